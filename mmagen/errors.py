@@ -1,0 +1,89 @@
+"""The words for what went wrong, and the exit code that each kind of failure ends with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+Key = tuple[str | int, ...]
+
+
+class ExitCode(IntEnum):
+    """What `mmagen` ends with; the same for every verb."""
+
+    OK = 0
+    INCORRECT = 1
+    USAGE = 2
+    BUILD_FAILED = 3
+    RUN_FAILED = 4
+    NOTHING_VERIFIED = 77
+    INTERRUPTED = 130
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing wrong with a spec, before anyone knows in which file it stands.
+
+    key: path of the offending value in the spec, e.g. ("tile", 2); () for the whole document.
+    what: what is wrong, with the offending value.
+    remedy: what would be right, or how to get there; never empty.
+    """
+
+    key: Key
+    what: str
+    remedy: str
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """A Fault with its place: line and column count from 1."""
+
+    file: str
+    line: int
+    column: int
+    key: Key
+    what: str
+    remedy: str
+
+    def __str__(self) -> str:
+        path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in self.key).lstrip(".")
+        where = f"{self.file}:{self.line}:{self.column}"
+        return f"{where} {path}: {self.what}; {self.remedy}" if path else f"{where}: {self.what}; {self.remedy}"
+
+
+class MmagenError(Exception):
+    """Base of every failure that mmagen explains; `exit_code` is what the process ends with."""
+
+    exit_code = ExitCode.USAGE
+
+
+class SpecFaults(MmagenError):
+    """A spec that cannot become a project: all faults found, none located yet."""
+
+    def __init__(self, faults: tuple[Fault, ...]):
+        super().__init__("; ".join(f"{'.'.join(map(str, f.key))}: {f.what}; {f.remedy}" for f in faults))
+        self.faults = faults
+
+
+class SpecError(MmagenError):
+    """A spec file that cannot become a project: every problem, with its place."""
+
+    def __init__(self, diagnostics: tuple[Diagnostic, ...]):
+        super().__init__("\n".join(map(str, diagnostics)))
+        self.diagnostics = diagnostics
+
+
+class UsageError(MmagenError):
+    """A command line, file or folder that cannot be used as asked."""
+
+
+class BuildError(MmagenError):
+    """A toolchain that is missing or a project that does not compile."""
+
+    exit_code = ExitCode.BUILD_FAILED
+
+
+class RunError(MmagenError):
+    """A program that could not be run to its end."""
+
+    exit_code = ExitCode.RUN_FAILED
