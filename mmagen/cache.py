@@ -1,0 +1,77 @@
+"""Where mmagen keeps what it can make again: the shim tree and compiled projects, shared by all calls."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+_RESULT = "result.json"
+
+
+def cache_root(env: Mapping[str, str] | None = None) -> Path:
+    """The cache folder: `$MMAGEN_CACHE_DIR`, else the user's cache folder for mmagen. It may not exist yet."""
+    chosen = (os.environ if env is None else env).get("MMAGEN_CACHE_DIR")
+    if chosen:
+        return Path(chosen).expanduser().absolute()
+    from platformdirs import user_cache_dir
+
+    return Path(user_cache_dir("mmagen", appauthor=False))
+
+
+def load_entry(key: str, root: Path) -> tuple[Path, dict] | None:
+    """The folder and the `result.json` of builds/<key>, or None when it is absent or not whole.
+
+    Every file that the result names must be there with the size it had when it was stored: a folder copied half-way
+    from another machine counts as absent. Programs that lost their executable bit on the way get it back.
+    """
+    folder = root / "builds" / key
+    try:
+        result = json.loads((folder / _RESULT).read_text("utf-8"))
+        for name, size in result["sizes"].items():
+            if (folder / name).stat().st_size != size:
+                return None
+        for name in result["programs"].values():
+            if not os.access(folder / name, os.X_OK):
+                (folder / name).chmod(0o755)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return folder, result
+
+
+def store_entry(key: str, root: Path, result: dict, files: Mapping[str, Path]) -> Path:
+    """Put `files` (name in the entry -> where it lies now) and `result` under builds/<key>, whole or not at all.
+
+    Returns the entry's folder. Two processes that store one key at once both end with a whole entry. Raises OSError
+    when the cache cannot be written.
+    """
+    builds = root / "builds"
+    builds.mkdir(parents=True, exist_ok=True)
+    staging = Path(tempfile.mkdtemp(prefix=".new-", dir=builds))
+    try:
+        for name, path in files.items():
+            shutil.copy2(path, staging / name)
+        sizes = {name: (staging / name).stat().st_size for name in files}
+        (staging / _RESULT).write_text(json.dumps({**result, "sizes": sizes}, indent=1) + "\n", "utf-8")
+        staging.chmod(0o755)
+        return _settle(staging, builds / key, whole=lambda: load_entry(key, root) is not None)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def _settle(staging: Path, folder: Path, whole) -> Path:
+    """Rename `staging` to `folder`; a whole folder that is there already wins, a broken one makes room."""
+    for _ in range(3):
+        try:
+            staging.rename(folder)
+            return folder
+        except OSError:
+            if not folder.exists():
+                raise
+            if whole():
+                return folder
+            shutil.rmtree(folder, ignore_errors=True)
+    raise OSError(f"{folder} is in use and not whole; remove it")

@@ -1,0 +1,218 @@
+"""The command line: what can be typed, and how every outcome becomes a message and an exit code.
+
+Only click is imported up front; each verb imports what it needs, so that `mmagen build` stays quick.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import click
+
+from mmagen import __version__
+from mmagen.errors import ExitCode, MmagenError, SpecError, UsageError
+
+# Outside the documented results: a bug in mmagen (sysexits' EX_SOFTWARE), a reader that went away, a polite kill.
+INTERNAL_ERROR = 70
+BROKEN_PIPE = 128 + signal.SIGPIPE
+TERMINATED = 128 + signal.SIGTERM
+
+_PROBLEM = re.compile(r"^\d+,\d+,\d+(,\d+)?(:\w+=[\w.+-]+)*$")
+_EPILOG = """\b
+Exit codes: 0 all right; 1 a result is incorrect (build --check: something drifted); 2 bad spec or usage;
+3 build failed; 4 run failed, or part of what was asked was not done; 77 nothing was verified because no
+suitable GPU is here; 130 interrupted; 70 a bug in mmagen. When several apply: 1, then 3, 4, 77."""
+
+
+@click.group(epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, prog_name="mmagen", message="%(prog)s %(version)s")
+def commands() -> None:
+    """From a YAML spec of a tensor-core matrix multiply to a verified CuTe/CUDA project."""
+
+
+_SPECS = click.argument("specs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="SPEC...")
+_JOBS = click.option("-j", "--jobs", type=click.IntRange(1), help="Compile steps at a time; default: ninja's choice.")
+_ARCH = click.option("--arch", multiple=True, metavar="ARCH[,ARCH]", help="Compile for these, e.g. sm_80,sm_90a; "
+                     "default: the GPU here, else what the spec lists.")
+
+
+@commands.command()
+@_SPECS
+@click.option("-o", "--output", type=click.Path(path_type=Path, file_okay=False), default=Path("generated"),
+              show_default=True, metavar="DIR", help="Projects are written to DIR/<name>.")
+@click.option("--force", is_flag=True, help="Overwrite files that were edited by hand.")
+@click.option("--check", is_flag=True, help="Write nothing; exit 1 when what is in DIR differs from the specs.")
+@click.option("--vendor-cutlass", is_flag=True, help="Copy the CUTLASS headers that are needed into the project.")
+@click.option("--compile", "compile_", is_flag=True, help="Also compile with CMake and nvcc.")
+@_ARCH
+@_JOBS
+def build(specs, output, force, check, vendor_cutlass, compile_, arch, jobs) -> int:
+    """Generate a project from each SPEC, a file or a folder of *.yaml files."""
+    if check and (force or compile_):
+        raise UsageError("--check writes and compiles nothing; leave out --force and --compile")
+    from mmagen import verbs
+
+    return verbs.build(specs, output, force=force, check=check, vendor=vendor_cutlass, compile_=compile_,
+                       arch=_archs(arch), jobs=jobs)
+
+
+@commands.command()
+@click.argument("targets", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="SPEC-or-PROJECT...")
+@click.option("--compile-only", is_flag=True, help="Stop after compiling: needs no GPU.")
+@_ARCH
+@click.option("--json", "json_file", metavar="FILE", help="Write JSON lines to FILE; - is the standard output.")
+@click.option("--csv", "csv_file", metavar="FILE", help="Write CSV to FILE; - is the standard output.")
+@click.option("--junit", "junit_file", metavar="FILE", help="Write JUnit XML to FILE; - is the standard output.")
+@click.option("--bench", is_flag=True, help="Also run the benchmark of each gemm.")
+@click.option("--problem", "problems", multiple=True, metavar="M,N,K[,B][:KEY=X]",
+              help="Run this problem instead of the spec's; KEY is ld_pad, offset, alpha or beta. Repeatable.")
+@click.option("--seed", type=click.IntRange(0), help="Seed of the random inputs.")
+@click.option("--dist", type=click.Choice(["uniform", "small_int", "zeros"]), help="Only these inputs.")
+@click.option("--sustained", "sustained_s", type=click.FloatRange(0), metavar="S",
+              help="With --bench: also run each candidate for S seconds.")
+@click.option("--max-dim", type=click.IntRange(1), help="Leave out problems with an extent above this.")
+@click.option("--no-timing", is_flag=True, help="Do not measure times.")
+@click.option("--sanitize", multiple=True, type=click.Choice(["memcheck", "racecheck", "initcheck", "synccheck"]),
+              help="Also run small problems under compute-sanitizer's tool; repeatable.")
+@click.option("--timeout", "timeout_s", type=click.FloatRange(0, min_open=True), default=600.0, show_default=True,
+              metavar="S", help="Seconds that one program may run.")
+@_JOBS
+def verify(targets, json_file, csv_file, junit_file, problems, arch, **options) -> int:
+    """Generate, compile, run and judge each SPEC (a file or a folder of *.yaml files) or generated PROJECT."""
+    for problem in problems:
+        if not _PROBLEM.match(problem):
+            raise UsageError(f"--problem {problem}: write it as M,N,K or M,N,K,BATCH, e.g. 4096,4096,1024:ld_pad=8")
+    if options["sustained_s"] and not options["bench"]:
+        raise UsageError("--sustained is for the benchmark; add --bench")
+    from mmagen import verbs
+
+    return verbs.verify(targets, verbs.VerifyOptions(arch=_archs(arch), problems=problems, **options),
+                        {"json": json_file, "csv": csv_file, "junit": junit_file})
+
+
+@commands.command()
+@click.argument("spec", type=click.Path(path_type=Path))
+def inspect(spec) -> int:
+    """Print what is derived from SPEC: layouts, budgets, conflicts."""
+    from mmagen import verbs
+    from mmagen.inspect import inspect as describe
+
+    click.echo(describe(verbs.load_specs([spec])[0].plan))
+    return ExitCode.OK
+
+
+@commands.command()
+def schema() -> int:
+    """Print the JSON Schema of a spec."""
+    import json
+
+    from mmagen.spec import json_schema
+
+    click.echo(json.dumps(json_schema(), indent=2))
+    return ExitCode.OK
+
+
+@commands.command()
+def doctor() -> int:
+    """Say which compilers, headers and GPUs are found, and how to get what is missing.
+
+    Exit code 3 when projects cannot be compiled here; a missing GPU is only a note.
+    """
+    from tabulate import tabulate
+
+    from mmagen.doctor import HEADERS, diagnose
+    from mmagen.toolchain import find_toolchain
+
+    rows, can_compile = diagnose(find_toolchain())
+    click.echo(tabulate(rows, HEADERS, tablefmt="simple", disable_numparse=True))
+    return ExitCode.OK if can_compile else ExitCode.BUILD_FAILED
+
+
+def _archs(texts: Sequence[str]) -> tuple[str, ...]:
+    """`--arch a,b --arch c` as sm_ names, each once. Raises UsageError."""
+    if not texts:
+        return ()
+    from mmagen.build import arch_name
+
+    return tuple(dict.fromkeys(arch_name(part.strip()) for text in texts for part in text.split(",")))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line (`arguments`, default sys.argv) and end the process with its exit code."""
+    with _terminable():
+        code = _run(sys.argv[1:] if arguments is None else list(arguments))
+    sys.exit(int(code))
+
+
+def _run(arguments: list[str]) -> int:
+    """The exit code of one command line; every expected failure is a message on stderr."""
+    try:
+        # Not commands.main(): it would turn a closed pipe into exit code 1, which means "incorrect" here.
+        with commands.make_context("mmagen", arguments) as context:
+            code = commands.invoke(context)
+        sys.stdout.flush()
+        return code or ExitCode.OK
+    except click.exceptions.Exit as done:
+        return done.exit_code
+    except click.ClickException as error:
+        error.show()
+        return ExitCode.USAGE
+    except SpecError as error:
+        _say(str(error))
+        return error.exit_code
+    except MmagenError as error:
+        _say(f"mmagen: {error}")
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        _say("mmagen: interrupted")
+        return ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        # What is still buffered has no reader either; Python must not try to flush it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    except OSError as error:
+        if error.filename is None:
+            return _internal(error)
+        _say(f"mmagen: {error.filename}: {error.strerror}")
+        return ExitCode.USAGE
+    except Exception as error:
+        return _internal(error)
+
+
+def _internal(error: Exception) -> int:
+    if os.environ.get("MMAGEN_DEBUG"):
+        import traceback
+
+        _say("".join(traceback.format_exception(error)).rstrip())
+    text = " ".join(str(error).split())
+    _say(f"mmagen: internal error, please report it: {type(error).__name__}: {text} (MMAGEN_DEBUG=1 shows where)")
+    return INTERNAL_ERROR
+
+
+def _say(text: str) -> None:
+    with contextlib.suppress(BrokenPipeError):
+        click.echo(text, err=True)
+
+
+@contextlib.contextmanager
+def _terminable() -> Iterator[None]:
+    """Turn SIGTERM into an orderly exit, so that a CI job that is cut off leaves no compiler or kernel running."""
+
+    def stop(number, frame):
+        raise SystemExit(TERMINATED)
+
+    try:
+        before = signal.signal(signal.SIGTERM, stop)
+    except ValueError:  # not the main thread: whoever runs us there has the signals
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

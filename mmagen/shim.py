@@ -1,0 +1,64 @@
+"""A CUDA toolkit from PyPI in the shape that CMake expects: a small tree of symbolic links.
+
+The wheels put the toolkit under `nvidia/cu13` with `lib` instead of `lib64` and without an unversioned
+`libcudart.so`. `bin` must be a real folder: nvcc looks for the rest at `bin/..`, and the kernel resolves `..` behind a
+linked folder to the wheel's own tree, where `lib64` is missing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+_RUNTIME = "libcudart.so"
+
+
+def shim_tree(tree: Path, cache: Path) -> Path:
+    """The shim for the wheel tree `tree` (…/nvidia/cu13), made under `cache` when it is not there already.
+
+    Links that no longer fit (an upgraded or moved wheel) are made anew. Raises OSError when `cache` cannot be written.
+    """
+    links = _links(tree)
+    digest = hashlib.sha256("\n".join(f"{k} {v}" for k, v in sorted(links.items())).encode()).hexdigest()[:16]
+    shim = cache / "cuda" / digest
+    if _fits(shim, links):
+        return shim
+    shim.parent.mkdir(parents=True, exist_ok=True)
+    staging = Path(tempfile.mkdtemp(prefix=".new-", dir=shim.parent))
+    try:
+        for name, target in links.items():
+            link = staging / name
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(target)
+        if shim.exists() and not _fits(shim, links):
+            shutil.rmtree(shim, ignore_errors=True)
+        try:
+            staging.rename(shim)
+        except OSError:
+            if not _fits(shim, links):
+                raise
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+    return shim
+
+
+def _links(tree: Path) -> dict[str, str]:
+    """Link name in the shim -> what it points at."""
+    links = {name: str(tree / name) for name in ("include", "nvvm") if (tree / name).is_dir()}
+    for folder, shim_folder in (("bin", "bin"), ("lib", "lib64")):
+        for entry in sorted((tree / folder).iterdir()) if (tree / folder).is_dir() else ():
+            links[f"{shim_folder}/{entry.name}"] = str(entry)
+    versioned = sorted(name for name in links if name.startswith(f"lib64/{_RUNTIME}."))
+    if versioned:
+        links.setdefault(f"lib64/{_RUNTIME}", links[versioned[-1]])
+    return links
+
+
+def _fits(shim: Path, links: dict[str, str]) -> bool:
+    try:
+        return all(os.readlink(shim / name) == target and (shim / name).exists() for name, target in links.items())
+    except OSError:
+        return False

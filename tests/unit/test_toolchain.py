@@ -1,0 +1,149 @@
+"""Finding compilers, headers and GPUs, with fake ones on a fake PATH."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+
+from mmagen.doctor import HEADERS, diagnose
+from mmagen.errors import BuildError
+from mmagen.gpus import find_gpus
+from mmagen.shim import shim_tree
+from mmagen.toolchain import COMPILE, EVERYTHING, Gpu, Tool, Toolchain, cutlass_in, find_toolchain
+
+
+def _script(path, says, code=0):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\necho '{says}'\nexit {code}\n")
+    path.chmod(0o755)
+    return path
+
+
+def _cutlass(root, version=(4, 2, 0)):
+    header = root / "include" / "cutlass" / "version.h"
+    header.parent.mkdir(parents=True)
+    header.write_text("".join(f"#define CUTLASS_{part} {number}\n"
+                              for part, number in zip(("MAJOR", "MINOR", "PATCH"), version, strict=True)))
+    return root
+
+
+@pytest.fixture
+def nowhere(tmp_path, monkeypatch):
+    """No PyPI wheels, no scripts beside Python, an empty PATH."""
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python" / "python"))
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.chdir(tmp_path)
+    return {"PATH": str(tmp_path / "bin"), "MMAGEN_CACHE_DIR": str(tmp_path / "cache"), "CUDA_VISIBLE_DEVICES": ""}
+
+
+def test_everything_missing_has_a_remedy(nowhere):
+    found = find_toolchain(nowhere)
+    assert found.missing(COMPILE) == COMPILE
+    assert found.gpus == () and "hides every GPU" in found.remedies["gpus"]
+    assert set(found.remedies) == set(EVERYTHING) and all(found.remedies.values())
+    assert "pip install 'mmagen[cuda]'" in found.remedies["nvcc"]
+    with pytest.raises(BuildError, match="cmake: not found; pip install"):
+        found.need("cmake", "ninja")
+
+
+def test_only_what_is_asked_for_is_looked_for(nowhere, tmp_path):
+    _script(tmp_path / "bin/ninja", "1.12.1.git.kitware")
+    found = find_toolchain(nowhere, want=("ninja",))
+    assert found.ninja == Tool(tmp_path / "bin/ninja", "1.12.1", "PATH")
+    assert found.missing(COMPILE) == () and found.remedies == {}
+    found.need("ninja")
+    with pytest.raises(ValueError, match="unknown tool"):
+        find_toolchain(nowhere, want=("nvc",))
+
+
+def test_nvcc_by_name_then_path_then_home(nowhere, tmp_path):
+    said = "Cuda compilation tools, release 13.0, V13.0.88"
+    home = _script(tmp_path / "home/bin/nvcc", said)
+    env = nowhere | {"CUDA_HOME": str(tmp_path / "home")}
+    assert find_toolchain(env, ("nvcc",)).nvcc == Tool(home, "13.0.88", "CUDA_HOME")
+    on_path = _script(tmp_path / "bin/nvcc", said.replace("88", "99"))
+    assert find_toolchain(env, ("nvcc",)).nvcc == Tool(on_path, "13.0.99", "PATH")
+    assert find_toolchain(env | {"CUDACXX": str(home)}, ("nvcc",)).nvcc == Tool(home, "13.0.88", "CUDACXX")
+
+
+def test_a_compiler_asked_for_by_name_is_never_replaced(nowhere, tmp_path):
+    _script(tmp_path / "bin/nvcc", "V13.0.88")
+    found = find_toolchain(nowhere | {"CUDACXX": "/nowhere/nvcc"}, ("nvcc",))
+    assert found.nvcc is None and "CUDACXX=/nowhere/nvcc does not run" in found.remedies["nvcc"]
+
+
+def test_scripts_beside_python_come_before_path_and_old_cmake_is_refused(nowhere, tmp_path):
+    _script(tmp_path / "bin/cmake", "cmake version 3.31.0")
+    assert find_toolchain(nowhere, ("cmake",)).cmake.version == "3.31.0"
+    _script(tmp_path / "python/cmake", "cmake version 3.22.1")
+    found = find_toolchain(nowhere, ("cmake",))
+    assert found.cmake is None and "3.22.1" in found.remedies["cmake"] and "cmake>=3.24" in found.remedies["cmake"]
+
+
+def test_a_tool_that_fails_is_not_found(nowhere, tmp_path):
+    _script(tmp_path / "bin/g++", "g++ 12.2.0", code=1)
+    _script(tmp_path / "bin/clang++", "clang version 17.0.6")
+    assert find_toolchain(nowhere, ("host_compiler",)).host_compiler.path.name == "clang++"
+
+
+def test_cutlass_from_the_environment_or_near_by(nowhere, tmp_path):
+    root = _cutlass(tmp_path / "cutlass")
+    assert find_toolchain(nowhere, ("cutlass",)).cutlass == Tool(root / "include", "4.2.0", "cutlass")
+    assert cutlass_in(root / "include", "x") == Tool(root / "include", "4.2.0", "x")
+    found = find_toolchain(nowhere | {"CUTLASS_DIR": str(tmp_path / "gone")}, ("cutlass",))
+    assert found.cutlass is None and "no include/cutlass/version.h" in found.remedies["cutlass"]
+
+
+def test_the_wheel_tree_gets_a_shim(nowhere, tmp_path, monkeypatch):
+    tree = tmp_path / "site/nvidia/cu13"
+    _script(tree / "bin/nvcc", "V13.0.88")
+    (tree / "include").mkdir()
+    (tree / "lib").mkdir()
+    (tree / "lib/libcudart.so.13").write_text("runtime")
+
+    class Spec:
+        origin = None
+        submodule_search_locations = [str(tmp_path / "site/nvidia")]
+
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: Spec if name == "nvidia" else None)
+    tool = find_toolchain(nowhere, ("nvcc",)).nvcc
+    shim = tool.path.parent.parent
+    assert tool.origin == "PyPI wheel" and shim.is_relative_to(tmp_path / "cache")
+    assert (shim / "lib64/libcudart.so").read_text() == "runtime"
+    assert not (shim / "bin").is_symlink(), "nvcc looks at bin/.., which must be the shim"
+    assert shim_tree(tree, tmp_path / "cache") == shim
+
+    os.unlink(shim / "lib64/libcudart.so")
+    assert (shim_tree(tree, tmp_path / "cache") / "lib64/libcudart.so").exists(), "a broken shim is made anew"
+
+
+def test_a_cache_that_cannot_be_written_is_a_remedy_not_a_crash(nowhere, tmp_path, monkeypatch):
+    _script(tmp_path / "site/nvidia/cu13/bin/nvcc", "V13.0.88")
+    (tmp_path / "file").write_text("")
+
+    class Spec:
+        submodule_search_locations = [str(tmp_path / "site/nvidia")]
+
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: Spec if name == "nvidia" else None)
+    found = find_toolchain(nowhere | {"MMAGEN_CACHE_DIR": str(tmp_path / "file")}, ("nvcc",))
+    assert found.nvcc is None and "MMAGEN_CACHE_DIR" in found.remedies["nvcc"]
+
+
+def test_no_driver_is_no_error():
+    gpus, why = find_gpus({}, library="libthere-is-none.so.1")
+    assert gpus == () and "no NVIDIA GPU found" in why
+
+
+def test_doctor_tells_missing_from_nice_to_have():
+    tool = Tool("/x", "1.0", "PATH")
+    whole = Toolchain(tool, tool, tool, tool, tool, gpus=(Gpu("NVIDIA H200", (9, 0), "580.65"),))
+    rows, ok = diagnose(whole)
+    assert ok and all(len(row) == len(HEADERS) for row in rows)
+    assert ("GPU 0", "NVIDIA H200, sm_90, driver 580.65", "ok", "") in rows
+    rows, ok = diagnose(Toolchain(tool, tool, tool, tool, None, remedies={"cutlass": "get it", "gpus": "no GPU"}))
+    by_name = {row[0]: row for row in rows}
+    assert not ok
+    assert by_name["CUTLASS headers"][2:] == ("missing", "get it")
+    assert by_name["GPU"][2:] == ("note", "no GPU") and by_name["cuobjdump"][2] == "note"
