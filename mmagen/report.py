@@ -31,10 +31,11 @@ def table(verdicts: Sequence[Verdict]) -> str:
                     disable_numparse=True, colalign=["right" if i >= 6 else "left" for i in kept] if rows else None)
     reasons = [f"{record['name']}{_at(record)}: {record['reason']}" for verdict in verdicts
                for record in verdict.records if record["reason"] and verdict.word != "compiled"]
+    layouts = dict.fromkeys(str(r["layout"]) for v in verdicts for r in v.records if "(" in str(r["layout"]))
     warned = [f"{v.name}: {len(v.build.warnings)} compiler warning{'s' * (len(v.build.warnings) != 1)}: "
               f"{v.build.warnings[0]}" for v in verdicts if v.build.warnings]
-    return "\n".join([body, *(["", *reasons] if reasons else []), *(["", *warned] if warned else []), "",
-                      footer(verdicts)])
+    parts = [[body], reasons, warned, [*layouts, footer(verdicts)]]
+    return "\n\n".join("\n".join(part) for part in parts if part)
 
 
 def footer(verdicts: Sequence[Verdict]) -> str:
@@ -123,7 +124,9 @@ def _row(verdict: Verdict, record: dict) -> list[str]:
         smem = max(kernel.smem for kernel in verdict.build.ptxas) or None
     alone = len(verdict.records) == 1 and record["disposition"] == verdict.disposition
     return [
-        str(record["name"]), problem_text(record["problem"]), _text(record["input_dist"]), _text(record["layout"]),
+        str(record["name"]), problem_text(record["problem"]), _text(record["input_dist"]),
+        # The letters alone; what they mean stands once below the table.
+        _text(record["layout"]).split(" (")[0],
         _text(record["types"]), verdict.word if alone else record["disposition"],
         _figure(record["max_abs_err"], ".2e"), _figure(record["bound"], ".2e"), _figure(record["ms_median"], ".4f"),
         _figure(record["tflops"], ".1f"), _text(record["registers"]), _text(record["spill_bytes"]), _text(smem),

@@ -65,7 +65,7 @@ class _Site:
         """`text` without this machine's paths: what lies in the project becomes relative to it."""
         assert self.toolchain.nvcc
         if place:
-            text = text.replace(f"{self.scratch}/src/{place}/", "").replace(f"src/{place}/", "")
+            text = text.replace(f"src/{place}/", "")
         text = text.replace(f"{self.scratch}/", "")
         if self.toolchain.cutlass:
             text = text.replace(str(self.toolchain.cutlass.path), "<cutlass>")

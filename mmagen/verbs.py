@@ -122,8 +122,8 @@ def build(specs: Sequence[Path], output: Path, *, force: bool = False, check: bo
         except UsageError as error:
             refused.append(str(error))
             continue
-        changes = [f"{len(paths)} {word}" for word, paths in (("written", written.changed), ("removed", written.removed))
-                   if paths]
+        outcome = (("written", written.changed), ("removed", written.removed))
+        changes = [f"{len(paths)} {word}" for word, paths in outcome if paths]
         click.echo(f"{folder}: {', '.join(changes) or 'up to date'}")
     if refused:
         raise UsageError("\n".join(refused))
@@ -332,7 +332,7 @@ def _progress() -> Iterator[Progress]:
 
     def show(done: int, total: int, what: str) -> None:
         if not bars:
-            bars.append(tqdm(total=total, leave=False, file=sys.stderr, bar_format="{n}/{total} {bar} {elapsed} {desc}"))
+            bars.append(tqdm(total=total, leave=False, bar_format="{n}/{total} {bar} {elapsed} {desc}"))
         bar = bars[0]
         bar.total = total
         bar.n = done

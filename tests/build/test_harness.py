@@ -142,6 +142,11 @@ def test_the_cache_can_move_and_notices_edits(tmp_path, toolchain, cache, comman
     outcome = run(moved, timeout_s=30)
     assert outcome.reason == "" and outcome.records[0]["registers"] == max(k.registers for k in moved.ptxas)
 
+    moved.programs["verify"].write_bytes(b"half")
+    whole = build([project], toolchain, programs=("verify",))[0]
+    assert not whole.cached and run(whole, timeout_s=30).reason == "", "a copy that is not whole is made again"
+    assert not build([project], toolchain, programs=("verify",), arch=["sm_90"])[0].cached
+
     (project / "src/mover.cu").write_text((project / "src/mover.cu").read_text() + "// edited\n")
     assert not build([project], toolchain, programs=("verify",))[0].cached
 

@@ -35,8 +35,11 @@ def _load(data, file):
     text = data.decode()
     if text.startswith("unreadable"):
         raise SpecError((Diagnostic(file, 1, 1, (), "not YAML", "write YAML"),))
-    source = SimpleNamespace(locate=lambda faults: tuple(Diagnostic(file, 7, 9, f.key, f.what, f.remedy) for f in faults))
-    return SimpleNamespace(spec=text.strip(), source=source)
+
+    def locate(faults):
+        return tuple(Diagnostic(file, 7, 9, f.key, f.what, f.remedy) for f in faults)
+
+    return SimpleNamespace(spec=text.strip(), source=SimpleNamespace(locate=locate))
 
 
 def _plan(spec):
@@ -85,7 +88,8 @@ def house(tmp_path, monkeypatch):
 def machine(monkeypatch):
     """A toolchain and a build that the test decides on: set .gpus, .sanitizer, .body; .calls says what was asked."""
     tool = Tool(Path("/usr/bin/tool"), "1.0", "PATH")
-    state = SimpleNamespace(gpus=(Gpu("Fake", (9, 0), "1"),), sanitizer=None, body=printing(record(name="NAME")), calls=[], ok=True)
+    state = SimpleNamespace(gpus=(Gpu("Fake", (9, 0), "1"),), sanitizer=None, calls=[], ok=True,
+                            body=printing(record(name="NAME")))
 
     def find(env=None, want=()):
         tools = dict.fromkeys(COMPILE, tool)
@@ -311,7 +315,8 @@ def _living(group):
 
 def test_a_closed_pipe_is_no_traceback():
     child = _process("import mmagen.cli as c, click\n"
-                     "c.schema.callback = lambda: [click.echo('x' * 1000) for _ in range(1000)] and 0\nc.main(['schema'])")
+                     "c.schema.callback = lambda: [click.echo('x' * 1000) for _ in range(1000)] and 0\n"
+                     "c.main(['schema'])")
     child.stdout.close()
     assert (child.stderr.read(), child.wait(30)) == ("", 141)
 
@@ -322,7 +327,8 @@ def test_signals_take_the_children_along(tmp_path, number, code):
     child = _process(
         "import mmagen.cli as c, sys\nfrom mmagen.process import follow\nimport os\n"
         f"script = 'echo $$ > {note}.new; mv {note}.new {note}; sleep 60; sleep 60'\n"
-        "c.schema.callback = lambda: follow(['/bin/sh', '-c', script], env=os.environ, on_line=print)\nc.main(['schema'])")
+        "c.schema.callback = lambda: follow(['/bin/sh', '-c', script], env=os.environ, on_line=print)\n"
+        "c.main(['schema'])")
     for _ in range(300):
         if note.exists():
             break

@@ -21,7 +21,8 @@ def verdicts(tmp_path):
     build = fake_build(tmp_path, "")
     broken = replace(build, name="b", ok=False, reason="no", errors=("src/b.cu(1): error: x",), ptxas=())
     runs = RunResult("k", "verify", (
-        record(ms_median=1.5, tflops=623.25, bound=2e-3, input_dist="normal", layout="TN", types="f16,f16,f32"),
+        record(ms_median=1.5, tflops=623.25, bound=2e-3, input_dist="normal", layout="TN (A: K contiguous)",
+               types="f16 x f16 -> f32"),
         record(problem=[1, 2, 3, 4], disposition="incorrect", max_abs_err=float("inf"), reason='a "b", <c>\x00'),
         record(problem="9x9x9", disposition="not_supported", reason="K % 8"),
     ), 1, "", "", 1.0)
@@ -32,6 +33,7 @@ def test_table(verdicts):
     text = table(verdicts)
     lines = text.splitlines()
     assert "TFLOPS" in lines[0] and "623.2" in lines[2] and "64x64x32" in lines[2] and "2048" in lines[2]
+    assert "TN  " in lines[2] and "contiguous" not in lines[2] and "TN (A: K contiguous)" in lines
     assert any("1x2x3x4" in line and "incorrect" in line for line in lines)
     assert "b: no" in lines and "k 9x9x9: K % 8" in lines and "g: no NVIDIA GPU found" in lines
     assert "1 incorrect, 1 build failed, 1 not run" in lines
