@@ -121,15 +121,12 @@ class Report {
     line.imbue(std::locale::classic());
     line << std::left << std::setw(name_width_) << record.name << std::setw(problem_width_) << record.problem
          << std::setw(11) << record.input_dist << std::setw(14) << text(record.disposition) << std::right;
-    cell(line, record.max_abs_err, 11, 3);
-    cell(line, record.bound, 11, 3);
-    cell(line, record.ms_median, 11, 4);
-    cell(line, record.tflops, 9, 4);
-    cell(line, record.gbps, 9, 4);
-    cell(line, record.pct_peak, 7, 3);
-    cell(line, record.ratio, 7, 3);
-    cell(line, record.sm_clock_mhz, 7, 4);
-    cell(line, record.power_w, 6, 3);
+    double const values[] = {record.max_abs_err, record.bound, record.ms_median,    record.tflops, record.gbps,
+                             record.pct_peak,    record.ratio, record.sm_clock_mhz, record.power_w};
+    for (std::size_t i = 0; i < kColumns; ++i) {
+      // The blank keeps columns apart even where a number fills its width.
+      line << ' ' << std::setw(kWidths[i] - 1) << (std::isnan(values[i]) ? "-" : number_text(values[i], 4));
+    }
     std::cout << line.str() << '\n';
     if (!record.reason.empty() && record.reason != last_reason_) std::cout << "    " << record.reason << '\n';
     std::cout << std::flush;
@@ -158,17 +155,17 @@ class Report {
   }
 
  private:
+  static constexpr std::size_t kColumns = 9;
+  static constexpr int kWidths[kColumns] = {11, 11, 11, 11, 10, 8, 8, 7, 7};
+
   void print_header() {
     header_printed_ = true;
     std::cout << '\n'
               << std::left << std::setw(name_width_) << "name" << std::setw(problem_width_) << "problem"
-              << std::setw(11) << "inputs" << std::setw(14) << "verdict" << std::right << std::setw(11) << "max error" << std::setw(11)
-              << "bound" << std::setw(11) << "ms" << std::setw(9) << "TFLOPS" << std::setw(9) << "GB/s" << std::setw(7)
-              << "% peak" << std::setw(7) << "ratio" << std::setw(7) << "MHz" << std::setw(6) << "W" << '\n';
-  }
-
-  static void cell(std::ostream& line, double value, int width, int precision) {
-    line << std::setw(width) << (std::isnan(value) ? std::string("-") : number_text(value, precision));
+              << std::setw(11) << "inputs" << std::setw(14) << "verdict" << std::right;
+    char const* const titles[] = {"max error", "bound", "ms", "TFLOPS", "GB/s", "% peak", "ratio", "MHz", "W"};
+    for (std::size_t i = 0; i < kColumns; ++i) std::cout << std::setw(kWidths[i]) << titles[i];
+    std::cout << '\n';
   }
 
   bool json_;

@@ -3,6 +3,7 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -64,12 +65,12 @@ Record verify_problem(Problem const& problem, Distribution distribution, Options
 
 /// Adds a record only when the kernel takes what it must refuse.
 template <class Subject>
-void verify_refusal(Problem const& problem, Options const& options, DeviceFacts const& device, Report* report,
-                    cudaStream_t stream) {
+void verify_refusal(Problem const& problem, Options const& options, DeviceFacts const& device, Report* report) {
   Record record = new_record<Subject>(problem, options.seed);
   record.problem += " refusal";
   try {
-    record.reason = negative_check<Subject>(problem, stream);
+    Stream const stream;
+    record.reason = negative_check<Subject>(problem, stream.get());
     record.disposition = record.reason.empty() ? Disposition::kPassed : Disposition::kIncorrect;
   } catch (Failure const& failure) {
     record.disposition = failure.disposition;
@@ -91,7 +92,7 @@ int verify_main(int argc, char** argv) {
 
   Nvml const nvml;
   DeviceFacts const device = find_device(nvml);
-  Report report(options.json, widest(problems), std::string(Subject::kName).size());
+  Report report(options.json, widest(problems) + 8, std::string(Subject::kName).size());
   Record const first = new_record<Subject>(problems.front(), options.seed);
   report.heading(first.name + ": " + first.types + ", " + first.layout + ", on " +
                  (device.missing.empty() ? device.name : "no device"));
@@ -127,8 +128,10 @@ int verify_main(int argc, char** argv) {
     }
   }
   if (lost.empty() && report.count(Disposition::kNotSupported) == 0) {
-    Stream const stream;
-    verify_refusal<Subject>(problems.front(), options, device, &report, stream.get());
+    auto const size = [](Problem const& p) { return p.m * p.n + p.m * p.k + p.n * p.k; };
+    Problem const smallest = *std::min_element(
+        problems.begin(), problems.end(), [&](Problem const& x, Problem const& y) { return size(x) < size(y); });
+    verify_refusal<Subject>(smallest, options, device, &report);
   }
   report.verdict();
   return report.exit_code();
