@@ -235,6 +235,8 @@ static void check_findings() {
   expect(all.max_abs_err == 1.0 && all.bound == 0.0, "a wrong element outranks a larger error within its bound");
   merge(all, judge_element({1, 1, 1}, NAN, 1.0, 9));
   expect(std::isinf(all.max_abs_err) && all.incorrect == 3, "NaN is the largest error");
+  Findings const top = judge_element({65504, 65504, INFINITY}, INFINITY, 65504, 0);
+  expect(top.incorrect == 0 && top.max_abs_err == 0.0, "a passed result has a finite error");
 }
 
 static int print_options(Program program, std::vector<std::string> const& arguments) {

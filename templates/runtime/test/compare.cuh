@@ -136,8 +136,11 @@ __host__ __device__ inline Findings judge_element(Interval const& may, double go
   if (one.max_abs_err != one.max_abs_err) one.max_abs_err = infinity;
   double const reach = got < may.expected ? may.low : may.high;
   one.bound = reach == may.expected ? 0.0 : fabs(reach - may.expected);
+  bool const right = may.low <= got && got <= may.high;
+  // One of infinity and the largest finite value where the other was expected, and both are allowed: no distance.
+  if (right && one.max_abs_err == infinity) one.max_abs_err = one.bound = 0.0;
   one.max_rel_err = one.max_abs_err == 0.0 ? 0.0 : one.max_abs_err / size;
-  if (!(may.low <= got && got <= may.high)) {
+  if (!right) {
     one.incorrect = 1;
     one.first = index;
     one.first_got = got;

@@ -1,0 +1,97 @@
+"""Bank conflicts of shared-memory accesses, counted from the plan's own layouts.
+
+Shared memory has 32 banks of 4 bytes. One pass serves each bank once; accesses of 4 bytes a thread go a warp at a time,
+8 bytes a half warp, 16 bytes (and each 8x8 matrix of ldmatrix) a quarter warp (CUDA C++ Best Practices Guide, "Shared
+Memory"). Words that several threads share count once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from mmagen.layouts import Ownership, ownership
+from mmagen.plan.model import Fill, Operand, Plan
+
+BANKS = 32
+WORD = 4
+
+
+@dataclass(frozen=True)
+class Passes:
+    """Shared-memory passes of one copy step of one warp: what it takes, and what it would take without conflicts."""
+
+    taken: int
+    ideal: int
+
+    @property
+    def ways(self) -> float:
+        """1.0 is free of conflicts; 2.0 is a two-way conflict throughout."""
+        return self.taken / self.ideal
+
+
+def byte_address(operand: Operand, mn: int, k: int) -> int:
+    """Byte offset of element (mn, k) within a stage: tile_to_shape of the swizzled layout atom."""
+    along, across = (k, mn) if operand.contiguous_k else (mn, k)
+    tile_along, tile_across = along // operand.line, across // operand.lines
+    # tile_to_shape repeats the atom along MN first, then along K.
+    if operand.contiguous_k:
+        atom = tile_across + tile_along * (operand.extent_across // operand.lines)
+    else:
+        atom = tile_along + tile_across * (operand.extent_along // operand.line)
+    offset = (atom * operand.lines + across % operand.lines) * operand.line + along % operand.line
+    swizzle = operand.swizzle
+    mask = ((1 << swizzle.bits) - 1) << (swizzle.base + swizzle.shift)
+    return (offset ^ ((offset & mask) >> swizzle.shift)) * operand.element.bytes
+
+
+def _passes(words: Iterable[int]) -> int:
+    return max(Counter(word % BANKS for word in set(words)).values(), default=0)
+
+
+def load(plan: Plan, operand: Operand) -> Passes:
+    """One warp's load of one k block of fragments, by the plan's copy operation."""
+    tile = (plan.tile[0], plan.tile[1], plan.tiled_mma.extent[2])
+    table = ownership(plan.atom, plan.tiled_mma.atoms_layout, plan.tiled_mma.permutation, tile)["AB".index(operand.letter)]
+    width = _access_elements(operand)
+    lanes = min(32, plan.threads)
+    group = lanes if "LDSM" in operand.smem_copy else min(lanes, BANKS * WORD // max(WORD, width * operand.element.bytes))
+    taken = ideal = 0
+    for first in range(0, len(table.elements[0]), width):
+        for start in range(0, lanes, group):
+            words = _words(operand, table, range(start, start + group), range(first, first + width))
+            taken += _passes(words)
+            ideal += -(-len(set(words)) // BANKS)
+    return Passes(taken, ideal)
+
+
+def _access_elements(operand: Operand) -> int:
+    """Elements of a thread that one access (or one 8x8 matrix of ldmatrix) moves."""
+    if "LDSM" in operand.smem_copy:
+        return 32 // operand.element.bits
+    if "uint" in operand.smem_copy:
+        return int(operand.smem_copy.split("uint")[1].split("_")[0]) // operand.element.bits
+    return 1
+
+
+def _words(operand: Operand, table: Ownership, threads: Iterable[int], values: Sequence[int]) -> list[int]:
+    return [byte_address(operand, *divmod(table.elements[thread][value], table.columns)) // WORD
+            for thread in threads for value in values]
+
+
+def fill(plan: Plan, operand: Operand, by: Fill) -> Passes:
+    """One warp's store of one vector a thread into shared memory."""
+    bytes_each = by.vector * operand.element.bytes
+    group = min(32, BANKS * WORD // max(WORD, bytes_each))
+    taken = ideal = 0
+    for start in range(0, min(32, by.threads), group):
+        words = []
+        for thread in range(start, min(start + group, by.threads)):
+            along, across = thread % by.along * by.vector, thread // by.along
+            for v in range(by.vector):
+                at = (across, along + v) if operand.contiguous_k else (along + v, across)
+                words.append(byte_address(operand, *at) // WORD)
+        taken += _passes(words)
+        ideal += -(-len(set(words)) // BANKS)
+    return Passes(taken, ideal)

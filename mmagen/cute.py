@@ -1,0 +1,78 @@
+"""C++ spellings of what a plan holds: CuTe integers, shapes, layouts, tiles and copies as types."""
+
+from __future__ import annotations
+
+from mmagen.layout_text import IntTuple, LayoutText
+from mmagen.plan.model import Fill, Operand
+
+# CuTe names these integers itself (cute/numeric/integral_constant.hpp); others are Int<n>.
+_NAMED = {*range(0, 11), 12, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112, 120, 128, 136, 144, 152, 160, 168, 176,
+          184, 192, 200, 208, 216, 224, 232, 240, 248, 256, 384, 512, 768, 1024, 2048, 4096, 8192}
+
+
+def integer(value: int) -> str:
+    """`cute::_32`, or `cute::Int<33>` where CuTe has no name for it."""
+    return f"cute::_{value}" if value in _NAMED else f"cute::Int<{value}>"
+
+
+def _nested(kind: str, value: IntTuple) -> str:
+    if isinstance(value, int):
+        return integer(value)
+    return f"cute::{kind}<{', '.join(_nested(kind, part) for part in value)}>"
+
+
+def shape(value: IntTuple) -> str:
+    """A nested tuple as a cute::Shape."""
+    return _nested("Shape", value)
+
+
+def layout(value: LayoutText) -> str:
+    """A cute::Layout with explicit strides."""
+    return f"cute::Layout<{_nested('Shape', value.shape)}, {_nested('Stride', value.stride)}>"
+
+
+def tile(entries: tuple[int | LayoutText | None, ...]) -> str:
+    """A permutation as the cute::Tile that TiledMMA takes; None is cute::Underscore."""
+
+    def spell(entry: int | LayoutText | None) -> str:
+        if entry is None:
+            return "cute::Underscore"
+        return integer(entry) if isinstance(entry, int) else layout(entry)
+
+    return f"cute::Tile<{', '.join(map(spell, entries))}>"
+
+
+def _mn_k(operand: Operand, along: int, across: int) -> tuple[int, int]:
+    """(along, across) the contiguous mode, in the order (MN, K)."""
+    return (across, along) if operand.contiguous_k else (along, across)
+
+
+def _strides(operand: Operand, along: int) -> tuple[int, int]:
+    """Strides (MN, K) that number the contiguous mode first."""
+    return (along, 1) if operand.contiguous_k else (1, along)
+
+
+def smem_atom(operand: Operand) -> str:
+    """The layout atom that tile_to_shape repeats: lines of contiguous elements, swizzled where that helps."""
+    plain = layout(LayoutText(_mn_k(operand, operand.line, operand.lines), _strides(operand, operand.line)))
+    swizzle = operand.swizzle
+    if swizzle.bits == 0:
+        return plain
+    return (f"decltype(cute::composition(cute::Swizzle<{swizzle.bits}, {swizzle.base}, {swizzle.shift}>{{}},\n"
+            f"                                                       {plain}{{}}))")
+
+
+def vector_type(fill: Fill, operand: Operand) -> str:
+    """The type of one access of a fill."""
+    bits = fill.vector * operand.element.bits
+    return operand.element.cxx if fill.vector == 1 else f"cute::uint{bits}_t"
+
+
+def fill_threads(fill: Fill, operand: Operand) -> str:
+    """Layout of threads over (MN, K): neighbours along the contiguous mode."""
+    return layout(LayoutText(_mn_k(operand, fill.along, fill.across), _strides(operand, fill.along)))
+
+
+def fill_values(fill: Fill, operand: Operand) -> str:
+    """Layout of one thread's vector over (MN, K)."""
+    return f"cute::Layout<{shape(_mn_k(operand, fill.vector, 1))}>"

@@ -1,0 +1,117 @@
+"""Budgets: shared memory and registers, and how many stages fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from mmagen.atoms import TYPES, Atom, ElementType
+from mmagen.errors import Fault
+from mmagen.plan.model import Epilogue, Operand, TiledMma
+from mmagen.plan.operands import VECTOR_BYTES
+from mmagen.spec import Spec
+
+# CUDA C++ Programming Guide, "Technical Specifications per Compute Capability": shared memory a block may ask for,
+# and an SM has (which keeps 1 KiB of each resident block for itself), in bytes.
+SMEM_PER_BLOCK = {60: 49152, 61: 49152, 62: 49152, 70: 98304, 72: 98304, 75: 65536, 80: 166912, 86: 101376, 87: 166912,
+                  88: 101376, 89: 101376, 90: 232448, 100: 232448, 101: 232448, 103: 232448, 110: 232448, 120: 101376,
+                  121: 101376}
+REGISTERS_PER_SM = 65536
+REGISTERS_PER_THREAD = 255
+# Addresses, loop state and predicates of the main loops; what ptxas reports beyond accumulators and fragments.
+REGISTERS_BESIDES = 24
+ALIGNMENT = 128
+MOST_DEFAULT_STAGES = 4
+
+
+def capability(arch: str) -> int:
+    """80 for sm_80, 90 for sm_90a."""
+    return int(arch.removeprefix("sm_").rstrip("af"))
+
+
+def smem_limit(arch: tuple[str, ...]) -> int:
+    """Shared memory that a CTA may use on every architecture of the list, in bytes."""
+    return min(SMEM_PER_BLOCK.get(capability(a), 101376 if capability(a) > 120 else 49152) for a in arch)
+
+
+def align(size: int) -> int:
+    """Up to the next multiple of what shared-memory members are aligned to."""
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def epilogue(spec: Spec, atom: Atom, mma: TiledMma, tile: tuple[int, int, int]) -> Epilogue:
+    """Slices of one TiledMMA extent; rows padded by 8 elements, which puts the 8 rows of a fragment on distinct banks."""
+    out = TYPES[spec.epilogue.out] if spec.epilogue.out else atom.type_d
+    row_major = spec.epilogue.major == "N"
+    along, piece = (tile[1], mma.extent[0]) if row_major else (tile[0], mma.extent[1])
+    pad = 8
+    vector = VECTOR_BYTES // out.bytes
+    while along % vector:
+        vector //= 2
+    smem_bytes = align(piece * (along + pad) * atom.type_d.bytes)
+    return Epilogue(out, spec.epilogue.major, scalar_type(atom, out), piece, pad, vector, smem_bytes)
+
+
+def scalar_type(atom: Atom, out: ElementType) -> ElementType:
+    """What alpha and beta are and the epilogue computes in: exact integers where all is integer, else float."""
+    if atom.type_d.word == "s32" and out.word == "s32":
+        return TYPES["s32"]
+    return TYPES["f64"] if atom.type_d.word == "f64" else TYPES["f32"]
+
+
+@dataclass(frozen=True)
+class Smem:
+    """Stages and bytes of shared memory of one CTA."""
+
+    stages: int
+    bytes: int
+
+
+def gemm_smem(spec: Spec, a: Operand, b: Operand, staged: Epilogue, limit: int, cp_async: bool) -> tuple[Smem, list[Fault]]:
+    """Stages asked for, or the most that fit (at most 4; ctas_per_sm CTAs share the SM), and what is wrong with them."""
+    per_stage = a.bytes_per_stage + b.bytes_per_stage
+    faults: list[Fault] = []
+
+    def total(stages: int) -> int:
+        return max(align(stages * a.bytes_per_stage) + align(stages * b.bytes_per_stage), staged.smem_bytes)
+
+    each = limit if spec.ctas_per_sm in (None, 1) else (limit + 1024) // spec.ctas_per_sm - 1024
+    most = max((n for n in range(1, each // per_stage + 1) if total(n) <= each), default=0)
+    if not cp_async and spec.stages not in (None, 2):
+        faults.append(Fault(("stages",), f"{spec.stages} stages need cp.async, which begins with sm_80",
+                            "before that two stages alternate through registers: 2, or leave it out"))
+    stages = spec.stages or (min(most, MOST_DEFAULT_STAGES) if cp_async else 2)
+    share = f"{limit:,} B" if each == limit else f"{each:,} B for each of {spec.ctas_per_sm} CTAs"
+    if most < 2:
+        faults.append(Fault(("tile",), f"two stages of this tile need {total(2):,} B of shared memory, a CTA may have {share}",
+                            "make the tile smaller: A and B of one stage take (M + N) x K elements"))
+    elif stages > most:
+        faults.append(Fault(("stages",), f"{stages} need {total(stages):,} B of shared memory, a CTA may have {share}",
+                            f"at most {most}"))
+    return Smem(max(stages, 2), total(max(stages, 2))), faults
+
+
+def registers(atom: Atom, mma: TiledMma, tile: tuple[int, int, int]) -> tuple[int, int]:
+    """32-bit registers a thread needs for accumulators, and for two k blocks of fragments of A and B."""
+    per_k_slice = mma.threads // mma.atoms[2]
+    accumulators = tile[0] * tile[1] * atom.type_d.bits // 32 // per_k_slice
+    fragments = 2 * sum(
+        extent * mma.extent[2] * element.bits // 32 // (atom.threads * mma.atoms[mode] * mma.atoms[2])
+        for mode, extent, element in ((0, tile[0], atom.type_a), (1, tile[1], atom.type_b))
+    )
+    return accumulators, fragments
+
+
+def register_faults(spec: Spec, mma: TiledMma, accumulators: int, fragments: int) -> Iterator[Fault]:
+    """Accumulators and one k block of fragments must fit next to addresses, or the kernel spills."""
+    ctas = spec.ctas_per_sm or 1
+    budget = min(REGISTERS_PER_THREAD, REGISTERS_PER_SM // (mma.threads * ctas) // 8 * 8)
+    needed = accumulators + fragments // 2 + REGISTERS_BESIDES
+    if needed <= budget:
+        return
+    warps = mma.threads // 32
+    key = ("ctas_per_sm",) if ctas > 1 and needed <= min(REGISTERS_PER_THREAD, REGISTERS_PER_SM // mma.threads) else ("tile",)
+    yield Fault(key, f"the accumulators take {accumulators} registers a thread and fragments {fragments // 2}, "
+                     f"of {budget} that {ctas} x {mma.threads} threads may have",
+                "lower ctas_per_sm" if key == ("ctas_per_sm",) else
+                f"make the tile's M x N smaller, or spread it over more than {warps} warps with atoms_layout")

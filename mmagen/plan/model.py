@@ -1,0 +1,170 @@
+"""What `plan` decides, as frozen values that print themselves and that a test can build by hand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mmagen.atoms import Atom, ElementType
+from mmagen.layout_text import LayoutText
+from mmagen.spec import Problem, Spec
+
+if TYPE_CHECKING:  # the layout algebra takes long to import, and only ownership kernels need it
+    from mmagen.layouts import Ownership
+
+
+@dataclass(frozen=True)
+class TiledMma:
+    """The TiledMMA: atoms_layout and permutation are the spec's; the rest follows.
+
+    extent: the tile (M, N, K) that all threads cover together once, in elements.
+    """
+
+    atoms_layout: LayoutText
+    atoms: tuple[int, int, int]
+    permutation: tuple[int | LayoutText | None, ...]
+    extent: tuple[int, int, int]
+    threads: int
+
+
+@dataclass(frozen=True)
+class Swizzle:
+    """CuTe's Swizzle<bits, base, shift> in units of elements; bits == 0 is the identity."""
+
+    bits: int
+    base: int
+    shift: int
+
+
+@dataclass(frozen=True)
+class Fill:
+    """How the threads of a CTA cover an operand tile when it is copied from global memory.
+
+    threads: (along, across) the contiguous mode; vector: elements per access along it.
+    """
+
+    along: int
+    across: int
+    vector: int
+
+    @property
+    def threads(self) -> int:
+        return self.along * self.across
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A or B on its way from global memory to fragments.
+
+    letter: "A" or "B". major: its contiguous mode, K, or M (A) or N (B). extent_mn, extent_k: the CTA tile.
+    line: contiguous elements in one row of the shared-memory layout atom, `lines` rows of it make the atom.
+    smem_copy: the CuTe copy operation from shared memory to fragments; smem_copy_values: elements a thread gets by it.
+    """
+
+    letter: str
+    element: ElementType
+    major: str
+    extent_mn: int
+    extent_k: int
+    swizzle: Swizzle
+    line: int
+    lines: int
+    fill_wide: Fill | None
+    fill_narrow: Fill
+    smem_copy: str
+    bytes_per_stage: int
+
+    @property
+    def mode(self) -> str:
+        """The mode that is not K: M for A, N for B."""
+        return "M" if self.letter == "A" else "N"
+
+    @property
+    def contiguous_k(self) -> bool:
+        return self.major == "K"
+
+    @property
+    def fills(self) -> tuple[tuple[str, Fill], ...]:
+        """The fills that exist, by name; a tile whose rows are no whole vectors has no wide one."""
+        return tuple((name, fill) for name, fill in (("Wide", self.fill_wide), ("Narrow", self.fill_narrow)) if fill)
+
+    @property
+    def extent_along(self) -> int:
+        return self.extent_k if self.contiguous_k else self.extent_mn
+
+    @property
+    def extent_across(self) -> int:
+        return self.extent_mn if self.contiguous_k else self.extent_k
+
+
+@dataclass(frozen=True)
+class Epilogue:
+    """How accumulators become D.
+
+    slice: rows of D (columns, where D is M contiguous) staged in shared memory at a time. pad: elements added to a
+    staged row so that fragments are written without bank conflicts. vector: elements of D in one wide store.
+    """
+
+    out: ElementType
+    major: str
+    scalar: ElementType
+    slice: int
+    pad: int
+    vector: int
+    smem_bytes: int
+
+    @property
+    def row_major(self) -> bool:
+        return self.major == "N"
+
+
+@dataclass(frozen=True)
+class Text:
+    """title: one line. formula: what a call computes. storage: a warning about how a type is stored, or "".
+    shape: what a kernel of fixed shape says to any other shape."""
+
+    title: str
+    formula: str
+    storage: str
+    shape: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that `render` writes down. All byte and register counts are per CTA and per thread."""
+
+    spec: Spec
+    spec_sha: str
+    atom: Atom
+    tiled_mma: TiledMma
+    tile: tuple[int, int, int]
+    a: Operand
+    b: Operand
+    epilogue: Epilogue
+    stages: int
+    ctas_per_sm: int
+    mainloop: str | None
+    smem_bytes: int
+    smem_limit: int
+    accumulator_registers: int
+    fragment_registers: int
+    raster_group: int
+    arch: tuple[str, ...]
+    problems: tuple[Problem, ...]
+    runtime: tuple[str, ...]
+    test_runtime: tuple[str, ...]
+    ownership: tuple[Ownership, ...]
+    reading: tuple[tuple[str, str], ...]
+    text: Text
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    @property
+    def kernel(self) -> str:
+        return self.spec.kernel
+
+    @property
+    def threads(self) -> int:
+        return self.tiled_mma.threads

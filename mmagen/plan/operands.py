@@ -1,0 +1,110 @@
+"""Operands: how A and B are laid out in shared memory, filled from global memory and loaded into fragments."""
+
+from __future__ import annotations
+
+from mmagen.atoms import Atom, ElementType
+from mmagen.layout_text import LayoutText
+from mmagen.plan.model import Fill, Operand, Swizzle, TiledMma
+from mmagen.plan.tiling import stride_one_run
+
+VECTOR_BYTES = 16  # the widest access of cp.async, ld.global and st.global that every device here has
+BANK_ROW_BYTES = 128  # 32 banks of 4 bytes
+
+
+def power_of_two_divisor(value: int, most: int) -> int:
+    """The largest power of two that divides `value`, at most `most`."""
+    return min(value & -value, most)
+
+
+def smem_layout(atom: Atom, element: ElementType, along: int, across: int, contiguous_k: bool) -> tuple[Swizzle, int, int]:
+    """Swizzle, line and lines of the shared-memory layout atom for a tile of `along` contiguous by `across` elements.
+
+    Bank conflicts are what decides: which of the lane bits move along the line and which across lines.
+    - ldmatrix reads 8 lines x 16 bytes: 16-byte chunks are spread by the line number.
+    - tf32 across K and f64 either way read single elements, 8 (4) neighbours along x 4 across: the lowest two bits of
+      the line number choose the 32-byte chunk.
+    - 8-bit types across K read single bytes from every fourth line: bits 2 and 3 of the line number choose the chunk.
+    """
+    line_bytes = power_of_two_divisor(along * element.bytes, BANK_ROW_BYTES)
+    line = line_bytes // element.bytes
+    if line_bytes < VECTOR_BYTES:
+        return Swizzle(0, 4, 3), along, 1
+    log_line = line_bytes.bit_length() - 1
+    log_element = element.bytes.bit_length() - 1
+    if atom.ldmatrix and not contiguous_k and element.bits == 8:
+        swizzle, lines = Swizzle(2, 4, log_line - 2), 16
+    elif element.bits == 64 or (atom.ldmatrix and not contiguous_k and element.bits == 32):
+        swizzle, lines = Swizzle(max(0, log_line - 5), 5 - log_element, 2), 4
+    else:
+        swizzle, lines = Swizzle(log_line - 4, 4 - log_element, 3), 8
+    if across % lines:
+        return Swizzle(0, 4, 3), line, 1
+    return swizzle, line, lines
+
+
+def fill(along: int, across: int, vector: int, threads: int) -> Fill:
+    """The thread arrangement that uses the most threads, then the longest rows: their tile divides the operand's."""
+    vectors = along // vector
+    best = max(
+        ((length, rows) for length in _divisors(vectors) if length <= threads
+         for rows in [max(r for r in _divisors(across) if r * length <= threads)]),
+        key=lambda pair: (pair[0] * pair[1], pair[0]),
+    )
+    return Fill(best[0], best[1], vector)
+
+
+def _divisors(value: int) -> list[int]:
+    return [d for d in range(1, value + 1) if value % d == 0]
+
+
+def smem_copy(atom: Atom, element: ElementType, mma: TiledMma, mode: int, contiguous_k: bool) -> str:
+    """The widest CuTe operation that moves this operand from shared memory into fragments.
+
+    mode: 0 for A (M), 1 for B (N). ldmatrix where fragments have its shape: as it is if K is contiguous, transposed
+    for 16-bit types otherwise; it moves as many 8x8 matrices as a thread has registers within one TiledMMA tile.
+    """
+    per_thread = mma.extent[mode] * mma.extent[2] // (atom.threads * mma.atoms[mode] * mma.atoms[2])
+    registers = per_thread * element.bits // 32
+    matrices = power_of_two_divisor(registers, 4) if registers else 0
+    if atom.ldmatrix and matrices:
+        if contiguous_k and _keeps_runs(mma.permutation[2], VECTOR_BYTES // element.bytes):
+            return f"cute::SM75_U32x{matrices}_LDSM_N"
+        if not contiguous_k and element.bits == 16 and _keeps_runs(mma.permutation[mode], 8) and \
+                not isinstance(mma.permutation[2], LayoutText):
+            return f"cute::SM75_U16x{2 * matrices}_LDSM_T"
+    run = _fragment_run(atom, mode, contiguous_k)
+    if run > 1 and _keeps_runs(mma.permutation[2 if contiguous_k else mode], run):
+        return f"cute::UniversalCopy<uint{run * element.bits}_t>"
+    return f"cute::UniversalCopy<{element.cxx}>"
+
+
+def _keeps_runs(permutation: int | LayoutText | None, run: int) -> bool:
+    return not isinstance(permutation, LayoutText) or stride_one_run(permutation) % run == 0
+
+
+def _fragment_run(atom: Atom, mode: int, contiguous_k: bool) -> int:
+    """Elements of a one-thread or quad-pair fragment that lie side by side in shared memory (CuTe's MMA_Traits)."""
+    if atom.family == "SM61":
+        return atom.k if contiguous_k else 1
+    if atom.family == "SM70":
+        fragment_along_k = (atom.majors[0] == "T") if mode == 0 else (atom.majors[1] == "N")
+        return 4 if fragment_along_k == contiguous_k else 1
+    return 1
+
+
+def operand(letter: str, atom: Atom, mma: TiledMma, extent_mn: int, extent_k: int, major: str) -> Operand:
+    """All that is decided about A or B for a CTA tile of extent_mn x extent_k elements."""
+    mode = "AB".index(letter)
+    element = (atom.type_a, atom.type_b)[mode]
+    contiguous_k = major == "K"
+    along, across = (extent_k, extent_mn) if contiguous_k else (extent_mn, extent_k)
+    swizzle, line, lines = smem_layout(atom, element, along, across, contiguous_k)
+    vector = VECTOR_BYTES // element.bytes
+    return Operand(
+        letter=letter, element=element, major=major, extent_mn=extent_mn, extent_k=extent_k,
+        swizzle=swizzle, line=line, lines=lines,
+        fill_wide=fill(along, across, vector, mma.threads) if along % vector == 0 else None,
+        fill_narrow=fill(along, across, 1, mma.threads),
+        smem_copy=smem_copy(atom, element, mma, mode, contiguous_k),
+        bytes_per_stage=extent_mn * extent_k * element.bytes,
+    )

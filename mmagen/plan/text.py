@@ -1,0 +1,42 @@
+"""Sentences about a plan that its project carries."""
+
+from __future__ import annotations
+
+from mmagen.atoms import Atom
+from mmagen.plan.model import Epilogue, Text
+from mmagen.spec import Spec
+
+
+_ROLES = {
+    "gemm": ("gemm_kernel", "the kernel: one CTA, one tile of D"),
+    "mainloop_multistage": ("mainloop_multistage", "fill, load and multiply over K, kStages tiles in flight"),
+    "mainloop_register_staged": ("mainloop_register_staged", "fill, load and multiply over K, before cp.async"),
+    "epilogue": ("epilogue_staged", "store: D = alpha * acc + beta * C through shared memory"),
+    "micro": ("micro_kernel", "the kernel: fill, load, multiply, store"),
+    "ownership": ("ownership_kernel", "the kernel: every thread stamps what it owns"),
+}
+
+
+def reading(kernel: str, mainloop: str | None) -> tuple[tuple[str, str], ...]:
+    """The headers worth reading, in order, each with what it does."""
+    names = [kernel] + ([mainloop, "epilogue"] if mainloop else [])
+    return tuple((f"include/mmagen/{_ROLES[name][0]}.cuh", _ROLES[name][1]) for name in names)
+
+
+def text(spec: Spec, atom: Atom, tile: tuple[int, int, int], staged: Epilogue) -> Text:
+    """The sentences for one kernel."""
+    size = "x".join(map(str, tile))
+    types = f"{atom.type_a.word} x {atom.type_b.word} + {atom.type_d.word}"
+    layout = spec.layout
+    where = f"{layout.letters}: A {layout.a_major} contiguous, B {layout.b_major} contiguous"
+    tf32 = "tf32" in (atom.type_a.word, atom.type_b.word)
+    storage = "\n * tf32 is stored as float; the tensor core ignores the low 13 bits of the mantissa." if tf32 else ""
+    if spec.kernel == "ownership":
+        return Text(f"who owns what in a TiledMMA of {atom.name}, tile {size}", "", "", "")
+    if spec.kernel == "micro":
+        return Text(f"one {size} tile, {types} -> {staged.out.word}, {where}",
+                    f"D = A * B for M, N, K = {', '.join(map(str, tile))}, batch = 1, alpha = 1, beta = 0.", storage,
+                    f"fixed shape: this kernel computes m, n, k = {', '.join(map(str, tile))} with batch 1, alpha 1, beta 0")
+    return Text(f"GEMM, {types} -> {staged.out.word}, {where}, CTA tile {size}",
+                "D = alpha * A * B + beta * C for each matrix of the batch; any m, n, k, any alignment.", storage,
+                "fixed shape: any shape will do for this kernel")

@@ -1,0 +1,92 @@
+"""TiledMMA: what follows from the atom, atoms_layout and permutation, and when they fit together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mmagen.atoms import Atom
+from mmagen.errors import Fault
+from mmagen.layout_text import IntTuple, LayoutText
+from mmagen.plan.model import TiledMma
+from mmagen.spec import Spec
+
+MODES = "MNK"
+
+
+def _flat(value: IntTuple) -> list[int]:
+    return [value] if isinstance(value, int) else [x for part in value for x in _flat(part)]
+
+
+def is_permutation(layout: LayoutText) -> bool:
+    """Does the layout reach each of 0 .. size-1 exactly once? (Sorted by stride, each mode must step over the last.)"""
+    reach = 1
+    for extent, stride in sorted(zip(_flat(layout.shape), _flat(layout.stride), strict=True), key=lambda mode: mode[1]):
+        if extent == 1:
+            continue
+        if stride != reach:
+            return False
+        reach *= extent
+    return True
+
+
+def stride_one_run(layout: LayoutText) -> int:
+    """How many elements the layout takes one after another before it jumps."""
+    run = 1
+    for extent, stride in zip(_flat(layout.shape), _flat(layout.stride), strict=True):
+        if stride != run:
+            break
+        run *= extent
+    return run
+
+
+def atoms_per_mode(atoms_layout: LayoutText) -> tuple[int, int, int]:
+    """Atoms along M, N and K."""
+    m, n, k = (LayoutText.compact(extent).size for extent in atoms_layout.shape)
+    return m, n, k
+
+
+def tiled_mma(spec: Spec, atom: Atom) -> TiledMma:
+    """The TiledMMA of a spec whose faults (see `faults`) are none."""
+    atoms = atoms_per_mode(spec.atoms_layout)
+    natural = (atom.m * atoms[0], atom.n * atoms[1], atom.k * atoms[2])
+    extent = tuple(
+        size if entry is None else entry if isinstance(entry, int) else entry.size
+        for entry, size in zip(spec.permutation, natural, strict=True)
+    )
+    return TiledMma(spec.atoms_layout, atoms, spec.permutation, extent, atom.threads * spec.atoms_layout.size)
+
+
+def faults(spec: Spec, atom: Atom) -> Iterator[Fault]:
+    """What makes atoms_layout and permutation impossible for this atom."""
+    if not is_permutation(spec.atoms_layout):
+        yield Fault(("atoms_layout",), f"{spec.atoms_layout} does not number its atoms 0 .. {spec.atoms_layout.size - 1}",
+                    f"every thread must belong to one atom, e.g. {LayoutText.compact(spec.atoms_layout.shape)}")
+    atoms = atoms_per_mode(spec.atoms_layout)
+    threads = atom.threads * spec.atoms_layout.size
+    if threads > 1024:
+        yield Fault(("atoms_layout",), f"{spec.atoms_layout.size} atoms of {atom.threads} threads are {threads} threads",
+                    f"a CTA has at most 1024: at most {1024 // atom.threads} atoms")
+    if atom.threads == 8 and spec.atoms_layout.size % 4:
+        yield Fault(("atoms_layout",), f"{spec.atoms_layout.size} quad pairs do not fill a warp",
+                    f"{atom.name} runs on 8 threads and a warp has 32: make the number of atoms a multiple of 4, "
+                    "e.g. [2, 2, 1]")
+    if spec.kernel == "gemm" and threads % 32:
+        yield Fault(("atoms_layout",), f"{threads} threads are no whole number of warps",
+                    f"make the number of atoms a multiple of {32 // atom.threads}, e.g. [16, 16, 1]")
+    natural = (atom.m * atoms[0], atom.n * atoms[1], atom.k * atoms[2])
+    for i, (entry, least) in enumerate(zip(spec.permutation, natural, strict=True)):
+        yield from _permutation_faults(i, entry, least)
+
+
+def _permutation_faults(i: int, entry: int | LayoutText | None, least: int) -> Iterator[Fault]:
+    if entry is None:
+        return
+    extent = entry if isinstance(entry, int) else entry.size
+    if extent % least:
+        size = f"is smaller than" if extent < least else "is no multiple of"
+        right = least * max(1, extent // least)
+        yield Fault(("permutation", i), f"{entry} {size} the {least} elements that the atoms cover along {MODES[i]}",
+                    f"atom x atoms_layout covers {least} along {MODES[i]}: {right}, another multiple, or null")
+    if isinstance(entry, LayoutText) and not is_permutation(entry):
+        yield Fault(("permutation", i), f"{entry} does not reach each of 0 .. {entry.size - 1} once",
+                    f"a permutation of {entry.size} elements, e.g. {LayoutText.compact(entry.shape)}")

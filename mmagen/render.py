@@ -1,0 +1,114 @@
+"""render: Plan to files. Substitutes what was decided and picks whole files; decides nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from mmagen import __version__, cute
+from mmagen.plan.model import Plan
+
+# Folders of templates/project that make up a project of each kind; a file of a later one would replace an earlier's.
+_PARTS = {
+    "gemm": ("common", "product", "gemm"),
+    "micro": ("common", "product", "micro"),
+    "ownership": ("common", "ownership"),
+}
+_MAINLOOP_CLASS = {
+    "mainloop_multistage": "MainloopMultistage",
+    "mainloop_register_staged": "MainloopRegisterStaged",
+}
+
+
+def render(plan: Plan) -> dict[str, bytes]:
+    """All files of the project by POSIX path, `mmagen.json` with their digests last. The same plan gives the same bytes."""
+    context = _context(plan)
+    files = {"spec.yaml": _spec_yaml(plan).encode()}
+    for part in _PARTS[plan.kernel]:
+        for path in _part_files(part):
+            target = path.removesuffix(".j2").replace("NAME", plan.name)
+            source = f"{part}/{path}"
+            files[target] = _environment().get_template(source).render(context).encode() if path.endswith(".j2") else _bytes(source)
+    for header in plan.runtime:
+        files[f"include/mmagen/{header}.cuh"] = _bytes(f"../runtime/mmagen/{header}.cuh")
+    for header in plan.test_runtime:
+        files[f"tests/mmagen/{header.rpartition('/')[2]}.cuh"] = _bytes(f"../runtime/{header}.cuh")
+    files = dict(sorted(files.items()))
+    files["mmagen.json"] = _manifest(plan, files)
+    return files
+
+
+@cache
+def templates_folder() -> Path:
+    """templates/ beside the package in a checkout, inside it when installed from a wheel."""
+    package = Path(__file__).resolve().parent
+    installed = package / "_templates"
+    return installed if installed.is_dir() else package.parent / "templates"
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(loader=FileSystemLoader(templates_folder() / "project"), undefined=StrictUndefined,
+                              keep_trailing_newline=True, trim_blocks=False, auto_reload=False, autoescape=False)
+    environment.filters |= {
+        "cute_shape": cute.shape, "cute_layout": cute.layout, "cute_tile": cute.tile, "smem_atom": cute.smem_atom,
+        "vector_type": cute.vector_type, "fill_threads": cute.fill_threads, "fill_values": cute.fill_values,
+        "cxx_bool": lambda value: "true" if value else "false",
+        "stride_arguments": lambda second: "ld, cute::_1{}" if second else "cute::_1{}, ld",
+    }
+    return environment
+
+
+@cache
+def _part_files(part: str) -> tuple[str, ...]:
+    root = templates_folder() / "project" / part
+    return tuple(sorted(path.relative_to(root).as_posix() for path in root.rglob("*")
+                        if path.is_file() and not path.name.startswith("_")))
+
+
+@cache
+def _bytes(path: str) -> bytes:
+    return (templates_folder() / "project" / path).read_bytes()
+
+
+def _context(plan: Plan) -> dict[str, Any]:
+    return {
+        "plan": plan,
+        "version": __version__,
+        "upper": plan.name.upper(),
+        "cuda_architectures": ";".join(arch.removeprefix("sm_") for arch in plan.arch),
+        "mainloop_class": _MAINLOOP_CLASS.get(plan.mainloop or ""),
+        "test": _test_context(plan),
+    }
+
+
+def _test_context(plan: Plan) -> dict[str, Any]:
+    return {
+        "name": plan.name, "spec_sha": plan.spec_sha, "mmagen_version": __version__, "atom": plan.atom.name,
+        "layout_letters": plan.spec.layout.letters, "a_major": plan.a.major, "b_major": plan.b.major,
+        "d_major": plan.epilogue.major, "type_a": plan.a.element.word, "type_b": plan.b.element.word,
+        "type_out": plan.epilogue.out.word, "type_acc": plan.atom.type_d.word,
+        "type_scalar": plan.epilogue.scalar.word, "atom_k": plan.atom.k, "fixed_shape": plan.kernel == "micro",
+        "tile_m": plan.tile[0], "tile_n": plan.tile[1], "tile_k": plan.tile[2], "problems": plan.problems,
+    }
+
+
+def _spec_yaml(plan: Plan) -> str:
+    """The spec with its defaults filled in, so that the project says all by itself."""
+    document = plan.spec.model_dump(mode="json", by_alias=True)
+    return (f"# The spec of this project, defaults filled in; `mmagen build spec.yaml` makes it again.\n"
+            f"{yaml.dump(document, sort_keys=False, width=120)}")
+
+
+def _manifest(plan: Plan, files: dict[str, bytes]) -> bytes:
+    manifest = {
+        "mmagen": __version__, "name": plan.name, "kernel": plan.kernel, "spec_sha": plan.spec_sha,
+        "arch": list(plan.arch), "files": {path: hashlib.sha256(content).hexdigest() for path, content in files.items()},
+    }
+    return (json.dumps(manifest, indent=1) + "\n").encode()
