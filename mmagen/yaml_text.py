@@ -26,7 +26,7 @@ Loader: type[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _PLAIN_VALUES = "write plain numbers, words, lists and mappings only"
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 # Numbers in other YAML versions, text in YAML 1.1.
-_NUMBER_LIKE = re.compile(r"[-+]?([0-9]*\.?[0-9]+|[0-9]+\.)[eE][-+]?[0-9]+|0o[0-7]+")
+_NUMBER_LIKE = re.compile(r"[-+]?([0-9]*\.?[0-9]+|[0-9]+\.)[eE][-+]?[0-9]+|[-+]\.[0-9]+|0o[0-7]+")
 
 
 class _Opaque:
@@ -114,15 +114,14 @@ class Document:
         path, kept = self._next(parent)
         if kept:
             self.marks[path] = place
-        self._check_extras(event, place, path)
+        if self._check_extras(event, place, path) and kept:
+            self.readings[path] = ""
         if isinstance(event, yaml.ScalarEvent):
             value, reading = _scalar(event, loader)
-            if kept and reading is not None:
+            if kept and reading:
                 self.readings[path] = reading
             self._put(value)
         elif isinstance(event, yaml.AliasEvent):
-            if kept:
-                self.readings[path] = ""
             self._put(_OPAQUE)
         else:
             self._open(event, _Frame([] if isinstance(event, yaml.SequenceStartEvent) else {}, path, kept))
@@ -191,16 +190,18 @@ class Document:
             return
         frame.key = (name, False)
 
-    def _check_extras(self, event: Any, place: Place, path: Key) -> None:
-        """Refuses tags, anchors and aliases: no spec needs them, and they are how YAML files do harm."""
+    def _check_extras(self, event: Any, place: Place, path: Key) -> bool:
+        """Refuses tags, anchors and aliases: no spec needs them, and they are how YAML files do harm. True if the
+        value cannot be judged any further, for an alias or a tag."""
         if isinstance(event, yaml.AliasEvent):
             self._refuse(place, path, f"the alias *{event.anchor} is not allowed", "write the value out")
-            return
+            return True
         if event.tag is not None:
             tag = event.tag.replace("tag:yaml.org,2002:", "!!", 1)[:80]
             self._refuse(place, path, f"the tag {tag} is not allowed", f"leave it out; {_PLAIN_VALUES}")
         if event.anchor is not None:
             self._refuse(place, path, f"the anchor &{event.anchor} is not allowed", f"leave it out; {_PLAIN_VALUES}")
+        return event.tag is not None
 
 
 def _place(mark: Any) -> Place:
@@ -247,8 +248,8 @@ def _surprising(tag: str, text: str) -> bool:
     return tag in ("bool", "timestamp", "merge")
 
 
-def _scalar(event: Any, loader: Any) -> tuple[Any, str | None]:
-    """The value, and if that is _OPAQUE, what YAML made of it ("" when a fault is recorded already)."""
+def _scalar(event: Any, loader: Any) -> tuple[Any, str]:
+    """The value, and what YAML made of it if that is not what it looks like."""
     text = event.value
     if event.tag is not None:
         return _OPAQUE, ""
@@ -258,12 +259,12 @@ def _scalar(event: Any, loader: Any) -> tuple[Any, str | None]:
             return _OPAQUE, f"{text} is a truth value"
         return _OPAQUE, f"YAML reads the unquoted {text[:60]} as {_noun(tag, text)}"
     if tag == "null":
-        return None, None
+        return None, ""
     if tag == "int":
-        return int(text, 0), None
+        return int(text, 0), ""
     if tag == "float":
-        return float(re.sub(r"\.(inf|nan)", r"\1", text.lower())), None
-    return text, None
+        return float(re.sub(r"\.(inf|nan)", r"\1", text.lower())), ""
+    return text, ""
 
 
 def _syntax(error: yaml.YAMLError, text: str) -> tuple[Place, str, str]:

@@ -100,7 +100,7 @@ AFTER_HEAD = [
     ("problems: [[1, 2]]", "6:12", "problems[0]", "the list has 2 entries, not 3 or 4", "[M, N, K, batch]"),
     ("problems:\n- [1, 2, x]", "7:10", "problems[0][2]", "'x' is not an integer", "[M, N, K] in elements"),
     ("problems:\n- [1, 2, 3, 0]", "7:13", "problems[0][3]", "0 is too small, 1 is the least", "independent multiplies"),
-    ("problems:\n- {shape: [1, 2, 0]}", "7:17", "problems[0].shape[2]", "0 is too small", "[M, N, K] in elements"),
+    ("problems:\n- {shape: [1, 2, 0]}", "7:18", "problems[0].shape[2]", "0 is too small", "[M, N, K] in elements"),
     ("problems:\n- {batch: 2}", "7:3", "problems[0].shape", "missing", "[M, N, K] in elements"),
     (
         "problems:\n- {shape: [1, 2, 3], alpha: x}",
@@ -110,6 +110,7 @@ AFTER_HEAD = [
         "a finite number",
     ),
     ("problems:\n- {shape: [1, 2, 3], alpha: 1e3}", "7:29", "problems[0].alpha", "1e3 as text", "a finite number"),
+    ("problems:\n- {shape: [1, 2, 3], alpha: -.5}", "7:29", "problems[0].alpha", "-.5 as text", "a finite number"),
     ("problems:\n- {shape: [1, 2, 3], beta: .inf}", "7:28", "problems[0].beta", "inf is not finite", "a finite number"),
     ("problems:\n- {shape: [1, 2, 3], beta: 1:30.5}", "7:28", "problems[0].beta", "1:30.5 as a number", "finite"),
     ("problems:\n- {shape: [1, 2, 3], beta: 1" + "0" * 350 + "}", "7:28", "problems[0].beta", "is too large", "finite"),
@@ -144,7 +145,7 @@ WHOLE = [
     ("", "1:1", "", "the file holds nothing", "begins with `mmagen: 1`"),
     (b"", "1:1", "", "the file holds nothing", "begins with `mmagen: 1`"),
     ("# only a comment\n", "1:1", "", "the file holds nothing", "begins with"),
-    ("---\n", "1:4", "", "the file holds nothing", "begins with"),
+    ("---\n", "2:1", "", "the file holds nothing", "begins with"),
     ("\n\n~", "3:1", "", "the file holds nothing", "begins with"),
     ("- a", "1:1", "", "the document is a list", "begins with"),
     ("\n  word", "2:3", "", "the document is a single value", "begins with"),
@@ -273,7 +274,7 @@ def test_yaml_forms_of_the_same_spec() -> None:
 
 
 def test_numbers_may_be_floats_where_floats_belong() -> None:
-    problem = load(HEAD + "problems: [{shape: [1, 2, 3], alpha: 1.5e+3, beta: -.5}]", "x").spec.problems
+    problem = load(HEAD + "problems: [{shape: [1, 2, 3], alpha: 1.5e+3, beta: -0.5}]", "x").spec.problems
     assert problem is not None and (problem[0].alpha, problem[0].beta) == (1500.0, -0.5)
 
 
