@@ -19,7 +19,7 @@ SMEM_PER_BLOCK = {60: 49152, 61: 49152, 62: 49152, 70: 98304, 72: 98304, 75: 655
 REGISTERS_PER_SM = 65536
 REGISTERS_PER_THREAD = 255
 # Addresses, loop state and predicates of the main loops; what ptxas reports beyond accumulators and fragments.
-REGISTERS_BESIDES = 24
+REGISTERS_BESIDES = 22
 ALIGNMENT = 128
 MOST_DEFAULT_STAGES = 4
 

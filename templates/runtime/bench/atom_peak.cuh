@@ -45,7 +45,7 @@ __global__ void __launch_bounds__(kThreads) loop_kernel(int iterations, int neve
   clear(rC);
   for (int iteration = 0; iteration < iterations; ++iteration) {
     CUTE_UNROLL
-    for (int i = 0; i < kAccumulators; ++i) { atom.call(rA, rB, rC(_, i)); }
+    for (int i = 0; i < kAccumulators; ++i) { gemm(atom, rA, rB, rC(_, i)); }
   }
   if (int(threadIdx.x) == never) {
     for (int i = 0; i < size(rC); ++i) { sink[i] = static_cast<float>(rC(i)); }

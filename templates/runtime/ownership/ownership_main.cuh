@@ -174,6 +174,8 @@ inline int ownership_main(OwnershipSubject const& subject, int argc, char** argv
     if (!stamps.empty()) {
       if (!options.json) print_owners(matrix, subject.threads, stamps[i]);
       record.reason = first_difference(matrix, subject.threads, stamps[i]);
+      record.max_abs_err = record.reason.empty() ? 0 : 1;  // right or wrong: there is nothing to round
+      record.bound = 0;
       if (!record.reason.empty()) record.disposition = Disposition::kIncorrect;
     }
     report.add(record);

@@ -1,0 +1,101 @@
+// fma_gemm_f32: every decision of this kernel, made by mmagen from spec.yaml. The headers in ../mmagen do the rest.
+#pragma once
+
+#include <cute/tensor.hpp>
+#include <cute/atom/mma_atom.hpp>
+#include <cute/atom/copy_atom.hpp>
+
+#include "../mmagen/epilogue_staged.cuh"
+#include "../mmagen/mainloop_register_staged.cuh"
+
+namespace fma_gemm_f32 {
+
+struct Config {
+  // The instruction, and the types that it fixes.
+  using MmaOp = cute::UniversalFMA<float, float, float, float>;
+  using ElementAccumulator = float;
+
+  // TiledMMA: 16 x 16 x 1 atoms of 1 x 1 x 1; its 256 threads cover 16 x 16 x 1 at once.
+  using AtomsLayout = cute::Layout<cute::Shape<cute::_16, cute::_16, cute::_1>, cute::Stride<cute::_1, cute::_16, cute::_256>>;
+  using Permutation = cute::Tile<cute::Underscore, cute::Underscore, cute::Underscore>;
+  using TiledMma = decltype(cute::make_tiled_mma(cute::MMA_Atom<MmaOp>{}, AtomsLayout{}, Permutation{}));
+  static constexpr int kThreads = 256;
+  static constexpr int kAtomsK = 1;
+
+  // CTA tile.
+  static constexpr int kTileM = 128;
+  static constexpr int kTileN = 128;
+  static constexpr int kTileK = 8;
+
+  static constexpr int kStages = 2;
+  static constexpr int kCtasPerSm = 1;
+  static constexpr int kSmemBytes = 16384;
+  static constexpr int kRasterGroup = 8;  // tile rows of a band that shares columns of B in L2
+
+  // A (M,K): M contiguous.
+  struct A {
+    using Element = float;
+    static constexpr bool kContiguousK = false;
+    static constexpr int kTileMn = 128;
+    static constexpr int kTileK = 8;
+    CUTE_HOST_DEVICE static constexpr auto gmem_stride(int64_t ld) { return cute::make_stride(cute::_1{}, ld); }
+
+    // Shared memory, (BLK_M,BLK_K,PIPE).
+    using SmemLayoutAtom = decltype(cute::composition(cute::Swizzle<3, 2, 3>{},
+                                                       cute::Layout<cute::Shape<cute::_32, cute::_8>, cute::Stride<cute::_1, cute::_32>>{}));
+    using SmemLayout = decltype(cute::tile_to_shape(SmemLayoutAtom{}, cute::Shape<cute::_128, cute::_8, cute::_2>{}));
+
+    // Fill, global -> shared memory: which elements each thread moves, in vectors of 16 bytes or one by one.
+    using FillWide = decltype(cute::make_tiled_copy(
+        cute::Copy_Atom<cute::UniversalCopy<cute::uint128_t>, Element>{},
+        cute::Layout<cute::Shape<cute::_32, cute::_8>, cute::Stride<cute::_1, cute::_32>>{},
+        cute::Layout<cute::Shape<cute::_4, cute::_1>>{}));
+    using FillNarrow = decltype(cute::make_tiled_copy(
+        cute::Copy_Atom<cute::UniversalCopy<float>, Element>{},
+        cute::Layout<cute::Shape<cute::_128, cute::_2>, cute::Stride<cute::_1, cute::_128>>{},
+        cute::Layout<cute::Shape<cute::_1, cute::_1>>{}));
+
+    // Load, shared memory -> fragments.
+    using SmemCopy = cute::Copy_Atom<cute::UniversalCopy<float>, Element>;
+  };
+
+  // B (N,K): N contiguous.
+  struct B {
+    using Element = float;
+    static constexpr bool kContiguousK = false;
+    static constexpr int kTileMn = 128;
+    static constexpr int kTileK = 8;
+    CUTE_HOST_DEVICE static constexpr auto gmem_stride(int64_t ld) { return cute::make_stride(cute::_1{}, ld); }
+
+    // Shared memory, (BLK_N,BLK_K,PIPE).
+    using SmemLayoutAtom = decltype(cute::composition(cute::Swizzle<3, 2, 3>{},
+                                                       cute::Layout<cute::Shape<cute::_32, cute::_8>, cute::Stride<cute::_1, cute::_32>>{}));
+    using SmemLayout = decltype(cute::tile_to_shape(SmemLayoutAtom{}, cute::Shape<cute::_128, cute::_8, cute::_2>{}));
+
+    // Fill, global -> shared memory: which elements each thread moves, in vectors of 16 bytes or one by one.
+    using FillWide = decltype(cute::make_tiled_copy(
+        cute::Copy_Atom<cute::UniversalCopy<cute::uint128_t>, Element>{},
+        cute::Layout<cute::Shape<cute::_32, cute::_8>, cute::Stride<cute::_1, cute::_32>>{},
+        cute::Layout<cute::Shape<cute::_4, cute::_1>>{}));
+    using FillNarrow = decltype(cute::make_tiled_copy(
+        cute::Copy_Atom<cute::UniversalCopy<float>, Element>{},
+        cute::Layout<cute::Shape<cute::_128, cute::_2>, cute::Stride<cute::_1, cute::_128>>{},
+        cute::Layout<cute::Shape<cute::_1, cute::_1>>{}));
+
+    // Load, shared memory -> fragments.
+    using SmemCopy = cute::Copy_Atom<cute::UniversalCopy<float>, Element>;
+  };
+
+  // C and D (M,N): N contiguous. alpha, beta and the sum alpha * acc + beta * C are Scalar.
+  using ElementD = float;
+  using Scalar = float;
+  static constexpr bool kDRowMajor = true;
+  static constexpr int kEpilogueSlice = 16;
+  static constexpr int kEpiloguePad = 8;
+  static constexpr int kEpilogueVector = 4;
+
+  using Mainloop = mmagen::MainloopRegisterStaged<Config>;
+  using Epilogue = mmagen::EpilogueStaged<Config>;
+};
+
+}  // namespace fma_gemm_f32

@@ -1,0 +1,11 @@
+# bench: this kernel beside the pace of its instruction and, where the toolkit has it, cuBLASLt.
+add_executable(fma_gemm_f32_bench bench.cu peak.cu)
+fma_gemm_f32_configure(fma_gemm_f32_bench)
+target_include_directories(fma_gemm_f32_bench BEFORE PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+target_include_directories(fma_gemm_f32_bench SYSTEM PRIVATE ${MMAGEN_CUTLASS_INCLUDE})
+target_link_libraries(fma_gemm_f32_bench PRIVATE fma_gemm_f32 ${CMAKE_DL_LIBS})
+target_compile_definitions(fma_gemm_f32_bench PRIVATE MMAGEN_CUTLASS_VERSION="${MMAGEN_CUTLASS_VERSION}")
+if(TARGET CUDA::cublasLt)
+  target_link_libraries(fma_gemm_f32_bench PRIVATE CUDA::cublasLt)
+  target_compile_definitions(fma_gemm_f32_bench PRIVATE MMAGEN_WITH_CUBLASLT)
+endif()

@@ -1,0 +1,23 @@
+// Prints who owns what, as the device stamped it, and compares with the layout algebra; --help lists the options.
+#include "hello_ownership/hello_ownership.h"
+#include "expected.h"
+#include "mmagen/ownership_main.cuh"
+
+int main(int argc, char** argv)
+{
+  mmagen::test::OwnershipSubject subject;
+  subject.name = "hello_ownership";
+  subject.spec_sha = "78d0abba7f582eb7";
+  subject.mmagen_version = "0.1.0";
+  subject.atom = "SM80_16x8x16_F32F16F16F32_TN";
+  subject.types = "f16 x f16 + f32 -> f32";
+  subject.threads = HELLO_OWNERSHIP_THREADS;
+  subject.matrices[0] = {'A', "MK", HELLO_OWNERSHIP_M, HELLO_OWNERSHIP_K, kValuesA, kExpectedA};
+  subject.matrices[1] = {'B', "NK", HELLO_OWNERSHIP_N, HELLO_OWNERSHIP_K, kValuesB, kExpectedB};
+  subject.matrices[2] = {'C', "MN", HELLO_OWNERSHIP_M, HELLO_OWNERSHIP_N, kValuesC, kExpectedC};
+  subject.stamp = [](int32_t* a, int32_t* b, int32_t* c, cudaStream_t stream) {
+    return static_cast<int>(hello_ownership_stamp(a, b, c, stream));
+  };
+  subject.status_text = [](int status) { return hello_ownership_status_text(static_cast<hello_ownership_status>(status)); };
+  return mmagen::test::ownership_main(subject, argc, argv);
+}

@@ -1,0 +1,90 @@
+// micro_sliced_k: every decision of this kernel, made by mmagen from spec.yaml. The headers in ../mmagen do the rest.
+#pragma once
+
+#include <cute/tensor.hpp>
+#include <cute/atom/mma_atom.hpp>
+#include <cute/atom/copy_atom.hpp>
+
+namespace micro_sliced_k {
+
+struct Config {
+  // The instruction, and the types that it fixes.
+  using MmaOp = cute::SM80_16x8x16_F32F16F16F32_TN;
+  using ElementAccumulator = float;
+
+  // TiledMMA: 2 x 1 x 2 atoms of 16 x 8 x 16; its 128 threads cover 32 x 8 x 32 at once.
+  using AtomsLayout = cute::Layout<cute::Shape<cute::_2, cute::_1, cute::_2>, cute::Stride<cute::_1, cute::_2, cute::_2>>;
+  using Permutation = cute::Tile<cute::Underscore, cute::Underscore, cute::Underscore>;
+  using TiledMma = decltype(cute::make_tiled_mma(cute::MMA_Atom<MmaOp>{}, AtomsLayout{}, Permutation{}));
+  static constexpr int kThreads = 128;
+  static constexpr int kAtomsK = 2;
+
+  // CTA tile.
+  static constexpr int kTileM = 32;
+  static constexpr int kTileN = 32;
+  static constexpr int kTileK = 64;
+
+  static constexpr int kSmemBytes = 8192;
+
+  // A (M,K): M contiguous.
+  struct A {
+    using Element = cute::half_t;
+    static constexpr bool kContiguousK = false;
+    static constexpr int kTileMn = 32;
+    static constexpr int kTileK = 64;
+    CUTE_HOST_DEVICE static constexpr auto gmem_stride(int64_t ld) { return cute::make_stride(cute::_1{}, ld); }
+
+    // Shared memory, (BLK_M,BLK_K,PIPE).
+    using SmemLayoutAtom = decltype(cute::composition(cute::Swizzle<2, 3, 3>{},
+                                                       cute::Layout<cute::Shape<cute::_32, cute::_8>, cute::Stride<cute::_1, cute::_32>>{}));
+    using SmemLayout = decltype(cute::tile_to_shape(SmemLayoutAtom{}, cute::Shape<cute::_32, cute::_64, cute::_1>{}));
+
+    // Fill, global -> shared memory: which elements each thread moves, in vectors of 16 bytes or one by one.
+    using FillWide = decltype(cute::make_tiled_copy(
+        cute::Copy_Atom<cute::UniversalCopy<cute::uint128_t>, Element>{},
+        cute::Layout<cute::Shape<cute::_4, cute::_32>, cute::Stride<cute::_1, cute::_4>>{},
+        cute::Layout<cute::Shape<cute::_8, cute::_1>>{}));
+    using FillNarrow = decltype(cute::make_tiled_copy(
+        cute::Copy_Atom<cute::UniversalCopy<cute::half_t>, Element>{},
+        cute::Layout<cute::Shape<cute::_32, cute::_4>, cute::Stride<cute::_1, cute::_32>>{},
+        cute::Layout<cute::Shape<cute::_1, cute::_1>>{}));
+
+    // Load, shared memory -> fragments.
+    using SmemCopy = cute::Copy_Atom<cute::SM75_U16x8_LDSM_T, Element>;
+  };
+
+  // B (N,K): K contiguous.
+  struct B {
+    using Element = cute::half_t;
+    static constexpr bool kContiguousK = true;
+    static constexpr int kTileMn = 32;
+    static constexpr int kTileK = 64;
+    CUTE_HOST_DEVICE static constexpr auto gmem_stride(int64_t ld) { return cute::make_stride(ld, cute::_1{}); }
+
+    // Shared memory, (BLK_N,BLK_K,PIPE).
+    using SmemLayoutAtom = decltype(cute::composition(cute::Swizzle<3, 3, 3>{},
+                                                       cute::Layout<cute::Shape<cute::_8, cute::_64>, cute::Stride<cute::_64, cute::_1>>{}));
+    using SmemLayout = decltype(cute::tile_to_shape(SmemLayoutAtom{}, cute::Shape<cute::_32, cute::_64, cute::_1>{}));
+
+    // Fill, global -> shared memory: which elements each thread moves, in vectors of 16 bytes or one by one.
+    using FillWide = decltype(cute::make_tiled_copy(
+        cute::Copy_Atom<cute::UniversalCopy<cute::uint128_t>, Element>{},
+        cute::Layout<cute::Shape<cute::_16, cute::_8>, cute::Stride<cute::_8, cute::_1>>{},
+        cute::Layout<cute::Shape<cute::_1, cute::_8>>{}));
+    using FillNarrow = decltype(cute::make_tiled_copy(
+        cute::Copy_Atom<cute::UniversalCopy<cute::half_t>, Element>{},
+        cute::Layout<cute::Shape<cute::_2, cute::_64>, cute::Stride<cute::_64, cute::_1>>{},
+        cute::Layout<cute::Shape<cute::_1, cute::_1>>{}));
+
+    // Load, shared memory -> fragments.
+    using SmemCopy = cute::Copy_Atom<cute::SM75_U32x2_LDSM_N, Element>;
+  };
+
+  // D (M,N): N contiguous.
+  using ElementD = float;
+  using Scalar = float;
+  static constexpr bool kDRowMajor = true;
+  CUTE_HOST_DEVICE static constexpr auto stride_d(int64_t ld) { return cute::make_stride(ld, cute::_1{}); }
+};
+
+}  // namespace micro_sliced_k

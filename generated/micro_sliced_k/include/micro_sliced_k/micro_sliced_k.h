@@ -1,0 +1,68 @@
+/* micro_sliced_k: one 32x32x64 tile, f16 x f16 + f32 -> f32, NN: A M contiguous, B K contiguous. C99, no CUDA or CuTe header needed.
+ *
+ * A is (M,K) with M contiguous, B is (N,K) with K contiguous, C and D are (M,N) with N contiguous.
+ * Element types: A f16, B f16, C and D f32; sums are kept in f32. */
+#ifndef MICRO_SLICED_K_H
+#define MICRO_SLICED_K_H
+
+#include <stdint.h>
+
+#if defined(_WIN32)
+#define MICRO_SLICED_K_API
+#else
+#define MICRO_SLICED_K_API __attribute__((visibility("default")))
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct CUstream_st; /* cudaStream_t and CUstream point to it */
+
+typedef enum micro_sliced_k_status {
+  MICRO_SLICED_K_SUCCESS = 0,
+  MICRO_SLICED_K_INVALID_ARGUMENT = 1, /* null pointer, negative extent, or a leading dimension shorter than a row */
+  MICRO_SLICED_K_NOT_SUPPORTED = 2,    /* the current device cannot run this kernel */
+  MICRO_SLICED_K_CUDA_ERROR = 3,       /* the launch failed: cudaGetLastError() says why */
+  MICRO_SLICED_K_TOO_LARGE = 4,        /* an extent of 2^31 or a grid of 2^31 CTAs */
+  MICRO_SLICED_K_FIXED_SHAPE = 5       /* this kernel computes one tile and nothing else */
+} micro_sliced_k_status;
+
+typedef float micro_sliced_k_scalar;
+
+/* D = A * B for M, N, K = 32, 32, 64, batch = 1, alpha = 1, beta = 0.
+ * Leading dimensions are the distance between rows (or columns) of the contiguous mode, strides the distance between
+ * the matrices of a batch; both in elements. A stride of 0 uses one matrix for the whole batch. */
+typedef struct micro_sliced_k_args {
+  int64_t m, n, k, batch;
+  const void *a;
+  int64_t lda, batch_stride_a;
+  const void *b;
+  int64_t ldb, batch_stride_b;
+  const void *c; /* read only where beta is not 0; may be d */
+  int64_t ldc, batch_stride_c;
+  void *d;
+  int64_t ldd, batch_stride_d;
+  micro_sliced_k_scalar alpha, beta;
+} micro_sliced_k_args;
+
+/* What the kernel takes: threads of a CTA, registers and bytes of local memory of a thread, bytes of shared memory of a
+ * CTA, and how many CTAs fit on one multiprocessor of the current device. */
+typedef struct micro_sliced_k_info {
+  int32_t threads, registers, local_bytes, smem_bytes, ctas_per_sm;
+} micro_sliced_k_info;
+
+/* Enqueues the multiply on a stream (NULL: the default stream) and returns without waiting. All pointers are device
+ * memory of the current device. Thread-safe. */
+MICRO_SLICED_K_API micro_sliced_k_status micro_sliced_k_run(const micro_sliced_k_args *args, struct CUstream_st *stream);
+
+MICRO_SLICED_K_API micro_sliced_k_status micro_sliced_k_query(micro_sliced_k_info *info);
+
+/* One sentence in English; never NULL. */
+MICRO_SLICED_K_API const char *micro_sliced_k_status_text(micro_sliced_k_status status);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,24 @@
+// sm61_gemm_s8: instantiates the kernel for its Config and puts it behind the C interface.
+#include "sm61_gemm_s8/sm61_gemm_s8.h"
+
+#include "sm61_gemm_s8/config.cuh"
+#include "mmagen/gemm_launch.cuh"
+
+using sm61_gemm_s8::Config;
+
+sm61_gemm_s8_status sm61_gemm_s8_run(const sm61_gemm_s8_args* args, CUstream_st* stream)
+{
+  if (args == nullptr) { return SM61_GEMM_S8_INVALID_ARGUMENT; }
+  return static_cast<sm61_gemm_s8_status>(mmagen::run_gemm<Config>(*args, stream));
+}
+
+sm61_gemm_s8_status sm61_gemm_s8_query(sm61_gemm_s8_info* info)
+{
+  if (info == nullptr) { return SM61_GEMM_S8_INVALID_ARGUMENT; }
+  return static_cast<sm61_gemm_s8_status>(mmagen::query_gemm<Config>(*info));
+}
+
+const char* sm61_gemm_s8_status_text(sm61_gemm_s8_status status)
+{
+  return mmagen::status_text(static_cast<mmagen::Status>(status), "fixed shape: any shape will do for this kernel");
+}

@@ -1,0 +1,15 @@
+/* The pace of SM70_8x8x4_F32F16F16F32_NT with nothing else to wait for: what bench divides by. */
+#pragma once
+
+#include "sm70_gemm_f16/sm70_gemm_f16.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Enqueues a kernel that multiplies fragments in registers `iterations` times; *flop: the operations it does. */
+sm70_gemm_f16_status sm70_gemm_f16_peak_launch(int iterations, double *flop, struct CUstream_st *stream);
+
+#ifdef __cplusplus
+}
+#endif

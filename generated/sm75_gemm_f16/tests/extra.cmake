@@ -1,0 +1,11 @@
+# bench: this kernel beside the pace of its instruction and, where the toolkit has it, cuBLASLt.
+add_executable(sm75_gemm_f16_bench bench.cu peak.cu)
+sm75_gemm_f16_configure(sm75_gemm_f16_bench)
+target_include_directories(sm75_gemm_f16_bench BEFORE PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+target_include_directories(sm75_gemm_f16_bench SYSTEM PRIVATE ${MMAGEN_CUTLASS_INCLUDE})
+target_link_libraries(sm75_gemm_f16_bench PRIVATE sm75_gemm_f16 ${CMAKE_DL_LIBS})
+target_compile_definitions(sm75_gemm_f16_bench PRIVATE MMAGEN_CUTLASS_VERSION="${MMAGEN_CUTLASS_VERSION}")
+if(TARGET CUDA::cublasLt)
+  target_link_libraries(sm75_gemm_f16_bench PRIVATE CUDA::cublasLt)
+  target_compile_definitions(sm75_gemm_f16_bench PRIVATE MMAGEN_WITH_CUBLASLT)
+endif()

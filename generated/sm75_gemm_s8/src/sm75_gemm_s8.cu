@@ -1,0 +1,24 @@
+// sm75_gemm_s8: instantiates the kernel for its Config and puts it behind the C interface.
+#include "sm75_gemm_s8/sm75_gemm_s8.h"
+
+#include "sm75_gemm_s8/config.cuh"
+#include "mmagen/gemm_launch.cuh"
+
+using sm75_gemm_s8::Config;
+
+sm75_gemm_s8_status sm75_gemm_s8_run(const sm75_gemm_s8_args* args, CUstream_st* stream)
+{
+  if (args == nullptr) { return SM75_GEMM_S8_INVALID_ARGUMENT; }
+  return static_cast<sm75_gemm_s8_status>(mmagen::run_gemm<Config>(*args, stream));
+}
+
+sm75_gemm_s8_status sm75_gemm_s8_query(sm75_gemm_s8_info* info)
+{
+  if (info == nullptr) { return SM75_GEMM_S8_INVALID_ARGUMENT; }
+  return static_cast<sm75_gemm_s8_status>(mmagen::query_gemm<Config>(*info));
+}
+
+const char* sm75_gemm_s8_status_text(sm75_gemm_s8_status status)
+{
+  return mmagen::status_text(static_cast<mmagen::Status>(status), "fixed shape: any shape will do for this kernel");
+}

@@ -1,0 +1,15 @@
+/* The pace of SM75_8x8x16_S32S8S8S32_TN with nothing else to wait for: what bench divides by. */
+#pragma once
+
+#include "sm75_gemm_s8/sm75_gemm_s8.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Enqueues a kernel that multiplies fragments in registers `iterations` times; *flop: the operations it does. */
+sm75_gemm_s8_status sm75_gemm_s8_peak_launch(int iterations, double *flop, struct CUstream_st *stream);
+
+#ifdef __cplusplus
+}
+#endif

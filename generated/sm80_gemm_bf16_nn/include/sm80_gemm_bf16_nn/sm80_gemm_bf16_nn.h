@@ -1,0 +1,68 @@
+/* sm80_gemm_bf16_nn: GEMM, bf16 x bf16 + f32 -> bf16, NN: A M contiguous, B K contiguous, CTA tile 128x128x32. C99, no CUDA or CuTe header needed.
+ *
+ * A is (M,K) with M contiguous, B is (N,K) with K contiguous, C and D are (M,N) with N contiguous.
+ * Element types: A bf16, B bf16, C and D bf16; sums are kept in f32. */
+#ifndef SM80_GEMM_BF16_NN_H
+#define SM80_GEMM_BF16_NN_H
+
+#include <stdint.h>
+
+#if defined(_WIN32)
+#define SM80_GEMM_BF16_NN_API
+#else
+#define SM80_GEMM_BF16_NN_API __attribute__((visibility("default")))
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct CUstream_st; /* cudaStream_t and CUstream point to it */
+
+typedef enum sm80_gemm_bf16_nn_status {
+  SM80_GEMM_BF16_NN_SUCCESS = 0,
+  SM80_GEMM_BF16_NN_INVALID_ARGUMENT = 1, /* null pointer, negative extent, or a leading dimension shorter than a row */
+  SM80_GEMM_BF16_NN_NOT_SUPPORTED = 2,    /* the current device cannot run this kernel */
+  SM80_GEMM_BF16_NN_CUDA_ERROR = 3,       /* the launch failed: cudaGetLastError() says why */
+  SM80_GEMM_BF16_NN_TOO_LARGE = 4,        /* an extent of 2^31 or a grid of 2^31 CTAs */
+  SM80_GEMM_BF16_NN_FIXED_SHAPE = 5       /* this kernel computes one tile and nothing else */
+} sm80_gemm_bf16_nn_status;
+
+typedef float sm80_gemm_bf16_nn_scalar;
+
+/* D = alpha * A * B + beta * C for each matrix of the batch; any m, n, k, any alignment.
+ * Leading dimensions are the distance between rows (or columns) of the contiguous mode, strides the distance between
+ * the matrices of a batch; both in elements. A stride of 0 uses one matrix for the whole batch. */
+typedef struct sm80_gemm_bf16_nn_args {
+  int64_t m, n, k, batch;
+  const void *a;
+  int64_t lda, batch_stride_a;
+  const void *b;
+  int64_t ldb, batch_stride_b;
+  const void *c; /* read only where beta is not 0; may be d */
+  int64_t ldc, batch_stride_c;
+  void *d;
+  int64_t ldd, batch_stride_d;
+  sm80_gemm_bf16_nn_scalar alpha, beta;
+} sm80_gemm_bf16_nn_args;
+
+/* What the kernel takes: threads of a CTA, registers and bytes of local memory of a thread, bytes of shared memory of a
+ * CTA, and how many CTAs fit on one multiprocessor of the current device. */
+typedef struct sm80_gemm_bf16_nn_info {
+  int32_t threads, registers, local_bytes, smem_bytes, ctas_per_sm;
+} sm80_gemm_bf16_nn_info;
+
+/* Enqueues the multiply on a stream (NULL: the default stream) and returns without waiting. All pointers are device
+ * memory of the current device. Thread-safe. */
+SM80_GEMM_BF16_NN_API sm80_gemm_bf16_nn_status sm80_gemm_bf16_nn_run(const sm80_gemm_bf16_nn_args *args, struct CUstream_st *stream);
+
+SM80_GEMM_BF16_NN_API sm80_gemm_bf16_nn_status sm80_gemm_bf16_nn_query(sm80_gemm_bf16_nn_info *info);
+
+/* One sentence in English; never NULL. */
+SM80_GEMM_BF16_NN_API const char *sm80_gemm_bf16_nn_status_text(sm80_gemm_bf16_nn_status status);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,15 @@
+/* The pace of SM80_16x8x16_F32BF16BF16F32_TN with nothing else to wait for: what bench divides by. */
+#pragma once
+
+#include "sm80_gemm_bf16_nn/sm80_gemm_bf16_nn.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Enqueues a kernel that multiplies fragments in registers `iterations` times; *flop: the operations it does. */
+sm80_gemm_bf16_nn_status sm80_gemm_bf16_nn_peak_launch(int iterations, double *flop, struct CUstream_st *stream);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,116 @@
+// Main loop for sm_80 to sm_89 (and anything later that runs their instructions): kStages tiles of A and B travel
+// through shared memory by cp.async while the fragments of the next k block are loaded during the current multiply.
+#pragma once
+
+#include <cute/tensor.hpp>
+
+#include "fill_async.cuh"
+
+namespace mmagen {
+inline namespace v0_1 {
+
+template <class Config>
+struct MainloopMultistage {
+  using A = typename Config::A;
+  using B = typename Config::B;
+  static constexpr int kStages = Config::kStages;
+  static_assert(kStages >= 2, "one stage is being read while another is being filled");
+
+  struct SharedStorage {
+    alignas(128) cute::ArrayEngine<typename A::Element, cute::cosize_v<typename A::SmemLayout>> a;
+    alignas(128) cute::ArrayEngine<typename B::Element, cute::cosize_v<typename B::SmemLayout>> b;
+  };
+
+  /// Accumulates the CTA tile over all of K. `m_left`, `n_left`: rows of A and B from the tile's origin to the end;
+  /// `k_extent`: K of the problem. Leaves shared memory in use: synchronise before writing to it again.
+  template <bool kWide, class TensorGA, class TensorGB, class TensorRC>
+  CUTE_DEVICE static void run(TensorGA const& gA,  // (BLK_M,BLK_K,k)
+                              TensorGB const& gB,  // (BLK_N,BLK_K,k)
+                              TensorRC& tCrC,      // (MMA,MMA_M,MMA_N)
+                              int m_left, int n_left, int k_extent, SharedStorage& storage)
+  {
+    using namespace cute;
+    int const k_tiles = size<2>(gA);
+    if (k_tiles == 0) { return; }
+
+    Tensor sA = make_tensor(make_smem_ptr(storage.a.begin()), typename A::SmemLayout{});  // (BLK_M,BLK_K,PIPE)
+    Tensor sB = make_tensor(make_smem_ptr(storage.b.begin()), typename B::SmemLayout{});  // (BLK_N,BLK_K,PIPE)
+
+    // Fill: global -> shared memory.
+    using FillA = conditional_t<kWide, typename A::FillWide, typename A::FillNarrow>;
+    using FillB = conditional_t<kWide, typename B::FillWide, typename B::FillNarrow>;
+    auto fill_a = FillA{}.get_slice(threadIdx.x);
+    auto fill_b = FillB{}.get_slice(threadIdx.x);
+    Tensor tAgA = fill_a.partition_S(gA);                                          // (CPY,CPY_M,CPY_K,k)
+    Tensor tAsA = fill_a.partition_D(sA);                                          // (CPY,CPY_M,CPY_K,PIPE)
+    Tensor tAcA = fill_a.partition_S(make_identity_tensor(Shape<Int<A::kTileMn>, Int<A::kTileK>>{}));  // (CPY,CPY_M,CPY_K)
+    Tensor tBgB = fill_b.partition_S(gB);                                          // (CPY,CPY_N,CPY_K,k)
+    Tensor tBsB = fill_b.partition_D(sB);                                          // (CPY,CPY_N,CPY_K,PIPE)
+    Tensor tBcB = fill_b.partition_S(make_identity_tensor(Shape<Int<B::kTileMn>, Int<B::kTileK>>{}));  // (CPY,CPY_N,CPY_K)
+
+    auto fill = [&](int k_tile, int pipe) {
+      if (k_tile < k_tiles) {
+        int const k_left = k_extent - k_tile * A::kTileK;
+        if (size(FillA{}) == Config::kThreads || threadIdx.x < size(FillA{})) {
+          fill_tile_async<A>(tAgA(_, _, _, k_tile), tAcA, tAsA(_, _, _, pipe), m_left, k_left);
+        }
+        if (size(FillB{}) == Config::kThreads || threadIdx.x < size(FillB{})) {
+          fill_tile_async<B>(tBgB(_, _, _, k_tile), tBcB, tBsB(_, _, _, pipe), n_left, k_left);
+        }
+      }
+      cp_async_fence();  // Past the last tile an empty group keeps the count that cp_async_wait relies on.
+    };
+
+    // Load: shared memory -> registers.
+    typename Config::TiledMma mma;
+    auto thread_mma = mma.get_slice(threadIdx.x);
+    Tensor tCrA = thread_mma.partition_fragment_A(sA(_, _, 0));  // (MMA,MMA_M,MMA_K)
+    Tensor tCrB = thread_mma.partition_fragment_B(sB(_, _, 0));  // (MMA,MMA_N,MMA_K)
+    auto load_a = make_tiled_copy_A(typename A::SmemCopy{}, mma);
+    auto load_b = make_tiled_copy_B(typename B::SmemCopy{}, mma);
+    auto thread_load_a = load_a.get_slice(threadIdx.x);
+    auto thread_load_b = load_b.get_slice(threadIdx.x);
+    Tensor tXsA = thread_load_a.partition_S(sA);   // (CPY,MMA_M,MMA_K,PIPE)
+    Tensor tXrA = thread_load_a.retile_D(tCrA);    // (CPY,MMA_M,MMA_K)
+    Tensor tXsB = thread_load_b.partition_S(sB);   // (CPY,MMA_N,MMA_K,PIPE)
+    Tensor tXrB = thread_load_b.retile_D(tCrB);    // (CPY,MMA_N,MMA_K)
+    constexpr int kBlocks = decltype(size<2>(tCrA))::value;
+    static_assert(kBlocks >= 2, "the next k block is loaded while the current one is multiplied");
+
+    auto load = [&](auto k_block, int pipe) {
+      copy(load_a, tXsA(_, _, k_block, pipe), tXrA(_, _, k_block));
+      copy(load_b, tXsB(_, _, k_block, pipe), tXrB(_, _, k_block));
+    };
+
+    CUTE_UNROLL
+    for (int pipe = 0; pipe < kStages - 1; ++pipe) { fill(pipe, pipe); }
+    int pipe_read = 0;
+    int pipe_fill = kStages - 1;
+
+    cp_async_wait<kStages - 2>();
+    __syncthreads();
+    load(Int<0>{}, pipe_read);
+
+    CUTE_NO_UNROLL
+    for (int k_tile = 0; k_tile < k_tiles; ++k_tile) {
+      for_each(make_int_sequence<kBlocks>{}, [&](auto k_block) {
+        constexpr int kNext = (k_block + 1) % kBlocks;
+        if constexpr (kNext == 0) {
+          // All fragments of this tile are in registers: its stage may be filled anew once every warp has come here.
+          cp_async_wait<kStages - 2>();
+          __syncthreads();
+          pipe_read = pipe_read == kStages - 1 ? 0 : pipe_read + 1;
+        }
+        if (kNext != 0 || k_tile + 1 < k_tiles) { load(Int<kNext>{}, pipe_read); }
+        if constexpr (k_block == 0) {
+          fill(k_tile + kStages - 1, pipe_fill);
+          pipe_fill = pipe_fill == kStages - 1 ? 0 : pipe_fill + 1;
+        }
+        gemm(mma, tCrA(_, _, k_block), tCrB(_, _, k_block), tCrC);
+      });
+    }
+  }
+};
+
+}  // namespace v0_1
+}  // namespace mmagen

@@ -1,0 +1,24 @@
+// sm80_gemm_bf16_nt: instantiates the kernel for its Config and puts it behind the C interface.
+#include "sm80_gemm_bf16_nt/sm80_gemm_bf16_nt.h"
+
+#include "sm80_gemm_bf16_nt/config.cuh"
+#include "mmagen/gemm_launch.cuh"
+
+using sm80_gemm_bf16_nt::Config;
+
+sm80_gemm_bf16_nt_status sm80_gemm_bf16_nt_run(const sm80_gemm_bf16_nt_args* args, CUstream_st* stream)
+{
+  if (args == nullptr) { return SM80_GEMM_BF16_NT_INVALID_ARGUMENT; }
+  return static_cast<sm80_gemm_bf16_nt_status>(mmagen::run_gemm<Config>(*args, stream));
+}
+
+sm80_gemm_bf16_nt_status sm80_gemm_bf16_nt_query(sm80_gemm_bf16_nt_info* info)
+{
+  if (info == nullptr) { return SM80_GEMM_BF16_NT_INVALID_ARGUMENT; }
+  return static_cast<sm80_gemm_bf16_nt_status>(mmagen::query_gemm<Config>(*info));
+}
+
+const char* sm80_gemm_bf16_nt_status_text(sm80_gemm_bf16_nt_status status)
+{
+  return mmagen::status_text(static_cast<mmagen::Status>(status), "fixed shape: any shape will do for this kernel");
+}

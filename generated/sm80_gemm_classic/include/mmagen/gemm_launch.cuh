@@ -1,0 +1,93 @@
+// Host side of the GEMM: checks what it is asked for, chooses wide or narrow copies, launches.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "gemm_kernel.cuh"
+#include "status.cuh"
+
+namespace mmagen {
+inline namespace v0_1 {
+
+namespace detail {
+
+inline bool is_multiple_of_16(void const* pointer, int64_t stride_bytes, int64_t batch_stride_bytes)
+{
+  return (reinterpret_cast<uintptr_t>(pointer) | uintptr_t(stride_bytes) | uintptr_t(batch_stride_bytes)) % 16 == 0;
+}
+
+inline int64_t tiles(int64_t extent, int tile) { return (extent + tile - 1) / tile; }
+
+}  // namespace detail
+
+/// Launches D = alpha * A * B + beta * C on `stream`; Args is the project's public argument struct.
+template <class Config, class Args>
+Status run_gemm(Args const& args, cudaStream_t stream)
+{
+  using A = typename Config::A;
+  using B = typename Config::B;
+  using ElementD = typename Config::ElementD;
+  constexpr int64_t kLargest = 0x7fffffff - 4096;  // tile origins and ends must fit an int
+
+  if (args.m < 0 || args.n < 0 || args.k < 0 || args.batch < 0) { return Status::kInvalidArgument; }
+  if (args.m == 0 || args.n == 0 || args.batch == 0) { return Status::kSuccess; }
+  if (args.m > kLargest || args.n > kLargest || args.k > kLargest) { return Status::kTooLarge; }
+  if (args.d == nullptr || (args.k > 0 && (args.a == nullptr || args.b == nullptr))) { return Status::kInvalidArgument; }
+  bool const reads_c = args.beta != typename Config::Scalar(0);
+  if (reads_c && args.c == nullptr) { return Status::kInvalidArgument; }
+  int64_t const row_d = Config::kDRowMajor ? args.n : args.m;
+  if (args.lda < (A::kContiguousK ? args.k : args.m) || args.ldb < (B::kContiguousK ? args.k : args.n) ||
+      args.ldd < row_d || (reads_c && args.ldc < row_d)) {
+    return Status::kInvalidArgument;
+  }
+  int64_t const tiles_m = detail::tiles(args.m, Config::kTileM);
+  int64_t const tiles_n = detail::tiles(args.n, Config::kTileN);
+  if (tiles_m > kLargest / tiles_n || tiles_m * tiles_n > kLargest / args.batch) { return Status::kTooLarge; }
+
+  GemmParams<Config> params{};
+  params.m = int(args.m);
+  params.n = int(args.n);
+  params.k = int(args.k);
+  params.tiles_m = unsigned(tiles_m);
+  params.tiles_n = unsigned(tiles_n);
+  params.a = static_cast<typename A::Element const*>(args.a);
+  params.lda = args.lda;
+  params.batch_stride_a = args.batch_stride_a;
+  params.b = static_cast<typename B::Element const*>(args.b);
+  params.ldb = args.ldb;
+  params.batch_stride_b = args.batch_stride_b;
+  params.c = static_cast<ElementD const*>(reads_c ? args.c : args.d);
+  params.ldc = reads_c ? args.ldc : args.ldd;
+  params.batch_stride_c = reads_c ? args.batch_stride_c : args.batch_stride_d;
+  params.d = static_cast<ElementD*>(args.d);
+  params.ldd = args.ldd;
+  params.batch_stride_d = args.batch_stride_d;
+  params.alpha = args.alpha;
+  params.beta = args.beta;
+
+  constexpr int64_t kBytesA = sizeof(typename A::Element);
+  constexpr int64_t kBytesB = sizeof(typename B::Element);
+  constexpr int64_t kBytesD = sizeof(ElementD);
+  bool const wide_ab =
+      detail::is_multiple_of_16(params.a, params.lda * kBytesA, params.batch_stride_a * kBytesA) &&
+      detail::is_multiple_of_16(params.b, params.ldb * kBytesB, params.batch_stride_b * kBytesB);
+  params.wide_d = detail::is_multiple_of_16(params.d, params.ldd * kBytesD, params.batch_stride_d * kBytesD) &&
+                  detail::is_multiple_of_16(params.c, params.ldc * kBytesD, params.batch_stride_c * kBytesD);
+
+  auto* const kernel = wide_ab ? &gemm_kernel<Config, true> : &gemm_kernel<Config, false>;
+  cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Config::kSmemBytes);
+  if (error != cudaSuccess) { return status_of(error); }
+  unsigned const ctas = unsigned(tiles_m * tiles_n * args.batch);
+  kernel<<<ctas, Config::kThreads, Config::kSmemBytes, stream>>>(params);
+  return status_of(cudaGetLastError());
+}
+
+/// What one kernel of this Config takes on the current device.
+template <class Config, class Info>
+Status query_gemm(Info& info)
+{
+  return query_kernel(&gemm_kernel<Config, true>, Config::kThreads, Config::kSmemBytes, info);
+}
+
+}  // namespace v0_1
+}  // namespace mmagen

@@ -1,0 +1,12 @@
+// Times sm80_gemm_f16_acc16 beside the pace of its own tensor-core instruction and, where built in, cuBLASLt.
+#include "mmagen/bench_main.cuh"
+#include "peak.h"
+#include "subject.cuh"
+
+struct BenchSubject : Subject {
+  static int peak_launch(int iterations, double* flop, cudaStream_t stream) {
+    return sm80_gemm_f16_acc16_peak_launch(iterations, flop, stream);
+  }
+};
+
+int main(int argc, char** argv) { return mmagen::test::bench_main<BenchSubject>(argc, argv); }

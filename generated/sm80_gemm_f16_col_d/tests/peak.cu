@@ -1,0 +1,11 @@
+// Register-only loop of SM80_16x8x16_F32F16F16F32_TN.
+#include "peak.h"
+
+#include "sm80_gemm_f16_col_d/config.cuh"
+#include "mmagen/atom_peak.cuh"
+
+sm80_gemm_f16_col_d_status sm80_gemm_f16_col_d_peak_launch(int iterations, double* flop, CUstream_st* stream)
+{
+  using Op = sm80_gemm_f16_col_d::Config::MmaOp;
+  return static_cast<sm80_gemm_f16_col_d_status>(mmagen::peak::launch<Op>(iterations, flop, stream));
+}

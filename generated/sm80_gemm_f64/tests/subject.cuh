@@ -1,0 +1,81 @@
+// The kernel under test, as the judge in tests/mmagen sees it.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <vector>
+
+#include "sm80_gemm_f64/sm80_gemm_f64.h"
+#include "mmagen/operands.cuh"
+
+struct Subject {
+  using A = mmagen::test::f64;
+  using B = mmagen::test::f64;
+  using Out = mmagen::test::f64;
+  using Acc = mmagen::test::f64;
+  using Scalar = mmagen::test::f64;
+
+  static constexpr char const* kName = "sm80_gemm_f64";
+  static constexpr char const* kSpecSha = "e00e16a7f00a47c3";
+  static constexpr char const* kMmagenVersion = "0.1.0";
+  static constexpr char const* kLayoutLetters = "TN";
+  static constexpr char const* kAtom = "SM80_8x8x4_F64F64F64F64_TN";
+  static constexpr char kAMajor = 'K';
+  static constexpr char kBMajor = 'K';
+  static constexpr char kDMajor = 'N';
+  static constexpr int kAtomK = 4;
+  static constexpr bool kFixedShape = false;
+  static constexpr int kTileM = 64;
+  static constexpr int kTileN = 64;
+  static constexpr int kTileK = 16;
+
+  // m, n, k, batch, ld_pad, offset, alpha, beta
+  static std::vector<mmagen::test::Problem> problems() {
+    return {
+        { 1, 1, 1, 1, 0, 0, 1.0, 0.0 },
+        { 17, 33, 65, 1, 0, 0, 1.0, 0.0 },
+        { 256, 256, 128, 1, 0, 0, 1.0, 0.0 },
+        { 300, 200, 136, 3, 0, 0, 2.0, -1.0 },
+        { 264, 520, 72, 1, 8, 0, 1.0, 1.0 },
+        { 129, 257, 100, 3, 3, 0, 1.0, 0.0 },
+        { 256, 136, 200, 1, 0, 1, -1.0, 2.0 },
+        { 1000, 1000, 1000, 1, 0, 0, 1.0, 0.0 },
+        { 4104, 4104, 4104, 1, 0, 0, 1.0, 0.0 },
+        { 8192, 8192, 8192, 1, 0, 0, 1.0, 0.0 },
+    };
+  }
+
+  static int run(mmagen::test::Call const& call, cudaStream_t stream) {
+    sm80_gemm_f64_args args = {};
+    args.m = call.m;
+    args.n = call.n;
+    args.k = call.k;
+    args.batch = call.batch;
+    args.a = call.a.data;
+    args.lda = call.a.ld;
+    args.batch_stride_a = call.a.batch_stride;
+    args.b = call.b.data;
+    args.ldb = call.b.ld;
+    args.batch_stride_b = call.b.batch_stride;
+    args.c = call.c.data;
+    args.ldc = call.c.ld;
+    args.batch_stride_c = call.c.batch_stride;
+    args.d = call.d.data;
+    args.ldd = call.d.ld;
+    args.batch_stride_d = call.d.batch_stride;
+    args.alpha = static_cast<sm80_gemm_f64_scalar>(call.alpha);
+    args.beta = static_cast<sm80_gemm_f64_scalar>(call.beta);
+    return sm80_gemm_f64_run(&args, stream);
+  }
+
+  static int query(mmagen::test::KernelFacts* facts) {
+    sm80_gemm_f64_info info = {};
+    int const status = sm80_gemm_f64_query(&info);
+    *facts = {info.threads, info.registers, info.local_bytes, info.smem_bytes, info.ctas_per_sm};
+    return status;
+  }
+
+  static char const* status_text(int status) {
+    return sm80_gemm_f64_status_text(static_cast<sm80_gemm_f64_status>(status));
+  }
+};

@@ -1,0 +1,11 @@
+# bench: this kernel beside the pace of its instruction and, where the toolkit has it, cuBLASLt.
+add_executable(sm80_gemm_s8_nt_out8_bench bench.cu peak.cu)
+sm80_gemm_s8_nt_out8_configure(sm80_gemm_s8_nt_out8_bench)
+target_include_directories(sm80_gemm_s8_nt_out8_bench BEFORE PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+target_include_directories(sm80_gemm_s8_nt_out8_bench SYSTEM PRIVATE ${MMAGEN_CUTLASS_INCLUDE})
+target_link_libraries(sm80_gemm_s8_nt_out8_bench PRIVATE sm80_gemm_s8_nt_out8 ${CMAKE_DL_LIBS})
+target_compile_definitions(sm80_gemm_s8_nt_out8_bench PRIVATE MMAGEN_CUTLASS_VERSION="${MMAGEN_CUTLASS_VERSION}")
+if(TARGET CUDA::cublasLt)
+  target_link_libraries(sm80_gemm_s8_nt_out8_bench PRIVATE CUDA::cublasLt)
+  target_compile_definitions(sm80_gemm_s8_nt_out8_bench PRIVATE MMAGEN_WITH_CUBLASLT)
+endif()

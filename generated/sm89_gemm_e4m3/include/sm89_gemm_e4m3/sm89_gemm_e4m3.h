@@ -1,0 +1,68 @@
+/* sm89_gemm_e4m3: GEMM, e4m3 x e4m3 + f32 -> bf16, TN: A K contiguous, B K contiguous, CTA tile 128x128x64. C99, no CUDA or CuTe header needed.
+ *
+ * A is (M,K) with K contiguous, B is (N,K) with K contiguous, C and D are (M,N) with N contiguous.
+ * Element types: A e4m3, B e4m3, C and D bf16; sums are kept in f32. */
+#ifndef SM89_GEMM_E4M3_H
+#define SM89_GEMM_E4M3_H
+
+#include <stdint.h>
+
+#if defined(_WIN32)
+#define SM89_GEMM_E4M3_API
+#else
+#define SM89_GEMM_E4M3_API __attribute__((visibility("default")))
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct CUstream_st; /* cudaStream_t and CUstream point to it */
+
+typedef enum sm89_gemm_e4m3_status {
+  SM89_GEMM_E4M3_SUCCESS = 0,
+  SM89_GEMM_E4M3_INVALID_ARGUMENT = 1, /* null pointer, negative extent, or a leading dimension shorter than a row */
+  SM89_GEMM_E4M3_NOT_SUPPORTED = 2,    /* the current device cannot run this kernel */
+  SM89_GEMM_E4M3_CUDA_ERROR = 3,       /* the launch failed: cudaGetLastError() says why */
+  SM89_GEMM_E4M3_TOO_LARGE = 4,        /* an extent of 2^31 or a grid of 2^31 CTAs */
+  SM89_GEMM_E4M3_FIXED_SHAPE = 5       /* this kernel computes one tile and nothing else */
+} sm89_gemm_e4m3_status;
+
+typedef float sm89_gemm_e4m3_scalar;
+
+/* D = alpha * A * B + beta * C for each matrix of the batch; any m, n, k, any alignment.
+ * Leading dimensions are the distance between rows (or columns) of the contiguous mode, strides the distance between
+ * the matrices of a batch; both in elements. A stride of 0 uses one matrix for the whole batch. */
+typedef struct sm89_gemm_e4m3_args {
+  int64_t m, n, k, batch;
+  const void *a;
+  int64_t lda, batch_stride_a;
+  const void *b;
+  int64_t ldb, batch_stride_b;
+  const void *c; /* read only where beta is not 0; may be d */
+  int64_t ldc, batch_stride_c;
+  void *d;
+  int64_t ldd, batch_stride_d;
+  sm89_gemm_e4m3_scalar alpha, beta;
+} sm89_gemm_e4m3_args;
+
+/* What the kernel takes: threads of a CTA, registers and bytes of local memory of a thread, bytes of shared memory of a
+ * CTA, and how many CTAs fit on one multiprocessor of the current device. */
+typedef struct sm89_gemm_e4m3_info {
+  int32_t threads, registers, local_bytes, smem_bytes, ctas_per_sm;
+} sm89_gemm_e4m3_info;
+
+/* Enqueues the multiply on a stream (NULL: the default stream) and returns without waiting. All pointers are device
+ * memory of the current device. Thread-safe. */
+SM89_GEMM_E4M3_API sm89_gemm_e4m3_status sm89_gemm_e4m3_run(const sm89_gemm_e4m3_args *args, struct CUstream_st *stream);
+
+SM89_GEMM_E4M3_API sm89_gemm_e4m3_status sm89_gemm_e4m3_query(sm89_gemm_e4m3_info *info);
+
+/* One sentence in English; never NULL. */
+SM89_GEMM_E4M3_API const char *sm89_gemm_e4m3_status_text(sm89_gemm_e4m3_status status);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

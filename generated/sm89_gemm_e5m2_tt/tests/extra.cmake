@@ -1,0 +1,11 @@
+# bench: this kernel beside the pace of its instruction and, where the toolkit has it, cuBLASLt.
+add_executable(sm89_gemm_e5m2_tt_bench bench.cu peak.cu)
+sm89_gemm_e5m2_tt_configure(sm89_gemm_e5m2_tt_bench)
+target_include_directories(sm89_gemm_e5m2_tt_bench BEFORE PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+target_include_directories(sm89_gemm_e5m2_tt_bench SYSTEM PRIVATE ${MMAGEN_CUTLASS_INCLUDE})
+target_link_libraries(sm89_gemm_e5m2_tt_bench PRIVATE sm89_gemm_e5m2_tt ${CMAKE_DL_LIBS})
+target_compile_definitions(sm89_gemm_e5m2_tt_bench PRIVATE MMAGEN_CUTLASS_VERSION="${MMAGEN_CUTLASS_VERSION}")
+if(TARGET CUDA::cublasLt)
+  target_link_libraries(sm89_gemm_e5m2_tt_bench PRIVATE CUDA::cublasLt)
+  target_compile_definitions(sm89_gemm_e5m2_tt_bench PRIVATE MMAGEN_WITH_CUBLASLT)
+endif()
