@@ -361,6 +361,9 @@ class Spec(_Model):
         default=None,
         description="ctas_per_sm is how many CTAs should fit on one SM, 1 to 16, or null for no such target",
     )
+    raster: Annotated[int, Strict(), Field(ge=1, le=INT_MAX)] | None = Field(
+        None, description="raster is how many rows of CTA tiles one band of the grid spans, at least 1, or null for 8"
+    )
     epilogue: Epilogue = Field(default=Epilogue(), description="the epilogue is a mapping, e.g. {out: f16, major: N}")
     arch: Archs | None = Field(
         default=None,

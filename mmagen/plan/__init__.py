@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -28,8 +29,10 @@ OUT_TYPES = {
     "f64": ("f64", "f32"),
     "s32": ("s32", "s8", "u8", "f32", "f16", "bf16"),
 }
-MOST_STAMPS = 65536
+LARGEST_SCALAR = {"f32": 3.4e38, "f64": math.inf, "s32": 2**31 - 1}
+MOST_STAMPS = 4_194_304
 RASTER_GROUP = 8
+
 
 def plan(spec: Spec) -> Plan:
     """All decisions for one spec. Raises SpecFaults with everything that is wrong with it."""
@@ -55,6 +58,7 @@ def plan(spec: Spec) -> Plan:
         smem, faults = budgets.gemm_smem(spec, a, b, staged, limit, cp_async)
         mainloop = "mainloop_multistage" if cp_async else "mainloop_register_staged"
         faults += budgets.register_faults(spec, mma, accumulators, fragments)
+        faults += budgets.thread_faults(spec, mma, arch)
     else:
         smem, faults = _single_tile_smem(spec, atom, mma, tile, a, b, limit)
         mainloop = None
@@ -66,7 +70,7 @@ def plan(spec: Spec) -> Plan:
         spec=spec, spec_sha=spec_sha(spec), atom=atom, tiled_mma=mma, tile=tile, a=a, b=b, epilogue=staged,
         stages=smem.stages, ctas_per_sm=spec.ctas_per_sm or 1, mainloop=mainloop, smem_bytes=smem.bytes,
         smem_limit=limit, accumulator_registers=accumulators, fragment_registers=fragments,
-        raster_group=RASTER_GROUP, arch=arch, problems=problems, runtime=files.runtime(spec.kernel, mainloop),
+        raster_group=spec.raster or RASTER_GROUP, arch=arch, problems=problems, runtime=files.runtime(spec.kernel, mainloop),
         test_runtime=files.test_runtime(spec.kernel), ownership=_ownership(spec, atom, mma, tile),
         reading=reading(spec.kernel, mainloop), text=text(spec, atom, tile, staged),
     )
@@ -102,34 +106,54 @@ def _type_faults(spec: Spec, atom: Atom) -> Iterator[Fault]:
 def _kernel_faults(spec: Spec) -> Iterator[Fault]:
     if spec.kernel == "gemm":
         return
-    for key in ("stages", "ctas_per_sm"):
+    for key in ("stages", "ctas_per_sm", "raster"):
         if getattr(spec, key) is not None:
             yield Fault((key,), f"kernel {spec.kernel} is one CTA with one tile and has no {key}",
                         "leave it out, or make it kernel: gemm")
 
 
 def _tile_faults(spec: Spec, atom: Atom, mma: TiledMma, tile: tuple[int, int, int]) -> Iterator[Fault]:
-    for i, (extent, unit) in enumerate(zip(tile, mma.extent, strict=True)):
-        if extent % unit:
-            near = " or ".join(str(n) for n in sorted({extent // unit * unit, (extent // unit + 1) * unit}) if n)
-            yield Fault(("tile", i), f"{extent} is no multiple of the {unit} that the TiledMMA covers along {'MNK'[i]}",
-                        f"atom x atoms_layout x permutation covers {mma.extent}: the nearest legal is {near}")
+    for i, extent in enumerate(tile):
+        yield from _extent_faults(spec, atom, mma, i, extent)
     if spec.kernel == "ownership":
         stamps = mma.threads * max(tile[0] * tile[2], tile[1] * tile[2], tile[0] * tile[1])
-        if stamps > MOST_STAMPS * 64:
-            yield Fault(("tile",), f"{mma.threads} threads x a tile of {tile} are too many stamps to print and compare",
+        if stamps > MOST_STAMPS:
+            whole = tile == mma.extent
+            yield Fault(("atoms_layout",) if whole else ("tile",),
+                        f"{mma.threads} threads x a tile of {tile} are {stamps:,} stamps, at most {MOST_STAMPS:,} are compared",
+                        "make atoms_layout or permutation smaller" if whole else
                         f"the TiledMMA repeats after {mma.extent}: leave tile out")
-    if spec.kernel != "gemm":
-        return
-    if tile[2] % mma.extent[2] == 0 and tile[2] < 2 * mma.extent[2]:
-        yield Fault(("tile", 2), f"{tile[2]} is a single k block of {mma.extent[2]}",
-                    f"the next k block is loaded while one is multiplied: at least {2 * mma.extent[2]}")
-    for letter, element, i, major in (("A", atom.type_a, 0, spec.layout.a_major), ("B", atom.type_b, 1, spec.layout.b_major)):
-        mode = 2 if major == "K" else i
-        vector = VECTOR_BYTES // element.bytes
-        if tile[mode] % vector:
-            yield Fault(("tile", mode), f"{tile[mode]} {element.word} of {letter} are no whole number of 16-byte vectors",
-                        f"{letter} is {major} contiguous: a multiple of {vector}")
+
+
+def _extent_faults(spec: Spec, atom: Atom, mma: TiledMma, i: int, extent: int) -> Iterator[Fault]:
+    """Whether the CTA tile may have `extent` elements along mode i; the remedies name what every rule allows."""
+    covered, mode = mma.extent[i], "MNK"[i]
+    contiguous = [(letter, element) for letter, element, major in
+                  (("A", atom.type_a, spec.layout.a_major), ("B", atom.type_b, spec.layout.b_major))
+                  if major == mode and spec.kernel == "gemm"]
+    vectors = [VECTOR_BYTES // element.bytes for _, element in contiguous]
+    unit, least = math.lcm(covered, *vectors), 2 * covered if spec.kernel == "gemm" and i == 2 else covered
+    if extent > tiling.LARGEST_EXTENT:
+        yield Fault(("tile", i), f"{extent} along {mode} is more than any CTA can hold", f"at most {tiling.LARGEST_EXTENT // unit * unit}")
+    elif extent % covered:
+        yield Fault(("tile", i), f"{extent} is no multiple of the {covered} that the TiledMMA covers along {mode}",
+                    f"atom x atoms_layout x permutation covers {mma.extent}: the nearest legal is "
+                    f"{_nearest(extent, unit, least)}")
+    elif extent < least:
+        yield Fault(("tile", i), f"{extent} is a single k block of {covered}",
+                    f"the next k block is loaded while one is multiplied: at least {_nearest(extent, unit, least)}")
+    else:
+        for (letter, element), vector in zip(contiguous, vectors, strict=True):
+            if extent % vector:
+                yield Fault(("tile", i), f"{extent} {element.word} of {letter} are no whole number of 16-byte vectors",
+                            f"{letter} is {mode} contiguous, and the TiledMMA covers {covered}: the nearest legal is "
+                            f"{_nearest(extent, unit, least)}")
+
+
+def _nearest(extent: int, unit: int, least: int) -> str:
+    """The multiples of `unit` on both sides of `extent` that are not below `least`."""
+    around = {max(n, -(-least // unit)) * unit for n in (extent // unit, extent // unit + 1)}
+    return " or ".join(map(str, sorted(around)))
 
 
 def _single_tile_smem(spec: Spec, atom: Atom, mma: TiledMma, tile: tuple[int, int, int], a: Operand, b: Operand,
@@ -160,3 +184,7 @@ def _problem_faults(spec: Spec, staged: Epilogue, tile: tuple[int, int, int], pr
         if staged.scalar == TYPES["s32"] and (problem.alpha % 1 or problem.beta % 1):
             yield Fault(("problems", i), f"alpha {problem.alpha} and beta {problem.beta} are not both integers",
                         "s32 results are exact: integers, or a floating-point epilogue.out")
+        most = LARGEST_SCALAR[staged.scalar.word]
+        if max(abs(problem.alpha), abs(problem.beta)) > most:
+            yield Fault(("problems", i), f"alpha {problem.alpha} or beta {problem.beta} is too large for {staged.scalar.word}",
+                        f"at most {most:g} either way")

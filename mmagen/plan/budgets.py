@@ -16,6 +16,8 @@ from mmagen.spec import Spec
 SMEM_PER_BLOCK = {60: 49152, 61: 49152, 62: 49152, 70: 98304, 72: 98304, 75: 65536, 80: 166912, 86: 101376, 87: 166912,
                   88: 101376, 89: 101376, 90: 232448, 100: 232448, 101: 232448, 103: 232448, 110: 232448, 120: 101376,
                   121: 101376}
+# Threads that fit an SM, by the same table; 2048 where it is not listed.
+THREADS_PER_SM = {75: 1024, 86: 1536, 87: 1536, 88: 1536, 89: 1536, 120: 1536, 121: 1536}
 REGISTERS_PER_SM = 65536
 REGISTERS_PER_THREAD = 255
 # Addresses, loop state and predicates of the main loops; what ptxas reports beyond accumulators and fragments.
@@ -72,23 +74,30 @@ def gemm_smem(spec: Spec, a: Operand, b: Operand, staged: Epilogue, limit: int, 
     per_stage = a.bytes_per_stage + b.bytes_per_stage
     faults: list[Fault] = []
 
-    def total(stages: int) -> int:
-        return max(align(stages * a.bytes_per_stage) + align(stages * b.bytes_per_stage), staged.smem_bytes)
+    def operands(stages: int) -> int:
+        return align(stages * a.bytes_per_stage) + align(stages * b.bytes_per_stage)
 
     each = limit if spec.ctas_per_sm in (None, 1) else (limit + 1024) // spec.ctas_per_sm - 1024
-    most = max((n for n in range(1, each // per_stage + 1) if total(n) <= each), default=0)
+    most = max((n for n in range(1, each // per_stage + 1) if operands(n) <= each), default=0)
     if not cp_async and spec.stages not in (None, 2):
         faults.append(Fault(("stages",), f"{spec.stages} stages need cp.async, which begins with sm_80",
                             "before that two stages alternate through registers: 2, or leave it out"))
     stages = spec.stages or (min(most, MOST_DEFAULT_STAGES) if cp_async else 2)
     share = f"{limit:,} B" if each == limit else f"{each:,} B for each of {spec.ctas_per_sm} CTAs"
     if most < 2:
-        faults.append(Fault(("tile",), f"two stages of this tile need {total(2):,} B of shared memory, a CTA may have {share}",
-                            "make the tile smaller: A and B of one stage take (M + N) x K elements"))
+        fewer = "lower ctas_per_sm, or " if operands(2) <= limit else ""
+        faults.append(Fault(("tile",), f"two stages of this tile need {operands(2):,} B of shared memory, a CTA may have {share}",
+                            f"{fewer}make the tile smaller: A and B of one stage take (M + N) x K elements"))
     elif stages > most:
-        faults.append(Fault(("stages",), f"{stages} need {total(stages):,} B of shared memory, a CTA may have {share}",
+        faults.append(Fault(("stages",), f"{stages} need {operands(stages):,} B of shared memory, a CTA may have {share}",
                             f"at most {most}"))
-    return Smem(max(stages, 2), total(max(stages, 2))), faults
+    if staged.smem_bytes > each:
+        lines = "rows" if staged.row_major else "columns"
+        faults.append(Fault(("tile",), f"the epilogue stages {staged.slice} {lines} of D, as many as the TiledMMA covers, in "
+                                       f"{staged.smem_bytes:,} B of shared memory, a CTA may have {share}",
+                            f"make the tile's {'N' if staged.row_major else 'M'} smaller, or the permutation's "
+                            f"{'M' if staged.row_major else 'N'}"))
+    return Smem(max(stages, 2), max(operands(max(stages, 2)), staged.smem_bytes)), faults
 
 
 def registers(atom: Atom, mma: TiledMma, tile: tuple[int, int, int]) -> tuple[int, int]:
@@ -115,3 +124,11 @@ def register_faults(spec: Spec, mma: TiledMma, accumulators: int, fragments: int
                      f"of {budget} that {ctas} x {mma.threads} threads may have",
                 "lower ctas_per_sm" if key == ("ctas_per_sm",) else
                 f"make the tile's M x N smaller, or spread it over more than {warps} warps with atoms_layout")
+
+
+def thread_faults(spec: Spec, mma: TiledMma, arch: tuple[str, ...]) -> Iterator[Fault]:
+    """ctas_per_sm CTAs must fit the threads of an SM: nvcc ignores a wish that cannot come true."""
+    limit = min(THREADS_PER_SM.get(capability(name), 2048) for name in arch)
+    if (spec.ctas_per_sm or 1) * mma.threads > limit:
+        yield Fault(("ctas_per_sm",), f"{spec.ctas_per_sm} x {mma.threads} threads are more than the {limit} of an SM",
+                    f"at most {limit // mma.threads}")

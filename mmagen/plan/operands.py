@@ -44,17 +44,16 @@ def smem_layout(atom: Atom, element: ElementType, along: int, across: int, conti
 
 def fill(along: int, across: int, vector: int, threads: int) -> Fill:
     """The thread arrangement that uses the most threads, then the longest rows: their tile divides the operand's."""
-    vectors = along // vector
     best = max(
-        ((length, rows) for length in _divisors(vectors) if length <= threads
-         for rows in [max(r for r in _divisors(across) if r * length <= threads)]),
+        ((length, _divisors(across, threads // length)[-1]) for length in _divisors(along // vector, threads)),
         key=lambda pair: (pair[0] * pair[1], pair[0]),
     )
     return Fill(best[0], best[1], vector)
 
 
-def _divisors(value: int) -> list[int]:
-    return [d for d in range(1, value + 1) if value % d == 0]
+def _divisors(value: int, most: int) -> list[int]:
+    """Divisors of `value` up to `most`, in order."""
+    return [d for d in range(1, min(value, most) + 1) if value % d == 0]
 
 
 def smem_copy(atom: Atom, element: ElementType, mma: TiledMma, mode: int, contiguous_k: bool) -> str:

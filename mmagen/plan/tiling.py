@@ -11,6 +11,8 @@ from mmagen.plan.model import TiledMma
 from mmagen.spec import Spec
 
 MODES = "MNK"
+# No CTA has the registers or the shared memory for more along one mode.
+LARGEST_EXTENT = 16384
 
 
 def _flat(value: IntTuple) -> list[int]:
@@ -83,10 +85,13 @@ def _permutation_faults(i: int, entry: int | LayoutText | None, least: int) -> I
         return
     extent = entry if isinstance(entry, int) else entry.size
     if extent % least:
-        size = f"is smaller than" if extent < least else "is no multiple of"
+        size = "is smaller than" if extent < least else "is no multiple of"
         right = least * max(1, extent // least)
         yield Fault(("permutation", i), f"{entry} {size} the {least} elements that the atoms cover along {MODES[i]}",
                     f"atom x atoms_layout covers {least} along {MODES[i]}: {right}, another multiple, or null")
+    elif extent > LARGEST_EXTENT:
+        yield Fault(("permutation", i), f"{entry} makes the TiledMMA cover {extent} elements along {MODES[i]}",
+                    f"no CTA tile is that large: at most {LARGEST_EXTENT // least * least}")
     if isinstance(entry, LayoutText) and not is_permutation(entry):
         yield Fault(("permutation", i), f"{entry} does not reach each of 0 .. {entry.size - 1} once",
                     f"a permutation of {entry.size} elements, e.g. {LayoutText.compact(entry.shape)}")

@@ -16,7 +16,7 @@ struct Subject {
   using Scalar = mmagen::test::f32;
 
   static constexpr char const* kName = "fma_gemm_f32";
-  static constexpr char const* kSpecSha = "9ed3d0ee75599685";
+  static constexpr char const* kSpecSha = "c3c9f9b3c0a9587c";
   static constexpr char const* kMmagenVersion = "0.1.0";
   static constexpr char const* kLayoutLetters = "NT";
   static constexpr char const* kAtom = "UniversalFMA<float,float,float,float>";

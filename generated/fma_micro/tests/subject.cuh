@@ -16,7 +16,7 @@ struct Subject {
   using Scalar = mmagen::test::f32;
 
   static constexpr char const* kName = "fma_micro";
-  static constexpr char const* kSpecSha = "d23b5b756638e6d7";
+  static constexpr char const* kSpecSha = "739f417d15f48809";
   static constexpr char const* kMmagenVersion = "0.1.0";
   static constexpr char const* kLayoutLetters = "NT";
   static constexpr char const* kAtom = "UniversalFMA<float,float,float,float>";

@@ -16,7 +16,7 @@ struct Subject {
   using Scalar = mmagen::test::f32;
 
   static constexpr char const* kName = "hello_micro";
-  static constexpr char const* kSpecSha = "2b4eac9cf0e67cc2";
+  static constexpr char const* kSpecSha = "135214646083b3c4";
   static constexpr char const* kMmagenVersion = "0.1.0";
   static constexpr char const* kLayoutLetters = "TN";
   static constexpr char const* kAtom = "SM80_16x8x16_F32F16F16F32_TN";

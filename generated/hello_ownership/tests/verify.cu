@@ -7,7 +7,7 @@ int main(int argc, char** argv)
 {
   mmagen::test::OwnershipSubject subject;
   subject.name = "hello_ownership";
-  subject.spec_sha = "78d0abba7f582eb7";
+  subject.spec_sha = "4a3253ad6ed5a16c";
   subject.mmagen_version = "0.1.0";
   subject.atom = "SM80_16x8x16_F32F16F16F32_TN";
   subject.types = "f16 x f16 + f32 -> f32";

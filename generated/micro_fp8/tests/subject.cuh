@@ -16,7 +16,7 @@ struct Subject {
   using Scalar = mmagen::test::f32;
 
   static constexpr char const* kName = "micro_fp8";
-  static constexpr char const* kSpecSha = "81e82a6a763dfdb8";
+  static constexpr char const* kSpecSha = "6f67625a016a9a1a";
   static constexpr char const* kMmagenVersion = "0.1.0";
   static constexpr char const* kLayoutLetters = "TN";
   static constexpr char const* kAtom = "SM89_16x8x32_F32E4M3E5M2F32_TN";

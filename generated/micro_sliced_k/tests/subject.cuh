@@ -16,7 +16,7 @@ struct Subject {
   using Scalar = mmagen::test::f32;
 
   static constexpr char const* kName = "micro_sliced_k";
-  static constexpr char const* kSpecSha = "85e3a75bbdff59d3";
+  static constexpr char const* kSpecSha = "e2162861f94f0c9e";
   static constexpr char const* kMmagenVersion = "0.1.0";
   static constexpr char const* kLayoutLetters = "NN";
   static constexpr char const* kAtom = "SM80_16x8x16_F32F16F16F32_TN";

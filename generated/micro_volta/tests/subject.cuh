@@ -16,7 +16,7 @@ struct Subject {
   using Scalar = mmagen::test::f32;
 
   static constexpr char const* kName = "micro_volta";
-  static constexpr char const* kSpecSha = "85cb3774dd12035a";
+  static constexpr char const* kSpecSha = "69cf3635ecf04a5c";
   static constexpr char const* kMmagenVersion = "0.1.0";
   static constexpr char const* kLayoutLetters = "NT";
   static constexpr char const* kAtom = "SM70_8x8x4_F32F16F16F32_NT";

@@ -7,7 +7,7 @@ int main(int argc, char** argv)
 {
   mmagen::test::OwnershipSubject subject;
   subject.name = "ownership_sliced_k";
-  subject.spec_sha = "9e486c11fd12321b";
+  subject.spec_sha = "81c2ea8c407fb615";
   subject.mmagen_version = "0.1.0";
   subject.atom = "SM80_16x8x16_F32F16F16F32_TN";
   subject.types = "f16 x f16 + f32 -> f32";

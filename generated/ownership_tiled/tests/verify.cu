@@ -7,7 +7,7 @@ int main(int argc, char** argv)
 {
   mmagen::test::OwnershipSubject subject;
   subject.name = "ownership_tiled";
-  subject.spec_sha = "d2bbdf92eb495d80";
+  subject.spec_sha = "a097243b682a4f34";
   subject.mmagen_version = "0.1.0";
   subject.atom = "SM80_16x8x16_F32F16F16F32_TN";
   subject.types = "f16 x f16 + f32 -> f32";

@@ -7,7 +7,7 @@ int main(int argc, char** argv)
 {
   mmagen::test::OwnershipSubject subject;
   subject.name = "ownership_volta";
-  subject.spec_sha = "e28793e85db58b23";
+  subject.spec_sha = "49784ef498589bb5";
   subject.mmagen_version = "0.1.0";
   subject.atom = "SM70_8x8x4_F32F16F16F32_NT";
   subject.types = "f16 x f16 + f32 -> f32";

@@ -16,7 +16,7 @@ struct Subject {
   using Scalar = mmagen::test::s32;
 
   static constexpr char const* kName = "sm61_gemm_s8";
-  static constexpr char const* kSpecSha = "73366fbb814ba2f6";
+  static constexpr char const* kSpecSha = "c4be5f9f1283b60b";
   static constexpr char const* kMmagenVersion = "0.1.0";
   static constexpr char const* kLayoutLetters = "TN";
   static constexpr char const* kAtom = "SM61_DP4A";

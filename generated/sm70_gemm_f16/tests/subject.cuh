@@ -16,7 +16,7 @@ struct Subject {
   using Scalar = mmagen::test::f32;
 
   static constexpr char const* kName = "sm70_gemm_f16";
-  static constexpr char const* kSpecSha = "35c82807da719484";
+  static constexpr char const* kSpecSha = "bb64bdc26b7b5938";
   static constexpr char const* kMmagenVersion = "0.1.0";
   static constexpr char const* kLayoutLetters = "NT";
   static constexpr char const* kAtom = "SM70_8x8x4_F32F16F16F32_NT";

@@ -16,7 +16,7 @@ struct Subject {
   using Scalar = mmagen::test::f32;
 
   static constexpr char const* kName = "sm75_gemm_f16";
-  static constexpr char const* kSpecSha = "ae064e33cfc7f72b";
+  static constexpr char const* kSpecSha = "9ecdf9f104e4e4c4";
   static constexpr char const* kMmagenVersion = "0.1.0";
   static constexpr char const* kLayoutLetters = "TN";
   static constexpr char const* kAtom = "SM75_16x8x8_F32F16F16F32_TN";

@@ -16,7 +16,7 @@ struct Subject {
   using Scalar = mmagen::test::s32;
 
   static constexpr char const* kName = "sm75_gemm_s8";
-  static constexpr char const* kSpecSha = "87bbafe50ae3a898";
+  static constexpr char const* kSpecSha = "67f0623829389934";
   static constexpr char const* kMmagenVersion = "0.1.0";
   static constexpr char const* kLayoutLetters = "TN";
   static constexpr char const* kAtom = "SM75_8x8x16_S32S8S8S32_TN";

@@ -16,7 +16,7 @@ struct Subject {
   using Scalar = mmagen::test::f32;
 
   static constexpr char const* kName = "sm80_gemm_bf16_nn";
-  static constexpr char const* kSpecSha = "df78ce80016cb740";
+  static constexpr char const* kSpecSha = "62578edc3c2191d7";
   static constexpr char const* kMmagenVersion = "0.1.0";
   static constexpr char const* kLayoutLetters = "NN";
   static constexpr char const* kAtom = "SM80_16x8x16_F32BF16BF16F32_TN";

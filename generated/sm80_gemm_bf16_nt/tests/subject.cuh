@@ -16,7 +16,7 @@ struct Subject {
   using Scalar = mmagen::test::f32;
 
   static constexpr char const* kName = "sm80_gemm_bf16_nt";
-  static constexpr char const* kSpecSha = "94fea249e35b138f";
+  static constexpr char const* kSpecSha = "d83b104e3e510d9e";
   static constexpr char const* kMmagenVersion = "0.1.0";
   static constexpr char const* kLayoutLetters = "NT";
   static constexpr char const* kAtom = "SM80_16x8x16_F32BF16BF16F32_TN";

@@ -16,7 +16,7 @@ struct Subject {
   using Scalar = mmagen::test::f32;
 
   static constexpr char const* kName = "sm80_gemm_bf16_tn";
-  static constexpr char const* kSpecSha = "b3be585fba8e4d60";
+  static constexpr char const* kSpecSha = "487b76a2eb4fac3f";
   static constexpr char const* kMmagenVersion = "0.1.0";
   static constexpr char const* kLayoutLetters = "TN";
   static constexpr char const* kAtom = "SM80_16x8x16_F32BF16BF16F32_TN";

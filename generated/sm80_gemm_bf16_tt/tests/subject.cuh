@@ -16,7 +16,7 @@ struct Subject {
   using Scalar = mmagen::test::f32;
 
   static constexpr char const* kName = "sm80_gemm_bf16_tt";
-  static constexpr char const* kSpecSha = "829ffe04a29f0156";
+  static constexpr char const* kSpecSha = "8b5187f8d9ed28be";
   static constexpr char const* kMmagenVersion = "0.1.0";
   static constexpr char const* kLayoutLetters = "TT";
   static constexpr char const* kAtom = "SM80_16x8x16_F32BF16BF16F32_TN";

@@ -16,7 +16,7 @@ struct Subject {
   using Scalar = mmagen::test::f32;
 
   static constexpr char const* kName = "sm80_gemm_classic";
-  static constexpr char const* kSpecSha = "3ad2b99ad51dc5cb";
+  static constexpr char const* kSpecSha = "e0f8d01bc0e61634";
   static constexpr char const* kMmagenVersion = "0.1.0";
   static constexpr char const* kLayoutLetters = "TN";
   static constexpr char const* kAtom = "SM80_16x8x16_F32F16F16F32_TN";

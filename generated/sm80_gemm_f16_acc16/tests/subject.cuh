@@ -16,7 +16,7 @@ struct Subject {
   using Scalar = mmagen::test::f32;
 
   static constexpr char const* kName = "sm80_gemm_f16_acc16";
-  static constexpr char const* kSpecSha = "5937c93d09d3cff3";
+  static constexpr char const* kSpecSha = "42b7954f9a43a40e";
   static constexpr char const* kMmagenVersion = "0.1.0";
   static constexpr char const* kLayoutLetters = "TN";
   static constexpr char const* kAtom = "SM80_16x8x16_F16F16F16F16_TN";

@@ -16,7 +16,7 @@ struct Subject {
   using Scalar = mmagen::test::f32;
 
   static constexpr char const* kName = "sm80_gemm_f16_col_d";
-  static constexpr char const* kSpecSha = "9bb30ac2681fac2b";
+  static constexpr char const* kSpecSha = "76f8080799e954d4";
   static constexpr char const* kMmagenVersion = "0.1.0";
   static constexpr char const* kLayoutLetters = "NN";
   static constexpr char const* kAtom = "SM80_16x8x16_F32F16F16F32_TN";

@@ -16,7 +16,7 @@ struct Subject {
   using Scalar = mmagen::test::f64;
 
   static constexpr char const* kName = "sm80_gemm_f64";
-  static constexpr char const* kSpecSha = "e00e16a7f00a47c3";
+  static constexpr char const* kSpecSha = "f07ec630effdcb74";
   static constexpr char const* kMmagenVersion = "0.1.0";
   static constexpr char const* kLayoutLetters = "TN";
   static constexpr char const* kAtom = "SM80_8x8x4_F64F64F64F64_TN";

@@ -16,7 +16,7 @@ struct Subject {
   using Scalar = mmagen::test::f64;
 
   static constexpr char const* kName = "sm80_gemm_f64_nt";
-  static constexpr char const* kSpecSha = "327db07f787497cf";
+  static constexpr char const* kSpecSha = "6429614fd959784b";
   static constexpr char const* kMmagenVersion = "0.1.0";
   static constexpr char const* kLayoutLetters = "NT";
   static constexpr char const* kAtom = "SM80_8x8x4_F64F64F64F64_TN";

@@ -16,7 +16,7 @@ struct Subject {
   using Scalar = mmagen::test::s32;
 
   static constexpr char const* kName = "sm80_gemm_s8";
-  static constexpr char const* kSpecSha = "c556f5cdcee5d0de";
+  static constexpr char const* kSpecSha = "5a10e0dcd917c908";
   static constexpr char const* kMmagenVersion = "0.1.0";
   static constexpr char const* kLayoutLetters = "TN";
   static constexpr char const* kAtom = "SM80_16x8x32_S32S8S8S32_TN";

@@ -16,7 +16,7 @@ struct Subject {
   using Scalar = mmagen::test::f32;
 
   static constexpr char const* kName = "sm80_gemm_s8_nt_out8";
-  static constexpr char const* kSpecSha = "651c1540662c9c89";
+  static constexpr char const* kSpecSha = "79ef9bea39c0dec1";
   static constexpr char const* kMmagenVersion = "0.1.0";
   static constexpr char const* kLayoutLetters = "NT";
   static constexpr char const* kAtom = "SM80_16x8x32_S32S8S8S32_TN";

@@ -16,7 +16,7 @@ struct Subject {
   using Scalar = mmagen::test::f32;
 
   static constexpr char const* kName = "sm80_gemm_sliced_k";
-  static constexpr char const* kSpecSha = "2dee61d83b010081";
+  static constexpr char const* kSpecSha = "eb8517e43cf79b6f";
   static constexpr char const* kMmagenVersion = "0.1.0";
   static constexpr char const* kLayoutLetters = "TN";
   static constexpr char const* kAtom = "SM80_16x8x16_F32F16F16F32_TN";

@@ -16,7 +16,7 @@ struct Subject {
   using Scalar = mmagen::test::f32;
 
   static constexpr char const* kName = "sm80_gemm_tf32";
-  static constexpr char const* kSpecSha = "6834a87576e43f27";
+  static constexpr char const* kSpecSha = "7fd33240e325bb9e";
   static constexpr char const* kMmagenVersion = "0.1.0";
   static constexpr char const* kLayoutLetters = "TN";
   static constexpr char const* kAtom = "SM80_16x8x8_F32TF32TF32F32_TN";

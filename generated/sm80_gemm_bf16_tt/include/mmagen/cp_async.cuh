@@ -21,5 +21,18 @@ CUTE_DEVICE void cp_async_zero_fill(void* smem, void const* gmem, int bytes)
   }
 }
 
+/// Copies 16 bytes where `enabled`, else does nothing; predicated, not branched, so that it may mix with multiplies.
+CUTE_DEVICE void cp_async_16_if(void* smem, void const* gmem, bool enabled)
+{
+  uint32_t const smem_address = cute::cast_smem_ptr_to_uint(smem);
+  asm volatile(
+      "{\n"
+      "  .reg .pred enabled;\n"
+      "  setp.ne.b32 enabled, %2, 0;\n"
+      "  @enabled cp.async.cg.shared.global.L2::128B [%0], [%1], 16;\n"
+      "}\n" ::"r"(smem_address),
+      "l"(gmem), "r"(int(enabled)));
+}
+
 }  // namespace v0_1
 }  // namespace mmagen

@@ -10,7 +10,7 @@ namespace mmagen {
 inline namespace v0_1 {
 
 /// Global -> shared memory; elements outside the operand become zero. The caller commits and waits (cp_async_fence,
-/// cp_async_wait), then synchronises: vectors too small for cp.async are stored at once, the others arrive later.
+/// cp_async_wait), then synchronises: elements too small for cp.async are stored at once, the others arrive later.
 template <class Operand, class TensorG, class TensorC, class TensorS>
 CUTE_DEVICE void fill_tile_async(TensorG const& gX,  // (CPY,CPY_MN,CPY_K)
                                  TensorC const& cX,  // (CPY,CPY_MN,CPY_K) -> (mn,k) within the tile
@@ -21,18 +21,13 @@ CUTE_DEVICE void fill_tile_async(TensorG const& gX,  // (CPY,CPY_MN,CPY_K)
   using Element = typename Operand::Element;
   constexpr int kVector = decltype(size<0>(gX))::value;
   constexpr int kBytes = kVector * int(sizeof(Element));
+  constexpr int kRows = decltype(size<1>(gX))::value;
 
-  if constexpr (kBytes == 16) {
-    if (mn_left >= Operand::kTileMn && k_left >= Operand::kTileK) {
-      copy(Copy_Atom<SM80_CP_ASYNC_CACHEGLOBAL<uint128_t>, Element>{}, gX, sX);
-      return;
-    }
-  }
   // Edges are rare and single elements slow: neither is worth the registers of a full unroll.
 #pragma unroll(kBytes == 16 ? 1 : 4)
-  for (int r = 0; r < size<1>(gX) * size<2>(gX); ++r) {
-    int const i = r % size<1>(gX);
-    int const j = r / size<1>(gX);
+  for (int r = 0; r < kRows * size<2>(gX); ++r) {
+    int const i = r % kRows;
+    int const j = r / kRows;
     auto const [mn, k] = cX(0, i, j);
     int const inside = elements_inside<Operand, kVector>(mn, k, mn_left, k_left);
     if constexpr (kBytes < 4) {
@@ -40,6 +35,20 @@ CUTE_DEVICE void fill_tile_async(TensorG const& gX,  // (CPY,CPY_MN,CPY_K)
     } else {
       cp_async_zero_fill<kBytes>(&sX(0, i, j), &gX(0, i, j), inside * int(sizeof(Element)));
     }
+  }
+}
+
+/// The same for a tile that lies inside the operand whole, in vectors of 16 bytes: part kPart of kParts of them.
+template <int kPart, int kParts, class TensorG, class TensorS>
+CUTE_DEVICE void fill_part_async(TensorG const& gX,  // (CPY,CPY_MN,CPY_K)
+                                 TensorS&& sX,       // (CPY,CPY_MN,CPY_K)
+                                 bool enabled)
+{
+  constexpr int kRows = decltype(cute::size<1>(gX))::value;
+  constexpr int kVectors = kRows * decltype(cute::size<2>(gX))::value;
+  CUTE_UNROLL
+  for (int r = kVectors * kPart / kParts; r < kVectors * (kPart + 1) / kParts; ++r) {
+    cp_async_16_if(&sX(0, r % kRows, r / kRows), &gX(0, r % kRows, r / kRows), enabled);
   }
 }
 
