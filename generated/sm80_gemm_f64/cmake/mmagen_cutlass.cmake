@@ -1,28 +1,37 @@
 # Finds the CUTLASS headers and sets MMAGEN_CUTLASS_INCLUDE to the folder that holds cute/ and cutlass/.
 #
 # In this order: -DCUTLASS_DIR (a CUTLASS checkout or its include folder), headers vendored into this project,
-# an installed NvidiaCutlass package, the nvidia-cutlass wheel of the Python in reach, and last the pinned release.
+# an NvidiaCutlass package, the nvidia-cutlass wheel of the Python in reach, and last the pinned release.
 set(MMAGEN_CUTLASS_TAG v4.2.0)
 set(CUTLASS_DIR "" CACHE PATH "A CUTLASS checkout, or its include folder")
-
-set(_mmagen_cutlass_places "${CMAKE_CURRENT_LIST_DIR}/../third_party/cutlass/include")
-if(CUTLASS_DIR)
-  set(_mmagen_cutlass_places "${CUTLASS_DIR}/include" "${CUTLASS_DIR}")
-endif()
 set(MMAGEN_CUTLASS_INCLUDE "")
-foreach(_place IN LISTS _mmagen_cutlass_places)
-  if(NOT MMAGEN_CUTLASS_INCLUDE AND EXISTS "${_place}/cute/tensor.hpp")
-    set(MMAGEN_CUTLASS_INCLUDE "${_place}")
+
+# Takes the first of the folders given that holds the headers, unless they were found before.
+macro(_mmagen_look_in)
+  foreach(_mmagen_place ${ARGN})
+    if(NOT MMAGEN_CUTLASS_INCLUDE AND EXISTS "${_mmagen_place}/cute/tensor.hpp")
+      set(MMAGEN_CUTLASS_INCLUDE "${_mmagen_place}")
+    endif()
+  endforeach()
+endmacro()
+
+if(CUTLASS_DIR)
+  _mmagen_look_in("${CUTLASS_DIR}/include" "${CUTLASS_DIR}")
+  if(NOT MMAGEN_CUTLASS_INCLUDE)
+    message(FATAL_ERROR "CUTLASS_DIR=${CUTLASS_DIR} holds no include/cute/tensor.hpp")
   endif()
-endforeach()
-if(CUTLASS_DIR AND NOT MMAGEN_CUTLASS_INCLUDE)
-  message(FATAL_ERROR "CUTLASS_DIR=${CUTLASS_DIR} holds no include/cute/tensor.hpp")
 endif()
+_mmagen_look_in("${CMAKE_CURRENT_LIST_DIR}/../third_party/cutlass/include")
 
 if(NOT MMAGEN_CUTLASS_INCLUDE)
-  find_package(NvidiaCutlass CONFIG QUIET)
+  if(NOT TARGET nvidia::cutlass::cutlass)
+    find_package(NvidiaCutlass CONFIG QUIET)
+  endif()
   if(TARGET nvidia::cutlass::cutlass)
-    get_target_property(MMAGEN_CUTLASS_INCLUDE nvidia::cutlass::cutlass INTERFACE_INCLUDE_DIRECTORIES)
+    # A CUTLASS that is part of the same build has its folders in BUILD_INTERFACE expressions.
+    get_target_property(_mmagen_folders nvidia::cutlass::cutlass INTERFACE_INCLUDE_DIRECTORIES)
+    string(REGEX REPLACE "\\$<BUILD_INTERFACE:([^>]*)>" "\\1" _mmagen_folders "${_mmagen_folders}")
+    _mmagen_look_in(${_mmagen_folders})
   endif()
 endif()
 
@@ -34,9 +43,7 @@ if(NOT MMAGEN_CUTLASS_INCLUDE)
       COMMAND "${Python3_EXECUTABLE}" -c
               "import importlib.util as u; s = u.find_spec('cutlass_library'); print(s.submodule_search_locations[0] if s else '')"
       OUTPUT_VARIABLE _mmagen_wheel OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
-    if(_mmagen_wheel AND EXISTS "${_mmagen_wheel}/source/include/cute/tensor.hpp")
-      set(MMAGEN_CUTLASS_INCLUDE "${_mmagen_wheel}/source/include")
-    endif()
+    _mmagen_look_in("${_mmagen_wheel}/source/include")
   endif()
 endif()
 
