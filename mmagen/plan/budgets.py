@@ -123,7 +123,8 @@ def register_faults(spec: Spec, mma: TiledMma, accumulators: int, fragments: int
     yield Fault(key, f"the accumulators take {accumulators} registers a thread and fragments {fragments // 2}, "
                      f"of {budget} that {ctas} x {mma.threads} threads may have",
                 "lower ctas_per_sm" if key == ("ctas_per_sm",) else
-                f"make the tile's M x N smaller, or spread it over more than {warps} warps with atoms_layout")
+                "make the tile's M x N smaller" +
+                (f", or spread it over more than {warps} warps with atoms_layout" if warps < 32 else ""))
 
 
 def thread_faults(spec: Spec, mma: TiledMma, arch: tuple[str, ...]) -> Iterator[Fault]:
