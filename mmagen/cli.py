@@ -68,6 +68,7 @@ def build(specs, output, force, check, vendor_cutlass, compile_, arch, jobs) -> 
 @_ARCH
 @click.option("--json", "json_file", metavar="FILE", help="Write JSON lines to FILE; - is the standard output.")
 @click.option("--csv", "csv_file", metavar="FILE", help="Write CSV to FILE; - is the standard output.")
+@click.option("--markdown", "markdown_file", metavar="FILE", help="Write a page to commit to FILE; - is the standard output.")
 @click.option("--junit", "junit_file", metavar="FILE", help="Write JUnit XML to FILE; - is the standard output.")
 @click.option("--bench", is_flag=True, help="Also run the benchmark of each gemm.")
 @click.option("--problem", "problems", multiple=True, metavar="M,N,K[,B][:KEY=X]",
@@ -83,7 +84,7 @@ def build(specs, output, force, check, vendor_cutlass, compile_, arch, jobs) -> 
 @click.option("--timeout", "timeout_s", type=click.FloatRange(0, min_open=True), default=600.0, show_default=True,
               metavar="S", help="Seconds that one program may run.")
 @_JOBS
-def verify(targets, json_file, csv_file, junit_file, problems, arch, **options) -> int:
+def verify(targets, json_file, csv_file, junit_file, markdown_file, problems, arch, **options) -> int:
     """Generate, compile, run and judge each SPEC (a file or a folder of *.yaml files) or generated PROJECT."""
     for problem in problems:
         if not _PROBLEM.match(problem):
@@ -93,7 +94,7 @@ def verify(targets, json_file, csv_file, junit_file, problems, arch, **options) 
     from mmagen import verbs
 
     return verbs.verify(targets, verbs.VerifyOptions(arch=_archs(arch), problems=problems, **options),
-                        {"json": json_file, "csv": csv_file, "junit": junit_file})
+                        {"json": json_file, "csv": csv_file, "junit": junit_file, "markdown": markdown_file})
 
 
 @commands.command()

@@ -194,7 +194,7 @@ def _failures(failed: Sequence[BuildResult]) -> str:
 
 
 def verify(targets: Sequence[Path], options: VerifyOptions, outputs: Mapping[str, str | None]) -> ExitCode:
-    """Generate, compile, run and judge `targets` and write the reports: `outputs` maps json, csv, junit to a file.
+    """Generate, compile, run and judge `targets` and write the reports: `outputs` maps json, csv, junit, markdown to a file.
 
     Raises MmagenError for what stops everything; what happens to one project is in its verdict.
     """
@@ -291,7 +291,7 @@ def _commands(result: BuildResult, toolchain: Toolchain, options: VerifyOptions)
 
 def _refuse_bad_outputs(outputs: Mapping[str, str | None]) -> None:
     if sum(file == "-" for file in outputs.values()) > 1:
-        raise UsageError("only one of --json, --csv and --junit can go to the standard output")
+        raise UsageError("only one of --json, --csv, --junit and --markdown can go to the standard output")
     for kind, file in outputs.items():
         if file and file != "-" and (Path(file).is_dir() or not Path(file).absolute().parent.is_dir()):
             raise UsageError(f"--{kind} {file}: not a file in an existing folder")
@@ -304,12 +304,20 @@ def _report(verdicts: Sequence[Verdict], outputs: Mapping[str, str | None]) -> N
         click.echo(failures, err=True)
     # Whoever pipes a format wants nothing else in the pipe; the table then goes to the other stream.
     click.echo(table(verdicts), err="-" in outputs.values())
-    for kind, spell in (("json", to_json), ("csv", to_csv), ("junit", to_junit)):
+    for kind, spell in (("json", to_json), ("csv", to_csv), ("junit", to_junit), ("markdown", _page)):
         file = outputs.get(kind)
         if file == "-":
             click.echo(spell(verdicts), nl=False)
         elif file:
             Path(file).write_text(spell(verdicts), "utf-8")
+
+
+def _page(verdicts: Sequence[Verdict]) -> str:
+    import datetime
+
+    from mmagen.results import to_markdown
+
+    return to_markdown(verdicts, command=" ".join(["mmagen", *sys.argv[1:]]), date=datetime.date.today().isoformat())
 
 
 @contextlib.contextmanager

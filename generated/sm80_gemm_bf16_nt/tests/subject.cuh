@@ -16,7 +16,7 @@ struct Subject {
   using Scalar = mmagen::test::f32;
 
   static constexpr char const* kName = "sm80_gemm_bf16_nt";
-  static constexpr char const* kSpecSha = "d83b104e3e510d9e";
+  static constexpr char const* kSpecSha = "98f33c798a716a60";
   static constexpr char const* kMmagenVersion = "0.1.0";
   static constexpr char const* kLayoutLetters = "NT";
   static constexpr char const* kAtom = "SM80_16x8x16_F32BF16BF16F32_TN";
@@ -25,9 +25,9 @@ struct Subject {
   static constexpr char kDMajor = 'N';
   static constexpr int kAtomK = 16;
   static constexpr bool kFixedShape = false;
-  static constexpr int kTileM = 128;
+  static constexpr int kTileM = 256;
   static constexpr int kTileN = 128;
-  static constexpr int kTileK = 32;
+  static constexpr int kTileK = 64;
 
   // m, n, k, batch, ld_pad, offset, alpha, beta
   static std::vector<mmagen::test::Problem> problems() {

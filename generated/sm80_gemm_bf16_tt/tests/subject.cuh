@@ -16,7 +16,7 @@ struct Subject {
   using Scalar = mmagen::test::f32;
 
   static constexpr char const* kName = "sm80_gemm_bf16_tt";
-  static constexpr char const* kSpecSha = "8b5187f8d9ed28be";
+  static constexpr char const* kSpecSha = "42e8d73e0cbbf1d5";
   static constexpr char const* kMmagenVersion = "0.1.0";
   static constexpr char const* kLayoutLetters = "TT";
   static constexpr char const* kAtom = "SM80_16x8x16_F32BF16BF16F32_TN";
@@ -25,9 +25,9 @@ struct Subject {
   static constexpr char kDMajor = 'N';
   static constexpr int kAtomK = 16;
   static constexpr bool kFixedShape = false;
-  static constexpr int kTileM = 128;
+  static constexpr int kTileM = 256;
   static constexpr int kTileN = 128;
-  static constexpr int kTileK = 32;
+  static constexpr int kTileK = 64;
 
   // m, n, k, batch, ld_pad, offset, alpha, beta
   static std::vector<mmagen::test::Problem> problems() {

@@ -16,7 +16,7 @@ struct Subject {
   using Scalar = mmagen::test::s32;
 
   static constexpr char const* kName = "sm80_gemm_s8";
-  static constexpr char const* kSpecSha = "5a10e0dcd917c908";
+  static constexpr char const* kSpecSha = "8e7abf0f53d1277d";
   static constexpr char const* kMmagenVersion = "0.1.0";
   static constexpr char const* kLayoutLetters = "TN";
   static constexpr char const* kAtom = "SM80_16x8x32_S32S8S8S32_TN";
@@ -25,9 +25,9 @@ struct Subject {
   static constexpr char kDMajor = 'N';
   static constexpr int kAtomK = 32;
   static constexpr bool kFixedShape = false;
-  static constexpr int kTileM = 128;
+  static constexpr int kTileM = 256;
   static constexpr int kTileN = 128;
-  static constexpr int kTileK = 64;
+  static constexpr int kTileK = 128;
 
   // m, n, k, batch, ld_pad, offset, alpha, beta
   static std::vector<mmagen::test::Problem> problems() {

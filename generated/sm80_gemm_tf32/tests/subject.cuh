@@ -16,7 +16,7 @@ struct Subject {
   using Scalar = mmagen::test::f32;
 
   static constexpr char const* kName = "sm80_gemm_tf32";
-  static constexpr char const* kSpecSha = "7fd33240e325bb9e";
+  static constexpr char const* kSpecSha = "874111dc4fa0dffe";
   static constexpr char const* kMmagenVersion = "0.1.0";
   static constexpr char const* kLayoutLetters = "TN";
   static constexpr char const* kAtom = "SM80_16x8x8_F32TF32TF32F32_TN";
@@ -25,7 +25,7 @@ struct Subject {
   static constexpr char kDMajor = 'N';
   static constexpr int kAtomK = 8;
   static constexpr bool kFixedShape = false;
-  static constexpr int kTileM = 128;
+  static constexpr int kTileM = 256;
   static constexpr int kTileN = 128;
   static constexpr int kTileK = 32;
 

@@ -16,7 +16,7 @@ struct Subject {
   using Scalar = mmagen::test::f32;
 
   static constexpr char const* kName = "sm89_gemm_e4m3";
-  static constexpr char const* kSpecSha = "02041e5e7fd02a2f";
+  static constexpr char const* kSpecSha = "61cf4d4078250830";
   static constexpr char const* kMmagenVersion = "0.1.0";
   static constexpr char const* kLayoutLetters = "TN";
   static constexpr char const* kAtom = "SM89_16x8x32_F32E4M3E4M3F32_TN";

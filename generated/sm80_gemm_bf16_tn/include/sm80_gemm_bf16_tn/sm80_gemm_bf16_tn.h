@@ -1,4 +1,4 @@
-/* sm80_gemm_bf16_tn: GEMM, bf16 x bf16 + f32 -> bf16, TN: A K contiguous, B K contiguous, CTA tile 128x128x32. C99, no CUDA or CuTe header needed.
+/* sm80_gemm_bf16_tn: GEMM, bf16 x bf16 + f32 -> bf16, TN: A K contiguous, B K contiguous, CTA tile 256x128x64. C99, no CUDA or CuTe header needed.
  *
  * A is (M,K) with K contiguous, B is (N,K) with K contiguous, C and D are (M,N) with N contiguous.
  * Element types: A bf16, B bf16, C and D bf16; sums are kept in f32. */

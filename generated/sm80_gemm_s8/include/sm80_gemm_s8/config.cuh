@@ -15,44 +15,44 @@ struct Config {
   using MmaOp = cute::SM80_16x8x32_S32S8S8S32_TN;
   using ElementAccumulator = int32_t;
 
-  // TiledMMA: 2 x 2 x 1 atoms of 16 x 8 x 32; its 128 threads cover 32 x 32 x 32 at once.
-  using AtomsLayout = cute::Layout<cute::Shape<cute::_2, cute::_2, cute::_1>, cute::Stride<cute::_1, cute::_2, cute::_4>>;
-  using Permutation = cute::Tile<cute::_32, cute::_32, cute::_32>;
+  // TiledMMA: 4 x 2 x 1 atoms of 16 x 8 x 32; its 256 threads cover 64 x 32 x 32 at once.
+  using AtomsLayout = cute::Layout<cute::Shape<cute::_4, cute::_2, cute::_1>, cute::Stride<cute::_1, cute::_4, cute::_8>>;
+  using Permutation = cute::Tile<cute::_64, cute::_32, cute::_32>;
   using TiledMma = decltype(cute::make_tiled_mma(cute::MMA_Atom<MmaOp>{}, AtomsLayout{}, Permutation{}));
-  static constexpr int kThreads = 128;
+  static constexpr int kThreads = 256;
   static constexpr int kAtomsK = 1;
 
   // CTA tile.
-  static constexpr int kTileM = 128;
+  static constexpr int kTileM = 256;
   static constexpr int kTileN = 128;
-  static constexpr int kTileK = 64;
+  static constexpr int kTileK = 128;
 
-  static constexpr int kStages = 4;
+  static constexpr int kStages = 3;
   static constexpr int kCtasPerSm = 1;
-  static constexpr int kSmemBytes = 65536;
-  static constexpr int kRasterGroup = 8;  // tile rows of a band that shares columns of B in L2
+  static constexpr int kSmemBytes = 147456;
+  static constexpr int kRasterGroup = 16;  // tile rows of a band that shares columns of B in L2
 
   // A (M,K): K contiguous.
   struct A {
     using Element = int8_t;
     static constexpr bool kContiguousK = true;
-    static constexpr int kTileMn = 128;
-    static constexpr int kTileK = 64;
+    static constexpr int kTileMn = 256;
+    static constexpr int kTileK = 128;
     CUTE_HOST_DEVICE static constexpr auto gmem_stride(int64_t ld) { return cute::make_stride(ld, cute::_1{}); }
 
     // Shared memory, (BLK_M,BLK_K,PIPE).
-    using SmemLayoutAtom = decltype(cute::composition(cute::Swizzle<2, 4, 3>{},
-                                                       cute::Layout<cute::Shape<cute::_8, cute::_64>, cute::Stride<cute::_64, cute::_1>>{}));
-    using SmemLayout = decltype(cute::tile_to_shape(SmemLayoutAtom{}, cute::Shape<cute::_128, cute::_64, cute::_4>{}));
+    using SmemLayoutAtom = decltype(cute::composition(cute::Swizzle<3, 4, 3>{},
+                                                       cute::Layout<cute::Shape<cute::_8, cute::_128>, cute::Stride<cute::_128, cute::_1>>{}));
+    using SmemLayout = decltype(cute::tile_to_shape(SmemLayoutAtom{}, cute::Shape<cute::_256, cute::_128, cute::_3>{}));
 
     // Fill, global -> shared memory: which elements each thread moves, in vectors of 16 bytes or one by one.
     using FillWide = decltype(cute::make_tiled_copy(
         cute::Copy_Atom<cute::UniversalCopy<cute::uint128_t>, Element>{},
-        cute::Layout<cute::Shape<cute::_32, cute::_4>, cute::Stride<cute::_4, cute::_1>>{},
+        cute::Layout<cute::Shape<cute::_32, cute::_8>, cute::Stride<cute::_8, cute::_1>>{},
         cute::Layout<cute::Shape<cute::_1, cute::_16>>{}));
     using FillNarrow = decltype(cute::make_tiled_copy(
         cute::Copy_Atom<cute::UniversalCopy<int8_t>, Element>{},
-        cute::Layout<cute::Shape<cute::_2, cute::_64>, cute::Stride<cute::_64, cute::_1>>{},
+        cute::Layout<cute::Shape<cute::_2, cute::_128>, cute::Stride<cute::_128, cute::_1>>{},
         cute::Layout<cute::Shape<cute::_1, cute::_1>>{}));
 
     // Load, shared memory -> fragments.
@@ -64,22 +64,22 @@ struct Config {
     using Element = int8_t;
     static constexpr bool kContiguousK = true;
     static constexpr int kTileMn = 128;
-    static constexpr int kTileK = 64;
+    static constexpr int kTileK = 128;
     CUTE_HOST_DEVICE static constexpr auto gmem_stride(int64_t ld) { return cute::make_stride(ld, cute::_1{}); }
 
     // Shared memory, (BLK_N,BLK_K,PIPE).
-    using SmemLayoutAtom = decltype(cute::composition(cute::Swizzle<2, 4, 3>{},
-                                                       cute::Layout<cute::Shape<cute::_8, cute::_64>, cute::Stride<cute::_64, cute::_1>>{}));
-    using SmemLayout = decltype(cute::tile_to_shape(SmemLayoutAtom{}, cute::Shape<cute::_128, cute::_64, cute::_4>{}));
+    using SmemLayoutAtom = decltype(cute::composition(cute::Swizzle<3, 4, 3>{},
+                                                       cute::Layout<cute::Shape<cute::_8, cute::_128>, cute::Stride<cute::_128, cute::_1>>{}));
+    using SmemLayout = decltype(cute::tile_to_shape(SmemLayoutAtom{}, cute::Shape<cute::_128, cute::_128, cute::_3>{}));
 
     // Fill, global -> shared memory: which elements each thread moves, in vectors of 16 bytes or one by one.
     using FillWide = decltype(cute::make_tiled_copy(
         cute::Copy_Atom<cute::UniversalCopy<cute::uint128_t>, Element>{},
-        cute::Layout<cute::Shape<cute::_32, cute::_4>, cute::Stride<cute::_4, cute::_1>>{},
+        cute::Layout<cute::Shape<cute::_32, cute::_8>, cute::Stride<cute::_8, cute::_1>>{},
         cute::Layout<cute::Shape<cute::_1, cute::_16>>{}));
     using FillNarrow = decltype(cute::make_tiled_copy(
         cute::Copy_Atom<cute::UniversalCopy<int8_t>, Element>{},
-        cute::Layout<cute::Shape<cute::_2, cute::_64>, cute::Stride<cute::_64, cute::_1>>{},
+        cute::Layout<cute::Shape<cute::_2, cute::_128>, cute::Stride<cute::_128, cute::_1>>{},
         cute::Layout<cute::Shape<cute::_1, cute::_1>>{}));
 
     // Load, shared memory -> fragments.
@@ -90,7 +90,7 @@ struct Config {
   using ElementD = int32_t;
   using Scalar = int32_t;
   static constexpr bool kDRowMajor = true;
-  static constexpr int kEpilogueSlice = 32;
+  static constexpr int kEpilogueSlice = 64;
   static constexpr int kEpiloguePad = 8;
   static constexpr int kEpilogueVector = 4;
 

@@ -1,4 +1,4 @@
-/* sm80_gemm_s8: GEMM, s8 x s8 + s32 -> s32, TN: A K contiguous, B K contiguous, CTA tile 128x128x64. C99, no CUDA or CuTe header needed.
+/* sm80_gemm_s8: GEMM, s8 x s8 + s32 -> s32, TN: A K contiguous, B K contiguous, CTA tile 256x128x128. C99, no CUDA or CuTe header needed.
  *
  * A is (M,K) with K contiguous, B is (N,K) with K contiguous, C and D are (M,N) with N contiguous.
  * Element types: A s8, B s8, C and D s32; sums are kept in s32. */

@@ -1,4 +1,4 @@
-/* sm80_gemm_tf32: GEMM, tf32 x tf32 + f32 -> f32, TN: A K contiguous, B K contiguous, CTA tile 128x128x32. C99, no CUDA or CuTe header needed.
+/* sm80_gemm_tf32: GEMM, tf32 x tf32 + f32 -> f32, TN: A K contiguous, B K contiguous, CTA tile 256x128x32. C99, no CUDA or CuTe header needed.
  *
  * A is (M,K) with K contiguous, B is (N,K) with K contiguous, C and D are (M,N) with N contiguous.
  * Element types: A tf32, B tf32, C and D f32; sums are kept in f32.

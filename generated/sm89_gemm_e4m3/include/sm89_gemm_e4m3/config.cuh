@@ -15,11 +15,11 @@ struct Config {
   using MmaOp = cute::SM89_16x8x32_F32E4M3E4M3F32_TN;
   using ElementAccumulator = float;
 
-  // TiledMMA: 2 x 2 x 1 atoms of 16 x 8 x 32; its 128 threads cover 32 x 32 x 32 at once.
-  using AtomsLayout = cute::Layout<cute::Shape<cute::_2, cute::_2, cute::_1>, cute::Stride<cute::_1, cute::_2, cute::_4>>;
-  using Permutation = cute::Tile<cute::_32, cute::_32, cute::_32>;
+  // TiledMMA: 2 x 4 x 1 atoms of 16 x 8 x 32; its 256 threads cover 32 x 64 x 32 at once.
+  using AtomsLayout = cute::Layout<cute::Shape<cute::_2, cute::_4, cute::_1>, cute::Stride<cute::_1, cute::_2, cute::_8>>;
+  using Permutation = cute::Tile<cute::_32, cute::_64, cute::_32>;
   using TiledMma = decltype(cute::make_tiled_mma(cute::MMA_Atom<MmaOp>{}, AtomsLayout{}, Permutation{}));
-  static constexpr int kThreads = 128;
+  static constexpr int kThreads = 256;
   static constexpr int kAtomsK = 1;
 
   // CTA tile.
@@ -48,11 +48,11 @@ struct Config {
     // Fill, global -> shared memory: which elements each thread moves, in vectors of 16 bytes or one by one.
     using FillWide = decltype(cute::make_tiled_copy(
         cute::Copy_Atom<cute::UniversalCopy<cute::uint128_t>, Element>{},
-        cute::Layout<cute::Shape<cute::_32, cute::_4>, cute::Stride<cute::_4, cute::_1>>{},
+        cute::Layout<cute::Shape<cute::_64, cute::_4>, cute::Stride<cute::_4, cute::_1>>{},
         cute::Layout<cute::Shape<cute::_1, cute::_16>>{}));
     using FillNarrow = decltype(cute::make_tiled_copy(
         cute::Copy_Atom<cute::UniversalCopy<cute::float_e4m3_t>, Element>{},
-        cute::Layout<cute::Shape<cute::_2, cute::_64>, cute::Stride<cute::_64, cute::_1>>{},
+        cute::Layout<cute::Shape<cute::_4, cute::_64>, cute::Stride<cute::_64, cute::_1>>{},
         cute::Layout<cute::Shape<cute::_1, cute::_1>>{}));
 
     // Load, shared memory -> fragments.
@@ -75,11 +75,11 @@ struct Config {
     // Fill, global -> shared memory: which elements each thread moves, in vectors of 16 bytes or one by one.
     using FillWide = decltype(cute::make_tiled_copy(
         cute::Copy_Atom<cute::UniversalCopy<cute::uint128_t>, Element>{},
-        cute::Layout<cute::Shape<cute::_32, cute::_4>, cute::Stride<cute::_4, cute::_1>>{},
+        cute::Layout<cute::Shape<cute::_64, cute::_4>, cute::Stride<cute::_4, cute::_1>>{},
         cute::Layout<cute::Shape<cute::_1, cute::_16>>{}));
     using FillNarrow = decltype(cute::make_tiled_copy(
         cute::Copy_Atom<cute::UniversalCopy<cute::float_e4m3_t>, Element>{},
-        cute::Layout<cute::Shape<cute::_2, cute::_64>, cute::Stride<cute::_64, cute::_1>>{},
+        cute::Layout<cute::Shape<cute::_4, cute::_64>, cute::Stride<cute::_64, cute::_1>>{},
         cute::Layout<cute::Shape<cute::_1, cute::_1>>{}));
 
     // Load, shared memory -> fragments.
