@@ -49,8 +49,8 @@ def cmake(tools, tmp_path):
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("CMAKE", "CUTLASS", "NINJA"))}
         environment |= {"CUDACXX": str(tools.nvcc.path), "CXX": str(tools.host_compiler.path)}
         output = ""
-        for command in ([tools.cmake.path, "-S", source, "-B", folder, *options], [tools.cmake.path, "--build", folder, "-j2"]):
-            done = subprocess.run(command, capture_output=True, text=True, env=environment)
+        for command in (["-S", source, "-B", folder, *options], ["--build", folder, "-j2"]):
+            done = subprocess.run([tools.cmake.path, *command], capture_output=True, text=True, env=environment)
             output += done.stdout + done.stderr
             assert done.returncode == 0, output
         return folder, output

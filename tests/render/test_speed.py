@@ -1,0 +1,50 @@
+"""`mmagen build` is quick and small: the limits are the project's promise, not a measurement."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+SPEC = Path(__file__).resolve().parents[2] / "specs" / "sm80_gemm_classic.yaml"
+SECONDS_FOR_ONE = 0.4
+SECONDS_FOR_500 = 5.0
+PEAK_MEGABYTES = 150
+
+
+def _quickest(specs: Path, folder: Path, limit: float, attempts: int) -> tuple[float, float]:
+    """Seconds of the quickest whole process, and the peak memory in MB; ends with the first attempt below `limit`.
+
+    The quickest, because a compiler may be running on the same cores.
+    """
+    best, peak = float("inf"), 0.0
+    for attempt in range(attempts):
+        command = [sys.executable, "-m", "mmagen", "build", specs, "-o", folder / str(attempt)]
+        start = time.perf_counter()
+        child = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        _, status, usage = os.wait4(child.pid, 0)
+        best = min(best, time.perf_counter() - start)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        assert child.returncode == 0
+        peak = max(peak, usage.ru_maxrss / 1024 if sys.platform != "darwin" else usage.ru_maxrss / 1024**2)
+        if best < limit:
+            break
+    return best, peak
+
+
+def test_one_spec(tmp_path):
+    seconds, megabytes = _quickest(SPEC, tmp_path, SECONDS_FOR_ONE, attempts=20)
+    assert seconds < SECONDS_FOR_ONE and megabytes < PEAK_MEGABYTES
+
+
+def test_500_specs_in_one_call(tmp_path):
+    specs = tmp_path / "specs"
+    specs.mkdir()
+    for number in range(500):
+        text = SPEC.read_text("utf-8").replace(f"name: {SPEC.stem}", f"name: many_{number}")
+        (specs / f"many_{number}.yaml").write_text(text)
+    seconds, megabytes = _quickest(specs, tmp_path / "out", SECONDS_FOR_500, attempts=3)
+    assert len(list((tmp_path / "out" / "0").iterdir())) == 500
+    assert seconds < SECONDS_FOR_500 and megabytes < PEAK_MEGABYTES
