@@ -44,6 +44,7 @@ CUTE_DEVICE void fill_part_async(TensorG const& gX,  // (CPY,CPY_MN,CPY_K)
                                  TensorS&& sX,       // (CPY,CPY_MN,CPY_K)
                                  bool enabled)
 {
+  static_assert(decltype(cute::size<0>(gX))::value * sizeof(typename TensorG::value_type) == 16, "whole vectors only");
   constexpr int kRows = decltype(cute::size<1>(gX))::value;
   constexpr int kVectors = kRows * decltype(cute::size<2>(gX))::value;
   CUTE_UNROLL

@@ -100,12 +100,14 @@ struct MainloopMultistage {
       copy(load_b, tXsB(_, _, k_block, pipe), tXrB(_, _, k_block));
     };
 
+    fill_bounded(0, 0);
+    cp_async_fence();
     CUTE_UNROLL
-    for (int pipe = 0; pipe < kStages - 1; ++pipe) {
-      if (kInterior && pipe > 0) {
-        if constexpr (kInterior) { fill_part(pipe, pipe, _0{}, _1{}); }
-      } else if (pipe < k_tiles) {
-        fill_bounded(pipe, pipe);
+    for (int pipe = 1; pipe < kStages - 1; ++pipe) {
+      if constexpr (kInterior) {
+        fill_part(pipe, pipe, _0{}, _1{});
+      } else {
+        if (pipe < k_tiles) { fill_bounded(pipe, pipe); }
       }
       cp_async_fence();  // Past the last tile an empty group keeps the count that cp_async_wait relies on.
     }
