@@ -60,7 +60,7 @@ def load(plan: Plan, operand: Operand) -> Passes:
     taken = ideal = 0
     for first in range(0, len(table.elements[0]), width):
         for start in range(0, lanes, group):
-            words = _words(operand, table, range(start, start + group), range(first, first + width))
+            words = _words(operand, table, range(start, min(start + group, lanes)), range(first, first + width))
             taken += _passes(words)
             ideal += -(-len(set(words)) // BANKS)
     return Passes(taken, ideal)

@@ -1,0 +1,65 @@
+"""A planted fault never passes: each mutation of mutations.py is compiled, run and judged.
+
+    python -m pytest tests/gpu/test_mutations.py -q
+
+compiles all of them in one build, as wide as the machine, and ends with a table of what was seen.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from mutations import CONTROLS, MUTATIONS, mutated, originals, project  # noqa: E402
+
+from mmagen.build import build  # noqa: E402
+from mmagen.run import run  # noqa: E402
+from mmagen.toolchain import COMPILE, find_toolchain  # noqa: E402
+from mmagen.verify import judge  # noqa: E402
+from mmagen.write import write  # noqa: E402
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """Name -> build of every mutation, control and original."""
+    folder = tmp_path_factory.mktemp("mutations")
+    everything = {mutation.name: mutated(mutation) for mutation in (*MUTATIONS, *CONTROLS)}
+    everything |= {spec: project(spec, spec) for spec in originals()}
+    for name, files in everything.items():
+        write(files, folder / name)
+    toolchain = find_toolchain(want=(*COMPILE, "gpus"))
+    results = build([folder / name for name in everything], toolchain, programs=("verify",), jobs=os.cpu_count())
+    return {result.name: result for result in results}
+
+
+def _verdict(result, problems):
+    assert result.ok, f"a mutation must compile, or it proves nothing: {result.reason}"
+    arguments = [part for problem in problems for part in ("--problem", problem)]
+    return judge(result, run(result, args=[*arguments, "--no-timing"], timeout_s=120))
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
+def test_a_planted_fault_is_seen(built, mutation, record_property):
+    verdict = _verdict(built[mutation.name], mutation.problems)
+    record_property("mutation", (mutation.name, mutation.seen, verdict.disposition, verdict.reason[:60]))
+    assert verdict.disposition in ("incorrect", "failed"), f"{verdict.disposition}: {mutation.seen}, but it was not seen"
+
+
+@pytest.mark.parametrize("control", CONTROLS, ids=lambda control: control.name)
+def test_a_late_warp_alone_is_no_fault(built, control, record_property):
+    verdict = _verdict(built[control.name], control.problems)
+    record_property("mutation", (control.name, control.seen, verdict.disposition, verdict.reason[:60]))
+    assert verdict.disposition == "passed", verdict.reason
+
+
+@pytest.mark.parametrize("spec", originals())
+def test_the_original_passes_the_same_problems(built, spec, record_property):
+    verdict = _verdict(built[spec], originals()[spec])
+    record_property("mutation", (spec, "nothing", verdict.disposition, verdict.reason[:60]))
+    assert verdict.disposition == "passed", verdict.reason

@@ -1,0 +1,59 @@
+"""cute: what plans hold, as C++ types."""
+
+from __future__ import annotations
+
+import pytest
+
+from mmagen import cute
+from mmagen.atoms import TYPES
+from mmagen.layout_text import LayoutText
+from mmagen.plan.model import Fill, Operand, Swizzle
+
+
+def operand(**changes) -> Operand:
+    return Operand(**{
+        "letter": "A", "element": TYPES["f16"], "major": "K", "extent_mn": 128, "extent_k": 64, "swizzle": Swizzle(3, 3, 3),
+        "line": 64, "lines": 8, "fill_wide": Fill(8, 16, 8), "fill_narrow": Fill(32, 4, 1), "smem_copy": "",
+        "bytes_per_stage": 16384, **changes})
+
+
+@pytest.mark.parametrize(("value", "spelled"), [
+    (0, "cute::_0"), (1, "cute::_1"), (32, "cute::_32"), (11, "cute::Int<11>"), (33, "cute::Int<33>"), (8192, "cute::_8192"),
+    (16384, "cute::Int<16384>"),
+])
+def test_integers(value, spelled):
+    assert cute.integer(value) == spelled
+
+
+def test_shapes_and_layouts_nest():
+    assert cute.shape(8) == "cute::_8"
+    assert cute.shape(((2, 3), 17)) == "cute::Shape<cute::Shape<cute::_2, cute::_3>, cute::Int<17>>"
+    assert cute.layout(LayoutText.parse("((2,2),3):((1,6),2)")) == (
+        "cute::Layout<cute::Shape<cute::Shape<cute::_2, cute::_2>, cute::_3>, "
+        "cute::Stride<cute::Stride<cute::_1, cute::_6>, cute::_2>>")
+
+
+def test_tiles_take_every_kind_of_entry():
+    assert cute.tile((32, None, LayoutText.parse("(4,2):(1,8)"))) == (
+        "cute::Tile<cute::_32, cute::Underscore, cute::Layout<cute::Shape<cute::_4, cute::_2>, cute::Stride<cute::_1, cute::_8>>>")
+
+
+def test_shared_memory_lines_are_contiguous():
+    plain = "cute::Layout<cute::Shape<cute::_8, cute::_64>, cute::Stride<cute::_64, cute::_1>>"
+    spelled = cute.smem_atom(operand())
+    assert spelled.startswith("decltype(cute::composition(cute::Swizzle<3, 3, 3>{},") and plain in spelled
+    assert cute.smem_atom(operand(swizzle=Swizzle(0, 3, 3))) == plain
+    assert cute.smem_atom(operand(major="M", swizzle=Swizzle(0, 3, 3))) == (
+        "cute::Layout<cute::Shape<cute::_64, cute::_8>, cute::Stride<cute::_1, cute::_64>>")
+
+
+def test_fills_put_neighbouring_threads_along_the_contiguous_mode():
+    wide = Fill(8, 16, 8)
+    assert cute.vector_type(wide, operand()) == "cute::uint128_t"
+    assert cute.vector_type(Fill(32, 4, 1), operand()) == "cute::half_t"
+    assert cute.fill_threads(wide, operand()) == (
+        "cute::Layout<cute::Shape<cute::_16, cute::_8>, cute::Stride<cute::_8, cute::_1>>")
+    assert cute.fill_values(wide, operand()) == "cute::Layout<cute::Shape<cute::_1, cute::_8>>"
+    assert cute.fill_threads(wide, operand(major="M")) == (
+        "cute::Layout<cute::Shape<cute::_8, cute::_16>, cute::Stride<cute::_1, cute::_8>>")
+    assert cute.fill_values(wide, operand(major="M")) == "cute::Layout<cute::Shape<cute::_8, cute::_1>>"

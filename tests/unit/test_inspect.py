@@ -1,0 +1,67 @@
+"""inspect: every derived number of every spec is told, in words that fit the number."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from mmagen.inspect import inspect
+from mmagen.load import load
+from mmagen.plan import plan
+
+SPECS = sorted((Path(__file__).resolve().parents[2] / "specs").glob("*.yaml"))
+
+
+def told(name: str) -> tuple:
+    path = SPECS[0].with_name(f"{name}.yaml")
+    it = plan(load(path.read_bytes(), path.name).spec)
+    return it, inspect(it)
+
+
+@pytest.mark.parametrize("name", [path.stem for path in SPECS])
+def test_the_derived_numbers_are_there(name):
+    it, text = told(name)
+    numbers = [" x ".join(map(str, it.tiled_mma.extent)), f"{it.threads} thread", it.atom.name, str(it.tiled_mma.atoms_layout)]
+    if it.kernel != "ownership":
+        numbers += [f"{it.smem_bytes:,} B of {it.smem_limit:,}", f"accumulators  {it.accumulator_registers}"]
+        for operand in (it.a, it.b):
+            numbers += [operand.smem_copy.removeprefix("cute::"), f"lines of {operand.line} elements"]
+            numbers += [f"{operand.fill_narrow.threads} of {it.threads} threads"]
+    if it.kernel == "gemm":
+        numbers += [f"stages          {it.stages}", f"{it.epilogue.smem_bytes:,} B, in the same bytes"]
+        numbers += [problem.text for problem in it.problems]
+    assert [number for number in numbers if number not in text] == []
+
+
+@pytest.mark.parametrize("name", [path.stem for path in SPECS])
+def test_the_words_fit_the_numbers(name):
+    _, text = told(name)
+    assert not re.search(r"(?<![\d,.x] )\b1 (threads|owners|values|vectors|elements|passes|CTAs|slices|rows|columns)\b", text), text
+    assert not re.search(r"\b([2-9]|\d\d+) (thread|owner|value|vector|element|pass|CTA|slice|row|column)\b(?! contiguous)", text), text
+
+
+def test_the_classic_tile_in_full():
+    _, text = told("sm80_gemm_classic")
+    for line in ("accumulators  128", "fragments     64, two k blocks of A and B", "4 slices of 32 rows, padded by 8 elements",
+                 "one stage       16,384 B: A 8,192 + B 8,192", "49,152 B of 166,912; an SM has room for 3 CTAs",
+                 "1,048,576 flop: 64 flop/B", "16,384 B written, 32,768 B read a stage: 21.33 flop/B",
+                 "16 passes a warp and k block, no bank conflicts"):
+        assert line in text
+
+
+def test_owners_of_sliced_k():
+    _, text = told("ownership_sliced_k")
+    assert "A 32 x 32  8 values a thread, 1 owner an element" in text
+    assert "C 32 x 32  16 values a thread, 2 owners an element" in text
+
+
+def test_conflicts_are_told_by_their_ways():
+    _, text = told("sm70_gemm_f16")
+    assert "4-way bank conflicts" in text
+
+
+def test_a_micro_kernel_loads_the_whole_tile():
+    _, text = told("micro_sliced_k")
+    assert "A and B of the whole tile" in text and "fill, wide" not in text
