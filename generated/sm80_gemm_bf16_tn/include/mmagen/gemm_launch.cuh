@@ -11,9 +11,11 @@ inline namespace v0_1 {
 
 namespace detail {
 
-inline bool is_multiple_of_16(void const* pointer, int64_t stride_bytes, int64_t batch_stride_bytes)
+/// Do all rows of all matrices of the batch begin at 16 bytes? Strides in bytes; the batch's counts from two matrices on.
+inline bool is_aligned(void const* pointer, int64_t row_stride, int64_t batch_stride, int64_t batch)
 {
-  return (reinterpret_cast<uintptr_t>(pointer) | uintptr_t(stride_bytes) | uintptr_t(batch_stride_bytes)) % 16 == 0;
+  uintptr_t const steps = uintptr_t(row_stride) | (batch > 1 ? uintptr_t(batch_stride) : 0);
+  return (reinterpret_cast<uintptr_t>(pointer) | steps) % 16 == 0;
 }
 
 inline int64_t tiles(int64_t extent, int tile) { return (extent + tile - 1) / tile; }
@@ -69,10 +71,10 @@ Status run_gemm(Args const& args, cudaStream_t stream)
   constexpr int64_t kBytesB = sizeof(typename B::Element);
   constexpr int64_t kBytesD = sizeof(ElementD);
   bool const wide_ab =
-      detail::is_multiple_of_16(params.a, params.lda * kBytesA, params.batch_stride_a * kBytesA) &&
-      detail::is_multiple_of_16(params.b, params.ldb * kBytesB, params.batch_stride_b * kBytesB);
-  params.wide_d = detail::is_multiple_of_16(params.d, params.ldd * kBytesD, params.batch_stride_d * kBytesD) &&
-                  detail::is_multiple_of_16(params.c, params.ldc * kBytesD, params.batch_stride_c * kBytesD);
+      detail::is_aligned(params.a, params.lda * kBytesA, params.batch_stride_a * kBytesA, args.batch) &&
+      detail::is_aligned(params.b, params.ldb * kBytesB, params.batch_stride_b * kBytesB, args.batch);
+  params.wide_d = detail::is_aligned(params.d, params.ldd * kBytesD, params.batch_stride_d * kBytesD, args.batch) &&
+                  detail::is_aligned(params.c, params.ldc * kBytesD, params.batch_stride_c * kBytesD, args.batch);
 
   auto* const kernel = wide_ab ? &gemm_kernel<Config, true> : &gemm_kernel<Config, false>;
   cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Config::kSmemBytes);
