@@ -22,8 +22,8 @@ def ldmatrix(
 
     load16: from addresses uint32[w, n] to the 16 bytes at each, uint8[w, n, 16]. addresses: uint32[w, 32], of which
     lanes 8q to 8q+7 give the rows of matrix q; those past 8 * count are not used. count: 1, 2 or 4 matrices.
-    Returns count registers uint32[w, 32]: lane l has elements 2*(l%4) and 2*(l%4)+1 of row l/4, with trans of column l/4.
-    Raises EmulationError for another count, and what load16 raises.
+    Returns count registers uint32[w, 32]: lane l has elements 2*(l%4) and 2*(l%4)+1 of row l/4, with trans of column
+    l/4. Raises EmulationError for another count, and what load16 raises.
     """
     _check_count("ldmatrix", count)
     rows = np.ascontiguousarray(load16(addresses[:, : 8 * count])).reshape(len(addresses), count, 8, 16)

@@ -149,8 +149,8 @@ def mma(
     """D = A * B + C for the fragments of w warps.
 
     modifiers: the opcode's words after `mma`, such as ("sync", "aligned", "m16n8k16", "row", "col", "f32", ...).
-    a, b, c: the operands' registers in order, each uint32[w, 32] (uint64 where elements are f64). metadata (uint32[w, 32])
-    and selector: the last two operands of mma.sp, which the other forms do not have.
+    a, b, c: the operands' registers in order, each uint32[w, 32] (uint64 where elements are f64). metadata
+    (uint32[w, 32]) and selector: the last two operands of mma.sp, which the other forms do not have.
     Returns D's registers likewise. Raises EmulationError for an instruction or a register count that does not exist.
     """
     form = parse(modifiers)
@@ -231,8 +231,8 @@ def _accumulate_integers(form: Form, left: np.ndarray, right: np.ndarray, start:
 def _indices(form: Form, metadata: np.ndarray, selector: int) -> np.ndarray:
     """The columns of A's packed elements: int[w, 16, K/2].
 
-    Four bits of metadata tell, for each chunk of four elements of a row (two for tf32, eight for 4-bit types), two 2-bit
-    places, the lower first. A quad of lanes holds rows group and group + 8 (9.7.14.6.1, and the figures of
+    Four bits of metadata tell, for each chunk of four elements of a row (two for tf32, eight for 4-bit types), two
+    2-bit places, the lower first. A quad of lanes holds rows group and group + 8 (9.7.14.6.1, and the figures of
     9.7.14.6.2): with 16- and 32-bit types each contributing lane has 16 bits of either row and the second lane the
     columns from K/2 on; with 8- and 4-bit types it has 32 bits of one row, lanes 0 and 1 (or 2 and 3) rows group and
     group + 8, and with all four lanes the upper two hold the columns from K/2 on.

@@ -105,8 +105,9 @@ def from_float64(values: np.ndarray, name: str, rounding: str = "rn", saturate: 
 
     values: float64 of any shape. rounding: rn (nearest, ties to even), rz (toward zero), rm (down), rp (up) or rna
     (nearest, ties away from zero). saturate: `.satfinite`, the largest finite value in place of infinity.
-    Returns unsigned integers as wide as the format's storage. NaN becomes the canonical NaN; overflow follows IEEE 754 for the rounding, and
-    is NaN in e4m3, which has no infinity. Raises EmulationError for an unknown format or rounding.
+    f64 values stay as they are. Returns unsigned integers as wide as the format's storage. NaN becomes the canonical
+    NaN; overflow follows IEEE 754 for the rounding, and is NaN in e4m3, which has no infinity. Raises EmulationError
+    for an unknown format or rounding.
     """
     form = format_of(name)
     if rounding not in ROUNDINGS:
@@ -116,12 +117,10 @@ def from_float64(values: np.ndarray, name: str, rounding: str = "rn", saturate: 
         if rounding == "rn" and not saturate and name in ("f16", "f32"):
             codes = _encode(values, form)
         elif name == "f64":
-            codes = values.view(np.uint64).copy()
+            codes = values.view(np.uint64)
         else:
             codes = _encode(_overflowed(_quantized(values, form, rounding), form, rounding, saturate), form)
-    unusable = np.isnan(values) if form.infinities else np.isnan(values) | (~saturate & (codes & 0x7F == 0x7F))
-    codes[unusable] = form.nan
-    return codes
+    return np.where(np.isnan(values), codes.dtype.type(form.nan), codes)
 
 
 def _quantized(values: np.ndarray, form: FloatFormat, rounding: str) -> np.ndarray:
@@ -201,7 +200,8 @@ def fma(
     """a*b + c rounded once: `fma.<rounding>{.ftz}{.sat}.<name>` of PTX ISA 9.7.3.6 and 9.7.4.4, on codes.
 
     a, b, c: codes of one shape. name: f16, bf16, f32 or f64; f64 rounds to nearest only. ftz: subnormal f32 inputs and
-    results become zero. sat: clamp to [0, 1]. Returns unsigned integers as wide as the format's storage. Raises EmulationError otherwise.
+    results become zero. sat: clamp to [0, 1]. Returns unsigned integers as wide as the format's storage. Raises
+    EmulationError for what is not emulated.
     """
     if name == "f64":
         if rounding != "rn" or sat:
@@ -210,7 +210,7 @@ def fma(
     operands = [to_float64(flush(operand) if ftz else operand, name) for operand in (a, b, c)]
     with np.errstate(invalid="ignore"):
         product = operands[0] * operands[1]
-    codes = from_float64(_sum_for(product, operands[2], rounding), name, rounding)
+    codes = from_float64(_sum_for(product, operands[2], name, rounding), name, rounding)
     codes = flush(codes) if ftz else codes
     return saturate01(codes, name) if sat else codes
 
@@ -225,7 +225,7 @@ def add(
         with np.errstate(invalid="ignore", over="ignore"):
             return canonical(to_float64(a, name) + to_float64(b, name), name)
     left, right = (to_float64(flush(operand) if ftz else operand, name) for operand in (a, b))
-    codes = from_float64(_sum_for(left, right, rounding), name, rounding)
+    codes = from_float64(_sum_for(left, right, name, rounding), name, rounding)
     codes = flush(codes) if ftz else codes
     return saturate01(codes, name) if sat else codes
 
@@ -249,8 +249,18 @@ def canonical(values: np.ndarray, name: str) -> np.ndarray:
     return from_float64(values, name)
 
 
-def _sum_for(x: np.ndarray, y: np.ndarray, rounding: str) -> np.ndarray:
-    """x + y rounded to odd, with the zero that the final rounding gives an exactly cancelled sum."""
+def _sum_for(x: np.ndarray, y: np.ndarray, name: str, rounding: str) -> np.ndarray:
+    """x + y, such that rounding it to a format gives the sum rounded once; an exactly cancelled one has the right sign.
+
+    To nearest in f32 the common case is quicker: only a float64 sum half-way between two f32 numbers can hide on which
+    side of the middle the exact sum lies. Below 2^-126 the middles lie elsewhere.
+    """
+    if name == "f32" and rounding == "rn":
+        with np.errstate(invalid="ignore", over="ignore"):
+            total = x + y
+        middle = (total.view(np.uint64) & np.uint64(0x1FFFFFFF)) == 0x10000000
+        if not (middle | ((np.abs(total) < 2.0**-126) & (total != 0))).any():
+            return total
     total = add_to_odd(x, y)
     if rounding != "rm":
         return total
