@@ -91,7 +91,10 @@ def _ownership(spec: Spec, atom: Atom, mma: TiledMma, tile: tuple[int, int, int]
 
 def _arch_faults(spec: Spec, atom: Atom) -> Iterator[Fault]:
     for i, name in enumerate(spec.arch or ()):
-        if budgets.capability(name) < atom.min_arch:
+        if budgets.capability(name) not in budgets.SMEM_PER_BLOCK:
+            yield Fault(("arch", i), f"there is no {name}",
+                        f"one of {', '.join(f'sm_{known}' for known in budgets.SMEM_PER_BLOCK)}, with a or f where it has one")
+        elif budgets.capability(name) < atom.min_arch:
             yield Fault(("arch", i), f"{name} does not have {atom.name}",
                         f"the atom begins with sm_{atom.min_arch}: that or later")
 

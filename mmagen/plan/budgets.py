@@ -33,7 +33,7 @@ def capability(arch: str) -> int:
 
 def smem_limit(arch: tuple[str, ...]) -> int:
     """Shared memory that a CTA may use on every architecture of the list, in bytes."""
-    return min(SMEM_PER_BLOCK.get(capability(a), 101376 if capability(a) > 120 else 49152) for a in arch)
+    return min(SMEM_PER_BLOCK[capability(a)] for a in arch)
 
 
 def align(size: int) -> int:

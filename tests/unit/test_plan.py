@@ -33,6 +33,8 @@ def faults(document: dict) -> tuple[Fault, ...]:
 RULES = {
     "unknown atom": (CLASSIC, {"atom": "SM80_16x8x16_F32F16F16F32_NT"}, ("atom",), "'SM80_16x8x16_F32F16F16F32_NT'",
                      "SM80_16x8x16_F32F16F16F32_TN", {"atom": "SM80_16x8x16_F32F16F16F32_TN"}),
+    "arch that is none": (CLASSIC, {"arch": ["sm_80", "sm_999"]}, ("arch", 1), "there is no sm_999", "sm_90",
+                          {"arch": ["sm_80", "sm_90"]}),
     "arch before the atom": (CLASSIC, {"arch": ["sm_90", "sm_75"]}, ("arch", 1), "sm_75 does not have SM80_16x8x16",
                              "begins with sm_80", {"arch": ["sm_90", "sm_80"]}),
     "atoms_layout with a gap": (CLASSIC, {"atoms_layout": "(2,2,1):(1,4,8)"}, ("atoms_layout",),

@@ -10,9 +10,10 @@ struct TileCoord {
   int m, n, batch;
 };
 
-/// Maps a linear CTA index to a tile: bands of `group` tile rows, walked column by column within a band.
-CUTE_HOST_DEVICE TileCoord raster(unsigned linear, unsigned tiles_m, unsigned tiles_n, unsigned group)
+/// Maps a linear CTA index to a tile: bands of `most` tile rows, walked column by column within a band.
+CUTE_HOST_DEVICE TileCoord raster(unsigned linear, unsigned tiles_m, unsigned tiles_n, unsigned most)
 {
+  unsigned const group = most < tiles_m ? most : tiles_m;  // group * tiles_n stays below the number of CTAs
   unsigned const per_batch = tiles_m * tiles_n;
   unsigned const batch = linear / per_batch;
   unsigned const tile = linear % per_batch;
