@@ -1,0 +1,22 @@
+"""Executes the PTX of a kernel on the CPU, and finds what a GPU does not show: races, missing waits, stray accesses."""
+
+from .checks import KINDS, Finding, Report, Traffic
+from .errors import EmulationError
+from .machine import STEP_LIMIT, launch
+from .memory import GlobalMemory
+from .ptx import parse
+from .ptx_model import Entry, Module
+
+__all__ = [
+    "KINDS",
+    "STEP_LIMIT",
+    "EmulationError",
+    "Entry",
+    "Finding",
+    "GlobalMemory",
+    "Module",
+    "Report",
+    "Traffic",
+    "launch",
+    "parse",
+]

@@ -1,0 +1,192 @@
+"""An entry cut into straight-line blocks, each compiled to Python when it is first run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from .emit import OPS, WARP_WIDE, Emitter
+from .errors import EmulationError
+from .ptx_model import Address, Entry, Instruction, Negated, Operand, Pair, Register, Vector
+
+_ENDS = ("bra", "brx", "ret", "exit", "trap", "bar", "barrier")
+# Opcodes whose first operand is read, not written.
+_NO_DESTINATION = ("st", "red", "cp", "stmatrix", "prefetch", "discard", "bra", "bar", "barrier", "membar", "fence", "call")
+
+
+@dataclass
+class Block:
+    """Instructions start..stop-1 without `end`, the branch, barrier or exit after them (None: falls into the next one)."""
+
+    start: int
+    stop: int
+    body: tuple[Instruction, ...]
+    end: Instruction | None
+    needs_warps: bool
+    target: int = -1
+    runs: list = field(default_factory=lambda: [None, None])
+    executions: int = 0
+
+    @property
+    def length(self) -> int:
+        return self.stop - self.start
+
+
+def is_warp_barrier(i: Instruction) -> bool:
+    """bar.warp.sync, which orders the lanes of a warp only."""
+    return i.base in ("bar", "barrier") and bool(i.modifiers) and i.modifiers[0] == "warp"
+
+
+def _ends_block(i: Instruction) -> bool:
+    return i.base in _ENDS and not is_warp_barrier(i)
+
+
+def _is_warp_wide(i: Instruction) -> bool:
+    return i.base in WARP_WIDE or is_warp_barrier(i)
+
+
+def cut(entry: Entry) -> dict[int, Block]:
+    """The blocks of an entry by their first instruction, and one past the end that is an exit."""
+    instructions = entry.instructions
+    leaders = {0, *entry.labels.values()}
+    seen_wide = False
+    for i in instructions:
+        if i.index in leaders:
+            seen_wide = False
+        # Within a block the active lanes stay the same: only the first warp-wide instruction has to gather its warp.
+        if _is_warp_wide(i) and not seen_wide:
+            leaders.add(i.index)
+            seen_wide = True
+        if _ends_block(i):
+            leaders.add(i.index + 1)
+            seen_wide = False
+    ordered = sorted(x for x in leaders if x <= len(instructions))
+    blocks = {}
+    for start, stop in zip(ordered, [*ordered[1:], len(instructions)]):
+        body = instructions[start:stop]
+        end = body[-1] if body and _ends_block(body[-1]) else None
+        wide = bool(body) and _is_warp_wide(body[0])
+        block = Block(start, max(stop, start), body[:-1] if end else body, end, wide)
+        if end is not None and end.base == "bra":
+            block.target = entry.labels[end.operands[0].name]
+        blocks[start] = block
+    blocks.setdefault(len(instructions), Block(len(instructions), len(instructions), (), None, False))
+    return blocks
+
+
+def unwritten_reads(entry: Entry, blocks: dict[int, Block]) -> frozenset[int]:
+    """Registers that some path reads before it writes them: only those need to be watched while running."""
+    count = len(entry.registers)
+    everything = (1 << count) - 1
+    before = {start: everything for start in blocks}
+    before[0] = 0
+    order, waiting = sorted(blocks), [0]
+    following = {a: b for a, b in zip(order, order[1:])}
+    suspects = 0
+    effects = {start: _effect(block) for start, block in blocks.items()}
+    visited: set[int] = set()
+    while waiting:
+        start = waiting.pop()
+        visited.add(start)
+        block = blocks[start]
+        after = before[start] | effects[start]
+        for successor in _successors(block, following):
+            merged = before[successor] & after
+            if merged != before[successor] or successor not in visited:
+                before[successor] = merged
+                waiting.append(successor)
+    for start in visited:
+        suspects |= _reads_of(blocks[start], before[start])
+    return frozenset(index for index in range(count) if suspects >> index & 1)
+
+
+def _successors(block: Block, following: dict[int, int]) -> list[int]:
+    end = block.end
+    successors = [block.target] if block.target >= 0 else []
+    leaves = end is not None and end.base in ("bra", "ret", "exit", "trap", "brx") and end.guard is None
+    if not leaves and block.start in following:
+        successors.append(following[block.start])
+    return successors
+
+
+def operands_of(i: Instruction) -> tuple[list[Register], list[Register]]:
+    """(registers read, registers written)."""
+    reads: list[Register] = []
+    writes: list[Register] = []
+
+    def visit(operand: Operand, into: list[Register]) -> None:
+        if isinstance(operand, Register):
+            into.append(operand)
+        elif isinstance(operand, Negated):
+            reads.append(operand.register)
+        elif isinstance(operand, Vector):
+            for element in operand.elements:
+                visit(element, into)
+        elif isinstance(operand, Pair):
+            visit(operand.first, into)
+            visit(operand.second, into)
+        elif isinstance(operand, Address) and isinstance(operand.base, Register):
+            reads.append(operand.base)
+
+    for position, operand in enumerate(i.operands):
+        visit(operand, writes if position == 0 and _has_destination(i) else reads)
+    if i.guard is not None:
+        visit(i.guard, reads)
+    return reads, writes
+
+
+def _has_destination(i: Instruction) -> bool:
+    return i.base not in _NO_DESTINATION or (i.base in ("bar", "barrier") and i.has("red"))
+
+
+def _effect(block: Block) -> int:
+    """Bits of the registers that the block surely writes."""
+    written = 0
+    for i in block.body:
+        if i.guard is None:
+            for register in operands_of(i)[1]:
+                written |= 1 << register.index
+    return written
+
+
+def _reads_of(block: Block, written: int) -> int:
+    """Bits of the registers that the block may read unwritten."""
+    suspects = 0
+    for i in (*block.body, *((block.end,) if block.end else ())):
+        reads, writes = operands_of(i)
+        for register in reads:
+            if not written >> register.index & 1:
+                suspects |= 1 << register.index
+        if i.guard is None:
+            for register in writes:
+                written |= 1 << register.index
+    return suspects
+
+
+def compile_block(block: Block, emitter: Emitter, full: bool, file: str) -> Callable:
+    """The function `run(R, m, X)` of a block: registers, mask of the active lanes (None: all), batch.
+
+    full: the active lanes are all that still run, so results need no mask. Raises EmulationError with file and line
+    for an instruction that is not supported.
+    """
+    emitter.lines = []
+    for i in block.body:
+        emitter.begin(i, full)
+        builder = OPS.get(i.base)
+        try:
+            if builder is None:
+                raise emitter.unsupported("this instruction is not supported")
+            builder(emitter, i)
+        except EmulationError as error:
+            _refuse(emitter, f"{file}:{error}")
+        except (KeyError, IndexError, ValueError, TypeError):
+            _refuse(emitter, f"{file}:line {i.line}: this form of the instruction is not supported: {i.text}")
+    source = "def run(R, m, X):\n" + "\n".join(emitter.lines or ["  pass"]) + "\n"
+    exec(compile(source, f"<block {block.start}>", "exec"), emitter.namespace)  # noqa: S102
+    return emitter.namespace["run"]
+
+
+def _refuse(emitter: Emitter, message: str) -> None:
+    """An error at execution, not now: the instruction may never be reached."""
+    emitter.line(f"X.refuse({emitter.bind(message)})")
+

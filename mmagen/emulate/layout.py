@@ -1,0 +1,142 @@
+"""Where an entry's variables lie, and what its instructions say about the sizes of their accesses."""
+
+from __future__ import annotations
+
+import re
+
+from .errors import EmulationError
+from .memory import GlobalMemory
+from .operands import size_of
+from .ptx_model import Address, Entry, Instruction, Module, Name, Operand, Symbol, Variable, Vector
+
+Dim = tuple[int, int, int]
+SPECIALS = (
+    *(f"{name}.{axis}" for name in ("tid", "ntid", "ctaid", "nctaid") for axis in "xyz"),
+    *("laneid", "warpid", "nwarpid", "dynamic_smem_size", "total_smem_size"),
+    *(f"lanemask_{relation}" for relation in ("eq", "lt", "le", "gt", "ge")),
+    *("smid", "nsmid", "gridid", "clock", "clock_hi", "clock64", "globaltimer", "clusterid.x", "nclusterid.x"),
+    *("cluster_ctarank", "cluster_nctarank", "cluster_ctaid.x", "cluster_nctaid.x"),
+)
+_SHARED_MAX = 232448
+
+
+class Program:
+    """One launch: entry, extents, parameters and the places of variables.
+
+    Raises EmulationError where the parameter block has another size than the entry declares.
+    """
+
+    def __init__(
+        self, module: Module, entry: Entry, grid: Dim, block: Dim, dynamic_smem: int, params: bytes, memory: GlobalMemory
+    ):
+        self.module, self.entry, self.grid, self.block, self.memory = module, entry, grid, block, memory
+        self.params, self.dynamic_smem = params, dynamic_smem
+        self.threads = block[0] * block[1] * block[2]
+        self.padded_threads = -(-self.threads // 32) * 32
+        self.cta_count = grid[0] * grid[1] * grid[2]
+        if len(params) != entry.param_bytes:
+            raise EmulationError(f"{entry.name} takes {entry.param_bytes} bytes of parameters, not {len(params)}")
+        if self.threads > 1024:
+            raise EmulationError(f"a CTA of {self.threads} threads; at most 1024 are possible")
+        self._variables = {v.name: v for v in (*module.variables, *entry.variables)}
+        self._places = {p.name: p.offset for p in entry.params}
+        used = self._used_names()
+        self.shared_bytes = self._place_shared(used)
+        self.local_bytes = self._place("local", used, 0)
+        if self.shared_bytes > _SHARED_MAX:
+            raise EmulationError(f"{entry.name} needs {self.shared_bytes} bytes of shared memory; no GPU has that")
+        self.shared_granule = self._granule("shared")
+        self.global_granule = self._granule("global")
+
+    def _used_names(self) -> set[str]:
+        names: set[str] = set()
+
+        def visit(operand: Operand | None) -> None:
+            if isinstance(operand, (Name, Symbol)):
+                names.add(operand.name)
+            elif isinstance(operand, Vector):
+                for element in operand.elements:
+                    visit(element)
+            elif isinstance(operand, Address):
+                visit(operand.base)
+
+        for i in self.entry.instructions:
+            for operand in i.operands:
+                visit(operand)
+        return names
+
+    def _place_shared(self, used: set[str]) -> int:
+        """Static variables first, then the dynamic ones, which all begin at the same byte."""
+        end = self._place("shared", used, 0)
+        dynamic = [v for v in self._of("shared", used) if v.external]
+        start = -(-end // max([v.alignment for v in dynamic], default=1)) * max([v.alignment for v in dynamic], default=1)
+        for variable in dynamic:
+            self._places[variable.name] = start
+        return (start if dynamic else end) + self.dynamic_smem
+
+    def _of(self, space: str, used: set[str]) -> list[Variable]:
+        return [v for v in self._variables.values() if v.space == space and v.name in used]
+
+    def _place(self, space: str, used: set[str], end: int) -> int:
+        for variable in self._of(space, used):
+            if not variable.external:
+                end = -(-end // variable.alignment) * variable.alignment
+                self._places[variable.name] = end
+                end += variable.size
+        return end
+
+    def _granule(self, space: str) -> int:
+        sizes = [access_size(i) for i in self.entry.instructions if _touches(i, space)]
+        return min([s for s in sizes if s], default=16)
+
+    def address_of(self, name: str) -> int:
+        """A variable's address in its own space; raises EmulationError for an unknown one."""
+        if name in self._places:
+            return self._places[name]
+        variable = self._variables.get(name)
+        if variable is None or variable.space not in ("global", "const"):
+            raise EmulationError(f"{self.module.file}: {name} has no address")
+        if name in self.memory.allocations:
+            return self.memory.allocations[name].address
+        data = variable.data.ljust(variable.size, b"\0")
+        self._places[name] = self.memory.allocate(name, data, writable=variable.space == "global")
+        return self._places[name]
+
+    def special(self, name: str) -> str:
+        """The generated source's expression for a special register."""
+        if name not in SPECIALS:
+            raise EmulationError(f"the special register %{name} is not supported")
+        return f"R[{len(self.entry.registers) + SPECIALS.index(name)}]"
+
+
+def vector_of(i: Instruction) -> tuple[str, int]:
+    """(element type, elements) of a load or store."""
+    found = next((m for m in i.modifiers if re.fullmatch(r"v[248]", m)), None)
+    return i.type, int(found[1]) if found else 1
+
+
+def access_size(i: Instruction) -> int:
+    """Bytes that one lane of a memory instruction touches at once; 0 for other instructions."""
+    if i.base in ("ld", "ldu", "st", "atom", "red"):
+        kind, count = vector_of(i)
+        return (size_of(kind) or 0) * count
+    if i.base in ("ldmatrix", "stmatrix"):
+        return 16
+    if i.base == "cp" and i.has("async") and len(i.operands) >= 3:
+        return int(getattr(i.operands[2], "value", 0))
+    return 0
+
+
+def space_of(i: Instruction) -> str:
+    """The state space that a load, store or atomic names; "generic" for none."""
+    for modifier in i.modifiers:
+        name = modifier.split("::")[0]
+        if name in ("global", "shared", "local", "param", "const"):
+            return name
+    return "generic"
+
+
+def _touches(i: Instruction, space: str) -> bool:
+    if i.base == "cp":
+        return True
+    return space_of(i) in (space, "generic", "const" if space == "global" else space)
