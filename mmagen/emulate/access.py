@@ -148,8 +148,7 @@ class Access:
         if not bad.any():
             return
         first = int(np.flatnonzero(bad)[0])
-        place = X.program.memory.describe(int(where[first]))
-        text = f"accesses {self.size} bytes {'at' if place[0] == 'a' else ''} {place}".replace("  ", " ")
+        text = f"accesses {self.size} bytes at {X.program.memory.describe(int(where[first]), self.size)}"
         X.found("global_out_of_bounds", self.i, int(bad.sum()), int(lanes[first]), text)
 
     def _examine(self, X: Batch, lanes, where, state, writing) -> np.ndarray:
@@ -164,7 +163,9 @@ class Access:
                 first = int(np.flatnonzero(locked)[0])
                 text = f"writes to {memory.describe(int(where[first]))}, which is read-only"
                 X.found("read_only", self.i, int(locked.sum()), int(lanes[first]), text)
-            return allocated & ~locked
+            allocated &= ~locked
+        if writing and not self.atomic:
+            return allocated
         fresh = allocated & (flags & INITIALISED == 0).any(axis=1)
         if fresh.any():
             first = int(np.flatnonzero(fresh)[0])
@@ -189,7 +190,7 @@ class Access:
         index = block.base[lanes] + where
         if X.shadow is not None and space == "shared" and len(index):
             if self.atomic:
-                X.shadow.atomic(index, self.size, X.stamps[lanes])
+                X.shadow.atomic(self.i, index, self.size, X.stamps[lanes])
             elif writing:
                 X.shadow.write(self.i, index, self.size, X.stamps[lanes])
             else:

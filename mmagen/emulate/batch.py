@@ -7,6 +7,7 @@ import numpy as np
 from .barriers import Barriers
 from .checks import Recorder
 from .copies import PendingCopies
+from .emit import WIDE_SPECIALS
 from .errors import EmulationError
 from .layout import SPECIALS, Program
 from .memory import OwnedMemory
@@ -65,8 +66,11 @@ class Batch:
         values |= {"lanemask_eq": bit, "lanemask_lt": below, "lanemask_le": below | bit}
         values |= {"lanemask_gt": every & ~(below | bit), "lanemask_ge": every & ~below}
         values |= {"cluster_nctarank": 1, "cluster_nctaid.x": 1, "clusterid.x": values["ctaid.x"], "nclusterid.x": p.grid[0]}
-        wide = ("clock64", "globaltimer")
-        return [np.atleast_1d(values[n]).astype(np.uint64 if n in wide else np.uint32) for n in SPECIALS]
+        return [np.atleast_1d(values[n]).astype(np.uint64 if n in WIDE_SPECIALS else np.uint32) for n in SPECIALS]
+
+    def address_of(self, name: str) -> np.ndarray:
+        """uint64[1]: where a variable of global memory lies."""
+        return np.array([self.program.address_of(name)], dtype=np.uint64)
 
     # Lanes and masks
 

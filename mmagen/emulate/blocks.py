@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from .emit import OPS, WARP_WIDE, Emitter
 from .errors import EmulationError
+from .layout import Places
 from .ptx_model import Address, Entry, Instruction, Negated, Operand, Pair, Register, Vector
 
 _ENDS = ("bra", "brx", "ret", "exit", "trap", "bar", "barrier")
@@ -25,7 +26,6 @@ class Block:
     needs_warps: bool
     target: int = -1
     runs: list = field(default_factory=lambda: [None, None])
-    executions: int = 0
 
     @property
     def length(self) -> int:
@@ -163,6 +163,24 @@ def _reads_of(block: Block, written: int) -> int:
     return suspects
 
 
+class Compiled:
+    """An entry's blocks and what they were compiled to so far; launches of the same entry share it."""
+
+    def __init__(self, entry: Entry, file: str, places: Places, checks: bool):
+        self.file = file
+        self.blocks = cut(entry)
+        order = sorted(self.blocks)
+        self.next = dict(zip(order, order[1:]))
+        self.tracked = unwritten_reads(entry, self.blocks) if checks else frozenset()
+        self._emitter = Emitter(places.place_of, places.special, self.tracked)
+
+    def function(self, block: Block, full: bool) -> Callable:
+        """What runs a block's body; full: as in `compile_block`."""
+        if block.runs[full] is None:
+            block.runs[full] = compile_block(block, self._emitter, full, self.file)
+        return block.runs[full]
+
+
 def compile_block(block: Block, emitter: Emitter, full: bool, file: str) -> Callable:
     """The function `run(R, m, X)` of a block: registers, mask of the active lanes (None: all), batch.
 
@@ -172,18 +190,20 @@ def compile_block(block: Block, emitter: Emitter, full: bool, file: str) -> Call
     emitter.lines = []
     for i in block.body:
         emitter.begin(i, full)
-        builder = OPS.get(i.base)
         try:
-            if builder is None:
-                raise emitter.unsupported("this instruction is not supported")
-            builder(emitter, i)
+            OPS.get(i.base, _unknown)(emitter, i)
         except EmulationError as error:
-            _refuse(emitter, f"{file}:{error}")
-        except (KeyError, IndexError, ValueError, TypeError):
-            _refuse(emitter, f"{file}:line {i.line}: this form of the instruction is not supported: {i.text}")
+            _refuse(emitter, f"{file}:{i.line}: {error}: {i.text}")
+        except (KeyError, IndexError, ValueError, TypeError, AttributeError, StopIteration):
+            # Builders take the forms that exist for granted; a text that was edited may hold others.
+            _refuse(emitter, f"{file}:{i.line}: this form of the instruction is not supported: {i.text}")
     source = "def run(R, m, X):\n" + "\n".join(emitter.lines or ["  pass"]) + "\n"
     exec(compile(source, f"<block {block.start}>", "exec"), emitter.namespace)  # noqa: S102
     return emitter.namespace["run"]
+
+
+def _unknown(emitter: Emitter, i: Instruction) -> None:
+    raise emitter.unsupported("this instruction is not supported")
 
 
 def _refuse(emitter: Emitter, message: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from posixpath import normpath
 
 import numpy as np
 
@@ -14,7 +15,6 @@ KINDS = (
     "cp_async_unwaited",
     "uninitialised_shared",
     "uninitialised_global",
-    "uninitialised_local",
     "uninitialised_register",
     "global_out_of_bounds",
     "shared_out_of_bounds",
@@ -97,8 +97,8 @@ def source_place(instruction: Instruction, ptx_file: str) -> tuple[str, int]:
     frames = tuple(f for f in frames if f.line > 0)
     for frame in frames:
         if not any(part in frame.file for part in _LIBRARIES):
-            return frame.file, frame.line
-    return (frames[0].file, frames[0].line) if frames else (ptx_file, instruction.line)
+            return normpath(frame.file), frame.line
+    return (normpath(frames[0].file), frames[0].line) if frames else (ptx_file, instruction.line)
 
 
 class Recorder:

@@ -33,6 +33,8 @@ NUMPY_TYPES: dict[str, type] = {
     "f8": np.float64,
 }
 
+WIDE_SPECIALS = ("clock64", "globaltimer")
+
 Builder = Callable[["Emitter", Instruction], None]
 OPS: dict[str, Builder] = {}
 # Opcodes that need their warp whole: lanes that arrive early wait for the others.
@@ -63,11 +65,15 @@ def storage_of(register: Register) -> str:
 
 
 class Emitter:
-    """Writes one block's source. Builders call `source`, `write`, `line` and `bind`."""
+    """Writes the source of one entry's blocks. Builders call `source`, `write`, `line` and `bind`.
 
-    def __init__(self, resolve_symbol: Callable[[str], int], specials: Callable[[str], str]):
+    place_of: a variable's address in its own space, None for global memory. specials: a special register's expression.
+    tracked: registers whose reads and writes are to be watched.
+    """
+
+    def __init__(self, place_of: Callable[[str], int | None], specials: Callable[[str], str], tracked: frozenset[int]):
         self.namespace: dict[str, object] = {**NUMPY_TYPES, "np": np, "where": np.where}
-        self.resolve_symbol = resolve_symbol
+        self._place_of = place_of
         self._specials = specials
         self._constants: dict[tuple[str, bytes], str] = {}
         self._names = 0
@@ -76,7 +82,7 @@ class Emitter:
         self.mask = "m"
         self.instruction: Instruction | None = None
         self._indent = "  "
-        self.tracked: frozenset[int] = frozenset()
+        self.tracked = tracked
 
     def begin(self, instruction: Instruction, full: bool) -> None:
         """Starts an instruction; `full`: all lanes that still run take part."""
@@ -118,11 +124,11 @@ class Emitter:
         if isinstance(operand, Immediate):
             return self._immediate(operand, wanted)
         if isinstance(operand, Special):
-            return _converted(self._specials(operand.name), "u8" if operand.name.endswith("64") else "u4", wanted)
+            return _converted(self._specials(operand.name), "u8" if operand.name in WIDE_SPECIALS else "u4", wanted)
         if isinstance(operand, Name):
-            return self.constant(self.resolve_symbol(operand.name), wanted)
+            return self._symbol(operand.name, 0, wanted)
         if isinstance(operand, Symbol):
-            return self.constant(self.resolve_symbol(operand.name) + operand.offset, wanted)
+            return self._symbol(operand.name, operand.offset, wanted)
         raise self.unsupported("an operand that this instruction does not take")
 
     def _register(self, register: Register, wanted: str) -> str:
@@ -175,12 +181,20 @@ class Emitter:
             if operand.base.index in self.tracked:
                 base = self._register(operand.base, dtype)
             return f"{base} + {self.constant(operand.offset, dtype)}" if operand.offset else base
-        start = self.resolve_symbol(operand.base.name) if operand.base else 0
-        return self.constant(start + operand.offset, dtype)
+        if operand.base is None:
+            return self.constant(operand.offset, dtype)
+        return self._symbol(operand.base.name, operand.offset, dtype)
+
+    def _symbol(self, name: str, offset: int, dtype: str) -> str:
+        """A variable's address; of those in global memory only the launch knows it."""
+        place = self._place_of(name)
+        if place is not None:
+            return self.constant(place + offset, dtype)
+        return f"(X.address_of({name!r}) + {self.constant(offset, 'u8')}).astype({dtype})"
 
     def unsupported(self, why: str) -> EmulationError:
-        """The error for this instruction; the caller raises it."""
-        return EmulationError(f"line {self.instruction.line}: {why}: {self.instruction.text}")
+        """The error for this instruction, without its place; the caller raises it."""
+        return EmulationError(why)
 
 
 def _converted(expression: str, have: str, wanted: str) -> str:

@@ -20,6 +20,29 @@ SPECIALS = (
 _SHARED_MAX = 232448
 
 
+class Places:
+    """What compiled code needs to know of an entry: its variables' addresses, and where special registers are kept."""
+
+    def __init__(self, entry: Entry, outside: frozenset[str]):
+        self.known = {p.name: p.offset for p in entry.params}
+        self._outside = outside
+        self._registers = len(entry.registers)
+
+    def place_of(self, name: str) -> int | None:
+        """A variable's address in its own space; None for global memory. Raises EmulationError for an unknown one."""
+        if name in self.known:
+            return self.known[name]
+        if name not in self._outside:
+            raise EmulationError(f"{name} has no address")
+        return None
+
+    def special(self, name: str) -> str:
+        """The generated source's expression for a special register."""
+        if name not in SPECIALS:
+            raise EmulationError(f"the special register %{name} is not supported")
+        return f"R[{self._registers + SPECIALS.index(name)}]"
+
+
 class Program:
     """One launch: entry, extents, parameters and the places of variables.
 
@@ -39,12 +62,14 @@ class Program:
         if self.threads > 1024:
             raise EmulationError(f"a CTA of {self.threads} threads; at most 1024 are possible")
         self._variables = {v.name: v for v in (*module.variables, *entry.variables)}
-        self._places = {p.name: p.offset for p in entry.params}
+        self.places = Places(entry, frozenset(v.name for v in self._variables.values() if v.space in ("global", "const")))
         used = self._used_names()
         self.shared_bytes = self._place_shared(used)
         self.local_bytes = self._place("local", used, 0)
         if self.shared_bytes > _SHARED_MAX:
             raise EmulationError(f"{entry.name} needs {self.shared_bytes} bytes of shared memory; no GPU has that")
+        for variable in (*self._of("global", used), *self._of("const", used)):
+            self.address_of(variable.name)
         self.shared_granule = self._granule("shared")
         self.global_granule = self._granule("global")
 
@@ -69,9 +94,10 @@ class Program:
         """Static variables first, then the dynamic ones, which all begin at the same byte."""
         end = self._place("shared", used, 0)
         dynamic = [v for v in self._of("shared", used) if v.external]
-        start = -(-end // max([v.alignment for v in dynamic], default=1)) * max([v.alignment for v in dynamic], default=1)
+        alignment = max((v.alignment for v in dynamic), default=1)
+        start = -(-end // alignment) * alignment
         for variable in dynamic:
-            self._places[variable.name] = start
+            self.places.known[variable.name] = start
         return (start if dynamic else end) + self.dynamic_smem
 
     def _of(self, space: str, used: set[str]) -> list[Variable]:
@@ -81,7 +107,7 @@ class Program:
         for variable in self._of(space, used):
             if not variable.external:
                 end = -(-end // variable.alignment) * variable.alignment
-                self._places[variable.name] = end
+                self.places.known[variable.name] = end
                 end += variable.size
         return end
 
@@ -90,23 +116,13 @@ class Program:
         return min([s for s in sizes if s], default=16)
 
     def address_of(self, name: str) -> int:
-        """A variable's address in its own space; raises EmulationError for an unknown one."""
-        if name in self._places:
-            return self._places[name]
-        variable = self._variables.get(name)
-        if variable is None or variable.space not in ("global", "const"):
-            raise EmulationError(f"{self.module.file}: {name} has no address")
-        if name in self.memory.allocations:
-            return self.memory.allocations[name].address
-        data = variable.data.ljust(variable.size, b"\0")
-        self._places[name] = self.memory.allocate(name, data, writable=variable.space == "global")
-        return self._places[name]
-
-    def special(self, name: str) -> str:
-        """The generated source's expression for a special register."""
-        if name not in SPECIALS:
-            raise EmulationError(f"the special register %{name} is not supported")
-        return f"R[{len(self.entry.registers) + SPECIALS.index(name)}]"
+        """The address of a variable in global or constant memory; several launches on one memory share it."""
+        allocations = self.memory.allocations
+        if name not in allocations:
+            variable = self._variables[name]
+            data = variable.data.ljust(variable.size, b"\0")
+            self.memory.allocate(name, data, writable=variable.space == "global")
+        return allocations[name].address
 
 
 def vector_of(i: Instruction) -> tuple[str, int]:

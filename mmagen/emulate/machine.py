@@ -8,18 +8,19 @@ barriers until their CTA is complete, and at warp-wide instructions until their 
 from __future__ import annotations
 
 from collections.abc import Callable
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from . import ops  # noqa: F401  (registers all instructions)
 from .batch import Batch
-from .blocks import Block, compile_block, cut, unwritten_reads
+from .blocks import Block, Compiled
 from .checks import Recorder, Report
-from .emit import Emitter, storage_of
+from .emit import storage_of
 from .errors import EmulationError
 from .layout import Program
 from .memory import GlobalMemory
-from .ptx_model import Instruction, Module, Negated, Register
+from .ptx_model import Entry, Instruction, Module, Negated, Register
 from .shadow import GlobalOrder
 
 STEP_LIMIT = 50_000_000
@@ -75,18 +76,25 @@ def _dim(extents: int | tuple[int, ...]) -> Dim:
     return (*values, 1, 1)[:3]  # type: ignore[return-value]
 
 
+_COMPILED: WeakKeyDictionary[Entry, dict[bool, Compiled]] = WeakKeyDictionary()
+
+
+def _compiled(program: Program, checks: bool) -> Compiled:
+    """The compiled blocks of an entry, kept as long as the entry is."""
+    kept = _COMPILED.setdefault(program.entry, {})
+    if checks not in kept:
+        kept[checks] = Compiled(program.entry, program.module.file, program.places, checks)
+    return kept[checks]
+
+
 class _Runner:
     """Schedules the blocks of one entry over batches of CTAs; compiled blocks are kept from batch to batch."""
 
     def __init__(self, program: Program, recorder: Recorder, report: Report, step_limit: int, checks: bool):
         self.program, self.recorder, self.report = program, recorder, report
         self.step_limit, self.checks = step_limit, checks
-        self.blocks = cut(program.entry)
-        self.order = sorted(self.blocks)
-        self.next = {a: b for a, b in zip(self.order, self.order[1:])}
-        self.emitter = Emitter(program.address_of, program.special)
-        self.tracked = unwritten_reads(program.entry, self.blocks) if checks else frozenset()
-        self.emitter.tracked = self.tracked
+        self.compiled = _compiled(program, checks)
+        self.blocks, self.next, self.tracked = self.compiled.blocks, self.compiled.next, self.compiled.tracked
         self.global_order = GlobalOrder(recorder, program.global_granule)
         self.executed: dict[int, int] = {}
 
@@ -124,9 +132,9 @@ class _Runner:
                     return start, complete
             del self.groups[start]
             return start, mask
-        # No warp will become complete by itself: its other lanes wait at a barrier or at another such instruction.
+        # No warp will become complete by itself: its other lanes wait elsewhere. Shuffles and votes may name a part of
+        # their warp; what needs all 32 lanes will say so.
         start = min(self.groups)
-        self.batch.warp_divergence(self.blocks[start].body[0], self.groups[start])
         return start, self.groups.pop(start)
 
     def _step(self, block: Block, mask: np.ndarray, registers: list) -> None:
@@ -141,9 +149,7 @@ class _Runner:
         if full:
             mask = batch.live
         if block.body:
-            run = block.runs[full]
-            if run is None:
-                run = block.runs[full] = compile_block(block, self.emitter, full, self.program.module.file)
+            run = self.compiled.function(block, full)
             run(registers, batch.live_or_none if full else mask, batch)
         if block.length:
             warps = batch.live_warps if full else batch.count_warps(mask)

@@ -18,6 +18,7 @@ WINDOW_SIZE = 1 << 32
 ALLOCATED, INITIALISED, WRITABLE = 1, 2, 4
 _GUARD = 4096
 _POISON = 0xCD
+_NEAR = 1 << 20
 UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
@@ -99,19 +100,22 @@ class GlobalMemory:
             self._views[key] = whole.view(UNSIGNED[width]).reshape(-1, count)
         return self._views[key]
 
-    def describe(self, address: int) -> str:
-        """Where an address lies: in which allocation, or how far outside of the nearest one."""
+    def describe(self, address: int, size: int = 1) -> str:
+        """Where `size` bytes lie: in which allocation, or how far outside of the nearest one."""
         best, distance = None, 1 << 64
         for place in self.allocations.values():
+            end = place.address + place.size
             if place.contains(address):
-                return f"{place.name}[{address - place.address}]"
-            away = place.address - address if address < place.address else address - (place.address + place.size) + 1
+                over = address + size - end
+                inside = f"{place.name}[{address - place.address}]"
+                return inside if over <= 0 else f"{inside}, of which {over} bytes lie past its end ({place.size} bytes)"
+            away = place.address - address if address < place.address else address - end
             if away < distance:
                 best, distance = place, away
-        if best is None or distance > _GUARD * 256:
-            return f"address {address:#x}, in no allocation"
-        side = "before" if address < best.address else "past"
-        return f"{distance} bytes {side} {'the start' if side == 'before' else 'the end'} of {best.name} ({best.size} bytes)"
+        if best is None or distance > _NEAR:
+            return f"address {address:#x}, which is near no allocation"
+        side = "before" if address < best.address else "past the end of"
+        return f"{distance} bytes {side} {best.name} ({best.size} bytes)"
 
 
 def _raw(data: np.ndarray | bytes) -> np.ndarray:

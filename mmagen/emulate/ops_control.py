@@ -48,7 +48,7 @@ def _shuffle(X: Batch, mask, mode: str, a, b, c) -> tuple[np.ndarray, np.ndarray
     high = low | (clamp & 31 & ~segment)
     if mode == "up":
         source = lane - amount
-        inside = source >= (lane & segment) | (clamp & 31 & ~segment)
+        inside = source >= high
     elif mode == "down":
         source = lane + amount
         inside = source <= high

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from . import matrix
+from . import matrix, matrix_mma
 from .access import Access
 from .emit import Emitter, op
 from .layout import space_of
@@ -119,6 +119,7 @@ def _movmatrix(e: Emitter, i: Instruction) -> None:
 def _mma(e: Emitter, i: Instruction) -> None:
     # f64 fragments are the only ones with 64-bit registers.
     bits = "u64" if "f64" in i.modifiers else "u32"
+    matrix_mma.parse(i.modifiers)
     sparse = i.modifiers[0].startswith("sp")
     fragments = [[e.source(x, bits) for x in _elements(operand)] for operand in i.operands[1:4]]
     lists = ", ".join(f"[{', '.join(f)}]" for f in fragments)

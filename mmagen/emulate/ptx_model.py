@@ -131,9 +131,9 @@ class Variable:
     data: bytes = b""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Entry:
-    """A kernel: what `launch` runs. labels: name -> index of the instruction that follows."""
+    """A kernel: what `launch` runs. labels: name -> index of the instruction that follows. Equal to itself only."""
 
     name: str
     params: tuple[Variable, ...]
@@ -149,7 +149,7 @@ class Entry:
         return max((p.offset + p.size for p in self.params), default=0)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Module:
     """One PTX text. variables: those outside of entries; file: the name that messages use."""
 

@@ -129,9 +129,13 @@ class SharedShadow:
         """Notes that their own thread has waited for these copies."""
         self.writer[self.granules(index, size)] = stamps[:, None] | FLAG
 
-    def atomic(self, index: np.ndarray, size: int, stamps: np.ndarray) -> None:
+    def atomic(self, i: Instruction, index: np.ndarray, size: int, stamps: np.ndarray) -> None:
         """Notes atomic accesses: they order themselves, so only the fact of writing is kept, as of the epoch before."""
-        self.writer[self.granules(index, size)] = (stamps - EPOCH_STEP)[:, None]
+        places, mine = self.granules(index, size), stamps[:, None]
+        unwritten = self.writer[places] == 0
+        if unwritten.any():
+            self._tell("uninitialised_shared", i, places, mine, unwritten, "changes {byte}, which nothing wrote")
+        self.writer[places] = mine - EPOCH_STEP
 
     def _tell(self, kind, i, places, mine, bad, text, others=None) -> None:
         row, column = np.argwhere(bad)[0]
