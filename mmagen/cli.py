@@ -65,6 +65,8 @@ def build(specs, output, force, check, vendor_cutlass, compile_, arch, jobs) -> 
 @commands.command()
 @click.argument("targets", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="SPEC-or-PROJECT...")
 @click.option("--compile-only", is_flag=True, help="Stop after compiling: needs no GPU.")
+@click.option("--on", "where", type=click.Choice(["auto", "gpu", "cpu"]), default="auto", show_default=True,
+              help="cpu executes the kernel's PTX on small problems; auto does so where no GPU is; gpu insists on one.")
 @_ARCH
 @click.option("--json", "json_file", metavar="FILE", help="Write JSON lines to FILE; - is the standard output.")
 @click.option("--csv", "csv_file", metavar="FILE", help="Write CSV to FILE; - is the standard output.")

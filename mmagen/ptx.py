@@ -20,7 +20,8 @@ _FLAGS = ("-std=c++17", "--expt-relaxed-constexpr", "-lineinfo", "-DNDEBUG", "-O
 
 @dataclass(frozen=True)
 class Ptx:
-    """text: the PTX, paths relative to the project. error: what nvcc said when there is none. arch: e.g. "sm_80"."""
+    """text: the PTX, paths relative to the project. error: what nvcc said when there is none. arch: e.g. "sm_80".
+    cuda, cutlass: versions it was made with. seconds: of nvcc; 0 when cached."""
 
     name: str
     kernel: str
@@ -28,6 +29,8 @@ class Ptx:
     arch: str
     text: str
     error: str
+    cuda: str
+    cutlass: str
     seconds: float
     cached: bool
 
@@ -43,13 +46,14 @@ def compile_ptx(project: Path, toolchain: Toolchain, arch: str | None = None, en
     env = os.environ if env is None else env
     job = read_project(project, toolchain, [arch] if arch else None, ("verify",))
     target = job.arch[0]
+    versions = (toolchain.nvcc.version, job.cutlass)
     sources = {path: data for path, data in job.files.items() if path.startswith(("include/", "src/", "third_party/"))}
     digest = hashlib.sha256(repr((_FLAGS, target, toolchain.nvcc.version, job.cutlass)).encode())
     for path in sorted(sources):
         digest.update(path.encode() + b"\0" + hashlib.sha256(sources[path]).digest())
     stored = cache_root(env) / "ptx" / f"{digest.hexdigest()}.ptx"
     if stored.is_file():
-        return Ptx(job.name, job.kernel, job.spec_sha, target, stored.read_text("utf-8"), "", 0.0, True)
+        return Ptx(job.name, job.kernel, job.spec_sha, target, stored.read_text("utf-8"), "", *versions, 0.0, True)
 
     with tempfile.TemporaryDirectory(prefix="mmagen-ptx-") as scratch:
         for path, data in sources.items():
@@ -63,10 +67,10 @@ def compile_ptx(project: Path, toolchain: Toolchain, arch: str | None = None, en
         made = Path(scratch, "kernel.ptx")
         if done.exit_code != 0 or not made.is_file():
             return Ptx(job.name, job.kernel, job.spec_sha, target, "", (done.stderr or done.stdout).strip(),
-                       done.seconds, False)
+                       *versions, done.seconds, False)
         text = made.read_text("utf-8").replace(f"{scratch}/", "")
     _store(stored, text)
-    return Ptx(job.name, job.kernel, job.spec_sha, target, text, "", done.seconds, False)
+    return Ptx(job.name, job.kernel, job.spec_sha, target, text, "", *versions, done.seconds, False)
 
 
 def _store(place: Path, text: str) -> None:

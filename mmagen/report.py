@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 
 import mmagen
 from mmagen.run import RECORD_FIELDS
-from mmagen.verify import Verdict
+from mmagen.verify import EMULATED, Verdict, outcome
 
 _COLUMNS = ("name", "problem", "dist", "layout", "types", "verdict", "max err", "bound", "ms", "TFLOPS", "regs",
             "spills", "smem")
@@ -54,7 +54,7 @@ def footer(verdicts: Sequence[Verdict]) -> str:
 
 def to_json(verdicts: Sequence[Verdict]) -> str:
     """JSON lines: one object per record with every field, in order; a number that JSON cannot hold is a string."""
-    lines = (json.dumps({name: _plain(record[name]) for name in RECORD_FIELDS}, allow_nan=False, ensure_ascii=False)
+    lines = (json.dumps({name: _plain(value) for name, value in _spoken(record)}, allow_nan=False, ensure_ascii=False)
              for verdict in verdicts for record in verdict.records)
     return "".join(f"{line}\n" for line in lines)
 
@@ -66,8 +66,13 @@ def to_csv(verdicts: Sequence[Verdict]) -> str:
     writer.writerow(RECORD_FIELDS)
     for verdict in verdicts:
         for record in verdict.records:
-            writer.writerow(["" if record[name] is None else _cell(record[name]) for name in RECORD_FIELDS])
+            writer.writerow(["" if value is None else _cell(value) for _, value in _spoken(record)])
     return out.getvalue()
+
+
+def _spoken(record: dict) -> list[tuple[str, object]]:
+    """Fields and values in order, the disposition as people should read it."""
+    return [(name, outcome(record) if name == "disposition" else record[name]) for name in RECORD_FIELDS]
 
 
 def to_junit(verdicts: Sequence[Verdict]) -> str:
@@ -115,6 +120,7 @@ def _case_name(verdict: Verdict, record: dict) -> str:
     if verdict.compile_only or not verdict.build.ok:
         return "compile"
     parts = [problem_text(record["problem"]), record["input_dist"]]
+    parts += ["(emulated)"] if record["device"] == EMULATED else []
     return " ".join(str(part) for part in parts if part) or "run"
 
 
@@ -127,7 +133,7 @@ def _row(verdict: Verdict, record: dict) -> list[str]:
         str(record["name"]), problem_text(record["problem"]), _text(record["input_dist"]),
         # The letters alone; what they mean stands once below the table.
         _text(record["layout"]).split(" (")[0],
-        _text(record["types"]), verdict.word if alone else record["disposition"],
+        _text(record["types"]), verdict.word if alone else outcome(record),
         _figure(record["max_abs_err"], ".2e"), _figure(record["bound"], ".2e"), _figure(record["ms_median"], ".4f"),
         _figure(record["tflops"], ".1f"), _text(record["registers"]), _text(record["spill_bytes"]), _text(smem),
     ]

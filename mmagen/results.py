@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from tabulate import tabulate
 
 from mmagen.report import footer, problem_text
-from mmagen.verify import Verdict
+from mmagen.verify import Verdict, outcome
 
 
 def _figure(key: str, form: str) -> Callable[[dict], str]:
@@ -21,7 +21,7 @@ def _text(key: str) -> Callable[[dict], str]:
 _COLUMNS: tuple[tuple[str, Callable[[dict], str]], ...] = (
     ("problem", lambda record: problem_text(record["problem"])),
     ("inputs", _text("input_dist")),
-    ("verdict", lambda record: record["disposition"]),
+    ("verdict", outcome),
     ("max error", _figure("max_abs_err", ".2e")),
     ("bound", _figure("bound", ".2e")),
     ("ms", _figure("ms_median", ".4f")),

@@ -16,8 +16,10 @@ RECORD_FIELDS = (
     "name", "problem", "layout", "types", "disposition", "max_abs_err", "max_rel_err", "bound", "ms_median", "ms_min",
     "ms_max", "tflops", "gbps", "pct_peak", "peak_source", "baseline", "baseline_tflops", "ratio", "sm_clock_mhz",
     "power_w", "registers", "spill_bytes", "smem_bytes", "device", "driver", "cuda", "cutlass", "mmagen", "spec_sha",
-    "seed", "input_dist", "reason",
+    "seed", "input_dist", "reason", "details",
 )
+# What programs leave out: only the emulator has findings and traffic to tell.
+_OPTIONAL = ("details",)
 DISPOSITIONS = ("passed", "incorrect", "failed", "not_run", "not_supported")
 
 # Exit codes that a program may end with after saying what it has to say; its records then carry the news.
@@ -62,7 +64,7 @@ def run(result: BuildResult, *, program: str = "verify", args: Sequence[str] = (
     except OSError as error:
         return RunResult(result.name, label, reason=f"{path.name} does not start: {error.strerror or error}")
     messages, records, complaint = _read(done.stdout)
-    records = tuple(_with_ptxas(record, result) for record in records)
+    records = tuple(_with_ptxas(record, result) | _under(record, sanitizer) for record in records)
     stderr = done.stderr + "".join(f"{line}\n" for line in messages)
     reason = _trouble(done, timeout_s, label, stderr, bool(sanitizer)) or complaint
     return RunResult(result.name, label, records, done.exit_code, done.stdout, stderr, done.seconds, reason)
@@ -89,12 +91,17 @@ def _record(line: str) -> tuple[dict | None, str]:
         return None, f"is not JSON: {_short(line)}"
     if not isinstance(record, dict):
         return None, f"is not a JSON object: {_short(line)}"
-    missing = [name for name in RECORD_FIELDS if name not in record]
+    missing = [name for name in RECORD_FIELDS if name not in record and name not in _OPTIONAL]
     if missing:
         return None, f"lacks {', '.join(missing)}"
     if record["disposition"] not in DISPOSITIONS:
         return None, f"has the unknown disposition {_short(repr(record['disposition']))}"
-    return record, ""
+    return dict.fromkeys(_OPTIONAL) | record, ""
+
+
+def _under(record: dict, sanitizer: Sequence[str]) -> dict:
+    """A record says under which tool it came about: it is another fact than the same one without."""
+    return {"input_dist": f"{record['input_dist']}, {sanitizer[1]}"} if sanitizer else {}
 
 
 def _with_ptxas(record: dict, result: BuildResult) -> dict:

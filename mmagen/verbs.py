@@ -40,6 +40,7 @@ class VerifyOptions:
     """What `verify` was asked for; None and () mean the program's or spec's own choice. timeout_s: per program."""
 
     compile_only: bool = False
+    where: str = "auto"
     arch: tuple[str, ...] = ()
     bench: bool = False
     problems: tuple[str, ...] = ()
@@ -204,11 +205,37 @@ def verify(targets: Sequence[Path], options: VerifyOptions, outputs: Mapping[str
     _refuse_bad_outputs(outputs)
     with _projects(targets) as projects:
         toolchain = _toolchain(options)
+        if _emulates(options, toolchain):
+            return _on_cpu(projects, toolchain, options, outputs)
         programs = ("verify", "bench") if options.bench else ("verify",)
         with _progress() as progress:
             results = compile_projects(projects, toolchain, arch=options.arch or None, jobs=options.jobs,
                                        programs=programs, progress=progress)
     verdicts = _run_all(results, toolchain, options)
+    _report(verdicts, outputs)
+    return exit_code(verdicts)
+
+
+def _emulates(options: VerifyOptions, toolchain: Toolchain) -> bool:
+    """On the CPU when asked to, or when nobody asked for anything that only a GPU can do and there is none."""
+    needs_gpu = options.bench or options.sanitize
+    if options.where == "cpu" and needs_gpu:
+        raise UsageError("--bench and --sanitize need a GPU: leave --on cpu out")
+    if options.compile_only or options.where == "gpu":
+        return False
+    return options.where == "cpu" or not (toolchain.gpus or needs_gpu)
+
+
+def _on_cpu(projects: Sequence[Path], toolchain: Toolchain, options: VerifyOptions,
+            outputs: Mapping[str, str | None]) -> ExitCode:
+    """Emulate every project's kernel on small problems: no GPU has a part in it, and the reports say so."""
+    from mmagen.cpu.verbs import emulate_all
+    from mmagen.verify import exit_code
+
+    with _progress() as progress:
+        verdicts = emulate_all(projects, toolchain, arch=options.arch[0] if options.arch else None,
+                               problems=options.problems, seed=options.seed, distribution=options.dist,
+                               jobs=options.jobs, progress=progress)
     _report(verdicts, outputs)
     return exit_code(verdicts)
 

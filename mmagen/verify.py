@@ -12,6 +12,7 @@ from mmagen.errors import ExitCode
 from mmagen.run import RECORD_FIELDS, RunResult, last_words
 
 # From the worst to the best: a verdict is as bad as the worst of its records.
+EMULATED = "cpu-ptx"  # the device of records that no GPU had a part in
 _SEVERITY = ("incorrect", "failed", "not_run", "not_supported", "passed")
 
 
@@ -38,7 +39,15 @@ class Verdict:
         """The disposition for people: "compiled" and "build failed" where the record's word says less."""
         if self.compile_only and self.build.ok:
             return "compiled"
-        return self.disposition if self.build.ok else "build failed"
+        if not self.build.ok:
+            return "build failed"
+        return max(map(outcome, self.records), key=len) if self.disposition == "passed" else self.disposition
+
+
+def outcome(record: dict) -> str:
+    """The record's disposition as every report spells it: what was only emulated says so."""
+    passed = record["disposition"] == "passed"
+    return "passed (emulated)" if passed and record["device"] == EMULATED else record["disposition"]
 
 
 def judge(build: BuildResult, *runs: RunResult, compile_only: bool = False, no_gpu: str = "") -> Verdict:

@@ -238,10 +238,14 @@ def test_verify_without_a_gpu_still_compiles(house, machine, capsys):
     machine.gpus = ()
     code, out, _ = _type(capsys, "verify", "one.yaml", "--sanitize", "memcheck")
     assert code == 77 and "no NVIDIA GPU found" in out and len(machine.calls) == 1
+    code, out, _ = _type(capsys, "verify", "one.yaml", "--on", "gpu")
+    assert code == 77 and "no NVIDIA GPU found" in out
     code, out, _ = _type(capsys, "verify", "one.yaml", "--compile-only")
     assert code == 0 and "compiled" in out
+    code, _, err = _type(capsys, "verify", "one.yaml", "--on", "cpu", "--bench")
+    assert code == 2 and "--bench and --sanitize need a GPU" in err
     machine.ok = False
-    code, out, err = _type(capsys, "verify", "one.yaml")
+    code, out, err = _type(capsys, "verify", "one.yaml", "--on", "gpu")
     assert code == 3 and "one: a.cu(1): error: no" in err and "build failed" in out
 
 

@@ -1,0 +1,31 @@
+"""Small problems with the character of large ones: what can go wrong goes wrong on a handful of CTAs too."""
+
+from __future__ import annotations
+
+from mmagen.plan.model import Plan
+from mmagen.spec import Problem
+
+_ALIGNED = 16  # elements: a multiple of every vector
+
+
+def small_problems(plan: Plan) -> tuple[Problem, ...]:
+    """What the emulator runs for a plan: whole tiles and more of them along K than there are stages; ragged tails in
+    every mode, several CTAs, a batch, alpha and beta, in wide vectors; the same off its alignment; a single element."""
+    if plan.kernel != "gemm":
+        return (Problem(shape=plan.tile),)
+    m, n, k = plan.tile
+    ragged = (_next(m), _next(n), _next(2 * k))
+    return (
+        Problem(shape=(m, n, k * (plan.stages + 1))),
+        Problem(shape=ragged, batch=2, ld_pad=_ALIGNED - _RAGGED, alpha=-1.0, beta=2.0),
+        Problem(shape=(17, 33, 65), offset=1, beta=1.0),
+        Problem(shape=(1, 1, 1)),
+    )
+
+
+_RAGGED = 5
+
+
+def _next(extent: int) -> int:
+    """The next extent that is 5 more than a multiple of 16: ragged itself, and aligned with 11 elements of padding."""
+    return extent + 1 + (_RAGGED - extent - 1) % _ALIGNED

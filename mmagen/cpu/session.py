@@ -1,0 +1,172 @@
+"""Verify a project's kernel on the CPU: emulate its PTX on small problems and judge what comes out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+import mmagen
+from mmagen.cpu import arguments
+from mmagen.cpu.compare import compare
+from mmagen.cpu.matrices import Operands, operands
+from mmagen.cpu.problems import small_problems
+from mmagen.emulate import EmulationError, GlobalMemory, Module, Report, launch, parse
+from mmagen.errors import ExitCode
+from mmagen.plan.model import Plan
+from mmagen.ptx import Ptx
+from mmagen.run import RECORD_FIELDS, RunResult
+from mmagen.spec import Problem
+from mmagen.verify import EMULATED
+
+
+@dataclass(frozen=True)
+class Task:
+    """One emulated launch: a problem with one distribution of inputs."""
+
+    plan: Plan
+    ptx: Ptx
+    problem: Problem
+    distribution: str
+    seed: int
+
+
+def tasks(plan: Plan, ptx: Ptx, problems: Sequence[Problem], seed: int, distribution: str | None) -> list[Task]:
+    """Small integers for every problem, since there all is exact, and uniform inputs for the largest."""
+    if plan.kernel == "ownership":
+        return [Task(plan, ptx, Problem(shape=plan.tile), "stamps", seed)]
+    chosen = tuple(problems) or small_problems(plan)
+    if distribution:
+        return [Task(plan, ptx, problem, distribution, seed) for problem in chosen]
+    largest = max(chosen, key=lambda p: p.m * p.n * p.k * p.batch)
+    return [Task(plan, ptx, problem, "small_int", seed) for problem in chosen] + [Task(plan, ptx, largest, "uniform", seed)]
+
+
+def run_tasks(work: Sequence[Task], jobs: int, progress: Callable[[int, int, str], None]) -> list[RunResult]:
+    """Emulate all tasks, `jobs` processes at a time; one RunResult for each, in order."""
+    results: list[RunResult | None] = [None] * len(work)
+    if jobs == 1 or len(work) == 1:
+        for i, task in enumerate(work):
+            progress(i, len(work), f"emulating {task.plan.name} {task.problem.text}")
+            results[i] = run_task(task)
+        return [result for result in results if result]
+    with ProcessPoolExecutor(jobs) as pool:
+        # The longest first, so that none of them is left for the end.
+        order = sorted(range(len(work)), key=lambda i: -work[i].problem.m * work[i].problem.n * work[i].problem.k)
+        waiting = {pool.submit(run_task, work[i]): i for i in order}
+        try:
+            for done, future in enumerate(as_completed(waiting), 1):
+                results[waiting[future]] = future.result()
+                task = work[waiting[future]]
+                progress(done, len(work), f"emulated {task.plan.name} {task.problem.text}")
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return [result for result in results if result]
+
+
+def run_task(task: Task) -> RunResult:
+    """Emulate and judge one task. What the kernel does wrong, unsupported PTX included, is in the result."""
+    start = time.monotonic()
+    record = dict.fromkeys(RECORD_FIELDS) | _facts(task)
+    try:
+        outcome = _ownership(task) if task.plan.kernel == "ownership" else _multiply(task)
+    except EmulationError as error:
+        outcome = {"disposition": "failed", "reason": str(error)}
+    record |= outcome
+    code = {"passed": ExitCode.OK, "incorrect": ExitCode.INCORRECT}.get(record["disposition"], ExitCode.RUN_FAILED)
+    return RunResult(task.plan.name, "verify", (record,), int(code), seconds=time.monotonic() - start)
+
+
+def _facts(task: Task) -> dict:
+    plan = task.plan
+    layout = plan.spec.layout
+    return {
+        "name": plan.name, "problem": task.problem.text, "input_dist": task.distribution,
+        "layout": f"{layout.letters} (A: {plan.a.major} contiguous, B: {plan.b.major} contiguous, "
+                  f"D: {plan.epilogue.major} contiguous)",
+        "types": f"{plan.a.element.word} x {plan.b.element.word} + {plan.atom.type_d.word} -> {plan.epilogue.out.word}",
+        "smem_bytes": plan.smem_bytes, "device": EMULATED, "mmagen": mmagen.__version__, "cuda": task.ptx.cuda,
+        "cutlass": task.ptx.cutlass, "spec_sha": plan.spec_sha, "seed": task.seed,
+    }
+
+
+@lru_cache(maxsize=2)
+def _module(text: str, file: str) -> Module:
+    return parse(text, file)
+
+
+def _launch(task: Task, chosen: arguments.Launch, memory: GlobalMemory) -> Report:
+    module = _module(task.ptx.text, f"{task.plan.name}.ptx")
+    entry = next((name for name in module.entries if chosen.entry.search(name)), None)
+    if entry is None:
+        raise EmulationError(f"{task.plan.name}.ptx: no kernel matches {chosen.entry.pattern}")
+    smem = 0 if task.plan.kernel == "ownership" else task.plan.smem_bytes
+    return launch(module, entry, grid=(chosen.grid, 1, 1), block=(task.plan.threads, 1, 1), dynamic_smem=smem,
+                  params=chosen.params, memory=memory)
+
+
+def _multiply(task: Task) -> dict:
+    plan, problem = task.plan, task.problem
+    data = operands(plan, problem, task.distribution, task.seed)
+    memory = GlobalMemory()
+    addresses = {}
+    for name, matrix in (("a", data.a), ("b", data.b), ("c", data.c)):
+        if matrix:
+            addresses[name] = memory.allocate(name, matrix.memory, writable=False)
+    addresses["d"] = memory.allocate("d", size=len(data.d.memory))
+    addresses.setdefault("c", addresses["d"])
+    chosen = arguments.gemm(plan, problem, data, addresses) if plan.kernel == "gemm" else arguments.micro(data, addresses)
+    report = _launch(task, chosen, memory)
+    data.d.memory[:] = memory.read("d")
+    return _judged(task, data, memory.written("d"), report)
+
+
+def _judged(task: Task, data: Operands, written: np.ndarray, report: Report) -> dict:
+    found = compare(task.plan, task.problem, data, written, exact=task.distribution == "small_int")
+    outcome = {"max_abs_err": found.max_abs_err, "max_rel_err": found.max_rel_err, "bound": found.bound,
+               "disposition": "passed", "reason": None}
+    return outcome | _with_findings(found.reason, report)
+
+
+def _with_findings(wrong: str, report: Report) -> dict:
+    """A wrong result is incorrect; a right one that a race or a stray access was on the way to has failed."""
+    reasons = ([wrong] if wrong else []) + [str(finding) for finding in report.findings]
+    extra = {"details": _details(report)}
+    if not reasons:
+        return extra
+    return extra | {"disposition": "incorrect" if wrong else "failed", "reason": "; ".join(reasons)}
+
+
+def _details(report: Report) -> dict:
+    """What only an emulator can tell: findings, and traffic by line of the source."""
+    return {
+        "steps": report.steps, "ctas": report.ctas,
+        "findings": [vars(finding) for finding in report.findings],
+        "traffic": [vars(line) for line in report.by_line()],
+    }
+
+
+def _ownership(task: Task) -> dict:
+    memory = GlobalMemory()
+    addresses = {}
+    for name, table in zip("abc", task.plan.ownership, strict=True):
+        planes = np.zeros((len(table.elements), table.rows * table.columns), np.int32)
+        addresses[name] = memory.allocate(name, planes)
+    report = _launch(task, arguments.ownership(addresses), memory)
+    wrong = ""
+    for name, table in zip("abc", task.plan.ownership, strict=True):
+        expected = np.zeros((len(table.elements), table.rows * table.columns), np.int32)
+        for thread, values in enumerate(table.elements):
+            expected[thread, list(values)] = np.arange(1, len(values) + 1)
+        stamped = memory.read(name, np.int32).reshape(expected.shape)
+        if (stamped != expected).any():
+            thread, element = map(int, np.argwhere(stamped != expected)[0])
+            wrong = (f"{table.matrix}({element // table.columns},{element % table.columns}), thread {thread}: stamped "
+                     f"{stamped[thread, element]}, the layout algebra says {expected[thread, element]}")
+    outcome = {"disposition": "passed", "reason": None, "max_abs_err": 1.0 if wrong else 0.0, "bound": 0.0}
+    return outcome | _with_findings(wrong, report)

@@ -1,0 +1,92 @@
+"""Projects to verdicts without a GPU: compile each kernel to PTX, emulate small problems, judge."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from mmagen.build import BuildResult
+from mmagen.cpu.session import run_tasks, tasks
+from mmagen.errors import SpecError, SpecFaults, UsageError
+from mmagen.load import load
+from mmagen.plan import Plan, plan
+from mmagen.ptx import Ptx, compile_ptx
+from mmagen.spec import Problem
+from mmagen.toolchain import Toolchain
+from mmagen.verify import Verdict, judge
+
+Progress = Callable[[int, int, str], None]
+_LARGEST = 2**22  # elements of D times K that are still small: minutes of emulation lie beyond
+
+
+def emulate_all(projects: Sequence[Path], toolchain: Toolchain, *, arch: str | None, problems: Sequence[str],
+                seed: int | None, distribution: str | None, jobs: int | None, progress: Progress) -> list[Verdict]:
+    """A verdict for each project folder, in order. problems: as on the command line, () for small ones of its own.
+
+    Raises UsageError for a folder that is no project or a problem that is not one, SpecError for its spec.yaml.
+    """
+    chosen = [parse_problem(text) for text in problems]
+    plans = [_plan(project) for project in projects]
+    at_once = jobs or len(os.sched_getaffinity(0))
+    compiled = _compile(projects, toolchain, arch, at_once, progress)
+    work = [tasks(one, ptx, chosen, 1 if seed is None else seed, distribution) if not ptx.error else []
+            for one, ptx in zip(plans, compiled, strict=True)]
+    results = iter(run_tasks([task for group in work for task in group], at_once, progress))
+    return [judge(_build_result(project, ptx), *[next(results) for _ in group])
+            for project, ptx, group in zip(projects, compiled, work, strict=True)]
+
+
+def _plan(project: Path) -> Plan:
+    """The plan of a project, from the spec that it carries."""
+    path = project / "spec.yaml"
+    try:
+        loaded = load(path.read_bytes(), str(path))
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}; emulation needs the spec that the project was made from") from None
+    try:
+        return plan(loaded.spec)
+    except SpecFaults as faults:
+        raise SpecError(loaded.source.locate(faults.faults)) from None
+
+
+def _compile(projects: Sequence[Path], toolchain: Toolchain, arch: str | None, at_once: int, progress: Progress) -> list[Ptx]:
+    done = 0
+
+    def one(project: Path) -> Ptx:
+        nonlocal done
+        ptx = compile_ptx(project, toolchain, arch)
+        done += 1
+        progress(done, len(projects), f"compiled {ptx.name} to PTX")
+        return ptx
+
+    with ThreadPoolExecutor(at_once) as pool:
+        return list(pool.map(one, projects))
+
+
+def _build_result(project: Path, ptx: Ptx) -> BuildResult:
+    lines = tuple(line for line in ptx.error.splitlines() if "error" in line) or tuple(ptx.error.splitlines()[:1])
+    return BuildResult(ptx.name, project, not ptx.error, log=ptx.error, errors=lines, seconds=ptx.seconds, cached=ptx.cached,
+                       reason=f"it does not compile: {lines[0]}" if ptx.error else "", arch=(ptx.arch,), kernel=ptx.kernel,
+                       spec_sha=ptx.spec_sha, cuda=ptx.cuda, cutlass=ptx.cutlass)
+
+
+def parse_problem(text: str) -> Problem:
+    """`M,N,K[,BATCH][:ld_pad=P][:offset=O][:alpha=X][:beta=Y]`, as the projects' programs take it.
+
+    Raises UsageError for anything else, and for problems that emulation would take very long for.
+    """
+    extents, *settings = text.split(":")
+    values: dict[str, object] = {}
+    for setting in settings:
+        match = re.fullmatch(r"(ld_pad|offset)=(\d+)|(alpha|beta)=([-+.0-9eE]+)", setting)
+        if not match:
+            raise UsageError(f"--problem {text}: {setting!r} is none of ld_pad=P, offset=O, alpha=X, beta=Y")
+        values |= {match[1]: int(match[2])} if match[1] else {match[3]: float(match[4])}
+    numbers = [int(part) for part in extents.split(",")]
+    problem = Problem(shape=tuple(numbers[:3]), batch=numbers[3] if len(numbers) > 3 else 1, **values)
+    if problem.m * problem.n * problem.k * problem.batch > _LARGEST * 64:
+        raise UsageError(f"--problem {text}: too large to emulate; use one below 640 in each extent, or --on gpu")
+    return problem
