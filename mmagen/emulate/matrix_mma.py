@@ -9,6 +9,8 @@ is computed here, for the products and the accumulator of one instruction:
 - with f16 sums: the same in float64, then rounded to nearest even to f16.
 - f64: a chain of fused multiply-adds in the order of k.
 - integers: exact, then wrapped to 32 bits, or clamped once at the end with .satfinite.
+- mma.sp: only the K/2 elements of B that A's metadata choose are multiplied. An infinity or a NaN in the others does
+  not reach the result, as it would with A's zeros written out (recorded on an H200).
 NaN results are the canonical NaN (0x7fffffff, 0x7fff).
 """
 
@@ -164,7 +166,7 @@ def mma(
     if form.sparse:
         if metadata is None:
             raise EmulationError(f"mma.{'.'.join(modifiers)}: the sparsity metadata are missing")
-        left = _expand(left, _indices(form, metadata, selector), form)
+        left, right = left[:, :, None, :], _chosen(right, _indices(form, metadata, selector))
     return _registers(_accumulate(form, left, right, start), form.layouts[0])
 
 
@@ -204,7 +206,11 @@ def _values(codes: np.ndarray, name: str) -> np.ndarray:
 
 
 def _accumulate(form: Form, left: np.ndarray, right: np.ndarray, start: np.ndarray) -> np.ndarray:
-    """The codes of D; left, right: numbers, start: the codes of C."""
+    """The codes of D.
+
+    start: the codes of C. left, right: A's and B's numbers, [w, m, k] and [w, k, n]; or, sparse, [w, m, 1, k/2] and
+    what each row of A meets, [w, m, k/2, n].
+    """
     if form.types[0] == "s32":
         return _accumulate_integers(form, left, right, start)
     if form.types[0] == "f64":
@@ -213,13 +219,13 @@ def _accumulate(form: Form, left: np.ndarray, right: np.ndarray, start: np.ndarr
             total = numerics.fma_f64(*np.broadcast_arrays(left[:, :, k, None], right[:, None, k, :], total))
         return numerics.canonical(total, "f64")
     with np.errstate(invalid="ignore"):
-        total = np.matmul(left, right) + numerics.to_float64(start, form.types[3])
+        total = np.matmul(left, right).reshape(start.shape) + numerics.to_float64(start, form.types[3])
     return numerics.truncated_f32(total) if form.types[0] == "f32" else numerics.from_float64(total, "f16")
 
 
 def _accumulate_integers(form: Form, left: np.ndarray, right: np.ndarray, start: np.ndarray) -> np.ndarray:
     """|products| sum to at most 128 * 255^2 < 2^24, so float32 is exact; popc(x xor y) is the sum of x + y - 2xy."""
-    products = np.matmul(left, right)
+    products = np.matmul(left, right).reshape(start.shape)
     if form.operation == "xor":
         products = left.sum(axis=2)[:, :, None] + right.sum(axis=1)[:, None, :] - 2 * products
     total = products.astype(np.int64) + start.view(np.int32)
@@ -235,7 +241,7 @@ def _indices(form: Form, metadata: np.ndarray, selector: int) -> np.ndarray:
     2-bit places, the lower first. A quad of lanes holds rows group and group + 8 (9.7.14.6.1, and the figures of
     9.7.14.6.2): with 16- and 32-bit types each contributing lane has 16 bits of either row and the second lane the
     columns from K/2 on; with 8- and 4-bit types it has 32 bits of one row, lanes 0 and 1 (or 2 and 3) rows group and
-    group + 8, and with all four lanes the upper two hold the columns from K/2 on.
+    group + 8, and with all four lanes the upper two hold the columns from K/2 on. So recorded on an H200.
     """
     bits = BITS[form.types[1]]
     words = metadata.astype(np.uint32).reshape(-1, 8, 4)
@@ -260,8 +266,6 @@ def _indices(form: Form, metadata: np.ndarray, selector: int) -> np.ndarray:
     return (first[:, None] + places).reshape(len(metadata), 16, form.stored_k)
 
 
-def _expand(packed: np.ndarray, columns: np.ndarray, form: Form) -> np.ndarray:
-    """A with its zeros: [w, 16, K] from [w, 16, K/2] and the columns that those stand in."""
-    full = np.zeros((len(packed), form.m, form.k), packed.dtype)
-    np.put_along_axis(full, columns, packed, axis=2)
-    return full
+def _chosen(right: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """The elements of B that A's packed ones are multiplied with: [w, 16, K/2, n] from [w, K, n] and [w, 16, K/2]."""
+    return right[np.arange(len(right))[:, None, None], columns]

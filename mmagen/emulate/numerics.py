@@ -23,7 +23,8 @@ class FloatFormat:
     """A binary floating-point format.
 
     bits: of the container; tf32 lives in the upper 19 bits of 32. mantissa: explicit fraction bits. exponent_min: that
-    of the smallest normal number. largest: greatest finite value. nan: the code that instructions produce for NaN.
+    of the smallest normal number. largest: greatest finite value. nan: the code that instructions produce for NaN
+    (tf32's as cvt.rn and cvt.rz gave it, recorded on an H200).
     """
 
     name: str
@@ -40,7 +41,7 @@ FORMATS = {
     for f in (
         FloatFormat("f16", 16, 10, -14, 65504.0, 0x7FFF),
         FloatFormat("bf16", 16, 7, -126, float.fromhex("0x1.fep127"), 0x7FFF),
-        FloatFormat("tf32", 32, 10, -126, float.fromhex("0x1.ffcp127"), 0x7FFFFFFF),
+        FloatFormat("tf32", 32, 10, -126, float.fromhex("0x1.ffcp127"), 0x7FFFE000),
         FloatFormat("e4m3", 8, 3, -6, 448.0, 0x7F, infinities=False),
         FloatFormat("e5m2", 8, 2, -14, 57344.0, 0x7F),
         FloatFormat("f32", 32, 23, -126, float.fromhex("0x1.fffffep127"), 0x7FFFFFFF),
@@ -168,6 +169,34 @@ def truncated_f32(values: np.ndarray) -> np.ndarray:
     codes = codes - past.astype(np.uint32)
     codes[np.isnan(values)] = FORMATS["f32"].nan
     return codes
+
+
+def tf32_ties_away(bits: np.ndarray, saturate: bool = False) -> np.ndarray:
+    """cvt.rna{.satfinite}.tf32.f32 on f32 codes.
+
+    No conversion unit does this one: ptxas makes integer instructions of it, which add half a unit to the codes of
+    finite numbers, then clear the low 13 bits; so a NaN keeps its sign and upper bits, and one with nothing in them
+    becomes infinity (recorded on an H200). With .satfinite what is then not finite goes down by a unit (read in the
+    machine code of CUDA 13.0's ptxas for sm_90).
+    """
+    bits = bits.astype(np.uint32)
+    finite = bits & 0x7FFFFFFF < 0x7F800000
+    rounded = np.where(finite, bits + np.uint32(0x1000), bits) & _TF32_MASK
+    over = saturate & (rounded & 0x7FFFFFFF >= 0x7F800000)
+    return np.where(over, rounded - np.uint32(0x2000), rounded)
+
+
+def rounded_sum_f64(x: np.ndarray, y: np.ndarray, rounding: str) -> np.ndarray:
+    """x + y in float64, for finite numbers whose sum does not overflow.
+
+    rounding: rn, rz, rm or rp; an exactly cancelled sum is +0.
+    """
+    total, error = _two_sum(x, y)
+    if rounding == "rn":
+        return total
+    toward = {"rz": 0.0, "rm": -np.inf, "rp": np.inf}[rounding]
+    past = np.sign(error) * np.sign(toward - total) > 0
+    return np.where(past, np.nextafter(total, toward), total)
 
 
 def add_to_odd(x: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -50,7 +50,7 @@ def _unpack(e: Emitter, target: Vector, source: object, kind: str) -> None:
 
 @op("cvt")
 def _cvt(e: Emitter, i: Instruction) -> None:
-    if i.modifiers[-2:] == ("pack", "b32") or i.has("pack"):
+    if i.has("pack"):
         _cvt_pack(e, i)
         return
     to, kind = i.modifiers[-2:]
@@ -67,8 +67,9 @@ def _cvt(e: Emitter, i: Instruction) -> None:
 
 
 def _cvt_pack(e: Emitter, i: Instruction) -> None:
-    """cvt.pack.sat.s8.s32.b32 d, a, b, c: b's and a's saturated bytes at the bottom, c's low half on top."""
-    to, kind = i.modifiers[-3], i.modifiers[-2]
+    """cvt.pack.sat.<to>.s32{.b32} d, a, b{, c}: b saturated at the bottom, a above it, c's low bits on top."""
+    after = i.modifiers.index("sat") + 1
+    to, kind = i.modifiers[after : after + 2]
     bits = int(to[1:])
     low, high = _limits(to)
     a, b = (f"np.clip({e.source(x, kind)}, {low}, {high}).view(u4)" for x in i.operands[1:3])
@@ -103,18 +104,19 @@ def _float_to_integer(e: Emitter, i: Instruction, to: str, kind: str) -> None:
         raise e.unsupported("a conversion to integers needs .rni, .rzi, .rmi or .rpi")
     rounded, (low, high), ftz = _TO_INTEGER[round_name], _limits(to), i.has("ftz")
     dtype = np.dtype(dtype_of(to))
+    # NaN gives 0, but the highest bit alone from or to 64 bits (PTX ISA, "cvt"; recorded on an H200).
+    highest = low if to[0] == "s" else (high + 1) // 2
+    for_nan = highest if "64" in (to[1:], kind[1:]) else 0
 
     def convert(codes: np.ndarray) -> np.ndarray:
         values = rounded(numerics.to_float64(numerics.flush(codes) if ftz else codes, kind))
-        # A float64 cannot hold 2^63 - 1: compare before converting. NaN gives 0.
+        # A float64 cannot hold 2^63 - 1: compare before converting.
         result = np.zeros(values.shape, dtype=dtype)
         inside = (values > low) & (values < high)
         result[inside] = values[inside].astype(dtype)
         result[values >= high] = high
         result[values <= low] = low
-        if dtype.itemsize == 8:
-            # 64-bit conversions give the highest bit alone for NaN.
-            result[np.isnan(values)] = np.uint64(1 << 63).astype(dtype)
+        result[np.isnan(values)] = for_nan
         return result
 
     e.write(i.operands[0], f"{e.bind(convert)}({e.source(i.operands[1], _float_bits(kind))})", to)
@@ -134,12 +136,19 @@ def _integer_to_float(e: Emitter, i: Instruction, to: str, kind: str) -> None:
             # 64-bit integers do not fit a float64: the remainder makes the sum odd, so that it is rounded once.
             high = (values >> np.array(32, values.dtype)).astype(np.float64) * 2.0**32
             low = (values & np.array(0xFFFFFFFF, values.dtype)).astype(np.float64)
-            exact = high + low if to == "f64" else numerics.add_to_odd(high, low)
+            if to == "f64":
+                return numerics.rounded_sum_f64(high, low, rounding).view(np.uint64)
+            exact = numerics.add_to_odd(high, low)
         else:
             exact = values.astype(np.float64)
         return numerics.from_float64(exact, to, rounding)
 
     e.write(i.operands[0], f"{e.bind(convert)}({e.source(i.operands[1], kind)})", _float_bits(to))
+
+
+def _relu(values: np.ndarray) -> np.ndarray:
+    """Negative numbers as zero, and -0 as +0 (recorded on an H200); NaN stays."""
+    return np.where(values <= 0, 0.0, values)
 
 
 def _float_to_float(e: Emitter, i: Instruction, to: str, kind: str) -> None:
@@ -148,11 +157,13 @@ def _float_to_float(e: Emitter, i: Instruction, to: str, kind: str) -> None:
     ftz, relu, finite = i.has("ftz"), i.has("relu"), i.has("satfinite")
 
     def convert(codes: np.ndarray) -> np.ndarray:
+        if to == "tf32" and rounding == "rna":
+            return numerics.tf32_ties_away(codes, finite)
         values = numerics.to_float64(numerics.flush(codes) if ftz and kind == "f32" else codes, kind)
         if whole:
             values = _TO_INTEGER[whole](values)
         if relu:
-            values = np.where(values < 0, 0.0, values)
+            values = _relu(values)
         result = numerics.from_float64(values, to, rounding, finite)
         if sat:
             result = numerics.saturate01(result, to)
@@ -170,7 +181,7 @@ def _cvt_pair(e: Emitter, i: Instruction, to: str, kind: str) -> None:
 
     def narrow(values: np.ndarray) -> np.ndarray:
         if relu:
-            values = np.where(values < 0, 0.0, values)
+            values = _relu(values)
         return numerics.from_float64(values, element, rounding, finite)
 
     def joined(upper: np.ndarray, lower: np.ndarray) -> np.ndarray:

@@ -11,6 +11,16 @@ _FLOATS = {"f32", "f64"}
 _HALVES = {"f16", "bf16", "f16x2", "bf16x2"}
 _COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "lo": "<", "ls": "<=", "hi": ">", "hs": ">="}
 
+_PERMUTATIONS = {
+    "f4e": (0x3210, 0x4321, 0x5432, 0x6543),
+    "b4e": (0x5670, 0x6701, 0x7012, 0x0123),
+    "rc8": (0x0000, 0x1111, 0x2222, 0x3333),
+    "ecl": (0x3210, 0x3211, 0x3222, 0x3333),
+    "ecr": (0x0000, 0x1110, 0x2210, 0x3210),
+    "rc16": (0x1010, 0x3232, 0x1010, 0x3232),
+}
+"""prmt's other modes: what each of their four selectors is in the default mode (table in the PTX ISA's "prmt")."""
+
 
 def unsigned(kind: str) -> str:
     """The unsigned type of the same width: sums and low products do not depend on the sign."""
@@ -164,9 +174,10 @@ def _bfi(e: Emitter, i: Instruction) -> None:
 
 @op("prmt")
 def _prmt(e: Emitter, i: Instruction) -> None:
-    if i.type != "b32":
-        raise e.unsupported("only the default mode of prmt is supported")
     a, b, selector = (e.source(x, "u32") for x in i.operands[1:4])
+    if i.type != "b32":
+        modes = e.bind(np.array(_PERMUTATIONS[i.type], dtype=np.uint32))
+        selector = f"{modes}[{selector} & 3]"
     e.write(i.operands[0], f"{e.bind(_permute)}({a}, {b}, {selector})", "u32")
 
 

@@ -93,7 +93,12 @@ struct EpilogueStaged {
       int const across = i / kPerLine;
       int const along = i % kPerLine * kWidth;
       if (across >= across_left || along >= long_left) { continue; }
-      ElementAccumulator const* staged = storage.slice.begin() + across * kStride + along;
+      // Accumulators leave shared memory 16 bytes at a time: one by one, lanes a vector apart would share a bank.
+      constexpr int kBits = cute::min(128, kWidth * cute::sizeof_bits_v<ElementAccumulator>);
+      auto const shape = cute::Shape<cute::Int<kWidth>>{};
+      cute::Tensor sums = cute::make_tensor<ElementAccumulator>(shape);  // (WIDTH)
+      cute::copy(cute::AutoVectorizingCopyWithAssumedAlignment<kBits>{},
+                 cute::make_tensor(cute::make_smem_ptr(storage.slice.begin() + across * kStride + along), shape), sums);
       ElementD const* c_row = c + (across_origin + across) * ldc + long_origin + along;
       ElementD* d_row = d + (across_origin + across) * ldd + long_origin + along;
       if (kWidth == kVector && along + kWidth <= long_left) {
@@ -101,12 +106,15 @@ struct EpilogueStaged {
         if (beta != Scalar(0)) { source = *reinterpret_cast<Vector const*>(c_row); }
         Vector result;
         CUTE_UNROLL
-        for (int v = 0; v < kWidth; ++v) { result.element[v] = combine(staged[v], source.element[v], alpha, beta); }
+        for (int v = 0; v < kWidth; ++v) { result.element[v] = combine(sums(v), source.element[v], alpha, beta); }
         *reinterpret_cast<Vector*>(d_row) = result;
       } else {
-        for (int v = 0; v < kWidth && along + v < long_left; ++v) {
-          ElementD const source = beta != Scalar(0) ? c_row[v] : static_cast<ElementD>(0);
-          d_row[v] = combine(staged[v], source, alpha, beta);
+        CUTE_UNROLL
+        for (int v = 0; v < kWidth; ++v) {
+          if (along + v < long_left) {
+            ElementD const source = beta != Scalar(0) ? c_row[v] : static_cast<ElementD>(0);
+            d_row[v] = combine(sums(v), source, alpha, beta);
+          }
         }
       }
     }

@@ -1,0 +1,64 @@
+"""Every spec verifies on the CPU without a false alarm, and no planted fault does."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "gpu"))
+from mutations import CONTROLS, MUTATIONS, SPECS, mutated, project  # noqa: E402
+
+from mmagen.cpu.verbs import emulate_all  # noqa: E402
+from mmagen.toolchain import COMPILE, find_toolchain  # noqa: E402
+from mmagen.write import write  # noqa: E402
+
+pytestmark = pytest.mark.nvcc
+
+# Faults of host code, of which the emulator runs a mirror image in Python: only a GPU run can see them.
+_HOST = ("gemm_launch", "micro_launch")
+_SPECS = sorted(path.stem for path in SPECS.glob("*.yaml"))
+_LARGEST = 2**26  # products of a mutation's own problem that are still quickly emulated
+_SECONDS = 20  # for one spec, after compilation, on one core
+
+
+def _verdict(files, name, tmp_path, problems=()):
+    write(files, tmp_path / name)
+    toolchain = find_toolchain(want=COMPILE)
+    return emulate_all([tmp_path / name], toolchain, arch=None, problems=problems, seed=None, distribution=None, jobs=1,
+                       progress=lambda done, total, what: None)[0]
+
+
+@pytest.mark.parametrize("spec", _SPECS)
+def test_a_spec_passes_emulated(spec, tmp_path):
+    verdict = _verdict(project(spec, spec), spec, tmp_path)
+    assert verdict.word == "passed (emulated)", verdict.reason
+    assert all(record["device"] == "cpu-ptx" and record["tflops"] is None for record in verdict.records)
+    assert not any(record["details"]["findings"] for record in verdict.records)
+    assert verdict.seconds - verdict.build.seconds < _SECONDS
+
+
+def _in_device_code(mutation):
+    return not any(host in edit.file for edit in mutation.edits for host in _HOST)
+
+
+def _small(problem):
+    extents = problem.split(":")[0].split(",")
+    product = 1
+    for extent in extents:
+        product *= int(extent)
+    return product <= _LARGEST
+
+
+@pytest.mark.parametrize("mutation", filter(_in_device_code, MUTATIONS), ids=lambda mutation: mutation.name)
+def test_a_planted_fault_is_seen_emulated(mutation, tmp_path):
+    problems = mutation.problems if all(map(_small, mutation.problems)) else ()
+    verdict = _verdict(mutated(mutation), mutation.name, tmp_path, problems)
+    assert verdict.build.ok, verdict.reason
+    assert verdict.disposition in ("incorrect", "failed"), f"{mutation.seen}, but it was not seen"
+
+
+@pytest.mark.parametrize("control", CONTROLS, ids=lambda control: control.name)
+def test_a_late_warp_alone_is_no_fault_emulated(control, tmp_path):
+    assert _verdict(mutated(control), control.name, tmp_path, control.problems).word == "passed (emulated)"
