@@ -68,8 +68,7 @@ def _cvt(e: Emitter, i: Instruction) -> None:
 
 def _cvt_pack(e: Emitter, i: Instruction) -> None:
     """cvt.pack.sat.<to>.s32{.b32} d, a, b{, c}: b saturated at the bottom, a above it, c's low bits on top."""
-    after = i.modifiers.index("sat") + 1
-    to, kind = i.modifiers[after : after + 2]
+    to, kind = [m for m in i.modifiers if m not in ("pack", "sat")][:2]
     bits = int(to[1:])
     low, high = _limits(to)
     a, b = (f"np.clip({e.source(x, kind)}, {low}, {high}).view(u4)" for x in i.operands[1:3])

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from .emit import Emitter, dtype_of, op
-from .ptx_model import Immediate, Instruction, Negated, Pair, Register
+from .ptx_model import Immediate, Instruction, Pair
 
-_FLOATS = {"f32", "f64"}
 _HALVES = {"f16", "bf16", "f16x2", "bf16x2"}
 _COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "lo": "<", "ls": "<=", "hi": ">", "hs": ">="}
 

@@ -12,9 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 
 WARP = 32
-REFUSED = {f"prmt.b32.{mode}" for mode in ("f4e", "b4e", "rc8", "rc16", "ecl", "ecr")}
-REFUSED |= {f"cvt.pack.sat.{kind}.s32" for kind in ("s16", "u16")}
-"""Forms that no kernel of mmagen's compiles to and that the emulator may refuse; recorded all the same."""
 
 
 @dataclass(frozen=True)

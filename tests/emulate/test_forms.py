@@ -9,11 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import record
-from ptx_forms import REFUSED, Form, all_forms
+from ptx_forms import Form, all_forms
 from replay import disagreement, inputs_of, is_float_product, outputs_of, through_function, through_ptx
 
 FORMS = {form.name: form for form in all_forms()}
-
 
 
 def _ptxas() -> str | None:
@@ -37,7 +36,7 @@ def test_every_kernel_assembles_for_the_gpu_that_records(tmp_path, name):
     assert result.returncode == 0, result.stderr
 
 
-@pytest.mark.parametrize("name", [name for name in FORMS if name not in REFUSED])
+@pytest.mark.parametrize("name", FORMS)
 def test_every_kernel_runs_in_the_emulator(name):
     form = FORMS[name]
     given = inputs_of(form, form.input_bytes())

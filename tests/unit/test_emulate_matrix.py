@@ -253,6 +253,22 @@ def test_every_sparse_form_multiplies_small_integers_exactly(text, last):
     np.testing.assert_array_equal(np.stack(result), np.stack(expected))
 
 
+@pytest.mark.parametrize("total", ("f16", "f32"))
+def test_what_the_metadata_leave_out_is_not_multiplied(total):
+    """A's zeros times an infinity would be NaN; A's own zeros are multiplied."""
+    words = tuple(f"sp.sync.aligned.m16n8k16.row.col.{total}.f16.f16.{total}".split("."))
+    a = [np.zeros((1, 32), np.uint32) for _ in range(2)]
+    b = [np.zeros((1, 32), np.uint32) for _ in range(2)]
+    b[0][0, 0] = 0x7C000000  # row 1, column 0
+    c = [np.zeros((1, 32), np.uint32)] * (4 if total == "f32" else 2)
+    metadata = np.full((1, 32), 0xEEEEEEEE, np.uint32)  # columns 2 and 3 of each four
+    metadata[0, 4] = 0x44444444  # rows 1 and 9: columns 0 and 1
+    result = np.stack(mma(words, a, b, c, metadata=metadata))
+    expected = np.zeros_like(result)
+    expected[:: len(c) // 2, 0, 4] = 0x7FFFFFFF if total == "f32" else 0x7FFF  # rows 1 and 9, column 0
+    np.testing.assert_array_equal(result, expected)
+
+
 def test_satfinite_clamps_and_its_absence_wraps():
     ones = [np.full((1, 32), 0x01010101, np.uint32)] * 2
     top = [np.full((1, 32), 0x7FFFFFFF, np.uint32)] * 4

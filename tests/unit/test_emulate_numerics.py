@@ -8,6 +8,7 @@ from fractions import Fraction
 import ml_dtypes
 import numpy as np
 import pytest
+from emulated_ptx import run
 
 from mmagen.emulate import numerics
 from mmagen.emulate.errors import EmulationError
@@ -118,6 +119,52 @@ def test_e4m3_has_no_infinity():
 
 def test_tf32_ignores_the_low_bits():
     assert numerics.to_float64(np.array([0x3F801FFF], np.uint32), "tf32")[0] == 1.0
+
+
+def test_tf32_to_nearest_away_is_integer_arithmetic():
+    """On finite numbers the rounding of that name; NaN keeps its upper bits, as recorded on an H200."""
+    values = interesting("tf32", np.random.default_rng(3))
+    values = values[np.abs(values) < 2.0**127].astype(np.float32)
+    expected = numerics.from_float64(values.astype(np.float64), "tf32", "rna")
+    np.testing.assert_array_equal(numerics.tf32_ties_away(values.view(np.uint32)), expected)
+    special = np.array([0x7F800000, 0x7F800001, 0xFFC12345, 0x7FC00000, 0x7F7FFFFF, 0x7FFFFFFF], np.uint32)
+    expected = [0x7F800000, 0x7F800000, 0xFFC12000, 0x7FC00000, 0x7F800000, 0x7FFFE000]
+    np.testing.assert_array_equal(numerics.tf32_ties_away(special), expected)
+    finite = numerics.tf32_ties_away(special[[0, 4]], saturate=True)
+    np.testing.assert_array_equal(numerics.to_float64(finite, "tf32"), [FORMATS["tf32"].largest] * 2)
+    assert numerics.from_float64(np.array([np.nan]), "tf32", "rz")[0] == 0x7FFFE000
+
+
+@pytest.mark.parametrize("rounding", ["rn", "rz", "rm", "rp"])
+def test_64_bit_integers_become_f64_rounded_as_they_say(rounding):
+    rng = np.random.default_rng(9)
+    edges = np.array([0, 1, 2**53 + 1, 2**54 + 2, 2**54 + 6, 2**63 - 1, 2**63, 2**64 - 1, 2**64 - 2**53 - 1], np.uint64)
+    random = rng.integers(0, 2**64, 200, dtype=np.uint64) >> rng.integers(0, 12, 200, dtype=np.uint64)
+    integers = np.concatenate((edges, random))
+    for signed in (False, True):
+        kind = "s64" if signed else "u64"
+        body = f"ld.global.u64 %rd8, [%rd3]; cvt.{rounding}.f64.{kind} %fd1, %rd8; st.global.f64 [%rd4], %fd1;"
+        result = run(body, threads=len(integers), data=integers)[0].view(np.float64)
+        exact = integers.view(np.int64) if signed else integers
+        np.testing.assert_array_equal(result, [rounded(Fraction(int(x)), "f64", rounding) for x in exact])
+
+
+@pytest.mark.parametrize("kind", ["s16", "u16", "s32", "u32", "s64", "u64"])
+@pytest.mark.parametrize("source", ["f32", "f64"])
+def test_nan_becomes_zero_or_the_highest_bit(kind, source):
+    """PTX ISA, "cvt": zero unless 64 bits are on either side; recorded on an H200 for most pairs."""
+    bits = int(kind[1:])
+    register, code = ("%f1", "0f7FC00000") if source == "f32" else ("%fd1", "0d7FF8000000000000")
+    target = {16: "%rs1", 32: "%r9", 64: "%rd9"}[bits]
+    body = f"mov.{source} {register}, {code}; cvt.rni.{kind}.{source} {target}, {register}; "
+    result = run(body + f"st.global.u{bits} [%rd4], {target};", threads=1)[0].view(f"u{bits // 8}")[0]
+    assert result == (1 << (bits - 1) if "64" in (kind[1:], source[1:]) else 0)
+
+
+@pytest.mark.parametrize("kind", ["f16", "bf16"])
+def test_relu_gives_no_negative_zero(kind):
+    body = f"mov.f32 %f1, 0f80000000; cvt.rn.relu.{kind}.f32 %rs1, %f1; st.global.u16 [%rd4], %rs1;"
+    assert run(body, threads=1)[0].view(np.uint16)[0] == 0
 
 
 def test_wide_registers_lose_what_lies_above_the_format():
