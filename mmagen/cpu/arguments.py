@@ -22,6 +22,11 @@ class Launch:
     params: bytes
 
 
+def of(plan: Plan, problem: Problem, data: Operands, addresses: dict[str, int]) -> Launch:
+    """The launch of a gemm or micro kernel; addresses: of the first byte of a, b, c, d in memory."""
+    return gemm(plan, problem, data, addresses) if plan.kernel == "gemm" else micro(data, addresses)
+
+
 def gemm(plan: Plan, problem: Problem, data: Operands, addresses: dict[str, int]) -> Launch:
     """GemmParams and the choice between wide and narrow copies; addresses: of the first byte of a, b, c, d in memory."""
     tiles_m, tiles_n = -(-problem.m // plan.tile[0]), -(-problem.n // plan.tile[1])

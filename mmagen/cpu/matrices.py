@@ -71,7 +71,8 @@ def operands(plan: Plan, problem: Problem, distribution: str, seed: int) -> Oper
     common = (problem.ld_pad, problem.offset)
     a = empty(plan.a.element.word, problem.m, problem.k, problem.batch, plan.a.contiguous_k, *common)
     b = empty(plan.b.element.word, problem.n, problem.k, problem.batch, plan.b.contiguous_k, *common)
-    c = empty(out, problem.m, problem.n, problem.batch, row_major, *common) if problem.beta else None
+    # C's lines are longer than D's: who takes one's leading dimension for the other's is found out.
+    c = empty(out, problem.m, problem.n, problem.batch, row_major, problem.ld_pad + 16, problem.offset) if problem.beta else None
     d = empty(out, problem.m, problem.n, problem.batch, row_major, *common)
     reach = _reach(plan, problem)
     for matrix in (a, b):

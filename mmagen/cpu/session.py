@@ -111,8 +111,14 @@ def _launch(task: Task, chosen: arguments.Launch, memory: GlobalMemory) -> Repor
 
 
 def _multiply(task: Task) -> dict:
-    plan, problem = task.plan, task.problem
-    data = operands(plan, problem, task.distribution, task.seed)
+    data = operands(task.plan, task.problem, task.distribution, task.seed)
+    written, report = multiply(task, data)
+    return _judged(task, data, written, report)
+
+
+def multiply(task: Task, data: Operands) -> tuple[np.ndarray, Report]:
+    """Emulate a gemm or micro kernel on `data`, whose D it fills. Returns which bytes of D's memory were written, and what
+    was seen on the way. Raises EmulationError."""
     memory = GlobalMemory()
     addresses = {}
     for name, matrix in (("a", data.a), ("b", data.b), ("c", data.c)):
@@ -120,10 +126,9 @@ def _multiply(task: Task) -> dict:
             addresses[name] = memory.allocate(name, matrix.memory, writable=False)
     addresses["d"] = memory.allocate("d", size=len(data.d.memory))
     addresses.setdefault("c", addresses["d"])
-    chosen = arguments.gemm(plan, problem, data, addresses) if plan.kernel == "gemm" else arguments.micro(data, addresses)
-    report = _launch(task, chosen, memory)
+    report = _launch(task, arguments.of(task.plan, task.problem, data, addresses), memory)
     data.d.memory[:] = memory.read("d")
-    return _judged(task, data, memory.written("d"), report)
+    return memory.written("d"), report
 
 
 def _judged(task: Task, data: Operands, written: np.ndarray, report: Report) -> dict:

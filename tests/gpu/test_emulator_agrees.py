@@ -1,0 +1,63 @@
+"""The same inputs give the same results on the GPU and in the emulator, for every spec that multiplies.
+
+    python -m pytest tests/gpu/test_emulator_agrees.py -q
+"""
+
+from __future__ import annotations
+
+import sys
+from copy import deepcopy
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from driver import Gpu, multiply as multiply_on_gpu  # noqa: E402
+from mutations import SPECS, project  # noqa: E402
+
+from mmagen.cpu.compare import compare  # noqa: E402
+from mmagen.cpu.formats import is_integer  # noqa: E402
+from mmagen.cpu.matrices import operands, values  # noqa: E402
+from mmagen.cpu.session import multiply, tasks  # noqa: E402
+from mmagen.load import load  # noqa: E402
+from mmagen.plan import plan  # noqa: E402
+from mmagen.ptx import compile_ptx  # noqa: E402
+from mmagen.toolchain import COMPILE, find_toolchain  # noqa: E402
+from mmagen.write import write  # noqa: E402
+
+pytestmark = pytest.mark.gpu
+
+
+def _plan(name):
+    path = SPECS / f"{name}.yaml"
+    return plan(load(path.read_bytes(), path.name).spec)
+
+
+_SPECS = [path.stem for path in sorted(SPECS.glob("*.yaml")) if _plan(path.stem).kernel != "ownership"]
+
+
+@pytest.fixture(scope="module")
+def gpu():
+    with Gpu() as device:
+        yield device
+
+
+@pytest.mark.parametrize("name", _SPECS)
+def test_the_gpu_computes_what_the_emulator_does(name, gpu, tmp_path):
+    write(project(name, name), tmp_path / name)
+    ptx = compile_ptx(tmp_path / name, find_toolchain(want=COMPILE))
+    assert not ptx.error
+    for task in tasks(_plan(name), ptx, (), 7, None):
+        here = operands(task.plan, task.problem, task.distribution, task.seed)
+        there = deepcopy(here)
+        written, report = multiply(task, here)
+        multiply_on_gpu(gpu, task, there)
+        assert not report.findings
+        if task.distribution == "small_int" or is_integer(task.plan.atom.type_d.word) and is_integer(here.d.word):
+            assert np.array_equal(here.d.memory, there.d.memory), f"{name} {task.problem.text}: not bit for bit"
+            continue
+        # Both lie within the derived bound of the exact result, so within twice of it of each other.
+        for data in (here, there):
+            assert compare(task.plan, task.problem, data, written, exact=False).reason == ""
+        assert np.isfinite(values(there.d)).all()
