@@ -51,7 +51,7 @@ def _small(problem):
     return product <= _LARGEST
 
 
-@pytest.mark.parametrize("mutation", filter(_in_device_code, MUTATIONS), ids=lambda mutation: mutation.name)
+@pytest.mark.parametrize("mutation", [m for m in MUTATIONS if _in_device_code(m)], ids=lambda mutation: mutation.name)
 def test_a_planted_fault_is_seen_emulated(mutation, tmp_path):
     problems = mutation.problems if all(map(_small, mutation.problems)) else ()
     verdict = _verdict(mutated(mutation), mutation.name, tmp_path, problems)
