@@ -106,7 +106,7 @@ def inspect(spec) -> int:
     from mmagen import verbs
     from mmagen.inspect import inspect as describe
 
-    click.echo(describe(verbs.load_specs([spec])[0].plan))
+    click.echo("\n".join(describe(one.plan) for one in verbs.load_specs([spec])))
     return ExitCode.OK
 
 

@@ -100,8 +100,7 @@ def _shared_memory(plan: Plan) -> list[Row]:
     if plan.kernel == "gemm":
         rows.append(("stages", f"{plan.stages}"))
         rows.append(("epilogue slice", f"{plan.epilogue.smem_bytes:,} B, in the same bytes"))
-    # An SM has 1 KiB more than one CTA may ask for, and keeps 1 KiB of each CTA for itself.
-    fit = (plan.smem_limit + 1024) // (plan.smem_bytes + 1024)
+    fit = budgets.ctas_that_fit(plan.arch, plan.smem_bytes, plan.threads)
     rows.append(("together", f"{plan.smem_bytes:,} B of {plan.smem_limit:,}; an SM has room for {_count(fit, 'CTA')}"))
     return rows
 

@@ -232,10 +232,12 @@ def _on_cpu(projects: Sequence[Path], toolchain: Toolchain, options: VerifyOptio
     from mmagen.cpu.verbs import emulate_all
     from mmagen.verify import exit_code
 
+    if len(options.arch) > 1:
+        raise UsageError(f"--arch {','.join(options.arch)}: the CPU executes the PTX of one architecture at a time")
     with _progress() as progress:
         verdicts = emulate_all(projects, toolchain, arch=options.arch[0] if options.arch else None,
                                problems=options.problems, seed=options.seed, distribution=options.dist,
-                               jobs=options.jobs, progress=progress)
+                               jobs=options.jobs, progress=progress, max_dim=options.max_dim)
     _report(verdicts, outputs)
     return exit_code(verdicts)
 

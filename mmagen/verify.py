@@ -11,8 +11,8 @@ from mmagen.build import BuildResult
 from mmagen.errors import ExitCode
 from mmagen.run import RECORD_FIELDS, RunResult, last_words
 
-# From the worst to the best: a verdict is as bad as the worst of its records.
 EMULATED = "cpu-ptx"  # the device of records that no GPU had a part in
+# From the worst to the best: a verdict is as bad as the worst of its records.
 _SEVERITY = ("incorrect", "failed", "not_run", "not_supported", "passed")
 
 

@@ -15,7 +15,8 @@ from mmagen.spec import Problem
 
 @dataclass(frozen=True)
 class Comparison:
-    """incorrect: how many elements are wrong. max_abs_err, max_rel_err, bound: of the worst element. reason: "" if right."""
+    """incorrect: how many elements are wrong. max_abs_err, bound: of the worst element; max_rel_err: relative to
+    |alpha| * sum |a b| + |beta c|, the largest. reason: "" if all is right."""
 
     incorrect: int
     max_abs_err: float
@@ -42,7 +43,9 @@ def compare(plan: Plan, problem: Problem, data: Operands, written: np.ndarray, e
     right = (low <= got) & (got <= high)
     error = np.abs(got - expected)
     bound = np.where(got < expected, expected - low, high - expected)
-    worst = int(np.argmax(np.where(np.isnan(error), np.inf, error) - bound))
+    # The largest error among the wrong elements where there are any, else among all.
+    size_of_error = np.where(np.isnan(error), np.inf, error)
+    worst = int(np.argmax(np.where(right, -1.0, size_of_error) if not right.all() else size_of_error))
     reasons = []
     if not right.all():
         at = np.unravel_index(int(np.argmin(right)), right.shape)

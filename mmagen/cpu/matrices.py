@@ -93,7 +93,9 @@ def _reach(plan: Plan, problem: Problem) -> int:
 
 def _put(matrix: Matrix, rng: np.random.Generator, distribution: str, reach: int) -> None:
     shape = (matrix.batch, matrix.rows, matrix.columns)
-    if distribution == "small_int":
+    if distribution == "zeros":
+        values = np.zeros(shape)
+    elif distribution == "small_int":
         low = 1 if matrix.word[0] == "u" else -reach
         values = rng.integers(low, reach, shape, endpoint=True).astype(np.float64)
         values[values == 0] = reach  # a zero would hide a missing product

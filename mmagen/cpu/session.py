@@ -16,7 +16,8 @@ from mmagen.cpu.compare import compare
 from mmagen.cpu.matrices import Operands, operands
 from mmagen.cpu.problems import small_problems
 from mmagen.emulate import EmulationError, GlobalMemory, Module, Report, launch, parse
-from mmagen.errors import ExitCode
+from mmagen.errors import ExitCode, UsageError
+from mmagen.plan import problem_faults
 from mmagen.plan.model import Plan
 from mmagen.ptx import Ptx
 from mmagen.run import RECORD_FIELDS, RunResult
@@ -35,15 +36,28 @@ class Task:
     seed: int
 
 
-def tasks(plan: Plan, ptx: Ptx, problems: Sequence[Problem], seed: int, distribution: str | None) -> list[Task]:
-    """Small integers for every problem, since there all is exact, and uniform inputs for the largest."""
+def tasks(plan: Plan, ptx: Ptx, problems: Sequence[Problem], seed: int, distribution: str | None,
+          max_dim: int | None = None) -> list[Task]:
+    """Small integers for every problem, since there all is exact, and uniform inputs for the largest.
+
+    max_dim: leaves out problems of its own with a larger extent. Raises UsageError for a problem that the kernel does not
+    do, and when none is left.
+    """
+    for fault in problem_faults(plan.spec, plan.epilogue, plan.tile, tuple(problems)):
+        raise UsageError(f"{plan.name}: {fault.what}; {fault.remedy}")
     if plan.kernel == "ownership":
         return [Task(plan, ptx, Problem(shape=plan.tile), "stamps", seed)]
-    chosen = tuple(problems) or small_problems(plan)
+    chosen = tuple(problems) or tuple(p for p in small_problems(plan) if max(p.shape) <= (max_dim or max(p.shape)))
+    if not chosen:
+        raise UsageError(f"{plan.name}: --max-dim {max_dim} leaves no problem to run")
     if distribution:
         return [Task(plan, ptx, problem, distribution, seed) for problem in chosen]
-    largest = max(chosen, key=lambda p: p.m * p.n * p.k * p.batch)
+    largest = max(chosen, key=_products)
     return [Task(plan, ptx, problem, "small_int", seed) for problem in chosen] + [Task(plan, ptx, largest, "uniform", seed)]
+
+
+def _products(problem: Problem) -> int:
+    return problem.m * problem.n * problem.k * problem.batch
 
 
 def run_tasks(work: Sequence[Task], jobs: int, progress: Callable[[int, int, str], None]) -> list[RunResult]:
@@ -56,7 +70,7 @@ def run_tasks(work: Sequence[Task], jobs: int, progress: Callable[[int, int, str
         return [result for result in results if result]
     with ProcessPoolExecutor(jobs) as pool:
         # The longest first, so that none of them is left for the end.
-        order = sorted(range(len(work)), key=lambda i: -work[i].problem.m * work[i].problem.n * work[i].problem.k)
+        order = sorted(range(len(work)), key=lambda i: -_products(work[i].problem))
         waiting = {pool.submit(run_task, work[i]): i for i in order}
         try:
             for done, future in enumerate(as_completed(waiting), 1):

@@ -19,11 +19,12 @@ from mmagen.toolchain import Toolchain
 from mmagen.verify import Verdict, judge
 
 Progress = Callable[[int, int, str], None]
-_LARGEST = 2**22  # elements of D times K that are still small: minutes of emulation lie beyond
+_LARGEST = 2**28  # products a problem may have: minutes of emulation lie beyond
 
 
 def emulate_all(projects: Sequence[Path], toolchain: Toolchain, *, arch: str | None, problems: Sequence[str],
-                seed: int | None, distribution: str | None, jobs: int | None, progress: Progress) -> list[Verdict]:
+                seed: int | None, distribution: str | None, jobs: int | None, progress: Progress,
+                max_dim: int | None = None) -> list[Verdict]:
     """A verdict for each project folder, in order. problems: as on the command line, () for small ones of its own.
 
     Raises UsageError for a folder that is no project or a problem that is not one, SpecError for its spec.yaml.
@@ -32,7 +33,7 @@ def emulate_all(projects: Sequence[Path], toolchain: Toolchain, *, arch: str | N
     plans = [_plan(project) for project in projects]
     at_once = jobs or len(os.sched_getaffinity(0))
     compiled = _compile(projects, toolchain, arch, at_once, progress)
-    work = [tasks(one, ptx, chosen, 1 if seed is None else seed, distribution) if not ptx.error else []
+    work = [tasks(one, ptx, chosen, 1 if seed is None else seed, distribution, max_dim) if not ptx.error else []
             for one, ptx in zip(plans, compiled, strict=True)]
     results = iter(run_tasks([task for group in work for task in group], at_once, progress))
     return [judge(_build_result(project, ptx), *[next(results) for _ in group])
@@ -79,14 +80,19 @@ def parse_problem(text: str) -> Problem:
     Raises UsageError for anything else, and for problems that emulation would take very long for.
     """
     extents, *settings = text.split(":")
-    values: dict[str, object] = {}
+    values: dict[str, str] = {}
     for setting in settings:
         match = re.fullmatch(r"(ld_pad|offset)=(\d+)|(alpha|beta)=([-+.0-9eE]+)", setting)
         if not match:
             raise UsageError(f"--problem {text}: {setting!r} is none of ld_pad=P, offset=O, alpha=X, beta=Y")
-        values |= {match[1]: int(match[2])} if match[1] else {match[3]: float(match[4])}
-    numbers = [int(part) for part in extents.split(",")]
-    problem = Problem(shape=tuple(numbers[:3]), batch=numbers[3] if len(numbers) > 3 else 1, **values)
-    if problem.m * problem.n * problem.k * problem.batch > _LARGEST * 64:
+        values |= {match[1]: match[2]} if match[1] else {match[3]: match[4]}
+    try:
+        numbers = [int(part) for part in extents.split(",")]
+        typed = {key: int(value) if key in ("ld_pad", "offset") else float(value) for key, value in values.items()}
+        problem = Problem(shape=tuple(numbers[:3]), batch=numbers[3] if len(numbers) > 3 else 1, **typed)
+    except ValueError:  # pydantic's own is one
+        raise UsageError(f"--problem {text}: extents and batch are 1 to 2147483647, ld_pad and offset within their limits, "
+                         "alpha and beta finite numbers") from None
+    if problem.m * problem.n * problem.k * problem.batch > _LARGEST:
         raise UsageError(f"--problem {text}: too large to emulate; use one below 640 in each extent, or --on gpu")
     return problem

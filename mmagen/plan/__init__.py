@@ -19,7 +19,7 @@ from mmagen.spec import Problem, Spec
 if TYPE_CHECKING:
     from mmagen.layouts import Ownership
 
-__all__ = ["Epilogue", "Fill", "Operand", "Plan", "Swizzle", "TiledMma", "plan"]
+__all__ = ["Epilogue", "Fill", "Operand", "Plan", "Swizzle", "TiledMma", "plan", "problem_faults"]
 
 # The oldest architecture that nvcc 13 compiles for; older atoms run on it through their PTX.
 OLDEST_ARCH = 75
@@ -55,7 +55,7 @@ def plan(spec: Spec) -> Plan:
     cp_async = atom.min_arch >= 80 or all(budgets.capability(name) >= 80 for name in arch)
 
     if spec.kernel == "gemm":
-        smem, faults = budgets.gemm_smem(spec, a, b, staged, limit, cp_async)
+        smem, faults = budgets.gemm_smem(spec, a, b, staged, arch, cp_async)
         mainloop = "mainloop_multistage" if cp_async else "mainloop_register_staged"
         faults += budgets.register_faults(spec, mma, accumulators, fragments)
         faults += budgets.thread_faults(spec, mma, arch)
@@ -63,7 +63,7 @@ def plan(spec: Spec) -> Plan:
         smem, faults = _single_tile_smem(spec, atom, mma, tile, a, b, limit)
         mainloop = None
     problems = spec.problems or (default_problems() if spec.kernel == "gemm" else (Problem(shape=tile),))
-    faults += _problem_faults(spec, staged, tile, problems)
+    faults += problem_faults(spec, staged, tile, problems)
     if faults:
         raise SpecFaults(tuple(faults))
     return Plan(
@@ -179,7 +179,7 @@ def _single_tile_smem(spec: Spec, atom: Atom, mma: TiledMma, tile: tuple[int, in
     return budgets.Smem(1, total), faults
 
 
-def _problem_faults(spec: Spec, staged: Epilogue, tile: tuple[int, int, int], problems: tuple[Problem, ...]) -> Iterator[Fault]:
+def problem_faults(spec: Spec, staged: Epilogue, tile: tuple[int, int, int], problems: tuple[Problem, ...]) -> Iterator[Fault]:
     for i, problem in enumerate(problems):
         if spec.kernel != "gemm" and (problem.shape != tile or problem.batch != 1 or problem.alpha != 1 or problem.beta != 0):
             yield Fault(("problems", i), f"{problem.text} is not the one tile that kernel {spec.kernel} computes",

@@ -20,7 +20,7 @@ SMEM_PER_BLOCK = {60: 49152, 61: 49152, 62: 49152, 70: 98304, 72: 98304, 75: 655
 THREADS_PER_SM = {75: 1024, 86: 1536, 87: 1536, 88: 1536, 89: 1536, 120: 1536, 121: 1536}
 REGISTERS_PER_SM = 65536
 REGISTERS_PER_THREAD = 255
-# Addresses, loop state and predicates of the main loops; what ptxas reports beyond accumulators and fragments.
+# Addresses, loop state and predicates of the main loops: an estimate, on the low side of what ptxas needs.
 REGISTERS_BESIDES = 22
 ALIGNMENT = 128
 MOST_DEFAULT_STAGES = 4
@@ -69,15 +69,29 @@ class Smem:
     bytes: int
 
 
-def gemm_smem(spec: Spec, a: Operand, b: Operand, staged: Epilogue, limit: int, cp_async: bool) -> tuple[Smem, list[Fault]]:
+def reserved_smem(arch: tuple[str, ...]) -> int:
+    """Bytes that an SM keeps of each resident CTA, and has beyond what one CTA may ask for; from sm_80 on."""
+    return 1024 if all(capability(a) >= 80 for a in arch) else 0
+
+
+def ctas_that_fit(arch: tuple[str, ...], smem_bytes: int, threads: int) -> int:
+    """CTAs that an SM holds by its shared memory and its threads; registers are not counted."""
+    reserved = reserved_smem(arch)
+    by_threads = min(THREADS_PER_SM.get(capability(name), 2048) for name in arch) // threads
+    return min(by_threads, (smem_limit(arch) + reserved) // (smem_bytes + reserved))
+
+
+def gemm_smem(spec: Spec, a: Operand, b: Operand, staged: Epilogue, arch: tuple[str, ...],
+              cp_async: bool) -> tuple[Smem, list[Fault]]:
     """Stages asked for, or the most that fit (at most 4; ctas_per_sm CTAs share the SM), and what is wrong with them."""
+    limit, reserved = smem_limit(arch), reserved_smem(arch)
     per_stage = a.bytes_per_stage + b.bytes_per_stage
     faults: list[Fault] = []
 
     def operands(stages: int) -> int:
         return align(stages * a.bytes_per_stage) + align(stages * b.bytes_per_stage)
 
-    each = limit if spec.ctas_per_sm in (None, 1) else (limit + 1024) // spec.ctas_per_sm - 1024
+    each = limit if spec.ctas_per_sm in (None, 1) else (limit + reserved) // spec.ctas_per_sm - reserved
     most = max((n for n in range(1, each // per_stage + 1) if operands(n) <= each), default=0)
     if not cp_async and spec.stages not in (None, 2):
         faults.append(Fault(("stages",), f"{spec.stages} stages need cp.async, which begins with sm_80",
@@ -120,8 +134,8 @@ def register_faults(spec: Spec, mma: TiledMma, accumulators: int, fragments: int
         return
     warps = mma.threads // 32
     key = ("ctas_per_sm",) if ctas > 1 and needed <= min(REGISTERS_PER_THREAD, REGISTERS_PER_SM // mma.threads) else ("tile",)
-    yield Fault(key, f"the accumulators take {accumulators} registers a thread and fragments {fragments // 2}, "
-                     f"of {budget} that {ctas} x {mma.threads} threads may have",
+    yield Fault(key, f"the accumulators take {accumulators} registers a thread, fragments {fragments // 2}, addresses and loop "
+                     f"state about {REGISTERS_BESIDES}, of {budget} that {ctas} x {mma.threads} threads may have",
                 "lower ctas_per_sm" if key == ("ctas_per_sm",) else
                 "make the tile's M x N smaller" +
                 (f", or spread it over more than {warps} warps with atoms_layout" if warps < 32 else ""))

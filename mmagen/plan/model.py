@@ -58,7 +58,7 @@ class Operand:
 
     letter: "A" or "B". major: its contiguous mode, K, or M (A) or N (B). extent_mn, extent_k: the CTA tile.
     line: contiguous elements in one row of the shared-memory layout atom, `lines` rows of it make the atom.
-    smem_copy: the CuTe copy operation from shared memory to fragments; smem_copy_values: elements a thread gets by it.
+    smem_copy: the CuTe copy operation from shared memory to fragments.
     """
 
     letter: str
@@ -121,12 +121,13 @@ class Epilogue:
 @dataclass(frozen=True)
 class Text:
     """title: one line. formula: what a call computes. storage: a warning about how a type is stored, or "".
-    shape: what a kernel of fixed shape says to any other shape."""
+    shape: what a kernel of fixed shape says to any other shape; shape_note: when it does."""
 
     title: str
     formula: str
     storage: str
     shape: str
+    shape_note: str
 
 
 @dataclass(frozen=True)

@@ -32,11 +32,12 @@ def text(spec: Spec, atom: Atom, tile: tuple[int, int, int], staged: Epilogue) -
     tf32 = "tf32" in (atom.type_a.word, atom.type_b.word)
     storage = "\n * tf32 is stored as float; the tensor core ignores the low 13 bits of the mantissa." if tf32 else ""
     if spec.kernel == "ownership":
-        return Text(f"who owns what in a TiledMMA of {atom.name}, tile {size}", "", "", "")
+        return Text(f"who owns what in a TiledMMA of {atom.name}, tile {size}", "", "", "", "")
     if spec.kernel == "micro":
         return Text(f"one {size} tile, {types} -> {staged.out.word}, {where}",
                     f"D = A * B for M, N, K = {', '.join(map(str, tile))}, batch = 1, alpha = 1, beta = 0.", storage,
-                    f"fixed shape: this kernel computes m, n, k = {', '.join(map(str, tile))} with batch 1, alpha 1, beta 0")
+                    f"fixed shape: this kernel computes m, n, k = {', '.join(map(str, tile))} with batch 1, alpha 1, beta 0",
+                    "this kernel computes one tile and nothing else")
     return Text(f"GEMM, {types} -> {staged.out.word}, {where}, CTA tile {size}",
                 "D = alpha * A * B + beta * C for each matrix of the batch; any m, n, k, any alignment.", storage,
-                "fixed shape: any shape will do for this kernel")
+                "fixed shape: not a status of this kernel", "never from this kernel")

@@ -12,6 +12,7 @@ from mmagen.cpu.compare import compare
 from mmagen.cpu.formats import decode, encode
 from mmagen.cpu.matrices import empty, operands, values
 from mmagen.cpu.problems import small_problems
+from mmagen.cpu.session import tasks
 from mmagen.cpu.verbs import parse_problem
 from mmagen.errors import UsageError
 from mmagen.load import load
@@ -110,6 +111,23 @@ def test_every_type_makes_matrices_and_a_right_result(atom, distribution):
     assert compare(it, problem, data, product(it, problem, data), exact=distribution == "small_int").reason == ""
 
 
+def test_zeros_are_zeros():
+    data = operands(planned(), Problem(shape=(5, 6, 7), beta=1.0), "zeros", 1)
+    assert not values(data.a).any() and not values(data.b).any() and not values(data.c).any()
+
+
+def test_problems_that_a_kernel_does_not_do_are_refused_before_anything_runs():
+    micro = planned(kernel="micro", tile="[32, 32, 32]")
+    integer = planned(atom="SM80_16x8x32_S32S8S8S32_TN", tile=[64, 64, 64], epilogue="{}")
+    for it, problem, says in ((micro, "64,64,64", "not the one tile"), (micro, "32,32,32:alpha=2", "not the one tile"),
+                              (integer, "8,8,8:alpha=1.5", "not both integers")):
+        with pytest.raises(UsageError, match=says):
+            tasks(it, None, [parse_problem(problem)], 1, None)
+    assert [t.problem.shape for t in tasks(planned(), None, (), 1, "small_int", max_dim=40)] == [(1, 1, 1)]
+    with pytest.raises(UsageError, match="leaves no problem"):
+        tasks(micro, None, (), 1, None, max_dim=8)
+
+
 def test_a_missing_product_hides_from_the_bound_only_when_it_is_small():
     it = planned()
     problem = Problem(shape=(4, 4, 64))
@@ -146,6 +164,8 @@ def test_problems_from_the_command_line():
     assert parse_problem("7,8,9") == Problem(shape=(7, 8, 9))
     assert parse_problem("7,8,9,2:ld_pad=3:offset=1:alpha=-2:beta=0.5") == Problem(
         shape=(7, 8, 9), batch=2, ld_pad=3, offset=1, alpha=-2, beta=0.5)
-    for text, says in (("7,8,9:gamma=1", "none of ld_pad"), ("8192,8192,8192", "too large to emulate")):
+    for text, says in (("7,8,9:gamma=1", "none of ld_pad"), ("8192,8192,8192", "too large to emulate"),
+                       ("0,4,4", "extents and batch"), ("4,4,4,0", "extents and batch"), ("99999999999,1,1", "extents and batch"),
+                       ("4,4,4:alpha=1e999", "finite"), ("4,4,4:alpha=--", "finite"), ("4,4,4:ld_pad=99999999999", "limits")):
         with pytest.raises(UsageError, match=says):
             parse_problem(text)

@@ -13,7 +13,7 @@ from mmagen.atoms import ATOMS
 from mmagen.errors import SpecFaults
 from mmagen.layouts import ownership
 from mmagen.plan import plan
-from mmagen.plan.budgets import align
+from mmagen.plan.budgets import align, ctas_that_fit
 from mmagen.plan.model import Operand, Plan
 from mmagen.spec import LAYOUTS, Spec
 
@@ -70,7 +70,7 @@ def _hold(it: Plan) -> None:
     assert staged.smem_bytes >= staged.slice * (along + staged.pad) * it.atom.type_d.bytes
     stages = align(it.stages * it.a.bytes_per_stage) + align(it.stages * it.b.bytes_per_stage)
     assert it.smem_bytes == max(stages, staged.smem_bytes) and it.stages >= 2
-    assert (it.smem_bytes + 1024) * it.ctas_per_sm <= it.smem_limit + 1024 or it.ctas_per_sm == 1
+    assert ctas_that_fit(it.arch, it.smem_bytes, it.threads) >= it.ctas_per_sm
     assert it.mainloop == "mainloop_multistage" or it.stages == 2
 
 

@@ -20,5 +20,5 @@ fma_gemm_f32_status fma_gemm_f32_query(fma_gemm_f32_info* info)
 
 const char* fma_gemm_f32_status_text(fma_gemm_f32_status status)
 {
-  return mmagen::status_text(static_cast<mmagen::Status>(status), "fixed shape: any shape will do for this kernel");
+  return mmagen::status_text(static_cast<mmagen::Status>(status), "fixed shape: not a status of this kernel");
 }

@@ -20,5 +20,5 @@ sm75_gemm_f16_status sm75_gemm_f16_query(sm75_gemm_f16_info* info)
 
 const char* sm75_gemm_f16_status_text(sm75_gemm_f16_status status)
 {
-  return mmagen::status_text(static_cast<mmagen::Status>(status), "fixed shape: any shape will do for this kernel");
+  return mmagen::status_text(static_cast<mmagen::Status>(status), "fixed shape: not a status of this kernel");
 }

@@ -20,5 +20,5 @@ sm80_gemm_s8_status sm80_gemm_s8_query(sm80_gemm_s8_info* info)
 
 const char* sm80_gemm_s8_status_text(sm80_gemm_s8_status status)
 {
-  return mmagen::status_text(static_cast<mmagen::Status>(status), "fixed shape: any shape will do for this kernel");
+  return mmagen::status_text(static_cast<mmagen::Status>(status), "fixed shape: not a status of this kernel");
 }

@@ -20,5 +20,5 @@ sm80_gemm_tf32_status sm80_gemm_tf32_query(sm80_gemm_tf32_info* info)
 
 const char* sm80_gemm_tf32_status_text(sm80_gemm_tf32_status status)
 {
-  return mmagen::status_text(static_cast<mmagen::Status>(status), "fixed shape: any shape will do for this kernel");
+  return mmagen::status_text(static_cast<mmagen::Status>(status), "fixed shape: not a status of this kernel");
 }

@@ -20,5 +20,5 @@ sm89_gemm_e5m2_tt_status sm89_gemm_e5m2_tt_query(sm89_gemm_e5m2_tt_info* info)
 
 const char* sm89_gemm_e5m2_tt_status_text(sm89_gemm_e5m2_tt_status status)
 {
-  return mmagen::status_text(static_cast<mmagen::Status>(status), "fixed shape: any shape will do for this kernel");
+  return mmagen::status_text(static_cast<mmagen::Status>(status), "fixed shape: not a status of this kernel");
 }

@@ -29,7 +29,7 @@ Status run_micro(Args const& args, cudaStream_t stream)
   micro_kernel<Config><<<1, Config::kThreads, Config::kSmemBytes, stream>>>(
       static_cast<typename A::Element const*>(args.a), args.lda, static_cast<typename B::Element const*>(args.b),
       args.ldb, static_cast<typename Config::ElementD*>(args.d), args.ldd);
-  return status_of(cudaGetLastError());
+  return status_of(cudaPeekAtLastError());
 }
 
 /// What the kernel of this Config takes on the current device.

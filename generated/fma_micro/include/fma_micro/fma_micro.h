@@ -21,10 +21,10 @@ struct CUstream_st; /* cudaStream_t and CUstream point to it */
 
 typedef enum fma_micro_status {
   FMA_MICRO_SUCCESS = 0,
-  FMA_MICRO_INVALID_ARGUMENT = 1, /* null pointer, negative extent, or a leading dimension shorter than a row */
+  FMA_MICRO_INVALID_ARGUMENT = 1, /* null pointer, negative extent, short leading dimension, a batch with one D */
   FMA_MICRO_NOT_SUPPORTED = 2,    /* the current device cannot run this kernel */
   FMA_MICRO_CUDA_ERROR = 3,       /* the launch failed: cudaGetLastError() says why */
-  FMA_MICRO_TOO_LARGE = 4,        /* an extent of 2^31 or a grid of 2^31 CTAs */
+  FMA_MICRO_TOO_LARGE = 4,        /* an extent or a number of CTAs above 2^31 - 16385 */
   FMA_MICRO_FIXED_SHAPE = 5       /* this kernel computes one tile and nothing else */
 } fma_micro_status;
 
@@ -32,7 +32,7 @@ typedef float fma_micro_scalar;
 
 /* D = A * B for M, N, K = 32, 32, 8, batch = 1, alpha = 1, beta = 0.
  * Leading dimensions are the distance between rows (or columns) of the contiguous mode, strides the distance between
- * the matrices of a batch; both in elements. A stride of 0 uses one matrix for the whole batch. */
+ * the matrices of a batch; both in elements. A, B and C may have a stride of 0, one matrix for the whole batch. */
 typedef struct fma_micro_args {
   int64_t m, n, k, batch;
   const void *a;

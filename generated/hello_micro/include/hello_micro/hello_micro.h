@@ -21,10 +21,10 @@ struct CUstream_st; /* cudaStream_t and CUstream point to it */
 
 typedef enum hello_micro_status {
   HELLO_MICRO_SUCCESS = 0,
-  HELLO_MICRO_INVALID_ARGUMENT = 1, /* null pointer, negative extent, or a leading dimension shorter than a row */
+  HELLO_MICRO_INVALID_ARGUMENT = 1, /* null pointer, negative extent, short leading dimension, a batch with one D */
   HELLO_MICRO_NOT_SUPPORTED = 2,    /* the current device cannot run this kernel */
   HELLO_MICRO_CUDA_ERROR = 3,       /* the launch failed: cudaGetLastError() says why */
-  HELLO_MICRO_TOO_LARGE = 4,        /* an extent of 2^31 or a grid of 2^31 CTAs */
+  HELLO_MICRO_TOO_LARGE = 4,        /* an extent or a number of CTAs above 2^31 - 16385 */
   HELLO_MICRO_FIXED_SHAPE = 5       /* this kernel computes one tile and nothing else */
 } hello_micro_status;
 
@@ -32,7 +32,7 @@ typedef float hello_micro_scalar;
 
 /* D = A * B for M, N, K = 32, 32, 32, batch = 1, alpha = 1, beta = 0.
  * Leading dimensions are the distance between rows (or columns) of the contiguous mode, strides the distance between
- * the matrices of a batch; both in elements. A stride of 0 uses one matrix for the whole batch. */
+ * the matrices of a batch; both in elements. A, B and C may have a stride of 0, one matrix for the whole batch. */
 typedef struct hello_micro_args {
   int64_t m, n, k, batch;
   const void *a;

@@ -21,10 +21,10 @@ struct CUstream_st; /* cudaStream_t and CUstream point to it */
 
 typedef enum micro_fp8_status {
   MICRO_FP8_SUCCESS = 0,
-  MICRO_FP8_INVALID_ARGUMENT = 1, /* null pointer, negative extent, or a leading dimension shorter than a row */
+  MICRO_FP8_INVALID_ARGUMENT = 1, /* null pointer, negative extent, short leading dimension, a batch with one D */
   MICRO_FP8_NOT_SUPPORTED = 2,    /* the current device cannot run this kernel */
   MICRO_FP8_CUDA_ERROR = 3,       /* the launch failed: cudaGetLastError() says why */
-  MICRO_FP8_TOO_LARGE = 4,        /* an extent of 2^31 or a grid of 2^31 CTAs */
+  MICRO_FP8_TOO_LARGE = 4,        /* an extent or a number of CTAs above 2^31 - 16385 */
   MICRO_FP8_FIXED_SHAPE = 5       /* this kernel computes one tile and nothing else */
 } micro_fp8_status;
 
@@ -32,7 +32,7 @@ typedef float micro_fp8_scalar;
 
 /* D = A * B for M, N, K = 16, 16, 64, batch = 1, alpha = 1, beta = 0.
  * Leading dimensions are the distance between rows (or columns) of the contiguous mode, strides the distance between
- * the matrices of a batch; both in elements. A stride of 0 uses one matrix for the whole batch. */
+ * the matrices of a batch; both in elements. A, B and C may have a stride of 0, one matrix for the whole batch. */
 typedef struct micro_fp8_args {
   int64_t m, n, k, batch;
   const void *a;

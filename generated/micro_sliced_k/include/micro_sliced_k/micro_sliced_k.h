@@ -21,10 +21,10 @@ struct CUstream_st; /* cudaStream_t and CUstream point to it */
 
 typedef enum micro_sliced_k_status {
   MICRO_SLICED_K_SUCCESS = 0,
-  MICRO_SLICED_K_INVALID_ARGUMENT = 1, /* null pointer, negative extent, or a leading dimension shorter than a row */
+  MICRO_SLICED_K_INVALID_ARGUMENT = 1, /* null pointer, negative extent, short leading dimension, a batch with one D */
   MICRO_SLICED_K_NOT_SUPPORTED = 2,    /* the current device cannot run this kernel */
   MICRO_SLICED_K_CUDA_ERROR = 3,       /* the launch failed: cudaGetLastError() says why */
-  MICRO_SLICED_K_TOO_LARGE = 4,        /* an extent of 2^31 or a grid of 2^31 CTAs */
+  MICRO_SLICED_K_TOO_LARGE = 4,        /* an extent or a number of CTAs above 2^31 - 16385 */
   MICRO_SLICED_K_FIXED_SHAPE = 5       /* this kernel computes one tile and nothing else */
 } micro_sliced_k_status;
 
@@ -32,7 +32,7 @@ typedef float micro_sliced_k_scalar;
 
 /* D = A * B for M, N, K = 32, 32, 64, batch = 1, alpha = 1, beta = 0.
  * Leading dimensions are the distance between rows (or columns) of the contiguous mode, strides the distance between
- * the matrices of a batch; both in elements. A stride of 0 uses one matrix for the whole batch. */
+ * the matrices of a batch; both in elements. A, B and C may have a stride of 0, one matrix for the whole batch. */
 typedef struct micro_sliced_k_args {
   int64_t m, n, k, batch;
   const void *a;

@@ -22,11 +22,12 @@ inline char const* status_text(Status status, char const* shape)
   switch (status) {
     case Status::kSuccess: return "success";
     case Status::kInvalidArgument:
-      return "invalid argument: a null pointer, a negative extent, or a leading dimension shorter than a row";
+      return "invalid argument: a null pointer, a negative extent, a leading dimension shorter than a row, or a batch "
+             "whose matrices D are one";
     case Status::kNotSupported:
       return "not supported: the current device lacks this kernel's instructions or its shared memory";
     case Status::kCudaError: return "CUDA error at launch: cudaGetLastError() says why";
-    case Status::kTooLarge: return "too large: extents and the number of CTAs must stay below 2^31";
+    case Status::kTooLarge: return "too large: extents and the number of CTAs may be 2^31 - 16385 at most";
     case Status::kFixedShape: return shape;
   }
   return "unknown status";

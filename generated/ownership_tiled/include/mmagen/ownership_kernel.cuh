@@ -44,7 +44,7 @@ template <class Config>
 Status run_ownership(int* a, int* b, int* c, cudaStream_t stream)
 {
   ownership_kernel<Config><<<1, Config::kThreads, 0, stream>>>(a, b, c);
-  return status_of(cudaGetLastError());
+  return status_of(cudaPeekAtLastError());
 }
 
 }  // namespace v0_1

@@ -29,7 +29,7 @@ Status run_gemm(Args const& args, cudaStream_t stream)
   using A = typename Config::A;
   using B = typename Config::B;
   using ElementD = typename Config::ElementD;
-  constexpr int64_t kLargest = 0x7fffffff - 4096;  // tile origins and ends must fit an int
+  constexpr int64_t kLargest = 0x7fffffff - 16384;  // the end of the last tile must fit an int
 
   if (args.m < 0 || args.n < 0 || args.k < 0 || args.batch < 0) { return Status::kInvalidArgument; }
   if (args.m == 0 || args.n == 0 || args.batch == 0) { return Status::kSuccess; }
@@ -42,6 +42,7 @@ Status run_gemm(Args const& args, cudaStream_t stream)
       args.ldd < row_d || (reads_c && args.ldc < row_d)) {
     return Status::kInvalidArgument;
   }
+  if (args.batch > 1 && args.batch_stride_d == 0) { return Status::kInvalidArgument; }  // all batches would write one D
   int64_t const tiles_m = detail::tiles(args.m, Config::kTileM);
   int64_t const tiles_n = detail::tiles(args.n, Config::kTileN);
   if (tiles_m > kLargest / tiles_n || tiles_m * tiles_n > kLargest / args.batch) { return Status::kTooLarge; }
@@ -81,7 +82,7 @@ Status run_gemm(Args const& args, cudaStream_t stream)
   if (error != cudaSuccess) { return status_of(error); }
   unsigned const ctas = unsigned(tiles_m * tiles_n * args.batch);
   kernel<<<ctas, Config::kThreads, Config::kSmemBytes, stream>>>(params);
-  return status_of(cudaGetLastError());
+  return status_of(cudaPeekAtLastError());
 }
 
 /// What one kernel of this Config takes on the current device.

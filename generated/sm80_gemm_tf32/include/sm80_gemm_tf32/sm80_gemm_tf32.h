@@ -22,18 +22,18 @@ struct CUstream_st; /* cudaStream_t and CUstream point to it */
 
 typedef enum sm80_gemm_tf32_status {
   SM80_GEMM_TF32_SUCCESS = 0,
-  SM80_GEMM_TF32_INVALID_ARGUMENT = 1, /* null pointer, negative extent, or a leading dimension shorter than a row */
+  SM80_GEMM_TF32_INVALID_ARGUMENT = 1, /* null pointer, negative extent, short leading dimension, a batch with one D */
   SM80_GEMM_TF32_NOT_SUPPORTED = 2,    /* the current device cannot run this kernel */
   SM80_GEMM_TF32_CUDA_ERROR = 3,       /* the launch failed: cudaGetLastError() says why */
-  SM80_GEMM_TF32_TOO_LARGE = 4,        /* an extent of 2^31 or a grid of 2^31 CTAs */
-  SM80_GEMM_TF32_FIXED_SHAPE = 5       /* this kernel computes one tile and nothing else */
+  SM80_GEMM_TF32_TOO_LARGE = 4,        /* an extent or a number of CTAs above 2^31 - 16385 */
+  SM80_GEMM_TF32_FIXED_SHAPE = 5       /* never from this kernel */
 } sm80_gemm_tf32_status;
 
 typedef float sm80_gemm_tf32_scalar;
 
 /* D = alpha * A * B + beta * C for each matrix of the batch; any m, n, k, any alignment.
  * Leading dimensions are the distance between rows (or columns) of the contiguous mode, strides the distance between
- * the matrices of a batch; both in elements. A stride of 0 uses one matrix for the whole batch. */
+ * the matrices of a batch; both in elements. A, B and C may have a stride of 0, one matrix for the whole batch. */
 typedef struct sm80_gemm_tf32_args {
   int64_t m, n, k, batch;
   const void *a;
