@@ -131,7 +131,8 @@ Operand tiles are swizzled unless the name says otherwise; the tile from which t
   pairs have in PTX.
 - *loads: passes repeated: N*. ncu's passes and its conflicts are both N higher, out of thousands. The addresses do not
   ask for these passes. Presumably the hardware repeated some because asynchronous copies were arriving in the same
-  banks, which one run cannot show. Up to {TOLERANCE} are taken for that.
+  banks: their number changes from launch to launch, and the launch with the fewest of several is recorded. Up to
+  {TOLERANCE} are taken for that.
 
 Written by `python tests/emulate/ncu_conflicts.py --compare RECORDED.json --markdown PAGE.md`; the same command with only
 the name of a new `.json` file records on another GPU. `tests/build/test_ncu_conflicts.py` holds this page to the emulator.
