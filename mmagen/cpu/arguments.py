@@ -72,7 +72,8 @@ def _pointer(matrix: Matrix, address: int) -> int:
 
 
 def _aligned(matrix: Matrix, pointer: int) -> bool:
-    return (pointer | matrix.ld * _bytes(matrix) | matrix.batch_stride * _bytes(matrix)) % 16 == 0
+    batch_step = matrix.batch_stride if matrix.batch > 1 else 0  # as is_aligned in gemm_launch.cuh has it
+    return (pointer | matrix.ld * _bytes(matrix) | batch_step * _bytes(matrix)) % 16 == 0
 
 
 def _bytes(matrix: Matrix) -> int:
