@@ -1,0 +1,51 @@
+// Cooperative schedule: one thread loads, all math warpgroups multiply one CTA tile together.
+#pragma once
+
+#include "sm90_epilogue.cuh"
+#include "sm90_multiply.cuh"
+#include "sm90_producer.cuh"
+#include "sm90_split_k.cuh"
+
+namespace mmagen {
+inline namespace v0_1 {
+
+template <class Config>
+struct Sm90Cooperative {
+  using Storage = Sm90Storage<Config>;
+  static_assert(cute::size(typename Config::TiledMma{}) == 128 * Config::kConsumers, "all of them share a tile");
+  static_assert(Config::kThreads == 128 * (Config::kConsumers + 1), "and one more loads");
+
+  CUTE_DEVICE static void run(Sm90Params<Config> const& params, Storage& storage)
+  {
+    using namespace cute;
+    prepare<Config>(params, storage, Config::kConsumers);
+    ClusterPlace<Config> const place;
+    Tensor tCrC = partition_fragment_C(typename Config::TiledMma{},
+                                       Shape<Int<Config::kTileM>, Int<Config::kTileN>>{});  // (MMA,MMA_M,MMA_N)
+    int const warp = warp_index();
+
+    if (warp >= 4 * Config::kConsumers) {
+      release_registers<Config::kProducerRegisters>();
+      if (warp == 4 * Config::kConsumers && threadIdx.x % 32 == 0) { produce<Config>(params, storage); }
+      __syncwarp();
+      if constexpr (Config::kSplitK > 1) { Sm90SplitK<Config>::run(storage, tCrC, place, false); }
+    } else {
+      take_registers<Config::kConsumerRegisters>();
+      KRange<Config> const range(params.k, place.split);
+      PipelineState<Config::kStages> pipe;
+      auto const release = [&](int stage) { release_stage<Config>(storage, stage, place); };
+      unsigned turn = 0;
+      for (TileWalk<Config> walk; walk.inside(params); ++walk) {
+        multiply<Config>(storage, pipe, range.count, threadIdx.x, tCrC, release, [] {});
+        if constexpr (Config::kSplitK > 1) { Sm90SplitK<Config>::run(storage, tCrC, place, true); }
+        Sm90Epilogue<Config>::run(params, storage, tCrC, walk.tile(params, place), place.split, threadIdx.x, warp, turn);
+      }
+      Sm90Epilogue<Config>::finish();
+    }
+    // A CTA may not leave while others still load into it or tell its barriers that they have read.
+    if constexpr (kClusterCtas<Config> > 1) { sync_cluster<kClusterCtas<Config>>(); }
+  }
+};
+
+}  // namespace v0_1
+}  // namespace mmagen

@@ -1,0 +1,139 @@
+// The sm_90 GEMM kernel and its host side: checks what it is asked for, describes the matrices to TMA, launches.
+#pragma once
+
+#include <atomic>
+
+#include <cuda_runtime_api.h>
+
+#include "gemm_arguments.cuh"
+#include "sm90_params.cuh"
+#include "sm90_tensor_map.cuh"
+#include "status.cuh"
+
+namespace mmagen {
+inline namespace v0_1 {
+
+/// Grid: clusters of kClusterCtas CTAs, as many as run at once (or fewer); each walks over tiles of a cluster.
+template <class Config>
+__global__ void __launch_bounds__(Config::kThreads, Config::kCtasPerSm)
+    sm90_kernel(__grid_constant__ Sm90Params<Config> const params)
+{
+  using Storage = Sm90Storage<Config>;
+  static_assert(sizeof(Storage) == Config::kSmemBytes, "the plan and the kernel disagree");
+  extern __shared__ __align__(1024) unsigned char smem[];
+  Config::Kernel::run(params, *reinterpret_cast<Storage*>(smem));
+}
+
+namespace detail {
+
+/// How many clusters of this kernel a device runs at once; 0 where it cannot run it.
+template <class Config>
+cudaError_t resident_clusters(int& clusters)
+{
+  constexpr int kMostDevices = 64;
+  static std::atomic<int> known[kMostDevices];
+  int device = 0;
+  cudaError_t error = cudaGetDevice(&device);
+  if (error != cudaSuccess) { return error; }
+  if (device < kMostDevices && known[device].load(std::memory_order_acquire) > 0) {
+    clusters = known[device].load(std::memory_order_relaxed);
+    return cudaSuccess;
+  }
+  error = cudaFuncSetAttribute(sm90_kernel<Config>, cudaFuncAttributeMaxDynamicSharedMemorySize, Config::kSmemBytes);
+  if (error != cudaSuccess) { return error; }
+  cudaLaunchConfig_t launch{};
+  cudaLaunchAttribute cluster{};
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim = {unsigned(kClusterCtas<Config>), 1, 1};
+  launch.gridDim = dim3(unsigned(kClusterCtas<Config>));
+  launch.blockDim = dim3(unsigned(Config::kThreads));
+  launch.dynamicSmemBytes = size_t(Config::kSmemBytes);
+  launch.attrs = &cluster;
+  launch.numAttrs = 1;
+  error = cudaOccupancyMaxActiveClusters(&clusters, sm90_kernel<Config>, &launch);
+  if (error != cudaSuccess) { return error; }
+  if (clusters == 0) { return cudaErrorInvalidValue; }
+  if (device < kMostDevices) { known[device].store(clusters, std::memory_order_release); }
+  return cudaSuccess;
+}
+
+/// False where TMA cannot address one of the matrices.
+template <class Config>
+bool describe(GemmArguments<Config> const& args, Sm90Params<Config>& params)
+{
+  using A = typename Config::A;
+  using B = typename Config::B;
+  using ElementD = typename Config::ElementD;
+  bool const shared_a = args.batch_stride_a == 0;
+  bool const shared_b = args.batch_stride_b == 0;
+  MatrixExtent const a = {A::kContiguousK ? args.k : args.m, A::kContiguousK ? args.m : args.k,
+                          shared_a ? 1 : args.batch, args.lda, args.batch_stride_a};
+  MatrixExtent const b = {B::kContiguousK ? args.k : args.n, B::kContiguousK ? args.n : args.k,
+                          shared_b ? 1 : args.batch, args.ldb, args.batch_stride_b};
+  MatrixExtent const d = {Config::kDRowMajor ? args.n : args.m, Config::kDRowMajor ? args.m : args.n, args.batch,
+                          args.ldd, args.batch_stride_d};
+  params.batch_step_a = shared_a ? 0 : 1;
+  params.batch_step_b = shared_b ? 0 : 1;
+  constexpr int kDRows = 16;
+  constexpr int kDAlong = Config::kDRowMajor ? Config::kSliceN : kDRows;
+  constexpr int kDAcross = Config::kDRowMajor ? kDRows : Config::kSliceN;
+  return encode_tensor_map<typename A::Element>(params.a, args.a, a, A::kLine, A::kBoxAcross, A::kSwizzleBytes) &&
+         encode_tensor_map<typename B::Element>(params.b, args.b, b, B::kLine, B::kBoxAcross, B::kSwizzleBytes) &&
+         encode_tensor_map<ElementD>(params.d, args.d, d, kDAlong, kDAcross, kDAlong * int(sizeof(ElementD)));
+}
+
+}  // namespace detail
+
+/// Launches D = alpha * A * B + beta * C on `stream`; Args is the project's public argument struct. What TMA cannot
+/// address goes to `unaligned(arguments, stream)`.
+template <class Config, class Args, class Unaligned>
+Status run_sm90(Args const& public_args, cudaStream_t stream, Unaligned const& unaligned)
+{
+  GemmArguments<Config> args{};
+  Status const status = check_arguments<Config>(public_args, args);
+  if (status != Status::kSuccess || args.empty()) { return status; }
+
+  Sm90Params<Config> params{};
+  if (args.k == 0 || !detail::describe<Config>(args, params)) { return unaligned(args, stream); }
+  params.m = int(args.m);
+  params.n = int(args.n);
+  params.k = int(args.k);
+  params.clusters_m = unsigned(detail::tiles(args.m, Config::kTileM * Config::kClusterM));
+  params.clusters_n = unsigned(detail::tiles(args.n, Config::kTileN * Config::kClusterN));
+  params.clusters = params.clusters_m * params.clusters_n * unsigned(args.batch);
+  params.c = args.c;
+  params.ldc = args.ldc;
+  params.batch_stride_c = args.batch_stride_c;
+  params.alpha = args.alpha;
+  params.beta = args.beta;
+
+  int resident = 0;
+  cudaError_t const error = detail::resident_clusters<Config>(resident);
+  if (error != cudaSuccess) { return status_of(error); }
+  bool const persistent = Config::kPersistent;
+  unsigned const clusters = persistent ? std::min(unsigned(resident), params.clusters) : params.clusters;
+
+  cudaLaunchAttribute attributes[2] = {};
+  attributes[0].id = cudaLaunchAttributeClusterDimension;
+  attributes[0].val.clusterDim = {unsigned(kClusterCtas<Config>), 1, 1};
+  attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attributes[1].val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t launch{};
+  launch.gridDim = dim3(clusters * unsigned(kClusterCtas<Config>));
+  launch.blockDim = dim3(unsigned(Config::kThreads));
+  launch.dynamicSmemBytes = size_t(Config::kSmemBytes);
+  launch.stream = stream;
+  launch.attrs = attributes;
+  launch.numAttrs = 2;
+  return status_of(cudaLaunchKernelEx(&launch, sm90_kernel<Config>, params));
+}
+
+/// What this Config's kernel takes on the current device.
+template <class Config, class Info>
+Status query_sm90(Info& info)
+{
+  return query_kernel(&sm90_kernel<Config>, Config::kThreads, Config::kSmemBytes, info);
+}
+
+}  // namespace v0_1
+}  // namespace mmagen

@@ -1,0 +1,164 @@
+// What the sm_90 kernels are told, and how a CTA finds its place: cluster rank, tile, shared memory.
+#pragma once
+
+#include <cute/tensor.hpp>
+
+#include "raster.cuh"
+#include "sm90_barrier.cuh"
+#include "sm90_tma.cuh"
+
+namespace mmagen {
+inline namespace v0_1 {
+
+/// The tensor maps are read by TMA where they are, in the parameter space.
+template <class Config>
+struct Sm90Params {
+  CUtensorMap a, b, d;
+  int m, n, k;
+  unsigned clusters_m, clusters_n, clusters;  // tiles of a cluster along M and N, and in all batches
+  int batch_step_a, batch_step_b;             // 0: one matrix for the whole batch
+  typename Config::ElementD const* c;
+  int64_t ldc, batch_stride_c;
+  typename Config::Scalar alpha, beta;
+};
+
+/// Stages of A and B, and what the epilogue stages for TMA. TMA's swizzle counts address bits: 1024-byte boundaries.
+template <class Config>
+struct Sm90Storage {
+  alignas(1024) cute::ArrayEngine<typename Config::A::Element, cute::cosize_v<typename Config::A::SmemLayout>> a;
+  alignas(1024) cute::ArrayEngine<typename Config::B::Element, cute::cosize_v<typename Config::B::SmemLayout>> b;
+  alignas(1024) unsigned char d[Config::kEpilogueBytes];
+  alignas(1024) Barrier full[Config::kStages];
+  Barrier empty[Config::kStages];
+  Barrier turn[Config::kConsumers];
+
+  static constexpr uint32_t kStageBytes =
+      (cute::cosize_v<typename Config::A::SmemLayout> * sizeof(typename Config::A::Element) +
+       cute::cosize_v<typename Config::B::SmemLayout> * sizeof(typename Config::B::Element)) /
+      Config::kStages;
+};
+
+template <class Config>
+inline constexpr int kClusterCtas = Config::kClusterM * Config::kClusterN * Config::kSplitK;
+
+/// The warp's number within the CTA, the same register in all lanes for the compiler's sake.
+CUTE_DEVICE int warp_index() { return __shfl_sync(0xffffffff, int(threadIdx.x) / 32, 0); }
+
+/// Gives registers of a warpgroup back, or takes them; 0 leaves them as they were at launch. The kernel's launch bounds
+/// must fix that number, or ptxas ignores the request (C7508).
+template <int kRegisters>
+CUTE_DEVICE void release_registers()
+{
+  if constexpr (kRegisters > 0) { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters)); }
+}
+template <int kRegisters>
+CUTE_DEVICE void take_registers()
+{
+  if constexpr (kRegisters > 0) { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters)); }
+}
+
+/// This CTA within its cluster: which tile of the cluster's, and which part of K.
+template <class Config>
+struct ClusterPlace {
+  int rank, m, n, split;
+
+  CUTE_DEVICE ClusterPlace() : rank(0)
+  {
+    if constexpr (kClusterCtas<Config> > 1) { rank = int(cute::block_rank_in_cluster()); }
+    m = rank % Config::kClusterM;
+    n = rank / Config::kClusterM % Config::kClusterN;
+    split = rank / (Config::kClusterM * Config::kClusterN);
+  }
+
+  /// Rank of the CTA at (m, n) that works on the same part of K.
+  CUTE_DEVICE int rank_of(int other_m, int other_n) const
+  {
+    return other_m + Config::kClusterM * (other_n + Config::kClusterN * split);
+  }
+
+  /// CTAs that need the same tile of A: those of this row.
+  CUTE_DEVICE uint16_t mask_a() const
+  {
+    unsigned mask = 0;
+    for (int i = 0; i < Config::kClusterN; ++i) { mask |= 1u << rank_of(m, i); }
+    return uint16_t(mask);
+  }
+
+  /// CTAs that need the same tile of B: those of this column.
+  CUTE_DEVICE uint16_t mask_b() const
+  {
+    unsigned mask = 0;
+    for (int i = 0; i < Config::kClusterM; ++i) { mask |= 1u << rank_of(i, n); }
+    return uint16_t(mask);
+  }
+
+  /// Do I read what the CTA of this rank loads?
+  CUTE_DEVICE bool reads_from(int other) const
+  {
+    return ((mask_a() | mask_b()) >> other) & 1;
+  }
+};
+
+/// The tiles of a CTA: a persistent grid of clusters walks over all tiles in raster order.
+template <class Config>
+struct TileWalk {
+  unsigned linear = blockIdx.x / kClusterCtas<Config>;
+
+  CUTE_DEVICE bool inside(Sm90Params<Config> const& params) const { return linear < params.clusters; }
+  CUTE_DEVICE void operator++() { linear += gridDim.x / kClusterCtas<Config>; }
+
+  CUTE_DEVICE TileCoord tile(Sm90Params<Config> const& params, ClusterPlace<Config> const& place) const
+  {
+    TileCoord coord = raster(linear, params.clusters_m, params.clusters_n, Config::kRasterGroup);
+    coord.m = coord.m * Config::kClusterM + place.m;
+    coord.n = coord.n * Config::kClusterN + place.n;
+    return coord;
+  }
+};
+
+/// The k tiles of this CTA: all of them, or its share where kSplitK CTAs work on one tile.
+template <class Config>
+struct KRange {
+  int begin, count;
+
+  CUTE_DEVICE KRange(int k, int split)
+  {
+    int const tiles = (k + Config::kTileK - 1) / Config::kTileK;
+    begin = int(int64_t(tiles) * split / Config::kSplitK);
+    count = int(int64_t(tiles) * (split + 1) / Config::kSplitK) - begin;
+  }
+};
+
+/// Tells every CTA that loads for this one that a stage has been read: thread i of a warpgroup tells CTA i.
+template <class Config>
+CUTE_DEVICE void release_stage(Sm90Storage<Config>& storage, int stage, ClusterPlace<Config> const& place)
+{
+  int const thread = threadIdx.x % 128;
+  if constexpr (Config::kClusterM * Config::kClusterN == 1) {
+    if (thread == 0) { storage.empty[stage].arrive(); }
+  } else {
+    if (thread < kClusterCtas<Config> && place.reads_from(thread)) { storage.empty[stage].arrive_at(thread); }
+  }
+}
+
+/// Barriers, tensor maps and neighbours are ready afterwards. `readers`: warpgroups of one CTA that read a stage.
+template <class Config>
+CUTE_DEVICE void prepare(Sm90Params<Config> const& params, Sm90Storage<Config>& storage, int readers)
+{
+  if (threadIdx.x == 0) {
+    tma_prefetch(&params.a);
+    tma_prefetch(&params.b);
+    tma_prefetch(&params.d);
+    for (int stage = 0; stage < Config::kStages; ++stage) {
+      storage.full[stage].init(1);
+      storage.empty[stage].init(readers * (Config::kClusterM + Config::kClusterN - 1));
+    }
+    for (Barrier& turn : storage.turn) { turn.init(1); }
+    fence_barrier_init();
+  }
+  sync_cluster<kClusterCtas<Config>>();
+  hand_over_launches();
+}
+
+}  // namespace v0_1
+}  // namespace mmagen
