@@ -5,9 +5,8 @@
 
 #include <cute/tensor.hpp>
 
-// include/mmagen/, not this folder: the kernel's own headers.
-#include "../../include/mmagen/sm90_multiply.cuh"
-#include "../../include/mmagen/status.cuh"
+#include "mmagen/sm90_multiply.cuh"
+#include "mmagen/status.cuh"
 
 namespace mmagen {
 inline namespace v0_1 {
