@@ -2,13 +2,16 @@
 
 Names are CuTe's own (`cute/arch/mma_sm*.hpp`). What a name spells out - shape, types, majors - is read from the name;
 the rest is the rule of its architecture. Thread-value layouts live in `mmagen.layouts`, which `build` rarely needs.
+The thousand wgmma operations of sm_90a follow one rule and are in no table: see `wgmma_names`.
 """
 
 from __future__ import annotations
 
 import difflib
 import re
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cache
 
 from mmagen.errors import Fault, SpecFaults
 
@@ -51,8 +54,8 @@ class Atom:
     m, n, k: shape in elements. threads: how many take part (32: a warp; 8: a quad pair; 1: a thread).
     min_arch: lowest compute capability, ten times (80 for sm_80). layout_name: the atom of `tensor-layouts` with the
     same thread-value layouts, None where every thread owns whole rows (scalar FMA).
-    run_a, run_b: how many consecutive elements (along K, or along M/N for `along_mn` letters) one thread's fragment
-    holds, for atoms whose fragments ldmatrix does not make.
+    majors: letters of the layout that the operation reads, "" for a wgmma that takes any until `in_layout` has said it.
+    a_in_registers: of a wgmma, whether A comes from registers (RS) or from shared memory (SS); B never does.
     """
 
     name: str
@@ -68,13 +71,43 @@ class Atom:
     min_arch: int
     majors: str
     layout_name: str | None
+    a_in_registers: bool = False
 
     @property
     def cxx(self) -> str:
         """The operation as C++ spells it."""
         if self.family == "FMA":
             return f"cute::UniversalFMA<{self.type_d.cxx}, {self.type_a.cxx}, {self.type_b.cxx}, {self.type_c.cxx}>"
+        if self.takes_majors:
+            # Fragments in registers have one order, whatever the order in memory.
+            a = "K" if self.majors[0] == "T" or self.a_in_registers else "MN"
+            b = "K" if self.majors[1] == "N" else "MN"
+            return f"cute::{self.name}<cute::SM90::GMMA::Major::{a}, cute::SM90::GMMA::Major::{b}>"
         return f"cute::{self.name}"
+
+    @property
+    def wgmma(self) -> bool:
+        """Is this an operation of a warpgroup that reads shared memory?"""
+        return self.family == "SM90"
+
+    @property
+    def takes_majors(self) -> bool:
+        """Does the operation take the majors of A and B as template parameters? wgmma's of 16-bit types do."""
+        return self.wgmma and self.type_a.bits == 16
+
+    @property
+    def extended(self) -> bool:
+        """Does CuTe define the operation only with CUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED?"""
+        return self.wgmma and self.n not in _WGMMA_BASIC_N
+
+    @property
+    def default_arch(self) -> str:
+        """The oldest architecture that has the operation; wgmma is one of those that no later one has."""
+        return f"sm_{self.min_arch}{'a' if self.wgmma else ''}"
+
+    def in_layout(self, letters: str) -> Atom:
+        """The operation for operands of that layout (TN, NT, NN, TT)."""
+        return replace(self, majors=letters) if self.takes_majors else self
 
     @property
     def values_a(self) -> int:
@@ -140,6 +173,66 @@ _SCALAR = [
 ATOMS: dict[str, Atom] = {atom.name: atom for atom in (*_SCALAR, *map(_from_name, _NAMES))}
 
 
+# --- wgmma -----------------------------------------------------------------------------------------------------------
+
+# Those that CuTe defines without CUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED.
+_WGMMA_BASIC_N = (8, 16, 32, 64, 96, 128, 192, 256)
+_WGMMA_NAME = re.compile(r"SM90_(?P<m>\d+)x(?P<n>\d+)x(?P<k>\d+)_(?P<kind>(?P<types>[A-Z0-9]+)_[RS]S(_TN)?(_SATURATE)?)")
+
+
+@cache
+def _wgmma_kinds() -> dict[str, int]:
+    """What follows the shape in the name of a wgmma -> K: 32 bytes. 16-bit types are read in either major, the others
+    along K; only integers saturate."""
+    integers = [f"S32{a}{b}" for a in ("S8", "U8") for b in ("S8", "U8")]
+    floats = [f"{d}{a}{b}" for d in ("F16", "F32") for a in ("E4M3", "E5M2") for b in ("E4M3", "E5M2")]
+    kinds = {}
+    for source in ("SS", "RS"):
+        kinds |= {f"{types}_{source}": 16 for types in ("F16F16F16", "F32F16F16", "F32BF16BF16")}
+        kinds |= {f"F32TF32TF32_{source}_TN": 8}
+        kinds |= {f"{types}_{source}_TN{saturate}": 32 for types in integers for saturate in ("", "_SATURATE")}
+        kinds |= {f"{types}_{source}_TN": 32 for types in floats}
+    return kinds
+
+
+def wgmma_widths(kind: str) -> tuple[int, ...]:
+    """Every N that operations of this kind have: multiples of 8 up to 256, of integers fewer."""
+    return (8, 16, 24, *range(32, 257, 16)) if kind.startswith("S32") else tuple(range(8, 257, 8))
+
+
+def wgmma_names() -> Iterator[str]:
+    """All dense wgmma operations of CuTe (mma_sm90_gmma.hpp and mma_sm90_gmma_ext.hpp)."""
+    return (f"SM90_64x{n}x{k}_{kind}" for kind, k in _wgmma_kinds().items() for n in wgmma_widths(kind))
+
+
+def with_n(atom: Atom, n: int) -> Atom:
+    """The wgmma operation that differs in N alone."""
+    return replace(atom, n=n, name=atom.name.replace(f"_64x{atom.n}x", f"_64x{n}x"))
+
+
+def _find_wgmma(name: str) -> Atom | None:
+    match = _WGMMA_NAME.fullmatch(name)
+    if not match or _wgmma_kinds().get(match["kind"]) != int(match["k"]) or match["m"] != "64" or \
+            int(match["n"]) not in wgmma_widths(match["kind"]) or match["n"].startswith("0"):
+        return None
+    d, a, b = (TYPES[_TYPE_WORDS[word]] for word in _TYPE_RUN.findall(match["types"]))
+    return Atom(name, "SM90", 64, int(match["n"]), int(match["k"]), d, a, b, d, 128, 90,
+                "TN" if "_TN" in match["kind"] else "", None, "_RS" in match["kind"])
+
+
+def _nearest_wgmma(name: str) -> str:
+    """What to write instead of a name that begins like a wgmma's but is none."""
+    match = _WGMMA_NAME.fullmatch(name)
+    asked = int(match["n"]) if match and len(match["n"]) < 5 else 64
+    if match and (k := _wgmma_kinds().get(match["kind"])):
+        near = sorted(sorted(wgmma_widths(match["kind"]), key=lambda n: abs(n - asked))[:2])
+        rule = "8, 24 and the multiples of 16" if match["kind"].startswith("S32") else "the multiples of 8"
+        names = " or ".join(f"SM90_64x{n}x{k}_{match['kind']}" for n in (near if asked not in near else [asked]))
+        return f"wgmma of these types is 64 x N x {k}, N one of {rule} up to 256: the nearest is {names}"
+    known = [f"SM90_64x{asked if asked in wgmma_widths(kind) else 64}x{k}_{kind}" for kind, k in _wgmma_kinds().items()]
+    return f"perhaps you meant {' or '.join(difflib.get_close_matches(name, known, n=3, cutoff=0))}"
+
+
 def find_atom(name: str) -> Atom:
     """The atom of that name; spaces inside the angle brackets of UniversalFMA do not count.
 
@@ -149,10 +242,14 @@ def find_atom(name: str) -> Atom:
     short = re.fullmatch(r"UniversalFMA<(float|double)>", wanted)
     if short:  # CuTe's own defaults: A = D, B = A, C = D
         wanted = "UniversalFMA<{0},{0},{0},{0}>".format(short[1])
-    if wanted in ATOMS:
-        return ATOMS[wanted]
+    if atom := ATOMS.get(wanted) or _find_wgmma(wanted):
+        return atom
     near = difflib.get_close_matches(wanted, ATOMS, n=3, cutoff=0.6)
-    remedy = f"perhaps you meant {' or '.join(near)}" if near else (
-        "mmagen builds the dense SM61, SM70, SM75, SM80 and SM89 atoms of CuTe and UniversalFMA<float> or <double>, "
-        "e.g. SM80_16x8x16_F32F16F16F32_TN")
+    if wanted.upper().startswith("SM90_"):
+        remedy = _nearest_wgmma(wanted.upper().replace("X", "x"))
+    elif near:
+        remedy = f"perhaps you meant {' or '.join(near)}"
+    else:
+        remedy = ("mmagen builds the dense SM61, SM70, SM75, SM80, SM89 and SM90 atoms of CuTe and UniversalFMA<float> or "
+                  "<double>, e.g. SM80_16x8x16_F32F16F16F32_TN")
     raise SpecFaults((Fault(("atom",), f"no MMA operation is called {name!r}", remedy),))

@@ -76,3 +76,15 @@ def fill_threads(fill: Fill, operand: Operand) -> str:
 def fill_values(fill: Fill, operand: Operand) -> str:
     """Layout of one thread's vector over (MN, K)."""
     return f"cute::Layout<{shape(_mn_k(operand, fill.vector, 1))}>"
+
+
+def gmma_atom(operand: Operand) -> str:
+    """The layout atom that wgmma's descriptors know, as CuTe names it: by major and width of the swizzle."""
+    assert operand.tma
+    width = f"SW{operand.tma.swizzle_bytes}" if operand.tma.swizzle_bytes > 16 else "INTER"
+    return f"cute::GMMA::Layout_{'K' if operand.contiguous_k else 'MN'}_{width}_Atom<Element>"
+
+
+def gmma_order(operand: Operand) -> str:
+    """The order in which tile_to_shape repeats it: across the contiguous mode first, so that a panel is in one piece."""
+    return f"cute::Step<{', '.join(map(integer, (1, 2, 3) if operand.contiguous_k else (2, 1, 3)))}>"

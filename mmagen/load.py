@@ -11,7 +11,8 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from mmagen.errors import Diagnostic, Fault, Key, SpecError
-from mmagen.spec import REFUSED, Epilogue, Layout, Problem, Spec
+from mmagen.spec import Epilogue, Layout, Problem, Spec
+from mmagen.spec_values import REFUSED
 from mmagen.yaml_text import Document, Place, decode, show
 
 _MODELS: dict[str, type[BaseModel]] = {"layout": Layout, "epilogue": Epilogue, "problems": Problem}

@@ -24,13 +24,14 @@ _MAINLOOP_CLASS = {
     "mainloop_multistage": "MainloopMultistage",
     "mainloop_register_staged": "MainloopRegisterStaged",
 }
+_KERNEL_CLASS = {"warpgroup": "Sm90Warpgroup", "cooperative": "Sm90Cooperative", "pingpong": "Sm90Pingpong"}
 
 
 def render(plan: Plan) -> dict[str, bytes]:
     """All files of the project by POSIX path, `mmagen.json` with their digests last. The same plan gives the same bytes."""
     context = _context(plan)
     files = {"spec.yaml": _spec_yaml(plan).encode()}
-    for part in _PARTS[plan.kernel]:
+    for part in (*_PARTS[plan.kernel], *(("hopper",) if plan.hopper else ())):
         for path in _part_files(part):
             target = path.removesuffix(".j2").replace("NAME", plan.name)
             source = f"{part}/{path}"
@@ -58,7 +59,7 @@ def _environment() -> Environment:
                               keep_trailing_newline=True, trim_blocks=False, auto_reload=False, autoescape=False)
     environment.filters |= {
         "cute_shape": cute.shape, "cute_layout": cute.layout, "cute_tile": cute.tile, "smem_atom": cute.smem_atom,
-        "vector_type": cute.vector_type, "fill_threads": cute.fill_threads, "fill_values": cute.fill_values,
+        "gmma_atom": cute.gmma_atom, "gmma_order": cute.gmma_order, "vector_type": cute.vector_type, "fill_threads": cute.fill_threads, "fill_values": cute.fill_values,
         "cxx_bool": lambda value: "true" if value else "false",
         "stride_arguments": lambda second: "ld, cute::_1{}" if second else "cute::_1{}, ld",
     }
@@ -84,6 +85,9 @@ def _context(plan: Plan) -> dict[str, Any]:
         "upper": plan.name.upper(),
         "cuda_architectures": ";".join(arch.removeprefix("sm_") for arch in plan.arch),
         "mainloop_class": _MAINLOOP_CLASS.get(plan.mainloop or ""),
+        "kernel_class": _KERNEL_CLASS[plan.hopper.schedule] if plan.hopper else None,
+        "sources": [f"src/{plan.name}.cu", *([f"src/{plan.name}_unaligned.cu"] if plan.hopper else [])],
+        "definitions": ["NDEBUG", *(["CUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED"] if plan.atom.extended else [])],
         "test": _test_context(plan),
     }
 

@@ -6,21 +6,17 @@ refusals with it, so each one says what would be right and shows an example.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
 from enum import StrEnum
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
     AfterValidator,
-    AllowInfNan,
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
     GetJsonSchemaHandler,
-    GetPydanticSchema,
-    PlainSerializer,
+    SerializerFunctionWrapHandler,
     Strict,
     StringConstraints,
     ValidationInfo,
@@ -29,19 +25,23 @@ from pydantic import (
     model_serializer,
     model_validator,
 )
-from pydantic_core import PydanticCustomError, core_schema
 
 from mmagen.layout_text import INT_MAX, LayoutText
-
-# The `type` of every error raised by hand in here; its context holds `what` and, if there is a better one than the
-# field's description, `remedy`.
-REFUSED = "mmagen_refused"
-
-
-def _refuse(what: str, remedy: str = "") -> PydanticCustomError:
-    text = "{what}; {remedy}" if remedy else "{what}"
-    return PydanticCustomError(REFUSED, text, {"what": what, "remedy": remedy})
-
+from mmagen.spec_values import (
+    COUNT_SCHEMA,
+    Archs,
+    AtomsLayout,
+    Count,
+    Name,
+    Number,
+    Pair,
+    PermutationMode,
+    Triple,
+    checked_version,
+    not_empty,
+    refuse,
+    three,
+)
 
 # --- Enumerations --------------------------------------------------------------------------------------------------
 
@@ -74,148 +74,13 @@ OutType = Literal[
     DataType.E5M2,
 ]
 Kernel = Literal["ownership", "micro", "gemm"]
+Schedule = Literal["warpgroup", "cooperative", "pingpong"]
+
+# Keys that mean something for sm_90's wgmma only.
+WGMMA_KEYS = ("schedule", "cluster", "split_k", "warpgroups", "accumulation")
 
 # letters -> the contiguous dimension of A (M,K) and of B (N,K)
 LAYOUTS = {"TN": ("K", "K"), "NT": ("M", "N"), "NN": ("M", "K"), "TT": ("K", "N")}
-
-_KEYWORDS = """alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t char8_t
-class co_await co_return co_yield compl concept const const_cast consteval constexpr constinit continue decltype
-default delete do double dynamic_cast else enum explicit export extern false float for friend goto if inline int long
-mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public register
-reinterpret_cast requires restrict return short signed sizeof static static_assert static_cast struct switch template
-this thread_local throw true try typedef typeid typename typeof typeof_unqual union unsigned using virtual void
-volatile wchar_t while xor xor_eq"""
-# A namespace of these names would break the generated code; gcc predefines `linux` and `unix` as macros.
-_NAMESPACES = "mmagen std cute cutlass cuda main linux unix"
-# The name is a CMake target as well (policy CMP0037).
-_TARGETS = """all clean edit_cache help install list_install_components package package_source rebuild_cache test
-ALL_BUILD INSTALL PACKAGE RUN_TESTS ZERO_CHECK"""
-RESERVED_NAMES = frozenset(f"{_KEYWORDS} {_NAMESPACES} {_TARGETS}".split())
-_NAME_PATTERN = r"^[A-Za-z][A-Za-z0-9_]{0,63}$"
-
-
-# --- Validators of single values -----------------------------------------------------------------------------------
-
-
-def _name(value: str) -> str:
-    if re.search(r"[/\\:]|^\.", value):
-        raise _refuse(f"{value[:80]!r} is a path, and could lead out of the output folder")
-    if value in RESERVED_NAMES:
-        raise _refuse(f"{value!r} is a word of C++, CMake or the generated code")
-    if not re.fullmatch(_NAME_PATTERN.rstrip("$"), value):
-        long = f" ({len(value)} characters)" if len(value) > 64 else ""
-        raise _refuse(f"{value[:80]!r}{long} is no C identifier of 1 to 64 characters that starts with a letter")
-    return value
-
-
-def _version(value: int) -> int:
-    if value != 1:
-        raise _refuse(f"version {value} is not known to this mmagen")
-    return value
-
-
-def _three(value: Any) -> Any:
-    # pydantic would report a short list at the entry that is not there.
-    if isinstance(value, (list, tuple)) and len(value) != 3:
-        raise _refuse(f"the list has {len(value)} {'entry' if len(value) == 1 else 'entries'}, not 3")
-    return value
-
-
-def _some(value: Any) -> Any:
-    # pydantic would count only the entries that are right.
-    if isinstance(value, (list, tuple)) and not value:
-        raise _refuse("the list is empty")
-    return value
-
-
-def _unique(value: tuple[str, ...]) -> tuple[str, ...]:
-    twice = sorted({item for item in value if value.count(item) > 1})
-    if twice:
-        raise _refuse(f"{', '.join(twice)} is listed twice")
-    return value
-
-
-def _layout_text(value: str) -> LayoutText:
-    try:
-        layout = LayoutText.parse(value)
-    except ValueError as error:
-        raise _refuse(f"{value[:80]!r} is no CuTe layout: {error}") from None
-    if layout.size > INT_MAX:
-        raise _refuse(f"{value[:80]!r} has {layout.size} elements, at most {INT_MAX} make sense")
-    return layout
-
-
-def _atoms_layout(value: Any, handler: Callable[[Any], tuple[int, int, int]]) -> LayoutText:
-    if isinstance(value, str):
-        value = _layout_text(value)
-    layout = value if isinstance(value, LayoutText) else LayoutText.compact(handler(value))
-    if layout.rank != 3:
-        raise _refuse(f"{layout} has rank {layout.rank}, not 3")
-    return layout
-
-
-def _permutation_mode(value: Any) -> int | LayoutText | None:
-    if value is None or value == "_":
-        return None
-    if isinstance(value, LayoutText):
-        return value
-    if isinstance(value, str):
-        return _layout_text(value)
-    if isinstance(value, int) and not isinstance(value, bool):
-        if not 1 <= value <= INT_MAX:
-            raise _refuse(f"{value} is out of range, 1 to {INT_MAX} are allowed")
-        return value
-    raise PydanticCustomError("permutation_type", "neither an integer, null nor a CuTe layout")
-
-
-_LAYOUT_PATTERN = r"^\s*[(_0-9][(),_0-9\s]*(:[(),_0-9\s]+)?$"
-_LAYOUT3_PATTERN = r"^\s*\([(),_0-9\s]*\)\s*(:\s*\([(),_0-9\s]*\)\s*)?$"
-_ARCH_PATTERN = r"^sm_[0-9]{2,3}[af]?$"
-_COUNT = {"type": "integer", "minimum": 1, "maximum": INT_MAX}
-
-Count = Annotated[int, Strict(), Field(ge=1, le=INT_MAX)]
-Triple = Annotated[tuple[Count, Count, Count], BeforeValidator(_three)]
-Number = Annotated[float, Strict(), AllowInfNan(False)]
-Arch = Annotated[str, StringConstraints(pattern=_ARCH_PATTERN)]
-Archs = Annotated[
-    tuple[Arch, ...],
-    BeforeValidator(_some),
-    AfterValidator(_unique),
-    WithJsonSchema(
-        {
-            "type": "array",
-            "items": {"type": "string", "pattern": _ARCH_PATTERN},
-            "minItems": 1,
-            "uniqueItems": True,
-        }
-    ),
-]
-Name = Annotated[
-    str,
-    AfterValidator(_name),
-    WithJsonSchema({"type": "string", "pattern": _NAME_PATTERN, "not": {"enum": sorted(RESERVED_NAMES)}}),
-]
-AtomsLayout = Annotated[
-    LayoutText,
-    GetPydanticSchema(
-        lambda _, handler: core_schema.no_info_wrap_validator_function(_atoms_layout, handler.generate_schema(Triple))
-    ),
-    PlainSerializer(str, return_type=str),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                {"type": "array", "items": _COUNT, "minItems": 3, "maxItems": 3},
-                {"type": "string", "pattern": _LAYOUT3_PATTERN},
-            ]
-        }
-    ),
-]
-PermutationMode = Annotated[
-    int | LayoutText | None,
-    GetPydanticSchema(lambda _, __: core_schema.no_info_plain_validator_function(_permutation_mode)),
-    PlainSerializer(lambda mode: str(mode) if isinstance(mode, LayoutText) else mode),
-    WithJsonSchema({"anyOf": [_COUNT, {"type": "null"}, {"type": "string", "pattern": f"^_$|{_LAYOUT_PATTERN}"}]}),
-]
 
 
 # --- The models ----------------------------------------------------------------------------------------------------
@@ -245,7 +110,7 @@ class Layout(_Model):
         if not isinstance(value, str):
             return value
         if value not in LAYOUTS:
-            raise _refuse(f"{value[:80]!r} is none of {', '.join(LAYOUTS)}")
+            raise refuse(f"{value[:80]!r} is none of {', '.join(LAYOUTS)}")
         return dict(zip("ab", LAYOUTS[value], strict=True))
 
     @model_serializer
@@ -315,18 +180,18 @@ class Problem(_Model):
         if not isinstance(value, (list, tuple)):
             return value
         if not 3 <= len(value) <= 4:
-            raise _refuse(f"the list has {len(value)} {'entry' if len(value) == 1 else 'entries'}, not 3 or 4")
+            raise refuse(f"the list has {len(value)} {'entry' if len(value) == 1 else 'entries'}, not 3 or 4")
         return {"shape": value[:3]} | ({"batch": value[3]} if len(value) == 4 else {})
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        return {"anyOf": [{"type": "array", "items": _COUNT, "minItems": 3, "maxItems": 4}, handler(schema)]}
+        return {"anyOf": [{"type": "array", "items": COUNT_SCHEMA, "minItems": 3, "maxItems": 4}, handler(schema)]}
 
 
 class Spec(_Model):
     """One kernel to generate, as the user wrote it, with nothing decided but the defaults."""
 
-    mmagen: Annotated[int, Strict(), AfterValidator(_version), WithJsonSchema({"const": 1})] = Field(
+    mmagen: Annotated[int, Strict(), AfterValidator(checked_version), WithJsonSchema({"const": 1})] = Field(
         description="mmagen is the version of the spec format and is 1"
     )
     name: Name = Field(description="the name is one C identifier, e.g. sm80_gemm_f16_tn")
@@ -348,7 +213,7 @@ class Spec(_Model):
         'e.g. "(2,2,1):(1,2,4)"',
         json_schema_extra={"default": [1, 1, 1]},
     )
-    permutation: Annotated[tuple[PermutationMode, PermutationMode, PermutationMode], BeforeValidator(_three)] = Field(
+    permutation: Annotated[tuple[PermutationMode, PermutationMode, PermutationMode], BeforeValidator(three)] = Field(
         default=(None, None, None),
         description="the permutation has one entry each for M, N and K: an integer, null, or a CuTe layout in quotes, "
         'e.g. [32, null, "(4,4,2):(1,8,4)"]',
@@ -364,12 +229,35 @@ class Spec(_Model):
     raster: Annotated[int, Strict(), Field(ge=1, le=INT_MAX)] | None = Field(
         None, description="raster is how many rows of CTA tiles one band of the grid spans, at least 1, or null for 8"
     )
+    schedule: Schedule | None = Field(
+        default=None,
+        description="schedule is how the warpgroups of an sm_90 wgmma share the work: warpgroup (all multiply), cooperative "
+        "(one loads, the others multiply a tile together) or pingpong (one loads, the others take turns), or null to let "
+        "mmagen choose",
+    )
+    cluster: Pair | None = Field(
+        default=None,
+        description="cluster is how many CTAs along M and N share operands by multicast, e.g. [2, 1], or null for [1, 1]",
+    )
+    split_k: Annotated[int, Strict(), Field(ge=1, le=8)] | None = Field(
+        default=None,
+        description="split_k is how many CTAs of a cluster share the K of one tile, 1, 2, 4 or 8, or null for 1",
+    )
+    warpgroups: Annotated[int, Strict(), Field(ge=1, le=8)] | None = Field(
+        default=None,
+        description="warpgroups is how many warpgroups take turns with schedule pingpong, 2 or 3, or null for 2",
+    )
+    accumulation: Literal["fast", "precise"] | None = Field(
+        default=None,
+        description="accumulation of fp8 is fast (inside the tensor core) or precise (partial sums promoted to f32), or "
+        "null for fast",
+    )
     epilogue: Epilogue = Field(default=Epilogue(), description="the epilogue is a mapping, e.g. {out: f16, major: N}")
     arch: Archs | None = Field(
         default=None,
         description="arch is a list of GPU architectures, e.g. [sm_80, sm_90a], or null for what the atom needs",
     )
-    problems: Annotated[tuple[Problem, ...], BeforeValidator(_some)] | None = Field(
+    problems: Annotated[tuple[Problem, ...], BeforeValidator(not_empty)] | None = Field(
         default=None,
         description="problems is a list, each [M, N, K], [M, N, K, batch] or a mapping such as "
         "{shape: [1024, 512, 64], ld_pad: 8}",
@@ -379,8 +267,14 @@ class Spec(_Model):
     @classmethod
     def _gemm_has_a_tile(cls, tile: Any, info: ValidationInfo) -> Any:
         if tile is None and info.data.get("kernel") == "gemm":
-            raise _refuse("kernel gemm needs a tile")
+            raise refuse("kernel gemm needs a tile")
         return tile
+
+    @model_serializer(mode="wrap")
+    def _without_foreign_keys(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # A key that means something to one family of atoms only is no part of the identity of a spec that does not use it.
+        written = handler(self)
+        return {key: value for key, value in written.items() if key not in WGMMA_KEYS or value is not None}
 
 
 def json_schema() -> dict[str, Any]:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from mmagen.atoms import TYPES, Atom, find_atom
 from mmagen.errors import Fault, SpecFaults
-from mmagen.plan import budgets, files, tiling
-from mmagen.plan.model import Epilogue, Fill, Operand, Plan, Swizzle, TiledMma
+from mmagen.plan import budgets, files, hopper, tiling
+from mmagen.plan.model import Epilogue, Fill, Hopper, Kernel, Operand, Plan, Swizzle, TiledMma
 from mmagen.plan.operands import VECTOR_BYTES, operand
 from mmagen.plan.problems import default_problems
 from mmagen.plan.text import reading, text
@@ -19,7 +19,7 @@ from mmagen.spec import Problem, Spec
 if TYPE_CHECKING:
     from mmagen.layouts import Ownership
 
-__all__ = ["Epilogue", "Fill", "Operand", "Plan", "Swizzle", "TiledMma", "plan", "problem_faults"]
+__all__ = ["Epilogue", "Fill", "Hopper", "Operand", "Plan", "Swizzle", "TiledMma", "plan", "problem_faults"]
 
 # The oldest architecture that nvcc 13 compiles for; older atoms run on it through their PTX.
 OLDEST_ARCH = 75
@@ -31,49 +31,58 @@ OUT_TYPES = {
 }
 LARGEST_SCALAR = {"f32": 3.4e38, "f64": math.inf, "s32": 2**31 - 1}
 MOST_STAMPS = 4_194_304
-RASTER_GROUP = 8
 
 
 def plan(spec: Spec) -> Plan:
     """All decisions for one spec. Raises SpecFaults with everything that is wrong with it."""
-    atom = find_atom(spec.atom)
-    faults = [*_arch_faults(spec, atom), *tiling.faults(spec, atom), *_type_faults(spec, atom), *_kernel_faults(spec)]
-    if faults:
+    atom = find_atom(spec.atom).in_layout(spec.layout.letters)
+    arch = spec.arch or (f"sm_{OLDEST_ARCH}" if atom.min_arch < OLDEST_ARCH else atom.default_arch,)
+    if faults := [*_arch_faults(spec, atom), *_structure_faults(spec, atom), *_type_faults(spec, atom), *_kernel_faults(spec)]:
         raise SpecFaults(tuple(faults))
 
     mma = tiling.tiled_mma(spec, atom)
     tile = spec.tile or mma.extent
-    if faults := [*_tile_faults(spec, atom, mma, tile)]:
+    if faults := [*(() if atom.wgmma else _tile_faults(spec, atom, mma, tile))]:
         raise SpecFaults(tuple(faults))
 
-    arch = spec.arch or (f"sm_{max(atom.min_arch, OLDEST_ARCH)}",)
-    limit = budgets.smem_limit(arch)
+    if atom.wgmma:
+        kernel, faults = hopper.kernel(spec, atom, mma, tile, arch), []
+    else:
+        kernel, faults = _warp_kernel(spec, atom, mma, tile, arch)
+    problems = spec.problems or (default_problems() if spec.kernel == "gemm" else (Problem(shape=tile),))
+    faults += problem_faults(spec, kernel.epilogue, tile, problems)
+    if faults:
+        raise SpecFaults(tuple(faults))
+    return Plan(
+        spec=spec, spec_sha=spec_sha(spec), atom=atom, tiled_mma=mma, tile=tile, a=kernel.a, b=kernel.b,
+        epilogue=kernel.epilogue, stages=kernel.stages, ctas_per_sm=spec.ctas_per_sm or 1, mainloop=kernel.mainloop,
+        smem_bytes=kernel.smem_bytes, smem_limit=budgets.smem_limit(arch),
+        accumulator_registers=kernel.accumulator_registers, fragment_registers=kernel.fragment_registers,
+        raster_group=kernel.raster_group, arch=arch, problems=problems, runtime=files.runtime(spec.kernel, kernel),
+        test_runtime=files.test_runtime(spec.kernel, kernel), ownership=_ownership(spec, atom, mma, tile),
+        reading=reading(spec.kernel, kernel), text=text(spec, atom, tile, kernel), hopper=kernel.hopper,
+    )
+
+
+def _warp_kernel(spec: Spec, atom: Atom, mma: TiledMma, tile: tuple[int, int, int],
+                 arch: tuple[str, ...]) -> tuple[Kernel, list[Fault]]:
+    """The decisions for operations whose operands are fragments in registers, and what does not fit."""
     a = operand("A", atom, mma, tile[0], tile[2], spec.layout.a_major)
     b = operand("B", atom, mma, tile[1], tile[2], spec.layout.b_major)
     staged = budgets.epilogue(spec, atom, mma, tile)
     accumulators, fragments = budgets.registers(atom, mma, tile)
-    cp_async = atom.min_arch >= 80 or all(budgets.capability(name) >= 80 for name in arch)
-
+    mainloop = None
     if spec.kernel == "gemm":
-        smem, faults = budgets.gemm_smem(spec, a, b, staged, arch, cp_async)
+        cp_async = atom.min_arch >= 80 or all(budgets.capability(name) >= 80 for name in arch)
         mainloop = "mainloop_multistage" if cp_async else "mainloop_register_staged"
+        smem, faults = budgets.gemm_smem(spec, a, b, staged, arch, cp_async)
         faults += budgets.register_faults(spec, mma, accumulators, fragments)
-        faults += budgets.thread_faults(spec, mma, arch)
+        faults += budgets.thread_faults(spec, mma.threads, arch)
     else:
-        smem, faults = _single_tile_smem(spec, atom, mma, tile, a, b, limit)
-        mainloop = None
-    problems = spec.problems or (default_problems() if spec.kernel == "gemm" else (Problem(shape=tile),))
-    faults += problem_faults(spec, staged, tile, problems)
-    if faults:
-        raise SpecFaults(tuple(faults))
-    return Plan(
-        spec=spec, spec_sha=spec_sha(spec), atom=atom, tiled_mma=mma, tile=tile, a=a, b=b, epilogue=staged,
-        stages=smem.stages, ctas_per_sm=spec.ctas_per_sm or 1, mainloop=mainloop, smem_bytes=smem.bytes,
-        smem_limit=limit, accumulator_registers=accumulators, fragment_registers=fragments,
-        raster_group=spec.raster or RASTER_GROUP, arch=arch, problems=problems, runtime=files.runtime(spec.kernel, mainloop),
-        test_runtime=files.test_runtime(spec.kernel), ownership=_ownership(spec, atom, mma, tile),
-        reading=reading(spec.kernel, mainloop), text=text(spec, atom, tile, staged),
-    )
+        smem, faults = _single_tile_smem(spec, atom, mma, tile, a, b, budgets.smem_limit(arch))
+    return Kernel(a=a, b=b, epilogue=staged, stages=smem.stages, smem_bytes=smem.bytes,
+                  accumulator_registers=accumulators, fragment_registers=fragments,
+                  raster_group=spec.raster or budgets.RASTER_GROUP, mainloop=mainloop), faults
 
 
 def spec_sha(spec: Spec) -> str:
@@ -97,6 +106,11 @@ def _arch_faults(spec: Spec, atom: Atom) -> Iterator[Fault]:
         elif budgets.capability(name) < atom.min_arch:
             yield Fault(("arch", i), f"{name} does not have {atom.name}",
                         f"the atom begins with sm_{atom.min_arch}: that or later")
+
+
+def _structure_faults(spec: Spec, atom: Atom) -> Iterator[Fault]:
+    """What no CTA tile could make right."""
+    yield from tiling.faults(spec, atom)
 
 
 def _type_faults(spec: Spec, atom: Atom) -> Iterator[Fault]:

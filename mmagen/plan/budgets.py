@@ -24,6 +24,7 @@ REGISTERS_PER_THREAD = 255
 REGISTERS_BESIDES = 22
 ALIGNMENT = 128
 MOST_DEFAULT_STAGES = 4
+RASTER_GROUP = 8  # rows of tiles of a band, when the spec does not say
 
 
 def capability(arch: str) -> int:
@@ -141,9 +142,9 @@ def register_faults(spec: Spec, mma: TiledMma, accumulators: int, fragments: int
                 (f", or spread it over more than {warps} warps with atoms_layout" if warps < 32 else ""))
 
 
-def thread_faults(spec: Spec, mma: TiledMma, arch: tuple[str, ...]) -> Iterator[Fault]:
+def thread_faults(spec: Spec, threads: int, arch: tuple[str, ...]) -> Iterator[Fault]:
     """ctas_per_sm CTAs must fit the threads of an SM: nvcc ignores a wish that cannot come true."""
     limit = min(THREADS_PER_SM.get(capability(name), 2048) for name in arch)
-    if (spec.ctas_per_sm or 1) * mma.threads > limit:
-        yield Fault(("ctas_per_sm",), f"{spec.ctas_per_sm} x {mma.threads} threads are more than the {limit} of an SM",
-                    f"at most {limit // mma.threads}")
+    if (spec.ctas_per_sm or 1) * threads > limit:
+        yield Fault(("ctas_per_sm",), f"{spec.ctas_per_sm} x {threads} threads are more than the {limit} of an SM",
+                    f"at most {limit // threads}")

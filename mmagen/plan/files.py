@@ -1,6 +1,8 @@
-"""Which CUDA headers a project takes along, by kind of kernel and main loop. Names without `.cuh`."""
+"""Which CUDA headers a project takes along, by kind of kernel, main loop and schedule. Names without `.cuh`."""
 
 from __future__ import annotations
+
+from mmagen.plan.model import Hopper, Kernel
 
 _KERNEL = {
     "gemm": ("convert", "fill", "gemm_kernel", "gemm_launch", "k_slices", "epilogue_staged", "raster", "status"),
@@ -12,21 +14,31 @@ _MAINLOOP = {
     "mainloop_multistage": ("mainloop_multistage", "cp_async", "fill_async"),
     "mainloop_register_staged": ("mainloop_register_staged",),
 }
+_HOPPER = ("convert", "fill", "gemm_arguments", "raster", "sm90_barrier", "sm90_epilogue", "sm90_launch", "sm90_multiply",
+           "sm90_params", "sm90_producer", "sm90_tensor_map", "sm90_tma", "sm90_unaligned", "status")
+_HOPPER_SCHEDULE = {"warpgroup": (), "cooperative": ("sm90_split_k",), "pingpong": ()}
 _REPORT = ("test/device", "test/error", "test/nvml", "test/options", "test/problem", "test/record")
 _JUDGE = (*_REPORT, "test/buffers", "test/compare", "test/inputs", "test/judge", "test/operands", "test/reference",
           "test/session", "test/small_int", "test/timing", "test/types", "test/verify_main")
 _TEST = {
-    "gemm": (*_JUDGE, "bench/atom_peak", "bench/bench_main", "bench/candidates", "bench/cublaslt"),
+    "gemm": (*_JUDGE, "bench/bench_main", "bench/candidates", "bench/cublaslt"),
     "micro": _JUDGE,
     "ownership": (*_REPORT, "ownership/ownership_main"),
 }
 
 
-def runtime(kernel: str, mainloop: str | None) -> tuple[str, ...]:
+def runtime(kind: str, kernel: Kernel) -> tuple[str, ...]:
     """Headers of include/mmagen."""
-    return tuple(sorted((*_KERNEL[kernel], *_MAINLOOP[mainloop])))
+    if kernel.hopper:
+        return tuple(sorted(_hopper(kernel.hopper)))
+    return tuple(sorted((*_KERNEL[kind], *_MAINLOOP[kernel.mainloop])))
 
 
-def test_runtime(kernel: str) -> tuple[str, ...]:
+def _hopper(hopper: Hopper) -> tuple[str, ...]:
+    return (*_HOPPER, f"sm90_{hopper.schedule}", *_HOPPER_SCHEDULE[hopper.schedule])
+
+
+def test_runtime(kind: str, kernel: Kernel) -> tuple[str, ...]:
     """Headers of tests/mmagen, with their folder in templates/runtime."""
-    return tuple(sorted(_TEST[kernel]))
+    peak = ("bench/sm90_peak" if kernel.hopper else "bench/atom_peak",) if kind == "gemm" else ()
+    return tuple(sorted((*_TEST[kind], *peak)))

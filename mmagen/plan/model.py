@@ -53,12 +53,28 @@ class Fill:
 
 
 @dataclass(frozen=True)
+class Tma:
+    """How TMA brings an operand's tile: in panels of one line's width along the contiguous mode.
+
+    swizzle_bytes: width of a line, over which 16-byte chunks are swizzled (16: they are not). panels: of the tile.
+    box_across: lines of a box; boxes: of each panel, that one CTA loads (for all that share the tile). hint: how L2 should
+    treat what is read, a value of mmagen::CacheHint.
+    """
+
+    swizzle_bytes: int
+    panels: int
+    box_across: int
+    boxes: int
+    hint: str
+
+
+@dataclass(frozen=True)
 class Operand:
     """A or B on its way from global memory to fragments.
 
     letter: "A" or "B". major: its contiguous mode, K, or M (A) or N (B). extent_mn, extent_k: the CTA tile.
     line: contiguous elements in one row of the shared-memory layout atom, `lines` rows of it make the atom.
-    smem_copy: the CuTe copy operation from shared memory to fragments.
+    smem_copy: the CuTe copy operation from shared memory to fragments, "" where wgmma reads shared memory itself.
     """
 
     letter: str
@@ -73,6 +89,7 @@ class Operand:
     fill_narrow: Fill
     smem_copy: str
     bytes_per_stage: int
+    tma: Tma | None = None
 
     @property
     def mode(self) -> str:
@@ -101,8 +118,8 @@ class Operand:
 class Epilogue:
     """How accumulators become D.
 
-    slice: rows of D (columns, where D is M contiguous) staged in shared memory at a time. pad: elements added to a
-    staged row so that fragments are written without bank conflicts. vector: elements of D in one wide store.
+    slice: rows of D (columns, where D is M contiguous or leaves by TMA) staged in shared memory at a time. pad: elements
+    added to a staged row so that fragments are written without bank conflicts. vector: elements of D in one wide store.
     """
 
     out: ElementType
@@ -119,15 +136,56 @@ class Epilogue:
 
 
 @dataclass(frozen=True)
+class Hopper:
+    """What only wgmma kernels of sm_90a have.
+
+    schedule: warpgroup, cooperative or pingpong. cluster: CTAs along M and N that share operands. consumers: warpgroups
+    that multiply; threads: of a CTA, the producer's included. producer_registers, consumer_registers: of a thread after
+    they were moved, 0 where they are not; usable_registers: what a consumer may use either way. promote: whether
+    each k tile's sum leaves the tensor core for f32 registers. persistent: whether a CTA walks over several tiles.
+    """
+
+    schedule: str
+    cluster: tuple[int, int]
+    split_k: int
+    consumers: int
+    threads: int
+    producer_registers: int
+    consumer_registers: int
+    usable_registers: int
+    promote: bool
+    persistent: bool
+    epilogue_buffers: int
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """The part of a plan that families of atoms decide by different rules. mainloop: a header's name, or None."""
+
+    a: Operand
+    b: Operand
+    epilogue: Epilogue
+    stages: int
+    smem_bytes: int
+    accumulator_registers: int
+    fragment_registers: int
+    raster_group: int
+    mainloop: str | None
+    hopper: Hopper | None = None
+
+
+@dataclass(frozen=True)
 class Text:
     """title: one line. formula: what a call computes. storage: a warning about how a type is stored, or "".
-    shape: what a kernel of fixed shape says to any other shape; shape_note: when it does."""
+    shape: what a kernel of fixed shape says to any other shape; shape_note: when it does. roles: who does what in a
+    wgmma kernel."""
 
     title: str
     formula: str
     storage: str
     shape: str
     shape_note: str
+    roles: str = ""
 
 
 @dataclass(frozen=True)
@@ -157,6 +215,7 @@ class Plan:
     ownership: tuple[Ownership, ...]
     reading: tuple[tuple[str, str], ...]
     text: Text
+    hopper: Hopper | None
 
     @property
     def name(self) -> str:
@@ -168,4 +227,4 @@ class Plan:
 
     @property
     def threads(self) -> int:
-        return self.tiled_mma.threads
+        return self.hopper.threads if self.hopper else self.tiled_mma.threads

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mmagen.atoms import Atom
-from mmagen.plan.model import Epilogue, Text
+from mmagen.plan.model import Kernel, Text
 from mmagen.spec import Spec
 
 
@@ -13,18 +13,37 @@ _ROLES = {
     "mainloop_register_staged": ("mainloop_register_staged", "fill, load and multiply over K, before cp.async"),
     "epilogue": ("epilogue_staged", "store: D = alpha * acc + beta * C through shared memory"),
     "micro": ("micro_kernel", "the kernel: fill, load, multiply, store"),
+    "sm90_warpgroup": ("sm90_warpgroup", "the kernel: every warpgroup multiplies, one thread of them also loads"),
+    "sm90_cooperative": ("sm90_cooperative", "the kernel: one warp loads, the math warpgroups share a tile of D"),
+    "sm90_pingpong": ("sm90_pingpong", "the kernel: one warp loads, the math warpgroups take turns, a tile of D each"),
+    "sm90_producer": ("sm90_producer", "fill: TMA, global memory to kStages tiles of shared memory"),
+    "sm90_multiply": ("sm90_multiply", "multiply: wgmma over K"),
+    "sm90_split_k": ("sm90_split_k", "CTAs that share the K of a tile add up, always in the same order"),
+    "sm90_epilogue": ("sm90_epilogue", "store: D = alpha * acc + beta * C, through shared memory by TMA"),
+    "sm90_unaligned": ("sm90_unaligned", "the way without TMA, for rows that do not begin at 16 bytes"),
     "ownership": ("ownership_kernel", "the kernel: every thread stamps what it owns"),
 }
 
 
-def reading(kernel: str, mainloop: str | None) -> tuple[tuple[str, str], ...]:
+def reading(kind: str, kernel: Kernel) -> tuple[tuple[str, str], ...]:
     """The headers worth reading, in order, each with what it does."""
-    names = [kernel] + ([mainloop, "epilogue"] if mainloop else [])
+    names = [kind] + ([kernel.mainloop, "epilogue"] if kernel.mainloop else [])
+    if kernel.hopper:
+        split = ["sm90_split_k"] if kernel.hopper.split_k > 1 else []
+        names = [f"sm90_{kernel.hopper.schedule}", "sm90_producer", "sm90_multiply", *split, "sm90_epilogue", "sm90_unaligned"]
     return tuple((f"include/mmagen/{_ROLES[name][0]}.cuh", _ROLES[name][1]) for name in names)
 
 
-def text(spec: Spec, atom: Atom, tile: tuple[int, int, int], staged: Epilogue) -> Text:
+_WARPGROUPS = {
+    "warpgroup": "all multiply, and one thread also loads",
+    "cooperative": "kConsumers multiply a tile together, one more loads",
+    "pingpong": "kConsumers take turns, a tile each; one more loads",
+}
+
+
+def text(spec: Spec, atom: Atom, tile: tuple[int, int, int], kernel: Kernel) -> Text:
     """The sentences for one kernel."""
+    staged = kernel.epilogue
     size = "x".join(map(str, tile))
     types = f"{atom.type_a.word} x {atom.type_b.word} + {atom.type_d.word}"
     layout = spec.layout
@@ -40,4 +59,5 @@ def text(spec: Spec, atom: Atom, tile: tuple[int, int, int], staged: Epilogue) -
                     "this kernel computes one tile and nothing else")
     return Text(f"GEMM, {types} -> {staged.out.word}, {where}, CTA tile {size}",
                 "D = alpha * A * B + beta * C for each matrix of the batch; any m, n, k, any alignment.", storage,
-                "fixed shape: not a status of this kernel", "never from this kernel")
+                "fixed shape: not a status of this kernel", "never from this kernel",
+                _WARPGROUPS[kernel.hopper.schedule] if kernel.hopper else "")
