@@ -83,6 +83,8 @@ class Atom:
             a = "K" if self.majors[0] == "T" or self.a_in_registers else "MN"
             b = "K" if self.majors[1] == "N" else "MN"
             return f"cute::{self.name}<cute::SM90::GMMA::Major::{a}, cute::SM90::GMMA::Major::{b}>"
+        if self.wgmma and self.type_d.word != "s32":  # the factors of A and B, 1 by default, are template parameters
+            return f"cute::{self.name}<>"
         return f"cute::{self.name}"
 
     @property

@@ -8,7 +8,8 @@ from tabulate import tabulate
 
 from mmagen import conflicts
 from mmagen.plan import budgets
-from mmagen.plan.model import Operand, Plan
+from mmagen.plan.hopper import EPILOGUE_ROWS, REGISTERS_BESIDES
+from mmagen.plan.model import Hopper, Operand, Plan
 
 Row = tuple[str, str]
 
@@ -34,7 +35,8 @@ def _tiled_mma(plan: Plan) -> list[Row]:
     atom, mma = plan.atom, plan.tiled_mma
     rests = tuple(t // e for t, e in zip(plan.tile, mma.extent, strict=True))
     return [
-        ("atom", f"{atom.name}, {_triple((atom.m, atom.n, atom.k))}, {_count(atom.threads, 'thread')}, sm_{atom.min_arch} and later"),
+        ("atom", f"{atom.name}, {_triple((atom.m, atom.n, atom.k))}, {_count(atom.threads, 'thread')}, "
+                 f"{atom.default_arch} {'alone' if atom.wgmma else 'and later'}"),
         ("atoms_layout", f"{mma.atoms_layout}: {_triple(mma.atoms)} atoms, {mma.threads} threads"),
         ("permutation", ", ".join("_" if p is None else str(p) for p in mma.permutation)),
         ("follows: extent", f"{_triple(mma.extent)} covered by all threads at once"),
@@ -47,13 +49,16 @@ def _kernel_sections(plan: Plan) -> list[tuple[str, list[Row]]]:
     if plan.kernel == "ownership":
         return [("Ownership", [(f"{t.matrix} {t.rows} x {t.columns}", f"{_count(len(t.elements[0]), 'value')} a thread, "
                                 f"{_count(len(t.owners()[0]), 'owner')} an element") for t in plan.ownership])]
+    problems = ("Problems of verify", [(f"{i}", p.text) for i, p in enumerate(plan.problems)])
+    if plan.hopper:
+        return [*_hopper_sections(plan, plan.hopper), problems]
     sections = [(f"Operand {o.letter} ({o.mode},K)", _operand(plan, o)) for o in (plan.a, plan.b)]
     sections.append(("Registers of a thread", _registers(plan)))
     sections.append(("Shared memory of a CTA", _shared_memory(plan)))
     if plan.kernel == "gemm":
         sections.append(("Epilogue", _epilogue(plan)))
         sections.append(("Traffic of a CTA tile", _traffic(plan)))
-        sections.append(("Problems of verify", [(f"{i}", p.text) for i, p in enumerate(plan.problems)]))
+        sections.append(problems)
     return sections
 
 
@@ -126,4 +131,97 @@ def _traffic(plan: Plan) -> list[Row]:
         ("from global memory", f"{stage:,} B a stage for {flop:,} flop: {flop / stage:.4g} flop/B"),
         ("shared memory", f"{stage:,} B written, {loaded:,} B read a stage: {flop / (stage + loaded):.4g} flop/B"),
         ("order of tiles", f"in bands of {_count(plan.raster_group, 'row')}, which share B's columns in L2"),
+    ]
+
+
+# --- wgmma -----------------------------------------------------------------------------------------------------------
+
+
+def _hopper_sections(plan: Plan, hopper: Hopper) -> list[tuple[str, list[Row]]]:
+    return [
+        ("Schedule", _schedule(plan, hopper)),
+        *((f"Operand {o.letter} ({o.mode},K)", _tma_operand(plan, hopper, o)) for o in (plan.a, plan.b)),
+        ("Registers of a thread", _role_registers(plan, hopper)),
+        ("Shared memory of a CTA", _hopper_smem(plan)),
+        ("Epilogue", _hopper_epilogue(plan, hopper)),
+        ("Traffic of a CTA tile", _multicast_traffic(plan, hopper)),
+    ]
+
+
+def _schedule(plan: Plan, hopper: Hopper) -> list[Row]:
+    m, n = hopper.cluster
+    ctas = m * n * hopper.split_k
+    roles = plan.text.roles.replace("kConsumers", str(hopper.consumers))
+    return [
+        ("schedule", f"{hopper.schedule}: of {plan.threads // 128} warpgroups {roles}" if hopper.consumers < plan.threads // 128
+         else f"{hopper.schedule}: {_count(hopper.consumers, 'warpgroup')}, {roles}"),
+        ("cluster", f"{m} x {n} CTAs share operands by multicast" if m * n > 1 else "none: every CTA loads for itself"),
+        ("split_k", f"{hopper.split_k} CTAs share the K of a tile and add up in a fixed order, {_count(ctas, 'CTA')} a cluster"
+         if hopper.split_k > 1 else "1"),
+        ("grid", "as many clusters as run at once, each walks over several tiles" if hopper.persistent else "a cluster for each tile"),
+        ("order of tiles", f"in bands of {_count(plan.raster_group * m, 'row')}, which share B's columns in L2"),
+    ]
+
+
+def _tma_operand(plan: Plan, hopper: Hopper, operand: Operand) -> list[Row]:
+    tma, bits = operand.tma, operand.element.bits
+    assert tma
+    ctas = hopper.cluster["BA".index(operand.letter)]
+    swizzle = f"swizzled over {tma.swizzle_bytes} B" if tma.swizzle_bytes > 16 else "no swizzle"
+    rows = [
+        ("type", f"{operand.element.word}, {operand.major} contiguous"),
+        ("shared memory", f"{_count(tma.panels, 'panel')} of {operand.extent_across} lines of {_count(operand.line, 'element')} "
+                          f"({operand.line * bits // 8} B), {swizzle}"),
+        ("fill", f"TMA, {_count(tma.panels * tma.boxes, 'box', 'boxes')} of {operand.line} x {tma.box_across} a stage" +
+         (f", each for {ctas} CTAs" if ctas > 1 else "")),
+    ]
+    where = operand.smem_copy.removeprefix("cute::") or "none: wgmma reads shared memory"
+    return [*rows, ("load", where)]
+
+
+def _role_registers(plan: Plan, hopper: Hopper) -> list[Row]:
+    sums = plan.accumulator_registers
+    rows = [("accumulators", f"{sums}" + (", half of them for the sum of one k tile" if hopper.promote else ""))]
+    if plan.fragment_registers:
+        rows.append(("fragments", f"{plan.fragment_registers}, one k tile of A"))
+    rows.append(("together", f"{sums + plan.fragment_registers} of {hopper.usable_registers} at {plan.ctas_per_sm} x {plan.threads} "
+                             f"threads an SM; about {REGISTERS_BESIDES} come on top"))
+    if hopper.consumer_registers:
+        rows.append(("by role", f"{hopper.producer_registers} for those that load, {hopper.consumer_registers} for those that multiply"))
+    return rows
+
+
+def _hopper_smem(plan: Plan) -> list[Row]:
+    per_stage = plan.a.bytes_per_stage + plan.b.bytes_per_stage
+    fit = budgets.ctas_that_fit(plan.arch, plan.smem_bytes, plan.threads)
+    return [
+        ("one stage", f"{per_stage:,} B: A {plan.a.bytes_per_stage:,} + B {plan.b.bytes_per_stage:,}"),
+        ("stages", f"{plan.stages}, {plan.stages * per_stage:,} B"),
+        ("epilogue slices", f"{plan.epilogue.smem_bytes:,} B"),
+        ("together", f"{plan.smem_bytes:,} B of {plan.smem_limit:,}, barriers included; an SM has room for {_count(fit, 'CTA')}"),
+    ]
+
+
+def _hopper_epilogue(plan: Plan, hopper: Hopper) -> list[Row]:
+    staged = plan.epilogue
+    slices = plan.tile[0] * plan.tile[1] // plan.tiled_mma.threads * 2 // staged.slice
+    return [
+        ("D", f"{staged.out.word}, {staged.major} contiguous; alpha and beta are {staged.scalar.word}"),
+        ("staged", f"{_count(slices, 'slice')} a warp, of {EPILOGUE_ROWS} rows x {staged.slice} columns, "
+                   f"{_count(hopper.epilogue_buffers, 'buffer')}"),
+        ("store", f"TMA, {EPILOGUE_ROWS * staged.slice * staged.out.bytes:,} B at a time"),
+    ]
+
+
+def _multicast_traffic(plan: Plan, hopper: Hopper) -> list[Row]:
+    m, n, k = plan.tile
+    flop = 2 * m * n * k
+    stage = plan.a.bytes_per_stage + plan.b.bytes_per_stage
+    fetched = plan.a.bytes_per_stage // hopper.cluster[1] + plan.b.bytes_per_stage // hopper.cluster[0]
+    # Every wgmma reads all of its B, and its A unless that is in registers.
+    read_a = 0 if plan.atom.a_in_registers else plan.a.bytes_per_stage * (n // plan.atom.n)
+    read = read_a + plan.b.bytes_per_stage * (m // plan.atom.m)
+    return [
+        ("from global memory", f"{fetched:,} B a stage for {flop:,} flop: {flop / fetched:.4g} flop/B"),
+        ("shared memory", f"{stage:,} B written, {read:,} B read a stage: {flop / (stage + read):.4g} flop/B"),
     ]

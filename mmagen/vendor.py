@@ -14,13 +14,14 @@ from mmagen.render import templates_folder
 FOLDER = "third_party/cutlass"
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^">\n]+)[">]', re.MULTILINE)
-# Half of all bytes, behind a switch that generated projects leave off: wgmma shapes with unusual N.
+# Half of all bytes, behind a switch that only few generated projects need: wgmma shapes with unusual N.
 _SWITCHED_OFF = re.compile(r"#if defined\(CUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED\)\s+(?:#include[^\n]*\s+)+#endif")
 _COMMENT = re.compile(r"\A\s*/\*.*?\*/", re.DOTALL)
 
 
-def vendor_cutlass(cutlass_include: Path) -> dict[str, bytes]:
-    """The headers by their path in a project, and LICENSE.txt. `cutlass_include` holds cute/ and cutlass/.
+def vendor_cutlass(cutlass_include: Path, extended: bool = False) -> dict[str, bytes]:
+    """The headers by their path in a project, and LICENSE.txt. `cutlass_include` holds cute/ and cutlass/; `extended`:
+    whether the project's atom is one of those behind CUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED.
 
     The closure is textual: both branches of conditionals are followed, so the headers serve any compiler and
     architecture. Names that are not in `cutlass_include` are the CUDA toolkit's or the C++ library's.
@@ -35,7 +36,7 @@ def vendor_cutlass(cutlass_include: Path) -> dict[str, bytes]:
         header = waiting.pop()
         if header not in found:
             found[header] = (cutlass_include / header).read_bytes()
-            waiting += _included(found[header], header, cutlass_include)
+            waiting += _included(found[header], header, cutlass_include, extended)
     files = {f"{FOLDER}/include/{header}": content for header, content in sorted(found.items())}
     return {f"{FOLDER}/LICENSE.txt": _licence(cutlass_include), **files}
 
@@ -48,9 +49,9 @@ def _roots() -> set[str]:
     }
 
 
-def _included(content: bytes, header: str, root: Path) -> Iterator[str]:
-    text = _SWITCHED_OFF.sub("", content.decode("utf-8", errors="replace"))
-    for name in _INCLUDE.findall(text):
+def _included(content: bytes, header: str, root: Path, extended: bool) -> Iterator[str]:
+    text = content.decode("utf-8", errors="replace")
+    for name in _INCLUDE.findall(text if extended else _SWITCHED_OFF.sub("", text)):
         beside = os.path.normpath(f"{os.path.dirname(header)}/{name}")
         for candidate in (beside, os.path.normpath(name)):
             if not candidate.startswith(("../", "/")) and (root / candidate).is_file():

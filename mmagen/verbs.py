@@ -110,8 +110,8 @@ def build(specs: Sequence[Path], output: Path, *, force: bool = False, check: bo
     from mmagen.render import render
 
     planned = load_specs(specs)
-    headers = _cutlass_headers() if vendor else {}
-    projects = [(output / p.plan.name, with_vendored(render(p.plan), headers)) for p in planned]
+    headers = _cutlass_headers(planned) if vendor else [{}] * len(planned)
+    projects = [(output / p.plan.name, with_vendored(render(p.plan), theirs)) for p, theirs in zip(planned, headers, strict=True)]
     if check:
         return _check(projects)
     from mmagen.write import write
@@ -142,14 +142,17 @@ def _check(projects: Sequence[tuple[Path, Mapping[str, bytes]]]) -> ExitCode:
     return ExitCode.INCORRECT if drift else ExitCode.OK
 
 
-def _cutlass_headers() -> dict[str, bytes]:
+def _cutlass_headers(planned: Sequence[Planned]) -> list[dict[str, bytes]]:
+    """What each project takes along of CUTLASS; read once for all that need the same."""
     from mmagen.toolchain import find_toolchain
     from mmagen.vendor import vendor_cutlass
 
     toolchain = find_toolchain(want=("cutlass",))
     toolchain.need("cutlass")
     assert toolchain.cutlass
-    return vendor_cutlass(toolchain.cutlass.path)
+    extended = [p.plan.atom.extended for p in planned]
+    headers = {kind: vendor_cutlass(toolchain.cutlass.path, kind) for kind in set(extended)}
+    return [headers[kind] for kind in extended]
 
 
 def with_vendored(files: Mapping[str, bytes], headers: Mapping[str, bytes]) -> dict[str, bytes]:

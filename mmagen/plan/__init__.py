@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from mmagen.atoms import TYPES, Atom, find_atom
 from mmagen.errors import Fault, SpecFaults
-from mmagen.plan import budgets, files, hopper, tiling
+from mmagen.plan import budgets, files, hopper, hopper_rules, tiling
 from mmagen.plan.model import Epilogue, Fill, Hopper, Kernel, Operand, Plan, Swizzle, TiledMma
 from mmagen.plan.operands import VECTOR_BYTES, operand
 from mmagen.plan.problems import default_problems
@@ -37,17 +37,17 @@ def plan(spec: Spec) -> Plan:
     """All decisions for one spec. Raises SpecFaults with everything that is wrong with it."""
     atom = find_atom(spec.atom).in_layout(spec.layout.letters)
     arch = spec.arch or (f"sm_{OLDEST_ARCH}" if atom.min_arch < OLDEST_ARCH else atom.default_arch,)
-    if faults := [*_arch_faults(spec, atom), *_structure_faults(spec, atom), *_type_faults(spec, atom), *_kernel_faults(spec)]:
+    family = hopper_rules.faults(spec) if atom.wgmma else [*tiling.faults(spec, atom), *hopper_rules.foreign_key_faults(spec, atom)]
+    if faults := [*_arch_faults(spec, atom), *family, *_type_faults(spec, atom), *_kernel_faults(spec)]:
         raise SpecFaults(tuple(faults))
 
     mma = tiling.tiled_mma(spec, atom)
     tile = spec.tile or mma.extent
-    if faults := [*(() if atom.wgmma else _tile_faults(spec, atom, mma, tile))]:
-        raise SpecFaults(tuple(faults))
-
     if atom.wgmma:
-        kernel, faults = hopper.kernel(spec, atom, mma, tile, arch), []
+        kernel, faults = hopper.kernel(spec, atom, mma, tile), []
     else:
+        if faults := [*_tile_faults(spec, atom, mma, tile)]:
+            raise SpecFaults(tuple(faults))
         kernel, faults = _warp_kernel(spec, atom, mma, tile, arch)
     problems = spec.problems or (default_problems() if spec.kernel == "gemm" else (Problem(shape=tile),))
     faults += problem_faults(spec, kernel.epilogue, tile, problems)
@@ -103,14 +103,11 @@ def _arch_faults(spec: Spec, atom: Atom) -> Iterator[Fault]:
         if budgets.capability(name) not in budgets.SMEM_PER_BLOCK:
             yield Fault(("arch", i), f"there is no {name}",
                         f"one of {', '.join(f'sm_{known}' for known in budgets.SMEM_PER_BLOCK)}, with a or f where it has one")
+        elif atom.wgmma and name != atom.default_arch:
+            yield Fault(("arch", i), f"{name} does not have wgmma", f"wgmma needs {atom.default_arch}, and no other has it")
         elif budgets.capability(name) < atom.min_arch:
             yield Fault(("arch", i), f"{name} does not have {atom.name}",
                         f"the atom begins with sm_{atom.min_arch}: that or later")
-
-
-def _structure_faults(spec: Spec, atom: Atom) -> Iterator[Fault]:
-    """What no CTA tile could make right."""
-    yield from tiling.faults(spec, atom)
 
 
 def _type_faults(spec: Spec, atom: Atom) -> Iterator[Fault]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mmagen.plan.model import Hopper, Kernel
 
 _KERNEL = {
-    "gemm": ("convert", "fill", "gemm_kernel", "gemm_launch", "k_slices", "epilogue_staged", "raster", "status"),
+    "gemm": ("convert", "fill", "gemm_arguments", "gemm_kernel", "gemm_launch", "k_slices", "epilogue_staged", "raster", "status"),
     "micro": ("convert", "fill", "k_slices", "micro_kernel", "micro_launch", "status"),
     "ownership": ("ownership_kernel", "status"),
 }

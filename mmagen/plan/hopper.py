@@ -11,6 +11,7 @@ from mmagen.plan.model import Epilogue, Hopper, Kernel, Operand, Swizzle, TiledM
 from mmagen.plan.operands import VECTOR_BYTES, fill, power_of_two_divisor
 from mmagen.spec import Spec
 
+ARCH = ("sm_90a",)  # the only one that has wgmma
 WARPGROUP = 128
 EPILOGUE_BUFFERS = 2
 EPILOGUE_ROWS = 16  # of D that a warp holds of one wgmma
@@ -22,6 +23,8 @@ SWIZZLE_LINES = 8  # after which every swizzle repeats
 # setmaxnreg; a thread that keeps this many would gain nothing by taking more.
 MOST_REGISTERS = 240
 ENOUGH_REGISTERS = 232
+# Addresses, descriptors, loop state and the epilogue's temporaries: an estimate, on the low side of what ptxas needs.
+REGISTERS_BESIDES = 30
 MOST_PROMOTED_K = 128  # elements of K whose sum `accumulation: precise` leaves to the tensor core
 
 Tile = tuple[int, int, int]
@@ -168,15 +171,15 @@ def smem_bytes(stages: int, a: Operand, b: Operand, staged: Epilogue) -> int:
     return _align(stages * a.bytes_per_stage) + _align(stages * b.bytes_per_stage) + _align(staged.smem_bytes) + BARRIER_BYTES
 
 
-def smem_share(spec: Spec, arch: tuple[str, ...]) -> int:
+def smem_share(spec: Spec) -> int:
     """Bytes that each of ctas_per_sm CTAs may have."""
-    reserved = budgets.reserved_smem(arch)
-    return (budgets.smem_limit(arch) + reserved) // (spec.ctas_per_sm or 1) - reserved
+    reserved = budgets.reserved_smem(ARCH)
+    return (budgets.smem_limit(ARCH) + reserved) // (spec.ctas_per_sm or 1) - reserved
 
 
-def most_stages(spec: Spec, mma: TiledMma, a: Operand, b: Operand, staged: Epilogue, arch: tuple[str, ...]) -> int:
+def most_stages(spec: Spec, mma: TiledMma, a: Operand, b: Operand, staged: Epilogue) -> int:
     """Stages that fit, by their tiles and by their barriers; 0 if none."""
-    each = smem_share(spec, arch)
+    each = smem_share(spec)
     barriers = (BARRIER_BYTES // 8 - consumers(spec, mma)) // 2  # full and empty, and one turn for each consumer
     fit = (each - smem_bytes(0, a, b, staged)) // (a.bytes_per_stage + b.bytes_per_stage)
     return next((n for n in range(min(fit, barriers), 0, -1) if smem_bytes(n, a, b, staged) <= each), 0)
@@ -185,11 +188,11 @@ def most_stages(spec: Spec, mma: TiledMma, a: Operand, b: Operand, staged: Epilo
 # --- All together ----------------------------------------------------------------------------------------------------
 
 
-def kernel(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile, arch: tuple[str, ...]) -> Kernel:
+def kernel(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> Kernel:
     """The decisions for a spec in which `hopper_rules` finds no fault."""
     a, b = (operand(letter, spec, atom, mma, tile) for letter in "AB")
     staged = epilogue(spec, atom, mma, tile)
-    stages = spec.stages or min(most_stages(spec, mma, a, b, staged, arch), MOST_DEFAULT_STAGES)
+    stages = spec.stages or min(most_stages(spec, mma, a, b, staged), MOST_DEFAULT_STAGES)
     producer, consumer, usable = role_registers(spec, mma)
     accumulators, fragments = registers(spec, atom, mma, tile)
     clusters = cluster(spec)

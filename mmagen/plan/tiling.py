@@ -58,11 +58,16 @@ def tiled_mma(spec: Spec, atom: Atom) -> TiledMma:
     return TiledMma(spec.atoms_layout, atoms, spec.permutation, extent, atom.threads * spec.atoms_layout.size)
 
 
-def faults(spec: Spec, atom: Atom) -> Iterator[Fault]:
-    """What makes atoms_layout and permutation impossible for this atom."""
+def numbering_faults(spec: Spec) -> Iterator[Fault]:
+    """Threads that would belong to several atoms or to none."""
     if not is_permutation(spec.atoms_layout):
         yield Fault(("atoms_layout",), f"{spec.atoms_layout} does not number its atoms 0 .. {spec.atoms_layout.size - 1}",
                     f"every thread must belong to one atom, e.g. {LayoutText.compact(spec.atoms_layout.shape)}")
+
+
+def faults(spec: Spec, atom: Atom) -> Iterator[Fault]:
+    """What makes atoms_layout and permutation impossible for this atom."""
+    yield from numbering_faults(spec)
     atoms = atoms_per_mode(spec.atoms_layout)
     threads = atom.threads * spec.atoms_layout.size
     if threads > 1024:

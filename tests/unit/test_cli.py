@@ -45,7 +45,8 @@ def _load(data, file):
 def _plan(spec):
     if spec.startswith("illegal"):
         raise SpecFaults((Fault(("stages",), "6 need too much", "at most 5"),))
-    return SimpleNamespace(name=spec, kernel="gemm", arch=("sm_80",), spec_sha="abc")
+    return SimpleNamespace(name=spec, kernel="gemm", arch=("sm_80",), spec_sha="abc",
+                           atom=SimpleNamespace(extended=False))
 
 
 def _render(plan):
@@ -73,7 +74,7 @@ def house(tmp_path, monkeypatch):
     """The other rooms as fakes, and an empty folder to work in."""
     fakes = {"load": {"load": _load}, "plan": {"plan": _plan}, "render": {"render": _render},
              "write": {"write": _write, "check": _check}, "inspect": {"inspect": lambda plan: f"about {plan.name}"},
-             "vendor": {"vendor_cutlass": lambda include: {"third_party/cutlass.h": b"header"}}}
+             "vendor": {"vendor_cutlass": lambda include, extended: {"third_party/cutlass.h": b"header"}}}
     for name, content in fakes.items():
         module = ModuleType(f"mmagen.{name}")
         vars(module).update(content)
