@@ -151,10 +151,9 @@ def _hopper_sections(plan: Plan, hopper: Hopper) -> list[tuple[str, list[Row]]]:
 def _schedule(plan: Plan, hopper: Hopper) -> list[Row]:
     m, n = hopper.cluster
     ctas = m * n * hopper.split_k
-    roles = plan.text.roles.replace("kConsumers", str(hopper.consumers))
     return [
-        ("schedule", f"{hopper.schedule}: of {plan.threads // 128} warpgroups {roles}" if hopper.consumers < plan.threads // 128
-         else f"{hopper.schedule}: {_count(hopper.consumers, 'warpgroup')}, {roles}"),
+        ("schedule", hopper.schedule),
+        ("warpgroups", f"{hopper.consumers} {plan.text.roles}"),
         ("cluster", f"{m} x {n} CTAs share operands by multicast" if m * n > 1 else "none: every CTA loads for itself"),
         ("split_k", f"{hopper.split_k} CTAs share the K of a tile and add up in a fixed order, {_count(ctas, 'CTA')} a cluster"
          if hopper.split_k > 1 else "1"),

@@ -123,10 +123,11 @@ def _atoms_layout(spec: Spec, mma: TiledMma) -> Iterator[Breach]:
 def _layouts(spec: Spec, mma: TiledMma, *shapes: tuple[int, int, int]) -> Iterator[Change]:
     """Each shape for the spec's tile, and then for what one warpgroup has of it now."""
     m, n, k = spec.tile or mma.extent
+    each_m, each_n = max(m // mma.atoms[0], 1), max(n // mma.atoms[1], 1)
     for shape in shapes:
         layout = LayoutText.compact(shape)
         yield {"atoms_layout": layout}
-        yield {"atoms_layout": layout, "tile": (m // mma.atoms[0] * shape[0], n // mma.atoms[1] * shape[1], k)}
+        yield {"atoms_layout": layout, "tile": (each_m * shape[0], each_n * shape[1], k)}
 
 
 def _warpgroups(spec: Spec, mma: TiledMma) -> Iterator[Breach]:
@@ -243,11 +244,13 @@ def _split_slices(spec: Spec, atom: Atom, mma: TiledMma, tile: hopper.Tile) -> I
         yield Breach(("split_k",), f"{split} CTAs cannot have equal parts of the {slices} slices of D that a warp stores",
                      f"a divisor of {slices}", fewer)
         return
-    held = tile[0] * tile[1] * atom.type_d.bytes // split * (split - 1)
-    stages = (spec.stages or hopper.MOST_DEFAULT_STAGES) * (tile[0] * atom.type_a.bits + tile[1] * atom.type_b.bits) * tile[2] // 8
-    if split > 1 and held > stages:
-        yield Breach(("split_k",), f"sums of the other CTAs take {held:,} B, and {spec.stages} stages have {stages:,} B",
-                     "fewer CTAs, or more stages", [*fewer, {"stages": None}])
+    a, b = (hopper.operand(letter, spec, atom, mma, tile) for letter in "AB")
+    stages = spec.stages or min(hopper.most_stages(spec, mma, a, b, hopper.epilogue(spec, atom, mma, tile)), hopper.MOST_DEFAULT_STAGES)
+    sums = tile[0] * tile[1] * atom.type_d.bytes // split * (split - 1)
+    per_stage = a.bytes_per_stage + b.bytes_per_stage
+    if split > 1 and sums > stages * per_stage:
+        yield Breach(("split_k",), f"sums of the other CTAs take {sums:,} B, and {stages} stages have {stages * per_stage:,} B",
+                     "fewer CTAs, or more stages", [{"stages": -(-sums // per_stage)}, *fewer])
 
 
 def _promoted(spec: Spec, tile: hopper.Tile) -> Iterator[Breach]:

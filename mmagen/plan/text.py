@@ -35,9 +35,9 @@ def reading(kind: str, kernel: Kernel) -> tuple[tuple[str, str], ...]:
 
 
 _WARPGROUPS = {
-    "warpgroup": "all multiply, and one thread also loads",
-    "cooperative": "kConsumers multiply a tile together, one more loads",
-    "pingpong": "kConsumers take turns, a tile each; one more loads",
+    "warpgroup": "for one tile; one of their threads also loads",
+    "cooperative": "for one tile, and 1 that loads",
+    "pingpong": "that take turns, a tile each, and 1 that loads",
 }
 
 

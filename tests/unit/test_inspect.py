@@ -23,7 +23,10 @@ def told(name: str) -> tuple:
 @pytest.mark.parametrize("name", [path.stem for path in SPECS])
 def test_the_derived_numbers_are_there(name):
     it, text = told(name)
-    numbers = [" x ".join(map(str, it.tiled_mma.extent)), f"{it.threads} thread", it.atom.name, str(it.tiled_mma.atoms_layout)]
+    numbers = [" x ".join(map(str, it.tiled_mma.extent)), f"{it.tiled_mma.threads} thread", it.atom.name, str(it.tiled_mma.atoms_layout)]
+    if it.hopper:
+        assert [number for number in numbers + _wgmma_numbers(it) if number not in text] == []
+        return
     if it.kernel != "ownership":
         numbers += [f"{it.smem_bytes:,} B of {it.smem_limit:,}", f"accumulators  {it.accumulator_registers}"]
         for operand in (it.a, it.b):
@@ -33,6 +36,18 @@ def test_the_derived_numbers_are_there(name):
         numbers += [f"stages          {it.stages}", f"{it.epilogue.smem_bytes:,} B, in the same bytes"]
         numbers += [problem.text for problem in it.problems]
     assert [number for number in numbers if number not in text] == []
+
+
+def _wgmma_numbers(it) -> list[str]:
+    """What only wgmma kernels have; their threads are not all in the TiledMMA."""
+    numbers = [f"schedule        {it.hopper.schedule}", f"{it.hopper.consumers} {it.text.roles}", f"{it.smem_bytes:,} B of {it.smem_limit:,}",
+               f"accumulators  {it.accumulator_registers}", f"stages           {it.stages}", f"{it.ctas_per_sm} x {it.threads} threads",
+               f"{it.epilogue.smem_bytes:,} B", f"16 rows x {it.epilogue.slice} columns", *(problem.text for problem in it.problems)]
+    if it.hopper.consumer_registers:
+        numbers.append(f"{it.hopper.producer_registers} for those that load, {it.hopper.consumer_registers} for those that multiply")
+    for operand in (it.a, it.b):
+        numbers += [f"{operand.line} x {operand.tma.box_across} a stage", operand.smem_copy.removeprefix("cute::")]
+    return numbers
 
 
 @pytest.mark.parametrize("name", [path.stem for path in SPECS])
@@ -65,3 +80,12 @@ def test_conflicts_are_told_by_their_ways():
 def test_a_micro_kernel_loads_the_whole_tile():
     _, text = told("micro_sliced_k")
     assert "A and B of the whole tile" in text and "fill, wide" not in text
+
+
+def test_the_large_wgmma_tile_in_full():
+    _, text = told("sm90_gemm_bf16_tn")
+    for line in ("SM90_64x256x16_F32BF16BF16_SS, 64 x 256 x 16, 128 threads, sm_90a alone", "2 for one tile, and 1 that loads",
+                 "2 x 1 CTAs share operands by multicast", "128 of 232 at 1 x 384 threads an SM; about 30 come on top",
+                 "TMA, 1 box of 64 x 128 a stage, each for 2 CTAs", "49,152 B: A 16,384 + B 32,768", "2 buffers",
+                 "32,768 B a stage for 4,194,304 flop: 128 flop/B", "49,152 B written, 81,920 B read a stage: 32 flop/B"):
+        assert line in text, line

@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 from pydantic import ValidationError
 
 from mmagen.layout_text import LayoutText
-from mmagen.spec import LAYOUTS, DataType, Layout, Problem, Spec, json_schema
+from mmagen.spec import LAYOUTS, WGMMA_KEYS, DataType, Layout, Problem, Spec, json_schema
 
 LEAST = {"mmagen": 1, "name": "g", "kernel": "micro", "atom": "SM80_16x8x16_F32F16F16F32_TN"}
 
@@ -89,6 +89,7 @@ def test_defaults() -> None:
     assert least.permutation == (None, None, None)
     assert (least.epilogue.out, least.epilogue.major) == (None, "N")
     assert (least.tile, least.stages, least.ctas_per_sm, least.arch, least.problems) == (None,) * 5
+    assert (least.schedule, least.cluster, least.split_k, least.warpgroups, least.accumulation) == (None,) * 5
 
 
 @pytest.mark.parametrize("letters", LAYOUTS)
@@ -137,6 +138,11 @@ FULL: dict[str, object] = {
     "permutation": [32, None, "(4,4,2):(1,8,4)"],
     "stages": 3,
     "ctas_per_sm": 2,
+    "schedule": "pingpong",
+    "cluster": [2, 1],
+    "split_k": 1,
+    "warpgroups": 3,
+    "accumulation": "fast",
     "epilogue": {"out": "f16", "major": "M"},
     "arch": ["sm_80", "sm_90a", "sm_120f"],
     "problems": [[1, 2, 3], [1, 2, 3, 4], {"shape": [4, 5, 6], "ld_pad": 8, "offset": 64, "alpha": 0.5, "beta": 1}],
@@ -149,6 +155,12 @@ def test_a_dump_is_a_spec_again() -> None:
     assert Spec.model_validate(dumped) == full
     assert (dumped["layout"], dumped["atoms_layout"]) == ("NT", "(2,2,1):(2,1,1)")
     Draft202012Validator(json_schema()).validate(dumped)
+
+
+def test_keys_of_wgmma_are_written_only_where_they_say_something() -> None:
+    assert not set(WGMMA_KEYS) & set(spec().model_dump(mode="json"))
+    dumped = spec(cluster=[2, 1], split_k=None).model_dump(mode="json")
+    assert dumped["cluster"] == [2, 1] and "split_k" not in dumped
 
 
 def test_a_spec_is_a_frozen_value() -> None:
@@ -170,6 +182,10 @@ GOOD: list[dict[str, object]] = [
     {"atoms_layout": "(2,2,1)"},
     {"permutation": ["_", "4", 8]},
     {"stages": None, "ctas_per_sm": None, "arch": None, "problems": None, "epilogue": {}},
+    {"schedule": None, "cluster": None, "split_k": None, "warpgroups": None, "accumulation": None},
+    *({"schedule": value} for value in ("warpgroup", "cooperative", "pingpong")),
+    *({"accumulation": value} for value in ("fast", "precise")),
+    {"cluster": [1, 8], "split_k": 8, "warpgroups": 1},
     *({"epilogue": {"out": out}} for out in (None, "f16", "bf16", "f32", "f64", "s8", "u8", "s32", "e4m3", "e5m2")),
     {"problems": [{"shape": [1, 1, 2147483647]}]},
 ]
@@ -192,6 +208,11 @@ BAD: list[dict[str, object]] = [
     *({"permutation": value} for value in (None, [1, 1], [0, 1, 1], [True, 1, 1], ["x", 1, 1], [[1], 1, 1], "_")),
     *({"stages": value} for value in (1, 0, -1, "3", 2.5, True, [2])),
     *({"ctas_per_sm": value} for value in (0, 17, "2", True)),
+    *({"schedule": value} for value in ("Pingpong", "", 1, ["pingpong"])),
+    *({"cluster": value} for value in (2, [2], [2, 1, 1], [0, 1], [1, 1.5], "2,1", [None, 1])),
+    *({"split_k": value} for value in (0, 9, 1.5, "2", True)),
+    *({"warpgroups": value} for value in (0, 9, "2", [2])),
+    *({"accumulation": value} for value in ("slow", True, 128)),
     *({"epilogue": value} for value in (None, "f16", [], {"out": "tf32"}, {"out": "s16"}, {"major": "K"}, {"x": 1})),
     *({"arch": value} for value in ([], "sm_80", ["sm_8"], ["sm_80b"], ["80"], [80], ["sm_80", "sm_80"])),
     *(
