@@ -36,9 +36,13 @@ struct Sm90Cooperative {
       auto const release = [&](int stage) { release_stage<Config>(storage, stage, place); };
       unsigned turn = 0;
       for (TileWalk<Config> walk; walk.inside(params); ++walk) {
-        multiply<Config>(storage, pipe, range.count, threadIdx.x, tCrC, release, [] {});
+        TileCoord tile;
+        multiply<Config>(storage, pipe, range.count, threadIdx.x, tCrC, release, [&] {
+          tile = walk.tile(params, place);
+          settle(tile);
+        });
         if constexpr (Config::kSplitK > 1) { Sm90SplitK<Config>::run(storage, tCrC, place, true); }
-        Sm90Epilogue<Config>::run(params, storage, tCrC, walk.tile(params, place), place.split, threadIdx.x, warp, turn);
+        Sm90Epilogue<Config>::run(params, storage, tCrC, tile, place.split, threadIdx.x, warp, turn);
       }
       Sm90Epilogue<Config>::finish();
     }

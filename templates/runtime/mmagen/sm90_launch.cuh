@@ -57,6 +57,22 @@ cudaError_t resident_clusters(int& clusters)
   return cudaSuccess;
 }
 
+/// Lines of a box. A K-contiguous operand with fewer rows than a tile is read without the rows it lacks: those of the
+/// stage keep what they held, and what comes of them lies outside D.
+template <class Operand, int kShare>
+int box_lines(int64_t across)
+{
+  bool const whole = !Operand::kContiguousK || Operand::kBoxes * kShare > 1 || across >= Operand::kBoxAcross;
+  return whole ? Operand::kBoxAcross : int(tiles(across, 8)) * 8;
+}
+
+/// Bytes of an operand that TMA brings to one stage of every CTA.
+template <class Operand, int kShare>
+uint32_t stage_bytes(int lines)
+{
+  return uint32_t(kShare * Operand::kBoxes * Operand::kPanels * lines * Operand::kLine * int(sizeof(typename Operand::Element)));
+}
+
 /// False where TMA cannot address one of the matrices.
 template <class Config>
 bool describe(GemmArguments<Config> const& args, Sm90Params<Config>& params)
@@ -74,11 +90,14 @@ bool describe(GemmArguments<Config> const& args, Sm90Params<Config>& params)
                           args.ldd, args.batch_stride_d};
   params.batch_step_a = shared_a ? 0 : 1;
   params.batch_step_b = shared_b ? 0 : 1;
+  int const lines_a = box_lines<A, Config::kClusterN>(a.across);
+  int const lines_b = box_lines<B, Config::kClusterM>(b.across);
+  params.stage_bytes = stage_bytes<A, Config::kClusterN>(lines_a) + stage_bytes<B, Config::kClusterM>(lines_b);
   constexpr int kDRows = 16;
   constexpr int kDAlong = Config::kDRowMajor ? Config::kSliceN : kDRows;
   constexpr int kDAcross = Config::kDRowMajor ? kDRows : Config::kSliceN;
-  return encode_tensor_map<typename A::Element>(params.a, args.a, a, A::kLine, A::kBoxAcross, A::kSwizzleBytes) &&
-         encode_tensor_map<typename B::Element>(params.b, args.b, b, B::kLine, B::kBoxAcross, B::kSwizzleBytes) &&
+  return encode_tensor_map<typename A::Element>(params.a, args.a, a, A::kLine, lines_a, A::kSwizzleBytes) &&
+         encode_tensor_map<typename B::Element>(params.b, args.b, b, B::kLine, lines_b, B::kSwizzleBytes) &&
          encode_tensor_map<ElementD>(params.d, args.d, d, kDAlong, kDAcross, kDAlong * int(sizeof(ElementD)));
 }
 
@@ -98,9 +117,10 @@ Status run_sm90(Args const& public_args, cudaStream_t stream, Unaligned const& u
   params.m = int(args.m);
   params.n = int(args.n);
   params.k = int(args.k);
-  params.clusters_m = unsigned(detail::tiles(args.m, Config::kTileM * Config::kClusterM));
-  params.clusters_n = unsigned(detail::tiles(args.n, Config::kTileN * Config::kClusterN));
-  params.clusters = params.clusters_m * params.clusters_n * unsigned(args.batch);
+  unsigned const clusters_m = unsigned(detail::tiles(args.m, Config::kTileM * Config::kClusterM));
+  unsigned const clusters_n = unsigned(detail::tiles(args.n, Config::kTileN * Config::kClusterN));
+  params.raster = Raster(clusters_m, clusters_n, Config::kRasterGroup);
+  params.clusters = clusters_m * clusters_n * unsigned(args.batch);
   params.c = args.c;
   params.ldc = args.ldc;
   params.batch_stride_c = args.batch_stride_c;

@@ -103,6 +103,7 @@ CUTE_DEVICE void multiply(Sm90Storage<Config>& storage, PipelineState<Config::kS
   if constexpr (Config::kSplitK > 1) {
     if (k_tiles == 0) {  // fewer k tiles than CTAs to share them
       clear(tCrC);
+      issued();
       return;
     }
   }

@@ -15,7 +15,9 @@ template <class Config>
 struct Sm90Params {
   CUtensorMap a, b, d;
   int m, n, k;
-  unsigned clusters_m, clusters_n, clusters;  // tiles of a cluster along M and N, and in all batches
+  Raster raster;                              // of tiles of a cluster
+  unsigned clusters;                          // such tiles, in all batches
+  uint32_t stage_bytes;                       // that TMA brings to a stage
   int batch_step_a, batch_step_b;             // 0: one matrix for the whole batch
   typename Config::ElementD const* c;
   int64_t ldc, batch_stride_c;
@@ -31,11 +33,6 @@ struct Sm90Storage {
   alignas(1024) Barrier full[Config::kStages];
   Barrier empty[Config::kStages];
   Barrier turn[Config::kConsumers];
-
-  static constexpr uint32_t kStageBytes =
-      (cute::cosize_v<typename Config::A::SmemLayout> * sizeof(typename Config::A::Element) +
-       cute::cosize_v<typename Config::B::SmemLayout> * sizeof(typename Config::B::Element)) /
-      Config::kStages;
 };
 
 template <class Config>
@@ -109,12 +106,15 @@ struct TileWalk {
 
   CUTE_DEVICE TileCoord tile(Sm90Params<Config> const& params, ClusterPlace<Config> const& place) const
   {
-    TileCoord coord = raster(linear, params.clusters_m, params.clusters_n, Config::kRasterGroup);
+    TileCoord coord = params.raster(linear);
     coord.m = coord.m * Config::kClusterM + place.m;
     coord.n = coord.n * Config::kClusterN + place.n;
     return coord;
   }
 };
+
+/// Computes where to store now, while the last multiplies run: the compiler would do it after waiting for them.
+CUTE_DEVICE void settle(TileCoord& tile) { asm volatile("" : "+r"(tile.m), "+r"(tile.n), "+r"(tile.batch)); }
 
 /// The k tiles of this CTA: all of them, or its share where kSplitK CTAs work on one tile.
 template <class Config>

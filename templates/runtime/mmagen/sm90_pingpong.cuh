@@ -43,17 +43,19 @@ struct Sm90Pingpong {
       PipelineState<Config::kStages> pipe;
       for (int i = 0; i < warpgroup; ++i) { ++walk; }
       pipe.skip(warpgroup * range.count);
+      auto const release = [&](int stage) { release_stage<Config>(storage, stage, place); };
       uint32_t parity = warpgroup == 0 ? 1 : 0;  // the first turn is the first warpgroup's, before anyone passes it on
       unsigned turn = 0;
       while (walk.inside(params)) {
         mine.wait(parity);
         parity ^= 1;
-        multiply<Config>(
-            storage, pipe, range.count, thread, tCrC, [&](int stage) { release_stage<Config>(storage, stage, place); },
-            [&] {
-              if (thread == 0) { next.arrive(); }
-            });
-        Sm90Epilogue<Config>::run(params, storage, tCrC, walk.tile(params, place), 0, thread, warp, turn);
+        TileCoord tile;
+        multiply<Config>(storage, pipe, range.count, thread, tCrC, release, [&] {
+          if (thread == 0) { next.arrive(); }
+          tile = walk.tile(params, place);
+          settle(tile);
+        });
+        Sm90Epilogue<Config>::run(params, storage, tCrC, tile, 0, thread, warp, turn);
         for (int i = 0; i < Config::kConsumers; ++i) { ++walk; }
         pipe.skip((Config::kConsumers - 1) * range.count);
       }

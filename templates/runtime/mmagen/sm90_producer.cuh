@@ -42,7 +42,7 @@ CUTE_DEVICE void load_stage(Sm90Params<Config> const& params, Sm90Storage<Config
   int const m = tile.m * Config::kTileM;
   int const n = tile.n * Config::kTileN;
   Barrier& full = storage.full[stage];
-  full.arrive_and_expect(Sm90Storage<Config>::kStageBytes);
+  full.arrive_and_expect(params.stage_bytes);
   load_operand<A, Config::kClusterN>(&params.a, storage.a.begin() + stage * kElementsA, full, place.mask_a(), place.n,
                                      A::kContiguousK ? k : m, A::kContiguousK ? m : k,
                                      tile.batch * params.batch_step_a);
