@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .clusters import RANK_SHIFT, owners
 from .memory import (
     ALLOCATED,
     GLOBAL_BASE,
@@ -177,6 +178,9 @@ class Access:
 
     def _owned(self, X: Batch, space: str, lanes, where, writing) -> tuple[np.ndarray | None, np.ndarray]:
         block = X.shared if space == "shared" else X.local
+        base = block.base[lanes]
+        if space == "shared" and X.program.cluster > 1 and (where >> RANK_SHIFT).any():
+            base, where = self._elsewhere(X, lanes, where)
         keep = keep_aligned(X, self.i, lanes, where, self.size)
         inside = (where >= 0) & (where <= block.size - self.size)
         if not inside.all():
@@ -186,8 +190,8 @@ class Access:
             X.found(f"{space}_out_of_bounds", self.i, len(bad), int(lanes[bad[0]]), text)
             keep = inside if keep is None else keep & inside
         if keep is not None:
-            lanes, where = lanes[keep], where[keep]
-        index = block.base[lanes] + where
+            lanes, where, base = lanes[keep], where[keep], base[keep]
+        index = base + where
         if X.shadow is not None and space == "shared" and len(index):
             if self.atomic:
                 X.shadow.atomic(self.i, index, self.size, X.stamps[lanes])
@@ -197,6 +201,14 @@ class Access:
                 X.shadow.read(self.i, index, self.size, X.stamps[lanes])
             self.count_warps(X, "shared", lanes, where)
         return keep, index
+
+    def _elsewhere(self, X: Batch, lanes: np.ndarray, where: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(where the memory begins, the place in it) of shared addresses that name CTAs of the cluster."""
+        ctas, offsets = owners(X, lanes, where)
+        if self.i.base != "ld":
+            for lane, cta in zip(lanes[ctas != X.cta[lanes]].tolist(), ctas[ctas != X.cta[lanes]].tolist(), strict=True):
+                X.exits.signal(self.i, lane, cta)
+        return ctas * X.shared.stride, offsets
 
     def count_warps(self, X: Batch, space: str, lanes: np.ndarray, where: np.ndarray) -> None:
         """Counts the traffic of these lanes, warp by warp; not where the caller does it (`counted`)."""

@@ -82,6 +82,7 @@ class Barriers:
         waits = self._waits.setdefault(number, [])
         released: Released = []
         if how == "arrive":
+            batch.tell_barrier(number, wait.mask)
             released.append((wait.start, wait.mask))
         else:
             waits.append(wait)
@@ -118,7 +119,7 @@ class Barriers:
         for wait in waits:
             wait.mask = wait.mask & ~lanes
         self._waits[number] = [w for w in waits if w.mask.any()]
-        batch.pass_barrier(everyone)
+        batch.pass_barrier(everyone, number)
         return released
 
     def _check_meeting(self, waits: list[_Wait], left: np.ndarray, done: np.ndarray) -> None:

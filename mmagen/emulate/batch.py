@@ -5,14 +5,21 @@ from __future__ import annotations
 import numpy as np
 
 from .barriers import Barriers
+from .bulk import BulkCopies
 from .checks import Recorder
+from .clock_shadow import ClockShadow
+from .clocks import Clocks, Seen
+from .clusters import ClusterBarrier, Exits
 from .copies import PendingCopies
 from .emit import WIDE_SPECIALS
 from .errors import EmulationError
 from .layout import SPECIALS, Program
+from .mbarriers import Mbarriers
 from .memory import OwnedMemory
 from .ptx_model import Instruction
 from .shadow import EPOCH_SHIFT, FIRST_STAMP, WARP_STEP, GlobalOrder, SharedShadow
+from .wgmma import WARPGROUP
+from .wgmma_flight import Flights
 
 
 class Batch:
@@ -30,18 +37,34 @@ class Batch:
         self.every = np.arange(self.size)
         self.live = self.thread < program.threads
         self._count_live()
-        self.stamps = FIRST_STAMP | self.thread.astype(np.uint64)
         self.shared = OwnedMemory(program.shared_bytes, count, self.cta)
         self.local = OwnedMemory(program.local_bytes, self.size if program.local_bytes else 1, np.arange(self.size))
-        self.shadow = None
-        if checks and program.shared_bytes:
-            granule = program.shared_granule
-            self.shadow = SharedShadow(len(self.shared.bytes), granule, recorder, self.shared.stride, first)
+        self._watch()
         self.copies = PendingCopies(self)
         self.barriers = Barriers(self)
+        self.cluster_barrier, self.exits = ClusterBarrier(self), Exits(self)
+        self.mbarriers, self.bulk, self.wgmmas = Mbarriers(self), BulkCopies(self), Flights(self)
         self.watched = tracked
+        self._told: dict[tuple[int, int], Seen] = {}
         self._written: dict[int, np.ndarray] = {r: np.zeros(self.size, dtype=bool) for r in tracked}
         self._lanes: tuple[np.ndarray | None, np.ndarray | None] = (None, None)
+
+    def _watch(self) -> None:
+        """What shared memory is watched with: `stamps` is what its shadow wants to know of a lane."""
+        program, granule = self.program, self.program.shared_granule
+        self.shadow: SharedShadow | ClockShadow | None = None
+        self.clocks: Clocks | None = None
+        self.stamps = FIRST_STAMP | self.thread.astype(np.uint64)
+        if not self.checks:
+            return
+        if program.asynchronous:
+            self.clocks, self.stamps = Clocks(self.size, self.width, program.cluster), self.every
+        if not program.shared_bytes:
+            return
+        if self.clocks is not None:
+            self.shadow = ClockShadow(self, self.clocks, min(granule, 16))
+        else:
+            self.shadow = SharedShadow(len(self.shared.bytes), granule, self.recorder, self.shared.stride, self.first)
 
     def _count_live(self) -> None:
         self._live_count = int(np.count_nonzero(self.live))
@@ -65,7 +88,11 @@ class Batch:
         below, every = bit - np.uint64(1), np.uint64(0xFFFFFFFF)
         values |= {"lanemask_eq": bit, "lanemask_lt": below, "lanemask_le": below | bit}
         values |= {"lanemask_gt": every & ~(below | bit), "lanemask_ge": every & ~below}
-        values |= {"cluster_nctarank": 1, "cluster_nctaid.x": 1, "clusterid.x": values["ctaid.x"], "nclusterid.x": p.grid[0]}
+        for axis, size in zip("xyz", (p.cluster, 1, 1)):
+            values[f"cluster_ctaid.{axis}"], values[f"cluster_nctaid.{axis}"] = values[f"ctaid.{axis}"] % size, size
+            values[f"clusterid.{axis}"], values[f"nclusterid.{axis}"] = values[f"ctaid.{axis}"] // size, values[f"nctaid.{axis}"] // size
+        values |= {"cluster_ctarank": values["cluster_ctaid.x"], "cluster_nctarank": p.cluster}
+        values["is_explicit_cluster"] = int(p.cluster > 1)
         return [np.atleast_1d(values[n]).astype(np.uint64 if n in WIDE_SPECIALS else np.uint32) for n in SPECIALS]
 
     def address_of(self, name: str) -> np.ndarray:
@@ -96,13 +123,34 @@ class Batch:
         """A register's value as an array over all lanes."""
         return values if len(values) == self.size else np.broadcast_to(values, (self.size,))
 
-    def whole_warps(self, mask: np.ndarray) -> np.ndarray:
-        """The lanes of a mask whose warp is there with all of its live lanes; the mask itself where that is everyone."""
-        missing = (self.live & ~mask).reshape(-1, 32).any(axis=1)
-        present = mask.reshape(-1, 32).any(axis=1)
+    def whole_warps(self, mask: np.ndarray, together: int = 32) -> np.ndarray:
+        """The lanes of a mask whose warp is there with all of its live lanes; the mask itself where that is everyone.
+        together: 128 for warpgroups, which count from the begin of their CTA."""
+        missing, present = self._by(self.live & ~mask, together).any(axis=1), self._by(mask, together).any(axis=1)
         if not (missing & present).any():
             return mask
-        return mask & np.repeat(~missing, 32)
+        return mask & self._spread_out(~missing, together)
+
+    def _by(self, lanes: np.ndarray, together: int) -> np.ndarray:
+        """[warps or warpgroups, lanes]; where a CTA is no whole number of them, its last one is filled up."""
+        if self.width % together == 0:
+            return lanes.reshape(-1, together)
+        padded = np.pad(lanes.reshape(self.count, self.width), ((0, 0), (0, -self.width % together)))
+        return padded.reshape(-1, together)
+
+    def _spread_out(self, values: np.ndarray, together: int) -> np.ndarray:
+        lanes = np.repeat(values, together)
+        return lanes if len(lanes) == self.size else lanes.reshape(self.count, -1)[:, : self.width].reshape(-1)
+
+    def whole_warpgroups(self, mask: np.ndarray | None, i: Instruction) -> np.ndarray:
+        """int64[g]: the warpgroups that are there with all of their 128 threads; others are a finding."""
+        groups = self.wgmmas.groups(mask)
+        active = self.live if mask is None else mask
+        whole = np.array([int(active[self.wgmmas.lanes(g)].sum()) == WARPGROUP for g in groups.tolist()], dtype=bool)
+        if not whole.all():
+            lane = self.wgmmas.first_lane(int(groups[~whole][0]))
+            self.found("warp_divergence", i, int((~whole).sum()), lane, "runs without some threads of its warpgroup")
+        return groups[whole]
 
     def count_warps(self, mask: np.ndarray) -> int:
         return int(mask.reshape(-1, 32).any(axis=1).sum())
@@ -111,6 +159,9 @@ class Batch:
         """These lanes have come to their end."""
         self.live = self.live & ~mask
         self._count_live()
+        if self.program.asynchronous:
+            self.bulk.exit(mask)
+            self.exits.exit(mask)
 
     def warps_of(self, mask: np.ndarray | None, i: Instruction) -> np.ndarray | None:
         """int64[w]: the warps that take part in a warp-wide instruction; None for all. Incomplete ones are a finding."""
@@ -138,6 +189,18 @@ class Batch:
         thread, cta = int(self.thread[lane]), int(self.cta[lane]) + self.first
         self.recorder.add(kind, i, count, f"thread {thread} of CTA {cta} {message}", thread, cta)
 
+    @property
+    def waits(self) -> bool:
+        """Whether lanes wait at a barrier."""
+        return bool(self.mbarriers.waits) or not (self.barriers.empty and self.cluster_barrier.empty)
+
+    def warps_in_wait(self) -> np.ndarray:
+        """bool[lanes]: those of warps of which a lane waits for an mbarrier."""
+        waiting = np.zeros(self.size, dtype=bool)
+        for wait in self.mbarriers.waits:
+            waiting[wait.lanes] = True
+        return np.repeat(waiting.reshape(-1, 32).any(axis=1), 32)
+
     def refuse(self, message: str) -> None:
         """Raises EmulationError: an instruction that is not supported was reached."""
         raise EmulationError(message)
@@ -160,8 +223,27 @@ class Batch:
 
     # Order between threads
 
-    def pass_barrier(self, mask: np.ndarray | None) -> None:
+    def tell_barrier(self, number: int, mask: np.ndarray) -> None:
+        """Lanes arrive at a barrier without waiting there: what they did is known to those who do."""
+        if self.clocks is None:
+            return
+        for cta in map(int, np.unique(self.cta[mask])):
+            seen = self.clocks.release(np.flatnonzero(mask & (self.cta == cta)))
+            before = self._told.get((number, cta))
+            self._told[number, cta] = seen.join(before) if before else seen
+
+    def _pass_with_clocks(self, clocks: Clocks, mask: np.ndarray, number: int) -> None:
+        for cta in map(int, np.unique(self.cta[mask])):
+            lanes = np.flatnonzero(mask & (self.cta == cta))
+            clocks.meet(lanes)
+            if (number, cta) in self._told:
+                clocks.acquire(lanes, self._told.pop((number, cta)))
+
+    def pass_barrier(self, mask: np.ndarray | None, number: int = 0) -> None:
         """The lanes of a mask (None: all) are ordered behind what they and the others of the barrier did before."""
+        if self.clocks is not None:
+            self._pass_with_clocks(self.clocks, self.live if mask is None else mask, number)
+            return
         renewed = FIRST_STAMP | self.thread.astype(np.uint64)
         if mask is None:
             epoch = (self.stamps[0] >> EPOCH_SHIFT) << EPOCH_SHIFT
@@ -175,7 +257,14 @@ class Batch:
 
     def pass_warp_barrier(self, mask: np.ndarray | None) -> None:
         """The same for lanes of one warp each."""
+        if self.clocks is not None:
+            self.clocks.meet_in_warps(mask)
+            return
         stepped = self.stamps + WARP_STEP
         self.stamps = stepped if mask is None else np.where(mask, stepped, self.stamps)
 
-
+    def fence_proxy(self, mask: np.ndarray | None) -> None:
+        """fence.proxy.async of the active lanes."""
+        self.mbarriers.fence(mask)
+        if self.clocks is not None:
+            self.clocks.fence(self.every if mask is None else np.flatnonzero(mask))

@@ -11,19 +11,23 @@ from .layout import Places
 from .ptx_model import Address, Entry, Instruction, Negated, Operand, Pair, Register, Vector
 
 _ENDS = ("bra", "brx", "ret", "exit", "trap", "bar", "barrier")
+_WAITS = ("test_wait", "try_wait")
 # Opcodes whose first operand is read, not written.
 _NO_DESTINATION = ("st", "red", "cp", "stmatrix", "prefetch", "discard", "bra", "bar", "barrier", "membar", "fence", "call")
 
 
 @dataclass
 class Block:
-    """Instructions start..stop-1 without `end`, the branch, barrier or exit after them (None: falls into the next one)."""
+    """Instructions start..stop-1 without `end`, the branch, barrier or exit after them (None: falls into the next one).
+
+    together: lanes, a power of two, of which none may run without the others.
+    """
 
     start: int
     stop: int
     body: tuple[Instruction, ...]
     end: Instruction | None
-    needs_warps: bool
+    together: int
     target: int = -1
     runs: list = field(default_factory=lambda: [None, None])
 
@@ -38,39 +42,47 @@ def is_warp_barrier(i: Instruction) -> bool:
 
 
 def _ends_block(i: Instruction) -> bool:
-    return i.base in _ENDS and not is_warp_barrier(i)
+    return (i.base in _ENDS and not is_warp_barrier(i)) or is_phase_wait(i)
 
 
-def _is_warp_wide(i: Instruction) -> bool:
-    return i.base in WARP_WIDE or is_warp_barrier(i)
+def is_phase_wait(i: Instruction) -> bool:
+    """A wait for the phase of an mbarrier: it ends its block, so that others can run until the phase ends."""
+    return i.base == "mbarrier" and i.modifiers[0] in _WAITS
+
+
+def _lanes_together(i: Instruction) -> int:
+    """How many neighbouring lanes must be at an instruction at once: a warp, a warpgroup, or 1."""
+    if i.base == "wgmma" and i.modifiers[0] == "mma_async":
+        return 128
+    return 32 if i.base in WARP_WIDE or is_warp_barrier(i) else 1
 
 
 def cut(entry: Entry) -> dict[int, Block]:
     """The blocks of an entry by their first instruction, and one past the end that is an exit."""
     instructions = entry.instructions
     leaders = {0, *entry.labels.values()}
-    seen_wide = False
+    gathered = 1
     for i in instructions:
         if i.index in leaders:
-            seen_wide = False
+            gathered = 1
         # Within a block the active lanes stay the same: only the first warp-wide instruction has to gather its warp.
-        if _is_warp_wide(i) and not seen_wide:
+        if _lanes_together(i) > gathered:
             leaders.add(i.index)
-            seen_wide = True
+            gathered = _lanes_together(i)
         if _ends_block(i):
             leaders.add(i.index + 1)
-            seen_wide = False
+            gathered = 1
     ordered = sorted(x for x in leaders if x <= len(instructions))
     blocks = {}
     for start, stop in zip(ordered, [*ordered[1:], len(instructions)]):
         body = instructions[start:stop]
         end = body[-1] if body and _ends_block(body[-1]) else None
-        wide = bool(body) and _is_warp_wide(body[0])
-        block = Block(start, max(stop, start), body[:-1] if end else body, end, wide)
+        together = _lanes_together(body[0]) if body else 1
+        block = Block(start, max(stop, start), body[:-1] if end else body, end, together)
         if end is not None and end.base == "bra":
             block.target = entry.labels[end.operands[0].name]
         blocks[start] = block
-    blocks.setdefault(len(instructions), Block(len(instructions), len(instructions), (), None, False))
+    blocks.setdefault(len(instructions), Block(len(instructions), len(instructions), (), None, 1))
     return blocks
 
 

@@ -24,6 +24,12 @@ KINDS = (
     "barrier_divergence",
     "warp_divergence",
     "global_race",
+    "async_race",
+    "proxy_fence",
+    "wgmma_order",
+    "mbarrier",
+    "cluster_exit",
+    "deadlock",
 )
 # Headers of libraries: a finding is told at the line of one's own that used them.
 _LIBRARIES = ("/cute/", "/cutlass/", "/cuda/", "/cccl/", "/targets/", "/nvvm/", "/crt/")

@@ -14,8 +14,9 @@ SPECIALS = (
     *(f"{name}.{axis}" for name in ("tid", "ntid", "ctaid", "nctaid") for axis in "xyz"),
     *("laneid", "warpid", "nwarpid", "dynamic_smem_size", "total_smem_size"),
     *(f"lanemask_{relation}" for relation in ("eq", "lt", "le", "gt", "ge")),
-    *("smid", "nsmid", "gridid", "clock", "clock_hi", "clock64", "globaltimer", "clusterid.x", "nclusterid.x"),
-    *("cluster_ctarank", "cluster_nctarank", "cluster_ctaid.x", "cluster_nctaid.x"),
+    *("smid", "nsmid", "gridid", "clock", "clock_hi", "clock64", "globaltimer"),
+    *(f"{name}.{axis}" for name in ("clusterid", "nclusterid", "cluster_ctaid", "cluster_nctaid") for axis in "xyz"),
+    *("cluster_ctarank", "cluster_nctarank", "is_explicit_cluster"),
 )
 _SHARED_MAX = 232448
 
@@ -46,14 +47,19 @@ class Places:
 class Program:
     """One launch: entry, extents, parameters and the places of variables.
 
+    cluster: CTAs along x that form one. asynchronous: the entry has mbarriers, wgmma, bulk copies or clusters.
     Raises EmulationError where the parameter block has another size than the entry declares.
     """
 
     def __init__(
-        self, module: Module, entry: Entry, grid: Dim, block: Dim, dynamic_smem: int, params: bytes, memory: GlobalMemory
-    ):
+        self, module: Module, entry: Entry, grid: Dim, block: Dim, dynamic_smem: int, params: bytes, memory: GlobalMemory,
+        cluster: int = 1,
+    ):  # fmt: skip
         self.module, self.entry, self.grid, self.block, self.memory = module, entry, grid, block, memory
-        self.params, self.dynamic_smem = params, dynamic_smem
+        self.params, self.dynamic_smem, self.cluster = params, dynamic_smem, cluster
+        self.asynchronous = cluster > 1 or any(is_asynchronous(i) for i in entry.instructions)
+        if not 1 <= cluster <= 16 or grid[0] % cluster:
+            raise EmulationError(f"a grid of {grid[0]} CTAs along x is no whole number of clusters of {cluster}")
         self.threads = block[0] * block[1] * block[2]
         self.padded_threads = -(-self.threads // 32) * 32
         self.cta_count = grid[0] * grid[1] * grid[2]
@@ -71,7 +77,8 @@ class Program:
         for variable in (*self._of("global", used), *self._of("const", used)):
             self.address_of(variable.name)
         self.shared_granule = self._granule("shared")
-        self.global_granule = self._granule("global")
+        # TMA clips boxes at elements of any size.
+        self.global_granule = 1 if self.asynchronous else self._granule("global")
 
     def _used_names(self) -> set[str]:
         names: set[str] = set()
@@ -129,6 +136,11 @@ def vector_of(i: Instruction) -> tuple[str, int]:
     """(element type, elements) of a load or store."""
     found = next((m for m in i.modifiers if re.fullmatch(r"v[248]", m)), None)
     return i.type, int(found[1]) if found else 1
+
+
+def is_asynchronous(i: Instruction) -> bool:
+    """Does the instruction need more than barriers of threads to be ordered?"""
+    return i.base in ("mbarrier", "wgmma") or i.modifiers[:2] == ("async", "bulk")
 
 
 def access_size(i: Instruction) -> int:

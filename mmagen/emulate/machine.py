@@ -2,7 +2,8 @@
 
 Lanes that are at the same instruction run together. Where they part, the group at the smallest instruction goes first;
 since compilers put the place where paths join behind all of them, groups meet again there by themselves. Lanes wait at
-barriers until their CTA is complete, and at warp-wide instructions until their warp is.
+barriers until their CTA is complete, at warp-wide instructions until their warp is, and at an mbarrier until its phase
+ends. What TMA loads arrives when nobody can run on without it.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from .emit import storage_of
 from .errors import EmulationError
 from .layout import Program
 from .memory import GlobalMemory
+from .ops_mbarrier import phase_operands, shared_address
 from .ptx_model import Entry, Instruction, Module, Negated, Register
 from .shadow import GlobalOrder
 
@@ -41,24 +43,26 @@ def launch(
     checks: bool = True,
     progress: Callable[[int, int], None] | None = None,
     lanes: int = _LANES_AT_ONCE,
+    cluster: int = 1,
 ) -> Report:
     """Executes one kernel launch to its end.
 
     grid, block: extents in x, y, z. dynamic_smem: bytes behind the kernel's own shared memory. params: the parameter
     block, laid out as the PTX declares it. memory: what its pointers point to; changed in place. step_limit: instructions
     that one batch of CTAs may execute. checks: also look for what a right result may hide, and count traffic. progress:
-    called with (CTAs done, CTAs in all). lanes: about how many threads to run at once.
+    called with (CTAs done, CTAs in all). lanes: about how many threads to run at once. cluster: CTAs, next to each other
+    along x, that form one.
 
     Raises EmulationError for an entry that is not there, unsupported instructions that are reached, parameters of
     another size, and a kernel that exceeds the step limit.
     """
     if entry not in module.entries:
         raise EmulationError(f"{module.file}: no entry {entry}; there are: {', '.join(module.entries) or 'none'}")
-    program = Program(module, module.entries[entry], _dim(grid), _dim(block), dynamic_smem, params, memory or GlobalMemory())
+    program = Program(module, module.entries[entry], _dim(grid), _dim(block), dynamic_smem, params, memory or GlobalMemory(), cluster)
     recorder = Recorder(module.file)
     report = Report(entry, ctas=program.cta_count)
     runner = _Runner(program, recorder, report, step_limit, checks)
-    at_once = max(1, lanes // program.padded_threads)
+    at_once = max(1, lanes // program.padded_threads // cluster) * cluster
     with np.errstate(all="ignore"):
         for first in range(0, program.cta_count, at_once):
             runner.run(first, min(at_once, program.cta_count - first))
@@ -105,26 +109,29 @@ class _Runner:
         registers += batch.specials()
         self.groups: dict[int, np.ndarray] = {0: batch.live}
         self.batch, self.steps = batch, 0
+        self.registers = registers
         while True:
-            if not self.groups:
-                if batch.barriers.empty:
-                    break
-                self._deadlock()
+            self._wake()
+            chosen = self._choose()
+            if chosen is None:
+                if self._help():
+                    continue
+                if batch.waits or self.groups:
+                    self._deadlock()
                 break
-            start, mask = self._choose()
-            self._step(self.blocks[start], mask, registers)
+            self._step(self.blocks[chosen[0]], chosen[1], registers)
         self.report.steps += self.steps
 
     def _dtype(self, register: Register) -> np.dtype:
         name = storage_of(register)
         return np.dtype("bool" if name == "b1" else name)
 
-    def _choose(self) -> tuple[int, np.ndarray]:
+    def _choose(self) -> tuple[int, np.ndarray] | None:
         """Takes out the smallest block that can run now, with its lanes; incomplete warps wait at a warp-wide one."""
         for start in sorted(self.groups):
             mask = self.groups[start]
-            if self.blocks[start].needs_warps:
-                complete = self.batch.whole_warps(mask)
+            if self.blocks[start].together > 1:
+                complete = self.batch.whole_warps(mask, self.blocks[start].together)
                 if complete is not mask:
                     if not complete.any():
                         continue
@@ -132,10 +139,43 @@ class _Runner:
                     return start, complete
             del self.groups[start]
             return start, mask
+        return None
+
+    def _help(self) -> bool:
+        """Nobody can run: lets TMA deliver, tests of mbarriers fail, or incomplete warps run. False if nothing helps."""
+        batch = self.batch
+        if batch.bulk.land():
+            return True
+        if failed := batch.mbarriers.failed_tests():
+            for i, start, lanes in failed:
+                self._resume(i, start, lanes, False)
+            return True
         # No warp will become complete by itself: its other lanes wait elsewhere. Shuffles and votes may name a part of
-        # their warp; what needs all 32 lanes will say so.
-        start = min(self.groups)
-        return start, self.groups.pop(start)
+        # their warp; what needs all 32 lanes will say so. But a phase that has yet to end may still complete it.
+        for start in sorted(self.groups):
+            able = self.groups[start] & ~batch.warps_in_wait()
+            if able.any():
+                self.groups[start] = self.groups[start] & ~able
+                if not self.groups[start].any():
+                    del self.groups[start]
+                self._step(self.blocks[start], able, self.registers)
+                return True
+        return False
+
+    def _wake(self) -> None:
+        for i, start, lanes in self.batch.mbarriers.woken():
+            self._resume(i, start, lanes, True)
+
+    def _resume(self, i: Instruction, start: int, lanes: np.ndarray, ended: bool) -> None:
+        """Lanes go on behind a wait for an mbarrier's phase."""
+        mask = np.zeros(self.batch.size, dtype=bool)
+        mask[lanes] = True
+        target = i.operands[0]
+        if isinstance(target, Register):
+            self.registers[target.index] = np.where(mask, ended, self.registers[target.index])
+            if target.index in self.tracked:
+                self.batch.mark_written(target.index, mask)
+        self._go(start, mask)
 
     def _step(self, block: Block, mask: np.ndarray, registers: list) -> None:
         batch = self.batch
@@ -181,11 +221,29 @@ class _Runner:
             self._go(block.target, taken)
         elif end.base in ("ret", "exit"):
             self._exit(taken)
+        elif end.base == "mbarrier":
+            self._await(block, end, taken, registers)
+        elif end.base == "barrier" and end.modifiers[0] == "cluster":
+            following, barrier = self.next.get(block.start, -1), self.batch.cluster_barrier
+            if end.has("arrive"):
+                self._go(following, taken)
+                self._release(barrier.arrive(end, taken))
+            else:
+                self._release(barrier.wait(end, taken, following))
         elif end.base in ("bar", "barrier"):
             self._release(self.batch.barriers.arrive(end, taken, self.next.get(block.start, -1), registers))
         else:
             what = "the kernel executed a trap" if end.base == "trap" else "this instruction is not supported"
             raise EmulationError(f"{self.program.module.file}:{end.line}: {what}: {end.text}")
+
+    def _await(self, block: Block, end: Instruction, mask: np.ndarray, registers: list) -> None:
+        """Lanes ask for an mbarrier's phase: those whose phase has ended go on, the others when it does."""
+        batch, following = self.batch, self.next.get(block.start, -1)
+        lanes = np.flatnonzero(mask)
+        where, phases = (batch.spread(values)[lanes].astype(np.int64) for values in phase_operands(end, registers, self.program))
+        ended = batch.mbarriers.wait(end, following, lanes, shared_address(where), phases, end.has("parity"))
+        if ended.any():
+            self._resume(end, following, lanes[ended], True)
 
     def _split(self, end: Instruction, mask: np.ndarray, registers: list) -> tuple[np.ndarray | None, np.ndarray | None]:
         """(lanes of mask for which the guard holds, the others); None for an empty half."""
@@ -208,6 +266,8 @@ class _Runner:
     def _exit(self, mask: np.ndarray) -> None:
         self.batch.exit(mask)
         self._release(self.batch.barriers.after_exit())
+        if self.program.asynchronous:
+            self._release(self.batch.cluster_barrier.after_exit())
 
     def _release(self, released: list[tuple[int, np.ndarray]]) -> None:
         for start, mask in released:
@@ -215,6 +275,8 @@ class _Runner:
 
     def _deadlock(self) -> None:
         self.batch.barriers.report_deadlock()
+        self.batch.cluster_barrier.report_deadlock()
+        self.batch.mbarriers.report_deadlock()
         self.report.completed = False
 
     def count(self) -> None:

@@ -163,7 +163,8 @@ class OperandReader:
         if not found:
             # Tensor coordinates: [map, {x, y}] is read as the list of its parts.
             if text[-1] == "]" and "," in text:
-                return Vector(tuple(self.operand(part) for part in split_operands(text[1:-1])))
+                place, *coordinates = split_operands(text[1:-1])
+                return Vector((self._address(f"[{place}]"), *(self.operand(part) for part in coordinates)))
             raise ValueError(f"unreadable address {text}")
         name, sign, offset = found.groups()
         distance = int(number(offset).value) if offset else 0

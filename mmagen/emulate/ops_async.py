@@ -1,4 +1,4 @@
-"""cp.async and its groups. Other asynchronous copies (bulk, tensor) are further modules of this kind."""
+"""cp.async and its groups; bulk copies are in ops_bulk.py."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from .access import Access, keep_aligned, split
 from .emit import Emitter, op
+from .ops_bulk import build_bulk_copy
 from .ops_memory import native_address
 from .ptx_model import Immediate, Instruction, Negated, Register
 
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
 
 @op("cp")
 def _cp(e: Emitter, i: Instruction) -> None:
-    if i.modifiers[0] != "async" or i.has("bulk") or i.has("mbarrier"):
+    if i.modifiers[:2] == ("async", "bulk"):
+        build_bulk_copy(e, i)
+        return
+    if i.modifiers[0] != "async" or i.has("mbarrier"):
         raise e.unsupported("this copy is not supported")
     if i.has("commit_group"):
         e.line(f"X.copies.commit({e.mask})")

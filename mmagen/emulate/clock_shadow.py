@@ -1,0 +1,208 @@
+"""Shared memory under vector clocks: who touched which bytes, generic threads as well as TMA and wgmma.
+
+The counterpart of shadow.py for kernels with mbarriers and asynchronous units. Every granule keeps its last writer, the
+clock at which each warp of its CTA last read it, the last group of each warpgroup whose wgmmas read it, and one other
+reader (a bulk store, or a thread of another CTA).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .clocks import COLUMN_SHIFT, Clocks
+from .ptx_model import Instruction
+
+if TYPE_CHECKING:
+    from .batch import Batch
+
+_CLOCK, _COLUMN = np.uint64(0xFFFFFFFF), np.uint64(0xFFFF)
+_LANE_BITS = np.uint32(31)
+_SEVERAL = np.uint32(32)
+_LATEST = np.uint64(0xFFFFFFFF)
+
+
+class ClockShadow:
+    """The granules of one batch's shared memory; where SharedShadow takes stamps, this takes lanes."""
+
+    def __init__(self, batch: Batch, clocks: Clocks, granule: int):
+        self._batch, self._clocks, self.granule = batch, clocks, granule
+        count = len(batch.shared.bytes) // granule
+        self._stride = batch.shared.stride
+        self.writer = np.zeros(count, dtype=np.uint64)
+        self.reader = np.zeros((count, clocks.warps_of_cta), dtype=np.uint32)  # clock << 6 | several | lane
+        self.multiplied = np.zeros((count, clocks.groups_of_cta), dtype=np.uint32)
+        self.other = np.zeros(count, dtype=np.uint64)
+        self._spans: dict[int, np.ndarray] = {}
+
+    def granules(self, index: np.ndarray, size: int) -> np.ndarray:
+        """int64[n, size / granule]: the granules of accesses of `size` bytes at byte positions `index`."""
+        count = max(size // self.granule, 1)
+        if count not in self._spans:
+            self._spans[count] = np.arange(count)
+        return (index // self.granule)[:, None] + self._spans[count]
+
+    def _rank(self, places: np.ndarray) -> np.ndarray:
+        """Which CTA of its cluster a granule belongs to."""
+        return places * self.granule // self._stride % self._clocks.ctas
+
+    # Generic accesses
+
+    def read(self, i: Instruction, index: np.ndarray, size: int, lanes: np.ndarray) -> None:
+        """Notes reads by threads."""
+        places, who = self.granules(index, size), lanes[:, None]
+        self._check_written(i, places, who)
+        own = places * self.granule // self._stride == self._batch.cta[lanes][:, None]
+        if not own.all():
+            away = np.broadcast_to(self._clocks.codes(lanes)[:, None], places.shape)[~own]
+            self.other[places[~own]] = away
+        clock = self._clocks.clock[lanes // 32] << np.uint32(6)
+        codes = np.broadcast_to((clock | (lanes % 32).astype(np.uint32))[:, None], places.shape)
+        warps = np.broadcast_to((lanes // 32 % self._clocks.warps_of_cta)[:, None], places.shape)
+        before = self.reader[places, warps]
+        several = own & (before >> 6 == codes >> 6) & ((before ^ codes) & (_LANE_BITS | _SEVERAL) != 0)
+        self.reader[places[own], warps[own]] = (codes | np.where(several, _SEVERAL, np.uint32(0)))[own]
+        lost = own & ((self.reader[places, warps] ^ codes) & _LANE_BITS != 0)
+        if lost.any():
+            self.reader[places[lost], warps[lost]] |= _SEVERAL
+
+    def write(self, i: Instruction, index: np.ndarray, size: int, lanes: np.ndarray, flag: object = None) -> None:
+        """Notes writes by threads."""
+        places, who = self.granules(index, size), lanes[:, None]
+        self._before_write(i, places, who, False)
+        codes = np.broadcast_to(self._clocks.codes(lanes)[:, None], places.shape)
+        self.writer[places] = codes
+        lost = self.writer[places] != codes
+        if lost.any():
+            self._tell("shared_race", i, places, who, lost, "writes {byte} together with {other}", self.writer[places])
+
+    def start_copy(self, i: Instruction, index: np.ndarray, size: int, lanes: np.ndarray) -> None:
+        """Notes that a cp.async to these bytes may arrive at any time from now on."""
+        places, who = self.granules(index, size), lanes[:, None]
+        self._before_write(i, places, who, False)
+        self.writer[places] = self._clocks.codes(lanes)[:, None] | _LATEST
+
+    def end_copy(self, index: np.ndarray, size: int, lanes: np.ndarray) -> None:
+        """Notes that their own thread has waited for these copies."""
+        self.writer[self.granules(index, size)] = self._clocks.codes(lanes)[:, None]
+
+    def atomic(self, i: Instruction, index: np.ndarray, size: int, lanes: np.ndarray) -> None:
+        """Atomic accesses order themselves: only that something is there is kept."""
+        places = self.granules(index, size)
+        unwritten = self.writer[places] == 0
+        if unwritten.any():
+            self._tell("uninitialised_shared", i, places, lanes[:, None], unwritten, "changes {byte}, which nothing wrote")
+        self.writer[places] = self._clocks.codes(lanes)[:, None] & ~_CLOCK
+
+    # Asynchronous units; `lane` is the thread that issues
+
+    def fetch(self, i: Instruction, index: np.ndarray, lane: int, column: int, clock: int) -> None:
+        """Notes that TMA writes granules at byte positions `index`; it has when `column` reaches `clock`."""
+        places = np.unique(index // self.granule)[:, None]
+        self._before_write(i, places, np.full((len(places), 1), lane), True)
+        self.writer[places] = np.uint64(clock) | (np.uint64(column) << COLUMN_SHIFT)
+
+    def multiply(self, i: Instruction, index: np.ndarray, lanes: np.ndarray, within: int, clock: int) -> None:
+        """Notes that wgmmas of warpgroup `within` of its CTA read granules; index: [n] unique. lanes: one of each warp."""
+        places = index[:, None]
+        for lane in lanes:
+            self._check_written(i, places, np.full((len(places), 1), lane), asynchronous=True)
+        self.multiplied[index, within] = clock
+
+    def drain(self, i: Instruction, index: np.ndarray, lane: int, column: int, clock: int) -> None:
+        """Notes that a bulk store reads granules at byte positions `index`; it has when `column` reaches `clock`."""
+        places = np.unique(index // self.granule)[:, None]
+        self._check_written(i, places, np.full((len(places), 1), lane), asynchronous=True)
+        self.other[places] = np.uint64(clock) | (np.uint64(column) << COLUMN_SHIFT)
+
+    # Judgement
+
+    def _check_written(self, i: Instruction, places: np.ndarray, who: np.ndarray, asynchronous: bool = False) -> None:
+        writer = self.writer[places]
+        unwritten = writer == 0
+        if unwritten.any():
+            self._tell("uninitialised_shared", i, places, who, unwritten, "reads {byte}, which nothing wrote")
+        self._unordered_writer(i, places, who, writer, "reads")
+        if asynchronous:
+            self._unfenced(i, places, who, writer, "reads")
+
+    def _unordered_writer(self, i: Instruction, places, who, writer, what: str) -> None:
+        early = ~self._clocks.ordered(who, writer)
+        if not early.any():
+            return
+        generic = self._clocks.is_generic(writer)
+        copied = generic & (writer & _CLOCK == _LATEST)
+        if (early & copied).any():
+            text = what + " {byte} while a cp.async of {other} to it is in flight"
+            self._tell("cp_async_unwaited", i, places, who, early & copied, text, writer)
+        if (early & generic & ~copied).any():
+            text = what + " {byte}, which {other} wrote, with no barrier between"
+            self._tell("shared_race", i, places, who, early & generic & ~copied, text, writer)
+        if (early & ~generic).any():
+            text = what + " {byte}, which a TMA load brings, without having waited for {other}"
+            self._tell("async_race", i, places, who, early & ~generic, text, writer)
+
+    def _unfenced(self, i: Instruction, places, who, writer, what: str) -> None:
+        bare = self._clocks.ordered(who, writer) & ~self._clocks.is_fenced(who, writer)
+        if bare.any():
+            text = what + " {byte} asynchronously, which {other} wrote, with no fence.proxy.async between"
+            self._tell("proxy_fence", i, places, who, bare, text, writer)
+
+    def _before_write(self, i: Instruction, places: np.ndarray, who: np.ndarray, asynchronous: bool) -> None:
+        clocks, writer = self._clocks, self.writer[places]
+        self._unordered_writer(i, places, who, writer, "overwrites")
+        if asynchronous:
+            self._unfenced(i, places, who, writer, "overwrites")
+        rank = self._rank(places)
+        reader = self.reader[places]  # [n, k, warps]
+        columns = rank[..., None] * clocks.warps_of_cta + np.arange(clocks.warps_of_cta)
+        same_warp = columns == (who // 32 % clocks.warps)[..., None]
+        mine = same_warp & (reader & (_LANE_BITS | _SEVERAL) == (who % 32)[..., None])
+        raced = (reader != 0) & (clocks.known[who[..., None], columns] < reader >> 6) & ~mine
+        if raced.any():
+            text = "overwrites {byte}, which {other} read, with no barrier between"
+            self._tell("shared_race", i, places, who, raced.any(axis=2), text, _reader_codes(reader, columns, raced))
+        columns = clocks.warps + rank[..., None] * clocks.groups_of_cta + np.arange(clocks.groups_of_cta)
+        raced = clocks.known[who[..., None], columns] < self.multiplied[places]
+        if raced.any():
+            text = "overwrites {byte}, which a wgmma reads that is not known to be over"
+            self._tell("async_race", i, places, who, raced.any(axis=2), text)
+        other = self.other[places]
+        raced = ~clocks.ordered(who, other)
+        if raced.any():
+            text = "overwrites {byte}, which {other} reads, without having waited for that"
+            self._tell("async_race", i, places, who, raced, text, other)
+
+    def _tell(self, kind, i, places, who, bad, text, others=None) -> None:
+        row, column = np.argwhere(bad)[0]
+        byte = int(places[row, column]) * self.granule
+        cta, offset = divmod(byte, self._stride)
+        lane = int(who[row, 0])
+        batch = self._batch
+        other = self._named(int(others[row, column]), cta) if others is not None else ""
+        home = int(batch.cta[lane])
+        place = f"shared byte {offset}" + ("" if home == cta else f" of CTA {cta + batch.first}")
+        batch.found(kind, i, int(np.count_nonzero(bad.any(axis=1))), lane, text.format(byte=place, other=other))
+
+    def _named(self, code: int, cta: int) -> str:
+        """Whose event this is, for a message about memory of CTA `cta`."""
+        clocks = self._clocks
+        column, lane = code >> 32 & 0xFFFF, code >> 48 & 31
+        if column >= clocks.warps:
+            key = clocks.agent(column)
+            if key and key[0] == "mbarrier":
+                return f"phase {(code & 0xFFFFFFFF) - 1} of the mbarrier at shared byte {key[2]}"
+            return f"a bulk store of thread {key[2]}" if key else "a wgmma"
+        rank, warp = divmod(column, clocks.warps_of_cta)
+        thread = warp * 32 + lane
+        mine = rank == cta % clocks.ctas
+        return f"thread {thread}" if mine else f"thread {thread} of CTA {cta - cta % clocks.ctas + rank + self._batch.first}"
+
+
+def _reader_codes(reader: np.ndarray, columns: np.ndarray, raced: np.ndarray) -> np.ndarray:
+    """Of several readers that race, the code of the first, as of a thread."""
+    first = raced.argmax(axis=2)[..., None]
+    code = np.take_along_axis(reader, first, axis=2)[..., 0].astype(np.uint64)
+    column = np.take_along_axis(columns, first, axis=2)[..., 0].astype(np.uint64)
+    return (column << COLUMN_SHIFT) | ((code & np.uint64(31)) << np.uint64(48)) | (code >> np.uint64(6))

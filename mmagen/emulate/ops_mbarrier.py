@@ -1,0 +1,130 @@
+"""mbarrier, clusters and the fences of asynchronous kernels. Waiting for a phase ends a block: see machine.py."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .access import split
+from .clusters import OFFSET_MASK, RANK_SHIFT
+from .emit import Emitter, op
+from .errors import EmulationError
+from .memory import SHARED_WINDOW
+from .ops_memory import native_address
+from .ptx_model import Address, Immediate, Instruction, Name, Register
+
+if TYPE_CHECKING:
+    from .batch import Batch
+    from .layout import Program
+
+_FORMS = {"shared", "shared::cta", "shared::cluster", "b64", "release", "relaxed", "acquire", "cta", "cluster", "expect_tx"}
+
+
+def shared_address(where: np.ndarray) -> np.ndarray:
+    """Of mbarriers, whose addresses may be generic: offsets in shared memory."""
+    return np.where(where >= SHARED_WINDOW, where - SHARED_WINDOW, where)
+
+
+@op("mbarrier")
+def _mbarrier(e: Emitter, i: Instruction) -> None:
+    what = i.modifiers[0]
+    if what in ("init", "inval"):
+        count = e.source(i.operands[1], "u32") if what == "init" else "None"
+        e.line(f"{e.bind(_initialise)}(X, {e.mask}, {e.bind(i)}, {native_address(e, i.operands[0])}, {count})")
+    elif what in ("arrive", "expect_tx"):
+        _arrive(e, i)
+    else:
+        raise e.unsupported("this form of mbarrier is not supported")
+
+
+def _initialise(X: Batch, mask, i: Instruction, address: np.ndarray, count: np.ndarray | None) -> None:
+    lanes, where = split(X, mask, address)
+    if count is None:
+        X.mbarriers.invalidate(lanes, shared_address(where))
+    else:
+        X.mbarriers.init(i, lanes, shared_address(where), X.spread(count)[lanes])
+
+
+def _arrive(e: Emitter, i: Instruction) -> None:
+    """mbarrier.arrive{.expect_tx} state, [address]{, bytes or count}; mbarrier.expect_tx [address], bytes."""
+    if set(i.modifiers[1:]) - _FORMS:
+        raise e.unsupported("this form of mbarrier is not supported")
+    operands = list(i.operands)
+    target = None if isinstance(operands[0], Address) else operands.pop(0)
+    announces = i.has("expect_tx")
+    extra = e.source(operands[1], "u32") if len(operands) > 1 else e.constant(1, "u4")
+    count = e.constant(0 if i.modifiers[0] == "expect_tx" else 1, "u4") if announces else extra
+    announced = extra if announces else e.constant(0, "u4")
+    told = i.modifiers[0] == "arrive" and not i.has("relaxed")
+    arguments = f"{native_address(e, operands[0])}, {count}, {announced}, {told}"
+    e.line(f"t = {e.bind(_arrivals)}(X, {e.mask}, {e.bind(i)}, {arguments})")
+    if target is not None and not (isinstance(target, Name) and target.name == "_"):
+        e.write(target, "t", "u64")
+
+
+def _arrivals(X: Batch, mask, i: Instruction, address, count, announced, told: bool) -> np.ndarray:
+    lanes, where = split(X, mask, address)
+    phases = np.zeros(X.size, dtype=np.uint64)
+    counts, sizes = (X.spread(v)[lanes] for v in (count, announced))
+    phases[lanes] = X.mbarriers.arrive(i, lanes, shared_address(where), counts, sizes, told)
+    return phases
+
+
+def phase_operands(i: Instruction, registers: list, program: Program) -> tuple[np.ndarray, np.ndarray]:
+    """(address, parity or state) of mbarrier.try_wait and test_wait: uint64[lanes], or of length 1."""
+    place = i.operands[1]
+    if not isinstance(place, Address):
+        raise EmulationError(f"line {i.line}: this form of mbarrier is not supported: {i.text}")
+    if isinstance(place.base, Register):
+        base = registers[place.base.index].astype(np.uint64)
+    else:
+        base = np.array([0 if place.base is None else program.places.place_of(place.base.name)], dtype=np.uint64)
+    phase = i.operands[2]
+    if isinstance(phase, Register):
+        return base + np.uint64(place.offset), registers[phase.index].astype(np.uint64)
+    return base + np.uint64(place.offset), np.array([int(getattr(phase, "value", 0))], dtype=np.uint64)
+
+
+@op("fence")
+def _fence(e: Emitter, i: Instruction) -> None:
+    """fence.proxy.async and fence.mbarrier_init; the others order what lanes that run one after the other keep anyway."""
+    if i.has("mbarrier_init"):
+        e.line(f"X.mbarriers.fence({e.mask})")
+    elif i.modifiers[0] == "proxy" and any(m.split("::")[0] == "async" for m in i.modifiers):
+        e.line(f"X.fence_proxy({e.mask})")
+
+
+@op("mapa")
+def _mapa(e: Emitter, i: Instruction) -> None:
+    """The address of the same byte in the shared memory of another CTA of the cluster."""
+    kind = i.type
+    source = i.operands[1]
+    a, rank = e.source(source, "u64"), e.source(i.operands[2], "u32")
+    e.write(i.operands[0], f"{e.bind(_map)}(X, {e.mask}, {e.bind(i)}, {a}, {rank})", "u64" if kind == "u64" else "u64")
+
+
+def _map(X: Batch, mask, i: Instruction, address: np.ndarray, rank: np.ndarray) -> np.ndarray:
+    size = X.program.cluster
+    lanes, ranks = split(X, mask, rank)
+    bad = ranks >= size
+    if bad.any():
+        text = f"asks for CTA {int(ranks[bad][0])} of a cluster of {size}"
+        X.found("shared_out_of_bounds", i, int(bad.sum()), int(lanes[bad][0]), text)
+    inside = np.minimum(rank, size - 1).astype(np.uint64)
+    return (address & ~np.uint64(0xFFFFFFFF - OFFSET_MASK)) | ((inside + np.uint64(1)) << np.uint64(RANK_SHIFT))
+
+
+@op("getctarank")
+def _rank(e: Emitter, i: Instruction) -> None:
+    a = e.source(i.operands[1], "u64")
+    own = e.bind(lambda X, a: np.where((a & 0xFFFFFFFF) >> RANK_SHIFT, ((a & 0xFFFFFFFF) >> RANK_SHIFT) - 1, X.cta % X.program.cluster))
+    e.write(i.operands[0], f"{own}(X, {a}).astype(u4)", "u32")
+
+
+@op("setmaxnreg", warp_wide=True)
+def _registers(e: Emitter, i: Instruction) -> None:
+    """Who has how many registers is the hardware's affair; what the instruction takes is checked."""
+    count = i.operands[0]
+    if not isinstance(count, Immediate) or not 24 <= int(count.value) <= 256 or int(count.value) % 8:
+        raise e.unsupported("setmaxnreg takes 24 to 256 registers, in steps of 8")
