@@ -8,7 +8,7 @@ from __future__ import annotations
 from mmagen.atoms import TYPES, Atom, ElementType
 from mmagen.plan import budgets
 from mmagen.plan.model import Epilogue, Hopper, Kernel, Operand, Swizzle, TiledMma, Tma
-from mmagen.plan.operands import VECTOR_BYTES, fill, power_of_two_divisor
+from mmagen.plan.operands import VECTOR_BYTES, power_of_two_divisor
 from mmagen.spec import Spec
 
 ARCH = ("sm_90a",)  # the only one that has wgmma
@@ -116,7 +116,7 @@ def operand(letter: str, spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> O
     return Operand(
         letter=letter, element=element, major=major, extent_mn=tile[mode], extent_k=tile[2],
         swizzle=Swizzle(swizzle_bytes.bit_length() - 5, 5 - element.bytes.bit_length(), 3), line=line, lines=SWIZZLE_LINES,
-        fill_wide=None, fill_narrow=fill(along, across, 1, mma.threads), smem_copy=_smem_copy(letter, atom, contiguous_k),
+        fill_wide=None, fill_narrow=None, smem_copy=_smem_copy(letter, atom, contiguous_k),
         bytes_per_stage=tile[mode] * tile[2] * element.bytes,
         tma=Tma(swizzle_bytes, along // line, box, lines // box, "kNormal"),
     )

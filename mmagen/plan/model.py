@@ -86,7 +86,7 @@ class Operand:
     line: int
     lines: int
     fill_wide: Fill | None
-    fill_narrow: Fill
+    fill_narrow: Fill | None
     smem_copy: str
     bytes_per_stage: int
     tma: Tma | None = None
@@ -102,7 +102,7 @@ class Operand:
 
     @property
     def fills(self) -> tuple[tuple[str, Fill], ...]:
-        """The fills that exist, by name; a tile whose rows are no whole vectors has no wide one."""
+        """The fills that exist, by name; a tile whose rows are no whole vectors has no wide one, TMA needs none."""
         return tuple((name, fill) for name, fill in (("Wide", self.fill_wide), ("Narrow", self.fill_narrow)) if fill)
 
     @property

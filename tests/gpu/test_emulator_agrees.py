@@ -34,7 +34,7 @@ def _plan(name):
     return plan(load(path.read_bytes(), path.name).spec)
 
 
-_SPECS = [path.stem for path in sorted(SPECS.glob("*.yaml")) if _plan(path.stem).kernel != "ownership"]
+_SPECS = [path.stem for path in sorted(SPECS.glob("*.yaml")) if _plan(path.stem).kernel != "ownership" and not _plan(path.stem).hopper]
 
 
 @pytest.fixture(scope="module")

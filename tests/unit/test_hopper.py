@@ -9,7 +9,7 @@ import pytest
 
 from mmagen.errors import Fault, SpecFaults
 from mmagen.plan import hopper_rules, plan
-from mmagen.plan.model import Fill, Plan, Swizzle, Tma
+from mmagen.plan.model import Plan, Swizzle, Tma
 from mmagen.spec import LAYOUTS, WGMMA_KEYS, Spec
 
 LARGE = {"mmagen": 1, "name": "g", "kernel": "gemm", "atom": "SM90_64x256x16_F32BF16BF16_SS", "layout": "TN",
@@ -259,7 +259,7 @@ def test_the_large_tile():
     assert (it.stages, it.epilogue.slice, it.epilogue.smem_bytes) == (4, 64, 8 * 2 * 16 * 64 * 2)
     assert it.smem_bytes == 4 * (128 + 256) * 64 * 2 + 32768 + 1024 == 230400
     assert (it.a.tma, it.b.tma) == (Tma(128, 1, 128, 1, "kNormal"), Tma(128, 1, 128, 1, "kNormal"))
-    assert it.a.swizzle == Swizzle(3, 3, 3) and it.a.fill_narrow == Fill(64, 4, 1)
+    assert it.a.swizzle == Swizzle(3, 3, 3) and it.a.fills == ()
     assert it.raster_group == 4 and it.arch == ("sm_90a",) and it.hopper.persistent and not it.hopper.promote
 
 
