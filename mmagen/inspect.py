@@ -157,7 +157,8 @@ def _schedule(plan: Plan, hopper: Hopper) -> list[Row]:
         ("cluster", f"{m} x {n} CTAs share operands by multicast" if m * n > 1 else "none: every CTA loads for itself"),
         ("split_k", f"{hopper.split_k} CTAs share the K of a tile and add up in a fixed order, {_count(ctas, 'CTA')} a cluster"
          if hopper.split_k > 1 else "1"),
-        ("grid", "as many clusters as run at once, each walks over several tiles" if hopper.persistent else "a cluster for each tile"),
+        ("grid", "as many clusters as run at once, each walks over several tiles" if hopper.persistent
+         else "a cluster for each tile"),
         ("order of tiles", f"in bands of {_count(plan.raster_group * m, 'row')}, which share B's columns in L2"),
     ]
 
@@ -183,10 +184,11 @@ def _role_registers(plan: Plan, hopper: Hopper) -> list[Row]:
     rows = [("accumulators", f"{sums}" + (", half of them for the sum of one k tile" if hopper.promote else ""))]
     if plan.fragment_registers:
         rows.append(("fragments", f"{plan.fragment_registers}, one k tile of A"))
-    rows.append(("together", f"{sums + plan.fragment_registers} of {hopper.usable_registers} at {plan.ctas_per_sm} x {plan.threads} "
-                             f"threads an SM; about {REGISTERS_BESIDES} come on top"))
+    rows.append(("together", f"{sums + plan.fragment_registers} of {hopper.usable_registers} at {plan.ctas_per_sm} x "
+                             f"{plan.threads} threads an SM; about {REGISTERS_BESIDES} come on top"))
     if hopper.consumer_registers:
-        rows.append(("by role", f"{hopper.producer_registers} for those that load, {hopper.consumer_registers} for those that multiply"))
+        rows.append(("by role", f"{hopper.producer_registers} for those that load, {hopper.consumer_registers} for those that "
+                                "multiply"))
     return rows
 
 

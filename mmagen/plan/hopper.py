@@ -185,6 +185,11 @@ def most_stages(spec: Spec, mma: TiledMma, a: Operand, b: Operand, staged: Epilo
     return next((n for n in range(min(fit, barriers), 0, -1) if smem_bytes(n, a, b, staged) <= each), 0)
 
 
+def stages(spec: Spec, mma: TiledMma, a: Operand, b: Operand, staged: Epilogue) -> int:
+    """The spec's, or all that fit, up to where more would hide nothing more."""
+    return spec.stages or min(most_stages(spec, mma, a, b, staged), MOST_DEFAULT_STAGES)
+
+
 # --- All together ----------------------------------------------------------------------------------------------------
 
 
@@ -192,12 +197,12 @@ def kernel(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> Kernel:
     """The decisions for a spec in which `hopper_rules` finds no fault."""
     a, b = (operand(letter, spec, atom, mma, tile) for letter in "AB")
     staged = epilogue(spec, atom, mma, tile)
-    stages = spec.stages or min(most_stages(spec, mma, a, b, staged), MOST_DEFAULT_STAGES)
+    count = stages(spec, mma, a, b, staged)
     producer, consumer, usable = role_registers(spec, mma)
     accumulators, fragments = registers(spec, atom, mma, tile)
     clusters = cluster(spec)
     return Kernel(
-        a=a, b=b, epilogue=staged, stages=stages, smem_bytes=smem_bytes(stages, a, b, staged),
+        a=a, b=b, epilogue=staged, stages=count, smem_bytes=smem_bytes(count, a, b, staged),
         accumulator_registers=accumulators, fragment_registers=fragments,
         raster_group=max(1, (spec.raster or budgets.RASTER_GROUP) // clusters[0]), mainloop=None,
         hopper=Hopper(

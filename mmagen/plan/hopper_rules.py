@@ -148,7 +148,8 @@ def _warpgroups(spec: Spec, mma: TiledMma) -> Iterator[Breach]:
                      f"{count} warpgroups that take turns and one that loads have too few registers each",
                      "2 or 3", ({"warpgroups": n} for n in ((2, 3) if count == 1 else (3, 2))))
     if size > 1:
-        yield Breach(("atoms_layout",), f"{size} atoms are {size} warpgroups for one tile, and with schedule pingpong each has its own",
+        yield Breach(("atoms_layout",), f"{size} atoms are {size} warpgroups for one tile, and with schedule pingpong "
+                                         "each has its own",
                      "[1, 1, 1], or schedule: cooperative", [*_layouts(spec, mma, (1, 1, 1)), {"schedule": "cooperative"}])
 
 
@@ -245,7 +246,7 @@ def _split_slices(spec: Spec, atom: Atom, mma: TiledMma, tile: hopper.Tile) -> I
                      f"a divisor of {slices}", fewer)
         return
     a, b = (hopper.operand(letter, spec, atom, mma, tile) for letter in "AB")
-    stages = spec.stages or min(hopper.most_stages(spec, mma, a, b, hopper.epilogue(spec, atom, mma, tile)), hopper.MOST_DEFAULT_STAGES)
+    stages = hopper.stages(spec, mma, a, b, hopper.epilogue(spec, atom, mma, tile))
     sums = tile[0] * tile[1] * atom.type_d.bytes // split * (split - 1)
     per_stage = a.bytes_per_stage + b.bytes_per_stage
     if split > 1 and sums > stages * per_stage:
@@ -282,7 +283,7 @@ def _registers(spec: Spec, atom: Atom, mma: TiledMma, tile: hopper.Tile) -> Iter
     alone = hopper.role_registers(spec.model_copy(update={"ctas_per_sm": 1}), mma)[2]
     kept = f"{accumulators} registers a thread for accumulators" + (" and their partial sums" if hopper.precise(spec) else "") + \
         (f", {fragments} for fragments of A" if fragments else "")
-    what = f"{kept} and about {hopper.REGISTERS_BESIDES} for the rest are more than the {usable} that a math warpgroup's threads have"
+    what = f"{kept} and about {hopper.REGISTERS_BESIDES} for the rest are more than the {usable} that each has in a math warpgroup"
     if needed <= alone:
         yield Breach(("ctas_per_sm",), what, "lower ctas_per_sm", _fewer_ctas(spec))
     else:

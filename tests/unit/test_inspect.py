@@ -40,11 +40,13 @@ def test_the_derived_numbers_are_there(name):
 
 def _wgmma_numbers(it) -> list[str]:
     """What only wgmma kernels have; their threads are not all in the TiledMMA."""
-    numbers = [f"schedule        {it.hopper.schedule}", f"{it.hopper.consumers} {it.text.roles}", f"{it.smem_bytes:,} B of {it.smem_limit:,}",
-               f"accumulators  {it.accumulator_registers}", f"stages           {it.stages}", f"{it.ctas_per_sm} x {it.threads} threads",
-               f"{it.epilogue.smem_bytes:,} B", f"16 rows x {it.epilogue.slice} columns", *(problem.text for problem in it.problems)]
-    if it.hopper.consumer_registers:
-        numbers.append(f"{it.hopper.producer_registers} for those that load, {it.hopper.consumer_registers} for those that multiply")
+    hopper = it.hopper
+    numbers = [f"schedule        {hopper.schedule}", f"{hopper.consumers} {it.text.roles}", f"{it.smem_bytes:,} B of {it.smem_limit:,}",
+               f"accumulators  {it.accumulator_registers}", f"stages           {it.stages}",
+               f"{it.ctas_per_sm} x {it.threads} threads", f"{it.epilogue.smem_bytes:,} B", f"16 rows x {it.epilogue.slice} columns",
+               *(problem.text for problem in it.problems)]
+    if hopper.consumer_registers:
+        numbers.append(f"{hopper.producer_registers} for those that load, {hopper.consumer_registers} for those that multiply")
     for operand in (it.a, it.b):
         numbers += [f"{operand.line} x {operand.tma.box_across} a stage", operand.smem_copy.removeprefix("cute::")]
     return numbers
