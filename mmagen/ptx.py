@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from mmagen.build import read_project
+from mmagen.build import Job, read_project
 from mmagen.cache import cache_root
 from mmagen.process import capture
 from mmagen.toolchain import Toolchain
@@ -18,10 +19,14 @@ from mmagen.toolchain import Toolchain
 _FLAGS = ("-std=c++17", "--expt-relaxed-constexpr", "-lineinfo", "-DNDEBUG", "-O3", "-ptx")
 
 
+_DEFINITIONS = re.compile(r"target_compile_definitions\(\$\{target\} PRIVATE ([^)]*)\)")
+
+
 @dataclass(frozen=True)
 class Ptx:
     """text: the PTX, paths relative to the project. error: what nvcc said when there is none. arch: e.g. "sm_80".
-    cuda, cutlass: versions it was made with. seconds: of nvcc; 0 when cached."""
+    cuda, cutlass: versions it was made with. seconds: of nvcc; 0 when cached. unaligned: the PTX of a wgmma kernel's
+    second translation unit, for matrices that TMA cannot address; "" where there is none."""
 
     name: str
     kernel: str
@@ -33,6 +38,17 @@ class Ptx:
     cutlass: str
     seconds: float
     cached: bool
+    unaligned: str = ""
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """One translation unit as PTX."""
+
+    text: str
+    error: str
+    seconds: float
+    cached: bool
 
 
 def compile_ptx(project: Path, toolchain: Toolchain, arch: str | None = None, env: Mapping[str, str] | None = None) -> Ptx:
@@ -42,18 +58,34 @@ def compile_ptx(project: Path, toolchain: Toolchain, arch: str | None = None, en
     not compile is a result.
     """
     toolchain.need("nvcc", "host_compiler", "cutlass")
-    assert toolchain.nvcc and toolchain.cutlass
     env = os.environ if env is None else env
     job = read_project(project, toolchain, [arch] if arch else None, ("verify",))
+    names = [name for name in (job.name, f"{job.name}_unaligned") if f"src/{name}.cu" in job.files]
+    units: list[_Unit] = []
+    for name in names or [job.name]:
+        units.append(_unit(job, name, toolchain, env))
+        if units[-1].error:
+            break
+    error = units[-1].error
+    return Ptx(job.name, job.kernel, job.spec_sha, job.arch[0], "" if error else units[0].text, error,
+               toolchain.nvcc.version, job.cutlass, sum(unit.seconds for unit in units), all(unit.cached for unit in units),
+               units[1].text if len(units) > 1 and not error else "")
+
+
+def _unit(job: Job, name: str, toolchain: Toolchain, env: Mapping[str, str]) -> _Unit:
+    """The PTX of src/<name>.cu."""
+    assert toolchain.nvcc and toolchain.cutlass
     target = job.arch[0]
-    versions = (toolchain.nvcc.version, job.cutlass)
     sources = {path: data for path, data in job.files.items() if path.startswith(("include/", "src/", "third_party/"))}
-    digest = hashlib.sha256(repr((_FLAGS, target, toolchain.nvcc.version, job.cutlass)).encode())
+    flags = (*_FLAGS, *_definitions(job))
+    digest = hashlib.sha256(repr((flags, target, toolchain.nvcc.version, job.cutlass)).encode())
+    if name != job.name:
+        digest.update(name.encode() + b"\0")
     for path in sorted(sources):
         digest.update(path.encode() + b"\0" + hashlib.sha256(sources[path]).digest())
     stored = cache_root(env) / "ptx" / f"{digest.hexdigest()}.ptx"
     if stored.is_file():
-        return Ptx(job.name, job.kernel, job.spec_sha, target, stored.read_text("utf-8"), "", *versions, 0.0, True)
+        return _Unit(stored.read_text("utf-8"), "", 0.0, True)
 
     with tempfile.TemporaryDirectory(prefix="mmagen-ptx-") as scratch:
         for path, data in sources.items():
@@ -62,15 +94,20 @@ def compile_ptx(project: Path, toolchain: Toolchain, arch: str | None = None, en
             place.write_bytes(data)
         vendored = Path(scratch, "third_party/cutlass/include")
         headers = vendored if vendored.is_dir() else toolchain.cutlass.path
-        done = capture([toolchain.nvcc.path, *_FLAGS, f"-arch={target}", "-I", "include", "-isystem", headers,
-                        "-o", "kernel.ptx", f"src/{job.name}.cu"], timeout_s=None, cwd=Path(scratch), env=dict(env))
+        done = capture([toolchain.nvcc.path, *flags, f"-arch={target}", "-I", "include", "-isystem", headers,
+                        "-o", "kernel.ptx", f"src/{name}.cu"], timeout_s=None, cwd=Path(scratch), env=dict(env))
         made = Path(scratch, "kernel.ptx")
         if done.exit_code != 0 or not made.is_file():
-            return Ptx(job.name, job.kernel, job.spec_sha, target, "", (done.stderr or done.stdout).strip(),
-                       *versions, done.seconds, False)
+            return _Unit("", (done.stderr or done.stdout).strip() or "nvcc failed", done.seconds, False)
         text = made.read_text("utf-8").replace(f"{scratch}/", "")
     _store(stored, text)
-    return Ptx(job.name, job.kernel, job.spec_sha, target, text, "", *versions, done.seconds, False)
+    return _Unit(text, "", done.seconds, False)
+
+
+def _definitions(job: Job) -> list[str]:
+    """What the project defines beyond NDEBUG."""
+    found = _DEFINITIONS.search(job.files.get("CMakeLists.txt", b"").decode())
+    return [f"-D{word}" for word in found[1].split() if word != "NDEBUG"] if found else []
 
 
 def _store(place: Path, text: str) -> None:

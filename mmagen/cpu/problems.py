@@ -10,12 +10,15 @@ _ALIGNED = 16  # elements: a multiple of every vector
 
 def small_problems(plan: Plan) -> tuple[Problem, ...]:
     """What the emulator runs for a plan: whole tiles and more of them along K than there are stages; ragged tails in
-    every mode, several CTAs, a batch, alpha and beta, in wide vectors; the same off its alignment; a single element."""
+    every mode, several CTAs, a batch, alpha and beta, in wide vectors; the same off its alignment; a single element. With
+    TMA also a problem with fewer rows than a box has, all within one k tile."""
     if plan.kernel != "gemm":
         return (Problem(shape=plan.tile),)
     m, n, k = plan.tile
     ragged = (_next(m), _next(n), _next(2 * k))
+    few = (Problem(shape=(24, 40, 24), ld_pad=_ALIGNED // 2, beta=1.0),) if plan.hopper else ()
     return (
+        *few,
         Problem(shape=(m, n, k * (plan.stages + 1))),
         Problem(shape=ragged, batch=2, ld_pad=_ALIGNED - _RAGGED, alpha=-1.0, beta=2.0),
         Problem(shape=(17, 33, 65), offset=1, beta=1.0),

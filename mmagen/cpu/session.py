@@ -13,6 +13,7 @@ import numpy as np
 import mmagen
 from mmagen.cpu import arguments
 from mmagen.cpu.compare import compare
+from mmagen.cpu.launches import Launch
 from mmagen.cpu.matrices import Operands, operands
 from mmagen.cpu.problems import small_problems
 from mmagen.emulate import EmulationError, GlobalMemory, Module, Report, launch, parse
@@ -114,14 +115,15 @@ def _module(text: str, file: str) -> Module:
     return parse(text, file)
 
 
-def _launch(task: Task, chosen: arguments.Launch, memory: GlobalMemory) -> Report:
-    module = _module(task.ptx.text, f"{task.plan.name}.ptx")
+def _launch(task: Task, chosen: Launch, memory: GlobalMemory) -> Report:
+    name = f"{task.plan.name}{'_unaligned' if chosen.unaligned else ''}.ptx"
+    module = _module(task.ptx.unaligned if chosen.unaligned else task.ptx.text, name)
     entry = next((name for name in module.entries if chosen.entry.search(name)), None)
     if entry is None:
-        raise EmulationError(f"{task.plan.name}.ptx: no kernel matches {chosen.entry.pattern}")
+        raise EmulationError(f"{name}: no kernel matches {chosen.entry.pattern}")
     smem = 0 if task.plan.kernel == "ownership" else task.plan.smem_bytes
-    return launch(module, entry, grid=(chosen.grid, 1, 1), block=(task.plan.threads, 1, 1), dynamic_smem=smem,
-                  params=chosen.params, memory=memory)
+    return launch(module, entry, grid=(chosen.grid, 1, 1), block=(chosen.threads or task.plan.threads, 1, 1),
+                  dynamic_smem=smem, params=chosen.params, memory=memory, cluster=chosen.cluster)
 
 
 def _multiply(task: Task) -> dict:

@@ -30,22 +30,14 @@ def emulate_all(projects: Sequence[Path], toolchain: Toolchain, *, arch: str | N
     Raises UsageError for a folder that is no project or a problem that is not one, SpecError for its spec.yaml.
     """
     chosen = [parse_problem(text) for text in problems]
-    plans = {project: _plan(project) for project in projects}
+    plans = [_plan(project) for project in projects]
     at_once = jobs or len(os.sched_getaffinity(0))
-    within = [project for project in projects if not plans[project].hopper]
-    compiled = _compile(within, toolchain, arch, at_once, progress)
-    work = [tasks(plans[project], ptx, chosen, 1 if seed is None else seed, distribution, max_dim) if not ptx.error else []
-            for project, ptx in zip(within, compiled, strict=True)]
+    compiled = _compile(projects, toolchain, arch, at_once, progress)
+    work = [tasks(one, ptx, chosen, 1 if seed is None else seed, distribution, max_dim) if not ptx.error else []
+            for one, ptx in zip(plans, compiled, strict=True)]
     results = iter(run_tasks([task for group in work for task in group], at_once, progress))
-    verdicts = {project: judge(_build_result(project, ptx), *[next(results) for _ in group])
-                for project, ptx, group in zip(within, compiled, work, strict=True)}
-    return [verdicts.get(project) or _beyond(project, plans[project]) for project in projects]
-
-
-def _beyond(project: Path, plan: Plan) -> Verdict:
-    """The verdict on a kernel whose instructions the emulator does not know; it is not even compiled."""
-    build = BuildResult(plan.name, project, True, kernel=plan.kernel, spec_sha=plan.spec_sha)
-    return judge(build, no_gpu=f"wgmma and TMA cannot be emulated: {plan.name} needs a GPU of {plan.arch[0]}")
+    return [judge(_build_result(project, ptx), *[next(results) for _ in group])
+            for project, ptx, group in zip(projects, compiled, work, strict=True)]
 
 
 def _plan(project: Path) -> Plan:

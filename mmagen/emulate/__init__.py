@@ -6,6 +6,7 @@ from .machine import STEP_LIMIT, launch
 from .memory import GlobalMemory
 from .ptx import parse
 from .ptx_model import Entry, Module
+from .tensor_map import TensorMap
 
 __all__ = [
     "KINDS",
@@ -16,6 +17,7 @@ __all__ = [
     "GlobalMemory",
     "Module",
     "Report",
+    "TensorMap",
     "Traffic",
     "launch",
     "parse",

@@ -55,6 +55,8 @@ class Batch:
         self.shadow: SharedShadow | ClockShadow | None = None
         self.clocks: Clocks | None = None
         self.stamps = FIRST_STAMP | self.thread.astype(np.uint64)
+        if program.asynchronous:
+            self.shared.bytes[:] = 0xFF  # NaN, where it is a float
         if not self.checks:
             return
         if program.asynchronous:

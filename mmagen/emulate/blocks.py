@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from .emit import OPS, WARP_WIDE, Emitter
 from .errors import EmulationError
 from .layout import Places
+from .ops_wgmma import flying_registers, watch_registers
 from .ptx_model import Address, Entry, Instruction, Negated, Operand, Pair, Register, Vector
 
 _ENDS = ("bra", "brx", "ret", "exit", "trap", "bar", "barrier")
@@ -185,24 +186,27 @@ class Compiled:
         self.next = dict(zip(order, order[1:]))
         self.tracked = unwritten_reads(entry, self.blocks) if checks else frozenset()
         self._emitter = Emitter(places.place_of, places.special, self.tracked)
+        self._flying = flying_registers(entry) if checks else frozenset()
 
     def function(self, block: Block, full: bool) -> Callable:
         """What runs a block's body; full: as in `compile_block`."""
         if block.runs[full] is None:
-            block.runs[full] = compile_block(block, self._emitter, full, self.file)
+            block.runs[full] = compile_block(block, self._emitter, full, self.file, self._flying)
         return block.runs[full]
 
 
-def compile_block(block: Block, emitter: Emitter, full: bool, file: str) -> Callable:
+def compile_block(block: Block, emitter: Emitter, full: bool, file: str, flying: frozenset[int] = frozenset()) -> Callable:
     """The function `run(R, m, X)` of a block: registers, mask of the active lanes (None: all), batch.
 
-    full: the active lanes are all that still run, so results need no mask. Raises EmulationError with file and line
-    for an instruction that is not supported.
+    full: the active lanes are all that still run, so results need no mask. flying: registers that wgmmas may be changing.
+    Raises EmulationError with file and line for an instruction that is not supported.
     """
     emitter.lines = []
     for i in block.body:
         emitter.begin(i, full)
         try:
+            if flying:
+                watch_registers(emitter, i, flying, operands_of(i))
             OPS.get(i.base, _unknown)(emitter, i)
         except EmulationError as error:
             _refuse(emitter, f"{file}:{i.line}: {error}: {i.text}")

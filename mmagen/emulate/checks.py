@@ -97,6 +97,11 @@ class Report:
         return [Traffic(space, file, line, "", *values) for (file, line, space), values in sorted(sums.items())]
 
 
+def _short(text: str) -> str:
+    """A wgmma names a hundred registers."""
+    return text if len(text) <= 160 else f"{text[:120]} ..."
+
+
 def source_place(instruction: Instruction, ptx_file: str) -> tuple[str, int]:
     """(file, line) to name for an instruction: the innermost frame outside of libraries, else the innermost, else PTX."""
     frames: tuple[Location, ...] = instruction.location.frames() if instruction.location else ()
@@ -136,7 +141,7 @@ class Recorder:
         for (kind, index), (count, message, thread, cta) in sorted(self._findings.items(), key=lambda x: x[0][1]):
             instruction = self._instructions[index]
             file, line = source_place(instruction, self.ptx_file)
-            result.append(Finding(kind, message, file, line, instruction.text, instruction.line, thread, cta, count))
+            result.append(Finding(kind, message, file, line, _short(instruction.text), instruction.line, thread, cta, count))
         return result
 
     def traffic(self) -> list[Traffic]:

@@ -52,7 +52,7 @@ class ClockShadow:
     def read(self, i: Instruction, index: np.ndarray, size: int, lanes: np.ndarray) -> None:
         """Notes reads by threads."""
         places, who = self.granules(index, size), lanes[:, None]
-        self._check_written(i, places, who)
+        self._check_written(i, places, who, padded=i.base == "ldmatrix")
         own = places * self.granule // self._stride == self._batch.cta[lanes][:, None]
         if not own.all():
             away = np.broadcast_to(self._clocks.codes(lanes)[:, None], places.shape)[~own]
@@ -107,7 +107,7 @@ class ClockShadow:
         """Notes that wgmmas of warpgroup `within` of its CTA read granules; index: [n] unique. lanes: one of each warp."""
         places = index[:, None]
         for lane in lanes:
-            self._check_written(i, places, np.full((len(places), 1), lane), asynchronous=True)
+            self._check_written(i, places, np.full((len(places), 1), lane), asynchronous=True, padded=True)
         self.multiplied[index, within] = clock
 
     def drain(self, i: Instruction, index: np.ndarray, lane: int, column: int, clock: int) -> None:
@@ -118,10 +118,14 @@ class ClockShadow:
 
     # Judgement
 
-    def _check_written(self, i: Instruction, places: np.ndarray, who: np.ndarray, asynchronous: bool = False) -> None:
+    def _check_written(
+        self, i: Instruction, places: np.ndarray, who: np.ndarray, asynchronous: bool = False, padded: bool = False
+    ) -> None:
+        """padded: an operand of a product, whose tile may have rows that nobody fills and whose results nobody stores;
+        should one be stored, it shows: what nothing wrote is all ones."""
         writer = self.writer[places]
         unwritten = writer == 0
-        if unwritten.any():
+        if unwritten.any() and not padded:
             self._tell("uninitialised_shared", i, places, who, unwritten, "reads {byte}, which nothing wrote")
         self._unordered_writer(i, places, who, writer, "reads")
         if asynchronous:

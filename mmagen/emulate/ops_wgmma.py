@@ -9,7 +9,7 @@ import numpy as np
 from . import wgmma
 from .emit import Emitter, op
 from .matrix_mma import BITS
-from .ptx_model import Immediate, Instruction, Operand, Register, Vector
+from .ptx_model import Entry, Immediate, Instruction, Operand, Register, Vector
 from .wgmma import WARPGROUP
 
 if TYPE_CHECKING:
@@ -35,6 +35,37 @@ def registers_of(i: Instruction) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """(the registers of D, those of an A in registers) of a wgmma.mma_async."""
     target, a = i.operands[0], i.operands[1]
     return _indices(target), _indices(a) if isinstance(a, Vector) else ()
+
+
+def flying_registers(entry: Entry) -> frozenset[int]:
+    """Registers that wgmmas of an entry use, and those that a mov makes other names of theirs."""
+    found: set[int] = set()
+    for i in entry.instructions:
+        if i.base == "wgmma" and i.has("mma_async"):
+            found.update(*registers_of(i))
+    moves = [(i.operands[1].index, i.operands[0].index) for i in entry.instructions if _is_move(i)]
+    before = -1
+    while found and len(found) != before:
+        before = len(found)
+        found.update(target for source, target in moves if source in found)
+    return frozenset(found)
+
+
+def _is_move(i: Instruction) -> bool:
+    return i.base == "mov" and all(isinstance(x, Register) for x in i.operands)
+
+
+def watch_registers(e: Emitter, i: Instruction, flying: frozenset[int], used: tuple[list[Register], list[Register]]) -> None:
+    """Lets the launch see an instruction that touches registers which a wgmma may be changing at that time."""
+    if i.base == "wgmma":
+        return
+    reads, writes = (tuple(x.index for x in registers if x.index in flying) for registers in used)
+    if not reads and not writes:
+        return
+    if _is_move(i) and i.operands[0].index in flying:
+        e.line(f"X.wgmmas.move({e.mask}, {i.operands[1].index}, {i.operands[0].index}, {e.bind(i)})")
+    else:
+        e.line(f"X.wgmmas.touch({e.mask}, {reads}, {writes}, {e.bind(i)})")
 
 
 def _indices(operand: Operand) -> tuple[int, ...]:

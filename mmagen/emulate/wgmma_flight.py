@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .clocks import Seen
 from .ptx_model import Instruction
 from .wgmma import WARPGROUP
 
@@ -18,11 +19,16 @@ _GROUP_WARPS = WARPGROUP // 32
 
 @dataclass
 class _Flight:
-    """One warpgroup's instruction: its group, the registers that it changes and those that it reads."""
+    """One warpgroup's instruction: its group, the registers that it changes and those that it reads.
+
+    loaded: what its warps had done before, where it takes A from their registers. It cannot be over before all of them
+    have loaded those, so whoever waited for it knows that much of the other warps.
+    """
 
     group: int
     sums: set[int]
     reads: frozenset[int]
+    loaded: Seen | None
 
 
 class Flights:
@@ -99,24 +105,31 @@ class Flights:
                     name = self._batch.program.entry.registers[bad].name
                     text = f"touches {name} while a wgmma that uses it is under way"
                     self._batch.found("wgmma_order", i, 1, self.first_lane(group), text)
+                    flight.sums, flight.reads = set(), frozenset()  # once is enough
                     return
 
-    def move(self, mask: np.ndarray | None, source: int, target: int) -> None:
-        """A mov gives a register another name, also while a wgmma changes it: compilers join both to one."""
-        if self._flying:
-            for group in self.groups(mask).tolist():
-                for flight in self._flying.get(group, ()):
-                    if source in flight.sums:
-                        flight.sums.add(target)
-                    else:
-                        flight.sums.discard(target)
+    def move(self, mask: np.ndarray | None, source: int, target: int, i: Instruction) -> None:
+        """A mov gives a register another name, also while a wgmma changes it: compilers join both to one. To put
+        something else into such a register is an access like any other."""
+        if not self._flying:
+            return
+        flights = [flight for group in self.groups(mask).tolist() for flight in self._flying.get(group, ())]
+        if any(source in flight.sums for flight in flights):
+            for flight in flights:
+                if source in flight.sums:
+                    flight.sums.add(target)
+        else:
+            self.touch(mask, (), (target,), i)
 
     # Groups
 
     def start(self, group: int, sums: tuple[int, ...], reads: tuple[int, ...]) -> int:
         """A wgmma of a warpgroup begins. Returns the clock at which it is over."""
         clock = int(self._committed[group]) + 1
-        self._flying.setdefault(group, []).append(_Flight(clock, set(sums), frozenset(reads)))
+        loaded = None
+        if reads and self._batch.clocks is not None:
+            loaded = self._batch.clocks.release(self.first_lane(group) + np.arange(0, WARPGROUP, 32))
+        self._flying.setdefault(group, []).append(_Flight(clock, set(sums), frozenset(reads), loaded))
         return clock
 
     def commit(self, mask: np.ndarray | None) -> None:
@@ -127,14 +140,17 @@ class Flights:
         batch = self._batch
         for group in self.groups(mask).tolist():
             done = int(self._committed[group]) - newest
-            if group in self._flying:
-                left = [flight for flight in self._flying.pop(group) if flight.group > done]
-                if left:
-                    self._flying[group] = left
-            if batch.clocks is not None and done > 0:
-                lanes = np.arange(batch.size)[self.lanes(group)]
-                lanes = lanes if mask is None else lanes[mask[lanes]]
-                batch.clocks.learn(lanes, batch.clocks.warpgroup(group), done)
+            flights = self._flying.pop(group, [])
+            if left := [flight for flight in flights if flight.group > done]:
+                self._flying[group] = left
+            if batch.clocks is None or done <= 0:
+                continue
+            lanes = batch.every[self.lanes(group)]
+            lanes = lanes if mask is None else lanes[mask[lanes]]
+            batch.clocks.learn(lanes, batch.clocks.warpgroup(group), done)
+            for flight in flights:
+                if flight.group <= done and flight.loaded is not None:
+                    batch.clocks.acquire(lanes, flight.loaded)
 
 
 def _equal(now: np.ndarray, then: np.ndarray, lanes: slice) -> bool:

@@ -13,15 +13,11 @@ from mmagen.cpu.formats import decode, encode
 from mmagen.cpu.matrices import empty, operands, values
 from mmagen.cpu.problems import small_problems
 from mmagen.cpu.session import tasks
-from mmagen.cpu.verbs import emulate_all, parse_problem
-from mmagen.errors import ExitCode, UsageError
+from mmagen.cpu.verbs import parse_problem
+from mmagen.errors import UsageError
 from mmagen.load import load
 from mmagen.plan import plan
-from mmagen.render import render
 from mmagen.spec import Problem
-from mmagen.toolchain import Toolchain
-from mmagen.verify import exit_code
-from mmagen.write import write
 
 F16 = "SM80_16x8x16_F32F16F16F32_TN"
 
@@ -173,12 +169,3 @@ def test_problems_from_the_command_line():
                        ("4,4,4:alpha=1e999", "finite"), ("4,4,4:alpha=--", "finite"), ("4,4,4:ld_pad=99999999999", "limits")):
         with pytest.raises(UsageError, match=says):
             parse_problem(text)
-
-
-def test_what_cannot_be_emulated_is_not_run_and_says_so(tmp_path):
-    it = planned(atom="SM90_64x64x16_F32F16F16_SS", tile="[64, 64, 64]", atoms_layout="[1, 1, 1]")
-    write(render(it), tmp_path / it.name, False)
-    (verdict,) = emulate_all([tmp_path / it.name], Toolchain(), arch=None, problems=(), seed=None, distribution=None, jobs=None,
-                             progress=lambda done, total, what: None)
-    assert verdict.disposition == "not_run" and "cannot be emulated: it needs a GPU of sm_90a" in verdict.reason
-    assert exit_code([verdict]) == ExitCode.NOTHING_VERIFIED

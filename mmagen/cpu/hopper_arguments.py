@@ -1,0 +1,125 @@
+"""A wgmma kernel's launch as the project's host code would make it (sm90_launch.cuh, sm90_unaligned.cuh)."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+
+from mmagen.cpu.launches import SCALARS, Launch, bytes_of, pointer_of
+from mmagen.cpu.matrices import Matrix, Operands
+from mmagen.emulate import TensorMap
+from mmagen.emulate.tensor_map import BYTES
+from mmagen.plan.model import Operand, Plan
+from mmagen.spec import Problem
+
+# A GPU runs as many clusters as fit; here so few that each walks over several tiles, and two of them side by side.
+_MOST_RESIDENT = 2
+_TILES_EACH = 3
+_D_ROWS = 16
+_SPLIT_LINES = 8
+
+
+def gemm(plan: Plan, problem: Problem, data: Operands, addresses: dict[str, int]) -> Launch:
+    """Sm90Params where TMA can address all matrices, else the kernel that copies element by element."""
+    maps = _tensor_maps(plan, data, addresses)
+    if any(map_.fault() for map_ in maps[0]):
+        return _unaligned(plan, problem, data, addresses)
+    hopper = plan.hopper
+    assert hopper
+    ctas = hopper.cluster[0] * hopper.cluster[1] * hopper.split_k
+    clusters_m = -(-problem.m // (plan.tile[0] * hopper.cluster[0]))
+    clusters_n = -(-problem.n // (plan.tile[1] * hopper.cluster[1]))
+    clusters = clusters_m * clusters_n * problem.batch
+    scalar, number = _scalar(plan)
+    c = data.c or data.d
+    fields = [("m", ctypes.c_int), ("n", ctypes.c_int), ("k", ctypes.c_int), ("raster", _Raster),
+              ("clusters", ctypes.c_uint), ("stage_bytes", ctypes.c_uint32), ("batch_step_a", ctypes.c_int),
+              ("batch_step_b", ctypes.c_int), ("c", ctypes.c_uint64), ("ldc", ctypes.c_int64),
+              ("batch_stride_c", ctypes.c_int64), ("alpha", scalar), ("beta", scalar)]
+    rest = _structure("Sm90Params", fields)(
+        m=problem.m, n=problem.n, k=problem.k, raster=_raster(clusters_m, clusters_n, plan.raster_group), clusters=clusters,
+        stage_bytes=maps[1], batch_step_a=int(data.a.batch_stride != 0), batch_step_b=int(data.b.batch_stride != 0),
+        c=pointer_of(c, addresses["c"]), ldc=c.ld, batch_stride_c=c.batch_stride, alpha=number(problem.alpha),
+        beta=number(problem.beta))
+    params = b"".join(map_.encode() for map_ in maps[0]) + bytes(rest)
+    resident = max(1, min(_MOST_RESIDENT, clusters // _TILES_EACH)) if hopper.persistent else clusters
+    return Launch(re.compile("sm90_kernel"), resident * ctas, params.ljust(-(-len(params) // BYTES) * BYTES, b"\0"),
+                  threads=plan.threads, cluster=ctas)
+
+
+def _tensor_maps(plan: Plan, data: Operands, addresses: dict[str, int]) -> tuple[tuple[TensorMap, ...], int]:
+    """(maps of A, B and D, the bytes that TMA brings to a stage): describe() in sm90_launch.cuh."""
+    assert plan.hopper and plan.a.tma and plan.b.tma
+    maps, stage_bytes = [], 0
+    for operand, matrix, share in ((plan.a, data.a, plan.hopper.cluster[1]), (plan.b, data.b, plan.hopper.cluster[0])):
+        tma = operand.tma
+        across = matrix.rows if operand.contiguous_k else matrix.columns
+        whole = not operand.contiguous_k or tma.boxes * share > 1 or across >= tma.box_across
+        lines = tma.box_across if whole else -(-across // _SPLIT_LINES) * _SPLIT_LINES
+        stage_bytes += share * tma.boxes * tma.panels * lines * operand.line * bytes_of(matrix)
+        maps.append(_tensor_map(matrix, addresses[operand.letter.lower()], operand.line, lines, tma.swizzle_bytes))
+    columns = plan.epilogue.slice
+    along, across = (columns, _D_ROWS) if plan.epilogue.row_major else (_D_ROWS, columns)
+    maps.append(_tensor_map(data.d, addresses["d"], along, across, along * bytes_of(data.d)))
+    return tuple(maps), stage_bytes
+
+
+def _tensor_map(matrix: Matrix, address: int, along: int, across: int, swizzle: int) -> TensorMap:
+    """encode_tensor_map() in sm90_tensor_map.cuh."""
+    size = bytes_of(matrix)
+    inner, outer = (matrix.columns, matrix.rows) if matrix.columns_contiguous else (matrix.rows, matrix.columns)
+    # A matrix that every batch shares, or that is alone, has one element in its last mode.
+    batch = matrix.batch if matrix.batch_stride else 1
+    batch_stride = 16 if batch == 1 else matrix.batch_stride * size
+    return TensorMap(pointer_of(matrix, address), size, (inner, outer, batch), (matrix.ld * size, batch_stride),
+                     (along, across, 1), swizzle if swizzle in (32, 64, 128) else 16)
+
+
+def _unaligned(plan: Plan, problem: Problem, data: Operands, addresses: dict[str, int]) -> Launch:
+    """UnalignedParams: GemmArguments and the tiles."""
+    scalar, number = _scalar(plan)
+    fields = [(name, ctypes.c_int64) for name in ("m", "n", "k", "batch")]
+    values: dict[str, int | float] = {"m": problem.m, "n": problem.n, "k": problem.k, "batch": problem.batch}
+    for name, matrix in (("a", data.a), ("b", data.b), ("c", data.c or data.d), ("d", data.d)):
+        fields += [(name, ctypes.c_uint64), (f"ld{name}", ctypes.c_int64), (f"stride_{name}", ctypes.c_int64)]
+        values |= {name: pointer_of(matrix, addresses[name]), f"ld{name}": matrix.ld, f"stride_{name}": matrix.batch_stride}
+    fields += [("alpha", scalar), ("beta", scalar)]
+    arguments = _structure("GemmArguments", fields)(**values, alpha=number(problem.alpha), beta=number(problem.beta))
+    tiles_m, tiles_n = -(-problem.m // plan.tile[0]), -(-problem.n // plan.tile[1])
+    whole = _structure("UnalignedParams", [("args", type(arguments)), ("tiles_m", ctypes.c_uint), ("tiles_n", ctypes.c_uint)])
+    params = bytes(whole(args=arguments, tiles_m=tiles_m, tiles_n=tiles_n))
+    return Launch(re.compile("sm90_unaligned_kernel"), tiles_m * tiles_n * problem.batch, params,
+                  threads=plan.tiled_mma.threads, unaligned=True)
+
+
+def _scalar(plan: Plan) -> tuple[type, type]:
+    word = plan.epilogue.scalar.word
+    return SCALARS[word], int if word == "s32" else float
+
+
+def _structure(name: str, fields: list) -> type[ctypes.Structure]:
+    return type(name, (ctypes.Structure,), {"_fields_": fields})
+
+
+class _Divisor(ctypes.Structure):
+    """Divisor in raster.cuh."""
+
+    _fields_ = [("value", ctypes.c_uint), ("multiplier", ctypes.c_uint), ("shift", ctypes.c_uint)]  # noqa: RUF012
+
+
+class _Raster(ctypes.Structure):
+    """Raster in raster.cuh."""
+
+    _fields_ = [(name, _Divisor) for name in ("per_batch", "band", "rows", "rows_of_last")]  # noqa: RUF012
+    _fields_ += [("group", ctypes.c_uint), ("tiles_m", ctypes.c_uint)]
+
+
+def _divisor(value: int) -> _Divisor:
+    shift = (value - 1).bit_length()
+    return _Divisor(value, -(-(1 << (31 + shift)) // value) & 0xFFFFFFFF, shift)
+
+
+def _raster(tiles_m: int, tiles_n: int, most: int) -> _Raster:
+    group = min(most, tiles_m)
+    return _Raster(_divisor(tiles_m * tiles_n), _divisor(group * tiles_n), _divisor(group),
+                   _divisor(tiles_m % group or group), group, tiles_m)
