@@ -102,13 +102,15 @@ class Operation:
     name: what one writes after `cute::`, without blanks; wgmma and DMMA by their aliases, SM90_64x8x16_F16F16F16_SS.
     struct: the struct itself, qualified within cute, without template arguments; header: where it stands.
     family: SM61, SM70, SM75, SM80, SM89, SM90, SM100, SM103 or SM120. kind: fma, mma.sync, wgmma or tcgen05.
-    arch: the lowest target that compiles it, with its suffix; targets: all, where a later one does not do (see runs_on).
+    arch: the lowest target that compiles it, with its suffix. targets: all of them, () where every later one will do.
     type_d ...: words of mmagen.atoms and ue8m0, ue4m3, e2m1, e2m3, e3m2, s4, u4, u1, c64 (complex<double>), gc64.
     value_types: CuTe's ValTypeA ... as C++: containers, sparse_elem. vector: elements that share one scale factor.
     registers: of D, A, B, C and E, SFA, SFB where there are; no D where C is updated in place.
     places: where each operand lies: registers, shared memory (through a descriptor) or tensor memory.
     layouts: of A, B, C and E, SFA, SFB where CuTe's traits have one. thr_id: logical thread to thread of the group.
     sparsity: "2:4" - nonzeros at most : out of - or None. majors_a, majors_b: legal ones, K or MN.
+    opcodes: PTX without operands; the representative's, then those of other vector sizes. thr_id, threads: the
+    logical threads that own values: 8 of Volta's quad pairs, 1 or 2 CTAs for tcgen05.
     requires: static_asserts on the template arguments, as C++ conditions.
     """
 
@@ -164,6 +166,11 @@ class Operation:
         return self.type_sf is not None
 
     @property
+    def broken(self) -> str | None:
+        """Why it cannot be used whatever its layouts, None when it can."""
+        return next((flaw.what for flaw in self.flaws if flaw.right is None), None)
+
+    @property
     def known_bad(self) -> str | None:
         """What is wrong upstream, None for nothing known."""
         return "; ".join(f"{flaw.operand}: {flaw.what}" if flaw.operand else flaw.what for flaw in self.flaws) or None
@@ -184,12 +191,11 @@ class Operation:
 
         Parameters not given take their representative value. ValueError for a wrong parameter or value.
         """
-        chosen = () if self.traits_take_parameters else self._chosen(arguments)
+        chosen = self._chosen(arguments)
         if self.traits_take_parameters:
-            self._chosen(arguments)
-        given = [*self.arguments, *(value for _, value in chosen)]
-        return f"cute::{self.struct}<{', '.join(given)}>" if given or self.parameters and not self.traits_take_parameters \
-            else f"cute::{self.struct}"
+            return f"cute::{self.struct}"
+        given = ", ".join((*self.arguments, *(value for _, value in chosen)))
+        return f"cute::{self.struct}<{given}>" if given or self.parameters else f"cute::{self.struct}"
 
     def traits(self, **arguments: str) -> str:
         """CuTe's MMA_Traits of `cxx(**arguments)`; `cute::MMA_Atom<traits>` is the atom, for every operation."""

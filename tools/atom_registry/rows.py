@@ -26,7 +26,23 @@ _SHORT = {"unsigned int": "uint32_t", "long unsigned int": "uint64_t", "int": "i
           "short unsigned int": "uint16_t", "signed char": "int8_t", "short int": "int16_t"}
 _PLACE_WORDS = {"smem_desc": "shared memory", "sparse_smem_desc": "shared memory", "tmem_frg": "tensor memory",
                 "tmem_e_frg": "tensor memory", "tmem_sf_frg": "tensor memory"}
-_SUFFIXED = {"sm_90a": ("sm_90a",), "sm_103a": ("sm_103a",), "sm_120a": ("sm_120a", "sm_121a")}
+# Where ptxas 13.0 takes the instruction and the header's guard lets it through; targets.py tries it again. SM103's K of
+# 96 assembles for sm_100a as well, where nothing runs it (PTX ISA, tcgen05.mma).
+_PLAIN_80 = ("sm_80", "sm_86", "sm_87", "sm_88", "sm_89")
+_UMMA = ("sm_100a", "sm_100f", "sm_103a", "sm_103f", "sm_110a", "sm_110f")
+_TARGETS = (  # (pattern of "struct opcode", targets), the first that is found
+    (r"XORPOPC", _PLAIN_80),
+    (r"16x8x256\w*ANDPOPC", (*_PLAIN_80, "sm_90", "sm_90a")),
+    (r"wgmma", ("sm_90a",)),
+    (r"SM103", ("sm_103a", "sm_103f")),
+    (r"SM100\w* fma\.", ("sm_100", "sm_100a", "sm_100f")),
+    (r"tcgen05.*kind::i8", ("sm_100a", "sm_110a")),
+    (r"_SCALED ", _UMMA[:4]),
+    (r"tcgen05\.mma\.sp.*kind::mxf4\b", _UMMA[::2]),
+    (r"tcgen05", _UMMA),
+    (r"SM120.*kind::mxf4nvf4\.sp", ("sm_120a", "sm_121a")),
+    (r"SM120", ("sm_120a", "sm_120f", "sm_121a")),
+)
 
 
 class Tables:
@@ -96,7 +112,7 @@ def _group(struct: Struct, chosen: Instantiation, found: Facts) -> dict:
     return _said({
         "name": name, "struct": struct_name if struct_name != name.partition("<")[0] else None, "k": k,
         "types": " ".join(filter(None, types)),
-        "opcodes": [opcode.replace(f"m{m}n{n}k{k}", "$SHAPE") for opcode in struct.opcodes],
+        "opcodes": [opcode.replace(f"m{m}n{n}k{k}", "$SHAPE") for opcode in _opcodes(struct)],
         "sparsity": _sparsity(struct, types[1]), "vector": _vector(chosen, found),
         "saturate": "satfinite" in struct.opcodes[0],
     })
@@ -130,17 +146,15 @@ def _family(struct: Struct) -> str:
 
 
 def _architecture(struct: Struct) -> tuple[str, tuple[str, ...]]:
-    """The lowest target with its suffix, and all targets where not every later one will do (cute/arch/config.hpp)."""
-    number = _family(struct).removeprefix("SM")
-    if _kind(struct) == "wgmma" or number in ("103", "120"):
-        return f"sm_{number}a", _SUFFIXED[f"sm_{number}a"]
-    if not is_umma(struct):
-        return f"sm_{number}", ()
-    if "_S8_" in struct.name:
-        return "sm_100a", ("sm_100a", "sm_110a")
-    if "SCALED" in struct.name:
-        return "sm_100a", ("sm_100a", "sm_103a")
-    return "sm_100a", ("sm_100a", "sm_103a", "sm_110a")
+    """The lowest target with its suffix, and all targets where not every later one will do."""
+    text = f"{struct.name} {_opcodes(struct)[0]}"
+    targets = next((targets for pattern, targets in _TARGETS if re.search(pattern, text)), ())
+    return targets[0] if targets else f"sm_{_family(struct).removeprefix('SM')}", targets
+
+
+def _opcodes(struct: Struct) -> list[str]:
+    """The representative's opcode first: of two vector sizes the wide one, block32."""
+    return sorted(struct.opcodes, key=lambda opcode: "block16" in opcode)
 
 
 def _types(struct: Struct, chosen: Instantiation, found: Facts) -> list[str | None]:
