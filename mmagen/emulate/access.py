@@ -205,9 +205,12 @@ class Access:
     def _elsewhere(self, X: Batch, lanes: np.ndarray, where: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(where the memory begins, the place in it) of shared addresses that name CTAs of the cluster."""
         ctas, offsets = owners(X, lanes, where)
-        if self.i.base != "ld":
-            for lane, cta in zip(lanes[ctas != X.cta[lanes]].tolist(), ctas[ctas != X.cta[lanes]].tolist(), strict=True):
-                X.exits.signal(self.i, lane, cta)
+        away = np.flatnonzero(ctas != X.cta[lanes])
+        if self.i.base != "ld" and len(away):
+            # One of each warp stands for all: they have one clock.
+            pairs = np.unique(np.stack((lanes[away] // 32, ctas[away])), axis=1, return_index=True)[1]
+            for n in away[pairs].tolist():
+                X.exits.signal(self.i, int(lanes[n]), int(ctas[n]))
         return ctas * X.shared.stride, offsets
 
     def count_warps(self, X: Batch, space: str, lanes: np.ndarray, where: np.ndarray) -> None:

@@ -21,10 +21,12 @@ Released = list[tuple[int, np.ndarray]]
 
 
 def owners(X: Batch, lanes: np.ndarray, where: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(CTA in the batch, offset in it), int64[n] each, of shared addresses `where` that `lanes` use."""
+    """(CTA in the batch, offset in it), int64[n] each, of shared addresses `where` that `lanes` use. An address that is in
+    no CTA of the cluster: the thread's own CTA, offset -1."""
     own, rank = X.cta[lanes], where >> RANK_SHIFT
     size = X.program.cluster
-    return np.where(rank > 0, own // size * size + rank - 1, own), where & OFFSET_MASK
+    inside = (rank >= 0) & (rank <= size)
+    return np.where(inside & (rank > 0), own // size * size + rank - 1, own), np.where(inside, where & OFFSET_MASK, -1)
 
 
 _AWAY, _ARRIVED, _OPEN = 0, 1, 2

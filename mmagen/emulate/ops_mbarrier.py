@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 _FORMS = {"shared", "shared::cta", "shared::cluster", "b64", "release", "relaxed", "acquire", "cta", "cluster", "expect_tx"}
 
 
+_NO_RANK = 200
+
+
 def shared_address(where: np.ndarray) -> np.ndarray:
     """Of mbarriers, whose addresses may be generic: offsets in shared memory."""
     return np.where(where >= SHARED_WINDOW, where - SHARED_WINDOW, where)
@@ -97,22 +100,15 @@ def _fence(e: Emitter, i: Instruction) -> None:
 
 @op("mapa")
 def _mapa(e: Emitter, i: Instruction) -> None:
-    """The address of the same byte in the shared memory of another CTA of the cluster."""
-    kind = i.type
-    source = i.operands[1]
-    a, rank = e.source(source, "u64"), e.source(i.operands[2], "u32")
-    e.write(i.operands[0], f"{e.bind(_map)}(X, {e.mask}, {e.bind(i)}, {a}, {rank})", "u64" if kind == "u64" else "u64")
+    """The address of the same byte in the shared memory of another CTA of the cluster. Of a CTA that there is not it is
+    an address as good as any, as long as nobody uses it."""
+    a, rank = e.source(i.operands[1], "u64"), e.source(i.operands[2], "u32")
+    e.write(i.operands[0], f"{e.bind(_map)}({a}, {rank})", "u64")
 
 
-def _map(X: Batch, mask, i: Instruction, address: np.ndarray, rank: np.ndarray) -> np.ndarray:
-    size = X.program.cluster
-    lanes, ranks = split(X, mask, rank)
-    bad = ranks >= size
-    if bad.any():
-        text = f"asks for CTA {int(ranks[bad][0])} of a cluster of {size}"
-        X.found("shared_out_of_bounds", i, int(bad.sum()), int(lanes[bad][0]), text)
-    inside = np.minimum(rank, size - 1).astype(np.uint64)
-    return (address & ~np.uint64(0xFFFFFFFF - OFFSET_MASK)) | ((inside + np.uint64(1)) << np.uint64(RANK_SHIFT))
+def _map(address: np.ndarray, rank: np.ndarray) -> np.ndarray:
+    ranks = np.minimum(rank, _NO_RANK).astype(np.uint64) + np.uint64(1)
+    return (address & ~np.uint64(0xFFFFFFFF - OFFSET_MASK)) | (ranks << np.uint64(RANK_SHIFT))
 
 
 @op("getctarank")

@@ -1,0 +1,158 @@
+"""wgmma against the documents: descriptors, swizzles, majors, types, fragments, scales; and what must not be touched."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hopper_ptx import TYPES, copy_in, descriptor, fragment_of, k_major, mn_major, run, sums_of, text
+
+from mmagen.emulate import EmulationError, wgmma
+
+B_AT = 32768
+_BYTES = 40960
+
+
+def operands(kind_a, kind_b, n, columns, seed=0):
+    """(A, B) of small integers, in their types."""
+    rng = np.random.default_rng([seed, n, columns])
+    low = 0 if kind_a[0] == "u" or kind_b[0] == "u" else -3
+    return tuple(rng.integers(low, 4, shape).astype(TYPES[kind]) for kind, shape in
+                 ((kind_a, (64, columns)), (kind_b, (n, columns))))
+
+
+def kernel(opcode, n, sums, a, b, tail, *, fragment=False, wait="wgmma.wait_group.sync.aligned 0;", fence=None, scale="1",
+           before="", fill="fence.proxy.async.shared::cta;"):
+    """One wgmma on the images of A and B; a, b: descriptors. The accumulators begin as 1."""
+    count = n // 4 if sums == "f16" else n // 2
+    fence = "wgmma.fence.sync.aligned;" if fence is None else fence
+    one = {"f32": "0f3F800000", "s32": "1", "f16": "0x3C003C00"}[sums]
+    kind = "f32" if sums == "f32" else "b32"
+    names = ", ".join(f"%d{i}" for i in range(count))
+    loads = [f"    ld.global.u32 %a{i}, [%rd4+{B_AT + 8192 + 4 * i}];" for i in range(4)] if fragment else []
+    stores = [f"    st.global.{kind} [%rd5+{4 * i}], %d{i};" for i in range(count)]
+    first = "{%a0, %a1, %a2, %a3}" if fragment else "%rd2"
+    body = "\n".join([
+        copy_in(_BYTES).replace("fence.proxy.async.shared::cta;", fill),
+        f"    mov.b64 %rd2, {a};", f"    mov.b64 %rd3, {b};", "    mad.wide.u32 %rd4, %tid, 16, %in;",
+        f"    mad.wide.u32 %rd5, %tid, {4 * count}, %out;", *loads,
+        *(f"    mov.{kind} %d{i}, {one};" for i in range(count)),
+        f"    setp.ne.b32 %p, {scale}, 0;", f"    {fence}", f"    {before}",
+        f"    wgmma.mma_async.sync.aligned.{opcode} {{{names}}}, {first}, %rd3, %p{tail};",
+        "    wgmma.commit_group.sync.aligned;", f"    {wait}", *stores])
+    return text(body, f"    .reg .{kind} %d<{count}>;\n    .reg .b32 %a<4>;"), 128 * 4 * count
+
+
+def product(opcode, n, kinds, image_a, image_b, a, b, tail, a_regs=None, **options):
+    """(D, report) of one wgmma."""
+    data = np.concatenate([image_a[:B_AT], image_b[: _BYTES - B_AT], np.zeros(2048, np.uint8)])
+    if a_regs is not None:
+        data[B_AT + 8192 :] = a_regs.reshape(-1).view(np.uint8)
+    ptx, size = kernel(opcode, n, kinds[0], a, b, tail, fragment=a_regs is not None, **options)
+    raw, report = run(ptx, data, size, smem=_BYTES)
+    return sums_of(raw.view(TYPES[kinds[0]]).reshape(128, -1), n), report
+
+
+def exact(a, b):
+    return a.astype(np.float64) @ b.astype(np.float64).T
+
+
+@pytest.mark.parametrize("n", [8, 24, 128, 256])
+@pytest.mark.parametrize("swizzle", [32, 64, 128])
+def test_k_major_operands(swizzle, n):
+    a, b = operands("bf16", "bf16", n, swizzle // 2)
+    last = swizzle - 32  # the k block at the end of the line
+    places = [descriptor(start + last, 16, 8 * swizzle, swizzle) for start in (0, B_AT)]
+    image_b = k_major(b, swizzle)
+    if len(b) * swizzle > _BYTES - B_AT:
+        image_b, b = k_major(b[: 8192 // swizzle], swizzle), b[: 8192 // swizzle]
+        n = len(b)
+    d, report = product(f"m64n{n}k16.f32.bf16.bf16", n, ("f32",), k_major(a, swizzle), image_b, *places, ", 1, 1, 0, 0")
+    assert (d == exact(a[:, -16:], b[:, -16:]) + 1).all() and not report.findings
+
+
+@pytest.mark.parametrize("apart", [(128, 256), (1024, 128)], ids=["along K first", "along rows first"])
+def test_k_major_core_matrices_without_swizzle(apart):
+    a, b = operands("f16", "f16", 16, 16)
+    leading, stride = apart
+    images = [k_major(x, 16, leading, stride) for x in (a, b)]
+    places = [descriptor(start, leading, stride, 16) for start in (0, B_AT)]
+    d, report = product("m64n16k16.f32.f16.f16", 16, ("f32",), *images, *places, ", 1, 1, 0, 0")
+    assert (d == exact(a, b) + 1).all() and not report.findings
+
+
+@pytest.mark.parametrize("swizzle", [16, 32, 64, 128])
+def test_operands_along_m_and_n(swizzle):
+    n = 64
+    a, b = operands("bf16", "bf16", n, 16)
+    atom = 8 * swizzle
+    leading, stride = (128, 256) if swizzle == 16 else (atom, atom * (128 // swizzle))
+    images = [mn_major(x, swizzle, leading, stride) for x in (a, b)]
+    places = [descriptor(start, leading, stride, swizzle) for start in (0, B_AT)]
+    d, report = product(f"m64n{n}k16.f32.bf16.bf16", n, ("f32",), *images, *places, ", 1, 1, 1, 1")
+    assert (d == exact(a, b) + 1).all() and not report.findings
+
+
+@pytest.mark.parametrize(("sums", "a_kind", "b_kind", "k", "tail"), [
+    ("f32", "f16", "f16", 16, ", 1, 1, 0, 0"), ("f16", "f16", "f16", 16, ", 1, 1, 0, 0"),
+    ("f32", "bf16", "bf16", 16, ", 1, 1, 0, 0"), ("f32", "tf32", "tf32", 8, ", 1, 1"),
+    ("f32", "e4m3", "e5m2", 32, ", 1, 1"), ("f16", "e5m2", "e4m3", 32, ", 1, 1"), ("s32", "s8", "s8", 32, ""),
+    ("s32", "u8", "s8", 32, ""), ("s32", "u8", "u8", 32, "")])  # fmt: skip
+@pytest.mark.parametrize("fragment", [False, True], ids=["SS", "RS"])
+def test_types(sums, a_kind, b_kind, k, tail, fragment):
+    a, b = operands(a_kind, b_kind, 32, k)
+    places = [descriptor(start, 16, 256, 32) for start in (0, B_AT)]
+    regs = fragment_of(a) if fragment else None
+    tail = tail.removesuffix(", 0") if fragment else tail
+    d, report = product(f"m64n32k{k}.{sums}.{a_kind}.{b_kind}", 32, (sums,), k_major(a, 32), k_major(b, 32), *places, tail,
+                        regs)
+    assert (d == exact(a, b) + 1).all() and not report.findings
+
+
+@pytest.mark.parametrize(("tail", "scale", "expected"), [
+    (", -1, 1, 0, 0", "1", lambda p: 1 - p), (", 1, -1, 0, 0", "1", lambda p: 1 - p), (", -1, -1, 0, 0", "0", lambda p: p)])
+def test_scales(tail, scale, expected):
+    a, b = operands("f16", "f16", 8, 16)
+    places = [descriptor(start, 16, 256, 32) for start in (0, B_AT)]
+    d, _ = product("m64n8k16.f32.f16.f16", 8, ("f32",), k_major(a, 32), k_major(b, 32), *places, tail, scale=scale)
+    assert (d == expected(exact(a, b))).all()
+
+
+def test_a_wrong_swizzle_gives_a_wrong_product():
+    a, b = operands("f16", "f16", 8, 64)
+    places = [descriptor(0, 16, 1024, 64), descriptor(B_AT, 16, 1024, 128)]
+    d, _ = product("m64n8k16.f32.f16.f16", 8, ("f32",), k_major(a, 128), k_major(b, 128), *places, ", 1, 1, 0, 0")
+    assert (d != exact(a[:, :16], b[:, :16]) + 1).any()
+
+
+def _simple(**options):
+    a, b = operands("f16", "f16", 8, 16)
+    places = [descriptor(start, 16, 256, 32) for start in (0, B_AT)]
+    return product("m64n8k16.f32.f16.f16", 8, ("f32",), k_major(a, 32), k_major(b, 32), *places, ", 1, 1, 0, 0", **options)[1]
+
+
+@pytest.mark.parametrize(("options", "kind", "says"), [
+    ({"wait": ""}, "wgmma_order", "touches %d0 while a wgmma"), ({"wait": "wgmma.wait_group.sync.aligned 1;"}, "wgmma_order", "touches"),
+    ({"fence": " "}, "wgmma_order", "without a wgmma.fence"), ({"before": "add.f32 %d1, %d1, 0f3F800000;"}, "wgmma_order", "uses %d1"),
+    ({"fill": ""}, "proxy_fence", "no fence.proxy.async between")])
+def test_what_is_missing_around_a_wgmma_is_found(options, kind, says):
+    findings = _simple(**options).findings
+    assert [f for f in findings if f.kind == kind and says in f.message], findings
+
+
+def test_registers_that_hold_the_same_need_no_fence():
+    assert not _simple(before="mov.f32 %d1, %d1;").findings
+
+
+@pytest.mark.parametrize("opcode", ["m64n9k16.f32.f16.f16", "m64n8k8.f32.f16.f16", "m64n8k16.f32.f16.bf16", "m64n40k32.s32.s8.s8",
+                                    "m64n8k16.f16.bf16.bf16", "m64n264k16.f32.f16.f16"])
+def test_what_ptx_does_not_have_is_refused(opcode):
+    with pytest.raises(EmulationError, match="wgmma"):
+        wgmma.parse(("mma_async", "sync", "aligned", *opcode.split(".")))
+
+
+def test_sums_saturate_only_where_asked():
+    form = wgmma.parse(("mma_async", "sync", "aligned", "m64n8k32", "s32", "s8", "s8", "satfinite"))
+    ones, start = np.ones((1, 64, 32), np.float32), np.full((1, 64, 8), 2**31 - 5, np.uint32)
+    assert (wgmma.multiply(form, ones, ones[:, :8], start) == 2**31 - 1).all()
+    wraps = wgmma.parse(("mma_async", "sync", "aligned", "m64n8k32", "s32", "s8", "s8"))
+    assert (wgmma.multiply(wraps, ones, ones[:, :8], start) == np.uint32(2**31 + 27)).all()
