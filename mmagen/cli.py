@@ -111,6 +111,29 @@ def inspect(spec) -> int:
 
 
 @commands.command()
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--arch", metavar="ARCH", help="Only operations that run there, e.g. sm_90a.")
+@click.option("--type", "type_", metavar="TYPE[,TYPE]", help="Only operations with A or B of this type, and all of these "
+              "among A, B, D and the scales: bf16 or e4m3,f32.")
+@click.option("--shape", metavar="MxNxK", help="Only this shape; * is any extent: 16x8x16 or 64x*x16.")
+@click.option("--kind", type=click.Choice(["fma", "mma.sync", "wgmma", "tcgen05"]), help="Only this kind of instruction.")
+@click.option("--family", metavar="SM", help="Only the operations that CuTe calls so: SM80, SM90, SM120, ...")
+@click.option("--sparse/--dense", default=None, help="Only operations with a sparse A, or without.")
+@click.option("--block-scaled/--not-block-scaled", default=None, help="Only operations with scale factors, or without.")
+@click.option("--json", "json_", is_flag=True, help="JSON lines with everything instead of a table or page.")
+@click.option("--full", is_flag=True, help="On a page: all threads, values and variants.")
+def atoms(names, arch, type_, shape, kind, family, sparse, block_scaled, json_, full) -> int:
+    """List the MMA operations of CUTLASS, or show all about those called NAME: PTX, layouts, who owns which element.
+
+    FROM says where A and B lie: R registers, S shared memory, T tensor memory.
+    """
+    from mmagen.registry import verb
+
+    return verb.atoms(names, target=_archs((arch,))[0] if arch else None, type=type_, shape=shape, kind=kind,
+                      family=family, sparse=sparse, block_scaled=block_scaled, json=json_, full=full)
+
+
+@commands.command()
 def schema() -> int:
     """Print the JSON Schema of a spec."""
     import json

@@ -116,10 +116,14 @@ def find(name: str) -> Operation:
 
 
 def nearest(name: str, count: int = 3) -> list[str]:
-    """Names most like `name`, the most alike first."""
-    upper = {key.upper(): operation.name for key, operation in _names().items()}
-    close = difflib.get_close_matches(_plain(name).upper(), upper, n=count + 3, cutoff=0.6)
-    return list(dict.fromkeys(upper[key] for key in close))[:count]
+    """Names most like `name`, the most alike first; the part before template arguments counts as well."""
+    wanted = _plain(name).upper()
+    spellings: dict[str, dict[str, None]] = {}
+    for key, operation in _names().items():
+        for spelling in {key.upper(), key.partition("<")[0].upper()}:
+            spellings.setdefault(spelling, {})[operation.name] = None
+    close = difflib.get_close_matches(wanted, spellings, n=count, cutoff=0.6)
+    return list(dict.fromkeys(found for key in close for found in spellings[key]))[:count]
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -31,12 +32,12 @@ class ThreadValueLayout:
 
     @property
     def threads(self) -> int:
-        return _size(self.layout.shape[0])
+        return math.prod(flat(self.layout.shape[0]))
 
     @property
     def values(self) -> int:
         """Values of each thread; logical ones, where a sparse operand stores fewer."""
-        return _size(self.layout.shape[1])
+        return math.prod(flat(self.layout.shape[1]))
 
     def table(self) -> list[list[int]]:
         """table()[thread][value]: the element row + rows * column."""
@@ -233,15 +234,9 @@ def _number(target: str) -> int:
     return int("".join(filter(str.isdigit, target)))
 
 
-def _size(shape: IntTuple) -> int:
-    return shape if isinstance(shape, int) else _product(map(_size, shape))
-
-
-def _product(values) -> int:
-    product = 1
-    for value in values:
-        product *= value
-    return product
+def flat(shape: IntTuple) -> list[int]:
+    """The integers of a nested tuple, left to right."""
+    return [shape] if isinstance(shape, int) else [extent for mode in shape for extent in flat(mode)]
 
 
 def _offsets(shape: IntTuple, stride: IntTuple) -> Iterator[int]:

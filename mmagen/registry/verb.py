@@ -1,0 +1,44 @@
+"""`mmagen atoms`: which MMA operations there are, and everything about one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from mmagen.errors import ExitCode, UsageError
+from mmagen.registry.load import find, operations, select
+
+
+def atoms(names: Sequence[str], *, target: str | None, type: str | None, shape: str | None, kind: str | None,
+          family: str | None, sparse: bool | None, block_scaled: bool | None, json: bool, full: bool) -> ExitCode:
+    """Print the operations called `names`, each on a page, or a table of all that the filters leave.
+
+    Raises UsageError for a name that no operation has, and for filters that leave nothing.
+    """
+    from mmagen.registry import show
+
+    filters = {"target": target, "type": type, "shape": shape, "kind": kind, "family": family, "sparse": sparse,
+               "block_scaled": block_scaled}
+    given = [name for name, value in filters.items() if value is not None]
+    if names and given:
+        raise UsageError("a name says it all; leave out the filters")
+    _refuse_unknown_types(type)
+    found = [find(name) for name in names] if names else select(**filters)
+    if not found:
+        raise UsageError("no MMA operation is like that; leave out one of the filters")
+    if json:
+        click.echo("\n".join(map(show.to_json, found)))
+    elif names:
+        click.echo("\n\n\n".join(show.page(operation, full) for operation in found))
+    else:
+        click.echo(show.table(found))
+    return ExitCode.OK
+
+
+def _refuse_unknown_types(type: str | None) -> None:
+    known = {word for operation in operations() for word in
+             (operation.type_a, operation.type_b, operation.type_d, operation.type_sf) if word}
+    for word in type.split(",") if type else ():
+        if word not in known:
+            raise UsageError(f"--type {word}: no operation has it; there are {', '.join(sorted(known))}")
