@@ -28,6 +28,8 @@ _DEPTH_BYTES = 32
 _SWIZZLES = {0: 16, 1: 128, 2: 64, 3: 32}
 _SUMS = {"f16": ("f16", "f32"), "bf16": ("f32",), "tf32": ("f32",), "e4m3": ("f16", "f32"), "e5m2": ("f16", "f32")}
 _SUMS |= {"s8": ("s32",), "u8": ("s32",)}
+# Up to so many columns times depth BLAS uses one thread; more of them wait for each other where cores are busy.
+_QUIET = 4096
 _INTEGER_N = (8, 16, 24, *range(32, 257, 16))
 
 
@@ -171,7 +173,8 @@ def numbers(codes: np.ndarray, name: str, sign: int) -> np.ndarray:
 def multiply(form: Form, a: np.ndarray, b: np.ndarray, start: np.ndarray | None) -> np.ndarray:
     """The codes of D [g, 64, n]. a, b: numbers [g, 64, k] and [g, n, k]; start: codes of D before, None for zeros."""
     with np.errstate(invalid="ignore"):
-        total = np.matmul(a, b.swapaxes(1, 2))
+        parts = [np.matmul(a, part.swapaxes(1, 2)) for part in np.array_split(b, -(-form.n * form.k // _QUIET), axis=1)]
+        total = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=2)
         if form.sums == "s32":
             whole = total.astype(np.int64) + (0 if start is None else start.view(np.int32))
             if form.saturate:
