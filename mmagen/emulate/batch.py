@@ -270,3 +270,8 @@ class Batch:
         self.mbarriers.fence(mask)
         if self.clocks is not None:
             self.clocks.fence(self.every if mask is None else np.flatnonzero(mask))
+
+    def fence_memory(self, mask: np.ndarray | None) -> None:
+        """fence.acq_rel and fence.sc of the active lanes."""
+        if self.clocks is not None:
+            self.clocks.prepare(self.every if mask is None else np.flatnonzero(mask))

@@ -50,6 +50,7 @@ class Clocks:
         self.fenced = np.zeros((size, self.warps), dtype=np.uint32)
         self.clock = np.ones(size // 32, dtype=np.uint32)
         self.own_fence = np.zeros(size, dtype=np.uint32)
+        self._prepared: dict[int, Seen] = {}  # warp -> what its relaxed arrivals tell all the same, by a fence before
 
     # Agents
 
@@ -109,6 +110,24 @@ class Clocks:
         fenced[columns] = np.maximum(fenced[columns], np.minimum.reduceat(self.own_fence[lanes], starts))
         self.clock[warps] += 1
         return Seen(known, fenced)
+
+    def prepare(self, lanes: np.ndarray, only: int | None = None) -> None:
+        """A release fence of these lanes: relaxed arrivals that follow tell what they know now; only: of one column."""
+        for warp in np.unique(lanes // 32).tolist():
+            seen = self.release(lanes[lanes // 32 == warp])
+            if only is not None:
+                known = np.zeros_like(seen.known)
+                known[only] = self.known[lanes, only].max()
+                seen = Seen(known, np.zeros_like(seen.fenced))
+            self._prepared[warp] = seen.join(self._prepared[warp]) if warp in self._prepared else seen
+
+    def relaxed(self, lanes: np.ndarray) -> Seen | None:
+        """What relaxed arrivals of these lanes tell; None for nothing."""
+        told = None
+        for warp in np.unique(lanes // 32).tolist():
+            if warp in self._prepared:
+                told = self._prepared[warp].join(told) if told else self._prepared[warp]
+        return told
 
     def acquire(self, lanes: np.ndarray, seen: Seen) -> None:
         """These lanes are told."""

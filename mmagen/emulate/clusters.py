@@ -56,11 +56,12 @@ class ClusterBarrier:
             text = "arrives at its cluster's barrier again before it waited"
             self._batch.found("barrier_divergence", i, int(again.sum()), lane, text)
         self._state[mask] = _ARRIVED
-        if self._batch.clocks is not None and not i.has("relaxed"):
-            for cluster in np.unique(self._cluster[mask]):
-                seen = self._batch.clocks.release(np.flatnonzero(mask & (self._cluster == cluster)))
-                before = self._arriving.get(int(cluster))
-                self._arriving[int(cluster)] = seen.join(before) if before else seen
+        clocks = self._batch.clocks
+        if clocks is not None:
+            tell = clocks.relaxed if i.has("relaxed") else clocks.release
+            for cluster in map(int, np.unique(self._cluster[mask])):
+                if seen := tell(np.flatnonzero(mask & (self._cluster == cluster))):
+                    self._arriving[cluster] = seen.join(self._arriving[cluster]) if cluster in self._arriving else seen
         return self.after_exit()
 
     def wait(self, i: Instruction, mask: np.ndarray, start: int) -> Released:

@@ -25,13 +25,13 @@ Place = tuple[int, int]
 @dataclass
 class Mbarrier:
     """count: arrivals of a phase; missing: of this one still; bytes: announced less arrived; phase: how many have ended.
-    code: the event of its initialisation, as in clocks.py; fenced: whether that is known beyond its CTA's threads. coming:
-    copies under way that report to it."""
+    initialiser: the thread that did it; made: (column, clock) of that in the clocks; fenced: whether it is known beyond
+    its CTA's threads. coming: copies under way that report to it."""
 
     count: int
     missing: int
-    code: int
     initialiser: int
+    made: tuple[int, int] = (0, 0)
     bytes: int = 0
     phase: int = 0
     fenced: bool = False
@@ -71,15 +71,23 @@ class Mbarriers:
 
     def init(self, i: Instruction, lanes: np.ndarray, where: np.ndarray, counts: np.ndarray) -> None:
         """mbarrier.init."""
-        clocks = self._batch.clocks
-        codes = clocks.codes(lanes) if clocks else np.zeros(len(lanes), dtype=np.uint64)
-        for lane, place, count, code in zip(lanes.tolist(), self.places(lanes, where), counts.tolist(), codes.tolist(), strict=True):
+        for lane, place, count in zip(lanes.tolist(), self.places(lanes, where), counts.tolist(), strict=True):
             if place[1] % 8 or place[1] + 8 > self._batch.shared.size:
                 self._batch.found("mbarrier", i, 1, lane, f"puts an mbarrier at shared byte {place[1]}, where none can be")
                 continue
             if not 1 <= count < 1 << 20:
                 self._batch.found("mbarrier", i, 1, lane, f"initialises an mbarrier for {count} arrivals")
-            self._barriers[place] = Mbarrier(count, count, code, lane)
+            self._barriers[place] = Mbarrier(count, count, lane, self._made(lane))
+
+    def _made(self, lane: int) -> tuple[int, int]:
+        """The event of an initialisation, of which the thread itself knows."""
+        batch = self._batch
+        if batch.clocks is None:
+            return 0, 0
+        column = batch.clocks.column("init", lane // batch.width % batch.program.cluster, lane % batch.width)
+        clock = int(batch.clocks.known[lane, column]) + 1
+        batch.clocks.learn(np.array([lane]), column, clock)
+        return column, clock
 
     def invalidate(self, lanes: np.ndarray, where: np.ndarray) -> None:
         """mbarrier.inval."""
@@ -89,7 +97,11 @@ class Mbarriers:
     def fence(self, mask: np.ndarray | None) -> None:
         """fence.mbarrier_init, or a proxy fence: what these lanes initialised is known to the cluster and to TMA."""
         for barrier in self._barriers.values():
-            barrier.fenced |= mask is None or bool(mask[barrier.initialiser])
+            if barrier.fenced or not (mask is None or mask[barrier.initialiser]):
+                continue
+            barrier.fenced = True
+            if self._batch.clocks is not None:
+                self._batch.clocks.prepare(np.array([barrier.initialiser]), barrier.made[0])
 
     def known(self, i: Instruction, lane: int, place: Place, asynchronous: bool = False) -> Mbarrier | None:
         """The barrier there, if `lane` may use it; None, and a finding, if nothing initialised it."""
@@ -98,8 +110,8 @@ class Mbarriers:
             batch.found("mbarrier", i, 1, lane, f"uses shared byte {place[1]} as an mbarrier, which nothing initialised")
             return None
         if batch.clocks is not None:
-            code, who = np.array([[barrier.code]], dtype=np.uint64), np.array([[lane]])
-            if not batch.clocks.ordered(who, code).all():
+            column, clock = barrier.made
+            if batch.clocks.known[lane, column] < clock:
                 text = f"uses the mbarrier at shared byte {place[1]}, which another thread initialised with no barrier between"
                 batch.found("mbarrier", i, 1, lane, text)
             elif not barrier.fenced and (asynchronous or batch.cta[lane] != place[0]):

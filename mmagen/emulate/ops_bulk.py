@@ -23,6 +23,8 @@ def build_bulk_copy(e: Emitter, i: Instruction) -> None:
         e.line(f"X.bulk.commit({e.mask})")
     elif i.has("wait_group"):
         e.line(f"X.bulk.wait({e.mask}, {int(i.operands[0].value)})")
+    elif i.has("prefetch"):
+        e.line("pass")  # a hint
     elif i.has("tensor"):
         _tensor(e, i)
     else:

@@ -89,13 +89,16 @@ def phase_operands(i: Instruction, registers: list, program: Program) -> tuple[n
     return base + np.uint64(place.offset), np.array([int(getattr(phase, "value", 0))], dtype=np.uint64)
 
 
-@op("fence")
+@op("fence", "membar")
 def _fence(e: Emitter, i: Instruction) -> None:
-    """fence.proxy.async and fence.mbarrier_init; the others order what lanes that run one after the other keep anyway."""
+    """Fences order nothing that lanes which run one after the other do not keep anyway: they are for the clocks."""
     if i.has("mbarrier_init"):
         e.line(f"X.mbarriers.fence({e.mask})")
-    elif i.modifiers[0] == "proxy" and any(m.split("::")[0] == "async" for m in i.modifiers):
-        e.line(f"X.fence_proxy({e.mask})")
+    elif i.modifiers[0] == "proxy":
+        if any(m.split("::")[0] == "async" for m in i.modifiers):
+            e.line(f"X.fence_proxy({e.mask})")
+    else:
+        e.line(f"X.fence_memory({e.mask})")
 
 
 @op("mapa")

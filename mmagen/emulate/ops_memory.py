@@ -81,7 +81,7 @@ def _isspacep(e: Emitter, i: Instruction) -> None:
     e.write(i.operands[0], expression, "pred")
 
 
-@op("prefetch", "prefetchu", "membar", "discard", "applypriority", "nanosleep", "griddepcontrol")
+@op("prefetch", "prefetchu", "discard", "applypriority", "nanosleep", "griddepcontrol")
 def _nothing(e: Emitter, i: Instruction) -> None:
     """Hints, and orders that lanes which run one after the other keep anyway."""
 

@@ -89,6 +89,15 @@ def test_arrive_and_wait_may_lie_apart_but_not_twice():
     assert "again before it waited" in found(report, "barrier_divergence")[0].message
 
 
+def test_relaxed_arrivals_order_nothing_but_what_a_fence_before_released():
+    relaxed = SYNC.replace("arrive.release", "arrive.relaxed")
+    tail = "    ld.shared.u32 %r0, [%r1];\n" + SYNC
+    _, report = outcome(EXCHANGE + relaxed + tail, grid=2, cluster=2)
+    assert found(report, "shared_race")
+    _, report = outcome(EXCHANGE + "    fence.acq_rel.cluster;\n" + relaxed + tail, grid=2, cluster=2)
+    assert not report.findings
+
+
 def test_a_cta_that_ended_is_not_waited_for():
     """One half of the cluster leaves at once."""
     _, report = outcome("    mov.u32 %r0, 7;\n    setp.eq.u32 %p, %rank, 1;\n    @%p bra OUT;\n" + SYNC + "OUT:\n", grid=2, cluster=2)

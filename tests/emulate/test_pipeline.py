@@ -172,6 +172,16 @@ def test_a_planted_fault_is_found(name):
     assert [f for f in report.findings if f.kind == kind and says in f.message], "\n".join(map(str, report.findings))
 
 
+def test_barriers_may_be_made_known_by_a_relaxed_arrival():
+    right, report = outcome(("barrier.cluster.arrive.release.aligned; //start", "barrier.cluster.arrive.relaxed.aligned;"))
+    assert right and not report.findings
+
+
+def test_a_relaxed_arrival_at_the_end_orders_nothing():
+    _, report = outcome(("barrier.cluster.arrive.release.aligned; //end", "barrier.cluster.arrive.relaxed.aligned;"))
+    assert {f.kind for f in report.findings} == {"cluster_exit"}
+
+
 def test_swizzles_that_differ_give_a_wrong_product():
     right, _ = outcome((f"{(16 << 32) | (3 << 62)}", f"{(16 << 32) | (16 << 16)}"))
     assert not right
