@@ -167,6 +167,11 @@ class Operation:
         return self.type_sf is not None
 
     @property
+    def extended(self) -> bool:
+        """Does CuTe define it only with CUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED?"""
+        return self.header.endswith("_ext.hpp")
+
+    @property
     def broken(self) -> str | None:
         """Why it cannot be used whatever its layouts, None when it can."""
         return next((flaw.what for flaw in self.flaws if flaw.right is None), None)

@@ -1,6 +1,6 @@
 """python -m tools.atom_registry [--check]: writes mmagen/registry/operations.json, or says whether it would change.
 
-Needs a C++ compiler, the CUTLASS headers and the CUDA toolkit, of which only headers are used; no GPU. Takes about a minute.
+Needs nvcc, which hands over to the host compiler, and the CUTLASS headers; no GPU. Takes a few minutes.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from mmagen.toolchain import find_toolchain
+from mmagen.toolchain import Toolchain, find_toolchain
 from tools.atom_registry import choices, oracle, rows
 from tools.atom_registry.scan import scan
 
@@ -17,12 +17,12 @@ ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "mmagen" / "registry" / "operations.json"
 
 
-def make(include: Path, compiler: oracle.Compiler) -> str:
-    """The text of operations.json for the headers in `include`."""
-    structs = scan(include)
+def make(toolchain: Toolchain) -> str:
+    """The text of operations.json for the toolchain's CUTLASS."""
+    structs = scan(toolchain.cutlass.path)
     wanted = [(struct, choices.representative(struct)) for struct in structs]
     wanted += [(struct, variant) for struct in structs for variant in choices.variants(struct)]
-    return rows.spell(rows.data(structs, wanted, oracle.ask(wanted, include, compiler)))
+    return rows.spell(rows.data(structs, wanted, oracle.ask(wanted, toolchain)))
 
 
 def main() -> int:
@@ -31,7 +31,7 @@ def main() -> int:
     arguments = parser.parse_args()
     toolchain = find_toolchain(want=("cutlass", "nvcc", "host_compiler"))
     toolchain.need("cutlass", "nvcc", "host_compiler")
-    text = make(toolchain.cutlass.path, oracle.Compiler.of(toolchain))
+    text = make(toolchain)
     if arguments.check:
         changed = text != DATA.read_text("utf-8")
         print(f"{DATA}: {'differs from the headers' if changed else 'agrees with the headers'}")

@@ -1,7 +1,7 @@
 """A host-only C++ program that prints what CuTe's types say of each operation: its text, compilation and output.
 
-No CUDA compiler: the layouts are types, and g++ instantiates them. Large sets are cut into translation units that two
-cores compile side by side without running out of memory.
+Nothing runs on a GPU: the layouts are types, and a host compiler instantiates them. Large sets are cut into translation
+units that two cores compile side by side without running out of memory.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from mmagen.toolchain import Toolchain
 from tools.atom_registry.choices import Instantiation, choices, same_layouts, traits_parameters
 from tools.atom_registry.scan import Struct
 
@@ -56,23 +57,6 @@ template <class Traits, class Other> constexpr bool same() {
   return true;
 }
 """
-
-
-@dataclass(frozen=True)
-class Compiler:
-    """The C++ compiler, and the folders of the CUDA toolkit that CuTe includes from."""
-
-    path: Path
-    folders: tuple[Path, ...]
-
-    @classmethod
-    def of(cls, toolchain) -> Compiler:
-        """From mmagen's Toolchain; nvcc, which may be a script anywhere, is asked where its headers are."""
-        with tempfile.NamedTemporaryFile(suffix=".cu") as source:
-            done = subprocess.run([str(toolchain.nvcc.path), "--dryrun", "-c", source.name], capture_output=True, text=True)
-        (line,) = [line for line in done.stderr.splitlines() if line.startswith("#$ INCLUDES=")]
-        roots = [Path(part) for part in re.findall(r'-I([^"\s]+)', line)]
-        return cls(toolchain.host_compiler.path, tuple(path for root in roots for path in (root, root / "cccl")))
 
 
 @dataclass
@@ -124,32 +108,33 @@ def _wrapped(kind: str, value: str) -> str:
     return f"cute::integral_constant<{value.rpartition('::')[0]}, {value}>"
 
 
-def ask(wanted: Sequence[tuple[Struct, Instantiation]], include: Path, compiler: Compiler, jobs: int = 2) -> list[Facts]:
-    """Facts of each, in order. include: CUTLASS's folder.
+def ask(wanted: Sequence[tuple[Struct, Instantiation]], toolchain: Toolchain, jobs: int = 2) -> list[Facts]:
+    """Facts of each, in order.
 
     Raises subprocess.CalledProcessError with the compiler's words when a struct cannot be instantiated so.
     """
     units = [wanted[start:start + PER_UNIT] for start in range(0, len(wanted), PER_UNIT)]
     with tempfile.TemporaryDirectory(prefix="atom-registry-") as folder, ThreadPoolExecutor(jobs) as pool:
         def run(number: int) -> list[Facts]:
-            return _run(units[number], Path(folder) / f"unit{number}", include, compiler)
+            return _run(units[number], Path(folder) / f"unit{number}", toolchain)
 
         return [facts for found in pool.map(run, range(len(units))) for facts in found]
 
 
-def _run(unit: Sequence[tuple[Struct, Instantiation]], stem: Path, include: Path, compiler: Compiler) -> list[Facts]:
+def _run(unit: Sequence[tuple[Struct, Instantiation]], stem: Path, toolchain: Toolchain) -> list[Facts]:
     source = stem.with_suffix(".cpp")
-    source.write_text(program(unit, include))
-    folders = [f"-I{path}" for path in (include, *compiler.folders)]
-    subprocess.run([str(compiler.path), "-std=c++17", "-O0", "-w", "-DCUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED", *folders,
-                    str(source), "-o", str(stem)], check=True, capture_output=True, text=True)
+    source.write_text(program(unit))
+    # For a .cpp, nvcc only adds the toolkit's folders and hands over to the host compiler.
+    command = [str(toolchain.nvcc.path), "-ccbin", str(toolchain.host_compiler.path), "-std=c++17", "-O0", "-w",
+               "-DCUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED", f"-I{toolchain.cutlass.path}", str(source), "-o", str(stem)]
+    subprocess.run(command, check=True, capture_output=True, text=True)
     done = subprocess.run([str(stem)], check=True, capture_output=True, text=True)
     found = parse(done.stdout)
     assert len(found) == len(unit)
     return found
 
 
-def program(unit: Sequence[tuple[Struct, Instantiation]], include: Path) -> str:
+def program(unit: Sequence[tuple[Struct, Instantiation]]) -> str:
     """The C++ text that prints the facts of `unit`."""
     registers = [f"{operand}Registers" for operand in OPERANDS]
     value_types = [f"ValType{operand}" for operand in (*OPERANDS, "SF")]
@@ -159,7 +144,7 @@ def program(unit: Sequence[tuple[Struct, Instantiation]], include: Path) -> str:
     members = [f"  VALUE(Traits, {member});" for member in layouts]
     members += [f"  TYPE(Traits, {member});" for member in (*value_types, *fragments)]
     members += [f"  TYPE(Op, {member});" for member in registers]
-    text = _PRELUDE % {"includes": "\n".join(f"#include <cute/atom/{name}>" for name in _headers(unit, include)),
+    text = _PRELUDE % {"includes": "\n".join(f"#include <cute/atom/{name}>" for name in _headers(unit)),
                        "detect": "\n".join(f"DETECT({member})" for member in detect), "members": "\n".join(members)}
     lines = ["int main() {"]
     for struct, instantiation in unit:
@@ -169,11 +154,9 @@ def program(unit: Sequence[tuple[Struct, Instantiation]], include: Path) -> str:
     return text + "\n".join(lines) + "\n}\n"
 
 
-def _headers(unit: Sequence[tuple[Struct, Instantiation]], include: Path) -> list[str]:
-    """The traits headers that the structs need: of their own header's name, or the only one of their architecture."""
-    names = {re.sub(r".*/mma_(sm\d+)(_umma)?", r"mma_traits_\1", struct.header) for struct, _ in unit}
-    assert all((include / "cute" / "atom" / name).exists() for name in names), names
-    return sorted(names)
+def _headers(unit: Sequence[tuple[Struct, Instantiation]]) -> list[str]:
+    """The traits headers of the structs: that of the same name, or for UMMA the only one of its architecture."""
+    return sorted({re.sub(r".*/mma_(sm\d+)(_umma)?", r"mma_traits_\1", struct.header) for struct, _ in unit})
 
 
 def parse(output: str) -> list[Facts]:
