@@ -16,10 +16,11 @@ def small_problems(plan: Plan) -> tuple[Problem, ...]:
         return (Problem(shape=plan.tile),)
     m, n, k = plan.tile
     ragged = (_next(m), _next(n), _next(2 * k))
+    parts = plan.hopper.split_k if plan.hopper else 1  # each has more steps than stages
     few = (Problem(shape=(24, 40, 24), ld_pad=_ALIGNED // 2, beta=1.0),) if plan.hopper else ()
     return (
         *few,
-        Problem(shape=(m, n, k * (plan.stages + 1))),
+        Problem(shape=(m, n, k * (plan.stages + 1) * parts)),
         Problem(shape=ragged, batch=2, ld_pad=_ALIGNED - _RAGGED, alpha=-1.0, beta=2.0),
         Problem(shape=(17, 33, 65), offset=1, beta=1.0),
         Problem(shape=(1, 1, 1)),
