@@ -95,7 +95,7 @@ class BulkCopies:
             barrier = batch.mbarriers.known(i, lane, place, asynchronous=True)
             if index is None or barrier is None:
                 continue
-            batch.exits.signal(i, lane, place[0])
+            batch.exits.reach(i, lane, place[0])
             barrier.coming += 1
             placed.append((place, index))
             if batch.clocks is not None:

@@ -120,14 +120,20 @@ class Exits:
         self._batch = batch
         self._pending: dict[int, dict[int, tuple[int, Instruction, int]]] = {}
 
-    def signal(self, i: Instruction, lane: int, cta: int) -> None:
-        """A thread touches the shared memory of a CTA, its own or another."""
+    def reach(self, i: Instruction, lane: int, cta: int) -> bool:
+        """A thread touches the shared memory of a CTA: whether it is another one that still runs."""
         batch = self._batch
         if int(batch.cta[lane]) == cta:
-            return
-        if not batch.live[cta * batch.width : (cta + 1) * batch.width].any():
-            batch.found("cluster_exit", i, 1, lane, f"signals CTA {cta + batch.first}, which has ended")
-        elif batch.clocks is not None:
+            return False
+        if batch.live[cta * batch.width : (cta + 1) * batch.width].any():
+            return True
+        batch.found("cluster_exit", i, 1, lane, f"touches the shared memory of CTA {cta + batch.first}, which has ended")
+        return False
+
+    def signal(self, i: Instruction, lane: int, cta: int) -> None:
+        """A thread writes to the shared memory of a CTA or arrives at its barriers: the CTA must stay until it knows."""
+        batch = self._batch
+        if self.reach(i, lane, cta) and batch.clocks is not None:
             code = int(batch.clocks.codes(np.array([lane]))[0])
             self.expect(i, lane, cta, code >> 32 & 0xFFFF, code & 0xFFFFFFFF)
 
