@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mmagen.layout_text import IntTuple, LayoutText
 from mmagen.plan.model import Fill, Operand
+from mmagen.spec_kernel import When
 
 # CuTe names these integers itself (cute/numeric/integral_constant.hpp); others are Int<n>.
 _NAMED = {*range(0, 11), 12, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112, 120, 128, 136, 144, 152, 160, 168, 176,
@@ -88,3 +89,10 @@ def gmma_atom(operand: Operand) -> str:
 def gmma_order(operand: Operand) -> str:
     """The order in which tile_to_shape repeats it: across the contiguous mode first, so that a panel is in one piece."""
     return f"cute::Step<{', '.join(map(integer, (1, 2, 3) if operand.contiguous_k else (2, 1, 3)))}>"
+
+
+def when(rule: When | None) -> str:
+    """A rule as choice.cuh builds it: `mmagen::When().m(1, 64).n(1024, mmagen::kNoEnd)`."""
+    intervals = rule.intervals if rule else {}
+    return "mmagen::When()" + "".join(f".{about}({low or 0}, {'mmagen::kNoEnd' if high is None else high})"
+                                      for about, (low, high) in intervals.items())

@@ -9,14 +9,16 @@ from tabulate import tabulate
 from mmagen import conflicts
 from mmagen.plan import budgets
 from mmagen.plan.hopper import EPILOGUE_ROWS, REGISTERS_BESIDES
+from mmagen.plan.library import choose
 from mmagen.plan.model import Hopper, Operand, Plan
 
-Row = tuple[str, str]
+Row = tuple[str, ...]
+Section = tuple[str, list[Row]]
 
 
 def inspect(plan: Plan) -> str:
     """The decisions of a plan and what they cost, in sections."""
-    sections = [("TiledMMA", _tiled_mma(plan)), *_kernel_sections(plan)]
+    sections = _library_sections(plan) if plan.configs else [*_sections(plan), *_problems(plan)]
     head = f"{plan.name}: {plan.text.title}"
     body = [f"{title}\n{indent(tabulate(rows, tablefmt='plain', disable_numparse=True), '  ')}" for title, rows in sections]
     return "\n\n".join([head, *body]) + "\n"
@@ -45,20 +47,31 @@ def _tiled_mma(plan: Plan) -> list[Row]:
     ]
 
 
-def _kernel_sections(plan: Plan) -> list[tuple[str, list[Row]]]:
+def _sections(plan: Plan) -> list[Section]:
+    """What one kernel costs."""
+    return [("TiledMMA", _tiled_mma(plan)), *_kernel_sections(plan)]
+
+
+def _problems(plan: Plan) -> list[Section]:
+    """What verify runs, and which kernel of a library takes it."""
+    if plan.kernel != "gemm":
+        return []
+    return [("Problems of verify", [(f"{i}", p.text, *((choose(plan, p).name,) if plan.configs else ()))
+                                    for i, p in enumerate(plan.problems)])]
+
+
+def _kernel_sections(plan: Plan) -> list[Section]:
     if plan.kernel == "ownership":
         return [("Ownership", [(f"{t.matrix} {t.rows} x {t.columns}", f"{_count(len(t.elements[0]), 'value')} a thread, "
                                 f"{_count(len(t.owners()[0]), 'owner')} an element") for t in plan.ownership])]
-    problems = ("Problems of verify", [(f"{i}", p.text) for i, p in enumerate(plan.problems)])
     if plan.hopper:
-        return [*_hopper_sections(plan, plan.hopper), problems]
+        return _hopper_sections(plan, plan.hopper)
     sections = [(f"Operand {o.letter} ({o.mode},K)", _operand(plan, o)) for o in (plan.a, plan.b)]
     sections.append(("Registers of a thread", _registers(plan)))
     sections.append(("Shared memory of a CTA", _shared_memory(plan)))
     if plan.kernel == "gemm":
         sections.append(("Epilogue", _epilogue(plan)))
         sections.append(("Traffic of a CTA tile", _traffic(plan)))
-        sections.append(problems)
     return sections
 
 
@@ -137,7 +150,7 @@ def _traffic(plan: Plan) -> list[Row]:
 # --- wgmma -----------------------------------------------------------------------------------------------------------
 
 
-def _hopper_sections(plan: Plan, hopper: Hopper) -> list[tuple[str, list[Row]]]:
+def _hopper_sections(plan: Plan, hopper: Hopper) -> list[Section]:
     return [
         ("Schedule", _schedule(plan, hopper)),
         *((f"Operand {o.letter} ({o.mode},K)", _tma_operand(plan, hopper, o)) for o in (plan.a, plan.b)),
@@ -226,3 +239,21 @@ def _multicast_traffic(plan: Plan, hopper: Hopper) -> list[Row]:
         ("from global memory", f"{fetched:,} B a stage for {flop:,} flop: {flop / fetched:.4g} flop/B"),
         ("shared memory", f"{stage:,} B written, {read:,} B read a stage: {flop / (stage + read):.4g} flop/B"),
     ]
+
+
+# --- Libraries -------------------------------------------------------------------------------------------------------
+
+
+def _library_sections(plan: Plan) -> list[Section]:
+    """The rule of choice, the problems that it is tried on, and each kernel."""
+    each = [(f"{config.name}: {title}", rows) for config in plan.configs for title, rows in _sections(config.plan)]
+    return [("Choice, the first that holds", _choice(plan)), *_problems(plan), *each]
+
+
+def _choice(plan: Plan) -> list[Row]:
+    rows: list[Row] = [("when", "config", "atom", "CTA tile", "stages", *(("schedule", "cluster", "split_k") if plan.hopper else ()))]
+    for config in plan.configs:
+        one, hopper = config.plan, config.plan.hopper
+        how = (hopper.schedule, _triple(hopper.cluster), str(hopper.split_k)) if hopper else ()
+        rows.append((config.when.text if config.when else "otherwise", config.name, one.atom.name, _triple(one.tile), str(one.stages), *how))
+    return rows

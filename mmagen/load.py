@@ -12,10 +12,17 @@ from pydantic import BaseModel, ValidationError
 
 from mmagen.errors import Diagnostic, Fault, Key, SpecError
 from mmagen.spec import Epilogue, Layout, Problem, Spec
+from mmagen.spec_kernel import Config, When
 from mmagen.spec_values import REFUSED
 from mmagen.yaml_text import Document, Place, decode, show
 
-_MODELS: dict[str, type[BaseModel]] = {"layout": Layout, "epilogue": Epilogue, "problems": Problem}
+_MODELS: dict[str, type[BaseModel]] = {
+    "layout": Layout,
+    "epilogue": Epilogue,
+    "problems": Problem,
+    "configs": Config,
+    "when": When,
+}
 _NOT = {
     "int_type": "is not an integer",
     "float_type": "is not a number",
@@ -132,6 +139,8 @@ def _description(loc: Key) -> str:
 
 
 def _known_keys(loc: Key) -> str:
+    if loc[0] == "configs" and loc[-1] in Spec.model_fields:
+        return f"{loc[-1]} is the same for all configs: write it above them"
     known = list(_fields(loc[:-1])[0])
     near = difflib.get_close_matches(str(loc[-1]), known, n=1)
     return (f"did you mean {near[0]}? " if near else "") + f"known here are {', '.join(known)}"

@@ -1,4 +1,4 @@
-"""A project's kernel as PTX text: what its own nvcc command makes of src/<name>.cu with -ptx, cached by content."""
+"""A project's kernels as PTX text: what its own nvcc command makes of src/*.cu with -ptx, cached by content."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import re
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from mmagen.build import Job, read_project
@@ -26,7 +26,8 @@ _DEFINITIONS = re.compile(r"target_compile_definitions\(\$\{target\} PRIVATE ([^
 class Ptx:
     """text: the PTX, paths relative to the project. error: what nvcc said when there is none. arch: e.g. "sm_80".
     cuda, cutlass: versions it was made with. seconds: of nvcc; 0 when cached. unaligned: the PTX of a wgmma kernel's
-    second translation unit, for matrices that TMA cannot address; "" where there is none."""
+    second translation unit, for matrices that TMA cannot address; "" where there is none. configs: the PTX of each kernel
+    of a library, by the config's name; `text` has none of them then."""
 
     name: str
     kernel: str
@@ -39,6 +40,11 @@ class Ptx:
     seconds: float
     cached: bool
     unaligned: str = ""
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+    def of(self, config: str) -> Ptx:
+        """The same for one kernel of a library."""
+        return replace(self, text=self.configs[config], configs={})
 
 
 @dataclass(frozen=True)
@@ -60,16 +66,17 @@ def compile_ptx(project: Path, toolchain: Toolchain, arch: str | None = None, en
     toolchain.need("nvcc", "host_compiler", "cutlass")
     env = os.environ if env is None else env
     job = read_project(project, toolchain, [arch] if arch else None, ("verify",))
-    names = [name for name in (job.name, f"{job.name}_unaligned") if f"src/{name}.cu" in job.files]
-    units: list[_Unit] = []
-    for name in names or [job.name]:
-        units.append(_unit(job, name, toolchain, env))
-        if units[-1].error:
+    unaligned = f"{job.name}_unaligned"
+    others = [path[4:-3] for path in job.files if path.startswith("src/") and path.endswith(".cu")]
+    units: dict[str, _Unit] = {}
+    for name in dict.fromkeys((job.name, *others)):
+        units[name] = _unit(job, name, toolchain, env)
+        if error := units[name].error:
             break
-    error = units[-1].error
-    return Ptx(job.name, job.kernel, job.spec_sha, job.arch[0], "" if error else units[0].text, error,
-               toolchain.nvcc.version, job.cutlass, sum(unit.seconds for unit in units), all(unit.cached for unit in units),
-               units[1].text if len(units) > 1 and not error else "")
+    texts = {} if error else {name: unit.text for name, unit in units.items()}
+    return Ptx(job.name, job.kernel, job.spec_sha, job.arch[0], texts.pop(job.name, ""), error,
+               toolchain.nvcc.version, job.cutlass, sum(unit.seconds for unit in units.values()),
+               all(unit.cached for unit in units.values()), texts.pop(unaligned, ""), texts)
 
 
 def _unit(job: Job, name: str, toolchain: Toolchain, env: Mapping[str, str]) -> _Unit:

@@ -15,6 +15,7 @@ from mmagen import __version__, cute
 from mmagen.plan.model import Plan
 
 # Folders of templates/project that make up a project of each kind; a file of a later one would replace an earlier's.
+# NAME in a path is the project's name; of a path with CONFIG there is a file for each kernel of a library.
 _PARTS = {
     "gemm": ("common", "product", "gemm"),
     "micro": ("common", "product", "micro"),
@@ -29,13 +30,13 @@ _KERNEL_CLASS = {"warpgroup": "Sm90Warpgroup", "cooperative": "Sm90Cooperative",
 
 def render(plan: Plan) -> dict[str, bytes]:
     """All files of the project by POSIX path, `mmagen.json` with their digests last. The same plan gives the same bytes."""
-    context = _context(plan)
+    context = _context(plan, plan.configs[-1].name if plan.configs else "")
     files = {"spec.yaml": _spec_yaml(plan).encode()}
-    for part in (*_PARTS[plan.kernel], *(("hopper",) if plan.hopper else ())):
+    for part in (*_PARTS[plan.kernel], *(("hopper",) if plan.hopper else ()), *(("library",) if plan.configs else ())):
         for path in _part_files(part):
-            target = path.removesuffix(".j2").replace("NAME", plan.name)
-            source = f"{part}/{path}"
-            files[target] = _environment().get_template(source).render(context).encode() if path.endswith(".j2") else _bytes(source)
+            for one in (_each_config(plan) if "CONFIG" in path else (context,)):
+                target = path.removesuffix(".j2").replace("NAME", plan.name).replace("CONFIG", one["config"])
+                files[target] = _content(f"{part}/{path}", one)
     for header in plan.runtime:
         files[f"include/mmagen/{header}.cuh"] = _bytes(f"../runtime/mmagen/{header}.cuh")
     for header in plan.test_runtime:
@@ -43,6 +44,10 @@ def render(plan: Plan) -> dict[str, bytes]:
     files = dict(sorted(files.items()))
     files["mmagen.json"] = _manifest(plan, files)
     return files
+
+
+def _content(source: str, context: dict[str, Any]) -> bytes:
+    return _environment().get_template(source).render(context).encode() if source.endswith(".j2") else _bytes(source)
 
 
 @cache
@@ -60,6 +65,7 @@ def _environment() -> Environment:
     environment.filters |= {
         "cute_shape": cute.shape, "cute_layout": cute.layout, "cute_tile": cute.tile, "smem_atom": cute.smem_atom,
         "gmma_atom": cute.gmma_atom, "gmma_order": cute.gmma_order, "vector_type": cute.vector_type, "fill_threads": cute.fill_threads, "fill_values": cute.fill_values,
+        "cxx_when": cute.when,
         "cxx_bool": lambda value: "true" if value else "false",
         "stride_arguments": lambda second: "ld, cute::_1{}" if second else "cute::_1{}, ld",
     }
@@ -78,16 +84,29 @@ def _bytes(path: str) -> bytes:
     return (templates_folder() / "project" / path).read_bytes()
 
 
-def _context(plan: Plan) -> dict[str, Any]:
+def _each_config(plan: Plan) -> list[dict[str, Any]]:
+    """What the files see of which there is one for each kernel."""
+    return [_context(config.plan, config.name) for config in plan.configs] or [_context(plan)]
+
+
+def _context(plan: Plan, config: str = "") -> dict[str, Any]:
+    """config: of a library the one that is meant; what several share is the last one's."""
     return {
         "plan": plan,
+        "config": config or "config",
+        "who": f"{plan.name}, config {config}" if config else plan.name,
+        "scope": f"{plan.name}::{config}" if config else plan.name,
+        "type": f"{config}::Config" if config else "Config",
+        "launch": "sm90" if plan.hopper else plan.kernel,
+        "headers": [one.name for one in plan.configs] or ["config"],
         "version": __version__,
         "upper": plan.name.upper(),
         "cuda_architectures": ";".join(arch.removeprefix("sm_") for arch in plan.arch),
         "mainloop_class": _MAINLOOP_CLASS.get(plan.mainloop or ""),
         "kernel_class": _KERNEL_CLASS[plan.hopper.schedule] if plan.hopper else None,
-        "sources": [f"src/{plan.name}.cu", *([f"src/{plan.name}_unaligned.cu"] if plan.hopper else [])],
-        "definitions": ["NDEBUG", *(["CUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED"] if plan.atom.extended else [])],
+        "sources": [f"src/{name}.cu" for name in (plan.name, *(one.name for one in plan.configs),
+                                                  *((f"{plan.name}_unaligned",) if plan.hopper else ()))],
+        "definitions": ["NDEBUG", *(["CUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED"] if plan.extended else [])],
         "test": _test_context(plan),
     }
 

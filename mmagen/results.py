@@ -28,7 +28,7 @@ _COLUMNS: tuple[tuple[str, Callable[[dict], str]], ...] = (
     ("min", _figure("ms_min", ".4f")),
     ("max", _figure("ms_max", ".4f")),
     ("TFLOPS", _figure("tflops", ".1f")),
-    ("% of register loop", _figure("pct_peak", ".1f")),
+    ("% of instruction loop", _figure("pct_peak", ".1f")),
     ("of cuBLASLt best 8", _figure("ratio", ".3f")),
     ("SM MHz", _figure("sm_clock_mhz", ".0f")),
     ("W", _figure("power_w", ".0f")),

@@ -11,14 +11,11 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     GetJsonSchemaHandler,
     SerializerFunctionWrapHandler,
     Strict,
-    StringConstraints,
     ValidationInfo,
     WithJsonSchema,
     field_validator,
@@ -27,20 +24,31 @@ from pydantic import (
 )
 
 from mmagen.layout_text import INT_MAX, LayoutText
+from mmagen.spec_kernel import (
+    Atom,
+    Atoms,
+    Cluster,
+    Config,
+    CtasPerSm,
+    Permutation,
+    Raster,
+    Schedule,
+    SplitK,
+    Stages,
+    Tile,
+    Warpgroups,
+)
 from mmagen.spec_values import (
     COUNT_SCHEMA,
     Archs,
-    AtomsLayout,
     Count,
+    Model,
     Name,
     Number,
-    Pair,
-    PermutationMode,
     Triple,
     checked_version,
     not_empty,
     refuse,
-    three,
 )
 
 # --- Enumerations --------------------------------------------------------------------------------------------------
@@ -74,7 +82,6 @@ OutType = Literal[
     DataType.E5M2,
 ]
 Kernel = Literal["ownership", "micro", "gemm"]
-Schedule = Literal["warpgroup", "cooperative", "pingpong"]
 
 # Keys that mean something for sm_90's wgmma only.
 WGMMA_KEYS = ("schedule", "cluster", "split_k", "warpgroups", "accumulation")
@@ -86,11 +93,7 @@ LAYOUTS = {"TN": ("K", "K"), "NT": ("M", "N"), "NN": ("M", "K"), "TT": ("K", "N"
 # --- The models ----------------------------------------------------------------------------------------------------
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Layout(_Model):
+class Layout(Model):
     """Which dimension of A (M,K) and of B (N,K) is contiguous in memory. Written as BLAS letters or spelled out."""
 
     a_major: Literal["K", "M"] = Field(alias="a", description="the contiguous dimension of A (M,K) is K or M")
@@ -122,7 +125,7 @@ class Layout(_Model):
         return {"anyOf": [{"type": "string", "enum": list(LAYOUTS)}, handler(schema)]}
 
 
-class Epilogue(_Model):
+class Epilogue(Model):
     """What becomes of the accumulators on their way to memory."""
 
     out: OutType | None = Field(
@@ -132,7 +135,7 @@ class Epilogue(_Model):
     major: Literal["N", "M"] = Field(default="N", description="the contiguous dimension of D (M,N) is N or M")
 
 
-class Problem(_Model):
+class Problem(Model):
     """One matrix multiply that verify runs: D = alpha * A @ B^T + beta * C, `batch` times."""
 
     shape: Triple = Field(description="a problem's shape is [M, N, K] in elements, e.g. [1024, 512, 64]")
@@ -188,7 +191,7 @@ class Problem(_Model):
         return {"anyOf": [{"type": "array", "items": COUNT_SCHEMA, "minItems": 3, "maxItems": 4}, handler(schema)]}
 
 
-class Spec(_Model):
+class Spec(Model):
     """One kernel to generate, as the user wrote it, with nothing decided but the defaults."""
 
     mmagen: Annotated[int, Strict(), AfterValidator(checked_version), WithJsonSchema({"const": 1})] = Field(
@@ -196,57 +199,22 @@ class Spec(_Model):
     )
     name: Name = Field(description="the name is one C identifier, e.g. sm80_gemm_f16_tn")
     kernel: Kernel = Field(description="the kernel is ownership, micro or gemm")
-    atom: Annotated[str, StringConstraints(pattern=r"^[!-~]{1,256}$")] = Field(
-        description="the atom is the exact CuTe operation name, e.g. SM80_16x8x16_F32F16F16F32_TN"
-    )
+    atom: Atom
     layout: Layout = Field(
         default=Layout(a="K", b="K"),
         description="the layout is TN, NT, NN or TT, or spelled out as {a: K, b: K} with a K or M and b K or N",
     )
     # Declared after `kernel`, which decides whether it may be left out.
-    tile: Triple | None = Field(
-        default=None, description="the CTA tile is [M, N, K] in elements, e.g. [128, 128, 32]", validate_default=True
-    )
-    atoms_layout: AtomsLayout = Field(
-        default=LayoutText.compact((1, 1, 1)),
-        description="atoms_layout is how many atoms stand in M, N and K, e.g. [2, 2, 1], or a CuTe layout of rank 3, "
-        'e.g. "(2,2,1):(1,2,4)"',
-        json_schema_extra={"default": [1, 1, 1]},
-    )
-    permutation: Annotated[tuple[PermutationMode, PermutationMode, PermutationMode], BeforeValidator(three)] = Field(
-        default=(None, None, None),
-        description="the permutation has one entry each for M, N and K: an integer, null, or a CuTe layout in quotes, "
-        'e.g. [32, null, "(4,4,2):(1,8,4)"]',
-    )
-    stages: Annotated[int, Strict(), Field(ge=2, le=INT_MAX)] | None = Field(
-        default=None,
-        description="stages is the depth of the pipeline, an integer of at least 2, or null to let mmagen choose",
-    )
-    ctas_per_sm: Annotated[int, Strict(), Field(ge=1, le=16)] | None = Field(
-        default=None,
-        description="ctas_per_sm is how many CTAs should fit on one SM, 1 to 16, or null for no such target",
-    )
-    raster: Annotated[int, Strict(), Field(ge=1, le=INT_MAX)] | None = Field(
-        None, description="raster is how many rows of CTA tiles one band of the grid spans, at least 1, or null for 8"
-    )
-    schedule: Schedule | None = Field(
-        default=None,
-        description="schedule is how the warpgroups of an sm_90 wgmma share the work: warpgroup (all multiply), cooperative "
-        "(one loads, the others multiply a tile together) or pingpong (one loads, the others take turns), or null to let "
-        "mmagen choose",
-    )
-    cluster: Pair | None = Field(
-        default=None,
-        description="cluster is how many CTAs along M and N share operands by multicast, e.g. [2, 1], or null for [1, 1]",
-    )
-    split_k: Annotated[int, Strict(), Field(ge=1, le=8)] | None = Field(
-        default=None,
-        description="split_k is how many CTAs of a cluster share the K of one tile, 1, 2, 4 or 8, or null for 1",
-    )
-    warpgroups: Annotated[int, Strict(), Field(ge=1, le=8)] | None = Field(
-        default=None,
-        description="warpgroups is how many warpgroups take turns with schedule pingpong, 2 or 3, or null for 2",
-    )
+    tile: Tile = Field(default=None, validate_default=True)
+    atoms_layout: Atoms = LayoutText.compact((1, 1, 1))
+    permutation: Permutation = (None, None, None)
+    stages: Stages = None
+    ctas_per_sm: CtasPerSm = None
+    raster: Raster = None
+    schedule: Schedule = None
+    cluster: Cluster = None
+    split_k: SplitK = None
+    warpgroups: Warpgroups = None
     accumulation: Literal["fast", "precise"] | None = Field(
         default=None,
         description="accumulation of fp8 is fast (inside the tensor core) or precise (partial sums promoted to f32), or "
@@ -262,6 +230,11 @@ class Spec(_Model):
         description="problems is a list, each [M, N, K], [M, N, K, batch] or a mapping such as "
         "{shape: [1024, 512, 64], ld_pad: 8}",
     )
+    configs: Annotated[tuple[Config, ...], BeforeValidator(not_empty)] | None = Field(
+        default=None,
+        description="configs is a list of kernels for one library, each a mapping of a name, the rule when, and what differs "
+        "from the keys above, e.g. {name: small_m, when: {m: [1, 64]}, tile: [64, 32, 128]}",
+    )
 
     @field_validator("tile", mode="after")
     @classmethod
@@ -272,9 +245,9 @@ class Spec(_Model):
 
     @model_serializer(mode="wrap")
     def _without_foreign_keys(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        # A key that means something to one family of atoms only is no part of the identity of a spec that does not use it.
+        # A key that few specs have a use for is no part of the identity of one that does not use it.
         written = handler(self)
-        return {key: value for key, value in written.items() if key not in WGMMA_KEYS or value is not None}
+        return {key: value for key, value in written.items() if key not in (*WGMMA_KEYS, "configs") or value is not None}
 
 
 def json_schema() -> dict[str, Any]:
@@ -284,7 +257,8 @@ def json_schema() -> dict[str, Any]:
     no integer, and what YAML itself allows (anchors, tags, several documents).
     """
     schema = Spec.model_json_schema(by_alias=True, mode="validation")
-    schema["properties"]["problems"]["anyOf"][0]["minItems"] = 1
+    for key in ("problems", "configs"):
+        schema["properties"][key]["anyOf"][0]["minItems"] = 1
     tile = {"required": ["tile"], "properties": {"tile": {"not": {"type": "null"}}}}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -9,7 +9,9 @@ from typing import Annotated, Any
 from pydantic import (
     AfterValidator,
     AllowInfNan,
+    BaseModel,
     BeforeValidator,
+    ConfigDict,
     Field,
     GetPydanticSchema,
     PlainSerializer,
@@ -29,6 +31,12 @@ REFUSED = "mmagen_refused"
 def refuse(what: str, remedy: str = "") -> PydanticCustomError:
     text = "{what}; {remedy}" if remedy else "{what}"
     return PydanticCustomError(REFUSED, text, {"what": what, "remedy": remedy})
+
+
+class Model(BaseModel):
+    """What a mapping of a spec is read into: nothing changes it, and unknown keys are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 _KEYWORDS = """alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t char8_t

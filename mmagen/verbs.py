@@ -150,7 +150,7 @@ def _cutlass_headers(planned: Sequence[Planned]) -> list[dict[str, bytes]]:
     toolchain = find_toolchain(want=("cutlass",))
     toolchain.need("cutlass")
     assert toolchain.cutlass
-    extended = [p.plan.atom.extended for p in planned]
+    extended = [p.plan.extended for p in planned]
     headers = {kind: vendor_cutlass(toolchain.cutlass.path, kind) for kind in set(extended)}
     return [headers[kind] for kind in extended]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -19,6 +19,7 @@ from mmagen.cpu.problems import small_problems
 from mmagen.emulate import EmulationError, GlobalMemory, Module, Report, launch, parse
 from mmagen.errors import ExitCode, UsageError
 from mmagen.plan import problem_faults
+from mmagen.plan.library import choose
 from mmagen.plan.model import Plan
 from mmagen.ptx import Ptx
 from mmagen.run import RECORD_FIELDS, RunResult
@@ -28,13 +29,21 @@ from mmagen.verify import EMULATED
 
 @dataclass(frozen=True)
 class Task:
-    """One emulated launch: a problem with one distribution of inputs."""
+    """One emulated launch: a problem with one distribution of inputs. Of a library, config is the kernel that is launched,
+    and unaligned the plan of the one that does what TMA cannot address."""
 
     plan: Plan
     ptx: Ptx
     problem: Problem
     distribution: str
     seed: int
+    config: str = ""
+    unaligned: Plan | None = None
+
+    @property
+    def text(self) -> str:
+        """The problem, and which kernel does it where there are several."""
+        return self.problem.text + (f" by {self.config}" if self.config else "")
 
 
 def tasks(plan: Plan, ptx: Ptx, problems: Sequence[Problem], seed: int, distribution: str | None,
@@ -44,6 +53,8 @@ def tasks(plan: Plan, ptx: Ptx, problems: Sequence[Problem], seed: int, distribu
     max_dim: leaves out problems of its own with a larger extent. Raises UsageError for a problem that the kernel does not
     do, and when none is left.
     """
+    if plan.configs:
+        return _library_tasks(plan, ptx, problems, seed, distribution, max_dim)
     for fault in problem_faults(plan.spec, plan.epilogue, plan.tile, tuple(problems)):
         raise UsageError(f"{plan.name}: {fault.what}; {fault.remedy}")
     if plan.kernel == "ownership":
@@ -57,6 +68,18 @@ def tasks(plan: Plan, ptx: Ptx, problems: Sequence[Problem], seed: int, distribu
     return [Task(plan, ptx, problem, "small_int", seed) for problem in chosen] + [Task(plan, ptx, largest, "uniform", seed)]
 
 
+def _library_tasks(plan: Plan, ptx: Ptx, problems: Sequence[Problem], seed: int, distribution: str | None,
+                   max_dim: int | None) -> list[Task]:
+    """Each kernel on small problems of its own, whatever the rule of choice; problems that were asked for go by the rule."""
+    work = []
+    for config in plan.configs:
+        own = [problem for problem in problems if choose(plan, problem) is config]
+        if own or not problems:
+            work += [replace(task, config=config.name, unaligned=plan.configs[-1].plan)
+                     for task in tasks(config.plan, ptx.of(config.name), own, seed, distribution, max_dim)]
+    return work
+
+
 def _products(problem: Problem) -> int:
     return problem.m * problem.n * problem.k * problem.batch
 
@@ -66,7 +89,7 @@ def run_tasks(work: Sequence[Task], jobs: int, progress: Callable[[int, int, str
     results: list[RunResult | None] = [None] * len(work)
     if jobs == 1 or len(work) == 1:
         for i, task in enumerate(work):
-            progress(i, len(work), f"emulating {task.plan.name} {task.problem.text}")
+            progress(i, len(work), f"emulating {task.plan.name} {task.text}")
             results[i] = run_task(task)
         return [result for result in results if result]
     with ProcessPoolExecutor(jobs) as pool:
@@ -77,7 +100,7 @@ def run_tasks(work: Sequence[Task], jobs: int, progress: Callable[[int, int, str
             for done, future in enumerate(as_completed(waiting), 1):
                 results[waiting[future]] = future.result()
                 task = work[waiting[future]]
-                progress(done, len(work), f"emulated {task.plan.name} {task.problem.text}")
+                progress(done, len(work), f"emulated {task.plan.name} {task.text}")
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
@@ -101,7 +124,7 @@ def _facts(task: Task) -> dict:
     plan = task.plan
     layout = plan.spec.layout
     return {
-        "name": plan.name, "problem": task.problem.text, "input_dist": task.distribution,
+        "name": plan.name, "problem": task.text, "input_dist": task.distribution,
         "layout": f"{layout.letters} (A: {plan.a.major} contiguous, B: {plan.b.major} contiguous, "
                   f"D: {plan.epilogue.major} contiguous)",
         "types": f"{plan.a.element.word} x {plan.b.element.word} + {plan.atom.type_d.word} -> {plan.epilogue.out.word}",
@@ -142,7 +165,11 @@ def multiply(task: Task, data: Operands) -> tuple[np.ndarray, Report]:
             addresses[name] = memory.allocate(name, matrix.memory, writable=False)
     addresses["d"] = memory.allocate("d", size=len(data.d.memory))
     addresses.setdefault("c", addresses["d"])
-    report = _launch(task, arguments.of(task.plan, task.problem, data, addresses), memory)
+    chosen = arguments.of(task.plan, task.problem, data, addresses)
+    if chosen.unaligned and task.unaligned:
+        task = replace(task, plan=task.unaligned)
+        chosen = arguments.of(task.plan, task.problem, data, addresses)
+    report = _launch(task, chosen, memory)
     data.d.memory[:] = memory.read("d")
     return memory.written("d"), report
 

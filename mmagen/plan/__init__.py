@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from mmagen.atoms import TYPES, Atom, find_atom
 from mmagen.errors import Fault, SpecFaults
-from mmagen.plan import budgets, files, hopper, hopper_rules, tiling
-from mmagen.plan.model import Epilogue, Fill, Hopper, Kernel, Operand, Plan, Swizzle, TiledMma
+from mmagen.plan import budgets, files, hopper, hopper_rules, library, tiling
+from mmagen.plan.model import Config, Epilogue, Fill, Hopper, Kernel, Operand, Plan, Swizzle, TiledMma
 from mmagen.plan.operands import VECTOR_BYTES, operand
 from mmagen.plan.problems import default_problems
 from mmagen.plan.text import reading, text
@@ -19,7 +19,7 @@ from mmagen.spec import Problem, Spec
 if TYPE_CHECKING:
     from mmagen.layouts import Ownership
 
-__all__ = ["Epilogue", "Fill", "Hopper", "Operand", "Plan", "Swizzle", "TiledMma", "plan", "problem_faults"]
+__all__ = ["Config", "Epilogue", "Fill", "Hopper", "Operand", "Plan", "Swizzle", "TiledMma", "plan", "problem_faults"]
 
 # The oldest architecture that nvcc 13 compiles for; older atoms run on it through their PTX.
 OLDEST_ARCH = 75
@@ -35,6 +35,11 @@ MOST_STAMPS = 4_194_304
 
 def plan(spec: Spec) -> Plan:
     """All decisions for one spec. Raises SpecFaults with everything that is wrong with it."""
+    return library.plan(spec, spec_sha(spec), _one) if spec.configs else _one(spec)
+
+
+def _one(spec: Spec) -> Plan:
+    """All decisions for a spec of one kernel."""
     atom = find_atom(spec.atom).in_layout(spec.layout.letters)
     arch = spec.arch or (f"sm_{OLDEST_ARCH}" if atom.min_arch < OLDEST_ARCH else atom.default_arch,)
     family = hopper_rules.faults(spec) if atom.wgmma else [*tiling.faults(spec, atom), *hopper_rules.foreign_key_faults(spec, atom)]

@@ -14,7 +14,7 @@ _MAINLOOP = {
     "mainloop_multistage": ("mainloop_multistage", "cp_async", "fill_async"),
     "mainloop_register_staged": ("mainloop_register_staged",),
 }
-_HOPPER = ("convert", "fill", "gemm_arguments", "raster", "sm90_barrier", "sm90_epilogue", "sm90_launch", "sm90_multiply",
+_HOPPER = ("convert", "gemm_arguments", "raster", "sm90_barrier", "sm90_epilogue", "sm90_launch", "sm90_multiply",
            "sm90_params", "sm90_producer", "sm90_tensor_map", "sm90_tma", "sm90_unaligned", "status")
 _HOPPER_SCHEDULE = {"warpgroup": (), "cooperative": ("sm90_split_k",), "pingpong": ()}
 _REPORT = ("test/device", "test/error", "test/nvml", "test/options", "test/problem", "test/record")

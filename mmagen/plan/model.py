@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from mmagen.atoms import Atom, ElementType
 from mmagen.layout_text import LayoutText
 from mmagen.spec import Problem, Spec
+from mmagen.spec_kernel import When
 
 if TYPE_CHECKING:  # the layout algebra takes long to import, and only ownership kernels need it
     from mmagen.layouts import Ownership
@@ -178,7 +179,7 @@ class Kernel:
 class Text:
     """title: one line. formula: what a call computes. storage: a warning about how a type is stored, or "".
     shape: what a kernel of fixed shape says to any other shape; shape_note: when it does. roles: who does what in a
-    wgmma kernel."""
+    wgmma kernel. operands_at: where the loop that bench divides by has its operands."""
 
     title: str
     formula: str
@@ -186,11 +187,15 @@ class Text:
     shape: str
     shape_note: str
     roles: str = ""
+    operands_at: str = ""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that `render` writes down. All byte and register counts are per CTA and per thread."""
+    """Everything that `render` writes down. All byte and register counts are per CTA and per thread.
+
+    configs: the kernels of a library that chooses between several; all that they need not share is then the last one's.
+    """
 
     spec: Spec
     spec_sha: str
@@ -216,6 +221,7 @@ class Plan:
     reading: tuple[tuple[str, str], ...]
     text: Text
     hopper: Hopper | None
+    configs: tuple[Config, ...] = ()
 
     @property
     def name(self) -> str:
@@ -226,5 +232,19 @@ class Plan:
         return self.spec.kernel
 
     @property
+    def extended(self) -> bool:
+        """Does a kernel of it have one of the widths of wgmma that CuTe has in headers of their own?"""
+        return any(one.atom.extended for one in (self, *(config.plan for config in self.configs)))
+
+    @property
     def threads(self) -> int:
         return self.hopper.threads if self.hopper else self.tiled_mma.threads
+
+
+@dataclass(frozen=True)
+class Config:
+    """One kernel of a library: the problems that it is for, unless an earlier one is (None: all), and its own plan."""
+
+    name: str
+    when: When | None
+    plan: Plan

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from mmagen.atoms import Atom
+from dataclasses import replace
+
+from mmagen.atoms import Atom, ElementType
 from mmagen.plan.model import Kernel, Text
 from mmagen.spec import Spec
 
@@ -45,19 +47,30 @@ def text(spec: Spec, atom: Atom, tile: tuple[int, int, int], kernel: Kernel) -> 
     """The sentences for one kernel."""
     staged = kernel.epilogue
     size = "x".join(map(str, tile))
-    types = f"{atom.type_a.word} x {atom.type_b.word} + {atom.type_d.word}"
-    layout = spec.layout
-    where = f"{layout.letters}: A {layout.a_major} contiguous, B {layout.b_major} contiguous"
+    what = _what(spec, atom, staged.out)
     tf32 = "tf32" in (atom.type_a.word, atom.type_b.word)
     storage = "\n * tf32 is stored as float; the tensor core ignores the low 13 bits of the mantissa." if tf32 else ""
     if spec.kernel == "ownership":
         return Text(f"who owns what in a TiledMMA of {atom.name}, tile {size}", "", "", "", "")
     if spec.kernel == "micro":
-        return Text(f"one {size} tile, {types} -> {staged.out.word}, {where}",
+        return Text(f"one {size} tile, {what}",
                     f"D = A * B for M, N, K = {', '.join(map(str, tile))}, batch = 1, alpha = 1, beta = 0.", storage,
                     f"fixed shape: this kernel computes m, n, k = {', '.join(map(str, tile))} with batch 1, alpha 1, beta 0",
                     "this kernel computes one tile and nothing else")
-    return Text(f"GEMM, {types} -> {staged.out.word}, {where}, CTA tile {size}",
+    return Text(f"GEMM, {what}, CTA tile {size}",
                 "D = alpha * A * B + beta * C for each matrix of the batch; any m, n, k, any alignment.", storage,
                 "fixed shape: not a status of this kernel", "never from this kernel",
-                _WARPGROUPS[kernel.hopper.schedule] if kernel.hopper else "")
+                _WARPGROUPS[kernel.hopper.schedule] if kernel.hopper else "",
+                "shared-memory" if kernel.hopper else "register")
+
+
+def library_text(of_one: Text, spec: Spec, atom: Atom, out: ElementType, configs: int) -> Text:
+    """The sentences for a library of several kernels, from those of one."""
+    return replace(of_one, title=f"GEMM, {_what(spec, atom, out)}, {configs} kernels to choose from")
+
+
+def _what(spec: Spec, atom: Atom, out: ElementType) -> str:
+    """Types and layout."""
+    layout = spec.layout
+    return (f"{atom.type_a.word} x {atom.type_b.word} + {atom.type_d.word} -> {out.word}, "
+            f"{layout.letters}: A {layout.a_major} contiguous, B {layout.b_major} contiguous")

@@ -46,7 +46,7 @@ def _plan(spec):
     if spec.startswith("illegal"):
         raise SpecFaults((Fault(("stages",), "6 need too much", "at most 5"),))
     return SimpleNamespace(name=spec, kernel="gemm", arch=("sm_80",), spec_sha="abc",
-                           atom=SimpleNamespace(extended=False))
+                           extended=False)
 
 
 def _render(plan):

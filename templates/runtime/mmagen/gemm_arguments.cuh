@@ -11,21 +11,26 @@ namespace mmagen {
 inline namespace v0_1 {
 
 /// D = alpha * A * B + beta * C for a batch; extents and strides in elements. c is never null: d where C is not read.
-template <class Config>
-struct GemmArguments {
+template <class ElementA, class ElementB, class ElementD, class Scalar>
+struct GemmArgumentsOf {
   int64_t m, n, k, batch;
-  typename Config::A::Element const* a;
+  ElementA const* a;
   int64_t lda, batch_stride_a;
-  typename Config::B::Element const* b;
+  ElementB const* b;
   int64_t ldb, batch_stride_b;
-  typename Config::ElementD const* c;
+  ElementD const* c;
   int64_t ldc, batch_stride_c;
-  typename Config::ElementD* d;
+  ElementD* d;
   int64_t ldd, batch_stride_d;
-  typename Config::Scalar alpha, beta;
+  Scalar alpha, beta;
 
   bool empty() const { return m == 0 || n == 0 || batch == 0; }
 };
+
+/// One type for all Configs that multiply the same elements.
+template <class Config>
+using GemmArguments = GemmArgumentsOf<typename Config::A::Element, typename Config::B::Element, typename Config::ElementD,
+                                      typename Config::Scalar>;
 
 namespace detail {
 

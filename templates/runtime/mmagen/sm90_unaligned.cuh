@@ -5,7 +5,6 @@
 
 #include <cute/tensor.hpp>
 
-#include "fill.cuh"
 #include "gemm_arguments.cuh"
 #include "raster.cuh"
 #include "sm90_epilogue.cuh"
