@@ -135,7 +135,8 @@ def _grid(operation: Operation, owned: Sequence[str], full: bool) -> str:
     threads = range(operation.threads) if full else _threads(layouts.values())
     rows = [[str(thread), *(_cell(tables[operand][thread], value, layout.rows) for operand, layout in layouts.items()
                             for value in values[operand])] for thread in threads]
-    heads = ["thread", *(f"{operand}{value}" if value is not None else "..." for operand in owned for value in values[operand])]
+    heads = ["thread", *("..." if value is None else f"{operand}{value}" for operand in owned
+                         for value in values[operand])]
     return tabulate(rows, heads, tablefmt="simple", disable_numparse=True, stralign="left")
 
 

@@ -73,7 +73,8 @@ def test_the_matrix_of_a_layout_is_the_operations():
 def test_flaws_are_mended_and_said():
     assert find("SM80_16x8x32_S32U4S4S32_TN").layout("B").text == "((4,8),8):((64,1),8)"
     assert find("SM80_16x8x128_S32U1U1S32_TN_XORPOPC").layout("A").text == "((4,8),(32,2)):((512,1),(16,8))"
-    assert "contradict" in find("SM80_16x8x32_S32U4S4S32_TN").known_bad
+    assert "leaves elements out" in find("SM80_16x8x32_S32U4S4S32_TN").known_bad
+    assert "does not compile" in find("SM80_16x8x128_S32U1U1S32_TN_ANDPOPC").known_bad
     assert "no PTX" in find("SM61_DP2A").broken and find("SM80_16x8x32_S32U4S4S32_TN").broken is None
     assert sum(bool(operation.flaws) for operation in operations()) == len(_FLAWED) + 1
 

@@ -68,7 +68,7 @@ def test_a_full_page_leaves_nothing_out(capsys):
 
 def test_a_flawed_layout_is_shown_next_to_the_right_one(capsys):
     _, out, _ = atoms(capsys, "SM80_16x8x32_S32S4S4S32_TN")
-    assert "KNOWN BAD  B: CUTLASS has ((4,8),(8)):((32,1),(8)), which the PTX ISA's fragments contradict" in out
+    assert "KNOWN BAD  B: CUTLASS has ((4,8),(8)):((32,1),(8)), which leaves elements out" in out
     assert "((4,8),8):((64,1),8)            once" in out and "as CUTLASS has it: wrong" in out
 
 

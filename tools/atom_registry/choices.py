@@ -167,5 +167,6 @@ def variants(struct: Struct) -> list[Instantiation]:
     tiles = _tiles(struct)
     for m in sorted({m for m, _ in tiles}):
         least, greatest = min(n for k, n in tiles if k == m), max(n for k, n in tiles if k == m)
-        found += [first | {"M": str(m), "N": str(n)} for n in (least, greatest) if (str(m), str(n)) != (first["M"], first["N"])]
+        found += [first | {"M": str(m), "N": str(n)} for n in (least, greatest)
+                  if (str(m), str(n)) != (first["M"], first["N"])]
     return [Instantiation(tuple(arguments.items())) for arguments in found]

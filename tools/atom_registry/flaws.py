@@ -30,8 +30,9 @@ def of(struct: Struct, found: Facts, types: list[str | None]) -> list[tuple[str,
 
 def _why(upstream: str, right: str) -> str:
     shape, stride = (re.sub(r"\d+", "", part) for part in upstream.split(":"))
-    return "whose stride does not nest as its shape does" if shape != stride else \
-        "which the PTX ISA's fragments contradict"
+    if shape != stride:
+        return "whose stride does not nest as its shape does: what uses it does not compile"
+    return "which leaves elements out, as the PTX ISA does not; NVIDIA/cutlass pull request 3140 mends it"
 
 
 def fragments(struct: Struct, shape: tuple[int, ...], types: list[str | None]) -> dict[str, str]:

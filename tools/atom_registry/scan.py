@@ -103,7 +103,8 @@ def _own(body: str) -> str:
 
 
 def _opcodes(body: str, known: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
-    found = _OPCODE.findall(" ".join(string[1:-1].replace("\\n", " ").replace("\\t", " ") for string in _STRING.findall(body)))
+    text = " ".join(string[1:-1] for string in _STRING.findall(body))
+    found = _OPCODE.findall(text.replace("\\n", " ").replace("\\t", " "))
     for callee in () if found else _CALLEE.findall(body):
         found += known[callee]
     return tuple(dict.fromkeys(found))
