@@ -41,7 +41,7 @@ def test_the_wheel_alone_builds_the_committed_project(index, tmp_path):
     names = zipfile.ZipFile(wheel).namelist()
     templates = set(_tree(ROOT / "templates"))
     assert {name.removeprefix("mmagen/_templates/") for name in names if "/_templates/" in name} == templates
-    assert any(name.endswith("/licenses/LICENSE") for name in names)
+    assert any(name.endswith("/licenses/LICENSE") for name in names) and "mmagen/registry/operations.json" in names
     assert {name.split("/")[0].split("-")[0] for name in names} == {"mmagen"}
 
     venv.create(tmp_path / "empty", with_pip=True)
@@ -64,7 +64,7 @@ def test_the_sdist_holds_what_it_takes_to_make_the_wheel(tmp_path):
     wanted = {f"{folder}/{path}" for folder in ("templates", "specs") for path in _tree(ROOT / folder)}
     assert wanted | {"pyproject.toml", "README.md", "LICENSE", "mmagen/cli.py"} <= inside
     folders = {path.split("/")[0] for path in inside if "/" in path}
-    assert folders <= {"mmagen", "templates", "specs", "generated", "tests", "docs", ".ci"}
+    assert folders <= {"mmagen", "templates", "tools", "specs", "generated", "tests", "docs", ".ci"}
 
 
 def test_ci_runs_the_commands_that_the_readme_names():
