@@ -146,6 +146,10 @@ FULL: dict[str, object] = {
     "epilogue": {"out": "f16", "major": "M"},
     "arch": ["sm_80", "sm_90a", "sm_120f"],
     "problems": [[1, 2, 3], [1, 2, 3, 4], {"shape": [4, 5, 6], "ld_pad": 8, "offset": 64, "alpha": 0.5, "beta": 1}],
+    "configs": [
+        {"name": "a", "when": {"m": [1, 64], "mn": [None, 2**62]}, "atom": "x", "tile": [1, 2, 3], "atoms_layout": [1, 2, 1]},
+        {"name": "b", "stages": None, "permutation": [1, None, "(2,2):(2,1)"], "cluster": [1, 2], "warpgroups": None},
+    ],
 }
 
 
@@ -188,6 +192,8 @@ GOOD: list[dict[str, object]] = [
     {"cluster": [1, 8], "split_k": 8, "warpgroups": 1},
     *({"epilogue": {"out": out}} for out in (None, "f16", "bf16", "f32", "f64", "s8", "u8", "s32", "e4m3", "e5m2")),
     {"problems": [{"shape": [1, 1, 2147483647]}]},
+    *({"configs": value} for value in (None, [{"name": "a"}], [{"name": "a", "when": None, "stages": 2}])),
+    *({"configs": [{"name": "a", "when": value}]} for value in ({"k": [1, None]}, {"mn": [None, 2**62], "n": [5, 5]})),
 ]
 BAD: list[dict[str, object]] = [
     *({"mmagen": value} for value in (0, 2, "1", None, True, 1.5)),
@@ -222,6 +228,10 @@ BAD: list[dict[str, object]] = [
     *({"problems": [{"shape": [1, 2, 3], **more}]} for more in ({"batch": 0}, {"ld_pad": -1}, {"offset": 65})),
     *({"problems": [{"shape": [1, 2, 3], **more}]} for more in ({"alpha": "1"}, {"beta": True}, {"gamma": 1})),
     {"tyle": [1, 1, 1]},
+    *({"configs": value} for value in ([], {}, {"name": "a"}, ["a"], [{}], [{"name": "int"}], [{"name": "a", "kernel": "gemm"}])),
+    *({"configs": [{"name": "a", key: value}]} for key, value in (("atom", None), ("stages", 1), ("layout", "TN"), ("tile", [1]))),
+    *({"configs": [{"name": "a", "when": {"m": value}}]} for value in (64, [64], [0, 64], [1, 2, 3], [1, 2.5], [1, 2**31])),
+    *({"configs": [{"name": "a", "when": value}]} for value in ([], "m", {"batch": [1, 2]}, {"mn": [1, 2**62 + 1]})),
 ]
 
 
@@ -229,7 +239,7 @@ def test_schema_is_a_schema_and_describes_every_key() -> None:
     schema = json_schema()
     Draft202012Validator.check_schema(schema)
     assert list(schema["properties"]) == list(Spec.model_fields)
-    for properties in (schema, *(part["anyOf"][1] for part in map(_spelled_out, ("Layout", "Problem")))):
+    for properties in (schema, *(part["anyOf"][1] for part in map(_spelled_out, ("Layout", "Problem"))), *map(_spelled_out, ("Config", "When"))):
         assert all(field.get("description") for field in properties["properties"].values())
 
 
@@ -270,6 +280,10 @@ def test_schema_and_models_require(key: str) -> None:
         {"atoms_layout": "(2,2)"},
         {"atoms_layout": "(65536,65536,1)"},
         {"permutation": [1, 1, "(2,2):1"]},
+        {"configs": [{"name": "a", "tile": None}]},
+        {"configs": [{"name": "a", "when": {}}]},
+        {"configs": [{"name": "a", "when": {"m": [None, None]}}]},
+        {"configs": [{"name": "a", "when": {"m": [2, 1]}}]},
     ],
     ids=str,
 )
