@@ -189,12 +189,27 @@ class Mbarriers:
                 ended[members] = True
                 continue
             wanted = (barrier.phase if barrier.phase & 1 == phase & 1 else barrier.phase - 1) if parity else phase
+            if parity:
+                self._check_parity(i, who, place, wanted)
             if barrier.phase > wanted:
                 ended[members] = True
                 self._tell(who, barrier)
             else:
                 self.waits.append(Wait(i, start, place, wanted, who))
         return ended
+
+    def _check_parity(self, i: Instruction, lanes: np.ndarray, place: Place, wanted: int) -> None:
+        """A parity tells a phase from the one before only: who waits must know that the ones before that are over."""
+        batch = self._batch
+        if batch.clocks is None:
+            return
+        unsure = batch.clocks.known[lanes, self.column(place)].astype(np.int64) < wanted
+        if unsure.any():
+            text = (
+                f"waits by parity for phase {wanted} of the mbarrier at shared byte {place[1]}, not knowing that phase "
+                f"{wanted - 1} is over: had it not been, the wait would have ended too early"
+            )
+            batch.found("mbarrier", i, int(unsure.sum()), int(lanes[unsure][0]), text)
 
     def _tell(self, lanes: np.ndarray, barrier: Mbarrier) -> None:
         if self._batch.clocks is not None and barrier.met is not None:

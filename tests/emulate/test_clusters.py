@@ -138,6 +138,32 @@ def test_an_arrival_too_many_is_found():
     assert "when all 128 arrivals" in found(report, "mbarrier")[0].message
 
 
+def test_a_parity_is_not_to_be_relied_on_when_the_phase_before_is_not_known_to_be_over():
+    """Thread 32 waits for phase 1 alone, which no one told it comes next: it may as well wait for the phase -1."""
+    body = """
+    @%lead mbarrier.init.shared::cta.b64 [%base], 1;
+    bar.sync 0;
+    mov.u32 %r0, 0;
+    @%lead mbarrier.arrive.shared::cta.b64 _, [%base];
+    @%lead mbarrier.arrive.shared::cta.b64 _, [%base];
+    setp.ne.u32 %p, %tid, 32;
+    {told}
+    @%p bra OVER;
+WAITING:
+    mbarrier.try_wait.parity.shared::cta.b64 %q, [%base], 1;
+    @!%q bra WAITING;
+OVER:
+"""
+    # Thread 0 knows, having waited for phase 0 itself, and tells it at a barrier.
+    first = "FIRST:\n    mbarrier.try_wait.parity.shared::cta.b64 %q, [%base], 0;\n    @!%q bra FIRST;\n"
+    _, report = outcome(body.format(told=""))
+    assert "not knowing that phase 0 is over" in found(report, "mbarrier")[0].message
+    sound = body.replace("    @%lead mbarrier.arrive.shared::cta.b64 _, [%base];\n", first.join(
+        ["    @%lead mbarrier.arrive.shared::cta.b64 _, [%base];\n", ""]), 1)
+    _, report = outcome(sound.format(told="bar.sync 0;"))
+    assert not report.findings
+
+
 def test_a_test_that_fails_goes_on():
     """Who only tests may do something else meanwhile: here the very arrival that ends the phase."""
     got, report = outcome("""
