@@ -63,7 +63,9 @@ def build(specs, output, force, check, vendor_cutlass, compile_, arch, jobs) -> 
 
 
 @commands.command()
-@click.argument("targets", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="SPEC-or-PROJECT...")
+@click.argument("targets", nargs=-1, type=click.Path(path_type=Path), metavar="[SPEC-or-PROJECT...]")
+@click.option("--atoms", multiple=True, metavar="WHICH", help="Instead of projects: each MMA operation by itself, many in a "
+              "program. WHICH: all, a name, a pattern such as 'SM90_64x*', or words such as wgmma,sparse,bf16. Repeatable.")
 @click.option("--compile-only", is_flag=True, help="Stop after compiling: needs no GPU.")
 @click.option("--on", "where", type=click.Choice(["auto", "gpu", "cpu"]), default="auto", show_default=True,
               help="cpu executes the kernel's PTX on small problems; auto does so where no GPU is; gpu insists on one.")
@@ -76,7 +78,7 @@ def build(specs, output, force, check, vendor_cutlass, compile_, arch, jobs) -> 
 @click.option("--problem", "problems", multiple=True, metavar="M,N,K[,B][:KEY=X]",
               help="Run this problem instead of the spec's; KEY is ld_pad, offset, alpha or beta. Repeatable.")
 @click.option("--seed", type=click.IntRange(0), help="Seed of the random inputs.")
-@click.option("--dist", type=click.Choice(["uniform", "small_int", "zeros"]), help="Only these inputs.")
+@click.option("--dist", type=click.Choice(["uniform", "small_int", "overflow", "zeros"]), help="Only these inputs.")
 @click.option("--sustained", "sustained_s", type=click.FloatRange(0), metavar="S",
               help="With --bench: also run each candidate for S seconds.")
 @click.option("--max-dim", type=click.IntRange(1), help="Leave out problems with an extent above this.")
@@ -86,8 +88,12 @@ def build(specs, output, force, check, vendor_cutlass, compile_, arch, jobs) -> 
 @click.option("--timeout", "timeout_s", type=click.FloatRange(0, min_open=True), default=600.0, show_default=True,
               metavar="S", help="Seconds that one program may run.")
 @_JOBS
-def verify(targets, json_file, csv_file, junit_file, markdown_file, problems, arch, **options) -> int:
+def verify(targets, atoms, json_file, csv_file, junit_file, markdown_file, problems, arch, **options) -> int:
     """Generate, compile, run and judge each SPEC (a file or a folder of *.yaml files) or generated PROJECT."""
+    if bool(targets) == bool(atoms):
+        raise UsageError("name what to verify: specs and projects, or --atoms and which")
+    if options["dist"] == "overflow" and not atoms:
+        raise UsageError("--dist overflow is for --atoms")
     for problem in problems:
         if not _PROBLEM.match(problem):
             raise UsageError(f"--problem {problem}: write it as M,N,K or M,N,K,BATCH, e.g. 4096,4096,1024:ld_pad=8")
@@ -95,8 +101,9 @@ def verify(targets, json_file, csv_file, junit_file, markdown_file, problems, ar
         raise UsageError("--sustained is for the benchmark; add --bench")
     from mmagen import verbs
 
-    return verbs.verify(targets, verbs.VerifyOptions(arch=_archs(arch), problems=problems, **options),
-                        {"json": json_file, "csv": csv_file, "junit": junit_file, "markdown": markdown_file})
+    outputs = {"json": json_file, "csv": csv_file, "junit": junit_file, "markdown": markdown_file}
+    options = verbs.VerifyOptions(arch=_archs(arch), problems=problems, **options)
+    return verbs.verify_atoms(atoms, options, outputs) if atoms else verbs.verify(targets, options, outputs)
 
 
 @commands.command()

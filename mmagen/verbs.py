@@ -219,6 +219,20 @@ def verify(targets: Sequence[Path], options: VerifyOptions, outputs: Mapping[str
     return exit_code(verdicts)
 
 
+def verify_atoms(which: Sequence[str], options: VerifyOptions, outputs: Mapping[str, str | None]) -> ExitCode:
+    """Verify MMA operations one by one. Raises MmagenError."""
+    from mmagen.micro.verbs import verify as verify_operations
+
+    refused = [name for name in ("bench", "problems", "sustained_s", "max_dim", "sanitize") if getattr(options, name)]
+    if refused:
+        raise UsageError(f"--{refused[0].removesuffix('_s').rstrip('s').replace('_', '-')} is not for --atoms")
+    _refuse_bad_outputs(outputs)
+    with _progress() as progress:
+        return verify_operations(which, outputs, progress, where=options.where, compile_only=options.compile_only,
+                                 arch=options.arch, dist=options.dist, seed=options.seed, jobs=options.jobs,
+                                 timeout_s=options.timeout_s)
+
+
 def _emulates(options: VerifyOptions, toolchain: Toolchain) -> bool:
     """On the CPU when asked to, or when nobody asked for anything that only a GPU can do and there is none."""
     needs_gpu = options.bench or options.sanitize
