@@ -16,7 +16,7 @@ _MAINLOOP = {
 }
 _HOPPER = ("convert", "gemm_arguments", "raster", "sm90_barrier", "sm90_epilogue", "sm90_launch", "sm90_multiply",
            "sm90_params", "sm90_producer", "sm90_tensor_map", "sm90_tma", "sm90_unaligned", "status")
-_HOPPER_SCHEDULE = {"warpgroup": (), "cooperative": ("sm90_split_k",), "pingpong": ()}
+_HOPPER_SCHEDULE = {"warpgroup": (), "cooperative": ("sm90_split_k", "sm90_stream_k"), "pingpong": ()}
 _REPORT = ("test/device", "test/error", "test/nvml", "test/options", "test/problem", "test/record")
 _JUDGE = (*_REPORT, "test/buffers", "test/compare", "test/inputs", "test/judge", "test/operands", "test/reference",
           "test/session", "test/small_int", "test/timing", "test/types", "test/verify_main")

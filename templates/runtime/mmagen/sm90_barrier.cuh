@@ -58,7 +58,7 @@ struct Barrier {
   }
 };
 
-/// Makes barriers that one thread initialised known to the cluster and to TMA; a cluster-wide barrier must follow.
+/// Makes barriers that one thread initialised known to the cluster and to TMA; meet_cluster() must follow.
 CUTE_DEVICE void fence_barrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 
 /// A position in the ring of stages, and the parity of the phase that its barriers are in.
@@ -95,12 +95,23 @@ CUTE_DEVICE void sync_cluster()
   }
 }
 
-/// Lets the next kernel of the stream begin its preamble, and waits for the memory of the one before: launches with
-/// programmatic stream serialization overlap there. Nothing before it may touch global memory that kernels write.
-CUTE_DEVICE void hand_over_launches()
+/// The same without an order among what they read and wrote.
+template <int kCtas>
+CUTE_DEVICE void meet_cluster()
 {
-  asm volatile("griddepcontrol.launch_dependents;\ngriddepcontrol.wait;" ::: "memory");
+  if constexpr (kCtas == 1) {
+    __syncthreads();
+  } else {
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+  }
 }
+
+/// Lets the next kernel of the stream begin, up to its own wait_for_last_launch(). Launches with programmatic stream
+/// serialization overlap that far; for others this is nothing.
+CUTE_DEVICE void admit_next_launch() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+
+/// Waits for the kernel before, and for its memory. Nothing earlier may read or write what kernels write.
+CUTE_DEVICE void wait_for_last_launch() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 
 }  // namespace v0_1
 }  // namespace mmagen

@@ -5,6 +5,7 @@
 #include "sm90_multiply.cuh"
 #include "sm90_producer.cuh"
 #include "sm90_split_k.cuh"
+#include "sm90_stream_k.cuh"
 
 namespace mmagen {
 inline namespace v0_1 {
@@ -31,23 +32,31 @@ struct Sm90Cooperative {
       if constexpr (Config::kSplitK > 1) { Sm90SplitK<Config>::run(storage, tCrC, place, false); }
     } else {
       take_registers<Config::kConsumerRegisters>();
-      KRange<Config> const range(params.k, place.split);
       PipelineState<Config::kStages> pipe;
+      wait_for_last_launch();
       auto const release = [&](int stage) { release_stage<Config>(storage, stage, place); };
       unsigned turn = 0;
-      for (TileWalk<Config> walk; walk.inside(params); ++walk) {
+      for (Walk<Config> walk(params); walk.inside(params); walk.advance(params)) {
+        Piece const piece = walk.piece(params, place);
         TileCoord tile;
-        multiply<Config>(storage, pipe, range.count, threadIdx.x, tCrC, release, [&] {
-          tile = walk.tile(params, place);
+        multiply<Config>(storage, pipe, piece.count, threadIdx.x, tCrC, release, [&] {
+          tile = cta_tile<Config>(params, piece.linear, place);
           settle(tile);
         });
         if constexpr (Config::kSplitK > 1) { Sm90SplitK<Config>::run(storage, tCrC, place, true); }
+        if constexpr (Config::kStreamK) {
+          if (!piece.stores) {
+            give_partial<Config>(params, tCrC, walk.cluster, place);
+            continue;
+          }
+          if (piece.begin > 0) { add_partials<Config>(params, tCrC, walk.cluster, piece, place); }
+        }
         Sm90Epilogue<Config>::run(params, storage, tCrC, tile, place.split, threadIdx.x, warp, turn);
       }
       Sm90Epilogue<Config>::finish();
     }
     // A CTA may not leave while others still load into it or tell its barriers that they have read.
-    if constexpr (kClusterCtas<Config> > 1) { sync_cluster<kClusterCtas<Config>>(); }
+    if constexpr (kClusterCtas<Config> > 1) { meet_cluster<kClusterCtas<Config>>(); }
   }
 };
 

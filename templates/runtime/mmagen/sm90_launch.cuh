@@ -1,6 +1,7 @@
 // The sm_90 GEMM kernel and its host side: checks what it is asked for, describes the matrices to TMA, launches.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 
 #include <cuda_runtime_api.h>
@@ -101,7 +102,45 @@ bool describe(GemmArguments<Config> const& args, Sm90Params<Config>& params)
          encode_tensor_map<ElementD>(params.d, args.d, d, kDAlong, kDAcross, kDAlong * int(sizeof(ElementD)));
 }
 
+/// Bytes of flags before the partial sums of stream K.
+inline int64_t flag_bytes(int64_t ctas) { return tiles(ctas * int64_t(sizeof(unsigned)), 1024) * 1024; }
+
+/// Streams the tiles of a last wave that is less than two thirds full, with the last full one. A fuller wave is faster as
+/// it is: clusters at different k read nothing in common, and L2 serves each of them alone.
+template <class Config>
+void stream_last_wave(StreamedTiles& streamed, unsigned clusters, unsigned resident, int k, void* workspace)
+{
+  constexpr int64_t kFewest = 8;  // k tiles of a cluster
+  int64_t const k_tiles = tiles(k, Config::kTileK);
+  unsigned const rest = clusters % resident;
+  unsigned const waves = clusters / resident;
+  bool const worth = rest > 0 && 3 * rest < 2 * resident;
+  int64_t const streamed_tiles = !worth ? 0 : waves == 0 ? clusters : rest + resident;
+  int64_t const total = streamed_tiles * k_tiles;
+  streamed.k_tiles = Divisor(unsigned(k_tiles));
+  if (workspace == nullptr || total < kFewest * resident || total > 0x7fffffff) { return; }
+  streamed.tiles = unsigned(streamed_tiles);
+  streamed.share = unsigned(total / resident);
+  streamed.extra = unsigned(total % resident);
+  auto* const bytes = static_cast<unsigned char*>(workspace);
+  streamed.arrived = reinterpret_cast<unsigned*>(bytes);
+  streamed.partials = reinterpret_cast<float4*>(bytes + flag_bytes(int64_t(resident) * kClusterCtas<Config>));
+}
+
 }  // namespace detail
+
+/// Bytes of workspace with which a config of stream K shares its last tiles among all multiprocessors of the current
+/// device: a CTA tile of sums and a flag for every CTA.
+template <class Config>
+Status workspace_sm90(int64_t& bytes)
+{
+  int resident = 0;
+  cudaError_t const error = detail::resident_clusters<Config>(resident);
+  if (error != cudaSuccess) { return status_of(error); }
+  int64_t const ctas = int64_t(resident) * kClusterCtas<Config>;
+  bytes = detail::flag_bytes(ctas) + ctas * Config::kTileM * Config::kTileN * 4;
+  return Status::kSuccess;
+}
 
 /// Launches D = alpha * A * B + beta * C on `stream`; Args is the project's public argument struct. What TMA cannot
 /// address goes to `unaligned(arguments, stream)`.
@@ -130,8 +169,14 @@ Status run_sm90(Args const& public_args, cudaStream_t stream, Unaligned const& u
   int resident = 0;
   cudaError_t const error = detail::resident_clusters<Config>(resident);
   if (error != cudaSuccess) { return status_of(error); }
-  bool const persistent = Config::kPersistent;
-  unsigned const clusters = persistent ? std::min(unsigned(resident), params.clusters) : params.clusters;
+  unsigned clusters = Config::kPersistent ? std::min(unsigned(resident), params.clusters) : params.clusters;
+  if constexpr (Config::kStreamK) {
+    int64_t needed = 0;
+    if (Status const known = workspace_sm90<Config>(needed); known != Status::kSuccess) { return known; }
+    void* const workspace = public_args.workspace_bytes >= needed ? public_args.workspace : nullptr;
+    detail::stream_last_wave<Config>(params.streamed, params.clusters, unsigned(resident), params.k, workspace);
+    if (params.streamed.tiles > 0) { clusters = unsigned(resident); }
+  }
 
   cudaLaunchAttribute attributes[2] = {};
   attributes[0].id = cudaLaunchAttributeClusterDimension;

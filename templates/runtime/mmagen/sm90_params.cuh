@@ -10,6 +10,16 @@
 namespace mmagen {
 inline namespace v0_1 {
 
+/// Stream K: the tiles that do not fill a last wave are cut into equal ranges of k tiles, one for each cluster. `tiles`:
+/// how many, from the first on (0: none); cluster i takes `share` k tiles and one more where i < `extra`.
+struct StreamedTiles {
+  unsigned tiles, share, extra;
+  Divisor k_tiles;    // of a tile
+  float4* partials;   // sums of a tile that another cluster finishes, one CTA tile for each CTA
+  unsigned* arrived;  // 1 once they are there
+};
+struct NothingStreamed {};
+
 /// The tensor maps are read by TMA where they are, in the parameter space.
 template <class Config>
 struct Sm90Params {
@@ -22,6 +32,7 @@ struct Sm90Params {
   typename Config::ElementD const* c;
   int64_t ldc, batch_stride_c;
   typename Config::Scalar alpha, beta;
+  cute::conditional_t<Config::kStreamK, StreamedTiles, NothingStreamed> streamed;
 };
 
 /// Stages of A and B, and what the epilogue stages for TMA. TMA's swizzle counts address bits: 1024-byte boundaries.
@@ -96,38 +107,86 @@ struct ClusterPlace {
   }
 };
 
-/// The tiles of a CTA: a persistent grid of clusters walks over all tiles in raster order.
-template <class Config>
-struct TileWalk {
+/// A piece of work: `count` k tiles of a tile of the cluster's, from `begin` on. Whoever has the last k tile stores the
+/// tile, after adding what others have summed up before `begin`.
+struct Piece {
+  unsigned linear;
+  int begin, count;
+  bool stores;
+};
+
+/// What a CTA does: a persistent grid of clusters walks over all tiles in raster order. Where kSplitK CTAs work on one
+/// tile, each takes its part of K.
+template <class Config, bool kStreamK = Config::kStreamK>
+struct Walk {
   unsigned linear = blockIdx.x / kClusterCtas<Config>;
 
+  CUTE_DEVICE Walk(Sm90Params<Config> const&) {}
   CUTE_DEVICE bool inside(Sm90Params<Config> const& params) const { return linear < params.clusters; }
-  CUTE_DEVICE void operator++() { linear += gridDim.x / kClusterCtas<Config>; }
+  CUTE_DEVICE void advance(Sm90Params<Config> const&) { linear += gridDim.x / kClusterCtas<Config>; }
 
-  CUTE_DEVICE TileCoord tile(Sm90Params<Config> const& params, ClusterPlace<Config> const& place) const
+  CUTE_DEVICE Piece piece(Sm90Params<Config> const& params, ClusterPlace<Config> const& place) const
   {
-    TileCoord coord = params.raster(linear);
-    coord.m = coord.m * Config::kClusterM + place.m;
-    coord.n = coord.n * Config::kClusterN + place.n;
-    return coord;
+    int const k_tiles = (params.k + Config::kTileK - 1) / Config::kTileK;
+    int const begin = int(int64_t(k_tiles) * place.split / Config::kSplitK);
+    int const end = int(int64_t(k_tiles) * (place.split + 1) / Config::kSplitK);
+    return {linear, begin, end - begin, true};
   }
 };
+
+/// Stream K: first this cluster's range of the streamed tiles, from its end backwards, then whole tiles. The range ends
+/// within a tile that the next cluster finishes: its sums are ready long before they are asked for.
+template <class Config>
+struct Walk<Config, true> {
+  unsigned cluster = blockIdx.x / kClusterCtas<Config>;
+  unsigned clusters = gridDim.x / kClusterCtas<Config>;
+  unsigned first, end;  // of the streamed k tiles, still to do
+  unsigned linear;      // the next whole tile
+
+  CUTE_DEVICE Walk(Sm90Params<Config> const& params)
+      : first(range_begin(params, cluster)), end(range_begin(params, cluster + 1)), linear(params.streamed.tiles + cluster)
+  {
+  }
+
+  CUTE_DEVICE static unsigned range_begin(Sm90Params<Config> const& params, unsigned cluster)
+  {
+    return cluster * params.streamed.share + cute::min(cluster, params.streamed.extra);
+  }
+
+  CUTE_DEVICE bool inside(Sm90Params<Config> const& params) const { return first < end || linear < params.clusters; }
+
+  CUTE_DEVICE void advance(Sm90Params<Config> const& params)
+  {
+    if (first < end) {
+      unsigned const tile = params.streamed.k_tiles.quotient(end - 1);
+      end = cute::max(first, tile * params.streamed.k_tiles.value);
+    } else {
+      linear += clusters;
+    }
+  }
+
+  CUTE_DEVICE Piece piece(Sm90Params<Config> const& params, ClusterPlace<Config> const&) const
+  {
+    unsigned const k_tiles = params.streamed.k_tiles.value;
+    if (first == end) { return {linear, 0, int(k_tiles), true}; }
+    unsigned const tile = params.streamed.k_tiles.quotient(end - 1);
+    unsigned const begin = cute::max(first, tile * k_tiles);
+    return {tile, int(begin - tile * k_tiles), int(end - begin), end == (tile + 1) * k_tiles};
+  }
+};
+
+/// The CTA tile of a tile of the cluster's.
+template <class Config>
+CUTE_DEVICE TileCoord cta_tile(Sm90Params<Config> const& params, unsigned linear, ClusterPlace<Config> const& place)
+{
+  TileCoord coord = params.raster(linear);
+  coord.m = coord.m * Config::kClusterM + place.m;
+  coord.n = coord.n * Config::kClusterN + place.n;
+  return coord;
+}
 
 /// Computes where to store now, while the last multiplies run: the compiler would do it after waiting for them.
 CUTE_DEVICE void settle(TileCoord& tile) { asm volatile("" : "+r"(tile.m), "+r"(tile.n), "+r"(tile.batch)); }
-
-/// The k tiles of this CTA: all of them, or its share where kSplitK CTAs work on one tile.
-template <class Config>
-struct KRange {
-  int begin, count;
-
-  CUTE_DEVICE KRange(int k, int split)
-  {
-    int const tiles = (k + Config::kTileK - 1) / Config::kTileK;
-    begin = int(int64_t(tiles) * split / Config::kSplitK);
-    count = int(int64_t(tiles) * (split + 1) / Config::kSplitK) - begin;
-  }
-};
 
 /// Tells every CTA that loads for this one that a stage has been read: thread i of a warpgroup tells CTA i.
 template <class Config>
@@ -156,8 +215,8 @@ CUTE_DEVICE void prepare(Sm90Params<Config> const& params, Sm90Storage<Config>& 
     for (Barrier& turn : storage.turn) { turn.init(1); }
     fence_barrier_init();
   }
-  sync_cluster<kClusterCtas<Config>>();
-  hand_over_launches();
+  meet_cluster<kClusterCtas<Config>>();
+  admit_next_launch();
 }
 
 }  // namespace v0_1

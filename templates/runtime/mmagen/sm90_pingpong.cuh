@@ -13,6 +13,7 @@ template <class Config>
 struct Sm90Pingpong {
   using Storage = Sm90Storage<Config>;
   static_assert(cute::size(typename Config::TiledMma{}) == 128, "a tile belongs to one warpgroup");
+  static_assert(!Config::kStreamK && Config::kSplitK == 1, "a turn is a whole tile");
   static_assert(Config::kConsumers >= 2, "one warpgroup cannot take turns");
   static_assert(Config::kThreads == 128 * (Config::kConsumers + 1), "and one more loads");
 
@@ -29,7 +30,7 @@ struct Sm90Pingpong {
     } else {
       take_registers<Config::kConsumerRegisters>();
       ClusterPlace<Config> const place;
-      KRange<Config> const range(params.k, 0);
+      int const k_tiles = Walk<Config>(params).piece(params, place).count;  // of every tile
       int const warpgroup = warp / 4;
       int const thread = threadIdx.x % 128;
       Tensor tCrC = partition_fragment_C(typename Config::TiledMma{},
@@ -39,10 +40,11 @@ struct Sm90Pingpong {
 
       // The stages of a tile follow those of the tile before. The turn keeps two tiles' multiplies from mixing, and a
       // warpgroup from waiting for a stage that is two phases away.
-      TileWalk<Config> walk;
+      Walk<Config> walk(params);
       PipelineState<Config::kStages> pipe;
-      for (int i = 0; i < warpgroup; ++i) { ++walk; }
-      pipe.skip(warpgroup * range.count);
+      for (int i = 0; i < warpgroup; ++i) { walk.advance(params); }
+      pipe.skip(warpgroup * k_tiles);
+      wait_for_last_launch();
       auto const release = [&](int stage) { release_stage<Config>(storage, stage, place); };
       uint32_t parity = warpgroup == 0 ? 1 : 0;  // the first turn is the first warpgroup's, before anyone passes it on
       unsigned turn = 0;
@@ -50,19 +52,19 @@ struct Sm90Pingpong {
         mine.wait(parity);
         parity ^= 1;
         TileCoord tile;
-        multiply<Config>(storage, pipe, range.count, thread, tCrC, release, [&] {
+        multiply<Config>(storage, pipe, k_tiles, thread, tCrC, release, [&] {
           if (thread == 0) { next.arrive(); }
-          tile = walk.tile(params, place);
+          tile = cta_tile<Config>(params, walk.linear, place);
           settle(tile);
         });
         Sm90Epilogue<Config>::run(params, storage, tCrC, tile, 0, thread, warp, turn);
-        for (int i = 0; i < Config::kConsumers; ++i) { ++walk; }
-        pipe.skip((Config::kConsumers - 1) * range.count);
+        for (int i = 0; i < Config::kConsumers; ++i) { walk.advance(params); }
+        pipe.skip((Config::kConsumers - 1) * k_tiles);
       }
       Sm90Epilogue<Config>::finish();
     }
     // A CTA may not leave while others still load into it or tell its barriers that they have read.
-    if constexpr (kClusterCtas<Config> > 1) { sync_cluster<kClusterCtas<Config>>(); }
+    if constexpr (kClusterCtas<Config> > 1) { meet_cluster<kClusterCtas<Config>>(); }
   }
 };
 

@@ -22,6 +22,14 @@ CUTE_DEVICE void tma_prefetch(CUtensorMap const* map)
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
 
+/// Brings a box into L2. No read in the sense of the memory model: what others write later is what a load will see.
+CUTE_DEVICE void tma_prefetch_box(CUtensorMap const* map, int along, int across, int batch)
+{
+  asm volatile("cp.async.bulk.prefetch.tensor.3d.L2.global [%0, {%1, %2, %3}];" ::"l"(map), "r"(along), "r"(across),
+               "r"(batch)
+               : "memory");
+}
+
 /// Reads a box into this CTA's shared memory; `full` counts its bytes.
 CUTE_DEVICE void tma_load(CUtensorMap const* map, void* smem, Barrier& full, int along, int across, int batch,
                           CacheHint hint)

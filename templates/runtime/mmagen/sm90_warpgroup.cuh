@@ -13,6 +13,7 @@ struct Sm90Warpgroup {
   using Storage = Sm90Storage<Config>;
   static constexpr int kStages = Config::kStages;
   static_assert(cute::size(typename Config::TiledMma{}) == Config::kThreads, "every thread multiplies");
+  static_assert(!Config::kStreamK && !Config::kPersistent, "one CTA, one tile");
   static_assert(kClusterCtas<Config> == 1, "stages are handed back by a barrier of one CTA");
 
   CUTE_DEVICE static void run(Sm90Params<Config> const& params, Storage& storage)
@@ -20,9 +21,14 @@ struct Sm90Warpgroup {
     using namespace cute;
     prepare<Config>(params, storage, Config::kConsumers);
     ClusterPlace<Config> const place;
-    TileCoord const tile = TileWalk<Config>{}.tile(params, place);
-    int const k_tiles = KRange<Config>(params.k, 0).count;
+    Piece const piece = Walk<Config>(params).piece(params, place);
+    TileCoord const tile = cta_tile<Config>(params, piece.linear, place);
+    int const k_tiles = piece.count;
     bool const loads = threadIdx.x == 0;
+    if constexpr (Config::kPrefetch > 0) {
+      if (loads) { prefetch_stages<Config>(params, tile, 0, k_tiles, place); }
+    }
+    wait_for_last_launch();
 
     // Fill: every stage; each is filled again as soon as all warpgroups have read it.
     int next = 0;
