@@ -103,6 +103,7 @@ class Access:
             (X.shared if space == "shared" else X.local).scatter(index, data)
             return
         memory = X.program.memory
+        memory.writes += 1
         memory.view("bytes", self.width, self.count)[index // self.size] = data
         memory.view("state", self.width, self.count)[index // self.size] |= _pattern(INITIALISED, self.width)
 
@@ -140,8 +141,7 @@ class Access:
                 keep = _narrow(keep, good, len(good))
                 lanes, where, index = lanes[good], where[good], index[good]
         if X.checks and len(index):
-            if not self.atomic:
-                X.order.note(self.i, index, self.size, X.cta[lanes] + X.first, writing, memory.size)
+            X.note_global(self.i, index, self.size, lanes, writing, self.atomic)
             self.count_warps(X, "global", lanes, where)
         return keep, index
 

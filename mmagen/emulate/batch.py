@@ -13,6 +13,7 @@ from .clusters import ClusterBarrier, Exits
 from .copies import PendingCopies
 from .emit import WIDE_SPECIALS
 from .errors import EmulationError
+from .far_order import FarOrder, is_strong
 from .layout import SPECIALS, Program
 from .mbarriers import Mbarriers
 from .memory import OwnedMemory
@@ -26,10 +27,11 @@ class Batch:
     """CTAs first..first+count-1. Lanes: CTA by CTA, each padded to whole warps; padding never runs."""
 
     def __init__(
-        self, program: Program, recorder: Recorder, first: int, count: int, checks: bool, tracked: frozenset[int], order: GlobalOrder
-    ):
+        self, program: Program, recorder: Recorder, first: int, count: int, checks: bool, tracked: frozenset[int], order: GlobalOrder,
+        far: FarOrder,
+    ):  # fmt: skip
         self.program, self.recorder, self.first, self.count, self.checks = program, recorder, first, count, checks
-        self.order = order
+        self.order, self.far = order, far
         self.width = program.padded_threads
         self.size = self.width * count
         self.thread = np.tile(np.arange(self.width), count)
@@ -196,11 +198,13 @@ class Batch:
         """Whether lanes wait at a barrier."""
         return bool(self.mbarriers.waits) or not (self.barriers.empty and self.cluster_barrier.empty)
 
-    def warps_in_wait(self) -> np.ndarray:
-        """bool[lanes]: those of warps of which a lane waits for an mbarrier."""
+    def warps_of_lanes(self, others: object) -> np.ndarray:
+        """bool[lanes]: those of warps of which a lane waits for an mbarrier, or is one of `others` (a mask, if any)."""
         waiting = np.zeros(self.size, dtype=bool)
         for wait in self.mbarriers.waits:
             waiting[wait.lanes] = True
+        if isinstance(others, np.ndarray):
+            waiting |= others
         return np.repeat(waiting.reshape(-1, 32).any(axis=1), 32)
 
     def refuse(self, message: str) -> None:
@@ -224,6 +228,18 @@ class Batch:
             self.found("uninitialised_register", i, len(lanes), int(lanes[0]), f"reads {name}, which it never wrote")
 
     # Order between threads
+
+    def note_global(
+        self, i: Instruction, index: np.ndarray, size: int, lanes: np.ndarray, writing: bool, atomic: bool = False
+    ) -> None:
+        """Accesses to global memory: byte positions int64[n] of lanes int64[n]."""
+        if self.clocks is None:
+            if not atomic:
+                self.order.note(i, index, size, self.cta[lanes] + self.first, writing, self.program.memory.size)
+            return
+        self.far.note(self, i, index, size, lanes, writing)
+        if is_strong(i):
+            self.far.synchronise(self, i, index, lanes, writing)
 
     def tell_barrier(self, number: int, mask: np.ndarray) -> None:
         """Lanes arrive at a barrier without waiting there: what they did is known to those who do."""
@@ -274,4 +290,6 @@ class Batch:
     def fence_memory(self, mask: np.ndarray | None) -> None:
         """fence.acq_rel and fence.sc of the active lanes."""
         if self.clocks is not None:
-            self.clocks.prepare(self.every if mask is None else np.flatnonzero(mask))
+            lanes = self.every if mask is None else np.flatnonzero(mask)
+            self.far.fence(self, lanes)
+            self.clocks.prepare(lanes)

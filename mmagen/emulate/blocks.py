@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from .emit import OPS, WARP_WIDE, Emitter
 from .errors import EmulationError
-from .layout import Places
+from .layout import Places, space_of
 from .ops_wgmma import flying_registers, watch_registers
 from .ptx_model import Address, Entry, Instruction, Negated, Operand, Pair, Register, Vector
 
@@ -21,7 +21,7 @@ _NO_DESTINATION = ("st", "red", "cp", "stmatrix", "prefetch", "discard", "bra", 
 class Block:
     """Instructions start..stop-1 without `end`, the branch, barrier or exit after them (None: falls into the next one).
 
-    together: lanes, a power of two, of which none may run without the others.
+    together: lanes, a power of two, of which none may run without the others. polls: begins with reading a flag.
     """
 
     start: int
@@ -29,6 +29,7 @@ class Block:
     body: tuple[Instruction, ...]
     end: Instruction | None
     together: int
+    polls: bool = False
     target: int = -1
     runs: list = field(default_factory=lambda: [None, None])
 
@@ -51,6 +52,11 @@ def is_phase_wait(i: Instruction) -> bool:
     return i.base == "mbarrier" and i.modifiers[0] in _WAITS
 
 
+def is_poll(i: Instruction) -> bool:
+    """A load from global memory that other threads may be writing to: in a loop, it waits for them."""
+    return i.base == "ld" and any(i.has(word) for word in ("acquire", "relaxed", "volatile")) and space_of(i) in ("global", "generic")
+
+
 def _lanes_together(i: Instruction) -> int:
     """How many neighbouring lanes must be at an instruction at once: a warp, a warpgroup, or 1."""
     if i.base == "wgmma" and i.modifiers[0] == "mma_async":
@@ -64,6 +70,8 @@ def cut(entry: Entry) -> dict[int, Block]:
     leaders = {0, *entry.labels.values()}
     gathered = 1
     for i in instructions:
+        if is_poll(i):
+            leaders.add(i.index)
         if i.index in leaders:
             gathered = 1
         # Within a block the active lanes stay the same: only the first warp-wide instruction has to gather its warp.
@@ -79,7 +87,7 @@ def cut(entry: Entry) -> dict[int, Block]:
         body = instructions[start:stop]
         end = body[-1] if body and _ends_block(body[-1]) else None
         together = _lanes_together(body[0]) if body else 1
-        block = Block(start, max(stop, start), body[:-1] if end else body, end, together)
+        block = Block(start, max(stop, start), body[:-1] if end else body, end, together, bool(body) and is_poll(body[0]))
         if end is not None and end.base == "bra":
             block.target = entry.labels[end.operands[0].name]
         blocks[start] = block

@@ -191,8 +191,8 @@ def _bytes_of(batch: Batch, i: Instruction, lane: int, tensor: TensorMap, at: tu
         if kind != "uninitialised_global":
             return inside, first, end, None
     if batch.checks and index.size:
-        ctas = np.full(index.size, int(batch.cta[lane]) + batch.first)
-        batch.order.note(i, index.reshape(-1), 1, ctas, bool(wanted & WRITABLE), memory.size)
+        flat = index.reshape(-1)
+        batch.note_global(i, flat, 1, np.full(len(flat), lane), bool(wanted & WRITABLE))
     return inside, first, end, index
 
 
@@ -210,5 +210,6 @@ def _write(batch: Batch, i: Instruction, lane: int, tensor: TensorMap, at: tuple
     inside, first, end, index = _bytes_of(batch, i, lane, tensor, at, ALLOCATED | WRITABLE)
     if index is not None:
         memory = batch.program.memory
+        memory.writes += 1
         memory.view("bytes", 1, 1).reshape(-1)[index] = box[inside, first:end]
         memory.view("state", 1, 1).reshape(-1)[index] |= INITIALISED

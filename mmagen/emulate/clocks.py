@@ -68,6 +68,10 @@ class Clocks:
                 self.known = np.pad(self.known, ((0, 0), (0, self.known.shape[1])))
         return self._columns[key]
 
+    def dynamic(self) -> list[tuple[tuple, int]]:
+        """(key, column) of all agents that came up."""
+        return list(self._columns.items())
+
     def agent(self, column: int) -> tuple | None:
         """The key of a column; None for warps and warpgroups."""
         return next((key for key, value in self._columns.items() if value == column), None)

@@ -47,7 +47,7 @@ class Places:
 class Program:
     """One launch: entry, extents, parameters and the places of variables.
 
-    cluster: CTAs along x that form one. asynchronous: the entry has mbarriers, wgmma, bulk copies or clusters.
+    cluster: CTAs along x that form one. asynchronous: the entry has mbarriers, wgmma, bulk copies, clusters or flags.
     Raises EmulationError where the parameter block has another size than the entry declares.
     """
 
@@ -140,7 +140,8 @@ def vector_of(i: Instruction) -> tuple[str, int]:
 
 def is_asynchronous(i: Instruction) -> bool:
     """Does the instruction need more than barriers of threads to be ordered?"""
-    return i.base in ("mbarrier", "wgmma") or i.modifiers[:2] == ("async", "bulk")
+    flag = i.base in ("ld", "st", "atom", "red") and any(i.has(word) for word in ("acquire", "release", "acq_rel", "relaxed"))
+    return i.base in ("mbarrier", "wgmma") or i.modifiers[:2] == ("async", "bulk") or flag
 
 
 def access_size(i: Instruction) -> int:

@@ -19,6 +19,7 @@ from .blocks import Block, Compiled
 from .checks import Recorder, Report
 from .emit import storage_of
 from .errors import EmulationError
+from .far_order import FarOrder
 from .layout import Program
 from .memory import GlobalMemory
 from .ops_mbarrier import phase_operands, shared_address
@@ -100,16 +101,18 @@ class _Runner:
         self.compiled = _compiled(program, checks)
         self.blocks, self.next, self.tracked = self.compiled.blocks, self.compiled.next, self.compiled.tracked
         self.global_order = GlobalOrder(recorder, program.global_granule)
+        self.far_order = FarOrder()
         self.executed: dict[int, int] = {}
 
     def run(self, first: int, count: int) -> None:
         """CTAs first..first+count-1, from beginning to end."""
-        batch = Batch(self.program, self.recorder, first, count, self.checks, self.tracked, self.global_order)
+        batch = Batch(self.program, self.recorder, first, count, self.checks, self.tracked, self.global_order, self.far_order)
         registers = [np.zeros(1, dtype=self._dtype(r)) for r in self.program.entry.registers]
         registers += batch.specials()
         self.groups: dict[int, np.ndarray] = {0: batch.live}
         self.batch, self.steps = batch, 0
         self.registers = registers
+        self.polled = np.full(batch.size, -1, dtype=np.int64)
         while True:
             self._wake()
             chosen = self._choose()
@@ -130,6 +133,8 @@ class _Runner:
         """Takes out the smallest block that can run now, with its lanes; incomplete warps wait at a warp-wide one."""
         for start in sorted(self.groups):
             mask = self.groups[start]
+            if self.blocks[start].polls:
+                continue
             if self.blocks[start].together > 1:
                 complete = self.batch.whole_warps(mask, self.blocks[start].together)
                 if complete is not mask:
@@ -142,7 +147,8 @@ class _Runner:
         return None
 
     def _help(self) -> bool:
-        """Nobody can run: lets TMA deliver, tests of mbarriers fail, or incomplete warps run. False if nothing helps."""
+        """Nobody can run: lets TMA deliver, tests of mbarriers fail, flags be read again, or incomplete warps run. False if
+        nothing helps."""
         batch = self.batch
         if batch.bulk.land():
             return True
@@ -150,15 +156,26 @@ class _Runner:
             for i, start, lanes in failed:
                 self._resume(i, start, lanes, False)
             return True
+        # Who reads a flag in a loop reads it again only when something was written since.
+        unread = self.polled != self.program.memory.writes
+        polling = [start for start in self.groups if self.blocks[start].polls]
+        if self._run_some(polling, unread):
+            return True
         # No warp will become complete by itself: its other lanes wait elsewhere. Shuffles and votes may name a part of
-        # their warp; what needs all 32 lanes will say so. But a phase that has yet to end may still complete it.
-        for start in sorted(self.groups):
-            able = self.groups[start] & ~batch.warps_in_wait()
-            if able.any():
-                self.groups[start] = self.groups[start] & ~able
-                if not self.groups[start].any():
-                    del self.groups[start]
-                self._step(self.blocks[start], able, self.registers)
+        # their warp; what needs all 32 lanes will say so. But a phase that has yet to end may still complete it, or a flag.
+        waiting = batch.warps_of_lanes(polling and np.logical_or.reduce([self.groups[start] for start in polling]))
+        return self._run_some([start for start in self.groups if start not in polling], ~waiting)
+
+    def _run_some(self, starts: list[int], able: np.ndarray) -> bool:
+        """Runs the smallest of these blocks that has lanes which are able to."""
+        for start in sorted(starts):
+            mask = self.groups[start] & able
+            if mask.any():
+                self.polled[mask] = self.program.memory.writes
+                rest = self.groups.pop(start) & ~mask
+                if rest.any():
+                    self.groups[start] = rest
+                self._step(self.blocks[start], mask, self.registers)
                 return True
         return False
 
@@ -274,6 +291,11 @@ class _Runner:
             self._go(start, mask)
 
     def _deadlock(self) -> None:
+        for start, mask in self.groups.items():
+            if self.blocks[start].polls:
+                lane = int(np.flatnonzero(mask)[0])
+                text = "waits for ever for a flag that nobody writes any more"
+                self.batch.found("deadlock", self.blocks[start].body[0], int(mask.sum()), lane, text)
         self.batch.barriers.report_deadlock()
         self.batch.cluster_barrier.report_deadlock()
         self.batch.mbarriers.report_deadlock()

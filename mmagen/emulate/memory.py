@@ -42,6 +42,7 @@ class GlobalMemory:
         self._bytes = np.full(_GUARD, _POISON, dtype=np.uint8)
         self._state = np.zeros(_GUARD, dtype=np.uint8)
         self._views: dict[tuple[str, int, int], np.ndarray] = {}
+        self.writes = 0  # by kernels; who polls a flag need not look again before
 
     @property
     def size(self) -> int:

@@ -136,6 +136,7 @@ class _Atomic:
             cells = X.shared.bytes if part == "shared" else X.program.memory.view("bytes", 1, 1).reshape(-1)
             cells = cells[: len(cells) // self.dtype.itemsize * self.dtype.itemsize].view(self.dtype)
             operands = [X.spread(v) for v in values]
+            X.program.memory.writes += 1
             for lane, place in zip(lanes, index // self.dtype.itemsize):
                 before[lane] = cells[place]
                 cells[place] = self.function(cells[place], *(v[lane] for v in operands))
