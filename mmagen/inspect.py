@@ -170,6 +170,9 @@ def _schedule(plan: Plan, hopper: Hopper) -> list[Row]:
         ("cluster", f"{m} x {n} CTAs share operands by multicast" if m * n > 1 else "none: every CTA loads for itself"),
         ("split_k", f"{hopper.split_k} CTAs share the K of a tile and add up in a fixed order, {_count(ctas, 'CTA')} a cluster"
          if hopper.split_k > 1 else "1"),
+        ("stream_k", "all CTAs share the tiles of a last wave that is less than two thirds full, and add up in a fixed order"
+         if hopper.stream_k else "no"),
+        ("prefetch", f"{_count(hopper.prefetch, 'stage')} into L2 while the kernel before still runs" if hopper.prefetch else "none"),
         ("grid", "as many clusters as run at once, each walks over several tiles" if hopper.persistent
          else "a cluster for each tile"),
         ("order of tiles", f"in bands of {_count(plan.raster_group * m, 'row')}, which share B's columns in L2"),

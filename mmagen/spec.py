@@ -25,16 +25,20 @@ from pydantic import (
 
 from mmagen.layout_text import INT_MAX, LayoutText
 from mmagen.spec_kernel import (
+    CACHE,
     Atom,
     Atoms,
+    Cache,
     Cluster,
     Config,
     CtasPerSm,
     Permutation,
+    Prefetch,
     Raster,
     Schedule,
     SplitK,
     Stages,
+    StreamK,
     Tile,
     Warpgroups,
 )
@@ -84,7 +88,7 @@ OutType = Literal[
 Kernel = Literal["ownership", "micro", "gemm"]
 
 # Keys that mean something for sm_90's wgmma only.
-WGMMA_KEYS = ("schedule", "cluster", "split_k", "warpgroups", "accumulation")
+WGMMA_KEYS = ("schedule", "cluster", "split_k", "stream_k", "prefetch", "cache", "warpgroups", "accumulation")
 
 # letters -> the contiguous dimension of A (M,K) and of B (N,K)
 LAYOUTS = {"TN": ("K", "K"), "NT": ("M", "N"), "NN": ("M", "K"), "TT": ("K", "N")}
@@ -214,6 +218,9 @@ class Spec(Model):
     schedule: Schedule = None
     cluster: Cluster = None
     split_k: SplitK = None
+    stream_k: StreamK = None
+    prefetch: Prefetch = None
+    cache: Cache | None = CACHE
     warpgroups: Warpgroups = None
     accumulation: Literal["fast", "precise"] | None = Field(
         default=None,

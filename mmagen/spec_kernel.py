@@ -74,6 +74,20 @@ SplitK = Annotated[
     Annotated[int, Strict(), Field(ge=1, le=8)] | None,
     Field(description="split_k is how many CTAs of a cluster share the K of one tile, 1, 2, 4 or 8, or null for 1"),
 ]
+StreamK = Annotated[
+    Literal["never", "last_wave"] | None,
+    Field(
+        description="stream_k is last_wave where all CTAs share the tiles of a last wave that would leave many idle (their sums "
+        "meet in a workspace, always in the same order), or never, or null for never",
+    ),
+]
+Prefetch = Annotated[
+    Annotated[int, Strict(), Field(ge=0, le=INT_MAX)] | None,
+    Field(
+        description="prefetch is how many stages a CTA brings into L2 while the kernel before it in the stream still runs, or "
+        "null for 0; it pays for kernels of a few microseconds",
+    ),
+]
 Warpgroups = Annotated[
     Annotated[int, Strict(), Field(ge=1, le=8)] | None,
     Field(description="warpgroups is how many warpgroups take turns with schedule pingpong, 2 or 3, or null for 2"),
@@ -154,6 +168,24 @@ def _inside(inner: tuple[int | None, int | None], outer: tuple[int | None, int |
     return low and high
 
 
+# --- Caches --------------------------------------------------------------------------------------------------------
+
+CacheWord = Literal["normal", "evict_first", "evict_last"]
+
+
+class Cache(Model):
+    """How L2 should treat what TMA reads of A and B: what is read once may go first, what all CTAs read again last."""
+
+    a: CacheWord = Field(default="normal", description="a is how L2 treats A: normal, evict_first or evict_last")
+    b: CacheWord = Field(default="normal", description="b is how L2 treats B: normal, evict_first or evict_last")
+
+
+CACHE = Field(
+    default=None,
+    description="cache is a mapping of what L2 should do with what is read of A and B, e.g. {a: evict_last, b: evict_first}",
+)
+
+
 # --- Configs -------------------------------------------------------------------------------------------------------
 
 
@@ -177,6 +209,9 @@ class Config(Model):
     schedule: Schedule = None
     cluster: Cluster = None
     split_k: SplitK = None
+    stream_k: StreamK = None
+    prefetch: Prefetch = None
+    cache: Cache | None = CACHE
     warpgroups: Warpgroups = None
 
     @property

@@ -36,11 +36,17 @@ def gemm(plan: Plan, problem: Problem, data: Operands, addresses: dict[str, int]
               ("clusters", ctypes.c_uint), ("stage_bytes", ctypes.c_uint32), ("batch_step_a", ctypes.c_int),
               ("batch_step_b", ctypes.c_int), ("c", ctypes.c_uint64), ("ldc", ctypes.c_int64),
               ("batch_stride_c", ctypes.c_int64), ("alpha", scalar), ("beta", scalar)]
+    if hopper.stream_k:  # no workspace: whole tiles only
+        fields.append(("streamed", _structure("StreamedTiles", [("tiles", ctypes.c_uint), ("share", ctypes.c_uint),
+                                                                ("extra", ctypes.c_uint), ("k_tiles", _Divisor),
+                                                                ("partials", ctypes.c_uint64), ("arrived", ctypes.c_uint64)])))
     rest = _structure("Sm90Params", fields)(
         m=problem.m, n=problem.n, k=problem.k, raster=_raster(clusters_m, clusters_n, plan.raster_group), clusters=clusters,
         stage_bytes=maps[1], batch_step_a=int(data.a.batch_stride != 0), batch_step_b=int(data.b.batch_stride != 0),
         c=pointer_of(c, addresses["c"]), ldc=c.ld, batch_stride_c=c.batch_stride, alpha=number(problem.alpha),
         beta=number(problem.beta))
+    if hopper.stream_k:
+        rest.streamed.k_tiles = _divisor(-(-problem.k // plan.tile[2]))
     params = b"".join(map_.encode() for map_ in maps[0]) + bytes(rest)
     resident = max(1, min(_MOST_RESIDENT, clusters // _TILES_EACH)) if hopper.persistent else clusters
     return Launch(re.compile("sm90_kernel"), resident * ctas, params.ljust(-(-len(params) // BYTES) * BYTES, b"\0"),

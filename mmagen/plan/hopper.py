@@ -25,7 +25,11 @@ MOST_REGISTERS = 240
 ENOUGH_REGISTERS = 232
 # Addresses, descriptors, loop state and the epilogue's temporaries: an estimate, on the low side of what ptxas needs.
 REGISTERS_BESIDES = 30
+# What ptxas wants at launch beside the sums of one wgmma (seen with nvcc 13.0: 128 sums, "154 or higher").
+REGISTERS_OF_WGMMA = 26
 MOST_PROMOTED_K = 128  # elements of K whose sum `accumulation: precise` leaves to the tensor core
+
+_HINTS = {"normal": "kNormal", "evict_first": "kEvictFirst", "evict_last": "kEvictLast"}  # mmagen::CacheHint
 
 Tile = tuple[int, int, int]
 
@@ -64,6 +68,11 @@ def persistent(spec: Spec, mma: TiledMma) -> bool:
     return schedule(spec, mma) != "warpgroup" and split_k(spec) == 1
 
 
+def stream_k(spec: Spec) -> bool:
+    """Do all CTAs share the tiles of a last wave?"""
+    return spec.stream_k == "last_wave"
+
+
 def precise(spec: Spec) -> bool:
     """Are partial sums promoted out of the tensor core?"""
     return spec.accumulation == "precise"
@@ -74,8 +83,7 @@ def precise(spec: Spec) -> bool:
 
 def role_registers(spec: Spec, mma: TiledMma) -> tuple[int, int, int]:
     """(producer's, consumer's, what a consumer may use). The first two are 0 where every thread keeps its own."""
-    count, ctas = threads(spec, mma), spec.ctas_per_sm or 1
-    each = min(budgets.REGISTERS_PER_SM // ctas // count, budgets.REGISTERS_PER_THREAD) // 8 * 8
+    count, ctas, each = threads(spec, mma), spec.ctas_per_sm or 1, launch_registers(spec, mma)
     if schedule(spec, mma) == "warpgroup" or each >= ENOUGH_REGISTERS:
         most = budgets.REGISTERS_PER_SM // ctas // count // 8 * 8
         return 0, 0, min(most, budgets.REGISTERS_PER_THREAD)
@@ -83,6 +91,12 @@ def role_registers(spec: Spec, mma: TiledMma) -> tuple[int, int, int]:
     producer = 40 if readers <= 2 else 32
     consumer = min(MOST_REGISTERS, (each * count - WARPGROUP * producer) // (WARPGROUP * readers) // 8 * 8)
     return producer, consumer, consumer
+
+
+def launch_registers(spec: Spec, mma: TiledMma) -> int:
+    """Of each thread before any are moved; one wgmma must fit them, or ptxas gives up (C7602)."""
+    each = budgets.REGISTERS_PER_SM // (spec.ctas_per_sm or 1) // threads(spec, mma)
+    return min(each, budgets.REGISTERS_PER_THREAD) // 8 * 8
 
 
 def registers(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> tuple[int, int]:
@@ -118,7 +132,7 @@ def operand(letter: str, spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> O
         swizzle=Swizzle(swizzle_bytes.bit_length() - 5, 5 - element.bytes.bit_length(), 3), line=line, lines=SWIZZLE_LINES,
         fill_wide=None, fill_narrow=None, smem_copy=_smem_copy(letter, atom, contiguous_k),
         bytes_per_stage=tile[mode] * tile[2] * element.bytes,
-        tma=Tma(swizzle_bytes, along // line, box, lines // box, "kNormal"),
+        tma=Tma(swizzle_bytes, along // line, box, lines // box, _HINTS[getattr(spec.cache, letter.lower(), "normal")]),
     )
 
 
@@ -208,6 +222,7 @@ def kernel(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> Kernel:
         hopper=Hopper(
             schedule=schedule(spec, mma), cluster=clusters, split_k=split_k(spec), consumers=consumers(spec, mma),
             threads=threads(spec, mma), producer_registers=producer, consumer_registers=consumer, usable_registers=usable,
-            promote=precise(spec), persistent=persistent(spec, mma), epilogue_buffers=EPILOGUE_BUFFERS,
+            promote=precise(spec), persistent=persistent(spec, mma), stream_k=stream_k(spec), prefetch=spec.prefetch or 0,
+            epilogue_buffers=EPILOGUE_BUFFERS,
         ),
     )

@@ -52,12 +52,20 @@ def faults(spec: Spec) -> list[Fault]:
     return [Fault(one.key, one.what, _remedy(spec, one)) for one in breaches(spec)]
 
 
+def micro_faults(spec: Spec) -> list[Fault]:
+    """What is wrong with the spec of one tile, the tile itself apart: rules that hold for every wgmma."""
+    atom = find_atom(spec.atom).in_layout(spec.layout.letters)
+    found = [*_layout(spec, atom), *_permutation(spec), *_atoms_layout(spec, tiling.tiled_mma(spec, atom))]
+    return [Fault(one.key, one.what, one.rule) for one in found]
+
+
 def breaches(spec: Spec) -> list[Breach]:
     """The rules that the spec breaks; later ones are asked only where all before them hold."""
     atom = find_atom(spec.atom).in_layout(spec.layout.letters)
     mma = tiling.tiled_mma(spec, atom)
     if found := [*_kernel(spec), *_layout(spec, atom), *_permutation(spec), *_atoms_layout(spec, mma),
-                 *_warpgroups(spec, mma), *_cluster(spec, mma), *_split_k(spec, atom, mma), *_accumulation(spec, atom)]:
+                 *_warpgroups(spec, mma), *_cluster(spec, mma), *_split_k(spec, atom, mma), *_stream_k(spec, atom, mma),
+                 *_accumulation(spec, atom)]:
         return found
     assert spec.tile
     if found := [*_extents(mma, spec.tile)]:
@@ -95,7 +103,7 @@ def _spelled(key: str, value: Any) -> str:
 def _kernel(spec: Spec) -> Iterator[Breach]:
     if spec.kernel != "gemm":
         yield Breach(("kernel",), f"kernel {spec.kernel} is not made for wgmma, whose operands lie in shared memory",
-                     "gemm, or an atom whose operands lie in registers, e.g. SM80_16x8x16_F32F16F16F32_TN")
+                     "gemm or micro, or an atom whose operands lie in registers, e.g. SM80_16x8x16_F32F16F16F32_TN")
 
 
 def _layout(spec: Spec, atom: Atom) -> Iterator[Breach]:
@@ -191,6 +199,20 @@ def _split_k(spec: Spec, atom: Atom, mma: TiledMma) -> Iterator[Breach]:
                      f"cluster M x N x split_k is at most {MOST_CLUSTER_CTAS}", fewer)
 
 
+def _stream_k(spec: Spec, atom: Atom, mma: TiledMma) -> Iterator[Breach]:
+    if not hopper.stream_k(spec):
+        return
+    schedule, split = hopper.schedule(spec, mma), hopper.split_k(spec)
+    if schedule != "cooperative":
+        yield Breach(("stream_k",), f"schedule {schedule} gives a tile to one CTA", "never, or schedule: cooperative",
+                     ({"stream_k": None},))
+    elif split > 1:
+        yield Breach(("stream_k",), f"split_k {split} shares every tile already", "one of the two", ({"stream_k": None}, {"split_k": 1}))
+    elif atom.type_d.bits != 32:
+        yield Breach(("stream_k",), f"sums of {atom.type_d.word} would be rounded once more for each CTA that shares a tile",
+                     "never, or an atom with 32-bit sums", ({"stream_k": None},))
+
+
 def _accumulation(spec: Spec, atom: Atom) -> Iterator[Breach]:
     if spec.accumulation is None:
         return
@@ -277,10 +299,14 @@ def _fewer_ctas(spec: Spec) -> Iterator[Change]:
 def _registers(spec: Spec, atom: Atom, mma: TiledMma, tile: hopper.Tile) -> Iterator[Breach]:
     accumulators, fragments = hopper.registers(spec, atom, mma, tile)
     needed = accumulators + fragments + hopper.REGISTERS_BESIDES
-    usable = hopper.role_registers(spec, mma)[2]
-    if needed <= usable:
+    usable, launched = hopper.role_registers(spec, mma)[2], hopper.launch_registers(spec, mma)
+    sums = accumulators // (2 if hopper.precise(spec) else 1) + hopper.REGISTERS_OF_WGMMA
+    if needed <= usable and sums <= launched:
         return
-    alone = hopper.role_registers(spec.model_copy(update={"ctas_per_sm": 1}), mma)[2]
+    one = spec.model_copy(update={"ctas_per_sm": 1})
+    alone = hopper.role_registers(one, mma)[2]
+    if needed <= usable:
+        needed, usable, alone = sums, launched, hopper.launch_registers(one, mma)
     kept = f"{accumulators} registers a thread for accumulators" + (" and their partial sums" if hopper.precise(spec) else "") + \
         (f", {fragments} for fragments of A" if fragments else "")
     what = f"{kept} and about {hopper.REGISTERS_BESIDES} for the rest are more than the {usable} that each has in a math warpgroup"

@@ -144,6 +144,7 @@ class Hopper:
     that multiply; threads: of a CTA, the producer's included. producer_registers, consumer_registers: of a thread after
     they were moved, 0 where they are not; usable_registers: what a consumer may use either way. promote: whether
     each k tile's sum leaves the tensor core for f32 registers. persistent: whether a CTA walks over several tiles.
+    stream_k: whether all CTAs share the tiles of a last wave. prefetch: stages brought into L2 ahead of the launch.
     """
 
     schedule: str
@@ -156,6 +157,8 @@ class Hopper:
     usable_registers: int
     promote: bool
     persistent: bool
+    stream_k: bool
+    prefetch: int
     epilogue_buffers: int
 
 
@@ -235,6 +238,11 @@ class Plan:
     def extended(self) -> bool:
         """Does a kernel of it have one of the widths of wgmma that CuTe has in headers of their own?"""
         return any(one.atom.extended for one in (self, *(config.plan for config in self.configs)))
+
+    @property
+    def streams(self) -> bool:
+        """Does a kernel of it take a workspace?"""
+        return any(one.hopper is not None and one.hopper.stream_k for one in (self, *(config.plan for config in self.configs)))
 
     @property
     def threads(self) -> int:

@@ -69,11 +69,17 @@ RULES = {
                         "5 warpgroups, and schedule warpgroup has at most 4", "atoms_layout [3, 1, 1] with tile [192, 256, 64]",
                         {"atoms_layout": [3, 1, 1], "tile": [192, 256, 64], "schedule": "warpgroup"}),
     "four that cooperate": (LARGE, {"atoms_layout": [4, 1, 1], "tile": [256, 256, 64]}, ("atoms_layout",),
-                            "4 warpgroups, and schedule cooperative has at most 3", "atoms_layout [3, 1, 1] with tile [192, 256, 64]",
-                            {"atoms_layout": [3, 1, 1], "tile": [192, 256, 64]}),
+                            "4 warpgroups, and schedule cooperative has at most 3", "atoms_layout [2, 1, 1] with tile [128, 256, 64]",
+                            {"atoms_layout": [2, 1, 1], "tile": [128, 256, 64]}),
+    "three that cooperate": (LARGE, {"atoms_layout": [3, 1, 1], "tile": [192, 256, 64]}, ("tile",),
+                             "more than the 128 that each has", "tile", {}),
+    "stream K in turns": (PINGPONG, {"stream_k": "last_wave"}, ("stream_k",), "gives a tile to one CTA", "no stream_k",
+                          {"stream_k": None}),
+    "stream K of a split": (SPLIT, {"stream_k": "last_wave"}, ("stream_k",), "shares every tile already", "no stream_k",
+                            {"stream_k": None}),
     "pingpong of one": (PINGPONG, {"warpgroups": 1}, ("warpgroups",), "one warpgroup cannot take turns", "warpgroups 2",
                         {"warpgroups": 2}),
-    "pingpong of four": (PINGPONG, {"warpgroups": 4}, ("warpgroups",), "too few registers", "warpgroups 3", {"warpgroups": 3}),
+    "pingpong of four": (PINGPONG, {"warpgroups": 4}, ("warpgroups",), "too few registers", "warpgroups 2", {"warpgroups": 2}),
     "pingpong of a shared tile": (PINGPONG, {"atoms_layout": [2, 1, 1], "tile": [128, 256, 64]}, ("atoms_layout",),
                                   "with schedule pingpong each has its own", "atoms_layout [1, 1, 1] with tile [64, 256, 64]",
                                   {"atoms_layout": [1, 1, 1], "tile": [64, 256, 64]}),
@@ -148,6 +154,7 @@ def test_a_broken_rule_explains_itself_and_its_remedy_works(rule):
 
 
 @pytest.mark.parametrize(("key", "value"), [("schedule", "pingpong"), ("cluster", [1, 1]), ("split_k", 1), ("warpgroups", 2),
+                                            ("stream_k", "last_wave"), ("prefetch", 2), ("cache", {"a": "evict_last"}),
                                             ("accumulation", "fast")])
 def test_keys_of_wgmma_are_for_wgmma(key, value):
     (fault,) = faults(MMA_SYNC | {key: value})
@@ -287,7 +294,7 @@ def test_boxes_are_whole_swizzles_of_at_most_256_lines():
 def test_schedules_and_their_registers():
     assert planned(SIMPLE).hopper.schedule == "warpgroup" and planned(SIMPLE).threads == 128
     assert planned(SIMPLE).hopper.consumer_registers == 0 and planned(SIMPLE).hopper.usable_registers == 255
-    three = planned(PINGPONG, warpgroups=3)
+    three = planned(PINGPONG, warpgroups=3, atom="SM90_64x128x16_F32BF16BF16_SS", tile=[64, 128, 64])
     assert (three.hopper.consumers, three.threads) == (3, 512)
     assert (three.hopper.producer_registers, three.hopper.consumer_registers) == (32, 160)
     one = planned(SIMPLE, schedule="cooperative")

@@ -177,7 +177,7 @@ def test_each_config_is_planned_like_a_spec_of_its_own():
         assert one.spec_sha == it.spec_sha != other.spec_sha
     assert it.tile == it.configs[-1].plan.tile and "choice" in it.runtime
     assert set(it.runtime) - {"choice"} == {header for config in it.configs for header in config.plan.runtime}
-    assert {choose(it, problem).name for problem in it.problems} == {"small_m", "few_tiles", "large"}, "verify tries them all"
+    assert {choose(it, problem).name for problem in it.problems} == {"small_m", "one_wave", "two_waves", "large"}, "verify tries them all"
 
 
 def test_a_spec_without_configs_knows_nothing_of_them():
@@ -234,7 +234,7 @@ def test_each_kernel_has_a_header_and_a_translation_unit():
     it, files = planned(LIBRARY), project(LIBRARY)
     name = it.name
     assert f"include/{name}/config.cuh" not in files
-    assert (f"add_library({name} src/{name}.cu src/small_m.cu src/few_tiles.cu src/large.cu src/{name}_unaligned.cu)"
+    assert (f"add_library({name} src/{name}.cu src/small_m.cu src/one_wave.cu src/two_waves.cu src/large.cu src/{name}_unaligned.cu)"
             in files["CMakeLists.txt"])
     for config in it.configs:
         one = config.plan
@@ -255,7 +255,7 @@ def test_what_is_there_once_is_the_last_ones():
     assert "run_sm90_unaligned<large::Config>" in files[f"src/{name}_unaligned.cu"]
     assert f"launch<{name}::large::Config>" in files["tests/peak.cu"]
     assert f"const char *{name}_config_name(const {name}_args *args);" in files[f"include/{name}/{name}.h"]
-    assert "| mn 1 .. 4194304 | `few_tiles` | 128 x 128 x 64 |" in files["README.md"]
+    assert "| mn 1 .. 4325376 | `two_waves` | 128 x 128 x 64 |" in files["README.md"]
     assert "| all others | `large` | 128 x 256 x 64 |" in files["README.md"]
 
 
@@ -283,8 +283,8 @@ def test_unusual_widths_of_one_config_are_switched_on_for_the_library():
 def test_inspect_tells_the_choice_and_each_kernel():
     text = inspect(planned(LIBRARY))
     for line in (r"  when +config +atom +CTA tile +stages +schedule +cluster +split_k", r"  m 1 \.\. 64 +small_m +SM90_64x32x16\w+ +64 x 32 x 128 ",
-                 r"  mn 1 \.\. 4194304 +few_tiles ", r"  otherwise +large +SM90_64x256x16\w+ +128 x 256 x 64 +4 +cooperative +2 x 1 +1",
-                 r"  7 +1024x1024x1024 +few_tiles", r"small_m: Operand A \(M,K\)", r"large: Shared memory of a CTA"):
+                 r"  mn 1 \.\. 4325376 +two_waves ", r"  otherwise +large +SM90_64x256x16\w+ +128 x 256 x 64 +4 +cooperative +2 x 1 +1",
+                 r"  7 +1024x1024x1024 +one_wave", r"small_m: Operand A \(M,K\)", r"large: Shared memory of a CTA"):
         assert re.search(rf"^{line}", text, re.M), line
     assert text.count("Problems of verify") == 1
 

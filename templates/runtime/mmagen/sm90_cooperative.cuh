@@ -55,8 +55,6 @@ struct Sm90Cooperative {
       }
       Sm90Epilogue<Config>::finish();
     }
-    // A CTA may not leave while others still load into it or tell its barriers that they have read.
-    if constexpr (kClusterCtas<Config> > 1) { meet_cluster<kClusterCtas<Config>>(); }
   }
 };
 

@@ -109,6 +109,11 @@ CUTE_DEVICE void produce(Sm90Params<Config> const& params, Sm90Storage<Config>& 
       load_stage<Config>(params, storage, pipe.stage, piece.begin + i, tile, place);
     }
   }
+  if constexpr (Config::kClusterM * Config::kClusterN > 1) {
+    // Other CTAs tell this one's barriers that they have read: it must not end before the last of them has.
+    CUTE_NO_UNROLL
+    for (int i = 0; i < Config::kStages; ++i, ++pipe) { storage.empty[pipe.stage].wait(pipe.phase ^ 1); }
+  }
 }
 
 }  // namespace v0_1
