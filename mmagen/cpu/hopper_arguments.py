@@ -12,11 +12,14 @@ from mmagen.emulate.tensor_map import BYTES
 from mmagen.plan.model import Operand, Plan
 from mmagen.spec import Problem
 
-# A GPU runs as many clusters as fit; here so few that each walks over several tiles, and two of them side by side.
+# A GPU runs as many clusters as fit; here so few that each walks over several tiles, and two of them side by side. Of
+# those that share the tiles of a last wave, three: one has a neighbour on either side.
 _MOST_RESIDENT = 2
 _TILES_EACH = 3
+_STREAMING = 3
 _D_ROWS = 16
 _SPLIT_LINES = 8
+_FEWEST_K_TILES = 8
 
 
 def gemm(plan: Plan, problem: Problem, data: Operands, addresses: dict[str, int]) -> Launch:
@@ -36,19 +39,18 @@ def gemm(plan: Plan, problem: Problem, data: Operands, addresses: dict[str, int]
               ("clusters", ctypes.c_uint), ("stage_bytes", ctypes.c_uint32), ("batch_step_a", ctypes.c_int),
               ("batch_step_b", ctypes.c_int), ("c", ctypes.c_uint64), ("ldc", ctypes.c_int64),
               ("batch_stride_c", ctypes.c_int64), ("alpha", scalar), ("beta", scalar)]
-    if hopper.stream_k:  # no workspace: whole tiles only
-        fields.append(("streamed", _structure("StreamedTiles", [("tiles", ctypes.c_uint), ("share", ctypes.c_uint),
-                                                                ("extra", ctypes.c_uint), ("k_tiles", _Divisor),
-                                                                ("partials", ctypes.c_uint64), ("arrived", ctypes.c_uint64)])))
+    if hopper.stream_k:
+        fields.append(("streamed", _Streamed))
     rest = _structure("Sm90Params", fields)(
         m=problem.m, n=problem.n, k=problem.k, raster=_raster(clusters_m, clusters_n, plan.raster_group), clusters=clusters,
         stage_bytes=maps[1], batch_step_a=int(data.a.batch_stride != 0), batch_step_b=int(data.b.batch_stride != 0),
         c=pointer_of(c, addresses["c"]), ldc=c.ld, batch_stride_c=c.batch_stride, alpha=number(problem.alpha),
         beta=number(problem.beta))
-    if hopper.stream_k:
-        rest.streamed.k_tiles = _divisor(-(-problem.k // plan.tile[2]))
-    params = b"".join(map_.encode() for map_ in maps[0]) + bytes(rest)
     resident = max(1, min(_MOST_RESIDENT, clusters // _TILES_EACH)) if hopper.persistent else clusters
+    if hopper.stream_k:
+        rest.streamed = _streamed(clusters, -(-problem.k // plan.tile[2]), addresses)
+        resident = _STREAMING if rest.streamed.tiles else min(_STREAMING, clusters)
+    params = b"".join(map_.encode() for map_ in maps[0]) + bytes(rest)
     return Launch(re.compile("sm90_kernel"), resident * ctas, params.ljust(-(-len(params) // BYTES) * BYTES, b"\0"),
                   threads=plan.threads, cluster=ctas)
 
@@ -107,6 +109,28 @@ def _structure(name: str, fields: list) -> type[ctypes.Structure]:
     return type(name, (ctypes.Structure,), {"_fields_": fields})
 
 
+def workspace(plan: Plan) -> tuple[int, int]:
+    """(bytes of flags, bytes of partial sums) that the kernel shares tiles with; nothing where it does not."""
+    hopper = plan.hopper
+    if not hopper or not hopper.stream_k:
+        return 0, 0
+    ctas = _STREAMING * hopper.cluster[0] * hopper.cluster[1] * hopper.split_k
+    return -(-ctas * 4 // 1024) * 1024, ctas * plan.tile[0] * plan.tile[1] * 4
+
+
+def _streamed(clusters: int, k_tiles: int, addresses: dict[str, int]) -> _Streamed:
+    """stream_last_wave() in sm90_launch.cuh."""
+    streamed = _Streamed(k_tiles=_divisor(k_tiles))
+    waves, rest = divmod(clusters, _STREAMING)
+    worth = rest > 0 and 3 * rest < 2 * _STREAMING
+    tiles = 0 if not worth else rest + _STREAMING if waves else clusters
+    total = tiles * k_tiles
+    if "flags" in addresses and total >= _FEWEST_K_TILES * _STREAMING:
+        streamed.tiles, streamed.share, streamed.extra = tiles, total // _STREAMING, total % _STREAMING
+        streamed.arrived, streamed.partials = addresses["flags"], addresses["partials"]
+    return streamed
+
+
 class _Divisor(ctypes.Structure):
     """Divisor in raster.cuh."""
 
@@ -118,6 +142,13 @@ class _Raster(ctypes.Structure):
 
     _fields_ = [(name, _Divisor) for name in ("per_batch", "band", "rows", "rows_of_last")]  # noqa: RUF012
     _fields_ += [("group", ctypes.c_uint), ("tiles_m", ctypes.c_uint)]
+
+
+class _Streamed(ctypes.Structure):
+    """StreamedTiles in sm90_params.cuh."""
+
+    _fields_ = [(name, ctypes.c_uint) for name in ("tiles", "share", "extra")]  # noqa: RUF012
+    _fields_ += [("k_tiles", _Divisor), ("partials", ctypes.c_uint64), ("arrived", ctypes.c_uint64)]
 
 
 def _divisor(value: int) -> _Divisor:

@@ -19,7 +19,7 @@ def small_problems(plan: Plan) -> tuple[Problem, ...]:
     parts = plan.hopper.split_k if plan.hopper else 1  # each has more steps than stages
     few = (Problem(shape=(24, 40, 24), ld_pad=_ALIGNED // 2, beta=1.0),) if plan.hopper else ()
     return (
-        *few,
+        *few, *_streamed(plan),
         Problem(shape=(m, n, k * (plan.stages + 1) * parts)),
         Problem(shape=ragged, batch=2, ld_pad=_ALIGNED - _RAGGED, alpha=-1.0, beta=2.0),
         Problem(shape=(17, 33, 65), offset=1, beta=1.0),
@@ -28,6 +28,15 @@ def small_problems(plan: Plan) -> tuple[Problem, ...]:
 
 
 _RAGGED = 5
+
+
+def _streamed(plan: Plan) -> tuple[Problem, ...]:
+    """Where clusters share tiles: a wave and one more, and a single tile for all of them."""
+    if not plan.hopper or not plan.hopper.stream_k:
+        return ()
+    m, n = (extent * ctas for extent, ctas in zip(plan.tile, plan.hopper.cluster, strict=False))
+    k = plan.tile[2]
+    return Problem(shape=(m, 4 * n, 6 * k), beta=1.0), Problem(shape=(m, n, 24 * k))
 
 
 def _next(extent: int) -> int:

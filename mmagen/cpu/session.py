@@ -13,6 +13,7 @@ import numpy as np
 import mmagen
 from mmagen.cpu import arguments
 from mmagen.cpu.compare import compare
+from mmagen.cpu.hopper_arguments import workspace
 from mmagen.cpu.launches import Launch
 from mmagen.cpu.matrices import Operands, operands
 from mmagen.cpu.problems import small_problems
@@ -165,12 +166,17 @@ def multiply(task: Task, data: Operands) -> tuple[np.ndarray, Report]:
             addresses[name] = memory.allocate(name, matrix.memory, writable=False)
     addresses["d"] = memory.allocate("d", size=len(data.d.memory))
     addresses.setdefault("c", addresses["d"])
+    flags, partials = workspace(task.plan)
+    if flags:
+        addresses |= {"flags": memory.allocate("flags", bytes(flags)), "partials": memory.allocate("partials", size=partials)}
     chosen = arguments.of(task.plan, task.problem, data, addresses)
     if chosen.unaligned and task.unaligned:
         task = replace(task, plan=task.unaligned)
         chosen = arguments.of(task.plan, task.problem, data, addresses)
     report = _launch(task, chosen, memory)
     data.d.memory[:] = memory.read("d")
+    if flags and memory.read("flags").any():
+        raise EmulationError("the kernel leaves flags in its workspace that the next launch would take for its own")
     return memory.written("d"), report
 
 

@@ -81,3 +81,33 @@ def test_small_problems_reach_every_way():
     ways = [hopper_arguments.gemm(it, p, operands(it, p, "zeros", 1), ADDRESSES) for p in small_problems(it)]
     assert {way.unaligned for way in ways} == {True, False}
     assert any(p.m < it.tile[0] and not way.unaligned for p, way in zip(small_problems(it), ways, strict=True))
+
+
+def streamed(shape, spaces=("flags", "partials"), **changes):
+    """(tiles, share, extra, partials, flags) of StreamedTiles, and the grid."""
+    it = planned(stream_k="last_wave", cluster="[1, 1]", **changes)
+    problem = Problem(shape=shape)
+    addresses = ADDRESSES | {name: (5 + n) << 20 for n, name in enumerate(spaces)}
+    chosen = hopper_arguments.gemm(it, problem, operands(it, problem, "zeros", 1), addresses)
+    # After three maps: 3 ints, the raster, 4 words, C's pointer and strides, alpha and beta.
+    at = 384 + 12 + 56 + 16
+    at = -(-at // 8) * 8 + 24 + 8
+    fields = struct.unpack_from("<6I2Q", chosen.params, at)
+    return fields[:3] + fields[6:], chosen.grid
+
+
+def test_clusters_share_the_tiles_of_a_last_wave():
+    # Three clusters: of four tiles of six k tiles all, of a single one with 24 each a third.
+    assert streamed((128, 512, 384)) == ((4, 8, 0, 6 << 20, 5 << 20), 3)
+    assert streamed((128, 128, 1536 + 64)) == ((1, 8, 1, 6 << 20, 5 << 20), 3)
+
+
+@pytest.mark.parametrize(("shape", "grid"), [((128, 384, 384), 3), ((128, 256, 2048), 2), ((128, 128, 64), 1)])
+def test_whole_waves_full_waves_and_short_tiles_are_not_shared(shape, grid):
+    assert streamed(shape) == ((0, 0, 0, 0, 0), grid)
+
+
+def test_without_a_workspace_nothing_is_shared():
+    assert streamed((128, 512, 384), spaces=()) == ((0, 0, 0, 0, 0), 3)
+    assert hopper_arguments.workspace(planned()) == (0, 0)
+    assert hopper_arguments.workspace(planned(stream_k="last_wave")) == (1024, 6 * 128 * 128 * 4)
