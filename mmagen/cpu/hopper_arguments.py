@@ -9,7 +9,7 @@ from mmagen.cpu.launches import SCALARS, Launch, bytes_of, pointer_of
 from mmagen.cpu.matrices import Matrix, Operands
 from mmagen.emulate import TensorMap
 from mmagen.emulate.tensor_map import BYTES
-from mmagen.plan.model import Operand, Plan
+from mmagen.plan.model import Plan
 from mmagen.spec import Problem
 
 # A GPU runs as many clusters as fit; here so few that each walks over several tiles, and two of them side by side. Of

@@ -27,8 +27,8 @@ class Batch:
     """CTAs first..first+count-1. Lanes: CTA by CTA, each padded to whole warps; padding never runs."""
 
     def __init__(
-        self, program: Program, recorder: Recorder, first: int, count: int, checks: bool, tracked: frozenset[int], order: GlobalOrder,
-        far: FarOrder,
+        self, program: Program, recorder: Recorder, first: int, count: int, checks: bool, tracked: frozenset[int],
+        order: GlobalOrder, far: FarOrder,
     ):  # fmt: skip
         self.program, self.recorder, self.first, self.count, self.checks = program, recorder, first, count, checks
         self.order, self.far = order, far
@@ -94,7 +94,8 @@ class Batch:
         values |= {"lanemask_gt": every & ~(below | bit), "lanemask_ge": every & ~below}
         for axis, size in zip("xyz", (p.cluster, 1, 1)):
             values[f"cluster_ctaid.{axis}"], values[f"cluster_nctaid.{axis}"] = values[f"ctaid.{axis}"] % size, size
-            values[f"clusterid.{axis}"], values[f"nclusterid.{axis}"] = values[f"ctaid.{axis}"] // size, values[f"nctaid.{axis}"] // size
+            values[f"clusterid.{axis}"] = values[f"ctaid.{axis}"] // size
+            values[f"nclusterid.{axis}"] = values[f"nctaid.{axis}"] // size
         values |= {"cluster_ctarank": values["cluster_ctaid.x"], "cluster_nctarank": p.cluster}
         values["is_explicit_cluster"] = int(p.cluster > 1)
         return [np.atleast_1d(values[n]).astype(np.uint64 if n in WIDE_SPECIALS else np.uint32) for n in SPECIALS]

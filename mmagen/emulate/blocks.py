@@ -54,7 +54,8 @@ def is_phase_wait(i: Instruction) -> bool:
 
 def is_poll(i: Instruction) -> bool:
     """A load from global memory that other threads may be writing to: in a loop, it waits for them."""
-    return i.base == "ld" and any(i.has(word) for word in ("acquire", "relaxed", "volatile")) and space_of(i) in ("global", "generic")
+    strong = any(i.has(word) for word in ("acquire", "relaxed", "volatile"))
+    return i.base == "ld" and strong and space_of(i) in ("global", "generic")
 
 
 def _lanes_together(i: Instruction) -> int:

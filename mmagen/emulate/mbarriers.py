@@ -133,8 +133,8 @@ class Mbarriers:
             phases[n] = barrier.phase
             count = int(counts[n])
             if count > barrier.missing:
-                text = f"arrives at the mbarrier at shared byte {place[1]} when all {barrier.count} arrivals of its phase are there"
-                batch.found("mbarrier", i, 1, lane, text)
+                text = f"arrives at the mbarrier at shared byte {place[1]} when all {barrier.count} arrivals of its phase"
+                batch.found("mbarrier", i, 1, lane, f"{text} are there")
                 continue
             barrier.bytes += int(bytes_[n])
             barrier.missing -= count
@@ -157,8 +157,8 @@ class Mbarriers:
             return
         clocks = self._batch.clocks
         if barrier.coming:
-            text = f"ends phase {barrier.phase} of the mbarrier at shared byte {place[1]} while copies that report to it are under way"
-            self._batch.found("mbarrier", i, 1, lane, text)
+            text = f"ends phase {barrier.phase} of the mbarrier at shared byte {place[1]} while copies that report to it"
+            self._batch.found("mbarrier", i, 1, lane, f"{text} are under way")
         barrier.phase += 1
         barrier.missing = barrier.count
         if clocks is not None:
@@ -175,7 +175,9 @@ class Mbarriers:
 
     # Waiting
 
-    def wait(self, i: Instruction, start: int, lanes: np.ndarray, where: np.ndarray, phases: np.ndarray, parity: bool) -> np.ndarray:
+    def wait(
+        self, i: Instruction, start: int, lanes: np.ndarray, where: np.ndarray, phases: np.ndarray, parity: bool
+    ) -> np.ndarray:
         """Lanes ask whether a phase has ended: that of a parity, or of a state that arrive returned. Returns bool[n]: for
         which it has; the others wait."""
         ended = np.zeros(len(lanes), dtype=bool)

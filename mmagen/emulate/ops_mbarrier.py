@@ -117,8 +117,12 @@ def _map(address: np.ndarray, rank: np.ndarray) -> np.ndarray:
 @op("getctarank")
 def _rank(e: Emitter, i: Instruction) -> None:
     a = e.source(i.operands[1], "u64")
-    own = e.bind(lambda X, a: np.where((a & 0xFFFFFFFF) >> RANK_SHIFT, ((a & 0xFFFFFFFF) >> RANK_SHIFT) - 1, X.cta % X.program.cluster))
-    e.write(i.operands[0], f"{own}(X, {a}).astype(u4)", "u32")
+
+    def rank_of(X: Batch, a: np.ndarray) -> np.ndarray:
+        named = (a & np.uint64(0xFFFFFFFF)).astype(np.int64) >> RANK_SHIFT
+        return np.where(named > 0, named - 1, X.cta % X.program.cluster)
+
+    e.write(i.operands[0], f"{e.bind(rank_of)}(X, {a}).astype(u4)", "u32")
 
 
 @op("setmaxnreg", warp_wide=True)

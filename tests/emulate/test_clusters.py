@@ -76,6 +76,13 @@ def test_there_is_no_such_cta():
     assert found(report, "shared_out_of_bounds")
 
 
+def test_the_rank_of_an_address():
+    got, _ = outcome("    mapa.shared::cluster.u32 %r1, %base, 1;\n    getctarank.shared::cluster.u32 %r0, %r1;\n", grid=2, cluster=2)
+    assert (got == 1).all()
+    got, _ = outcome("    getctarank.shared::cluster.u32 %r0, %base;\n", grid=2, cluster=2)
+    assert (got == np.array([[0], [1]])).all()
+
+
 def test_a_grid_is_whole_clusters():
     with pytest.raises(EmulationError, match="no whole number of clusters of 2"):
         outcome("    mov.u32 %r0, 0;\n", grid=3, cluster=2)
