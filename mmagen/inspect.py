@@ -66,7 +66,8 @@ def _kernel_sections(plan: Plan) -> list[Section]:
                                 f"{_count(len(t.owners()[0]), 'owner')} an element") for t in plan.ownership])]
     if plan.hopper:
         return _hopper_sections(plan, plan.hopper)
-    sections = [(f"Operand {o.letter} ({o.mode},K)", _operand(plan, o)) for o in (plan.a, plan.b)]
+    rows = _wgmma_operand if plan.atom.wgmma else _operand
+    sections = [(f"Operand {o.letter} ({o.mode},K)", rows(plan, o)) for o in (plan.a, plan.b)]
     sections.append(("Registers of a thread", _registers(plan)))
     sections.append(("Shared memory of a CTA", _shared_memory(plan)))
     if plan.kernel == "gemm":
@@ -98,7 +99,9 @@ def _conflicts(passes: conflicts.Passes, of: str) -> str:
 
 
 def _registers(plan: Plan) -> list[Row]:
-    if plan.kernel == "micro":
+    if plan.atom.wgmma:
+        fragments, which = plan.fragment_registers, "A of the whole tile" if plan.fragment_registers else "none in registers"
+    elif plan.kernel == "micro":
         blocks = plan.tile[2] // plan.tiled_mma.extent[2]
         fragments, which = plan.fragment_registers // 2 * blocks, "A and B of the whole tile"
     else:
@@ -179,20 +182,42 @@ def _schedule(plan: Plan, hopper: Hopper) -> list[Row]:
     ]
 
 
+def _wgmma_operand(plan: Plan, operand: Operand) -> list[Row]:
+    """Of a micro kernel, whose threads fill what wgmma reads."""
+    by = operand.fill_narrow
+    assert operand.tma and by
+    each = operand.extent_mn * operand.extent_k // by.threads
+    return [
+        ("type", f"{operand.element.word}, {operand.major} contiguous"),
+        _panels(operand),
+        ("fill", f"{by.threads} of {plan.threads} threads x {_count(each, 'element')}, one by one"),
+        ("load", _load(operand)),
+    ]
+
+
+def _panels(operand: Operand) -> Row:
+    tma = operand.tma
+    assert tma
+    swizzle = f"swizzled over {tma.swizzle_bytes} B" if tma.swizzle_bytes > 16 else "no swizzle"
+    return ("shared memory", f"{_count(tma.panels, 'panel')} of {operand.extent_across} lines of {_count(operand.line, 'element')} "
+                             f"({operand.line * operand.element.bits // 8} B), {swizzle}")
+
+
+def _load(operand: Operand) -> str:
+    return operand.smem_copy.removeprefix("cute::") or "none: wgmma reads shared memory"
+
+
 def _tma_operand(plan: Plan, hopper: Hopper, operand: Operand) -> list[Row]:
-    tma, bits = operand.tma, operand.element.bits
+    tma = operand.tma
     assert tma
     ctas = hopper.cluster["BA".index(operand.letter)]
-    swizzle = f"swizzled over {tma.swizzle_bytes} B" if tma.swizzle_bytes > 16 else "no swizzle"
     rows = [
         ("type", f"{operand.element.word}, {operand.major} contiguous"),
-        ("shared memory", f"{_count(tma.panels, 'panel')} of {operand.extent_across} lines of {_count(operand.line, 'element')} "
-                          f"({operand.line * bits // 8} B), {swizzle}"),
+        _panels(operand),
         ("fill", f"TMA, {_count(tma.panels * tma.boxes, 'box', 'boxes')} of {operand.line} x {tma.box_across} a stage" +
          (f", each for {ctas} CTAs" if ctas > 1 else "")),
     ]
-    where = operand.smem_copy.removeprefix("cute::") or "none: wgmma reads shared memory"
-    return [*rows, ("load", where)]
+    return [*rows, ("load", _load(operand))]
 
 
 def _role_registers(plan: Plan, hopper: Hopper) -> list[Row]:

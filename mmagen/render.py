@@ -32,7 +32,7 @@ def render(plan: Plan) -> dict[str, bytes]:
     """All files of the project by POSIX path, `mmagen.json` with their digests last. The same plan gives the same bytes."""
     context = _context(plan, plan.configs[-1].name if plan.configs else "")
     files = {"spec.yaml": _spec_yaml(plan).encode()}
-    for part in (*_PARTS[plan.kernel], *(("hopper",) if plan.hopper else ()), *(("library",) if plan.configs else ())):
+    for part in _parts(plan):
         for path in _part_files(part):
             for one in (_each_config(plan) if "CONFIG" in path else (context,)):
                 target = path.removesuffix(".j2").replace("NAME", plan.name).replace("CONFIG", one["config"])
@@ -44,6 +44,12 @@ def render(plan: Plan) -> dict[str, bytes]:
     files = dict(sorted(files.items()))
     files["mmagen.json"] = _manifest(plan, files)
     return files
+
+
+def _parts(plan: Plan) -> tuple[str, ...]:
+    """The folders that make up the project, later ones over earlier ones."""
+    over = {"hopper": plan.hopper, "micro_wgmma": plan.kernel == "micro" and plan.atom.wgmma, "library": plan.configs}
+    return (*_PARTS[plan.kernel], *(part for part, wanted in over.items() if wanted))
 
 
 def _content(source: str, context: dict[str, Any]) -> bytes:

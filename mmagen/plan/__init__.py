@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from mmagen.atoms import TYPES, Atom, find_atom
 from mmagen.errors import Fault, SpecFaults
-from mmagen.plan import budgets, files, hopper, hopper_rules, library, tiling
+from mmagen.plan import budgets, files, hopper, hopper_micro, hopper_rules, library, tiling
 from mmagen.plan.model import Config, Epilogue, Fill, Hopper, Kernel, Operand, Plan, Swizzle, TiledMma
 from mmagen.plan.operands import VECTOR_BYTES, operand
 from mmagen.plan.problems import default_problems
@@ -42,13 +42,16 @@ def _one(spec: Spec) -> Plan:
     """All decisions for a spec of one kernel."""
     atom = find_atom(spec.atom).in_layout(spec.layout.letters)
     arch = spec.arch or (f"sm_{OLDEST_ARCH}" if atom.min_arch < OLDEST_ARCH else atom.default_arch,)
-    family = hopper_rules.faults(spec) if atom.wgmma else [*tiling.faults(spec, atom), *hopper_rules.foreign_key_faults(spec, atom)]
-    if faults := [*_arch_faults(spec, atom), *family, *_type_faults(spec, atom), *_kernel_faults(spec)]:
+    if faults := [*_arch_faults(spec, atom), *_family_faults(spec, atom), *_type_faults(spec, atom), *_kernel_faults(spec)]:
         raise SpecFaults(tuple(faults))
 
     mma = tiling.tiled_mma(spec, atom)
     tile = spec.tile or mma.extent
-    if atom.wgmma:
+    if atom.wgmma and spec.kernel == "micro":
+        if faults := [*hopper_micro.faults(spec, atom, mma, tile)]:
+            raise SpecFaults(tuple(faults))
+        kernel = hopper_micro.kernel(spec, atom, mma, tile)
+    elif atom.wgmma:
         kernel, faults = hopper.kernel(spec, atom, mma, tile), []
     else:
         if faults := [*_tile_faults(spec, atom, mma, tile)]:
@@ -67,6 +70,13 @@ def _one(spec: Spec) -> Plan:
         test_runtime=files.test_runtime(spec.kernel, kernel), ownership=_ownership(spec, atom, mma, tile),
         reading=reading(spec.kernel, kernel), text=text(spec, atom, tile, kernel), hopper=kernel.hopper,
     )
+
+
+def _family_faults(spec: Spec, atom: Atom) -> list[Fault]:
+    """What the atom's family forbids."""
+    if atom.wgmma:
+        return hopper_rules.micro_faults(spec) if spec.kernel == "micro" else hopper_rules.faults(spec)
+    return [*tiling.faults(spec, atom), *hopper_rules.foreign_key_faults(spec, atom)]
 
 
 def _warp_kernel(spec: Spec, atom: Atom, mma: TiledMma, tile: tuple[int, int, int],

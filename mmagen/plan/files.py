@@ -9,6 +9,7 @@ _KERNEL = {
     "micro": ("convert", "fill", "k_slices", "micro_kernel", "micro_launch", "status"),
     "ownership": ("ownership_kernel", "status"),
 }
+_WGMMA_MICRO = ("convert", "micro_launch", "sm90_micro_kernel", "status")
 _MAINLOOP = {
     None: (),
     "mainloop_multistage": ("mainloop_multistage", "cp_async", "fill_async"),
@@ -31,6 +32,8 @@ def runtime(kind: str, kernel: Kernel) -> tuple[str, ...]:
     """Headers of include/mmagen."""
     if kernel.hopper:
         return tuple(sorted(_hopper(kernel.hopper)))
+    if kind == "micro" and kernel.a.tma:
+        return _WGMMA_MICRO
     return tuple(sorted((*_KERNEL[kind], *_MAINLOOP[kernel.mainloop])))
 
 

@@ -15,6 +15,7 @@ _ROLES = {
     "mainloop_register_staged": ("mainloop_register_staged", "fill, load and multiply over K, before cp.async"),
     "epilogue": ("epilogue_staged", "store: D = alpha * acc + beta * C through shared memory"),
     "micro": ("micro_kernel", "the kernel: fill, load, multiply, store"),
+    "sm90_micro": ("sm90_micro_kernel", "the kernel: fill, load, multiply, store"),
     "sm90_warpgroup": ("sm90_warpgroup", "the kernel: every warpgroup multiplies, one thread of them also loads"),
     "sm90_cooperative": ("sm90_cooperative", "the kernel: one warp loads, the math warpgroups share a tile of D"),
     "sm90_pingpong": ("sm90_pingpong", "the kernel: one warp loads, the math warpgroups take turns, a tile of D each"),
@@ -29,7 +30,7 @@ _ROLES = {
 
 def reading(kind: str, kernel: Kernel) -> tuple[tuple[str, str], ...]:
     """The headers worth reading, in order, each with what it does."""
-    names = [kind] + ([kernel.mainloop, "epilogue"] if kernel.mainloop else [])
+    names = ["sm90_micro" if kind == "micro" and kernel.a.tma else kind] + ([kernel.mainloop, "epilogue"] if kernel.mainloop else [])
     if kernel.hopper:
         split = ["sm90_split_k"] if kernel.hopper.split_k > 1 else []
         names = [f"sm90_{kernel.hopper.schedule}", "sm90_producer", "sm90_multiply", *split, "sm90_epilogue", "sm90_unaligned"]

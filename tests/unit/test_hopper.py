@@ -21,6 +21,7 @@ FP8 = LARGE | {"atom": "SM90_64x128x32_F32E4M3E4M3_SS_TN", "tile": [128, 128, 12
 TF32 = LARGE | {"atom": "SM90_64x128x8_F32TF32TF32_SS_TN", "tile": [128, 128, 32], "epilogue": {}}
 S8 = LARGE | {"atom": "SM90_64x128x32_S32S8S8_SS_TN", "tile": [128, 128, 128], "epilogue": {}}
 NARROW = LARGE | {"atom": "SM90_64x8x32_F32E4M3E4M3_SS_TN", "tile": [128, 8, 128], "cluster": None}
+MICRO = {"mmagen": 1, "name": "g", "kernel": "micro", "atom": "SM90_64x64x16_F32BF16BF16_SS", "layout": "TN", "tile": [64, 64, 64]}
 MMA_SYNC = {"mmagen": 1, "name": "g", "kernel": "gemm", "atom": "SM80_16x8x16_F32F16F16F32_TN", "tile": [128, 128, 32],
             "atoms_layout": [2, 2, 1]}
 
@@ -49,7 +50,15 @@ RULES = {
                          {"arch": ["sm_90a"]}),
     "arch before wgmma": (LARGE, {"arch": ["sm_80"]}, ("arch", 0), "sm_80 does not have wgmma", "needs sm_90a",
                           {"arch": ["sm_90a"]}),
-    "wgmma in micro": (LARGE, {"kernel": "micro"}, ("kernel",), "kernel micro is not made for wgmma", "gemm", {"kernel": "gemm"}),
+    "cluster in micro": (LARGE, {"kernel": "micro"}, ("cluster",), "one CTA with one tile and has no cluster", "leave it out",
+                         {"kernel": "micro", "cluster": None}),
+    "tile of micro": (MICRO, {"tile": [64, 72, 64]}, ("tile", 1), "72 is no multiple of the 64", "64", {"tile": [64, 64, 64]}),
+    "micro beyond registers": (MICRO, {"tile": [128, 256, 64]}, ("tile",), "256 registers a thread, of 255", "more warpgroups",
+                               {"tile": [128, 256, 64], "atoms_layout": [2, 1, 1]}),
+    "micro beyond shared memory": (MICRO, {"tile": [64, 64, 1024]}, ("tile",), "262,144 B of shared memory", "smaller",
+                                   {"tile": [64, 64, 512]}),
+    "layout of micro": (MICRO | {"atom": "SM90_64x64x8_F32TF32TF32_SS_TN"}, {"layout": "NT"}, ("layout",), "K contiguous only", "TN",
+                        {"layout": "TN"}),
     "wgmma in ownership": (LARGE, {"kernel": "ownership"}, ("kernel",), "kernel ownership is not made for wgmma", "gemm",
                            {"kernel": "gemm"}),
     "tf32 in rows of M": (TF32, {"layout": "NN"}, ("layout",), "wgmma reads tf32 K contiguous only, and A is M contiguous",
