@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from tabulate import tabulate
 
+from mmagen.contest import bouts, summary
 from mmagen.report import footer, problem_text
 from mmagen.verify import Verdict, outcome
 
@@ -36,12 +37,15 @@ _COLUMNS: tuple[tuple[str, Callable[[dict], str]], ...] = (
 
 
 def to_markdown(verdicts: Sequence[Verdict], *, command: str, date: str) -> str:
-    """A section per project with its facts and a row per record; rivals that a benchmark ran stand under their names.
+    """A section per project with its facts and a row per record; rivals that a benchmark ran stand under their names,
+    and first of all how the kernels stand to them.
 
     command: what was typed; date: ISO date of the run.
     """
     tally, facts = footer(verdicts).split("\n")
     parts = [f"# Results\n\n{facts}. {date}. {tally[0].upper()}{tally[1:]}.\n\nMade by `{command}`."]
+    if contest := bouts(verdicts):
+        parts.append(f"## Beside cuBLASLt\n\n{summary(contest)}")
     parts += [_section(verdict) for verdict in verdicts]
     return "\n\n".join(parts) + "\n"
 
