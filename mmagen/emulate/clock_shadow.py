@@ -104,10 +104,12 @@ class ClockShadow:
         self.writer[places] = np.uint64(clock) | (np.uint64(column) << COLUMN_SHIFT)
 
     def multiply(self, i: Instruction, index: np.ndarray, lanes: np.ndarray, within: int, clock: int) -> None:
-        """Notes that wgmmas of warpgroup `within` of its CTA read granules; index: [n] unique. lanes: one of each warp."""
-        places = index[:, None]
-        for lane in lanes:
-            self._check_written(i, places, np.full((len(places), 1), lane), asynchronous=True, padded=True)
+        """Notes that wgmmas of warpgroup `within` of its CTA read granules; index: int64[n]. lanes: one of each warp."""
+        events, who = np.unique(self.writer[index])[None, :], lanes[:, None]  # few: stages come whole
+        if not (self._clocks.ordered(who, events) & self._clocks.is_fenced(who, events)).all():
+            for lane in lanes:
+                places = index[:, None]
+                self._check_written(i, places, np.full((len(places), 1), lane), asynchronous=True, padded=True)
         self.multiplied[index, within] = clock
 
     def drain(self, i: Instruction, index: np.ndarray, lane: int, column: int, clock: int) -> None:

@@ -160,7 +160,7 @@ class _Multiply:
                 granule = X.shadow.granule
                 parts = (index[n].reshape(-1, 1) + np.arange(0, wgmma.CHUNK, granule)).reshape(-1) // granule
                 warps = lanes[n] + np.arange(0, WARPGROUP, 32)
-                X.shadow.multiply(self.i, np.unique(parts), warps, group % X.wgmmas.of_cta, clock)
+                X.shadow.multiply(self.i, parts, warps, group % X.wgmmas.of_cta, clock)
         raw = X.shared.gather(index.reshape(-1), 8, 2).view(np.uint8).reshape(*index.shape, wgmma.CHUNK)
         return wgmma.codes_of(raw, size, mn_major)
 
