@@ -141,6 +141,44 @@ def atoms(names, arch, type_, shape, kind, family, sparse, block_scaled, json_, 
 
 
 @commands.command()
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--arch", metavar="ARCH", help="Compile for this; default: the GPU here, else sm_90a.")
+@click.option("--type", "type_", metavar="TYPE[,TYPE]", help="Only operations with A or B of this type, and all of these "
+              "among A, B, D and the scales: bf16 or e4m3,f32.")
+@click.option("--shape", metavar="MxNxK", help="Only this shape; * is any extent: 16x8x16 or 64x*x16.")
+@click.option("--kind", type=click.Choice(["fma", "mma.sync", "wgmma", "tcgen05"]), help="Only this kind of instruction.")
+@click.option("--family", metavar="SM", help="Only the operations that CuTe calls so: SM80, SM90, SM120, ...")
+@click.option("--sparse/--dense", default=None, help="Only operations with a sparse A, or without.")
+@click.option("--inputs", default="random", show_default=True, metavar="X[,X]",
+              help="What fills the operands: random, zeros, ones or an integer from 0 to 7.")
+@click.option("--seconds", type=click.FloatRange(0.001, 3600), default=1.0, show_default=True,
+              help="Length of each measurement, after a quarter of it to settle.")
+@click.option("--sample-ms", type=click.FloatRange(0.01, 10000), default=2.0, show_default=True,
+              help="Length of a sample in the search for warps and accumulators.")
+@click.option("--compile-only", metavar="PROGRAM", help="Stop after compiling, which needs no GPU, and write PROGRAM.")
+@click.option("--program", metavar="PROGRAM", help="Compile nothing; PROGRAM was made with --compile-only, here or elsewhere.")
+@click.option("--json", "json_file", metavar="FILE", help="Write JSON lines to FILE; - is the standard output.")
+@click.option("--csv", "csv_file", metavar="FILE", help="Write CSV to FILE; - is the standard output.")
+@click.option("--markdown", "markdown_file", metavar="FILE", help="Write a page to commit to FILE; - is the standard output.")
+@click.option("--svg", "svg_file", metavar="FILE", help="Write a bar chart to FILE; - is the standard output.")
+@_JOBS
+def peak(names, arch, type_, shape, kind, family, sparse, inputs, seconds, sample_ms, compile_only, program, json_file,
+         csv_file, markdown_file, svg_file, jobs) -> int:
+    """Measure how fast MMA operations run when nothing has to be fetched: those called NAME, or all that the filters leave.
+
+    In a NAME, * and ? stand for any letters. Sums are predicted and checked.
+    """
+    from mmagen.peak import verb
+
+    filters = {"type": type_, "shape": shape, "kind": kind, "family": family, "sparse": sparse}
+    settings = verb.settings(inputs, seconds, sample_ms)
+    options = verb.Options(_archs((arch,))[0] if arch else None, settings, compile_only and Path(compile_only),
+                           program and Path(program), jobs)
+    return verb.peak(names, filters, options,
+                     {"json": json_file, "csv": csv_file, "markdown": markdown_file, "svg": svg_file})
+
+
+@commands.command()
 def schema() -> int:
     """Print the JSON Schema of a spec."""
     import json
