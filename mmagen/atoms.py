@@ -235,6 +235,17 @@ def _nearest_wgmma(name: str) -> str:
     return f"perhaps you meant {' or '.join(difflib.get_close_matches(name, known, n=3, cutoff=0))}"
 
 
+def _of_registry(name: str) -> str:
+    """The name of an operation that is in CuTe, sparse, block-scaled or of Blackwell, but has no kernel here; else ""."""
+    from mmagen import registry  # read on the way to an error only
+    from mmagen.errors import UsageError
+
+    try:
+        return registry.find(name).name
+    except UsageError:
+        return ""
+
+
 def find_atom(name: str) -> Atom:
     """The atom of that name; spaces inside the angle brackets of UniversalFMA do not count.
 
@@ -246,6 +257,9 @@ def find_atom(name: str) -> Atom:
         wanted = "UniversalFMA<{0},{0},{0},{0}>".format(short[1])
     if atom := ATOMS.get(wanted) or _find_wgmma(wanted):
         return atom
+    if other := _of_registry(wanted):
+        raise SpecFaults((Fault(("atom",), f"no kernel is built around {other}",
+                                f"mmagen verify --atoms '{other}' checks the instruction by itself"),))
     near = difflib.get_close_matches(wanted, ATOMS, n=3, cutoff=0.6)
     if wanted.upper().startswith("SM90_"):
         remedy = _nearest_wgmma(wanted.upper().replace("X", "x"))

@@ -112,3 +112,9 @@ def test_a_wrong_name_is_told_the_nearest(wrong, remedy):
         find_atom(wrong)
     (fault,) = caught.value.faults
     assert fault.key == ("atom",) and repr(wrong) in fault.what and remedy in fault.remedy
+
+
+def test_an_operation_without_a_kernel_says_how_it_is_checked():
+    with pytest.raises(SpecFaults) as caught:
+        find_atom("SM90_16x8x16_F64F64F64F64_TN")
+    assert "mmagen verify --atoms 'SM90_16x8x16_F64F64F64F64_TN'" in caught.value.faults[0].remedy
