@@ -11,7 +11,7 @@ from functools import cache
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from mmagen import __version__
-from mmagen.micro.forms import Form, chosen_target
+from mmagen.micro.forms import HOPPER, Form, chosen_target
 from mmagen.registry import Operation
 from mmagen.render import templates_folder
 
@@ -43,16 +43,19 @@ def entry(index: int) -> str:
     return f"mmagen_atom_{index}"
 
 
-def batches(forms: Sequence[Form], arch: Sequence[str] = (), size: int = SIZE) -> list[Batch]:
-    """All forms, those that share headers and target together. Forms that no `arch` has are left out."""
+def batches(forms: Sequence[Form], arch: Sequence[str] = (), native: Sequence[str] = (HOPPER,)) -> list[Batch]:
+    """All forms, those that share headers and target together. Forms that no `arch` has are left out.
+
+    arch, native: see chosen_target.
+    """
     groups: dict[tuple[str, str], list[Form]] = {}
     for form in forms:
-        target = chosen_target(form.operation, arch)
+        target = chosen_target(form.operation, arch, native)
         if target:
             groups.setdefault((target, _unit_of(form.operation)), []).append(form)
     found = []
     for (target, _), members in groups.items():
-        count = -(-len(members) // size)
+        count = -(-len(members) // SIZE)
         # Wide and narrow ones mixed: each batch takes about as long as the others.
         found += [Batch(tuple(members[i::count]), target) for i in range(count)]
     return found

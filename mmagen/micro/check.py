@@ -14,7 +14,7 @@ import mmagen
 from mmagen.build import BuildResult, build
 from mmagen.micro import code
 from mmagen.micro.batch import Batch, batches, entry, project
-from mmagen.micro.forms import STEPS, Form, chosen_target, forms
+from mmagen.micro.forms import STEPS, Form, chosen_target, forms, native_targets
 from mmagen.micro.run import BatchRun, FormResult, run_batch
 from mmagen.registry import Operation
 from mmagen.run import RECORD_FIELDS
@@ -55,8 +55,9 @@ def verify_atoms(operations: Sequence[Operation], toolchain: Toolchain, options:
     """Compile, run and judge `operations`: one verdict each, in their order."""
     usable = [o for o in operations if not o.broken and chosen_target(o, options.arch)]
     wanted = [form for operation in usable for form in forms(operation)]
+    native = native_targets(toolchain.gpus[0].capability if toolchain.gpus and options.where == "gpu" else None)
     with tempfile.TemporaryDirectory(prefix="mmagen-atoms-") as folder:
-        built = _build_all(batches(wanted, options.arch), toolchain, options, Path(folder), progress)
+        built = _build_all(batches(wanted, options.arch, native), toolchain, options, Path(folder), progress)
         results = _run_all(built, toolchain, options, progress)
     by_operation: dict[str, list[tuple[Form, Built, FormResult | None]]] = {}
     for one, runs in zip(built, results, strict=True):
@@ -124,7 +125,7 @@ def _run_all(built: Sequence[Built], toolchain: Toolchain, options: Options, pro
     work = {}
     for number, one in enumerate(built):
         indices = [i for i, form in enumerate(one.batch.forms)
-                   if i not in one.faults and form.runs and _suits(form.operation, one.batch, toolchain, options)]
+                   if i not in one.faults and _suits(form, one.batch, toolchain, options)]
         if one.result.ok and indices:
             work[number] = BatchRun(one.batch, one.result.programs["verify"], tuple(indices), options.where == "cpu", options.dist,
                                     options.seed, options.timeout_s)
@@ -142,8 +143,11 @@ def _run_all(built: Sequence[Built], toolchain: Toolchain, options: Options, pro
     return results
 
 
-def _suits(operation: Operation, batch: Batch, toolchain: Toolchain, options: Options) -> bool:
+def _suits(form: Form, batch: Batch, toolchain: Toolchain, options: Options) -> bool:
     """Can this machine run what was compiled for the batch's target?"""
+    operation = form.operation
+    if not form.runs:
+        return False
     if options.where == "cpu":
         return batch.arch == "sm_90a" or not operation.targets
     if options.where != "gpu" or not toolchain.gpus:

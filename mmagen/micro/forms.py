@@ -67,14 +67,20 @@ def distributions(operation: Operation) -> tuple[str, ...]:
     return ("small_int", "uniform", *overflow)
 
 
-def chosen_target(operation: Operation, wanted: Sequence[str] = ()) -> str | None:
-    """What to compile it for: the first of `wanted` that has the instruction, without any Hopper's, else its own.
-
-    None where nothing wanted has it.
-    """
+def chosen_target(operation: Operation, wanted: Sequence[str] = (), native: Sequence[str] = (HOPPER,)) -> str | None:
+    """What to compile it for: the first of `wanted` that has the instruction, None where none has; without any the
+    first of `native`, what the GPU here understands, else the operation's own."""
     if wanted:
         return next((arch for arch in wanted if operation.runs_on(arch)), None)
-    return HOPPER if operation.runs_on(HOPPER) else operation.arch
+    return next((arch for arch in native if operation.runs_on(arch)), operation.arch)
+
+
+def native_targets(capability: tuple[int, int] | None) -> tuple[str, ...]:
+    """The targets of a GPU, the one with its own instructions first; Hopper's where there is no GPU."""
+    if capability is None:
+        return (HOPPER,)
+    plain = f"sm_{capability[0]}{capability[1]}"
+    return (f"{plain}a", plain) if capability >= (9, 0) else (plain,)
 
 
 _STRUCTURE = {

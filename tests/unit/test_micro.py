@@ -12,7 +12,7 @@ from mmagen.errors import ExitCode, UsageError
 from mmagen.micro import case, check, code, formats, images, report
 from mmagen.micro.batch import Batch, batches, entry, project
 from mmagen.micro.check import Built, Options
-from mmagen.micro.forms import Form, chosen, chosen_target, distributions, forms
+from mmagen.micro.forms import Form, chosen, chosen_target, distributions, forms, native_targets
 from mmagen.micro.program import encoded, execute
 from mmagen.micro.run import CaseResult, FormResult
 from mmagen.micro.verbs import code as exit_code
@@ -194,6 +194,21 @@ def test_targets():
     assert chosen_target(find("SM100_MMA_TF32_SS"), ["sm_90a", "sm_100"]) is None
 
 
+@pytest.mark.parametrize("capability, targets", [((8, 9), ["sm_89", "sm_90a", "sm_89"]), ((9, 0), ["sm_90a", "sm_90a", "sm_80"]),
+                                                 ((10, 0), ["sm_100a", "sm_90a", "sm_80"]), (None, ["sm_90a", "sm_90a", "sm_80"])])
+def test_the_gpu_here_comes_first(capability, targets):
+    names = ("SM80_16x8x8_F32F16F16F32_TN", "SM90_64x8x16_F16F16F16_SS", "SM80_8x8x128_S32U1U1S32_TN_XORPOPC")
+    assert [chosen_target(find(name), (), native_targets(capability)) for name in names] == targets
+
+
+def test_what_runs_on_other_gpus(monkeypatch):
+    for capability, expected in (((8, 9), ["passed", "not_supported", "not_supported", "passed"]),
+                                 ((10, 0), ["passed", "not_supported", "not_supported", "not_supported"])):
+        here = Toolchain(gpus=(Gpu("some GPU", capability, "580"),))
+        found = verdicts_of(monkeypatch, (WARP, WGMMA, UMMA, "SM80_8x8x128_S32U1U1S32_TN_XORPOPC"), here)
+        assert [v.disposition for v in found] == expected, capability
+
+
 def test_a_project_of_a_batch():
     batch = Batch(tuple(map(Form, RUNNABLE[:3])), "sm_90a")
     files = project(batch)
@@ -271,7 +286,7 @@ def verdicts_of(monkeypatch, names, toolchain=H200, outcome="passed", build_fail
     def fake_run(built, tools, opts, progress):
         one = CaseResult("small_int", "", outcome, 0.0, 0.0, "" if outcome == "passed" else "wrong", 1, 64, outcome == "incorrect")
         return [{0: FormResult((one,))} if b.result.ok and not b.faults and
-                check._suits(b.batch.forms[0].operation, b.batch, tools, opts) else {} for b in built]
+                check._suits(b.batch.forms[0], b.batch, tools, opts) else {} for b in built]
 
     monkeypatch.setattr(check, "_build_all", fake_build)
     monkeypatch.setattr(check, "_run_all", fake_run)
