@@ -14,7 +14,7 @@ import mmagen
 from mmagen.build import BuildResult, build
 from mmagen.micro import code
 from mmagen.micro.batch import Batch, batches, entry, project
-from mmagen.micro.forms import STEPS, Form, chosen_target, forms, native_targets
+from mmagen.micro.forms import STEPS, Form, chosen_target, distributions, forms, native_targets
 from mmagen.micro.run import BatchRun, FormResult, run_batch
 from mmagen.registry import Operation
 from mmagen.run import RECORD_FIELDS
@@ -210,8 +210,11 @@ def _only_compiled(operation: Operation, parts: Sequence[tuple[Form, Built, Form
     if options.compile_only:
         record |= {"disposition": "not_run", "reason": f"{found}; not run, as asked"}
         return Verdict(operation.name, "not_run", (record,), "", seconds, built.result, True)
-    machine = f"this GPU is not {needed(operation)}" if form.runs else "tensor memory is not filled by a lone instruction"
-    reason = f"{found}; needs {needed(operation)}: {machine}"
+    if options.dist and options.dist not in distributions(operation):
+        reason = f"{found}; it has no inputs called {options.dist}, only {', '.join(distributions(operation))}"
+    else:
+        why = "" if form.runs else "; and tensor memory is not filled by a lone instruction"
+        reason = f"{found}; to run it needs {needed(operation)}{why}"
     record |= {"disposition": "not_supported", "reason": reason}
     return Verdict(operation.name, "not_supported", (record,), reason, seconds, built.result, unsuitable=True)
 

@@ -19,11 +19,13 @@ def table(operations: Sequence[Operation], verdicts: Sequence[Verdict], form: st
     """A row for operations that differ in shape alone, by verdict; then why those that are wrong are."""
     groups: dict[tuple, list[tuple[Operation, Verdict]]] = {}
     for operation, verdict in zip(operations, verdicts, strict=True):
-        groups.setdefault((_kind(operation), _types(operation), verdict.word), []).append((operation, verdict))
+        groups.setdefault((_kind(operation), _types(operation), _word(verdict)), []).append((operation, verdict))
     rows = [_row(key, members) for key, members in groups.items()]
     kept = [i for i in range(len(_COLUMNS)) if any(row[i] for row in rows)]
     body = tabulate([[row[i] for i in kept] for row in rows], [_COLUMNS[i] for i in kept], tablefmt=form, disable_numparse=True)
-    return "\n\n".join(part for part in (body, "\n".join(_complaints(operations, verdicts)), footer(verdicts)) if part)
+    bullet = "- " if form == "github" else ""
+    lines = "\n".join(bullet + line for line in (*_totals(verdicts), *_complaints(operations, verdicts)))
+    return "\n\n".join(part for part in (body, lines, footer(verdicts)) if part)
 
 
 def page(operations: Sequence[Operation], verdicts: Sequence[Verdict], *, command: str, date: str) -> str:
@@ -35,6 +37,19 @@ def page(operations: Sequence[Operation], verdicts: Sequence[Verdict], *, comman
            "within a bound derived for each element. wgmma runs on every line of shared memory that its operands can have, 16-bit " \
            "types in both majors."
     return f"# Every MMA operation\n\n{facts}. {date}. {tally[0].upper()}{tally[1:]}.\n\nMade by `{command}`. {told}\n\n{body}\n"
+
+
+def _totals(verdicts: Sequence[Verdict]) -> list[str]:
+    """All launches together, where there were any."""
+    details = [record["details"] or {} for verdict in verdicts for record in verdict.records]
+    launches, elements, incorrect = (sum(one.get(name, 0) for one in details) for name in ("launches", "elements", "incorrect"))
+    return [f"{launches:,} launches, {elements:,} elements of D compared, {incorrect:,} incorrect"] if launches else []
+
+
+def _word(verdict: Verdict) -> str:
+    """The verdict's, and of what cannot be run here whether its instruction is in the code."""
+    compiled = verdict.disposition == "not_supported" and verdict.build.ptxas
+    return "compiled, not run" if compiled else verdict.word.replace("_", " ")
 
 
 def _kind(operation: Operation) -> str:
@@ -57,7 +72,7 @@ def _row(key: tuple, members: Sequence[tuple[Operation, Verdict]]) -> list[str]:
     shares = [record["max_abs_err"] / record["bound"] for record in records if record["bound"] and record["max_abs_err"] is not None]
     share = f"{max(shares):.2g}" if shares else ""
     told = [str(counts[name]) if ran else "" for name in counts]
-    return [kind, types, _shapes([operation for operation, _ in members]), str(len(members)), word.replace("_", " "), *told, share]
+    return [kind, types, _shapes([operation for operation, _ in members]), str(len(members)), word, *told, share]
 
 
 def _shapes(operations: Sequence[Operation]) -> str:
@@ -76,6 +91,10 @@ def _complaints(operations: Sequence[Operation], verdicts: Sequence[Verdict]) ->
     missed: dict[str, int] = {}
     for operation, verdict in zip(operations, verdicts, strict=True):
         if verdict.disposition == "not_supported":
-            why = f"{operation.name}: {operation.broken}" if operation.broken else f"needs {needed(operation)}"
+            if operation.broken:
+                missed[f"{operation.name}: {operation.broken}"] = 0
+                continue
+            found = "the instruction is in the code, to run it " if verdict.build.ptxas else ""
+            why = f"not run: {found}needs {needed(operation)}"
             missed[why] = missed.get(why, 0) + 1
-    return wrong[:_TOLD] + more + [why if ": " in why else f"{count} not run: {why}" for why, count in missed.items()]
+    return wrong[:_TOLD] + more + [f"{count} {why}" if count else why for why, count in missed.items()]

@@ -304,6 +304,11 @@ def test_what_this_gpu_cannot_run_names_what_can(monkeypatch):
     assert exit_code(found) == ExitCode.OK and exit_code(found[2:]) == ExitCode.NOTHING_VERIFIED
     told = report.table([find(name) for name in names], found)
     assert "2 passed, 3 not supported" in told and "dp2a" in told
+    assert "1 not run: needs sm_100a" in told and "2 launches, 128 elements of D compared, 0 incorrect" in told
+    page = report.page([find(name) for name in names], found, command="mmagen", date="2026-01-01")
+    assert "\n- SM61_DP2A: dp2a" in page and page.startswith("# Every MMA operation")
+    (other,) = verdicts_of(monkeypatch, (WARP,), dist="overflow", toolchain=Toolchain())
+    assert "no inputs called overflow, only small_int, uniform" in other.reason
 
 
 def test_one_wrong_one_that_does_not_compile_one_without_its_instruction(monkeypatch):
