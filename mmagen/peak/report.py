@@ -91,8 +91,9 @@ def _cell(value) -> str:
 
 def to_markdown(figures: Sequence[Mapping], machine: Machine, *, command: str, date: str, chart: str | None = None) -> str:
     """A page. chart: path of the bar chart, relative to the page's folder."""
-    few = len(figures) <= MOST_ROWS
-    shown = figures if few else best_of_groups(figures)
+    measured = [one for one in figures if one["tflops"]]
+    few = len(measured) <= MOST_ROWS
+    shown = measured if few else best_of_groups(measured)
     what = tally(figures)
     parts = ["# Peaks of MMA operations", f"{machine.text}. {date}. {what[0].upper()}{what[1:]}.", f"Made by `{command}`.",
              _EXPLANATION]

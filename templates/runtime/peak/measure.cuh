@@ -163,13 +163,15 @@ class Runner {
     return flop_per_block(c) * sample.blocks / sample.cycles;
   }
 
-  /// An odd number of blocks that takes about `ms`, at least 3.
+  /// An odd number of blocks that takes about `ms`, at least 3; more where random sums would not all saturate by then.
   uint32_t blocks_for(Configuration const& c, double ms) const
   {
     constexpr int kTrial = 65;
-    Sample const trial = run(c, arguments(kTrial), 1);
-    double const wanted = ms * 1e6 * kTrial / std::max(trial.ns, 1.0);
-    return uint32_t(std::min(std::max(wanted, 3.0), 1e9)) | 1u;
+    constexpr double kCyclesPerMs = 1.6e6;  // the nanosecond counter is too coarse for so short a run
+    double const wanted = ms * kCyclesPerMs * kTrial / std::max(run(c, arguments(kTrial), 1).cycles, 1.0);
+    double const mean = double(entry_.products) * c.steps * entry_.limit_a * entry_.limit_b / 4.0;
+    double const least = entry_.sums == Sums::kSaturate ? 4.0 * 2147483648.0 / mean : 3.0;
+    return uint32_t(std::min(std::max(wanted, least), 1e9)) | 1u;
   }
 
   std::vector<uint32_t> digests(Configuration const& c) const

@@ -116,7 +116,7 @@ inline void measure(Runner const& runner, Configuration const& c, Inputs const& 
 {
   runner.fill(c, inputs.fill, inputs.fill, true);
   std::vector<uint32_t> const of_one = sums_of_one_block(runner, c);
-  uint32_t const blocks = runner.blocks_for(c, std::min(settings.launch_ms, settings.seconds * 500.0));
+  uint32_t const blocks = runner.blocks_for(c, std::min(settings.launch_ms, settings.seconds * 100.0));
   LoopArguments const arguments = runner.arguments(blocks);
   double const first_ms = runner.run(c, arguments, 1).ms;
   int const launches = int(std::ceil(settings.seconds * 1e3 * 1.02 / first_ms));

@@ -1,0 +1,202 @@
+"""mmagen peak without a compiler or GPU: what is measured, what a program that fails costs, what is reported."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+import textwrap
+from xml.etree import ElementTree
+
+import pytest
+
+from mmagen.cli import main
+from mmagen.errors import ExitCode, UsageError
+from mmagen.peak import figures, loops, measure, program, rates, report, verb
+from mmagen.peak.chart import to_svg
+from mmagen.registry import find, operations, select
+
+BF16 = "SM90_64x256x16_F32BF16BF16_SS"
+MACHINE = figures.Machine("sm_90a", "NVIDIA H200", "580.1", "13.0.88", "4.2.0", "0.1.0")
+_SIGNIFICANT = {"f16": 11, "bf16": 8, "tf32": 11, "e4m3": 4, "e5m2": 3, "f64": 53, "c64": 53, "s8": 7, "u8": 8, "s4": 3,
+                "u4": 4, "u1": 1}
+
+
+def runnable():
+    return [operation for operation in select(target="sm_90a") if not loops.refusal(operation)]
+
+
+@pytest.mark.parametrize(("name", "tflops"), [
+    (BF16, 989.4), ("SM90_64x256x32_F32E4M3E4M3_SS_TN", 1978.9), ("SM90_64x256x8_F32TF32TF32_SS_TN", 494.7),
+    ("SM90::GMMA::SPARSE::GMMA_64x256x64_S32S8S8_SS_TN", 3957.8), ("SM90_16x8x16_F64F64F64F64_TN", 66.9)])
+def test_rates_give_what_the_datasheet_prints(name, tflops):
+    assert rates.datasheet_tflops(find(name), "sm_90a", "NVIDIA H200") == pytest.approx(tflops, rel=2e-3)
+    assert rates.datasheet_tflops(find(name), "sm_90a", "another board") is None
+
+
+def test_sums_of_random_inputs_are_exact_in_the_accumulators():
+    bits = {"f32": 24, "f16": 11, "f64": 53, "c64": 53, "gc64": 53, "s32": 31}
+    for operation in runnable():
+        loop = loops.loop(operation, "sm_90a")
+        # Six standard deviations of the sum of two instructions; an 8-bit float's products leave 14 bits of an f32.
+        accumulator = 14 if operation.type_a in ("e4m3", "e5m2") and operation.type_d == "f32" else bits[operation.type_d]
+        if loop.sums == "Return":
+            one = (loop.limit_a * (loop.limit_a + 1) / 3) * (loop.limit_b * (loop.limit_b + 1) / 3)
+            complex_ = 8 if "c64" in operation.type_c else 1
+            assert 6 * (2 * loop.products * one * complex_) ** 0.5 < 2**accumulator, operation.name
+        assert loop.limit_a < 2 ** _SIGNIFICANT[operation.type_a] and loop.limit_b < 2 ** _SIGNIFICANT[operation.type_b]
+        assert 16 * 2 * loop.products <= 2**bits[operation.type_d], operation.name
+
+
+def test_every_operation_of_the_device_has_a_loop_and_its_batch():
+    found = [loops.loop(operation, "sm_90a") for operation in runnable()]
+    parts = program.batches(found)
+    assert len(found) == 2199 and sorted(loop.name for part in parts for loop in part) == sorted(loop.name for loop in found)
+    assert all(len({loop.headers for loop in part}) == 1 for part in parts) and len(parts) < 60
+    text = program.unit(parts[0])
+    assert all(f'{{"{loop.name}", ' in text for loop in parts[0])
+
+
+def test_what_has_no_loop_says_why():
+    reasons = {loops.refusal(operation) for operation in operations()}
+    assert None in reasons and "there is no peak loop for tcgen05 yet" in reasons
+    assert "dp2a" in loops.refusal(find("SM61_DP2A"))
+
+
+def fake(tmp_path, behaviour: str):
+    """A program with atoms a to e that does `behaviour` for the one called `name` and `inputs`."""
+    path = tmp_path / "fake"
+    path.write_text(f"#!{sys.executable}\n" + textwrap.dedent("""\
+        import json, os, sys
+        names = list("edcba")
+        if "--list" in sys.argv:
+            print("\\n".join(names)); sys.exit()
+        options = dict(zip(sys.argv[2::2], sys.argv[3::2]))
+        def tell(**more):
+            print(json.dumps({"name": name, "inputs": inputs, "reason": None} | more), flush=True)
+        for number in sorted(map(int, options["--only"].split(";"))):
+            for inputs in options["--inputs"].split(","):
+                name = names[number]
+        """) + textwrap.indent(textwrap.dedent(behaviour), " " * 8) + "\n")
+    path.chmod(0o755)
+    return path
+
+
+def outcome(path, names="abcde", inputs=("random",)):
+    return {(r["name"], r["inputs"]): (r["disposition"], r["reason"])
+            for r in measure.run(path, list(names), measure.Settings(inputs, seconds=0.01))}
+
+
+def test_a_crash_costs_one_operation(tmp_path):
+    path = fake(tmp_path, """\
+        if name == "c": print("boom", file=sys.stderr); os.abort()
+        tell(disposition="passed")
+        """)
+    found = outcome(path)
+    assert found.pop(("c", "random")) == ("failed", "the program ended with signal 6: boom")
+    assert set(found.values()) == {("passed", None)} and len(found) == 4
+
+
+def test_a_lost_device_costs_one_operation_and_its_other_inputs(tmp_path):
+    path = fake(tmp_path, """\
+        lost = name in "bd" and inputs == "random"
+        tell(disposition="failed" if lost else "passed", reason="illegal address" if lost else None)
+        if lost: sys.exit(4)
+        """)
+    found = outcome(path, inputs=("random", "zeros"))
+    assert len(found) == 10 and sum(word == "passed" for word, _ in found.values()) == 6
+    assert found["b", "random"] == ("failed", "illegal address")
+    assert found["b", "zeros"] == ("failed", "the program ended with exit code 4")
+
+
+def test_a_device_that_suits_nobody_is_asked_once(tmp_path):
+    path = fake(tmp_path, "print('not run: no GPU', file=sys.stderr); sys.exit(77)")
+    assert set(outcome(path).values()) == {("not_supported", "not run: no GPU")}
+
+
+def test_a_hanging_loop_is_stopped(tmp_path, monkeypatch):
+    monkeypatch.setattr(measure, "_PATIENCE_S", 1.0)
+    path = fake(tmp_path, """\
+        import time
+        if name == "d": time.sleep(60)
+        tell(disposition="passed")
+        """)
+    found = outcome(path)
+    assert found["d", "random"][0] == "failed" and "was stopped" in found["d", "random"][1]
+    assert sum(word == "passed" for word, _ in found.values()) == 4
+
+
+def measured(name=BF16, inputs="random", disposition="passed", tflops=900.0, reason=None):
+    record = {"inputs": inputs, "disposition": disposition, "reason": reason}
+    if disposition == "passed":
+        record |= {"tflops": tflops, "pct_rate": 95.25, "flop_per_cycle": 3900.0, "clock_mhz": 1755.0, "power_w": 690.0,
+                   "warps": 8, "accumulators": 1, "steps": 4, "seconds": 1.02, "sweep": [[4, 1, 4, 3600.5]]}
+    return figures.figure(find(name), record, MACHINE)
+
+
+def test_exit_codes():
+    def code(*words):
+        return figures.exit_code([measured(disposition=word) for word in words])
+
+    assert code("passed", "not_supported") == ExitCode.OK
+    assert code("not_supported") == ExitCode.NOTHING_VERIFIED
+    assert code("passed", "failed") == code("not_run") == ExitCode.RUN_FAILED
+    assert code("passed", "failed", "incorrect") == ExitCode.INCORRECT
+
+
+def test_reports_hold_what_was_found():
+    found = [measured(), measured(inputs="zeros", tflops=950.0),
+             measured("SM100_MMA_TF32_SS", disposition="not_supported", reason="needs sm_100a, not sm_90a")]
+    shown = report.table(found, MACHINE)
+    assert "900.0" in shown and "SM100_MMA_TF32_SS: needs sm_100a" in shown and "2 passed, 1 not supported" in shown
+    rows = list(csv.DictReader(io.StringIO(report.to_csv(found))))
+    assert rows[0]["pct_rate"] == "95.25" and rows[0]["sweep"] == "[[4, 1, 4, 3600.5]]" and rows[2]["tflops"] == ""
+    assert [json.loads(line)["pct_datasheet"] for line in report.to_json(found).splitlines()][0] == pytest.approx(90.96, rel=1e-3)
+    page = report.to_markdown(found, MACHINE, command="mmagen peak", date="2026-01-02", chart="bars.svg")
+    assert "8 x 1 x 4 |" in page and "![bars](bars.svg)" in page and "- SM100_MMA_TF32_SS: needs sm_100a" in page
+    tree = ElementTree.fromstring(to_svg(found, MACHINE))
+    assert sum(element.tag.endswith("rect") for element in tree.iter()) == 1 + 2 + 2
+
+
+def test_many_operations_are_shown_by_kind():
+    names = [operation.name for operation in runnable() if operation.kind == "wgmma"][:300]
+    found = [measured(name, tflops=100.0 + i) for i, name in enumerate(names)]
+    page = report.to_markdown(found, MACHINE, command="mmagen peak", date="2026-01-02")
+    assert "## wgmma by N" in page and len(page.splitlines()) < 120
+    assert f"| {names[-1]} " in page and ElementTree.fromstring(to_svg(found, MACHINE)) is not None
+
+
+def test_names_and_filters():
+    filters = dict.fromkeys(("type", "shape", "kind", "family", "sparse"))
+    assert [o.name for o in verb.chosen([BF16, BF16], filters)] == [BF16]
+    assert len(verb.chosen(["SM90_64x*x16_F32BF16BF16_RS"], filters)) == 32
+    assert len(verb.chosen([], filters | {"kind": "wgmma", "shape": "64x256x*", "sparse": False})) == 66
+    for names, more in (([BF16], {"kind": "wgmma"}), (["SM90_nothing*"], {}), ([], {"type": "bf16", "family": "SM70"})):
+        with pytest.raises(UsageError):
+            verb.chosen(names, filters | more)
+
+
+def run_cli(capsys, *arguments):
+    with pytest.raises(SystemExit) as ended:
+        main(["peak", *arguments])
+    out, err = capsys.readouterr()
+    return ended.value.code, out, err
+
+
+def test_without_a_gpu_nothing_is_verified_and_nothing_compiled(capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    monkeypatch.setenv("MMAGEN_CACHE_DIR", str(tmp_path))
+    code, out, _ = run_cli(capsys, BF16, "SM100_MMA_TF32_SS", "SM61_DP2A", "--json", "-")
+    told = {line["name"]: line for line in map(json.loads, out.splitlines())}
+    assert code == ExitCode.NOTHING_VERIFIED and {line["disposition"] for line in told.values()} == {"not_supported"}
+    assert told["SM100_MMA_TF32_SS"]["reason"].startswith("needs sm_100a")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    (("--inputs", "ones,pi"), "--inputs pi"), ((BF16, "--kind", "wgmma"), "leave out the filters"),
+    (("--program", "/nowhere"), "not a program"), ((BF16, "--csv", "/nowhere/x.csv"), "not a file in an existing folder")])
+def test_wrong_words(capsys, arguments, message):
+    code, _, err = run_cli(capsys, *arguments)
+    assert code == ExitCode.USAGE and message in err
