@@ -65,7 +65,11 @@ def draw(operation: Operation, distribution: str, rng: np.random.Generator, inst
 def _signs(operation: Operation, rng: np.random.Generator, instances: int):
     """Signs of A's rows and B's columns, so that all products of one element of D have the same one."""
     m, n, _ = operation.shape
-    choose = (lambda size, signed: rng.choice([-1, 1], (instances, size, 1, 1)) if signed else np.ones((instances, size, 1, 1)))
+
+    def choose(size: int, signed: bool) -> np.ndarray:
+        shape = (instances, size, 1, 1)
+        return rng.choice([-1, 1], shape) if signed else np.ones(shape)
+
     signed_b = operation.type_b[0] == "s"
     return choose(m, operation.type_a[0] == "s" and not signed_b), choose(n, signed_b)
 

@@ -38,29 +38,31 @@ def expected(operation: Operation, data: Matrices, exact: bool) -> Expected:
 def _product(operation: Operation, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(A B^T, |A| |B|^T) as [instance, row, column, part] of D's parts."""
     if operation.type_a == "u1":
-        bits = lambda x, y: np.einsum("imk,ink->imn", x, y, optimize=True)  # noqa: E731
         a, b = a[..., 0], b[..., 0]
-        both = bits(a, b)
+        both = _multiply(a, b)
         xor = a.sum(-1)[:, :, None] + b.sum(-1)[:, None, :] - 2 * both
         counted = (xor if "XOR" in operation.name else both)[..., None]
         return counted, counted
     if operation.type_a == "c64":
         return _complex_product(operation, a, b)
-    multiply = lambda x, y: (x @ y.swapaxes(1, 2))[..., None]  # noqa: E731
     a, b = a[..., 0], b[..., 0]
-    return multiply(a, b), multiply(np.abs(a), np.abs(b))
+    return _multiply(a, b)[..., None], _multiply(np.abs(a), np.abs(b))[..., None]
+
+
+def _multiply(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """A B^T of each instance."""
+    return a @ b.swapaxes(1, 2)
 
 
 def _complex_product(operation: Operation, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Real and imaginary part, or Gauss's three products whose differences they are."""
     real_a, imaginary_a, real_b, imaginary_b = a[..., 0], a[..., 1], b[..., 0], b[..., 1]
-    multiply = lambda x, y: x @ y.swapaxes(1, 2)  # noqa: E731
-    size = multiply(np.abs(real_a) + np.abs(imaginary_a), np.abs(real_b) + np.abs(imaginary_b))
-    direct, crossed = multiply(real_a, real_b), multiply(imaginary_a, imaginary_b)
+    size = _multiply(np.abs(real_a) + np.abs(imaginary_a), np.abs(real_b) + np.abs(imaginary_b))
+    direct, crossed = _multiply(real_a, real_b), _multiply(imaginary_a, imaginary_b)
     if operation.type_d == "gc64":
-        parts = (direct, crossed, multiply(real_a + imaginary_a, real_b + imaginary_b))
+        parts = (direct, crossed, _multiply(real_a + imaginary_a, real_b + imaginary_b))
     else:
-        parts = (direct - crossed, multiply(imaginary_a, real_b) + multiply(real_a, imaginary_b))
+        parts = (direct - crossed, _multiply(imaginary_a, real_b) + _multiply(real_a, imaginary_b))
     return np.stack(parts, -1), np.repeat(size[..., None], len(parts), -1)
 
 
