@@ -18,6 +18,10 @@ Section = tuple[str, list[Row]]
 
 def inspect(plan: Plan) -> str:
     """The decisions of a plan and what they cost, in sections."""
+    if plan.kernel == "peak":
+        from mmagen.peak.project import describe
+
+        return describe(plan)
     sections = _library_sections(plan) if plan.configs else [*_sections(plan), *_problems(plan)]
     head = f"{plan.name}: {plan.text.title}"
     body = [f"{title}\n{indent(tabulate(rows, tablefmt='plain', disable_numparse=True), '  ')}" for title, rows in sections]

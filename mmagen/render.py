@@ -30,6 +30,8 @@ _KERNEL_CLASS = {"warpgroup": "Sm90Warpgroup", "cooperative": "Sm90Cooperative",
 
 def render(plan: Plan) -> dict[str, bytes]:
     """All files of the project by POSIX path, `mmagen.json` with their digests last. The same plan gives the same bytes."""
+    if plan.kernel == "peak":
+        return _peak(plan)
     context = _context(plan, plan.configs[-1].name if plan.configs else "")
     files = {"spec.yaml": _spec_yaml(plan).encode()}
     for part in _parts(plan):
@@ -44,6 +46,14 @@ def render(plan: Plan) -> dict[str, bytes]:
     files = dict(sorted(files.items()))
     files["mmagen.json"] = _manifest(plan, files)
     return files
+
+
+def _peak(plan: Plan) -> dict[str, bytes]:
+    from mmagen.peak.project import files as of_peak
+
+    files = {"spec.yaml": _spec_yaml(plan).encode(), **of_peak(plan, _environment(), templates_folder())}
+    files = dict(sorted(files.items()))
+    return files | {"mmagen.json": _manifest(plan, files)}
 
 
 def _parts(plan: Plan) -> tuple[str, ...]:

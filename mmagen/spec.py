@@ -85,7 +85,7 @@ OutType = Literal[
     DataType.E4M3,
     DataType.E5M2,
 ]
-Kernel = Literal["ownership", "micro", "gemm"]
+Kernel = Literal["ownership", "micro", "gemm", "peak"]
 
 # Keys that mean something for sm_90's wgmma only.
 WGMMA_KEYS = ("schedule", "cluster", "split_k", "stream_k", "prefetch", "cache", "warpgroups", "accumulation")
@@ -202,7 +202,7 @@ class Spec(Model):
         description="mmagen is the version of the spec format and is 1"
     )
     name: Name = Field(description="the name is one C identifier, e.g. sm80_gemm_f16_tn")
-    kernel: Kernel = Field(description="the kernel is ownership, micro or gemm")
+    kernel: Kernel = Field(description="the kernel is ownership, micro, gemm or peak")
     atom: Atom
     layout: Layout = Field(
         default=Layout(a="K", b="K"),

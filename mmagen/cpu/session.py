@@ -54,6 +54,8 @@ def tasks(plan: Plan, ptx: Ptx, problems: Sequence[Problem], seed: int, distribu
     max_dim: leaves out problems of its own with a larger extent. Raises UsageError for a problem that the kernel does not
     do, and when none is left.
     """
+    if plan.kernel == "peak":
+        return []
     if plan.configs:
         return _library_tasks(plan, ptx, problems, seed, distribution, max_dim)
     for fault in problem_faults(plan.spec, plan.epilogue, plan.tile, tuple(problems)):

@@ -36,8 +36,9 @@ def emulate_all(projects: Sequence[Path], toolchain: Toolchain, *, arch: str | N
     work = [tasks(one, ptx, chosen, 1 if seed is None else seed, distribution, max_dim) if not ptx.error else []
             for one, ptx in zip(plans, compiled, strict=True)]
     results = iter(run_tasks([task for group in work for task in group], at_once, progress))
-    return [judge(_build_result(project, ptx), *[next(results) for _ in group])
-            for project, ptx, group in zip(projects, compiled, work, strict=True)]
+    return [judge(_build_result(project, ptx), *[next(results) for _ in group],
+                  no_gpu="a peak can be measured on a GPU only" if one.kernel == "peak" else "")
+            for one, project, ptx, group in zip(plans, projects, compiled, work, strict=True)]
 
 
 def _plan(project: Path) -> Plan:

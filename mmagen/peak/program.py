@@ -29,8 +29,8 @@ _WEIGHT_OF_LOOP, _FULL = 24, 5000
 _FLAGS = ("-std=c++17", "--expt-relaxed-constexpr", "-DNDEBUG", "-Xfatbin=-compress-all")
 _MAIN = '#include "mmagen/peak_main.cuh"\n\nint main(int argc, char** argv) { return mmagen::peak::peak_main(argc, argv); }\n'
 _LOOP_HEADERS = ("peak/element", "peak/entry", "peak/loop", "peak/register_loop", "peak/wgmma_loop")
-_HEADERS = (*_LOOP_HEADERS, "peak/measure", "peak/fill_operands", "peak/peak_main", "peak/predict", "test/device", "test/error",
-            "test/nvml", "test/options", "test/problem", "test/record")
+HEADERS = (*_LOOP_HEADERS, "peak/measure", "peak/fill_operands", "peak/peak_main", "peak/predict", "test/device", "test/error",
+           "test/nvml", "test/options", "test/problem", "test/record")
 _SERIALIZED = re.compile(r"wgmma.*serializ", re.IGNORECASE)
 
 Progress = Callable[[int, int, str], None]
@@ -67,7 +67,7 @@ def build(loops: Sequence[Loop], target: str, toolchain: Toolchain, *, jobs: int
     with tempfile.TemporaryDirectory(prefix="mmagen-peak-") as folder:
         site = _Site(toolchain, target, env, cache_root(env), Path(folder))
         _lay_out(site.scratch)
-        if linked := load_entry(site.key(_HEADERS, "program", *(loop.name for loop in loops), *map(unit, batches(loops))), site.root):
+        if linked := load_entry(site.key(HEADERS, "program", *(loop.name for loop in loops), *map(unit, batches(loops))), site.root):
             return Program(linked[0] / "peak", warnings=tuple(linked[1]["warnings"]))
         return _build(loops, site, jobs or os.cpu_count() or 1, progress or (lambda done, total, what: None))
 
@@ -98,9 +98,9 @@ def _build(loops: Sequence[Loop], site: _Site, jobs: int, progress: Progress) ->
     if linked.exit_code != 0:
         raise BuildError(f"the peak program does not link:\n{linked.stderr or linked.stdout}")
     if failed:  # the next call tries again what did not compile
-        key = site.key(_HEADERS, "part", *(loop.name for u in good for loop in u.loops))
+        key = site.key(HEADERS, "part", *(loop.name for u in good for loop in u.loops))
     else:
-        key = site.key(_HEADERS, "program", *(loop.name for loop in loops), *map(unit, parts))
+        key = site.key(HEADERS, "program", *(loop.name for loop in loops), *map(unit, parts))
     folder = store_entry(key, site.root, {"programs": {"peak": "peak"}, "warnings": list(warnings)}, {"peak": made})
     return Program(folder / "peak", failed, warnings, seconds + linked.seconds)
 
@@ -126,7 +126,7 @@ def _compile(batch: Sequence[Loop], site: _Site) -> list[_Unit]:
 
 
 def _main(site: _Site) -> _Unit:
-    return _object(site, _HEADERS, _MAIN, ())
+    return _object(site, HEADERS, _MAIN, ())
 
 
 def _object(site: _Site, headers: tuple[str, ...], text: str, loops: tuple[Loop, ...]) -> _Unit:
@@ -185,5 +185,5 @@ def _digest(headers: tuple[str, ...]) -> str:
 def _lay_out(folder: Path) -> None:
     place = folder / "mmagen"
     place.mkdir()
-    for name in _HEADERS:
+    for name in HEADERS:
         (place / f"{name.rpartition('/')[2]}.cuh").write_bytes((templates_folder() / "runtime" / f"{name}.cuh").read_bytes())

@@ -35,6 +35,10 @@ MOST_STAMPS = 4_194_304
 
 def plan(spec: Spec) -> Plan:
     """All decisions for one spec. Raises SpecFaults with everything that is wrong with it."""
+    if spec.kernel == "peak":
+        from mmagen.peak.project import plan as peak  # it needs the registry of all operations, which nothing else here does
+
+        return peak(spec, spec_sha(spec))
     return library.plan(spec, spec_sha(spec), _one) if spec.configs else _one(spec)
 
 

@@ -176,7 +176,7 @@ WHOLE = [
         HEAD.replace("kernel: gemm", "kernel: gem"),
         "3:9",
         "kernel",
-        "none of ownership, micro, gemm (did you mean gemm?)",
+        "none of ownership, micro, gemm, peak (did you mean gemm?)",
         "is",
     ),
     (HEAD.replace("atom: S", "# S"), "1:1", "atom", "missing", "the exact CuTe operation name"),

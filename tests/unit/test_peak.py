@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import sys
 import textwrap
 from xml.etree import ElementTree
@@ -12,10 +13,14 @@ from xml.etree import ElementTree
 import pytest
 
 from mmagen.cli import main
-from mmagen.errors import ExitCode, UsageError
+from mmagen.errors import ExitCode, SpecFaults, UsageError
+from mmagen.inspect import inspect
 from mmagen.peak import figures, loops, measure, program, rates, report, verb
 from mmagen.peak.chart import to_svg
+from mmagen.plan import plan
 from mmagen.registry import find, operations, select
+from mmagen.render import render
+from mmagen.spec import Spec
 
 BF16 = "SM90_64x256x16_F32BF16BF16_SS"
 MACHINE = figures.Machine("sm_90a", "NVIDIA H200", "580.1", "13.0.88", "4.2.0", "0.1.0")
@@ -171,7 +176,7 @@ def test_names_and_filters():
     filters = dict.fromkeys(("type", "shape", "kind", "family", "sparse"))
     assert [o.name for o in verb.chosen([BF16, BF16], filters)] == [BF16]
     assert len(verb.chosen(["SM90_64x*x16_F32BF16BF16_RS"], filters)) == 32
-    assert len(verb.chosen([], filters | {"kind": "wgmma", "shape": "64x256x*", "sparse": False})) == 66
+    assert len(verb.chosen([], filters | {"kind": "wgmma", "shape": "64x256x*", "sparse": False})) == 40
     for names, more in (([BF16], {"kind": "wgmma"}), (["SM90_nothing*"], {}), ([], {"type": "bf16", "family": "SM70"})):
         with pytest.raises(UsageError):
             verb.chosen(names, filters | more)

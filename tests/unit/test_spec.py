@@ -202,7 +202,7 @@ BAD: list[dict[str, object]] = [
         for value in ("", "_a", "1a", "a-b", "a b", "x" * 65, "int", "co_await", "std", "cute", "cutlass")
     ),
     *({"name": value} for value in ("mmagen", "test", "all", "../x", "a/b", "C:\\x", "naïve", 3, None)),
-    *({"kernel": value} for value in ("peak", "GEMM", "", None, 1)),
+    *({"kernel": value} for value in ("bench", "GEMM", "", None, 1)),
     *({"atom": value} for value in ("", "a b", "x" * 257, "\x1b[31m", None, 80)),
     *({"layout": value} for value in ("tn", "XX", "", None, False, ["K", "K"], {"a": "K"}, {"a": "N", "b": "K"})),
     {"layout": {"a": "K", "b": "K", "c": "K"}},
