@@ -28,7 +28,8 @@ def to_svg(figures: Sequence[Mapping], machine: Machine) -> str:
         y += _BAR
         last = one["name"]
     legend = [f'<rect x="{_LABELS + 120 * i}" y="36" width="11" height="11" fill="{colour}"/>'
-              f'<text x="{_LABELS + 120 * i + 16}" y="46">{escape(name)}</text>' for i, (name, colour) in enumerate(colours.items())]
+              f'<text x="{_LABELS + 120 * i + 16}" y="46">{escape(name)}</text>'
+              for i, (name, colour) in enumerate(colours.items())]
     height = y + 16
     head = (f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height}" viewBox="0 0 {_WIDTH} {height}" '
             f'font-family="sans-serif" font-size="11">\n<rect width="{_WIDTH}" height="{height}" fill="#ffffff"/>\n'

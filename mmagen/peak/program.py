@@ -67,7 +67,8 @@ def build(loops: Sequence[Loop], target: str, toolchain: Toolchain, *, jobs: int
     with tempfile.TemporaryDirectory(prefix="mmagen-peak-") as folder:
         site = _Site(toolchain, target, env, cache_root(env), Path(folder))
         _lay_out(site.scratch)
-        if linked := load_entry(site.key(HEADERS, "program", *(loop.name for loop in loops), *map(unit, batches(loops))), site.root):
+        key = site.key(HEADERS, "program", *(loop.name for loop in loops), *map(unit, batches(loops)))
+        if linked := load_entry(key, site.root):
             return Program(linked[0] / "peak", warnings=tuple(linked[1]["warnings"]))
         return _build(loops, site, jobs or os.cpu_count() or 1, progress or (lambda done, total, what: None))
 

@@ -44,7 +44,8 @@ class Options:
 def peak(names: Sequence[str], filters: Mapping, options: Options, outputs: Mapping[str, str | None]) -> ExitCode:
     """Measure the operations called `names` (with * and ? for parts of names) or left by the filters.
 
-    filters: as select takes them; without any of both it is all, or all that the program has. outputs: "json", "csv", "markdown", "svg" -> file or "-". Raises MmagenError.
+    filters: as select takes them; without any of both it is all, or all that the program has. outputs: "json", "csv",
+    "markdown", "svg" -> file or "-". Raises MmagenError.
     """
     _refuse_bad_outputs(outputs)
     _refuse_bad_programs(options)

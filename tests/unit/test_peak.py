@@ -205,3 +205,31 @@ def test_without_a_gpu_nothing_is_verified_and_nothing_compiled(capsys, monkeypa
 def test_wrong_words(capsys, arguments, message):
     code, _, err = run_cli(capsys, *arguments)
     assert code == ExitCode.USAGE and message in err
+
+
+SPEC = {"mmagen": 1, "name": "p", "kernel": "peak", "atom": BF16}
+
+
+def test_a_spec_becomes_a_project_of_one_program():
+    made = plan(Spec.model_validate(SPEC))
+    files = render(made)
+    assert render(made) == files and list(files)[-1] == "mmagen.json"
+    manifest = json.loads(files["mmagen.json"])
+    assert (manifest["kernel"], manifest["arch"]) == ("peak", ["sm_90a"])
+    assert set(manifest["files"]) == set(files) - {"mmagen.json"}
+    assert b"wgmma_loop<cute::SM90::GMMA::MMA_64x256x16_F32BF16BF16_SS<" in files["src/p.cu"]
+    assert f'"p", "{made.spec_sha}"'.encode() in files["tests/verify.cu"] and b"add_executable(p_verify" in files["CMakeLists.txt"]
+    included = {name for text in files.values() for name in re.findall(rb'#include "(?:mmagen/)?(\w+\.cuh)"', text)}
+    assert {f"include/mmagen/{name.decode()}" for name in included} <= set(files)
+    assert "wgmma.mma_async.sync.aligned.m64n256k16" in inspect(made)
+
+
+@pytest.mark.parametrize(("more", "keys"), [
+    ({"tile": [64, 64, 64], "stages": 3}, [("tile",), ("stages",)]),
+    ({"atom": "SM90_64x256x16_F32BF16BF16"}, [("atom",)]),
+    ({"atom": "SM100_MMA_TF32_SS"}, [("atom",)]),
+    ({"arch": ["sm_90a", "sm_80"]}, [("arch", 1)])])
+def test_a_spec_says_no_more_than_a_peak_needs(more, keys):
+    with pytest.raises(SpecFaults) as error:
+        plan(Spec.model_validate(SPEC | more))
+    assert [fault.key for fault in error.value.faults] == keys and all(fault.remedy for fault in error.value.faults)

@@ -191,7 +191,8 @@ class Runner {
   {
     // Registers come in slices of which two repeat the others, shared memory in tiles of which one repeats the other.
     int const parts = words > 0 ? kSlices : 2;
-    fill_kernel<<<64, 256>>>(element, fill, seed, parts, words > 0 ? words * c.warps * 32 : rows * kTileRowBytes / 4, turned, out);
+    int const part_words = words > 0 ? words * c.warps * 32 : rows * kTileRowBytes / 4;
+    fill_kernel<<<64, 256>>>(element, fill, seed, parts, part_words, turned, out);
   }
 
   static constexpr int kTileRowsA = 64, kTileRowBytes = 128;

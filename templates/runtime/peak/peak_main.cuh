@@ -60,7 +60,8 @@ inline bool parse_inputs(std::string const& text, std::vector<Inputs>* inputs)
   for (std::string const& word : test::split(text, ',')) {
     Inputs one{word, {word == "random", 0, word == "ones" ? 1 : 0}};
     bool const named = one.fill.random || word == "zeros" || word == "ones";
-    if (!named && !(test::parse_number(word, &one.fill.constant) && one.fill.constant >= 0 && one.fill.constant <= 7)) return false;
+    int32_t& constant = one.fill.constant;
+    if (!named && !(test::parse_number(word, &constant) && constant >= 0 && constant <= 7)) return false;
     inputs->push_back(one);
   }
   return true;
