@@ -9,8 +9,8 @@ from mmagen.peak.rates import rate
 from mmagen.registry import Operation
 
 # Magnitudes of random inputs. Sums of two instructions must be exact in the accumulators, whatever the order: an f32 of
-# the tensor cores has 24 bits, about 14 after products of 8-bit floats, an f16 has 11. All but f16 and tf32 fill their
-# mantissa; those two leave its last bits zero.
+# the tensor cores has 24 bits, about 14 after products of 8-bit floats, an f16 has 11. All but f16, tf32 and f64 fill
+# their mantissa; those leave its last bits zero.
 _LIMITS = {"f16": 511, "bf16": 255, "tf32": 511, "e4m3": 15, "e5m2": 7, "f64": 2**24 - 1, "c64": 2**22 - 1, "s8": 127,
            "u8": 255, "s4": 7, "u4": 15, "u1": 1}
 _LIMITS_F16 = {"f16": 11, "e4m3": 9, "e5m2": 7}

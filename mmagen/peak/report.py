@@ -47,8 +47,9 @@ ran, from the SM's own cycle counter (column MHz); *% of datasheet*: of the peak
 The last column is the smallest configuration as good as the best of those tried: warps on each SM, independent
 accumulators of each warp or warpgroup, and instructions on each accumulator from one test of the loop counter to the next.
 Operands stay in registers or in one stage of shared memory. Random inputs are integers that fill the mantissa (all but the
-last two bits of f16 and tf32; less where accumulators are f16), so that every sum is exact: what is left in every thread's
-accumulators was compared with what one block of steps predicts, and a run on ones with the number of products."""
+last two bits of f16 and tf32, half of f64's; less where accumulators are f16), so that every sum is exact: what is left in
+every thread's accumulators was compared with what one block of steps predicts, and a run on ones with the number of
+products."""
 
 
 def table(figures: Sequence[Mapping], machine: Machine) -> str:
