@@ -38,14 +38,16 @@ def gemm(plan: Plan, problem: Problem, data: Operands, addresses: dict[str, int]
     fields = [("m", ctypes.c_int), ("n", ctypes.c_int), ("k", ctypes.c_int), ("raster", _Raster),
               ("clusters", ctypes.c_uint), ("stage_bytes", ctypes.c_uint32), ("batch_step_a", ctypes.c_int),
               ("batch_step_b", ctypes.c_int), ("c", ctypes.c_uint64), ("ldc", ctypes.c_int64),
-              ("batch_stride_c", ctypes.c_int64), ("alpha", scalar), ("beta", scalar)]
+              ("batch_stride_c", ctypes.c_int64), ("d", ctypes.c_uint64), ("ldd", ctypes.c_int64),
+              ("batch_stride_d", ctypes.c_int64), ("ragged_d", ctypes.c_bool), ("alpha", scalar), ("beta", scalar)]
     if hopper.stream_k:
         fields.append(("streamed", _Streamed))
     rest = _structure("Sm90Params", fields)(
         m=problem.m, n=problem.n, k=problem.k, raster=_raster(clusters_m, clusters_n, plan.raster_group), clusters=clusters,
         stage_bytes=maps[1], batch_step_a=int(data.a.batch_stride != 0), batch_step_b=int(data.b.batch_stride != 0),
-        c=pointer_of(c, addresses["c"]), ldc=c.ld, batch_stride_c=c.batch_stride, alpha=number(problem.alpha),
-        beta=number(problem.beta))
+        c=pointer_of(c, addresses["c"]), ldc=c.ld, batch_stride_c=c.batch_stride,
+        d=pointer_of(data.d, addresses["d"]), ldd=data.d.ld, batch_stride_d=data.d.batch_stride, ragged_d=_ragged(data.d),
+        alpha=number(problem.alpha), beta=number(problem.beta))
     resident = max(1, min(_MOST_RESIDENT, clusters // _TILES_EACH)) if hopper.persistent else clusters
     if hopper.stream_k:
         rest.streamed = _streamed(clusters, -(-problem.k // plan.tile[2]), addresses)
@@ -70,6 +72,12 @@ def _tensor_maps(plan: Plan, data: Operands, addresses: dict[str, int]) -> tuple
     along, across = (columns, _D_ROWS) if plan.epilogue.row_major else (_D_ROWS, columns)
     maps.append(_tensor_map(data.d, addresses["d"], along, across, along * bytes_of(data.d)))
     return tuple(maps), stage_bytes
+
+
+def _ragged(matrix: Matrix) -> bool:
+    """Are the contiguous runs of a matrix no whole number of 16 bytes?"""
+    along = matrix.columns if matrix.columns_contiguous else matrix.rows
+    return along * bytes_of(matrix) % 16 != 0
 
 
 def _tensor_map(matrix: Matrix, address: int, along: int, across: int, swizzle: int) -> TensorMap:

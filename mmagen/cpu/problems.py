@@ -11,13 +11,13 @@ _ALIGNED = 16  # elements: a multiple of every vector
 def small_problems(plan: Plan) -> tuple[Problem, ...]:
     """What the emulator runs for a plan: whole tiles and more of them along K than there are stages; ragged tails in
     every mode, several CTAs, a batch, alpha and beta, in wide vectors; the same off its alignment; a single element. With
-    TMA also a problem with fewer rows than a box has, all within one k tile."""
+    TMA also a problem with fewer rows than a box has, all within one k tile, whose rows end within 16 bytes."""
     if plan.kernel != "gemm":
         return (Problem(shape=plan.tile),)
     m, n, k = plan.tile
     ragged = (_next(m), _next(n), _next(2 * k))
     parts = plan.hopper.split_k if plan.hopper else 1  # each has more steps than stages
-    few = (Problem(shape=(24, 40, 24), ld_pad=_ALIGNED // 2, beta=1.0),) if plan.hopper else ()
+    few = (Problem(shape=(43, 43, 43), ld_pad=_RAGGED, beta=1.0),) if plan.hopper else ()
     return (
         *few, *_streamed(plan),
         Problem(shape=(m, n, k * (plan.stages + 1) * parts)),

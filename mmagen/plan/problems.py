@@ -10,7 +10,8 @@ from mmagen.spec import Problem
 @cache
 def default_problems() -> tuple[Problem, ...]:
     """Every way a GEMM goes wrong that a shape can show: smaller than a tile, ragged in all modes, no tail, a batch,
-    padded and odd leading dimensions, pointers off their alignment, alpha and beta; and two sizes that fill a GPU."""
+    padded and odd leading dimensions, rows that end within 16 bytes, pointers off their alignment, alpha and beta; and two
+    sizes that fill a GPU."""
     return (
         Problem(shape=(1, 1, 1)),
         Problem(shape=(17, 33, 65)),
@@ -18,6 +19,7 @@ def default_problems() -> tuple[Problem, ...]:
         Problem(shape=(300, 200, 136), batch=3, alpha=2.0, beta=-1.0),
         Problem(shape=(264, 520, 72), ld_pad=8, beta=1.0),
         Problem(shape=(129, 257, 100), ld_pad=3, batch=3),
+        Problem(shape=(91, 91, 91), ld_pad=5),
         Problem(shape=(256, 136, 200), offset=1, alpha=-1.0, beta=2.0),
         Problem(shape=(1000, 1000, 1000)),
         Problem(shape=(4104, 4104, 4104)),

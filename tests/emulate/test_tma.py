@@ -143,11 +143,12 @@ def stored(at, before="", replace=("", "")):
 @pytest.mark.parametrize("at", [(0, 0, 0), (-5, 10, 1), (32, -3, 0), (0, 0, 2)], ids=str)
 def test_a_store_is_clipped(at):
     lines, got, report = stored(at)
+    # Rows have 60 elements, and a store writes whole 16 bytes: 64.
     expected = np.zeros((2, 20, 64), np.uint16)
     for row in range(16):
         for column in range(64):
             x, y, z = at[0] + column, at[1] + row, at[2]
-            if 0 <= x < 60 and 0 <= y < 20 and z < 2:
+            if 0 <= x < 64 and 0 <= y < 20 and z < 2:
                 expected[z, y, x] = lines[row, column]
     assert (got == expected).all() and not report.findings
 

@@ -89,9 +89,11 @@ def streamed(shape, spaces=("flags", "partials"), **changes):
     problem = Problem(shape=shape)
     addresses = ADDRESSES | {name: (5 + n) << 20 for n, name in enumerate(spaces)}
     chosen = hopper_arguments.gemm(it, problem, operands(it, problem, "zeros", 1), addresses)
-    # After three maps: 3 ints, the raster, 4 words, C's pointer and strides, alpha and beta.
+    # After three maps: 3 ints, the raster, 4 words, pointers and strides of C and D, a flag, alpha and
+    # beta.
     at = 384 + 12 + 56 + 16
-    at = -(-at // 8) * 8 + 24 + 8
+    at = -(-at // 8) * 8 + 48 + 4 + 8
+    at = -(-at // 8) * 8
     fields = struct.unpack_from("<6I2Q", chosen.params, at)
     return fields[:3] + fields[6:], chosen.grid
 

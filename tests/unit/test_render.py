@@ -132,7 +132,7 @@ def test_a_wgmma_config_says_what_was_planned():
     config = wgmma_files("sm90_gemm_bf16_tn", stages=3)["include/sm90_gemm_bf16_tn/config.cuh"]
     for line in ("using MmaOp = cute::SM90_64x256x16_F32BF16BF16_SS<cute::SM90::GMMA::Major::K, cute::SM90::GMMA::Major::K>;",
                  "kConsumers = 2;", "kThreads = 384;", "kProducerRegisters = 40;", "kConsumerRegisters = 232;", "kStages = 3;",
-                 "kClusterM = 2;", "kClusterN = 1;", "kSplitK = 1;", "kRasterGroup = 4;", "kPromote = false;", "kPersistent = true;",
+                 "kClusterM = 2;", "kClusterN = 1;", "kSplitK = 1;", "kRasterGroup = 8;", "kPromote = false;", "kPersistent = true;",
                  "using SmemLayoutAtom = cute::GMMA::Layout_K_SW128_Atom<Element>;", "cute::Step<cute::_1, cute::_2, cute::_3>{}",
                  "kLine = 64;", "kPanels = 1;", "kBoxAcross = 128;", "kBoxes = 1;", "kSwizzleBytes = 128;", "kInRegisters = false;",
                  "kSliceN = 64;", "kEpilogueBytes = 32768;", '#include "../mmagen/sm90_cooperative.cuh"',

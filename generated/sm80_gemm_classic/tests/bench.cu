@@ -4,6 +4,7 @@
 #include "subject.cuh"
 
 struct BenchSubject : Subject {
+  static constexpr char const* kPeakOperands = "register";  // of the instruction alone
   static int peak_launch(int iterations, double* flop, cudaStream_t stream) {
     return sm80_gemm_classic_peak_launch(iterations, flop, stream);
   }

@@ -7,7 +7,7 @@
 extern "C" {
 #endif
 
-/* Enqueues a kernel that multiplies fragments in registers `iterations` times; *flop: the operations it does. */
+/* Enqueues a kernel that multiplies what is already on the chip, `iterations` times; *flop: the operations it does. */
 sm80_gemm_s8_status sm80_gemm_s8_peak_launch(int iterations, double *flop, struct CUstream_st *stream);
 
 #ifdef __cplusplus

@@ -7,7 +7,7 @@
 extern "C" {
 #endif
 
-/* Enqueues a kernel that multiplies fragments in registers `iterations` times; *flop: the operations it does. */
+/* Enqueues a kernel that multiplies what is already on the chip, `iterations` times; *flop: the operations it does. */
 sm89_gemm_e5m2_tt_status sm89_gemm_e5m2_tt_peak_launch(int iterations, double *flop, struct CUstream_st *stream);
 
 #ifdef __cplusplus

@@ -82,8 +82,11 @@ struct Sm90Epilogue {
       }
       fence_for_async_proxy();
       __syncwarp();
-      if (lane == 0) {
-        tma_store(&params.d, buffer, Config::kDRowMajor ? n : m, Config::kDRowMajor ? m : n, tile.batch);
+      bool const whole = Config::kDRowMajor ? n + kSliceN <= params.n : m + kRows <= params.m;
+      if (params.ragged_d && !whole) {
+        store_elements(buffer, params, tile.batch, m, n, lane);
+      } else if (lane == 0) {
+        tma_store(&params.map_d, buffer, Config::kDRowMajor ? n : m, Config::kDRowMajor ? m : n, tile.batch);
       }
     });
   }
@@ -126,6 +129,21 @@ struct Sm90Epilogue {
         out[i] = combine<kReadsC>(sums(first + i), params.alpha, params.beta, source[first + i]);
       }
       put(out, buffer, first * 2, lane);
+    }
+  }
+
+  /// A slice at the end of rows that are no whole number of 16 bytes: TMA would write such rows up to the next 16.
+  CUTE_DEVICE static void store_elements(unsigned char const* buffer, Sm90Params<Config> const& params, int batch, int m,
+                                         int n, int lane)
+  {
+    ElementD* const d = params.d + batch * params.batch_stride_d;
+    CUTE_NO_UNROLL
+    for (int i = lane; i < kRows * kSliceN; i += 32) {
+      int const row = Config::kDRowMajor ? i / kSliceN : i % kRows;
+      int const column = Config::kDRowMajor ? i % kSliceN : i / kRows;
+      if (m + row >= params.m || n + column >= params.n) { continue; }
+      int64_t const at = Config::kDRowMajor ? (m + row) * params.ldd + n + column : m + row + (n + column) * params.ldd;
+      d[at] = *reinterpret_cast<ElementD const*>(buffer + offset(row, column));
     }
   }
 

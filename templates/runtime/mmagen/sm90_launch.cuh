@@ -97,9 +97,9 @@ bool describe(GemmArguments<Config> const& args, Sm90Params<Config>& params)
   constexpr int kDRows = 16;
   constexpr int kDAlong = Config::kDRowMajor ? Config::kSliceN : kDRows;
   constexpr int kDAcross = Config::kDRowMajor ? kDRows : Config::kSliceN;
-  return encode_tensor_map<typename A::Element>(params.a, args.a, a, A::kLine, lines_a, A::kSwizzleBytes) &&
-         encode_tensor_map<typename B::Element>(params.b, args.b, b, B::kLine, lines_b, B::kSwizzleBytes) &&
-         encode_tensor_map<ElementD>(params.d, args.d, d, kDAlong, kDAcross, kDAlong * int(sizeof(ElementD)));
+  return encode_tensor_map<typename A::Element>(params.map_a, args.a, a, A::kLine, lines_a, A::kSwizzleBytes) &&
+         encode_tensor_map<typename B::Element>(params.map_b, args.b, b, B::kLine, lines_b, B::kSwizzleBytes) &&
+         encode_tensor_map<ElementD>(params.map_d, args.d, d, kDAlong, kDAcross, kDAlong * int(sizeof(ElementD)));
 }
 
 /// Bytes of flags before the partial sums of stream K.
@@ -163,6 +163,10 @@ Status run_sm90(Args const& public_args, cudaStream_t stream, Unaligned const& u
   params.c = args.c;
   params.ldc = args.ldc;
   params.batch_stride_c = args.batch_stride_c;
+  params.d = args.d;
+  params.ldd = args.ldd;
+  params.batch_stride_d = args.batch_stride_d;
+  params.ragged_d = (Config::kDRowMajor ? args.n : args.m) * int64_t(sizeof(typename Config::ElementD)) % 16 != 0;
   params.alpha = args.alpha;
   params.beta = args.beta;
 

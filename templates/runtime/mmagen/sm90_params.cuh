@@ -23,7 +23,7 @@ struct NothingStreamed {};
 /// The tensor maps are read by TMA where they are, in the parameter space.
 template <class Config>
 struct Sm90Params {
-  CUtensorMap a, b, d;
+  CUtensorMap map_a, map_b, map_d;
   int m, n, k;
   Raster raster;                              // of tiles of a cluster
   unsigned clusters;                          // such tiles, in all batches
@@ -31,6 +31,9 @@ struct Sm90Params {
   int batch_step_a, batch_step_b;             // 0: one matrix for the whole batch
   typename Config::ElementD const* c;
   int64_t ldc, batch_stride_c;
+  typename Config::ElementD* d;
+  int64_t ldd, batch_stride_d;
+  bool ragged_d;  // a row (column) of D is no whole number of 16 bytes
   typename Config::Scalar alpha, beta;
   cute::conditional_t<Config::kStreamK, StreamedTiles, NothingStreamed> streamed;
 };
@@ -205,9 +208,9 @@ template <class Config>
 CUTE_DEVICE void prepare(Sm90Params<Config> const& params, Sm90Storage<Config>& storage, int readers)
 {
   if (threadIdx.x == 0) {
-    tma_prefetch(&params.a);
-    tma_prefetch(&params.b);
-    tma_prefetch(&params.d);
+    tma_prefetch(&params.map_a);
+    tma_prefetch(&params.map_b);
+    tma_prefetch(&params.map_d);
     for (int stage = 0; stage < Config::kStages; ++stage) {
       storage.full[stage].init(1);
       storage.empty[stage].init(readers * (Config::kClusterM + Config::kClusterN - 1));

@@ -68,9 +68,9 @@ CUTE_DEVICE void load_stage(Sm90Params<Config> const& params, Sm90Storage<Config
   TilePlace<B> const b(tile.n, k_tile, tile.batch * params.batch_step_b);
   Barrier& full = storage.full[stage];
   full.arrive_and_expect(params.stage_bytes);
-  load_operand<A, Config::kClusterN>(&params.a, storage.a.begin() + stage * A::kTileMn * A::kTileK, full,
+  load_operand<A, Config::kClusterN>(&params.map_a, storage.a.begin() + stage * A::kTileMn * A::kTileK, full,
                                      place.mask_a(), place.n, a.along, a.across, a.batch);
-  load_operand<B, Config::kClusterM>(&params.b, storage.b.begin() + stage * B::kTileMn * B::kTileK, full,
+  load_operand<B, Config::kClusterM>(&params.map_b, storage.b.begin() + stage * B::kTileMn * B::kTileK, full,
                                      place.mask_b(), place.m, b.along, b.across, b.batch);
 }
 
@@ -83,8 +83,8 @@ CUTE_DEVICE void prefetch_stages(Sm90Params<Config> const& params, TileCoord con
   for (int i = 0; i < count; ++i) {
     TilePlace<typename Config::A> const a(tile.m, k_begin + i, tile.batch * params.batch_step_a);
     TilePlace<typename Config::B> const b(tile.n, k_begin + i, tile.batch * params.batch_step_b);
-    prefetch_operand<typename Config::A>(&params.a, place.n, a.along, a.across, a.batch);
-    prefetch_operand<typename Config::B>(&params.b, place.m, b.along, b.across, b.batch);
+    prefetch_operand<typename Config::A>(&params.map_a, place.n, a.along, a.across, a.batch);
+    prefetch_operand<typename Config::B>(&params.map_b, place.m, b.along, b.across, b.batch);
   }
 }
 

@@ -28,7 +28,7 @@ inline namespace v0_1 {
 
 template <class Subject>
 std::string peak_name() {
-  return std::string(Subject::kAtom) + " register loop";
+  return std::string(Subject::kAtom) + " " + Subject::kPeakOperands + " loop";
 }
 
 /// What is measured on one problem. The kernel comes first; the others may be missing, with a reason.
@@ -180,7 +180,7 @@ void report_contest(Contest<Subject> const& contest, std::vector<Measurement> co
     record.tflops = measured.tflops(candidates[i]);
     record.pct_peak = 100.0 * record.tflops / peak_tflops;
     if (peak_tflops == peak_tflops) {
-      record.peak_source = std::string("register-only loop of ") + Subject::kAtom + ", same run";
+      record.peak_source = std::string(Subject::kPeakOperands) + "-only loop of " + Subject::kAtom + ", same run";
     }
     record.sm_clock_mhz = measured.clocks.sm_clock_mhz();
     record.power_w = measured.clocks.power_w();

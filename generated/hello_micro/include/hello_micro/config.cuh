@@ -5,6 +5,8 @@
 #include <cute/atom/mma_atom.hpp>
 #include <cute/atom/copy_atom.hpp>
 
+#include "../mmagen/micro_kernel.cuh"
+
 namespace hello_micro {
 
 struct Config {

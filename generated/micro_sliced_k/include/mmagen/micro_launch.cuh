@@ -1,7 +1,6 @@
-// Host side of the micro kernel: one tile, nothing but D = A * B.
+// Host side of the micro kernel, whichever the project's config.cuh includes: one tile, nothing but D = A * B.
 #pragma once
 
-#include "micro_kernel.cuh"
 #include "status.cuh"
 
 namespace mmagen {

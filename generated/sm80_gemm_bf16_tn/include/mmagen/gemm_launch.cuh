@@ -1,8 +1,9 @@
-// Host side of the GEMM: checks what it is asked for, chooses wide or narrow copies, launches.
+// Host side of the GEMM: chooses wide or narrow copies and launches.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
+#include "gemm_arguments.cuh"
 #include "gemm_kernel.cuh"
 #include "status.cuh"
 
@@ -18,34 +19,17 @@ inline bool is_aligned(void const* pointer, int64_t row_stride, int64_t batch_st
   return (reinterpret_cast<uintptr_t>(pointer) | steps) % 16 == 0;
 }
 
-inline int64_t tiles(int64_t extent, int tile) { return (extent + tile - 1) / tile; }
-
 }  // namespace detail
 
 /// Launches D = alpha * A * B + beta * C on `stream`; Args is the project's public argument struct.
 template <class Config, class Args>
-Status run_gemm(Args const& args, cudaStream_t stream)
+Status run_gemm(Args const& public_args, cudaStream_t stream)
 {
-  using A = typename Config::A;
-  using B = typename Config::B;
-  using ElementD = typename Config::ElementD;
-  constexpr int64_t kLargest = 0x7fffffff - 16384;  // the end of the last tile must fit an int
-
-  if (args.m < 0 || args.n < 0 || args.k < 0 || args.batch < 0) { return Status::kInvalidArgument; }
-  if (args.m == 0 || args.n == 0 || args.batch == 0) { return Status::kSuccess; }
-  if (args.m > kLargest || args.n > kLargest || args.k > kLargest) { return Status::kTooLarge; }
-  if (args.d == nullptr || (args.k > 0 && (args.a == nullptr || args.b == nullptr))) { return Status::kInvalidArgument; }
-  bool const reads_c = args.beta != typename Config::Scalar(0);
-  if (reads_c && args.c == nullptr) { return Status::kInvalidArgument; }
-  int64_t const row_d = Config::kDRowMajor ? args.n : args.m;
-  if (args.lda < (A::kContiguousK ? args.k : args.m) || args.ldb < (B::kContiguousK ? args.k : args.n) ||
-      args.ldd < row_d || (reads_c && args.ldc < row_d)) {
-    return Status::kInvalidArgument;
-  }
-  if (args.batch > 1 && args.batch_stride_d == 0) { return Status::kInvalidArgument; }  // all batches would write one D
+  GemmArguments<Config> args{};
+  Status const status = check_arguments<Config>(public_args, args);
+  if (status != Status::kSuccess || args.empty()) { return status; }
   int64_t const tiles_m = detail::tiles(args.m, Config::kTileM);
   int64_t const tiles_n = detail::tiles(args.n, Config::kTileN);
-  if (tiles_m > kLargest / tiles_n || tiles_m * tiles_n > kLargest / args.batch) { return Status::kTooLarge; }
 
   GemmParams<Config> params{};
   params.m = int(args.m);
@@ -53,24 +37,24 @@ Status run_gemm(Args const& args, cudaStream_t stream)
   params.k = int(args.k);
   params.tiles_m = unsigned(tiles_m);
   params.tiles_n = unsigned(tiles_n);
-  params.a = static_cast<typename A::Element const*>(args.a);
+  params.a = args.a;
   params.lda = args.lda;
   params.batch_stride_a = args.batch_stride_a;
-  params.b = static_cast<typename B::Element const*>(args.b);
+  params.b = args.b;
   params.ldb = args.ldb;
   params.batch_stride_b = args.batch_stride_b;
-  params.c = static_cast<ElementD const*>(reads_c ? args.c : args.d);
-  params.ldc = reads_c ? args.ldc : args.ldd;
-  params.batch_stride_c = reads_c ? args.batch_stride_c : args.batch_stride_d;
-  params.d = static_cast<ElementD*>(args.d);
+  params.c = args.c;
+  params.ldc = args.ldc;
+  params.batch_stride_c = args.batch_stride_c;
+  params.d = args.d;
   params.ldd = args.ldd;
   params.batch_stride_d = args.batch_stride_d;
   params.alpha = args.alpha;
   params.beta = args.beta;
 
-  constexpr int64_t kBytesA = sizeof(typename A::Element);
-  constexpr int64_t kBytesB = sizeof(typename B::Element);
-  constexpr int64_t kBytesD = sizeof(ElementD);
+  constexpr int64_t kBytesA = sizeof(typename Config::A::Element);
+  constexpr int64_t kBytesB = sizeof(typename Config::B::Element);
+  constexpr int64_t kBytesD = sizeof(typename Config::ElementD);
   bool const wide_ab =
       detail::is_aligned(params.a, params.lda * kBytesA, params.batch_stride_a * kBytesA, args.batch) &&
       detail::is_aligned(params.b, params.ldb * kBytesB, params.batch_stride_b * kBytesB, args.batch);

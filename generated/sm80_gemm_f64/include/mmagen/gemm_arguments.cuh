@@ -1,0 +1,88 @@
+// What a GEMM is asked for, checked: sizes, strides and pointers as they come through the C interface.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "status.cuh"
+
+namespace mmagen {
+inline namespace v0_1 {
+
+/// D = alpha * A * B + beta * C for a batch; extents and strides in elements. c is never null: d where C is not read.
+template <class ElementA, class ElementB, class ElementD, class Scalar>
+struct GemmArgumentsOf {
+  int64_t m, n, k, batch;
+  ElementA const* a;
+  int64_t lda, batch_stride_a;
+  ElementB const* b;
+  int64_t ldb, batch_stride_b;
+  ElementD const* c;
+  int64_t ldc, batch_stride_c;
+  ElementD* d;
+  int64_t ldd, batch_stride_d;
+  Scalar alpha, beta;
+
+  bool empty() const { return m == 0 || n == 0 || batch == 0; }
+};
+
+/// One type for all Configs that multiply the same elements.
+template <class Config>
+using GemmArguments = GemmArgumentsOf<typename Config::A::Element, typename Config::B::Element, typename Config::ElementD,
+                                      typename Config::Scalar>;
+
+namespace detail {
+
+inline int64_t tiles(int64_t extent, int tile) { return (extent + tile - 1) / tile; }
+
+}  // namespace detail
+
+/// Fills `args` from the project's public argument struct; a status says what is wrong with it.
+template <class Config, class Args>
+Status check_arguments(Args const& from, GemmArguments<Config>& args)
+{
+  using A = typename Config::A;
+  using B = typename Config::B;
+  using ElementD = typename Config::ElementD;
+  constexpr int64_t kLargest = 0x7fffffff - 16384;  // the end of the last tile must fit an int
+
+  if (from.m < 0 || from.n < 0 || from.k < 0 || from.batch < 0) { return Status::kInvalidArgument; }
+  args.m = from.m;
+  args.n = from.n;
+  args.k = from.k;
+  args.batch = from.batch;
+  if (args.empty()) { return Status::kSuccess; }
+  if (from.m > kLargest || from.n > kLargest || from.k > kLargest) { return Status::kTooLarge; }
+  if (from.d == nullptr || (from.k > 0 && (from.a == nullptr || from.b == nullptr))) { return Status::kInvalidArgument; }
+  bool const reads_c = from.beta != typename Config::Scalar(0);
+  if (reads_c && from.c == nullptr) { return Status::kInvalidArgument; }
+  int64_t const row_d = Config::kDRowMajor ? from.n : from.m;
+  if (from.lda < (A::kContiguousK ? from.k : from.m) || from.ldb < (B::kContiguousK ? from.k : from.n) ||
+      from.ldd < row_d || (reads_c && from.ldc < row_d)) {
+    return Status::kInvalidArgument;
+  }
+  if (from.batch > 1 && from.batch_stride_d == 0) { return Status::kInvalidArgument; }  // all batches would write one D
+  int64_t const tiles_m = detail::tiles(from.m, Config::kTileM);
+  int64_t const tiles_n = detail::tiles(from.n, Config::kTileN);
+  if (tiles_m > kLargest / tiles_n || tiles_m * tiles_n > kLargest / from.batch) { return Status::kTooLarge; }
+
+  args.a = static_cast<typename A::Element const*>(from.a);
+  args.lda = from.lda;
+  args.batch_stride_a = from.batch_stride_a;
+  args.b = static_cast<typename B::Element const*>(from.b);
+  args.ldb = from.ldb;
+  args.batch_stride_b = from.batch_stride_b;
+  args.c = static_cast<ElementD const*>(reads_c ? from.c : from.d);
+  args.ldc = reads_c ? from.ldc : from.ldd;
+  args.batch_stride_c = reads_c ? from.batch_stride_c : from.batch_stride_d;
+  args.d = static_cast<ElementD*>(from.d);
+  args.ldd = from.ldd;
+  args.batch_stride_d = from.batch_stride_d;
+  args.alpha = from.alpha;
+  args.beta = from.beta;
+  return Status::kSuccess;
+}
+
+}  // namespace v0_1
+}  // namespace mmagen

@@ -1,0 +1,77 @@
+// Host side of TMA: describes matrices to the copy engine, without linking the driver.
+#pragma once
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+#include <cute/numeric/numeric_types.hpp>
+
+namespace mmagen {
+inline namespace v0_1 {
+namespace detail {
+
+template <class Element>
+constexpr CUtensorMapDataType tensor_map_type()
+{
+  using cute::is_same_v;
+  if constexpr (is_same_v<Element, cute::half_t>) { return CU_TENSOR_MAP_DATA_TYPE_FLOAT16; }
+  else if constexpr (is_same_v<Element, cute::bfloat16_t>) { return CU_TENSOR_MAP_DATA_TYPE_BFLOAT16; }
+  else if constexpr (is_same_v<Element, int32_t>) { return CU_TENSOR_MAP_DATA_TYPE_INT32; }
+  else if constexpr (sizeof(Element) == 4) { return CU_TENSOR_MAP_DATA_TYPE_FLOAT32; }  // tf32 too: bits are not touched
+  else {
+    static_assert(sizeof(Element) == 1, "TMA knows no such type");
+    return CU_TENSOR_MAP_DATA_TYPE_UINT8;
+  }
+}
+
+constexpr CUtensorMapSwizzle tensor_map_swizzle(int bytes)
+{
+  return bytes == 128  ? CU_TENSOR_MAP_SWIZZLE_128B
+         : bytes == 64 ? CU_TENSOR_MAP_SWIZZLE_64B
+         : bytes == 32 ? CU_TENSOR_MAP_SWIZZLE_32B
+                       : CU_TENSOR_MAP_SWIZZLE_NONE;
+}
+
+/// The driver's cuTensorMapEncodeTiled, or null where the driver is too old to have it.
+inline decltype(&cuTensorMapEncodeTiled) tensor_map_encoder()
+{
+  static auto const encoder = [] {
+    void* entry = nullptr;
+    cudaDriverEntryPointQueryResult found{};
+    cudaError_t const error =
+        cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &entry, 12000, cudaEnableDefault, &found);
+    bool const usable = error == cudaSuccess && found == cudaDriverEntryPointSuccess;
+    return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(usable ? entry : nullptr);
+  }();
+  return encoder;
+}
+
+}  // namespace detail
+
+/// A batch of matrices as TMA sees it. `along` is the contiguous mode; all in elements.
+struct MatrixExtent {
+  int64_t along, across, batch;
+  int64_t ld, batch_stride;
+};
+
+/// Fills `map` for boxes of box_along x box_across elements whose rows of swizzle_bytes are swizzled in shared memory.
+/// False where the matrix is not one that TMA can address: rows must begin at 16-byte boundaries.
+template <class Element>
+bool encode_tensor_map(CUtensorMap& map, void const* pointer, MatrixExtent const& matrix, int box_along,
+                       int box_across, int swizzle_bytes)
+{
+  auto const encode = detail::tensor_map_encoder();
+  if (encode == nullptr) { return false; }
+  cuuint64_t const extents[3] = {cuuint64_t(matrix.along), cuuint64_t(matrix.across), cuuint64_t(matrix.batch)};
+  // A matrix that every batch shares, or that is alone, has one element in its last mode; its stride is of no account.
+  int64_t const batch_stride = matrix.batch == 1 ? 16 : matrix.batch_stride * int64_t(sizeof(Element));
+  cuuint64_t const strides[2] = {cuuint64_t(matrix.ld * int64_t(sizeof(Element))), cuuint64_t(batch_stride)};
+  cuuint32_t const box[3] = {cuuint32_t(box_along), cuuint32_t(box_across), 1};
+  cuuint32_t const steps[3] = {1, 1, 1};
+  return encode(&map, detail::tensor_map_type<Element>(), 3, const_cast<void*>(pointer), extents, strides, box, steps,
+                CU_TENSOR_MAP_INTERLEAVE_NONE, detail::tensor_map_swizzle(swizzle_bytes),
+                CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+}
+
+}  // namespace v0_1
+}  // namespace mmagen

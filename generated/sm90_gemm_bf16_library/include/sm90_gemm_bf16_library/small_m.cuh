@@ -1,0 +1,102 @@
+// sm90_gemm_bf16_library, config small_m: every decision of this kernel, made by mmagen from spec.yaml. The headers in ../mmagen do the rest.
+#pragma once
+
+#include <cute/tensor.hpp>
+#include <cute/atom/mma_atom.hpp>
+#include <cute/atom/copy_atom.hpp>
+
+#include "../mmagen/sm90_cooperative.cuh"
+
+namespace sm90_gemm_bf16_library::small_m {
+
+struct Config {
+  // The instruction, and the types that it fixes.
+  using MmaOp = cute::SM90_64x32x16_F32BF16BF16_SS<cute::SM90::GMMA::Major::K, cute::SM90::GMMA::Major::K>;
+  using ElementAccumulator = float;
+
+  // TiledMMA: 1 x 1 x 1 atoms of 64 x 32 x 16; its 128 threads cover 64 x 32 x 16 at once.
+  using AtomsLayout = cute::Layout<cute::Shape<cute::_1, cute::_1, cute::_1>, cute::Stride<cute::_1, cute::_1, cute::_1>>;
+  using TiledMma = decltype(cute::make_tiled_mma(cute::MMA_Atom<MmaOp>{}, AtomsLayout{}));
+
+  // CTA tile.
+  static constexpr int kTileM = 64;
+  static constexpr int kTileN = 32;
+  static constexpr int kTileK = 128;
+
+  // Warpgroups of 128 threads: 1 for one tile, and 1 that loads.
+  static constexpr int kConsumers = 1;
+  static constexpr int kThreads = 256;
+  static constexpr int kProducerRegisters = 0;  // of a thread, moved to the consumers; 0: they stay
+  static constexpr int kConsumerRegisters = 0;
+
+  static constexpr int kStages = 9;
+  static constexpr int kCtasPerSm = 1;
+  static constexpr int kSmemBytes = 230400;
+  // Cluster: kClusterM x kClusterN CTAs share tiles by multicast, kSplitK CTAs share the K of one tile.
+  static constexpr int kClusterM = 1;
+  static constexpr int kClusterN = 1;
+  static constexpr int kSplitK = 1;
+  static constexpr int kRasterGroup = 16;  // rows of clusters of a band that shares columns of B in L2
+  static constexpr bool kPromote = false;  // add each k tile's sum to the accumulators in f32 registers
+  static constexpr bool kPersistent = true;  // a CTA walks over several tiles
+  static constexpr bool kStreamK = false;  // all CTAs share the tiles of a last wave
+  static constexpr int kPrefetch = 4;  // stages brought into L2 while the kernel before still runs
+
+  // A (M,K): K contiguous.
+  struct A {
+    using Element = cute::bfloat16_t;
+    static constexpr bool kContiguousK = true;
+    static constexpr int kTileMn = 64;
+    static constexpr int kTileK = 128;
+    CUTE_HOST_DEVICE static constexpr auto gmem_stride(int64_t ld) { return cute::make_stride(ld, cute::_1{}); }
+
+    // Shared memory, (BLK_M,BLK_K,PIPE), in panels of kLine contiguous elements, the width of the swizzle.
+    using SmemLayoutAtom = cute::GMMA::Layout_K_SW128_Atom<Element>;
+    using SmemLayout = decltype(cute::tile_to_shape(SmemLayoutAtom{}, cute::Shape<cute::_64, cute::_128, cute::_9>{}, cute::Step<cute::_1, cute::_2, cute::_3>{}));
+    static constexpr int kSwizzleBytes = 128;
+    static constexpr int kLine = 64;
+    static constexpr int kPanels = 2;  // of the tile
+
+    // TMA: a box is kLine x kBoxAcross elements; kBoxes of them, one after another, are this CTA's share of a panel.
+    static constexpr int kBoxAcross = 64;
+    static constexpr int kBoxes = 1;
+    static constexpr mmagen::CacheHint kHint = mmagen::CacheHint::kEvictLast;
+
+    static constexpr bool kInRegisters = false;  // wgmma reads it from shared memory
+  };
+
+  // B (N,K): K contiguous.
+  struct B {
+    using Element = cute::bfloat16_t;
+    static constexpr bool kContiguousK = true;
+    static constexpr int kTileMn = 32;
+    static constexpr int kTileK = 128;
+    CUTE_HOST_DEVICE static constexpr auto gmem_stride(int64_t ld) { return cute::make_stride(ld, cute::_1{}); }
+
+    // Shared memory, (BLK_N,BLK_K,PIPE), in panels of kLine contiguous elements, the width of the swizzle.
+    using SmemLayoutAtom = cute::GMMA::Layout_K_SW128_Atom<Element>;
+    using SmemLayout = decltype(cute::tile_to_shape(SmemLayoutAtom{}, cute::Shape<cute::_32, cute::_128, cute::_9>{}, cute::Step<cute::_1, cute::_2, cute::_3>{}));
+    static constexpr int kSwizzleBytes = 128;
+    static constexpr int kLine = 64;
+    static constexpr int kPanels = 2;  // of the tile
+
+    // TMA: a box is kLine x kBoxAcross elements; kBoxes of them, one after another, are this CTA's share of a panel.
+    static constexpr int kBoxAcross = 32;
+    static constexpr int kBoxes = 1;
+    static constexpr mmagen::CacheHint kHint = mmagen::CacheHint::kEvictFirst;
+
+    static constexpr bool kInRegisters = false;  // wgmma reads it from shared memory
+  };
+
+  // C and D (M,N): N contiguous. alpha, beta and the sum alpha * acc + beta * C are Scalar.
+  using ElementD = cute::bfloat16_t;
+  using Scalar = float;
+  static constexpr bool kDRowMajor = true;
+  static constexpr int kSliceN = 32;  // columns of D that a warp stages at a time, in 16 rows
+  static constexpr int kEpilogueBuffers = 2;  // of a warp
+  static constexpr int kEpilogueBytes = 8192;  // of all warps
+
+  using Kernel = mmagen::Sm90Cooperative<Config>;
+};
+
+}  // namespace sm90_gemm_bf16_library::small_m

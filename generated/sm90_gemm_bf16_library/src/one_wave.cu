@@ -1,0 +1,21 @@
+// sm90_gemm_bf16_library, config one_wave: instantiates its kernel.
+#include "sm90_gemm_bf16_library/sm90_gemm_bf16_library.h"
+
+#include "sm90_gemm_bf16_library/one_wave.cuh"
+#include "mmagen/sm90_launch.cuh"
+
+namespace sm90_gemm_bf16_library {
+// The way for matrices that TMA cannot address, in a translation unit of its own.
+mmagen::Status run_unaligned(mmagen::GemmArguments<one_wave::Config> const& args, cudaStream_t stream);
+}
+
+namespace sm90_gemm_bf16_library::one_wave {
+
+mmagen::Status run(sm90_gemm_bf16_library_args const& args, cudaStream_t stream)
+{
+  return mmagen::run_sm90<Config>(args, stream, &run_unaligned);
+}
+
+mmagen::Status query(sm90_gemm_bf16_library_info& info) { return mmagen::query_sm90<Config>(info); }
+
+}  // namespace sm90_gemm_bf16_library::one_wave

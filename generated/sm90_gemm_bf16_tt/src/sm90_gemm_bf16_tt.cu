@@ -1,0 +1,61 @@
+// sm90_gemm_bf16_tt: which of its kernels a problem takes, behind the C interface.
+#include "sm90_gemm_bf16_tt/sm90_gemm_bf16_tt.h"
+
+#include "mmagen/choice.cuh"
+#include "mmagen/status.cuh"
+
+// The kernels, each in a translation unit of its own.
+namespace sm90_gemm_bf16_tt::mid {
+mmagen::Status run(sm90_gemm_bf16_tt_args const& args, cudaStream_t stream);
+mmagen::Status query(sm90_gemm_bf16_tt_info& info);
+}
+namespace sm90_gemm_bf16_tt::large {
+mmagen::Status run(sm90_gemm_bf16_tt_args const& args, cudaStream_t stream);
+mmagen::Status query(sm90_gemm_bf16_tt_info& info);
+mmagen::Status workspace(int64_t& bytes);
+}
+
+namespace {
+
+// The first whose rule holds is taken; the last has none and takes all the rest.
+constexpr mmagen::Candidate<sm90_gemm_bf16_tt_args, sm90_gemm_bf16_tt_info> kConfigs[] = {
+    { "mid", mmagen::When().mn(1, 60000000), &sm90_gemm_bf16_tt::mid::run, &sm90_gemm_bf16_tt::mid::query },
+    { "large", mmagen::When(), &sm90_gemm_bf16_tt::large::run, &sm90_gemm_bf16_tt::large::query },
+};
+
+}  // namespace
+
+sm90_gemm_bf16_tt_status sm90_gemm_bf16_tt_run(const sm90_gemm_bf16_tt_args* args, CUstream_st* stream)
+{
+  if (args == nullptr) { return SM90_GEMM_BF16_TT_INVALID_ARGUMENT; }
+  auto const& chosen = mmagen::choose(kConfigs, args->m, args->n, args->k);
+  return static_cast<sm90_gemm_bf16_tt_status>(chosen.run(*args, stream));
+}
+
+const char* sm90_gemm_bf16_tt_config_name(const sm90_gemm_bf16_tt_args* args)
+{
+  return args == nullptr ? "" : mmagen::choose(kConfigs, args->m, args->n, args->k).name;
+}
+
+sm90_gemm_bf16_tt_status sm90_gemm_bf16_tt_query(sm90_gemm_bf16_tt_info* info)
+{
+  if (info == nullptr) { return SM90_GEMM_BF16_TT_INVALID_ARGUMENT; }
+  return static_cast<sm90_gemm_bf16_tt_status>(mmagen::query_all(kConfigs, *info));
+}
+
+sm90_gemm_bf16_tt_status sm90_gemm_bf16_tt_workspace_bytes(int64_t* bytes)
+{
+  if (bytes == nullptr) { return SM90_GEMM_BF16_TT_INVALID_ARGUMENT; }
+  *bytes = 0;  // as much as the config wants that wants most
+  mmagen::Status status = mmagen::Status::kSuccess;
+  if (int64_t one = 0; status == mmagen::Status::kSuccess) {
+    status = sm90_gemm_bf16_tt::large::workspace(one);
+    *bytes = one > *bytes ? one : *bytes;
+  }
+  return static_cast<sm90_gemm_bf16_tt_status>(status);
+}
+
+const char* sm90_gemm_bf16_tt_status_text(sm90_gemm_bf16_tt_status status)
+{
+  return mmagen::status_text(static_cast<mmagen::Status>(status), "fixed shape: not a status of this kernel");
+}

@@ -1,0 +1,102 @@
+// sm90_gemm_e4m3, config mid: every decision of this kernel, made by mmagen from spec.yaml. The headers in ../mmagen do the rest.
+#pragma once
+
+#include <cute/tensor.hpp>
+#include <cute/atom/mma_atom.hpp>
+#include <cute/atom/copy_atom.hpp>
+
+#include "../mmagen/sm90_pingpong.cuh"
+
+namespace sm90_gemm_e4m3::mid {
+
+struct Config {
+  // The instruction, and the types that it fixes.
+  using MmaOp = cute::SM90_64x128x32_F32E4M3E4M3_SS_TN<>;
+  using ElementAccumulator = float;
+
+  // TiledMMA: 1 x 1 x 1 atoms of 64 x 128 x 32; its 128 threads cover 64 x 128 x 32 at once.
+  using AtomsLayout = cute::Layout<cute::Shape<cute::_1, cute::_1, cute::_1>, cute::Stride<cute::_1, cute::_1, cute::_1>>;
+  using TiledMma = decltype(cute::make_tiled_mma(cute::MMA_Atom<MmaOp>{}, AtomsLayout{}));
+
+  // CTA tile.
+  static constexpr int kTileM = 128;
+  static constexpr int kTileN = 128;
+  static constexpr int kTileK = 128;
+
+  // Warpgroups of 128 threads: 2 that take turns, a tile each, and 1 that loads.
+  static constexpr int kConsumers = 2;
+  static constexpr int kThreads = 384;
+  static constexpr int kProducerRegisters = 40;  // of a thread, moved to the consumers; 0: they stay
+  static constexpr int kConsumerRegisters = 232;
+
+  static constexpr int kStages = 6;
+  static constexpr int kCtasPerSm = 1;
+  static constexpr int kSmemBytes = 230400;
+  // Cluster: kClusterM x kClusterN CTAs share tiles by multicast, kSplitK CTAs share the K of one tile.
+  static constexpr int kClusterM = 2;
+  static constexpr int kClusterN = 1;
+  static constexpr int kSplitK = 1;
+  static constexpr int kRasterGroup = 4;  // rows of clusters of a band that shares columns of B in L2
+  static constexpr bool kPromote = false;  // add each k tile's sum to the accumulators in f32 registers
+  static constexpr bool kPersistent = true;  // a CTA walks over several tiles
+  static constexpr bool kStreamK = false;  // all CTAs share the tiles of a last wave
+  static constexpr int kPrefetch = 0;  // stages brought into L2 while the kernel before still runs
+
+  // A (M,K): K contiguous.
+  struct A {
+    using Element = cute::float_e4m3_t;
+    static constexpr bool kContiguousK = true;
+    static constexpr int kTileMn = 128;
+    static constexpr int kTileK = 128;
+    CUTE_HOST_DEVICE static constexpr auto gmem_stride(int64_t ld) { return cute::make_stride(ld, cute::_1{}); }
+
+    // Shared memory, (BLK_M,BLK_K,PIPE), in panels of kLine contiguous elements, the width of the swizzle.
+    using SmemLayoutAtom = cute::GMMA::Layout_K_SW128_Atom<Element>;
+    using SmemLayout = decltype(cute::tile_to_shape(SmemLayoutAtom{}, cute::Shape<cute::_128, cute::_128, cute::_6>{}, cute::Step<cute::_1, cute::_2, cute::_3>{}));
+    static constexpr int kSwizzleBytes = 128;
+    static constexpr int kLine = 128;
+    static constexpr int kPanels = 1;  // of the tile
+
+    // TMA: a box is kLine x kBoxAcross elements; kBoxes of them, one after another, are this CTA's share of a panel.
+    static constexpr int kBoxAcross = 128;
+    static constexpr int kBoxes = 1;
+    static constexpr mmagen::CacheHint kHint = mmagen::CacheHint::kNormal;
+
+    static constexpr bool kInRegisters = false;  // wgmma reads it from shared memory
+  };
+
+  // B (N,K): K contiguous.
+  struct B {
+    using Element = cute::float_e4m3_t;
+    static constexpr bool kContiguousK = true;
+    static constexpr int kTileMn = 128;
+    static constexpr int kTileK = 128;
+    CUTE_HOST_DEVICE static constexpr auto gmem_stride(int64_t ld) { return cute::make_stride(ld, cute::_1{}); }
+
+    // Shared memory, (BLK_N,BLK_K,PIPE), in panels of kLine contiguous elements, the width of the swizzle.
+    using SmemLayoutAtom = cute::GMMA::Layout_K_SW128_Atom<Element>;
+    using SmemLayout = decltype(cute::tile_to_shape(SmemLayoutAtom{}, cute::Shape<cute::_128, cute::_128, cute::_6>{}, cute::Step<cute::_1, cute::_2, cute::_3>{}));
+    static constexpr int kSwizzleBytes = 128;
+    static constexpr int kLine = 128;
+    static constexpr int kPanels = 1;  // of the tile
+
+    // TMA: a box is kLine x kBoxAcross elements; kBoxes of them, one after another, are this CTA's share of a panel.
+    static constexpr int kBoxAcross = 64;
+    static constexpr int kBoxes = 1;
+    static constexpr mmagen::CacheHint kHint = mmagen::CacheHint::kNormal;
+
+    static constexpr bool kInRegisters = false;  // wgmma reads it from shared memory
+  };
+
+  // C and D (M,N): N contiguous. alpha, beta and the sum alpha * acc + beta * C are Scalar.
+  using ElementD = cute::bfloat16_t;
+  using Scalar = float;
+  static constexpr bool kDRowMajor = true;
+  static constexpr int kSliceN = 64;  // columns of D that a warp stages at a time, in 16 rows
+  static constexpr int kEpilogueBuffers = 2;  // of a warp
+  static constexpr int kEpilogueBytes = 32768;  // of all warps
+
+  using Kernel = mmagen::Sm90Pingpong<Config>;
+};
+
+}  // namespace sm90_gemm_e4m3::mid

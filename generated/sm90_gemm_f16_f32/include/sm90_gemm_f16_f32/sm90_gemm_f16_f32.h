@@ -1,0 +1,78 @@
+/* sm90_gemm_f16_f32: GEMM, f16 x f16 + f32 -> f32, TN: A K contiguous, B K contiguous, 2 kernels to choose from. C99, no CUDA or CuTe header needed.
+ *
+ * A is (M,K) with K contiguous, B is (N,K) with K contiguous, C and D are (M,N) with N contiguous.
+ * Element types: A f16, B f16, C and D f32; sums are kept in f32. */
+#ifndef SM90_GEMM_F16_F32_H
+#define SM90_GEMM_F16_F32_H
+
+#include <stdint.h>
+
+#if defined(_WIN32)
+#define SM90_GEMM_F16_F32_API
+#else
+#define SM90_GEMM_F16_F32_API __attribute__((visibility("default")))
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct CUstream_st; /* cudaStream_t and CUstream point to it */
+
+typedef enum sm90_gemm_f16_f32_status {
+  SM90_GEMM_F16_F32_SUCCESS = 0,
+  SM90_GEMM_F16_F32_INVALID_ARGUMENT = 1, /* null pointer, negative extent, short leading dimension, a batch with one D */
+  SM90_GEMM_F16_F32_NOT_SUPPORTED = 2,    /* the current device cannot run this kernel */
+  SM90_GEMM_F16_F32_CUDA_ERROR = 3,       /* the launch failed: cudaGetLastError() says why */
+  SM90_GEMM_F16_F32_TOO_LARGE = 4,        /* an extent or a number of CTAs above 2^31 - 16385 */
+  SM90_GEMM_F16_F32_FIXED_SHAPE = 5       /* never from this kernel */
+} sm90_gemm_f16_f32_status;
+
+typedef float sm90_gemm_f16_f32_scalar;
+
+/* D = alpha * A * B + beta * C for each matrix of the batch; any m, n, k, any alignment.
+ * Leading dimensions are the distance between rows (or columns) of the contiguous mode, strides the distance between
+ * the matrices of a batch; both in elements. A, B and C may have a stride of 0, one matrix for the whole batch. */
+typedef struct sm90_gemm_f16_f32_args {
+  int64_t m, n, k, batch;
+  const void *a;
+  int64_t lda, batch_stride_a;
+  const void *b;
+  int64_t ldb, batch_stride_b;
+  const void *c; /* read only where beta is not 0; may be d */
+  int64_t ldc, batch_stride_c;
+  void *d;
+  int64_t ldd, batch_stride_d;
+  sm90_gemm_f16_f32_scalar alpha, beta;
+  void *workspace; /* NULL, or workspace_bytes of device memory that were zero before its first call; no two calls at a time */
+  int64_t workspace_bytes;
+} sm90_gemm_f16_f32_args;
+
+/* What the kernel takes: threads of a CTA, registers and bytes of local memory of a thread, bytes of shared memory of a
+ * CTA, and how many CTAs fit on one multiprocessor of the current device. Of several kernels: the most that any
+ * takes, and the fewest CTAs. */
+typedef struct sm90_gemm_f16_f32_info {
+  int32_t threads, registers, local_bytes, smem_bytes, ctas_per_sm;
+} sm90_gemm_f16_f32_info;
+
+/* Enqueues the multiply on a stream (NULL: the default stream) and returns without waiting. All pointers are device
+ * memory of the current device. Thread-safe. */
+SM90_GEMM_F16_F32_API sm90_gemm_f16_f32_status sm90_gemm_f16_f32_run(const sm90_gemm_f16_f32_args *args, struct CUstream_st *stream);
+
+SM90_GEMM_F16_F32_API sm90_gemm_f16_f32_status sm90_gemm_f16_f32_query(sm90_gemm_f16_f32_info *info);
+
+/* Which kernel a call with these arguments takes, by its name in the spec; only m, n and k are looked at. Never NULL. */
+SM90_GEMM_F16_F32_API const char *sm90_gemm_f16_f32_config_name(const sm90_gemm_f16_f32_args *args);
+
+/* Bytes of workspace with which CTAs share the last tiles of a problem on the current device; without them every tile is
+ * one CTA's: slower where tiles are few, and right all the same. */
+SM90_GEMM_F16_F32_API sm90_gemm_f16_f32_status sm90_gemm_f16_f32_workspace_bytes(int64_t *bytes);
+
+/* One sentence in English; never NULL. */
+SM90_GEMM_F16_F32_API const char *sm90_gemm_f16_f32_status_text(sm90_gemm_f16_f32_status status);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,96 @@
+// The kernel under test, as the judge in tests/mmagen sees it.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <vector>
+
+#include "sm90_gemm_s8/sm90_gemm_s8.h"
+#include "mmagen/operands.cuh"
+
+struct Subject {
+  using A = mmagen::test::s8;
+  using B = mmagen::test::s8;
+  using Out = mmagen::test::s32;
+  using Acc = mmagen::test::s32;
+  using Scalar = mmagen::test::s32;
+
+  static constexpr char const* kName = "sm90_gemm_s8";
+  static constexpr char const* kSpecSha = "50a6590b3c82e3c7";
+  static constexpr char const* kMmagenVersion = "0.1.0";
+  static constexpr char const* kLayoutLetters = "TN";
+  static constexpr char const* kAtom = "SM90_64x256x32_S32S8S8_SS_TN";
+  static constexpr char kAMajor = 'K';
+  static constexpr char kBMajor = 'K';
+  static constexpr char kDMajor = 'N';
+  static constexpr int kAtomK = 32;
+  static constexpr bool kFixedShape = false;
+  static constexpr int kTileM = 128;
+  static constexpr int kTileN = 256;
+  static constexpr int kTileK = 128;
+
+  // m, n, k, batch, ld_pad, offset, alpha, beta
+  static std::vector<mmagen::test::Problem> problems() {
+    return {
+        { 1, 1, 1, 1, 0, 0, 1.0, 0.0 },
+        { 17, 33, 65, 1, 0, 0, 1.0, 0.0 },
+        { 256, 256, 128, 1, 0, 0, 1.0, 0.0 },
+        { 300, 200, 136, 3, 0, 0, 2.0, -1.0 },
+        { 264, 520, 72, 1, 8, 0, 1.0, 1.0 },
+        { 129, 257, 100, 3, 3, 0, 1.0, 0.0 },
+        { 91, 91, 91, 1, 5, 0, 1.0, 0.0 },
+        { 256, 136, 200, 1, 0, 1, -1.0, 2.0 },
+        { 1000, 1000, 1000, 1, 0, 0, 1.0, 0.0 },
+        { 4104, 4104, 4104, 1, 0, 0, 1.0, 0.0 },
+        { 8192, 8192, 8192, 1, 0, 0, 1.0, 0.0 },
+    };
+  }
+
+  static int run(mmagen::test::Call const& call, cudaStream_t stream) {
+    sm90_gemm_s8_args args = {};
+    args.m = call.m;
+    args.n = call.n;
+    args.k = call.k;
+    args.batch = call.batch;
+    args.a = call.a.data;
+    args.lda = call.a.ld;
+    args.batch_stride_a = call.a.batch_stride;
+    args.b = call.b.data;
+    args.ldb = call.b.ld;
+    args.batch_stride_b = call.b.batch_stride;
+    args.c = call.c.data;
+    args.ldc = call.c.ld;
+    args.batch_stride_c = call.c.batch_stride;
+    args.d = call.d.data;
+    args.ldd = call.d.ld;
+    args.batch_stride_d = call.d.batch_stride;
+    args.alpha = static_cast<sm90_gemm_s8_scalar>(call.alpha);
+    args.beta = static_cast<sm90_gemm_s8_scalar>(call.beta);
+    args.workspace = workspace().get();
+    args.workspace_bytes = static_cast<int64_t>(workspace().bytes());
+    return sm90_gemm_s8_run(&args, stream);
+  }
+
+  // One for all calls, which follow each other on one stream.
+  static mmagen::test::DeviceMemory const& workspace() {
+    static mmagen::test::DeviceMemory const* const memory = [] {
+      int64_t bytes = 0;
+      sm90_gemm_s8_workspace_bytes(&bytes);
+      auto* const made = new mmagen::test::DeviceMemory(static_cast<std::size_t>(bytes > 0 ? bytes : 1));  // outlives the runtime
+      mmagen::test::check(cudaMemset(made->get(), 0, made->bytes()), "clearing the workspace");
+      return made;
+    }();
+    return *memory;
+  }
+
+  static int query(mmagen::test::KernelFacts* facts) {
+    sm90_gemm_s8_info info = {};
+    int const status = sm90_gemm_s8_query(&info);
+    *facts = {info.threads, info.registers, info.local_bytes, info.smem_bytes, info.ctas_per_sm};
+    return status;
+  }
+
+  static char const* status_text(int status) {
+    return sm90_gemm_s8_status_text(static_cast<sm90_gemm_s8_status>(status));
+  }
+};

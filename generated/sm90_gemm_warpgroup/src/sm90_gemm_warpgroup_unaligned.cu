@@ -1,0 +1,12 @@
+// sm90_gemm_warpgroup: the way for matrices that TMA cannot address, compiled beside the fast one.
+#include "sm90_gemm_warpgroup/config.cuh"
+#include "mmagen/sm90_unaligned.cuh"
+
+namespace sm90_gemm_warpgroup {
+
+mmagen::Status run_unaligned(mmagen::GemmArguments<Config> const& args, cudaStream_t stream)
+{
+  return mmagen::run_sm90_unaligned<Config>(args, stream);
+}
+
+}  // namespace sm90_gemm_warpgroup
