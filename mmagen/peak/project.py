@@ -11,6 +11,7 @@ from mmagen import __version__
 from mmagen.errors import Fault, SpecFaults, UsageError
 from mmagen.peak.loops import Loop, loop, refusal
 from mmagen.peak.program import HEADERS, unit
+from mmagen.peak.rates import rates
 from mmagen.registry import Operation, find
 from mmagen.spec import Spec
 
@@ -38,6 +39,10 @@ class PeakPlan:
     @property
     def name(self) -> str:
         return self.spec.name
+
+    @property
+    def rates(self) -> tuple[tuple[int, int], ...]:
+        return rates(self.operation)
 
 
 def plan(spec: Spec, sha: str) -> PeakPlan:
@@ -81,7 +86,7 @@ def describe(plan: PeakPlan) -> str:
     """The text of `mmagen inspect`."""
     operation, of = plan.operation, plan.loop
     tried = "\n".join(f"  {count} accumulators, blocks of {steps}: {kernel}" for count, steps, kernel in of.kernels)
-    rate = f"{of.rate} operations of an SM in one cycle" if of.rate else "no datasheet says"
+    rate = ", ".join(f"{rate} on sm_{number}" for number, rate in plan.rates) or "no datasheet says"
     return (f"{plan.name}: the peak of {operation.name}\n\n{operation.opcode}\ncompiled for {', '.join(plan.arch)}\n"
-            f"{of.flop} operations of {of.threads} threads; rate: {rate}\nrandom inputs: A within {of.limit_a}, B within "
+            f"{of.flop} operations of {of.threads} threads; in a cycle of an SM by the datasheet: {rate}\nrandom inputs: A within {of.limit_a}, B within "
             f"{of.limit_b}\n\nLoops that are tried\n{tried}\n")

@@ -28,11 +28,15 @@ _BOARDS = {"NVIDIA H200": (132, 1980, 1830), "NVIDIA H100 80GB HBM3": (132, 1980
 
 def rate(operation: Operation, target: str) -> int | None:
     """Operations per cycle of one SM of `target` (sm_90a); None where no datasheet says, or it runs on another unit."""
-    number = int("".join(filter(str.isdigit, target)))
+    return dict(rates(operation)).get(int("".join(filter(str.isdigit, target))))
+
+
+def rates(operation: Operation) -> tuple[tuple[int, int], ...]:
+    """(compute capability, rate()) of every architecture whose datasheet says."""
     if operation.kind == "fma":
-        return None
-    dense = _RATES.get(number, {}).get(operation.type_a)
-    return dense and dense * (2 if operation.sparse else 1)
+        return ()
+    return tuple((number, of[operation.type_a] * (2 if operation.sparse else 1)) for number, of in _RATES.items()
+                 if operation.type_a in of and operation.runs_on(f"sm_{number}{'a' if operation.kind == 'wgmma' else ''}"))
 
 
 def datasheet_tflops(operation: Operation, target: str, device: str | None) -> float | None:

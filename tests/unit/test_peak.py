@@ -219,6 +219,7 @@ def test_a_spec_becomes_a_project_of_one_program():
     assert set(manifest["files"]) == set(files) - {"mmagen.json"}
     assert b"wgmma_loop<cute::SM90::GMMA::MMA_64x256x16_F32BF16BF16_SS<" in files["src/p.cu"]
     assert f'"p", "{made.spec_sha}"'.encode() in files["tests/verify.cu"] and b"add_executable(p_verify" in files["CMakeLists.txt"]
+    assert b"{{90, 4096.0}}" in files["tests/verify.cu"]
     included = {name for text in files.values() for name in re.findall(rb'#include "(?:mmagen/)?(\w+\.cuh)"', text)}
     assert {f"include/mmagen/{name.decode()}" for name in included} <= set(files)
     assert "wgmma.mma_async.sync.aligned.m64n256k16" in inspect(made)
