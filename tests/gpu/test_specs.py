@@ -17,6 +17,9 @@ from mmagen.toolchain import find_toolchain
 pytestmark = pytest.mark.gpu
 
 SPECS = sorted((Path(__file__).resolve().parents[2] / "specs").glob("*.yaml"))
+# wgmma kernels that nobody would ship, but anybody may ask for: every type, width of N, place of A, type and order of D,
+# cluster, split and schedule that the others do not have.
+ODD = sorted((Path(__file__).resolve().parent / "odd").glob("*.yaml"))
 # One of each kernel, main loop, layout of D and way of loading fragments; sanitizers are slow.
 SANITIZED = ("hello_ownership", "hello_micro", "micro_sliced_k", "micro_volta", "sm61_gemm_s8", "sm75_gemm_f16", "sm80_gemm_classic",
              "sm80_gemm_bf16_nt", "sm80_gemm_f16_col_d", "sm80_gemm_s8_nt_out8", "sm80_gemm_sliced_k", "sm89_gemm_e5m2_tt")
@@ -54,4 +57,9 @@ def test_a_sanitizer_finds_nothing(compiled, name, tool):
     path = SPECS[0].with_name(f"{name}.yaml")
     problems = [part for problem in SMALL for part in ("--problem", problem)] if "kernel: gemm" in path.read_text() else []
     done = _verify(path, *problems, "--no-timing", "--sanitize", tool)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_odd_wgmma_kernels_verify():
+    done = _verify(*ODD, "--no-timing", "--max-dim", "1100")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,18 @@
+"""The odd wgmma kernels that only a GPU runs are legal specs all the same, each with a name of its own."""
+
+from pathlib import Path
+
+import pytest
+
+from mmagen.load import load
+from mmagen.plan import plan
+from mmagen.render import render
+
+ODD = sorted((Path(__file__).resolve().parents[1] / "gpu" / "odd").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("path", ODD, ids=lambda path: path.stem)
+def test_it_renders(path):
+    it = plan(load(path.read_text(), path.name).spec)
+    assert it.name == f"odd_{path.stem}" and it.hopper is not None
+    assert f"src/{it.name}.cu" in render(it)
