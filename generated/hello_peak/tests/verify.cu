@@ -3,5 +3,6 @@
 
 int main(int argc, char** argv)
 {
-  return mmagen::peak::peak_main(argc, argv, {"hello_peak", "18e65dd185f1f85c", "0.1.0", MMAGEN_CUTLASS_VERSION});
+  return mmagen::peak::peak_main(argc, argv, {"hello_peak", "18e65dd185f1f85c", "0.1.0", MMAGEN_CUTLASS_VERSION,
+                                              {{80, 2048.0}, {90, 4096.0}}});
 }

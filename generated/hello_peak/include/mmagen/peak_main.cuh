@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <iostream>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -26,9 +27,11 @@ struct Settings {
   double seconds = 1.0, sample_ms = 2.0, launch_ms = 20.0;
 };
 
-/// Of a project with one instruction; empty in the program of many.
+/// Of a project with one instruction; empty in the program of many. rates: by compute capability (90), since a project
+/// may run on another device than its first architecture says.
 struct Identity {
   std::string name, spec_sha, mmagen, cutlass;
+  std::map<int, double> rates;
 };
 
 struct Result {
@@ -225,6 +228,17 @@ bool run_one(Device const& device, Entry const& entry, Settings const& settings,
   return true;
 }
 
+/// Entries get the rate of this very device, 0 where none is known.
+inline void take_rates(std::map<int, double> const& rates)
+{
+  int device = 0, major = 0, minor = 0;
+  check(cudaGetDevice(&device), "cudaGetDevice");
+  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "compute capability");
+  check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device), "compute capability");
+  auto const found = rates.find(major * 10 + minor);
+  for (Entry& entry : all_entries()) entry.rate = found == rates.end() ? 0.0 : found->second;
+}
+
 inline int peak_main(int argc, char** argv, Identity const& identity = {})
 {
   Settings settings;
@@ -257,6 +271,7 @@ inline int peak_main(int argc, char** argv, Identity const& identity = {})
       print(result);
     }
   };
+  if (!identity.name.empty()) take_rates(identity.rates);
   int worst = 0;
   Device const device;
   for (Entry const* entry : entries) {

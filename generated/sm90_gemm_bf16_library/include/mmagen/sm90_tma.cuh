@@ -53,7 +53,7 @@ CUTE_DEVICE void tma_load_multicast(CUtensorMap const* map, void* smem, Barrier&
       : "memory");
 }
 
-/// Writes a box. The shared memory must have been fenced (fence_for_tma) by those who wrote it.
+/// Writes a box. The shared memory must have been fenced (fence_for_async_proxy) by those who wrote it.
 CUTE_DEVICE void tma_store(CUtensorMap const* map, void const* smem, int along, int across, int batch)
 {
   asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(map),
