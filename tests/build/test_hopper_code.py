@@ -1,0 +1,109 @@
+"""What nvcc makes of wgmma kernels: no spills, no warnings, and the instructions that they are written for.
+
+Machine code is read from the ELF file itself, since few toolkits have a disassembler: in each 16 bytes, the 9 lowest bits
+say what the instruction is. Where there is a cuobjdump it must say the same.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+import sys
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "gpu"))
+from mutations import project  # noqa: E402
+
+from mmagen.build_log import parse_ptxas, warnings  # noqa: E402
+from mmagen.process import capture  # noqa: E402
+from mmagen.toolchain import COMPILE, find_toolchain  # noqa: E402
+from mmagen.write import write  # noqa: E402
+
+pytestmark = pytest.mark.nvcc
+
+# Project and translation unit -> its wgmma. Each takes nvcc ten seconds: a cooperative kernel with stream K, one for few
+# rows with boxes brought into L2 ahead, pingpong with two wgmmas in M, and one of each other family of types.
+UNITS = {
+    ("sm90_gemm_bf16_library", "large"): "HGMMA",
+    ("sm90_gemm_bf16_library", "small_m"): "HGMMA",
+    ("sm90_gemm_bf16_pingpong128", "sm90_gemm_bf16_pingpong128"): "HGMMA",
+    ("sm90_gemm_e4m3", "mid"): "QGMMA",
+    ("sm90_gemm_s8", "large"): "IGMMA",
+}
+# As in a project's CMakeLists.txt, and with -v.
+_FLAGS = ("-std=c++17", "-O3", "-DNDEBUG", "--expt-relaxed-constexpr", "-lineinfo", "-Xptxas=-v", "-arch=sm_90a", "-cubin")
+_OPCODES = {0x1F0: "HGMMA", 0x1F1: "IGMMA", 0x1F3: "QGMMA", 0x1B4: "UTMALDG", 0x1B5: "UTMASTG", 0x1B8: "UTMAPF", 0x044: "STSM"}
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """said: what nvcc and ptxas printed. cubin: the file, or one that is not there."""
+
+    said: str
+    cubin: Path
+
+
+def _compile(toolchain, folder: Path, name: str, unit: str) -> Compiled:
+    cubin = folder / f"{name}-{unit}.cubin"
+    done = capture([toolchain.nvcc.path, "-ccbin", toolchain.host_compiler.path, *_FLAGS, "-I", folder / name / "include",
+                    "-isystem", toolchain.cutlass.path, "-o", cubin, folder / name / "src" / f"{unit}.cu"], timeout_s=300)
+    return Compiled(done.stdout + done.stderr, cubin)
+
+
+@pytest.fixture(scope="module")
+def toolchain():
+    return find_toolchain(want=(*COMPILE, "cuobjdump"))
+
+
+@pytest.fixture(scope="module")
+def compiled(toolchain, tmp_path_factory) -> dict[tuple[str, str], Compiled]:
+    folder = tmp_path_factory.mktemp("code")
+    for name in dict.fromkeys(name for name, _ in UNITS):
+        write(project(name, name), folder / name)
+    with ThreadPoolExecutor(2) as pool:
+        return dict(zip(UNITS, pool.map(lambda unit: _compile(toolchain, folder, *unit), UNITS), strict=True))
+
+
+def _instructions(cubin: Path) -> Counter[str]:
+    """How often each instruction of _OPCODES occurs in the kernels of a cubin."""
+    data = cubin.read_bytes()
+    start, size, count, names = struct.unpack_from("<40xQ10xHHH", data)  # of an ELF header: the table of sections
+    # Of a section header: where its name is, what it is, where it begins and how long it is.
+    sections = [struct.unpack_from("<II16xQQ", data, start + size * index) for index in range(count)]
+    found: Counter[str] = Counter()
+    for name, _, begin, length in sections:
+        if data[sections[names][2] + name:].startswith(b".text."):
+            found.update(_OPCODES.get(word & 0x1FF, "") for word, _ in struct.iter_unpack("<QQ", data[begin : begin + length]))
+    return Counter({name: number for name, number in found.items() if name})
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: "-".join(dict.fromkeys(unit)))
+def test_nothing_is_spilled_and_nothing_is_warned_of(compiled, unit):
+    said = compiled[unit].said
+    (kernel,) = parse_ptxas(said.splitlines())
+    assert compiled[unit].cubin.is_file() and kernel.arch == "sm_90a", said
+    assert (kernel.spill_stores, kernel.spill_loads, kernel.stack) == (0, 0, 0), said
+    # C7510 among them, wgmma that ptxas serialised, and C7508, setmaxnreg that it ignored.
+    assert warnings(said.splitlines()) == () and "warning" not in said.lower(), said
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: "-".join(dict.fromkeys(unit)))
+def test_the_machine_code_is_wgmma_between_tma_and_tma(compiled, unit):
+    found = _instructions(compiled[unit].cubin)
+    families = {"HGMMA", "IGMMA", "QGMMA"} & set(found)
+    assert families == {UNITS[unit]} and found["UTMALDG"] >= 2 and found["UTMASTG"] >= 1, found
+    assert ("UTMAPF" in found) == (unit[1] == "small_m") and ("STSM" in found) == (UNITS[unit] != "IGMMA"), found
+
+
+def test_cuobjdump_names_the_same_instructions(compiled, toolchain, request):
+    if not toolchain.cuobjdump:
+        pytest.skip(f"{request.node.nodeid}: {toolchain.remedies['cuobjdump']}")
+    for unit, made in compiled.items():
+        done = capture([toolchain.cuobjdump.path, "-sass", made.cubin], timeout_s=120)
+        named = re.findall(rf"\b({'|'.join(_OPCODES.values())})\b", done.stdout)
+        assert Counter(named) == _instructions(made.cubin), unit
