@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "gpu"))
-from mutations import CONTROLS, MUTATIONS, SPECS, mutated, project  # noqa: E402
+from mutations import CONTROLS, EMULATOR, MUTATIONS, SPECS, asked, mutated, project  # noqa: E402
 
 from mmagen.cpu.verbs import emulate_all  # noqa: E402
 from mmagen.toolchain import COMPILE, find_toolchain  # noqa: E402
@@ -45,6 +45,11 @@ def _in_device_code(mutation):
     return not any(host in edit.file for edit in mutation.edits for host in _HOST)
 
 
+def _without_the_way_around_tma(files):
+    """A wgmma kernel's second translation unit takes as long to compile as the first; no mutation here needs it."""
+    return {path: b"" if path.endswith("_unaligned.cu") else data for path, data in files.items()}
+
+
 def _small(problem):
     extents = problem.split(":")[0].split(",")
     product = 1
@@ -53,14 +58,14 @@ def _small(problem):
     return product <= _LARGEST
 
 
-@pytest.mark.parametrize("mutation", [m for m in MUTATIONS if _in_device_code(m)], ids=lambda mutation: mutation.name)
+@pytest.mark.parametrize("mutation", list(filter(_in_device_code, asked(EMULATOR, MUTATIONS))), ids=lambda mutation: mutation.name)
 def test_a_planted_fault_is_seen_emulated(mutation, tmp_path):
     problems = mutation.problems if all(map(_small, mutation.problems)) else ()
-    verdict = _verdict(mutated(mutation), mutation.name, tmp_path, problems)
+    verdict = _verdict(_without_the_way_around_tma(mutated(mutation)), mutation.name, tmp_path, problems)
     assert verdict.build.ok, verdict.reason
     assert verdict.disposition in ("incorrect", "failed"), f"{mutation.seen}, but it was not seen"
 
 
-@pytest.mark.parametrize("control", CONTROLS, ids=lambda control: control.name)
+@pytest.mark.parametrize("control", asked(EMULATOR, CONTROLS), ids=lambda control: control.name)
 def test_a_late_warp_alone_is_no_fault_emulated(control, tmp_path):
     assert _verdict(mutated(control), control.name, tmp_path, control.problems).word == "passed (emulated)"

@@ -2,7 +2,8 @@
 
     python -m pytest tests/gpu/test_mutations.py -q
 
-compiles all of them in one build, as wide as the machine, and ends with a table of what was seen.
+compiles all of them in one build, as wide as the machine, and ends with a table of what was seen. With -k
+'hopper or sm90', those of wgmma kernels alone.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from mutations import CONTROLS, MUTATIONS, mutated, originals, project  # noqa: E402
+from mutations import CONTROLS, GPU, MUTATIONS, asked, mutated, originals, project  # noqa: E402
 
 from mmagen.build import build  # noqa: E402
 from mmagen.run import run  # noqa: E402
@@ -26,11 +27,13 @@ pytestmark = pytest.mark.gpu
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory):
-    """Name -> build of every mutation, control and original."""
+def built(request, tmp_path_factory):
+    """Name -> build of every mutation, control and original that is to be tried."""
     folder = tmp_path_factory.mktemp("mutations")
-    everything = {mutation.name: mutated(mutation) for mutation in (*MUTATIONS, *CONTROLS)}
-    everything |= {spec: project(spec, spec) for spec in originals()}
+    chosen = [item.callspec.params for item in request.session.items if item.path == request.path]
+    edited = [params[kind] for params in chosen for kind in ("mutation", "control") if kind in params]
+    everything = {mutation.name: mutated(mutation) for mutation in edited}
+    everything |= {params["spec"]: project(params["spec"], params["spec"]) for params in chosen if "spec" in params}
     for name, files in everything.items():
         write(files, folder / name)
     toolchain = find_toolchain(want=(*COMPILE, "gpus"))
@@ -44,14 +47,14 @@ def _verdict(result, problems):
     return judge(result, run(result, args=[*arguments, "--no-timing"], timeout_s=120))
 
 
-@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
+@pytest.mark.parametrize("mutation", asked(GPU, MUTATIONS), ids=lambda mutation: mutation.name)
 def test_a_planted_fault_is_seen(built, mutation, record_property):
     verdict = _verdict(built[mutation.name], mutation.problems)
     record_property("mutation", (mutation.name, mutation.seen, verdict.disposition, verdict.reason[:60]))
     assert verdict.disposition in ("incorrect", "failed"), f"{verdict.disposition}: {mutation.seen}, but it was not seen"
 
 
-@pytest.mark.parametrize("control", CONTROLS, ids=lambda control: control.name)
+@pytest.mark.parametrize("control", asked(GPU, CONTROLS), ids=lambda control: control.name)
 def test_a_late_warp_alone_is_no_fault(built, control, record_property):
     verdict = _verdict(built[control.name], control.problems)
     record_property("mutation", (control.name, control.seen, verdict.disposition, verdict.reason[:60]))
