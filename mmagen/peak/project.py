@@ -77,9 +77,12 @@ def files(plan: PeakPlan, environment: Environment, templates: Path) -> dict[str
                "cuda_architectures": ";".join(arch.removeprefix("sm_") for arch in plan.arch)}
     made = {target: environment.get_template(source).render(context).encode() for source, target in _RENDERED.items()}
     made |= {target: (templates / "project" / source).read_bytes() for source, target in _TAKEN_AS_THEY_ARE.items()}
+    source = unit([plan.loop])
+    # Of the two kinds of loop it has one.
+    taken = [name for name in HEADERS if not name.endswith("_loop") or f"{name.rpartition('/')[2]}.cuh" in source]
     made |= {f"include/mmagen/{name.rpartition('/')[2]}.cuh": (templates / "runtime" / f"{name}.cuh").read_bytes()
-             for name in HEADERS}
-    return made | {f"src/{plan.name}.cu": unit([plan.loop]).encode()}
+             for name in taken}
+    return made | {f"src/{plan.name}.cu": source.encode()}
 
 
 def describe(plan: PeakPlan) -> str:
