@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from functools import cache
@@ -9,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemBytecodeCache, FileSystemLoader, StrictUndefined
+from jinja2.bccache import Bucket
 
 from mmagen import __version__, cute
+from mmagen.cache import cache_root
 from mmagen.plan.model import Plan
 
 # Folders of templates/project that make up a project of each kind; a file of a later one would replace an earlier's.
@@ -25,6 +28,8 @@ _MAINLOOP_CLASS = {
     "mainloop_multistage": "MainloopMultistage",
     "mainloop_register_staged": "MainloopRegisterStaged",
 }
+# libyaml's, where PyYAML was built with it, writes these documents to the same bytes in a fraction of the time.
+_Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 _KERNEL_CLASS = {"warpgroup": "Sm90Warpgroup", "cooperative": "Sm90Cooperative", "pingpong": "Sm90Pingpong"}
 
 
@@ -74,13 +79,28 @@ def templates_folder() -> Path:
     return installed if installed.is_dir() else package.parent / "templates"
 
 
+class _Compiled(FileSystemBytecodeCache):
+    """Compiled templates in a folder; one that cannot be read or kept is compiled, and no error."""
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        with contextlib.suppress(OSError):
+            super().load_bytecode(bucket)
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        with contextlib.suppress(OSError):
+            Path(self.directory).mkdir(parents=True, exist_ok=True)
+            super().dump_bytecode(bucket)
+
+
 @cache
 def _environment() -> Environment:
     environment = Environment(loader=FileSystemLoader(templates_folder() / "project"), undefined=StrictUndefined,
-                              keep_trailing_newline=True, trim_blocks=False, auto_reload=False, autoescape=False)
+                              keep_trailing_newline=True, trim_blocks=False, auto_reload=False, autoescape=False,
+                              bytecode_cache=_Compiled(str(cache_root() / "templates")))
     environment.filters |= {
         "cute_shape": cute.shape, "cute_layout": cute.layout, "cute_tile": cute.tile, "smem_atom": cute.smem_atom,
-        "gmma_atom": cute.gmma_atom, "gmma_order": cute.gmma_order, "vector_type": cute.vector_type, "fill_threads": cute.fill_threads, "fill_values": cute.fill_values,
+        "gmma_atom": cute.gmma_atom, "gmma_order": cute.gmma_order, "vector_type": cute.vector_type,
+        "fill_threads": cute.fill_threads, "fill_values": cute.fill_values,
         "cxx_when": cute.when,
         "cxx_bool": lambda value: "true" if value else "false",
         "stride_arguments": lambda second: "ld, cute::_1{}" if second else "cute::_1{}, ld",
@@ -142,7 +162,7 @@ def _spec_yaml(plan: Plan) -> str:
     """The spec with its defaults filled in, so that the project says all by itself."""
     document = plan.spec.model_dump(mode="json", by_alias=True)
     return (f"# The spec of this project, defaults filled in; `mmagen build spec.yaml` makes it again.\n"
-            f"{yaml.dump(document, sort_keys=False, width=120)}")
+            f"{yaml.dump(document, Dumper=_Dumper, sort_keys=False, width=120)}")
 
 
 def _manifest(plan: Plan, files: dict[str, bytes]) -> bytes:

@@ -1,10 +1,14 @@
 """What does not run here is skipped by name, with the reason: no compiler for `nvcc`, no GPU for `gpu` tests, no time for
-those that are `more` of the same."""
+those that are `more` of the same. Of several workers all others rest while a test that is to be `alone` measures."""
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import functools
 import os
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -33,3 +37,23 @@ def pytest_collection_modifyitems(items):
         why = "; ".join(reason for reason in reasons if reason)
         if why:
             item.add_marker(pytest.mark.skip(reason=f"{item.nodeid}: {why}"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    if not hasattr(item.config, "workerinput"):
+        return (yield)
+    shared = item.config._tmp_path_factory.getbasetemp().parent  # of all workers of this run
+    with _turn(shared, item.get_closest_marker("alone") is not None):
+        return (yield)
+
+
+@contextlib.contextmanager
+def _turn(folder: Path, alone: bool) -> Iterator[None]:
+    """Any number of tests at a time, or one that is alone. The door is passed one by one: who waits to be alone holds it,
+    so that nobody overtakes for ever."""
+    with (folder / "room").open("w") as room:
+        with (folder / "door").open("w") as door:
+            fcntl.flock(door, fcntl.LOCK_EX)
+            fcntl.flock(room, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        yield

@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 from jinja2 import UndefinedError
 
 import mmagen.render
@@ -167,3 +168,22 @@ def test_the_way_without_tma_is_compiled_beside_the_other():
 def test_unusual_widths_are_switched_on():
     files = wgmma_files("sm90_gemm_bf16_tn", atom="SM90_64x216x16_F32BF16BF16_SS", tile=(128, 216, 64), cluster=None)
     assert "target_compile_definitions(${target} PRIVATE NDEBUG CUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED)" in files["CMakeLists.txt"]
+
+
+def test_both_of_pyyamls_dumpers_write_the_same_spec(monkeypatch):
+    if mmagen.render._Dumper is yaml.SafeDumper:
+        pytest.skip("PyYAML was built without libyaml")
+    plans = [plan(load(path.read_bytes(), path.stem).spec) for path in sorted(SPECS.glob("*.yaml"))]
+    compiled = [mmagen.render._spec_yaml(one) for one in plans]
+    monkeypatch.setattr(mmagen.render, "_Dumper", yaml.SafeDumper)
+    assert [mmagen.render._spec_yaml(one) for one in plans] == compiled
+
+
+def test_compiled_templates_are_kept_where_they_can_be(tmp_path, monkeypatch):
+    of = planned("hello_micro")
+    for folder, kept in ((tmp_path / "cache", True), (Path("/dev/null") / "cache", False)):
+        monkeypatch.setenv("MMAGEN_CACHE_DIR", str(folder))
+        mmagen.render._environment.cache_clear()
+        assert render(of)["spec.yaml"]
+        assert any((folder / "templates").glob("*")) is kept
+    mmagen.render._environment.cache_clear()
