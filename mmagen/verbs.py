@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import json
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mmagen.errors import BuildError, Diagnostic, ExitCode, RunError, SpecError, SpecFaults, UsageError
+from mmagen.manifest import MANIFEST, with_vendored
 
 if TYPE_CHECKING:
     from mmagen.build import BuildResult, Progress
@@ -155,16 +154,6 @@ def _cutlass_headers(planned: Sequence[Planned]) -> list[dict[str, bytes]]:
     return [headers[kind] for kind in extended]
 
 
-def with_vendored(files: Mapping[str, bytes], headers: Mapping[str, bytes]) -> dict[str, bytes]:
-    """`files` and `headers` as one project, whose manifest has the digests of both."""
-    if not headers:
-        return dict(files)
-    manifest = json.loads(files["mmagen.json"])
-    digests = manifest["files"] | {path: hashlib.sha256(data).hexdigest() for path, data in headers.items()}
-    manifest["files"] = dict(sorted(digests.items()))
-    return {**files, **headers, "mmagen.json": (json.dumps(manifest, indent=1) + "\n").encode()}
-
-
 def _compile(folders: Sequence[Path], arch: Sequence[str], jobs: int | None) -> ExitCode:
     from mmagen.build import build as compile_projects
     from mmagen.toolchain import COMPILE, find_toolchain
@@ -265,7 +254,7 @@ def _projects(targets: Sequence[Path]) -> Iterator[list[Path]]:
     import tempfile
 
     def is_project(target: Path) -> bool:
-        return (target / "mmagen.json").is_file()
+        return (target / MANIFEST).is_file()
 
     specs = [target for target in targets if not is_project(target)]
     for target in specs:
