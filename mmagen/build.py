@@ -10,15 +10,20 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import mmagen
 from mmagen.build_log import KernelInfo
 from mmagen.cache import cache_root, load_entry, store_entry
 from mmagen.errors import UsageError
+from mmagen.manifest import MANIFEST, digests
 from mmagen.toolchain import Toolchain, cutlass_in
+
+if TYPE_CHECKING:
+    from mmagen.progress import Progress
 
 PROGRAMS = ("verify", "bench")
 NEEDED = ("nvcc", "host_compiler", "cmake", "ninja")
@@ -28,8 +33,6 @@ _FLAG_VARIABLES = ("CXXFLAGS", "CUDAFLAGS", "LDFLAGS", "NVCC_PREPEND_FLAGS", "NV
                    "CPLUS_INCLUDE_PATH", "LIBRARY_PATH")
 _ARCH = re.compile(r"^(?:sm_)?(\d{2,3}[af]?)$")
 _NAME = re.compile(r"^[A-Za-z_]\w*$")
-
-Progress = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True)
@@ -121,7 +124,7 @@ def read_project(project: Path, toolchain: Toolchain, arch: Sequence[str] | None
     if unknown or not programs:
         raise UsageError(f"programs must be some of {', '.join(PROGRAMS)}, not {', '.join(sorted(unknown)) or 'none'}")
     try:
-        manifest = json.loads((project / "mmagen.json").read_text("utf-8"))
+        manifest = json.loads((project / MANIFEST).read_text("utf-8"))
         name, kernel, listed = manifest["name"], manifest["kernel"], tuple(manifest["arch"])
     except FileNotFoundError:
         raise UsageError(f"{project} is not a generated project: it has no mmagen.json") from None
@@ -201,7 +204,7 @@ def _key(job: Job, toolchain: Toolchain, programs: Sequence[str], env: Mapping[s
         "arch": job.arch,
         "programs": programs,
         "flags": {name: env[name] for name in _FLAG_VARIABLES if env.get(name)},
-        "files": {path: hashlib.sha256(data).hexdigest() for path, data in job.files.items()},
+        "files": digests(job.files),
     }
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 

@@ -99,11 +99,11 @@ def verify(targets, atoms, json_file, csv_file, junit_file, markdown_file, probl
             raise UsageError(f"--problem {problem}: write it as M,N,K or M,N,K,BATCH, e.g. 4096,4096,1024:ld_pad=8")
     if options["sustained_s"] and not options["bench"]:
         raise UsageError("--sustained is for the benchmark; add --bench")
-    from mmagen import verbs
+    from mmagen import verify_verb
 
     outputs = {"json": json_file, "csv": csv_file, "junit": junit_file, "markdown": markdown_file}
-    options = verbs.VerifyOptions(arch=_archs(arch), problems=problems, **options)
-    return verbs.verify_atoms(atoms, options, outputs) if atoms else verbs.verify(targets, options, outputs)
+    options = verify_verb.VerifyOptions(arch=_archs(arch), problems=problems, **options)
+    return verify_verb.verify_atoms(atoms, options, outputs) if atoms else verify_verb.verify(targets, options, outputs)
 
 
 @commands.command()

@@ -9,8 +9,9 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from mmagen.build import BuildResult, Job, Progress, vendored_cutlass, with_origin
+from mmagen.build import BuildResult, Job, vendored_cutlass, with_origin
 from mmagen.build_log import (
     NINJA_STATUS,
     cmake_errors,
@@ -23,6 +24,9 @@ from mmagen.build_log import (
 )
 from mmagen.process import capture, follow
 from mmagen.toolchain import Toolchain
+
+if TYPE_CHECKING:
+    from mmagen.progress import Progress
 
 Keep = Callable[[Job, BuildResult, Mapping[str, Path]], BuildResult]
 
