@@ -6,11 +6,12 @@ Only click is imported up front; each verb imports what it needs, so that `mmage
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -42,6 +43,23 @@ _ARCH = click.option("--arch", multiple=True, metavar="ARCH[,ARCH]", help="Compi
                      "default: the GPU here, else what the spec lists.")
 
 
+def _all_of(*options: Callable[[Callable], Callable]) -> Callable[[Callable], Callable]:
+    """Several options as one, in their order."""
+    return lambda command: functools.reduce(lambda inner, option: option(inner), reversed(options), command)
+
+
+_FILTERS = _all_of(
+    click.option("--type", "type_", metavar="TYPE[,TYPE]", help="Only operations with A or B of this type, and all of these "
+                 "among A, B, D and the scales: bf16 or e4m3,f32."),
+    click.option("--shape", metavar="MxNxK", help="Only this shape; * is any extent: 16x8x16 or 64x*x16."),
+    click.option("--kind", type=click.Choice(["fma", "mma.sync", "wgmma", "tcgen05"]), help="Only this kind of instruction."),
+    click.option("--family", metavar="SM", help="Only the operations that CuTe calls so: SM80, SM90, SM120, ..."),
+    click.option("--sparse/--dense", default=None, help="Only operations with a sparse A, or without."))
+_REPORTS = _all_of(*(
+    click.option(f"--{name}", f"{name}_file", metavar="FILE", help=f"Write {what} to FILE; - is the standard output.")
+    for name, what in (("json", "JSON lines"), ("csv", "CSV"), ("markdown", "a page to commit"))))
+
+
 @commands.command()
 @_SPECS
 @click.option("-o", "--output", type=click.Path(path_type=Path, file_okay=False), default=Path("generated"),
@@ -70,9 +88,7 @@ def build(specs, output, force, check, vendor_cutlass, compile_, arch, jobs) -> 
 @click.option("--on", "where", type=click.Choice(["auto", "gpu", "cpu"]), default="auto", show_default=True,
               help="cpu executes the kernel's PTX on small problems; auto does so where no GPU is; gpu insists on one.")
 @_ARCH
-@click.option("--json", "json_file", metavar="FILE", help="Write JSON lines to FILE; - is the standard output.")
-@click.option("--csv", "csv_file", metavar="FILE", help="Write CSV to FILE; - is the standard output.")
-@click.option("--markdown", "markdown_file", metavar="FILE", help="Write a page to commit to FILE; - is the standard output.")
+@_REPORTS
 @click.option("--junit", "junit_file", metavar="FILE", help="Write JUnit XML to FILE; - is the standard output.")
 @click.option("--bench", is_flag=True, help="Also run the benchmark of each gemm.")
 @click.option("--problem", "problems", multiple=True, metavar="M,N,K[,B][:KEY=X]",
@@ -86,7 +102,7 @@ def build(specs, output, force, check, vendor_cutlass, compile_, arch, jobs) -> 
 @click.option("--sanitize", multiple=True, type=click.Choice(["memcheck", "racecheck", "initcheck", "synccheck"]),
               help="Also run small problems under compute-sanitizer's tool; repeatable.")
 @click.option("--timeout", "timeout_s", type=click.FloatRange(0, min_open=True), default=600.0, show_default=True,
-              metavar="S", help="Seconds that one program may run.")
+              metavar="S", help="Seconds that one program may run on a GPU; the emulator takes the time that it needs.")
 @_JOBS
 def verify(targets, atoms, json_file, csv_file, junit_file, markdown_file, problems, arch, **options) -> int:
     """Generate, compile, run and judge each SPEC (a file or a folder of *.yaml files) or generated PROJECT."""
@@ -120,12 +136,7 @@ def inspect(spec) -> int:
 @commands.command()
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("--arch", metavar="ARCH", help="Only operations that run there, e.g. sm_90a.")
-@click.option("--type", "type_", metavar="TYPE[,TYPE]", help="Only operations with A or B of this type, and all of these "
-              "among A, B, D and the scales: bf16 or e4m3,f32.")
-@click.option("--shape", metavar="MxNxK", help="Only this shape; * is any extent: 16x8x16 or 64x*x16.")
-@click.option("--kind", type=click.Choice(["fma", "mma.sync", "wgmma", "tcgen05"]), help="Only this kind of instruction.")
-@click.option("--family", metavar="SM", help="Only the operations that CuTe calls so: SM80, SM90, SM120, ...")
-@click.option("--sparse/--dense", default=None, help="Only operations with a sparse A, or without.")
+@_FILTERS
 @click.option("--block-scaled/--not-block-scaled", default=None, help="Only operations with scale factors, or without.")
 @click.option("--json", "json_", is_flag=True, help="JSON lines with everything instead of a table or page.")
 @click.option("--full", is_flag=True, help="On a page: all threads, values and variants.")
@@ -143,12 +154,7 @@ def atoms(names, arch, type_, shape, kind, family, sparse, block_scaled, json_, 
 @commands.command()
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("--arch", metavar="ARCH", help="Compile for this; default: the GPU here, else sm_90a.")
-@click.option("--type", "type_", metavar="TYPE[,TYPE]", help="Only operations with A or B of this type, and all of these "
-              "among A, B, D and the scales: bf16 or e4m3,f32.")
-@click.option("--shape", metavar="MxNxK", help="Only this shape; * is any extent: 16x8x16 or 64x*x16.")
-@click.option("--kind", type=click.Choice(["fma", "mma.sync", "wgmma", "tcgen05"]), help="Only this kind of instruction.")
-@click.option("--family", metavar="SM", help="Only the operations that CuTe calls so: SM80, SM90, SM120, ...")
-@click.option("--sparse/--dense", default=None, help="Only operations with a sparse A, or without.")
+@_FILTERS
 @click.option("--inputs", default="random", show_default=True, metavar="X[,X]",
               help="What fills the operands: random, zeros, ones or an integer from 0 to 7.")
 @click.option("--seconds", type=click.FloatRange(0.001, 3600), default=1.0, show_default=True,
@@ -157,9 +163,7 @@ def atoms(names, arch, type_, shape, kind, family, sparse, block_scaled, json_, 
               help="Length of a sample in the search for warps and accumulators.")
 @click.option("--compile-only", metavar="PROGRAM", help="Stop after compiling, which needs no GPU, and write PROGRAM.")
 @click.option("--program", metavar="PROGRAM", help="Compile nothing; PROGRAM was made with --compile-only, here or elsewhere.")
-@click.option("--json", "json_file", metavar="FILE", help="Write JSON lines to FILE; - is the standard output.")
-@click.option("--csv", "csv_file", metavar="FILE", help="Write CSV to FILE; - is the standard output.")
-@click.option("--markdown", "markdown_file", metavar="FILE", help="Write a page to commit to FILE; - is the standard output.")
+@_REPORTS
 @click.option("--svg", "svg_file", metavar="FILE", help="Write a bar chart to FILE; - is the standard output.")
 @_JOBS
 def peak(names, arch, type_, shape, kind, family, sparse, inputs, seconds, sample_ms, compile_only, program, json_file,

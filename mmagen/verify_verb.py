@@ -27,7 +27,8 @@ _SANITIZED_PROBLEM = ("--problem", "224,160,96")
 
 @dataclass(frozen=True)
 class VerifyOptions:
-    """What `verify` was asked for; None and () mean the program's or spec's own choice. timeout_s: per program."""
+    """What `verify` was asked for; None and () mean the program's or spec's own choice. timeout_s: per program that
+    runs on a GPU."""
 
     compile_only: bool = False
     where: str = "auto"
