@@ -83,8 +83,8 @@ def project(batch: Batch) -> dict[str, bytes]:
         f"src/{batch.name}.cu": _environment().get_template("batch.cu.j2").render(context).encode(),
         "src/main.cu": (root / "atoms/main.cu").read_bytes(),
         "cmake/mmagen_cutlass.cmake": (root / "project/common/cmake/mmagen_cutlass.cmake").read_bytes(),
-        "include/mmagen/atom_kernel.cuh": (root / "runtime/atoms/atom_kernel.cuh").read_bytes(),
-        "include/mmagen/atom_main.cuh": (root / "runtime/atoms/atom_main.cuh").read_bytes(),
+        **{f"include/mmagen/{name}.cuh": (root / f"runtime/atoms/{name}.cuh").read_bytes()
+           for name in ("atom_call", "atom_kernel", "atom_main")},
     }
     manifest = {"mmagen": __version__, "name": batch.name, "kernel": "atoms", "spec_sha": "", "arch": [batch.arch]}
     return {**files, "mmagen.json": (json.dumps(manifest, indent=1) + "\n").encode()}
@@ -93,12 +93,11 @@ def project(batch: Batch) -> dict[str, bytes]:
 def _body(form: Form) -> str:
     """The call that makes up the kernel."""
     operation = form.operation
-    flag = {True: "true", False: "false"}
     if operation.kind == "tcgen05":
         return f"mmagen::atoms::compile_only(&{form.cxx}::fma, work)"
     if operation.kind == "wgmma":
-        return (f"mmagen::atoms::multiply_wgmma<{form.cxx}, {flag[operation.sparse]}, {flag[form.a_in_registers]}>(work)")
-    return f"mmagen::atoms::multiply<{form.cxx}, {flag[operation.sparse]}, {flag[operation.block_scaled]}>(work)"
+        return f"mmagen::atoms::multiply_wgmma<{form.cxx}, {'true' if form.a_in_registers else 'false'}>(work)"
+    return f"mmagen::atoms::multiply<{form.cxx}>(work)"
 
 
 @cache

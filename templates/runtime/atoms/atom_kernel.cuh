@@ -8,7 +8,8 @@
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
-#include <utility>
+
+#include "atom_call.cuh"
 
 namespace mmagen::atoms {
 
@@ -29,11 +30,6 @@ struct Work {
 
 using Kernel = void (*)(Work);
 
-template <class Registers>
-using Register = std::remove_extent_t<Registers>;
-template <class Registers>
-using Indices = std::make_index_sequence<std::extent_v<Registers>>;
-
 template <class T, int kCount>
 __device__ void load(T (&registers)[kCount], void const* image, int step)
 {
@@ -51,18 +47,19 @@ __device__ void store(T const (&registers)[kCount], void* image)
   for (int i = 0; i < kCount; ++i) { mine[i] = registers[i]; }
 }
 
-// --- mma.sync and the operations of single threads: every operand in registers -------------------------------------------
-
-template <class Op, class D, class A, class B, class C, std::size_t... kD, std::size_t... kA, std::size_t... kB,
-          std::size_t... kC, class... Extra>
-__device__ void call(D& d, std::index_sequence<kD...>, A const& a, std::index_sequence<kA...>, B const& b,
-                     std::index_sequence<kB...>, C const& c, std::index_sequence<kC...>, Extra const&... extra)
+/// Fills metadata and scale factors of one step, see with_extra.
+__device__ inline auto extra_loader(Work const& work, int step)
 {
-  Op::fma(d[kD]..., a[kA]..., b[kB]..., c[kC]..., extra...);
+  return [&work, step](auto& registers, auto which) {
+    void const* const images[] = {work.e, work.sfa, work.sfb};
+    load(registers, images[which], step);
+  };
 }
 
+// --- mma.sync and the operations of single threads: every operand in registers -------------------------------------------
+
 /// D = A * B + C, then D = A' * B' + D for each further step.
-template <class Op, bool kSparse, bool kScaled>
+template <class Op>
 __device__ void multiply(Work const& work)
 {
   using A = typename Op::ARegisters;
@@ -79,30 +76,7 @@ __device__ void multiply(Work const& work)
   for (int step = 0; step < work.steps; ++step) {
     load(a, work.a, step);
     load(b, work.b, step);
-    auto const run = [&](auto const&... extra) {
-      call<Op>(d, Indices<D>{}, a, Indices<A>{}, b, Indices<B>{}, c, Indices<C>{}, extra...);
-    };
-    if constexpr (kSparse && kScaled) {
-      Register<typename Op::ERegisters> e[1];
-      Register<typename Op::SFARegisters> sfa[1];
-      Register<typename Op::SFBRegisters> sfb[1];
-      load(e, work.e, step);
-      load(sfa, work.sfa, step);
-      load(sfb, work.sfb, step);
-      run(e[0], sfa[0], sfb[0]);
-    } else if constexpr (kSparse) {
-      Register<typename Op::ERegisters> e[1];
-      load(e, work.e, step);
-      run(e[0]);
-    } else if constexpr (kScaled) {
-      Register<typename Op::SFARegisters> sfa[1];
-      Register<typename Op::SFBRegisters> sfb[1];
-      load(sfa, work.sfa, step);
-      load(sfb, work.sfb, step);
-      run(sfa[0], sfb[0]);
-    } else {
-      run();
-    }
+    with_extra<Op>(extra_loader(work, step), [&](auto const&... extra) { multiply_once<Op>(d, a, b, c, extra...); });
 #pragma unroll
     for (int i = 0; i < static_cast<int>(std::extent_v<C>); ++i) { memcpy(&c[i], &d[i], sizeof c[i]); }
   }
@@ -118,32 +92,8 @@ __device__ inline void copy_to_shared(unsigned char* to, void const* from, uint3
   }
 }
 
-/// The descriptor of what lies at `address`: bits 0 to 13 are its 16-byte units.
-__device__ inline uint64_t described(uint64_t descriptor, uint32_t address)
-{
-  return descriptor | ((address & 0x3ffff) >> 4);
-}
-
-/// Accumulators keep their registers while the tensor cores write them behind the compiler's back.
-template <class T>
-__device__ void pin(T& value)
-{
-  if constexpr (std::is_same_v<T, float>) {
-    asm volatile("" : "+f"(value)::"memory");
-  } else {
-    asm volatile("" : "+r"(value)::"memory");
-  }
-}
-
-template <class Op, class A, class B, class C, std::size_t... kA, std::size_t... kC, class... Extra>
-__device__ void call_wgmma(A const& a, std::index_sequence<kA...>, B const& b, C& c, std::index_sequence<kC...>,
-                           Extra const&... extra)
-{
-  Op::fma(a[kA]..., b, c[kC]..., extra...);
-}
-
 /// C += A * B, `steps` times. Dynamic shared memory: both images, from 1024 bytes on.
-template <class Op, bool kSparse, bool kAInRegisters>
+template <class Op, bool kAInRegisters>
 __device__ void multiply_wgmma(Work const& work)
 {
   extern __shared__ __align__(1024) unsigned char smem[];
@@ -166,20 +116,7 @@ __device__ void multiply_wgmma(Work const& work)
       a[0] = described(work.desc_a, address_a + step * work.step_a);
     }
     uint64_t const b = described(work.desc_b, address_b + step * work.step_b);
-#pragma unroll
-    for (auto& value : c) { pin(value); }
-    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-    if constexpr (kSparse) {
-      uint32_t e[1];
-      load(e, work.e, step);
-      call_wgmma<Op>(a, Indices<A>{}, b, c, Indices<C>{}, e[0]);
-    } else {
-      call_wgmma<Op>(a, Indices<A>{}, b, c, Indices<C>{});
-    }
-    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
-#pragma unroll
-    for (auto& value : c) { pin(value); }
+    with_extra<Op>(extra_loader(work, step), [&](auto const&... extra) { multiply_once_wgmma<Op>(a, b, c, extra...); });
   }
   store(c, work.d);
 }
