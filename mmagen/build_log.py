@@ -38,6 +38,15 @@ class KernelInfo:
         return asdict(self)
 
 
+def worst(kernels: Sequence[KernelInfo]) -> dict[str, int]:
+    """The most that any of `kernels` has of each, under the names that records use; {} where there are none."""
+    if not kernels:
+        return {}
+    return {"registers": max(kernel.registers for kernel in kernels),
+            "spill_bytes": max(kernel.spill_stores + kernel.spill_loads for kernel in kernels),
+            "smem_bytes": max(kernel.smem for kernel in kernels)}
+
+
 @dataclass(frozen=True)
 class Edge:
     """One step of ninja: its project's folder in the build ("p3"), what it did, what was printed, whether it failed."""

@@ -36,12 +36,12 @@ def bouts(verdicts: Sequence[Verdict]) -> list[Bout]:
     """All of them, short runs first; a problem that the library did not run has none."""
     found = []
     for verdict in verdicts:
-        rivals = {(record["name"], record["problem"]): record["tflops"] for record in verdict.records}
+        rivals = {(record["name"], problem_text(record["problem"])): record["tflops"] for record in verdict.records}
         for record in verdict.records:
-            key = str(record["problem"])
+            key = problem_text(record["problem"])
             first, best = rivals.get((FIRST, key)), rivals.get((BEST, key))
             if record["name"] == verdict.name and record["tflops"] and first and best:
-                found.append(Bout(verdict.name, problem_text(key.removesuffix(_SUSTAINED)), key.endswith(_SUSTAINED),
+                found.append(Bout(verdict.name, key.removesuffix(_SUSTAINED), key.endswith(_SUSTAINED),
                                   record["tflops"], first, best, record["sm_clock_mhz"], record["power_w"]))
     return sorted(found, key=lambda bout: bout.sustained)
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from xml.etree import ElementTree
 
 import mmagen
+from mmagen.build_log import worst
 from mmagen.run import RECORD_FIELDS
 from mmagen.verify import EMULATED, Verdict, outcome
 
@@ -22,13 +23,8 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 def table(verdicts: Sequence[Verdict]) -> str:
     """One line per record, then why what did not pass did not, then what it ran on. Times in ms, sizes in bytes."""
-    from tabulate import tabulate
-
     rows = [_row(verdict, record) for verdict in verdicts for record in verdict.records]
-    # Columns that say nothing in any row (no timing, nothing run) only make the table wide.
-    kept = [i for i, name in enumerate(_COLUMNS) if name in ("name", "verdict") or any(row[i] for row in rows)]
-    body = tabulate([[row[i] for i in kept] for row in rows], [_COLUMNS[i] for i in kept], tablefmt="simple",
-                    disable_numparse=True, colalign=["right" if i >= 6 else "left" for i in kept] if rows else None)
+    body = grid(_COLUMNS, rows, "simple", always=("name", "verdict"), right=_COLUMNS[6:])
     reasons = [f"{record['name']}{_at(record)}: {record['reason']}" for verdict in verdicts
                for record in verdict.records if record["reason"] and verdict.word != "compiled"]
     layouts = dict.fromkeys(str(r["layout"]) for v in verdicts for r in v.records if "(" in str(r["layout"]))
@@ -36,6 +32,18 @@ def table(verdicts: Sequence[Verdict]) -> str:
               f"{v.build.warnings[0]}" for v in verdicts if v.build.warnings]
     parts = [[body], reasons, warned, [*layouts, footer(verdicts)]]
     return "\n\n".join("\n".join(part) for part in parts if part)
+
+
+def grid(heads: Sequence[str], rows: Sequence[Sequence[str]], form: str, *, always: Sequence[str] = (),
+         right: Sequence[str] = ()) -> str:
+    """A table in one of tabulate's forms. Columns that say nothing in any row (no timing, nothing run) only make it wide
+    and are left out, unless their heads are in `always`; those in `right` are aligned so."""
+    from tabulate import tabulate
+
+    kept = [i for i, head in enumerate(heads) if head in always or any(row[i] for row in rows)]
+    align = ["right" if heads[i] in right else "left" for i in kept]
+    return tabulate([[row[i] for i in kept] for row in rows], [heads[i] for i in kept], tablefmt=form, disable_numparse=True,
+                    colalign=align if right and rows else None)
 
 
 def footer(verdicts: Sequence[Verdict]) -> str:
@@ -126,16 +134,16 @@ def _case_name(verdict: Verdict, record: dict) -> str:
 
 def _row(verdict: Verdict, record: dict) -> list[str]:
     smem = record["smem_bytes"]
-    if smem is None and verdict.build.ptxas:
-        smem = max(kernel.smem for kernel in verdict.build.ptxas) or None
+    if smem is None:
+        smem = worst(verdict.build.ptxas).get("smem_bytes") or None
     alone = len(verdict.records) == 1 and record["disposition"] == verdict.disposition
     return [
-        str(record["name"]), problem_text(record["problem"]), _text(record["input_dist"]),
+        str(record["name"]), problem_text(record["problem"]), text(record["input_dist"]),
         # The letters alone; what they mean stands once below the table.
-        _text(record["layout"]).split(" (")[0],
-        _text(record["types"]), verdict.word if alone else outcome(record),
-        _figure(record["max_abs_err"], ".2e"), _figure(record["bound"], ".2e"), _figure(record["ms_median"], ".4f"),
-        _figure(record["tflops"], ".1f"), _text(record["registers"]), _text(record["spill_bytes"]), _text(smem),
+        text(record["layout"]).split(" (")[0],
+        text(record["types"]), verdict.word if alone else outcome(record),
+        figure(record["max_abs_err"], ".2e"), figure(record["bound"], ".2e"), figure(record["ms_median"], ".4f"),
+        figure(record["tflops"], ".1f"), text(record["registers"]), text(record["spill_bytes"]), text(smem),
     ]
 
 
@@ -143,7 +151,7 @@ def problem_text(problem) -> str:
     """4096x4096x1024 for a list of extents; a text as it is; "" for None."""
     if isinstance(problem, list | tuple):
         return "x".join(str(extent) for extent in problem)
-    return _text(problem)
+    return text(problem)
 
 
 def _at(record: dict) -> str:
@@ -155,12 +163,14 @@ def _number(value) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def _figure(value, form: str) -> str:
+def figure(value, form: str) -> str:
+    """A number in `form`, 0 without decimals; a text as it is; "" for None."""
     number = _number(value)
-    return _text(value) if number is None else "0" if number == 0 else format(number, form)
+    return text(value) if number is None else "0" if number == 0 else format(number, form)
 
 
-def _text(value) -> str:
+def text(value) -> str:
+    """"" for None."""
     return "" if value is None else str(value)
 
 

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tabulate import tabulate
-
 from mmagen.contest import bouts, summary
-from mmagen.report import footer, problem_text
+from mmagen.report import figure, footer, grid, problem_text, text
 from mmagen.verify import Verdict, outcome
 
 
 def _figure(key: str, form: str) -> Callable[[dict], str]:
-    return lambda record: "" if record[key] is None else "0" if record[key] == 0 else format(record[key], form)
+    return lambda record: figure(record[key], form)
 
 
 def _text(key: str) -> Callable[[dict], str]:
-    return lambda record: "" if record[key] is None else str(record[key])
+    return lambda record: text(record[key])
 
 
 _COLUMNS: tuple[tuple[str, Callable[[dict], str]], ...] = (
@@ -53,16 +51,15 @@ def to_markdown(verdicts: Sequence[Verdict], *, command: str, date: str) -> str:
 def _section(verdict: Verdict) -> str:
     own = [record for record in verdict.records if record["name"] == verdict.name] or list(verdict.records)
     first = own[0]
-    facts = [first["layout"], first["types"], f"spec {first['spec_sha']}"]
-    facts += [f"{label} {first[key]}" for label, key in (("registers", "registers"), ("spill bytes", "spill_bytes"),
-                                                         ("shared memory", "smem_bytes")) if first[key] is not None]
+    facts = [first["layout"], first["types"]]
+    facts += [f"{label} {first[key]}" for label, key in (("spec", "spec_sha"), ("registers", "registers"),
+                                                         ("spill bytes", "spill_bytes"), ("shared memory", "smem_bytes"))
+              if first[key] is not None]
     lines = [f"## {verdict.name}: {verdict.word}", " · ".join(str(fact) for fact in facts if fact)]
     if verdict.reason:
         lines.append(verdict.reason)
     rivals = len(own) < len(verdict.records)
     columns = ((("name", _text("name")), *_COLUMNS) if rivals else _COLUMNS)
     rows = [[spell(record) for _, spell in columns] for record in verdict.records]
-    kept = [i for i, _ in enumerate(columns) if any(row[i] for row in rows)]
-    lines.append(tabulate([[row[i] for i in kept] for row in rows], [columns[i][0] for i in kept], tablefmt="github",
-                          disable_numparse=True))
+    lines.append(grid([head for head, _ in columns], rows, "github"))
     return "\n\n".join(lines)

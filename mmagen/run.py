@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mmagen.build import BuildResult
+from mmagen.build_log import worst
 from mmagen.errors import ExitCode
 from mmagen.process import Finished, capture
 
@@ -101,18 +102,13 @@ def _record(line: str) -> tuple[dict | None, str]:
 
 def _under(record: dict, sanitizer: Sequence[str]) -> dict:
     """A record says under which tool it came about: it is another fact than the same one without."""
-    return {"input_dist": f"{record['input_dist']}, {sanitizer[1]}"} if sanitizer else {}
+    return {"input_dist": ", ".join(filter(None, (record["input_dist"], sanitizer[1])))} if sanitizer else {}
 
 
 def _with_ptxas(record: dict, result: BuildResult) -> dict:
     """Registers and spills from ptxas where the program did not know them: those of the build's worst kernel."""
-    if not result.ptxas:
-        return record
-    worst = {
-        "registers": max(kernel.registers for kernel in result.ptxas),
-        "spill_bytes": max(kernel.spill_stores + kernel.spill_loads for kernel in result.ptxas),
-    }
-    return record | {name: value for name, value in worst.items() if record[name] is None}
+    known = worst(result.ptxas)
+    return record | {name: known.get(name) for name in ("registers", "spill_bytes") if record[name] is None}
 
 
 def _trouble(done: Finished, timeout_s: float, label: str, stderr: str, sanitized: bool) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import mmagen
 from mmagen.build import BuildResult
+from mmagen.build_log import worst
 from mmagen.errors import ExitCode
 from mmagen.run import RECORD_FIELDS, RunResult, last_words
 
@@ -140,12 +141,12 @@ def _contradiction(name: str, records: Sequence[dict], run: RunResult) -> str:
 
 def _made_up(build: BuildResult, disposition: str, reason: str) -> dict:
     """A record for a project that could not speak for itself."""
-    worst = max(build.ptxas, key=lambda kernel: kernel.registers, default=None)
+    ptxas = worst(build.ptxas)
     known = {
         "name": build.name,
         "disposition": disposition,
-        "registers": worst.registers if worst else None,
-        "spill_bytes": worst.spill_stores + worst.spill_loads if worst else None,
+        "registers": ptxas.get("registers"),
+        "spill_bytes": ptxas.get("spill_bytes"),
         "cuda": build.cuda or None,
         "cutlass": build.cutlass or None,
         "mmagen": mmagen.__version__,

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from mmagen.contest import bouts, geometric_mean, summary
+from mmagen.contest import BEST, FIRST, bouts, geometric_mean, summary
 
 
 def verdict(name, *rows):
@@ -25,6 +25,8 @@ def test_a_bout_is_a_timed_record_with_both_rivals_of_the_same_run():
     assert [(bout.problem, bout.sustained, bout.tflops, bout.first, bout.best) for bout in found] == [
         ("8,8,8", False, 200.0, 80.0, 100.0), ("16,8,8", False, 100.0, 200.0, 200.0), ("8,8,8", True, 50.0, 100.0, 100.0)]
     assert bouts([verdict("k", ("k", "8,8,8", 1.0))]) == []
+    extents = [8, 8, 16]
+    assert [bout.problem for bout in bouts([verdict("k", *((who, extents, 1.0) for who in ("k", FIRST, BEST)))])] == ["8x8x16"]
 
 
 def test_means_are_geometric_and_short_runs_do_not_mix_with_sustained_ones():

@@ -13,7 +13,7 @@ from fake_builds import fake_build, record
 
 from mmagen.report import build_failures, table, to_csv, to_json, to_junit
 from mmagen.run import RECORD_FIELDS, RunResult
-from mmagen.verify import judge
+from mmagen.verify import EMULATED, judge
 
 
 @pytest.fixture
@@ -43,9 +43,24 @@ def test_table(verdicts):
 
 def test_table_of_compiled_projects_is_narrow(tmp_path):
     text = table([judge(fake_build(tmp_path, "", warnings=("src/k.cu(1): warning: w",)), compile_only=True)])
-    assert "compiled" in text and "TFLOPS" not in text and "1 compiled" in text
+    assert "compiled" in text and "TFLOPS" not in text and "1 compiled" in text and "as asked" not in text
     assert "1 compiler warning: src/k.cu(1): warning: w" in text
     assert "nothing to report" in table([])
+
+
+def test_numbers_are_aligned_right_and_words_left(tmp_path):
+    runs = RunResult("k", "verify", (record(ms_median=123.5), record(ms_median=1.25, problem="9x9x9")), 0)
+    head, _, first, second = table([judge(fake_build(tmp_path, ""), runs)]).splitlines()[:4]
+    assert head.index("ms") + 2 == first.index("123.5000") + 8 == second.index("1.2500") + 6
+    assert head.index("problem") == first.index("64x64x32") == second.index("9x9x9")
+
+
+def test_what_was_only_emulated_says_so_everywhere(tmp_path):
+    verdicts = [judge(fake_build(tmp_path, ""), RunResult("k", "verify", (record(device=EMULATED),), 0))]
+    assert "  passed (emulated)" in table(verdicts) and "1 passed (emulated)" in table(verdicts)
+    assert json.loads(to_json(verdicts))["disposition"] == "passed (emulated)"
+    assert ",passed (emulated)," in to_csv(verdicts)
+    assert ElementTree.fromstring(to_junit(verdicts).encode())[0][0].get("name") == "64x64x32 (emulated)"
 
 
 def test_json_lines_are_valid_json_in_order(verdicts):

@@ -76,13 +76,14 @@ def test_a_timeout_takes_grandchildren_along(tmp_path):
 
 
 def test_a_sanitizer_wraps_the_program_and_its_findings_fail(tmp_path):
-    build = fake_build(tmp_path / "b", printing(record()))
+    build = fake_build(tmp_path / "b", printing(record(input_dist="uniform"), record()))
     tool = tmp_path / "compute-sanitizer"
     tool.write_text("#!/bin/sh\necho '========= COMPUTE-SANITIZER'\nshift 4\n\"$@\"\n"
                     "echo '========= ERROR SUMMARY: 0 errors'\nexit ${CODE:-0}\n")
     tool.chmod(0o755)
     result = run(build, sanitizer=[str(tool), "memcheck"])
-    assert result.reason == "" and len(result.records) == 1 and result.program == "verify under memcheck"
+    assert result.reason == "" and result.program == "verify under memcheck"
+    assert [r["input_dist"] for r in result.records] == ["uniform, memcheck", "memcheck"]
     tool.write_text("#!/bin/sh\necho '========= COMPUTE-SANITIZER'\necho '========= Invalid __global__ read'\nexit 99\n")
     assert run(build, sanitizer=[str(tool), "memcheck"]).reason == (
         "verify under memcheck found errors: Invalid __global__ read")

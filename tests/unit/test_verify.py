@@ -68,7 +68,8 @@ def test_several_runs_are_one_verdict(build):
 def test_compile_only_says_compiled(build, broken):
     verdict = judge(build, compile_only=True)
     assert (verdict.disposition, verdict.word, verdict.reason) == ("not_run", "compiled", "")
-    assert verdict.records[0]["registers"] == 128 and exit_code([verdict]) == 0
+    assert (verdict.records[0]["registers"], verdict.records[0]["spill_bytes"]) == (128, 12), "of the worst kernel for each"
+    assert exit_code([verdict]) == 0
     failed = judge(broken, compile_only=True)
     assert (failed.disposition, failed.word) == ("failed", "build failed") and exit_code([verdict, failed]) == 3
 
@@ -81,7 +82,9 @@ def test_exit_codes_by_precedence(build, broken):
     no_gpu = judge(build, no_gpu="no NVIDIA GPU found")
     unsuitable = judge(build, _ran(code=77))
     refused = judge(build, _ran(record(), record(disposition="not_supported", reason="K % 8"), code=77))
+    faulty = judge(build, _ran(record(disposition="failed", reason="launch"), code=77))
     expected = [
+        ([faulty], 4), ([faulty, no_gpu], 4),
         ([passed, passed], 0), ([passed, wrong, unbuilt, crashed], 1), ([passed, unbuilt, crashed], 3),
         ([passed, crashed, no_gpu], 4), ([no_gpu, unsuitable], 77), ([passed, unsuitable], 4), ([refused], 4),
         ([judge(build)], 4), ([], 4),
