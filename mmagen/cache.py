@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 _RESULT = "result.json"
@@ -48,22 +48,33 @@ def store_entry(key: str, root: Path, result: dict, files: Mapping[str, Path]) -
     Returns the entry's folder. Two processes that store one key at once both end with a whole entry. Raises OSError
     when the cache cannot be written.
     """
-    builds = root / "builds"
-    builds.mkdir(parents=True, exist_ok=True)
-    staging = Path(tempfile.mkdtemp(prefix=".new-", dir=builds))
-    try:
+
+    def fill(staging: Path) -> None:
         for name, path in files.items():
             shutil.copy2(path, staging / name)
         sizes = {name: (staging / name).stat().st_size for name in files}
         (staging / _RESULT).write_text(json.dumps({**result, "sizes": sizes}, indent=1) + "\n", "utf-8")
+
+    return make_folder(root / "builds" / key, fill, whole=lambda: load_entry(key, root) is not None)
+
+
+def make_folder(folder: Path, fill: Callable[[Path], None], whole: Callable[[], bool]) -> Path:
+    """Make `folder` and what `fill`, called with an empty folder beside it, puts there; all of it or nothing.
+
+    whole: says whether the `folder` that is there now is as it should be. One that is wins, one that is not makes room.
+    Returns `folder`; raises OSError when it cannot be written.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    staging = Path(tempfile.mkdtemp(prefix=".new-", dir=folder.parent))
+    try:
+        fill(staging)
         staging.chmod(0o755)
-        return _settle(staging, builds / key, whole=lambda: load_entry(key, root) is not None)
+        return _settle(staging, folder, whole)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
 
 
-def _settle(staging: Path, folder: Path, whole) -> Path:
-    """Rename `staging` to `folder`; a whole folder that is there already wins, a broken one makes room."""
+def _settle(staging: Path, folder: Path, whole: Callable[[], bool]) -> Path:
     for _ in range(3):
         try:
             staging.rename(folder)

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
-import tempfile
 from pathlib import Path
+
+from mmagen.cache import make_folder
 
 _RUNTIME = "libcudart.so"
 
@@ -26,23 +26,14 @@ def shim_tree(tree: Path, cache: Path) -> Path:
     shim = cache / "cuda" / digest
     if _fits(shim, links):
         return shim
-    shim.parent.mkdir(parents=True, exist_ok=True)
-    staging = Path(tempfile.mkdtemp(prefix=".new-", dir=shim.parent))
-    try:
+
+    def fill(staging: Path) -> None:
         for name, target in links.items():
             link = staging / name
             link.parent.mkdir(parents=True, exist_ok=True)
             link.symlink_to(target)
-        if shim.exists() and not _fits(shim, links):
-            shutil.rmtree(shim, ignore_errors=True)
-        try:
-            staging.rename(shim)
-        except OSError:
-            if not _fits(shim, links):
-                raise
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
-    return shim
+
+    return make_folder(shim, fill, whole=lambda: _fits(shim, links))
 
 
 def _links(tree: Path) -> dict[str, str]:

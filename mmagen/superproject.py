@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from mmagen.build import BuildResult, Job, vendored_cutlass, with_origin
 from mmagen.build_log import (
     NINJA_STATUS,
+    Edge,
     cmake_errors,
     configure_culprits,
     edges,
@@ -35,7 +36,7 @@ cmake_minimum_required(VERSION 3.24)
 project(mmagen_harness LANGUAGES CXX CUDA)
 
 function(mmagen_targets place name)
-  set(lines "name ${name}\\n")
+  set(lines "")
   foreach(kind library verify bench)
     set(target ${name}_${kind})
     if(kind STREQUAL library)
@@ -183,7 +184,7 @@ def _cmake_command(site: _Site) -> list[str]:
 def _targets(site: _Site, place: str) -> dict[str, Path]:
     """What CMake will build for a project: "library", "verify", "bench" -> path."""
     lines = (site.build / f"{place}.targets").read_text("utf-8").splitlines()
-    return {kind: Path(path) for kind, path in (line.split(" ", 1) for line in lines) if kind != "name"}
+    return {kind: Path(path) for kind, path in (line.split(" ", 1) for line in lines)}
 
 
 def _compile(site: _Site, places: Mapping[str, Job], at_once: int | None, progress: Progress | None,
@@ -199,10 +200,12 @@ def _compile(site: _Site, places: Mapping[str, Job], at_once: int | None, progre
         command = [str(site.toolchain.ninja.path), "-C", str(site.build), "-k", "0"]
         command += ["-j", str(at_once)] if at_once else []
         output = follow([*command, *targets], env=site.env, on_line=_reporter(places, progress)).stdout
+    steps = edges(output)
     times = _step_seconds(site.build / ".ninja_log")
     results = {}
     for place, job in places.items():
-        result = replace(_outcome(site, place, job, wanted[place], output), seconds=times.get(place, 0.0))
+        mine = [edge for edge in steps if edge.place == place]
+        result = replace(_outcome(site, place, job, wanted[place], mine, output), seconds=times.get(place, 0.0))
         results[place] = keep(job, result, wanted[place]) if result.ok else result
     return results
 
@@ -218,8 +221,8 @@ def _reporter(places: Mapping[str, Job], progress: Progress | None) -> Callable[
     return on_line
 
 
-def _outcome(site: _Site, place: str, job: Job, wanted: Mapping[str, Path], output: str) -> BuildResult:
-    mine = [edge for edge in edges(output) if edge.place == place]
+def _outcome(site: _Site, place: str, job: Job, wanted: Mapping[str, Path], mine: Sequence[Edge], output: str) -> BuildResult:
+    """mine: the project's steps; output: all of ninja's, for a failure that none of them tells of."""
     log = [line for edge in mine for line in (edge.what, *edge.lines)]
     absent = [kind for kind in job.programs if kind not in wanted]
     if absent:

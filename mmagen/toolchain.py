@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,6 +28,8 @@ _REMEDIES = {
     "sanitizer": "install the CUDA toolkit's compute-sanitizer; only needed for verify --sanitize",
     "gpus": "run on a machine with an NVIDIA GPU and its driver; compiling needs none",
 }
+_NVCC_VERSION = r"\bV(\d[\d.]+)"
+_CXX_VERSION = r"(\d+\.\d+(?:\.\d+)?)"
 
 
 @dataclass(frozen=True)
@@ -124,10 +126,10 @@ def _find_nvcc(env: Mapping[str, str]) -> _Search:
     named = env.get("CUDACXX")
     if named:
         # A compiler asked for by name is used or complained about, never replaced by another one.
-        tool = _tool(named, "CUDACXX", env, r"\bV(\d[\d.]+)")
+        tool = _tool(named, "CUDACXX", env, _NVCC_VERSION)
         return tool, "" if tool else f"CUDACXX={named} does not run"
     for origin, path in _nvcc_places(env):
-        tool = _tool(path, origin, env, r"\bV(\d[\d.]+)")
+        tool = _tool(path, origin, env, _NVCC_VERSION)
         if tool:
             return tool, ""
     tree = _wheel_toolkit()
@@ -140,23 +142,20 @@ def _find_nvcc(env: Mapping[str, str]) -> _Search:
         shim = shim_tree(tree, cache_root(env))
     except OSError as error:
         return None, f"the links to PyPI's CUDA toolkit cannot be made ({error}); set MMAGEN_CACHE_DIR"
-    tool = _tool(shim / "bin" / "nvcc", "PyPI wheel", env, r"\bV(\d[\d.]+)")
+    tool = _tool(shim / "bin" / "nvcc", "PyPI wheel", env, _NVCC_VERSION)
     return tool, "" if tool else "PyPI's nvcc does not run"
 
 
 def _has_cublaslt(nvcc: Tool, env: Mapping[str, str]) -> bool:
     """Asked of nvcc itself, because the nvcc on PATH may be a script that starts the one in the toolkit."""
-    try:
-        done = subprocess.run([nvcc.path, "-dryrun", "-x", "cu", os.devnull], capture_output=True, text=True,
-                              errors="replace", timeout=60, env=dict(env), stdin=subprocess.DEVNULL)
-    except (OSError, subprocess.SubprocessError):
-        return False
-    top = re.search(r"^#\$ TOP=(.*)$", done.stderr, re.MULTILINE)
+    done = _said([nvcc.path, "-dryrun", "-x", "cu", os.devnull], env)
+    top = done and re.search(r"^#\$ TOP=(.*)$", done.stderr, re.MULTILINE)
     folders = ("include", "targets/x86_64-linux/include", "targets/sbsa-linux/include")
     return bool(top) and any((Path(top[1].strip()) / folder / "cublasLt.h").is_file() for folder in folders)
 
 
-def _nvcc_places(env: Mapping[str, str]):
+def _nvcc_places(env: Mapping[str, str]) -> Iterator[tuple[str, Path | str]]:
+    """(where it was named, path) of each nvcc to try, the first that runs being taken."""
     if path := shutil.which("nvcc", path=env.get("PATH", "")):
         yield "PATH", path
     for variable in ("CUDA_HOME", "CUDA_PATH"):
@@ -178,10 +177,10 @@ def _wheel_toolkit() -> Path | None:
 def _find_host_compiler(env: Mapping[str, str]) -> _Search:
     for variable in ("CUDAHOSTCXX", "CXX"):
         if env.get(variable):
-            tool = _tool(env[variable], variable, env, r"(\d+\.\d+(?:\.\d+)?)")
+            tool = _tool(env[variable], variable, env, _CXX_VERSION)
             return tool, "" if tool else f"{variable}={env[variable]} does not run"
     for name in ("g++", "c++", "clang++"):
-        if tool := _tool(name, "PATH", env, r"(\d+\.\d+(?:\.\d+)?)"):
+        if tool := _tool(name, "PATH", env, _CXX_VERSION):
             return tool, ""
     return None, ""
 
@@ -248,15 +247,18 @@ def _tool(path: Path | str, origin: str, env: Mapping[str, str], pattern: str) -
     full = shutil.which(str(path), path=env.get("PATH", ""))
     if full is None:
         return None
+    done = _said([full, "--version"], env)
+    match = re.search(pattern, done.stdout) if done and done.returncode == 0 else None
+    return Tool(Path(full).absolute(), match.group(1), origin) if match else None
+
+
+def _said(command: Sequence[str | Path], env: Mapping[str, str]) -> subprocess.CompletedProcess[str] | None:
+    """How `command`, which takes no time, ended; None when it does not start or end."""
     try:
-        done = subprocess.run([full, "--version"], capture_output=True, text=True, errors="replace", timeout=60,
-                              env=dict(env), stdin=subprocess.DEVNULL)
+        return subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=60, env=dict(env),
+                              stdin=subprocess.DEVNULL)
     except (OSError, subprocess.SubprocessError):
         return None
-    match = re.search(pattern, done.stdout)
-    if done.returncode != 0 or not match:
-        return None
-    return Tool(Path(full).absolute(), match.group(1), origin)
 
 
 def _numbers(version: str) -> tuple[int, ...]:

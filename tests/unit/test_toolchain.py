@@ -68,6 +68,18 @@ def test_nvcc_by_name_then_path_then_home(nowhere, tmp_path):
     assert find_toolchain(env | {"CUDACXX": str(home)}, ("nvcc",)).nvcc == Tool(home, "13.0.88", "CUDACXX")
 
 
+def test_cublaslt_is_looked_for_where_nvcc_says_its_toolkit_is(nowhere, tmp_path):
+    script = _script(tmp_path / "bin/nvcc", "V13.0.88")
+    script.write_text(script.read_text().replace("exit 0", f"echo '#$ TOP={tmp_path}/toolkit' >&2\n"))
+    assert not find_toolchain(nowhere, ("nvcc",)).cublaslt
+    header = tmp_path / "toolkit/targets/x86_64-linux/include/cublasLt.h"
+    header.parent.mkdir(parents=True)
+    header.touch()
+    assert find_toolchain(nowhere, ("nvcc",)).cublaslt
+    script.write_text(script.read_text().replace("#$ TOP", "TOP"))
+    assert not find_toolchain(nowhere, ("nvcc",)).cublaslt
+
+
 def test_a_compiler_asked_for_by_name_is_never_replaced(nowhere, tmp_path):
     _script(tmp_path / "bin/nvcc", "V13.0.88")
     found = find_toolchain(nowhere | {"CUDACXX": "/nowhere/nvcc"}, ("nvcc",))
@@ -84,6 +96,7 @@ def test_scripts_beside_python_come_before_path_and_old_cmake_is_refused(nowhere
 
 def test_a_tool_that_fails_is_not_found(nowhere, tmp_path):
     _script(tmp_path / "bin/g++", "g++ 12.2.0", code=1)
+    _script(tmp_path / "bin/c++", "").write_bytes(b"\x7fnothing that any machine executes")
     _script(tmp_path / "bin/clang++", "clang version 17.0.6")
     assert find_toolchain(nowhere, ("host_compiler",)).host_compiler.path.name == "clang++"
 
@@ -113,7 +126,8 @@ def test_the_wheel_tree_gets_a_shim(nowhere, tmp_path, monkeypatch):
     assert tool.origin == "PyPI wheel" and shim.is_relative_to(tmp_path / "cache")
     assert (shim / "lib64/libcudart.so").read_text() == "runtime"
     assert not (shim / "bin").is_symlink(), "nvcc looks at bin/.., which must be the shim"
-    assert shim_tree(tree, tmp_path / "cache") == shim
+    before = shim.parent.stat().st_mtime_ns
+    assert shim_tree(tree, tmp_path / "cache") == shim and shim.parent.stat().st_mtime_ns == before, "nothing is made again"
 
     os.unlink(shim / "lib64/libcudart.so")
     assert (shim_tree(tree, tmp_path / "cache") / "lib64/libcudart.so").exists(), "a broken shim is made anew"
