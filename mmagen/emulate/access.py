@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .clusters import RANK_SHIFT, owners
+from .far_order import is_strong
 from .memory import (
     ALLOCATED,
     GLOBAL_BASE,
@@ -54,6 +55,7 @@ class Access:
     def __init__(self, i: Instruction, width: int, count: int, atomic: bool = False, counted: bool = True):
         self.i, self.width, self.count, self.atomic, self.counted = i, width, count, atomic, counted
         self.size = width * count
+        self.strong = is_strong(i)
 
     def parts(self, X: Batch, space: str, mask: np.ndarray | None, address: np.ndarray) -> list[Part]:
         """The active lanes by the space of their addresses: (space, lanes int64[n], addresses in it int64[n])."""
@@ -87,6 +89,8 @@ class Access:
         keep, index = self.locate(X, space, lanes, where, writing=False)
         if space in ("global", "const"):
             source = X.program.memory.view("bytes", self.width, self.count)[index // self.size]
+            if self.strong and X.clocks is not None:
+                X.far.read(X, self.i, index, lanes if keep is None else lanes[keep], source)
         else:
             source = (X.shared if space == "shared" else X.local).gather(index, self.width, self.count)
         if keep is None:

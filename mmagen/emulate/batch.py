@@ -239,8 +239,8 @@ class Batch:
                 self.order.note(i, index, size, self.cta[lanes] + self.first, writing, self.program.memory.size)
             return
         self.far.note(self, i, index, size, lanes, writing)
-        if is_strong(i):
-            self.far.synchronise(self, i, index, lanes, writing)
+        if writing and is_strong(i):
+            self.far.synchronise(self, i, index, size, lanes)
 
     def tell_barrier(self, number: int, mask: np.ndarray) -> None:
         """Lanes arrive at a barrier without waiting there: what they did is known to those who do."""

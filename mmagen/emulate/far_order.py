@@ -2,10 +2,14 @@
 
 A release store leaves what its thread knew with the flag's address; who reads the flag with acquire is told that. What
 another cluster's warps did has a column of its own in the clocks, so that it travels on by barriers like everything else.
+
+A store takes its time: a CTA that has not been told of it reads once what the flag held before, however long ago the
+store was executed here. So whoever reads a flag without a loop that waits for it is told nothing.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +28,19 @@ Told = dict[tuple[int, int], int]
 """(cluster of the grid, its warp) -> clock."""
 
 
+@dataclass
+class _Flag:
+    """told: what who acquires it is told. before, earlier: its bytes, and what they told, until the last strong store;
+    event: (cluster of the grid, its warp, clock) of that; cta: whose it was. late: CTAs that have read `before` since."""
+
+    told: Told
+    before: bytes
+    earlier: Told
+    event: tuple[int, int, int]
+    cta: int
+    late: set[int] = field(default_factory=set)
+
+
 def is_strong(i: Instruction) -> bool:
     """Does the access take part in synchronisation, so that two of them are no race?"""
     return i.base in ("atom", "red") or any(i.has(word) for word in _STRONG)
@@ -34,7 +51,7 @@ class FarOrder:
 
     def __init__(self) -> None:
         self._writer: np.ndarray | None = None  # clock | column << 32 | cluster + 1 << 48
-        self._flags: dict[int, Told] = {}
+        self._flags: dict[int, _Flag] = {}
         self._read: dict[int, Told] = {}  # lane -> flags that it read without acquire; a fence may follow
 
     def note(self, X: Batch, i: Instruction, index: np.ndarray, size: int, lanes: np.ndarray, writing: bool) -> None:
@@ -87,23 +104,59 @@ class FarOrder:
 
     # Flags
 
-    def synchronise(self, X: Batch, i: Instruction, index: np.ndarray, lanes: np.ndarray, writing: bool) -> None:
-        """Strong accesses to flags: at byte positions index, of lanes."""
+    def synchronise(self, X: Batch, i: Instruction, index: np.ndarray, size: int, lanes: np.ndarray) -> None:
+        """Strong stores and atomics to flags of `size` bytes: at byte positions index, of lanes, before they are done."""
         atomic = i.base in ("atom", "red")
+        memory = X.program.memory.view("bytes", 1, 1).reshape(-1)
         for place, lane in zip(index.tolist(), lanes.tolist(), strict=True):
-            if (atomic or not writing) and (told := self._flags.get(place)):
-                if i.has("acquire") or i.has("acq_rel"):
-                    self._learn(X, lane, told)
-                else:
-                    self._read[lane] = _joined(self._read.get(lane), told)
-            if not writing:
-                continue
-            releases = i.has("release") or i.has("acq_rel")
-            who = np.array([lane])
-            seen = X.clocks.release(who) if releases else X.clocks.relaxed(who)
+            flag = self._flags.get(place)
+            earlier = flag.told if flag else {}
+            if atomic:
+                self._acquire(X, i, lane, earlier)
+            seen = X.clocks.release(np.array([lane])) if _has(i, "release") else X.clocks.relaxed(np.array([lane]))
             told = self._of(X, lane, seen) if seen else {}
+            cta = int(X.cta[lane]) + X.first
+            cluster, warp = cta // X.program.cluster, lane // 32 % X.clocks.warps
+            event = cluster, warp, told.get((cluster, warp), int(X.clocks.clock[lane // 32]))
             # An atomic change goes on with what was released before; a store begins anew.
-            self._flags[place] = _joined(self._flags.get(place), told) if atomic else told
+            told = _joined(earlier, told) if atomic else told
+            self._flags[place] = _Flag(told, memory[place : place + size].tobytes(), earlier, event, cta)
+
+    def read(self, X: Batch, i: Instruction, index: np.ndarray, lanes: np.ndarray, values: np.ndarray) -> None:
+        """Strong loads of flags: at byte positions index, of lanes. values: what memory holds, of which those become older
+        ones that are read before the last store has come through."""
+        late: list[tuple[_Flag, int]] = []
+        for n, (place, lane) in enumerate(zip(index.tolist(), lanes.tolist(), strict=True)):
+            if not (flag := self._flags.get(place)):
+                continue
+            cta = int(X.cta[lane]) + X.first
+            if len(flag.before) == values[n].nbytes and not (cta == flag.cta or cta in flag.late or self._knows(X, lane, flag)):
+                values[n] = np.frombuffer(flag.before, dtype=values.dtype)
+                self._acquire(X, i, lane, flag.earlier)
+                late.append((flag, cta))
+            else:
+                self._acquire(X, i, lane, flag.told)
+        for flag, cta in late:
+            flag.late.add(cta)
+        # What comes through later is for those who wait as if it were written then.
+        X.program.memory.writes += bool(late)
+
+    def _acquire(self, X: Batch, i: Instruction, lane: int, told: Told) -> None:
+        """A thread has read a flag; without acquire a fence may follow."""
+        if _has(i, "acquire"):
+            self._learn(X, lane, told)
+        elif told:
+            self._read[lane] = _joined(self._read.get(lane), told)
+
+    def _knows(self, X: Batch, lane: int, flag: _Flag) -> bool:
+        """Whether a thread has been told of the last store to a flag."""
+        cluster, warp, clock = flag.event
+        return bool(X.clocks.known[lane, self._column(X, lane, cluster, warp)] >= clock)
+
+    def _column(self, X: Batch, lane: int, cluster: int, warp: int) -> int:
+        """Where a thread's clocks have what a warp of a cluster of the grid did."""
+        mine = (int(X.cta[lane]) + X.first) // X.program.cluster
+        return warp if cluster == mine else X.clocks.column(_FAR, cluster, warp)
 
     def fence(self, X: Batch, lanes: np.ndarray) -> None:
         """What these lanes have read of flags before is acquired."""
@@ -119,10 +172,13 @@ class FarOrder:
         return told
 
     def _learn(self, X: Batch, lane: int, told: Told) -> None:
-        mine = (int(X.cta[lane]) + X.first) // X.program.cluster
         for (cluster, warp), clock in told.items():
-            column = warp if cluster == mine else X.clocks.column(_FAR, cluster, warp)
-            X.clocks.learn(np.array([lane]), column, clock)
+            X.clocks.learn(np.array([lane]), self._column(X, lane, cluster, warp), clock)
+
+
+def _has(i: Instruction, order: str) -> bool:
+    """Whether an access acquires, or releases."""
+    return i.has(order) or i.has("acq_rel")
 
 
 def _cta(X: Batch, events: np.ndarray) -> np.ndarray:

@@ -40,7 +40,7 @@ def outcome(*edits, reader=0):
     for old, new in edits:
         assert old in body, old
         body = body.replace(old, new)
-    got, report = run(text(body), np.zeros(4, np.uint32), 1028, grid=2, filled=True)
+    got, report = run(text(body), np.zeros(4, np.uint32), 1032, grid=2, filled=True)
     return got.view(np.uint32)[128:256], report
 
 
@@ -67,6 +67,44 @@ def test_the_others_must_be_told_by_who_read_the_flag(reader):
     """Whether they read too early or what they may not rely on: one of both shows."""
     got, report = outcome(("bar.sync 1, 128; //told", ""), reader=reader)
     assert (got != np.arange(128) + 7).any() or [f for f in report.findings if f.kind == "global_race"]
+
+
+@pytest.mark.parametrize("reader", [0, 1])
+@pytest.mark.parametrize("fence", ["", "fence.acq_rel.gpu;"])
+def test_a_flag_must_be_waited_for(fence, reader):
+    """However late its reader comes: that it is there when one looks is luck."""
+    load = ("ld.acquire", "ld.relaxed" if fence else "ld.acquire")
+    _, report = outcome(("    @%p bra LOOK;\n", f"    {fence}\n"), load, reader=reader)
+    assert "global_race" in {f.kind for f in report.findings} and report.completed
+
+
+def test_a_flag_that_was_seen_stays_seen():
+    """By whoever of the CTA reads it again, though the store was never acquired."""
+    again = "bar.sync 1, 128; //told\n    ld.relaxed.gpu.global.u32 %r2, [%out+1024];\n    @!%lead st.global.u32 [%rd1+512], %r2;"
+    got, report = outcome(("    mov.u32 %r3, 0;\n    st.global.u32 [%out+1024], %r3;\n", ""), ("ld.acquire", "ld.relaxed"),
+                          ("bar.sync 1, 128; //told", again), ("    st.global.u32 [%rd1+512], %r0;\n", ""))
+    assert (got[1:] == 1).all() and report.completed
+
+
+GIVEN = "    @%lead st.release.gpu.global.u32 [%out+1024], %r3;\n"
+
+
+@pytest.mark.parametrize("reader", [0, 1])
+def test_an_older_value_tells_what_was_told_with_it(reader):
+    """The second store comes through later than the first, with which all that is read was told."""
+    got, report = outcome((GIVEN, f"{GIVEN}    mov.u32 %r3, 2;\n{GIVEN}"), reader=reader)
+    assert (got == np.arange(128) + 7).all() and not report.findings
+
+
+def test_who_knows_that_a_flag_is_set_sees_it_set():
+    """Whoever set it, and whoever another flag has told of that."""
+    second = GIVEN.replace("1024", "1028")
+    back = "    @%lead ld.acquire.gpu.global.u32 %r2, [%out+1024];\n    @%lead st.global.u32 [%out+4], %r2;\n"
+    look = ("bar.sync 1, 128; //told\n    ld.acquire.gpu.global.u32 %r0, [%out+1024];\n    ld.global.u32 %r2, [%out+4];\n"
+            "    add.u32 %r0, %r0, %r2;\n    st.global.u32 [%rd1+512], %r0;\n    bra END;\n")
+    got, report = outcome((GIVEN, GIVEN + back + second), ("global.u32 %r2, [%out+1024];\n    setp", "global.u32 %r2, [%out+1028];\n    setp"),
+                          ("    mov.u32 %r3, 0;\n    st.global.u32 [%out+1024], %r3;\n", ""), ("bar.sync 1, 128; //told\n", look))
+    assert (got == 2).all() and not report.findings
 
 
 def test_a_flag_that_never_comes_is_a_deadlock():

@@ -1,6 +1,6 @@
 """Planted faults: small edits of generated projects, each of which verify must notice.
 
-A mutation belongs to a spec of specs/. Its project is generated under the mutation's own name, so that all of them
+A mutation belongs to a spec of specs/ or of odd/. Its project is generated under the mutation's own name, so that all of them
 compile together, and then edited: every text must stand there as often as stated, or the edit is out of date.
 
 A dropped barrier alone is a race that may go well for years. Those mutations make one warp late as well, which is no
@@ -21,6 +21,7 @@ from mmagen.plan import plan
 from mmagen.render import render
 
 SPECS = Path(__file__).resolve().parents[2] / "specs"
+ODD = Path(__file__).resolve().parent / "odd"
 
 GPU, EMULATOR = "gpu", "emulator"
 
@@ -293,6 +294,8 @@ _HOPPER = (
         Edit("include/mmagen/sm90_stream_k.cuh", "while (is_there == 0);", "while (false);"),
         Edit("include/mmagen/sm90_stream_k.cuh", _FLAG, _LATE_FLAG)),
         ("2304,2304,512",), "sums are added before the late cluster has said that they are there", (GPU,)),
+    Mutation("hopper_flag_read_once", "c2_stream", (Edit("include/mmagen/sm90_stream_k.cuh", "while (is_there == 0);", "while (false);"),),
+             ("64,64,1536",), "sums are added that are there by luck", (EMULATOR,)),
     _hopper("streamed_k_left_over", "bf16_library", "launch", "streamed.extra = unsigned(total % resident);", "streamed.extra = 0;",
             "2304,2304,520", "the last range ends before K does"),
 
@@ -336,8 +339,8 @@ def originals() -> dict[str, tuple[str, ...]]:
 
 
 def project(spec: str, name: str) -> dict[str, bytes]:
-    """The files of the project that `spec` makes when it is called `name`."""
-    path = SPECS / f"{spec}.yaml"
+    """The files of the project that `spec`, of specs/ or of odd/, makes when it is called `name`."""
+    path = next(path for folder in (SPECS, ODD) if (path := folder / f"{spec}.yaml").is_file())
     loaded = load(path.read_bytes(), path.name).spec
     return render(plan(loaded.model_copy(update={"name": name})))
 
