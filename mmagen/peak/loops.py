@@ -23,7 +23,8 @@ _WORDS = {"float": 1, "uint32_t": 1, "int32_t": 1, "uint64_t": 2, "double": 2, "
 _ROW_BYTES, _ROWS_A = 128, 64
 # Registers for operands and accumulators that leave room for the rest; wider accumulators keep the unit busy alone.
 _REGISTERS, _WGMMA_REGISTERS = 200, 64
-_LONG_BLOCKS = 32
+# Accumulators of more words take so long that four steps hide a look at the loop's counter: 16 were no faster on an H200.
+_SHORT_BLOCKS = 32
 # What a wgmma loop needs beside its accumulators, with A in registers and in shared memory.
 _WGMMA_RS, _WGMMA_SS = 44, 30
 # Headers that do not include what they need.
@@ -70,11 +71,8 @@ def refusal(operation: Operation) -> str | None:
     return None
 
 
-def loop(operation: Operation, target: str, thorough: bool = False) -> Loop:
-    """The loop of an operation for which refusal() says nothing, compiled for `target`.
-
-    thorough: wide instructions are tried with long blocks as well, which takes twice as long to compile.
-    """
+def loop(operation: Operation, target: str) -> Loop:
+    """The loop of an operation for which refusal() says nothing, compiled for `target`."""
     wgmma = operation.kind == "wgmma"
     limits = _LIMITS | _LIMITS_F16 if operation.type_d == "f16" else _LIMITS
     real = _REAL.get(operation.type_c, 1)
@@ -90,8 +88,7 @@ def loop(operation: Operation, target: str, thorough: bool = False) -> Loop:
         words_b=_thread_words(operation, "B"), metadata=_metadata(operation), accumulator_words=_words(operation, "C"),
         products=operation.k // (2 if operation.sparse else 1), exclusive_or=".xor" in operation.opcode, sums=sums,
         limit_a=limits[operation.type_a], limit_b=limits[operation.type_b], rate=rate(operation, target) or 0,
-        kernels=tuple(_kernel(operation, count, steps) for count in accumulators(operation)
-                      for steps in _steps(operation, count, thorough)),
+        kernels=tuple(_kernel(operation, count) for count in accumulators(operation)),
         headers=(_BEFORE[header], header) if header in _BEFORE else (header,),
         own="wgmma_loop" if wgmma else "register_loop")
 
@@ -122,16 +119,12 @@ def _metadata(operation: Operation) -> str:
     return "OneOfTwo" if operation.sparsity == "1:2" else "Pairs"
 
 
-def _steps(operation: Operation, count: int, thorough: bool) -> Sequence[int]:
-    """Instructions that each accumulator takes from one look at the loop's counter to the next."""
-    wide = count * _words(operation, "C") > _LONG_BLOCKS
-    return [4, 16] if thorough and wide and operation.kind == "wgmma" else [4] if wide else [8]
-
-
-def _kernel(operation: Operation, count: int, steps: int) -> tuple[int, int, str]:
-    """Accumulators, steps and the kernel."""
+def _kernel(operation: Operation, count: int) -> tuple[int, int, str]:
+    """Accumulators, steps and the kernel. Steps are what each accumulator takes between two looks at the loop's counter."""
+    words = count * _words(operation, "C")
+    steps = 4 if words > _SHORT_BLOCKS else 8
     if operation.kind != "wgmma":
         return count, steps, f"register_loop<{operation.cxx()}, {count}, {steps}>"
-    registers = count * _words(operation, "C") + (_WGMMA_RS if operation.places["A"] == "registers" else _WGMMA_SS)
+    registers = words + (_WGMMA_RS if operation.places["A"] == "registers" else _WGMMA_SS)
     threads = next(threads for threads in (512, 384, 256) if registers <= 65536 // threads // 8 * 8)
     return count, steps, f"wgmma_loop<{operation.cxx()}, {operation.n}, {count}, {steps}, {threads}>"

@@ -146,24 +146,29 @@ def _object(site: _Site, headers: tuple[str, ...], text: str, loops: tuple[Loop,
 
 
 def unit(batch: Sequence[Loop]) -> str:
-    """The translation unit that holds `batch`, whose loops share their headers."""
-    own = sorted({loop.own for loop in batch})
-    return _template().render(loops=batch, headers=batch[0].headers, own=own)
+    """The translation unit that holds `batch`."""
+    headers = dict.fromkeys(header for loop in batch for header in loop.headers)
+    return _template().render(loops=batch, headers=headers, own=sorted({loop.own for loop in batch}))
 
 
 def batches(loops: Sequence[Loop]) -> list[list[Loop]]:
-    """Loops of the same headers, as many together as compile in a quarter of a minute or so."""
-    open_ones: dict[tuple[str, ...], list[Loop]] = {}
-    weights: dict[tuple[str, ...], int] = {}
+    """Loops of one kind, as many together as compile in a quarter of a minute or so.
+
+    Kinds are mma.sync, dense and sparse wgmma: headers take a third of that time, however few of their loops are wanted,
+    so units are as few as keeps two cores busy.
+    """
+    open_ones: dict[str, list[Loop]] = {}
+    weights: dict[str, int] = {}
     full = []
     for one in loops:
+        kind = one.headers[0] if one.own == "wgmma_loop" else one.own
         weight = sum(_WEIGHT_OF_LOOP + count * one.accumulator_words for count, _, _ in one.kernels)
-        if one.headers in open_ones and weights[one.headers] + weight > _FULL:
-            full.append(open_ones.pop(one.headers))
-        if one.headers not in open_ones:
-            weights[one.headers] = 0
-        open_ones.setdefault(one.headers, []).append(one)
-        weights[one.headers] += weight
+        if kind in open_ones and weights[kind] + weight > _FULL:
+            full.append(open_ones.pop(kind))
+        if kind not in open_ones:
+            weights[kind] = 0
+        open_ones.setdefault(kind, []).append(one)
+        weights[kind] += weight
     return full + list(open_ones.values())
 
 

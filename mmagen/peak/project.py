@@ -63,7 +63,7 @@ def plan(spec: Spec, sha: str) -> PeakPlan:
                for i, name in enumerate(spec.arch or ()) if not operation.runs_on(name)]
     if faults:
         raise SpecFaults(tuple(faults))
-    return PeakPlan(spec, sha, operation, loop(operation, arch[0], thorough=True), arch)
+    return PeakPlan(spec, sha, operation, loop(operation, arch[0]), arch)
 
 
 def _default_arch(operation: Operation) -> str:

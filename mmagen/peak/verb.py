@@ -25,9 +25,6 @@ from mmagen.registry import CUTLASS, Operation, find, operations, select
 from mmagen.toolchain import Toolchain, find_toolchain
 from mmagen.verbs import _progress
 
-# Up to so many operations, wide instructions are tried with long blocks too.
-_FEW = 64
-
 
 @dataclass(frozen=True)
 class Options:
@@ -79,7 +76,7 @@ def _build(able: Sequence[Operation], target: str, toolchain: Toolchain, options
         return Program(None)
     from mmagen.peak.program import build
 
-    loops = [loop(operation, target, thorough=len(able) <= _FEW) for operation in able]
+    loops = [loop(operation, target) for operation in able]
     program = build(loops, target, toolchain, jobs=options.jobs, progress=progress)
     for line in program.warnings:
         click.echo(f"ptxas: {line}", err=True)

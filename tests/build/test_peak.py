@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import resource
 import struct
 from dataclasses import replace
 
@@ -12,7 +13,7 @@ import pytest
 from mmagen import emulate
 from mmagen.peak import loops, program
 from mmagen.process import capture
-from mmagen.registry import find
+from mmagen.registry import find, select
 from mmagen.render import templates_folder
 from mmagen.toolchain import COMPILE, find_toolchain
 
@@ -41,6 +42,25 @@ def test_a_loop_that_does_not_compile_leaves_the_others(tmp_path, toolchain):
     assert sorted(listed) == sorted(loop.name for loop in good)
     again = program.build(good, "sm_90a", toolchain, env=env)
     assert again.path and again.seconds < made.seconds  # its objects were kept
+
+
+def test_a_hundred_loops_compile_in_a_minute_of_two_cores(tmp_path, toolchain):
+    """CPU time of all children, user and system together: who else works on the machine matters little."""
+    kinds: dict[tuple, list] = {}
+    for operation in select(target="sm_90a"):
+        if not loops.refusal(operation):
+            width = operation.kind == "wgmma" and (operation.n > 32) + (operation.n > 128)
+            kind = operation.family, operation.kind, operation.sparse, operation.places["A"], width
+            kinds.setdefault(kind, []).append(operation)
+    sample = list(dict.fromkeys(found[i * len(found) // 3] for found in kinds.values() for i in range(3)))
+    assert len(kinds) == 18 and len(sample) == 51
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    made = program.build([loops.loop(operation, "sm_90a") for operation in sample], "sm_90a", toolchain,
+                         env={"MMAGEN_CACHE_DIR": str(tmp_path), "PATH": "/usr/bin:/bin"})
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert made.path and not made.failed
+    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    assert 2 * 60 / seconds * len(sample) >= 100, f"{len(sample)} loops took {seconds:.1f} s of CPU time"
 
 
 @pytest.fixture(scope="module")
