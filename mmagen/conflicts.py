@@ -7,6 +7,7 @@ Memory"). Words that several threads share count once.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -46,33 +47,35 @@ def byte_address(operand: Operand, mn: int, k: int) -> int:
     return (offset ^ ((offset & mask) >> swizzle.shift)) * operand.element.bytes
 
 
-def _passes(words: Iterable[int]) -> int:
-    return max(Counter(word % BANKS for word in set(words)).values(), default=0)
+def _count(steps: Iterable[Iterable[int]]) -> Passes:
+    """steps: the words that the threads served together access, one step after the other. They are 32 at most, so that
+    without conflicts each step is one pass."""
+    taken = [max(Counter(word % BANKS for word in set(words)).values()) for words in steps]
+    return Passes(sum(taken), len(taken))
 
 
 def load(plan: Plan, operand: Operand) -> Passes:
     """One warp's load of one k block of fragments, by the plan's copy operation."""
     tile = (plan.tile[0], plan.tile[1], plan.tiled_mma.extent[2])
     table = ownership(plan.atom, plan.tiled_mma.atoms_layout, plan.tiled_mma.permutation, tile)["AB".index(operand.letter)]
-    width = _access_elements(operand)
+    width, together = _access(operand)
     lanes = min(32, plan.threads)
-    group = lanes if "LDSM" in operand.smem_copy else min(lanes, BANKS * WORD // max(WORD, width * operand.element.bytes))
-    taken = ideal = 0
-    for first in range(0, len(table.elements[0]), width):
-        for start in range(0, lanes, group):
-            words = _words(operand, table, range(start, min(start + group, lanes)), range(first, first + width))
-            taken += _passes(words)
-            ideal += -(-len(set(words)) // BANKS)
-    return Passes(taken, ideal)
+    return _count(_words(operand, table, range(start, min(start + together, lanes)), range(first, first + width))
+                  for first in range(0, len(table.elements[0]), width) for start in range(0, lanes, together))
 
 
-def _access_elements(operand: Operand) -> int:
-    """Elements of a thread that one access (or one 8x8 matrix of ldmatrix) moves."""
+def _access(operand: Operand) -> tuple[int, int]:
+    """Elements of a thread that one access (or one 8x8 matrix of ldmatrix) moves, and how many threads are served together."""
     if "LDSM" in operand.smem_copy:
-        return 32 // operand.element.bits
-    if "uint" in operand.smem_copy:
-        return int(operand.smem_copy.split("uint")[1].split("_")[0]) // operand.element.bits
-    return 1
+        return 32 // operand.element.bits, 32
+    word = re.search(r"uint(\d+)_t", operand.smem_copy)
+    elements = int(word[1]) // operand.element.bits if word else 1
+    return elements, _threads_together(elements * operand.element.bytes)
+
+
+def _threads_together(bytes_each: int) -> int:
+    """How many threads of a warp are served at once."""
+    return min(32, BANKS * WORD // max(WORD, bytes_each))
 
 
 def _words(operand: Operand, table: Ownership, threads: Iterable[int], values: Sequence[int]) -> list[int]:
@@ -80,18 +83,14 @@ def _words(operand: Operand, table: Ownership, threads: Iterable[int], values: S
             for thread in threads for value in values]
 
 
-def fill(plan: Plan, operand: Operand, by: Fill) -> Passes:
+def fill(operand: Operand, by: Fill) -> Passes:
     """One warp's store of one vector a thread into shared memory."""
-    bytes_each = by.vector * operand.element.bytes
-    group = min(32, BANKS * WORD // max(WORD, bytes_each))
-    taken = ideal = 0
-    for start in range(0, min(32, by.threads), group):
-        words = []
-        for thread in range(start, min(start + group, by.threads)):
-            along, across = thread % by.along * by.vector, thread // by.along
-            for v in range(by.vector):
-                at = (across, along + v) if operand.contiguous_k else (along + v, across)
-                words.append(byte_address(operand, *at) // WORD)
-        taken += _passes(words)
-        ideal += -(-len(set(words)) // BANKS)
-    return Passes(taken, ideal)
+    together, threads = _threads_together(by.vector * operand.element.bytes), min(32, by.threads)
+    return _count([word for thread in range(start, min(start + together, threads))
+                   for word in _vector_words(operand, by, thread)] for start in range(0, threads, together))
+
+
+def _vector_words(operand: Operand, by: Fill, thread: int) -> list[int]:
+    along, across = thread % by.along * by.vector, thread // by.along
+    places = [(across, along + v) if operand.contiguous_k else (along + v, across) for v in range(by.vector)]
+    return [byte_address(operand, *place) // WORD for place in places]

@@ -91,9 +91,8 @@ def _operand(plan: Plan, operand: Operand) -> list[Row]:
     for name, by in fills:
         vectors = operand.extent_mn * operand.extent_k // by.vector
         rows.append((f"fill, {name.lower()}", f"{by.threads} of {plan.threads} threads x {_count(vectors // by.threads, 'vector')} of "
-                     f"{_count(by.vector, 'element')}; {_conflicts(conflicts.fill(plan, operand, by), 'a warp and vector')}"))
-    rows.append(("load", f"{operand.smem_copy.removeprefix('cute::')}; "
-                 f"{_conflicts(conflicts.load(plan, operand), 'a warp and k block')}"))
+                     f"{_count(by.vector, 'element')}; {_conflicts(conflicts.fill(operand, by), 'a warp and vector')}"))
+    rows.append(("load", f"{_load(operand)}; {_conflicts(conflicts.load(plan, operand), 'a warp and k block')}"))
     return rows
 
 
@@ -120,21 +119,36 @@ def _registers(plan: Plan) -> list[Row]:
 
 
 def _shared_memory(plan: Plan) -> list[Row]:
-    per_stage = plan.a.bytes_per_stage + plan.b.bytes_per_stage
-    rows = [("one stage", f"{per_stage:,} B: A {plan.a.bytes_per_stage:,} + B {plan.b.bytes_per_stage:,}")]
+    rows = [_one_stage(plan)]
     if plan.kernel == "gemm":
         rows.append(("stages", f"{plan.stages}"))
         rows.append(("epilogue slice", f"{plan.epilogue.smem_bytes:,} B, in the same bytes"))
+    return [*rows, _smem_together(plan)]
+
+
+def _stage_bytes(plan: Plan) -> int:
+    return plan.a.bytes_per_stage + plan.b.bytes_per_stage
+
+
+def _one_stage(plan: Plan) -> Row:
+    return ("one stage", f"{_stage_bytes(plan):,} B: A {plan.a.bytes_per_stage:,} + B {plan.b.bytes_per_stage:,}")
+
+
+def _smem_together(plan: Plan, of_it: str = "") -> Row:
     fit = budgets.ctas_that_fit(plan.arch, plan.smem_bytes, plan.threads)
-    rows.append(("together", f"{plan.smem_bytes:,} B of {plan.smem_limit:,}; an SM has room for {_count(fit, 'CTA')}"))
-    return rows
+    return ("together", f"{plan.smem_bytes:,} B of {plan.smem_limit:,}{of_it}; an SM has room for {_count(fit, 'CTA')}")
+
+
+def _d(plan: Plan) -> Row:
+    staged = plan.epilogue
+    return ("D", f"{staged.out.word}, {staged.major} contiguous; alpha and beta are {staged.scalar.word}")
 
 
 def _epilogue(plan: Plan) -> list[Row]:
     staged = plan.epilogue
     slices = (plan.tile[0] if staged.row_major else plan.tile[1]) // staged.slice
     return [
-        ("D", f"{staged.out.word}, {staged.major} contiguous; alpha and beta are {staged.scalar.word}"),
+        _d(plan),
         ("staged", f"{_count(slices, 'slice')} of {_count(staged.slice, 'row' if staged.row_major else 'column')}, padded by "
                    f"{staged.pad} elements"),
         ("store", f"{_count(staged.vector, 'element')}, {staged.vector * staged.out.bytes} B at a time"),
@@ -142,15 +156,21 @@ def _epilogue(plan: Plan) -> list[Row]:
 
 
 def _traffic(plan: Plan) -> list[Row]:
-    m, n, k = plan.tile
-    flop = 2 * m * n * k
-    stage = plan.a.bytes_per_stage + plan.b.bytes_per_stage
     warps = plan.threads // 32
-    loaded = plan.fragment_registers // 2 * 4 * 32 * warps * (k // plan.tiled_mma.extent[2])
+    loaded = plan.fragment_registers // 2 * 4 * 32 * warps * (plan.tile[2] // plan.tiled_mma.extent[2])
     return [
-        ("from global memory", f"{stage:,} B a stage for {flop:,} flop: {flop / stage:.4g} flop/B"),
-        ("shared memory", f"{stage:,} B written, {loaded:,} B read a stage: {flop / (stage + loaded):.4g} flop/B"),
+        *_intensity(plan, _stage_bytes(plan), loaded),
         ("order of tiles", f"in bands of {_count(plan.raster_group, 'row')}, which share B's columns in L2"),
+    ]
+
+
+def _intensity(plan: Plan, fetched: int, read: int) -> list[Row]:
+    """Work for each byte; fetched, read: bytes of a stage from global and from shared memory."""
+    m, n, k = plan.tile
+    flop, written = 2 * m * n * k, _stage_bytes(plan)
+    return [
+        ("from global memory", f"{fetched:,} B a stage for {flop:,} flop: {flop / fetched:.4g} flop/B"),
+        ("shared memory", f"{written:,} B written, {read:,} B read a stage: {flop / (written + read):.4g} flop/B"),
     ]
 
 
@@ -160,7 +180,7 @@ def _traffic(plan: Plan) -> list[Row]:
 def _hopper_sections(plan: Plan, hopper: Hopper) -> list[Section]:
     return [
         ("Schedule", _schedule(plan, hopper)),
-        *((f"Operand {o.letter} ({o.mode},K)", _tma_operand(plan, hopper, o)) for o in (plan.a, plan.b)),
+        *((f"Operand {o.letter} ({o.mode},K)", _tma_operand(hopper, o)) for o in (plan.a, plan.b)),
         ("Registers of a thread", _role_registers(plan, hopper)),
         ("Shared memory of a CTA", _hopper_smem(plan)),
         ("Epilogue", _hopper_epilogue(plan, hopper)),
@@ -211,17 +231,17 @@ def _load(operand: Operand) -> str:
     return operand.smem_copy.removeprefix("cute::") or "none: wgmma reads shared memory"
 
 
-def _tma_operand(plan: Plan, hopper: Hopper, operand: Operand) -> list[Row]:
+def _tma_operand(hopper: Hopper, operand: Operand) -> list[Row]:
     tma = operand.tma
     assert tma
     ctas = hopper.cluster["BA".index(operand.letter)]
-    rows = [
+    return [
         ("type", f"{operand.element.word}, {operand.major} contiguous"),
         _panels(operand),
         ("fill", f"TMA, {_count(tma.panels * tma.boxes, 'box', 'boxes')} of {operand.line} x {tma.box_across} a stage" +
          (f", each for {ctas} CTAs" if ctas > 1 else "")),
+        ("load", _load(operand)),
     ]
-    return [*rows, ("load", _load(operand))]
 
 
 def _role_registers(plan: Plan, hopper: Hopper) -> list[Row]:
@@ -238,13 +258,11 @@ def _role_registers(plan: Plan, hopper: Hopper) -> list[Row]:
 
 
 def _hopper_smem(plan: Plan) -> list[Row]:
-    per_stage = plan.a.bytes_per_stage + plan.b.bytes_per_stage
-    fit = budgets.ctas_that_fit(plan.arch, plan.smem_bytes, plan.threads)
     return [
-        ("one stage", f"{per_stage:,} B: A {plan.a.bytes_per_stage:,} + B {plan.b.bytes_per_stage:,}"),
-        ("stages", f"{plan.stages}, {plan.stages * per_stage:,} B"),
+        _one_stage(plan),
+        ("stages", f"{plan.stages}, {plan.stages * _stage_bytes(plan):,} B"),
         ("epilogue slices", f"{plan.epilogue.smem_bytes:,} B"),
-        ("together", f"{plan.smem_bytes:,} B of {plan.smem_limit:,}, barriers included; an SM has room for {_count(fit, 'CTA')}"),
+        _smem_together(plan, ", barriers included"),
     ]
 
 
@@ -252,7 +270,7 @@ def _hopper_epilogue(plan: Plan, hopper: Hopper) -> list[Row]:
     staged = plan.epilogue
     slices = plan.tile[0] * plan.tile[1] // plan.tiled_mma.threads * 2 // staged.slice
     return [
-        ("D", f"{staged.out.word}, {staged.major} contiguous; alpha and beta are {staged.scalar.word}"),
+        _d(plan),
         ("staged", f"{_count(slices, 'slice')} a warp, of {EPILOGUE_ROWS} rows x {staged.slice} columns, "
                    f"{_count(hopper.epilogue_buffers, 'buffer')}"),
         ("store", f"TMA, {EPILOGUE_ROWS * staged.slice * staged.out.bytes:,} B at a time"),
@@ -260,17 +278,12 @@ def _hopper_epilogue(plan: Plan, hopper: Hopper) -> list[Row]:
 
 
 def _multicast_traffic(plan: Plan, hopper: Hopper) -> list[Row]:
-    m, n, k = plan.tile
-    flop = 2 * m * n * k
-    stage = plan.a.bytes_per_stage + plan.b.bytes_per_stage
+    m, n, _ = plan.tile
     fetched = plan.a.bytes_per_stage // hopper.cluster[1] + plan.b.bytes_per_stage // hopper.cluster[0]
-    # Every wgmma reads all of its B, and its A unless that is in registers.
-    read_a = 0 if plan.atom.a_in_registers else plan.a.bytes_per_stage * (n // plan.atom.n)
-    read = read_a + plan.b.bytes_per_stage * (m // plan.atom.m)
-    return [
-        ("from global memory", f"{fetched:,} B a stage for {flop:,} flop: {flop / fetched:.4g} flop/B"),
-        ("shared memory", f"{stage:,} B written, {read:,} B read a stage: {flop / (stage + read):.4g} flop/B"),
-    ]
+    # Every wgmma reads all of its A and B; an A in registers was loaded once by each warpgroup that has it.
+    times_a = plan.tiled_mma.atoms[1] if plan.atom.a_in_registers else n // plan.atom.n
+    read = plan.a.bytes_per_stage * times_a + plan.b.bytes_per_stage * (m // plan.atom.m)
+    return _intensity(plan, fetched, read)
 
 
 # --- Libraries -------------------------------------------------------------------------------------------------------

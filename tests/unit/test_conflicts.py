@@ -13,7 +13,8 @@ from mmagen.plan import plan
 from mmagen.plan.model import Plan, Swizzle
 from mmagen.spec import Spec
 
-SPECS = [path for path in sorted((Path(__file__).resolve().parents[2] / "specs").glob("*.yaml"))
+FOLDER = Path(__file__).resolve().parents[2] / "specs"
+SPECS = [path for path in sorted(FOLDER.glob("*.yaml"))
          # Those others have no shared memory, or one that TMA and wgmma access in their own way.
          if not any(word in path.read_text() for word in ("kernel: ownership", "kernel: peak", "atom: SM90"))]
 
@@ -55,9 +56,18 @@ def test_transposed_ldmatrix():
 def test_a_fill_along_lines_needs_no_swizzle():
     it = classic()
     for operand in (it.a, replace(it.a, swizzle=Swizzle(0, 3, 3))):
-        assert conflicts.fill(it, operand, operand.fill_wide).ways == 1
+        assert conflicts.fill(operand, operand.fill_wide).ways == 1
     across = replace(it.a.fill_wide, along=1, across=128)
-    assert conflicts.fill(it, replace(it.a, swizzle=Swizzle(0, 3, 3)), across).ways == 8
+    assert conflicts.fill(replace(it.a, swizzle=Swizzle(0, 3, 3)), across).ways == 8
+
+
+def test_wide_copies_of_a_thread():
+    """dp4a: 16 rows of 4 bytes, 32 bytes apart, four times a k block: 4-way, which one bit of swizzle halves. The other
+    operand's warp needs two rows only. Volta: 4 f16 are 8 bytes, so a half warp at a time, twice for each of two blocks."""
+    dp4a, volta = planned(FOLDER / "sm61_gemm_s8.yaml"), planned(FOLDER / "sm70_gemm_f16.yaml")
+    assert conflicts.load(dp4a, dp4a.a) == conflicts.Passes(8, 4) and conflicts.load(dp4a, dp4a.b) == conflicts.Passes(4, 4)
+    assert conflicts.load(dp4a, replace(dp4a.a, swizzle=Swizzle(0, 4, 3))) == conflicts.Passes(16, 4)
+    assert conflicts.load(volta, volta.a) == conflicts.Passes(16, 4) and conflicts.load(volta, volta.b) == conflicts.Passes(4, 4)
 
 
 def test_fewer_threads_than_a_warp():
@@ -78,6 +88,6 @@ def test_no_committed_spec_of_sm75_and_later_has_conflicts(path):
     it = planned(path)
     for operand in (it.a, it.b):
         for _, by in operand.fills:
-            assert conflicts.fill(it, operand, by).ways == 1
+            assert conflicts.fill(operand, by).ways == 1
         if it.atom.min_arch >= 75 or it.atom.family == "FMA":
             assert conflicts.load(it, operand).ways == 1

@@ -93,3 +93,38 @@ def test_the_large_wgmma_tile_in_full():
                  "TMA, 1 box of 64 x 128 a stage, each for 2 CTAs", "49,152 B: A 16,384 + B 32,768", "2 buffers",
                  "32,768 B a stage for 4,194,304 flop: 128 flop/B", "49,152 B written, 81,920 B read a stage: 32 flop/B"):
         assert line in text, line
+
+
+def section(text: str, title: str) -> dict[str, str]:
+    """The rows of a section by their names."""
+    lines = text.split(f"\n{title}\n", 1)[1].split("\n\n", 1)[0].splitlines()
+    return dict(re.split(r"\s{2,}", line.strip(), maxsplit=1) for line in lines)
+
+
+def test_what_ctas_share_is_told_of_the_operand_that_they_share():
+    """In a cluster of 2 x 1 both CTAs need the same rows of B, in one of 1 x 2 the same rows of A."""
+    _, text = told("sm90_gemm_bf16_tn")
+    assert section(text, "Operand A (M,K)")["fill"] == "TMA, 1 box of 64 x 128 a stage"
+    assert section(text, "Operand B (N,K)")["fill"] == "TMA, 1 box of 64 x 128 a stage, each for 2 CTAs"
+    _, text = told("sm90_gemm_f16_f32")
+    assert section(text, "mid: Operand A (M,K)")["fill"] == "TMA, 1 box of 64 x 128 a stage, each for 2 CTAs"
+    assert section(text, "mid: Operand B (N,K)")["fill"] == "TMA, 1 box of 64 x 128 a stage"
+    traffic = section(text, "mid: Traffic of a CTA tile")
+    # A 32,768 B, fetched half by each CTA; B 16,384 B, read for each 64 of 256 rows.
+    assert traffic["from global memory"].startswith("32,768 B a stage for 4,194,304 flop")
+    assert traffic["shared memory"].startswith("49,152 B written, 98,304 B read a stage")
+
+
+def test_operands_in_registers():
+    """A wgmma reads B from shared memory, and its A was loaded from there once; a micro kernel loads all k blocks."""
+    it, text = told("sm90_gemm_bf16_rs")
+    assert (it.a.bytes_per_stage, it.b.bytes_per_stage, it.tile[0] // it.atom.m) == (16384, 16384, 2)
+    assert section(text, "Traffic of a CTA tile")["shared memory"] == "32,768 B written, 49,152 B read a stage: 25.6 flop/B"
+    # 32 x 64 of A among 128 threads, 32 x 64 of B among 64: 16 and 32 f16 each.
+    assert section(told("micro_sliced_k")[1], "Registers of a thread")["fragments"] == "24, A and B of the whole tile"
+
+
+def test_slices_of_the_epilogue():
+    assert section(told("sm80_gemm_f16_col_d")[1], "Epilogue")["staged"] == "3 slices of 32 columns, padded by 8 elements"
+    # 64 rows and 256 columns for each of two warpgroups, 16 x 64 at a time for each of their warps.
+    assert section(told("sm90_gemm_bf16_tn")[1], "Epilogue")["staged"].startswith("4 slices a warp, of 16 rows x 64 columns")
