@@ -120,6 +120,9 @@ def test_operands_in_registers():
     it, text = told("sm90_gemm_bf16_rs")
     assert (it.a.bytes_per_stage, it.b.bytes_per_stage, it.tile[0] // it.atom.m) == (16384, 16384, 2)
     assert section(text, "Traffic of a CTA tile")["shared memory"] == "32,768 B written, 49,152 B read a stage: 25.6 flop/B"
+    # Two wgmmas side by side use the same registers of A.
+    wide = inspect(plan(it.spec.model_copy(update={"tile": (128, 256, 64)})))
+    assert section(wide, "Traffic of a CTA tile")["shared memory"].startswith("49,152 B written, 81,920 B read a stage")
     # 32 x 64 of A among 128 threads, 32 x 64 of B among 64: 16 and 32 f16 each.
     assert section(told("micro_sliced_k")[1], "Registers of a thread")["fragments"] == "24, A and B of the whole tile"
 
