@@ -27,7 +27,8 @@ class Finished:
 
 @contextlib.contextmanager
 def group(argv: Sequence[str | Path], **options) -> Iterator[subprocess.Popen]:
-    """Start `argv` as the leader of a new process group; whatever of the group is left at the end is killed."""
+    """Start `argv` as the leader of a new process group. Unless the leader was waited for, whatever is left of the group at
+    the end is killed."""
     child = subprocess.Popen([str(part) for part in argv], start_new_session=True, stdin=subprocess.DEVNULL,
                              text=True, encoding="utf-8", errors="replace", **options)
     try:
@@ -71,8 +72,8 @@ def follow(argv: Sequence[str | Path], *, env: Mapping[str, str], on_line: Calla
 
 
 def _end(child: subprocess.Popen) -> None:
-    """Ask the group to stop, then make it. The leader is reaped last, so its group id cannot mean anyone else."""
-    if child.poll() is not None:
+    """Ask the group to stop, then make it. Once the leader was waited for, its number may be anyone's."""
+    if child.returncode is not None:  # not poll(), which waits: a leader that ended may have left others behind
         return
     for number, patience in ((signal.SIGTERM, _GRACE_S), (signal.SIGKILL, None)):
         with contextlib.suppress(ProcessLookupError):
@@ -80,6 +81,6 @@ def _end(child: subprocess.Popen) -> None:
         with contextlib.suppress(subprocess.TimeoutExpired):
             child.wait(patience)
             break
-    # The leader may obey at once while a grandchild does not; the group lives on under the leader's number.
+    # The leader may obey at once while a grandchild does not; the group keeps the leader's number as long as it lives.
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(child.pid, signal.SIGKILL)

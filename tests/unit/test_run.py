@@ -75,6 +75,15 @@ def test_a_timeout_takes_grandchildren_along(tmp_path):
     pytest.fail("the grandchild still runs")
 
 
+def test_a_timeout_also_holds_when_only_a_grandchild_is_left(tmp_path):
+    """It has the program's output open, as what compute-sanitizer started does when that dies."""
+    build = fake_build(tmp_path, "import subprocess\n"
+                       "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(30)'])\nos._exit(0)")
+    start = time.monotonic()
+    result = run(build, timeout_s=1.0)
+    assert "did not end within 1 s" in result.reason and time.monotonic() - start < 15
+
+
 def test_a_sanitizer_wraps_the_program_and_its_findings_fail(tmp_path):
     build = fake_build(tmp_path / "b", printing(record(input_dist="uniform"), record()))
     tool = tmp_path / "compute-sanitizer"
