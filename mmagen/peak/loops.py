@@ -34,7 +34,11 @@ _BEFORE = {"cute/arch/mma_sm90_gmma_ext.hpp": "cute/arch/mma_sm90_gmma.hpp",
 
 @dataclass(frozen=True)
 class Loop:
-    """One entry; the fields are those of Entry in entry.cuh."""
+    """One entry: down to rate the members of Entry in entry.cuh, in their order.
+
+    kernels: accumulators, steps and the C++ kernel of each variant. headers: what defines the operation, in the order in
+    which they must be included. own: the header of the loop.
+    """
 
     name: str
     types: str
@@ -58,6 +62,16 @@ class Loop:
     kernels: tuple[tuple[int, int, str], ...]
     headers: tuple[str, ...]
     own: str
+
+    @property
+    def entry(self) -> str:
+        """The members of Entry as C++, all before its variants."""
+        return ", ".join((
+            f'"{self.name}"', f'"{self.types}"', f"{self.flop}.0", f"{self.threads}, {self.granule}, {self.smem_bytes}",
+            f"Element::k{self.element_a}, Element::k{self.element_b}, Element::k{self.accumulator}",
+            f"{self.words_a}, {self.words_b}", f"Element::k{self.metadata}", f"{self.accumulator_words}, {self.products}",
+            "true" if self.exclusive_or else "false", f"Sums::k{self.sums}", f"{self.limit_a}, {self.limit_b}",
+            f"{self.rate}.0"))
 
 
 def refusal(operation: Operation) -> str | None:

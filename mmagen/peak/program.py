@@ -66,42 +66,36 @@ def build(loops: Sequence[Loop], target: str, toolchain: Toolchain, *, jobs: int
     env = os.environ if env is None else env
     with tempfile.TemporaryDirectory(prefix="mmagen-peak-") as folder:
         site = _Site(toolchain, target, env, cache_root(env), Path(folder))
-        _lay_out(site.scratch)
-        key = site.key(HEADERS, "program", *(loop.name for loop in loops), *map(unit, batches(loops)))
-        if linked := load_entry(key, site.root):
+        parts = batches(loops)
+        if linked := load_entry(site.key(HEADERS, "program", *map(unit, parts)), site.root):
             return Program(linked[0] / "peak", warnings=tuple(linked[1]["warnings"]))
-        return _build(loops, site, jobs or os.cpu_count() or 1, progress or (lambda done, total, what: None))
+        lay_out(site.scratch)
+        return _build(parts, site, jobs or os.cpu_count() or 1, progress or (lambda done, total, what: None))
 
 
-def _build(loops: Sequence[Loop], site: _Site, jobs: int, progress: Progress) -> Program:
-    parts = batches(loops)
-    done = 0
+def _build(parts: Sequence[Sequence[Loop]], site: _Site, jobs: int, progress: Progress) -> Program:
+    loops, count = sum(map(len, parts)), 0
     units: list[_Unit] = []
-
-    def one(batch: Sequence[Loop] | None) -> list[_Unit]:
-        return [_main(site)] if batch is None else _compile(batch, site)
-
     with ThreadPoolExecutor(jobs) as pool:
-        for made in pool.map(one, [None, *parts]):
+        main = pool.submit(_object, site, HEADERS, _MAIN, ())
+        for done, made in enumerate(pool.map(lambda batch: _compile(batch, site), parts), 1):
             units += made
-            done += 1
-            progress(done, len(parts) + 1, f"compiled {sum(len(u.loops) for u in units)} of {len(loops)} loops")
+            count += sum(len(u.loops) for u in made)
+            progress(done, len(parts), f"compiled {count} of {loops} loops")
+    if main.result().error:
+        raise BuildError(f"the peak program's own main does not compile:\n{main.result().error}")
     failed = {loop.name: u.error for u in units if u.error for loop in u.loops}
-    if units[0].error:
-        raise BuildError(f"the peak program's own main does not compile:\n{units[0].error}")
-    good = [u for u in units if u.path]
     warnings = tuple(dict.fromkeys(line for u in units for line in u.warnings))
-    seconds = sum(u.seconds for u in units)
-    if len(good) == 1:
+    good = [u for u in units if u.path]
+    seconds = sum(u.seconds for u in (main.result(), *units))
+    if not good:
         return Program(None, failed, warnings, seconds)
     made = site.scratch / "peak"
-    linked = site.nvcc("-o", made, *(u.path for u in good))
+    linked = site.nvcc("-o", made, main.result().path, *(u.path for u in good))
     if linked.exit_code != 0:
         raise BuildError(f"the peak program does not link:\n{linked.stderr or linked.stdout}")
-    if failed:  # the next call tries again what did not compile
-        key = site.key(HEADERS, "part", *(loop.name for u in good for loop in u.loops))
-    else:
-        key = site.key(HEADERS, "program", *(loop.name for loop in loops), *map(unit, parts))
+    # Under what is in it: the next call tries again what did not compile.
+    key = site.key(HEADERS, "program", *(u.text for u in good))
     folder = store_entry(key, site.root, {"programs": {"peak": "peak"}, "warnings": list(warnings)}, {"peak": made})
     return Program(folder / "peak", failed, warnings, seconds + linked.seconds)
 
@@ -110,6 +104,7 @@ def _build(loops: Sequence[Loop], site: _Site, jobs: int, progress: Progress) ->
 class _Unit:
     """One object file, or the error of the loops in it."""
 
+    text: str
     loops: tuple[Loop, ...]
     path: Path | None
     error: str = ""
@@ -126,23 +121,20 @@ def _compile(batch: Sequence[Loop], site: _Site) -> list[_Unit]:
     return _compile(batch[:half], site) + _compile(batch[half:], site)
 
 
-def _main(site: _Site) -> _Unit:
-    return _object(site, HEADERS, _MAIN, ())
-
-
 def _object(site: _Site, headers: tuple[str, ...], text: str, loops: tuple[Loop, ...]) -> _Unit:
     key = site.key(headers, "object", text)
     if stored := load_entry(key, site.root):
-        return _Unit(loops, stored[0] / "unit.o", warnings=tuple(stored[1]["warnings"]))
+        return _Unit(text, loops, stored[0] / "unit.o", warnings=tuple(stored[1]["warnings"]))
     source, made = site.scratch / f"{key[:16]}.cu", site.scratch / f"{key[:16]}.o"
     source.write_text(text, "utf-8")
     done = site.nvcc("-c", "-o", made, source)
     told = (done.stderr + done.stdout).replace(f"{site.scratch}/", "").splitlines()
     if done.exit_code != 0 or not made.is_file():
-        return _Unit(loops, None, next((line for line in told if "error" in line.lower()), "nvcc failed"), (), done.seconds)
+        error = next((line for line in told if "error" in line.lower()), "nvcc failed")
+        return _Unit(text, loops, None, error, seconds=done.seconds)
     warnings = tuple(line for line in told if _SERIALIZED.search(line))
     folder = store_entry(key, site.root, {"programs": {}, "warnings": list(warnings)}, {"unit.o": made})
-    return _Unit(loops, folder / "unit.o", "", warnings, done.seconds)
+    return _Unit(text, loops, folder / "unit.o", "", warnings, done.seconds)
 
 
 def unit(batch: Sequence[Loop]) -> str:
@@ -176,20 +168,25 @@ def batches(loops: Sequence[Loop]) -> list[list[Loop]]:
 def _template() -> Template:
     environment = Environment(loader=FileSystemLoader(templates_folder() / "project"), undefined=StrictUndefined,
                               keep_trailing_newline=True, autoescape=False)
-    environment.filters["cxx_bool"] = lambda value: "true" if value else "false"
     return environment.get_template("peak/src/NAME.cu.j2")
 
 
+def header_files() -> dict[str, bytes]:
+    """HEADERS by the path under which units include them: mmagen/entry.cuh."""
+    return {f"mmagen/{name.rpartition('/')[2]}.cuh": _content(name) for name in HEADERS}
+
+
 @cache
-def _digest(headers: tuple[str, ...]) -> str:
-    digest = hashlib.sha256()
-    for name in headers:
-        digest.update((templates_folder() / "runtime" / f"{name}.cuh").read_bytes())
-    return digest.hexdigest()
+def _content(header: str) -> bytes:
+    return (templates_folder() / "runtime" / f"{header}.cuh").read_bytes()
 
 
-def _lay_out(folder: Path) -> None:
-    place = folder / "mmagen"
-    place.mkdir()
-    for name in HEADERS:
-        (place / f"{name.rpartition('/')[2]}.cuh").write_bytes((templates_folder() / "runtime" / f"{name}.cuh").read_bytes())
+def _digest(headers: Sequence[str]) -> str:
+    return hashlib.sha256(b"".join(map(_content, headers))).hexdigest()
+
+
+def lay_out(folder: Path) -> None:
+    """Write header_files() below `folder`."""
+    (folder / "mmagen").mkdir()
+    for path, content in header_files().items():
+        (folder / path).write_bytes(content)

@@ -10,7 +10,7 @@ from jinja2 import Environment
 from mmagen import __version__
 from mmagen.errors import Fault, SpecFaults, UsageError
 from mmagen.peak.loops import Loop, loop, refusal
-from mmagen.peak.program import HEADERS, unit
+from mmagen.peak.program import header_files, unit
 from mmagen.peak.rates import rates
 from mmagen.registry import Operation, find
 from mmagen.spec import Spec
@@ -79,9 +79,8 @@ def files(plan: PeakPlan, environment: Environment, templates: Path) -> dict[str
     made |= {target: (templates / "project" / source).read_bytes() for source, target in _TAKEN_AS_THEY_ARE.items()}
     source = unit([plan.loop])
     # Of the two kinds of loop it has one.
-    taken = [name for name in HEADERS if not name.endswith("_loop") or f"{name.rpartition('/')[2]}.cuh" in source]
-    made |= {f"include/mmagen/{name.rpartition('/')[2]}.cuh": (templates / "runtime" / f"{name}.cuh").read_bytes()
-             for name in taken}
+    made |= {f"include/{path}": content for path, content in header_files().items()
+             if not path.endswith("_loop.cuh") or path in source}
     return made | {f"src/{plan.name}.cu": source.encode()}
 
 

@@ -41,7 +41,8 @@ def test_a_loop_that_does_not_compile_leaves_the_others(tmp_path, toolchain):
     listed = capture([made.path, "--list"], timeout_s=60).stdout.split()
     assert sorted(listed) == sorted(loop.name for loop in good)
     again = program.build(good, "sm_90a", toolchain, env=env)
-    assert again.path and again.seconds < made.seconds  # its objects were kept
+    assert again.path == made.path and again.seconds == 0  # what compiled was kept
+    assert program.build([good[0], broken, good[1]], "sm_90a", toolchain, env=env).failed == made.failed  # what did not was not
 
 
 def test_a_hundred_loops_compile_in_a_minute_of_two_cores(tmp_path, toolchain):
@@ -67,7 +68,7 @@ def test_a_hundred_loops_compile_in_a_minute_of_two_cores(tmp_path, toolchain):
 def module(toolchain, tmp_path_factory):
     """All loops of BATCH and the filling kernel as PTX; its clocks stand still."""
     folder = tmp_path_factory.mktemp("peak")
-    program._lay_out(folder)
+    program.lay_out(folder)
     found = [loops.loop(find(name), "sm_90a") for name in BATCH]
     headers = dict.fromkeys(header for loop in found for header in loop.headers)
     calls = "".join(f"  {loop.kernels[-1][2]}<<<1, 1>>>(x);\n" for loop in found)

@@ -8,6 +8,7 @@ namespace {
 
 using namespace mmagen::peak;
 
+// The members of Entry, in its order.
 Registration const registration{
     {"SM90_64x256x16_F32BF16BF16_SS", "f32 bf16 bf16 f32", 524288.0, 128, 128, 81920, Element::kBf16, Element::kBf16, Element::kF32, 0, 0, Element::kBf16, 128, 16, false, Sums::kReturn, 255, 255, 4096.0,
      {
