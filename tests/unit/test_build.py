@@ -1,0 +1,149 @@
+"""build without a compiler: what is read of a project, for what it is compiled, and when the cache may answer."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import mmagen.superproject
+from mmagen.build import BuildResult, arch_name, build, choose_arch, read_project, vendored_cutlass, with_origin
+from mmagen.build_log import KernelInfo
+from mmagen.errors import BuildError, UsageError
+from mmagen.toolchain import COMPILE, Gpu, Tool, Toolchain
+
+TOOL = Tool(Path("/usr/bin/tool"), "1.0", "PATH")
+TOOLS = Toolchain(**dict.fromkeys(COMPILE, TOOL))
+
+
+def project(folder: Path, kernel: str = "gemm", name: str = "k") -> Path:
+    folder.mkdir(parents=True)
+    (folder / "mmagen.json").write_text(json.dumps({"name": name, "kernel": kernel, "arch": ["sm_80", "sm_90a"], "spec_sha": "s"}))
+    (folder / "k.cu").write_text("code")
+    return folder
+
+
+@pytest.fixture
+def compiled(tmp_path, monkeypatch):
+    """The names that were compiled, call by call; whatever is compiled becomes programs of one byte."""
+    monkeypatch.setenv("MMAGEN_CACHE_DIR", str(tmp_path / "cache"))
+    calls = []
+
+    def build_together(jobs, toolchain, *, jobs_at_once, progress, env, keep):
+        calls.append([job.name for job in jobs])
+        results = []
+        for job in jobs:
+            files = {kind: tmp_path / f"{job.name}_{kind}" for kind in job.programs}
+            for path in files.values():
+                path.write_bytes(b"x")
+                path.chmod(0o755)
+            made = BuildResult(job.name, job.project, True, log="log", warnings=("w",), seconds=3.0,
+                               ptxas=(KernelInfo("f", "sm_80", 96, 8, 4, 1024, 0),))
+            results.append(with_origin(keep(job, made, files), job, toolchain))
+        return results
+
+    monkeypatch.setattr(mmagen.superproject, "build_together", build_together)
+    return calls
+
+
+def test_what_was_compiled_comes_from_the_cache(tmp_path, compiled):
+    here = project(tmp_path / "k")
+    first, again = build([here], TOOLS)[0], build([here], TOOLS)[0]
+    assert compiled == [["k"]] and again == replace(first, cached=True)
+    assert set(again.programs) == {"verify", "bench"} and all(path.is_file() for path in again.programs.values())
+    fewer = build([here], TOOLS, programs=("verify",))[0]
+    assert compiled == [["k"]] and fewer.cached and set(fewer.programs) == {"verify"}
+
+
+def test_more_programs_than_were_stored_are_compiled(tmp_path, compiled):
+    here = project(tmp_path / "k")
+    build([here], TOOLS, programs=("verify",))
+    assert set(build([here], TOOLS)[0].programs) == {"verify", "bench"} and len(compiled) == 2
+    micro = project(tmp_path / "m", kernel="micro", name="m")
+    assert set(build([micro], TOOLS)[0].programs) == {"verify"}, "only a gemm has a benchmark"
+
+
+NEWER = replace(TOOL, version="2.0")
+
+
+@pytest.mark.parametrize(("changes", "options"), [
+    ({"nvcc": NEWER}, {}), ({"host_compiler": NEWER}, {}), ({"cutlass": NEWER}, {}), ({"cublaslt": True}, {}),
+    ({"host_compiler": replace(TOOL, path=Path("/usr/bin/other"))}, {}),
+    ({}, {"arch": ["sm_90"]}), ({}, {"env": {"NVCC_APPEND_FLAGS": "-G"}}),
+], ids=["nvcc", "host", "cutlass", "cublaslt", "another host", "arch", "flags"])
+def test_what_a_build_depends_on(tmp_path, compiled, changes, options):
+    here = project(tmp_path / "k")
+    root = {"MMAGEN_CACHE_DIR": str(tmp_path / "cache")}
+    build([here], TOOLS, env=root)
+    build([here], replace(TOOLS, **changes), **({"env": root} | {key: root | value if key == "env" else value
+                                                                 for key, value in options.items()}))
+    assert compiled == [["k"], ["k"]]
+
+
+def test_what_a_build_does_not_depend_on(tmp_path, compiled):
+    here = project(tmp_path / "k")
+    build([here], TOOLS)
+    elsewhere = replace(TOOL, path=Path("/opt/bin/tool"), origin="CXX")
+    for left in (".git/HEAD", "build/k.o", "build-debug/CMakeCache.txt", "build-debug/k.o", "src/__pycache__/x", ".hidden"):
+        (here / left).parent.mkdir(parents=True, exist_ok=True)
+        (here / left).write_text("left behind")
+    moved = here.rename(tmp_path / "moved")
+    assert build([moved], replace(TOOLS, nvcc=elsewhere, host_compiler=elsewhere, cmake=NEWER, ninja=NEWER))[0].cached
+    build([moved], TOOLS, programs=("verify",), arch=["sm_80"])
+    assert build([moved], replace(TOOLS, cublaslt=True), programs=("verify",), arch=["sm_80"])[0].cached, "only benchmarks link it"
+    (moved / "k.cu").write_text("edited")
+    assert not build([moved], TOOLS)[0].cached
+
+
+def test_projects_of_one_name_are_compiled_apart_and_results_keep_their_order(tmp_path, compiled):
+    here = [project(tmp_path / folder, name=name) for folder, name in (("a", "k"), ("b", "j"), ("c", "k"), ("d", "k"))]
+    for number, folder in enumerate(here):
+        (folder / "k.cu").write_text(f"code {number}")
+    assert [result.project for result in build(here, TOOLS)] == here
+    assert compiled == [["k", "j"], ["k"], ["k"]]
+
+
+@pytest.mark.parametrize(("text", "told"), [
+    (None, "is not a generated project: it has no mmagen.json"), ("{", "cannot be read"), ("[]", "cannot be read"),
+    ('{"name": "k", "arch": []}', "cannot be read"), ('{"name": "../k", "kernel": "gemm", "arch": []}', "is not a C identifier"),
+    ('{"name": "k", "kernel": "gemm", "arch": ["hopper"]}', "'hopper' is not a GPU architecture"),
+])
+def test_what_is_no_project(tmp_path, text, told):
+    if text is not None:
+        (tmp_path / "mmagen.json").write_text(text)
+    with pytest.raises(UsageError, match=told):
+        read_project(tmp_path, TOOLS, None, ("verify",))
+
+
+def test_what_cannot_be_asked_for(tmp_path):
+    with pytest.raises(UsageError, match="programs must be some of verify, bench, not demo"):
+        build([project(tmp_path / "k")], TOOLS, programs=("demo",))
+    with pytest.raises(BuildError, match="ninja: not found"):
+        build([], replace(TOOLS, ninja=None))
+    assert [arch_name(text) for text in ("sm_80", "90a", "120f")] == ["sm_80", "sm_90a", "sm_120f"]
+    for text in ("sm_", "compute_80", "80 ", "sm_9", "sm_90b"):
+        with pytest.raises(UsageError, match="is not a GPU architecture"):
+            arch_name(text)
+
+
+@pytest.mark.parametrize(("capability", "listed", "chosen"), [
+    (None, ("sm_80", "sm_90a"), ("sm_80", "sm_90a")),
+    ((9, 0), ("sm_80", "sm_90a"), ("sm_90a",)), ((9, 0), ("sm_90", "sm_80"), ("sm_90",)),
+    ((9, 0), ("sm_80",), ("sm_90",)), ((8, 6), ("sm_80", "sm_90a"), ("sm_86",)), ((10, 3), ("sm_103f", "sm_80"), ("sm_103f",)),
+    ((10, 0), ("sm_90a",), ("sm_90a",)), ((7, 5), ("sm_80",), ("sm_80",)),
+])
+def test_the_architecture_is_that_of_the_gpu_where_the_project_allows_it(capability, listed, chosen):
+    gpus = (Gpu("Fake", capability, "1"),) if capability else ()
+    assert choose_arch(listed, replace(TOOLS, gpus=gpus)) == chosen
+
+
+def test_a_projects_own_cutlass_is_what_it_is_built_with(tmp_path):
+    here = project(tmp_path / "k")
+    assert read_project(here, TOOLS, None, ("verify",)).cutlass == "1.0" and vendored_cutlass({"a/version.h": b""}) == ""
+    header = here / "third_party/cutlass/include/cutlass/version.h"
+    header.parent.mkdir(parents=True)
+    header.write_text("#define CUTLASS_MAJOR 4\n#define CUTLASS_MINOR 3\n#define CUTLASS_PATCH 1\n")
+    job = read_project(here, TOOLS, None, ("verify",))
+    assert job.cutlass == "4.3.1" and vendored_cutlass(job.files) == "third_party/cutlass/include"
