@@ -237,7 +237,7 @@ def _nearest_wgmma(name: str) -> str:
 
 def _of_registry(name: str) -> str:
     """The name of an operation that is in CuTe, sparse, block-scaled or of Blackwell, but has no kernel here; else ""."""
-    from mmagen import registry  # read on the way to an error only
+    from mmagen import registry  # of all operations: most builds do without
     from mmagen.errors import UsageError
 
     try:
@@ -246,20 +246,30 @@ def _of_registry(name: str) -> str:
         return ""
 
 
+def _spelled(name: str) -> str:
+    """The name as tables have it: spaces inside the angle brackets of UniversalFMA do not count."""
+    wanted = re.sub(r"\s+", "", name)
+    short = re.fullmatch(r"UniversalFMA<(float|double)>", wanted)
+    return "UniversalFMA<{0},{0},{0},{0}>".format(short[1]) if short else wanted  # CuTe's own: A = D, B = A, C = D
+
+
+def only_an_instruction(name: str) -> bool:
+    """Is it an operation that the registry knows and find_atom does not?"""
+    wanted = _spelled(name)
+    return not (ATOMS.get(wanted) or _find_wgmma(wanted)) and bool(_of_registry(wanted))
+
+
 def find_atom(name: str) -> Atom:
     """The atom of that name; spaces inside the angle brackets of UniversalFMA do not count.
 
     Raises SpecFaults for key ("atom",) with the nearest names.
     """
-    wanted = re.sub(r"\s+", "", name)
-    short = re.fullmatch(r"UniversalFMA<(float|double)>", wanted)
-    if short:  # CuTe's own defaults: A = D, B = A, C = D
-        wanted = "UniversalFMA<{0},{0},{0},{0}>".format(short[1])
+    wanted = _spelled(name)
     if atom := ATOMS.get(wanted) or _find_wgmma(wanted):
         return atom
     if other := _of_registry(wanted):
-        raise SpecFaults((Fault(("atom",), f"no kernel is built around {other}",
-                                f"mmagen verify --atoms '{other}' checks the instruction by itself"),))
+        raise SpecFaults((Fault(("atom",), f"no tile is built from {other}",
+                                "kernel: micro makes a project of the instruction alone, kernel: peak measures it"),))
     near = difflib.get_close_matches(wanted, ATOMS, n=3, cutoff=0.6)
     if wanted.upper().startswith("SM90_"):
         remedy = _nearest_wgmma(wanted.upper().replace("X", "x"))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import json
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,8 +11,9 @@ import yaml
 from jinja2 import Environment, FileSystemBytecodeCache, FileSystemLoader, StrictUndefined
 from jinja2.bccache import Bucket
 
-from mmagen import __version__, cute
+from mmagen import __version__, cute, manifest
 from mmagen.cache import cache_root
+from mmagen.instruction.model import InstructionPlan
 from mmagen.plan.model import Plan
 
 # Folders of templates/project that make up a project of each kind; a file of a later one would replace an earlier's.
@@ -35,34 +34,35 @@ _KERNEL_CLASS = {"warpgroup": "Sm90Warpgroup", "cooperative": "Sm90Cooperative",
 
 def render(plan: Plan) -> dict[str, bytes]:
     """All files of the project by POSIX path, `mmagen.json` with their digests last. The same plan gives the same bytes."""
-    if plan.kernel == "peak":
-        return _peak(plan)
-    context = _context(plan, plan.configs[-1].name if plan.configs else "")
-    files = {"spec.yaml": _spec_yaml(plan).encode()}
-    for part in _parts(plan):
-        for path in _part_files(part):
-            for one in (_each_config(plan) if "CONFIG" in path else (context,)):
-                target = path.removesuffix(".j2").replace("NAME", plan.name).replace("CONFIG", one["config"])
-                files[target] = _content(f"{part}/{path}", one)
-    for header in plan.runtime:
-        files[f"include/mmagen/{header}.cuh"] = _bytes(f"../runtime/mmagen/{header}.cuh")
-    for header in plan.test_runtime:
-        files[f"tests/mmagen/{header.rpartition('/')[2]}.cuh"] = _bytes(f"../runtime/{header}.cuh")
+    files = {"spec.yaml": _spec_yaml(plan).encode(), **_project(plan)}
     files = dict(sorted(files.items()))
     files["mmagen.json"] = _manifest(plan, files)
     return files
 
 
-def _peak(plan: Plan) -> dict[str, bytes]:
-    from mmagen.peak.project import files as of_peak
+def _project(plan: Plan) -> dict[str, bytes]:
+    """All files but the spec and the manifest."""
+    if plan.kernel == "peak":
+        from mmagen.peak.project import files as of_peak
 
-    files = {"spec.yaml": _spec_yaml(plan).encode(), **of_peak(plan, _environment(), templates_folder())}
-    files = dict(sorted(files.items()))
-    return files | {"mmagen.json": _manifest(plan, files)}
+        return of_peak(plan, _environment(), templates_folder())
+    context = _context(plan, plan.configs[-1].name if plan.configs else "")
+    files = {}
+    for part in _parts(plan):
+        for path in _part_files(part):
+            for one in (_each_config(plan) if "CONFIG" in path else (context,)):
+                target = path.removesuffix(".j2").replace("NAME", plan.name).replace("CONFIG", one["config"])
+                files[target] = _content(f"{part}/{path}", one)
+    for folder, headers in (("include", plan.runtime), ("tests", plan.test_runtime)):
+        for header in headers:
+            files[f"{folder}/mmagen/{header.rpartition('/')[2]}.cuh"] = _bytes(f"../runtime/{header}.cuh")
+    return files
 
 
 def _parts(plan: Plan) -> tuple[str, ...]:
     """The folders that make up the project, later ones over earlier ones."""
+    if isinstance(plan, InstructionPlan):
+        return "common", "instruction"
     over = {"hopper": plan.hopper, "micro_wgmma": plan.kernel == "micro" and plan.atom.wgmma, "library": plan.configs}
     return (*_PARTS[plan.kernel], *(part for part, wanted in over.items() if wanted))
 
@@ -127,22 +127,35 @@ def _each_config(plan: Plan) -> list[dict[str, Any]]:
 
 def _context(plan: Plan, config: str = "") -> dict[str, Any]:
     """config: of a library the one that is meant; what several share is the last one's."""
+    of_kind = _instruction_context(plan) if isinstance(plan, InstructionPlan) else _tile_context(plan, config)
     return {
         "plan": plan,
         "config": config or "config",
-        "who": f"{plan.name}, config {config}" if config else plan.name,
-        "scope": f"{plan.name}::{config}" if config else plan.name,
-        "type": f"{config}::Config" if config else "Config",
-        "launch": "sm90" if plan.hopper else plan.kernel,
         "headers": [one.name for one in plan.configs] or ["config"],
         "version": __version__,
         "upper": plan.name.upper(),
         "cuda_architectures": ";".join(arch.removeprefix("sm_") for arch in plan.arch),
+        "sources": [f"src/{plan.name}.cu"],
+        "definitions": ["NDEBUG", *(["CUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED"] if plan.extended else [])],
+    } | of_kind
+
+
+def _instruction_context(plan: InstructionPlan) -> dict[str, Any]:
+    from mmagen.instruction.context import context
+
+    return context(plan)
+
+
+def _tile_context(plan: Plan, config: str) -> dict[str, Any]:
+    return {
+        "who": f"{plan.name}, config {config}" if config else plan.name,
+        "scope": f"{plan.name}::{config}" if config else plan.name,
+        "type": f"{config}::Config" if config else "Config",
+        "launch": "sm90" if plan.hopper else plan.kernel,
         "mainloop_class": _MAINLOOP_CLASS.get(plan.mainloop or ""),
         "kernel_class": _KERNEL_CLASS[plan.hopper.schedule] if plan.hopper else None,
         "sources": [f"src/{name}.cu" for name in (plan.name, *(one.name for one in plan.configs),
                                                   *((f"{plan.name}_unaligned",) if plan.hopper else ()))],
-        "definitions": ["NDEBUG", *(["CUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED"] if plan.extended else [])],
         "test": _test_context(plan),
     }
 
@@ -166,8 +179,5 @@ def _spec_yaml(plan: Plan) -> str:
 
 
 def _manifest(plan: Plan, files: dict[str, bytes]) -> bytes:
-    manifest = {
-        "mmagen": __version__, "name": plan.name, "kernel": plan.kernel, "spec_sha": plan.spec_sha,
-        "arch": list(plan.arch), "files": {path: hashlib.sha256(content).hexdigest() for path, content in files.items()},
-    }
-    return (json.dumps(manifest, indent=1) + "\n").encode()
+    facts = {"mmagen": __version__, "name": plan.name, "kernel": plan.kernel, "spec_sha": plan.spec_sha, "arch": list(plan.arch)}
+    return manifest.to_bytes({**facts, "files": manifest.digests(files)})

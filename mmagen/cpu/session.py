@@ -19,6 +19,7 @@ from mmagen.cpu.matrices import Operands, operands
 from mmagen.cpu.problems import small_problems
 from mmagen.emulate import EmulationError, GlobalMemory, Module, Report, launch, parse
 from mmagen.errors import ExitCode, UsageError
+from mmagen.instruction.model import InstructionPlan
 from mmagen.plan import problem_faults
 from mmagen.plan.library import choose
 from mmagen.plan.model import Plan
@@ -56,6 +57,11 @@ def tasks(plan: Plan, ptx: Ptx, problems: Sequence[Problem], seed: int, distribu
     """
     if plan.kernel == "peak":
         return []
+    if isinstance(plan, InstructionPlan):
+        from mmagen.instruction.emulated import distributions
+
+        return [Task(plan, ptx, Problem(shape=plan.tile), one, seed) for one in
+                ([distribution] if distribution else distributions(plan))]
     if plan.configs:
         return _library_tasks(plan, ptx, problems, seed, distribution, max_dim)
     for fault in problem_faults(plan.spec, plan.epilogue, plan.tile, tuple(problems)):
@@ -115,7 +121,7 @@ def run_task(task: Task) -> RunResult:
     start = time.monotonic()
     record = dict.fromkeys(RECORD_FIELDS) | _facts(task)
     try:
-        outcome = _ownership(task) if task.plan.kernel == "ownership" else _multiply(task)
+        outcome = _outcome(task)
     except EmulationError as error:
         outcome = {"disposition": "failed", "reason": str(error)}
     record |= outcome
@@ -123,14 +129,24 @@ def run_task(task: Task) -> RunResult:
     return RunResult(task.plan.name, "verify", (record,), int(code), seconds=time.monotonic() - start)
 
 
+def _outcome(task: Task) -> dict:
+    if isinstance(task.plan, InstructionPlan):
+        return _instruction(task)
+    return _ownership(task) if task.plan.kernel == "ownership" else _multiply(task)
+
+
 def _facts(task: Task) -> dict:
     plan = task.plan
     layout = plan.spec.layout
+    if isinstance(plan, InstructionPlan):
+        majors, types = ("K", "K", "N"), f"{plan.operation.type_a} x {plan.operation.type_b} + {plan.operation.type_d}"
+    else:
+        majors = (plan.a.major, plan.b.major, plan.epilogue.major)
+        types = f"{plan.a.element.word} x {plan.b.element.word} + {plan.atom.type_d.word} -> {plan.epilogue.out.word}"
     return {
         "name": plan.name, "problem": task.text, "input_dist": task.distribution,
-        "layout": f"{layout.letters} (A: {plan.a.major} contiguous, B: {plan.b.major} contiguous, "
-                  f"D: {plan.epilogue.major} contiguous)",
-        "types": f"{plan.a.element.word} x {plan.b.element.word} + {plan.atom.type_d.word} -> {plan.epilogue.out.word}",
+        "layout": f"{layout.letters} (A: {majors[0]} contiguous, B: {majors[1]} contiguous, D: {majors[2]} contiguous)",
+        "types": types,
         "smem_bytes": plan.smem_bytes, "device": EMULATED, "mmagen": mmagen.__version__, "cuda": task.ptx.cuda,
         "cutlass": task.ptx.cutlass, "spec_sha": plan.spec_sha, "seed": task.seed,
     }
@@ -205,6 +221,15 @@ def _details(report: Report) -> dict:
         "findings": [vars(finding) for finding in report.findings],
         "traffic": [vars(line) for line in report.by_line()],
     }
+
+
+def _instruction(task: Task) -> dict:
+    from mmagen.instruction.emulated import emulate
+
+    done = emulate(task.plan, _module(task.ptx.text, f"{task.plan.name}.ptx"), task.distribution, task.seed)
+    of = done.outcome
+    outcome = {"disposition": "passed", "reason": None, "max_abs_err": of.worst_error, "bound": of.bound}
+    return outcome | _with_findings(of.reason, done.report)
 
 
 def _ownership(task: Task) -> dict:

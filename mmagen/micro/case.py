@@ -128,11 +128,11 @@ def _in_registers(operation: Operation, operand: str, steps: list[np.ndarray], t
 def _padded(operation: Operation, operand: str, codes: np.ndarray) -> np.ndarray:
     """e2m1 in a byte lies two bits up (PTX ISA, packing of kind::f8f6f4)."""
     word = {"A": operation.type_a, "B": operation.type_b}.get(operand)
-    return codes << np.uint64(2) if word == "e2m1" and _container(operation, operand) == 8 else codes
+    return codes << np.uint64(2) if word == "e2m1" and stored_bits(operation, operand) == 8 else codes
 
 
-def _container(operation: Operation, operand: str) -> int:
-    """Bits that one stored element of A, B or C takes up in registers."""
+def stored_bits(operation: Operation, operand: str) -> int:
+    """Bits that one stored element of A, B or C takes up in registers; of a complex one, each part."""
     word = {"A": operation.type_a, "B": operation.type_b, "C": operation.type_d}[operand]
     if formats.bits(word) not in (4, 6):
         return formats.bits(word)
@@ -148,7 +148,7 @@ def _table(operation: Operation, operand: str) -> tuple[np.ndarray, int]:
         return images.compressed(layout.text, layout.rows, METADATA[operation.sparsity][0], 1), 8
     if operand in ("SFA", "SFB"):
         return images.compressed(layout.text, layout.rows, operation.vector, 1), 8
-    width = _container(operation, operand)
+    width = stored_bits(operation, operand)
     if operand == "A" and operation.sparse:
         group = METADATA[operation.sparsity][1]
         return images.compressed(layout.text, layout.rows, group, group // 2), width
@@ -162,7 +162,11 @@ def judge(form: Form, data: Matrices, image: bytes, truth: Expected) -> Outcome:
     table, width = _table(operation, "C")
     raw = np.frombuffer(image, np.uint8).reshape(launched(form), -1)
     codes = images.unpack(raw, table, width, threads, operation.m, operation.n, formats.PARTS.get(operation.type_d, 1))
-    found = formats.decode(codes, operation.type_d)
+    return compared(formats.decode(codes, operation.type_d), truth)
+
+
+def compared(found: np.ndarray, truth: Expected) -> Outcome:
+    """found: values of D, float64 [instance, row, column, part]."""
     with np.errstate(invalid="ignore"):
         error = np.abs(found - truth.values)
     error = np.where(np.isnan(found), np.inf, error)

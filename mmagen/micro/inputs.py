@@ -35,7 +35,7 @@ class Matrices:
     sfb: list[np.ndarray] = field(default_factory=list)
 
 
-def draw(operation: Operation, distribution: str, rng: np.random.Generator, instances: int) -> Matrices:
+def draw(operation: Operation, distribution: str, rng: np.random.Generator, instances: int, steps: int = STEPS) -> Matrices:
     """Random inputs. small_int: integers up to 4, so that every sum is exact. uniform: floats in [-1, 1], integers of
     every size. overflow: products of one sign upon a C near the end of s32's range."""
     m, n, k = operation.shape
@@ -43,7 +43,7 @@ def draw(operation: Operation, distribution: str, rng: np.random.Generator, inst
     made: dict[str, list] = {name: [] for name in ("a", "b", "va", "vb", "e", "sfa", "sfb")}
     # In `overflow` sign_b says of each column of D at which end it is; rows of A are positive, or signed where B cannot be.
     sign_a, sign_b = _signs(operation, rng, instances) if distribution == "overflow" else (None, None)
-    for _ in range(STEPS):
+    for _ in range(steps):
         a = _encoded(operation.type_a, (instances, m, kept), distribution, rng, sign_a)
         b = _encoded(operation.type_b, (instances, n, k), distribution, rng, sign_b)
         value_a, value_b = formats.decode(a, operation.type_a), formats.decode(b, operation.type_b)
@@ -57,7 +57,7 @@ def draw(operation: Operation, distribution: str, rng: np.random.Generator, inst
             value_b = value_b * np.repeat(formats.decode(made["sfb"][-1], operation.type_sf), operation.vector, axis=2)
         for key, item in (("a", a), ("b", b), ("va", value_a), ("vb", value_b)):
             made[key].append(item)
-    c = _accumulators(operation, (instances, m, n), distribution, rng, sign_a, sign_b)
+    c = _accumulators(operation, (instances, m, n), distribution, rng, sign_a, sign_b, steps)
     return Matrices(made["a"], made["b"], c, made["va"], made["vb"], formats.decode(c, operation.type_d), made["e"],
                     made["sfa"], made["sfb"])
 
@@ -94,13 +94,13 @@ def _encoded(word: str, shape: tuple[int, int, int], distribution: str, rng: np.
 
 
 def _accumulators(operation: Operation, shape: tuple[int, int, int], distribution: str, rng: np.random.Generator,
-                  sign_a, sign_b) -> np.ndarray:
+                  sign_a, sign_b, steps: int) -> np.ndarray:
     word = operation.type_d
     full = (*shape, formats.PARTS.get(word, 1))
     if distribution == "overflow":
         low, high = formats.limits(word)
         # About half of the sums leave the range: C is as far from its end as a typical sum is long.
-        typical = _typical_sum(operation)
+        typical = _typical_sum(operation, steps)
         room = rng.integers(0, 2 * typical, full, endpoint=True)
         up = (sign_a * np.swapaxes(sign_b, 1, 2)) > 0
         return formats.encode(np.where(up, high - room, low + room), word)
@@ -111,12 +111,12 @@ def _accumulators(operation: Operation, shape: tuple[int, int, int], distributio
     return formats.encode(rng.uniform(-1, 1, full), word)
 
 
-def _typical_sum(operation: Operation) -> int:
+def _typical_sum(operation: Operation, steps: int) -> int:
     kept = operation.k // (2 if operation.sparse else 1)
     if operation.type_a == "u1":
-        return STEPS * kept // 4
+        return steps * kept // 4
     mean = [0.75 * formats.limits(word)[1] for word in (operation.type_a, operation.type_b)]
-    return int(STEPS * kept * mean[0] * mean[1])
+    return int(steps * kept * mean[0] * mean[1])
 
 
 def _scattered(operation: Operation, stored: np.ndarray, k: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

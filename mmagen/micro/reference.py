@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from mmagen.micro import formats
-from mmagen.micro.forms import STEPS
 from mmagen.micro.inputs import Matrices
 from mmagen.registry import Operation
 
@@ -31,7 +30,7 @@ def expected(operation: Operation, data: Matrices, exact: bool) -> Expected:
         sums, magnitude = sums + product, magnitude + size
         if operation.type_d == "s32":
             sums = _within_s32(sums, operation.saturate)
-    bound = np.zeros_like(sums) if exact or operation.type_d == "s32" else _bound(operation, magnitude)
+    bound = np.zeros_like(sums) if exact or operation.type_d == "s32" else _bound(operation, magnitude, len(data.a))
     return Expected(sums, bound)
 
 
@@ -72,18 +71,18 @@ def _within_s32(sums: np.ndarray, saturate: bool) -> np.ndarray:
     return np.clip(sums, low, high) if saturate else (sums - low) % 2.0**32 + low
 
 
-def _bound(operation: Operation, magnitude: np.ndarray) -> np.ndarray:
+def _bound(operation: Operation, magnitude: np.ndarray, steps: int) -> np.ndarray:
     """The error model of the projects' judge (tests/mmagen/compare.cuh): 2u for each addend, since tensor cores
     truncate; 13 bits kept below the largest addend of 8-bit floats; f16 sums rounded every 4 addends."""
-    k = operation.k * STEPS
+    k = operation.k * steps
     accumulator = operation.type_d
-    addends = k + STEPS + 1
+    addends = k + steps + 1
     wide = accumulator in ("f64", "c64", "gc64")
     inside = 2.0**-13 if operation.type_a in _TINY else 2 * formats.roundoff("f64" if wide else "f32")
     relative = _growth(inside, (4 if operation.type_a == "c64" else 1) * addends)
     absolute = 0.0
     if accumulator == "f16":
-        roundings = math.ceil(k / 4) + STEPS
+        roundings = math.ceil(k / 4) + steps
         relative = (1 + relative) * (1 + _growth(2 * formats.roundoff("f16"), roundings)) - 1
         absolute = roundings * 2.0**-24 * (1 + relative)
     relative += _growth(formats.roundoff("f64"), k + 4)

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from mmagen.atoms import TYPES, Atom, find_atom
+from mmagen.atoms import TYPES, Atom, find_atom, only_an_instruction
 from mmagen.errors import Fault, SpecFaults
 from mmagen.plan import budgets, files, hopper, hopper_micro, hopper_rules, library, tiling
 from mmagen.plan.model import Config, Epilogue, Fill, Hopper, Kernel, Operand, Plan, Swizzle, TiledMma
@@ -39,6 +39,10 @@ def plan(spec: Spec) -> Plan:
         from mmagen.peak.project import plan as peak  # it needs the registry of all operations, which nothing else here does
 
         return peak(spec, spec_sha(spec))
+    if spec.kernel == "micro" and only_an_instruction(spec.atom):
+        from mmagen.instruction.plan import plan as instruction
+
+        return instruction(spec, spec_sha(spec))
     return library.plan(spec, spec_sha(spec), _one) if spec.configs else _one(spec)
 
 

@@ -1,4 +1,5 @@
-"""Which CUDA headers a project takes along, by kind of kernel, main loop and schedule. Names without `.cuh`."""
+"""Which CUDA headers a project takes along, by kind of kernel, main loop and schedule. Names without `.cuh`, in
+templates/runtime."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from mmagen.plan.model import Hopper, Kernel
 
 _KERNEL = {
     "gemm": ("convert", "fill", "gemm_arguments", "gemm_kernel", "gemm_launch", "k_slices", "epilogue_staged", "raster", "status"),
-    "micro": ("convert", "fill", "k_slices", "micro_kernel", "micro_launch", "status"),
+    "micro": ("convert", "k_slices", "micro_kernel", "micro_launch", "status"),
     "ownership": ("ownership_kernel", "status"),
 }
 _WGMMA_MICRO = ("convert", "micro_launch", "sm90_micro_kernel", "status")
@@ -29,12 +30,14 @@ _TEST = {
 
 
 def runtime(kind: str, kernel: Kernel) -> tuple[str, ...]:
-    """Headers of include/mmagen."""
+    """Headers of include/mmagen, with their folder."""
     if kernel.hopper:
-        return tuple(sorted(_hopper(kernel.hopper)))
-    if kind == "micro" and kernel.a.tma:
-        return _WGMMA_MICRO
-    return tuple(sorted((*_KERNEL[kind], *_MAINLOOP[kernel.mainloop])))
+        names = _hopper(kernel.hopper)
+    elif kind == "micro" and kernel.a.tma:
+        names = _WGMMA_MICRO
+    else:
+        names = (*_KERNEL[kind], *_MAINLOOP[kernel.mainloop])
+    return tuple(sorted(f"mmagen/{name}" for name in names))
 
 
 def _hopper(hopper: Hopper) -> tuple[str, ...]:
@@ -42,6 +45,6 @@ def _hopper(hopper: Hopper) -> tuple[str, ...]:
 
 
 def test_runtime(kind: str, kernel: Kernel) -> tuple[str, ...]:
-    """Headers of tests/mmagen, with their folder in templates/runtime."""
+    """Headers of tests/mmagen, with their folder."""
     peak = ("bench/sm90_peak" if kernel.hopper else "bench/atom_peak",) if kind == "gemm" else ()
     return tuple(sorted((*_TEST[kind], *peak)))

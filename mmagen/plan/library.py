@@ -54,7 +54,7 @@ def _library(spec: Spec, configs: tuple[Config, ...]) -> Plan:
     plans, last = [config.plan for config in configs], configs[-1].plan
     return replace(
         last, spec=spec, configs=configs,
-        runtime=tuple(sorted({"choice"}.union(*(one.runtime for one in plans)))),
+        runtime=tuple(sorted({"mmagen/choice"}.union(*(one.runtime for one in plans)))),
         test_runtime=tuple(sorted(set().union(*(one.test_runtime for one in plans)))),
         reading=tuple(dict.fromkeys(entry for one in plans for entry in one.reading)),
         text=library_text(last.text, spec, last.atom, last.epilogue.out, len(configs)),

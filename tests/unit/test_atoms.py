@@ -7,7 +7,7 @@ import re
 import pytest
 from tensor_layouts import size
 
-from mmagen.atoms import ATOMS, find_atom, wgmma_names, with_n
+from mmagen.atoms import ATOMS, find_atom, only_an_instruction, wgmma_names, with_n
 from mmagen.errors import SpecFaults
 from mmagen.layouts import atom_layouts
 from mmagen.toolchain import find_toolchain
@@ -114,7 +114,10 @@ def test_a_wrong_name_is_told_the_nearest(wrong, remedy):
     assert fault.key == ("atom",) and repr(wrong) in fault.what and remedy in fault.remedy
 
 
-def test_an_operation_without_a_kernel_says_how_it_is_checked():
+def test_an_operation_that_no_tile_is_built_from_says_which_kernels_it_has():
     with pytest.raises(SpecFaults) as caught:
         find_atom("SM90_16x8x16_F64F64F64F64_TN")
-    assert "mmagen verify --atoms 'SM90_16x8x16_F64F64F64F64_TN'" in caught.value.faults[0].remedy
+    (fault,) = caught.value.faults
+    assert fault.what == "no tile is built from SM90_16x8x16_F64F64F64F64_TN" and "kernel: micro" in fault.remedy
+    assert only_an_instruction(" SM90_16x8x16_F64F64F64F64_TN")
+    assert not any(map(only_an_instruction, ("SM80_16x8x16_F32F16F16F32_TN", "SM90_64x64x16_F32F16F16_SS", "SM90_nothing")))

@@ -175,8 +175,8 @@ def test_each_config_is_planned_like_a_spec_of_its_own():
         assert (one.tile, one.a, one.b, one.stages, one.smem_bytes, one.hopper) == \
             (other.tile, other.a, other.b, other.stages, other.smem_bytes, other.hopper)
         assert one.spec_sha == it.spec_sha != other.spec_sha
-    assert it.tile == it.configs[-1].plan.tile and "choice" in it.runtime
-    assert set(it.runtime) - {"choice"} == {header for config in it.configs for header in config.plan.runtime}
+    assert it.tile == it.configs[-1].plan.tile and "mmagen/choice" in it.runtime
+    assert set(it.runtime) - {"mmagen/choice"} == {header for config in it.configs for header in config.plan.runtime}
     assert {choose(it, problem).name for problem in it.problems} == {"small_m", "one_wave", "two_waves", "large"}, "verify tries them all"
 
 

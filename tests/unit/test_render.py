@@ -69,7 +69,7 @@ def test_a_project_has_what_its_plan_says_and_a_manifest_of_it(name):
     it = planned(name)
     files = render(it)
     headers = {path for path in files if path.startswith("include/mmagen/")}
-    assert headers == {f"include/mmagen/{header}.cuh" for header in it.runtime}
+    assert headers == {f"include/{header}.cuh" for header in it.runtime}
     assert list(files) == [*sorted(set(files) - {"mmagen.json"}), "mmagen.json"]
     manifest = json.loads(files["mmagen.json"])
     assert manifest["files"] == {path: hashlib.sha256(data).hexdigest() for path, data in files.items() if path != "mmagen.json"}

@@ -1,0 +1,87 @@
+"""The decisions for a kernel of one instruction: plain frozen values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mmagen.layout_text import LayoutText
+from mmagen.plan.model import Text
+
+if TYPE_CHECKING:
+    from mmagen.registry import Operation
+    from mmagen.spec import Spec
+
+
+@dataclass(frozen=True)
+class Fragment:
+    """An operand in registers. layout: (thread, value) -> row + rows * column of the logical matrix. In memory it is
+    (rows, columns), columns contiguous, elements of `bits` without gaps: of each `group` neighbours along the logical
+    columns `kept` are stored."""
+
+    name: str
+    about: str
+    layout: LayoutText
+    rows: int
+    columns: int
+    bits: int
+    group: int = 1
+    kept: int = 1
+
+
+@dataclass(frozen=True)
+class CoreMatrices:
+    """An operand in shared memory: (rows, columns) elements of `bits`, K contiguous."""
+
+    name: str
+    about: str
+    rows: int
+    columns: int
+    bits: int
+
+    @property
+    def row_bytes(self) -> int:
+        return self.columns * self.bits // 8
+
+
+@dataclass(frozen=True)
+class InstructionPlan:
+    """operands: A, B, C and what else there is of E, SFA, SFB, in that order. group: of a sparse A, neighbours of which half
+    are kept, else 1. shift_a, shift_b: where the code begins in an element's bits. note: what is wrong with it in the
+    CUTLASS headers and mended here, or ""."""
+
+    spec: Spec
+    spec_sha: str
+    operation: Operation
+    arch: tuple[str, ...]
+    operands: tuple[Fragment | CoreMatrices, ...]
+    group: int
+    shift_a: int
+    shift_b: int
+    runtime: tuple[str, ...]
+    test_runtime: tuple[str, ...]
+    reading: tuple[tuple[str, str], ...]
+    text: Text
+    note: str
+    kernel: str = "micro"
+    configs: tuple = ()
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    @property
+    def extended(self) -> bool:
+        return self.operation.extended
+
+    @property
+    def tile(self) -> tuple[int, int, int]:
+        return self.operation.shape
+
+    def operand(self, name: str) -> Fragment | CoreMatrices | None:
+        """The one called A, B, C, E, SFA or SFB, where there is one."""
+        return next((one for one in self.operands if one.name == name), None)
+
+    @property
+    def smem_bytes(self) -> int:
+        return sum(one.rows * one.row_bytes for one in self.operands if isinstance(one, CoreMatrices))

@@ -1,0 +1,105 @@
+"""Spec and operation to an InstructionPlan: where each operand lies, and what it looks like in memory."""
+
+from __future__ import annotations
+
+from mmagen.errors import Fault, SpecFaults
+from mmagen.instruction.model import CoreMatrices, Fragment, InstructionPlan
+from mmagen.layout_text import LayoutText
+from mmagen.micro import formats
+from mmagen.micro.case import stored_bits
+from mmagen.micro.forms import METADATA
+from mmagen.plan.model import Text
+from mmagen.plan.operation import arch_of, faults, operation_of
+from mmagen.registry import Operation
+from mmagen.spec import Spec
+
+_RUNTIME = ("atoms/atom_call", "instruction/fragment", "instruction/instruction_operands", "instruction/instruction_launch",
+            "mmagen/status")
+_TEST_RUNTIME = tuple(f"test/{name}" for name in (
+    "buffers", "compare", "device", "error", "inputs", "judge", "nvml", "operands", "options", "problem", "record", "reference",
+    "session", "small_int", "types")) + tuple(f"instruction/test/{name}" for name in (
+        "instruction_main", "instruction_matrices", "instruction_types"))
+_WGMMA = "instruction_wgmma_kernel"
+_REGISTERS = "instruction_kernel"
+
+
+def plan(spec: Spec, sha: str) -> InstructionPlan:
+    """The decisions for kernel micro of one operation. Raises SpecFaults with everything that is wrong with it."""
+    operation = operation_of(spec)
+    wrong = [*faults(spec, operation, "of this atom is one instruction")]
+    if operation.broken:
+        wrong.append(Fault(("atom",), f"{operation.name} cannot be used: {operation.broken}", "choose another"))
+    if operation.kind == "tcgen05":
+        wrong.append(Fault(("atom",), f"{operation.name} works on tensor memory, which a lone instruction does not fill",
+                           "mmagen verify --atoms compiles it and looks for the instruction"))
+    if wrong:
+        raise SpecFaults(tuple(wrong))
+    kernel = _WGMMA if operation.kind == "wgmma" else _REGISTERS
+    return InstructionPlan(
+        spec=spec, spec_sha=sha, operation=operation, arch=arch_of(spec, operation), operands=tuple(_operands(operation)),
+        group=METADATA[operation.sparsity][1] if operation.sparsity else 1, shift_a=_shift(operation, "A"),
+        shift_b=_shift(operation, "B"), runtime=(*_RUNTIME, f"instruction/{kernel}"), test_runtime=_TEST_RUNTIME,
+        reading=((f"include/mmagen/{kernel}.cuh", "the kernel: fill, multiply, store"),
+                 ("include/mmagen/fragment.cuh", "from matrices in memory to registers and shared memory, and back")),
+        text=_text(operation), note=operation.known_bad or "")
+
+
+def _operands(operation: Operation) -> list[Fragment | CoreMatrices]:
+    m, n, k = operation.shape
+    group = METADATA[operation.sparsity][1] if operation.sparsity else 1
+    kept = max(1, group // 2)
+    found: list[Fragment | CoreMatrices] = []
+    for name, rows, of_group, of_kept in (("A", m, group, kept), ("B", n, 1, 1)):
+        bits, about = _element_bits(operation, name), _about(operation, name)
+        if operation.places[name] == "registers":
+            found.append(Fragment(name, about, _layout(operation, name), rows, k // of_group * of_kept, bits, of_group, of_kept))
+        else:
+            found.append(CoreMatrices(name, about, rows, k // of_group * of_kept, bits))
+    found.append(Fragment("C", _about(operation, "C"), _layout(operation, "C"), m, n, _element_bits(operation, "C")))
+    if operation.sparsity:
+        chunk = METADATA[operation.sparsity][0]
+        found.append(Fragment("E", f"metadata of A, a byte for {chunk} logical elements", _layout(operation, "E"), m, k // chunk, 8,
+                              chunk))
+    if operation.vector:
+        for name, rows in (("SFA", m), ("SFB", n)):
+            found.append(Fragment(name, f"{operation.type_sf} scale factors of {name[-1]}, one for {operation.vector} elements",
+                                  _layout(operation, name), rows, k // operation.vector, 8, operation.vector))
+    return found
+
+
+def _layout(operation: Operation, name: str) -> LayoutText:
+    return LayoutText.parse(operation.layout(name).text)
+
+
+def _element_bits(operation: Operation, name: str) -> int:
+    word = {"A": operation.type_a, "B": operation.type_b, "C": operation.type_d}[name]
+    return stored_bits(operation, name) * formats.PARTS.get(word, 1)
+
+
+def _shift(operation: Operation, name: str) -> int:
+    """e2m1 in a byte lies two bits up (PTX ISA, packing of kind::f8f6f4)."""
+    word = operation.type_a if name == "A" else operation.type_b
+    return 2 if word == "e2m1" and stored_bits(operation, name) == 8 else 0
+
+
+def _about(operation: Operation, name: str) -> str:
+    """What its elements are, as a comment says it."""
+    word = {"A": operation.type_a, "B": operation.type_b, "C": operation.type_d}[name]
+    bits = _element_bits(operation, name)
+    words = {"c64": "complex numbers of two f64", "gc64": "Gauss's three products of complex numbers, f64", "u1": "bits"}
+    what = words.get(word, word)
+    if bits < 8:
+        what += f", {8 // bits} in a byte, the first in the lowest bits"
+    elif formats.bits(word) < 8:
+        what += f" in a byte each{', two bits up' if _shift(operation, name) else ''}"
+    if name == "A" and operation.sparse:
+        nonzeros, of = operation.sparsity.split(":")
+        what += f"; of each {of} neighbours along K the {nonzeros} that are kept"
+    return what
+
+
+def _text(operation: Operation) -> Text:
+    m, n, k = operation.shape
+    kind = " sparse" if operation.sparse else " block-scaled" if operation.block_scaled else ""
+    title = f"one{kind} {m}x{n}x{k} {operation.opcode.split('.')[0]}, {operation.type_a} x {operation.type_b} + {operation.type_d}"
+    return Text(title=title, formula="D = A * B + C", storage="", shape="", shape_note="")
