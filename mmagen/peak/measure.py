@@ -11,9 +11,9 @@ from pathlib import Path
 
 from mmagen.errors import ExitCode
 from mmagen.process import capture, group
+from mmagen.progress import Progress
 from mmagen.run import last_words
 
-Progress = Callable[[int, int, str], None]
 # A loop that hangs is given this long beyond what it should take.
 _PATIENCE_S = 60.0
 

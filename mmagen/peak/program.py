@@ -7,7 +7,7 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
@@ -21,6 +21,7 @@ from mmagen.errors import BuildError
 from mmagen.peak.loops import Loop
 from mmagen.peak.measure import Program
 from mmagen.process import capture
+from mmagen.progress import Progress
 from mmagen.render import templates_folder
 from mmagen.toolchain import Toolchain
 
@@ -32,8 +33,6 @@ _LOOP_HEADERS = ("peak/element", "peak/entry", "peak/loop", "peak/register_loop"
 HEADERS = (*_LOOP_HEADERS, "peak/measure", "peak/fill_operands", "peak/peak_main", "peak/predict", "test/device", "test/error",
            "test/nvml", "test/options", "test/problem", "test/record")
 _SERIALIZED = re.compile(r"wgmma.*serializ", re.IGNORECASE)
-
-Progress = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,8 @@ import io
 import json
 from collections.abc import Callable, Mapping, Sequence
 
-from tabulate import tabulate
-
 from mmagen.peak.figures import FIELDS, Machine, best_of_groups, group_of, tally
+from mmagen.report import figure, grid, text
 
 # A page shows every operation up to here, the best of each kind and a table by N beyond.
 MOST_ROWS = 120
@@ -17,11 +16,11 @@ _WIDTHS = (8, 16, 32, 64, 96, 128, 160, 192, 224, 256)
 
 
 def _text(key: str) -> Callable[[Mapping], str]:
-    return lambda one: "" if one[key] is None else str(one[key])
+    return lambda one: text(one[key])
 
 
 def _number(key: str, form: str) -> Callable[[Mapping], str]:
-    return lambda one: "" if one[key] is None else format(one[key], form)
+    return lambda one: figure(one[key], form)
 
 
 def _configuration(one: Mapping) -> str:
@@ -57,16 +56,14 @@ def table(figures: Sequence[Mapping], machine: Machine) -> str:
     reasons = list(dict.fromkeys(f"{one['name']}: {one['reason']}" for one in figures if one["reason"]))
     if len(reasons) > 20:
         reasons = [*reasons[:20], f"and {len(reasons) - 20} more"]
-    parts = ["\n".join(_rows(figures, "simple")), "\n".join(reasons), f"{tally(figures)}\n{machine.text}"]
+    parts = [_grid(figures, "simple"), "\n".join(reasons), f"{tally(figures)}\n{machine.text}"]
     return "\n\n".join(part for part in parts if part)
 
 
-def _rows(figures: Sequence[Mapping], form: str) -> list[str]:
+def _grid(figures: Sequence[Mapping], form: str) -> str:
+    heads = [head for head, _ in _COLUMNS]
     rows = [[spell(one) for _, spell in _COLUMNS] for one in figures]
-    kept = [i for i, _ in enumerate(_COLUMNS) if i in (0, 2) or any(row[i] for row in rows)]
-    align = ["left" if i < 3 else "right" for i in kept]
-    return tabulate([[row[i] for i in kept] for row in rows], [_COLUMNS[i][0] for i in kept], tablefmt=form,
-                    disable_numparse=True, colalign=align if rows else None).splitlines()
+    return grid(heads, rows, form, always=("operation", "verdict"), right=heads[3:])
 
 
 def to_json(figures: Sequence[Mapping]) -> str:
@@ -99,7 +96,7 @@ def to_markdown(figures: Sequence[Mapping], machine: Machine, *, command: str, d
     parts = ["# Peaks of MMA operations", f"{machine.text}. {date}. {what[0].upper()}{what[1:]}.", f"Made by `{command}`.",
              _EXPLANATION]
     parts += [f"![bars]({chart})"] if chart else []
-    parts += ["" if few else "## The best of each kind", "\n".join(_rows(shown, "github"))]
+    parts += ["" if few else "## The best of each kind", _grid(shown, "github")]
     if not few:
         parts += ["## wgmma by N", "Percent of the SM's rate at the clock seen.", _by_width(figures)]
     reasons: dict[str, list[str]] = {}
@@ -118,5 +115,6 @@ def _by_width(figures: Sequence[Mapping]) -> str:
     for one in figures:
         if one["kind"] == "wgmma" and one["pct_rate"]:
             groups.setdefault(group_of(one), {})[int(one["shape"].split("x")[1])] = one["pct_rate"]
-    rows = [[name, *(f"{of[n]:.0f}" if n in of else "" for n in _WIDTHS)] for name, of in groups.items()]
-    return tabulate(rows, ["", *map(str, _WIDTHS)], tablefmt="github", disable_numparse=True)
+    heads = ["", *map(str, _WIDTHS)]
+    return grid(heads, [[name, *(figure(of.get(n), ".0f") for n in _WIDTHS)] for name, of in groups.items()], "github",
+                always=heads)

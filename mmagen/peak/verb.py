@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import datetime
 import fnmatch
 import os
 import shutil
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,14 +14,15 @@ import click
 import mmagen
 from mmagen.build import choose_arch
 from mmagen.errors import ExitCode, UsageError
+from mmagen.outputs import deliver, made_by, refuse_bad
 from mmagen.peak.chart import to_svg
 from mmagen.peak.figures import Machine, exit_code, figure
 from mmagen.peak.loops import loop, refusal
 from mmagen.peak.measure import Program, Settings, listed, run
 from mmagen.peak.report import table, to_csv, to_json, to_markdown
-from mmagen.registry import CUTLASS, Operation, find, operations, select
+from mmagen.progress import Progress, telling
+from mmagen.registry import CUTLASS, Operation, asked_for, find, operations
 from mmagen.toolchain import Toolchain, find_toolchain
-from mmagen.verbs import _progress
 
 
 @dataclass(frozen=True)
@@ -44,15 +43,16 @@ def peak(names: Sequence[str], filters: Mapping, options: Options, outputs: Mapp
     filters: as select takes them; without any of both it is all, or all that the program has. outputs: "json", "csv",
     "markdown", "svg" -> file or "-". Raises MmagenError.
     """
-    _refuse_bad_outputs(outputs)
+    refuse_bad(outputs)
     _refuse_bad_programs(options)
     if options.program and not names and all(value is None for value in filters.values()):
         names = listed(options.program)
     wanted = chosen(names, filters)
     toolchain = find_toolchain(want=("nvcc", "host_compiler", "cutlass", "gpus"))
     target = options.arch or _target(toolchain)
-    able = [operation for operation in wanted if not _obstacle(operation, target)]
-    with _progress() as progress:
+    obstacles = {operation.name: _obstacle(operation, target) for operation in wanted}
+    able = [operation for operation in wanted if not obstacles[operation.name]]
+    with telling() as progress:
         program = Program(options.program) if options.program else _build(able, target, toolchain, options, progress)
         if options.compile_only:
             return _compiled(program, len(able), options.compile_only)
@@ -62,16 +62,14 @@ def peak(names: Sequence[str], filters: Mapping, options: Options, outputs: Mapp
                       CUTLASS if options.program else toolchain.cutlass and toolchain.cutlass.version, mmagen.__version__)
     found = []
     for operation in wanted:
-        obstacle = _obstacle(operation, target)
         for inputs in options.settings.inputs:
-            record = {"inputs": inputs, "disposition": "not_supported", "reason": obstacle} if obstacle else \
-                records[operation.name, inputs]
-            found.append(figure(operation, record, machine))
+            obstacle = {"inputs": inputs, "disposition": "not_supported", "reason": obstacles[operation.name]}
+            found.append(figure(operation, records.get((operation.name, inputs), obstacle), machine))
     _report(found, machine, outputs)
     return exit_code(found)
 
 
-def _build(able: Sequence[Operation], target: str, toolchain: Toolchain, options: Options, progress) -> Program:
+def _build(able: Sequence[Operation], target: str, toolchain: Toolchain, options: Options, progress: Progress) -> Program:
     if not able or not (toolchain.gpus or options.compile_only):
         return Program(None)
     from mmagen.peak.program import build
@@ -94,15 +92,7 @@ def settings(inputs: str, seconds: float, sample_ms: float) -> Settings:
 
 def chosen(names: Sequence[str], filters: Mapping) -> list[Operation]:
     """The operations asked for, each once. Raises UsageError for a name or filters without any."""
-    if names:
-        if any(value is not None for value in filters.values()):
-            raise UsageError("a name says it all; leave out the filters")
-        found = [operation for name in names for operation in _called(name)]
-    else:
-        found = select(**filters)
-    if not found:
-        raise UsageError("no MMA operation is like that; leave out one of the filters")
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(asked_for(names, filters, _called)))
 
 
 def _called(name: str) -> list[Operation]:
@@ -130,7 +120,7 @@ def _obstacle(operation: Operation, target: str) -> str | None:
     return refusal(operation)
 
 
-def _run(program: Program, names: Sequence[str], settings: Settings, toolchain: Toolchain, progress) -> dict:
+def _run(program: Program, names: Sequence[str], settings: Settings, toolchain: Toolchain, progress: Progress) -> dict:
     """A record for every name and inputs."""
     told: dict[tuple[str, str], dict] = {}
     if program.path and toolchain.gpus:
@@ -167,27 +157,12 @@ def _refuse_bad_programs(options: Options) -> None:
         raise UsageError(f"--compile-only {options.compile_only}: not a file in an existing folder")
 
 
-def _refuse_bad_outputs(outputs: Mapping[str, str | None]) -> None:
-    if sum(file == "-" for file in outputs.values()) > 1:
-        raise UsageError("only one of --json, --csv, --markdown and --svg can go to the standard output")
-    for kind, file in outputs.items():
-        if file and file != "-" and (Path(file).is_dir() or not Path(file).absolute().parent.is_dir()):
-            raise UsageError(f"--{kind} {file}: not a file in an existing folder")
-
-
 def _report(found: Sequence[Mapping], machine: Machine, outputs: Mapping[str, str | None]) -> None:
     page, chart = outputs.get("markdown"), outputs.get("svg")
     beside = os.path.relpath(chart, Path(page).parent) if chart and page and "-" not in (chart, page) else None
-    spell = {
+    deliver(table(found, machine), outputs, {
         "json": lambda: to_json(found),
         "csv": lambda: to_csv(found),
         "svg": lambda: to_svg(found, machine),
-        "markdown": lambda: to_markdown(found, machine, command=" ".join(["mmagen", *sys.argv[1:]]),
-                                        date=datetime.date.today().isoformat(), chart=beside),
-    }
-    click.echo(table(found, machine), err="-" in outputs.values())
-    for kind, file in outputs.items():
-        if file == "-":
-            click.echo(spell[kind](), nl=False)
-        elif file:
-            Path(file).write_text(spell[kind](), "utf-8")
+        "markdown": lambda: to_markdown(found, machine, **made_by(), chart=beside),
+    })

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -164,3 +164,16 @@ def select(*, target: str | None = None, kind: str | None = None, family: str | 
                 and sparse in (None, operation.sparse) and block_scaled in (None, operation.block_scaled))
 
     return [operation for operation in (operations() if among is None else among) if wanted(operation)]
+
+
+def asked_for(names: Sequence[str], filters: Mapping, called: Callable[[str], list[Operation]]) -> list[Operation]:
+    """The operations that `called` finds for each of the names; without names those that select(**filters) leaves.
+
+    Raises UsageError for names beside filters, and where nothing is left.
+    """
+    if names and any(value is not None for value in filters.values()):
+        raise UsageError("a name says it all; leave out the filters")
+    found = [operation for name in names for operation in called(name)] if names else select(**filters)
+    if not found:
+        raise UsageError("no MMA operation is like that; leave out one of the filters")
+    return found

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 
 from mmagen.errors import ExitCode, UsageError
-from mmagen.registry.load import find, operations, select
+from mmagen.registry.load import asked_for, find, operations
 
 
 def atoms(names: Sequence[str], *, target: str | None, type: str | None, shape: str | None, kind: str | None,
@@ -20,13 +20,8 @@ def atoms(names: Sequence[str], *, target: str | None, type: str | None, shape: 
 
     filters = {"target": target, "type": type, "shape": shape, "kind": kind, "family": family, "sparse": sparse,
                "block_scaled": block_scaled}
-    given = [name for name, value in filters.items() if value is not None]
-    if names and given:
-        raise UsageError("a name says it all; leave out the filters")
     _refuse_unknown_types(type)
-    found = [find(name) for name in names] if names else select(**filters)
-    if not found:
-        raise UsageError("no MMA operation is like that; leave out one of the filters")
+    found = asked_for(names, filters, lambda name: [find(name)])
     if json:
         click.echo("\n".join(map(show.to_json, found)))
     elif names:
