@@ -1,5 +1,5 @@
-"""A library of several kernels as nvcc compiles it: each config a translation unit without spills, and the choice, which
-needs no GPU, as the plan makes it."""
+"""A library of several kernels as nvcc compiles it: each config a translation unit without spills, the choice as the plan
+makes it, and the host code's launches and refusals, which need no GPU."""
 
 from __future__ import annotations
 
@@ -91,3 +91,108 @@ def test_the_library_links_and_chooses_as_the_plan_does(made):
     assert answers.returncode == 0
     assert answers.stdout.split() == [choose(it, problem).name for problem in problems]
     assert set(answers.stdout.split()) == {config.name for config in it.configs}
+
+
+# What follows runs the library's host code with a runtime that is not CUDA's: fake_runtime.cpp tells what it was asked for.
+
+GOOD = {"m": 4096, "n": 4096, "k": 512, "batch": 1, "a": 0x10000, "lda": 512, "stride_a": 0, "b": 0x20000, "ldb": 512,
+        "stride_b": 0, "c": 0, "ldc": 0, "stride_c": 0, "d": 0x30000, "ldd": 4096, "stride_d": 0, "alpha": 1, "beta": 0,
+        "workspace": 0, "bytes": 0}
+HUGE = 2**31
+CLUSTERS = 66
+
+
+def run_line(**changes) -> str:
+    assert set(changes) <= set(GOOD)
+    return " ".join(map(str, ("run", *(GOOD | changes).values())))
+
+
+@pytest.fixture(scope="module")
+def host(made):
+    """Lines that the program prints for lines on stdin."""
+    it, folder, said = made
+    done = subprocess.run([find_toolchain(want=COMPILE).nvcc.path, "-std=c++17", "-cudart", "none", f"-DLIBRARY(x)={it.name}_##x",
+                           f'-DLIBRARY_HEADER="{it.name}/{it.name}.h"', "-I", folder / it.name / "include", "-o", folder / "host",
+                           Path(__file__).with_name("fake_runtime.cpp"), *(folder / f"{unit}.o" for unit in said), "-lpthread"],
+                          capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+    def ask(*lines: str) -> list[str]:
+        text = "\n".join((f"clusters {CLUSTERS}", *lines))
+        answered = subprocess.run([folder / "host"], input=text, capture_output=True, text=True, timeout=60)
+        assert answered.returncode == 0
+        return answered.stdout.splitlines()
+
+    return ask
+
+
+def test_a_kernel_is_launched_once_on_the_stream_that_was_given(host, made):
+    large = made[0].configs[-1].plan
+    assert host(run_line()) == [f"launch tma grid {2 * CLUSTERS} block {large.threads} smem {large.smem_bytes} stream 1 cluster 2 "
+                                "programmatic 1", "status 0 left 0"]
+    few = host(run_line(m=65, n=40, ldd=40))
+    assert few[0].startswith("launch tma grid 2 "), "no more CTAs than there are tiles"
+
+
+@pytest.mark.parametrize("changes", [
+    {"k": 0, "a": 0, "b": 0, "lda": 0, "ldb": 0}, {"lda": 513}, {"ldb": 513}, {"ldd": 4097}, {"a": 0x10002}, {"d": 0x30002},
+    {"batch": 2, "stride_a": 4, "stride_d": 1 << 24}, {"lda": 1 << 40},
+])  # fmt: skip
+def test_what_tma_cannot_address_goes_round_it_on_the_same_stream(host, changes):
+    launched, status = host(run_line(**changes))
+    assert launched.startswith("launch unaligned") and " stream 1 " in launched and status == "status 0 left 0"
+
+
+@pytest.mark.parametrize("changes", [{"m": 0}, {"n": 0}, {"batch": 0}, {"m": 0, "n": HUGE}, {"m": 0, "a": 0, "d": 0}])
+def test_of_nothing_there_is_nothing_to_do(host, changes):
+    assert host(run_line(**changes)) == ["status 0 left 0"]
+
+
+@pytest.mark.parametrize("changes", [
+    {"m": -1}, {"n": -1}, {"k": -1}, {"batch": -1}, {"a": 0}, {"b": 0}, {"d": 0}, {"beta": 1, "ldc": 4096},
+    {"k": 0, "d": 0}, {"lda": 511}, {"ldb": 511}, {"ldd": 4095}, {"lda": -512}, {"beta": 1, "c": 0x40000, "ldc": 4095},
+    {"batch": 2}, {"a": 0x10001}, {"b": 0x20001}, {"d": 0x30001}, {"beta": 1, "c": 0x40001, "ldc": 4096},
+    {"workspace": 0x50008, "bytes": 1 << 30},
+])  # fmt: skip
+def test_arguments_that_no_kernel_can_take_are_refused(host, changes):
+    assert host(run_line(**changes)) == ["status 1 left 0"]
+
+
+@pytest.mark.parametrize("changes", [
+    {"m": HUGE}, {"n": HUGE, "ldd": HUGE}, {"k": HUGE, "lda": HUGE, "ldb": HUGE}, {"batch": HUGE, "stride_d": 1},
+    {"m": HUGE - 16385, "n": HUGE - 16385, "ldd": HUGE, "batch": 2, "stride_d": 1},
+])  # fmt: skip
+def test_what_would_overflow_is_too_large(host, changes):
+    assert host(run_line(**changes)) == ["status 4 left 0"]
+
+
+def test_a_thread_that_never_called_cuda_gets_tma_too(host):
+    lines = host("thread", run_line(), "thread", run_line())
+    assert [line.split()[:2] for line in lines] == [["launch", "tma"], ["status", "0"]] * 2
+
+
+@pytest.mark.parametrize("changes", [{}, {"lda": 513}])
+def test_errors_keep_their_meaning(host, changes):
+    """2: not supported, and nothing left behind. 3: another error, which cudaGetLastError() has."""
+    no_image, invalid_value, launch_failure = 209, 1, 719
+    line = run_line(**changes)
+    assert host(f"fail cudaFuncSetAttribute {no_image}", line) == ["status 2 left 0"]
+    assert host(f"fail cudaFuncSetAttribute {invalid_value}", line) == ["status 2 left 0"], "too much shared memory"
+    assert host(f"fail launch {launch_failure}", line)[1] == f"status 3 left {launch_failure}"
+    assert host(f"fail launch {invalid_value}", line)[1] == f"status 3 left {invalid_value}"
+    assert host(f"pending {launch_failure}", line)[1] == f"status 0 left {launch_failure}", "somebody else's"
+
+
+def test_without_room_for_a_cluster_the_device_is_not_supported(host):
+    assert host("clusters 0", run_line(), "workspace") == ["status 2 left 0", "status 2 bytes 0"]
+
+
+def test_all_clusters_share_too_few_tiles_only_in_a_workspace_large_enough(host):
+    """70 tiles of a cluster of two CTAs, for 120 clusters."""
+    shape = {"m": 256 * 10, "n": 256 * 7, "ldd": 256 * 7, "k": 4096, "lda": 4096, "ldb": 4096}
+    (said,) = host("clusters 120", "workspace")
+    room = 1024 + 2 * 120 * 128 * 256 * 4  # a flag and a tile of f32 for each CTA
+    assert said == f"status 0 bytes {room}"
+    for workspace, given, ctas in ((0x50000, room, 240), (0x50000, room - 1, 140), (0x50000, -1, 140), (0, room, 140)):
+        lines = host("clusters 120", run_line(**shape, workspace=workspace, bytes=given))
+        assert lines[0].startswith(f"launch tma grid {ctas} ") and lines[1] == "status 0 left 0"

@@ -27,10 +27,14 @@ namespace {
 
 // The first whose rule holds is taken; the last has none and takes all the rest.
 constexpr mmagen::Candidate<sm90_gemm_bf16_library_args, sm90_gemm_bf16_library_info> kConfigs[] = {
-    { "small_m", mmagen::When().m(1, 64), &sm90_gemm_bf16_library::small_m::run, &sm90_gemm_bf16_library::small_m::query },
-    { "one_wave", mmagen::When().mn(1, 1081344), &sm90_gemm_bf16_library::one_wave::run, &sm90_gemm_bf16_library::one_wave::query },
-    { "two_waves", mmagen::When().mn(1, 4325376), &sm90_gemm_bf16_library::two_waves::run, &sm90_gemm_bf16_library::two_waves::query },
-    { "large", mmagen::When(), &sm90_gemm_bf16_library::large::run, &sm90_gemm_bf16_library::large::query },
+    { "small_m", mmagen::When().m(1, 64), &sm90_gemm_bf16_library::small_m::run, &sm90_gemm_bf16_library::small_m::query,
+      nullptr },
+    { "one_wave", mmagen::When().mn(1, 1081344), &sm90_gemm_bf16_library::one_wave::run, &sm90_gemm_bf16_library::one_wave::query,
+      nullptr },
+    { "two_waves", mmagen::When().mn(1, 4325376), &sm90_gemm_bf16_library::two_waves::run, &sm90_gemm_bf16_library::two_waves::query,
+      nullptr },
+    { "large", mmagen::When(), &sm90_gemm_bf16_library::large::run, &sm90_gemm_bf16_library::large::query,
+      &sm90_gemm_bf16_library::large::workspace },
 };
 
 }  // namespace
@@ -56,13 +60,7 @@ sm90_gemm_bf16_library_status sm90_gemm_bf16_library_query(sm90_gemm_bf16_librar
 sm90_gemm_bf16_library_status sm90_gemm_bf16_library_workspace_bytes(int64_t* bytes)
 {
   if (bytes == nullptr) { return SM90_GEMM_BF16_LIBRARY_INVALID_ARGUMENT; }
-  *bytes = 0;  // as much as the config wants that wants most
-  mmagen::Status status = mmagen::Status::kSuccess;
-  if (int64_t one = 0; status == mmagen::Status::kSuccess) {
-    status = sm90_gemm_bf16_library::large::workspace(one);
-    *bytes = one > *bytes ? one : *bytes;
-  }
-  return static_cast<sm90_gemm_bf16_library_status>(status);
+  return static_cast<sm90_gemm_bf16_library_status>(mmagen::workspace_of_all(kConfigs, *bytes));
 }
 
 const char* sm90_gemm_bf16_library_status_text(sm90_gemm_bf16_library_status status)

@@ -19,8 +19,10 @@ namespace {
 
 // The first whose rule holds is taken; the last has none and takes all the rest.
 constexpr mmagen::Candidate<sm90_gemm_tf32_args, sm90_gemm_tf32_info> kConfigs[] = {
-    { "mid", mmagen::When().mn(1, 60000000), &sm90_gemm_tf32::mid::run, &sm90_gemm_tf32::mid::query },
-    { "large", mmagen::When(), &sm90_gemm_tf32::large::run, &sm90_gemm_tf32::large::query },
+    { "mid", mmagen::When().mn(1, 60000000), &sm90_gemm_tf32::mid::run, &sm90_gemm_tf32::mid::query,
+      nullptr },
+    { "large", mmagen::When(), &sm90_gemm_tf32::large::run, &sm90_gemm_tf32::large::query,
+      &sm90_gemm_tf32::large::workspace },
 };
 
 }  // namespace
@@ -46,13 +48,7 @@ sm90_gemm_tf32_status sm90_gemm_tf32_query(sm90_gemm_tf32_info* info)
 sm90_gemm_tf32_status sm90_gemm_tf32_workspace_bytes(int64_t* bytes)
 {
   if (bytes == nullptr) { return SM90_GEMM_TF32_INVALID_ARGUMENT; }
-  *bytes = 0;  // as much as the config wants that wants most
-  mmagen::Status status = mmagen::Status::kSuccess;
-  if (int64_t one = 0; status == mmagen::Status::kSuccess) {
-    status = sm90_gemm_tf32::large::workspace(one);
-    *bytes = one > *bytes ? one : *bytes;
-  }
-  return static_cast<sm90_gemm_tf32_status>(status);
+  return static_cast<sm90_gemm_tf32_status>(mmagen::workspace_of_all(kConfigs, *bytes));
 }
 
 const char* sm90_gemm_tf32_status_text(sm90_gemm_tf32_status status)

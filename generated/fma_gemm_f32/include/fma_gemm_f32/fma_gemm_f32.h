@@ -21,7 +21,7 @@ struct CUstream_st; /* cudaStream_t and CUstream point to it */
 
 typedef enum fma_gemm_f32_status {
   FMA_GEMM_F32_SUCCESS = 0,
-  FMA_GEMM_F32_INVALID_ARGUMENT = 1, /* null pointer, negative extent, short leading dimension, a batch with one D */
+  FMA_GEMM_F32_INVALID_ARGUMENT = 1, /* null or misaligned pointer, negative extent, short leading dimension, a batch with one D */
   FMA_GEMM_F32_NOT_SUPPORTED = 2,    /* the current device cannot run this kernel */
   FMA_GEMM_F32_CUDA_ERROR = 3,       /* the launch failed: cudaGetLastError() says why */
   FMA_GEMM_F32_TOO_LARGE = 4,        /* an extent or a number of CTAs above 2^31 - 16385 */

@@ -21,7 +21,7 @@ struct CUstream_st; /* cudaStream_t and CUstream point to it */
 
 typedef enum hello_micro_status {
   HELLO_MICRO_SUCCESS = 0,
-  HELLO_MICRO_INVALID_ARGUMENT = 1, /* null pointer, negative extent, short leading dimension, a batch with one D */
+  HELLO_MICRO_INVALID_ARGUMENT = 1, /* null or misaligned pointer, negative extent, short leading dimension, a batch with one D */
   HELLO_MICRO_NOT_SUPPORTED = 2,    /* the current device cannot run this kernel */
   HELLO_MICRO_CUDA_ERROR = 3,       /* the launch failed: cudaGetLastError() says why */
   HELLO_MICRO_TOO_LARGE = 4,        /* an extent or a number of CTAs above 2^31 - 16385 */

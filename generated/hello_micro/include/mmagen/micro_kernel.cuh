@@ -9,7 +9,6 @@
 #include <cute/tensor.hpp>
 
 #include "convert.cuh"
-#include "fill.cuh"
 #include "k_slices.cuh"
 
 namespace mmagen {

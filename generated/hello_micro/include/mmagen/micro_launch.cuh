@@ -17,18 +17,16 @@ Status run_micro(Args const& args, cudaStream_t stream)
       args.alpha != Scalar(1) || args.beta != Scalar(0)) {
     return Status::kFixedShape;
   }
-  if (args.a == nullptr || args.b == nullptr || args.d == nullptr ||
+  if (args.a == nullptr || args.b == nullptr || args.d == nullptr || !is_aligned_to<typename A::Element>(args.a) ||
+      !is_aligned_to<typename B::Element>(args.b) || !is_aligned_to<typename Config::ElementD>(args.d) ||
       args.lda < (A::kContiguousK ? args.k : args.m) || args.ldb < (B::kContiguousK ? args.k : args.n) ||
       args.ldd < (Config::kDRowMajor ? args.n : args.m)) {
     return Status::kInvalidArgument;
   }
-  cudaError_t const error =
-      cudaFuncSetAttribute(&micro_kernel<Config>, cudaFuncAttributeMaxDynamicSharedMemorySize, Config::kSmemBytes);
-  if (error != cudaSuccess) { return status_of(error); }
-  micro_kernel<Config><<<1, Config::kThreads, Config::kSmemBytes, stream>>>(
-      static_cast<typename A::Element const*>(args.a), args.lda, static_cast<typename B::Element const*>(args.b),
-      args.ldb, static_cast<typename Config::ElementD*>(args.d), args.ldd);
-  return status_of(cudaPeekAtLastError());
+  return launch_kernel(&micro_kernel<Config>, 1, Config::kThreads, Config::kSmemBytes, stream,
+                       static_cast<typename A::Element const*>(args.a), args.lda,
+                       static_cast<typename B::Element const*>(args.b), args.ldb,
+                       static_cast<typename Config::ElementD*>(args.d), args.ldd);
 }
 
 /// What the kernel of this Config takes on the current device.

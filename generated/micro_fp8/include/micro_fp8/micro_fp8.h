@@ -21,7 +21,7 @@ struct CUstream_st; /* cudaStream_t and CUstream point to it */
 
 typedef enum micro_fp8_status {
   MICRO_FP8_SUCCESS = 0,
-  MICRO_FP8_INVALID_ARGUMENT = 1, /* null pointer, negative extent, short leading dimension, a batch with one D */
+  MICRO_FP8_INVALID_ARGUMENT = 1, /* null or misaligned pointer, negative extent, short leading dimension, a batch with one D */
   MICRO_FP8_NOT_SUPPORTED = 2,    /* the current device cannot run this kernel */
   MICRO_FP8_CUDA_ERROR = 3,       /* the launch failed: cudaGetLastError() says why */
   MICRO_FP8_TOO_LARGE = 4,        /* an extent or a number of CTAs above 2^31 - 16385 */

@@ -10,9 +10,7 @@ inline namespace v0_1 {
 
 namespace detail {
 
-/// `plane` is this thread's own copy of the matrix: element (r,c) at r * columns + c. An element gets 1 + the number of
-/// the value in the thread's fragment; what it does not own stays 0. Planes of their own, because several threads may
-/// own one element.
+/// An element gets 1 + the number of the value in the thread's fragment; what the thread does not own stays 0.
 template <class ThreadTensor>
 CUTE_DEVICE void stamp(ThreadTensor&& owned)
 {
@@ -30,6 +28,7 @@ __global__ void ownership_kernel(int* a, int* b, int* c)
   static_assert(size(typename Config::TiledMma{}) == Config::kThreads, "the plan and the TiledMMA disagree");
   typename Config::TiledMma mma;
   auto thread_mma = mma.get_slice(threadIdx.x);
+  // Each thread's own copy of the matrix, element (r,c) at r * columns + c: several threads may own one element.
   auto plane = [](int* stamps, auto rows, auto columns) {
     return make_tensor(make_gmem_ptr(stamps + threadIdx.x * size(rows) * size(columns)),
                        make_layout(make_shape(rows, columns), LayoutRight{}));
@@ -43,8 +42,7 @@ __global__ void ownership_kernel(int* a, int* b, int* c)
 template <class Config>
 Status run_ownership(int* a, int* b, int* c, cudaStream_t stream)
 {
-  ownership_kernel<Config><<<1, Config::kThreads, 0, stream>>>(a, b, c);
-  return status_of(cudaPeekAtLastError());
+  return launch_kernel(&ownership_kernel<Config>, 1, Config::kThreads, 0, stream, a, b, c);
 }
 
 }  // namespace v0_1

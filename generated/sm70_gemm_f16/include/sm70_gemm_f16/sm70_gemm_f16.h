@@ -21,7 +21,7 @@ struct CUstream_st; /* cudaStream_t and CUstream point to it */
 
 typedef enum sm70_gemm_f16_status {
   SM70_GEMM_F16_SUCCESS = 0,
-  SM70_GEMM_F16_INVALID_ARGUMENT = 1, /* null pointer, negative extent, short leading dimension, a batch with one D */
+  SM70_GEMM_F16_INVALID_ARGUMENT = 1, /* null or misaligned pointer, negative extent, short leading dimension, a batch with one D */
   SM70_GEMM_F16_NOT_SUPPORTED = 2,    /* the current device cannot run this kernel */
   SM70_GEMM_F16_CUDA_ERROR = 3,       /* the launch failed: cudaGetLastError() says why */
   SM70_GEMM_F16_TOO_LARGE = 4,        /* an extent or a number of CTAs above 2^31 - 16385 */

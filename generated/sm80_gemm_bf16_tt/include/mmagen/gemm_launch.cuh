@@ -62,11 +62,8 @@ Status run_gemm(Args const& public_args, cudaStream_t stream)
                   detail::is_aligned(params.c, params.ldc * kBytesD, params.batch_stride_c * kBytesD, args.batch);
 
   auto* const kernel = wide_ab ? &gemm_kernel<Config, true> : &gemm_kernel<Config, false>;
-  cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Config::kSmemBytes);
-  if (error != cudaSuccess) { return status_of(error); }
   unsigned const ctas = unsigned(tiles_m * tiles_n * args.batch);
-  kernel<<<ctas, Config::kThreads, Config::kSmemBytes, stream>>>(params);
-  return status_of(cudaPeekAtLastError());
+  return launch_kernel(kernel, ctas, Config::kThreads, Config::kSmemBytes, stream, params);
 }
 
 /// What one kernel of this Config takes on the current device.

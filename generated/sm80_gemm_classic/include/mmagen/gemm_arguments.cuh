@@ -57,6 +57,10 @@ Status check_arguments(Args const& from, GemmArguments<Config>& args)
   if (from.d == nullptr || (from.k > 0 && (from.a == nullptr || from.b == nullptr))) { return Status::kInvalidArgument; }
   bool const reads_c = from.beta != typename Config::Scalar(0);
   if (reads_c && from.c == nullptr) { return Status::kInvalidArgument; }
+  if (!is_aligned_to<typename A::Element>(from.a) || !is_aligned_to<typename B::Element>(from.b) ||
+      !is_aligned_to<ElementD>(from.d) || (reads_c && !is_aligned_to<ElementD>(from.c))) {
+    return Status::kInvalidArgument;
+  }
   int64_t const row_d = Config::kDRowMajor ? from.n : from.m;
   if (from.lda < (A::kContiguousK ? from.k : from.m) || from.ldb < (B::kContiguousK ? from.k : from.n) ||
       from.ldd < row_d || (reads_c && from.ldc < row_d)) {

@@ -21,7 +21,7 @@ struct CUstream_st; /* cudaStream_t and CUstream point to it */
 
 typedef enum sm80_gemm_sliced_k_status {
   SM80_GEMM_SLICED_K_SUCCESS = 0,
-  SM80_GEMM_SLICED_K_INVALID_ARGUMENT = 1, /* null pointer, negative extent, short leading dimension, a batch with one D */
+  SM80_GEMM_SLICED_K_INVALID_ARGUMENT = 1, /* null or misaligned pointer, negative extent, short leading dimension, a batch with one D */
   SM80_GEMM_SLICED_K_NOT_SUPPORTED = 2,    /* the current device cannot run this kernel */
   SM80_GEMM_SLICED_K_CUDA_ERROR = 3,       /* the launch failed: cudaGetLastError() says why */
   SM80_GEMM_SLICED_K_TOO_LARGE = 4,        /* an extent or a number of CTAs above 2^31 - 16385 */

@@ -21,7 +21,7 @@ struct CUstream_st; /* cudaStream_t and CUstream point to it */
 
 typedef enum sm89_gemm_e5m2_tt_status {
   SM89_GEMM_E5M2_TT_SUCCESS = 0,
-  SM89_GEMM_E5M2_TT_INVALID_ARGUMENT = 1, /* null pointer, negative extent, short leading dimension, a batch with one D */
+  SM89_GEMM_E5M2_TT_INVALID_ARGUMENT = 1, /* null or misaligned pointer, negative extent, short leading dimension, a batch with one D */
   SM89_GEMM_E5M2_TT_NOT_SUPPORTED = 2,    /* the current device cannot run this kernel */
   SM89_GEMM_E5M2_TT_CUDA_ERROR = 3,       /* the launch failed: cudaGetLastError() says why */
   SM89_GEMM_E5M2_TT_TOO_LARGE = 4,        /* an extent or a number of CTAs above 2^31 - 16385 */

@@ -27,21 +27,19 @@ __global__ void __launch_bounds__(Config::kThreads, Config::kCtasPerSm)
 
 namespace detail {
 
-/// How many clusters of this kernel a device runs at once; 0 where it cannot run it.
+/// How many clusters of this kernel the current device runs at once, at least one. Asked once for each device.
 template <class Config>
-cudaError_t resident_clusters(int& clusters)
+Status resident_clusters(int& clusters)
 {
   constexpr int kMostDevices = 64;
   static std::atomic<int> known[kMostDevices];
   int device = 0;
   cudaError_t error = cudaGetDevice(&device);
-  if (error != cudaSuccess) { return error; }
-  if (device < kMostDevices && known[device].load(std::memory_order_acquire) > 0) {
-    clusters = known[device].load(std::memory_order_relaxed);
-    return cudaSuccess;
-  }
-  error = cudaFuncSetAttribute(sm90_kernel<Config>, cudaFuncAttributeMaxDynamicSharedMemorySize, Config::kSmemBytes);
-  if (error != cudaSuccess) { return error; }
+  if (error != cudaSuccess) { return status_of(error); }
+  clusters = device < kMostDevices ? known[device].load(std::memory_order_acquire) : 0;
+  if (clusters > 0) { return Status::kSuccess; }
+  Status const status = allow_smem(&sm90_kernel<Config>, Config::kSmemBytes);
+  if (status != Status::kSuccess) { return status; }
   cudaLaunchConfig_t launch{};
   cudaLaunchAttribute cluster{};
   cluster.id = cudaLaunchAttributeClusterDimension;
@@ -52,10 +50,10 @@ cudaError_t resident_clusters(int& clusters)
   launch.attrs = &cluster;
   launch.numAttrs = 1;
   error = cudaOccupancyMaxActiveClusters(&clusters, sm90_kernel<Config>, &launch);
-  if (error != cudaSuccess) { return error; }
-  if (clusters == 0) { return cudaErrorInvalidValue; }
+  if (error != cudaSuccess) { return status_of(error); }
+  if (clusters == 0) { return Status::kNotSupported; }
   if (device < kMostDevices) { known[device].store(clusters, std::memory_order_release); }
-  return cudaSuccess;
+  return Status::kSuccess;
 }
 
 /// Lines of a box. A K-contiguous operand with fewer rows than a tile is read without the rows it lacks: those of the
@@ -71,12 +69,22 @@ int box_lines(int64_t across)
 template <class Operand, int kShare>
 uint32_t stage_bytes(int lines)
 {
-  return uint32_t(kShare * Operand::kBoxes * Operand::kPanels * lines * Operand::kLine * int(sizeof(typename Operand::Element)));
+  constexpr int kLineBytes = Operand::kLine * int(sizeof(typename Operand::Element));
+  return uint32_t(kShare * Operand::kBoxes * Operand::kPanels * lines * kLineBytes);
 }
 
-/// False where TMA cannot address one of the matrices.
+/// Makes the device's context current for the calling thread: the driver's functions need one, and a thread whose first
+/// call to CUDA is ours has none.
+inline Status make_context_current()
+{
+  int device = 0;
+  cudaError_t const error = cudaGetDevice(&device);
+  return status_of(error != cudaSuccess ? error : cudaSetDevice(device));
+}
+
+/// CUDA_ERROR_INVALID_VALUE where TMA cannot address one of the matrices.
 template <class Config>
-bool describe(GemmArguments<Config> const& args, Sm90Params<Config>& params)
+CUresult describe(GemmArguments<Config> const& args, Sm90Params<Config>& params)
 {
   using A = typename Config::A;
   using B = typename Config::B;
@@ -97,9 +105,11 @@ bool describe(GemmArguments<Config> const& args, Sm90Params<Config>& params)
   constexpr int kDRows = 16;
   constexpr int kDAlong = Config::kDRowMajor ? Config::kSliceN : kDRows;
   constexpr int kDAcross = Config::kDRowMajor ? kDRows : Config::kSliceN;
-  return encode_tensor_map<typename A::Element>(params.map_a, args.a, a, A::kLine, lines_a, A::kSwizzleBytes) &&
-         encode_tensor_map<typename B::Element>(params.map_b, args.b, b, B::kLine, lines_b, B::kSwizzleBytes) &&
-         encode_tensor_map<ElementD>(params.map_d, args.d, d, kDAlong, kDAcross, kDAlong * int(sizeof(ElementD)));
+  CUresult result = encode_tensor_map<typename A::Element>(params.map_a, args.a, a, A::kLine, lines_a, A::kSwizzleBytes);
+  if (result != CUDA_SUCCESS) { return result; }
+  result = encode_tensor_map<typename B::Element>(params.map_b, args.b, b, B::kLine, lines_b, B::kSwizzleBytes);
+  if (result != CUDA_SUCCESS) { return result; }
+  return encode_tensor_map<ElementD>(params.map_d, args.d, d, kDAlong, kDAcross, kDAlong * int(sizeof(ElementD)));
 }
 
 /// Bytes of flags before the partial sums of stream K.
@@ -134,9 +144,10 @@ void stream_last_wave(StreamedTiles& streamed, unsigned clusters, unsigned resid
 template <class Config>
 Status workspace_sm90(int64_t& bytes)
 {
+  bytes = 0;
   int resident = 0;
-  cudaError_t const error = detail::resident_clusters<Config>(resident);
-  if (error != cudaSuccess) { return status_of(error); }
+  Status const status = detail::resident_clusters<Config>(resident);
+  if (status != Status::kSuccess) { return status; }
   int64_t const ctas = int64_t(resident) * kClusterCtas<Config>;
   bytes = detail::flag_bytes(ctas) + ctas * Config::kTileM * Config::kTileN * 4;
   return Status::kSuccess;
@@ -148,11 +159,19 @@ template <class Config, class Args, class Unaligned>
 Status run_sm90(Args const& public_args, cudaStream_t stream, Unaligned const& unaligned)
 {
   GemmArguments<Config> args{};
-  Status const status = check_arguments<Config>(public_args, args);
+  Status status = check_arguments<Config>(public_args, args);
   if (status != Status::kSuccess || args.empty()) { return status; }
 
   Sm90Params<Config> params{};
-  if (args.k == 0 || !detail::describe<Config>(args, params)) { return unaligned(args, stream); }
+  if (args.k == 0) { return unaligned(args, stream); }
+  CUresult described = detail::describe<Config>(args, params);
+  if (described == CUDA_ERROR_INVALID_CONTEXT || described == CUDA_ERROR_NOT_INITIALIZED) {
+    status = detail::make_context_current();
+    if (status != Status::kSuccess) { return status; }
+    described = detail::describe<Config>(args, params);
+  }
+  if (described == CUDA_ERROR_INVALID_VALUE) { return unaligned(args, stream); }
+  if (described != CUDA_SUCCESS) { return Status::kCudaError; }
   params.m = int(args.m);
   params.n = int(args.n);
   params.k = int(args.k);
@@ -171,16 +190,19 @@ Status run_sm90(Args const& public_args, cudaStream_t stream, Unaligned const& u
   params.beta = args.beta;
 
   int resident = 0;
-  cudaError_t const error = detail::resident_clusters<Config>(resident);
-  if (error != cudaSuccess) { return status_of(error); }
+  status = detail::resident_clusters<Config>(resident);
+  if (status != Status::kSuccess) { return status; }
   unsigned clusters = Config::kPersistent ? std::min(unsigned(resident), params.clusters) : params.clusters;
   if constexpr (Config::kStreamK) {
+    if (!is_aligned_to<float4>(public_args.workspace)) { return Status::kInvalidArgument; }
     int64_t needed = 0;
-    if (Status const known = workspace_sm90<Config>(needed); known != Status::kSuccess) { return known; }
+    status = workspace_sm90<Config>(needed);
+    if (status != Status::kSuccess) { return status; }
     void* const workspace = public_args.workspace_bytes >= needed ? public_args.workspace : nullptr;
     detail::stream_last_wave<Config>(params.streamed, params.clusters, unsigned(resident), params.k, workspace);
     if (params.streamed.tiles > 0) { clusters = unsigned(resident); }
   }
+  if (int64_t(clusters) * kClusterCtas<Config> > 0x7fffffff) { return Status::kTooLarge; }
 
   cudaLaunchAttribute attributes[2] = {};
   attributes[0].id = cudaLaunchAttributeClusterDimension;

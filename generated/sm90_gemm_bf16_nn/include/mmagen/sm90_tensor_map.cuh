@@ -32,7 +32,7 @@ constexpr CUtensorMapSwizzle tensor_map_swizzle(int bytes)
                        : CU_TENSOR_MAP_SWIZZLE_NONE;
 }
 
-/// The driver's cuTensorMapEncodeTiled, or null where the driver is too old to have it.
+/// The driver's cuTensorMapEncodeTiled, or null where the driver is too old to have it. Asked for by CUDA 12.5's call.
 inline decltype(&cuTensorMapEncodeTiled) tensor_map_encoder()
 {
   static auto const encoder = [] {
@@ -55,13 +55,13 @@ struct MatrixExtent {
 };
 
 /// Fills `map` for boxes of box_along x box_across elements whose rows of swizzle_bytes are swizzled in shared memory.
-/// False where the matrix is not one that TMA can address: rows must begin at 16-byte boundaries.
+/// CUDA_ERROR_INVALID_VALUE where the matrix is not one that TMA can address: rows must begin at 16-byte boundaries.
 template <class Element>
-bool encode_tensor_map(CUtensorMap& map, void const* pointer, MatrixExtent const& matrix, int box_along,
+CUresult encode_tensor_map(CUtensorMap& map, void const* pointer, MatrixExtent const& matrix, int box_along,
                        int box_across, int swizzle_bytes)
 {
   auto const encode = detail::tensor_map_encoder();
-  if (encode == nullptr) { return false; }
+  if (encode == nullptr) { return CUDA_ERROR_INVALID_VALUE; }
   cuuint64_t const extents[3] = {cuuint64_t(matrix.along), cuuint64_t(matrix.across), cuuint64_t(matrix.batch)};
   // A matrix that every batch shares, or that is alone, has one element in its last mode; its stride is of no account.
   int64_t const batch_stride = matrix.batch == 1 ? 16 : matrix.batch_stride * int64_t(sizeof(Element));
@@ -70,7 +70,7 @@ bool encode_tensor_map(CUtensorMap& map, void const* pointer, MatrixExtent const
   cuuint32_t const steps[3] = {1, 1, 1};
   return encode(&map, detail::tensor_map_type<Element>(), 3, const_cast<void*>(pointer), extents, strides, box, steps,
                 CU_TENSOR_MAP_INTERLEAVE_NONE, detail::tensor_map_swizzle(swizzle_bytes),
-                CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+                CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
 }
 
 }  // namespace v0_1

@@ -21,7 +21,7 @@ struct CUstream_st; /* cudaStream_t and CUstream point to it */
 
 typedef enum sm90_gemm_bf16_pingpong_status {
   SM90_GEMM_BF16_PINGPONG_SUCCESS = 0,
-  SM90_GEMM_BF16_PINGPONG_INVALID_ARGUMENT = 1, /* null pointer, negative extent, short leading dimension, a batch with one D */
+  SM90_GEMM_BF16_PINGPONG_INVALID_ARGUMENT = 1, /* null or misaligned pointer, negative extent, short leading dimension, a batch with one D */
   SM90_GEMM_BF16_PINGPONG_NOT_SUPPORTED = 2,    /* the current device cannot run this kernel */
   SM90_GEMM_BF16_PINGPONG_CUDA_ERROR = 3,       /* the launch failed: cudaGetLastError() says why */
   SM90_GEMM_BF16_PINGPONG_TOO_LARGE = 4,        /* an extent or a number of CTAs above 2^31 - 16385 */

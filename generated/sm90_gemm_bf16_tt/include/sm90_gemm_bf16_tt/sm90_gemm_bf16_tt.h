@@ -21,7 +21,7 @@ struct CUstream_st; /* cudaStream_t and CUstream point to it */
 
 typedef enum sm90_gemm_bf16_tt_status {
   SM90_GEMM_BF16_TT_SUCCESS = 0,
-  SM90_GEMM_BF16_TT_INVALID_ARGUMENT = 1, /* null pointer, negative extent, short leading dimension, a batch with one D */
+  SM90_GEMM_BF16_TT_INVALID_ARGUMENT = 1, /* null or misaligned pointer, negative extent, short leading dimension, a batch with one D */
   SM90_GEMM_BF16_TT_NOT_SUPPORTED = 2,    /* the current device cannot run this kernel */
   SM90_GEMM_BF16_TT_CUDA_ERROR = 3,       /* the launch failed: cudaGetLastError() says why */
   SM90_GEMM_BF16_TT_TOO_LARGE = 4,        /* an extent or a number of CTAs above 2^31 - 16385 */
@@ -44,7 +44,7 @@ typedef struct sm90_gemm_bf16_tt_args {
   void *d;
   int64_t ldd, batch_stride_d;
   sm90_gemm_bf16_tt_scalar alpha, beta;
-  void *workspace; /* NULL, or workspace_bytes of device memory that were zero before its first call; no two calls at a time */
+  void *workspace; /* NULL, or device memory at a multiple of 16 bytes, zero before its first call; no two calls at a time */
   int64_t workspace_bytes;
 } sm90_gemm_bf16_tt_args;
 

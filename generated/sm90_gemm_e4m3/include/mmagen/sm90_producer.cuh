@@ -43,7 +43,7 @@ CUTE_DEVICE void prefetch_operand(CUtensorMap const* map, int share, int along, 
   });
 }
 
-/// Where k tile `k_tile` of the CTA tile `tile` lies in an operand: along its contiguous mode, across it, and the batch.
+/// Where k tile `k_tile` of the rows `mn_tile` lies in an operand: along its contiguous mode, across it, and the batch.
 template <class Operand>
 struct TilePlace {
   int along, across, batch;

@@ -1,7 +1,9 @@
-// What a call ends with, and what a kernel takes on a device.
+// What a call ends with; how a kernel is launched, and what it takes on a device.
 #pragma once
 
 #include <cuda_runtime_api.h>
+
+#include <cstdint>
 
 namespace mmagen {
 inline namespace v0_1 {
@@ -22,8 +24,8 @@ inline char const* status_text(Status status, char const* shape)
   switch (status) {
     case Status::kSuccess: return "success";
     case Status::kInvalidArgument:
-      return "invalid argument: a null pointer, a negative extent, a leading dimension shorter than a row, or a batch "
-             "whose matrices D are one";
+      return "invalid argument: a pointer that is null or not aligned to its elements (a workspace: to 16 bytes), a "
+             "negative extent, a leading dimension shorter than a row, or a batch whose matrices D are one";
     case Status::kNotSupported:
       return "not supported: the current device lacks this kernel's instructions or its shared memory";
     case Status::kCudaError: return "CUDA error at launch: cudaGetLastError() says why";
@@ -33,7 +35,7 @@ inline char const* status_text(Status status, char const* shape)
   return "unknown status";
 }
 
-/// A device that lacks the kernel's code or its shared memory cannot run it at all; everything else went wrong.
+/// A device that lacks the kernel's code cannot run it at all; everything else went wrong.
 inline Status status_of(cudaError_t error)
 {
   switch (error) {
@@ -41,11 +43,42 @@ inline Status status_of(cudaError_t error)
     case cudaErrorNoKernelImageForDevice:
     case cudaErrorInvalidDeviceFunction:
     case cudaErrorUnsupportedPtxVersion:
-    case cudaErrorInvalidValue:  // more dynamic shared memory than the device has
     case cudaErrorNoDevice:
-    case cudaErrorInsufficientDriver: return Status::kNotSupported;
+    case cudaErrorInsufficientDriver:
+      cudaGetLastError();  // an answer: a later check of the caller's must not find it
+      return Status::kNotSupported;
     default: return Status::kCudaError;
   }
+}
+
+/// May a kernel read elements of this type there? Where it may not and does, the context is lost.
+template <class Element>
+bool is_aligned_to(void const* pointer)
+{
+  return reinterpret_cast<uintptr_t>(pointer) % sizeof(Element) == 0;
+}
+
+/// Lets a kernel have `bytes` of dynamic shared memory. Where a device has less, they are an invalid value.
+template <class Kernel>
+Status allow_smem(Kernel* kernel, int bytes)
+{
+  cudaError_t const error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+  if (error != cudaErrorInvalidValue) { return status_of(error); }
+  cudaGetLastError();
+  return Status::kNotSupported;
+}
+
+/// Launches like <<<>>>, after which only cudaGetLastError() would say what became of it, and might speak of an error that
+/// somebody else left behind.
+template <class... Params>
+Status launch_kernel(void (*kernel)(Params...), unsigned ctas, int threads, int smem_bytes, cudaStream_t stream,
+                     Params... params)
+{
+  Status const status = allow_smem(kernel, smem_bytes);
+  if (status != Status::kSuccess) { return status; }
+  void* arguments[] = {&params...};
+  return status_of(cudaLaunchKernel(reinterpret_cast<void const*>(kernel), dim3(ctas), dim3(unsigned(threads)), arguments,
+                                    size_t(smem_bytes), stream));
 }
 
 /// Fills the project's public info struct.
@@ -55,8 +88,8 @@ Status query_kernel(Kernel* kernel, int threads, int smem_bytes, Info& info)
   cudaFuncAttributes attributes{};
   cudaError_t error = cudaFuncGetAttributes(&attributes, kernel);
   if (error != cudaSuccess) { return status_of(error); }
-  error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, smem_bytes);
-  if (error != cudaSuccess) { return status_of(error); }
+  Status const status = allow_smem(kernel, smem_bytes);
+  if (status != Status::kSuccess) { return status; }
   int ctas = 0;
   error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&ctas, kernel, threads, size_t(smem_bytes));
   if (error != cudaSuccess) { return status_of(error); }

@@ -15,6 +15,7 @@ struct Sm90Cooperative {
   using Storage = Sm90Storage<Config>;
   static_assert(cute::size(typename Config::TiledMma{}) == 128 * Config::kConsumers, "all of them share a tile");
   static_assert(Config::kThreads == 128 * (Config::kConsumers + 1), "and one more loads");
+  static_assert(Config::kSplitK == 1 || !Config::kPersistent, "the exchange of sums takes the whole CTA, once");
 
   CUTE_DEVICE static void run(Sm90Params<Config> const& params, Storage& storage)
   {

@@ -45,13 +45,15 @@ class When {
   int64_t most_[kQuantities] = {kNoEnd, kNoEnd, kNoEnd, kNoEnd};
 };
 
-/// A kernel to choose, behind functions of the project's public structs. `when` of the last is not looked at.
+/// A kernel to choose, behind functions of the project's public structs. `when` of the last is not looked at; `workspace`
+/// is null where the kernel has no use for one.
 template <class Args, class Info>
 struct Candidate {
   char const* name;
   When when;
   Status (*run)(Args const&, cudaStream_t);
   Status (*query)(Info&);
+  Status (*workspace)(int64_t&);
 };
 
 /// The first candidate whose `when` holds; the last where no other does.
@@ -80,6 +82,21 @@ Status query_all(Candidate<Args, Info> const (&candidates)[kCount], Info& info)
     keep_larger(info.local_bytes, one.local_bytes);
     keep_larger(info.smem_bytes, one.smem_bytes);
     info.ctas_per_sm = one.ctas_per_sm < info.ctas_per_sm ? one.ctas_per_sm : info.ctas_per_sm;
+  }
+  return Status::kSuccess;
+}
+
+/// As many bytes as the candidate wants that wants most.
+template <class Args, class Info, int kCount>
+Status workspace_of_all(Candidate<Args, Info> const (&candidates)[kCount], int64_t& bytes)
+{
+  bytes = 0;
+  for (int i = 0; i < kCount; ++i) {
+    if (candidates[i].workspace == nullptr) { continue; }
+    int64_t one = 0;
+    Status const status = candidates[i].workspace(one);
+    if (status != Status::kSuccess) { return status; }
+    bytes = one > bytes ? one : bytes;
   }
   return Status::kSuccess;
 }

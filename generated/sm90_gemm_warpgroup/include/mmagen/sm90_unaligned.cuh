@@ -49,8 +49,8 @@ __global__ void __launch_bounds__(kUnalignedThreads<Config>)
 
   typename Config::TiledMma mma;
   auto const thread_mma = mma.get_slice(threadIdx.x);
-  auto tCrA = OperandA<Config>::fragments(sA, thread_mma);                                 // (MMA,MMA_M,MMA_K[,PIPE])
-  Tensor tCrB = thread_mma.make_fragment_B(thread_mma.partition_B(sB));        // (MMA,MMA_N,MMA_K,PIPE)
+  auto tCrA = OperandA<Config>::fragments(sA, thread_mma);               // (MMA,MMA_M,MMA_K[,PIPE])
+  Tensor tCrB = thread_mma.make_fragment_B(thread_mma.partition_B(sB));  // (MMA,MMA_N,MMA_K,PIPE)
   Tensor tCrC = partition_fragment_C(mma, Shape<Int<Config::kTileM>, Int<Config::kTileN>>{});  // (MMA,MMA_M,MMA_N)
   clear(tCrC);
 
@@ -108,17 +108,12 @@ __global__ void __launch_bounds__(kUnalignedThreads<Config>)
 template <class Config>
 Status run_sm90_unaligned(GemmArguments<Config> const& args, cudaStream_t stream)
 {
-  auto* const kernel = &sm90_unaligned_kernel<Config>;
-  cudaError_t const error =
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Config::kSmemBytes);
-  if (error != cudaSuccess) { return status_of(error); }
   UnalignedParams<Config> params{};
   params.args = args;
   params.tiles_m = unsigned(detail::tiles(args.m, Config::kTileM));
   params.tiles_n = unsigned(detail::tiles(args.n, Config::kTileN));
   unsigned const ctas = params.tiles_m * params.tiles_n * unsigned(args.batch);
-  kernel<<<ctas, unsigned(kUnalignedThreads<Config>), Config::kSmemBytes, stream>>>(params);
-  return status_of(cudaPeekAtLastError());
+  return launch_kernel(&sm90_unaligned_kernel<Config>, ctas, kUnalignedThreads<Config>, Config::kSmemBytes, stream, params);
 }
 
 }  // namespace v0_1

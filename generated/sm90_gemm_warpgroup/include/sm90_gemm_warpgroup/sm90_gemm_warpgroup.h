@@ -21,7 +21,7 @@ struct CUstream_st; /* cudaStream_t and CUstream point to it */
 
 typedef enum sm90_gemm_warpgroup_status {
   SM90_GEMM_WARPGROUP_SUCCESS = 0,
-  SM90_GEMM_WARPGROUP_INVALID_ARGUMENT = 1, /* null pointer, negative extent, short leading dimension, a batch with one D */
+  SM90_GEMM_WARPGROUP_INVALID_ARGUMENT = 1, /* null or misaligned pointer, negative extent, short leading dimension, a batch with one D */
   SM90_GEMM_WARPGROUP_NOT_SUPPORTED = 2,    /* the current device cannot run this kernel */
   SM90_GEMM_WARPGROUP_CUDA_ERROR = 3,       /* the launch failed: cudaGetLastError() says why */
   SM90_GEMM_WARPGROUP_TOO_LARGE = 4,        /* an extent or a number of CTAs above 2^31 - 16385 */

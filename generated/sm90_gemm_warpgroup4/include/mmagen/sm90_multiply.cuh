@@ -21,8 +21,6 @@ CUTE_DEVICE auto stages_of(typename Operand::Element* smem)
 /// Where A comes from: descriptors of shared memory, or registers that ldmatrix fills for each k tile.
 template <class Config, bool kInRegisters = Config::A::kInRegisters>
 struct OperandA {
-  using TiledMma = typename Config::TiledMma;
-
   template <class TensorS, class ThreadMma>
   CUTE_DEVICE static auto fragments(TensorS const& sA, ThreadMma const& thread_mma)
   {
@@ -41,8 +39,6 @@ struct OperandA {
 
 template <class Config>
 struct OperandA<Config, true> {
-  using TiledMma = typename Config::TiledMma;
-
   template <class TensorS, class ThreadMma>
   CUTE_DEVICE static auto fragments(TensorS const& sA, ThreadMma const& thread_mma)
   {
@@ -51,7 +47,7 @@ struct OperandA<Config, true> {
   template <class TensorS, class TensorR>
   CUTE_DEVICE static void load(TensorS const& sA, TensorR& tCrA, int stage, int thread)
   {
-    auto const tiled_copy = cute::make_tiled_copy_A(typename Config::A::SmemCopy{}, TiledMma{});
+    auto const tiled_copy = cute::make_tiled_copy_A(typename Config::A::SmemCopy{}, typename Config::TiledMma{});
     auto const thread_copy = tiled_copy.get_slice(thread);
     cute::copy(tiled_copy, thread_copy.partition_S(sA)(cute::_, cute::_, cute::_, stage), thread_copy.retile_D(tCrA));
   }
@@ -95,8 +91,8 @@ CUTE_DEVICE void multiply(Sm90Storage<Config>& storage, PipelineState<Config::kS
   Tensor sA = stages_of<typename Config::A>(storage.a.begin());  // (BLK_M,BLK_K,PIPE)
   Tensor sB = stages_of<typename Config::B>(storage.b.begin());  // (BLK_N,BLK_K,PIPE)
   auto const thread_mma = mma.get_slice(thread);
-  auto tCrA = OperandA<Config>::fragments(sA, thread_mma);                            // (MMA,MMA_M,MMA_K[,PIPE])
-  Tensor tCrB = thread_mma.make_fragment_B(thread_mma.partition_B(sB));        // (MMA,MMA_N,MMA_K,PIPE)
+  auto tCrA = OperandA<Config>::fragments(sA, thread_mma);               // (MMA,MMA_M,MMA_K[,PIPE])
+  Tensor tCrB = thread_mma.make_fragment_B(thread_mma.partition_B(sB));  // (MMA,MMA_N,MMA_K,PIPE)
 
   auto issue = [&](auto& sums, int stage) { multiply_stage<Config>(mma, sA, tCrA, tCrB, sums, stage, thread); };
 
