@@ -59,10 +59,13 @@ CUTE_DEVICE void tma_store(CUtensorMap const* map, void const* smem, int along, 
   asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(map),
                "r"(smem_address(smem)), "r"(along), "r"(across), "r"(batch)
                : "memory");
-  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
 
-/// Waits until at most kPending stores of the calling thread have still to read their shared memory.
+/// Makes a group of the calling thread's stores since the last one, empty where there were none.
+CUTE_DEVICE void tma_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+
+/// Waits until of all groups of the calling thread's stores only the last kPending may still have to read their shared
+/// memory.
 template <int kPending>
 CUTE_DEVICE void tma_store_wait()
 {

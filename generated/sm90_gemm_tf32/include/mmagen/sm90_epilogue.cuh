@@ -72,7 +72,10 @@ struct Sm90Epilogue {
       int const n = first_n + kN * kMmaN * kWarpgroupsN + kPart * kSliceN;
       unsigned char* const buffer = buffers + turn++ % kBuffers * kSliceBytes;
 
-      if (lane == 0) { tma_store_wait<kBuffers - 1>(); }  // the store that read this buffer has done so
+      if (lane == 0) {
+        tma_store_commit();  // a group for each slice, an empty one for a slice that TMA did not store
+        tma_store_wait<kBuffers - 1>();  // the store that read this buffer has done so
+      }
       __syncwarp();
       Tensor sums = make_tensor(&tCrC(0, kM, kN) + kPart * (kSliceN / 2), Shape<Int<kSliceN / 2>>{});
       if (reads_c) {
@@ -89,6 +92,7 @@ struct Sm90Epilogue {
         tma_store(&params.map_d, buffer, Config::kDRowMajor ? n : m, Config::kDRowMajor ? m : n, tile.batch);
       }
     });
+    tma_store_commit();
   }
 
   /// Shared memory must outlive the stores that read it.
