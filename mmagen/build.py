@@ -133,10 +133,15 @@ def read_project(project: Path, toolchain: Toolchain, arch: Sequence[str] | None
     if not isinstance(name, str) or not _NAME.match(name):
         raise UsageError(f"{project}/mmagen.json: name {name!r} is not a C identifier")
     chosen = tuple(map(arch_name, arch)) if arch else choose_arch(tuple(map(arch_name, listed)), toolchain)
-    wanted = tuple(p for p in PROGRAMS if p in programs and (p != "bench" or kernel == "gemm"))
+    wanted = tuple(program for program in _programs_of(kernel) if program in programs)
     files = _snapshot(project)
     return Job(project, name, kernel, str(manifest.get("spec_sha", "")), files, chosen, wanted,
                _cutlass_version(project, files, toolchain))
+
+
+def _programs_of(kernel: str) -> tuple[str, ...]:
+    """Those of PROGRAMS that a project has."""
+    return PROGRAMS if kernel == "gemm" else tuple(program for program in PROGRAMS if program != "bench")
 
 
 def arch_name(text: str) -> str:
@@ -211,11 +216,9 @@ def _key(job: Job, toolchain: Toolchain, programs: Sequence[str], env: Mapping[s
 
 def _from_cache(job: Job, toolchain: Toolchain, root: Path, env: Mapping[str, str]) -> BuildResult | None:
     """A stored build that has at least the programs asked for."""
-    every = tuple(p for p in PROGRAMS if p != "bench" or job.kernel == "gemm")
-    for programs in dict.fromkeys((job.programs, every)):
-        if set(job.programs) <= set(programs) and (entry := load_entry(_key(job, toolchain, programs, env), root)):
-            folder, stored = entry
-            return _revive(job, folder, stored, toolchain)
+    for programs in dict.fromkeys((job.programs, _programs_of(job.kernel))):
+        if entry := load_entry(_key(job, toolchain, programs, env), root):
+            return _revive(job, *entry, toolchain)
     return None
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tabulate import tabulate
 
-from mmagen.report import problem_text
+from mmagen.report import figure, problem_text
 from mmagen.verify import Verdict
 
 FIRST, BEST = "cublasLt_first", "cublasLt_best8"
@@ -55,7 +55,7 @@ def summary(found: Sequence[Bout]) -> str:
     """A GitHub table, and below it the geometric means and the lowest ratio of each kernel and kind of run."""
     rows = [(bout.name, bout.problem, "sustained" if bout.sustained else "short", f"{bout.tflops:.1f}", f"{bout.best:.1f}",
              f"{bout.tflops / bout.best:.3f}", f"{bout.first:.1f}", f"{bout.tflops / bout.first:.3f}",
-             "" if bout.mhz is None else f"{bout.mhz:.0f}", "" if bout.watts is None else f"{bout.watts:.0f}") for bout in found]
+             figure(bout.mhz, ".0f"), figure(bout.watts, ".0f")) for bout in found]
     heads = ("kernel", "problem", "run", "TFLOPS", "cuBLASLt best of 8", "of it", "cuBLASLt first", "of it", "SM MHz", "W")
     groups: dict[tuple[str, bool], list[Bout]] = {}
     for bout in found:

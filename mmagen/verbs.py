@@ -84,7 +84,8 @@ def build(specs: Sequence[Path], output: Path, *, force: bool = False, check: bo
 
     planned = load_specs(specs)
     headers = _cutlass_headers(planned) if vendor else [{}] * len(planned)
-    projects = [(output / p.plan.name, with_vendored(render(p.plan), theirs)) for p, theirs in zip(planned, headers, strict=True)]
+    projects = [(output / one.plan.name, with_vendored(render(one.plan), theirs))
+                for one, theirs in zip(planned, headers, strict=True)]
     if check:
         return _check(projects)
     from mmagen.write import write

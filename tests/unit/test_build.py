@@ -20,7 +20,8 @@ TOOLS = Toolchain(**dict.fromkeys(COMPILE, TOOL))
 
 def project(folder: Path, kernel: str = "gemm", name: str = "k") -> Path:
     folder.mkdir(parents=True)
-    (folder / "mmagen.json").write_text(json.dumps({"name": name, "kernel": kernel, "arch": ["sm_80", "sm_90a"], "spec_sha": "s"}))
+    manifest = {"name": name, "kernel": kernel, "arch": ["sm_80", "sm_90a"], "spec_sha": "s"}
+    (folder / "mmagen.json").write_text(json.dumps(manifest))
     (folder / "k.cu").write_text("code")
     return folder
 
@@ -92,7 +93,8 @@ def test_what_a_build_does_not_depend_on(tmp_path, compiled):
     moved = here.rename(tmp_path / "moved")
     assert build([moved], replace(TOOLS, nvcc=elsewhere, host_compiler=elsewhere, cmake=NEWER, ninja=NEWER))[0].cached
     build([moved], TOOLS, programs=("verify",), arch=["sm_80"])
-    assert build([moved], replace(TOOLS, cublaslt=True), programs=("verify",), arch=["sm_80"])[0].cached, "only benchmarks link it"
+    with_cublaslt = build([moved], replace(TOOLS, cublaslt=True), programs=("verify",), arch=["sm_80"])[0]
+    assert with_cublaslt.cached, "only benchmarks link it"
     (moved / "k.cu").write_text("edited")
     assert not build([moved], TOOLS)[0].cached
 
@@ -107,7 +109,8 @@ def test_projects_of_one_name_are_compiled_apart_and_results_keep_their_order(tm
 
 @pytest.mark.parametrize(("text", "told"), [
     (None, "is not a generated project: it has no mmagen.json"), ("{", "cannot be read"), ("[]", "cannot be read"),
-    ('{"name": "k", "arch": []}', "cannot be read"), ('{"name": "../k", "kernel": "gemm", "arch": []}', "is not a C identifier"),
+    ('{"name": "k", "arch": []}', "cannot be read"),
+    ('{"name": "../k", "kernel": "gemm", "arch": []}', "is not a C identifier"),
     ('{"name": "k", "kernel": "gemm", "arch": ["hopper"]}', "'hopper' is not a GPU architecture"),
 ])
 def test_what_is_no_project(tmp_path, text, told):

@@ -22,7 +22,8 @@ def page(*verdicts):
 
 
 def test_a_page_says_what_it_ran_on_and_what_made_it(build):
-    lines = page(judge(build, RunResult("k", "verify", (record(cuda="13.0.88", ms_median=1.5, layout="TN", types="f16"),), 0)))
+    one = record(cuda="13.0.88", ms_median=1.5, layout="TN", types="f16")
+    lines = page(judge(build, RunResult("k", "verify", (one,), 0)))
     assert lines[:5] == ["# Results", "", "Fake GPU · CUDA 13.0.88. 2026-01-02. 1 passed.", "", "Made by `mmagen verify k.yaml`."]
     assert "## k: passed" in lines and "TN · f16" in lines
     head, _, row = (line.split("|")[1:-1] for line in lines[-3:])
@@ -46,5 +47,6 @@ def test_rivals_stand_under_their_names_and_first_of_all_how_the_kernel_does(bui
 
 
 def test_a_number_that_json_cannot_hold_is_told_as_it_is(build):
-    lines = page(judge(build, RunResult("k", "verify", (record(disposition="incorrect", max_abs_err="inf", bound=float("nan")),), 1)))
+    one = record(disposition="incorrect", max_abs_err="inf", bound=float("nan"))
+    lines = page(judge(build, RunResult("k", "verify", (one,), 1)))
     assert "inf" in lines[-1] and "nan" in lines[-1]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
+from pathlib import Path
 
 import pytest
 
+from mmagen import gpus
 from mmagen.doctor import HEADERS, diagnose
 from mmagen.errors import BuildError
 from mmagen.gpus import find_gpus
@@ -146,8 +149,66 @@ def test_a_cache_that_cannot_be_written_is_a_remedy_not_a_crash(nowhere, tmp_pat
 
 
 def test_no_driver_is_no_error():
-    gpus, why = find_gpus({}, library="libthere-is-none.so.1")
-    assert gpus == () and "no NVIDIA GPU found" in why
+    found, why = find_gpus({}, library="libthere-is-none.so.1")
+    assert found == () and "no NVIDIA GPU found" in why
+
+
+class FakeDriver:
+    """libcuda with two GPUs; `broken` names a call that fails."""
+
+    def __init__(self, broken="", count=2):
+        self.broken, self.count = broken, count
+
+    def __getattr__(self, name):
+        return lambda *arguments: 999 if name == self.broken else getattr(self, f"_{name}")(*arguments)
+
+    def _cuInit(self, flags):
+        return 0
+
+    def _cuDeviceGetCount(self, count):
+        count._obj.value = self.count
+        return 0
+
+    def _cuDeviceGet(self, device, index):
+        device._obj.value = index
+        return 0
+
+    def _cuDeviceGetName(self, name, size, device):
+        name.value = f"GPU {device.value}".encode()
+        return 0
+
+    def _cuDeviceGetAttribute(self, number, attribute, device):
+        number._obj.value = {75: 9, 76: device.value}[attribute]
+        return 0
+
+    def _cuDriverGetVersion(self, number):
+        number._obj.value = 13010
+        return 0
+
+
+def test_gpus_are_what_the_driver_says(monkeypatch):
+    monkeypatch.setattr(gpus, "Path", lambda place: Path("/nowhere"))
+    monkeypatch.setattr(ctypes, "CDLL", lambda library: FakeDriver())
+    assert find_gpus({}) == ((Gpu("GPU 0", (9, 0), "CUDA 13.1"), Gpu("GPU 1", (9, 1), "CUDA 13.1")), "")
+    assert find_gpus({"CUDA_VISIBLE_DEVICES": "-1"})[0] == ()
+
+
+@pytest.mark.parametrize(("driver", "why"), [
+    (FakeDriver("cuInit"), "CUDA error 999"), (FakeDriver("cuDeviceGetCount"), "CUDA error 999"),
+    (FakeDriver(count=0), "the driver sees none"), (FakeDriver("cuDeviceGetName"), "device 0 does not answer"),
+    (FakeDriver("cuDeviceGetAttribute"), "device 0 does not answer"),
+])
+def test_a_driver_that_does_not_answer_is_no_error(monkeypatch, driver, why):
+    monkeypatch.setattr(ctypes, "CDLL", lambda library: driver)
+    found, told = find_gpus({})
+    assert found == () and why in told
+
+
+def test_the_drivers_own_version_is_told_where_it_can_be_read(monkeypatch, tmp_path):
+    (tmp_path / "version").write_text("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build\n")
+    monkeypatch.setattr(gpus, "Path", lambda place: tmp_path / "version")
+    monkeypatch.setattr(ctypes, "CDLL", lambda library: FakeDriver(count=1))
+    assert find_gpus({})[0][0].driver == "580.65.06"
 
 
 def test_doctor_tells_missing_from_nice_to_have():

@@ -154,7 +154,7 @@ def test_the_emulator_is_asked_beside_a_gpu_only_by_name(house, machine, capsys,
     assert typed(capsys, "verify", "one.yaml", "--on", "cpu")[0] == 0 and len(emulated) == 1 == len(machine.calls)
 
 
-@pytest.mark.parametrize("option", ["--bench", "--problem 8,8,8", "--bench --sustained 2", "--max-dim 8", "--sanitize memcheck"])
+@pytest.mark.parametrize("option", ["--bench", "--problem 8,8,8", "--max-dim 8", "--sanitize memcheck"])
 def test_what_operations_have_no_use_for_is_refused(capsys, monkeypatch, option):
     module = ModuleType("mmagen.micro.verbs")
     module.verify = lambda *texts, **options: 0
