@@ -65,7 +65,10 @@ class Access:
         return [(part, lanes[chosen], local) for part, chosen, local in _windows(where)]
 
     def load(self, X: Batch, space: str, mask: np.ndarray | None, address: np.ndarray) -> np.ndarray:
-        """[count, lanes] unsigned integers of `width` bytes; 0 in lanes that are not active or whose address is wrong."""
+        """[count, lanes] unsigned integers of `width` bytes; 0 in lanes that are not active or whose address is wrong. Of
+        parameters that are the same for all, [count, 1]."""
+        if space == "param" and len(address) == 1:
+            return np.ascontiguousarray(self._params(X, address.astype(np.int64)).T)
         result = None
         for part, lanes, where in self.parts(X, space, mask, address):
             values = self.gather(X, part, lanes, where)

@@ -9,12 +9,10 @@ from .emit import OPS, WARP_WIDE, Emitter
 from .errors import EmulationError
 from .layout import Places, space_of
 from .ops_wgmma import flying_registers, watch_registers
-from .ptx_model import Address, Entry, Instruction, Negated, Operand, Pair, Register, Vector
+from .ptx_model import Entry, Instruction
 
 _ENDS = ("bra", "brx", "ret", "exit", "trap", "bar", "barrier")
 _WAITS = ("test_wait", "try_wait")
-# Opcodes whose first operand is read, not written.
-_NO_DESTINATION = ("st", "red", "cp", "stmatrix", "prefetch", "discard", "bra", "bar", "barrier", "membar", "fence", "call")
 
 
 @dataclass
@@ -54,8 +52,7 @@ def is_phase_wait(i: Instruction) -> bool:
 
 def is_poll(i: Instruction) -> bool:
     """A load from global memory that other threads may be writing to: in a loop, it waits for them."""
-    strong = any(i.has(word) for word in ("acquire", "relaxed", "volatile"))
-    return i.base == "ld" and strong and space_of(i) in ("global", "generic")
+    return i.base == "ld" and any(map(i.has, ("acquire", "relaxed", "volatile"))) and space_of(i) in ("global", "generic")
 
 
 def _lanes_together(i: Instruction) -> int:
@@ -131,42 +128,12 @@ def _successors(block: Block, following: dict[int, int]) -> list[int]:
     return successors
 
 
-def operands_of(i: Instruction) -> tuple[list[Register], list[Register]]:
-    """(registers read, registers written)."""
-    reads: list[Register] = []
-    writes: list[Register] = []
-
-    def visit(operand: Operand, into: list[Register]) -> None:
-        if isinstance(operand, Register):
-            into.append(operand)
-        elif isinstance(operand, Negated):
-            reads.append(operand.register)
-        elif isinstance(operand, Vector):
-            for element in operand.elements:
-                visit(element, into)
-        elif isinstance(operand, Pair):
-            visit(operand.first, into)
-            visit(operand.second, into)
-        elif isinstance(operand, Address) and isinstance(operand.base, Register):
-            reads.append(operand.base)
-
-    for position, operand in enumerate(i.operands):
-        visit(operand, writes if position == 0 and _has_destination(i) else reads)
-    if i.guard is not None:
-        visit(i.guard, reads)
-    return reads, writes
-
-
-def _has_destination(i: Instruction) -> bool:
-    return i.base not in _NO_DESTINATION or (i.base in ("bar", "barrier") and i.has("red"))
-
-
 def _effect(block: Block) -> int:
     """Bits of the registers that the block surely writes."""
     written = 0
     for i in block.body:
         if i.guard is None:
-            for register in operands_of(i)[1]:
+            for register in i.registers[1]:
                 written |= 1 << register.index
     return written
 
@@ -175,7 +142,7 @@ def _reads_of(block: Block, written: int) -> int:
     """Bits of the registers that the block may read unwritten."""
     suspects = 0
     for i in (*block.body, *((block.end,) if block.end else ())):
-        reads, writes = operands_of(i)
+        reads, writes = i.registers
         for register in reads:
             if not written >> register.index & 1:
                 suspects |= 1 << register.index
@@ -215,7 +182,7 @@ def compile_block(block: Block, emitter: Emitter, full: bool, file: str, flying:
         emitter.begin(i, full)
         try:
             if flying:
-                watch_registers(emitter, i, flying, operands_of(i))
+                watch_registers(emitter, i, flying)
             OPS.get(i.base, _unknown)(emitter, i)
         except EmulationError as error:
             _refuse(emitter, f"{file}:{i.line}: {error}: {i.text}")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 from .errors import EmulationError
 from .memory import GlobalMemory
@@ -57,7 +59,8 @@ class Program:
     ):  # fmt: skip
         self.module, self.entry, self.grid, self.block, self.memory = module, entry, grid, block, memory
         self.params, self.dynamic_smem, self.cluster = params, dynamic_smem, cluster
-        self.asynchronous = cluster > 1 or any(is_asynchronous(i) for i in entry.instructions)
+        facts = _facts_of(entry)
+        self.asynchronous = cluster > 1 or facts.asynchronous
         if not 1 <= cluster <= 16 or grid[0] % cluster:
             raise EmulationError(f"a grid of {grid[0]} CTAs along x is no whole number of clusters of {cluster}")
         self.threads = block[0] * block[1] * block[2]
@@ -69,35 +72,18 @@ class Program:
             raise EmulationError(f"a CTA of {self.threads} threads; at most 1024 are possible")
         self._variables = {v.name: v for v in (*module.variables, *entry.variables)}
         self.places = Places(entry, frozenset(v.name for v in self._variables.values() if v.space in ("global", "const")))
-        used = self._used_names()
+        used = facts.names
         self.shared_bytes = self._place_shared(used)
         self.local_bytes = self._place("local", used, 0)
         if self.shared_bytes > _SHARED_MAX:
             raise EmulationError(f"{entry.name} needs {self.shared_bytes} bytes of shared memory; no GPU has that")
         for variable in (*self._of("global", used), *self._of("const", used)):
             self.address_of(variable.name)
-        self.shared_granule = self._granule("shared")
+        self.shared_granule = facts.shared_granule
         # TMA clips boxes at elements of any size.
-        self.global_granule = 1 if self.asynchronous else self._granule("global")
+        self.global_granule = 1 if self.asynchronous else facts.global_granule
 
-    def _used_names(self) -> set[str]:
-        names: set[str] = set()
-
-        def visit(operand: Operand | None) -> None:
-            if isinstance(operand, (Name, Symbol)):
-                names.add(operand.name)
-            elif isinstance(operand, Vector):
-                for element in operand.elements:
-                    visit(element)
-            elif isinstance(operand, Address):
-                visit(operand.base)
-
-        for i in self.entry.instructions:
-            for operand in i.operands:
-                visit(operand)
-        return names
-
-    def _place_shared(self, used: set[str]) -> int:
+    def _place_shared(self, used: frozenset[str]) -> int:
         """Static variables first, then the dynamic ones, which all begin at the same byte."""
         end = self._place("shared", used, 0)
         dynamic = [v for v in self._of("shared", used) if v.external]
@@ -107,20 +93,16 @@ class Program:
             self.places.known[variable.name] = start
         return (start if dynamic else end) + self.dynamic_smem
 
-    def _of(self, space: str, used: set[str]) -> list[Variable]:
+    def _of(self, space: str, used: frozenset[str]) -> list[Variable]:
         return [v for v in self._variables.values() if v.space == space and v.name in used]
 
-    def _place(self, space: str, used: set[str], end: int) -> int:
+    def _place(self, space: str, used: frozenset[str], end: int) -> int:
         for variable in self._of(space, used):
             if not variable.external:
                 end = -(-end // variable.alignment) * variable.alignment
                 self.places.known[variable.name] = end
                 end += variable.size
         return end
-
-    def _granule(self, space: str) -> int:
-        sizes = [access_size(i) for i in self.entry.instructions if _touches(i, space)]
-        return min([s for s in sizes if s], default=16)
 
     def address_of(self, name: str) -> int:
         """The address of a variable in global or constant memory; several launches on one memory share it."""
@@ -130,6 +112,44 @@ class Program:
             data = variable.data.ljust(variable.size, b"\0")
             self.memory.allocate(name, data, writable=variable.space == "global")
         return allocations[name].address
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """What an entry's instructions say whatever the launch. names: of the variables that they use. granules: bytes of the
+    smallest access."""
+
+    names: frozenset[str]
+    asynchronous: bool
+    shared_granule: int
+    global_granule: int
+
+
+_FACTS: WeakKeyDictionary[Entry, _Facts] = WeakKeyDictionary()
+
+
+def _facts_of(entry: Entry) -> _Facts:
+    """The facts of an entry, kept as long as the entry is."""
+    if entry not in _FACTS:
+        names: set[str] = set()
+        for i in entry.instructions:
+            for operand in i.operands:
+                _collect_names(operand, names)
+        asynchronous = any(map(is_asynchronous, entry.instructions))
+        sizes = [(i, size) for i in entry.instructions if (size := access_size(i))]
+        granules = (min((size for i, size in sizes if _touches(i, space)), default=16) for space in ("shared", "global"))
+        _FACTS[entry] = _Facts(frozenset(names), asynchronous, *granules)
+    return _FACTS[entry]
+
+
+def _collect_names(operand: Operand | None, names: set[str]) -> None:
+    if isinstance(operand, (Name, Symbol)):
+        names.add(operand.name)
+    elif isinstance(operand, Vector):
+        for element in operand.elements:
+            _collect_names(element, names)
+    elif isinstance(operand, Address):
+        _collect_names(operand.base, names)
 
 
 def vector_of(i: Instruction) -> tuple[str, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
+from functools import cache
 
 from .ptx_model import Address, Immediate, Name, Negated, Operand, Pair, Register, Special, Symbol, Vector
 
@@ -11,6 +12,7 @@ _SIZES = {"8": 1, "16": 2, "32": 4, "64": 8, "128": 16}
 _NUMBER = re.compile(r"[-+]?\s*(?:0[fF][0-9a-fA-F]{8}|0[dD][0-9a-fA-F]{16}|0[xX][0-9a-fA-F]+U?|0[bB][01]+U?|\d+\.\d*(?:[eE][-+]?\d+)?|\d+U?)$")
 _RANGE = re.compile(r"([%$\w]+?)<(\d+)>$")
 _ADDRESS = re.compile(r"\[\s*([%$\w]+)\s*(?:([-+])\s*([-+]?\s*\w+))?\s*\]$")
+_NESTED = re.compile(r"[{(]|\[[^\]]*,")
 _TRAILING_DIGITS = re.compile(r"(.*?)(\d+)$")
 _SPECIALS = re.compile(
     r"%(?:(?:tid|ntid|ctaid|nctaid|clusterid|nclusterid|cluster_ctaid|cluster_nctaid)(?:\.[xyz])?|laneid|warpid|nwarpid|"
@@ -19,6 +21,7 @@ _SPECIALS = re.compile(
 )
 
 
+@cache
 def size_of(kind: str) -> int | None:
     """Bytes of a PTX type such as "u16" or "pred"; None for an unknown one."""
     if kind == "pred":
@@ -29,6 +32,8 @@ def size_of(kind: str) -> int | None:
 
 def split_operands(text: str) -> list[str]:
     """Splits at commas outside of brackets."""
+    if not _NESTED.search(text):
+        return [part.strip() for part in text.split(",")] if text.strip() else []
     parts, depth, start = [], 0, 0
     for i, char in enumerate(text):
         if char in "{[(":
@@ -50,22 +55,22 @@ class OperandReader:
         self._scopes: list[dict[str, Register]] = [{}]
         self._ranges: list[dict[str, tuple[int, str]]] = [{}]
         self._labels: list[dict[str, str]] = [{}]
-        self._cache: dict[str, Operand] = {}
+        self._read_before: list[dict[str, Operand]] = [{}]
         self._count = 0
 
     def open_scope(self) -> None:
         self._scopes.append({})
         self._ranges.append({})
         self._labels.append({})
+        self._read_before.append({})
         self._count += 1
-        self._cache.clear()
 
     def close_scope(self) -> bool:
         """Whether the outermost scope was closed."""
         self._scopes.pop()
         self._ranges.pop()
         self._labels.pop()
-        self._cache.clear()
+        self._read_before.pop()
         return not self._scopes
 
     def declare(self, kind: str, names: str, vector: str) -> None:
@@ -77,7 +82,7 @@ class OperandReader:
                 self._ranges[-1][found.group(1)] = (int(found.group(2)), kind)
             else:
                 self._scopes[-1][name] = self._new(name, kind)
-        self._cache.clear()
+        self._read_before[-1].clear()
 
     def declare_label(self, name: str) -> str:
         """Notes a label of this scope and returns the name that is unique in the entry; raises ValueError for a second one."""
@@ -120,10 +125,10 @@ class OperandReader:
         return tuple(self.operand(part) for part in split_operands(text))
 
     def operand(self, text: str) -> Operand:
-        cached = self._cache.get(text)
-        if cached is None:
-            cached = self._cache[text] = self._read(text)
-        return cached
+        before = self._read_before[-1]
+        if text not in before:
+            before[text] = self._read(text)
+        return before[text]
 
     def _read(self, text: str) -> Operand:
         if not text:

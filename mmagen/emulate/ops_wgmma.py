@@ -55,11 +55,11 @@ def _is_move(i: Instruction) -> bool:
     return i.base == "mov" and all(isinstance(x, Register) for x in i.operands)
 
 
-def watch_registers(e: Emitter, i: Instruction, flying: frozenset[int], used: tuple[list[Register], list[Register]]) -> None:
+def watch_registers(e: Emitter, i: Instruction, flying: frozenset[int]) -> None:
     """Lets the launch see an instruction that touches registers which a wgmma may be changing at that time."""
     if i.base == "wgmma":
         return
-    reads, writes = (tuple(x.index for x in registers if x.index in flying) for registers in used)
+    reads, writes = (tuple(x.index for x in registers if x.index in flying) for registers in i.registers)
     if not reads and not writes:
         return
     if _is_move(i) and i.operands[0].index in flying:

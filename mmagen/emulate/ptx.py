@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import cache
 
 from .errors import EmulationError
 from .operands import OperandReader, size_of
@@ -22,8 +23,12 @@ _VARIABLE = re.compile(
     r"\.(\w+)\s+((?:\.ptr\s*(?:\.\w+\s*)?(?:\.align\s+\d+\s*)?)?)([$\w%]+)((?:\s*\[\s*\w*\s*\])*)(?:\s*=\s*(.*))?$",
     re.S,
 )
+_DOT = re.compile(r"\.(?!:)")
+_MARK = re.compile(r"[;{}]")
 _REG = re.compile(r"\.reg\s+((?:\.v[24]\s+)?)\.(\w+)\s+(.*)$", re.S)
 _ENTRY = re.compile(r"((?:\.(?:visible|extern|weak)\s+)*)\.(entry|func)\s*(\([^()]*\)\s*)?([$\w%]+)\s*(?:\((.*)\))?", re.S)
+# Directives that end with their line, some of them with a ";".
+_LINES = (".loc", ".file", ".pragma", ".version", ".target", ".address_size")
 # Directives that say nothing about what the instructions do.
 _IDLE = (
     ".version .target .address_size .maxntid .minnctapersm .maxnreg .reqntid .maxnctapersm .pragma .file .loc .alias "
@@ -162,7 +167,7 @@ class _Body:
         if statement[0] == ".":
             self._directive(line, statement)
             return
-        if (found := _LABEL.match(statement)) and found.end() == len(statement):
+        if statement[-1] == ":" and (found := _LABEL.fullmatch(statement)):
             self.labels[self.reader.declare_label(found.group(1))] = len(self.instructions)
             return
         found = _INSTRUCTION.match(statement)
@@ -172,12 +177,11 @@ class _Body:
         if base == "bra":
             # Targets may follow their branch: they are resolved when the entry is complete.
             self.branches[len(self.instructions)] = self.reader.visible_labels()
-        parts = tuple(re.split(r"\.(?!:)", modifiers)[1:]) if modifiers else ()
         self.instructions.append(
             Instruction(
                 index=len(self.instructions),
                 base=base,
-                modifiers=parts,
+                modifiers=_parts(modifiers),
                 operands=self.reader.operands(rest, base),
                 guard=self.reader.guard(guard, bool(negated)) if guard else None,
                 line=line,
@@ -226,6 +230,12 @@ class _Body:
         raise self.parser.fail(instruction.line, instruction.text, "no such label in this entry")
 
 
+@cache
+def _parts(modifiers: str) -> tuple[str, ...]:
+    """".global.v4.u32" -> ("global", "v4", "u32")."""
+    return tuple(_DOT.split(modifiers)[1:])
+
+
 def _initial(text: str, element: int) -> bytes:
     """An initialiser's bytes; what is not a plain number (an address of something) becomes zero."""
     data = b""
@@ -248,11 +258,8 @@ def _statements(text: str, fail):
         rest = line.strip()
         if rest.startswith(".section"):
             break  # debug information follows to the end
-        if not pending and (rest.startswith(".loc") or rest.startswith(".file") or rest.startswith(".pragma")):
+        if not pending and rest.startswith(".") and rest.split(None, 1)[0] in _LINES:
             yield number, ";", rest.rstrip(";").strip()
-            continue
-        if not pending and rest.split(None, 1)[:1] in ([".version"], [".target"], [".address_size"]):
-            yield number, ";", rest
             continue
         while rest:
             if not pending:
@@ -265,7 +272,7 @@ def _statements(text: str, fail):
                     yield number, ";", found.group(0).strip()
                     rest = rest[found.end() :].lstrip()
                     continue
-            cut = re.search(r"[;{}]", rest)
+            cut = _MARK.search(rest)
             if cut is None:
                 pending, rest = f"{pending}{rest} ", ""
                 continue

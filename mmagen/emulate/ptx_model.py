@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
+
+
+# Opcodes whose first operand is read, not written.
+_NO_DESTINATION = ("st", "red", "cp", "stmatrix", "prefetch", "discard", "bra", "bar", "barrier", "membar", "fence", "call")
 
 
 @dataclass(frozen=True)
@@ -116,6 +121,34 @@ class Instruction:
     def type(self) -> str:
         """The last modifier: for most instructions the type."""
         return self.modifiers[-1] if self.modifiers else ""
+
+    @cached_property
+    def registers(self) -> tuple[tuple[Register, ...], tuple[Register, ...]]:
+        """(registers read, registers written)."""
+        reads: list[Register] = []
+        writes: list[Register] = []
+        to_first = writes if self.base not in _NO_DESTINATION or (self.base in ("bar", "barrier") and self.has("red")) else reads
+        for position, operand in enumerate(self.operands):
+            _collect(operand, reads, reads if position else to_first)
+        if self.guard is not None:
+            _collect(self.guard, reads, reads)
+        return tuple(reads), tuple(writes)
+
+
+def _collect(operand: Operand, reads: list[Register], into: list[Register]) -> None:
+    """Adds the registers of an operand; those that only say where, or whether, are read in any case."""
+    if isinstance(operand, Register):
+        into.append(operand)
+    elif isinstance(operand, Negated):
+        reads.append(operand.register)
+    elif isinstance(operand, Vector):
+        for element in operand.elements:
+            _collect(element, reads, into)
+    elif isinstance(operand, Pair):
+        _collect(operand.first, reads, into)
+        _collect(operand.second, reads, into)
+    elif isinstance(operand, Address) and isinstance(operand.base, Register):
+        reads.append(operand.base)
 
 
 @dataclass(frozen=True)
