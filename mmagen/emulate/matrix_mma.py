@@ -166,7 +166,8 @@ def mma(
     if form.sparse:
         if metadata is None:
             raise EmulationError(f"mma.{'.'.join(modifiers)}: the sparsity metadata are missing")
-        left, right = left[:, :, None, :], _chosen(right, _indices(form, metadata, selector))
+        columns = sparse_columns(BITS[form.types[1]], form.k, metadata, selector)
+        left, right = left[:, :, None, :], _chosen(right, columns)
     return _registers(_accumulate(form, left, right, start), form.layouts[0])
 
 
@@ -234,8 +235,8 @@ def _accumulate_integers(form: Form, left: np.ndarray, right: np.ndarray, start:
     return total.astype(np.int32).view(np.uint32)
 
 
-def _indices(form: Form, metadata: np.ndarray, selector: int) -> np.ndarray:
-    """The columns of A's packed elements: int[w, 16, K/2].
+def sparse_columns(bits: int, k: int, metadata: np.ndarray, selector: int) -> np.ndarray:
+    """The columns of A's packed elements of that many bits: int[w, 16, K/2]. metadata: uint32[w, 32].
 
     Four bits of metadata tell, for each chunk of four elements of a row (two for tf32, eight for 4-bit types), two
     2-bit places, the lower first. A quad of lanes holds rows group and group + 8 (9.7.14.6.1, and the figures of
@@ -243,12 +244,11 @@ def _indices(form: Form, metadata: np.ndarray, selector: int) -> np.ndarray:
     columns from K/2 on; with 8- and 4-bit types it has 32 bits of one row, lanes 0 and 1 (or 2 and 3) rows group and
     group + 8, and with all four lanes the upper two hold the columns from K/2 on. So recorded on an H200.
     """
-    bits = BITS[form.types[1]]
     words = metadata.astype(np.uint32).reshape(-1, 8, 4)
-    chunks = form.k // {32: 2, 4: 8}.get(bits, 4)
+    chunks = k // {32: 2, 4: 8}.get(bits, 4)
     lanes = chunks * 16 * 4 // 32 // 8
     if not 0 <= selector < 4 // lanes:
-        raise EmulationError(f"mma.sp: the sparsity selector is {selector}, not below {4 // lanes}")
+        raise EmulationError(f"the sparsity selector is {selector}, not below {4 // lanes}")
     chosen = words[:, :, selector * lanes : (selector + 1) * lanes]
     if bits >= 16:
         halves = np.stack((chosen & 0xFFFF, chosen >> 16), axis=1)  # [w, half of rows, group, half of columns]
@@ -257,13 +257,13 @@ def _indices(form: Form, metadata: np.ndarray, selector: int) -> np.ndarray:
         halves = chosen.reshape(-1, 8, lanes // 2, 2).transpose(0, 3, 1, 2)
         nibbles = (halves[..., None] >> np.arange(0, 32, 4, dtype=np.uint32)) & 0xF
     nibbles = nibbles.reshape(-1, 16, chunks)
-    first = np.arange(chunks) * (form.k // chunks)
+    first = np.arange(chunks) * (k // chunks)
     if bits == 32:
         return first + (nibbles >> 3).astype(np.intp)
     places = np.stack((nibbles & 3, nibbles >> 2), axis=-1).astype(np.intp)
     if bits == 4:
         places = (places[..., None] * 2 + np.arange(2)).reshape(*places.shape[:-1], 4)
-    return (first[:, None] + places).reshape(len(metadata), 16, form.stored_k)
+    return (first[:, None] + places).reshape(len(metadata), 16, k // 2)
 
 
 def _chosen(right: np.ndarray, columns: np.ndarray) -> np.ndarray:

@@ -80,14 +80,17 @@ def _multiply(e: Emitter, i: Instruction) -> None:
         raise e.unsupported(f"D has {len(sums)} registers, not {form.accumulators}")
     if isinstance(i.operands[1], Vector) and len(fragments) != 4:
         raise e.unsupported("A in registers is four of them")
-    rest = [int(x.value) for x in i.operands[4:] if isinstance(x, Immediate)]
-    if len(rest) != len(i.operands) - 4:
-        raise e.unsupported("scales and transpositions are literals")
-    run = e.bind(_Multiply(i, form, sums, fragments, rest))
+    # A sparse one has metadata and their selector between B and the predicate.
+    metadata, selector = i.operands[3:5] if form.sparse else (None, Immediate(0))
+    scale, *literals = i.operands[5 if form.sparse else 3:]
+    rest = [int(x.value) for x in (selector, *literals) if isinstance(x, Immediate)]
+    if len(rest) != 1 + len(literals):
+        raise e.unsupported("scales, transpositions and the sparsity selector are literals")
+    run = e.bind(_Multiply(i, form, sums, fragments, *rest))
     a = "None" if fragments else e.source(i.operands[1], "u64")
-    scale = i.operands[3]
     scale_d = repr(bool(scale.value)) if isinstance(scale, Immediate) else e.source(scale, "pred")
-    e.line(f"t = {run}.run(R, X, {e.mask}, {a}, {e.source(i.operands[2], 'u64')}, {scale_d})")
+    said = e.source(metadata, "u32") if metadata else "None"
+    e.line(f"t = {run}.run(R, X, {e.mask}, {a}, {e.source(i.operands[2], 'u64')}, {said}, {scale_d})")
     for n, target in enumerate(i.operands[0].elements):
         e.write(target, f"t[{n}]", "u32")
     e.line(f"X.wgmmas.wrote(R, {e.mask}, {e.bind(sums)})")
@@ -96,15 +99,17 @@ def _multiply(e: Emitter, i: Instruction) -> None:
 class _Multiply:
     """One wgmma.mma_async, executed for all warpgroups that are at it."""
 
-    def __init__(self, i: Instruction, form: wgmma.Form, sums: tuple[int, ...], fragments: tuple[int, ...], rest: list[int]):
-        self.i, self.form, self.sums, self.fragments = i, form, sums, fragments
+    def __init__(self, i: Instruction, form: wgmma.Form, sums: tuple[int, ...], fragments: tuple[int, ...], selector: int,
+                 *rest: int):
+        self.i, self.form, self.sums, self.fragments, self.selector = i, form, sums, fragments, selector
         # scale-a, scale-b, then trans-a where A is in shared memory, and trans-b; integers have none of them.
-        scales, transposed = (rest[:2] or [1, 1]), rest[2:]
+        scales, transposed = (rest[:2] or (1, 1)), rest[2:]
         self.scale_a, self.scale_b = scales
         self.a_mn_major = bool(transposed[0]) if len(transposed) == 2 else False
         self.b_mn_major = bool(transposed[-1]) if transposed else False
 
-    def run(self, R: list, X: Batch, mask, a: np.ndarray | None, b: np.ndarray, scale_d: np.ndarray | bool) -> np.ndarray:
+    def run(self, R: list, X: Batch, mask, a: np.ndarray | None, b: np.ndarray, metadata: np.ndarray | None,
+            scale_d: np.ndarray | bool) -> np.ndarray:
         """uint32[registers, lanes]: D, where warpgroups are active."""
         groups = X.whole_warpgroups(mask, self.i)
         first = np.array([X.wgmmas.first_lane(g) for g in groups.tolist()], dtype=np.int64)
@@ -118,7 +123,7 @@ class _Multiply:
             left = wgmma.fragment_codes(registers.reshape(-1, 4, 32, 4), form)
         else:
             left = self._shared(X, groups, clocks, X.spread(a)[lanes], wgmma.M, form.a, self.a_mn_major)
-        right = self._shared(X, groups, clocks, X.spread(b)[lanes], form.n, form.b, self.b_mn_major)
+        right = self._shared(X, groups, clocks, X.spread(b)[lanes], form.n, form.b, self.b_mn_major, form.depth_b)
         start = None
         keep = np.broadcast_to(scale_d, (X.size,))[lanes].reshape(-1, WARPGROUP)
         self._uniform(X, lanes, keep)
@@ -127,6 +132,8 @@ class _Multiply:
             before = before if keep.all() else np.where(keep, before, np.uint32(0))
             start = wgmma.sums_codes(before, form)
         numbers = [wgmma.numbers(left, form.a, self.scale_a), wgmma.numbers(right, form.b, self.scale_b)]
+        if metadata is not None:
+            numbers[0] = wgmma.spread(numbers[0], form, _bits(X.spread(metadata)[lanes]).reshape(-1, WARPGROUP), self.selector)
         codes = wgmma.multiply(form, *numbers, start)
         result = np.zeros((len(self.sums), X.size), dtype=np.uint32)
         result[:, lanes] = wgmma.sums_registers(codes, form).reshape(len(self.sums), -1)
@@ -140,13 +147,14 @@ class _Multiply:
             lane = int(lanes[int(np.flatnonzero(odd)[0]) * WARPGROUP])
             X.found("warp_divergence", self.i, int(odd.sum()), lane, "multiplies with operands that differ within its warpgroup")
 
-    def _shared(self, X: Batch, groups, clocks, descriptors, rows: int, kind: str, mn_major: bool) -> np.ndarray:
-        """Codes [g, rows, k] of an operand in shared memory."""
+    def _shared(self, X: Batch, groups, clocks, descriptors, rows: int, kind: str, mn_major: bool,
+                depth: int = wgmma.DEPTH_BYTES) -> np.ndarray:
+        """Codes [g, rows, k] of an operand in shared memory; depth: bytes along K."""
         lanes = np.array([X.wgmmas.first_lane(g) for g in groups.tolist()], dtype=np.int64)
         table = descriptors.reshape(-1, WARPGROUP)
         self._uniform(X, np.repeat(lanes, WARPGROUP), table)
         size = BITS[kind] // 8
-        places = [wgmma.chunks(wgmma.descriptor(bits), rows, size, mn_major) for bits in table[:, 0].tolist()]
+        places = [wgmma.chunks(wgmma.descriptor(bits), rows, size, mn_major, depth) for bits in table[:, 0].tolist()]
         address = np.stack(places) if places else np.zeros((0, 1, 1), dtype=np.int64)
         outside = address >= X.shared.size
         if outside.any():

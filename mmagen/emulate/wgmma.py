@@ -20,11 +20,11 @@ from . import numerics
 from .bulk import CHUNK, swizzled
 from .errors import EmulationError
 from .matrix_layouts import gather_index
-from .matrix_mma import BITS
+from .matrix_mma import BITS, sparse_columns
 
 M = 64
 WARPGROUP = 128
-_DEPTH_BYTES = 32
+DEPTH_BYTES = 32  # of A; a sparse one's is what is stored of it
 _SWIZZLES = {0: 16, 1: 128, 2: 64, 3: 32}
 _SUMS = {"f16": ("f16", "f32"), "bf16": ("f32",), "tf32": ("f32",), "e4m3": ("f16", "f32"), "e5m2": ("f16", "f32")}
 _SUMS |= {"s8": ("s32",), "u8": ("s32",)}
@@ -35,7 +35,8 @@ _INTEGER_N = (8, 16, 24, *range(32, 257, 16))
 
 @dataclass(frozen=True)
 class Form:
-    """One wgmma.mma_async: its extents, the types of D, A and B, and whether integer sums saturate."""
+    """One wgmma.mma_async: its extents, the types of D, A and B, and whether integer sums saturate. sparse: A holds K/2
+    columns, and metadata tell which."""
 
     n: int
     k: int
@@ -43,6 +44,12 @@ class Form:
     a: str
     b: str
     saturate: bool
+    sparse: bool
+
+    @property
+    def depth_b(self) -> int:
+        """Bytes of B along K."""
+        return self.k * BITS[self.b] // 8
 
     @property
     def accumulators(self) -> int:
@@ -61,18 +68,18 @@ def parse(modifiers: tuple[str, ...]) -> Form:
     text = "wgmma." + ".".join(modifiers)
     found = next((f for f in (re.fullmatch(r"m64n(\d+)k(\d+)", word) for word in modifiers) if f), None)
     types = tuple(word for word in modifiers if word in BITS)
-    rest = set(modifiers) - set(types) - {"mma_async", "sync", "aligned", "satfinite"}
+    rest = set(modifiers) - set(types) - {"mma_async", "sp", "sync", "aligned", "satfinite"}
     if found is None or len(types) != 3 or len(rest) != 1:
         raise EmulationError(f"{text}: not a wgmma that the emulator knows")
-    n, k = int(found[1]), int(found[2])
+    n, k, sparse = int(found[1]), int(found[2]), "sp" in modifiers
     sums, a, b = types
     integer, byte = sums == "s32", {"e4m3", "e5m2"}
-    legal = sums in _SUMS.get(a, ()) and k * BITS[a] == 8 * _DEPTH_BYTES
+    legal = sums in _SUMS.get(a, ()) and k * BITS[a] == 8 * DEPTH_BYTES * (1 + sparse)
     legal &= a == b or (integer and b in ("s8", "u8")) or {a, b} <= byte
     legal &= n in _INTEGER_N if integer else 8 <= n <= 256 and n % 8 == 0
     if not legal or ("satfinite" in modifiers and not integer):
         raise EmulationError(f"{text}: PTX has no such combination of shape and types")
-    return Form(n, k, sums, a, b, "satfinite" in modifiers)
+    return Form(n, k, sums, a, b, "satfinite" in modifiers, sparse)
 
 
 # Operands in shared memory
@@ -98,19 +105,19 @@ def descriptor(bits: int) -> Descriptor:
 
 
 @cache
-def chunks(place: Descriptor, rows: int, element: int, mn_major: bool) -> np.ndarray:
-    """Byte addresses in shared memory of an operand's chunks: int64[rows, 2], or MN-major int64[k, chunks of rows].
+def chunks(place: Descriptor, rows: int, element: int, mn_major: bool, depth: int = DEPTH_BYTES) -> np.ndarray:
+    """Byte addresses in shared memory of an operand's chunks: int64[rows, depth / 16], or MN-major int64[k, chunks of rows].
 
-    rows: extent along M or N. element: bytes.
+    rows: extent along M or N. element: bytes. depth: bytes along K.
     """
     if not mn_major:
-        row, chunk = np.arange(rows)[:, None], np.arange(_DEPTH_BYTES // CHUNK)[None, :]
+        row, chunk = np.arange(rows)[:, None], np.arange(depth // CHUNK)[None, :]
         if place.swizzle == CHUNK:
             offset = row % 8 * CHUNK + row // 8 * place.stride + chunk * place.leading
         else:
             offset = row % 8 * place.swizzle + row // 8 * place.stride + chunk * CHUNK
     else:
-        k, chunk = np.arange(_DEPTH_BYTES // element)[:, None], np.arange(rows * element // CHUNK)[None, :]
+        k, chunk = np.arange(depth // element)[:, None], np.arange(rows * element // CHUNK)[None, :]
         if place.swizzle == CHUNK:
             offset = k % 8 * CHUNK + k // 8 * place.leading + chunk * place.stride
         else:
@@ -129,12 +136,13 @@ def codes_of(raw: np.ndarray, element: int, mn_major: bool) -> np.ndarray:
 
 
 def fragment_codes(registers: np.ndarray, form: Form) -> np.ndarray:
-    """A's codes [g, 64, k] from registers uint32[g, 4 warps, 32 lanes, 4]: each warp has 16 rows, as mma's A."""
+    """A's codes [g, 64, k], k/2 where it is sparse, from registers uint32[g, 4 warps, 32 lanes, 4]: each warp has 16 rows, as mma's A."""
     bits = BITS[form.a]
     groups = len(registers)
     packed = np.ascontiguousarray(registers.reshape(groups * 4, 32, 4).transpose(0, 2, 1)).reshape(groups * 4, -1)
     packed = packed.view(f"u{bits // 8}")
-    return packed.take(gather_index("fragment_a", 16, form.k, bits), axis=1).reshape(groups, M, form.k)
+    stored = form.k // (1 + form.sparse)
+    return packed.take(gather_index("fragment_a", 16, stored, bits), axis=1).reshape(groups, M, stored)
 
 
 def sums_codes(registers: np.ndarray, form: Form) -> np.ndarray:
@@ -168,6 +176,17 @@ def numbers(codes: np.ndarray, name: str, sign: int) -> np.ndarray:
         return codes.view(np.int8 if name == "s8" else np.uint8).astype(np.float32)
     values = numerics.to_float64(codes, name)
     return values if sign == 1 else -values
+
+
+def spread(stored: np.ndarray, form: Form, metadata: np.ndarray, selector: int) -> np.ndarray:
+    """A sparse A's numbers [g, 64, k] with its zeros, from those that are stored [g, 64, k/2].
+
+    metadata: uint32[g, 128], each warp's as mma.sp has them. Raises EmulationError for a selector that does not exist.
+    """
+    columns = sparse_columns(BITS[form.a], form.k, metadata.reshape(-1, 32), selector).reshape(stored.shape)
+    full = np.zeros((*stored.shape[:2], form.k), stored.dtype)
+    np.put_along_axis(full, columns, stored, axis=2)
+    return full
 
 
 def multiply(form: Form, a: np.ndarray, b: np.ndarray, start: np.ndarray | None) -> np.ndarray:
