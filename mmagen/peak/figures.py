@@ -28,8 +28,9 @@ class Machine:
 
     @property
     def text(self) -> str:
-        return " · ".join(filter(None, (self.device, self.driver and f"driver {self.driver}", self.cuda and f"CUDA {self.cuda}",
-                                        self.cutlass and f"CUTLASS {self.cutlass}", f"mmagen {self.mmagen}", self.target)))
+        versions = {"driver": self.driver, "CUDA": self.cuda, "CUTLASS": self.cutlass, "mmagen": self.mmagen}
+        told = (f"{name} {version}" for name, version in versions.items() if version)
+        return " · ".join(filter(None, (self.device, *told, self.target)))
 
 
 def figure(operation: Operation, record: Mapping, machine: Machine) -> dict:
@@ -81,6 +82,7 @@ def best_of_groups(figures: Iterable[Mapping]) -> list[Mapping]:
     """The fastest of each group, groups in order of appearance."""
     best: dict[str, Mapping] = {}
     for one in figures:
-        if one["tflops"] and one["tflops"] > (best.get(group_of(one), one)["tflops"] or 0) or group_of(one) not in best:
-            best[group_of(one)] = one
+        group = group_of(one)
+        if (one["tflops"] or 0) > (best.setdefault(group, one)["tflops"] or 0):
+            best[group] = one
     return list(best.values())

@@ -44,7 +44,6 @@ class Loop:
     types: str
     flop: int
     threads: int
-    granule: int
     smem_bytes: int
     element_a: str
     element_b: str
@@ -67,7 +66,7 @@ class Loop:
     def entry(self) -> str:
         """The members of Entry as C++, all before its variants."""
         return ", ".join((
-            f'"{self.name}"', f'"{self.types}"', f"{self.flop}.0", f"{self.threads}, {self.granule}, {self.smem_bytes}",
+            f'"{self.name}"', f'"{self.types}"', f"{self.flop}.0", f"{self.threads}, {self.smem_bytes}",
             f"Element::k{self.element_a}, Element::k{self.element_b}, Element::k{self.accumulator}",
             f"{self.words_a}, {self.words_b}", f"Element::k{self.metadata}", f"{self.accumulator_words}, {self.products}",
             "true" if self.exclusive_or else "false", f"Sums::k{self.sums}", f"{self.limit_a}, {self.limit_b}",
@@ -95,7 +94,7 @@ def loop(operation: Operation, target: str) -> Loop:
     sums = "Return" if negated_b or operation.type_a not in _UNSIGNED else "Saturate" if operation.saturate else "Grow"
     return Loop(
         name=operation.name, types=f"{operation.type_d} {operation.type_a} {operation.type_b} {operation.type_c}",
-        flop=2 * real * operation.m * operation.n * operation.k, threads=operation.threads, granule=128 if wgmma else 32,
+        flop=2 * real * operation.m * operation.n * operation.k, threads=operation.threads,
         smem_bytes=2 * (_ROWS_A + operation.n) * _ROW_BYTES if wgmma else 0,
         element_a=_ELEMENTS[operation.type_a], element_b=_ELEMENTS[operation.type_b],
         accumulator=_ELEMENTS[operation.type_c], words_a=_thread_words(operation, "A"),

@@ -74,7 +74,8 @@ class _Outcome:
     disposition: str = "failed"
 
 
-def _run_once(program: Path, numbers: Sequence[int], settings: Settings, records: dict, tell: Callable[[str], None]) -> _Outcome:
+def _run_once(program: Path, numbers: Sequence[int], settings: Settings, records: dict,
+              tell: Callable[[str], None]) -> _Outcome:
     command = [program.absolute(), "--json", "--only", ";".join(map(str, numbers)), "--inputs", ",".join(settings.inputs),
                "--seconds", f"{settings.seconds:g}", "--sample-ms", f"{settings.sample_ms:g}"]
     patience = _PATIENCE_S + 3 * settings.seconds * len(settings.inputs)

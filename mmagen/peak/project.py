@@ -12,7 +12,7 @@ from mmagen.errors import Fault, SpecFaults, UsageError
 from mmagen.peak.loops import Loop, loop, refusal
 from mmagen.peak.program import header_files, unit
 from mmagen.peak.rates import rates
-from mmagen.registry import Operation, find
+from mmagen.registry import Operation, capability, find
 from mmagen.spec import Spec
 
 # Keys that a peak has a use for; every other one must be as if it were left out.
@@ -68,12 +68,12 @@ def plan(spec: Spec, sha: str) -> PeakPlan:
 
 def _default_arch(operation: Operation) -> str:
     """The lowest that runs it and that nvcc 13 still compiles for."""
-    return next(name for name in (operation.arch, "sm_75") if int("".join(filter(str.isdigit, name))) >= 75)
+    return operation.arch if capability(operation.arch) >= 75 else "sm_75"
 
 
 def files(plan: PeakPlan, environment: Environment, templates: Path) -> dict[str, bytes]:
     """All files of the project but its spec and manifest."""
-    context = {"plan": plan, "version": __version__, "upper": plan.name.upper(),
+    context = {"plan": plan, "version": __version__,
                "cuda_architectures": ";".join(arch.removeprefix("sm_") for arch in plan.arch)}
     made = {target: environment.get_template(source).render(context).encode() for source, target in _RENDERED.items()}
     made |= {target: (templates / "project" / source).read_bytes() for source, target in _TAKEN_AS_THEY_ARE.items()}
@@ -90,5 +90,5 @@ def describe(plan: PeakPlan) -> str:
     tried = "\n".join(f"  {count} accumulators, blocks of {steps}: {kernel}" for count, steps, kernel in of.kernels)
     rate = ", ".join(f"{rate} on sm_{number}" for number, rate in plan.rates) or "no datasheet says"
     return (f"{plan.name}: the peak of {operation.name}\n\n{operation.opcode}\ncompiled for {', '.join(plan.arch)}\n"
-            f"{of.flop} operations of {of.threads} threads; in a cycle of an SM by the datasheet: {rate}\nrandom inputs: A within {of.limit_a}, B within "
-            f"{of.limit_b}\n\nLoops that are tried\n{tried}\n")
+            f"{of.flop} operations of {of.threads} threads; in a cycle of an SM by the datasheet: {rate}\n"
+            f"random inputs: A within {of.limit_a}, B within {of.limit_b}\n\nLoops that are tried\n{tried}\n")

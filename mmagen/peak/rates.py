@@ -12,7 +12,7 @@ A sparse A doubles the rate of all but f64. Other architectures are sold with di
 
 from __future__ import annotations
 
-from mmagen.registry import Operation
+from mmagen.registry import Operation, capability
 
 _RATES = {
     70: {"f16": 1024},
@@ -28,7 +28,7 @@ _BOARDS = {"NVIDIA H200": (132, 1980, 1830), "NVIDIA H100 80GB HBM3": (132, 1980
 
 def rate(operation: Operation, target: str) -> int | None:
     """Operations per cycle of one SM of `target` (sm_90a); None where no datasheet says, or it runs on another unit."""
-    return dict(rates(operation)).get(int("".join(filter(str.isdigit, target))))
+    return dict(rates(operation)).get(capability(target))
 
 
 def rates(operation: Operation) -> tuple[tuple[int, int], ...]:

@@ -190,7 +190,7 @@ class Operation:
         """Can `target`, e.g. sm_90a, compile it to the instruction? Plain targets run on all later ones as well."""
         if self.targets:
             return target in self.targets
-        return _number(target) >= _number(self.arch)
+        return capability(target) >= capability(self.arch)
 
     def cxx(self, **arguments: str) -> str:
         """The operation's type, e.g. cxx(tnspB="cute::SM90::GMMA::Major::MN"); K or MN, One or Neg and so on also do.
@@ -235,7 +235,8 @@ def _wrapped(kind: str, value: str) -> str:
     return f"cute::C<{value}>" if kind == "int" else f"cute::integral_constant<{value.rpartition('::')[0]}, {value}>"
 
 
-def _number(target: str) -> int:
+def capability(target: str) -> int:
+    """90 of sm_90a."""
     return int("".join(filter(str.isdigit, target)))
 
 

@@ -75,9 +75,10 @@ def module(toolchain, tmp_path_factory):
     (folder / "unit.cu").write_text(
         "".join(f"#include <{header}>\n" for header in headers) + '#include "mmagen/fill_operands.cuh"\n'
         '#include "mmagen/register_loop.cuh"\n#include "mmagen/wgmma_loop.cuh"\nusing namespace mmagen::peak;\n'
-        f"void all(LoopArguments x) {{\n  fill_kernel<<<1, 1>>>(Element::kF16, Fill{{}}, 0, 0, 0, false, nullptr);\n{calls}}}\n")
-    done = capture([toolchain.nvcc.path, "-std=c++17", "-DNDEBUG", "--expt-relaxed-constexpr", "-arch=sm_90a", "-ptx", "-I", folder,
-                    "-isystem", toolchain.cutlass.path, "-o", "unit.ptx", "unit.cu"], timeout_s=None, cwd=folder)
+        "void all(LoopArguments x) {\n"
+        f"  fill_kernel<<<1, 1>>>(Element::kF16, Fill{{}}, 0, 0, 0, false, nullptr);\n{calls}}}\n")
+    done = capture([toolchain.nvcc.path, "-std=c++17", "-DNDEBUG", "--expt-relaxed-constexpr", "-arch=sm_90a", "-ptx",
+                    "-I", folder, "-isystem", toolchain.cutlass.path, "-o", "unit.ptx", "unit.cu"], timeout_s=None, cwd=folder)
     assert done.exit_code == 0, done.stderr
     text = (folder / "unit.ptx").read_text()
     return emulate.parse(re.sub(r"%(clock64|globaltimer)\b", "0", text), "unit.ptx")
@@ -94,7 +95,7 @@ def fill(module, element: str, drawn: bool, limit: int, constant: int, seed: int
 
 def digests(module, loop: loops.Loop, a, b, blocks: int) -> np.ndarray:
     operation = find(loop.name)
-    threads = loop.granule
+    threads = loop.threads
     memory = emulate.GlobalMemory()
     pointers = [memory.allocate("a", a), memory.allocate("b", b), memory.allocate("e", size=4 * threads),
                 memory.allocate("digests", size=4 * threads), memory.allocate("clocks", size=16)]
@@ -106,8 +107,8 @@ def digests(module, loop: loops.Loop, a, b, blocks: int) -> np.ndarray:
 
 
 def operands(module, loop: loops.Loop, drawn: bool, alternate: bool):
-    a_words = (4, loop.words_a * loop.granule) if loop.words_a else (2, 64 * 32)
-    b_words = (4, loop.words_b * loop.granule) if loop.words_b else (2, (loop.smem_bytes // 256 - 64) * 32)
+    a_words = (4, loop.words_a * loop.threads) if loop.words_a else (2, 64 * 32)
+    b_words = (4, loop.words_b * loop.threads) if loop.words_b else (2, (loop.smem_bytes // 256 - 64) * 32)
     signed = loop.sums == "Return"
     a = fill(module, loop.element_a, drawn, loop.limit_a, 1, 0, *a_words, alternate and signed)
     return a, fill(module, loop.element_b, drawn, loop.limit_b, 1, 1 << 24, *b_words, False)

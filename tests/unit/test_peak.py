@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import json
 import re
@@ -19,7 +20,7 @@ from mmagen.peak import figures, loops, measure, program, rates, report, verb
 from mmagen.peak.chart import to_svg
 from mmagen.plan import plan
 from mmagen.registry import find, operations, select
-from mmagen.render import render
+from mmagen.render import render, templates_folder
 from mmagen.spec import Spec
 
 BF16 = "SM90_64x256x16_F32BF16BF16_SS"
@@ -65,6 +66,21 @@ def test_every_operation_of_the_device_has_a_loop_and_its_batch():
         assert all(f'{{"{loop.name}", ' in text for loop in part) and len(included) == len(set(included))
         for loop in part:  # in the order that they need
             assert [header for header in included if header in loop.headers] == list(loop.headers)
+
+
+def test_an_entry_lists_its_members_in_their_order():
+    text = (templates_folder() / "runtime/peak/entry.cuh").read_text()
+    declared = re.findall(r"^  [\w:<> *]+?\b(\w+(?:, \w+)*);", re.search(r"struct Entry \{(.*?)\n\};", text, re.DOTALL)[1], re.MULTILINE)
+    members = [name for names in declared for name in names.split(", ")]
+    assert members.pop() == "variants"
+    names = [field.name for field in dataclasses.fields(loops.Loop)]
+    assert members == [name.removeprefix("element_") for name in names[:names.index("kernels")]]
+    # Each number is another one.
+    numbers = {name: 100 + i for i, name in enumerate(names) if name not in ("kernels", "headers", "own")}
+    told = loops.Loop(**numbers, kernels=(), headers=(), own="").entry.split(", ")
+    assert len(told) == len(members)
+    for word, (name, number) in zip(told, numbers.items()):
+        assert word == "true" if name == "exclusive_or" else str(number) in word
 
 
 def test_few_operations_share_units_whatever_their_headers():
@@ -168,7 +184,8 @@ def test_reports_hold_what_was_found():
     assert "900.0" in shown and "SM100_MMA_TF32_SS: needs sm_100a" in shown and "2 passed, 1 not supported" in shown
     rows = list(csv.DictReader(io.StringIO(report.to_csv(found))))
     assert rows[0]["pct_rate"] == "95.25" and rows[0]["sweep"] == "[[4, 1, 4, 3600.5]]" and rows[2]["tflops"] == ""
-    assert [json.loads(line)["pct_datasheet"] for line in report.to_json(found).splitlines()][0] == pytest.approx(90.96, rel=1e-3)
+    told = [json.loads(line) for line in report.to_json(found).splitlines()]
+    assert told[0]["pct_datasheet"] == pytest.approx(90.96, rel=1e-3)
     page = report.to_markdown(found, MACHINE, command="mmagen peak", date="2026-01-02", chart="bars.svg")
     assert "8 x 1 x 4 |" in page and "![bars](bars.svg)" in page and "- SM100_MMA_TF32_SS: needs sm_100a" in page
     tree = ElementTree.fromstring(to_svg(found, MACHINE))
@@ -229,7 +246,8 @@ def test_a_spec_becomes_a_project_of_one_program():
     assert (manifest["kernel"], manifest["arch"]) == ("peak", ["sm_90a"])
     assert set(manifest["files"]) == set(files) - {"mmagen.json"}
     assert b"wgmma_loop<cute::SM90::GMMA::MMA_64x256x16_F32BF16BF16_SS<" in files["src/p.cu"]
-    assert f'"p", "{made.spec_sha}"'.encode() in files["tests/verify.cu"] and b"add_executable(p_verify" in files["CMakeLists.txt"]
+    assert f'"p", "{made.spec_sha}"'.encode() in files["tests/verify.cu"]
+    assert b"add_executable(p_verify" in files["CMakeLists.txt"]
     assert b"{{90, 4096.0}}" in files["tests/verify.cu"]
     included = {name for text in files.values() for name in re.findall(rb'#include "(?:mmagen/)?(\w+\.cuh)"', text)}
     assert {f"include/mmagen/{name.decode()}" for name in included} <= set(files)

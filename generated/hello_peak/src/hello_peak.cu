@@ -10,7 +10,7 @@ using namespace mmagen::peak;
 
 // The members of Entry, in its order.
 Registration const registration{
-    {"SM80_16x8x16_F32BF16BF16F32_TN", "f32 bf16 bf16 f32", 4096.0, 32, 32, 0, Element::kBf16, Element::kBf16, Element::kF32, 4, 2, Element::kBf16, 4, 16, false, Sums::kReturn, 255, 255, 2048.0,
+    {"SM80_16x8x16_F32BF16BF16F32_TN", "f32 bf16 bf16 f32", 4096.0, 32, 0, Element::kBf16, Element::kBf16, Element::kF32, 4, 2, Element::kBf16, 4, 16, false, Sums::kReturn, 255, 255, 2048.0,
      {
          {1, 8, register_loop<cute::SM80_16x8x16_F32BF16BF16F32_TN, 1, 8>},
          {2, 8, register_loop<cute::SM80_16x8x16_F32BF16BF16F32_TN, 2, 8>},

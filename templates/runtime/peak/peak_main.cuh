@@ -85,7 +85,8 @@ inline std::string parse(std::vector<std::string> const& arguments, Settings* se
       settings->seconds = 0.01;
       continue;
     }
-    char const* const known[] = {"--only", "--inputs", "--dist", "--seconds", "--sample-ms", "--seed", "--max-dim", "--problem"};
+    char const* const known[] = {"--only",      "--inputs", "--dist",    "--seconds",
+                                 "--sample-ms", "--seed",   "--max-dim", "--problem"};
     if (std::find(std::begin(known), std::end(known), option) == std::end(known)) {
       return "unknown option '" + option + "'; --help lists what there is";
     }

@@ -27,7 +27,6 @@ struct Entry {
   char const* types;          ///< D, A, B and C
   double flop;                ///< of one instruction, of `threads` threads; of complex numbers the real operations
   int threads;
-  int granule;                ///< threads of a CTA come in multiples of this
   int smem_bytes;
   Element a, b, accumulator;
   int words_a, words_b;       ///< 32-bit words of a thread's registers; 0 where shared memory holds the operand

@@ -26,6 +26,9 @@ struct LoopArguments {
 /// stays visible to the end.
 inline constexpr int kSlices = 4;
 
+/// Operands of wgmma lie in tiles of shared memory whose rows are as long as the swizzle is; A has so many rows.
+inline constexpr int kTileRowBytes = 128, kTileRowsA = 64;
+
 __host__ __device__ constexpr int slice_of(int step, int steps, bool back, int accumulator)
 {
   // Neighbouring accumulators begin with different slices: no two instructions in a row have the same operands.

@@ -106,10 +106,9 @@ class Runner {
     for (Variant const& variant : entry_.variants) {
       cudaFuncAttributes facts;
       check(cudaFuncGetAttributes(&facts, reinterpret_cast<void const*>(variant.kernel)), "cudaFuncGetAttributes");
-      std::vector<int> const steps = entry_.granule == 128 ? std::vector<int>{4, 8, 12, 16}
-                                                           : std::vector<int>{4, 8, 12, 16, 24, 32};
-      for (int const warps : steps) {
-        if (warps * 32 <= facts.maxThreadsPerBlock) found.push_back({warps, variant.accumulators, variant.steps, variant.kernel});
+      for (int const warps : {4, 8, 12, 16, 24, 32}) {
+        if (warps * 32 > facts.maxThreadsPerBlock) continue;  // of wgmma that are 16 warps at most
+        found.push_back({warps, variant.accumulators, variant.steps, variant.kernel});
       }
     }
     return found;
@@ -195,7 +194,6 @@ class Runner {
     fill_kernel<<<64, 256>>>(element, fill, seed, parts, part_words, turned, out);
   }
 
-  static constexpr int kTileRowsA = 64, kTileRowBytes = 128;
   Device const& device_;
   Entry const& entry_;
 };

@@ -9,15 +9,13 @@ namespace mmagen {
 inline namespace v0_1 {
 namespace peak {
 
-inline constexpr int kRowBytes = 128;   // one row of a tile under the 128-byte swizzle
 inline constexpr int kSliceBytes = 32;  // what one dense instruction takes of a row
-inline constexpr int kRows = 64;        // of A
 
 /// Rows of 128 bytes, K along the row, swizzled.
 __device__ __forceinline__ uint64_t descriptor(void const* tile)
 {
   uint64_t const address = __cvta_generic_to_shared(tile);
-  constexpr uint64_t kSwizzle128 = uint64_t(1) << 62, kNext8Rows = uint64_t(8 * kRowBytes / 16) << 32;
+  constexpr uint64_t kSwizzle128 = uint64_t(1) << 62, kNext8Rows = uint64_t(8 * kTileRowBytes / 16) << 32;
   return kSwizzle128 | kNext8Rows | uint64_t(1) << 16 | address >> 4;
 }
 
@@ -50,7 +48,7 @@ template <class Op, int kN, int kAccumulators, int kSteps, int kMostThreads>
 __global__ void __launch_bounds__(kMostThreads) wgmma_loop(LoopArguments const arguments)
 {
   using R = RegistersOf<Op>;
-  constexpr int kTileA = kRows * kRowBytes, kTileB = kN * kRowBytes;
+  constexpr int kTileA = kTileRowsA * kTileRowBytes, kTileB = kN * kTileRowBytes;
   extern __shared__ __align__(1024) unsigned char tiles[];
   for (int i = threadIdx.x; i < 2 * kTileA / 16 && !kFromRegisters<Op>; i += blockDim.x) {
     reinterpret_cast<uint4*>(tiles)[i] = reinterpret_cast<uint4 const*>(arguments.a)[i];
