@@ -71,8 +71,8 @@ def verify_atoms(which: Sequence[str], options: VerifyOptions, outputs: Mapping[
     """Verify MMA operations one by one. Raises MmagenError."""
     from mmagen.micro.verbs import verify as verify_operations
 
-    projects_only = {"--bench": options.bench, "--problem": options.problems, "--sustained": options.sustained_s,
-                     "--max-dim": options.max_dim, "--sanitize": options.sanitize}
+    projects_only = {"--bench": options.bench, "--problem": options.problems, "--max-dim": options.max_dim,
+                     "--sanitize": options.sanitize}  # --sustained is for --bench only
     for option, given in projects_only.items():
         if given:
             raise UsageError(f"{option} is not for --atoms")
