@@ -13,6 +13,7 @@ from mmagen.build_log import (
     parse_status,
     useful_lines,
     warnings,
+    worst,
 )
 
 _PTXAS = """\
@@ -74,6 +75,24 @@ def test_ptxas_by_kernel_and_architecture():
     assert parse_ptxas(["nothing"]) == ()
 
 
+def test_a_function_that_was_not_inlined_adds_its_spills_but_not_its_stack():
+    helper = ["ptxas info    : Function properties for helper",
+              "    64 bytes stack frame, 1 bytes spill stores, 2 bytes spill loads"]
+    kernel, = parse_ptxas([*_PTXAS[:7], *helper])
+    assert (kernel.stack, kernel.spill_stores, kernel.spill_loads) == (16, 29, 38)
+
+
+def test_the_worst_of_several_kernels():
+    assert worst(parse_ptxas(_PTXAS)) == {"registers": 168, "spill_bytes": 64, "smem_bytes": 1032} and worst(()) == {}
+    several = (KernelInfo("f", "sm_80", 96, 8, 4, 1024, 0), KernelInfo("g", "sm_80", 128, 0, 0, 2048, 0))
+    assert worst(several) == {"registers": 128, "spill_bytes": 12, "smem_bytes": 2048}
+
+
+def test_a_step_whose_description_names_no_project_belongs_to_whom_its_output_does():
+    step, = edges("[mmagen:1/1] Generating version.h\nFAILED: [code=1] p3/version.h \ncd p3 && false\nsad\n")
+    assert (step.place, step.failed, step.lines) == ("p3", True, ("sad",))
+
+
 def test_ninja_output_is_cut_into_steps_of_projects():
     first, failed, last = edges(_NINJA)
     assert (first.place, first.failed, first.lines) == ("p0", False, ("ptxas info    : 0 bytes gmem",))
@@ -106,6 +125,14 @@ def test_without_an_error_the_end_has_to_do_and_long_output_is_cut():
     assert len(told) == 11 and told[-1] == "… 89 more lines in the log"
 
 
+def test_what_follows_an_error_explains_it_only_up_to_the_next_message():
+    assert useful_lines(["a.cu(1): error: x", "a.cu(2): warning #1-D: y", "    y;"]) == ("a.cu(1): error: x",)
+    gcc = ["a.cpp:1:10: fatal error: x.h: No such file or directory", "    1 | #include <x.h>", "compilation terminated.",
+           "more"]
+    assert useful_lines(gcc) == tuple(gcc[:2])
+    assert useful_lines(["a.cu(1): error: x"] * 99, limit=10) == ("a.cu(1): error: x",), "a header's error in every unit"
+
+
 def test_warnings_of_generated_code_and_of_ptxas():
     lines = ['src/a.cu(3): warning #177-D: variable "x" was declared but never referenced',
              "<cutlass>/cute/tensor.hpp(3): warning #20012-D: annotation is ignored",
@@ -121,6 +148,8 @@ def test_configure_errors_name_their_projects():
     assert "this cannot work" not in " ".join(cmake_errors(_CMAKE, "p2"))
     assert cmake_errors(_CMAKE, "p0") == ()
     assert configure_culprits("CMake Error: no compiler\n") == ()
+    assert configure_culprits("mmagen: begin p0\nCMake Error at CMakeLists.txt:1 (message):\n  no\nmmagen: end p0\n"
+                              "  see src/p1/CMakeLists.txt\n") == ("p0",)
 
 
 def test_status_lines():

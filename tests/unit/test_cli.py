@@ -54,6 +54,7 @@ def test_any_fault_in_any_spec_writes_nothing_and_all_are_told(house, capsys):
     (("verify", "one.yaml", "--json", "-", "--csv", "-"), "only one of"),
     (("verify", "one.yaml", "--junit", "no/such/folder/x.xml"), "existing folder"),
     (("verify", "one.yaml", "--sustained", "2"), "add --bench"),
+    (("verify", "one.yaml", "--dist", "overflow"), "--dist overflow is for --atoms"),
     (("verify", "empty"), "neither a generated project"),
 ])
 def test_bad_usage(house, machine, capsys, monkeypatch, arguments, told):
@@ -118,6 +119,23 @@ def test_a_bug_is_one_line_and_its_traceback_is_for_the_asking(house, capsys, mo
     assert "Traceback" in typed(capsys, "build", "one.yaml")[2]
 
 
+def test_a_fault_of_the_disk_names_the_file_and_any_other_is_a_bug(house, capsys, monkeypatch):
+    def refuse(plan):
+        raise error
+
+    monkeypatch.setattr(sys.modules["mmagen.render"], "render", refuse)
+    error = OSError(28, "No space left on device", "some/file")
+    assert typed(capsys, "build", "one.yaml") == (2, "", "mmagen: some/file: No space left on device\n")
+    error = OSError("what now")
+    assert typed(capsys, "build", "one.yaml")[0] == 70
+
+
+def test_who_calls_main_keeps_its_signals(capsys):
+    before = signal.getsignal(signal.SIGTERM)
+    typed(capsys, "--version")
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
 def test_interrupt(house, capsys, monkeypatch):
     def interrupt(plan):
         raise KeyboardInterrupt
@@ -145,9 +163,10 @@ def _living(group):
     return found
 
 
-def test_a_closed_pipe_is_no_traceback():
+@pytest.mark.parametrize("say", ["click.echo", "print"])
+def test_a_closed_pipe_is_no_traceback(say):
     child = _process("import mmagen.cli as c, click\n"
-                     "c.schema.callback = lambda: [click.echo('x' * 1000) for _ in range(1000)] and 0\n"
+                     f"c.schema.callback = lambda: [{say}('x' * 1000) for _ in range(1000)] and 0\n"
                      "c.main(['schema'])")
     child.stdout.close()
     assert (child.stderr.read(), child.wait(30)) == ("", 141)
@@ -173,7 +192,7 @@ def test_signals_take_the_children_along(tmp_path, number, code):
 
 def test_nothing_slow_is_imported_for_generating():
     child = _process("import sys, mmagen.cli, mmagen.verbs, mmagen.write\n"
-                     "slow = {'tqdm', 'tabulate', 'platformdirs', 'subprocess', 'numpy', 'mmagen.build', 'mmagen.verify_verb'}\n"
+                     "slow = {'tqdm', 'tabulate', 'platformdirs', 'subprocess', 'numpy', 'mmagen.build'}\n"
                      "print(*sorted(slow & set(sys.modules)))")
     out, err = child.communicate(timeout=60)
     assert (out.strip(), err) == ("", "")
