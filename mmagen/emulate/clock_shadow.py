@@ -1,8 +1,9 @@
 """Shared memory under vector clocks: who touched which bytes, generic threads as well as TMA and wgmma.
 
 The counterpart of shadow.py for kernels with mbarriers and asynchronous units. Every granule keeps its last writer, the
-clock at which each warp of its CTA last read it, the last group of each warpgroup whose wgmmas read it, and one other
-reader (a bulk store, or a thread of another CTA).
+clock at which each warp of its CTA last read it, and one other reader (a bulk store, or a thread of another CTA). Chunks of
+16 bytes, of which asynchronous units touch whole ones, keep the last group of each warpgroup whose wgmmas read them, and
+whether any thread did.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .bulk import CHUNK
 from .clocks import COLUMN_SHIFT, Clocks
 from .ptx_model import Instruction
 
@@ -32,8 +34,11 @@ class ClockShadow:
         self._stride = batch.shared.stride
         self.writer = np.zeros(count, dtype=np.uint64)
         self.reader = np.zeros((count, clocks.warps_of_cta), dtype=np.uint32)  # clock << 6 | several | lane
-        self.multiplied = np.zeros((count, clocks.groups_of_cta), dtype=np.uint32)
+        self.multiplied = np.zeros((count * granule // CHUNK, clocks.groups_of_cta), dtype=np.uint32)
+        self._read = np.zeros(count * granule // CHUNK, dtype=bool)
         self.other = np.zeros(count, dtype=np.uint64)
+        # The same by chunks.
+        self._writers, self._others = (codes.reshape(-1, CHUNK // granule) for codes in (self.writer, self.other))
         self._spans: dict[int, np.ndarray] = {}
 
     def granules(self, index: np.ndarray, size: int) -> np.ndarray:
@@ -42,6 +47,10 @@ class ClockShadow:
         if count not in self._spans:
             self._spans[count] = np.arange(count)
         return (index // self.granule)[:, None] + self._spans[count]
+
+    def _parts(self, chunks: np.ndarray) -> np.ndarray:
+        """int64[n, 1]: the granules of chunks, in ascending order."""
+        return self.granules(np.unique(chunks) * CHUNK, CHUNK).reshape(-1, 1)
 
     def _rank(self, places: np.ndarray) -> np.ndarray:
         """Which CTA of its cluster a granule belongs to."""
@@ -53,6 +62,7 @@ class ClockShadow:
         """Notes reads by threads."""
         places, who = self.granules(index, size), lanes[:, None]
         self._check_written(i, places, who, padded=i.base == "ldmatrix")
+        self._read[index // CHUNK] = True
         own = places * self.granule // self._stride == self._batch.cta[lanes][:, None]
         if not own.all():
             away = np.broadcast_to(self._clocks.codes(lanes)[:, None], places.shape)[~own]
@@ -70,7 +80,7 @@ class ClockShadow:
     def write(self, i: Instruction, index: np.ndarray, size: int, lanes: np.ndarray, flag: object = None) -> None:
         """Notes writes by threads."""
         places, who = self.granules(index, size), lanes[:, None]
-        self._before_write(i, places, who, False)
+        self._before_write(i, places, who)
         codes = np.broadcast_to(self._clocks.codes(lanes)[:, None], places.shape)
         self.writer[places] = codes
         lost = self.writer[places] != codes
@@ -80,7 +90,7 @@ class ClockShadow:
     def start_copy(self, i: Instruction, index: np.ndarray, size: int, lanes: np.ndarray) -> None:
         """Notes that a cp.async to these bytes may arrive at any time from now on."""
         places, who = self.granules(index, size), lanes[:, None]
-        self._before_write(i, places, who, False)
+        self._before_write(i, places, who)
         self.writer[places] = self._clocks.codes(lanes)[:, None] | _LATEST
 
     def end_copy(self, index: np.ndarray, size: int, lanes: np.ndarray) -> None:
@@ -98,27 +108,47 @@ class ClockShadow:
     # Asynchronous units; `lane` is the thread that issues
 
     def fetch(self, i: Instruction, index: np.ndarray, lane: int, column: int, clock: int) -> None:
-        """Notes that TMA writes granules at byte positions `index`; it has when `column` reaches `clock`."""
-        places = np.unique(index // self.granule)[:, None]
-        self._before_write(i, places, np.full((len(places), 1), lane), True)
-        self.writer[places] = np.uint64(clock) | (np.uint64(column) << COLUMN_SHIFT)
+        """Notes that TMA writes chunks at byte positions `index`; it has when `column` reaches `clock`."""
+        chunks = index // CHUNK
+        if not (self._comes_after(np.array([lane]), chunks) and self._undisturbed(lane, chunks)):
+            places = self._parts(chunks)
+            who = np.full(places.shape, lane)
+            self._before_write(i, places, who)
+            self._unfenced(i, places, who, self.writer[places], "overwrites")
+        self._writers[chunks] = np.uint64(clock) | (np.uint64(column) << COLUMN_SHIFT)
 
     def multiply(self, i: Instruction, index: np.ndarray, lanes: np.ndarray, within: int, clock: int) -> None:
-        """Notes that wgmmas of warpgroup `within` of its CTA read granules; index: int64[n]. lanes: one of each warp."""
-        events, who = np.unique(self.writer[index])[None, :], lanes[:, None]  # few: stages come whole
-        if not (self._clocks.ordered(who, events) & self._clocks.is_fenced(who, events)).all():
+        """Notes that wgmmas of warpgroup `within` of its CTA read chunks at byte positions `index`. lanes: one of each warp."""
+        chunks = index // CHUNK
+        if not self._comes_after(lanes, chunks):
+            places = self._parts(chunks)
             for lane in lanes:
-                places = index[:, None]
-                self._check_written(i, places, np.full((len(places), 1), lane), asynchronous=True, padded=True)
-        self.multiplied[index, within] = clock
+                self._check_written(i, places, np.full(places.shape, lane), asynchronous=True, padded=True)
+        self.multiplied[chunks, within] = clock
 
     def drain(self, i: Instruction, index: np.ndarray, lane: int, column: int, clock: int) -> None:
-        """Notes that a bulk store reads granules at byte positions `index`; it has when `column` reaches `clock`."""
-        places = np.unique(index // self.granule)[:, None]
-        self._check_written(i, places, np.full((len(places), 1), lane), asynchronous=True)
-        self.other[places] = np.uint64(clock) | (np.uint64(column) << COLUMN_SHIFT)
+        """Notes that a bulk store reads chunks at byte positions `index`; it has when `column` reaches `clock`."""
+        chunks = index // CHUNK
+        if not (self._writers[chunks].all() and self._comes_after(np.array([lane]), chunks)):
+            places = self._parts(chunks)
+            self._check_written(i, places, np.full(places.shape, lane), asynchronous=True)
+        self._others[chunks] = np.uint64(clock) | (np.uint64(column) << COLUMN_SHIFT)
 
     # Judgement
+
+    def _comes_after(self, lanes: np.ndarray, chunks: np.ndarray) -> bool:
+        """Whether asynchronous accesses of lanes find no fault in who wrote chunks: mostly one, as stages come whole."""
+        events, who = self._writers[chunks], lanes[:, None]
+        events = events[:1, :1] if (events == events[0, 0]).all() else np.unique(events)[None, :]
+        return bool((self._clocks.ordered(who, events) & self._clocks.is_fenced(who, events)).all())
+
+    def _undisturbed(self, lane: int, chunks: np.ndarray) -> bool:
+        """Whether nobody else than wgmmas that a thread knows to be over has read chunks, all of one CTA."""
+        if self._read[chunks].any() or self._others[chunks].any():
+            return False
+        clocks = self._clocks
+        first = clocks.warps + int(self._rank(chunks[0] * CHUNK // self.granule)) * clocks.groups_of_cta
+        return bool((self.multiplied[chunks] <= clocks.known[lane, first : first + clocks.groups_of_cta]).all())
 
     def _check_written(
         self, i: Instruction, places: np.ndarray, who: np.ndarray, asynchronous: bool = False, padded: bool = False
@@ -155,22 +185,14 @@ class ClockShadow:
             text = what + " {byte} asynchronously, which {other} wrote, with no fence.proxy.async between"
             self._tell("proxy_fence", i, places, who, bare, text, writer)
 
-    def _before_write(self, i: Instruction, places: np.ndarray, who: np.ndarray, asynchronous: bool) -> None:
-        clocks, writer = self._clocks, self.writer[places]
-        self._unordered_writer(i, places, who, writer, "overwrites")
-        if asynchronous:
-            self._unfenced(i, places, who, writer, "overwrites")
-        rank = self._rank(places)
-        reader = self.reader[places]  # [n, k, warps]
-        columns = rank[..., None] * clocks.warps_of_cta + np.arange(clocks.warps_of_cta)
-        same_warp = columns == (who // 32 % clocks.warps)[..., None]
-        mine = same_warp & (reader & (_LANE_BITS | _SEVERAL) == (who % 32)[..., None])
-        raced = (reader != 0) & (clocks.known[who[..., None], columns] < reader >> 6) & ~mine
-        if raced.any():
-            text = "overwrites {byte}, which {other} read, with no barrier between"
-            self._tell("shared_race", i, places, who, raced.any(axis=2), text, _reader_codes(reader, columns, raced))
+    def _before_write(self, i: Instruction, places: np.ndarray, who: np.ndarray) -> None:
+        """Finds writes that come before somebody has written or read what was there."""
+        self._unordered_writer(i, places, who, self.writer[places], "overwrites")
+        clocks, rank, chunks = self._clocks, self._rank(places), places * self.granule // CHUNK
+        if self._read[chunks].any():
+            self._before_readers(i, places, who, rank)
         columns = clocks.warps + rank[..., None] * clocks.groups_of_cta + np.arange(clocks.groups_of_cta)
-        raced = clocks.known[who[..., None], columns] < self.multiplied[places]
+        raced = clocks.known[who[..., None], columns] < self.multiplied[chunks]
         if raced.any():
             text = "overwrites {byte}, which a wgmma reads that is not known to be over"
             self._tell("async_race", i, places, who, raced.any(axis=2), text)
@@ -179,6 +201,16 @@ class ClockShadow:
         if raced.any():
             text = "overwrites {byte}, which {other} reads, without having waited for that"
             self._tell("async_race", i, places, who, raced, text, other)
+
+    def _before_readers(self, i: Instruction, places: np.ndarray, who: np.ndarray, rank: np.ndarray) -> None:
+        clocks, reader = self._clocks, self.reader[places]  # [n, k, warps]
+        columns = rank[..., None] * clocks.warps_of_cta + np.arange(clocks.warps_of_cta)
+        same_warp = columns == (who // 32 % clocks.warps)[..., None]
+        mine = same_warp & (reader & (_LANE_BITS | _SEVERAL) == (who % 32)[..., None])
+        raced = (reader != 0) & (clocks.known[who[..., None], columns] < reader >> 6) & ~mine
+        if raced.any():
+            text = "overwrites {byte}, which {other} read, with no barrier between"
+            self._tell("shared_race", i, places, who, raced.any(axis=2), text, _reader_codes(reader, columns, raced))
 
     def _tell(self, kind, i, places, who, bad, text, others=None) -> None:
         row, column = np.argwhere(bad)[0]

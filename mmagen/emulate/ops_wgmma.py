@@ -165,10 +165,8 @@ class _Multiply:
         index = address + X.shared.base[lanes][:, None, None]
         if X.shadow is not None and X.clocks is not None:
             for n, (group, clock) in enumerate(zip(groups.tolist(), clocks, strict=True)):
-                granule = X.shadow.granule
-                parts = (index[n].reshape(-1, 1) + np.arange(0, wgmma.CHUNK, granule)).reshape(-1) // granule
                 warps = lanes[n] + np.arange(0, WARPGROUP, 32)
-                X.shadow.multiply(self.i, parts, warps, group % X.wgmmas.of_cta, clock)
+                X.shadow.multiply(self.i, index[n].reshape(-1), warps, group % X.wgmmas.of_cta, clock)
         raw = X.shared.gather(index.reshape(-1), 8, 2).view(np.uint8).reshape(*index.shape, wgmma.CHUNK)
         return wgmma.codes_of(raw, size, mn_major)
 

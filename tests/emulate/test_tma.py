@@ -84,6 +84,16 @@ def test_a_box_comes_swizzled_and_zero_outside(swizzle, at):
     assert (got == swizzled(lines, swizzle)).all() and not report.findings
 
 
+def test_every_word_of_a_box_has_come_and_must_be_waited_for():
+    tensor = np.arange(16 * 64, dtype=np.uint16).reshape(1, 16, 64)
+    words = "\n".join(f"    ld.shared.u32 %r{2 + n}, [%r1+{4 * n}];" for n in range(4))
+    look = copy_out(2048).replace("    @%p ld.shared.v4.u32 {%r2, %r3, %r4, %r5}, [%r1];", words)
+    for wait, found in ((WAIT, []), ("", [128] * 4)):
+        _, report = run(text(SETUP + load(2048, (0, 0, 0)) + wait + look + DONE), tensor, 2048, smem=_SMEM,
+                        maps=(lambda i, o: TensorMap(i, 2, (64, 16, 1), (128, 2048), (64, 16, 1), 128),))
+        assert [f.count for f in report.findings if f.kind in ("async_race", "uninitialised_shared")] == found
+
+
 @pytest.mark.parametrize("rank", [1, 2, 4, 5])
 def test_other_ranks(rank):
     shape = (16, 3, 2, 3, 2)[:rank][::-1]
@@ -160,8 +170,9 @@ def test_what_is_missing_around_a_store_is_found(without, kind):
     assert kind in {f.kind for f in stored((0, 0, 0), replace=(without, ""))[2].findings}
 
 
-def test_a_buffer_that_a_store_still_reads_is_not_to_be_written():
-    again = "@%lead cp.async.bulk.commit_group;\n    st.shared.v4.u32 [%r1], {%r2, %r3, %r4, %r5};"
+@pytest.mark.parametrize("write", ["st.shared.v4.u32 [%r1], {%r2, %r3, %r4, %r5};", "st.shared.u32 [%r1+4], %r2;"])
+def test_a_buffer_that_a_store_still_reads_is_not_to_be_written(write):
+    again = f"@%lead cp.async.bulk.commit_group;\n    {write}"
     _, _, report = stored((0, 0, 0), replace=("@%lead cp.async.bulk.commit_group;", again))
     assert [f for f in report.findings if f.kind == "async_race" and "a bulk store of thread 0 reads" in f.message]
 
