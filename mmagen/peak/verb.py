@@ -12,7 +12,6 @@ from pathlib import Path
 import click
 
 import mmagen
-from mmagen.build import choose_arch
 from mmagen.errors import ExitCode, UsageError
 from mmagen.outputs import deliver, made_by, refuse_bad
 from mmagen.peak.chart import to_svg
@@ -109,8 +108,7 @@ def _target(toolchain: Toolchain) -> str:
     if not toolchain.gpus:
         return "sm_90a"
     major, minor = toolchain.gpus[0].capability
-    plain = f"sm_{major}{minor}"
-    return choose_arch((f"{plain}a",) if major >= 9 else (plain,), toolchain)[0]
+    return f"sm_{major}{minor}{'a' if major >= 9 else ''}"
 
 
 def _obstacle(operation: Operation, target: str) -> str | None:

@@ -9,6 +9,7 @@ import json
 import re
 import sys
 import textwrap
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import pytest
@@ -70,7 +71,8 @@ def test_every_operation_of_the_device_has_a_loop_and_its_batch():
 
 def test_an_entry_lists_its_members_in_their_order():
     text = (templates_folder() / "runtime/peak/entry.cuh").read_text()
-    declared = re.findall(r"^  [\w:<> *]+?\b(\w+(?:, \w+)*);", re.search(r"struct Entry \{(.*?)\n\};", text, re.DOTALL)[1], re.MULTILINE)
+    inside = re.search(r"struct Entry \{(.*?)\n\};", text, re.DOTALL)[1]
+    declared = re.findall(r"^  [\w:<> *]+?\b(\w+(?:, \w+)*);", inside, re.MULTILINE)
     members = [name for names in declared for name in names.split(", ")]
     assert members.pop() == "variants"
     names = [field.name for field in dataclasses.fields(loops.Loop)]
@@ -81,6 +83,30 @@ def test_an_entry_lists_its_members_in_their_order():
     assert len(told) == len(members)
     for word, (name, number) in zip(told, numbers.items()):
         assert word == "true" if name == "exclusive_or" else str(number) in word
+
+
+@pytest.mark.parametrize(("name", "entry", "last_kernel"), [
+    ("SM61_DP4A", "8.0, 1, 0, S8, S8, S32, 1, 1, S8, 1, 4, false, Return, 127, 127, 0.0", "8, 8"),
+    ("SM80_8x8x4_C64C64C64C64_TN",
+     "2048.0, 32, 0, C64, C64, C64, 4, 4, C64, 8, 4, false, Return, 4194303, 4194303, 256.0", "8, 4"),
+    ("SM80_8x8x4_GC64C64C64GC64_TN",
+     "1536.0, 32, 0, C64, C64, Gauss, 4, 4, C64, 12, 4, false, Return, 4194303, 4194303, 256.0", "8, 4"),
+    ("SM80_16x8x256_S32U1U1S32_TN_XORPOPC",
+     "65536.0, 32, 0, U1, U1, S32, 4, 2, U1, 4, 256, true, Grow, 1, 1, 0.0", "8, 8"),
+    ("SM80_16x8x16_S32U8U8S32_TN_SATURATE",
+     "4096.0, 32, 0, U8, U8, S32, 2, 1, U8, 4, 16, false, Saturate, 255, 255, 8192.0", "8, 8"),
+    ("SM90::GMMA::SPARSE::GMMA_64x256x16_F32TF32TF32_SS_TN",
+     "524288.0, 128, 81920, Tf32, Tf32, F32, 0, 0, OneOfTwo, 128, 8, false, Return, 511, 511, 4096.0", "256, 1, 4, 384"),
+    ("SM90::GMMA::SPARSE::GMMA_64x256x64_S32S8S8_RS_TN",
+     "2097152.0, 128, 81920, S8, S8, S32, 4, 0, Pairs, 128, 32, false, Return, 127, 127, 16384.0", "256, 1, 4, 256"),
+    ("SM90_64x64x32_S32S8S8_SS_TN",
+     "262144.0, 128, 32768, S8, S8, S32, 0, 0, S8, 32, 32, false, Return, 127, 127, 8192.0", "64, 2, 4, 512")])
+def test_an_entry_is_what_the_operation_and_the_datasheet_say(name, entry, last_kernel):
+    operation, loop = find(name), loops.loop(find(name), "sm_90a")
+    assert re.sub(r"(Element|Sums)::k", "", loop.entry.split(", ", 2)[2]) == entry
+    assert loop.kernels[-1][2] == f"{loop.own}<{operation.cxx()}, {last_kernel}>"
+    assert [count for count, _, _ in loop.kernels] == [1, 2, 4, 8][:len(loop.kernels)]
+    assert all(f", {count}, {steps}" in kernel for count, steps, kernel in loop.kernels)
 
 
 def test_few_operations_share_units_whatever_their_headers():
@@ -94,6 +120,15 @@ def test_what_has_no_loop_says_why():
     reasons = {loops.refusal(operation) for operation in operations()}
     assert None in reasons and "there is no peak loop for tcgen05 yet" in reasons
     assert "dp2a" in loops.refusal(find("SM61_DP2A"))
+    assert verb._obstacle(find("SM100_MMA_TF32_SS"), "sm_90a").startswith("needs sm_100a or ")
+    assert verb._obstacle(find("SM100_MMA_TF32_SS"), "sm_100a") == "there is no peak loop for tcgen05 yet"
+    assert verb._obstacle(find("SM80_16x8x16_F32BF16BF16F32_TN"), "sm_75") == "needs sm_80 or later, not sm_75"
+
+
+@pytest.mark.parametrize(("capability", "target"), [
+    ((7, 5), "sm_75"), ((9, 0), "sm_90a"), ((12, 0), "sm_120a"), (None, "sm_90a")])
+def test_what_is_compiled_is_for_the_gpu_that_is_here(capability, target):
+    assert verb._target(SimpleNamespace(gpus=capability and [SimpleNamespace(capability=capability)])) == target
 
 
 def fake(tmp_path, behaviour: str):
@@ -104,6 +139,7 @@ def fake(tmp_path, behaviour: str):
         names = list("edcba")
         if "--list" in sys.argv:
             print("\\n".join(names)); sys.exit()
+        print(file=open(sys.argv[0] + ".starts", "a"))
         options = dict(zip(sys.argv[2::2], sys.argv[3::2]))
         def tell(**more):
             print(json.dumps({"name": name, "inputs": inputs, "reason": None} | more), flush=True)
@@ -142,9 +178,23 @@ def test_a_lost_device_costs_one_operation_and_its_other_inputs(tmp_path):
     assert found["b", "zeros"] == ("failed", "the program ended with exit code 4")
 
 
-def test_a_device_that_suits_nobody_is_asked_once(tmp_path):
-    path = fake(tmp_path, "print('not run: no GPU', file=sys.stderr); sys.exit(77)")
-    assert set(outcome(path).values()) == {("not_supported", "not run: no GPU")}
+def test_a_device_that_is_lost_by_the_last_inputs_costs_nothing_else(tmp_path):
+    path = fake(tmp_path, """\
+        tell(disposition="failed" if name == "d" else "passed")
+        if name == "d": sys.exit(4)
+        """)
+    found = outcome(path)
+    assert found.pop(("d", "random")) == ("failed", None)
+    assert set(found.values()) == {("passed", None)} and len(found) == 4
+
+
+@pytest.mark.parametrize(("code", "outcomes"), [
+    (77, ("not_supported", "not run: no GPU")), (2, ("failed", "the program ended with exit code 2: not run: no GPU"))])
+def test_a_program_that_runs_nothing_at_all_is_started_once(tmp_path, code, outcomes):
+    path = fake(tmp_path, f"print('not run: no GPU', file=sys.stderr); sys.exit({code})")
+    found = outcome(path)
+    assert set(found.values()) == {outcomes} and len(found) == 5
+    assert (tmp_path / "fake.starts").read_text() == "\n"
 
 
 def test_a_hanging_loop_is_stopped(tmp_path, monkeypatch):
@@ -177,6 +227,28 @@ def test_exit_codes():
     assert code("passed", "failed", "incorrect") == ExitCode.INCORRECT
 
 
+def test_what_does_not_compile_or_says_nothing_is_in_the_report(tmp_path):
+    path = fake(tmp_path, 'tell(disposition="passed")')
+    here = SimpleNamespace(gpus=["a GPU"])
+    settings = measure.Settings(("random", "zeros"), seconds=0.01)
+    found = verb._run(measure.Program(path, {"x": "error: no such thing"}), ["a", "x", "y"], settings, here, lambda *_: None)
+    words = {"a": "passed", "x": "failed", "y": "not_run"}
+    assert {key: record["disposition"] for key, record in found.items()} == {
+        (name, inputs): word for name, word in words.items() for inputs in settings.inputs}
+    assert found["x", "zeros"]["reason"] == "it does not compile: error: no such thing"
+
+
+@pytest.mark.parametrize(("has_program", "failed", "code", "told"), [
+    (True, {}, ExitCode.OK, "3 of 3 loops compiled"), (True, {"x": "error"}, ExitCode.BUILD_FAILED, "2 of 3 loops compiled"),
+    (False, dict.fromkeys("xyz", "error"), ExitCode.BUILD_FAILED, "no program")])
+def test_a_program_that_was_only_compiled_is_put_where_it_is_wanted(tmp_path, capsys, has_program, failed, code, told):
+    made = fake(tmp_path, "") if has_program else None
+    assert verb._compiled(measure.Program(made, failed, seconds=7.0), 3, tmp_path / "kept") == code
+    out, err = capsys.readouterr()
+    assert told in out and err == "".join(f"{name}: error\n" for name in failed)
+    assert (tmp_path / "kept").exists() == has_program and (not made or measure.listed(tmp_path / "kept") == list("edcba"))
+
+
 def test_reports_hold_what_was_found():
     found = [measured(), measured(inputs="zeros", tflops=950.0),
              measured("SM100_MMA_TF32_SS", disposition="not_supported", reason="needs sm_100a, not sm_90a")]
@@ -190,6 +262,35 @@ def test_reports_hold_what_was_found():
     assert "8 x 1 x 4 |" in page and "![bars](bars.svg)" in page and "- SM100_MMA_TF32_SS: needs sm_100a" in page
     tree = ElementTree.fromstring(to_svg(found, MACHINE))
     assert sum(element.tag.endswith("rect") for element in tree.iter()) == 1 + 2 + 2
+
+
+def test_kinds_are_told_apart_by_all_but_their_shape():
+    names = [BF16, "SM90_64x8x16_F32BF16BF16_SS", "SM90_64x256x16_F32BF16BF16_RS",
+             "SM90::GMMA::SPARSE::GMMA_64x8x32_F32BF16BF16_SS", "SM90_64x8x32_S32U8S8_SS_TN",
+             "SM90_64x8x32_S32U8S8_SS_TN_SATURATE", "SM80_16x8x8_F32BF16BF16F32_TN"]
+    assert list(dict.fromkeys(map(figures.group_of, map(measured, names)))) == [
+        "wgmma SS f32 bf16 random", "wgmma RS f32 bf16 random", "wgmma SS f32 bf16 sparse random", "wgmma SS s32 u8 s8 random",
+        "wgmma SS s32 u8 s8 saturating random", "mma.sync f32 bf16 random"]
+    slow, none, fast = measured(tflops=1.0), measured(disposition="failed"), measured(tflops=2.0)
+    assert figures.best_of_groups([slow, none, fast]) == figures.best_of_groups([none, fast, slow]) == [fast]
+
+
+def test_long_lists_and_large_numbers_are_cut_short():
+    found = [measured(operation.name, disposition="failed", reason="why") for operation in runnable()[:25]]
+    shown = report.table(found, MACHINE)
+    assert shown.count(": why") == 20 and "and 5 more" in shown
+    assert report.to_csv([measured(tflops=123456.789)]).count(",123457,") == 1
+
+
+def test_bars_are_as_long_as_the_figures():
+    def widths(figures_):
+        bars = ElementTree.fromstring(to_svg(figures_, MACHINE)).iter("{http://www.w3.org/2000/svg}rect")
+        return [float(bar.get("width")) for bar in bars if bar.get("height") == "13"]
+
+    longest, half = widths([measured(tflops=900.0), measured(inputs="zeros", tflops=450.0)])
+    assert longest == 2 * half > 400
+    many = [measured(operation.name, tflops=1.0) for operation in runnable() if operation.kind == "wgmma"]
+    assert len(widths(many)) == len(figures.best_of_groups(many)) < 120 < len(many)
 
 
 def test_many_operations_are_shown_by_kind():
@@ -235,6 +336,15 @@ def test_wrong_words(capsys, arguments, message):
     assert code == ExitCode.USAGE and message in err
 
 
+def test_a_program_from_elsewhere_says_itself_what_it_has(capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    path = tmp_path / "elsewhere"
+    path.write_text(f"#!/bin/sh\necho {BF16}\n")
+    path.chmod(0o755)
+    code, out, _ = run_cli(capsys, "--program", str(path), "--json", "-")
+    assert code == ExitCode.NOTHING_VERIFIED and [json.loads(line)["name"] for line in out.splitlines()] == [BF16]
+
+
 SPEC = {"mmagen": 1, "name": "p", "kernel": "peak", "atom": BF16}
 
 
@@ -250,7 +360,9 @@ def test_a_spec_becomes_a_project_of_one_program():
     assert b"add_executable(p_verify" in files["CMakeLists.txt"]
     assert b"{{90, 4096.0}}" in files["tests/verify.cu"]
     included = {name for text in files.values() for name in re.findall(rb'#include "(?:mmagen/)?(\w+\.cuh)"', text)}
-    assert {f"include/mmagen/{name.decode()}" for name in included} <= set(files)
+    assert {f"include/mmagen/{name.decode()}" for name in included} == {name for name in files if name.endswith(".cuh")}
+    old = plan(Spec.model_validate(SPEC | {"atom": "SM70_8x8x4_F32F16F16F32_TN"}))
+    assert old.arch == ("sm_75",) and "include/mmagen/wgmma_loop.cuh" not in render(old)
     assert "wgmma.mma_async.sync.aligned.m64n256k16" in inspect(made)
 
 
