@@ -11,7 +11,7 @@ import click
 
 from mmagen.errors import BuildError, Diagnostic, ExitCode, SpecError, SpecFaults, UsageError
 from mmagen.manifest import with_vendored
-from mmagen.progress import telling as _progress  # so called by mmagen.peak.verb, too
+from mmagen.progress import telling
 
 if TYPE_CHECKING:
     from mmagen.build import BuildResult
@@ -134,7 +134,7 @@ def _compile(folders: Sequence[Path], arch: Sequence[str], jobs: int | None) -> 
     from mmagen.toolchain import COMPILE, find_toolchain
 
     toolchain = find_toolchain(want=COMPILE if arch else (*COMPILE, "gpus"))
-    with _progress() as progress:
+    with telling() as progress:
         results = compile_projects(folders, toolchain, arch=arch or None, jobs=jobs, progress=progress)
     for result in results:
         if result.ok:
