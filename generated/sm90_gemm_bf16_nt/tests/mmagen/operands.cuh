@@ -15,8 +15,6 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
-#include <utility>
-#include <vector>
 
 #include "buffers.cuh"
 #include "inputs.cuh"
