@@ -11,7 +11,6 @@
 #include <sstream>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "problem.cuh"
 

@@ -4,7 +4,6 @@
 #include <cuda_runtime.h>
 
 #include <string>
-#include <utility>
 
 #include "problem.cuh"
 
