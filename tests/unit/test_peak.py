@@ -279,7 +279,7 @@ def test_long_lists_and_large_numbers_are_cut_short():
     found = [measured(operation.name, disposition="failed", reason="why") for operation in runnable()[:25]]
     shown = report.table(found, MACHINE)
     assert shown.count(": why") == 20 and "and 5 more" in shown
-    assert report.to_csv([measured(tflops=123456.789)]).count(",123457,") == 1
+    assert ",1234568," in report.to_csv([measured(tflops=1234567.8)])
 
 
 def test_bars_are_as_long_as_the_figures():
@@ -288,7 +288,7 @@ def test_bars_are_as_long_as_the_figures():
         return [float(bar.get("width")) for bar in bars if bar.get("height") == "13"]
 
     longest, half = widths([measured(tflops=900.0), measured(inputs="zeros", tflops=450.0)])
-    assert longest == 2 * half > 400
+    assert longest == 2 * half == 470.0
     many = [measured(operation.name, tflops=1.0) for operation in runnable() if operation.kind == "wgmma"]
     assert len(widths(many)) == len(figures.best_of_groups(many)) < 120 < len(many)
 
