@@ -191,7 +191,7 @@ def test_all_clusters_share_too_few_tiles_only_in_a_workspace_large_enough(host)
     """70 tiles of a cluster of two CTAs, for 120 clusters."""
     shape = {"m": 256 * 10, "n": 256 * 7, "ldd": 256 * 7, "k": 4096, "lda": 4096, "ldb": 4096}
     (said,) = host("clusters 120", "workspace")
-    room = 1024 + 2 * 120 * 128 * 256 * 4  # a flag and a tile of f32 for each CTA
+    room = 65536 + 2 * 120 * 128 * 256 * 4  # flags, and a tile of f32 for each CTA
     assert said == f"status 0 bytes {room}"
     for workspace, given, ctas in ((0x50000, room, 240), (0x50000, room - 1, 140), (0x50000, -1, 140), (0, room, 140)):
         lines = host("clusters 120", run_line(**shape, workspace=workspace, bytes=given))

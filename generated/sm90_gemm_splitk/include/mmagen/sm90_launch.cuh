@@ -112,8 +112,9 @@ CUresult describe(GemmArguments<Config> const& args, Sm90Params<Config>& params)
   return encode_tensor_map<ElementD>(params.map_d, args.d, d, kDAlong, kDAcross, kDAlong * int(sizeof(ElementD)));
 }
 
-/// Bytes of flags before the partial sums of stream K.
-inline int64_t flag_bytes(int64_t ctas) { return tiles(ctas * int64_t(sizeof(unsigned)), 1024) * 1024; }
+/// Bytes of flags before the partial sums of stream K: for more CTAs than any device runs at once, and as many for every
+/// config, or the sums of one would be taken for the flags of another in the same workspace.
+inline constexpr int64_t kFlagBytes = 65536;
 
 /// Streams the tiles of a last wave that is less than two thirds full, with the last full one. A fuller wave is faster as
 /// it is: clusters at different k read nothing in common, and L2 serves each of them alone.
@@ -128,13 +129,14 @@ void stream_last_wave(StreamedTiles& streamed, unsigned clusters, unsigned resid
   int64_t const streamed_tiles = !worth ? 0 : waves == 0 ? clusters : rest + resident;
   int64_t const total = streamed_tiles * k_tiles;
   streamed.k_tiles = Divisor(unsigned(k_tiles));
-  if (workspace == nullptr || total < kFewest * resident || total > 0x7fffffff) { return; }
+  bool const fits = int64_t(resident) * kClusterCtas<Config> * int64_t(sizeof(unsigned)) <= kFlagBytes;
+  if (workspace == nullptr || !fits || total < kFewest * resident || total > 0x7fffffff) { return; }
   streamed.tiles = unsigned(streamed_tiles);
   streamed.share = unsigned(total / resident);
   streamed.extra = unsigned(total % resident);
   auto* const bytes = static_cast<unsigned char*>(workspace);
   streamed.arrived = reinterpret_cast<unsigned*>(bytes);
-  streamed.partials = reinterpret_cast<float4*>(bytes + flag_bytes(int64_t(resident) * kClusterCtas<Config>));
+  streamed.partials = reinterpret_cast<float4*>(bytes + kFlagBytes);
 }
 
 }  // namespace detail
@@ -148,8 +150,7 @@ Status workspace_sm90(int64_t& bytes)
   int resident = 0;
   Status const status = detail::resident_clusters<Config>(resident);
   if (status != Status::kSuccess) { return status; }
-  int64_t const ctas = int64_t(resident) * kClusterCtas<Config>;
-  bytes = detail::flag_bytes(ctas) + ctas * Config::kTileM * Config::kTileN * 4;
+  bytes = detail::kFlagBytes + int64_t(resident) * kClusterCtas<Config> * Config::kTileM * Config::kTileN * 4;
   return Status::kSuccess;
 }
 
