@@ -27,11 +27,8 @@ if TYPE_CHECKING:
 
 def split(X: Batch, mask: np.ndarray | None, address: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(lanes, addresses): int64[n] each, of the active lanes."""
-    lanes = X.lanes(mask)
-    spread = X.spread(address)
-    if lanes is None:
-        return X.every, spread.astype(np.int64)
-    return lanes, spread[lanes].astype(np.int64)
+    lanes, spread = X.lanes(mask), X.spread(address)
+    return lanes, (spread if mask is None else spread[lanes]).astype(np.int64)
 
 
 def keep_aligned(X: Batch, i: Instruction, lanes: np.ndarray, address: np.ndarray, size: int) -> np.ndarray | None:

@@ -9,7 +9,7 @@ from .bulk import BulkCopies
 from .checks import Recorder
 from .clock_shadow import ClockShadow
 from .clocks import Clocks, Seen
-from .clusters import ClusterBarrier, Exits
+from .clusters import ClusterBarrier, Exits, lanes_by
 from .copies import PendingCopies
 from .emit import WIDE_SPECIALS
 from .errors import EmulationError
@@ -116,10 +116,10 @@ class Batch:
             return guard if len(guard) == self.size else np.full(self.size, bool(guard[0]))
         return mask & guard
 
-    def lanes(self, mask: np.ndarray | None) -> np.ndarray | None:
-        """The numbers of the active lanes; None for all."""
+    def lanes(self, mask: np.ndarray | None) -> np.ndarray:
+        """The numbers of the active lanes, ascending."""
         if mask is None:
-            return None
+            return self.every
         if self._lanes[0] is not mask:
             self._lanes = (mask, np.flatnonzero(mask))
         return self._lanes[1]
@@ -246,14 +246,11 @@ class Batch:
         """Lanes arrive at a barrier without waiting there: what they did is known to those who do."""
         if self.clocks is None:
             return
-        for cta in map(int, np.unique(self.cta[mask])):
-            seen = self.clocks.release(np.flatnonzero(mask & (self.cta == cta)))
-            before = self._told.get((number, cta))
-            self._told[number, cta] = seen.join(before) if before else seen
+        for cta, lanes in lanes_by(self.cta, mask):
+            self._told[number, cta] = self.clocks.release(lanes).join(self._told.get((number, cta)))
 
     def _pass_with_clocks(self, clocks: Clocks, mask: np.ndarray, number: int) -> None:
-        for cta in map(int, np.unique(self.cta[mask])):
-            lanes = np.flatnonzero(mask & (self.cta == cta))
+        for cta, lanes in lanes_by(self.cta, mask):
             clocks.meet(lanes)
             if (number, cta) in self._told:
                 clocks.acquire(lanes, self._told.pop((number, cta)))
@@ -286,11 +283,11 @@ class Batch:
         """fence.proxy.async of the active lanes."""
         self.mbarriers.fence(mask)
         if self.clocks is not None:
-            self.clocks.fence(self.every if mask is None else np.flatnonzero(mask))
+            self.clocks.fence(self.lanes(mask))
 
     def fence_memory(self, mask: np.ndarray | None) -> None:
         """fence.acq_rel and fence.sc of the active lanes."""
         if self.clocks is not None:
-            lanes = self.every if mask is None else np.flatnonzero(mask)
+            lanes = self.lanes(mask)
             self.far.fence(self, lanes)
             self.clocks.prepare(lanes)

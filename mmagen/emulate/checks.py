@@ -132,9 +132,6 @@ class Recorder:
             self._findings[key] = [count, message, thread, cta]
             self._instructions[instruction.index] = instruction
 
-    def knows(self, kind: str, instruction: Instruction) -> bool:
-        return (kind, instruction.index) in self._findings
-
     def findings(self) -> list[Finding]:
         """In the order of the instructions."""
         result = []

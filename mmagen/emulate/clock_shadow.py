@@ -13,16 +13,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .bulk import CHUNK
-from .clocks import COLUMN_SHIFT, Clocks
+from .clocks import CLOCK, COLUMN_SHIFT, Clocks
 from .ptx_model import Instruction
 
 if TYPE_CHECKING:
     from .batch import Batch
 
-_CLOCK, _COLUMN = np.uint64(0xFFFFFFFF), np.uint64(0xFFFF)
 _LANE_BITS = np.uint32(31)
 _SEVERAL = np.uint32(32)
-_LATEST = np.uint64(0xFFFFFFFF)
+_LATEST = CLOCK
 
 
 class ClockShadow:
@@ -103,7 +102,7 @@ class ClockShadow:
         unwritten = self.writer[places] == 0
         if unwritten.any():
             self._tell("uninitialised_shared", i, places, lanes[:, None], unwritten, "changes {byte}, which nothing wrote")
-        self.writer[places] = self._clocks.codes(lanes)[:, None] & ~_CLOCK
+        self.writer[places] = self._clocks.codes(lanes)[:, None] & ~CLOCK
 
     # Asynchronous units; `lane` is the thread that issues
 
@@ -168,7 +167,7 @@ class ClockShadow:
         if not early.any():
             return
         generic = self._clocks.is_generic(writer)
-        copied = generic & (writer & _CLOCK == _LATEST)
+        copied = generic & (writer & CLOCK == _LATEST)
         if (early & copied).any():
             text = what + " {byte} while a cp.async of {other} to it is in flight"
             self._tell("cp_async_unwaited", i, places, who, early & copied, text, writer)

@@ -19,7 +19,7 @@ import numpy as np
 
 _SPARE = 64
 COLUMN_SHIFT, LANE_SHIFT = np.uint64(32), np.uint64(48)
-_CLOCK, _COLUMN, _LANE = np.uint64(0xFFFFFFFF), np.uint64(0xFFFF), np.uint64(31)
+CLOCK, COLUMN, _LANE = np.uint64(0xFFFFFFFF), np.uint64(0xFFFF), np.uint64(31)
 
 
 @dataclass
@@ -29,8 +29,10 @@ class Seen:
     known: np.ndarray
     fenced: np.ndarray
 
-    def join(self, other: Seen) -> Seen:
-        """Both together."""
+    def join(self, other: Seen | None) -> Seen:
+        """Both together; None: nothing more."""
+        if other is None:
+            return self
         small, large = sorted((self.known, other.known), key=len)
         known = large.copy()
         known[: len(small)] = np.maximum(known[: len(small)], small)
@@ -86,13 +88,13 @@ class Clocks:
 
     def ordered(self, lanes: np.ndarray, codes: np.ndarray) -> np.ndarray:
         """bool: whether lanes int64[n, 1] come after events uint64[n, k]; an event 0 never was."""
-        column = ((codes >> COLUMN_SHIFT) & _COLUMN).astype(np.int64)
-        return (self.known[lanes, column] >= (codes & _CLOCK)) | self._same(lanes, codes, column) | (codes == 0)
+        column = ((codes >> COLUMN_SHIFT) & COLUMN).astype(np.int64)
+        return (self.known[lanes, column] >= (codes & CLOCK)) | self._same(lanes, codes, column) | (codes == 0)
 
     def is_fenced(self, lanes: np.ndarray, codes: np.ndarray) -> np.ndarray:
         """bool: whether a proxy fence lies between events and these lanes; events of asynchronous units need none."""
-        column = ((codes >> COLUMN_SHIFT) & _COLUMN).astype(np.int64)
-        clock = codes & _CLOCK
+        column = ((codes >> COLUMN_SHIFT) & COLUMN).astype(np.int64)
+        clock = codes & CLOCK
         told = self.fenced[lanes, np.minimum(column, self.warps - 1)] >= clock
         own = self._same(lanes, codes, column) & (self.own_fence[lanes] >= clock)
         return told | own | (column >= self.warps) | (codes == 0)
@@ -101,7 +103,7 @@ class Clocks:
         return (column == lanes // 32 % self.warps) & ((codes >> LANE_SHIFT) & _LANE == (lanes % 32).astype(np.uint64))
 
     def is_generic(self, codes: np.ndarray) -> np.ndarray:
-        return ((codes >> COLUMN_SHIFT) & _COLUMN) < self.warps
+        return ((codes >> COLUMN_SHIFT) & COLUMN) < self.warps
 
     # Telling and being told
 
@@ -123,14 +125,14 @@ class Clocks:
                 known = np.zeros_like(seen.known)
                 known[only] = self.known[lanes, only].max()
                 seen = Seen(known, np.zeros_like(seen.fenced))
-            self._prepared[warp] = seen.join(self._prepared[warp]) if warp in self._prepared else seen
+            self._prepared[warp] = seen.join(self._prepared.get(warp))
 
     def relaxed(self, lanes: np.ndarray) -> Seen | None:
         """What relaxed arrivals of these lanes tell; None for nothing."""
         told = None
         for warp in np.unique(lanes // 32).tolist():
             if warp in self._prepared:
-                told = self._prepared[warp].join(told) if told else self._prepared[warp]
+                told = self._prepared[warp].join(told)
         return told
 
     def acquire(self, lanes: np.ndarray, seen: Seen) -> None:
@@ -155,7 +157,7 @@ class Clocks:
         columns, at = warps % self.warps, np.arange(len(warps))
         known = self.known.reshape(-1, 32, self.known.shape[1])
         fenced = self.fenced.reshape(-1, 32, self.warps)
-        own = np.where(here, self.own_fence.reshape(-1, 32)[warps], _CLOCK).min(axis=1)
+        own = np.where(here, self.own_fence.reshape(-1, 32)[warps], CLOCK).min(axis=1)
         together = np.where(here[:, :, None], known[warps], 0).max(axis=1)
         together[at, columns] = self.clock[warps]
         fences = np.where(here[:, :, None], fenced[warps], 0).max(axis=1)

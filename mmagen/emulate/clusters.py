@@ -5,6 +5,7 @@ A shared::cluster address holds the rank of its CTA, plus one, above 24 bits of 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,6 +28,12 @@ def owners(X: Batch, lanes: np.ndarray, where: np.ndarray) -> tuple[np.ndarray, 
     size = X.program.cluster
     inside = (rank >= 0) & (rank <= size)
     return np.where(inside & (rank > 0), own // size * size + rank - 1, own), np.where(inside, where & OFFSET_MASK, -1)
+
+
+def lanes_by(owner: np.ndarray, mask: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    """(CTA or cluster, its lanes of the mask in ascending order), for each that has any; owner: int64[lanes]."""
+    for number in np.unique(owner[mask]).tolist():
+        yield number, np.flatnonzero(mask & (owner == number))
 
 
 _AWAY, _ARRIVED, _OPEN = 0, 1, 2
@@ -59,9 +66,9 @@ class ClusterBarrier:
         clocks = self._batch.clocks
         if clocks is not None:
             tell = clocks.relaxed if i.has("relaxed") else clocks.release
-            for cluster in map(int, np.unique(self._cluster[mask])):
-                if seen := tell(np.flatnonzero(mask & (self._cluster == cluster))):
-                    self._arriving[cluster] = seen.join(self._arriving[cluster]) if cluster in self._arriving else seen
+            for cluster, lanes in lanes_by(self._cluster, mask):
+                if seen := tell(lanes):
+                    self._arriving[cluster] = seen.join(self._arriving.get(cluster))
         return self.after_exit()
 
     def wait(self, i: Instruction, mask: np.ndarray, start: int) -> Released:
@@ -94,9 +101,9 @@ class ClusterBarrier:
             if not leaving.any():
                 continue
             self._state[leaving] = _AWAY
-            for cluster in map(int, np.unique(self._cluster[leaving])):
+            for cluster, lanes in lanes_by(self._cluster, leaving):
                 if cluster in self._met:
-                    self._batch.clocks.acquire(np.flatnonzero(leaving & (self._cluster == cluster)), self._met[cluster])
+                    self._batch.clocks.acquire(lanes, self._met[cluster])
             released.append((start, leaving))
             self._waits[n] = (i, start, mask & ~leaving)
         self._waits = [wait for wait in self._waits if wait[2].any()]

@@ -15,7 +15,7 @@ from collections.abc import Callable
 import numpy as np
 
 from .errors import EmulationError
-from .ptx_model import Address, Immediate, Instruction, Name, Negated, Operand, Register, Special, Symbol, Vector
+from .ptx_model import Address, Immediate, Instruction, Name, Negated, Operand, Register, Special, Symbol
 
 # numpy type of a value of a PTX type, as named in the generated source.
 _DTYPES = {
@@ -164,12 +164,6 @@ class Emitter:
             self.line(f"R[{index}] = where({self.mask}, {value}, R[{index}])")
         if index in self.tracked:
             self.line(f"X.mark_written({index}, {'None' if self.full and self.mask == 'm' else self.mask})")
-
-    def write_all(self, operand: Operand, name: str, kind: str) -> None:
-        """Binds name[0], name[1], ... to a destination vector (or name[0] to a single register)."""
-        elements = operand.elements if isinstance(operand, Vector) else (operand,)
-        for position, element in enumerate(elements):
-            self.write(element, f"{name}[{position}]", kind)
 
     def address(self, operand: Operand, bits: int = 64) -> str:
         """An expression for the byte address of `[base + offset]`, as unsigned integers of `bits` bits."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .clocks import Seen
+from .clocks import CLOCK, COLUMN, COLUMN_SHIFT, Seen
 from .ptx_model import Instruction
 
 if TYPE_CHECKING:
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
 _FAR = "far"
 _STRONG = ("acquire", "release", "acq_rel", "relaxed", "volatile")
-_COLUMN_SHIFT, _CLUSTER_SHIFT = np.uint64(32), np.uint64(48)
-_CLOCK, _COLUMN = np.uint64(0xFFFFFFFF), np.uint64(0xFFFF)
+_CLUSTER_SHIFT = np.uint64(48)
 Told = dict[tuple[int, int], int]
 """(cluster of the grid, its warp) -> clock."""
 
@@ -63,9 +62,11 @@ class FarOrder:
         clocks = X.clocks
         places = index[:, None] + np.arange(size)
         before = self._writer[places]
+        if not writing and not before.any():
+            return
         cluster = (X.cta[lanes] + X.first) // X.program.cluster
         column = lanes // 32 % clocks.warps
-        codes = clocks.clock[lanes // 32] | (column.astype(np.uint64) << _COLUMN_SHIFT)
+        codes = clocks.clock[lanes // 32] | (column.astype(np.uint64) << COLUMN_SHIFT)
         codes = np.broadcast_to((codes | ((cluster + 1).astype(np.uint64) << _CLUSTER_SHIFT))[:, None], places.shape)
         if not is_strong(i):
             other = (before != 0) & (_cta(X, before) != _cta(X, codes))
@@ -85,12 +86,12 @@ class FarOrder:
         rows, _ = np.nonzero(other)
         events, who = before[other], lanes[rows]
         near = (events >> _CLUSTER_SHIFT) == (codes[other] >> _CLUSTER_SHIFT)
-        columns = ((events >> _COLUMN_SHIFT) & _COLUMN).astype(np.int64)
+        columns = ((events >> COLUMN_SHIFT) & COLUMN).astype(np.int64)
         far = ~near
-        for event in np.unique(events[far] >> _COLUMN_SHIFT):
-            of_it = far & (events >> _COLUMN_SHIFT == event)
+        for event in np.unique(events[far] >> COLUMN_SHIFT):
+            of_it = far & (events >> COLUMN_SHIFT == event)
             columns[of_it] = clocks.column(_FAR, (int(event) >> 16) - 1, int(event) & 0xFFFF)
-        known = clocks.known[who, columns] >= (events & _CLOCK)
+        known = clocks.known[who, columns] >= (events & CLOCK)
         if not known.all():
             raced = np.zeros(other.shape, dtype=bool)
             raced[other] = ~known
@@ -184,7 +185,7 @@ def _has(i: Instruction, order: str) -> bool:
 def _cta(X: Batch, events: np.ndarray) -> np.ndarray:
     """The CTAs of the grid whose events these are."""
     cluster = (events >> _CLUSTER_SHIFT).astype(np.int64) - 1
-    return cluster * X.program.cluster + ((events >> _COLUMN_SHIFT) & _COLUMN).astype(np.int64) // X.clocks.warps_of_cta
+    return cluster * X.program.cluster + ((events >> COLUMN_SHIFT) & COLUMN).astype(np.int64) // X.clocks.warps_of_cta
 
 
 def _joined(a: Told | None, b: Told) -> Told:

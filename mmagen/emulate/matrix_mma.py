@@ -160,8 +160,8 @@ def mma(
         if len(registers) != fragment_of(*layout).registers:
             wanted = fragment_of(*layout).registers
             raise EmulationError(f"mma.{'.'.join(modifiers)}: {name} has {len(registers)} registers, not {wanted}")
-    left = _values(_matrix(a, form.layouts[1], form.matrices, form.m, form.stored_k), form.types[1])
-    right = _values(_matrix(b, form.layouts[2], form.matrices, form.k, form.n), form.types[2])
+    left = values_of(_matrix(a, form.layouts[1], form.matrices, form.m, form.stored_k), form.types[1])
+    right = values_of(_matrix(b, form.layouts[2], form.matrices, form.k, form.n), form.types[2])
     start = _matrix(c, form.layouts[3], form.matrices, form.m, form.n)
     if form.sparse:
         if metadata is None:
@@ -195,7 +195,7 @@ def _registers(codes: np.ndarray, layout: Layout) -> list[np.ndarray]:
     return list(np.ascontiguousarray(words.reshape(-1, fragment.registers, 32).transpose(1, 0, 2)))
 
 
-def _values(codes: np.ndarray, name: str) -> np.ndarray:
+def values_of(codes: np.ndarray, name: str) -> np.ndarray:
     """Codes as numbers: float64 for floating-point types, float32 for integers, whose sums it holds exactly."""
     if name in ("s8", "u8"):
         return codes.view(np.int8 if name == "s8" else np.uint8).astype(np.float32)
@@ -221,7 +221,7 @@ def _accumulate(form: Form, left: np.ndarray, right: np.ndarray, start: np.ndarr
         return numerics.canonical(total, "f64")
     with np.errstate(invalid="ignore"):
         total = np.matmul(left, right).reshape(start.shape) + numerics.to_float64(start, form.types[3])
-    return numerics.truncated_f32(total) if form.types[0] == "f32" else numerics.from_float64(total, "f16")
+    return codes_of_sums(total, form.types[0])
 
 
 def _accumulate_integers(form: Form, left: np.ndarray, right: np.ndarray, start: np.ndarray) -> np.ndarray:
@@ -229,10 +229,15 @@ def _accumulate_integers(form: Form, left: np.ndarray, right: np.ndarray, start:
     products = np.matmul(left, right).reshape(start.shape)
     if form.operation == "xor":
         products = left.sum(axis=2)[:, :, None] + right.sum(axis=1)[:, None, :] - 2 * products
-    total = products.astype(np.int64) + start.view(np.int32)
-    if form.saturate:
-        total = np.clip(total, -(2**31), 2**31 - 1)
-    return total.astype(np.int32).view(np.uint32)
+    return codes_of_sums(products.astype(np.int64) + start.view(np.int32), "s32", form.saturate)
+
+
+def codes_of_sums(total: np.ndarray, name: str, saturate: bool = False) -> np.ndarray:
+    """The codes of sums of type s32 (exact in int64), f32 or f16 (in float64), as said above."""
+    if name == "s32":
+        total = np.clip(total, -(2**31), 2**31 - 1) if saturate else total
+        return total.astype(np.int32).view(np.uint32)
+    return numerics.truncated_f32(total) if name == "f32" else numerics.from_float64(total, "f16")
 
 
 def sparse_columns(bits: int, k: int, metadata: np.ndarray, selector: int) -> np.ndarray:

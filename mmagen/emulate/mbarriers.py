@@ -139,8 +139,7 @@ class Mbarriers:
             barrier.bytes += int(bytes_[n])
             barrier.missing -= count
             if told and batch.clocks is not None:
-                seen = batch.clocks.release(np.array([lane]))
-                barrier.arriving = seen.join(barrier.arriving) if barrier.arriving else seen
+                barrier.arriving = batch.clocks.release(np.array([lane])).join(barrier.arriving)
             self._complete(i, lane, place, barrier)
         return phases
 
@@ -169,7 +168,7 @@ class Mbarriers:
             if len(seen.known) <= column:
                 seen.known = np.pad(seen.known, (0, column + 1 - len(seen.known)))
             seen.known[column] = barrier.phase
-            barrier.met = seen.join(barrier.met) if barrier.met else seen
+            barrier.met = seen.join(barrier.met)
             barrier.arriving = None
         self.flipped.add(place)
 

@@ -11,7 +11,7 @@ from .clusters import OFFSET_MASK
 from .emit import Emitter
 from .ops_mbarrier import shared_address
 from .ops_memory import native_address
-from .ptx_model import Address, Instruction, Operand, Vector
+from .ptx_model import Address, Instruction, Vector, elements_of
 
 if TYPE_CHECKING:
     from .batch import Batch
@@ -40,7 +40,7 @@ def _tensor(e: Emitter, i: Instruction) -> None:
     if not isinstance(places, Vector):
         raise e.unsupported("a tensor map and coordinates are missing")
     tensor, coordinates = places.elements
-    at = ", ".join(e.source(x, "s32") for x in _elements(coordinates))
+    at = ", ".join(e.source(x, "s32") for x in elements_of(coordinates))
     map_ = native_address(e, tensor) if isinstance(tensor, Address) else e.source(tensor, "u64")
     arguments = f"X, {e.mask}, {e.bind(i)}, {map_}, [{at}]"
     if not loads:
@@ -49,10 +49,6 @@ def _tensor(e: Emitter, i: Instruction) -> None:
     ctas = e.source(i.operands[3], "u16") if i.has("multicast::cluster") else "None"
     shared, barrier = (native_address(e, i.operands[n]) for n in (0, 2))
     e.line(f"{e.bind(_load)}({arguments}, {shared}, {barrier}, {ctas})")
-
-
-def _elements(operand: Operand) -> tuple[Operand, ...]:
-    return operand.elements if isinstance(operand, Vector) else (operand,)
 
 
 def _load(X: Batch, mask, i: Instruction, maps, at: list, shared, barrier, ctas: np.ndarray | None) -> None:

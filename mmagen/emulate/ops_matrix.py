@@ -13,14 +13,10 @@ from .emit import Emitter, op
 from .layout import space_of
 from .memory import SHARED_WINDOW
 from .ops_memory import native_address
-from .ptx_model import Immediate, Instruction, Operand, Vector
+from .ptx_model import Immediate, Instruction, elements_of
 
 if TYPE_CHECKING:
     from .batch import Batch
-
-
-def _elements(operand: Operand) -> tuple[Operand, ...]:
-    return operand.elements if isinstance(operand, Vector) else (operand,)
 
 
 @op("ldmatrix", warp_wide=True)
@@ -28,7 +24,7 @@ def _ldmatrix(e: Emitter, i: Instruction) -> None:
     if not (i.has("m8n8") and i.has("b16")):
         raise e.unsupported("only the m8n8.b16 form of ldmatrix is supported")
     access = _Rows(i)
-    targets = _elements(i.operands[0])
+    targets = elements_of(i.operands[0])
 
     def run(X: Batch, mask, address: np.ndarray) -> list[np.ndarray]:
         return access.load(X, mask, address, len(targets), i.has("trans"))
@@ -47,7 +43,7 @@ def _stmatrix(e: Emitter, i: Instruction) -> None:
     def run(X: Batch, mask, address: np.ndarray, values: list[np.ndarray]) -> None:
         access.store(X, mask, address, values, i.has("trans"))
 
-    values = ", ".join(e.source(x, "u32") for x in _elements(i.operands[1]))
+    values = ", ".join(e.source(x, "u32") for x in elements_of(i.operands[1]))
     e.line(f"{e.bind(run)}(X, {e.mask}, {native_address(e, i.operands[0])}, [{values}])")
 
 
@@ -121,7 +117,7 @@ def _mma(e: Emitter, i: Instruction) -> None:
     bits = "u64" if "f64" in i.modifiers else "u32"
     matrix_mma.parse(i.modifiers)
     sparse = i.modifiers[0].startswith("sp")
-    fragments = [[e.source(x, bits) for x in _elements(operand)] for operand in i.operands[1:4]]
+    fragments = [[e.source(x, bits) for x in elements_of(operand)] for operand in i.operands[1:4]]
     lists = ", ".join(f"[{', '.join(f)}]" for f in fragments)
     metadata = e.source(i.operands[4], "u32") if sparse else "None"
     selector = i.operands[5] if sparse else Immediate(0)
@@ -129,7 +125,7 @@ def _mma(e: Emitter, i: Instruction) -> None:
         raise e.unsupported("the sparsity selector is a literal")
     run = e.bind(_multiplier(i, int(selector.value)))
     e.line(f"t = {run}(X, {e.mask}, {lists}, {metadata})")
-    for n, target in enumerate(_elements(i.operands[0])):
+    for n, target in enumerate(elements_of(i.operands[0])):
         e.write(target, f"t[{n}]", bits)
 
 

@@ -12,7 +12,7 @@ from .layout import space_of, vector_of
 from .memory import GLOBAL_BASE, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, UNSIGNED
 from .operands import size_of
 from .ops_integer import is_integer, unsigned
-from .ptx_model import Address, Instruction, Register, Vector
+from .ptx_model import Address, Instruction, Register, elements_of
 
 if TYPE_CHECKING:
     from .batch import Batch
@@ -36,8 +36,7 @@ def _load(e: Emitter, i: Instruction) -> None:
         raise e.unsupported("loads of this type are not supported")
     run = e.bind(Access(i, width, count).load)
     e.line(f"t = {run}(X, {space_of(i)!r}, {e.mask}, {native_address(e, i.operands[1])})")
-    target = i.operands[0]
-    for n, element in enumerate(target.elements if isinstance(target, Vector) else (target,)):
+    for n, element in enumerate(elements_of(i.operands[0])):
         if kind[0] == "s":
             e.write(element, f"t[{n}].view({dtype_of(kind)})", kind)
         else:
@@ -51,9 +50,7 @@ def _store(e: Emitter, i: Instruction) -> None:
     if width not in UNSIGNED or space_of(i) == "param":
         raise e.unsupported("this store is not supported")
     run = e.bind(Access(i, width, count).store)
-    source = i.operands[1]
-    parts = source.elements if isinstance(source, Vector) else (source,)
-    values = ", ".join(e.source(p, _raw(kind)) for p in parts)
+    values = ", ".join(e.source(x, _raw(kind)) for x in elements_of(i.operands[1]))
     e.line(f"{run}(X, {space_of(i)!r}, {e.mask}, {native_address(e, i.operands[0])}, [{values}])")
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from . import wgmma
 from .emit import Emitter, op
 from .matrix_mma import BITS
-from .ptx_model import Entry, Immediate, Instruction, Operand, Register, Vector
+from .ptx_model import Entry, Immediate, Instruction, Operand, Register, Vector, elements_of
 from .wgmma import WARPGROUP
 
 if TYPE_CHECKING:
@@ -69,8 +69,7 @@ def watch_registers(e: Emitter, i: Instruction, flying: frozenset[int]) -> None:
 
 
 def _indices(operand: Operand) -> tuple[int, ...]:
-    elements = operand.elements if isinstance(operand, Vector) else (operand,)
-    return tuple(x.index for x in elements if isinstance(x, Register))
+    return tuple(x.index for x in elements_of(operand) if isinstance(x, Register))
 
 
 def _multiply(e: Emitter, i: Instruction) -> None:

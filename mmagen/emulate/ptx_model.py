@@ -75,6 +75,11 @@ class Vector:
     elements: tuple[Operand, ...]
 
 
+def elements_of(operand: Operand) -> tuple[Operand, ...]:
+    """Of a vector; another operand is one by itself."""
+    return operand.elements if isinstance(operand, Vector) else (operand,)
+
+
 @dataclass(frozen=True)
 class Address:
     """`[base + offset]`; base is a register, a symbol or, for an absolute address, None."""

@@ -20,7 +20,7 @@ from . import numerics
 from .bulk import CHUNK, swizzled
 from .errors import EmulationError
 from .matrix_layouts import gather_index
-from .matrix_mma import BITS, sparse_columns
+from .matrix_mma import BITS, codes_of_sums, sparse_columns, values_of
 
 M = 64
 WARPGROUP = 128
@@ -55,11 +55,6 @@ class Form:
     def accumulators(self) -> int:
         """32-bit registers of D in a thread."""
         return M * self.n * BITS[self.sums] // 32 // WARPGROUP
-
-    @property
-    def transposable(self) -> bool:
-        """Whether the instruction says which mode is contiguous; otherwise it is K."""
-        return BITS[self.a] == 16
 
 
 @cache
@@ -171,10 +166,8 @@ def sums_registers(codes: np.ndarray, form: Form) -> np.ndarray:
 
 
 def numbers(codes: np.ndarray, name: str, sign: int) -> np.ndarray:
-    """Codes as numbers: exact in float64, or float32 for integers; sign: the instruction's -1 or 1."""
-    if name in ("s8", "u8"):
-        return codes.view(np.int8 if name == "s8" else np.uint8).astype(np.float32)
-    values = numerics.to_float64(codes, name)
+    """Codes as numbers, as mma's; sign: the instruction's -1 or 1."""
+    values = values_of(codes, name)
     return values if sign == 1 else -values
 
 
@@ -195,10 +188,7 @@ def multiply(form: Form, a: np.ndarray, b: np.ndarray, start: np.ndarray | None)
         parts = [np.matmul(a, part.swapaxes(1, 2)) for part in np.array_split(b, -(-form.n * form.k // _QUIET), axis=1)]
         total = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=2)
         if form.sums == "s32":
-            whole = total.astype(np.int64) + (0 if start is None else start.view(np.int32))
-            if form.saturate:
-                whole = np.clip(whole, -(2**31), 2**31 - 1)
-            return whole.astype(np.int32).view(np.uint32)
-        if start is not None:
+            total = total.astype(np.int64) + (0 if start is None else start.view(np.int32))
+        elif start is not None:
             total = total + numerics.to_float64(start, form.sums)
-    return numerics.truncated_f32(total) if form.sums == "f32" else numerics.from_float64(total, "f16")
+    return codes_of_sums(total, form.sums, form.saturate)

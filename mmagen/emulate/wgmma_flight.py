@@ -14,8 +14,6 @@ from .wgmma import WARPGROUP
 if TYPE_CHECKING:
     from .batch import Batch
 
-_GROUP_WARPS = WARPGROUP // 32
-
 
 @dataclass
 class _Flight:
