@@ -7,6 +7,7 @@ from textwrap import indent
 from tabulate import tabulate
 
 from mmagen import conflicts
+from mmagen.instruction.model import Fragment, InstructionPlan
 from mmagen.plan import budgets
 from mmagen.plan.hopper import EPILOGUE_ROWS, REGISTERS_BESIDES
 from mmagen.plan.library import choose
@@ -22,10 +23,26 @@ def inspect(plan: Plan) -> str:
         from mmagen.peak.project import describe
 
         return describe(plan)
-    sections = _library_sections(plan) if plan.configs else [*_sections(plan), *_problems(plan)]
+    if isinstance(plan, InstructionPlan):
+        sections = _instruction(plan)
+    else:
+        sections = _library_sections(plan) if plan.configs else [*_sections(plan), *_problems(plan)]
     head = f"{plan.name}: {plan.text.title}"
     body = [f"{title}\n{indent(tabulate(rows, tablefmt='plain', disable_numparse=True), '  ')}" for title, rows in sections]
     return "\n\n".join([head, *body]) + "\n"
+
+
+def _instruction(plan: InstructionPlan) -> list[Section]:
+    """One instruction: where its operands lie, in memory and for the instruction."""
+    operation = plan.operation
+    what = [("atom", f"{operation.name}, {_triple(operation.shape)}, {_count(operation.threads, 'thread')}"),
+            ("instruction", operation.opcode), ("compiled for", ", ".join(plan.arch))]
+    if plan.mended:
+        what.append(("mended", plan.mended))
+    operands = [(one.name, f"{one.rows} x {one.columns}", one.about,
+                 str(one.layout) if isinstance(one, Fragment) else f"{one.rows * one.row_bytes} B of shared memory, core matrices")
+                for one in plan.operands]
+    return [("Instruction", what), ("Operands: in memory, and (thread, value) to row + rows * column", operands)]
 
 
 def _count(number: int, noun: str, plural: str = "") -> str:

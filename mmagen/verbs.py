@@ -100,6 +100,9 @@ def build(specs: Sequence[Path], output: Path, *, force: bool = False, check: bo
         outcome = (("written", written.changed), ("removed", written.removed))
         changes = [f"{len(paths)} {word}" for word, paths in outcome if paths]
         click.echo(f"{folder}: {', '.join(changes) or 'up to date'}")
+    for one in planned:
+        if one.plan.note:
+            click.echo(f"mmagen: {one.plan.name}: {one.plan.note}", err=True)
     if refused:
         raise UsageError("\n".join(refused))
     return _compile([folder for folder, _ in projects], arch, jobs) if compile_ else ExitCode.OK

@@ -28,6 +28,8 @@ from mmagen.run import RECORD_FIELDS, RunResult
 from mmagen.spec import Problem
 from mmagen.verify import EMULATED
 
+_NEWEST = 90  # whose instructions the emulator knows
+
 
 @dataclass(frozen=True)
 class Task:
@@ -55,7 +57,7 @@ def tasks(plan: Plan, ptx: Ptx, problems: Sequence[Problem], seed: int, distribu
     max_dim: leaves out problems of its own with a larger extent. Raises UsageError for a problem that the kernel does not
     do, and when none is left.
     """
-    if plan.kernel == "peak":
+    if only_on_a_gpu(plan):
         return []
     if isinstance(plan, InstructionPlan):
         from mmagen.instruction.emulated import distributions
@@ -75,6 +77,15 @@ def tasks(plan: Plan, ptx: Ptx, problems: Sequence[Problem], seed: int, distribu
         return [Task(plan, ptx, problem, distribution, seed) for problem in chosen]
     largest = max(chosen, key=_products)
     return [Task(plan, ptx, problem, "small_int", seed) for problem in chosen] + [Task(plan, ptx, largest, "uniform", seed)]
+
+
+def only_on_a_gpu(plan: Plan) -> str:
+    """Why nothing of it is emulated, or ""."""
+    if plan.kernel == "peak":
+        return "a peak can be measured on a GPU only"
+    if isinstance(plan, InstructionPlan) and int(plan.operation.family.removeprefix("SM")) > _NEWEST:
+        return f"instructions newer than sm_{_NEWEST}'s are not emulated; to run it needs {' or '.join(plan.arch)}"
+    return ""
 
 
 def _library_tasks(plan: Plan, ptx: Ptx, problems: Sequence[Problem], seed: int, distribution: str | None,

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from mmagen.build import BuildResult
-from mmagen.cpu.session import run_tasks, tasks
+from mmagen.cpu.session import only_on_a_gpu, run_tasks, tasks
 from mmagen.errors import SpecError, SpecFaults, UsageError
 from mmagen.load import load
 from mmagen.plan import Plan, plan
@@ -37,7 +37,7 @@ def emulate_all(projects: Sequence[Path], toolchain: Toolchain, *, arch: str | N
             for one, ptx in zip(plans, compiled, strict=True)]
     results = iter(run_tasks([task for group in work for task in group], at_once, progress))
     return [judge(_build_result(project, ptx), *[next(results) for _ in group],
-                  no_gpu="a peak can be measured on a GPU only" if one.kernel == "peak" else "")
+                  no_gpu=only_on_a_gpu(one))
             for one, project, ptx, group in zip(plans, projects, compiled, work, strict=True)]
 
 

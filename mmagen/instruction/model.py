@@ -47,8 +47,8 @@ class CoreMatrices:
 @dataclass(frozen=True)
 class InstructionPlan:
     """operands: A, B, C and what else there is of E, SFA, SFB, in that order. group: of a sparse A, neighbours of which half
-    are kept, else 1. shift_a, shift_b: where the code begins in an element's bits. note: what is wrong with it in the
-    CUTLASS headers and mended here, or ""."""
+    are kept, else 1. shift_a, shift_b: where the code begins in an element's bits. mended: what is wrong with it in the
+    CUTLASS headers and right here, or ""."""
 
     spec: Spec
     spec_sha: str
@@ -62,13 +62,18 @@ class InstructionPlan:
     test_runtime: tuple[str, ...]
     reading: tuple[tuple[str, str], ...]
     text: Text
-    note: str
+    mended: str
     kernel: str = "micro"
     configs: tuple = ()
 
     @property
     def name(self) -> str:
         return self.spec.name
+
+    @property
+    def note(self) -> str:
+        """What to tell the user of a build, or ""."""
+        return f"CUTLASS's own layouts of this atom are wrong, the project has the PTX ISA's ({self.mended})" if self.mended else ""
 
     @property
     def extended(self) -> bool:

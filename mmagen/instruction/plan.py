@@ -41,7 +41,7 @@ def plan(spec: Spec, sha: str) -> InstructionPlan:
         shift_b=_shift(operation, "B"), runtime=(*_RUNTIME, f"instruction/{kernel}"), test_runtime=_TEST_RUNTIME,
         reading=((f"include/mmagen/{kernel}.cuh", "the kernel: fill, multiply, store"),
                  ("include/mmagen/fragment.cuh", "from matrices in memory to registers and shared memory, and back")),
-        text=_text(operation), note=operation.known_bad or "")
+        text=_text(operation), mended=operation.known_bad or "")
 
 
 def _operands(operation: Operation) -> list[Fragment | CoreMatrices]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from mmagen import __version__
+from mmagen import __version__, manifest
 from mmagen.micro.forms import HOPPER, Form, chosen_target
 from mmagen.registry import Operation
 from mmagen.render import templates_folder
@@ -86,8 +85,8 @@ def project(batch: Batch) -> dict[str, bytes]:
         **{f"include/mmagen/{name}.cuh": (root / f"runtime/atoms/{name}.cuh").read_bytes()
            for name in ("atom_call", "atom_kernel", "atom_main")},
     }
-    manifest = {"mmagen": __version__, "name": batch.name, "kernel": "atoms", "spec_sha": "", "arch": [batch.arch]}
-    return {**files, "mmagen.json": (json.dumps(manifest, indent=1) + "\n").encode()}
+    facts = {"mmagen": __version__, "name": batch.name, "kernel": "atoms", "spec_sha": "", "arch": [batch.arch]}
+    return {**files, manifest.MANIFEST: manifest.to_bytes(facts)}
 
 
 def _body(form: Form) -> str:

@@ -114,7 +114,7 @@ def _accumulators(operation: Operation, shape: tuple[int, int, int], distributio
 def _typical_sum(operation: Operation, steps: int) -> int:
     kept = operation.k // (2 if operation.sparse else 1)
     if operation.type_a == "u1":
-        return steps * kept // 4
+        return steps * kept // (2 if "XOR" in operation.name else 4)  # bits that differ, or that are both set
     mean = [0.75 * formats.limits(word)[1] for word in (operation.type_a, operation.type_b)]
     return int(steps * kept * mean[0] * mean[1])
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import datetime
-import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-
 import click
 
 from mmagen.errors import ExitCode, UsageError
 from mmagen.micro import report
 from mmagen.micro.check import Options, Progress, verify_atoms
 from mmagen.micro.forms import chosen
+from mmagen.outputs import deliver, made_by
 from mmagen.registry import Operation
 from mmagen.report import to_csv, to_json, to_junit
 from mmagen.toolchain import COMPILE, Toolchain, find_toolchain
@@ -48,14 +45,6 @@ def code(verdicts: Sequence[Verdict]) -> ExitCode:
 
 
 def _report(operations: Sequence[Operation], verdicts: Sequence[Verdict], outputs: Mapping[str, str | None]) -> None:
-    click.echo(report.table(operations, verdicts), err="-" in outputs.values())
-
-    def page(verdicts: Sequence[Verdict]) -> str:
-        return report.page(operations, verdicts, command=" ".join(["mmagen", *sys.argv[1:]]), date=datetime.date.today().isoformat())
-
-    for kind, spell in (("json", to_json), ("csv", to_csv), ("junit", to_junit), ("markdown", page)):
-        file = outputs.get(kind)
-        if file == "-":
-            click.echo(spell(verdicts), nl=False)
-        elif file:
-            Path(file).write_text(spell(verdicts), "utf-8")
+    spell = {"json": lambda: to_json(verdicts), "csv": lambda: to_csv(verdicts), "junit": lambda: to_junit(verdicts),
+             "markdown": lambda: report.page(operations, verdicts, **made_by())}
+    deliver(report.table(operations, verdicts), outputs, spell)

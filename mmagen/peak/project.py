@@ -8,15 +8,14 @@ from pathlib import Path
 from jinja2 import Environment
 
 from mmagen import __version__
-from mmagen.errors import Fault, SpecFaults, UsageError
+from mmagen.errors import Fault, SpecFaults
 from mmagen.peak.loops import Loop, loop, refusal
 from mmagen.peak.program import header_files, unit
 from mmagen.peak.rates import rates
-from mmagen.registry import Operation, capability, find
+from mmagen.plan.operation import arch_of, faults, operation_of
+from mmagen.registry import Operation
 from mmagen.spec import Spec
 
-# Keys that a peak has a use for; every other one must be as if it were left out.
-_KEYS = ("mmagen", "name", "kernel", "atom", "arch")
 _TAKEN_AS_THEY_ARE = {"common/LICENSE": "LICENSE", "common/cmake/mmagen_cutlass.cmake": "cmake/mmagen_cutlass.cmake"}
 _RENDERED = {"common/CMakePresets.json.j2": "CMakePresets.json", "peak/CMakeLists.txt.j2": "CMakeLists.txt",
              "peak/README.md.j2": "README.md", "peak/tests/verify.cu.j2": "tests/verify.cu"}
@@ -33,7 +32,7 @@ class PeakPlan:
     arch: tuple[str, ...]
     kernel: str = "peak"
     configs: tuple = ()
-    hopper: None = None
+    note: str = ""
     extended: bool = True
 
     @property
@@ -47,28 +46,14 @@ class PeakPlan:
 
 def plan(spec: Spec, sha: str) -> PeakPlan:
     """The decisions for a spec of kernel peak. Raises SpecFaults with everything that is wrong with it."""
-    faults = [Fault((key,), f"kernel peak measures the atom alone and has no {key}", "leave it out")
-              for key, field in Spec.model_fields.items()
-              if key not in _KEYS and getattr(spec, key) != field.get_default(call_default_factory=True)]
-    try:
-        operation = find(spec.atom)
-    except UsageError as error:
-        what, _, remedy = str(error).partition("; ")
-        raise SpecFaults((*faults, Fault(("atom",), what, remedy))) from None
+    operation = operation_of(spec)
+    wrong = [*faults(spec, operation, "measures the atom alone")]
     if why := refusal(operation):
-        faults.append(Fault(("atom",), why, "choose another; mmagen peak says which can be measured"))
-    arch = spec.arch or (_default_arch(operation),)
-    faults += [Fault(("arch", i), f"{name} does not have {operation.name}",
-                     f"it runs on {', '.join(operation.targets) or f'{operation.arch} and later'}")
-               for i, name in enumerate(spec.arch or ()) if not operation.runs_on(name)]
-    if faults:
-        raise SpecFaults(tuple(faults))
+        wrong.append(Fault(("atom",), why, "choose another; mmagen peak says which can be measured"))
+    if wrong:
+        raise SpecFaults(tuple(wrong))
+    arch = arch_of(spec, operation)
     return PeakPlan(spec, sha, operation, loop(operation, arch[0]), arch)
-
-
-def _default_arch(operation: Operation) -> str:
-    """The lowest that runs it and that nvcc 13 still compiles for."""
-    return operation.arch if capability(operation.arch) >= 75 else "sm_75"
 
 
 def files(plan: PeakPlan, environment: Environment, templates: Path) -> dict[str, bytes]:

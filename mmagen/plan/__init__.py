@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Config", "Epilogue", "Fill", "Hopper", "Operand", "Plan", "Swizzle", "TiledMma", "plan", "problem_faults"]
 
-# The oldest architecture that nvcc 13 compiles for; older atoms run on it through their PTX.
-OLDEST_ARCH = 75
 OUT_TYPES = {
     "f32": ("f32", "f16", "bf16", "e4m3", "e5m2"),
     "f16": ("f16", "f32", "bf16", "e4m3", "e5m2"),
@@ -49,7 +47,7 @@ def plan(spec: Spec) -> Plan:
 def _one(spec: Spec) -> Plan:
     """All decisions for a spec of one kernel."""
     atom = find_atom(spec.atom).in_layout(spec.layout.letters)
-    arch = spec.arch or (f"sm_{OLDEST_ARCH}" if atom.min_arch < OLDEST_ARCH else atom.default_arch,)
+    arch = spec.arch or (f"sm_{budgets.OLDEST_ARCH}" if atom.min_arch < budgets.OLDEST_ARCH else atom.default_arch,)
     if faults := [*_arch_faults(spec, atom), *_family_faults(spec, atom), *_type_faults(spec, atom), *_kernel_faults(spec)]:
         raise SpecFaults(tuple(faults))
 

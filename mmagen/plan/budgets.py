@@ -11,6 +11,8 @@ from mmagen.plan.model import Epilogue, Operand, TiledMma
 from mmagen.plan.operands import VECTOR_BYTES
 from mmagen.spec import Spec
 
+# The oldest architecture that nvcc 13 compiles for; older atoms run on it through their PTX.
+OLDEST_ARCH = 75
 # CUDA C++ Programming Guide, "Technical Specifications per Compute Capability": shared memory a block may ask for,
 # and an SM has (which keeps 1 KiB of each resident block for itself), in bytes.
 SMEM_PER_BLOCK = {60: 49152, 61: 49152, 62: 49152, 70: 98304, 72: 98304, 75: 65536, 80: 166912, 86: 101376, 87: 166912,

@@ -235,6 +235,11 @@ class Plan:
         return self.spec.kernel
 
     @property
+    def note(self) -> str:
+        """What to tell the user of a build, or ""."""
+        return ""
+
+    @property
     def extended(self) -> bool:
         """Does a kernel of it have one of the widths of wgmma that CuTe has in headers of their own?"""
         return any(one.atom.extended for one in (self, *(config.plan for config in self.configs)))

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from mmagen.errors import Fault, SpecFaults, UsageError
+from mmagen.plan.budgets import OLDEST_ARCH, capability
 from mmagen.spec import Spec
 
 if TYPE_CHECKING:
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
 
 # Every other key must be as if it were left out.
 _KEYS = ("mmagen", "name", "kernel", "atom", "arch")
-_OLDEST_ARCH = 75  # that nvcc 13 compiles for
 
 
 def operation_of(spec: Spec) -> Operation:
@@ -40,5 +40,4 @@ def faults(spec: Spec, operation: Operation, why: str) -> Iterator[Fault]:
 
 def arch_of(spec: Spec, operation: Operation) -> tuple[str, ...]:
     """What to compile for: what the spec says, else the lowest that has it."""
-    number = int("".join(filter(str.isdigit, operation.arch)))
-    return spec.arch or (operation.arch if number >= _OLDEST_ARCH else f"sm_{_OLDEST_ARCH}",)
+    return spec.arch or (operation.arch if capability(operation.arch) >= OLDEST_ARCH else f"sm_{OLDEST_ARCH}",)

@@ -40,7 +40,7 @@ def _plan(spec):
     if spec.startswith("illegal"):
         raise SpecFaults((Fault(("stages",), "6 need too much", "at most 5"),))
     return SimpleNamespace(name=spec, kernel="gemm", arch=("sm_80",), spec_sha="abc",
-                           extended=False)
+                           extended=False, note="its layout is mended" if spec.startswith("mended") else "")
 
 
 def _render(plan):

@@ -35,6 +35,12 @@ def test_build_writes_each_project(house, capsys):
     assert sorted(os.listdir("elsewhere")) == ["one"]
 
 
+def test_what_a_plan_has_to_say_is_said_and_no_failure(house, capsys):
+    Path("odd.yaml").write_text("mended")
+    code, _, err = typed(capsys, "build", "one.yaml", "odd.yaml")
+    assert (code, err) == (0, "mmagen: mended: its layout is mended\n")
+
+
 def test_any_fault_in_any_spec_writes_nothing_and_all_are_told(house, capsys):
     Path("bad.yaml").write_text("illegal")
     Path("worse.yaml").write_text("unreadable")

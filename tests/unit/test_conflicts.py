@@ -16,7 +16,7 @@ from mmagen.spec import Spec
 FOLDER = Path(__file__).resolve().parents[2] / "specs"
 SPECS = [path for path in sorted(FOLDER.glob("*.yaml"))
          # Those others have no shared memory, or one that TMA and wgmma access in their own way.
-         if not any(word in path.read_text() for word in ("kernel: ownership", "kernel: peak", "atom: SM90"))]
+         if not any(word in path.read_text() for word in ("kernel: ownership", "kernel: peak", "atom: SM90", "micro_s4"))]
 
 
 def planned(path: Path) -> Plan:

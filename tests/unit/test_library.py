@@ -200,9 +200,12 @@ def project(text: str) -> dict[str, str]:
 
 TABLE = """\
 constexpr mmagen::Candidate<lib_args, lib_info> kConfigs[] = {
-    { "small", mmagen::When().m(1, 64), &lib::small::run, &lib::small::query },
-    { "few", mmagen::When().n(1024, mmagen::kNoEnd).mn(0, 4194304), &lib::few::run, &lib::few::query },
-    { "large", mmagen::When(), &lib::large::run, &lib::large::query },
+    { "small", mmagen::When().m(1, 64), &lib::small::run, &lib::small::query,
+      nullptr },
+    { "few", mmagen::When().n(1024, mmagen::kNoEnd).mn(0, 4194304), &lib::few::run, &lib::few::query,
+      nullptr },
+    { "large", mmagen::When(), &lib::large::run, &lib::large::query,
+      nullptr },
 };
 """
 FEW = "  - {name: few, when: {n: [1024, null], mn: [null, 4194304]}, stages: 3}\n"

@@ -78,12 +78,15 @@ __device__ inline uint64_t described(uint64_t descriptor, uint32_t address)
   return descriptor | ((address & 0x3ffff) >> 4);
 }
 
-/// Accumulators keep their registers while the tensor cores write them behind the compiler's back.
+/// The value is in its register here: accumulators keep theirs while the tensor cores write them behind the compiler's
+/// back, and what wgmma reads is complete before the fence.
 template <class T>
 __device__ void pin(T& value)
 {
   if constexpr (std::is_same_v<T, float>) {
     asm volatile("" : "+f"(value)::"memory");
+  } else if constexpr (sizeof(T) == 8) {
+    asm volatile("" : "+l"(value)::"memory");
   } else {
     asm volatile("" : "+r"(value)::"memory");
   }
@@ -98,8 +101,10 @@ __device__ void call_wgmma(A const& a, std::index_sequence<kA...>, uint64_t b, C
 
 /// C += A * B by one warpgroup, complete on return. What shared memory holds must be visible to the async proxy.
 template <class Op, class A, class C, class... Extra>
-__device__ void multiply_once_wgmma(A const& a, uint64_t b, C& c, Extra const&... extra)
+__device__ void multiply_once_wgmma(A& a, uint64_t b, C& c, Extra const&... extra)
 {
+#pragma unroll
+  for (auto& value : a) { pin(value); }
 #pragma unroll
   for (auto& value : c) { pin(value); }
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");

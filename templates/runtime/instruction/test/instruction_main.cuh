@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <iostream>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "compare.cuh"
@@ -74,10 +75,17 @@ Record instruction_record(uint64_t seed) {
   return record;
 }
 
+/// The types that complex numbers are summed in.
+template <class Subject>
+struct RealPart : Subject {
+  using Acc = std::conditional_t<parts_of<typename Subject::Acc> == 1, typename Subject::Acc, f64>;
+  using Scalar = Acc;
+};
+
 /// As compare.cuh's, without an epilogue. A complex product is four real ones for each addend.
 template <class Subject>
 ErrorModel instruction_error_model(bool exact) {
-  ErrorModel model = error_model<Subject>(Subject::kK * (parts_of<typename Subject::A> == 2 ? 4 : 1), 1.0, 0.0, exact);
+  ErrorModel model = error_model<RealPart<Subject>>(Subject::kK * (parts_of<typename Subject::A> == 2 ? 4 : 1), 1.0, 0.0, exact);
   model.epilogue = 0.0;
   return model;
 }

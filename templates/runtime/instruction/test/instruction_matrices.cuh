@@ -208,8 +208,10 @@ InstructionMatrices draw_operands(Inputs inputs, uint64_t seed) {
         }
         if constexpr (Subject::Acc::kInteger) {
           if (inputs == Inputs::kOverflow) {
-            double const largest_a = std::is_same_v<A, u1> ? 0.5 : A::kLargest, largest_b = std::is_same_v<B, u1> ? 0.5 : B::kLargest;
-            auto const typical = static_cast<int64_t>(kK / kGroup * kKept * largest_a * largest_b * 0.5625) + 1;
+            // Of two random bits one in two differ, one in four are both set; other factors are 3/4 of the largest.
+            double const product = std::is_same_v<A, u1> ? (Subject::kCount == 'x' ? 0.5 : 0.25)
+                                                         : 0.5625 * A::kLargest * B::kLargest;
+            auto const typical = static_cast<int64_t>(kK / kGroup * kKept * product) + 1;
             bool const up = signs_a[m] * signs_b[n] > 0;
             double const room = static_cast<double>(random.below(2 * typical));
             value = up ? s32::kLargest - room : s32::kSmallest + room;
