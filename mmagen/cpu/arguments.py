@@ -6,7 +6,7 @@ import ctypes
 import re
 
 from mmagen.cpu import hopper_arguments
-from mmagen.cpu.launches import SCALARS, Launch, bytes_of, pointer_of
+from mmagen.cpu.launches import Launch, bytes_of, matrix_fields, pointer_of, scalar_of, structure
 from mmagen.cpu.matrices import Matrix, Operands
 from mmagen.plan.model import Plan
 from mmagen.spec import Problem
@@ -22,22 +22,14 @@ def of(plan: Plan, problem: Problem, data: Operands, addresses: dict[str, int]) 
 def gemm(plan: Plan, problem: Problem, data: Operands, addresses: dict[str, int]) -> Launch:
     """GemmParams and the choice between wide and narrow copies; addresses: of the first byte of a, b, c, d in memory."""
     tiles_m, tiles_n = -(-problem.m // plan.tile[0]), -(-problem.n // plan.tile[1])
-    c = data.c or data.d
-    place = {name: pointer_of(matrix, addresses[name])
-             for name, matrix in (("a", data.a), ("b", data.b), ("c", c), ("d", data.d))}
-    wide = _aligned(data.a, place["a"]) and _aligned(data.b, place["b"])
-    wide_d = _aligned(data.d, place["d"]) and _aligned(c, place["c"])
-    scalar = SCALARS[plan.epilogue.scalar.word]
-    number = int if plan.epilogue.scalar.word == "s32" else float
+    fields, values = matrix_fields(data, addresses)
+    wide = _aligned(data.a, values["a"]) and _aligned(data.b, values["b"])
+    wide_d = _aligned(data.d, values["d"]) and _aligned(data.c or data.d, values["c"])
+    scalar, number = scalar_of(plan)
     fields = [("m", ctypes.c_int), ("n", ctypes.c_int), ("k", ctypes.c_int), ("tiles_m", ctypes.c_uint),
-              ("tiles_n", ctypes.c_uint)]
-    for name in "abcd":
-        fields += [(name, ctypes.c_uint64), (f"ld{name}", ctypes.c_int64), (f"stride_{name}", ctypes.c_int64)]
-    fields += [("alpha", scalar), ("beta", scalar), ("wide_d", ctypes.c_bool)]
-    strides = {f"ld{n}": x.ld for n, x in (("a", data.a), ("b", data.b), ("c", c), ("d", data.d))}
-    strides |= {f"stride_{n}": x.batch_stride for n, x in (("a", data.a), ("b", data.b), ("c", c), ("d", data.d))}
-    params = type("GemmParams", (ctypes.Structure,), {"_fields_": fields})(
-        m=problem.m, n=problem.n, k=problem.k, tiles_m=tiles_m, tiles_n=tiles_n, **place, **strides,
+              ("tiles_n", ctypes.c_uint), *fields, ("alpha", scalar), ("beta", scalar), ("wide_d", ctypes.c_bool)]
+    params = structure("GemmParams", fields)(
+        m=problem.m, n=problem.n, k=problem.k, tiles_m=tiles_m, tiles_n=tiles_n, **values,
         alpha=number(problem.alpha), beta=number(problem.beta), wide_d=wide_d)
     return Launch(re.compile(rf"gemm_kernel.*Lb{int(wide)}E"), tiles_m * tiles_n * problem.batch, bytes(params))
 

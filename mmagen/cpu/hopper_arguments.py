@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import re
 
-from mmagen.cpu.launches import SCALARS, Launch, bytes_of, pointer_of
+from mmagen.cpu.launches import Launch, bytes_of, matrix_fields, pointer_of, scalar_of, structure
 from mmagen.cpu.matrices import Matrix, Operands
 from mmagen.emulate import TensorMap
 from mmagen.emulate.tensor_map import BYTES
@@ -33,7 +33,7 @@ def gemm(plan: Plan, problem: Problem, data: Operands, addresses: dict[str, int]
     clusters_m = -(-problem.m // (plan.tile[0] * hopper.cluster[0]))
     clusters_n = -(-problem.n // (plan.tile[1] * hopper.cluster[1]))
     clusters = clusters_m * clusters_n * problem.batch
-    scalar, number = _scalar(plan)
+    scalar, number = scalar_of(plan)
     c = data.c or data.d
     fields = [("m", ctypes.c_int), ("n", ctypes.c_int), ("k", ctypes.c_int), ("raster", _Raster),
               ("clusters", ctypes.c_uint), ("stage_bytes", ctypes.c_uint32), ("batch_step_a", ctypes.c_int),
@@ -42,7 +42,7 @@ def gemm(plan: Plan, problem: Problem, data: Operands, addresses: dict[str, int]
               ("batch_stride_d", ctypes.c_int64), ("ragged_d", ctypes.c_bool), ("alpha", scalar), ("beta", scalar)]
     if hopper.stream_k:
         fields.append(("streamed", _Streamed))
-    rest = _structure("Sm90Params", fields)(
+    rest = structure("Sm90Params", fields)(
         m=problem.m, n=problem.n, k=problem.k, raster=_raster(clusters_m, clusters_n, plan.raster_group), clusters=clusters,
         stage_bytes=maps[1], batch_step_a=int(data.a.batch_stride != 0), batch_step_b=int(data.b.batch_stride != 0),
         c=pointer_of(c, addresses["c"]), ldc=c.ld, batch_stride_c=c.batch_stride,
@@ -93,28 +93,16 @@ def _tensor_map(matrix: Matrix, address: int, along: int, across: int, swizzle: 
 
 def _unaligned(plan: Plan, problem: Problem, data: Operands, addresses: dict[str, int]) -> Launch:
     """UnalignedParams: GemmArguments and the tiles."""
-    scalar, number = _scalar(plan)
-    fields = [(name, ctypes.c_int64) for name in ("m", "n", "k", "batch")]
-    values: dict[str, int | float] = {"m": problem.m, "n": problem.n, "k": problem.k, "batch": problem.batch}
-    for name, matrix in (("a", data.a), ("b", data.b), ("c", data.c or data.d), ("d", data.d)):
-        fields += [(name, ctypes.c_uint64), (f"ld{name}", ctypes.c_int64), (f"stride_{name}", ctypes.c_int64)]
-        values |= {name: pointer_of(matrix, addresses[name]), f"ld{name}": matrix.ld, f"stride_{name}": matrix.batch_stride}
-    fields += [("alpha", scalar), ("beta", scalar)]
-    arguments = _structure("GemmArguments", fields)(**values, alpha=number(problem.alpha), beta=number(problem.beta))
+    scalar, number = scalar_of(plan)
+    fields, values = matrix_fields(data, addresses)
+    fields = [*((name, ctypes.c_int64) for name in ("m", "n", "k", "batch")), *fields, ("alpha", scalar), ("beta", scalar)]
+    arguments = structure("GemmArguments", fields)(
+        m=problem.m, n=problem.n, k=problem.k, batch=problem.batch, **values, alpha=number(problem.alpha), beta=number(problem.beta))
     tiles_m, tiles_n = -(-problem.m // plan.tile[0]), -(-problem.n // plan.tile[1])
-    whole = _structure("UnalignedParams", [("args", type(arguments)), ("tiles_m", ctypes.c_uint), ("tiles_n", ctypes.c_uint)])
+    whole = structure("UnalignedParams", [("args", type(arguments)), ("tiles_m", ctypes.c_uint), ("tiles_n", ctypes.c_uint)])
     params = bytes(whole(args=arguments, tiles_m=tiles_m, tiles_n=tiles_n))
     return Launch(re.compile("sm90_unaligned_kernel"), tiles_m * tiles_n * problem.batch, params,
                   threads=plan.tiled_mma.threads, unaligned=True)
-
-
-def _scalar(plan: Plan) -> tuple[type, type]:
-    word = plan.epilogue.scalar.word
-    return SCALARS[word], int if word == "s32" else float
-
-
-def _structure(name: str, fields: list) -> type[ctypes.Structure]:
-    return type(name, (ctypes.Structure,), {"_fields_": fields})
 
 
 def workspace(plan: Plan) -> tuple[int, int]:

@@ -6,9 +6,10 @@ import ctypes
 import re
 from dataclasses import dataclass
 
-from mmagen.cpu.matrices import Matrix
+from mmagen.cpu.matrices import Matrix, Operands
+from mmagen.plan.model import Plan
 
-SCALARS = {"f32": ctypes.c_float, "f64": ctypes.c_double, "s32": ctypes.c_int32}
+_SCALARS = {"f32": ctypes.c_float, "f64": ctypes.c_double, "s32": ctypes.c_int32}
 
 
 @dataclass(frozen=True)
@@ -32,3 +33,23 @@ def pointer_of(matrix: Matrix, address: int) -> int:
 def bytes_of(matrix: Matrix) -> int:
     """Of one element."""
     return matrix.view.itemsize
+
+
+def structure(name: str, fields: list) -> type[ctypes.Structure]:
+    """A C struct of (name, type) each."""
+    return type(name, (ctypes.Structure,), {"_fields_": fields})
+
+
+def matrix_fields(data: Operands, addresses: dict[str, int]) -> tuple[list, dict[str, int]]:
+    """(fields, values) of pointers, leading dimensions and batch strides of A, B, C and D; without a C, D stands for it."""
+    fields, values = [], {}
+    for name, matrix in (("a", data.a), ("b", data.b), ("c", data.c or data.d), ("d", data.d)):
+        fields += [(name, ctypes.c_uint64), (f"ld{name}", ctypes.c_int64), (f"stride_{name}", ctypes.c_int64)]
+        values |= {name: pointer_of(matrix, addresses[name]), f"ld{name}": matrix.ld, f"stride_{name}": matrix.batch_stride}
+    return fields, values
+
+
+def scalar_of(plan: Plan) -> tuple[type, type]:
+    """(C type, Python type) of alpha and beta."""
+    word = plan.epilogue.scalar.word
+    return _SCALARS[word], int if word == "s32" else float

@@ -15,6 +15,7 @@ import numpy as np
 from .bulk import CHUNK
 from .clocks import CLOCK, COLUMN_SHIFT, Clocks
 from .ptx_model import Instruction
+from .shadow import Granules
 
 if TYPE_CHECKING:
     from .batch import Batch
@@ -24,11 +25,12 @@ _SEVERAL = np.uint32(32)
 _LATEST = CLOCK
 
 
-class ClockShadow:
+class ClockShadow(Granules):
     """The granules of one batch's shared memory; where SharedShadow takes stamps, this takes lanes."""
 
     def __init__(self, batch: Batch, clocks: Clocks, granule: int):
-        self._batch, self._clocks, self.granule = batch, clocks, granule
+        super().__init__(granule)
+        self._batch, self._clocks = batch, clocks
         count = len(batch.shared.bytes) // granule
         self._stride = batch.shared.stride
         self.writer = np.zeros(count, dtype=np.uint64)
@@ -38,14 +40,6 @@ class ClockShadow:
         self.other = np.zeros(count, dtype=np.uint64)
         # The same by chunks.
         self._writers, self._others = (codes.reshape(-1, CHUNK // granule) for codes in (self.writer, self.other))
-        self._spans: dict[int, np.ndarray] = {}
-
-    def granules(self, index: np.ndarray, size: int) -> np.ndarray:
-        """int64[n, size / granule]: the granules of accesses of `size` bytes at byte positions `index`."""
-        count = max(size // self.granule, 1)
-        if count not in self._spans:
-            self._spans[count] = np.arange(count)
-        return (index // self.granule)[:, None] + self._spans[count]
 
     def _parts(self, chunks: np.ndarray) -> np.ndarray:
         """int64[n, 1]: the granules of chunks, in ascending order."""

@@ -34,14 +34,11 @@ _ZERO, _ONE = np.uint64(0), np.uint64(1)
 FIRST_STAMP = EPOCH_STEP | WARP_STEP
 
 
-class SharedShadow:
-    """The codes of one batch's shared memory: granules of `granule` bytes over `total` bytes."""
+class Granules:
+    """Shared memory in granules of as many bytes."""
 
-    def __init__(self, total: int, granule: int, recorder: Recorder, stride: int, first_cta: int):
+    def __init__(self, granule: int):
         self.granule = granule
-        self.writer = np.zeros(total // granule, dtype=np.uint64)
-        self.reader = np.zeros(total // granule, dtype=np.uint64)
-        self._recorder, self._stride, self._first_cta = recorder, stride, first_cta
         self._spans: dict[int, np.ndarray] = {}
 
     def granules(self, index: np.ndarray, size: int) -> np.ndarray:
@@ -50,6 +47,16 @@ class SharedShadow:
         if count not in self._spans:
             self._spans[count] = np.arange(count)
         return (index // self.granule)[:, None] + self._spans[count]
+
+
+class SharedShadow(Granules):
+    """The codes of one batch's shared memory: granules of `granule` bytes over `total` bytes."""
+
+    def __init__(self, total: int, granule: int, recorder: Recorder, stride: int, first_cta: int):
+        super().__init__(granule)
+        self.writer = np.zeros(total // granule, dtype=np.uint64)
+        self.reader = np.zeros(total // granule, dtype=np.uint64)
+        self._recorder, self._stride, self._first_cta = recorder, stride, first_cta
 
     def read(self, i: Instruction, index: np.ndarray, size: int, stamps: np.ndarray) -> None:
         """Notes reads; stamps: uint64[n], those of the lanes."""
