@@ -156,18 +156,6 @@ def _tile_context(plan: Plan, config: str) -> dict[str, Any]:
         "kernel_class": _KERNEL_CLASS[plan.hopper.schedule] if plan.hopper else None,
         "sources": [f"src/{name}.cu" for name in (plan.name, *(one.name for one in plan.configs),
                                                   *((f"{plan.name}_unaligned",) if plan.hopper else ()))],
-        "test": _test_context(plan),
-    }
-
-
-def _test_context(plan: Plan) -> dict[str, Any]:
-    return {
-        "name": plan.name, "spec_sha": plan.spec_sha, "mmagen_version": __version__, "atom": plan.atom.name,
-        "layout_letters": plan.spec.layout.letters, "a_major": plan.a.major, "b_major": plan.b.major,
-        "d_major": plan.epilogue.major, "type_a": plan.a.element.word, "type_b": plan.b.element.word,
-        "type_out": plan.epilogue.out.word, "type_acc": plan.atom.type_d.word,
-        "type_scalar": plan.epilogue.scalar.word, "atom_k": plan.atom.k, "fixed_shape": plan.kernel == "micro",
-        "tile_m": plan.tile[0], "tile_n": plan.tile[1], "tile_k": plan.tile[2], "problems": plan.problems,
     }
 
 
