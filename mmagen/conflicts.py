@@ -7,7 +7,6 @@ Memory"). Words that several threads share count once.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -66,11 +65,10 @@ def load(plan: Plan, operand: Operand) -> Passes:
 
 def _access(operand: Operand) -> tuple[int, int]:
     """Elements of a thread that one access (or one 8x8 matrix of ldmatrix) moves, and how many threads are served together."""
-    if "LDSM" in operand.smem_copy:
+    assert operand.smem_copy
+    if operand.smem_copy.matrices:
         return 32 // operand.element.bits, 32
-    word = re.search(r"uint(\d+)_t", operand.smem_copy)
-    elements = int(word[1]) // operand.element.bits if word else 1
-    return elements, _threads_together(elements * operand.element.bytes)
+    return operand.smem_copy.elements, _threads_together(operand.smem_copy.elements * operand.element.bytes)
 
 
 def _threads_together(bytes_each: int) -> int:

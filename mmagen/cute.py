@@ -43,6 +43,15 @@ def tile(entries: tuple[int | LayoutText | None, ...]) -> str:
     return f"cute::Tile<{', '.join(map(spell, entries))}>"
 
 
+def smem_copy(operand: Operand) -> str:
+    """The CuTe operation that copies fragments from shared memory."""
+    copy = operand.smem_copy
+    assert copy
+    if copy.matrices:
+        return f"cute::SM75_U16x{2 * copy.matrices}_LDSM_T" if copy.transposed else f"cute::SM75_U32x{copy.matrices}_LDSM_N"
+    return f"cute::UniversalCopy<{operand.element.cxx if copy.elements == 1 else f'uint{copy.elements * operand.element.bits}_t'}>"
+
+
 def _mn_k(operand: Operand, along: int, across: int) -> tuple[int, int]:
     """(along, across) the contiguous mode, in the order (MN, K)."""
     return (across, along) if operand.contiguous_k else (along, across)

@@ -6,7 +6,7 @@ from textwrap import indent
 
 from tabulate import tabulate
 
-from mmagen import conflicts
+from mmagen import conflicts, cute
 from mmagen.instruction.model import Fragment, InstructionPlan
 from mmagen.plan import budgets
 from mmagen.plan.hopper import EPILOGUE_ROWS, REGISTERS_BESIDES
@@ -245,7 +245,7 @@ def _panels(operand: Operand) -> Row:
 
 
 def _load(operand: Operand) -> str:
-    return operand.smem_copy.removeprefix("cute::") or "none: wgmma reads shared memory"
+    return cute.smem_copy(operand).removeprefix("cute::") if operand.smem_copy else "none: wgmma reads shared memory"
 
 
 def _tma_operand(hopper: Hopper, operand: Operand) -> list[Row]:

@@ -48,11 +48,10 @@ def _project(plan: Plan) -> dict[str, bytes]:
         return of_peak(plan, _environment(), templates_folder())
     context = _context(plan, plan.configs[-1].name if plan.configs else "")
     files = {}
-    for part in _parts(plan):
-        for path in _part_files(part):
-            for one in (_each_config(plan) if "CONFIG" in path else (context,)):
-                target = path.removesuffix(".j2").replace("NAME", plan.name).replace("CONFIG", one["config"])
-                files[target] = _content(f"{part}/{path}", one)
+    for path, source in {path: f"{part}/{path}" for part in _parts(plan) for path in _part_files(part)}.items():
+        for one in (_each_config(plan) if "CONFIG" in path else (context,)):
+            target = path.removesuffix(".j2").replace("NAME", plan.name).replace("CONFIG", one["config"])
+            files[target] = _content(source, one)
     for folder, headers in (("include", plan.runtime), ("tests", plan.test_runtime)):
         for header in headers:
             files[f"{folder}/mmagen/{header.rpartition('/')[2]}.cuh"] = _bytes(f"../runtime/{header}.cuh")
@@ -99,6 +98,7 @@ def _environment() -> Environment:
                               bytecode_cache=_Compiled(str(cache_root() / "templates")))
     environment.filters |= {
         "cute_shape": cute.shape, "cute_layout": cute.layout, "cute_tile": cute.tile, "smem_atom": cute.smem_atom,
+        "smem_copy": cute.smem_copy,
         "gmma_atom": cute.gmma_atom, "gmma_order": cute.gmma_order, "vector_type": cute.vector_type,
         "fill_threads": cute.fill_threads, "fill_values": cute.fill_values,
         "cxx_when": cute.when,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from mmagen.atoms import TYPES, Atom, ElementType
 from mmagen.plan import budgets
-from mmagen.plan.model import Epilogue, Hopper, Kernel, Operand, Swizzle, TiledMma, Tma
+from mmagen.plan.model import Epilogue, Hopper, Kernel, Operand, SmemCopy, Swizzle, TiledMma, Tma
 from mmagen.plan.operands import VECTOR_BYTES, power_of_two_divisor
 from mmagen.spec import Spec
 
@@ -136,11 +136,11 @@ def operand(letter: str, spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> O
     )
 
 
-def _smem_copy(letter: str, atom: Atom, contiguous_k: bool) -> str:
+def _smem_copy(letter: str, atom: Atom, contiguous_k: bool) -> SmemCopy | None:
     """ldmatrix for an A that passes through registers: 16 rows x 32 bytes of a warp are four matrices."""
     if letter == "B" or not atom.a_in_registers:
-        return ""
-    return "cute::SM75_U32x4_LDSM_N" if contiguous_k else "cute::SM75_U16x8_LDSM_T"
+        return None
+    return SmemCopy(matrices=4, transposed=not contiguous_k)
 
 
 # --- Epilogue --------------------------------------------------------------------------------------------------------

@@ -70,12 +70,22 @@ class Tma:
 
 
 @dataclass(frozen=True)
+class SmemCopy:
+    """How fragments are read from shared memory. matrices: 8x8 matrices that one ldmatrix moves, 0 for ordinary loads;
+    transposed: ldmatrix.trans; elements: of a thread, side by side, that an ordinary load moves."""
+
+    matrices: int = 0
+    transposed: bool = False
+    elements: int = 1
+
+
+@dataclass(frozen=True)
 class Operand:
     """A or B on its way from global memory to fragments.
 
     letter: "A" or "B". major: its contiguous mode, K, or M (A) or N (B). extent_mn, extent_k: the CTA tile.
     line: contiguous elements in one row of the shared-memory layout atom, `lines` rows of it make the atom.
-    smem_copy: the CuTe copy operation from shared memory to fragments, "" where wgmma reads shared memory itself.
+    smem_copy: from shared memory to fragments, None where wgmma reads shared memory itself.
     """
 
     letter: str
@@ -88,7 +98,7 @@ class Operand:
     lines: int
     fill_wide: Fill | None
     fill_narrow: Fill | None
-    smem_copy: str
+    smem_copy: SmemCopy | None
     bytes_per_stage: int
     tma: Tma | None = None
 

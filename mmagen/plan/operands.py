@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mmagen.atoms import Atom, ElementType
 from mmagen.layout_text import LayoutText
-from mmagen.plan.model import Fill, Operand, Swizzle, TiledMma
+from mmagen.plan.model import Fill, Operand, SmemCopy, Swizzle, TiledMma
 from mmagen.plan.tiling import stride_one_run
 
 VECTOR_BYTES = 16  # the widest access of cp.async, ld.global and st.global that every device here has
@@ -56,8 +56,8 @@ def _divisors(value: int, most: int) -> list[int]:
     return [d for d in range(1, min(value, most) + 1) if value % d == 0]
 
 
-def smem_copy(atom: Atom, element: ElementType, mma: TiledMma, mode: int, contiguous_k: bool) -> str:
-    """The widest CuTe operation that moves this operand from shared memory into fragments.
+def smem_copy(atom: Atom, element: ElementType, mma: TiledMma, mode: int, contiguous_k: bool) -> SmemCopy:
+    """The widest copy that moves this operand from shared memory into fragments.
 
     mode: 0 for A (M), 1 for B (N). ldmatrix where fragments have its shape: as it is if K is contiguous, transposed
     for 16-bit types otherwise; it moves as many 8x8 matrices as a thread has registers within one TiledMMA tile.
@@ -67,14 +67,12 @@ def smem_copy(atom: Atom, element: ElementType, mma: TiledMma, mode: int, contig
     matrices = power_of_two_divisor(registers, 4) if registers else 0
     if atom.ldmatrix and matrices:
         if contiguous_k and _keeps_runs(mma.permutation[2], VECTOR_BYTES // element.bytes):
-            return f"cute::SM75_U32x{matrices}_LDSM_N"
+            return SmemCopy(matrices)
         if not contiguous_k and element.bits == 16 and _keeps_runs(mma.permutation[mode], 8) and \
                 not isinstance(mma.permutation[2], LayoutText):
-            return f"cute::SM75_U16x{2 * matrices}_LDSM_T"
+            return SmemCopy(matrices, transposed=True)
     run = _fragment_run(atom, mode, contiguous_k)
-    if run > 1 and _keeps_runs(mma.permutation[2 if contiguous_k else mode], run):
-        return f"cute::UniversalCopy<uint{run * element.bits}_t>"
-    return f"cute::UniversalCopy<{element.cxx}>"
+    return SmemCopy(elements=run if _keeps_runs(mma.permutation[2 if contiguous_k else mode], run) else 1)
 
 
 def _keeps_runs(permutation: int | LayoutText | None, run: int) -> bool:

@@ -48,7 +48,7 @@ def test_ldmatrix_on_lines_of_64_bytes():
 
 def test_transposed_ldmatrix():
     it = classic(layout="NT")
-    assert it.a.smem_copy.endswith("LDSM_T")
+    assert it.a.smem_copy.transposed
     assert conflicts.load(it, it.a).ways == 1
     assert conflicts.load(it, replace(it.a, swizzle=Swizzle(0, 3, 3))).ways == 8
 

@@ -7,13 +7,13 @@ import pytest
 from mmagen import cute
 from mmagen.atoms import TYPES
 from mmagen.layout_text import LayoutText
-from mmagen.plan.model import Fill, Operand, Swizzle
+from mmagen.plan.model import Fill, Operand, SmemCopy, Swizzle
 
 
 def operand(**changes) -> Operand:
     return Operand(**{
         "letter": "A", "element": TYPES["f16"], "major": "K", "extent_mn": 128, "extent_k": 64, "swizzle": Swizzle(3, 3, 3),
-        "line": 64, "lines": 8, "fill_wide": Fill(8, 16, 8), "fill_narrow": Fill(32, 4, 1), "smem_copy": "",
+        "line": 64, "lines": 8, "fill_wide": Fill(8, 16, 8), "fill_narrow": Fill(32, 4, 1), "smem_copy": None,
         "bytes_per_stage": 16384, **changes})
 
 
@@ -23,6 +23,14 @@ def operand(**changes) -> Operand:
 ])
 def test_integers(value, spelled):
     assert cute.integer(value) == spelled
+
+
+@pytest.mark.parametrize(("copy", "spelled"), [
+    (SmemCopy(matrices=4), "cute::SM75_U32x4_LDSM_N"), (SmemCopy(matrices=2, transposed=True), "cute::SM75_U16x4_LDSM_T"),
+    (SmemCopy(elements=4), "cute::UniversalCopy<uint64_t>"), (SmemCopy(), "cute::UniversalCopy<cute::half_t>"),
+])
+def test_copies_from_shared_memory(copy, spelled):
+    assert cute.smem_copy(operand(smem_copy=copy)) == spelled
 
 
 def test_shapes_and_layouts_nest():

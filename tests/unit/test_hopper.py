@@ -9,7 +9,7 @@ import pytest
 
 from mmagen.errors import Fault, SpecFaults
 from mmagen.plan import hopper_rules, plan
-from mmagen.plan.model import Plan, Swizzle, Tma
+from mmagen.plan.model import Plan, SmemCopy, Swizzle, Tma
 from mmagen.spec import LAYOUTS, WGMMA_KEYS, Spec
 
 LARGE = {"mmagen": 1, "name": "g", "kernel": "gemm", "atom": "SM90_64x256x16_F32BF16BF16_SS", "layout": "TN",
@@ -286,7 +286,7 @@ def test_the_large_tile_in_other_layouts():
     assert (it.a.tma, it.b.tma) == (Tma(128, 2, 64, 1, "kNormal"), Tma(128, 4, 32, 1, "kNormal"))
     rs = planned(LARGE, atom="SM90_64x128x16_F32BF16BF16_RS", tile=[128, 128, 64], layout="NN")
     assert rs.atom.cxx.endswith("<cute::SM90::GMMA::Major::K, cute::SM90::GMMA::Major::K>"), "in registers there is one order"
-    assert rs.a.smem_copy == "cute::SM75_U16x8_LDSM_T" and rs.b.smem_copy == "" and rs.fragment_registers == 64 * 64 // 128 // 2
+    assert rs.a.smem_copy == SmemCopy(matrices=4, transposed=True) and rs.b.smem_copy is None and rs.fragment_registers == 64 * 64 // 128 // 2
 
 
 def test_a_line_does_not_reach_into_the_next_atom():

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from mmagen import cute
 from mmagen.inspect import inspect
 from mmagen.load import load
 from mmagen.plan import plan
+from mmagen.plan.model import Operand
 
 # A peak has no tile, and so none of these numbers.
 SPECS = [path for path in sorted((Path(__file__).resolve().parents[2] / "specs").glob("*.yaml"))
@@ -32,7 +34,7 @@ def test_the_derived_numbers_are_there(name):
     if it.kernel != "ownership":
         numbers += [f"{it.smem_bytes:,} B of {it.smem_limit:,}", f"accumulators  {it.accumulator_registers}"]
         for operand in (it.a, it.b):
-            numbers += [operand.smem_copy.removeprefix("cute::"), f"lines of {operand.line} elements"]
+            numbers += [*_copy(operand), f"lines of {operand.line} elements"]
             numbers += [f"{operand.fill_narrow.threads} of {it.threads} threads"]
     if it.kernel == "gemm":
         numbers += [f"stages          {it.stages}", f"{it.epilogue.smem_bytes:,} B, in the same bytes"]
@@ -50,8 +52,12 @@ def _wgmma_numbers(it) -> list[str]:
     if hopper.consumer_registers:
         numbers.append(f"{hopper.producer_registers} for those that load, {hopper.consumer_registers} for those that multiply")
     for operand in (it.a, it.b):
-        numbers += [f"{operand.line} x {operand.tma.box_across} a stage", operand.smem_copy.removeprefix("cute::")]
+        numbers += [f"{operand.line} x {operand.tma.box_across} a stage", *_copy(operand)]
     return numbers
+
+
+def _copy(operand: Operand) -> list[str]:
+    return [cute.smem_copy(operand).removeprefix("cute::")] if operand.smem_copy else ["none: wgmma reads shared memory"]
 
 
 @pytest.mark.parametrize("name", [path.stem for path in SPECS])

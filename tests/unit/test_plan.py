@@ -8,7 +8,7 @@ import pytest
 
 from mmagen.errors import Fault, SpecFaults
 from mmagen.plan import plan
-from mmagen.plan.model import Fill, Swizzle
+from mmagen.plan.model import Fill, SmemCopy, Swizzle
 from mmagen.spec import Spec
 
 CLASSIC = {"mmagen": 1, "name": "g", "kernel": "gemm", "atom": "SM80_16x8x16_F32F16F16F32_TN", "layout": "TN",
@@ -176,16 +176,16 @@ def test_the_classic_tile():
     # A row of 32 f16 is 64 bytes: two rows fill the banks, and 2 bits choose among its four 16-byte chunks.
     assert (it.a.line, it.a.lines, it.a.swizzle) == (32, 8, Swizzle(2, 3, 3))
     assert it.a.fill_wide == Fill(4, 32, 8) and it.a.fill_narrow == Fill(32, 4, 1)
-    assert it.a.smem_copy == it.b.smem_copy == "cute::SM75_U32x4_LDSM_N"
+    assert it.a.smem_copy == it.b.smem_copy == SmemCopy(matrices=4)
     assert (it.arch, it.smem_limit, it.mainloop) == (("sm_80",), 166912, "mainloop_multistage")
 
 
 def test_the_classic_tile_in_other_layouts():
     it = plan(Spec.model_validate(CLASSIC | {"layout": "NT"}))
-    assert it.a.smem_copy == it.b.smem_copy == "cute::SM75_U16x8_LDSM_T"
+    assert it.a.smem_copy == it.b.smem_copy == SmemCopy(matrices=4, transposed=True)
     assert (it.a.line, it.a.lines, it.a.swizzle) == (64, 8, Swizzle(3, 3, 3))
     without = plan(Spec.model_validate(CLASSIC | {"permutation": [None, None, None]}))
-    assert without.tiled_mma.extent == (32, 16, 16) and without.b.smem_copy == "cute::SM75_U32x2_LDSM_N"
+    assert without.tiled_mma.extent == (32, 16, 16) and without.b.smem_copy == SmemCopy(matrices=2)
 
 
 def test_stages_follow_from_what_fits():

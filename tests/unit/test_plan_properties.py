@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import re
 from math import prod
 
 import pytest
@@ -103,9 +102,8 @@ def _finds_fragments(it: Plan, operand: Operand) -> None:
     owned = ownership(it.atom, it.tiled_mma.atoms_layout, it.tiled_mma.permutation,
                       (it.tile[0], it.tile[1], it.tiled_mma.extent[2]))["AB".index(operand.letter)]
     size = operand.element.bytes
-    transposed, matrices = operand.smem_copy.endswith("LDSM_T"), "LDSM" in operand.smem_copy
-    word = re.search(r"uint(\d+)_t", operand.smem_copy)
-    width = 4 // size if matrices else int(word[1]) // 8 // size if word else 1
+    transposed, matrices = operand.smem_copy.transposed, operand.smem_copy.matrices
+    width = 4 // size if matrices else operand.smem_copy.elements
     assert len(owned.elements[0]) % width == 0
     for first in range(0, len(owned.elements[0]), width):
         places = [[conflicts.byte_address(operand, *divmod(element, owned.columns)) for element in values[first : first + width]]
