@@ -209,7 +209,7 @@ class Operation:
         if self.traits_take_parameters:
             types = {parameter.name: parameter.type for parameter in self.parameters}
             chosen = dict(self._chosen(arguments, all_of_them=True))
-            extra = "".join(f", {_wrapped(types[name], value)}" for name, value in chosen.items())
+            extra = "".join(f", {wrapped(types[name], value)}" for name, value in chosen.items())
         return f"cute::MMA_Traits<{self.cxx(**arguments)}{extra}>"
 
     def _chosen(self, arguments: Mapping[str, str], all_of_them: bool = False) -> list[tuple[str, str]]:
@@ -228,7 +228,7 @@ def _spelled(name: str, parameter: Parameter, value: str) -> str:
     raise ValueError(f"{name}: {parameter.name} cannot be {value}; legal are {', '.join(parameter.values)}")
 
 
-def _wrapped(kind: str, value: str) -> str:
+def wrapped(kind: str, value: str) -> str:
     """A template value as the type that stands for it."""
     if kind == "class":
         return value

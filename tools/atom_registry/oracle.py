@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from mmagen.registry.model import wrapped
 from mmagen.toolchain import Toolchain
 from tools.atom_registry.choices import Instantiation, choices, same_layouts, traits_parameters
 from tools.atom_registry.scan import Struct
@@ -87,7 +88,7 @@ def traits_type(struct: Struct, instantiation: Instantiation) -> str:
     extra = ""
     if traits_parameters(struct):
         kinds = {choice.name: choice.type for choice in choices(struct)}
-        extra = "".join(f", {_wrapped(kinds[name], value)}" for name, value in _with_defaults(struct, instantiation))
+        extra = "".join(f", {wrapped(kinds[name], value)}" for name, value in _with_defaults(struct, instantiation))
     return f"cute::MMA_Traits<{operation_type(struct, instantiation)}{extra}>"
 
 
@@ -98,14 +99,6 @@ def _with_defaults(struct: Struct, instantiation: Instantiation) -> list[tuple[s
 
 def _cxx(argument: str) -> str:
     return f"cute::{argument}" if re.fullmatch(r"float_\w+|half_t", argument) else argument
-
-
-def _wrapped(kind: str, value: str) -> str:
-    if kind == "class":
-        return value
-    if kind == "int":
-        return f"cute::C<{value}>"
-    return f"cute::integral_constant<{value.rpartition('::')[0]}, {value}>"
 
 
 def ask(wanted: Sequence[tuple[Struct, Instantiation]], toolchain: Toolchain, jobs: int = 2) -> list[Facts]:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from mmagen.registry.model import ThreadValueLayout
 from tools.atom_registry import flaws
-from tools.atom_registry.choices import Instantiation, choices, is_umma, requirements, traits_parameters
+from tools.atom_registry.choices import Instantiation, choices, requirements, traits_parameters
 from tools.atom_registry.oracle import Facts
 from tools.atom_registry.scan import Struct
 
