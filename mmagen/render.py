@@ -148,6 +148,7 @@ def _instruction_context(plan: InstructionPlan) -> dict[str, Any]:
 
 def _tile_context(plan: Plan, config: str) -> dict[str, Any]:
     return {
+        "decisions": "instruction, TiledMMA, tiles, shared-memory layouts, copies",
         "who": f"{plan.name}, config {config}" if config else plan.name,
         "scope": f"{plan.name}::{config}" if config else plan.name,
         "type": f"{config}::Config" if config else "Config",

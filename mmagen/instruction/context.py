@@ -18,6 +18,7 @@ def context(plan: InstructionPlan) -> dict[str, Any]:
     parts = formats.PARTS.get(operation.type_a, 1)
     counted = " " if operation.type_a != "u1" else "x" if "XOR" in operation.name else "a"
     return {
+        "decisions": "instruction, thread-value layouts, what lies where in memory",
         "cxx": operation.cxx(),
         # The extended shapes come with the others', where a definition asks for them.
         "header": operation.header.replace(_EXTENDED, ".hpp"),

@@ -17,11 +17,12 @@ _ROLES = {
     "micro": ("micro_kernel", "the kernel: fill, load, multiply, store"),
     "sm90_micro": ("sm90_micro_kernel", "the kernel: fill, load, multiply, store"),
     "sm90_warpgroup": ("sm90_warpgroup", "the kernel: every warpgroup multiplies, one thread of them also loads"),
-    "sm90_cooperative": ("sm90_cooperative", "the kernel: one warp loads, the math warpgroups share a tile of D"),
-    "sm90_pingpong": ("sm90_pingpong", "the kernel: one warp loads, the math warpgroups take turns, a tile of D each"),
+    "sm90_cooperative": ("sm90_cooperative", "the kernel: a producer warp loads, the math warpgroups share a tile of D"),
+    "sm90_pingpong": ("sm90_pingpong", "the kernel: a producer warp loads, the math warpgroups take turns, a tile of D each"),
     "sm90_producer": ("sm90_producer", "fill: TMA, global memory to kStages tiles of shared memory"),
     "sm90_multiply": ("sm90_multiply", "multiply: wgmma over K"),
     "sm90_split_k": ("sm90_split_k", "CTAs that share the K of a tile add up, always in the same order"),
+    "sm90_stream_k": ("sm90_stream_k", "CTAs that share a tile of the last wave add up, always in the same order"),
     "sm90_epilogue": ("sm90_epilogue", "store: D = alpha * acc + beta * C, through shared memory by TMA"),
     "sm90_unaligned": ("sm90_unaligned", "the way without TMA, for rows that do not begin at 16 bytes"),
     "ownership": ("ownership_kernel", "the kernel: every thread stamps what it owns"),
@@ -32,7 +33,7 @@ def reading(kind: str, kernel: Kernel) -> tuple[tuple[str, str], ...]:
     """The headers worth reading, in order, each with what it does."""
     names = ["sm90_micro" if kind == "micro" and kernel.a.tma else kind] + ([kernel.mainloop, "epilogue"] if kernel.mainloop else [])
     if kernel.hopper:
-        split = ["sm90_split_k"] if kernel.hopper.split_k > 1 else []
+        split = ["sm90_split_k"] if kernel.hopper.split_k > 1 else ["sm90_stream_k"] if kernel.hopper.stream_k else []
         names = [f"sm90_{kernel.hopper.schedule}", "sm90_producer", "sm90_multiply", *split, "sm90_epilogue", "sm90_unaligned"]
     return tuple((f"include/mmagen/{_ROLES[name][0]}.cuh", _ROLES[name][1]) for name in names)
 

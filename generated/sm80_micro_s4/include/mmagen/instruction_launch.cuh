@@ -22,8 +22,7 @@ Status run_instruction(InstructionOperands const& operands, cudaStream_t stream)
       !usable(operands.sfb, !std::is_void_v<typename Config::SFB>)) {
     return Status::kInvalidArgument;
   }
-  instruction_kernel<Config><<<1, Config::kThreads, Config::kSmemBytes, stream>>>(operands);
-  return status_of(cudaPeekAtLastError());
+  return launch_kernel(&instruction_kernel<Config>, 1, Config::kThreads, Config::kSmemBytes, stream, operands);
 }
 
 /// What the kernel of this Config takes on the current device.
