@@ -157,14 +157,14 @@ class ClockShadow(Granules):
             self._unfenced(i, places, who, writer, "reads")
 
     def _unordered_writer(self, i: Instruction, places, who, writer, what: str) -> None:
-        early = ~self._clocks.ordered(who, writer)
+        copied = writer & CLOCK == _LATEST  # even its own thread comes too early
+        early = ~self._clocks.ordered(who, writer) | copied
         if not early.any():
             return
         generic = self._clocks.is_generic(writer)
-        copied = generic & (writer & CLOCK == _LATEST)
-        if (early & copied).any():
+        if copied.any():
             text = what + " {byte} while a cp.async of {other} to it is in flight"
-            self._tell("cp_async_unwaited", i, places, who, early & copied, text, writer)
+            self._tell("cp_async_unwaited", i, places, who, copied, text, writer)
         if (early & generic & ~copied).any():
             text = what + " {byte}, which {other} wrote, with no barrier between"
             self._tell("shared_race", i, places, who, early & generic & ~copied, text, writer)

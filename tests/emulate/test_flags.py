@@ -107,6 +107,24 @@ def test_who_knows_that_a_flag_is_set_sees_it_set():
     assert (got == 2).all() and not report.findings
 
 
+def test_an_atomic_change_acquires_what_was_released():
+    taken = ("    st.global.u32 [%out+1024], %r3;\nTHERE", "    atom.acquire.gpu.global.exch.b32 %r2, [%out+1024], %r3;\nTHERE")
+    assert not outcome(("ld.acquire", "ld.relaxed"), taken)[1].findings
+    assert outcome(("ld.acquire", "ld.relaxed"), taken, ("atom.acquire", "atom.relaxed"))[1].findings
+
+
+def test_atomic_changes_hand_on_what_was_released_before():
+    more = "    @%lead red.relaxed.gpu.global.add.u32 [%out+1024], 1;\n"
+    _, report = outcome((GIVEN, GIVEN + more + more), ("setp.eq.u32 %p, %r2, 0", "setp.ne.u32 %p, %r2, 3"))
+    assert report.completed and not report.findings
+
+
+def test_ctas_that_write_one_word_at_once_are_a_race():
+    flag = "    @%lead ld.relaxed.gpu.global.u32 %r2, [%out+1024];\n"
+    _, report = run(text(f"{flag}    st.global.u32 [%out], %tid;\n"), np.zeros(4, np.uint32), 1032, grid=2, filled=True)
+    assert [f.kind for f in report.findings] == ["global_race"]
+
+
 def test_a_flag_that_never_comes_is_a_deadlock():
     _, report = outcome(("    @%lead st.release.gpu.global.u32 [%out+1024], %r3;\n", ""))
     assert [f for f in report.findings if f.kind == "deadlock" and "for a flag" in f.message] and not report.completed

@@ -139,6 +139,14 @@ def test_what_is_missing_around_a_wgmma_is_found(options, kind, says):
     assert [f for f in findings if f.kind == kind and says in f.message], findings
 
 
+@pytest.mark.parametrize(("touch", "says"), [("mov.u32 %a0, 0;", ["touches %a0"]), ("add.u32 %r9, %a0, 1;", [])])
+def test_an_a_in_registers_may_be_read_meanwhile_but_not_changed(touch, says):
+    a, b = operands("f16", "f16", 8, 16)
+    _, report = product("m64n8k16.f32.f16.f16", 8, ("f32",), k_major(a, 32), k_major(b, 32), 0, descriptor(B_AT, 16, 256, 32), ", 1, 1, 0",
+                        fragment_of(a), wait=f"{touch}\n    wgmma.wait_group.sync.aligned 0;")
+    assert [f.message.split(" while")[0].split(" ", 5)[-1] for f in report.findings] == says
+
+
 def test_registers_that_hold_the_same_need_no_fence():
     assert not _simple(before="mov.f32 %d1, %d1;").findings
 
