@@ -17,18 +17,17 @@ from mmagen.cpu.hopper_arguments import workspace
 from mmagen.cpu.launches import Launch
 from mmagen.cpu.matrices import Operands, operands
 from mmagen.cpu.problems import small_problems
-from mmagen.emulate import EmulationError, GlobalMemory, Module, Report, launch, parse
+from mmagen.emulate import NEWEST, EmulationError, GlobalMemory, Module, Report, launch, parse
 from mmagen.errors import ExitCode, UsageError
 from mmagen.instruction.model import InstructionPlan
 from mmagen.plan import problem_faults
+from mmagen.plan.budgets import capability
 from mmagen.plan.library import choose
 from mmagen.plan.model import Plan
 from mmagen.ptx import Ptx
 from mmagen.run import RECORD_FIELDS, RunResult
 from mmagen.spec import Problem
 from mmagen.verify import EMULATED
-
-_NEWEST = 90  # whose instructions the emulator knows
 
 
 @dataclass(frozen=True)
@@ -83,8 +82,8 @@ def only_on_a_gpu(plan: Plan) -> str:
     """Why nothing of it is emulated, or ""."""
     if plan.kernel == "peak":
         return "a peak can be measured on a GPU only"
-    if isinstance(plan, InstructionPlan) and int(plan.operation.family.removeprefix("SM")) > _NEWEST:
-        return f"instructions newer than sm_{_NEWEST}'s are not emulated; to run it needs {' or '.join(plan.arch)}"
+    if isinstance(plan, InstructionPlan) and capability(plan.operation.arch) > NEWEST:
+        return f"instructions newer than sm_{NEWEST}'s are not emulated; to run it needs {' or '.join(plan.arch)}"
     return ""
 
 

@@ -8,8 +8,11 @@ from .ptx import parse
 from .ptx_model import Entry, Module
 from .tensor_map import TensorMap
 
+NEWEST = 90  # of which architecture it knows the instructions, as of all before
+
 __all__ = [
     "KINDS",
+    "NEWEST",
     "STEP_LIMIT",
     "EmulationError",
     "Entry",

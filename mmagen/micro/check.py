@@ -12,11 +12,12 @@ from pathlib import Path
 
 import mmagen
 from mmagen.build import BuildResult, build
+from mmagen.emulate import NEWEST
 from mmagen.micro import code
 from mmagen.micro.batch import Batch, batches, entry, project
 from mmagen.micro.forms import STEPS, Form, chosen_target, distributions, forms, native_targets
 from mmagen.micro.run import BatchRun, FormResult, run_batch
-from mmagen.registry import Operation
+from mmagen.registry import Operation, capability
 from mmagen.run import RECORD_FIELDS
 from mmagen.toolchain import Toolchain
 from mmagen.verify import EMULATED, Verdict
@@ -149,11 +150,11 @@ def _suits(form: Form, batch: Batch, toolchain: Toolchain, options: Options) -> 
     if not form.runs:
         return False
     if options.where == "cpu":
-        return batch.arch == "sm_90a" or not operation.targets
+        return capability(batch.arch) <= NEWEST
     if options.where != "gpu" or not toolchain.gpus:
         return False
     major, minor = toolchain.gpus[0].capability
-    number = int("".join(filter(str.isdigit, batch.arch)))
+    number = capability(batch.arch)
     if not batch.arch[-1].isdigit():
         return number == major * 10 + minor
     # A program carries PTX as well; an instruction that later GPUs lack has targets that name the GPU or not.

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "gpu"))
-from mutations import SPECS, project  # noqa: E402
+from mutations import project  # noqa: E402
 
 from mmagen.cpu.session import run_task, tasks  # noqa: E402
 from mmagen.load import load  # noqa: E402
@@ -23,8 +23,9 @@ from mmagen.write import write  # noqa: E402
 
 pytestmark = pytest.mark.nvcc
 
-# Compilation is what takes long: two that have between them multicast, turns, and sums through distributed shared memory.
-TURNS, SPLIT = "sm90_gemm_bf16_pingpong", "sm90_gemm_splitk"
+# Compilation is what takes long: three that have between them multicast, turns, sums through distributed shared memory, and
+# tiles of a last wave that all clusters share.
+TURNS, SPLIT, STREAM = "sm90_gemm_bf16_pingpong", "sm90_gemm_splitk", "c2_stream"
 _SECONDS = 30  # for one spec, after compilation, on one busy core
 
 WAIT = r"mbarrier\.try_wait[^;]*;"
@@ -50,8 +51,8 @@ def _work(name, where):
     write(project(name, name), where / name)
     ptx = compile_ptx(where / name, find_toolchain(want=COMPILE))
     assert not ptx.error, ptx.error
-    path = SPECS / f"{name}.yaml"
-    return tasks(plan(load(path.read_bytes(), path.name).spec), ptx, (), 1, None)
+    spec = where / name / "spec.yaml"
+    return tasks(plan(load(spec.read_bytes(), str(spec)).spec), ptx, (), 1, None)
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +61,7 @@ def work(tmp_path_factory):
     return lambda name: _work(name, folder)
 
 
-@pytest.mark.parametrize("name", [TURNS, SPLIT])
+@pytest.mark.parametrize("name", [TURNS, SPLIT, STREAM])
 def test_a_spec_passes_emulated(name, work):
     results = [run_task(task) for task in work(name)]
     assert [result.records[0]["disposition"] for result in results] == ["passed"] * len(results), results
