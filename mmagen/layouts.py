@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import product
 
-from tensor_layouts import Layout, atoms_nv, compose, complement, logical_divide, mode, size, zipped_divide
+from tensor_layouts import Layout, atoms_nv, complement, compose, logical_divide, mode, size, zipped_divide
 
 from mmagen.atoms import Atom
 from mmagen.layout_text import IntTuple, LayoutText

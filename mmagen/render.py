@@ -15,6 +15,7 @@ from mmagen import __version__, cute, manifest
 from mmagen.cache import cache_root
 from mmagen.instruction.model import InstructionPlan
 from mmagen.plan.model import Plan
+from mmagen.targets import cmake_list
 
 # Folders of templates/project that make up a project of each kind; a file of a later one would replace an earlier's.
 # NAME in a path is the project's name; of a path with CONFIG there is a file for each kernel of a library.
@@ -134,7 +135,7 @@ def _context(plan: Plan, config: str = "") -> dict[str, Any]:
         "headers": [one.name for one in plan.configs] or ["config"],
         "version": __version__,
         "upper": plan.name.upper(),
-        "cuda_architectures": ";".join(arch.removeprefix("sm_") for arch in plan.arch),
+        "cuda_architectures": cmake_list(plan.arch),
         "sources": [f"src/{plan.name}.cu"],
         "definitions": ["NDEBUG", *(["CUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED"] if plan.extended else [])],
     } | of_kind

@@ -24,6 +24,7 @@ from mmagen.build_log import (
     warnings,
 )
 from mmagen.process import capture, follow
+from mmagen.targets import cmake_list
 from mmagen.toolchain import Toolchain
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ def _refused(site: _Site, place: str, job: Job, output: str) -> BuildResult:
 def _superproject(places: Mapping[str, Job]) -> str:
     lines = [_HEAD]
     for place, job in places.items():
-        arch = ";".join(a.removeprefix("sm_") for a in job.arch)
+        arch = cmake_list(job.arch)
         own = vendored_cutlass(job.files)
         # A generated project listens to its own variable only: below another project CMake's is often a mere default.
         lines += [f'message(NOTICE "mmagen: begin {place}")', f'set(CMAKE_CUDA_ARCHITECTURES "{arch}")',

@@ -21,12 +21,12 @@ from mmagen.emulate import NEWEST, EmulationError, GlobalMemory, Module, Report,
 from mmagen.errors import ExitCode, UsageError
 from mmagen.instruction.model import InstructionPlan
 from mmagen.plan import problem_faults
-from mmagen.plan.budgets import capability
 from mmagen.plan.library import choose
 from mmagen.plan.model import Plan
 from mmagen.ptx import Ptx
 from mmagen.run import RECORD_FIELDS, RunResult
 from mmagen.spec import Problem
+from mmagen.targets import capability
 from mmagen.verify import EMULATED
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 
-
 # Opcodes whose first operand is read, not written.
 _NO_DESTINATION = ("st", "red", "cp", "stmatrix", "prefetch", "discard", "bra", "bar", "barrier", "membar", "fence", "call")
 

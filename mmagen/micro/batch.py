@@ -13,6 +13,7 @@ from mmagen import __version__, manifest
 from mmagen.micro.forms import HOPPER, Form, chosen_target
 from mmagen.registry import Operation
 from mmagen.render import templates_folder
+from mmagen.targets import cmake_list
 
 SIZE = 128  # kernels: enough to make up for reading the headers, few enough for several processors to share the work
 _EXTENDED = "_ext.hpp"
@@ -70,7 +71,7 @@ def project(batch: Batch) -> dict[str, bytes]:
     headers = [form.operation.header for form in batch.forms]
     extended = any(header.endswith(_EXTENDED) for header in headers)
     context = {
-        "name": batch.name, "version": __version__, "arch": batch.arch.removeprefix("sm_"),
+        "name": batch.name, "version": __version__, "arch": cmake_list([batch.arch]),
         "headers": sorted({header.replace(_EXTENDED, ".hpp") for header in headers}),
         "definitions": ["NDEBUG", *(["CUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED"] if extended else [])],
         "kernels": [{"entry": entry(i), "threads": 128 if form.operation.kind in ("wgmma", "tcgen05") else 32,

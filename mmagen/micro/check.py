@@ -17,8 +17,9 @@ from mmagen.micro import code
 from mmagen.micro.batch import Batch, batches, entry, project
 from mmagen.micro.forms import STEPS, Form, chosen_target, distributions, forms, native_targets
 from mmagen.micro.run import BatchRun, FormResult, run_batch
-from mmagen.registry import Operation, capability
+from mmagen.registry import Operation
 from mmagen.run import RECORD_FIELDS
+from mmagen.targets import capability
 from mmagen.toolchain import Toolchain
 from mmagen.verify import EMULATED, Verdict
 

@@ -15,6 +15,7 @@ from mmagen.peak.rates import rates
 from mmagen.plan.operation import arch_of, faults, operation_of
 from mmagen.registry import Operation
 from mmagen.spec import Spec
+from mmagen.targets import cmake_list
 
 _TAKEN_AS_THEY_ARE = {"common/LICENSE": "LICENSE", "common/cmake/mmagen_cutlass.cmake": "cmake/mmagen_cutlass.cmake"}
 _RENDERED = {"common/CMakePresets.json.j2": "CMakePresets.json", "peak/CMakeLists.txt.j2": "CMakeLists.txt",
@@ -59,7 +60,7 @@ def plan(spec: Spec, sha: str) -> PeakPlan:
 def files(plan: PeakPlan, environment: Environment, templates: Path) -> dict[str, bytes]:
     """All files of the project but its spec and manifest."""
     context = {"plan": plan, "version": __version__,
-               "cuda_architectures": ";".join(arch.removeprefix("sm_") for arch in plan.arch)}
+               "cuda_architectures": cmake_list(plan.arch)}
     made = {target: environment.get_template(source).render(context).encode() for source, target in _RENDERED.items()}
     made |= {target: (templates / "project" / source).read_bytes() for source, target in _TAKEN_AS_THEY_ARE.items()}
     source = unit([plan.loop])

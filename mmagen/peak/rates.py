@@ -12,7 +12,8 @@ A sparse A doubles the rate of all but f64. Other architectures are sold with di
 
 from __future__ import annotations
 
-from mmagen.registry import Operation, capability
+from mmagen.registry import Operation
+from mmagen.targets import capability
 
 _RATES = {
     70: {"f16": 1024},

@@ -15,6 +15,7 @@ from mmagen.plan.operands import VECTOR_BYTES, operand
 from mmagen.plan.problems import default_problems
 from mmagen.plan.text import reading, text
 from mmagen.spec import Problem, Spec
+from mmagen.targets import capability
 
 if TYPE_CHECKING:
     from mmagen.layouts import Ownership
@@ -94,7 +95,7 @@ def _warp_kernel(spec: Spec, atom: Atom, mma: TiledMma, tile: tuple[int, int, in
     accumulators, fragments = budgets.registers(atom, mma, tile)
     mainloop = None
     if spec.kernel == "gemm":
-        cp_async = atom.min_arch >= 80 or all(budgets.capability(name) >= 80 for name in arch)
+        cp_async = atom.min_arch >= 80 or all(capability(name) >= 80 for name in arch)
         mainloop = "mainloop_multistage" if cp_async else "mainloop_register_staged"
         smem, faults = budgets.gemm_smem(spec, a, b, staged, arch, cp_async)
         faults += budgets.register_faults(spec, mma, accumulators, fragments)
@@ -121,12 +122,12 @@ def _ownership(spec: Spec, atom: Atom, mma: TiledMma, tile: tuple[int, int, int]
 
 def _arch_faults(spec: Spec, atom: Atom) -> Iterator[Fault]:
     for i, name in enumerate(spec.arch or ()):
-        if budgets.capability(name) not in budgets.SMEM_PER_BLOCK:
+        if capability(name) not in budgets.SMEM_PER_BLOCK:
             yield Fault(("arch", i), f"there is no {name}",
                         f"one of {', '.join(f'sm_{known}' for known in budgets.SMEM_PER_BLOCK)}, with a or f where it has one")
         elif atom.wgmma and name != atom.default_arch:
             yield Fault(("arch", i), f"{name} does not have wgmma", f"wgmma needs {atom.default_arch}, and no other has it")
-        elif budgets.capability(name) < atom.min_arch:
+        elif capability(name) < atom.min_arch:
             yield Fault(("arch", i), f"{name} does not have {atom.name}",
                         f"the atom begins with sm_{atom.min_arch}: that or later")
 

@@ -10,6 +10,7 @@ from mmagen.errors import Fault
 from mmagen.plan.model import Epilogue, Operand, TiledMma
 from mmagen.plan.operands import VECTOR_BYTES
 from mmagen.spec import Spec
+from mmagen.targets import capability
 
 # The oldest architecture that nvcc 13 compiles for; older atoms run on it through their PTX.
 OLDEST_ARCH = 75
@@ -27,11 +28,6 @@ REGISTERS_BESIDES = 22
 ALIGNMENT = 128
 MOST_DEFAULT_STAGES = 4
 RASTER_GROUP = 8  # rows of tiles of a band, when the spec does not say
-
-
-def capability(arch: str) -> int:
-    """80 for sm_80, 90 for sm_90a."""
-    return int(arch.removeprefix("sm_").rstrip("af"))
 
 
 def smem_limit(arch: tuple[str, ...]) -> int:

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from mmagen.errors import Fault, SpecFaults, UsageError
-from mmagen.plan.budgets import OLDEST_ARCH, capability
+from mmagen.plan.budgets import OLDEST_ARCH
 from mmagen.spec import Spec
+from mmagen.targets import capability
 
 if TYPE_CHECKING:
     from mmagen.registry import Operation

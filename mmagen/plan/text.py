@@ -8,7 +8,6 @@ from mmagen.atoms import Atom, ElementType
 from mmagen.plan.model import Kernel, Text
 from mmagen.spec import Spec
 
-
 _ROLES = {
     "gemm": ("gemm_kernel", "the kernel: one CTA, one tile of D"),
     "mainloop_multistage": ("mainloop_multistage", "fill, load and multiply over K, kStages tiles in flight"),

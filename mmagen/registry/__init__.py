@@ -4,7 +4,7 @@ The data, operations.json, is made from the headers by tools/atom_registry and i
 """
 
 from mmagen.registry.load import CUTLASS, asked_for, find, nearest, operations, select
-from mmagen.registry.model import OPERANDS, Flaw, Operation, Parameter, Registers, ThreadValueLayout, Variant, capability
+from mmagen.registry.model import OPERANDS, Flaw, Operation, Parameter, Registers, ThreadValueLayout, Variant
 
 __all__ = ["CUTLASS", "OPERANDS", "Flaw", "Operation", "Parameter", "Registers", "ThreadValueLayout", "Variant", "asked_for",
-           "capability", "find", "nearest", "operations", "select"]
+           "find", "nearest", "operations", "select"]

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from mmagen.layout_text import IntTuple, LayoutText
+from mmagen.targets import capability
 
 OPERANDS = ("A", "B", "C", "E", "SFA", "SFB")
 
@@ -233,11 +234,6 @@ def wrapped(kind: str, value: str) -> str:
     if kind == "class":
         return value
     return f"cute::C<{value}>" if kind == "int" else f"cute::integral_constant<{value.rpartition('::')[0]}, {value}>"
-
-
-def capability(target: str) -> int:
-    """90 of sm_90a."""
-    return int("".join(filter(str.isdigit, target)))
 
 
 def flat(shape: IntTuple) -> list[int]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from functools import cache
 from collections.abc import Mapping, Sequence
+from functools import cache
 
 from mmagen.registry.model import ThreadValueLayout
 from tools.atom_registry import flaws
