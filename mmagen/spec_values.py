@@ -36,7 +36,8 @@ def refuse(what: str, remedy: str = "") -> PydanticCustomError:
 class Model(BaseModel):
     """What a mapping of a spec is read into: nothing changes it, and unknown keys are refused."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    # Only Spec is asked to validate, with all others in it: each by itself would be built for nothing.
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 _KEYWORDS = """alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t char8_t

@@ -21,7 +21,7 @@ from mmagen.cpu.formats import is_integer  # noqa: E402
 from mmagen.cpu.matrices import operands, values  # noqa: E402
 from mmagen.cpu.session import multiply, tasks  # noqa: E402
 from mmagen.load import load  # noqa: E402
-from mmagen.plan import plan  # noqa: E402
+from mmagen.plan import Plan, plan  # noqa: E402
 from mmagen.ptx import compile_ptx  # noqa: E402
 from mmagen.toolchain import COMPILE, find_toolchain  # noqa: E402
 from mmagen.write import write  # noqa: E402
@@ -34,7 +34,8 @@ def _plan(name):
     return plan(load(path.read_bytes(), path.name).spec)
 
 
-_SPECS = [path.stem for path in sorted(SPECS.glob("*.yaml")) if _plan(path.stem).kernel != "ownership" and not _plan(path.stem).hopper]
+_PLANS = {path.stem: _plan(path.stem) for path in sorted(SPECS.glob("*.yaml"))}
+_SPECS = [name for name, one in _PLANS.items() if isinstance(one, Plan) and one.kernel != "ownership" and not one.hopper]
 
 
 @pytest.fixture(scope="module")

@@ -186,7 +186,7 @@ def test_signals_take_the_children_along(tmp_path, number, code):
         "import mmagen.cli as c, sys\nfrom mmagen.process import follow\nimport os\n"
         f"script = 'echo $$ > {note}.new; mv {note}.new {note}; sleep 60; sleep 60'\n"
         "c.schema.callback = lambda: follow(['/bin/sh', '-c', script], env=os.environ, on_line=print)\n"
-        "c.main(['schema'])")
+        "c.main(['schema'])", preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))  # in the background it is ignored
     for _ in range(300):
         if note.exists():
             break
