@@ -7,7 +7,7 @@ import contextlib
 import fcntl
 import functools
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -37,6 +37,28 @@ def pytest_collection_modifyitems(items):
         why = "; ".join(reason for reason in reasons if reason)
         if why:
             item.add_marker(pytest.mark.skip(reason=f"{item.nodeid}: {why}"))
+
+
+@pytest.fixture(scope="session")
+def made_once(request, tmp_path_factory) -> Callable[[str, Callable[[Path], None]], Path]:
+    """made_once(name, make): the folder that make(folder) filled, the same for all workers of a run.
+
+    For what takes long to compile: modules are divided among workers, and each would make its own.
+    """
+    base = tmp_path_factory.getbasetemp()
+    base = base.parent if hasattr(request.config, "workerinput") else base
+
+    def folder_of(name: str, make: Callable[[Path], None]) -> Path:
+        folder = base / name
+        with (base / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not (folder / ".made").exists():
+                folder.mkdir(exist_ok=True)
+                make(folder)
+                (folder / ".made").touch()
+        return folder
+
+    return folder_of
 
 
 @pytest.hookimpl(wrapper=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -67,28 +68,38 @@ def _tilings() -> list[Tiling]:
     return list(dict.fromkeys(chosen))
 
 
-def _program(tilings: list[Tiling]) -> str:
+def _program(numbered: list[tuple[int, Tiling]]) -> str:
     calls = []
-    for number, one in enumerate(tilings):
+    for number, one in numbered:
         extents = ", ".join(map(cute.integer, one.tile))
         calls.append(f"  partition<{one.atom.cxx}, {cute.layout(one.mma.atoms_layout)}, "
                      f"{cute.tile(one.mma.permutation)}, {extents}>({number});")
     return _HEAD + "\n".join(calls) + "\n}\n"
 
 
-@pytest.fixture(scope="module")
-def told(tmp_path_factory) -> dict[tuple[int, str], list[tuple[int, ...]]]:
-    """(number of the tiling, matrix) -> for each thread the elements of its values, as CuTe has them."""
+def _ask_cute(folder: Path) -> None:
+    """Two programs side by side: what takes long is to compile them."""
     toolchain = find_toolchain(want=COMPILE)
-    folder = tmp_path_factory.mktemp("oracle")
-    source, program = folder / "oracle.cpp", folder / "oracle"
-    source.write_text(_program(_tilings()))
-    # For a .cpp, nvcc only adds the toolkit's folders and hands over to the host compiler.
-    command = [str(toolchain.nvcc.path), "-ccbin", str(toolchain.host_compiler.path), "-std=c++17", "-O0", "-w",
-               f"-I{toolchain.cutlass.path}", str(source), "-o", str(program)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=900)
-    assert done.returncode == 0, done.stderr[-4000:]
-    lines = subprocess.run([str(program)], capture_output=True, text=True, timeout=300, check=True).stdout.splitlines()
+    numbered = list(enumerate(_tilings()))
+
+    def half(first: int) -> str:
+        source, program = folder / f"oracle{first}.cpp", folder / f"oracle{first}"
+        source.write_text(_program(numbered[first::2]))
+        # For a .cpp, nvcc only adds the toolkit's folders and hands over to the host compiler.
+        command = [str(toolchain.nvcc.path), "-ccbin", str(toolchain.host_compiler.path), "-std=c++17", "-O0", "-w",
+                   f"-I{toolchain.cutlass.path}", str(source), "-o", str(program)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=900)
+        assert done.returncode == 0, done.stderr[-4000:]
+        return subprocess.run([str(program)], capture_output=True, text=True, timeout=300, check=True).stdout
+
+    with ThreadPoolExecutor(2) as pool:
+        (folder / "said.txt").write_text("".join(pool.map(half, (0, 1))))
+
+
+@pytest.fixture(scope="module")
+def told(made_once) -> dict[tuple[int, str], list[tuple[int, ...]]]:
+    """(number of the tiling, matrix) -> for each thread the elements of its values, as CuTe has them."""
+    lines = (made_once("oracle", _ask_cute) / "said.txt").read_text().splitlines()
     table: dict[tuple[int, str], list[tuple[int, ...]]] = {}
     for line in lines:
         number, matrix, thread, *elements = line.split()

@@ -3,6 +3,7 @@ makes it, and the host code's launches and refusals, which need no GPU."""
 
 from __future__ import annotations
 
+import json
 import random
 import re
 import subprocess
@@ -44,11 +45,10 @@ int main()
 """
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    """The plan, the folder of objects, and by translation unit what nvcc and ptxas said."""
+def _compile(folder: Path) -> None:
+    """Objects, what nvcc and ptxas said of each, and the program of all that the host does."""
     it = load_specs([SPEC])[0].plan
-    tools, folder = find_toolchain(want=COMPILE), tmp_path_factory.mktemp("library")
+    tools = find_toolchain(want=COMPILE)
     write(render(it), folder / it.name)
     units = sorted((folder / it.name / "src").glob("*.cu"))
 
@@ -62,7 +62,19 @@ def made(tmp_path_factory):
 
     with ThreadPoolExecutor(2) as pool:
         said = dict(zip((unit.stem for unit in units), pool.map(compile_one, units), strict=True))
-    return it, folder, said
+    (folder / "said.json").write_text(json.dumps(said))
+    done = subprocess.run([tools.nvcc.path, "-std=c++17", "-cudart", "none", f"-DLIBRARY(x)={it.name}_##x",
+                           f'-DLIBRARY_HEADER="{it.name}/{it.name}.h"', "-I", folder / it.name / "include", "-o", folder / "host",
+                           Path(__file__).with_name("fake_runtime.cpp"), *(folder / f"{unit}.o" for unit in said), "-lpthread"],
+                          capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="module")
+def made(made_once):
+    """The plan, the folder of objects, and by translation unit what nvcc and ptxas said."""
+    folder = made_once("library", _compile)
+    return load_specs([SPEC])[0].plan, folder, json.loads((folder / "said.json").read_text())
 
 
 def test_every_config_is_a_kernel_that_compiles_without_spills(made):
@@ -110,12 +122,7 @@ def run_line(**changes) -> str:
 @pytest.fixture(scope="module")
 def host(made):
     """Lines that the program prints for lines on stdin."""
-    it, folder, said = made
-    done = subprocess.run([find_toolchain(want=COMPILE).nvcc.path, "-std=c++17", "-cudart", "none", f"-DLIBRARY(x)={it.name}_##x",
-                           f'-DLIBRARY_HEADER="{it.name}/{it.name}.h"', "-I", folder / it.name / "include", "-o", folder / "host",
-                           Path(__file__).with_name("fake_runtime.cpp"), *(folder / f"{unit}.o" for unit in said), "-lpthread"],
-                          capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    folder = made[1]
 
     def ask(*lines: str) -> list[str]:
         text = "\n".join((f"clusters {CLUSTERS}", *lines))
