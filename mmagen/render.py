@@ -13,7 +13,6 @@ from jinja2.bccache import Bucket
 
 from mmagen import __version__, cute, manifest
 from mmagen.cache import cache_root
-from mmagen.instruction.model import InstructionPlan
 from mmagen.plan.model import Plan
 from mmagen.targets import cmake_list
 
@@ -61,7 +60,7 @@ def _project(plan: Plan) -> dict[str, bytes]:
 
 def _parts(plan: Plan) -> tuple[str, ...]:
     """The folders that make up the project, later ones over earlier ones."""
-    if isinstance(plan, InstructionPlan):
+    if not isinstance(plan, Plan):
         return "common", "instruction"
     over = {"hopper": plan.hopper, "micro_wgmma": plan.kernel == "micro" and plan.atom.wgmma, "library": plan.configs}
     return (*_PARTS[plan.kernel], *(part for part, wanted in over.items() if wanted))
@@ -128,7 +127,7 @@ def _each_config(plan: Plan) -> list[dict[str, Any]]:
 
 def _context(plan: Plan, config: str = "") -> dict[str, Any]:
     """config: of a library the one that is meant; what several share is the last one's."""
-    of_kind = _instruction_context(plan) if isinstance(plan, InstructionPlan) else _tile_context(plan, config)
+    of_kind = _tile_context(plan, config) if isinstance(plan, Plan) else _instruction_context(plan)
     return {
         "plan": plan,
         "config": config or "config",
@@ -141,7 +140,7 @@ def _context(plan: Plan, config: str = "") -> dict[str, Any]:
     } | of_kind
 
 
-def _instruction_context(plan: InstructionPlan) -> dict[str, Any]:
+def _instruction_context(plan: Any) -> dict[str, Any]:
     from mmagen.instruction.context import context
 
     return context(plan)

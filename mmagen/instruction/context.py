@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mmagen.instruction.model import InstructionPlan
-from mmagen.micro import formats
 
-_EXTENDED = "_ext.hpp"
 _METADATA = {"2:4": "the place of the first nonzero, then of the second, two bits each",
              "1:2": "4 where the first is kept, 14 where the second is",
              "4:8": "the place of the first pair of nonzeros, then of the second, two bits each"}
@@ -15,15 +13,11 @@ _METADATA = {"2:4": "the place of the first nonzero, then of the second, two bit
 
 def context(plan: InstructionPlan) -> dict[str, Any]:
     operation = plan.operation
-    parts = formats.PARTS.get(operation.type_a, 1)
     counted = " " if operation.type_a != "u1" else "x" if "XOR" in operation.name else "a"
     return {
         "decisions": "instruction, thread-value layouts, what lies where in memory",
         "cxx": operation.cxx(),
-        # The extended shapes come with the others', where a definition asks for them.
-        "header": operation.header.replace(_EXTENDED, ".hpp"),
         "kernel_header": next(header for header, _ in plan.reading if header.endswith("_kernel.cuh")).removeprefix("include/"),
-        "part_bits": {name: plan.operand(name).bits // parts for name in "AB"},
         "counted": counted,
         "absent": [name for name in ("E", "SFA", "SFB") if plan.operand(name) is None],
         "metadata": _METADATA.get(operation.sparsity or ""),

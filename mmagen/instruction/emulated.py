@@ -42,14 +42,13 @@ def emulate(plan: InstructionPlan, module: Module, distribution: str, seed: int)
     memory = GlobalMemory()
     addresses = dict.fromkeys(_POINTERS, 0)
     for name, codes in _codes(data).items():
-        shift = {"A": plan.shift_a, "B": plan.shift_b}.get(name, 0)
-        addresses[name] = memory.allocate(name, packed(codes, _part_bits(plan, name), shift), writable=False)
+        of = plan.operand(name)
+        addresses[name] = memory.allocate(name, packed(codes, of.part_bits, of.shift), writable=False)
     of_d = plan.operand("C")
     addresses["D"] = memory.allocate("D", np.full(of_d.rows * of_d.columns * of_d.bits // 8, 0xFF, np.uint8))
     report = launch(module, entry, grid=1, block=plan.operation.threads, dynamic_smem=plan.smem_bytes,
                     params=struct.pack("<7Q", *(addresses[name] for name in _POINTERS)), memory=memory)
-    bits = _part_bits(plan, "C")
-    found = memory.read("D").view(f"<u{bits // 8}").astype(np.uint64).reshape(1, of_d.rows, of_d.columns, -1)
+    found = memory.read("D").view(f"<u{of_d.part_bits // 8}").astype(np.uint64).reshape(1, of_d.rows, of_d.columns, -1)
     truth = expected(plan.operation, data, exact=distribution != "uniform")
     return Emulated(compared(formats.decode(found, plan.operation.type_d), truth), report)
 
@@ -58,12 +57,6 @@ def _codes(data: Matrices) -> dict[str, np.ndarray]:
     """What lies in memory, of the one step and the one instance: [row, column, part]."""
     steps = {"A": data.a, "B": data.b, "C": [data.c], "E": data.e, "SFA": data.sfa, "SFB": data.sfb}
     return {name: codes[0][0] for name, codes in steps.items() if codes}
-
-
-def _part_bits(plan: InstructionPlan, name: str) -> int:
-    """Bits of one element in memory; of a complex one, of each part."""
-    word = {"A": plan.operation.type_a, "B": plan.operation.type_b, "C": plan.operation.type_d}.get(name, "")
-    return plan.operand(name).bits // formats.PARTS.get(word, 1)
 
 
 def packed(codes: np.ndarray, bits: int, shift: int = 0) -> np.ndarray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from mmagen import cute
 from mmagen.layout_text import LayoutText
 from mmagen.plan.model import Text
 
@@ -13,41 +14,58 @@ if TYPE_CHECKING:
     from mmagen.spec import Spec
 
 
-@dataclass(frozen=True)
-class Fragment:
-    """An operand in registers. layout: (thread, value) -> row + rows * column of the logical matrix. In memory it is
-    (rows, columns), columns contiguous, elements of `bits` without gaps: of each `group` neighbours along the logical
-    columns `kept` are stored."""
+@dataclass(frozen=True, kw_only=True)
+class Matrix:
+    """An operand in memory: (rows, columns), columns contiguous, elements of `bits` without gaps. parts: real numbers of a
+    complex element, else 1; shift: where the code begins in the bits of each."""
 
     name: str
     about: str
-    layout: LayoutText
     rows: int
     columns: int
-    bits: int
+    bits: int = 8
+    parts: int = 1
+    shift: int = 0
+
+    @property
+    def part_bits(self) -> int:
+        return self.bits // self.parts
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fragment(Matrix):
+    """One that goes to registers. layout: (thread, value) -> row + rows * column of the logical matrix, of which each
+    `group` neighbours along the columns are stored as `kept`."""
+
+    layout: LayoutText
     group: int = 1
     kept: int = 1
 
+    @property
+    def cxx(self) -> str:
+        """The type that the kernel takes it as."""
+        groups = f", {self.group}, {self.kept}" if self.group > 1 else ""
+        return f"mmagen::Fragment<{cute.layout(self.layout)},\n{' ' * 29}{self.rows}, {self.columns}, {self.bits}{groups}>"
 
-@dataclass(frozen=True)
-class CoreMatrices:
-    """An operand in shared memory: (rows, columns) elements of `bits`, K contiguous."""
 
-    name: str
-    about: str
-    rows: int
-    columns: int
-    bits: int
+@dataclass(frozen=True, kw_only=True)
+class CoreMatrices(Matrix):
+    """One that goes to shared memory, where wgmma reads it."""
 
     @property
     def row_bytes(self) -> int:
         return self.columns * self.bits // 8
 
+    @property
+    def cxx(self) -> str:
+        """The type that the kernel takes it as."""
+        return f"mmagen::CoreMatrices<{self.rows}, {self.row_bytes}>"
+
 
 @dataclass(frozen=True)
 class InstructionPlan:
     """operands: A, B, C and what else there is of E, SFA, SFB, in that order. group: of a sparse A, neighbours of which half
-    are kept, else 1. shift_a, shift_b: where the code begins in an element's bits. mended: what is wrong with it in the
+    are kept, else 1. mended: what is wrong with it in the
     CUTLASS headers and right here, or ""."""
 
     spec: Spec
@@ -56,8 +74,6 @@ class InstructionPlan:
     arch: tuple[str, ...]
     operands: tuple[Fragment | CoreMatrices, ...]
     group: int
-    shift_a: int
-    shift_b: int
     runtime: tuple[str, ...]
     test_runtime: tuple[str, ...]
     reading: tuple[tuple[str, str], ...]

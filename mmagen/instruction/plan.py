@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from mmagen.errors import Fault, SpecFaults
 from mmagen.instruction.model import CoreMatrices, Fragment, InstructionPlan
 from mmagen.layout_text import LayoutText
 from mmagen.micro import formats
-from mmagen.micro.case import stored_bits
+from mmagen.micro.case import stored_bits, stored_shift
 from mmagen.micro.forms import METADATA
 from mmagen.plan.model import Text
 from mmagen.plan.operation import arch_of, faults, operation_of
@@ -37,8 +39,8 @@ def plan(spec: Spec, sha: str) -> InstructionPlan:
     kernel = _WGMMA if operation.kind == "wgmma" else _REGISTERS
     return InstructionPlan(
         spec=spec, spec_sha=sha, operation=operation, arch=arch_of(spec, operation), operands=tuple(_operands(operation)),
-        group=METADATA[operation.sparsity][1] if operation.sparsity else 1, shift_a=_shift(operation, "A"),
-        shift_b=_shift(operation, "B"), runtime=(*_RUNTIME, f"instruction/{kernel}"), test_runtime=_TEST_RUNTIME,
+        group=METADATA[operation.sparsity][1] if operation.sparsity else 1,
+        runtime=(*_RUNTIME, f"instruction/{kernel}"), test_runtime=_TEST_RUNTIME,
         reading=((f"include/mmagen/{kernel}.cuh", "the kernel: fill, multiply, store"),
                  ("include/mmagen/fragment.cuh", "from matrices in memory to registers and shared memory, and back")),
         text=_text(operation), mended=operation.known_bad or "")
@@ -50,20 +52,21 @@ def _operands(operation: Operation) -> list[Fragment | CoreMatrices]:
     kept = max(1, group // 2)
     found: list[Fragment | CoreMatrices] = []
     for name, rows, of_group, of_kept in (("A", m, group, kept), ("B", n, 1, 1)):
-        bits, about = _element_bits(operation, name), _about(operation, name)
+        facts = {**_stored(operation, name), "rows": rows, "columns": k // of_group * of_kept}
         if operation.places[name] == "registers":
-            found.append(Fragment(name, about, _layout(operation, name), rows, k // of_group * of_kept, bits, of_group, of_kept))
+            found.append(Fragment(**facts, layout=_layout(operation, name), group=of_group, kept=of_kept))
         else:
-            found.append(CoreMatrices(name, about, rows, k // of_group * of_kept, bits))
-    found.append(Fragment("C", _about(operation, "C"), _layout(operation, "C"), m, n, _element_bits(operation, "C")))
+            found.append(CoreMatrices(**facts))
+    found.append(Fragment(**_stored(operation, "C"), rows=m, columns=n, layout=_layout(operation, "C")))
     if operation.sparsity:
         chunk = METADATA[operation.sparsity][0]
-        found.append(Fragment("E", f"metadata of A, a byte for {chunk} logical elements", _layout(operation, "E"), m, k // chunk, 8,
-                              chunk))
+        found.append(Fragment(name="E", about=f"metadata of A, a byte for {chunk} logical elements", rows=m, columns=k // chunk,
+                              layout=_layout(operation, "E"), group=chunk))
     if operation.vector:
         for name, rows in (("SFA", m), ("SFB", n)):
-            found.append(Fragment(name, f"{operation.type_sf} scale factors of {name[-1]}, one for {operation.vector} elements",
-                                  _layout(operation, name), rows, k // operation.vector, 8, operation.vector))
+            about = f"{operation.type_sf} scale factors of {name[-1]}, one for {operation.vector} elements"
+            found.append(Fragment(name=name, about=about, rows=rows, columns=k // operation.vector,
+                                  layout=_layout(operation, name), group=operation.vector))
     return found
 
 
@@ -71,27 +74,26 @@ def _layout(operation: Operation, name: str) -> LayoutText:
     return LayoutText.parse(operation.layout(name).text)
 
 
-def _element_bits(operation: Operation, name: str) -> int:
-    word = {"A": operation.type_a, "B": operation.type_b, "C": operation.type_d}[name]
-    return stored_bits(operation, name) * formats.PARTS.get(word, 1)
+def _stored(operation: Operation, name: str) -> dict[str, Any]:
+    """What A, B or C is made of in memory."""
+    parts = formats.PARTS.get(_word(operation, name), 1)
+    return {"name": name, "about": _about(operation, name), "bits": stored_bits(operation, name) * parts, "parts": parts,
+            "shift": stored_shift(operation, name)}
 
 
-def _shift(operation: Operation, name: str) -> int:
-    """e2m1 in a byte lies two bits up (PTX ISA, packing of kind::f8f6f4)."""
-    word = operation.type_a if name == "A" else operation.type_b
-    return 2 if word == "e2m1" and stored_bits(operation, name) == 8 else 0
+def _word(operation: Operation, name: str) -> str:
+    return {"A": operation.type_a, "B": operation.type_b, "C": operation.type_d}[name]
 
 
 def _about(operation: Operation, name: str) -> str:
     """What its elements are, as a comment says it."""
-    word = {"A": operation.type_a, "B": operation.type_b, "C": operation.type_d}[name]
-    bits = _element_bits(operation, name)
+    word, bits = _word(operation, name), stored_bits(operation, name)
     words = {"c64": "complex numbers of two f64", "gc64": "Gauss's three products of complex numbers, f64", "u1": "bits"}
     what = words.get(word, word)
     if bits < 8:
         what += f", {8 // bits} in a byte, the first in the lowest bits"
     elif formats.bits(word) < 8:
-        what += f" in a byte each{', two bits up' if _shift(operation, name) else ''}"
+        what += f" in a byte each{', two bits up' if stored_shift(operation, name) else ''}"
     if name == "A" and operation.sparse:
         nonzeros, of = operation.sparsity.split(":")
         what += f"; of each {of} neighbours along K the {nonzeros} that are kept"

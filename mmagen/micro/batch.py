@@ -16,7 +16,6 @@ from mmagen.render import templates_folder
 from mmagen.targets import cmake_list
 
 SIZE = 128  # kernels: enough to make up for reading the headers, few enough for several processors to share the work
-_EXTENDED = "_ext.hpp"
 
 
 @dataclass(frozen=True)
@@ -68,11 +67,10 @@ def _unit_of(operation: Operation) -> str:
 
 def project(batch: Batch) -> dict[str, bytes]:
     """All files of the batch's project, mmagen.json among them."""
-    headers = [form.operation.header for form in batch.forms]
-    extended = any(header.endswith(_EXTENDED) for header in headers)
+    extended = any(form.operation.extended for form in batch.forms)
     context = {
         "name": batch.name, "version": __version__, "arch": cmake_list([batch.arch]),
-        "headers": sorted({header.replace(_EXTENDED, ".hpp") for header in headers}),
+        "headers": sorted({form.operation.include for form in batch.forms}),
         "definitions": ["NDEBUG", *(["CUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED"] if extended else [])],
         "kernels": [{"entry": entry(i), "threads": 128 if form.operation.kind in ("wgmma", "tcgen05") else 32,
                      "comment": f"{form.operation.name} ({form.text})", "body": _body(form)} for i, form in enumerate(batch.forms)],

@@ -121,14 +121,14 @@ def launch_of(form: Form, data: Matrices, lines: tuple[int, int]) -> Launch:
 def _in_registers(operation: Operation, operand: str, steps: list[np.ndarray], threads: np.ndarray) -> np.ndarray:
     """The image of all steps, one behind the other."""
     table, width = _table(operation, operand)
-    size = register_bytes(operation, operand)
-    return np.concatenate([images.pack(_padded(operation, operand, step), table, width, threads, size).ravel() for step in steps])
+    size, shift = register_bytes(operation, operand), np.uint64(stored_shift(operation, operand))
+    return np.concatenate([images.pack(step << shift, table, width, threads, size).ravel() for step in steps])
 
 
-def _padded(operation: Operation, operand: str, codes: np.ndarray) -> np.ndarray:
-    """e2m1 in a byte lies two bits up (PTX ISA, packing of kind::f8f6f4)."""
+def stored_shift(operation: Operation, operand: str) -> int:
+    """Where the code begins in an element's bits: e2m1 in a byte lies two bits up (PTX ISA, packing of kind::f8f6f4)."""
     word = {"A": operation.type_a, "B": operation.type_b}.get(operand)
-    return codes << np.uint64(2) if word == "e2m1" and stored_bits(operation, operand) == 8 else codes
+    return 2 if word == "e2m1" and stored_bits(operation, operand) == 8 else 0
 
 
 def stored_bits(operation: Operation, operand: str) -> int:

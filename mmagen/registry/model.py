@@ -173,6 +173,11 @@ class Operation:
         return self.header.endswith("_ext.hpp")
 
     @property
+    def include(self) -> str:
+        """The header to include: the extended shapes come with the others', where a definition asks for them."""
+        return self.header.replace("_ext.hpp", ".hpp")
+
+    @property
     def broken(self) -> str | None:
         """Why it cannot be used whatever its layouts, None when it can."""
         return next((flaw.what for flaw in self.flaws if flaw.right is None), None)

@@ -17,10 +17,10 @@ struct Config {
   // and of how many neighbours how many are stored.
 
   // A: bf16; of each 4 neighbours along K the 2 that are kept
-  using A = mmagen::CoreMatrices<64, 32>;  // rows, bytes of a row
+  using A = mmagen::CoreMatrices<64, 32>;
 
   // B: bf16
-  using B = mmagen::CoreMatrices<32, 64>;  // rows, bytes of a row
+  using B = mmagen::CoreMatrices<32, 64>;
 
   // C: f32
   using C = mmagen::Fragment<cute::Layout<cute::Shape<cute::Shape<cute::_4, cute::_8, cute::_4>, cute::Shape<cute::_2, cute::_2, cute::_4>>, cute::Stride<cute::Stride<cute::_128, cute::_1, cute::_16>, cute::Stride<cute::_64, cute::_8, cute::_512>>>,

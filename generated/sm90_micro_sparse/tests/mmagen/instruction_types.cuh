@@ -25,14 +25,13 @@ struct NarrowInteger {
   static Storage store(double x) { return static_cast<Storage>(static_cast<int>(x) & ((1 << kBits) - 1)); }
 };
 
-/// A float of at most 8 bits, every code a number unless all ones mean NaN (kNan).
-template <int kExponentBits, int kMantissaBits, bool kSigned_, bool kNan>
+/// A signed float of less than 8 bits, every code a number.
+template <int kExponentBits, int kMantissaBits>
 struct TinyFloat {
   using Storage = uint8_t;
   static constexpr bool kInteger = false;
-  static constexpr bool kSigned = kSigned_;
+  static constexpr bool kSigned = true;
   static constexpr int kMagnitudes = 1 << (kExponentBits + kMantissaBits);
-  static constexpr int kFinite = kMagnitudes - (kNan ? 1 : 0);
 
   static double load(Storage code) {
     int const magnitude = code % kMagnitudes;
@@ -43,14 +42,14 @@ struct TinyFloat {
                                        : std::ldexp(fraction + (1 << kMantissaBits), exponent - bias - kMantissaBits);
     return code / kMagnitudes % 2 != 0 ? -value : value;
   }
-  /// The nearest finite value, the smaller magnitude of two.
+  /// The nearest value, the smaller magnitude of two.
   static Storage store(double x) {
     int nearest = 0;
-    for (int code = 1; code < kFinite; ++code) {
+    for (int code = 1; code < kMagnitudes; ++code) {
       double const old = std::fabs(load(static_cast<Storage>(nearest)) - std::fabs(x));
       if (std::fabs(load(static_cast<Storage>(code)) - std::fabs(x)) < old) nearest = code;
     }
-    return static_cast<Storage>(nearest + (kSigned && x < 0 ? kMagnitudes : 0));
+    return static_cast<Storage>(nearest + (x < 0 ? kMagnitudes : 0));
   }
 };
 
@@ -63,17 +62,17 @@ struct u4 : NarrowInteger<4, false> {
 struct u1 : NarrowInteger<1, false> {
   static constexpr char const* kWord = "u1";
 };
-struct e2m1 : TinyFloat<2, 1, true, false> {
+struct e2m1 : TinyFloat<2, 1> {
   static constexpr char const* kWord = "e2m1";
 };
-struct e2m3 : TinyFloat<2, 3, true, false> {
+struct e2m3 : TinyFloat<2, 3> {
   static constexpr char const* kWord = "e2m3";
 };
-struct e3m2 : TinyFloat<3, 2, true, false> {
+struct e3m2 : TinyFloat<3, 2> {
   static constexpr char const* kWord = "e3m2";
 };
-/// Scale factors: positive.
-struct ue4m3 : TinyFloat<4, 3, false, true> {
+/// Scale factors: positive, and then the same codes.
+struct ue4m3 : e4m3 {
   static constexpr char const* kWord = "ue4m3";
 };
 struct ue8m0 {

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from mmagen.cpu.session import run_tasks, tasks
-from mmagen.instruction.emulated import _part_bits
 from mmagen.instruction.model import InstructionPlan
 from mmagen.micro import formats
 from mmagen.micro.inputs import Matrices
@@ -83,16 +82,16 @@ def drawn(projects, toolchain, tmp_path_factory) -> dict[tuple[str, str], dict]:
     return {(record["name"], record["inputs"]): record for record in map(json.loads, said.splitlines())}
 
 
-def _unpacked(text: str, it: InstructionPlan, name: str, shift: int = 0) -> np.ndarray:
+def _unpacked(text: str, it: InstructionPlan, name: str) -> np.ndarray:
     """uint64[1, row, column, part] of an operand's bytes as hexadecimal digits."""
     operand = it.operand(name)
-    bits = _part_bits(it, name)
+    bits = operand.part_bits
     raw = np.frombuffer(bytes.fromhex(text), np.uint8)
     if bits < 8:
         codes = (raw[:, None] >> np.arange(0, 8, bits, dtype=np.uint8)) & ((1 << bits) - 1)
     else:
         codes = raw.view(f"<u{bits // 8}")
-    return codes.astype(np.uint64).reshape(1, operand.rows, operand.columns, -1) >> np.uint64(shift)
+    return codes.astype(np.uint64).reshape(1, operand.rows, operand.columns, -1) >> np.uint64(operand.shift)
 
 
 def _with_zeros(it: InstructionPlan, stored: np.ndarray, metadata: np.ndarray) -> np.ndarray:
@@ -121,7 +120,7 @@ def test_the_judge_of_a_project_expects_what_the_package_does(name, drawn):
     assert kinds == ["uniform", "small_int", *(["overflow"] if of.type_d == "s32" else [])]
     for inputs in kinds:
         record = drawn[name, inputs]
-        a, b = _unpacked(record["A"], it, "A", it.shift_a), _unpacked(record["B"], it, "B", it.shift_b)
+        a, b = _unpacked(record["A"], it, "A"), _unpacked(record["B"], it, "B")
         c = _unpacked(record["C"], it, "C")
         values_a, values_b = formats.decode(a, of.type_a), formats.decode(b, of.type_b)
         if of.sparse:
