@@ -1,6 +1,6 @@
 """`python -m mmagen`."""
 
-from mmagen.cli import main
+from mmagen.cli.main import main
 
 if __name__ == "__main__":
     main()

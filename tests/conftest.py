@@ -15,7 +15,7 @@ import pytest
 
 @functools.cache
 def _missing_compiler() -> str:
-    from mmagen.toolchain import COMPILE, find_toolchain
+    from mmagen.toolchain.find import COMPILE, find_toolchain
 
     toolchain = find_toolchain(want=COMPILE)
     return "; ".join(f"no {name}: {toolchain.remedies[name]}" for name in toolchain.missing())
@@ -23,7 +23,7 @@ def _missing_compiler() -> str:
 
 @functools.cache
 def _missing_gpu() -> str:
-    from mmagen.toolchain import find_toolchain
+    from mmagen.toolchain.find import find_toolchain
 
     return find_toolchain(want=("gpus",)).remedies.get("gpus", "")
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mmagen.atoms import Atom
-from mmagen.layout_text import LayoutText
-from mmagen.layouts import PermutationMode
+from mmagen.core.layout_text import LayoutText
+from mmagen.mma.atoms import Atom
+from mmagen.mma.ownership import PermutationMode
 from mmagen.plan.model import TiledMma
 from mmagen.plan.tiling import tiled_mma
-from mmagen.spec import Spec
+from mmagen.spec.model import Spec
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,8 @@ def tiling(atom: Atom, kind: int) -> Tiling:
     counts = [LayoutText.compact(extent).size for extent in atoms.shape]
     natural = [extent * count for extent, count in zip((atom.m, atom.n, atom.k), counts, strict=True)]
     permutation: tuple[PermutationMode, ...] = tuple(
-        entry and entry(least) for entry, least in zip(permutations, natural, strict=True))
+        entry and entry(least) for entry, least in zip(permutations, natural, strict=True)
+    )
     spec = Spec(mmagen=1, name="t", kernel="ownership", atom=atom.name, atoms_layout=atoms, permutation=permutation)
     mma = tiled_mma(spec, atom)
     m, n, k = (extent * times for extent, times in zip(mma.extent, extents, strict=True))

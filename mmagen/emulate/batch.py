@@ -80,7 +80,7 @@ class Batch:
         p = self.program
         thread, cta = self.thread, self.cta + self.first
         lane = (thread % 32).astype(np.uint64)
-        values: dict[str, object] = {name: 0 for name in SPECIALS}
+        values: dict[str, object] = dict.fromkeys(SPECIALS, 0)
         step_t = step_c = 1
         for axis, (block, grid) in zip("xyz", zip(p.block, p.grid)):
             values[f"tid.{axis}"], values[f"ctaid.{axis}"] = thread // step_t % block, cta // step_c % grid

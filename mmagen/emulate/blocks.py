@@ -97,7 +97,7 @@ def unwritten_reads(entry: Entry, blocks: dict[int, Block]) -> frozenset[int]:
     """Registers that some path reads before it writes them: only those need to be watched while running."""
     count = len(entry.registers)
     everything = (1 << count) - 1
-    before = {start: everything for start in blocks}
+    before = dict.fromkeys(blocks, everything)
     before[0] = 0
     order, waiting = sorted(blocks), [0]
     following = {a: b for a, b in zip(order, order[1:])}
@@ -190,7 +190,7 @@ def compile_block(block: Block, emitter: Emitter, full: bool, file: str, flying:
             # Builders take the forms that exist for granted; a text that was edited may hold others.
             _refuse(emitter, f"{file}:{i.line}: this form of the instruction is not supported: {i.text}")
     source = "def run(R, m, X):\n" + "\n".join(emitter.lines or ["  pass"]) + "\n"
-    exec(compile(source, f"<block {block.start}>", "exec"), emitter.namespace)  # noqa: S102
+    exec(compile(source, f"<block {block.start}>", "exec"), emitter.namespace)
     return emitter.namespace["run"]
 
 
@@ -201,4 +201,3 @@ def _unknown(emitter: Emitter, i: Instruction) -> None:
 def _refuse(emitter: Emitter, message: str) -> None:
     """An error at execution, not now: the instruction may never be reached."""
     emitter.line(f"X.refuse({emitter.bind(message)})")
-

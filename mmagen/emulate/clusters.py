@@ -159,5 +159,7 @@ class Exits:
                 continue
             for column, (clock, i, lane) in self._pending.pop(cta, {}).items():
                 if (batch.clocks.known[lanes, column] < clock).all():
-                    text = f"touches the shared memory of CTA {cta + batch.first}, which may have ended: it did not wait for that"
+                    text = (
+                        f"touches the shared memory of CTA {cta + batch.first}, which may have ended: it did not wait for that"
+                    )
                     batch.found("cluster_exit", i, 1, lane, text)

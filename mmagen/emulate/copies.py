@@ -50,7 +50,9 @@ class PendingCopies:
         """The active lanes wait until at most `newest` of their groups are under way; None: for all copies."""
         remaining: list[_Copy] = []
         for copy in self._copies:
-            done = np.ones(len(copy.lanes), dtype=bool) if newest is None else copy.groups < self._committed[copy.lanes] - newest
+            done = (
+                np.ones(len(copy.lanes), dtype=bool) if newest is None else copy.groups < self._committed[copy.lanes] - newest
+            )
             if mask is not None:
                 done &= mask[copy.lanes]
             if done.all():

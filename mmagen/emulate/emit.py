@@ -22,8 +22,17 @@ _DTYPES = {
     "pred": "b1",
     **{f"{kind}{bits}": f"u{bits // 8}" for kind in "ub" for bits in (8, 16, 32, 64)},
     **{f"s{bits}": f"i{bits // 8}" for bits in (8, 16, 32, 64)},
-    **{"f16": "u2", "bf16": "u2", "f16x2": "u4", "bf16x2": "u4", "tf32": "u4", "f32": "f4", "f64": "f8"},
-    **{"e4m3x2": "u2", "e5m2x2": "u2", "u16x2": "u4", "s16x2": "u4"},
+    "f16": "u2",
+    "bf16": "u2",
+    "f16x2": "u4",
+    "bf16x2": "u4",
+    "tf32": "u4",
+    "f32": "f4",
+    "f64": "f8",
+    "e4m3x2": "u2",
+    "e5m2x2": "u2",
+    "u16x2": "u4",
+    "s16x2": "u4",
 }
 NUMPY_TYPES: dict[str, type] = {
     "b1": np.bool_,
@@ -143,7 +152,7 @@ class Emitter:
             return self.constant(operand.bits, wanted)
         if operand.bits is not None and wanted[0] == "f":
             # From the bits, so that NaN payloads survive.
-            size = 8 if isinstance(operand.bits, int) and operand.bits > 0xFFFFFFFF or wanted == "f8" else 4
+            size = 8 if (isinstance(operand.bits, int) and operand.bits > 0xFFFFFFFF) or wanted == "f8" else 4
             exact = np.array([operand.bits], dtype=f"u{size}").view(f"f{size}")
             return self.constant(exact[0], wanted) if size == int(wanted[1]) else self.constant(operand.value, wanted)
         return self.constant(operand.value, wanted)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mmagen.errors import RunError
+from mmagen.core.errors import RunError
 
 
 class EmulationError(RunError):

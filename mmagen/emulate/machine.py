@@ -59,7 +59,9 @@ def launch(
     """
     if entry not in module.entries:
         raise EmulationError(f"{module.file}: no entry {entry}; there are: {', '.join(module.entries) or 'none'}")
-    program = Program(module, module.entries[entry], _dim(grid), _dim(block), dynamic_smem, params, memory or GlobalMemory(), cluster)
+    program = Program(
+        module, module.entries[entry], _dim(grid), _dim(block), dynamic_smem, params, memory or GlobalMemory(), cluster
+    )
     recorder = Recorder(module.file)
     report = Report(entry, ctas=program.cta_count)
     runner = _Runner(program, recorder, report, step_limit, checks)
@@ -257,7 +259,9 @@ class _Runner:
         """Lanes ask for an mbarrier's phase: those whose phase has ended go on, the others when it does."""
         batch, following = self.batch, self.next.get(block.start, -1)
         lanes = np.flatnonzero(mask)
-        where, phases = (batch.spread(values)[lanes].astype(np.int64) for values in phase_operands(end, registers, self.program))
+        where, phases = (
+            batch.spread(values)[lanes].astype(np.int64) for values in phase_operands(end, registers, self.program)
+        )
         ended = batch.mbarriers.wait(end, following, lanes, shared_address(where), phases, end.has("parity"))
         if ended.any():
             self._resume(end, following, lanes[ended], True)

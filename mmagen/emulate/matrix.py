@@ -15,9 +15,7 @@ from mmagen.emulate.matrix_mma import mma
 __all__ = ["ldmatrix", "mma", "movmatrix", "stmatrix"]
 
 
-def ldmatrix(
-    load16: Callable[[np.ndarray], np.ndarray], addresses: np.ndarray, count: int, trans: bool
-) -> list[np.ndarray]:
+def ldmatrix(load16: Callable[[np.ndarray], np.ndarray], addresses: np.ndarray, count: int, trans: bool) -> list[np.ndarray]:
     """ldmatrix.sync.aligned.m8n8.x<count>{.trans}.b16.
 
     load16: from addresses uint32[w, n] to the 16 bytes at each, uint8[w, n, 16]. addresses: uint32[w, 32], of which

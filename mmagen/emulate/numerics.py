@@ -244,9 +244,7 @@ def fma(
     return saturate01(codes, name) if sat else codes
 
 
-def add(
-    a: np.ndarray, b: np.ndarray, name: str, rounding: str = "rn", ftz: bool = False, sat: bool = False
-) -> np.ndarray:
+def add(a: np.ndarray, b: np.ndarray, name: str, rounding: str = "rn", ftz: bool = False, sat: bool = False) -> np.ndarray:
     """a + b rounded once, on codes; arguments, result and errors as for `fma` (PTX ISA 9.7.3.3)."""
     if name == "f64":
         if rounding != "rn" or sat:
@@ -259,9 +257,7 @@ def add(
     return saturate01(codes, name) if sat else codes
 
 
-def mul(
-    a: np.ndarray, b: np.ndarray, name: str, rounding: str = "rn", ftz: bool = False, sat: bool = False
-) -> np.ndarray:
+def mul(a: np.ndarray, b: np.ndarray, name: str, rounding: str = "rn", ftz: bool = False, sat: bool = False) -> np.ndarray:
     """a * b rounded once, on codes; arguments, result and errors as for `fma` (PTX ISA 9.7.3.5)."""
     if name == "f64" and (rounding != "rn" or sat):
         raise EmulationError("mul.f64 is emulated with .rn only")

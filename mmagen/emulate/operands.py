@@ -9,7 +9,9 @@ from functools import cache
 from .ptx_model import Address, Immediate, Name, Negated, Operand, Pair, Register, Special, Symbol, Vector
 
 _SIZES = {"8": 1, "16": 2, "32": 4, "64": 8, "128": 16}
-_NUMBER = re.compile(r"[-+]?\s*(?:0[fF][0-9a-fA-F]{8}|0[dD][0-9a-fA-F]{16}|0[xX][0-9a-fA-F]+U?|0[bB][01]+U?|\d+\.\d*(?:[eE][-+]?\d+)?|\d+U?)$")
+_NUMBER = re.compile(
+    r"[-+]?\s*(?:0[fF][0-9a-fA-F]{8}|0[dD][0-9a-fA-F]{16}|0[xX][0-9a-fA-F]+U?|0[bB][01]+U?|\d+\.\d*(?:[eE][-+]?\d+)?|\d+U?)$"
+)
 _RANGE = re.compile(r"([%$\w]+?)<(\d+)>$")
 _ADDRESS = re.compile(r"\[\s*([%$\w]+)\s*(?:([-+])\s*([-+]?\s*\w+))?\s*\]$")
 _NESTED = re.compile(r"[{(]|\[[^\]]*,")

@@ -82,4 +82,3 @@ def _extreme(operands: list[np.ndarray], name: str, operation: str, propagate: b
     result = np.where(first, operands[0], operands[1])
     unusable = np.isnan(a) | np.isnan(b) if propagate else np.isnan(a) & np.isnan(b)
     return np.where(unusable, np.uint16(numerics.FORMATS[name].nan), result)
-

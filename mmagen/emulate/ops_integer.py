@@ -293,7 +293,7 @@ def _quotient(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     if a.dtype.kind == "u":
         quotient = a // np.where(zero, 1, b).astype(a.dtype)
     else:
-        quotient = (np.trunc(a / np.where(zero, 1, b)) if a.dtype.itemsize <= 4 else _truncated(a, np.where(zero, 1, b)))
+        quotient = np.trunc(a / np.where(zero, 1, b)) if a.dtype.itemsize <= 4 else _truncated(a, np.where(zero, 1, b))
         quotient = quotient.astype(np.int64).astype(a.dtype)
     return np.where(zero, np.array(-1).astype(a.dtype), quotient)
 

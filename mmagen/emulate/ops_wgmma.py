@@ -81,7 +81,7 @@ def _multiply(e: Emitter, i: Instruction) -> None:
         raise e.unsupported("A in registers is four of them")
     # A sparse one has metadata and their selector between B and the predicate.
     metadata, selector = i.operands[3:5] if form.sparse else (None, Immediate(0))
-    scale, *literals = i.operands[5 if form.sparse else 3:]
+    scale, *literals = i.operands[5 if form.sparse else 3 :]
     rest = [int(x.value) for x in (selector, *literals) if isinstance(x, Immediate)]
     if len(rest) != 1 + len(literals):
         raise e.unsupported("scales, transpositions and the sparsity selector are literals")
@@ -98,8 +98,9 @@ def _multiply(e: Emitter, i: Instruction) -> None:
 class _Multiply:
     """One wgmma.mma_async, executed for all warpgroups that are at it."""
 
-    def __init__(self, i: Instruction, form: wgmma.Form, sums: tuple[int, ...], fragments: tuple[int, ...], selector: int,
-                 *rest: int):
+    def __init__(
+        self, i: Instruction, form: wgmma.Form, sums: tuple[int, ...], fragments: tuple[int, ...], selector: int, *rest: int
+    ):
         self.i, self.form, self.sums, self.fragments, self.selector = i, form, sums, fragments, selector
         # scale-a, scale-b, then trans-a where A is in shared memory, and trans-b; integers have none of them.
         scales, transposed = (rest[:2] or (1, 1)), rest[2:]
@@ -107,8 +108,16 @@ class _Multiply:
         self.a_mn_major = bool(transposed[0]) if len(transposed) == 2 else False
         self.b_mn_major = bool(transposed[-1]) if transposed else False
 
-    def run(self, R: list, X: Batch, mask, a: np.ndarray | None, b: np.ndarray, metadata: np.ndarray | None,
-            scale_d: np.ndarray | bool) -> np.ndarray:
+    def run(
+        self,
+        R: list,
+        X: Batch,
+        mask,
+        a: np.ndarray | None,
+        b: np.ndarray,
+        metadata: np.ndarray | None,
+        scale_d: np.ndarray | bool,
+    ) -> np.ndarray:
         """uint32[registers, lanes]: D, where warpgroups are active."""
         groups = X.whole_warpgroups(mask, self.i)
         first = np.array([X.wgmmas.first_lane(g) for g in groups.tolist()], dtype=np.int64)
@@ -144,10 +153,13 @@ class _Multiply:
         odd = (table != table[:, :1]).any(axis=1)
         if odd.any():
             lane = int(lanes[int(np.flatnonzero(odd)[0]) * WARPGROUP])
-            X.found("warp_divergence", self.i, int(odd.sum()), lane, "multiplies with operands that differ within its warpgroup")
+            X.found(
+                "warp_divergence", self.i, int(odd.sum()), lane, "multiplies with operands that differ within its warpgroup"
+            )
 
-    def _shared(self, X: Batch, groups, clocks, descriptors, rows: int, kind: str, mn_major: bool,
-                depth: int = wgmma.DEPTH_BYTES) -> np.ndarray:
+    def _shared(
+        self, X: Batch, groups, clocks, descriptors, rows: int, kind: str, mn_major: bool, depth: int = wgmma.DEPTH_BYTES
+    ) -> np.ndarray:
         """Codes [g, rows, k] of an operand in shared memory; depth: bytes along K."""
         lanes = np.array([X.wgmmas.first_lane(g) for g in groups.tolist()], dtype=np.int64)
         table = descriptors.reshape(-1, WARPGROUP)

@@ -11,9 +11,7 @@ from .operands import OperandReader, size_of
 from .ptx_model import Entry, Instruction, Location, Module, Name, Variable
 
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
-_LOC = re.compile(
-    r"\.loc\s+(\d+)\s+(\d+)\s+(\d+)\s*(?:,\s*function_name\s+[^,]+,\s*inlined_at\s+(\d+)\s+(\d+)\s+(\d+))?$"
-)
+_LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)\s+(\d+)\s*(?:,\s*function_name\s+[^,]+,\s*inlined_at\s+(\d+)\s+(\d+)\s+(\d+))?$")
 _FILE = re.compile(r'\.file\s+(\d+)\s+"((?:[^"\\]|\\.)*)"')
 _LABEL = re.compile(r"([$\w%]+)\s*:(?!:)")
 _INSTRUCTION = re.compile(r"(?:@\s*(!?)\s*([%$\w]+)\s+)?([a-z][\w]*)((?:(?:\.|::)[\w]+)*)\s*(.*)$", re.S)
@@ -30,10 +28,27 @@ _ENTRY = re.compile(r"((?:\.(?:visible|extern|weak)\s+)*)\.(entry|func)\s*(\([^(
 # Directives that end with their line, some of them with a ";".
 _LINES = (".loc", ".file", ".pragma", ".version", ".target", ".address_size")
 # Directives that say nothing about what the instructions do.
-_IDLE = (
-    ".version .target .address_size .maxntid .minnctapersm .maxnreg .reqntid .maxnctapersm .pragma .file .loc .alias "
-    ".noreturn .explicitcluster .reqnctapercluster .maxclusterrank .branchtargets .callprototype .blocksareclusters"
-).split()
+_IDLE = [
+    ".version",
+    ".target",
+    ".address_size",
+    ".maxntid",
+    ".minnctapersm",
+    ".maxnreg",
+    ".reqntid",
+    ".maxnctapersm",
+    ".pragma",
+    ".file",
+    ".loc",
+    ".alias",
+    ".noreturn",
+    ".explicitcluster",
+    ".reqnctapercluster",
+    ".maxclusterrank",
+    ".branchtargets",
+    ".callprototype",
+    ".blocksareclusters",
+]
 
 
 def parse(text: str, file: str = "") -> Module:
@@ -232,7 +247,7 @@ class _Body:
 
 @cache
 def _parts(modifiers: str) -> tuple[str, ...]:
-    """".global.v4.u32" -> ("global", "v4", "u32")."""
+    """ ".global.v4.u32" -> ("global", "v4", "u32")."""
     return tuple(_DOT.split(modifiers)[1:])
 
 

@@ -131,7 +131,9 @@ class Instruction:
         """(registers read, registers written)."""
         reads: list[Register] = []
         writes: list[Register] = []
-        to_first = writes if self.base not in _NO_DESTINATION or (self.base in ("bar", "barrier") and self.has("red")) else reads
+        to_first = (
+            writes if self.base not in _NO_DESTINATION or (self.base in ("bar", "barrier") and self.has("red")) else reads
+        )
         for position, operand in enumerate(self.operands):
             _collect(operand, reads, reads if position else to_first)
         if self.guard is not None:

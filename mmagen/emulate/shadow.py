@@ -87,7 +87,13 @@ class SharedShadow(Granules):
         flying = writer & IN_FLIGHT != 0
         if flying.any():
             self._tell(
-                "cp_async_unwaited", i, places, mine, flying, "reads {byte} while a cp.async of {other} to it is in flight", writer
+                "cp_async_unwaited",
+                i,
+                places,
+                mine,
+                flying,
+                "reads {byte} while a cp.async of {other} to it is in flight",
+                writer,
             )
         raced = ~unwritten & ~flying & _unordered(writer, mine)
         copied = raced & (writer & FLAG != 0)
@@ -96,7 +102,9 @@ class SharedShadow(Granules):
             self._tell("cp_async_unwaited", i, places, mine, copied, text, writer)
         raced &= ~copied
         if raced.any():
-            self._tell("shared_race", i, places, mine, raced, "reads {byte}, which {other} wrote since the last barrier", writer)
+            self._tell(
+                "shared_race", i, places, mine, raced, "reads {byte}, which {other} wrote since the last barrier", writer
+            )
 
     def write(self, i: Instruction, index: np.ndarray, size: int, stamps: np.ndarray, flag: np.uint64 = np.uint64(0)) -> None:
         """Notes writes; flag: FLAG for the arrival of a copy."""
@@ -118,13 +126,17 @@ class SharedShadow(Granules):
             self._tell("cp_async_unwaited", i, places, mine, flying, text, writer)
         raced = ~flying & (writer != 0) & _unordered(writer, mine)
         if raced.any():
-            self._tell("shared_race", i, places, mine, raced, "writes {byte}, which {other} wrote since the last barrier", writer)
+            self._tell(
+                "shared_race", i, places, mine, raced, "writes {byte}, which {other} wrote since the last barrier", writer
+            )
         # Of several readers only the last is known: another one of its warp may be me, one of another warp is not.
         shared = ((reader ^ mine) >> EPOCH_SHIFT == 0) & (reader & FLAG != 0)
         shared &= (reader & WARPS != 0) | ((reader & _WARP_EPOCH) == (mine & _WARP_EPOCH))
         raced = (reader != 0) & (_unordered(reader, mine) | shared)
         if raced.any():
-            self._tell("shared_race", i, places, mine, raced, "writes {byte}, which {other} read since the last barrier", reader)
+            self._tell(
+                "shared_race", i, places, mine, raced, "writes {byte}, which {other} read since the last barrier", reader
+            )
 
     def start_copy(self, i: Instruction, index: np.ndarray, size: int, stamps: np.ndarray) -> None:
         """Notes that copies to these bytes may arrive at any time from now on."""

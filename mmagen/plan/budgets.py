@@ -5,20 +5,37 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from mmagen.atoms import TYPES, Atom, ElementType
-from mmagen.errors import Fault
+from mmagen.core.errors import Fault
+from mmagen.core.targets import capability
+from mmagen.mma.atoms import TYPES, Atom, ElementType
 from mmagen.plan.model import Epilogue, Operand, TiledMma
 from mmagen.plan.operands import VECTOR_BYTES
-from mmagen.spec import Spec
-from mmagen.targets import capability
+from mmagen.spec.model import Spec
 
 # The oldest architecture that nvcc 13 compiles for; older atoms run on it through their PTX.
 OLDEST_ARCH = 75
 # CUDA C++ Programming Guide, "Technical Specifications per Compute Capability": shared memory a block may ask for,
 # and an SM has (which keeps 1 KiB of each resident block for itself), in bytes.
-SMEM_PER_BLOCK = {60: 49152, 61: 49152, 62: 49152, 70: 98304, 72: 98304, 75: 65536, 80: 166912, 86: 101376, 87: 166912,
-                  88: 101376, 89: 101376, 90: 232448, 100: 232448, 101: 232448, 103: 232448, 110: 232448, 120: 101376,
-                  121: 101376}
+SMEM_PER_BLOCK = {
+    60: 49152,
+    61: 49152,
+    62: 49152,
+    70: 98304,
+    72: 98304,
+    75: 65536,
+    80: 166912,
+    86: 101376,
+    87: 166912,
+    88: 101376,
+    89: 101376,
+    90: 232448,
+    100: 232448,
+    101: 232448,
+    103: 232448,
+    110: 232448,
+    120: 101376,
+    121: 101376,
+}
 # Threads that fit an SM, by the same table; 2048 where it is not listed.
 THREADS_PER_SM = {75: 1024, 86: 1536, 87: 1536, 88: 1536, 89: 1536, 120: 1536, 121: 1536}
 REGISTERS_PER_SM = 65536
@@ -80,8 +97,9 @@ def ctas_that_fit(arch: tuple[str, ...], smem_bytes: int, threads: int) -> int:
     return min(by_threads, (smem_limit(arch) + reserved) // (smem_bytes + reserved))
 
 
-def gemm_smem(spec: Spec, a: Operand, b: Operand, staged: Epilogue, arch: tuple[str, ...],
-              cp_async: bool) -> tuple[Smem, list[Fault]]:
+def gemm_smem(
+    spec: Spec, a: Operand, b: Operand, staged: Epilogue, arch: tuple[str, ...], cp_async: bool
+) -> tuple[Smem, list[Fault]]:
     """Stages asked for, or the most that fit (at most 4; ctas_per_sm CTAs share the SM), and what is wrong with them."""
     limit, reserved = smem_limit(arch), reserved_smem(arch)
     per_stage = a.bytes_per_stage + b.bytes_per_stage
@@ -93,23 +111,41 @@ def gemm_smem(spec: Spec, a: Operand, b: Operand, staged: Epilogue, arch: tuple[
     each = limit if spec.ctas_per_sm in (None, 1) else (limit + reserved) // spec.ctas_per_sm - reserved
     most = max((n for n in range(1, each // per_stage + 1) if operands(n) <= each), default=0)
     if not cp_async and spec.stages not in (None, 2):
-        faults.append(Fault(("stages",), f"{spec.stages} stages need cp.async, which begins with sm_80",
-                            "before that two stages alternate through registers: 2, or leave it out"))
+        faults.append(
+            Fault(
+                ("stages",),
+                f"{spec.stages} stages need cp.async, which begins with sm_80",
+                "before that two stages alternate through registers: 2, or leave it out",
+            )
+        )
     stages = spec.stages or (min(most, MOST_DEFAULT_STAGES) if cp_async else 2)
     share = f"{limit:,} B" if each == limit else f"{each:,} B for each of {spec.ctas_per_sm} CTAs"
     if most < 2:
         fewer = "lower ctas_per_sm, or " if operands(2) <= limit else ""
-        faults.append(Fault(("tile",), f"two stages of this tile need {operands(2):,} B of shared memory, a CTA may have {share}",
-                            f"{fewer}make the tile smaller: A and B of one stage take (M + N) x K elements"))
+        faults.append(
+            Fault(
+                ("tile",),
+                f"two stages of this tile need {operands(2):,} B of shared memory, a CTA may have {share}",
+                f"{fewer}make the tile smaller: A and B of one stage take (M + N) x K elements",
+            )
+        )
     elif stages > most:
-        faults.append(Fault(("stages",), f"{stages} need {operands(stages):,} B of shared memory, a CTA may have {share}",
-                            f"at most {most}"))
+        faults.append(
+            Fault(
+                ("stages",), f"{stages} need {operands(stages):,} B of shared memory, a CTA may have {share}", f"at most {most}"
+            )
+        )
     if staged.smem_bytes > each:
         lines = "rows" if staged.row_major else "columns"
-        faults.append(Fault(("tile",), f"the epilogue stages {staged.slice} {lines} of D, as many as the TiledMMA covers, in "
-                                       f"{staged.smem_bytes:,} B of shared memory, a CTA may have {share}",
-                            f"make the tile's {'N' if staged.row_major else 'M'} smaller, or the permutation's "
-                            f"{'M' if staged.row_major else 'N'}"))
+        faults.append(
+            Fault(
+                ("tile",),
+                f"the epilogue stages {staged.slice} {lines} of D, as many as the TiledMMA covers, in "
+                f"{staged.smem_bytes:,} B of shared memory, a CTA may have {share}",
+                f"make the tile's {'N' if staged.row_major else 'M'} smaller, or the permutation's "
+                f"{'M' if staged.row_major else 'N'}",
+            )
+        )
     return Smem(max(stages, 2), max(operands(max(stages, 2)), staged.smem_bytes)), faults
 
 
@@ -133,16 +169,23 @@ def register_faults(spec: Spec, mma: TiledMma, accumulators: int, fragments: int
         return
     warps = mma.threads // 32
     key = ("ctas_per_sm",) if ctas > 1 and needed <= min(REGISTERS_PER_THREAD, REGISTERS_PER_SM // mma.threads) else ("tile",)
-    yield Fault(key, f"the accumulators take {accumulators} registers a thread, fragments {fragments // 2}, addresses and loop "
-                     f"state about {REGISTERS_BESIDES}, of {budget} that {ctas} x {mma.threads} threads may have",
-                "lower ctas_per_sm" if key == ("ctas_per_sm",) else
-                "make the tile's M x N smaller" +
-                (f", or spread it over more than {warps} warps with atoms_layout" if warps < 32 else ""))
+    yield Fault(
+        key,
+        f"the accumulators take {accumulators} registers a thread, fragments {fragments // 2}, addresses and loop "
+        f"state about {REGISTERS_BESIDES}, of {budget} that {ctas} x {mma.threads} threads may have",
+        "lower ctas_per_sm"
+        if key == ("ctas_per_sm",)
+        else "make the tile's M x N smaller"
+        + (f", or spread it over more than {warps} warps with atoms_layout" if warps < 32 else ""),
+    )
 
 
 def thread_faults(spec: Spec, threads: int, arch: tuple[str, ...]) -> Iterator[Fault]:
     """ctas_per_sm CTAs must fit the threads of an SM: nvcc ignores a wish that cannot come true."""
     limit = min(THREADS_PER_SM.get(capability(name), 2048) for name in arch)
     if (spec.ctas_per_sm or 1) * threads > limit:
-        yield Fault(("ctas_per_sm",), f"{spec.ctas_per_sm} x {threads} threads are more than the {limit} of an SM",
-                    f"at most {limit // threads}")
+        yield Fault(
+            ("ctas_per_sm",),
+            f"{spec.ctas_per_sm} x {threads} threads are more than the {limit} of an SM",
+            f"at most {limit // threads}",
+        )

@@ -6,7 +6,17 @@ from __future__ import annotations
 from mmagen.plan.model import Hopper, Kernel
 
 _KERNEL = {
-    "gemm": ("convert", "fill", "gemm_arguments", "gemm_kernel", "gemm_launch", "k_slices", "epilogue_staged", "raster", "status"),
+    "gemm": (
+        "convert",
+        "fill",
+        "gemm_arguments",
+        "gemm_kernel",
+        "gemm_launch",
+        "k_slices",
+        "epilogue_staged",
+        "raster",
+        "status",
+    ),
     "micro": ("convert", "k_slices", "micro_kernel", "micro_launch", "status"),
     "ownership": ("ownership_kernel", "status"),
 }
@@ -16,12 +26,37 @@ _MAINLOOP = {
     "mainloop_multistage": ("mainloop_multistage", "cp_async", "fill_async"),
     "mainloop_register_staged": ("mainloop_register_staged",),
 }
-_HOPPER = ("convert", "gemm_arguments", "raster", "sm90_barrier", "sm90_epilogue", "sm90_launch", "sm90_multiply",
-           "sm90_params", "sm90_producer", "sm90_tensor_map", "sm90_tma", "sm90_unaligned", "status")
+_HOPPER = (
+    "convert",
+    "gemm_arguments",
+    "raster",
+    "sm90_barrier",
+    "sm90_epilogue",
+    "sm90_launch",
+    "sm90_multiply",
+    "sm90_params",
+    "sm90_producer",
+    "sm90_tensor_map",
+    "sm90_tma",
+    "sm90_unaligned",
+    "status",
+)
 _HOPPER_SCHEDULE = {"warpgroup": (), "cooperative": ("sm90_split_k", "sm90_stream_k"), "pingpong": ()}
 _REPORT = ("test/device", "test/error", "test/nvml", "test/options", "test/problem", "test/record")
-_JUDGE = (*_REPORT, "test/buffers", "test/compare", "test/inputs", "test/judge", "test/operands", "test/reference",
-          "test/session", "test/small_int", "test/timing", "test/types", "test/verify_main")
+_JUDGE = (
+    *_REPORT,
+    "test/buffers",
+    "test/compare",
+    "test/inputs",
+    "test/judge",
+    "test/operands",
+    "test/reference",
+    "test/session",
+    "test/small_int",
+    "test/timing",
+    "test/types",
+    "test/verify_main",
+)
 _TEST = {
     "gemm": (*_JUDGE, "bench/bench_main", "bench/candidates", "bench/cublaslt"),
     "micro": _JUDGE,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mmagen.atoms import Atom, ElementType
-from mmagen.layout_text import LayoutText
-from mmagen.spec import Problem, Spec
-from mmagen.spec_kernel import When
+from mmagen.core.layout_text import LayoutText
+from mmagen.mma.atoms import Atom, ElementType
+from mmagen.spec.kernel import When
+from mmagen.spec.model import Problem, Spec
 
 if TYPE_CHECKING:  # the layout algebra takes long to import, and only ownership kernels need it
-    from mmagen.layouts import Ownership
+    from mmagen.mma.ownership import Ownership
 
 
 @dataclass(frozen=True)

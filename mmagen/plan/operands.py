@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mmagen.atoms import Atom, ElementType
-from mmagen.layout_text import LayoutText
+from mmagen.core.layout_text import LayoutText
+from mmagen.mma.atoms import Atom, ElementType
 from mmagen.plan.model import Fill, Operand, SmemCopy, Swizzle, TiledMma
 from mmagen.plan.tiling import stride_one_run
 
@@ -68,8 +68,12 @@ def smem_copy(atom: Atom, element: ElementType, mma: TiledMma, mode: int, contig
     if atom.ldmatrix and matrices:
         if contiguous_k and _keeps_runs(mma.permutation[2], VECTOR_BYTES // element.bytes):
             return SmemCopy(matrices)
-        if not contiguous_k and element.bits == 16 and _keeps_runs(mma.permutation[mode], 8) and \
-                not isinstance(mma.permutation[2], LayoutText):
+        if (
+            not contiguous_k
+            and element.bits == 16
+            and _keeps_runs(mma.permutation[mode], 8)
+            and not isinstance(mma.permutation[2], LayoutText)
+        ):
             return SmemCopy(matrices, transposed=True)
     run = _fragment_run(atom, mode, contiguous_k)
     return SmemCopy(elements=run if _keeps_runs(mma.permutation[2 if contiguous_k else mode], run) else 1)
@@ -98,8 +102,14 @@ def operand(letter: str, atom: Atom, mma: TiledMma, extent_mn: int, extent_k: in
     swizzle, line, lines = smem_layout(atom, element, along, across, contiguous_k)
     vector = VECTOR_BYTES // element.bytes
     return Operand(
-        letter=letter, element=element, major=major, extent_mn=extent_mn, extent_k=extent_k,
-        swizzle=swizzle, line=line, lines=lines,
+        letter=letter,
+        element=element,
+        major=major,
+        extent_mn=extent_mn,
+        extent_k=extent_k,
+        swizzle=swizzle,
+        line=line,
+        lines=lines,
         fill_wide=fill(along, across, vector, mma.threads) if along % vector == 0 else None,
         fill_narrow=fill(along, across, 1, mma.threads),
         smem_copy=smem_copy(atom, element, mma, mode, contiguous_k),

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from mmagen.errors import Fault, SpecFaults, UsageError
+from mmagen.core.errors import Fault, SpecFaults, UsageError
+from mmagen.core.targets import capability
 from mmagen.plan.budgets import OLDEST_ARCH
-from mmagen.spec import Spec
-from mmagen.targets import capability
+from mmagen.spec.model import Spec
 
 if TYPE_CHECKING:
-    from mmagen.registry import Operation
+    from mmagen.mma.operation import Operation
 
 # Every other key must be as if it were left out.
 _KEYS = ("mmagen", "name", "kernel", "atom", "arch")
@@ -19,7 +19,7 @@ _KEYS = ("mmagen", "name", "kernel", "atom", "arch")
 
 def operation_of(spec: Spec) -> Operation:
     """The operation that `spec` names. Raises SpecFaults where there is none, with the nearest names."""
-    from mmagen.registry import find  # of all operations: nothing else in a build needs them
+    from mmagen.mma.catalogue import find  # of all operations: nothing else in a build needs them
 
     try:
         return find(spec.atom)
@@ -35,8 +35,11 @@ def faults(spec: Spec, operation: Operation, why: str) -> Iterator[Fault]:
             yield Fault((key,), f"kernel {spec.kernel} {why} and has no {key}", "leave it out")
     for i, name in enumerate(spec.arch or ()):
         if not operation.runs_on(name):
-            yield Fault(("arch", i), f"{name} does not have {operation.name}",
-                        f"it runs on {', '.join(operation.targets) or f'{operation.arch} and later'}")
+            yield Fault(
+                ("arch", i),
+                f"{name} does not have {operation.name}",
+                f"it runs on {', '.join(operation.targets) or f'{operation.arch} and later'}",
+            )
 
 
 def arch_of(spec: Spec, operation: Operation) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from mmagen.spec import Problem
+from mmagen.spec.model import Problem
 
 
 @cache

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mmagen.atoms import Atom, ElementType
+from mmagen.mma.atoms import Atom, ElementType
 from mmagen.plan.model import Kernel, Text
-from mmagen.spec import Spec
+from mmagen.spec.model import Spec
 
 _ROLES = {
     "gemm": ("gemm_kernel", "the kernel: one CTA, one tile of D"),
@@ -30,7 +30,9 @@ _ROLES = {
 
 def reading(kind: str, kernel: Kernel) -> tuple[tuple[str, str], ...]:
     """The headers worth reading, in order, each with what it does."""
-    names = ["sm90_micro" if kind == "micro" and kernel.a.tma else kind] + ([kernel.mainloop, "epilogue"] if kernel.mainloop else [])
+    names = ["sm90_micro" if kind == "micro" and kernel.a.tma else kind] + (
+        [kernel.mainloop, "epilogue"] if kernel.mainloop else []
+    )
     if kernel.hopper:
         split = ["sm90_split_k"] if kernel.hopper.split_k > 1 else ["sm90_stream_k"] if kernel.hopper.stream_k else []
         names = [f"sm90_{kernel.hopper.schedule}", "sm90_producer", "sm90_multiply", *split, "sm90_epilogue", "sm90_unaligned"]
@@ -54,15 +56,22 @@ def text(spec: Spec, atom: Atom, tile: tuple[int, int, int], kernel: Kernel) -> 
     if spec.kernel == "ownership":
         return Text(f"who owns what in a TiledMMA of {atom.name}, tile {size}", "", "", "", "")
     if spec.kernel == "micro":
-        return Text(f"one {size} tile, {what}",
-                    f"D = A * B for M, N, K = {', '.join(map(str, tile))}, batch = 1, alpha = 1, beta = 0.", storage,
-                    f"fixed shape: this kernel computes m, n, k = {', '.join(map(str, tile))} with batch 1, alpha 1, beta 0",
-                    "this kernel computes one tile and nothing else")
-    return Text(f"GEMM, {what}, CTA tile {size}",
-                "D = alpha * A * B + beta * C for each matrix of the batch; any m, n, k, any alignment.", storage,
-                "fixed shape: not a status of this kernel", "never from this kernel",
-                _WARPGROUPS[kernel.hopper.schedule] if kernel.hopper else "",
-                "shared-memory" if kernel.hopper else "register")
+        return Text(
+            f"one {size} tile, {what}",
+            f"D = A * B for M, N, K = {', '.join(map(str, tile))}, batch = 1, alpha = 1, beta = 0.",
+            storage,
+            f"fixed shape: this kernel computes m, n, k = {', '.join(map(str, tile))} with batch 1, alpha 1, beta 0",
+            "this kernel computes one tile and nothing else",
+        )
+    return Text(
+        f"GEMM, {what}, CTA tile {size}",
+        "D = alpha * A * B + beta * C for each matrix of the batch; any m, n, k, any alignment.",
+        storage,
+        "fixed shape: not a status of this kernel",
+        "never from this kernel",
+        _WARPGROUPS[kernel.hopper.schedule] if kernel.hopper else "",
+        "shared-memory" if kernel.hopper else "register",
+    )
 
 
 def library_text(of_one: Text, spec: Spec, atom: Atom, out: ElementType, configs: int) -> Text:
@@ -73,5 +82,7 @@ def library_text(of_one: Text, spec: Spec, atom: Atom, out: ElementType, configs
 def _what(spec: Spec, atom: Atom, out: ElementType) -> str:
     """Types and layout."""
     layout = spec.layout
-    return (f"{atom.type_a.word} x {atom.type_b.word} + {atom.type_d.word} -> {out.word}, "
-            f"{layout.letters}: A {layout.a_major} contiguous, B {layout.b_major} contiguous")
+    return (
+        f"{atom.type_a.word} x {atom.type_b.word} + {atom.type_d.word} -> {out.word}, "
+        f"{layout.letters}: A {layout.a_major} contiguous, B {layout.b_major} contiguous"
+    )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mmagen.atoms import Atom
-from mmagen.errors import Fault
-from mmagen.layout_text import IntTuple, LayoutText
+from mmagen.core.errors import Fault
+from mmagen.core.layout_text import IntTuple, LayoutText
+from mmagen.mma.atoms import Atom
 from mmagen.plan.model import TiledMma
-from mmagen.spec import Spec
+from mmagen.spec.model import Spec
 
 MODES = "MNK"
 # No CTA has the registers or the shared memory for more along one mode.
@@ -61,8 +61,11 @@ def tiled_mma(spec: Spec, atom: Atom) -> TiledMma:
 def numbering_faults(spec: Spec) -> Iterator[Fault]:
     """Threads that would belong to several atoms or to none."""
     if not is_permutation(spec.atoms_layout):
-        yield Fault(("atoms_layout",), f"{spec.atoms_layout} does not number its atoms 0 .. {spec.atoms_layout.size - 1}",
-                    f"every thread must belong to one atom, e.g. {LayoutText.compact(spec.atoms_layout.shape)}")
+        yield Fault(
+            ("atoms_layout",),
+            f"{spec.atoms_layout} does not number its atoms 0 .. {spec.atoms_layout.size - 1}",
+            f"every thread must belong to one atom, e.g. {LayoutText.compact(spec.atoms_layout.shape)}",
+        )
 
 
 def faults(spec: Spec, atom: Atom) -> Iterator[Fault]:
@@ -71,15 +74,23 @@ def faults(spec: Spec, atom: Atom) -> Iterator[Fault]:
     atoms = atoms_per_mode(spec.atoms_layout)
     threads = atom.threads * spec.atoms_layout.size
     if threads > 1024:
-        yield Fault(("atoms_layout",), f"{spec.atoms_layout.size} atoms of {atom.threads} threads are {threads} threads",
-                    f"a CTA has at most 1024: at most {1024 // atom.threads} atoms")
+        yield Fault(
+            ("atoms_layout",),
+            f"{spec.atoms_layout.size} atoms of {atom.threads} threads are {threads} threads",
+            f"a CTA has at most 1024: at most {1024 // atom.threads} atoms",
+        )
     if atom.threads == 8 and spec.atoms_layout.size % 4:
-        yield Fault(("atoms_layout",), f"{spec.atoms_layout.size} quad pairs do not fill a warp",
-                    f"{atom.name} runs on 8 threads and a warp has 32: make the number of atoms a multiple of 4, "
-                    "e.g. [2, 2, 1]")
+        yield Fault(
+            ("atoms_layout",),
+            f"{spec.atoms_layout.size} quad pairs do not fill a warp",
+            f"{atom.name} runs on 8 threads and a warp has 32: make the number of atoms a multiple of 4, e.g. [2, 2, 1]",
+        )
     if spec.kernel == "gemm" and threads % 32:
-        yield Fault(("atoms_layout",), f"{threads} threads are no whole number of warps",
-                    f"make the number of atoms a multiple of {32 // atom.threads}, e.g. [16, 16, 1]")
+        yield Fault(
+            ("atoms_layout",),
+            f"{threads} threads are no whole number of warps",
+            f"make the number of atoms a multiple of {32 // atom.threads}, e.g. [16, 16, 1]",
+        )
     natural = (atom.m * atoms[0], atom.n * atoms[1], atom.k * atoms[2])
     for i, (entry, least) in enumerate(zip(spec.permutation, natural, strict=True)):
         yield from _permutation_faults(i, entry, least)
@@ -92,11 +103,20 @@ def _permutation_faults(i: int, entry: int | LayoutText | None, least: int) -> I
     if extent % least:
         size = "is smaller than" if extent < least else "is no multiple of"
         right = least * max(1, extent // least)
-        yield Fault(("permutation", i), f"{entry} {size} the {least} elements that the atoms cover along {MODES[i]}",
-                    f"atom x atoms_layout covers {least} along {MODES[i]}: {right}, another multiple, or null")
+        yield Fault(
+            ("permutation", i),
+            f"{entry} {size} the {least} elements that the atoms cover along {MODES[i]}",
+            f"atom x atoms_layout covers {least} along {MODES[i]}: {right}, another multiple, or null",
+        )
     elif extent > LARGEST_EXTENT:
-        yield Fault(("permutation", i), f"{entry} makes the TiledMMA cover {extent} elements along {MODES[i]}",
-                    f"no CTA tile is that large: at most {LARGEST_EXTENT // least * least}")
+        yield Fault(
+            ("permutation", i),
+            f"{entry} makes the TiledMMA cover {extent} elements along {MODES[i]}",
+            f"no CTA tile is that large: at most {LARGEST_EXTENT // least * least}",
+        )
     if isinstance(entry, LayoutText) and not is_permutation(entry):
-        yield Fault(("permutation", i), f"{entry} does not reach each of 0 .. {entry.size - 1} once",
-                    f"a permutation of {entry.size} elements, e.g. {LayoutText.compact(entry.shape)}")
+        yield Fault(
+            ("permutation", i),
+            f"{entry} does not reach each of 0 .. {entry.size - 1} once",
+            f"a permutation of {entry.size} elements, e.g. {LayoutText.compact(entry.shape)}",
+        )

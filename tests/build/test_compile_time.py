@@ -25,8 +25,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "gpu"))
 from mutations import project  # noqa: E402
 
-from mmagen.toolchain import COMPILE, Toolchain, find_toolchain  # noqa: E402
-from mmagen.write import write  # noqa: E402
+from mmagen.toolchain.find import COMPILE, Toolchain, find_toolchain  # noqa: E402
+from mmagen.generate.write import write  # noqa: E402
 
 pytestmark = pytest.mark.nvcc
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from mmagen.toolchain import COMPILE, find_toolchain
-from mmagen.verbs import build
+from mmagen.toolchain.find import COMPILE, find_toolchain
+from mmagen.cli.build import build
 
 pytestmark = pytest.mark.nvcc
 

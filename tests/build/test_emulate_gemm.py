@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from mmagen.emulate import Module, parse
-from mmagen.ptx import compile_ptx
-from mmagen.toolchain import COMPILE, find_toolchain
+from mmagen.build.ptx import compile_ptx
+from mmagen.toolchain.find import COMPILE, find_toolchain
 
 from emulated_gemm import Launch, run_gemm
 

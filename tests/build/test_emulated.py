@@ -10,9 +10,9 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "gpu"))
 from mutations import CONTROLS, EMULATOR, MUTATIONS, SPECS, asked, mutated, project  # noqa: E402
 
-from mmagen.cpu.verbs import emulate_all  # noqa: E402
-from mmagen.toolchain import COMPILE, find_toolchain  # noqa: E402
-from mmagen.write import write  # noqa: E402
+from mmagen.verify.emulated.verify import emulate_all  # noqa: E402
+from mmagen.toolchain.find import COMPILE, find_toolchain  # noqa: E402
+from mmagen.generate.write import write  # noqa: E402
 
 pytestmark = pytest.mark.nvcc
 

@@ -13,13 +13,13 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "gpu"))
 from mutations import project  # noqa: E402
 
-from mmagen.cpu.session import run_task, tasks  # noqa: E402
-from mmagen.load import load  # noqa: E402
-from mmagen.plan import plan  # noqa: E402
-from mmagen.ptx import compile_ptx  # noqa: E402
-from mmagen.spec import Problem  # noqa: E402
-from mmagen.toolchain import COMPILE, find_toolchain  # noqa: E402
-from mmagen.write import write  # noqa: E402
+from mmagen.verify.emulated.session import run_task, tasks  # noqa: E402
+from mmagen.spec.load import load  # noqa: E402
+from mmagen.families.planning import plan  # noqa: E402
+from mmagen.build.ptx import compile_ptx  # noqa: E402
+from mmagen.spec.model import Problem  # noqa: E402
+from mmagen.toolchain.find import COMPILE, find_toolchain  # noqa: E402
+from mmagen.generate.write import write  # noqa: E402
 
 pytestmark = pytest.mark.nvcc
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-import mmagen.superproject
-from mmagen.build import build
-from mmagen.run import RECORD_FIELDS, run
-from mmagen.toolchain import COMPILE, find_toolchain
+import mmagen.build.superproject
+from mmagen.build.build import build
+from mmagen.verify.run import RECORD_FIELDS, run
+from mmagen.toolchain.find import COMPILE, find_toolchain
 
 pytestmark = pytest.mark.nvcc
 
@@ -80,13 +80,13 @@ def commands(monkeypatch):
     """The tools that the harness starts, by name."""
     started = []
     for name in ("capture", "follow"):
-        real = getattr(mmagen.superproject, name)
+        real = getattr(mmagen.build.superproject, name)
 
         def recording(argv, real=real, **options):
             started.append(Path(argv[0]).name)
             return real(argv, **options)
 
-        monkeypatch.setattr(mmagen.superproject, name, recording)
+        monkeypatch.setattr(mmagen.build.superproject, name, recording)
     return started
 
 

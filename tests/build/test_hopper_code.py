@@ -19,10 +19,10 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "gpu"))
 from mutations import project  # noqa: E402
 
-from mmagen.build_log import parse_ptxas, warnings  # noqa: E402
-from mmagen.process import capture  # noqa: E402
-from mmagen.toolchain import COMPILE, find_toolchain  # noqa: E402
-from mmagen.write import write  # noqa: E402
+from mmagen.build.log import parse_ptxas, warnings  # noqa: E402
+from mmagen.core.process import capture  # noqa: E402
+from mmagen.toolchain.find import COMPILE, find_toolchain  # noqa: E402
+from mmagen.generate.write import write  # noqa: E402
 
 pytestmark = pytest.mark.nvcc
 

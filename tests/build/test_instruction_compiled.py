@@ -10,17 +10,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mmagen.cpu.session import run_tasks, tasks
-from mmagen.instruction.model import InstructionPlan
-from mmagen.micro import formats
-from mmagen.micro.inputs import Matrices
-from mmagen.micro.reference import expected
-from mmagen.plan import plan
-from mmagen.ptx import compile_ptx
-from mmagen.render import render
-from mmagen.spec import Spec
-from mmagen.toolchain import COMPILE, find_toolchain
-from mmagen.write import write
+from mmagen.verify.emulated.session import run_tasks, tasks
+from mmagen.families.instruction.model import InstructionPlan
+from mmagen.mma import formats
+from mmagen.op_tests.inputs import Matrices
+from mmagen.op_tests.reference import expected
+from mmagen.families.planning import plan
+from mmagen.build.ptx import compile_ptx
+from mmagen.generate.render import render
+from mmagen.spec.model import Spec
+from mmagen.toolchain.find import COMPILE, find_toolchain
+from mmagen.generate.write import write
 
 pytestmark = pytest.mark.nvcc
 

@@ -16,10 +16,10 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from tilings import KINDS, Tiling, tiling  # noqa: E402
 
-from mmagen import cute  # noqa: E402
-from mmagen.atoms import ATOMS  # noqa: E402
-from mmagen.layouts import ownership  # noqa: E402
-from mmagen.toolchain import COMPILE, find_toolchain  # noqa: E402
+from mmagen.plan import cxx as cute  # noqa: E402
+from mmagen.mma.atoms import ATOMS  # noqa: E402
+from mmagen.mma.ownership import ownership  # noqa: E402
+from mmagen.toolchain.find import COMPILE, find_toolchain  # noqa: E402
 
 pytestmark = pytest.mark.nvcc
 

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from mmagen.plan.library import choose
-from mmagen.render import render
-from mmagen.spec import Problem
-from mmagen.toolchain import COMPILE, find_toolchain
-from mmagen.verbs import load_specs
-from mmagen.write import write
+from mmagen.families.library import choose
+from mmagen.generate.render import render
+from mmagen.spec.model import Problem
+from mmagen.toolchain.find import COMPILE, find_toolchain
+from mmagen.cli.build import load_specs
+from mmagen.generate.write import write
 
 pytestmark = pytest.mark.nvcc
 

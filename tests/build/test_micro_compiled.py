@@ -4,12 +4,12 @@ import dataclasses
 
 import pytest
 
-from mmagen.micro import check, code
-from mmagen.micro.batch import Batch
-from mmagen.micro.check import Options, verify_atoms
-from mmagen.micro.forms import Form
-from mmagen.registry import find
-from mmagen.toolchain import COMPILE, find_toolchain
+from mmagen.op_tests import check, code
+from mmagen.op_tests.batch import Batch
+from mmagen.op_tests.check import Options, verify_atoms
+from mmagen.mma.forms import Form
+from mmagen.mma.catalogue import find
+from mmagen.toolchain.find import COMPILE, find_toolchain
 
 pytestmark = pytest.mark.nvcc
 

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 from mmagen import emulate
-from mmagen.peak import loops, program
-from mmagen.process import capture
-from mmagen.registry import find, select
-from mmagen.render import templates_folder
-from mmagen.toolchain import COMPILE, find_toolchain
+from mmagen.families.peak import loops
+from mmagen.microbench import program
+from mmagen.core.process import capture
+from mmagen.mma.catalogue import find, select
+from mmagen.generate.render import templates_folder
+from mmagen.toolchain.find import COMPILE, find_toolchain
 
 pytestmark = pytest.mark.nvcc
 

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from mmagen.registry import Operation, find, operations
-from mmagen.registry.load import build
-from mmagen.toolchain import COMPILE, find_toolchain
+from mmagen.mma.catalogue import find, operations
+from mmagen.mma.operation import Operation
+from mmagen.mma.catalogue import build
+from mmagen.toolchain.find import COMPILE, find_toolchain
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 

@@ -41,7 +41,7 @@ def test_the_wheel_alone_builds_the_committed_project(index, tmp_path):
     names = zipfile.ZipFile(wheel).namelist()
     templates = set(_tree(ROOT / "templates"))
     assert {name.removeprefix("mmagen/_templates/") for name in names if "/_templates/" in name} == templates
-    assert any(name.endswith("/licenses/LICENSE") for name in names) and "mmagen/registry/operations.json" in names
+    assert any(name.endswith("/licenses/LICENSE") for name in names) and "mmagen/mma/operations.json" in names
     assert {name.split("/")[0].split("-")[0] for name in names} == {"mmagen"}
 
     venv.create(tmp_path / "empty", with_pip=True)

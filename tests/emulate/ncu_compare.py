@@ -10,14 +10,14 @@ from tempfile import TemporaryDirectory
 
 from ncu_conflicts import project
 
-from mmagen.cpu import arguments
-from mmagen.cpu.matrices import operands
-from mmagen.cpu.verbs import parse_problem
+from mmagen.build.ptx import compile_ptx
 from mmagen.emulate import GlobalMemory, Report, launch, parse
-from mmagen.load import load
-from mmagen.plan import plan
-from mmagen.ptx import compile_ptx
-from mmagen.toolchain import COMPILE, find_toolchain
+from mmagen.families.planning import plan
+from mmagen.spec.load import load
+from mmagen.toolchain.find import COMPILE, find_toolchain
+from mmagen.verify.emulated import arguments
+from mmagen.verify.emulated.matrices import operands
+from mmagen.verify.emulated.verify import parse_problem
 
 # Passes that ncu may count beyond what the addresses ask for, each as a conflict too.
 TOLERANCE = 2
@@ -49,14 +49,23 @@ def emulated(spec: str, problem_text: str) -> Counts:
     assert not ptx.error, ptx.error
     problem, memory = parse_problem(problem_text), GlobalMemory()
     data = operands(made, problem, "small_int", 1)
-    addresses = {"a": memory.allocate("a", data.a.memory, writable=False),
-                 "b": memory.allocate("b", data.b.memory, writable=False),
-                 "d": memory.allocate("d", size=len(data.d.memory))}
+    addresses = {
+        "a": memory.allocate("a", data.a.memory, writable=False),
+        "b": memory.allocate("b", data.b.memory, writable=False),
+        "d": memory.allocate("d", size=len(data.d.memory)),
+    }
     chosen = arguments.gemm(made, problem, data, addresses | {"c": addresses["d"]})
     module = parse(ptx.text, f"{spec}.ptx")
     entry = next(name for name in module.entries if chosen.entry.search(name))
-    report = launch(module, entry, grid=(chosen.grid, 1, 1), block=(made.threads, 1, 1), dynamic_smem=made.smem_bytes,
-                    params=chosen.params, memory=memory)
+    report = launch(
+        module,
+        entry,
+        grid=(chosen.grid, 1, 1),
+        block=(made.threads, 1, 1),
+        dynamic_smem=made.smem_bytes,
+        params=chosen.params,
+        memory=memory,
+    )
     return count(report)
 
 
@@ -74,8 +83,9 @@ def count(report: Report) -> Counts:
                 stores.append((match[1], t))
     vector_lines = {(t.file, t.line) for opcode, t in stores if ".v2." in opcode}
     lone = [t for opcode, t in stores if ".v2." not in opcode and (t.file, t.line) in vector_lines]
-    return Counts(*sums["ld"][1:], *sums["st"][1:], sums["st"][0], sum(t.requests for t in lone),
-                  sum(t.units - t.ideal for t in lone))
+    return Counts(
+        *sums["ld"][1:], *sums["st"][1:], sums["st"][0], sum(t.requests for t in lone), sum(t.units - t.ideal for t in lone)
+    )
 
 
 def explain(kernel: dict, counts: Counts) -> str:

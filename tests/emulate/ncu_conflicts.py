@@ -24,18 +24,24 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(Path(__file__).resolve().parent)]
-from mmagen.build import build  # noqa: E402
-from mmagen.process import capture  # noqa: E402
-from mmagen.toolchain import COMPILE, find_toolchain  # noqa: E402
+from mmagen.build.build import build  # noqa: E402
+from mmagen.core.process import capture  # noqa: E402
+from mmagen.toolchain.find import COMPILE, find_toolchain  # noqa: E402
 
 # Each problem is one CTA tile, so that every copy is whole. UNSWIZZLED after a spec's name: its project with the swizzle
 # of the operand tiles taken out, which every spec has.
 UNSWIZZLED = "-unswizzled"
 KERNELS = {
-    "sm80_gemm_classic": "128,128,128", "sm80_gemm_bf16_nt": "256,128,256", "sm80_gemm_f16_col_d": "128,96,160",
-    "sm80_gemm_tf32_nt": "128,128,80", "sm80_gemm_f64": "64,64,80", "sm80_gemm_s8_nt_out8": "128,64,320",
-    "sm80_gemm_sliced_k": "64,64,320", "sm80_gemm_tf32": "256,128,128",
-    f"sm80_gemm_classic{UNSWIZZLED}": "128,128,128", f"sm80_gemm_bf16_nt{UNSWIZZLED}": "256,128,256",
+    "sm80_gemm_classic": "128,128,128",
+    "sm80_gemm_bf16_nt": "256,128,256",
+    "sm80_gemm_f16_col_d": "128,96,160",
+    "sm80_gemm_tf32_nt": "128,128,80",
+    "sm80_gemm_f64": "64,64,80",
+    "sm80_gemm_s8_nt_out8": "128,64,320",
+    "sm80_gemm_sliced_k": "64,64,320",
+    "sm80_gemm_tf32": "256,128,128",
+    f"sm80_gemm_classic{UNSWIZZLED}": "128,128,128",
+    f"sm80_gemm_bf16_nt{UNSWIZZLED}": "256,128,256",
 }
 # What is recorded -> the counter that tells it.
 METRICS = {
@@ -102,15 +108,38 @@ def record(ncu: str, toolchain) -> dict:
         print(f"{name} {problem}: {counts}", file=sys.stderr)
     gpu = toolchain.gpus[0]
     version = re.search(r"Version (\d[\d.]*\d)", capture([ncu, "--version"], timeout_s=_TIMEOUT_S).stdout)
-    return {"device": gpu.name, "driver": gpu.driver, "ncu": version[1] if version else "",
-            "date": datetime.date.today().isoformat(), "kernels": kernels}
+    return {
+        "device": gpu.name,
+        "driver": gpu.driver,
+        "ncu": version[1] if version else "",
+        "date": datetime.date.today().isoformat(),
+        "kernels": kernels,
+    }
 
 
 def _count(ncu: str, program: Path, name: str, problem: str) -> dict[str, int]:
     """The counts of one launch of the kernel."""
-    done = capture([ncu, "--clock-control", "none", "-k", "regex:gemm_kernel", "-c", "1",
-                    "--metrics", ",".join(METRICS.values()), "--csv", program, "--no-timing",
-                    "--dist", "small_int", "--problem", problem], timeout_s=_TIMEOUT_S)
+    done = capture(
+        [
+            ncu,
+            "--clock-control",
+            "none",
+            "-k",
+            "regex:gemm_kernel",
+            "-c",
+            "1",
+            "--metrics",
+            ",".join(METRICS.values()),
+            "--csv",
+            program,
+            "--no-timing",
+            "--dist",
+            "small_int",
+            "--problem",
+            problem,
+        ],
+        timeout_s=_TIMEOUT_S,
+    )
     try:
         if done.exit_code != 0:
             raise ValueError(f"ncu ended with exit code {done.exit_code}")

@@ -23,8 +23,16 @@ STORE = """
 
 def outcome(body, *, grid=1, cluster=1, block=128, data=None, smem=1024):
     """(uint32[CTA, 128] of the register r0, the report)."""
-    got, report = run(text(body + STORE), np.zeros(4, np.uint32) if data is None else data, 512 * grid, grid=grid,
-                      cluster=cluster, block=block, smem=smem, filled=True)
+    got, report = run(
+        text(body + STORE),
+        np.zeros(4, np.uint32) if data is None else data,
+        512 * grid,
+        grid=grid,
+        cluster=cluster,
+        block=block,
+        smem=smem,
+        filled=True,
+    )
     return got.view(np.uint32).reshape(grid, 128), report
 
 
@@ -32,9 +40,19 @@ def found(report, kind):
     return [f for f in report.findings if f.kind == kind]
 
 
-@pytest.mark.parametrize(("name", "values"), [
-    ("cluster_ctarank", [0, 1, 2, 3] * 2), ("cluster_nctarank", [4] * 8), ("clusterid.x", [0] * 4 + [1] * 4), ("nclusterid.x", [2] * 8),
-    ("cluster_ctaid.x", [0, 1, 2, 3] * 2), ("cluster_nctaid.x", [4] * 8), ("clusterid.y", [0] * 8), ("cluster_nctaid.z", [1] * 8)])
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("cluster_ctarank", [0, 1, 2, 3] * 2),
+        ("cluster_nctarank", [4] * 8),
+        ("clusterid.x", [0] * 4 + [1] * 4),
+        ("nclusterid.x", [2] * 8),
+        ("cluster_ctaid.x", [0, 1, 2, 3] * 2),
+        ("cluster_nctaid.x", [4] * 8),
+        ("clusterid.y", [0] * 8),
+        ("cluster_nctaid.z", [1] * 8),
+    ],
+)
 def test_registers_of_clusters(name, values):
     got, _ = outcome(f"    mov.u32 %r0, %{name};\n", grid=8, cluster=4)
     assert (got == np.array(values)[:, None]).all()
@@ -71,13 +89,18 @@ def test_a_cta_must_stay_while_others_write_to_it():
 
 
 def test_there_is_no_such_cta():
-    _, report = outcome(EXCHANGE.replace("mapa.shared::cluster.u32 %r3, %r1, %r2", "mapa.shared::cluster.u32 %r3, %r1, 2") + SYNC,
-                        grid=2, cluster=2)
+    _, report = outcome(
+        EXCHANGE.replace("mapa.shared::cluster.u32 %r3, %r1, %r2", "mapa.shared::cluster.u32 %r3, %r1, 2") + SYNC,
+        grid=2,
+        cluster=2,
+    )
     assert found(report, "shared_out_of_bounds")
 
 
 def test_the_rank_of_an_address():
-    got, _ = outcome("    mapa.shared::cluster.u32 %r1, %base, 1;\n    getctarank.shared::cluster.u32 %r0, %r1;\n", grid=2, cluster=2)
+    got, _ = outcome(
+        "    mapa.shared::cluster.u32 %r1, %base, 1;\n    getctarank.shared::cluster.u32 %r0, %r1;\n", grid=2, cluster=2
+    )
     assert (got == 1).all()
     got, _ = outcome("    getctarank.shared::cluster.u32 %r0, %base;\n", grid=2, cluster=2)
     assert (got == np.array([[0], [1]])).all()
@@ -107,7 +130,9 @@ def test_relaxed_arrivals_order_nothing_but_what_a_fence_before_released():
 
 def test_a_cta_that_ended_is_not_waited_for():
     """One half of the cluster leaves at once."""
-    _, report = outcome("    mov.u32 %r0, 7;\n    setp.eq.u32 %p, %rank, 1;\n    @%p bra OUT;\n" + SYNC + "OUT:\n", grid=2, cluster=2)
+    _, report = outcome(
+        "    mov.u32 %r0, 7;\n    setp.eq.u32 %p, %rank, 1;\n    @%p bra OUT;\n" + SYNC + "OUT:\n", grid=2, cluster=2
+    )
     assert report.completed
 
 
@@ -126,9 +151,15 @@ WAITING:
 """
 
 
-@pytest.mark.parametrize("wait", ["mbarrier.try_wait.shared::cta.b64 %p, [%base], %rd2;", "mbarrier.test_wait.shared::cta.b64 %p, [%base], %rd2;",
-                                  "mbarrier.try_wait.parity.shared::cta.b64 %p, [%base], 0;",
-                                  "mbarrier.test_wait.parity.acquire.cta.shared::cta.b64 %p, [%base], 0;"])
+@pytest.mark.parametrize(
+    "wait",
+    [
+        "mbarrier.try_wait.shared::cta.b64 %p, [%base], %rd2;",
+        "mbarrier.test_wait.shared::cta.b64 %p, [%base], %rd2;",
+        "mbarrier.try_wait.parity.shared::cta.b64 %p, [%base], 0;",
+        "mbarrier.test_wait.parity.acquire.cta.shared::cta.b64 %p, [%base], 0;",
+    ],
+)
 def test_an_mbarrier_is_a_barrier(wait):
     got, report = outcome(MBARRIER.format(wait=wait))
     assert (got[0] == np.arange(128) ^ 33).all() and not report.findings
@@ -141,7 +172,9 @@ def test_an_mbarrier_that_is_not_waited_for_orders_nothing():
 
 def test_an_arrival_too_many_is_found():
     body = MBARRIER.format(wait="mbarrier.try_wait.parity.shared::cta.b64 %p, [%base], 0;")
-    _, report = outcome(body.replace("mbarrier.arrive.shared::cta.b64 %rd2, [%base];", "mbarrier.arrive.shared::cta.b64 %rd2, [%base], 3;"))
+    _, report = outcome(
+        body.replace("mbarrier.arrive.shared::cta.b64 %rd2, [%base];", "mbarrier.arrive.shared::cta.b64 %rd2, [%base], 3;")
+    )
     assert "when all 128 arrivals" in found(report, "mbarrier")[0].message
 
 
@@ -165,8 +198,11 @@ OVER:
     first = "FIRST:\n    mbarrier.try_wait.parity.shared::cta.b64 %q, [%base], 0;\n    @!%q bra FIRST;\n"
     _, report = outcome(body.format(told=""))
     assert "not knowing that phase 0 is over" in found(report, "mbarrier")[0].message
-    sound = body.replace("    @%lead mbarrier.arrive.shared::cta.b64 _, [%base];\n", first.join(
-        ["    @%lead mbarrier.arrive.shared::cta.b64 _, [%base];\n", ""]), 1)
+    sound = body.replace(
+        "    @%lead mbarrier.arrive.shared::cta.b64 _, [%base];\n",
+        first.join(["    @%lead mbarrier.arrive.shared::cta.b64 _, [%base];\n", ""]),
+        1,
+    )
     _, report = outcome(sound.format(told="bar.sync 0;"))
     assert not report.findings
 
@@ -225,7 +261,9 @@ def test_named_barriers_order_their_own_threads_only():
 
 
 def test_who_arrives_without_waiting_is_known_to_who_waits():
-    body = SYNC + """
+    body = (
+        SYNC
+        + """
     mad.lo.u32 %r1, %tid, 4, %base;
     st.shared.u32 [%r1], %tid;
     setp.lt.u32 %p, %tid, 64;
@@ -238,6 +276,7 @@ GIVER:
     mov.u32 %r0, 0;
 OVER:
 """
+    )
     got, report = outcome(body, grid=2, cluster=2)
     assert (got[:, 64:] == np.arange(64)).all() and not report.findings
 

@@ -51,13 +51,19 @@ def test_what_a_flag_tells_is_there(reader):
 
 
 def test_a_fence_and_relaxed_accesses_do_as_well():
-    got, report = outcome(("    @%lead st.release.gpu", "    fence.acq_rel.gpu;\n    @%lead st.relaxed.gpu"),
-                          ("ld.acquire", "ld.relaxed"), ("    mov.u32 %r3, 0;\n", "    fence.acq_rel.gpu;\n    mov.u32 %r3, 0;\n"))
+    got, report = outcome(
+        ("    @%lead st.release.gpu", "    fence.acq_rel.gpu;\n    @%lead st.relaxed.gpu"),
+        ("ld.acquire", "ld.relaxed"),
+        ("    mov.u32 %r3, 0;\n", "    fence.acq_rel.gpu;\n    mov.u32 %r3, 0;\n"),
+    )
     assert (got == np.arange(128) + 7).all() and not report.findings
 
 
-@pytest.mark.parametrize("edit", [("bar.sync 1, 128; //tell", ""), ("st.release", "st.relaxed"), ("ld.acquire", "ld.relaxed")],
-                         ids=["tell", "release", "acquire"])
+@pytest.mark.parametrize(
+    "edit",
+    [("bar.sync 1, 128; //tell", ""), ("st.release", "st.relaxed"), ("ld.acquire", "ld.relaxed")],
+    ids=["tell", "release", "acquire"],
+)
 def test_what_is_missing_is_a_race(edit):
     assert "global_race" in {f.kind for f in outcome(edit)[1].findings}
 
@@ -80,9 +86,15 @@ def test_a_flag_must_be_waited_for(fence, reader):
 
 def test_a_flag_that_was_seen_stays_seen():
     """By whoever of the CTA reads it again, though the store was never acquired."""
-    again = "bar.sync 1, 128; //told\n    ld.relaxed.gpu.global.u32 %r2, [%out+1024];\n    @!%lead st.global.u32 [%rd1+512], %r2;"
-    got, report = outcome(("    mov.u32 %r3, 0;\n    st.global.u32 [%out+1024], %r3;\n", ""), ("ld.acquire", "ld.relaxed"),
-                          ("bar.sync 1, 128; //told", again), ("    st.global.u32 [%rd1+512], %r0;\n", ""))
+    again = (
+        "bar.sync 1, 128; //told\n    ld.relaxed.gpu.global.u32 %r2, [%out+1024];\n    @!%lead st.global.u32 [%rd1+512], %r2;"
+    )
+    got, report = outcome(
+        ("    mov.u32 %r3, 0;\n    st.global.u32 [%out+1024], %r3;\n", ""),
+        ("ld.acquire", "ld.relaxed"),
+        ("bar.sync 1, 128; //told", again),
+        ("    st.global.u32 [%rd1+512], %r0;\n", ""),
+    )
     assert (got[1:] == 1).all() and report.completed
 
 
@@ -100,10 +112,16 @@ def test_who_knows_that_a_flag_is_set_sees_it_set():
     """Whoever set it, and whoever another flag has told of that."""
     second = GIVEN.replace("1024", "1028")
     back = "    @%lead ld.acquire.gpu.global.u32 %r2, [%out+1024];\n    @%lead st.global.u32 [%out+4], %r2;\n"
-    look = ("bar.sync 1, 128; //told\n    ld.acquire.gpu.global.u32 %r0, [%out+1024];\n    ld.global.u32 %r2, [%out+4];\n"
-            "    add.u32 %r0, %r0, %r2;\n    st.global.u32 [%rd1+512], %r0;\n    bra END;\n")
-    got, report = outcome((GIVEN, GIVEN + back + second), ("global.u32 %r2, [%out+1024];\n    setp", "global.u32 %r2, [%out+1028];\n    setp"),
-                          ("    mov.u32 %r3, 0;\n    st.global.u32 [%out+1024], %r3;\n", ""), ("bar.sync 1, 128; //told\n", look))
+    look = (
+        "bar.sync 1, 128; //told\n    ld.acquire.gpu.global.u32 %r0, [%out+1024];\n    ld.global.u32 %r2, [%out+4];\n"
+        "    add.u32 %r0, %r0, %r2;\n    st.global.u32 [%rd1+512], %r0;\n    bra END;\n"
+    )
+    got, report = outcome(
+        (GIVEN, GIVEN + back + second),
+        ("global.u32 %r2, [%out+1024];\n    setp", "global.u32 %r2, [%out+1028];\n    setp"),
+        ("    mov.u32 %r3, 0;\n    st.global.u32 [%out+1024], %r3;\n", ""),
+        ("bar.sync 1, 128; //told\n", look),
+    )
     assert (got == 2).all() and not report.findings
 
 

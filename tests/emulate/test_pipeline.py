@@ -123,10 +123,21 @@ def outcome(*edits):
     a, b = operands()
     k = a.shape[1]
     data = np.concatenate([a.reshape(-1), b.reshape(-1)])
-    pair = (lambda i, o: TensorMap(i, 2, (k, 128, 1), (2 * k, 256 * k), (16, 64, 1), 32),
-            lambda i, o: TensorMap(i + 256 * k, 2, (k, N, 1), (2 * k, 2 * k * N), (16, N // 2, 1), 32))
-    got, report = run(text(body, "    .reg .f32 %d<4>;", maps=2), data, 2 * 64 * N * 4, maps=pair, grid=2, cluster=2, block=160,
-                      smem=BARS + 64, filled=True)
+    pair = (
+        lambda i, o: TensorMap(i, 2, (k, 128, 1), (2 * k, 256 * k), (16, 64, 1), 32),
+        lambda i, o: TensorMap(i + 256 * k, 2, (k, N, 1), (2 * k, 2 * k * N), (16, N // 2, 1), 32),
+    )
+    got, report = run(
+        text(body, "    .reg .f32 %d<4>;", maps=2),
+        data,
+        2 * 64 * N * 4,
+        maps=pair,
+        grid=2,
+        cluster=2,
+        block=160,
+        smem=BARS + 64,
+        filled=True,
+    )
     d = np.concatenate([sums_of(part.reshape(128, -1), N) for part in got.view(np.float32).reshape(2, -1)])
     return bool((d == a.astype(np.float64) @ b.astype(np.float64).T).all()), report
 

@@ -34,9 +34,15 @@ def copy_out(bytes_, threads=128):
     """Lines that copy the begin of shared memory to the output, CTA by CTA."""
     lines = [f"    mul.wide.u32 %rd6, %rank, {bytes_};", "    add.u64 %rd6, %out, %rd6;"]
     for start in range(0, bytes_, 16 * threads):
-        lines += [f"    mad.lo.u32 %r0, %tid, 16, {start};", f"    setp.lt.u32 %p, %r0, {bytes_};", "    cvt.u64.u32 %rd0, %r0;",
-                  "    add.u64 %rd1, %rd6, %rd0;", "    add.u32 %r1, %base, %r0;",
-                  "    @%p ld.shared.v4.u32 {%r2, %r3, %r4, %r5}, [%r1];", "    @%p st.global.v4.u32 [%rd1], {%r2, %r3, %r4, %r5};"]
+        lines += [
+            f"    mad.lo.u32 %r0, %tid, 16, {start};",
+            f"    setp.lt.u32 %p, %r0, {bytes_};",
+            "    cvt.u64.u32 %rd0, %r0;",
+            "    add.u64 %rd1, %rd6, %rd0;",
+            "    add.u32 %r1, %base, %r0;",
+            "    @%p ld.shared.v4.u32 {%r2, %r3, %r4, %r5}, [%r1];",
+            "    @%p st.global.v4.u32 [%rd1], {%r2, %r3, %r4, %r5};",
+        ]
     return "\n".join(lines)
 
 
@@ -78,8 +84,9 @@ def test_a_box_comes_swizzled_and_zero_outside(swizzle, at):
     box = (swizzle // 2 if swizzle > 16 else 24, 16, 1)
     size = box[0] * box[1] * 2
     ptx = text(SETUP + load(size, at) + WAIT + copy_out(size) + DONE)
-    got, report = run(ptx, tensor, size, maps=(lambda i, o: TensorMap(i, 2, (180, 37, 2), (384, 37 * 384), box, swizzle),),
-                      smem=_SMEM)
+    got, report = run(
+        ptx, tensor, size, maps=(lambda i, o: TensorMap(i, 2, (180, 37, 2), (384, 37 * 384), box, swizzle),), smem=_SMEM
+    )
     lines = box_of(tensor[:, :, :180], at, box).reshape(16, -1).view(np.uint8)
     assert (got == swizzled(lines, swizzle)).all() and not report.findings
 
@@ -89,8 +96,13 @@ def test_every_word_of_a_box_has_come_and_must_be_waited_for():
     words = "\n".join(f"    ld.shared.u32 %r{2 + n}, [%r1+{4 * n}];" for n in range(4))
     look = copy_out(2048).replace("    @%p ld.shared.v4.u32 {%r2, %r3, %r4, %r5}, [%r1];", words)
     for wait, found in ((WAIT, []), ("", [128] * 4)):
-        _, report = run(text(SETUP + load(2048, (0, 0, 0)) + wait + look + DONE), tensor, 2048, smem=_SMEM,
-                        maps=(lambda i, o: TensorMap(i, 2, (64, 16, 1), (128, 2048), (64, 16, 1), 128),))
+        _, report = run(
+            text(SETUP + load(2048, (0, 0, 0)) + wait + look + DONE),
+            tensor,
+            2048,
+            smem=_SMEM,
+            maps=(lambda i, o: TensorMap(i, 2, (64, 16, 1), (128, 2048), (64, 16, 1), 128),),
+        )
         assert [f.count for f in report.findings if f.kind in ("async_race", "uninitialised_shared")] == found
 
 
@@ -108,7 +120,9 @@ def test_other_ranks(rank):
 
 def test_multicast_reaches_every_cta_of_the_mask_and_their_barriers():
     tensor = np.arange(2 * 8 * 64, dtype=np.uint16).reshape(1, 16, 64)
-    body = SETUP + """
+    body = (
+        SETUP
+        + """
     mov.s32 %r20, 0;
     shl.b32 %r21, %rank, 3;
     mov.u16 %h0, 3;
@@ -116,9 +130,20 @@ def test_multicast_reaches_every_cta_of_the_mask_and_their_barriers():
     add.u32 %r22, %base, %r22;
     @%lead mbarrier.arrive.expect_tx.shared::cta.b64 _, [%bar], 2048;
     @%lead cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%r22], [%map, {%r20, %r21, %r20}], [%bar], %h0;
-""" + WAIT + copy_out(2048) + DONE
-    got, report = run(text(body), tensor, 4096, grid=2, cluster=2, smem=_SMEM,
-                      maps=(lambda i, o: TensorMap(i, 2, (64, 16, 1), (128, 2048), (64, 8, 1), 128),))
+"""
+        + WAIT
+        + copy_out(2048)
+        + DONE
+    )
+    got, report = run(
+        text(body),
+        tensor,
+        4096,
+        grid=2,
+        cluster=2,
+        smem=_SMEM,
+        maps=(lambda i, o: TensorMap(i, 2, (64, 16, 1), (128, 2048), (64, 8, 1), 128),),
+    )
     image = swizzled(tensor.reshape(16, 64).view(np.uint8), 128)
     assert (got.reshape(2, -1) == image).all() and not report.findings
 
@@ -145,8 +170,14 @@ def stored(at, before="", replace=("", "")):
     image = swizzled(lines.view(np.uint8), 128)
     moves = "\n".join(f"    mov.s32 %r{20 + n}, {c};" for n, c in enumerate(at))
     ptx = text((STORE + moves + SEND).replace(*replace) if replace[0] else STORE + moves + SEND)
-    got, report = run(ptx, image, 2 * 20 * 128, smem=2048, filled=True,
-                      maps=(lambda i, o: TensorMap(o, 2, (60, 20, 2), (128, 20 * 128), (64, 16, 1), 128),))
+    got, report = run(
+        ptx,
+        image,
+        2 * 20 * 128,
+        smem=2048,
+        filled=True,
+        maps=(lambda i, o: TensorMap(o, 2, (60, 20, 2), (128, 20 * 128), (64, 16, 1), 128),),
+    )
     return lines, got.view(np.uint16).reshape(2, 20, 64), report
 
 
@@ -163,9 +194,14 @@ def test_a_store_is_clipped(at):
     assert (got == expected).all() and not report.findings
 
 
-@pytest.mark.parametrize(("without", "kind"), [
-    ("fence.proxy.async.shared::cta;", "proxy_fence"), ("bar.sync 0;", "shared_race"),
-    ("@%lead cp.async.bulk.wait_group.read 0;", "async_race")])
+@pytest.mark.parametrize(
+    ("without", "kind"),
+    [
+        ("fence.proxy.async.shared::cta;", "proxy_fence"),
+        ("bar.sync 0;", "shared_race"),
+        ("@%lead cp.async.bulk.wait_group.read 0;", "async_race"),
+    ],
+)
 def test_what_is_missing_around_a_store_is_found(without, kind):
     assert kind in {f.kind for f in stored((0, 0, 0), replace=(without, ""))[2].findings}
 
@@ -178,13 +214,29 @@ def test_a_buffer_that_a_store_still_reads_is_not_to_be_written(write):
 
 
 def _loaded(**changes):
-    values = {"address": 1 << 20, "element": 2, "extents": (64, 16, 1), "strides": (128, 2048), "box": (64, 8, 1),
-              "swizzle": 128} | changes
+    values = {
+        "address": 1 << 20,
+        "element": 2,
+        "extents": (64, 16, 1),
+        "strides": (128, 2048),
+        "box": (64, 8, 1),
+        "swizzle": 128,
+    } | changes
     return TensorMap(**values)
 
 
-@pytest.mark.parametrize("changes", [{"address": 8}, {"strides": (120, 2048)}, {"box": (128, 8, 1)}, {"box": (64, 512, 1)},
-                                     {"box": (4, 8, 1), "swizzle": 16}, {"extents": (64, 16)}, {"extents": (64, 0, 1)}])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"address": 8},
+        {"strides": (120, 2048)},
+        {"box": (128, 8, 1)},
+        {"box": (64, 512, 1)},
+        {"box": (4, 8, 1), "swizzle": 16},
+        {"extents": (64, 16)},
+        {"extents": (64, 0, 1)},
+    ],
+)
 def test_maps_that_the_driver_refuses(changes):
     with pytest.raises(EmulationError, match="cuTensorMapEncodeTiled would fail"):
         _loaded(**changes).encode()
@@ -199,5 +251,7 @@ def test_maps_survive_their_128_bytes():
 def test_a_load_outside_of_memory_is_found():
     tensor = np.zeros((1, 8, 64), np.uint16)
     ptx = text(SETUP + load(1024, (0, 4, 0)) + WAIT + DONE)
-    _, report = run(ptx, tensor, 16, maps=(lambda i, o: TensorMap(i, 2, (64, 16, 1), (128, 2048), (64, 8, 1), 128),), smem=_SMEM)
+    _, report = run(
+        ptx, tensor, 16, maps=(lambda i, o: TensorMap(i, 2, (64, 16, 1), (128, 2048), (64, 8, 1), 128),), smem=_SMEM
+    )
     assert [f.kind for f in report.findings] == ["global_out_of_bounds"]

@@ -58,11 +58,23 @@ TOGETHER = "    barrier.cluster.arrive.release.aligned;\n    barrier.cluster.wai
 # name: (the kernel in pieces, which piece is left out, the kind of finding, a word of its message)
 KERNELS = {
     "overwritten after a read": (
-        [WRITE, ALL, READ, ALL, "    @%q st.shared.u32 [%r1+-128], %tid;\n"], 3, "shared_race", "thread 0 read"),
+        [WRITE, ALL, READ, ALL, "    @%q st.shared.u32 [%r1+-128], %tid;\n"],
+        3,
+        "shared_race",
+        "thread 0 read",
+    ),
     "overwritten by one of two readers": (
-        [WRITE, ALL, f"    @%lead {FIRST}    @%one {FIRST}", WARP, "    @%one st.shared.u32 [%base], %tid;\n"], 3, "shared_race", "read"),
+        [WRITE, ALL, f"    @%lead {FIRST}    @%one {FIRST}", WARP, "    @%one st.shared.u32 [%base], %tid;\n"],
+        3,
+        "shared_race",
+        "read",
+    ),
     "overwritten by one who read with others": (
-        [WRITE, ALL, f"    @%p {FIRST}", WARP, "    @%last st.shared.u32 [%base], %tid;\n"], 3, "shared_race", "read"),
+        [WRITE, ALL, f"    @%p {FIRST}", WARP, "    @%last st.shared.u32 [%base], %tid;\n"],
+        3,
+        "shared_race",
+        "read",
+    ),
     "written after another wrote": ([WRITE, ALL, "    @%q st.shared.u32 [%r1+-128], %tid;\n"], 1, "shared_race", "wrote"),
     "sent without all fences": ([WRITE, FENCE, ALL, SEND, SENT], 1, "proxy_fence", "asynchronously"),
     "sent without all fences of a warp": ([WIDE, FENCE, WARP, SEND, SENT], 1, "proxy_fence", "asynchronously"),
@@ -80,8 +92,16 @@ def outcome(pieces, cluster=1):
     def box(address):
         return TensorMap(address, 4, (32, 4, 1), (128, 512), (32, 4, 1), 16)
 
-    _, report = run(text(BEGIN + "".join(pieces) + TOGETHER, maps=2), np.zeros(128, np.uint32), 512, smem=BAR + 64, filled=True,
-                    maps=(lambda i, o: box(o), lambda i, o: box(i)), grid=cluster, cluster=cluster)
+    _, report = run(
+        text(BEGIN + "".join(pieces) + TOGETHER, maps=2),
+        np.zeros(128, np.uint32),
+        512,
+        smem=BAR + 64,
+        filled=True,
+        maps=(lambda i, o: box(o), lambda i, o: box(i)),
+        grid=cluster,
+        cluster=cluster,
+    )
     return report
 
 
@@ -111,11 +131,15 @@ def test_what_another_cta_reads_is_not_to_be_overwritten(waits):
     assert {f.kind for f in found} == (set() if waits else {"async_race"})
 
 
-@pytest.mark.parametrize(("body", "kind", "word"), [
-    ("    barrier.cluster.wait.acquire.aligned;\n", "barrier_divergence", "without having arrived"),
-    (f"    @%lead mbarrier.init.shared::cta.b64 [%base+{BAR + 12}], 1;\n", "mbarrier", "where none can be"),
-    (f"    @%lead mbarrier.init.shared::cta.b64 [%base+{BAR + 64}], 1;\n", "mbarrier", "where none can be"),
-    (f"    @%lead mbarrier.init.shared::cta.b64 [%base+{BAR + 16}], 0;\n", "mbarrier", "for 0 arrivals")])
+@pytest.mark.parametrize(
+    ("body", "kind", "word"),
+    [
+        ("    barrier.cluster.wait.acquire.aligned;\n", "barrier_divergence", "without having arrived"),
+        (f"    @%lead mbarrier.init.shared::cta.b64 [%base+{BAR + 12}], 1;\n", "mbarrier", "where none can be"),
+        (f"    @%lead mbarrier.init.shared::cta.b64 [%base+{BAR + 64}], 1;\n", "mbarrier", "where none can be"),
+        (f"    @%lead mbarrier.init.shared::cta.b64 [%base+{BAR + 16}], 0;\n", "mbarrier", "for 0 arrivals"),
+    ],
+)
 def test_barriers_that_are_used_wrongly(body, kind, word):
     assert [f for f in outcome([body]).findings if f.kind == kind and word in f.message]
 

@@ -16,12 +16,26 @@ def operands(kind_a, kind_b, n, columns, seed=0):
     """(A, B) of small integers, in their types."""
     rng = np.random.default_rng([seed, n, columns])
     low = 0 if kind_a[0] == "u" or kind_b[0] == "u" else -3
-    return tuple(rng.integers(low, 4, shape).astype(TYPES[kind]) for kind, shape in
-                 ((kind_a, (64, columns)), (kind_b, (n, columns))))
+    return tuple(
+        rng.integers(low, 4, shape).astype(TYPES[kind]) for kind, shape in ((kind_a, (64, columns)), (kind_b, (n, columns)))
+    )
 
 
-def kernel(opcode, n, sums, a, b, tail, *, fragment=False, wait="wgmma.wait_group.sync.aligned 0;", fence=None, scale="1",
-           before="", fill="fence.proxy.async.shared::cta;"):
+def kernel(
+    opcode,
+    n,
+    sums,
+    a,
+    b,
+    tail,
+    *,
+    fragment=False,
+    wait="wgmma.wait_group.sync.aligned 0;",
+    fence=None,
+    scale="1",
+    before="",
+    fill="fence.proxy.async.shared::cta;",
+):
     """One wgmma on the images of A and B; a, b: descriptors. The accumulators begin as 1."""
     count = n // 4 if sums == "f16" else n // 2
     fence = "wgmma.fence.sync.aligned;" if fence is None else fence
@@ -31,14 +45,24 @@ def kernel(opcode, n, sums, a, b, tail, *, fragment=False, wait="wgmma.wait_grou
     loads = [f"    ld.global.u32 %a{i}, [%rd4+{B_AT + 8192 + 4 * i}];" for i in range(4)] if fragment else []
     stores = [f"    st.global.{kind} [%rd5+{4 * i}], %d{i};" for i in range(count)]
     first = "{%a0, %a1, %a2, %a3}" if fragment else "%rd2"
-    body = "\n".join([
-        copy_in(_BYTES).replace("fence.proxy.async.shared::cta;", fill),
-        f"    mov.b64 %rd2, {a};", f"    mov.b64 %rd3, {b};", "    mad.wide.u32 %rd4, %tid, 16, %in;",
-        f"    mad.wide.u32 %rd5, %tid, {4 * count}, %out;", *loads,
-        *(f"    mov.{kind} %d{i}, {one};" for i in range(count)),
-        f"    setp.ne.b32 %p, {scale}, 0;", f"    {fence}", f"    {before}",
-        f"    wgmma.mma_async.sync.aligned.{opcode} {{{names}}}, {first}, %rd3, %p{tail};",
-        "    wgmma.commit_group.sync.aligned;", f"    {wait}", *stores])
+    body = "\n".join(
+        [
+            copy_in(_BYTES).replace("fence.proxy.async.shared::cta;", fill),
+            f"    mov.b64 %rd2, {a};",
+            f"    mov.b64 %rd3, {b};",
+            "    mad.wide.u32 %rd4, %tid, 16, %in;",
+            f"    mad.wide.u32 %rd5, %tid, {4 * count}, %out;",
+            *loads,
+            *(f"    mov.{kind} %d{i}, {one};" for i in range(count)),
+            f"    setp.ne.b32 %p, {scale}, 0;",
+            f"    {fence}",
+            f"    {before}",
+            f"    wgmma.mma_async.sync.aligned.{opcode} {{{names}}}, {first}, %rd3, %p{tail};",
+            "    wgmma.commit_group.sync.aligned;",
+            f"    {wait}",
+            *stores,
+        ]
+    )
     return text(body, f"    .reg .{kind} %d<{count}>;\n    .reg .b32 %a<4>;"), 128 * 4 * count
 
 
@@ -103,13 +127,16 @@ def test_types(sums, a_kind, b_kind, k, tail, fragment):
     places = [descriptor(start, 16, 256, 32) for start in (0, B_AT)]
     regs = fragment_of(a) if fragment else None
     tail = tail.removesuffix(", 0") if fragment else tail
-    d, report = product(f"m64n32k{k}.{sums}.{a_kind}.{b_kind}", 32, (sums,), k_major(a, 32), k_major(b, 32), *places, tail,
-                        regs)
+    d, report = product(
+        f"m64n32k{k}.{sums}.{a_kind}.{b_kind}", 32, (sums,), k_major(a, 32), k_major(b, 32), *places, tail, regs
+    )
     assert (d == exact(a, b) + 1).all() and not report.findings
 
 
-@pytest.mark.parametrize(("tail", "scale", "expected"), [
-    (", -1, 1, 0, 0", "1", lambda p: 1 - p), (", 1, -1, 0, 0", "1", lambda p: 1 - p), (", -1, -1, 0, 0", "0", lambda p: p)])
+@pytest.mark.parametrize(
+    ("tail", "scale", "expected"),
+    [(", -1, 1, 0, 0", "1", lambda p: 1 - p), (", 1, -1, 0, 0", "1", lambda p: 1 - p), (", -1, -1, 0, 0", "0", lambda p: p)],
+)
 def test_scales(tail, scale, expected):
     a, b = operands("f16", "f16", 8, 16)
     places = [descriptor(start, 16, 256, 32) for start in (0, B_AT)]
@@ -130,10 +157,16 @@ def _simple(**options):
     return product("m64n8k16.f32.f16.f16", 8, ("f32",), k_major(a, 32), k_major(b, 32), *places, ", 1, 1, 0, 0", **options)[1]
 
 
-@pytest.mark.parametrize(("options", "kind", "says"), [
-    ({"wait": ""}, "wgmma_order", "touches %d0 while a wgmma"), ({"wait": "wgmma.wait_group.sync.aligned 1;"}, "wgmma_order", "touches"),
-    ({"fence": " "}, "wgmma_order", "without a wgmma.fence"), ({"before": "add.f32 %d1, %d1, 0f3F800000;"}, "wgmma_order", "uses %d1"),
-    ({"fill": ""}, "proxy_fence", "no fence.proxy.async between")])
+@pytest.mark.parametrize(
+    ("options", "kind", "says"),
+    [
+        ({"wait": ""}, "wgmma_order", "touches %d0 while a wgmma"),
+        ({"wait": "wgmma.wait_group.sync.aligned 1;"}, "wgmma_order", "touches"),
+        ({"fence": " "}, "wgmma_order", "without a wgmma.fence"),
+        ({"before": "add.f32 %d1, %d1, 0f3F800000;"}, "wgmma_order", "uses %d1"),
+        ({"fill": ""}, "proxy_fence", "no fence.proxy.async between"),
+    ],
+)
 def test_what_is_missing_around_a_wgmma_is_found(options, kind, says):
     findings = _simple(**options).findings
     assert [f for f in findings if f.kind == kind and says in f.message], findings
@@ -142,8 +175,18 @@ def test_what_is_missing_around_a_wgmma_is_found(options, kind, says):
 @pytest.mark.parametrize(("touch", "says"), [("mov.u32 %a0, 0;", ["touches %a0"]), ("add.u32 %r9, %a0, 1;", [])])
 def test_an_a_in_registers_may_be_read_meanwhile_but_not_changed(touch, says):
     a, b = operands("f16", "f16", 8, 16)
-    _, report = product("m64n8k16.f32.f16.f16", 8, ("f32",), k_major(a, 32), k_major(b, 32), 0, descriptor(B_AT, 16, 256, 32), ", 1, 1, 0",
-                        fragment_of(a), wait=f"{touch}\n    wgmma.wait_group.sync.aligned 0;")
+    _, report = product(
+        "m64n8k16.f32.f16.f16",
+        8,
+        ("f32",),
+        k_major(a, 32),
+        k_major(b, 32),
+        0,
+        descriptor(B_AT, 16, 256, 32),
+        ", 1, 1, 0",
+        fragment_of(a),
+        wait=f"{touch}\n    wgmma.wait_group.sync.aligned 0;",
+    )
     assert [f.message.split(" while")[0].split(" ", 5)[-1] for f in report.findings] == says
 
 
@@ -151,8 +194,17 @@ def test_registers_that_hold_the_same_need_no_fence():
     assert not _simple(before="mov.f32 %d1, %d1;").findings
 
 
-@pytest.mark.parametrize("opcode", ["m64n9k16.f32.f16.f16", "m64n8k8.f32.f16.f16", "m64n8k16.f32.f16.bf16", "m64n40k32.s32.s8.s8",
-                                    "m64n8k16.f16.bf16.bf16", "m64n264k16.f32.f16.f16"])
+@pytest.mark.parametrize(
+    "opcode",
+    [
+        "m64n9k16.f32.f16.f16",
+        "m64n8k8.f32.f16.f16",
+        "m64n8k16.f32.f16.bf16",
+        "m64n40k32.s32.s8.s8",
+        "m64n8k16.f16.bf16.bf16",
+        "m64n264k16.f32.f16.f16",
+    ],
+)
 def test_what_ptx_does_not_have_is_refused(opcode):
     with pytest.raises(EmulationError, match="wgmma"):
         wgmma.parse(("mma_async", "sync", "aligned", *opcode.split(".")))

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "emulate"))
-from record import Gpu  # noqa: E402
+from record import Gpu
 
-from mmagen.cpu import arguments  # noqa: E402
-from mmagen.cpu.matrices import Operands  # noqa: E402
-from mmagen.cpu.session import Task  # noqa: E402
+from mmagen.verify.emulated import arguments
+from mmagen.verify.emulated.matrices import Operands
+from mmagen.verify.emulated.session import Task
 
 _POISON = 0xCD  # what the emulator shows of memory that nothing wrote
 _DYNAMIC_SHARED_SIZE = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
@@ -33,8 +33,9 @@ def multiply(gpu: Gpu, task: Task, data: Operands) -> None:
         addresses = {name: buffer.value for name, buffer in buffers.items()}
         addresses.setdefault("c", addresses["d"])
         _launch(gpu, module, task, arguments.of(task.plan, task.problem, data, addresses))
-        gpu.call("cuMemcpyDtoH_v2", data.d.memory.ctypes.data_as(ctypes.c_void_p), buffers["d"],
-                 ctypes.c_size_t(len(data.d.memory)))
+        gpu.call(
+            "cuMemcpyDtoH_v2", data.d.memory.ctypes.data_as(ctypes.c_void_p), buffers["d"], ctypes.c_size_t(len(data.d.memory))
+        )
     finally:
         for buffer in buffers.values():
             gpu.call("cuMemFree_v2", buffer)
@@ -57,6 +58,18 @@ def _launch(gpu: Gpu, module: ctypes.c_void_p, task: Task, chosen: arguments.Lau
     size = ctypes.c_size_t(len(chosen.params))
     extra = (ctypes.c_void_p * 5)(_PARAM_POINTER, ctypes.addressof(params), _PARAM_SIZE, ctypes.addressof(size), _PARAM_END)
     one = ctypes.c_uint(1)
-    gpu.call("cuLaunchKernel", function, ctypes.c_uint(chosen.grid), one, one, ctypes.c_uint(task.plan.threads), one, one,
-             ctypes.c_uint(task.plan.smem_bytes), None, None, extra)
+    gpu.call(
+        "cuLaunchKernel",
+        function,
+        ctypes.c_uint(chosen.grid),
+        one,
+        one,
+        ctypes.c_uint(task.plan.threads),
+        one,
+        one,
+        ctypes.c_uint(task.plan.smem_bytes),
+        None,
+        None,
+        extra,
+    )
     gpu.call("cuCtxSynchronize")

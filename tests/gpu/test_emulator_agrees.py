@@ -1,6 +1,6 @@
 """The same inputs give the same results on the GPU and in the emulator, for every spec that multiplies.
 
-    python -m pytest tests/gpu/test_emulator_agrees.py -q
+python -m pytest tests/gpu/test_emulator_agrees.py -q
 """
 
 from __future__ import annotations
@@ -13,18 +13,20 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from driver import Gpu, multiply as multiply_on_gpu  # noqa: E402
-from mutations import SPECS, project  # noqa: E402
+from driver import Gpu
+from driver import multiply as multiply_on_gpu
+from mutations import SPECS, project
 
-from mmagen.cpu.compare import compare  # noqa: E402
-from mmagen.cpu.formats import is_integer  # noqa: E402
-from mmagen.cpu.matrices import operands, values  # noqa: E402
-from mmagen.cpu.session import multiply, tasks  # noqa: E402
-from mmagen.load import load  # noqa: E402
-from mmagen.plan import Plan, plan  # noqa: E402
-from mmagen.ptx import compile_ptx  # noqa: E402
-from mmagen.toolchain import COMPILE, find_toolchain  # noqa: E402
-from mmagen.write import write  # noqa: E402
+from mmagen.build.ptx import compile_ptx
+from mmagen.families.planning import plan
+from mmagen.generate.write import write
+from mmagen.plan.model import Plan
+from mmagen.spec.load import load
+from mmagen.toolchain.find import COMPILE, find_toolchain
+from mmagen.verify.emulated.compare import compare
+from mmagen.verify.emulated.formats import is_integer
+from mmagen.verify.emulated.matrices import operands, values
+from mmagen.verify.emulated.session import multiply, tasks
 
 pytestmark = pytest.mark.gpu
 
@@ -55,7 +57,7 @@ def test_the_gpu_computes_what_the_emulator_does(name, gpu, tmp_path):
         written, report = multiply(task, here)
         multiply_on_gpu(gpu, task, there)
         assert not report.findings
-        if task.distribution == "small_int" or is_integer(task.plan.atom.type_d.word) and is_integer(here.d.word):
+        if task.distribution == "small_int" or (is_integer(task.plan.atom.type_d.word) and is_integer(here.d.word)):
             assert np.array_equal(here.d.memory, there.d.memory), f"{name} {task.problem.text}: not bit for bit"
             continue
         # Both lie within the derived bound of the exact result, so within twice of it of each other.

@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from mutations import CONTROLS, GPU, MUTATIONS, asked, mutated, originals, project  # noqa: E402
+from mutations import CONTROLS, GPU, MUTATIONS, asked, mutated, originals, project
 
-from mmagen.build import build  # noqa: E402
-from mmagen.run import run  # noqa: E402
-from mmagen.toolchain import COMPILE, find_toolchain  # noqa: E402
-from mmagen.verify import judge  # noqa: E402
-from mmagen.write import write  # noqa: E402
+from mmagen.build.build import build
+from mmagen.generate.write import write
+from mmagen.toolchain.find import COMPILE, find_toolchain
+from mmagen.verify.run import run
+from mmagen.verify.verdict import judge
 
 pytestmark = pytest.mark.gpu
 

@@ -1,6 +1,6 @@
 """MMA operations by themselves on a GPU: right, one by one, and none takes the others with it.
 
-    python -m pytest tests/gpu/test_operations.py -q
+python -m pytest tests/gpu/test_operations.py -q
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import dataclasses
 import numpy as np
 import pytest
 
-from mmagen.micro import case, check
-from mmagen.micro.batch import batches
-from mmagen.micro.check import Options, verify_atoms
-from mmagen.micro.forms import chosen, forms, native_targets
-from mmagen.micro.program import encoded, execute
-from mmagen.registry import find
-from mmagen.toolchain import COMPILE, find_toolchain
+from mmagen.mma.catalogue import find
+from mmagen.mma.forms import chosen, forms, native_targets
+from mmagen.op_tests import case, check
+from mmagen.op_tests.batch import batches
+from mmagen.op_tests.check import Options, verify_atoms
+from mmagen.op_tests.program import encoded, execute
+from mmagen.toolchain.find import COMPILE, find_toolchain
 
 pytestmark = pytest.mark.gpu
 
@@ -30,10 +30,14 @@ def quiet(*_):
     """Progress that nobody watches."""
 
 
-@pytest.mark.parametrize("which", ["sm70", "sm75", "sm80", "sm89", "sm90,mma.sync", "SM90_64x24x*", "SM90::GMMA::SPARSE::GMMA_64x48x*"])
+@pytest.mark.parametrize(
+    "which", ["sm70", "sm75", "sm80", "sm89", "sm90,mma.sync", "SM90_64x24x*", "SM90::GMMA::SPARSE::GMMA_64x48x*"]
+)
 def test_they_pass_or_say_what_they_need(toolchain, which):
     found = verify_atoms(chosen([which]), toolchain, Options(), quiet)
-    assert {v.disposition for v in found} <= {"passed", "not_supported"}, [v.reason for v in found if v.disposition != "passed"][:5]
+    assert {v.disposition for v in found} <= {"passed", "not_supported"}, [
+        v.reason for v in found if v.disposition != "passed"
+    ][:5]
     major, minor = toolchain.gpus[0].capability
     for operation, verdict in zip(chosen([which]), found, strict=True):
         here = any(operation.runs_on(target) for target in native_targets((major, minor)))

@@ -1,6 +1,6 @@
 """Every committed spec through the command line on a GPU: right on its small problems, and clean under the sanitizers.
 
-    python -m pytest tests/gpu/test_specs.py -q
+python -m pytest tests/gpu/test_specs.py -q
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from mmagen.toolchain import find_toolchain
+from mmagen.toolchain.find import find_toolchain
 
 pytestmark = pytest.mark.gpu
 
@@ -21,15 +21,28 @@ SPECS = sorted((Path(__file__).resolve().parents[2] / "specs").glob("*.yaml"))
 # cluster, split and schedule that the others do not have.
 ODD = sorted((Path(__file__).resolve().parent / "odd").glob("*.yaml"))
 # One of each kernel, main loop, layout of D and way of loading fragments; sanitizers are slow.
-SANITIZED = ("hello_ownership", "hello_micro", "micro_sliced_k", "micro_volta", "sm61_gemm_s8", "sm75_gemm_f16", "sm80_gemm_classic",
-             "sm80_gemm_bf16_nt", "sm80_gemm_f16_col_d", "sm80_gemm_s8_nt_out8", "sm80_gemm_sliced_k", "sm89_gemm_e5m2_tt")
+SANITIZED = (
+    "hello_ownership",
+    "hello_micro",
+    "micro_sliced_k",
+    "micro_volta",
+    "sm61_gemm_s8",
+    "sm75_gemm_f16",
+    "sm80_gemm_classic",
+    "sm80_gemm_bf16_nt",
+    "sm80_gemm_f16_col_d",
+    "sm80_gemm_s8_nt_out8",
+    "sm80_gemm_sliced_k",
+    "sm89_gemm_e5m2_tt",
+)
 # Aligned and ragged; unaligned, so single elements are copied; a batch with alpha, beta and padded rows.
 SMALL = ("224,160,96", "129,97,75:offset=1", "65,72,40,2:ld_pad=8:alpha=2:beta=-1")
 
 
 def _verify(*arguments: str | Path) -> subprocess.CompletedProcess:
-    return subprocess.run([sys.executable, "-m", "mmagen", "verify", *map(str, arguments)], capture_output=True, text=True,
-                          timeout=1800)
+    return subprocess.run(
+        [sys.executable, "-m", "mmagen", "verify", *map(str, arguments)], capture_output=True, text=True, timeout=1800
+    )
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import mmagen
-from mmagen.render import render, templates_folder
-from mmagen.verbs import load_specs, with_vendored
+from mmagen.cli.build import load_specs, with_vendored
+from mmagen.generate.render import render, templates_folder
 
 ROOT = Path(__file__).resolve().parents[2]
 GENERATED = ROOT / "generated"
@@ -64,12 +64,18 @@ def test_hash_seed_locale_zone_and_folder_change_no_byte(tmp_path):
     for number, variables in enumerate(surroundings):
         here = tmp_path / str(number)
         here.mkdir()
-        subprocess.run([sys.executable, "-m", "mmagen", "build", ROOT / "specs", "-o", "out"], cwd=here, check=True,
-                       env={**os.environ, **variables}, capture_output=True)
+        subprocess.run(
+            [sys.executable, "-m", "mmagen", "build", ROOT / "specs", "-o", "out"],
+            cwd=here,
+            check=True,
+            env={**os.environ, **variables},
+            capture_output=True,
+        )
         trees.append(committed(here / "out"))
     assert trees[0] == trees[1]
-    assert trees[0] == {f"{project.name}/{path}": content for project in GENERATED.iterdir()
-                        for path, content in committed(project).items()}
+    assert trees[0] == {
+        f"{project.name}/{path}": content for project in GENERATED.iterdir() for path, content in committed(project).items()
+    }
 
 
 def test_every_runtime_header_is_used_and_carries_the_versions_namespace():

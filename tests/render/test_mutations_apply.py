@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "gpu"))
-from mutations import CONTROLS, MUTATIONS, mutated, originals, project  # noqa: E402
+from mutations import CONTROLS, MUTATIONS, mutated, originals, project
 
 
 def test_there_are_enough_of_them():

@@ -9,9 +9,7 @@ import numpy as np
 from mmagen.emulate import GlobalMemory, Report, launch, parse
 
 HEADER = ".version 8.0\n.target sm_80\n.address_size 64\n"
-REGISTERS = (
-    ".reg .pred %p<20>; .reg .b16 %rs<20>; .reg .b32 %r<60>; .reg .f32 %f<20>; .reg .b64 %rd<40>; .reg .f64 %fd<20>;\n"
-)
+REGISTERS = ".reg .pred %p<20>; .reg .b16 %rs<20>; .reg .b32 %r<60>; .reg .f32 %f<20>; .reg .b64 %rd<40>; .reg .f64 %fd<20>;\n"
 # %rd1: in, %rd2: out, both 8 bytes a thread; %r1: thread, %rd3 = in + 8 * thread, %rd4 = out + 8 * thread.
 PROLOGUE = """
 ld.param.u64 %rd1, [in]; ld.param.u64 %rd2, [out];

@@ -12,9 +12,9 @@ from types import ModuleType, SimpleNamespace
 import pytest
 from fake_builds import fake_build, printing, record
 
-from mmagen.cli import main
-from mmagen.errors import Diagnostic, Fault, SpecError, SpecFaults, UsageError
-from mmagen.toolchain import COMPILE, Gpu, Tool, Toolchain
+from mmagen.cli.main import main
+from mmagen.core.errors import Diagnostic, Fault, SpecError, SpecFaults, UsageError
+from mmagen.toolchain.find import COMPILE, Gpu, Tool, Toolchain
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,14 @@ def _load(data, file):
 def _plan(spec):
     if spec.startswith("illegal"):
         raise SpecFaults((Fault(("stages",), "6 need too much", "at most 5"),))
-    return SimpleNamespace(name=spec, kernel="gemm", arch=("sm_80",), spec_sha="abc",
-                           extended=False, note="its layout is mended" if spec.startswith("mended") else "")
+    return SimpleNamespace(
+        name=spec,
+        kernel="gemm",
+        arch=("sm_80",),
+        spec_sha="abc",
+        extended=False,
+        note="its layout is mended" if spec.startswith("mended") else "",
+    )
 
 
 def _render(plan):
@@ -59,16 +65,20 @@ def _write(files, folder, force=False):
 
 
 def _check(files, folder):
-    return tuple(name for name, data in files.items()
-                 if not (folder / name).exists() or (folder / name).read_bytes() != data)
+    return tuple(name for name, data in files.items() if not (folder / name).exists() or (folder / name).read_bytes() != data)
 
 
 @pytest.fixture
 def house(tmp_path, monkeypatch):
     """The other rooms as fakes, and an empty folder to work in."""
-    fakes = {"load": {"load": _load}, "plan": {"plan": _plan}, "render": {"render": _render},
-             "write": {"write": _write, "check": _check}, "inspect": {"inspect": lambda plan: f"about {plan.name}"},
-             "vendor": {"vendor_cutlass": lambda include, extended: {"third_party/cutlass.h": b"header"}}}
+    fakes = {
+        "spec.load": {"load": _load},
+        "families.planning": {"plan": _plan},
+        "generate.render": {"render": _render},
+        "generate.write": {"write": _write, "check": _check},
+        "inspect.page": {"inspect": lambda plan: f"about {plan.name}"},
+        "generate.vendor": {"vendor_cutlass": lambda include, extended: {"third_party/cutlass.h": b"header"}},
+    }
     for name, content in fakes.items():
         module = ModuleType(f"mmagen.{name}")
         vars(module).update(content)
@@ -84,27 +94,41 @@ def machine(monkeypatch):
     """A toolchain and a build that the test decides on: set .gpus, .sanitizer, .ok, .kernel, .body and .programs,
     which there are besides "verify"; .calls says what was asked."""
     tool = Tool(Path("/usr/bin/tool"), "1.0", "PATH")
-    state = SimpleNamespace(gpus=(Gpu("Fake", (9, 0), "1"),), sanitizer=None, calls=[], ok=True, kernel="gemm", programs=(),
-                            body=printing(record(name="NAME")))
+    state = SimpleNamespace(
+        gpus=(Gpu("Fake", (9, 0), "1"),),
+        sanitizer=None,
+        calls=[],
+        ok=True,
+        kernel="gemm",
+        programs=(),
+        body=printing(record(name="NAME")),
+    )
 
     def find(env=None, want=()):
         tools = dict.fromkeys(COMPILE, tool)
-        return Toolchain(**tools, gpus=state.gpus, sanitizer=state.sanitizer, wanted=tuple(want),
-                         remedies={"gpus": "no NVIDIA GPU found", "sanitizer": "install it"})
+        return Toolchain(
+            **tools,
+            gpus=state.gpus,
+            sanitizer=state.sanitizer,
+            wanted=tuple(want),
+            remedies={"gpus": "no NVIDIA GPU found", "sanitizer": "install it"},
+        )
 
     def build(projects, toolchain, **options):
-        state.calls.append(options | {"projects": list(projects), "toolchain": toolchain,
-                                      "files": [sorted(os.listdir(p)) for p in projects]})
+        state.calls.append(
+            options | {"projects": list(projects), "toolchain": toolchain, "files": [sorted(os.listdir(p)) for p in projects]}
+        )
         root = Path.cwd() / "cache"
         names = [json.loads((p / "mmagen.json").read_text())["name"] for p in projects]
-        made = [fake_build(root / str(i), state.body.replace("NAME", name), name=name, kernel=state.kernel)
-                for i, name in enumerate(names)]
+        made = [
+            fake_build(root / str(i), state.body.replace("NAME", name), name=name, kernel=state.kernel)
+            for i, name in enumerate(names)
+        ]
         made = [replace(b, programs=b.programs | dict.fromkeys(state.programs, b.programs["verify"])) for b in made]
-        return [b if state.ok else replace(b, ok=False, programs={}, reason="no", errors=("a.cu(1): error: no",))
-                for b in made]
+        return [b if state.ok else replace(b, ok=False, programs={}, reason="no", errors=("a.cu(1): error: no",)) for b in made]
 
-    monkeypatch.setattr("mmagen.toolchain.find_toolchain", find)
-    monkeypatch.setattr("mmagen.build.build", build)
+    monkeypatch.setattr("mmagen.toolchain.find.find_toolchain", find)
+    monkeypatch.setattr("mmagen.build.build.build", build)
     return state
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-import mmagen.superproject
-from mmagen.build import BuildResult, arch_name, build, choose_arch, read_project, vendored_cutlass, with_origin
-from mmagen.build_log import KernelInfo
-from mmagen.errors import BuildError, UsageError
-from mmagen.toolchain import COMPILE, Gpu, Tool, Toolchain
+import mmagen.build.superproject
+from mmagen.build.build import BuildResult, arch_name, build, choose_arch, read_project, vendored_cutlass, with_origin
+from mmagen.build.log import KernelInfo
+from mmagen.core.errors import BuildError, UsageError
+from mmagen.toolchain.find import COMPILE, Gpu, Tool, Toolchain
 
 TOOL = Tool(Path("/usr/bin/tool"), "1.0", "PATH")
 TOOLS = Toolchain(**dict.fromkeys(COMPILE, TOOL))
@@ -40,12 +40,19 @@ def compiled(tmp_path, monkeypatch):
             for path in files.values():
                 path.write_bytes(b"x")
                 path.chmod(0o755)
-            made = BuildResult(job.name, job.project, True, log="log", warnings=("w",), seconds=3.0,
-                               ptxas=(KernelInfo("f", "sm_80", 96, 8, 4, 1024, 0),))
+            made = BuildResult(
+                job.name,
+                job.project,
+                True,
+                log="log",
+                warnings=("w",),
+                seconds=3.0,
+                ptxas=(KernelInfo("f", "sm_80", 96, 8, 4, 1024, 0),),
+            )
             results.append(with_origin(keep(job, made, files), job, toolchain))
         return results
 
-    monkeypatch.setattr(mmagen.superproject, "build_together", build_together)
+    monkeypatch.setattr(mmagen.build.superproject, "build_together", build_together)
     return calls
 
 
@@ -69,17 +76,28 @@ def test_more_programs_than_were_stored_are_compiled(tmp_path, compiled):
 NEWER = replace(TOOL, version="2.0")
 
 
-@pytest.mark.parametrize(("changes", "options"), [
-    ({"nvcc": NEWER}, {}), ({"host_compiler": NEWER}, {}), ({"cutlass": NEWER}, {}), ({"cublaslt": True}, {}),
-    ({"host_compiler": replace(TOOL, path=Path("/usr/bin/other"))}, {}),
-    ({}, {"arch": ["sm_90"]}), ({}, {"env": {"NVCC_APPEND_FLAGS": "-G"}}),
-], ids=["nvcc", "host", "cutlass", "cublaslt", "another host", "arch", "flags"])
+@pytest.mark.parametrize(
+    ("changes", "options"),
+    [
+        ({"nvcc": NEWER}, {}),
+        ({"host_compiler": NEWER}, {}),
+        ({"cutlass": NEWER}, {}),
+        ({"cublaslt": True}, {}),
+        ({"host_compiler": replace(TOOL, path=Path("/usr/bin/other"))}, {}),
+        ({}, {"arch": ["sm_90"]}),
+        ({}, {"env": {"NVCC_APPEND_FLAGS": "-G"}}),
+    ],
+    ids=["nvcc", "host", "cutlass", "cublaslt", "another host", "arch", "flags"],
+)
 def test_what_a_build_depends_on(tmp_path, compiled, changes, options):
     here = project(tmp_path / "k")
     root = {"MMAGEN_CACHE_DIR": str(tmp_path / "cache")}
     build([here], TOOLS, env=root)
-    build([here], replace(TOOLS, **changes), **({"env": root} | {key: root | value if key == "env" else value
-                                                                 for key, value in options.items()}))
+    build(
+        [here],
+        replace(TOOLS, **changes),
+        **({"env": root} | {key: root | value if key == "env" else value for key, value in options.items()}),
+    )
     assert compiled == [["k"], ["k"]]
 
 
@@ -107,12 +125,17 @@ def test_projects_of_one_name_are_compiled_apart_and_results_keep_their_order(tm
     assert compiled == [["k", "j"], ["k"], ["k"]]
 
 
-@pytest.mark.parametrize(("text", "told"), [
-    (None, "is not a generated project: it has no mmagen.json"), ("{", "cannot be read"), ("[]", "cannot be read"),
-    ('{"name": "k", "arch": []}', "cannot be read"),
-    ('{"name": "../k", "kernel": "gemm", "arch": []}', "is not a C identifier"),
-    ('{"name": "k", "kernel": "gemm", "arch": ["hopper"]}', "'hopper' is not a GPU architecture"),
-])
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (None, "is not a generated project: it has no mmagen.json"),
+        ("{", "cannot be read"),
+        ("[]", "cannot be read"),
+        ('{"name": "k", "arch": []}', "cannot be read"),
+        ('{"name": "../k", "kernel": "gemm", "arch": []}', "is not a C identifier"),
+        ('{"name": "k", "kernel": "gemm", "arch": ["hopper"]}', "'hopper' is not a GPU architecture"),
+    ],
+)
 def test_what_is_no_project(tmp_path, text, told):
     if text is not None:
         (tmp_path / "mmagen.json").write_text(text)
@@ -131,12 +154,19 @@ def test_what_cannot_be_asked_for(tmp_path):
             arch_name(text)
 
 
-@pytest.mark.parametrize(("capability", "listed", "chosen"), [
-    (None, ("sm_80", "sm_90a"), ("sm_80", "sm_90a")),
-    ((9, 0), ("sm_80", "sm_90a"), ("sm_90a",)), ((9, 0), ("sm_90", "sm_80"), ("sm_90",)),
-    ((9, 0), ("sm_80",), ("sm_90",)), ((8, 6), ("sm_80", "sm_90a"), ("sm_86",)), ((10, 3), ("sm_103f", "sm_80"), ("sm_103f",)),
-    ((10, 0), ("sm_90a",), ("sm_90a",)), ((7, 5), ("sm_80",), ("sm_80",)),
-])
+@pytest.mark.parametrize(
+    ("capability", "listed", "chosen"),
+    [
+        (None, ("sm_80", "sm_90a"), ("sm_80", "sm_90a")),
+        ((9, 0), ("sm_80", "sm_90a"), ("sm_90a",)),
+        ((9, 0), ("sm_90", "sm_80"), ("sm_90",)),
+        ((9, 0), ("sm_80",), ("sm_90",)),
+        ((8, 6), ("sm_80", "sm_90a"), ("sm_86",)),
+        ((10, 3), ("sm_103f", "sm_80"), ("sm_103f",)),
+        ((10, 0), ("sm_90a",), ("sm_90a",)),
+        ((7, 5), ("sm_80",), ("sm_80",)),
+    ],
+)
 def test_the_architecture_is_that_of_the_gpu_where_the_project_allows_it(capability, listed, chosen):
     gpus = (Gpu("Fake", capability, "1"),) if capability else ()
     assert choose_arch(listed, replace(TOOLS, gpus=gpus)) == chosen

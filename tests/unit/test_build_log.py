@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mmagen.build_log import (
+from mmagen.build.log import (
     KernelInfo,
     cmake_errors,
     configure_culprits,
@@ -76,9 +76,11 @@ def test_ptxas_by_kernel_and_architecture():
 
 
 def test_a_function_that_was_not_inlined_adds_its_spills_but_not_its_stack():
-    helper = ["ptxas info    : Function properties for helper",
-              "    64 bytes stack frame, 1 bytes spill stores, 2 bytes spill loads"]
-    kernel, = parse_ptxas([*_PTXAS[:7], *helper])
+    helper = [
+        "ptxas info    : Function properties for helper",
+        "    64 bytes stack frame, 1 bytes spill stores, 2 bytes spill loads",
+    ]
+    (kernel,) = parse_ptxas([*_PTXAS[:7], *helper])
     assert (kernel.stack, kernel.spill_stores, kernel.spill_loads) == (16, 29, 38)
 
 
@@ -89,7 +91,7 @@ def test_the_worst_of_several_kernels():
 
 
 def test_a_step_whose_description_names_no_project_belongs_to_whom_its_output_does():
-    step, = edges("[mmagen:1/1] Generating version.h\nFAILED: [code=1] p3/version.h \ncd p3 && false\nsad\n")
+    (step,) = edges("[mmagen:1/1] Generating version.h\nFAILED: [code=1] p3/version.h \ncd p3 && false\nsad\n")
     assert (step.place, step.failed, step.lines) == ("p3", True, ("sad",))
 
 
@@ -106,15 +108,18 @@ def test_the_useful_lines_are_the_error_and_its_source():
     assert useful_lines(failed.lines) == ('src/b.cu(3): error: identifier "foo" is undefined', "    foo();", "    ^")
 
 
-@pytest.mark.parametrize("line", [
-    "src/a.cu(3): error: static assertion failed with \"planned\"",
-    "a.cpp:3:5: error: expected ';'",
-    "/usr/bin/ld: a.cpp:(.text+0x5): undefined reference to `f()'",
-    "nvcc fatal   : Unsupported gpu architecture 'compute_999'",
-    "ptxas error   : Entry function uses too much shared data (0x10000 bytes, 0xc000 max)",
-    "a.cu(1): catastrophic error: cannot open source file \"x.h\"",
-    "Killed",
-])
+@pytest.mark.parametrize(
+    "line",
+    [
+        'src/a.cu(3): error: static assertion failed with "planned"',
+        "a.cpp:3:5: error: expected ';'",
+        "/usr/bin/ld: a.cpp:(.text+0x5): undefined reference to `f()'",
+        "nvcc fatal   : Unsupported gpu architecture 'compute_999'",
+        "ptxas error   : Entry function uses too much shared data (0x10000 bytes, 0xc000 max)",
+        'a.cu(1): catastrophic error: cannot open source file "x.h"',
+        "Killed",
+    ],
+)
 def test_kinds_of_errors(line):
     assert useful_lines(["noise", line, "more noise: x"])[0] == line
 
@@ -127,17 +132,24 @@ def test_without_an_error_the_end_has_to_do_and_long_output_is_cut():
 
 def test_what_follows_an_error_explains_it_only_up_to_the_next_message():
     assert useful_lines(["a.cu(1): error: x", "a.cu(2): warning #1-D: y", "    y;"]) == ("a.cu(1): error: x",)
-    gcc = ["a.cpp:1:10: fatal error: x.h: No such file or directory", "    1 | #include <x.h>", "compilation terminated.",
-           "more"]
+    gcc = [
+        "a.cpp:1:10: fatal error: x.h: No such file or directory",
+        "    1 | #include <x.h>",
+        "compilation terminated.",
+        "more",
+    ]
     assert useful_lines(gcc) == tuple(gcc[:2])
     assert useful_lines(["a.cu(1): error: x"] * 99, limit=10) == ("a.cu(1): error: x",), "a header's error in every unit"
 
 
 def test_warnings_of_generated_code_and_of_ptxas():
-    lines = ['src/a.cu(3): warning #177-D: variable "x" was declared but never referenced',
-             "<cutlass>/cute/tensor.hpp(3): warning #20012-D: annotation is ignored",
-             "ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized",
-             "ptxas info    : Used 10 registers", "tests/v.cpp:3:5: warning: unused variable 'y'"]
+    lines = [
+        'src/a.cu(3): warning #177-D: variable "x" was declared but never referenced',
+        "<cutlass>/cute/tensor.hpp(3): warning #20012-D: annotation is ignored",
+        "ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized",
+        "ptxas info    : Used 10 registers",
+        "tests/v.cpp:3:5: warning: unused variable 'y'",
+    ]
     assert warnings([*lines, lines[0]], foreign=("<cutlass>",)) == (lines[0], lines[2], lines[4])
 
 
@@ -148,8 +160,9 @@ def test_configure_errors_name_their_projects():
     assert "this cannot work" not in " ".join(cmake_errors(_CMAKE, "p2"))
     assert cmake_errors(_CMAKE, "p0") == ()
     assert configure_culprits("CMake Error: no compiler\n") == ()
-    assert configure_culprits("mmagen: begin p0\nCMake Error at CMakeLists.txt:1 (message):\n  no\nmmagen: end p0\n"
-                              "  see src/p1/CMakeLists.txt\n") == ("p0",)
+    assert configure_culprits(
+        "mmagen: begin p0\nCMake Error at CMakeLists.txt:1 (message):\n  no\nmmagen: end p0\n  see src/p1/CMakeLists.txt\n"
+    ) == ("p0",)
 
 
 def test_status_lines():

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mmagen.cache import cache_root, load_entry, make_folder, store_entry
+from mmagen.core.cache import cache_root, load_entry, make_folder, store_entry
 
 
 def store(root: Path, text: str = "program") -> Path:
@@ -27,11 +27,18 @@ def test_what_was_stored_is_found(tmp_path):
     assert os.listdir(folder.parent) == ["key"]
 
 
-@pytest.mark.parametrize("spoil", [
-    lambda folder: (folder / "v").unlink(), lambda folder: (folder / "v").write_text("half"),
-    lambda folder: (folder / "result.json").write_text("{"), lambda folder: (folder / "result.json").write_text("[]"),
-    lambda folder: (folder / "result.json").write_text('{"sizes": {}}'), lambda folder: (folder / "result.json").unlink(),
-], ids=["gone", "half", "no JSON", "no object", "no programs", "no result"])
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda folder: (folder / "v").unlink(),
+        lambda folder: (folder / "v").write_text("half"),
+        lambda folder: (folder / "result.json").write_text("{"),
+        lambda folder: (folder / "result.json").write_text("[]"),
+        lambda folder: (folder / "result.json").write_text('{"sizes": {}}'),
+        lambda folder: (folder / "result.json").unlink(),
+    ],
+    ids=["gone", "half", "no JSON", "no object", "no programs", "no result"],
+)
 def test_an_entry_that_is_not_whole_is_none_and_makes_room(tmp_path, spoil):
     folder = store(tmp_path / "cache")
     spoil(folder)
@@ -73,8 +80,10 @@ def test_several_writers_end_with_a_whole_entry(tmp_path):
     made = tmp_path / "made"
     made.write_text("program")
     context = multiprocessing.get_context("fork")
-    writers = [context.Process(target=store_entry, args=("key", tmp_path / "cache", {"programs": {"verify": "v"}}, {"v": made}))
-               for _ in range(8)]
+    writers = [
+        context.Process(target=store_entry, args=("key", tmp_path / "cache", {"programs": {"verify": "v"}}, {"v": made}))
+        for _ in range(8)
+    ]
     for writer in writers:
         writer.start()
     for writer in writers:

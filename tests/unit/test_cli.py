@@ -49,20 +49,23 @@ def test_any_fault_in_any_spec_writes_nothing_and_all_are_told(house, capsys):
     assert err == "bad.yaml:7:9 stages: 6 need too much; at most 5\nworse.yaml:1:1: not YAML; write YAML\n"
 
 
-@pytest.mark.parametrize(("arguments", "told"), [
-    (("build", "gone.yaml"), "gone.yaml does not exist"),
-    (("build", "empty"), "empty has no *.yaml files"),
-    (("build", "one.yaml", "twin.yaml"), "both named one"),
-    (("build", "one.yaml", "--check", "--force"), "--check writes and compiles nothing"),
-    (("build", "locked.yaml"), "locked.yaml: Is a directory"),
-    (("verify", "one.yaml", "--problem", "1,2"), "write it as M,N,K"),
-    (("verify", "one.yaml", "--arch", "hopper"), "'hopper' is not a GPU architecture"),
-    (("verify", "one.yaml", "--json", "-", "--csv", "-"), "only one of"),
-    (("verify", "one.yaml", "--junit", "no/such/folder/x.xml"), "existing folder"),
-    (("verify", "one.yaml", "--sustained", "2"), "add --bench"),
-    (("verify", "one.yaml", "--dist", "overflow"), "--dist overflow is for --atoms"),
-    (("verify", "empty"), "neither a generated project"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("build", "gone.yaml"), "gone.yaml does not exist"),
+        (("build", "empty"), "empty has no *.yaml files"),
+        (("build", "one.yaml", "twin.yaml"), "both named one"),
+        (("build", "one.yaml", "--check", "--force"), "--check writes and compiles nothing"),
+        (("build", "locked.yaml"), "locked.yaml: Is a directory"),
+        (("verify", "one.yaml", "--problem", "1,2"), "write it as M,N,K"),
+        (("verify", "one.yaml", "--arch", "hopper"), "'hopper' is not a GPU architecture"),
+        (("verify", "one.yaml", "--json", "-", "--csv", "-"), "only one of"),
+        (("verify", "one.yaml", "--junit", "no/such/folder/x.xml"), "existing folder"),
+        (("verify", "one.yaml", "--sustained", "2"), "add --bench"),
+        (("verify", "one.yaml", "--dist", "overflow"), "--dist overflow is for --atoms"),
+        (("verify", "empty"), "neither a generated project"),
+    ],
+)
 def test_bad_usage(house, machine, capsys, monkeypatch, arguments, told):
     Path("empty").mkdir()
     Path("twin.yaml").write_text("one")
@@ -118,7 +121,7 @@ def test_inspect(house, capsys):
 
 
 def test_a_bug_is_one_line_and_its_traceback_is_for_the_asking(house, capsys, monkeypatch):
-    monkeypatch.setattr(sys.modules["mmagen.render"], "render", lambda plan: 1 / 0)
+    monkeypatch.setattr(sys.modules["mmagen.generate.render"], "render", lambda plan: 1 / 0)
     code, _, err = typed(capsys, "build", "one.yaml")
     assert code == 70 and err.count("\n") == 1 and "ZeroDivisionError" in err and "Traceback" not in err
     monkeypatch.setenv("MMAGEN_DEBUG", "1")
@@ -129,7 +132,7 @@ def test_a_fault_of_the_disk_names_the_file_and_any_other_is_a_bug(house, capsys
     def refuse(plan):
         raise error
 
-    monkeypatch.setattr(sys.modules["mmagen.render"], "render", refuse)
+    monkeypatch.setattr(sys.modules["mmagen.generate.render"], "render", refuse)
     error = OSError(28, "No space left on device", "some/file")
     assert typed(capsys, "build", "one.yaml") == (2, "", "mmagen: some/file: No space left on device\n")
     error = OSError("what now")
@@ -146,15 +149,16 @@ def test_interrupt(house, capsys, monkeypatch):
     def interrupt(plan):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sys.modules["mmagen.render"], "render", interrupt)
+    monkeypatch.setattr(sys.modules["mmagen.generate.render"], "render", interrupt)
     assert typed(capsys, "build", "one.yaml") == (130, "", "mmagen: interrupted\n")
 
 
 def _process(code, **options):
     # Buffered as usual, whatever the tests' own output is: what is left in a buffer is what a closed pipe is about.
     env = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"} | {"PYTHONPATH": str(_ROOT)}
-    return subprocess.Popen([sys.executable, "-c", code], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                            text=True, **options)
+    return subprocess.Popen(
+        [sys.executable, "-c", code], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options
+    )
 
 
 def _living(group):
@@ -172,9 +176,11 @@ def _living(group):
 
 @pytest.mark.parametrize(("say", "times"), [("click.echo", 1000), ("print", 1000), ("print", 1)])
 def test_a_closed_pipe_is_no_traceback(say, times):
-    child = _process("import mmagen.cli as c, click\n"
-                     f"c.schema.callback = lambda: [{say}('x' * 1000) for _ in range({times})] and 0\n"
-                     "c.main(['schema'])")
+    child = _process(
+        "import mmagen.cli.main as c, click\n"
+        f"c.schema.callback = lambda: [{say}('x' * 1000) for _ in range({times})] and 0\n"
+        "c.main(['schema'])"
+    )
     child.stdout.close()
     assert (child.stderr.read(), child.wait(30)) == ("", 141)
 
@@ -183,10 +189,12 @@ def test_a_closed_pipe_is_no_traceback(say, times):
 def test_signals_take_the_children_along(tmp_path, number, code):
     note = tmp_path / "pid"
     child = _process(
-        "import mmagen.cli as c, sys\nfrom mmagen.process import follow\nimport os\n"
+        "import mmagen.cli.main as c, sys\nfrom mmagen.core.process import follow\nimport os\n"
         f"script = 'echo $$ > {note}.new; mv {note}.new {note}; sleep 60; sleep 60'\n"
         "c.schema.callback = lambda: follow(['/bin/sh', '-c', script], env=os.environ, on_line=print)\n"
-        "c.main(['schema'])", preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))  # in the background it is ignored
+        "c.main(['schema'])",
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )  # in the background it is ignored
     for _ in range(300):
         if note.exists():
             break
@@ -198,8 +206,10 @@ def test_signals_take_the_children_along(tmp_path, number, code):
 
 
 def test_nothing_slow_is_imported_for_generating():
-    child = _process("import sys, mmagen.cli, mmagen.verbs, mmagen.write\n"
-                     "slow = {'tqdm', 'tabulate', 'platformdirs', 'subprocess', 'numpy', 'mmagen.build'}\n"
-                     "print(*sorted(slow & set(sys.modules)))")
+    child = _process(
+        "import sys, mmagen.cli.main, mmagen.cli.build, mmagen.generate.write\n"
+        "slow = {'tqdm', 'tabulate', 'platformdirs', 'subprocess', 'numpy', 'mmagen.build.build'}\n"
+        "print(*sorted(slow & set(sys.modules)))"
+    )
     out, err = child.communicate(timeout=60)
     assert (out.strip(), err) == ("", "")

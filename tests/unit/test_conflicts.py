@@ -7,16 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from mmagen import conflicts
-from mmagen.load import load
-from mmagen.plan import plan
+from mmagen.families.planning import plan
+from mmagen.plan import bank_conflicts as conflicts
 from mmagen.plan.model import Plan, Swizzle
-from mmagen.spec import Spec
+from mmagen.spec.load import load
+from mmagen.spec.model import Spec
 
 FOLDER = Path(__file__).resolve().parents[2] / "specs"
-SPECS = [path for path in sorted(FOLDER.glob("*.yaml"))
-         # Those others have no shared memory, or one that TMA and wgmma access in their own way.
-         if not any(word in path.read_text() for word in ("kernel: ownership", "kernel: peak", "atom: SM90", "micro_s4"))]
+SPECS = [
+    path
+    for path in sorted(FOLDER.glob("*.yaml"))
+    # Those others have no shared memory, or one that TMA and wgmma access in their own way.
+    if not any(word in path.read_text() for word in ("kernel: ownership", "kernel: peak", "atom: SM90", "micro_s4"))
+]
 
 
 def planned(path: Path) -> Plan:
@@ -24,9 +27,20 @@ def planned(path: Path) -> Plan:
 
 
 def classic(**changes) -> Plan:
-    return plan(Spec.model_validate({
-        "mmagen": 1, "name": "g", "kernel": "gemm", "atom": "SM80_16x8x16_F32F16F16F32_TN", "tile": [128, 128, 64],
-        "atoms_layout": [2, 2, 1], "permutation": [32, 32, 16], **changes}))
+    return plan(
+        Spec.model_validate(
+            {
+                "mmagen": 1,
+                "name": "g",
+                "kernel": "gemm",
+                "atom": "SM80_16x8x16_F32F16F16F32_TN",
+                "tile": [128, 128, 64],
+                "atoms_layout": [2, 2, 1],
+                "permutation": [32, 32, 16],
+                **changes,
+            }
+        )
+    )
 
 
 def test_ldmatrix_on_lines_of_128_bytes():
@@ -67,12 +81,24 @@ def test_wide_copies_of_a_thread():
     dp4a, volta = planned(FOLDER / "sm61_gemm_s8.yaml"), planned(FOLDER / "sm70_gemm_f16.yaml")
     assert conflicts.load(dp4a, dp4a.a) == conflicts.Passes(8, 4) and conflicts.load(dp4a, dp4a.b) == conflicts.Passes(4, 4)
     assert conflicts.load(dp4a, replace(dp4a.a, swizzle=Swizzle(0, 4, 3))) == conflicts.Passes(16, 4)
-    assert conflicts.load(volta, volta.a) == conflicts.Passes(16, 4) and conflicts.load(volta, volta.b) == conflicts.Passes(4, 4)
+    assert conflicts.load(volta, volta.a) == conflicts.Passes(16, 4) and conflicts.load(volta, volta.b) == conflicts.Passes(
+        4, 4
+    )
 
 
 def test_fewer_threads_than_a_warp():
-    it = plan(Spec.model_validate({"mmagen": 1, "name": "m", "kernel": "micro", "atom": "UniversalFMA<double>",
-                                   "atoms_layout": [6, 4, 1], "tile": [12, 8, 2]}))
+    it = plan(
+        Spec.model_validate(
+            {
+                "mmagen": 1,
+                "name": "m",
+                "kernel": "micro",
+                "atom": "UniversalFMA<double>",
+                "atoms_layout": [6, 4, 1],
+                "tile": [12, 8, 2],
+            }
+        )
+    )
     assert conflicts.load(it, it.a).taken > 0
 
 

@@ -4,26 +4,40 @@ from types import SimpleNamespace
 
 import pytest
 
-from mmagen.contest import BEST, FIRST, bouts, geometric_mean, summary
+from mmagen.report.baselines import BEST, FIRST, bouts, geometric_mean, summary
 
 
 def verdict(name, *rows):
-    records = [{"name": who, "problem": problem, "tflops": tflops, "sm_clock_mhz": 1500.0, "power_w": None}
-               for who, problem, tflops in rows]
+    records = [
+        {"name": who, "problem": problem, "tflops": tflops, "sm_clock_mhz": 1500.0, "power_w": None}
+        for who, problem, tflops in rows
+    ]
     return SimpleNamespace(name=name, records=records)
 
 
 RAN = verdict(
-    "k", ("k", "8,8,8", None), ("k", "8,8,8", 200.0), ("cublasLt_first", "8,8,8", 80.0), ("cublasLt_best8", "8,8,8", 100.0),
-    ("k", "8,8,8 sustained", 50.0), ("cublasLt_first", "8,8,8 sustained", 100.0), ("cublasLt_best8", "8,8,8 sustained", 100.0),
-    ("k", "16,8,8", 100.0), ("cublasLt_first", "16,8,8", 200.0), ("cublasLt_best8", "16,8,8", 200.0), ("k", "9,9,9", 1.0),
+    "k",
+    ("k", "8,8,8", None),
+    ("k", "8,8,8", 200.0),
+    ("cublasLt_first", "8,8,8", 80.0),
+    ("cublasLt_best8", "8,8,8", 100.0),
+    ("k", "8,8,8 sustained", 50.0),
+    ("cublasLt_first", "8,8,8 sustained", 100.0),
+    ("cublasLt_best8", "8,8,8 sustained", 100.0),
+    ("k", "16,8,8", 100.0),
+    ("cublasLt_first", "16,8,8", 200.0),
+    ("cublasLt_best8", "16,8,8", 200.0),
+    ("k", "9,9,9", 1.0),
 )
 
 
 def test_a_bout_is_a_timed_record_with_both_rivals_of_the_same_run():
     found = bouts([RAN])
     assert [(bout.problem, bout.sustained, bout.tflops, bout.first, bout.best) for bout in found] == [
-        ("8,8,8", False, 200.0, 80.0, 100.0), ("16,8,8", False, 100.0, 200.0, 200.0), ("8,8,8", True, 50.0, 100.0, 100.0)]
+        ("8,8,8", False, 200.0, 80.0, 100.0),
+        ("16,8,8", False, 100.0, 200.0, 200.0),
+        ("8,8,8", True, 50.0, 100.0, 100.0),
+    ]
     assert bouts([verdict("k", ("k", "8,8,8", 1.0))]) == []
     extents = [8, 8, 16]
     assert [bout.problem for bout in bouts([verdict("k", *((who, extents, 1.0) for who in ("k", FIRST, BEST)))])] == ["8x8x16"]

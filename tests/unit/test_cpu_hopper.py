@@ -6,21 +6,30 @@ import struct
 
 import pytest
 
-from mmagen.cpu import hopper_arguments
-from mmagen.cpu.matrices import operands
-from mmagen.cpu.problems import small_problems
 from mmagen.emulate.tensor_map import decode
-from mmagen.load import load
-from mmagen.plan import plan
-from mmagen.spec import Problem
+from mmagen.families.planning import plan
+from mmagen.spec.load import load
+from mmagen.spec.model import Problem
+from mmagen.verify.emulated import hopper_arguments
+from mmagen.verify.emulated.matrices import operands
+from mmagen.verify.emulated.problems import small_problems
 
 ADDRESSES = {"a": 1 << 20, "b": 2 << 20, "c": 3 << 20, "d": 4 << 20}
 
 
 def planned(**changes):
-    spec = {"mmagen": 1, "name": "it", "kernel": "gemm", "atom": "SM90_64x128x16_F32BF16BF16_SS", "layout": "TN",
-            "tile": "[128, 128, 64]", "atoms_layout": "[2, 1, 1]", "schedule": "cooperative", "cluster": "[2, 1]",
-            "epilogue": "{out: bf16}"} | changes
+    spec = {
+        "mmagen": 1,
+        "name": "it",
+        "kernel": "gemm",
+        "atom": "SM90_64x128x16_F32BF16BF16_SS",
+        "layout": "TN",
+        "tile": "[128, 128, 64]",
+        "atoms_layout": "[2, 1, 1]",
+        "schedule": "cooperative",
+        "cluster": "[2, 1]",
+        "epilogue": "{out: bf16}",
+    } | changes
     text = "".join(f"{key}: {value}\n" for key, value in spec.items())
     return plan(load(text, "it.yaml").spec)
 
@@ -58,8 +67,15 @@ def test_without_persistence_each_tile_has_its_cluster():
     assert launch(Problem(shape=(256, 256, 64)), schedule="warpgroup", cluster="[1, 1]").grid == 4
 
 
-@pytest.mark.parametrize("problem", [Problem(shape=(16, 16, 33)), Problem(shape=(16, 16, 32), offset=1),
-                                     Problem(shape=(16, 19, 32)), Problem(shape=(16, 16, 32), ld_pad=4)])
+@pytest.mark.parametrize(
+    "problem",
+    [
+        Problem(shape=(16, 16, 33)),
+        Problem(shape=(16, 16, 32), offset=1),
+        Problem(shape=(16, 19, 32)),
+        Problem(shape=(16, 16, 32), ld_pad=4),
+    ],
+)
 def test_what_tma_cannot_address_goes_another_way(problem):
     chosen = launch(problem)
     assert chosen.unaligned and chosen.threads == 256 and chosen.grid == 1 and chosen.cluster == 1

@@ -7,7 +7,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-
 from emulated_ptx import run
 
 M32, M64 = 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF
@@ -82,7 +81,7 @@ INTEGERS = {
     "mad.lo.s32 %r4, %r2, %r3, %r2;": lambda a, b: a * b + a,
     "mad.hi.s32 %r4, %r2, %r3, 5;": lambda a, b: (s32(a) * s32(b) >> 32) + 5,
     "cvt.u64.u32 %rd8, %r2; mad.wide.u32 %rd9, %r2, %r3, %rd8;": lambda a, b: a * b + a,
-    "mul24.lo.s32 %r4, %r2, %r3;": lambda a, b: ((s32(a << 8) >> 8) * (s32(b << 8) >> 8)),
+    "mul24.lo.s32 %r4, %r2, %r3;": lambda a, b: (s32(a << 8) >> 8) * (s32(b << 8) >> 8),
     "div.s32 %r4, %r2, %r3;": lambda a, b: trunc_div(s32(a), s32(b)),
     "div.u32 %r4, %r2, %r3;": lambda a, b: trunc_div(a, b),
     "rem.s32 %r4, %r2, %r3;": lambda a, b: s32(a) - s32(b) * trunc_div(s32(a), s32(b)) if b else a,
@@ -135,7 +134,7 @@ INTEGERS = {
     ),
     "mov.b64 %rd9, {%r2, %r3};": lambda a, b: b << 32 | a,
     "mov.b64 %rd8, {%r2, %r3}; mov.b64 {%r5, %r4}, %rd8;": lambda a, b: b,
-    "mov.b32 {%rs1, %rs2}, %r2; mov.b32 %r4, {%rs2, %rs1};": lambda a, b: (a << 16 | a >> 16),
+    "mov.b32 {%rs1, %rs2}, %r2; mov.b32 %r4, {%rs2, %rs1};": lambda a, b: a << 16 | a >> 16,
     "mov.b64 %rd8, {%r2, %r3}; neg.s64 %rd7, %rd8; shr.s64 %rd9, %rd7, 3;": lambda a, b: s64(-(b << 32 | a)) >> 3,
     "mov.b64 %rd8, {%r2, %r3}; mul.hi.u64 %rd9, %rd8, %rd8;": lambda a, b: (b << 32 | a) ** 2 >> 64,
     "mov.b64 %rd8, {%r2, %r3}; div.s64 %rd9, %rd8, 7;": lambda a, b: trunc_div(s64(b << 32 | a), 7),
@@ -153,7 +152,26 @@ def test_integers(instruction):
 
 
 FLOATS = np.array(
-    [0.0, -0.0, 1.0, -1.0, 0.5, 1.5, 2.5, -2.5, 3.14159, 1e-40, 1e38, -1e38, 65504.0, 65520.0, 448.0, 500.0, 2.0**31, -(2.0**31)]
+    [
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        0.5,
+        1.5,
+        2.5,
+        -2.5,
+        3.14159,
+        1e-40,
+        1e38,
+        -1e38,
+        65504.0,
+        65520.0,
+        448.0,
+        500.0,
+        2.0**31,
+        -(2.0**31),
+    ]
     + [math.inf, -math.inf, math.nan, 1 + 2**-23, 16777217.0, 300.7, -129.2],
     dtype=np.float32,
 )
@@ -224,9 +242,7 @@ FLOAT_OPS = {
     ),
     "cvt.rn.f16.f32 %rs1, %f2; cvt.f32.f16 %f4, %rs1; mov.b32 %r4, %f4;": lambda a, b: bits32(a.astype(np.float16)),
     "cvt.f64.f32 %fd1, %f2; cvt.rn.f32.f64 %f4, %fd1; mov.b32 %r4, %f4;": lambda a, b: bits32(a),
-    "cvt.rn.f16x2.f32 %r4, %f2, %f3;": lambda a, b: (
-        _half(a) << 16 | _half(b)
-    ),
+    "cvt.rn.f16x2.f32 %r4, %f2, %f3;": lambda a, b: _half(a) << 16 | _half(b),
 }
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from emulated_ptx import kinds, run
 
 from mmagen.emulate import GlobalMemory
 from mmagen.emulate.checks import bank_passes, sectors
 from mmagen.emulate.memory import GLOBAL_BASE
-
-from emulated_ptx import kinds, run
 
 ADDRESS = "mov.u32 %r2, smem; shl.b32 %r3, %r1, 2; add.s32 %r4, %r2, %r3;"
 # Each thread writes its word and reads its neighbour's.
@@ -37,7 +36,9 @@ def found(body: str, kind: str, **options):
         # A second stage is filled while the first is read.
         ADDRESS + COPY + "add.s32 %r4, %r4, 512;" + COPY + "sub.s32 %r4, %r4, 512; cp.async.wait_group 1; bar.sync 0;" + READ,
         # All read one word, then one thread writes it behind a barrier.
-        ADDRESS + WRITE + "bar.sync 0; ld.shared.u32 %r6, [%r2]; bar.sync 0; setp.eq.s32 %p1, %r1, 5; @%p1 st.shared.u32 [%r2], 3;",
+        ADDRESS
+        + WRITE
+        + "bar.sync 0; ld.shared.u32 %r6, [%r2]; bar.sync 0; setp.eq.s32 %p1, %r1, 5; @%p1 st.shared.u32 [%r2], 3;",
         "setp.eq.s32 %p1, %r1, 0; @%p1 mov.u32 %r2, 1; @%p1 st.global.u32 [%rd4], %r2;",
     ],
 )
@@ -52,9 +53,15 @@ def test_sound_kernels_raise_no_alarm(body):
         (ADDRESS + WRITE + READ + STORE, "which thread 1 wrote since the last barrier"),
         (ADDRESS + WRITE + "bar.sync 0;" + READ + WRITE, "which thread 1 read since the last barrier"),
         ("mov.u32 %r2, smem; st.shared.u32 [%r2], 7;", "together with thread"),
-        (ADDRESS + "st.shared.u8 [%r4], 1; xor.b32 %r5, %r4, 4; st.shared.u8 [%r5], 1;", "writes shared byte 4, which thread 1"),
+        (
+            ADDRESS + "st.shared.u8 [%r4], 1; xor.b32 %r5, %r4, 4; st.shared.u8 [%r5], 1;",
+            "writes shared byte 4, which thread 1",
+        ),
         # Right in lockstep: lane 0 reads before the others of its warp write.
-        (ADDRESS + WRITE + "bar.sync 0; ld.shared.u32 %r6, [%r2]; setp.eq.s32 %p1, %r1, 5; @%p1 st.shared.u32 [%r2], 3;", "read"),
+        (
+            ADDRESS + WRITE + "bar.sync 0; ld.shared.u32 %r6, [%r2]; setp.eq.s32 %p1, %r1, 5; @%p1 st.shared.u32 [%r2], 3;",
+            "read",
+        ),
         # Warp barriers do not order different warps.
         (ADDRESS + WRITE + "bar.warp.sync -1; xor.b32 %r5, %r4, 128; ld.shared.u32 %r6, [%r5];", "which thread 32 wrote"),
     ],

@@ -6,10 +6,9 @@ import struct
 
 import numpy as np
 import pytest
+from emulated_ptx import HEADER, kernel, kinds, run
 
 from mmagen.emulate import EmulationError, GlobalMemory, launch, parse
-
-from emulated_ptx import HEADER, kernel, kinds, run
 
 M32 = 0xFFFFFFFF
 
@@ -36,7 +35,9 @@ def test_a_path_that_lies_before_its_branch():
 
 
 def test_guards_leave_other_lanes_alone():
-    body = "mov.u32 %r2, 5; setp.lt.u32 %p1, %r1, 3; @%p1 mov.u32 %r2, 6; @!%p1 add.s32 %r2, %r2, %r1; st.global.u32 [%rd4], %r2;"
+    body = (
+        "mov.u32 %r2, 5; setp.lt.u32 %p1, %r1, 3; @%p1 mov.u32 %r2, 6; @!%p1 add.s32 %r2, %r2, %r1; st.global.u32 [%rd4], %r2;"
+    )
     out, _ = run(body, threads=8)
     assert out.view("u4")[::2].tolist() == [6, 6, 6, 8, 9, 10, 11, 12]
 
@@ -120,12 +121,15 @@ def test_votes_and_masks():
 
 
 def test_special_registers_in_three_dimensions():
-    text = HEADER + """.entry k(.param .u64 out) { .reg .b32 %r<30>; .reg .b64 %rd<9>; ld.param.u64 %rd1, [out];
+    text = (
+        HEADER
+        + """.entry k(.param .u64 out) { .reg .b32 %r<30>; .reg .b64 %rd<9>; ld.param.u64 %rd1, [out];
         mov.u32 %r1, %tid.x; mov.u32 %r2, %tid.y; mov.u32 %r3, %tid.z; mov.u32 %r4, %ntid.x; mov.u32 %r5, %ntid.y;
         mad.lo.s32 %r6, %r3, %r5, %r2; mad.lo.s32 %r6, %r6, %r4, %r1; mov.u32 %r7, %ctaid.y; mov.u32 %r8, %nctaid.x;
         mov.u32 %r9, %ctaid.x; mad.lo.s32 %r10, %r7, %r8, %r9; mad.lo.s32 %r11, %r10, 24, %r6;
         mul.wide.u32 %rd2, %r11, 4; add.s64 %rd3, %rd1, %rd2; mov.u32 %r12, %laneid; mad.lo.s32 %r13, %r11, 100, %r12;
         st.global.u32 [%rd3], %r13; ret; }"""
+    )
     memory = GlobalMemory()
     out = memory.allocate("out", size=4 * 24 * 6)
     report = launch(parse(text), "k", grid=(3, 2), block=(4, 3, 2), params=struct.pack("<Q", out), memory=memory, lanes=64)

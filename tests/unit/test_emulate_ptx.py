@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from emulated_ptx import HEADER, kernel
 
 from mmagen.emulate import EmulationError, parse
 from mmagen.emulate.operands import number, size_of, split_operands
 from mmagen.emulate.ptx_model import Address, Immediate, Negated, Pair, Special, Symbol, Vector
-
-from emulated_ptx import HEADER, kernel
 
 
 def entry(body: str):
@@ -89,7 +88,7 @@ def test_source_lines_with_the_calls_they_were_inlined_into():
 def test_what_means_nothing_here_is_passed_over():
     text = (
         HEADER
-        + '.global .align 1 .b8 $str[3] = {72, 105, 0};\n.extern .func (.param .b32 r) vprintf (.param .b64 a, .param .b64 b);\n'
+        + ".global .align 1 .b8 $str[3] = {72, 105, 0};\n.extern .func (.param .b32 r) vprintf (.param .b64 a, .param .b64 b);\n"
         + kernel('.pragma "nounroll";\n// a comment ; with } marks\n/* and\nanother */ mov.u32 %r2, 1;').removeprefix(HEADER)
         + "\n.section .debug_str\n{\n.b8 1,2,3\n}\n"
     )
@@ -144,4 +143,3 @@ def test_sizes_and_splitting():
     assert [size_of(t) for t in ("u8", "f16x2", "bf16", "f64", "b128", "pred", "what")] == [1, 4, 2, 8, 16, 1, None]
     assert split_operands("{a, b}, [c], d") == ["{a, b}", "[c]", "d"]
     assert split_operands("") == []
-

@@ -8,13 +8,14 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from mmagen.atoms import only_an_instruction
-from mmagen.errors import SpecFaults
-from mmagen.instruction.model import CoreMatrices, Fragment
-from mmagen.micro import case, images
-from mmagen.plan import plan
-from mmagen.registry import operations
-from mmagen.spec import Spec
+from mmagen.core.errors import SpecFaults
+from mmagen.families.instruction.model import CoreMatrices, Fragment
+from mmagen.families.planning import plan
+from mmagen.mma import images
+from mmagen.mma.atoms import only_an_instruction
+from mmagen.mma.catalogue import operations
+from mmagen.op_tests import case
+from mmagen.spec.model import Spec
 
 
 def planned(name: str, **changes):
@@ -45,17 +46,29 @@ def test_every_operation_is_planned_as_it_is_laid_out_in_batches():
                 table, width = case._table(operation, one.name)
                 assert (_places(one) == table).all() and one.part_bits == width, (operation.name, one.name)
             else:
-                assert isinstance(one, CoreMatrices) and operation.places[one.name] == "shared memory" and one.row_bytes % 16 == 0
-        assert operation.thr_id == f"{operation.threads}:{1 if operation.threads > 1 else 0}", "a CTA is the threads of the instruction"
-    assert kinds == {("SM80", "mma.sync"): 32, ("SM90", "mma.sync"): 6, ("SM90", "wgmma"): 1056, ("SM100", "fma"): 2,
-                     ("SM120", "mma.sync"): 154}
+                assert (
+                    isinstance(one, CoreMatrices) and operation.places[one.name] == "shared memory" and one.row_bytes % 16 == 0
+                )
+        assert operation.thr_id == f"{operation.threads}:{1 if operation.threads > 1 else 0}", (
+            "a CTA is the threads of the instruction"
+        )
+    assert kinds == {
+        ("SM80", "mma.sync"): 32,
+        ("SM90", "mma.sync"): 6,
+        ("SM90", "wgmma"): 1056,
+        ("SM100", "fma"): 2,
+        ("SM120", "mma.sync"): 154,
+    }
 
 
-@pytest.mark.parametrize(("changes", "key", "says"), [
-    ({"tile": (16, 8, 32)}, ("tile",), "is one instruction and has no tile"),
-    ({"layout": {"a": "M", "b": "N"}}, ("layout",), "leave it out"),
-    ({"arch": ("sm_75",)}, ("arch", 0), "sm_80 and later"),
-])
+@pytest.mark.parametrize(
+    ("changes", "key", "says"),
+    [
+        ({"tile": (16, 8, 32)}, ("tile",), "is one instruction and has no tile"),
+        ({"layout": {"a": "M", "b": "N"}}, ("layout",), "leave it out"),
+        ({"arch": ("sm_75",)}, ("arch", 0), "sm_80 and later"),
+    ],
+)
 def test_what_one_instruction_has_no_use_for_is_refused(changes, key, says):
     with pytest.raises(SpecFaults) as caught:
         planned("SM80_16x8x32_S32S4S4S32_TN", **changes)

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from tilings import KINDS, tiling  # noqa: E402
+from tilings import KINDS, tiling
 
-from mmagen.atoms import ATOMS  # noqa: E402
-from mmagen.layout_text import LayoutText  # noqa: E402
-from mmagen.layouts import Ownership, flat, ownership  # noqa: E402
+from mmagen.core.layout_text import LayoutText
+from mmagen.mma.atoms import ATOMS
+from mmagen.mma.ownership import Ownership, flat, ownership
 
 CLASSIC = ATOMS["SM80_16x8x16_F32F16F16F32_TN"]
 ONE = LayoutText.compact((1, 1, 1))
@@ -50,8 +50,23 @@ def test_warps_follow_the_strides_of_atoms_layout():
 def test_values_go_through_the_atom_first_then_along_m_then_along_n():
     c = ownership(CLASSIC, ONE, ANY, (32, 16, 16))[2]
     assert [divmod(element, 16) for element in c.elements[0]] == [
-        (0, 0), (0, 1), (8, 0), (8, 1), (16, 0), (16, 1), (24, 0), (24, 1),
-        (0, 8), (0, 9), (8, 8), (8, 9), (16, 8), (16, 9), (24, 8), (24, 9)]
+        (0, 0),
+        (0, 1),
+        (8, 0),
+        (8, 1),
+        (16, 0),
+        (16, 1),
+        (24, 0),
+        (24, 1),
+        (0, 8),
+        (0, 9),
+        (8, 8),
+        (8, 9),
+        (16, 8),
+        (16, 9),
+        (24, 8),
+        (24, 9),
+    ]
 
 
 def test_a_permutation_moves_whole_atoms():

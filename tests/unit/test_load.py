@@ -10,9 +10,9 @@ import sys
 import pytest
 import yaml
 
-from mmagen import yaml_text
-from mmagen.errors import Diagnostic, Fault, SpecError
-from mmagen.load import Source, load
+from mmagen.core.errors import Diagnostic, Fault, SpecError
+from mmagen.spec import yaml_text
+from mmagen.spec.load import Source, load
 
 HEAD = """\
 mmagen: 1
@@ -289,10 +289,7 @@ def test_wide_characters_count_as_one_column(loader: str) -> None:
 
 
 def test_plain_data_is_what_yaml_says() -> None:
-    text = (
-        HEAD
-        + "problems: [[1, 2, 3], {shape: [4, 5, 0x6], beta: -0.25}]\nepilogue: {out: ~}\npermutation: ['4:1', _, 8]"
-    )
+    text = HEAD + "problems: [[1, 2, 3], {shape: [4, 5, 0x6], beta: -0.25}]\nepilogue: {out: ~}\npermutation: ['4:1', _, 8]"
     document = yaml_text.Document("x")
     document.read(text)
     assert document.diagnostics == [] and document.value == yaml.safe_load(text)
@@ -370,6 +367,8 @@ def test_no_text_gets_past_as_anything_but_a_spec_or_sentences() -> None:
 
 
 def test_loading_needs_nothing_heavy() -> None:
-    code = "import sys, mmagen.load; print(*(m for m in ('tensor_layouts', 'jinja2', 'click', 'numpy') if m in sys.modules))"
+    code = (
+        "import sys, mmagen.spec.load; print(*(m for m in ('tensor_layouts', 'jinja2', 'click', 'numpy') if m in sys.modules))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""

@@ -7,17 +7,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mmagen.build import BuildResult
-from mmagen.errors import ExitCode, UsageError
-from mmagen.micro import case, check, code, formats, images, report
-from mmagen.micro.batch import Batch, batches, entry, project
-from mmagen.micro.check import Built, Options
-from mmagen.micro.forms import Form, chosen, chosen_target, distributions, forms, native_targets
-from mmagen.micro.program import encoded, execute
-from mmagen.micro.run import CaseResult, FormResult
-from mmagen.micro.verbs import code as exit_code
-from mmagen.registry import find, operations
-from mmagen.toolchain import Gpu, Toolchain
+from mmagen.build.build import BuildResult
+from mmagen.cli.verify_atoms import code as exit_code
+from mmagen.core.errors import ExitCode, UsageError
+from mmagen.mma import formats, images
+from mmagen.mma.catalogue import find, operations
+from mmagen.mma.forms import Form, chosen, chosen_target, distributions, forms, native_targets
+from mmagen.op_tests import case, check, code, report
+from mmagen.op_tests.batch import Batch, batches, entry, project
+from mmagen.op_tests.check import Built, Options
+from mmagen.op_tests.program import encoded, execute
+from mmagen.op_tests.run import CaseResult, FormResult
+from mmagen.toolchain.find import Gpu, Toolchain
 
 H200 = Toolchain(gpus=(Gpu("NVIDIA H200", (9, 0), "580"),))
 RUNNABLE = [operation for operation in operations() if operation.kind != "tcgen05" and not operation.broken]
@@ -27,8 +28,18 @@ def one_of_each_kind():
     """Operations that differ in more than N."""
     table = {}
     for operation in RUNNABLE:
-        key = (operation.family, operation.kind, operation.type_d, operation.type_a, operation.type_b, operation.k, operation.sparse,
-               operation.places["A"], operation.block_scaled, operation.saturate)
+        key = (
+            operation.family,
+            operation.kind,
+            operation.type_d,
+            operation.type_a,
+            operation.type_b,
+            operation.k,
+            operation.sparse,
+            operation.places["A"],
+            operation.block_scaled,
+            operation.saturate,
+        )
         table[key] = operation
     return list(table.values())
 
@@ -47,10 +58,18 @@ def test_layouts_are_evaluated_as_the_registry_does():
         assert images.owners(layout.text).tolist() == layout.table(), layout.text
 
 
-@pytest.mark.parametrize("word, name", [
-    ("f16", "float16"), ("bf16", "bfloat16"), ("e4m3", "float8_e4m3fn"), ("e5m2", "float8_e5m2"), ("e2m1", "float4_e2m1fn"),
-    ("e3m2", "float6_e3m2fn"), ("e2m3", "float6_e2m3fn"),
-])
+@pytest.mark.parametrize(
+    "word, name",
+    [
+        ("f16", "float16"),
+        ("bf16", "bfloat16"),
+        ("e4m3", "float8_e4m3fn"),
+        ("e5m2", "float8_e5m2"),
+        ("e2m1", "float4_e2m1fn"),
+        ("e3m2", "float6_e3m2fn"),
+        ("e2m3", "float6_e2m3fn"),
+    ],
+)
 def test_values_of_codes(word, name):
     ml_dtypes = pytest.importorskip("ml_dtypes")
     kind = np.float16 if name == "float16" else getattr(ml_dtypes, name, None)
@@ -61,8 +80,9 @@ def test_values_of_codes(word, name):
     assert np.array_equal(formats.values(word), theirs, equal_nan=True)
 
 
-@pytest.mark.parametrize("word", ["f16", "bf16", "e4m3", "e5m2", "e2m1", "e3m2", "e2m3", "ue4m3", "s4", "u4", "s8", "u8", "s16", "s32",
-                                  "f32", "f64"])
+@pytest.mark.parametrize(
+    "word", ["f16", "bf16", "e4m3", "e5m2", "e2m1", "e3m2", "e2m3", "ue4m3", "s4", "u4", "s8", "u8", "s16", "s32", "f32", "f64"]
+)
 def test_codes_keep_their_values(word):
     rng = np.random.default_rng(1)
     numbers = rng.integers(0 if word[0] == "u" else -4, 5, 1000).astype(np.float64)
@@ -70,7 +90,13 @@ def test_codes_keep_their_values(word):
 
 
 def test_encoding_goes_to_the_nearest_value_and_saturates():
-    assert formats.decode(formats.encode(np.array([1.24, 1.26, 5.4, 100.0, -100.0]), "e2m1"), "e2m1").tolist() == [1, 1.5, 6, 6, -6]
+    assert formats.decode(formats.encode(np.array([1.24, 1.26, 5.4, 100.0, -100.0]), "e2m1"), "e2m1").tolist() == [
+        1,
+        1.5,
+        6,
+        6,
+        -6,
+    ]
     assert formats.decode(formats.encode(np.array([0.25, 1.0, 8.0]), "ue8m0"), "ue8m0").tolist() == [0.25, 1.0, 8.0]
     assert formats.decode(formats.encode(np.array([1 + 2.0**-12]), "tf32"), "tf32").tolist() == [1.0]
 
@@ -117,13 +143,19 @@ def test_metadata_says_where_the_nonzeros_are(operation):
             bits = int.from_bytes(bytes(metadata[0, row, :, 0].astype(np.uint8)), "little")
             for index in range(operation.k // group):
                 nibble = bits >> 4 * index & 15
-                kept = {"1:2": [{0b0100: 0, 0b1110: 1}.get(nibble)], "2:4": [nibble & 3, nibble >> 2],
-                        "4:8": [2 * (nibble & 3), 2 * (nibble & 3) + 1, 2 * (nibble >> 2), 2 * (nibble >> 2) + 1]}[operation.sparsity]
+                kept = {
+                    "1:2": [{0b0100: 0, 0b1110: 1}.get(nibble)],
+                    "2:4": [nibble & 3, nibble >> 2],
+                    "4:8": [2 * (nibble & 3), 2 * (nibble & 3) + 1, 2 * (nibble >> 2), 2 * (nibble >> 2) + 1],
+                }[operation.sparsity]
                 assert kept == sorted(set(kept))
                 for j, place in enumerate(kept):
                     rebuilt[row, index * group + place] = stored[row, index * len(kept) + j]
-        scaled = rebuilt if scale is None else \
-            rebuilt * np.repeat(formats.decode(scale, operation.type_sf)[0, :, :, 0], operation.vector, axis=1)
+        scaled = (
+            rebuilt
+            if scale is None
+            else rebuilt * np.repeat(formats.decode(scale, operation.type_sf)[0, :, :, 0], operation.vector, axis=1)
+        )
         assert np.array_equal(scaled, full)
         assert (rebuilt != 0).sum() == operation.m * operation.k // 2
 
@@ -165,7 +197,7 @@ def test_a_line_of_128_bytes_is_swizzled_by_its_number():
     codes = np.arange(64 * 64, dtype=np.uint64).reshape(1, 64, 64)
     data = images.shared(codes, 16, True, 128).data.view(np.uint16).reshape(64, 8, 8)
     for row, chunk in ((0, 0), (1, 0), (5, 3), (63, 7)):
-        assert data[row, chunk ^ (row % 8)].tolist() == codes[0, row, 8 * chunk:8 * chunk + 8].tolist()
+        assert data[row, chunk ^ (row % 8)].tolist() == codes[0, row, 8 * chunk : 8 * chunk + 8].tolist()
 
 
 # --- Which, and for what ----------------------------------------------------------------------------------------------
@@ -182,7 +214,9 @@ def test_all_operations_are_in_batches_once_or_twice():
 def test_words_names_and_patterns():
     assert len(chosen(["all"])) == 2397
     assert {o.type_a for o in chosen(["wgmma,sparse,bf16"])} == {"bf16"} and len(chosen(["wgmma,sparse,bf16"])) == 64
-    assert [o.name for o in chosen(["SM80_16x8x16_F32F16F16F32_TN", "SM80_16x8x16_F32F16*"])] == ["SM80_16x8x16_F32F16F16F32_TN"]
+    assert [o.name for o in chosen(["SM80_16x8x16_F32F16F16F32_TN", "SM80_16x8x16_F32F16*"])] == [
+        "SM80_16x8x16_F32F16F16F32_TN"
+    ]
     with pytest.raises(UsageError, match="SM80_16x8x16_F32F16F16F32_TN"):
         chosen(["SM80_16x8x16_F32F16F16F32_TT"])
 
@@ -194,16 +228,25 @@ def test_targets():
     assert chosen_target(find("SM100_MMA_TF32_SS"), ["sm_90a", "sm_100"]) is None
 
 
-@pytest.mark.parametrize("capability, targets", [((8, 9), ["sm_89", "sm_90a", "sm_89"]), ((9, 0), ["sm_90a", "sm_90a", "sm_80"]),
-                                                 ((10, 0), ["sm_100a", "sm_90a", "sm_80"]), (None, ["sm_90a", "sm_90a", "sm_80"])])
+@pytest.mark.parametrize(
+    "capability, targets",
+    [
+        ((8, 9), ["sm_89", "sm_90a", "sm_89"]),
+        ((9, 0), ["sm_90a", "sm_90a", "sm_80"]),
+        ((10, 0), ["sm_100a", "sm_90a", "sm_80"]),
+        (None, ["sm_90a", "sm_90a", "sm_80"]),
+    ],
+)
 def test_the_gpu_here_comes_first(capability, targets):
     names = ("SM80_16x8x8_F32F16F16F32_TN", "SM90_64x8x16_F16F16F16_SS", "SM80_8x8x128_S32U1U1S32_TN_XORPOPC")
     assert [chosen_target(find(name), (), native_targets(capability)) for name in names] == targets
 
 
 def test_what_runs_on_other_gpus(monkeypatch):
-    for capability, expected in (((8, 9), ["passed", "not_supported", "not_supported", "passed"]),
-                                 ((10, 0), ["passed", "not_supported", "not_supported", "not_supported"])):
+    for capability, expected in (
+        ((8, 9), ["passed", "not_supported", "not_supported", "passed"]),
+        ((10, 0), ["passed", "not_supported", "not_supported", "not_supported"]),
+    ):
         here = Toolchain(gpus=(Gpu("some GPU", capability, "580"),))
         found = verdicts_of(monkeypatch, (WARP, WGMMA, UMMA, "SM80_8x8x128_S32U1U1S32_TN_XORPOPC"), here)
         assert [v.disposition for v in found] == expected, capability
@@ -250,11 +293,14 @@ def test_every_case_comes_back(tmp_path):
     assert [executed.d[0] for executed in done] == [0, 1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("deed, why", [
-    ("if head[0] == 2: import os; os.abort()", "exit code -6"),
-    ("if head[0] == 2: out.write(RESULT.pack(index, 700, 7) + b'illegal'); out.flush(); sys.exit(4)", "illegal"),
-    ("if head[0] == 2: out.write(b'half'); out.flush(); sys.exit(3)", "exit code 3"),
-])
+@pytest.mark.parametrize(
+    "deed, why",
+    [
+        ("if head[0] == 2: import os; os.abort()", "exit code -6"),
+        ("if head[0] == 2: out.write(RESULT.pack(index, 700, 7) + b'illegal'); out.flush(); sys.exit(4)", "illegal"),
+        ("if head[0] == 2: out.write(b'half'); out.flush(); sys.exit(3)", "exit code 3"),
+    ],
+)
 def test_a_case_that_kills_the_program_costs_only_itself(tmp_path, deed, why):
     done = run_fake(tmp_path, deed)
     assert [executed.d and executed.d[0] for executed in done] == [0, 1, None, 3, 4] and why in done[2].error
@@ -279,14 +325,31 @@ def verdicts_of(monkeypatch, names, toolchain=H200, outcome="passed", build_fail
 
     def fake_build(todo, tools, opts, folder, progress):
         made = [Batch((form,), batch.arch) for batch in todo for form in batch.forms]
-        return [Built(batch, BuildResult(batch.name, Path(), batch.forms[0].operation.name not in build_fails, reason="it does not compile",
-                                         programs={"verify": Path("/nowhere")}),
-                      {0: "mma is not in the code"} if batch.forms[0].operation.name in faults else {}) for batch in made]
+        return [
+            Built(
+                batch,
+                BuildResult(
+                    batch.name,
+                    Path(),
+                    batch.forms[0].operation.name not in build_fails,
+                    reason="it does not compile",
+                    programs={"verify": Path("/nowhere")},
+                ),
+                {0: "mma is not in the code"} if batch.forms[0].operation.name in faults else {},
+            )
+            for batch in made
+        ]
 
     def fake_run(built, tools, opts, progress):
-        one = CaseResult("small_int", "", outcome, 0.0, 0.0, "" if outcome == "passed" else "wrong", 1, 64, outcome == "incorrect")
-        return [{0: FormResult((one,))} if b.result.ok and not b.faults and
-                check._suits(b.batch.forms[0], b.batch, tools, opts) else {} for b in built]
+        one = CaseResult(
+            "small_int", "", outcome, 0.0, 0.0, "" if outcome == "passed" else "wrong", 1, 64, outcome == "incorrect"
+        )
+        return [
+            {0: FormResult((one,))}
+            if b.result.ok and not b.faults and check._suits(b.batch.forms[0], b.batch, tools, opts)
+            else {}
+            for b in built
+        ]
 
     monkeypatch.setattr(check, "_build_all", fake_build)
     monkeypatch.setattr(check, "_run_all", fake_run)
@@ -329,8 +392,16 @@ def test_distributions():
     assert distributions(find(WGMMA)) == ("small_int", "uniform")
 
 
-@pytest.mark.parametrize("name", ["SM80_16x8x32_S32S8S8S32_TN_SATURATE", "SM80_16x8x32_S32U8S8S32_TN", "SM80_16x8x32_S32S8U8S32_TN",
-                                  "SM80_16x8x64_S32U4U4S32_TN_SATURATE", "SM80_16x8x256_S32U1U1S32_TN_ANDPOPC"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "SM80_16x8x32_S32S8S8S32_TN_SATURATE",
+        "SM80_16x8x32_S32U8S8S32_TN",
+        "SM80_16x8x32_S32S8U8S32_TN",
+        "SM80_16x8x64_S32U4U4S32_TN_SATURATE",
+        "SM80_16x8x256_S32U1U1S32_TN_ANDPOPC",
+    ],
+)
 def test_overflow_overflows(name):
     operation = find(name)
     form = forms(operation)[0]
@@ -349,8 +420,10 @@ def test_overflow_overflows(name):
 def test_the_instruction_is_looked_up_in_each_kernel(tmp_path):
     batch = Batch((Form(find(WARP)), Form(find("SM80_16x8x8_F32F16F16F32_TN")), Form(find(WGMMA))), "sm_90a")
     program = tmp_path / "program"
-    program.write_bytes(b"\x7fELF\0.version 9.0\n.visible .entry mmagen_atom_0(\n)\n{\nmma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0};\n}\n"
-                        b".visible .entry mmagen_atom_1(\n)\n{\n// begin\nmma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32.more {%0};\n}\n\0")
+    program.write_bytes(
+        b"\x7fELF\0.version 9.0\n.visible .entry mmagen_atom_0(\n)\n{\nmma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0};\n}\n"
+        b".visible .entry mmagen_atom_1(\n)\n{\n// begin\nmma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32.more {%0};\n}\n\0"
+    )
     faults = code.missing(batch, program)
     assert sorted(faults) == [1, 2]
     assert "is not in the code" in faults[1] and "PTX is not in" in faults[2]

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from mmagen.load import load
-from mmagen.plan import plan
-from mmagen.render import render
+from mmagen.families.planning import plan
+from mmagen.generate.render import render
+from mmagen.spec.load import load
 
 ODD = sorted((Path(__file__).resolve().parents[1] / "gpu" / "odd").glob("*.yaml"))
 

@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-from mmagen import progress
-from mmagen.errors import UsageError
-from mmagen.outputs import deliver, made_by, refuse_bad
+from mmagen.core import progress
+from mmagen.core.errors import UsageError
+from mmagen.report.outputs import deliver, made_by, refuse_bad
 
 
 def test_each_format_goes_where_it_was_asked_to(tmp_path, capsys):

@@ -7,23 +7,31 @@ from math import prod
 
 import pytest
 
-from mmagen import conflicts
-from mmagen.atoms import ATOMS
-from mmagen.errors import SpecFaults
-from mmagen.layouts import ownership
-from mmagen.plan import plan
+from mmagen.core.errors import SpecFaults
+from mmagen.families.planning import plan
+from mmagen.mma.atoms import ATOMS
+from mmagen.mma.ownership import ownership
+from mmagen.plan import bank_conflicts as conflicts
 from mmagen.plan.budgets import align, ctas_that_fit
 from mmagen.plan.model import Operand, Plan
-from mmagen.spec import LAYOUTS, Spec
+from mmagen.spec.model import LAYOUTS, Spec
 
 SPECS_A_SEED = 80
 
 
 def _permutation(dice: random.Random, least: int) -> tuple[object, int]:
     """An entry, and how many elements it covers."""
-    return dice.choice([(None, least)] * 4 + [
-        (least, least), (2 * least, 2 * least), (4 * least, 4 * least), (f"({least},2,2):(1,{2 * least},{least})", 4 * least),
-        (f"(2,{least}):({least},1)", 2 * least), (f"(8,2,{least}):(1,{8 * least},8)", 16 * least)])
+    return dice.choice(
+        [(None, least)] * 4
+        + [
+            (least, least),
+            (2 * least, 2 * least),
+            (4 * least, 4 * least),
+            (f"({least},2,2):(1,{2 * least},{least})", 4 * least),
+            (f"(2,{least}):({least},1)", 2 * least),
+            (f"(8,2,{least}):(1,{8 * least},8)", 16 * least),
+        ]
+    )
 
 
 def _document(dice: random.Random) -> dict:
@@ -34,7 +42,11 @@ def _document(dice: random.Random) -> dict:
     entries = [_permutation(dice, extent * count) for extent, count in zip((atom.m, atom.n, atom.k), atoms, strict=True)]
     times = [1, 2, 2, 4, 3], [1, 2, 2, 4, 3], [2, 2, 4, 1]
     document = {
-        "mmagen": 1, "name": "random_one", "kernel": kernel, "atom": atom.name, "layout": dice.choice(list(LAYOUTS)),
+        "mmagen": 1,
+        "name": "random_one",
+        "kernel": kernel,
+        "atom": atom.name,
+        "layout": dice.choice(list(LAYOUTS)),
         "tile": [covered * dice.choice(times[i]) for i, (_, covered) in enumerate(entries)],
         "atoms_layout": dice.choice([atoms, "({0},{1},{2}):({1},1,{3})".format(*atoms, atoms[0] * atoms[1])]),
         "permutation": [entry for entry, _ in entries],
@@ -42,9 +54,16 @@ def _document(dice: random.Random) -> dict:
     }
     if kernel == "gemm":
         document |= {"stages": dice.choice([None, None, 2, 3]), "ctas_per_sm": dice.choice([None, None, 1, 2])}
-    odd = [{"arch": ["sm_75"]}, {"arch": ["sm_90a", "sm_89"]}, {"stages": 5}, {"ctas_per_sm": 3}, {"epilogue": {"out": "f64"}},
-           {"tile": [document["tile"][0] + 1, *document["tile"][1:]]}, {"permutation": [None, 7, "(8,2):(1,1)"]},
-           {"atoms_layout": [1, 3, 1]}]
+    odd = [
+        {"arch": ["sm_75"]},
+        {"arch": ["sm_90a", "sm_89"]},
+        {"stages": 5},
+        {"ctas_per_sm": 3},
+        {"epilogue": {"out": "f64"}},
+        {"tile": [document["tile"][0] + 1, *document["tile"][1:]]},
+        {"permutation": [None, 7, "(8,2):(1,1)"]},
+        {"atoms_layout": [1, 3, 1]},
+    ]
     return document | (dice.choice(odd) if dice.random() < 0.2 else {})
 
 
@@ -99,15 +118,18 @@ def _keeps_vectors(operand: Operand, vector: int) -> None:
 
 def _finds_fragments(it: Plan, operand: Operand) -> None:
     """What one load moves must lie as the instruction wants it: whole 16-byte rows for ldmatrix, else words in one piece."""
-    owned = ownership(it.atom, it.tiled_mma.atoms_layout, it.tiled_mma.permutation,
-                      (it.tile[0], it.tile[1], it.tiled_mma.extent[2]))["AB".index(operand.letter)]
+    owned = ownership(
+        it.atom, it.tiled_mma.atoms_layout, it.tiled_mma.permutation, (it.tile[0], it.tile[1], it.tiled_mma.extent[2])
+    )["AB".index(operand.letter)]
     size = operand.element.bytes
     transposed, matrices = operand.smem_copy.transposed, operand.smem_copy.matrices
     width = 4 // size if matrices else operand.smem_copy.elements
     assert len(owned.elements[0]) % width == 0
     for first in range(0, len(owned.elements[0]), width):
-        places = [[conflicts.byte_address(operand, *divmod(element, owned.columns)) for element in values[first : first + width]]
-                  for values in owned.elements[:32]]
+        places = [
+            [conflicts.byte_address(operand, *divmod(element, owned.columns)) for element in values[first : first + width]]
+            for values in owned.elements[:32]
+        ]
         if not transposed:
             assert all(at[0] % (width * size) == 0 and at == list(range(at[0], at[0] + width * size, size)) for at in places)
         if matrices:

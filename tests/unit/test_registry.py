@@ -9,27 +9,40 @@ from collections import Counter
 
 import pytest
 
-from mmagen.errors import UsageError
-from mmagen.registry import find, nearest, operations, select
+from mmagen.core.errors import UsageError
+from mmagen.mma.catalogue import find, nearest, operations, select
 
 
 def test_every_operation_of_cutlass_4_2_is_there_once():
     assert len({operation.name for operation in operations()}) == len(operations()) == 2397
     assert Counter((operation.family, operation.kind, operation.sparse) for operation in operations()) == {
-        ("SM61", "fma", False): 2, ("SM70", "mma.sync", False): 8, ("SM75", "mma.sync", False): 2,
-        ("SM80", "mma.sync", False): 65, ("SM89", "mma.sync", False): 8, ("SM90", "mma.sync", False): 6,
-        ("SM90", "wgmma", False): 1056, ("SM90", "wgmma", True): 1056, ("SM100", "fma", False): 2,
-        ("SM100", "tcgen05", False): 24, ("SM100", "tcgen05", True): 12, ("SM103", "tcgen05", False): 2,
-        ("SM120", "mma.sync", False): 77, ("SM120", "mma.sync", True): 77}
+        ("SM61", "fma", False): 2,
+        ("SM70", "mma.sync", False): 8,
+        ("SM75", "mma.sync", False): 2,
+        ("SM80", "mma.sync", False): 65,
+        ("SM89", "mma.sync", False): 8,
+        ("SM90", "mma.sync", False): 6,
+        ("SM90", "wgmma", False): 1056,
+        ("SM90", "wgmma", True): 1056,
+        ("SM100", "fma", False): 2,
+        ("SM100", "tcgen05", False): 24,
+        ("SM100", "tcgen05", True): 12,
+        ("SM103", "tcgen05", False): 2,
+        ("SM120", "mma.sync", False): 77,
+        ("SM120", "mma.sync", True): 77,
+    }
 
 
-@pytest.mark.parametrize(("written", "meant"), [
-    ("SM90_64x8x16_F16F16F16_SS", "SM90_64x8x16_F16F16F16_SS"),
-    ("cute::SM90::GMMA::MMA_64x8x16_F16F16F16_SS", "SM90_64x8x16_F16F16F16_SS"),
-    ("SM90_64x8x16_F16F16F16_SS<GMMA::Major::K, GMMA::Major::MN>", "SM90_64x8x16_F16F16F16_SS"),
-    ("GMMA_64x8x32_F16F16F16_SS", "SM90::GMMA::SPARSE::GMMA_64x8x32_F16F16F16_SS"),
-    ("SM120_16x8x32_TN< float_e2m1_t, float_e3m2_t, float >", "SM120_16x8x32_TN<float_e2m1_t,float_e3m2_t,float>"),
-])
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("SM90_64x8x16_F16F16F16_SS", "SM90_64x8x16_F16F16F16_SS"),
+        ("cute::SM90::GMMA::MMA_64x8x16_F16F16F16_SS", "SM90_64x8x16_F16F16F16_SS"),
+        ("SM90_64x8x16_F16F16F16_SS<GMMA::Major::K, GMMA::Major::MN>", "SM90_64x8x16_F16F16F16_SS"),
+        ("GMMA_64x8x32_F16F16F16_SS", "SM90::GMMA::SPARSE::GMMA_64x8x32_F16F16F16_SS"),
+        ("SM120_16x8x32_TN< float_e2m1_t, float_e3m2_t, float >", "SM120_16x8x32_TN<float_e2m1_t,float_e3m2_t,float>"),
+    ],
+)
 def test_names_are_found_however_they_are_qualified(written, meant):
     assert find(written).name == meant
 
@@ -49,18 +62,30 @@ def test_a_target_runs_what_it_can():
     assert not select(target="sm_120", family="SM120") and len(select(target="sm_120a", family="SM120")) == 154
 
 
-@pytest.mark.parametrize(("name", "given", "cxx"), [
-    ("SM80_8x8x4_F64F64F64F64_TN", {}, "cute::SM80_8x8x4_F64F64F64F64_TN"),
-    ("SM90_64x8x32_S32S8S8_SS_TN", {}, "cute::SM90::GMMA::MMA_64x8x32_S32S8S8_SS_TN"),
-    ("SM90_64x8x8_F32TF32TF32_SS_TN", {}, "cute::SM90::GMMA::MMA_64x8x8_F32TF32TF32_SS_TN<>"),
-    ("SM90_64x8x16_F16F16F16_SS", {"tnspB": "MN"},
-     "cute::SM90::GMMA::MMA_64x8x16_F16F16F16_SS<cute::SM90::GMMA::Major::K, cute::SM90::GMMA::Major::MN>"),
-    ("SM120_16x8x32_TN<float_e2m1_t,float_e3m2_t,half_t>", {},
-     "cute::SM120_16x8x32_TN<cute::float_e2m1_t, cute::float_e3m2_t, cute::half_t>"),
-    ("SM100_MMA_S8_SS", {"M": "64", "N": 8, "a_type": "uint8_t", "c_sat": "True"},
-     "cute::SM100_MMA_S8_SS<uint8_t, int8_t, int32_t, 64, 8, cute::UMMA::Major::K, cute::UMMA::Major::K, "
-     "cute::UMMA::Saturate::True>"),
-])
+@pytest.mark.parametrize(
+    ("name", "given", "cxx"),
+    [
+        ("SM80_8x8x4_F64F64F64F64_TN", {}, "cute::SM80_8x8x4_F64F64F64F64_TN"),
+        ("SM90_64x8x32_S32S8S8_SS_TN", {}, "cute::SM90::GMMA::MMA_64x8x32_S32S8S8_SS_TN"),
+        ("SM90_64x8x8_F32TF32TF32_SS_TN", {}, "cute::SM90::GMMA::MMA_64x8x8_F32TF32TF32_SS_TN<>"),
+        (
+            "SM90_64x8x16_F16F16F16_SS",
+            {"tnspB": "MN"},
+            "cute::SM90::GMMA::MMA_64x8x16_F16F16F16_SS<cute::SM90::GMMA::Major::K, cute::SM90::GMMA::Major::MN>",
+        ),
+        (
+            "SM120_16x8x32_TN<float_e2m1_t,float_e3m2_t,half_t>",
+            {},
+            "cute::SM120_16x8x32_TN<cute::float_e2m1_t, cute::float_e3m2_t, cute::half_t>",
+        ),
+        (
+            "SM100_MMA_S8_SS",
+            {"M": "64", "N": 8, "a_type": "uint8_t", "c_sat": "True"},
+            "cute::SM100_MMA_S8_SS<uint8_t, int8_t, int32_t, 64, 8, cute::UMMA::Major::K, cute::UMMA::Major::K, "
+            "cute::UMMA::Saturate::True>",
+        ),
+    ],
+)
 def test_types_are_spelled_with_the_arguments_that_they_need(name, given, cxx):
     assert find(name).cxx(**given) == cxx
     assert find(name).traits(**given) == f"cute::MMA_Traits<{cxx}>"
@@ -69,8 +94,9 @@ def test_types_are_spelled_with_the_arguments_that_they_need(name, given, cxx):
 def test_traits_take_what_the_struct_does_not():
     operation = find("SM100_MMA_F8F6F4_SS")
     assert operation.cxx(M="64") == "cute::SM100_MMA_F8F6F4_SS"
-    assert "cute::C<64>, cute::C<256>, cute::integral_constant<cute::UMMA::Major, cute::UMMA::Major::K>" in \
-        operation.traits(M="64")
+    assert "cute::C<64>, cute::C<256>, cute::integral_constant<cute::UMMA::Major, cute::UMMA::Major::K>" in operation.traits(
+        M="64"
+    )
 
 
 @pytest.mark.parametrize("given", [{"M": "65"}, {"tnspA": "K"}])
@@ -80,7 +106,7 @@ def test_wrong_arguments_are_refused(given):
 
 
 def test_loading_everything_is_quick_and_building_a_project_needs_none_of_it():
-    program = "import mmagen.render, mmagen.plan, mmagen.load, sys; print([m for m in sys.modules if 'registry' in m])"
+    program = "import mmagen.generate.render, mmagen.families.planning, mmagen.spec.load, sys; print([m for m in sys.modules if 'catalogue' in m])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
     times = []

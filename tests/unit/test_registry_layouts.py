@@ -7,22 +7,39 @@ import pytest
 import tensor_layouts
 from tensor_layouts import atoms_nv
 
-from mmagen.atoms import ATOMS, find_atom, wgmma_names
+from mmagen.core.layout_text import IntTuple, LayoutText
 from mmagen.emulate.matrix_layouts import Fragment, fragment_a, fragment_b, fragment_c, volta_a, volta_b, volta_c
-from mmagen.layout_text import IntTuple, LayoutText
-from mmagen.layouts import atom_layouts
-from mmagen.registry import Operation, ThreadValueLayout, find, operations
+from mmagen.mma.atoms import ATOMS, find_atom, wgmma_names
+from mmagen.mma.catalogue import find, operations
+from mmagen.mma.operation import Operation, ThreadValueLayout
+from mmagen.mma.ownership import atom_layouts
 
-_BITS = {"u1": 1, "s4": 4, "u4": 4, "s8": 8, "u8": 8, "e4m3": 8, "e5m2": 8, "f16": 16, "bf16": 16, "tf32": 32, "f64": 64,
-         "c64": 64}
+_BITS = {
+    "u1": 1,
+    "s4": 4,
+    "u4": 4,
+    "s8": 8,
+    "u8": 8,
+    "e4m3": 8,
+    "e5m2": 8,
+    "f16": 16,
+    "bf16": 16,
+    "tf32": 32,
+    "f64": 64,
+    "c64": 64,
+}
 # Of CUTLASS 4.2.0: B of the eight m16n8k32 of 4-bit integers, A of the two m16n8k128 of bits.
 _FLAWED = {(f"SM80_16x8x32_S32{a}4{b}4S32_TN{saturate}", "B") for a in "SU" for b in "SU" for saturate in ("", "_SATURATE")}
 _FLAWED |= {(f"SM80_16x8x128_S32U1U1S32_TN_{how}POPC", "A") for how in ("AND", "XOR")}
 
 
 def _distinct() -> dict[ThreadValueLayout, Operation]:
-    return {layout: operation for operation in operations() for of in (operation, *operation.variants)
-            for layout in of.layouts.values()}
+    return {
+        layout: operation
+        for operation in operations()
+        for of in (operation, *operation.variants)
+        for layout in of.layouts.values()
+    }
 
 
 def _offsets(shape: IntTuple, stride: IntTuple) -> np.ndarray:
@@ -43,10 +60,17 @@ def _elements(layout: ThreadValueLayout) -> np.ndarray:
 
 
 def test_every_layout_owns_all_elements_equally_often_or_is_marked():
-    flawed = {(operation.name, operand) for operation in operations() for operand, layout in operation.layouts.items()
-              if not layout.owners}
-    assert flawed == _FLAWED == {(operation.name, flaw.operand) for operation in operations() for flaw in operation.flaws
-                                 if flaw.right}
+    flawed = {
+        (operation.name, operand)
+        for operation in operations()
+        for operand, layout in operation.layouts.items()
+        if not layout.owners
+    }
+    assert (
+        flawed
+        == _FLAWED
+        == {(operation.name, flaw.operand) for operation in operations() for flaw in operation.flaws if flaw.right}
+    )
     for layout in _distinct():
         if layout.owners:
             counts = np.bincount(_elements(layout).ravel(), minlength=layout.rows * layout.columns)
@@ -64,8 +88,14 @@ def test_a_layout_owns_elements_once_where_they_lie_in_registers():
 def test_the_matrix_of_a_layout_is_the_operations():
     for operation in operations():
         for of in (operation, *operation.variants):
-            extents = {"A": (of.m, of.k), "E": (of.m, of.k), "SFA": (of.m, of.k), "B": (of.n, of.k), "SFB": (of.n, of.k),
-                       "C": (of.m, of.n)}
+            extents = {
+                "A": (of.m, of.k),
+                "E": (of.m, of.k),
+                "SFA": (of.m, of.k),
+                "B": (of.n, of.k),
+                "SFB": (of.n, of.k),
+                "C": (of.m, of.n),
+            }
             assert {"A", "B", "C"} <= set(of.layouts)
             assert all((layout.rows, layout.columns) == extents[operand] for operand, layout in of.layouts.items())
 
@@ -122,9 +152,11 @@ def test_warp_wide_layouts_are_the_ptx_isas(family):
     for operation in of_family:
         m, n, k = operation.shape
         wide = [8 if "f8f6f4" in operation.opcode else _BITS.get(word, 4) for word in (operation.type_a, operation.type_b)]
-        for operand, expected in (("A", _ptx_elements(fragment_a(m, k, wide[0]), m)),
-                                  ("B", _ptx_elements(fragment_b(n, k, wide[1]), n, transposed=True)),
-                                  ("C", _ptx_elements(fragment_c(m, n, 32), m))):
+        for operand, expected in (
+            ("A", _ptx_elements(fragment_a(m, k, wide[0]), m)),
+            ("B", _ptx_elements(fragment_b(n, k, wide[1]), n, transposed=True)),
+            ("C", _ptx_elements(fragment_c(m, n, 32), m)),
+        ):
             assert (_elements(operation.layout(operand)) == expected).all(), (operation.name, operand)
 
 
@@ -147,8 +179,11 @@ def test_voltas_layouts_are_the_ptx_isas():
     for operation in (o for o in operations() if o.family == "SM70"):
         thr_id = LayoutText.parse(operation.thr_id)
         lanes = _offsets(thr_id.shape, thr_id.stride)
-        fragments = {"A": volta_a(operation.majors_a == ("K",)), "B": volta_b(operation.majors_b == ("MN",)),
-                     "C": volta_c(_BITS.get(operation.type_c, 32))}
+        fragments = {
+            "A": volta_a(operation.majors_a == ("K",)),
+            "B": volta_b(operation.majors_b == ("MN",)),
+            "C": volta_c(_BITS.get(operation.type_c, 32)),
+        }
         for operand, fragment in fragments.items():
             expected = _ptx_elements(fragment, 8, transposed=operand == "B")[lanes]
             assert (_elements(operation.layout(operand)) == expected).all(), (operation.name, operand)
@@ -203,8 +238,12 @@ def test_mmagen_builds_from_operations_that_are_in_the_registry():
     for name in _built():
         atom, operation = find_atom(name), find(name)
         assert operation.name == name and (atom.m, atom.n, atom.k) == operation.shape
-        assert tuple(t.word for t in (atom.type_d, atom.type_a, atom.type_b, atom.type_c)) == \
-            (operation.type_d, operation.type_a, operation.type_b, operation.type_c)
+        assert tuple(t.word for t in (atom.type_d, atom.type_a, atom.type_b, atom.type_c)) == (
+            operation.type_d,
+            operation.type_a,
+            operation.type_b,
+            operation.type_c,
+        )
         assert (atom.threads, atom.default_arch, atom.extended) == (operation.threads, operation.arch, operation.extended)
         if atom.majors and operation.kind != "fma":
             letters = ("T" if operation.majors_a == ("K",) else "N") + ("N" if operation.majors_b == ("K",) else "T")

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from mmagen.cli import main
-from mmagen.registry import find, operations
-from mmagen.registry.show import page
+from mmagen.cli.main import main
+from mmagen.inspect.operations import page
+from mmagen.mma.catalogue import find, operations
 
 
 def atoms(capsys, *arguments) -> tuple[int, str, str]:
@@ -18,16 +18,22 @@ def atoms(capsys, *arguments) -> tuple[int, str, str]:
     return ended.value.code or 0, out, err
 
 
-@pytest.mark.parametrize(("filters", "count", "one_of_them"), [
-    ((), 2397, "SM61_DP4A"),
-    (("--arch", "sm_90a"), 2200, "SM90_64x256x32_S32S8S8_SS_TN"),
-    (("--arch", "90a", "--kind", "wgmma", "--sparse"), 1056, "SM90::GMMA::SPARSE::GMMA_64x8x32_F16F16F16_SS"),
-    (("--type", "bf16", "--shape", "64x128x*", "--dense"), 2, "SM90_64x128x16_F32BF16BF16_RS"),
-    (("--type", "e4m3,f16", "--family", "sm89"), 3, "SM89_16x8x32_F16E4M3E5M2F16_TN"),
-    (("--block-scaled", "--type", "ue4m3,e2m1"), 2,
-     "SM120::BLOCKSCALED::SM120_16x8x64_TN_VS<float_e2m1_t,float_e2m1_t,float,float_ue4m3_t,16>"),
-    (("--shape", "16x8x16", "--arch", "sm_80", "--type", "s8"), 6, "SM80_16x8x16_S32S8U8S32_TN_SATURATE"),
-])
+@pytest.mark.parametrize(
+    ("filters", "count", "one_of_them"),
+    [
+        ((), 2397, "SM61_DP4A"),
+        (("--arch", "sm_90a"), 2200, "SM90_64x256x32_S32S8S8_SS_TN"),
+        (("--arch", "90a", "--kind", "wgmma", "--sparse"), 1056, "SM90::GMMA::SPARSE::GMMA_64x8x32_F16F16F16_SS"),
+        (("--type", "bf16", "--shape", "64x128x*", "--dense"), 2, "SM90_64x128x16_F32BF16BF16_RS"),
+        (("--type", "e4m3,f16", "--family", "sm89"), 3, "SM89_16x8x32_F16E4M3E5M2F16_TN"),
+        (
+            ("--block-scaled", "--type", "ue4m3,e2m1"),
+            2,
+            "SM120::BLOCKSCALED::SM120_16x8x64_TN_VS<float_e2m1_t,float_e2m1_t,float,float_ue4m3_t,16>",
+        ),
+        (("--shape", "16x8x16", "--arch", "sm_80", "--type", "s8"), 6, "SM80_16x8x16_S32S8U8S32_TN_SATURATE"),
+    ],
+)
 def test_filters_leave_what_they_say(capsys, filters, count, one_of_them):
     code, out, _ = atoms(capsys, *filters)
     names = [line.split()[0] for line in out.splitlines()[2:-2]]
@@ -43,19 +49,42 @@ def test_json_has_the_layouts_of_every_operation(capsys):
     assert len(told) == 2397
     for line, operation in zip(told, operations()):
         assert line["name"] == operation.name and tuple(line["shape"]) == operation.shape
-        assert {operand: layout["layout"] for operand, layout in line["layouts"].items()} == \
-            {operand: layout.text for operand, layout in operation.layouts.items()}
+        assert {operand: layout["layout"] for operand, layout in line["layouts"].items()} == {
+            operand: layout.text for operand, layout in operation.layouts.items()
+        }
         assert {"A", "B", "C"} <= set(line["layouts"])
 
 
 def test_a_page_says_who_owns_what(capsys):
     code, out, _ = atoms(capsys, "SM80_16x8x16_F32F16F16F32_TN")
     assert code == 0
-    for part in ("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", "sm_80 and later", "cute/arch/mma_sm80.hpp",
-                 "A uint32_t[4], B uint32_t[2]", "((4,8),(2,2,2)):((32,1),(16,8,128))"):
+    for part in (
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32",
+        "sm_80 and later",
+        "cute/arch/mma_sm80.hpp",
+        "A uint32_t[4], B uint32_t[2]",
+        "((4,8),(2,2,2)):((32,1),(16,8,128))",
+    ):
         assert part in out
     (lane,) = [line.split() for line in out.splitlines() if line.split()[:1] == ["31"]]
-    assert lane[1:] == "7,6 7,7 15,6 15,7 7,14 7,15 15,14 15,15 7,6 7,7 7,14 7,15 7,6 7,7 15,6 15,7".split()
+    assert lane[1:] == [
+        "7,6",
+        "7,7",
+        "15,6",
+        "15,7",
+        "7,14",
+        "7,15",
+        "15,14",
+        "15,15",
+        "7,6",
+        "7,7",
+        "7,14",
+        "7,15",
+        "7,6",
+        "7,7",
+        "15,6",
+        "15,7",
+    ]
     assert len(out.splitlines()) < 50
 
 
@@ -81,10 +110,20 @@ def test_a_flawed_layout_is_shown_next_to_the_right_one(capsys):
     assert "((4,8),8):((64,1),8)            once" in out and "as CUTLASS has it: wrong" in out
 
 
-@pytest.mark.parametrize("name", ["SM61_DP2A", "SM100_2x1x1_F32F32F32F32", "SM100_MMA_F8F6F4_SS", "SM103_MXF4_ULTRA_SS_VS",
-                                  "SM100_MMA_MXF4NVF4_2x1SM_SS_SPARSE", "SM70_8x8x4_F32F16F16F32_NT",
-                                  "SM80_16x8x128_S32U1U1S32_TN_XORPOPC", "SM80_8x8x4_GC64C64C64GC64_TN",
-                                  "SM120::SPARSE::SM120_SPARSE_16x8x64_TN<float_e2m1_t,float_e5m2_t,half_t>"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "SM61_DP2A",
+        "SM100_2x1x1_F32F32F32F32",
+        "SM100_MMA_F8F6F4_SS",
+        "SM103_MXF4_ULTRA_SS_VS",
+        "SM100_MMA_MXF4NVF4_2x1SM_SS_SPARSE",
+        "SM70_8x8x4_F32F16F16F32_NT",
+        "SM80_16x8x128_S32U1U1S32_TN_XORPOPC",
+        "SM80_8x8x4_GC64C64C64GC64_TN",
+        "SM120::SPARSE::SM120_SPARSE_16x8x64_TN<float_e2m1_t,float_e5m2_t,half_t>",
+    ],
+)
 def test_every_kind_has_its_page(name):
     operation = find(name)
     for full in (False, True):
@@ -93,16 +132,19 @@ def test_every_kind_has_its_page(name):
         assert all(layout.text in text for layout in operation.layouts.values())
 
 
-@pytest.mark.parametrize(("arguments", "message"), [
-    (("SM80_16x8x16_F32F16F16F32_NT",), "perhaps you meant SM80_16x8x16_F32F16F16F32_TN"),
-    (("SM120_SPARSE_16x8x64_TN",), "perhaps you meant SM120::SPARSE::SM120_SPARSE_16x8x64_TN<"),
-    (("nonsense",), "mmagen atoms lists all names"),
-    (("SM61_DP4A", "--type", "s8"), "leave out the filters"),
-    (("--type", "fp16"), "--type fp16: no operation has it; there are bf16, c64,"),
-    (("--shape", "16x8"), "a shape is written as 16x8x16"),
-    (("--arch", "hopper"), "is not a GPU architecture"),
-    (("--type", "f64", "--sparse"), "no MMA operation is like that"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("SM80_16x8x16_F32F16F16F32_NT",), "perhaps you meant SM80_16x8x16_F32F16F16F32_TN"),
+        (("SM120_SPARSE_16x8x64_TN",), "perhaps you meant SM120::SPARSE::SM120_SPARSE_16x8x64_TN<"),
+        (("nonsense",), "mmagen atoms lists all names"),
+        (("SM61_DP4A", "--type", "s8"), "leave out the filters"),
+        (("--type", "fp16"), "--type fp16: no operation has it; there are bf16, c64,"),
+        (("--shape", "16x8"), "a shape is written as 16x8x16"),
+        (("--arch", "hopper"), "is not a GPU architecture"),
+        (("--type", "f64", "--sparse"), "no MMA operation is like that"),
+    ],
+)
 def test_what_is_not_there_ends_with_2(capsys, arguments, message):
     code, out, err = atoms(capsys, *arguments)
     assert code == 2 and message in err and not out

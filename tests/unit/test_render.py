@@ -12,10 +12,10 @@ import pytest
 import yaml
 from jinja2 import UndefinedError
 
-import mmagen.render
-from mmagen.load import load
-from mmagen.plan import plan
-from mmagen.render import render, templates_folder
+import mmagen.generate.render
+from mmagen.families.planning import plan
+from mmagen.generate.render import render, templates_folder
+from mmagen.spec.load import load
 
 SPECS = Path(__file__).resolve().parents[2] / "specs"
 
@@ -28,7 +28,12 @@ def planned(of: str, **changes):
 @pytest.fixture
 def other_templates(tmp_path, monkeypatch):
     """A templates folder of one's own, and no trace of it afterwards."""
-    caches = (templates_folder, mmagen.render._environment, mmagen.render._part_files, mmagen.render._bytes)
+    caches = (
+        templates_folder,
+        mmagen.generate.render._environment,
+        mmagen.generate.render._part_files,
+        mmagen.generate.render._bytes,
+    )
 
     def forget():
         for cached in caches:
@@ -39,7 +44,7 @@ def other_templates(tmp_path, monkeypatch):
     for part in ("common", "ownership"):
         (tmp_path / "project" / part).mkdir(parents=True)
     forget()
-    monkeypatch.setattr(mmagen.render, "templates_folder", lambda: tmp_path)
+    monkeypatch.setattr(mmagen.generate.render, "templates_folder", lambda: tmp_path)
     yield tmp_path / "project"
     for cached in caches[1:]:
         cached.cache_clear()
@@ -50,7 +55,7 @@ def test_an_unknown_variable_in_a_template_fails(other_templates):
     assert render(planned("hello_ownership"))["hello_ownership.txt"] == b"hello_ownership HELLO_OWNERSHIP\n"
     for unknown in ("{{ nobody }}", "{{ plan.nobody }}", "{% if nobody %}x{% endif %}", "{% for x in nobody %}{% endfor %}"):
         (other_templates / "common" / "NAME.txt.j2").write_text(unknown)
-        mmagen.render._environment.cache_clear()
+        mmagen.generate.render._environment.cache_clear()
         with pytest.raises(UndefinedError, match="nobody"):
             render(planned("hello_ownership"))
 
@@ -72,7 +77,9 @@ def test_a_project_has_what_its_plan_says_and_a_manifest_of_it(name):
     assert headers == {f"include/{header}.cuh" for header in it.runtime}
     assert list(files) == [*sorted(set(files) - {"mmagen.json"}), "mmagen.json"]
     manifest = json.loads(files["mmagen.json"])
-    assert manifest["files"] == {path: hashlib.sha256(data).hexdigest() for path, data in files.items() if path != "mmagen.json"}
+    assert manifest["files"] == {
+        path: hashlib.sha256(data).hexdigest() for path, data in files.items() if path != "mmagen.json"
+    }
     assert (manifest["name"], manifest["kernel"], manifest["spec_sha"]) == (name, it.kernel, it.spec_sha)
     assert not [path for path, data in files.items() if b"{{" in data and b"}}" in data and b"{%" in data]
 
@@ -94,8 +101,14 @@ def test_the_spec_in_the_project_makes_the_project_again():
 def test_the_config_says_what_was_planned():
     it = planned("sm80_gemm_classic", stages=5)
     config = render(it)["include/sm80_gemm_classic/config.cuh"].decode()
-    for line in ("kStages = 5;", f"kSmemBytes = {it.smem_bytes};", "kThreads = 128;", "kEpilogueVector = 8;",
-                 "using MmaOp = cute::SM80_16x8x16_F32F16F16F32_TN;", "mmagen::MainloopMultistage<Config>"):
+    for line in (
+        "kStages = 5;",
+        f"kSmemBytes = {it.smem_bytes};",
+        "kThreads = 128;",
+        "kEpilogueVector = 8;",
+        "using MmaOp = cute::SM80_16x8x16_F32F16F16F32_TN;",
+        "mmagen::MainloopMultistage<Config>",
+    ):
         assert line in config
 
 
@@ -103,7 +116,10 @@ def _included(files: dict[str, bytes], path: str) -> set[str]:
     """Files of the project that `path` includes, as its compiler would find them: beside it, in tests, in include."""
     found = set()
     for name in re.findall(rb'^#include "([^"]+)"', files[path], re.M):
-        places = [posixpath.normpath(posixpath.join(folder, name.decode())) for folder in (posixpath.dirname(path), "tests", "include")]
+        places = [
+            posixpath.normpath(posixpath.join(folder, name.decode()))
+            for folder in (posixpath.dirname(path), "tests", "include")
+        ]
         found.add(next((place for place in places if place in files), name.decode()))
     return found
 
@@ -131,27 +147,52 @@ def wgmma_files(of: str, **changes) -> dict[str, str]:
 
 def test_a_wgmma_config_says_what_was_planned():
     config = wgmma_files("sm90_gemm_bf16_tn", stages=3)["include/sm90_gemm_bf16_tn/config.cuh"]
-    for line in ("using MmaOp = cute::SM90_64x256x16_F32BF16BF16_SS<cute::SM90::GMMA::Major::K, cute::SM90::GMMA::Major::K>;",
-                 "kConsumers = 2;", "kThreads = 384;", "kProducerRegisters = 40;", "kConsumerRegisters = 232;", "kStages = 3;",
-                 "kClusterM = 2;", "kClusterN = 1;", "kSplitK = 1;", "kRasterGroup = 8;", "kPromote = false;", "kPersistent = true;",
-                 "using SmemLayoutAtom = cute::GMMA::Layout_K_SW128_Atom<Element>;", "cute::Step<cute::_1, cute::_2, cute::_3>{}",
-                 "kLine = 64;", "kPanels = 1;", "kBoxAcross = 128;", "kBoxes = 1;", "kSwizzleBytes = 128;", "kInRegisters = false;",
-                 "kSliceN = 64;", "kEpilogueBytes = 32768;", '#include "../mmagen/sm90_cooperative.cuh"',
-                 "using Kernel = mmagen::Sm90Cooperative<Config>;"):
+    for line in (
+        "using MmaOp = cute::SM90_64x256x16_F32BF16BF16_SS<cute::SM90::GMMA::Major::K, cute::SM90::GMMA::Major::K>;",
+        "kConsumers = 2;",
+        "kThreads = 384;",
+        "kProducerRegisters = 40;",
+        "kConsumerRegisters = 232;",
+        "kStages = 3;",
+        "kClusterM = 2;",
+        "kClusterN = 1;",
+        "kSplitK = 1;",
+        "kRasterGroup = 8;",
+        "kPromote = false;",
+        "kPersistent = true;",
+        "using SmemLayoutAtom = cute::GMMA::Layout_K_SW128_Atom<Element>;",
+        "cute::Step<cute::_1, cute::_2, cute::_3>{}",
+        "kLine = 64;",
+        "kPanels = 1;",
+        "kBoxAcross = 128;",
+        "kBoxes = 1;",
+        "kSwizzleBytes = 128;",
+        "kInRegisters = false;",
+        "kSliceN = 64;",
+        "kEpilogueBytes = 32768;",
+        '#include "../mmagen/sm90_cooperative.cuh"',
+        "using Kernel = mmagen::Sm90Cooperative<Config>;",
+    ):
         assert line in config, line
     assert "SmemCopy" not in config and "{%" not in config
 
 
 def test_operands_of_wgmma_by_major_and_source():
     config = wgmma_files("sm90_gemm_bf16_rs")["include/sm90_gemm_bf16_rs/config.cuh"]
-    a, b = config[config.index("struct A {"):config.index("struct B {")], config[config.index("struct B {"):]
+    a, b = config[config.index("struct A {") : config.index("struct B {")], config[config.index("struct B {") :]
     assert "Layout_MN_SW128_Atom<Element>" in a and "cute::Step<cute::_2, cute::_1, cute::_3>{}" in a
     assert "kInRegisters = true;" in a and "cute::Copy_Atom<cute::SM75_U16x8_LDSM_T, Element>" in a
     assert "Layout_K_SW128_Atom<Element>" in b and "kInRegisters = false;" in b and "SmemCopy" not in b
 
 
-@pytest.mark.parametrize(("name", "kernel"), [("sm90_gemm_bf16_pingpong", "Sm90Pingpong"), ("sm90_gemm_warpgroup", "Sm90Warpgroup"),
-                                              ("sm90_gemm_splitk", "Sm90Cooperative")])
+@pytest.mark.parametrize(
+    ("name", "kernel"),
+    [
+        ("sm90_gemm_bf16_pingpong", "Sm90Pingpong"),
+        ("sm90_gemm_warpgroup", "Sm90Warpgroup"),
+        ("sm90_gemm_splitk", "Sm90Cooperative"),
+    ],
+)
 def test_a_schedule_is_a_header_and_a_class(name, kernel):
     config = wgmma_files(name)[f"include/{name}/config.cuh"]
     assert f"using Kernel = mmagen::{kernel}<Config>;" in config and f"sm90_{kernel[4:].lower()}.cuh" in config
@@ -159,7 +200,9 @@ def test_a_schedule_is_a_header_and_a_class(name, kernel):
 
 def test_the_way_without_tma_is_compiled_beside_the_other():
     files = wgmma_files("sm90_gemm_bf16_tn")
-    assert "add_library(sm90_gemm_bf16_tn src/sm90_gemm_bf16_tn.cu src/sm90_gemm_bf16_tn_unaligned.cu)" in files["CMakeLists.txt"]
+    assert (
+        "add_library(sm90_gemm_bf16_tn src/sm90_gemm_bf16_tn.cu src/sm90_gemm_bf16_tn_unaligned.cu)" in files["CMakeLists.txt"]
+    )
     assert "run_sm90<Config>(*args, stream, &sm90_gemm_bf16_tn::run_unaligned)" in files["src/sm90_gemm_bf16_tn.cu"]
     assert "mmagen::run_sm90_unaligned<Config>(args, stream)" in files["src/sm90_gemm_bf16_tn_unaligned.cu"]
     assert "cuda_driver" not in files["CMakeLists.txt"] and "EXTENDED" not in files["CMakeLists.txt"]
@@ -167,23 +210,25 @@ def test_the_way_without_tma_is_compiled_beside_the_other():
 
 def test_unusual_widths_are_switched_on():
     files = wgmma_files("sm90_gemm_bf16_tn", atom="SM90_64x216x16_F32BF16BF16_SS", tile=(128, 216, 64), cluster=None)
-    assert "target_compile_definitions(${target} PRIVATE NDEBUG CUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED)" in files["CMakeLists.txt"]
+    assert (
+        "target_compile_definitions(${target} PRIVATE NDEBUG CUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED)" in files["CMakeLists.txt"]
+    )
 
 
 def test_both_of_pyyamls_dumpers_write_the_same_spec(monkeypatch):
-    if mmagen.render._Dumper is yaml.SafeDumper:
+    if mmagen.generate.render._Dumper is yaml.SafeDumper:
         pytest.skip("PyYAML was built without libyaml")
     plans = [plan(load(path.read_bytes(), path.stem).spec) for path in sorted(SPECS.glob("*.yaml"))]
-    compiled = [mmagen.render._spec_yaml(one) for one in plans]
-    monkeypatch.setattr(mmagen.render, "_Dumper", yaml.SafeDumper)
-    assert [mmagen.render._spec_yaml(one) for one in plans] == compiled
+    compiled = [mmagen.generate.render._spec_yaml(one) for one in plans]
+    monkeypatch.setattr(mmagen.generate.render, "_Dumper", yaml.SafeDumper)
+    assert [mmagen.generate.render._spec_yaml(one) for one in plans] == compiled
 
 
 def test_compiled_templates_are_kept_where_they_can_be(tmp_path, monkeypatch):
     of = planned("hello_micro")
     for folder, kept in ((tmp_path / "cache", True), (Path("/dev/null") / "cache", False)):
         monkeypatch.setenv("MMAGEN_CACHE_DIR", str(folder))
-        mmagen.render._environment.cache_clear()
+        mmagen.generate.render._environment.cache_clear()
         assert render(of)["spec.yaml"]
         assert any((folder / "templates").glob("*")) is kept
-    mmagen.render._environment.cache_clear()
+    mmagen.generate.render._environment.cache_clear()

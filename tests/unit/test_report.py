@@ -11,21 +11,35 @@ from xml.etree import ElementTree
 import pytest
 from fake_builds import fake_build, record
 
-from mmagen.report import build_failures, table, to_csv, to_json, to_junit
-from mmagen.run import RECORD_FIELDS, RunResult
-from mmagen.verify import EMULATED, judge
+from mmagen.report.formats import build_failures, table, to_csv, to_json, to_junit
+from mmagen.verify.run import RECORD_FIELDS, RunResult
+from mmagen.verify.verdict import EMULATED, judge
 
 
 @pytest.fixture
 def verdicts(tmp_path):
     build = fake_build(tmp_path, "")
     broken = replace(build, name="b", ok=False, reason="no", errors=("src/b.cu(1): error: x",), ptxas=())
-    runs = RunResult("k", "verify", (
-        record(ms_median=1.5, tflops=623.25, bound=2e-3, input_dist="normal", layout="TN (A: K contiguous)",
-               types="f16 x f16 -> f32"),
-        record(problem=[1, 2, 3, 4], disposition="incorrect", max_abs_err=float("inf"), reason='a "b", <c>\x00'),
-        record(problem="9x9x9", disposition="not_supported", reason="K % 8"),
-    ), 1, "", "", 1.0)
+    runs = RunResult(
+        "k",
+        "verify",
+        (
+            record(
+                ms_median=1.5,
+                tflops=623.25,
+                bound=2e-3,
+                input_dist="normal",
+                layout="TN (A: K contiguous)",
+                types="f16 x f16 -> f32",
+            ),
+            record(problem=[1, 2, 3, 4], disposition="incorrect", max_abs_err=float("inf"), reason='a "b", <c>\x00'),
+            record(problem="9x9x9", disposition="not_supported", reason="K % 8"),
+        ),
+        1,
+        "",
+        "",
+        1.0,
+    )
     return [judge(build, runs), judge(broken), judge(replace(build, name="g"), no_gpu="no NVIDIA GPU found")]
 
 

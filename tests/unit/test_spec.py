@@ -9,8 +9,8 @@ import pytest
 from jsonschema import Draft202012Validator
 from pydantic import ValidationError
 
-from mmagen.layout_text import LayoutText
-from mmagen.spec import LAYOUTS, WGMMA_KEYS, DataType, Layout, Problem, Spec, json_schema
+from mmagen.core.layout_text import LayoutText
+from mmagen.spec.model import LAYOUTS, WGMMA_KEYS, DataType, Layout, Problem, Spec, json_schema
 
 LEAST = {"mmagen": 1, "name": "g", "kernel": "micro", "atom": "SM80_16x8x16_F32F16F16F32_TN"}
 
@@ -197,10 +197,7 @@ GOOD: list[dict[str, object]] = [
 ]
 BAD: list[dict[str, object]] = [
     *({"mmagen": value} for value in (0, 2, "1", None, True, 1.5)),
-    *(
-        {"name": value}
-        for value in ("", "_a", "1a", "a-b", "a b", "x" * 65, "int", "co_await", "std", "cute", "cutlass")
-    ),
+    *({"name": value} for value in ("", "_a", "1a", "a-b", "a b", "x" * 65, "int", "co_await", "std", "cute", "cutlass")),
     *({"name": value} for value in ("mmagen", "test", "all", "../x", "a/b", "C:\\x", "naïve", 3, None)),
     *({"kernel": value} for value in ("bench", "GEMM", "", None, 1)),
     *({"atom": value} for value in ("", "a b", "x" * 257, "\x1b[31m", None, 80)),
@@ -221,15 +218,18 @@ BAD: list[dict[str, object]] = [
     *({"accumulation": value} for value in ("slow", True, 128)),
     *({"epilogue": value} for value in (None, "f16", [], {"out": "tf32"}, {"out": "s16"}, {"major": "K"}, {"x": 1})),
     *({"arch": value} for value in ([], "sm_80", ["sm_8"], ["sm_80b"], ["80"], [80], ["sm_80", "sm_80"])),
-    *(
-        {"problems": value}
-        for value in ([], [[1, 2]], [[1, 2, 3, 4, 5]], [[0, 1, 1]], [3], [None], {"shape": [1]}, [{}])
-    ),
+    *({"problems": value} for value in ([], [[1, 2]], [[1, 2, 3, 4, 5]], [[0, 1, 1]], [3], [None], {"shape": [1]}, [{}])),
     *({"problems": [{"shape": [1, 2, 3], **more}]} for more in ({"batch": 0}, {"ld_pad": -1}, {"offset": 65})),
     *({"problems": [{"shape": [1, 2, 3], **more}]} for more in ({"alpha": "1"}, {"beta": True}, {"gamma": 1})),
     {"tyle": [1, 1, 1]},
-    *({"configs": value} for value in ([], {}, {"name": "a"}, ["a"], [{}], [{"name": "int"}], [{"name": "a", "kernel": "gemm"}])),
-    *({"configs": [{"name": "a", key: value}]} for key, value in (("atom", None), ("stages", 1), ("layout", "TN"), ("tile", [1]))),
+    *(
+        {"configs": value}
+        for value in ([], {}, {"name": "a"}, ["a"], [{}], [{"name": "int"}], [{"name": "a", "kernel": "gemm"}])
+    ),
+    *(
+        {"configs": [{"name": "a", key: value}]}
+        for key, value in (("atom", None), ("stages", 1), ("layout", "TN"), ("tile", [1]))
+    ),
     *({"configs": [{"name": "a", "when": {"m": value}}]} for value in (64, [64], [0, 64], [1, 2, 3], [1, 2.5], [1, 2**31])),
     *({"configs": [{"name": "a", "when": value}]} for value in ([], "m", {"batch": [1, 2]}, {"mn": [1, 2**62 + 1]})),
 ]
@@ -239,7 +239,11 @@ def test_schema_is_a_schema_and_describes_every_key() -> None:
     schema = json_schema()
     Draft202012Validator.check_schema(schema)
     assert list(schema["properties"]) == list(Spec.model_fields)
-    for properties in (schema, *(part["anyOf"][1] for part in map(_spelled_out, ("Layout", "Problem"))), *map(_spelled_out, ("Config", "When"))):
+    for properties in (
+        schema,
+        *(part["anyOf"][1] for part in map(_spelled_out, ("Layout", "Problem"))),
+        *map(_spelled_out, ("Config", "When")),
+    ):
         assert all(field.get("description") for field in properties["properties"].values())
 
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from mmagen import gpus
-from mmagen.doctor import HEADERS, diagnose
-from mmagen.errors import BuildError
-from mmagen.gpus import find_gpus
-from mmagen.shim import shim_tree
-from mmagen.toolchain import COMPILE, EVERYTHING, Gpu, Tool, Toolchain, cutlass_in, find_toolchain
+from mmagen.cli.doctor import HEADERS, diagnose
+from mmagen.core.errors import BuildError
+from mmagen.toolchain import gpus
+from mmagen.toolchain.find import COMPILE, EVERYTHING, Gpu, Tool, Toolchain, cutlass_in, find_toolchain
+from mmagen.toolchain.gpus import find_gpus
+from mmagen.toolchain.wheels import shim_tree
 
 
 def _script(path, says, code=0):
@@ -27,8 +27,9 @@ def _script(path, says, code=0):
 def _cutlass(root, version=(4, 2, 0)):
     header = root / "include" / "cutlass" / "version.h"
     header.parent.mkdir(parents=True)
-    header.write_text("".join(f"#define CUTLASS_{part} {number}\n"
-                              for part, number in zip(("MAJOR", "MINOR", "PATCH"), version, strict=True)))
+    header.write_text(
+        "".join(f"#define CUTLASS_{part} {number}\n" for part, number in zip(("MAJOR", "MINOR", "PATCH"), version, strict=True))
+    )
     return root
 
 
@@ -193,11 +194,16 @@ def test_gpus_are_what_the_driver_says(monkeypatch):
     assert find_gpus({"CUDA_VISIBLE_DEVICES": "-1"})[0] == ()
 
 
-@pytest.mark.parametrize(("driver", "why"), [
-    (FakeDriver("cuInit"), "CUDA error 999"), (FakeDriver("cuDeviceGetCount"), "CUDA error 999"),
-    (FakeDriver(count=0), "the driver sees none"), (FakeDriver("cuDeviceGetName"), "device 0 does not answer"),
-    (FakeDriver("cuDeviceGetAttribute"), "device 0 does not answer"),
-])
+@pytest.mark.parametrize(
+    ("driver", "why"),
+    [
+        (FakeDriver("cuInit"), "CUDA error 999"),
+        (FakeDriver("cuDeviceGetCount"), "CUDA error 999"),
+        (FakeDriver(count=0), "the driver sees none"),
+        (FakeDriver("cuDeviceGetName"), "device 0 does not answer"),
+        (FakeDriver("cuDeviceGetAttribute"), "device 0 does not answer"),
+    ],
+)
 def test_a_driver_that_does_not_answer_is_no_error(monkeypatch, driver, why):
     monkeypatch.setattr(ctypes, "CDLL", lambda library: driver)
     found, told = find_gpus({})

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from mmagen import vendor
-from mmagen.errors import BuildError
-from mmagen.toolchain import find_toolchain
-from mmagen.vendor import FOLDER, vendor_cutlass
+from mmagen.core.errors import BuildError
+from mmagen.generate import vendor
+from mmagen.generate.vendor import FOLDER, vendor_cutlass
+from mmagen.toolchain.find import find_toolchain
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +21,9 @@ def include():
 def test_unusual_widths_of_wgmma_come_only_where_they_are_switched_on(include):
     usual, all_widths = vendor_cutlass(include), vendor_cutlass(include, extended=True)
     more = all_widths.keys() - usual.keys()
-    assert f"{FOLDER}/include/cute/arch/mma_sm90_gmma_ext.hpp" in more and f"{FOLDER}/include/cute/arch/mma_sm90_gmma.hpp" in usual
+    assert (
+        f"{FOLDER}/include/cute/arch/mma_sm90_gmma_ext.hpp" in more and f"{FOLDER}/include/cute/arch/mma_sm90_gmma.hpp" in usual
+    )
     assert all("_ext.hpp" in path for path in more) and usual.keys() < all_widths.keys()
 
 
@@ -35,9 +37,11 @@ def small(tmp_path, monkeypatch):
     headers = {
         "cute/tensor.hpp": f'{LICENCE}\n#include <cuda.h>\n# include "layout.hpp"\n#include <cutlass/a.h>\n',
         "cute/layout.hpp": '#include "../cutlass/b.h" // and round about\n#include <cute/tensor.hpp>\n',
-        "cutlass/version.h": "", "cutlass/a.h": "// #include <cutlass/unused.h>\n",
+        "cutlass/version.h": "",
+        "cutlass/a.h": "// #include <cutlass/unused.h>\n",
         "cutlass/b.h": "#ifdef NOTHING_HERE\n#include <cutlass/c.h>\n#endif\n#include <../../outside.h>\n",
-        "cutlass/c.h": "", "cutlass/unused.h": "",
+        "cutlass/c.h": "",
+        "cutlass/unused.h": "",
     }
     for name, text in headers.items():
         (tmp_path / "include" / name).parent.mkdir(parents=True, exist_ok=True)
@@ -49,8 +53,20 @@ def small(tmp_path, monkeypatch):
 def test_what_is_included_comes_along_and_nothing_else(small):
     (small.parent / "LICENSE.txt").write_text("the licence")
     files = vendor_cutlass(small)
-    assert list(files) == [f"{FOLDER}/LICENSE.txt", *(f"{FOLDER}/include/{header}" for header in (
-        "cute/layout.hpp", "cute/tensor.hpp", "cutlass/a.h", "cutlass/b.h", "cutlass/c.h", "cutlass/version.h"))]
+    assert list(files) == [
+        f"{FOLDER}/LICENSE.txt",
+        *(
+            f"{FOLDER}/include/{header}"
+            for header in (
+                "cute/layout.hpp",
+                "cute/tensor.hpp",
+                "cutlass/a.h",
+                "cutlass/b.h",
+                "cutlass/c.h",
+                "cutlass/version.h",
+            )
+        ),
+    ]
     assert files[f"{FOLDER}/LICENSE.txt"] == b"the licence"
     assert files[f"{FOLDER}/include/cute/tensor.hpp"] == (small / "cute/tensor.hpp").read_bytes()
 

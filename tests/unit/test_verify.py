@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from fake_builds import fake_build, record
 
-from mmagen.run import RECORD_FIELDS, RunResult
-from mmagen.verify import exit_code, judge
+from mmagen.verify.run import RECORD_FIELDS, RunResult
+from mmagen.verify.verdict import exit_code, judge
 
 
 @pytest.fixture
@@ -25,27 +25,30 @@ def _ran(*records, code=0, reason="", stderr=""):
     return RunResult("k", "verify", records, code, "", stderr, 1.0, reason)
 
 
-@pytest.mark.parametrize(("run", "disposition", "told"), [
-    (_ran(record()), "passed", ""),
-    (_ran(record(), record(disposition="incorrect", reason="row 3"), code=1), "incorrect", "row 3"),
-    (_ran(record(disposition="failed", reason="launch"), record(), code=4, reason="exit 4"), "failed", "launch"),
-    (_ran(), "failed", "exit code 0 and reported no result"),
-    (_ran(code=1), "failed", "reported no result"),
-    (_ran(code=77, stderr="needs sm_90a\n"), "not_run", "needs sm_90a"),
-    (_ran(record(disposition="not_supported", reason="needs sm_90a"), code=77), "not_supported", "needs sm_90a"),
-    (_ran(record(), code=77), "failed", "exit code 77 but reports passed"),
-    (_ran(record(), code=1), "failed", "exit code 1 but reports passed"),
-    (_ran(record(), code=4, stderr="oh\n"), "failed", "exit code 4 but reports passed: oh"),
-    (_ran(record(disposition="failed", reason="launch"), code=4), "failed", "launch"),
-    (_ran(record(), record(name="cublasLt_first", max_abs_err=None)), "passed", ""),
-    (_ran(record(name="cublasLt_first")), "failed", "no result for k"),
-    (_ran(record(disposition="incorrect"), code=0), "incorrect", "incorrect"),
-    (_ran(record(disposition="failed"), code=0), "failed", "failed"),
-    (_ran(record(), reason="died of SIGSEGV", code=-11), "failed", "died of SIGSEGV"),
-    (_ran(record(max_abs_err=float("nan"))), "failed", "max_abs_err nan"),
-    (_ran(record(max_abs_err=None)), "failed", "max_abs_err None"),
-    (_ran(record(), record(disposition="not_supported", reason="K % 8")), "not_supported", "K % 8"),
-])
+@pytest.mark.parametrize(
+    ("run", "disposition", "told"),
+    [
+        (_ran(record()), "passed", ""),
+        (_ran(record(), record(disposition="incorrect", reason="row 3"), code=1), "incorrect", "row 3"),
+        (_ran(record(disposition="failed", reason="launch"), record(), code=4, reason="exit 4"), "failed", "launch"),
+        (_ran(), "failed", "exit code 0 and reported no result"),
+        (_ran(code=1), "failed", "reported no result"),
+        (_ran(code=77, stderr="needs sm_90a\n"), "not_run", "needs sm_90a"),
+        (_ran(record(disposition="not_supported", reason="needs sm_90a"), code=77), "not_supported", "needs sm_90a"),
+        (_ran(record(), code=77), "failed", "exit code 77 but reports passed"),
+        (_ran(record(), code=1), "failed", "exit code 1 but reports passed"),
+        (_ran(record(), code=4, stderr="oh\n"), "failed", "exit code 4 but reports passed: oh"),
+        (_ran(record(disposition="failed", reason="launch"), code=4), "failed", "launch"),
+        (_ran(record(), record(name="cublasLt_first", max_abs_err=None)), "passed", ""),
+        (_ran(record(name="cublasLt_first")), "failed", "no result for k"),
+        (_ran(record(disposition="incorrect"), code=0), "incorrect", "incorrect"),
+        (_ran(record(disposition="failed"), code=0), "failed", "failed"),
+        (_ran(record(), reason="died of SIGSEGV", code=-11), "failed", "died of SIGSEGV"),
+        (_ran(record(max_abs_err=float("nan"))), "failed", "max_abs_err nan"),
+        (_ran(record(max_abs_err=None)), "failed", "max_abs_err None"),
+        (_ran(record(), record(disposition="not_supported", reason="K % 8")), "not_supported", "K % 8"),
+    ],
+)
 def test_dispositions(build, run, disposition, told):
     verdict = judge(build, run)
     assert verdict.disposition == disposition
@@ -84,9 +87,16 @@ def test_exit_codes_by_precedence(build, broken):
     refused = judge(build, _ran(record(), record(disposition="not_supported", reason="K % 8"), code=77))
     faulty = judge(build, _ran(record(disposition="failed", reason="launch"), code=77))
     expected = [
-        ([faulty], 4), ([faulty, no_gpu], 4),
-        ([passed, passed], 0), ([passed, wrong, unbuilt, crashed], 1), ([passed, unbuilt, crashed], 3),
-        ([passed, crashed, no_gpu], 4), ([no_gpu, unsuitable], 77), ([passed, unsuitable], 4), ([refused], 4),
-        ([judge(build)], 4), ([], 4),
+        ([faulty], 4),
+        ([faulty, no_gpu], 4),
+        ([passed, passed], 0),
+        ([passed, wrong, unbuilt, crashed], 1),
+        ([passed, unbuilt, crashed], 3),
+        ([passed, crashed, no_gpu], 4),
+        ([no_gpu, unsuitable], 77),
+        ([passed, unsuitable], 4),
+        ([refused], 4),
+        ([judge(build)], 4),
+        ([], 4),
     ]
     assert [exit_code(verdicts) for verdicts, _ in expected] == [code for _, code in expected]

@@ -11,9 +11,9 @@ import pytest
 from fake_builds import printing, record
 from fake_house import house, machine, typed  # noqa: F401
 
-from mmagen.build import BuildResult
-from mmagen.toolchain import COMPILE, Tool
-from mmagen.verify import EMULATED, Verdict
+from mmagen.build.build import BuildResult
+from mmagen.toolchain.find import COMPILE, Tool
+from mmagen.verify.verdict import EMULATED, Verdict
 
 
 def test_verify_passes_and_reports(house, machine, capsys):
@@ -33,13 +33,16 @@ def test_verify_builds_a_project_folder_as_it_is(house, machine, capsys):
     assert len(machine.calls[0]["projects"]) == 2 and Path("generated/one/a.cu").read_text() == "a mutant"
 
 
-@pytest.mark.parametrize(("body", "code", "told"), [
-    (printing(record(name="NAME", disposition="incorrect", reason="row 3"), code=1), 1, "row 3"),
-    ("sys.exit(4)", 4, "exit code 4"),
-    (printing(record(name="NAME", disposition="not_supported", reason="needs sm_90a"), code=77), 77, "needs sm_90a"),
-    ("", 4, "reported no result"),
-    ("time.sleep(60)", 4, "did not end within 0.5 s"),
-])
+@pytest.mark.parametrize(
+    ("body", "code", "told"),
+    [
+        (printing(record(name="NAME", disposition="incorrect", reason="row 3"), code=1), 1, "row 3"),
+        ("sys.exit(4)", 4, "exit code 4"),
+        (printing(record(name="NAME", disposition="not_supported", reason="needs sm_90a"), code=77), 77, "needs sm_90a"),
+        ("", 4, "reported no result"),
+        ("time.sleep(60)", 4, "did not end within 0.5 s"),
+    ],
+)
 def test_verify_exit_codes(house, machine, capsys, body, code, told):
     machine.body = body
     ended, out, _ = typed(capsys, "verify", "one.yaml", "--timeout", "0.5")
@@ -63,11 +66,30 @@ def test_verify_without_a_gpu_still_compiles(house, machine, capsys):
 
 def test_verify_options_reach_the_program(house, machine, capsys):
     machine.body = f"r = {record(name='NAME')!r}\nr['reason'] = ' '.join(sys.argv[1:])\nprint(json.dumps(r))"
-    code, out, err = typed(capsys, "verify", "one.yaml", "--json", "-", "--seed", "7", "--problem", "8,8,8:ld_pad=8",
-                           "--problem", "1,2,3,4", "--max-dim", "64", "--no-timing", "--arch", "sm_90a", "--dist", "zeros")
+    code, out, err = typed(
+        capsys,
+        "verify",
+        "one.yaml",
+        "--json",
+        "-",
+        "--seed",
+        "7",
+        "--problem",
+        "8,8,8:ld_pad=8",
+        "--problem",
+        "1,2,3,4",
+        "--max-dim",
+        "64",
+        "--no-timing",
+        "--arch",
+        "sm_90a",
+        "--dist",
+        "zeros",
+    )
     assert code == 0 and "1 passed" in err
-    assert json.loads(out)["reason"] == ("--json --problem 8,8,8:ld_pad=8 --problem 1,2,3,4 --seed 7 --dist zeros "
-                                         "--max-dim 64 --no-timing")
+    assert json.loads(out)["reason"] == (
+        "--json --problem 8,8,8:ld_pad=8 --problem 1,2,3,4 --seed 7 --dist zeros --max-dim 64 --no-timing"
+    )
     assert machine.calls[0]["arch"] == ("sm_90a",)
 
 
@@ -77,12 +99,12 @@ def started(monkeypatch):
     runs = []
 
     def run(result, *, program, args, timeout_s, sanitizer):
-        from mmagen.run import RunResult
+        from mmagen.verify.run import RunResult
 
         runs.append((program, *args, *sanitizer[1:]))
         return RunResult(result.name, program, (record(name=result.name),), 0)
 
-    monkeypatch.setattr("mmagen.run.run", run)
+    monkeypatch.setattr("mmagen.verify.run.run", run)
     return runs
 
 
@@ -105,9 +127,13 @@ def test_a_kernel_of_one_shape_is_sanitized_on_that(house, machine, capsys, star
 
 
 def test_only_what_will_be_used_is_looked_for(house, machine, capsys):
-    for options, looked_for in (((), {"gpus"}), (("--arch", "sm_80"), {"gpus"}), (("--compile-only",), {"gpus"}),
-                                (("--compile-only", "--arch", "sm_80"), set()),
-                                (("--compile-only", "--arch", "sm_80", "--sanitize", "memcheck"), set())):
+    for options, looked_for in (
+        ((), {"gpus"}),
+        (("--arch", "sm_80"), {"gpus"}),
+        (("--compile-only",), {"gpus"}),
+        (("--compile-only", "--arch", "sm_80"), set()),
+        (("--compile-only", "--arch", "sm_80", "--sanitize", "memcheck"), set()),
+    ):
         assert typed(capsys, "verify", "one.yaml", *options)[0] == 0
         assert set(machine.calls[-1]["toolchain"].wanted) - {*COMPILE} == looked_for, options
 
@@ -132,9 +158,9 @@ def emulated(monkeypatch):
         build = BuildResult("one", projects[0], True)
         return [Verdict("one", "passed", (record(name="one", device=EMULATED),), "", 0.0, build)]
 
-    module = ModuleType("mmagen.cpu.verbs")
+    module = ModuleType("mmagen.verify.emulated.verify")
     module.emulate_all = emulate_all
-    monkeypatch.setitem(sys.modules, "mmagen.cpu.verbs", module)
+    monkeypatch.setitem(sys.modules, "mmagen.verify.emulated.verify", module)
     return asked
 
 
@@ -156,9 +182,9 @@ def test_the_emulator_is_asked_beside_a_gpu_only_by_name(house, machine, capsys,
 
 @pytest.mark.parametrize("option", ["--bench", "--problem 8,8,8", "--max-dim 8", "--sanitize memcheck"])
 def test_what_operations_have_no_use_for_is_refused(capsys, monkeypatch, option):
-    module = ModuleType("mmagen.micro.verbs")
+    module = ModuleType("mmagen.cli.verify_atoms")
     module.verify = lambda *texts, **options: 0
-    monkeypatch.setitem(sys.modules, "mmagen.micro.verbs", module)
+    monkeypatch.setitem(sys.modules, "mmagen.cli.verify_atoms", module)
     code, _, err = typed(capsys, "verify", "--atoms", "all", *option.split())
     assert code == 2 and f"mmagen: {option.split()[0]} is not for --atoms" in err
     assert typed(capsys, "verify", "--atoms", "all", "--seed", "2") == (0, "", "")

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from project_folders import NEW, OLD, plain, project, tree
 
-from mmagen.errors import UsageError
-from mmagen.write import check, write
+from mmagen.core.errors import UsageError
+from mmagen.generate.write import check, write
 
 
 @pytest.fixture

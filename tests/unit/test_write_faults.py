@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from project_folders import NEW, OLD, plain, project, tree
 
-from mmagen.errors import UsageError
-from mmagen.write import write
+from mmagen.core.errors import UsageError
+from mmagen.generate.write import write
 
 
 class Trip:
@@ -94,9 +94,7 @@ def test_a_fault_at_any_point_leaves_the_old_project_whole(
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=["ENOSPC", "Ctrl-C"])
-def test_a_fault_in_a_new_folder_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
-) -> None:
+def test_a_fault_in_a_new_folder_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     for at in range(1, 50):
         folder = tmp_path / str(at) / "g"
         folder.parent.mkdir()

@@ -1,4 +1,4 @@
-"""Makes mmagen/registry/operations.json from the CUTLASS headers: `python -m tools.atom_registry`.
+"""Makes mmagen/mma/operations.json from the CUTLASS headers: `python -m tools.atom_registry`.
 
     headers -> scan -> Struct -> choices -> Instance -> oracle (C++, run on the host) -> facts -> rows -> operations.json
 

@@ -1,4 +1,4 @@
-"""python -m tools.atom_registry [--check]: writes mmagen/registry/operations.json, or says whether it would change.
+"""python -m tools.atom_registry [--check]: writes mmagen/mma/operations.json, or says whether it would change.
 
 Needs nvcc, which hands over to the host compiler, and the CUTLASS headers; no GPU. Takes a few minutes.
 """
@@ -9,12 +9,12 @@ import argparse
 import sys
 from pathlib import Path
 
-from mmagen.toolchain import Toolchain, find_toolchain
+from mmagen.toolchain.find import Toolchain, find_toolchain
 from tools.atom_registry import choices, oracle, rows
 from tools.atom_registry.scan import scan
 
 ROOT = Path(__file__).resolve().parents[2]
-DATA = ROOT / "mmagen" / "registry" / "operations.json"
+DATA = ROOT / "mmagen" / "mma" / "operations.json"
 
 
 def make(toolchain: Toolchain) -> str:

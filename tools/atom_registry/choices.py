@@ -17,14 +17,23 @@ from tools.atom_registry.scan import Struct
 
 _K, _MN = "K", "MN"
 _ENUMS = {
-    "GMMA::Major": (_K, _MN), "GMMA::ScaleIn": ("One", "Neg"), "GMMA::SparseSel": ("Zero", "One"),
-    "UMMA::Major": (_K, _MN), "UMMA::ScaleIn": ("One", "Neg"), "UMMA::Saturate": ("False", "True"),
+    "GMMA::Major": (_K, _MN),
+    "GMMA::ScaleIn": ("One", "Neg"),
+    "GMMA::SparseSel": ("Zero", "One"),
+    "UMMA::Major": (_K, _MN),
+    "UMMA::ScaleIn": ("One", "Neg"),
+    "UMMA::Saturate": ("False", "True"),
 }
 # As C++ finds them from namespace cute.
 _QUALIFIED = {"GMMA": "cute::SM90::GMMA", "UMMA": "cute::UMMA"}
 
-_F8F6F4 = ("cutlass::float_e4m3_t", "cutlass::float_e5m2_t", "cutlass::detail::float_e2m3_unpacksmem_t",
-           "cutlass::detail::float_e3m2_unpacksmem_t", "cutlass::detail::float_e2m1_unpacksmem_t")
+_F8F6F4 = (
+    "cutlass::float_e4m3_t",
+    "cutlass::float_e5m2_t",
+    "cutlass::detail::float_e2m3_unpacksmem_t",
+    "cutlass::detail::float_e3m2_unpacksmem_t",
+    "cutlass::detail::float_e2m1_unpacksmem_t",
+)
 _E2M1, _UE8M0, _UE4M3 = "cutlass::float_e2m1_t", "cutlass::float_ue8m0_t", "cutlass::float_ue4m3_t"
 _HALF, _BF16, _TF32 = "cutlass::half_t", "cutlass::bfloat16_t", "cutlass::tfloat32_t"
 
@@ -113,8 +122,12 @@ def _tiles(struct: Struct) -> list[tuple[int, int]]:
     if "2x1SM" in struct.name and not any("M ==" in c for c in conditions):
         conditions.append("M == 128 || M == 256")  # 4.2.0 forgets it in MXF4NVF4_2x1SM_SS_SPARSE
     python = [c.replace("||", " or ").replace("&&", " and ") for c in conditions]
-    return [(m, n) for m in (64, 128, 256) for n in range(8, 257, 8)
-            if all(eval(condition, {"M": m, "N": n}) for condition in python)]
+    return [
+        (m, n)
+        for m in (64, 128, 256)
+        for n in range(8, 257, 8)
+        if all(eval(condition, {"M": m, "N": n}) for condition in python)
+    ]
 
 
 def type_choices(struct: Struct) -> list[tuple[tuple[str, ...], int | None]]:
@@ -122,8 +135,7 @@ def type_choices(struct: Struct) -> list[tuple[tuple[str, ...], int | None]]:
     name = struct.name
     if "MXF4" in name:
         wide, narrow = (64, 32) if "SPARSE" in name else (32, 16)
-        return [((_E2M1, _E2M1, "float", scale), size) for scale, size in
-                ((_UE8M0, wide), (_UE4M3, narrow), (_UE8M0, narrow))]
+        return [((_E2M1, _E2M1, "float", scale), size) for scale, size in ((_UE8M0, wide), (_UE4M3, narrow), (_UE8M0, narrow))]
     if "MXF8F6F4" in name:
         return [((a, b, "float", _UE8M0), None) for a, b in itertools.product(_F8F6F4, repeat=2)]
     if "F8F6F4" in name:
@@ -151,7 +163,7 @@ def same_layouts(struct: Struct) -> list[Instantiation]:
     found = [tuple(chosen.items()) for chosen in sets[1:]]
     for number, choice in enumerate(options):
         if not choice.needed and len(choice.values) > 1:
-            found.append(tuple((c.name, c.values[1] if c is choice else c.values[0]) for c in options[:number + 1]))
+            found.append(tuple((c.name, c.values[1] if c is choice else c.values[0]) for c in options[: number + 1]))
     return [Instantiation(arguments) for arguments in found]
 
 
@@ -167,6 +179,5 @@ def variants(struct: Struct) -> list[Instantiation]:
     tiles = _tiles(struct)
     for m in sorted({m for m, _ in tiles}):
         least, greatest = min(n for k, n in tiles if k == m), max(n for k, n in tiles if k == m)
-        found += [first | {"M": str(m), "N": str(n)} for n in (least, greatest)
-                  if (str(m), str(n)) != (first["M"], first["N"])]
+        found += [first | {"M": str(m), "N": str(n)} for n in (least, greatest) if (str(m), str(n)) != (first["M"], first["N"])]
     return [Instantiation(tuple(arguments.items())) for arguments in found]

@@ -11,16 +11,34 @@ import re
 from tools.atom_registry.oracle import Facts
 from tools.atom_registry.scan import Struct
 
-_BITS = {"u1": 1, "s4": 4, "u4": 4, "s8": 8, "u8": 8, "e4m3": 8, "e5m2": 8, "f16": 16, "bf16": 16, "tf32": 32, "f64": 64,
-         "c64": 64}
+_BITS = {
+    "u1": 1,
+    "s4": 4,
+    "u4": 4,
+    "s8": 8,
+    "u8": 8,
+    "e4m3": 8,
+    "e5m2": 8,
+    "f16": 16,
+    "bf16": 16,
+    "tf32": 32,
+    "f64": 64,
+    "c64": 64,
+}
 
 
 def of(struct: Struct, found: Facts, types: list[str | None]) -> list[tuple[str, str, str | None]]:
     """(operand, what is wrong, right layout) of each flaw; operand "" for one of the operation as a whole."""
     wrong = []
     if re.match(r"dp2a\.(?!lo|hi)", struct.opcodes[0]):
-        wrong.append(("", f"{struct.opcodes[0]} is no PTX: dp2a takes .lo or .hi, and four bytes of B of which it uses "
-                      "two; it does not assemble", None))
+        wrong.append(
+            (
+                "",
+                f"{struct.opcodes[0]} is no PTX: dp2a takes .lo or .hi, and four bytes of B of which it uses "
+                "two; it does not assemble",
+                None,
+            )
+        )
     if struct.opcodes[0].startswith("mma.sync") and found.layouts["ThrID"] == "32:1":
         for operand, right in fragments(struct, found.shape, types).items():
             if (upstream := found.layouts[operand]) != right and not same(upstream, right):
@@ -56,14 +74,17 @@ def _spelled(rows: int, run: tuple[int, int], eights: tuple[int, int], repeats: 
     modes = [(length, rows), eights, repeats]
     modes = [mode for mode in modes if mode[0] > 1] or [(1, 0)]
     extents, strides = zip(*modes)
-    values = (f"({','.join(map(str, extents))})", f"({','.join(map(str, strides))})") if len(modes) > 1 else \
-        (str(extents[0]), str(strides[0]))
+    values = (
+        (f"({','.join(map(str, extents))})", f"({','.join(map(str, strides))})")
+        if len(modes) > 1
+        else (str(extents[0]), str(strides[0]))
+    )
     return f"((4,8),{values[0]}):(({length * rows},1),{values[1]})"
 
 
 def same(one: str, other: str) -> bool:
     """Do two layouts map alike? Strides that nest otherwise than the shape make none."""
-    from mmagen.registry.model import ThreadValueLayout
+    from mmagen.mma.operation import ThreadValueLayout
 
     try:
         return ThreadValueLayout(one, 0, 0, 0).table() == ThreadValueLayout(other, 0, 0, 0).table()

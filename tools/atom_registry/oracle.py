@@ -14,8 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mmagen.registry.model import wrapped
-from mmagen.toolchain import Toolchain
+from mmagen.mma.operation import wrapped
+from mmagen.toolchain.find import Toolchain
 from tools.atom_registry.choices import Instantiation, choices, same_layouts, traits_parameters
 from tools.atom_registry.scan import Struct
 
@@ -106,8 +106,9 @@ def ask(wanted: Sequence[tuple[Struct, Instantiation]], toolchain: Toolchain, jo
 
     Raises subprocess.CalledProcessError with the compiler's words when a struct cannot be instantiated so.
     """
-    units = [wanted[start:start + PER_UNIT] for start in range(0, len(wanted), PER_UNIT)]
+    units = [wanted[start : start + PER_UNIT] for start in range(0, len(wanted), PER_UNIT)]
     with tempfile.TemporaryDirectory(prefix="atom-registry-") as folder, ThreadPoolExecutor(jobs) as pool:
+
         def run(number: int) -> list[Facts]:
             return _run(units[number], Path(folder) / f"unit{number}", toolchain)
 
@@ -118,8 +119,19 @@ def _run(unit: Sequence[tuple[Struct, Instantiation]], stem: Path, toolchain: To
     source = stem.with_suffix(".cpp")
     source.write_text(program(unit))
     # For a .cpp, nvcc only adds the toolkit's folders and hands over to the host compiler.
-    command = [str(toolchain.nvcc.path), "-ccbin", str(toolchain.host_compiler.path), "-std=c++17", "-O0", "-w",
-               "-DCUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED", f"-I{toolchain.cutlass.path}", str(source), "-o", str(stem)]
+    command = [
+        str(toolchain.nvcc.path),
+        "-ccbin",
+        str(toolchain.host_compiler.path),
+        "-std=c++17",
+        "-O0",
+        "-w",
+        "-DCUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED",
+        f"-I{toolchain.cutlass.path}",
+        str(source),
+        "-o",
+        str(stem),
+    ]
     subprocess.run(command, check=True, capture_output=True, text=True)
     done = subprocess.run([str(stem)], check=True, capture_output=True, text=True)
     found = parse(done.stdout)
@@ -137,8 +149,11 @@ def program(unit: Sequence[tuple[Struct, Instantiation]]) -> str:
     members = [f"  VALUE(Traits, {member});" for member in layouts]
     members += [f"  TYPE(Traits, {member});" for member in (*value_types, *fragments)]
     members += [f"  TYPE(Op, {member});" for member in registers]
-    text = _PRELUDE % {"includes": "\n".join(f"#include <cute/atom/{name}>" for name in _headers(unit)),
-                       "detect": "\n".join(f"DETECT({member})" for member in detect), "members": "\n".join(members)}
+    text = _PRELUDE % {
+        "includes": "\n".join(f"#include <cute/atom/{name}>" for name in _headers(unit)),
+        "detect": "\n".join(f"DETECT({member})" for member in detect),
+        "members": "\n".join(members),
+    }
     lines = ["int main() {"]
     for struct, instantiation in unit:
         traits = traits_type(struct, instantiation)

@@ -7,25 +7,49 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 
-from mmagen.registry.model import ThreadValueLayout
+from mmagen.mma.operation import ThreadValueLayout
 from tools.atom_registry import flaws
 from tools.atom_registry.choices import Instantiation, choices, requirements, traits_parameters
 from tools.atom_registry.oracle import Facts
 from tools.atom_registry.scan import Struct
 
 _WORDS = {
-    "cutlass::half_t": "f16", "cutlass::bfloat16_t": "bf16", "cutlass::tfloat32_t": "tf32", "float": "f32",
-    "double": "f64", "signed char": "s8", "unsigned char": "u8", "short int": "s16", "int": "s32",
-    "cutlass::integer_subbyte<4, true>": "s4", "cutlass::integer_subbyte<4, false>": "u4",
-    "cutlass::integer_subbyte<1, false>": "u1", "cutlass::complex<double>": "c64",
-    "cute::SM80_8x8x4_GC64C64C64GC64_TN::GaussComplex": "gc64", "int8_t": "s8", "uint8_t": "u8", "int32_t": "s32",
+    "cutlass::half_t": "f16",
+    "cutlass::bfloat16_t": "bf16",
+    "cutlass::tfloat32_t": "tf32",
+    "float": "f32",
+    "double": "f64",
+    "signed char": "s8",
+    "unsigned char": "u8",
+    "short int": "s16",
+    "int": "s32",
+    "cutlass::integer_subbyte<4, true>": "s4",
+    "cutlass::integer_subbyte<4, false>": "u4",
+    "cutlass::integer_subbyte<1, false>": "u1",
+    "cutlass::complex<double>": "c64",
+    "cute::SM80_8x8x4_GC64C64C64GC64_TN::GaussComplex": "gc64",
+    "int8_t": "s8",
+    "uint8_t": "u8",
+    "int32_t": "s32",
     "half_t": "f16",
 }
 # C++ types as the headers spell them, for what g++ prints.
-_SHORT = {"unsigned int": "uint32_t", "long unsigned int": "uint64_t", "int": "int32_t", "unsigned char": "uint8_t",
-          "short unsigned int": "uint16_t", "signed char": "int8_t", "short int": "int16_t"}
-_PLACE_WORDS = {"smem_desc": "shared memory", "sparse_smem_desc": "shared memory", "tmem_frg": "tensor memory",
-                "tmem_e_frg": "tensor memory", "tmem_sf_frg": "tensor memory"}
+_SHORT = {
+    "unsigned int": "uint32_t",
+    "long unsigned int": "uint64_t",
+    "int": "int32_t",
+    "unsigned char": "uint8_t",
+    "short unsigned int": "uint16_t",
+    "signed char": "int8_t",
+    "short int": "int16_t",
+}
+_PLACE_WORDS = {
+    "smem_desc": "shared memory",
+    "sparse_smem_desc": "shared memory",
+    "tmem_frg": "tensor memory",
+    "tmem_e_frg": "tensor memory",
+    "tmem_sf_frg": "tensor memory",
+}
 # Where ptxas 13.0 takes the instruction and the header's guard lets it through; targets.py tries it again. SM103's K of
 # 96 assembles for sm_100a as well, where nothing runs it (PTX ISA, tcgen05.mma).
 _PLAIN_80 = ("sm_80", "sm_86", "sm_87", "sm_88", "sm_89")
@@ -68,22 +92,25 @@ def data(structs: Sequence[Struct], wanted: Sequence[tuple[Struct, Instantiation
         name = operation_name(struct, chosen)
         group = _group(struct, chosen, found) | {
             "of": tables["kinds"].number(_kind_of(struct, found, tables["parameters"])),
-            "value_types": tables["value_types"].number({key: _spell(value) for key, value in found.values.items()})}
+            "value_types": tables["value_types"].number({key: _spell(value) for key, value in found.values.items()}),
+        }
         registers = tables["registers"].number(_registers(found))
         rows.append([tables["groups"].number(group), *found.shape[:2], registers, _layouts(found, tables["layouts"])])
         first[struct.name] = (dict(chosen.arguments), _types(struct, chosen, found))
         if wrong := flaws.of(struct, found, first[struct.name][1]):
-            marked[name] = [[operand, what, right and tables["layouts"].number(_proved(right, operand, found.shape))]
-                            for operand, what, right in wrong]
-    for (struct, chosen), found in list(zip(wanted, facts))[len(structs):]:
+            marked[name] = [
+                [operand, what, right and tables["layouts"].number(_proved(right, operand, found.shape))]
+                for operand, what, right in wrong
+            ]
+    for (struct, chosen), found in list(zip(wanted, facts))[len(structs) :]:
         arguments, types = first[struct.name]
         numbers = {choice.name: choice.values.index for choice in choices(struct)}
         other = {key: numbers[key](value) for key, value in chosen.arguments if arguments[key] != value}
         now = _types(struct, chosen, found)
         variants.setdefault(struct.name, []).append(
-            [other, *found.shape, None if now == types else now, _layouts(found, tables["layouts"])])
-    return {key: table.values for key, table in tables.items()} | \
-        {"operations": rows, "flaws": marked, "variants": variants}
+            [other, *found.shape, None if now == types else now, _layouts(found, tables["layouts"])]
+        )
+    return {key: table.values for key, table in tables.items()} | {"operations": rows, "flaws": marked, "variants": variants}
 
 
 def operation_name(struct: Struct, chosen: Instantiation) -> str:
@@ -109,13 +136,18 @@ def _group(struct: Struct, chosen: Instantiation, found: Facts) -> dict:
     m, n, k = found.shape
     name, struct_name = (text.replace(f"_{m}x{n}x{k}", "_$MNK") for text in (operation_name(struct, chosen), struct.name))
     types = _types(struct, chosen, found)
-    return _said({
-        "name": name, "struct": struct_name if struct_name != name.partition("<")[0] else None, "k": k,
-        "types": " ".join(filter(None, types)),
-        "opcodes": [opcode.replace(f"m{m}n{n}k{k}", "$SHAPE") for opcode in _opcodes(struct)],
-        "sparsity": _sparsity(struct, types[1]), "vector": _vector(chosen, found),
-        "saturate": "satfinite" in struct.opcodes[0],
-    })
+    return _said(
+        {
+            "name": name,
+            "struct": struct_name if struct_name != name.partition("<")[0] else None,
+            "k": k,
+            "types": " ".join(filter(None, types)),
+            "opcodes": [opcode.replace(f"m{m}n{n}k{k}", "$SHAPE") for opcode in _opcodes(struct)],
+            "sparsity": _sparsity(struct, types[1]),
+            "vector": _vector(chosen, found),
+            "saturate": "satfinite" in struct.opcodes[0],
+        }
+    )
 
 
 def _kind_of(struct: Struct, found: Facts, parameters: Tables) -> dict:
@@ -124,12 +156,23 @@ def _kind_of(struct: Struct, found: Facts, parameters: Tables) -> dict:
     majors = _majors(struct)
     free = [] if struct.arguments else [[c.name, c.type, list(c.values), not c.needed] for c in choices(struct)]
     free = [parameters.number(parameter) for parameter in free]
-    return _said({
-        "header": struct.header, "kind": _kind(struct), "family": _family(struct), "arch": arch, "targets": targets,
-        "places": _places(found), "thr_id": found.layouts["ThrID"], "threads": size(found.layouts["ThrID"]),
-        "majors_a": majors[0], "majors_b": majors[1], "parameters": free,
-        "traits_take_parameters": traits_parameters(struct), "requires": [] if struct.arguments else requirements(struct),
-    })
+    return _said(
+        {
+            "header": struct.header,
+            "kind": _kind(struct),
+            "family": _family(struct),
+            "arch": arch,
+            "targets": targets,
+            "places": _places(found),
+            "thr_id": found.layouts["ThrID"],
+            "threads": size(found.layouts["ThrID"]),
+            "majors_a": majors[0],
+            "majors_b": majors[1],
+            "parameters": free,
+            "traits_take_parameters": traits_parameters(struct),
+            "requires": [] if struct.arguments else requirements(struct),
+        }
+    )
 
 
 def _said(fields: dict) -> dict:
@@ -182,8 +225,9 @@ def _spell(cxx: str) -> str:
 
 def _registers(found: Facts) -> str:
     """`D float[4];A uint32_t[4]`"""
-    return ";".join(f"{operand} {_spell(text).replace(' [', '[')}" for operand, text in found.registers.items()
-                    if text != "void")
+    return ";".join(
+        f"{operand} {_spell(text).replace(' [', '[')}" for operand, text in found.registers.items() if text != "void"
+    )
 
 
 def _places(found: Facts) -> dict[str, str]:
@@ -225,8 +269,11 @@ def _majors(struct: Struct) -> tuple[list[str], list[str]]:
 
 
 def _layouts(found: Facts, table: Tables) -> str:
-    return " ".join(f"{operand}{table.number(_proved(text, operand, found.shape))}"
-                    for operand, text in found.layouts.items() if operand != "ThrID")
+    return " ".join(
+        f"{operand}{table.number(_proved(text, operand, found.shape))}"
+        for operand, text in found.layouts.items()
+        if operand != "ThrID"
+    )
 
 
 def _proved(text: str, operand: str, shape: tuple[int, ...]) -> list:

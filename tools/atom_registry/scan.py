@@ -16,7 +16,8 @@ _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _OPENING = re.compile(
     r"\bnamespace\s+(?P<namespace>[\w:]+)\s*\{"
     r"|(?:\btemplate\s*<(?P<template>[^<>{};]*)>\s*)?\bstruct\s+(?P<struct>\w+)\s*(?:<(?P<arguments>[^{};]*)>)?\s*\{"
-    r"|(?P<open>\{)|(?P<close>\})")
+    r"|(?P<open>\{)|(?P<close>\})"
+)
 _FMA = re.compile(r"\bstatic\s+void\s+fma\s*\(")
 _CALLEE = re.compile(r"([\w:]+)::fma\s*\(")
 _OPCODE = re.compile(r"\b(?:mma|wgmma\.mma_async|tcgen05\.mma|dp[24]a|fma)\.[\w.:]+")
@@ -69,8 +70,9 @@ def scan_header(path: Path, include: Path) -> list[Struct]:
         found = _opcodes(body, opcodes)
         opcodes[match["struct"]] = found
         name = "::".join([*namespace, match["struct"]])
-        structs.append(Struct(header, name, _parameters(match["template"]), _split(match["arguments"] or ""),
-                              _requires(body), found))
+        structs.append(
+            Struct(header, name, _parameters(match["template"]), _split(match["arguments"] or ""), _requires(body), found)
+        )
     return structs
 
 
@@ -91,7 +93,7 @@ def _structs(text: str):
             kind, opened, start = stack.pop()
             if kind == "struct":
                 namespaces = [m["namespace"] for k, m, _ in stack if k == "namespace" and m["namespace"] != "cute"]
-                yield namespaces, opened, text[start:match.start()]
+                yield namespaces, opened, text[start : match.start()]
         else:
             kind = "namespace" if match["namespace"] else "struct" if match["struct"] else "block"
             stack.append((kind, match, match.end()))

@@ -14,12 +14,34 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from mmagen.registry import Operation, operations
-from mmagen.toolchain import Toolchain, find_toolchain
+from mmagen.mma.catalogue import operations
+from mmagen.mma.operation import Operation
+from mmagen.toolchain.find import Toolchain, find_toolchain
 
-TARGETS = ("sm_75", "sm_80", "sm_86", "sm_87", "sm_88", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_100a", "sm_100f",
-           "sm_103", "sm_103a", "sm_103f", "sm_110", "sm_110a", "sm_110f", "sm_120", "sm_120a", "sm_120f", "sm_121",
-           "sm_121a")
+TARGETS = (
+    "sm_75",
+    "sm_80",
+    "sm_86",
+    "sm_87",
+    "sm_88",
+    "sm_89",
+    "sm_90",
+    "sm_90a",
+    "sm_100",
+    "sm_100a",
+    "sm_100f",
+    "sm_103",
+    "sm_103a",
+    "sm_103f",
+    "sm_110",
+    "sm_110a",
+    "sm_110f",
+    "sm_120",
+    "sm_120a",
+    "sm_120f",
+    "sm_121",
+    "sm_121a",
+)
 
 _PRELUDE = r"""
 #include <cute/tensor.hpp>
@@ -38,8 +60,10 @@ template <class Op> __device__ __forceinline__ void once(char* p) {
 
 def program(tried: Sequence[Operation]) -> str:
     """CUDA text with one kernel, k0, k1, ..., for each operation."""
-    kernels = (f'extern "C" __global__ void k{number}(char* p) {{ once<{operation.cxx()}>(p); }}'
-               for number, operation in enumerate(tried))
+    kernels = (
+        f'extern "C" __global__ void k{number}(char* p) {{ once<{operation.cxx()}>(p); }}'
+        for number, operation in enumerate(tried)
+    )
     return _PRELUDE + "\n".join(kernels) + "\n"
 
 
@@ -47,9 +71,21 @@ def compiles(tried: Sequence[Operation], target: str, toolchain: Toolchain, fold
     """Which of `tried` become their instruction on `target`."""
     source, ptx = folder / "tried.cu", folder / f"{target}.ptx"
     source.write_text(program(tried))
-    command = [str(toolchain.nvcc.path), "-ccbin", str(toolchain.host_compiler.path), "-std=c++17", "-w", "-ptx",
-               f"-arch={target}", "--expt-relaxed-constexpr", "-DCUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED",
-               f"-I{toolchain.cutlass.path}", str(source), "-o", str(ptx)]
+    command = [
+        str(toolchain.nvcc.path),
+        "-ccbin",
+        str(toolchain.host_compiler.path),
+        "-std=c++17",
+        "-w",
+        "-ptx",
+        f"-arch={target}",
+        "--expt-relaxed-constexpr",
+        "-DCUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED",
+        f"-I{toolchain.cutlass.path}",
+        str(source),
+        "-o",
+        str(ptx),
+    ]
     done = subprocess.run(command, capture_output=True, text=True)
     if not ptx.exists():
         raise SystemExit(done.stdout + done.stderr)

@@ -1,0 +1,1 @@
+"""Compiling projects: CMake superprojects, PTX, compiler logs."""

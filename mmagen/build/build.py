@@ -1,0 +1,264 @@
+"""Projects to programs: configure and compile with CMake, ninja and nvcc, cached by content.
+
+Probing the compilers takes CMake seconds, so all the projects of one call that the cache does not have are built as
+one scratch superproject; what fails in one of them stays with it. A project's own folder is only read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import mmagen
+from mmagen.build.log import KernelInfo
+from mmagen.core.cache import cache_root, load_entry, store_entry
+from mmagen.core.errors import UsageError
+from mmagen.generate.manifest import MANIFEST, digests
+from mmagen.toolchain.find import Toolchain, cutlass_in
+
+if TYPE_CHECKING:
+    from mmagen.core.progress import Progress
+
+PROGRAMS = ("verify", "bench")
+NEEDED = ("nvcc", "host_compiler", "cmake", "ninja")
+
+# Read by CMake, nvcc or the host compiler behind our back: they belong to what a build depends on.
+_FLAG_VARIABLES = ("CXXFLAGS", "CUDAFLAGS", "LDFLAGS", "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "CPATH",
+                   "CPLUS_INCLUDE_PATH", "LIBRARY_PATH")
+_ARCH = re.compile(r"^(?:sm_)?(\d{2,3}[af]?)$")
+_NAME = re.compile(r"^[A-Za-z_]\w*$")
+
+
+@dataclass(frozen=True)
+class BuildResult:
+    """What became of one project.
+
+    ok: every program asked for is there. programs: kind ("verify", "bench") -> path; library: the kernel's library.
+    log: what was printed for this project, project paths relative to it. errors: the useful lines of it on failure.
+    seconds: time of its compile steps, summed (of the first build when `cached`). reason: one sentence, "" when ok.
+    arch: what it was compiled for ("sm_90a"). cuda, cutlass, host: versions it was built with.
+    """
+
+    name: str
+    project: Path
+    ok: bool
+    programs: Mapping[str, Path] = field(default_factory=dict)
+    library: Path | None = None
+    log: str = ""
+    errors: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    ptxas: tuple[KernelInfo, ...] = ()
+    seconds: float = 0.0
+    cached: bool = False
+    reason: str = ""
+    arch: tuple[str, ...] = ()
+    kernel: str = ""
+    spec_sha: str = ""
+    cuda: str = ""
+    cutlass: str = ""
+    host: str = ""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One project as it was read: its files (path in the project -> content), and what to make of them."""
+
+    project: Path
+    name: str
+    kernel: str
+    spec_sha: str
+    files: Mapping[str, bytes]
+    arch: tuple[str, ...]
+    programs: tuple[str, ...]
+    cutlass: str
+
+
+def build(projects: Sequence[Path], toolchain: Toolchain, *, arch: Sequence[str] | None = None,
+          jobs: int | None = None, programs: Sequence[str] = PROGRAMS, progress: Progress | None = None,
+          env: Mapping[str, str] | None = None) -> list[BuildResult]:
+    """Compile `projects` (folders with a mmagen.json), one result for each, in their order.
+
+    arch: what to compile for, e.g. ["sm_80"]; None: the local GPU's architecture, else what the project lists.
+    jobs: compile steps at a time, None for ninja's choice. programs: of PROGRAMS; "bench" is for gemm kernels only.
+    progress: called with (steps done, steps in all, step). Raises BuildError when the toolchain is incomplete and
+    UsageError for a folder that is no project; a project that does not compile is a result, not an exception.
+    """
+    toolchain.need(*NEEDED)
+    env = os.environ if env is None else env
+    todo = [read_project(Path(project), toolchain, arch, programs) for project in projects]
+    root = cache_root(env)
+    results: list[BuildResult | None] = [_from_cache(job, toolchain, root, env) for job in todo]
+    missing = [index for index, result in enumerate(results) if result is None]
+    if missing:
+        from mmagen.build.superproject import build_together
+
+        for batch in _batches(missing, [job.name for job in todo]):
+            built = build_together([todo[i] for i in batch], toolchain, jobs_at_once=jobs, progress=progress, env=env,
+                                   keep=lambda job, result, files: _keep(job, result, files, toolchain, root, env))
+            for index, result in zip(batch, built, strict=True):
+                results[index] = result
+    return [result for result in results if result is not None]
+
+
+def _batches(indices: Sequence[int], names: Sequence[str]) -> list[list[int]]:
+    """Two projects of one name cannot share a superproject: each batch has every name at most once."""
+    batches: list[list[int]] = []
+    for index in indices:
+        home = next((b for b in batches if names[index] not in (names[i] for i in b)), None)
+        if home is None:
+            batches.append([index])
+        else:
+            home.append(index)
+    return batches
+
+
+def read_project(project: Path, toolchain: Toolchain, arch: Sequence[str] | None, programs: Sequence[str]) -> Job:
+    """The project in folder `project` as a Job. Raises UsageError when it is none or `arch` cannot be understood."""
+    unknown = set(programs) - set(PROGRAMS)
+    if unknown or not programs:
+        raise UsageError(f"programs must be some of {', '.join(PROGRAMS)}, not {', '.join(sorted(unknown)) or 'none'}")
+    try:
+        manifest = json.loads((project / MANIFEST).read_text("utf-8"))
+        name, kernel, listed = manifest["name"], manifest["kernel"], tuple(manifest["arch"])
+    except FileNotFoundError:
+        raise UsageError(f"{project} is not a generated project: it has no mmagen.json") from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"{project}/mmagen.json cannot be read: {error!r}; generate the project again") from None
+    if not isinstance(name, str) or not _NAME.match(name):
+        raise UsageError(f"{project}/mmagen.json: name {name!r} is not a C identifier")
+    chosen = tuple(map(arch_name, arch)) if arch else choose_arch(tuple(map(arch_name, listed)), toolchain)
+    wanted = tuple(program for program in _programs_of(kernel) if program in programs)
+    files = _snapshot(project)
+    return Job(project, name, kernel, str(manifest.get("spec_sha", "")), files, chosen, wanted,
+               _cutlass_version(project, files, toolchain))
+
+
+def _programs_of(kernel: str) -> tuple[str, ...]:
+    """Those of PROGRAMS that a project has."""
+    return PROGRAMS if kernel == "gemm" else tuple(program for program in PROGRAMS if program != "bench")
+
+
+def arch_name(text: str) -> str:
+    """"sm_90a" for "sm_90a" and "90a". Raises UsageError for anything that is no architecture."""
+    match = _ARCH.match(text)
+    if not match:
+        raise UsageError(f"{text!r} is not a GPU architecture; write it like sm_80 or sm_90a")
+    return f"sm_{match[1]}"
+
+
+def choose_arch(listed: tuple[str, ...], toolchain: Toolchain) -> tuple[str, ...]:
+    """What to compile for when nobody said: the first local GPU's architecture, else all that the project lists.
+
+    The GPU's architecture-specific variant ("sm_90a") is taken only when listed. A GPU that cannot run anything of
+    what is listed changes nothing: the project still compiles, and its program says that the GPU does not suit.
+    """
+    if not toolchain.gpus:
+        return listed
+    major, minor = toolchain.gpus[0].capability
+    plain = f"sm_{major}{minor}"
+    for candidate in (f"{plain}a", f"{plain}f", plain):
+        if candidate in listed:
+            return (candidate,)
+    portable = [int(a[3:]) for a in listed if a[3:].isdigit()]
+    return (plain,) if portable and min(portable) <= major * 10 + minor else listed
+
+
+def _snapshot(project: Path) -> dict[str, bytes]:
+    """All files of the project but hidden ones and build folders. One reading is hashed and compiled alike."""
+    files = {}
+    for folder, folders, names in os.walk(project):
+        here = Path(folder)
+        folders[:] = sorted(
+            f for f in folders
+            if not f.startswith((".", "__pycache__")) and not (here == project and f == "build")
+            and not (here / f / "CMakeCache.txt").exists()
+        )
+        for name in sorted(names):
+            if not name.startswith("."):
+                files[(here / name).relative_to(project).as_posix()] = (here / name).read_bytes()
+    return files
+
+
+def vendored_cutlass(files: Mapping[str, bytes]) -> str:
+    """The folder in the project from which its own CUTLASS headers are included, or ""."""
+    tail = "/cutlass/version.h"
+    return next((path.removesuffix(tail) for path in files if path.endswith(tail)), "")
+
+
+def _cutlass_version(project: Path, files: Mapping[str, bytes], toolchain: Toolchain) -> str:
+    own = vendored_cutlass(files)
+    tool = cutlass_in(project / own, "vendored") if own else toolchain.cutlass
+    return tool.version if tool else ""
+
+
+def _key(job: Job, toolchain: Toolchain, programs: Sequence[str], env: Mapping[str, str]) -> str:
+    """Everything that the programs depend on, as one digest; no path outside the project goes into it."""
+    assert toolchain.nvcc and toolchain.host_compiler
+    facts = {
+        "mmagen": mmagen.__version__,
+        "nvcc": toolchain.nvcc.version,
+        "host": [toolchain.host_compiler.path.name, toolchain.host_compiler.version],
+        "cutlass": job.cutlass,
+        "cublaslt": toolchain.cublaslt and "bench" in programs,
+        "arch": job.arch,
+        "programs": programs,
+        "flags": {name: env[name] for name in _FLAG_VARIABLES if env.get(name)},
+        "files": digests(job.files),
+    }
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+def _from_cache(job: Job, toolchain: Toolchain, root: Path, env: Mapping[str, str]) -> BuildResult | None:
+    """A stored build that has at least the programs asked for."""
+    for programs in dict.fromkeys((job.programs, _programs_of(job.kernel))):
+        if entry := load_entry(_key(job, toolchain, programs, env), root):
+            return _revive(job, *entry, toolchain)
+    return None
+
+
+def _revive(job: Job, folder: Path, stored: dict, toolchain: Toolchain) -> BuildResult | None:
+    try:
+        result = BuildResult(
+            job.name, job.project, True,
+            programs={kind: folder / name for kind, name in stored["programs"].items() if kind in job.programs},
+            library=folder / stored["library"] if stored["library"] else None,
+            log=stored["log"], warnings=tuple(stored["warnings"]),
+            ptxas=tuple(KernelInfo(**kernel) for kernel in stored["ptxas"]),
+            seconds=stored["seconds"], cached=True)
+    except (KeyError, TypeError):
+        return None
+    return with_origin(result, job, toolchain)
+
+
+def with_origin(result: BuildResult, job: Job, toolchain: Toolchain) -> BuildResult:
+    """`result` with what it was made from and with."""
+    assert toolchain.nvcc and toolchain.host_compiler
+    return replace(result, arch=job.arch, kernel=job.kernel, spec_sha=job.spec_sha, cuda=toolchain.nvcc.version,
+                   cutlass=job.cutlass, host=toolchain.host_compiler.version)
+
+
+def _keep(job: Job, result: BuildResult, files: Mapping[str, Path], toolchain: Toolchain, root: Path,
+          env: Mapping[str, str]) -> BuildResult:
+    """Store a successful build (`files`: kind or "library" -> where it was built) and return it as it lies there."""
+    names = {kind: path.name for kind, path in files.items()}
+    stored = {
+        "programs": {kind: name for kind, name in names.items() if kind != "library"},
+        "library": names.get("library", ""),
+        "log": result.log,
+        "warnings": list(result.warnings),
+        "ptxas": [kernel.to_dict() for kernel in result.ptxas],
+        "seconds": result.seconds,
+    }
+    try:
+        folder = store_entry(_key(job, toolchain, job.programs, env), root, stored,
+                             {names[kind]: path for kind, path in files.items()})
+    except OSError as error:
+        raise UsageError(f"the build cache {root} cannot be written: {error}; set MMAGEN_CACHE_DIR") from None
+    return replace(result, programs={kind: folder / name for kind, name in stored["programs"].items()},
+                   library=folder / names["library"] if "library" in names else None)

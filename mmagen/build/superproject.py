@@ -1,0 +1,279 @@
+"""Several projects compiled as one CMake superproject, their outcomes told apart again."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mmagen.build.build import BuildResult, Job, vendored_cutlass, with_origin
+from mmagen.build.log import (
+    Edge,
+    NINJA_STATUS,
+    cmake_errors,
+    configure_culprits,
+    edges,
+    parse_ptxas,
+    parse_status,
+    useful_lines,
+    warnings,
+)
+from mmagen.core.process import capture, follow
+from mmagen.core.targets import cmake_list
+from mmagen.toolchain.find import Toolchain
+
+if TYPE_CHECKING:
+    from mmagen.core.progress import Progress
+
+Keep = Callable[[Job, BuildResult, Mapping[str, Path]], BuildResult]
+
+_HEAD = """\
+cmake_minimum_required(VERSION 3.24)
+project(mmagen_harness LANGUAGES CXX CUDA)
+
+function(mmagen_targets place name)
+  set(lines "")
+  foreach(kind library verify bench)
+    set(target ${name}_${kind})
+    if(kind STREQUAL library)
+      set(target ${name})
+    endif()
+    if(TARGET ${target})
+      get_target_property(type ${target} TYPE)
+      if(type MATCHES "^(STATIC_LIBRARY|SHARED_LIBRARY|EXECUTABLE)$")
+        string(APPEND lines "${kind} $<TARGET_FILE:${target}>\\n")
+      endif()
+    endif()
+  endforeach()
+  file(GENERATE OUTPUT "${CMAKE_BINARY_DIR}/${place}.targets" CONTENT "${lines}")
+endfunction()
+"""
+
+
+@dataclass(frozen=True)
+class _Site:
+    """One scratch folder: src/p0, src/p1, … hold the projects, build/ is CMake's."""
+
+    scratch: Path
+    toolchain: Toolchain
+    env: Mapping[str, str]
+
+    @property
+    def build(self) -> Path:
+        return self.scratch / "build"
+
+    def clean(self, text: str, place: str = "") -> str:
+        """`text` without this machine's paths: what lies in the project becomes relative to it."""
+        assert self.toolchain.nvcc
+        if place:
+            text = text.replace(f"src/{place}/", "")
+        text = text.replace(f"{self.scratch}/", "")
+        if self.toolchain.cutlass:
+            text = text.replace(str(self.toolchain.cutlass.path), "<cutlass>")
+        return text.replace(str(self.toolchain.nvcc.path.parent.parent), "<cuda>")
+
+
+def build_together(jobs: Sequence[Job], toolchain: Toolchain, *, jobs_at_once: int | None = None,
+                   progress: Progress | None = None, env: Mapping[str, str], keep: Keep) -> list[BuildResult]:
+    """Compile `jobs` (no two of one name) in one scratch build, one result each, in their order.
+
+    keep: called with each job that compiled, its result and the files made (kind or "library" -> path), which are gone
+    afterwards; returns the result with the places where they stay. Nothing is left behind, whatever happens.
+    """
+    with tempfile.TemporaryDirectory(prefix="mmagen-") as folder:
+        site = _Site(Path(folder).resolve(), toolchain, _child_env(env))
+        places = {f"p{index}": job for index, job in enumerate(jobs)}
+        for place, job in places.items():
+            _lay_out(site.scratch / "src" / place, job)
+        alive, refusal = _configure(site, places)
+        if refusal:
+            results = {place: _refused(site, place, job, refusal) for place, job in alive.items()}
+        else:
+            results = _compile(site, alive, jobs_at_once, progress, keep)
+        for place, job in places.items():
+            if place not in results:
+                # It may have failed only because of a neighbour; on its own it gets a fair trial.
+                results[place] = build_together([job], toolchain, jobs_at_once=jobs_at_once, progress=progress,
+                                                env=env, keep=keep)[0]
+        return [with_origin(results[place], job, toolchain) for place, job in places.items()]
+
+
+def _child_env(env: Mapping[str, str]) -> dict[str, str]:
+    """`env` with ninja's status line set and without what would turn its or nvcc's output into something else."""
+    dropped = ("NINJA_STATUS", "CMAKE_GENERATOR", "VERBOSE", "CLICOLOR_FORCE", "CMAKE_COLOR_DIAGNOSTICS")
+    return {**{k: v for k, v in env.items() if k not in dropped}, "NINJA_STATUS": NINJA_STATUS, "LC_ALL": "C"}
+
+
+def _lay_out(folder: Path, job: Job) -> None:
+    for name, data in job.files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+
+
+def _configure(site: _Site, places: Mapping[str, Job]) -> tuple[dict[str, Job], str]:
+    """Run CMake, leaving out the projects that its errors name; those that are left, and "" or why CMake refuses them.
+
+    The compilers are probed in the first attempt only: CMake remembers them in the build folder.
+    """
+    alive = dict(places)
+    while True:
+        (site.scratch / "CMakeLists.txt").write_text(_superproject(alive), "utf-8")
+        done = capture(_cmake_command(site), timeout_s=None, env=site.env)
+        if done.exit_code == 0:
+            return alive, ""
+        output = done.stderr + done.stdout
+        if len(alive) == 1 or "mmagen: begin" not in done.stderr:
+            return alive, output
+        culprits = [place for place in configure_culprits(done.stderr) if place in alive]
+        for place in culprits or list(alive)[1:]:
+            del alive[place]
+        if not alive:
+            return {}, ""
+
+
+def _refused(site: _Site, place: str, job: Job, output: str) -> BuildResult:
+    lines = cmake_errors(output, place) or tuple(output.splitlines())
+    return _failure(site, job, place, lines, "CMake cannot configure it")
+
+
+def _superproject(places: Mapping[str, Job]) -> str:
+    lines = [_HEAD]
+    for place, job in places.items():
+        arch = cmake_list(job.arch)
+        own = vendored_cutlass(job.files)
+        # A generated project listens to its own variable only: below another project CMake's is often a mere default.
+        lines += [f'message(NOTICE "mmagen: begin {place}")', f'set(CMAKE_CUDA_ARCHITECTURES "{arch}")',
+                  f'set(MMAGEN_CUDA_ARCHITECTURES "{arch}" CACHE STRING "" FORCE)']
+        if own:
+            root = own.removesuffix("/include")
+            lines.append(f'set(CUTLASS_DIR "${{CMAKE_SOURCE_DIR}}/src/{place}/{root}")')
+        lines += [
+            f'set({job.name.upper()}_BUILD_TESTS ON CACHE BOOL "" FORCE)',
+            f"add_subdirectory(src/{place} {place})",
+            f"mmagen_targets({place} {job.name})",
+            f'message(NOTICE "mmagen: end {place}")',
+        ]
+        if own:
+            lines.append("unset(CUTLASS_DIR)")
+    return "\n".join(lines) + "\n"
+
+
+def _cmake_command(site: _Site) -> list[str]:
+    tools = site.toolchain
+    assert tools.cmake and tools.ninja and tools.nvcc and tools.host_compiler
+    command = [
+        str(tools.cmake.path), "-G", "Ninja", "-S", str(site.scratch), "-B", str(site.build), "-Wno-dev",
+        f"-DCMAKE_MAKE_PROGRAM={tools.ninja.path}",
+        f"-DCMAKE_CUDA_COMPILER={tools.nvcc.path}",
+        f"-DCMAKE_CUDA_HOST_COMPILER={tools.host_compiler.path}",
+        f"-DCMAKE_CXX_COMPILER={tools.host_compiler.path}",
+        "-DCMAKE_BUILD_TYPE=Release",
+        "-DMMAGEN_PTXAS_INFO=ON",
+    ]
+    if tools.cutlass:
+        root = tools.cutlass.path
+        command.append(f"-DCUTLASS_DIR={root.parent if root.name == 'include' else root}")
+    return command
+
+
+def _targets(site: _Site, place: str) -> dict[str, Path]:
+    """What CMake will build for a project: "library", "verify", "bench" -> path."""
+    lines = (site.build / f"{place}.targets").read_text("utf-8").splitlines()
+    return {kind: Path(path) for kind, path in (line.split(" ", 1) for line in lines)}
+
+
+def _compile(site: _Site, places: Mapping[str, Job], at_once: int | None, progress: Progress | None,
+             keep: Keep) -> dict[str, BuildResult]:
+    assert site.toolchain.ninja
+    wanted: dict[str, dict[str, Path]] = {}
+    for place, job in places.items():
+        made = _targets(site, place)
+        wanted[place] = {kind: made[kind] for kind in ("library", *job.programs) if kind in made}
+    targets = [os.path.relpath(path, site.build) for made in wanted.values() for path in made.values()]
+    output = ""
+    if targets:
+        command = [str(site.toolchain.ninja.path), "-C", str(site.build), "-k", "0"]
+        command += ["-j", str(at_once)] if at_once else []
+        output = follow([*command, *targets], env=site.env, on_line=_reporter(places, progress)).stdout
+    steps = edges(output)
+    times = _step_seconds(site.build / ".ninja_log")
+    results = {}
+    for place, job in places.items():
+        mine = [edge for edge in steps if edge.place == place]
+        result = replace(_outcome(site, place, job, wanted[place], mine, output), seconds=times.get(place, 0.0))
+        results[place] = keep(job, result, wanted[place]) if result.ok else result
+    return results
+
+
+def _reporter(places: Mapping[str, Job], progress: Progress | None) -> Callable[[str], None]:
+    def on_line(line: str) -> None:
+        status = parse_status(line) if progress else None
+        if progress and status:
+            done, total, what = status
+            named = re.sub(r"\b(p\d+)/", lambda m: f"{places[m[1]].name}/" if m[1] in places else m[0], what)
+            progress(done, total, named)
+
+    return on_line
+
+
+def _outcome(site: _Site, place: str, job: Job, wanted: Mapping[str, Path], mine: Sequence[Edge], output: str) -> BuildResult:
+    """mine: the project's steps; output: all of ninja's, for a failure that none of them tells of."""
+    log = [line for edge in mine for line in (edge.what, *edge.lines)]
+    absent = [kind for kind in job.programs if kind not in wanted]
+    if absent:
+        log.append(f"CMakeLists.txt: error: there is no target {', '.join(f'{job.name}_{kind}' for kind in absent)}")
+        return _failure(site, job, place, log, "a program is missing")
+    broken = [line for edge in mine if edge.failed for line in edge.lines]
+    if any(edge.failed for edge in mine) or not all(path.is_file() for path in wanted.values()):
+        return _failure(site, job, place, log, "it does not compile", broken or log or output.splitlines())
+    lines = site.clean("\n".join(log), place).splitlines()
+    kernels = [line for edge in mine if f"/{job.name}.dir/" in edge.what for line in edge.lines]
+    ptxas = _demangled(parse_ptxas(kernels), site.env)
+    return BuildResult(job.name, job.project, True, log="\n".join(lines), ptxas=ptxas,
+                       warnings=warnings(lines, foreign=("<cutlass>", "<cuda>")))
+
+
+def _failure(site: _Site, job: Job, place: str, log: Sequence[str], what: str,
+             lines: Sequence[str] | None = None) -> BuildResult:
+    text = site.clean("\n".join(log), place)
+    told = useful_lines(site.clean("\n".join(log if lines is None else lines), place).splitlines())
+    headline = " ".join(" ".join(told[:2] if told and told[0].startswith("CMake Error") else told[:1]).split())
+    return BuildResult(job.name, job.project, False, log=text, errors=told,
+                       reason=f"{what}: {headline}" if headline else what)
+
+
+def _demangled(kernels, env: Mapping[str, str]):
+    """`kernels` with readable names, where the host's c++filt is there to make them."""
+    tool = shutil.which("c++filt", path=env.get("PATH", ""))
+    if not tool or not kernels:
+        return kernels
+    try:
+        names = capture([tool, *(k.function for k in kernels)], timeout_s=30, env=env).stdout.splitlines()
+    except OSError:
+        return kernels
+    if len(names) != len(kernels):
+        return kernels
+    return tuple(replace(kernel, demangled=name) for kernel, name in zip(kernels, names, strict=True))
+
+
+def _step_seconds(log: Path) -> dict[str, float]:
+    """Seconds of compile time by project folder, from ninja's own log; a step with two outputs counts once."""
+    try:
+        lines = log.read_text("utf-8").splitlines()
+    except OSError:
+        return {}
+    steps = {}
+    for line in lines:
+        fields = line.split("\t")
+        if len(fields) == 5:
+            steps[(fields[0], fields[1], fields[4])] = fields[3].split("/", 1)[0]
+    total: dict[str, float] = {}
+    for (start, end, _), place in steps.items():
+        total[place] = total.get(place, 0.0) + (int(end) - int(start)) / 1000
+    return total

@@ -1,0 +1,61 @@
+"""`mmagen atoms`: which MMA operations there are, and everything about one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from mmagen.core.errors import ExitCode, UsageError
+from mmagen.mma.catalogue import asked_for, find, operations
+
+
+def atoms(
+    names: Sequence[str],
+    *,
+    target: str | None,
+    type: str | None,
+    shape: str | None,
+    kind: str | None,
+    family: str | None,
+    sparse: bool | None,
+    block_scaled: bool | None,
+    json: bool,
+    full: bool,
+) -> ExitCode:
+    """Print the operations called `names`, each on a page, or a table of all that the filters leave.
+
+    Raises UsageError for a name that no operation has, and for filters that leave nothing.
+    """
+    from mmagen.inspect import operations as show
+
+    filters = {
+        "target": target,
+        "type": type,
+        "shape": shape,
+        "kind": kind,
+        "family": family,
+        "sparse": sparse,
+        "block_scaled": block_scaled,
+    }
+    _refuse_unknown_types(type)
+    found = asked_for(names, filters, lambda name: [find(name)])
+    if json:
+        click.echo("\n".join(map(show.to_json, found)))
+    elif names:
+        click.echo("\n\n\n".join(show.page(operation, full) for operation in found))
+    else:
+        click.echo(show.table(found))
+    return ExitCode.OK
+
+
+def _refuse_unknown_types(type: str | None) -> None:
+    known = {
+        word
+        for operation in operations()
+        for word in (operation.type_a, operation.type_b, operation.type_d, operation.type_sf)
+        if word
+    }
+    for word in type.split(",") if type else ():
+        if word not in known:
+            raise UsageError(f"--type {word}: no operation has it; there are {', '.join(sorted(known))}")

@@ -1,0 +1,170 @@
+"""Specs by file or folder, and what `mmagen build` does, between the command line and the modules that do the work."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mmagen.core.errors import BuildError, Diagnostic, ExitCode, SpecError, SpecFaults, UsageError
+from mmagen.core.progress import telling
+from mmagen.generate.manifest import with_vendored
+
+if TYPE_CHECKING:
+    from mmagen.build.build import BuildResult
+    from mmagen.plan.model import Plan
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A spec file and its plan."""
+
+    path: Path
+    plan: Plan
+
+
+def load_specs(arguments: Sequence[Path]) -> list[Planned]:
+    """Load and plan every spec named by `arguments` (files, or folders of *.yaml), each file once.
+
+    Raises SpecError with the faults of all of them, and UsageError for a path that cannot be used or two specs of one
+    name, which would be one project.
+    """
+    from mmagen.families.planning import plan
+    from mmagen.spec.load import load
+
+    planned: list[Planned] = []
+    diagnostics: list[Diagnostic] = []
+    for path in _spec_files(arguments):
+        try:
+            loaded = load(path.read_bytes(), str(path))
+            try:
+                planned.append(Planned(path, plan(loaded.spec)))
+            except SpecFaults as error:
+                diagnostics += loaded.source.locate(error.faults)
+        except SpecError as error:
+            diagnostics += error.diagnostics
+    if diagnostics:
+        raise SpecError(tuple(diagnostics))
+    _refuse_twins(planned)
+    return planned
+
+
+def _spec_files(arguments: Sequence[Path]) -> list[Path]:
+    files: dict[Path, Path] = {}
+    for argument in arguments:
+        found = sorted(argument.glob("*.yaml")) if argument.is_dir() else [argument]
+        if not found:
+            raise UsageError(f"{argument} has no *.yaml files")
+        for path in found:
+            if not path.exists():
+                raise UsageError(f"{path} does not exist")
+            files.setdefault(path.resolve(), path)
+    return list(files.values())
+
+
+def _refuse_twins(planned: Sequence[Planned]) -> None:
+    places: dict[str, Path] = {}
+    for one in planned:
+        name = one.plan.name
+        if name in places:
+            raise UsageError(f"{places[name]} and {one.path} are both named {name}; give one of them another name")
+        places[name] = one.path
+
+
+def build(
+    specs: Sequence[Path],
+    output: Path,
+    *,
+    force: bool = False,
+    check: bool = False,
+    vendor: bool = False,
+    compile_: bool = False,
+    arch: Sequence[str] = (),
+    jobs: int | None = None,
+) -> ExitCode:
+    """Generate each spec's project under `output`, or with `check` only say what differs there; then compile.
+
+    Raises MmagenError; when a project refuses to be overwritten the others are still written.
+    """
+    from mmagen.generate.render import render
+
+    planned = load_specs(specs)
+    headers = _cutlass_headers(planned) if vendor else [{}] * len(planned)
+    projects = [
+        (output / one.plan.name, with_vendored(render(one.plan), theirs)) for one, theirs in zip(planned, headers, strict=True)
+    ]
+    if check:
+        return _check(projects)
+    from mmagen.generate.write import write
+
+    refused = []
+    for folder, files in projects:
+        try:
+            written = write(files, folder, force)
+        except UsageError as error:
+            refused.append(str(error))
+            continue
+        outcome = (("written", written.changed), ("removed", written.removed))
+        changes = [f"{len(paths)} {word}" for word, paths in outcome if paths]
+        click.echo(f"{folder}: {', '.join(changes) or 'up to date'}")
+    for one in planned:
+        if one.plan.note:
+            click.echo(f"mmagen: {one.plan.name}: {one.plan.note}", err=True)
+    if refused:
+        raise UsageError("\n".join(refused))
+    return _compile([folder for folder, _ in projects], arch, jobs) if compile_ else ExitCode.OK
+
+
+def _check(projects: Sequence[tuple[Path, Mapping[str, bytes]]]) -> ExitCode:
+    from mmagen.generate.write import check
+
+    drift = [folder / path for folder, files in projects for path in check(files, folder)]
+    for path in drift:
+        click.echo(f"{path} differs")
+    if drift:
+        click.echo("mmagen: what is committed differs from its spec; run mmagen build again", err=True)
+    return ExitCode.INCORRECT if drift else ExitCode.OK
+
+
+def _cutlass_headers(planned: Sequence[Planned]) -> list[dict[str, bytes]]:
+    """What each project takes along of CUTLASS; read once for all that need the same."""
+    from mmagen.generate.vendor import vendor_cutlass
+    from mmagen.toolchain.find import find_toolchain
+
+    toolchain = find_toolchain(want=("cutlass",))
+    toolchain.need("cutlass")
+    assert toolchain.cutlass
+    extended = [p.plan.extended for p in planned]
+    headers = {kind: vendor_cutlass(toolchain.cutlass.path, kind) for kind in set(extended)}
+    return [headers[kind] for kind in extended]
+
+
+def _compile(folders: Sequence[Path], arch: Sequence[str], jobs: int | None) -> ExitCode:
+    from mmagen.build.build import build as compile_projects
+    from mmagen.toolchain.find import COMPILE, find_toolchain
+
+    toolchain = find_toolchain(want=COMPILE if arch else (*COMPILE, "gpus"))
+    with telling() as progress:
+        results = compile_projects(folders, toolchain, arch=arch or None, jobs=jobs, progress=progress)
+    for result in results:
+        if result.ok:
+            how = "from the cache" if result.cached else f"{result.seconds:.1f} s"
+            click.echo(f"{result.name}: compiled for {', '.join(result.arch)} ({how})")
+            for path in result.programs.values():
+                click.echo(f"  {path}")
+        for warning in result.warnings:
+            click.echo(f"{result.name}: {warning}", err=True)
+    failed = [result for result in results if not result.ok]
+    if failed:
+        raise BuildError(_failures(failed))
+    return ExitCode.OK
+
+
+def _failures(failed: Sequence[BuildResult]) -> str:
+    lines = [f"{len(failed)} project{'s' * (len(failed) > 1)} did not build"]
+    for result in failed:
+        lines += [f"  {result.name}: {line}" for line in result.errors or (result.reason,)]
+    return "\n".join(lines)

@@ -1,0 +1,399 @@
+"""The command line: what can be typed, and how every outcome becomes a message and an exit code.
+
+Only click is imported up front; each verb imports what it needs, so that `mmagen build` stays quick.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import gc
+import os
+import re
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import click
+
+from mmagen import __version__
+from mmagen.core.errors import ExitCode, MmagenError, SpecError, UsageError
+
+# Outside the documented results: a bug in mmagen (sysexits' EX_SOFTWARE), a reader that went away, a polite kill.
+INTERNAL_ERROR = 70
+BROKEN_PIPE = 128 + signal.SIGPIPE
+TERMINATED = 128 + signal.SIGTERM
+
+_PROBLEM = re.compile(r"^\d+,\d+,\d+(,\d+)?(:\w+=[\w.+-]+)*$")
+_EPILOG = """\b
+Exit codes: 0 all right; 1 a result is incorrect (build --check: something drifted); 2 bad spec or usage;
+3 build failed; 4 run failed, or part of what was asked was not done; 77 nothing was verified because no
+suitable GPU is here; 130 interrupted; 70 a bug in mmagen. When several apply: 1, then 3, 4, 77."""
+
+
+@click.group(epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, prog_name="mmagen", message="%(prog)s %(version)s")
+def commands() -> None:
+    """From a YAML spec of a tensor-core matrix multiply to a verified CuTe/CUDA project."""
+
+
+_SPECS = click.argument("specs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="SPEC...")
+_JOBS = click.option("-j", "--jobs", type=click.IntRange(1), help="Compile steps at a time; default: ninja's choice.")
+_ARCH = click.option(
+    "--arch",
+    multiple=True,
+    metavar="ARCH[,ARCH]",
+    help="Compile for these, e.g. sm_80,sm_90a; default: the GPU here, else what the spec lists.",
+)
+
+
+def _all_of(*options: Callable[[Callable], Callable]) -> Callable[[Callable], Callable]:
+    """Several options as one, in their order."""
+    return lambda command: functools.reduce(lambda inner, option: option(inner), reversed(options), command)
+
+
+_FILTERS = _all_of(
+    click.option(
+        "--type",
+        "type_",
+        metavar="TYPE[,TYPE]",
+        help="Only operations with A or B of this type, and all of these among A, B, D and the scales: bf16 or e4m3,f32.",
+    ),
+    click.option("--shape", metavar="MxNxK", help="Only this shape; * is any extent: 16x8x16 or 64x*x16."),
+    click.option("--kind", type=click.Choice(["fma", "mma.sync", "wgmma", "tcgen05"]), help="Only this kind of instruction."),
+    click.option("--family", metavar="SM", help="Only the operations that CuTe calls so: SM80, SM90, SM120, ..."),
+    click.option("--sparse/--dense", default=None, help="Only operations with a sparse A, or without."),
+)
+_REPORTS = _all_of(
+    *(
+        click.option(f"--{name}", f"{name}_file", metavar="FILE", help=f"Write {what} to FILE; - is the standard output.")
+        for name, what in (("json", "JSON lines"), ("csv", "CSV"), ("markdown", "a page to commit"))
+    )
+)
+
+
+@commands.command()
+@_SPECS
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("generated"),
+    show_default=True,
+    metavar="DIR",
+    help="Projects are written to DIR/<name>.",
+)
+@click.option("--force", is_flag=True, help="Overwrite files that were edited by hand.")
+@click.option("--check", is_flag=True, help="Write nothing; exit 1 when what is in DIR differs from the specs.")
+@click.option("--vendor-cutlass", is_flag=True, help="Copy the CUTLASS headers that are needed into the project.")
+@click.option("--compile", "compile_", is_flag=True, help="Also compile with CMake and nvcc.")
+@_ARCH
+@_JOBS
+def build(specs, output, force, check, vendor_cutlass, compile_, arch, jobs) -> int:
+    """Generate a project from each SPEC, a file or a folder of *.yaml files."""
+    if check and (force or compile_):
+        raise UsageError("--check writes and compiles nothing; leave out --force and --compile")
+    from mmagen.cli import build as verbs
+
+    return verbs.build(
+        specs, output, force=force, check=check, vendor=vendor_cutlass, compile_=compile_, arch=_archs(arch), jobs=jobs
+    )
+
+
+@commands.command()
+@click.argument("targets", nargs=-1, type=click.Path(path_type=Path), metavar="[SPEC-or-PROJECT...]")
+@click.option(
+    "--atoms",
+    multiple=True,
+    metavar="WHICH",
+    help="Instead of projects: each MMA operation by itself, many in a "
+    "program. WHICH: all, a name, a pattern such as 'SM90_64x*', or words such as wgmma,sparse,bf16. Repeatable.",
+)
+@click.option("--compile-only", is_flag=True, help="Stop after compiling: needs no GPU.")
+@click.option(
+    "--on",
+    "where",
+    type=click.Choice(["auto", "gpu", "cpu"]),
+    default="auto",
+    show_default=True,
+    help="cpu executes the kernel's PTX on small problems; auto does so where no GPU is; gpu insists on one.",
+)
+@_ARCH
+@_REPORTS
+@click.option("--junit", "junit_file", metavar="FILE", help="Write JUnit XML to FILE; - is the standard output.")
+@click.option("--bench", is_flag=True, help="Also run the benchmark of each gemm.")
+@click.option(
+    "--problem",
+    "problems",
+    multiple=True,
+    metavar="M,N,K[,B][:KEY=X]",
+    help="Run this problem instead of the spec's; KEY is ld_pad, offset, alpha or beta. Repeatable.",
+)
+@click.option("--seed", type=click.IntRange(0), help="Seed of the random inputs.")
+@click.option("--dist", type=click.Choice(["uniform", "small_int", "overflow", "zeros"]), help="Only these inputs.")
+@click.option(
+    "--sustained",
+    "sustained_s",
+    type=click.FloatRange(0),
+    metavar="S",
+    help="With --bench: also run each candidate for S seconds.",
+)
+@click.option("--max-dim", type=click.IntRange(1), help="Leave out problems with an extent above this.")
+@click.option("--no-timing", is_flag=True, help="Do not measure times.")
+@click.option(
+    "--sanitize",
+    multiple=True,
+    type=click.Choice(["memcheck", "racecheck", "initcheck", "synccheck"]),
+    help="Also run small problems under compute-sanitizer's tool; repeatable.",
+)
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(0, min_open=True),
+    default=600.0,
+    show_default=True,
+    metavar="S",
+    help="Seconds that one program may run on a GPU; the emulator takes the time that it needs.",
+)
+@_JOBS
+def verify(targets, atoms, json_file, csv_file, junit_file, markdown_file, problems, arch, **options) -> int:
+    """Generate, compile, run and judge each SPEC (a file or a folder of *.yaml files) or generated PROJECT."""
+    if bool(targets) == bool(atoms):
+        raise UsageError("name what to verify: specs and projects, or --atoms and which")
+    if options["dist"] == "overflow" and not atoms:
+        raise UsageError("--dist overflow is for --atoms")
+    for problem in problems:
+        if not _PROBLEM.match(problem):
+            raise UsageError(f"--problem {problem}: write it as M,N,K or M,N,K,BATCH, e.g. 4096,4096,1024:ld_pad=8")
+    if options["sustained_s"] and not options["bench"]:
+        raise UsageError("--sustained is for the benchmark; add --bench")
+    from mmagen.cli import verify as verify_verb
+
+    outputs = {"json": json_file, "csv": csv_file, "junit": junit_file, "markdown": markdown_file}
+    options = verify_verb.VerifyOptions(arch=_archs(arch), problems=problems, **options)
+    return verify_verb.verify_atoms(atoms, options, outputs) if atoms else verify_verb.verify(targets, options, outputs)
+
+
+@commands.command()
+@click.argument("spec", type=click.Path(path_type=Path))
+def inspect(spec) -> int:
+    """Print what is derived from SPEC: layouts, budgets, conflicts."""
+    from mmagen.cli import build as verbs
+    from mmagen.inspect.page import inspect as describe
+
+    click.echo("\n".join(describe(one.plan) for one in verbs.load_specs([spec])))
+    return ExitCode.OK
+
+
+@commands.command()
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--arch", metavar="ARCH", help="Only operations that run there, e.g. sm_90a.")
+@_FILTERS
+@click.option("--block-scaled/--not-block-scaled", default=None, help="Only operations with scale factors, or without.")
+@click.option("--json", "json_", is_flag=True, help="JSON lines with everything instead of a table or page.")
+@click.option("--full", is_flag=True, help="On a page: all threads, values and variants.")
+def atoms(names, arch, type_, shape, kind, family, sparse, block_scaled, json_, full) -> int:
+    """List the MMA operations of CUTLASS, or show all about those called NAME: PTX, layouts, who owns which element.
+
+    FROM says where A and B lie: R registers, S shared memory, T tensor memory.
+    """
+    from mmagen.cli import atoms as verb
+
+    return verb.atoms(
+        names,
+        target=_archs((arch,))[0] if arch else None,
+        type=type_,
+        shape=shape,
+        kind=kind,
+        family=family,
+        sparse=sparse,
+        block_scaled=block_scaled,
+        json=json_,
+        full=full,
+    )
+
+
+@commands.command()
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--arch", metavar="ARCH", help="Compile for this; default: the GPU here, else sm_90a.")
+@_FILTERS
+@click.option(
+    "--inputs",
+    default="random",
+    show_default=True,
+    metavar="X[,X]",
+    help="What fills the operands: random, zeros, ones or an integer from 0 to 7.",
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0.001, 3600),
+    default=1.0,
+    show_default=True,
+    help="Length of each measurement, after a quarter of it to settle.",
+)
+@click.option(
+    "--sample-ms",
+    type=click.FloatRange(0.01, 10000),
+    default=2.0,
+    show_default=True,
+    help="Length of a sample in the search for warps and accumulators.",
+)
+@click.option("--compile-only", metavar="PROGRAM", help="Stop after compiling, which needs no GPU, and write PROGRAM.")
+@click.option("--program", metavar="PROGRAM", help="Compile nothing; PROGRAM was made with --compile-only, here or elsewhere.")
+@_REPORTS
+@click.option("--svg", "svg_file", metavar="FILE", help="Write a bar chart to FILE; - is the standard output.")
+@_JOBS
+def peak(
+    names,
+    arch,
+    type_,
+    shape,
+    kind,
+    family,
+    sparse,
+    inputs,
+    seconds,
+    sample_ms,
+    compile_only,
+    program,
+    json_file,
+    csv_file,
+    markdown_file,
+    svg_file,
+    jobs,
+) -> int:
+    """Measure how fast MMA operations run when nothing has to be fetched: those called NAME, or all that the filters leave.
+
+    In a NAME, * and ? stand for any letters. Sums are predicted and checked.
+    """
+    from mmagen.cli import peak as verb
+
+    filters = {"type": type_, "shape": shape, "kind": kind, "family": family, "sparse": sparse}
+    settings = verb.settings(inputs, seconds, sample_ms)
+    options = verb.Options(
+        _archs((arch,))[0] if arch else None, settings, compile_only and Path(compile_only), program and Path(program), jobs
+    )
+    return verb.peak(names, filters, options, {"json": json_file, "csv": csv_file, "markdown": markdown_file, "svg": svg_file})
+
+
+@commands.command()
+def schema() -> int:
+    """Print the JSON Schema of a spec."""
+    import json
+
+    from mmagen.spec.model import json_schema
+
+    click.echo(json.dumps(json_schema(), indent=2))
+    return ExitCode.OK
+
+
+@commands.command()
+def doctor() -> int:
+    """Say which compilers, headers and GPUs are found, and how to get what is missing.
+
+    Exit code 3 when projects cannot be compiled here; a missing GPU is only a note.
+    """
+    from tabulate import tabulate
+
+    from mmagen.cli.doctor import HEADERS, diagnose
+    from mmagen.toolchain.find import find_toolchain
+
+    rows, can_compile = diagnose(find_toolchain())
+    click.echo(tabulate(rows, HEADERS, tablefmt="simple", disable_numparse=True))
+    return ExitCode.OK if can_compile else ExitCode.BUILD_FAILED
+
+
+def _archs(texts: Sequence[str]) -> tuple[str, ...]:
+    """`--arch a,b --arch c` as sm_ names, each once. Raises UsageError."""
+    if not texts:
+        return ()
+    from mmagen.build.build import arch_name
+
+    return tuple(dict.fromkeys(arch_name(part.strip()) for text in texts for part in text.split(",")))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line (`arguments`, default sys.argv) and end the process with its exit code."""
+    with _terminable(), _few_collections():
+        code = _run(sys.argv[1:] if arguments is None else list(arguments))
+    sys.exit(int(code))
+
+
+def _run(arguments: list[str]) -> int:
+    """The exit code of one command line; every expected failure is a message on stderr."""
+    try:
+        # Not commands.main(): it would turn a closed pipe into exit code 1, which means "incorrect" here.
+        with commands.make_context("mmagen", arguments) as context:
+            code = commands.invoke(context)
+        sys.stdout.flush()
+        return code or ExitCode.OK
+    except click.exceptions.Exit as done:
+        return done.exit_code
+    except click.ClickException as error:
+        error.show()
+        return ExitCode.USAGE
+    except SpecError as error:
+        _say(str(error))
+        return error.exit_code
+    except MmagenError as error:
+        _say(f"mmagen: {error}")
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        _say("mmagen: interrupted")
+        return ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        # What is still buffered has no reader either; Python must not try to flush it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    except OSError as error:
+        if error.filename is None:
+            return _internal(error)
+        _say(f"mmagen: {error.filename}: {error.strerror}")
+        return ExitCode.USAGE
+    except Exception as error:
+        return _internal(error)
+
+
+def _internal(error: Exception) -> int:
+    if os.environ.get("MMAGEN_DEBUG"):
+        import traceback
+
+        _say("".join(traceback.format_exception(error)).rstrip())
+    text = " ".join(str(error).split())
+    _say(f"mmagen: internal error, please report it: {type(error).__name__}: {text} (MMAGEN_DEBUG=1 shows where)")
+    return INTERNAL_ERROR
+
+
+def _say(text: str) -> None:
+    with contextlib.suppress(BrokenPipeError):
+        click.echo(text, err=True)
+
+
+@contextlib.contextmanager
+def _few_collections() -> Iterator[None]:
+    """Looks for garbage less often: imports and a build make objects that stay, and looking is a tenth of their time."""
+    before = gc.get_threshold()
+    gc.set_threshold(100_000, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+
+
+@contextlib.contextmanager
+def _terminable() -> Iterator[None]:
+    """Turn SIGTERM into an orderly exit, so that a CI job that is cut off leaves no compiler or kernel running."""
+
+    def stop(number, frame):
+        raise SystemExit(TERMINATED)
+
+    try:
+        before = signal.signal(signal.SIGTERM, stop)
+    except ValueError:  # not the main thread: whoever runs us there has the signals
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,179 @@
+"""`mmagen peak`: which operations, which program, and where the figures go."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+import mmagen
+from mmagen.core.errors import ExitCode, UsageError
+from mmagen.core.progress import Progress, telling
+from mmagen.families.peak.loops import loop, refusal
+from mmagen.microbench.chart import to_svg
+from mmagen.microbench.figures import Machine, exit_code, figure
+from mmagen.microbench.measure import Program, Settings, listed, run
+from mmagen.microbench.report import table, to_csv, to_json, to_markdown
+from mmagen.mma.catalogue import CUTLASS, asked_for, find, operations
+from mmagen.mma.operation import Operation
+from mmagen.report.outputs import deliver, made_by, refuse_bad
+from mmagen.toolchain.find import Toolchain, find_toolchain
+
+
+@dataclass(frozen=True)
+class Options:
+    """arch: what to compile for, None for the GPU here. compile_only: where the program goes when nothing is to be run.
+    program: one that was made so, instead of compiling."""
+
+    arch: str | None = None
+    settings: Settings = Settings()
+    compile_only: Path | None = None
+    program: Path | None = None
+    jobs: int | None = None
+
+
+def peak(names: Sequence[str], filters: Mapping, options: Options, outputs: Mapping[str, str | None]) -> ExitCode:
+    """Measure the operations called `names` (with * and ? for parts of names) or left by the filters.
+
+    filters: as select takes them; without any of both it is all, or all that the program has. outputs: "json", "csv",
+    "markdown", "svg" -> file or "-". Raises MmagenError.
+    """
+    refuse_bad(outputs)
+    _refuse_bad_programs(options)
+    if options.program and not names and all(value is None for value in filters.values()):
+        names = listed(options.program)
+    wanted = chosen(names, filters)
+    toolchain = find_toolchain(want=("nvcc", "host_compiler", "cutlass", "gpus"))
+    target = options.arch or _target(toolchain)
+    obstacles = {operation.name: _obstacle(operation, target) for operation in wanted}
+    able = [operation for operation in wanted if not obstacles[operation.name]]
+    with telling() as progress:
+        program = Program(options.program) if options.program else _build(able, target, toolchain, options, progress)
+        if options.compile_only:
+            return _compiled(program, len(able), options.compile_only)
+        records = _run(program, [operation.name for operation in able], options.settings, toolchain, progress)
+    gpu = toolchain.gpus[0] if toolchain.gpus else None
+    machine = Machine(
+        target,
+        gpu and gpu.name,
+        gpu and gpu.driver,
+        toolchain.nvcc and toolchain.nvcc.version,
+        CUTLASS if options.program else toolchain.cutlass and toolchain.cutlass.version,
+        mmagen.__version__,
+    )
+    found = []
+    for operation in wanted:
+        for inputs in options.settings.inputs:
+            obstacle = {"inputs": inputs, "disposition": "not_supported", "reason": obstacles[operation.name]}
+            found.append(figure(operation, records.get((operation.name, inputs), obstacle), machine))
+    _report(found, machine, outputs)
+    return exit_code(found)
+
+
+def _build(able: Sequence[Operation], target: str, toolchain: Toolchain, options: Options, progress: Progress) -> Program:
+    if not able or not (toolchain.gpus or options.compile_only):
+        return Program(None)
+    from mmagen.microbench.program import build
+
+    loops = [loop(operation, target) for operation in able]
+    program = build(loops, target, toolchain, jobs=options.jobs, progress=progress)
+    for line in program.warnings:
+        click.echo(f"ptxas: {line}", err=True)
+    return program
+
+
+def settings(inputs: str, seconds: float, sample_ms: float) -> Settings:
+    """Settings from the words of the command line. Raises UsageError for inputs that there are not."""
+    words = tuple(dict.fromkeys(inputs.split(",")))
+    for word in words:
+        if word not in ("random", "zeros", "ones") and not (word.isdecimal() and int(word) <= 7):
+            raise UsageError(f"--inputs {word}: there are random, zeros, ones and the integers from 0 to 7")
+    return Settings(words, seconds, sample_ms)
+
+
+def chosen(names: Sequence[str], filters: Mapping) -> list[Operation]:
+    """The operations asked for, each once. Raises UsageError for a name or filters without any."""
+    return list(dict.fromkeys(asked_for(names, filters, _called)))
+
+
+def _called(name: str) -> list[Operation]:
+    if "*" not in name and "?" not in name:
+        return [find(name)]
+    found = [operation for operation in operations() if fnmatch.fnmatchcase(operation.name, name)]
+    if not found:
+        raise UsageError(f"no MMA operation is called like {name}")
+    return found
+
+
+def _target(toolchain: Toolchain) -> str:
+    """What the GPU here runs, with its suffix where there is one: the operations that need it are what is looked for."""
+    if not toolchain.gpus:
+        return "sm_90a"
+    major, minor = toolchain.gpus[0].capability
+    return f"sm_{major}{minor}{'a' if major >= 9 else ''}"
+
+
+def _obstacle(operation: Operation, target: str) -> str | None:
+    """Why it cannot be measured on `target`, the architecture that it needs first."""
+    if not operation.runs_on(target):
+        return f"needs {' or '.join(operation.targets) if operation.targets else f'{operation.arch} or later'}, not {target}"
+    return refusal(operation)
+
+
+def _run(program: Program, names: Sequence[str], settings: Settings, toolchain: Toolchain, progress: Progress) -> dict:
+    """A record for every name and inputs."""
+    told: dict[tuple[str, str], dict] = {}
+    if program.path and toolchain.gpus:
+        told = {(r["name"], r["inputs"]): r for r in run(program.path, names, settings, progress)}
+    records = {}
+    for name in names:
+        for inputs in settings.inputs:
+            if name in program.failed:
+                made = {"disposition": "failed", "reason": f"it does not compile: {program.failed[name]}"}
+            elif not toolchain.gpus:
+                made = {"disposition": "not_supported", "reason": toolchain.remedies["gpus"]}
+            else:
+                made = {"disposition": "not_run", "reason": "the program says nothing of it"}
+            records[name, inputs] = told.get((name, inputs), made | {"inputs": inputs})
+    return records
+
+
+def _compiled(program: Program, count: int, place: Path) -> ExitCode:
+    for name, error in program.failed.items():
+        click.echo(f"{name}: {error}", err=True)
+    if program.path:
+        shutil.copy2(program.path, place)
+    click.echo(
+        f"{count - len(program.failed)} of {count} loops compiled in {program.seconds:.0f} s of nvcc: "
+        f"{place if program.path else 'no program'}"
+    )
+    return ExitCode.OK if program.path and not program.failed else ExitCode.BUILD_FAILED
+
+
+def _refuse_bad_programs(options: Options) -> None:
+    if options.program and options.compile_only:
+        raise UsageError("--program compiles nothing; leave out --compile-only")
+    if options.program and not os.access(options.program, os.X_OK):
+        raise UsageError(f"--program {options.program}: not a program")
+    if options.compile_only and not options.compile_only.absolute().parent.is_dir():
+        raise UsageError(f"--compile-only {options.compile_only}: not a file in an existing folder")
+
+
+def _report(found: Sequence[Mapping], machine: Machine, outputs: Mapping[str, str | None]) -> None:
+    page, chart = outputs.get("markdown"), outputs.get("svg")
+    beside = os.path.relpath(chart, Path(page).parent) if chart and page and "-" not in (chart, page) else None
+    deliver(
+        table(found, machine),
+        outputs,
+        {
+            "json": lambda: to_json(found),
+            "csv": lambda: to_csv(found),
+            "svg": lambda: to_svg(found, machine),
+            "markdown": lambda: to_markdown(found, machine, **made_by(), chart=beside),
+        },
+    )

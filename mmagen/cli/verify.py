@@ -1,0 +1,228 @@
+"""What `mmagen verify` does, between the command line and the modules that do the work."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mmagen.cli.build import load_specs
+from mmagen.core.errors import ExitCode, RunError, UsageError
+from mmagen.core.progress import telling
+from mmagen.generate.manifest import MANIFEST
+from mmagen.report.outputs import deliver, made_by, refuse_bad
+
+if TYPE_CHECKING:
+    from mmagen.build.build import BuildResult
+    from mmagen.toolchain.find import Toolchain
+    from mmagen.verify.verdict import Verdict
+
+# Small, because a sanitizer is slow; no multiple of a usual tile, and its rows are aligned for every type.
+_SANITIZED_PROBLEM = ("--problem", "224,160,96")
+
+
+@dataclass(frozen=True)
+class VerifyOptions:
+    """What `verify` was asked for; None and () mean the program's or spec's own choice. timeout_s: per program that
+    runs on a GPU."""
+
+    compile_only: bool = False
+    where: str = "auto"
+    arch: tuple[str, ...] = ()
+    bench: bool = False
+    problems: tuple[str, ...] = ()
+    seed: int | None = None
+    dist: str | None = None
+    sustained_s: float | None = None
+    max_dim: int | None = None
+    no_timing: bool = False
+    sanitize: tuple[str, ...] = ()
+    timeout_s: float = 600.0
+    jobs: int | None = None
+
+
+def verify(targets: Sequence[Path], options: VerifyOptions, outputs: Mapping[str, str | None]) -> ExitCode:
+    """Generate, compile, run and judge `targets` and write the reports: `outputs` maps json, csv, junit, markdown to a file.
+
+    Raises MmagenError for what stops everything; what happens to one project is in its verdict.
+    """
+    from mmagen.build.build import build as compile_projects
+    from mmagen.verify.verdict import exit_code
+
+    refuse_bad(outputs)
+    with _projects(targets) as projects:
+        toolchain = _toolchain(options)
+        if _emulates(options, toolchain):
+            return _on_cpu(projects, toolchain, options, outputs)
+        programs = ("verify", "bench") if options.bench else ("verify",)
+        with telling() as progress:
+            results = compile_projects(
+                projects, toolchain, arch=options.arch or None, jobs=options.jobs, programs=programs, progress=progress
+            )
+    verdicts = _run_all(results, toolchain, options)
+    _report(verdicts, outputs)
+    return exit_code(verdicts)
+
+
+def verify_atoms(which: Sequence[str], options: VerifyOptions, outputs: Mapping[str, str | None]) -> ExitCode:
+    """Verify MMA operations one by one. Raises MmagenError."""
+    from mmagen.cli.verify_atoms import verify as verify_operations
+
+    projects_only = {
+        "--bench": options.bench,
+        "--problem": options.problems,
+        "--max-dim": options.max_dim,
+        "--sanitize": options.sanitize,
+    }  # --sustained is for --bench only
+    for option, given in projects_only.items():
+        if given:
+            raise UsageError(f"{option} is not for --atoms")
+    refuse_bad(outputs)
+    with telling() as progress:
+        return verify_operations(
+            which,
+            outputs,
+            progress,
+            where=options.where,
+            compile_only=options.compile_only,
+            arch=options.arch,
+            dist=options.dist,
+            seed=options.seed,
+            jobs=options.jobs,
+            timeout_s=options.timeout_s,
+        )
+
+
+def _emulates(options: VerifyOptions, toolchain: Toolchain) -> bool:
+    """On the CPU when asked to, or when nobody asked for anything that only a GPU can do and there is none."""
+    needs_gpu = options.bench or options.sanitize
+    if options.where == "cpu" and needs_gpu:
+        raise UsageError("--bench and --sanitize need a GPU: leave --on cpu out")
+    if options.compile_only or options.where == "gpu":
+        return False
+    return options.where == "cpu" or not (toolchain.gpus or needs_gpu)
+
+
+def _on_cpu(
+    projects: Sequence[Path], toolchain: Toolchain, options: VerifyOptions, outputs: Mapping[str, str | None]
+) -> ExitCode:
+    """Emulate every project's kernel on small problems: no GPU has a part in it, and the reports say so."""
+    from mmagen.verify.emulated.verify import emulate_all
+    from mmagen.verify.verdict import exit_code
+
+    if len(options.arch) > 1:
+        raise UsageError(f"--arch {','.join(options.arch)}: the CPU executes the PTX of one architecture at a time")
+    with telling() as progress:
+        verdicts = emulate_all(
+            projects,
+            toolchain,
+            arch=options.arch[0] if options.arch else None,
+            problems=options.problems,
+            seed=options.seed,
+            distribution=options.dist,
+            jobs=options.jobs,
+            progress=progress,
+            max_dim=options.max_dim,
+        )
+    _report(verdicts, outputs)
+    return exit_code(verdicts)
+
+
+@contextlib.contextmanager
+def _projects(targets: Sequence[Path]) -> Iterator[list[Path]]:
+    """The project folder of each target: itself, or one generated for now."""
+    import tempfile
+
+    def is_project(target: Path) -> bool:
+        return (target / MANIFEST).is_file()
+
+    specs = [target for target in targets if not is_project(target)]
+    for target in specs:
+        if target.is_dir() and not any(target.glob("*.yaml")):
+            raise UsageError(f"{target} is neither a generated project (no mmagen.json) nor a folder of *.yaml specs")
+    planned = load_specs(specs) if specs else []
+    with tempfile.TemporaryDirectory(prefix="mmagen-") as folder:
+        projects = list(dict.fromkeys(target for target in targets if is_project(target)))
+        if planned:
+            from mmagen.generate.render import render
+            from mmagen.generate.write import write
+
+            for one in planned:
+                write(render(one.plan), Path(folder) / one.plan.name)
+                projects.append(Path(folder) / one.plan.name)
+        yield projects
+
+
+def _toolchain(options: VerifyOptions) -> Toolchain:
+    from mmagen.toolchain.find import COMPILE, find_toolchain
+
+    want = [*COMPILE]
+    want += [] if options.compile_only and options.arch else ["gpus"]
+    want += ["sanitizer"] if options.sanitize and not options.compile_only else []
+    toolchain = find_toolchain(want=want)
+    # Asked before anything is compiled: minutes later is too late to hear that a tool is not there. Without a GPU
+    # nothing would run under it either, and that is the better thing to be told.
+    if toolchain.gpus and toolchain.missing(("sanitizer",)):
+        raise RunError(f"compute-sanitizer: not found; {toolchain.remedies['sanitizer']}")
+    return toolchain
+
+
+def _run_all(results: Sequence[BuildResult], toolchain: Toolchain, options: VerifyOptions) -> list[Verdict]:
+    """Run one program after the other: two at once on one GPU would spoil each other's times."""
+    from mmagen.verify.run import run
+    from mmagen.verify.verdict import judge
+
+    verdicts = []
+    with telling() as progress:
+        for number, result in enumerate(results):
+            if options.compile_only or not result.ok:
+                verdicts.append(judge(result, compile_only=options.compile_only))
+            elif not toolchain.gpus:
+                verdicts.append(judge(result, no_gpu=toolchain.remedies["gpus"]))
+            else:
+                progress(number, len(results), f"running {result.name}")
+                runs = [
+                    run(result, program=program, args=args, timeout_s=options.timeout_s, sanitizer=sanitizer)
+                    for program, args, sanitizer in _commands(result, toolchain, options)
+                ]
+                verdicts.append(judge(result, *runs))
+    return verdicts
+
+
+def _commands(result: BuildResult, toolchain: Toolchain, options: VerifyOptions):
+    """(program, arguments, sanitizer) for each run of one project."""
+    problems = [part for problem in options.problems for part in ("--problem", problem)]
+    seed = ["--seed", str(options.seed)] if options.seed is not None else []
+    dist = ["--dist", options.dist] if options.dist else []
+    limit = ["--max-dim", str(options.max_dim)] if options.max_dim is not None else []
+    yield "verify", [*problems, *seed, *dist, *limit, *(["--no-timing"] if options.no_timing else [])], ()
+    if "bench" in result.programs:
+        sustained = ["--sustained", f"{options.sustained_s:g}"] if options.sustained_s else []
+        yield "bench", [*problems, *seed, *dist, *limit, *sustained], ()
+    # Kernels other than gemm do one small shape anyway.
+    small = problems or (_SANITIZED_PROBLEM if result.kernel == "gemm" else ())
+    for tool in options.sanitize:
+        assert toolchain.sanitizer
+        yield "verify", [*small, *seed, *dist, "--no-timing"], (str(toolchain.sanitizer.path), tool)
+
+
+def _report(verdicts: Sequence[Verdict], outputs: Mapping[str, str | None]) -> None:
+    from mmagen.report.formats import build_failures, table, to_csv, to_json, to_junit
+    from mmagen.report.results import to_markdown
+
+    if failures := build_failures(verdicts):
+        click.echo(failures, err=True)
+    deliver(
+        table(verdicts),
+        outputs,
+        {
+            "json": lambda: to_json(verdicts),
+            "csv": lambda: to_csv(verdicts),
+            "junit": lambda: to_junit(verdicts),
+            "markdown": lambda: to_markdown(verdicts, **made_by()),
+        },
+    )

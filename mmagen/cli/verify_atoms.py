@@ -1,0 +1,65 @@
+"""What `mmagen verify --atoms` does, between the command line and the modules that do the work."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import click
+
+from mmagen.core.errors import ExitCode, UsageError
+from mmagen.mma.forms import chosen
+from mmagen.mma.operation import Operation
+from mmagen.op_tests import report
+from mmagen.op_tests.check import Options, Progress, verify_atoms
+from mmagen.report.formats import to_csv, to_json, to_junit
+from mmagen.report.outputs import deliver, made_by
+from mmagen.toolchain.find import COMPILE, Toolchain, find_toolchain
+from mmagen.verify.verdict import Verdict, exit_code
+
+
+def verify(
+    texts: Sequence[str],
+    outputs: Mapping[str, str | None],
+    progress: Progress,
+    *,
+    where: str = "auto",
+    compile_only: bool = False,
+    arch: Sequence[str] = (),
+    dist: str | None = None,
+    seed: int | None = None,
+    jobs: int | None = None,
+    timeout_s: float = 600.0,
+) -> ExitCode:
+    """Verify the operations that `texts` mean and write the reports: `outputs` maps json, csv, junit, markdown to a file."""
+    operations = chosen(texts)
+    if dist == "zeros":
+        raise UsageError("--dist zeros: operations run on small_int, uniform and overflow")
+    toolchain = find_toolchain(want=COMPILE if compile_only else (*COMPILE, "gpus"))
+    if where == "gpu" and not compile_only and not toolchain.gpus:
+        click.echo(f"mmagen: {toolchain.remedies['gpus']}", err=True)
+        return ExitCode.NOTHING_VERIFIED
+    options = Options(tuple(arch), "" if compile_only else _place(where, toolchain), dist, seed or 0, jobs, timeout_s)
+    verdicts = verify_atoms(operations, toolchain, options, progress)
+    _report(operations, verdicts, outputs)
+    return code(verdicts)
+
+
+def _place(where: str, toolchain: Toolchain) -> str:
+    """ "gpu" or "cpu": the emulator stands in where no GPU is."""
+    return where if where != "auto" else "gpu" if toolchain.gpus else "cpu"
+
+
+def code(verdicts: Sequence[Verdict]) -> ExitCode:
+    """As for projects; but what this machine cannot run is no failure as long as anything else was run."""
+    suitable = [verdict for verdict in verdicts if not verdict.unsuitable]
+    return exit_code(suitable or verdicts)
+
+
+def _report(operations: Sequence[Operation], verdicts: Sequence[Verdict], outputs: Mapping[str, str | None]) -> None:
+    spell = {
+        "json": lambda: to_json(verdicts),
+        "csv": lambda: to_csv(verdicts),
+        "junit": lambda: to_junit(verdicts),
+        "markdown": lambda: report.page(operations, verdicts, **made_by()),
+    }
+    deliver(report.table(operations, verdicts), outputs, spell)

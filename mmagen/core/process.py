@@ -1,0 +1,95 @@
+"""Child processes that never outlive mmagen: each leads its own process group, which is killed as a whole."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+_GRACE_S = 2.0
+
+
+@dataclass(frozen=True)
+class Finished:
+    """How a child ended. exit_code is negative for a signal, as in subprocess; `timed_out` when mmagen killed it."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+    seconds: float
+    timed_out: bool = False
+
+
+@contextlib.contextmanager
+def group(argv: Sequence[str | Path], **options) -> Iterator[subprocess.Popen]:
+    """Start `argv` as the leader of a new process group. Unless the leader was waited for, whatever is left of the group at
+    the end is killed."""
+    child = subprocess.Popen(
+        [str(part) for part in argv],
+        start_new_session=True,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        encoding="utf-8",
+        errors="replace",
+        **options,
+    )
+    try:
+        yield child
+    finally:
+        _end(child)
+        for pipe in (child.stdout, child.stderr):
+            if pipe:
+                pipe.close()
+
+
+def capture(
+    argv: Sequence[str | Path], *, timeout_s: float | None, env: Mapping[str, str] | None = None, cwd: Path | None = None
+) -> Finished:
+    """Run `argv` to its end or for `timeout_s` seconds and keep both outputs. Raises OSError when it does not start."""
+    start = time.monotonic()
+    with group(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, cwd=cwd) as child:
+        try:
+            stdout, stderr = child.communicate(timeout=timeout_s)
+            return Finished(child.returncode, stdout, stderr, time.monotonic() - start)
+        except subprocess.TimeoutExpired:
+            _end(child)
+            stdout, stderr = child.communicate()
+            return Finished(child.returncode, stdout, stderr, time.monotonic() - start, timed_out=True)
+
+
+def follow(
+    argv: Sequence[str | Path], *, env: Mapping[str, str], on_line: Callable[[str], None], cwd: Path | None = None
+) -> Finished:
+    """Run `argv` to its end, calling `on_line` for each line as it comes; stdout carries both outputs, in order.
+
+    Raises OSError when it does not start.
+    """
+    start = time.monotonic()
+    lines = []
+    with group(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env, cwd=cwd) as child:
+        assert child.stdout is not None
+        for line in child.stdout:
+            lines.append(line)
+            on_line(line.rstrip("\n"))
+        child.wait()
+        return Finished(child.returncode, "".join(lines), "", time.monotonic() - start)
+
+
+def _end(child: subprocess.Popen) -> None:
+    """Ask the group to stop, then make it. Once the leader was waited for, its number may be anyone's."""
+    if child.returncode is not None:  # not poll(), which waits: a leader that ended may have left others behind
+        return
+    for number, patience in ((signal.SIGTERM, _GRACE_S), (signal.SIGKILL, None)):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(patience)
+            break
+    # The leader may obey at once while a grandchild does not; the group keeps the leader's number as long as it lives.
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(child.pid, signal.SIGKILL)

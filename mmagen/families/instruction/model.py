@@ -1,0 +1,112 @@
+"""The decisions for a kernel of one instruction: plain frozen values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mmagen.core.layout_text import LayoutText
+from mmagen.plan import cxx as cute
+from mmagen.plan.model import Text
+
+if TYPE_CHECKING:
+    from mmagen.mma.operation import Operation
+    from mmagen.spec.model import Spec
+
+
+@dataclass(frozen=True, kw_only=True)
+class Matrix:
+    """An operand in memory: (rows, columns), columns contiguous, elements of `bits` without gaps. parts: real numbers of a
+    complex element, else 1; shift: where the code begins in the bits of each."""
+
+    name: str
+    about: str
+    rows: int
+    columns: int
+    bits: int = 8
+    parts: int = 1
+    shift: int = 0
+
+    @property
+    def part_bits(self) -> int:
+        return self.bits // self.parts
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fragment(Matrix):
+    """One that goes to registers. layout: (thread, value) -> row + rows * column of the logical matrix, of which each
+    `group` neighbours along the columns are stored as `kept`."""
+
+    layout: LayoutText
+    group: int = 1
+    kept: int = 1
+
+    @property
+    def cxx(self) -> str:
+        """The type that the kernel takes it as."""
+        groups = f", {self.group}, {self.kept}" if self.group > 1 else ""
+        return f"mmagen::Fragment<{cute.layout(self.layout)},\n{' ' * 29}{self.rows}, {self.columns}, {self.bits}{groups}>"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoreMatrices(Matrix):
+    """One that goes to shared memory, where wgmma reads it."""
+
+    @property
+    def row_bytes(self) -> int:
+        return self.columns * self.bits // 8
+
+    @property
+    def cxx(self) -> str:
+        """The type that the kernel takes it as."""
+        return f"mmagen::CoreMatrices<{self.rows}, {self.row_bytes}>"
+
+
+@dataclass(frozen=True)
+class InstructionPlan:
+    """operands: A, B, C and what else there is of E, SFA, SFB, in that order. group: of a sparse A, neighbours of which half
+    are kept, else 1. mended: what is wrong with it in the
+    CUTLASS headers and right here, or ""."""
+
+    spec: Spec
+    spec_sha: str
+    operation: Operation
+    arch: tuple[str, ...]
+    operands: tuple[Fragment | CoreMatrices, ...]
+    group: int
+    runtime: tuple[str, ...]
+    test_runtime: tuple[str, ...]
+    reading: tuple[tuple[str, str], ...]
+    text: Text
+    mended: str
+    kernel: str = "micro"
+    configs: tuple = ()
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    @property
+    def note(self) -> str:
+        """What to tell the user of a build, or ""."""
+        return (
+            f"CUTLASS's own layouts of this atom are wrong, the project has the PTX ISA's ({self.mended})"
+            if self.mended
+            else ""
+        )
+
+    @property
+    def extended(self) -> bool:
+        return self.operation.extended
+
+    @property
+    def tile(self) -> tuple[int, int, int]:
+        return self.operation.shape
+
+    def operand(self, name: str) -> Fragment | CoreMatrices | None:
+        """The one called A, B, C, E, SFA or SFB, where there is one."""
+        return next((one for one in self.operands if one.name == name), None)
+
+    @property
+    def smem_bytes(self) -> int:
+        return sum(one.rows * one.row_bytes for one in self.operands if isinstance(one, CoreMatrices))

@@ -1,0 +1,1 @@
+"""`kernel: peak`: one operation in a loop that fetches nothing."""

@@ -1,0 +1,193 @@
+"""An operation as the peak loop needs it: every number and C++ name that its entry in a translation unit holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mmagen.families.peak.rates import rate
+from mmagen.mma.operation import Operation
+
+# Magnitudes of random inputs. Sums of two instructions must be exact in the accumulators, whatever the order: an f32 of
+# the tensor cores has 24 bits, about 14 after products of 8-bit floats, an f16 has 11. All but f16, tf32 and f64 fill
+# their mantissa; those leave its last bits zero.
+_LIMITS = {
+    "f16": 511,
+    "bf16": 255,
+    "tf32": 511,
+    "e4m3": 15,
+    "e5m2": 7,
+    "f64": 2**24 - 1,
+    "c64": 2**22 - 1,
+    "s8": 127,
+    "u8": 255,
+    "s4": 7,
+    "u4": 15,
+    "u1": 1,
+}
+_LIMITS_F16 = {"f16": 11, "e4m3": 9, "e5m2": 7}
+_UNSIGNED = ("u8", "u4", "u1")
+_ELEMENTS = {
+    "f16": "F16",
+    "bf16": "Bf16",
+    "tf32": "Tf32",
+    "e4m3": "E4M3",
+    "e5m2": "E5M2",
+    "f32": "F32",
+    "f64": "F64",
+    "c64": "C64",
+    "gc64": "Gauss",
+    "s32": "S32",
+    "s8": "S8",
+    "u8": "U8",
+    "s4": "S4",
+    "u4": "U4",
+    "u1": "U1",
+}
+# Real multiplications of a complex one.
+_REAL = {"c64": 4, "gc64": 3}
+_WORDS = {"float": 1, "uint32_t": 1, "int32_t": 1, "uint64_t": 2, "double": 2, "complex<double>": 4}
+_ROW_BYTES, _ROWS_A = 128, 64
+# Registers for operands and accumulators that leave room for the rest; wider accumulators keep the unit busy alone.
+_REGISTERS, _WGMMA_REGISTERS = 200, 64
+# Accumulators of more words take so long that four steps hide a look at the loop's counter: 16 were no faster on an H200.
+_SHORT_BLOCKS = 32
+# What a wgmma loop needs beside its accumulators, with A in registers and in shared memory.
+_WGMMA_RS, _WGMMA_SS = 44, 30
+# Headers that do not include what they need.
+_BEFORE = {
+    "cute/arch/mma_sm90_gmma_ext.hpp": "cute/arch/mma_sm90_gmma.hpp",
+    "cute/arch/mma_sm90_gmma_sparse_ext.hpp": "cute/arch/mma_sm90_gmma_sparse.hpp",
+}
+
+
+@dataclass(frozen=True)
+class Loop:
+    """One entry: down to rate the members of Entry in entry.cuh, in their order.
+
+    kernels: accumulators, steps and the C++ kernel of each variant. headers: what defines the operation, in the order in
+    which they must be included. own: the header of the loop.
+    """
+
+    name: str
+    types: str
+    flop: int
+    threads: int
+    smem_bytes: int
+    element_a: str
+    element_b: str
+    accumulator: str
+    words_a: int
+    words_b: int
+    metadata: str
+    accumulator_words: int
+    products: int
+    exclusive_or: bool
+    sums: str
+    limit_a: int
+    limit_b: int
+    rate: int
+    kernels: tuple[tuple[int, int, str], ...]
+    headers: tuple[str, ...]
+    own: str
+
+    @property
+    def entry(self) -> str:
+        """The members of Entry as C++, all before its variants."""
+        return ", ".join(
+            (
+                f'"{self.name}"',
+                f'"{self.types}"',
+                f"{self.flop}.0",
+                f"{self.threads}, {self.smem_bytes}",
+                f"Element::k{self.element_a}, Element::k{self.element_b}, Element::k{self.accumulator}",
+                f"{self.words_a}, {self.words_b}",
+                f"Element::k{self.metadata}",
+                f"{self.accumulator_words}, {self.products}",
+                "true" if self.exclusive_or else "false",
+                f"Sums::k{self.sums}",
+                f"{self.limit_a}, {self.limit_b}",
+                f"{self.rate}.0",
+            )
+        )
+
+
+def refusal(operation: Operation) -> str | None:
+    """Why there is no peak loop for it on any device, or None."""
+    if operation.broken:
+        return operation.broken
+    if operation.kind == "tcgen05":
+        return "there is no peak loop for tcgen05 yet"
+    if operation.block_scaled or operation.family in ("SM100", "SM120"):
+        return f"there is no peak loop for operations of {operation.family} yet"
+    return None
+
+
+def loop(operation: Operation, target: str) -> Loop:
+    """The loop of an operation for which refusal() says nothing, compiled for `target`."""
+    wgmma = operation.kind == "wgmma"
+    limits = _LIMITS | _LIMITS_F16 if operation.type_d == "f16" else _LIMITS
+    real = _REAL.get(operation.type_c, 1)
+    header = operation.header
+    negated_b = operation.type_a in _UNSIGNED and operation.type_b not in _UNSIGNED
+    sums = "Return" if negated_b or operation.type_a not in _UNSIGNED else "Saturate" if operation.saturate else "Grow"
+    return Loop(
+        name=operation.name,
+        types=f"{operation.type_d} {operation.type_a} {operation.type_b} {operation.type_c}",
+        flop=2 * real * operation.m * operation.n * operation.k,
+        threads=operation.threads,
+        smem_bytes=2 * (_ROWS_A + operation.n) * _ROW_BYTES if wgmma else 0,
+        element_a=_ELEMENTS[operation.type_a],
+        element_b=_ELEMENTS[operation.type_b],
+        accumulator=_ELEMENTS[operation.type_c],
+        words_a=_thread_words(operation, "A"),
+        words_b=_thread_words(operation, "B"),
+        metadata=_metadata(operation),
+        accumulator_words=_words(operation, "C"),
+        products=operation.k // (2 if operation.sparse else 1),
+        exclusive_or=".xor" in operation.opcode,
+        sums=sums,
+        limit_a=limits[operation.type_a],
+        limit_b=limits[operation.type_b],
+        rate=rate(operation, target) or 0,
+        kernels=tuple(_kernel(operation, count) for count in accumulators(operation)),
+        headers=(_BEFORE[header], header) if header in _BEFORE else (header,),
+        own="wgmma_loop" if wgmma else "register_loop",
+    )
+
+
+def accumulators(operation: Operation) -> Sequence[int]:
+    """How many independent accumulators are tried."""
+    own = _words(operation, "C")
+    if operation.kind == "wgmma":
+        return [count for count in (1, 2) if count == 1 or count * own <= _WGMMA_REGISTERS]
+    operands = 4 * _words(operation, "A") + 2 * _words(operation, "B")
+    return [count for count in (1, 2, 4, 8) if count == 1 or operands + count * own <= _REGISTERS]
+
+
+def _words(operation: Operation, operand: str) -> int:
+    """32-bit registers of one thread."""
+    registers = operation.registers[operand]
+    return registers.count * _WORDS.get(registers.type, 6)  # three doubles of a Gaussian complex number
+
+
+def _thread_words(operation: Operation, operand: str) -> int:
+    """Registers of one thread that hold the operand itself, 0 where they hold a descriptor."""
+    return _words(operation, operand) if operation.places[operand] == "registers" else 0
+
+
+def _metadata(operation: Operation) -> str:
+    if not operation.sparse:
+        return _ELEMENTS[operation.type_a]
+    return "OneOfTwo" if operation.sparsity == "1:2" else "Pairs"
+
+
+def _kernel(operation: Operation, count: int) -> tuple[int, int, str]:
+    """Accumulators, steps and the kernel. Steps are what each accumulator takes between two looks at the loop's counter."""
+    words = count * _words(operation, "C")
+    steps = 4 if words > _SHORT_BLOCKS else 8
+    if operation.kind != "wgmma":
+        return count, steps, f"register_loop<{operation.cxx()}, {count}, {steps}>"
+    registers = words + (_WGMMA_RS if operation.places["A"] == "registers" else _WGMMA_SS)
+    threads = next(threads for threads in (512, 384, 256) if registers <= 65536 // threads // 8 * 8)
+    return count, steps, f"wgmma_loop<{operation.cxx()}, {operation.n}, {count}, {steps}, {threads}>"

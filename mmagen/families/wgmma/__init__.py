@@ -1,0 +1,1 @@
+"""Kernels built from wgmma atoms: decisions, rules and remedies."""

@@ -1,0 +1,251 @@
+"""Decisions for wgmma kernels of sm_90a: roles of warpgroups, registers, TMA boxes, shared memory, the epilogue's slice.
+
+Every function is a small rule of its own, defined for illegal specs too, so that `hopper_rules` can ask the same ones.
+"""
+
+from __future__ import annotations
+
+from mmagen.mma.atoms import TYPES, Atom, ElementType
+from mmagen.plan import budgets
+from mmagen.plan.model import Epilogue, Hopper, Kernel, Operand, SmemCopy, Swizzle, TiledMma, Tma
+from mmagen.plan.operands import VECTOR_BYTES, power_of_two_divisor
+from mmagen.spec.model import Spec
+
+ARCH = ("sm_90a",)  # the only one that has wgmma
+WARPGROUP = 128
+EPILOGUE_BUFFERS = 2
+EPILOGUE_ROWS = 16  # of D that a warp holds of one wgmma
+SMEM_ALIGNMENT = 1024  # TMA's widest swizzle counts address bits up to there
+BARRIER_BYTES = 1024
+MOST_DEFAULT_STAGES = 12
+MOST_BOX_LINES = 256  # CUtensorMap
+SWIZZLE_LINES = 8  # after which every swizzle repeats
+# setmaxnreg; a thread that keeps this many would gain nothing by taking more.
+MOST_REGISTERS = 240
+ENOUGH_REGISTERS = 232
+# Addresses, descriptors, loop state and the epilogue's temporaries: an estimate, on the low side of what ptxas needs.
+REGISTERS_BESIDES = 30
+# What ptxas wants at launch beside the sums of one wgmma (seen with nvcc 13.0: 128 sums, "154 or higher").
+REGISTERS_OF_WGMMA = 26
+MOST_PROMOTED_K = 128  # elements of K whose sum `accumulation: precise` leaves to the tensor core
+
+_HINTS = {"normal": "kNormal", "evict_first": "kEvictFirst", "evict_last": "kEvictLast"}  # mmagen::CacheHint
+
+Tile = tuple[int, int, int]
+
+
+# --- Who does what ---------------------------------------------------------------------------------------------------
+
+
+def schedule(spec: Spec, mma: TiledMma) -> str:
+    """The spec's, or by whether there are rows of warpgroups that a producer is worth having for."""
+    return spec.schedule or ("cooperative" if mma.atoms[0] >= 2 else "warpgroup")
+
+
+def consumers(spec: Spec, mma: TiledMma) -> int:
+    """Warpgroups that multiply: those of the TiledMMA, or with pingpong as many as take turns."""
+    return (spec.warpgroups or 2) if spec.schedule == "pingpong" else mma.threads // WARPGROUP
+
+
+def threads(spec: Spec, mma: TiledMma) -> int:
+    """Of a CTA, the producer's warpgroup included."""
+    loads = 0 if schedule(spec, mma) == "warpgroup" else 1
+    return WARPGROUP * (consumers(spec, mma) + loads)
+
+
+def cluster(spec: Spec) -> tuple[int, int]:
+    """CTAs along M and N that share operands."""
+    return spec.cluster or (1, 1)
+
+
+def split_k(spec: Spec) -> int:
+    """CTAs that share the K of a tile."""
+    return spec.split_k or 1
+
+
+def persistent(spec: Spec, mma: TiledMma) -> bool:
+    """Does a CTA walk over several tiles? Then its stores overlap the next one's loads."""
+    return schedule(spec, mma) != "warpgroup" and split_k(spec) == 1
+
+
+def stream_k(spec: Spec) -> bool:
+    """Do all CTAs share the tiles of a last wave?"""
+    return spec.stream_k == "last_wave"
+
+
+def precise(spec: Spec) -> bool:
+    """Are partial sums promoted out of the tensor core?"""
+    return spec.accumulation == "precise"
+
+
+# --- Registers -------------------------------------------------------------------------------------------------------
+
+
+def role_registers(spec: Spec, mma: TiledMma) -> tuple[int, int, int]:
+    """(producer's, consumer's, what a consumer may use). The first two are 0 where every thread keeps its own."""
+    count, ctas, each = threads(spec, mma), spec.ctas_per_sm or 1, launch_registers(spec, mma)
+    if schedule(spec, mma) == "warpgroup" or each >= ENOUGH_REGISTERS:
+        most = budgets.REGISTERS_PER_SM // ctas // count // 8 * 8
+        return 0, 0, min(most, budgets.REGISTERS_PER_THREAD)
+    readers = consumers(spec, mma)
+    producer = 40 if readers <= 2 else 32
+    consumer = min(MOST_REGISTERS, (each * count - WARPGROUP * producer) // (WARPGROUP * readers) // 8 * 8)
+    return producer, consumer, consumer
+
+
+def launch_registers(spec: Spec, mma: TiledMma) -> int:
+    """Of each thread before any are moved; one wgmma must fit them, or ptxas gives up (C7602)."""
+    each = budgets.REGISTERS_PER_SM // (spec.ctas_per_sm or 1) // threads(spec, mma)
+    return min(each, budgets.REGISTERS_PER_THREAD) // 8 * 8
+
+
+def registers(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> tuple[int, int]:
+    """32-bit registers of a thread for accumulators (twice, where they are promoted) and fragments of A."""
+    accumulators = tile[0] * tile[1] * atom.type_d.bits // 32 // mma.threads * (2 if precise(spec) else 1)
+    rows = tile[0] // mma.atoms[0]
+    fragments = rows * tile[2] * atom.type_a.bits // 32 // WARPGROUP if atom.a_in_registers else 0
+    return accumulators, fragments
+
+
+# --- Operands --------------------------------------------------------------------------------------------------------
+
+
+def share(letter: str, spec: Spec) -> int:
+    """CTAs of a cluster that need the same tile of A (those of a row) or B (those of a column)."""
+    return cluster(spec)["BA".index(letter)]
+
+
+def operand(letter: str, spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> Operand:
+    """How A or B comes: in panels as wide as the swizzle, each in boxes that the CTAs who share the tile divide up."""
+    mode = "AB".index(letter)
+    element, major = (atom.type_a, atom.type_b)[mode], (spec.layout.a_major, spec.layout.b_major)[mode]
+    contiguous_k = major == "K"
+    along, across = (tile[2], tile[mode]) if contiguous_k else (tile[mode], tile[2])
+    # A wgmma reads whole lines: across K a line must not reach into the next atom.
+    whole = along if contiguous_k else (atom.m, atom.n)[mode]
+    swizzle_bytes = power_of_two_divisor(whole * element.bytes, 128)
+    line = swizzle_bytes // element.bytes
+    lines = max(across // share(letter, spec), 1)
+    box = max((n for n in range(SWIZZLE_LINES, min(lines, MOST_BOX_LINES) + 1, SWIZZLE_LINES) if lines % n == 0), default=lines)
+    return Operand(
+        letter=letter,
+        element=element,
+        major=major,
+        extent_mn=tile[mode],
+        extent_k=tile[2],
+        swizzle=Swizzle(swizzle_bytes.bit_length() - 5, 5 - element.bytes.bit_length(), 3),
+        line=line,
+        lines=SWIZZLE_LINES,
+        fill_wide=None,
+        fill_narrow=None,
+        smem_copy=_smem_copy(letter, atom, contiguous_k),
+        bytes_per_stage=tile[mode] * tile[2] * element.bytes,
+        tma=Tma(swizzle_bytes, along // line, box, lines // box, _HINTS[getattr(spec.cache, letter.lower(), "normal")]),
+    )
+
+
+def _smem_copy(letter: str, atom: Atom, contiguous_k: bool) -> SmemCopy | None:
+    """ldmatrix for an A that passes through registers: 16 rows x 32 bytes of a warp are four matrices."""
+    if letter == "B" or not atom.a_in_registers:
+        return None
+    return SmemCopy(matrices=4, transposed=not contiguous_k)
+
+
+# --- Epilogue --------------------------------------------------------------------------------------------------------
+
+
+def out_type(spec: Spec, atom: Atom) -> ElementType:
+    """The type of C and D."""
+    return TYPES[spec.epilogue.out] if spec.epilogue.out else atom.type_d
+
+
+def atoms_of_a_warpgroup(mma: TiledMma, tile: Tile) -> int:
+    """wgmmas along M and N that a warpgroup does for one k block of a CTA tile."""
+    return (tile[0] // mma.extent[0]) * (tile[1] // mma.extent[1])
+
+
+def slice_n(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> int:
+    """Columns of D that a warp stages at a time: of a line of 128 bytes, and so that CTAs that split K get equal parts."""
+    out, repeats = out_type(spec, atom), atoms_of_a_warpgroup(mma, tile)
+    columns = power_of_two_divisor(atom.n, 128 // out.bytes if spec.epilogue.major == "N" else 64)
+    while columns > 8 and repeats * (atom.n // columns) % split_k(spec):
+        columns //= 2
+    return columns
+
+
+def epilogue(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> Epilogue:
+    """Slices that leave by TMA, two of them for each warp."""
+    out, columns = out_type(spec, atom), slice_n(spec, atom, mma, tile)
+    smem_bytes = 4 * consumers(spec, mma) * EPILOGUE_BUFFERS * EPILOGUE_ROWS * columns * out.bytes
+    vector = VECTOR_BYTES // out.bytes
+    return Epilogue(out, spec.epilogue.major, budgets.scalar_type(atom, out), columns, 0, vector, smem_bytes)
+
+
+# --- Shared memory ---------------------------------------------------------------------------------------------------
+
+
+def _align(size: int) -> int:
+    return -(-size // SMEM_ALIGNMENT) * SMEM_ALIGNMENT
+
+
+def smem_bytes(stages: int, a: Operand, b: Operand, staged: Epilogue) -> int:
+    """Of a CTA: stages of A and of B, what the epilogue stages, barriers."""
+    return _align(stages * a.bytes_per_stage) + _align(stages * b.bytes_per_stage) + _align(staged.smem_bytes) + BARRIER_BYTES
+
+
+def smem_share(spec: Spec) -> int:
+    """Bytes that each of ctas_per_sm CTAs may have."""
+    reserved = budgets.reserved_smem(ARCH)
+    return (budgets.smem_limit(ARCH) + reserved) // (spec.ctas_per_sm or 1) - reserved
+
+
+def most_stages(spec: Spec, mma: TiledMma, a: Operand, b: Operand, staged: Epilogue) -> int:
+    """Stages that fit, by their tiles and by their barriers; 0 if none."""
+    each = smem_share(spec)
+    barriers = (BARRIER_BYTES // 8 - consumers(spec, mma)) // 2  # full and empty, and one turn for each consumer
+    fit = (each - smem_bytes(0, a, b, staged)) // (a.bytes_per_stage + b.bytes_per_stage)
+    return next((n for n in range(min(fit, barriers), 0, -1) if smem_bytes(n, a, b, staged) <= each), 0)
+
+
+def stages(spec: Spec, mma: TiledMma, a: Operand, b: Operand, staged: Epilogue) -> int:
+    """The spec's, or all that fit, up to where more would hide nothing more."""
+    return spec.stages or min(most_stages(spec, mma, a, b, staged), MOST_DEFAULT_STAGES)
+
+
+# --- All together ----------------------------------------------------------------------------------------------------
+
+
+def kernel(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> Kernel:
+    """The decisions for a spec in which `hopper_rules` finds no fault."""
+    a, b = (operand(letter, spec, atom, mma, tile) for letter in "AB")
+    staged = epilogue(spec, atom, mma, tile)
+    count = stages(spec, mma, a, b, staged)
+    producer, consumer, usable = role_registers(spec, mma)
+    accumulators, fragments = registers(spec, atom, mma, tile)
+    clusters = cluster(spec)
+    return Kernel(
+        a=a,
+        b=b,
+        epilogue=staged,
+        stages=count,
+        smem_bytes=smem_bytes(count, a, b, staged),
+        accumulator_registers=accumulators,
+        fragment_registers=fragments,
+        raster_group=max(1, (spec.raster or budgets.RASTER_GROUP) // clusters[0]),
+        mainloop=None,
+        hopper=Hopper(
+            schedule=schedule(spec, mma),
+            cluster=clusters,
+            split_k=split_k(spec),
+            consumers=consumers(spec, mma),
+            threads=threads(spec, mma),
+            producer_registers=producer,
+            consumer_registers=consumer,
+            usable_registers=usable,
+            promote=precise(spec),
+            persistent=persistent(spec, mma),
+            stream_k=stream_k(spec),
+            prefetch=spec.prefetch or 0,
+            epilogue_buffers=EPILOGUE_BUFFERS,
+        ),
+    )

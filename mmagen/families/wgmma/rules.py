@@ -1,0 +1,463 @@
+"""What a wgmma kernel of sm_90a cannot be, each rule with the nearest spec that it allows.
+
+A rule yields a `Breach`: what is wrong, what would be right, and changes to the spec that might be it, nearest first. A
+change is recommended only after it has been tried: all rules hold for the spec that it makes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from math import log2
+from typing import Any
+
+from mmagen.core.errors import Fault, Key
+from mmagen.core.layout_text import LayoutText
+from mmagen.families.wgmma import decisions as hopper
+from mmagen.families.wgmma.tiles import smaller_tiles
+from mmagen.mma.atoms import Atom, find_atom
+from mmagen.plan import budgets, tiling
+from mmagen.plan.model import TiledMma
+from mmagen.plan.operands import VECTOR_BYTES
+from mmagen.spec.model import WGMMA_KEYS, Spec
+
+MOST_CLUSTER_CTAS = 8  # that every device lets a cluster have
+MOST_CONSUMERS = {"warpgroup": 4, "cooperative": 3}
+MOST_TRIES = 64
+_POWERS = (1, 2, 4, 8)
+
+Change = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Breach:
+    """A broken rule. `rule` says what would be right; `tries` are changes that might make it so, nearest first."""
+
+    key: Key
+    what: str
+    rule: str
+    tries: Iterable[Change] = ()
+
+
+def foreign_key_faults(spec: Spec, atom: Atom) -> Iterator[Fault]:
+    """Keys that say nothing about an operation whose operands are fragments in registers."""
+    for key in WGMMA_KEYS:
+        if getattr(spec, key) is not None:
+            yield Fault(
+                (key,),
+                f"{key} is for wgmma, and {atom.name} is none",
+                "leave it out, or take an SM90 atom, e.g. SM90_64x128x16_F32F16F16_SS",
+            )
+
+
+def faults(spec: Spec) -> list[Fault]:
+    """All that is wrong with the spec of a wgmma kernel, its arch, types and problems apart."""
+    return [Fault(one.key, one.what, _remedy(spec, one)) for one in breaches(spec)]
+
+
+def micro_faults(spec: Spec) -> list[Fault]:
+    """What is wrong with the spec of one tile, the tile itself apart: rules that hold for every wgmma."""
+    atom = find_atom(spec.atom).in_layout(spec.layout.letters)
+    found = [*_layout(spec, atom), *_permutation(spec), *_atoms_layout(spec, tiling.tiled_mma(spec, atom))]
+    return [Fault(one.key, one.what, one.rule) for one in found]
+
+
+def breaches(spec: Spec) -> list[Breach]:
+    """The rules that the spec breaks; later ones are asked only where all before them hold."""
+    atom = find_atom(spec.atom).in_layout(spec.layout.letters)
+    mma = tiling.tiled_mma(spec, atom)
+    if found := [
+        *_kernel(spec),
+        *_layout(spec, atom),
+        *_permutation(spec),
+        *_atoms_layout(spec, mma),
+        *_warpgroups(spec, mma),
+        *_cluster(spec, mma),
+        *_split_k(spec, atom, mma),
+        *_stream_k(spec, atom, mma),
+        *_accumulation(spec, atom),
+    ]:
+        return found
+    assert spec.tile
+    if found := [*_extents(mma, spec.tile)]:
+        return found
+    return [
+        *_shares(spec, spec.tile),
+        *_slice(spec, atom, mma, spec.tile),
+        *_split_slices(spec, atom, mma, spec.tile),
+        *_promoted(spec, spec.tile),
+        *_threads(spec, mma),
+        *_registers(spec, atom, mma, spec.tile),
+        *_smem(spec, atom, mma, spec.tile),
+    ]
+
+
+def nearest(spec: Spec, breach: Breach) -> Change | None:
+    """The first of the breach's tries that mends it and breaks nothing else."""
+    others = {one.key for one in breaches(spec)} - {breach.key}
+    return next(
+        (
+            change
+            for change in islice(breach.tries, MOST_TRIES)
+            if {one.key for one in breaches(spec.model_copy(update=change))} <= others
+        ),
+        None,
+    )
+
+
+def _remedy(spec: Spec, breach: Breach) -> str:
+    change = nearest(spec, breach)
+    if change is None:
+        return breach.rule
+    return f"{breach.rule}: the nearest legal is {' with '.join(_spelled(key, value) for key, value in change.items())}"
+
+
+def _spelled(key: str, value: Any) -> str:
+    if value is None:
+        return f"no {key}"
+    if isinstance(value, LayoutText):
+        value = list(tiling.atoms_per_mode(value))
+    return f"{key} {list(value) if isinstance(value, tuple) else value}"
+
+
+# --- What no tile makes right ----------------------------------------------------------------------------------------
+
+
+def _kernel(spec: Spec) -> Iterator[Breach]:
+    if spec.kernel != "gemm":
+        yield Breach(
+            ("kernel",),
+            f"kernel {spec.kernel} is not made for wgmma, whose operands lie in shared memory",
+            "gemm or micro, or an atom whose operands lie in registers, e.g. SM80_16x8x16_F32F16F16F32_TN",
+        )
+
+
+def _layout(spec: Spec, atom: Atom) -> Iterator[Breach]:
+    if not atom.takes_majors and spec.layout.letters != "TN":
+        which = [
+            f"{letter} is {major} contiguous"
+            for letter, major in (("A", spec.layout.a_major), ("B", spec.layout.b_major))
+            if major != "K"
+        ]
+        yield Breach(
+            ("layout",),
+            f"wgmma reads {atom.type_a.word} K contiguous only, and {' and '.join(which)}",
+            "TN, or an operation of 16-bit types",
+        )
+
+
+def _permutation(spec: Spec) -> Iterator[Breach]:
+    for i, entry in enumerate(spec.permutation):
+        if entry is not None:
+            yield Breach(("permutation", i), f"{entry} would move what wgmma takes from shared memory as it lies", "null")
+
+
+def _atoms_layout(spec: Spec, mma: TiledMma) -> Iterator[Breach]:
+    yield from (Breach(fault.key, fault.what, fault.remedy) for fault in tiling.numbering_faults(spec))
+    m, n, k = mma.atoms
+    if k > 1:
+        yield Breach(
+            ("atoms_layout",),
+            f"{k} atoms along K would leave {k} sums of each element to add up",
+            "1 along K; CTAs share K by split_k",
+            _layouts(spec, mma, (m, n, 1), (1, 1, 1)),
+        )
+
+
+def _layouts(spec: Spec, mma: TiledMma, *shapes: tuple[int, int, int]) -> Iterator[Change]:
+    """Each shape for the spec's tile, and then for what one warpgroup has of it now."""
+    m, n, k = spec.tile or mma.extent
+    each_m, each_n = max(m // mma.atoms[0], 1), max(n // mma.atoms[1], 1)
+    for shape in shapes:
+        layout = LayoutText.compact(shape)
+        yield {"atoms_layout": layout}
+        yield {"atoms_layout": layout, "tile": (each_m * shape[0], each_n * shape[1], k)}
+
+
+def _warpgroups(spec: Spec, mma: TiledMma) -> Iterator[Breach]:
+    """How many multiply, together or in turns."""
+    schedule, size = hopper.schedule(spec, mma), mma.atoms[0] * mma.atoms[1]
+    if schedule != "pingpong":
+        if spec.warpgroups is not None:
+            yield Breach(
+                ("warpgroups",),
+                f"warpgroups says how many take turns, and with schedule {schedule} none do",
+                "leave it out, or make it schedule: pingpong",
+            )
+        most = MOST_CONSUMERS[schedule]
+        if size > most:
+            yield Breach(
+                ("atoms_layout",),
+                f"{size} atoms are {size} warpgroups, and schedule {schedule} has at most {most}",
+                f"1 to {most}",
+                _layouts(spec, mma, *((n, 1, 1) for n in range(most, 0, -1)), (1, 2, 1)),
+            )
+        return
+    count = hopper.consumers(spec, mma)
+    if not 2 <= count <= 3:
+        yield Breach(
+            ("warpgroups",),
+            "one warpgroup cannot take turns"
+            if count == 1
+            else f"{count} warpgroups that take turns and one that loads have too few registers each",
+            "2 or 3",
+            ({"warpgroups": n} for n in ((2, 3) if count == 1 else (3, 2))),
+        )
+    if size > 1:
+        yield Breach(
+            ("atoms_layout",),
+            f"{size} atoms are {size} warpgroups for one tile, and with schedule pingpong each has its own",
+            "[1, 1, 1], or schedule: cooperative",
+            [*_layouts(spec, mma, (1, 1, 1)), {"schedule": "cooperative"}],
+        )
+
+
+def _cluster(spec: Spec, mma: TiledMma) -> Iterator[Breach]:
+    m, n = hopper.cluster(spec)
+    if hopper.schedule(spec, mma) == "warpgroup" and m * n > 1:
+        yield Breach(
+            ("cluster",),
+            f"[{m}, {n}]: schedule warpgroup has no cluster, its CTAs load for themselves",
+            "[1, 1], or another schedule",
+            ({"cluster": (1, 1)},),
+        )
+    elif m not in _POWERS or n not in _POWERS:
+        yield Breach(
+            ("cluster",),
+            f"[{m}, {n}] has an extent that is no power of two up to {MOST_CLUSTER_CTAS}",
+            "each is 1, 2, 4 or 8",
+            _clusters(spec),
+        )
+    elif m * n > MOST_CLUSTER_CTAS:
+        yield Breach(
+            ("cluster",),
+            f"[{m}, {n}] are {m * n} CTAs",
+            f"at most {MOST_CLUSTER_CTAS}, with split_k counted in",
+            _clusters(spec),
+        )
+
+
+def _clusters(spec: Spec) -> list[Change]:
+    """All clusters, those most like the spec's first, the larger of two."""
+    m, n = map(log2, hopper.cluster(spec))
+    near = sorted((abs(log2(i) - m) + abs(log2(j) - n), -i * j, (i, j)) for i in _POWERS for j in _POWERS)
+    return [{"cluster": cluster} for *_, cluster in near]
+
+
+def _split_k(spec: Spec, atom: Atom, mma: TiledMma) -> Iterator[Breach]:
+    split, schedule = hopper.split_k(spec), hopper.schedule(spec, mma)
+    m, n = hopper.cluster(spec)
+    fewer = [{"split_k": power} for power in reversed(_POWERS) if power < split]
+    if split == 1:
+        return
+    if schedule != "cooperative":
+        yield Breach(("split_k",), f"schedule {schedule} gives a tile to one CTA", "1, or schedule: cooperative", fewer[-1:])
+    elif split not in _POWERS:
+        yield Breach(("split_k",), f"{split} is no power of two", "1, 2, 4 or 8", fewer)
+    elif atom.type_d.bits != 32:
+        yield Breach(
+            ("split_k",),
+            f"sums of {atom.type_d.word} would be rounded once more for each of the {split} CTAs",
+            "1, or an atom with 32-bit sums",
+            fewer[-1:],
+        )
+    elif m * n <= MOST_CLUSTER_CTAS < m * n * split:
+        yield Breach(
+            ("split_k",),
+            f"{m} x {n} x {split} CTAs make a cluster of {m * n * split}",
+            f"cluster M x N x split_k is at most {MOST_CLUSTER_CTAS}",
+            fewer,
+        )
+
+
+def _stream_k(spec: Spec, atom: Atom, mma: TiledMma) -> Iterator[Breach]:
+    if not hopper.stream_k(spec):
+        return
+    schedule, split = hopper.schedule(spec, mma), hopper.split_k(spec)
+    if schedule != "cooperative":
+        yield Breach(
+            ("stream_k",),
+            f"schedule {schedule} gives a tile to one CTA",
+            "never, or schedule: cooperative",
+            ({"stream_k": None},),
+        )
+    elif split > 1:
+        yield Breach(
+            ("stream_k",), f"split_k {split} shares every tile already", "one of the two", ({"stream_k": None}, {"split_k": 1})
+        )
+    elif atom.type_d.bits != 32:
+        yield Breach(
+            ("stream_k",),
+            f"sums of {atom.type_d.word} would be rounded once more for each CTA that shares a tile",
+            "never, or an atom with 32-bit sums",
+            ({"stream_k": None},),
+        )
+
+
+def _accumulation(spec: Spec, atom: Atom) -> Iterator[Breach]:
+    if spec.accumulation is None:
+        return
+    if atom.type_a.word not in ("e4m3", "e5m2"):
+        yield Breach(
+            ("accumulation",),
+            f"the sums of {atom.type_a.word} products lose nothing inside the tensor core that f32 registers would keep",
+            "leave it out: it is for e4m3 and e5m2",
+        )
+    elif hopper.precise(spec) and atom.type_d.word != "f32":
+        name = atom.name.replace("F16E", "F32E")
+        yield Breach(
+            ("accumulation",),
+            f"precise adds partial sums in f32, and the sums of {atom.name} are f16",
+            "fast, or an atom with f32 sums",
+            ({"atom": name}, {"accumulation": "fast"}),
+        )
+
+
+# --- The tile --------------------------------------------------------------------------------------------------------
+
+
+def _extents(mma: TiledMma, tile: hopper.Tile) -> Iterator[Breach]:
+    for i, (extent, covered) in enumerate(zip(tile, mma.extent, strict=True)):
+        mode = tiling.MODES[i]
+        below = min(extent, tiling.LARGEST_EXTENT) // covered * covered
+        tries = [
+            {"tile": (*tile[:i], n, *tile[i + 1 :])}
+            for n in sorted((below, below + covered), key=lambda n: abs(n - extent))
+            if 0 < n <= tiling.LARGEST_EXTENT
+        ]
+        if extent % covered:
+            yield Breach(
+                ("tile", i),
+                f"{extent} is no multiple of the {covered} that the TiledMMA covers along {mode}",
+                f"atom x atoms_layout covers {list(mma.extent)}",
+                tries,
+            )
+        elif extent > tiling.LARGEST_EXTENT:
+            yield Breach(
+                ("tile", i),
+                f"{extent} along {mode} is more than any CTA can hold",
+                f"at most {tiling.LARGEST_EXTENT // covered * covered}",
+                tries,
+            )
+
+
+def _shares(spec: Spec, tile: hopper.Tile) -> Iterator[Breach]:
+    for letter, major, extent in (("A", spec.layout.a_major, tile[0]), ("B", spec.layout.b_major, tile[1])):
+        across = extent if major == "K" else tile[2]
+        ctas = hopper.share(letter, spec)
+        if across % (ctas * hopper.SWIZZLE_LINES):
+            yield Breach(
+                ("cluster",),
+                f"{ctas} CTAs share a tile of {letter} that has {across} lines",
+                f"each loads a multiple of {hopper.SWIZZLE_LINES} lines",
+                _clusters(spec),
+            )
+
+
+def _slice(spec: Spec, atom: Atom, mma: TiledMma, tile: hopper.Tile) -> Iterator[Breach]:
+    out, columns, least = hopper.out_type(spec, atom), hopper.slice_n(spec, atom, mma, tile), VECTOR_BYTES
+    if spec.epilogue.major == "N" and columns * out.bytes < least:
+        yield Breach(
+            ("epilogue",),
+            f"a warp stores {columns} {out.word} of a row of D, which are {columns * out.bytes} B, and TMA "
+            f"stores at least {least}",
+            f"an atom whose N is a multiple of {least // out.bytes}, a wider epilogue.out, or epilogue.major M",
+        )
+
+
+def _split_slices(spec: Spec, atom: Atom, mma: TiledMma, tile: hopper.Tile) -> Iterator[Breach]:
+    split = hopper.split_k(spec)
+    slices = hopper.atoms_of_a_warpgroup(mma, tile) * atom.n // hopper.slice_n(spec, atom, mma, tile)
+    fewer = [{"split_k": power} for power in reversed(_POWERS) if power < split]
+    if slices % split:
+        yield Breach(
+            ("split_k",),
+            f"{split} CTAs cannot have equal parts of the {slices} slices of D that a warp stores",
+            f"a divisor of {slices}",
+            fewer,
+        )
+        return
+    a, b = (hopper.operand(letter, spec, atom, mma, tile) for letter in "AB")
+    stages = hopper.stages(spec, mma, a, b, hopper.epilogue(spec, atom, mma, tile))
+    sums = tile[0] * tile[1] * atom.type_d.bytes // split * (split - 1)
+    per_stage = a.bytes_per_stage + b.bytes_per_stage
+    if split > 1 and sums > stages * per_stage:
+        yield Breach(
+            ("split_k",),
+            f"sums of the other CTAs take {sums:,} B, and {stages} stages have {stages * per_stage:,} B",
+            "fewer CTAs, or more stages",
+            [{"stages": -(-sums // per_stage)}, *fewer],
+        )
+
+
+def _promoted(spec: Spec, tile: hopper.Tile) -> Iterator[Breach]:
+    most = hopper.MOST_PROMOTED_K
+    if hopper.precise(spec) and tile[2] > most:
+        yield Breach(
+            ("tile", 2),
+            f"{tile[2]} products would be summed inside the tensor core before they reach f32 registers",
+            f"accumulation: precise allows {most}",
+            ({"tile": (tile[0], tile[1], most)},),
+        )
+
+
+# --- What must fit ---------------------------------------------------------------------------------------------------
+
+
+def _threads(spec: Spec, mma: TiledMma) -> Iterator[Breach]:
+    count = hopper.threads(spec, mma)
+    for fault in budgets.thread_faults(spec, count, hopper.ARCH):
+        yield Breach(fault.key, fault.what, fault.remedy, _fewer_ctas(spec))
+
+
+def _fewer_ctas(spec: Spec) -> Iterator[Change]:
+    return ({"ctas_per_sm": n} for n in range((spec.ctas_per_sm or 1) - 1, 0, -1))
+
+
+def _registers(spec: Spec, atom: Atom, mma: TiledMma, tile: hopper.Tile) -> Iterator[Breach]:
+    accumulators, fragments = hopper.registers(spec, atom, mma, tile)
+    needed = accumulators + fragments + hopper.REGISTERS_BESIDES
+    usable, launched = hopper.role_registers(spec, mma)[2], hopper.launch_registers(spec, mma)
+    sums = accumulators // (2 if hopper.precise(spec) else 1) + hopper.REGISTERS_OF_WGMMA
+    if needed <= usable and sums <= launched:
+        return
+    one = spec.model_copy(update={"ctas_per_sm": 1})
+    alone = hopper.role_registers(one, mma)[2]
+    if needed <= usable:
+        needed, usable, alone = sums, launched, hopper.launch_registers(one, mma)
+    kept = (
+        f"{accumulators} registers a thread for accumulators"
+        + (" and their partial sums" if hopper.precise(spec) else "")
+        + (f", {fragments} for fragments of A" if fragments else "")
+    )
+    what = (
+        f"{kept} and about {hopper.REGISTERS_BESIDES} for the rest are more than the {usable} that each has in a math warpgroup"
+    )
+    if needed <= alone:
+        yield Breach(("ctas_per_sm",), what, "lower ctas_per_sm", _fewer_ctas(spec))
+    else:
+        yield Breach(
+            ("tile",), what, "make M x N smaller, or spread it over more warpgroups", smaller_tiles(spec, atom, mma, tile)
+        )
+
+
+def _smem(spec: Spec, atom: Atom, mma: TiledMma, tile: hopper.Tile) -> Iterator[Breach]:
+    a, b = (hopper.operand(letter, spec, atom, mma, tile) for letter in "AB")
+    staged = hopper.epilogue(spec, atom, mma, tile)
+    most, each = hopper.most_stages(spec, mma, a, b, staged), hopper.smem_share(spec)
+    has = f"a CTA may have {each:,} B" + (f" for each of {spec.ctas_per_sm} CTAs" if (spec.ctas_per_sm or 1) > 1 else "")
+    if most < 2:
+        yield Breach(
+            ("tile",),
+            f"two stages of this tile and the epilogue need {hopper.smem_bytes(2, a, b, staged):,} B of shared memory, {has}",
+            "make the tile smaller" + (", or lower ctas_per_sm" if spec.ctas_per_sm else ""),
+            smaller_tiles(spec, atom, mma, tile),
+        )
+    elif spec.stages and spec.stages > most:
+        yield Breach(
+            ("stages",),
+            f"{spec.stages} need {hopper.smem_bytes(spec.stages, a, b, staged):,} B of shared memory, {has}",
+            f"at most {most}",
+            ({"stages": most},),
+        )

@@ -1,0 +1,1 @@
+"""Measured peak rates: `mmagen peak`."""

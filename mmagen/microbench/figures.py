@@ -1,0 +1,131 @@
+"""What is known of one operation's peak: the program's record, the datasheet's figure, and why there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from mmagen.core.errors import ExitCode
+from mmagen.families.peak.rates import datasheet_tflops
+from mmagen.mma.operation import Operation
+
+# Of a record in every report, in their order.
+FIELDS = (
+    "name",
+    "kind",
+    "shape",
+    "type_d",
+    "type_a",
+    "type_b",
+    "sparsity",
+    "places",
+    "inputs",
+    "disposition",
+    "tflops",
+    "pct_rate",
+    "pct_datasheet",
+    "flop_per_cycle",
+    "clock_mhz",
+    "sm_clock_mhz",
+    "power_w",
+    "warps",
+    "accumulators",
+    "steps",
+    "seconds",
+    "device",
+    "driver",
+    "cuda",
+    "cutlass",
+    "mmagen",
+    "arch",
+    "reason",
+    "sweep",
+)
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Where figures were taken and with what."""
+
+    target: str
+    device: str | None
+    driver: str | None
+    cuda: str | None
+    cutlass: str | None
+    mmagen: str
+
+    @property
+    def text(self) -> str:
+        versions = {"driver": self.driver, "CUDA": self.cuda, "CUTLASS": self.cutlass, "mmagen": self.mmagen}
+        told = (f"{name} {version}" for name, version in versions.items() if version)
+        return " · ".join(filter(None, (self.device, *told, self.target)))
+
+
+def figure(operation: Operation, record: Mapping, machine: Machine) -> dict:
+    """All of FIELDS; what nobody knows is None."""
+    peak = datasheet_tflops(operation, machine.target, machine.device)
+    tflops = record.get("tflops")
+    known = dict(record) | {
+        "name": operation.name,
+        "kind": operation.kind,
+        "shape": "x".join(map(str, operation.shape)),
+        "type_d": operation.type_d,
+        "type_a": operation.type_a,
+        "type_b": operation.type_b,
+        "sparsity": operation.sparsity,
+        "places": "".join(operation.places[operand][0].upper() for operand in "AB"),
+        "pct_datasheet": 100 * tflops / peak if tflops and peak else None,
+        "device": machine.device,
+        "driver": machine.driver,
+        "cuda": machine.cuda,
+        "cutlass": machine.cutlass,
+        "mmagen": machine.mmagen,
+        "arch": machine.target,
+    }
+    return {field: known.get(field) for field in FIELDS}
+
+
+def exit_code(figures: Sequence[Mapping]) -> ExitCode:
+    """1 for a wrong sum, else 4 for what failed or did not compile, else 77 where nothing ran, else 0.
+
+    What the device cannot run does not spoil the exit code of what it can.
+    """
+    words = {figure["disposition"] for figure in figures}
+    if "incorrect" in words:
+        return ExitCode.INCORRECT
+    if words & {"failed", "not_run"}:
+        return ExitCode.RUN_FAILED
+    return ExitCode.OK if "passed" in words else ExitCode.NOTHING_VERIFIED
+
+
+def tally(figures: Iterable[Mapping]) -> str:
+    """`25 passed, 2 not supported`."""
+    counts: dict[str, int] = {}
+    for one in figures:
+        counts[one["disposition"]] = counts.get(one["disposition"], 0) + 1
+    return ", ".join(f"{count} {word.replace('_', ' ')}" for word, count in counts.items()) or "nothing to report"
+
+
+def group_of(one: Mapping) -> str:
+    """What differs in M, N and K alone: `wgmma SS f32 bf16 2:4`."""
+    types = [one["type_d"], one["type_a"], *([one["type_b"]] if one["type_b"] != one["type_a"] else [])]
+    satfinite = "SATURATE" in one["name"]
+    parts = [
+        one["kind"],
+        one["places"] if one["kind"] == "wgmma" else "",
+        " ".join(types),
+        "sparse" if one["sparsity"] else "",
+        "saturating" if satfinite else "",
+        one["inputs"],
+    ]
+    return " ".join(filter(None, parts))
+
+
+def best_of_groups(figures: Iterable[Mapping]) -> list[Mapping]:
+    """The fastest of each group, groups in order of appearance."""
+    best: dict[str, Mapping] = {}
+    for one in figures:
+        group = group_of(one)
+        if (one["tflops"] or 0) > (best.setdefault(group, one)["tflops"] or 0):
+            best[group] = one
+    return list(best.values())

@@ -1,0 +1,230 @@
+"""Loops to one program: a few translation units, compiled side by side and cached by content, then linked."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import tempfile
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+
+from mmagen import __version__
+from mmagen.core.cache import cache_root, load_entry, store_entry
+from mmagen.core.errors import BuildError
+from mmagen.core.process import capture
+from mmagen.core.progress import Progress
+from mmagen.families.peak.loops import Loop
+from mmagen.generate.render import templates_folder
+from mmagen.microbench.measure import Program
+from mmagen.toolchain.find import Toolchain
+
+# What an accumulator's registers weigh in compile time beside the loop itself; a batch is full at _FULL.
+_WEIGHT_OF_LOOP, _FULL = 24, 5000
+_FLAGS = ("-std=c++17", "--expt-relaxed-constexpr", "-DNDEBUG", "-Xfatbin=-compress-all")
+_MAIN = '#include "mmagen/peak_main.cuh"\n\nint main(int argc, char** argv) { return mmagen::peak::peak_main(argc, argv); }\n'
+_LOOP_HEADERS = ("peak/element", "peak/entry", "peak/loop", "peak/register_loop", "peak/wgmma_loop")
+HEADERS = (
+    *_LOOP_HEADERS,
+    "peak/measure",
+    "peak/fill_operands",
+    "peak/peak_main",
+    "peak/predict",
+    "test/device",
+    "test/error",
+    "test/nvml",
+    "test/options",
+    "test/problem",
+    "test/record",
+)
+_SERIALIZED = re.compile(r"wgmma.*serializ", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class _Site:
+    toolchain: Toolchain
+    target: str
+    env: Mapping[str, str]
+    root: Path
+    scratch: Path
+
+    def key(self, headers: Sequence[str], *parts: str) -> str:
+        assert self.toolchain.nvcc and self.toolchain.host_compiler and self.toolchain.cutlass
+        facts = [
+            __version__,
+            self.toolchain.nvcc.version,
+            self.toolchain.host_compiler.version,
+            self.toolchain.cutlass.version,
+            self.target,
+            _FLAGS,
+            _digest(headers),
+            parts,
+        ]
+        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+
+    def nvcc(self, *arguments: str | Path):
+        assert self.toolchain.nvcc and self.toolchain.host_compiler and self.toolchain.cutlass
+        number = self.target.removeprefix("sm_")
+        command = [
+            self.toolchain.nvcc.path,
+            "-ccbin",
+            self.toolchain.host_compiler.path,
+            *_FLAGS,
+            f"-gencode=arch=compute_{number},code=sm_{number}",
+            "-I",
+            self.scratch,
+            "-isystem",
+            self.toolchain.cutlass.path,
+            *arguments,
+        ]
+        return capture(command, timeout_s=None, env=dict(self.env), cwd=self.scratch)
+
+
+def build(
+    loops: Sequence[Loop],
+    target: str,
+    toolchain: Toolchain,
+    *,
+    jobs: int | None = None,
+    progress: Progress | None = None,
+    env: Mapping[str, str] | None = None,
+) -> Program:
+    """One program with all of `loops` that compile for `target`. Raises BuildError when the toolchain is incomplete."""
+    toolchain.need("nvcc", "host_compiler", "cutlass")
+    env = os.environ if env is None else env
+    with tempfile.TemporaryDirectory(prefix="mmagen-peak-") as folder:
+        site = _Site(toolchain, target, env, cache_root(env), Path(folder))
+        parts = batches(loops)
+        if linked := load_entry(site.key(HEADERS, "program", *map(unit, parts)), site.root):
+            return Program(linked[0] / "peak", warnings=tuple(linked[1]["warnings"]))
+        lay_out(site.scratch)
+        return _build(parts, site, jobs or os.cpu_count() or 1, progress or (lambda done, total, what: None))
+
+
+def _build(parts: Sequence[Sequence[Loop]], site: _Site, jobs: int, progress: Progress) -> Program:
+    loops, count = sum(map(len, parts)), 0
+    units: list[_Unit] = []
+    with ThreadPoolExecutor(jobs) as pool:
+        main = pool.submit(_object, site, HEADERS, _MAIN, ())
+        for done, made in enumerate(pool.map(lambda batch: _compile(batch, site), parts), 1):
+            units += made
+            count += sum(len(u.loops) for u in made)
+            progress(done, len(parts), f"compiled {count} of {loops} loops")
+    if main.result().error:
+        raise BuildError(f"the peak program's own main does not compile:\n{main.result().error}")
+    failed = {loop.name: u.error for u in units if u.error for loop in u.loops}
+    warnings = tuple(dict.fromkeys(line for u in units for line in u.warnings))
+    good = [u for u in units if u.path]
+    seconds = sum(u.seconds for u in (main.result(), *units))
+    if not good:
+        return Program(None, failed, warnings, seconds)
+    made = site.scratch / "peak"
+    linked = site.nvcc("-o", made, main.result().path, *(u.path for u in good))
+    if linked.exit_code != 0:
+        raise BuildError(f"the peak program does not link:\n{linked.stderr or linked.stdout}")
+    # Under what is in it: the next call tries again what did not compile.
+    key = site.key(HEADERS, "program", *(u.text for u in good))
+    folder = store_entry(key, site.root, {"programs": {"peak": "peak"}, "warnings": list(warnings)}, {"peak": made})
+    return Program(folder / "peak", failed, warnings, seconds + linked.seconds)
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """One object file, or the error of the loops in it."""
+
+    text: str
+    loops: tuple[Loop, ...]
+    path: Path | None
+    error: str = ""
+    warnings: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+
+def _compile(batch: Sequence[Loop], site: _Site) -> list[_Unit]:
+    """The batch as one object; where it does not compile, in halves, until what is broken stands alone."""
+    made = _object(site, _LOOP_HEADERS, unit(batch), tuple(batch))
+    if not made.error or len(batch) == 1:
+        return [made]
+    half = len(batch) // 2
+    return _compile(batch[:half], site) + _compile(batch[half:], site)
+
+
+def _object(site: _Site, headers: tuple[str, ...], text: str, loops: tuple[Loop, ...]) -> _Unit:
+    key = site.key(headers, "object", text)
+    if stored := load_entry(key, site.root):
+        return _Unit(text, loops, stored[0] / "unit.o", warnings=tuple(stored[1]["warnings"]))
+    source, made = site.scratch / f"{key[:16]}.cu", site.scratch / f"{key[:16]}.o"
+    source.write_text(text, "utf-8")
+    done = site.nvcc("-c", "-o", made, source)
+    told = (done.stderr + done.stdout).replace(f"{site.scratch}/", "").splitlines()
+    if done.exit_code != 0 or not made.is_file():
+        error = next((line for line in told if "error" in line.lower()), "nvcc failed")
+        return _Unit(text, loops, None, error, seconds=done.seconds)
+    warnings = tuple(line for line in told if _SERIALIZED.search(line))
+    folder = store_entry(key, site.root, {"programs": {}, "warnings": list(warnings)}, {"unit.o": made})
+    return _Unit(text, loops, folder / "unit.o", "", warnings, done.seconds)
+
+
+def unit(batch: Sequence[Loop]) -> str:
+    """The translation unit that holds `batch`."""
+    headers = dict.fromkeys(header for loop in batch for header in loop.headers)
+    return _template().render(loops=batch, headers=headers, own=sorted({loop.own for loop in batch}))
+
+
+def batches(loops: Sequence[Loop]) -> list[list[Loop]]:
+    """Loops of one kind, as many together as compile in a quarter of a minute or so.
+
+    Kinds are mma.sync, dense and sparse wgmma: headers take a third of that time, however few of their loops are wanted,
+    so units are as few as keeps two cores busy.
+    """
+    open_ones: dict[str, list[Loop]] = {}
+    weights: dict[str, int] = {}
+    full = []
+    for one in loops:
+        kind = one.headers[0] if one.own == "wgmma_loop" else one.own
+        weight = sum(_WEIGHT_OF_LOOP + count * one.accumulator_words for count, _, _ in one.kernels)
+        if kind in open_ones and weights[kind] + weight > _FULL:
+            full.append(open_ones.pop(kind))
+        if kind not in open_ones:
+            weights[kind] = 0
+        open_ones.setdefault(kind, []).append(one)
+        weights[kind] += weight
+    return full + list(open_ones.values())
+
+
+@cache
+def _template() -> Template:
+    environment = Environment(
+        loader=FileSystemLoader(templates_folder() / "project"),
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )
+    return environment.get_template("peak/src/NAME.cu.j2")
+
+
+def header_files() -> dict[str, bytes]:
+    """HEADERS by the path under which units include them: mmagen/entry.cuh."""
+    return {f"mmagen/{name.rpartition('/')[2]}.cuh": _content(name) for name in HEADERS}
+
+
+@cache
+def _content(header: str) -> bytes:
+    return (templates_folder() / "runtime" / f"{header}.cuh").read_bytes()
+
+
+def _digest(headers: Sequence[str]) -> str:
+    return hashlib.sha256(b"".join(map(_content, headers))).hexdigest()
+
+
+def lay_out(folder: Path) -> None:
+    """Write header_files() below `folder`."""
+    (folder / "mmagen").mkdir()
+    for path, content in header_files().items():
+        (folder / path).write_bytes(content)

@@ -1,0 +1,129 @@
+"""Peaks as a table, JSON lines, CSV and a page to commit."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Mapping, Sequence
+
+from mmagen.microbench.figures import FIELDS, Machine, best_of_groups, group_of, tally
+from mmagen.report.formats import figure, grid, text
+
+# A page shows every operation up to here, the best of each kind and a table by N beyond.
+MOST_ROWS = 120
+_WIDTHS = (8, 16, 32, 64, 96, 128, 160, 192, 224, 256)
+
+
+def _text(key: str) -> Callable[[Mapping], str]:
+    return lambda one: text(one[key])
+
+
+def _number(key: str, form: str) -> Callable[[Mapping], str]:
+    return lambda one: figure(one[key], form)
+
+
+def _configuration(one: Mapping) -> str:
+    return "" if one["warps"] is None else f"{one['warps']} x {one['accumulators']} x {one['steps']}"
+
+
+_COLUMNS: tuple[tuple[str, Callable[[Mapping], str]], ...] = (
+    ("operation", _text("name")),
+    ("inputs", _text("inputs")),
+    ("verdict", _text("disposition")),
+    ("TFLOPS", _number("tflops", ".1f")),
+    ("% of rate", _number("pct_rate", ".1f")),
+    ("% of datasheet", _number("pct_datasheet", ".1f")),
+    ("MHz", _number("clock_mhz", ".0f")),
+    ("W", _number("power_w", ".0f")),
+    ("s", _number("seconds", ".2f")),
+    ("warps x acc. x steps", _configuration),
+)
+_EXPLANATION = """\
+TFLOPS are 10^12 operations a second (TOPS for integers), a multiply and an add counted as two, the products with what a
+sparse A leaves out included. *% of rate*: of what one SM does in a cycle by the datasheet, at the clock at which the loop
+ran, from the SM's own cycle counter (column MHz); *% of datasheet*: of the peak that the datasheet prints for the board.
+The last column is the smallest configuration as good as the best of those tried: warps on each SM, independent
+accumulators of each warp or warpgroup, and instructions on each accumulator from one test of the loop counter to the next.
+Operands stay in registers or in one stage of shared memory. Random inputs are integers that fill the mantissa (all but the
+last two bits of f16 and tf32, half of f64's; less where accumulators are f16), so that every sum is exact: what is left in
+every thread's accumulators was compared with what one block of steps predicts, and a run on ones with the number of
+products."""
+
+
+def table(figures: Sequence[Mapping], machine: Machine) -> str:
+    """A line for each operation and its inputs, why what did not pass did not, and the machine."""
+    reasons = list(dict.fromkeys(f"{one['name']}: {one['reason']}" for one in figures if one["reason"]))
+    if len(reasons) > 20:
+        reasons = [*reasons[:20], f"and {len(reasons) - 20} more"]
+    parts = [_grid(figures, "simple"), "\n".join(reasons), f"{tally(figures)}\n{machine.text}"]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _grid(figures: Sequence[Mapping], form: str) -> str:
+    heads = [head for head, _ in _COLUMNS]
+    rows = [[spell(one) for _, spell in _COLUMNS] for one in figures]
+    return grid(heads, rows, form, always=("operation", "verdict"), right=heads[3:])
+
+
+def to_json(figures: Sequence[Mapping]) -> str:
+    """JSON lines with all of FIELDS."""
+    return "".join(f"{json.dumps(one, ensure_ascii=False)}\n" for one in figures)
+
+
+def to_csv(figures: Sequence[Mapping]) -> str:
+    """CSV with a header and all of FIELDS; the sweep as JSON, numbers to four digits behind the point."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(FIELDS)
+    for one in figures:
+        writer.writerow([_cell(one[field]) for field in FIELDS])
+    return out.getvalue()
+
+
+def _cell(value) -> str:
+    if isinstance(value, float):
+        return f"{round(value, 4):g}" if abs(value) < 1e5 else str(round(value))
+    return "" if value is None else json.dumps(value) if isinstance(value, list) else str(value)
+
+
+def to_markdown(figures: Sequence[Mapping], machine: Machine, *, command: str, date: str, chart: str | None = None) -> str:
+    """A page. chart: path of the bar chart, relative to the page's folder."""
+    measured = [one for one in figures if one["tflops"]]
+    few = len(measured) <= MOST_ROWS
+    shown = measured if few else best_of_groups(measured)
+    what = tally(figures)
+    parts = [
+        "# Peaks of MMA operations",
+        f"{machine.text}. {date}. {what[0].upper()}{what[1:]}.",
+        f"Made by `{command}`.",
+        _EXPLANATION,
+    ]
+    parts += [f"![bars]({chart})"] if chart else []
+    parts += ["" if few else "## The best of each kind", _grid(shown, "github")]
+    if not few:
+        parts += ["## wgmma by N", "Percent of the SM's rate at the clock seen.", _by_width(figures)]
+    reasons: dict[str, list[str]] = {}
+    for one in figures:
+        if one["reason"]:
+            reasons.setdefault(one["reason"], []).append(one["name"])
+    if reasons:
+        parts += [
+            "## Not measured or not right",
+            "\n".join(
+                f"- {', '.join(list(dict.fromkeys(names))[:8])}{' and others' if len(set(names)) > 8 else ''}: {reason}"
+                for reason, names in reasons.items()
+            ),
+        ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _by_width(figures: Sequence[Mapping]) -> str:
+    groups: dict[str, dict[int, float]] = {}
+    for one in figures:
+        if one["kind"] == "wgmma" and one["pct_rate"]:
+            groups.setdefault(group_of(one), {})[int(one["shape"].split("x")[1])] = one["pct_rate"]
+    heads = ["", *map(str, _WIDTHS)]
+    return grid(
+        heads, [[name, *(figure(of.get(n), ".0f") for n in _WIDTHS)] for name, of in groups.items()], "github", always=heads
+    )

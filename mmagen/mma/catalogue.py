@@ -1,0 +1,213 @@
+"""operations.json to Operations, and the ways to find them.
+
+The file is normal form: what many operations share (layouts, registers, everything but name, shape and layouts) stands
+in tables once, and every line of it is one value, so that a change of CUTLASS is a readable difference.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+from mmagen.core.errors import UsageError
+from mmagen.mma.operation import Flaw, Operation, Parameter, Registers, ThreadValueLayout, Variant
+
+CUTLASS = "4.2.0"
+# Fields that the file has only where they say something.
+_LEFT_OUT = {
+    "targets": (),
+    "type_sf": None,
+    "sparsity": None,
+    "vector": None,
+    "saturate": False,
+    "parameters": (),
+    "traits_take_parameters": False,
+    "requires": (),
+    "flaws": (),
+    "variants": (),
+}
+_TYPES = ("type_d", "type_a", "type_b", "type_c", "type_sf")
+_DATA = Path(__file__).with_name("operations.json")
+
+
+@cache
+def operations() -> tuple[Operation, ...]:
+    """All operations, in the order of headers and of the structs in them."""
+    return build(json.loads(_DATA.read_text("utf-8")))
+
+
+def build(data: dict) -> tuple[Operation, ...]:
+    """The operations of `data`, which is what operations.json holds."""
+    layouts = [ThreadValueLayout(*row) for row in data["layouts"]]
+    registers = [_registers(row) for row in data["registers"]]
+    parameters = [Parameter(name, kind, tuple(values), default) for name, kind, values, default in data["parameters"]]
+    kinds = [_kind(kind, parameters) for kind in data["kinds"]]
+    groups = [_group(group, kinds, data["value_types"]) for group in data["groups"]]
+    maps = cache(lambda used: _layout_map(used, layouts))
+    found = []
+    for group, m, n, register, used in data["operations"]:
+        names, shared = groups[group]
+        k = shared["k"]
+        name, struct, *opcodes = names.replace("$MNK", f"{m}x{n}x{k}").replace("$SHAPE", f"m{m}n{n}k{k}").split("\n")
+        found.append(
+            _operation(
+                shared,
+                name=name,
+                struct=struct,
+                m=m,
+                n=n,
+                opcodes=tuple(opcodes),
+                registers=registers[register],
+                layouts=maps(used),
+            )
+        )
+    table = {operation.name: operation for operation in found}
+    for name, rows in data["flaws"].items():
+        flaws = tuple(Flaw(operand, what, None if right is None else layouts[right]) for operand, what, right in rows)
+        vars(table[name])["flaws"] = flaws
+    for name, rows in data["variants"].items():
+        vars(table[name])["variants"] = tuple(_variant(row, table[name], maps) for row in rows)
+    return tuple(found)
+
+
+def _operation(shared: dict, **own) -> Operation:
+    """An Operation without its __init__, which for a frozen class of many fields is what most of loading would take."""
+    operation = object.__new__(Operation)
+    vars(operation).update(shared, **own)
+    return operation
+
+
+def _registers(row: str) -> dict[str, Registers]:
+    """`D float[4];A uint32_t[4]` as a map from operand to registers."""
+    found = {}
+    for part in row.split(";"):
+        operand, _, cxx = part.partition(" ")
+        kind, _, count = cxx.rstrip("]").partition("[")
+        found[operand] = Registers(kind, int(count))
+    return found
+
+
+def _kind(kind: dict, parameters: Sequence[Parameter]) -> dict:
+    shared = {key: tuple(value) if isinstance(value, list) else value for key, value in (_LEFT_OUT | kind).items()}
+    return shared | {"parameters": tuple(parameters[number] for number in shared["parameters"])}
+
+
+def _group(group: dict, kinds: Sequence[dict], value_types: Sequence[dict]) -> tuple[str, dict]:
+    """(name, struct and opcodes, one a line, and all other fields) of a group."""
+    own = dict(group)
+    name, opcodes = own.pop("name"), own.pop("opcodes")
+    base, _, arguments = name.rstrip(">").partition("<")
+    own["arguments"] = tuple(
+        f"cute::{argument}" if argument.endswith("_t") else argument for argument in arguments.split(",") if argument
+    )
+    types = dict(zip(_TYPES, own.pop("types").split()))
+    names = "\n".join((name, own.pop("struct", base), *opcodes))
+    return names, kinds[own.pop("of")] | own | types | {"value_types": value_types[group["value_types"]]}
+
+
+def _layout_map(used: str, layouts: Sequence[ThreadValueLayout]) -> dict[str, ThreadValueLayout]:
+    """`A0 B3 C17` as a map from operand to layout."""
+    return {re.sub(r"\d", "", word): layouts[int(re.sub(r"\D", "", word))] for word in used.split()}
+
+
+def _variant(row: list, of: Operation, maps: Callable[[str], dict[str, ThreadValueLayout]]) -> Variant:
+    numbers, m, n, k, types, used = row
+    other = {
+        parameter.name: parameter.values[numbers[parameter.name]] for parameter in of.parameters if parameter.name in numbers
+    }
+    types = types or (of.type_d, of.type_a, of.type_b, of.type_c, of.type_sf)
+    return Variant(other, m, n, k, *types, maps(used))
+
+
+def find(name: str) -> Operation:
+    """The operation of that name; blanks, a leading cute:: and namespaces may be left out or put in.
+
+    Raises UsageError with the nearest names.
+    """
+    wanted = _plain(name)
+    found = _names().get(wanted) or _names().get(wanted.partition("<")[0])
+    if found:
+        return found
+    near = nearest(name)
+    remedy = f"perhaps you meant {' or '.join(near)}" if near else "mmagen atoms lists all names"
+    raise UsageError(f"no MMA operation is called {name!r}; {remedy}")
+
+
+def nearest(name: str, count: int = 3) -> list[str]:
+    """Names most like `name`, the most alike first; the part before template arguments counts as well."""
+    wanted = _plain(name).upper()
+    spellings: dict[str, dict[str, None]] = {}
+    for key, operation in _names().items():
+        for spelling in {key.upper(), key.partition("<")[0].upper()}:
+            spellings.setdefault(spelling, {})[operation.name] = None
+    close = difflib.get_close_matches(wanted, spellings, n=count, cutoff=0.6)
+    return list(dict.fromkeys(found for key in close for found in spellings[key]))[:count]
+
+
+@cache
+def _names() -> dict[str, Operation]:
+    """Operations by all spellings of their names, blanks aside: the name, the struct, the struct without namespaces."""
+    table: dict[str, Operation] = {}
+    for operation in operations():
+        brackets = "".join(operation.name.partition("<")[1:])
+        for spelling in (operation.name, operation.struct + brackets, operation.struct.rpartition("::")[2] + brackets):
+            table.setdefault(_plain(spelling), operation)
+    return table
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"\s+|\b(cute|cutlass)::", "", name)
+
+
+def select(
+    *,
+    target: str | None = None,
+    kind: str | None = None,
+    family: str | None = None,
+    type: str | None = None,
+    shape: str | None = None,
+    sparse: bool | None = None,
+    block_scaled: bool | None = None,
+    among: Iterable[Operation] | None = None,
+) -> list[Operation]:
+    """Operations for which all that is given holds.
+
+    target: it runs there (sm_90a). type: A or B is of it, or of `bf16,f32` every word is among A, B, D and the scales.
+    shape: `16x8x16`, or with a * for any extent, `64x*x16`.
+    """
+    words = set(type.split(",")) if type else set()
+    extents = re.split(r"[x,]", shape) if shape else []
+    if extents and (len(extents) != 3 or not all(part == "*" or part.isdecimal() for part in extents)):
+        raise UsageError(f"{shape}: a shape is written as 16x8x16, or with * for any extent, 64x*x16")
+
+    def wanted(operation: Operation) -> bool:
+        inputs = {operation.type_a, operation.type_b}
+        every = inputs | {operation.type_d, operation.type_sf}
+        return (
+            (not target or operation.runs_on(target))
+            and (not kind or operation.kind == kind)
+            and (not family or operation.family == family.upper())
+            and (not words or (bool(words & inputs) and words <= every))
+            and all(part in ("*", str(extent)) for part, extent in zip(extents, operation.shape))
+            and sparse in (None, operation.sparse)
+            and block_scaled in (None, operation.block_scaled)
+        )
+
+    return [operation for operation in (operations() if among is None else among) if wanted(operation)]
+
+
+def asked_for(names: Sequence[str], filters: Mapping, called: Callable[[str], list[Operation]]) -> list[Operation]:
+    """The operations that `called` finds for each of the names; without names those that select(**filters) leaves.
+
+    Raises UsageError for names beside filters, and where nothing is left.
+    """
+    if names and any(value is not None for value in filters.values()):
+        raise UsageError("a name says it all; leave out the filters")
+    found = [operation for name in names for operation in called(name)] if names else select(**filters)
+    if not found:
+        raise UsageError("no MMA operation is like that; leave out one of the filters")
+    return found

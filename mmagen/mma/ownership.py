@@ -1,0 +1,125 @@
+"""Layout algebra of TiledMMA: which thread and value own which element of A, B and C.
+
+Built on `tensor-layouts`, composed the way CuTe's `TiledMMA::thrfrg_A/B/C` do it (cute/atom/mma_atom.hpp). The
+library's own `tile_mma_grid` is not used: it gets value order, permutations and atoms along K wrong.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+
+from tensor_layouts import Layout, atoms_nv, complement, compose, logical_divide, mode, size, zipped_divide
+
+from mmagen.core.layout_text import IntTuple, LayoutText
+from mmagen.mma.atoms import Atom
+
+PermutationMode = int | LayoutText | None
+
+
+@dataclass(frozen=True)
+class Ownership:
+    """Who owns the elements of one matrix of a tile.
+
+    rows, columns: extents, (M,K) for A, (N,K) for B, (M,N) for C. elements[thread][value]: the element r * columns + c
+    that is value number `value` of the thread's fragment, in CuTe's order (MMA, MMA_M, MMA_N).
+    """
+
+    matrix: str
+    rows: int
+    columns: int
+    elements: tuple[tuple[int, ...], ...]
+
+    def owners(self) -> list[list[tuple[int, int]]]:
+        """owners()[r * columns + c]: the (thread, value) pairs that own the element, in order of thread."""
+        table: list[list[tuple[int, int]]] = [[] for _ in range(self.rows * self.columns)]
+        for thread, values in enumerate(self.elements):
+            for value, element in enumerate(values):
+                table[element].append((thread, value))
+        return table
+
+
+@dataclass(frozen=True)
+class AtomLayouts:
+    """Thread-value layouts of one atom onto column-major (M,K), (N,K) and (M,N), and its threads within a warp."""
+
+    thr_id: Layout
+    a: Layout
+    b: Layout
+    c: Layout
+
+
+def atom_layouts(atom: Atom) -> AtomLayouts:
+    """The atom's layouts as `tensor-layouts` knows them; a one-thread atom owns all of its rows in order."""
+    if atom.layout_name is None:
+        return AtomLayouts(Layout(1, 0), Layout((1, atom.k), (0, 1)), Layout((1, atom.k), (0, 1)), Layout((1, 1), (0, 0)))
+    known = getattr(atoms_nv, atom.layout_name)
+    return AtomLayouts(known.thr_id or Layout(atom.threads, 1), known.a_layout, known.b_layout, known.c_layout)
+
+
+def _to_layout(text: LayoutText) -> Layout:
+    return Layout(text.shape, text.stride)
+
+
+def ownership(
+    atom: Atom, atoms_layout: LayoutText, permutation: tuple[PermutationMode, ...], tile: tuple[int, int, int]
+) -> tuple[Ownership, Ownership, Ownership]:
+    """Ownership of A, B and C for a TiledMMA over a tile of (M, N, K) elements, which its extents must divide."""
+    layouts = atom_layouts(atom)
+    atoms_mnk = _to_layout(atoms_layout)
+    m, n, k = tile
+    return (
+        _partition("A", layouts.a, layouts.thr_id, atoms_mnk, (atom.m, atom.k), (0, 2), permutation, (m, k)),
+        _partition("B", layouts.b, layouts.thr_id, atoms_mnk, (atom.n, atom.k), (1, 2), permutation, (n, k)),
+        _partition("C", layouts.c, layouts.thr_id, atoms_mnk, (atom.m, atom.n), (0, 1), permutation, (m, n)),
+    )
+
+
+def _partition(
+    matrix: str,
+    atom_tv: Layout,
+    thr_id: Layout,
+    atoms_mnk: Layout,
+    atom_shape: tuple[int, int],
+    modes: tuple[int, int],
+    permutation: tuple[PermutationMode, ...],
+    extents: tuple[int, int],
+) -> Ownership:
+    rows, columns = extents
+    atoms = [size(mode(atoms_mnk, i)) for i in range(3)]
+    tiler = tuple(_permutation_tiler(permutation[i], atom_shape[j] * atoms[i]) for j, i in enumerate(modes))
+    identity = Layout((rows, columns), (1, rows))
+    permuted = logical_divide(identity, tiler)
+    by_atom = zipped_divide(permuted, tuple(Layout(extent, 1) for extent in atom_shape))
+    atom_mode, rest = mode(by_atom, 0), mode(by_atom, 1)
+    tv = compose(atom_mode, atom_tv)  # (ThrV, FrgV)
+    by_thread = zipped_divide(rest, tuple(Layout(atoms[i], 1) for i in modes))
+    thr_rest, frg_rest = mode(by_thread, 0), mode(by_thread, 1)  # (ThrM,ThrN), (RestM,RestN)
+
+    values = [mode(tv, 1)(f) + frg_rest(r) for r in range(size(frg_rest)) for f in range(size(mode(tv, 1)))]
+    threads = size(thr_id) * size(atoms_mnk)
+    table: list[tuple[int, ...]] = [()] * threads
+    for v, atom_m, atom_n, atom_k in product(range(size(thr_id)), *map(range, atoms)):
+        at = (atom_m, atom_n, atom_k)
+        base = mode(tv, 0)(v) + thr_rest(at[modes[0]] + atoms[modes[0]] * at[modes[1]])
+        table[_thread(thr_id, atoms_mnk, v, at)] = tuple(
+            (base + value) % rows * columns + (base + value) // rows for value in values
+        )
+    return Ownership(matrix, rows, columns, tuple(table))
+
+
+def _permutation_tiler(entry: PermutationMode, default: int) -> int | Layout:
+    if entry is None:
+        return default
+    return entry if isinstance(entry, int) else _to_layout(entry)
+
+
+def _thread(thr_id: Layout, atoms_mnk: Layout, v: int, atom: tuple[int, int, int]) -> int:
+    """thr_layout_vmnk = tiled_product(AtomThrID, AtomLayoutMNK): atoms fill the gaps that the atom's threads leave."""
+    gaps = complement(thr_id, size(thr_id) * size(atoms_mnk))
+    return thr_id(v) + gaps(atoms_mnk(*atom))
+
+
+def flat(shape: IntTuple) -> tuple[int, ...]:
+    """The integers of a nested tuple, left to right."""
+    return (shape,) if isinstance(shape, int) else tuple(x for part in shape for x in flat(part))

@@ -1,0 +1,1 @@
+"""Every MMA operation by itself, many in one program: `mmagen verify --atoms`."""

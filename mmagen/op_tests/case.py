@@ -1,0 +1,209 @@
+"""One launch of one operation: matrices made, laid out for the kernel, and D judged."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+
+from mmagen.mma import formats, images
+from mmagen.mma.forms import METADATA, STEPS, Form
+from mmagen.mma.operation import Operation
+from mmagen.op_tests.inputs import Matrices, draw
+from mmagen.op_tests.reference import Expected, expected
+
+# Registers of C++ types that are no plain numbers of 8 bytes or fewer.
+_REGISTER_BYTES = {
+    "uint8_t": 1,
+    "uint16_t": 2,
+    "uint32_t": 4,
+    "int32_t": 4,
+    "float": 4,
+    "uint64_t": 8,
+    "double": 8,
+    "float2": 8,
+    "complex<double>": 16,
+}
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What the program gets. images: a, b, c, e, sfa, sfb; size_d: bytes of D."""
+
+    threads: int
+    steps: int
+    smem: int
+    descriptors: tuple[int, int]
+    bytes_smem: tuple[int, int]
+    step_smem: tuple[int, int]
+    images: tuple[np.ndarray, ...]
+    size_d: int
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How D compares. incorrect: wrong elements; worst_error, bound: of the worst element; reason: "" if right."""
+
+    incorrect: int
+    worst_error: float
+    bound: float
+    reason: str
+
+
+def register_bytes(operation: Operation, operand: str) -> int:
+    """Bytes that one thread passes for an operand."""
+    registers = operation.registers.get(operand) or operation.registers["C"]
+    return _REGISTER_BYTES.get(registers.type, 24) * registers.count
+
+
+def seed_of(form: Form, distribution: str, seed: int) -> int:
+    """Different for every case, the same in every run."""
+    text = f"{form.operation.name} {form.text} {distribution} {seed}"
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little")
+
+
+def matrices(form: Form, distribution: str, seed: int) -> Matrices:
+    """The inputs of a case, the same for every line of shared memory."""
+    return draw(form.operation, distribution, np.random.default_rng(seed_of(form, distribution, seed)), instances(form))
+
+
+def launched(form: Form) -> int:
+    """Threads of the launch: a warpgroup or a warp."""
+    return 128 if form.operation.kind == "wgmma" else 32
+
+
+def instances(form: Form) -> int:
+    """Independent multiplications of one launch."""
+    return launched(form) // form.operation.threads
+
+
+def lines_of(form: Form) -> list[tuple[int, int]]:
+    """Lines of A and B in shared memory to try; (0, 0) where nothing lies there. A line that one of them cannot have
+    is left out for it: it then has none."""
+    operation = form.operation
+    if operation.kind != "wgmma":
+        return [(0, 0)]
+    legal_a = images.swizzles(operation.m, _step_bytes(operation, "A"), form.major_a == "K")
+    legal_b = images.swizzles(operation.n, _step_bytes(operation, "B"), form.major_b == "K")
+    pairs = [(line if line in legal_a else 16, line if line in legal_b else 16) for line in form.lines]
+    if form.a_in_registers:
+        pairs = [(0, b) for _, b in pairs]
+    return list(dict.fromkeys(pairs))
+
+
+def _step_bytes(operation: Operation, operand: str) -> int:
+    """Bytes along K of one step's A (what is stored of it) or B."""
+    kept = 2 if operation.sparse and operand == "A" else 1
+    word = operation.type_a if operand == "A" else operation.type_b
+    return operation.k * formats.bits(word) // 8 // kept
+
+
+def launch_of(form: Form, data: Matrices, lines: tuple[int, int]) -> Launch:
+    """The matrices as the kernel wants them, with wgmma operands in lines of that many bytes."""
+    operation = form.operation
+    threads = images.lanes(operation.thr_id, operation.threads, launched(form))
+    registers = {"C": _in_registers(operation, "C", [data.c], threads)}
+    shared = {}
+    if operation.kind == "wgmma":
+        shared["B"] = images.shared(
+            np.stack([step[0, :, :, 0] for step in data.b]), formats.bits(operation.type_b), form.major_b == "K", lines[1]
+        )
+    else:
+        registers["B"] = _in_registers(operation, "B", data.b, threads)
+    if form.a_in_registers:
+        registers["A"] = _in_registers(operation, "A", data.a, threads)
+    else:
+        shared["A"] = images.shared(
+            np.stack([step[0, :, :, 0] for step in data.a]), formats.bits(operation.type_a), form.major_a == "K", lines[0]
+        )
+    for operand, steps in (("E", data.e), ("SFA", data.sfa), ("SFB", data.sfb)):
+        if steps:
+            registers[operand] = _in_registers(operation, operand, steps, threads)
+    sizes = tuple(len(shared[x].data) if x in shared else 0 for x in "AB")
+    described = tuple(shared[x].descriptor if x in shared else 0 for x in "AB")
+    pitches = tuple(shared[x].step if x in shared else 0 for x in "AB")
+    parts = tuple(
+        shared[x].data if x in shared else registers.get(x, np.zeros(0, np.uint8)) for x in ("A", "B", "C", "E", "SFA", "SFB")
+    )
+    return Launch(
+        launched(form),
+        STEPS,
+        sum(sizes) + (1024 if shared else 0),
+        described,
+        sizes,
+        pitches,
+        parts,
+        launched(form) * register_bytes(operation, "C"),
+    )
+
+
+def _in_registers(operation: Operation, operand: str, steps: list[np.ndarray], threads: np.ndarray) -> np.ndarray:
+    """The image of all steps, one behind the other."""
+    table, width = _table(operation, operand)
+    size, shift = register_bytes(operation, operand), np.uint64(stored_shift(operation, operand))
+    return np.concatenate([images.pack(step << shift, table, width, threads, size).ravel() for step in steps])
+
+
+def stored_shift(operation: Operation, operand: str) -> int:
+    """Where the code begins in an element's bits: e2m1 in a byte lies two bits up (PTX ISA, packing of kind::f8f6f4)."""
+    word = {"A": operation.type_a, "B": operation.type_b}.get(operand)
+    return 2 if word == "e2m1" and stored_bits(operation, operand) == 8 else 0
+
+
+def stored_bits(operation: Operation, operand: str) -> int:
+    """Bits that one stored element of A, B or C takes up in registers; of a complex one, each part."""
+    word = {"A": operation.type_a, "B": operation.type_b, "C": operation.type_d}[operand]
+    if formats.bits(word) not in (4, 6):
+        return formats.bits(word)
+    kept = 2 if operation.sparse and operand == "A" else 1
+    values = operation.layout(operand).values // kept
+    return 8 * register_bytes(operation, operand) // values
+
+
+def _table(operation: Operation, operand: str) -> tuple[np.ndarray, int]:
+    """([thread, stored value] -> element, bits of each)."""
+    layout = operation.layout(operand)
+    if operand == "E":
+        return images.compressed(layout.text, layout.rows, METADATA[operation.sparsity][0], 1), 8
+    if operand in ("SFA", "SFB"):
+        return images.compressed(layout.text, layout.rows, operation.vector, 1), 8
+    width = stored_bits(operation, operand)
+    if operand == "A" and operation.sparse:
+        group = METADATA[operation.sparsity][1]
+        return images.compressed(layout.text, layout.rows, group, group // 2), width
+    return images.owners(layout.text), width
+
+
+def judge(form: Form, data: Matrices, image: bytes, truth: Expected) -> Outcome:
+    """Compare what the kernel left in D's registers with what it should be."""
+    operation = form.operation
+    threads = images.lanes(operation.thr_id, operation.threads, launched(form))
+    table, width = _table(operation, "C")
+    raw = np.frombuffer(image, np.uint8).reshape(launched(form), -1)
+    codes = images.unpack(raw, table, width, threads, operation.m, operation.n, formats.PARTS.get(operation.type_d, 1))
+    return compared(formats.decode(codes, operation.type_d), truth)
+
+
+def compared(found: np.ndarray, truth: Expected) -> Outcome:
+    """found: values of D, float64 [instance, row, column, part]."""
+    with np.errstate(invalid="ignore"):
+        error = np.abs(found - truth.values)
+    error = np.where(np.isnan(found), np.inf, error)
+    excess = error - truth.bound
+    wrong = int((excess > 0).sum())
+    worst = np.unravel_index(int(np.argmax(excess)), excess.shape)
+    reason = ""
+    if wrong:
+        where = f"D({worst[1]},{worst[2]})"
+        reason = (
+            f"{wrong} of {error.size} elements are wrong; {where} is {found[worst]:g} instead of "
+            f"{truth.values[worst]:g}, {truth.bound[worst]:.3g} allowed"
+        )
+    at = worst if wrong else np.unravel_index(int(np.argmax(error)), error.shape)
+    return Outcome(wrong, float(error[at]), float(truth.bound[at]), reason)
+
+
+def truth_of(form: Form, data: Matrices, distribution: str) -> Expected:
+    """What D should be, and how far off it may be."""
+    return expected(form.operation, data, exact=distribution != "uniform")

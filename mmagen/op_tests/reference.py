@@ -1,0 +1,94 @@
+"""What D should be, and how far a correct instruction may be off."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from mmagen.mma import formats
+from mmagen.mma.operation import Operation
+from mmagen.op_tests.inputs import Matrices
+
+_TINY = ("e4m3", "e5m2", "e3m2", "e2m3", "e2m1")
+
+
+@dataclass(frozen=True)
+class Expected:
+    """values, bound: float64 [instance, row, column, part]."""
+
+    values: np.ndarray
+    bound: np.ndarray
+
+
+def expected(operation: Operation, data: Matrices, exact: bool) -> Expected:
+    """D = A B + C over all steps, in float64. exact: no error is allowed, else the bound of `_bound`."""
+    sums, magnitude = data.values_c.copy(), np.abs(data.values_c)
+    for a, b in zip(data.values_a, data.values_b, strict=True):
+        product, size = _product(operation, a, b)
+        sums, magnitude = sums + product, magnitude + size
+        if operation.type_d == "s32":
+            sums = _within_s32(sums, operation.saturate)
+    bound = np.zeros_like(sums) if exact or operation.type_d == "s32" else _bound(operation, magnitude, len(data.a))
+    return Expected(sums, bound)
+
+
+def _product(operation: Operation, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(A B^T, |A| |B|^T) as [instance, row, column, part] of D's parts."""
+    if operation.type_a == "u1":
+        a, b = a[..., 0], b[..., 0]
+        both = _multiply(a, b)
+        xor = a.sum(-1)[:, :, None] + b.sum(-1)[:, None, :] - 2 * both
+        counted = (xor if "XOR" in operation.name else both)[..., None]
+        return counted, counted
+    if operation.type_a == "c64":
+        return _complex_product(operation, a, b)
+    a, b = a[..., 0], b[..., 0]
+    return _multiply(a, b)[..., None], _multiply(np.abs(a), np.abs(b))[..., None]
+
+
+def _multiply(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """A B^T of each instance."""
+    return a @ b.swapaxes(1, 2)
+
+
+def _complex_product(operation: Operation, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Real and imaginary part, or Gauss's three products whose differences they are."""
+    real_a, imaginary_a, real_b, imaginary_b = a[..., 0], a[..., 1], b[..., 0], b[..., 1]
+    size = _multiply(np.abs(real_a) + np.abs(imaginary_a), np.abs(real_b) + np.abs(imaginary_b))
+    direct, crossed = _multiply(real_a, real_b), _multiply(imaginary_a, imaginary_b)
+    if operation.type_d == "gc64":
+        parts = (direct, crossed, _multiply(real_a + imaginary_a, real_b + imaginary_b))
+    else:
+        parts = (direct - crossed, _multiply(imaginary_a, real_b) + _multiply(real_a, imaginary_b))
+    return np.stack(parts, -1), np.repeat(size[..., None], len(parts), -1)
+
+
+def _within_s32(sums: np.ndarray, saturate: bool) -> np.ndarray:
+    """After each instruction: clamped (.satfinite), or wrapped around."""
+    low, high = formats.limits("s32")
+    return np.clip(sums, low, high) if saturate else (sums - low) % 2.0**32 + low
+
+
+def _bound(operation: Operation, magnitude: np.ndarray, steps: int) -> np.ndarray:
+    """The error model of the projects' judge (tests/mmagen/compare.cuh): 2u for each addend, since tensor cores
+    truncate; 13 bits kept below the largest addend of 8-bit floats; f16 sums rounded every 4 addends."""
+    k = operation.k * steps
+    accumulator = operation.type_d
+    addends = k + steps + 1
+    wide = accumulator in ("f64", "c64", "gc64")
+    inside = 2.0**-13 if operation.type_a in _TINY else 2 * formats.roundoff("f64" if wide else "f32")
+    relative = _growth(inside, (4 if operation.type_a == "c64" else 1) * addends)
+    absolute = 0.0
+    if accumulator == "f16":
+        roundings = math.ceil(k / 4) + steps
+        relative = (1 + relative) * (1 + _growth(2 * formats.roundoff("f16"), roundings)) - 1
+        absolute = roundings * 2.0**-24 * (1 + relative)
+    relative += _growth(formats.roundoff("f64"), k + 4)
+    return relative * magnitude + absolute
+
+
+def _growth(u: float, steps: int) -> float:
+    """(1 + u)^steps - 1."""
+    return math.expm1(steps * math.log1p(u))

@@ -1,0 +1,102 @@
+"""Bank conflicts of shared-memory accesses, counted from the plan's own layouts.
+
+Shared memory has 32 banks of 4 bytes. One pass serves each bank once; accesses of 4 bytes a thread go a warp at a time,
+8 bytes a half warp, 16 bytes (and each 8x8 matrix of ldmatrix) a quarter warp (CUDA C++ Best Practices Guide, "Shared
+Memory"). Words that several threads share count once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from mmagen.mma.ownership import Ownership, ownership
+from mmagen.plan.model import Fill, Operand, Plan
+
+BANKS = 32
+WORD = 4
+
+
+@dataclass(frozen=True)
+class Passes:
+    """Shared-memory passes of one copy step of one warp: what it takes, and what it would take without conflicts."""
+
+    taken: int
+    ideal: int
+
+    @property
+    def ways(self) -> float:
+        """1.0 is free of conflicts; 2.0 is a two-way conflict throughout."""
+        return self.taken / self.ideal
+
+
+def byte_address(operand: Operand, mn: int, k: int) -> int:
+    """Byte offset of element (mn, k) within a stage: tile_to_shape of the swizzled layout atom."""
+    along, across = (k, mn) if operand.contiguous_k else (mn, k)
+    tile_along, tile_across = along // operand.line, across // operand.lines
+    # tile_to_shape repeats the atom along MN first, then along K.
+    if operand.contiguous_k:
+        atom = tile_across + tile_along * (operand.extent_across // operand.lines)
+    else:
+        atom = tile_along + tile_across * (operand.extent_along // operand.line)
+    offset = (atom * operand.lines + across % operand.lines) * operand.line + along % operand.line
+    swizzle = operand.swizzle
+    mask = ((1 << swizzle.bits) - 1) << (swizzle.base + swizzle.shift)
+    return (offset ^ ((offset & mask) >> swizzle.shift)) * operand.element.bytes
+
+
+def _count(steps: Iterable[Iterable[int]]) -> Passes:
+    """steps: the words that the threads served together access, one step after the other. They are 32 at most, so that
+    without conflicts each step is one pass."""
+    taken = [max(Counter(word % BANKS for word in set(words)).values()) for words in steps]
+    return Passes(sum(taken), len(taken))
+
+
+def load(plan: Plan, operand: Operand) -> Passes:
+    """One warp's load of one k block of fragments, by the plan's copy operation."""
+    tile = (plan.tile[0], plan.tile[1], plan.tiled_mma.extent[2])
+    table = ownership(plan.atom, plan.tiled_mma.atoms_layout, plan.tiled_mma.permutation, tile)["AB".index(operand.letter)]
+    width, together = _access(operand)
+    lanes = min(32, plan.threads)
+    return _count(
+        _words(operand, table, range(start, min(start + together, lanes)), range(first, first + width))
+        for first in range(0, len(table.elements[0]), width)
+        for start in range(0, lanes, together)
+    )
+
+
+def _access(operand: Operand) -> tuple[int, int]:
+    """Elements of a thread that one access (or one 8x8 matrix of ldmatrix) moves, and how many threads are served together."""
+    assert operand.smem_copy
+    if operand.smem_copy.matrices:
+        return 32 // operand.element.bits, 32
+    return operand.smem_copy.elements, _threads_together(operand.smem_copy.elements * operand.element.bytes)
+
+
+def _threads_together(bytes_each: int) -> int:
+    """How many threads of a warp are served at once."""
+    return min(32, BANKS * WORD // max(WORD, bytes_each))
+
+
+def _words(operand: Operand, table: Ownership, threads: Iterable[int], values: Sequence[int]) -> list[int]:
+    return [
+        byte_address(operand, *divmod(table.elements[thread][value], table.columns)) // WORD
+        for thread in threads
+        for value in values
+    ]
+
+
+def fill(operand: Operand, by: Fill) -> Passes:
+    """One warp's store of one vector a thread into shared memory."""
+    together, threads = _threads_together(by.vector * operand.element.bytes), min(32, by.threads)
+    return _count(
+        [word for thread in range(start, min(start + together, threads)) for word in _vector_words(operand, by, thread)]
+        for start in range(0, threads, together)
+    )
+
+
+def _vector_words(operand: Operand, by: Fill, thread: int) -> list[int]:
+    along, across = thread % by.along * by.vector, thread // by.along
+    places = [(across, along + v) if operand.contiguous_k else (along + v, across) for v in range(by.vector)]
+    return [byte_address(operand, *place) // WORD for place in places]

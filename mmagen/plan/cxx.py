@@ -1,0 +1,152 @@
+"""C++ spellings of what a plan holds: CuTe integers, shapes, layouts, tiles and copies as types."""
+
+from __future__ import annotations
+
+from mmagen.core.layout_text import IntTuple, LayoutText
+from mmagen.plan.model import Fill, Operand
+from mmagen.spec.kernel import When
+
+# CuTe names these integers itself (cute/numeric/integral_constant.hpp); others are Int<n>.
+_NAMED = {
+    *range(11),
+    12,
+    16,
+    24,
+    32,
+    40,
+    48,
+    56,
+    64,
+    72,
+    80,
+    88,
+    96,
+    104,
+    112,
+    120,
+    128,
+    136,
+    144,
+    152,
+    160,
+    168,
+    176,
+    184,
+    192,
+    200,
+    208,
+    216,
+    224,
+    232,
+    240,
+    248,
+    256,
+    384,
+    512,
+    768,
+    1024,
+    2048,
+    4096,
+    8192,
+}
+
+
+def integer(value: int) -> str:
+    """`cute::_32`, or `cute::Int<33>` where CuTe has no name for it."""
+    return f"cute::_{value}" if value in _NAMED else f"cute::Int<{value}>"
+
+
+def _nested(kind: str, value: IntTuple) -> str:
+    if isinstance(value, int):
+        return integer(value)
+    return f"cute::{kind}<{', '.join(_nested(kind, part) for part in value)}>"
+
+
+def shape(value: IntTuple) -> str:
+    """A nested tuple as a cute::Shape."""
+    return _nested("Shape", value)
+
+
+def layout(value: LayoutText) -> str:
+    """A cute::Layout with explicit strides."""
+    return f"cute::Layout<{_nested('Shape', value.shape)}, {_nested('Stride', value.stride)}>"
+
+
+def tile(entries: tuple[int | LayoutText | None, ...]) -> str:
+    """A permutation as the cute::Tile that TiledMMA takes; None is cute::Underscore."""
+
+    def spell(entry: int | LayoutText | None) -> str:
+        if entry is None:
+            return "cute::Underscore"
+        return integer(entry) if isinstance(entry, int) else layout(entry)
+
+    return f"cute::Tile<{', '.join(map(spell, entries))}>"
+
+
+def smem_copy(operand: Operand) -> str:
+    """The CuTe operation that copies fragments from shared memory."""
+    copy = operand.smem_copy
+    assert copy
+    if copy.matrices:
+        return f"cute::SM75_U16x{2 * copy.matrices}_LDSM_T" if copy.transposed else f"cute::SM75_U32x{copy.matrices}_LDSM_N"
+    return (
+        f"cute::UniversalCopy<{operand.element.cxx if copy.elements == 1 else f'uint{copy.elements * operand.element.bits}_t'}>"
+    )
+
+
+def _mn_k(operand: Operand, along: int, across: int) -> tuple[int, int]:
+    """(along, across) the contiguous mode, in the order (MN, K)."""
+    return (across, along) if operand.contiguous_k else (along, across)
+
+
+def _strides(operand: Operand, along: int) -> tuple[int, int]:
+    """Strides (MN, K) that number the contiguous mode first."""
+    return (along, 1) if operand.contiguous_k else (1, along)
+
+
+def smem_atom(operand: Operand) -> str:
+    """The layout atom that tile_to_shape repeats: lines of contiguous elements, swizzled where that helps."""
+    plain = layout(LayoutText(_mn_k(operand, operand.line, operand.lines), _strides(operand, operand.line)))
+    swizzle = operand.swizzle
+    if swizzle.bits == 0:
+        return plain
+    return (
+        f"decltype(cute::composition(cute::Swizzle<{swizzle.bits}, {swizzle.base}, {swizzle.shift}>{{}},\n"
+        f"                                                       {plain}{{}}))"
+    )
+
+
+def vector_type(fill: Fill, operand: Operand) -> str:
+    """The type of one access of a fill."""
+    bits = fill.vector * operand.element.bits
+    return operand.element.cxx if fill.vector == 1 else f"cute::uint{bits}_t"
+
+
+def fill_threads(fill: Fill, operand: Operand) -> str:
+    """Layout of threads over (MN, K): neighbours along the contiguous mode."""
+    return layout(LayoutText(_mn_k(operand, fill.along, fill.across), _strides(operand, fill.along)))
+
+
+def fill_values(fill: Fill, operand: Operand) -> str:
+    """Layout of one thread's vector over (MN, K)."""
+    return f"cute::Layout<{shape(_mn_k(operand, fill.vector, 1))}>"
+
+
+def gmma_atom(operand: Operand) -> str:
+    """The layout atom that wgmma's descriptors know, as CuTe names it: by major and width of the swizzle."""
+    assert operand.tma
+    width = f"SW{operand.tma.swizzle_bytes}" if operand.tma.swizzle_bytes > 16 else "INTER"
+    return f"cute::GMMA::Layout_{'K' if operand.contiguous_k else 'MN'}_{width}_Atom<Element>"
+
+
+def gmma_order(operand: Operand) -> str:
+    """The order in which tile_to_shape repeats it: across the contiguous mode first, so that a panel is in one piece."""
+    return f"cute::Step<{', '.join(map(integer, (1, 2, 3) if operand.contiguous_k else (2, 1, 3)))}>"
+
+
+def when(rule: When | None) -> str:
+    """A rule as choice.cuh builds it: `mmagen::When().m(1, 64).n(1024, mmagen::kNoEnd)`."""
+    intervals = rule.intervals if rule else {}
+    return "mmagen::When()" + "".join(
+        f".{about}({low or 0}, {'mmagen::kNoEnd' if high is None else high})" for about, (low, high) in intervals.items()
+    )

@@ -1,0 +1,1 @@
+"""Verdicts as tables, files and pages."""

@@ -1,0 +1,241 @@
+"""The keys of one kernel, which a spec says for itself and each of its configs may say anew; rules and configs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    GetJsonSchemaHandler,
+    SerializerFunctionWrapHandler,
+    Strict,
+    StringConstraints,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
+
+from mmagen.core.layout_text import INT_MAX, LayoutText
+from mmagen.spec.values import AtomsLayout, Count, Model, Name, Pair, PermutationMode, Triple, refuse, three, two
+
+_LARGEST_PRODUCT = 2**62  # of two extents; C++ compares in 64 bits
+
+# --- Keys, each with its description -------------------------------------------------------------------------------
+
+Atom = Annotated[
+    str,
+    StringConstraints(pattern=r"^[!-~]{1,256}$"),
+    Field(description="the atom is the exact CuTe operation name, e.g. SM80_16x8x16_F32F16F16F32_TN"),
+]
+Tile = Annotated[Triple | None, Field(description="the CTA tile is [M, N, K] in elements, e.g. [128, 128, 32]")]
+Atoms = Annotated[
+    AtomsLayout,
+    Field(
+        description="atoms_layout is how many atoms stand in M, N and K, e.g. [2, 2, 1], or a CuTe layout of rank 3, "
+        'e.g. "(2,2,1):(1,2,4)"',
+        json_schema_extra={"default": [1, 1, 1]},
+    ),
+]
+Permutation = Annotated[
+    tuple[PermutationMode, PermutationMode, PermutationMode],
+    BeforeValidator(three),
+    Field(
+        description="the permutation has one entry each for M, N and K: an integer, null, or a CuTe layout in quotes, "
+        'e.g. [32, null, "(4,4,2):(1,8,4)"]',
+    ),
+]
+Stages = Annotated[
+    Annotated[int, Strict(), Field(ge=2, le=INT_MAX)] | None,
+    Field(description="stages is the depth of the pipeline, an integer of at least 2, or null to let mmagen choose"),
+]
+CtasPerSm = Annotated[
+    Annotated[int, Strict(), Field(ge=1, le=16)] | None,
+    Field(description="ctas_per_sm is how many CTAs should fit on one SM, 1 to 16, or null for no such target"),
+]
+Raster = Annotated[
+    Annotated[int, Strict(), Field(ge=1, le=INT_MAX)] | None,
+    Field(description="raster is how many rows of CTA tiles one band of the grid spans, at least 1, or null for 8"),
+]
+Schedule = Annotated[
+    Literal["warpgroup", "cooperative", "pingpong"] | None,
+    Field(
+        description="schedule is how the warpgroups of an sm_90 wgmma share the work: warpgroup (all multiply), cooperative "
+        "(one loads, the others multiply a tile together) or pingpong (one loads, the others take turns), or null to let "
+        "mmagen choose",
+    ),
+]
+Cluster = Annotated[
+    Pair | None,
+    Field(description="cluster is how many CTAs along M and N share operands by multicast, e.g. [2, 1], or null for [1, 1]"),
+]
+SplitK = Annotated[
+    Annotated[int, Strict(), Field(ge=1, le=8)] | None,
+    Field(description="split_k is how many CTAs of a cluster share the K of one tile, 1, 2, 4 or 8, or null for 1"),
+]
+StreamK = Annotated[
+    Literal["never", "last_wave"] | None,
+    Field(
+        description="stream_k is last_wave where all CTAs share the tiles of a last wave that would leave many idle (their sums "
+        "meet in a workspace, always in the same order), or never, or null for never",
+    ),
+]
+Prefetch = Annotated[
+    Annotated[int, Strict(), Field(ge=0, le=INT_MAX)] | None,
+    Field(
+        description="prefetch is how many stages a CTA brings into L2 while the kernel before it in the stream still runs, or "
+        "null for 0; it pays for kernels of a few microseconds",
+    ),
+]
+Warpgroups = Annotated[
+    Annotated[int, Strict(), Field(ge=1, le=8)] | None,
+    Field(description="warpgroups is how many warpgroups take turns with schedule pingpong, 2 or 3, or null for 2"),
+]
+
+
+# --- Rules ---------------------------------------------------------------------------------------------------------
+
+
+def _ordered(value: tuple[int | None, int | None]) -> tuple[int | None, int | None]:
+    low, high = value
+    if low is None and high is None:
+        raise refuse("an interval without ends says nothing")
+    if low is not None and high is not None and low > high:
+        raise refuse(f"nothing is from {low} up to {high}")
+    return value
+
+
+_Product = Annotated[int, Strict(), Field(ge=1, le=_LARGEST_PRODUCT)]
+Interval = Annotated[tuple[Count | None, Count | None], BeforeValidator(two), AfterValidator(_ordered)]
+ProductInterval = Annotated[tuple[_Product | None, _Product | None], BeforeValidator(two), AfterValidator(_ordered)]
+
+
+def _interval(of: str) -> Any:
+    return Field(default=None, description=f"{of} is [least, most], both included, null for no such end, e.g. [1, 64]")
+
+
+class When(Model):
+    """Which problems a config is for: intervals that must all hold."""
+
+    m: Interval | None = _interval("m")
+    n: Interval | None = _interval("n")
+    k: Interval | None = _interval("k")
+    mn: ProductInterval | None = _interval("mn, the number of elements of D,")
+
+    @property
+    def intervals(self) -> dict[str, tuple[int | None, int | None]]:
+        """The conditions that there are, by what they are about."""
+        return {about: value for about in ("m", "n", "k", "mn") if (value := getattr(self, about))}
+
+    def holds(self, m: int, n: int, k: int) -> bool:
+        """Is a problem of these extents one of those?"""
+        values = {"m": m, "n": n, "k": k, "mn": m * n}
+        return all(
+            (low is None or low <= values[about]) and (high is None or values[about] <= high)
+            for about, (low, high) in self.intervals.items()
+        )
+
+    def covers(self, other: When) -> bool:
+        """Does it hold wherever `other` does? (Whether mn follows from m and n is not asked.)"""
+        inner = other.intervals
+        return all(about in inner and _inside(inner[about], outer) for about, outer in self.intervals.items())
+
+    @property
+    def text(self) -> str:
+        """`m 1 .. 64, n from 1024, mn up to 4194304`."""
+        return ", ".join(
+            f"{about} up to {high}" if low is None else f"{about} from {low}" if high is None else f"{about} {low} .. {high}"
+            for about, (low, high) in self.intervals.items()
+        )
+
+    @model_validator(mode="after")
+    def _says_something(self) -> When:
+        if not self.intervals:
+            raise refuse(
+                "a rule without a condition holds for every problem", "leave when out where a config takes all the rest"
+            )
+        return self
+
+    @model_serializer(mode="wrap")
+    def _only_conditions(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {about: value for about, value in handler(self).items() if value is not None}
+
+
+def _inside(inner: tuple[int | None, int | None], outer: tuple[int | None, int | None]) -> bool:
+    low = outer[0] is None or (inner[0] is not None and outer[0] <= inner[0])
+    high = outer[1] is None or (inner[1] is not None and inner[1] <= outer[1])
+    return low and high
+
+
+# --- Caches --------------------------------------------------------------------------------------------------------
+
+CacheWord = Literal["normal", "evict_first", "evict_last"]
+
+
+class Cache(Model):
+    """How L2 should treat what TMA reads of A and B: what is read once may go first, what all CTAs read again last."""
+
+    a: CacheWord = Field(default="normal", description="a is how L2 treats A: normal, evict_first or evict_last")
+    b: CacheWord = Field(default="normal", description="b is how L2 treats B: normal, evict_first or evict_last")
+
+
+CACHE = Field(
+    default=None,
+    description="cache is a mapping of what L2 should do with what is read of A and B, e.g. {a: evict_last, b: evict_first}",
+)
+
+
+# --- Configs -------------------------------------------------------------------------------------------------------
+
+
+class Config(Model):
+    """One of several kernels in a library. A key that is not written is the spec's own, null is a value like any other."""
+
+    name: Name = Field(description="a config's name is one C identifier, e.g. small_m")
+    when: When | None = Field(
+        default=None,
+        description="when is a mapping of intervals over m, n, k and mn, e.g. {m: [1, 64], n: [1024, null]}; the last config "
+        "has none",
+    )
+    # The defaults below stand for keys that are not written, and are never looked at.
+    atom: Atom = ""
+    tile: Tile = None
+    atoms_layout: Atoms = LayoutText.compact((1, 1, 1))
+    permutation: Permutation = (None, None, None)
+    stages: Stages = None
+    ctas_per_sm: CtasPerSm = None
+    raster: Raster = None
+    schedule: Schedule = None
+    cluster: Cluster = None
+    split_k: SplitK = None
+    stream_k: StreamK = None
+    prefetch: Prefetch = None
+    cache: Cache | None = CACHE
+    warpgroups: Warpgroups = None
+
+    @property
+    def overrides(self) -> dict[str, Any]:
+        """What it says anew, by key."""
+        return {key: getattr(self, key) for key in CONFIG_KEYS if key in self.model_fields_set}
+
+    @field_validator("tile", mode="after")
+    @classmethod
+    def _has_a_tile(cls, tile: Any) -> Any:
+        if tile is None:
+            raise refuse("kernel gemm needs a tile")
+        return tile
+
+    @model_serializer(mode="wrap")
+    def _as_written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {key: value for key, value in handler(self).items() if key in self.model_fields_set}
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        written = handler.resolve_ref_schema(handler(schema))
+        for field in written["properties"].values():
+            field.pop("default", None)  # it would be that of the spec
+        return written
+
+
+CONFIG_KEYS = tuple(key for key in Config.model_fields if key not in ("name", "when"))

@@ -1,0 +1,165 @@
+"""YAML text to `Spec`: everything wrong with a file is found in one go and said with its line and column."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from mmagen.core.errors import Diagnostic, Fault, Key, SpecError
+from mmagen.spec.kernel import Config, When
+from mmagen.spec.model import Epilogue, Layout, Problem, Spec
+from mmagen.spec.values import REFUSED
+from mmagen.spec.yaml_text import Document, Place, decode, show
+
+_MODELS: dict[str, type[BaseModel]] = {
+    "layout": Layout,
+    "epilogue": Epilogue,
+    "problems": Problem,
+    "configs": Config,
+    "when": When,
+}
+_NOT = {
+    "int_type": "is not an integer",
+    "float_type": "is not a number",
+    "finite_number": "is not finite",
+    "string_type": "is not text",
+    "string_pattern_mismatch": "is not of the right form",
+    "tuple_type": "is not a list",
+    "permutation_type": "is neither an integer, null nor a layout",
+}
+
+
+@dataclass(frozen=True)
+class Source:
+    """A spec file's text and the place of everything in it.
+
+    marks: key path -> (line, column) of the value, both counted from 1; () is the document.
+    """
+
+    file: str
+    text: str = field(repr=False)
+    marks: dict[Key, Place] = field(repr=False)
+
+    def place(self, key: Key) -> Place:
+        """(line, column) of the value at `key`, or of its nearest ancestor in the file."""
+        while key and key not in self.marks:
+            key = key[:-1]
+        return self.marks.get(key, (1, 1))
+
+    def locate(self, faults: Iterable[Fault]) -> tuple[Diagnostic, ...]:
+        """The faults with their places, in the order in which they stand in the file."""
+        found = [Diagnostic(self.file, *self.place(f.key), f.key, f.what, f.remedy) for f in faults]
+        return tuple(sorted(found, key=lambda d: (d.line, d.column)))
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A spec and where it came from."""
+
+    spec: Spec
+    source: Source
+
+
+def load(data: bytes | str, file: str) -> Loaded:
+    """Reads one spec. `data` is the content of the file (bytes are UTF-8, with or without BOM), `file` is only a
+    label for messages. SpecError holds every fault, each with line and column."""
+    text = decode(data, file)
+    document = Document(file)
+    document.read(text)
+    source = Source(file, text, document.marks)
+    diagnostics = document.diagnostics
+    if not document.broken:
+        try:
+            spec = Spec.model_validate(document.value)
+        except ValidationError as error:
+            diagnostics += _translate(error, document, source)
+        else:
+            if not diagnostics:
+                return Loaded(spec, source)
+    raise SpecError(tuple(sorted(diagnostics, key=lambda d: (d.line, d.column))))
+
+
+def _translate(error: ValidationError, document: Document, source: Source) -> list[Diagnostic]:
+    diagnostics = []
+    for entry in error.errors(include_url=False):
+        key = _as_written(document.value, entry["loc"])
+        reading = document.readings.get(key)
+        if reading == "" and entry["type"] != "extra_forbidden":
+            continue
+        if entry["type"] == "extra_forbidden":
+            place = document.key_marks[key]
+            what, remedy = "this key is unknown", _known_keys(entry["loc"])
+        else:
+            place = source.place(key)
+            context = entry.get("ctx", {})
+            what = reading or _what(entry["type"], entry["input"], context)
+            remedy = context.get("remedy") or _description(entry["loc"])
+        diagnostics.append(Diagnostic(source.file, *place, key, what, remedy))
+    return diagnostics
+
+
+def _as_written(value: Any, loc: Key) -> Key:
+    """The path in the file for a path in the model: `problems[0].shape[2]` of `[M, N, K]` is `problems[0][2]`."""
+    key: Key = ()
+    for part in loc:
+        if isinstance(value, list) and part == "shape":
+            continue
+        if isinstance(value, list) and part == "batch":
+            part = 3
+        key = (*key, part)
+        if isinstance(value, dict):
+            value = value.get(part)
+        elif isinstance(value, list) and isinstance(part, int) and part < len(value):
+            value = value[part]
+        else:
+            value = None
+    return key
+
+
+def _fields(loc: Key) -> tuple[dict[str, str], str]:
+    """Keys and descriptions of the model that `loc` ends in, and the description of the last field on the way."""
+    descriptions: dict[str, str] = {}
+    last = ""
+    model: type[BaseModel] = Spec
+    for part in (None, *loc):
+        if isinstance(part, str):
+            last = descriptions.get(part, last)
+            model = _MODELS.get(part, model)
+        descriptions = {f.alias or name: f.description or "" for name, f in model.model_fields.items()}
+    return descriptions, last
+
+
+def _description(loc: Key) -> str:
+    return _fields(loc)[1]
+
+
+def _known_keys(loc: Key) -> str:
+    if loc[0] == "configs" and loc[-1] in Spec.model_fields:
+        return f"{loc[-1]} is the same for all configs: write it above them"
+    known = list(_fields(loc[:-1])[0])
+    near = difflib.get_close_matches(str(loc[-1]), known, n=1)
+    return (f"did you mean {near[0]}? " if near else "") + f"known here are {', '.join(known)}"
+
+
+def _what(kind: str, value: Any, context: dict[str, Any]) -> str:
+    if kind == REFUSED:
+        return str(context["what"])
+    if kind == "missing":
+        return "missing"
+    if kind == "float_type" and isinstance(value, int):
+        return f"{show(value)} is too large"
+    if kind == "greater_than_equal":
+        return f"{show(value)} is too small, {context['ge']} is the least"
+    if kind == "less_than_equal":
+        return f"{show(value)} is too large, {context['le']} is the most"
+    if kind == "literal_error":
+        words = re.findall(r"'([^']+)'", context["expected"])
+        spellings = (str(value)[:60].lower(), str(value)[:60].upper())
+        near = [near for text in spellings for near in difflib.get_close_matches(text, words, n=1)]
+        return f"{show(value)} is none of {', '.join(words)}" + (f" (did you mean {near[0]}?)" if near else "")
+    return f"{show(value)} {_NOT.get(kind, 'is not what belongs here')}"

@@ -1,0 +1,264 @@
+"""The shape of a spec, version 1: keys, types and enumerations. Nothing in here knows an atom.
+
+Every field's description is written to be read twice: `mmagen schema` prints it, and `mmagen.spec.load` ends its
+refusals with it, so each one says what would be right and shows an example.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    GetJsonSchemaHandler,
+    SerializerFunctionWrapHandler,
+    Strict,
+    ValidationInfo,
+    WithJsonSchema,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
+
+from mmagen.core.layout_text import INT_MAX, LayoutText
+from mmagen.spec.kernel import (
+    CACHE,
+    Atom,
+    Atoms,
+    Cache,
+    Cluster,
+    Config,
+    CtasPerSm,
+    Permutation,
+    Prefetch,
+    Raster,
+    Schedule,
+    SplitK,
+    Stages,
+    StreamK,
+    Tile,
+    Warpgroups,
+)
+from mmagen.spec.values import COUNT_SCHEMA, Archs, Count, Model, Name, Number, Triple, checked_version, not_empty, refuse
+
+# --- Enumerations --------------------------------------------------------------------------------------------------
+
+
+class DataType(StrEnum):
+    """Element types of operands and results."""
+
+    F16 = "f16"
+    BF16 = "bf16"
+    TF32 = "tf32"
+    F32 = "f32"
+    F64 = "f64"
+    S8 = "s8"
+    U8 = "u8"
+    S16 = "s16"
+    S32 = "s32"
+    E4M3 = "e4m3"
+    E5M2 = "e5m2"
+
+
+OutType = Literal[
+    DataType.F16,
+    DataType.BF16,
+    DataType.F32,
+    DataType.F64,
+    DataType.S8,
+    DataType.U8,
+    DataType.S32,
+    DataType.E4M3,
+    DataType.E5M2,
+]
+Kernel = Literal["ownership", "micro", "gemm", "peak"]
+
+# Keys that mean something for sm_90's wgmma only.
+WGMMA_KEYS = ("schedule", "cluster", "split_k", "stream_k", "prefetch", "cache", "warpgroups", "accumulation")
+
+# letters -> the contiguous dimension of A (M,K) and of B (N,K)
+LAYOUTS = {"TN": ("K", "K"), "NT": ("M", "N"), "NN": ("M", "K"), "TT": ("K", "N")}
+
+
+# --- The models ----------------------------------------------------------------------------------------------------
+
+
+class Layout(Model):
+    """Which dimension of A (M,K) and of B (N,K) is contiguous in memory. Written as BLAS letters or spelled out."""
+
+    a_major: Literal["K", "M"] = Field(alias="a", description="the contiguous dimension of A (M,K) is K or M")
+    b_major: Literal["K", "N"] = Field(alias="b", description="the contiguous dimension of B (N,K) is K or N")
+
+    @property
+    def letters(self) -> str:
+        """TN, NT, NN or TT, in the convention of BLAS and CuTe."""
+        return next(letters for letters, majors in LAYOUTS.items() if majors == (self.a_major, self.b_major))
+
+    def __str__(self) -> str:
+        return f"{self.letters} (A {self.a_major}-contiguous, B {self.b_major}-contiguous)"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _spell_out(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        if value not in LAYOUTS:
+            raise refuse(f"{value[:80]!r} is none of {', '.join(LAYOUTS)}")
+        return dict(zip("ab", LAYOUTS[value], strict=True))
+
+    @model_serializer
+    def _as_letters(self) -> str:
+        return self.letters
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {"anyOf": [{"type": "string", "enum": list(LAYOUTS)}, handler(schema)]}
+
+
+class Epilogue(Model):
+    """What becomes of the accumulators on their way to memory."""
+
+    out: OutType | None = Field(
+        default=None,
+        description=f"the element type of D is one of {', '.join(get_args(OutType))}, or null for the atom's own",
+    )
+    major: Literal["N", "M"] = Field(default="N", description="the contiguous dimension of D (M,N) is N or M")
+
+
+class Problem(Model):
+    """One matrix multiply that verify runs: D = alpha * A @ B^T + beta * C, `batch` times."""
+
+    shape: Triple = Field(description="a problem's shape is [M, N, K] in elements, e.g. [1024, 512, 64]")
+    batch: Count = Field(default=1, description="the number of independent multiplies is an integer, at least 1")
+    ld_pad: Annotated[int, Strict(), Field(ge=0, le=INT_MAX)] = Field(
+        default=0, description="ld_pad is the number of elements added to every leading dimension, at least 0"
+    )
+    offset: Annotated[int, Strict(), Field(ge=0, le=64)] = Field(
+        default=0,
+        description="offset is the number of elements, 0 to 64, by which every pointer is moved off its alignment",
+    )
+    alpha: Number = Field(default=1.0, description="alpha is a finite number, the factor of A @ B^T, e.g. 1.0")
+    beta: Number = Field(default=0.0, description="beta is a finite number, the factor of C, e.g. 0.0")
+
+    @property
+    def m(self) -> int:
+        """Rows of D."""
+        return self.shape[0]
+
+    @property
+    def n(self) -> int:
+        """Columns of D."""
+        return self.shape[1]
+
+    @property
+    def k(self) -> int:
+        """Length of the sums."""
+        return self.shape[2]
+
+    @property
+    def text(self) -> str:
+        """`1024x512x64`, and of the rest only what is not the default: ` b3 ld+8 off+1 alpha=2 beta=-1`."""
+        rest = (
+            (self.batch != 1, f" b{self.batch}"),
+            (self.ld_pad != 0, f" ld+{self.ld_pad}"),
+            (self.offset != 0, f" off+{self.offset}"),
+            (self.alpha != 1, f" alpha={repr(self.alpha).removesuffix('.0')}"),
+            (self.beta != 0, f" beta={repr(self.beta).removesuffix('.0')}"),
+        )
+        return "x".join(map(str, self.shape)) + "".join(text for given, text in rest if given)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _spell_out(cls, value: Any) -> Any:
+        if not isinstance(value, (list, tuple)):
+            return value
+        if not 3 <= len(value) <= 4:
+            raise refuse(f"the list has {len(value)} {'entry' if len(value) == 1 else 'entries'}, not 3 or 4")
+        return {"shape": value[:3]} | ({"batch": value[3]} if len(value) == 4 else {})
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {"anyOf": [{"type": "array", "items": COUNT_SCHEMA, "minItems": 3, "maxItems": 4}, handler(schema)]}
+
+
+class Spec(Model):
+    """One kernel to generate, as the user wrote it, with nothing decided but the defaults."""
+
+    mmagen: Annotated[int, Strict(), AfterValidator(checked_version), WithJsonSchema({"const": 1})] = Field(
+        description="mmagen is the version of the spec format and is 1"
+    )
+    name: Name = Field(description="the name is one C identifier, e.g. sm80_gemm_f16_tn")
+    kernel: Kernel = Field(description="the kernel is ownership, micro, gemm or peak")
+    atom: Atom
+    layout: Layout = Field(
+        default=Layout(a="K", b="K"),
+        description="the layout is TN, NT, NN or TT, or spelled out as {a: K, b: K} with a K or M and b K or N",
+    )
+    # Declared after `kernel`, which decides whether it may be left out.
+    tile: Tile = Field(default=None, validate_default=True)
+    atoms_layout: Atoms = LayoutText.compact((1, 1, 1))
+    permutation: Permutation = (None, None, None)
+    stages: Stages = None
+    ctas_per_sm: CtasPerSm = None
+    raster: Raster = None
+    schedule: Schedule = None
+    cluster: Cluster = None
+    split_k: SplitK = None
+    stream_k: StreamK = None
+    prefetch: Prefetch = None
+    cache: Cache | None = CACHE
+    warpgroups: Warpgroups = None
+    accumulation: Literal["fast", "precise"] | None = Field(
+        default=None,
+        description="accumulation of fp8 is fast (inside the tensor core) or precise (partial sums promoted to f32), or "
+        "null for fast",
+    )
+    epilogue: Epilogue = Field(default=Epilogue(), description="the epilogue is a mapping, e.g. {out: f16, major: N}")
+    arch: Archs | None = Field(
+        default=None,
+        description="arch is a list of GPU architectures, e.g. [sm_80, sm_90a], or null for what the atom needs",
+    )
+    problems: Annotated[tuple[Problem, ...], BeforeValidator(not_empty)] | None = Field(
+        default=None,
+        description="problems is a list, each [M, N, K], [M, N, K, batch] or a mapping such as "
+        "{shape: [1024, 512, 64], ld_pad: 8}",
+    )
+    configs: Annotated[tuple[Config, ...], BeforeValidator(not_empty)] | None = Field(
+        default=None,
+        description="configs is a list of kernels for one library, each a mapping of a name, the rule when, and what differs "
+        "from the keys above, e.g. {name: small_m, when: {m: [1, 64]}, tile: [64, 32, 128]}",
+    )
+
+    @field_validator("tile", mode="after")
+    @classmethod
+    def _gemm_has_a_tile(cls, tile: Any, info: ValidationInfo) -> Any:
+        if tile is None and info.data.get("kernel") == "gemm":
+            raise refuse("kernel gemm needs a tile")
+        return tile
+
+    @model_serializer(mode="wrap")
+    def _without_foreign_keys(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # A key that few specs have a use for is no part of the identity of one that does not use it.
+        written = handler(self)
+        return {key: value for key, value in written.items() if key not in (*WGMMA_KEYS, "configs") or value is not None}
+
+
+def json_schema() -> dict[str, Any]:
+    """JSON Schema (draft 2020-12) of a spec file: what `mmagen.spec.load` accepts, short forms included.
+
+    Three rules are beyond JSON Schema and stay with the loader: how the modes of a layout string nest, that 3.0 is
+    no integer, and what YAML itself allows (anchors, tags, several documents).
+    """
+    schema = Spec.model_json_schema(by_alias=True, mode="validation")
+    for key in ("problems", "configs"):
+        schema["properties"][key]["anyOf"][0]["minItems"] = 1
+    tile = {"required": ["tile"], "properties": {"tile": {"not": {"type": "null"}}}}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **schema,
+        "if": {"required": ["kernel"], "properties": {"kernel": {"const": "gemm"}}},
+        "then": tile,
+    }

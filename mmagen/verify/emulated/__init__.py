@@ -1,0 +1,1 @@
+"""Verification without a GPU: inputs, launches and judgement of emulated kernels."""

@@ -1,0 +1,75 @@
+"""A kernel of one instruction on the CPU: matrices drawn and laid out as its C interface has them, D judged."""
+
+from __future__ import annotations
+
+import re
+import struct
+from dataclasses import dataclass
+
+import numpy as np
+
+from mmagen.emulate import EmulationError, GlobalMemory, Module, Report, launch
+from mmagen.families.instruction.model import InstructionPlan
+from mmagen.mma import formats
+from mmagen.mma.forms import distributions as distributions_of
+from mmagen.op_tests.case import Outcome, compared
+from mmagen.op_tests.inputs import Matrices, draw
+from mmagen.op_tests.reference import expected
+
+_ENTRY = re.compile("instruction_kernel")
+_POINTERS = ("A", "B", "C", "E", "SFA", "SFB", "D")  # mmagen::InstructionOperands
+
+
+@dataclass(frozen=True)
+class Emulated:
+    """How D compares, and what was seen on the way."""
+
+    outcome: Outcome
+    report: Report
+
+
+def distributions(plan: InstructionPlan) -> tuple[str, ...]:
+    """The kinds of inputs that tell mistakes apart."""
+    return distributions_of(plan.operation)
+
+
+def emulate(plan: InstructionPlan, module: Module, distribution: str, seed: int) -> Emulated:
+    """Run the kernel in `module` once. Raises EmulationError for PTX that the emulator does not know."""
+    entry = next((name for name in module.entries if _ENTRY.search(name)), None)
+    if entry is None:
+        raise EmulationError(f"{plan.name}: no kernel matches {_ENTRY.pattern}")
+    data = draw(plan.operation, distribution, np.random.default_rng(seed), instances=1, steps=1)
+    memory = GlobalMemory()
+    addresses = dict.fromkeys(_POINTERS, 0)
+    for name, codes in _codes(data).items():
+        of = plan.operand(name)
+        addresses[name] = memory.allocate(name, packed(codes, of.part_bits, of.shift), writable=False)
+    of_d = plan.operand("C")
+    addresses["D"] = memory.allocate("D", np.full(of_d.rows * of_d.columns * of_d.bits // 8, 0xFF, np.uint8))
+    report = launch(
+        module,
+        entry,
+        grid=1,
+        block=plan.operation.threads,
+        dynamic_smem=plan.smem_bytes,
+        params=struct.pack("<7Q", *(addresses[name] for name in _POINTERS)),
+        memory=memory,
+    )
+    found = memory.read("D").view(f"<u{of_d.part_bits // 8}").astype(np.uint64).reshape(1, of_d.rows, of_d.columns, -1)
+    truth = expected(plan.operation, data, exact=distribution != "uniform")
+    return Emulated(compared(formats.decode(found, plan.operation.type_d), truth), report)
+
+
+def _codes(data: Matrices) -> dict[str, np.ndarray]:
+    """What lies in memory, of the one step and the one instance: [row, column, part]."""
+    steps = {"A": data.a, "B": data.b, "C": [data.c], "E": data.e, "SFA": data.sfa, "SFB": data.sfb}
+    return {name: codes[0][0] for name, codes in steps.items() if codes}
+
+
+def packed(codes: np.ndarray, bits: int, shift: int = 0) -> np.ndarray:
+    """Bytes: `bits` for each code, the first in the lowest bits; a code begins `shift` bits up."""
+    flat = codes.ravel() << np.uint64(shift)
+    if bits >= 8:
+        return np.ascontiguousarray(flat.astype(f"<u{bits // 8}")).view(np.uint8)
+    in_byte = flat.reshape(-1, 8 // bits) << np.arange(0, 8, bits, dtype=np.uint64)
+    return np.bitwise_or.reduce(in_byte, axis=1).astype(np.uint8)

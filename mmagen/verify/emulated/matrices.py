@@ -1,0 +1,121 @@
+"""The matrices of one problem, as bytes in memory and as numpy views of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mmagen.plan.model import Plan
+from mmagen.spec.model import Problem
+from mmagen.verify.emulated.formats import EXACT_INTEGERS, decode, encode, is_integer, storage
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """`batch` matrices of rows x columns elements of type `word`.
+
+    memory: uint8, the whole allocation; the first element lies `offset` elements into it. ld, batch_stride: in elements.
+    columns_contiguous: the second mode is the contiguous one.
+    """
+
+    word: str
+    rows: int
+    columns: int
+    batch: int
+    columns_contiguous: bool
+    ld: int
+    batch_stride: int
+    offset: int
+    memory: np.ndarray
+
+    @property
+    def view(self) -> np.ndarray:
+        """(batch, rows, columns) onto the elements, without the padding."""
+        kind = storage(self.word)
+        strides = (self.batch_stride, self.ld, 1) if self.columns_contiguous else (self.batch_stride, 1, self.ld)
+        return np.ndarray(
+            (self.batch, self.rows, self.columns),
+            kind,
+            self.memory,
+            self.offset * kind.itemsize,
+            tuple(step * kind.itemsize for step in strides),
+        )
+
+    def owned(self) -> np.ndarray:
+        """bool[bytes]: which bytes of the memory belong to an element; the others are padding."""
+        marks = np.zeros_like(self.memory)
+        mine = replace(self, memory=marks)
+        mine.view[...] = np.full(storage(self.word).itemsize, 0xFF, np.uint8).view(storage(self.word))
+        return marks != 0
+
+
+def empty(word: str, rows: int, columns: int, batch: int, columns_contiguous: bool, pad: int, offset: int) -> Matrix:
+    """Memory for a batch of matrices whose lines are `pad` elements longer than they need to be."""
+    inner, outer = (columns, rows) if columns_contiguous else (rows, columns)
+    ld = inner + pad
+    elements = offset + batch * outer * ld
+    memory = np.zeros(-(-elements * storage(word).itemsize // 16) * 16, np.uint8)
+    return Matrix(word, rows, columns, batch, columns_contiguous, ld, outer * ld, offset, memory)
+
+
+@dataclass(frozen=True)
+class Operands:
+    """A (M,K), B (N,K), D (M,N) and, where beta is not 0, C (M,N)."""
+
+    a: Matrix
+    b: Matrix
+    c: Matrix | None
+    d: Matrix
+
+
+def operands(plan: Plan, problem: Problem, distribution: str, seed: int) -> Operands:
+    """Seeded inputs; `small_int` keeps every sum exact in the accumulators, `uniform` is within [-1, 1]."""
+    rng = np.random.default_rng(seed)
+    out, row_major = plan.epilogue.out.word, plan.epilogue.row_major
+    common = (problem.ld_pad, problem.offset)
+    a = empty(plan.a.element.word, problem.m, problem.k, problem.batch, plan.a.contiguous_k, *common)
+    b = empty(plan.b.element.word, problem.n, problem.k, problem.batch, plan.b.contiguous_k, *common)
+    # C's lines are longer than D's: who takes one's leading dimension for the other's is found out.
+    c = (
+        empty(out, problem.m, problem.n, problem.batch, row_major, problem.ld_pad + 16, problem.offset)
+        if problem.beta
+        else None
+    )
+    d = empty(out, problem.m, problem.n, problem.batch, row_major, *common)
+    reach = _reach(plan, problem)
+    for matrix in (a, b):
+        _put(matrix, rng, distribution, reach)
+    if c:
+        _put(c, rng, distribution, 4)
+    return Operands(a, b, c, d)
+
+
+def _reach(plan: Plan, problem: Problem) -> int:
+    """The largest of 4, 3, 2, 1 whose squares, summed over K, stay exact whatever the order. 8-bit floats: their
+    instructions keep 13 bits below the largest addend."""
+    limit = EXACT_INTEGERS[plan.atom.type_d.word]
+    if plan.a.element.word in ("e4m3", "e5m2"):
+        limit = min(limit, 2.0**13)
+    return max([r for r in (1, 2, 3, 4) if problem.k * r * r <= limit], default=1)
+
+
+def _put(matrix: Matrix, rng: np.random.Generator, distribution: str, reach: int) -> None:
+    shape = (matrix.batch, matrix.rows, matrix.columns)
+    if distribution == "zeros":
+        values = np.zeros(shape)
+    elif distribution == "small_int":
+        low = 1 if matrix.word[0] == "u" else -reach
+        values = rng.integers(low, reach, shape, endpoint=True).astype(np.float64)
+        values[values == 0] = reach  # a zero would hide a missing product
+    elif is_integer(matrix.word):
+        info = np.iinfo(storage(matrix.word))
+        values = rng.integers(max(info.min, -127), min(info.max, 127), shape, endpoint=True).astype(np.float64)
+    else:
+        values = rng.uniform(-1, 1, shape)
+    matrix.view[...] = encode(values, matrix.word)
+
+
+def values(matrix: Matrix) -> np.ndarray:
+    """(batch, rows, columns) as float64."""
+    return decode(np.ascontiguousarray(matrix.view))

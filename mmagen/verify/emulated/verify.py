@@ -1,0 +1,128 @@
+"""Projects to verdicts without a GPU: compile each kernel to PTX, emulate small problems, judge."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from mmagen.build.build import BuildResult
+from mmagen.build.ptx import Ptx, compile_ptx
+from mmagen.core.errors import SpecError, SpecFaults, UsageError
+from mmagen.families.planning import plan
+from mmagen.plan.model import Plan
+from mmagen.spec.load import load
+from mmagen.spec.model import Problem
+from mmagen.toolchain.find import Toolchain
+from mmagen.verify.emulated.session import only_on_a_gpu, run_tasks, tasks
+from mmagen.verify.verdict import Verdict, judge
+
+Progress = Callable[[int, int, str], None]
+_LARGEST = 2**28  # products a problem may have: minutes of emulation lie beyond
+
+
+def emulate_all(
+    projects: Sequence[Path],
+    toolchain: Toolchain,
+    *,
+    arch: str | None,
+    problems: Sequence[str],
+    seed: int | None,
+    distribution: str | None,
+    jobs: int | None,
+    progress: Progress,
+    max_dim: int | None = None,
+) -> list[Verdict]:
+    """A verdict for each project folder, in order. problems: as on the command line, () for small ones of its own.
+
+    Raises UsageError for a folder that is no project or a problem that is not one, SpecError for its spec.yaml.
+    """
+    chosen = [parse_problem(text) for text in problems]
+    plans = [_plan(project) for project in projects]
+    at_once = jobs or len(os.sched_getaffinity(0))
+    compiled = _compile(projects, toolchain, arch, at_once, progress)
+    work = [
+        tasks(one, ptx, chosen, 1 if seed is None else seed, distribution, max_dim) if not ptx.error else []
+        for one, ptx in zip(plans, compiled, strict=True)
+    ]
+    results = iter(run_tasks([task for group in work for task in group], at_once, progress))
+    return [
+        judge(_build_result(project, ptx), *[next(results) for _ in group], no_gpu=only_on_a_gpu(one))
+        for one, project, ptx, group in zip(plans, projects, compiled, work, strict=True)
+    ]
+
+
+def _plan(project: Path) -> Plan:
+    """The plan of a project, from the spec that it carries."""
+    path = project / "spec.yaml"
+    try:
+        loaded = load(path.read_bytes(), str(path))
+    except OSError as error:
+        raise UsageError(
+            f"{path}: {error.strerror or error}; emulation needs the spec that the project was made from"
+        ) from None
+    try:
+        return plan(loaded.spec)
+    except SpecFaults as faults:
+        raise SpecError(loaded.source.locate(faults.faults)) from None
+
+
+def _compile(projects: Sequence[Path], toolchain: Toolchain, arch: str | None, at_once: int, progress: Progress) -> list[Ptx]:
+    done = 0
+
+    def one(project: Path) -> Ptx:
+        nonlocal done
+        ptx = compile_ptx(project, toolchain, arch)
+        done += 1
+        progress(done, len(projects), f"compiled {ptx.name} to PTX")
+        return ptx
+
+    with ThreadPoolExecutor(at_once) as pool:
+        return list(pool.map(one, projects))
+
+
+def _build_result(project: Path, ptx: Ptx) -> BuildResult:
+    lines = tuple(line for line in ptx.error.splitlines() if "error" in line) or tuple(ptx.error.splitlines()[:1])
+    return BuildResult(
+        ptx.name,
+        project,
+        not ptx.error,
+        log=ptx.error,
+        errors=lines,
+        seconds=ptx.seconds,
+        cached=ptx.cached,
+        reason=f"it does not compile: {lines[0]}" if ptx.error else "",
+        arch=(ptx.arch,),
+        kernel=ptx.kernel,
+        spec_sha=ptx.spec_sha,
+        cuda=ptx.cuda,
+        cutlass=ptx.cutlass,
+    )
+
+
+def parse_problem(text: str) -> Problem:
+    """`M,N,K[,BATCH][:ld_pad=P][:offset=O][:alpha=X][:beta=Y]`, as the projects' programs take it.
+
+    Raises UsageError for anything else, and for problems that emulation would take very long for.
+    """
+    extents, *settings = text.split(":")
+    values: dict[str, str] = {}
+    for setting in settings:
+        match = re.fullmatch(r"(ld_pad|offset)=(\d+)|(alpha|beta)=([-+.0-9eE]+)", setting)
+        if not match:
+            raise UsageError(f"--problem {text}: {setting!r} is none of ld_pad=P, offset=O, alpha=X, beta=Y")
+        values |= {match[1]: match[2]} if match[1] else {match[3]: match[4]}
+    try:
+        numbers = [int(part) for part in extents.split(",")]
+        typed = {key: int(value) if key in ("ld_pad", "offset") else float(value) for key, value in values.items()}
+        problem = Problem(shape=tuple(numbers[:3]), batch=numbers[3] if len(numbers) > 3 else 1, **typed)
+    except ValueError:  # pydantic's own is one
+        raise UsageError(
+            f"--problem {text}: extents and batch are 1 to 2147483647, ld_pad and offset within their limits, "
+            "alpha and beta finite numbers"
+        ) from None
+    if problem.m * problem.n * problem.k * problem.batch > _LARGEST:
+        raise UsageError(f"--problem {text}: too large to emulate; use one below 640 in each extent, or --on gpu")
+    return problem
