@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mmagen.cli.progress import shown
 from mmagen.core.errors import BuildError, Diagnostic, ExitCode, SpecError, SpecFaults, UsageError
-from mmagen.core.progress import telling
 from mmagen.generate.manifest import with_vendored
 
 if TYPE_CHECKING:
-    from mmagen.build.build import BuildResult
+    from mmagen.build.job import BuildResult
     from mmagen.plan.model import Plan
 
 
@@ -147,7 +147,7 @@ def _compile(folders: Sequence[Path], arch: Sequence[str], jobs: int | None) -> 
     from mmagen.toolchain.find import COMPILE, find_toolchain
 
     toolchain = find_toolchain(want=COMPILE if arch else (*COMPILE, "gpus"))
-    with telling() as progress:
+    with shown() as progress:
         results = compile_projects(folders, toolchain, arch=arch or None, jobs=jobs, progress=progress)
     for result in results:
         if result.ok:

@@ -12,8 +12,10 @@ from pathlib import Path
 import click
 
 import mmagen
+from mmagen.cli.outputs import deliver, made_by, refuse_bad
+from mmagen.cli.progress import shown
 from mmagen.core.errors import ExitCode, UsageError
-from mmagen.core.progress import Progress, telling
+from mmagen.core.progress import Progress
 from mmagen.families.peak.loops import loop, refusal
 from mmagen.microbench.chart import to_svg
 from mmagen.microbench.figures import Machine, exit_code, figure
@@ -21,7 +23,6 @@ from mmagen.microbench.measure import Program, Settings, listed, run
 from mmagen.microbench.report import table, to_csv, to_json, to_markdown
 from mmagen.mma.catalogue import CUTLASS, asked_for, find, operations
 from mmagen.mma.operation import Operation
-from mmagen.report.outputs import deliver, made_by, refuse_bad
 from mmagen.toolchain.find import Toolchain, find_toolchain
 
 
@@ -52,7 +53,7 @@ def peak(names: Sequence[str], filters: Mapping, options: Options, outputs: Mapp
     target = options.arch or _target(toolchain)
     obstacles = {operation.name: _obstacle(operation, target) for operation in wanted}
     able = [operation for operation in wanted if not obstacles[operation.name]]
-    with telling() as progress:
+    with shown() as progress:
         program = Program(options.program) if options.program else _build(able, target, toolchain, options, progress)
         if options.compile_only:
             return _compiled(program, len(able), options.compile_only)

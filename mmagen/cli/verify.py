@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 import click
 
 from mmagen.cli.build import load_specs
+from mmagen.cli.outputs import deliver, made_by, refuse_bad
+from mmagen.cli.progress import shown
 from mmagen.core.errors import ExitCode, RunError, UsageError
-from mmagen.core.progress import telling
 from mmagen.generate.manifest import MANIFEST
-from mmagen.report.outputs import deliver, made_by, refuse_bad
 
 if TYPE_CHECKING:
-    from mmagen.build.build import BuildResult
+    from mmagen.build.job import BuildResult
     from mmagen.toolchain.find import Toolchain
     from mmagen.verify.verdict import Verdict
 
@@ -59,7 +59,7 @@ def verify(targets: Sequence[Path], options: VerifyOptions, outputs: Mapping[str
         if _emulates(options, toolchain):
             return _on_cpu(projects, toolchain, options, outputs)
         programs = ("verify", "bench") if options.bench else ("verify",)
-        with telling() as progress:
+        with shown() as progress:
             results = compile_projects(
                 projects, toolchain, arch=options.arch or None, jobs=options.jobs, programs=programs, progress=progress
             )
@@ -82,7 +82,7 @@ def verify_atoms(which: Sequence[str], options: VerifyOptions, outputs: Mapping[
         if given:
             raise UsageError(f"{option} is not for --atoms")
     refuse_bad(outputs)
-    with telling() as progress:
+    with shown() as progress:
         return verify_operations(
             which,
             outputs,
@@ -116,7 +116,7 @@ def _on_cpu(
 
     if len(options.arch) > 1:
         raise UsageError(f"--arch {','.join(options.arch)}: the CPU executes the PTX of one architecture at a time")
-    with telling() as progress:
+    with shown() as progress:
         verdicts = emulate_all(
             projects,
             toolchain,
@@ -177,7 +177,7 @@ def _run_all(results: Sequence[BuildResult], toolchain: Toolchain, options: Veri
     from mmagen.verify.verdict import judge
 
     verdicts = []
-    with telling() as progress:
+    with shown() as progress:
         for number, result in enumerate(results):
             if options.compile_only or not result.ok:
                 verdicts.append(judge(result, compile_only=options.compile_only))

@@ -14,6 +14,7 @@ from jinja2.bccache import Bucket
 from mmagen import __version__
 from mmagen.core.cache import cache_root
 from mmagen.core.targets import cmake_list
+from mmagen.core.templates import templates_folder
 from mmagen.generate import manifest
 from mmagen.plan import cxx as cute
 from mmagen.plan.model import Plan
@@ -70,14 +71,6 @@ def _parts(plan: Plan) -> tuple[str, ...]:
 
 def _content(source: str, context: dict[str, Any]) -> bytes:
     return _environment().get_template(source).render(context).encode() if source.endswith(".j2") else _bytes(source)
-
-
-@cache
-def templates_folder() -> Path:
-    """templates/ beside the package in a checkout, inside it when installed from a wheel."""
-    package = Path(__file__).resolve().parents[1]
-    installed = package / "_templates"
-    return installed if installed.is_dir() else package.parent / "templates"
 
 
 class _Compiled(FileSystemBytecodeCache):

@@ -9,22 +9,10 @@ import numpy as np
 
 from mmagen.mma import formats, images
 from mmagen.mma.forms import METADATA, STEPS, Form
+from mmagen.mma.inputs import Matrices, draw
 from mmagen.mma.operation import Operation
-from mmagen.op_tests.inputs import Matrices, draw
-from mmagen.op_tests.reference import Expected, expected
-
-# Registers of C++ types that are no plain numbers of 8 bytes or fewer.
-_REGISTER_BYTES = {
-    "uint8_t": 1,
-    "uint16_t": 2,
-    "uint32_t": 4,
-    "int32_t": 4,
-    "float": 4,
-    "uint64_t": 8,
-    "double": 8,
-    "float2": 8,
-    "complex<double>": 16,
-}
+from mmagen.mma.reference import Expected, Outcome, compared, expected
+from mmagen.mma.storage import register_bytes, stored_bits, stored_shift
 
 
 @dataclass(frozen=True)
@@ -39,22 +27,6 @@ class Launch:
     step_smem: tuple[int, int]
     images: tuple[np.ndarray, ...]
     size_d: int
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """How D compares. incorrect: wrong elements; worst_error, bound: of the worst element; reason: "" if right."""
-
-    incorrect: int
-    worst_error: float
-    bound: float
-    reason: str
-
-
-def register_bytes(operation: Operation, operand: str) -> int:
-    """Bytes that one thread passes for an operand."""
-    registers = operation.registers.get(operand) or operation.registers["C"]
-    return _REGISTER_BYTES.get(registers.type, 24) * registers.count
 
 
 def seed_of(form: Form, distribution: str, seed: int) -> int:
@@ -145,22 +117,6 @@ def _in_registers(operation: Operation, operand: str, steps: list[np.ndarray], t
     return np.concatenate([images.pack(step << shift, table, width, threads, size).ravel() for step in steps])
 
 
-def stored_shift(operation: Operation, operand: str) -> int:
-    """Where the code begins in an element's bits: e2m1 in a byte lies two bits up (PTX ISA, packing of kind::f8f6f4)."""
-    word = {"A": operation.type_a, "B": operation.type_b}.get(operand)
-    return 2 if word == "e2m1" and stored_bits(operation, operand) == 8 else 0
-
-
-def stored_bits(operation: Operation, operand: str) -> int:
-    """Bits that one stored element of A, B or C takes up in registers; of a complex one, each part."""
-    word = {"A": operation.type_a, "B": operation.type_b, "C": operation.type_d}[operand]
-    if formats.bits(word) not in (4, 6):
-        return formats.bits(word)
-    kept = 2 if operation.sparse and operand == "A" else 1
-    values = operation.layout(operand).values // kept
-    return 8 * register_bytes(operation, operand) // values
-
-
 def _table(operation: Operation, operand: str) -> tuple[np.ndarray, int]:
     """([thread, stored value] -> element, bits of each)."""
     layout = operation.layout(operand)
@@ -183,25 +139,6 @@ def judge(form: Form, data: Matrices, image: bytes, truth: Expected) -> Outcome:
     raw = np.frombuffer(image, np.uint8).reshape(launched(form), -1)
     codes = images.unpack(raw, table, width, threads, operation.m, operation.n, formats.PARTS.get(operation.type_d, 1))
     return compared(formats.decode(codes, operation.type_d), truth)
-
-
-def compared(found: np.ndarray, truth: Expected) -> Outcome:
-    """found: values of D, float64 [instance, row, column, part]."""
-    with np.errstate(invalid="ignore"):
-        error = np.abs(found - truth.values)
-    error = np.where(np.isnan(found), np.inf, error)
-    excess = error - truth.bound
-    wrong = int((excess > 0).sum())
-    worst = np.unravel_index(int(np.argmax(excess)), excess.shape)
-    reason = ""
-    if wrong:
-        where = f"D({worst[1]},{worst[2]})"
-        reason = (
-            f"{wrong} of {error.size} elements are wrong; {where} is {found[worst]:g} instead of "
-            f"{truth.values[worst]:g}, {truth.bound[worst]:.3g} allowed"
-        )
-    at = worst if wrong else np.unravel_index(int(np.argmax(error)), error.shape)
-    return Outcome(wrong, float(error[at]), float(truth.bound[at]), reason)
 
 
 def truth_of(form: Form, data: Matrices, distribution: str) -> Expected:

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import mmagen
-from mmagen.build.build import BuildResult, build
+from mmagen.build.build import build
+from mmagen.build.job import BuildResult
 from mmagen.core.targets import capability
 from mmagen.emulate import NEWEST
 from mmagen.mma.forms import STEPS, Form, chosen_target, distributions, forms, native_targets

@@ -12,7 +12,7 @@ from mmagen.mma.forms import Form, distributions
 from mmagen.op_tests import case as cases
 from mmagen.op_tests.batch import Batch, entry
 from mmagen.op_tests.case import Launch
-from mmagen.op_tests.inputs import Matrices
+from mmagen.mma.inputs import Matrices
 from mmagen.op_tests.program import Executed, encoded, execute
 
 # Cases of so many bytes go to the program at a time: it starts seldom, and no file grows large.

@@ -7,7 +7,7 @@ import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mmagen.build.build import BuildResult
+from mmagen.build.job import BuildResult
 from mmagen.build.log import worst
 from mmagen.core.errors import ExitCode
 from mmagen.core.process import Finished, capture

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import mmagen
-from mmagen.build.build import BuildResult
+from mmagen.build.job import BuildResult
 from mmagen.build.log import worst
 from mmagen.core.errors import ExitCode
 from mmagen.verify.run import RECORD_FIELDS, RunResult, last_words

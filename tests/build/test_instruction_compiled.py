@@ -13,8 +13,8 @@ import pytest
 from mmagen.verify.emulated.session import run_tasks, tasks
 from mmagen.families.instruction.model import InstructionPlan
 from mmagen.mma import formats
-from mmagen.op_tests.inputs import Matrices
-from mmagen.op_tests.reference import expected
+from mmagen.mma.inputs import Matrices
+from mmagen.mma.reference import expected
 from mmagen.families.planning import plan
 from mmagen.build.ptx import compile_ptx
 from mmagen.generate.render import render

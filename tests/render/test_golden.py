@@ -14,7 +14,8 @@ import pytest
 
 import mmagen
 from mmagen.cli.build import load_specs, with_vendored
-from mmagen.generate.render import render, templates_folder
+from mmagen.core.templates import templates_folder
+from mmagen.generate.render import render
 
 ROOT = Path(__file__).resolve().parents[2]
 GENERATED = ROOT / "generated"

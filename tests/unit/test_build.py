@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-import mmagen.build.superproject
 from mmagen.build.build import BuildResult, arch_name, build, choose_arch, read_project, vendored_cutlass, with_origin
 from mmagen.build.log import KernelInfo
 from mmagen.core.errors import BuildError, UsageError
@@ -52,7 +51,7 @@ def compiled(tmp_path, monkeypatch):
             results.append(with_origin(keep(job, made, files), job, toolchain))
         return results
 
-    monkeypatch.setattr(mmagen.build.superproject, "build_together", build_together)
+    monkeypatch.setattr("mmagen.build.build.build_together", build_together)
     return calls
 
 

@@ -19,7 +19,8 @@ from mmagen.cli.main import main
 from mmagen.core.errors import ExitCode, SpecFaults, UsageError
 from mmagen.families.peak import loops, rates
 from mmagen.families.planning import plan
-from mmagen.generate.render import render, templates_folder
+from mmagen.core.templates import templates_folder
+from mmagen.generate.render import render
 from mmagen.inspect.page import inspect
 from mmagen.microbench import figures, measure, program, report
 from mmagen.microbench.chart import to_svg

@@ -14,7 +14,8 @@ from jinja2 import UndefinedError
 
 import mmagen.generate.render
 from mmagen.families.planning import plan
-from mmagen.generate.render import render, templates_folder
+from mmagen.core.templates import templates_folder
+from mmagen.generate.render import render
 from mmagen.spec.load import load
 
 SPECS = Path(__file__).resolve().parents[2] / "specs"

@@ -10,7 +10,7 @@ from mmagen.families.instruction.model import CoreMatrices, Fragment, Instructio
 from mmagen.mma import formats
 from mmagen.mma.forms import METADATA
 from mmagen.mma.operation import Operation
-from mmagen.op_tests.case import stored_bits, stored_shift
+from mmagen.mma.storage import stored_bits, stored_shift
 from mmagen.plan.model import Text
 from mmagen.plan.operation import arch_of, faults, operation_of
 from mmagen.spec.model import Spec

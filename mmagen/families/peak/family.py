@@ -12,7 +12,7 @@ from mmagen.core.errors import Fault, SpecFaults
 from mmagen.core.targets import cmake_list
 from mmagen.families.peak.loops import Loop, loop, refusal
 from mmagen.families.peak.rates import rates
-from mmagen.microbench.program import header_files, unit
+from mmagen.families.peak.unit import header_files, unit
 from mmagen.mma.operation import Operation
 from mmagen.plan.operation import arch_of, faults, operation_of
 from mmagen.spec.model import Spec

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from mmagen.mma import formats
+from mmagen.mma.inputs import Matrices
 from mmagen.mma.operation import Operation
-from mmagen.op_tests.inputs import Matrices
 
 _TINY = ("e4m3", "e5m2", "e3m2", "e2m3", "e2m1")
 
@@ -22,6 +22,16 @@ class Expected:
     bound: np.ndarray
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """How D compares. incorrect: wrong elements; worst_error, bound: of the worst element; reason: "" if right."""
+
+    incorrect: int
+    worst_error: float
+    bound: float
+    reason: str
+
+
 def expected(operation: Operation, data: Matrices, exact: bool) -> Expected:
     """D = A B + C over all steps, in float64. exact: no error is allowed, else the bound of `_bound`."""
     sums, magnitude = data.values_c.copy(), np.abs(data.values_c)
@@ -32,6 +42,25 @@ def expected(operation: Operation, data: Matrices, exact: bool) -> Expected:
             sums = _within_s32(sums, operation.saturate)
     bound = np.zeros_like(sums) if exact or operation.type_d == "s32" else _bound(operation, magnitude, len(data.a))
     return Expected(sums, bound)
+
+
+def compared(found: np.ndarray, truth: Expected) -> Outcome:
+    """found: values of D, float64 [instance, row, column, part]."""
+    with np.errstate(invalid="ignore"):
+        error = np.abs(found - truth.values)
+    error = np.where(np.isnan(found), np.inf, error)
+    excess = error - truth.bound
+    wrong = int((excess > 0).sum())
+    worst = np.unravel_index(int(np.argmax(excess)), excess.shape)
+    reason = ""
+    if wrong:
+        where = f"D({worst[1]},{worst[2]})"
+        reason = (
+            f"{wrong} of {error.size} elements are wrong; {where} is {found[worst]:g} instead of "
+            f"{truth.values[worst]:g}, {truth.bound[worst]:.3g} allowed"
+        )
+    at = worst if wrong else np.unravel_index(int(np.argmax(error)), error.shape)
+    return Outcome(wrong, float(error[at]), float(truth.bound[at]), reason)
 
 
 def _product(operation: Operation, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
