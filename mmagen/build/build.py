@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import mmagen
 from mmagen.build.job import BuildResult, Job, vendored_cutlass, with_origin
@@ -201,7 +202,7 @@ def _from_cache(job: Job, toolchain: Toolchain, root: Path, env: Mapping[str, st
     return None
 
 
-def _revive(job: Job, folder: Path, stored: dict, toolchain: Toolchain) -> BuildResult | None:
+def _revive(job: Job, folder: Path, stored: dict[str, Any], toolchain: Toolchain) -> BuildResult | None:
     try:
         result = BuildResult(
             job.name,
@@ -225,22 +226,22 @@ def _keep(
 ) -> BuildResult:
     """Store a successful build (`files`: kind or "library" -> where it was built) and return it as it lies there."""
     names = {kind: path.name for kind, path in files.items()}
+    programs = {kind: name for kind, name in names.items() if kind != "library"}
     stored = {
-        "programs": {kind: name for kind, name in names.items() if kind != "library"},
+        "programs": programs,
         "library": names.get("library", ""),
         "log": result.log,
         "warnings": list(result.warnings),
         "ptxas": [kernel.to_dict() for kernel in result.ptxas],
         "seconds": result.seconds,
     }
+    key = _key(job, toolchain, job.programs, env)
     try:
-        folder = store_entry(
-            _key(job, toolchain, job.programs, env), root, stored, {names[kind]: path for kind, path in files.items()}
-        )
+        folder = store_entry(key, root, stored, {names[kind]: path for kind, path in files.items()})
     except OSError as error:
         raise UsageError(f"the build cache {root} cannot be written: {error}; set MMAGEN_CACHE_DIR") from None
     return replace(
         result,
-        programs={kind: folder / name for kind, name in stored["programs"].items()},
+        programs={kind: folder / name for kind, name in programs.items()},
         library=folder / names["library"] if "library" in names else None,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 # Given to ninja as NINJA_STATUS: a prefix that no compiler prints.
 NINJA_STATUS = "[mmagen:%f/%t] "
@@ -36,7 +37,7 @@ class KernelInfo:
     stack: int
     demangled: str = ""
 
-    def to_dict(self) -> dict:
+    def to_dict(self) -> dict[str, Any]:
         """As plain values, for a cache entry."""
         return asdict(self)
 
@@ -105,8 +106,8 @@ def _without_command(lines: Sequence[str]) -> Iterable[str]:
 
 def parse_ptxas(lines: Iterable[str]) -> tuple[KernelInfo, ...]:
     """The kernels in the output of `-Xptxas=-v`, in its order; one entry for each kernel and architecture."""
-    kernels: list[dict] = []
-    current: dict | None = None
+    kernels: list[dict[str, Any]] = []
+    current: dict[str, Any] | None = None
     about = ""
     for line in lines:
         if match := re.search(r"Compiling entry function '([^']+)' for '([^']+)'", line):

@@ -65,6 +65,7 @@ def compile_ptx(project: Path, toolchain: Toolchain, arch: str | None = None, en
     not compile is a result.
     """
     toolchain.need("nvcc", "host_compiler", "cutlass")
+    assert toolchain.nvcc
     env = os.environ if env is None else env
     job = read_project(project, toolchain, [arch] if arch else None, ("verify",))
     unaligned = f"{job.name}_unaligned"

@@ -14,6 +14,7 @@ from mmagen.build.job import BuildResult, Job, vendored_cutlass, with_origin
 from mmagen.build.log import (
     NINJA_STATUS,
     Edge,
+    KernelInfo,
     cmake_errors,
     configure_culprits,
     edges,
@@ -270,7 +271,7 @@ def _failure(
     return BuildResult(job.name, job.project, False, log=text, errors=told, reason=f"{what}: {headline}" if headline else what)
 
 
-def _demangled(kernels, env: Mapping[str, str]):
+def _demangled(kernels: tuple[KernelInfo, ...], env: Mapping[str, str]) -> tuple[KernelInfo, ...]:
     """`kernels` with readable names, where the host's c++filt is there to make them."""
     tool = shutil.which("c++filt", path=env.get("PATH", ""))
     if not tool or not kernels:

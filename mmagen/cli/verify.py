@@ -132,6 +132,10 @@ def _on_cpu(
     return exit_code(verdicts)
 
 
+# A program, its arguments, and the sanitizer that it runs under, () for none.
+_Command = tuple[str, list[str], tuple[str, ...]]
+
+
 @contextlib.contextmanager
 def _projects(targets: Sequence[Path]) -> Iterator[list[Path]]:
     """The project folder of each target: itself, or one generated for now."""
@@ -193,7 +197,7 @@ def _run_all(results: Sequence[BuildResult], toolchain: Toolchain, options: Veri
     return verdicts
 
 
-def _commands(result: BuildResult, toolchain: Toolchain, options: VerifyOptions):
+def _commands(result: BuildResult, toolchain: Toolchain, options: VerifyOptions) -> Iterator[_Command]:
     """(program, arguments, sanitizer) for each run of one project."""
     problems = [part for problem in options.problems for part in ("--problem", problem)]
     seed = ["--seed", str(options.seed)] if options.seed is not None else []

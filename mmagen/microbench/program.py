@@ -15,7 +15,7 @@ from pathlib import Path
 from mmagen import __version__
 from mmagen.core.cache import cache_root, load_entry, store_entry
 from mmagen.core.errors import BuildError
-from mmagen.core.process import capture
+from mmagen.core.process import Finished, capture
 from mmagen.core.progress import Progress
 from mmagen.families.peak.loops import Loop
 from mmagen.families.peak.unit import HEADERS, LOOP_HEADERS, header, header_files, unit
@@ -51,7 +51,7 @@ class _Site:
         ]
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
-    def nvcc(self, *arguments: str | Path):
+    def nvcc(self, *arguments: str | Path) -> Finished:
         assert self.toolchain.nvcc and self.toolchain.host_compiler and self.toolchain.cutlass
         number = self.target.removeprefix("sm_")
         command = [
@@ -103,17 +103,18 @@ def _build(parts: Sequence[Sequence[Loop]], site: _Site, jobs: int, progress: Pr
         raise BuildError(f"the peak program's own main does not compile:\n{main.result().error}")
     failed = {loop.name: u.error for u in units if u.error for loop in u.loops}
     warnings = tuple(dict.fromkeys(line for u in units for line in u.warnings))
-    good = [u for u in units if u.path]
+    good = [(u.text, u.path) for u in units if u.path]
     seconds = sum(u.seconds for u in (main.result(), *units))
     if not good:
         return Program(None, failed, warnings, seconds)
-    made = site.scratch / "peak"
-    linked = site.nvcc("-o", made, main.result().path, *(u.path for u in good))
+    program, own = site.scratch / "peak", main.result().path
+    assert own
+    linked = site.nvcc("-o", program, own, *(path for _, path in good))
     if linked.exit_code != 0:
         raise BuildError(f"the peak program does not link:\n{linked.stderr or linked.stdout}")
     # Under what is in it: the next call tries again what did not compile.
-    key = site.key(HEADERS, "program", *(u.text for u in good))
-    folder = store_entry(key, site.root, {"programs": {"peak": "peak"}, "warnings": list(warnings)}, {"peak": made})
+    key = site.key(HEADERS, "program", *(text for text, _ in good))
+    folder = store_entry(key, site.root, {"programs": {"peak": "peak"}, "warnings": list(warnings)}, {"peak": program})
     return Program(folder / "peak", failed, warnings, seconds + linked.seconds)
 
 
@@ -145,11 +146,11 @@ def _object(site: _Site, headers: tuple[str, ...], text: str, loops: tuple[Loop,
     source, made = site.scratch / f"{key[:16]}.cu", site.scratch / f"{key[:16]}.o"
     source.write_text(text, "utf-8")
     done = site.nvcc("-c", "-o", made, source)
-    told = (done.stderr + done.stdout).replace(f"{site.scratch}/", "").splitlines()
+    said = (done.stderr + done.stdout).replace(f"{site.scratch}/", "").splitlines()
     if done.exit_code != 0 or not made.is_file():
-        error = next((line for line in told if "error" in line.lower()), "nvcc failed")
+        error = next((line for line in said if "error" in line.lower()), "nvcc failed")
         return _Unit(text, loops, None, error, seconds=done.seconds)
-    warnings = tuple(line for line in told if _SERIALIZED.search(line))
+    warnings = tuple(line for line in said if _SERIALIZED.search(line))
     folder = store_entry(key, site.root, {"programs": {}, "warnings": list(warnings)}, {"unit.o": made})
     return _Unit(text, loops, folder / "unit.o", "", warnings, done.seconds)
 

@@ -218,7 +218,7 @@ def _wgmma_kinds() -> dict[str, int]:
     along K; only integers saturate."""
     integers = [f"S32{a}{b}" for a in ("S8", "U8") for b in ("S8", "U8")]
     floats = [f"{d}{a}{b}" for d in ("F16", "F32") for a in ("E4M3", "E5M2") for b in ("E4M3", "E5M2")]
-    kinds = {}
+    kinds: dict[str, int] = {}
     for source in ("SS", "RS"):
         kinds |= {f"{types}_{source}": 16 for types in ("F16F16F16", "F32F16F16", "F32BF16BF16")}
         kinds |= {f"F32TF32TF32_{source}_TN": 8}
