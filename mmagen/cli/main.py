@@ -31,7 +31,8 @@ _PROBLEM = re.compile(r"^\d+,\d+,\d+(,\d+)?(:\w+=[\w.+-]+)*$")
 _EPILOG = """\b
 Exit codes: 0 all right; 1 a result is incorrect (build --check: something drifted); 2 bad spec or usage;
 3 build failed; 4 run failed, or part of what was asked was not done; 77 nothing was verified because no
-suitable GPU is here; 130 interrupted; 70 a bug in mmagen. When several apply: 1, then 3, 4, 77."""
+suitable GPU is here; 130 interrupted; 70 a bug in mmagen. When several apply: 1, then 2, 3, 4, 77.
+A refused spec does not stop the others of the same call."""
 
 
 @click.group(epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -204,8 +205,10 @@ def inspect(spec: Path) -> int:
     from mmagen.cli import build as verbs
     from mmagen.inspect.page import inspect as describe
 
-    click.echo("\n".join(describe(one.plan) for one in verbs.load_specs([spec])))
-    return ExitCode.OK
+    loaded = verbs.load_specs([spec])
+    loaded.report_refused()
+    click.echo("\n".join(describe(one.plan) for one in loaded.planned))
+    return loaded.exit_code
 
 
 @commands.command()

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mmagen.cli.build import load_specs
+from mmagen.cli.build import Specs, load_specs
 from mmagen.cli.outputs import deliver, made_by, refuse_bad
 from mmagen.cli.progress import shown
-from mmagen.core.errors import ExitCode, RunError, UsageError
+from mmagen.core.errors import ExitCode, RunError, UsageError, most_serious
 from mmagen.generate.manifest import MANIFEST
 
 if TYPE_CHECKING:
@@ -48,13 +48,20 @@ class VerifyOptions:
 def verify(targets: Sequence[Path], options: VerifyOptions, outputs: Mapping[str, str | None]) -> ExitCode:
     """Generate, compile, run and judge `targets` and write the reports: `outputs` maps json, csv, junit, markdown to a file.
 
-    Raises MmagenError for what stops everything; what happens to one project is in its verdict.
+    A refused spec does not stop the others; the most serious exit code counts. Raises MmagenError for what stops
+    everything; what happens to one project is in its verdict.
     """
+    refuse_bad(outputs)
+    loaded, folders = _targets(targets)
+    loaded.report_refused()
+    return most_serious(_verify(loaded, folders, options, outputs), loaded.exit_code)
+
+
+def _verify(loaded: Specs, folders: Sequence[Path], options: VerifyOptions, outputs: Mapping[str, str | None]) -> ExitCode:
     from mmagen.build.build import build as compile_projects
     from mmagen.verify.verdict import exit_code
 
-    refuse_bad(outputs)
-    with _projects(targets) as projects:
+    with _projects(loaded, folders) as projects:
         toolchain = _toolchain(options)
         if _emulates(options, toolchain):
             return _on_cpu(projects, toolchain, options, outputs)
@@ -136,28 +143,30 @@ def _on_cpu(
 _Command = tuple[str, list[str], tuple[str, ...]]
 
 
-@contextlib.contextmanager
-def _projects(targets: Sequence[Path]) -> Iterator[list[Path]]:
-    """The project folder of each target: itself, or one generated for now."""
-    import tempfile
-
-    def is_project(target: Path) -> bool:
-        return (target / MANIFEST).is_file()
-
-    specs = [target for target in targets if not is_project(target)]
+def _targets(targets: Sequence[Path]) -> tuple[Specs, list[Path]]:
+    """The specs among the targets, and the generated projects, each once."""
+    folders = list(dict.fromkeys(target for target in targets if (target / MANIFEST).is_file()))
+    specs = [target for target in targets if target not in folders]
     for target in specs:
         if target.is_dir() and not any(target.glob("*.yaml")):
             raise UsageError(f"{target} is neither a generated project (no mmagen.json) nor a folder of *.yaml specs")
-    planned = load_specs(specs) if specs else []
-    with tempfile.TemporaryDirectory(prefix="mmagen-") as folder:
-        projects = list(dict.fromkeys(target for target in targets if is_project(target)))
-        if planned:
+    return (load_specs(specs) if specs else Specs(())), folders
+
+
+@contextlib.contextmanager
+def _projects(loaded: Specs, folders: Sequence[Path]) -> Iterator[list[Path]]:
+    """`folders`, and a project generated for now for each spec."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="mmagen-") as scratch:
+        projects = [*folders]
+        if loaded.planned:
             from mmagen.generate.render import render
             from mmagen.generate.write import write
 
-            for one in planned:
-                write(render(one.plan), Path(folder) / one.plan.name)
-                projects.append(Path(folder) / one.plan.name)
+            for one in loaded.planned:
+                write(render(one.plan), Path(scratch) / one.plan.name)
+                projects.append(Path(scratch) / one.plan.name)
         yield projects
 
 

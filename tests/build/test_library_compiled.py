@@ -47,7 +47,7 @@ int main()
 
 def _compile(folder: Path) -> None:
     """Objects, what nvcc and ptxas said of each, and the program of all that the host does."""
-    it = load_specs([SPEC])[0].plan
+    it = load_specs([SPEC]).planned[0].plan
     tools = find_toolchain(want=COMPILE)
     write(render(it), folder / it.name)
     units = sorted((folder / it.name / "src").glob("*.cu"))
@@ -74,7 +74,7 @@ def _compile(folder: Path) -> None:
 def made(made_once):
     """The plan, the folder of objects, and by translation unit what nvcc and ptxas said."""
     folder = made_once("library", _compile)
-    return load_specs([SPEC])[0].plan, folder, json.loads((folder / "said.json").read_text())
+    return load_specs([SPEC]).planned[0].plan, folder, json.loads((folder / "said.json").read_text())
 
 
 def test_every_config_is_a_kernel_that_compiles_without_spills(made):

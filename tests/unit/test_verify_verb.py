@@ -49,6 +49,17 @@ def test_verify_exit_codes(house, machine, capsys, body, code, told):
     assert ended == code and told in out
 
 
+@pytest.mark.parametrize(("body", "code"), [(record(name="NAME"), 2), (record(name="NAME", disposition="incorrect"), 1)])
+def test_refused_specs_do_not_keep_the_others_from_being_verified(house, machine, capsys, body, code):
+    Path("bad.yaml").write_text("illegal")
+    machine.body = printing(body, code=int(code == 1))
+    found, out, err = typed(capsys, "verify", "one.yaml", "bad.yaml")
+    assert found == code and "one" in out and "bad.yaml:7:9" in err and "1 of 2 specs refused: bad.yaml" in err
+    machine.calls.clear()
+    found, out, err = typed(capsys, "verify", "bad.yaml")
+    assert (found, out) == (2, "") and not machine.calls
+
+
 def test_verify_without_a_gpu_still_compiles(house, machine, capsys):
     machine.gpus = ()
     code, out, _ = typed(capsys, "verify", "one.yaml", "--sanitize", "memcheck")
