@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -57,7 +57,7 @@ def build(
     """Compile `projects` (folders with a mmagen.json), one result for each, in their order.
 
     arch: what to compile for, e.g. ["sm_80"]; None: the local GPU's architecture, else what the project lists.
-    jobs: compile steps at a time, None for ninja's choice. programs: of PROGRAMS; "bench" is for gemm kernels only.
+    jobs: compile steps at a time, None for ninja's choice. programs: of PROGRAMS; "bench" only of projects that have one.
     progress: called with (steps done, steps in all, step). Raises BuildError when the toolchain is incomplete and
     UsageError for a folder that is no project; a project that does not compile is a result, not an exception.
     """
@@ -109,8 +109,9 @@ def read_project(project: Path, toolchain: Toolchain, arch: Sequence[str] | None
     if not isinstance(name, str) or not _NAME.match(name):
         raise UsageError(f"{project}/mmagen.json: name {name!r} is not a C identifier")
     chosen = tuple(map(arch_name, arch)) if arch else choose_arch(tuple(map(arch_name, listed)), toolchain)
-    wanted = tuple(program for program in _programs_of(kernel) if program in programs)
     files = _snapshot(project)
+    offered = _programs_of(files)
+    wanted = tuple(program for program in offered if program in programs)
     return Job(
         project,
         name,
@@ -119,13 +120,14 @@ def read_project(project: Path, toolchain: Toolchain, arch: Sequence[str] | None
         files,
         chosen,
         wanted,
+        offered,
         _cutlass_version(project, files, toolchain),
     )
 
 
-def _programs_of(kernel: str) -> tuple[str, ...]:
-    """Those of PROGRAMS that a project has."""
-    return PROGRAMS if kernel == "gemm" else tuple(program for program in PROGRAMS if program != "bench")
+def _programs_of(files: Collection[str]) -> tuple[str, ...]:
+    """Those of PROGRAMS that a project has: a benchmark only where its source is there."""
+    return tuple(program for program in PROGRAMS if program != "bench" or any(f.startswith("tests/bench.") for f in files))
 
 
 def arch_name(text: str) -> str:
@@ -196,7 +198,7 @@ def _key(job: Job, toolchain: Toolchain, programs: Sequence[str], env: Mapping[s
 
 def _from_cache(job: Job, toolchain: Toolchain, root: Path, env: Mapping[str, str]) -> BuildResult | None:
     """A stored build that has at least the programs asked for."""
-    for programs in dict.fromkeys((job.programs, _programs_of(job.kernel))):
+    for programs in dict.fromkeys((job.programs, job.offered)):
         if entry := load_entry(_key(job, toolchain, programs, env), root):
             return _revive(job, *entry, toolchain)
     return None

@@ -17,6 +17,7 @@ class BuildResult:
     ok: every program asked for is there. programs: kind ("verify", "bench") -> path; library: the kernel's library.
     log: what was printed for this project, project paths relative to it. errors: the useful lines of it on failure.
     seconds: time of its compile steps, summed (of the first build when `cached`). reason: one sentence, "" when ok.
+    offered: the programs that the project has, built or not.
     arch: what it was compiled for ("sm_90a"). cuda, cutlass, host: versions it was built with.
     """
 
@@ -34,6 +35,7 @@ class BuildResult:
     reason: str = ""
     arch: tuple[str, ...] = ()
     kernel: str = ""
+    offered: tuple[str, ...] = ()
     spec_sha: str = ""
     cuda: str = ""
     cutlass: str = ""
@@ -42,7 +44,10 @@ class BuildResult:
 
 @dataclass(frozen=True)
 class Job:
-    """One project as it was read: its files (path in the project -> content), and what to make of them."""
+    """One project as it was read: its files (path in the project -> content), and what to make of them.
+
+    programs: to build now; offered: all that the project has.
+    """
 
     project: Path
     name: str
@@ -51,6 +56,7 @@ class Job:
     files: Mapping[str, bytes]
     arch: tuple[str, ...]
     programs: tuple[str, ...]
+    offered: tuple[str, ...]
     cutlass: str
 
 
@@ -67,6 +73,7 @@ def with_origin(result: BuildResult, job: Job, toolchain: Toolchain) -> BuildRes
         result,
         arch=job.arch,
         kernel=job.kernel,
+        offered=job.offered,
         spec_sha=job.spec_sha,
         cuda=toolchain.nvcc.version,
         cutlass=job.cutlass,

@@ -216,8 +216,8 @@ def _commands(result: BuildResult, toolchain: Toolchain, options: VerifyOptions)
     if "bench" in result.programs:
         sustained = ["--sustained", f"{options.sustained_s:g}"] if options.sustained_s else []
         yield "bench", [*problems, *seed, *dist, *limit, *sustained], ()
-    # Kernels other than gemm do one small shape anyway.
-    small = problems or (_SANITIZED_PROBLEM if result.kernel == "gemm" else ())
+    # What has no benchmark does one small shape anyway.
+    small = problems or (_SANITIZED_PROBLEM if "bench" in result.offered else ())
     for tool in options.sanitize:
         assert toolchain.sanitizer
         yield "verify", [*small, *seed, *dist, "--no-timing"], (str(toolchain.sanitizer.path), tool)

@@ -109,13 +109,18 @@ def tally(figures: Iterable[Figure]) -> str:
     return ", ".join(f"{count} {word.replace('_', ' ')}" for word, count in counts.items()) or "nothing to report"
 
 
+def reads_shared_memory(one: Figure) -> bool:
+    """Does the operation read A or B from shared memory? wgmma does."""
+    return "S" in one["places"]
+
+
 def group_of(one: Figure) -> str:
     """What differs in M, N and K alone: `wgmma SS f32 bf16 2:4`."""
     types = [one["type_d"], one["type_a"], *([one["type_b"]] if one["type_b"] != one["type_a"] else [])]
     satfinite = "SATURATE" in one["name"]
     parts = [
         one["kind"],
-        one["places"] if one["kind"] == "wgmma" else "",
+        one["places"] if reads_shared_memory(one) else "",
         " ".join(types),
         "sparse" if one["sparsity"] else "",
         "saturating" if satfinite else "",

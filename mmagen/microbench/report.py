@@ -7,7 +7,7 @@ import io
 import json
 from collections.abc import Callable, Sequence
 
-from mmagen.microbench.figures import FIELDS, Figure, Machine, best_of_groups, group_of, tally
+from mmagen.microbench.figures import FIELDS, Figure, Machine, best_of_groups, group_of, reads_shared_memory, tally
 from mmagen.report.formats import figure, grid, text
 
 # A page shows every operation up to here, the best of each kind and a table by N beyond.
@@ -121,7 +121,7 @@ def to_markdown(figures: Sequence[Figure], machine: Machine, *, command: str, da
 def _by_width(figures: Sequence[Figure]) -> str:
     groups: dict[str, dict[int, float]] = {}
     for one in figures:
-        if one["kind"] == "wgmma" and one["pct_rate"]:
+        if reads_shared_memory(one) and one["pct_rate"]:
             groups.setdefault(group_of(one), {})[int(one["shape"].split("x")[1])] = one["pct_rate"]
     heads = ["", *map(str, _WIDTHS)]
     return grid(

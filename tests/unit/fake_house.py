@@ -91,7 +91,7 @@ def house(tmp_path, monkeypatch):
 
 @pytest.fixture
 def machine(monkeypatch):
-    """A toolchain and a build that the test decides on: set .gpus, .sanitizer, .ok, .kernel, .body and .programs,
+    """A toolchain and a build that the test decides on: set .gpus, .sanitizer, .ok, .offered, .body and .programs,
     which there are besides "verify"; .calls says what was asked."""
     tool = Tool(Path("/usr/bin/tool"), "1.0", "PATH")
     state = SimpleNamespace(
@@ -99,7 +99,7 @@ def machine(monkeypatch):
         sanitizer=None,
         calls=[],
         ok=True,
-        kernel="gemm",
+        offered=("verify", "bench"),
         programs=(),
         body=printing(record(name="NAME")),
     )
@@ -121,7 +121,7 @@ def machine(monkeypatch):
         root = Path.cwd() / "cache"
         names = [json.loads((p / "mmagen.json").read_text())["name"] for p in projects]
         made = [
-            fake_build(root / str(i), state.body.replace("NAME", name), name=name, kernel=state.kernel)
+            fake_build(root / str(i), state.body.replace("NAME", name), name=name, offered=state.offered)
             for i, name in enumerate(names)
         ]
         made = [replace(b, programs=b.programs | dict.fromkeys(state.programs, b.programs["verify"])) for b in made]

@@ -132,7 +132,7 @@ def test_sanitizers_are_further_runs(house, machine, capsys, started):
 
 
 def test_a_kernel_of_one_shape_is_sanitized_on_that(house, machine, capsys, started):
-    machine.kernel, machine.sanitizer = "micro", Tool(Path("/bin/compute-sanitizer"), "2025.3", "PATH")
+    machine.offered, machine.sanitizer = ("verify",), Tool(Path("/bin/compute-sanitizer"), "2025.3", "PATH")
     assert typed(capsys, "verify", "one.yaml", "--sanitize", "memcheck")[0] == 0
     assert started[1] == ("verify", "--no-timing", "memcheck")
 
