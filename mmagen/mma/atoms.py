@@ -1,8 +1,8 @@
 """The MMA operations that mmagen builds kernels from: shape, types, threads and architecture of each.
 
 Names are CuTe's own (`cute/arch/mma_sm*.hpp`). What a name spells out - shape, types, majors - is read from the name;
-the rest is the rule of its architecture. Thread-value layouts live in `mmagen.layouts`, which `build` rarely needs.
-The thousand wgmma operations of sm_90a follow one rule and are in no table: see `wgmma_names`.
+the rest is the rule of its architecture. Thread-value layouts are in `mma.ownership`, which `build` rarely needs.
+The wgmma operations of sm_90a, about a thousand, follow one rule and are in no table: see `wgmma_names`.
 """
 
 from __future__ import annotations
@@ -284,7 +284,7 @@ def _nearest_wgmma(name: str) -> str:
     return f"perhaps you meant {' or '.join(difflib.get_close_matches(name, known, n=3, cutoff=0))}"
 
 
-def _of_registry(name: str) -> str:
+def _in_catalogue(name: str) -> str:
     """The name of an operation that is in CuTe, sparse, block-scaled or of Blackwell, but has no kernel here; else ""."""
     from mmagen.core.errors import UsageError
     from mmagen.mma import catalogue  # of all operations: most builds do without
@@ -303,9 +303,9 @@ def _spelled(name: str) -> str:
 
 
 def only_an_instruction(name: str) -> bool:
-    """Is it an operation that the registry knows and find_atom does not?"""
+    """Is it an operation of the catalogue that find_atom does not have?"""
     wanted = _spelled(name)
-    return not (ATOMS.get(wanted) or _find_wgmma(wanted)) and bool(_of_registry(wanted))
+    return not (ATOMS.get(wanted) or _find_wgmma(wanted)) and bool(_in_catalogue(wanted))
 
 
 def find_atom(name: str) -> Atom:
@@ -316,12 +316,12 @@ def find_atom(name: str) -> Atom:
     wanted = _spelled(name)
     if atom := ATOMS.get(wanted) or _find_wgmma(wanted):
         return atom
-    if other := _of_registry(wanted):
+    if other := _in_catalogue(wanted):
         raise SpecFaults(
             (
                 Fault(
                     ("atom",),
-                    f"no tile is built from {other}",
+                    f"no tiled kernel can be built from {other}",
                     "kernel: micro makes a project of the instruction alone, kernel: peak measures it",
                 ),
             )
