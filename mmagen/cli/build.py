@@ -15,7 +15,7 @@ from mmagen.generate.manifest import with_vendored
 
 if TYPE_CHECKING:
     from mmagen.build.build import BuildResult
-    from mmagen.plan.model import Plan
+    from mmagen.families.protocol import Plan
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ def load_specs(arguments: Sequence[Path]) -> list[Planned]:
     Raises SpecError with the faults of all of them, and UsageError for a path that cannot be used or two specs of one
     name, which would be one project.
     """
-    from mmagen.families.planning import plan
+    from mmagen.families import plan
     from mmagen.spec.load import load
 
     planned: list[Planned] = []

@@ -21,7 +21,7 @@ from mmagen.core.errors import BuildError
 from mmagen.core.process import capture
 from mmagen.core.progress import Progress
 from mmagen.families.peak.loops import Loop
-from mmagen.generate.render import templates_folder
+from mmagen.generate.templates import templates_folder
 from mmagen.microbench.measure import Program
 from mmagen.toolchain.find import Toolchain
 

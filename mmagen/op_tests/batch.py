@@ -12,7 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from mmagen import __version__
 from mmagen.core.targets import cmake_list
 from mmagen.generate import manifest
-from mmagen.generate.render import templates_folder
+from mmagen.generate.templates import templates_folder
 from mmagen.mma.forms import HOPPER, Form, chosen_target
 from mmagen.mma.operation import Operation
 

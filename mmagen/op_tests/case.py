@@ -10,21 +10,9 @@ import numpy as np
 from mmagen.mma import formats, images
 from mmagen.mma.forms import METADATA, STEPS, Form
 from mmagen.mma.operation import Operation
+from mmagen.mma.storage import register_bytes, stored_bits, stored_shift
 from mmagen.op_tests.inputs import Matrices, draw
 from mmagen.op_tests.reference import Expected, expected
-
-# Registers of C++ types that are no plain numbers of 8 bytes or fewer.
-_REGISTER_BYTES = {
-    "uint8_t": 1,
-    "uint16_t": 2,
-    "uint32_t": 4,
-    "int32_t": 4,
-    "float": 4,
-    "uint64_t": 8,
-    "double": 8,
-    "float2": 8,
-    "complex<double>": 16,
-}
 
 
 @dataclass(frozen=True)
@@ -49,12 +37,6 @@ class Outcome:
     worst_error: float
     bound: float
     reason: str
-
-
-def register_bytes(operation: Operation, operand: str) -> int:
-    """Bytes that one thread passes for an operand."""
-    registers = operation.registers.get(operand) or operation.registers["C"]
-    return _REGISTER_BYTES.get(registers.type, 24) * registers.count
 
 
 def seed_of(form: Form, distribution: str, seed: int) -> int:
@@ -143,22 +125,6 @@ def _in_registers(operation: Operation, operand: str, steps: list[np.ndarray], t
     table, width = _table(operation, operand)
     size, shift = register_bytes(operation, operand), np.uint64(stored_shift(operation, operand))
     return np.concatenate([images.pack(step << shift, table, width, threads, size).ravel() for step in steps])
-
-
-def stored_shift(operation: Operation, operand: str) -> int:
-    """Where the code begins in an element's bits: e2m1 in a byte lies two bits up (PTX ISA, packing of kind::f8f6f4)."""
-    word = {"A": operation.type_a, "B": operation.type_b}.get(operand)
-    return 2 if word == "e2m1" and stored_bits(operation, operand) == 8 else 0
-
-
-def stored_bits(operation: Operation, operand: str) -> int:
-    """Bits that one stored element of A, B or C takes up in registers; of a complex one, each part."""
-    word = {"A": operation.type_a, "B": operation.type_b, "C": operation.type_d}[operand]
-    if formats.bits(word) not in (4, 6):
-        return formats.bits(word)
-    kept = 2 if operation.sparse and operand == "A" else 1
-    values = operation.layout(operand).values // kept
-    return 8 * register_bytes(operation, operand) // values
 
 
 def _table(operation: Operation, operand: str) -> tuple[np.ndarray, int]:

@@ -15,7 +15,7 @@ from mutations import project  # noqa: E402
 
 from mmagen.verify.emulated.session import run_task, tasks  # noqa: E402
 from mmagen.spec.load import load  # noqa: E402
-from mmagen.families.planning import plan  # noqa: E402
+from mmagen.families import plan  # noqa: E402
 from mmagen.build.ptx import compile_ptx  # noqa: E402
 from mmagen.spec.model import Problem  # noqa: E402
 from mmagen.toolchain.find import COMPILE, find_toolchain  # noqa: E402

@@ -15,7 +15,7 @@ from mmagen.families.instruction.model import InstructionPlan
 from mmagen.mma import formats
 from mmagen.op_tests.inputs import Matrices
 from mmagen.op_tests.reference import expected
-from mmagen.families.planning import plan
+from mmagen.families import plan
 from mmagen.build.ptx import compile_ptx
 from mmagen.generate.render import render
 from mmagen.spec.model import Spec

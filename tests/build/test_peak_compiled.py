@@ -15,7 +15,7 @@ from mmagen.families.peak import loops
 from mmagen.microbench import program
 from mmagen.core.process import capture
 from mmagen.mma.catalogue import find, select
-from mmagen.generate.render import templates_folder
+from mmagen.generate.templates import templates_folder
 from mmagen.toolchain.find import COMPILE, find_toolchain
 
 pytestmark = pytest.mark.nvcc

@@ -12,7 +12,7 @@ from ncu_conflicts import project
 
 from mmagen.build.ptx import compile_ptx
 from mmagen.emulate import GlobalMemory, Report, launch, parse
-from mmagen.families.planning import plan
+from mmagen.families import plan
 from mmagen.spec.load import load
 from mmagen.toolchain.find import COMPILE, find_toolchain
 from mmagen.verify.emulated import arguments

@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from mmagen.families.planning import plan
+from mmagen.families import plan
 from mmagen.generate.render import render
 from mmagen.spec.load import load
 

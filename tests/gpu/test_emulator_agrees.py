@@ -18,7 +18,7 @@ from driver import multiply as multiply_on_gpu
 from mutations import SPECS, project
 
 from mmagen.build.ptx import compile_ptx
-from mmagen.families.planning import plan
+from mmagen.families import plan
 from mmagen.generate.write import write
 from mmagen.plan.model import Plan
 from mmagen.spec.load import load

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mmagen.families.planning import plan
+from mmagen.families import plan
 from mmagen.plan import bank_conflicts as conflicts
 from mmagen.plan.model import Plan, Swizzle
 from mmagen.spec.load import load

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mmagen.core.errors import UsageError
-from mmagen.families.planning import plan
+from mmagen.families import plan
 from mmagen.spec.load import load
 from mmagen.spec.model import Problem
 from mmagen.verify.emulated import arguments

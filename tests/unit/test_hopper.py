@@ -8,7 +8,7 @@ import time
 import pytest
 
 from mmagen.core.errors import Fault, SpecFaults
-from mmagen.families.planning import plan
+from mmagen.families import plan
 from mmagen.families.wgmma import rules as hopper_rules
 from mmagen.plan.model import Plan, SmemCopy, Swizzle, Tma
 from mmagen.spec.model import LAYOUTS, WGMMA_KEYS, Spec

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mmagen.families.planning import plan
+from mmagen.families import plan
 from mmagen.inspect.page import inspect
 from mmagen.plan import cxx as cute
 from mmagen.plan.model import Operand

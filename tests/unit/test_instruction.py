@@ -10,7 +10,7 @@ import pytest
 
 from mmagen.core.errors import SpecFaults
 from mmagen.families.instruction.model import CoreMatrices, Fragment
-from mmagen.families.planning import plan
+from mmagen.families import plan
 from mmagen.mma import images
 from mmagen.mma.atoms import only_an_instruction
 from mmagen.mma.catalogue import operations

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mmagen.families.planning import plan
+from mmagen.families import plan
 from mmagen.generate.render import render
 from mmagen.spec.load import load
 

@@ -18,7 +18,7 @@ from mmagen.cli import peak as verb
 from mmagen.cli.main import main
 from mmagen.core.errors import ExitCode, SpecFaults, UsageError
 from mmagen.families.peak import loops, rates
-from mmagen.families.planning import plan
+from mmagen.families import plan
 from mmagen.generate.render import render, templates_folder
 from mmagen.inspect.page import inspect
 from mmagen.microbench import figures, measure, program, report

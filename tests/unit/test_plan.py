@@ -7,7 +7,7 @@ import time
 import pytest
 
 from mmagen.core.errors import Fault, SpecFaults
-from mmagen.families.planning import plan
+from mmagen.families import plan
 from mmagen.plan.model import Fill, SmemCopy, Swizzle
 from mmagen.spec.model import Spec
 

@@ -8,7 +8,7 @@ from math import prod
 import pytest
 
 from mmagen.core.errors import SpecFaults
-from mmagen.families.planning import plan
+from mmagen.families import plan
 from mmagen.mma.atoms import ATOMS
 from mmagen.mma.ownership import ownership
 from mmagen.plan import bank_conflicts as conflicts

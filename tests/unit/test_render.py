@@ -13,7 +13,7 @@ import yaml
 from jinja2 import UndefinedError
 
 import mmagen.generate.render
-from mmagen.families.planning import plan
+from mmagen.families import plan
 from mmagen.generate.render import render, templates_folder
 from mmagen.spec.load import load
 

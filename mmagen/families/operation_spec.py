@@ -1,4 +1,4 @@
-"""What the plans of single operations have in common: the operation, found by its name, and what else a spec may say."""
+"""What families of single operations have in common: the operation, found by its name, and what else a spec may say."""
 
 from __future__ import annotations
 
