@@ -10,17 +10,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mmagen.verify.emulated.session import run_tasks, tasks
+from mmagen.build.ptx import compile_ptx
 from mmagen.families.instruction.model import InstructionPlan
+from mmagen.families.planning import plan
+from mmagen.generate.render import render
+from mmagen.generate.write import write
 from mmagen.mma import formats
 from mmagen.op_tests.inputs import Matrices
 from mmagen.op_tests.reference import expected
-from mmagen.families.planning import plan
-from mmagen.build.ptx import compile_ptx
-from mmagen.generate.render import render
 from mmagen.spec.model import Spec
 from mmagen.toolchain.find import COMPILE, find_toolchain
-from mmagen.generate.write import write
+from mmagen.verify.emulated.session import run_tasks, tasks
 
 pytestmark = pytest.mark.nvcc
 
@@ -68,14 +68,27 @@ def drawn(projects, toolchain, tmp_path_factory) -> dict[tuple[str, str], dict]:
     """(project, kind of inputs) -> what its judge draws and allows."""
     folder = tmp_path_factory.mktemp("judge")
     headers = "".join(f'#include "{name}/{name}.h"\n' for name in JUDGED)
-    subjects = "".join(f'namespace of_{name} {{\n#include "{path}/tests/subject.cuh"\n}}\n'.replace("#pragma once", "")
-                       for name, path in projects.items())
+    subjects = "".join(
+        f'namespace of_{name} {{\n#include "{path}/tests/subject.cuh"\n}}\n'.replace("#pragma once", "")
+        for name, path in projects.items()
+    )
     calls = "".join(f"  dump<of_{name}::Subject>();\n" for name in JUDGED)
     (folder / "judge.cu").write_text(f'#include "instruction_judge.cuh"\n{headers}{subjects}int main() {{\n{calls}}}\n')
     includes = [f"-I{HERE}", f"-I{projects['complex']}/tests", *(f"-I{path}/include" for path in projects.values())]
     # Calls of kernels stay undefined: nothing here launches one.
-    command = [toolchain.nvcc.path, "-ccbin", toolchain.host_compiler.path, "-std=c++17", "-arch=sm_80", "-Xcompiler=-Wall,-Wextra,-Werror",
-               "-Xlinker=--unresolved-symbols=ignore-all", *includes, "-o", folder / "judge", folder / "judge.cu"]
+    command = [
+        toolchain.nvcc.path,
+        "-ccbin",
+        toolchain.host_compiler.path,
+        "-std=c++17",
+        "-arch=sm_80",
+        "-Xcompiler=-Wall,-Wextra,-Werror",
+        "-Xlinker=--unresolved-symbols=ignore-all",
+        *includes,
+        "-o",
+        folder / "judge",
+        folder / "judge.cu",
+    ]
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     said = subprocess.run([str(folder / "judge")], capture_output=True, text=True, timeout=60, check=True).stdout
@@ -127,7 +140,9 @@ def test_the_judge_of_a_project_expects_what_the_package_does(name, drawn):
             values_a = _with_zeros(it, values_a, _unpacked(record["E"], it, "E"))
         if of.block_scaled:
             scales = [formats.decode(_unpacked(record[key], it, key), of.type_sf) for key in ("SFA", "SFB")]
-            values_a, values_b = (v * np.repeat(s, of.vector, axis=2) for v, s in zip((values_a, values_b), scales, strict=True))
+            values_a, values_b = (
+                v * np.repeat(s, of.vector, axis=2) for v, s in zip((values_a, values_b), scales, strict=True)
+            )
         data = Matrices([a], [b], c, [values_a], [values_b], formats.decode(c, of.type_d))
         truth = expected(of, data, exact=inputs != "uniform")
         low, high = (np.array(record[key]).reshape(truth.values.shape) for key in ("low", "high"))
@@ -141,7 +156,9 @@ def test_the_judge_of_a_project_expects_what_the_package_does(name, drawn):
             reach = np.maximum(truth.values - low, high - truth.values)
             assert (reach <= 1.5 * truth.bound + ulp).all() and (high > low).all()
         if inputs == "overflow":
-            raw = expected(of, Matrices([a], [b], np.zeros_like(c), [values_a], [values_b], np.zeros_like(data.values_c)), exact=True)
+            raw = expected(
+                of, Matrices([a], [b], np.zeros_like(c), [values_a], [values_b], np.zeros_like(data.values_c)), exact=True
+            )
             left = np.abs(raw.values + data.values_c) > 2**31 - 1
             assert 0.2 < left.mean() < 0.8
 
@@ -159,8 +176,13 @@ def test_the_emulator_agrees_with_kernel_and_layouts(name, projects, toolchain):
 def test_a_wrong_layout_is_seen(toolchain, projects):
     """CUTLASS's own layout of B for m16n8k32 of 4 bits, and metadata that another thread has."""
     for name, right, wrong in (
-            ("s4_saturating", "cute::Stride<cute::Stride<cute::_64, cute::_1>, cute::_8>", "cute::Stride<cute::Stride<cute::_32, cute::_1>, cute::_8>"),
-            ("sparse_f16", "cute::Stride<cute::Stride<cute::_1024, cute::_0,", "cute::Stride<cute::Stride<cute::_0, cute::_1024,")):
+        (
+            "s4_saturating",
+            "cute::Stride<cute::Stride<cute::_64, cute::_1>, cute::_8>",
+            "cute::Stride<cute::Stride<cute::_32, cute::_1>, cute::_8>",
+        ),
+        ("sparse_f16", "cute::Stride<cute::Stride<cute::_1024, cute::_0,", "cute::Stride<cute::Stride<cute::_0, cute::_1024,"),
+    ):
         it = planned(name)
         files = render(it)
         config = f"include/{name}/config.cuh"

@@ -7,16 +7,14 @@ pairs are merged that ptxas merged, whose number ncu's count of store instructio
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "emulate"))
-from ncu_compare import TOLERANCE, Counts, emulated, explain, row  # noqa: E402
-from ncu_conflicts import KERNELS, METRICS, parse_csv  # noqa: E402
+from tests.emulate.ncu_compare import TOLERANCE, Counts, emulated, explain, row
+from tests.emulate.ncu_conflicts import KERNELS, METRICS, parse_csv
 
 _RECORDED = json.loads((ROOT / "tests/emulate/recorded/h200_ncu.json").read_text("utf-8"))["kernels"]
 _PAGE = (ROOT / "docs/results/h200-bank-conflicts.md").read_text("utf-8")
@@ -24,8 +22,14 @@ _HEAD = '"ID","Kernel Name","Metric Name","Metric Unit","Metric Value"'
 
 
 def _table(**counts):
-    return "\n".join(["PASSED: 1 passed of 1", "==PROF== done", _HEAD,
-                      *(f'"0","k<A, 1>","{METRICS[name]}","","{value}"' for name, value in counts.items())])
+    return "\n".join(
+        [
+            "PASSED: 1 passed of 1",
+            "==PROF== done",
+            _HEAD,
+            *(f'"0","k<A, 1>","{METRICS[name]}","","{value}"' for name, value in counts.items()),
+        ]
+    )
 
 
 @pytest.mark.nvcc
@@ -51,12 +55,15 @@ def test_the_table_is_read_after_the_programs_own_output():
     assert parse_csv(text) == dict.fromkeys(METRICS, 1234) | {"store_conflicts": 0}
 
 
-@pytest.mark.parametrize(("text", "complaint"), [
-    ("==ERROR== ERR_NVGPUCTRPERM", "no table"),
-    (_table(load_wavefronts="5"), "is missing"),
-    (_table(load_wavefronts="n/a"), "is n/a"),
-    (_table(load_wavefronts="5") + "\n" + _table(load_wavefronts="5").splitlines()[-1], "more than one launch"),
-])
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("==ERROR== ERR_NVGPUCTRPERM", "no table"),
+        (_table(load_wavefronts="5"), "is missing"),
+        (_table(load_wavefronts="n/a"), "is n/a"),
+        (_table(load_wavefronts="5") + "\n" + _table(load_wavefronts="5").splitlines()[-1], "more than one launch"),
+    ],
+)
 def test_a_table_that_tells_too_little_is_refused(text, complaint):
     with pytest.raises(ValueError, match=complaint):
         parse_csv(text)
@@ -65,14 +72,17 @@ def test_a_table_that_tells_too_little_is_refused(text, complaint):
 _COUNTS = Counts(100, 10, 60, 8, 40, lone_stores=8, lone_conflicts=8)
 
 
-@pytest.mark.parametrize(("change", "reason"), [
-    ({}, ""),
-    ({"load_wavefronts": 102, "load_conflicts": 12}, "loads: passes repeated: 2"),
-    ({"load_wavefronts": 103, "load_conflicts": 13}, "loads: not explained"),
-    ({"load_conflicts": 11}, "loads: not explained"),
-    ({"store_wavefronts": 52, "store_conflicts": 0, "store_instructions": 36}, "stores: 4 pairs merged"),
-    ({"store_wavefronts": 52, "store_conflicts": 0}, "stores: not explained"),
-    ({"store_wavefronts": 54, "store_conflicts": 2, "store_instructions": 36}, "stores: not explained"),
-])
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({}, ""),
+        ({"load_wavefronts": 102, "load_conflicts": 12}, "loads: passes repeated: 2"),
+        ({"load_wavefronts": 103, "load_conflicts": 13}, "loads: not explained"),
+        ({"load_conflicts": 11}, "loads: not explained"),
+        ({"store_wavefronts": 52, "store_conflicts": 0, "store_instructions": 36}, "stores: 4 pairs merged"),
+        ({"store_wavefronts": 52, "store_conflicts": 0}, "stores: not explained"),
+        ({"store_wavefronts": 54, "store_conflicts": 2, "store_instructions": 36}, "stores: not explained"),
+    ],
+)
 def test_only_what_fits_exactly_explains_a_difference(change, reason):
     assert explain(asdict(_COUNTS) | change, _COUNTS) == reason

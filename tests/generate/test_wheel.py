@@ -62,7 +62,7 @@ def test_the_sdist_holds_what_it_takes_to_make_the_wheel(tmp_path):
     name = next(tmp_path.glob("mmagen-*.tar.gz"))
     inside = {path.partition("/")[2] for path in tarfile.open(name).getnames()}
     wanted = {f"{folder}/{path}" for folder in ("templates", "specs") for path in _tree(ROOT / folder)}
-    assert wanted | {"pyproject.toml", "README.md", "LICENSE", "mmagen/cli.py"} <= inside
+    assert wanted | {"pyproject.toml", "README.md", "LICENSE", "mmagen/cli/main.py"} <= inside
     folders = {path.split("/")[0] for path in inside if "/" in path}
     assert folders <= {"mmagen", "templates", "tools", "specs", "generated", "tests", "docs", ".ci"}
 

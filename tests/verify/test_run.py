@@ -6,9 +6,9 @@ import os
 import time
 
 import pytest
-from fake_builds import fake_build, printing, record
 
 from mmagen.verify.run import run
+from tests.support.fake_builds import fake_build, printing, record
 
 
 def test_records_with_ptxas_filling_what_is_not_known(tmp_path):

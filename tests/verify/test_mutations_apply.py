@@ -1,15 +1,12 @@
-"""The planted faults of tests/gpu/mutations.py fit the projects of today; that they are seen, a GPU must show."""
+"""The planted faults of tests/support/mutations.py fit the projects of today; that they are seen, a GPU must show."""
 
 from __future__ import annotations
 
 import json
-import sys
-from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "gpu"))
-from mutations import CONTROLS, MUTATIONS, mutated, originals, project
+from tests.support.mutations import CONTROLS, MUTATIONS, mutated, originals, project
 
 
 def test_there_are_enough_of_them():

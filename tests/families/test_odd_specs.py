@@ -1,17 +1,16 @@
 """The odd wgmma kernels that only a GPU runs are legal specs all the same, each with a name of its own."""
 
-from pathlib import Path
-
 import pytest
 
 from mmagen.families.planning import plan
 from mmagen.generate.render import render
 from mmagen.spec.load import load
+from tests.support.mutations import ODD
 
-ODD = sorted((Path(__file__).resolve().parents[1] / "gpu" / "odd").glob("*.yaml"))
+ODD_SPECS = sorted(ODD.glob("*.yaml"))
 
 
-@pytest.mark.parametrize("path", ODD, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", ODD_SPECS, ids=lambda path: path.stem)
 def test_it_renders(path):
     it = plan(load(path.read_text(), path.name).spec)
     assert it.name == f"odd_{path.stem}" and it.hopper is not None

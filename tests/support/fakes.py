@@ -1,4 +1,4 @@
-"""The verbs' surroundings as fakes: the rooms that generate, and a machine with compilers and a GPU."""
+"""Fakes for tests of the command line: the modules that generate projects, and a machine with compilers and a GPU."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
-from fake_builds import fake_build, printing, record
 
 from mmagen.cli.main import main
 from mmagen.core.errors import Diagnostic, Fault, SpecError, SpecFaults, UsageError
 from mmagen.toolchain.find import COMPILE, Gpu, Tool, Toolchain
+from tests.support.fake_builds import fake_build, printing, record
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,8 @@ def _check(files, folder):
 
 
 @pytest.fixture
-def house(tmp_path, monkeypatch):
-    """The other rooms as fakes, and an empty folder to work in."""
+def workspace(tmp_path, monkeypatch):
+    """The modules that generate projects as fakes, and a folder with two specs as the working directory."""
     fakes = {
         "spec.load": {"load": _load},
         "families.planning": {"plan": _plan},
@@ -91,8 +91,8 @@ def house(tmp_path, monkeypatch):
 
 @pytest.fixture
 def machine(monkeypatch):
-    """A toolchain and a build that the test decides on: set .gpus, .sanitizer, .ok, .kernel, .body and .programs,
-    which there are besides "verify"; .calls says what was asked."""
+    """A toolchain and a build that the test controls: set .gpus, .sanitizer, .ok, .kernel, .body and .programs (those
+    besides "verify"); .calls lists the calls of build."""
     tool = Tool(Path("/usr/bin/tool"), "1.0", "PATH")
     state = SimpleNamespace(
         gpus=(Gpu("Fake", (9, 0), "1"),),

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from fake_builds import fake_build, record
 
 from mmagen.report.results import to_markdown
 from mmagen.verify.run import RunResult
 from mmagen.verify.verdict import judge
+from tests.support.fake_builds import fake_build, record
 
 
 @pytest.fixture

@@ -11,18 +11,23 @@ import numpy as np
 import pytest
 
 from mmagen import emulate
-from mmagen.families.peak import loops
-from mmagen.microbench import program
 from mmagen.core.process import capture
-from mmagen.mma.catalogue import find, select
+from mmagen.families.peak import loops
 from mmagen.generate.render import templates_folder
+from mmagen.microbench import program
+from mmagen.mma.catalogue import find, select
 from mmagen.toolchain.find import COMPILE, find_toolchain
 
 pytestmark = pytest.mark.nvcc
 
 SPARSE = "SM90::GMMA::SPARSE::GMMA_64x8x32_F32F16F16_SS"
-BATCH = ("SM80_16x8x16_F32BF16BF16F32_TN", "SM80_16x8x32_S32U8U8S32_TN", "SM90_64x16x16_F32BF16BF16_SS",
-         "SM90_64x16x32_F16E4M3E4M3_RS_TN", SPARSE)
+BATCH = (
+    "SM80_16x8x16_F32BF16BF16F32_TN",
+    "SM80_16x8x32_S32U8U8S32_TN",
+    "SM90_64x16x16_F32BF16BF16_SS",
+    "SM90_64x16x32_F16E4M3E4M3_RS_TN",
+    SPARSE,
+)
 # Enough to read the names and limits of C++'s enumeration off its definition.
 _ELEMENTS = re.search(r"enum class Element \{([^}]*)\}", (templates_folder() / "runtime/peak/element.cuh").read_text())[1]
 ELEMENTS = {name.strip()[1:]: number for number, name in enumerate(_ELEMENTS.split(","))}
@@ -57,8 +62,12 @@ def test_a_hundred_loops_compile_in_a_minute_of_two_cores(tmp_path, toolchain):
     sample = list(dict.fromkeys(found[i * len(found) // 3] for found in kinds.values() for i in range(3)))
     assert len(kinds) == 18 and len(sample) == 51
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    made = program.build([loops.loop(operation, "sm_90a") for operation in sample], "sm_90a", toolchain,
-                         env={"MMAGEN_CACHE_DIR": str(tmp_path), "PATH": "/usr/bin:/bin"})
+    made = program.build(
+        [loops.loop(operation, "sm_90a") for operation in sample],
+        "sm_90a",
+        toolchain,
+        env={"MMAGEN_CACHE_DIR": str(tmp_path), "PATH": "/usr/bin:/bin"},
+    )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert made.path and not made.failed
     seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
@@ -77,9 +86,27 @@ def module(toolchain, tmp_path_factory):
         "".join(f"#include <{header}>\n" for header in headers) + '#include "mmagen/fill_operands.cuh"\n'
         '#include "mmagen/register_loop.cuh"\n#include "mmagen/wgmma_loop.cuh"\nusing namespace mmagen::peak;\n'
         "void all(LoopArguments x) {\n"
-        f"  fill_kernel<<<1, 1>>>(Element::kF16, Fill{{}}, 0, 0, 0, false, nullptr);\n{calls}}}\n")
-    done = capture([toolchain.nvcc.path, "-std=c++17", "-DNDEBUG", "--expt-relaxed-constexpr", "-arch=sm_90a", "-ptx",
-                    "-I", folder, "-isystem", toolchain.cutlass.path, "-o", "unit.ptx", "unit.cu"], timeout_s=None, cwd=folder)
+        f"  fill_kernel<<<1, 1>>>(Element::kF16, Fill{{}}, 0, 0, 0, false, nullptr);\n{calls}}}\n"
+    )
+    done = capture(
+        [
+            toolchain.nvcc.path,
+            "-std=c++17",
+            "-DNDEBUG",
+            "--expt-relaxed-constexpr",
+            "-arch=sm_90a",
+            "-ptx",
+            "-I",
+            folder,
+            "-isystem",
+            toolchain.cutlass.path,
+            "-o",
+            "unit.ptx",
+            "unit.cu",
+        ],
+        timeout_s=None,
+        cwd=folder,
+    )
     assert done.exit_code == 0, done.stderr
     text = (folder / "unit.ptx").read_text()
     return emulate.parse(re.sub(r"%(clock64|globaltimer)\b", "0", text), "unit.ptx")
@@ -98,12 +125,24 @@ def digests(module, loop: loops.Loop, a, b, blocks: int) -> np.ndarray:
     operation = find(loop.name)
     threads = loop.threads
     memory = emulate.GlobalMemory()
-    pointers = [memory.allocate("a", a), memory.allocate("b", b), memory.allocate("e", size=4 * threads),
-                memory.allocate("digests", size=4 * threads), memory.allocate("clocks", size=16)]
+    pointers = [
+        memory.allocate("a", a),
+        memory.allocate("b", b),
+        memory.allocate("e", size=4 * threads),
+        memory.allocate("digests", size=4 * threads),
+        memory.allocate("clocks", size=16),
+    ]
     struct_name = operation.struct.rpartition("::")[2]
     (entry,) = [name for name in module.entries if f"{len(struct_name)}{struct_name}" in name]
-    emulate.launch(module, entry, grid=1, block=threads, dynamic_smem=loop.smem_bytes, memory=memory,
-                   params=struct.pack("<IxxxxQQQQQ", blocks, *pointers))
+    emulate.launch(
+        module,
+        entry,
+        grid=1,
+        block=threads,
+        dynamic_smem=loop.smem_bytes,
+        memory=memory,
+        params=struct.pack("<IxxxxQQQQQ", blocks, *pointers),
+    )
     return np.frombuffer(memory.read("digests").tobytes(), np.uint32)
 
 
@@ -134,7 +173,10 @@ def test_ones_count_the_products(module, name):
     a, b = operands(module, loop, drawn=False, alternate=False)
     count, steps, _ = loop.kernels[-1]
     value = 2 * steps * loop.products
-    word = {"f32": lambda: np.float32(value).view(np.uint32), "s32": lambda: np.uint32(value),
-            "f16": lambda: np.float16([value, value]).view(np.uint32)[0]}[operation.type_d]()
+    word = {
+        "f32": lambda: np.float32(value).view(np.uint32),
+        "s32": lambda: np.uint32(value),
+        "f16": lambda: np.float16([value, value]).view(np.uint32)[0],
+    }[operation.type_d]()
     weights = 2 * np.arange(count * loop.accumulator_words, dtype=np.uint64) + 1
     assert set(digests(module, loop, a, b, 2).tolist()) == {int(weights.sum()) * int(word) % 2**32}

@@ -21,7 +21,7 @@ from mmagen.generate.render import render
 from mmagen.spec.load import load
 
 SPECS = Path(__file__).resolve().parents[2] / "specs"
-ODD = Path(__file__).resolve().parent / "odd"
+ODD = SPECS.parent / "tests" / "gpu" / "odd"
 
 GPU, EMULATOR = "gpu", "emulator"
 

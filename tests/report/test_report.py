@@ -9,11 +9,11 @@ from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
-from fake_builds import fake_build, record
 
 from mmagen.report.formats import build_failures, table, to_csv, to_json, to_junit
 from mmagen.verify.run import RECORD_FIELDS, RunResult
 from mmagen.verify.verdict import EMULATED, judge
+from tests.support.fake_builds import fake_build, record
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""render: contexts, strictness, manifests; that committed projects are up to date is tests/render's."""
+"""render: contexts, strictness, manifests; test_golden.py has the committed projects."""
 
 from __future__ import annotations
 

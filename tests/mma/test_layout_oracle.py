@@ -7,19 +7,16 @@ nvcc is asked only because it knows where the toolkit's headers are.
 from __future__ import annotations
 
 import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from tilings import KINDS, Tiling, tiling  # noqa: E402
-
-from mmagen.plan import cxx as cute  # noqa: E402
-from mmagen.mma.atoms import ATOMS  # noqa: E402
-from mmagen.mma.ownership import ownership  # noqa: E402
-from mmagen.toolchain.find import COMPILE, find_toolchain  # noqa: E402
+from mmagen.mma.atoms import ATOMS
+from mmagen.mma.ownership import ownership
+from mmagen.plan import cxx as cute
+from mmagen.toolchain.find import COMPILE, find_toolchain
+from tests.support.tilings import KINDS, Tiling, tiling
 
 pytestmark = pytest.mark.nvcc
 
@@ -72,8 +69,10 @@ def _program(numbered: list[tuple[int, Tiling]]) -> str:
     calls = []
     for number, one in numbered:
         extents = ", ".join(map(cute.integer, one.tile))
-        calls.append(f"  partition<{one.atom.cxx}, {cute.layout(one.mma.atoms_layout)}, "
-                     f"{cute.tile(one.mma.permutation)}, {extents}>({number});")
+        calls.append(
+            f"  partition<{one.atom.cxx}, {cute.layout(one.mma.atoms_layout)}, "
+            f"{cute.tile(one.mma.permutation)}, {extents}>({number});"
+        )
     return _HEAD + "\n".join(calls) + "\n}\n"
 
 
@@ -86,8 +85,18 @@ def _ask_cute(folder: Path) -> None:
         source, program = folder / f"oracle{first}.cpp", folder / f"oracle{first}"
         source.write_text(_program(numbered[first::2]))
         # For a .cpp, nvcc only adds the toolkit's folders and hands over to the host compiler.
-        command = [str(toolchain.nvcc.path), "-ccbin", str(toolchain.host_compiler.path), "-std=c++17", "-O0", "-w",
-                   f"-I{toolchain.cutlass.path}", str(source), "-o", str(program)]
+        command = [
+            str(toolchain.nvcc.path),
+            "-ccbin",
+            str(toolchain.host_compiler.path),
+            "-std=c++17",
+            "-O0",
+            "-w",
+            f"-I{toolchain.cutlass.path}",
+            str(source),
+            "-o",
+            str(program),
+        ]
         done = subprocess.run(command, capture_output=True, text=True, timeout=900)
         assert done.returncode == 0, done.stderr[-4000:]
         return subprocess.run([str(program)], capture_output=True, text=True, timeout=300, check=True).stdout

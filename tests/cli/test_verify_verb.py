@@ -8,15 +8,15 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from fake_builds import printing, record
-from fake_house import house, machine, typed  # noqa: F401
 
 from mmagen.build.build import BuildResult
 from mmagen.toolchain.find import COMPILE, Tool
 from mmagen.verify.verdict import EMULATED, Verdict
+from tests.support.fake_builds import printing, record
+from tests.support.fakes import typed
 
 
-def test_verify_passes_and_reports(house, machine, capsys):
+def test_verify_passes_and_reports(workspace, machine, capsys):
     code, out, _ = typed(capsys, "verify", "one.yaml", "--json", "r.jsonl", "--csv", "r.csv", "--junit", "r.xml")
     assert code == 0 and "1 passed" in out
     assert machine.calls[0]["programs"] == ("verify",) and machine.calls[0]["files"] == [["a.cu", "mmagen.json"]]
@@ -25,7 +25,7 @@ def test_verify_passes_and_reports(house, machine, capsys):
     assert Path("r.csv").read_text().startswith("name,problem") and "<testsuite " in Path("r.xml").read_text()
 
 
-def test_verify_builds_a_project_folder_as_it_is(house, machine, capsys):
+def test_verify_builds_a_project_folder_as_it_is(workspace, machine, capsys):
     typed(capsys, "build", "one.yaml")
     Path("generated/one/a.cu").write_text("a mutant")
     assert typed(capsys, "verify", "generated/one", "two.yaml", "generated/one/")[0] == 0
@@ -43,13 +43,13 @@ def test_verify_builds_a_project_folder_as_it_is(house, machine, capsys):
         ("time.sleep(60)", 4, "did not end within 0.5 s"),
     ],
 )
-def test_verify_exit_codes(house, machine, capsys, body, code, told):
+def test_verify_exit_codes(workspace, machine, capsys, body, code, told):
     machine.body = body
     ended, out, _ = typed(capsys, "verify", "one.yaml", "--timeout", "0.5")
     assert ended == code and told in out
 
 
-def test_verify_without_a_gpu_still_compiles(house, machine, capsys):
+def test_verify_without_a_gpu_still_compiles(workspace, machine, capsys):
     machine.gpus = ()
     code, out, _ = typed(capsys, "verify", "one.yaml", "--sanitize", "memcheck")
     assert code == 77 and "no NVIDIA GPU found" in out and len(machine.calls) == 1
@@ -64,7 +64,7 @@ def test_verify_without_a_gpu_still_compiles(house, machine, capsys):
     assert code == 3 and "one: a.cu(1): error: no" in err and "build failed" in out
 
 
-def test_verify_options_reach_the_program(house, machine, capsys):
+def test_verify_options_reach_the_program(workspace, machine, capsys):
     machine.body = f"r = {record(name='NAME')!r}\nr['reason'] = ' '.join(sys.argv[1:])\nprint(json.dumps(r))"
     code, out, err = typed(
         capsys,
@@ -108,7 +108,7 @@ def started(monkeypatch):
     return runs
 
 
-def test_sanitizers_are_further_runs(house, machine, capsys, started):
+def test_sanitizers_are_further_runs(workspace, machine, capsys, started):
     assert typed(capsys, "verify", "one.yaml", "--sanitize", "memcheck")[0] == 4
     assert machine.calls == [], "a missing sanitizer is told before anything is compiled"
     machine.sanitizer = Tool(Path("/bin/compute-sanitizer"), "2025.3", "PATH")
@@ -120,13 +120,13 @@ def test_sanitizers_are_further_runs(house, machine, capsys, started):
     assert started[1] == ("verify", "--problem", "8,8,8", "--no-timing", "memcheck")
 
 
-def test_a_kernel_of_one_shape_is_sanitized_on_that(house, machine, capsys, started):
+def test_a_kernel_of_one_shape_is_sanitized_on_that(workspace, machine, capsys, started):
     machine.kernel, machine.sanitizer = "micro", Tool(Path("/bin/compute-sanitizer"), "2025.3", "PATH")
     assert typed(capsys, "verify", "one.yaml", "--sanitize", "memcheck")[0] == 0
     assert started[1] == ("verify", "--no-timing", "memcheck")
 
 
-def test_only_what_will_be_used_is_looked_for(house, machine, capsys):
+def test_only_what_will_be_used_is_looked_for(workspace, machine, capsys):
     for options, looked_for in (
         ((), {"gpus"}),
         (("--arch", "sm_80"), {"gpus"}),
@@ -138,7 +138,7 @@ def test_only_what_will_be_used_is_looked_for(house, machine, capsys):
         assert set(machine.calls[-1]["toolchain"].wanted) - {*COMPILE} == looked_for, options
 
 
-def test_a_benchmark_is_a_further_run_where_there_is_one(house, machine, capsys, started):
+def test_a_benchmark_is_a_further_run_where_there_is_one(workspace, machine, capsys, started):
     asked = ("verify", "one.yaml", "--bench", "--sustained", "2", "--max-dim", "512", "--no-timing")
     assert typed(capsys, *asked)[0] == 0
     assert machine.calls[0]["programs"] == ("verify", "bench")
@@ -164,7 +164,7 @@ def emulated(monkeypatch):
     return asked
 
 
-def test_the_emulator_stands_in_where_no_gpu_is(house, machine, capsys, emulated):
+def test_the_emulator_stands_in_where_no_gpu_is(workspace, machine, capsys, emulated):
     machine.gpus = ()
     code, out, _ = typed(capsys, "verify", "one.yaml", "--arch", "sm_80", "--problem", "8,8,8", "--seed", "3", "--max-dim", "9")
     assert code == 0 and "1 passed (emulated)" in out and machine.calls == []
@@ -175,7 +175,7 @@ def test_the_emulator_stands_in_where_no_gpu_is(house, machine, capsys, emulated
     assert code == 2 and "one architecture at a time" in err
 
 
-def test_the_emulator_is_asked_beside_a_gpu_only_by_name(house, machine, capsys, emulated):
+def test_the_emulator_is_asked_beside_a_gpu_only_by_name(workspace, machine, capsys, emulated):
     assert typed(capsys, "verify", "one.yaml")[0] == 0 and emulated == []
     assert typed(capsys, "verify", "one.yaml", "--on", "cpu")[0] == 0 and len(emulated) == 1 == len(machine.calls)
 

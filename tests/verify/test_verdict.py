@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from fake_builds import fake_build, record
 
 from mmagen.verify.run import RECORD_FIELDS, RunResult
 from mmagen.verify.verdict import exit_code, judge
+from tests.support.fake_builds import fake_build, record
 
 
 @pytest.fixture

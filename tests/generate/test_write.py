@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 
 import pytest
-from project_folders import NEW, OLD, plain, project, tree
 
 from mmagen.core.errors import UsageError
 from mmagen.generate.write import check, write
+from tests.support.project_folders import NEW, OLD, plain, project, tree
 
 
 @pytest.fixture

@@ -1,22 +1,18 @@
 """layouts: the ownership that NVIDIA documents, and that every tiling covers its matrices as it must.
 
-That the algebra is CuTe's, element by element, is proved in tests/build/test_layout_oracle.py.
+That the algebra is CuTe's, element by element, is proved in tests/mma/test_layout_oracle.py.
 """
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from tilings import KINDS, tiling
 
 from mmagen.core.layout_text import LayoutText
 from mmagen.mma.atoms import ATOMS
 from mmagen.mma.ownership import Ownership, flat, ownership
+from tests.support.tilings import KINDS, tiling
 
 CLASSIC = ATOMS["SM80_16x8x16_F32F16F16F32_TN"]
 ONE = LayoutText.compact((1, 1, 1))

@@ -11,9 +11,9 @@ import time
 from pathlib import Path
 
 import pytest
-from fake_house import house, machine, typed  # noqa: F401
 
 from mmagen import __version__
+from tests.support.fakes import typed
 
 _ROOT = Path(__file__).resolve().parents[2]
 
@@ -27,7 +27,7 @@ def test_version_and_usage(capsys):
     assert "77" in typed(capsys, "--help")[1]
 
 
-def test_build_writes_each_project(house, capsys):
+def test_build_writes_each_project(workspace, capsys):
     code, out, err = typed(capsys, "build", ".")
     assert (code, err) == (0, "") and "generated/one: 2 written" in out
     assert Path("generated/two/a.cu").read_bytes() == b"code"
@@ -35,13 +35,13 @@ def test_build_writes_each_project(house, capsys):
     assert sorted(os.listdir("elsewhere")) == ["one"]
 
 
-def test_what_a_plan_has_to_say_is_said_and_no_failure(house, capsys):
+def test_what_a_plan_has_to_say_is_said_and_no_failure(workspace, capsys):
     Path("odd.yaml").write_text("mended")
     code, _, err = typed(capsys, "build", "one.yaml", "odd.yaml")
     assert (code, err) == (0, "mmagen: mended: its layout is mended\n")
 
 
-def test_any_fault_in_any_spec_writes_nothing_and_all_are_told(house, capsys):
+def test_any_fault_in_any_spec_writes_nothing_and_all_are_told(workspace, capsys):
     Path("bad.yaml").write_text("illegal")
     Path("worse.yaml").write_text("unreadable")
     code, out, err = typed(capsys, "build", "one.yaml", "bad.yaml", "worse.yaml")
@@ -66,7 +66,7 @@ def test_any_fault_in_any_spec_writes_nothing_and_all_are_told(house, capsys):
         (("verify", "empty"), "neither a generated project"),
     ],
 )
-def test_bad_usage(house, machine, capsys, monkeypatch, arguments, told):
+def test_bad_usage(workspace, machine, capsys, monkeypatch, arguments, told):
     Path("empty").mkdir()
     Path("twin.yaml").write_text("one")
     if "locked.yaml" in arguments:
@@ -80,7 +80,7 @@ def test_bad_usage(house, machine, capsys, monkeypatch, arguments, told):
     assert code == 2 and told in err and "Traceback" not in err and machine.calls == []
 
 
-def test_check_tells_drift_and_writes_nothing(house, capsys):
+def test_check_tells_drift_and_writes_nothing(workspace, capsys):
     assert typed(capsys, "build", "one.yaml", "--check")[0] == 1
     assert not Path("generated").exists()
     typed(capsys, "build", "one.yaml")
@@ -90,7 +90,7 @@ def test_check_tells_drift_and_writes_nothing(house, capsys):
     assert code == 1 and out == "generated/one/a.cu differs\n" and Path("generated/one/a.cu").read_text() == "mine"
 
 
-def test_an_edited_project_does_not_keep_the_others_back(house, capsys):
+def test_an_edited_project_does_not_keep_the_others_back(workspace, capsys):
     Path("generated/one").mkdir(parents=True)
     Path("generated/one/edited").touch()
     code, out, err = typed(capsys, "build", ".")
@@ -98,14 +98,14 @@ def test_an_edited_project_does_not_keep_the_others_back(house, capsys):
     assert typed(capsys, "build", ".", "--force")[0] == 0
 
 
-def test_vendored_headers_are_in_the_manifest(house, machine, capsys):
+def test_vendored_headers_are_in_the_manifest(workspace, machine, capsys):
     assert typed(capsys, "build", "one.yaml", "--vendor-cutlass")[0] == 0
     manifest = json.loads(Path("generated/one/mmagen.json").read_text())
     assert Path("generated/one/third_party/cutlass.h").exists()
     assert list(manifest["files"]) == ["a.cu", "third_party/cutlass.h"]
 
 
-def test_build_compile(house, machine, capsys):
+def test_build_compile(workspace, machine, capsys):
     code, out, _ = typed(capsys, "build", "one.yaml", "--compile", "--arch", "sm_80,90a", "-j", "3")
     assert code == 0 and "one: compiled" in out and "one_verify" in out
     assert machine.calls[0]["arch"] == ("sm_80", "sm_90a") and machine.calls[0]["jobs"] == 3
@@ -116,11 +116,11 @@ def test_build_compile(house, machine, capsys):
     assert "gpus" in machine.calls[1]["toolchain"].wanted, "the GPU here says what to compile for"
 
 
-def test_inspect(house, capsys):
+def test_inspect(workspace, capsys):
     assert typed(capsys, "inspect", "one.yaml") == (0, "about one\n", "")
 
 
-def test_a_bug_is_one_line_and_its_traceback_is_for_the_asking(house, capsys, monkeypatch):
+def test_a_bug_is_one_line_and_its_traceback_is_for_the_asking(workspace, capsys, monkeypatch):
     monkeypatch.setattr(sys.modules["mmagen.generate.render"], "render", lambda plan: 1 / 0)
     code, _, err = typed(capsys, "build", "one.yaml")
     assert code == 70 and err.count("\n") == 1 and "ZeroDivisionError" in err and "Traceback" not in err
@@ -128,7 +128,7 @@ def test_a_bug_is_one_line_and_its_traceback_is_for_the_asking(house, capsys, mo
     assert "Traceback" in typed(capsys, "build", "one.yaml")[2]
 
 
-def test_a_fault_of_the_disk_names_the_file_and_any_other_is_a_bug(house, capsys, monkeypatch):
+def test_a_fault_of_the_disk_names_the_file_and_any_other_is_a_bug(workspace, capsys, monkeypatch):
     def refuse(plan):
         raise error
 
@@ -145,7 +145,7 @@ def test_who_calls_main_keeps_its_signals(capsys):
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-def test_interrupt(house, capsys, monkeypatch):
+def test_interrupt(workspace, capsys, monkeypatch):
     def interrupt(plan):
         raise KeyboardInterrupt
 

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from dataclasses import fields
-from pathlib import Path
 
 import pytest
 
-from mmagen.mma.catalogue import find, operations
+from mmagen.mma.catalogue import build, find, operations
 from mmagen.mma.operation import Operation
-from mmagen.mma.catalogue import build
 from mmagen.toolchain.find import COMPILE, find_toolchain
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-from tools.atom_registry import choices, oracle, rows  # noqa: E402
-from tools.atom_registry.scan import Struct, scan  # noqa: E402
+from tools.atom_registry import choices, oracle, rows
+from tools.atom_registry.scan import Struct, scan
 
 pytestmark = pytest.mark.nvcc
 
@@ -41,9 +35,15 @@ def test_every_struct_of_the_headers_is_in_the_registry_in_their_order(structs):
 def test_a_part_made_anew_is_what_the_registry_holds(toolchain, structs):
     """All of SM61 to SM89 and SM100's two packed FMAs, every third of UMMA and SM120, every 30th wgmma."""
     large = {"SM90_": 30, "SM90::GMMA": 30, "SM100_MMA": 3, "SM120": 5}
-    some = [struct for number, struct in enumerate(structs)
-            if number % next((n for name, n in large.items()
-                              if rows.operation_name(struct, choices.representative(struct)).startswith(name)), 1) == 0]
+    some = [
+        struct
+        for number, struct in enumerate(structs)
+        if number
+        % next(
+            (n for name, n in large.items() if rows.operation_name(struct, choices.representative(struct)).startswith(name)), 1
+        )
+        == 0
+    ]
     assert len(some) > 180
     wanted = [(struct, choices.representative(struct)) for struct in some]
     made = build(rows.data(some, wanted, oracle.ask(wanted, toolchain)))
@@ -81,8 +81,14 @@ def _sample() -> list[Operation]:
     kinds: dict[tuple, list[Operation]] = {}
     for operation in operations():
         if not any(flaw.operand for flaw in operation.flaws):
-            kind = (operation.family, operation.kind, operation.sparse, operation.block_scaled, operation.places["A"],
-                    operation.threads)
+            kind = (
+                operation.family,
+                operation.kind,
+                operation.sparse,
+                operation.block_scaled,
+                operation.places["A"],
+                operation.threads,
+            )
             kinds.setdefault(kind, []).append(operation)
     return [found[place] for found in kinds.values() for place in sorted({0, len(found) // 2, len(found) - 1})]
 
@@ -90,17 +96,34 @@ def _sample() -> list[Operation]:
 def test_another_program_evaluates_the_layouts_to_the_same_elements(toolchain, tmp_path):
     sample = _sample()
     assert len(sample) > 50
-    calls = [f'  evaluate<typename {operation.traits()}::{operand}Layout>({number}, "{operand}");'
-             for number, operation in enumerate(sample) for operand in operation.layouts]
+    calls = [
+        f'  evaluate<typename {operation.traits()}::{operand}Layout>({number}, "{operand}");'
+        for number, operation in enumerate(sample)
+        for operand in operation.layouts
+    ]
     source, program = tmp_path / "evaluate.cpp", tmp_path / "evaluate"
     source.write_text(_PROGRAM + "\n".join(calls) + "\n}\n")
-    command = [str(toolchain.nvcc.path), "-ccbin", str(toolchain.host_compiler.path), "-std=c++17", "-O0", "-w",
-               "-DCUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED", f"-I{toolchain.cutlass.path}", str(source), "-o", str(program)]
+    command = [
+        str(toolchain.nvcc.path),
+        "-ccbin",
+        str(toolchain.host_compiler.path),
+        "-std=c++17",
+        "-O0",
+        "-w",
+        "-DCUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED",
+        f"-I{toolchain.cutlass.path}",
+        str(source),
+        "-o",
+        str(program),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr[-4000:]
     lines = subprocess.run([str(program)], capture_output=True, text=True, timeout=120, check=True).stdout.splitlines()
-    tables = {(number, operand): layout.table() for number, operation in enumerate(sample)
-              for operand, layout in operation.layouts.items()}
+    tables = {
+        (number, operand): layout.table()
+        for number, operation in enumerate(sample)
+        for operand, layout in operation.layouts.items()
+    }
     seen = set()
     for line in lines:
         number, operand, thread, *elements = line.split()

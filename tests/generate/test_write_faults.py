@@ -9,10 +9,10 @@ import os
 from pathlib import Path
 
 import pytest
-from project_folders import NEW, OLD, plain, project, tree
 
 from mmagen.core.errors import UsageError
 from mmagen.generate.write import write
+from tests.support.project_folders import NEW, OLD, plain, project, tree
 
 
 class Trip:
