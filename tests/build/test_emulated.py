@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "gpu"))
-from mutations import CONTROLS, EMULATOR, MUTATIONS, SPECS, asked, mutated, project  # noqa: E402
+from tests.support.mutations import CONTROLS, EMULATOR, MUTATIONS, SPECS, asked, mutated, project
 
-from mmagen.verify.emulated.verify import emulate_all  # noqa: E402
-from mmagen.toolchain.find import COMPILE, find_toolchain  # noqa: E402
-from mmagen.generate.write import write  # noqa: E402
+from mmagen.verify.emulated.verify import emulate_all
+from mmagen.toolchain.find import COMPILE, find_toolchain
+from mmagen.generate.write import write
 
 pytestmark = pytest.mark.nvcc
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import struct
-import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -16,13 +15,12 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "gpu"))
-from mutations import project  # noqa: E402
+from tests.support.mutations import project
 
-from mmagen.build.log import parse_ptxas, warnings  # noqa: E402
-from mmagen.core.process import capture  # noqa: E402
-from mmagen.toolchain.find import COMPILE, find_toolchain  # noqa: E402
-from mmagen.generate.write import write  # noqa: E402
+from mmagen.build.log import parse_ptxas, warnings
+from mmagen.core.process import capture
+from mmagen.toolchain.find import COMPILE, find_toolchain
+from mmagen.generate.write import write
 
 pytestmark = pytest.mark.nvcc
 
