@@ -8,7 +8,7 @@ import tensor_layouts
 from tensor_layouts import atoms_nv
 
 from mmagen.core.layout_text import IntTuple, LayoutText
-from mmagen.emulate.matrix_layouts import Fragment, fragment_a, fragment_b, fragment_c, volta_a, volta_b, volta_c
+from mmagen.emulate.arithmetic.fragments import Fragment, fragment_a, fragment_b, fragment_c, volta_a, volta_b, volta_c
 from mmagen.mma.atoms import ATOMS, find_atom, wgmma_names
 from mmagen.mma.catalogue import find, operations
 from mmagen.mma.operation import Operation, ThreadValueLayout

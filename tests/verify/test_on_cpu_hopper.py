@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from mmagen.emulate.tensor_map import decode
+from mmagen.emulate.memory.tensor_map import decode
 from mmagen.families import plan
 from mmagen.spec.load import load
 from mmagen.spec.model import Problem

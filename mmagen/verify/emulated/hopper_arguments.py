@@ -6,7 +6,7 @@ import ctypes
 import re
 
 from mmagen.emulate import TensorMap
-from mmagen.emulate.tensor_map import BYTES
+from mmagen.emulate.memory.tensor_map import BYTES
 from mmagen.plan.plans import GemmPlan as Plan
 from mmagen.spec.model import Problem
 from mmagen.verify.emulated.launches import Launch, bytes_of, matrix_fields, pointer_of, scalar_of, structure
