@@ -10,82 +10,54 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import mmagen
+from mmagen.build.job import BuildResult, Job, vendored_cutlass, with_origin
 from mmagen.build.log import KernelInfo
+from mmagen.build.superproject import build_together
 from mmagen.core.cache import cache_root, load_entry, store_entry
 from mmagen.core.errors import UsageError
+from mmagen.core.progress import Progress
 from mmagen.generate.manifest import MANIFEST, digests
-from mmagen.toolchain.find import Toolchain, cutlass_in
-
-if TYPE_CHECKING:
-    from mmagen.core.progress import Progress
+from mmagen.toolchain.find import cutlass_in
+from mmagen.toolchain.model import Toolchain
 
 PROGRAMS = ("verify", "bench")
 NEEDED = ("nvcc", "host_compiler", "cmake", "ninja")
 
 # Read by CMake, nvcc or the host compiler behind our back: they belong to what a build depends on.
-_FLAG_VARIABLES = ("CXXFLAGS", "CUDAFLAGS", "LDFLAGS", "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "CPATH",
-                   "CPLUS_INCLUDE_PATH", "LIBRARY_PATH")
+_FLAG_VARIABLES = (
+    "CXXFLAGS",
+    "CUDAFLAGS",
+    "LDFLAGS",
+    "NVCC_PREPEND_FLAGS",
+    "NVCC_APPEND_FLAGS",
+    "CPATH",
+    "CPLUS_INCLUDE_PATH",
+    "LIBRARY_PATH",
+)
 _ARCH = re.compile(r"^(?:sm_)?(\d{2,3}[af]?)$")
 _NAME = re.compile(r"^[A-Za-z_]\w*$")
 
 
-@dataclass(frozen=True)
-class BuildResult:
-    """What became of one project.
-
-    ok: every program asked for is there. programs: kind ("verify", "bench") -> path; library: the kernel's library.
-    log: what was printed for this project, project paths relative to it. errors: the useful lines of it on failure.
-    seconds: time of its compile steps, summed (of the first build when `cached`). reason: one sentence, "" when ok.
-    arch: what it was compiled for ("sm_90a"). cuda, cutlass, host: versions it was built with.
-    """
-
-    name: str
-    project: Path
-    ok: bool
-    programs: Mapping[str, Path] = field(default_factory=dict)
-    library: Path | None = None
-    log: str = ""
-    errors: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
-    ptxas: tuple[KernelInfo, ...] = ()
-    seconds: float = 0.0
-    cached: bool = False
-    reason: str = ""
-    arch: tuple[str, ...] = ()
-    kernel: str = ""
-    spec_sha: str = ""
-    cuda: str = ""
-    cutlass: str = ""
-    host: str = ""
-
-
-@dataclass(frozen=True)
-class Job:
-    """One project as it was read: its files (path in the project -> content), and what to make of them."""
-
-    project: Path
-    name: str
-    kernel: str
-    spec_sha: str
-    files: Mapping[str, bytes]
-    arch: tuple[str, ...]
-    programs: tuple[str, ...]
-    cutlass: str
-
-
-def build(projects: Sequence[Path], toolchain: Toolchain, *, arch: Sequence[str] | None = None,
-          jobs: int | None = None, programs: Sequence[str] = PROGRAMS, progress: Progress | None = None,
-          env: Mapping[str, str] | None = None) -> list[BuildResult]:
+def build(
+    projects: Sequence[Path],
+    toolchain: Toolchain,
+    *,
+    arch: Sequence[str] | None = None,
+    jobs: int | None = None,
+    programs: Sequence[str] = PROGRAMS,
+    progress: Progress | None = None,
+    env: Mapping[str, str] | None = None,
+) -> list[BuildResult]:
     """Compile `projects` (folders with a mmagen.json), one result for each, in their order.
 
     arch: what to compile for, e.g. ["sm_80"]; None: the local GPU's architecture, else what the project lists.
-    jobs: compile steps at a time, None for ninja's choice. programs: of PROGRAMS; "bench" is for gemm kernels only.
+    jobs: compile steps at a time, None for ninja's choice. programs: of PROGRAMS; "bench" only of projects that have one.
     progress: called with (steps done, steps in all, step). Raises BuildError when the toolchain is incomplete and
     UsageError for a folder that is no project; a project that does not compile is a result, not an exception.
     """
@@ -96,11 +68,15 @@ def build(projects: Sequence[Path], toolchain: Toolchain, *, arch: Sequence[str]
     results: list[BuildResult | None] = [_from_cache(job, toolchain, root, env) for job in todo]
     missing = [index for index, result in enumerate(results) if result is None]
     if missing:
-        from mmagen.build.superproject import build_together
-
         for batch in _batches(missing, [job.name for job in todo]):
-            built = build_together([todo[i] for i in batch], toolchain, jobs_at_once=jobs, progress=progress, env=env,
-                                   keep=lambda job, result, files: _keep(job, result, files, toolchain, root, env))
+            built = build_together(
+                [todo[i] for i in batch],
+                toolchain,
+                jobs_at_once=jobs,
+                progress=progress,
+                env=env,
+                keep=lambda job, result, files: _keep(job, result, files, toolchain, root, env),
+            )
             for index, result in zip(batch, built, strict=True):
                 results[index] = result
     return [result for result in results if result is not None]
@@ -133,19 +109,29 @@ def read_project(project: Path, toolchain: Toolchain, arch: Sequence[str] | None
     if not isinstance(name, str) or not _NAME.match(name):
         raise UsageError(f"{project}/mmagen.json: name {name!r} is not a C identifier")
     chosen = tuple(map(arch_name, arch)) if arch else choose_arch(tuple(map(arch_name, listed)), toolchain)
-    wanted = tuple(program for program in _programs_of(kernel) if program in programs)
     files = _snapshot(project)
-    return Job(project, name, kernel, str(manifest.get("spec_sha", "")), files, chosen, wanted,
-               _cutlass_version(project, files, toolchain))
+    offered = _programs_of(files)
+    wanted = tuple(program for program in offered if program in programs)
+    return Job(
+        project,
+        name,
+        kernel,
+        str(manifest.get("spec_sha", "")),
+        files,
+        chosen,
+        wanted,
+        offered,
+        _cutlass_version(project, files, toolchain),
+    )
 
 
-def _programs_of(kernel: str) -> tuple[str, ...]:
-    """Those of PROGRAMS that a project has."""
-    return PROGRAMS if kernel == "gemm" else tuple(program for program in PROGRAMS if program != "bench")
+def _programs_of(files: Collection[str]) -> tuple[str, ...]:
+    """Those of PROGRAMS that a project has: a benchmark only where its source is there."""
+    return tuple(program for program in PROGRAMS if program != "bench" or any(f.startswith("tests/bench.") for f in files))
 
 
 def arch_name(text: str) -> str:
-    """"sm_90a" for "sm_90a" and "90a". Raises UsageError for anything that is no architecture."""
+    """ "sm_90a" for "sm_90a" and "90a". Raises UsageError for anything that is no architecture."""
     match = _ARCH.match(text)
     if not match:
         raise UsageError(f"{text!r} is not a GPU architecture; write it like sm_80 or sm_90a")
@@ -175,20 +161,16 @@ def _snapshot(project: Path) -> dict[str, bytes]:
     for folder, folders, names in os.walk(project):
         here = Path(folder)
         folders[:] = sorted(
-            f for f in folders
-            if not f.startswith((".", "__pycache__")) and not (here == project and f == "build")
+            f
+            for f in folders
+            if not f.startswith((".", "__pycache__"))
+            and not (here == project and f == "build")
             and not (here / f / "CMakeCache.txt").exists()
         )
         for name in sorted(names):
             if not name.startswith("."):
                 files[(here / name).relative_to(project).as_posix()] = (here / name).read_bytes()
     return files
-
-
-def vendored_cutlass(files: Mapping[str, bytes]) -> str:
-    """The folder in the project from which its own CUTLASS headers are included, or ""."""
-    tail = "/cutlass/version.h"
-    return next((path.removesuffix(tail) for path in files if path.endswith(tail)), "")
 
 
 def _cutlass_version(project: Path, files: Mapping[str, bytes], toolchain: Toolchain) -> str:
@@ -216,49 +198,52 @@ def _key(job: Job, toolchain: Toolchain, programs: Sequence[str], env: Mapping[s
 
 def _from_cache(job: Job, toolchain: Toolchain, root: Path, env: Mapping[str, str]) -> BuildResult | None:
     """A stored build that has at least the programs asked for."""
-    for programs in dict.fromkeys((job.programs, _programs_of(job.kernel))):
+    for programs in dict.fromkeys((job.programs, job.offered)):
         if entry := load_entry(_key(job, toolchain, programs, env), root):
             return _revive(job, *entry, toolchain)
     return None
 
 
-def _revive(job: Job, folder: Path, stored: dict, toolchain: Toolchain) -> BuildResult | None:
+def _revive(job: Job, folder: Path, stored: dict[str, Any], toolchain: Toolchain) -> BuildResult | None:
     try:
         result = BuildResult(
-            job.name, job.project, True,
+            job.name,
+            job.project,
+            True,
             programs={kind: folder / name for kind, name in stored["programs"].items() if kind in job.programs},
             library=folder / stored["library"] if stored["library"] else None,
-            log=stored["log"], warnings=tuple(stored["warnings"]),
+            log=stored["log"],
+            warnings=tuple(stored["warnings"]),
             ptxas=tuple(KernelInfo(**kernel) for kernel in stored["ptxas"]),
-            seconds=stored["seconds"], cached=True)
+            seconds=stored["seconds"],
+            cached=True,
+        )
     except (KeyError, TypeError):
         return None
     return with_origin(result, job, toolchain)
 
 
-def with_origin(result: BuildResult, job: Job, toolchain: Toolchain) -> BuildResult:
-    """`result` with what it was made from and with."""
-    assert toolchain.nvcc and toolchain.host_compiler
-    return replace(result, arch=job.arch, kernel=job.kernel, spec_sha=job.spec_sha, cuda=toolchain.nvcc.version,
-                   cutlass=job.cutlass, host=toolchain.host_compiler.version)
-
-
-def _keep(job: Job, result: BuildResult, files: Mapping[str, Path], toolchain: Toolchain, root: Path,
-          env: Mapping[str, str]) -> BuildResult:
+def _keep(
+    job: Job, result: BuildResult, files: Mapping[str, Path], toolchain: Toolchain, root: Path, env: Mapping[str, str]
+) -> BuildResult:
     """Store a successful build (`files`: kind or "library" -> where it was built) and return it as it lies there."""
     names = {kind: path.name for kind, path in files.items()}
+    programs = {kind: name for kind, name in names.items() if kind != "library"}
     stored = {
-        "programs": {kind: name for kind, name in names.items() if kind != "library"},
+        "programs": programs,
         "library": names.get("library", ""),
         "log": result.log,
         "warnings": list(result.warnings),
         "ptxas": [kernel.to_dict() for kernel in result.ptxas],
         "seconds": result.seconds,
     }
+    key = _key(job, toolchain, job.programs, env)
     try:
-        folder = store_entry(_key(job, toolchain, job.programs, env), root, stored,
-                             {names[kind]: path for kind, path in files.items()})
+        folder = store_entry(key, root, stored, {names[kind]: path for kind, path in files.items()})
     except OSError as error:
         raise UsageError(f"the build cache {root} cannot be written: {error}; set MMAGEN_CACHE_DIR") from None
-    return replace(result, programs={kind: folder / name for kind, name in stored["programs"].items()},
-                   library=folder / names["library"] if "library" in names else None)
+    return replace(
+        result,
+        programs={kind: folder / name for kind, name in programs.items()},
+        library=folder / names["library"] if "library" in names else None,
+    )

@@ -5,14 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 # Given to ninja as NINJA_STATUS: a prefix that no compiler prints.
 NINJA_STATUS = "[mmagen:%f/%t] "
 
 _STATUS = re.compile(r"^\[mmagen:(\d+)/(\d+)\] (.*)$")
 _PLACE = re.compile(r"(?:^|[\s'\"=])(p\d+)/")
-_ERROR = re.compile(r"(\berror\b\s*(?:#?[\w-]+\s*)?:|\bfatal\b|undefined reference|multiple definition|\bptxas fatal|"
-                    r"cannot find -l|No such file or directory|\bKilled\b|internal error)", re.IGNORECASE)
+_ERROR = re.compile(
+    r"(\berror\b\s*(?:#?[\w-]+\s*)?:|\bfatal\b|undefined reference|multiple definition|\bptxas fatal|"
+    r"cannot find -l|No such file or directory|\bKilled\b|internal error)",
+    re.IGNORECASE,
+)
 _COUNTED = re.compile(r"^\d+ errors? detected|^compilation terminated|^ninja: |^FAILED: ")
 _WARNING = re.compile(r"\bwarning\b\s*(?:#[\w-]+\s*)?:", re.IGNORECASE)
 _PERFORMANCE = re.compile(r"^ptxas info\s*: \(C\d+\)")
@@ -33,7 +37,7 @@ class KernelInfo:
     stack: int
     demangled: str = ""
 
-    def to_dict(self) -> dict:
+    def to_dict(self) -> dict[str, Any]:
         """As plain values, for a cache entry."""
         return asdict(self)
 
@@ -42,9 +46,11 @@ def worst(kernels: Sequence[KernelInfo]) -> dict[str, int]:
     """The most that any of `kernels` has of each, under the names that records use; {} where there are none."""
     if not kernels:
         return {}
-    return {"registers": max(kernel.registers for kernel in kernels),
-            "spill_bytes": max(kernel.spill_stores + kernel.spill_loads for kernel in kernels),
-            "smem_bytes": max(kernel.smem for kernel in kernels)}
+    return {
+        "registers": max(kernel.registers for kernel in kernels),
+        "spill_bytes": max(kernel.spill_stores + kernel.spill_loads for kernel in kernels),
+        "smem_bytes": max(kernel.smem for kernel in kernels),
+    }
 
 
 @dataclass(frozen=True)
@@ -100,13 +106,20 @@ def _without_command(lines: Sequence[str]) -> Iterable[str]:
 
 def parse_ptxas(lines: Iterable[str]) -> tuple[KernelInfo, ...]:
     """The kernels in the output of `-Xptxas=-v`, in its order; one entry for each kernel and architecture."""
-    kernels: list[dict] = []
-    current: dict | None = None
+    kernels: list[dict[str, Any]] = []
+    current: dict[str, Any] | None = None
     about = ""
     for line in lines:
         if match := re.search(r"Compiling entry function '([^']+)' for '([^']+)'", line):
-            current = {"function": match[1], "arch": match[2], "registers": 0, "spill_stores": 0, "spill_loads": 0,
-                       "smem": 0, "stack": 0}
+            current = {
+                "function": match[1],
+                "arch": match[2],
+                "registers": 0,
+                "spill_stores": 0,
+                "spill_loads": 0,
+                "smem": 0,
+                "stack": 0,
+            }
             kernels.append(current)
             about = match[1]
         elif match := re.search(r"Function properties for (\S+)", line):

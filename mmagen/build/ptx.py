@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from mmagen.build.build import Job, read_project
+from mmagen.build.build import read_project
+from mmagen.build.job import Job
 from mmagen.core.cache import cache_root
 from mmagen.core.process import capture
 from mmagen.toolchain.find import Toolchain
@@ -64,6 +65,7 @@ def compile_ptx(project: Path, toolchain: Toolchain, arch: str | None = None, en
     not compile is a result.
     """
     toolchain.need("nvcc", "host_compiler", "cutlass")
+    assert toolchain.nvcc
     env = os.environ if env is None else env
     job = read_project(project, toolchain, [arch] if arch else None, ("verify",))
     unaligned = f"{job.name}_unaligned"
@@ -74,9 +76,20 @@ def compile_ptx(project: Path, toolchain: Toolchain, arch: str | None = None, en
         if error := units[name].error:
             break
     texts = {} if error else {name: unit.text for name, unit in units.items()}
-    return Ptx(job.name, job.kernel, job.spec_sha, job.arch[0], texts.pop(job.name, ""), error,
-               toolchain.nvcc.version, job.cutlass, sum(unit.seconds for unit in units.values()),
-               all(unit.cached for unit in units.values()), texts.pop(unaligned, ""), texts)
+    return Ptx(
+        job.name,
+        job.kernel,
+        job.spec_sha,
+        job.arch[0],
+        texts.pop(job.name, ""),
+        error,
+        toolchain.nvcc.version,
+        job.cutlass,
+        sum(unit.seconds for unit in units.values()),
+        all(unit.cached for unit in units.values()),
+        texts.pop(unaligned, ""),
+        texts,
+    )
 
 
 def _unit(job: Job, name: str, toolchain: Toolchain, env: Mapping[str, str]) -> _Unit:
@@ -101,8 +114,23 @@ def _unit(job: Job, name: str, toolchain: Toolchain, env: Mapping[str, str]) -> 
             place.write_bytes(data)
         vendored = Path(scratch, "third_party/cutlass/include")
         headers = vendored if vendored.is_dir() else toolchain.cutlass.path
-        done = capture([toolchain.nvcc.path, *flags, f"-arch={target}", "-I", "include", "-isystem", headers,
-                        "-o", "kernel.ptx", f"src/{name}.cu"], timeout_s=None, cwd=Path(scratch), env=dict(env))
+        done = capture(
+            [
+                toolchain.nvcc.path,
+                *flags,
+                f"-arch={target}",
+                "-I",
+                "include",
+                "-isystem",
+                headers,
+                "-o",
+                "kernel.ptx",
+                f"src/{name}.cu",
+            ],
+            timeout_s=None,
+            cwd=Path(scratch),
+            env=dict(env),
+        )
         made = Path(scratch, "kernel.ptx")
         if done.exit_code != 0 or not made.is_file():
             return _Unit("", (done.stderr or done.stdout).strip() or "nvcc failed", done.seconds, False)

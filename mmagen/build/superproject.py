@@ -9,12 +9,12 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from mmagen.build.build import BuildResult, Job, vendored_cutlass, with_origin
+from mmagen.build.job import BuildResult, Job, vendored_cutlass, with_origin
 from mmagen.build.log import (
-    Edge,
     NINJA_STATUS,
+    Edge,
+    KernelInfo,
     cmake_errors,
     configure_culprits,
     edges,
@@ -24,11 +24,9 @@ from mmagen.build.log import (
     warnings,
 )
 from mmagen.core.process import capture, follow
+from mmagen.core.progress import Progress
 from mmagen.core.targets import cmake_list
-from mmagen.toolchain.find import Toolchain
-
-if TYPE_CHECKING:
-    from mmagen.core.progress import Progress
+from mmagen.toolchain.model import Toolchain
 
 Keep = Callable[[Job, BuildResult, Mapping[str, Path]], BuildResult]
 
@@ -78,8 +76,15 @@ class _Site:
         return text.replace(str(self.toolchain.nvcc.path.parent.parent), "<cuda>")
 
 
-def build_together(jobs: Sequence[Job], toolchain: Toolchain, *, jobs_at_once: int | None = None,
-                   progress: Progress | None = None, env: Mapping[str, str], keep: Keep) -> list[BuildResult]:
+def build_together(
+    jobs: Sequence[Job],
+    toolchain: Toolchain,
+    *,
+    jobs_at_once: int | None = None,
+    progress: Progress | None = None,
+    env: Mapping[str, str],
+    keep: Keep,
+) -> list[BuildResult]:
     """Compile `jobs` (no two of one name) in one scratch build, one result each, in their order.
 
     keep: called with each job that compiled, its result and the files made (kind or "library" -> path), which are gone
@@ -98,8 +103,9 @@ def build_together(jobs: Sequence[Job], toolchain: Toolchain, *, jobs_at_once: i
         for place, job in places.items():
             if place not in results:
                 # It may have failed only because of a neighbour; on its own it gets a fair trial.
-                results[place] = build_together([job], toolchain, jobs_at_once=jobs_at_once, progress=progress,
-                                                env=env, keep=keep)[0]
+                results[place] = build_together(
+                    [job], toolchain, jobs_at_once=jobs_at_once, progress=progress, env=env, keep=keep
+                )[0]
         return [with_origin(results[place], job, toolchain) for place, job in places.items()]
 
 
@@ -148,8 +154,11 @@ def _superproject(places: Mapping[str, Job]) -> str:
         arch = cmake_list(job.arch)
         own = vendored_cutlass(job.files)
         # A generated project listens to its own variable only: below another project CMake's is often a mere default.
-        lines += [f'message(NOTICE "mmagen: begin {place}")', f'set(CMAKE_CUDA_ARCHITECTURES "{arch}")',
-                  f'set(MMAGEN_CUDA_ARCHITECTURES "{arch}" CACHE STRING "" FORCE)']
+        lines += [
+            f'message(NOTICE "mmagen: begin {place}")',
+            f'set(CMAKE_CUDA_ARCHITECTURES "{arch}")',
+            f'set(MMAGEN_CUDA_ARCHITECTURES "{arch}" CACHE STRING "" FORCE)',
+        ]
         if own:
             root = own.removesuffix("/include")
             lines.append(f'set(CUTLASS_DIR "${{CMAKE_SOURCE_DIR}}/src/{place}/{root}")')
@@ -168,7 +177,14 @@ def _cmake_command(site: _Site) -> list[str]:
     tools = site.toolchain
     assert tools.cmake and tools.ninja and tools.nvcc and tools.host_compiler
     command = [
-        str(tools.cmake.path), "-G", "Ninja", "-S", str(site.scratch), "-B", str(site.build), "-Wno-dev",
+        str(tools.cmake.path),
+        "-G",
+        "Ninja",
+        "-S",
+        str(site.scratch),
+        "-B",
+        str(site.build),
+        "-Wno-dev",
         f"-DCMAKE_MAKE_PROGRAM={tools.ninja.path}",
         f"-DCMAKE_CUDA_COMPILER={tools.nvcc.path}",
         f"-DCMAKE_CUDA_HOST_COMPILER={tools.host_compiler.path}",
@@ -188,8 +204,9 @@ def _targets(site: _Site, place: str) -> dict[str, Path]:
     return {kind: Path(path) for kind, path in (line.split(" ", 1) for line in lines)}
 
 
-def _compile(site: _Site, places: Mapping[str, Job], at_once: int | None, progress: Progress | None,
-             keep: Keep) -> dict[str, BuildResult]:
+def _compile(
+    site: _Site, places: Mapping[str, Job], at_once: int | None, progress: Progress | None, keep: Keep
+) -> dict[str, BuildResult]:
     assert site.toolchain.ninja
     wanted: dict[str, dict[str, Path]] = {}
     for place, job in places.items():
@@ -235,20 +252,26 @@ def _outcome(site: _Site, place: str, job: Job, wanted: Mapping[str, Path], mine
     lines = site.clean("\n".join(log), place).splitlines()
     kernels = [line for edge in mine if f"/{job.name}.dir/" in edge.what for line in edge.lines]
     ptxas = _demangled(parse_ptxas(kernels), site.env)
-    return BuildResult(job.name, job.project, True, log="\n".join(lines), ptxas=ptxas,
-                       warnings=warnings(lines, foreign=("<cutlass>", "<cuda>")))
+    return BuildResult(
+        job.name,
+        job.project,
+        True,
+        log="\n".join(lines),
+        ptxas=ptxas,
+        warnings=warnings(lines, foreign=("<cutlass>", "<cuda>")),
+    )
 
 
-def _failure(site: _Site, job: Job, place: str, log: Sequence[str], what: str,
-             lines: Sequence[str] | None = None) -> BuildResult:
+def _failure(
+    site: _Site, job: Job, place: str, log: Sequence[str], what: str, lines: Sequence[str] | None = None
+) -> BuildResult:
     text = site.clean("\n".join(log), place)
     told = useful_lines(site.clean("\n".join(log if lines is None else lines), place).splitlines())
     headline = " ".join(" ".join(told[:2] if told and told[0].startswith("CMake Error") else told[:1]).split())
-    return BuildResult(job.name, job.project, False, log=text, errors=told,
-                       reason=f"{what}: {headline}" if headline else what)
+    return BuildResult(job.name, job.project, False, log=text, errors=told, reason=f"{what}: {headline}" if headline else what)
 
 
-def _demangled(kernels, env: Mapping[str, str]):
+def _demangled(kernels: tuple[KernelInfo, ...], env: Mapping[str, str]) -> tuple[KernelInfo, ...]:
     """`kernels` with readable names, where the host's c++filt is there to make them."""
     tool = shutil.which("c++filt", path=env.get("PATH", ""))
     if not tool or not kernels:

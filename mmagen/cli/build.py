@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mmagen.core.errors import BuildError, Diagnostic, ExitCode, SpecError, SpecFaults, UsageError
-from mmagen.core.progress import telling
+from mmagen.cli.progress import shown
+from mmagen.core.errors import Diagnostic, ExitCode, SpecError, SpecFaults, UsageError, most_serious
 from mmagen.generate.manifest import with_vendored
 
 if TYPE_CHECKING:
-    from mmagen.build.build import BuildResult
+    from mmagen.build.job import BuildResult
     from mmagen.families.protocol import Plan
 
 
@@ -26,11 +26,35 @@ class Planned:
     plan: Plan
 
 
-def load_specs(arguments: Sequence[Path]) -> list[Planned]:
+@dataclass(frozen=True)
+class Specs:
+    """What became of the spec files: those that can be built, and what is wrong with the others."""
+
+    planned: tuple[Planned, ...]
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """USAGE when a spec was refused, else OK."""
+        return ExitCode.USAGE if self.diagnostics else ExitCode.OK
+
+    def report_refused(self) -> None:
+        """Print what is wrong with the refused specs. Raises SpecError when no spec is left."""
+        if not self.diagnostics:
+            return
+        if not self.planned:
+            raise SpecError(self.diagnostics)
+        files = list(dict.fromkeys(diagnostic.file for diagnostic in self.diagnostics))
+        click.echo(str(SpecError(self.diagnostics)), err=True)
+        count = f"{len(files)} of {len(files) + len(self.planned)} specs refused"
+        click.echo(f"mmagen: {count}: {', '.join(files)}; continuing with the others", err=True)
+
+
+def load_specs(arguments: Sequence[Path]) -> Specs:
     """Load and plan every spec named by `arguments` (files, or folders of *.yaml), each file once.
 
-    Raises SpecError with the faults of all of them, and UsageError for a path that cannot be used or two specs of one
-    name, which would be one project.
+    A spec that cannot be built does not stop the others. Raises UsageError for a path that cannot be used or two specs of
+    one name, which would be one project.
     """
     from mmagen.families import plan
     from mmagen.spec.load import load
@@ -46,10 +70,8 @@ def load_specs(arguments: Sequence[Path]) -> list[Planned]:
                 diagnostics += loaded.source.locate(error.faults)
         except SpecError as error:
             diagnostics += error.diagnostics
-    if diagnostics:
-        raise SpecError(tuple(diagnostics))
-    _refuse_twins(planned)
-    return planned
+    _refuse_equal_names(planned, diagnostics)
+    return Specs(tuple(planned), tuple(diagnostics))
 
 
 def _spec_files(arguments: Sequence[Path]) -> list[Path]:
@@ -65,13 +87,15 @@ def _spec_files(arguments: Sequence[Path]) -> list[Path]:
     return list(files.values())
 
 
-def _refuse_twins(planned: Sequence[Planned]) -> None:
-    places: dict[str, Path] = {}
+def _refuse_equal_names(planned: Sequence[Planned], diagnostics: Sequence[Diagnostic]) -> None:
+    """UsageError for two specs of one name, with the diagnostics of the specs that were refused."""
+    files: dict[str, Path] = {}
     for one in planned:
         name = one.plan.name
-        if name in places:
-            raise UsageError(f"{places[name]} and {one.path} are both named {name}; give one of them another name")
-        places[name] = one.path
+        if name in files:
+            twins = f"{files[name]} and {one.path} are both named {name}; give one of them another name"
+            raise UsageError("\n".join([twins, *map(str, diagnostics)]))
+        files[name] = one.path
 
 
 def build(
@@ -87,17 +111,20 @@ def build(
 ) -> ExitCode:
     """Generate each spec's project under `output`, or with `check` only say what differs there; then compile.
 
-    Raises MmagenError; when a project refuses to be overwritten the others are still written.
+    A refused spec, a project with hand edits or one that does not compile does not stop the others; the most serious
+    exit code counts. Raises MmagenError for what stops all of them.
     """
     from mmagen.generate.render import render
 
-    planned = load_specs(specs)
+    loaded = load_specs(specs)
+    loaded.report_refused()
+    planned = loaded.planned
     headers = _cutlass_headers(planned) if vendor else [{}] * len(planned)
     projects = [
         (output / one.plan.name, with_vendored(render(one.plan), theirs)) for one, theirs in zip(planned, headers, strict=True)
     ]
     if check:
-        return _check(projects)
+        return most_serious(_check(projects), loaded.exit_code)
     from mmagen.generate.write import write
 
     refused = []
@@ -115,7 +142,8 @@ def build(
             click.echo(f"mmagen: {one.plan.name}: {one.plan.note}", err=True)
     if refused:
         raise UsageError("\n".join(refused))
-    return _compile([folder for folder, _ in projects], arch, jobs) if compile_ else ExitCode.OK
+    compiled = _compile([folder for folder, _ in projects], arch, jobs) if compile_ else ExitCode.OK
+    return most_serious(compiled, loaded.exit_code)
 
 
 def _check(projects: Sequence[tuple[Path, Mapping[str, bytes]]]) -> ExitCode:
@@ -147,7 +175,7 @@ def _compile(folders: Sequence[Path], arch: Sequence[str], jobs: int | None) -> 
     from mmagen.toolchain.find import COMPILE, find_toolchain
 
     toolchain = find_toolchain(want=COMPILE if arch else (*COMPILE, "gpus"))
-    with telling() as progress:
+    with shown() as progress:
         results = compile_projects(folders, toolchain, arch=arch or None, jobs=jobs, progress=progress)
     for result in results:
         if result.ok:
@@ -159,8 +187,8 @@ def _compile(folders: Sequence[Path], arch: Sequence[str], jobs: int | None) -> 
             click.echo(f"{result.name}: {warning}", err=True)
     failed = [result for result in results if not result.ok]
     if failed:
-        raise BuildError(_failures(failed))
-    return ExitCode.OK
+        click.echo(f"mmagen: {_failures(failed)}", err=True)
+    return ExitCode.BUILD_FAILED if failed else ExitCode.OK
 
 
 def _failures(failed: Sequence[BuildResult]) -> str:

@@ -14,6 +14,8 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import click
 
@@ -29,7 +31,8 @@ _PROBLEM = re.compile(r"^\d+,\d+,\d+(,\d+)?(:\w+=[\w.+-]+)*$")
 _EPILOG = """\b
 Exit codes: 0 all right; 1 a result is incorrect (build --check: something drifted); 2 bad spec or usage;
 3 build failed; 4 run failed, or part of what was asked was not done; 77 nothing was verified because no
-suitable GPU is here; 130 interrupted; 70 a bug in mmagen. When several apply: 1, then 3, 4, 77."""
+suitable GPU is here; 130 interrupted; 70 a bug in mmagen. When several apply: 1, then 2, 3, 4, 77.
+A refused spec does not stop the others of the same call."""
 
 
 @click.group(epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -38,6 +41,7 @@ def commands() -> None:
     """From a YAML spec of a tensor-core matrix multiply to a verified CuTe/CUDA project."""
 
 
+_Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 _SPECS = click.argument("specs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="SPEC...")
 _JOBS = click.option("-j", "--jobs", type=click.IntRange(1), help="Compile steps at a time; default: ninja's choice.")
 _ARCH = click.option(
@@ -48,7 +52,7 @@ _ARCH = click.option(
 )
 
 
-def _all_of(*options: Callable[[Callable], Callable]) -> Callable[[Callable], Callable]:
+def _all_of(*options: _Decorator) -> _Decorator:
     """Several options as one, in their order."""
     return lambda command: functools.reduce(lambda inner, option: option(inner), reversed(options), command)
 
@@ -90,7 +94,16 @@ _REPORTS = _all_of(
 @click.option("--compile", "compile_", is_flag=True, help="Also compile with CMake and nvcc.")
 @_ARCH
 @_JOBS
-def build(specs, output, force, check, vendor_cutlass, compile_, arch, jobs) -> int:
+def build(
+    specs: tuple[Path, ...],
+    output: Path,
+    force: bool,
+    check: bool,
+    vendor_cutlass: bool,
+    compile_: bool,
+    arch: tuple[str, ...],
+    jobs: int | None,
+) -> int:
     """Generate a project from each SPEC, a file or a folder of *.yaml files."""
     if check and (force or compile_):
         raise UsageError("--check writes and compiles nothing; leave out --force and --compile")
@@ -157,33 +170,45 @@ def build(specs, output, force, check, vendor_cutlass, compile_, arch, jobs) -> 
     help="Seconds that one program may run on a GPU; the emulator takes the time that it needs.",
 )
 @_JOBS
-def verify(targets, atoms, json_file, csv_file, junit_file, markdown_file, problems, arch, **options) -> int:
+def verify(
+    targets: tuple[Path, ...],
+    atoms: tuple[str, ...],
+    json_file: str | None,
+    csv_file: str | None,
+    junit_file: str | None,
+    markdown_file: str | None,
+    problems: tuple[str, ...],
+    arch: tuple[str, ...],
+    **rest: Any,
+) -> int:
     """Generate, compile, run and judge each SPEC (a file or a folder of *.yaml files) or generated PROJECT."""
     if bool(targets) == bool(atoms):
         raise UsageError("name what to verify: specs and projects, or --atoms and which")
-    if options["dist"] == "overflow" and not atoms:
+    if rest["dist"] == "overflow" and not atoms:
         raise UsageError("--dist overflow is for --atoms")
     for problem in problems:
         if not _PROBLEM.match(problem):
             raise UsageError(f"--problem {problem}: write it as M,N,K or M,N,K,BATCH, e.g. 4096,4096,1024:ld_pad=8")
-    if options["sustained_s"] and not options["bench"]:
+    if rest["sustained_s"] and not rest["bench"]:
         raise UsageError("--sustained is for the benchmark; add --bench")
     from mmagen.cli import verify as verify_verb
 
     outputs = {"json": json_file, "csv": csv_file, "junit": junit_file, "markdown": markdown_file}
-    options = verify_verb.VerifyOptions(arch=_archs(arch), problems=problems, **options)
+    options = verify_verb.VerifyOptions(arch=_archs(arch), problems=problems, **rest)
     return verify_verb.verify_atoms(atoms, options, outputs) if atoms else verify_verb.verify(targets, options, outputs)
 
 
 @commands.command()
 @click.argument("spec", type=click.Path(path_type=Path))
-def inspect(spec) -> int:
+def inspect(spec: Path) -> int:
     """Print what is derived from SPEC: layouts, budgets, conflicts."""
     from mmagen.cli import build as verbs
     from mmagen.inspect.page import inspect as describe
 
-    click.echo("\n".join(describe(one.plan) for one in verbs.load_specs([spec])))
-    return ExitCode.OK
+    loaded = verbs.load_specs([spec])
+    loaded.report_refused()
+    click.echo("\n".join(describe(one.plan) for one in loaded.planned))
+    return loaded.exit_code
 
 
 @commands.command()
@@ -193,7 +218,18 @@ def inspect(spec) -> int:
 @click.option("--block-scaled/--not-block-scaled", default=None, help="Only operations with scale factors, or without.")
 @click.option("--json", "json_", is_flag=True, help="JSON lines with everything instead of a table or page.")
 @click.option("--full", is_flag=True, help="On a page: all threads, values and variants.")
-def atoms(names, arch, type_, shape, kind, family, sparse, block_scaled, json_, full) -> int:
+def atoms(
+    names: tuple[str, ...],
+    arch: str | None,
+    type_: str | None,
+    shape: str | None,
+    kind: str | None,
+    family: str | None,
+    sparse: bool | None,
+    block_scaled: bool | None,
+    json_: bool,
+    full: bool,
+) -> int:
     """List the MMA operations of CUTLASS, or show all about those called NAME: PTX, layouts, who owns which element.
 
     FROM says where A and B lie: R registers, S shared memory, T tensor memory.
@@ -245,23 +281,23 @@ def atoms(names, arch, type_, shape, kind, family, sparse, block_scaled, json_, 
 @click.option("--svg", "svg_file", metavar="FILE", help="Write a bar chart to FILE; - is the standard output.")
 @_JOBS
 def peak(
-    names,
-    arch,
-    type_,
-    shape,
-    kind,
-    family,
-    sparse,
-    inputs,
-    seconds,
-    sample_ms,
-    compile_only,
-    program,
-    json_file,
-    csv_file,
-    markdown_file,
-    svg_file,
-    jobs,
+    names: tuple[str, ...],
+    arch: str | None,
+    type_: str | None,
+    shape: str | None,
+    kind: str | None,
+    family: str | None,
+    sparse: bool | None,
+    inputs: str,
+    seconds: float,
+    sample_ms: float,
+    compile_only: str | None,
+    program: str | None,
+    json_file: str | None,
+    csv_file: str | None,
+    markdown_file: str | None,
+    svg_file: str | None,
+    jobs: int | None,
 ) -> int:
     """Measure how fast MMA operations run when nothing has to be fetched: those called NAME, or all that the filters leave.
 
@@ -272,7 +308,11 @@ def peak(
     filters = {"type": type_, "shape": shape, "kind": kind, "family": family, "sparse": sparse}
     settings = verb.settings(inputs, seconds, sample_ms)
     options = verb.Options(
-        _archs((arch,))[0] if arch else None, settings, compile_only and Path(compile_only), program and Path(program), jobs
+        _archs((arch,))[0] if arch else None,
+        settings,
+        Path(compile_only) if compile_only else None,
+        Path(program) if program else None,
+        jobs,
     )
     return verb.peak(names, filters, options, {"json": json_file, "csv": csv_file, "markdown": markdown_file, "svg": svg_file})
 
@@ -385,7 +425,7 @@ def _few_collections() -> Iterator[None]:
 def _terminable() -> Iterator[None]:
     """Turn SIGTERM into an orderly exit, so that a CI job that is cut off leaves no compiler or kernel running."""
 
-    def stop(number, frame):
+    def stop(number: int, frame: FrameType | None) -> None:
         raise SystemExit(TERMINATED)
 
     try:

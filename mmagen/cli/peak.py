@@ -6,22 +6,24 @@ import fnmatch
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import click
 
 import mmagen
+from mmagen.cli.outputs import deliver, made_by, refuse_bad
+from mmagen.cli.progress import shown
 from mmagen.core.errors import ExitCode, UsageError
-from mmagen.core.progress import Progress, telling
+from mmagen.core.progress import Progress
 from mmagen.families.peak.loops import loop, refusal
 from mmagen.microbench.chart import to_svg
-from mmagen.microbench.figures import Machine, exit_code, figure
-from mmagen.microbench.measure import Program, Settings, listed, run
+from mmagen.microbench.figures import Figure, Machine, exit_code, figure
+from mmagen.microbench.measure import Program, Records, Settings, listed, run
 from mmagen.microbench.report import table, to_csv, to_json, to_markdown
 from mmagen.mma.catalogue import CUTLASS, asked_for, find, operations
 from mmagen.mma.operation import Operation
-from mmagen.report.outputs import deliver, made_by, refuse_bad
 from mmagen.toolchain.find import Toolchain, find_toolchain
 
 
@@ -31,13 +33,13 @@ class Options:
     program: one that was made so, instead of compiling."""
 
     arch: str | None = None
-    settings: Settings = Settings()
+    settings: Settings = field(default_factory=Settings)
     compile_only: Path | None = None
     program: Path | None = None
     jobs: int | None = None
 
 
-def peak(names: Sequence[str], filters: Mapping, options: Options, outputs: Mapping[str, str | None]) -> ExitCode:
+def peak(names: Sequence[str], filters: Mapping[str, Any], options: Options, outputs: Mapping[str, str | None]) -> ExitCode:
     """Measure the operations called `names` (with * and ? for parts of names) or left by the filters.
 
     filters: as select takes them; without any of both it is all, or all that the program has. outputs: "json", "csv",
@@ -52,7 +54,7 @@ def peak(names: Sequence[str], filters: Mapping, options: Options, outputs: Mapp
     target = options.arch or _target(toolchain)
     obstacles = {operation.name: _obstacle(operation, target) for operation in wanted}
     able = [operation for operation in wanted if not obstacles[operation.name]]
-    with telling() as progress:
+    with shown() as progress:
         program = Program(options.program) if options.program else _build(able, target, toolchain, options, progress)
         if options.compile_only:
             return _compiled(program, len(able), options.compile_only)
@@ -60,10 +62,10 @@ def peak(names: Sequence[str], filters: Mapping, options: Options, outputs: Mapp
     gpu = toolchain.gpus[0] if toolchain.gpus else None
     machine = Machine(
         target,
-        gpu and gpu.name,
-        gpu and gpu.driver,
-        toolchain.nvcc and toolchain.nvcc.version,
-        CUTLASS if options.program else toolchain.cutlass and toolchain.cutlass.version,
+        gpu.name if gpu else None,
+        gpu.driver if gpu else None,
+        toolchain.nvcc.version if toolchain.nvcc else None,
+        CUTLASS if options.program else toolchain.cutlass.version if toolchain.cutlass else None,
         mmagen.__version__,
     )
     found = []
@@ -96,7 +98,7 @@ def settings(inputs: str, seconds: float, sample_ms: float) -> Settings:
     return Settings(words, seconds, sample_ms)
 
 
-def chosen(names: Sequence[str], filters: Mapping) -> list[Operation]:
+def chosen(names: Sequence[str], filters: Mapping[str, Any]) -> list[Operation]:
     """The operations asked for, each once. Raises UsageError for a name or filters without any."""
     return list(dict.fromkeys(asked_for(names, filters, _called)))
 
@@ -125,12 +127,12 @@ def _obstacle(operation: Operation, target: str) -> str | None:
     return refusal(operation)
 
 
-def _run(program: Program, names: Sequence[str], settings: Settings, toolchain: Toolchain, progress: Progress) -> dict:
+def _run(program: Program, names: Sequence[str], settings: Settings, toolchain: Toolchain, progress: Progress) -> Records:
     """A record for every name and inputs."""
-    told: dict[tuple[str, str], dict] = {}
+    said: Records = {}
     if program.path and toolchain.gpus:
-        told = {(r["name"], r["inputs"]): r for r in run(program.path, names, settings, progress)}
-    records = {}
+        said = {(r["name"], r["inputs"]): r for r in run(program.path, names, settings, progress)}
+    records: Records = {}
     for name in names:
         for inputs in settings.inputs:
             if name in program.failed:
@@ -139,7 +141,7 @@ def _run(program: Program, names: Sequence[str], settings: Settings, toolchain: 
                 made = {"disposition": "not_supported", "reason": toolchain.remedies["gpus"]}
             else:
                 made = {"disposition": "not_run", "reason": "the program says nothing of it"}
-            records[name, inputs] = told.get((name, inputs), made | {"inputs": inputs})
+            records[name, inputs] = said.get((name, inputs), made | {"inputs": inputs})
     return records
 
 
@@ -164,7 +166,7 @@ def _refuse_bad_programs(options: Options) -> None:
         raise UsageError(f"--compile-only {options.compile_only}: not a file in an existing folder")
 
 
-def _report(found: Sequence[Mapping], machine: Machine, outputs: Mapping[str, str | None]) -> None:
+def _report(found: Sequence[Figure], machine: Machine, outputs: Mapping[str, str | None]) -> None:
     page, chart = outputs.get("markdown"), outputs.get("svg")
     beside = os.path.relpath(chart, Path(page).parent) if chart and page and "-" not in (chart, page) else None
     deliver(

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mmagen.cli.build import load_specs
-from mmagen.core.errors import ExitCode, RunError, UsageError
-from mmagen.core.progress import telling
+from mmagen.cli.build import Specs, load_specs
+from mmagen.cli.outputs import deliver, made_by, refuse_bad
+from mmagen.cli.progress import shown
+from mmagen.core.errors import ExitCode, RunError, UsageError, most_serious
 from mmagen.generate.manifest import MANIFEST
-from mmagen.report.outputs import deliver, made_by, refuse_bad
 
 if TYPE_CHECKING:
-    from mmagen.build.build import BuildResult
+    from mmagen.build.job import BuildResult
     from mmagen.toolchain.find import Toolchain
     from mmagen.verify.verdict import Verdict
 
@@ -48,18 +48,25 @@ class VerifyOptions:
 def verify(targets: Sequence[Path], options: VerifyOptions, outputs: Mapping[str, str | None]) -> ExitCode:
     """Generate, compile, run and judge `targets` and write the reports: `outputs` maps json, csv, junit, markdown to a file.
 
-    Raises MmagenError for what stops everything; what happens to one project is in its verdict.
+    A refused spec does not stop the others; the most serious exit code counts. Raises MmagenError for what stops
+    everything; what happens to one project is in its verdict.
     """
+    refuse_bad(outputs)
+    loaded, folders = _targets(targets)
+    loaded.report_refused()
+    return most_serious(_verify(loaded, folders, options, outputs), loaded.exit_code)
+
+
+def _verify(loaded: Specs, folders: Sequence[Path], options: VerifyOptions, outputs: Mapping[str, str | None]) -> ExitCode:
     from mmagen.build.build import build as compile_projects
     from mmagen.verify.verdict import exit_code
 
-    refuse_bad(outputs)
-    with _projects(targets) as projects:
+    with _projects(loaded, folders) as projects:
         toolchain = _toolchain(options)
         if _emulates(options, toolchain):
             return _on_cpu(projects, toolchain, options, outputs)
         programs = ("verify", "bench") if options.bench else ("verify",)
-        with telling() as progress:
+        with shown() as progress:
             results = compile_projects(
                 projects, toolchain, arch=options.arch or None, jobs=options.jobs, programs=programs, progress=progress
             )
@@ -82,7 +89,7 @@ def verify_atoms(which: Sequence[str], options: VerifyOptions, outputs: Mapping[
         if given:
             raise UsageError(f"{option} is not for --atoms")
     refuse_bad(outputs)
-    with telling() as progress:
+    with shown() as progress:
         return verify_operations(
             which,
             outputs,
@@ -116,7 +123,7 @@ def _on_cpu(
 
     if len(options.arch) > 1:
         raise UsageError(f"--arch {','.join(options.arch)}: the CPU executes the PTX of one architecture at a time")
-    with telling() as progress:
+    with shown() as progress:
         verdicts = emulate_all(
             projects,
             toolchain,
@@ -132,28 +139,34 @@ def _on_cpu(
     return exit_code(verdicts)
 
 
-@contextlib.contextmanager
-def _projects(targets: Sequence[Path]) -> Iterator[list[Path]]:
-    """The project folder of each target: itself, or one generated for now."""
-    import tempfile
+# A program, its arguments, and the sanitizer that it runs under, () for none.
+_Command = tuple[str, list[str], tuple[str, ...]]
 
-    def is_project(target: Path) -> bool:
-        return (target / MANIFEST).is_file()
 
-    specs = [target for target in targets if not is_project(target)]
+def _targets(targets: Sequence[Path]) -> tuple[Specs, list[Path]]:
+    """The specs among the targets, and the generated projects, each once."""
+    folders = list(dict.fromkeys(target for target in targets if (target / MANIFEST).is_file()))
+    specs = [target for target in targets if target not in folders]
     for target in specs:
         if target.is_dir() and not any(target.glob("*.yaml")):
             raise UsageError(f"{target} is neither a generated project (no mmagen.json) nor a folder of *.yaml specs")
-    planned = load_specs(specs) if specs else []
-    with tempfile.TemporaryDirectory(prefix="mmagen-") as folder:
-        projects = list(dict.fromkeys(target for target in targets if is_project(target)))
-        if planned:
+    return (load_specs(specs) if specs else Specs(())), folders
+
+
+@contextlib.contextmanager
+def _projects(loaded: Specs, folders: Sequence[Path]) -> Iterator[list[Path]]:
+    """`folders`, and a project generated for now for each spec."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="mmagen-") as scratch:
+        projects = [*folders]
+        if loaded.planned:
             from mmagen.generate.render import render
             from mmagen.generate.write import write
 
-            for one in planned:
-                write(render(one.plan), Path(folder) / one.plan.name)
-                projects.append(Path(folder) / one.plan.name)
+            for one in loaded.planned:
+                write(render(one.plan), Path(scratch) / one.plan.name)
+                projects.append(Path(scratch) / one.plan.name)
         yield projects
 
 
@@ -177,7 +190,7 @@ def _run_all(results: Sequence[BuildResult], toolchain: Toolchain, options: Veri
     from mmagen.verify.verdict import judge
 
     verdicts = []
-    with telling() as progress:
+    with shown() as progress:
         for number, result in enumerate(results):
             if options.compile_only or not result.ok:
                 verdicts.append(judge(result, compile_only=options.compile_only))
@@ -193,7 +206,7 @@ def _run_all(results: Sequence[BuildResult], toolchain: Toolchain, options: Veri
     return verdicts
 
 
-def _commands(result: BuildResult, toolchain: Toolchain, options: VerifyOptions):
+def _commands(result: BuildResult, toolchain: Toolchain, options: VerifyOptions) -> Iterator[_Command]:
     """(program, arguments, sanitizer) for each run of one project."""
     problems = [part for problem in options.problems for part in ("--problem", problem)]
     seed = ["--seed", str(options.seed)] if options.seed is not None else []
@@ -203,8 +216,8 @@ def _commands(result: BuildResult, toolchain: Toolchain, options: VerifyOptions)
     if "bench" in result.programs:
         sustained = ["--sustained", f"{options.sustained_s:g}"] if options.sustained_s else []
         yield "bench", [*problems, *seed, *dist, *limit, *sustained], ()
-    # Kernels other than gemm do one small shape anyway.
-    small = problems or (_SANITIZED_PROBLEM if result.kernel == "gemm" else ())
+    # What has no benchmark does one small shape anyway.
+    small = problems or (_SANITIZED_PROBLEM if "bench" in result.offered else ())
     for tool in options.sanitize:
         assert toolchain.sanitizer
         yield "verify", [*small, *seed, *dist, "--no-timing"], (str(toolchain.sanitizer.path), tool)

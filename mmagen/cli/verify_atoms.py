@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 
 import click
 
+from mmagen.cli.outputs import deliver, made_by
 from mmagen.core.errors import ExitCode, UsageError
+from mmagen.core.progress import Progress
 from mmagen.mma.forms import chosen
 from mmagen.mma.operation import Operation
 from mmagen.op_tests import report
-from mmagen.op_tests.check import Options, Progress, verify_atoms
+from mmagen.op_tests.check import Options, verify_atoms
 from mmagen.report.formats import to_csv, to_json, to_junit
-from mmagen.report.outputs import deliver, made_by
 from mmagen.toolchain.find import COMPILE, Toolchain, find_toolchain
 from mmagen.verify.verdict import Verdict, exit_code
 

@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 _RESULT = "result.json"
 
@@ -22,7 +23,7 @@ def cache_root(env: Mapping[str, str] | None = None) -> Path:
     return Path(user_cache_dir("mmagen", appauthor=False))
 
 
-def load_entry(key: str, root: Path) -> tuple[Path, dict] | None:
+def load_entry(key: str, root: Path) -> tuple[Path, dict[str, Any]] | None:
     """The folder and the `result.json` of builds/<key>, or None when it is absent or not whole.
 
     Every file that the result names must be there with the size it had when it was stored: a folder copied half-way
@@ -42,7 +43,7 @@ def load_entry(key: str, root: Path) -> tuple[Path, dict] | None:
     return folder, result
 
 
-def store_entry(key: str, root: Path, result: dict, files: Mapping[str, Path]) -> Path:
+def store_entry(key: str, root: Path, result: Mapping[str, Any], files: Mapping[str, Path]) -> Path:
     """Put `files` (name in the entry -> where it lies now) and `result` under builds/<key>, whole or not at all.
 
     Returns the entry's folder. Two processes that store one key at once both end with a whole entry. Raises OSError

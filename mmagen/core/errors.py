@@ -20,6 +20,22 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
 
 
+_BY_SERIOUSNESS = (
+    ExitCode.INTERRUPTED,
+    ExitCode.INCORRECT,
+    ExitCode.USAGE,
+    ExitCode.BUILD_FAILED,
+    ExitCode.RUN_FAILED,
+    ExitCode.NOTHING_VERIFIED,
+    ExitCode.OK,
+)
+
+
+def most_serious(*codes: ExitCode) -> ExitCode:
+    """The exit code when several apply: a wrong result (1) comes first, then 2, 3, 4 and 77."""
+    return min(codes, key=_BY_SERIOUSNESS.index, default=ExitCode.OK)
+
+
 @dataclass(frozen=True)
 class Fault:
     """One thing wrong with a spec, before anyone knows in which file it stands.

@@ -49,6 +49,13 @@ class LayoutText:
         return len(self.shape) if isinstance(self.shape, tuple) else 1
 
     @property
+    def modes(self) -> tuple[LayoutText, ...]:
+        """The layouts of its modes; of a plain integer itself."""
+        if isinstance(self.shape, int) or isinstance(self.stride, int):
+            return (self,)
+        return tuple(map(LayoutText, self.shape, self.stride))
+
+    @property
     def size(self) -> int:
         """Product of all extents."""
         return _product(self.shape)

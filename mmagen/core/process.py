@@ -26,7 +26,14 @@ class Finished:
 
 
 @contextlib.contextmanager
-def group(argv: Sequence[str | Path], **options) -> Iterator[subprocess.Popen]:
+def group(
+    argv: Sequence[str | Path],
+    *,
+    stdout: int | None = None,
+    stderr: int | None = None,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+) -> Iterator[subprocess.Popen[str]]:
     """Start `argv` as the leader of a new process group. Unless the leader was waited for, whatever is left of the group at
     the end is killed."""
     child = subprocess.Popen(
@@ -36,7 +43,10 @@ def group(argv: Sequence[str | Path], **options) -> Iterator[subprocess.Popen]:
         text=True,
         encoding="utf-8",
         errors="replace",
-        **options,
+        stdout=stdout,
+        stderr=stderr,
+        env=env,
+        cwd=cwd,
     )
     try:
         yield child
@@ -80,7 +90,7 @@ def follow(
         return Finished(child.returncode, "".join(lines), "", time.monotonic() - start)
 
 
-def _end(child: subprocess.Popen) -> None:
+def _end(child: subprocess.Popen[str]) -> None:
     """Ask the group to stop, then make it. Once the leader was waited for, its number may be anyone's."""
     if child.returncode is not None:  # not poll(), which waits: a leader that ended may have left others behind
         return

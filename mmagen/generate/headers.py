@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from mmagen.generate.templates import templates_folder
+from mmagen.core.templates import templates_folder
 
 _INCLUDE = re.compile(rb'^\s*#include "(?:\.\./)?(mmagen/)?([A-Za-z0-9_]+\.cuh)"', re.MULTILINE)
 # Folders of templates/runtime whose headers only the tests of a project need; all others go to its include/.

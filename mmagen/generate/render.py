@@ -9,10 +9,11 @@ import yaml
 
 from mmagen import __version__
 from mmagen.core.targets import cmake_list
+from mmagen.core.templates import templates_folder
 from mmagen.families import family_of
 from mmagen.generate import manifest
 from mmagen.generate.headers import with_headers
-from mmagen.generate.templates import environment, templates_folder
+from mmagen.generate.templates import environment
 from mmagen.plan.plans import ProjectPlan
 
 # libyaml's, where PyYAML was built with it, writes these documents to the same bytes in a fraction of the time.

@@ -1,4 +1,4 @@
-"""Where the templates of projects are, and the Jinja environment that renders them."""
+"""The Jinja environment that renders the templates of projects."""
 
 from __future__ import annotations
 
@@ -10,15 +10,8 @@ from jinja2 import Environment, FileSystemBytecodeCache, FileSystemLoader, Stric
 from jinja2.bccache import Bucket
 
 from mmagen.core.cache import cache_root
+from mmagen.core.templates import templates_folder
 from mmagen.plan import cxx
-
-
-@cache
-def templates_folder() -> Path:
-    """templates/ beside the package in a checkout, inside it when installed from a wheel."""
-    package = Path(__file__).resolve().parents[1]
-    installed = package / "_templates"
-    return installed if installed.is_dir() else package.parent / "templates"
 
 
 @cache

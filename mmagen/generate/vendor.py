@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mmagen.core.errors import BuildError
-from mmagen.generate.templates import templates_folder
+from mmagen.core.templates import templates_folder
 
 # mmagen_cutlass.cmake of a generated project looks in FOLDER/include.
 FOLDER = "third_party/cutlass"

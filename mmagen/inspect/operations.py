@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 from tabulate import tabulate
 
@@ -57,7 +58,7 @@ def _facts(operation: Operation) -> list[tuple[str, str]]:
         what += f"; A sparse, {operation.sparsity}"
     if operation.block_scaled:
         what += f"; a {operation.type_sf} scale for each {operation.vector} elements along K"
-    threads = f"{operation.threads} ({operation.thr_id})" if operation.kind != "tcgen05" else f"{operation.threads} CTA"
+    threads = f"{operation.threads} ({operation.thr_id})" if not operation.tensor_memory else f"{operation.threads} CTA"
     facts = [
         ("what", what),
         *(("ptx", opcode) for opcode in operation.opcodes),
@@ -65,7 +66,7 @@ def _facts(operation: Operation) -> list[tuple[str, str]]:
         ("c++", operation.cxx()),
         ("traits", operation.traits() if operation.traits_take_parameters else ""),
         ("header", operation.header),
-        ("threads", threads + "s" * (operation.kind == "tcgen05" and operation.threads > 1)),
+        ("threads", threads + "s" * (operation.tensor_memory and operation.threads > 1)),
         ("majors", f"A {' or '.join(operation.majors_a)}, B {' or '.join(operation.majors_b)}"),
         ("registers", ", ".join(f"{operand} {held.type}[{held.count}]" for operand, held in operation.registers.items())),
         ("values", ", ".join(f"{operand} {cxx}" for operand, cxx in operation.value_types.items())),
@@ -83,7 +84,7 @@ def _legal(values: Sequence[str]) -> str:
     """Values as they may be given to Operation.cxx; a long run of numbers by its ends."""
     if len(values) > 8 and all(value.isdecimal() for value in values):
         numbers = sorted(map(int, values))
-        steps = {after - before for before, after in zip(numbers, numbers[1:])}
+        steps = {after - before for before, after in pairwise(numbers)}
         if len(steps) == 1:
             return f"{numbers[0]} to {numbers[-1]} in steps of {steps.pop()}"
     return ", ".join(map(_short, values))
@@ -186,7 +187,7 @@ def _threads(layouts: Iterable[ThreadValueLayout]) -> list[int]:
     chosen = {0}
     for layout in layouts:
         step = 1
-        for extent in flat(layout.layout.shape[0]):
+        for extent in flat(layout.layout.modes[0].shape):
             chosen |= {step * i for i in range(extent)}
             step *= extent
         chosen.add(step - 1)
@@ -200,7 +201,7 @@ def _indented(text: str) -> str:
 def to_json(operation: Operation) -> str:
     """One line of JSON with everything the registry has."""
 
-    def of(layout: ThreadValueLayout) -> dict:
+    def of(layout: ThreadValueLayout) -> dict[str, object]:
         return {"layout": layout.text, "rows": layout.rows, "columns": layout.columns, "owners": layout.owners}
 
     plain = {

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from xml.sax.saxutils import escape
 
-from mmagen.microbench.figures import Machine, best_of_groups
+from mmagen.microbench.figures import Figure, Machine, best_of_groups
 from mmagen.microbench.report import MOST_ROWS
 
 _WIDTH, _LABELS, _VALUES, _BAR, _GAP, _TOP = 980, 360, 150, 13, 7, 62
 _COLOURS = ("#3b6ea5", "#c8a24a", "#6b8f71", "#9a5b6a")
 
 
-def to_svg(figures: Sequence[Mapping], machine: Machine) -> str:
+def to_svg(figures: Sequence[Figure], machine: Machine) -> str:
     """The chart; of many operations the fastest of each kind."""
     measured = [one for one in figures if one["tflops"]]
     if len(measured) > MOST_ROWS:
         measured = best_of_groups(measured)
     inputs = list(dict.fromkeys(one["inputs"] for one in measured))
-    colours = dict(zip(inputs, _COLOURS * len(inputs)))
+    colours = dict(zip(inputs, _COLOURS * len(inputs), strict=False))
     top = max((one["tflops"] for one in measured), default=1.0)
     scale = (_WIDTH - _LABELS - _VALUES) / top
     lines, y, last = [], _TOP, None
@@ -41,7 +41,7 @@ def to_svg(figures: Sequence[Mapping], machine: Machine) -> str:
     return "\n".join([head, *legend, *lines, "</svg>"]) + "\n"
 
 
-def _bar(one: Mapping, y: int, scale: float, colour: str, labelled: bool) -> list[str]:
+def _bar(one: Figure, y: int, scale: float, colour: str, labelled: bool) -> list[str]:
     width = max(1.0, one["tflops"] * scale)
     share = "" if one["pct_rate"] is None else f", {one['pct_rate']:.0f} % of rate"
     label = [f'<text x="{_LABELS - 8}" y="{y + 10}" text-anchor="end">{escape(one["name"])}</text>'] if labelled else []

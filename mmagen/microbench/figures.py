@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from mmagen.core.errors import ExitCode
 from mmagen.families.peak.rates import datasheet_tflops
 from mmagen.mma.operation import Operation
 
-# Of a record in every report, in their order.
+# One operation on one kind of inputs: a value for each of FIELDS.
+Figure = Mapping[str, Any]
+# In every report, in this order.
 FIELDS = (
     "name",
     "kind",
@@ -61,7 +64,7 @@ class Machine:
         return " · ".join(filter(None, (self.device, *told, self.target)))
 
 
-def figure(operation: Operation, record: Mapping, machine: Machine) -> dict:
+def figure(operation: Operation, record: Figure, machine: Machine) -> Figure:
     """All of FIELDS; what nobody knows is None."""
     peak = datasheet_tflops(operation, machine.target, machine.device)
     tflops = record.get("tflops")
@@ -85,7 +88,7 @@ def figure(operation: Operation, record: Mapping, machine: Machine) -> dict:
     return {field: known.get(field) for field in FIELDS}
 
 
-def exit_code(figures: Sequence[Mapping]) -> ExitCode:
+def exit_code(figures: Sequence[Figure]) -> ExitCode:
     """1 for a wrong sum, else 4 for what failed or did not compile, else 77 where nothing ran, else 0.
 
     What the device cannot run does not spoil the exit code of what it can.
@@ -98,7 +101,7 @@ def exit_code(figures: Sequence[Mapping]) -> ExitCode:
     return ExitCode.OK if "passed" in words else ExitCode.NOTHING_VERIFIED
 
 
-def tally(figures: Iterable[Mapping]) -> str:
+def tally(figures: Iterable[Figure]) -> str:
     """`25 passed, 2 not supported`."""
     counts: dict[str, int] = {}
     for one in figures:
@@ -106,13 +109,18 @@ def tally(figures: Iterable[Mapping]) -> str:
     return ", ".join(f"{count} {word.replace('_', ' ')}" for word, count in counts.items()) or "nothing to report"
 
 
-def group_of(one: Mapping) -> str:
+def reads_shared_memory(one: Figure) -> bool:
+    """Does the operation read A or B from shared memory? wgmma does."""
+    return "S" in one["places"]
+
+
+def group_of(one: Figure) -> str:
     """What differs in M, N and K alone: `wgmma SS f32 bf16 2:4`."""
     types = [one["type_d"], one["type_a"], *([one["type_b"]] if one["type_b"] != one["type_a"] else [])]
     satfinite = "SATURATE" in one["name"]
     parts = [
         one["kind"],
-        one["places"] if one["kind"] == "wgmma" else "",
+        one["places"] if reads_shared_memory(one) else "",
         " ".join(types),
         "sparse" if one["sparsity"] else "",
         "saturating" if satfinite else "",
@@ -121,9 +129,9 @@ def group_of(one: Mapping) -> str:
     return " ".join(filter(None, parts))
 
 
-def best_of_groups(figures: Iterable[Mapping]) -> list[Mapping]:
+def best_of_groups(figures: Iterable[Figure]) -> list[Figure]:
     """The fastest of each group, groups in order of appearance."""
-    best: dict[str, Mapping] = {}
+    best: dict[str, Figure] = {}
     for one in figures:
         group = group_of(one)
         if (one["tflops"] or 0) > (best.setdefault(group, one)["tflops"] or 0):

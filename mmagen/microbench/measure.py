@@ -8,12 +8,16 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from mmagen.core.errors import ExitCode
 from mmagen.core.process import capture, group
 from mmagen.core.progress import Progress
 from mmagen.verify.run import last_words
 
+# What the program says of one loop on one kind of inputs, and all it said by name and inputs.
+Record = dict[str, Any]
+Records = dict[tuple[str, str], Record]
 # A loop that hangs is given this long beyond what it should take.
 _PATIENCE_S = 60.0
 
@@ -43,12 +47,12 @@ def listed(program: Path) -> list[str]:
     return capture([program.absolute(), "--list"], timeout_s=60).stdout.splitlines()
 
 
-def run(program: Path, names: Sequence[str], settings: Settings, progress: Progress | None = None) -> list[dict]:
+def run(program: Path, names: Sequence[str], settings: Settings, progress: Progress | None = None) -> list[Record]:
     """A record for each of `names` that the program has and each of the inputs; what takes the program down is failed."""
     numbers = {name: number for number, name in enumerate(listed(program))}
     # The program goes through its loops in its own order: the first without a record is where it stopped.
     left = sorted((name for name in names if name in numbers), key=lambda name: numbers[name])
-    records: dict[tuple[str, str], dict] = {}
+    records: Records = {}
 
     def tell(name: str) -> None:
         if progress:
@@ -75,9 +79,9 @@ class _Outcome:
 
 
 def _run_once(
-    program: Path, numbers: Sequence[int], settings: Settings, records: dict, tell: Callable[[str], None]
+    program: Path, numbers: Sequence[int], settings: Settings, records: Records, tell: Callable[[str], None]
 ) -> _Outcome:
-    command = [
+    command: list[str | Path] = [
         program.absolute(),
         "--json",
         "--only",
@@ -91,7 +95,7 @@ def _run_once(
     ]
     patience = _PATIENCE_S + 3 * settings.seconds * len(settings.inputs)
     before, timed_out = len(records), threading.Event()
-    last: dict = {}
+    last: Record = {}
     messages = []
     with group(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as child:
         assert child.stdout is not None
@@ -129,7 +133,7 @@ def _run_once(
     )
 
 
-def _record(line: str) -> dict | None:
+def _record(line: str) -> Record | None:
     try:
         record = json.loads(line)
     except ValueError:
@@ -137,7 +141,7 @@ def _record(line: str) -> dict | None:
     return record if isinstance(record, dict) and "disposition" in record else None
 
 
-def _blame(names: Sequence[str], settings: Settings, records: dict, outcome: _Outcome) -> None:
+def _blame(names: Sequence[str], settings: Settings, records: Records, outcome: _Outcome) -> None:
     for name in names:
         for inputs in settings.inputs:
             made = {"name": name, "inputs": inputs, "disposition": outcome.disposition, "reason": outcome.reason}

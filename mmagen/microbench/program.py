@@ -10,18 +10,15 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from mmagen import __version__
 from mmagen.core.cache import cache_root, load_entry, store_entry
 from mmagen.core.errors import BuildError
-from mmagen.core.process import capture
+from mmagen.core.process import Finished, capture
 from mmagen.core.progress import Progress
 from mmagen.families.peak.loops import Loop
-from mmagen.generate.templates import templates_folder
+from mmagen.families.peak.unit import HEADERS, LOOP_HEADERS, header, header_files, unit
 from mmagen.microbench.measure import Program
 from mmagen.toolchain.find import Toolchain
 
@@ -29,20 +26,6 @@ from mmagen.toolchain.find import Toolchain
 _WEIGHT_OF_LOOP, _FULL = 24, 5000
 _FLAGS = ("-std=c++17", "--expt-relaxed-constexpr", "-DNDEBUG", "-Xfatbin=-compress-all")
 _MAIN = '#include "mmagen/peak_main.cuh"\n\nint main(int argc, char** argv) { return mmagen::peak::peak_main(argc, argv); }\n'
-_LOOP_HEADERS = ("peak/element", "peak/entry", "peak/loop", "peak/register_loop", "peak/wgmma_loop")
-HEADERS = (
-    *_LOOP_HEADERS,
-    "peak/measure",
-    "peak/fill_operands",
-    "peak/peak_main",
-    "peak/predict",
-    "test/device",
-    "test/error",
-    "test/nvml",
-    "test/options",
-    "test/problem",
-    "test/record",
-)
 _SERIALIZED = re.compile(r"wgmma.*serializ", re.IGNORECASE)
 
 
@@ -68,7 +51,7 @@ class _Site:
         ]
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
-    def nvcc(self, *arguments: str | Path):
+    def nvcc(self, *arguments: str | Path) -> Finished:
         assert self.toolchain.nvcc and self.toolchain.host_compiler and self.toolchain.cutlass
         number = self.target.removeprefix("sm_")
         command = [
@@ -120,17 +103,18 @@ def _build(parts: Sequence[Sequence[Loop]], site: _Site, jobs: int, progress: Pr
         raise BuildError(f"the peak program's own main does not compile:\n{main.result().error}")
     failed = {loop.name: u.error for u in units if u.error for loop in u.loops}
     warnings = tuple(dict.fromkeys(line for u in units for line in u.warnings))
-    good = [u for u in units if u.path]
+    good = [(u.text, u.path) for u in units if u.path]
     seconds = sum(u.seconds for u in (main.result(), *units))
     if not good:
         return Program(None, failed, warnings, seconds)
-    made = site.scratch / "peak"
-    linked = site.nvcc("-o", made, main.result().path, *(u.path for u in good))
+    program, own = site.scratch / "peak", main.result().path
+    assert own
+    linked = site.nvcc("-o", program, own, *(path for _, path in good))
     if linked.exit_code != 0:
         raise BuildError(f"the peak program does not link:\n{linked.stderr or linked.stdout}")
     # Under what is in it: the next call tries again what did not compile.
-    key = site.key(HEADERS, "program", *(u.text for u in good))
-    folder = store_entry(key, site.root, {"programs": {"peak": "peak"}, "warnings": list(warnings)}, {"peak": made})
+    key = site.key(HEADERS, "program", *(text for text, _ in good))
+    folder = store_entry(key, site.root, {"programs": {"peak": "peak"}, "warnings": list(warnings)}, {"peak": program})
     return Program(folder / "peak", failed, warnings, seconds + linked.seconds)
 
 
@@ -148,7 +132,7 @@ class _Unit:
 
 def _compile(batch: Sequence[Loop], site: _Site) -> list[_Unit]:
     """The batch as one object; where it does not compile, in halves, until what is broken stands alone."""
-    made = _object(site, _LOOP_HEADERS, unit(batch), tuple(batch))
+    made = _object(site, LOOP_HEADERS, unit(batch), tuple(batch))
     if not made.error or len(batch) == 1:
         return [made]
     half = len(batch) // 2
@@ -162,19 +146,13 @@ def _object(site: _Site, headers: tuple[str, ...], text: str, loops: tuple[Loop,
     source, made = site.scratch / f"{key[:16]}.cu", site.scratch / f"{key[:16]}.o"
     source.write_text(text, "utf-8")
     done = site.nvcc("-c", "-o", made, source)
-    told = (done.stderr + done.stdout).replace(f"{site.scratch}/", "").splitlines()
+    said = (done.stderr + done.stdout).replace(f"{site.scratch}/", "").splitlines()
     if done.exit_code != 0 or not made.is_file():
-        error = next((line for line in told if "error" in line.lower()), "nvcc failed")
+        error = next((line for line in said if "error" in line.lower()), "nvcc failed")
         return _Unit(text, loops, None, error, seconds=done.seconds)
-    warnings = tuple(line for line in told if _SERIALIZED.search(line))
+    warnings = tuple(line for line in said if _SERIALIZED.search(line))
     folder = store_entry(key, site.root, {"programs": {}, "warnings": list(warnings)}, {"unit.o": made})
     return _Unit(text, loops, folder / "unit.o", "", warnings, done.seconds)
-
-
-def unit(batch: Sequence[Loop]) -> str:
-    """The translation unit that holds `batch`."""
-    headers = dict.fromkeys(header for loop in batch for header in loop.headers)
-    return _template().render(loops=batch, headers=headers, own=sorted({loop.own for loop in batch}))
 
 
 def batches(loops: Sequence[Loop]) -> list[list[Loop]]:
@@ -198,29 +176,8 @@ def batches(loops: Sequence[Loop]) -> list[list[Loop]]:
     return full + list(open_ones.values())
 
 
-@cache
-def _template() -> Template:
-    environment = Environment(
-        loader=FileSystemLoader(templates_folder() / "project"),
-        undefined=StrictUndefined,
-        keep_trailing_newline=True,
-        autoescape=False,
-    )
-    return environment.get_template("peak/src/NAME.cu.j2")
-
-
-def header_files() -> dict[str, bytes]:
-    """HEADERS by the path under which units include them: mmagen/entry.cuh."""
-    return {f"mmagen/{name.rpartition('/')[2]}.cuh": _content(name) for name in HEADERS}
-
-
-@cache
-def _content(header: str) -> bytes:
-    return (templates_folder() / "runtime" / f"{header}.cuh").read_bytes()
-
-
 def _digest(headers: Sequence[str]) -> str:
-    return hashlib.sha256(b"".join(map(_content, headers))).hexdigest()
+    return hashlib.sha256(b"".join(map(header, headers))).hexdigest()
 
 
 def lay_out(folder: Path) -> None:

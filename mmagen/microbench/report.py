@@ -5,9 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
-from mmagen.microbench.figures import FIELDS, Machine, best_of_groups, group_of, tally
+from mmagen.microbench.figures import FIELDS, Figure, Machine, best_of_groups, group_of, reads_shared_memory, tally
 from mmagen.report.formats import figure, grid, text
 
 # A page shows every operation up to here, the best of each kind and a table by N beyond.
@@ -15,19 +15,19 @@ MOST_ROWS = 120
 _WIDTHS = (8, 16, 32, 64, 96, 128, 160, 192, 224, 256)
 
 
-def _text(key: str) -> Callable[[Mapping], str]:
+def _text(key: str) -> Callable[[Figure], str]:
     return lambda one: text(one[key])
 
 
-def _number(key: str, form: str) -> Callable[[Mapping], str]:
+def _number(key: str, form: str) -> Callable[[Figure], str]:
     return lambda one: figure(one[key], form)
 
 
-def _configuration(one: Mapping) -> str:
+def _configuration(one: Figure) -> str:
     return "" if one["warps"] is None else f"{one['warps']} x {one['accumulators']} x {one['steps']}"
 
 
-_COLUMNS: tuple[tuple[str, Callable[[Mapping], str]], ...] = (
+_COLUMNS: tuple[tuple[str, Callable[[Figure], str]], ...] = (
     ("operation", _text("name")),
     ("inputs", _text("inputs")),
     ("verdict", _text("disposition")),
@@ -51,7 +51,7 @@ every thread's accumulators was compared with what one block of steps predicts, 
 products."""
 
 
-def table(figures: Sequence[Mapping], machine: Machine) -> str:
+def table(figures: Sequence[Figure], machine: Machine) -> str:
     """A line for each operation and its inputs, why what did not pass did not, and the machine."""
     reasons = list(dict.fromkeys(f"{one['name']}: {one['reason']}" for one in figures if one["reason"]))
     if len(reasons) > 20:
@@ -60,18 +60,18 @@ def table(figures: Sequence[Mapping], machine: Machine) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def _grid(figures: Sequence[Mapping], form: str) -> str:
+def _grid(figures: Sequence[Figure], form: str) -> str:
     heads = [head for head, _ in _COLUMNS]
     rows = [[spell(one) for _, spell in _COLUMNS] for one in figures]
     return grid(heads, rows, form, always=("operation", "verdict"), right=heads[3:])
 
 
-def to_json(figures: Sequence[Mapping]) -> str:
+def to_json(figures: Sequence[Figure]) -> str:
     """JSON lines with all of FIELDS."""
     return "".join(f"{json.dumps(one, ensure_ascii=False)}\n" for one in figures)
 
 
-def to_csv(figures: Sequence[Mapping]) -> str:
+def to_csv(figures: Sequence[Figure]) -> str:
     """CSV with a header and all of FIELDS; the sweep as JSON, numbers to four digits behind the point."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -81,13 +81,13 @@ def to_csv(figures: Sequence[Mapping]) -> str:
     return out.getvalue()
 
 
-def _cell(value) -> str:
+def _cell(value: object) -> str:
     if isinstance(value, float):
         return f"{round(value, 4):g}" if abs(value) < 1e5 else str(round(value))
     return "" if value is None else json.dumps(value) if isinstance(value, list) else str(value)
 
 
-def to_markdown(figures: Sequence[Mapping], machine: Machine, *, command: str, date: str, chart: str | None = None) -> str:
+def to_markdown(figures: Sequence[Figure], machine: Machine, *, command: str, date: str, chart: str | None = None) -> str:
     """A page. chart: path of the bar chart, relative to the page's folder."""
     measured = [one for one in figures if one["tflops"]]
     few = len(measured) <= MOST_ROWS
@@ -118,10 +118,10 @@ def to_markdown(figures: Sequence[Mapping], machine: Machine, *, command: str, d
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _by_width(figures: Sequence[Mapping]) -> str:
+def _by_width(figures: Sequence[Figure]) -> str:
     groups: dict[str, dict[int, float]] = {}
     for one in figures:
-        if one["kind"] == "wgmma" and one["pct_rate"]:
+        if reads_shared_memory(one) and one["pct_rate"]:
             groups.setdefault(group_of(one), {})[int(one["shape"].split("x")[1])] = one["pct_rate"]
     heads = ["", *map(str, _WIDTHS)]
     return grid(

@@ -12,13 +12,14 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from mmagen.core.errors import UsageError
 from mmagen.mma.operation import Flaw, Operation, Parameter, Registers, ThreadValueLayout, Variant
 
 CUTLASS = "4.2.0"
 # Fields that the file has only where they say something.
-_LEFT_OUT = {
+_LEFT_OUT: Mapping[str, object] = {
     "targets": (),
     "type_sf": None,
     "sparsity": None,
@@ -31,6 +32,7 @@ _LEFT_OUT = {
     "variants": (),
 }
 _TYPES = ("type_d", "type_a", "type_b", "type_c", "type_sf")
+Fields = dict[str, Any]
 _DATA = Path(__file__).with_name("operations.json")
 
 
@@ -40,7 +42,7 @@ def operations() -> tuple[Operation, ...]:
     return build(json.loads(_DATA.read_text("utf-8")))
 
 
-def build(data: dict) -> tuple[Operation, ...]:
+def build(data: dict[str, Any]) -> tuple[Operation, ...]:
     """The operations of `data`, which is what operations.json holds."""
     layouts = [ThreadValueLayout(*row) for row in data["layouts"]]
     registers = [_registers(row) for row in data["registers"]]
@@ -74,7 +76,7 @@ def build(data: dict) -> tuple[Operation, ...]:
     return tuple(found)
 
 
-def _operation(shared: dict, **own) -> Operation:
+def _operation(shared: Fields, **own: Any) -> Operation:
     """An Operation without its __init__, which for a frozen class of many fields is what most of loading would take."""
     operation = object.__new__(Operation)
     vars(operation).update(shared, **own)
@@ -91,12 +93,12 @@ def _registers(row: str) -> dict[str, Registers]:
     return found
 
 
-def _kind(kind: dict, parameters: Sequence[Parameter]) -> dict:
-    shared = {key: tuple(value) if isinstance(value, list) else value for key, value in (_LEFT_OUT | kind).items()}
+def _kind(kind: Fields, parameters: Sequence[Parameter]) -> Fields:
+    shared: Fields = {key: tuple(value) if isinstance(value, list) else value for key, value in {**_LEFT_OUT, **kind}.items()}
     return shared | {"parameters": tuple(parameters[number] for number in shared["parameters"])}
 
 
-def _group(group: dict, kinds: Sequence[dict], value_types: Sequence[dict]) -> tuple[str, dict]:
+def _group(group: Fields, kinds: Sequence[Fields], value_types: Sequence[Fields]) -> tuple[str, Fields]:
     """(name, struct and opcodes, one a line, and all other fields) of a group."""
     own = dict(group)
     name, opcodes = own.pop("name"), own.pop("opcodes")
@@ -104,7 +106,7 @@ def _group(group: dict, kinds: Sequence[dict], value_types: Sequence[dict]) -> t
     own["arguments"] = tuple(
         f"cute::{argument}" if argument.endswith("_t") else argument for argument in arguments.split(",") if argument
     )
-    types = dict(zip(_TYPES, own.pop("types").split()))
+    types = dict(zip(_TYPES, own.pop("types").split(), strict=False))
     names = "\n".join((name, own.pop("struct", base), *opcodes))
     return names, kinds[own.pop("of")] | own | types | {"value_types": value_types[group["value_types"]]}
 
@@ -114,13 +116,13 @@ def _layout_map(used: str, layouts: Sequence[ThreadValueLayout]) -> dict[str, Th
     return {re.sub(r"\d", "", word): layouts[int(re.sub(r"\D", "", word))] for word in used.split()}
 
 
-def _variant(row: list, of: Operation, maps: Callable[[str], dict[str, ThreadValueLayout]]) -> Variant:
+def _variant(row: list[Any], of: Operation, maps: Callable[[str], dict[str, ThreadValueLayout]]) -> Variant:
     numbers, m, n, k, types, used = row
     other = {
         parameter.name: parameter.values[numbers[parameter.name]] for parameter in of.parameters if parameter.name in numbers
     }
-    types = types or (of.type_d, of.type_a, of.type_b, of.type_c, of.type_sf)
-    return Variant(other, m, n, k, *types, maps(used))
+    type_d, type_a, type_b, type_c, type_sf = types or (of.type_d, of.type_a, of.type_b, of.type_c, of.type_sf)
+    return Variant(other, m, n, k, type_d, type_a, type_b, type_c, type_sf, maps(used))
 
 
 def find(name: str) -> Operation:
@@ -196,7 +198,7 @@ def select(
             and (not kind or operation.kind == kind)
             and (not family or operation.family == family.upper())
             and (not words or (bool(words & inputs) and words <= every))
-            and all(part in ("*", str(extent)) for part, extent in zip(extents, operation.shape))
+            and all(part in ("*", str(extent)) for part, extent in zip(extents, operation.shape, strict=False))
             and sparse in (None, operation.sparse)
             and block_scaled in (None, operation.block_scaled)
         )
@@ -204,7 +206,7 @@ def select(
     return [operation for operation in (operations() if among is None else among) if wanted(operation)]
 
 
-def asked_for(names: Sequence[str], filters: Mapping, called: Callable[[str], list[Operation]]) -> list[Operation]:
+def asked_for(names: Sequence[str], filters: Mapping[str, Any], called: Callable[[str], list[Operation]]) -> list[Operation]:
     """The operations that `called` finds for each of the names; without names those that select(**filters) leaves.
 
     Raises UsageError for names beside filters, and where nothing is left.

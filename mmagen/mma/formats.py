@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ def limits(word: str) -> tuple[float, float]:
 
 
 @cache
-def values(word: str) -> np.ndarray:
+def values(word: str) -> npt.NDArray[np.float64]:
     """float64[2^bits]: the value of each code of a float of at most 16 bits, NaN and infinities included."""
     form = _SMALL[word]
     codes = np.arange(1 << form.bits)
@@ -87,11 +89,12 @@ def values(word: str) -> np.ndarray:
             magnitude,
         )
     negative = codes >> (form.exponent + form.mantissa) & 1 if form.signed else np.zeros_like(codes)
-    return np.where(negative == 1, -magnitude, magnitude)
+    signed: npt.NDArray[np.float64] = np.where(negative == 1, -magnitude, magnitude)
+    return signed
 
 
 @cache
-def _sorted(word: str) -> tuple[np.ndarray, np.ndarray]:
+def _sorted(word: str) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.uint64]]:
     """The finite values in order, and the code of each."""
     table = values(word)
     codes = np.flatnonzero(np.isfinite(table))
@@ -99,7 +102,7 @@ def _sorted(word: str) -> tuple[np.ndarray, np.ndarray]:
     return table[codes][order], codes[order].astype(np.uint64)
 
 
-def encode(numbers: np.ndarray, word: str) -> np.ndarray:
+def encode(numbers: npt.NDArray[Any], word: str) -> npt.NDArray[np.uint64]:
     """uint64 codes of the nearest value of the type; what is out of its range becomes the nearest end of it."""
     if word in _SMALL:
         table, codes = _sorted(word)
@@ -107,9 +110,10 @@ def encode(numbers: np.ndarray, word: str) -> np.ndarray:
         nearer = numbers - table[above - 1] <= table[above] - numbers
         return codes[np.where(nearer, above - 1, above)]
     if word == "ue8m0":
-        return (np.rint(np.log2(numbers)) + 127).astype(np.uint64)
+        exponents: npt.NDArray[np.float64] = np.rint(np.log2(numbers)) + 127
+        return exponents.astype(np.uint64)
     if is_integer(word):
-        whole = np.clip(np.rint(numbers), *limits(word)).astype(np.int64)
+        whole: npt.NDArray[np.int64] = np.clip(np.rint(numbers), *limits(word)).astype(np.int64)
         return whole.view(np.uint64) & np.uint64((1 << bits(word)) - 1)
     if word == "f64" or word in PARTS:
         return np.ascontiguousarray(numbers, np.float64).view(np.uint64)
@@ -117,7 +121,7 @@ def encode(numbers: np.ndarray, word: str) -> np.ndarray:
     return (codes & np.uint32(0xFFFFE000 if word == "tf32" else 0xFFFFFFFF)).astype(np.uint64)
 
 
-def decode(codes: np.ndarray, word: str) -> np.ndarray:
+def decode(codes: npt.NDArray[Any], word: str) -> npt.NDArray[np.float64]:
     """float64 values of uint64 codes."""
     if word in _SMALL:
         return values(word)[codes.astype(np.int64)]

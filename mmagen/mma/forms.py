@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from mmagen.core.errors import UsageError
@@ -34,11 +34,11 @@ class Form:
     @property
     def lines(self) -> tuple[int, ...]:
         """Shared-memory lines to try: all of them for wgmma, none for others."""
-        return SWIZZLES if self.operation.kind == "wgmma" else (0,)
+        return SWIZZLES if self.operation.warpgroup else (0,)
 
     @property
     def a_in_registers(self) -> bool:
-        return self.operation.places["A"] == "registers"
+        return self.operation.a_in_registers
 
     @property
     def text(self) -> str:
@@ -48,14 +48,14 @@ class Form:
     @property
     def runs(self) -> bool:
         """Can it be run at all? tcgen05 works on tensor memory, which a lone instruction does not fill."""
-        return self.operation.kind != "tcgen05"
+        return not self.operation.tensor_memory
 
 
 def forms(operation: Operation) -> list[Form]:
     """The representative, and for a wgmma that takes majors the one that reads M and N contiguously as well."""
     names = {parameter.name for parameter in operation.parameters}
     found = [Form(operation)]
-    if operation.kind == "wgmma" and "tnspB" in names:
+    if operation.warpgroup and "tnspB" in names:
         a = "MN" if "MN" in operation.majors_a else "K"
         found.append(
             Form(operation, (("tnspA", f"cute::SM90::GMMA::Major::{a}"), ("tnspB", "cute::SM90::GMMA::Major::MN")), a, "MN")
@@ -65,7 +65,7 @@ def forms(operation: Operation) -> list[Form]:
 
 def distributions(operation: Operation) -> tuple[str, ...]:
     """small_int: exact in every accumulator. uniform: the whole range. overflow: sums leave the accumulator's range."""
-    overflow = ("overflow",) if operation.type_d == "s32" and operation.kind != "fma" else ()
+    overflow = ("overflow",) if operation.type_d == "s32" and operation.tensor_core else ()
     return ("small_int", "uniform", *overflow)
 
 
@@ -85,12 +85,12 @@ def native_targets(capability: tuple[int, int] | None) -> tuple[str, ...]:
     return (f"{plain}a", plain) if capability >= (9, 0) else (plain,)
 
 
-_STRUCTURE = {
+_STRUCTURE: dict[str, Callable[[Operation], bool]] = {
     "sparse": lambda o: o.sparse,
     "dense": lambda o: not o.sparse,
     "block-scaled": lambda o: o.block_scaled,
     "ss": lambda o: o.places["A"] == "shared memory",
-    "rs": lambda o: o.kind == "wgmma" and o.places["A"] == "registers",
+    "rs": lambda o: o.warpgroup and o.a_in_registers,
 }
 
 

@@ -7,35 +7,40 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from mmagen.core.layout_text import IntTuple, LayoutText
+from mmagen.core.layout_text import LayoutText
+
+# Integers of any width: codes, places and entries of tables.
+_Ints = npt.NDArray[Any]
 
 _SWIZZLE_CODES = {16: 0, 128: 1, 64: 2, 32: 3}
 SWIZZLES = tuple(_SWIZZLE_CODES)
 
 
-def _offsets(shape: IntTuple, stride: IntTuple) -> np.ndarray:
+def _offsets(layout: LayoutText) -> _Ints:
     """Offsets of all coordinates, the first mode fastest."""
-    if isinstance(shape, int):
-        return np.arange(shape) * stride
+    if isinstance(layout.shape, int):
+        return np.arange(layout.shape) * layout.stride
     offsets = np.zeros(1, np.int64)
-    for extent, step in zip(shape, stride, strict=True):
-        offsets = (offsets[None, :] + _offsets(extent, step)[:, None]).ravel()
+    for mode in layout.modes:
+        offsets = (offsets[None, :] + _offsets(mode)[:, None]).ravel()
     return offsets
 
 
 @cache
-def owners(text: str) -> np.ndarray:
+def owners(text: str) -> _Ints:
     """[thread, value]: the element row + rows * column that a thread-value layout gives it."""
-    layout = LayoutText.parse(text)
-    (threads, values), (thread_stride, value_stride) = layout.shape, layout.stride
-    return _offsets(threads, thread_stride)[:, None] + _offsets(values, value_stride)[None, :]
+    threads, values = LayoutText.parse(text).modes
+    table: _Ints = _offsets(threads)[:, None] + _offsets(values)[None, :]
+    return table
 
 
 @cache
-def compressed(text: str, rows: int, logical: int, stored: int) -> np.ndarray:
+def compressed(text: str, rows: int, logical: int, stored: int) -> _Ints:
     """As `owners`, where each `logical` neighbours along K are kept as `stored` elements: [thread, stored value].
 
     Nonzeros of a sparse matrix (4 as 2), bytes of metadata (8 as 1) and scale factors (32 as 1) all lie so. Raises
@@ -54,16 +59,16 @@ def compressed(text: str, rows: int, logical: int, stored: int) -> np.ndarray:
     return (row[:, :, :1] + rows * (first[:, :, None] + np.arange(stored))).reshape(table.shape[0], -1)
 
 
-def lanes(thr_id: str, threads: int, launched: int) -> np.ndarray:
+def lanes(thr_id: str, threads: int, launched: int) -> _Ints:
     """[instance, logical thread]: the thread of the launch. Quad pairs and single threads work beside each other."""
-    layout = LayoutText.parse(thr_id)
-    own = _offsets(layout.shape, layout.stride)
+    own = _offsets(LayoutText.parse(thr_id))
     step = 4 if threads == 8 else threads
     starts = np.arange(launched // threads) * (step if threads in (8, 1) else launched)
-    return starts[:, None] + own[None, :]
+    table: _Ints = starts[:, None] + own[None, :]
+    return table
 
 
-def pack(codes: np.ndarray, table: np.ndarray, width: int, threads: np.ndarray, size: int) -> np.ndarray:
+def pack(codes: _Ints, table: _Ints, width: int, threads: _Ints, size: int) -> _Ints:
     """uint8[thread, size]: codes in registers, `width` bits each, the first value in the lowest bits.
 
     codes: [instance, row, column, part]; table: [logical thread, value]; threads: from `lanes`.
@@ -84,9 +89,7 @@ def pack(codes: np.ndarray, table: np.ndarray, width: int, threads: np.ndarray, 
     return image
 
 
-def unpack(
-    image: np.ndarray, table: np.ndarray, width: int, threads: np.ndarray, rows: int, columns: int, parts: int = 1
-) -> np.ndarray:
+def unpack(image: _Ints, table: _Ints, width: int, threads: _Ints, rows: int, columns: int, parts: int = 1) -> _Ints:
     """The codes [instance, row, column, part] that `pack` with that table would have packed; width is 16 or more."""
     count = table.shape[1] * parts
     mine = image[threads.ravel(), : count * width // 8]
@@ -101,7 +104,7 @@ def unpack(
 class SharedImage:
     """An operand in shared memory, for all steps. descriptor: without the address; step: bytes to the next step's."""
 
-    data: np.ndarray
+    data: _Ints
     descriptor: int
     step: int
 
@@ -111,7 +114,7 @@ def swizzles(rows: int, step_bytes: int, k_major: bool) -> list[int]:
     return [w for w in SWIZZLES if w == 16 or (w >= step_bytes if k_major else rows * 2 % w == 0)]
 
 
-def shared(steps: np.ndarray, width: int, k_major: bool, line: int) -> SharedImage:
+def shared(steps: _Ints, width: int, k_major: bool, line: int) -> SharedImage:
     """Codes [step, row, column] as wgmma's canonical layout of that line; 1024-byte aligned when swizzled.
 
     PTX ISA, "Asynchronous warpgroup level matrix shared memory layout": 8 x 16-byte core matrices, alone or side by side
@@ -133,7 +136,9 @@ def shared(steps: np.ndarray, width: int, k_major: bool, line: int) -> SharedIma
     return SharedImage(data, descriptor, pitch)
 
 
-def _k_major(step, row, byte, count: int, rows: int, step_bytes: int, line: int):
+def _k_major(
+    step: _Ints, row: _Ints, byte: _Ints, count: int, rows: int, step_bytes: int, line: int
+) -> tuple[_Ints, int, int, int]:
     """(places in bytes, leading and stride byte offset, bytes between steps); `byte` counts along K."""
     if line == 16:
         leading, stride = 128, 128 * (step_bytes // 16)
@@ -144,7 +149,7 @@ def _k_major(step, row, byte, count: int, rows: int, step_bytes: int, line: int)
     return place, 16, 8 * line, step_bytes if line > step_bytes else rows * line
 
 
-def _mn_major(step, byte, column, row_bytes: int, columns: int, line: int):
+def _mn_major(step: _Ints, byte: _Ints, column: _Ints, row_bytes: int, columns: int, line: int) -> tuple[_Ints, int, int, int]:
     """As `_k_major`; `byte` counts along M or N."""
     if line == 16:
         leading = 128

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mmagen.core.layout_text import IntTuple, LayoutText
@@ -33,19 +32,18 @@ class ThreadValueLayout:
 
     @property
     def threads(self) -> int:
-        return math.prod(flat(self.layout.shape[0]))
+        return self.layout.modes[0].size
 
     @property
     def values(self) -> int:
         """Values of each thread; logical ones, where a sparse operand stores fewer."""
-        return math.prod(flat(self.layout.shape[1]))
+        return self.layout.modes[1].size
 
     def table(self) -> list[list[int]]:
         """table()[thread][value]: the element row + rows * column."""
-        layout = self.layout
-        (threads, values), (thread_stride, value_stride) = layout.shape, layout.stride
-        offsets = list(_offsets(values, value_stride))
-        return [[start + offset for offset in offsets] for start in _offsets(threads, thread_stride)]
+        threads, values = self.layout.modes
+        offsets = _offsets(values)
+        return [[start + offset for offset in offsets] for start in _offsets(threads)]
 
 
 @dataclass(frozen=True)
@@ -168,6 +166,38 @@ class Operation:
         return self.type_sf is not None
 
     @property
+    def scales(self) -> tuple[str, int]:
+        """Of a block-scaled operation the type of its scale factors, and how many elements share one."""
+        if self.type_sf is None or self.vector is None:
+            raise ValueError(f"{self.name} is not block-scaled")
+        return self.type_sf, self.vector
+
+    @property
+    def warpgroup(self) -> bool:
+        """Is it executed by a warpgroup, with B and possibly A read from shared memory through descriptors (wgmma)?"""
+        return self.kind == "wgmma"
+
+    @property
+    def a_in_registers(self) -> bool:
+        """Is A passed in registers?"""
+        return self.places["A"] == "registers"
+
+    @property
+    def tensor_memory(self) -> bool:
+        """Does it work on tensor memory (tcgen05), which a lone instruction does not fill?"""
+        return self.kind == "tcgen05"
+
+    @property
+    def tensor_core(self) -> bool:
+        """Is it executed by tensor cores? CuTe's scalar FMA and DP4A operations are not."""
+        return self.kind != "fma"
+
+    @property
+    def launch_threads(self) -> int:
+        """Threads of the smallest launch: a warpgroup or a warp, of which a quad pair or one thread may be enough."""
+        return 128 if self.kind in ("wgmma", "tcgen05") else 32
+
+    @property
     def extended(self) -> bool:
         """Does CuTe define it only with CUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED?"""
         return self.header.endswith("_ext.hpp")
@@ -246,13 +276,11 @@ def flat(shape: IntTuple) -> list[int]:
     return [shape] if isinstance(shape, int) else [extent for mode in shape for extent in flat(mode)]
 
 
-def _offsets(shape: IntTuple, stride: IntTuple) -> Iterator[int]:
+def _offsets(layout: LayoutText) -> list[int]:
     """Offsets of all coordinates, the first mode fastest."""
-    if isinstance(shape, int):
-        yield from (i * stride for i in range(shape))
-    elif len(shape) == 1:
-        yield from _offsets(shape[0], stride[0])
-    else:
-        first = list(_offsets(shape[0], stride[0]))
-        for rest in _offsets(shape[1:], stride[1:]):
-            yield from (rest + offset for offset in first)
+    if isinstance(layout.shape, int) and isinstance(layout.stride, int):
+        return [i * layout.stride for i in range(layout.shape)]
+    offsets = [0]
+    for mode in layout.modes:
+        offsets = [offset + step for step in _offsets(mode) for offset in offsets]
+    return offsets

@@ -120,7 +120,7 @@ def _permutation_tiler(entry: PermutationMode, default: int) -> int | Layout:
 def _thread(thr_id: Layout, atoms_mnk: Layout, v: int, atom: tuple[int, int, int]) -> int:
     """thr_layout_vmnk = tiled_product(AtomThrID, AtomLayoutMNK): atoms fill the gaps that the atom's threads leave."""
     gaps = complement(thr_id, size(thr_id) * size(atoms_mnk))
-    return thr_id(v) + gaps(atoms_mnk(*atom))
+    return int(thr_id(v) + gaps(atoms_mnk(*atom)))
 
 
 def flat(shape: IntTuple) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""How operands of an operation are stored: bytes of registers, bits of an element, and where its code begins in them."""
+"""How many bytes and bits the elements of an operation's operands take up in registers."""
 
 from __future__ import annotations
 

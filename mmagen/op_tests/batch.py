@@ -11,8 +11,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from mmagen import __version__
 from mmagen.core.targets import cmake_list
+from mmagen.core.templates import templates_folder
 from mmagen.generate import manifest
-from mmagen.generate.templates import templates_folder
 from mmagen.mma.forms import HOPPER, Form, chosen_target
 from mmagen.mma.operation import Operation
 
@@ -63,7 +63,7 @@ def batches(forms: Sequence[Form], arch: Sequence[str] = (), native: Sequence[st
 
 def _unit_of(operation: Operation) -> str:
     """Operations with the same word share a translation unit; wgmma's large headers have one each."""
-    return operation.header if operation.kind == "wgmma" else operation.places["C"]
+    return operation.header if operation.warpgroup else operation.places["C"]
 
 
 def project(batch: Batch) -> dict[str, bytes]:
@@ -78,7 +78,7 @@ def project(batch: Batch) -> dict[str, bytes]:
         "kernels": [
             {
                 "entry": entry(i),
-                "threads": 128 if form.operation.kind in ("wgmma", "tcgen05") else 32,
+                "threads": form.operation.launch_threads,
                 "comment": f"{form.operation.name} ({form.text})",
                 "body": _body(form),
             }
@@ -103,9 +103,9 @@ def project(batch: Batch) -> dict[str, bytes]:
 def _body(form: Form) -> str:
     """The call that makes up the kernel."""
     operation = form.operation
-    if operation.kind == "tcgen05":
+    if operation.tensor_memory:
         return f"mmagen::atoms::compile_only(&{form.cxx}::fma, work)"
-    if operation.kind == "wgmma":
+    if operation.warpgroup:
         return f"mmagen::atoms::multiply_wgmma<{form.cxx}, {'true' if form.a_in_registers else 'false'}>(work)"
     return f"mmagen::atoms::multiply<{form.cxx}>(work)"
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from mmagen.mma import formats, images
 from mmagen.mma.forms import METADATA, STEPS, Form
+from mmagen.mma.inputs import Matrices, draw
 from mmagen.mma.operation import Operation
+from mmagen.mma.reference import Expected, Outcome, compared, expected
 from mmagen.mma.storage import register_bytes, stored_bits, stored_shift
-from mmagen.op_tests.inputs import Matrices, draw
-from mmagen.op_tests.reference import Expected, expected
 
 
 @dataclass(frozen=True)
@@ -25,18 +27,8 @@ class Launch:
     descriptors: tuple[int, int]
     bytes_smem: tuple[int, int]
     step_smem: tuple[int, int]
-    images: tuple[np.ndarray, ...]
+    images: tuple[npt.NDArray[Any], ...]
     size_d: int
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """How D compares. incorrect: wrong elements; worst_error, bound: of the worst element; reason: "" if right."""
-
-    incorrect: int
-    worst_error: float
-    bound: float
-    reason: str
 
 
 def seed_of(form: Form, distribution: str, seed: int) -> int:
@@ -50,21 +42,16 @@ def matrices(form: Form, distribution: str, seed: int) -> Matrices:
     return draw(form.operation, distribution, np.random.default_rng(seed_of(form, distribution, seed)), instances(form))
 
 
-def launched(form: Form) -> int:
-    """Threads of the launch: a warpgroup or a warp."""
-    return 128 if form.operation.kind == "wgmma" else 32
-
-
 def instances(form: Form) -> int:
     """Independent multiplications of one launch."""
-    return launched(form) // form.operation.threads
+    return form.operation.launch_threads // form.operation.threads
 
 
 def lines_of(form: Form) -> list[tuple[int, int]]:
     """Lines of A and B in shared memory to try; (0, 0) where nothing lies there. A line that one of them cannot have
     is left out for it: it then has none."""
     operation = form.operation
-    if operation.kind != "wgmma":
+    if not operation.warpgroup:
         return [(0, 0)]
     legal_a = images.swizzles(operation.m, _step_bytes(operation, "A"), form.major_a == "K")
     legal_b = images.swizzles(operation.n, _step_bytes(operation, "B"), form.major_b == "K")
@@ -84,10 +71,10 @@ def _step_bytes(operation: Operation, operand: str) -> int:
 def launch_of(form: Form, data: Matrices, lines: tuple[int, int]) -> Launch:
     """The matrices as the kernel wants them, with wgmma operands in lines of that many bytes."""
     operation = form.operation
-    threads = images.lanes(operation.thr_id, operation.threads, launched(form))
+    threads = images.lanes(operation.thr_id, operation.threads, form.operation.launch_threads)
     registers = {"C": _in_registers(operation, "C", [data.c], threads)}
     shared = {}
-    if operation.kind == "wgmma":
+    if operation.warpgroup:
         shared["B"] = images.shared(
             np.stack([step[0, :, :, 0] for step in data.b]), formats.bits(operation.type_b), form.major_b == "K", lines[1]
         )
@@ -102,40 +89,40 @@ def launch_of(form: Form, data: Matrices, lines: tuple[int, int]) -> Launch:
     for operand, steps in (("E", data.e), ("SFA", data.sfa), ("SFB", data.sfb)):
         if steps:
             registers[operand] = _in_registers(operation, operand, steps, threads)
-    sizes = tuple(len(shared[x].data) if x in shared else 0 for x in "AB")
-    described = tuple(shared[x].descriptor if x in shared else 0 for x in "AB")
-    pitches = tuple(shared[x].step if x in shared else 0 for x in "AB")
+    a, b = (shared.get(x, images.SharedImage(np.zeros(0, np.uint8), 0, 0)) for x in "AB")
     parts = tuple(
         shared[x].data if x in shared else registers.get(x, np.zeros(0, np.uint8)) for x in ("A", "B", "C", "E", "SFA", "SFB")
     )
     return Launch(
-        launched(form),
+        form.operation.launch_threads,
         STEPS,
-        sum(sizes) + (1024 if shared else 0),
-        described,
-        sizes,
-        pitches,
+        len(a.data) + len(b.data) + (1024 if shared else 0),
+        (a.descriptor, b.descriptor),
+        (len(a.data), len(b.data)),
+        (a.step, b.step),
         parts,
-        launched(form) * register_bytes(operation, "C"),
+        form.operation.launch_threads * register_bytes(operation, "C"),
     )
 
 
-def _in_registers(operation: Operation, operand: str, steps: list[np.ndarray], threads: np.ndarray) -> np.ndarray:
+def _in_registers(
+    operation: Operation, operand: str, steps: list[npt.NDArray[Any]], threads: npt.NDArray[Any]
+) -> npt.NDArray[Any]:
     """The image of all steps, one behind the other."""
     table, width = _table(operation, operand)
     size, shift = register_bytes(operation, operand), np.uint64(stored_shift(operation, operand))
     return np.concatenate([images.pack(step << shift, table, width, threads, size).ravel() for step in steps])
 
 
-def _table(operation: Operation, operand: str) -> tuple[np.ndarray, int]:
+def _table(operation: Operation, operand: str) -> tuple[npt.NDArray[Any], int]:
     """([thread, stored value] -> element, bits of each)."""
     layout = operation.layout(operand)
-    if operand == "E":
+    if operand == "E" and operation.sparsity:
         return images.compressed(layout.text, layout.rows, METADATA[operation.sparsity][0], 1), 8
     if operand in ("SFA", "SFB"):
-        return images.compressed(layout.text, layout.rows, operation.vector, 1), 8
+        return images.compressed(layout.text, layout.rows, operation.scales[1], 1), 8
     width = stored_bits(operation, operand)
-    if operand == "A" and operation.sparse:
+    if operand == "A" and operation.sparsity:
         group = METADATA[operation.sparsity][1]
         return images.compressed(layout.text, layout.rows, group, group // 2), width
     return images.owners(layout.text), width
@@ -144,30 +131,11 @@ def _table(operation: Operation, operand: str) -> tuple[np.ndarray, int]:
 def judge(form: Form, data: Matrices, image: bytes, truth: Expected) -> Outcome:
     """Compare what the kernel left in D's registers with what it should be."""
     operation = form.operation
-    threads = images.lanes(operation.thr_id, operation.threads, launched(form))
+    threads = images.lanes(operation.thr_id, operation.threads, form.operation.launch_threads)
     table, width = _table(operation, "C")
-    raw = np.frombuffer(image, np.uint8).reshape(launched(form), -1)
+    raw = np.frombuffer(image, np.uint8).reshape(form.operation.launch_threads, -1)
     codes = images.unpack(raw, table, width, threads, operation.m, operation.n, formats.PARTS.get(operation.type_d, 1))
     return compared(formats.decode(codes, operation.type_d), truth)
-
-
-def compared(found: np.ndarray, truth: Expected) -> Outcome:
-    """found: values of D, float64 [instance, row, column, part]."""
-    with np.errstate(invalid="ignore"):
-        error = np.abs(found - truth.values)
-    error = np.where(np.isnan(found), np.inf, error)
-    excess = error - truth.bound
-    wrong = int((excess > 0).sum())
-    worst = np.unravel_index(int(np.argmax(excess)), excess.shape)
-    reason = ""
-    if wrong:
-        where = f"D({worst[1]},{worst[2]})"
-        reason = (
-            f"{wrong} of {error.size} elements are wrong; {where} is {found[worst]:g} instead of "
-            f"{truth.values[worst]:g}, {truth.bound[worst]:.3g} allowed"
-        )
-    at = worst if wrong else np.unravel_index(int(np.argmax(error)), error.shape)
-    return Outcome(wrong, float(error[at]), float(truth.bound[at]), reason)
 
 
 def truth_of(form: Form, data: Matrices, distribution: str) -> Expected:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import dataclasses
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
 import mmagen
-from mmagen.build.build import BuildResult, build
+from mmagen.build.build import build
+from mmagen.build.job import BuildResult
+from mmagen.core.progress import Progress
 from mmagen.core.targets import capability
 from mmagen.emulate import NEWEST
 from mmagen.mma.forms import STEPS, Form, chosen_target, distributions, forms, native_targets
@@ -20,10 +22,9 @@ from mmagen.op_tests import code
 from mmagen.op_tests.batch import Batch, batches, entry, project
 from mmagen.op_tests.run import BatchRun, FormResult, run_batch
 from mmagen.toolchain.find import Toolchain
-from mmagen.verify.run import RECORD_FIELDS
+from mmagen.verify.run import RECORD_FIELDS, Record
 from mmagen.verify.verdict import EMULATED, Verdict
 
-Progress = Callable[[int, int, str], None]
 _AT_ONCE = 8  # processes that share the GPU
 
 
@@ -175,7 +176,7 @@ def _suits(form: Form, batch: Batch, toolchain: Toolchain, options: Options) -> 
 # --- judging ----------------------------------------------------------------------------------------------------------
 
 
-def _facts(toolchain: Toolchain, options: Options) -> dict:
+def _facts(toolchain: Toolchain, options: Options) -> Record:
     gpu = toolchain.gpus[0] if toolchain.gpus and options.where == "gpu" else None
     return {
         "device": EMULATED if options.where == "cpu" else gpu.name if gpu else None,
@@ -188,7 +189,7 @@ def _facts(toolchain: Toolchain, options: Options) -> dict:
 
 
 def _verdict(
-    operation: Operation, parts: Sequence[tuple[Form, Built, FormResult | None]], facts: dict, options: Options
+    operation: Operation, parts: Sequence[tuple[Form, Built, FormResult | None]], facts: Record, options: Options
 ) -> Verdict:
     """One operation's, from all its forms; the worst of them counts."""
     if not parts:
@@ -208,7 +209,7 @@ def _verdict(
     return Verdict(operation.name, worst, tuple(records), reason, seconds, result, unsuitable=worst == "not_supported")
 
 
-def _unsupported(operation: Operation, facts: dict, options: Options) -> Verdict:
+def _unsupported(operation: Operation, facts: Record, options: Options) -> Verdict:
     """For an operation that nothing was compiled for."""
     reason = operation.broken or (f"needs {needed(operation)}; not one of {', '.join(options.arch)}")
     record = _record(operation, facts) | {"disposition": "not_supported", "reason": reason}
@@ -217,7 +218,11 @@ def _unsupported(operation: Operation, facts: dict, options: Options) -> Verdict
 
 
 def _only_compiled(
-    operation: Operation, parts: Sequence[tuple[Form, Built, FormResult | None]], facts: dict, options: Options, seconds: float
+    operation: Operation,
+    parts: Sequence[tuple[Form, Built, FormResult | None]],
+    facts: Record,
+    options: Options,
+    seconds: float,
 ) -> Verdict:
     """For an operation whose instruction is in the code, and that was not to be run or cannot be run here."""
     form, built, _ = parts[0]
@@ -240,7 +245,7 @@ def needed(operation: Operation) -> str:
     return " or ".join(operation.targets) if operation.targets else f"{operation.arch} or later"
 
 
-def _records(form: Form, built: Built, outcome: FormResult, facts: dict) -> Iterator[dict]:
+def _records(form: Form, built: Built, outcome: FormResult, facts: Record) -> Iterator[Record]:
     for case in outcome.cases:
         yield (
             _record(form.operation, facts)
@@ -263,7 +268,7 @@ def _records(form: Form, built: Built, outcome: FormResult, facts: dict) -> Iter
         )
 
 
-def _record(operation: Operation, facts: dict) -> dict:
+def _record(operation: Operation, facts: Record) -> Record:
     types = f"{operation.type_a} x {operation.type_b} + {operation.type_c} -> {operation.type_d}"
     scaled = f", scaled by {operation.type_sf} of {operation.vector}" if operation.block_scaled else ""
     sparse = f", A sparse {operation.sparsity}" if operation.sparse else ""
@@ -275,7 +280,7 @@ def _record(operation: Operation, facts: dict) -> dict:
     return dict.fromkeys(RECORD_FIELDS) | facts | known
 
 
-def _of_build(built: Built) -> dict:
+def _of_build(built: Built) -> Record:
     kernel = next(iter(built.result.ptxas), None)
     if not kernel:
         return {}

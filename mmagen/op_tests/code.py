@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection
 from pathlib import Path
 
 from mmagen.op_tests.batch import Batch, entry
@@ -53,7 +53,7 @@ def _has(body: str, opcode: str) -> bool:
     return re.search(rf"(?:^|[\s;}}]){re.escape(opcode)}(?![\w.:])", body, re.MULTILINE) is not None
 
 
-def assembled(functions: Sequence[str], batch: Batch) -> dict[int, str]:
+def assembled(functions: Collection[str], batch: Batch) -> dict[int, str]:
     """Which kernels ptxas did not report: index -> a sentence. functions: those that it did."""
     return {
         index: f"ptxas made no machine code of it for {batch.arch}"

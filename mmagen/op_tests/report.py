@@ -12,12 +12,14 @@ from mmagen.report.formats import footer
 from mmagen.verify.verdict import Verdict
 
 _COLUMNS = ("kind", "types", "shapes", "operations", "verdict", "launches", "elements", "incorrect", "largest error / bound")
-_TOLD = 40  # lines on operations that did not pass
+_MOST_COMPLAINTS = 40  # lines on operations that did not pass
+# Kind, types and verdict.
+_Key = tuple[str, str, str]
 
 
 def table(operations: Sequence[Operation], verdicts: Sequence[Verdict], form: str = "simple") -> str:
     """A row for operations that differ in shape alone, by verdict; then why those that are wrong are."""
-    groups: dict[tuple, list[tuple[Operation, Verdict]]] = {}
+    groups: dict[_Key, list[tuple[Operation, Verdict]]] = {}
     for operation, verdict in zip(operations, verdicts, strict=True):
         groups.setdefault((_kind(operation), _types(operation), _word(verdict)), []).append((operation, verdict))
     rows = [_row(key, members) for key, members in groups.items()]
@@ -32,15 +34,13 @@ def page(operations: Sequence[Operation], verdicts: Sequence[Verdict], *, comman
     """The same as Markdown to commit."""
     tally, facts = footer(verdicts).split("\n")
     body = table(operations, verdicts, "github").rsplit("\n\n", 1)[0]
-    told = (
+    explanation = (
         "Each operation is one kernel that executes the instruction twice, the second time upon what the first left; its operands "
         "are laid out, and D is read, by the registry's thread-value layouts. small_int and overflow must be equal, uniform is "
         "within a bound derived for each element. wgmma runs on every line of shared memory that its operands can have, 16-bit "
         "types in both majors."
     )
-    return (
-        f"# Every MMA operation\n\n{facts}. {date}. {tally[0].upper()}{tally[1:]}.\n\nMade by `{command}`. {told}\n\n{body}\n"
-    )
+    return f"# Every MMA operation\n\n{facts}. {date}. {tally[0].upper()}{tally[1:]}.\n\nMade by `{command}`. {explanation}\n\n{body}\n"
 
 
 def _totals(verdicts: Sequence[Verdict]) -> list[str]:
@@ -57,9 +57,7 @@ def _word(verdict: Verdict) -> str:
 
 
 def _kind(operation: Operation) -> str:
-    place = {"shared memory": " SS", "tensor memory": " TS"}.get(
-        operation.places["A"], " RS" if operation.kind == "wgmma" else ""
-    )
+    place = {"shared memory": " SS", "tensor memory": " TS"}.get(operation.places["A"], " RS" if operation.warpgroup else "")
     sparse = f" sparse {operation.sparsity}" if operation.sparse else ""
     return f"{operation.family} {operation.kind}{place}{sparse}{' saturating' if operation.saturate else ''}"
 
@@ -69,7 +67,7 @@ def _types(operation: Operation) -> str:
     return f"{operation.type_a} x {operation.type_b}{scaled} -> {operation.type_d}"
 
 
-def _row(key: tuple, members: Sequence[tuple[Operation, Verdict]]) -> list[str]:
+def _row(key: _Key, members: Sequence[tuple[Operation, Verdict]]) -> list[str]:
     kind, types, word = key
     records = [record for _, verdict in members for record in verdict.records]
     counts = {
@@ -81,8 +79,8 @@ def _row(key: tuple, members: Sequence[tuple[Operation, Verdict]]) -> list[str]:
         record["max_abs_err"] / record["bound"] for record in records if record["bound"] and record["max_abs_err"] is not None
     ]
     share = f"{max(shares):.2g}" if shares else ""
-    told = [str(counts[name]) if ran else "" for name in counts]
-    return [kind, types, _shapes([operation for operation, _ in members]), str(len(members)), word, *told, share]
+    sums = [str(counts[name]) if ran else "" for name in counts]
+    return [kind, types, _shapes([operation for operation, _ in members]), str(len(members)), word, *sums, share]
 
 
 def _shapes(operations: Sequence[Operation]) -> str:
@@ -97,7 +95,7 @@ def _shapes(operations: Sequence[Operation]) -> str:
 def _complaints(operations: Sequence[Operation], verdicts: Sequence[Verdict]) -> list[str]:
     """Why operations failed, each; and once for each architecture what could not be run."""
     wrong = [f"{v.name}: {v.reason}" for v in verdicts if v.disposition in ("incorrect", "failed")]
-    more = [f"… and {len(wrong) - _TOLD} more"] if len(wrong) > _TOLD else []
+    more = [f"… and {len(wrong) - _MOST_COMPLAINTS} more"] if len(wrong) > _MOST_COMPLAINTS else []
     missed: dict[str, int] = {}
     for operation, verdict in zip(operations, verdicts, strict=True):
         if verdict.disposition == "not_supported":
@@ -107,4 +105,4 @@ def _complaints(operations: Sequence[Operation], verdicts: Sequence[Verdict]) ->
             found = "the instruction is in the code, to run it " if verdict.build.ptxas else ""
             why = f"not run: {found}needs {needed(operation)}"
             missed[why] = missed.get(why, 0) + 1
-    return wrong[:_TOLD] + more + [f"{count} {why}" if count else why for why, count in missed.items()]
+    return wrong[:_MOST_COMPLAINTS] + more + [f"{count} {why}" if count else why for why, count in missed.items()]

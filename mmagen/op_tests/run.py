@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mmagen.mma.forms import Form, distributions
+from mmagen.mma.inputs import Matrices
 from mmagen.op_tests import case as cases
 from mmagen.op_tests.batch import Batch, entry
 from mmagen.op_tests.case import Launch
-from mmagen.op_tests.inputs import Matrices
 from mmagen.op_tests.program import Executed, encoded, execute
 
 # Cases of so many bytes go to the program at a time: it starts seldom, and no file grows large.
@@ -64,6 +64,20 @@ class _Planned:
     lines: tuple[int, int]
     data: Matrices
     launch: Launch
+
+
+@dataclass(frozen=True)
+class _Finding:
+    """What one case showed."""
+
+    disposition: str
+    error: float | None
+    bound: float | None
+    reason: str
+
+    def badness(self) -> tuple[int, float]:
+        """Larger is worse: the disposition first, then the error."""
+        return ("passed", "not_supported", "failed", "incorrect").index(self.disposition), self.error or 0.0
 
 
 def run_batch(run: BatchRun) -> dict[int, FormResult]:
@@ -118,40 +132,28 @@ def _execute(run: BatchRun, group: list[_Planned]) -> list[Executed]:
 
 def _result(distribution: str, results: list[tuple[_Planned, Executed]]) -> CaseResult:
     """The worst of what one form did on one kind of inputs."""
-    worst = {"disposition": "passed", "error": 0.0, "bound": 0.0, "reason": ""}
     incorrect = elements = 0
-    order = ("incorrect", "failed", "not_supported", "passed")
+    worst = _Finding("passed", 0.0, 0.0, "")
     truth = cases.truth_of(results[0][0].form, results[0][0].data, distribution)
     for planned, executed in results:
         if executed.d is None:
             unknown = executed.no_code or re.search(r"\b(is|are) not supported\b", executed.error)
-            found = {
-                "disposition": "not_supported" if unknown else "failed",
-                "error": None,
-                "bound": None,
-                "reason": executed.error,
-            }
+            found = _Finding("not_supported" if unknown else "failed", None, None, executed.error)
         else:
             outcome = cases.judge(planned.form, planned.data, executed.d, truth)
             incorrect += outcome.incorrect
             elements += truth.values.size
             where = f" (lines of {_spelled([planned.lines])} bytes)" if any(planned.lines) and outcome.reason else ""
-            found = {
-                "disposition": "incorrect" if outcome.incorrect else "passed",
-                "error": outcome.worst_error,
-                "bound": outcome.bound,
-                "reason": outcome.reason + where,
-            }
-        worse = order.index(found["disposition"]) - order.index(worst["disposition"])
-        if worse < 0 or (worse == 0 and (found["error"] or 0) > (worst["error"] or 0)):
-            worst = found
+            disposition = "incorrect" if outcome.incorrect else "passed"
+            found = _Finding(disposition, outcome.worst_error, outcome.bound, outcome.reason + where)
+        worst = max(worst, found, key=_Finding.badness)
     return CaseResult(
         distribution,
         _spelled([planned.lines for planned, _ in results]),
-        worst["disposition"],
-        worst["error"],
-        worst["bound"],
-        worst["reason"],
+        worst.disposition,
+        worst.error,
+        worst.bound,
+        worst.reason,
         len(results),
         elements,
         incorrect,

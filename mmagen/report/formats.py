@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 
 import mmagen
 from mmagen.build.log import worst
-from mmagen.verify.run import RECORD_FIELDS
+from mmagen.verify.run import RECORD_FIELDS, Record
 from mmagen.verify.verdict import EMULATED, Verdict, outcome
 
 _COLUMNS = (
@@ -112,7 +112,7 @@ def to_csv(verdicts: Sequence[Verdict]) -> str:
     return out.getvalue()
 
 
-def _spoken(record: dict) -> list[tuple[str, object]]:
+def _spoken(record: Record) -> list[tuple[str, object]]:
     """Fields and values in order, the disposition as people should read it."""
     return [(name, outcome(record) if name == "disposition" else record[name]) for name in RECORD_FIELDS]
 
@@ -147,7 +147,7 @@ def to_junit(verdicts: Sequence[Verdict]) -> str:
     return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
 
 
-def _outcome(case: ElementTree.Element, verdict: Verdict, record: dict) -> str:
+def _outcome(case: ElementTree.Element, verdict: Verdict, record: Record) -> str:
     """Add the element that a record's disposition asks for and return the count it belongs to, "" for a success."""
     word = record["disposition"]
     if _is_well(verdict, record):
@@ -157,11 +157,11 @@ def _outcome(case: ElementTree.Element, verdict: Verdict, record: dict) -> str:
     return counted
 
 
-def _is_well(verdict: Verdict, record: dict) -> bool:
+def _is_well(verdict: Verdict, record: Record) -> bool:
     return record["disposition"] == "passed" or (verdict.compile_only and verdict.build.ok)
 
 
-def _case_name(verdict: Verdict, record: dict) -> str:
+def _case_name(verdict: Verdict, record: Record) -> str:
     if verdict.compile_only or not verdict.build.ok:
         return "compile"
     parts = [problem_text(record["problem"]), record["input_dist"]]
@@ -169,7 +169,7 @@ def _case_name(verdict: Verdict, record: dict) -> str:
     return " ".join(str(part) for part in parts if part) or "run"
 
 
-def _row(verdict: Verdict, record: dict) -> list[str]:
+def _row(verdict: Verdict, record: Record) -> list[str]:
     smem = record["smem_bytes"]
     if smem is None:
         smem = worst(verdict.build.ptxas).get("smem_bytes") or None
@@ -192,38 +192,38 @@ def _row(verdict: Verdict, record: dict) -> list[str]:
     ]
 
 
-def problem_text(problem) -> str:
+def problem_text(problem: object) -> str:
     """4096x4096x1024 for a list of extents; a text as it is; "" for None."""
     if isinstance(problem, list | tuple):
         return "x".join(str(extent) for extent in problem)
     return text(problem)
 
 
-def _at(record: dict) -> str:
+def _at(record: Record) -> str:
     problem = problem_text(record["problem"])
     return f" {problem}" if problem else ""
 
 
-def _number(value) -> float | None:
+def _number(value: object) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def figure(value, form: str) -> str:
+def figure(value: object, form: str) -> str:
     """A number in `form`, 0 without decimals; a text as it is; "" for None."""
     number = _number(value)
     return text(value) if number is None else "0" if number == 0 else format(number, form)
 
 
-def text(value) -> str:
+def text(value: object) -> str:
     """ "" for None."""
     return "" if value is None else str(value)
 
 
-def _plain(value):
+def _plain(value: object) -> object:
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _cell(value) -> str:
+def _cell(value: object) -> str:
     if isinstance(value, list | tuple | dict):
         return problem_text(value) if not isinstance(value, dict) else json.dumps(value)
     return str(value)

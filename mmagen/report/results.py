@@ -6,18 +6,19 @@ from collections.abc import Callable, Sequence
 
 from mmagen.report.baselines import bouts, summary
 from mmagen.report.formats import figure, footer, grid, problem_text, text
+from mmagen.verify.run import Record
 from mmagen.verify.verdict import Verdict, outcome
 
 
-def _figure(key: str, form: str) -> Callable[[dict], str]:
+def _figure(key: str, form: str) -> Callable[[Record], str]:
     return lambda record: figure(record[key], form)
 
 
-def _text(key: str) -> Callable[[dict], str]:
+def _text(key: str) -> Callable[[Record], str]:
     return lambda record: text(record[key])
 
 
-_COLUMNS: tuple[tuple[str, Callable[[dict], str]], ...] = (
+_COLUMNS: tuple[tuple[str, Callable[[Record], str]], ...] = (
     ("problem", lambda record: problem_text(record["problem"])),
     ("inputs", _text("input_dist")),
     ("verdict", outcome),

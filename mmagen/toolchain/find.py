@@ -8,78 +8,21 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
-from mmagen.core.errors import BuildError
+from mmagen.core.cache import cache_root
+from mmagen.toolchain.gpus import find_gpus
+from mmagen.toolchain.model import COMPILE, EVERYTHING, REMEDIES, Gpu, Tool, Toolchain
 
-COMPILE = ("nvcc", "host_compiler", "cmake", "ninja", "cutlass")
-EVERYTHING = (*COMPILE, "cuobjdump", "sanitizer", "gpus")
+__all__ = ["COMPILE", "EVERYTHING", "MINIMUM_CMAKE", "Gpu", "Tool", "Toolchain", "cutlass_in", "find_toolchain"]
+
 MINIMUM_CMAKE = (3, 24)
 
-_CUDA_EXTRA = "pip install 'mmagen[cuda]'"
-_REMEDIES = {
-    "nvcc": f"{_CUDA_EXTRA}, or install the CUDA toolkit and set CUDACXX to its nvcc",
-    "host_compiler": "install a C++17 compiler, e.g. apt install g++, or set CXX",
-    "cmake": "pip install 'cmake>=3.24'",
-    "ninja": "pip install ninja",
-    "cutlass": f"{_CUDA_EXTRA}, or set CUTLASS_DIR to a CUTLASS checkout",
-    "cuobjdump": "install the CUDA toolkit's cuobjdump; only needed to look at machine code",
-    "sanitizer": "install the CUDA toolkit's compute-sanitizer; only needed for verify --sanitize",
-    "gpus": "run on a machine with an NVIDIA GPU and its driver; compiling needs none",
-}
 _NVCC_VERSION = r"\bV(\d[\d.]+)"
 _CXX_VERSION = r"(\d+\.\d+(?:\.\d+)?)"
 
-
-@dataclass(frozen=True)
-class Tool:
-    """One tool or header tree: `path` to it, its `version`, and `origin`, the place that named it."""
-
-    path: Path
-    version: str
-    origin: str
-
-
-@dataclass(frozen=True)
-class Gpu:
-    """One visible NVIDIA GPU: `capability` is (major, minor), `driver` the driver's version."""
-
-    name: str
-    capability: tuple[int, int]
-    driver: str
-
-
-@dataclass(frozen=True)
-class Toolchain:
-    """What was looked for (`wanted`) and what was found; a wanted item that is None has its way out in `remedies`.
-
-    cutlass.path is the folder to include from, the one that holds `cutlass/version.h`. cublaslt: nvcc's toolkit has
-    cuBLASLt, which benchmarks are then linked to.
-    """
-
-    nvcc: Tool | None = None
-    host_compiler: Tool | None = None
-    cmake: Tool | None = None
-    ninja: Tool | None = None
-    cutlass: Tool | None = None
-    cuobjdump: Tool | None = None
-    sanitizer: Tool | None = None
-    gpus: tuple[Gpu, ...] = ()
-    cublaslt: bool = False
-    wanted: tuple[str, ...] = EVERYTHING
-    remedies: Mapping[str, str] = field(default_factory=dict)
-
-    def missing(self, names: Collection[str] = COMPILE) -> tuple[str, ...]:
-        """Those of `names` that were wanted and not found."""
-        return tuple(name for name in names if name in self.wanted and not getattr(self, name))
-
-    def need(self, *names: str) -> None:
-        """Raise BuildError, with what to do about it, unless all of `names` were found."""
-        absent = self.missing(names)
-        if absent:
-            lines = (f"{name}: not found; {self.remedies.get(name, _REMEDIES[name])}" for name in absent)
-            raise BuildError("not everything that is needed is here:\n  " + "\n  ".join(lines))
+# What was found, or None and why not ("" when there is nothing to add to the remedy).
+_Search = tuple[Tool | None, str]
 
 
 def find_toolchain(env: Mapping[str, str] | None = None, want: Collection[str] = EVERYTHING) -> Toolchain:
@@ -92,34 +35,24 @@ def find_toolchain(env: Mapping[str, str] | None = None, want: Collection[str] =
     unknown = set(want) - set(EVERYTHING)
     if unknown:
         raise ValueError(f"unknown tool {', '.join(sorted(unknown))}")
-    finders: dict[str, Callable] = {
-        "nvcc": _find_nvcc,
-        "host_compiler": _find_host_compiler,
-        "cmake": _find_cmake,
-        "ninja": lambda e: _script("ninja", e, r"(\d+(?:\.\d+)*)"),
-        "cutlass": _find_cutlass,
-        "cuobjdump": lambda e: _beside_nvcc("cuobjdump", e),
-        "sanitizer": lambda e: _beside_nvcc("compute-sanitizer", e),
-    }
     remedies: dict[str, str] = {}
-    found: dict[str, object] = {}
-    for name in (n for n in EVERYTHING if n in want and n in finders):
-        tool, why = finders[name](env)
-        found[name] = tool
-        if tool is None:
-            remedies[name] = f"{why}; {_REMEDIES[name]}" if why else _REMEDIES[name]
-    if nvcc := found.get("nvcc"):
-        found["cublaslt"] = _has_cublaslt(nvcc, env)
-    if "gpus" in want:
-        from mmagen.toolchain.gpus import find_gpus
-
-        found["gpus"], why = find_gpus(env)
-        if not found["gpus"]:
-            remedies["gpus"] = f"{why}; {_REMEDIES['gpus']}"
-    return Toolchain(**found, wanted=tuple(n for n in EVERYTHING if n in want), remedies=remedies)
-
-
-_Search = tuple[Tool | None, str]
+    found: dict[str, Tool | None] = {}
+    for name, finder in _FINDERS.items():
+        if name in want:
+            found[name], why = finder(env)
+            if found[name] is None:
+                remedies[name] = f"{why}; {REMEDIES[name]}" if why else REMEDIES[name]
+    nvcc = found.get("nvcc")
+    gpus, why = find_gpus(env) if "gpus" in want else ((), "")
+    if "gpus" in want and not gpus:
+        remedies["gpus"] = f"{why}; {REMEDIES['gpus']}"
+    return Toolchain(
+        **found,
+        gpus=gpus,
+        cublaslt=nvcc is not None and _has_cublaslt(nvcc, env),
+        wanted=tuple(n for n in EVERYTHING if n in want),
+        remedies=remedies,
+    )
 
 
 def _find_nvcc(env: Mapping[str, str]) -> _Search:
@@ -135,7 +68,6 @@ def _find_nvcc(env: Mapping[str, str]) -> _Search:
     tree = _wheel_toolkit()
     if tree is None:
         return None, ""
-    from mmagen.core.cache import cache_root
     from mmagen.toolchain.wheels import shim_tree
 
     try:
@@ -149,9 +81,9 @@ def _find_nvcc(env: Mapping[str, str]) -> _Search:
 def _has_cublaslt(nvcc: Tool, env: Mapping[str, str]) -> bool:
     """Asked of nvcc itself, because the nvcc on PATH may be a script that starts the one in the toolkit."""
     done = _said([nvcc.path, "-dryrun", "-x", "cu", os.devnull], env)
-    top = done and re.search(r"^#\$ TOP=(.*)$", done.stderr, re.MULTILINE)
+    top = re.search(r"^#\$ TOP=(.*)$", done.stderr, re.MULTILINE) if done else None
     folders = ("include", "targets/x86_64-linux/include", "targets/sbsa-linux/include")
-    return bool(top) and any((Path(top[1].strip()) / folder / "cublasLt.h").is_file() for folder in folders)
+    return top is not None and any((Path(top[1].strip()) / folder / "cublasLt.h").is_file() for folder in folders)
 
 
 def _nvcc_places(env: Mapping[str, str]) -> Iterator[tuple[str, Path | str]]:
@@ -264,3 +196,14 @@ def _said(command: Sequence[str | Path], env: Mapping[str, str]) -> subprocess.C
 
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version))
+
+
+_FINDERS: dict[str, Callable[[Mapping[str, str]], _Search]] = {
+    "nvcc": _find_nvcc,
+    "host_compiler": _find_host_compiler,
+    "cmake": _find_cmake,
+    "ninja": lambda env: _script("ninja", env, r"(\d+(?:\.\d+)*)"),
+    "cutlass": _find_cutlass,
+    "cuobjdump": lambda env: _beside_nvcc("cuobjdump", env),
+    "sanitizer": lambda env: _beside_nvcc("compute-sanitizer", env),
+}

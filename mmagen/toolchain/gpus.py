@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from mmagen.toolchain.model import Gpu
+
 _COMPUTE_CAPABILITY = (75, 76)  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, _MINOR
 
 
-def find_gpus(env: Mapping[str, str], library: str = "libcuda.so.1") -> tuple[tuple, str]:
-    """The visible GPUs as toolchain.Gpu values, and "", or no GPUs and why there are none.
+def find_gpus(env: Mapping[str, str], library: str = "libcuda.so.1") -> tuple[tuple[Gpu, ...], str]:
+    """The visible GPUs and "", or no GPUs and why there are none.
 
     The driver library is asked, not nvidia-smi: it honours CUDA_VISIBLE_DEVICES as the programs do. `env` is looked at
     only for that variable, so that a test can hide the GPUs of this machine.
     """
-    from mmagen.toolchain.find import Gpu
-
     if env.get("CUDA_VISIBLE_DEVICES", "0").strip() in ("", "-1"):
         return (), "CUDA_VISIBLE_DEVICES hides every GPU"
-    import ctypes
-
     try:
         cuda = ctypes.CDLL(library)
     except OSError:
@@ -31,7 +30,7 @@ def find_gpus(env: Mapping[str, str], library: str = "libcuda.so.1") -> tuple[tu
         status = cuda.cuDeviceGetCount(ctypes.byref(count))
     if status != 0:
         return (), f"no NVIDIA GPU found (the driver answers with CUDA error {status})"
-    driver = _driver_version(cuda, ctypes)
+    driver = _driver_version(cuda)
     gpus = []
     for index in range(count.value):
         device, number = ctypes.c_int(0), ctypes.c_int(0)
@@ -47,7 +46,7 @@ def find_gpus(env: Mapping[str, str], library: str = "libcuda.so.1") -> tuple[tu
     return tuple(gpus), "" if gpus else "no NVIDIA GPU found (the driver sees none)"
 
 
-def _driver_version(cuda, ctypes) -> str:
+def _driver_version(cuda: ctypes.CDLL) -> str:
     """The kernel driver's version, e.g. "580.65.06"; where /proc does not tell, the CUDA version it supports."""
     try:
         text = Path("/proc/driver/nvidia/version").read_text("utf-8")

@@ -6,12 +6,15 @@ import json
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from mmagen.build.build import BuildResult
+from mmagen.build.job import BuildResult
 from mmagen.build.log import worst
 from mmagen.core.errors import ExitCode
 from mmagen.core.process import Finished, capture
 
+# One line of a program's output: a value for each of RECORD_FIELDS.
+Record = dict[str, Any]
 # What a program's record holds, in the order of every report.
 RECORD_FIELDS = (
     "name",
@@ -67,7 +70,7 @@ class RunResult:
 
     name: str
     program: str
-    records: tuple[dict, ...] = ()
+    records: tuple[Record, ...] = ()
     exit_code: int | None = None
     stdout: str = ""
     stderr: str = ""
@@ -99,14 +102,14 @@ def run(
         done = capture(command, timeout_s=timeout_s)
     except OSError as error:
         return RunResult(result.name, label, reason=f"{path.name} does not start: {error.strerror or error}")
-    messages, records, complaint = _read(done.stdout)
-    records = tuple(_with_ptxas(record, result) | _under(record, sanitizer) for record in records)
+    messages, said, complaint = _read(done.stdout)
+    records = tuple(_with_ptxas(record, result) | _under(record, sanitizer) for record in said)
     stderr = done.stderr + "".join(f"{line}\n" for line in messages)
     reason = _trouble(done, timeout_s, label, stderr, bool(sanitizer)) or complaint
     return RunResult(result.name, label, records, done.exit_code, done.stdout, stderr, done.seconds, reason)
 
 
-def _read(stdout: str) -> tuple[list[str], list[dict], str]:
+def _read(stdout: str) -> tuple[list[str], list[Record], str]:
     """compute-sanitizer's lines, the records, and what is wrong with them."""
     messages, records, complaint = [], [], ""
     for number, line in enumerate(stdout.splitlines(), 1):
@@ -120,7 +123,7 @@ def _read(stdout: str) -> tuple[list[str], list[dict], str]:
     return messages, records, complaint
 
 
-def _record(line: str) -> tuple[dict | None, str]:
+def _record(line: str) -> tuple[Record | None, str]:
     try:
         record = json.loads(line)
     except ValueError:
@@ -135,12 +138,12 @@ def _record(line: str) -> tuple[dict | None, str]:
     return dict.fromkeys(_OPTIONAL) | record, ""
 
 
-def _under(record: dict, sanitizer: Sequence[str]) -> dict:
+def _under(record: Record, sanitizer: Sequence[str]) -> Record:
     """A record says under which tool it came about: it is another fact than the same one without."""
     return {"input_dist": ", ".join(filter(None, (record["input_dist"], sanitizer[1])))} if sanitizer else {}
 
 
-def _with_ptxas(record: dict, result: BuildResult) -> dict:
+def _with_ptxas(record: Record, result: BuildResult) -> Record:
     """Registers and spills from ptxas where the program did not know them: those of the build's worst kernel."""
     known = worst(result.ptxas)
     return record | {name: known.get(name) for name in ("registers", "spill_bytes") if record[name] is None}

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import mmagen
-from mmagen.build.build import BuildResult
+from mmagen.build.job import BuildResult
 from mmagen.build.log import worst
 from mmagen.core.errors import ExitCode
-from mmagen.verify.run import RECORD_FIELDS, RunResult, last_words
+from mmagen.verify.run import RECORD_FIELDS, Record, RunResult, last_words
 
 EMULATED = "cpu-ptx"  # the device of records that no GPU had a part in
 # From the worst to the best: a verdict is as bad as the worst of its records.
@@ -28,7 +28,7 @@ class Verdict:
 
     name: str
     disposition: str
-    records: tuple[dict, ...]
+    records: tuple[Record, ...]
     reason: str
     seconds: float
     build: BuildResult
@@ -45,7 +45,7 @@ class Verdict:
         return max(map(outcome, self.records), key=len) if self.disposition == "passed" else self.disposition
 
 
-def outcome(record: dict) -> str:
+def outcome(record: Record) -> str:
     """The record's disposition as every report spells it: what was only emulated says so."""
     passed = record["disposition"] == "passed"
     return "passed (emulated)" if passed and record["device"] == EMULATED else record["disposition"]
@@ -66,7 +66,7 @@ def judge(build: BuildResult, *runs: RunResult, compile_only: bool = False, no_g
         why = "" if compile_only else no_gpu or "nothing was run"
         record = _made_up(build, "not_run", why or "compiled only, as asked")
         return Verdict(build.name, "not_run", (record,), why, seconds, build, compile_only, unsuitable=bool(no_gpu))
-    records: list[dict] = []
+    records: list[Record] = []
     for run in runs:
         records += _judged(build, run)
     disposition = min((record["disposition"] for record in records), key=_SEVERITY.index)
@@ -103,7 +103,7 @@ def exit_code(verdicts: Sequence[Verdict]) -> ExitCode:
     return ExitCode.RUN_FAILED
 
 
-def _judged(build: BuildResult, run: RunResult) -> list[dict]:
+def _judged(build: BuildResult, run: RunResult) -> list[Record]:
     """The run's records, each checked on its own, and one more when the run as a whole cannot be trusted."""
     records = [_checked(record) if record["name"] == build.name else record for record in run.records]
     trouble = run.reason or _contradiction(build.name, records, run)
@@ -114,7 +114,7 @@ def _judged(build: BuildResult, run: RunResult) -> list[dict]:
     return records
 
 
-def _checked(record: dict) -> dict:
+def _checked(record: Record) -> Record:
     """A record that says passed with an error that is not a number, or no error at all, did not pass.
 
     Only for the kernel's own: a benchmark's records on its rivals have no error.
@@ -127,7 +127,7 @@ def _checked(record: dict) -> dict:
     return record
 
 
-def _contradiction(name: str, records: Sequence[dict], run: RunResult) -> str:
+def _contradiction(name: str, records: Sequence[Record], run: RunResult) -> str:
     """How the exit code and the records disagree, or ""."""
     ended = f"{run.program} ended with exit code {run.exit_code}"
     if not records and run.exit_code == ExitCode.NOTHING_VERIFIED:
@@ -135,7 +135,7 @@ def _contradiction(name: str, records: Sequence[dict], run: RunResult) -> str:
     if not any(record["name"] == name for record in records):
         return f"{ended} and reported no result for {name}{last_words(run.stderr)}"
     words = {record["disposition"] for record in records}
-    agrees = {
+    agrees: dict[int | None, bool] = {
         ExitCode.OK: not words & {"incorrect", "failed"},
         ExitCode.INCORRECT: "incorrect" in words,
         ExitCode.RUN_FAILED: bool(words & {"failed", "not_run"}),
@@ -147,7 +147,7 @@ def _contradiction(name: str, records: Sequence[dict], run: RunResult) -> str:
     return f"{ended} but reports {', '.join(sorted(words))}{last_words(run.stderr)}"
 
 
-def _made_up(build: BuildResult, disposition: str, reason: str) -> dict:
+def _made_up(build: BuildResult, disposition: str, reason: str) -> Record:
     """A record for a project that could not speak for itself."""
     ptxas = worst(build.ptxas)
     known = {

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-import mmagen.build.superproject
 from mmagen.build.build import BuildResult, arch_name, build, choose_arch, read_project, vendored_cutlass, with_origin
 from mmagen.build.log import KernelInfo
 from mmagen.core.errors import BuildError, UsageError
@@ -18,11 +17,14 @@ TOOL = Tool(Path("/usr/bin/tool"), "1.0", "PATH")
 TOOLS = Toolchain(**dict.fromkeys(COMPILE, TOOL))
 
 
-def project(folder: Path, kernel: str = "gemm", name: str = "k") -> Path:
+def project(folder: Path, name: str = "k", bench: bool = True) -> Path:
     folder.mkdir(parents=True)
-    manifest = {"name": name, "kernel": kernel, "arch": ["sm_80", "sm_90a"], "spec_sha": "s"}
+    manifest = {"name": name, "kernel": "gemm", "arch": ["sm_80", "sm_90a"], "spec_sha": "s"}
     (folder / "mmagen.json").write_text(json.dumps(manifest))
     (folder / "k.cu").write_text("code")
+    if bench:
+        (folder / "tests").mkdir()
+        (folder / "tests/bench.cu").write_text("code")
     return folder
 
 
@@ -52,7 +54,7 @@ def compiled(tmp_path, monkeypatch):
             results.append(with_origin(keep(job, made, files), job, toolchain))
         return results
 
-    monkeypatch.setattr(mmagen.build.superproject, "build_together", build_together)
+    monkeypatch.setattr("mmagen.build.build.build_together", build_together)
     return calls
 
 
@@ -69,8 +71,8 @@ def test_more_programs_than_were_stored_are_compiled(tmp_path, compiled):
     here = project(tmp_path / "k")
     build([here], TOOLS, programs=("verify",))
     assert set(build([here], TOOLS)[0].programs) == {"verify", "bench"} and len(compiled) == 2
-    micro = project(tmp_path / "m", kernel="micro", name="m")
-    assert set(build([micro], TOOLS)[0].programs) == {"verify"}, "only a gemm has a benchmark"
+    micro = build([project(tmp_path / "m", name="m", bench=False)], TOOLS)[0]
+    assert set(micro.programs) == set(micro.offered) == {"verify"}, "it has no benchmark"
 
 
 NEWER = replace(TOOL, version="2.0")

@@ -8,15 +8,14 @@ from functools import cache
 
 import pytest
 
-from tests.support.mutations import project
-
-from mmagen.verify.emulated.session import run_task, tasks
-from mmagen.spec.load import load
-from mmagen.families import plan
 from mmagen.build.ptx import compile_ptx
+from mmagen.families import plan
+from mmagen.generate.write import write
+from mmagen.spec.load import load
 from mmagen.spec.model import Problem
 from mmagen.toolchain.find import COMPILE, find_toolchain
-from mmagen.generate.write import write
+from mmagen.verify.emulated.session import run_task, tasks
+from tests.support.mutations import project
 
 pytestmark = pytest.mark.nvcc
 

@@ -15,12 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.mutations import project
-
 from mmagen.build.log import parse_ptxas, warnings
 from mmagen.core.process import capture
-from mmagen.toolchain.find import COMPILE, find_toolchain
 from mmagen.generate.write import write
+from mmagen.toolchain.find import COMPILE, find_toolchain
+from tests.support.mutations import project
 
 pytestmark = pytest.mark.nvcc
 
@@ -48,8 +47,22 @@ class Compiled:
 
 def _compile(toolchain, folder: Path, name: str, unit: str) -> Compiled:
     cubin = folder / f"{name}-{unit}.cubin"
-    done = capture([toolchain.nvcc.path, "-ccbin", toolchain.host_compiler.path, *_FLAGS, "-I", folder / name / "include",
-                    "-isystem", toolchain.cutlass.path, "-o", cubin, folder / name / "src" / f"{unit}.cu"], timeout_s=300)
+    done = capture(
+        [
+            toolchain.nvcc.path,
+            "-ccbin",
+            toolchain.host_compiler.path,
+            *_FLAGS,
+            "-I",
+            folder / name / "include",
+            "-isystem",
+            toolchain.cutlass.path,
+            "-o",
+            cubin,
+            folder / name / "src" / f"{unit}.cu",
+        ],
+        timeout_s=300,
+    )
     return Compiled(done.stdout + done.stderr, cubin)
 
 
@@ -75,7 +88,7 @@ def _instructions(cubin: Path) -> Counter[str]:
     sections = [struct.unpack_from("<II16xQQ", data, start + size * index) for index in range(count)]
     found: Counter[str] = Counter()
     for name, _, begin, length in sections:
-        if data[sections[names][2] + name:].startswith(b".text."):
+        if data[sections[names][2] + name :].startswith(b".text."):
             found.update(_OPCODES.get(word & 0x1FF, "") for word, _ in struct.iter_unpack("<QQ", data[begin : begin + length]))
     return Counter({name: number for name, number in found.items() if name})
 

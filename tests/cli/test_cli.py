@@ -41,12 +41,40 @@ def test_what_a_plan_has_to_say_is_said_and_no_failure(workspace, capsys):
     assert (code, err) == (0, "mmagen: mended: its layout is mended\n")
 
 
-def test_any_fault_in_any_spec_writes_nothing_and_all_are_told(workspace, capsys):
+def test_refused_specs_do_not_stop_the_others(workspace, capsys):
     Path("bad.yaml").write_text("illegal")
     Path("worse.yaml").write_text("unreadable")
     code, out, err = typed(capsys, "build", "one.yaml", "bad.yaml", "worse.yaml")
-    assert code == 2 and out == "" and not Path("generated").exists()
-    assert err == "bad.yaml:7:9 stages: 6 need too much; at most 5\nworse.yaml:1:1: not YAML; write YAML\n"
+    assert code == 2 and "generated/one: 2 written" in out and sorted(os.listdir("generated")) == ["one"]
+    assert err == (
+        "bad.yaml:7:9 stages: 6 need too much; at most 5\nworse.yaml:1:1: not YAML; write YAML\n"
+        "mmagen: 2 of 3 specs refused: bad.yaml, worse.yaml; continuing with the others\n"
+    )
+    code, out, err = typed(capsys, "inspect", ".")
+    assert code == 2 and out == "about one\nabout two\n" and "2 of 4 specs refused" in err
+
+
+def test_nothing_is_written_when_all_specs_are_refused(workspace, capsys):
+    Path("bad.yaml").write_text("illegal")
+    code, out, err = typed(capsys, "build", "bad.yaml")
+    assert (code, out) == (2, "") and not Path("generated").exists()
+    assert err == "bad.yaml:7:9 stages: 6 need too much; at most 5\n"
+
+
+def test_drift_and_failed_builds_beside_a_refused_spec(workspace, machine, capsys):
+    Path("bad.yaml").write_text("illegal")
+    assert typed(capsys, "build", "one.yaml", "bad.yaml", "--check")[0] == 1
+    machine.ok = False
+    code, _, err = typed(capsys, "build", "one.yaml", "bad.yaml", "--compile")
+    assert code == 2 and "bad.yaml:7:9" in err and "1 project did not build" in err
+    assert typed(capsys, "build", "one.yaml", "--compile")[0] == 3
+
+
+def test_two_specs_of_one_name_are_refused_with_all_other_faults(workspace, capsys):
+    Path("bad.yaml").write_text("illegal")
+    Path("twin.yaml").write_text("one")
+    code, _, err = typed(capsys, "build", "one.yaml", "bad.yaml", "twin.yaml")
+    assert code == 2 and "both named one" in err and "bad.yaml:7:9" in err and not Path("generated").exists()
 
 
 @pytest.mark.parametrize(

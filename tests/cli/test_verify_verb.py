@@ -49,6 +49,17 @@ def test_verify_exit_codes(workspace, machine, capsys, body, code, told):
     assert ended == code and told in out
 
 
+@pytest.mark.parametrize(("body", "code"), [(record(name="NAME"), 2), (record(name="NAME", disposition="incorrect"), 1)])
+def test_refused_specs_do_not_keep_the_others_from_being_verified(workspace, machine, capsys, body, code):
+    Path("bad.yaml").write_text("illegal")
+    machine.body = printing(body, code=int(code == 1))
+    found, out, err = typed(capsys, "verify", "one.yaml", "bad.yaml")
+    assert found == code and "one" in out and "bad.yaml:7:9" in err and "1 of 2 specs refused: bad.yaml" in err
+    machine.calls.clear()
+    found, out, err = typed(capsys, "verify", "bad.yaml")
+    assert (found, out) == (2, "") and not machine.calls
+
+
 def test_verify_without_a_gpu_still_compiles(workspace, machine, capsys):
     machine.gpus = ()
     code, out, _ = typed(capsys, "verify", "one.yaml", "--sanitize", "memcheck")
@@ -121,7 +132,7 @@ def test_sanitizers_are_further_runs(workspace, machine, capsys, started):
 
 
 def test_a_kernel_of_one_shape_is_sanitized_on_that(workspace, machine, capsys, started):
-    machine.kernel, machine.sanitizer = "micro", Tool(Path("/bin/compute-sanitizer"), "2025.3", "PATH")
+    machine.offered, machine.sanitizer = ("verify",), Tool(Path("/bin/compute-sanitizer"), "2025.3", "PATH")
     assert typed(capsys, "verify", "one.yaml", "--sanitize", "memcheck")[0] == 0
     assert started[1] == ("verify", "--no-timing", "memcheck")
 

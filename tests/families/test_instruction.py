@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from mmagen.core.errors import SpecFaults
-from mmagen.families.instruction.model import CoreMatrices, Fragment
 from mmagen.families import plan
+from mmagen.families.instruction.model import CoreMatrices, Fragment
 from mmagen.mma import images
 from mmagen.mma.atoms import only_an_instruction
 from mmagen.mma.catalogue import operations

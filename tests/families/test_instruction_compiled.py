@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from mmagen.build.ptx import compile_ptx
-from mmagen.families.instruction.model import InstructionPlan
 from mmagen.families import plan
+from mmagen.families.instruction.model import InstructionPlan
 from mmagen.generate.render import render
 from mmagen.generate.write import write
 from mmagen.mma import formats
-from mmagen.op_tests.inputs import Matrices
-from mmagen.op_tests.reference import expected
+from mmagen.mma.inputs import Matrices
+from mmagen.mma.reference import expected
 from mmagen.spec.model import Spec
 from mmagen.toolchain.find import COMPILE, find_toolchain
 from mmagen.verify.emulated.session import run_tasks, tasks

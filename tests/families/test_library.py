@@ -10,8 +10,8 @@ import pytest
 
 from mmagen.build.ptx import Ptx
 from mmagen.core.errors import SpecError, SpecFaults
-from mmagen.families.library import choose, spec_of_each
 from mmagen.families import plan
+from mmagen.families.library import choose, spec_of_each
 from mmagen.generate.render import render
 from mmagen.inspect.page import inspect
 from mmagen.plan.model import Plan

@@ -15,9 +15,9 @@ import pytest
 
 import mmagen
 from mmagen.cli.build import load_specs
+from mmagen.core.templates import templates_folder
 from mmagen.generate.manifest import with_vendored
 from mmagen.generate.render import render
-from mmagen.generate.templates import templates_folder
 from tools.goldens import DIGESTS, GENERATED, SPECS, WHOLE, committed, digests, drift, main, rendered, spelled
 
 NAMES = sorted(path.stem for path in SPECS.glob("*.yaml"))

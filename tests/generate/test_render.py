@@ -13,9 +13,9 @@ import yaml
 from jinja2 import UndefinedError
 
 import mmagen.generate.render
+from mmagen.core.templates import templates_folder
 from mmagen.families import plan
 from mmagen.generate.render import render
-from mmagen.generate.templates import templates_folder
 from mmagen.spec.load import load
 
 SPECS = Path(__file__).resolve().parents[2] / "specs"

@@ -17,10 +17,10 @@ import pytest
 from mmagen.cli import peak as verb
 from mmagen.cli.main import main
 from mmagen.core.errors import ExitCode, SpecFaults, UsageError
-from mmagen.families.peak import loops, rates
+from mmagen.core.templates import templates_folder
 from mmagen.families import plan
+from mmagen.families.peak import loops, rates
 from mmagen.generate.render import render
-from mmagen.generate.templates import templates_folder
 from mmagen.inspect.page import inspect
 from mmagen.microbench import figures, measure, program, report
 from mmagen.microbench.chart import to_svg

@@ -12,8 +12,8 @@ import pytest
 
 from mmagen import emulate
 from mmagen.core.process import capture
+from mmagen.core.templates import templates_folder
 from mmagen.families.peak import loops
-from mmagen.generate.templates import templates_folder
 from mmagen.microbench import program
 from mmagen.mma.catalogue import find, select
 from mmagen.toolchain.find import COMPILE, find_toolchain

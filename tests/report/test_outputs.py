@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-from mmagen.core import progress
+from mmagen.cli import progress
+from mmagen.cli.outputs import deliver, made_by, refuse_bad
 from mmagen.core.errors import UsageError
-from mmagen.report.outputs import deliver, made_by, refuse_bad
 
 
 def test_each_format_goes_where_it_was_asked_to(tmp_path, capsys):
@@ -43,7 +43,7 @@ def test_a_page_names_its_command_and_day(monkeypatch):
 def test_a_log_hears_of_it_now_and_then(monkeypatch, capsys):
     now = 0.0
     monkeypatch.setattr(progress.time, "monotonic", lambda: now)
-    with progress.telling() as tell:
+    with progress.shown() as tell:
         for step in range(12):
             now = float(step)
             tell(step, 12, f"step {step}")
@@ -56,7 +56,7 @@ def test_a_terminal_sees_a_bar_that_goes_away(monkeypatch):
             return True
 
     monkeypatch.setattr(sys, "stderr", Terminal())
-    with progress.telling() as show:
+    with progress.shown() as show:
         show(1, 3, "one")
         show(2, 4, "two" * 40)
         seen = sys.stderr.getvalue()

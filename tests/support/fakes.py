@@ -73,7 +73,7 @@ def workspace(tmp_path, monkeypatch):
     """The modules that generate projects as fakes, and a folder with two specs as the working directory."""
     fakes = {
         "spec.load": {"load": _load},
-        "families.planning": {"plan": _plan},
+        "families": {"plan": _plan},
         "generate.render": {"render": _render},
         "generate.write": {"write": _write, "check": _check},
         "inspect.page": {"inspect": lambda plan: f"about {plan.name}"},
@@ -91,15 +91,15 @@ def workspace(tmp_path, monkeypatch):
 
 @pytest.fixture
 def machine(monkeypatch):
-    """A toolchain and a build that the test controls: set .gpus, .sanitizer, .ok, .kernel, .body and .programs (those
-    besides "verify"); .calls lists the calls of build."""
+    """A toolchain and a build that the test decides on: set .gpus, .sanitizer, .ok, .offered, .body and .programs,
+    which there are besides "verify"; .calls says what was asked."""
     tool = Tool(Path("/usr/bin/tool"), "1.0", "PATH")
     state = SimpleNamespace(
         gpus=(Gpu("Fake", (9, 0), "1"),),
         sanitizer=None,
         calls=[],
         ok=True,
-        kernel="gemm",
+        offered=("verify", "bench"),
         programs=(),
         body=printing(record(name="NAME")),
     )
@@ -121,7 +121,7 @@ def machine(monkeypatch):
         root = Path.cwd() / "cache"
         names = [json.loads((p / "mmagen.json").read_text())["name"] for p in projects]
         made = [
-            fake_build(root / str(i), state.body.replace("NAME", name), name=name, kernel=state.kernel)
+            fake_build(root / str(i), state.body.replace("NAME", name), name=name, offered=state.offered)
             for i, name in enumerate(names)
         ]
         made = [replace(b, programs=b.programs | dict.fromkeys(state.programs, b.programs["verify"])) for b in made]

@@ -14,11 +14,40 @@ pytestmark = pytest.mark.nvcc
 HERE = Path(__file__).resolve().parent
 RUNTIME = HERE.parents[1] / "templates" / "runtime" / "test"
 
-FIELDS = (
-    "name problem layout types disposition max_abs_err max_rel_err bound ms_median ms_min ms_max tflops gbps pct_peak "
-    "peak_source baseline baseline_tflops ratio sm_clock_mhz power_w registers spill_bytes smem_bytes device driver "
-    "cuda cutlass mmagen spec_sha seed input_dist reason"
-).split()
+FIELDS = [
+    "name",
+    "problem",
+    "layout",
+    "types",
+    "disposition",
+    "max_abs_err",
+    "max_rel_err",
+    "bound",
+    "ms_median",
+    "ms_min",
+    "ms_max",
+    "tflops",
+    "gbps",
+    "pct_peak",
+    "peak_source",
+    "baseline",
+    "baseline_tflops",
+    "ratio",
+    "sm_clock_mhz",
+    "power_w",
+    "registers",
+    "spill_bytes",
+    "smem_bytes",
+    "device",
+    "driver",
+    "cuda",
+    "cutlass",
+    "mmagen",
+    "spec_sha",
+    "seed",
+    "input_dist",
+    "reason",
+]
 
 
 def find_nvcc() -> str | None:

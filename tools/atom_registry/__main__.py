@@ -19,6 +19,7 @@ DATA = ROOT / "mmagen" / "mma" / "operations.json"
 
 def make(toolchain: Toolchain) -> str:
     """The text of operations.json for the toolchain's CUTLASS."""
+    assert toolchain.cutlass
     structs = scan(toolchain.cutlass.path)
     wanted = [(struct, choices.representative(struct)) for struct in structs]
     wanted += [(struct, variant) for struct in structs for variant in choices.variants(struct)]

@@ -13,7 +13,7 @@ import itertools
 import re
 from dataclasses import dataclass
 
-from tools.atom_registry.scan import Struct
+from tools.atom_registry.scan import Struct, matched
 
 _K, _MN = "K", "MN"
 _ENUMS = {
@@ -80,7 +80,7 @@ def choices(struct: Struct) -> tuple[Choice, ...]:
     """What each template parameter may be. UMMA's types are given first as those that `type_choices` puts first."""
     if traits_parameters(struct):
         kinds = ("class",) * 3 + ("int",) * 2 + ("UMMA::Major",) * 2 + ("UMMA::ScaleIn",) * 2
-        declared = list(zip(TRAITS_PARAMETERS, kinds, (None,) * 7 + ("",) * 2))
+        declared = list(zip(TRAITS_PARAMETERS, kinds, (None,) * 7 + ("",) * 2, strict=True))
     else:
         declared = [(p.name, p.type, p.default) for p in struct.parameters]
     if struct.arguments:
@@ -108,7 +108,7 @@ def _values(struct: Struct, name: str, kind: str) -> tuple[str, ...]:
 def _vector_size(struct: Struct) -> str:
     """Elements per scale factor: K of the opcode over the factors that one row takes, scale_vec::NX."""
     (opcode,) = struct.opcodes
-    return str(int(re.search(r"\.m\d+n\d+k(\d+)\.", opcode)[1]) // int(re.search(r"scale_vec::(\d)X", opcode)[1]))
+    return str(int(matched(r"\.m\d+n\d+k(\d+)\.", opcode)[1]) // int(matched(r"scale_vec::(\d)X", opcode)[1]))
 
 
 def extents(struct: Struct, name: str) -> list[int]:
@@ -159,7 +159,9 @@ def same_layouts(struct: Struct) -> list[Instantiation]:
         return []
     options = choices(struct)
     majors = [choice for choice in options if choice.needed]
-    sets = [dict(zip((c.name for c in majors), values)) for values in itertools.product(*(c.values for c in majors))]
+    sets = [
+        dict(zip((c.name for c in majors), values, strict=True)) for values in itertools.product(*(c.values for c in majors))
+    ]
     found = [tuple(chosen.items()) for chosen in sets[1:]]
     for number, choice in enumerate(options):
         if not choice.needed and len(choice.values) > 1:
@@ -174,7 +176,7 @@ def variants(struct: Struct) -> list[Instantiation]:
     first = dict(representative(struct).arguments)
     found = []
     for types, size in type_choices(struct)[1:]:
-        chosen = dict(zip(("a_type", "b_type", "c_type", "sf_type"), types))
+        chosen = dict(zip(("a_type", "b_type", "c_type", "sf_type"), types, strict=False))
         found.append(first | chosen | ({"VS": str(size)} if size else {}))
     tiles = _tiles(struct)
     for m in sorted({m for m, _ in tiles}):

@@ -29,7 +29,7 @@ _BITS = {
 
 def of(struct: Struct, found: Facts, types: list[str | None]) -> list[tuple[str, str, str | None]]:
     """(operand, what is wrong, right layout) of each flaw; operand "" for one of the operation as a whole."""
-    wrong = []
+    wrong: list[tuple[str, str, str | None]] = []
     if re.match(r"dp2a\.(?!lo|hi)", struct.opcodes[0]):
         wrong.append(
             (
@@ -57,7 +57,7 @@ def fragments(struct: Struct, shape: tuple[int, ...], types: list[str | None]) -
     """Layouts of A, B and C of a warp-wide mma.sync after the PTX ISA, in CuTe's order of values."""
     m, n, k = shape
     # Containers of SM120's kind::f8f6f4 have 8 bits whatever the type; sparse A stores half of K's elements.
-    bits = [8 if "f8f6f4" in struct.opcodes[0] else _BITS.get(word, 4) for word in types[1:3]]
+    bits = [8 if "f8f6f4" in struct.opcodes[0] else _BITS.get(word or "", 4) for word in types[1:3]]
     run_a, run_b = (max(1, 32 // width) for width in bits)
     if ".sp" in struct.opcodes[0]:
         run_a *= 2
@@ -73,7 +73,7 @@ def _spelled(rows: int, run: tuple[int, int], eights: tuple[int, int], repeats: 
     length = run[0]
     modes = [(length, rows), eights, repeats]
     modes = [mode for mode in modes if mode[0] > 1] or [(1, 0)]
-    extents, strides = zip(*modes)
+    extents, strides = zip(*modes, strict=True)
     values = (
         (f"({','.join(map(str, extents))})", f"({','.join(map(str, strides))})")
         if len(modes) > 1

@@ -17,7 +17,7 @@ from pathlib import Path
 from mmagen.mma.operation import wrapped
 from mmagen.toolchain.find import Toolchain
 from tools.atom_registry.choices import Instantiation, choices, same_layouts, traits_parameters
-from tools.atom_registry.scan import Struct
+from tools.atom_registry.scan import Struct, matched
 
 OPERANDS = ("D", "A", "B", "C", "E", "SFA", "SFB")
 PER_UNIT = 160
@@ -116,6 +116,7 @@ def ask(wanted: Sequence[tuple[Struct, Instantiation]], toolchain: Toolchain, jo
 
 
 def _run(unit: Sequence[tuple[Struct, Instantiation]], stem: Path, toolchain: Toolchain) -> list[Facts]:
+    assert toolchain.nvcc and toolchain.host_compiler and toolchain.cutlass
     source = stem.with_suffix(".cpp")
     source.write_text(program(unit))
     # For a .cpp, nvcc only adds the toolkit's folders and hands over to the host compiler.
@@ -181,7 +182,7 @@ def parse(output: str) -> list[Facts]:
         elif key == "ThrID" or key.endswith("Layout"):
             facts.layouts[key.removesuffix("Layout")] = text.replace("_", "")
         else:
-            cxx = re.search(r"\[with T = (.*)\]$", text)[1]
+            cxx = matched(r"\[with T = (.*)\]$", text)[1]
             table = {"ValType": facts.values, "FrgType": facts.fragments}.get(key[:7], facts.registers)
             table[re.sub(r"^ValType|^FrgType|Registers$", "", key)] = cxx
     return found

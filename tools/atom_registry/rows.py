@@ -6,12 +6,13 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
+from typing import Any
 
 from mmagen.mma.operation import ThreadValueLayout
 from tools.atom_registry import flaws
 from tools.atom_registry.choices import Instantiation, choices, requirements, traits_parameters
 from tools.atom_registry.oracle import Facts
-from tools.atom_registry.scan import Struct
+from tools.atom_registry.scan import Struct, matched
 
 _WORDS = {
     "cutlass::half_t": "f16",
@@ -69,14 +70,17 @@ _TARGETS = (  # (pattern of "struct opcode", targets), the first that is found
 )
 
 
+Fields = dict[str, Any]
+
+
 class Tables:
     """Values that many rows share, each once, by number."""
 
     def __init__(self) -> None:
-        self.values: list = []
+        self.values: list[Any] = []
         self._numbers: dict[str, int] = {}
 
-    def number(self, value) -> int:
+    def number(self, value: object) -> int:
         key = json.dumps(value)
         if key not in self._numbers:
             self._numbers[key] = len(self.values)
@@ -84,11 +88,14 @@ class Tables:
         return self._numbers[key]
 
 
-def data(structs: Sequence[Struct], wanted: Sequence[tuple[Struct, Instantiation]], facts: Sequence[Facts]) -> dict:
+def data(structs: Sequence[Struct], wanted: Sequence[tuple[Struct, Instantiation]], facts: Sequence[Facts]) -> Fields:
     """What operations.json holds. wanted, facts: the representative of each struct first, in order; then variants."""
     tables = {key: Tables() for key in ("layouts", "registers", "value_types", "parameters", "kinds", "groups")}
-    rows, marked, variants, first = [], {}, {}, {}
-    for struct, (_, chosen), found in zip(structs, wanted, facts):
+    rows: list[list[Any]] = []
+    marked: dict[str, list[list[Any]]] = {}
+    variants: dict[str, list[list[Any]]] = {}
+    first: dict[str, tuple[dict[str, str], list[str | None]]] = {}
+    for struct, (_, chosen), found in zip(structs, wanted, facts, strict=False):  # variants follow
         name = operation_name(struct, chosen)
         group = _group(struct, chosen, found) | {
             "of": tables["kinds"].number(_kind_of(struct, found, tables["parameters"])),
@@ -102,7 +109,7 @@ def data(structs: Sequence[Struct], wanted: Sequence[tuple[Struct, Instantiation
                 [operand, what, right and tables["layouts"].number(_proved(right, operand, found.shape))]
                 for operand, what, right in wrong
             ]
-    for (struct, chosen), found in list(zip(wanted, facts))[len(structs) :]:
+    for (struct, chosen), found in list(zip(wanted, facts, strict=True))[len(structs) :]:
         arguments, types = first[struct.name]
         numbers = {choice.name: choice.values.index for choice in choices(struct)}
         other = {key: numbers[key](value) for key, value in chosen.arguments if arguments[key] != value}
@@ -128,7 +135,7 @@ def _prefix(struct: Struct) -> tuple[str, str]:
     return "", ""
 
 
-def _group(struct: Struct, chosen: Instantiation, found: Facts) -> dict:
+def _group(struct: Struct, chosen: Instantiation, found: Facts) -> Fields:
     """What operations of one name and set of types share, but for M and N; what says nothing is left out.
 
     $MNK stands for 64x8x16 and $SHAPE for m64n8k16 of the operation; K is the group's.
@@ -150,12 +157,11 @@ def _group(struct: Struct, chosen: Instantiation, found: Facts) -> dict:
     )
 
 
-def _kind_of(struct: Struct, found: Facts, parameters: Tables) -> dict:
+def _kind_of(struct: Struct, found: Facts, parameters: Tables) -> Fields:
     """What operations of one header and way of taking operands share, whatever their types."""
     arch, targets = _architecture(struct)
     majors = _majors(struct)
     free = [] if struct.arguments else [[c.name, c.type, list(c.values), not c.needed] for c in choices(struct)]
-    free = [parameters.number(parameter) for parameter in free]
     return _said(
         {
             "header": struct.header,
@@ -168,14 +174,14 @@ def _kind_of(struct: Struct, found: Facts, parameters: Tables) -> dict:
             "threads": size(found.layouts["ThrID"]),
             "majors_a": majors[0],
             "majors_b": majors[1],
-            "parameters": free,
+            "parameters": [parameters.number(parameter) for parameter in free],
             "traits_take_parameters": traits_parameters(struct),
             "requires": [] if struct.arguments else requirements(struct),
         }
     )
 
 
-def _said(fields: dict) -> dict:
+def _said(fields: Fields) -> Fields:
     return {key: value for key, value in fields.items() if value not in ([], (), None, False)}
 
 
@@ -185,7 +191,7 @@ def _kind(struct: Struct) -> str:
 
 
 def _family(struct: Struct) -> str:
-    return re.search(r"SM103(?=::)|(?<=mma_)sm\d+", f"{struct.name} {struct.header}")[0].upper()
+    return matched(r"SM103(?=::)|(?<=mma_)sm\d+", f"{struct.name} {struct.header}")[0].upper()
 
 
 def _architecture(struct: Struct) -> tuple[str, tuple[str, ...]]:
@@ -242,7 +248,7 @@ def _places(found: Facts) -> dict[str, str]:
     return places
 
 
-def _sparsity(struct: Struct, type_a: str) -> str | None:
+def _sparsity(struct: Struct, type_a: str | None) -> str | None:
     if "SPARSE" not in struct.name:
         return None
     if type_a == "tf32":
@@ -276,7 +282,7 @@ def _layouts(found: Facts, table: Tables) -> str:
     )
 
 
-def _proved(text: str, operand: str, shape: tuple[int, ...]) -> list:
+def _proved(text: str, operand: str, shape: tuple[int, ...]) -> list[Any]:
     m, n, k = shape
     rows, columns = {"A": (m, k), "E": (m, k), "SFA": (m, k), "B": (n, k), "SFB": (n, k), "C": (m, n)}[operand]
     return [text, rows, columns, owners(text, rows, columns)]
@@ -306,7 +312,7 @@ def size(text: str) -> int:
     return product
 
 
-def spell(found: Mapping) -> str:
+def spell(found: Mapping[str, Any]) -> str:
     """operations.json: one value a line, so that differences can be read."""
     parts = []
     for key, value in found.items():
@@ -319,5 +325,5 @@ def spell(found: Mapping) -> str:
     return "{\n" + ",\n".join(parts) + "\n}\n"
 
 
-def _lines(rows: list) -> str:
+def _lines(rows: list[Any]) -> str:
     return "[\n" + ",\n".join(json.dumps(row, separators=(",", ":")) for row in rows) + "\n]"

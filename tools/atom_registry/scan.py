@@ -8,6 +8,7 @@ static_assert: their specialisations are the operations. Templates over majors, 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +23,14 @@ _FMA = re.compile(r"\bstatic\s+void\s+fma\s*\(")
 _CALLEE = re.compile(r"([\w:]+)::fma\s*\(")
 _OPCODE = re.compile(r"\b(?:mma|wgmma\.mma_async|tcgen05\.mma|dp[24]a|fma)\.[\w.:]+")
 _ASSERTION = re.compile(r'\bstatic_assert\s*\((.*?),\s*""|\bCUTE_STATIC_ASSERT\s*\((.*?),\s*""', re.DOTALL)
+
+
+def matched(pattern: str, text: str) -> re.Match[str]:
+    """The first match, which there must be. ValueError where the headers are not as expected."""
+    found = re.search(pattern, text)
+    if found is None:
+        raise ValueError(f"{text}: nothing matches {pattern}")
+    return found
 
 
 @dataclass(frozen=True)
@@ -81,13 +90,13 @@ def _newest_branch(text: str) -> str:
     return re.sub(r"(#if[^\n]*__CUDACC_VER_MAJOR__[^\n]*\n.*?)#else.*?(?=#endif)", r"\1", text, flags=re.DOTALL)
 
 
-def _structs(text: str):
+def _structs(text: str) -> Iterator[tuple[list[str], re.Match[str], str]]:
     """(namespaces within cute, match of the opening, body) of each struct, from outside in.
 
     Braces are counted in a copy whose string literals are blank: asm text is full of them.
     """
     blank = _STRING.sub(lambda m: '"' + " " * (len(m[0]) - 2) + '"', text)
-    stack: list[tuple[str, re.Match, int]] = []
+    stack: list[tuple[str, re.Match[str], int]] = []
     for match in _OPENING.finditer(blank):
         if match["close"]:
             kind, opened, start = stack.pop()

@@ -69,6 +69,7 @@ def program(tried: Sequence[Operation]) -> str:
 
 def compiles(tried: Sequence[Operation], target: str, toolchain: Toolchain, folder: Path) -> list[bool]:
     """Which of `tried` become their instruction on `target`."""
+    assert toolchain.nvcc and toolchain.host_compiler and toolchain.cutlass
     source, ptx = folder / "tried.cu", folder / f"{target}.ptx"
     source.write_text(program(tried))
     command = [
@@ -99,20 +100,20 @@ def compiles(tried: Sequence[Operation], target: str, toolchain: Toolchain, fold
         if kernel >= 0:
             found[kernel] |= tried[kernel].opcode in line
             wrong[kernel] |= number in refused
-    return [there and not refuses for there, refuses in zip(found, wrong)]
+    return [there and not refuses for there, refuses in zip(found, wrong, strict=True)]
 
 
 def main() -> int:
     toolchain = find_toolchain(want=("nvcc", "host_compiler", "cutlass"))
     toolchain.need("nvcc", "host_compiler", "cutlass")
     usable = [operation for operation in operations() if not operation.broken]
-    tried = [o for o in usable if o.kind != "wgmma"] + [o for o in usable if o.kind == "wgmma"][::50]
+    tried = [o for o in usable if not o.warpgroup] + [o for o in usable if o.warpgroup][::50]
     surprises = 0
     with tempfile.TemporaryDirectory(prefix="atom-targets-") as folder:
         for target in TARGETS:
             answers = compiles(tried, target, toolchain, Path(folder))
             print(f"{target}: {sum(answers)} of {len(tried)}", flush=True)
-            for operation, answer in zip(tried, answers):
+            for operation, answer in zip(tried, answers, strict=True):
                 # SM103's K of 96 assembles for the whole family of sm_100, and is for sm_103 alone.
                 if answer != operation.runs_on(target) and not (operation.family == "SM103" and "sm_100" in target):
                     surprises += 1

@@ -116,7 +116,7 @@ def refusal(operation: Operation) -> str | None:
     """Why there is no peak loop for it on any device, or None."""
     if operation.broken:
         return operation.broken
-    if operation.kind == "tcgen05":
+    if operation.tensor_memory:
         return "there is no peak loop for tcgen05 yet"
     if operation.block_scaled or operation.family in ("SM100", "SM120"):
         return f"there is no peak loop for operations of {operation.family} yet"
@@ -125,7 +125,7 @@ def refusal(operation: Operation) -> str | None:
 
 def loop(operation: Operation, target: str) -> Loop:
     """The loop of an operation for which refusal() says nothing, compiled for `target`."""
-    wgmma = operation.kind == "wgmma"
+    wgmma = operation.warpgroup
     limits = _LIMITS | _LIMITS_F16 if operation.type_d == "f16" else _LIMITS
     real = _REAL.get(operation.type_c, 1)
     header = operation.header
@@ -159,7 +159,7 @@ def loop(operation: Operation, target: str) -> Loop:
 def accumulators(operation: Operation) -> Sequence[int]:
     """How many independent accumulators are tried."""
     own = _words(operation, "C")
-    if operation.kind == "wgmma":
+    if operation.warpgroup:
         return [count for count in (1, 2) if count == 1 or count * own <= _WGMMA_REGISTERS]
     operands = 4 * _words(operation, "A") + 2 * _words(operation, "B")
     return [count for count in (1, 2, 4, 8) if count == 1 or operands + count * own <= _REGISTERS]
@@ -186,7 +186,7 @@ def _kernel(operation: Operation, count: int) -> tuple[int, int, str]:
     """Accumulators, steps and the kernel. Steps are what each accumulator takes between two looks at the loop's counter."""
     words = count * _words(operation, "C")
     steps = 4 if words > _SHORT_BLOCKS else 8
-    if operation.kind != "wgmma":
+    if not operation.warpgroup:
         return count, steps, f"register_loop<{operation.cxx()}, {count}, {steps}>"
     registers = words + (_WGMMA_RS if operation.places["A"] == "registers" else _WGMMA_SS)
     threads = next(threads for threads in (512, 384, 256) if registers <= 65536 // threads // 8 * 8)

@@ -43,7 +43,7 @@ def rate(operation: Operation, target: str) -> int | None:
 
 def rates(operation: Operation) -> tuple[tuple[int, int], ...]:
     """(compute capability, rate()) of every architecture whose datasheet says."""
-    if operation.kind == "fma":
+    if not operation.tensor_core:
         return ()
     return tuple(
         (number, of[operation.type_a] * (2 if operation.sparse else 1))

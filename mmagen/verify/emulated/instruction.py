@@ -12,9 +12,8 @@ from mmagen.emulate import EmulationError, GlobalMemory, Module, Report, launch
 from mmagen.families.instruction.model import InstructionPlan
 from mmagen.mma import formats
 from mmagen.mma.forms import distributions as distributions_of
-from mmagen.op_tests.case import Outcome, compared
-from mmagen.op_tests.inputs import Matrices, draw
-from mmagen.op_tests.reference import expected
+from mmagen.mma.inputs import Matrices, draw
+from mmagen.mma.reference import Outcome, compared, expected
 
 _ENTRY = re.compile("instruction_kernel")
 _POINTERS = ("A", "B", "C", "E", "SFA", "SFB", "D")  # mmagen::InstructionOperands

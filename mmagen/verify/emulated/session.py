@@ -15,9 +15,9 @@ from mmagen.build.ptx import Ptx
 from mmagen.core.errors import ExitCode, UsageError
 from mmagen.core.targets import capability
 from mmagen.emulate import NEWEST, EmulationError, GlobalMemory, Module, Report, launch, parse
+from mmagen.families import family_of
 from mmagen.families.instruction.model import InstructionPlan
 from mmagen.families.library import choose
-from mmagen.families import family_of
 from mmagen.families.protocol import Plan
 from mmagen.spec.model import Problem
 from mmagen.verify.emulated import arguments

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from mmagen.build.build import BuildResult
+from mmagen.build.job import BuildResult
 from mmagen.build.ptx import Ptx, compile_ptx
 from mmagen.core.errors import SpecError, SpecFaults, UsageError
 from mmagen.families import plan

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from mmagen.mma import formats
+from mmagen.mma.inputs import Matrices, Values
 from mmagen.mma.operation import Operation
-from mmagen.op_tests.inputs import Matrices
 
 _TINY = ("e4m3", "e5m2", "e3m2", "e2m3", "e2m1")
 
@@ -18,8 +18,18 @@ _TINY = ("e4m3", "e5m2", "e3m2", "e2m3", "e2m1")
 class Expected:
     """values, bound: float64 [instance, row, column, part]."""
 
-    values: np.ndarray
-    bound: np.ndarray
+    values: Values
+    bound: Values
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How D compares. incorrect: wrong elements; worst_error, bound: of the worst element; reason: "" if right."""
+
+    incorrect: int
+    worst_error: float
+    bound: float
+    reason: str
 
 
 def expected(operation: Operation, data: Matrices, exact: bool) -> Expected:
@@ -34,7 +44,26 @@ def expected(operation: Operation, data: Matrices, exact: bool) -> Expected:
     return Expected(sums, bound)
 
 
-def _product(operation: Operation, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def compared(found: Values, truth: Expected) -> Outcome:
+    """found: values of D, float64 [instance, row, column, part]."""
+    with np.errstate(invalid="ignore"):
+        error = np.abs(found - truth.values)
+    error = np.where(np.isnan(found), np.inf, error)
+    excess = error - truth.bound
+    wrong = int((excess > 0).sum())
+    worst = np.unravel_index(int(np.argmax(excess)), excess.shape)
+    reason = ""
+    if wrong:
+        where = f"D({worst[1]},{worst[2]})"
+        reason = (
+            f"{wrong} of {error.size} elements are wrong; {where} is {found[worst]:g} instead of "
+            f"{truth.values[worst]:g}, {truth.bound[worst]:.3g} allowed"
+        )
+    at = worst if wrong else np.unravel_index(int(np.argmax(error)), error.shape)
+    return Outcome(wrong, float(error[at]), float(truth.bound[at]), reason)
+
+
+def _product(operation: Operation, a: Values, b: Values) -> tuple[Values, Values]:
     """(A B^T, |A| |B|^T) as [instance, row, column, part] of D's parts."""
     if operation.type_a == "u1":
         a, b = a[..., 0], b[..., 0]
@@ -48,30 +77,30 @@ def _product(operation: Operation, a: np.ndarray, b: np.ndarray) -> tuple[np.nda
     return _multiply(a, b)[..., None], _multiply(np.abs(a), np.abs(b))[..., None]
 
 
-def _multiply(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def _multiply(a: Values, b: Values) -> Values:
     """A B^T of each instance."""
     return a @ b.swapaxes(1, 2)
 
 
-def _complex_product(operation: Operation, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _complex_product(operation: Operation, a: Values, b: Values) -> tuple[Values, Values]:
     """Real and imaginary part, or Gauss's three products whose differences they are."""
     real_a, imaginary_a, real_b, imaginary_b = a[..., 0], a[..., 1], b[..., 0], b[..., 1]
     size = _multiply(np.abs(real_a) + np.abs(imaginary_a), np.abs(real_b) + np.abs(imaginary_b))
     direct, crossed = _multiply(real_a, real_b), _multiply(imaginary_a, imaginary_b)
     if operation.type_d == "gc64":
-        parts = (direct, crossed, _multiply(real_a + imaginary_a, real_b + imaginary_b))
+        parts = [direct, crossed, _multiply(real_a + imaginary_a, real_b + imaginary_b)]
     else:
-        parts = (direct - crossed, _multiply(imaginary_a, real_b) + _multiply(real_a, imaginary_b))
+        parts = [direct - crossed, _multiply(imaginary_a, real_b) + _multiply(real_a, imaginary_b)]
     return np.stack(parts, -1), np.repeat(size[..., None], len(parts), -1)
 
 
-def _within_s32(sums: np.ndarray, saturate: bool) -> np.ndarray:
+def _within_s32(sums: Values, saturate: bool) -> Values:
     """After each instruction: clamped (.satfinite), or wrapped around."""
     low, high = formats.limits("s32")
     return np.clip(sums, low, high) if saturate else (sums - low) % 2.0**32 + low
 
 
-def _bound(operation: Operation, magnitude: np.ndarray, steps: int) -> np.ndarray:
+def _bound(operation: Operation, magnitude: Values, steps: int) -> Values:
     """The error model of the projects' judge (tests/mmagen/compare.cuh): 2u for each addend, since tensor cores
     truncate; 13 bits kept below the largest addend of 8-bit floats; f16 sums rounded every 4 addends."""
     k = operation.k * steps

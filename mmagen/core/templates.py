@@ -1,0 +1,14 @@
+"""Where the templates are."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+
+@cache
+def templates_folder() -> Path:
+    """templates/ beside the package in a checkout, inside it when installed from a wheel."""
+    package = Path(__file__).resolve().parents[1]
+    installed = package / "_templates"
+    return installed if installed.is_dir() else package.parent / "templates"

@@ -1,0 +1,74 @@
+"""What compiling and running need, as values: tools, GPUs, and what to do about each that is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mmagen.core.errors import BuildError
+
+COMPILE = ("nvcc", "host_compiler", "cmake", "ninja", "cutlass")
+EVERYTHING = (*COMPILE, "cuobjdump", "sanitizer", "gpus")
+
+_CUDA_EXTRA = "pip install 'mmagen[cuda]'"
+REMEDIES = {
+    "nvcc": f"{_CUDA_EXTRA}, or install the CUDA toolkit and set CUDACXX to its nvcc",
+    "host_compiler": "install a C++17 compiler, e.g. apt install g++, or set CXX",
+    "cmake": "pip install 'cmake>=3.24'",
+    "ninja": "pip install ninja",
+    "cutlass": f"{_CUDA_EXTRA}, or set CUTLASS_DIR to a CUTLASS checkout",
+    "cuobjdump": "install the CUDA toolkit's cuobjdump; only needed to look at machine code",
+    "sanitizer": "install the CUDA toolkit's compute-sanitizer; only needed for verify --sanitize",
+    "gpus": "run on a machine with an NVIDIA GPU and its driver; compiling needs none",
+}
+
+
+@dataclass(frozen=True)
+class Tool:
+    """One tool or header tree: `path` to it, its `version`, and `origin`, the place that named it."""
+
+    path: Path
+    version: str
+    origin: str
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One visible NVIDIA GPU: `capability` is (major, minor), `driver` the driver's version."""
+
+    name: str
+    capability: tuple[int, int]
+    driver: str
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """What was looked for (`wanted`) and what was found; a wanted item that is None has its way out in `remedies`.
+
+    cutlass.path is the folder to include from, the one that holds `cutlass/version.h`. cublaslt: nvcc's toolkit has
+    cuBLASLt, which benchmarks are then linked to.
+    """
+
+    nvcc: Tool | None = None
+    host_compiler: Tool | None = None
+    cmake: Tool | None = None
+    ninja: Tool | None = None
+    cutlass: Tool | None = None
+    cuobjdump: Tool | None = None
+    sanitizer: Tool | None = None
+    gpus: tuple[Gpu, ...] = ()
+    cublaslt: bool = False
+    wanted: tuple[str, ...] = EVERYTHING
+    remedies: Mapping[str, str] = field(default_factory=dict)
+
+    def missing(self, names: Collection[str] = COMPILE) -> tuple[str, ...]:
+        """Those of `names` that were wanted and not found."""
+        return tuple(name for name in names if name in self.wanted and not getattr(self, name))
+
+    def need(self, *names: str) -> None:
+        """Raise BuildError, with what to do about it, unless all of `names` were found."""
+        absent = self.missing(names)
+        if absent:
+            lines = (f"{name}: not found; {self.remedies.get(name, REMEDIES[name])}" for name in absent)
+            raise BuildError("not everything that is needed is here:\n  " + "\n  ".join(lines))
