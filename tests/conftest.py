@@ -1,5 +1,5 @@
-"""What does not run here is skipped by name, with the reason: no compiler for `nvcc`, no GPU for `gpu` tests, no time for
-those that are `more` of the same. Of several workers all others rest while a test that is to be `alone` measures."""
+"""Skips what cannot run here, by name and with the reason: `nvcc` tests without a compiler, `gpu` tests without a GPU, and
+`more` tests unless MMAGEN_ALL_TESTS is set. While an `alone` test measures, the other workers wait."""
 
 from __future__ import annotations
 
@@ -72,10 +72,10 @@ def pytest_runtest_protocol(item):
 
 @contextlib.contextmanager
 def _turn(folder: Path, alone: bool) -> Iterator[None]:
-    """Any number of tests at a time, or one that is alone. The door is passed one by one: who waits to be alone holds it,
-    so that nobody overtakes for ever."""
-    with (folder / "room").open("w") as room:
-        with (folder / "door").open("w") as door:
-            fcntl.flock(door, fcntl.LOCK_EX)
-            fcntl.flock(room, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+    """Any number of tests at a time, or one that is alone. A test that waits to be alone holds the queue, so that later
+    tests cannot overtake it."""
+    with (folder / "running").open("w") as running:
+        with (folder / "queue").open("w") as queue:
+            fcntl.flock(queue, fcntl.LOCK_EX)
+            fcntl.flock(running, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
         yield

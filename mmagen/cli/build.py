@@ -15,7 +15,7 @@ from mmagen.generate.manifest import with_vendored
 
 if TYPE_CHECKING:
     from mmagen.build.job import BuildResult
-    from mmagen.plan.model import Plan
+    from mmagen.families.protocol import Plan
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def load_specs(arguments: Sequence[Path]) -> Specs:
     A spec that cannot be built does not stop the others. Raises UsageError for a path that cannot be used or two specs of
     one name, which would be one project.
     """
-    from mmagen.families.planning import plan
+    from mmagen.families import plan
     from mmagen.spec.load import load
 
     planned: list[Planned] = []

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import numpy as np
 
-from .barriers import Barriers
-from .bulk import BulkCopies
-from .checks import Recorder
-from .clock_shadow import ClockShadow
-from .clocks import Clocks, Seen
-from .clusters import ClusterBarrier, Exits, lanes_by
-from .copies import PendingCopies
-from .emit import WIDE_SPECIALS
-from .errors import EmulationError
-from .far_order import FarOrder, is_strong
-from .layout import SPECIALS, Program
-from .mbarriers import Mbarriers
-from .memory import OwnedMemory
-from .ptx_model import Instruction
-from .shadow import EPOCH_SHIFT, FIRST_STAMP, WARP_STEP, GlobalOrder, SharedShadow
-from .wgmma import WARPGROUP
-from .wgmma_flight import Flights
+from mmagen.emulate.arithmetic.wgmma import WARPGROUP
+from mmagen.emulate.asynchronous.bulk import BulkCopies
+from mmagen.emulate.asynchronous.cp_async import PendingCopies
+from mmagen.emulate.asynchronous.wgmma_groups import Flights
+from mmagen.emulate.errors import EmulationError
+from mmagen.emulate.hazards.clock_shadow import ClockShadow
+from mmagen.emulate.hazards.clocks import Clocks, Seen
+from mmagen.emulate.hazards.far_order import FarOrder, is_strong
+from mmagen.emulate.hazards.shadow import EPOCH_SHIFT, FIRST_STAMP, WARP_STEP, GlobalOrder, SharedShadow
+from mmagen.emulate.memory.memory import OwnedMemory
+from mmagen.emulate.ops.emit import WIDE_SPECIALS
+from mmagen.emulate.program.program import SPECIALS, Program
+from mmagen.emulate.ptx.model import Instruction
+from mmagen.emulate.report.checks import Recorder
+from mmagen.emulate.sync.barriers import Barriers
+from mmagen.emulate.sync.clusters import ClusterBarrier, Exits, lanes_by
+from mmagen.emulate.sync.mbarriers import Mbarriers
 
 
 class Batch:

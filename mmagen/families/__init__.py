@@ -1,1 +1,71 @@
-"""Kernel families: all that is particular to one kind of kernel, behind one Protocol and one registration."""
+"""Kernel families: all that is particular to one kind of kernel, behind one Protocol and one line of registration each."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from mmagen.core.errors import Fault, SpecFaults
+
+if TYPE_CHECKING:
+    from mmagen.families.protocol import Family, Plan
+    from mmagen.plan.plans import ProjectPlan
+    from mmagen.spec.model import Spec
+
+# (the spec's key `kernel`, the module with the FAMILY). Of a kernel's families the first that builds from the atom plans it.
+REGISTERED: tuple[tuple[str, str], ...] = (
+    ("ownership", "mmagen.families.ownership"),
+    ("micro", "mmagen.families.micro"),
+    ("micro", "mmagen.families.wgmma.micro"),
+    ("micro", "mmagen.families.instruction.family"),
+    ("gemm", "mmagen.families.mma_gemm"),
+    ("gemm", "mmagen.families.wgmma.gemm"),
+    ("peak", "mmagen.families.peak.family"),
+)
+
+
+@cache
+def family(module: str) -> Family[Any]:
+    """The family of that module."""
+    found: Family[Any] = import_module(module).FAMILY
+    return found
+
+
+def family_of(plan: ProjectPlan) -> Family[Any]:
+    """The family that made the plan."""
+    return family(plan.family)
+
+
+def plan(spec: Spec) -> Plan:
+    """All decisions for one spec. Raises SpecFaults with everything that is wrong with it."""
+    for kernel, module in REGISTERED:
+        if kernel == spec.kernel and _builds(module, spec):
+            made: Plan = family(module).plan(spec, spec_sha(spec))
+            return made
+    others = list(dict.fromkeys(kernel for kernel, module in REGISTERED if family(module).builds(spec.atom)))
+    raise SpecFaults(
+        (
+            Fault(
+                ("kernel",),
+                f"no kernel {spec.kernel} is built from {spec.atom}",
+                f"{' or '.join(others)}, or another atom" if others else "another atom",
+            ),
+        )
+    )
+
+
+def _builds(module: str, spec: Spec) -> bool:
+    """Does the family build from the spec's atom? Raises SpecFaults for a wrong atom, with what else can be found without it."""
+    try:
+        return family(module).builds(spec.atom)
+    except SpecFaults as error:
+        from mmagen.plan.rules import faults_without_atom
+
+        raise SpecFaults((*error.faults, *faults_without_atom(spec))) from None
+
+
+def spec_sha(spec: Spec) -> str:
+    """Identity of a spec's meaning: the same for two files that differ in comments or order of keys only."""
+    return hashlib.sha256(spec.model_dump_json().encode()).hexdigest()[:16]

@@ -7,30 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 from mmagen.core.errors import Fault, SpecFaults
-from mmagen.plan.model import Config, Plan
-from mmagen.plan.text import library_text
+from mmagen.plan import pages, sentences
+from mmagen.plan.plans import Config, GemmPlan
 from mmagen.spec.kernel import When
 from mmagen.spec.model import Problem, Spec
 
-PlanOne = Callable[[Spec], Plan]
+PlanOne = Callable[[Spec], Any]
 
 
-def plan(spec: Spec, sha: str, plan_one: PlanOne) -> Plan:
-    """The plan of a spec with configs. Raises SpecFaults with everything that is wrong with it."""
-    assert spec.configs
-    if spec.kernel != "gemm":
-        raise SpecFaults(
-            (
-                Fault(
-                    ("configs",),
-                    f"kernel {spec.kernel} does one shape, and there is nothing to choose between",
-                    "leave it out, or make it kernel: gemm",
-                ),
-            )
-        )
-    plans: list[Plan] = []
+def plan(spec: Spec, sha: str, plan_one: PlanOne) -> GemmPlan:
+    """The plan of a gemm with configs. Raises SpecFaults with everything that is wrong with it.
+
+    plan_one: plans one config's spec by the family of its own atom.
+    """
+    plans: list[GemmPlan] = []
     found: list[tuple[Fault, ...]] = []
     for one in spec_of_each(spec):
         try:
@@ -42,8 +35,11 @@ def plan(spec: Spec, sha: str, plan_one: PlanOne) -> Plan:
         raise SpecFaults(tuple(faults))
     if faults := [*_disagreements(spec, plans)]:
         raise SpecFaults(tuple(faults))
-    configs = tuple(Config(config.name, config.when, one) for config, one in zip(spec.configs, plans, strict=True))
-    return _library(spec, configs)
+    configs = tuple(Config(config.name, config.when, one) for config, one in zip(spec.configs or (), plans, strict=True))
+    last = configs[-1].plan
+    reading = tuple(dict.fromkeys(entry for one in plans for entry in one.text.reading))
+    text = sentences.of_library(replace(last.text, reading=reading), spec, last.atom, last.epilogue.out, len(configs))
+    return replace(last, spec=spec, configs=configs, text=text)
 
 
 def spec_of_each(spec: Spec) -> list[Spec]:
@@ -51,23 +47,57 @@ def spec_of_each(spec: Spec) -> list[Spec]:
     return [spec.model_copy(update={**config.overrides, "configs": None}) for config in spec.configs or ()]
 
 
-def choose(plan: Plan, problem: Problem) -> Config:
+def choose(plan: GemmPlan, problem: Problem) -> Config:
     """The config that a problem takes: the first whose rule holds, as choice.cuh has it."""
     return next(config for config in plan.configs if config.when is None or config.when.holds(*problem.shape))
 
 
-def _library(spec: Spec, configs: tuple[Config, ...]) -> Plan:
-    """The last config's plan, which answers for all that the configs share, with what the library has besides."""
-    plans, last = [config.plan for config in configs], configs[-1].plan
-    return replace(
-        last,
-        spec=spec,
-        configs=configs,
-        runtime=tuple(sorted({"mmagen/choice"}.union(*(one.runtime for one in plans)))),
-        test_runtime=tuple(sorted(set().union(*(one.test_runtime for one in plans)))),
-        reading=tuple(dict.fromkeys(entry for one in plans for entry in one.reading)),
-        text=library_text(last.text, spec, last.atom, last.epilogue.out, len(configs)),
-    )
+# --- What a project and its page have more ---------------------------------------------------------------------------
+
+
+def parts(plan: GemmPlan) -> tuple[str, ...]:
+    """Folders of templates/project that a library has besides."""
+    return ("library",) if plan.configs else ()
+
+
+def context(plan: GemmPlan, config: str) -> dict[str, Any]:
+    """What the templates of a gemm see besides the plan. config: the kernel of a library that is meant, or ""."""
+    return {
+        "decisions": sentences.DECISIONS,
+        "who": f"{plan.name}, config {config}" if config else plan.name,
+        "scope": f"{plan.name}::{config}" if config else plan.name,
+        "type": f"{config}::Config" if config else "Config",
+        "choices": plan.configs,
+        "fixed_shape": False,
+    }
+
+
+def sources(plan: GemmPlan) -> list[str]:
+    """Names of the translation units in src/."""
+    return [plan.name, *(config.name for config in plan.configs)]
+
+
+def page(
+    plan: GemmPlan,
+    sections: Callable[[GemmPlan], list[pages.Section]],
+    columns: Sequence[tuple[str, Callable[[GemmPlan], str]]],
+) -> list[pages.Section]:
+    """The sections of one kernel, or of a library: the rule of choice, the problems, and each kernel.
+
+    columns: what the table of a library says of each kernel besides its atom, tile and stages.
+    """
+    problems = [(f"{i}", p.text, *((choose(plan, p).name,) if plan.configs else ())) for i, p in enumerate(plan.problems)]
+    listed: pages.Section = ("Problems of verify", problems)
+    if not plan.configs:
+        return [*sections(plan), listed]
+    rows: list[pages.Row] = [("when", "config", "atom", "CTA tile", "stages", *(title for title, _ in columns))]
+    for config in plan.configs:
+        one = config.plan
+        rule = config.when.text if config.when else "otherwise"
+        what = (one.atom.name, pages.extents(one.tile), str(one.stages))
+        rows.append((rule, config.name, *what, *(show(one) for _, show in columns)))
+    each = [(f"{config.name}: {title}", rows) for config in plan.configs for title, rows in sections(config.plan)]
+    return [("Choice, the first that holds", rows), listed, *each]
 
 
 # --- Rules -----------------------------------------------------------------------------------------------------------
@@ -128,7 +158,7 @@ def _placed(spec: Spec, found: Sequence[tuple[Fault, ...]]) -> Iterator[Fault]:
             yield fault if shared else replace(fault, key=("configs", i, *fault.key))
 
 
-def _disagreements(spec: Spec, plans: Sequence[Plan]) -> Iterator[Fault]:
+def _disagreements(spec: Spec, plans: Sequence[GemmPlan]) -> Iterator[Fault]:
     """One C interface means one set of types; one library, one list of architectures."""
     last, last_name = plans[-1], (spec.configs or ())[-1].name
     for i, one in enumerate(plans):
@@ -139,7 +169,7 @@ def _disagreements(spec: Spec, plans: Sequence[Plan]) -> Iterator[Fault]:
                 f"{one.atom.name} is {_types(one)}, and config {last_name} is {_types(last)}",
                 "a library has one C interface: atoms of the same types",
             )
-        elif bool(one.hopper) != bool(last.hopper):
+        elif one.family != last.family:
             yield Fault(
                 key,
                 f"one of {one.atom.name} and {last.atom.name}, that of config {last_name}, is wgmma, the other not",
@@ -154,6 +184,6 @@ def _disagreements(spec: Spec, plans: Sequence[Plan]) -> Iterator[Fault]:
             )
 
 
-def _types(plan: Plan) -> str:
+def _types(plan: GemmPlan) -> str:
     atom = plan.atom
     return f"{atom.type_a.word} x {atom.type_b.word} + {atom.type_d.word} -> {plan.epilogue.out.word}"

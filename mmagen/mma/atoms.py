@@ -1,19 +1,21 @@
-"""The MMA operations that mmagen builds kernels from: shape, types, threads and architecture of each.
+"""Atoms: the MMA operations that a tile can be built from, as the plans of kernels see them.
 
-Names are CuTe's own (`cute/arch/mma_sm*.hpp`). What a name spells out - shape, types, majors - is read from the name;
-the rest is the rule of its architecture. Thread-value layouts are in `mma.ownership`, which `build` rarely needs.
-The wgmma operations of sm_90a, about a thousand, follow one rule and are in no table: see `wgmma_names`.
+An atom is derived from the catalogue's Operation of that name; CuTe's UniversalFMA, which is a template of plain C++ and
+no MMA struct, is added here. Which atoms a kernel is built from is decided by its family (mmagen.families).
 """
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 
 from mmagen.core.errors import Fault, SpecFaults
+from mmagen.core.targets import capability
+from mmagen.mma import catalogue
+from mmagen.mma.operation import Operation
 
 
 @dataclass(frozen=True)
@@ -51,15 +53,17 @@ TYPES = {
 class Atom:
     """One MMA operation.
 
-    m, n, k: shape in elements. threads: how many take part (32: a warp; 8: a quad pair; 1: a thread).
-    min_arch: lowest compute capability, ten times (80 for sm_80). layout_name: the atom of `tensor-layouts` with the
-    same thread-value layouts, None where every thread owns whole rows (scalar FMA).
+    generation: the architecture whose header defines it, SM80 or SM90, or FMA. kind: fma, mma.sync or wgmma.
+    m, n, k: shape in elements. threads: how many take part (128: a warpgroup; 32: a warp; 8: a quad pair; 1: a thread).
+    min_arch: lowest compute capability, ten times (80 for sm_80).
     majors: letters of the layout that the operation reads, "" for a wgmma that takes any until `in_layout` has said it.
     a_in_registers: of a wgmma, whether A comes from registers (RS) or from shared memory (SS); B never does.
+    extended: CuTe defines it only with CUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED.
     """
 
     name: str
-    family: str
+    generation: str
+    kind: str
     m: int
     n: int
     k: int
@@ -70,13 +74,13 @@ class Atom:
     threads: int
     min_arch: int
     majors: str
-    layout_name: str | None
     a_in_registers: bool = False
+    extended: bool = False
 
     @property
     def cxx(self) -> str:
         """The operation as C++ spells it."""
-        if self.family == "FMA":
+        if self.generation == "FMA":
             return f"cute::UniversalFMA<{self.type_d.cxx}, {self.type_a.cxx}, {self.type_b.cxx}, {self.type_c.cxx}>"
         if self.takes_majors:
             # Fragments in registers have one order, whatever the order in memory.
@@ -90,17 +94,12 @@ class Atom:
     @property
     def wgmma(self) -> bool:
         """Is this an operation of a warpgroup that reads shared memory?"""
-        return self.family == "SM90"
+        return self.kind == "wgmma"
 
     @property
     def takes_majors(self) -> bool:
         """Does the operation take the majors of A and B as template parameters? wgmma's of 16-bit types do."""
         return self.wgmma and self.type_a.bits == 16
-
-    @property
-    def extended(self) -> bool:
-        """Does CuTe define the operation only with CUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED?"""
-        return self.wgmma and self.n not in _WGMMA_BASIC_N
 
     @property
     def default_arch(self) -> str:
@@ -132,208 +131,123 @@ class Atom:
         return self.threads == 32 and self.min_arch >= 75 and self.type_a.bits <= 32
 
 
-_TYPE_WORDS = {
-    "F16": "f16",
-    "BF16": "bf16",
-    "TF32": "tf32",
-    "F32": "f32",
-    "F64": "f64",
-    "S8": "s8",
-    "U8": "u8",
-    "S32": "s32",
-    "E4M3": "e4m3",
-    "E5M2": "e5m2",
+UNIVERSAL_FMA = {
+    f"UniversalFMA<{t.cxx},{t.cxx},{t.cxx},{t.cxx}>": Atom(
+        f"UniversalFMA<{t.cxx},{t.cxx},{t.cxx},{t.cxx}>", "FMA", "fma", 1, 1, 1, t, t, t, t, 1, 60, "TN"
+    )
+    for t in (TYPES["f32"], TYPES["f64"])
 }
-_NAME = re.compile(r"SM(?P<sm>\d+)_(?P<m>\d+)x(?P<n>\d+)x(?P<k>\d+)_(?P<types>[A-Z0-9]+?)_(?P<majors>[TN]{2})(_SATURATE)?")
-_TYPE_RUN = re.compile("|".join(sorted(_TYPE_WORDS, key=len, reverse=True)))
+_KINDS = ("fma", "mma.sync", "wgmma")
 
 
-def _from_name(name: str) -> Atom:
-    match = _NAME.fullmatch(name)
-    assert match, name
-    sm = int(match["sm"])
-    words = _TYPE_RUN.findall(match["types"])
-    d, a, b, c = (TYPES[_TYPE_WORDS[word]] for word in words)
-    layout_name = name.removesuffix("_SATURATE").replace("U8", "S8")
+def atom_of(operation: Operation) -> Atom | None:
+    """The operation as an atom; None where no tile can be built from it: sparse, block-scaled, tcgen05, other types."""
+    words = (operation.type_d, operation.type_a, operation.type_b, operation.type_c)
+    if operation.kind not in _KINDS or operation.sparse or operation.block_scaled or any(word not in TYPES for word in words):
+        return None
+    d, a, b, c = (TYPES[word] for word in words)
+    letters = ("T" if operation.majors_a[0] == "K" else "N") + ("N" if operation.majors_b[0] == "K" else "T")
+    wgmma = operation.kind == "wgmma"
     return Atom(
-        name,
-        f"SM{sm}",
-        int(match["m"]),
-        int(match["n"]),
-        int(match["k"]),
+        operation.name,
+        operation.family,
+        operation.kind,
+        *operation.shape,
         d,
         a,
         b,
         c,
-        8 if sm == 70 else 32,
-        sm,
-        match["majors"],
-        layout_name,
+        operation.threads,
+        capability(operation.arch),
+        "" if wgmma and a.bits == 16 else letters,
+        wgmma and operation.places["A"] == "registers",
+        operation.extended,
     )
-
-
-def _sm80_integer_names() -> list[str]:
-    return [
-        f"SM80_{shape}_S32{a}{b}S32_TN{saturate}"
-        for shape in ("8x8x16", "16x8x16", "16x8x32")
-        for a in ("S8", "U8")
-        for b in ("S8", "U8")
-        for saturate in ("", "_SATURATE")
-    ]
-
-
-_NAMES = [
-    *(f"SM70_8x8x4_{types}_{majors}" for types in ("F16F16F16F16", "F32F16F16F32") for majors in ("TN", "NT", "NN", "TT")),
-    "SM75_16x8x8_F32F16F16F32_TN",
-    "SM75_8x8x16_S32S8S8S32_TN",
-    *(f"SM80_16x8x{k}_{types}_TN" for types in ("F16F16F16F16", "F32F16F16F32", "F32BF16BF16F32") for k in (8, 16)),
-    *(f"SM80_16x8x{k}_F32TF32TF32F32_TN" for k in (4, 8)),
-    "SM80_8x8x4_F64F64F64F64_TN",
-    *_sm80_integer_names(),
-    *(f"SM89_16x8x32_{acc}{a}{b}{acc}_TN" for acc in ("F32", "F16") for a in ("E4M3", "E5M2") for b in ("E4M3", "E5M2")),
-]
-
-_SCALAR = [
-    Atom("SM61_DP4A", "SM61", 1, 1, 4, TYPES["s32"], TYPES["s8"], TYPES["s8"], TYPES["s32"], 1, 61, "TN", None),
-    Atom("SM61_DP2A", "SM61", 1, 1, 2, TYPES["s32"], TYPES["s16"], TYPES["s16"], TYPES["s32"], 1, 61, "TN", None),
-    *(
-        Atom(f"UniversalFMA<{t.cxx},{t.cxx},{t.cxx},{t.cxx}>", "FMA", 1, 1, 1, t, t, t, t, 1, 60, "TN", None)
-        for t in (TYPES["f32"], TYPES["f64"])
-    ),
-]
-
-ATOMS: dict[str, Atom] = {atom.name: atom for atom in (*_SCALAR, *map(_from_name, _NAMES))}
-
-
-# --- wgmma -----------------------------------------------------------------------------------------------------------
-
-# Those that CuTe defines without CUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED.
-_WGMMA_BASIC_N = (8, 16, 32, 64, 96, 128, 192, 256)
-_WGMMA_NAME = re.compile(r"SM90_(?P<m>\d+)x(?P<n>\d+)x(?P<k>\d+)_(?P<kind>(?P<types>[A-Z0-9]+)_[RS]S(_TN)?(_SATURATE)?)")
-
-
-@cache
-def _wgmma_kinds() -> dict[str, int]:
-    """What follows the shape in the name of a wgmma -> K: 32 bytes. 16-bit types are read in either major, the others
-    along K; only integers saturate."""
-    integers = [f"S32{a}{b}" for a in ("S8", "U8") for b in ("S8", "U8")]
-    floats = [f"{d}{a}{b}" for d in ("F16", "F32") for a in ("E4M3", "E5M2") for b in ("E4M3", "E5M2")]
-    kinds: dict[str, int] = {}
-    for source in ("SS", "RS"):
-        kinds |= {f"{types}_{source}": 16 for types in ("F16F16F16", "F32F16F16", "F32BF16BF16")}
-        kinds |= {f"F32TF32TF32_{source}_TN": 8}
-        kinds |= {f"{types}_{source}_TN{saturate}": 32 for types in integers for saturate in ("", "_SATURATE")}
-        kinds |= {f"{types}_{source}_TN": 32 for types in floats}
-    return kinds
-
-
-def wgmma_widths(kind: str) -> tuple[int, ...]:
-    """Every N that operations of this kind have: multiples of 8 up to 256, of integers fewer."""
-    return (8, 16, 24, *range(32, 257, 16)) if kind.startswith("S32") else tuple(range(8, 257, 8))
-
-
-def wgmma_names() -> Iterator[str]:
-    """All dense wgmma operations of CuTe (mma_sm90_gmma.hpp and mma_sm90_gmma_ext.hpp)."""
-    return (f"SM90_64x{n}x{k}_{kind}" for kind, k in _wgmma_kinds().items() for n in wgmma_widths(kind))
-
-
-def with_n(atom: Atom, n: int) -> Atom:
-    """The wgmma operation that differs in N alone."""
-    return replace(atom, n=n, name=atom.name.replace(f"_64x{atom.n}x", f"_64x{n}x"))
-
-
-def _find_wgmma(name: str) -> Atom | None:
-    match = _WGMMA_NAME.fullmatch(name)
-    if (
-        not match
-        or _wgmma_kinds().get(match["kind"]) != int(match["k"])
-        or match["m"] != "64"
-        or int(match["n"]) not in wgmma_widths(match["kind"])
-        or match["n"].startswith("0")
-    ):
-        return None
-    d, a, b = (TYPES[_TYPE_WORDS[word]] for word in _TYPE_RUN.findall(match["types"]))
-    return Atom(
-        name,
-        "SM90",
-        64,
-        int(match["n"]),
-        int(match["k"]),
-        d,
-        a,
-        b,
-        d,
-        128,
-        90,
-        "TN" if "_TN" in match["kind"] else "",
-        None,
-        "_RS" in match["kind"],
-    )
-
-
-def _nearest_wgmma(name: str) -> str:
-    """What to write instead of a name that begins like a wgmma's but is none."""
-    match = _WGMMA_NAME.fullmatch(name)
-    asked = int(match["n"]) if match and len(match["n"]) < 5 else 64
-    if match and (k := _wgmma_kinds().get(match["kind"])):
-        near = sorted(sorted(wgmma_widths(match["kind"]), key=lambda n: abs(n - asked))[:2])
-        rule = "8, 24 and the multiples of 16" if match["kind"].startswith("S32") else "the multiples of 8"
-        names = " or ".join(f"SM90_64x{n}x{k}_{match['kind']}" for n in (near if asked not in near else [asked]))
-        return f"wgmma of these types is 64 x N x {k}, N one of {rule} up to 256: the nearest is {names}"
-    known = [f"SM90_64x{asked if asked in wgmma_widths(kind) else 64}x{k}_{kind}" for kind, k in _wgmma_kinds().items()]
-    return f"perhaps you meant {' or '.join(difflib.get_close_matches(name, known, n=3, cutoff=0))}"
-
-
-def _in_catalogue(name: str) -> str:
-    """The name of an operation that is in CuTe, sparse, block-scaled or of Blackwell, but has no kernel here; else ""."""
-    from mmagen.core.errors import UsageError
-    from mmagen.mma import catalogue  # of all operations: most builds do without
-
-    try:
-        return catalogue.find(name).name
-    except UsageError:
-        return ""
 
 
 def _spelled(name: str) -> str:
-    """The name as tables have it: spaces inside the angle brackets of UniversalFMA do not count."""
+    """The name as the catalogue has it: spaces inside the angle brackets of UniversalFMA do not count."""
     wanted = re.sub(r"\s+", "", name)
     short = re.fullmatch(r"UniversalFMA<(float|double)>", wanted)
     return "UniversalFMA<{0},{0},{0},{0}>".format(short[1]) if short else wanted  # CuTe's own: A = D, B = A, C = D
 
 
-def only_an_instruction(name: str) -> bool:
-    """Is it an operation of the catalogue that find_atom does not have?"""
-    wanted = _spelled(name)
-    return not (ATOMS.get(wanted) or _find_wgmma(wanted)) and bool(_in_catalogue(wanted))
+@cache
+def find_atom(name: str) -> Atom | None:
+    """The atom of that name, None for an operation that is none. Spaces inside angle brackets do not count.
 
-
-def find_atom(name: str) -> Atom:
-    """The atom of that name; spaces inside the angle brackets of UniversalFMA do not count.
-
-    Raises SpecFaults for key ("atom",) with the nearest names.
+    Raises SpecFaults for key ("atom",) with the nearest names where no operation is called so, and where the operation
+    of that name cannot be assembled.
     """
     wanted = _spelled(name)
-    if atom := ATOMS.get(wanted) or _find_wgmma(wanted):
-        return atom
-    if other := _in_catalogue(wanted):
-        raise SpecFaults(
-            (
-                Fault(
-                    ("atom",),
-                    f"no tiled kernel can be built from {other}",
-                    "kernel: micro makes a project of the instruction alone, kernel: peak measures it",
-                ),
-            )
-        )
-    near = difflib.get_close_matches(wanted, ATOMS, n=3, cutoff=0.6)
+    if wanted in UNIVERSAL_FMA:
+        return UNIVERSAL_FMA[wanted]
+    operation = catalogue.known(wanted)
+    if operation is None:
+        raise SpecFaults((Fault(("atom",), f"no MMA operation is called {name!r}", _nearest(wanted)),))
+    if operation.broken:
+        raise SpecFaults((Fault(("atom",), f"{operation.name} cannot be used: {operation.broken}", "choose another"),))
+    return atom_of(operation)
+
+
+# --- wgmma -----------------------------------------------------------------------------------------------------------
+
+_WGMMA_NAME = re.compile(r"SM90_(?P<m>\d+)x(?P<n>\d+)x(?P<k>\d+)_(?P<kind>(?P<types>[A-Z0-9]+)_[RS]S(_TN)?(_SATURATE)?)")
+
+
+@cache
+def _wgmma_widths() -> dict[str, tuple[int, tuple[int, ...]]]:
+    """What follows the shape in the name of a dense wgmma -> (K, every N), as the catalogue has them."""
+    found: dict[str, tuple[int, list[int]]] = {}
+    for operation in catalogue.operations():
+        match = _WGMMA_NAME.fullmatch(operation.name)
+        if match and operation.kind == "wgmma" and not operation.sparse:
+            found.setdefault(match["kind"], (operation.k, []))[1].append(operation.n)
+    return {kind: (k, tuple(sorted(widths))) for kind, (k, widths) in found.items()}
+
+
+def wgmma_widths(atom: Atom) -> tuple[int, ...]:
+    """Every N of the wgmma operations that differ from `atom` in N alone: multiples of 8 up to 256, of integers fewer."""
+    return _wgmma_widths()[atom.name.split("_", 2)[2]][1]
+
+
+def with_n(atom: Atom, n: int) -> Atom:
+    """The wgmma operation that differs in N alone."""
+    found = find_atom(atom.name.replace(f"_64x{atom.n}x", f"_64x{n}x"))
+    assert found, n
+    return found.in_layout(atom.majors) if atom.majors else found
+
+
+# --- Names that are none ---------------------------------------------------------------------------------------------
+
+
+def _nearest(wanted: str) -> str:
+    """What to write instead of a name that no operation has."""
     if wanted.upper().startswith("SM90_"):
-        remedy = _nearest_wgmma(wanted.upper().replace("X", "x"))
-    elif near:
-        remedy = f"perhaps you meant {' or '.join(near)}"
-    else:
-        remedy = (
-            "mmagen builds the dense SM61, SM70, SM75, SM80, SM89 and SM90 atoms of CuTe and UniversalFMA<float> or "
-            "<double>, e.g. SM80_16x8x16_F32F16F16F32_TN"
-        )
-    raise SpecFaults((Fault(("atom",), f"no MMA operation is called {name!r}", remedy),))
+        return _nearest_wgmma(wanted.upper().replace("X", "x"))
+    if near := difflib.get_close_matches(wanted, _classic_names(), n=3, cutoff=0.6):
+        return f"perhaps you meant {' or '.join(near)}"
+    return (
+        "mmagen builds the dense SM61, SM70, SM75, SM80, SM89 and SM90 atoms of CuTe and UniversalFMA<float> or "
+        "<double>, e.g. SM80_16x8x16_F32F16F16F32_TN"
+    )
+
+
+def _classic_names() -> Iterable[str]:
+    """The atoms whose operands are fragments in registers."""
+    return (*UNIVERSAL_FMA, *(o.name for o in catalogue.operations() if o.kind in ("fma", "mma.sync") and atom_of(o)))
+
+
+def _nearest_wgmma(name: str) -> str:
+    """What to write instead of a name that begins like a wgmma's but is none."""
+    kinds = _wgmma_widths()
+    match = _WGMMA_NAME.fullmatch(name)
+    asked = int(match["n"]) if match and len(match["n"]) < 5 else 64
+    if match and match["kind"] in kinds:
+        k, widths = kinds[match["kind"]]
+        near = sorted(sorted(widths, key=lambda n: abs(n - asked))[:2])
+        rule = "8, 24 and the multiples of 16" if match["kind"].startswith("S32") else "the multiples of 8"
+        names = " or ".join(f"SM90_64x{n}x{k}_{match['kind']}" for n in (near if asked not in near else [asked]))
+        return f"wgmma of these types is 64 x N x {k}, N one of {rule} up to 256: the nearest is {names}"
+    known = [f"SM90_64x{asked if asked in widths else 64}x{k}_{kind}" for kind, (k, widths) in kinds.items()]
+    return f"perhaps you meant {' or '.join(difflib.get_close_matches(name, known, n=3, cutoff=0))}"

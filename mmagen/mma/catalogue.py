@@ -130,13 +130,17 @@ def find(name: str) -> Operation:
 
     Raises UsageError with the nearest names.
     """
-    wanted = _plain(name)
-    found = _names().get(wanted) or _names().get(wanted.partition("<")[0])
-    if found:
+    if found := known(name):
         return found
     near = nearest(name)
     remedy = f"perhaps you meant {' or '.join(near)}" if near else "mmagen atoms lists all names"
     raise UsageError(f"no MMA operation is called {name!r}; {remedy}")
+
+
+def known(name: str) -> Operation | None:
+    """The operation that `find` finds, None for a name that no operation has."""
+    wanted = _plain(name)
+    return _names().get(wanted) or _names().get(wanted.partition("<")[0])
 
 
 def nearest(name: str, count: int = 3) -> list[str]:

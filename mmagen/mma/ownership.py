@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import product
 
-from tensor_layouts import Layout, atoms_nv, complement, compose, logical_divide, mode, size, zipped_divide
+from tensor_layouts import Layout, complement, compose, logical_divide, mode, size, zipped_divide
 
 from mmagen.core.layout_text import IntTuple, LayoutText
+from mmagen.mma import catalogue
 from mmagen.mma.atoms import Atom
 
 PermutationMode = int | LayoutText | None
@@ -50,11 +51,13 @@ class AtomLayouts:
 
 
 def atom_layouts(atom: Atom) -> AtomLayouts:
-    """The atom's layouts as `tensor-layouts` knows them; a one-thread atom owns all of its rows in order."""
-    if atom.layout_name is None:
+    """The atom's layouts as the catalogue has them; every thread of UniversalFMA is one atom."""
+    operation = catalogue.known(atom.name)
+    if operation is None:
         return AtomLayouts(Layout(1, 0), Layout((1, atom.k), (0, 1)), Layout((1, atom.k), (0, 1)), Layout((1, 1), (0, 0)))
-    known = getattr(atoms_nv, atom.layout_name)
-    return AtomLayouts(known.thr_id or Layout(atom.threads, 1), known.a_layout, known.b_layout, known.c_layout)
+    return AtomLayouts(
+        _to_layout(LayoutText.parse(operation.thr_id)), *(_to_layout(operation.layout(name).layout) for name in "ABC")
+    )
 
 
 def _to_layout(text: LayoutText) -> Layout:

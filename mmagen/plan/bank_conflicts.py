@@ -12,7 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from mmagen.mma.ownership import Ownership, ownership
-from mmagen.plan.model import Fill, Operand, Plan
+from mmagen.plan.model import Fill, Operand
+from mmagen.plan.plans import ProductPlan
 
 BANKS = 32
 WORD = 4
@@ -53,7 +54,7 @@ def _count(steps: Iterable[Iterable[int]]) -> Passes:
     return Passes(sum(taken), len(taken))
 
 
-def load(plan: Plan, operand: Operand) -> Passes:
+def load(plan: ProductPlan, operand: Operand) -> Passes:
     """One warp's load of one k block of fragments, by the plan's copy operation."""
     tile = (plan.tile[0], plan.tile[1], plan.tiled_mma.extent[2])
     table = ownership(plan.atom, plan.tiled_mma.atoms_layout, plan.tiled_mma.permutation, tile)["AB".index(operand.letter)]

@@ -85,9 +85,9 @@ def _keeps_runs(permutation: int | LayoutText | None, run: int) -> bool:
 
 def _fragment_run(atom: Atom, mode: int, contiguous_k: bool) -> int:
     """Elements of a one-thread or quad-pair fragment that lie side by side in shared memory (CuTe's MMA_Traits)."""
-    if atom.family == "SM61":
+    if atom.generation == "SM61":
         return atom.k if contiguous_k else 1
-    if atom.family == "SM70":
+    if atom.generation == "SM70":
         fragment_along_k = (atom.majors[0] == "T") if mode == 0 else (atom.majors[1] == "N")
         return 4 if fragment_along_k == contiguous_k else 1
     return 1

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping, Sequence
 
 from mmagen.core.errors import Fault
 from mmagen.core.layout_text import IntTuple, LayoutText
@@ -10,6 +11,7 @@ from mmagen.mma.atoms import Atom
 from mmagen.plan.model import TiledMma
 from mmagen.spec.model import Spec
 
+Tile = tuple[int, int, int]  # M, N, K
 MODES = "MNK"
 # No CTA has the registers or the shared memory for more along one mode.
 LARGEST_EXTENT = 16384
@@ -48,13 +50,14 @@ def atoms_per_mode(atoms_layout: LayoutText) -> tuple[int, int, int]:
 
 
 def tiled_mma(spec: Spec, atom: Atom) -> TiledMma:
-    """The TiledMMA of a spec whose faults (see `faults`) are none."""
+    """The TiledMMA of a spec in which `faults` finds none."""
     atoms = atoms_per_mode(spec.atoms_layout)
     natural = (atom.m * atoms[0], atom.n * atoms[1], atom.k * atoms[2])
-    extent = tuple(
+    m, n, k = (
         size if entry is None else entry if isinstance(entry, int) else entry.size
         for entry, size in zip(spec.permutation, natural, strict=True)
     )
+    extent = (m, n, k)
     return TiledMma(spec.atoms_layout, atoms, spec.permutation, extent, atom.threads * spec.atoms_layout.size)
 
 
@@ -85,12 +88,6 @@ def faults(spec: Spec, atom: Atom) -> Iterator[Fault]:
             f"{spec.atoms_layout.size} quad pairs do not fill a warp",
             f"{atom.name} runs on 8 threads and a warp has 32: make the number of atoms a multiple of 4, e.g. [2, 2, 1]",
         )
-    if spec.kernel == "gemm" and threads % 32:
-        yield Fault(
-            ("atoms_layout",),
-            f"{threads} threads are no whole number of warps",
-            f"make the number of atoms a multiple of {32 // atom.threads}, e.g. [16, 16, 1]",
-        )
     natural = (atom.m * atoms[0], atom.n * atoms[1], atom.k * atoms[2])
     for i, (entry, least) in enumerate(zip(spec.permutation, natural, strict=True)):
         yield from _permutation_faults(i, entry, least)
@@ -120,3 +117,48 @@ def _permutation_faults(i: int, entry: int | LayoutText | None, least: int) -> I
             f"{entry} does not reach each of 0 .. {entry.size - 1} once",
             f"a permutation of {entry.size} elements, e.g. {LayoutText.compact(entry.shape)}",
         )
+
+
+def extent_faults(
+    mma: TiledMma, tile: Tile, vectors: Mapping[str, Sequence[tuple[str, str, int]]], k_blocks: int
+) -> Iterator[Fault]:
+    """Extents of the CTA tile that the TiledMMA does not divide, that are too large, or that the copies cannot move.
+
+    vectors: for a mode M, N or K, the (operand, type, elements of 16 bytes) whose contiguous mode it is and that are copied
+    in vectors. k_blocks: how many k blocks of the TiledMMA the tile must have at least. Remedies name what every rule allows.
+    """
+    for i, extent in enumerate(tile):
+        mode, covered = MODES[i], mma.extent[i]
+        whole = vectors.get(mode, ())
+        unit = math.lcm(covered, *(elements for _, _, elements in whole))
+        least = k_blocks * covered if mode == "K" else covered
+        nearest = _nearest(extent, unit, least)
+        if extent > LARGEST_EXTENT:
+            most = LARGEST_EXTENT // unit * unit
+            yield Fault(("tile", i), f"{extent} along {mode} is more than any CTA can hold", f"at most {most}")
+        elif extent % covered:
+            yield Fault(
+                ("tile", i),
+                f"{extent} is no multiple of the {covered} that the TiledMMA covers along {mode}",
+                f"atom x atoms_layout x permutation covers {mma.extent}: the nearest legal is {nearest}",
+            )
+        elif extent < least:
+            yield Fault(
+                ("tile", i),
+                f"{extent} is a single k block of {covered}",
+                f"the next k block is loaded while one is multiplied: at least {nearest}",
+            )
+        else:
+            for letter, word, elements in whole:
+                if extent % elements:
+                    yield Fault(
+                        ("tile", i),
+                        f"{extent} {word} of {letter} are no whole number of 16-byte vectors",
+                        f"{letter} is {mode} contiguous, and the TiledMMA covers {covered}: the nearest legal is {nearest}",
+                    )
+
+
+def _nearest(extent: int, unit: int, least: int) -> str:
+    """The multiples of `unit` on both sides of `extent` that are not below `least`."""
+    around = {max(n, -(-least // unit)) * unit for n in (extent // unit, extent // unit + 1)}
+    return " or ".join(map(str, sorted(around)))

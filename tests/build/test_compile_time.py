@@ -2,7 +2,7 @@
 
 Time is the compiler's own use of a CPU, user and system together: who else works on the machine matters little.
 
-    python tests/build/test_compile_time.py
+    python -m tests.build.test_compile_time
 
 compiles both to their end and prints the ratio. The test stops CUTLASS's compilation as soon as it has taken so long that
 the answer is known: of a minute and a half, that saves half.
@@ -14,7 +14,6 @@ import math
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from dataclasses import dataclass
@@ -22,11 +21,9 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "gpu"))
-from mutations import project  # noqa: E402
-
-from mmagen.toolchain.find import COMPILE, Toolchain, find_toolchain  # noqa: E402
-from mmagen.generate.write import write  # noqa: E402
+from mmagen.generate.write import write
+from mmagen.toolchain.find import COMPILE, Toolchain, find_toolchain
+from tests.support.mutations import project
 
 pytestmark = pytest.mark.nvcc
 
@@ -34,8 +31,15 @@ OURS = "sm90_gemm_bf16_tn"
 THEIRS = Path(__file__).with_name("cutlass_kernel.cu")
 MOST = 0.7
 # As in a project's CMakeLists.txt.
-_FLAGS = ("-std=c++17", "-O3", "-DNDEBUG", "--expt-relaxed-constexpr", "-lineinfo",
-          "-gencode=arch=compute_90a,code=sm_90a", "-c")
+_FLAGS = (
+    "-std=c++17",
+    "-O3",
+    "-DNDEBUG",
+    "--expt-relaxed-constexpr",
+    "-lineinfo",
+    "-gencode=arch=compute_90a,code=sm_90a",
+    "-c",
+)
 
 
 @dataclass(frozen=True)
@@ -50,10 +54,27 @@ class Compilation:
 def compile_unit(toolchain: Toolchain, source: Path, *includes: Path, limit: float = math.inf) -> Compilation:
     """Compile `source` to an object, and forget it; stop after `limit` seconds of CPU time."""
     with tempfile.TemporaryDirectory() as scratch, tempfile.TemporaryFile("w+") as said:
-        command = [toolchain.nvcc.path, "-ccbin", toolchain.host_compiler.path, *_FLAGS, *(f"-I{path}" for path in includes),
-                   "-isystem", toolchain.cutlass.path, "-o", "unit.o", source]
-        nvcc = subprocess.Popen(command, cwd=scratch, stdout=said, stderr=said, stdin=subprocess.DEVNULL,
-                                env={**os.environ, "TMPDIR": scratch}, start_new_session=True)
+        command = [
+            toolchain.nvcc.path,
+            "-ccbin",
+            toolchain.host_compiler.path,
+            *_FLAGS,
+            *(f"-I{path}" for path in includes),
+            "-isystem",
+            toolchain.cutlass.path,
+            "-o",
+            "unit.o",
+            source,
+        ]
+        nvcc = subprocess.Popen(
+            command,
+            cwd=scratch,
+            stdout=said,
+            stderr=said,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, "TMPDIR": scratch},
+            start_new_session=True,
+        )
         seconds, ended = 0.0, 0
         while not ended and seconds < limit:
             time.sleep(0.1)

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-from mmagen.emulate import Module, parse
-from mmagen.build.ptx import compile_ptx
-from mmagen.toolchain.find import COMPILE, find_toolchain
-
 from emulated_gemm import Launch, run_gemm
+
+from mmagen.build.ptx import compile_ptx
+from mmagen.emulate import Module, parse
+from mmagen.toolchain.find import COMPILE, find_toolchain
 
 pytestmark = pytest.mark.nvcc
 

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "gpu"))
-from mutations import CONTROLS, EMULATOR, MUTATIONS, SPECS, asked, mutated, project  # noqa: E402
-
-from mmagen.verify.emulated.verify import emulate_all  # noqa: E402
-from mmagen.toolchain.find import COMPILE, find_toolchain  # noqa: E402
-from mmagen.generate.write import write  # noqa: E402
+from mmagen.generate.write import write
+from mmagen.toolchain.find import COMPILE, find_toolchain
+from mmagen.verify.emulated.verify import emulate_all
+from tests.support.mutations import CONTROLS, EMULATOR, MUTATIONS, SPECS, asked, mutated, project
 
 pytestmark = pytest.mark.nvcc
 
 # Faults of host code, of which the emulator runs a mirror image in Python: only a GPU run can see them.
 _HOST = ("gemm_launch", "micro_launch")
 # wgmma kernels take long to compile, and test_emulated_hopper.py has those; a peak is measured on a GPU or not at all.
-_SPECS = sorted(path.stem for path in SPECS.glob("*.yaml")
-                if not any(word in path.read_text() for word in ("atom: SM90", "kernel: peak")))
+_SPECS = sorted(
+    path.stem for path in SPECS.glob("*.yaml") if not any(word in path.read_text() for word in ("atom: SM90", "kernel: peak"))
+)
 _LARGEST = 2**26  # products of a mutation's own problem that are still quickly emulated
 _SECONDS = 20  # for one spec, after compilation, on one core
 
@@ -33,8 +29,16 @@ def _half(those, always=lambda one: False):
 def _verdict(files, name, tmp_path, problems=()):
     write(files, tmp_path / name)
     toolchain = find_toolchain(want=COMPILE)
-    return emulate_all([tmp_path / name], toolchain, arch=None, problems=problems, seed=None, distribution=None, jobs=1,
-                       progress=lambda done, total, what: None)[0]
+    return emulate_all(
+        [tmp_path / name],
+        toolchain,
+        arch=None,
+        problems=problems,
+        seed=None,
+        distribution=None,
+        jobs=1,
+        progress=lambda done, total, what: None,
+    )[0]
 
 
 @pytest.mark.parametrize("spec", _half(_SPECS))
@@ -63,8 +67,11 @@ def _small(problem):
     return product <= _LARGEST
 
 
-@pytest.mark.parametrize("mutation", _half(filter(_in_device_code, asked(EMULATOR, MUTATIONS)), always=lambda one: "hopper" in one.name),
-                         ids=lambda mutation: mutation.name)
+@pytest.mark.parametrize(
+    "mutation",
+    _half(filter(_in_device_code, asked(EMULATOR, MUTATIONS)), always=lambda one: "hopper" in one.name),
+    ids=lambda mutation: mutation.name,
+)
 def test_a_planted_fault_is_seen_emulated(mutation, tmp_path):
     problems = mutation.problems if all(map(_small, mutation.problems)) else ()
     verdict = _verdict(_without_the_way_around_tma(mutated(mutation)), mutation.name, tmp_path, problems)

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import re
-import sys
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "gpu"))
-from mutations import project  # noqa: E402
-
-from mmagen.verify.emulated.session import run_task, tasks  # noqa: E402
-from mmagen.spec.load import load  # noqa: E402
-from mmagen.families.planning import plan  # noqa: E402
-from mmagen.build.ptx import compile_ptx  # noqa: E402
-from mmagen.spec.model import Problem  # noqa: E402
-from mmagen.toolchain.find import COMPILE, find_toolchain  # noqa: E402
-from mmagen.generate.write import write  # noqa: E402
+from mmagen.build.ptx import compile_ptx
+from mmagen.families import plan
+from mmagen.generate.write import write
+from mmagen.spec.load import load
+from mmagen.spec.model import Problem
+from mmagen.toolchain.find import COMPILE, find_toolchain
+from mmagen.verify.emulated.session import run_task, tasks
+from tests.support.mutations import project
 
 pytestmark = pytest.mark.nvcc
 

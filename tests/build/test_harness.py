@@ -10,8 +10,8 @@ import pytest
 
 import mmagen.build.superproject
 from mmagen.build.build import build
-from mmagen.verify.run import RECORD_FIELDS, run
 from mmagen.toolchain.find import COMPILE, find_toolchain
+from mmagen.verify.run import RECORD_FIELDS, run
 
 pytestmark = pytest.mark.nvcc
 
@@ -47,10 +47,17 @@ int {name}_answer() {{ return reinterpret_cast<void*>(&scale) != nullptr ? 42 : 
 def _project(root: Path, name: str, arch=("sm_80",)) -> Path:
     """A hand-written project of the shape that mmagen generates; its programs need no GPU."""
     folder = root / name
-    record = dict.fromkeys(RECORD_FIELDS) | {"name": name, "problem": [64, 64, 64], "disposition": "passed",
-                                             "max_abs_err": 0.0, "reason": ""}
-    program = (f'#include <cstdio>\nint {name}_answer();\nint main() {{\n  if ({name}_answer() != 42) return 4;\n'
-               f'  std::puts(R"J({json.dumps(record)})J");\n}}\n')
+    record = dict.fromkeys(RECORD_FIELDS) | {
+        "name": name,
+        "problem": [64, 64, 64],
+        "disposition": "passed",
+        "max_abs_err": 0.0,
+        "reason": "",
+    }
+    program = (
+        f"#include <cstdio>\nint {name}_answer();\nint main() {{\n  if ({name}_answer() != 42) return 4;\n"
+        f'  std::puts(R"J({json.dumps(record)})J");\n}}\n'
+    )
     files = {
         "CMakeLists.txt": _CMAKE.format(name=name, upper=name.upper()),
         f"src/{name}.cu": _KERNEL.format(name=name),
@@ -95,7 +102,7 @@ def test_one_failure_keeps_the_others_and_a_second_build_compiles_nothing(tmp_pa
     broken = _project(tmp_path, "broken")
     (broken / "src/broken.cu").write_text("int broken_answer() { return missing_name; }\n")
     unconfigurable = _project(tmp_path, "unconfigurable")
-    (unconfigurable / "CMakeLists.txt").write_text("message(FATAL_ERROR \"nothing here\")\n")
+    (unconfigurable / "CMakeLists.txt").write_text('message(FATAL_ERROR "nothing here")\n')
     sourceless = _project(tmp_path, "sourceless")
     (sourceless / "src/sourceless.cu").unlink()
     projects = [unconfigurable, good, broken, sourceless]
@@ -116,7 +123,9 @@ def test_one_failure_keeps_the_others_and_a_second_build_compiles_nothing(tmp_pa
     assert result.arch == ("sm_80", "sm_90a") and set(result.programs) == {"verify", "bench"}
     assert result.library and result.library.is_file() and result.seconds > 0
     assert sorted((k.arch, k.smem, k.spill_stores, k.demangled) for k in result.ptxas) == [
-        ("sm_80", 256, 0, "scale(float*, float)"), ("sm_90a", 256, 0, "scale(float*, float)")]
+        ("sm_80", 256, 0, "scale(float*, float)"),
+        ("sm_90a", 256, 0, "scale(float*, float)"),
+    ]
     assert all(0 < k.registers < 64 for k in result.ptxas)
 
     commands.clear()

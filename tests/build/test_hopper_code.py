@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import struct
-import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -16,13 +15,11 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "gpu"))
-from mutations import project  # noqa: E402
-
-from mmagen.build.log import parse_ptxas, warnings  # noqa: E402
-from mmagen.core.process import capture  # noqa: E402
-from mmagen.toolchain.find import COMPILE, find_toolchain  # noqa: E402
-from mmagen.generate.write import write  # noqa: E402
+from mmagen.build.log import parse_ptxas, warnings
+from mmagen.core.process import capture
+from mmagen.generate.write import write
+from mmagen.toolchain.find import COMPILE, find_toolchain
+from tests.support.mutations import project
 
 pytestmark = pytest.mark.nvcc
 
@@ -50,8 +47,22 @@ class Compiled:
 
 def _compile(toolchain, folder: Path, name: str, unit: str) -> Compiled:
     cubin = folder / f"{name}-{unit}.cubin"
-    done = capture([toolchain.nvcc.path, "-ccbin", toolchain.host_compiler.path, *_FLAGS, "-I", folder / name / "include",
-                    "-isystem", toolchain.cutlass.path, "-o", cubin, folder / name / "src" / f"{unit}.cu"], timeout_s=300)
+    done = capture(
+        [
+            toolchain.nvcc.path,
+            "-ccbin",
+            toolchain.host_compiler.path,
+            *_FLAGS,
+            "-I",
+            folder / name / "include",
+            "-isystem",
+            toolchain.cutlass.path,
+            "-o",
+            cubin,
+            folder / name / "src" / f"{unit}.cu",
+        ],
+        timeout_s=300,
+    )
     return Compiled(done.stdout + done.stderr, cubin)
 
 
@@ -77,7 +88,7 @@ def _instructions(cubin: Path) -> Counter[str]:
     sections = [struct.unpack_from("<II16xQQ", data, start + size * index) for index in range(count)]
     found: Counter[str] = Counter()
     for name, _, begin, length in sections:
-        if data[sections[names][2] + name:].startswith(b".text."):
+        if data[sections[names][2] + name :].startswith(b".text."):
             found.update(_OPCODES.get(word & 0x1FF, "") for word, _ in struct.iter_unpack("<QQ", data[begin : begin + length]))
     return Counter({name: number for name, number in found.items() if name})
 

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from mmagen.cli.build import load_specs
 from mmagen.families.library import choose
 from mmagen.generate.render import render
+from mmagen.generate.write import write
 from mmagen.spec.model import Problem
 from mmagen.toolchain.find import COMPILE, find_toolchain
-from mmagen.cli.build import load_specs
-from mmagen.generate.write import write
 
 pytestmark = pytest.mark.nvcc
 
@@ -53,9 +53,25 @@ def _compile(folder: Path) -> None:
     units = sorted((folder / it.name / "src").glob("*.cu"))
 
     def compile_one(unit: Path) -> str:
-        command = [tools.nvcc.path, "-std=c++17", "--expt-relaxed-constexpr", "-DNDEBUG", "-O3", "-Xptxas=-v",
-                   "-Xcompiler=-Wall,-Wextra,-Wno-unknown-pragmas", "-gencode", "arch=compute_90a,code=sm_90a",
-                   "-I", folder / it.name / "include", "-isystem", tools.cutlass.path, "-c", unit, "-o", folder / f"{unit.stem}.o"]
+        command = [
+            tools.nvcc.path,
+            "-std=c++17",
+            "--expt-relaxed-constexpr",
+            "-DNDEBUG",
+            "-O3",
+            "-Xptxas=-v",
+            "-Xcompiler=-Wall,-Wextra,-Wno-unknown-pragmas",
+            "-gencode",
+            "arch=compute_90a,code=sm_90a",
+            "-I",
+            folder / it.name / "include",
+            "-isystem",
+            tools.cutlass.path,
+            "-c",
+            unit,
+            "-o",
+            folder / f"{unit.stem}.o",
+        ]
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         return done.stderr
@@ -63,10 +79,25 @@ def _compile(folder: Path) -> None:
     with ThreadPoolExecutor(2) as pool:
         said = dict(zip((unit.stem for unit in units), pool.map(compile_one, units), strict=True))
     (folder / "said.json").write_text(json.dumps(said))
-    done = subprocess.run([tools.nvcc.path, "-std=c++17", "-cudart", "none", f"-DLIBRARY(x)={it.name}_##x",
-                           f'-DLIBRARY_HEADER="{it.name}/{it.name}.h"', "-I", folder / it.name / "include", "-o", folder / "host",
-                           Path(__file__).with_name("fake_runtime.cpp"), *(folder / f"{unit}.o" for unit in said), "-lpthread"],
-                          capture_output=True, text=True)
+    done = subprocess.run(
+        [
+            tools.nvcc.path,
+            "-std=c++17",
+            "-cudart",
+            "none",
+            f"-DLIBRARY(x)={it.name}_##x",
+            f'-DLIBRARY_HEADER="{it.name}/{it.name}.h"',
+            "-I",
+            folder / it.name / "include",
+            "-o",
+            folder / "host",
+            Path(__file__).with_name("fake_runtime.cpp"),
+            *(folder / f"{unit}.o" for unit in said),
+            "-lpthread",
+        ],
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -93,8 +124,20 @@ def test_the_library_links_and_chooses_as_the_plan_does(made):
     main = folder / "ask.cpp"
     main.write_text(_ASK.format(name=it.name, upper=it.name.upper()))
     nvcc = find_toolchain(want=COMPILE).nvcc.path
-    done = subprocess.run([nvcc, "-I", folder / it.name / "include", main, *(folder / f"{unit}.o" for unit in said),
-                           "-o", folder / "ask", "-ldl"], capture_output=True, text=True)
+    done = subprocess.run(
+        [
+            nvcc,
+            "-I",
+            folder / it.name / "include",
+            main,
+            *(folder / f"{unit}.o" for unit in said),
+            "-o",
+            folder / "ask",
+            "-ldl",
+        ],
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
     dice = random.Random(1)
     problems = [Problem(shape=tuple(dice.choice(EXTENTS) for _ in range(3))) for _ in range(500)]
@@ -107,9 +150,28 @@ def test_the_library_links_and_chooses_as_the_plan_does(made):
 
 # What follows runs the library's host code with a runtime that is not CUDA's: fake_runtime.cpp tells what it was asked for.
 
-GOOD = {"m": 4096, "n": 4096, "k": 512, "batch": 1, "a": 0x10000, "lda": 512, "stride_a": 0, "b": 0x20000, "ldb": 512,
-        "stride_b": 0, "c": 0, "ldc": 0, "stride_c": 0, "d": 0x30000, "ldd": 4096, "stride_d": 0, "alpha": 1, "beta": 0,
-        "workspace": 0, "bytes": 0}
+GOOD = {
+    "m": 4096,
+    "n": 4096,
+    "k": 512,
+    "batch": 1,
+    "a": 0x10000,
+    "lda": 512,
+    "stride_a": 0,
+    "b": 0x20000,
+    "ldb": 512,
+    "stride_b": 0,
+    "c": 0,
+    "ldc": 0,
+    "stride_c": 0,
+    "d": 0x30000,
+    "ldd": 4096,
+    "stride_d": 0,
+    "alpha": 1,
+    "beta": 0,
+    "workspace": 0,
+    "bytes": 0,
+}
 HUGE = 2**31
 CLUSTERS = 66
 
@@ -135,8 +197,10 @@ def host(made):
 
 def test_a_kernel_is_launched_once_on_the_stream_that_was_given(host, made):
     large = made[0].configs[-1].plan
-    assert host(run_line()) == [f"launch tma grid {2 * CLUSTERS} block {large.threads} smem {large.smem_bytes} stream 1 cluster 2 "
-                                "programmatic 1", "status 0 left 0"]
+    assert host(run_line()) == [
+        f"launch tma grid {2 * CLUSTERS} block {large.threads} smem {large.smem_bytes} stream 1 cluster 2 programmatic 1",
+        "status 0 left 0",
+    ]
     few = host(run_line(m=65, n=40, ldd=40))
     assert few[0].startswith("launch tma grid 2 "), "no more CTAs than there are tiles"
 

@@ -8,16 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from ncu_conflicts import project
-
 from mmagen.build.ptx import compile_ptx
 from mmagen.emulate import GlobalMemory, Report, launch, parse
-from mmagen.families.planning import plan
+from mmagen.families import plan
 from mmagen.spec.load import load
 from mmagen.toolchain.find import COMPILE, find_toolchain
 from mmagen.verify.emulated import arguments
 from mmagen.verify.emulated.matrices import operands
 from mmagen.verify.emulated.verify import parse_problem
+from tests.emulate.ncu_conflicts import project
 
 # Passes that ncu may count beyond what the addresses ask for, each as a conflict too.
 TOLERANCE = 2
@@ -144,6 +143,6 @@ Operand tiles are swizzled unless the name says otherwise; the tile from which t
   banks: their number changes from launch to launch, and the launch with the fewest of several is recorded. Up to
   {TOLERANCE} are taken for that.
 
-Written by `python tests/emulate/ncu_conflicts.py --compare RECORDED.json --markdown PAGE.md`; the same command with only
-the name of a new `.json` file records on another GPU. `tests/build/test_ncu_conflicts.py` holds this page to the emulator.
+Written by `python -m tests.emulate.ncu_conflicts --compare RECORDED.json --markdown PAGE.md`; the same command with only
+the name of a new `.json` file records on another GPU. `tests/emulate/test_ncu_conflicts.py` holds this page to the emulator.
 """

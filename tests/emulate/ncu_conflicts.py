@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Counts passes through shared memory and bank conflicts on this machine's GPU, or compares such counts with the emulator.
 
-    python tests/emulate/ncu_conflicts.py tests/emulate/recorded/h200_ncu.json
-    python tests/emulate/ncu_conflicts.py --compare tests/emulate/recorded/h200_ncu.json --markdown docs/results/h200-bank-conflicts.md
+    python -m tests.emulate.ncu_conflicts tests/emulate/recorded/h200_ncu.json
+    python -m tests.emulate.ncu_conflicts --compare tests/emulate/recorded/h200_ncu.json --markdown docs/results/h200-bank-conflicts.md
 
 Recording builds the verify program of every spec in KERNELS and runs it once under Nsight Compute (ncu), on a problem of
 one CTA tile. Exit code 77 if there is no ncu or no usable GPU, 1 if a program could not be counted. Comparing needs no
@@ -22,11 +22,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT), str(Path(__file__).resolve().parent)]
-from mmagen.build.build import build  # noqa: E402
-from mmagen.core.process import capture  # noqa: E402
-from mmagen.toolchain.find import COMPILE, find_toolchain  # noqa: E402
+from mmagen.build.build import build
+from mmagen.core.process import capture
+from mmagen.generate.write import write
+from mmagen.toolchain.find import COMPILE, find_toolchain
+from tests.support.mutations import project as files_of
 
 # Each problem is one CTA tile, so that every copy is whole. UNSWIZZLED after a spec's name: its project with the swizzle
 # of the operand tiles taken out, which every spec has.
@@ -82,16 +82,15 @@ def parse_csv(text: str) -> dict[str, int]:
 
 
 def project(name: str, scratch: Path) -> Path:
-    """The folder of the project that `name` means; an unswizzled one is made in `scratch`."""
-    folder = ROOT / "generated" / name.removesuffix(UNSWIZZLED)
-    if not name.endswith(UNSWIZZLED):
-        return folder
-    copy = Path(shutil.copytree(folder, scratch / name, ignore=shutil.ignore_patterns("build")))
-    config = copy / "include" / folder.name / "config.cuh"
-    text, count = re.subn(r"cute::Swizzle<\d+,", "cute::Swizzle<0,", config.read_text("utf-8"))
-    assert count == 2, f"{config} has {count} swizzles, not A's and B's"
-    config.write_text(text, "utf-8")
-    return copy
+    """Make the project that `name` means in `scratch`, and return its folder."""
+    spec = name.removesuffix(UNSWIZZLED)
+    write(files_of(spec, spec), scratch / name)
+    if name.endswith(UNSWIZZLED):
+        config = scratch / name / "include" / spec / "config.cuh"
+        text, count = re.subn(r"cute::Swizzle<\d+,", "cute::Swizzle<0,", config.read_text("utf-8"))
+        assert count == 2, f"{config} has {count} swizzles, not A's and B's"
+        config.write_text(text, "utf-8")
+    return scratch / name
 
 
 def record(ncu: str, toolchain) -> dict:
@@ -165,7 +164,7 @@ def main() -> int:
     if bool(arguments.out) == bool(arguments.compare):
         parser.error("either a file to record into or --compare is needed")
     if arguments.compare:
-        from ncu_compare import page
+        from tests.emulate.ncu_compare import page
 
         text = page(json.loads(arguments.compare.read_text("utf-8")))
         if arguments.markdown:

@@ -13,7 +13,8 @@ from matrix_forms import BITS, FLOATS
 from ptx_forms import WARP, Form
 
 from mmagen import emulate
-from mmagen.emulate import matrix, numerics
+from mmagen.emulate.arithmetic import matrix_moves as matrix
+from mmagen.emulate.arithmetic import numerics
 
 _SIGNS = {"f16": 0x7FFF7FFF, "bf16": 0x7FFF7FFF, "tf32": 0x7FFFFFFF, "f32": 0x7FFFFFFF, "f64": 2**63 - 1}
 _SIGNS |= {"e4m3": 0x7F7F7F7F, "e5m2": 0x7F7F7F7F}

@@ -7,7 +7,7 @@ import pytest
 from hopper_ptx import run, text, turned
 
 from mmagen.emulate import EmulationError, TensorMap
-from mmagen.emulate.tensor_map import decode
+from mmagen.emulate.memory.tensor_map import decode
 
 BAR = 16384  # where the mbarrier lies
 _SMEM = BAR + 64

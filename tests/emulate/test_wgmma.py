@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from hopper_ptx import TYPES, copy_in, descriptor, fragment_of, k_major, mn_major, run, sums_of, text
 
-from mmagen.emulate import EmulationError, wgmma
+from mmagen.emulate import EmulationError
+from mmagen.emulate.arithmetic import wgmma
 
 B_AT = 32768
 _BYTES = 40960

@@ -5,20 +5,13 @@ python -m pytest tests/gpu/test_emulator_agrees.py -q
 
 from __future__ import annotations
 
-import sys
 from copy import deepcopy
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from driver import Gpu
-from driver import multiply as multiply_on_gpu
-from mutations import SPECS, project
-
 from mmagen.build.ptx import compile_ptx
-from mmagen.families.planning import plan
+from mmagen.families import plan
 from mmagen.generate.write import write
 from mmagen.plan.model import Plan
 from mmagen.spec.load import load
@@ -27,6 +20,9 @@ from mmagen.verify.emulated.compare import compare
 from mmagen.verify.emulated.formats import is_integer
 from mmagen.verify.emulated.matrices import operands, values
 from mmagen.verify.emulated.session import multiply, tasks
+from tests.gpu.driver import Gpu
+from tests.gpu.driver import multiply as multiply_on_gpu
+from tests.support.mutations import SPECS, project
 
 pytestmark = pytest.mark.gpu
 

@@ -9,19 +9,15 @@ compiles all of them in one build, as wide as the machine, and ends with a table
 from __future__ import annotations
 
 import os
-import sys
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from mutations import CONTROLS, GPU, MUTATIONS, asked, mutated, originals, project
 
 from mmagen.build.build import build
 from mmagen.generate.write import write
 from mmagen.toolchain.find import COMPILE, find_toolchain
 from mmagen.verify.run import run
 from mmagen.verify.verdict import judge
+from tests.support.mutations import CONTROLS, GPU, MUTATIONS, asked, mutated, originals, project
 
 pytestmark = pytest.mark.gpu
 

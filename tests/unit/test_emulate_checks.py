@@ -7,8 +7,8 @@ import pytest
 from emulated_ptx import kinds, run
 
 from mmagen.emulate import GlobalMemory
-from mmagen.emulate.checks import bank_passes, sectors
-from mmagen.emulate.memory import GLOBAL_BASE
+from mmagen.emulate.memory.memory import GLOBAL_BASE
+from mmagen.emulate.report.checks import bank_passes, sectors
 
 ADDRESS = "mov.u32 %r2, smem; shl.b32 %r3, %r1, 2; add.s32 %r4, %r2, %r3;"
 # Each thread writes its word and reads its neighbour's.

@@ -10,10 +10,10 @@ import pytest
 from tensor_layouts import atoms_nv
 from tensor_layouts.atoms import MMAAtom
 
+from mmagen.emulate.arithmetic.fragments import fragment_a, fragment_b, fragment_c, fragment_of, positions
+from mmagen.emulate.arithmetic.matrix_moves import ldmatrix, mma, movmatrix, stmatrix
+from mmagen.emulate.arithmetic.mma import BITS, Form, parse
 from mmagen.emulate.errors import EmulationError
-from mmagen.emulate.matrix import ldmatrix, mma, movmatrix, stmatrix
-from mmagen.emulate.matrix_layouts import fragment_a, fragment_b, fragment_c, fragment_of, positions
-from mmagen.emulate.matrix_mma import BITS, Form, parse
 
 WARPS = 3
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from emulated_ptx import run
 
-from mmagen.emulate import numerics
+from mmagen.emulate.arithmetic import numerics
+from mmagen.emulate.arithmetic.numerics import FORMATS
 from mmagen.emulate.errors import EmulationError
-from mmagen.emulate.numerics import FORMATS
 
 INDEPENDENT = {
     "f16": np.float16,

@@ -6,8 +6,8 @@ import pytest
 from emulated_ptx import HEADER, kernel
 
 from mmagen.emulate import EmulationError, parse
-from mmagen.emulate.operands import number, size_of, split_operands
-from mmagen.emulate.ptx_model import Address, Immediate, Negated, Pair, Special, Symbol, Vector
+from mmagen.emulate.ptx.model import Address, Immediate, Negated, Pair, Special, Symbol, Vector
+from mmagen.emulate.ptx.operands import number, size_of, split_operands
 
 
 def entry(body: str):

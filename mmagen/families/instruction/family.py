@@ -1,84 +1,98 @@
-"""Spec and operation to an InstructionPlan: where each operand lies, and what it looks like in memory."""
+"""`kernel: micro` of an operation that no tile is built from: where each operand lies, and how it is stored in memory."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from mmagen.core.errors import Fault, SpecFaults
 from mmagen.core.layout_text import LayoutText
 from mmagen.families.instruction.model import CoreMatrices, Fragment, InstructionPlan
+from mmagen.families.operation_spec import arch_of, faults, operation_of
 from mmagen.mma import formats
+from mmagen.mma.catalogue import known
 from mmagen.mma.forms import METADATA
 from mmagen.mma.operation import Operation
 from mmagen.mma.storage import stored_bits, stored_shift
-from mmagen.plan.model import Text
-from mmagen.plan.operation import arch_of, faults, operation_of
-from mmagen.spec.model import Spec
+from mmagen.plan import pages
+from mmagen.plan.plans import Text
+from mmagen.plan.rules import one_tile_problem_faults
+from mmagen.plan.sentences import header
+from mmagen.spec.model import Problem, Spec
 
-_RUNTIME = (
-    "atoms/atom_call",
-    "instruction/fragment",
-    "instruction/instruction_operands",
-    "instruction/instruction_launch",
-    "mmagen/status",
-)
-_TEST_RUNTIME = tuple(
-    f"test/{name}"
-    for name in (
-        "buffers",
-        "compare",
-        "device",
-        "error",
-        "inputs",
-        "judge",
-        "nvml",
-        "operands",
-        "options",
-        "problem",
-        "record",
-        "reference",
-        "session",
-        "small_int",
-        "types",
-    )
-) + tuple(f"instruction/test/{name}" for name in ("instruction_main", "instruction_matrices", "instruction_types"))
-_WGMMA = "instruction_wgmma_kernel"
-_REGISTERS = "instruction_kernel"
+# What a byte of metadata says, by sparsity.
+_METADATA = {
+    "2:4": "the place of the first nonzero, then of the second, two bits each",
+    "1:2": "4 where the first is kept, 14 where the second is",
+    "4:8": "the place of the first pair of nonzeros, then of the second, two bits each",
+}
 
 
-def plan(spec: Spec, sha: str) -> InstructionPlan:
-    """The decisions for kernel micro of one operation. Raises SpecFaults with everything that is wrong with it."""
-    operation = operation_of(spec)
-    wrong = [*faults(spec, operation, "of this atom is one instruction")]
-    if operation.broken:
-        wrong.append(Fault(("atom",), f"{operation.name} cannot be used: {operation.broken}", "choose another"))
-    if operation.kind == "tcgen05":
-        wrong.append(
-            Fault(
-                ("atom",),
-                f"{operation.name} works on tensor memory, which a lone instruction does not fill",
-                "mmagen verify --atoms compiles it and looks for the instruction",
+class _Instruction:
+    def builds(self, atom: str) -> bool:
+        return known(atom) is not None
+
+    def plan(self, spec: Spec, sha: str) -> InstructionPlan:
+        operation = operation_of(spec)
+        wrong = [*faults(spec, operation, "of this atom is one instruction")]
+        if operation.broken:
+            wrong.append(Fault(("atom",), f"{operation.name} cannot be used: {operation.broken}", "choose another"))
+        if operation.kind == "tcgen05":
+            wrong.append(
+                Fault(
+                    ("atom",),
+                    f"{operation.name} works on tensor memory, which a lone instruction does not fill",
+                    "mmagen verify --atoms compiles it and looks for the instruction",
+                )
             )
+        if wrong:
+            raise SpecFaults(tuple(wrong))
+        kernel = "instruction_wgmma_kernel" if operation.kind == "wgmma" else "instruction_kernel"
+        return InstructionPlan(
+            family=__name__,
+            spec=spec,
+            spec_sha=sha,
+            arch=arch_of(spec, operation),
+            text=_text(operation, kernel),
+            operation=operation,
+            kernel_header=kernel,
+            operands=tuple(_operands(operation)),
+            group=METADATA[operation.sparsity][1] if operation.sparsity else 1,
+            mended=operation.known_bad or "",
         )
-    if wrong:
-        raise SpecFaults(tuple(wrong))
-    kernel = _WGMMA if operation.kind == "wgmma" else _REGISTERS
-    return InstructionPlan(
-        spec=spec,
-        spec_sha=sha,
-        operation=operation,
-        arch=arch_of(spec, operation),
-        operands=tuple(_operands(operation)),
-        group=METADATA[operation.sparsity][1] if operation.sparsity else 1,
-        runtime=(*_RUNTIME, f"instruction/{kernel}"),
-        test_runtime=_TEST_RUNTIME,
-        reading=(
-            (f"include/mmagen/{kernel}.cuh", "the kernel: fill, multiply, store"),
-            ("include/mmagen/fragment.cuh", "from matrices in memory to registers and shared memory, and back"),
-        ),
-        text=_text(operation),
-        mended=operation.known_bad or "",
-    )
+
+    def problem_faults(self, plan: InstructionPlan, problems: Sequence[Problem]) -> Iterator[Fault]:
+        return one_tile_problem_faults(plan.spec, plan.tile, problems)
+
+    def parts(self, plan: InstructionPlan) -> tuple[str, ...]:
+        return "common", "package", "instruction"
+
+    def context(self, plan: InstructionPlan, config: str) -> Mapping[str, Any]:
+        operation = plan.operation
+        return {
+            "decisions": "instruction, thread-value layouts, what lies where in memory",
+            "sources": [plan.name],
+            "cxx": operation.cxx(),
+            "kernel_header": f"mmagen/{plan.kernel_header}.cuh",
+            "counted": " " if operation.type_a != "u1" else "x" if "XOR" in operation.name else "a",
+            "absent": [name for name in ("E", "SFA", "SFB") if plan.operand(name) is None],
+            "metadata": _METADATA.get(operation.sparsity or ""),
+        }
+
+    def page(self, plan: InstructionPlan) -> list[pages.Section]:
+        operation = plan.operation
+        what: list[pages.Row] = [
+            ("atom", f"{operation.name}, {pages.extents(operation.shape)}, {pages.count(operation.threads, 'thread')}"),
+            ("instruction", operation.opcode),
+            ("compiled for", ", ".join(plan.arch)),
+        ]
+        if plan.mended:
+            what.append(("mended", plan.mended))
+        operands: list[pages.Row] = [(one.name, f"{one.rows} x {one.columns}", one.about, one.place) for one in plan.operands]
+        return [("Instruction", what), ("Operands: in memory, and (thread, value) to row + rows * column", operands)]
+
+
+FAMILY = _Instruction()
 
 
 def _operands(operation: Operation) -> list[Fragment | CoreMatrices]:
@@ -156,10 +170,15 @@ def _about(operation: Operation, name: str) -> str:
     return what
 
 
-def _text(operation: Operation) -> Text:
+def _text(operation: Operation, kernel: str) -> Text:
     m, n, k = operation.shape
     kind = " sparse" if operation.sparse else " block-scaled" if operation.block_scaled else ""
-    title = (
-        f"one{kind} {m}x{n}x{k} {operation.opcode.split('.')[0]}, {operation.type_a} x {operation.type_b} + {operation.type_d}"
+    opcode = operation.opcode.split(".")[0]
+    return Text(
+        title=f"one{kind} {m}x{n}x{k} {opcode}, {operation.type_a} x {operation.type_b} + {operation.type_d}",
+        formula="D = A * B + C",
+        reading=(
+            (header(kernel), "the kernel: fill, multiply, store"),
+            (header("fragment"), "from matrices in memory to registers and shared memory, and back"),
+        ),
     )
-    return Text(title=title, formula="D = A * B + C", storage="", shape="", shape_note="")

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mmagen.core.layout_text import LayoutText
-from mmagen.plan import cxx as cute
-from mmagen.plan.model import Text
+from mmagen.plan import cxx
+from mmagen.plan.plans import ProjectPlan
 
 if TYPE_CHECKING:
     from mmagen.mma.operation import Operation
-    from mmagen.spec.model import Spec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +30,11 @@ class Matrix:
     def part_bits(self) -> int:
         return self.bits // self.parts
 
+    @property
+    def smem_bytes(self) -> int:
+        """What it takes of shared memory."""
+        return 0
+
 
 @dataclass(frozen=True, kw_only=True)
 class Fragment(Matrix):
@@ -45,7 +49,12 @@ class Fragment(Matrix):
     def cxx(self) -> str:
         """The type that the kernel takes it as."""
         groups = f", {self.group}, {self.kept}" if self.group > 1 else ""
-        return f"mmagen::Fragment<{cute.layout(self.layout)},\n{' ' * 29}{self.rows}, {self.columns}, {self.bits}{groups}>"
+        return f"mmagen::Fragment<{cxx.layout(self.layout)},\n{' ' * 29}{self.rows}, {self.columns}, {self.bits}{groups}>"
+
+    @property
+    def place(self) -> str:
+        """Where it lies for the instruction."""
+        return str(self.layout)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,39 +70,36 @@ class CoreMatrices(Matrix):
         """The type that the kernel takes it as."""
         return f"mmagen::CoreMatrices<{self.rows}, {self.row_bytes}>"
 
-
-@dataclass(frozen=True)
-class InstructionPlan:
-    """operands: A, B, C and what else there is of E, SFA, SFB, in that order. group: of a sparse A, neighbours of which half
-    are kept, else 1. mended: what is wrong with it in the
-    CUTLASS headers and right here, or ""."""
-
-    spec: Spec
-    spec_sha: str
-    operation: Operation
-    arch: tuple[str, ...]
-    operands: tuple[Fragment | CoreMatrices, ...]
-    group: int
-    runtime: tuple[str, ...]
-    test_runtime: tuple[str, ...]
-    reading: tuple[tuple[str, str], ...]
-    text: Text
-    mended: str
-    kernel: str = "micro"
-    configs: tuple = ()
+    @property
+    def smem_bytes(self) -> int:
+        return self.rows * self.row_bytes
 
     @property
-    def name(self) -> str:
-        return self.spec.name
+    def place(self) -> str:
+        """Where it lies for the instruction."""
+        return f"{self.smem_bytes} B of shared memory, core matrices"
+
+
+@dataclass(frozen=True, kw_only=True)
+class InstructionPlan(ProjectPlan):
+    """A project of one instruction.
+
+    kernel_header: where its kernel stands. operands: A, B, C and what else there is of E, SFA, SFB, in that order. group: of
+    a sparse A, neighbours of which half are kept, else 1. mended: what is wrong with the operation in the CUTLASS headers
+    and right in the project, or "".
+    """
+
+    operation: Operation
+    kernel_header: str
+    operands: tuple[Fragment | CoreMatrices, ...]
+    group: int
+    mended: str
 
     @property
     def note(self) -> str:
-        """What to tell the user of a build, or ""."""
-        return (
-            f"CUTLASS's own layouts of this atom are wrong, the project has the PTX ISA's ({self.mended})"
-            if self.mended
-            else ""
-        )
+        if not self.mended:
+            return ""
+        return f"CUTLASS's own layouts of this atom are wrong, the project has the PTX ISA's ({self.mended})"
 
     @property
     def extended(self) -> bool:
@@ -101,6 +107,7 @@ class InstructionPlan:
 
     @property
     def tile(self) -> tuple[int, int, int]:
+        """The shape of the instruction, which is that of its problem."""
         return self.operation.shape
 
     def operand(self, name: str) -> Fragment | CoreMatrices | None:
@@ -109,4 +116,4 @@ class InstructionPlan:
 
     @property
     def smem_bytes(self) -> int:
-        return sum(one.rows * one.row_bytes for one in self.operands if isinstance(one, CoreMatrices))
+        return sum(one.smem_bytes for one in self.operands)

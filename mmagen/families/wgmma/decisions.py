@@ -1,13 +1,13 @@
 """Decisions for wgmma kernels of sm_90a: roles of warpgroups, registers, TMA boxes, shared memory, the epilogue's slice.
 
-Every function is a small rule of its own, defined for illegal specs too, so that `hopper_rules` can ask the same ones.
+Every function is a small rule of its own, defined for illegal specs too, so that `rules` can ask the same ones.
 """
 
 from __future__ import annotations
 
-from mmagen.mma.atoms import TYPES, Atom, ElementType
-from mmagen.plan import budgets
-from mmagen.plan.model import Epilogue, Hopper, Kernel, Operand, SmemCopy, Swizzle, TiledMma, Tma
+from mmagen.mma.atoms import Atom
+from mmagen.plan import budgets, rules
+from mmagen.plan.model import Epilogue, Operand, SmemCopy, Swizzle, TiledMma, Tma
 from mmagen.plan.operands import VECTOR_BYTES, power_of_two_divisor
 from mmagen.spec.model import Spec
 
@@ -154,11 +154,6 @@ def _smem_copy(letter: str, atom: Atom, contiguous_k: bool) -> SmemCopy | None:
 # --- Epilogue --------------------------------------------------------------------------------------------------------
 
 
-def out_type(spec: Spec, atom: Atom) -> ElementType:
-    """The type of C and D."""
-    return TYPES[spec.epilogue.out] if spec.epilogue.out else atom.type_d
-
-
 def atoms_of_a_warpgroup(mma: TiledMma, tile: Tile) -> int:
     """wgmmas along M and N that a warpgroup does for one k block of a CTA tile."""
     return (tile[0] // mma.extent[0]) * (tile[1] // mma.extent[1])
@@ -166,7 +161,7 @@ def atoms_of_a_warpgroup(mma: TiledMma, tile: Tile) -> int:
 
 def slice_n(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> int:
     """Columns of D that a warp stages at a time: of a line of 128 bytes, and so that CTAs that split K get equal parts."""
-    out, repeats = out_type(spec, atom), atoms_of_a_warpgroup(mma, tile)
+    out, repeats = rules.out_type(spec, atom), atoms_of_a_warpgroup(mma, tile)
     columns = power_of_two_divisor(atom.n, 128 // out.bytes if spec.epilogue.major == "N" else 64)
     while columns > 8 and repeats * (atom.n // columns) % split_k(spec):
         columns //= 2
@@ -175,10 +170,10 @@ def slice_n(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> int:
 
 def epilogue(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> Epilogue:
     """Slices that leave by TMA, two of them for each warp."""
-    out, columns = out_type(spec, atom), slice_n(spec, atom, mma, tile)
+    out, columns = rules.out_type(spec, atom), slice_n(spec, atom, mma, tile)
     smem_bytes = 4 * consumers(spec, mma) * EPILOGUE_BUFFERS * EPILOGUE_ROWS * columns * out.bytes
     vector = VECTOR_BYTES // out.bytes
-    return Epilogue(out, spec.epilogue.major, budgets.scalar_type(atom, out), columns, 0, vector, smem_bytes)
+    return Epilogue(out, spec.epilogue.major, budgets.scalar_type(atom, out), columns, 0, vector, smem_bytes, EPILOGUE_BUFFERS)
 
 
 # --- Shared memory ---------------------------------------------------------------------------------------------------
@@ -210,42 +205,3 @@ def most_stages(spec: Spec, mma: TiledMma, a: Operand, b: Operand, staged: Epilo
 def stages(spec: Spec, mma: TiledMma, a: Operand, b: Operand, staged: Epilogue) -> int:
     """The spec's, or all that fit, up to where more would hide nothing more."""
     return spec.stages or min(most_stages(spec, mma, a, b, staged), MOST_DEFAULT_STAGES)
-
-
-# --- All together ----------------------------------------------------------------------------------------------------
-
-
-def kernel(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> Kernel:
-    """The decisions for a spec in which `hopper_rules` finds no fault."""
-    a, b = (operand(letter, spec, atom, mma, tile) for letter in "AB")
-    staged = epilogue(spec, atom, mma, tile)
-    count = stages(spec, mma, a, b, staged)
-    producer, consumer, usable = role_registers(spec, mma)
-    accumulators, fragments = registers(spec, atom, mma, tile)
-    clusters = cluster(spec)
-    return Kernel(
-        a=a,
-        b=b,
-        epilogue=staged,
-        stages=count,
-        smem_bytes=smem_bytes(count, a, b, staged),
-        accumulator_registers=accumulators,
-        fragment_registers=fragments,
-        raster_group=max(1, (spec.raster or budgets.RASTER_GROUP) // clusters[0]),
-        mainloop=None,
-        hopper=Hopper(
-            schedule=schedule(spec, mma),
-            cluster=clusters,
-            split_k=split_k(spec),
-            consumers=consumers(spec, mma),
-            threads=threads(spec, mma),
-            producer_registers=producer,
-            consumer_registers=consumer,
-            usable_registers=usable,
-            promote=precise(spec),
-            persistent=persistent(spec, mma),
-            stream_k=stream_k(spec),
-            prefetch=spec.prefetch or 0,
-            epilogue_buffers=EPILOGUE_BUFFERS,
-        ),
-    )

@@ -1,26 +1,92 @@
-"""One tile by wgmma and nothing around it: what a micro kernel of a warpgroup decides, and what it cannot be."""
+"""`kernel: micro` of wgmma atoms: one tile, copied to shared memory by the threads that then multiply it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
-from mmagen.core.errors import Fault
-from mmagen.families.wgmma import decisions as hopper
-from mmagen.mma.atoms import Atom
-from mmagen.plan import budgets, tiling
-from mmagen.plan.model import Epilogue, Kernel, Operand, TiledMma
+from mmagen.core.errors import Fault, SpecFaults
+from mmagen.families.wgmma import decisions
+from mmagen.families.wgmma.page import panels
+from mmagen.families.wgmma.rules import micro_faults
+from mmagen.mma.atoms import Atom, find_atom
+from mmagen.plan import budgets, pages, rules, sentences, tiling
+from mmagen.plan.model import Epilogue, Operand, TiledMma
 from mmagen.plan.operands import fill
-from mmagen.spec.model import WGMMA_KEYS, Spec
+from mmagen.plan.plans import MicroPlan
+from mmagen.spec.model import Problem, Spec
 
 
-def faults(spec: Spec, atom: Atom, mma: TiledMma, tile: hopper.Tile) -> Iterator[Fault]:
-    """What is wrong with the tile and the keys of a spec whose layout and atoms_layout are right."""
-    for key in WGMMA_KEYS:
-        if getattr(spec, key) is not None:
-            yield Fault(
-                (key,), f"kernel micro is one CTA with one tile and has no {key}", "leave it out, or make it kernel: gemm"
-            )
+class _WgmmaMicro:
+    def builds(self, atom: str) -> bool:
+        found = find_atom(atom)
+        return found is not None and found.wgmma
+
+    def plan(self, spec: Spec, sha: str) -> MicroPlan:
+        atom = rules.atom_for(spec)
+        wrong_type = [*rules.type_faults(spec, atom)]
+        faults = [
+            *rules.arch_faults(spec, atom),
+            *wrong_type,
+            *rules.one_tile_faults(spec),
+            *rules.one_tile_wgmma_faults(spec),
+        ]
+        if unfit := micro_faults(spec):
+            raise SpecFaults((*faults, *unfit))
+        mma = tiling.tiled_mma(spec, atom)
+        tile = spec.tile or mma.extent
+        problems = spec.problems or (Problem(shape=tile),)
+        faults += rules.one_tile_problem_faults(spec, tile, problems)
+        faults += _tile_faults(spec, atom, mma, tile)
+        if faults:
+            raise SpecFaults(tuple(faults))
+        a, b = (_operand(letter, spec, atom, mma, tile) for letter in "AB")
+        out = rules.out_type(spec, atom)
+        accumulators, fragments = decisions.registers(spec, atom, mma, tile)
+        return MicroPlan(
+            family=__name__,
+            spec=spec,
+            spec_sha=sha,
+            arch=rules.compiled_for(spec, atom),
+            text=sentences.of_one_tile(spec, atom, tile, out, "sm90_micro_kernel"),
+            problems=problems,
+            atom=atom,
+            tiled_mma=mma,
+            tile=tile,
+            threads=mma.threads,
+            operands=(a, b),
+            epilogue=Epilogue(out, spec.epilogue.major, budgets.scalar_type(atom, out), 0, 0, 1, 0),
+            smem_bytes=_smem_bytes(a, b),
+            smem_limit=budgets.smem_limit(decisions.ARCH),
+            accumulator_registers=accumulators,
+            fragment_registers=fragments,
+        )
+
+    def problem_faults(self, plan: MicroPlan, problems: Sequence[Problem]) -> Iterator[Fault]:
+        return rules.one_tile_problem_faults(plan.spec, plan.tile, problems)
+
+    def parts(self, plan: MicroPlan) -> tuple[str, ...]:
+        return "common", "package", "product", "micro", "micro_wgmma"
+
+    def context(self, plan: MicroPlan, config: str) -> Mapping[str, Any]:
+        return {"decisions": sentences.DECISIONS, "launch": "micro", "sources": [plan.name]}
+
+    def page(self, plan: MicroPlan) -> list[pages.Section]:
+        which = "A of the whole tile" if plan.fragment_registers else "none in registers"
+        return [
+            pages.tiled_mma(plan),
+            *((pages.operand_title(one), _copied(plan, one)) for one in plan.operands),
+            ("Registers of a thread", pages.registers(plan, plan.fragment_registers, which, ctas_per_sm=1)),
+            ("Shared memory of a CTA", [pages.one_stage(plan), pages.smem_together(plan)]),
+        ]
+
+
+FAMILY = _WgmmaMicro()
+
+
+def _tile_faults(spec: Spec, atom: Atom, mma: TiledMma, tile: tiling.Tile) -> Iterator[Fault]:
+    """What is wrong with the tile of a spec whose layout and atoms_layout are right."""
     for i, (extent, covered) in enumerate(zip(tile, mma.extent, strict=True)):
         if extent % covered:
             yield Fault(
@@ -32,20 +98,20 @@ def faults(spec: Spec, atom: Atom, mma: TiledMma, tile: hopper.Tile) -> Iterator
     if mma.threads > budgets.REGISTERS_PER_SM // 64:
         yield Fault(
             ("atoms_layout",),
-            f"{mma.threads // hopper.WARPGROUP} warpgroups are {mma.threads} threads",
+            f"{mma.threads // decisions.WARPGROUP} warpgroups are {mma.threads} threads",
             "at most 1024: 8 atoms",
         )
         return
-    accumulators, fragments = hopper.registers(spec, atom, mma, tile)
+    accumulators, fragments = decisions.registers(spec, atom, mma, tile)
     usable = min(budgets.REGISTERS_PER_SM // mma.threads // 8 * 8, budgets.REGISTERS_PER_THREAD)
-    if accumulators + fragments + hopper.REGISTERS_BESIDES > usable:
+    if accumulators + fragments + decisions.REGISTERS_BESIDES > usable:
         yield Fault(
             ("tile",),
             f"accumulators and fragments of the whole tile take {accumulators + fragments} registers a thread, of {usable}",
             "make the tile smaller or give it more warpgroups with atoms_layout",
         )
-    total = _smem_bytes(*(operand(letter, spec, atom, mma, tile) for letter in "AB"))
-    limit = budgets.smem_limit(hopper.ARCH)
+    total = _smem_bytes(*(_operand(letter, spec, atom, mma, tile) for letter in "AB"))
+    limit = budgets.smem_limit(decisions.ARCH)
     if total > limit:
         yield Fault(
             ("tile",),
@@ -54,30 +120,24 @@ def faults(spec: Spec, atom: Atom, mma: TiledMma, tile: hopper.Tile) -> Iterator
         )
 
 
-def operand(letter: str, spec: Spec, atom: Atom, mma: TiledMma, tile: hopper.Tile) -> Operand:
+def _operand(letter: str, spec: Spec, atom: Atom, mma: TiledMma, tile: tiling.Tile) -> Operand:
     """As TMA would leave it in shared memory, but filled by the threads, element by element."""
-    made = hopper.operand(letter, spec, atom, mma, tile)
+    made = decisions.operand(letter, spec, atom, mma, tile)
     return replace(made, fill_narrow=fill(made.extent_along, made.extent_across, 1, mma.threads))
 
 
 def _smem_bytes(*operands: Operand) -> int:
     """Of both tiles, each where the widest swizzle may begin."""
-    return sum(-(-one.bytes_per_stage // hopper.SMEM_ALIGNMENT) * hopper.SMEM_ALIGNMENT for one in operands)
+    return sum(-(-one.bytes_per_stage // decisions.SMEM_ALIGNMENT) * decisions.SMEM_ALIGNMENT for one in operands)
 
 
-def kernel(spec: Spec, atom: Atom, mma: TiledMma, tile: hopper.Tile) -> Kernel:
-    """The decisions for a spec in which `faults` finds none."""
-    a, b = (operand(letter, spec, atom, mma, tile) for letter in "AB")
-    out = hopper.out_type(spec, atom)
-    accumulators, fragments = hopper.registers(spec, atom, mma, tile)
-    return Kernel(
-        a=a,
-        b=b,
-        epilogue=Epilogue(out, spec.epilogue.major, budgets.scalar_type(atom, out), 0, 0, 1, 0),
-        stages=1,
-        smem_bytes=_smem_bytes(a, b),
-        accumulator_registers=accumulators,
-        fragment_registers=fragments,
-        raster_group=spec.raster or budgets.RASTER_GROUP,
-        mainloop=None,
-    )
+def _copied(plan: MicroPlan, operand: Operand) -> list[pages.Row]:
+    by = operand.fill_narrow
+    assert by
+    each = pages.count(operand.extent_mn * operand.extent_k // by.threads, "element")
+    return [
+        pages.typed(operand),
+        panels(operand),
+        ("fill", f"{by.threads} of {plan.threads} threads x {each}, one by one"),
+        ("load", pages.load(operand)),
+    ]

@@ -14,13 +14,14 @@ from typing import Any
 
 from mmagen.core.errors import Fault, Key
 from mmagen.core.layout_text import LayoutText
-from mmagen.families.wgmma import decisions as hopper
+from mmagen.families.wgmma import decisions
 from mmagen.families.wgmma.tiles import smaller_tiles
-from mmagen.mma.atoms import Atom, find_atom
+from mmagen.mma.atoms import Atom
 from mmagen.plan import budgets, tiling
+from mmagen.plan import rules as shared
 from mmagen.plan.model import TiledMma
 from mmagen.plan.operands import VECTOR_BYTES
-from mmagen.spec.model import WGMMA_KEYS, Spec
+from mmagen.spec.model import Spec
 
 MOST_CLUSTER_CTAS = 8  # that every device lets a cluster have
 MOST_CONSUMERS = {"warpgroup": 4, "cooperative": 3}
@@ -40,17 +41,6 @@ class Breach:
     tries: Iterable[Change] = ()
 
 
-def foreign_key_faults(spec: Spec, atom: Atom) -> Iterator[Fault]:
-    """Keys that say nothing about an operation whose operands are fragments in registers."""
-    for key in WGMMA_KEYS:
-        if getattr(spec, key) is not None:
-            yield Fault(
-                (key,),
-                f"{key} is for wgmma, and {atom.name} is none",
-                "leave it out, or take an SM90 atom, e.g. SM90_64x128x16_F32F16F16_SS",
-            )
-
-
 def faults(spec: Spec) -> list[Fault]:
     """All that is wrong with the spec of a wgmma kernel, its arch, types and problems apart."""
     return [Fault(one.key, one.what, _remedy(spec, one)) for one in breaches(spec)]
@@ -58,29 +48,26 @@ def faults(spec: Spec) -> list[Fault]:
 
 def micro_faults(spec: Spec) -> list[Fault]:
     """What is wrong with the spec of one tile, the tile itself apart: rules that hold for every wgmma."""
-    atom = find_atom(spec.atom).in_layout(spec.layout.letters)
+    atom = shared.atom_for(spec)
     found = [*_layout(spec, atom), *_permutation(spec), *_atoms_layout(spec, tiling.tiled_mma(spec, atom))]
     return [Fault(one.key, one.what, one.rule) for one in found]
 
 
 def breaches(spec: Spec) -> list[Breach]:
-    """The rules that the spec breaks; later ones are asked only where all before them hold."""
-    atom = find_atom(spec.atom).in_layout(spec.layout.letters)
+    """The rules that the spec breaks; what depends on another rule is asked only where that one holds."""
+    atom = shared.atom_for(spec)
     mma = tiling.tiled_mma(spec, atom)
-    if found := [
-        *_kernel(spec),
-        *_layout(spec, atom),
-        *_permutation(spec),
-        *_atoms_layout(spec, mma),
+    shape = [*_layout(spec, atom), *_permutation(spec), *_atoms_layout(spec, mma)]
+    roles = [
         *_warpgroups(spec, mma),
         *_cluster(spec, mma),
         *_split_k(spec, atom, mma),
         *_stream_k(spec, atom, mma),
         *_accumulation(spec, atom),
-    ]:
-        return found
+    ]
     assert spec.tile
-    if found := [*_extents(mma, spec.tile)]:
+    extents = [] if shape else [*_extents(mma, spec.tile)]
+    if found := [*shape, *roles, *extents]:
         return found
     return [
         *_shares(spec, spec.tile),
@@ -122,15 +109,6 @@ def _spelled(key: str, value: Any) -> str:
 
 
 # --- What no tile makes right ----------------------------------------------------------------------------------------
-
-
-def _kernel(spec: Spec) -> Iterator[Breach]:
-    if spec.kernel != "gemm":
-        yield Breach(
-            ("kernel",),
-            f"kernel {spec.kernel} is not made for wgmma, whose operands lie in shared memory",
-            "gemm or micro, or an atom whose operands lie in registers, e.g. SM80_16x8x16_F32F16F16F32_TN",
-        )
 
 
 def _layout(spec: Spec, atom: Atom) -> Iterator[Breach]:
@@ -177,7 +155,7 @@ def _layouts(spec: Spec, mma: TiledMma, *shapes: tuple[int, int, int]) -> Iterat
 
 def _warpgroups(spec: Spec, mma: TiledMma) -> Iterator[Breach]:
     """How many multiply, together or in turns."""
-    schedule, size = hopper.schedule(spec, mma), mma.atoms[0] * mma.atoms[1]
+    schedule, size = decisions.schedule(spec, mma), mma.atoms[0] * mma.atoms[1]
     if schedule != "pingpong":
         if spec.warpgroups is not None:
             yield Breach(
@@ -194,7 +172,7 @@ def _warpgroups(spec: Spec, mma: TiledMma) -> Iterator[Breach]:
                 _layouts(spec, mma, *((n, 1, 1) for n in range(most, 0, -1)), (1, 2, 1)),
             )
         return
-    count = hopper.consumers(spec, mma)
+    count = decisions.consumers(spec, mma)
     if not 2 <= count <= 3:
         yield Breach(
             ("warpgroups",),
@@ -214,8 +192,8 @@ def _warpgroups(spec: Spec, mma: TiledMma) -> Iterator[Breach]:
 
 
 def _cluster(spec: Spec, mma: TiledMma) -> Iterator[Breach]:
-    m, n = hopper.cluster(spec)
-    if hopper.schedule(spec, mma) == "warpgroup" and m * n > 1:
+    m, n = decisions.cluster(spec)
+    if decisions.schedule(spec, mma) == "warpgroup" and m * n > 1:
         yield Breach(
             ("cluster",),
             f"[{m}, {n}]: schedule warpgroup has no cluster, its CTAs load for themselves",
@@ -240,14 +218,14 @@ def _cluster(spec: Spec, mma: TiledMma) -> Iterator[Breach]:
 
 def _clusters(spec: Spec) -> list[Change]:
     """All clusters, those most like the spec's first, the larger of two."""
-    m, n = map(log2, hopper.cluster(spec))
+    m, n = map(log2, decisions.cluster(spec))
     near = sorted((abs(log2(i) - m) + abs(log2(j) - n), -i * j, (i, j)) for i in _POWERS for j in _POWERS)
     return [{"cluster": cluster} for *_, cluster in near]
 
 
 def _split_k(spec: Spec, atom: Atom, mma: TiledMma) -> Iterator[Breach]:
-    split, schedule = hopper.split_k(spec), hopper.schedule(spec, mma)
-    m, n = hopper.cluster(spec)
+    split, schedule = decisions.split_k(spec), decisions.schedule(spec, mma)
+    m, n = decisions.cluster(spec)
     fewer = [{"split_k": power} for power in reversed(_POWERS) if power < split]
     if split == 1:
         return
@@ -272,9 +250,9 @@ def _split_k(spec: Spec, atom: Atom, mma: TiledMma) -> Iterator[Breach]:
 
 
 def _stream_k(spec: Spec, atom: Atom, mma: TiledMma) -> Iterator[Breach]:
-    if not hopper.stream_k(spec):
+    if not decisions.stream_k(spec):
         return
-    schedule, split = hopper.schedule(spec, mma), hopper.split_k(spec)
+    schedule, split = decisions.schedule(spec, mma), decisions.split_k(spec)
     if schedule != "cooperative":
         yield Breach(
             ("stream_k",),
@@ -304,7 +282,7 @@ def _accumulation(spec: Spec, atom: Atom) -> Iterator[Breach]:
             f"the sums of {atom.type_a.word} products lose nothing inside the tensor core that f32 registers would keep",
             "leave it out: it is for e4m3 and e5m2",
         )
-    elif hopper.precise(spec) and atom.type_d.word != "f32":
+    elif decisions.precise(spec) and atom.type_d.word != "f32":
         name = atom.name.replace("F16E", "F32E")
         yield Breach(
             ("accumulation",),
@@ -317,7 +295,7 @@ def _accumulation(spec: Spec, atom: Atom) -> Iterator[Breach]:
 # --- The tile --------------------------------------------------------------------------------------------------------
 
 
-def _extents(mma: TiledMma, tile: hopper.Tile) -> Iterator[Breach]:
+def _extents(mma: TiledMma, tile: decisions.Tile) -> Iterator[Breach]:
     for i, (extent, covered) in enumerate(zip(tile, mma.extent, strict=True)):
         mode = tiling.MODES[i]
         below = min(extent, tiling.LARGEST_EXTENT) // covered * covered
@@ -342,21 +320,21 @@ def _extents(mma: TiledMma, tile: hopper.Tile) -> Iterator[Breach]:
             )
 
 
-def _shares(spec: Spec, tile: hopper.Tile) -> Iterator[Breach]:
+def _shares(spec: Spec, tile: decisions.Tile) -> Iterator[Breach]:
     for letter, major, extent in (("A", spec.layout.a_major, tile[0]), ("B", spec.layout.b_major, tile[1])):
         across = extent if major == "K" else tile[2]
-        ctas = hopper.share(letter, spec)
-        if across % (ctas * hopper.SWIZZLE_LINES):
+        ctas = decisions.share(letter, spec)
+        if across % (ctas * decisions.SWIZZLE_LINES):
             yield Breach(
                 ("cluster",),
                 f"{ctas} CTAs share a tile of {letter} that has {across} lines",
-                f"each loads a multiple of {hopper.SWIZZLE_LINES} lines",
+                f"each loads a multiple of {decisions.SWIZZLE_LINES} lines",
                 _clusters(spec),
             )
 
 
-def _slice(spec: Spec, atom: Atom, mma: TiledMma, tile: hopper.Tile) -> Iterator[Breach]:
-    out, columns, least = hopper.out_type(spec, atom), hopper.slice_n(spec, atom, mma, tile), VECTOR_BYTES
+def _slice(spec: Spec, atom: Atom, mma: TiledMma, tile: decisions.Tile) -> Iterator[Breach]:
+    out, columns, least = shared.out_type(spec, atom), decisions.slice_n(spec, atom, mma, tile), VECTOR_BYTES
     if spec.epilogue.major == "N" and columns * out.bytes < least:
         yield Breach(
             ("epilogue",),
@@ -366,9 +344,9 @@ def _slice(spec: Spec, atom: Atom, mma: TiledMma, tile: hopper.Tile) -> Iterator
         )
 
 
-def _split_slices(spec: Spec, atom: Atom, mma: TiledMma, tile: hopper.Tile) -> Iterator[Breach]:
-    split = hopper.split_k(spec)
-    slices = hopper.atoms_of_a_warpgroup(mma, tile) * atom.n // hopper.slice_n(spec, atom, mma, tile)
+def _split_slices(spec: Spec, atom: Atom, mma: TiledMma, tile: decisions.Tile) -> Iterator[Breach]:
+    split = decisions.split_k(spec)
+    slices = decisions.atoms_of_a_warpgroup(mma, tile) * atom.n // decisions.slice_n(spec, atom, mma, tile)
     fewer = [{"split_k": power} for power in reversed(_POWERS) if power < split]
     if slices % split:
         yield Breach(
@@ -378,8 +356,8 @@ def _split_slices(spec: Spec, atom: Atom, mma: TiledMma, tile: hopper.Tile) -> I
             fewer,
         )
         return
-    a, b = (hopper.operand(letter, spec, atom, mma, tile) for letter in "AB")
-    stages = hopper.stages(spec, mma, a, b, hopper.epilogue(spec, atom, mma, tile))
+    a, b = (decisions.operand(letter, spec, atom, mma, tile) for letter in "AB")
+    stages = decisions.stages(spec, mma, a, b, decisions.epilogue(spec, atom, mma, tile))
     sums = tile[0] * tile[1] * atom.type_d.bytes // split * (split - 1)
     per_stage = a.bytes_per_stage + b.bytes_per_stage
     if split > 1 and sums > stages * per_stage:
@@ -391,9 +369,9 @@ def _split_slices(spec: Spec, atom: Atom, mma: TiledMma, tile: hopper.Tile) -> I
         )
 
 
-def _promoted(spec: Spec, tile: hopper.Tile) -> Iterator[Breach]:
-    most = hopper.MOST_PROMOTED_K
-    if hopper.precise(spec) and tile[2] > most:
+def _promoted(spec: Spec, tile: decisions.Tile) -> Iterator[Breach]:
+    most = decisions.MOST_PROMOTED_K
+    if decisions.precise(spec) and tile[2] > most:
         yield Breach(
             ("tile", 2),
             f"{tile[2]} products would be summed inside the tensor core before they reach f32 registers",
@@ -406,8 +384,8 @@ def _promoted(spec: Spec, tile: hopper.Tile) -> Iterator[Breach]:
 
 
 def _threads(spec: Spec, mma: TiledMma) -> Iterator[Breach]:
-    count = hopper.threads(spec, mma)
-    for fault in budgets.thread_faults(spec, count, hopper.ARCH):
+    count = decisions.threads(spec, mma)
+    for fault in budgets.thread_faults(spec, count, decisions.ARCH):
         yield Breach(fault.key, fault.what, fault.remedy, _fewer_ctas(spec))
 
 
@@ -415,25 +393,23 @@ def _fewer_ctas(spec: Spec) -> Iterator[Change]:
     return ({"ctas_per_sm": n} for n in range((spec.ctas_per_sm or 1) - 1, 0, -1))
 
 
-def _registers(spec: Spec, atom: Atom, mma: TiledMma, tile: hopper.Tile) -> Iterator[Breach]:
-    accumulators, fragments = hopper.registers(spec, atom, mma, tile)
-    needed = accumulators + fragments + hopper.REGISTERS_BESIDES
-    usable, launched = hopper.role_registers(spec, mma)[2], hopper.launch_registers(spec, mma)
-    sums = accumulators // (2 if hopper.precise(spec) else 1) + hopper.REGISTERS_OF_WGMMA
+def _registers(spec: Spec, atom: Atom, mma: TiledMma, tile: decisions.Tile) -> Iterator[Breach]:
+    accumulators, fragments = decisions.registers(spec, atom, mma, tile)
+    needed = accumulators + fragments + decisions.REGISTERS_BESIDES
+    usable, launched = decisions.role_registers(spec, mma)[2], decisions.launch_registers(spec, mma)
+    sums = accumulators // (2 if decisions.precise(spec) else 1) + decisions.REGISTERS_OF_WGMMA
     if needed <= usable and sums <= launched:
         return
     one = spec.model_copy(update={"ctas_per_sm": 1})
-    alone = hopper.role_registers(one, mma)[2]
+    alone = decisions.role_registers(one, mma)[2]
     if needed <= usable:
-        needed, usable, alone = sums, launched, hopper.launch_registers(one, mma)
+        needed, usable, alone = sums, launched, decisions.launch_registers(one, mma)
     kept = (
         f"{accumulators} registers a thread for accumulators"
-        + (" and their partial sums" if hopper.precise(spec) else "")
+        + (" and their partial sums" if decisions.precise(spec) else "")
         + (f", {fragments} for fragments of A" if fragments else "")
     )
-    what = (
-        f"{kept} and about {hopper.REGISTERS_BESIDES} for the rest are more than the {usable} that each has in a math warpgroup"
-    )
+    what = f"{kept} and about {decisions.REGISTERS_BESIDES} for the rest are more than the {usable} that each has in a math warpgroup"
     if needed <= alone:
         yield Breach(("ctas_per_sm",), what, "lower ctas_per_sm", _fewer_ctas(spec))
     else:
@@ -442,22 +418,22 @@ def _registers(spec: Spec, atom: Atom, mma: TiledMma, tile: hopper.Tile) -> Iter
         )
 
 
-def _smem(spec: Spec, atom: Atom, mma: TiledMma, tile: hopper.Tile) -> Iterator[Breach]:
-    a, b = (hopper.operand(letter, spec, atom, mma, tile) for letter in "AB")
-    staged = hopper.epilogue(spec, atom, mma, tile)
-    most, each = hopper.most_stages(spec, mma, a, b, staged), hopper.smem_share(spec)
+def _smem(spec: Spec, atom: Atom, mma: TiledMma, tile: decisions.Tile) -> Iterator[Breach]:
+    a, b = (decisions.operand(letter, spec, atom, mma, tile) for letter in "AB")
+    staged = decisions.epilogue(spec, atom, mma, tile)
+    most, each = decisions.most_stages(spec, mma, a, b, staged), decisions.smem_share(spec)
     has = f"a CTA may have {each:,} B" + (f" for each of {spec.ctas_per_sm} CTAs" if (spec.ctas_per_sm or 1) > 1 else "")
     if most < 2:
         yield Breach(
             ("tile",),
-            f"two stages of this tile and the epilogue need {hopper.smem_bytes(2, a, b, staged):,} B of shared memory, {has}",
+            f"two stages of this tile and the epilogue need {decisions.smem_bytes(2, a, b, staged):,} B of shared memory, {has}",
             "make the tile smaller" + (", or lower ctas_per_sm" if spec.ctas_per_sm else ""),
             smaller_tiles(spec, atom, mma, tile),
         )
     elif spec.stages and spec.stages > most:
         yield Breach(
             ("stages",),
-            f"{spec.stages} need {hopper.smem_bytes(spec.stages, a, b, staged):,} B of shared memory, {has}",
+            f"{spec.stages} need {decisions.smem_bytes(spec.stages, a, b, staged):,} B of shared memory, {has}",
             f"at most {most}",
             ({"stages": most},),
         )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
-from mmagen.families.wgmma import decisions as hopper
+from mmagen.families.wgmma import decisions
 from mmagen.mma.atoms import Atom, wgmma_widths, with_n
 from mmagen.plan.model import TiledMma
 from mmagen.plan.tiling import tiled_mma
@@ -16,7 +16,7 @@ from mmagen.spec.model import Spec
 _MOST = (1024, 1024, 256)
 
 
-def smaller_tiles(spec: Spec, atom: Atom, mma: TiledMma, tile: hopper.Tile) -> Iterator[dict[str, Any]]:
+def smaller_tiles(spec: Spec, atom: Atom, mma: TiledMma, tile: decisions.Tile) -> Iterator[dict[str, Any]]:
     """Changes to the spec that make the tile fit registers and shared memory, the least loss first; where not even one
     extent of the TiledMMA fits, narrower atoms."""
     multiples = (
@@ -25,7 +25,7 @@ def smaller_tiles(spec: Spec, atom: Atom, mma: TiledMma, tile: hopper.Tile) -> I
     for one in sorted(product(*multiples), key=lambda t: (-t[0] * t[1], -t[2], abs(t[0] - t[1]))):
         if _fits(spec, atom, mma, one):
             yield {"tile": one}
-    for n in reversed([n for n in wgmma_widths(atom.name.split("_", 2)[2]) if n < atom.n]):
+    for n in reversed([n for n in wgmma_widths(atom) if n < atom.n]):
         narrow = with_n(atom, n)
         changed = spec.model_copy(update={"atom": narrow.name})
         one = (mma.extent[0], mma.extent[1] // atom.n * n, min(tile[2], 128 // atom.type_a.bytes))
@@ -33,8 +33,8 @@ def smaller_tiles(spec: Spec, atom: Atom, mma: TiledMma, tile: hopper.Tile) -> I
             yield {"atom": narrow.name, "tile": one}
 
 
-def _fits(spec: Spec, atom: Atom, mma: TiledMma, tile: hopper.Tile) -> bool:
-    if sum(hopper.registers(spec, atom, mma, tile)) + hopper.REGISTERS_BESIDES > hopper.role_registers(spec, mma)[2]:
+def _fits(spec: Spec, atom: Atom, mma: TiledMma, tile: decisions.Tile) -> bool:
+    if sum(decisions.registers(spec, atom, mma, tile)) + decisions.REGISTERS_BESIDES > decisions.role_registers(spec, mma)[2]:
         return False
-    a, b = (hopper.operand(letter, spec, atom, mma, tile) for letter in "AB")
-    return hopper.most_stages(spec, mma, a, b, hopper.epilogue(spec, atom, mma, tile)) >= max(spec.stages or 2, 2)
+    a, b = (decisions.operand(letter, spec, atom, mma, tile) for letter in "AB")
+    return decisions.most_stages(spec, mma, a, b, decisions.epilogue(spec, atom, mma, tile)) >= max(spec.stages or 2, 2)

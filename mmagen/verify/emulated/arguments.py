@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import re
 
-from mmagen.plan.model import Plan
+from mmagen.plan.plans import GemmPlan as Plan
 from mmagen.spec.model import Problem
 from mmagen.verify.emulated import hopper_arguments
 from mmagen.verify.emulated.launches import Launch, bytes_of, matrix_fields, pointer_of, scalar_of, structure
@@ -16,7 +16,7 @@ def of(plan: Plan, problem: Problem, data: Operands, addresses: dict[str, int]) 
     """The launch of a gemm or micro kernel; addresses: of the first byte of a, b, c, d in memory."""
     if plan.kernel != "gemm":
         return micro(data, addresses)
-    return (hopper_arguments.gemm if plan.hopper else gemm)(plan, problem, data, addresses)
+    return (hopper_arguments.gemm if plan.operands[0].tma else gemm)(plan, problem, data, addresses)
 
 
 def gemm(plan: Plan, problem: Problem, data: Operands, addresses: dict[str, int]) -> Launch:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mmagen.plan.model import Plan
+from mmagen.plan.plans import GemmPlan as Plan
 from mmagen.spec.model import Problem
 from mmagen.verify.emulated.formats import ROUNDOFF, decode, encode
 from mmagen.verify.emulated.matrices import Operands, values
@@ -76,7 +76,7 @@ def _slack(plan: Plan, problem: Problem, magnitude: np.ndarray, size: np.ndarray
     relative = absolute = 0.0
     if accumulator != "s32":
         addends = problem.k + math.ceil(problem.k / plan.atom.k)
-        fp8 = plan.a.element.word in ("e4m3", "e5m2")
+        fp8 = plan.operand("A").element.word in ("e4m3", "e5m2")
         inside = 2.0**-13 if fp8 else 2 * ROUNDOFF["f64" if accumulator == "f64" else "f32"]
         relative = _growth(inside, addends)
         if accumulator == "f16":

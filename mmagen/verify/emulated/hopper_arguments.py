@@ -6,8 +6,8 @@ import ctypes
 import re
 
 from mmagen.emulate import TensorMap
-from mmagen.emulate.tensor_map import BYTES
-from mmagen.plan.model import Plan
+from mmagen.emulate.memory.tensor_map import BYTES
+from mmagen.plan.plans import GemmPlan as Plan
 from mmagen.spec.model import Problem
 from mmagen.verify.emulated.launches import Launch, bytes_of, matrix_fields, pointer_of, scalar_of, structure
 from mmagen.verify.emulated.matrices import Matrix, Operands
@@ -27,8 +27,8 @@ def gemm(plan: Plan, problem: Problem, data: Operands, addresses: dict[str, int]
     maps = _tensor_maps(plan, data, addresses)
     if any(map_.fault() for map_ in maps[0]):
         return _unaligned(plan, problem, data, addresses)
-    hopper = plan.hopper
-    assert hopper
+    hopper = plan.scheduler
+
     ctas = hopper.cluster[0] * hopper.cluster[1] * hopper.split_k
     clusters_m = -(-problem.m // (plan.tile[0] * hopper.cluster[0]))
     clusters_n = -(-problem.n // (plan.tile[1] * hopper.cluster[1]))
@@ -60,7 +60,7 @@ def gemm(plan: Plan, problem: Problem, data: Operands, addresses: dict[str, int]
         m=problem.m,
         n=problem.n,
         k=problem.k,
-        raster=_raster(clusters_m, clusters_n, plan.raster_group),
+        raster=_raster(clusters_m, clusters_n, plan.scheduler.raster_group),
         clusters=clusters,
         stage_bytes=maps[1],
         batch_step_a=int(data.a.batch_stride != 0),
@@ -91,10 +91,11 @@ def gemm(plan: Plan, problem: Problem, data: Operands, addresses: dict[str, int]
 
 def _tensor_maps(plan: Plan, data: Operands, addresses: dict[str, int]) -> tuple[tuple[TensorMap, ...], int]:
     """(maps of A, B and D, the bytes that TMA brings to a stage): describe() in sm90_launch.cuh."""
-    assert plan.hopper and plan.a.tma and plan.b.tma
+    a, b = plan.operands
     maps, stage_bytes = [], 0
-    for operand, matrix, share in ((plan.a, data.a, plan.hopper.cluster[1]), (plan.b, data.b, plan.hopper.cluster[0])):
+    for operand, matrix, share in ((a, data.a, plan.scheduler.cluster[1]), (b, data.b, plan.scheduler.cluster[0])):
         tma = operand.tma
+        assert tma
         across = matrix.rows if operand.contiguous_k else matrix.columns
         whole = not operand.contiguous_k or tma.boxes * share > 1 or across >= tma.box_across
         lines = tma.box_across if whole else -(-across // _SPLIT_LINES) * _SPLIT_LINES
@@ -157,8 +158,8 @@ def _unaligned(plan: Plan, problem: Problem, data: Operands, addresses: dict[str
 
 def workspace(plan: Plan) -> tuple[int, int]:
     """(bytes of flags, bytes of partial sums) that the kernel shares tiles with; nothing where it does not."""
-    hopper = plan.hopper
-    if not hopper or not hopper.stream_k:
+    hopper = plan.scheduler
+    if not hopper.stream_k:
         return 0, 0
     ctas = _STREAMING * hopper.cluster[0] * hopper.cluster[1] * hopper.split_k
     return -(-ctas * 4 // 1024) * 1024, ctas * plan.tile[0] * plan.tile[1] * 4

@@ -6,7 +6,7 @@ import ctypes
 import re
 from dataclasses import dataclass
 
-from mmagen.plan.model import Plan
+from mmagen.plan.plans import GemmPlan as Plan
 from mmagen.verify.emulated.matrices import Matrix, Operands
 
 _SCALARS = {"f32": ctypes.c_float, "f64": ctypes.c_double, "s32": ctypes.c_int32}

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mmagen.plan.model import Plan
+from mmagen.plan.plans import GemmPlan as Plan
 from mmagen.spec.model import Problem
 from mmagen.verify.emulated.formats import EXACT_INTEGERS, decode, encode, is_integer, storage
 
@@ -74,8 +74,8 @@ def operands(plan: Plan, problem: Problem, distribution: str, seed: int) -> Oper
     rng = np.random.default_rng(seed)
     out, row_major = plan.epilogue.out.word, plan.epilogue.row_major
     common = (problem.ld_pad, problem.offset)
-    a = empty(plan.a.element.word, problem.m, problem.k, problem.batch, plan.a.contiguous_k, *common)
-    b = empty(plan.b.element.word, problem.n, problem.k, problem.batch, plan.b.contiguous_k, *common)
+    a = empty(plan.operand("A").element.word, problem.m, problem.k, problem.batch, plan.operand("A").contiguous_k, *common)
+    b = empty(plan.operand("B").element.word, problem.n, problem.k, problem.batch, plan.operand("B").contiguous_k, *common)
     # C's lines are longer than D's: who takes one's leading dimension for the other's is found out.
     c = (
         empty(out, problem.m, problem.n, problem.batch, row_major, problem.ld_pad + 16, problem.offset)
@@ -95,7 +95,7 @@ def _reach(plan: Plan, problem: Problem) -> int:
     """The largest of 4, 3, 2, 1 whose squares, summed over K, stay exact whatever the order. 8-bit floats: their
     instructions keep 13 bits below the largest addend."""
     limit = EXACT_INTEGERS[plan.atom.type_d.word]
-    if plan.a.element.word in ("e4m3", "e5m2"):
+    if plan.operand("A").element.word in ("e4m3", "e5m2"):
         limit = min(limit, 2.0**13)
     return max([r for r in (1, 2, 3, 4) if problem.k * r * r <= limit], default=1)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mmagen.plan.model import Plan
+from mmagen.plan.plans import GemmPlan as Plan
 from mmagen.spec.model import Problem
 
 _ALIGNED = 16  # elements: a multiple of every vector
@@ -16,8 +16,8 @@ def small_problems(plan: Plan) -> tuple[Problem, ...]:
         return (Problem(shape=plan.tile),)
     m, n, k = plan.tile
     ragged = (_next(m), _next(n), _next(2 * k))
-    parts = plan.hopper.split_k if plan.hopper else 1  # each has more steps than stages
-    few = (Problem(shape=(43, 43, 43), ld_pad=_RAGGED, beta=1.0),) if plan.hopper else ()
+    parts = plan.scheduler.split_k  # each has more steps than stages
+    few = (Problem(shape=(43, 43, 43), ld_pad=_RAGGED, beta=1.0),) if plan.operands[0].tma else ()
     return (
         *few,
         *_streamed(plan),
@@ -33,9 +33,9 @@ _RAGGED = 5
 
 def _streamed(plan: Plan) -> tuple[Problem, ...]:
     """Where clusters share tiles: a wave and one more, and a single tile for all of them."""
-    if not plan.hopper or not plan.hopper.stream_k:
+    if not plan.scheduler.stream_k:
         return ()
-    m, n = (extent * ctas for extent, ctas in zip(plan.tile, plan.hopper.cluster, strict=False))
+    m, n = (extent * ctas for extent, ctas in zip(plan.tile, plan.scheduler.cluster, strict=False))
     k = plan.tile[2]
     return Problem(shape=(m, 4 * n, 6 * k), beta=1.0), Problem(shape=(m, n, 24 * k))
 

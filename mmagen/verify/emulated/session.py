@@ -15,10 +15,10 @@ from mmagen.build.ptx import Ptx
 from mmagen.core.errors import ExitCode, UsageError
 from mmagen.core.targets import capability
 from mmagen.emulate import NEWEST, EmulationError, GlobalMemory, Module, Report, launch, parse
+from mmagen.families import family_of
 from mmagen.families.instruction.model import InstructionPlan
 from mmagen.families.library import choose
-from mmagen.families.planning import problem_faults
-from mmagen.plan.model import Plan
+from mmagen.families.protocol import Plan
 from mmagen.spec.model import Problem
 from mmagen.verify.emulated import arguments
 from mmagen.verify.emulated.compare import compare
@@ -66,9 +66,9 @@ def tasks(
             Task(plan, ptx, Problem(shape=plan.tile), one, seed)
             for one in ([distribution] if distribution else distributions(plan))
         ]
-    if plan.configs:
+    if len(plan.by_config) > 1:
         return _library_tasks(plan, ptx, problems, seed, distribution, max_dim)
-    for fault in problem_faults(plan.spec, plan.epilogue, plan.tile, tuple(problems)):
+    for fault in family_of(plan).problem_faults(plan, problems):
         raise UsageError(f"{plan.name}: {fault.what}; {fault.remedy}")
     if plan.kernel == "ownership":
         return [Task(plan, ptx, Problem(shape=plan.tile), "stamps", seed)]
@@ -157,8 +157,8 @@ def _facts(task: Task) -> dict:
     if isinstance(plan, InstructionPlan):
         majors, types = ("K", "K", "N"), f"{plan.operation.type_a} x {plan.operation.type_b} + {plan.operation.type_d}"
     else:
-        majors = (plan.a.major, plan.b.major, plan.epilogue.major)
-        types = f"{plan.a.element.word} x {plan.b.element.word} + {plan.atom.type_d.word} -> {plan.epilogue.out.word}"
+        majors = (plan.operand("A").major, plan.operand("B").major, plan.epilogue.major)
+        types = f"{plan.operand('A').element.word} x {plan.operand('B').element.word} + {plan.atom.type_d.word} -> {plan.epilogue.out.word}"
     return {
         "name": plan.name,
         "problem": task.text,

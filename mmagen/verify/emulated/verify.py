@@ -11,8 +11,8 @@ from pathlib import Path
 from mmagen.build.job import BuildResult
 from mmagen.build.ptx import Ptx, compile_ptx
 from mmagen.core.errors import SpecError, SpecFaults, UsageError
-from mmagen.families.planning import plan
-from mmagen.plan.model import Plan
+from mmagen.families import plan
+from mmagen.families.protocol import Plan
 from mmagen.spec.load import load
 from mmagen.spec.model import Problem
 from mmagen.toolchain.find import Toolchain

@@ -1,0 +1,147 @@
+"""Global memory as named allocations, and the memory that each CTA or thread has for itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mmagen.emulate.errors import EmulationError
+
+GLOBAL_BASE = 0x7F00_0000_0000
+# Generic addresses of what is not global; each window is far larger than its memory.
+SHARED_WINDOW = 0x0100_0000_0000
+LOCAL_WINDOW = 0x0200_0000_0000
+PARAM_WINDOW = 0x0300_0000_0000
+WINDOW_SIZE = 1 << 32
+
+ALLOCATED, INITIALISED, WRITABLE = 1, 2, 4
+_GUARD = 4096
+_POISON = 0xCD
+_NEAR = 1 << 20
+UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """A named range of global memory: `address` and `size` in bytes."""
+
+    name: str
+    address: int
+    size: int
+
+    def contains(self, address: int) -> bool:
+        return self.address <= address < self.address + self.size
+
+
+class GlobalMemory:
+    """Device memory: allocations at 64-bit addresses with guard gaps, every byte known as readable, written, writable."""
+
+    def __init__(self) -> None:
+        self.allocations: dict[str, Allocation] = {}
+        self._bytes = np.full(_GUARD, _POISON, dtype=np.uint8)
+        self._state = np.zeros(_GUARD, dtype=np.uint8)
+        self._views: dict[tuple[str, int, int], np.ndarray] = {}
+        self.writes = 0  # by kernels; who polls a flag need not look again before
+
+    @property
+    def size(self) -> int:
+        """Bytes from GLOBAL_BASE to the end of the last guard gap."""
+        return len(self._bytes)
+
+    def allocate(
+        self,
+        name: str,
+        data: np.ndarray | bytes | None = None,
+        *,
+        size: int | None = None,
+        writable: bool = True,
+        misalign: int = 0,
+    ) -> int:
+        """The address of a new allocation.
+
+        data: its contents (an array's bytes in C order); without it, `size` bytes that nothing wrote yet. misalign: bytes
+        past a 256-byte boundary at which it begins. Raises EmulationError where the name is taken or no size is given.
+        """
+        if name in self.allocations:
+            raise EmulationError(f"there is an allocation called {name} already")
+        contents = None if data is None else _raw(data)
+        count = len(contents) if contents is not None else size
+        if count is None:
+            raise EmulationError(f"allocation {name} needs data or a size")
+        start = -(-len(self._bytes) // 256) * 256 + misalign
+        end = -(-(start + count + _GUARD) // 256) * 256
+        grown, state = np.full(end, _POISON, dtype=np.uint8), np.zeros(end, dtype=np.uint8)
+        grown[: len(self._bytes)], state[: len(self._state)] = self._bytes, self._state
+        if contents is not None:
+            grown[start : start + count] = contents
+        state[start : start + count] = ALLOCATED | (INITIALISED if data is not None else 0) | (WRITABLE if writable else 0)
+        self._bytes, self._state, self._views = grown, state, {}
+        self.allocations[name] = Allocation(name, GLOBAL_BASE + start, count)
+        return GLOBAL_BASE + start
+
+    def read(self, name: str, dtype: np.dtype | type | str = np.uint8) -> np.ndarray:
+        """A copy of an allocation's contents as a flat array of `dtype`."""
+        place = self.allocations[name]
+        start = place.address - GLOBAL_BASE
+        return np.frombuffer(self._bytes[start : start + place.size].tobytes(), dtype=dtype).copy()
+
+    def written(self, name: str) -> np.ndarray:
+        """bool[bytes]: which bytes of an allocation hold something."""
+        place = self.allocations[name]
+        start = place.address - GLOBAL_BASE
+        return (self._state[start : start + place.size] & INITIALISED) != 0
+
+    def view(self, which: str, width: int, count: int) -> np.ndarray:
+        """All "bytes" or their "state" as [elements, count] of `width`-byte unsigned integers."""
+        key = (which, width, count)
+        if key not in self._views:
+            whole = self._bytes if which == "bytes" else self._state
+            whole = whole[: len(whole) // (width * count) * (width * count)]
+            self._views[key] = whole.view(UNSIGNED[width]).reshape(-1, count)
+        return self._views[key]
+
+    def describe(self, address: int, size: int = 1) -> str:
+        """Where `size` bytes lie: in which allocation, or how far outside of the nearest one."""
+        best, distance = None, 1 << 64
+        for place in self.allocations.values():
+            end = place.address + place.size
+            if place.contains(address):
+                over = address + size - end
+                inside = f"{place.name}[{address - place.address}]"
+                return inside if over <= 0 else f"{inside}, of which {over} bytes lie past its end ({place.size} bytes)"
+            away = place.address - address if address < place.address else address - end
+            if away < distance:
+                best, distance = place, away
+        if best is None or distance > _NEAR:
+            return f"address {address:#x}, which is near no allocation"
+        side = "before" if address < best.address else "past the end of"
+        return f"{distance} bytes {side} {best.name} ({best.size} bytes)"
+
+
+def _raw(data: np.ndarray | bytes) -> np.ndarray:
+    if isinstance(data, bytes):
+        return np.frombuffer(data, dtype=np.uint8)
+    return np.frombuffer(np.ascontiguousarray(data).tobytes(), dtype=np.uint8)
+
+
+class OwnedMemory:
+    """Memory of which each CTA (shared) or each thread (local) has `size` bytes of its own, addressed from 0.
+
+    owner: int64[lanes], which of the `count` blocks a lane uses.
+    """
+
+    def __init__(self, size: int, count: int, owner: np.ndarray):
+        self.size = size
+        self.stride = -(-max(size, 1) // 128) * 128
+        self.bytes = np.zeros(self.stride * count, dtype=np.uint8)
+        self.base = owner.astype(np.int64) * self.stride
+
+    def gather(self, index: np.ndarray, width: int, count: int) -> np.ndarray:
+        """[n, count] elements of `width` bytes at byte positions `index`, which are aligned to width * count."""
+        return self.bytes.view(UNSIGNED[width]).reshape(-1, count)[index // (width * count)]
+
+    def scatter(self, index: np.ndarray, values: np.ndarray) -> None:
+        """Writes [n, count] elements at byte positions `index`; of several to one place the last stays."""
+        count, width = values.shape[1], values.dtype.itemsize
+        self.bytes.view(UNSIGNED[width]).reshape(-1, count)[index // (width * count)] = values

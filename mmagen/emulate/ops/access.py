@@ -1,0 +1,261 @@
+"""Loads and stores of all lanes at once: bounds, alignment, what was written before, and the counts of traffic."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mmagen.emulate.hazards.far_order import is_strong
+from mmagen.emulate.memory.memory import (
+    ALLOCATED,
+    GLOBAL_BASE,
+    INITIALISED,
+    LOCAL_WINDOW,
+    PARAM_WINDOW,
+    SHARED_WINDOW,
+    UNSIGNED,
+    WINDOW_SIZE,
+    WRITABLE,
+)
+from mmagen.emulate.ptx.model import Instruction
+from mmagen.emulate.sync.clusters import RANK_SHIFT, owners
+
+if TYPE_CHECKING:
+    from mmagen.emulate.batch import Batch
+
+
+def split(X: Batch, mask: np.ndarray | None, address: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(lanes, addresses): int64[n] each, of the active lanes."""
+    lanes, spread = X.lanes(mask), X.spread(address)
+    return lanes, (spread if mask is None else spread[lanes]).astype(np.int64)
+
+
+def keep_aligned(X: Batch, i: Instruction, lanes: np.ndarray, address: np.ndarray, size: int) -> np.ndarray | None:
+    """bool[n] of the lanes whose address is a multiple of `size`, None where all are; others are a finding."""
+    odd = address & (size - 1)
+    if not odd.any():
+        return None
+    bad = np.flatnonzero(odd)
+    first = bad[0]
+    text = f"accesses {size} bytes at {int(address[first]) & 0xFFFFFFFFFFFFFFFF:#x}, which is not a multiple of {size}"
+    X.found("misaligned", i, len(bad), int(lanes[first]), text)
+    return odd == 0
+
+
+Part = tuple[str, np.ndarray, np.ndarray]
+
+
+class Access:
+    """One memory instruction: `count` elements of `width` bytes per lane."""
+
+    def __init__(self, i: Instruction, width: int, count: int, atomic: bool = False, counted: bool = True):
+        self.i, self.width, self.count, self.atomic, self.counted = i, width, count, atomic, counted
+        self.size = width * count
+        self.strong = is_strong(i)
+
+    def parts(self, X: Batch, space: str, mask: np.ndarray | None, address: np.ndarray) -> list[Part]:
+        """The active lanes by the space of their addresses: (space, lanes int64[n], addresses in it int64[n])."""
+        lanes, where = split(X, mask, address)
+        if space != "generic":
+            return [(space, lanes, where)]
+        return [(part, lanes[chosen], local) for part, chosen, local in _windows(where)]
+
+    def load(self, X: Batch, space: str, mask: np.ndarray | None, address: np.ndarray) -> np.ndarray:
+        """[count, lanes] unsigned integers of `width` bytes; 0 in lanes that are not active or whose address is wrong. Of
+        parameters that are the same for all, [count, 1]."""
+        if space == "param" and len(address) == 1:
+            return np.ascontiguousarray(self._params(X, address.astype(np.int64)).T)
+        result = None
+        for part, lanes, where in self.parts(X, space, mask, address):
+            values = self.gather(X, part, lanes, where)
+            if len(lanes) == X.size:
+                return np.ascontiguousarray(values.T)
+            if result is None:
+                result = np.zeros((self.count, X.size), dtype=UNSIGNED[self.width])
+            result[:, lanes] = values.T
+        return result
+
+    def store(self, X: Batch, space: str, mask: np.ndarray | None, address: np.ndarray, values: list[np.ndarray]) -> None:
+        """Writes values[element][lanes]; stores to wrong addresses are left out."""
+        data = np.stack([X.spread(v) for v in values], axis=1)
+        for part, lanes, where in self.parts(X, space, mask, address):
+            self.scatter(X, part, lanes, where, data if len(lanes) == X.size else data[lanes])
+
+    def gather(self, X: Batch, space: str, lanes: np.ndarray, where: np.ndarray) -> np.ndarray:
+        """[n, count] elements from addresses int64[n] in one space; 0 where an address is wrong."""
+        if space == "param":
+            return self._params(X, where)
+        keep, index = self.locate(X, space, lanes, where, writing=False)
+        if space in ("global", "const"):
+            source = X.program.memory.view("bytes", self.width, self.count)[index // self.size]
+            if self.strong and X.clocks is not None:
+                X.far.read(X, self.i, index, lanes if keep is None else lanes[keep], source)
+        else:
+            source = (X.shared if space == "shared" else X.local).gather(index, self.width, self.count)
+        if keep is None:
+            return source
+        values = np.zeros((len(lanes), self.count), dtype=UNSIGNED[self.width])
+        values[keep] = source
+        return values
+
+    def scatter(self, X: Batch, space: str, lanes: np.ndarray, where: np.ndarray, data: np.ndarray) -> None:
+        """Writes [n, count] elements to addresses int64[n] in one space."""
+        keep, index = self.locate(X, space, lanes, where, writing=True)
+        data = data if keep is None else data[keep]
+        if space not in ("global", "const"):
+            (X.shared if space == "shared" else X.local).scatter(index, data)
+            return
+        memory = X.program.memory
+        memory.writes += 1
+        memory.view("bytes", self.width, self.count)[index // self.size] = data
+        memory.view("state", self.width, self.count)[index // self.size] |= _pattern(INITIALISED, self.width)
+
+    def locate(self, X: Batch, space: str, lanes, where, writing: bool) -> tuple[np.ndarray | None, np.ndarray]:
+        """(bool[n] of the lanes to serve, None for all; byte positions int64 of those in the space's memory)."""
+        if space in ("global", "const"):
+            return self._global(X, lanes, where, writing)
+        return self._owned(X, space, lanes, where, writing)
+
+    def _params(self, X: Batch, where: np.ndarray) -> np.ndarray:
+        raw = np.frombuffer(X.program.params.ljust(16, b"\0"), dtype=np.uint8)
+        reach = where[:, None] + np.arange(self.size)
+        outside = (reach < 0) | (reach >= len(raw))
+        data = np.ascontiguousarray(raw[np.where(outside, 0, reach)])
+        return data.view(UNSIGNED[self.width])
+
+    # Global memory
+
+    def _global(self, X: Batch, lanes, where, writing) -> tuple[np.ndarray | None, np.ndarray]:
+        memory = X.program.memory
+        index = where - GLOBAL_BASE
+        keep = keep_aligned(X, self.i, lanes, where, self.size)
+        inside = (index >= 0) & (index <= memory.size - self.size)
+        if not inside.all() or keep is not None:
+            keep = inside if keep is None else keep & inside
+            self._outside(X, lanes, where, ~inside)
+            lanes, where, index = lanes[keep], where[keep], index[keep]
+        if not len(index):
+            return keep, index
+        state = memory.view("state", self.width, self.count)[index // self.size]
+        wanted = ALLOCATED | (WRITABLE if writing else INITIALISED) | (INITIALISED if self.atomic else 0)
+        if not ((state & _pattern(wanted, self.width)) == _pattern(wanted, self.width)).all():
+            good = self._examine(X, lanes, where, state, writing)
+            if not good.all():
+                keep = _narrow(keep, good, len(good))
+                lanes, where, index = lanes[good], where[good], index[good]
+        if X.checks and len(index):
+            X.note_global(self.i, index, self.size, lanes, writing, self.atomic)
+            self.count_warps(X, "global", lanes, where)
+        return keep, index
+
+    def _outside(self, X: Batch, lanes, where, bad) -> None:
+        if not bad.any():
+            return
+        first = int(np.flatnonzero(bad)[0])
+        text = f"accesses {self.size} bytes at {X.program.memory.describe(int(where[first]), self.size)}"
+        X.found("global_out_of_bounds", self.i, int(bad.sum()), int(lanes[first]), text)
+
+    def _examine(self, X: Batch, lanes, where, state, writing) -> np.ndarray:
+        """bool[n]: which lanes may go on; reading what nothing wrote is a finding, but goes on."""
+        flags = np.ascontiguousarray(state).view(np.uint8).reshape(len(lanes), -1)
+        allocated = (flags & ALLOCATED != 0).all(axis=1)
+        self._outside(X, lanes, where, ~allocated)
+        memory = X.program.memory
+        if writing:
+            locked = allocated & (flags & WRITABLE == 0).any(axis=1)
+            if locked.any():
+                first = int(np.flatnonzero(locked)[0])
+                text = f"writes to {memory.describe(int(where[first]))}, which is read-only"
+                X.found("read_only", self.i, int(locked.sum()), int(lanes[first]), text)
+            allocated &= ~locked
+        if writing and not self.atomic:
+            return allocated
+        fresh = allocated & (flags & INITIALISED == 0).any(axis=1)
+        if fresh.any():
+            first = int(np.flatnonzero(fresh)[0])
+            text = f"reads {memory.describe(int(where[first]))}, which nothing wrote"
+            X.found("uninitialised_global", self.i, int(fresh.sum()), int(lanes[first]), text)
+        return allocated
+
+    # Shared and local memory
+
+    def _owned(self, X: Batch, space: str, lanes, where, writing) -> tuple[np.ndarray | None, np.ndarray]:
+        block = X.shared if space == "shared" else X.local
+        base = block.base[lanes]
+        if space == "shared" and X.program.cluster > 1 and (where >> RANK_SHIFT).any():
+            base, where = self._elsewhere(X, lanes, where)
+        keep = keep_aligned(X, self.i, lanes, where, self.size)
+        inside = (where >= 0) & (where <= block.size - self.size)
+        if not inside.all():
+            bad = np.flatnonzero(~inside)
+            offset = int(where[bad[0]])
+            text = f"accesses {self.size} bytes at {space} byte {offset}; there are {block.size}"
+            X.found(f"{space}_out_of_bounds", self.i, len(bad), int(lanes[bad[0]]), text)
+            keep = inside if keep is None else keep & inside
+        if keep is not None:
+            lanes, where, base = lanes[keep], where[keep], base[keep]
+        index = base + where
+        if X.shadow is not None and space == "shared" and len(index):
+            if self.atomic:
+                X.shadow.atomic(self.i, index, self.size, X.stamps[lanes])
+            elif writing:
+                X.shadow.write(self.i, index, self.size, X.stamps[lanes])
+            else:
+                X.shadow.read(self.i, index, self.size, X.stamps[lanes])
+            self.count_warps(X, "shared", lanes, where)
+        return keep, index
+
+    def _elsewhere(self, X: Batch, lanes: np.ndarray, where: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(where the memory begins, the place in it) of shared addresses that name CTAs of the cluster."""
+        ctas, offsets = owners(X, lanes, where)
+        away = np.flatnonzero(ctas != X.cta[lanes])
+        if self.i.base != "ld" and len(away):
+            # One of each warp stands for all: they have one clock.
+            pairs = np.unique(np.stack((lanes[away] // 32, ctas[away])), axis=1, return_index=True)[1]
+            for n in away[pairs].tolist():
+                X.exits.signal(self.i, int(lanes[n]), int(ctas[n]))
+        return ctas * X.shared.stride, offsets
+
+    def count_warps(self, X: Batch, space: str, lanes: np.ndarray, where: np.ndarray) -> None:
+        """Counts the traffic of these lanes, warp by warp; not where the caller does it (`counted`)."""
+        if not self.counted:
+            return
+        active = None
+        if len(lanes) == X.size:
+            table = where.reshape(-1, 32)
+        else:
+            table, active = np.zeros(X.size, dtype=np.int64), np.zeros(X.size, dtype=bool)
+            table[lanes], active[lanes] = where, True
+            table, active = table.reshape(-1, 32), active.reshape(-1, 32)
+            table[~active] = where[0]
+        count = X.recorder.count_shared if space == "shared" else X.recorder.count_global
+        count(self.i, table, active, self.size)
+
+
+def _pattern(flags: int, width: int) -> int:
+    """One flag byte repeated over an element."""
+    return UNSIGNED[width](int.from_bytes(bytes([flags]) * width, "little"))
+
+
+def _narrow(keep: np.ndarray | None, good: np.ndarray, count: int) -> np.ndarray:
+    """`keep` with the lanes taken out that are not good; good is over the lanes kept so far."""
+    if keep is None:
+        return good
+    narrowed = keep.copy()
+    narrowed[np.flatnonzero(keep)] = good
+    return narrowed
+
+
+def _windows(where: np.ndarray) -> list[tuple[str, np.ndarray, np.ndarray]]:
+    """(space, which lanes, their addresses in it) of generic addresses."""
+    result = []
+    rest = np.ones(len(where), dtype=bool)
+    for space, start in (("shared", SHARED_WINDOW), ("local", LOCAL_WINDOW), ("param", PARAM_WINDOW)):
+        chosen = (where >= start) & (where < start + WINDOW_SIZE)
+        if chosen.any():
+            result.append((space, chosen, where[chosen] - start))
+            rest &= ~chosen
+    if rest.any():
+        result.append(("global", rest, where[rest]))
+    return result

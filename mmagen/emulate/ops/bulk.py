@@ -1,0 +1,89 @@
+"""cp.async.bulk: tensor loads and stores by TMA, and their groups."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mmagen.emulate.ops.access import split
+from mmagen.emulate.ops.emit import Emitter
+from mmagen.emulate.ops.mbarriers import shared_address
+from mmagen.emulate.ops.memory import native_address
+from mmagen.emulate.ptx.model import Address, Instruction, Vector, elements_of
+from mmagen.emulate.sync.clusters import OFFSET_MASK
+
+if TYPE_CHECKING:
+    from mmagen.emulate.batch import Batch
+
+
+def build_bulk_copy(e: Emitter, i: Instruction) -> None:
+    """All forms that begin with cp.async.bulk."""
+    if i.has("commit_group"):
+        e.line(f"X.bulk.commit({e.mask})")
+    elif i.has("wait_group"):
+        e.line(f"X.bulk.wait({e.mask}, {int(i.operands[0].value)})")
+    elif i.has("prefetch"):
+        e.line("pass")  # a hint
+    elif i.has("tensor"):
+        _tensor(e, i)
+    else:
+        raise e.unsupported("bulk copies without a tensor map are not supported")
+
+
+def _tensor(e: Emitter, i: Instruction) -> None:
+    """Loads: [shared], [map, {coordinates}], [mbarrier]{, ctas}{, policy}. Stores: [map, {coordinates}], [shared]{, policy}."""
+    if any(m.startswith(("im2col", "tile::", "cta_group")) for m in i.modifiers):
+        raise e.unsupported("only tiled copies are supported")
+    loads = i.modifiers[4].startswith("shared")
+    places = i.operands[1 if loads else 0]
+    if not isinstance(places, Vector):
+        raise e.unsupported("a tensor map and coordinates are missing")
+    tensor, coordinates = places.elements
+    at = ", ".join(e.source(x, "s32") for x in elements_of(coordinates))
+    map_ = native_address(e, tensor) if isinstance(tensor, Address) else e.source(tensor, "u64")
+    arguments = f"X, {e.mask}, {e.bind(i)}, {map_}, [{at}]"
+    if not loads:
+        e.line(f"{e.bind(_store)}({arguments}, {native_address(e, i.operands[1])})")
+        return
+    ctas = e.source(i.operands[3], "u16") if i.has("multicast::cluster") else "None"
+    shared, barrier = (native_address(e, i.operands[n]) for n in (0, 2))
+    e.line(f"{e.bind(_load)}({arguments}, {shared}, {barrier}, {ctas})")
+
+
+def _load(X: Batch, mask, i: Instruction, maps, at: list, shared, barrier, ctas: np.ndarray | None) -> None:
+    lanes, where = split(X, mask, shared)
+    barriers = shared_address(split(X, mask, barrier)[1])
+    where, maps = shared_address(where), split(X, mask, maps)[1]
+    places = X.mbarriers.places(lanes, barriers)
+    homes = X.mbarriers.places(lanes, where)
+    masks = None if ctas is None else X.spread(ctas)[lanes]
+    size = X.program.cluster
+    for n, lane in enumerate(lanes.tolist()):
+        if masks is None:
+            targets = [(homes[n][1], places[n])]
+            if homes[n][0] != places[n][0]:
+                X.found("mbarrier", i, 1, lane, "loads into one CTA and reports to the mbarrier of another")
+                continue
+        else:
+            first = int(X.cta[lane]) // size * size
+            chosen = [rank for rank in range(16) if int(masks[n]) >> rank & 1]
+            if not chosen or chosen[-1] >= size:
+                X.found("shared_out_of_bounds", i, 1, lane, f"loads for CTAs {chosen} of a cluster of {size}")
+                chosen = [rank for rank in chosen if rank < size]
+            offset = int(barriers[n]) & OFFSET_MASK
+            targets = [(homes[n][1], (first + rank, offset)) for rank in chosen]
+        tensor = X.bulk.tensor(i, int(maps[n]))
+        X.bulk.load(i, lane, tensor, _coordinates(X, at, lane), targets)
+
+
+def _store(X: Batch, mask, i: Instruction, maps, at: list, shared) -> None:
+    lanes, where = split(X, mask, shared)
+    where, maps = shared_address(where), split(X, mask, maps)[1]
+    for n, lane in enumerate(lanes.tolist()):
+        tensor = X.bulk.tensor(i, int(maps[n]))
+        X.bulk.store(i, lane, tensor, _coordinates(X, at, lane), int(where[n]))
+
+
+def _coordinates(X: Batch, at: list, lane: int) -> tuple[int, ...]:
+    return tuple(int(values[0] if len(values) == 1 else values[lane]) for values in at)

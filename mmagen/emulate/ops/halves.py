@@ -1,0 +1,84 @@
+"""Arithmetic on f16 and bf16, one or two to a register, on their codes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from mmagen.emulate.arithmetic import numerics
+from mmagen.emulate.ops.emit import Emitter
+from mmagen.emulate.ptx.model import Instruction, Operand
+
+_HALVES = ("f16", "bf16", "f16x2", "bf16x2")
+
+
+def is_half(kind: str) -> bool:
+    """Whether a type is made of 16-bit floats."""
+    return kind in _HALVES
+
+
+def widened(e: Emitter, operand: Operand, kind: str) -> str:
+    """An expression for a 16-bit float operand's value in float64."""
+    if kind.endswith("x2"):
+        raise e.unsupported("two results in one comparison are not supported")
+
+    def widen(codes: np.ndarray) -> np.ndarray:
+        return numerics.to_float64(codes, kind)
+
+    return f"{e.bind(widen)}({e.source(operand, 'u16')})"
+
+
+def build_half(e: Emitter, i: Instruction, operation: str) -> None:
+    """add, sub, mul, fma, min or max on f16, bf16 or pairs of them."""
+    kind = i.type
+    pair = kind.endswith("x2")
+    bits = "u32" if pair else "u16"
+    function = _function(kind.removesuffix("x2"), operation, i)
+
+    def compute(*codes: np.ndarray) -> np.ndarray:
+        operands = np.broadcast_arrays(*codes)
+        if not pair:
+            return function(*operands)
+        halves = [np.ascontiguousarray(x).view(np.uint16) for x in operands]
+        return function(*halves).view(np.uint32)
+
+    arguments = ", ".join(e.source(x, bits) for x in i.operands[1:])
+    e.write(i.operands[0], f"{e.bind(compute)}({arguments})", bits)
+
+
+def _function(name: str, operation: str, i: Instruction) -> Callable[..., np.ndarray]:
+    ftz, sat, relu = i.has("ftz"), i.has("sat"), i.has("relu")
+
+    def flushed(codes: np.ndarray) -> np.ndarray:
+        return np.where(codes & 0x7C00 == 0, codes & np.uint16(0x8000), codes) if ftz and name == "f16" else codes
+
+    def compute(*codes: np.ndarray) -> np.ndarray:
+        operands = [flushed(x) for x in codes]
+        if operation == "-":
+            operands[1] = operands[1] ^ np.uint16(0x8000)
+        if operation in ("+", "-"):
+            result = numerics.add(*operands, name, "rn", False, sat)
+        elif operation == "*":
+            result = numerics.mul(*operands, name, "rn", False, sat)
+        elif operation == "fma":
+            result = numerics.fma(*operands, name, "rn", False, sat)
+        else:
+            result = _extreme(operands, name, operation, i.has("NaN"))
+        if relu:
+            values = numerics.to_float64(result, name)
+            result = np.where(np.isnan(values), result, np.where(values > 0, result, np.uint16(0)))
+        return flushed(result)
+
+    return compute
+
+
+def _extreme(operands: list[np.ndarray], name: str, operation: str, propagate: bool) -> np.ndarray:
+    a, b = (numerics.to_float64(x, name) for x in operands)
+    # Of two zeros the negative one is the smaller.
+    first = (a < b) | ((a == b) & np.signbit(a)) | np.isnan(b)
+    if operation == "max":
+        first = (a > b) | ((a == b) & ~np.signbit(a)) | np.isnan(b)
+    result = np.where(first, operands[0], operands[1])
+    unusable = np.isnan(a) | np.isnan(b) if propagate else np.isnan(a) & np.isnan(b)
+    return np.where(unusable, np.uint16(numerics.FORMATS[name].nan), result)

@@ -1,0 +1,133 @@
+"""mbarrier, clusters and the fences of asynchronous kernels. Waiting for a phase ends a block: see machine.py."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mmagen.emulate.errors import EmulationError
+from mmagen.emulate.memory.memory import SHARED_WINDOW
+from mmagen.emulate.ops.access import split
+from mmagen.emulate.ops.emit import Emitter, op
+from mmagen.emulate.ops.memory import native_address
+from mmagen.emulate.ptx.model import Address, Immediate, Instruction, Name, Register
+from mmagen.emulate.sync.clusters import OFFSET_MASK, RANK_SHIFT
+
+if TYPE_CHECKING:
+    from mmagen.emulate.batch import Batch
+    from mmagen.emulate.program.program import Program
+
+_FORMS = {"shared", "shared::cta", "shared::cluster", "b64", "release", "relaxed", "acquire", "cta", "cluster", "expect_tx"}
+
+
+_NO_RANK = 200
+
+
+def shared_address(where: np.ndarray) -> np.ndarray:
+    """Of mbarriers, whose addresses may be generic: offsets in shared memory."""
+    return np.where(where >= SHARED_WINDOW, where - SHARED_WINDOW, where)
+
+
+@op("mbarrier")
+def _mbarrier(e: Emitter, i: Instruction) -> None:
+    what = i.modifiers[0]
+    if what in ("init", "inval"):
+        count = e.source(i.operands[1], "u32") if what == "init" else "None"
+        e.line(f"{e.bind(_initialise)}(X, {e.mask}, {e.bind(i)}, {native_address(e, i.operands[0])}, {count})")
+    elif what in ("arrive", "expect_tx"):
+        _arrive(e, i)
+    else:
+        raise e.unsupported("this form of mbarrier is not supported")
+
+
+def _initialise(X: Batch, mask, i: Instruction, address: np.ndarray, count: np.ndarray | None) -> None:
+    lanes, where = split(X, mask, address)
+    if count is None:
+        X.mbarriers.invalidate(lanes, shared_address(where))
+    else:
+        X.mbarriers.init(i, lanes, shared_address(where), X.spread(count)[lanes])
+
+
+def _arrive(e: Emitter, i: Instruction) -> None:
+    """mbarrier.arrive{.expect_tx} state, [address]{, bytes or count}; mbarrier.expect_tx [address], bytes."""
+    if set(i.modifiers[1:]) - _FORMS:
+        raise e.unsupported("this form of mbarrier is not supported")
+    operands = list(i.operands)
+    target = None if isinstance(operands[0], Address) else operands.pop(0)
+    announces = i.has("expect_tx")
+    extra = e.source(operands[1], "u32") if len(operands) > 1 else e.constant(1, "u4")
+    count = e.constant(0 if i.modifiers[0] == "expect_tx" else 1, "u4") if announces else extra
+    announced = extra if announces else e.constant(0, "u4")
+    told = i.modifiers[0] == "arrive" and not i.has("relaxed")
+    arguments = f"{native_address(e, operands[0])}, {count}, {announced}, {told}"
+    e.line(f"t = {e.bind(_arrivals)}(X, {e.mask}, {e.bind(i)}, {arguments})")
+    if target is not None and not (isinstance(target, Name) and target.name == "_"):
+        e.write(target, "t", "u64")
+
+
+def _arrivals(X: Batch, mask, i: Instruction, address, count, announced, told: bool) -> np.ndarray:
+    lanes, where = split(X, mask, address)
+    phases = np.zeros(X.size, dtype=np.uint64)
+    counts, sizes = (X.spread(v)[lanes] for v in (count, announced))
+    phases[lanes] = X.mbarriers.arrive(i, lanes, shared_address(where), counts, sizes, told)
+    return phases
+
+
+def phase_operands(i: Instruction, registers: list, program: Program) -> tuple[np.ndarray, np.ndarray]:
+    """(address, parity or state) of mbarrier.try_wait and test_wait: uint64[lanes], or of length 1."""
+    place = i.operands[1]
+    if not isinstance(place, Address):
+        raise EmulationError(f"line {i.line}: this form of mbarrier is not supported: {i.text}")
+    if isinstance(place.base, Register):
+        base = registers[place.base.index].astype(np.uint64)
+    else:
+        base = np.array([0 if place.base is None else program.places.place_of(place.base.name)], dtype=np.uint64)
+    phase = i.operands[2]
+    if isinstance(phase, Register):
+        return base + np.uint64(place.offset), registers[phase.index].astype(np.uint64)
+    return base + np.uint64(place.offset), np.array([int(getattr(phase, "value", 0))], dtype=np.uint64)
+
+
+@op("fence", "membar")
+def _fence(e: Emitter, i: Instruction) -> None:
+    """Fences order nothing that lanes which run one after the other do not keep anyway: they are for the clocks."""
+    if i.has("mbarrier_init"):
+        e.line(f"X.mbarriers.fence({e.mask})")
+    elif i.modifiers[0] == "proxy":
+        if any(m.split("::")[0] == "async" for m in i.modifiers):
+            e.line(f"X.fence_proxy({e.mask})")
+    else:
+        e.line(f"X.fence_memory({e.mask})")
+
+
+@op("mapa")
+def _mapa(e: Emitter, i: Instruction) -> None:
+    """The address of the same byte in the shared memory of another CTA of the cluster. Of a CTA that there is not it is
+    an address as good as any, as long as nobody uses it."""
+    a, rank = e.source(i.operands[1], "u64"), e.source(i.operands[2], "u32")
+    e.write(i.operands[0], f"{e.bind(_map)}({a}, {rank})", "u64")
+
+
+def _map(address: np.ndarray, rank: np.ndarray) -> np.ndarray:
+    ranks = np.minimum(rank, _NO_RANK).astype(np.uint64) + np.uint64(1)
+    return (address & ~np.uint64(0xFFFFFFFF - OFFSET_MASK)) | (ranks << np.uint64(RANK_SHIFT))
+
+
+@op("getctarank")
+def _rank(e: Emitter, i: Instruction) -> None:
+    a = e.source(i.operands[1], "u64")
+
+    def rank_of(X: Batch, a: np.ndarray) -> np.ndarray:
+        named = (a & np.uint64(0xFFFFFFFF)).astype(np.int64) >> RANK_SHIFT
+        return np.where(named > 0, named - 1, X.cta % X.program.cluster)
+
+    e.write(i.operands[0], f"{e.bind(rank_of)}(X, {a}).astype(u4)", "u32")
+
+
+@op("setmaxnreg", warp_wide=True)
+def _registers(e: Emitter, i: Instruction) -> None:
+    """Who has how many registers is the hardware's affair; what the instruction takes is checked."""
+    count = i.operands[0]
+    if not isinstance(count, Immediate) or not 24 <= int(count.value) <= 256 or int(count.value) % 8:
+        raise e.unsupported("setmaxnreg takes 24 to 256 registers, in steps of 8")

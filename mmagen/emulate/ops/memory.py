@@ -1,0 +1,140 @@
+"""ld, st, cvta, atomics and the instructions that only hint or order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mmagen.emulate.memory.memory import GLOBAL_BASE, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, UNSIGNED
+from mmagen.emulate.ops.access import Access
+from mmagen.emulate.ops.emit import Emitter, dtype_of, op
+from mmagen.emulate.ops.integers import is_integer, unsigned
+from mmagen.emulate.program.program import space_of, vector_of
+from mmagen.emulate.ptx.model import Address, Instruction, Register, elements_of
+from mmagen.emulate.ptx.operands import size_of
+
+if TYPE_CHECKING:
+    from mmagen.emulate.batch import Batch
+
+
+def _raw(kind: str) -> str:
+    return f"u{8 * size_of(kind)}"
+
+
+def native_address(e: Emitter, operand: object) -> str:
+    """The address as computed in the width of its register, so that 32-bit sums wrap at 32 bits."""
+    narrow = isinstance(operand, Address) and isinstance(operand.base, Register) and size_of(operand.base.type) == 4
+    return e.address(operand, 32 if narrow else 64)
+
+
+@op("ld", "ldu")
+def _load(e: Emitter, i: Instruction) -> None:
+    kind, count = vector_of(i)
+    width = size_of(kind)
+    if width not in UNSIGNED:
+        raise e.unsupported("loads of this type are not supported")
+    run = e.bind(Access(i, width, count).load)
+    e.line(f"t = {run}(X, {space_of(i)!r}, {e.mask}, {native_address(e, i.operands[1])})")
+    for n, element in enumerate(elements_of(i.operands[0])):
+        if kind[0] == "s":
+            e.write(element, f"t[{n}].view({dtype_of(kind)})", kind)
+        else:
+            e.write(element, f"t[{n}]", _raw(kind))
+
+
+@op("st")
+def _store(e: Emitter, i: Instruction) -> None:
+    kind, count = vector_of(i)
+    width = size_of(kind)
+    if width not in UNSIGNED or space_of(i) == "param":
+        raise e.unsupported("this store is not supported")
+    run = e.bind(Access(i, width, count).store)
+    values = ", ".join(e.source(x, _raw(kind)) for x in elements_of(i.operands[1]))
+    e.line(f"{run}(X, {space_of(i)!r}, {e.mask}, {native_address(e, i.operands[0])}, [{values}])")
+
+
+@op("cvta")
+def _cvta(e: Emitter, i: Instruction) -> None:
+    space = space_of(i)
+    window = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW, "param": PARAM_WINDOW}.get(space, 0)
+    kind = i.type
+    a = e.source(i.operands[1], kind)
+    if kind == "u32" and window:
+        raise e.unsupported("32-bit generic addresses are not supported")
+    symbol = "-" if i.has("to") else "+"
+    e.write(i.operands[0], f"{a} {symbol} {e.constant(window, dtype_of(kind))}" if window else a, kind)
+
+
+@op("isspacep")
+def _isspacep(e: Emitter, i: Instruction) -> None:
+    space = space_of(i)
+    a = e.source(i.operands[1], "u64")
+    windows = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW, "param": PARAM_WINDOW}
+    if space in windows:
+        expression = f"({a} >> 32) == {windows[space] >> 32}"
+    else:
+        expression = f"{a} >= {e.constant(GLOBAL_BASE, 'u8')}"
+    e.write(i.operands[0], expression, "pred")
+
+
+@op("prefetch", "prefetchu", "discard", "applypriority", "nanosleep", "griddepcontrol")
+def _nothing(e: Emitter, i: Instruction) -> None:
+    """Hints, and orders that lanes which run one after the other keep anyway."""
+
+
+@op("atom", "red")
+def _atomic(e: Emitter, i: Instruction) -> None:
+    kind = i.type
+    operation = next((m for m in i.modifiers if m in _ATOMICS), None)
+    if operation is None or not (is_integer(kind) or kind in ("f32", "f64")):
+        raise e.unsupported("this atomic operation is not supported")
+    returns = i.base == "atom"
+    operands = i.operands[1:] if returns else i.operands
+    bits = kind if kind in ("f32", "f64") or kind[0] == "s" else unsigned(kind)
+    values = ", ".join(e.source(x, bits) for x in operands[1:])
+    run = e.bind(_Atomic(i, operation, np.dtype(dtype_of(bits))).run)
+    call = f"{run}(X, {space_of(i)!r}, {e.mask}, {native_address(e, operands[0])}, [{values}])"
+    if returns:
+        e.line(f"t = {call}")
+        e.write(i.operands[0], "t", bits)
+    else:
+        e.line(call)
+
+
+_ATOMICS = {
+    "add": lambda old, a: old + a,
+    "min": lambda old, a: min(old, a),
+    "max": lambda old, a: max(old, a),
+    "and": lambda old, a: old & a,
+    "or": lambda old, a: old | a,
+    "xor": lambda old, a: old ^ a,
+    "exch": lambda old, a: a,
+    "cas": lambda old, a, b: b if old == a else old,
+    "inc": lambda old, a: old.dtype.type(0) if old >= a else old + old.dtype.type(1),
+    "dec": lambda old, a: a if old == 0 or old > a else old - old.dtype.type(1),
+}
+
+
+class _Atomic:
+    """Lane after lane, in the order of their numbers: one of the orders that the hardware may choose."""
+
+    def __init__(self, i: Instruction, operation: str, dtype: np.dtype):
+        self.i, self.dtype = i, dtype
+        self.function = _ATOMICS[operation]
+        self.access = Access(i, dtype.itemsize, 1, atomic=True)
+
+    def run(self, X: Batch, space: str, mask: np.ndarray | None, address: np.ndarray, values: list[np.ndarray]) -> np.ndarray:
+        """The values from before, of `dtype`, over all lanes."""
+        before = np.zeros(X.size, dtype=self.dtype)
+        for part, lanes, where in self.access.parts(X, space, mask, address):
+            keep, index = self.access.locate(X, part, lanes, where, writing=True)
+            lanes = lanes if keep is None else lanes[keep]
+            cells = X.shared.bytes if part == "shared" else X.program.memory.view("bytes", 1, 1).reshape(-1)
+            cells = cells[: len(cells) // self.dtype.itemsize * self.dtype.itemsize].view(self.dtype)
+            operands = [X.spread(v) for v in values]
+            X.program.memory.writes += 1
+            for lane, place in zip(lanes, index // self.dtype.itemsize):
+                before[lane] = cells[place]
+                cells[place] = self.function(cells[place], *(v[lane] for v in operands))
+        return before

@@ -1,0 +1,13 @@
+"""All instruction modules: importing them fills the table of instructions."""
+
+from mmagen.emulate.ops import (  # noqa: F401
+    asynchronous,
+    control,
+    convert,
+    floats,
+    integers,
+    matrix,
+    mbarriers,
+    memory,
+    wgmma,
+)

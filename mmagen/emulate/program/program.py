@@ -1,0 +1,191 @@
+"""Where an entry's variables lie, and what its instructions say about the sizes of their accesses."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+from mmagen.emulate.errors import EmulationError
+from mmagen.emulate.memory.memory import GlobalMemory
+from mmagen.emulate.ptx.model import Address, Entry, Instruction, Module, Name, Operand, Symbol, Variable, Vector
+from mmagen.emulate.ptx.operands import size_of
+
+Dim = tuple[int, int, int]
+SPECIALS = (
+    *(f"{name}.{axis}" for name in ("tid", "ntid", "ctaid", "nctaid") for axis in "xyz"),
+    *("laneid", "warpid", "nwarpid", "dynamic_smem_size", "total_smem_size"),
+    *(f"lanemask_{relation}" for relation in ("eq", "lt", "le", "gt", "ge")),
+    *("smid", "nsmid", "gridid", "clock", "clock_hi", "clock64", "globaltimer"),
+    *(f"{name}.{axis}" for name in ("clusterid", "nclusterid", "cluster_ctaid", "cluster_nctaid") for axis in "xyz"),
+    *("cluster_ctarank", "cluster_nctarank", "is_explicit_cluster"),
+)
+_SHARED_MAX = 232448
+
+
+class Places:
+    """What compiled code needs to know of an entry: its variables' addresses, and where special registers are kept."""
+
+    def __init__(self, entry: Entry, outside: frozenset[str]):
+        self.known = {p.name: p.offset for p in entry.params}
+        self._outside = outside
+        self._registers = len(entry.registers)
+
+    def place_of(self, name: str) -> int | None:
+        """A variable's address in its own space; None for global memory. Raises EmulationError for an unknown one."""
+        if name in self.known:
+            return self.known[name]
+        if name not in self._outside:
+            raise EmulationError(f"{name} has no address")
+        return None
+
+    def special(self, name: str) -> str:
+        """The generated source's expression for a special register."""
+        if name not in SPECIALS:
+            raise EmulationError(f"the special register %{name} is not supported")
+        return f"R[{self._registers + SPECIALS.index(name)}]"
+
+
+class Program:
+    """One launch: entry, extents, parameters and the places of variables.
+
+    cluster: CTAs along x that form one. asynchronous: the entry has mbarriers, wgmma, bulk copies, clusters or flags.
+    Raises EmulationError where the parameter block has another size than the entry declares.
+    """
+
+    def __init__(
+        self, module: Module, entry: Entry, grid: Dim, block: Dim, dynamic_smem: int, params: bytes, memory: GlobalMemory,
+        cluster: int = 1,
+    ):  # fmt: skip
+        self.module, self.entry, self.grid, self.block, self.memory = module, entry, grid, block, memory
+        self.params, self.dynamic_smem, self.cluster = params, dynamic_smem, cluster
+        facts = _facts_of(entry)
+        self.asynchronous = cluster > 1 or facts.asynchronous
+        if not 1 <= cluster <= 16 or grid[0] % cluster:
+            raise EmulationError(f"a grid of {grid[0]} CTAs along x is no whole number of clusters of {cluster}")
+        self.threads = block[0] * block[1] * block[2]
+        self.padded_threads = -(-self.threads // 32) * 32
+        self.cta_count = grid[0] * grid[1] * grid[2]
+        if len(params) != entry.param_bytes:
+            raise EmulationError(f"{entry.name} takes {entry.param_bytes} bytes of parameters, not {len(params)}")
+        if self.threads > 1024:
+            raise EmulationError(f"a CTA of {self.threads} threads; at most 1024 are possible")
+        self._variables = {v.name: v for v in (*module.variables, *entry.variables)}
+        self.places = Places(entry, frozenset(v.name for v in self._variables.values() if v.space in ("global", "const")))
+        used = facts.names
+        self.shared_bytes = self._place_shared(used)
+        self.local_bytes = self._place("local", used, 0)
+        if self.shared_bytes > _SHARED_MAX:
+            raise EmulationError(f"{entry.name} needs {self.shared_bytes} bytes of shared memory; no GPU has that")
+        for variable in (*self._of("global", used), *self._of("const", used)):
+            self.address_of(variable.name)
+        self.shared_granule = facts.shared_granule
+        # TMA clips boxes at elements of any size.
+        self.global_granule = 1 if self.asynchronous else facts.global_granule
+
+    def _place_shared(self, used: frozenset[str]) -> int:
+        """Static variables first, then the dynamic ones, which all begin at the same byte."""
+        end = self._place("shared", used, 0)
+        dynamic = [v for v in self._of("shared", used) if v.external]
+        alignment = max((v.alignment for v in dynamic), default=1)
+        start = -(-end // alignment) * alignment
+        for variable in dynamic:
+            self.places.known[variable.name] = start
+        return (start if dynamic else end) + self.dynamic_smem
+
+    def _of(self, space: str, used: frozenset[str]) -> list[Variable]:
+        return [v for v in self._variables.values() if v.space == space and v.name in used]
+
+    def _place(self, space: str, used: frozenset[str], end: int) -> int:
+        for variable in self._of(space, used):
+            if not variable.external:
+                end = -(-end // variable.alignment) * variable.alignment
+                self.places.known[variable.name] = end
+                end += variable.size
+        return end
+
+    def address_of(self, name: str) -> int:
+        """The address of a variable in global or constant memory; several launches on one memory share it."""
+        allocations = self.memory.allocations
+        if name not in allocations:
+            variable = self._variables[name]
+            data = variable.data.ljust(variable.size, b"\0")
+            self.memory.allocate(name, data, writable=variable.space == "global")
+        return allocations[name].address
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """What an entry's instructions say whatever the launch. names: of the variables that they use. granules: bytes of the
+    smallest access."""
+
+    names: frozenset[str]
+    asynchronous: bool
+    shared_granule: int
+    global_granule: int
+
+
+_FACTS: WeakKeyDictionary[Entry, _Facts] = WeakKeyDictionary()
+
+
+def _facts_of(entry: Entry) -> _Facts:
+    """The facts of an entry, kept as long as the entry is."""
+    if entry not in _FACTS:
+        names: set[str] = set()
+        for i in entry.instructions:
+            for operand in i.operands:
+                _collect_names(operand, names)
+        asynchronous = any(map(is_asynchronous, entry.instructions))
+        sizes = [(i, size) for i in entry.instructions if (size := access_size(i))]
+        granules = (min((size for i, size in sizes if _touches(i, space)), default=16) for space in ("shared", "global"))
+        _FACTS[entry] = _Facts(frozenset(names), asynchronous, *granules)
+    return _FACTS[entry]
+
+
+def _collect_names(operand: Operand | None, names: set[str]) -> None:
+    if isinstance(operand, (Name, Symbol)):
+        names.add(operand.name)
+    elif isinstance(operand, Vector):
+        for element in operand.elements:
+            _collect_names(element, names)
+    elif isinstance(operand, Address):
+        _collect_names(operand.base, names)
+
+
+def vector_of(i: Instruction) -> tuple[str, int]:
+    """(element type, elements) of a load or store."""
+    found = next((m for m in i.modifiers if re.fullmatch(r"v[248]", m)), None)
+    return i.type, int(found[1]) if found else 1
+
+
+def is_asynchronous(i: Instruction) -> bool:
+    """Does the instruction need more than barriers of threads to be ordered?"""
+    flag = i.base in ("ld", "st", "atom", "red") and any(i.has(word) for word in ("acquire", "release", "acq_rel", "relaxed"))
+    return i.base in ("mbarrier", "wgmma") or i.modifiers[:2] == ("async", "bulk") or flag
+
+
+def access_size(i: Instruction) -> int:
+    """Bytes that one lane of a memory instruction touches at once; 0 for other instructions."""
+    if i.base in ("ld", "ldu", "st", "atom", "red"):
+        kind, count = vector_of(i)
+        return (size_of(kind) or 0) * count
+    if i.base in ("ldmatrix", "stmatrix"):
+        return 16
+    if i.base == "cp" and i.has("async") and len(i.operands) >= 3:
+        return int(getattr(i.operands[2], "value", 0))
+    return 0
+
+
+def space_of(i: Instruction) -> str:
+    """The state space that a load, store or atomic names; "generic" for none."""
+    for modifier in i.modifiers:
+        name = modifier.split("::")[0]
+        if name in ("global", "shared", "local", "param", "const"):
+            return name
+    return "generic"
+
+
+def _touches(i: Instruction, space: str) -> bool:
+    if i.base == "cp":
+        return True
+    return space_of(i) in (space, "generic", "const" if space == "global" else space)

@@ -1,0 +1,313 @@
+"""PTX text -> Module: every statement decoded, scopes resolved, source lines attached. Executes nothing."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import cache
+
+from mmagen.emulate.errors import EmulationError
+from mmagen.emulate.ptx.model import Entry, Instruction, Location, Module, Name, Variable
+from mmagen.emulate.ptx.operands import OperandReader, size_of
+
+_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
+_LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)\s+(\d+)\s*(?:,\s*function_name\s+[^,]+,\s*inlined_at\s+(\d+)\s+(\d+)\s+(\d+))?$")
+_FILE = re.compile(r'\.file\s+(\d+)\s+"((?:[^"\\]|\\.)*)"')
+_LABEL = re.compile(r"([$\w%]+)\s*:(?!:)")
+_INSTRUCTION = re.compile(r"(?:@\s*(!?)\s*([%$\w]+)\s+)?([a-z][\w]*)((?:(?:\.|::)[\w]+)*)\s*(.*)$", re.S)
+_VARIABLE = re.compile(
+    r"((?:\.(?:visible|extern|weak|common)\s+)*)\.(param|shared|local|const|global)\s+((?:\.attribute\([^)]*\)\s*)?)"
+    r"((?:\.(?:align\s+\d+|ptr\b|const\b|global\b|shared\b|local\b|v2\b|v4\b)\s*)*)"
+    r"\.(\w+)\s+((?:\.ptr\s*(?:\.\w+\s*)?(?:\.align\s+\d+\s*)?)?)([$\w%]+)((?:\s*\[\s*\w*\s*\])*)(?:\s*=\s*(.*))?$",
+    re.S,
+)
+_DOT = re.compile(r"\.(?!:)")
+_MARK = re.compile(r"[;{}]")
+_REG = re.compile(r"\.reg\s+((?:\.v[24]\s+)?)\.(\w+)\s+(.*)$", re.S)
+_ENTRY = re.compile(r"((?:\.(?:visible|extern|weak)\s+)*)\.(entry|func)\s*(\([^()]*\)\s*)?([$\w%]+)\s*(?:\((.*)\))?", re.S)
+# Directives that end with their line, some of them with a ";".
+_LINES = (".loc", ".file", ".pragma", ".version", ".target", ".address_size")
+# Directives that say nothing about what the instructions do.
+_IDLE = [
+    ".version",
+    ".target",
+    ".address_size",
+    ".maxntid",
+    ".minnctapersm",
+    ".maxnreg",
+    ".reqntid",
+    ".maxnctapersm",
+    ".pragma",
+    ".file",
+    ".loc",
+    ".alias",
+    ".noreturn",
+    ".explicitcluster",
+    ".reqnctapercluster",
+    ".maxclusterrank",
+    ".branchtargets",
+    ".callprototype",
+    ".blocksareclusters",
+]
+
+
+def parse(text: str, file: str = "") -> Module:
+    """Decodes a PTX text.
+
+    file: the name for messages. Raises EmulationError with file, line and text where the syntax is wrong.
+    """
+    return _Parser(text, file).module()
+
+
+class _Parser:
+    def __init__(self, text: str, file: str):
+        self.file = file or "<ptx>"
+        self.text = _COMMENT.sub(lambda m: "\n" * m.group(0).count("\n"), text)
+        self.sources = {int(n): name for n, name in _FILE.findall(text)}
+        self.target = ""
+        self.entries: dict[str, Entry] = {}
+        self.variables: list[Variable] = []
+        self.functions: set[str] = set()
+        self.body: _Body | None = None
+
+    def fail(self, line: int, text: str, why: str) -> EmulationError:
+        return EmulationError(f"{self.file}:{line}: {why}: {' '.join(text.split())[:200]}")
+
+    def module(self) -> Module:
+        for line, kind, statement in _statements(self.text, self.fail):
+            if kind == "{":
+                self.open(line, statement)
+            elif kind == "}":
+                self.close(line)
+            elif self.body is not None:
+                self.body.statement(line, statement)
+            else:
+                self.outside(line, statement)
+        if self.body is not None:
+            raise self.fail(self.body.line, self.body.name, "this entry has no closing brace")
+        return Module(self.file, self.target, self.entries, tuple(self.variables), frozenset(self.functions))
+
+    def open(self, line: int, header: str) -> None:
+        if self.body is not None:
+            self.body.open_scope()
+            return
+        found = _ENTRY.search(header)
+        if not found:
+            raise self.fail(line, header, "expected an .entry or .func before '{'")
+        self.body = _Body(self, found.group(4), line, found.group(2) == "entry", found.group(5) or "")
+
+    def close(self, line: int) -> None:
+        if self.body is None:
+            raise self.fail(line, "}", "a closing brace without an opening one")
+        if self.body.close_scope():
+            if self.body.is_entry:
+                self.entries[self.body.name] = self.body.entry()
+            else:
+                self.functions.add(self.body.name)
+            self.body = None
+
+    def outside(self, line: int, statement: str) -> None:
+        word = statement.split(None, 1)[0]
+        if word == ".target":
+            self.target = statement.split(None, 1)[1].strip()
+        elif found := _VARIABLE.match(statement):
+            self.variables.append(self.variable(line, statement, found))
+        elif found := _ENTRY.search(statement):
+            self.functions.add(found.group(4))
+        elif word not in _IDLE:
+            raise self.fail(line, statement, "not a PTX statement")
+
+    def variable(self, line: int, statement: str, found: re.Match[str]) -> Variable:
+        linkage, space, _, qualifiers, kind, _, name, extents, initial = found.groups()
+        element = size_of(kind)
+        if element is None:
+            raise self.fail(line, statement, f"unknown type .{kind}")
+        count = 1
+        for extent in re.findall(r"\[\s*(\w*)\s*\]", extents or ""):
+            count *= int(extent, 0) if extent else 0
+        for vector in re.findall(r"\.v([24])", qualifiers):
+            element *= int(vector)
+        alignment = re.search(r"align\s+(\d+)", qualifiers)
+        return Variable(
+            name=name,
+            space=space,
+            size=element * count,
+            alignment=int(alignment.group(1)) if alignment else element,
+            external="extern" in linkage or (space == "shared" and count == 0),
+            data=_initial(initial, element) if initial else b"",
+        )
+
+
+class _Body:
+    """One entry while its statements arrive."""
+
+    def __init__(self, parser: _Parser, name: str, line: int, is_entry: bool, params: str):
+        self.parser, self.name, self.line, self.is_entry = parser, name, line, is_entry
+        self.reader = OperandReader()
+        self.instructions: list[Instruction] = []
+        self.labels: dict[str, int] = {}
+        self.variables: list[Variable] = []
+        self.location: Location | None = None
+        self.places: dict[tuple[int, int, int], Location] = {}
+        self.branches: dict[int, tuple[dict[str, str], ...]] = {}
+        self.params = self._params(params)
+
+    def _params(self, text: str) -> tuple[Variable, ...]:
+        params: list[Variable] = []
+        offset = 0
+        for part in filter(None, (p.strip() for p in text.split(","))):
+            found = _VARIABLE.match(part)
+            if not found:
+                raise self.parser.fail(self.line, part, "not a parameter")
+            param = self.parser.variable(self.line, part, found)
+            offset = -(-offset // param.alignment) * param.alignment
+            params.append(Variable(param.name, "param", param.size, param.alignment, offset))
+            offset += param.size
+        return tuple(params)
+
+    def open_scope(self) -> None:
+        self.reader.open_scope()
+
+    def close_scope(self) -> bool:
+        """Whether that was the entry's own brace."""
+        return self.reader.close_scope()
+
+    def statement(self, line: int, statement: str) -> None:
+        try:
+            self._statement(line, statement)
+        except ValueError as error:
+            raise self.parser.fail(line, statement, str(error)) from None
+
+    def _statement(self, line: int, statement: str) -> None:
+        if statement[0] == ".":
+            self._directive(line, statement)
+            return
+        if statement[-1] == ":" and (found := _LABEL.fullmatch(statement)):
+            self.labels[self.reader.declare_label(found.group(1))] = len(self.instructions)
+            return
+        found = _INSTRUCTION.match(statement)
+        if not found:
+            raise ValueError("not an instruction")
+        negated, guard, base, modifiers, rest = found.groups()
+        if base == "bra":
+            # Targets may follow their branch: they are resolved when the entry is complete.
+            self.branches[len(self.instructions)] = self.reader.visible_labels()
+        self.instructions.append(
+            Instruction(
+                index=len(self.instructions),
+                base=base,
+                modifiers=_parts(modifiers),
+                operands=self.reader.operands(rest, base),
+                guard=self.reader.guard(guard, bool(negated)) if guard else None,
+                line=line,
+                text=" ".join(statement.split()),
+                location=self.location,
+            )
+        )
+
+    def _directive(self, line: int, statement: str) -> None:
+        if found := _LOC.match(statement):
+            self._loc(found)
+        elif found := _REG.match(statement):
+            self.reader.declare(found.group(2), found.group(3), found.group(1))
+        elif found := _VARIABLE.match(statement):
+            self.variables.append(self.parser.variable(line, statement, found))
+        elif statement.split(None, 1)[0] not in _IDLE:
+            raise ValueError("unknown directive")
+
+    def _loc(self, found: re.Match[str]) -> None:
+        numbers = [int(n) if n else None for n in found.groups()]
+        key = (numbers[0], numbers[1], numbers[2])
+        parent = self.places.get((numbers[3], numbers[4], numbers[5])) if numbers[3] is not None else None
+        if numbers[3] is not None and parent is None:
+            parent = Location(self.parser.sources.get(numbers[3], "?"), numbers[4], numbers[5])
+        self.location = Location(self.parser.sources.get(key[0], "?"), key[1], key[2], parent)
+        self.places[key] = self.location
+
+    def entry(self) -> Entry:
+        for index, scopes in self.branches.items():
+            self.instructions[index] = self._branch(self.instructions[index], scopes)
+        return Entry(
+            name=self.name,
+            params=self.params,
+            registers=tuple(self.reader.registers),
+            instructions=tuple(self.instructions),
+            labels=self.labels,
+            variables=tuple(self.variables),
+            line=self.line,
+        )
+
+    def _branch(self, instruction: Instruction, scopes: tuple[dict[str, str], ...]) -> Instruction:
+        target = instruction.operands[0] if instruction.operands else None
+        for scope in scopes:
+            if isinstance(target, Name) and target.name in scope:
+                return replace(instruction, operands=(Name(scope[target.name]),))
+        raise self.parser.fail(instruction.line, instruction.text, "no such label in this entry")
+
+
+@cache
+def _parts(modifiers: str) -> tuple[str, ...]:
+    """ ".global.v4.u32" -> ("global", "v4", "u32")."""
+    return tuple(_DOT.split(modifiers)[1:])
+
+
+def _initial(text: str, element: int) -> bytes:
+    """An initialiser's bytes; what is not a plain number (an address of something) becomes zero."""
+    data = b""
+    for word in re.findall(r"[-\w.$]+", text):
+        try:
+            value = int(word.rstrip("U"), 0)
+        except ValueError:
+            value = 0
+        data += (value % (1 << (8 * element))).to_bytes(element, "little")
+    return data
+
+
+def _statements(text: str, fail):
+    """Yields (line, kind, statement): kind "{" with the header before it, "}" or ";" for anything else.
+
+    Braces inside a statement (vectors, initialisers) belong to it; directives that end with their line have no ";".
+    """
+    pending, start, depth = "", 0, 0
+    for number, line in enumerate(text.split("\n"), 1):
+        rest = line.strip()
+        if rest.startswith(".section"):
+            break  # debug information follows to the end
+        if not pending and rest.startswith(".") and rest.split(None, 1)[0] in _LINES:
+            yield number, ";", rest.rstrip(";").strip()
+            continue
+        while rest:
+            if not pending:
+                start = number
+                if rest[0] in "{}":
+                    yield number, rest[0], ""
+                    rest = rest[1:].lstrip()
+                    continue
+                if found := _LABEL.match(rest):
+                    yield number, ";", found.group(0).strip()
+                    rest = rest[found.end() :].lstrip()
+                    continue
+            cut = _MARK.search(rest)
+            if cut is None:
+                pending, rest = f"{pending}{rest} ", ""
+                continue
+            piece, mark, rest = rest[: cut.start()], cut.group(0), rest[cut.end() :].lstrip()
+            pending += piece
+            if mark == "{":
+                if depth == 0 and re.search(r"\.(entry|func)\b", pending):
+                    yield start, "{", pending.strip()
+                    pending = ""
+                else:
+                    pending, depth = pending + "{", depth + 1
+            elif mark == "}":
+                if depth == 0:
+                    raise fail(start, pending, "no ';' before '}'")
+                pending, depth = pending + "} ", depth - 1
+            else:
+                if depth:
+                    raise fail(start, pending, "an unclosed '{'")
+                if pending.strip():
+                    yield start, ";", pending.strip()
+                pending = ""
+    if pending.strip():
+        raise fail(start, pending, "the text ends in the middle of a statement")

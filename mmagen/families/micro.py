@@ -1,0 +1,82 @@
+"""`kernel: micro` of atoms whose operands are fragments in registers: one CTA, one tile, four steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from mmagen.core.errors import Fault, SpecFaults
+from mmagen.plan import budgets, mma_sync, pages, rules, sentences, tiling
+from mmagen.plan.plans import MicroPlan
+from mmagen.spec.model import Problem, Spec
+
+
+class _Micro:
+    def builds(self, atom: str) -> bool:
+        return mma_sync.builds_from(atom)
+
+    def plan(self, spec: Spec, sha: str) -> MicroPlan:
+        atom = rules.atom_for(spec)
+        wrong_arch = [*rules.arch_faults(spec, atom)]
+        wrong_type = [*rules.type_faults(spec, atom)]
+        faults = [*wrong_arch, *rules.wgmma_key_faults(spec, atom), *wrong_type, *rules.one_tile_faults(spec)]
+        if unfit := [*tiling.faults(spec, atom)]:
+            raise SpecFaults((*faults, *unfit))
+        mma = tiling.tiled_mma(spec, atom)
+        tile = spec.tile or mma.extent
+        problems = spec.problems or (Problem(shape=tile),)
+        faults += rules.one_tile_problem_faults(spec, tile, problems)
+        if unfit := [*tiling.extent_faults(mma, tile, {}, k_blocks=1)]:
+            raise SpecFaults((*faults, *unfit))
+        if wrong_arch or wrong_type:
+            raise SpecFaults(tuple(faults))
+        arch = rules.compiled_for(spec, atom)
+        a, b = mma_sync.operands(spec, atom, mma, tile)
+        staged = budgets.epilogue(spec, atom, mma, tile)
+        smem_bytes, unfit = mma_sync.one_tile_budget(atom, mma, tile, a, b, budgets.smem_limit(arch))
+        if faults := [*faults, *unfit]:
+            raise SpecFaults(tuple(faults))
+        accumulators, fragments = budgets.registers(atom, mma, tile)
+        return MicroPlan(
+            family=__name__,
+            spec=spec,
+            spec_sha=sha,
+            arch=arch,
+            text=sentences.of_one_tile(spec, atom, tile, staged.out, "micro_kernel"),
+            problems=problems,
+            atom=atom,
+            tiled_mma=mma,
+            tile=tile,
+            threads=mma.threads,
+            operands=(a, b),
+            epilogue=staged,
+            smem_bytes=smem_bytes,
+            smem_limit=budgets.smem_limit(arch),
+            accumulator_registers=accumulators,
+            fragment_registers=fragments,
+        )
+
+    def problem_faults(self, plan: MicroPlan, problems: Sequence[Problem]) -> Iterator[Fault]:
+        return rules.one_tile_problem_faults(plan.spec, plan.tile, problems)
+
+    def parts(self, plan: MicroPlan) -> tuple[str, ...]:
+        return "common", "package", "product", "micro"
+
+    def context(self, plan: MicroPlan, config: str) -> Mapping[str, Any]:
+        return {"decisions": sentences.DECISIONS, "launch": "micro", "sources": [plan.name]}
+
+    def page(self, plan: MicroPlan) -> list[pages.Section]:
+        blocks = plan.tile[2] // plan.tiled_mma.extent[2]
+        loaded = (plan.fragment_registers // 2 * blocks, "A and B of the whole tile")
+        return [
+            pages.tiled_mma(plan),
+            *(
+                (pages.operand_title(one), pages.copied_operand(plan, one, (("Narrow", one.fill_narrow),)))
+                for one in plan.operands
+            ),
+            ("Registers of a thread", pages.registers(plan, *loaded, ctas_per_sm=1)),
+            ("Shared memory of a CTA", [pages.one_stage(plan), pages.smem_together(plan)]),
+        ]
+
+
+FAMILY = _Micro()

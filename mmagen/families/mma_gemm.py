@@ -1,0 +1,183 @@
+"""`kernel: gemm` of atoms whose operands are fragments in registers: mma.sync and scalar FMA."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from mmagen import families
+from mmagen.core.errors import Fault, SpecFaults
+from mmagen.core.targets import capability
+from mmagen.families import library
+from mmagen.mma.atoms import Atom
+from mmagen.plan import budgets, mma_sync, pages, rules, sentences, tiling
+from mmagen.plan.model import TiledMma
+from mmagen.plan.operands import VECTOR_BYTES
+from mmagen.plan.plans import GemmPlan, Mainloop, Text, TileScheduler
+from mmagen.plan.problems import default_problems
+from mmagen.spec.model import Problem, Spec
+
+MULTISTAGE = ("MainloopMultistage", "mainloop_multistage")
+REGISTER_STAGED = ("MainloopRegisterStaged", "mainloop_register_staged")
+_MAINLOOPS = {
+    "mainloop_multistage": "fill, load and multiply over K, kStages tiles in flight",
+    "mainloop_register_staged": "fill, load and multiply over K, before cp.async",
+}
+
+
+class MmaGemm:
+    """The family; `name` is the module that registers it."""
+
+    def __init__(self, name: str):
+        self.name = name
+
+    def builds(self, atom: str) -> bool:
+        return mma_sync.builds_from(atom)
+
+    def plan(self, spec: Spec, sha: str) -> GemmPlan:
+        if spec.configs:
+            return library.plan(spec, sha, families.plan)
+        atom = rules.atom_for(spec)
+        wrong_arch = [*rules.arch_faults(spec, atom)]
+        wrong_type = [*rules.type_faults(spec, atom)]
+        faults = [*wrong_arch, *rules.wgmma_key_faults(spec, atom), *wrong_type]
+        problems = spec.problems or default_problems()
+        if not wrong_type:
+            scalar = budgets.scalar_type(atom, rules.out_type(spec, atom))
+            faults += rules.scalar_faults(scalar, problems)
+        if unfit := [*tiling.faults(spec, atom), *_warp_faults(spec, atom)]:
+            raise SpecFaults((*faults, *unfit))
+        mma = tiling.tiled_mma(spec, atom)
+        assert spec.tile
+        if unfit := [*tiling.extent_faults(mma, spec.tile, vectors(spec, atom), k_blocks=2)]:
+            raise SpecFaults((*faults, *unfit))
+        if wrong_arch or wrong_type:
+            raise SpecFaults(tuple(faults))
+        return self._fitted(spec, sha, atom, mma, problems, faults)
+
+    def _fitted(
+        self, spec: Spec, sha: str, atom: Atom, mma: TiledMma, problems: tuple[Problem, ...], faults: list[Fault]
+    ) -> GemmPlan:
+        """What fits shared memory, registers and threads. Raises SpecFaults with `faults` and what does not."""
+        assert spec.tile
+        tile, arch = spec.tile, rules.compiled_for(spec, atom)
+        a, b = mma_sync.operands(spec, atom, mma, tile)
+        staged = budgets.epilogue(spec, atom, mma, tile)
+        accumulators, fragments = budgets.registers(atom, mma, tile)
+        cp_async = atom.min_arch >= 80 or all(capability(name) >= 80 for name in arch)
+        smem, unfit = budgets.gemm_smem(spec, a, b, staged, arch, cp_async)
+        unfit += budgets.register_faults(spec, mma, accumulators, fragments)
+        unfit += budgets.thread_faults(spec, mma.threads, arch)
+        if faults := [*faults, *unfit]:
+            raise SpecFaults(tuple(faults))
+        mainloop = Mainloop(*(MULTISTAGE if cp_async else REGISTER_STAGED), smem.stages)
+        return GemmPlan(
+            family=self.name,
+            spec=spec,
+            spec_sha=sha,
+            arch=arch,
+            text=_text(sentences.of_gemm(spec, atom, tile, staged.out), mainloop),
+            problems=problems,
+            atom=atom,
+            tiled_mma=mma,
+            tile=tile,
+            threads=mma.threads,
+            operands=(a, b),
+            epilogue=staged,
+            smem_bytes=smem.bytes,
+            smem_limit=budgets.smem_limit(arch),
+            accumulator_registers=accumulators,
+            fragment_registers=fragments,
+            mainloop=mainloop,
+            scheduler=TileScheduler(spec.raster or budgets.RASTER_GROUP),
+            ctas_per_sm=spec.ctas_per_sm or 1,
+        )
+
+    def problem_faults(self, plan: GemmPlan, problems: Sequence[Problem]) -> Iterator[Fault]:
+        return rules.scalar_faults(plan.epilogue.scalar, problems)
+
+    def parts(self, plan: GemmPlan) -> tuple[str, ...]:
+        return ("common", "package", "product", "gemm", *library.parts(plan))
+
+    def context(self, plan: GemmPlan, config: str) -> Mapping[str, Any]:
+        return {**library.context(plan, config), "launch": "gemm", "unaligned": False, "sources": library.sources(plan)}
+
+    def page(self, plan: GemmPlan) -> list[pages.Section]:
+        return library.page(plan, _sections, ())
+
+
+FAMILY = MmaGemm(__name__)
+
+
+def vectors(spec: Spec, atom: Atom) -> dict[str, list[tuple[str, str, int]]]:
+    """For each mode, the operands that are contiguous there and whose copies move 16 bytes at a time."""
+    found: dict[str, list[tuple[str, str, int]]] = {}
+    for letter, element, major in (("A", atom.type_a, spec.layout.a_major), ("B", atom.type_b, spec.layout.b_major)):
+        found.setdefault(major, []).append((letter, element.word, VECTOR_BYTES // element.bytes))
+    return found
+
+
+def _warp_faults(spec: Spec, atom: Atom) -> Iterator[Fault]:
+    threads = atom.threads * spec.atoms_layout.size
+    if threads % 32:
+        yield Fault(
+            ("atoms_layout",),
+            f"{threads} threads are no whole number of warps",
+            f"make the number of atoms a multiple of {32 // atom.threads}, e.g. [16, 16, 1]",
+        )
+
+
+def _text(of_gemm: Text, mainloop: Mainloop) -> Text:
+    return replace(
+        of_gemm,
+        peak_operands="register",
+        reading=(
+            (sentences.header("gemm_kernel"), "the kernel: one CTA, one tile of D"),
+            (sentences.header(mainloop.header), _MAINLOOPS[mainloop.header]),
+            (sentences.header("epilogue_staged"), "store: D = alpha * acc + beta * C through shared memory"),
+        ),
+    )
+
+
+def _sections(plan: GemmPlan) -> list[pages.Section]:
+    """What one kernel costs."""
+    return [
+        pages.tiled_mma(plan),
+        *((pages.operand_title(one), pages.copied_operand(plan, one, one.fills)) for one in plan.operands),
+        (
+            "Registers of a thread",
+            pages.registers(plan, plan.fragment_registers, "two k blocks of A and B", plan.ctas_per_sm),
+        ),
+        (
+            "Shared memory of a CTA",
+            [
+                pages.one_stage(plan),
+                ("stages", f"{plan.stages}"),
+                ("epilogue slice", f"{plan.epilogue.smem_bytes:,} B, in the same bytes"),
+                pages.smem_together(plan),
+            ],
+        ),
+        ("Epilogue", _epilogue(plan)),
+        ("Traffic of a CTA tile", _traffic(plan)),
+    ]
+
+
+def _epilogue(plan: GemmPlan) -> list[pages.Row]:
+    staged = plan.epilogue
+    slices = (plan.tile[0] if staged.row_major else plan.tile[1]) // staged.slice
+    rows = pages.count(staged.slice, "row" if staged.row_major else "column")
+    return [
+        pages.output(plan),
+        ("staged", f"{pages.count(slices, 'slice')} of {rows}, padded by {staged.pad} elements"),
+        ("store", f"{pages.count(staged.vector, 'element')}, {staged.vector * staged.out.bytes} B at a time"),
+    ]
+
+
+def _traffic(plan: GemmPlan) -> list[pages.Row]:
+    warps = plan.threads // 32
+    loaded = plan.fragment_registers // 2 * 4 * 32 * warps * (plan.tile[2] // plan.tiled_mma.extent[2])
+    return [
+        *pages.intensity(plan, plan.stage_bytes, loaded),
+        ("order of tiles", pages.raster(plan.scheduler.raster_group)),
+    ]

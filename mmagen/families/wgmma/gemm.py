@@ -1,0 +1,150 @@
+"""`kernel: gemm` of wgmma atoms: TMA to shared memory, wgmma, and TMA back to global memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from mmagen import families
+from mmagen.core.errors import Fault, SpecFaults
+from mmagen.families import library
+from mmagen.families.wgmma import decisions
+from mmagen.families.wgmma import rules as wgmma_rules
+from mmagen.families.wgmma.model import WarpgroupRoles, WgmmaGemmPlan, WgmmaMainloop
+from mmagen.families.wgmma.page import WARPGROUPS, sections
+from mmagen.mma.atoms import Atom, find_atom
+from mmagen.plan import budgets, pages, rules, sentences, tiling
+from mmagen.plan.model import TiledMma
+from mmagen.plan.plans import GemmPlan, Text, TileScheduler
+from mmagen.plan.problems import default_problems
+from mmagen.spec.model import Problem, Spec
+
+_KERNELS = {
+    "warpgroup": ("Sm90Warpgroup", "the kernel: every warpgroup multiplies, one thread of them also loads"),
+    "cooperative": ("Sm90Cooperative", "the kernel: a producer warp loads, the math warpgroups share a tile of D"),
+    "pingpong": ("Sm90Pingpong", "the kernel: a producer warp loads, the math warpgroups take turns, a tile of D each"),
+}
+
+
+class _WgmmaGemm:
+    def builds(self, atom: str) -> bool:
+        found = find_atom(atom)
+        return found is not None and found.wgmma
+
+    def plan(self, spec: Spec, sha: str) -> GemmPlan:
+        if spec.configs:
+            return library.plan(spec, sha, families.plan)
+        atom = rules.atom_for(spec)
+        wrong_type = [*rules.type_faults(spec, atom)]
+        faults = [*rules.arch_faults(spec, atom), *wrong_type]
+        problems = spec.problems or default_problems()
+        if wrong_type:  # the rules of the epilogue hold for a type that accumulators are converted to
+            usable = spec.model_copy(update={"epilogue": spec.epilogue.model_copy(update={"out": None})})
+            raise SpecFaults((*faults, *wgmma_rules.faults(usable)))
+        faults += rules.scalar_faults(budgets.scalar_type(atom, rules.out_type(spec, atom)), problems)
+        faults += wgmma_rules.faults(spec)
+        if faults:
+            raise SpecFaults(tuple(faults))
+        return _planned(spec, sha, atom, tiling.tiled_mma(spec, atom), problems)
+
+    def problem_faults(self, plan: GemmPlan, problems: Sequence[Problem]) -> Iterator[Fault]:
+        return rules.scalar_faults(plan.epilogue.scalar, problems)
+
+    def parts(self, plan: GemmPlan) -> tuple[str, ...]:
+        return ("common", "package", "product", "gemm", "hopper", *library.parts(plan))
+
+    def context(self, plan: WgmmaGemmPlan, config: str) -> Mapping[str, Any]:
+        return {
+            **library.context(plan, config),
+            "launch": "sm90",
+            "unaligned": True,
+            "sources": [*library.sources(plan), f"{plan.name}_unaligned"],
+            "warpgroups": f"{plan.roles.consumers} {WARPGROUPS[plan.roles.schedule]}",
+        }
+
+    def page(self, plan: WgmmaGemmPlan) -> list[pages.Section]:
+        columns = (
+            ("schedule", lambda one: one.roles.schedule),
+            ("cluster", lambda one: pages.extents(one.scheduler.cluster)),
+            ("split_k", lambda one: str(one.scheduler.split_k)),
+        )
+        return library.page(plan, sections, columns)
+
+
+FAMILY = _WgmmaGemm()
+
+
+def _planned(spec: Spec, sha: str, atom: Atom, mma: TiledMma, problems: tuple[Problem, ...]) -> WgmmaGemmPlan:
+    """The decisions for a spec without faults."""
+    assert spec.tile
+    tile = spec.tile
+    a, b = (decisions.operand(letter, spec, atom, mma, tile) for letter in "AB")
+    staged = decisions.epilogue(spec, atom, mma, tile)
+    stages = decisions.stages(spec, mma, a, b, staged)
+    accumulators, fragments = decisions.registers(spec, atom, mma, tile)
+    cluster, roles = decisions.cluster(spec), _roles(spec, mma)
+    scheduler = TileScheduler(
+        raster_group=max(1, (spec.raster or budgets.RASTER_GROUP) // cluster[0]),
+        cluster=cluster,
+        split_k=decisions.split_k(spec),
+        persistent=decisions.persistent(spec, mma),
+        stream_k=decisions.stream_k(spec),
+    )
+    return WgmmaGemmPlan(
+        family=__name__,
+        spec=spec,
+        spec_sha=sha,
+        arch=rules.compiled_for(spec, atom),
+        text=_text(sentences.of_gemm(spec, atom, tile, staged.out), roles, scheduler),
+        problems=problems,
+        atom=atom,
+        tiled_mma=mma,
+        tile=tile,
+        threads=decisions.threads(spec, mma),
+        operands=(a, b),
+        epilogue=staged,
+        smem_bytes=decisions.smem_bytes(stages, a, b, staged),
+        smem_limit=budgets.smem_limit(decisions.ARCH),
+        accumulator_registers=accumulators,
+        fragment_registers=fragments,
+        mainloop=WgmmaMainloop(
+            cxx="", header="sm90_multiply", stages=stages, promote=decisions.precise(spec), prefetch=spec.prefetch or 0
+        ),
+        roles=roles,
+        scheduler=scheduler,
+        ctas_per_sm=spec.ctas_per_sm or 1,
+    )
+
+
+def _roles(spec: Spec, mma: TiledMma) -> WarpgroupRoles:
+    schedule = decisions.schedule(spec, mma)
+    producer, consumer, usable = decisions.role_registers(spec, mma)
+    return WarpgroupRoles(
+        schedule=schedule,
+        cxx=_KERNELS[schedule][0],
+        header=f"sm90_{schedule}",
+        consumers=decisions.consumers(spec, mma),
+        producer_registers=producer,
+        consumer_registers=consumer,
+        usable_registers=usable,
+    )
+
+
+def _text(of_gemm: Text, roles: WarpgroupRoles, scheduler: TileScheduler) -> Text:
+    fixup: tuple[tuple[str, str], ...] = ()
+    if scheduler.split_k > 1:
+        fixup = (("sm90_split_k", "CTAs that share the K of a tile add up, always in the same order"),)
+    elif scheduler.stream_k:
+        fixup = (("sm90_stream_k", "CTAs that share a tile of the last wave add up, always in the same order"),)
+    reading = (
+        (roles.header, _KERNELS[roles.schedule][1]),
+        ("sm90_producer", "fill: TMA, global memory to kStages tiles of shared memory"),
+        ("sm90_multiply", "multiply: wgmma over K"),
+        *fixup,
+        ("sm90_epilogue", "store: D = alpha * acc + beta * C, through shared memory by TMA"),
+        ("sm90_unaligned", "the way without TMA, for rows that do not begin at 16 bytes"),
+    )
+    return replace(
+        of_gemm, peak_operands="shared-memory", reading=tuple((sentences.header(name), role) for name, role in reading)
+    )

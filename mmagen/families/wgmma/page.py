@@ -1,0 +1,131 @@
+"""Rows of `mmagen inspect` about wgmma kernels."""
+
+from __future__ import annotations
+
+from mmagen.families.wgmma import decisions
+from mmagen.families.wgmma.model import WgmmaGemmPlan
+from mmagen.plan import pages
+from mmagen.plan.model import Operand
+
+WARPGROUPS = {
+    "warpgroup": "for one tile; one of their threads also loads",
+    "cooperative": "for one tile, and 1 that loads",
+    "pingpong": "that take turns, a tile each, and 1 that loads",
+}
+
+
+def sections(plan: WgmmaGemmPlan) -> list[pages.Section]:
+    """What one kernel costs."""
+    return [
+        pages.tiled_mma(plan),
+        ("Schedule", _schedule(plan)),
+        *((pages.operand_title(one), _tma_operand(plan, one)) for one in plan.operands),
+        ("Registers of a thread", _registers(plan)),
+        ("Shared memory of a CTA", _shared_memory(plan)),
+        ("Epilogue", _epilogue(plan)),
+        ("Traffic of a CTA tile", _traffic(plan)),
+    ]
+
+
+def _schedule(plan: WgmmaGemmPlan) -> list[pages.Row]:
+    roles, scheduler, prefetch = plan.roles, plan.scheduler, plan.mainloop.prefetch
+    m, n = scheduler.cluster
+    split = f"{scheduler.split_k} CTAs share the K of a tile and add up in a fixed order"
+    shared = "all CTAs share the tiles of a last wave that is less than two thirds full, and add up in a fixed order"
+    return [
+        ("schedule", roles.schedule),
+        ("warpgroups", f"{roles.consumers} {WARPGROUPS[roles.schedule]}"),
+        ("cluster", f"{m} x {n} CTAs share operands by multicast" if m * n > 1 else "none: every CTA loads for itself"),
+        (
+            "split_k",
+            f"{split}, {pages.count(scheduler.cluster_ctas, 'CTA')} a cluster" if scheduler.split_k > 1 else "1",
+        ),
+        ("stream_k", shared if scheduler.stream_k else "no"),
+        (
+            "prefetch",
+            f"{pages.count(prefetch, 'stage')} into L2 while the kernel before still runs" if prefetch else "none",
+        ),
+        (
+            "grid",
+            "as many clusters as run at once, each computes several tiles"
+            if scheduler.persistent
+            else "a cluster for each tile",
+        ),
+        ("order of tiles", pages.raster(scheduler.raster_group * m)),
+    ]
+
+
+def panels(operand: Operand) -> pages.Row:
+    """The shared-memory layout that TMA and wgmma agree on."""
+    tma = operand.tma
+    assert tma
+    swizzle = f"swizzled over {tma.swizzle_bytes} B" if tma.swizzle_bytes > 16 else "no swizzle"
+    line = f"{pages.count(operand.line, 'element')} ({operand.line * operand.element.bits // 8} B)"
+    return ("shared memory", f"{pages.count(tma.panels, 'panel')} of {operand.extent_across} lines of {line}, {swizzle}")
+
+
+def _tma_operand(plan: WgmmaGemmPlan, operand: Operand) -> list[pages.Row]:
+    tma = operand.tma
+    assert tma
+    ctas = plan.scheduler.cluster["BA".index(operand.letter)]
+    boxes = f"TMA, {pages.count(tma.panels * tma.boxes, 'box', 'boxes')} of {operand.line} x {tma.box_across} a stage"
+    return [
+        pages.typed(operand),
+        panels(operand),
+        ("fill", boxes + (f", each for {ctas} CTAs" if ctas > 1 else "")),
+        ("load", pages.load(operand)),
+    ]
+
+
+def _registers(plan: WgmmaGemmPlan) -> list[pages.Row]:
+    sums, roles = plan.accumulator_registers, plan.roles
+    rows: list[pages.Row] = [
+        ("accumulators", f"{sums}" + (", half of them for the sum of one k tile" if plan.mainloop.promote else ""))
+    ]
+    if plan.fragment_registers:
+        rows.append(("fragments", f"{plan.fragment_registers}, one k tile of A"))
+    rows.append(
+        (
+            "together",
+            f"{sums + plan.fragment_registers} of {roles.usable_registers} at {plan.ctas_per_sm} x "
+            f"{plan.threads} threads an SM; about {decisions.REGISTERS_BESIDES} come on top",
+        )
+    )
+    if roles.consumer_registers:
+        rows.append(
+            ("by role", f"{roles.producer_registers} for those that load, {roles.consumer_registers} for those that multiply")
+        )
+    return rows
+
+
+def _shared_memory(plan: WgmmaGemmPlan) -> list[pages.Row]:
+    return [
+        pages.one_stage(plan),
+        ("stages", f"{plan.stages}, {plan.stages * plan.stage_bytes:,} B"),
+        ("epilogue slices", f"{plan.epilogue.smem_bytes:,} B"),
+        pages.smem_together(plan, ", barriers included"),
+    ]
+
+
+def _epilogue(plan: WgmmaGemmPlan) -> list[pages.Row]:
+    staged, rows = plan.epilogue, decisions.EPILOGUE_ROWS
+    slices = plan.tile[0] * plan.tile[1] // plan.tiled_mma.threads * 2 // staged.slice
+    return [
+        pages.output(plan),
+        (
+            "staged",
+            f"{pages.count(slices, 'slice')} a warp, of {rows} rows x {staged.slice} columns, "
+            f"{pages.count(staged.buffers, 'buffer')}",
+        ),
+        ("store", f"TMA, {rows * staged.slice * staged.out.bytes:,} B at a time"),
+    ]
+
+
+def _traffic(plan: WgmmaGemmPlan) -> list[pages.Row]:
+    m, n, _ = plan.tile
+    a, b = plan.operand("A"), plan.operand("B")
+    fetched = a.bytes_per_stage // plan.scheduler.cluster[1] + b.bytes_per_stage // plan.scheduler.cluster[0]
+    # Every wgmma reads all of its A and B; an A in registers was loaded once by each warpgroup that has it.
+    times_a = plan.tiled_mma.atoms[1] if plan.atom.a_in_registers else n // plan.atom.n
+    read = a.bytes_per_stage * times_a + b.bytes_per_stage * (m // plan.atom.m)
+    return pages.intensity(plan, fetched, read)

@@ -1,0 +1,59 @@
+"""Kernels built from atoms whose operands are fragments in registers: mma.sync and scalar FMA.
+
+What ownership, micro and gemm kernels of such atoms have in common: the atoms, and shared-memory budgets of one tile.
+"""
+
+from __future__ import annotations
+
+from mmagen.core.errors import Fault
+from mmagen.mma.atoms import Atom, find_atom
+from mmagen.plan import budgets, tiling
+from mmagen.plan.model import Operand, TiledMma
+from mmagen.plan.operands import operand
+from mmagen.spec.model import Spec
+
+# Whose atoms these kernels are built from. The f64 atoms of SM90 are mma.sync as well, and have a family of their own.
+GENERATIONS = ("FMA", "SM61", "SM70", "SM75", "SM80", "SM89")
+
+
+def builds_from(name: str) -> bool:
+    """Is the operation of that name an atom of these kernels? Raises SpecFaults for a name that no operation has."""
+    atom = find_atom(name)
+    return atom is not None and atom.generation in GENERATIONS
+
+
+def operands(spec: Spec, atom: Atom, mma: TiledMma, tile: tiling.Tile) -> tuple[Operand, Operand]:
+    """A and B."""
+    return (
+        operand("A", atom, mma, tile[0], tile[2], spec.layout.a_major),
+        operand("B", atom, mma, tile[1], tile[2], spec.layout.b_major),
+    )
+
+
+def one_tile_budget(
+    atom: Atom, mma: TiledMma, tile: tiling.Tile, a: Operand, b: Operand, limit: int
+) -> tuple[int, list[Fault]]:
+    """Bytes of shared memory of a kernel that holds its whole tile, and what does not fit."""
+    loaded = budgets.align(a.bytes_per_stage) + budgets.align(b.bytes_per_stage)
+    sums = tile[0] * tile[1] * atom.type_d.bytes if mma.atoms[2] > 1 else 0
+    total = max(loaded, budgets.align(sums))
+    faults = []
+    if total > limit:
+        faults.append(
+            Fault(
+                ("tile",),
+                f"the tile needs {total:,} B of shared memory, a CTA may have {limit:,} B",
+                "make it smaller: A and B take (M + N) x K elements",
+            )
+        )
+    accumulators, fragments = budgets.registers(atom, mma, tile)
+    needed = accumulators + fragments // 2 * (tile[2] // mma.extent[2])
+    if needed + budgets.REGISTERS_BESIDES > budgets.REGISTERS_PER_THREAD:
+        faults.append(
+            Fault(
+                ("tile",),
+                f"accumulators and fragments of the whole tile take {needed} registers a thread, of 255",
+                "make the tile smaller or give it more warps with atoms_layout",
+            )
+        )
+    return total, faults

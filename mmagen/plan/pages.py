@@ -1,0 +1,132 @@
+"""Rows of `mmagen inspect` that several kernel families share: what a plan decides and what it costs, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from mmagen.plan import budgets, cxx
+from mmagen.plan.model import Fill, Operand
+from mmagen.plan.plans import ProductPlan, TilePlan
+
+if TYPE_CHECKING:
+    from mmagen.plan.bank_conflicts import Passes
+
+Row = tuple[str, ...]
+Section = tuple[str, list[Row]]
+
+
+def count(number: int, noun: str, plural: str = "") -> str:
+    """`1 vector`, `2 vectors`, `2 passes`."""
+    return f"{number} {noun if number == 1 else plural or noun + 's'}"
+
+
+def extents(value: tuple[int, ...]) -> str:
+    """`128 x 128 x 32`."""
+    return " x ".join(map(str, value))
+
+
+def tiled_mma(plan: TilePlan) -> Section:
+    """The atom, the TiledMMA and the CTA tile."""
+    atom, mma = plan.atom, plan.tiled_mma
+    rests = tuple(t // e for t, e in zip(plan.tile, mma.extent, strict=True))
+    return (
+        "TiledMMA",
+        [
+            (
+                "atom",
+                f"{atom.name}, {extents((atom.m, atom.n, atom.k))}, {count(atom.threads, 'thread')}, "
+                f"{atom.default_arch} {'alone' if atom.wgmma else 'and later'}",
+            ),
+            ("atoms_layout", f"{mma.atoms_layout}: {extents(mma.atoms)} atoms, {mma.threads} threads"),
+            ("permutation", ", ".join("_" if p is None else str(p) for p in mma.permutation)),
+            ("follows: extent", f"{extents(mma.extent)} covered by all threads at once"),
+            ("CTA tile", f"{extents(plan.tile)} = {extents(rests)} extents"),
+            ("compiled for", ", ".join(plan.arch)),
+        ],
+    )
+
+
+def operand_title(operand: Operand) -> str:
+    """`Operand A (M,K)`."""
+    return f"Operand {operand.letter} ({operand.mode},K)"
+
+
+def copied_operand(plan: ProductPlan, operand: Operand, fills: Sequence[tuple[str, Fill | None]]) -> list[Row]:
+    """An operand that the threads of a CTA copy to shared memory and then load into fragments."""
+    from mmagen.plan import bank_conflicts  # the layout algebra takes long to import
+
+    swizzle = operand.swizzle
+    spelled = f"Swizzle<{swizzle.bits},{swizzle.base},{swizzle.shift}>" if swizzle.bits else "no swizzle"
+    line = f"lines of {operand.line} elements ({operand.line * operand.element.bytes} B) x {operand.lines}"
+    rows: list[Row] = [typed(operand), ("shared memory", f"{line}, {spelled}")]
+    for name, by in fills:
+        assert by
+        vectors = operand.extent_mn * operand.extent_k // by.vector
+        each = f"{count(vectors // by.threads, 'vector')} of {count(by.vector, 'element')}"
+        conflicts = _conflicts(bank_conflicts.fill(operand, by), "a warp and vector")
+        rows.append((f"fill, {name.lower()}", f"{by.threads} of {plan.threads} threads x {each}; {conflicts}"))
+    rows.append(("load", f"{load(operand)}; {_conflicts(bank_conflicts.load(plan, operand), 'a warp and k block')}"))
+    return rows
+
+
+def typed(operand: Operand) -> Row:
+    """Its type and contiguous mode."""
+    return ("type", f"{operand.element.word}, {operand.major} contiguous")
+
+
+def load(operand: Operand) -> str:
+    """The CuTe operation that loads fragments."""
+    return cxx.smem_copy(operand).removeprefix("cute::") if operand.smem_copy else "none: wgmma reads shared memory"
+
+
+def _conflicts(passes: Passes, of: str) -> str:
+    verdict = "no bank conflicts" if passes.taken == passes.ideal else f"{passes.ways:.3g}-way bank conflicts"
+    return f"{count(passes.taken, 'pass', 'passes')} {of}, {verdict}"
+
+
+def registers(plan: ProductPlan, fragments: int, which: str, ctas_per_sm: int) -> list[Row]:
+    """32-bit registers of a thread. which: what the fragments are of."""
+    most = min(budgets.REGISTERS_PER_THREAD, budgets.REGISTERS_PER_SM // (plan.threads * ctas_per_sm))
+    return [
+        ("accumulators", str(plan.accumulator_registers)),
+        ("fragments", f"{fragments}, {which}"),
+        (
+            "together",
+            f"{plan.accumulator_registers + fragments} of {most} at {ctas_per_sm} x {plan.threads} threads an SM; "
+            "addresses and loop state come on top",
+        ),
+    ]
+
+
+def one_stage(plan: ProductPlan) -> Row:
+    """Bytes of shared memory of one stage."""
+    each = " + ".join(f"{one.letter} {one.bytes_per_stage:,}" for one in plan.operands)
+    return ("one stage", f"{plan.stage_bytes:,} B: {each}")
+
+
+def smem_together(plan: ProductPlan, of_it: str = "") -> Row:
+    """Bytes of shared memory of a CTA, and how many such CTAs an SM has room for."""
+    fit = budgets.ctas_that_fit(plan.arch, plan.smem_bytes, plan.threads)
+    return ("together", f"{plan.smem_bytes:,} B of {plan.smem_limit:,}{of_it}; an SM has room for {count(fit, 'CTA')}")
+
+
+def output(plan: ProductPlan) -> Row:
+    """The type of D, and that of alpha and beta."""
+    staged = plan.epilogue
+    return ("D", f"{staged.out.word}, {staged.major} contiguous; alpha and beta are {staged.scalar.word}")
+
+
+def raster(rows: int) -> str:
+    """The order in which tiles are computed."""
+    return f"in bands of {count(rows, 'row')}, which share B's columns in L2"
+
+
+def intensity(plan: ProductPlan, fetched: int, read: int) -> list[Row]:
+    """Operations per byte; fetched, read: bytes of a stage from global and from shared memory."""
+    m, n, k = plan.tile
+    flop, written = 2 * m * n * k, plan.stage_bytes
+    return [
+        ("from global memory", f"{fetched:,} B a stage for {flop:,} flop: {flop / fetched:.4g} flop/B"),
+        ("shared memory", f"{written:,} B written, {read:,} B read a stage: {flop / (written + read):.4g} flop/B"),
+    ]

@@ -1,0 +1,206 @@
+"""`mmagen verify` as typed: what is compiled and run, what comes of it. The modules behind it are fakes."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from mmagen.build.build import BuildResult
+from mmagen.toolchain.find import COMPILE, Tool
+from mmagen.verify.verdict import EMULATED, Verdict
+from tests.support.fake_builds import printing, record
+from tests.support.fakes import typed
+
+
+def test_verify_passes_and_reports(workspace, machine, capsys):
+    code, out, _ = typed(capsys, "verify", "one.yaml", "--json", "r.jsonl", "--csv", "r.csv", "--junit", "r.xml")
+    assert code == 0 and "1 passed" in out
+    assert machine.calls[0]["programs"] == ("verify",) and machine.calls[0]["files"] == [["a.cu", "mmagen.json"]]
+    assert not Path("generated").exists()
+    assert json.loads(Path("r.jsonl").read_text())["disposition"] == "passed"
+    assert Path("r.csv").read_text().startswith("name,problem") and "<testsuite " in Path("r.xml").read_text()
+
+
+def test_verify_builds_a_project_folder_as_it_is(workspace, machine, capsys):
+    typed(capsys, "build", "one.yaml")
+    Path("generated/one/a.cu").write_text("a mutant")
+    assert typed(capsys, "verify", "generated/one", "two.yaml", "generated/one/")[0] == 0
+    assert [str(p) for p in machine.calls[0]["projects"]][0] == "generated/one"
+    assert len(machine.calls[0]["projects"]) == 2 and Path("generated/one/a.cu").read_text() == "a mutant"
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "told"),
+    [
+        (printing(record(name="NAME", disposition="incorrect", reason="row 3"), code=1), 1, "row 3"),
+        ("sys.exit(4)", 4, "exit code 4"),
+        (printing(record(name="NAME", disposition="not_supported", reason="needs sm_90a"), code=77), 77, "needs sm_90a"),
+        ("", 4, "reported no result"),
+        ("time.sleep(60)", 4, "did not end within 0.5 s"),
+    ],
+)
+def test_verify_exit_codes(workspace, machine, capsys, body, code, told):
+    machine.body = body
+    ended, out, _ = typed(capsys, "verify", "one.yaml", "--timeout", "0.5")
+    assert ended == code and told in out
+
+
+@pytest.mark.parametrize(("body", "code"), [(record(name="NAME"), 2), (record(name="NAME", disposition="incorrect"), 1)])
+def test_refused_specs_do_not_keep_the_others_from_being_verified(workspace, machine, capsys, body, code):
+    Path("bad.yaml").write_text("illegal")
+    machine.body = printing(body, code=int(code == 1))
+    found, out, err = typed(capsys, "verify", "one.yaml", "bad.yaml")
+    assert found == code and "one" in out and "bad.yaml:7:9" in err and "1 of 2 specs refused: bad.yaml" in err
+    machine.calls.clear()
+    found, out, err = typed(capsys, "verify", "bad.yaml")
+    assert (found, out) == (2, "") and not machine.calls
+
+
+def test_verify_without_a_gpu_still_compiles(workspace, machine, capsys):
+    machine.gpus = ()
+    code, out, _ = typed(capsys, "verify", "one.yaml", "--sanitize", "memcheck")
+    assert code == 77 and "no NVIDIA GPU found" in out and len(machine.calls) == 1
+    code, out, _ = typed(capsys, "verify", "one.yaml", "--on", "gpu")
+    assert code == 77 and "no NVIDIA GPU found" in out
+    code, out, _ = typed(capsys, "verify", "one.yaml", "--compile-only")
+    assert code == 0 and "compiled" in out
+    code, _, err = typed(capsys, "verify", "one.yaml", "--on", "cpu", "--bench")
+    assert code == 2 and "--bench and --sanitize need a GPU" in err
+    machine.ok = False
+    code, out, err = typed(capsys, "verify", "one.yaml", "--on", "gpu")
+    assert code == 3 and "one: a.cu(1): error: no" in err and "build failed" in out
+
+
+def test_verify_options_reach_the_program(workspace, machine, capsys):
+    machine.body = f"r = {record(name='NAME')!r}\nr['reason'] = ' '.join(sys.argv[1:])\nprint(json.dumps(r))"
+    code, out, err = typed(
+        capsys,
+        "verify",
+        "one.yaml",
+        "--json",
+        "-",
+        "--seed",
+        "7",
+        "--problem",
+        "8,8,8:ld_pad=8",
+        "--problem",
+        "1,2,3,4",
+        "--max-dim",
+        "64",
+        "--no-timing",
+        "--arch",
+        "sm_90a",
+        "--dist",
+        "zeros",
+    )
+    assert code == 0 and "1 passed" in err
+    assert json.loads(out)["reason"] == (
+        "--json --problem 8,8,8:ld_pad=8 --problem 1,2,3,4 --seed 7 --dist zeros --max-dim 64 --no-timing"
+    )
+    assert machine.calls[0]["arch"] == ("sm_90a",)
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """(program, arguments, sanitizer's tool) of each run, none of which really happens; each run passes."""
+    runs = []
+
+    def run(result, *, program, args, timeout_s, sanitizer):
+        from mmagen.verify.run import RunResult
+
+        runs.append((program, *args, *sanitizer[1:]))
+        return RunResult(result.name, program, (record(name=result.name),), 0)
+
+    monkeypatch.setattr("mmagen.verify.run.run", run)
+    return runs
+
+
+def test_sanitizers_are_further_runs(workspace, machine, capsys, started):
+    assert typed(capsys, "verify", "one.yaml", "--sanitize", "memcheck")[0] == 4
+    assert machine.calls == [], "a missing sanitizer is told before anything is compiled"
+    machine.sanitizer = Tool(Path("/bin/compute-sanitizer"), "2025.3", "PATH")
+    assert typed(capsys, "verify", "one.yaml", "--sanitize", "memcheck", "--sanitize", "racecheck", "--seed", "3")[0] == 0
+    small = ("verify", "--problem", "224,160,96", "--seed", "3", "--no-timing")
+    assert started == [("verify", "--seed", "3"), (*small, "memcheck"), (*small, "racecheck")]
+    started.clear()
+    assert typed(capsys, "verify", "one.yaml", "--sanitize", "memcheck", "--problem", "8,8,8")[0] == 0
+    assert started[1] == ("verify", "--problem", "8,8,8", "--no-timing", "memcheck")
+
+
+def test_a_kernel_of_one_shape_is_sanitized_on_that(workspace, machine, capsys, started):
+    machine.offered, machine.sanitizer = ("verify",), Tool(Path("/bin/compute-sanitizer"), "2025.3", "PATH")
+    assert typed(capsys, "verify", "one.yaml", "--sanitize", "memcheck")[0] == 0
+    assert started[1] == ("verify", "--no-timing", "memcheck")
+
+
+def test_only_what_will_be_used_is_looked_for(workspace, machine, capsys):
+    for options, looked_for in (
+        ((), {"gpus"}),
+        (("--arch", "sm_80"), {"gpus"}),
+        (("--compile-only",), {"gpus"}),
+        (("--compile-only", "--arch", "sm_80"), set()),
+        (("--compile-only", "--arch", "sm_80", "--sanitize", "memcheck"), set()),
+    ):
+        assert typed(capsys, "verify", "one.yaml", *options)[0] == 0
+        assert set(machine.calls[-1]["toolchain"].wanted) - {*COMPILE} == looked_for, options
+
+
+def test_a_benchmark_is_a_further_run_where_there_is_one(workspace, machine, capsys, started):
+    asked = ("verify", "one.yaml", "--bench", "--sustained", "2", "--max-dim", "512", "--no-timing")
+    assert typed(capsys, *asked)[0] == 0
+    assert machine.calls[0]["programs"] == ("verify", "bench")
+    assert started == [("verify", "--max-dim", "512", "--no-timing")], "nothing but a gemm has a benchmark"
+    machine.programs = ("bench",)
+    assert typed(capsys, *asked)[0] == 0
+    assert started[1:] == [("verify", "--max-dim", "512", "--no-timing"), ("bench", "--max-dim", "512", "--sustained", "2")]
+
+
+@pytest.fixture
+def emulated(monkeypatch):
+    """What the emulator was asked for; it finds nothing wrong."""
+    asked = []
+
+    def emulate_all(projects, toolchain, **options):
+        asked.append(options | {"names": [project.name for project in projects]})
+        build = BuildResult("one", projects[0], True)
+        return [Verdict("one", "passed", (record(name="one", device=EMULATED),), "", 0.0, build)]
+
+    module = ModuleType("mmagen.verify.emulated.verify")
+    module.emulate_all = emulate_all
+    monkeypatch.setitem(sys.modules, "mmagen.verify.emulated.verify", module)
+    return asked
+
+
+def test_the_emulator_stands_in_where_no_gpu_is(workspace, machine, capsys, emulated):
+    machine.gpus = ()
+    code, out, _ = typed(capsys, "verify", "one.yaml", "--arch", "sm_80", "--problem", "8,8,8", "--seed", "3", "--max-dim", "9")
+    assert code == 0 and "1 passed (emulated)" in out and machine.calls == []
+    asked = emulated[0]
+    assert (asked["arch"], asked["problems"], asked["seed"], asked["max_dim"]) == ("sm_80", ("8,8,8",), 3, 9)
+    assert asked["names"] == ["one"] and asked["distribution"] is None
+    code, _, err = typed(capsys, "verify", "one.yaml", "--arch", "sm_80,sm_90a")
+    assert code == 2 and "one architecture at a time" in err
+
+
+def test_the_emulator_is_asked_beside_a_gpu_only_by_name(workspace, machine, capsys, emulated):
+    assert typed(capsys, "verify", "one.yaml")[0] == 0 and emulated == []
+    assert typed(capsys, "verify", "one.yaml", "--on", "cpu")[0] == 0 and len(emulated) == 1 == len(machine.calls)
+
+
+@pytest.mark.parametrize("option", ["--bench", "--problem 8,8,8", "--max-dim 8", "--sanitize memcheck"])
+def test_what_operations_have_no_use_for_is_refused(capsys, monkeypatch, option):
+    module = ModuleType("mmagen.cli.verify_atoms")
+    module.verify = lambda *texts, **options: 0
+    monkeypatch.setitem(sys.modules, "mmagen.cli.verify_atoms", module)
+    code, _, err = typed(capsys, "verify", "--atoms", "all", *option.split())
+    assert code == 2 and f"mmagen: {option.split()[0]} is not for --atoms" in err
+    assert typed(capsys, "verify", "--atoms", "all", "--seed", "2") == (0, "", "")
+
+
+def test_operations_or_projects_but_not_both(capsys):
+    assert "give specs or projects to verify" in typed(capsys, "verify", "one.yaml", "--atoms", "all")[2]
+    assert "give specs or projects to verify" in typed(capsys, "verify")[2]

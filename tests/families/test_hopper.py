@@ -1,0 +1,711 @@
+"""plan for wgmma: every legality rule with a spec that breaks it, whose remedy then works; the numbers of some tiles."""
+
+from __future__ import annotations
+
+import random
+import time
+
+import pytest
+
+from mmagen.core.errors import Fault, SpecFaults
+from mmagen.families import plan
+from mmagen.families.wgmma import rules as hopper_rules
+from mmagen.plan.model import Plan, SmemCopy, Swizzle, Tma
+from mmagen.spec.model import LAYOUTS, WGMMA_KEYS, Spec
+
+LARGE = {
+    "mmagen": 1,
+    "name": "g",
+    "kernel": "gemm",
+    "atom": "SM90_64x256x16_F32BF16BF16_SS",
+    "layout": "TN",
+    "tile": [128, 256, 64],
+    "atoms_layout": [2, 1, 1],
+    "cluster": [2, 1],
+    "epilogue": {"out": "bf16"},
+}
+PINGPONG = LARGE | {"tile": [64, 256, 64], "atoms_layout": [1, 1, 1], "schedule": "pingpong"}
+SIMPLE = LARGE | {"tile": [64, 256, 64], "atoms_layout": [1, 1, 1], "cluster": None}
+SPLIT = LARGE | {"cluster": None, "split_k": 2}
+FP8 = LARGE | {"atom": "SM90_64x128x32_F32E4M3E4M3_SS_TN", "tile": [128, 128, 128]}
+TF32 = LARGE | {"atom": "SM90_64x128x8_F32TF32TF32_SS_TN", "tile": [128, 128, 32], "epilogue": {}}
+S8 = LARGE | {"atom": "SM90_64x128x32_S32S8S8_SS_TN", "tile": [128, 128, 128], "epilogue": {}}
+NARROW = LARGE | {"atom": "SM90_64x8x32_F32E4M3E4M3_SS_TN", "tile": [128, 8, 128], "cluster": None}
+MICRO = {
+    "mmagen": 1,
+    "name": "g",
+    "kernel": "micro",
+    "atom": "SM90_64x64x16_F32BF16BF16_SS",
+    "layout": "TN",
+    "tile": [64, 64, 64],
+}
+MMA_SYNC = {
+    "mmagen": 1,
+    "name": "g",
+    "kernel": "gemm",
+    "atom": "SM80_16x8x16_F32F16F16F32_TN",
+    "tile": [128, 128, 32],
+    "atoms_layout": [2, 2, 1],
+}
+
+
+def planned(document: dict, **changes: object) -> Plan:
+    return plan(Spec.model_validate(document | changes))
+
+
+def faults(document: dict) -> tuple[Fault, ...]:
+    with pytest.raises(SpecFaults) as caught:
+        plan(Spec.model_validate(document))
+    return caught.value.faults
+
+
+# rule: (a legal spec, what breaks it, key, part of what, part of remedy, what the remedy says)
+RULES = {
+    "N that no wgmma has": (
+        LARGE,
+        {"atom": "SM90_64x100x16_F32BF16BF16_SS"},
+        ("atom",),
+        "SM90_64x100x16",
+        "multiples of 8 up to 256: the nearest is SM90_64x96x16_F32BF16BF16_SS or SM90_64x104x16",
+        {"atom": "SM90_64x96x16_F32BF16BF16_SS", "tile": [128, 96, 64]},
+    ),
+    "N that no integer wgmma has": (
+        S8,
+        {"atom": "SM90_64x40x32_S32S8S8_SS_TN"},
+        ("atom",),
+        "SM90_64x40x32",
+        "8, 24 and the multiples of 16 up to 256: the nearest is SM90_64x32x32_S32S8S8_SS_TN or SM90_64x48x32",
+        {"atom": "SM90_64x48x32_S32S8S8_SS_TN", "tile": [128, 48, 128]},
+    ),
+    "sm_90 without its a": (
+        LARGE,
+        {"arch": ["sm_90"]},
+        ("arch", 0),
+        "sm_90 does not have wgmma",
+        "wgmma needs sm_90a",
+        {"arch": ["sm_90a"]},
+    ),
+    "arch after wgmma": (
+        LARGE,
+        {"arch": ["sm_90a", "sm_100a"]},
+        ("arch", 1),
+        "sm_100a does not have",
+        "no other has it",
+        {"arch": ["sm_90a"]},
+    ),
+    "arch before wgmma": (
+        LARGE,
+        {"arch": ["sm_80"]},
+        ("arch", 0),
+        "sm_80 does not have wgmma",
+        "needs sm_90a",
+        {"arch": ["sm_90a"]},
+    ),
+    "cluster in micro": (
+        LARGE,
+        {"kernel": "micro"},
+        ("cluster",),
+        "one CTA with one tile and has no cluster",
+        "leave it out",
+        {"kernel": "micro", "cluster": None},
+    ),
+    "tile of micro": (MICRO, {"tile": [64, 72, 64]}, ("tile", 1), "72 is no multiple of the 64", "64", {"tile": [64, 64, 64]}),
+    "micro beyond registers": (
+        MICRO,
+        {"tile": [128, 256, 64]},
+        ("tile",),
+        "256 registers a thread, of 255",
+        "more warpgroups",
+        {"tile": [128, 256, 64], "atoms_layout": [2, 1, 1]},
+    ),
+    "micro beyond shared memory": (
+        MICRO,
+        {"tile": [64, 64, 1024]},
+        ("tile",),
+        "262,144 B of shared memory",
+        "smaller",
+        {"tile": [64, 64, 512]},
+    ),
+    "layout of micro": (
+        MICRO | {"atom": "SM90_64x64x8_F32TF32TF32_SS_TN"},
+        {"layout": "NT"},
+        ("layout",),
+        "K contiguous only",
+        "TN",
+        {"layout": "TN"},
+    ),
+    "wgmma in ownership": (
+        LARGE,
+        {"kernel": "ownership"},
+        ("kernel",),
+        "kernel ownership is not made for wgmma",
+        "gemm",
+        {"kernel": "gemm"},
+    ),
+    "tf32 in rows of M": (
+        TF32,
+        {"layout": "NN"},
+        ("layout",),
+        "wgmma reads tf32 K contiguous only, and A is M contiguous",
+        "TN",
+        {"layout": "TN"},
+    ),
+    "8 bits in rows of N": (
+        S8,
+        {"layout": "TT"},
+        ("layout",),
+        "wgmma reads s8 K contiguous only, and B is N contiguous",
+        "TN",
+        {"layout": "TN"},
+    ),
+    "8 bits through registers": (
+        S8,
+        {"atom": "SM90_64x128x32_S32S8S8_RS_TN", "layout": "NT"},
+        ("layout",),
+        "A is M contiguous and B is N contiguous",
+        "TN",
+        {"atom": "SM90_64x128x32_S32S8S8_RS_TN", "layout": "TN"},
+    ),
+    "permutation": (
+        LARGE,
+        {"permutation": [None, 256, None]},
+        ("permutation", 1),
+        "256 would move what wgmma takes",
+        "null",
+        {"permutation": [None, None, None]},
+    ),
+    "atoms_layout with a gap": (
+        LARGE,
+        {"atoms_layout": "(2,1,1):(2,1,1)"},
+        ("atoms_layout",),
+        "does not number its atoms 0 .. 1",
+        "e.g. (2,1,1):(1,2,2)",
+        {"atoms_layout": "(2,1,1):(1,2,2)"},
+    ),
+    "atoms along K": (
+        LARGE,
+        {"atoms_layout": [2, 1, 2]},
+        ("atoms_layout",),
+        "2 atoms along K",
+        "atoms_layout [2, 1, 1]",
+        {"atoms_layout": [2, 1, 1]},
+    ),
+    "five warpgroups": (
+        SIMPLE,
+        {"atoms_layout": [5, 1, 1], "tile": [320, 256, 64], "schedule": "warpgroup"},
+        ("atoms_layout",),
+        "5 warpgroups, and schedule warpgroup has at most 4",
+        "atoms_layout [3, 1, 1] with tile [192, 256, 64]",
+        {"atoms_layout": [3, 1, 1], "tile": [192, 256, 64], "schedule": "warpgroup"},
+    ),
+    "four that cooperate": (
+        LARGE,
+        {"atoms_layout": [4, 1, 1], "tile": [256, 256, 64]},
+        ("atoms_layout",),
+        "4 warpgroups, and schedule cooperative has at most 3",
+        "atoms_layout [2, 1, 1] with tile [128, 256, 64]",
+        {"atoms_layout": [2, 1, 1], "tile": [128, 256, 64]},
+    ),
+    "three that cooperate": (
+        LARGE,
+        {"atoms_layout": [3, 1, 1], "tile": [192, 256, 64]},
+        ("tile",),
+        "more than the 128 that each has",
+        "tile",
+        {},
+    ),
+    "stream K in turns": (
+        PINGPONG,
+        {"stream_k": "last_wave"},
+        ("stream_k",),
+        "gives a tile to one CTA",
+        "no stream_k",
+        {"stream_k": None},
+    ),
+    "stream K of a split": (
+        SPLIT,
+        {"stream_k": "last_wave"},
+        ("stream_k",),
+        "shares every tile already",
+        "no stream_k",
+        {"stream_k": None},
+    ),
+    "pingpong of one": (
+        PINGPONG,
+        {"warpgroups": 1},
+        ("warpgroups",),
+        "one warpgroup cannot take turns",
+        "warpgroups 2",
+        {"warpgroups": 2},
+    ),
+    "pingpong of four": (PINGPONG, {"warpgroups": 4}, ("warpgroups",), "too few registers", "warpgroups 2", {"warpgroups": 2}),
+    "pingpong of a shared tile": (
+        PINGPONG,
+        {"atoms_layout": [2, 1, 1], "tile": [128, 256, 64]},
+        ("atoms_layout",),
+        "with schedule pingpong each has its own",
+        "atoms_layout [1, 1, 1] with tile [64, 256, 64]",
+        {"atoms_layout": [1, 1, 1], "tile": [64, 256, 64]},
+    ),
+    "turns without pingpong": (
+        LARGE,
+        {"warpgroups": 2},
+        ("warpgroups",),
+        "with schedule cooperative none do",
+        "leave it out",
+        {"warpgroups": None},
+    ),
+    "cluster of three": (
+        LARGE,
+        {"cluster": [3, 1]},
+        ("cluster",),
+        "[3, 1] has an extent that is no power of two",
+        "cluster [4, 1]",
+        {"cluster": [4, 1]},
+    ),
+    "cluster of sixteen": (
+        LARGE,
+        {"cluster": [4, 4]},
+        ("cluster",),
+        "[4, 4] are 16 CTAs",
+        "cluster [2, 4]",
+        {"cluster": [2, 4]},
+    ),
+    "cluster without a producer": (
+        SIMPLE,
+        {"cluster": [2, 1]},
+        ("cluster",),
+        "schedule warpgroup has no cluster",
+        "cluster [1, 1]",
+        {"cluster": [1, 1]},
+    ),
+    "cluster that shares too little": (
+        NARROW,
+        {"cluster": [2, 1]},
+        ("cluster",),
+        "2 CTAs share a tile of B that has 8 lines",
+        "a multiple of 8 lines: the nearest legal is cluster [1, 1]",
+        {"cluster": [1, 1]},
+    ),
+    "split_k of three": (SPLIT, {"split_k": 3}, ("split_k",), "3 is no power of two", "split_k 2", {"split_k": 2}),
+    "split_k beyond a cluster": (
+        SPLIT,
+        {"split_k": 4, "cluster": [4, 1]},
+        ("split_k",),
+        "4 x 1 x 4 CTAs make a cluster of 16",
+        "split_k 2",
+        {"split_k": 2, "cluster": [4, 1]},
+    ),
+    "split_k in turns": (
+        PINGPONG,
+        {"split_k": 2},
+        ("split_k",),
+        "schedule pingpong gives a tile to one CTA",
+        "split_k 1",
+        {"split_k": 1},
+    ),
+    "split_k without a producer": (
+        SIMPLE,
+        {"split_k": 2},
+        ("split_k",),
+        "schedule warpgroup gives",
+        "split_k 1",
+        {"split_k": 1},
+    ),
+    "split_k of f16 sums": (
+        SPLIT,
+        {"atom": "SM90_64x256x16_F16F16F16_SS", "epilogue": {}},
+        ("split_k",),
+        "sums of f16 would be rounded",
+        "split_k 1",
+        {"atom": "SM90_64x256x16_F16F16F16_SS", "epilogue": {}, "split_k": 1},
+    ),
+    "split_k of one slice": (NARROW, {"split_k": 2}, ("split_k",), "equal parts of the 1 slices", "split_k 1", {"split_k": 1}),
+    "split_k beyond the stages": (
+        SPLIT,
+        {"tile": [128, 256, 16], "stages": 4},
+        ("split_k",),
+        "65,536 B, and 4 stages have 49,152 B",
+        "stages 6",
+        {"tile": [128, 256, 16], "stages": 6},
+    ),
+    "accumulation of bf16": (
+        LARGE,
+        {"accumulation": "precise"},
+        ("accumulation",),
+        "sums of bf16 products lose nothing",
+        "leave it out",
+        {"accumulation": None},
+    ),
+    "precise f16": (
+        FP8,
+        {"accumulation": "precise", "atom": "SM90_64x128x32_F16E4M3E4M3_SS_TN"},
+        ("accumulation",),
+        "SM90_64x128x32_F16E4M3E4M3_SS_TN are f16",
+        "atom SM90_64x128x32_F32E4M3E4M3_SS_TN",
+        {"accumulation": "precise"},
+    ),
+    "precise at long last": (
+        FP8,
+        {"accumulation": "precise", "tile": [128, 128, 256]},
+        ("tile", 2),
+        "256 products would be summed",
+        "tile [128, 128, 128]",
+        {"accumulation": "precise"},
+    ),
+    "tile of no whole extents": (
+        LARGE,
+        {"tile": [128, 200, 64]},
+        ("tile", 1),
+        "200 is no multiple of the 256",
+        "tile [128, 256, 64]",
+        {},
+    ),
+    "K tile of no whole wgmma": (
+        LARGE,
+        {"tile": [128, 256, 60]},
+        ("tile", 2),
+        "60 is no multiple of the 16",
+        "tile [128, 256, 64]",
+        {},
+    ),
+    "rows too short for TMA": (
+        NARROW,
+        {"epilogue": {"out": "e4m3"}},
+        ("epilogue",),
+        "8 e4m3 of a row of D, which are 8 B",
+        "a wider epilogue.out, or epilogue.major M",
+        {"epilogue": {"out": "e4m3", "major": "M"}},
+    ),
+    "too many stages": (
+        LARGE,
+        {"stages": 5},
+        ("stages",),
+        "5 need 279,552 B of shared memory, a CTA may have 232,448 B",
+        "stages 4",
+        {"stages": 4},
+    ),
+    "stages beyond their barriers": (
+        NARROW,
+        {"tile": [128, 8, 32], "stages": 64},
+        ("stages",),
+        "64 need",
+        "at most",
+        {"tile": [128, 8, 32], "stages": 45},
+    ),
+    "tile beyond shared memory": (
+        LARGE,
+        {"tile": [128, 256, 256]},
+        ("tile",),
+        "two stages of this tile and the epilogue need 427,008 B",
+        "tile [128, 256, 128]",
+        {"tile": [128, 256, 128]},
+    ),
+    "accumulators beyond registers": (
+        LARGE,
+        {"tile": [256, 256, 64]},
+        ("tile",),
+        "256 registers a thread for accumulators and about 30 for the rest are more than the 232",
+        "tile [128, 256, 64]",
+        {},
+    ),
+    "accumulators beyond one warpgroup's": (
+        SIMPLE,
+        {"tile": [128, 256, 64]},
+        ("tile",),
+        "more than the 255",
+        "tile [64, 256, 64]",
+        {},
+    ),
+    "accumulators of precise": (
+        FP8,
+        {"atom": "SM90_64x256x32_F32E4M3E4M3_SS_TN", "tile": [128, 256, 128], "accumulation": "precise"},
+        ("tile",),
+        "256 registers a thread for accumulators and their partial sums",
+        "atom SM90_64x192x32_F32E4M3E4M3_SS_TN with tile [128, 192, 128]",
+        {"atom": "SM90_64x192x32_F32E4M3E4M3_SS_TN", "tile": [128, 192, 128], "accumulation": "precise"},
+    ),
+    "fragments of A": (
+        LARGE | {"atom": "SM90_64x64x16_F32BF16BF16_RS", "tile": [512, 64, 64], "cluster": None},
+        {"tile": [512, 64, 80]},
+        ("tile",),
+        "128 registers a thread for accumulators, 80 for fragments of A",
+        "tile [512, 64, 64]",
+        {},
+    ),
+    "CTAs beyond registers": (
+        SIMPLE | {"tile": [64, 128, 16], "atom": "SM90_64x128x16_F32BF16BF16_SS"},
+        {"ctas_per_sm": 6},
+        ("ctas_per_sm",),
+        "more than the 80",
+        "ctas_per_sm 5",
+        {"ctas_per_sm": 5},
+    ),
+    "CTAs beyond threads": (
+        NARROW,
+        {"ctas_per_sm": 6, "tile": [128, 8, 32]},
+        ("ctas_per_sm",),
+        "6 x 384 threads are more than the 2048",
+        "at most 5",
+        {"ctas_per_sm": 2, "tile": [128, 8, 32]},
+    ),
+    "half an integer": (
+        S8,
+        {"problems": [{"shape": [8, 8, 8], "alpha": 0.5}]},
+        ("problems", 0),
+        "not both integers",
+        "epilogue.out",
+        {"problems": [{"shape": [8, 8, 8], "alpha": 0.5}], "epilogue": {"out": "f32"}},
+    ),
+    "out that cannot be made": (
+        S8,
+        {"epilogue": {"out": "f64"}},
+        ("epilogue", "out"),
+        "f64 cannot be made from s32",
+        "one of s32",
+        {"epilogue": {"out": "s8"}},
+    ),
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_broken_rule_explains_itself_and_its_remedy_works(rule):
+    legal, change, key, what, remedy, fix = RULES[rule]
+    planned(legal)
+    found = faults(legal | change)
+    assert {fault.key for fault in found} == {key}, found
+    assert what in found[0].what and remedy in found[0].remedy, found[0]
+    planned(legal | fix)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("schedule", "pingpong"),
+        ("cluster", [1, 1]),
+        ("split_k", 1),
+        ("warpgroups", 2),
+        ("stream_k", "last_wave"),
+        ("prefetch", 2),
+        ("cache", {"a": "evict_last"}),
+        ("accumulation", "fast"),
+    ],
+)
+def test_keys_of_wgmma_are_for_wgmma(key, value):
+    (fault,) = faults(MMA_SYNC | {key: value})
+    assert fault.key == (key,) and "SM80_16x8x16_F32F16F16F32_TN is none" in fault.what and "leave it out" in fault.remedy
+    assert key in WGMMA_KEYS
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"tile": [2**31 - 1] * 3},
+        {"tile": [16384, 16384, 16384]},
+        {"atoms_layout": [1024, 1, 1]},
+        {"atoms_layout": [2**31 - 1, 1, 1]},
+        {"atoms_layout": "(1024,1024,1024):(0,0,0)"},
+        {"stages": 2**31 - 1},
+        {"ctas_per_sm": 16},
+        {"cluster": [2**31 - 1, 2**31 - 1]},
+        {"raster": 1, "cluster": [8, 8], "split_k": 7},
+        {"permutation": [2**31 - 1] * 3},
+        {"atom": "SM90_64x8x16_F32BF16BF16_SS", "tile": [16384, 16384, 16384], "cluster": None},
+    ],
+    ids=str,
+)
+def test_absurd_values_end_quickly_in_faults(change):
+    start = time.perf_counter()
+    assert faults(LARGE | change)
+    assert time.perf_counter() - start < 1
+
+
+# --- Remedies in general ---------------------------------------------------------------------------------------------
+
+
+def _document(dice: random.Random) -> dict:
+    """What somebody might mean, and more often than not something odd in one place."""
+    types, k = dice.choice(
+        [
+            ("F32BF16BF16", 16),
+            ("F32F16F16", 16),
+            ("F16F16F16", 16),
+            ("F32TF32TF32", 8),
+            ("S32S8U8", 32),
+            ("F32E4M3E5M2", 32),
+            ("F16E5M2E5M2", 32),
+        ]
+    )
+    n = dice.choice([8, 16, 24, 64, 96, 112, 128, 192, 256])
+    schedule = dice.choice(["warpgroup", "cooperative", "cooperative", "pingpong"])
+    atoms = dice.choice(
+        {
+            "warpgroup": [[1, 1, 1], [2, 2, 1], [4, 1, 1]],
+            "cooperative": [[1, 1, 1], [2, 1, 1], [1, 2, 1], [3, 1, 1]],
+            "pingpong": [[1, 1, 1]],
+        }[schedule]
+    )
+    tile = [64 * atoms[0] * dice.choice([1, 1, 1, 2]), n * atoms[1] * dice.choice([1, 1, 2]), k * dice.choice([1, 2, 4, 4])]
+    document = {
+        "mmagen": 1,
+        "name": "random_one",
+        "kernel": "gemm",
+        "atom": f"SM90_64x{n}x{k}_{types}_{dice.choice(['SS', 'SS', 'RS'])}{'' if k == 16 else '_TN'}",
+        "layout": dice.choice(list(LAYOUTS)) if k == 16 else "TN",
+        "tile": tile,
+        "atoms_layout": atoms,
+        "schedule": schedule,
+        "cluster": dice.choice([None, [2, 1], [1, 2], [2, 2], [4, 2]]) if schedule != "warpgroup" else None,
+        "stages": dice.choice([None, None, 2, 3]),
+        "epilogue": {"out": None, "major": dice.choice("NNM")},
+    }
+    odd = [
+        {"tile": [tile[0] + 8, *tile[1:]]},
+        {"tile": [4 * tile[0], *tile[1:]]},
+        {"tile": [*tile[:2], 16 * tile[2]]},
+        {"permutation": [64, None, None]},
+        {"layout": "NT"},
+        {"atoms_layout": [4, 1, 1]},
+        {"atoms_layout": [1, 1, 2]},
+        {"schedule": "pingpong"},
+        {"schedule": None},
+        {"cluster": [3, 1]},
+        {"cluster": [8, 1]},
+        {"cluster": [4, 4]},
+        {"split_k": 2},
+        {"split_k": 4},
+        {"split_k": 8, "cluster": None},
+        {"warpgroups": 1},
+        {"warpgroups": 3},
+        {"stages": 9},
+        {"stages": 90},
+        {"ctas_per_sm": 2},
+        {"ctas_per_sm": 4},
+        {"accumulation": "precise"},
+        {"accumulation": "fast"},
+        {"epilogue": {"out": "e4m3"}},
+    ]
+    return document | (dice.choice(odd) if dice.random() < 0.7 else {})
+
+
+def _hold(it: Plan) -> None:
+    hopper, wgmma = it.hopper, it.atom
+    assert hopper and it.threads == 128 * (hopper.consumers + (hopper.schedule != "warpgroup"))
+    assert all(tile % extent == 0 for tile, extent in zip(it.tile, it.tiled_mma.extent, strict=True))
+    for operand, ctas in ((it.a, hopper.cluster[1]), (it.b, hopper.cluster[0])):
+        tma = operand.tma
+        assert tma.swizzle_bytes in (16, 32, 64, 128) and operand.line * operand.element.bytes == tma.swizzle_bytes
+        assert operand.line * tma.panels == operand.extent_along
+        assert tma.box_across * tma.boxes * ctas == operand.extent_across
+        assert tma.box_across % 8 == 0 and tma.box_across <= 256
+        assert operand.contiguous_k or (wgmma.m if operand.letter == "A" else wgmma.n) % operand.line == 0
+        assert bool(operand.smem_copy) == (operand.letter == "A" and wgmma.a_in_registers)
+    staged, count = it.epilogue, it.tile[0] * it.tile[1] // it.tiled_mma.threads * 2
+    line = (staged.slice if staged.row_major else 16) * staged.out.bytes
+    assert wgmma.n % staged.slice == 0 and staged.slice % 8 == 0 and line in (16, 32, 64, 128)
+    assert count // staged.slice % hopper.split_k == 0
+    assert it.smem_bytes <= it.smem_limit and it.smem_bytes % 1024 == 0 and it.stages >= 2
+    assert 16 * it.stages + 8 * hopper.consumers <= 1024
+    assert it.accumulator_registers + it.fragment_registers + 30 <= hopper.usable_registers <= 255
+    roles = hopper.producer_registers + hopper.consumers * hopper.consumer_registers
+    assert 128 * roles * it.ctas_per_sm <= 65536 and hopper.producer_registers % 8 == hopper.consumer_registers % 8 == 0
+    assert hopper.split_k * hopper.cluster[0] * hopper.cluster[1] <= 8 and it.raster_group >= 1
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_specs_are_refused_with_a_remedy_that_works_or_hold(seed):
+    dice = random.Random(seed)
+    made = refused = mended = 0
+    for _ in range(250):
+        spec = Spec.model_validate(_document(dice))
+        try:
+            it = plan(spec)
+        except SpecFaults as error:
+            assert all(fault.key and fault.what and fault.remedy for fault in error.faults)
+            refused += 1
+            mended += _mend(spec)
+        else:
+            _hold(it)
+            made += 1
+    assert made > 25 and refused > 25 and mended > 25, "the dice must find all of them"
+
+
+def _mend(spec: Spec) -> int:
+    """Follows the recommended change of a spec with a single breach: it must leave none."""
+    found = hopper_rules.breaches(spec)
+    if len(found) != 1 or (change := hopper_rules.nearest(spec, found[0])) is None:
+        return 0
+    again = Spec.model_validate(spec.model_copy(update=change).model_dump(mode="json"))
+    assert hopper_rules.breaches(again) == [], (spec, change)
+    return 1
+
+
+# --- Numbers by hand -------------------------------------------------------------------------------------------------
+
+
+def test_the_large_tile():
+    """128x256x64 for two warpgroups, B shared by two CTAs."""
+    it = planned(LARGE)
+    assert it.hopper.schedule == "cooperative" and (it.hopper.consumers, it.threads) == (2, 384)
+    # 65536 / 384 registers are 168 in whole eights; 128 x 40 stay with the producer, 256 threads share the rest.
+    assert (it.hopper.producer_registers, it.hopper.consumer_registers) == (40, (168 * 384 - 40 * 128) // 256) == (40, 232)
+    assert (it.stages, it.epilogue.slice, it.epilogue.smem_bytes) == (4, 64, 8 * 2 * 16 * 64 * 2)
+    assert it.smem_bytes == 4 * (128 + 256) * 64 * 2 + 32768 + 1024 == 230400
+    assert (it.a.tma, it.b.tma) == (Tma(128, 1, 128, 1, "kNormal"), Tma(128, 1, 128, 1, "kNormal"))
+    assert it.a.swizzle == Swizzle(3, 3, 3) and it.a.fills == ()
+    assert it.raster_group == 4 and it.arch == ("sm_90a",) and it.hopper.persistent and not it.hopper.promote
+
+
+def test_the_large_tile_in_other_layouts():
+    it = planned(LARGE, layout="NT")
+    assert it.atom.cxx == ("cute::SM90_64x256x16_F32BF16BF16_SS<cute::SM90::GMMA::Major::MN, cute::SM90::GMMA::Major::MN>")
+    # A panel is 64 elements of M (N) wide and 64 lines of K long, of which two CTAs load half each.
+    assert (it.a.tma, it.b.tma) == (Tma(128, 2, 64, 1, "kNormal"), Tma(128, 4, 32, 1, "kNormal"))
+    rs = planned(LARGE, atom="SM90_64x128x16_F32BF16BF16_RS", tile=[128, 128, 64], layout="NN")
+    assert rs.atom.cxx.endswith("<cute::SM90::GMMA::Major::K, cute::SM90::GMMA::Major::K>"), "in registers there is one order"
+    assert (
+        rs.a.smem_copy == SmemCopy(matrices=4, transposed=True)
+        and rs.b.smem_copy is None
+        and rs.fragment_registers == 64 * 64 // 128 // 2
+    )
+
+
+def test_a_line_does_not_reach_into_the_next_atom():
+    it = planned(
+        LARGE, atom="SM90_64x24x16_F32BF16BF16_SS", tile=[64, 96, 64], atoms_layout=[1, 1, 1], layout="TT", cluster=None
+    )
+    assert it.b.tma == Tma(16, 12, 64, 1, "kNormal"), "96 elements are 64-byte lines, but an atom has 24"
+
+
+def test_boxes_are_whole_swizzles_of_at_most_256_lines():
+    it = planned(
+        LARGE,
+        atom="SM90_64x120x16_F32BF16BF16_SS",
+        tile=[64, 360, 16],
+        atoms_layout=[1, 3, 1],
+        cluster=None,
+        schedule="cooperative",
+    )
+    assert it.b.tma == Tma(32, 1, 120, 3, "kNormal")
+
+
+def test_schedules_and_their_registers():
+    assert planned(SIMPLE).hopper.schedule == "warpgroup" and planned(SIMPLE).threads == 128
+    assert planned(SIMPLE).hopper.consumer_registers == 0 and planned(SIMPLE).hopper.usable_registers == 255
+    three = planned(PINGPONG, warpgroups=3, atom="SM90_64x128x16_F32BF16BF16_SS", tile=[64, 128, 64])
+    assert (three.hopper.consumers, three.threads) == (3, 512)
+    assert (three.hopper.producer_registers, three.hopper.consumer_registers) == (32, 160)
+    one = planned(SIMPLE, schedule="cooperative")
+    assert one.threads == 256 and one.hopper.consumer_registers == 0, "256 threads have 255 registers each anyway"
+    assert planned(SPLIT).hopper.persistent is False and planned(PINGPONG).hopper.persistent is True
+
+
+def test_split_k_gives_every_cta_as_many_slices():
+    assert planned(SPLIT).epilogue.slice == 64
+    assert planned(SPLIT, split_k=8).epilogue.slice == 32, "four slices of 64 columns are not enough for eight CTAs"
+
+
+def test_the_sha_of_other_kernels_knows_nothing_of_wgmma():
+    dumped = Spec.model_validate(MMA_SYNC).model_dump(mode="json")
+    assert not set(WGMMA_KEYS) & set(dumped)
+    assert Spec.model_validate(SPLIT).model_dump(mode="json")["split_k"] == 2

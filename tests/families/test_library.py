@@ -1,0 +1,453 @@
+"""Several kernels in one library: rules of choice, what configs must have in common, and what becomes of them."""
+
+from __future__ import annotations
+
+import random
+import re
+from pathlib import Path
+
+import pytest
+
+from mmagen.build.ptx import Ptx
+from mmagen.core.errors import SpecError, SpecFaults
+from mmagen.families import plan
+from mmagen.families.library import choose, spec_of_each
+from mmagen.generate.render import render
+from mmagen.inspect.page import inspect
+from mmagen.plan.model import Plan
+from mmagen.spec.kernel import When
+from mmagen.spec.load import load
+from mmagen.spec.model import Problem
+from mmagen.verify.emulated import arguments
+from mmagen.verify.emulated.matrices import operands
+from mmagen.verify.emulated.session import tasks
+
+LIBRARY = (Path(__file__).resolve().parents[2] / "specs" / "sm90_gemm_bf16_library.yaml").read_text("utf-8")
+HEAD = """\
+mmagen: 1
+name: lib
+kernel: gemm
+atom: SM90_64x256x16_F32BF16BF16_SS
+tile: [128, 256, 64]
+atoms_layout: [2, 1, 1]
+cluster: [2, 1]
+epilogue: {out: bf16}
+configs:
+"""  # lines 1 to 9
+SMALL = "  - {name: small, when: {m: [1, 64]}, atom: SM90_64x32x16_F32BF16BF16_SS, tile: [64, 32, 128], atoms_layout: [1, 1, 1], cluster: null}\n"
+LARGE = "  - name: large\n"
+MMA_SYNC = (
+    HEAD.replace("SM90_64x256x16_F32BF16BF16_SS", "SM80_16x8x16_F32BF16BF16F32_TN")
+    .replace("[128, 256, 64]", "[128, 128, 32]")
+    .replace("[2, 1, 1]", "[2, 2, 1]")
+    .replace("cluster: [2, 1]\n", "permutation: [32, 32, 16]\n")
+)
+
+
+def planned(text: str) -> Plan:
+    return plan(load(text, "lib.yaml").spec)
+
+
+def refused(text: str) -> list[str]:
+    """`line:column key: what; remedy` of everything that is wrong, from reading or planning."""
+    with pytest.raises((SpecError, SpecFaults)) as caught:
+        loaded = load(text, "lib.yaml")
+        try:
+            plan(loaded.spec)
+        except SpecFaults as error:
+            raise SpecError(loaded.source.locate(error.faults)) from None
+    return [str(one).removeprefix("lib.yaml:") for one in caught.value.diagnostics]
+
+
+# --- Rules -----------------------------------------------------------------------------------------------------------
+
+
+def test_all_conditions_of_a_rule_must_hold_and_ends_belong_to_it():
+    rule = When(m=(1, 64), n=(1024, None), mn=(None, 100_000))
+    assert rule.text == "m 1 .. 64, n from 1024, mn up to 100000"
+    assert rule.holds(64, 1024, 1) and rule.holds(1, 100_000, 1)
+    assert not rule.holds(65, 1024, 1) and not rule.holds(64, 1023, 1) and not rule.holds(64, 2000, 1)
+
+
+def test_the_first_rule_that_holds_decides():
+    it = planned(HEAD + "  - {name: a, when: {k: [100, 200]}}\n  - {name: b, when: {m: [1, 64], k: [150, null]}}\n" + LARGE)
+    chosen = {(m, k): choose(it, Problem(shape=(m, 8, k))).name for m in (64, 65) for k in (99, 100, 200, 201)}
+    assert chosen == {
+        (64, 99): "large",
+        (64, 100): "a",
+        (64, 200): "a",
+        (64, 201): "b",
+        (65, 99): "large",
+        (65, 100): "a",
+        (65, 200): "a",
+        (65, 201): "large",
+    }
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later", "covers"),
+    [
+        ({"m": [1, 64]}, {"m": [1, 64]}, True),
+        ({"m": [1, 64]}, {"m": [2, 63]}, True),
+        ({"m": [1, 64]}, {"m": [2, 65]}, False),
+        ({"m": [None, 64]}, {"m": [2, 63], "k": [1, 8]}, True),
+        ({"m": [1, 64], "k": [1, 8]}, {"m": [2, 63]}, False),
+        ({"m": [2, 64]}, {"m": [None, 64]}, False),
+        ({"m": [1, 64]}, {"n": [1, 64]}, False),
+        ({"n": [2, None]}, {"n": [2, None]}, True),
+    ],
+)
+def test_a_rule_covers_what_lies_inside_of_it(earlier, later, covers):
+    assert When.model_validate(earlier).covers(When.model_validate(later)) == covers
+
+
+# case: (lines after HEAD, what is reported, by its beginning and a part of its end)
+REFUSED = {
+    "no rest": (
+        SMALL,
+        ["10:25 configs[0].when: a problem for which no rule holds would have no kernel", "add a config without one"],
+    ),
+    "all before the last": (
+        LARGE + SMALL.replace("small", "late") + "  - {name: rest}\n",
+        [
+            "11:24 configs[1].when: late is never reached: large stands before it and has no when",
+            "or make it the last",
+            "12:5 configs[2]: rest is never reached: large stands before it and has no when",
+            "give large a when",
+        ],
+    ),
+    "inside an earlier rule": (
+        SMALL + "  - {name: tiny, when: {m: [1, 8], k: [1, 8]}}\n" + LARGE,
+        ["11:24 configs[1].when: tiny is never reached: small stands before it and has m 1 .. 64", "put tiny before small"],
+    ),
+    "one name twice": (
+        SMALL + "  - {name: Small}\n",
+        ["11:12 configs[1].name: Small is the name of configs[0] already", "another"],
+    ),
+    "the library's name": (
+        SMALL.replace("small", "lib") + LARGE,
+        ["10:12 configs[0].name: lib is the name of the library", "another"],
+    ),
+    "a file's name": (
+        SMALL.replace("small", "lib_unaligned") + LARGE,
+        ["10:12 configs[0].name: lib_unaligned is the name of a file", ""],
+    ),
+    "a word of C++": (
+        SMALL.replace("small", "short") + LARGE,
+        ["10:12 configs[0].name: 'short' is reserved in C++", "e.g. small_m"],
+    ),
+    "no name": ("  - {stages: 3}\n", ["10:5 configs[0].name: missing", "e.g. small_m"]),
+    "none": ("  []\n", ["10:3 configs: the list is empty", "a list of kernels for one library"]),
+    "a key of the library": (
+        SMALL + "  - {name: large, layout: NN}\n",
+        ["11:19 configs[1].layout: this key is unknown", "layout is the same for all configs: write it above them"],
+    ),
+    "a key of nobody": (
+        SMALL + "  - {name: large, tyle: 1}\n",
+        ["11:19 configs[1].tyle: this key is unknown", "known here are name, when"],
+    ),
+    "backwards": (
+        SMALL.replace("[1, 64]", "[64, 1]") + LARGE,
+        ["10:29 configs[0].when.m: the interval from 64 to 1 is empty", "[least, most]"],
+    ),
+    "no ends": (
+        SMALL.replace("[1, 64]", "[null, null]") + LARGE,
+        ["10:29 configs[0].when.m: the interval has no bound", "[least, most]"],
+    ),
+    "one end": (
+        SMALL.replace("[1, 64]", "[64]") + LARGE,
+        ["10:29 configs[0].when.m: the list has 1 entry, not 2", "[least, most]"],
+    ),
+    "an end that is none": (
+        SMALL.replace("[1, 64]", "[0, 64]") + LARGE,
+        ["10:30 configs[0].when.m[0]: 0 is too small", "[least, most]"],
+    ),
+    "no condition": (
+        SMALL.replace("{m: [1, 64]}", "{}") + LARGE,
+        ["10:25 configs[0].when: a rule without a condition", "omit when"],
+    ),
+    "a condition on what is none": (
+        SMALL.replace("{m:", "{batch:") + LARGE,
+        ["10:26 configs[0].when.batch: this key is unknown", "known here are m, n, k, mn"],
+    ),
+    "no tile": ("  - {name: large, tile: null}\n", ["10:25 configs[0].tile: kernel gemm needs a tile", "[M, N, K]"]),
+    "a broken rule of its own": (
+        SMALL + "  - {name: large, stages: 5}\n",
+        ["11:27 configs[1].stages: 5 need 279,552 B of shared memory", "stages 4"],
+    ),
+    "two at once": (
+        SMALL.replace("32, 128]", "33, 128]") + "  - {name: large, stages: 5}\n",
+        [
+            "10:86 configs[0].tile[1]: 33 is no multiple of the 32",
+            "tile [64, 32, 128]",
+            "11:27 configs[1].stages: 5 need",
+            "stages 4",
+        ],
+    ),
+    "other types": (
+        SMALL.replace("BF16BF16", "F16F16") + LARGE,
+        [
+            "10:45 configs[0].atom: SM90_64x32x16_F32F16F16_SS is f16 x f16 + f32 -> bf16, and config large is bf16",
+            "of the same types",
+        ],
+    ),
+    "other sums": (SMALL.replace("F32BF16BF16_SS", "F16F16F16_SS") + LARGE, ["10:45 configs[0].atom: ", "of the same types"]),
+    "another kind": (
+        SMALL.replace("SM90_64x32x16_F32BF16BF16_SS", "SM80_16x8x16_F32BF16BF16F32_TN") + LARGE,
+        [
+            "10:45 configs[0].atom: one of SM80_16x8x16_F32BF16BF16F32_TN and SM90_64x256x16_F32BF16BF16_SS, that of config large, is wgmma",
+            "a library of each",
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_a_library_is_refused_where_it_stands(case):
+    more, (*expected,) = REFUSED[case]
+    found = refused(HEAD + more)
+    assert len(found) == len(expected) // 2, found
+    for one, begin, part in zip(found, expected[::2], expected[1::2], strict=True):
+        assert one.startswith(begin) and part in one[len(begin) :], one
+
+
+@pytest.mark.parametrize(
+    ("change", "place"),
+    [
+        (("out: bf16", "out: f64"), "8:17 epilogue.out: f64 cannot be made"),
+        (("cluster", "arch: [sm_90]\ncluster"), "7:8 arch[0]: sm_90 does not have wgmma"),
+        (
+            ("configs", "problems: [[8, 8, 8], {shape: [8, 8, 8], beta: 1.0e+39}]\nconfigs"),
+            "9:23 problems[1]: alpha 1.0 or beta 1e+39",
+        ),
+        (("[128, 256, 64]", "[128, 250, 64]"), "5:13 tile[1]: 250 is no multiple"),
+        (("cluster: [2, 1]", "cluster: [3, 1]"), "7:10 cluster: [3, 1] has an extent that is no power of two"),
+    ],
+)
+def test_what_is_wrong_with_all_is_said_once_and_where_it_stands(change, place):
+    (found,) = refused(HEAD.replace(*change) + SMALL + "  - {name: middle, when: {k: [1, 8]}}\n" + LARGE)
+    assert found.startswith(place)
+
+
+def test_an_inherited_value_that_fits_the_others_is_the_configs_fault():
+    (found,) = refused(
+        HEAD.replace("cluster", "stages: 4\ncluster") + "  - {name: wide, when: {k: [1, 8]}, tile: [128, 256, 128]}\n" + LARGE
+    )
+    assert found.startswith("11:5 configs[0].stages: 4 need") and "at most 2" in found
+
+
+def test_a_config_may_take_a_value_back():
+    it = planned(HEAD.replace("cluster", "stages: 2\ncluster") + "  - {name: a, when: {k: [1, 8]}, stages: null}\n" + LARGE)
+    assert [config.plan.stages for config in it.configs] == [4, 2]
+
+
+def test_other_kernels_have_one_shape():
+    (found,) = refused("mmagen: 1\nname: m\nkernel: micro\natom: SM80_16x8x16_F32F16F16F32_TN\nconfigs: [{name: a}]\n")
+    assert found.startswith("5:10 configs: kernel micro does one shape") and "kernel: gemm" in found
+
+
+def test_architectures_of_a_library_are_one_list():
+    old = "SM75_16x8x8_F32F16F16F32_TN"
+    text = (
+        MMA_SYNC.replace("BF16BF16", "F16F16").replace("out: bf16", "out: f16")
+        + f"  - {{name: old, when: {{m: [1, 8]}}, atom: {old}, permutation: [32, 32, 8]}}\n"
+        + LARGE
+    )
+    (found,) = refused(text)
+    assert found.startswith(f"10:42 configs[0].atom: {old} would be compiled for sm_75") and "say arch" in found
+    assert planned(text.replace("permutation: [32, 32, 16]", "permutation: [32, 32, 16]\narch: [sm_80]")).arch == ("sm_80",)
+
+
+# --- The plan --------------------------------------------------------------------------------------------------------
+
+
+def test_each_config_is_planned_like_a_spec_of_its_own():
+    spec = load(LIBRARY, "lib.yaml").spec
+    it = plan(spec)
+    for config, alone in zip(it.configs, spec_of_each(spec), strict=True):
+        one, other = config.plan, plan(alone)
+        assert (one.tile, one.a, one.b, one.stages, one.smem_bytes, one.hopper) == (
+            other.tile,
+            other.a,
+            other.b,
+            other.stages,
+            other.smem_bytes,
+            other.hopper,
+        )
+        assert one.spec_sha == it.spec_sha != other.spec_sha
+    assert it.tile == it.configs[-1].plan.tile and "mmagen/choice" in it.runtime
+    assert set(it.runtime) - {"mmagen/choice"} == {header for config in it.configs for header in config.plan.runtime}
+    assert {choose(it, problem).name for problem in it.problems} == {"small_m", "one_wave", "two_waves", "large"}, (
+        "verify tries them all"
+    )
+
+
+def test_a_spec_without_configs_knows_nothing_of_them():
+    one = load(HEAD.replace("configs:\n", ""), "lib.yaml").spec
+    assert "configs" not in one.model_dump(mode="json") and plan(one).configs == ()
+
+
+def test_a_dump_says_what_was_written():
+    dump = load(HEAD + SMALL + LARGE, "lib.yaml").spec.model_dump(mode="json")["configs"]
+    assert dump == [
+        {
+            "name": "small",
+            "when": {"m": [1, 64]},
+            "atom": "SM90_64x32x16_F32BF16BF16_SS",
+            "tile": [64, 32, 128],
+            "atoms_layout": "(1,1,1):(1,1,1)",
+            "cluster": None,
+        },
+        {"name": "large"},
+    ]
+
+
+# --- The project -----------------------------------------------------------------------------------------------------
+
+
+def project(text: str) -> dict[str, str]:
+    return {path: data.decode() for path, data in render(planned(text)).items()}
+
+
+TABLE = """\
+constexpr mmagen::Candidate<lib_args, lib_info> kConfigs[] = {
+    { "small", mmagen::When().m(1, 64), &lib::small::run, &lib::small::query,
+      nullptr },
+    { "few", mmagen::When().n(1024, mmagen::kNoEnd).mn(0, 4194304), &lib::few::run, &lib::few::query,
+      nullptr },
+    { "large", mmagen::When(), &lib::large::run, &lib::large::query,
+      nullptr },
+};
+"""
+FEW = "  - {name: few, when: {n: [1024, null], mn: [null, 4194304]}, stages: 3}\n"
+
+
+def test_the_table_reads_like_the_spec():
+    files = project(HEAD + SMALL + FEW + LARGE)
+    assert TABLE in files["src/lib.cu"]
+    assert "cute" not in files["src/lib.cu"], "the choice compiles without CuTe"
+
+
+def test_the_table_decides_as_the_plan_does():
+    text = HEAD + SMALL + FEW + "  - {name: deep, when: {k: [4096, null], n: [1, 128]}}\n" + LARGE
+    it, dice = planned(text), random.Random(1)
+    rows = re.findall(r'\{ "(\w+)", mmagen::When\(\)((?:\.\w+\([^)]*\))*)', project(text)["src/lib.cu"])
+    table = [(name, re.findall(r"\.(\w+)\((\d+), (\S+)\)", rule)) for name, rule in rows]
+    seen = set()
+    for _ in range(2000):
+        m, n, k = (dice.choice([1, 8, 63, 64, 65, 128, 1023, 1024, 4095, 4096, 65537, 2**31 - 1]) for _ in range(3))
+        values = {"m": m, "n": n, "k": k, "mn": m * n}
+        taken = next(
+            name
+            for name, rule in table
+            if all(int(low) <= values[of] <= (2**63 - 1 if high == "mmagen::kNoEnd" else int(high)) for of, low, high in rule)
+        )
+        assert taken == choose(it, Problem(shape=(m, n, k))).name
+        seen.add(taken)
+    assert seen == {"small", "few", "deep", "large"}
+
+
+def test_each_kernel_has_a_header_and_a_translation_unit():
+    it, files = planned(LIBRARY), project(LIBRARY)
+    name = it.name
+    assert f"include/{name}/config.cuh" not in files
+    assert (
+        f"add_library({name} src/{name}.cu src/small_m.cu src/one_wave.cu src/two_waves.cu src/large.cu src/{name}_unaligned.cu)"
+        in files["CMakeLists.txt"]
+    )
+    for config in it.configs:
+        one = config.plan
+        header, unit = files[f"include/{name}/{config.name}.cuh"], files[f"src/{config.name}.cu"]
+        for line in (
+            f"namespace {name}::{config.name} {{",
+            f"kTileM = {one.tile[0]};",
+            f"kTileN = {one.tile[1]};",
+            f"kTileK = {one.tile[2]};",
+            f"kStages = {one.stages};",
+            f"kSmemBytes = {one.smem_bytes};",
+            f"kThreads = {one.threads};",
+            f"kClusterM = {one.hopper.cluster[0]};",
+            one.atom.name,
+            f"kConsumerRegisters = {one.hopper.consumer_registers};",
+            f"sm90_{one.hopper.schedule}.cuh",
+        ):
+            assert line in header, line
+        assert (
+            f'#include "{name}/{config.name}.cuh"' in unit and "mmagen::run_sm90<Config>(args, stream, &run_unaligned)" in unit
+        )
+        assert f"run_unaligned(mmagen::GemmArguments<{config.name}::Config> const& args" in unit
+
+
+def test_what_is_there_once_is_the_last_ones():
+    files = project(LIBRARY)
+    name = "sm90_gemm_bf16_library"
+    assert f'#include "{name}/large.cuh"' in files[f"src/{name}_unaligned.cu"]
+    assert "run_sm90_unaligned<large::Config>" in files[f"src/{name}_unaligned.cu"]
+    assert f"launch<{name}::large::Config>" in files["tests/peak.cu"]
+    assert f"const char *{name}_config_name(const {name}_args *args);" in files[f"include/{name}/{name}.h"]
+    assert "| mn 1 .. 4325376 | `two_waves` | 128 x 128 x 64 |" in files["README.md"]
+    assert "| all others | `large` | 128 x 256 x 64 |" in files["README.md"]
+
+
+def test_a_library_of_mma_sync_needs_no_other_way():
+    files = project(MMA_SYNC + "  - {name: small, when: {mn: [1, 65536]}, tile: [64, 64, 64]}\n" + LARGE)
+    assert "add_library(lib src/lib.cu src/small.cu src/large.cu)" in files["CMakeLists.txt"]
+    assert "mmagen::run_gemm<Config>(args, stream);" in files["src/small.cu"] and "run_unaligned" not in files["src/small.cu"]
+    assert "kTileM = 64;" in files["include/lib/small.cuh"] and "include/mmagen/mainloop_multistage.cuh" in files
+
+
+def test_the_spec_in_the_project_makes_it_again():
+    files = render(planned(LIBRARY))
+    assert render(planned(files["spec.yaml"].decode())) == files
+
+
+def test_unusual_widths_of_one_config_are_switched_on_for_the_library():
+    usual, unusual = (
+        project(
+            HEAD + f"  - {{name: a, when: {{k: [1, 8]}}, atom: SM90_64x{n}x16_F32BF16BF16_SS, tile: [128, {n}, 64]}}\n" + LARGE
+        )["CMakeLists.txt"]
+        for n in (192, 208)
+    )
+    assert "EXTENDED" not in usual and "EXTENDED" in unusual
+
+
+# --- Inspecting and emulating ----------------------------------------------------------------------------------------
+
+
+def test_inspect_tells_the_choice_and_each_kernel():
+    text = inspect(planned(LIBRARY))
+    for line in (
+        r"  when +config +atom +CTA tile +stages +schedule +cluster +split_k",
+        r"  m 1 \.\. 64 +small_m +SM90_64x32x16\w+ +64 x 32 x 128 ",
+        r"  mn 1 \.\. 4325376 +two_waves ",
+        r"  otherwise +large +SM90_64x256x16\w+ +128 x 256 x 64 +4 +cooperative +2 x 1 +1",
+        r"  7 +1024x1024x1024 +one_wave",
+        r"small_m: Operand A \(M,K\)",
+        r"large: Shared memory of a CTA",
+    ):
+        assert re.search(rf"^{line}", text, re.M), line
+    assert text.count("Problems of verify") == 1
+
+
+PTX = Ptx("lib", "gemm", "", "sm_90a", "", "", "", "", 0.0, True, "unaligned", {"small": "s", "large": "l"})
+
+
+def test_every_kernel_is_emulated_on_problems_of_its_own():
+    it = planned(HEAD + SMALL + LARGE)
+    work = tasks(it, PTX, (), 1, None)
+    assert {(task.config, task.ptx.text, task.plan.tile) for task in work} == {
+        ("small", "s", (64, 32, 128)),
+        ("large", "l", (128, 256, 64)),
+    }
+    assert all(task.text == f"{task.problem.text} by {task.config}" for task in work)
+    asked = tasks(it, PTX, (Problem(shape=(64, 8, 8)), Problem(shape=(65, 8, 8))), 1, "uniform")
+    assert [(task.config, task.problem.m) for task in asked] == [("small", 64), ("large", 65)]
+    assert [task.config for task in tasks(it, PTX, (Problem(shape=(65, 8, 8)),), 1, "uniform")] == ["large"]
+
+
+def test_what_tma_cannot_address_is_left_to_the_last_ones_kernel():
+    it = planned(HEAD + SMALL + LARGE)
+    task = tasks(it, PTX, (Problem(shape=(17, 33, 65), offset=1),), 1, "uniform")[0]
+    data = operands(task.plan, task.problem, "zeros", 1)
+    chosen = arguments.of(task.plan, task.problem, data, dict.fromkeys("abcd", 1 << 20))
+    assert task.config == "small" and chosen.unaligned and task.unaligned is it.configs[-1].plan

@@ -1,0 +1,179 @@
+"""inspect: every derived number of every spec is told, in words that fit the number."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from mmagen.families import plan
+from mmagen.inspect.page import inspect
+from mmagen.plan import cxx as cute
+from mmagen.plan.model import Operand
+from mmagen.spec.load import load
+
+# A peak has no tile, and so none of these numbers.
+SPECS = [
+    path
+    for path in sorted((Path(__file__).resolve().parents[2] / "specs").glob("*.yaml"))
+    if not any(word in path.read_text() for word in ("kernel: peak", "micro_s4", "micro_sparse"))
+]
+
+
+def told(name: str) -> tuple:
+    path = SPECS[0].with_name(f"{name}.yaml")
+    it = plan(load(path.read_bytes(), path.name).spec)
+    return it, inspect(it)
+
+
+@pytest.mark.parametrize("name", [path.stem for path in SPECS])
+def test_the_derived_numbers_are_there(name):
+    it, text = told(name)
+    numbers = [
+        " x ".join(map(str, it.tiled_mma.extent)),
+        f"{it.tiled_mma.threads} thread",
+        it.atom.name,
+        str(it.tiled_mma.atoms_layout),
+    ]
+    if it.hopper:
+        assert [number for number in numbers + _wgmma_numbers(it) if number not in text] == []
+        return
+    if it.kernel != "ownership":
+        numbers += [f"{it.smem_bytes:,} B of {it.smem_limit:,}", f"accumulators  {it.accumulator_registers}"]
+        for operand in (it.a, it.b):
+            numbers += [*_copy(operand), f"lines of {operand.line} elements"]
+            numbers += [f"{operand.fill_narrow.threads} of {it.threads} threads"]
+    if it.kernel == "gemm":
+        numbers += [f"stages          {it.stages}", f"{it.epilogue.smem_bytes:,} B, in the same bytes"]
+        numbers += [problem.text for problem in it.problems]
+    assert [number for number in numbers if number not in text] == []
+
+
+def _wgmma_numbers(it) -> list[str]:
+    """What only wgmma kernels have; their threads are not all in the TiledMMA."""
+    hopper = it.hopper
+    numbers = [
+        f"schedule        {hopper.schedule}",
+        f"{hopper.consumers} {it.text.roles}",
+        f"{it.smem_bytes:,} B of {it.smem_limit:,}",
+        f"accumulators  {it.accumulator_registers}",
+        f"stages           {it.stages}",
+        f"{it.ctas_per_sm} x {it.threads} threads",
+        f"{it.epilogue.smem_bytes:,} B",
+        f"16 rows x {it.epilogue.slice} columns",
+        *(problem.text for problem in it.problems),
+    ]
+    if hopper.consumer_registers:
+        numbers.append(f"{hopper.producer_registers} for those that load, {hopper.consumer_registers} for those that multiply")
+    for operand in (it.a, it.b):
+        numbers += [f"{operand.line} x {operand.tma.box_across} a stage", *_copy(operand)]
+    return numbers
+
+
+def _copy(operand: Operand) -> list[str]:
+    return [cute.smem_copy(operand).removeprefix("cute::")] if operand.smem_copy else ["none: wgmma reads shared memory"]
+
+
+@pytest.mark.parametrize("name", [path.stem for path in SPECS])
+def test_the_words_fit_the_numbers(name):
+    _, text = told(name)
+    assert not re.search(
+        r"(?<![\d,.x] )\b1 (threads|owners|values|vectors|elements|passes|CTAs|slices|rows|columns)\b", text
+    ), text
+    assert not re.search(
+        r"\b([2-9]|\d\d+) (thread|owner|value|vector|element|pass|CTA|slice|row|column)\b(?! contiguous)", text
+    ), text
+
+
+def test_the_classic_tile_in_full():
+    _, text = told("sm80_gemm_classic")
+    for line in (
+        "accumulators  128",
+        "fragments     64, two k blocks of A and B",
+        "4 slices of 32 rows, padded by 8 elements",
+        "one stage       16,384 B: A 8,192 + B 8,192",
+        "49,152 B of 166,912; an SM has room for 3 CTAs",
+        "1,048,576 flop: 64 flop/B",
+        "16,384 B written, 32,768 B read a stage: 21.33 flop/B",
+        "16 passes a warp and k block, no bank conflicts",
+    ):
+        assert line in text
+
+
+def test_owners_of_sliced_k():
+    _, text = told("ownership_sliced_k")
+    assert "A 32 x 32  8 values a thread, 1 owner an element" in text
+    assert "C 32 x 32  16 values a thread, 2 owners an element" in text
+
+
+def test_conflicts_are_told_by_their_ways():
+    _, text = told("sm70_gemm_f16")
+    assert "4-way bank conflicts" in text
+
+
+def test_a_micro_kernel_loads_the_whole_tile():
+    _, text = told("micro_sliced_k")
+    assert "A and B of the whole tile" in text and "fill, wide" not in text
+
+
+def test_the_large_wgmma_tile_in_full():
+    _, text = told("sm90_gemm_bf16_tn")
+    for line in (
+        "SM90_64x256x16_F32BF16BF16_SS, 64 x 256 x 16, 128 threads, sm_90a alone",
+        "2 for one tile, and 1 that loads",
+        "2 x 1 CTAs share operands by multicast",
+        "128 of 232 at 1 x 384 threads an SM; about 30 come on top",
+        "TMA, 1 box of 64 x 128 a stage, each for 2 CTAs",
+        "49,152 B: A 16,384 + B 32,768",
+        "2 buffers",
+        "32,768 B a stage for 4,194,304 flop: 128 flop/B",
+        "49,152 B written, 81,920 B read a stage: 32 flop/B",
+    ):
+        assert line in text, line
+
+
+def section(text: str, title: str) -> dict[str, str]:
+    """The rows of a section by their names."""
+    lines = text.split(f"\n{title}\n", 1)[1].split("\n\n", 1)[0].splitlines()
+    return dict(re.split(r"\s{2,}", line.strip(), maxsplit=1) for line in lines)
+
+
+def test_what_ctas_share_is_told_of_the_operand_that_they_share():
+    """In a cluster of 2 x 1 both CTAs need the same rows of B, in one of 1 x 2 the same rows of A."""
+    _, text = told("sm90_gemm_bf16_tn")
+    assert section(text, "Operand A (M,K)")["fill"] == "TMA, 1 box of 64 x 128 a stage"
+    assert section(text, "Operand B (N,K)")["fill"] == "TMA, 1 box of 64 x 128 a stage, each for 2 CTAs"
+    _, text = told("sm90_gemm_f16_f32")
+    assert section(text, "mid: Operand A (M,K)")["fill"] == "TMA, 1 box of 64 x 128 a stage, each for 2 CTAs"
+    assert section(text, "mid: Operand B (N,K)")["fill"] == "TMA, 1 box of 64 x 128 a stage"
+    traffic = section(text, "mid: Traffic of a CTA tile")
+    # A 32,768 B, fetched half by each CTA; B 16,384 B, read for each 64 of 256 rows.
+    assert traffic["from global memory"].startswith("32,768 B a stage for 4,194,304 flop")
+    assert traffic["shared memory"].startswith("49,152 B written, 98,304 B read a stage")
+
+
+def test_operands_in_registers():
+    """A wgmma reads B from shared memory, and its A was loaded from there once; a micro kernel loads all k blocks."""
+    it, text = told("sm90_gemm_bf16_rs")
+    assert (it.a.bytes_per_stage, it.b.bytes_per_stage, it.tile[0] // it.atom.m) == (16384, 16384, 2)
+    assert section(text, "Traffic of a CTA tile")["shared memory"] == "32,768 B written, 49,152 B read a stage: 25.6 flop/B"
+    # Two wgmmas side by side use the same registers of A.
+    wide = inspect(plan(it.spec.model_copy(update={"tile": (128, 256, 64)})))
+    assert section(wide, "Traffic of a CTA tile")["shared memory"].startswith("49,152 B written, 81,920 B read a stage")
+    # 32 x 64 of A among 128 threads, 32 x 64 of B among 64: 16 and 32 f16 each.
+    assert section(told("micro_sliced_k")[1], "Registers of a thread")["fragments"] == "24, A and B of the whole tile"
+
+
+def test_slices_of_the_epilogue():
+    assert section(told("sm80_gemm_f16_col_d")[1], "Epilogue")["staged"] == "3 slices of 32 columns, padded by 8 elements"
+    # 64 rows and 256 columns for each of two warpgroups, 16 x 64 at a time for each of their warps.
+    assert section(told("sm90_gemm_bf16_tn")[1], "Epilogue")["staged"].startswith("4 slices a warp, of 16 rows x 64 columns")
+
+
+def test_one_instruction_says_where_its_operands_lie():
+    it, text = told("sm90_micro_sparse")
+    assert it.operation.opcode in text and "64 x 16" in text and "2048 B of shared memory" in text
+    assert "((2,2,8,4),(16,2)):((1024,0,1,16),(64,8))" in text and "mended" not in text
+    mended = told("sm80_micro_s4")[1]
+    assert "mended" in mended and "((4,8),8):((64,1),8)" in mended.replace("(8)", "8")

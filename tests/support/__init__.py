@@ -1,0 +1,1 @@
+"""Fakes, small projects, tilings and planted faults that tests of several folders share."""

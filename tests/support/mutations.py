@@ -1,0 +1,990 @@
+"""Planted faults: small edits of generated projects, each of which verify must notice.
+
+A mutation belongs to a spec of specs/ or of odd/. Its project is generated under the mutation's own name, so that all of them
+compile together, and then edited: every text must stand there as often as stated, or the edit is out of date.
+
+A dropped barrier alone is a race that may go well for years. Those mutations make one warp late as well, which is no
+fault while the barrier stands (see CONTROLS), so that the effect is certain.
+
+Faults of wgmma kernels for which a GPU would wait for ever, or would nearly always be lucky, are asked of the emulator
+alone (more of them, made in PTX, are in tests/build/test_emulated_hopper.py); the others of the GPU alone, since each
+takes nvcc ten seconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from mmagen.families import plan
+from mmagen.generate.render import render
+from mmagen.spec.load import load
+
+SPECS = Path(__file__).resolve().parents[2] / "specs"
+ODD = SPECS.parent / "tests" / "gpu" / "odd"
+
+GPU, EMULATOR = "gpu", "emulator"
+
+_LATE = "if (threadIdx.x / 32 == 1) { __nanosleep(20000); }"  # the second warp
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Replace `old`, which occurs `count` times in `file` of the project; "{name}" in it is the project's name."""
+
+    file: str
+    old: str
+    new: str
+    count: int = 1
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """problems: as verify takes them after --problem, none for a kernel of fixed shape. seen: how the fault shows.
+    where: who is asked, the GPU or the emulator."""
+
+    name: str
+    spec: str
+    edits: tuple[Edit, ...]
+    problems: tuple[str, ...]
+    seen: str
+    where: tuple[str, ...] = (GPU, EMULATOR)
+
+
+def _one(
+    name: str,
+    spec: str,
+    header: str,
+    old: str,
+    new: str,
+    problem: str,
+    seen: str,
+    count: int = 1,
+    where: tuple[str, ...] = (GPU, EMULATOR),
+) -> Mutation:
+    file = "include/{name}/config.cuh" if header == "config" else f"include/mmagen/{header}.cuh"
+    return Mutation(name, spec, (Edit(file, old, new, count),), (problem,) if problem else (), seen, where)
+
+
+def _hopper(name: str, spec: str, header: str, old: str, new: str, problem: str, seen: str, where: str = GPU) -> Mutation:
+    return _one(f"hopper_{name}", f"sm90_gemm_{spec}", f"sm90_{header}", old, new, problem, seen, where=(where,))
+
+
+_WAIT = "          cp_async_wait<kStages - 2>();\n          __syncthreads();\n"
+_SLICE_BARRIER = "      __syncthreads();  // the main loop, or the slice before, has done with this memory\n"
+_STAGED = "rC, sC); }\n  __syncthreads();\n"
+_STAGE = "  if (k_slice == 0) { copy("
+_FILL_A = "  fill(typename A::FillNarrow{}, gA, sA);\n"
+_GUARD_C = "if (beta != Scalar(0)) { source = *reinterpret_cast<Vector const*>(c_row); }"
+_GUARD_SUM = "if (beta != Scalar(0)) { result = result + beta * static_cast<Scalar>(source); }"
+
+_BARRIERS = (
+    _one(
+        "loop_barrier",
+        "sm80_gemm_classic",
+        "mainloop_multistage",
+        _WAIT,
+        f"          cp_async_wait<kStages - 2>();\n          {_LATE}\n",
+        "256,256,512",
+        "warps read a stage that the late warp has not filled",
+    ),
+    _one(
+        "loop_barrier_register_staged",
+        "sm75_gemm_f16",
+        "mainloop_register_staged",
+        "            store(pipe_fill);\n            __syncthreads();\n",
+        f"            {_LATE}\n            store(pipe_fill);\n",
+        "256,256,512",
+        "warps read a stage that the late warp has not stored",
+    ),
+    Mutation(
+        "epilogue_barrier_before_staging",
+        "sm80_gemm_classic",
+        (
+            Edit("include/mmagen/epilogue_staged.cuh", _SLICE_BARRIER, ""),
+            Edit(
+                "include/mmagen/epilogue_staged.cuh",
+                "      int const first = slice * kSlice;\n",
+                f"      {_LATE}\n      int const first = slice * kSlice;\n",
+            ),
+        ),
+        ("256,256,64",),
+        "the late warp stores a slice that the next one has overwritten",
+    ),
+    Mutation(
+        "epilogue_barrier_after_staging",
+        "sm80_gemm_classic",
+        (
+            Edit("include/mmagen/k_slices.cuh", _STAGED, "rC, sC); }\n"),
+            Edit("include/mmagen/k_slices.cuh", _STAGE, f"  {_LATE}\n{_STAGE}"),
+        ),
+        ("256,256,64",),
+        "rows are stored before the late warp has staged its part of them",
+    ),
+    Mutation(
+        "slices_barrier",
+        "sm80_gemm_sliced_k",
+        (
+            Edit(
+                "include/mmagen/k_slices.cuh",
+                "      for (int i = 0; i < size(rC); ++i) { sC(i) = sC(i) + rC(i); }\n    }\n    __syncthreads();\n",
+                "      for (int i = 0; i < size(rC); ++i) { sC(i) = sC(i) + rC(i); }\n    }\n",
+            ),
+            Edit(
+                "include/mmagen/k_slices.cuh",
+                "    if (k_slice == slice) {\n",
+                "    if (k_slice == slice) {\n      __nanosleep(20000);\n",
+            ),
+        ),
+        ("256,256,256",),
+        "rows are stored before the second slice has added its sums",
+    ),
+    Mutation(
+        "micro_barrier",
+        "hello_micro",
+        (
+            Edit("include/mmagen/micro_kernel.cuh", "  __syncthreads();\n\n  // 2. Load.", "\n  // 2. Load."),
+            Edit("include/mmagen/micro_kernel.cuh", _FILL_A, f"  {_LATE}\n{_FILL_A}"),
+        ),
+        (),
+        "warps load what the late warp has not filled",
+    ),
+    _one(
+        "first_wait_dropped",
+        "sm80_gemm_classic",
+        "mainloop_multistage",
+        "    cp_async_wait<kStages - 2>();\n    __syncthreads();\n    load(",
+        "    __syncthreads();\n    load(",
+        "512,512,128",
+        "the first tile is read some hundred nanoseconds before it arrives",
+    ),
+    _one(
+        "loop_wait_too_weak",
+        "sm80_gemm_classic",
+        "mainloop_multistage",
+        _WAIT,
+        _WAIT.replace("kStages - 2", "kStages"),
+        "4096,4096,1024",
+        "tiles are read before they arrive, in some of a thousand CTAs with cold caches",
+    ),
+)
+
+_K = (
+    _one(
+        "k_loop_short",
+        "sm80_gemm_classic",
+        "mainloop_multistage",
+        "step < k_tiles; ++step",
+        "step < k_tiles - 1; ++step",
+        "256,256,256",
+        "a tile of K is missing from every sum",
+    ),
+    _one(
+        "k_loop_short_register_staged",
+        "sm75_gemm_f16",
+        "mainloop_register_staged",
+        "k_tile < k_tiles; ++k_tile",
+        "k_tile < k_tiles - 1; ++k_tile",
+        "256,256,256",
+        "a tile of K is missing from every sum",
+    ),
+    _one(
+        "k_tile_twice",
+        "sm80_gemm_classic",
+        "mainloop_multistage",
+        "tAgA(_, _, _, step - 1)",
+        "tAgA(_, _, _, step)",
+        "256,256,256",
+        "A and B are of different tiles of K",
+    ),
+    _one(
+        "k_tail_not_zeroed",
+        "sm80_gemm_classic",
+        "fill",
+        "return across ? cute::max(0, cute::min(along, kVector)) : 0;",
+        "return across ? kVector : 0;",
+        "100,100,40",
+        "the tail multiplies what lies behind the row",
+    ),
+    _one(
+        "k_tail_short",
+        "sm80_gemm_classic",
+        "fill",
+        "? k_left - k :",
+        "? k_left - k - 1 :",
+        "100,100,41",
+        "the last element of K is missing",
+    ),
+    _one(
+        "k_tail_register_staged",
+        "sm75_gemm_f16",
+        "fill",
+        "v < inside ?",
+        "v <= inside ?",
+        "100,100,40",
+        "one element behind the row is multiplied",
+    ),
+    _one(
+        "stale_stage",
+        "sm80_gemm_classic",
+        "mainloop_multistage",
+        "          pipe_read = pipe_read == kStages - 1 ? 0 : pipe_read + 1;\n",
+        "",
+        "256,256,256",
+        "one stage is read again and again",
+    ),
+    _one(
+        "fragment_of_another_block",
+        "sm80_gemm_classic",
+        "mainloop_multistage",
+        "tXsA(_, _, k_block, pipe)",
+        "tXsA(_, _, _0{}, pipe)",
+        "256,256,64",
+        "the second k block multiplies the first one's A",
+    ),
+    _one(
+        "sums_cleared_in_the_loop",
+        "sm80_gemm_classic",
+        "mainloop_multistage",
+        "        gemm(mma, tCrA(_, _, k_block)",
+        "        if (k_block == 0) { clear(tCrC); }\n        gemm(mma, tCrA(_, _, k_block)",
+        "256,256,256",
+        "only the last tile of K counts",
+    ),
+    _one(
+        "sums_start_at_one",
+        "sm80_gemm_classic",
+        "gemm_kernel",
+        "  clear(tCrC);\n",
+        "  fill(tCrC, typename Config::ElementAccumulator(1));\n",
+        "256,256,64",
+        "every sum is one too large",
+    ),
+    _one(
+        "slices_not_added",
+        "sm80_gemm_sliced_k",
+        "k_slices",
+        "sC(i) = sC(i) + rC(i)",
+        "sC(i) = rC(i)",
+        "256,256,256",
+        "the first slice's sums are lost",
+    ),
+    _one(
+        "slices_added_twice",
+        "sm80_gemm_sliced_k",
+        "k_slices",
+        "sC(i) = sC(i) + rC(i)",
+        "sC(i) = sC(i) + rC(i) + rC(i)",
+        "256,256,256",
+        "the second slice counts twice",
+    ),
+)
+
+_OPERANDS = (
+    _one(
+        "operands_transposed",
+        "hello_micro",
+        "config",
+        "gmem_stride(int64_t ld) { return cute::make_stride(ld, cute::_1{}); }",
+        "gmem_stride(int64_t ld) { return cute::make_stride(cute::_1{}, ld); }",
+        "",
+        "A and B are read as their transposes",
+        2,
+    ),
+    _one(
+        "swizzle_in_the_fill_only",
+        "sm80_gemm_classic",
+        "mainloop_multistage",
+        "thread_load_b.partition_S(sB)",
+        "thread_load_b.partition_S(make_tensor(sB.data(), get_nonswizzle_portion(sB.layout())))",
+        "256,256,64",
+        "fragments come from where the swizzle did not put them",
+    ),
+    _one(
+        "b_from_a",
+        "sm80_gemm_classic",
+        "mainloop_multistage",
+        "thread_load_b.partition_S(sB)",
+        "thread_load_b.partition_S(sA)",
+        "256,256,64",
+        "A is multiplied with itself",
+    ),
+    _one(
+        "b_tile_of_m",
+        "sm80_gemm_classic",
+        "gemm_kernel",
+        "make_coord(tile_n, _)",
+        "make_coord(tile_m, _)",
+        "256,256,64",
+        "tiles off the diagonal multiply the wrong rows of B",
+    ),
+    _one(
+        "last_row_of_an_operand",
+        "sm80_gemm_classic",
+        "fill",
+        "? mn < mn_left :",
+        "? mn + 1 < mn_left :",
+        "100,100,64",
+        "the last row of A and of B counts as zero",
+    ),
+    _one(
+        "last_row_when_mn_contiguous",
+        "sm80_gemm_bf16_nt",
+        "fill",
+        ": mn_left - mn;",
+        ": mn_left - mn - 1;",
+        "100,100,64",
+        "the last row of A and of B counts as zero",
+    ),
+    _one(
+        "narrow_fill_repeats",
+        "sm80_gemm_classic",
+        "fill_async",
+        "inside > 0 ? gX(0, i, j)",
+        "inside > 0 ? gX(0, i / 2, j)",
+        "129,257,100:ld_pad=3",
+        "single elements are copied from other rows",
+    ),
+    _one(
+        "wide_when_unaligned",
+        "sm80_gemm_classic",
+        "gemm_launch",
+        "| steps) % 16 == 0",
+        "| steps) % 2 == 0",
+        "256,136,200:offset=1",
+        "the device faults on a misaligned address",
+    ),
+    _one(
+        "micro_fill_of_half",
+        "hello_micro",
+        "micro_kernel",
+        "threadIdx.x < size(fill_copy)",
+        "threadIdx.x < size(fill_copy) / 2",
+        "",
+        "half of each tile is whatever shared memory held",
+    ),
+    _one(
+        "batch_stride_of_a",
+        "sm80_gemm_classic",
+        "gemm_kernel",
+        "params.a + batch * params.batch_stride_a",
+        "params.a",
+        "200,200,64,3",
+        "every batch multiplies the first A",
+    ),
+)
+
+_RESULT = (
+    _one(
+        "beta_on_the_sum",
+        "sm80_gemm_classic",
+        "epilogue_staged",
+        "beta * static_cast<Scalar>(source)",
+        "beta * static_cast<Scalar>(accumulator)",
+        "200,200,64:alpha=2:beta=-1",
+        "C plays no part",
+    ),
+    _one("beta_ignored", "sm80_gemm_classic", "epilogue_staged", _GUARD_SUM, "", "200,200,64:beta=1", "C plays no part"),
+    _one(
+        "alpha_ignored",
+        "sm80_gemm_classic",
+        "epilogue_staged",
+        "Scalar result = alpha * static_cast<Scalar>(accumulator)",
+        "Scalar result = static_cast<Scalar>(accumulator)",
+        "200,200,64:alpha=2",
+        "sums are half of what they should be",
+    ),
+    Mutation(
+        "c_read_without_beta",
+        "sm80_gemm_classic",
+        (
+            Edit("include/mmagen/epilogue_staged.cuh", _GUARD_C, "source = *reinterpret_cast<Vector const*>(c_row);"),
+            Edit("include/mmagen/epilogue_staged.cuh", _GUARD_SUM, "result = result + beta * static_cast<Scalar>(source);"),
+        ),
+        ("256,256,64",),
+        "zero times poison is NaN",
+    ),
+    _one(
+        "leading_dimension_of_c",
+        "sm80_gemm_classic",
+        "epilogue_staged",
+        "(across_origin + across) * ldc",
+        "(across_origin + across) * ldd",
+        "200,200,64:ld_pad=8:beta=1",
+        "C's rows are longer than D's",
+    ),
+    _one(
+        "missing_last_batch",
+        "sm80_gemm_classic",
+        "gemm_launch",
+        "unsigned(tiles_m * tiles_n * args.batch)",
+        "unsigned(tiles_m * tiles_n * (args.batch - 1))",
+        "200,200,64,3",
+        "the last batch stays poisoned",
+    ),
+    _one(
+        "batch_stride_of_d",
+        "sm80_gemm_classic",
+        "gemm_kernel",
+        "params.d + batch * params.batch_stride_d",
+        "params.d",
+        "200,200,64,3",
+        "later batches stay poisoned",
+    ),
+    _one(
+        "unwritten_row",
+        "sm80_gemm_classic",
+        "epilogue_staged",
+        "across >= across_left",
+        "across + 1 >= across_left",
+        "200,200,64",
+        "the last row stays poisoned",
+    ),
+    _one(
+        "unwritten_vector",
+        "sm80_gemm_classic",
+        "epilogue_staged",
+        "along >= long_left",
+        "along + kWidth >= long_left",
+        "200,200,64",
+        "the last vector of each row stays poisoned",
+    ),
+    _one(
+        "unwritten_column",
+        "sm80_gemm_classic",
+        "epilogue_staged",
+        "along + v < long_left",
+        "along + v + 1 < long_left",
+        "200,100,64:ld_pad=4",
+        "the last column stays poisoned",
+    ),
+    _one(
+        "row_past_the_end",
+        "sm80_gemm_classic",
+        "epilogue_staged",
+        "across >= across_left",
+        "across > across_left",
+        "200,200,64",
+        "the guard band behind D is written",
+    ),
+    _one(
+        "column_past_the_end",
+        "sm80_gemm_classic",
+        "epilogue_staged",
+        "along + v < long_left",
+        "along + v <= long_left",
+        "200,100,64:ld_pad=4",
+        "the padding of D's rows is written",
+    ),
+    _one(
+        "slices_exchanged",
+        "sm80_gemm_classic",
+        "epilogue_staged",
+        "int const first = slice * kSlice;",
+        "int const first = (int(slice) ^ 1) * kSlice;",
+        "256,256,64",
+        "bands of 32 rows change places",
+    ),
+    _one(
+        "column_major_origin",
+        "sm80_gemm_f16_col_d",
+        "epilogue_staged",
+        "across_origin = Config::kDRowMajor ? m_origin : n_origin",
+        "across_origin = m_origin",
+        "256,288,64",
+        "tiles off the diagonal land in the wrong columns",
+    ),
+    _one(
+        "two_ctas_one_tile",
+        "sm80_gemm_classic",
+        "raster",
+        "int(band * group + within % rows)",
+        "int(band * group + within % rows / 2 * 2)",
+        "512,256,64",
+        "every second row of tiles stays poisoned",
+    ),
+    _one(
+        "last_band_too_thick",
+        "sm80_gemm_classic",
+        "raster",
+        "tiles_m - band * group < group ? tiles_m - band * group : group",
+        "group",
+        "1200,300,64",
+        "CTAs of the thin band compute tiles that do not exist",
+    ),
+    _one(
+        "micro_d_transposed",
+        "hello_micro",
+        "config",
+        "stride_d(int64_t ld) { return cute::make_stride(ld, cute::_1{}); }",
+        "stride_d(int64_t ld) { return cute::make_stride(cute::_1{}, ld); }",
+        "",
+        "D is written as its transpose",
+    ),
+    _one(
+        "micro_slices_stored_by_all",
+        "micro_sliced_k",
+        "micro_kernel",
+        "    copy(tCsC, tCrC);\n",
+        "",
+        "",
+        "partial sums are stored instead of their total",
+    ),
+    _one(
+        "stamps_shifted",
+        "hello_ownership",
+        "ownership_kernel",
+        "owned(v) = v + 1;",
+        "owned(v) = v + 2;",
+        "",
+        "every value has the next one's number",
+    ),
+    _one(
+        "stamps_transposed",
+        "hello_ownership",
+        "ownership_kernel",
+        "LayoutRight{}",
+        "LayoutLeft{}",
+        "",
+        "rows and columns change places",
+    ),
+)
+
+_FIRST_WAIT = "    storage.full[pipe.stage].wait(pipe.phase);\n    issue(tCrC, pipe.stage);\n    ++pipe;\n"
+_LOAD = "      load_stage<Config>(params, storage, pipe.stage, piece.begin + i, tile, place);\n"
+_LATE_LOAD = f"      if (i == 0) {{ __nanosleep(20000); }}\n{_LOAD}"
+_FLAG = "    unsigned* const arrived = params.streamed.arrived + cluster *"  # of the cluster that gives its sums
+_LATE_FLAG = f"    for (int i = 0; i < 10; ++i) {{ __nanosleep(100000); }}\n{_FLAG}"
+_ADD = (
+    "    if (multiplies) {\n      for_each(make_int_sequence<kSplitK>{}, [&](auto part) {\n"
+    "        if (part == place.split) { add("
+)
+_GIVE = "        if (part != place.split) { give("
+
+_HOPPER = (
+    # The pipeline.
+    Mutation(
+        "hopper_full_not_waited",
+        "sm90_gemm_bf16_tn",
+        (
+            Edit("include/mmagen/sm90_multiply.cuh", _FIRST_WAIT, "    issue(tCrC, pipe.stage);\n    ++pipe;\n"),
+            Edit("include/mmagen/sm90_producer.cuh", _LOAD, _LATE_LOAD),
+        ),
+        ("512,512,256",),
+        "the first k tile is multiplied before it arrives",
+        (GPU,),
+    ),
+    _hopper(
+        "empty_not_waited",
+        "skinny",
+        "producer",
+        "      storage.empty[pipe.stage].wait(pipe.phase ^ 1);  // the first round finds every stage free\n",
+        "",
+        "64,64,2560",
+        "stages are overwritten that are still to be read; who waits for them may wait for ever",
+        EMULATOR,
+    ),
+    _hopper(
+        "another_stage_released",
+        "skinny",
+        "multiply",
+        "      release(before);\n      before = pipe.stage;",
+        "      release(pipe.stage);\n      before = pipe.stage;",
+        "64,64,2560",
+        "a stage is handed back before it was read, another one never",
+        EMULATOR,
+    ),
+    _hopper(
+        "phase_not_flipped",
+        "skinny",
+        "barrier",
+        "      stage = 0;\n      phase ^= 1;\n",
+        "      stage = 0;\n",
+        "64,64,2560",
+        "the second round reads what the first one did, and waits for ever for free stages",
+        EMULATOR,
+    ),
+    _hopper(
+        "half_of_the_bytes_expected",
+        "skinny",
+        "producer",
+        "full.arrive_and_expect(params.stage_bytes)",
+        "full.arrive_and_expect(params.stage_bytes / 2)",
+        "64,64,256",
+        "a phase's bytes do not add up: it ends early, or never",
+        EMULATOR,
+    ),
+    _hopper(
+        "sums_of_the_tile_before",
+        "bf16_tn",
+        "multiply",
+        "  mma.accumulate_ = GMMA::ScaleOut::Zero;\n  if constexpr",
+        "  mma.accumulate_ = GMMA::ScaleOut::One;\n  if constexpr",
+        "2560,2048,64",
+        "a CTA's second tile has the first one's sums in it",
+    ),
+    _hopper(
+        "stage_refilled_with_the_same",
+        "warpgroup",
+        "warpgroup",
+        "stage, next++, tile, place",
+        "stage, next++ - 1, tile, place",
+        "128,256,1024",
+        "a k tile is missing, another one twice in every sum",
+    ),
+    _hopper(
+        "refilled_before_all_have_read",
+        "warpgroup4",
+        "warpgroup",
+        "          __syncthreads();\n          if (loads && next",
+        "          if (loads && next",
+        "128,192,1024",
+        "TMA overwrites a stage that other warpgroups still read",
+        EMULATOR,
+    ),
+    # Where TMA loads from, and where to.
+    _hopper(
+        "k_tail_missing",
+        "bf16_tn",
+        "params",
+        "(params.k + Config::kTileK - 1) / Config::kTileK;",
+        "params.k / Config::kTileK;",
+        "256,256,200",
+        "the last k tile is missing",
+    ),
+    _hopper(
+        "k_tile_again_and_again",
+        "bf16_pingpong128",
+        "producer",
+        "piece.begin + i, tile, place",
+        "piece.begin, tile, place",
+        "256,256,512",
+        "the first k tile takes every other's place",
+    ),
+    _hopper(
+        "b_box_of_m",
+        "bf16_tn",
+        "producer",
+        "TilePlace<B> const b(tile.n,",
+        "TilePlace<B> const b(tile.m,",
+        "512,512,128",
+        "tiles off the diagonal multiply the wrong rows of B",
+    ),
+    _hopper(
+        "b_of_the_first_batch",
+        "warpgroup",
+        "producer",
+        "b(tile.n, k_tile, tile.batch * params.batch_step_b)",
+        "b(tile.n, k_tile, 0)",
+        "64,200,136,3",
+        "every batch multiplies the first B",
+    ),
+    _hopper(
+        "multicast_of_the_same_half",
+        "bf16_tn",
+        "producer",
+        "place.mask_b(), place.m, b.along",
+        "place.mask_b(), 0, b.along",
+        "256,256,128",
+        "both CTAs of a cluster bring the same half of B",
+    ),
+    _hopper(
+        "multicast_without_a_neighbour",
+        "bf16_pingpong128",
+        "params",
+        "{ mask |= 1u << rank_of(i, n); }",
+        "{ mask = 1u << rank_of(i, n); }",
+        "256,256,128",
+        "the first CTA waits for bytes that nobody sends it",
+        EMULATOR,
+    ),
+    _hopper(
+        "tiles_skipped",
+        "bf16_tn",
+        "params",
+        "linear += gridDim.x / kClusterCtas<Config>;",
+        "linear += gridDim.x / kClusterCtas<Config> + 1;",
+        "2560,2048,64",
+        "a tile behind the first wave stays poisoned",
+    ),
+    _one(
+        "hopper_thin_band",
+        "sm90_gemm_bf16_tn",
+        "raster",
+        "whole ? rows.value : rows_of_last.value",
+        "rows.value",
+        "4352,512,64",
+        "tiles of the thin band stay poisoned",
+        where=(GPU,),
+    ),
+    # The epilogue.
+    _hopper(
+        "alpha_ignored",
+        "warpgroup",
+        "epilogue",
+        "Scalar result = alpha * static_cast<Scalar>(accumulator)",
+        "Scalar result = static_cast<Scalar>(accumulator)",
+        "64,128,64:alpha=2",
+        "sums are half of what they should be",
+    ),
+    _hopper(
+        "beta_ignored",
+        "warpgroup",
+        "epilogue",
+        "result = result + beta * static_cast<Scalar>(source);",
+        "",
+        "64,128,64:beta=1",
+        "C plays no part",
+    ),
+    _hopper(
+        "c_read_without_beta",
+        "warpgroup",
+        "epilogue",
+        "bool const reads_c = params.beta != Scalar(0);",
+        "bool const reads_c = true;",
+        "64,128,64",
+        "zero times poison is NaN",
+    ),
+    _hopper(
+        "leading_dimension_of_c",
+        "warpgroup",
+        "epilogue",
+        "row * params.ldc + column :",
+        "row * params.n + column :",
+        "64,128,64:ld_pad=8:beta=1",
+        "C's rows are longer than D's extent",
+    ),
+    _hopper(
+        "staged_without_swizzle",
+        "bf16_tn",
+        "epilogue",
+        "cute::Swizzle<kBits, 4, 3>",
+        "cute::Swizzle<0, 4, 3>",
+        "256,256,64",
+        "TMA takes 16 bytes from where the swizzle would have put others",
+    ),
+    _hopper(
+        "rows_of_the_first_warpgroup",
+        "bf16_tn",
+        "epilogue",
+        "warpgroup_m = thread / 128 % kWarpgroupsM;",
+        "warpgroup_m = thread / 128 % kWarpgroupsM / 2;",
+        "256,256,64",
+        "both warpgroups store the same rows",
+    ),
+    _hopper(
+        "rows_of_the_first_wgmma",
+        "bf16_pingpong128",
+        "epilogue",
+        "first_m + kM * kMmaM * kWarpgroupsM;",
+        "first_m;",
+        "256,256,64",
+        "the second 64 rows are stored over the first",
+    ),
+    _hopper(
+        "columns_of_another_warpgroup",
+        "bf16_pingpong128",
+        "pingpong",
+        "tCrC, tile, 0, thread, warp, turn",
+        "tCrC, tile, 0, threadIdx.x, warp, turn",
+        "2048,2560,64",
+        "the second warpgroup stores a tile further to the right",
+    ),
+    _hopper(
+        "slices_in_one_place",
+        "warpgroup",
+        "epilogue",
+        " + kPart * kSliceN;",
+        ";",
+        "64,128,64",
+        "a warp stores all of its slices over each other",
+    ),
+    _hopper(
+        "d_coordinates_exchanged",
+        "warpgroup4",
+        "epilogue",
+        "Config::kDRowMajor ? n : m, Config::kDRowMajor ? m : n,",
+        "n, m,",
+        "256,384,64",
+        "boxes of a D with contiguous columns land at the mirror image of their place",
+    ),
+    # Split K and stream K.
+    _hopper(
+        "part_of_k_twice",
+        "splitk",
+        "params",
+        "int64_t(k_tiles) * place.split / Config::kSplitK",
+        "0",
+        "128,256,512",
+        "the first half of K counts twice",
+    ),
+    _hopper(
+        "slots_exchanged",
+        "splitk",
+        "split_k",
+        "slot(place.split, part, vector)",
+        "slot(place.split, part, kPart / 4 - 1 - vector)",
+        "128,256,512",
+        "sums are added to those of other columns",
+    ),
+    _hopper(
+        "slices_of_the_other",
+        "splitk",
+        "epilogue",
+        "(kSlices / Config::kSplitK) != split",
+        "(kSlices / Config::kSplitK) == split",
+        "128,256,512",
+        "each CTA stores what it has given away",
+    ),
+    Mutation(
+        "hopper_sums_not_waited",
+        "sm90_gemm_splitk",
+        (
+            Edit("include/mmagen/sm90_split_k.cuh", f"    sync_cluster<kClusterCtas<Config>>();\n{_ADD}", _ADD),
+            Edit("include/mmagen/sm90_split_k.cuh", _GIVE, f"        __nanosleep(20000 * unsigned(place.split));\n{_GIVE}"),
+        ),
+        ("128,256,512",),
+        "sums are added before the late CTA has given them",
+        (GPU,),
+    ),
+    _hopper(
+        "partials_not_added",
+        "bf16_library",
+        "cooperative",
+        "          if (piece.begin > 0) { add_partials<Config>(params, tCrC, walk.cluster, piece, place); }\n",
+        "",
+        "2304,2304,512",
+        "of the tiles of the last wave, only the last range of K counts",
+    ),
+    _hopper(
+        "partials_of_a_neighbour",
+        "bf16_library",
+        "stream_k",
+        "kClusterCtas<Config> + unsigned(place.rank);",
+        "kClusterCtas<Config>;",
+        "2304,2304,512",
+        "the CTAs of a cluster leave their sums in one place",
+    ),
+    Mutation(
+        "hopper_flag_not_waited",
+        "sm90_gemm_bf16_library",
+        (
+            Edit("include/mmagen/sm90_stream_k.cuh", "while (is_there == 0);", "while (false);"),
+            Edit("include/mmagen/sm90_stream_k.cuh", _FLAG, _LATE_FLAG),
+        ),
+        ("2304,2304,512",),
+        "sums are added before the late cluster has said that they are there",
+        (GPU,),
+    ),
+    Mutation(
+        "hopper_flag_read_once",
+        "c2_stream",
+        (Edit("include/mmagen/sm90_stream_k.cuh", "while (is_there == 0);", "while (false);"),),
+        ("64,64,1536",),
+        "sums are added that are there by luck",
+        (EMULATOR,),
+    ),
+    _hopper(
+        "streamed_k_left_over",
+        "bf16_library",
+        "launch",
+        "streamed.extra = unsigned(total % resident);",
+        "streamed.extra = 0;",
+        "2304,2304,520",
+        "the last range ends before K does",
+    ),
+    # The way around TMA.
+    _hopper(
+        "unaligned_k_off_by_one",
+        "warpgroup",
+        "unaligned",
+        "mn < mn_left && k < k_left;",
+        "mn < mn_left && k <= k_left;",
+        "64,128,40:offset=1",
+        "one element behind the row is multiplied",
+    ),
+    _hopper(
+        "unaligned_row_past_the_end",
+        "warpgroup",
+        "unaligned",
+        "if (m >= m_left ||",
+        "if (m > m_left ||",
+        "60,100,40:ld_pad=3",
+        "the guard band behind D is written",
+    ),
+)
+
+MUTATIONS = (*_BARRIERS, *_K, *_OPERANDS, *_RESULT, *_HOPPER)
+
+# A late warp in front of a barrier that stands, a box brought into L2 that nobody asks for: these must pass.
+CONTROLS = (
+    _one(
+        "control_late_in_the_loop",
+        "sm80_gemm_classic",
+        "mainloop_multistage",
+        _WAIT,
+        _WAIT.replace("          __syncthreads", f"          {_LATE}\n          __syncthreads"),
+        "256,256,512",
+        "nothing",
+    ),
+    _one(
+        "control_late_in_the_epilogue", "sm80_gemm_classic", "k_slices", _STAGE, f"  {_LATE}\n{_STAGE}", "256,256,64", "nothing"
+    ),
+    _one("control_late_in_micro", "hello_micro", "micro_kernel", _FILL_A, f"  {_LATE}\n{_FILL_A}", "", "nothing"),
+    _hopper("control_late_load", "bf16_tn", "producer", _LOAD, _LATE_LOAD, "512,512,256", "nothing"),
+    _hopper(
+        "control_late_warpgroup",
+        "bf16_pingpong128",
+        "pingpong",
+        "        mine.wait(parity);\n",
+        "        __nanosleep(20000 * unsigned(warpgroup));\n        mine.wait(parity);\n",
+        "2048,2560,512",
+        "nothing",
+    ),
+    Mutation(
+        "hopper_control_late_flag_and_other_boxes",
+        "sm90_gemm_bf16_library",
+        (
+            Edit("include/mmagen/sm90_stream_k.cuh", _FLAG, _LATE_FLAG),
+            Edit(
+                "include/mmagen/sm90_producer.cuh",
+                "place.m, b.along, b.across, b.batch);\n  }",
+                "place.m, b.along, b.across + 64, b.batch);\n  }",
+            ),
+        ),
+        ("2304,2304,512", "64,4096,1024"),
+        "nothing",
+        (GPU,),
+    ),
+)
+
+
+def asked(whom: str, mutations: tuple[Mutation, ...]) -> list[Mutation]:
+    """Those that the GPU, or the emulator, is asked about."""
+    return [mutation for mutation in mutations if whom in mutation.where]
+
+
+def originals() -> dict[str, tuple[str, ...]]:
+    """Every spec that a mutation for the GPU is made of, and all the problems that its mutations run."""
+    table: dict[str, dict[str, None]] = {}
+    for mutation in asked(GPU, MUTATIONS):
+        table.setdefault(mutation.spec, {}).update(dict.fromkeys(mutation.problems))
+    return {spec: tuple(problems) for spec, problems in table.items()}
+
+
+def project(spec: str, name: str) -> dict[str, bytes]:
+    """The files of the project that `spec`, of specs/ or of odd/, makes when it is called `name`."""
+    path = next(path for folder in (SPECS, ODD) if (path := folder / f"{spec}.yaml").is_file())
+    loaded = load(path.read_bytes(), path.name).spec
+    return render(plan(loaded.model_copy(update={"name": name})))
+
+
+def mutated(mutation: Mutation) -> dict[str, bytes]:
+    """The mutation's project; AssertionError when the text to edit is not there as often as stated."""
+    files = project(mutation.spec, mutation.name)
+    for edit in mutation.edits:
+        path = edit.file.format(name=mutation.name)
+        text = files[path].decode()
+        assert text.count(edit.old) == edit.count, f"{path} has {text.count(edit.old)} x {edit.old!r}, not {edit.count}"
+        files[path] = text.replace(edit.old, edit.new).encode()
+    return files

@@ -1,0 +1,119 @@
+"""The judge that every project carries, as far as a machine without a GPU can check it."""
+
+import json
+import math
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.nvcc
+
+HERE = Path(__file__).resolve().parent
+RUNTIME = HERE.parents[1] / "templates" / "runtime" / "test"
+
+FIELDS = [
+    "name",
+    "problem",
+    "layout",
+    "types",
+    "disposition",
+    "max_abs_err",
+    "max_rel_err",
+    "bound",
+    "ms_median",
+    "ms_min",
+    "ms_max",
+    "tflops",
+    "gbps",
+    "pct_peak",
+    "peak_source",
+    "baseline",
+    "baseline_tflops",
+    "ratio",
+    "sm_clock_mhz",
+    "power_w",
+    "registers",
+    "spill_bytes",
+    "smem_bytes",
+    "device",
+    "driver",
+    "cuda",
+    "cutlass",
+    "mmagen",
+    "spec_sha",
+    "seed",
+    "input_dist",
+    "reason",
+]
+
+
+def find_nvcc() -> str | None:
+    homes = [os.environ.get(name) for name in ("CUDA_HOME", "CUDA_PATH")]
+    places = [str(Path(home) / "bin") for home in homes if home] + [os.environ.get("PATH", ""), "/usr/local/cuda/bin"]
+    return shutil.which("nvcc", path=os.pathsep.join(places))
+
+
+@pytest.fixture(scope="session")
+def judge(tmp_path_factory) -> Path:
+    nvcc = find_nvcc()
+    if nvcc is None:
+        pytest.skip("nvcc not found in CUDA_HOME, CUDA_PATH, PATH or /usr/local/cuda")
+    program = tmp_path_factory.mktemp("judge") / "host_types_test"
+    command = [nvcc, "-std=c++17", "-O2", "-Xcompiler=-Wall,-Wextra,-Werror", f"-I{RUNTIME}"]
+    done = subprocess.run(
+        [*command, str(HERE / "host_types_test.cu"), "-o", str(program)], capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return program
+
+
+def run(program: Path, *arguments: str) -> subprocess.CompletedProcess:
+    return subprocess.run([str(program), *arguments], capture_output=True, text=True, timeout=120)
+
+
+def test_conversions_inputs_and_bounds(judge):
+    done = run(judge)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("text", ['a "b" \\ c', "tab\there\nand there", "ünï → code", "\x01"])
+def test_json_is_json_and_has_the_fields_in_order(judge, text):
+    record = json.loads(run(judge, "json", text).stdout)
+    assert list(record) == FIELDS
+    assert record["name"] == text
+    assert record["max_abs_err"] == pytest.approx(1.5e-7)
+    assert record["registers"] == 168 and record["seed"] == 2**64 - 1
+    assert record["bound"] is None and record["ratio"] is None and record["device"] is None
+    assert not any(isinstance(value, float) and not math.isfinite(value) for value in record.values())
+
+
+def test_options(judge):
+    done = run(
+        judge, "verify", "--json", "--seed", "7", "--no-timing", "--max-dim", "256", "--dist", "small_int",
+        "--problem", "1,2,3", "--problem", "64,32,16,4:ld_pad=8:offset=1:alpha=2:beta=-0.5",
+    )  # fmt: skip
+    assert done.returncode == 0
+    settings, *problems = done.stdout.splitlines()
+    assert settings == "seed=7 json=1 timing=0 max_dim=256 reps=9 sample_ms=20 sustained=0 dist=small_int"
+    assert problems == ["1,2,3", "64,32,16,4:ld_pad=8:offset=1:alpha=2:beta=-0.5"]
+    done = run(judge, "bench", "--sample-ms", "2.5", "--reps", "3", "--sustained", "2")
+    assert "reps=3 sample_ms=2.5 sustained=2 dist=default" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--bogus"], ["--seed"], ["--seed", "-1"], ["--seed", "1x"], ["--dist", "normal"], ["--max-dim", "0"],
+        ["--problem", "1,2"], ["--problem", "1,2,3,4,5"], ["--problem", "0,2,3"], ["--problem", "1,2,3:beta"],
+        ["--problem", "1,2,3:gamma=1"], ["--problem", "1,2,3:ld_pad=-1"], ["--problem", "1,2,x"],
+        ["--problem", "1,2,3:alpha=nan"], ["--problem", "16777216,16777216,16777216,65536"], ["--sample-ms", "5"],
+        ["positional"],
+    ],
+)  # fmt: skip
+def test_malformed_options_are_refused(judge, arguments):
+    done = run(judge, "verify", *arguments)
+    assert done.returncode == 2
+    assert done.stdout.startswith("fault: ")

@@ -1,0 +1,223 @@
+"""Verification on the CPU, without the emulator: problems, matrices, comparison, launch arguments."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+import pytest
+
+from mmagen.core.errors import UsageError
+from mmagen.families import plan
+from mmagen.spec.load import load
+from mmagen.spec.model import Problem
+from mmagen.verify.emulated import arguments
+from mmagen.verify.emulated.compare import compare
+from mmagen.verify.emulated.formats import decode, encode
+from mmagen.verify.emulated.matrices import empty, operands, values
+from mmagen.verify.emulated.problems import small_problems
+from mmagen.verify.emulated.session import tasks
+from mmagen.verify.emulated.verify import parse_problem
+
+F16 = "SM80_16x8x16_F32F16F16F32_TN"
+
+
+def planned(**changes):
+    spec = {
+        "mmagen": 1,
+        "name": "it",
+        "kernel": "gemm",
+        "atom": F16,
+        "layout": "TN",
+        "tile": [64, 64, 32],
+        "atoms_layout": [2, 2, 1],
+        "epilogue": "{out: f16}",
+    } | changes
+    text = "".join(f"{key}: {value}\n" for key, value in spec.items())
+    return plan(load(text, "it.yaml").spec)
+
+
+def product(it, problem, data):
+    """D as a right kernel leaves it, and what it has written."""
+    exact = problem.alpha * values(data.a) @ values(data.b).transpose(0, 2, 1)
+    if data.c:
+        exact = exact + problem.beta * values(data.c)
+    data.d.view[...] = encode(exact, it.epilogue.out.word)
+    return data.d.owned()
+
+
+def test_small_problems_have_the_character_of_large_ones():
+    it = planned()
+    full, ragged, narrow, single = small_problems(it)
+    assert full.shape == (64, 64, 32 * (it.stages + 1))
+    assert all(64 < extent < 128 for extent in ragged.shape[:2]) and ragged.batch == 2 and ragged.beta != 0
+    assert all(extent % 8 for extent in ragged.shape) and all((extent + ragged.ld_pad) % 16 == 0 for extent in ragged.shape)
+    assert narrow.offset == 1
+    assert single.shape == (1, 1, 1)
+    assert small_problems(planned(kernel="micro", tile="[32, 32, 32]")) == (Problem(shape=(32, 32, 32)),)
+
+
+@pytest.mark.parametrize(
+    ("word", "value", "stored"),
+    [
+        ("f16", 2049.0, 2048.0),
+        ("f16", 1e6, np.inf),
+        ("bf16", 257.0, 256.0),
+        ("s8", 127.5, 127.0),
+        ("s8", -1e9, -128.0),
+        ("u8", -3.0, 0.0),
+        ("e4m3", 1000.0, 448.0),
+        ("e5m2", 1e9, 57344.0),
+        ("tf32", 1 + 2.0**-13, 1.0),
+        ("s8", 2.5, 2.0),
+    ],
+)
+def test_encode_rounds_to_nearest_even_and_saturates_where_the_type_does(word, value, stored):
+    assert decode(encode(np.array([value]), word))[0] == stored
+
+
+@pytest.mark.parametrize("contiguous", [True, False])
+def test_a_matrix_and_its_padding_fill_the_memory(contiguous):
+    matrix = empty("f16", 3, 5, 2, contiguous, pad=4, offset=1)
+    assert matrix.ld == (5 if contiguous else 3) + 4
+    assert matrix.owned().sum() == 2 * 3 * 5 * 2
+    matrix.view[1, 2, 4] = 7
+    at = 1 + matrix.batch_stride + (2 * matrix.ld + 4 if contiguous else 4 * matrix.ld + 2)
+    assert matrix.memory.view(np.float16)[at] == 7
+
+
+def test_inputs_are_small_integers_without_zeros_and_seeded():
+    it = planned()
+    problem = Problem(shape=(20, 30, 40), beta=1.0)
+    one, two, other = (operands(it, problem, "small_int", seed) for seed in (1, 1, 2))
+    assert np.array_equal(values(one.a), values(two.a)) and not np.array_equal(values(one.a), values(other.a))
+    for matrix in (one.a, one.b, one.c):
+        found = values(matrix)
+        assert (found != 0).all() and np.abs(found).max() == 4 and (found == np.rint(found)).all()
+
+
+@pytest.mark.parametrize(
+    "problem", [Problem(shape=(20, 30, 40)), Problem(shape=(7, 9, 33), batch=2, alpha=-1, beta=2, ld_pad=3)]
+)
+@pytest.mark.parametrize("distribution", ["small_int", "uniform"])
+def test_a_right_result_passes(problem, distribution):
+    it = planned()
+    data = operands(it, problem, distribution, 1)
+    found = compare(it, problem, data, product(it, problem, data), exact=distribution == "small_int")
+    assert (found.incorrect, found.reason) == (0, "")
+    assert found.max_abs_err <= found.bound
+
+
+@pytest.mark.parametrize(
+    ("break_it", "says"),
+    [
+        (lambda d, w: d.view.__setitem__((0, 3, 4), d.view[0, 3, 4] + 1), "1 of 600 elements wrong; at (batch,m,n): (0, 3, 4)"),
+        (lambda d, w: d.view.__setitem__((0, 0, 0), np.nan), "1 of 600 elements wrong; at (batch,m,n): (0, 0, 0) got nan"),
+        (lambda d, w: w.__setitem__(slice(0, 2), False), "2 bytes of D were never written"),
+        (lambda d, w: w.__setitem__(slice(None), True), "bytes between the rows of D were written"),
+    ],
+    ids=["one element", "NaN", "unwritten", "stray"],
+)
+def test_a_wrong_result_is_told(break_it, says):
+    it = planned()
+    problem = Problem(shape=(20, 30, 40), ld_pad=8)
+    data = operands(it, problem, "small_int", 1)
+    written = product(it, problem, data)
+    break_it(data.d, written)
+    assert says in compare(it, problem, data, written, exact=True).reason
+
+
+@pytest.mark.parametrize(
+    "atom",
+    [
+        "SM89_16x8x32_F32E4M3E5M2F32_TN",
+        "SM80_16x8x16_F32BF16BF16F32_TN",
+        "SM80_16x8x32_S32S8U8S32_TN",
+        "SM80_8x8x4_F64F64F64F64_TN",
+        "SM80_16x8x8_F32TF32TF32F32_TN",
+        "SM80_16x8x16_F16F16F16F16_TN",
+    ],
+)
+@pytest.mark.parametrize("distribution", ["small_int", "uniform"])
+def test_every_type_makes_matrices_and_a_right_result(atom, distribution):
+    it = planned(atom=atom, tile=[64, 64, 64], epilogue="{}")
+    problem = Problem(shape=(9, 11, 70), beta=1.0, ld_pad=1)
+    data = operands(it, problem, distribution, 3)
+    assert compare(it, problem, data, product(it, problem, data), exact=distribution == "small_int").reason == ""
+
+
+def test_zeros_are_zeros():
+    data = operands(planned(), Problem(shape=(5, 6, 7), beta=1.0), "zeros", 1)
+    assert not values(data.a).any() and not values(data.b).any() and not values(data.c).any()
+
+
+def test_problems_that_a_kernel_does_not_do_are_refused_before_anything_runs():
+    micro = planned(kernel="micro", tile="[32, 32, 32]")
+    integer = planned(atom="SM80_16x8x32_S32S8S8S32_TN", tile=[64, 64, 64], epilogue="{}")
+    for it, problem, says in (
+        (micro, "64,64,64", "not the one tile"),
+        (micro, "32,32,32:alpha=2", "not the one tile"),
+        (integer, "8,8,8:alpha=1.5", "not both integers"),
+    ):
+        with pytest.raises(UsageError, match=says):
+            tasks(it, None, [parse_problem(problem)], 1, None)
+    assert [t.problem.shape for t in tasks(planned(), None, (), 1, "small_int", max_dim=40)] == [(1, 1, 1)]
+    with pytest.raises(UsageError, match="leaves no problem"):
+        tasks(micro, None, (), 1, None, max_dim=8)
+
+
+def test_a_missing_product_hides_from_the_bound_only_when_it_is_small():
+    it = planned()
+    problem = Problem(shape=(4, 4, 64))
+    data = operands(it, problem, "uniform", 1)
+    written = product(it, problem, data)
+    data.d.view[0, 0, 0] += np.float16(0.05)
+    assert "1 of 16 elements wrong" in compare(it, problem, data, written, exact=False).reason
+
+
+def test_gemm_params_are_laid_out_as_the_kernel_reads_them():
+    it = planned()
+    problem = Problem(shape=(70, 130, 40), batch=3, alpha=2.0, beta=-1.0)
+    data = operands(it, problem, "small_int", 1)
+    launch = arguments.gemm(it, problem, data, {"a": 0x1000, "b": 0x2000, "c": 0x3000, "d": 0x4000})
+    head = struct.unpack_from("<iiiII", launch.params)
+    assert head == (70, 130, 40, 2, 3)
+    assert struct.unpack_from("<Qqq", launch.params, 24) == (0x1000, 40, 70 * 40)
+    assert struct.unpack_from("<Qqq", launch.params, 24 + 3 * 24) == (0x4000, 130, 70 * 130)
+    assert struct.unpack_from("<ff?", launch.params, 24 + 4 * 24) == (2.0, -1.0, False)
+    assert len(launch.params) == 136 and launch.grid == 2 * 3 * 3
+    assert launch.entry.search("gemm_kernelIN2it6ConfigELb1EEEv")
+
+
+@pytest.mark.parametrize(
+    ("problem", "wide"),
+    [
+        (Problem(shape=(64, 64, 64)), 1),
+        (Problem(shape=(64, 64, 64), offset=1), 0),
+        (Problem(shape=(64, 64, 63)), 0),
+        (Problem(shape=(64, 64, 60), ld_pad=4), 1),
+    ],
+)
+def test_wide_copies_only_where_rows_are_aligned(problem, wide):
+    it = planned()
+    launch = arguments.gemm(it, problem, operands(it, problem, "small_int", 1), dict.fromkeys("abcd", 0x1000))
+    assert launch.entry.pattern == f"gemm_kernel.*Lb{wide}E"
+
+
+def test_problems_from_the_command_line():
+    assert parse_problem("7,8,9") == Problem(shape=(7, 8, 9))
+    assert parse_problem("7,8,9,2:ld_pad=3:offset=1:alpha=-2:beta=0.5") == Problem(
+        shape=(7, 8, 9), batch=2, ld_pad=3, offset=1, alpha=-2, beta=0.5
+    )
+    for text, says in (
+        ("7,8,9:gamma=1", "none of ld_pad"),
+        ("8192,8192,8192", "too large to emulate"),
+        ("0,4,4", "extents and batch"),
+        ("4,4,4,0", "extents and batch"),
+        ("99999999999,1,1", "extents and batch"),
+        ("4,4,4:alpha=1e999", "finite"),
+        ("4,4,4:alpha=--", "finite"),
+        ("4,4,4:ld_pad=99999999999", "limits"),
+    ):
+        with pytest.raises(UsageError, match=says):
+            parse_problem(text)
