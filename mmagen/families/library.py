@@ -79,12 +79,13 @@ def sources(plan: GemmPlan) -> list[str]:
 
 def page(
     plan: GemmPlan,
-    sections: Callable[[GemmPlan], list[pages.Section]],
-    columns: Sequence[tuple[str, Callable[[GemmPlan], str]]],
+    sections: Callable[[Any], list[pages.Section]],
+    columns: Sequence[tuple[str, Callable[[Any], str]]],
 ) -> list[pages.Section]:
     """The sections of one kernel, or of a library: the rule of choice, the problems, and each kernel.
 
-    columns: what the table of a library says of each kernel besides its atom, tile and stages.
+    sections: of one plan, which is of the family that asks. columns: what the table of a library says of each kernel
+    besides its atom, tile and stages.
     """
     problems = [(f"{i}", p.text, *((choose(plan, p).name,) if plan.configs else ())) for i, p in enumerate(plan.problems)]
     listed: pages.Section = ("Problems of verify", problems)

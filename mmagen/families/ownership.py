@@ -63,10 +63,11 @@ class _Ownership:
         return {"decisions": "instruction and TiledMMA", "sources": [plan.name], "usable": False}
 
     def page(self, plan: OwnershipPlan) -> list[pages.Section]:
-        rows = [
+        rows: list[tuple[str, ...]] = [
             (
                 f"{table.matrix} {table.rows} x {table.columns}",
-                f"{pages.count(len(table.elements[0]), 'value')} a thread, {pages.count(len(table.owners()[0]), 'owner')} an element",
+                f"{pages.count(len(table.elements[0]), 'value')} a thread, "
+                f"{pages.count(len(table.owners()[0]), 'owner')} an element",
             )
             for table in plan.ownership
         ]

@@ -137,17 +137,15 @@ UNIVERSAL_FMA = {
     )
     for t in (TYPES["f32"], TYPES["f64"])
 }
-_KINDS = ("fma", "mma.sync", "wgmma")
 
 
 def atom_of(operation: Operation) -> Atom | None:
     """The operation as an atom; None where no tile can be built from it: sparse, block-scaled, tcgen05, other types."""
     words = (operation.type_d, operation.type_a, operation.type_b, operation.type_c)
-    if operation.kind not in _KINDS or operation.sparse or operation.block_scaled or any(word not in TYPES for word in words):
+    if operation.tensor_memory or operation.sparse or operation.block_scaled or any(word not in TYPES for word in words):
         return None
     d, a, b, c = (TYPES[word] for word in words)
     letters = ("T" if operation.majors_a[0] == "K" else "N") + ("N" if operation.majors_b[0] == "K" else "T")
-    wgmma = operation.kind == "wgmma"
     return Atom(
         operation.name,
         operation.family,
@@ -159,8 +157,8 @@ def atom_of(operation: Operation) -> Atom | None:
         c,
         operation.threads,
         capability(operation.arch),
-        "" if wgmma and a.bits == 16 else letters,
-        wgmma and operation.places["A"] == "registers",
+        "" if operation.warpgroup and a.bits == 16 else letters,
+        operation.warpgroup and operation.a_in_registers,
         operation.extended,
     )
 
@@ -201,7 +199,7 @@ def _wgmma_widths() -> dict[str, tuple[int, tuple[int, ...]]]:
     found: dict[str, tuple[int, list[int]]] = {}
     for operation in catalogue.operations():
         match = _WGMMA_NAME.fullmatch(operation.name)
-        if match and operation.kind == "wgmma" and not operation.sparse:
+        if match and operation.warpgroup and not operation.sparse:
             found.setdefault(match["kind"], (operation.k, []))[1].append(operation.n)
     return {kind: (k, tuple(sorted(widths))) for kind, (k, widths) in found.items()}
 
@@ -235,7 +233,7 @@ def _nearest(wanted: str) -> str:
 
 def _classic_names() -> Iterable[str]:
     """The atoms whose operands are fragments in registers."""
-    return (*UNIVERSAL_FMA, *(o.name for o in catalogue.operations() if o.kind in ("fma", "mma.sync") and atom_of(o)))
+    return (*UNIVERSAL_FMA, *(o.name for o in catalogue.operations() if not o.warpgroup and atom_of(o)))
 
 
 def _nearest_wgmma(name: str) -> str:

@@ -7,8 +7,8 @@ import pytest
 from mmagen.build.log import (
     KernelInfo,
     cmake_errors,
-    failed_to_configure,
     edges,
+    failed_to_configure,
     parse_ptxas,
     parse_status,
     useful_lines,
@@ -36,7 +36,7 @@ ninja: Entering directory `build'
 [mmagen:1/4] Building CUDA object p0/CMakeFiles/a.dir/src/a.cu.o
 ptxas info    : 0 bytes gmem
 [mmagen:2/4] Building CUDA object p11/CMakeFiles/b.dir/src/b.cu.o
-FAILED: [code=2] p11/CMakeFiles/b.dir/src/b.cu.o 
+FAILED: [code=2] p11/CMakeFiles/b.dir/src/b.cu.o\x20
 /usr/bin/nvcc -DERROR: -x cu -c b.cu -o p11/CMakeFiles/b.dir/src/b.cu.o
 src/b.cu(3): error: identifier "foo" is undefined
     foo();

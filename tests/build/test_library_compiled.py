@@ -39,7 +39,8 @@ int main()
   }}
   args.m = -1;
   args.n = INT64_MAX;
-  bool const refused = {name}_run(&args, nullptr) == {upper}_INVALID_ARGUMENT && {name}_run(nullptr, nullptr) == {upper}_INVALID_ARGUMENT;
+  bool const refused = {name}_run(&args, nullptr) == {upper}_INVALID_ARGUMENT &&
+                       {name}_run(nullptr, nullptr) == {upper}_INVALID_ARGUMENT;
   return refused && std::strlen({name}_config_name(nullptr)) == 0 ? 0 : 1;
 }}
 """

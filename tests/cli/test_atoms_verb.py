@@ -47,7 +47,7 @@ def test_json_has_the_layouts_of_every_operation(capsys):
     _, out, _ = atoms(capsys, "--json")
     told = [json.loads(line) for line in out.splitlines()]
     assert len(told) == 2397
-    for line, operation in zip(told, operations()):
+    for line, operation in zip(told, operations(), strict=False):
         assert line["name"] == operation.name and tuple(line["shape"]) == operation.shape
         assert {operand: layout["layout"] for operand, layout in line["layouts"].items()} == {
             operand: layout.text for operand, layout in operation.layouts.items()

@@ -104,7 +104,7 @@ def test_bad_usage(workspace, machine, capsys, monkeypatch, arguments, told):
             raise IsADirectoryError(21, "Is a directory", str(self))
 
         monkeypatch.setattr(Path, "read_bytes", refuse)
-    code, out, err = typed(capsys, *arguments)
+    code, _out, err = typed(capsys, *arguments)
     assert code == 2 and told in err and "Traceback" not in err and machine.calls == []
 
 
@@ -121,7 +121,7 @@ def test_check_tells_drift_and_writes_nothing(workspace, capsys):
 def test_an_edited_project_does_not_keep_the_others_back(workspace, capsys):
     Path("generated/one").mkdir(parents=True)
     Path("generated/one/edited").touch()
-    code, out, err = typed(capsys, "build", ".")
+    code, _out, err = typed(capsys, "build", ".")
     assert code == 2 and "edited by hand" in err and Path("generated/two/a.cu").exists()
     assert typed(capsys, "build", ".", "--force")[0] == 0
 

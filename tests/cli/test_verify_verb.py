@@ -29,7 +29,7 @@ def test_verify_builds_a_project_folder_as_it_is(workspace, machine, capsys):
     typed(capsys, "build", "one.yaml")
     Path("generated/one/a.cu").write_text("a mutant")
     assert typed(capsys, "verify", "generated/one", "two.yaml", "generated/one/")[0] == 0
-    assert [str(p) for p in machine.calls[0]["projects"]][0] == "generated/one"
+    assert next(str(p) for p in machine.calls[0]["projects"]) == "generated/one"
     assert len(machine.calls[0]["projects"]) == 2 and Path("generated/one/a.cu").read_text() == "a mutant"
 
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
 from tests.emulate.ncu_compare import TOLERANCE, Counts, emulated, explain, row
 from tests.emulate.ncu_conflicts import KERNELS, METRICS, parse_csv
 
+ROOT = Path(__file__).resolve().parents[2]
 _RECORDED = json.loads((ROOT / "tests/emulate/recorded/h200_ncu.json").read_text("utf-8"))["kernels"]
 _PAGE = (ROOT / "docs/results/h200-bank-conflicts.md").read_text("utf-8")
 _HEAD = '"ID","Kernel Name","Metric Name","Metric Unit","Metric Value"'

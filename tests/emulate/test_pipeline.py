@@ -104,7 +104,7 @@ END:
     bar.warp.sync -1;
     barrier.cluster.arrive.release.aligned; //end
     barrier.cluster.wait.acquire.aligned; //end
-"""
+"""  # noqa: E501
 
 
 @cache
@@ -156,10 +156,12 @@ FAULTS = {
     "no empty wait": ([(WAIT_EMPTY, "setp.eq.u32 %q, 0, 0;")], "async_race", "overwrites shared byte"),
     "wgmma not waited for": ([("wgmma.wait_group.sync.aligned 0; //over", "")], "async_race", "a wgmma reads"),
     "released a tile early": ([("0; //over", "1; //over")], "async_race", "a wgmma reads"),
-    "too many bytes announced": ([(f"{A_BYTES + B_BYTES};", f"{A_BYTES + B_BYTES + 16};")], "deadlock", "16 announced bytes never come"),
+    "too many bytes announced": ([(f"{A_BYTES + B_BYTES};", f"{A_BYTES + B_BYTES + 16};")], "deadlock",
+                                 "16 announced bytes never come"),
     "too few bytes announced": ([(f"{A_BYTES + B_BYTES};", f"{A_BYTES + B_BYTES - 16};")], "deadlock",
                                 "16 more bytes came than were announced"),
-    "half of the bytes announced": ([(f"{A_BYTES + B_BYTES};", f"{A_BYTES};")], "mbarrier", "while copies that report to it are under way"),
+    "half of the bytes announced": ([(f"{A_BYTES + B_BYTES};", f"{A_BYTES};")], "mbarrier",
+                                    "while copies that report to it are under way"),
     "consumer in the wrong phase": ([(WAIT_FULL, "xor.b32 %r17, %r12, 1;\n" + WAIT_FULL.replace("%r12", "%r17"))], "deadlock",
                                     "arrivals are there"),
     "producer in the wrong phase": ([("xor.b32 %r17, %r12, 1;", "mov.u32 %r17, %r12;")], "deadlock",
@@ -168,10 +170,12 @@ FAULTS = {
     "arrivals for one only": ([("[%bar+16], 2", "[%bar+16], 1"), ("[%bar+24], 2", "[%bar+24], 1")], "deadlock", "0 of 1 arrivals"),
     "arrivals never needed": ([("[%bar+16], 2", "[%bar+16], 3"), ("[%bar+24], 2", "[%bar+24], 3")], "deadlock", "2 of 3 arrivals"),
     "no fence after init": ([("fence.mbarrier_init.release.cluster;", "")], "proxy_fence", "no fence.mbarrier_init"),
-    "no barrier after init": ([("barrier.cluster.arrive.release.aligned; //start", ""), ("barrier.cluster.wait.acquire.aligned; //start", "")],
+    "no barrier after init": ([("barrier.cluster.arrive.release.aligned; //start", ""),
+                               ("barrier.cluster.wait.acquire.aligned; //start", "")],
                               "mbarrier", ""),
     "no init": ([("mbarrier.init.shared::cta.b64 [%bar+8], 1;", "")], "mbarrier", "which nothing initialised"),
-    "a CTA leaves early": ([("barrier.cluster.arrive.release.aligned; //end", ""), ("barrier.cluster.wait.acquire.aligned; //end", "")],
+    "a CTA leaves early": ([("barrier.cluster.arrive.release.aligned; //end", ""),
+                            ("barrier.cluster.wait.acquire.aligned; //end", "")],
                            "cluster_exit", "may have ended"),
 }  # fmt: skip
 

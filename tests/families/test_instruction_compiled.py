@@ -100,10 +100,7 @@ def _unpacked(text: str, it: InstructionPlan, name: str) -> np.ndarray:
     operand = it.operand(name)
     bits = operand.part_bits
     raw = np.frombuffer(bytes.fromhex(text), np.uint8)
-    if bits < 8:
-        codes = (raw[:, None] >> np.arange(0, 8, bits, dtype=np.uint8)) & ((1 << bits) - 1)
-    else:
-        codes = raw.view(f"<u{bits // 8}")
+    codes = raw[:, None] >> np.arange(0, 8, bits, dtype=np.uint8) & (1 << bits) - 1 if bits < 8 else raw.view(f"<u{bits // 8}")
     return codes.astype(np.uint64).reshape(1, operand.rows, operand.columns, -1) >> np.uint64(operand.shift)
 
 

@@ -34,7 +34,10 @@ cluster: [2, 1]
 epilogue: {out: bf16}
 configs:
 """  # lines 1 to 9
-SMALL = "  - {name: small, when: {m: [1, 64]}, atom: SM90_64x32x16_F32BF16BF16_SS, tile: [64, 32, 128], atoms_layout: [1, 1, 1], cluster: null}\n"
+SMALL = (
+    "  - {name: small, when: {m: [1, 64]}, atom: SM90_64x32x16_F32BF16BF16_SS, tile: [64, 32, 128], "
+    "atoms_layout: [1, 1, 1], cluster: null}\n"
+)
 LARGE = "  - name: large\n"
 MMA_SYNC = (
     HEAD.replace("SM90_64x256x16_F32BF16BF16_SS", "SM80_16x8x16_F32BF16BF16F32_TN")
@@ -195,7 +198,8 @@ REFUSED = {
     "another kind": (
         SMALL.replace("SM90_64x32x16_F32BF16BF16_SS", "SM80_16x8x16_F32BF16BF16F32_TN") + LARGE,
         [
-            "10:45 configs[0].atom: one of SM80_16x8x16_F32BF16BF16F32_TN and SM90_64x256x16_F32BF16BF16_SS, that of config large, is wgmma",
+            "10:45 configs[0].atom: one of SM80_16x8x16_F32BF16BF16F32_TN and SM90_64x256x16_F32BF16BF16_SS, "
+            "that of config large, is wgmma",
             "a library of each",
         ],
     ),

@@ -60,7 +60,8 @@ def test_the_sdist_holds_what_it_takes_to_make_the_wheel(tmp_path):
     made = _run(sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", tmp_path, cwd=ROOT)
     assert made.returncode == 0, made.stderr
     name = next(tmp_path.glob("mmagen-*.tar.gz"))
-    inside = {path.partition("/")[2] for path in tarfile.open(name).getnames()}
+    with tarfile.open(name) as archive:
+        inside = {path.partition("/")[2] for path in archive.getnames()}
     wanted = {f"{folder}/{path}" for folder in ("templates", "specs") for path in _tree(ROOT / folder)}
     assert wanted | {"pyproject.toml", "README.md", "LICENSE", "mmagen/cli/main.py"} <= inside
     folders = {path.split("/")[0] for path in inside if "/" in path}

@@ -55,7 +55,7 @@ def _offsets(shape: IntTuple, stride: IntTuple) -> np.ndarray:
 def _elements(layout: ThreadValueLayout) -> np.ndarray:
     """int[threads, values], computed apart from the registry's own way."""
     text = LayoutText.parse(layout.text)
-    threads, values = (_offsets(shape, stride) for shape, stride in zip(text.shape, text.stride))
+    threads, values = (_offsets(shape, stride) for shape, stride in zip(text.shape, text.stride, strict=False))
     return threads[:, None] + values[None, :]
 
 
@@ -133,10 +133,10 @@ def test_layouts_agree_with_tensor_layouts():
     assert len(pairs) == 88
     for theirs, name in pairs:
         known, operation = getattr(atoms_nv, theirs), find(name)
-        for operand, layout in zip("ABC", (known.a_layout, known.b_layout, known.c_layout)):
+        for operand, layout in zip("ABC", (known.a_layout, known.b_layout, known.c_layout), strict=False):
             if (name, operand) not in _FLAWED:  # it has them from CUTLASS
                 ours = _elements(operation.layouts[operand])
-                threads, values = (_offsets(*mode) for mode in zip(layout.shape, layout.stride))
+                threads, values = (_offsets(*mode) for mode in zip(layout.shape, layout.stride, strict=False))
                 assert (ours == threads[:, None] + values[None, :]).all(), (name, operand)
 
 
@@ -258,7 +258,7 @@ def test_mmagens_layouts_are_the_registrys():
         if atom.family == "FMA":
             continue
         layouts, operation = atom_layouts(atom), find(name)
-        for operand, layout in zip("ABC", (layouts.a, layouts.b, layouts.c)):
+        for operand, layout in zip("ABC", (layouts.a, layouts.b, layouts.c), strict=False):
             ours = operation.layout(operand)
             assert [[layout(t, v) for v in range(ours.values)] for t in range(ours.threads)] == ours.table(), (name, operand)
         thr_id = LayoutText.parse(operation.thr_id)

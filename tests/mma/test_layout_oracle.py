@@ -36,7 +36,8 @@ void print(int id, char matrix, int thread, TensorT const& owned)
 template <class Rows, class Columns>
 auto numbered(Rows rows, Columns columns)
 {
-  return cute::make_tensor(cute::counting_iterator<int>(0), cute::make_layout(cute::make_shape(rows, columns), cute::LayoutRight{}));
+  auto const layout = cute::make_layout(cute::make_shape(rows, columns), cute::LayoutRight{});
+  return cute::make_tensor(cute::counting_iterator<int>(0), layout);
 }
 
 template <class Op, class AtomsLayout, class Permutation, class M, class N, class K>

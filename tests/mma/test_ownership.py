@@ -76,7 +76,7 @@ def test_a_permutation_moves_whole_atoms():
 
 def test_a_scalar_atom_owns_what_its_thread_stands_for():
     a, b, c = ownership(ATOMS["SM61_DP4A"], LayoutText.compact((2, 4, 1)), ANY, (2, 4, 4))
-    assert [values for values in c.elements] == [(thread % 2 * 4 + thread // 2,) for thread in range(8)]
+    assert list(c.elements) == [(thread % 2 * 4 + thread // 2,) for thread in range(8)]
     assert a.elements[1] == (4, 5, 6, 7) and b.elements[2] == (4, 5, 6, 7)
 
 

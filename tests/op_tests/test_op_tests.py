@@ -207,7 +207,7 @@ def test_all_operations_are_in_batches_once_or_twice():
     made = batches([form for operation in operations() if not operation.broken for form in forms(operation)])
     names = [form.operation.name for batch in made for form in batch.forms]
     assert set(names) == {operation.name for operation in operations() if not operation.broken}
-    assert len(set(batch.name for batch in made)) == len(made) and max(len(batch.forms) for batch in made) <= 128
+    assert len({batch.name for batch in made}) == len(made) and max(len(batch.forms) for batch in made) <= 128
     assert {batch.arch for batch in made} == {"sm_80", "sm_90a", "sm_100", "sm_100a", "sm_103a", "sm_120a"}
 
 
@@ -406,7 +406,10 @@ def test_overflow_overflows(name):
     operation = find(name)
     form = forms(operation)[0]
     data = case.matrices(form, "overflow", 8)
-    plain = data.values_c + sum(a[..., 0] @ b[..., 0].swapaxes(1, 2) for a, b in zip(data.values_a, data.values_b))[..., None]
+    plain = (
+        data.values_c
+        + sum(a[..., 0] @ b[..., 0].swapaxes(1, 2) for a, b in zip(data.values_a, data.values_b, strict=False))[..., None]
+    )
     truth = case.truth_of(form, data, "overflow").values
     low, high = formats.limits("s32")
     outside = (plain < low) | (plain > high)

@@ -122,7 +122,7 @@ def test_the_wheel_tree_is_linked(nowhere, tmp_path, monkeypatch):
 
     class Spec:
         origin = None
-        submodule_search_locations = [str(tmp_path / "site/nvidia")]
+        submodule_search_locations = (str(tmp_path / "site/nvidia"),)
 
     monkeypatch.setattr("importlib.util.find_spec", lambda name: Spec if name == "nvidia" else None)
     tool = find_toolchain(nowhere, ("nvcc",)).nvcc
@@ -144,7 +144,7 @@ def test_a_cache_that_cannot_be_written_is_a_remedy_not_a_crash(nowhere, tmp_pat
     (tmp_path / "file").write_text("")
 
     class Spec:
-        submodule_search_locations = [str(tmp_path / "site/nvidia")]
+        submodule_search_locations = (str(tmp_path / "site/nvidia"),)
 
     monkeypatch.setattr("importlib.util.find_spec", lambda name: Spec if name == "nvidia" else None)
     found = find_toolchain(nowhere | {"MMAGEN_CACHE_DIR": str(tmp_path / "file")}, ("nvcc",))

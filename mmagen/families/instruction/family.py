@@ -164,7 +164,7 @@ def _about(operation: Operation, name: str) -> str:
         what += f", {8 // bits} in a byte, the first in the lowest bits"
     elif formats.bits(word) < 8:
         what += f" in a byte each{', two bits up' if stored_shift(operation, name) else ''}"
-    if name == "A" and operation.sparse:
+    if name == "A" and operation.sparsity:
         nonzeros, of = operation.sparsity.split(":")
         what += f"; of each {of} neighbours along K the {nonzeros} that are kept"
     return what
