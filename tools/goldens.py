@@ -40,7 +40,7 @@ Projects = Mapping[str, Mapping[str, bytes]]
 
 def rendered(specs: Path = SPECS) -> dict[str, dict[str, bytes]]:
     """{name: files} of the projects of all specs in a folder."""
-    return {one.plan.name: render(one.plan) for one in load_specs([specs])}
+    return {one.plan.name: render(one.plan) for one in load_specs([specs]).planned}
 
 
 def committed(project: Path) -> dict[str, bytes]:

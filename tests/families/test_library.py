@@ -14,7 +14,7 @@ from mmagen.families import plan
 from mmagen.families.library import choose, spec_of_each
 from mmagen.generate.render import render
 from mmagen.inspect.page import inspect
-from mmagen.plan.model import Plan
+from mmagen.plan.plans import GemmPlan
 from mmagen.spec.kernel import When
 from mmagen.spec.load import load
 from mmagen.spec.model import Problem
@@ -44,7 +44,7 @@ MMA_SYNC = (
 )
 
 
-def planned(text: str) -> Plan:
+def planned(text: str) -> GemmPlan:
     return plan(load(text, "lib.yaml").spec)
 
 
@@ -366,10 +366,10 @@ def test_each_kernel_has_a_header_and_a_translation_unit():
             f"kStages = {one.stages};",
             f"kSmemBytes = {one.smem_bytes};",
             f"kThreads = {one.threads};",
-            f"kClusterM = {one.hopper.cluster[0]};",
+            f"kClusterM = {one.scheduler.cluster[0]};",
             one.atom.name,
-            f"kConsumerRegisters = {one.hopper.consumer_registers};",
-            f"sm90_{one.hopper.schedule}.cuh",
+            f"kConsumerRegisters = {one.roles.consumer_registers};",
+            f"sm90_{one.roles.schedule}.cuh",
         ):
             assert line in header, line
         assert (

@@ -127,7 +127,7 @@ def test_every_runtime_header_is_used_and_carries_the_versions_namespace(project
 
 
 def test_the_manifest_lists_vendored_headers_too():
-    plan = load_specs([SPECS / f"{NAMES[0]}.yaml"])[0].plan
+    plan = load_specs([SPECS / f"{NAMES[0]}.yaml"]).planned[0].plan
     files = with_vendored(render(plan), {"third_party/cutlass/LICENSE.txt": b"text"})
     listed = json.loads(files.pop("mmagen.json"))["files"]
     assert listed == {path: hashlib.sha256(content).hexdigest() for path, content in files.items()}

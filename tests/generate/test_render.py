@@ -13,6 +13,7 @@ import yaml
 from jinja2 import UndefinedError
 
 import mmagen.generate.render
+import mmagen.generate.templates
 from mmagen.core.templates import templates_folder
 from mmagen.families import plan
 from mmagen.generate.render import render
@@ -31,7 +32,7 @@ def other_templates(tmp_path, monkeypatch):
     """A templates folder of one's own, and no trace of it afterwards."""
     caches = (
         templates_folder,
-        mmagen.generate.render._environment,
+        mmagen.generate.templates.environment,
         mmagen.generate.render._part_files,
         mmagen.generate.render._bytes,
     )
@@ -56,7 +57,7 @@ def test_an_unknown_variable_in_a_template_fails(other_templates):
     assert render(planned("hello_ownership"))["hello_ownership.txt"] == b"hello_ownership HELLO_OWNERSHIP\n"
     for unknown in ("{{ nobody }}", "{{ plan.nobody }}", "{% if nobody %}x{% endif %}", "{% for x in nobody %}{% endfor %}"):
         (other_templates / "common" / "NAME.txt.j2").write_text(unknown)
-        mmagen.generate.render._environment.cache_clear()
+        mmagen.generate.templates.environment.cache_clear()
         with pytest.raises(UndefinedError, match="nobody"):
             render(planned("hello_ownership"))
 
@@ -229,7 +230,7 @@ def test_compiled_templates_are_kept_where_they_can_be(tmp_path, monkeypatch):
     of = planned("hello_micro")
     for folder, kept in ((tmp_path / "cache", True), (Path("/dev/null") / "cache", False)):
         monkeypatch.setenv("MMAGEN_CACHE_DIR", str(folder))
-        mmagen.generate.render._environment.cache_clear()
+        mmagen.generate.templates.environment.cache_clear()
         assert render(of)["spec.yaml"]
         assert any((folder / "templates").glob("*")) is kept
-    mmagen.generate.render._environment.cache_clear()
+    mmagen.generate.templates.environment.cache_clear()

@@ -156,7 +156,7 @@ def test_what_ctas_share_is_told_of_the_operand_that_they_share():
 def test_operands_in_registers():
     """A wgmma reads B from shared memory, and its A was loaded from there once; a micro kernel loads all k blocks."""
     it, text = told("sm90_gemm_bf16_rs")
-    assert (it.a.bytes_per_stage, it.b.bytes_per_stage, it.tile[0] // it.atom.m) == (16384, 16384, 2)
+    assert (it.operand("A").bytes_per_stage, it.operand("B").bytes_per_stage, it.tile[0] // it.atom.m) == (16384, 16384, 2)
     assert section(text, "Traffic of a CTA tile")["shared memory"] == "32,768 B written, 49,152 B read a stage: 25.6 flop/B"
     # Two wgmmas side by side use the same registers of A.
     wide = inspect(plan(it.spec.model_copy(update={"tile": (128, 256, 64)})))

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from mmagen.mma.atoms import ATOMS
 from mmagen.mma.ownership import ownership
 from mmagen.plan import cxx as cute
 from mmagen.toolchain.find import COMPILE, find_toolchain
+from tests.support.atoms import ATOMS
 from tests.support.tilings import KINDS, Tiling, tiling
 
 pytestmark = pytest.mark.nvcc
