@@ -23,7 +23,7 @@ CONFIG = Launch(tile_m=128, tile_n=128, threads=128, smem_bytes=49152)
 
 @cache
 def text() -> str:
-    made = compile_ptx(PROJECT, find_toolchain(want=COMPILE))
+    made = compile_ptx(PROJECT, find_toolchain(want=COMPILE), host=False)
     assert not made.error, made.error
     return made.text
 

@@ -197,6 +197,6 @@ def test_a_wrong_layout_is_seen(toolchain, projects):
 
 def test_instructions_that_nothing_here_runs_are_in_the_code(projects, toolchain):
     for name in set(JUDGED) - set(EMULATED):
-        ptx = compile_ptx(projects[name], toolchain)
+        ptx = compile_ptx(projects[name], toolchain, host=False)
         assert not ptx.error, ptx.error
         assert planned(name).operation.opcode in ptx.text and tasks(planned(name), ptx, (), 3, None) == []

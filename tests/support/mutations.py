@@ -867,17 +867,6 @@ _HOPPER = (
     ),
     Mutation(
         "hopper_flag_not_waited",
-        "sm90_gemm_bf16_library",
-        (
-            Edit("include/mmagen/sm90_stream_k.cuh", "while (is_there == 0);", "while (false);"),
-            Edit("include/mmagen/sm90_stream_k.cuh", _FLAG, _LATE_FLAG),
-        ),
-        ("2304,2304,512",),
-        "sums are added before the late cluster has said that they are there",
-        (GPU,),
-    ),
-    Mutation(
-        "hopper_flag_read_once",
         "c2_stream",
         (Edit("include/mmagen/sm90_stream_k.cuh", "while (is_there == 0);", "while (false);"),),
         ("64,64,1536",),
@@ -892,6 +881,14 @@ _HOPPER = (
         "streamed.extra = 0;",
         "2304,2304,520",
         "the last range ends before K does",
+    ),
+    Mutation(
+        "hopper_range_too_short",
+        "c2_stream",
+        (Edit("include/mmagen/sm90_launch.cuh", "streamed.extra = unsigned(total % resident);", "streamed.extra = 0;"),),
+        ("64,64,1600",),
+        "the last range ends before K does",
+        (EMULATOR,),
     ),
     # The way around TMA.
     _hopper(
@@ -979,11 +976,13 @@ def project(spec: str, name: str) -> dict[str, bytes]:
     return render(plan(loaded.model_copy(update={"name": name})))
 
 
-def mutated(mutation: Mutation) -> dict[str, bytes]:
-    """The mutation's project; AssertionError when the text to edit is not there as often as stated."""
-    files = project(mutation.spec, mutation.name)
+def mutated(mutation: Mutation, name: str = "") -> dict[str, bytes]:
+    """The mutation's project, called `name` or as the mutation is; AssertionError when the text to edit is not there as
+    often as stated."""
+    name = name or mutation.name
+    files = project(mutation.spec, name)
     for edit in mutation.edits:
-        path = edit.file.format(name=mutation.name)
+        path = edit.file.format(name=name)
         text = files[path].decode()
         assert text.count(edit.old) == edit.count, f"{path} has {text.count(edit.old)} x {edit.old!r}, not {edit.count}"
         files[path] = text.replace(edit.old, edit.new).encode()

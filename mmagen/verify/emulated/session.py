@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,39 +13,21 @@ import mmagen
 from mmagen.build.ptx import Ptx
 from mmagen.core.errors import ExitCode, UsageError
 from mmagen.core.targets import capability
-from mmagen.emulate import NEWEST, EmulationError, GlobalMemory, Module, Report, launch, parse
+from mmagen.emulate import NEWEST, EmulationError, GlobalMemory, Report
 from mmagen.families import family_of
 from mmagen.families.instruction.model import InstructionPlan
 from mmagen.families.library import choose
 from mmagen.families.protocol import Plan
+from mmagen.host_runtime.library import HostError
 from mmagen.spec.model import Problem
-from mmagen.verify.emulated import arguments
+from mmagen.verify.emulated import host
 from mmagen.verify.emulated.compare import compare
-from mmagen.verify.emulated.hopper_arguments import workspace
-from mmagen.verify.emulated.launches import Launch
+from mmagen.verify.emulated.host import Workspace
 from mmagen.verify.emulated.matrices import Operands, operands
 from mmagen.verify.emulated.problems import small_problems
+from mmagen.verify.emulated.task import Task
 from mmagen.verify.run import RECORD_FIELDS, RunResult
 from mmagen.verify.verdict import EMULATED
-
-
-@dataclass(frozen=True)
-class Task:
-    """One emulated launch: a problem with one distribution of inputs. Of a library, config is the kernel that is launched,
-    and unaligned the plan of the one that does what TMA cannot address."""
-
-    plan: Plan
-    ptx: Ptx
-    problem: Problem
-    distribution: str
-    seed: int
-    config: str = ""
-    unaligned: Plan | None = None
-
-    @property
-    def text(self) -> str:
-        """The problem, and which kernel does it where there are several."""
-        return self.problem.text + (f" by {self.config}" if self.config else "")
 
 
 def tasks(
@@ -99,8 +80,8 @@ def _library_tasks(
         own = [problem for problem in problems if choose(plan, problem) is config]
         if own or not problems:
             work += [
-                replace(task, config=config.name, unaligned=plan.configs[-1].plan)
-                for task in tasks(config.plan, ptx.of(config.name), own, seed, distribution, max_dim)
+                replace(task, library=plan, config=config.name)
+                for task in tasks(config.plan, ptx, own, seed, distribution, max_dim)
             ]
     return work
 
@@ -138,7 +119,7 @@ def run_task(task: Task) -> RunResult:
     record = dict.fromkeys(RECORD_FIELDS) | _facts(task)
     try:
         outcome = _outcome(task)
-    except EmulationError as error:
+    except (EmulationError, HostError) as error:
         outcome = {"disposition": "failed", "reason": str(error)}
     record |= outcome
     code = {"passed": ExitCode.OK, "incorrect": ExitCode.INCORRECT}.get(record["disposition"], ExitCode.RUN_FAILED)
@@ -175,30 +156,6 @@ def _facts(task: Task) -> dict:
     }
 
 
-@lru_cache(maxsize=2)
-def _module(text: str, file: str) -> Module:
-    return parse(text, file)
-
-
-def _launch(task: Task, chosen: Launch, memory: GlobalMemory) -> Report:
-    name = f"{task.plan.name}{'_unaligned' if chosen.unaligned else ''}.ptx"
-    module = _module(task.ptx.unaligned if chosen.unaligned else task.ptx.text, name)
-    entry = next((name for name in module.entries if chosen.entry.search(name)), None)
-    if entry is None:
-        raise EmulationError(f"{name}: no kernel matches {chosen.entry.pattern}")
-    smem = 0 if task.plan.kernel == "ownership" else task.plan.smem_bytes
-    return launch(
-        module,
-        entry,
-        grid=(chosen.grid, 1, 1),
-        block=(chosen.threads or task.plan.threads, 1, 1),
-        dynamic_smem=smem,
-        params=chosen.params,
-        memory=memory,
-        cluster=chosen.cluster,
-    )
-
-
 def _multiply(task: Task) -> dict:
     data = operands(task.plan, task.problem, task.distribution, task.seed)
     written, report = multiply(task, data)
@@ -207,26 +164,35 @@ def _multiply(task: Task) -> dict:
 
 def multiply(task: Task, data: Operands) -> tuple[np.ndarray, Report]:
     """Emulate a gemm or micro kernel on `data`, whose D it fills. Returns which bytes of D's memory were written, and what
-    was seen on the way. Raises EmulationError."""
-    memory = GlobalMemory()
-    addresses = {}
-    for name, matrix in (("a", data.a), ("b", data.b), ("c", data.c)):
-        if matrix:
-            addresses[name] = memory.allocate(name, matrix.memory, writable=False)
-    addresses["d"] = memory.allocate("d", size=len(data.d.memory))
-    addresses.setdefault("c", addresses["d"])
-    flags, partials = workspace(task.plan)
-    if flags:
-        addresses |= {"flags": memory.allocate("flags", bytes(flags)), "partials": memory.allocate("partials", size=partials)}
-    chosen = arguments.of(task.plan, task.problem, data, addresses)
-    if chosen.unaligned and task.unaligned:
-        task = replace(task, plan=task.unaligned)
-        chosen = arguments.of(task.plan, task.problem, data, addresses)
-    report = _launch(task, chosen, memory)
+    was seen on the way. Raises EmulationError and HostError."""
+    contents = bytes(host.workspace_bytes(task)) if task.product.takes_workspace else b""
+    memory, report = _called(task, data, contents)
     data.d.memory[:] = memory.read("d")
-    if flags and memory.read("flags").any():
-        raise EmulationError("the kernel leaves flags in its workspace that the next launch would take for its own")
-    return memory.written("d"), report
+    written = memory.written("d")
+    if contents and not report.findings and (left := memory.read("workspace")).any():
+        memory, report = _called(task, data, left.tobytes())
+        if not report.findings and (memory.read("d") != data.d.memory).any():
+            raise EmulationError("a second call with the workspace as the first has left it gives another D")
+    return written, report
+
+
+def _called(task: Task, data: Operands, contents: bytes) -> tuple[GlobalMemory, Report]:
+    """Device memory after one call, and what was seen. contents: of the workspace, b"" for none."""
+    memory, addresses = _allocated(data)
+    workspace = Workspace(memory.allocate("workspace", contents), len(contents)) if contents else Workspace()
+    captured = host.multiply_launch(task, data, addresses, workspace)
+    return memory, host.emulate(task.ptx, captured, memory)
+
+
+def _allocated(data: Operands) -> tuple[GlobalMemory, dict[str, int]]:
+    """Device memory with the operands, and where they begin there."""
+    memory = GlobalMemory()
+    addresses = {
+        name: memory.allocate(name, matrix.memory, writable=False)
+        for name, matrix in (("a", data.a), ("b", data.b), ("c", data.c))
+        if matrix
+    }
+    return memory, addresses | {"d": memory.allocate("d", size=len(data.d.memory))}
 
 
 def _judged(task: Task, data: Operands, written: np.ndarray, report: Report) -> dict:
@@ -263,7 +229,7 @@ def _details(report: Report) -> dict:
 def _instruction(task: Task) -> dict:
     from mmagen.verify.emulated.instruction import emulate
 
-    done = emulate(task.plan, _module(task.ptx.text, f"{task.plan.name}.ptx"), task.distribution, task.seed)
+    done = emulate(task)
     of = done.outcome
     outcome = {"disposition": "passed", "reason": None, "max_abs_err": of.worst_error, "bound": of.bound}
     return outcome | _with_findings(of.reason, done.report)
@@ -275,7 +241,8 @@ def _ownership(task: Task) -> dict:
     for name, table in zip("abc", task.plan.ownership, strict=True):
         planes = np.zeros((len(table.elements), table.rows * table.columns), np.int32)
         addresses[name] = memory.allocate(name, planes)
-    report = _launch(task, arguments.ownership(addresses), memory)
+    captured = host.launch_of(task, task.symbol("stamp"), [addresses[name] for name in "abc"])
+    report = host.emulate(task.ptx, captured, memory)
     wrong = ""
     for name, table in zip("abc", task.plan.ownership, strict=True):
         expected = np.zeros((len(table.elements), table.rows * table.columns), np.int32)
