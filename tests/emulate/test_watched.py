@@ -135,8 +135,8 @@ def test_what_another_cta_reads_is_not_to_be_overwritten(waits):
     ("body", "kind", "word"),
     [
         ("    barrier.cluster.wait.acquire.aligned;\n", "barrier_divergence", "without having arrived"),
-        (f"    @%lead mbarrier.init.shared::cta.b64 [%base+{BAR + 12}], 1;\n", "mbarrier", "where none can be"),
-        (f"    @%lead mbarrier.init.shared::cta.b64 [%base+{BAR + 64}], 1;\n", "mbarrier", "where none can be"),
+        (f"    @%lead mbarrier.init.shared::cta.b64 [%base+{BAR + 12}], 1;\n", "mbarrier", "misaligned or out of bounds"),
+        (f"    @%lead mbarrier.init.shared::cta.b64 [%base+{BAR + 64}], 1;\n", "mbarrier", "misaligned or out of bounds"),
         (f"    @%lead mbarrier.init.shared::cta.b64 [%base+{BAR + 16}], 0;\n", "mbarrier", "for 0 arrivals"),
     ],
 )

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from mmagen.emulate.memory.tensor_map import decode
+from mmagen.emulate import TensorMap
 from mmagen.families import plan
 from mmagen.spec.load import load
 from mmagen.spec.model import Problem
@@ -41,7 +41,7 @@ def launch(problem, **changes):
 
 def test_tensor_maps_come_first_and_describe_the_matrices():
     chosen = launch(Problem(shape=(300, 200, 136), batch=3, ld_pad=8))
-    a, b, d = (decode(chosen.params[n * 128 : (n + 1) * 128]) for n in range(3))
+    a, b, d = (TensorMap.decode(chosen.params[n * 128 : (n + 1) * 128]) for n in range(3))
     assert (a.address, a.extents, a.strides) == (ADDRESSES["a"], (136, 300, 3), (288, 300 * 288))
     assert (a.box, a.swizzle, a.element) == ((64, 128, 1), 128, 2)
     assert b.extents == (136, 200, 3) and b.box == (64, 64, 1)  # two CTAs share B
@@ -52,7 +52,7 @@ def test_tensor_maps_come_first_and_describe_the_matrices():
 
 def test_few_rows_are_read_as_few():
     chosen = launch(Problem(shape=(19, 200, 136)))
-    assert decode(chosen.params[:128]).box == (64, 24, 1)
+    assert TensorMap.decode(chosen.params[:128]).box == (64, 24, 1)
 
 
 @pytest.mark.parametrize(("shape", "batch", "grid"), [((128, 128, 64), 1, 2), ((256, 256, 64), 1, 2), ((256, 256, 64), 4, 4)])

@@ -19,8 +19,8 @@ import numpy as np
 from mmagen.emulate.arithmetic import numerics
 from mmagen.emulate.arithmetic.fragments import gather_index
 from mmagen.emulate.arithmetic.mma import BITS, codes_of_sums, sparse_columns, values_of
-from mmagen.emulate.asynchronous.bulk import CHUNK, swizzled
 from mmagen.emulate.errors import EmulationError
+from mmagen.emulate.memory.swizzle import CHUNK, swizzled
 
 M = 64
 WARPGROUP = 128
@@ -131,7 +131,10 @@ def codes_of(raw: np.ndarray, element: int, mn_major: bool) -> np.ndarray:
 
 
 def fragment_codes(registers: np.ndarray, form: Form) -> np.ndarray:
-    """A's codes [g, 64, k], k/2 where it is sparse, from registers uint32[g, 4 warps, 32 lanes, 4]: each warp has 16 rows, as mma's A."""
+    """A's codes [g, 64, k], k/2 where it is sparse, from registers uint32[g, 4 warps, 32 lanes, 4].
+
+    Each warp has 16 rows, as mma's A.
+    """
     bits = BITS[form.a]
     groups = len(registers)
     packed = np.ascontiguousarray(registers.reshape(groups * 4, 32, 4).transpose(0, 2, 1)).reshape(groups * 4, -1)

@@ -249,7 +249,7 @@ def _setp(e: Emitter, i: Instruction) -> None:
         symbol = {"and": "&", "or": "|", "xor": "^"}[combine]
         e.line(f"c = {e.source(i.operands[3], 'pred')}")
         names = [f"(t {symbol} c)", f"(~t {symbol} c)"]
-    for target, name in zip(targets, names):
+    for target, name in zip(targets, names, strict=False):
         e.write(target, name, "pred")
 
 

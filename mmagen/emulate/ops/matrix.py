@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mmagen.emulate.arithmetic import matrix_moves as matrix
 from mmagen.emulate.arithmetic import mma as matrix_mma
-from mmagen.emulate.memory.memory import SHARED_WINDOW
+from mmagen.emulate.arrays import Mask
+from mmagen.emulate.batch import Batch
+from mmagen.emulate.memory.spaces import SHARED_WINDOW
 from mmagen.emulate.ops.access import Access
+from mmagen.emulate.ops.convergence import warps_of
 from mmagen.emulate.ops.emit import Emitter, op
 from mmagen.emulate.ops.memory import native_address
-from mmagen.emulate.program.program import space_of
+from mmagen.emulate.ptx.facts import space_of
 from mmagen.emulate.ptx.model import Immediate, Instruction, elements_of
-
-if TYPE_CHECKING:
-    from mmagen.emulate.batch import Batch
 
 
 @op("ldmatrix", warp_wide=True)
@@ -27,7 +26,7 @@ def _ldmatrix(e: Emitter, i: Instruction) -> None:
     access = _Rows(i)
     targets = elements_of(i.operands[0])
 
-    def run(X: Batch, mask, address: np.ndarray) -> list[np.ndarray]:
+    def run(X: Batch, mask: Mask | None, address: np.ndarray) -> list[np.ndarray]:
         return access.load(X, mask, address, len(targets), i.has("trans"))
 
     e.line(f"t = {e.bind(run)}(X, {e.mask}, {native_address(e, i.operands[1])})")
@@ -41,7 +40,7 @@ def _stmatrix(e: Emitter, i: Instruction) -> None:
         raise e.unsupported("only the m8n8.b16 form of stmatrix is supported")
     access = _Rows(i)
 
-    def run(X: Batch, mask, address: np.ndarray, values: list[np.ndarray]) -> None:
+    def run(X: Batch, mask: Mask | None, address: np.ndarray, values: list[np.ndarray]) -> None:
         access.store(X, mask, address, values, i.has("trans"))
 
     values = ", ".join(e.source(x, "u32") for x in elements_of(i.operands[1]))
@@ -57,19 +56,19 @@ class _Rows:
         self.access = Access(i, 8, 2, counted=False)
         self.generic = space_of(i) == "generic"
 
-    def _places(self, X: Batch, mask, address: np.ndarray) -> tuple[np.ndarray | None, np.ndarray, np.ndarray]:
+    def _places(self, X: Batch, mask: Mask | None, address: np.ndarray) -> tuple[np.ndarray | None, np.ndarray, np.ndarray]:
         """(warps that take part or None for all, lanes int64[w, 32], addresses int64[w, 32])."""
-        warps = X.warps_of(mask, self.i)
-        lanes, where = X.every.reshape(-1, 32), X.spread(address).astype(np.int64).reshape(-1, 32)
+        warps = warps_of(X, mask, self.i)
+        lanes, where = X.lanes.every.reshape(-1, 32), X.lanes.spread(address).astype(np.int64).reshape(-1, 32)
         if self.generic:
             where = where - SHARED_WINDOW
         return (None, lanes, where) if warps is None else (warps, lanes[warps], where[warps])
 
     def _count(self, X: Batch, where: np.ndarray) -> None:
-        if X.shadow is not None:
-            X.recorder.count_shared(self.i, np.ascontiguousarray(where), None, 16)
+        if X.hazards.shadow is not None:
+            X.traffic.count_shared(self.i, np.ascontiguousarray(where), None, 16)
 
-    def load(self, X: Batch, mask, address: np.ndarray, count: int, trans: bool) -> list[np.ndarray]:
+    def load(self, X: Batch, mask: Mask | None, address: np.ndarray, count: int, trans: bool) -> list[np.ndarray]:
         """The destination registers, uint32[lanes] each."""
         warps, lanes, where = self._places(X, mask, address)
 
@@ -81,7 +80,7 @@ class _Rows:
 
         return [_spread(X, warps, r) for r in matrix.ldmatrix(load16, where, count, trans)]
 
-    def store(self, X: Batch, mask, address: np.ndarray, values: list[np.ndarray], trans: bool) -> None:
+    def store(self, X: Batch, mask: Mask | None, address: np.ndarray, values: list[np.ndarray], trans: bool) -> None:
         warps, lanes, where = self._places(X, mask, address)
 
         def store16(rows: np.ndarray, data: np.ndarray) -> None:
@@ -90,7 +89,7 @@ class _Rows:
             words = np.ascontiguousarray(data).reshape(-1, 16).view(np.uint64)
             self.access.scatter(X, "shared", owner, np.ascontiguousarray(rows).reshape(-1), words)
 
-        registers = [X.spread(v).reshape(-1, 32) for v in values]
+        registers = [X.lanes.spread(v).reshape(-1, 32) for v in values]
         matrix.stmatrix(store16, where, [r if warps is None else r[warps] for r in registers], trans)
 
 
@@ -98,16 +97,16 @@ def _spread(X: Batch, warps: np.ndarray | None, values: np.ndarray) -> np.ndarra
     """A register uint[w, 32] of some warps as an array over all lanes."""
     if warps is None:
         return values.reshape(-1)
-    result = np.zeros((X.size // 32, 32), dtype=values.dtype)
+    result = np.zeros((X.lanes.size // 32, 32), dtype=values.dtype)
     result[warps] = values
     return result.reshape(-1)
 
 
 @op("movmatrix", warp_wide=True)
 def _movmatrix(e: Emitter, i: Instruction) -> None:
-    def run(X: Batch, mask, a: np.ndarray) -> np.ndarray:
-        X.warps_of(mask, i)
-        return matrix.movmatrix(X.spread(a).reshape(-1, 32)).reshape(-1)
+    def run(X: Batch, mask: Mask | None, a: np.ndarray) -> np.ndarray:
+        warps_of(X, mask, i)
+        return matrix.movmatrix(X.lanes.spread(a).reshape(-1, 32)).reshape(-1)
 
     e.write(i.operands[0], f"{e.bind(run)}(X, {e.mask}, {e.source(i.operands[1], 'u32')})", "u32")
 
@@ -131,11 +130,11 @@ def _mma(e: Emitter, i: Instruction) -> None:
 
 
 def _multiplier(i: Instruction, selector: int) -> Callable[..., list[np.ndarray]]:
-    def run(X: Batch, mask, a: list, b: list, c: list, metadata: np.ndarray | None) -> list[np.ndarray]:
-        warps = X.warps_of(mask, i)
+    def run(X: Batch, mask: Mask | None, a: list, b: list, c: list, metadata: np.ndarray | None) -> list[np.ndarray]:
+        warps = warps_of(X, mask, i)
 
         def shaped(values: np.ndarray) -> np.ndarray:
-            table = X.spread(values).reshape(-1, 32)
+            table = X.lanes.spread(values).reshape(-1, 32)
             return table if warps is None else table[warps]
 
         operands = [[shaped(r) for r in registers] for registers in (a, b, c)]

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from mmagen.emulate.arrays import Mask
+from mmagen.emulate.batch import Batch
 from mmagen.emulate.errors import EmulationError
-from mmagen.emulate.memory.memory import SHARED_WINDOW
+from mmagen.emulate.lanes.cluster_addresses import OFFSET_MASK, RANK_SHIFT
+from mmagen.emulate.memory.spaces import SHARED_WINDOW
 from mmagen.emulate.ops.access import split
 from mmagen.emulate.ops.emit import Emitter, op
 from mmagen.emulate.ops.memory import native_address
+from mmagen.emulate.program.program import Program
 from mmagen.emulate.ptx.model import Address, Immediate, Instruction, Name, Register
-from mmagen.emulate.sync.clusters import OFFSET_MASK, RANK_SHIFT
-
-if TYPE_CHECKING:
-    from mmagen.emulate.batch import Batch
-    from mmagen.emulate.program.program import Program
 
 _FORMS = {"shared", "shared::cta", "shared::cluster", "b64", "release", "relaxed", "acquire", "cta", "cluster", "expect_tx"}
 
@@ -41,12 +38,12 @@ def _mbarrier(e: Emitter, i: Instruction) -> None:
         raise e.unsupported("this form of mbarrier is not supported")
 
 
-def _initialise(X: Batch, mask, i: Instruction, address: np.ndarray, count: np.ndarray | None) -> None:
+def _initialise(X: Batch, mask: Mask | None, i: Instruction, address: np.ndarray, count: np.ndarray | None) -> None:
     lanes, where = split(X, mask, address)
     if count is None:
         X.mbarriers.invalidate(lanes, shared_address(where))
     else:
-        X.mbarriers.init(i, lanes, shared_address(where), X.spread(count)[lanes])
+        X.mbarriers.init(i, lanes, shared_address(where), X.lanes.spread(count)[lanes])
 
 
 def _arrive(e: Emitter, i: Instruction) -> None:
@@ -59,18 +56,18 @@ def _arrive(e: Emitter, i: Instruction) -> None:
     extra = e.source(operands[1], "u32") if len(operands) > 1 else e.constant(1, "u4")
     count = e.constant(0 if i.modifiers[0] == "expect_tx" else 1, "u4") if announces else extra
     announced = extra if announces else e.constant(0, "u4")
-    told = i.modifiers[0] == "arrive" and not i.has("relaxed")
-    arguments = f"{native_address(e, operands[0])}, {count}, {announced}, {told}"
+    releases = i.modifiers[0] == "arrive" and not i.has("relaxed")
+    arguments = f"{native_address(e, operands[0])}, {count}, {announced}, {releases}"
     e.line(f"t = {e.bind(_arrivals)}(X, {e.mask}, {e.bind(i)}, {arguments})")
     if target is not None and not (isinstance(target, Name) and target.name == "_"):
         e.write(target, "t", "u64")
 
 
-def _arrivals(X: Batch, mask, i: Instruction, address, count, announced, told: bool) -> np.ndarray:
+def _arrivals(X: Batch, mask: Mask | None, i: Instruction, address, count, announced, releases: bool) -> np.ndarray:
     lanes, where = split(X, mask, address)
-    phases = np.zeros(X.size, dtype=np.uint64)
-    counts, sizes = (X.spread(v)[lanes] for v in (count, announced))
-    phases[lanes] = X.mbarriers.arrive(i, lanes, shared_address(where), counts, sizes, told)
+    phases = np.zeros(X.lanes.size, dtype=np.uint64)
+    counts, sizes = (X.lanes.spread(v)[lanes] for v in (count, announced))
+    phases[lanes] = X.mbarriers.arrive(i, lanes, shared_address(where), counts, sizes, releases)
     return phases
 
 
@@ -96,9 +93,10 @@ def _fence(e: Emitter, i: Instruction) -> None:
         e.line(f"X.mbarriers.fence({e.mask})")
     elif i.modifiers[0] == "proxy":
         if any(m.split("::")[0] == "async" for m in i.modifiers):
-            e.line(f"X.fence_proxy({e.mask})")
+            e.line(f"X.mbarriers.fence({e.mask})")
+            e.line(f"X.hazards.proxy_fence({e.mask})")
     else:
-        e.line(f"X.fence_memory({e.mask})")
+        e.line(f"X.hazards.memory_fence({e.mask})")
 
 
 @op("mapa")
@@ -120,7 +118,7 @@ def _rank(e: Emitter, i: Instruction) -> None:
 
     def rank_of(X: Batch, a: np.ndarray) -> np.ndarray:
         named = (a & np.uint64(0xFFFFFFFF)).astype(np.int64) >> RANK_SHIFT
-        return np.where(named > 0, named - 1, X.cta % X.program.cluster)
+        return np.where(named > 0, named - 1, X.lanes.cta % X.lanes.cluster)
 
     e.write(i.operands[0], f"{e.bind(rank_of)}(X, {a}).astype(u4)", "u32")
 

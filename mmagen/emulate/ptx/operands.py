@@ -104,7 +104,7 @@ class OperandReader:
 
     def register(self, name: str) -> Register | None:
         """The register that this name means here, or None."""
-        for scope, ranges in zip(reversed(self._scopes), reversed(self._ranges)):
+        for scope, ranges in zip(reversed(self._scopes), reversed(self._ranges), strict=True):
             if name in scope:
                 return scope[name]
             if ranges and (found := _TRAILING_DIGITS.match(name)):

@@ -6,7 +6,6 @@ import ctypes
 import re
 
 from mmagen.emulate import TensorMap
-from mmagen.emulate.memory.tensor_map import BYTES
 from mmagen.plan.plans import GemmPlan as Plan
 from mmagen.spec.model import Problem
 from mmagen.verify.emulated.launches import Launch, bytes_of, matrix_fields, pointer_of, scalar_of, structure
@@ -83,7 +82,7 @@ def gemm(plan: Plan, problem: Problem, data: Operands, addresses: dict[str, int]
     return Launch(
         re.compile("sm90_kernel"),
         resident * ctas,
-        params.ljust(-(-len(params) // BYTES) * BYTES, b"\0"),
+        params.ljust(-(-len(params) // TensorMap.BYTES) * TensorMap.BYTES, b"\0"),
         threads=plan.threads,
         cluster=ctas,
     )

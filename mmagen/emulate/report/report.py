@@ -1,0 +1,31 @@
+"""The outcome of a launch."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from mmagen.emulate.report.findings import Finding
+from mmagen.emulate.report.traffic import Traffic
+
+
+@dataclass
+class Report:
+    """The outcome of a launch. completed: every thread came to its end."""
+
+    entry: str
+    ctas: int = 0
+    completed: bool = True
+    findings: list[Finding] = field(default_factory=list)
+    steps: int = 0
+    warp_instructions: int = 0
+    opcodes: dict[str, int] = field(default_factory=dict)
+    traffic: list[Traffic] = field(default_factory=list)
+
+    def by_line(self) -> list[Traffic]:
+        """The traffic summed per space and source line, in the order of file and line; instruction is empty."""
+        sums: dict[tuple[str, str, int], list[int]] = defaultdict(lambda: [0, 0, 0])
+        for t in self.traffic:
+            for n, value in enumerate((t.requests, t.units, t.ideal)):
+                sums[t.file, t.line, t.space][n] += value
+        return [Traffic(space, file, line, "", *values) for (file, line, space), values in sorted(sums.items())]

@@ -1,0 +1,6 @@
+"""What opening a barrier gives to the scheduler."""
+
+from mmagen.emulate.arrays import Mask
+
+Resumed = list[tuple[int, Mask]]
+"""(block, lanes) that may run now."""
