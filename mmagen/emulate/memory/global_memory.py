@@ -31,7 +31,7 @@ class Allocation:
 
 
 class GlobalMemory:
-    """Device memory: allocations at 64-bit addresses with guard gaps; every byte is known as allocated, initialised, writable."""
+    """Device memory: allocations at 64-bit addresses with guard gaps; each byte has flags: allocated, initialised, writable."""
 
     def __init__(self) -> None:
         self.allocations: dict[str, Allocation] = {}
