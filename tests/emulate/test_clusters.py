@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hopper_ptx import run, text
 
 from mmagen.emulate import EmulationError
+from tests.support.ptx_hopper import run, text
 
 SYNC = """
     barrier.cluster.arrive.release.aligned;

@@ -7,9 +7,9 @@ from functools import cache
 
 import numpy as np
 import pytest
-from hopper_ptx import run, sums_of, text
 
 from mmagen.emulate import TensorMap
+from tests.support.ptx_hopper import run, sums_of, text
 
 K_TILES, STAGES, N = 5, 2, 8
 A_BYTES, B_BYTES = 64 * 32, N * 32

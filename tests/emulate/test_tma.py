@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hopper_ptx import run, text, turned
 
 from mmagen.emulate import EmulationError, TensorMap
+from tests.support.ptx_hopper import run, text, turned
 
 BAR = 16384  # where the mbarrier lies
 _SMEM = BAR + 64

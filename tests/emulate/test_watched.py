@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hopper_ptx import run, text
 
 from mmagen.emulate import EmulationError, TensorMap
+from tests.support.ptx_hopper import run, text
 
 BAR = 1024
 # Threads have a word each, %r1; warp 0 is %p, warp 1 is %q.

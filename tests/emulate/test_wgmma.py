@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hopper_ptx import TYPES, copy_in, descriptor, fragment_of, k_major, mn_major, run, sums_of, text
 
 from mmagen.emulate import EmulationError
 from mmagen.emulate.arithmetic import wgmma
+from tests.support.ptx_hopper import TYPES, copy_in, descriptor, fragment_of, k_major, mn_major, run, sums_of, text
 
 B_AT = 32768
 _BYTES = 40960

@@ -9,11 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mmagen.emulate import Module, parse
 from mmagen.build.ptx import compile_ptx
+from mmagen.emulate import Module, parse
 from mmagen.toolchain.find import COMPILE, find_toolchain
-
-from emulated_gemm import Launch, run_gemm
+from tests.support.ptx_gemm import Launch, run_gemm
 
 pytestmark = pytest.mark.nvcc
 

@@ -9,12 +9,12 @@ import re
 import struct
 
 import numpy as np
-from matrix_forms import BITS, FLOATS
-from ptx_forms import WARP, Form
 
 from mmagen import emulate
 from mmagen.emulate.arithmetic import matrix_moves as matrix
 from mmagen.emulate.arithmetic import numerics
+from tests.support.ptx_forms import WARP, Form
+from tests.support.ptx_matrix_forms import BITS, FLOATS
 
 _SIGNS = {"f16": 0x7FFF7FFF, "bf16": 0x7FFF7FFF, "tf32": 0x7FFFFFFF, "f32": 0x7FFFFFFF, "f64": 2**63 - 1}
 _SIGNS |= {"e4m3": 0x7F7F7F7F, "e5m2": 0x7F7F7F7F}

@@ -21,7 +21,14 @@ class Launch:
 
 
 def gemm_params(
-    m: int, n: int, k: int, tiles: tuple[int, int], operands: list[tuple[int, int, int]], alpha: bytes, beta: bytes, wide_d: bool
+    m: int,
+    n: int,
+    k: int,
+    tiles: tuple[int, int],
+    operands: list[tuple[int, int, int]],
+    alpha: bytes,
+    beta: bytes,
+    wide_d: bool,
 ) -> bytes:
     """GemmParams<Config>: operands are (address, leading dimension, batch stride) of A, B, C and D."""
     data = struct.pack("<iiiIIxxxx", m, n, k, *tiles)
