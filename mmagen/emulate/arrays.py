@@ -16,6 +16,8 @@ Words = npt.NDArray[np.uint32]
 Events = npt.NDArray[np.uint64]
 """Who accessed a granule and when, packed into 64 bits; the modules of hazards/ say how."""
 Floats = npt.NDArray[np.float64]
+Codes = npt.NDArray[Any]
+"""Bits of numbers of some format: unsigned integers as wide as its storage."""
 Values = npt.NDArray[Any]
 """A register over all lanes, or of length 1 where it is the same in all of them: the instruction decides on the dtype."""
 Registers = list[Values]

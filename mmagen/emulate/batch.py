@@ -10,7 +10,7 @@ from mmagen.emulate.asynchronous.bulk import BulkCopies
 from mmagen.emulate.asynchronous.cp_async import PendingCopies
 from mmagen.emulate.asynchronous.wgmma_groups import WgmmaGroups
 from mmagen.emulate.hazards.tracker import HazardTracker, LaunchHistory
-from mmagen.emulate.lanes.findings import LaneFindings
+from mmagen.emulate.lanes.lane_findings import LaneFindings
 from mmagen.emulate.lanes.lanes import Lanes
 from mmagen.emulate.lanes.registers import RegisterTracker
 from mmagen.emulate.memory.owned import BatchMemory, OwnedMemory

@@ -86,9 +86,9 @@ def test_races_count_per_cta_and_name_their_place():
         (ADDRESS + COPY + READ, "in flight"),
         (ADDRESS + COPY + "cp.async.wait_group 1; bar.sync 0;" + READ, "in flight"),
         (ADDRESS + "cp.async.ca.shared.global [%r4], [%rd3], 4; cp.async.wait_group 0; bar.sync 0;" + READ, "in flight"),
-        (ADDRESS + COPY + "cp.async.wait_group 0;" + READ, "no barrier came since"),
+        (ADDRESS + COPY + "cp.async.wait_group 0;" + READ, "with no barrier since"),
         (ADDRESS + COPY + WRITE, "writes shared byte 0 while a cp.async of its own"),
-        (ADDRESS + COPY + "bar.sync 0; cp.async.wait_group 0;" + READ, "no barrier came since"),
+        (ADDRESS + COPY + "bar.sync 0; cp.async.wait_group 0;" + READ, "with no barrier since"),
     ],
 )
 def test_copies_that_nobody_waited_for(body, told):

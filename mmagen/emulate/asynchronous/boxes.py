@@ -8,7 +8,7 @@ import numpy as np
 
 from mmagen.emulate.arrays import Bytes, Indices, Mask
 from mmagen.emulate.hazards.tracker import HazardTracker
-from mmagen.emulate.lanes.findings import LaneFindings
+from mmagen.emulate.lanes.lane_findings import LaneFindings
 from mmagen.emulate.memory.global_memory import ALLOCATED, INITIALISED, WRITABLE, GlobalMemory
 from mmagen.emulate.memory.spaces import GLOBAL_BASE
 from mmagen.emulate.memory.tensor_map import TensorMap

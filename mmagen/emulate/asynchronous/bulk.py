@@ -14,7 +14,7 @@ from mmagen.emulate.arrays import Events, Indices, Mask
 from mmagen.emulate.asynchronous.boxes import Boxes, Coordinates
 from mmagen.emulate.errors import EmulationError
 from mmagen.emulate.hazards.tracker import HazardTracker
-from mmagen.emulate.lanes.findings import LaneFindings
+from mmagen.emulate.lanes.lane_findings import LaneFindings
 from mmagen.emulate.lanes.lanes import Lanes
 from mmagen.emulate.memory.owned import BatchMemory
 from mmagen.emulate.memory.spaces import GLOBAL_BASE, PARAM_WINDOW, WINDOW_SIZE
@@ -74,7 +74,7 @@ class BulkCopies:
         return self._maps[address]
 
     def _shared(self, i: Instruction, lane: int, tensor: TensorMap, cta: int, offset: int) -> Indices | None:
-        """int64[chunks]: where the chunks of a box lie in the batch's shared memory; None, and a finding, if not there."""
+        """int64[chunks]: where a box's chunks are in the batch's shared memory; None, and a finding, if they do not fit."""
         shared, size = self._memory.shared, tensor.box_bytes
         if offset % 128:
             self._findings.add("misaligned", i, 1, lane, f"has its box at shared byte {offset}, which is not a multiple of 128")

@@ -9,7 +9,7 @@ import numpy as np
 from mmagen.emulate.arithmetic.wgmma import WARPGROUP
 from mmagen.emulate.arrays import Indices, Mask, Registers, Values
 from mmagen.emulate.hazards.clocks import ClockRow, Clocks
-from mmagen.emulate.lanes.findings import LaneFindings
+from mmagen.emulate.lanes.lane_findings import LaneFindings
 from mmagen.emulate.lanes.lanes import Lanes
 from mmagen.emulate.lanes.registers import RegisterTracker
 from mmagen.emulate.ptx.model import Instruction

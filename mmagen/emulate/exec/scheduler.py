@@ -15,7 +15,7 @@ from mmagen.emulate.batch import Batch, LaunchState, make_batch
 from mmagen.emulate.errors import EmulationError
 from mmagen.emulate.exec.blocks import Block
 from mmagen.emulate.exec.compile import Compiled
-from mmagen.emulate.lanes.specials import special_registers
+from mmagen.emulate.lanes.special_values import special_registers
 from mmagen.emulate.ops.emit import storage_of
 from mmagen.emulate.ops.mbarriers import phase_operands, shared_address
 from mmagen.emulate.ptx.model import Instruction, Negated, Register
@@ -24,7 +24,7 @@ from mmagen.emulate.sync.resumed import Resumed
 
 
 class Scheduler:
-    """Runs the batches of one launch, one after the other. completed: all threads so far came to their end."""
+    """Runs the batches of one launch, one after the other. completed: all threads so far have ended."""
 
     def __init__(self, launch: LaunchState, code: Compiled, step_limit: int):
         self._launch, self._code, self._step_limit = launch, code, step_limit
@@ -64,7 +64,7 @@ class _BatchScheduler:
         self.steps = 0
 
     def run(self) -> bool:
-        """Runs all lanes to their end; False where some never come to it."""
+        """Runs all lanes to their end; False where some wait forever."""
         while True:
             for ready in self._batch.mbarriers.take_completed():
                 self._resume(*ready, completed=True)

@@ -104,7 +104,7 @@ class BarrierShadow(Granules):
         raced = ~unwritten & ~in_flight & _unordered(writer, mine)
         copied = raced & (writer & FLAG != 0)
         if copied.any():
-            text = "reads {byte}, which {other} copied by cp.async and waited for, but no barrier came since"
+            text = "reads {byte}, which {other} copied by cp.async and waited for, with no barrier since"
             self._report("cp_async_unwaited", i, places, mine, copied, text, writer)
         raced &= ~copied
         if raced.any():
@@ -187,4 +187,5 @@ def _unordered(other: Events, mine: Events) -> Mask:
     difference = other ^ mine
     unordered = (difference >> EPOCH_SHIFT == 0) & (difference & THREAD != 0)
     in_warp = (difference & WARP == 0) & ((other & _WARP_EPOCH) < (mine & _WARP_EPOCH))
-    return unordered & ~in_warp
+    result: Mask = unordered & ~in_warp
+    return result

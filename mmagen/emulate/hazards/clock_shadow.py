@@ -12,7 +12,7 @@ import numpy as np
 from mmagen.emulate.arrays import Events, Indices, Mask, Words
 from mmagen.emulate.hazards.clocks import CLOCK, COLUMN_SHIFT, Clocks
 from mmagen.emulate.hazards.granules import Granules
-from mmagen.emulate.lanes.findings import LaneFindings
+from mmagen.emulate.lanes.lane_findings import LaneFindings
 from mmagen.emulate.lanes.lanes import Lanes
 from mmagen.emulate.memory.owned import OwnedMemory
 from mmagen.emulate.memory.swizzle import CHUNK
@@ -177,7 +177,7 @@ class ClockShadow(Granules):
             self._report("proxy_fence", i, places, who, bare, text, writer)
 
     def _before_write(self, i: Instruction, places: Indices, who: Indices) -> None:
-        """Finds writes that come before somebody has written or read what was there."""
+        """Finds writes that are not ordered after earlier writes and reads of the same bytes."""
         self._unordered_writer(i, places, who, self.writer[places], "overwrites")
         clocks, rank, chunks = self._clocks, self._rank(places), places * self.granule // CHUNK
         if self._read[chunks].any():
@@ -239,4 +239,5 @@ def _reader_codes(reader: Words, columns: Indices, raced: Mask) -> Events:
     first = raced.argmax(axis=2)[..., None]
     code = np.take_along_axis(reader, first, axis=2)[..., 0].astype(np.uint64)
     column = np.take_along_axis(columns, first, axis=2)[..., 0].astype(np.uint64)
-    return (column << COLUMN_SHIFT) | ((code & np.uint64(31)) << np.uint64(48)) | (code >> np.uint64(6))
+    codes: Events = (column << COLUMN_SHIFT) | ((code & np.uint64(31)) << np.uint64(48)) | (code >> np.uint64(6))
+    return codes

@@ -94,12 +94,14 @@ class Clocks:
         """uint64[n]: generic accesses of these lanes, now."""
         warps = lanes // 32
         column = (warps % self.warps).astype(np.uint64) << COLUMN_SHIFT
-        return self.clock[warps].astype(np.uint64) | column | ((lanes % 32).astype(np.uint64) << LANE_SHIFT)
+        codes: Events = self.clock[warps].astype(np.uint64) | column | ((lanes % 32).astype(np.uint64) << LANE_SHIFT)
+        return codes
 
     def ordered(self, lanes: Indices, codes: Events) -> Mask:
-        """bool: whether lanes int64[n, 1] come after events uint64[n, k]; an event 0 never was."""
+        """bool: whether lanes int64[n, 1] are ordered after events uint64[n, k]; 0 stands for no event."""
         column = ((codes >> COLUMN_SHIFT) & COLUMN).astype(np.int64)
-        return (self.known[lanes, column] >= (codes & CLOCK)) | self._same(lanes, codes, column) | (codes == 0)
+        ordered: Mask = (self.known[lanes, column] >= (codes & CLOCK)) | self._same(lanes, codes, column) | (codes == 0)
+        return ordered
 
     def is_fenced(self, lanes: Indices, codes: Events) -> Mask:
         """bool: whether a proxy fence lies between events and these lanes; events of asynchronous units need none."""
@@ -107,14 +109,17 @@ class Clocks:
         clock = codes & CLOCK
         others = self.fenced[lanes, np.minimum(column, self.warps - 1)] >= clock
         own = self._same(lanes, codes, column) & (self.own_fence[lanes] >= clock)
-        return others | own | (column >= self.warps) | (codes == 0)
+        fenced: Mask = others | own | (column >= self.warps) | (codes == 0)
+        return fenced
 
     def _same(self, lanes: Indices, codes: Events, column: Indices) -> Mask:
-        return (column == lanes // 32 % self.warps) & ((codes >> LANE_SHIFT) & _LANE == (lanes % 32).astype(np.uint64))
+        same: Mask = (column == lanes // 32 % self.warps) & ((codes >> LANE_SHIFT) & _LANE == (lanes % 32).astype(np.uint64))
+        return same
 
     def is_generic(self, codes: Events) -> Mask:
         """bool: whether events are accesses by threads, not by an asynchronous unit."""
-        return ((codes >> COLUMN_SHIFT) & COLUMN) < self.warps
+        generic: Mask = ((codes >> COLUMN_SHIFT) & COLUMN) < self.warps
+        return generic
 
     # Release and acquire
 

@@ -183,7 +183,7 @@ class CrossCtaOrder:
             self._learn(lane, self._unfenced.pop(lane))
 
     def _knowledge(self, lane: int, row: ClockRow) -> Knowledge:
-        """What a row of the clocks says of warps of the grid."""
+        """What a row of the clocks knows of warps of the grid."""
         cluster = self._lanes.grid_cta(lane) // self._lanes.cluster
         warps = np.flatnonzero(row.known[: self._clocks.warps]).tolist()
         known = {(cluster, warp): int(row.known[warp]) for warp in warps}

@@ -11,7 +11,7 @@ from mmagen.emulate.hazards.clocks import ClockRow, Clocks
 from mmagen.emulate.hazards.cross_cta_order import CrossCtaOrder, GlobalHistory
 from mmagen.emulate.hazards.global_writers import GlobalWriters
 from mmagen.emulate.hazards.granules import SharedShadow
-from mmagen.emulate.lanes.findings import LaneFindings
+from mmagen.emulate.lanes.lane_findings import LaneFindings
 from mmagen.emulate.lanes.lanes import Lanes, lanes_by
 from mmagen.emulate.memory.owned import BatchMemory
 from mmagen.emulate.program.program import Program

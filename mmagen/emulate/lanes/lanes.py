@@ -31,7 +31,7 @@ class Lanes:
         self.live_warps = int(self.live.reshape(-1, 32).any(axis=1).sum())
 
     def end(self, mask: Mask) -> None:
-        """These lanes have come to their end."""
+        """These lanes have ended."""
         self.live = self.live & ~mask
         self._count_live()
 
@@ -76,8 +76,8 @@ class Lanes:
     def whole_warps(self, mask: Mask, together: int = 32) -> Mask:
         """The lanes of a mask whose warp is there with all of its live lanes; the mask itself where that is everyone.
         together: 128 for warpgroups, which count from the beginning of their CTA."""
-        missing = self._by(self.live & ~mask, together).any(axis=1)
-        present = self._by(mask, together).any(axis=1)
+        missing: Mask = np.any(self._by(self.live & ~mask, together), axis=1)
+        present: Mask = np.any(self._by(mask, together), axis=1)
         if not (missing & present).any():
             return mask
         return mask & self._spread_out(~missing, together)

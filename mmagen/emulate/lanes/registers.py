@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mmagen.emulate.arrays import Mask
-from mmagen.emulate.lanes.findings import LaneFindings
+from mmagen.emulate.lanes.lane_findings import LaneFindings
 from mmagen.emulate.lanes.lanes import Lanes
 from mmagen.emulate.ptx.model import Entry, Instruction
 

@@ -86,7 +86,8 @@ class GlobalMemory:
         """bool[bytes]: which bytes of an allocation hold something."""
         place = self.allocations[name]
         start = place.address - GLOBAL_BASE
-        return (self._state[start : start + place.size] & INITIALISED) != 0
+        written: Mask = (self._state[start : start + place.size] & INITIALISED) != 0
+        return written
 
     def data(self, width: int, count: int) -> Values:
         """All of it as [elements, count] unsigned integers of `width` bytes; writing to them writes to memory."""

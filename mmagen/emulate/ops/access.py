@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from mmagen.emulate.arrays import Mask
+from mmagen.emulate.arrays import Indices, Mask, Values
 from mmagen.emulate.batch import Batch
 from mmagen.emulate.lanes.cluster_addresses import RANK_SHIFT, owners
 from mmagen.emulate.memory.global_memory import ALLOCATED, INITIALISED, WRITABLE
@@ -20,13 +22,13 @@ from mmagen.emulate.ptx.facts import is_strong
 from mmagen.emulate.ptx.model import Instruction
 
 
-def split(X: Batch, mask: Mask | None, address: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def split(X: Batch, mask: Mask | None, address: Values) -> tuple[Indices, Indices]:
     """(lanes, addresses): int64[n] each, of the active lanes."""
     lanes, spread = X.lanes.of(mask), X.lanes.spread(address)
     return lanes, (spread if mask is None else spread[lanes]).astype(np.int64)
 
 
-def keep_aligned(X: Batch, i: Instruction, lanes: np.ndarray, address: np.ndarray, size: int) -> np.ndarray | None:
+def keep_aligned(X: Batch, i: Instruction, lanes: Indices, address: Indices, size: int) -> Mask | None:
     """bool[n] of the lanes whose address is a multiple of `size`, None where all are; others are a finding."""
     odd = address & (size - 1)
     if not odd.any():
@@ -35,10 +37,15 @@ def keep_aligned(X: Batch, i: Instruction, lanes: np.ndarray, address: np.ndarra
     first = bad[0]
     text = f"accesses {size} bytes at {int(address[first]) & 0xFFFFFFFFFFFFFFFF:#x}, which is not a multiple of {size}"
     X.findings.add("misaligned", i, len(bad), int(lanes[first]), text)
-    return odd == 0
+    aligned: Mask = odd == 0
+    return aligned
 
 
-Part = tuple[str, np.ndarray, np.ndarray]
+Part = tuple[str, Indices, Indices]
+
+
+Located = tuple[Mask | None, Indices]
+"""(bool[n] of the lanes to serve, None for all; byte positions int64 of those in the space's memory)."""
 
 
 class Access:
@@ -49,19 +56,19 @@ class Access:
         self.size = width * count
         self.strong = is_strong(i)
 
-    def parts(self, X: Batch, space: str, mask: Mask | None, address: np.ndarray) -> list[Part]:
+    def parts(self, X: Batch, space: str, mask: Mask | None, address: Values) -> list[Part]:
         """The active lanes by the space of their addresses: (space, lanes int64[n], addresses in it int64[n])."""
         lanes, where = split(X, mask, address)
         if space != "generic":
             return [(space, lanes, where)]
         return [(part, lanes[chosen], local) for part, chosen, local in _windows(where)]
 
-    def load(self, X: Batch, space: str, mask: Mask | None, address: np.ndarray) -> np.ndarray:
+    def load(self, X: Batch, space: str, mask: Mask | None, address: Values) -> Values:
         """[count, lanes] unsigned integers of `width` bytes; 0 in lanes that are not active or whose address is wrong. Of
         parameters that are the same for all, [count, 1]."""
         if space == "param" and len(address) == 1:
             return np.ascontiguousarray(self._params(X, address.astype(np.int64)).T)
-        result = None
+        result: Values | None = None
         for part, lanes, where in self.parts(X, space, mask, address):
             values = self.gather(X, part, lanes, where)
             if len(lanes) == X.lanes.size:
@@ -69,15 +76,15 @@ class Access:
             if result is None:
                 result = np.zeros((self.count, X.lanes.size), dtype=UNSIGNED[self.width])
             result[:, lanes] = values.T
-        return result
+        return np.zeros((self.count, X.lanes.size), dtype=UNSIGNED[self.width]) if result is None else result
 
-    def store(self, X: Batch, space: str, mask: Mask | None, address: np.ndarray, values: list[np.ndarray]) -> None:
+    def store(self, X: Batch, space: str, mask: Mask | None, address: Values, values: list[Values]) -> None:
         """Writes values[element][lanes]; stores to wrong addresses are left out."""
         data = np.stack([X.lanes.spread(v) for v in values], axis=1)
         for part, lanes, where in self.parts(X, space, mask, address):
             self.scatter(X, part, lanes, where, data if len(lanes) == X.lanes.size else data[lanes])
 
-    def gather(self, X: Batch, space: str, lanes: np.ndarray, where: np.ndarray) -> np.ndarray:
+    def gather(self, X: Batch, space: str, lanes: Indices, where: Indices) -> Values:
         """[n, count] elements from addresses int64[n] in one space; 0 where an address is wrong."""
         if space == "param":
             return self._params(X, where)
@@ -94,7 +101,7 @@ class Access:
         values[keep] = source
         return values
 
-    def scatter(self, X: Batch, space: str, lanes: np.ndarray, where: np.ndarray, data: np.ndarray) -> None:
+    def scatter(self, X: Batch, space: str, lanes: Indices, where: Indices, data: Values) -> None:
         """Writes [n, count] elements to addresses int64[n] in one space."""
         keep, index = self.locate(X, space, lanes, where, writing=True)
         data = data if keep is None else data[keep]
@@ -106,13 +113,13 @@ class Access:
         memory.data(self.width, self.count)[index // self.size] = data
         memory.state(self.width, self.count)[index // self.size] |= _pattern(INITIALISED, self.width)
 
-    def locate(self, X: Batch, space: str, lanes, where, writing: bool) -> tuple[np.ndarray | None, np.ndarray]:
+    def locate(self, X: Batch, space: str, lanes: Indices, where: Indices, writing: bool) -> Located:
         """(bool[n] of the lanes to serve, None for all; byte positions int64 of those in the space's memory)."""
         if space in ("global", "const"):
             return self._global(X, lanes, where, writing)
         return self._owned(X, space, lanes, where, writing)
 
-    def _params(self, X: Batch, where: np.ndarray) -> np.ndarray:
+    def _params(self, X: Batch, where: Indices) -> Values:
         raw = np.frombuffer(X.memory.params.ljust(16, b"\0"), dtype=np.uint8)
         reach = where[:, None] + np.arange(self.size)
         outside = (reach < 0) | (reach >= len(raw))
@@ -121,7 +128,7 @@ class Access:
 
     # Global memory
 
-    def _global(self, X: Batch, lanes, where, writing) -> tuple[np.ndarray | None, np.ndarray]:
+    def _global(self, X: Batch, lanes: Indices, where: Indices, writing: bool) -> Located:
         memory = X.memory.device
         index = where - GLOBAL_BASE
         keep = keep_aligned(X, self.i, lanes, where, self.size)
@@ -137,24 +144,24 @@ class Access:
         if not ((state & _pattern(wanted, self.width)) == _pattern(wanted, self.width)).all():
             good = self._examine(X, lanes, where, state, writing)
             if not good.all():
-                keep = _narrow(keep, good, len(good))
+                keep = _narrow(keep, good)
                 lanes, where, index = lanes[good], where[good], index[good]
         if X.hazards.checks and len(index):
             X.hazards.global_access(self.i, index, self.size, lanes, writing, self.atomic)
             self.count_warps(X, "global", lanes, where)
         return keep, index
 
-    def _outside(self, X: Batch, lanes, where, bad) -> None:
+    def _outside(self, X: Batch, lanes: Indices, where: Indices, bad: Mask) -> None:
         if not bad.any():
             return
         first = int(np.flatnonzero(bad)[0])
         text = f"accesses {self.size} bytes at {X.memory.device.describe(int(where[first]), self.size)}"
         X.findings.add("global_out_of_bounds", self.i, int(bad.sum()), int(lanes[first]), text)
 
-    def _examine(self, X: Batch, lanes, where, state, writing) -> np.ndarray:
+    def _examine(self, X: Batch, lanes: Indices, where: Indices, state: Values, writing: bool) -> Mask:
         """bool[n]: which lanes may go on; reading what nothing wrote is a finding, but goes on."""
         flags = np.ascontiguousarray(state).view(np.uint8).reshape(len(lanes), -1)
-        allocated = (flags & ALLOCATED != 0).all(axis=1)
+        allocated: Mask = (flags & ALLOCATED != 0).all(axis=1)
         self._outside(X, lanes, where, ~allocated)
         memory = X.memory.device
         if writing:
@@ -175,7 +182,7 @@ class Access:
 
     # Shared and local memory
 
-    def _owned(self, X: Batch, space: str, lanes, where, writing) -> tuple[np.ndarray | None, np.ndarray]:
+    def _owned(self, X: Batch, space: str, lanes: Indices, where: Indices, writing: bool) -> Located:
         block = X.memory.shared if space == "shared" else X.memory.local
         base = block.base[lanes]
         if space == "shared" and X.lanes.cluster > 1 and (where >> RANK_SHIFT).any():
@@ -201,7 +208,7 @@ class Access:
             self.count_warps(X, "shared", lanes, where)
         return keep, index
 
-    def _elsewhere(self, X: Batch, lanes: np.ndarray, where: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _elsewhere(self, X: Batch, lanes: Indices, where: Indices) -> tuple[Indices, Indices]:
         """(where the memory begins, the place in it) of shared addresses that name CTAs of the cluster."""
         ctas, offsets = owners(X.lanes, lanes, where)
         away = np.flatnonzero(ctas != X.lanes.cta[lanes])
@@ -212,28 +219,27 @@ class Access:
                 X.exits.remote_write(self.i, int(lanes[n]), int(ctas[n]))
         return ctas * X.memory.shared.stride, offsets
 
-    def count_warps(self, X: Batch, space: str, lanes: np.ndarray, where: np.ndarray) -> None:
+    def count_warps(self, X: Batch, space: str, lanes: Indices, where: Indices) -> None:
         """Counts the traffic of these lanes, warp by warp; not where the caller does it (`counted`)."""
         if not self.counted:
             return
-        active = None
-        if len(lanes) == X.lanes.size:
-            table = where.reshape(-1, 32)
-        else:
-            table, active = np.zeros(X.lanes.size, dtype=np.int64), np.zeros(X.lanes.size, dtype=bool)
+        active: Mask | None = None
+        table: Indices = where
+        if len(lanes) != X.lanes.size:
+            # Lanes that do not take part repeat the address of one that does.
+            table, active = np.full(X.lanes.size, where[0], dtype=np.int64), np.zeros(X.lanes.size, dtype=bool)
             table[lanes], active[lanes] = where, True
-            table, active = table.reshape(-1, 32), active.reshape(-1, 32)
-            table[~active] = where[0]
+            active = active.reshape(-1, 32)
         count = X.traffic.count_shared if space == "shared" else X.traffic.count_global
-        count(self.i, table, active, self.size)
+        count(self.i, table.reshape(-1, 32), active, self.size)
 
 
-def _pattern(flags: int, width: int) -> int:
+def _pattern(flags: int, width: int) -> np.unsignedinteger[Any]:
     """One flag byte repeated over an element."""
     return UNSIGNED[width](int.from_bytes(bytes([flags]) * width, "little"))
 
 
-def _narrow(keep: np.ndarray | None, good: np.ndarray, count: int) -> np.ndarray:
+def _narrow(keep: Mask | None, good: Mask) -> Mask:
     """`keep` with the lanes taken out that are not good; good is over the lanes kept so far."""
     if keep is None:
         return good
@@ -242,7 +248,7 @@ def _narrow(keep: np.ndarray | None, good: np.ndarray, count: int) -> np.ndarray
     return narrowed
 
 
-def _windows(where: np.ndarray) -> list[tuple[str, np.ndarray, np.ndarray]]:
+def _windows(where: Indices) -> list[tuple[str, Mask, Indices]]:
     """(space, which lanes, their addresses in it) of generic addresses."""
     result = []
     rest = np.ones(len(where), dtype=bool)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from mmagen.emulate.arrays import Mask
+from mmagen.emulate.arrays import Mask, Values
 from mmagen.emulate.batch import Batch
 from mmagen.emulate.lanes.cluster_addresses import OFFSET_MASK
 from mmagen.emulate.ops.access import split
-from mmagen.emulate.ops.emit import Emitter
+from mmagen.emulate.ops.emit import Emitter, literal
 from mmagen.emulate.ops.mbarriers import shared_address
 from mmagen.emulate.ops.memory import native_address
 from mmagen.emulate.ptx.model import Address, Instruction, Vector, elements_of
@@ -19,7 +17,7 @@ def build_bulk_copy(e: Emitter, i: Instruction) -> None:
     if i.has("commit_group"):
         e.line(f"X.bulk.commit({e.mask})")
     elif i.has("wait_group"):
-        e.line(f"X.bulk.wait({e.mask}, {int(i.operands[0].value)})")
+        e.line(f"X.bulk.wait({e.mask}, {literal(i.operands[0])})")
     elif i.has("prefetch"):
         e.line("pass")  # a hint
     elif i.has("tensor"):
@@ -48,7 +46,16 @@ def _tensor(e: Emitter, i: Instruction) -> None:
     e.line(f"{e.bind(_load)}({arguments}, {shared}, {barrier}, {ctas})")
 
 
-def _load(X: Batch, mask: Mask | None, i: Instruction, maps, at: list, shared, barrier, ctas: np.ndarray | None) -> None:
+def _load(
+    X: Batch,
+    mask: Mask | None,
+    i: Instruction,
+    maps: Values,
+    at: list[Values],
+    shared: Values,
+    barrier: Values,
+    ctas: Values | None,
+) -> None:
     lanes, where = split(X, mask, shared)
     barriers = shared_address(split(X, mask, barrier)[1])
     where, maps = shared_address(where), split(X, mask, maps)[1]
@@ -74,7 +81,7 @@ def _load(X: Batch, mask: Mask | None, i: Instruction, maps, at: list, shared, b
         X.bulk.load(i, lane, tensor, _coordinates(X, at, lane), targets)
 
 
-def _store(X: Batch, mask: Mask | None, i: Instruction, maps, at: list, shared) -> None:
+def _store(X: Batch, mask: Mask | None, i: Instruction, maps: Values, at: list[Values], shared: Values) -> None:
     lanes, where = split(X, mask, shared)
     where, maps = shared_address(where), split(X, mask, maps)[1]
     for n, lane in enumerate(lanes.tolist()):
@@ -82,5 +89,5 @@ def _store(X: Batch, mask: Mask | None, i: Instruction, maps, at: list, shared) 
         X.bulk.store(i, lane, tensor, _coordinates(X, at, lane), int(where[n]))
 
 
-def _coordinates(X: Batch, at: list, lane: int) -> tuple[int, ...]:
+def _coordinates(X: Batch, at: list[Values], lane: int) -> tuple[int, ...]:
     return tuple(int(values[0] if len(values) == 1 else values[lane]) for values in at)

@@ -29,4 +29,5 @@ def whole_warpgroups(X: Batch, mask: Mask | None, i: Instruction) -> Indices:
     if not whole.all():
         lane = X.wgmmas.first_lane(int(groups[~whole][0]))
         X.findings.add("warp_divergence", i, int((~whole).sum()), lane, "runs without some threads of its warpgroup")
-    return groups[whole]
+    complete: Indices = groups[whole]
+    return complete

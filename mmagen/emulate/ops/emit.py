@@ -213,7 +213,7 @@ class Emitter:
         return f"(np.array([X.program.address_of({name!r})], dtype=u8) + {self.constant(offset, 'u8')}).astype({dtype})"
 
     def unsupported(self, why: str) -> EmulationError:
-        """The error for this instruction, without its place; the caller raises it."""
+        """The error for this instruction, without file and line; the caller raises it."""
         return EmulationError(why)
 
 

@@ -1,10 +1,10 @@
-"""mbarrier, clusters and the fences of asynchronous kernels. Waiting for a phase ends a block: see machine.py."""
+"""mbarrier, clusters and the fences of asynchronous kernels. Waiting for a phase ends a block: see exec/."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from mmagen.emulate.arrays import Mask
+from mmagen.emulate.arrays import Events, Indices, Mask, Registers, Values, Words
 from mmagen.emulate.batch import Batch
 from mmagen.emulate.errors import EmulationError
 from mmagen.emulate.lanes.cluster_addresses import OFFSET_MASK, RANK_SHIFT
@@ -21,8 +21,8 @@ _FORMS = {"shared", "shared::cta", "shared::cluster", "b64", "release", "relaxed
 _NO_RANK = 200
 
 
-def shared_address(where: np.ndarray) -> np.ndarray:
-    """Of mbarriers, whose addresses may be generic: offsets in shared memory."""
+def shared_address(where: Indices) -> Indices:
+    """Offsets in shared memory of addresses that may be generic, as those of mbarriers."""
     return np.where(where >= SHARED_WINDOW, where - SHARED_WINDOW, where)
 
 
@@ -38,7 +38,7 @@ def _mbarrier(e: Emitter, i: Instruction) -> None:
         raise e.unsupported("this form of mbarrier is not supported")
 
 
-def _initialise(X: Batch, mask: Mask | None, i: Instruction, address: np.ndarray, count: np.ndarray | None) -> None:
+def _initialise(X: Batch, mask: Mask | None, i: Instruction, address: Values, count: Values | None) -> None:
     lanes, where = split(X, mask, address)
     if count is None:
         X.mbarriers.invalidate(lanes, shared_address(where))
@@ -63,7 +63,9 @@ def _arrive(e: Emitter, i: Instruction) -> None:
         e.write(target, "t", "u64")
 
 
-def _arrivals(X: Batch, mask: Mask | None, i: Instruction, address, count, announced, releases: bool) -> np.ndarray:
+def _arrivals(
+    X: Batch, mask: Mask | None, i: Instruction, address: Values, count: Words, announced: Words, releases: bool
+) -> Events:
     lanes, where = split(X, mask, address)
     phases = np.zeros(X.lanes.size, dtype=np.uint64)
     counts, sizes = (X.lanes.spread(v)[lanes] for v in (count, announced))
@@ -71,7 +73,7 @@ def _arrivals(X: Batch, mask: Mask | None, i: Instruction, address, count, annou
     return phases
 
 
-def phase_operands(i: Instruction, registers: list, program: Program) -> tuple[np.ndarray, np.ndarray]:
+def phase_operands(i: Instruction, registers: Registers, program: Program) -> tuple[Events, Events]:
     """(address, parity or state) of mbarrier.try_wait and test_wait: uint64[lanes], or of length 1."""
     place = i.operands[1]
     if not isinstance(place, Address):
@@ -88,7 +90,7 @@ def phase_operands(i: Instruction, registers: list, program: Program) -> tuple[n
 
 @op("fence", "membar")
 def _fence(e: Emitter, i: Instruction) -> None:
-    """Fences order nothing that lanes which run one after the other do not keep anyway: they are for the clocks."""
+    """Fences change what the clocks know; the accesses themselves are executed in order anyway."""
     if i.has("mbarrier_init"):
         e.line(f"X.mbarriers.fence({e.mask})")
     elif i.modifiers[0] == "proxy":
@@ -101,22 +103,23 @@ def _fence(e: Emitter, i: Instruction) -> None:
 
 @op("mapa")
 def _mapa(e: Emitter, i: Instruction) -> None:
-    """The address of the same byte in the shared memory of another CTA of the cluster. Of a CTA that there is not it is
-    an address as good as any, as long as nobody uses it."""
+    """The address of the same byte in the shared memory of another CTA of the cluster. For a CTA that
+    does not exist the result is an address that must not be used."""
     a, rank = e.source(i.operands[1], "u64"), e.source(i.operands[2], "u32")
     e.write(i.operands[0], f"{e.bind(_map)}({a}, {rank})", "u64")
 
 
-def _map(address: np.ndarray, rank: np.ndarray) -> np.ndarray:
+def _map(address: Events, rank: Words) -> Events:
     ranks = np.minimum(rank, _NO_RANK).astype(np.uint64) + np.uint64(1)
-    return (address & ~np.uint64(0xFFFFFFFF - OFFSET_MASK)) | (ranks << np.uint64(RANK_SHIFT))
+    mapped: Events = (address & ~np.uint64(0xFFFFFFFF - OFFSET_MASK)) | (ranks << np.uint64(RANK_SHIFT))
+    return mapped
 
 
 @op("getctarank")
 def _rank(e: Emitter, i: Instruction) -> None:
     a = e.source(i.operands[1], "u64")
 
-    def rank_of(X: Batch, a: np.ndarray) -> np.ndarray:
+    def rank_of(X: Batch, a: Events) -> Indices:
         named = (a & np.uint64(0xFFFFFFFF)).astype(np.int64) >> RANK_SHIFT
         return np.where(named > 0, named - 1, X.lanes.cta % X.lanes.cluster)
 
@@ -125,7 +128,7 @@ def _rank(e: Emitter, i: Instruction) -> None:
 
 @op("setmaxnreg", warp_wide=True)
 def _registers(e: Emitter, i: Instruction) -> None:
-    """Who has how many registers is the hardware's affair; what the instruction takes is checked."""
+    """No effect here but a check of the operand: the emulator does not limit registers."""
     count = i.operands[0]
     if not isinstance(count, Immediate) or not 24 <= int(count.value) <= 256 or int(count.value) % 8:
         raise e.unsupported("setmaxnreg takes 24 to 256 registers, in steps of 8")

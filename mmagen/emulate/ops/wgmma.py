@@ -9,6 +9,7 @@ from mmagen.emulate.arithmetic.mma import BITS
 from mmagen.emulate.arithmetic.wgmma import WARPGROUP
 from mmagen.emulate.arrays import Events, Indices, Mask, Registers, Values, Words
 from mmagen.emulate.batch import Batch
+from mmagen.emulate.memory.swizzle import CHUNK
 from mmagen.emulate.ops.convergence import whole_warpgroups
 from mmagen.emulate.ops.emit import Emitter, literal, op
 from mmagen.emulate.ptx.model import Entry, Immediate, Instruction, Operand, Register, Vector, elements_of
@@ -191,7 +192,7 @@ class _Multiply:
                 warps = lanes[n] + np.arange(0, WARPGROUP, 32)
                 within = group % X.wgmmas.of_cta
                 X.hazards.clock_shadow.wgmma_read(self.i, index[n].reshape(-1), warps, within, clock)
-        raw = shared.gather(index.reshape(-1), 8, 2).view(np.uint8).reshape(*index.shape, wgmma.CHUNK)
+        raw = shared.gather(index.reshape(-1), 8, 2).view(np.uint8).reshape(*index.shape, CHUNK)
         return wgmma.codes_of(raw, size, mn_major)
 
 

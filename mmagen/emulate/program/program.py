@@ -108,7 +108,7 @@ class Program:
 
 @dataclass(frozen=True)
 class _Facts:
-    """What an entry's instructions say whatever the launch. names: of the variables that they use. granules: bytes of the
+    """Facts of an entry that do not depend on the launch. names: of the variables that they use. granules: bytes of the
     smallest access."""
 
     names: frozenset[str]

@@ -1,4 +1,4 @@
-"""What single instructions say: the space, type and size of an access, and what they take to be ordered or executed."""
+"""Properties of single instructions: the space, type and size of an access, and how it synchronises."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ KINDS = (
     "cluster_exit",
     "deadlock",
 )
-# Headers of libraries: a finding is told at the line of one's own that used them.
+# Headers of libraries: a finding is reported at the line of the user's code that used them.
 _LIBRARIES = ("/cute/", "/cutlass/", "/cuda/", "/cccl/", "/targets/", "/nvvm/", "/crt/")
 
 

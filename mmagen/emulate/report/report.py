@@ -11,7 +11,7 @@ from mmagen.emulate.report.traffic import Traffic
 
 @dataclass
 class Report:
-    """The outcome of a launch. completed: every thread came to its end."""
+    """The outcome of a launch. completed: every thread has ended."""
 
     entry: str
     ctas: int = 0
@@ -24,8 +24,11 @@ class Report:
 
     def by_line(self) -> list[Traffic]:
         """The traffic summed per space and source line, in the order of file and line; instruction is empty."""
-        sums: dict[tuple[str, str, int], list[int]] = defaultdict(lambda: [0, 0, 0])
+        sums: dict[tuple[str, int, str], list[int]] = defaultdict(lambda: [0, 0, 0])
         for t in self.traffic:
             for n, value in enumerate((t.requests, t.units, t.ideal)):
                 sums[t.file, t.line, t.space][n] += value
-        return [Traffic(space, file, line, "", *values) for (file, line, space), values in sorted(sums.items())]
+        return [
+            Traffic(space, file, line, "", requests, units, ideal)
+            for (file, line, space), (requests, units, ideal) in sorted(sums.items())
+        ]

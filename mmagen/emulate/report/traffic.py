@@ -75,7 +75,7 @@ def bank_passes(offsets: Indices, active: Mask | None, size: int) -> tuple[int, 
     """(passes, ideal passes) of shared accesses through 32 banks of 4 bytes.
 
     offsets: int64[warps, n], `size` bytes each; active: bool of that shape, or None. Eight bytes are served to half a
-    warp at a time, sixteen to a quarter; lanes that want the same word share it.
+    warp at a time, sixteen to a quarter; lanes that access the same word share it.
     """
     together = min(offsets.shape[1], {8: 16, 16: 8}.get(size, 32))
     words = np.where(True if active is None else active, offsets >> 2, -1).reshape(-1, together)

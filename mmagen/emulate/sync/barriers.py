@@ -9,7 +9,7 @@ import numpy as np
 from mmagen.emulate.arrays import Indices, Mask, Registers, Values
 from mmagen.emulate.errors import EmulationError
 from mmagen.emulate.hazards.tracker import HazardTracker
-from mmagen.emulate.lanes.findings import LaneFindings
+from mmagen.emulate.lanes.lane_findings import LaneFindings
 from mmagen.emulate.lanes.lanes import Lanes
 from mmagen.emulate.lanes.registers import RegisterTracker
 from mmagen.emulate.ptx.model import Immediate, Instruction, Negated, Operand, Register

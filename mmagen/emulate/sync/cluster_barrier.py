@@ -6,7 +6,7 @@ import numpy as np
 
 from mmagen.emulate.arrays import Indices, Mask
 from mmagen.emulate.hazards.clocks import ClockRow, Clocks
-from mmagen.emulate.lanes.findings import LaneFindings
+from mmagen.emulate.lanes.lane_findings import LaneFindings
 from mmagen.emulate.lanes.lanes import Lanes, lanes_by
 from mmagen.emulate.ptx.model import Instruction
 from mmagen.emulate.sync.resumed import Resumed

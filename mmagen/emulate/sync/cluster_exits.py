@@ -6,7 +6,7 @@ import numpy as np
 
 from mmagen.emulate.arrays import Mask
 from mmagen.emulate.hazards.clocks import Clocks
-from mmagen.emulate.lanes.findings import LaneFindings
+from mmagen.emulate.lanes.lane_findings import LaneFindings
 from mmagen.emulate.lanes.lanes import Lanes
 from mmagen.emulate.ptx.model import Instruction
 
@@ -40,7 +40,7 @@ class ClusterExits:
         self._pending.setdefault(cta, {})[column] = (clock, i, lane)
 
     def end(self, mask: Mask) -> None:
-        """These lanes have come to their end."""
+        """These lanes have ended."""
         if self._clocks is None:
             return
         for cta in map(int, np.unique(self._lanes.cta[mask])):

@@ -13,7 +13,7 @@ import numpy as np
 from mmagen.emulate.arrays import Events, Indices, Mask, Values
 from mmagen.emulate.hazards.clocks import ClockRow, Clocks
 from mmagen.emulate.lanes.cluster_addresses import owners
-from mmagen.emulate.lanes.findings import LaneFindings
+from mmagen.emulate.lanes.lane_findings import LaneFindings
 from mmagen.emulate.lanes.lanes import Lanes
 from mmagen.emulate.ptx.model import Instruction
 from mmagen.emulate.sync.cluster_exits import ClusterExits

@@ -1,4 +1,4 @@
-"""What opening a barrier gives to the scheduler."""
+"""What a barrier that opens returns to the scheduler."""
 
 from mmagen.emulate.arrays import Mask
 

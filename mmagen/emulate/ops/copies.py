@@ -1,14 +1,14 @@
-"""cp.async and its groups; bulk copies are in ops_bulk.py."""
+"""cp.async and its groups; bulk copies are in bulk.py."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from mmagen.emulate.arrays import Mask
+from mmagen.emulate.arrays import Bytes, Indices, Mask, Values
 from mmagen.emulate.batch import Batch
 from mmagen.emulate.ops.access import Access, keep_aligned, split
 from mmagen.emulate.ops.bulk import build_bulk_copy
-from mmagen.emulate.ops.emit import Emitter, op
+from mmagen.emulate.ops.emit import Emitter, literal, op
 from mmagen.emulate.ops.memory import native_address
 from mmagen.emulate.ptx.model import Immediate, Instruction, Negated, Register
 
@@ -23,7 +23,7 @@ def _cp(e: Emitter, i: Instruction) -> None:
     if i.has("commit_group"):
         e.line(f"X.copies.commit({e.mask})")
     elif i.has("wait_group"):
-        e.line(f"X.copies.wait({e.mask}, {int(i.operands[0].value)})")
+        e.line(f"X.copies.wait({e.mask}, {literal(i.operands[0])})")
     elif i.has("wait_all"):
         e.line(f"X.copies.wait({e.mask}, None)")
     else:
@@ -55,7 +55,7 @@ class _Copy:
         self.whole = Access(i, min(size, 8), size // min(size, 8))
         self.single = Access(i, 1, 1)
 
-    def run(self, X: Batch, mask: Mask | None, target: np.ndarray, source: np.ndarray, kept: np.ndarray | None) -> None:
+    def run(self, X: Batch, mask: Mask | None, target: Values, source: Values, kept: Values | None) -> None:
         lanes, to = split(X, mask, target)
         data = self._read(X, lanes, split(X, mask, source)[1], kept)
         keep = keep_aligned(X, self.i, lanes, to, self.size)
@@ -75,7 +75,7 @@ class _Copy:
             self.whole.count_warps(X, "shared", lanes, to)
         X.copies.start(lanes, index, data)
 
-    def _read(self, X: Batch, lanes: np.ndarray, source: np.ndarray, kept: np.ndarray | None) -> np.ndarray:
+    def _read(self, X: Batch, lanes: Indices, source: Indices, kept: Values | None) -> Bytes:
         """uint8[n, size]: what arrives."""
         if kept is None:
             return self._bytes(X, lanes, source)
@@ -97,6 +97,6 @@ class _Copy:
                     data[some, byte] = self.single.gather(X, "global", lanes[some], source[some] + byte)[:, 0]
         return data
 
-    def _bytes(self, X: Batch, lanes: np.ndarray, source: np.ndarray) -> np.ndarray:
+    def _bytes(self, X: Batch, lanes: Indices, source: Indices) -> Bytes:
         values = self.whole.gather(X, "global", lanes, source)
         return np.ascontiguousarray(values).view(np.uint8).reshape(len(lanes), self.size)
