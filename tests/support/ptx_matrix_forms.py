@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 import numpy as np
-from ptx_forms import WARP, Form, f32_codes, seeded
+
+from tests.support.ptx_forms import WARP, Form, f32_codes, seeded
 
 BITS = {"f16": 16, "bf16": 16, "tf32": 32, "f32": 32, "f64": 64, "s32": 32, "e4m3": 8, "e5m2": 8}
 BITS |= {"s8": 8, "u8": 8, "s4": 4, "u4": 4, "b1": 1}

@@ -1,19 +1,16 @@
-"""cp.async and its groups; bulk copies are in ops_bulk.py."""
+"""cp.async and its groups; bulk copies are in bulk.py."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from mmagen.emulate.arrays import Bytes, Indices, Mask, Values
+from mmagen.emulate.batch import Batch
 from mmagen.emulate.ops.access import Access, keep_aligned, split
 from mmagen.emulate.ops.bulk import build_bulk_copy
-from mmagen.emulate.ops.emit import Emitter, op
+from mmagen.emulate.ops.emit import Emitter, literal, op
 from mmagen.emulate.ops.memory import native_address
 from mmagen.emulate.ptx.model import Immediate, Instruction, Negated, Register
-
-if TYPE_CHECKING:
-    from mmagen.emulate.batch import Batch
 
 
 @op("cp")
@@ -26,7 +23,7 @@ def _cp(e: Emitter, i: Instruction) -> None:
     if i.has("commit_group"):
         e.line(f"X.copies.commit({e.mask})")
     elif i.has("wait_group"):
-        e.line(f"X.copies.wait({e.mask}, {int(i.operands[0].value)})")
+        e.line(f"X.copies.wait({e.mask}, {literal(i.operands[0])})")
     elif i.has("wait_all"):
         e.line(f"X.copies.wait({e.mask}, None)")
     else:
@@ -58,31 +55,31 @@ class _Copy:
         self.whole = Access(i, min(size, 8), size // min(size, 8))
         self.single = Access(i, 1, 1)
 
-    def run(self, X: Batch, mask, target: np.ndarray, source: np.ndarray, kept: np.ndarray | None) -> None:
+    def run(self, X: Batch, mask: Mask | None, target: Values, source: Values, kept: Values | None) -> None:
         lanes, to = split(X, mask, target)
         data = self._read(X, lanes, split(X, mask, source)[1], kept)
         keep = keep_aligned(X, self.i, lanes, to, self.size)
-        inside = (to >= 0) & (to <= X.shared.size - self.size)
+        inside = (to >= 0) & (to <= X.memory.shared.size - self.size)
         if not inside.all():
             bad = np.flatnonzero(~inside)
-            text = f"copies {self.size} bytes to shared byte {int(to[bad[0]])}; there are {X.shared.size}"
-            X.found("shared_out_of_bounds", self.i, len(bad), int(lanes[bad[0]]), text)
+            text = f"copies {self.size} bytes to shared byte {int(to[bad[0]])}; there are {X.memory.shared.size}"
+            X.findings.add("shared_out_of_bounds", self.i, len(bad), int(lanes[bad[0]]), text)
             keep = inside if keep is None else keep & inside
         if keep is not None:
             lanes, to, data = lanes[keep], to[keep], data[keep]
         if not len(lanes):
             return
-        index = X.shared.base[lanes] + to
-        if X.shadow is not None:
-            X.shadow.start_copy(self.i, index, self.size, X.stamps[lanes])
+        index = X.memory.shared.base[lanes] + to
+        if X.hazards.shadow is not None:
+            X.hazards.shadow.start_copy(self.i, index, self.size, lanes)
             self.whole.count_warps(X, "shared", lanes, to)
         X.copies.start(lanes, index, data)
 
-    def _read(self, X: Batch, lanes: np.ndarray, source: np.ndarray, kept: np.ndarray | None) -> np.ndarray:
+    def _read(self, X: Batch, lanes: Indices, source: Indices, kept: Values | None) -> Bytes:
         """uint8[n, size]: what arrives."""
         if kept is None:
             return self._bytes(X, lanes, source)
-        count = X.spread(kept)[lanes].astype(np.int64)
+        count = X.lanes.spread(kept)[lanes].astype(np.int64)
         data = np.zeros((len(lanes), self.size), dtype=np.uint8)
         full = count == self.size
         if full.any():
@@ -92,7 +89,7 @@ class _Copy:
             over = partial[count[partial] > self.size]
             if len(over):
                 text = f"asks for {int(count[over[0]])} of {self.size} bytes"
-                X.found("misaligned", self.i, len(over), int(lanes[over[0]]), text)
+                X.findings.add("misaligned", self.i, len(over), int(lanes[over[0]]), text)
             keep_aligned(X, self.i, lanes[partial], source[partial], self.size)
             for byte in range(self.size):
                 some = partial[count[partial] > byte]
@@ -100,6 +97,6 @@ class _Copy:
                     data[some, byte] = self.single.gather(X, "global", lanes[some], source[some] + byte)[:, 0]
         return data
 
-    def _bytes(self, X: Batch, lanes: np.ndarray, source: np.ndarray) -> np.ndarray:
+    def _bytes(self, X: Batch, lanes: Indices, source: Indices) -> Bytes:
         values = self.whole.gather(X, "global", lanes, source)
         return np.ascontiguousarray(values).view(np.uint8).reshape(len(lanes), self.size)

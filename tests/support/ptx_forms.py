@@ -189,7 +189,7 @@ def scalar(
 
 def all_forms() -> list[Form]:
     """Every form, in the order of the table that record.py prints."""
-    from matrix_forms import matrix_forms, memory_forms
-    from scalar_forms import scalar_forms
+    from tests.support.ptx_matrix_forms import matrix_forms, memory_forms
+    from tests.support.ptx_scalar_forms import scalar_forms
 
     return [*matrix_forms(), *memory_forms(), *scalar_forms()]

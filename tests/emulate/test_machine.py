@@ -6,9 +6,9 @@ import struct
 
 import numpy as np
 import pytest
-from emulated_ptx import HEADER, kernel, kinds, run
 
 from mmagen.emulate import EmulationError, GlobalMemory, launch, parse
+from tests.support.ptx import HEADER, kernel, kinds, run
 
 M32 = 0xFFFFFFFF
 

@@ -8,11 +8,11 @@ from fractions import Fraction
 import ml_dtypes
 import numpy as np
 import pytest
-from emulated_ptx import run
 
 from mmagen.emulate.arithmetic import numerics
 from mmagen.emulate.arithmetic.numerics import FORMATS
 from mmagen.emulate.errors import EmulationError
+from tests.support.ptx import run
 
 INDEPENDENT = {
     "f16": np.float16,

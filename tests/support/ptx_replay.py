@@ -9,12 +9,11 @@ import re
 import struct
 
 import numpy as np
-from matrix_forms import BITS, FLOATS
-from ptx_forms import WARP, Form
 
 from mmagen import emulate
-from mmagen.emulate.arithmetic import matrix_moves as matrix
-from mmagen.emulate.arithmetic import numerics
+from mmagen.emulate.arithmetic import matrix_moves, mma, numerics
+from tests.support.ptx_forms import WARP, Form
+from tests.support.ptx_matrix_forms import BITS, FLOATS
 
 _SIGNS = {"f16": 0x7FFF7FFF, "bf16": 0x7FFF7FFF, "tf32": 0x7FFFFFFF, "f32": 0x7FFFFFFF, "f64": 2**63 - 1}
 _SIGNS |= {"e4m3": 0x7F7F7F7F, "e5m2": 0x7F7F7F7F}
@@ -44,13 +43,13 @@ def through_ptx(form: Form, given: np.ndarray) -> np.ndarray:
 
 
 def through_function(form: Form, given: np.ndarray) -> np.ndarray:
-    """The outputs of a matrix form by its function in mmagen.emulate.matrix."""
+    """The outputs of a matrix form by its function in mmagen.emulate.arithmetic."""
     registers = [np.ascontiguousarray(given[:, n]).reshape(-1, WARP) for n in range(given.shape[1])]
     name = form.opcode.partition(".")[0]
     if name == "mma":
         results = _mma(form, registers)
     elif name == "movmatrix":
-        results = [matrix.movmatrix(registers[0])]
+        results = [matrix_moves.movmatrix(registers[0])]
     else:
         results = _shared(form, name, registers)
     return np.stack(results, axis=-1).reshape(form.threads, len(form.outputs))
@@ -61,7 +60,7 @@ def _mma(form: Form, registers: list[np.ndarray]) -> list[np.ndarray]:
     a, b, c = registers[: cuts[0]], registers[cuts[0] : cuts[1]], registers[cuts[1] : cuts[2]]
     metadata = registers[cuts[2]] if len(registers) > cuts[2] else None
     words = tuple(form.opcode.split(".")[1:])
-    return matrix.mma(words, a, b, c, None if metadata is None else metadata.astype(np.uint32), form.selector)
+    return mma.mma(words, a, b, c, None if metadata is None else metadata.astype(np.uint32), form.selector)
 
 
 def _shared(form: Form, name: str, registers: list[np.ndarray]) -> list[np.ndarray]:
@@ -70,15 +69,15 @@ def _shared(form: Form, name: str, registers: list[np.ndarray]) -> list[np.ndarr
     words = np.stack(registers[:4], axis=-1).reshape(-1, WARP * 4)
     trans = ".trans" in form.opcode
     if name == "ldmatrix":
-        room = words.view(np.uint8)
-        return matrix.ldmatrix(lambda a: room[warps, a[..., None] + at], registers[4], form.counts[0], trans)
-    room = np.zeros((form.threads // WARP, 512), np.uint8)
+        memory = words.view(np.uint8)
+        return matrix_moves.ldmatrix(lambda a: memory[warps, a[..., None] + at], registers[4], form.counts[0], trans)
+    memory = np.zeros((form.threads // WARP, 512), np.uint8)
 
     def store(addresses: np.ndarray, data: np.ndarray) -> None:
-        room[warps, addresses[..., None] + at] = data
+        memory[warps, addresses[..., None] + at] = data
 
-    matrix.stmatrix(store, registers[4], registers[: form.counts[0]], trans)
-    return list(room.view(np.uint32).reshape(-1, WARP, 4).transpose(2, 0, 1))
+    matrix_moves.stmatrix(store, registers[4], registers[: form.counts[0]], trans)
+    return list(memory.view(np.uint32).reshape(-1, WARP, 4).transpose(2, 0, 1))
 
 
 def disagreement(form: Form, given: np.ndarray, got: np.ndarray, recorded: np.ndarray) -> str:

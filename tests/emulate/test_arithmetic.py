@@ -7,7 +7,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from emulated_ptx import run
+
+from tests.support.ptx import run
 
 M32, M64 = 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF
 EDGES = (0, 1, 2, 3, 5, 31, 32, 33, 127, 128, 255, 256, 0x7FFF, 0x8000, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFE, M32)

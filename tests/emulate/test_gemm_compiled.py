@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from emulated_gemm import Launch, run_gemm
 
 from mmagen.build.ptx import compile_ptx
 from mmagen.emulate import Module, parse
 from mmagen.toolchain.find import COMPILE, find_toolchain
+from tests.support.ptx_gemm import Launch, run_gemm
 
 pytestmark = pytest.mark.nvcc
 

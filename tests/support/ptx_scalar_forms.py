@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from ptx_forms import WARP, Form, scalar, seeded, values_of
+
+from tests.support.ptx_forms import WARP, Form, scalar, seeded, values_of
 
 _F32, _F64, _B32, _B64, _B16 = ("f32", "f32"), ("f64", "f64"), ("b32", "b32"), ("b64", "b64"), ("b16", "b16")
 _SMALL, _PAIR, _BPAIR = ("b32", "small"), ("b32", "f16x2"), ("b32", "bf16x2")

@@ -11,8 +11,8 @@ from tensor_layouts import atoms_nv
 from tensor_layouts.atoms import MMAAtom
 
 from mmagen.emulate.arithmetic.fragments import fragment_a, fragment_b, fragment_c, fragment_of, positions
-from mmagen.emulate.arithmetic.matrix_moves import ldmatrix, mma, movmatrix, stmatrix
-from mmagen.emulate.arithmetic.mma import BITS, Form, parse
+from mmagen.emulate.arithmetic.matrix_moves import ldmatrix, movmatrix, stmatrix
+from mmagen.emulate.arithmetic.mma import BITS, Form, mma, parse
 from mmagen.emulate.errors import EmulationError
 
 WARPS = 3

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from emulated_ptx import kinds, run
 
 from mmagen.emulate import GlobalMemory
-from mmagen.emulate.memory.memory import GLOBAL_BASE
-from mmagen.emulate.report.checks import bank_passes, sectors
+from mmagen.emulate.memory.spaces import GLOBAL_BASE
+from mmagen.emulate.report.traffic import bank_passes, sectors
+from tests.support.ptx import kinds, run
 
 ADDRESS = "mov.u32 %r2, smem; shl.b32 %r3, %r1, 2; add.s32 %r4, %r2, %r3;"
 # Each thread writes its word and reads its neighbour's.
@@ -86,9 +86,9 @@ def test_races_count_per_cta_and_name_their_place():
         (ADDRESS + COPY + READ, "in flight"),
         (ADDRESS + COPY + "cp.async.wait_group 1; bar.sync 0;" + READ, "in flight"),
         (ADDRESS + "cp.async.ca.shared.global [%r4], [%rd3], 4; cp.async.wait_group 0; bar.sync 0;" + READ, "in flight"),
-        (ADDRESS + COPY + "cp.async.wait_group 0;" + READ, "no barrier came since"),
+        (ADDRESS + COPY + "cp.async.wait_group 0;" + READ, "with no barrier since"),
         (ADDRESS + COPY + WRITE, "writes shared byte 0 while a cp.async of its own"),
-        (ADDRESS + COPY + "bar.sync 0; cp.async.wait_group 0;" + READ, "no barrier came since"),
+        (ADDRESS + COPY + "bar.sync 0; cp.async.wait_group 0;" + READ, "with no barrier since"),
     ],
 )
 def test_copies_that_nobody_waited_for(body, told):
@@ -146,8 +146,12 @@ def test_shared_bounds_and_alignment():
     "body, told, completed",
     [
         ("setp.lt.u32 %p1, %r1, 32; @%p1 bra END; bar.sync 0; END: mov.u32 %r2, 1;", "32 threads of its CTA never reach", True),
-        ("setp.lt.u32 %p1, %r1, 32; @%p1 bra A; bar.sync 0; bra END; A: bar.sync 1; END: mov.u32 %r2, 1;", "for ever", False),
-        ("setp.lt.u32 %p1, %r1, 32; @%p1 bra A; bar.sync 0; bra END; A: bar.sync 0; END: mov.u32 %r2, 1;", "another one", True),
+        ("setp.lt.u32 %p1, %r1, 32; @%p1 bra A; bar.sync 0; bra END; A: bar.sync 1; END: mov.u32 %r2, 1;", "forever", False),
+        (
+            "setp.lt.u32 %p1, %r1, 32; @%p1 bra A; bar.sync 0; bra END; A: bar.sync 0; END: mov.u32 %r2, 1;",
+            "another instruction",
+            True,
+        ),
         ("bar.sync 2, 96;", "64 of 96 threads reach it", False),
     ],
 )

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from emulated_ptx import HEADER, kernel
 
 from mmagen.emulate import EmulationError, parse
 from mmagen.emulate.ptx.model import Address, Immediate, Negated, Pair, Special, Symbol, Vector
 from mmagen.emulate.ptx.operands import number, size_of, split_operands
+from tests.support.ptx import HEADER, kernel
 
 
 def entry(body: str):

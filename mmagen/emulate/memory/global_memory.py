@@ -1,25 +1,21 @@
-"""Global memory as named allocations, and the memory that each CTA or thread has for itself."""
+"""Global memory as named allocations."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
+from mmagen.emulate.arrays import Bytes, Mask, Values
 from mmagen.emulate.errors import EmulationError
+from mmagen.emulate.memory.spaces import GLOBAL_BASE, UNSIGNED
 
-GLOBAL_BASE = 0x7F00_0000_0000
-# Generic addresses of what is not global; each window is far larger than its memory.
-SHARED_WINDOW = 0x0100_0000_0000
-LOCAL_WINDOW = 0x0200_0000_0000
-PARAM_WINDOW = 0x0300_0000_0000
-WINDOW_SIZE = 1 << 32
-
+# Flags of a byte's state.
 ALLOCATED, INITIALISED, WRITABLE = 1, 2, 4
 _GUARD = 4096
 _POISON = 0xCD
 _NEAR = 1 << 20
-UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
 @dataclass(frozen=True)
@@ -35,14 +31,14 @@ class Allocation:
 
 
 class GlobalMemory:
-    """Device memory: allocations at 64-bit addresses with guard gaps, every byte known as readable, written, writable."""
+    """Device memory: allocations at 64-bit addresses with guard gaps; each byte has flags: allocated, initialised, writable."""
 
     def __init__(self) -> None:
         self.allocations: dict[str, Allocation] = {}
         self._bytes = np.full(_GUARD, _POISON, dtype=np.uint8)
         self._state = np.zeros(_GUARD, dtype=np.uint8)
-        self._views: dict[tuple[str, int, int], np.ndarray] = {}
-        self.writes = 0  # by kernels; who polls a flag need not look again before
+        self._views: dict[tuple[bool, int, int], Values] = {}
+        self.writes = 0  # by kernels; a loop that polls a flag need not read it again before this changes
 
     @property
     def size(self) -> int:
@@ -52,7 +48,7 @@ class GlobalMemory:
     def allocate(
         self,
         name: str,
-        data: np.ndarray | bytes | None = None,
+        data: Values | bytes | None = None,
         *,
         size: int | None = None,
         writable: bool = True,
@@ -80,23 +76,39 @@ class GlobalMemory:
         self.allocations[name] = Allocation(name, GLOBAL_BASE + start, count)
         return GLOBAL_BASE + start
 
-    def read(self, name: str, dtype: np.dtype | type | str = np.uint8) -> np.ndarray:
+    def read(self, name: str, dtype: npt.DTypeLike = np.uint8) -> Values:
         """A copy of an allocation's contents as a flat array of `dtype`."""
         place = self.allocations[name]
         start = place.address - GLOBAL_BASE
         return np.frombuffer(self._bytes[start : start + place.size].tobytes(), dtype=dtype).copy()
 
-    def written(self, name: str) -> np.ndarray:
+    def written(self, name: str) -> Mask:
         """bool[bytes]: which bytes of an allocation hold something."""
         place = self.allocations[name]
         start = place.address - GLOBAL_BASE
-        return (self._state[start : start + place.size] & INITIALISED) != 0
+        written: Mask = (self._state[start : start + place.size] & INITIALISED) != 0
+        return written
 
-    def view(self, which: str, width: int, count: int) -> np.ndarray:
-        """All "bytes" or their "state" as [elements, count] of `width`-byte unsigned integers."""
-        key = (which, width, count)
+    def data(self, width: int, count: int) -> Values:
+        """All of it as [elements, count] unsigned integers of `width` bytes; writing to them writes to memory."""
+        return self._view(False, width, count)
+
+    def state(self, width: int, count: int) -> Values:
+        """The state flags of all bytes, in the shape of `data`."""
+        return self._view(True, width, count)
+
+    def flat(self) -> Bytes:
+        """uint8[size]: all of it, byte by byte."""
+        return self._bytes
+
+    def flat_state(self) -> Bytes:
+        """uint8[size]: the state flags of all bytes."""
+        return self._state
+
+    def _view(self, state: bool, width: int, count: int) -> Values:
+        key = (state, width, count)
         if key not in self._views:
-            whole = self._bytes if which == "bytes" else self._state
+            whole = self._state if state else self._bytes
             whole = whole[: len(whole) // (width * count) * (width * count)]
             self._views[key] = whole.view(UNSIGNED[width]).reshape(-1, count)
         return self._views[key]
@@ -119,29 +131,7 @@ class GlobalMemory:
         return f"{distance} bytes {side} {best.name} ({best.size} bytes)"
 
 
-def _raw(data: np.ndarray | bytes) -> np.ndarray:
+def _raw(data: Values | bytes) -> Bytes:
     if isinstance(data, bytes):
         return np.frombuffer(data, dtype=np.uint8)
     return np.frombuffer(np.ascontiguousarray(data).tobytes(), dtype=np.uint8)
-
-
-class OwnedMemory:
-    """Memory of which each CTA (shared) or each thread (local) has `size` bytes of its own, addressed from 0.
-
-    owner: int64[lanes], which of the `count` blocks a lane uses.
-    """
-
-    def __init__(self, size: int, count: int, owner: np.ndarray):
-        self.size = size
-        self.stride = -(-max(size, 1) // 128) * 128
-        self.bytes = np.zeros(self.stride * count, dtype=np.uint8)
-        self.base = owner.astype(np.int64) * self.stride
-
-    def gather(self, index: np.ndarray, width: int, count: int) -> np.ndarray:
-        """[n, count] elements of `width` bytes at byte positions `index`, which are aligned to width * count."""
-        return self.bytes.view(UNSIGNED[width]).reshape(-1, count)[index // (width * count)]
-
-    def scatter(self, index: np.ndarray, values: np.ndarray) -> None:
-        """Writes [n, count] elements at byte positions `index`; of several to one place the last stays."""
-        count, width = values.shape[1], values.dtype.itemsize
-        self.bytes.view(UNSIGNED[width]).reshape(-1, count)[index // (width * count)] = values
