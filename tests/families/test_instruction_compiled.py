@@ -64,9 +64,15 @@ def projects(tmp_path_factory) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="module")
-def drawn(projects, toolchain, tmp_path_factory) -> dict[tuple[str, str], dict]:
+def drawn(projects, toolchain, made_once) -> dict[tuple[str, str], dict]:
     """(project, kind of inputs) -> what its judge draws and allows."""
-    folder = tmp_path_factory.mktemp("judge")
+    folder = made_once("instruction_judge", lambda folder: _compile_judge(folder, projects, toolchain))
+    said = (folder / "said.txt").read_text()
+    return {(record["name"], record["inputs"]): record for record in map(json.loads, said.splitlines())}
+
+
+def _compile_judge(folder: Path, projects: dict[str, Path], toolchain) -> None:
+    """Makes said.txt, a JSON line for each project and kind of inputs."""
     headers = "".join(f'#include "{name}/{name}.h"\n' for name in JUDGED)
     subjects = "".join(
         f'namespace of_{name} {{\n#include "{path}/tests/subject.cuh"\n}}\n'.replace("#pragma once", "")
@@ -91,8 +97,8 @@ def drawn(projects, toolchain, tmp_path_factory) -> dict[tuple[str, str], dict]:
     ]
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
-    said = subprocess.run([str(folder / "judge")], capture_output=True, text=True, timeout=60, check=True).stdout
-    return {(record["name"], record["inputs"]): record for record in map(json.loads, said.splitlines())}
+    done = subprocess.run([str(folder / "judge")], capture_output=True, text=True, timeout=60, check=True)
+    (folder / "said.txt").write_text(done.stdout)
 
 
 def _unpacked(text: str, it: InstructionPlan, name: str) -> np.ndarray:
