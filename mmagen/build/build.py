@@ -29,7 +29,7 @@ from mmagen.toolchain.model import Toolchain
 PROGRAMS = ("verify", "bench")
 NEEDED = ("nvcc", "host_compiler", "cmake", "ninja")
 
-# Read by CMake, nvcc or the host compiler behind our back: they belong to what a build depends on.
+# Read by CMake, nvcc or the host compiler from the environment: a build depends on them.
 _FLAG_VARIABLES = (
     "CXXFLAGS",
     "CUDAFLAGS",
@@ -86,11 +86,11 @@ def _batches(indices: Sequence[int], names: Sequence[str]) -> list[list[int]]:
     """Two projects of one name cannot share a superproject: each batch has every name at most once."""
     batches: list[list[int]] = []
     for index in indices:
-        home = next((b for b in batches if names[index] not in (names[i] for i in b)), None)
-        if home is None:
+        batch = next((b for b in batches if names[index] not in (names[i] for i in b)), None)
+        if batch is None:
             batches.append([index])
         else:
-            home.append(index)
+            batch.append(index)
     return batches
 
 
@@ -139,10 +139,10 @@ def arch_name(text: str) -> str:
 
 
 def choose_arch(listed: tuple[str, ...], toolchain: Toolchain) -> tuple[str, ...]:
-    """What to compile for when nobody said: the first local GPU's architecture, else all that the project lists.
+    """What to compile for by default: the first local GPU's architecture, else all that the project lists.
 
-    The GPU's architecture-specific variant ("sm_90a") is taken only when listed. A GPU that cannot run anything of
-    what is listed changes nothing: the project still compiles, and its program says that the GPU does not suit.
+    The GPU's architecture-specific variant ("sm_90a") is taken only when listed. A GPU that can run nothing of
+    what is listed is ignored: the project still compiles, and its program reports an unsuitable GPU.
     """
     if not toolchain.gpus:
         return listed

@@ -142,7 +142,7 @@ def parse_ptxas(lines: Iterable[str]) -> tuple[KernelInfo, ...]:
 def warnings(lines: Iterable[str], foreign: Sequence[str] = ()) -> tuple[str, ...]:
     """Compiler, linker and ptxas warnings, each once; those whose place starts with a text in `foreign` are left out.
 
-    ptxas reports its worst news, such as wgmma that it had to serialise (C7510), as "info": it is counted here.
+    ptxas reports some performance problems, such as serialised wgmma (C7510), as "info": they are included.
     """
     found: dict[str, None] = {}
     for line in lines:
@@ -155,7 +155,7 @@ def warnings(lines: Iterable[str], foreign: Sequence[str] = ()) -> tuple[str, ..
 def useful_lines(lines: Sequence[str], limit: int = 40) -> tuple[str, ...]:
     """The errors in a failed step's output, each with the few lines that explain it; at most `limit` lines.
 
-    When nothing looks like an error the end of the output has to do.
+    Without a line that looks like an error, the end of the output.
     """
     kept: list[str] = []
     explaining = 0
@@ -177,8 +177,8 @@ def useful_lines(lines: Sequence[str], limit: int = 40) -> tuple[str, ...]:
     return tuple(kept[:limit] + ([f"… {more} more lines in the log"] if more > 0 else []))
 
 
-def configure_culprits(output: str) -> tuple[str, ...]:
-    """The projects ("p3") that made CMake's configure step fail, told from its messages; () when none can be told.
+def failed_to_configure(output: str) -> tuple[str, ...]:
+    """The projects ("p3") that made CMake's configure step fail, by its messages; () when they name none.
 
     An error names a file under the project's copy, src/p3/; else it happened between the project's begin and end marks.
     """

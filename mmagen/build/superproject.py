@@ -1,4 +1,4 @@
-"""Several projects compiled as one CMake superproject, their outcomes told apart again."""
+"""Several projects compiled as one CMake superproject; each gets its own result."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from mmagen.build.log import (
     Edge,
     KernelInfo,
     cmake_errors,
-    configure_culprits,
     edges,
+    failed_to_configure,
     parse_ptxas,
     parse_status,
     useful_lines,
@@ -102,7 +102,7 @@ def build_together(
             results = _compile(site, alive, jobs_at_once, progress, keep)
         for place, job in places.items():
             if place not in results:
-                # It may have failed only because of a neighbour; on its own it gets a fair trial.
+                # It may have failed only because of another project: build it alone.
                 results[place] = build_together(
                     [job], toolchain, jobs_at_once=jobs_at_once, progress=progress, env=env, keep=keep
                 )[0]
@@ -136,8 +136,8 @@ def _configure(site: _Site, places: Mapping[str, Job]) -> tuple[dict[str, Job], 
         output = done.stderr + done.stdout
         if len(alive) == 1 or "mmagen: begin" not in done.stderr:
             return alive, output
-        culprits = [place for place in configure_culprits(done.stderr) if place in alive]
-        for place in culprits or list(alive)[1:]:
+        failed = [place for place in failed_to_configure(done.stderr) if place in alive]
+        for place in failed or list(alive)[1:]:
             del alive[place]
         if not alive:
             return {}, ""
@@ -153,7 +153,7 @@ def _superproject(places: Mapping[str, Job]) -> str:
     for place, job in places.items():
         arch = cmake_list(job.arch)
         own = vendored_cutlass(job.files)
-        # A generated project listens to its own variable only: below another project CMake's is often a mere default.
+        # A generated project reads its own variable only: in a superproject CMake's is often just the default.
         lines += [
             f'message(NOTICE "mmagen: begin {place}")',
             f'set(CMAKE_CUDA_ARCHITECTURES "{arch}")',
@@ -240,7 +240,7 @@ def _reporter(places: Mapping[str, Job], progress: Progress | None) -> Callable[
 
 
 def _outcome(site: _Site, place: str, job: Job, wanted: Mapping[str, Path], mine: Sequence[Edge], output: str) -> BuildResult:
-    """mine: the project's steps; output: all of ninja's, for a failure that none of them tells of."""
+    """mine: the project's steps; output: all of ninja's, for a failure that none of them reports."""
     log = [line for edge in mine for line in (edge.what, *edge.lines)]
     absent = [kind for kind in job.programs if kind not in wanted]
     if absent:
@@ -266,9 +266,11 @@ def _failure(
     site: _Site, job: Job, place: str, log: Sequence[str], what: str, lines: Sequence[str] | None = None
 ) -> BuildResult:
     text = site.clean("\n".join(log), place)
-    told = useful_lines(site.clean("\n".join(log if lines is None else lines), place).splitlines())
-    headline = " ".join(" ".join(told[:2] if told and told[0].startswith("CMake Error") else told[:1]).split())
-    return BuildResult(job.name, job.project, False, log=text, errors=told, reason=f"{what}: {headline}" if headline else what)
+    errors = useful_lines(site.clean("\n".join(log if lines is None else lines), place).splitlines())
+    headline = " ".join(" ".join(errors[:2] if errors and errors[0].startswith("CMake Error") else errors[:1]).split())
+    return BuildResult(
+        job.name, job.project, False, log=text, errors=errors, reason=f"{what}: {headline}" if headline else what
+    )
 
 
 def _demangled(kernels: tuple[KernelInfo, ...], env: Mapping[str, str]) -> tuple[KernelInfo, ...]:

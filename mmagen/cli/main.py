@@ -183,7 +183,7 @@ def verify(
 ) -> int:
     """Generate, compile, run and judge each SPEC (a file or a folder of *.yaml files) or generated PROJECT."""
     if bool(targets) == bool(atoms):
-        raise UsageError("name what to verify: specs and projects, or --atoms and which")
+        raise UsageError("give specs or projects to verify, or --atoms WHICH, not both")
     if rest["dist"] == "overflow" and not atoms:
         raise UsageError("--dist overflow is for --atoms")
     for problem in problems:

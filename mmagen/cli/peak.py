@@ -94,7 +94,7 @@ def settings(inputs: str, seconds: float, sample_ms: float) -> Settings:
     words = tuple(dict.fromkeys(inputs.split(",")))
     for word in words:
         if word not in ("random", "zeros", "ones") and not (word.isdecimal() and int(word) <= 7):
-            raise UsageError(f"--inputs {word}: there are random, zeros, ones and the integers from 0 to 7")
+            raise UsageError(f"--inputs {word}: must be random, zeros, ones or an integer from 0 to 7")
     return Settings(words, seconds, sample_ms)
 
 
@@ -108,7 +108,7 @@ def _called(name: str) -> list[Operation]:
         return [find(name)]
     found = [operation for operation in operations() if fnmatch.fnmatchcase(operation.name, name)]
     if not found:
-        raise UsageError(f"no MMA operation is called like {name}")
+        raise UsageError(f"no MMA operation matches {name}")
     return found
 
 
@@ -140,7 +140,7 @@ def _run(program: Program, names: Sequence[str], settings: Settings, toolchain: 
             elif not toolchain.gpus:
                 made = {"disposition": "not_supported", "reason": toolchain.remedies["gpus"]}
             else:
-                made = {"disposition": "not_run", "reason": "the program says nothing of it"}
+                made = {"disposition": "not_run", "reason": "the program printed no record for it"}
             records[name, inputs] = said.get((name, inputs), made | {"inputs": inputs})
     return records
 
@@ -161,7 +161,7 @@ def _refuse_bad_programs(options: Options) -> None:
     if options.program and options.compile_only:
         raise UsageError("--program compiles nothing; leave out --compile-only")
     if options.program and not os.access(options.program, os.X_OK):
-        raise UsageError(f"--program {options.program}: not a program")
+        raise UsageError(f"--program {options.program}: not an executable file")
     if options.compile_only and not options.compile_only.absolute().parent.is_dir():
         raise UsageError(f"--compile-only {options.compile_only}: not a file in an existing folder")
 

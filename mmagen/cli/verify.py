@@ -177,8 +177,8 @@ def _toolchain(options: VerifyOptions) -> Toolchain:
     want += [] if options.compile_only and options.arch else ["gpus"]
     want += ["sanitizer"] if options.sanitize and not options.compile_only else []
     toolchain = find_toolchain(want=want)
-    # Asked before anything is compiled: minutes later is too late to hear that a tool is not there. Without a GPU
-    # nothing would run under it either, and that is the better thing to be told.
+    # Checked before anything is compiled, which takes minutes. Without a GPU nothing would run under the tool, and the
+    # missing GPU is reported instead.
     if toolchain.gpus and toolchain.missing(("sanitizer",)):
         raise RunError(f"compute-sanitizer: not found; {toolchain.remedies['sanitizer']}")
     return toolchain

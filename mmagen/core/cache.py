@@ -1,4 +1,4 @@
-"""Where mmagen keeps what it can make again: the shim tree and compiled projects, shared by all calls."""
+"""The user's cache folder: the linked CUDA toolkit, compiled projects and PTX, shared by all calls."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def store_entry(key: str, root: Path, result: Mapping[str, Any], files: Mapping[
 def make_folder(folder: Path, fill: Callable[[Path], None], whole: Callable[[], bool]) -> Path:
     """Make `folder` and what `fill`, called with an empty folder beside it, puts there; all of it or nothing.
 
-    whole: says whether the `folder` that is there now is as it should be. One that is wins, one that is not makes room.
+    whole: says whether the `folder` that is there now is as it should be. A valid one is kept, an invalid one is replaced.
     Returns `folder`; raises OSError when it cannot be written.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)

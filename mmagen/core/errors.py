@@ -1,4 +1,4 @@
-"""The words for what went wrong, and the exit code that each kind of failure ends with."""
+"""Errors, faults of a spec with their places, and exit codes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def most_serious(*codes: ExitCode) -> ExitCode:
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing wrong with a spec, before anyone knows in which file it stands.
+    """One thing wrong with a spec, not yet located in a file.
 
     key: path of the offending value in the spec, e.g. ("tile", 2); () for the whole document.
     what: what is wrong, with the offending value.
@@ -74,7 +74,7 @@ class MmagenError(Exception):
 
 
 class SpecFaults(MmagenError):
-    """A spec that cannot become a project: all faults found, none located yet."""
+    """A spec that is refused: all faults found, not yet located in the file."""
 
     def __init__(self, faults: tuple[Fault, ...]):
         super().__init__("; ".join(f"{'.'.join(map(str, f.key))}: {f.what}; {f.remedy}" for f in faults))
@@ -82,7 +82,7 @@ class SpecFaults(MmagenError):
 
 
 class SpecError(MmagenError):
-    """A spec file that cannot become a project: every problem, with its place."""
+    """A spec file that is refused: all faults, each with its place."""
 
     def __init__(self, diagnostics: tuple[Diagnostic, ...]):
         super().__init__("\n".join(map(str, diagnostics)))

@@ -1,4 +1,4 @@
-"""CuTe layouts as text: `(4,4,2):(1,8,4)` to a small value and back. Only syntax; the algebra is `layouts`'."""
+"""CuTe layouts as text: `(4,4,2):(1,8,4)` to a small value and back. Syntax only; `mma.ownership` has the algebra."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class LayoutText:
             return cls.compact(shape)
         stride = _parse_int_tuple(stride_text, least=0, part="stride")
         if not _congruent(shape, stride):
-            raise ValueError(f"shape {_print_int_tuple(shape)} and stride {_print_int_tuple(stride)} do not nest alike")
+            raise ValueError(f"shape {_print_int_tuple(shape)} and stride {_print_int_tuple(stride)} are not congruent")
         return cls(shape, stride)
 
     @classmethod
@@ -80,7 +80,7 @@ def _parse_int_tuple(text: str, *, least: int, part: str) -> IntTuple:
             return value
         if token != "(":
             found = f"has {token!r}" if token else "ends"
-            raise ValueError(f"the {part} {found} where an integer or '(' is due")
+            raise ValueError(f"the {part} {found} where an integer or '(' is expected")
         if depth == MAX_DEPTH:
             raise ValueError(f"the {part} nests deeper than {MAX_DEPTH}")
         modes = [parse(depth + 1)]
@@ -94,7 +94,7 @@ def _parse_int_tuple(text: str, *, least: int, part: str) -> IntTuple:
 
     value = parse(0)
     if position != len(tokens):
-        raise ValueError(f"the {part} goes on with {tokens[position]!r} after its end")
+        raise ValueError(f"the {part} has {tokens[position]!r} after its end")
     return value
 
 

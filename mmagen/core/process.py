@@ -91,8 +91,8 @@ def follow(
 
 
 def _end(child: subprocess.Popen[str]) -> None:
-    """Ask the group to stop, then make it. Once the leader was waited for, its number may be anyone's."""
-    if child.returncode is not None:  # not poll(), which waits: a leader that ended may have left others behind
+    """Terminate the group, then kill it. Once the leader was waited for, its number may belong to another process."""
+    if child.returncode is not None:  # not poll(), which waits: a leader that ended may have left children
         return
     for number, patience in ((signal.SIGTERM, _GRACE_S), (signal.SIGKILL, None)):
         with contextlib.suppress(ProcessLookupError):

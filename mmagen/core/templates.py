@@ -1,4 +1,4 @@
-"""Where the templates are."""
+"""The folder of the templates."""
 
 from __future__ import annotations
 

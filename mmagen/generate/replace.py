@@ -1,4 +1,4 @@
-"""An existing folder changed by renames only, whole or not at all: whatever goes wrong on the way is undone in reverse."""
+"""Replacing files of an existing folder by renames only, all or none: after a failure the renames are undone in reverse."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Step:
 
 
 def staging_in(parent: str) -> str:
-    """A name in the folder `parent` that nobody else uses; nothing is made."""
+    """An unused name in the folder `parent`; nothing is created."""
     return os.path.join(parent, f"{RESERVED}{os.urandom(8).hex()}")
 
 
@@ -36,13 +36,13 @@ def discard(staging: str) -> None:
             shutil.rmtree(staging, ignore_errors=True)
 
 
-def swap(root: str, staging: str, outgoing: Sequence[Step], incoming: Mapping[Step, bytes]) -> None:
-    """Does all steps in the folder `root`, or none. outgoing: steps that only take something away; incoming: steps that
-    bring a file, with its content, in the order in which they arrive. staging: the folder that the steps name, not there yet.
+def replace_files(root: str, staging: str, outgoing: Sequence[Step], incoming: Mapping[Step, bytes]) -> None:
+    """Do all steps in the folder `root`, or none. outgoing: steps that only remove something; incoming: steps that add
+    a file, with its content, in this order. staging: the folder that the steps name, not there yet.
 
-    After any exception `root` is as it was, unless even the way back fails: then UsageError says where things lie.
+    After any exception `root` is as it was, unless undoing fails as well: then UsageError says where the files are.
     """
-    arriving = list(incoming)
+    added = list(incoming)
     made: list[str] = []
     keep = False  # True while the staging folder holds the only copy of something
     try:
@@ -52,12 +52,12 @@ def swap(root: str, staging: str, outgoing: Sequence[Step], incoming: Mapping[St
                 file.write(content)
         keep = True
         try:
-            _move(root, outgoing, arriving, made)
+            _move(root, outgoing, added, made)
         except BaseException as error:
-            keep = not _undo(outgoing, arriving, made)
+            keep = not _undo(outgoing, added, made)
             if keep:
                 raise UsageError(
-                    f"{root} could not be changed ({error}), nor put back; its previous files lie in {staging}"
+                    f"{root} could not be changed ({error}), nor restored; its previous files are in {staging}"
                 ) from error
             raise
         keep = False
@@ -91,8 +91,8 @@ def _move(root: str, outgoing: Sequence[Step], incoming: Sequence[Step], made: l
 
 
 def _undo(outgoing: Sequence[Step], incoming: Sequence[Step], made: list[str]) -> bool:
-    """Puts everything back, whatever had been reached; False if the disk refuses. What was done is read off the disk,
-    because an interrupt may have come between a rename and any note of it."""
+    """Undo whatever was done; False if a rename fails. What was done is read from the disk, because an interrupt may come
+    between a rename and a record of it."""
     while True:
         try:
             whole = True
@@ -104,7 +104,7 @@ def _undo(outgoing: Sequence[Step], incoming: Sequence[Step], made: list[str]) -
             for step in reversed(outgoing):
                 whole &= _undo_step(step)
             return whole
-        except KeyboardInterrupt:  # it is being heeded already
+        except KeyboardInterrupt:  # the call is ending already
             continue
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from mmagen.core.errors import UsageError
 from mmagen.generate.manifest import MANIFEST, RESERVED, check_files, digest, recorded
-from mmagen.generate.replace import Step, discard, staging_in, swap
+from mmagen.generate.replace import Step, discard, replace_files, staging_in
 
 try:
     import fcntl
@@ -146,7 +146,7 @@ def _update(files: Mapping[str, bytes], folder: Path, force: bool) -> Written:
     if changes.changed or changes.removed:
         # Inside the folder, not beside it: that is the same filesystem even where the folder is a mount point.
         staging = staging_in(root)
-        swap(root, staging, *_steps(files, root, changes, staging))
+        replace_files(root, staging, *_steps(files, root, changes, staging))
     return Written(folder, tuple(changes.changed), tuple(changes.removed), len(files) - len(changes.changed))
 
 

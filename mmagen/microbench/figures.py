@@ -60,8 +60,8 @@ class Machine:
     @property
     def text(self) -> str:
         versions = {"driver": self.driver, "CUDA": self.cuda, "CUTLASS": self.cutlass, "mmagen": self.mmagen}
-        told = (f"{name} {version}" for name, version in versions.items() if version)
-        return " · ".join(filter(None, (self.device, *told, self.target)))
+        named = (f"{name} {version}" for name, version in versions.items() if version)
+        return " · ".join(filter(None, (self.device, *named, self.target)))
 
 
 def figure(operation: Operation, record: Figure, machine: Machine) -> Figure:

@@ -1,4 +1,4 @@
-"""Run the peak program to its end, whatever single loops do to it: what a lost device left undone gets a fresh process."""
+"""Run the peak program; when a loop crashes or hangs it, the remaining loops run in a new process."""
 
 from __future__ import annotations
 
@@ -54,15 +54,15 @@ def run(program: Path, names: Sequence[str], settings: Settings, progress: Progr
     left = sorted((name for name in names if name in numbers), key=lambda name: numbers[name])
     records: Records = {}
 
-    def tell(name: str) -> None:
+    def report(name: str) -> None:
         if progress:
             progress(len({key[0] for key in records}), len(names), name)
 
     while left:
-        outcome = _run_once(program, [numbers[name] for name in left], settings, records, tell)
+        outcome = _run_once(program, [numbers[name] for name in left], settings, records, report)
         left = [name for name in left if any((name, inputs) not in records for inputs in settings.inputs)]
         begun = [name for name in left if any((name, inputs) in records for inputs in settings.inputs)]
-        _blame(left if outcome.hopeless else begun or ([] if outcome.lost else left[:1]), settings, records, outcome)
+        _record_failure(left if outcome.hopeless else begun or ([] if outcome.lost else left[:1]), settings, records, outcome)
         left = [name for name in left if (name, settings.inputs[0]) not in records]
     return [records[name, inputs] for name in names for inputs in settings.inputs if (name, inputs) in records]
 
@@ -79,7 +79,7 @@ class _Outcome:
 
 
 def _run_once(
-    program: Path, numbers: Sequence[int], settings: Settings, records: Records, tell: Callable[[str], None]
+    program: Path, numbers: Sequence[int], settings: Settings, records: Records, report: Callable[[str], None]
 ) -> _Outcome:
     command: list[str | Path] = [
         program.absolute(),
@@ -115,7 +115,7 @@ def _run_once(
             watch.cancel()
             if record := _record(line):
                 last = records[record["name"], record["inputs"]] = record
-                tell(record["name"])
+                report(record["name"])
             else:
                 messages.append(line)
             watch = watched()
@@ -141,7 +141,7 @@ def _record(line: str) -> Record | None:
     return record if isinstance(record, dict) and "disposition" in record else None
 
 
-def _blame(names: Sequence[str], settings: Settings, records: Records, outcome: _Outcome) -> None:
+def _record_failure(names: Sequence[str], settings: Settings, records: Records, outcome: _Outcome) -> None:
     for name in names:
         for inputs in settings.inputs:
             made = {"name": name, "inputs": inputs, "disposition": outcome.disposition, "reason": outcome.reason}

@@ -212,8 +212,8 @@ def asked_for(names: Sequence[str], filters: Mapping[str, Any], called: Callable
     Raises UsageError for names beside filters, and where nothing is left.
     """
     if names and any(value is not None for value in filters.values()):
-        raise UsageError("a name says it all; leave out the filters")
+        raise UsageError("names and filters cannot be combined; leave out the filters")
     found = [operation for name in names for operation in called(name)] if names else select(**filters)
     if not found:
-        raise UsageError("no MMA operation is like that; leave out one of the filters")
+        raise UsageError("no MMA operation matches all filters; leave one of them out")
     return found

@@ -110,7 +110,7 @@ def chosen(texts: Sequence[str]) -> list[Operation]:
                 if near
                 else "write a name, a pattern such as SM90_64x128x*, or words such as sm80, wgmma, sparse, bf16"
             )
-            raise UsageError(f"--atoms {text}: no MMA operation is meant by that; {remedy}")
+            raise UsageError(f"--atoms {text}: no MMA operation matches; {remedy}")
         found |= {operation.name: operation for operation in mine}
     return list(found.values())
 

@@ -1,4 +1,4 @@
-"""What the registry says of one MMA operation: plain frozen values, and C++ spelled from them."""
+"""One MMA operation of the catalogue as plain frozen values, and the C++ types made from them."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class Operation:
     struct: the struct itself, qualified within cute, without template arguments; header: where it stands.
     family: SM61, SM70, SM75, SM80, SM89, SM90, SM100, SM103 or SM120. kind: fma, mma.sync, wgmma or tcgen05.
     arch: the lowest target that compiles it, with its suffix. targets: all of them, () where every later one will do.
-    type_d ...: words of mmagen.atoms and ue8m0, ue4m3, e2m1, e2m3, e3m2, s4, u4, u1, c64 (complex<double>), gc64.
+    type_d ...: words of mma.atoms and ue8m0, ue4m3, e2m1, e2m3, e3m2, s4, u4, u1, c64 (complex<double>), gc64.
     value_types: CuTe's ValTypeA ... as C++: containers, sparse_elem. vector: elements that share one scale factor.
     registers: of D, A, B, C and E, SFA, SFB where there are; no D where C is updated in place.
     places: where each operand lies: registers, shared memory (through a descriptor) or tensor memory.

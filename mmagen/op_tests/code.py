@@ -27,7 +27,7 @@ def ptx_text(program: Path) -> str:
     data = program.read_bytes()
     at = _ENTRY.search(data)
     if not at:
-        raise ValueError(f"{program.name} carries no PTX of its kernels")
+        raise ValueError(f"{program.name} contains no PTX of its kernels")
     return data[data.rindex(b".version", 0, at.start()) : data.index(b"\0", at.end())].decode("utf-8", "replace")
 
 
@@ -56,7 +56,7 @@ def _has(body: str, opcode: str) -> bool:
 def assembled(functions: Collection[str], batch: Batch) -> dict[int, str]:
     """Which kernels ptxas did not report: index -> a sentence. functions: those that it did."""
     return {
-        index: f"ptxas made no machine code of it for {batch.arch}"
+        index: f"ptxas generated no machine code for it for {batch.arch}"
         for index in range(len(batch.forms))
         if entry(index) not in functions
     }

@@ -40,7 +40,8 @@ def page(operations: Sequence[Operation], verdicts: Sequence[Verdict], *, comman
         "within a bound derived for each element. wgmma runs on every line of shared memory that its operands can have, 16-bit "
         "types in both majors."
     )
-    return f"# Every MMA operation\n\n{facts}. {date}. {tally[0].upper()}{tally[1:]}.\n\nMade by `{command}`. {explanation}\n\n{body}\n"
+    head = f"# Every MMA operation\n\n{facts}. {date}. {tally[0].upper()}{tally[1:]}."
+    return f"{head}\n\nMade by `{command}`. {explanation}\n\n{body}\n"
 
 
 def _totals(verdicts: Sequence[Verdict]) -> list[str]:

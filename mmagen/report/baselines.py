@@ -1,4 +1,4 @@
-"""How a benchmark's kernels stand to cuBLASLt: ratios problem by problem, and their geometric mean."""
+"""A benchmark's kernels compared with cuBLASLt: ratios for each problem, and their geometric means."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SUSTAINED = " sustained"
 
 
 @dataclass(frozen=True)
-class Bout:
+class Comparison:
     """One problem of one kernel, measured in one run beside the library's first heuristic and the best of its first eight.
 
     tflops, first, best: TFLOPS (TOPS for integers). mhz, watts: clock and power under the kernel, None where not read.
@@ -32,17 +32,17 @@ class Bout:
     watts: float | None
 
 
-def bouts(verdicts: Sequence[Verdict]) -> list[Bout]:
-    """All of them, short runs first; a problem that the library did not run has none."""
+def comparisons(verdicts: Sequence[Verdict]) -> list[Comparison]:
+    """One for each problem that cuBLASLt also ran, short runs first."""
     found = []
     for verdict in verdicts:
-        rivals = {(record["name"], problem_text(record["problem"])): record["tflops"] for record in verdict.records}
+        baselines = {(record["name"], problem_text(record["problem"])): record["tflops"] for record in verdict.records}
         for record in verdict.records:
             key = problem_text(record["problem"])
-            first, best = rivals.get((FIRST, key)), rivals.get((BEST, key))
+            first, best = baselines.get((FIRST, key)), baselines.get((BEST, key))
             if record["name"] == verdict.name and record["tflops"] and first and best:
                 found.append(
-                    Bout(
+                    Comparison(
                         verdict.name,
                         key.removesuffix(_SUSTAINED),
                         key.endswith(_SUSTAINED),
@@ -53,7 +53,7 @@ def bouts(verdicts: Sequence[Verdict]) -> list[Bout]:
                         record["power_w"],
                     )
                 )
-    return sorted(found, key=lambda bout: bout.sustained)
+    return sorted(found, key=lambda one: one.sustained)
 
 
 def geometric_mean(ratios: Sequence[float]) -> float:
@@ -61,35 +61,35 @@ def geometric_mean(ratios: Sequence[float]) -> float:
     return math.exp(sum(map(math.log, ratios)) / len(ratios))
 
 
-def summary(found: Sequence[Bout]) -> str:
+def summary(found: Sequence[Comparison]) -> str:
     """A GitHub table, and below it the geometric means and the lowest ratio of each kernel and kind of run."""
     rows = [
         (
-            bout.name,
-            bout.problem,
-            "sustained" if bout.sustained else "short",
-            f"{bout.tflops:.1f}",
-            f"{bout.best:.1f}",
-            f"{bout.tflops / bout.best:.3f}",
-            f"{bout.first:.1f}",
-            f"{bout.tflops / bout.first:.3f}",
-            figure(bout.mhz, ".0f"),
-            figure(bout.watts, ".0f"),
+            one.name,
+            one.problem,
+            "sustained" if one.sustained else "short",
+            f"{one.tflops:.1f}",
+            f"{one.best:.1f}",
+            f"{one.tflops / one.best:.3f}",
+            f"{one.first:.1f}",
+            f"{one.tflops / one.first:.3f}",
+            figure(one.mhz, ".0f"),
+            figure(one.watts, ".0f"),
         )
-        for bout in found
+        for one in found
     ]
     heads = ("kernel", "problem", "run", "TFLOPS", "cuBLASLt best of 8", "of it", "cuBLASLt first", "of it", "SM MHz", "W")
-    groups: dict[tuple[str, bool], list[Bout]] = {}
-    for bout in found:
-        groups.setdefault((bout.name, bout.sustained), []).append(bout)
+    groups: dict[tuple[str, bool], list[Comparison]] = {}
+    for one in found:
+        groups.setdefault((one.name, one.sustained), []).append(one)
     means = [
         (
             name,
             "sustained" if sustained else "short",
             str(len(group)),
-            f"{geometric_mean([bout.tflops / bout.best for bout in group]):.3f}",
-            f"{min(bout.tflops / bout.best for bout in group):.3f}",
-            f"{geometric_mean([bout.tflops / bout.first for bout in group]):.3f}",
+            f"{geometric_mean([one.tflops / one.best for one in group]):.3f}",
+            f"{min(one.tflops / one.best for one in group):.3f}",
+            f"{geometric_mean([one.tflops / one.first for one in group]):.3f}",
         )
         for (name, sustained), group in groups.items()
     ]

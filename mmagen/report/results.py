@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from mmagen.report.baselines import bouts, summary
+from mmagen.report.baselines import comparisons, summary
 from mmagen.report.formats import figure, footer, grid, problem_text, text
 from mmagen.verify.run import Record
 from mmagen.verify.verdict import Verdict, outcome
@@ -36,15 +36,15 @@ _COLUMNS: tuple[tuple[str, Callable[[Record], str]], ...] = (
 
 
 def to_markdown(verdicts: Sequence[Verdict], *, command: str, date: str) -> str:
-    """A section per project with its facts and a row per record; rivals that a benchmark ran stand under their names,
-    and first of all how the kernels stand to them.
+    """A section per project with its facts and a row per record; baselines that a benchmark ran have rows of their own.
+    First comes how the kernels compare with them.
 
     command: what was typed; date: ISO date of the run.
     """
     tally, facts = footer(verdicts).split("\n")
     parts = [f"# Results\n\n{facts}. {date}. {tally[0].upper()}{tally[1:]}.\n\nMade by `{command}`."]
-    if contest := bouts(verdicts):
-        parts.append(f"## Beside cuBLASLt\n\n{summary(contest)}")
+    if compared := comparisons(verdicts):
+        parts.append(f"## Beside cuBLASLt\n\n{summary(compared)}")
     parts += [_section(verdict) for verdict in verdicts]
     return "\n\n".join(parts) + "\n"
 
@@ -66,8 +66,8 @@ def _section(verdict: Verdict) -> str:
     lines = [f"## {verdict.name}: {verdict.word}", " · ".join(str(fact) for fact in facts if fact)]
     if verdict.reason:
         lines.append(verdict.reason)
-    rivals = len(own) < len(verdict.records)
-    columns = (("name", _text("name")), *_COLUMNS) if rivals else _COLUMNS
+    baselines = len(own) < len(verdict.records)
+    columns = (("name", _text("name")), *_COLUMNS) if baselines else _COLUMNS
     rows = [[spell(record) for _, spell in columns] for record in verdict.records]
     lines.append(grid([head for head, _ in columns], rows, "github"))
     return "\n\n".join(lines)

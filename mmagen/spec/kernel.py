@@ -100,9 +100,9 @@ Warpgroups = Annotated[
 def _ordered(value: tuple[int | None, int | None]) -> tuple[int | None, int | None]:
     low, high = value
     if low is None and high is None:
-        raise refuse("an interval without ends says nothing")
+        raise refuse("the interval has no bound")
     if low is not None and high is not None and low > high:
-        raise refuse(f"nothing is from {low} up to {high}")
+        raise refuse(f"the interval from {low} to {high} is empty")
     return value
 
 
@@ -153,7 +153,8 @@ class When(Model):
     def _says_something(self) -> When:
         if not self.intervals:
             raise refuse(
-                "a rule without a condition holds for every problem", "leave when out where a config takes all the rest"
+                "a rule without a condition holds for every problem",
+                "omit when in the config that takes all remaining problems",
             )
         return self
 

@@ -203,5 +203,5 @@ def _what(kind: str, value: Any, context: dict[str, Any]) -> str:
         words = re.findall(r"'([^']+)'", context["expected"])
         spellings = (str(value)[:60].lower(), str(value)[:60].upper())
         near = [near for text in spellings for near in difflib.get_close_matches(text, words, n=1)]
-        return f"{show(value)} is none of {', '.join(words)}" + (f" (did you mean {near[0]}?)" if near else "")
+        return f"{show(value)} is not one of {', '.join(words)}" + (f" (did you mean {near[0]}?)" if near else "")
     return f"{show(value)} {_NOT.get(kind, 'is not what belongs here')}"

@@ -106,7 +106,7 @@ class Layout(Model):
         if not isinstance(value, str):
             return value
         if value not in LAYOUTS:
-            raise refuse(f"{value[:80]!r} is none of {', '.join(LAYOUTS)}")
+            raise refuse(f"{value[:80]!r} is not one of {', '.join(LAYOUTS)}")
         return dict(zip("ab", LAYOUTS[value], strict=True))
 
     @model_serializer

@@ -60,16 +60,16 @@ def _name(value: str) -> str:
     if re.search(r"[/\\:]|^\.", value):
         raise refuse(f"{value[:80]!r} is a path, and could lead out of the output folder")
     if value in RESERVED_NAMES:
-        raise refuse(f"{value!r} is a word of C++, CMake or the generated code")
+        raise refuse(f"{value!r} is reserved in C++, CMake or the generated code")
     if not re.fullmatch(_NAME_PATTERN.rstrip("$"), value):
         long = f" ({len(value)} characters)" if len(value) > 64 else ""
-        raise refuse(f"{value[:80]!r}{long} is no C identifier of 1 to 64 characters that starts with a letter")
+        raise refuse(f"{value[:80]!r}{long} is not a C identifier of 1 to 64 characters that starts with a letter")
     return value
 
 
 def checked_version(value: int) -> int:
     if value != 1:
-        raise refuse(f"version {value} is not known to this mmagen")
+        raise refuse(f"version {value} is not supported by this mmagen")
     return value
 
 
@@ -104,9 +104,9 @@ def _layout_text(value: str) -> LayoutText:
     try:
         layout = LayoutText.parse(value)
     except ValueError as error:
-        raise refuse(f"{value[:80]!r} is no CuTe layout: {error}") from None
+        raise refuse(f"{value[:80]!r} is not a CuTe layout: {error}") from None
     if layout.size > INT_MAX:
-        raise refuse(f"{value[:80]!r} has {layout.size} elements, at most {INT_MAX} make sense")
+        raise refuse(f"{value[:80]!r} has {layout.size} elements, at most {INT_MAX} are allowed")
     return layout
 
 

@@ -166,7 +166,7 @@ class Document:
             return
         name = event.value
         if len(name) > MAX_KEY or not name.isprintable():
-            self._refuse(place, frame.path, f"{show(name)} is no key of a spec", "keys are plain words")
+            self._refuse(place, frame.path, f"{show(name)} is not a key of a spec", "keys are plain words")
             return
         path = (*frame.path, name)
         self._check_extras(event, place, path)
@@ -178,7 +178,7 @@ class Document:
             self._refuse(place, path, what, "quote it, or use one of the known keys")
         elif name in frame.first:
             line, column = frame.first[name]
-            what = f"the key stands here a second time, first at line {line}, column {column}"
+            what = f"the key is a duplicate, first at line {line}, column {column}"
             self._refuse(place, path, what, "keep one of the two")
         else:
             frame.key = (name, True)

@@ -58,7 +58,7 @@ def find_toolchain(env: Mapping[str, str] | None = None, want: Collection[str] =
 def _find_nvcc(env: Mapping[str, str]) -> _Search:
     named = env.get("CUDACXX")
     if named:
-        # A compiler asked for by name is used or complained about, never replaced by another one.
+        # A compiler asked for by name is used or reported as broken, never replaced by another one.
         tool = _tool(named, "CUDACXX", env, _NVCC_VERSION)
         return tool, "" if tool else f"CUDACXX={named} does not run"
     for origin, path in _nvcc_places(env):
@@ -68,19 +68,19 @@ def _find_nvcc(env: Mapping[str, str]) -> _Search:
     tree = _wheel_toolkit()
     if tree is None:
         return None, ""
-    from mmagen.toolchain.wheels import shim_tree
+    from mmagen.toolchain.wheels import linked_toolkit
 
     try:
-        shim = shim_tree(tree, cache_root(env))
+        toolkit = linked_toolkit(tree, cache_root(env))
     except OSError as error:
         return None, f"the links to PyPI's CUDA toolkit cannot be made ({error}); set MMAGEN_CACHE_DIR"
-    tool = _tool(shim / "bin" / "nvcc", "PyPI wheel", env, _NVCC_VERSION)
+    tool = _tool(toolkit / "bin" / "nvcc", "PyPI wheel", env, _NVCC_VERSION)
     return tool, "" if tool else "PyPI's nvcc does not run"
 
 
 def _has_cublaslt(nvcc: Tool, env: Mapping[str, str]) -> bool:
     """Asked of nvcc itself, because the nvcc on PATH may be a script that starts the one in the toolkit."""
-    done = _said([nvcc.path, "-dryrun", "-x", "cu", os.devnull], env)
+    done = _output_of([nvcc.path, "-dryrun", "-x", "cu", os.devnull], env)
     top = re.search(r"^#\$ TOP=(.*)$", done.stderr, re.MULTILINE) if done else None
     folders = ("include", "targets/x86_64-linux/include", "targets/sbsa-linux/include")
     return top is not None and any((Path(top[1].strip()) / folder / "cublasLt.h").is_file() for folder in folders)
@@ -179,12 +179,12 @@ def _tool(path: Path | str, origin: str, env: Mapping[str, str], pattern: str) -
     full = shutil.which(str(path), path=env.get("PATH", ""))
     if full is None:
         return None
-    done = _said([full, "--version"], env)
+    done = _output_of([full, "--version"], env)
     match = re.search(pattern, done.stdout) if done and done.returncode == 0 else None
     return Tool(Path(full).absolute(), match.group(1), origin) if match else None
 
 
-def _said(command: Sequence[str | Path], env: Mapping[str, str]) -> subprocess.CompletedProcess[str] | None:
+def _output_of(command: Sequence[str | Path], env: Mapping[str, str]) -> subprocess.CompletedProcess[str] | None:
     """How `command`, which takes no time, ended; None when it does not start or end."""
     try:
         return subprocess.run(

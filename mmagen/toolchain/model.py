@@ -71,4 +71,4 @@ class Toolchain:
         absent = self.missing(names)
         if absent:
             lines = (f"{name}: not found; {self.remedies.get(name, REMEDIES[name])}" for name in absent)
-            raise BuildError("not everything that is needed is here:\n  " + "\n  ".join(lines))
+            raise BuildError("required tools are missing:\n  " + "\n  ".join(lines))

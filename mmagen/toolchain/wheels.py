@@ -16,16 +16,16 @@ from mmagen.core.cache import make_folder
 _RUNTIME = "libcudart.so"
 
 
-def shim_tree(tree: Path, cache: Path) -> Path:
-    """The shim for the wheel tree `tree` (…/nvidia/cu13), made under `cache` when it is not there already.
+def linked_toolkit(tree: Path, cache: Path) -> Path:
+    """A tree of links to the wheels' toolkit `tree` (…/nvidia/cu13), made under `cache` unless it exists.
 
-    Links that no longer fit (an upgraded or moved wheel) are made anew. Raises OSError when `cache` cannot be written.
+    Links that point elsewhere (an upgraded or moved wheel) are replaced. Raises OSError when `cache` cannot be written.
     """
     links = _links(tree)
     digest = hashlib.sha256("\n".join(f"{k} {v}" for k, v in sorted(links.items())).encode()).hexdigest()[:16]
-    shim = cache / "cuda" / digest
-    if _fits(shim, links):
-        return shim
+    linked = cache / "cuda" / digest
+    if _up_to_date(linked, links):
+        return linked
 
     def fill(staging: Path) -> None:
         for name, target in links.items():
@@ -33,23 +33,23 @@ def shim_tree(tree: Path, cache: Path) -> Path:
             link.parent.mkdir(parents=True, exist_ok=True)
             link.symlink_to(target)
 
-    return make_folder(shim, fill, whole=lambda: _fits(shim, links))
+    return make_folder(linked, fill, whole=lambda: _up_to_date(linked, links))
 
 
 def _links(tree: Path) -> dict[str, str]:
-    """Link name in the shim -> what it points at."""
+    """Link name in the new tree -> what it points at."""
     links = {name: str(tree / name) for name in ("include", "nvvm") if (tree / name).is_dir()}
-    for folder, shim_folder in (("bin", "bin"), ("lib", "lib64")):
+    for folder, linked_folder in (("bin", "bin"), ("lib", "lib64")):
         for entry in sorted((tree / folder).iterdir()) if (tree / folder).is_dir() else ():
-            links[f"{shim_folder}/{entry.name}"] = str(entry)
+            links[f"{linked_folder}/{entry.name}"] = str(entry)
     versioned = sorted(name for name in links if name.startswith(f"lib64/{_RUNTIME}."))
     if versioned:
         links.setdefault(f"lib64/{_RUNTIME}", links[versioned[-1]])
     return links
 
 
-def _fits(shim: Path, links: dict[str, str]) -> bool:
+def _up_to_date(linked: Path, links: dict[str, str]) -> bool:
     try:
-        return all(os.readlink(shim / name) == target and (shim / name).exists() for name, target in links.items())
+        return all(os.readlink(linked / name) == target and (linked / name).exists() for name, target in links.items())
     except OSError:
         return False

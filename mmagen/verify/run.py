@@ -51,11 +51,11 @@ RECORD_FIELDS = (
     "reason",
     "details",
 )
-# What programs leave out: only the emulator has findings and traffic to tell.
+# What programs leave out: only the emulator reports findings and traffic.
 _OPTIONAL = ("details",)
 DISPOSITIONS = ("passed", "incorrect", "failed", "not_run", "not_supported")
 
-# Exit codes that a program may end with after saying what it has to say; its records then carry the news.
+# Exit codes that a program may end with after saying what it has to say; its records then say what happened.
 _ORDERLY = (ExitCode.OK, ExitCode.INCORRECT, ExitCode.RUN_FAILED, ExitCode.NOTHING_VERIFIED)
 _SANITIZER_EXIT = 99
 _DISABLED_FEATURE = ("Attempting to use", "_ENABLED")
@@ -139,7 +139,7 @@ def _record(line: str) -> tuple[Record | None, str]:
 
 
 def _under(record: Record, sanitizer: Sequence[str]) -> Record:
-    """A record says under which tool it came about: it is another fact than the same one without."""
+    """A record says under which tool it was made: it is not the same result as without it."""
     return {"input_dist": ", ".join(filter(None, (record["input_dist"], sanitizer[1])))} if sanitizer else {}
 
 
@@ -159,16 +159,16 @@ def _trouble(done: Finished, timeout_s: float, label: str, stderr: str, sanitize
     if sanitized and done.exit_code == _SANITIZER_EXIT:
         return f"{label} found errors: {_sanitizer_headline(stderr)}"
     if done.exit_code < 0:
-        return f"{label} died of {_signal_name(-done.exit_code)}{last_words(stderr)}"
+        return f"{label} was killed by {_signal_name(-done.exit_code)}{last_words(stderr)}"
     if done.exit_code not in _ORDERLY:
         return f"{label} ended with exit code {done.exit_code}{last_words(stderr)}"
     return ""
 
 
 def _sanitizer_headline(stderr: str) -> str:
-    told = [line.removeprefix("=========").strip() for line in stderr.splitlines() if line.startswith("=========")]
-    told = [line for line in told if line and not line.startswith("COMPUTE-SANITIZER")]
-    return _short(told[0]) if told else "it does not say which"
+    lines = [line.removeprefix("=========").strip() for line in stderr.splitlines() if line.startswith("=========")]
+    lines = [line for line in lines if line and not line.startswith("COMPUTE-SANITIZER")]
+    return _short(lines[0]) if lines else "it does not say which"
 
 
 def _signal_name(number: int) -> str:

@@ -21,8 +21,8 @@ _SEVERITY = ("incorrect", "failed", "not_run", "not_supported", "passed")
 class Verdict:
     """What is known about one project.
 
-    disposition: the worst of its records'. records: at least one, each with all of RECORD_FIELDS; a project that never
-    got to say anything has one made up for it. reason: the first thing wrong, "" when passed. seconds: compiling (as
+    disposition: the worst of its records'. records: at least one, each with all of RECORD_FIELDS; a project that reported
+    nothing has one made for it. reason: the first thing wrong, "" when passed. seconds: compiling (as
     measured when it was not from the cache) and running. compile_only: compiling is all that was asked for.
     """
 
@@ -55,7 +55,7 @@ def judge(build: BuildResult, *runs: RunResult, compile_only: bool = False, no_g
     """The verdict on `build` and on what its programs said.
 
     runs: the runs of its programs; none with compile_only, or with `no_gpu`, the sentence why no GPU could run them.
-    A run without records, or whose records and exit code contradict each other, is failed: silence proves nothing.
+    A run without records, or whose records and exit code contradict each other, is failed: no records prove nothing.
     """
     seconds = (0.0 if build.cached else build.seconds) + sum(run.seconds for run in runs)
     if not build.ok:
@@ -88,7 +88,7 @@ def judge(build: BuildResult, *runs: RunResult, compile_only: bool = False, no_g
 def exit_code(verdicts: Sequence[Verdict]) -> ExitCode:
     """One exit code for all: incorrect (1), else build failed (3), else run failed (4), else 77, else 0.
 
-    1 comes first because a wrong result is worse news than none. 4 also covers what was asked for and not done while
+    1 comes first because a wrong result is worse than none. 4 also covers what was asked for and not done while
     something else was; 77 is kept for runs in which no GPU here suited any project. No verdicts at all are 4.
     """
     if any(v.disposition == "incorrect" for v in verdicts):
@@ -117,7 +117,7 @@ def _judged(build: BuildResult, run: RunResult) -> list[Record]:
 def _checked(record: Record) -> Record:
     """A record that says passed with an error that is not a number, or no error at all, did not pass.
 
-    Only for the kernel's own: a benchmark's records on its rivals have no error.
+    Only for the kernel's own: a benchmark's records on its baselines have no error.
     """
     error = record["max_abs_err"]
     if record["disposition"] != "passed":
@@ -148,7 +148,7 @@ def _contradiction(name: str, records: Sequence[Record], run: RunResult) -> str:
 
 
 def _made_up(build: BuildResult, disposition: str, reason: str) -> Record:
-    """A record for a project that could not speak for itself."""
+    """A record for a project that reported none."""
     ptxas = worst(build.ptxas)
     known = {
         "name": build.name,

@@ -7,7 +7,7 @@ import pytest
 from mmagen.build.log import (
     KernelInfo,
     cmake_errors,
-    configure_culprits,
+    failed_to_configure,
     edges,
     parse_ptxas,
     parse_status,
@@ -154,13 +154,13 @@ def test_warnings_of_generated_code_and_of_ptxas():
 
 
 def test_configure_errors_name_their_projects():
-    assert configure_culprits(_CMAKE) == ("p1", "p2")
+    assert failed_to_configure(_CMAKE) == ("p1", "p2")
     assert "this cannot work" in " ".join(cmake_errors(_CMAKE, "p1"))
     assert "gone.cu" in " ".join(cmake_errors(_CMAKE, "p2"))
     assert "this cannot work" not in " ".join(cmake_errors(_CMAKE, "p2"))
     assert cmake_errors(_CMAKE, "p0") == ()
-    assert configure_culprits("CMake Error: no compiler\n") == ()
-    assert configure_culprits(
+    assert failed_to_configure("CMake Error: no compiler\n") == ()
+    assert failed_to_configure(
         "mmagen: begin p0\nCMake Error at CMakeLists.txt:1 (message):\n  no\nmmagen: end p0\n  see src/p1/CMakeLists.txt\n"
     ) == ("p0",)
 

@@ -142,7 +142,7 @@ def test_every_kind_has_its_page(name):
         (("--type", "fp16"), "--type fp16: no operation has it; there are bf16, c64,"),
         (("--shape", "16x8"), "a shape is written as 16x8x16"),
         (("--arch", "hopper"), "is not a GPU architecture"),
-        (("--type", "f64", "--sparse"), "no MMA operation is like that"),
+        (("--type", "f64", "--sparse"), "no MMA operation matches all filters"),
     ],
 )
 def test_what_is_not_there_ends_with_2(capsys, arguments, message):

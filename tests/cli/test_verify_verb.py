@@ -202,5 +202,5 @@ def test_what_operations_have_no_use_for_is_refused(capsys, monkeypatch, option)
 
 
 def test_operations_or_projects_but_not_both(capsys):
-    assert "name what to verify" in typed(capsys, "verify", "one.yaml", "--atoms", "all")[2]
-    assert "name what to verify" in typed(capsys, "verify")[2]
+    assert "give specs or projects to verify" in typed(capsys, "verify", "one.yaml", "--atoms", "all")[2]
+    assert "give specs or projects to verify" in typed(capsys, "verify")[2]

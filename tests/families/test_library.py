@@ -132,7 +132,7 @@ REFUSED = {
     ),
     "a word of C++": (
         SMALL.replace("small", "short") + LARGE,
-        ["10:12 configs[0].name: 'short' is a word of C++", "e.g. small_m"],
+        ["10:12 configs[0].name: 'short' is reserved in C++", "e.g. small_m"],
     ),
     "no name": ("  - {stages: 3}\n", ["10:5 configs[0].name: missing", "e.g. small_m"]),
     "none": ("  []\n", ["10:3 configs: the list is empty", "a list of kernels for one library"]),
@@ -146,11 +146,11 @@ REFUSED = {
     ),
     "backwards": (
         SMALL.replace("[1, 64]", "[64, 1]") + LARGE,
-        ["10:29 configs[0].when.m: nothing is from 64 up to 1", "[least, most]"],
+        ["10:29 configs[0].when.m: the interval from 64 to 1 is empty", "[least, most]"],
     ),
     "no ends": (
         SMALL.replace("[1, 64]", "[null, null]") + LARGE,
-        ["10:29 configs[0].when.m: an interval without ends", "[least, most]"],
+        ["10:29 configs[0].when.m: the interval has no bound", "[least, most]"],
     ),
     "one end": (
         SMALL.replace("[1, 64]", "[64]") + LARGE,
@@ -162,7 +162,7 @@ REFUSED = {
     ),
     "no condition": (
         SMALL.replace("{m: [1, 64]}", "{}") + LARGE,
-        ["10:25 configs[0].when: a rule without a condition", "leave when out"],
+        ["10:25 configs[0].when: a rule without a condition", "omit when"],
     ),
     "a condition on what is none": (
         SMALL.replace("{m:", "{batch:") + LARGE,

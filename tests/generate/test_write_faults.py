@@ -127,10 +127,10 @@ def test_nothing_is_lost_when_even_the_way_back_fails(old: Path, monkeypatch: py
         real(source, target)
 
     monkeypatch.setattr(os, "replace", replace)
-    with pytest.raises(UsageError, match="previous files lie in") as refused:
+    with pytest.raises(UsageError, match="previous files are in") as refused:
         write(project(NEW), old)
     monkeypatch.undo()
-    staging = Path(str(refused.value).rpartition(" lie in ")[2])
+    staging = Path(str(refused.value).rpartition(" are in ")[2])
     assert set(project(OLD).values()) <= set(plain(old).values()) and staging.is_dir()
 
 

@@ -145,6 +145,6 @@ def test_an_operation_that_no_tile_is_built_from_says_which_kernels_it_has():
     with pytest.raises(SpecFaults) as caught:
         find_atom("SM90_16x8x16_F64F64F64F64_TN")
     (fault,) = caught.value.faults
-    assert fault.what == "no tile is built from SM90_16x8x16_F64F64F64F64_TN" and "kernel: micro" in fault.remedy
+    assert fault.what == "no tiled kernel can be built from SM90_16x8x16_F64F64F64F64_TN" and "kernel: micro" in fault.remedy
     assert only_an_instruction(" SM90_16x8x16_F64F64F64F64_TN")
     assert not any(map(only_an_instruction, ("SM80_16x8x16_F32F16F16F32_TN", "SM90_64x64x16_F32F16F16_SS", "SM90_nothing")))

@@ -14,7 +14,7 @@ from mmagen.core.errors import BuildError
 from mmagen.toolchain import gpus
 from mmagen.toolchain.find import COMPILE, EVERYTHING, Gpu, Tool, Toolchain, cutlass_in, find_toolchain
 from mmagen.toolchain.gpus import find_gpus
-from mmagen.toolchain.wheels import shim_tree
+from mmagen.toolchain.wheels import linked_toolkit
 
 
 def _script(path, says, code=0):
@@ -113,7 +113,7 @@ def test_cutlass_from_the_environment_or_near_by(nowhere, tmp_path):
     assert found.cutlass is None and "no include/cutlass/version.h" in found.remedies["cutlass"]
 
 
-def test_the_wheel_tree_gets_a_shim(nowhere, tmp_path, monkeypatch):
+def test_the_wheel_tree_is_linked(nowhere, tmp_path, monkeypatch):
     tree = tmp_path / "site/nvidia/cu13"
     _script(tree / "bin/nvcc", "V13.0.88")
     (tree / "include").mkdir()
@@ -126,15 +126,17 @@ def test_the_wheel_tree_gets_a_shim(nowhere, tmp_path, monkeypatch):
 
     monkeypatch.setattr("importlib.util.find_spec", lambda name: Spec if name == "nvidia" else None)
     tool = find_toolchain(nowhere, ("nvcc",)).nvcc
-    shim = tool.path.parent.parent
-    assert tool.origin == "PyPI wheel" and shim.is_relative_to(tmp_path / "cache")
-    assert (shim / "lib64/libcudart.so").read_text() == "runtime"
-    assert not (shim / "bin").is_symlink(), "nvcc looks at bin/.., which must be the shim"
-    before = shim.parent.stat().st_mtime_ns
-    assert shim_tree(tree, tmp_path / "cache") == shim and shim.parent.stat().st_mtime_ns == before, "nothing is made again"
+    linked = tool.path.parent.parent
+    assert tool.origin == "PyPI wheel" and linked.is_relative_to(tmp_path / "cache")
+    assert (linked / "lib64/libcudart.so").read_text() == "runtime"
+    assert not (linked / "bin").is_symlink(), "nvcc looks at bin/.., which must be the linked tree"
+    before = linked.parent.stat().st_mtime_ns
+    assert linked_toolkit(tree, tmp_path / "cache") == linked and linked.parent.stat().st_mtime_ns == before, (
+        "nothing is made again"
+    )
 
-    os.unlink(shim / "lib64/libcudart.so")
-    assert (shim_tree(tree, tmp_path / "cache") / "lib64/libcudart.so").exists(), "a broken shim is made anew"
+    os.unlink(linked / "lib64/libcudart.so")
+    assert (linked_toolkit(tree, tmp_path / "cache") / "lib64/libcudart.so").exists(), "a broken link is made anew"
 
 
 def test_a_cache_that_cannot_be_written_is_a_remedy_not_a_crash(nowhere, tmp_path, monkeypatch):

@@ -34,7 +34,7 @@ def test_arguments_reach_the_program(tmp_path):
         (printing(record(disposition="fine")), "unknown disposition 'fine'"),
         ("sys.stderr.write('bad flag\\n'); sys.exit(2)", "ended with exit code 2: bad flag"),
         ("sys.exit(3)", "ended with exit code 3"),
-        ("os.kill(os.getpid(), signal.SIGSEGV)", "died of SIGSEGV"),
+        ("os.kill(os.getpid(), signal.SIGSEGV)", "was killed by SIGSEGV"),
         ("time.sleep(60)", "did not end within 0.5 s"),
     ],
 )
