@@ -28,16 +28,15 @@ int resident = 100;
 thread_local cudaError_t last = cudaSuccess;
 thread_local bool has_context = false;
 
-cudaError_t answer(char const* function)
-{
+cudaError_t answer(char const* function) {
   auto const found = failures.find(function);
   if (found == failures.end()) { return cudaSuccess; }
   last = cudaError_t(found->second);
   return last;
 }
 
-cudaError_t note_launch(void const* kernel, dim3 grid, dim3 block, size_t smem, cudaStream_t stream, unsigned cluster, int serial)
-{
+cudaError_t note_launch(void const* kernel, dim3 grid, dim3 block, size_t smem, cudaStream_t stream, unsigned cluster,
+                        int serial) {
   has_context = true;
   cudaError_t const error = answer("launch");
   std::string const name = kernels.at(kernel).find("unaligned") != std::string::npos ? "unaligned" : "tma";
@@ -49,11 +48,12 @@ cudaError_t note_launch(void const* kernel, dim3 grid, dim3 block, size_t smem, 
 /// Of the manual's conditions those that a matrix may fail, and the context that it needs.
 CUresult encode(CUtensorMap*, CUtensorMapDataType, cuuint32_t rank, void* address, cuuint64_t const* extents,
                 cuuint64_t const* strides, cuuint32_t const* box, cuuint32_t const*, CUtensorMapInterleave, CUtensorMapSwizzle,
-                CUtensorMapL2promotion, CUtensorMapFloatOOBfill)
-{
+                CUtensorMapL2promotion, CUtensorMapFloatOOBfill) {
   if (!has_context) { return CUDA_ERROR_INVALID_CONTEXT; }
   bool good = reinterpret_cast<std::uintptr_t>(address) % 16 == 0;
-  for (cuuint32_t i = 0; i < rank; ++i) { good = good && extents[i] > 0 && extents[i] <= 1ull << 32 && box[i] > 0 && box[i] <= 256; }
+  for (cuuint32_t i = 0; i < rank; ++i) {
+    good = good && extents[i] > 0 && extents[i] <= 1ull << 32 && box[i] > 0 && box[i] <= 256;
+  }
   for (cuuint32_t i = 0; i + 1 < rank; ++i) { good = good && strides[i] % 16 == 0 && strides[i] < 1ull << 40; }
   return good ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
@@ -66,60 +66,50 @@ void** __cudaRegisterFatBinary(void*) { return new void*; }
 void __cudaRegisterFatBinaryEnd(void**) {}
 void __cudaUnregisterFatBinary(void**) {}
 void __cudaRegisterVar(void**, char*, char*, char const*, int, size_t, int, int) {}
-void __cudaRegisterFunction(void**, char const* host, char*, char const* name, int, uint3*, uint3*, dim3*, dim3*, int*)
-{
+void __cudaRegisterFunction(void**, char const* host, char*, char const* name, int, uint3*, uint3*, dim3*, dim3*, int*) {
   kernels[host] = name;
 }
 cudaError_t __cudaPopCallConfiguration(dim3*, dim3*, size_t*, void*) { return cudaErrorUnknown; }
 cudaError_t __cudaGetKernel(cudaKernel_t*, void const*) { return cudaErrorUnknown; }
 cudaError_t __cudaLaunchKernel(cudaKernel_t, dim3, dim3, void**, size_t, cudaStream_t) { return cudaErrorUnknown; }
 
-cudaError_t cudaGetLastError()
-{
+cudaError_t cudaGetLastError() {
   cudaError_t const error = last;
   last = cudaSuccess;
   return error;
 }
 cudaError_t cudaPeekAtLastError() { return last; }
-cudaError_t cudaGetDevice(int* device)
-{
+cudaError_t cudaGetDevice(int* device) {
   *device = 0;
   return answer("cudaGetDevice");
 }
-cudaError_t cudaSetDevice(int)
-{
+cudaError_t cudaSetDevice(int) {
   has_context = true;
   return answer("cudaSetDevice");
 }
-cudaError_t cudaFuncSetAttribute(void const*, cudaFuncAttribute, int)
-{
+cudaError_t cudaFuncSetAttribute(void const*, cudaFuncAttribute, int) {
   has_context = true;
   return answer("cudaFuncSetAttribute");
 }
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes*, void const*) { return answer("cudaFuncGetAttributes"); }
-cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, void const*, int, size_t, unsigned)
-{
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, void const*, int, size_t, unsigned) {
   *blocks = 1;
   return cudaSuccess;
 }
-cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, void const*, cudaLaunchConfig_t const*)
-{
+cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, void const*, cudaLaunchConfig_t const*) {
   *clusters = resident;
   return cudaSuccess;
 }
 cudaError_t cudaGetDriverEntryPointByVersion(char const*, void** entry, unsigned, unsigned long long,
-                                             cudaDriverEntryPointQueryResult* found)
-{
+                                             cudaDriverEntryPointQueryResult* found) {
   *entry = reinterpret_cast<void*>(&encode);
   *found = cudaDriverEntryPointSuccess;
   return cudaSuccess;
 }
-cudaError_t cudaLaunchKernel(void const* kernel, dim3 grid, dim3 block, void**, size_t smem, cudaStream_t stream)
-{
+cudaError_t cudaLaunchKernel(void const* kernel, dim3 grid, dim3 block, void**, size_t smem, cudaStream_t stream) {
   return note_launch(kernel, grid, block, smem, stream, 1, 0);
 }
-cudaError_t cudaLaunchKernelExC(cudaLaunchConfig_t const* config, void const* kernel, void**)
-{
+cudaError_t cudaLaunchKernelExC(cudaLaunchConfig_t const* config, void const* kernel, void**) {
   unsigned cluster = 1;
   int serial = 0;
   for (unsigned i = 0; i < config->numAttrs; ++i) {
@@ -134,8 +124,7 @@ cudaError_t cudaLaunchKernelExC(cudaLaunchConfig_t const* config, void const* ke
 
 }  // extern "C"
 
-int main()
-{
+int main() {
   std::string line;
   bool apart = false;
   while (std::getline(std::cin, line)) {

@@ -17,8 +17,7 @@ inline constexpr int kPeakThreads = decltype(cute::size(typename Config::TiledMm
 
 /// Small values with busy mantissas that differ between elements; zeros would draw less power and clock higher.
 template <class Operand>
-CUTE_DEVICE void fill_stage(typename Operand::Element* stage, int threads)
-{
+CUTE_DEVICE void fill_stage(typename Operand::Element* stage, int threads) {
   using Element = typename Operand::Element;
   for (int i = threadIdx.x; i < Operand::kTileMn * Operand::kTileK; i += threads) {
     unsigned const hash = (unsigned(i) * 2654435761u) >> 8;
@@ -33,8 +32,7 @@ CUTE_DEVICE void fill_stage(typename Operand::Element* stage, int threads)
 /// Grid: one CTA for each multiprocessor. Dynamic shared memory: Config::kSmemBytes. `sink` keeps the results alive and
 /// is never written to, since no thread has the number `never`.
 template <class Config>
-__global__ void __launch_bounds__(kPeakThreads<Config>) wgmma_loop_kernel(int iterations, int never, float* sink)
-{
+__global__ void __launch_bounds__(kPeakThreads<Config>) wgmma_loop_kernel(int iterations, int never, float* sink) {
   using namespace cute;
   extern __shared__ __align__(1024) unsigned char smem[];
   auto& storage = *reinterpret_cast<Sm90Storage<Config>*>(smem);
@@ -45,10 +43,10 @@ __global__ void __launch_bounds__(kPeakThreads<Config>) wgmma_loop_kernel(int it
 
   typename Config::TiledMma mma;
   auto const thread_mma = mma.get_slice(threadIdx.x);
-  Tensor sA = stages_of<typename Config::A>(storage.a.begin());                 // (BLK_M,BLK_K,PIPE)
-  Tensor sB = stages_of<typename Config::B>(storage.b.begin());                 // (BLK_N,BLK_K,PIPE)
-  auto tCrA = OperandA<Config>::fragments(sA, thread_mma);                      // (MMA,MMA_M,MMA_K[,PIPE])
-  Tensor tCrB = thread_mma.make_fragment_B(thread_mma.partition_B(sB));         // (MMA,MMA_N,MMA_K,PIPE)
+  Tensor sA = stages_of<typename Config::A>(storage.a.begin());                                // (BLK_M,BLK_K,PIPE)
+  Tensor sB = stages_of<typename Config::B>(storage.b.begin());                                // (BLK_N,BLK_K,PIPE)
+  auto tCrA = OperandA<Config>::fragments(sA, thread_mma);                                     // (MMA,MMA_M,MMA_K[,PIPE])
+  Tensor tCrB = thread_mma.make_fragment_B(thread_mma.partition_B(sB));                        // (MMA,MMA_N,MMA_K,PIPE)
   Tensor tCrC = partition_fragment_C(mma, Shape<Int<Config::kTileM>, Int<Config::kTileN>>{});  // (MMA,MMA_M,MMA_N)
   clear(tCrC);
   CUTE_NO_UNROLL
@@ -65,16 +63,12 @@ __global__ void __launch_bounds__(kPeakThreads<Config>) wgmma_loop_kernel(int it
 
 /// Enqueues the loop on every multiprocessor; returns the status codes of the project's C interface.
 template <class Config>
-int launch(int iterations, double* flop, cudaStream_t stream)
-{
+int launch(int iterations, double* flop, cudaStream_t stream) {
   int device = 0, multiprocessors = 0;
   cudaError_t error = cudaGetDevice(&device);
+  if (error == cudaSuccess) { error = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device); }
   if (error == cudaSuccess) {
-    error = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
-  }
-  if (error == cudaSuccess) {
-    error = cudaFuncSetAttribute(wgmma_loop_kernel<Config>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                 Config::kSmemBytes);
+    error = cudaFuncSetAttribute(wgmma_loop_kernel<Config>, cudaFuncAttributeMaxDynamicSharedMemorySize, Config::kSmemBytes);
   }
   if (error != cudaSuccess) { return int(status_of(error)); }
   wgmma_loop_kernel<Config><<<multiprocessors, kPeakThreads<Config>, Config::kSmemBytes, stream>>>(iterations, -1, nullptr);

@@ -20,8 +20,7 @@ class When {
   constexpr When k(int64_t least, int64_t most) const { return with(kK, least, most); }
   constexpr When mn(int64_t least, int64_t most) const { return with(kMn, least, most); }
 
-  constexpr bool holds(int64_t m, int64_t n, int64_t k) const
-  {
+  constexpr bool holds(int64_t m, int64_t n, int64_t k) const {
     // Extents that no kernel takes may wrap around here; whichever is chosen refuses them.
     int64_t const values[kQuantities] = {m, n, k, int64_t(uint64_t(m) * uint64_t(n))};
     for (int i = 0; i < kQuantities; ++i) {
@@ -33,8 +32,7 @@ class When {
  private:
   enum Quantity { kM, kN, kK, kMn, kQuantities };
 
-  constexpr When with(Quantity quantity, int64_t least, int64_t most) const
-  {
+  constexpr When with(Quantity quantity, int64_t least, int64_t most) const {
     When when = *this;
     when.least_[quantity] = least;
     when.most_[quantity] = most;
@@ -59,8 +57,7 @@ struct Candidate {
 /// The first candidate whose `when` holds; the last where no other does.
 template <class Args, class Info, int kCount>
 constexpr Candidate<Args, Info> const& choose(Candidate<Args, Info> const (&candidates)[kCount], int64_t m, int64_t n,
-                                              int64_t k)
-{
+                                              int64_t k) {
   for (int i = 0; i < kCount - 1; ++i) {
     if (candidates[i].when.holds(m, n, k)) { return candidates[i]; }
   }
@@ -69,8 +66,7 @@ constexpr Candidate<Args, Info> const& choose(Candidate<Args, Info> const (&cand
 
 /// The most that any of the candidates takes, and the fewest CTAs of one that fit.
 template <class Args, class Info, int kCount>
-Status query_all(Candidate<Args, Info> const (&candidates)[kCount], Info& info)
-{
+Status query_all(Candidate<Args, Info> const (&candidates)[kCount], Info& info) {
   auto const keep_larger = [](int32_t& kept, int32_t other) { kept = other > kept ? other : kept; };
   for (int i = 0; i < kCount; ++i) {
     Info one{};
@@ -88,8 +84,7 @@ Status query_all(Candidate<Args, Info> const (&candidates)[kCount], Info& info)
 
 /// As many bytes as the candidate wants that wants most.
 template <class Args, class Info, int kCount>
-Status workspace_of_all(Candidate<Args, Info> const (&candidates)[kCount], int64_t& bytes)
-{
+Status workspace_of_all(Candidate<Args, Info> const (&candidates)[kCount], int64_t& bytes) {
   bytes = 0;
   for (int i = 0; i < kCount; ++i) {
     if (candidates[i].workspace == nullptr) { continue; }

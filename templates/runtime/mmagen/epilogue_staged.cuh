@@ -20,7 +20,7 @@ struct EpilogueStaged {
 
   static constexpr int kLong = Config::kDRowMajor ? Config::kTileN : Config::kTileM;  // extent that is contiguous in D
   static constexpr int kAcross = Config::kDRowMajor ? Config::kTileM : Config::kTileN;
-  static constexpr int kSlice = Config::kEpilogueSlice;    // rows (columns) of D staged at a time
+  static constexpr int kSlice = Config::kEpilogueSlice;  // rows (columns) of D staged at a time
   static constexpr int kStride = kLong + Config::kEpiloguePad;
   static constexpr int kVector = Config::kEpilogueVector;  // elements of D in a wide store
   static_assert(kAcross % kSlice == 0 && kLong % kVector == 0, "slices and vectors tile D");
@@ -38,9 +38,8 @@ struct EpilogueStaged {
   /// c, d: the batch's matrices; c is read only where beta is not zero. `wide`: c, d and their strides allow vectors.
   template <class TensorRC>
   CUTE_DEVICE static void run(TensorRC const& tCrC,  // (MMA,MMA_M,MMA_N)
-                              ElementD const* c, int64_t ldc, ElementD* d, int64_t ldd, Scalar alpha, Scalar beta,
-                              int m_origin, int n_origin, int extent_m, int extent_n, bool wide, SharedStorage& storage)
-  {
+                              ElementD const* c, int64_t ldc, ElementD* d, int64_t ldd, Scalar alpha, Scalar beta, int m_origin,
+                              int n_origin, int extent_m, int extent_n, bool wide, SharedStorage& storage) {
     using namespace cute;
     typename Config::TiledMma mma;
     auto const slice_layout = [] {
@@ -51,7 +50,7 @@ struct EpilogueStaged {
       }
     }();
     Tensor sC = make_tensor(make_smem_ptr(storage.slice.begin()), slice_layout);  // (SLICE,BLK_N) or (BLK_M,SLICE)
-    Tensor tCsC = mma.get_slice(threadIdx.x).partition_C(sC);                    // (MMA,MMA_M,MMA_N)
+    Tensor tCsC = mma.get_slice(threadIdx.x).partition_C(sC);                     // (MMA,MMA_M,MMA_N)
     int const k_slice = get<3>(mma.get_thr_layout_vmnk().get_flat_coord(int(threadIdx.x)));
 
     int const across_left = Config::kDRowMajor ? extent_m - m_origin : extent_n - n_origin;
@@ -72,8 +71,8 @@ struct EpilogueStaged {
       }
       int const first = slice * kSlice;
       if (wide) {
-        store_slice<kVector>(storage, c, ldc, d, ldd, alpha, beta, across_origin + first, long_origin,
-                             across_left - first, long_left);
+        store_slice<kVector>(storage, c, ldc, d, ldd, alpha, beta, across_origin + first, long_origin, across_left - first,
+                             long_left);
       } else {
         store_slice<1>(storage, c, ldc, d, ldd, alpha, beta, across_origin + first, long_origin, across_left - first,
                        long_left);
@@ -85,9 +84,8 @@ struct EpilogueStaged {
   /// Shared memory -> D for one slice, kWidth elements at a time; a vector that crosses D's edge goes element by element.
   template <int kWidth>
   CUTE_DEVICE static void store_slice(SharedStorage& storage, ElementD const* c, int64_t ldc, ElementD* d, int64_t ldd,
-                                      Scalar alpha, Scalar beta, int64_t across_origin, int64_t long_origin,
-                                      int across_left, int long_left)
-  {
+                                      Scalar alpha, Scalar beta, int64_t across_origin, int64_t long_origin, int across_left,
+                                      int long_left) {
     constexpr int kPerLine = kLong / kWidth;
     for (int i = threadIdx.x; i < kSlice * kPerLine; i += Config::kThreads) {
       int const across = i / kPerLine;
@@ -121,8 +119,7 @@ struct EpilogueStaged {
   }
 
   /// With beta == 0, C is not read: its memory may hold anything, NaN among it.
-  CUTE_DEVICE static ElementD combine(ElementAccumulator accumulator, ElementD source, Scalar alpha, Scalar beta)
-  {
+  CUTE_DEVICE static ElementD combine(ElementAccumulator accumulator, ElementD source, Scalar alpha, Scalar beta) {
     Scalar result = alpha * static_cast<Scalar>(accumulator);
     if (beta != Scalar(0)) { result = result + beta * static_cast<Scalar>(source); }
     return convert<ElementD>(result);

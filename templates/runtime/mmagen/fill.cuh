@@ -12,8 +12,7 @@ inline namespace v0_1 {
 /// How many of the kVector elements that start at (mn, k) lie inside the operand; `mn_left` and `k_left` count the
 /// elements from the tile's origin to the operand's end.
 template <class Operand, int kVector>
-CUTE_DEVICE int elements_inside(int mn, int k, int mn_left, int k_left)
-{
+CUTE_DEVICE int elements_inside(int mn, int k, int mn_left, int k_left) {
   int const along = Operand::kContiguousK ? k_left - k : mn_left - mn;
   bool const across = Operand::kContiguousK ? mn < mn_left : k < k_left;
   return across ? cute::max(0, cute::min(along, kVector)) : 0;
@@ -24,8 +23,7 @@ template <class Operand, class TensorG, class TensorC, class TensorR>
 CUTE_DEVICE void load_tile(TensorG const& gX,  // (CPY,CPY_MN,CPY_K)
                            TensorC const& cX,  // (CPY,CPY_MN,CPY_K) -> (mn,k) within the tile
                            TensorR&& rX,       // (CPY,CPY_MN,CPY_K)
-                           int mn_left, int k_left)
-{
+                           int mn_left, int k_left) {
   using namespace cute;
   using Element = typename Operand::Element;
   constexpr int kVector = decltype(size<0>(gX))::value;

@@ -15,8 +15,7 @@ template <class Operand, class TensorG, class TensorC, class TensorS>
 CUTE_DEVICE void fill_tile_async(TensorG const& gX,  // (CPY,CPY_MN,CPY_K)
                                  TensorC const& cX,  // (CPY,CPY_MN,CPY_K) -> (mn,k) within the tile
                                  TensorS&& sX,       // (CPY,CPY_MN,CPY_K)
-                                 int mn_left, int k_left)
-{
+                                 int mn_left, int k_left) {
   using namespace cute;
   using Element = typename Operand::Element;
   constexpr int kVector = decltype(size<0>(gX))::value;
@@ -42,8 +41,7 @@ CUTE_DEVICE void fill_tile_async(TensorG const& gX,  // (CPY,CPY_MN,CPY_K)
 template <int kPart, int kParts, class TensorG, class TensorS>
 CUTE_DEVICE void fill_part_async(TensorG const& gX,  // (CPY,CPY_MN,CPY_K)
                                  TensorS&& sX,       // (CPY,CPY_MN,CPY_K)
-                                 bool enabled)
-{
+                                 bool enabled) {
   static_assert(decltype(cute::size<0>(gX))::value * sizeof(typename TensorG::value_type) == 16, "whole vectors only");
   constexpr int kRows = decltype(cute::size<1>(gX))::value;
   constexpr int kVectors = kRows * decltype(cute::size<2>(gX))::value;

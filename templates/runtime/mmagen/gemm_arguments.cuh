@@ -40,8 +40,7 @@ inline int64_t tiles(int64_t extent, int tile) { return (extent + tile - 1) / ti
 
 /// Fills `args` from the project's public argument struct; a status says what is wrong with it.
 template <class Config, class Args>
-Status check_arguments(Args const& from, GemmArguments<Config>& args)
-{
+Status check_arguments(Args const& from, GemmArguments<Config>& args) {
   using A = typename Config::A;
   using B = typename Config::B;
   using ElementD = typename Config::ElementD;
@@ -62,8 +61,8 @@ Status check_arguments(Args const& from, GemmArguments<Config>& args)
     return Status::kInvalidArgument;
   }
   int64_t const row_d = Config::kDRowMajor ? from.n : from.m;
-  if (from.lda < (A::kContiguousK ? from.k : from.m) || from.ldb < (B::kContiguousK ? from.k : from.n) ||
-      from.ldd < row_d || (reads_c && from.ldc < row_d)) {
+  if (from.lda < (A::kContiguousK ? from.k : from.m) || from.ldb < (B::kContiguousK ? from.k : from.n) || from.ldd < row_d ||
+      (reads_c && from.ldc < row_d)) {
     return Status::kInvalidArgument;
   }
   if (from.batch > 1 && from.batch_stride_d == 0) { return Status::kInvalidArgument; }  // all batches would write one D

@@ -36,8 +36,7 @@ union GemmSharedStorage {
 /// kWide: rows of A and B begin at 16-byte boundaries.
 template <class Config, bool kWide>
 __global__ void __launch_bounds__(Config::kThreads, Config::kCtasPerSm)
-    gemm_kernel(__grid_constant__ GemmParams<Config> const params)
-{
+    gemm_kernel(__grid_constant__ GemmParams<Config> const params) {
   using namespace cute;
   using A = typename Config::A;
   using B = typename Config::B;
@@ -51,7 +50,7 @@ __global__ void __launch_bounds__(Config::kThreads, Config::kCtasPerSm)
   Tensor mA = make_tensor(make_gmem_ptr(params.a + batch * params.batch_stride_a), make_shape(params.m, params.k),
                           A::gmem_stride(params.lda));  // (M,K)
   Tensor mB = make_tensor(make_gmem_ptr(params.b + batch * params.batch_stride_b), make_shape(params.n, params.k),
-                          B::gmem_stride(params.ldb));  // (N,K)
+                          B::gmem_stride(params.ldb));                                                   // (N,K)
   Tensor gA = local_tile(mA, Shape<Int<Config::kTileM>, Int<Config::kTileK>>{}, make_coord(tile_m, _));  // (BLK_M,BLK_K,k)
   Tensor gB = local_tile(mB, Shape<Int<Config::kTileN>, Int<Config::kTileK>>{}, make_coord(tile_n, _));  // (BLK_N,BLK_K,k)
 
@@ -61,11 +60,10 @@ __global__ void __launch_bounds__(Config::kThreads, Config::kCtasPerSm)
 
   int const m_origin = tile_m * Config::kTileM;
   int const n_origin = tile_n * Config::kTileN;
-  Config::Mainloop::template run<kWide>(gA, gB, tCrC, params.m - m_origin, params.n - n_origin, params.k,
-                                        storage.mainloop);
-  Config::Epilogue::run(tCrC, params.c + batch * params.batch_stride_c, params.ldc,
-                        params.d + batch * params.batch_stride_d, params.ldd, params.alpha, params.beta, m_origin,
-                        n_origin, params.m, params.n, params.wide_d, storage.epilogue);
+  Config::Mainloop::template run<kWide>(gA, gB, tCrC, params.m - m_origin, params.n - n_origin, params.k, storage.mainloop);
+  Config::Epilogue::run(tCrC, params.c + batch * params.batch_stride_c, params.ldc, params.d + batch * params.batch_stride_d,
+                        params.ldd, params.alpha, params.beta, m_origin, n_origin, params.m, params.n, params.wide_d,
+                        storage.epilogue);
 }
 
 }  // namespace v0_1

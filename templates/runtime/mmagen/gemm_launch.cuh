@@ -13,8 +13,7 @@ inline namespace v0_1 {
 namespace detail {
 
 /// Do all rows of all matrices of the batch begin at 16 bytes? Strides in bytes; the batch's counts from two matrices on.
-inline bool is_aligned(void const* pointer, int64_t row_stride, int64_t batch_stride, int64_t batch)
-{
+inline bool is_aligned(void const* pointer, int64_t row_stride, int64_t batch_stride, int64_t batch) {
   uintptr_t const steps = uintptr_t(row_stride) | (batch > 1 ? uintptr_t(batch_stride) : 0);
   return (reinterpret_cast<uintptr_t>(pointer) | steps) % 16 == 0;
 }
@@ -23,8 +22,7 @@ inline bool is_aligned(void const* pointer, int64_t row_stride, int64_t batch_st
 
 /// Launches D = alpha * A * B + beta * C on `stream`; Args is the project's public argument struct.
 template <class Config, class Args>
-Status run_gemm(Args const& public_args, cudaStream_t stream)
-{
+Status run_gemm(Args const& public_args, cudaStream_t stream) {
   GemmArguments<Config> args{};
   Status const status = check_arguments<Config>(public_args, args);
   if (status != Status::kSuccess || args.empty()) { return status; }
@@ -55,9 +53,8 @@ Status run_gemm(Args const& public_args, cudaStream_t stream)
   constexpr int64_t kBytesA = sizeof(typename Config::A::Element);
   constexpr int64_t kBytesB = sizeof(typename Config::B::Element);
   constexpr int64_t kBytesD = sizeof(typename Config::ElementD);
-  bool const wide_ab =
-      detail::is_aligned(params.a, params.lda * kBytesA, params.batch_stride_a * kBytesA, args.batch) &&
-      detail::is_aligned(params.b, params.ldb * kBytesB, params.batch_stride_b * kBytesB, args.batch);
+  bool const wide_ab = detail::is_aligned(params.a, params.lda * kBytesA, params.batch_stride_a * kBytesA, args.batch) &&
+                       detail::is_aligned(params.b, params.ldb * kBytesB, params.batch_stride_b * kBytesB, args.batch);
   params.wide_d = detail::is_aligned(params.d, params.ldd * kBytesD, params.batch_stride_d * kBytesD, args.batch) &&
                   detail::is_aligned(params.c, params.ldc * kBytesD, params.batch_stride_c * kBytesD, args.batch);
 
@@ -68,8 +65,7 @@ Status run_gemm(Args const& public_args, cudaStream_t stream)
 
 /// What one kernel of this Config takes on the current device.
 template <class Config, class Info>
-Status query_gemm(Info& info)
-{
+Status query_gemm(Info& info) {
   return query_kernel(&gemm_kernel<Config, true>, Config::kThreads, Config::kSmemBytes, info);
 }
 

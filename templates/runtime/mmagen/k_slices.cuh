@@ -12,8 +12,7 @@ inline namespace v0_1 {
 template <int kAtomsK, class TensorR, class TensorS>
 CUTE_DEVICE void stage_accumulators(TensorR const& rC,  // (MMA,MMA_M,MMA_N)
                                     TensorS&& sC,       // (MMA,MMA_M,MMA_N)
-                                    int k_slice)
-{
+                                    int k_slice) {
   using namespace cute;
   constexpr int kVectorBits = 2 * sizeof_bits_v<typename TensorR::value_type>;  // most atoms own pairs along N
   if (k_slice == 0) { copy(AutoVectorizingCopyWithAssumedAlignment<kVectorBits>{}, rC, sC); }

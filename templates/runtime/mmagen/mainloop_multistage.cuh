@@ -27,8 +27,7 @@ struct MainloopMultistage {
   CUTE_DEVICE static void run(TensorGA const& gA,  // (BLK_M,BLK_K,k)
                               TensorGB const& gB,  // (BLK_N,BLK_K,k)
                               TensorRC& tCrC,      // (MMA,MMA_M,MMA_N)
-                              int m_left, int n_left, int k_extent, SharedStorage& storage)
-  {
+                              int m_left, int n_left, int k_extent, SharedStorage& storage) {
     if (cute::size<2>(gA) == 0) { return; }
     if constexpr (kWide) {
       if (m_left >= A::kTileMn && n_left >= B::kTileMn) {
@@ -45,8 +44,7 @@ struct MainloopMultistage {
   CUTE_DEVICE static void loop(TensorGA const& gA,  // (BLK_M,BLK_K,k)
                                TensorGB const& gB,  // (BLK_N,BLK_K,k)
                                TensorRC& tCrC,      // (MMA,MMA_M,MMA_N)
-                               int m_left, int n_left, int k_extent, SharedStorage& storage)
-  {
+                               int m_left, int n_left, int k_extent, SharedStorage& storage) {
     using namespace cute;
     int const k_tiles = size<2>(gA);
     Tensor sA = make_tensor(make_smem_ptr(storage.a.begin()), typename A::SmemLayout{});  // (BLK_M,BLK_K,PIPE)
@@ -59,11 +57,11 @@ struct MainloopMultistage {
     bool const fills_b = size(FillB{}) == Config::kThreads || threadIdx.x < size(FillB{});
     auto fill_a = FillA{}.get_slice(threadIdx.x);
     auto fill_b = FillB{}.get_slice(threadIdx.x);
-    Tensor tAgA = fill_a.partition_S(gA);                                                         // (CPY,CPY_M,CPY_K,k)
-    Tensor tAsA = fill_a.partition_D(sA);                                                         // (CPY,CPY_M,CPY_K,PIPE)
+    Tensor tAgA = fill_a.partition_S(gA);                                                              // (CPY,CPY_M,CPY_K,k)
+    Tensor tAsA = fill_a.partition_D(sA);                                                              // (CPY,CPY_M,CPY_K,PIPE)
     Tensor tAcA = fill_a.partition_S(make_identity_tensor(Shape<Int<A::kTileMn>, Int<A::kTileK>>{}));  // (CPY,CPY_M,CPY_K)
-    Tensor tBgB = fill_b.partition_S(gB);                                                         // (CPY,CPY_N,CPY_K,k)
-    Tensor tBsB = fill_b.partition_D(sB);                                                         // (CPY,CPY_N,CPY_K,PIPE)
+    Tensor tBgB = fill_b.partition_S(gB);                                                              // (CPY,CPY_N,CPY_K,k)
+    Tensor tBsB = fill_b.partition_D(sB);                                                              // (CPY,CPY_N,CPY_K,PIPE)
     Tensor tBcB = fill_b.partition_S(make_identity_tensor(Shape<Int<B::kTileMn>, Int<B::kTileK>>{}));  // (CPY,CPY_N,CPY_K)
 
     // Tiles of K go in the order last, 0, 1, 2, …: the last one may be ragged, and first it needs no test in the loop.

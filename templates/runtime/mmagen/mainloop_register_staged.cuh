@@ -27,8 +27,7 @@ struct MainloopRegisterStaged {
   CUTE_DEVICE static void run(TensorGA const& gA,  // (BLK_M,BLK_K,k)
                               TensorGB const& gB,  // (BLK_N,BLK_K,k)
                               TensorRC& tCrC,      // (MMA,MMA_M,MMA_N)
-                              int m_left, int n_left, int k_extent, SharedStorage& storage)
-  {
+                              int m_left, int n_left, int k_extent, SharedStorage& storage) {
     using namespace cute;
     int const k_tiles = size<2>(gA);
     if (k_tiles == 0) { return; }
@@ -43,14 +42,14 @@ struct MainloopRegisterStaged {
     bool const fills_b = size(FillB{}) == Config::kThreads || threadIdx.x < size(FillB{});
     auto fill_a = FillA{}.get_slice(threadIdx.x);
     auto fill_b = FillB{}.get_slice(threadIdx.x);
-    Tensor tAgA = fill_a.partition_S(gA);                                          // (CPY,CPY_M,CPY_K,k)
-    Tensor tAsA = fill_a.partition_D(sA);                                          // (CPY,CPY_M,CPY_K,PIPE)
+    Tensor tAgA = fill_a.partition_S(gA);                                                              // (CPY,CPY_M,CPY_K,k)
+    Tensor tAsA = fill_a.partition_D(sA);                                                              // (CPY,CPY_M,CPY_K,PIPE)
     Tensor tAcA = fill_a.partition_S(make_identity_tensor(Shape<Int<A::kTileMn>, Int<A::kTileK>>{}));  // (CPY,CPY_M,CPY_K)
-    Tensor tArA = make_fragment_like<typename A::Element>(tAsA(_, _, _, 0));       // (CPY,CPY_M,CPY_K)
-    Tensor tBgB = fill_b.partition_S(gB);                                          // (CPY,CPY_N,CPY_K,k)
-    Tensor tBsB = fill_b.partition_D(sB);                                          // (CPY,CPY_N,CPY_K,PIPE)
+    Tensor tArA = make_fragment_like<typename A::Element>(tAsA(_, _, _, 0));                           // (CPY,CPY_M,CPY_K)
+    Tensor tBgB = fill_b.partition_S(gB);                                                              // (CPY,CPY_N,CPY_K,k)
+    Tensor tBsB = fill_b.partition_D(sB);                                                              // (CPY,CPY_N,CPY_K,PIPE)
     Tensor tBcB = fill_b.partition_S(make_identity_tensor(Shape<Int<B::kTileMn>, Int<B::kTileK>>{}));  // (CPY,CPY_N,CPY_K)
-    Tensor tBrB = make_fragment_like<typename B::Element>(tBsB(_, _, _, 0));       // (CPY,CPY_N,CPY_K)
+    Tensor tBrB = make_fragment_like<typename B::Element>(tBsB(_, _, _, 0));                           // (CPY,CPY_N,CPY_K)
 
     auto fetch = [&](int k_tile) {
       int const k_left = k_extent - k_tile * A::kTileK;
@@ -71,10 +70,10 @@ struct MainloopRegisterStaged {
     auto load_b = make_tiled_copy_B(typename B::SmemCopy{}, mma);
     auto thread_load_a = load_a.get_slice(threadIdx.x);
     auto thread_load_b = load_b.get_slice(threadIdx.x);
-    Tensor tXsA = thread_load_a.partition_S(sA);   // (CPY,MMA_M,MMA_K,PIPE)
-    Tensor tXrA = thread_load_a.retile_D(tCrA);    // (CPY,MMA_M,MMA_K)
-    Tensor tXsB = thread_load_b.partition_S(sB);   // (CPY,MMA_N,MMA_K,PIPE)
-    Tensor tXrB = thread_load_b.retile_D(tCrB);    // (CPY,MMA_N,MMA_K)
+    Tensor tXsA = thread_load_a.partition_S(sA);  // (CPY,MMA_M,MMA_K,PIPE)
+    Tensor tXrA = thread_load_a.retile_D(tCrA);   // (CPY,MMA_M,MMA_K)
+    Tensor tXsB = thread_load_b.partition_S(sB);  // (CPY,MMA_N,MMA_K,PIPE)
+    Tensor tXrB = thread_load_b.retile_D(tCrB);   // (CPY,MMA_N,MMA_K)
     constexpr int kBlocks = decltype(size<2>(tCrA))::value;
     static_assert(kBlocks >= 2, "the next k block is loaded while the current one is multiplied");
 

@@ -21,8 +21,7 @@ union MicroSharedStorage {
     alignas(128) cute::ArrayEngine<typename Config::B::Element, cute::cosize_v<typename Config::B::SmemLayout>> b;
   } operands;
   // Partial sums meet here, in the operands' place, when the TiledMMA has several atoms along K.
-  cute::ArrayEngine<typename Config::ElementAccumulator,
-                    (Config::kAtomsK > 1 ? Config::kTileM * Config::kTileN : 1)> sums;
+  cute::ArrayEngine<typename Config::ElementAccumulator, (Config::kAtomsK > 1 ? Config::kTileM * Config::kTileN : 1)> sums;
 };
 
 /// D = A * B for one tile: A (BLK_M,BLK_K), B (BLK_N,BLK_K), D (BLK_M,BLK_N); lda, ldb, ldd in elements.
@@ -30,8 +29,7 @@ union MicroSharedStorage {
 template <class Config>
 __global__ void __launch_bounds__(Config::kThreads)
     micro_kernel(typename Config::A::Element const* a, int64_t lda, typename Config::B::Element const* b, int64_t ldb,
-                 typename Config::ElementD* d, int64_t ldd)
-{
+                 typename Config::ElementD* d, int64_t ldd) {
   using namespace cute;
   using A = typename Config::A;
   using B = typename Config::B;
@@ -43,9 +41,9 @@ __global__ void __launch_bounds__(Config::kThreads)
   auto const shape_a = Shape<Int<Config::kTileM>, Int<Config::kTileK>>{};
   auto const shape_b = Shape<Int<Config::kTileN>, Int<Config::kTileK>>{};
   auto const shape_d = Shape<Int<Config::kTileM>, Int<Config::kTileN>>{};
-  Tensor gA = make_tensor(make_gmem_ptr(a), shape_a, A::gmem_stride(lda));                 // (BLK_M,BLK_K)
-  Tensor gB = make_tensor(make_gmem_ptr(b), shape_b, B::gmem_stride(ldb));                 // (BLK_N,BLK_K)
-  Tensor gD = make_tensor(make_gmem_ptr(d), shape_d, Config::stride_d(ldd));               // (BLK_M,BLK_N)
+  Tensor gA = make_tensor(make_gmem_ptr(a), shape_a, A::gmem_stride(lda));                                // (BLK_M,BLK_K)
+  Tensor gB = make_tensor(make_gmem_ptr(b), shape_b, B::gmem_stride(ldb));                                // (BLK_N,BLK_K)
+  Tensor gD = make_tensor(make_gmem_ptr(d), shape_d, Config::stride_d(ldd));                              // (BLK_M,BLK_N)
   Tensor sA = make_tensor(make_smem_ptr(storage.operands.a.begin()), typename A::SmemLayout{})(_, _, 0);  // (BLK_M,BLK_K)
   Tensor sB = make_tensor(make_smem_ptr(storage.operands.b.begin()), typename B::SmemLayout{})(_, _, 0);  // (BLK_N,BLK_K)
 
@@ -73,16 +71,16 @@ __global__ void __launch_bounds__(Config::kThreads)
   copy(load_b, thread_load_b.partition_S(sB), thread_load_b.retile_D(tCrB));
 
   // 3. Multiply.
-  Tensor tCgD = thread_mma.partition_C(gD);                                    // (MMA,MMA_M,MMA_N)
-  Tensor tCrC = partition_fragment_C(mma, shape_d);                            // (MMA,MMA_M,MMA_N)
+  Tensor tCgD = thread_mma.partition_C(gD);          // (MMA,MMA_M,MMA_N)
+  Tensor tCrC = partition_fragment_C(mma, shape_d);  // (MMA,MMA_M,MMA_N)
   clear(tCrC);
   gemm(mma, tCrA, tCrB, tCrC);
 
   // 4. Store.
   int const k_slice = get<3>(mma.get_thr_layout_vmnk().get_flat_coord(int(threadIdx.x)));
   if constexpr (Config::kAtomsK > 1) {
-    Tensor sC = make_tensor(make_smem_ptr(storage.sums.begin()), shape_d);     // (BLK_M,BLK_N)
-    Tensor tCsC = thread_mma.partition_C(sC);                                  // (MMA,MMA_M,MMA_N)
+    Tensor sC = make_tensor(make_smem_ptr(storage.sums.begin()), shape_d);  // (BLK_M,BLK_N)
+    Tensor tCsC = thread_mma.partition_C(sC);                               // (MMA,MMA_M,MMA_N)
     __syncthreads();  // every warp has loaded its fragments: the operands' memory is free
     stage_accumulators<Config::kAtomsK>(tCrC, tCsC, k_slice);
     copy(tCsC, tCrC);

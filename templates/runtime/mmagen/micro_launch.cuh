@@ -8,8 +8,7 @@ inline namespace v0_1 {
 
 /// Launches D = A * B on `stream`; Args is the project's public argument struct.
 template <class Config, class Args>
-Status run_micro(Args const& args, cudaStream_t stream)
-{
+Status run_micro(Args const& args, cudaStream_t stream) {
   using A = typename Config::A;
   using B = typename Config::B;
   using Scalar = typename Config::Scalar;
@@ -31,8 +30,7 @@ Status run_micro(Args const& args, cudaStream_t stream)
 
 /// What the kernel of this Config takes on the current device.
 template <class Config, class Info>
-Status query_micro(Info& info)
-{
+Status query_micro(Info& info) {
   return query_kernel(&micro_kernel<Config>, Config::kThreads, Config::kSmemBytes, info);
 }
 

@@ -11,8 +11,7 @@ struct TileCoord {
 };
 
 /// Maps a linear CTA index to a tile: bands of `most` tile rows, walked column by column within a band.
-CUTE_HOST_DEVICE TileCoord raster(unsigned linear, unsigned tiles_m, unsigned tiles_n, unsigned most)
-{
+CUTE_HOST_DEVICE TileCoord raster(unsigned linear, unsigned tiles_m, unsigned tiles_n, unsigned most) {
   unsigned const group = most < tiles_m ? most : tiles_m;  // group * tiles_n stays below the number of CTAs
   unsigned const per_batch = tiles_m * tiles_n;
   unsigned const batch = linear / per_batch;
@@ -29,14 +28,12 @@ struct Divisor {
   unsigned value = 1, multiplier = 0, shift = 0;
 
   Divisor() = default;
-  explicit Divisor(unsigned divisor) : value(divisor)
-  {
+  explicit Divisor(unsigned divisor) : value(divisor) {
     while ((1ull << shift) < divisor) { ++shift; }
     multiplier = unsigned(((1ull << (31 + shift)) + divisor - 1) / divisor);
   }
 
-  CUTE_DEVICE unsigned quotient(unsigned dividend) const
-  {
+  CUTE_DEVICE unsigned quotient(unsigned dividend) const {
     return value == 1 ? dividend : __umulhi(dividend, multiplier) >> (shift - 1);
   }
 };
@@ -48,15 +45,13 @@ struct Raster {
 
   Raster() = default;
   Raster(unsigned tiles_m, unsigned tiles_n, unsigned most)
-      : per_batch(tiles_m * tiles_n), group(most < tiles_m ? most : tiles_m), tiles_m(tiles_m)
-  {
+      : per_batch(tiles_m * tiles_n), group(most < tiles_m ? most : tiles_m), tiles_m(tiles_m) {
     band = Divisor(group * tiles_n);
     rows = Divisor(group);
     rows_of_last = Divisor(tiles_m % group != 0 ? tiles_m % group : group);
   }
 
-  CUTE_DEVICE TileCoord operator()(unsigned linear) const
-  {
+  CUTE_DEVICE TileCoord operator()(unsigned linear) const {
     unsigned const batch = per_batch.quotient(linear);
     unsigned const tile = linear - batch * per_batch.value;
     unsigned const band_index = band.quotient(tile);

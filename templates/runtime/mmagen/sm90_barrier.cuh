@@ -14,35 +14,27 @@ CUTE_DEVICE uint32_t smem_address(void const* pointer) { return uint32_t(__cvta_
 struct Barrier {
   uint64_t word;
 
-  CUTE_DEVICE void init(uint32_t arrivals)
-  {
+  CUTE_DEVICE void init(uint32_t arrivals) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(smem_address(&word)), "r"(arrivals));
   }
 
   /// One arrival that also announces how many bytes TMA will bring in this phase.
-  CUTE_DEVICE void arrive_and_expect(uint32_t bytes)
-  {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(smem_address(&word)), "r"(bytes)
-                 : "memory");
+  CUTE_DEVICE void arrive_and_expect(uint32_t bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(smem_address(&word)), "r"(bytes) : "memory");
   }
 
-  CUTE_DEVICE void arrive()
-  {
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(smem_address(&word)) : "memory");
-  }
+  CUTE_DEVICE void arrive() { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(smem_address(&word)) : "memory"); }
 
   /// Arrives at the same barrier of another CTA of the cluster. Orders nothing beyond this CTA: wgmma's reads are over
   /// when its wait returns, and a release at cluster scope would cost a membar.gpu in every k tile.
-  CUTE_DEVICE void arrive_at(uint32_t cta)
-  {
+  CUTE_DEVICE void arrive_at(uint32_t cta) {
     uint32_t remote;
     asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(remote) : "r"(smem_address(&word)), "r"(cta));
     asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(remote) : "memory");
   }
 
   /// Returns once the phase of this parity is over. The barrier may be at most one phase ahead of the one waited for.
-  CUTE_DEVICE void wait(uint32_t parity)
-  {
+  CUTE_DEVICE void wait(uint32_t parity) {
     uint32_t done = 0;
     do {
       asm volatile(
@@ -67,8 +59,7 @@ struct PipelineState {
   int stage = 0;
   uint32_t phase = 0;
 
-  CUTE_DEVICE void operator++()
-  {
+  CUTE_DEVICE void operator++() {
     if (++stage == kStages) {
       stage = 0;
       phase ^= 1;
@@ -76,8 +67,7 @@ struct PipelineState {
   }
 
   /// Over the stages that somebody else works through.
-  CUTE_DEVICE void skip(int count)
-  {
+  CUTE_DEVICE void skip(int count) {
     unsigned const to = unsigned(stage) + unsigned(count);
     phase ^= (to / kStages) & 1;
     stage = int(to % kStages);
@@ -86,8 +76,7 @@ struct PipelineState {
 
 /// All threads of the cluster (of the CTA, where it is alone) wait for each other.
 template <int kCtas>
-CUTE_DEVICE void sync_cluster()
-{
+CUTE_DEVICE void sync_cluster() {
   if constexpr (kCtas == 1) {
     __syncthreads();
   } else {
@@ -97,8 +86,7 @@ CUTE_DEVICE void sync_cluster()
 
 /// The same without an order among what they read and wrote.
 template <int kCtas>
-CUTE_DEVICE void meet_cluster()
-{
+CUTE_DEVICE void meet_cluster() {
   if constexpr (kCtas == 1) {
     __syncthreads();
   } else {

@@ -17,8 +17,7 @@ struct Sm90Cooperative {
   static_assert(Config::kThreads == 128 * (Config::kConsumers + 1), "and one more loads");
   static_assert(Config::kSplitK == 1 || !Config::kPersistent, "the exchange of sums takes the whole CTA, once");
 
-  CUTE_DEVICE static void run(Sm90Params<Config> const& params, Storage& storage)
-  {
+  CUTE_DEVICE static void run(Sm90Params<Config> const& params, Storage& storage) {
     using namespace cute;
     prepare<Config>(params, storage, Config::kConsumers);
     ClusterPlace<Config> const place;

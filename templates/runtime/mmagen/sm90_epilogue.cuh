@@ -15,8 +15,7 @@ inline namespace v0_1 {
 
 /// alpha * acc + beta * C, rounded once. Without kReadsC, `source` means nothing.
 template <bool kReadsC, class Element, class Accumulator, class Scalar>
-CUTE_DEVICE Element combine(Accumulator accumulator, Scalar alpha, Scalar beta, Element source)
-{
+CUTE_DEVICE Element combine(Accumulator accumulator, Scalar alpha, Scalar beta, Element source) {
   Scalar result = alpha * static_cast<Scalar>(accumulator);
   if constexpr (kReadsC) { result = result + beta * static_cast<Scalar>(source); }
   return convert<Element>(result);
@@ -50,8 +49,7 @@ struct Sm90Epilogue {
   template <class TensorRC>
   CUTE_DEVICE static void run(Sm90Params<Config> const& params, Sm90Storage<Config>& storage,
                               TensorRC const& tCrC,  // ((2,2,MMA_N/8),MMA_M,MMA_N)
-                              TileCoord const& tile, int split, int thread, int warp, unsigned& turn)
-  {
+                              TileCoord const& tile, int split, int thread, int warp, unsigned& turn) {
     using namespace cute;
     int const lane = thread % 32;
     int const warpgroup_m = thread / 128 % kWarpgroupsM;
@@ -73,7 +71,7 @@ struct Sm90Epilogue {
       unsigned char* const buffer = buffers + turn++ % kBuffers * kSliceBytes;
 
       if (lane == 0) {
-        tma_store_commit();  // a group for each slice, an empty one for a slice that TMA did not store
+        tma_store_commit();              // a group for each slice, an empty one for a slice that TMA did not store
         tma_store_wait<kBuffers - 1>();  // the store that read this buffer has done so
       }
       __syncwarp();
@@ -100,8 +98,7 @@ struct Sm90Epilogue {
 
  private:
   /// Bytes from a buffer's begin to an element, with TMA's swizzle.
-  CUTE_DEVICE static int offset(int row, int column)
-  {
+  CUTE_DEVICE static int offset(int row, int column) {
     constexpr int kBits = kPitch == 128 ? 3 : kPitch == 64 ? 2 : kPitch == 32 ? 1 : 0;
     int const line = Config::kDRowMajor ? row : column;
     int const along = Config::kDRowMajor ? column : row;
@@ -111,9 +108,8 @@ struct Sm90Epilogue {
   /// One slice from registers to a buffer. A thread's sums: rows t/4 and t/4 + 8, columns 2 * (t % 4) and the next, in
   /// every group of 8 columns.
   template <bool kReadsC, class TensorR>
-  CUTE_DEVICE static void stage(TensorR const& sums, unsigned char* buffer, Sm90Params<Config> const& params,
-                                ElementD const* c, int m, int n, int lane)
-  {
+  CUTE_DEVICE static void stage(TensorR const& sums, unsigned char* buffer, Sm90Params<Config> const& params, ElementD const* c,
+                                int m, int n, int lane) {
     ElementD source[kSliceN / 2] = {};
     if constexpr (kReadsC) {  // all of them on their way before the first is used
       CUTE_UNROLL
@@ -137,9 +133,8 @@ struct Sm90Epilogue {
   }
 
   /// A slice at the end of rows that are no whole number of 16 bytes: TMA would write such rows up to the next 16.
-  CUTE_DEVICE static void store_elements(unsigned char const* buffer, Sm90Params<Config> const& params, int batch, int m,
-                                         int n, int lane)
-  {
+  CUTE_DEVICE static void store_elements(unsigned char const* buffer, Sm90Params<Config> const& params, int batch, int m, int n,
+                                         int lane) {
     ElementD* const d = params.d + batch * params.batch_stride_d;
     CUTE_NO_UNROLL
     for (int i = lane; i < kRows * kSliceN; i += 32) {
@@ -151,11 +146,10 @@ struct Sm90Epilogue {
     }
   }
 
-  static constexpr bool kMatrices = sizeof(ElementD) == 2;            // stmatrix moves 8 x 8 of 16 bits
+  static constexpr bool kMatrices = sizeof(ElementD) == 2;                // stmatrix moves 8 x 8 of 16 bits
   static constexpr int kGroups = kMatrices && kSliceN % 16 == 0 ? 2 : 1;  // of 8 columns, at a time
 
-  CUTE_DEVICE static void put(ElementD const (&out)[4 * kGroups], unsigned char* buffer, int column, int lane)
-  {
+  CUTE_DEVICE static void put(ElementD const (&out)[4 * kGroups], unsigned char* buffer, int column, int lane) {
     if constexpr (kMatrices) {
       // Lanes 8i to 8i+7 name the lines of matrix i: rows 0 to 7 and 8 to 15, then the next 8 columns.
       int const row = lane / 8 % 2 * 8 + (Config::kDRowMajor ? lane % 8 : 0);
@@ -164,23 +158,28 @@ struct Sm90Epilogue {
       auto const* const words = reinterpret_cast<uint32_t const*>(out);
       if constexpr (kGroups == 2 && Config::kDRowMajor) {
         asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(words[0]),
-                     "r"(words[1]), "r"(words[2]), "r"(words[3]) : "memory");
+                     "r"(words[1]), "r"(words[2]), "r"(words[3])
+                     : "memory");
       } else if constexpr (kGroups == 2) {
-        asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address),
-                     "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3]) : "memory");
+        asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(words[0]),
+                     "r"(words[1]), "r"(words[2]), "r"(words[3])
+                     : "memory");
       } else if constexpr (Config::kDRowMajor) {
-        asm volatile("stmatrix.sync.aligned.m8n8.x2.shared.b16 [%0], {%1, %2};" ::"r"(address), "r"(words[0]),
-                     "r"(words[1]) : "memory");
+        asm volatile("stmatrix.sync.aligned.m8n8.x2.shared.b16 [%0], {%1, %2};" ::"r"(address), "r"(words[0]), "r"(words[1])
+                     : "memory");
       } else {
         asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], {%1, %2};" ::"r"(address), "r"(words[0]),
-                     "r"(words[1]) : "memory");
+                     "r"(words[1])
+                     : "memory");
       }
     } else {
       constexpr int kPair = Config::kDRowMajor ? 2 : 1;  // neighbours in shared memory
       CUTE_UNROLL
       for (int i = 0; i < 4; i += kPair) {
         int const at = offset(lane / 4 + i / 2 * 8, column + lane % 4 * 2 + i % 2);
-        struct alignas(sizeof(ElementD) * kPair) Pair { ElementD element[kPair]; } pair;
+        struct alignas(sizeof(ElementD) * kPair) Pair {
+          ElementD element[kPair];
+        } pair;
         for (int j = 0; j < kPair; ++j) { pair.element[j] = out[i + j]; }
         *reinterpret_cast<Pair*>(buffer + at) = pair;
       }

@@ -17,8 +17,7 @@ inline namespace v0_1 {
 /// Grid: clusters of kClusterCtas CTAs, as many as run at once (or fewer); each walks over tiles of a cluster.
 template <class Config>
 __global__ void __launch_bounds__(Config::kThreads, Config::kCtasPerSm)
-    sm90_kernel(__grid_constant__ Sm90Params<Config> const params)
-{
+    sm90_kernel(__grid_constant__ Sm90Params<Config> const params) {
   using Storage = Sm90Storage<Config>;
   static_assert(sizeof(Storage) == Config::kSmemBytes, "the plan and the kernel disagree");
   extern __shared__ __align__(1024) unsigned char smem[];
@@ -29,8 +28,7 @@ namespace detail {
 
 /// How many clusters of this kernel the current device runs at once, at least one. Asked once for each device.
 template <class Config>
-Status resident_clusters(int& clusters)
-{
+Status resident_clusters(int& clusters) {
   constexpr int kMostDevices = 64;
   static std::atomic<int> known[kMostDevices];
   int device = 0;
@@ -59,24 +57,21 @@ Status resident_clusters(int& clusters)
 /// Lines of a box. A K-contiguous operand with fewer rows than a tile is read without the rows it lacks: those of the
 /// stage keep what they held, and what comes of them lies outside D.
 template <class Operand, int kShare>
-int box_lines(int64_t across)
-{
+int box_lines(int64_t across) {
   bool const whole = !Operand::kContiguousK || Operand::kBoxes * kShare > 1 || across >= Operand::kBoxAcross;
   return whole ? Operand::kBoxAcross : int(tiles(across, 8)) * 8;
 }
 
 /// Bytes of an operand that TMA brings to one stage of every CTA.
 template <class Operand, int kShare>
-uint32_t stage_bytes(int lines)
-{
+uint32_t stage_bytes(int lines) {
   constexpr int kLineBytes = Operand::kLine * int(sizeof(typename Operand::Element));
   return uint32_t(kShare * Operand::kBoxes * Operand::kPanels * lines * kLineBytes);
 }
 
 /// Makes the device's context current for the calling thread: the driver's functions need one, and a thread whose first
 /// call to CUDA is ours has none.
-inline Status make_context_current()
-{
+inline Status make_context_current() {
   int device = 0;
   cudaError_t const error = cudaGetDevice(&device);
   return status_of(error != cudaSuccess ? error : cudaSetDevice(device));
@@ -84,19 +79,18 @@ inline Status make_context_current()
 
 /// CUDA_ERROR_INVALID_VALUE where TMA cannot address one of the matrices.
 template <class Config>
-CUresult describe(GemmArguments<Config> const& args, Sm90Params<Config>& params)
-{
+CUresult describe(GemmArguments<Config> const& args, Sm90Params<Config>& params) {
   using A = typename Config::A;
   using B = typename Config::B;
   using ElementD = typename Config::ElementD;
   bool const shared_a = args.batch_stride_a == 0;
   bool const shared_b = args.batch_stride_b == 0;
-  MatrixExtent const a = {A::kContiguousK ? args.k : args.m, A::kContiguousK ? args.m : args.k,
-                          shared_a ? 1 : args.batch, args.lda, args.batch_stride_a};
-  MatrixExtent const b = {B::kContiguousK ? args.k : args.n, B::kContiguousK ? args.n : args.k,
-                          shared_b ? 1 : args.batch, args.ldb, args.batch_stride_b};
-  MatrixExtent const d = {Config::kDRowMajor ? args.n : args.m, Config::kDRowMajor ? args.m : args.n, args.batch,
-                          args.ldd, args.batch_stride_d};
+  MatrixExtent const a = {A::kContiguousK ? args.k : args.m, A::kContiguousK ? args.m : args.k, shared_a ? 1 : args.batch,
+                          args.lda, args.batch_stride_a};
+  MatrixExtent const b = {B::kContiguousK ? args.k : args.n, B::kContiguousK ? args.n : args.k, shared_b ? 1 : args.batch,
+                          args.ldb, args.batch_stride_b};
+  MatrixExtent const d = {Config::kDRowMajor ? args.n : args.m, Config::kDRowMajor ? args.m : args.n, args.batch, args.ldd,
+                          args.batch_stride_d};
   params.batch_step_a = shared_a ? 0 : 1;
   params.batch_step_b = shared_b ? 0 : 1;
   int const lines_a = box_lines<A, Config::kClusterN>(a.across);
@@ -119,8 +113,7 @@ inline constexpr int64_t kFlagBytes = 65536;
 /// Streams the tiles of a last wave that is less than two thirds full, with the last full one. A fuller wave is faster as
 /// it is: clusters at different k read nothing in common, and L2 serves each of them alone.
 template <class Config>
-void stream_last_wave(StreamedTiles& streamed, unsigned clusters, unsigned resident, int k, void* workspace)
-{
+void stream_last_wave(StreamedTiles& streamed, unsigned clusters, unsigned resident, int k, void* workspace) {
   constexpr int64_t kFewest = 8;  // k tiles of a cluster
   int64_t const k_tiles = tiles(k, Config::kTileK);
   unsigned const rest = clusters % resident;
@@ -144,8 +137,7 @@ void stream_last_wave(StreamedTiles& streamed, unsigned clusters, unsigned resid
 /// Bytes of workspace with which a config of stream K shares its last tiles among all multiprocessors of the current
 /// device: a CTA tile of sums and a flag for every CTA.
 template <class Config>
-Status workspace_sm90(int64_t& bytes)
-{
+Status workspace_sm90(int64_t& bytes) {
   bytes = 0;
   int resident = 0;
   Status const status = detail::resident_clusters<Config>(resident);
@@ -157,8 +149,7 @@ Status workspace_sm90(int64_t& bytes)
 /// Launches D = alpha * A * B + beta * C on `stream`; Args is the project's public argument struct. What TMA cannot
 /// address goes to `unaligned(arguments, stream)`.
 template <class Config, class Args, class Unaligned>
-Status run_sm90(Args const& public_args, cudaStream_t stream, Unaligned const& unaligned)
-{
+Status run_sm90(Args const& public_args, cudaStream_t stream, Unaligned const& unaligned) {
   GemmArguments<Config> args{};
   Status status = check_arguments<Config>(public_args, args);
   if (status != Status::kSuccess || args.empty()) { return status; }
@@ -222,8 +213,7 @@ Status run_sm90(Args const& public_args, cudaStream_t stream, Unaligned const& u
 
 /// What this Config's kernel takes on the current device.
 template <class Config, class Info>
-Status query_sm90(Info& info)
-{
+Status query_sm90(Info& info) {
   return query_kernel(&sm90_kernel<Config>, Config::kThreads, Config::kSmemBytes, info);
 }
 

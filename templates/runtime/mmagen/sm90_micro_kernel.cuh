@@ -25,8 +25,7 @@ struct MicroSharedStorage {
 template <class Config>
 __global__ void __launch_bounds__(Config::kThreads)
     micro_kernel(typename Config::A::Element const* a, int64_t lda, typename Config::B::Element const* b, int64_t ldb,
-                 typename Config::ElementD* d, int64_t ldd)
-{
+                 typename Config::ElementD* d, int64_t ldd) {
   using namespace cute;
   using A = typename Config::A;
   using B = typename Config::B;
@@ -38,9 +37,9 @@ __global__ void __launch_bounds__(Config::kThreads)
   auto const shape_a = Shape<Int<Config::kTileM>, Int<Config::kTileK>>{};
   auto const shape_b = Shape<Int<Config::kTileN>, Int<Config::kTileK>>{};
   auto const shape_d = Shape<Int<Config::kTileM>, Int<Config::kTileN>>{};
-  Tensor gA = make_tensor(make_gmem_ptr(a), shape_a, A::gmem_stride(lda));                  // (BLK_M,BLK_K)
-  Tensor gB = make_tensor(make_gmem_ptr(b), shape_b, B::gmem_stride(ldb));                  // (BLK_N,BLK_K)
-  Tensor gD = make_tensor(make_gmem_ptr(d), shape_d, Config::stride_d(ldd));                // (BLK_M,BLK_N)
+  Tensor gA = make_tensor(make_gmem_ptr(a), shape_a, A::gmem_stride(lda));                       // (BLK_M,BLK_K)
+  Tensor gB = make_tensor(make_gmem_ptr(b), shape_b, B::gmem_stride(ldb));                       // (BLK_N,BLK_K)
+  Tensor gD = make_tensor(make_gmem_ptr(d), shape_d, Config::stride_d(ldd));                     // (BLK_M,BLK_N)
   Tensor sA = make_tensor(make_smem_ptr(storage.a.begin()), typename A::SmemLayout{})(_, _, 0);  // (BLK_M,BLK_K)
   Tensor sB = make_tensor(make_smem_ptr(storage.b.begin()), typename B::SmemLayout{})(_, _, 0);  // (BLK_N,BLK_K)
 
@@ -69,8 +68,8 @@ __global__ void __launch_bounds__(Config::kThreads)
   }
 
   // 3. Multiply. wgmma runs behind the thread that issues it: `arrive` hands the registers over, `wait` takes them back.
-  Tensor tCgD = thread_mma.partition_C(gD);           // (MMA,MMA_M,MMA_N)
-  Tensor tCrC = partition_fragment_C(mma, shape_d);   // (MMA,MMA_M,MMA_N)
+  Tensor tCgD = thread_mma.partition_C(gD);          // (MMA,MMA_M,MMA_N)
+  Tensor tCrC = partition_fragment_C(mma, shape_d);  // (MMA,MMA_M,MMA_N)
   clear(tCrC);
   warpgroup_fence_operand(tCrC);
   warpgroup_arrive();

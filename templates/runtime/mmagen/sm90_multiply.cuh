@@ -13,8 +13,7 @@ inline namespace v0_1 {
 
 /// Shared-memory tensors of all stages, (BLK_MN,BLK_K,PIPE), swizzled as wgmma's descriptors say.
 template <class Operand>
-CUTE_DEVICE auto stages_of(typename Operand::Element* smem)
-{
+CUTE_DEVICE auto stages_of(typename Operand::Element* smem) {
   return cute::make_tensor(cute::make_smem_ptr(smem), typename Operand::SmemLayout{});
 }
 
@@ -22,17 +21,13 @@ CUTE_DEVICE auto stages_of(typename Operand::Element* smem)
 template <class Config, bool kInRegisters = Config::A::kInRegisters>
 struct OperandA {
   template <class TensorS, class ThreadMma>
-  CUTE_DEVICE static auto fragments(TensorS const& sA, ThreadMma const& thread_mma)
-  {
+  CUTE_DEVICE static auto fragments(TensorS const& sA, ThreadMma const& thread_mma) {
     return thread_mma.make_fragment_A(thread_mma.partition_A(sA));  // (MMA,MMA_M,MMA_K,PIPE)
   }
   template <class TensorS, class TensorR>
-  CUTE_DEVICE static void load(TensorS const&, TensorR&, int, int)
-  {
-  }
+  CUTE_DEVICE static void load(TensorS const&, TensorR&, int, int) {}
   template <class TensorR>
-  CUTE_DEVICE static auto of_stage(TensorR const& tCrA, int stage)
-  {
+  CUTE_DEVICE static auto of_stage(TensorR const& tCrA, int stage) {
     return tCrA(cute::_, cute::_, cute::_, stage);
   }
 };
@@ -40,29 +35,25 @@ struct OperandA {
 template <class Config>
 struct OperandA<Config, true> {
   template <class TensorS, class ThreadMma>
-  CUTE_DEVICE static auto fragments(TensorS const& sA, ThreadMma const& thread_mma)
-  {
+  CUTE_DEVICE static auto fragments(TensorS const& sA, ThreadMma const& thread_mma) {
     return thread_mma.partition_fragment_A(sA(cute::_, cute::_, 0));  // (MMA,MMA_M,MMA_K)
   }
   template <class TensorS, class TensorR>
-  CUTE_DEVICE static void load(TensorS const& sA, TensorR& tCrA, int stage, int thread)
-  {
+  CUTE_DEVICE static void load(TensorS const& sA, TensorR& tCrA, int stage, int thread) {
     auto const tiled_copy = cute::make_tiled_copy_A(typename Config::A::SmemCopy{}, typename Config::TiledMma{});
     auto const thread_copy = tiled_copy.get_slice(thread);
     cute::copy(tiled_copy, thread_copy.partition_S(sA)(cute::_, cute::_, cute::_, stage), thread_copy.retile_D(tCrA));
   }
   template <class TensorR>
-  CUTE_DEVICE static TensorR const& of_stage(TensorR const& tCrA, int)
-  {
+  CUTE_DEVICE static TensorR const& of_stage(TensorR const& tCrA, int) {
     return tCrA;
   }
 };
 
 /// Issues one stage's multiplies as one batch. Where mma.accumulate_ is Zero, the first of them overwrites `sums`.
 template <class Config, class TiledMma, class TensorS, class TensorA, class TensorB, class TensorRC>
-CUTE_DEVICE void multiply_stage(TiledMma& mma, TensorS const& sA, TensorA& tCrA, TensorB const& tCrB, TensorRC& sums,
-                                int stage, int thread)
-{
+CUTE_DEVICE void multiply_stage(TiledMma& mma, TensorS const& sA, TensorA& tCrA, TensorB const& tCrB, TensorRC& sums, int stage,
+                                int thread) {
   using namespace cute;
   using A = OperandA<Config>;
   A::load(sA, tCrA, stage, thread);
@@ -84,8 +75,7 @@ CUTE_DEVICE void multiply_stage(TiledMma& mma, TensorS const& sA, TensorA& tCrA,
 template <class Config, class TensorRC, class Release, class Issued>
 CUTE_DEVICE void multiply(Sm90Storage<Config>& storage, PipelineState<Config::kStages>& pipe, int k_tiles, int thread,
                           TensorRC& tCrC,  // (MMA,MMA_M,MMA_N)
-                          Release const& release, Issued const& issued)
-{
+                          Release const& release, Issued const& issued) {
   using namespace cute;
   typename Config::TiledMma mma;
   Tensor sA = stages_of<typename Config::A>(storage.a.begin());  // (BLK_M,BLK_K,PIPE)

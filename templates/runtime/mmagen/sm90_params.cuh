@@ -25,10 +25,10 @@ template <class Config>
 struct Sm90Params {
   CUtensorMap map_a, map_b, map_d;
   int m, n, k;
-  Raster raster;                              // of tiles of a cluster
-  unsigned clusters;                          // such tiles, in all batches
-  uint32_t stage_bytes;                       // that TMA brings to a stage
-  int batch_step_a, batch_step_b;             // 0: one matrix for the whole batch
+  Raster raster;                   // of tiles of a cluster
+  unsigned clusters;               // such tiles, in all batches
+  uint32_t stage_bytes;            // that TMA brings to a stage
+  int batch_step_a, batch_step_b;  // 0: one matrix for the whole batch
   typename Config::ElementD const* c;
   int64_t ldc, batch_stride_c;
   typename Config::ElementD* d;
@@ -58,13 +58,11 @@ CUTE_DEVICE int warp_index() { return __shfl_sync(0xffffffff, int(threadIdx.x) /
 /// Gives registers of a warpgroup back, or takes them; 0 leaves them as they were at launch. The kernel's launch bounds
 /// must fix that number, or ptxas ignores the request (C7508).
 template <int kRegisters>
-CUTE_DEVICE void release_registers()
-{
+CUTE_DEVICE void release_registers() {
   if constexpr (kRegisters > 0) { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters)); }
 }
 template <int kRegisters>
-CUTE_DEVICE void take_registers()
-{
+CUTE_DEVICE void take_registers() {
   if constexpr (kRegisters > 0) { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters)); }
 }
 
@@ -73,8 +71,7 @@ template <class Config>
 struct ClusterPlace {
   int rank, m, n, split;
 
-  CUTE_DEVICE ClusterPlace() : rank(0)
-  {
+  CUTE_DEVICE ClusterPlace() : rank(0) {
     if constexpr (kClusterCtas<Config> > 1) { rank = int(cute::block_rank_in_cluster()); }
     m = rank % Config::kClusterM;
     n = rank / Config::kClusterM % Config::kClusterN;
@@ -82,32 +79,26 @@ struct ClusterPlace {
   }
 
   /// Rank of the CTA at (m, n) that works on the same part of K.
-  CUTE_DEVICE int rank_of(int other_m, int other_n) const
-  {
+  CUTE_DEVICE int rank_of(int other_m, int other_n) const {
     return other_m + Config::kClusterM * (other_n + Config::kClusterN * split);
   }
 
   /// CTAs that need the same tile of A: those of this row.
-  CUTE_DEVICE uint16_t mask_a() const
-  {
+  CUTE_DEVICE uint16_t mask_a() const {
     unsigned mask = 0;
     for (int i = 0; i < Config::kClusterN; ++i) { mask |= 1u << rank_of(m, i); }
     return uint16_t(mask);
   }
 
   /// CTAs that need the same tile of B: those of this column.
-  CUTE_DEVICE uint16_t mask_b() const
-  {
+  CUTE_DEVICE uint16_t mask_b() const {
     unsigned mask = 0;
     for (int i = 0; i < Config::kClusterM; ++i) { mask |= 1u << rank_of(i, n); }
     return uint16_t(mask);
   }
 
   /// Do I read what the CTA of this rank loads?
-  CUTE_DEVICE bool reads_from(int other) const
-  {
-    return ((mask_a() | mask_b()) >> other) & 1;
-  }
+  CUTE_DEVICE bool reads_from(int other) const { return ((mask_a() | mask_b()) >> other) & 1; }
 };
 
 /// A piece of work: `count` k tiles of a tile of the cluster's, from `begin` on. Whoever has the last k tile stores the
@@ -128,8 +119,7 @@ struct Walk {
   CUTE_DEVICE bool inside(Sm90Params<Config> const& params) const { return linear < params.clusters; }
   CUTE_DEVICE void advance(Sm90Params<Config> const&) { linear += gridDim.x / kClusterCtas<Config>; }
 
-  CUTE_DEVICE Piece piece(Sm90Params<Config> const& params, ClusterPlace<Config> const& place) const
-  {
+  CUTE_DEVICE Piece piece(Sm90Params<Config> const& params, ClusterPlace<Config> const& place) const {
     int const k_tiles = (params.k + Config::kTileK - 1) / Config::kTileK;
     int const begin = int(int64_t(k_tiles) * place.split / Config::kSplitK);
     int const end = int(int64_t(k_tiles) * (place.split + 1) / Config::kSplitK);
@@ -147,19 +137,15 @@ struct Walk<Config, true> {
   unsigned linear;      // the next whole tile
 
   CUTE_DEVICE Walk(Sm90Params<Config> const& params)
-      : first(range_begin(params, cluster)), end(range_begin(params, cluster + 1)), linear(params.streamed.tiles + cluster)
-  {
-  }
+      : first(range_begin(params, cluster)), end(range_begin(params, cluster + 1)), linear(params.streamed.tiles + cluster) {}
 
-  CUTE_DEVICE static unsigned range_begin(Sm90Params<Config> const& params, unsigned cluster)
-  {
+  CUTE_DEVICE static unsigned range_begin(Sm90Params<Config> const& params, unsigned cluster) {
     return cluster * params.streamed.share + cute::min(cluster, params.streamed.extra);
   }
 
   CUTE_DEVICE bool inside(Sm90Params<Config> const& params) const { return first < end || linear < params.clusters; }
 
-  CUTE_DEVICE void advance(Sm90Params<Config> const& params)
-  {
+  CUTE_DEVICE void advance(Sm90Params<Config> const& params) {
     if (first < end) {
       unsigned const tile = params.streamed.k_tiles.quotient(end - 1);
       end = cute::max(first, tile * params.streamed.k_tiles.value);
@@ -168,8 +154,7 @@ struct Walk<Config, true> {
     }
   }
 
-  CUTE_DEVICE Piece piece(Sm90Params<Config> const& params, ClusterPlace<Config> const&) const
-  {
+  CUTE_DEVICE Piece piece(Sm90Params<Config> const& params, ClusterPlace<Config> const&) const {
     unsigned const k_tiles = params.streamed.k_tiles.value;
     if (first == end) { return {linear, 0, int(k_tiles), true}; }
     unsigned const tile = params.streamed.k_tiles.quotient(end - 1);
@@ -180,8 +165,7 @@ struct Walk<Config, true> {
 
 /// The CTA tile of a tile of the cluster's.
 template <class Config>
-CUTE_DEVICE TileCoord cta_tile(Sm90Params<Config> const& params, unsigned linear, ClusterPlace<Config> const& place)
-{
+CUTE_DEVICE TileCoord cta_tile(Sm90Params<Config> const& params, unsigned linear, ClusterPlace<Config> const& place) {
   TileCoord coord = params.raster(linear);
   coord.m = coord.m * Config::kClusterM + place.m;
   coord.n = coord.n * Config::kClusterN + place.n;
@@ -193,8 +177,7 @@ CUTE_DEVICE void settle(TileCoord& tile) { asm volatile("" : "+r"(tile.m), "+r"(
 
 /// Tells every CTA that loads for this one that a stage has been read: thread i of a warpgroup tells CTA i.
 template <class Config>
-CUTE_DEVICE void release_stage(Sm90Storage<Config>& storage, int stage, ClusterPlace<Config> const& place)
-{
+CUTE_DEVICE void release_stage(Sm90Storage<Config>& storage, int stage, ClusterPlace<Config> const& place) {
   int const thread = threadIdx.x % 128;
   if constexpr (Config::kClusterM * Config::kClusterN == 1) {
     if (thread == 0) { storage.empty[stage].arrive(); }
@@ -205,8 +188,7 @@ CUTE_DEVICE void release_stage(Sm90Storage<Config>& storage, int stage, ClusterP
 
 /// Barriers, tensor maps and neighbours are ready afterwards. `readers`: warpgroups of one CTA that read a stage.
 template <class Config>
-CUTE_DEVICE void prepare(Sm90Params<Config> const& params, Sm90Storage<Config>& storage, int readers)
-{
+CUTE_DEVICE void prepare(Sm90Params<Config> const& params, Sm90Storage<Config>& storage, int readers) {
   if (threadIdx.x == 0) {
     tma_prefetch(&params.map_a);
     tma_prefetch(&params.map_b);

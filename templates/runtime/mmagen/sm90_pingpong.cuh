@@ -17,8 +17,7 @@ struct Sm90Pingpong {
   static_assert(Config::kConsumers >= 2, "one warpgroup cannot take turns");
   static_assert(Config::kThreads == 128 * (Config::kConsumers + 1), "and one more loads");
 
-  CUTE_DEVICE static void run(Sm90Params<Config> const& params, Storage& storage)
-  {
+  CUTE_DEVICE static void run(Sm90Params<Config> const& params, Storage& storage) {
     using namespace cute;
     prepare<Config>(params, storage, 1);
     int const warp = warp_index();

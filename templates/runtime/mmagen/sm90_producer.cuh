@@ -9,8 +9,7 @@ inline namespace v0_1 {
 /// Calls visit(panel, line, along) for every box of this CTA's share of an operand tile: boxes of kLine x kBoxAcross
 /// elements, kBoxes of them in each panel. Where kShare CTAs need the same tile, each loads its part for all of them.
 template <class Operand, class Visit>
-CUTE_DEVICE void for_each_box(int share, Visit const& visit)
-{
+CUTE_DEVICE void for_each_box(int share, Visit const& visit) {
   CUTE_UNROLL
   for (int panel = 0; panel < Operand::kPanels; ++panel) {
     CUTE_UNROLL
@@ -21,9 +20,8 @@ CUTE_DEVICE void for_each_box(int share, Visit const& visit)
 }
 
 template <class Operand, int kShare>
-CUTE_DEVICE void load_operand(CUtensorMap const* map, typename Operand::Element* stage, Barrier& full, uint16_t ctas,
-                              int share, int along, int across, int batch)
-{
+CUTE_DEVICE void load_operand(CUtensorMap const* map, typename Operand::Element* stage, Barrier& full, uint16_t ctas, int share,
+                              int along, int across, int batch) {
   constexpr int kAcross = Operand::kBoxAcross * Operand::kBoxes * kShare;  // lines of a panel
   for_each_box<Operand>(share, [&](int panel, int line, int offset) {
     auto* const smem = stage + (panel * kAcross + line) * Operand::kLine;
@@ -36,11 +34,8 @@ CUTE_DEVICE void load_operand(CUtensorMap const* map, typename Operand::Element*
 }
 
 template <class Operand>
-CUTE_DEVICE void prefetch_operand(CUtensorMap const* map, int share, int along, int across, int batch)
-{
-  for_each_box<Operand>(share, [&](int, int line, int offset) {
-    tma_prefetch_box(map, along + offset, across + line, batch);
-  });
+CUTE_DEVICE void prefetch_operand(CUtensorMap const* map, int share, int along, int across, int batch) {
+  for_each_box<Operand>(share, [&](int, int line, int offset) { tma_prefetch_box(map, along + offset, across + line, batch); });
 }
 
 /// Where k tile `k_tile` of the rows `mn_tile` lies in an operand: along its contiguous mode, across it, and the batch.
@@ -48,8 +43,7 @@ template <class Operand>
 struct TilePlace {
   int along, across, batch;
 
-  CUTE_DEVICE TilePlace(int mn_tile, int k_tile, int batch) : batch(batch)
-  {
+  CUTE_DEVICE TilePlace(int mn_tile, int k_tile, int batch) : batch(batch) {
     int const mn = mn_tile * Operand::kTileMn;
     int const k = k_tile * Operand::kTileK;
     along = Operand::kContiguousK ? k : mn;
@@ -60,25 +54,23 @@ struct TilePlace {
 /// Loads k tile `k_tile` of the CTA tile `tile` into a stage that is free in all CTAs it goes to.
 template <class Config>
 CUTE_DEVICE void load_stage(Sm90Params<Config> const& params, Sm90Storage<Config>& storage, int stage, int k_tile,
-                            TileCoord const& tile, ClusterPlace<Config> const& place)
-{
+                            TileCoord const& tile, ClusterPlace<Config> const& place) {
   using A = typename Config::A;
   using B = typename Config::B;
   TilePlace<A> const a(tile.m, k_tile, tile.batch * params.batch_step_a);
   TilePlace<B> const b(tile.n, k_tile, tile.batch * params.batch_step_b);
   Barrier& full = storage.full[stage];
   full.arrive_and_expect(params.stage_bytes);
-  load_operand<A, Config::kClusterN>(&params.map_a, storage.a.begin() + stage * A::kTileMn * A::kTileK, full,
-                                     place.mask_a(), place.n, a.along, a.across, a.batch);
-  load_operand<B, Config::kClusterM>(&params.map_b, storage.b.begin() + stage * B::kTileMn * B::kTileK, full,
-                                     place.mask_b(), place.m, b.along, b.across, b.batch);
+  load_operand<A, Config::kClusterN>(&params.map_a, storage.a.begin() + stage * A::kTileMn * A::kTileK, full, place.mask_a(),
+                                     place.n, a.along, a.across, a.batch);
+  load_operand<B, Config::kClusterM>(&params.map_b, storage.b.begin() + stage * B::kTileMn * B::kTileK, full, place.mask_b(),
+                                     place.m, b.along, b.across, b.batch);
 }
 
 /// Brings the first stages into L2 while the kernel before still runs.
 template <class Config>
 CUTE_DEVICE void prefetch_stages(Sm90Params<Config> const& params, TileCoord const& tile, int k_begin, int k_tiles,
-                                 ClusterPlace<Config> const& place)
-{
+                                 ClusterPlace<Config> const& place) {
   int const count = k_tiles < Config::kPrefetch ? k_tiles : Config::kPrefetch;
   for (int i = 0; i < count; ++i) {
     TilePlace<typename Config::A> const a(tile.m, k_begin + i, tile.batch * params.batch_step_a);
@@ -90,8 +82,7 @@ CUTE_DEVICE void prefetch_stages(Sm90Params<Config> const& params, TileCoord con
 
 /// The life of the producer thread: all k tiles of all tiles of this CTA.
 template <class Config>
-CUTE_DEVICE void produce(Sm90Params<Config> const& params, Sm90Storage<Config>& storage)
-{
+CUTE_DEVICE void produce(Sm90Params<Config> const& params, Sm90Storage<Config>& storage) {
   ClusterPlace<Config> const place;
   PipelineState<Config::kStages> pipe;
   Walk<Config> walk(params);

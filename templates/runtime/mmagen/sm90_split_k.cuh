@@ -26,8 +26,7 @@ struct Sm90SplitK {
   /// Called by every thread of every CTA of the cluster, when no stage is in use any more.
   template <class TensorRC>
   CUTE_DEVICE static void run(Sm90Storage<Config>& storage, TensorRC& tCrC, ClusterPlace<Config> const& place,
-                              bool multiplies)
-  {
+                              bool multiplies) {
     using namespace cute;
     sync_cluster<kClusterCtas<Config>>();  // the others have read their stages too
     if (multiplies) {
@@ -45,23 +44,19 @@ struct Sm90SplitK {
 
  private:
   /// Where the sums of the CTA `from` lie at the CTA `to`: one float4 of each thread next to the other's.
-  CUTE_DEVICE static int slot(int from, int to, int vector)
-  {
+  CUTE_DEVICE static int slot(int from, int to, int vector) {
     int const sender = from < to ? from : from - 1;
     return ((sender * (kPart / 4) + vector) * kThreads + int(threadIdx.x)) * 16;
   }
 
   template <class TensorRC, class Part>
   CUTE_DEVICE static void give(Sm90Storage<Config>& storage, TensorRC const& tCrC, ClusterPlace<Config> const& place,
-                               Part part)
-  {
+                               Part part) {
     uint32_t const base = smem_address(storage.a.begin());
     uint32_t const to = place.m + Config::kClusterM * (place.n + Config::kClusterN * int(part));
     CUTE_UNROLL
     for (int vector = 0; vector < kPart / 4; ++vector) {
-      auto const word = [&](int i) {
-        return reinterpret_cast<uint32_t const&>(tCrC(int(part) * kPart + vector * 4 + i));
-      };
+      auto const word = [&](int i) { return reinterpret_cast<uint32_t const&>(tCrC(int(part) * kPart + vector * 4 + i)); };
       asm volatile(
           "{\n"
           ".reg .b32 remote;\n"
@@ -74,20 +69,19 @@ struct Sm90SplitK {
   }
 
   template <class TensorRC, class Part>
-  CUTE_DEVICE static void add(Sm90Storage<Config>& storage, TensorRC& tCrC, Part part)
-  {
+  CUTE_DEVICE static void add(Sm90Storage<Config>& storage, TensorRC& tCrC, Part part) {
     auto const* const bytes = reinterpret_cast<unsigned char const*>(storage.a.begin());
     CUTE_UNROLL
     for (int vector = 0; vector < kPart / 4; ++vector) {
       Sum total[4] = {};
       CUTE_UNROLL
       for (int from = 0; from < kSplitK; ++from) {
-        struct alignas(16) Four { Sum sum[4]; } other;
+        struct alignas(16) Four {
+          Sum sum[4];
+        } other;
         if (from != int(part)) { other = *reinterpret_cast<Four const*>(bytes + slot(from, part, vector)); }
         CUTE_UNROLL
-        for (int i = 0; i < 4; ++i) {
-          total[i] += from == int(part) ? tCrC(int(part) * kPart + vector * 4 + i) : other.sum[i];
-        }
+        for (int i = 0; i < 4; ++i) { total[i] += from == int(part) ? tCrC(int(part) * kPart + vector * 4 + i) : other.sum[i]; }
       }
       CUTE_UNROLL
       for (int i = 0; i < 4; ++i) { tCrC(int(part) * kPart + vector * 4 + i) = total[i]; }

@@ -13,15 +13,13 @@ inline namespace v0_1 {
 
 /// All threads that multiply wait for each other; the producer does not take part.
 template <class Config>
-CUTE_DEVICE void sync_consumers()
-{
+CUTE_DEVICE void sync_consumers() {
   asm volatile("bar.sync 1, %0;" ::"n"(128 * Config::kConsumers) : "memory");
 }
 
 /// Where a CTA's partial sums lie: neighbouring threads next to each other, four sums at a time.
 template <class Config>
-CUTE_DEVICE float4* partial_slot(Sm90Params<Config> const& params, unsigned cluster, ClusterPlace<Config> const& place)
-{
+CUTE_DEVICE float4* partial_slot(Sm90Params<Config> const& params, unsigned cluster, ClusterPlace<Config> const& place) {
   unsigned const cta = cluster * kClusterCtas<Config> + unsigned(place.rank);
   return params.streamed.partials + size_t(cta) * (Config::kTileM * Config::kTileN / 4) + threadIdx.x;
 }
@@ -29,8 +27,7 @@ CUTE_DEVICE float4* partial_slot(Sm90Params<Config> const& params, unsigned clus
 /// Leaves this CTA's sums to the cluster that stores the tile.
 template <class Config, class TensorRC>
 CUTE_DEVICE void give_partial(Sm90Params<Config> const& params, TensorRC const& tCrC, unsigned cluster,
-                              ClusterPlace<Config> const& place)
-{
+                              ClusterPlace<Config> const& place) {
   static_assert(sizeof(typename Config::ElementAccumulator) == 4, "sums travel as 32-bit words");
   float4* const slot = partial_slot<Config>(params, cluster, place);
   auto const* const sums = reinterpret_cast<float4 const*>(&tCrC(0));
@@ -48,8 +45,7 @@ CUTE_DEVICE void give_partial(Sm90Params<Config> const& params, TensorRC const& 
 /// for the next launch.
 template <class Config, class TensorRC>
 CUTE_DEVICE void add_partials(Sm90Params<Config> const& params, TensorRC& tCrC, unsigned cluster, Piece const& piece,
-                              ClusterPlace<Config> const& place)
-{
+                              ClusterPlace<Config> const& place) {
   using Sum = typename Config::ElementAccumulator;
   unsigned const tile_begin = piece.linear * params.streamed.k_tiles.value;
   unsigned from = cluster - 1;

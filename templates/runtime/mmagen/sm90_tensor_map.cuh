@@ -11,21 +11,24 @@ inline namespace v0_1 {
 namespace detail {
 
 template <class Element>
-constexpr CUtensorMapDataType tensor_map_type()
-{
+constexpr CUtensorMapDataType tensor_map_type() {
   using cute::is_same_v;
-  if constexpr (is_same_v<Element, cute::half_t>) { return CU_TENSOR_MAP_DATA_TYPE_FLOAT16; }
-  else if constexpr (is_same_v<Element, cute::bfloat16_t>) { return CU_TENSOR_MAP_DATA_TYPE_BFLOAT16; }
-  else if constexpr (is_same_v<Element, int32_t>) { return CU_TENSOR_MAP_DATA_TYPE_INT32; }
-  else if constexpr (sizeof(Element) == 4) { return CU_TENSOR_MAP_DATA_TYPE_FLOAT32; }  // tf32 too: bits are not touched
+  if constexpr (is_same_v<Element, cute::half_t>) {
+    return CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+  } else if constexpr (is_same_v<Element, cute::bfloat16_t>) {
+    return CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+  } else if constexpr (is_same_v<Element, int32_t>) {
+    return CU_TENSOR_MAP_DATA_TYPE_INT32;
+  } else if constexpr (sizeof(Element) == 4) {
+    return CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
+  }  // tf32 too: bits are not touched
   else {
     static_assert(sizeof(Element) == 1, "TMA knows no such type");
     return CU_TENSOR_MAP_DATA_TYPE_UINT8;
   }
 }
 
-constexpr CUtensorMapSwizzle tensor_map_swizzle(int bytes)
-{
+constexpr CUtensorMapSwizzle tensor_map_swizzle(int bytes) {
   return bytes == 128  ? CU_TENSOR_MAP_SWIZZLE_128B
          : bytes == 64 ? CU_TENSOR_MAP_SWIZZLE_64B
          : bytes == 32 ? CU_TENSOR_MAP_SWIZZLE_32B
@@ -33,8 +36,7 @@ constexpr CUtensorMapSwizzle tensor_map_swizzle(int bytes)
 }
 
 /// The driver's cuTensorMapEncodeTiled, or null where the driver is too old to have it. Asked for by CUDA 12.5's call.
-inline decltype(&cuTensorMapEncodeTiled) tensor_map_encoder()
-{
+inline decltype(&cuTensorMapEncodeTiled) tensor_map_encoder() {
   static auto const encoder = [] {
     void* entry = nullptr;
     cudaDriverEntryPointQueryResult found{};
@@ -57,9 +59,8 @@ struct MatrixExtent {
 /// Fills `map` for boxes of box_along x box_across elements whose rows of swizzle_bytes are swizzled in shared memory.
 /// CUDA_ERROR_INVALID_VALUE where the matrix is not one that TMA can address: rows must begin at 16-byte boundaries.
 template <class Element>
-CUresult encode_tensor_map(CUtensorMap& map, void const* pointer, MatrixExtent const& matrix, int box_along,
-                       int box_across, int swizzle_bytes)
-{
+CUresult encode_tensor_map(CUtensorMap& map, void const* pointer, MatrixExtent const& matrix, int box_along, int box_across,
+                           int swizzle_bytes) {
   auto const encode = detail::tensor_map_encoder();
   if (encode == nullptr) { return CUDA_ERROR_INVALID_VALUE; }
   cuuint64_t const extents[3] = {cuuint64_t(matrix.along), cuuint64_t(matrix.across), cuuint64_t(matrix.batch)};
@@ -69,8 +70,8 @@ CUresult encode_tensor_map(CUtensorMap& map, void const* pointer, MatrixExtent c
   cuuint32_t const box[3] = {cuuint32_t(box_along), cuuint32_t(box_across), 1};
   cuuint32_t const steps[3] = {1, 1, 1};
   return encode(&map, detail::tensor_map_type<Element>(), 3, const_cast<void*>(pointer), extents, strides, box, steps,
-                CU_TENSOR_MAP_INTERLEAVE_NONE, detail::tensor_map_swizzle(swizzle_bytes),
-                CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+                CU_TENSOR_MAP_INTERLEAVE_NONE, detail::tensor_map_swizzle(swizzle_bytes), CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
 }
 
 }  // namespace v0_1

@@ -17,23 +17,16 @@ enum class CacheHint : uint64_t {
   kEvictLast = 0x14f0000000000000,
 };
 
-CUTE_DEVICE void tma_prefetch(CUtensorMap const* map)
-{
-  asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
-}
+CUTE_DEVICE void tma_prefetch(CUtensorMap const* map) { asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory"); }
 
 /// Brings a box into L2. No read in the sense of the memory model: what others write later is what a load will see.
-CUTE_DEVICE void tma_prefetch_box(CUtensorMap const* map, int along, int across, int batch)
-{
-  asm volatile("cp.async.bulk.prefetch.tensor.3d.L2.global [%0, {%1, %2, %3}];" ::"l"(map), "r"(along), "r"(across),
-               "r"(batch)
+CUTE_DEVICE void tma_prefetch_box(CUtensorMap const* map, int along, int across, int batch) {
+  asm volatile("cp.async.bulk.prefetch.tensor.3d.L2.global [%0, {%1, %2, %3}];" ::"l"(map), "r"(along), "r"(across), "r"(batch)
                : "memory");
 }
 
 /// Reads a box into this CTA's shared memory; `full` counts its bytes.
-CUTE_DEVICE void tma_load(CUtensorMap const* map, void* smem, Barrier& full, int along, int across, int batch,
-                          CacheHint hint)
-{
+CUTE_DEVICE void tma_load(CUtensorMap const* map, void* smem, Barrier& full, int along, int across, int batch, CacheHint hint) {
   asm volatile(
       "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint"
       " [%0], [%1, {%3, %4, %5}], [%2], %6;" ::"r"(smem_address(smem)),
@@ -43,9 +36,8 @@ CUTE_DEVICE void tma_load(CUtensorMap const* map, void* smem, Barrier& full, int
 
 /// Reads a box once and writes it, at the same offset, to every CTA of the cluster whose bit is set in `ctas`; each
 /// CTA's own `full` barrier counts the bytes.
-CUTE_DEVICE void tma_load_multicast(CUtensorMap const* map, void* smem, Barrier& full, uint16_t ctas, int along,
-                                    int across, int batch, CacheHint hint)
-{
+CUTE_DEVICE void tma_load_multicast(CUtensorMap const* map, void* smem, Barrier& full, uint16_t ctas, int along, int across,
+                                    int batch, CacheHint hint) {
   asm volatile(
       "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster.L2::cache_hint"
       " [%0], [%1, {%4, %5, %6}], [%2], %3, %7;" ::"r"(smem_address(smem)),
@@ -54,8 +46,7 @@ CUTE_DEVICE void tma_load_multicast(CUtensorMap const* map, void* smem, Barrier&
 }
 
 /// Writes a box. The shared memory must have been fenced (fence_for_async_proxy) by those who wrote it.
-CUTE_DEVICE void tma_store(CUtensorMap const* map, void const* smem, int along, int across, int batch)
-{
+CUTE_DEVICE void tma_store(CUtensorMap const* map, void const* smem, int along, int across, int batch) {
   asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(map),
                "r"(smem_address(smem)), "r"(along), "r"(across), "r"(batch)
                : "memory");
@@ -67,8 +58,7 @@ CUTE_DEVICE void tma_store_commit() { asm volatile("cp.async.bulk.commit_group;"
 /// Waits until of all groups of the calling thread's stores only the last kPending may still have to read their shared
 /// memory.
 template <int kPending>
-CUTE_DEVICE void tma_store_wait()
-{
+CUTE_DEVICE void tma_store_wait() {
   asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kPending) : "memory");
 }
 

@@ -26,8 +26,7 @@ inline constexpr int kUnalignedThreads = decltype(cute::size(typename Config::Ti
 /// Grid: one CTA of the TiledMMA's threads for each tile of each batch.
 template <class Config>
 __global__ void __launch_bounds__(kUnalignedThreads<Config>)
-    sm90_unaligned_kernel(__grid_constant__ UnalignedParams<Config> const params)
-{
+    sm90_unaligned_kernel(__grid_constant__ UnalignedParams<Config> const params) {
   using namespace cute;
   using A = typename Config::A;
   using B = typename Config::B;
@@ -39,18 +38,18 @@ __global__ void __launch_bounds__(kUnalignedThreads<Config>)
   Tensor mA = make_tensor(make_gmem_ptr(args.a + batch * args.batch_stride_a), make_shape(int(args.m), int(args.k)),
                           A::gmem_stride(args.lda));  // (M,K)
   Tensor mB = make_tensor(make_gmem_ptr(args.b + batch * args.batch_stride_b), make_shape(int(args.n), int(args.k)),
-                          B::gmem_stride(args.ldb));  // (N,K)
+                          B::gmem_stride(args.ldb));                                                     // (N,K)
   Tensor gA = local_tile(mA, Shape<Int<Config::kTileM>, Int<Config::kTileK>>{}, make_coord(tile_m, _));  // (BLK_M,BLK_K,k)
   Tensor gB = local_tile(mB, Shape<Int<Config::kTileN>, Int<Config::kTileK>>{}, make_coord(tile_n, _));  // (BLK_N,BLK_K,k)
-  Tensor sA = stages_of<A>(storage.a.begin());  // (BLK_M,BLK_K,PIPE)
-  Tensor sB = stages_of<B>(storage.b.begin());  // (BLK_N,BLK_K,PIPE)
+  Tensor sA = stages_of<A>(storage.a.begin());                                                           // (BLK_M,BLK_K,PIPE)
+  Tensor sB = stages_of<B>(storage.b.begin());                                                           // (BLK_N,BLK_K,PIPE)
   int const m_left = int(args.m) - tile_m * Config::kTileM;
   int const n_left = int(args.n) - tile_n * Config::kTileN;
 
   typename Config::TiledMma mma;
   auto const thread_mma = mma.get_slice(threadIdx.x);
-  auto tCrA = OperandA<Config>::fragments(sA, thread_mma);               // (MMA,MMA_M,MMA_K[,PIPE])
-  Tensor tCrB = thread_mma.make_fragment_B(thread_mma.partition_B(sB));  // (MMA,MMA_N,MMA_K,PIPE)
+  auto tCrA = OperandA<Config>::fragments(sA, thread_mma);                                     // (MMA,MMA_M,MMA_K[,PIPE])
+  Tensor tCrB = thread_mma.make_fragment_B(thread_mma.partition_B(sB));                        // (MMA,MMA_N,MMA_K,PIPE)
   Tensor tCrC = partition_fragment_C(mma, Shape<Int<Config::kTileM>, Int<Config::kTileN>>{});  // (MMA,MMA_M,MMA_N)
   clear(tCrC);
 
@@ -106,8 +105,7 @@ __global__ void __launch_bounds__(kUnalignedThreads<Config>)
 }
 
 template <class Config>
-Status run_sm90_unaligned(GemmArguments<Config> const& args, cudaStream_t stream)
-{
+Status run_sm90_unaligned(GemmArguments<Config> const& args, cudaStream_t stream) {
   UnalignedParams<Config> params{};
   params.args = args;
   params.tiles_m = unsigned(detail::tiles(args.m, Config::kTileM));

@@ -16,8 +16,7 @@ struct Sm90Warpgroup {
   static_assert(!Config::kStreamK && !Config::kPersistent, "one CTA, one tile");
   static_assert(kClusterCtas<Config> == 1, "stages are handed back by a barrier of one CTA");
 
-  CUTE_DEVICE static void run(Sm90Params<Config> const& params, Storage& storage)
-  {
+  CUTE_DEVICE static void run(Sm90Params<Config> const& params, Storage& storage) {
     using namespace cute;
     prepare<Config>(params, storage, Config::kConsumers);
     ClusterPlace<Config> const place;

@@ -19,8 +19,7 @@ enum class Status : int {
 };
 
 /// `shape`: what a kernel of fixed shape computes.
-inline char const* status_text(Status status, char const* shape)
-{
+inline char const* status_text(Status status, char const* shape) {
   switch (status) {
     case Status::kSuccess: return "success";
     case Status::kInvalidArgument:
@@ -36,8 +35,7 @@ inline char const* status_text(Status status, char const* shape)
 }
 
 /// A device that lacks the kernel's code cannot run it at all; everything else went wrong.
-inline Status status_of(cudaError_t error)
-{
+inline Status status_of(cudaError_t error) {
   switch (error) {
     case cudaSuccess: return Status::kSuccess;
     case cudaErrorNoKernelImageForDevice:
@@ -53,15 +51,13 @@ inline Status status_of(cudaError_t error)
 
 /// May a kernel read elements of this type there? Where it may not and does, the context is lost.
 template <class Element>
-bool is_aligned_to(void const* pointer)
-{
+bool is_aligned_to(void const* pointer) {
   return reinterpret_cast<uintptr_t>(pointer) % sizeof(Element) == 0;
 }
 
 /// Lets a kernel have `bytes` of dynamic shared memory. Where a device has less, they are an invalid value.
 template <class Kernel>
-Status allow_smem(Kernel* kernel, int bytes)
-{
+Status allow_smem(Kernel* kernel, int bytes) {
   cudaError_t const error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
   if (error != cudaErrorInvalidValue) { return status_of(error); }
   cudaGetLastError();
@@ -72,8 +68,7 @@ Status allow_smem(Kernel* kernel, int bytes)
 /// somebody else left behind.
 template <class... Params>
 Status launch_kernel(void (*kernel)(Params...), unsigned ctas, int threads, int smem_bytes, cudaStream_t stream,
-                     Params... params)
-{
+                     Params... params) {
   Status const status = allow_smem(kernel, smem_bytes);
   if (status != Status::kSuccess) { return status; }
   void* arguments[] = {&params...};
@@ -83,8 +78,7 @@ Status launch_kernel(void (*kernel)(Params...), unsigned ctas, int threads, int 
 
 /// Fills the project's public info struct.
 template <class Kernel, class Info>
-Status query_kernel(Kernel* kernel, int threads, int smem_bytes, Info& info)
-{
+Status query_kernel(Kernel* kernel, int threads, int smem_bytes, Info& info) {
   cudaFuncAttributes attributes{};
   cudaError_t error = cudaFuncGetAttributes(&attributes, kernel);
   if (error != cudaSuccess) { return status_of(error); }
