@@ -180,12 +180,16 @@ def test_gemm_params_are_laid_out_as_the_kernel_reads_them():
     problem = Problem(shape=(70, 130, 40), batch=3, alpha=2.0, beta=-1.0)
     data = operands(it, problem, "small_int", 1)
     launch = arguments.gemm(it, problem, data, {"a": 0x1000, "b": 0x2000, "c": 0x3000, "d": 0x4000})
-    head = struct.unpack_from("<iiiII", launch.params)
-    assert head == (70, 130, 40, 2, 3)
-    assert struct.unpack_from("<Qqq", launch.params, 24) == (0x1000, 40, 70 * 40)
-    assert struct.unpack_from("<Qqq", launch.params, 24 + 3 * 24) == (0x4000, 130, 70 * 130)
-    assert struct.unpack_from("<ff?", launch.params, 24 + 4 * 24) == (2.0, -1.0, False)
-    assert len(launch.params) == 136 and launch.grid == 2 * 3 * 3
+    # The mainloop's parameters, the epilogue's, the scheduler's.
+    assert struct.unpack_from("<iii", launch.params) == (70, 130, 40)
+    assert struct.unpack_from("<Qqq", launch.params, 16) == (0x1000, 40, 70 * 40)
+    assert struct.unpack_from("<Qqq", launch.params, 16 + 24) == (0x2000, 40, 130 * 40)
+    assert struct.unpack_from("<ii", launch.params, 64) == (70, 130)
+    assert struct.unpack_from("<Qqq", launch.params, 64 + 8) == (0x3000, data.c.ld, data.c.batch_stride)
+    assert struct.unpack_from("<Qqq", launch.params, 64 + 32) == (0x4000, 130, 70 * 130)
+    assert struct.unpack_from("<ff?", launch.params, 64 + 56) == (2.0, -1.0, False)
+    assert struct.unpack_from("<2I", launch.params, 136 + 56) == (2 * 3 * 3, 2)
+    assert len(launch.params) == 200 and launch.grid == 2 * 3 * 3
     assert launch.entry.search("gemm_kernelIN2it6ConfigELb1EEEv")
 
 

@@ -11,6 +11,7 @@ from mmagen.families import plan
 from mmagen.spec.load import load
 from mmagen.spec.model import Problem
 from mmagen.verify.emulated import hopper_arguments
+from mmagen.verify.emulated.launches import fast_divmod
 from mmagen.verify.emulated.matrices import operands
 from mmagen.verify.emulated.problems import small_problems
 
@@ -41,12 +42,16 @@ def launch(problem, **changes):
 
 def test_tensor_maps_come_first_and_describe_the_matrices():
     chosen = launch(Problem(shape=(300, 200, 136), batch=3, ld_pad=8))
-    a, b, d = (decode(chosen.params[n * 128 : (n + 1) * 128]) for n in range(3))
+    a, b, d = (decode(chosen.params[n * 128 : (n + 1) * 128]) for n in (0, 1, 3))
     assert (a.address, a.extents, a.strides) == (ADDRESSES["a"], (136, 300, 3), (288, 300 * 288))
     assert (a.box, a.swizzle, a.element) == ((64, 128, 1), 128, 2)
     assert b.extents == (136, 200, 3) and b.box == (64, 64, 1)  # two CTAs share B
     assert d.extents == (200, 300, 3) and d.box == (64, 16, 1) and d.address == ADDRESSES["d"]
-    assert struct.unpack_from("<3i", chosen.params, 384) == (300, 200, 136)
+    # The mainloop's after two maps: bytes of a stage and steps of the batch; the epilogue's after its own: M and N.
+    assert struct.unpack_from("<3i", chosen.params, 256) == ((128 + 128) * 64 * 2, 1, 1)
+    assert struct.unpack_from("<2i", chosen.params, 512) == (300, 200)
+    # The scheduler's: the raster, tiles of the cluster, k tiles.
+    assert struct.unpack_from("<2I", chosen.params, 640 + 56) == (2 * 2 * 3, 3)
     assert len(chosen.params) % 128 == 0
 
 
@@ -80,15 +85,17 @@ def test_what_tma_cannot_address_goes_another_way(problem):
     chosen = launch(problem)
     assert chosen.unaligned and chosen.threads == 256 and chosen.grid == 1 and chosen.cluster == 1
     assert struct.unpack_from("<4q", chosen.params) == (*problem.shape, 1)
-    assert struct.unpack_from("<2I", chosen.params, 8 * 16 + 8) == (1, 1)
+    # Arguments, alpha and beta again, and of the raster: the divisor of a batch, tiles of M in a band and at all.
+    raster = struct.unpack_from("<14I", chosen.params, 8 * 16 + 16)
+    assert raster[0] == 1 and raster[12:] == (1, 1)
 
 
 @pytest.mark.parametrize("divisor", [1, 2, 3, 5, 7, 12, 100, 4096, 65535, 1 << 20, (1 << 30) + 1])
 def test_the_divisor_divides(divisor):
-    it = hopper_arguments._divisor(divisor)
+    it = fast_divmod(divisor)
     for dividend in (0, 1, divisor - 1, divisor, divisor + 1, 12345678, (1 << 31) - 1):
         if dividend < 1 << 31:
-            quotient = dividend if it.value == 1 else (dividend * it.multiplier >> 32) >> (it.shift - 1)
+            quotient = dividend if it.divisor == 1 else (dividend * it.multiplier >> 32) >> (it.shift - 1)
             assert quotient == dividend // divisor
 
 
@@ -100,17 +107,13 @@ def test_small_problems_reach_every_way():
 
 
 def streamed(shape, spaces=("flags", "partials"), **changes):
-    """(tiles, share, extra, partials, flags) of StreamedTiles, and the grid."""
+    """(shared_tiles, k_tiles_each, extra, partials, ready) of StreamKTileScheduler::Params, and the grid."""
     it = planned(stream_k="last_wave", cluster="[1, 1]", **changes)
     problem = Problem(shape=shape)
     addresses = ADDRESSES | {name: (5 + n) << 20 for n, name in enumerate(spaces)}
     chosen = hopper_arguments.gemm(it, problem, operands(it, problem, "zeros", 1), addresses)
-    # After three maps: 3 ints, the raster, 4 words, pointers and strides of C and D, a flag, alpha and
-    # beta.
-    at = 384 + 12 + 56 + 16
-    at = -(-at // 8) * 8 + 48 + 4 + 8
-    at = -(-at // 8) * 8
-    fields = struct.unpack_from("<6I2Q", chosen.params, at)
+    # After the mainloop's and the epilogue's parameters, the raster, tiles and k tiles.
+    fields = struct.unpack_from("<6I2Q", chosen.params, 384 + 256 + 64)
     return fields[:3] + fields[6:], chosen.grid
 
 

@@ -8,7 +8,16 @@ import re
 from mmagen.plan.plans import GemmPlan as Plan
 from mmagen.spec.model import Problem
 from mmagen.verify.emulated import hopper_arguments
-from mmagen.verify.emulated.launches import Launch, bytes_of, matrix_fields, pointer_of, scalar_of, structure
+from mmagen.verify.emulated.launches import (
+    Launch,
+    TileSchedulerParams,
+    bytes_of,
+    matrix_fields,
+    pointer_of,
+    scalar_of,
+    structure,
+    tile_raster,
+)
 from mmagen.verify.emulated.matrices import Matrix, Operands
 
 
@@ -26,27 +35,28 @@ def gemm(plan: Plan, problem: Problem, data: Operands, addresses: dict[str, int]
     wide = _aligned(data.a, values["a"]) and _aligned(data.b, values["b"])
     wide_d = _aligned(data.d, values["d"]) and _aligned(data.c or data.d, values["c"])
     scalar, number = scalar_of(plan)
-    fields = [
-        ("m", ctypes.c_int),
-        ("n", ctypes.c_int),
-        ("k", ctypes.c_int),
-        ("tiles_m", ctypes.c_uint),
-        ("tiles_n", ctypes.c_uint),
-        *fields,
-        ("alpha", scalar),
-        ("beta", scalar),
-        ("wide_d", ctypes.c_bool),
-    ]
-    params = structure("GemmParams", fields)(
-        m=problem.m,
-        n=problem.n,
-        k=problem.k,
-        tiles_m=tiles_m,
-        tiles_n=tiles_n,
-        **values,
-        alpha=number(problem.alpha),
-        beta=number(problem.beta),
-        wide_d=wide_d,
+    extents = [("m", ctypes.c_int), ("n", ctypes.c_int)]
+    mainloop = structure("MainloopParams", [*extents, ("k", ctypes.c_int), *fields[:6]])
+    epilogue = structure(
+        "EpilogueParams", [*extents, *fields[6:], ("alpha", scalar), ("beta", scalar), ("wide", ctypes.c_bool)]
+    )
+    whole = structure("GemmParams", [("mainloop", mainloop), ("epilogue", epilogue), ("scheduler", TileSchedulerParams)])
+    names = [name for name, _ in fields]
+    params = whole(
+        mainloop(m=problem.m, n=problem.n, k=problem.k, **{name: values[name] for name in names[:6]}),
+        epilogue(
+            m=problem.m,
+            n=problem.n,
+            **{name: values[name] for name in names[6:]},
+            alpha=number(problem.alpha),
+            beta=number(problem.beta),
+            wide=wide_d,
+        ),
+        TileSchedulerParams(
+            tile_raster(tiles_m, tiles_n, plan.scheduler.raster_group),
+            tiles_m * tiles_n * problem.batch,
+            -(-problem.k // plan.tile[2]),
+        ),
     )
     return Launch(re.compile(rf"gemm_kernel.*Lb{int(wide)}E"), tiles_m * tiles_n * problem.batch, bytes(params))
 
@@ -69,5 +79,5 @@ def _words(values: list[int]) -> bytes:
 
 
 def _aligned(matrix: Matrix, pointer: int) -> bool:
-    batch_step = matrix.batch_stride if matrix.batch > 1 else 0  # as is_aligned in gemm_launch.cuh has it
+    batch_step = matrix.batch_stride if matrix.batch > 1 else 0  # as rows_are_aligned in gemm_arguments.cuh
     return (pointer | matrix.ld * bytes_of(matrix) | batch_step * bytes_of(matrix)) % 16 == 0

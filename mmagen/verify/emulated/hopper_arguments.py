@@ -9,7 +9,19 @@ from mmagen.emulate import TensorMap
 from mmagen.emulate.memory.tensor_map import BYTES
 from mmagen.plan.plans import GemmPlan as Plan
 from mmagen.spec.model import Problem
-from mmagen.verify.emulated.launches import Launch, bytes_of, matrix_fields, pointer_of, scalar_of, structure
+from mmagen.verify.emulated.launches import (
+    FastDivmod,
+    Launch,
+    TileRaster,
+    TileSchedulerParams,
+    bytes_of,
+    fast_divmod,
+    matrix_fields,
+    pointer_of,
+    scalar_of,
+    structure,
+    tile_raster,
+)
 from mmagen.verify.emulated.matrices import Matrix, Operands
 
 # A GPU runs as many clusters as fit; here so few that each walks over several tiles, and two of them side by side. Of
@@ -27,23 +39,41 @@ def gemm(plan: Plan, problem: Problem, data: Operands, addresses: dict[str, int]
     maps = _tensor_maps(plan, data, addresses)
     if any(map_.fault() for map_ in maps[0]):
         return _unaligned(plan, problem, data, addresses)
-    hopper = plan.scheduler
+    cluster, ctas = plan.scheduler.cluster, plan.scheduler.cluster_ctas
+    clusters_m = -(-problem.m // (plan.tile[0] * cluster[0]))
+    clusters_n = -(-problem.n // (plan.tile[1] * cluster[1]))
+    scheduler = _StreamK() if plan.scheduler.stream_k else TileSchedulerParams()
+    scheduler.raster = tile_raster(clusters_m, clusters_n, plan.scheduler.raster_group)
+    scheduler.tiles = clusters = clusters_m * clusters_n * problem.batch
+    scheduler.k_tiles = -(-problem.k // plan.tile[2])
+    resident = max(1, min(_MOST_RESIDENT, clusters // _TILES_EACH)) if plan.scheduler.persistent else clusters
+    if isinstance(scheduler, _StreamK):
+        _share_last_wave(scheduler, addresses)
+        resident = _STREAMING if scheduler.shared_tiles else min(_STREAMING, clusters)
+    parts = (_mainloop_params(maps, data), _epilogue_params(plan, problem, maps[0][2], data, addresses), bytes(scheduler))
+    return Launch(
+        re.compile("sm90_kernel"),
+        resident * ctas,
+        b"".join(part.ljust(-(-len(part) // BYTES) * BYTES, b"\0") for part in parts),
+        threads=plan.threads,
+        cluster=ctas,
+    )
 
-    ctas = hopper.cluster[0] * hopper.cluster[1] * hopper.split_k
-    clusters_m = -(-problem.m // (plan.tile[0] * hopper.cluster[0]))
-    clusters_n = -(-problem.n // (plan.tile[1] * hopper.cluster[1]))
-    clusters = clusters_m * clusters_n * problem.batch
+
+def _mainloop_params(maps: tuple[tuple[TensorMap, ...], int], data: Operands) -> bytes:
+    """Sm90TmaLoad::Params in sm90_tma_load.cuh."""
+    fields = [("stage_bytes", ctypes.c_uint32), ("batch_step_a", ctypes.c_int), ("batch_step_b", ctypes.c_int)]
+    rest = structure("Sm90TmaLoadParams", fields)(maps[1], int(data.a.batch_stride != 0), int(data.b.batch_stride != 0))
+    return b"".join(map_.encode() for map_ in maps[0][:2]) + bytes(rest)
+
+
+def _epilogue_params(plan: Plan, problem: Problem, map_d: TensorMap, data: Operands, addresses: dict[str, int]) -> bytes:
+    """Sm90EpilogueTma::Params in sm90_epilogue_tma.cuh."""
     scalar, number = scalar_of(plan)
     c = data.c or data.d
     fields = [
         ("m", ctypes.c_int),
         ("n", ctypes.c_int),
-        ("k", ctypes.c_int),
-        ("raster", _Raster),
-        ("clusters", ctypes.c_uint),
-        ("stage_bytes", ctypes.c_uint32),
-        ("batch_step_a", ctypes.c_int),
-        ("batch_step_b", ctypes.c_int),
         ("c", ctypes.c_uint64),
         ("ldc", ctypes.c_int64),
         ("batch_stride_c", ctypes.c_int64),
@@ -54,17 +84,9 @@ def gemm(plan: Plan, problem: Problem, data: Operands, addresses: dict[str, int]
         ("alpha", scalar),
         ("beta", scalar),
     ]
-    if hopper.stream_k:
-        fields.append(("streamed", _Streamed))
-    rest = structure("Sm90Params", fields)(
+    rest = structure("Sm90EpilogueTmaParams", fields)(
         m=problem.m,
         n=problem.n,
-        k=problem.k,
-        raster=_raster(clusters_m, clusters_n, plan.scheduler.raster_group),
-        clusters=clusters,
-        stage_bytes=maps[1],
-        batch_step_a=int(data.a.batch_stride != 0),
-        batch_step_b=int(data.b.batch_stride != 0),
         c=pointer_of(c, addresses["c"]),
         ldc=c.ld,
         batch_stride_c=c.batch_stride,
@@ -75,22 +97,11 @@ def gemm(plan: Plan, problem: Problem, data: Operands, addresses: dict[str, int]
         alpha=number(problem.alpha),
         beta=number(problem.beta),
     )
-    resident = max(1, min(_MOST_RESIDENT, clusters // _TILES_EACH)) if hopper.persistent else clusters
-    if hopper.stream_k:
-        rest.streamed = _streamed(clusters, -(-problem.k // plan.tile[2]), addresses)
-        resident = _STREAMING if rest.streamed.tiles else min(_STREAMING, clusters)
-    params = b"".join(map_.encode() for map_ in maps[0]) + bytes(rest)
-    return Launch(
-        re.compile("sm90_kernel"),
-        resident * ctas,
-        params.ljust(-(-len(params) // BYTES) * BYTES, b"\0"),
-        threads=plan.threads,
-        cluster=ctas,
-    )
+    return map_d.encode() + bytes(rest)
 
 
 def _tensor_maps(plan: Plan, data: Operands, addresses: dict[str, int]) -> tuple[tuple[TensorMap, ...], int]:
-    """(maps of A, B and D, the bytes that TMA brings to a stage): describe() in sm90_launch.cuh."""
+    """(maps of A, B and D, the bytes that TMA writes to a stage): make_params() in sm90_tma_load.cuh, sm90_epilogue_tma.cuh."""
     a, b = plan.operands
     maps, stage_bytes = [], 0
     for operand, matrix, share in ((a, data.a, plan.scheduler.cluster[1]), (b, data.b, plan.scheduler.cluster[0])):
@@ -131,7 +142,7 @@ def _tensor_map(matrix: Matrix, address: int, along: int, across: int, swizzle: 
 
 
 def _unaligned(plan: Plan, problem: Problem, data: Operands, addresses: dict[str, int]) -> Launch:
-    """UnalignedParams: GemmArguments and the tiles."""
+    """UnalignedParams in sm90_unaligned.cuh."""
     scalar, number = scalar_of(plan)
     fields, values = matrix_fields(data, addresses)
     fields = [*((name, ctypes.c_int64) for name in ("m", "n", "k", "batch")), *fields, ("alpha", scalar), ("beta", scalar)]
@@ -145,8 +156,15 @@ def _unaligned(plan: Plan, problem: Problem, data: Operands, addresses: dict[str
         beta=number(problem.beta),
     )
     tiles_m, tiles_n = -(-problem.m // plan.tile[0]), -(-problem.n // plan.tile[1])
-    whole = structure("UnalignedParams", [("args", type(arguments)), ("tiles_m", ctypes.c_uint), ("tiles_n", ctypes.c_uint)])
-    params = bytes(whole(args=arguments, tiles_m=tiles_m, tiles_n=tiles_n))
+    functor = structure("LinearCombinationArguments", [("alpha", scalar), ("beta", scalar)])
+    whole = structure("UnalignedParams", [("args", type(arguments)), ("functor", functor), ("raster", TileRaster)])
+    params = bytes(
+        whole(
+            args=arguments,
+            functor=functor(number(problem.alpha), number(problem.beta)),
+            raster=tile_raster(tiles_m, tiles_n, 8),
+        )
+    )
     return Launch(
         re.compile("sm90_unaligned_kernel"),
         tiles_m * tiles_n * problem.batch,
@@ -165,51 +183,21 @@ def workspace(plan: Plan) -> tuple[int, int]:
     return -(-ctas * 4 // 1024) * 1024, ctas * plan.tile[0] * plan.tile[1] * 4
 
 
-def _streamed(clusters: int, k_tiles: int, addresses: dict[str, int]) -> _Streamed:
-    """stream_last_wave() in sm90_launch.cuh."""
-    streamed = _Streamed(k_tiles=_divisor(k_tiles))
-    waves, rest = divmod(clusters, _STREAMING)
-    worth = rest > 0 and 3 * rest < 2 * _STREAMING
-    tiles = 0 if not worth else rest + _STREAMING if waves else clusters
-    total = tiles * k_tiles
+def _share_last_wave(scheduler: _StreamK, addresses: dict[str, int]) -> None:
+    """share_last_wave() in sm90_tile_scheduler_stream_k.cuh."""
+    scheduler.divide_by_k_tiles = fast_divmod(scheduler.k_tiles)
+    waves, rest = divmod(scheduler.tiles, _STREAMING)
+    worthwhile = rest > 0 and 3 * rest < 2 * _STREAMING
+    tiles = 0 if not worthwhile else rest + _STREAMING if waves else scheduler.tiles
+    total = tiles * scheduler.k_tiles
     if "flags" in addresses and total >= _FEWEST_K_TILES * _STREAMING:
-        streamed.tiles, streamed.share, streamed.extra = tiles, total // _STREAMING, total % _STREAMING
-        streamed.arrived, streamed.partials = addresses["flags"], addresses["partials"]
-    return streamed
+        scheduler.shared_tiles = tiles
+        scheduler.k_tiles_each, scheduler.extra = divmod(total, _STREAMING)
+        scheduler.ready, scheduler.partials = addresses["flags"], addresses["partials"]
 
 
-class _Divisor(ctypes.Structure):
-    """Divisor in raster.cuh."""
+class _StreamK(TileSchedulerParams):
+    """StreamKTileScheduler::Params."""
 
-    _fields_ = [("value", ctypes.c_uint), ("multiplier", ctypes.c_uint), ("shift", ctypes.c_uint)]
-
-
-class _Raster(ctypes.Structure):
-    """Raster in raster.cuh."""
-
-    _fields_ = [(name, _Divisor) for name in ("per_batch", "band", "rows", "rows_of_last")]
-    _fields_ += [("group", ctypes.c_uint), ("tiles_m", ctypes.c_uint)]
-
-
-class _Streamed(ctypes.Structure):
-    """StreamedTiles in sm90_params.cuh."""
-
-    _fields_ = [(name, ctypes.c_uint) for name in ("tiles", "share", "extra")]
-    _fields_ += [("k_tiles", _Divisor), ("partials", ctypes.c_uint64), ("arrived", ctypes.c_uint64)]
-
-
-def _divisor(value: int) -> _Divisor:
-    shift = (value - 1).bit_length()
-    return _Divisor(value, -(-(1 << (31 + shift)) // value) & 0xFFFFFFFF, shift)
-
-
-def _raster(tiles_m: int, tiles_n: int, most: int) -> _Raster:
-    group = min(most, tiles_m)
-    return _Raster(
-        _divisor(tiles_m * tiles_n),
-        _divisor(group * tiles_n),
-        _divisor(group),
-        _divisor(tiles_m % group or group),
-        group,
-        tiles_m,
-    )
+    _fields_ = [(name, ctypes.c_uint) for name in ("shared_tiles", "k_tiles_each", "extra")]
+    _fields_ += [("divide_by_k_tiles", FastDivmod), ("partials", ctypes.c_uint64), ("ready", ctypes.c_uint64)]

@@ -53,3 +53,41 @@ def scalar_of(plan: Plan) -> tuple[type, type]:
     """(C type, Python type) of alpha and beta."""
     word = plan.epilogue.scalar.word
     return _SCALARS[word], int if word == "s32" else float
+
+
+class FastDivmod(ctypes.Structure):
+    """FastDivmod in tile_raster.cuh."""
+
+    _fields_ = [("divisor", ctypes.c_uint), ("multiplier", ctypes.c_uint), ("shift", ctypes.c_uint)]
+
+
+class TileRaster(ctypes.Structure):
+    """TileRaster in tile_raster.cuh."""
+
+    _fields_ = [(name, FastDivmod) for name in ("per_batch", "band", "rows", "rows_of_last")]
+    _fields_ += [("group", ctypes.c_uint), ("tiles_m", ctypes.c_uint)]
+
+
+class TileSchedulerParams(ctypes.Structure):
+    """TileSchedulerParams in tile_scheduler.cuh."""
+
+    _fields_ = [("raster", TileRaster), ("tiles", ctypes.c_uint), ("k_tiles", ctypes.c_int)]
+
+
+def fast_divmod(divisor: int) -> FastDivmod:
+    """The multiplier and the shift for a divisor."""
+    shift = (divisor - 1).bit_length()
+    return FastDivmod(divisor, -(-(1 << (31 + shift)) // divisor) & 0xFFFFFFFF, shift)
+
+
+def tile_raster(tiles_m: int, tiles_n: int, max_group: int) -> TileRaster:
+    """tiles_m x tiles_n tiles in bands of at most max_group rows."""
+    group = min(max_group, tiles_m)
+    return TileRaster(
+        fast_divmod(tiles_m * tiles_n),
+        fast_divmod(group * tiles_n),
+        fast_divmod(group),
+        fast_divmod(tiles_m % group or group),
+        group,
+        tiles_m,
+    )

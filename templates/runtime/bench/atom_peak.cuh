@@ -1,4 +1,4 @@
-// How fast an MMA instruction runs when its operands never leave the registers.
+// The peak rate of an MMA instruction, with operands in registers.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -10,12 +10,11 @@ namespace mmagen {
 inline namespace v0_1 {
 namespace peak {
 
-/// Independent accumulators of a warp: enough to cover the latency of one instruction with those of its neighbours.
+/// Independent accumulators of a warp, to hide the latency of each instruction.
 inline constexpr int kAccumulators = 8;
 inline constexpr int kThreads = 256;
 
-/// Small values with busy mantissas that differ between threads and registers; zeros would draw less power and clock
-/// higher. `code` is any number.
+/// Small values with random mantissas; zeros would take less power and so run at a higher clock. `code`: any number.
 template <class Element>
 CUTE_DEVICE Element operand_value(unsigned code) {
   unsigned const hash = (code * 2654435761u) >> 8;
@@ -26,8 +25,8 @@ CUTE_DEVICE Element operand_value(unsigned code) {
   }
 }
 
-/// Grid: any. Each warp runs iterations * kAccumulators atoms; `sink` keeps the results alive and is never written to,
-/// since no thread has that number.
+/// Grid: any. Each warp runs iterations * kAccumulators atoms. `sink` keeps the compiler from removing the loop; it is never
+/// written to, since no thread has the index `never`.
 template <class Op>
 __global__ void __launch_bounds__(kThreads) loop_kernel(int iterations, int never, float* sink) {
   using namespace cute;

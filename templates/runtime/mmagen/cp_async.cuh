@@ -1,4 +1,4 @@
-// cp.async as PTX has it: 4, 8 or 16 bytes from global to shared memory without a stop in registers (sm_80 and later).
+// PTX wrappers for cp.async: 4, 8 or 16 bytes from global to shared memory, not through registers (sm_80 and later).
 #pragma once
 
 #include <cute/arch/copy_sm80.hpp>
@@ -19,7 +19,7 @@ CUTE_DEVICE void cp_async_zero_fill(void* smem, void const* gmem, int bytes) {
   }
 }
 
-/// Copies 16 bytes where `enabled`, else does nothing; predicated, not branched, so that it may mix with multiplies.
+/// Copies 16 bytes if `enabled`. Predicated, not a branch, so that the compiler may interleave it with mma.
 CUTE_DEVICE void cp_async_16_if(void* smem, void const* gmem, bool enabled) {
   uint32_t const smem_address = cute::cast_smem_ptr_to_uint(smem);
   asm volatile(

@@ -1,4 +1,4 @@
-// Host side of the micro kernel, whichever the project's config.cuh includes: one tile, nothing but D = A * B.
+// Host side of the micro kernel (the one that config.cuh includes): one tile, D = A * B.
 #pragma once
 
 #include "status.cuh"
@@ -28,7 +28,7 @@ Status run_micro(Args const& args, cudaStream_t stream) {
                        static_cast<typename Config::ElementD*>(args.d), args.ldd);
 }
 
-/// What the kernel of this Config takes on the current device.
+/// Resources of this Config's kernel on the current device.
 template <class Config, class Info>
 Status query_micro(Info& info) {
   return query_kernel(&micro_kernel<Config>, Config::kThreads, Config::kSmemBytes, info);

@@ -1,4 +1,4 @@
-// Who owns what: every thread of a TiledMMA stamps the elements of A, B and C that it owns.
+// Ownership: every thread of a TiledMMA marks the elements of A, B and C that it owns.
 #pragma once
 
 #include <cute/tensor.hpp>
@@ -10,7 +10,7 @@ inline namespace v0_1 {
 
 namespace detail {
 
-/// An element gets 1 + the number of the value in the thread's fragment; what the thread does not own stays 0.
+/// An element gets 1 + its index in the thread's fragment; elements that the thread does not own stay 0.
 template <class ThreadTensor>
 CUTE_DEVICE void stamp(ThreadTensor&& owned) {
   CUTE_UNROLL

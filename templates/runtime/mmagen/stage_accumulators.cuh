@@ -1,4 +1,4 @@
-// Accumulators -> shared memory, with the partial sums of atoms along K (sliced-K) added up on the way.
+// Accumulators -> shared memory. With several atoms along K (sliced-K), their partial sums are added up on the way.
 #pragma once
 
 #include <cute/tensor.hpp>

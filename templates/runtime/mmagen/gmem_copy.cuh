@@ -1,7 +1,7 @@
-// Fill: one operand's tile from global memory, either straight into shared memory or into registers first.
+// Predicated copies of an operand's tile from global memory.
 //
-// A thread's part of a tile is (CPY, CPY_MN, CPY_K): CPY_MN x CPY_K vectors of CPY contiguous elements. "Wide" vectors
-// are 16 bytes and need 16-byte aligned rows; "narrow" ones are single elements and need nothing.
+// A thread's part of a tile is (CPY,CPY_MN,CPY_K): CPY_MN x CPY_K vectors of CPY contiguous elements. "Wide" vectors are
+// 16 bytes and need 16-byte aligned rows; "narrow" ones are single elements and need no alignment.
 #pragma once
 
 #include <cute/tensor.hpp>
@@ -18,9 +18,9 @@ CUTE_DEVICE int elements_inside(int mn, int k, int mn_left, int k_left) {
   return across ? cute::max(0, cute::min(along, kVector)) : 0;
 }
 
-/// Global memory -> registers; elements outside the operand become zero.
+/// Global memory -> registers; elements outside of the operand become zero.
 template <class Operand, class TensorG, class TensorC, class TensorR>
-CUTE_DEVICE void load_tile(TensorG const& gX,  // (CPY,CPY_MN,CPY_K)
+CUTE_DEVICE void copy_tile(TensorG const& gX,  // (CPY,CPY_MN,CPY_K)
                            TensorC const& cX,  // (CPY,CPY_MN,CPY_K) -> (mn,k) within the tile
                            TensorR&& rX,       // (CPY,CPY_MN,CPY_K)
                            int mn_left, int k_left) {

@@ -1,33 +1,43 @@
-// Epilogue of the sm_90 kernels: accumulators -> D = alpha * acc + beta * C -> shared memory -> TMA.
+// Epilogue of the sm_90 kernels: accumulators -> functor -> shared memory -> TMA -> D.
 //
-// Every warp is on its own: the 16 rows of a wgmma that it holds leave in slices of kSliceN columns, through buffers
-// that it alone writes and whose stores it alone waits for. A slice is still on its way while the next one is made,
-// and the last ones while the next tile is multiplied.
+// Warps are independent. The 16 rows of a wgmma that a warp holds are stored in slices of kSliceN columns, through buffers
+// that the warp alone writes and whose stores it alone waits for. The store of a slice overlaps the computation of the next
+// one, and the last stores of a tile overlap the next tile's mainloop.
 #pragma once
 
 #include <cute/tensor.hpp>
 
-#include "convert.cuh"
-#include "sm90_params.cuh"
+#include "gemm_arguments.cuh"
+#include "sm90_tensor_map.cuh"
+#include "sm90_tma.cuh"
+#include "tile_raster.cuh"
 
 namespace mmagen {
 inline namespace v0_1 {
 
-/// alpha * acc + beta * C, rounded once. Without kReadsC, `source` means nothing.
-template <bool kReadsC, class Element, class Accumulator, class Scalar>
-CUTE_DEVICE Element combine(Accumulator accumulator, Scalar alpha, Scalar beta, Element source) {
-  Scalar result = alpha * static_cast<Scalar>(accumulator);
-  if constexpr (kReadsC) { result = result + beta * static_cast<Scalar>(source); }
-  return convert<Element>(result);
-}
-
-template <class Config>
-struct Sm90Epilogue {
+/// Functor_: makes elements of D of accumulators and C, see linear_combination.cuh.
+template <class Config, class Functor_>
+struct Sm90EpilogueTma {
+  using Functor = Functor_;
   using ElementD = typename Config::ElementD;
-  using Scalar = typename Config::Scalar;
   using TiledMma = typename Config::TiledMma;
 
-  static constexpr int kRows = 16;  // of D in a warp's accumulators: PTX ISA, "wgmma: register fragments of D"
+  struct alignas(128) Params {
+    CUtensorMap map_d;
+    int m, n;
+    ElementD const* c;
+    int64_t ldc, batch_stride_c;
+    ElementD* d;
+    int64_t ldd, batch_stride_d;
+    bool ragged_d;  // a row (column) of D is not a multiple of 16 bytes
+    typename Functor::Params functor;
+  };
+
+  struct SharedStorage {
+    alignas(1024) unsigned char d[Config::kEpilogueBytes];
+  };
+
+  static constexpr int kRows = 16;  // of D in a warp's accumulators: PTX ISA, "Register Fragments for wgmma"
   static constexpr int kSliceN = Config::kSliceN;
   static constexpr int kSliceBytes = kRows * kSliceN * int(sizeof(ElementD));
   static constexpr int kBuffers = Config::kEpilogueBuffers;
@@ -41,15 +51,37 @@ struct Sm90Epilogue {
   static constexpr int kSlicesOfAtom = kMmaN / kSliceN;
   static constexpr int kSlices = kCountM * kCountN * kSlicesOfAtom;  // of a warp
   static_assert(kMmaN % kSliceN == 0 && kSliceN % 8 == 0, "slices tile the atom");
-  static_assert(kSlices % Config::kSplitK == 0, "CTAs that share a tile store the same number of slices");
+  static_assert(kSlices % Config::TileScheduler::kSplitK == 0, "CTAs that share a tile store the same number of slices");
   static_assert(4 * Config::kConsumers * kBuffers * kSliceBytes == Config::kEpilogueBytes, "the plan and the kernel disagree");
 
-  /// Stores the slices of this CTA. `thread`: index within the TiledMMA; `warp`: of all warps that store, for the
-  /// buffers; `turn` counts the slices that this warp has stored.
+  /// CUDA_ERROR_INVALID_VALUE where TMA cannot address D.
+  static CUresult make_params(Params& params, GemmArguments<Config> const& args) {
+    MatrixExtent const d = {Config::kDRowMajor ? args.n : args.m, Config::kDRowMajor ? args.m : args.n, args.batch, args.ldd,
+                            args.batch_stride_d};
+    constexpr int kAlong = Config::kDRowMajor ? kSliceN : kRows;
+    constexpr int kAcross = Config::kDRowMajor ? kRows : kSliceN;
+    params.m = int(args.m);
+    params.n = int(args.n);
+    params.c = args.c;
+    params.ldc = args.ldc;
+    params.batch_stride_c = args.batch_stride_c;
+    params.d = args.d;
+    params.ldd = args.ldd;
+    params.batch_stride_d = args.batch_stride_d;
+    params.ragged_d = d.along * int64_t(sizeof(ElementD)) % 16 != 0;
+    params.functor = Functor::make_params(args.epilogue);
+    return encode_tensor_map<ElementD>(params.map_d, args.d, d, kAlong, kAcross, kPitch);
+  }
+
+  CUTE_DEVICE static void prefetch_descriptors(Params const& params) { tma_prefetch_descriptor(&params.map_d); }
+
+  /// Stores this CTA's slices of an output tile; with split-K, `split` says which these are. `thread`: index within the
+  /// TiledMMA; `warp`: among all warps that store, for the buffers; `slices` counts the slices that this warp has stored.
   template <class TensorRC>
-  CUTE_DEVICE static void run(Sm90Params<Config> const& params, Sm90Storage<Config>& storage,
-                              TensorRC const& tCrC,  // ((2,2,MMA_N/8),MMA_M,MMA_N)
-                              TileCoord const& tile, int split, int thread, int warp, unsigned& turn) {
+  CUTE_DEVICE static void store(Params const& params, SharedStorage& storage,
+                                TensorRC const& tCrC,  // ((2,2,MMA_N/8),MMA_M,MMA_N)
+                                TileCoord const& tile, int split, int thread, int warp, unsigned& slices) {
+    constexpr int kSplitK = Config::TileScheduler::kSplitK;
     using namespace cute;
     int const lane = thread % 32;
     int const warpgroup_m = thread / 128 % kWarpgroupsM;
@@ -57,7 +89,7 @@ struct Sm90Epilogue {
     int const first_m = tile.m * Config::kTileM + warpgroup_m * kMmaM + thread % 128 / 32 * kRows;
     int const first_n = tile.n * Config::kTileN + warpgroup_n * kMmaN;
     unsigned char* const buffers = storage.d + warp * kBuffers * kSliceBytes;
-    bool const reads_c = params.beta != Scalar(0);  // else C's memory may hold anything, NaN among it
+    Functor const functor(params.functor);
     ElementD const* const c = params.c + tile.batch * params.batch_stride_c;
 
     for_each(make_int_sequence<kSlices>{}, [&](auto slice) {
@@ -65,26 +97,26 @@ struct Sm90Epilogue {
       constexpr int kPart = kSlice % kSlicesOfAtom;
       constexpr int kN = kSlice / kSlicesOfAtom % kCountN;
       constexpr int kM = kSlice / kSlicesOfAtom / kCountN;
-      if (Config::kSplitK > 1 && kSlice / (kSlices / Config::kSplitK) != split) { return; }
+      if (kSplitK > 1 && kSlice / (kSlices / kSplitK) != split) { return; }
       int const m = first_m + kM * kMmaM * kWarpgroupsM;
       int const n = first_n + kN * kMmaN * kWarpgroupsN + kPart * kSliceN;
-      unsigned char* const buffer = buffers + turn++ % kBuffers * kSliceBytes;
+      unsigned char* const buffer = buffers + slices++ % kBuffers * kSliceBytes;
 
       if (lane == 0) {
-        tma_store_commit();              // a group for each slice, an empty one for a slice that TMA did not store
-        tma_store_wait<kBuffers - 1>();  // the store that read this buffer has done so
+        tma_store_commit();              // one group for each slice, an empty one if TMA did not store the slice
+        tma_store_wait<kBuffers - 1>();  // the store from this buffer has read it
       }
       __syncwarp();
       Tensor sums = make_tensor(&tCrC(0, kM, kN) + kPart * (kSliceN / 2), Shape<Int<kSliceN / 2>>{});
-      if (reads_c) {
-        stage<true>(sums, buffer, params, c, m, n, lane);
+      if (functor.reads_source()) {
+        stage<true>(sums, buffer, params, functor, c, m, n, lane);
       } else {
-        stage<false>(sums, buffer, params, c, m, n, lane);
+        stage<false>(sums, buffer, params, functor, c, m, n, lane);
       }
-      fence_for_async_proxy();
+      fence_view_async_shared();
       __syncwarp();
-      bool const whole = Config::kDRowMajor ? n + kSliceN <= params.n : m + kRows <= params.m;
-      if (params.ragged_d && !whole) {
+      bool const full = Config::kDRowMajor ? n + kSliceN <= params.n : m + kRows <= params.m;
+      if (params.ragged_d && !full) {
         store_elements(buffer, params, tile.batch, m, n, lane);
       } else if (lane == 0) {
         tma_store(&params.map_d, buffer, Config::kDRowMajor ? n : m, Config::kDRowMajor ? m : n, tile.batch);
@@ -93,11 +125,11 @@ struct Sm90Epilogue {
     tma_store_commit();
   }
 
-  /// Shared memory must outlive the stores that read it.
-  CUTE_DEVICE static void finish() { tma_store_wait<0>(); }
+  /// Call before the CTA exits: its shared memory must outlive the stores that read it.
+  CUTE_DEVICE static void wait_for_stores() { tma_store_wait<0>(); }
 
  private:
-  /// Bytes from a buffer's begin to an element, with TMA's swizzle.
+  /// Byte offset of an element in a buffer, with TMA's swizzle.
   CUTE_DEVICE static int offset(int row, int column) {
     constexpr int kBits = kPitch == 128 ? 3 : kPitch == 64 ? 2 : kPitch == 32 ? 1 : 0;
     int const line = Config::kDRowMajor ? row : column;
@@ -105,13 +137,13 @@ struct Sm90Epilogue {
     return cute::Swizzle<kBits, 4, 3>::apply(line * kPitch + along * int(sizeof(ElementD)));
   }
 
-  /// One slice from registers to a buffer. A thread's sums: rows t/4 and t/4 + 8, columns 2 * (t % 4) and the next, in
-  /// every group of 8 columns.
-  template <bool kReadsC, class TensorR>
-  CUTE_DEVICE static void stage(TensorR const& sums, unsigned char* buffer, Sm90Params<Config> const& params, ElementD const* c,
-                                int m, int n, int lane) {
+  /// Writes one slice from registers to a buffer. A thread's accumulators: rows t/4 and t/4 + 8, columns 2 * (t % 4) and the
+  /// next, in every group of 8 columns.
+  template <bool kReadsSource, class TensorR>
+  CUTE_DEVICE static void stage(TensorR const& sums, unsigned char* buffer, Params const& params, Functor const& functor,
+                                ElementD const* c, int m, int n, int lane) {
     ElementD source[kSliceN / 2] = {};
-    if constexpr (kReadsC) {  // all of them on their way before the first is used
+    if constexpr (kReadsSource) {  // issue all loads before the first use
       CUTE_UNROLL
       for (int i = 0; i < kSliceN / 2; ++i) {
         int const row = m + lane / 4 + i / 2 % 2 * 8;
@@ -126,15 +158,14 @@ struct Sm90Epilogue {
       alignas(16) ElementD out[4 * kGroups];
       CUTE_UNROLL
       for (int i = 0; i < 4 * kGroups; ++i) {
-        out[i] = combine<kReadsC>(sums(first + i), params.alpha, params.beta, source[first + i]);
+        out[i] = kReadsSource ? functor(sums(first + i), source[first + i]) : functor(sums(first + i));
       }
       put(out, buffer, first * 2, lane);
     }
   }
 
-  /// A slice at the end of rows that are no whole number of 16 bytes: TMA would write such rows up to the next 16.
-  CUTE_DEVICE static void store_elements(unsigned char const* buffer, Sm90Params<Config> const& params, int batch, int m, int n,
-                                         int lane) {
+  /// Stores a slice at the end of rows that are not a multiple of 16 bytes: TMA would write up to the next multiple.
+  CUTE_DEVICE static void store_elements(unsigned char const* buffer, Params const& params, int batch, int m, int n, int lane) {
     ElementD* const d = params.d + batch * params.batch_stride_d;
     CUTE_NO_UNROLL
     for (int i = lane; i < kRows * kSliceN; i += 32) {
@@ -146,12 +177,12 @@ struct Sm90Epilogue {
     }
   }
 
-  static constexpr bool kMatrices = sizeof(ElementD) == 2;                // stmatrix moves 8 x 8 of 16 bits
-  static constexpr int kGroups = kMatrices && kSliceN % 16 == 0 ? 2 : 1;  // of 8 columns, at a time
+  static constexpr bool kMatrices = sizeof(ElementD) == 2;                // stmatrix stores 8 x 8 matrices of 16 bits
+  static constexpr int kGroups = kMatrices && kSliceN % 16 == 0 ? 2 : 1;  // of 8 columns at a time
 
   CUTE_DEVICE static void put(ElementD const (&out)[4 * kGroups], unsigned char* buffer, int column, int lane) {
     if constexpr (kMatrices) {
-      // Lanes 8i to 8i+7 name the lines of matrix i: rows 0 to 7 and 8 to 15, then the next 8 columns.
+      // Lanes 8i to 8i+7 hold the addresses of the lines of matrix i: rows 0-7 and 8-15, then the next 8 columns.
       int const row = lane / 8 % 2 * 8 + (Config::kDRowMajor ? lane % 8 : 0);
       int const column_of_lane = column + lane / 16 % kGroups * 8 + (Config::kDRowMajor ? 0 : lane % 8);
       uint32_t const address = smem_address(buffer + offset(row, column_of_lane));
@@ -173,7 +204,7 @@ struct Sm90Epilogue {
                      : "memory");
       }
     } else {
-      constexpr int kPair = Config::kDRowMajor ? 2 : 1;  // neighbours in shared memory
+      constexpr int kPair = Config::kDRowMajor ? 2 : 1;  // adjacent in shared memory
       CUTE_UNROLL
       for (int i = 0; i < 4; i += kPair) {
         int const at = offset(lane / 4 + i / 2 * 8, column + lane % 4 * 2 + i % 2);

@@ -1,18 +1,18 @@
-// Fill on sm_80 and later: cp.async moves whole vectors without a stop in registers.
+// Copies of an operand's tile from global to shared memory by cp.async (sm_80 and later).
 #pragma once
 
 #include <cute/tensor.hpp>
 
 #include "cp_async.cuh"
-#include "fill.cuh"
+#include "gmem_copy.cuh"
 
 namespace mmagen {
 inline namespace v0_1 {
 
-/// Global -> shared memory; elements outside the operand become zero. The caller commits and waits (cp_async_fence,
-/// cp_async_wait), then synchronises: elements too small for cp.async are stored at once, the others arrive later.
+/// Global -> shared memory; elements outside of the operand become zero. The caller must commit, wait (cp_async_fence,
+/// cp_async_wait) and synchronize. Elements too small for cp.async are stored by the thread.
 template <class Operand, class TensorG, class TensorC, class TensorS>
-CUTE_DEVICE void fill_tile_async(TensorG const& gX,  // (CPY,CPY_MN,CPY_K)
+CUTE_DEVICE void copy_tile_async(TensorG const& gX,  // (CPY,CPY_MN,CPY_K)
                                  TensorC const& cX,  // (CPY,CPY_MN,CPY_K) -> (mn,k) within the tile
                                  TensorS&& sX,       // (CPY,CPY_MN,CPY_K)
                                  int mn_left, int k_left) {
@@ -22,7 +22,7 @@ CUTE_DEVICE void fill_tile_async(TensorG const& gX,  // (CPY,CPY_MN,CPY_K)
   constexpr int kBytes = kVector * int(sizeof(Element));
   constexpr int kRows = decltype(size<1>(gX))::value;
 
-  // Edges are rare and single elements slow: neither is worth the registers of a full unroll.
+  // Edges are rare and single elements are slow: neither is worth the registers of a full unroll.
 #pragma unroll(kBytes == 16 ? 1 : 4)
   for (int r = 0; r < kRows * size<2>(gX); ++r) {
     int const i = r % kRows;
@@ -37,9 +37,9 @@ CUTE_DEVICE void fill_tile_async(TensorG const& gX,  // (CPY,CPY_MN,CPY_K)
   }
 }
 
-/// The same for a tile that lies inside the operand whole, in vectors of 16 bytes: part kPart of kParts of them.
+/// Without predication, for a tile that lies inside the operand, in vectors of 16 bytes: part kPart of kParts of them.
 template <int kPart, int kParts, class TensorG, class TensorS>
-CUTE_DEVICE void fill_part_async(TensorG const& gX,  // (CPY,CPY_MN,CPY_K)
+CUTE_DEVICE void copy_part_async(TensorG const& gX,  // (CPY,CPY_MN,CPY_K)
                                  TensorS&& sX,       // (CPY,CPY_MN,CPY_K)
                                  bool enabled) {
   static_assert(decltype(cute::size<0>(gX))::value * sizeof(typename TensorG::value_type) == 16, "whole vectors only");
