@@ -7,8 +7,8 @@ import pytest
 from mmagen.build.log import (
     KernelInfo,
     cmake_errors,
-    failed_to_configure,
     edges,
+    failed_to_configure,
     parse_ptxas,
     parse_status,
     useful_lines,

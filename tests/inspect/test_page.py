@@ -121,7 +121,7 @@ def test_the_large_wgmma_tile_in_full():
     _, text = told("sm90_gemm_bf16_tn")
     for line in (
         "SM90_64x256x16_F32BF16BF16_SS, 64 x 256 x 16, 128 threads, sm_90a alone",
-        "2 for one tile, and 1 that loads",
+        "2 consumers share a tile, 1 producer loads",
         "2 x 1 CTAs share operands by multicast",
         "128 of 232 at 1 x 384 threads an SM; about 30 come on top",
         "TMA, 1 box of 64 x 128 a stage, each for 2 CTAs",

@@ -40,7 +40,9 @@ def test_a_bout_is_a_timed_record_with_both_rivals_of_the_same_run():
     ]
     assert comparisons([verdict("k", ("k", "8,8,8", 1.0))]) == []
     extents = [8, 8, 16]
-    assert [bout.problem for bout in comparisons([verdict("k", *((who, extents, 1.0) for who in ("k", FIRST, BEST)))])] == ["8x8x16"]
+    assert [bout.problem for bout in comparisons([verdict("k", *((who, extents, 1.0) for who in ("k", FIRST, BEST)))])] == [
+        "8x8x16"
+    ]
 
 
 def test_means_are_geometric_and_short_runs_do_not_mix_with_sustained_ones():
