@@ -17,6 +17,7 @@ from mmagen.plan.operands import VECTOR_BYTES
 from mmagen.plan.plans import GemmPlan, Mainloop, Text, TileScheduler
 from mmagen.plan.policies import FUNCTOR, SINGLE_TILE, Policies, Policy
 from mmagen.plan.problems import default_problems
+from mmagen.plan.trials import Trials, gemm_problems, of_product
 from mmagen.spec.model import Problem, Spec
 
 MULTISTAGE = ("MainloopMultistage", "mainloop_multistage")
@@ -114,6 +115,9 @@ class MmaGemm:
             "sources": library.sources(plan),
             "policies": _policies(plan.mainloop),
         }
+
+    def trials(self, plan: GemmPlan) -> Trials:
+        return of_product(plan, gemm_problems(plan.tile, plan.stages + 1))
 
     def page(self, plan: GemmPlan) -> list[pages.Section]:
         return library.page(plan, _sections, ())

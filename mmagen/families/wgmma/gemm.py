@@ -20,6 +20,7 @@ from mmagen.plan.model import TiledMma
 from mmagen.plan.plans import GemmPlan, Text, TileScheduler
 from mmagen.plan.policies import Policies
 from mmagen.plan.problems import default_problems
+from mmagen.plan.trials import Trials, gemm_problems, of_product, stream_k_problems, tma_problems
 from mmagen.spec.model import Problem, Spec
 
 
@@ -59,6 +60,13 @@ class _WgmmaGemm:
             "warpgroups": f"{plan.roles.consumers} {WARPGROUPS[plan.roles.schedule]}",
             "policies": _policies(plan),
         }
+
+    def trials(self, plan: WgmmaGemmPlan) -> Trials:
+        scheduler = plan.scheduler
+        shared = stream_k_problems(plan.tile, scheduler.cluster) if scheduler.stream_k else ()
+        # Every CTA that shares the K of a tile has more k tiles than stages.
+        k_tiles = (plan.stages + 1) * scheduler.split_k
+        return of_product(plan, (*tma_problems(), *shared, *gemm_problems(plan.tile, k_tiles)))
 
     def page(self, plan: WgmmaGemmPlan) -> list[pages.Section]:
         columns = (

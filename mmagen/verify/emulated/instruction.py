@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from mmagen.emulate import GlobalMemory, Report
 from mmagen.families.instruction.model import InstructionPlan
 from mmagen.mma import formats
-from mmagen.mma.forms import distributions as distributions_of
 from mmagen.mma.inputs import Matrices, draw
 from mmagen.mma.reference import Outcome, compared, expected
 from mmagen.verify.emulated import host
@@ -23,11 +23,6 @@ class Emulated:
 
     outcome: Outcome
     report: Report
-
-
-def distributions(plan: InstructionPlan) -> tuple[str, ...]:
-    """The kinds of inputs that tell mistakes apart."""
-    return distributions_of(plan.operation)
 
 
 def emulate(task: Task) -> Emulated:
@@ -48,16 +43,17 @@ def emulate(task: Task) -> Emulated:
     return Emulated(compared(formats.decode(found, plan.operation.type_d), truth), report)
 
 
-def _codes(data: Matrices) -> dict[str, np.ndarray]:
+def _codes(data: Matrices) -> dict[str, npt.NDArray[Any]]:
     """What lies in memory, of the one step and the one instance: [row, column, part]."""
     steps = {"A": data.a, "B": data.b, "C": [data.c], "E": data.e, "SFA": data.sfa, "SFB": data.sfb}
     return {name: codes[0][0] for name, codes in steps.items() if codes}
 
 
-def packed(codes: np.ndarray, bits: int, shift: int = 0) -> np.ndarray:
+def packed(codes: npt.NDArray[Any], bits: int, shift: int = 0) -> npt.NDArray[Any]:
     """Bytes: `bits` for each code, the first in the lowest bits; a code begins `shift` bits up."""
     flat = codes.ravel() << np.uint64(shift)
     if bits >= 8:
         return np.ascontiguousarray(flat.astype(f"<u{bits // 8}")).view(np.uint8)
     in_byte = flat.reshape(-1, 8 // bits) << np.arange(0, 8, bits, dtype=np.uint64)
-    return np.bitwise_or.reduce(in_byte, axis=1).astype(np.uint8)
+    whole: npt.NDArray[Any] = np.bitwise_or.reduce(in_byte, axis=1).astype(np.uint8)
+    return whole

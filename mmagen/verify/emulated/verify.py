@@ -119,7 +119,8 @@ def parse_problem(text: str) -> Problem:
     try:
         numbers = [int(part) for part in extents.split(",")]
         typed = {key: int(value) if key in ("ld_pad", "offset") else float(value) for key, value in values.items()}
-        problem = Problem(shape=tuple(numbers[:3]), batch=numbers[3] if len(numbers) > 3 else 1, **typed)
+        batch = numbers[3] if len(numbers) > 3 else 1
+        problem = Problem.model_validate({"shape": numbers[:3], "batch": batch, **typed})
     except ValueError:  # pydantic's own is one
         raise UsageError(
             f"--problem {text}: extents and batch are 1 to 2147483647, ld_pad and offset within their limits, "
