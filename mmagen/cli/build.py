@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mmagen.cli.progress import shown
-from mmagen.core.errors import Diagnostic, ExitCode, SpecError, SpecFaults, UsageError, most_serious
+from mmagen.core.errors import Diagnostic, ExitCode, SpecError, UsageError, most_serious
 from mmagen.generate.manifest import with_vendored
 
 if TYPE_CHECKING:
@@ -56,20 +56,15 @@ def load_specs(arguments: Sequence[Path]) -> Specs:
     A spec that cannot be built does not stop the others. Raises UsageError for a path that cannot be used or two specs of
     one name, which would be one project.
     """
-    from mmagen.families import plan
-    from mmagen.spec.load import load
+    from mmagen.families.reading import read
 
     planned: list[Planned] = []
     diagnostics: list[Diagnostic] = []
     for path in _spec_files(arguments):
-        try:
-            loaded = load(path.read_bytes(), str(path))
-            try:
-                planned.append(Planned(path, plan(loaded.spec)))
-            except SpecFaults as error:
-                diagnostics += loaded.source.locate(error.faults)
-        except SpecError as error:
-            diagnostics += error.diagnostics
+        plan, wrong = read(path.read_bytes(), str(path))
+        diagnostics += wrong
+        if plan is not None:
+            planned.append(Planned(path, plan))
     _refuse_equal_names(planned, diagnostics)
     return Specs(tuple(planned), tuple(diagnostics))
 

@@ -1,14 +1,34 @@
-"""Executes the PTX of a kernel on the CPU, and finds what a GPU does not show: races, missing waits, stray accesses."""
+"""Executes the PTX of a kernel on the CPU, and finds what a GPU does not show: races, missing waits, stray accesses.
+
+Other packages import from here alone. Inside, each layer imports only from those that follow it:
+
+    exec          blocks of an entry, their compilation, the scheduler, `launch`
+    ops           instructions: PTX -> Python source over all lanes
+    batch         the state of the CTAs that run together, assembled from the components below
+    asynchronous  cp.async, TMA and wgmma: copies and products in flight
+    sync          CTA and cluster barriers, mbarriers
+    hazards       who accessed what and when: shadows of memory, vector clocks
+    lanes         threads as lanes, findings about them, registers that nothing wrote
+    program       one launch: extents, parameters, places of variables
+    report        findings, traffic
+    arithmetic    number formats, fragments, mma and wgmma
+    memory        global, shared and local memory, tensor maps
+    ptx           PTX text -> instructions
+    arrays, errors
+"""
 
 from mmagen.emulate.errors import EmulationError
-from mmagen.emulate.exec.machine import STEP_LIMIT, launch
-from mmagen.emulate.memory.memory import GlobalMemory
+from mmagen.emulate.exec.launch import STEP_LIMIT, launch
+from mmagen.emulate.memory.global_memory import GlobalMemory
 from mmagen.emulate.memory.tensor_map import TensorMap
 from mmagen.emulate.ptx.model import Entry, Module
 from mmagen.emulate.ptx.parse import parse
-from mmagen.emulate.report.checks import KINDS, Finding, Report, Traffic
+from mmagen.emulate.report.findings import KINDS, Finding
+from mmagen.emulate.report.report import Report
+from mmagen.emulate.report.traffic import Traffic
 
-NEWEST = 90  # of which architecture it knows the instructions, as of all before
+NEWEST = 90
+"""The newest architecture whose instructions can be executed, as those of all before it."""
 
 __all__ = [
     "KINDS",

@@ -21,6 +21,7 @@ REGISTERED: tuple[tuple[str, str], ...] = (
     ("micro", "mmagen.families.wgmma.micro"),
     ("micro", "mmagen.families.instruction.family"),
     ("gemm", "mmagen.families.mma_gemm"),
+    ("gemm", "mmagen.families.dmma_gemm"),
     ("gemm", "mmagen.families.wgmma.gemm"),
     ("peak", "mmagen.families.peak.family"),
 )

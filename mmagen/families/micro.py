@@ -8,6 +8,7 @@ from typing import Any
 from mmagen.core.errors import Fault, SpecFaults
 from mmagen.plan import budgets, mma_sync, pages, rules, sentences, tiling
 from mmagen.plan.plans import MicroPlan
+from mmagen.plan.trials import Trials, one_tile
 from mmagen.spec.model import Problem, Spec
 
 
@@ -64,6 +65,9 @@ class _Micro:
 
     def context(self, plan: MicroPlan, config: str) -> Mapping[str, Any]:
         return {"decisions": sentences.DECISIONS, "launch": "micro", "sources": [plan.name]}
+
+    def trials(self, plan: MicroPlan) -> Trials:
+        return one_tile(plan)
 
     def page(self, plan: MicroPlan) -> list[pages.Section]:
         blocks = plan.tile[2] // plan.tiled_mma.extent[2]

@@ -15,15 +15,22 @@ from mmagen.plan import budgets, mma_sync, pages, rules, sentences, tiling
 from mmagen.plan.model import TiledMma
 from mmagen.plan.operands import VECTOR_BYTES
 from mmagen.plan.plans import GemmPlan, Mainloop, Text, TileScheduler
+from mmagen.plan.policies import FUNCTOR, SINGLE_TILE, Policies, Policy
 from mmagen.plan.problems import default_problems
+from mmagen.plan.trials import Trials, gemm_problems, of_product
 from mmagen.spec.model import Problem, Spec
 
 MULTISTAGE = ("MainloopMultistage", "mainloop_multistage")
 REGISTER_STAGED = ("MainloopRegisterStaged", "mainloop_register_staged")
 _MAINLOOPS = {
-    "mainloop_multistage": "fill, load and multiply over K, kStages tiles in flight",
-    "mainloop_register_staged": "fill, load and multiply over K, before cp.async",
+    "mainloop_multistage": "cp.async into kStages stages, fragments, mma.sync",
+    "mainloop_register_staged": "copies through registers into two stages, fragments, mma.sync: before cp.async",
 }
+_EPILOGUE = Policy(
+    f"mmagen::EpilogueStaged<Config, {FUNCTOR.cxx}>",
+    "epilogue_staged",
+    "accumulators -> shared memory -> functor -> D",
+)
 
 
 class MmaGemm:
@@ -101,7 +108,16 @@ class MmaGemm:
         return ("common", "package", "product", "gemm", *library.parts(plan))
 
     def context(self, plan: GemmPlan, config: str) -> Mapping[str, Any]:
-        return {**library.context(plan, config), "launch": "gemm", "unaligned": False, "sources": library.sources(plan)}
+        return {
+            **library.context(plan, config),
+            "launch": "gemm",
+            "unaligned": False,
+            "sources": library.sources(plan),
+            "policies": _policies(plan.mainloop),
+        }
+
+    def trials(self, plan: GemmPlan) -> Trials:
+        return of_product(plan, gemm_problems(plan.tile, plan.stages + 1))
 
     def page(self, plan: GemmPlan) -> list[pages.Section]:
         return library.page(plan, _sections, ())
@@ -128,14 +144,18 @@ def _warp_faults(spec: Spec, atom: Atom) -> Iterator[Fault]:
         )
 
 
+def _policies(mainloop: Mainloop) -> Policies:
+    policy = Policy(f"mmagen::{mainloop.cxx}<Config>", mainloop.header, _MAINLOOPS[mainloop.header])
+    return Policies(None, policy, SINGLE_TILE, _EPILOGUE)
+
+
 def _text(of_gemm: Text, mainloop: Mainloop) -> Text:
     return replace(
         of_gemm,
         peak_operands="register",
         reading=(
             (sentences.header("gemm_kernel"), "the kernel: one CTA, one tile of D"),
-            (sentences.header(mainloop.header), _MAINLOOPS[mainloop.header]),
-            (sentences.header("epilogue_staged"), "store: D = alpha * acc + beta * C through shared memory"),
+            *((sentences.header(policy.header), policy.what) for policy in _policies(mainloop).reading),
         ),
     )
 

@@ -11,6 +11,7 @@ from mmagen.plan import pages, rules, tiling
 from mmagen.plan.mma_sync import builds_from
 from mmagen.plan.model import TiledMma
 from mmagen.plan.plans import OwnershipPlan, Text
+from mmagen.plan.trials import Trials
 from mmagen.spec.model import Problem, Spec
 
 MOST_STAMPS = 4_194_304  # (thread, element) pairs that are compared
@@ -61,6 +62,16 @@ class _Ownership:
 
     def context(self, plan: OwnershipPlan, config: str) -> Mapping[str, Any]:
         return {"decisions": "instruction and TiledMMA", "sources": [plan.name], "usable": False}
+
+    def trials(self, plan: OwnershipPlan) -> Trials:
+        atom, layout = plan.atom, plan.spec.layout
+        return Trials(
+            judge="ownership",
+            cases=((Problem(shape=plan.tile), "stamps"),),
+            requires=atom.default_arch,
+            types=f"{atom.type_a.word} x {atom.type_b.word} + {atom.type_d.word} -> {rules.out_type(plan.spec, atom).word}",
+            majors=(layout.a_major, layout.b_major, plan.spec.epilogue.major),
+        )
 
     def page(self, plan: OwnershipPlan) -> list[pages.Section]:
         rows: list[tuple[str, ...]] = [

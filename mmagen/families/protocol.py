@@ -10,6 +10,7 @@ from mmagen.families.instruction.model import InstructionPlan
 from mmagen.families.peak.model import PeakPlan
 from mmagen.plan.pages import Section
 from mmagen.plan.plans import GemmPlan, MicroPlan, OwnershipPlan, ProjectPlan
+from mmagen.plan.trials import Trials
 from mmagen.spec.model import Problem, Spec
 
 Plan = OwnershipPlan | MicroPlan | GemmPlan | InstructionPlan | PeakPlan
@@ -43,6 +44,9 @@ class Family(Protocol[P]):
 
         Every family says `sources`, the names of the translation units in src/, and `decisions`, what config.cuh holds.
         """
+
+    def trials(self, plan: P) -> Trials:
+        """What verify runs of one kernel where no GPU is, and who judges it."""
 
     def page(self, plan: P) -> list[Section]:
         """The sections of `mmagen inspect`."""

@@ -117,17 +117,17 @@ def smem_atom(operand: Operand) -> str:
 
 
 def vector_type(fill: Fill, operand: Operand) -> str:
-    """The type of one access of a fill."""
+    """The type of one access of a copy."""
     bits = fill.vector * operand.element.bits
     return operand.element.cxx if fill.vector == 1 else f"cute::uint{bits}_t"
 
 
-def fill_threads(fill: Fill, operand: Operand) -> str:
+def copy_threads(fill: Fill, operand: Operand) -> str:
     """Layout of threads over (MN, K): neighbours along the contiguous mode."""
     return layout(LayoutText(_mn_k(operand, fill.along, fill.across), _strides(operand, fill.along)))
 
 
-def fill_values(fill: Fill, operand: Operand) -> str:
+def copy_values(fill: Fill, operand: Operand) -> str:
     """Layout of one thread's vector over (MN, K)."""
     return f"cute::Layout<{shape(_mn_k(operand, fill.vector, 1))}>"
 

@@ -107,6 +107,17 @@ class ProductPlan(TilePlan):
     accumulator_registers: int
     fragment_registers: int
 
+    @property
+    def types(self) -> str:
+        """`f16 x f16 + f32 -> f16`."""
+        inputs = " x ".join(one.element.word for one in self.operands)
+        return f"{inputs} + {self.atom.type_d.word} -> {self.epilogue.out.word}"
+
+    @property
+    def majors(self) -> tuple[str, str, str]:
+        """The contiguous modes of A, B and D."""
+        return self.operand("A").major, self.operand("B").major, self.epilogue.major
+
     def operand(self, letter: str) -> Operand:
         """The operand of that letter, "A" or "B"."""
         return next(one for one in self.operands if one.letter == letter)

@@ -20,7 +20,7 @@ def of_one_tile(spec: Spec, atom: Atom, tile: tuple[int, int, int], out: Element
         storage=storage(atom),
         shape=f"fixed shape: this kernel computes m, n, k = {shape} with batch 1, alpha 1, beta 0",
         shape_note="this kernel computes one tile and nothing else",
-        reading=((header(kernel_header), "the kernel: fill, load, multiply, store"),),
+        reading=((header(kernel_header), "the kernel: copy, fragments, mma, store"),),
     )
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -65,9 +66,21 @@ class Loaded:
     source: Source
 
 
+class UnreadableSpec(SpecError):
+    """A spec with keys or values that are wrong in themselves.
+
+    rest: the spec without them, in which more may be wrong; None where too little is left. atom: the name that it gives,
+    "" where it gives none.
+    """
+
+    def __init__(self, diagnostics: tuple[Diagnostic, ...], source: Source, rest: Spec | None, atom: str):
+        super().__init__(diagnostics)
+        self.source, self.rest, self.atom = source, rest, atom
+
+
 def load(data: bytes | str, file: str) -> Loaded:
     """Reads one spec. `data` is the content of the file (bytes are UTF-8, with or without BOM), `file` is only a
-    label for messages. SpecError holds every fault, each with line and column."""
+    label for messages. UnreadableSpec holds every fault, each with line and column."""
     text = decode(data, file)
     document = Document(file)
     document.read(text)
@@ -81,7 +94,36 @@ def load(data: bytes | str, file: str) -> Loaded:
         else:
             if not diagnostics:
                 return Loaded(spec, source)
-    raise SpecError(tuple(sorted(diagnostics, key=lambda d: (d.line, d.column))))
+    rest = None if document.broken else _rest(document.value, [d.key for d in diagnostics])
+    atom = document.value.get("atom") if isinstance(document.value, dict) else None
+    ordered = tuple(sorted(diagnostics, key=lambda d: (d.line, d.column)))
+    raise UnreadableSpec(ordered, source, rest, atom if isinstance(atom, str) else "")
+
+
+def _rest(value: Any, wrong: Sequence[Key]) -> Spec | None:
+    """The spec without the keys that are wrong; what must be there and says nothing of the kernel gets a stand-in."""
+    if not isinstance(value, dict):
+        return None
+    value = deepcopy(value)
+    for key in wrong:
+        _leave_out(value, key)
+    try:
+        return Spec.model_validate({"mmagen": 1, "name": "unnamed", **value})
+    except ValidationError:
+        return None
+
+
+def _leave_out(value: Any, key: Key) -> None:
+    """Removes the innermost entry of a mapping that the key leads into: of `tile[1]` the tile."""
+    entry: tuple[dict[Any, Any], str | int] | None = None
+    for part in key:
+        if isinstance(value, dict) and part in value:
+            entry = value, part
+        elif not (isinstance(value, list) and isinstance(part, int) and part < len(value)):
+            break
+        value = value[part]
+    if entry:
+        entry[0].pop(entry[1])
 
 
 def _translate(error: ValidationError, document: Document, source: Source) -> list[Diagnostic]:

@@ -11,25 +11,23 @@ using Cluster = cute::Shape<cute::_2, cute::_1, cute::_1>;
 using Element = cutlass::bfloat16_t;
 constexpr int kAlignment = 8;
 
-using Epilogue = cutlass::epilogue::collective::CollectiveBuilder<
-    cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp, Tile, Cluster,
-    cutlass::epilogue::collective::EpilogueTileAuto, float, float,  // accumulator, compute
-    Element, cutlass::layout::RowMajor, kAlignment,                 // C
-    Element, cutlass::layout::RowMajor, kAlignment,                 // D
-    cutlass::epilogue::TmaWarpSpecializedCooperative>::CollectiveOp;
+using Epilogue =
+    cutlass::epilogue::collective::CollectiveBuilder<cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp, Tile, Cluster,
+                                                     cutlass::epilogue::collective::EpilogueTileAuto, float,
+                                                     float,                                           // accumulator, compute
+                                                     Element, cutlass::layout::RowMajor, kAlignment,  // C
+                                                     Element, cutlass::layout::RowMajor, kAlignment,  // D
+                                                     cutlass::epilogue::TmaWarpSpecializedCooperative>::CollectiveOp;
 using Mainloop = cutlass::gemm::collective::CollectiveBuilder<
-    cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp,
-    Element, cutlass::layout::RowMajor, kAlignment,     // A
-    Element, cutlass::layout::ColumnMajor, kAlignment,  // B
-    float, Tile, Cluster,
-    cutlass::gemm::collective::StageCountAutoCarveout<int(sizeof(typename Epilogue::SharedStorage))>,
+    cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp, Element, cutlass::layout::RowMajor, kAlignment,  // A
+    Element, cutlass::layout::ColumnMajor, kAlignment,                                                    // B
+    float, Tile, Cluster, cutlass::gemm::collective::StageCountAutoCarveout<int(sizeof(typename Epilogue::SharedStorage))>,
     cutlass::gemm::KernelTmaWarpSpecializedCooperative>::CollectiveOp;
 using Gemm = cutlass::gemm::device::GemmUniversalAdapter<
     cutlass::gemm::kernel::GemmUniversal<cute::Shape<int, int, int, int>, Mainloop, Epilogue>>;
 
 // Called by nobody, and all the same what instantiates the kernel and its host code.
-cutlass::Status multiply(typename Gemm::Arguments const& arguments, void* workspace, cudaStream_t stream)
-{
+cutlass::Status multiply(typename Gemm::Arguments const& arguments, void* workspace, cudaStream_t stream) {
   Gemm gemm;
   cutlass::Status const status = gemm.initialize(arguments, workspace, stream);
   return status == cutlass::Status::kSuccess ? gemm.run(stream) : status;

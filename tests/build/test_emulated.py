@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from mmagen.build.ptx import compile_ptx
+from mmagen.families import plan
 from mmagen.generate.write import write
+from mmagen.spec.load import load
 from mmagen.toolchain.find import COMPILE, find_toolchain
-from mmagen.verify.emulated.verify import emulate_all
+from mmagen.verify.emulated.session import run_tasks, tasks
+from mmagen.verify.emulated.verify import emulate_all, parse_problem
 from tests.support.mutations import CONTROLS, EMULATOR, MUTATIONS, SPECS, asked, mutated, project
 
 pytestmark = pytest.mark.nvcc
 
-# Faults of host code, of which the emulator runs a mirror image in Python: only a GPU run can see them.
-_HOST = ("gemm_launch", "micro_launch")
+# Headers of host code: of a fault there the whole project is compiled, of others the PTX alone.
+_HOST = ("gemm_arguments", "gemm_launch", "micro_launch", "sm90_launch", "mmagen/tile_scheduler")
 # wgmma kernels take long to compile, and test_emulated_hopper.py has those; a peak is measured on a GPU or not at all.
 _SPECS = sorted(
     path.stem for path in SPECS.glob("*.yaml") if not any(word in path.read_text() for word in ("atom: SM90", "kernel: peak"))
@@ -50,13 +56,31 @@ def test_a_spec_passes_emulated(spec, tmp_path):
     assert verdict.seconds - verdict.build.seconds < _SECONDS
 
 
-def _in_device_code(mutation):
-    return not any(host in edit.file for edit in mutation.edits for host in _HOST)
+def _in_host_code(mutation):
+    return any(host in edit.file for edit in mutation.edits for host in _HOST)
 
 
-def _without_the_way_around_tma(files):
-    """A wgmma kernel's second translation unit takes as long to compile as the first; no mutation here needs it."""
-    return {path: b"" if path.endswith("_unaligned.cu") else data for path, data in files.items()}
+@pytest.fixture(scope="module")
+def original(made_once):
+    """The unedited project of a spec, whose host code all edits of its kernels share."""
+
+    def compiled(spec):
+        def make(folder):
+            write(project(spec, spec), folder / spec)
+            assert not compile_ptx(folder / spec, find_toolchain(want=COMPILE)).error
+
+        return compile_ptx(made_once(f"emulated_{spec}", make) / spec, find_toolchain(want=COMPILE))
+
+    return compiled
+
+
+def _with_the_kernel_of(files, ptx, tmp_path):
+    """The original with the PTX that an edit makes of its main translation unit."""
+    # The second unit of a wgmma kernel takes as long to compile as the first; no edit here needs it.
+    write({path: b"" if path.endswith("_unaligned.cu") else data for path, data in files.items()}, tmp_path / ptx.name)
+    edited = compile_ptx(tmp_path / ptx.name, find_toolchain(want=COMPILE), host=False)
+    assert not edited.error, edited.error
+    return replace(ptx, units={**ptx.units, ptx.name: edited.text})
 
 
 def _small(problem):
@@ -67,17 +91,25 @@ def _small(problem):
     return product <= _LARGEST
 
 
-@pytest.mark.parametrize(
-    "mutation",
-    _half(filter(_in_device_code, asked(EMULATOR, MUTATIONS)), always=lambda one: "hopper" in one.name),
-    ids=lambda mutation: mutation.name,
-)
-def test_a_planted_fault_is_seen_emulated(mutation, tmp_path):
+def _always(mutation):
+    return "hopper" in mutation.name or _in_host_code(mutation)
+
+
+@pytest.mark.parametrize("mutation", _half(asked(EMULATOR, MUTATIONS), always=_always), ids=lambda mutation: mutation.name)
+def test_a_planted_fault_is_seen_emulated(mutation, original, tmp_path):
     problems = mutation.problems if all(map(_small, mutation.problems)) else ()
-    verdict = _verdict(_without_the_way_around_tma(mutated(mutation)), mutation.name, tmp_path, problems)
-    assert verdict.build.ok, verdict.reason
-    assert verdict.disposition in ("incorrect", "failed"), f"{mutation.seen}, but it was not seen"
-    assert not any("no kernel matches" in (record["reason"] or "") for record in verdict.records), "this fails without a fault"
+    if _in_host_code(mutation):
+        verdict = _verdict(mutated(mutation), mutation.name, tmp_path, problems)
+        assert verdict.build.ok, verdict.reason
+        records = verdict.records
+    else:
+        ptx = _with_the_kernel_of(mutated(mutation, mutation.spec), original(mutation.spec), tmp_path)
+        spec = load((tmp_path / mutation.spec / "spec.yaml").read_bytes(), mutation.name).spec
+        work = tasks(plan(spec), ptx, [parse_problem(problem) for problem in problems], 1, None)
+        records = [record for result in run_tasks(work, 1, lambda *_: None) for record in result.records]
+    wrong = [record["reason"] for record in records if record["disposition"] in ("incorrect", "failed")]
+    assert wrong, f"{mutation.seen}, but it was not seen"
+    assert not any("host code" in reason for reason in wrong), "the launch failed, whatever the fault"
 
 
 @pytest.mark.parametrize("control", asked(EMULATOR, CONTROLS), ids=lambda control: control.name)

@@ -9,11 +9,15 @@ from functools import cache
 import pytest
 
 from mmagen.build.ptx import compile_ptx
+from mmagen.emulate.memory.tensor_map import decode
 from mmagen.families import plan
 from mmagen.generate.write import write
 from mmagen.spec.load import load
 from mmagen.spec.model import Problem
 from mmagen.toolchain.find import COMPILE, find_toolchain
+from mmagen.verify.emulated import host
+from mmagen.verify.emulated.host import Workspace
+from mmagen.verify.emulated.matrices import operands
 from mmagen.verify.emulated.session import run_task, tasks
 from tests.support.mutations import project
 
@@ -22,10 +26,12 @@ pytestmark = pytest.mark.nvcc
 # Compilation is what takes long: three that have between them multicast, turns, sums through distributed shared memory, and
 # tiles of a last wave that all clusters share.
 TURNS, SPLIT, STREAM = "sm90_gemm_bf16_pingpong", "sm90_gemm_splitk", "c2_stream"
+_WORKSPACE = 0x712345670
 _SECONDS = 30  # for one spec, after compilation, on one busy core
 
 WAIT = r"mbarrier\.try_wait[^;]*;"
 ARRIVAL = r"(?:@%p\d+\s+)?mbarrier\.arrive[^;]*;"
+RESET = r"(mov\.u32\s+%r\d+), 0;(\s+st\.global\.u32)"  # of the flag that was waited for
 CLUSTER = r"barrier\.cluster\.arrive[^;]*;\s*barrier\.cluster\.wait[^;]*;"
 # spec, pattern, which of its places (None: all) are empty, the kind of finding
 FAULTS = {
@@ -77,7 +83,8 @@ def _kinds(tasks_, spec, pattern, which, instead=""):
 
 
 def _found(task, text):
-    (record,) = run_task(replace(task, ptx=replace(task.ptx, text=text))).records
+    units = {**task.ptx.units, task.ptx.name: text}
+    (record,) = run_task(replace(task, ptx=replace(task.ptx, units=units))).records
     assert record["disposition"] in ("failed", "incorrect")
     return {finding["kind"] for finding in record["details"]["findings"]}
 
@@ -112,3 +119,69 @@ def test_no_arrival_can_be_left_out(work):
     assert count >= 4
     for which in range(count):
         assert "deadlock" in _kinds(work(TURNS), TURNS, ARRIVAL, which)
+
+
+def test_a_flag_that_is_left_set_is_found_by_the_next_call(work):
+    task = next(t for t in work(STREAM) if t.problem.shape == (64, 64, 1536))
+    text, count = re.subn(RESET, r"\1, 1;\2", task.ptx.text)
+    assert count == 1 and "global_race" in _found(task, text)
+
+
+# --- What the host code launches ---------------------------------------------------------------------------------------
+
+
+def _launched(task, **problem):
+    task = replace(task, problem=Problem(**problem))
+    addresses = {name: (n + 1) << 20 for n, name in enumerate("abcd")}
+    workspace = Workspace(_WORKSPACE, host.workspace_bytes(task)) if task.product.takes_workspace else Workspace()
+    data = operands(task.plan, task.problem, "zeros", 1)
+    return host.multiply_launch(task, data, addresses, workspace), addresses
+
+
+def _maps(captured):
+    """The tensor maps among a launch's parameters, in their order."""
+    places = range(0, len(captured.params) - 127, 64)
+    return [decode(captured.params[at : at + 128]) for at in places if captured.params[at : at + 8] == b"mmagenTM"]
+
+
+def test_tensor_maps_describe_the_matrices(work):
+    captured, addresses = _launched(work(TURNS)[0], shape=(300, 200, 136), batch=3, ld_pad=8)
+    a, b, d = sorted(_maps(captured), key=lambda one: one.address)
+    assert [one.address for one in (a, b, d)] == [addresses[name] for name in "abd"]
+    assert (a.extents, a.strides, a.box) == ((136, 300, 3), (288, 300 * 288), (64, 64, 1))
+    assert (a.swizzle, a.element) == (128, 2)
+    assert b.extents == (136, 200, 3) and b.box == (64, 128, 1), "two CTAs share B"
+    assert d.extents == (200, 300, 3) and d.box[1] == 16
+
+
+def test_few_rows_are_read_as_few(work):
+    captured, _ = _launched(work(TURNS)[0], shape=(19, 200, 136))
+    assert min(_maps(captured), key=lambda one: one.address).box == (64, 24, 1)
+
+
+@pytest.mark.parametrize(("shape", "batch", "grid"), [((128, 256, 64), 1, 2), ((256, 512, 64), 1, 2), ((256, 512, 64), 4, 4)])
+def test_few_clusters_do_many_tiles(shape, batch, grid, work):
+    captured, _ = _launched(work(TURNS)[0], shape=shape, batch=batch)
+    assert captured.grid == (grid, 1, 1) and captured.cluster == (2, 1, 1) and captured.block == (384, 1, 1)
+
+
+def test_without_persistence_each_tile_has_its_cluster(work):
+    captured, _ = _launched(work(SPLIT)[0], shape=(256, 512, 64))
+    assert captured.grid == (8, 1, 1) and captured.cluster == (2, 1, 1)
+
+
+@pytest.mark.parametrize("problem", [{"shape": (16, 16, 33)}, {"shape": (16, 16, 32), "offset": 1}, {"shape": (16, 19, 32)}])
+def test_what_tma_cannot_address_takes_another_kernel(problem, work):
+    captured, _ = _launched(work(TURNS)[0], **problem)
+    assert "unaligned" in captured.entry and captured.grid == (1, 1, 1) and captured.block == (128, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("shape", "grid"),
+    [((64, 256, 384), 3), ((64, 64, 1600), 3), ((64, 192, 384), 3), ((64, 128, 2048), 2), ((64, 64, 64), 1)],
+    ids=["a wave and one", "one tile", "a whole wave", "a full wave", "short"],
+)
+def test_three_clusters_share_the_tiles_of_a_last_wave(shape, grid, work):
+    captured, _ = _launched(work(STREAM)[0], shape=shape)
+    shared = _WORKSPACE.to_bytes(8, "little") in captured.params
+    assert captured.grid == (grid, 1, 1) and shared == (shape in ((64, 256, 384), (64, 64, 1600)))

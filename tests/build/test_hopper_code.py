@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import struct
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from mmagen.core.process import capture
 from mmagen.generate.write import write
 from mmagen.toolchain.find import COMPILE, find_toolchain
 from tests.support.mutations import project
+from tests.support.selection import representatives
 
 pytestmark = pytest.mark.nvcc
 
@@ -32,6 +33,7 @@ UNITS = {
     ("sm90_gemm_e4m3", "mid"): "QGMMA",
     ("sm90_gemm_s8", "large"): "IGMMA",
 }
+_IN_EVERY_RUN = ("sm90_gemm_bf16_library-small_m", "sm90_gemm_e4m3-mid")
 # As in a project's CMakeLists.txt, and with -v.
 _FLAGS = ("-std=c++17", "-O3", "-DNDEBUG", "--expt-relaxed-constexpr", "-lineinfo", "-Xptxas=-v", "-arch=sm_90a", "-cubin")
 _OPCODES = {0x1F0: "HGMMA", 0x1F1: "IGMMA", 0x1F3: "QGMMA", 0x1B4: "UTMALDG", 0x1B5: "UTMASTG", 0x1B8: "UTMAPF", 0x044: "STSM"}
@@ -39,14 +41,22 @@ _OPCODES = {0x1F0: "HGMMA", 0x1F1: "IGMMA", 0x1F3: "QGMMA", 0x1B4: "UTMALDG", 0x
 
 @dataclass(frozen=True)
 class Compiled:
-    """said: what nvcc and ptxas printed. cubin: the file, or one that is not there."""
+    """said: what nvcc and ptxas printed. cubin: the file, or one that does not exist."""
 
     said: str
     cubin: Path
 
 
-def _compile(toolchain, folder: Path, name: str, unit: str) -> Compiled:
-    cubin = folder / f"{name}-{unit}.cubin"
+def _named(unit: tuple[str, str]) -> str:
+    return "-".join(dict.fromkeys(unit))
+
+
+_UNITS = representatives(UNITS, _IN_EVERY_RUN, _named)
+
+
+def _compile(toolchain, folder: Path, name: str, unit: str) -> None:
+    """Makes kernel.cubin, and said.txt with what nvcc and ptxas print."""
+    write(project(name, name), folder / name)
     done = capture(
         [
             toolchain.nvcc.path,
@@ -58,12 +68,12 @@ def _compile(toolchain, folder: Path, name: str, unit: str) -> Compiled:
             "-isystem",
             toolchain.cutlass.path,
             "-o",
-            cubin,
+            folder / "kernel.cubin",
             folder / name / "src" / f"{unit}.cu",
         ],
         timeout_s=300,
     )
-    return Compiled(done.stdout + done.stderr, cubin)
+    (folder / "said.txt").write_text(done.stdout + done.stderr)
 
 
 @pytest.fixture(scope="module")
@@ -72,12 +82,12 @@ def toolchain():
 
 
 @pytest.fixture(scope="module")
-def compiled(toolchain, tmp_path_factory) -> dict[tuple[str, str], Compiled]:
-    folder = tmp_path_factory.mktemp("code")
-    for name in dict.fromkeys(name for name, _ in UNITS):
-        write(project(name, name), folder / name)
-    with ThreadPoolExecutor(2) as pool:
-        return dict(zip(UNITS, pool.map(lambda unit: _compile(toolchain, folder, *unit), UNITS), strict=True))
+def compiled(toolchain, made_once) -> Callable[[tuple[str, str]], Compiled]:
+    def of(unit: tuple[str, str]) -> Compiled:
+        folder = made_once(f"code_{_named(unit)}", lambda folder: _compile(toolchain, folder, *unit))
+        return Compiled((folder / "said.txt").read_text(), folder / "kernel.cubin")
+
+    return of
 
 
 def _instructions(cubin: Path) -> Counter[str]:
@@ -93,28 +103,30 @@ def _instructions(cubin: Path) -> Counter[str]:
     return Counter({name: number for name, number in found.items() if name})
 
 
-@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: "-".join(dict.fromkeys(unit)))
+@pytest.mark.parametrize("unit", _UNITS)
 def test_nothing_is_spilled_and_nothing_is_warned_of(compiled, unit):
-    said = compiled[unit].said
+    made = compiled(unit)
+    said = made.said
     (kernel,) = parse_ptxas(said.splitlines())
-    assert compiled[unit].cubin.is_file() and kernel.arch == "sm_90a", said
+    assert made.cubin.is_file() and kernel.arch == "sm_90a", said
     assert (kernel.spill_stores, kernel.spill_loads, kernel.stack) == (0, 0, 0), said
     # C7510 among them, wgmma that ptxas serialised, and C7508, setmaxnreg that it ignored.
     assert warnings(said.splitlines()) == () and "warning" not in said.lower(), said
 
 
-@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: "-".join(dict.fromkeys(unit)))
+@pytest.mark.parametrize("unit", _UNITS)
 def test_the_machine_code_is_wgmma_between_tma_and_tma(compiled, unit):
-    found = _instructions(compiled[unit].cubin)
+    found = _instructions(compiled(unit).cubin)
     families = {"HGMMA", "IGMMA", "QGMMA"} & set(found)
     assert families == {UNITS[unit]} and found["UTMALDG"] >= 2 and found["UTMASTG"] >= 1, found
     assert ("UTMAPF" in found) == (unit[1] == "small_m") and ("STSM" in found) == (UNITS[unit] != "IGMMA"), found
 
 
-def test_cuobjdump_names_the_same_instructions(compiled, toolchain, request):
+@pytest.mark.parametrize("unit", _UNITS)
+def test_cuobjdump_names_the_same_instructions(compiled, toolchain, request, unit):
     if not toolchain.cuobjdump:
         pytest.skip(f"{request.node.nodeid}: {toolchain.remedies['cuobjdump']}")
-    for unit, made in compiled.items():
-        done = capture([toolchain.cuobjdump.path, "-sass", made.cubin], timeout_s=120)
-        named = re.findall(rf"\b({'|'.join(_OPCODES.values())})\b", done.stdout)
-        assert Counter(named) == _instructions(made.cubin), unit
+    cubin = compiled(unit).cubin
+    done = capture([toolchain.cuobjdump.path, "-sass", cubin], timeout_s=120)
+    named = re.findall(rf"\b({'|'.join(_OPCODES.values())})\b", done.stdout)
+    assert Counter(named) == _instructions(cubin)

@@ -4,8 +4,10 @@ makes it, and the host code's launches and refusals, which need no GPU."""
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
+import struct
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,6 +18,9 @@ from mmagen.cli.build import load_specs
 from mmagen.families.library import choose
 from mmagen.generate.render import render
 from mmagen.generate.write import write
+from mmagen.host_runtime.build import build_runner, link_library
+from mmagen.host_runtime.entries import entries_of
+from mmagen.host_runtime.library import CapturedLaunch, Device, HostLibrary, Reply, call, text
 from mmagen.spec.model import Problem
 from mmagen.toolchain.find import COMPILE, find_toolchain
 
@@ -24,30 +29,9 @@ pytestmark = pytest.mark.nvcc
 SPEC = Path(__file__).resolve().parents[2] / "specs" / "sm90_gemm_bf16_library.yaml"
 EXTENTS = (1, 16, 63, 64, 65, 128, 1024, 2047, 2048, 2049, 8192, 2**31 - 1)
 
-# Prints which kernel each problem on stdin takes, and what the library says to arguments that are none.
-_ASK = """\
-#include <{name}/{name}.h>
-#include <cstdio>
-#include <cstring>
-int main()
-{{
-  {name}_args args = {{}};
-  long long m, n, k;
-  while (std::scanf("%lld %lld %lld", &m, &n, &k) == 3) {{
-    args.m = m; args.n = n; args.k = k;
-    std::puts({name}_config_name(&args));
-  }}
-  args.m = -1;
-  args.n = INT64_MAX;
-  bool const refused = {name}_run(&args, nullptr) == {upper}_INVALID_ARGUMENT &&
-                       {name}_run(nullptr, nullptr) == {upper}_INVALID_ARGUMENT;
-  return refused && std::strlen({name}_config_name(nullptr)) == 0 ? 0 : 1;
-}}
-"""
-
 
 def _compile(folder: Path) -> None:
-    """Objects, what nvcc and ptxas said of each, and the program of all that the host does."""
+    """Objects, and what nvcc and ptxas said of each."""
     it = load_specs([SPEC]).planned[0].plan
     tools = find_toolchain(want=COMPILE)
     write(render(it), folder / it.name)
@@ -61,7 +45,10 @@ def _compile(folder: Path) -> None:
             "-DNDEBUG",
             "-O3",
             "-Xptxas=-v",
-            "-Xcompiler=-Wall,-Wextra,-Wno-unknown-pragmas",
+            "-Xcompiler=-fPIC,-Wall,-Wextra,-Wno-unknown-pragmas",
+            "-keep",
+            "-keep-dir",
+            folder,
             "-gencode",
             "arch=compute_90a,code=sm_90a",
             "-I",
@@ -80,26 +67,8 @@ def _compile(folder: Path) -> None:
     with ThreadPoolExecutor(2) as pool:
         said = dict(zip((unit.stem for unit in units), pool.map(compile_one, units), strict=True))
     (folder / "said.json").write_text(json.dumps(said))
-    done = subprocess.run(
-        [
-            tools.nvcc.path,
-            "-std=c++17",
-            "-cudart",
-            "none",
-            f"-DLIBRARY(x)={it.name}_##x",
-            f'-DLIBRARY_HEADER="{it.name}/{it.name}.h"',
-            "-I",
-            folder / it.name / "include",
-            "-o",
-            folder / "host",
-            Path(__file__).with_name("fake_runtime.cpp"),
-            *(folder / f"{unit}.o" for unit in said),
-            "-lpthread",
-        ],
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
+    for kept in folder.glob("*.ii"):
+        kept.unlink()
 
 
 @pytest.fixture(scope="module")
@@ -120,104 +89,101 @@ def test_every_config_is_a_kernel_that_compiles_without_spills(made):
     assert "entry function" not in said[it.name], "the choice has no kernel of its own"
 
 
-def test_the_library_links_and_chooses_as_the_plan_does(made):
-    it, folder, said = made
-    main = folder / "ask.cpp"
-    main.write_text(_ASK.format(name=it.name, upper=it.name.upper()))
-    nvcc = find_toolchain(want=COMPILE).nvcc.path
-    done = subprocess.run(
-        [
-            nvcc,
-            "-I",
-            folder / it.name / "include",
-            main,
-            *(folder / f"{unit}.o" for unit in said),
-            "-o",
-            folder / "ask",
-            "-ldl",
-        ],
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    dice = random.Random(1)
-    problems = [Problem(shape=tuple(dice.choice(EXTENTS) for _ in range(3))) for _ in range(500)]
-    asked = "\n".join(" ".join(map(str, problem.shape)) for problem in problems)
-    answers = subprocess.run([folder / "ask"], input=asked, capture_output=True, text=True, timeout=60)
-    assert answers.returncode == 0
-    assert answers.stdout.split() == [choose(it, problem).name for problem in problems]
-    assert set(answers.stdout.split()) == {config.name for config in it.configs}
-
-
-# What follows runs the library's host code with a runtime that is not CUDA's: fake_runtime.cpp tells what it was asked for.
+# What follows runs the library's host code with a stand-in for the CUDA runtime: see mmagen/host_runtime.
 
 GOOD = {
-    "m": 4096,
-    "n": 4096,
-    "k": 512,
-    "batch": 1,
-    "a": 0x10000,
-    "lda": 512,
-    "stride_a": 0,
-    "b": 0x20000,
-    "ldb": 512,
-    "stride_b": 0,
-    "c": 0,
-    "ldc": 0,
-    "stride_c": 0,
-    "d": 0x30000,
-    "ldd": 4096,
-    "stride_d": 0,
-    "alpha": 1,
-    "beta": 0,
-    "workspace": 0,
-    "bytes": 0,
-}
+    "m": 4096, "n": 4096, "k": 512, "batch": 1, "a": 0x10000, "lda": 512, "stride_a": 0, "b": 0x20000, "ldb": 512,
+    "stride_b": 0, "c": 0, "ldc": 0, "stride_c": 0, "d": 0x30000, "ldd": 4096, "stride_d": 0, "alpha": 1, "beta": 0,
+    "workspace": 0, "bytes": 0,
+}  # fmt: skip
 HUGE = 2**31
 CLUSTERS = 66
+STREAM = 0x5000
+PENDING, SET_ATTRIBUTE, LAUNCH = "pending", "fail cudaFuncSetAttribute", "fail launch"
 
 
-def run_line(**changes) -> str:
+def args(**changes: int) -> bytes:
+    """The library's argument struct."""
     assert set(changes) <= set(GOOD)
-    return " ".join(map(str, ("run", *(GOOD | changes).values())))
+    return struct.pack("<16q2f2q", *(GOOD | changes).values())
 
 
 @pytest.fixture(scope="module")
-def host(made):
-    """Lines that the program prints for lines on stdin."""
-    folder = made[1]
+def ask(made):
+    """The reply to directives (see runner.cpp) on a device that runs so many clusters at once."""
+    _, folder, said = made
+    tools = find_toolchain(want=COMPILE)
+    objects = [folder / f"{unit}.o" for unit in said]
+    library = HostLibrary(link_library(objects, tools, os.environ), build_runner(tools, os.environ))
+    entries = [entry for unit in said for entry in entries_of((folder / f"{unit}.ptx").read_text())]
 
-    def ask(*lines: str) -> list[str]:
-        text = "\n".join((f"clusters {CLUSTERS}", *lines))
-        answered = subprocess.run([folder / "host"], input=text, capture_output=True, text=True, timeout=60)
-        assert answered.returncode == 0
-        return answered.stdout.splitlines()
+    def reply_to(*directives: str, clusters: int = CLUSTERS) -> Reply:
+        return library.ask(Device(90, 232448, clusters), entries, directives)
 
-    return ask
+    return reply_to
 
 
-def test_a_kernel_is_launched_once_on_the_stream_that_was_given(host, made):
+@pytest.fixture(scope="module")
+def run(made, ask):
+    """The reply to a call with GOOD and some changes, after directives of one or more words."""
+    name = made[0].name
+
+    def reply_to(*before: str, clusters: int = CLUSTERS, **changes: int) -> Reply:
+        words = [word for one in before for word in one.split()]
+        return ask(*words, *call(f"{name}_run", args(**changes), STREAM), clusters=clusters)
+
+    return reply_to
+
+
+def way(launch: CapturedLaunch) -> str:
+    return "unaligned" if "unaligned" in launch.entry else "tma"
+
+
+def test_the_library_chooses_as_the_plan_does(made, ask):
+    it = made[0]
+    dice = random.Random(1)
+    problems = [Problem(shape=tuple(dice.choice(EXTENTS) for _ in range(3))) for _ in range(500)]
+    arguments = [args(**dict(zip("mnk", problem.shape, strict=True))) for problem in problems]
+    answers = ask(*(word for one in arguments for word in text(f"{it.name}_config_name", one))).texts
+    assert answers == [choose(it, problem).name for problem in problems]
+    assert set(answers) == {config.name for config in it.configs}
+    nothing = ask(*text(f"{it.name}_config_name", 0), *call(f"{it.name}_run", 0, 0), *call(f"{it.name}_query", 0))
+    assert nothing.texts == [""] and nothing.values == [1, 1]
+
+
+def test_a_query_answers_for_all_kernels(made, ask):
+    it = made[0]
+    reply = ask(*call(f"{it.name}_query", bytes(20)))
+    assert reply.values == [0]
+    threads, *_, smem, ctas = struct.unpack("<5i", reply.outputs[0])
+    plans = [config.plan for config in it.configs]
+    assert (threads, smem, ctas) == (max(p.threads for p in plans), max(p.smem_bytes for p in plans), 1)
+
+
+def test_a_kernel_is_launched_once_on_the_stream_that_was_given(run, made):
     large = made[0].configs[-1].plan
-    assert host(run_line()) == [
-        f"launch tma grid {2 * CLUSTERS} block {large.threads} smem {large.smem_bytes} stream 1 cluster 2 programmatic 1",
-        "status 0 left 0",
-    ]
-    few = host(run_line(m=65, n=40, ldd=40))
-    assert few[0].startswith("launch tma grid 2 "), "no more CTAs than there are tiles"
+    reply = run()
+    (launch,) = reply.launches
+    assert (way(launch), launch.grid, launch.block) == ("tma", (2 * CLUSTERS, 1, 1), (large.threads, 1, 1))
+    assert (launch.shared_bytes, launch.stream, launch.cluster) == (large.smem_bytes, STREAM, (2, 1, 1)) and launch.programmatic
+    assert (reply.values, reply.left) == ([0], [0])
+    assert run(m=65, n=40, ldd=40).launches[0].grid == (2, 1, 1), "no more CTAs than there are tiles"
 
 
 @pytest.mark.parametrize("changes", [
     {"k": 0, "a": 0, "b": 0, "lda": 0, "ldb": 0}, {"lda": 513}, {"ldb": 513}, {"ldd": 4097}, {"a": 0x10002}, {"d": 0x30002},
     {"batch": 2, "stride_a": 4, "stride_d": 1 << 24}, {"lda": 1 << 40},
 ])  # fmt: skip
-def test_what_tma_cannot_address_goes_round_it_on_the_same_stream(host, changes):
-    launched, status = host(run_line(**changes))
-    assert launched.startswith("launch unaligned") and " stream 1 " in launched and status == "status 0 left 0"
+def test_what_tma_cannot_address_goes_round_it_on_the_same_stream(run, changes):
+    reply = run(**changes)
+    assert [way(launch) for launch in reply.launches] == ["unaligned"] and reply.launches[0].stream == STREAM
+    assert (reply.values, reply.left) == ([0], [0])
 
 
 @pytest.mark.parametrize("changes", [{"m": 0}, {"n": 0}, {"batch": 0}, {"m": 0, "n": HUGE}, {"m": 0, "a": 0, "d": 0}])
-def test_of_nothing_there_is_nothing_to_do(host, changes):
-    assert host(run_line(**changes)) == ["status 0 left 0"]
+def test_of_nothing_there_is_nothing_to_do(run, changes):
+    reply = run(**changes)
+    assert (reply.launches, reply.values, reply.left) == ([], [0], [0])
 
 
 @pytest.mark.parametrize("changes", [
@@ -226,45 +192,54 @@ def test_of_nothing_there_is_nothing_to_do(host, changes):
     {"batch": 2}, {"a": 0x10001}, {"b": 0x20001}, {"d": 0x30001}, {"beta": 1, "c": 0x40001, "ldc": 4096},
     {"workspace": 0x50008, "bytes": 1 << 30},
 ])  # fmt: skip
-def test_arguments_that_no_kernel_can_take_are_refused(host, changes):
-    assert host(run_line(**changes)) == ["status 1 left 0"]
+def test_arguments_that_no_kernel_can_take_are_refused(run, changes):
+    reply = run(**changes)
+    assert (reply.launches, reply.values, reply.left) == ([], [1], [0])
 
 
 @pytest.mark.parametrize("changes", [
     {"m": HUGE}, {"n": HUGE, "ldd": HUGE}, {"k": HUGE, "lda": HUGE, "ldb": HUGE}, {"batch": HUGE, "stride_d": 1},
     {"m": HUGE - 16385, "n": HUGE - 16385, "ldd": HUGE, "batch": 2, "stride_d": 1},
 ])  # fmt: skip
-def test_what_would_overflow_is_too_large(host, changes):
-    assert host(run_line(**changes)) == ["status 4 left 0"]
+def test_what_would_overflow_is_too_large(run, changes):
+    reply = run(**changes)
+    assert (reply.launches, reply.values, reply.left) == ([], [4], [0])
 
 
-def test_a_thread_that_never_called_cuda_gets_tma_too(host):
-    lines = host("thread", run_line(), "thread", run_line())
-    assert [line.split()[:2] for line in lines] == [["launch", "tma"], ["status", "0"]] * 2
+def test_a_thread_that_never_called_cuda_gets_tma_too(ask, made):
+    once = ["thread", *call(f"{made[0].name}_run", args(), STREAM)]
+    reply = ask(*once, *once)
+    assert [way(launch) for launch in reply.launches] == ["tma", "tma"] and reply.values == [0, 0]
 
 
 @pytest.mark.parametrize("changes", [{}, {"lda": 513}])
-def test_errors_keep_their_meaning(host, changes):
+def test_errors_keep_their_meaning(run, changes):
     """2: not supported, and nothing left behind. 3: another error, which cudaGetLastError() has."""
     no_image, invalid_value, launch_failure = 209, 1, 719
-    line = run_line(**changes)
-    assert host(f"fail cudaFuncSetAttribute {no_image}", line) == ["status 2 left 0"]
-    assert host(f"fail cudaFuncSetAttribute {invalid_value}", line) == ["status 2 left 0"], "too much shared memory"
-    assert host(f"fail launch {launch_failure}", line)[1] == f"status 3 left {launch_failure}"
-    assert host(f"fail launch {invalid_value}", line)[1] == f"status 3 left {invalid_value}"
-    assert host(f"pending {launch_failure}", line)[1] == f"status 0 left {launch_failure}", "somebody else's"
+
+    def said(*before):
+        reply = run(*before, **changes)
+        return reply.values + reply.left
+
+    assert said(f"{SET_ATTRIBUTE} {no_image}") == [2, 0]
+    assert said(f"{SET_ATTRIBUTE} {invalid_value}") == [2, 0], "too much shared memory"
+    assert said(f"{LAUNCH} {launch_failure}") == [3, launch_failure]
+    assert said(f"{LAUNCH} {invalid_value}") == [3, invalid_value]
+    assert said(f"{PENDING} {launch_failure}") == [0, launch_failure], "somebody else's"
 
 
-def test_without_room_for_a_cluster_the_device_is_not_supported(host):
-    assert host("clusters 0", run_line(), "workspace") == ["status 2 left 0", "status 2 bytes 0"]
+def test_without_room_for_a_cluster_the_device_is_not_supported(run, ask, made):
+    assert run(clusters=0).values == [2]
+    reply = ask(*call(f"{made[0].name}_workspace_bytes", bytes(8)), clusters=0)
+    assert reply.values == [2] and reply.outputs == [bytes(8)]
 
 
-def test_all_clusters_share_too_few_tiles_only_in_a_workspace_large_enough(host):
+def test_all_clusters_share_too_few_tiles_only_in_a_workspace_large_enough(run, ask, made):
     """70 tiles of a cluster of two CTAs, for 120 clusters."""
     shape = {"m": 256 * 10, "n": 256 * 7, "ldd": 256 * 7, "k": 4096, "lda": 4096, "ldb": 4096}
-    (said,) = host("clusters 120", "workspace")
+    (said,) = ask(*call(f"{made[0].name}_workspace_bytes", bytes(8)), clusters=120).outputs
     room = 65536 + 2 * 120 * 128 * 256 * 4  # flags, and a tile of f32 for each CTA
-    assert said == f"status 0 bytes {room}"
+    assert int.from_bytes(said, "little") == room
     for workspace, given, ctas in ((0x50000, room, 240), (0x50000, room - 1, 140), (0x50000, -1, 140), (0, room, 140)):
-        lines = host("clusters 120", run_line(**shape, workspace=workspace, bytes=given))
-        assert lines[0].startswith(f"launch tma grid {ctas} ") and lines[1] == "status 0 left 0"
+        reply = run(clusters=120, **shape, workspace=workspace, bytes=given)
+        assert [(way(one), one.grid) for one in reply.launches] == [("tma", (ctas, 1, 1))] and reply.values == [0]

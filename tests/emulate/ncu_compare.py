@@ -9,12 +9,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from mmagen.build.ptx import compile_ptx
-from mmagen.emulate import GlobalMemory, Report, launch, parse
+from mmagen.emulate import Report
 from mmagen.families import plan
 from mmagen.spec.load import load
 from mmagen.toolchain.find import COMPILE, find_toolchain
-from mmagen.verify.emulated import arguments
 from mmagen.verify.emulated.matrices import operands
+from mmagen.verify.emulated.session import multiply
+from mmagen.verify.emulated.task import Task
 from mmagen.verify.emulated.verify import parse_problem
 from tests.emulate.ncu_conflicts import project
 
@@ -46,25 +47,8 @@ def emulated(spec: str, problem_text: str) -> Counts:
         made = plan(load((folder / "spec.yaml").read_bytes(), "spec.yaml").spec)
         ptx = compile_ptx(folder, find_toolchain(want=COMPILE))
     assert not ptx.error, ptx.error
-    problem, memory = parse_problem(problem_text), GlobalMemory()
-    data = operands(made, problem, "small_int", 1)
-    addresses = {
-        "a": memory.allocate("a", data.a.memory, writable=False),
-        "b": memory.allocate("b", data.b.memory, writable=False),
-        "d": memory.allocate("d", size=len(data.d.memory)),
-    }
-    chosen = arguments.gemm(made, problem, data, addresses | {"c": addresses["d"]})
-    module = parse(ptx.text, f"{spec}.ptx")
-    entry = next(name for name in module.entries if chosen.entry.search(name))
-    report = launch(
-        module,
-        entry,
-        grid=(chosen.grid, 1, 1),
-        block=(made.threads, 1, 1),
-        dynamic_smem=made.smem_bytes,
-        params=chosen.params,
-        memory=memory,
-    )
+    task = Task(made, ptx, parse_problem(problem_text), "small_int", 1)
+    _, report = multiply(task, operands(made, task.problem, task.distribution, task.seed))
     return count(report)
 
 

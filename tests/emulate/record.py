@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Runs every form of ptx_forms.py on this machine's NVIDIA GPU and keeps what it computed.
+"""Runs every form of tests.support.ptx_forms on this machine's NVIDIA GPU and keeps what it computed.
 
-    python3 tests/emulate/record.py tests/emulate/recorded/h200.npz
+    python3 -m tests.emulate.record tests/emulate/recorded/h200.npz
 
 Needs the driver (libcuda.so.1, through ctypes) and numpy, nothing else. A form that the driver refuses or that fails to
 run is named in the table and left out of the file; the others are not affected. Exit code 0 if all forms ran, 1 if some
@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from ptx_forms import WARP, Form, all_forms
+
+from tests.support.ptx_forms import WARP, Form, all_forms
 
 _LOG_BYTES = 8192
 _JIT_ERROR_LOG_BUFFER, _JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 5, 6

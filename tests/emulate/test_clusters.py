@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hopper_ptx import run, text
 
 from mmagen.emulate import EmulationError
+from tests.support.ptx_hopper import run, text
 
 SYNC = """
     barrier.cluster.arrive.release.aligned;
@@ -197,7 +197,7 @@ OVER:
     # Thread 0 knows, having waited for phase 0 itself, and tells it at a barrier.
     first = "FIRST:\n    mbarrier.try_wait.parity.shared::cta.b64 %q, [%base], 0;\n    @!%q bra FIRST;\n"
     _, report = outcome(body.format(told=""))
-    assert "not knowing that phase 0 is over" in found(report, "mbarrier")[0].message
+    assert "without knowing that phase 0 has completed" in found(report, "mbarrier")[0].message
     sound = body.replace(
         "    @%lead mbarrier.arrive.shared::cta.b64 _, [%base];\n",
         first.join(["    @%lead mbarrier.arrive.shared::cta.b64 _, [%base];\n", ""]),
@@ -233,7 +233,7 @@ WAITING:
     mbarrier.try_wait.parity.shared::cta.b64 %p, [%base], 0;
     @!%p bra WAITING;
 """)
-    assert "64 announced bytes never come" in found(report, "deadlock")[0].message and not report.completed
+    assert "64 announced bytes never arrive" in found(report, "deadlock")[0].message and not report.completed
 
 
 NAMED = """

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hopper_ptx import run, text
+
+from tests.support.ptx_hopper import run, text
 
 # The second CTA writes 128 words, and the first one reads them; the flag is word 256 of the output.
 BODY = """

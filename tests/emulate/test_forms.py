@@ -8,9 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import record
-from ptx_forms import Form, all_forms
-from replay import disagreement, inputs_of, is_float_product, outputs_of, through_function, through_ptx
+
+from tests.emulate import record
+from tests.support.ptx_forms import Form, all_forms
+from tests.support.ptx_replay import disagreement, inputs_of, is_float_product, outputs_of, through_function, through_ptx
 
 FORMS = {form.name: form for form in all_forms()}
 
@@ -100,7 +101,7 @@ def test_one_failing_form_does_not_lose_the_others(tmp_path, capsys):
     assert sorted(failed) == ["mul.rn.f32", "prmt.b32"] and gpu.resets == 2
     assert "FAILED  prmt.b32: cuLaunchKernel" in capsys.readouterr().out
 
-    import test_recorded
+    from tests.emulate import test_recorded
 
     record.save(tmp_path / "new" / "file.npz", ran, failed, {"device": "none"})
     with pytest.MonkeyPatch.context() as patch:

@@ -7,9 +7,9 @@ from functools import cache
 
 import numpy as np
 import pytest
-from hopper_ptx import run, sums_of, text
 
 from mmagen.emulate import TensorMap
+from tests.support.ptx_hopper import run, sums_of, text
 
 K_TILES, STAGES, N = 5, 2, 8
 A_BYTES, B_BYTES = 64 * 32, N * 32
@@ -150,18 +150,17 @@ def test_as_it_is_it_is_right():
 WAIT_FULL = "mbarrier.try_wait.parity.shared::cta.b64 %q, [%r13], %r12; //full"
 WAIT_EMPTY = "mbarrier.try_wait.parity.shared::cta.b64 %q, [%r13+16], %r17; //empty"
 FAULTS = {
-    "no full wait": ([(WAIT_FULL, "setp.eq.u32 %q, 0, 0;")], "deadlock", "waits for ever"),
+    "no full wait": ([(WAIT_FULL, "setp.eq.u32 %q, 0, 0;")], "deadlock", "waits forever"),
     "no full wait after the first": ([(WAIT_FULL, f"setp.ne.u32 %q, %r10, 0;\n    @%q bra GO;\n    {WAIT_FULL}"),
                                       ("    @!%q bra FULL;", "    @!%q bra FULL;\nGO:")], "async_race", "without having waited"),
     "no empty wait": ([(WAIT_EMPTY, "setp.eq.u32 %q, 0, 0;")], "async_race", "overwrites shared byte"),
     "wgmma not waited for": ([("wgmma.wait_group.sync.aligned 0; //over", "")], "async_race", "a wgmma reads"),
     "released a tile early": ([("0; //over", "1; //over")], "async_race", "a wgmma reads"),
     "too many bytes announced": ([(f"{A_BYTES + B_BYTES};", f"{A_BYTES + B_BYTES + 16};")], "deadlock",
-                                 "16 announced bytes never come"),
+                                 "16 announced bytes never arrive"),
     "too few bytes announced": ([(f"{A_BYTES + B_BYTES};", f"{A_BYTES + B_BYTES - 16};")], "deadlock",
-                                "16 more bytes came than were announced"),
-    "half of the bytes announced": ([(f"{A_BYTES + B_BYTES};", f"{A_BYTES};")], "mbarrier",
-                                    "while copies that report to it are under way"),
+                                "16 more bytes arrived than were announced"),
+    "half of the bytes announced": ([(f"{A_BYTES + B_BYTES};", f"{A_BYTES};")], "mbarrier", "while copies to it are in flight"),
     "consumer in the wrong phase": ([(WAIT_FULL, "xor.b32 %r17, %r12, 1;\n" + WAIT_FULL.replace("%r12", "%r17"))], "deadlock",
                                     "arrivals are there"),
     "producer in the wrong phase": ([("xor.b32 %r17, %r12, 1;", "mov.u32 %r17, %r12;")], "deadlock",
@@ -204,7 +203,7 @@ def test_swizzles_that_differ_give_a_wrong_product():
 
 def test_a_deadlock_names_barrier_phase_and_threads():
     _, report = outcome((f"{A_BYTES + B_BYTES};", f"{A_BYTES + B_BYTES + 16};"))
-    (full,) = [f for f in report.findings if f.kind == "deadlock" and "bytes never come" in f.message]
+    (full,) = [f for f in report.findings if f.kind == "deadlock" and "bytes never arrive" in f.message]
     assert not report.completed
-    assert f"thread 0 of CTA 0 waits for ever for phase 0 (parity 0) of the mbarrier at shared byte {BARS}" in full.message
+    assert f"thread 0 of CTA 0 waits forever for phase 0 (parity 0) of the mbarrier at shared byte {BARS}" in full.message
     assert "1 of 1 arrivals are there" in full.message and full.instruction.startswith("mbarrier.try_wait")

@@ -1,4 +1,4 @@
-"""The emulator against what a GPU computed: every form of ptx_forms.py, recorded by record.py."""
+"""The emulator against what a GPU computed: every form of tests.support.ptx_forms, recorded by record.py."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from ptx_forms import all_forms
-from replay import disagreement, inputs_of, outputs_of, through_function, through_ptx
+
+from tests.support.ptx_forms import all_forms
+from tests.support.ptx_replay import disagreement, inputs_of, outputs_of, through_function, through_ptx
 
 RECORDED = Path(__file__).parent / "recorded" / "h200.npz"
 FORMS = {form.name: form for form in all_forms()}
@@ -30,7 +31,7 @@ def _recorded() -> dict[str, dict]:
 
 ENTRIES = _recorded()
 needs_recording = pytest.mark.skipif(
-    not ENTRIES, reason="recorded/h200.npz is absent; `python3 tests/emulate/record.py tests/emulate/recorded/h200.npz`"
+    not ENTRIES, reason="recorded/h200.npz is absent; `python3 -m tests.emulate.record tests/emulate/recorded/h200.npz`"
 )
 
 

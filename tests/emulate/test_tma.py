@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hopper_ptx import run, text, turned
 
 from mmagen.emulate import EmulationError, TensorMap
-from mmagen.emulate.memory.tensor_map import decode
+from tests.support.ptx_hopper import run, text, turned
 
 BAR = 16384  # where the mbarrier lies
 _SMEM = BAR + 64
@@ -243,9 +242,9 @@ def test_maps_that_the_driver_refuses(changes):
 
 
 def test_maps_survive_their_128_bytes():
-    assert decode(_loaded().encode()) == _loaded() and len(_loaded().encode()) == 128
+    assert TensorMap.decode(_loaded().encode()) == _loaded() and len(_loaded().encode()) == 128
     with pytest.raises(EmulationError, match="no tensor map"):
-        decode(bytes(128))
+        TensorMap.decode(bytes(128))
 
 
 def test_a_load_outside_of_memory_is_found():

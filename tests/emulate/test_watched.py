@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hopper_ptx import run, text
 
 from mmagen.emulate import EmulationError, TensorMap
+from tests.support.ptx_hopper import run, text
 
 BAR = 1024
 # Threads have a word each, %r1; warp 0 is %p, warp 1 is %q.
@@ -135,8 +135,8 @@ def test_what_another_cta_reads_is_not_to_be_overwritten(waits):
     ("body", "kind", "word"),
     [
         ("    barrier.cluster.wait.acquire.aligned;\n", "barrier_divergence", "without having arrived"),
-        (f"    @%lead mbarrier.init.shared::cta.b64 [%base+{BAR + 12}], 1;\n", "mbarrier", "where none can be"),
-        (f"    @%lead mbarrier.init.shared::cta.b64 [%base+{BAR + 64}], 1;\n", "mbarrier", "where none can be"),
+        (f"    @%lead mbarrier.init.shared::cta.b64 [%base+{BAR + 12}], 1;\n", "mbarrier", "misaligned or out of bounds"),
+        (f"    @%lead mbarrier.init.shared::cta.b64 [%base+{BAR + 64}], 1;\n", "mbarrier", "misaligned or out of bounds"),
         (f"    @%lead mbarrier.init.shared::cta.b64 [%base+{BAR + 16}], 0;\n", "mbarrier", "for 0 arrivals"),
     ],
 )

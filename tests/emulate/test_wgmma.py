@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hopper_ptx import TYPES, copy_in, descriptor, fragment_of, k_major, mn_major, run, sums_of, text
 
 from mmagen.emulate import EmulationError
 from mmagen.emulate.arithmetic import wgmma
+from tests.support.ptx_hopper import TYPES, copy_in, descriptor, fragment_of, k_major, mn_major, run, sums_of, text
 
 B_AT = 32768
 _BYTES = 40960
@@ -161,8 +161,8 @@ def _simple(**options):
 @pytest.mark.parametrize(
     ("options", "kind", "says"),
     [
-        ({"wait": ""}, "wgmma_order", "touches %d0 while a wgmma"),
-        ({"wait": "wgmma.wait_group.sync.aligned 1;"}, "wgmma_order", "touches"),
+        ({"wait": ""}, "wgmma_order", "accesses %d0 while a wgmma"),
+        ({"wait": "wgmma.wait_group.sync.aligned 1;"}, "wgmma_order", "accesses"),
         ({"fence": " "}, "wgmma_order", "without a wgmma.fence"),
         ({"before": "add.f32 %d1, %d1, 0f3F800000;"}, "wgmma_order", "uses %d1"),
         ({"fill": ""}, "proxy_fence", "no fence.proxy.async between"),
@@ -173,7 +173,7 @@ def test_what_is_missing_around_a_wgmma_is_found(options, kind, says):
     assert [f for f in findings if f.kind == kind and says in f.message], findings
 
 
-@pytest.mark.parametrize(("touch", "says"), [("mov.u32 %a0, 0;", ["touches %a0"]), ("add.u32 %r9, %a0, 1;", [])])
+@pytest.mark.parametrize(("touch", "says"), [("mov.u32 %a0, 0;", ["accesses %a0"]), ("add.u32 %r9, %a0, 1;", [])])
 def test_an_a_in_registers_may_be_read_meanwhile_but_not_changed(touch, says):
     a, b = operands("f16", "f16", 8, 16)
     _, report = product(

@@ -10,7 +10,8 @@ import pytest
 from mmagen.core.errors import Fault, SpecFaults
 from mmagen.families import plan
 from mmagen.families.wgmma import rules as hopper_rules
-from mmagen.plan.model import Plan, SmemCopy, Swizzle, Tma
+from mmagen.plan.model import SmemCopy, Swizzle, Tma
+from mmagen.plan.plans import ProductPlan
 from mmagen.spec.model import LAYOUTS, WGMMA_KEYS, Spec
 
 LARGE = {
@@ -49,7 +50,7 @@ MMA_SYNC = {
 }
 
 
-def planned(document: dict, **changes: object) -> Plan:
+def planned(document: dict, **changes: object) -> ProductPlan:
     return plan(Spec.model_validate(document | changes))
 
 
@@ -588,7 +589,7 @@ def _document(dice: random.Random) -> dict:
     return document | (dice.choice(odd) if dice.random() < 0.7 else {})
 
 
-def _hold(it: Plan) -> None:
+def _hold(it: ProductPlan) -> None:
     hopper, wgmma = it.hopper, it.atom
     assert hopper and it.threads == 128 * (hopper.consumers + (hopper.schedule != "warpgroup"))
     assert all(tile % extent == 0 for tile, extent in zip(it.tile, it.tiled_mma.extent, strict=True))
@@ -609,7 +610,7 @@ def _hold(it: Plan) -> None:
     assert it.accumulator_registers + it.fragment_registers + 30 <= hopper.usable_registers <= 255
     roles = hopper.producer_registers + hopper.consumers * hopper.consumer_registers
     assert 128 * roles * it.ctas_per_sm <= 65536 and hopper.producer_registers % 8 == hopper.consumer_registers % 8 == 0
-    assert hopper.split_k * hopper.cluster[0] * hopper.cluster[1] <= 8 and it.raster_group >= 1
+    assert hopper.split_k * hopper.cluster[0] * hopper.cluster[1] <= 8 and it.scheduler.raster_group >= 1
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -646,26 +647,26 @@ def _mend(spec: Spec) -> int:
 def test_the_large_tile():
     """128x256x64 for two warpgroups, B shared by two CTAs."""
     it = planned(LARGE)
-    assert it.hopper.schedule == "cooperative" and (it.hopper.consumers, it.threads) == (2, 384)
+    assert it.roles.schedule == "cooperative" and (it.roles.consumers, it.threads) == (2, 384)
     # 65536 / 384 registers are 168 in whole eights; 128 x 40 stay with the producer, 256 threads share the rest.
-    assert (it.hopper.producer_registers, it.hopper.consumer_registers) == (40, (168 * 384 - 40 * 128) // 256) == (40, 232)
+    assert (it.roles.producer_registers, it.roles.consumer_registers) == (40, (168 * 384 - 40 * 128) // 256) == (40, 232)
     assert (it.stages, it.epilogue.slice, it.epilogue.smem_bytes) == (4, 64, 8 * 2 * 16 * 64 * 2)
     assert it.smem_bytes == 4 * (128 + 256) * 64 * 2 + 32768 + 1024 == 230400
-    assert (it.a.tma, it.b.tma) == (Tma(128, 1, 128, 1, "kNormal"), Tma(128, 1, 128, 1, "kNormal"))
-    assert it.a.swizzle == Swizzle(3, 3, 3) and it.a.fills == ()
-    assert it.raster_group == 4 and it.arch == ("sm_90a",) and it.hopper.persistent and not it.hopper.promote
+    assert (it.operand("A").tma, it.operand("B").tma) == (Tma(128, 1, 128, 1, "kNormal"), Tma(128, 1, 128, 1, "kNormal"))
+    assert it.operand("A").swizzle == Swizzle(3, 3, 3) and it.operand("A").fills == ()
+    assert it.scheduler.raster_group == 4 and it.arch == ("sm_90a",) and it.scheduler.persistent and not it.mainloop.promote
 
 
 def test_the_large_tile_in_other_layouts():
     it = planned(LARGE, layout="NT")
     assert it.atom.cxx == ("cute::SM90_64x256x16_F32BF16BF16_SS<cute::SM90::GMMA::Major::MN, cute::SM90::GMMA::Major::MN>")
     # A panel is 64 elements of M (N) wide and 64 lines of K long, of which two CTAs load half each.
-    assert (it.a.tma, it.b.tma) == (Tma(128, 2, 64, 1, "kNormal"), Tma(128, 4, 32, 1, "kNormal"))
+    assert (it.operand("A").tma, it.operand("B").tma) == (Tma(128, 2, 64, 1, "kNormal"), Tma(128, 4, 32, 1, "kNormal"))
     rs = planned(LARGE, atom="SM90_64x128x16_F32BF16BF16_RS", tile=[128, 128, 64], layout="NN")
     assert rs.atom.cxx.endswith("<cute::SM90::GMMA::Major::K, cute::SM90::GMMA::Major::K>"), "in registers there is one order"
     assert (
-        rs.a.smem_copy == SmemCopy(matrices=4, transposed=True)
-        and rs.b.smem_copy is None
+        rs.operand("A").smem_copy == SmemCopy(matrices=4, transposed=True)
+        and rs.operand("B").smem_copy is None
         and rs.fragment_registers == 64 * 64 // 128 // 2
     )
 
@@ -674,7 +675,7 @@ def test_a_line_does_not_reach_into_the_next_atom():
     it = planned(
         LARGE, atom="SM90_64x24x16_F32BF16BF16_SS", tile=[64, 96, 64], atoms_layout=[1, 1, 1], layout="TT", cluster=None
     )
-    assert it.b.tma == Tma(16, 12, 64, 1, "kNormal"), "96 elements are 64-byte lines, but an atom has 24"
+    assert it.operand("B").tma == Tma(16, 12, 64, 1, "kNormal"), "96 elements are 64-byte lines, but an atom has 24"
 
 
 def test_boxes_are_whole_swizzles_of_at_most_256_lines():
@@ -686,18 +687,18 @@ def test_boxes_are_whole_swizzles_of_at_most_256_lines():
         cluster=None,
         schedule="cooperative",
     )
-    assert it.b.tma == Tma(32, 1, 120, 3, "kNormal")
+    assert it.operand("B").tma == Tma(32, 1, 120, 3, "kNormal")
 
 
 def test_schedules_and_their_registers():
-    assert planned(SIMPLE).hopper.schedule == "warpgroup" and planned(SIMPLE).threads == 128
-    assert planned(SIMPLE).hopper.consumer_registers == 0 and planned(SIMPLE).hopper.usable_registers == 255
+    assert planned(SIMPLE).roles.schedule == "warpgroup" and planned(SIMPLE).threads == 128
+    assert planned(SIMPLE).roles.consumer_registers == 0 and planned(SIMPLE).roles.usable_registers == 255
     three = planned(PINGPONG, warpgroups=3, atom="SM90_64x128x16_F32BF16BF16_SS", tile=[64, 128, 64])
-    assert (three.hopper.consumers, three.threads) == (3, 512)
-    assert (three.hopper.producer_registers, three.hopper.consumer_registers) == (32, 160)
+    assert (three.roles.consumers, three.threads) == (3, 512)
+    assert (three.roles.producer_registers, three.roles.consumer_registers) == (32, 160)
     one = planned(SIMPLE, schedule="cooperative")
-    assert one.threads == 256 and one.hopper.consumer_registers == 0, "256 threads have 255 registers each anyway"
-    assert planned(SPLIT).hopper.persistent is False and planned(PINGPONG).hopper.persistent is True
+    assert one.threads == 256 and one.roles.consumer_registers == 0, "256 threads have 255 registers each anyway"
+    assert planned(SPLIT).scheduler.persistent is False and planned(PINGPONG).scheduler.persistent is True
 
 
 def test_split_k_gives_every_cta_as_many_slices():

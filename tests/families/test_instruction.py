@@ -12,7 +12,6 @@ from mmagen.core.errors import SpecFaults
 from mmagen.families import plan
 from mmagen.families.instruction.model import CoreMatrices, Fragment
 from mmagen.mma import images
-from mmagen.mma.atoms import only_an_instruction
 from mmagen.mma.catalogue import operations
 from mmagen.op_tests import case
 from mmagen.spec.model import Spec

@@ -64,9 +64,15 @@ def projects(tmp_path_factory) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="module")
-def drawn(projects, toolchain, tmp_path_factory) -> dict[tuple[str, str], dict]:
+def drawn(projects, toolchain, made_once) -> dict[tuple[str, str], dict]:
     """(project, kind of inputs) -> what its judge draws and allows."""
-    folder = tmp_path_factory.mktemp("judge")
+    folder = made_once("instruction_judge", lambda folder: _compile_judge(folder, projects, toolchain))
+    said = (folder / "said.txt").read_text()
+    return {(record["name"], record["inputs"]): record for record in map(json.loads, said.splitlines())}
+
+
+def _compile_judge(folder: Path, projects: dict[str, Path], toolchain) -> None:
+    """Makes said.txt, a JSON line for each project and kind of inputs."""
     headers = "".join(f'#include "{name}/{name}.h"\n' for name in JUDGED)
     subjects = "".join(
         f'namespace of_{name} {{\n#include "{path}/tests/subject.cuh"\n}}\n'.replace("#pragma once", "")
@@ -91,8 +97,8 @@ def drawn(projects, toolchain, tmp_path_factory) -> dict[tuple[str, str], dict]:
     ]
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
-    said = subprocess.run([str(folder / "judge")], capture_output=True, text=True, timeout=60, check=True).stdout
-    return {(record["name"], record["inputs"]): record for record in map(json.loads, said.splitlines())}
+    done = subprocess.run([str(folder / "judge")], capture_output=True, text=True, timeout=60, check=True)
+    (folder / "said.txt").write_text(done.stdout)
 
 
 def _unpacked(text: str, it: InstructionPlan, name: str) -> np.ndarray:
@@ -194,6 +200,6 @@ def test_a_wrong_layout_is_seen(toolchain, projects):
 
 def test_instructions_that_nothing_here_runs_are_in_the_code(projects, toolchain):
     for name in set(JUDGED) - set(EMULATED):
-        ptx = compile_ptx(projects[name], toolchain)
+        ptx = compile_ptx(projects[name], toolchain, host=False)
         assert not ptx.error, ptx.error
         assert planned(name).operation.opcode in ptx.text and tasks(planned(name), ptx, (), 3, None) == []

@@ -14,12 +14,10 @@ from mmagen.families import plan
 from mmagen.families.library import choose, spec_of_each
 from mmagen.generate.render import render
 from mmagen.inspect.page import inspect
-from mmagen.plan.model import Plan
+from mmagen.plan.plans import GemmPlan
 from mmagen.spec.kernel import When
 from mmagen.spec.load import load
 from mmagen.spec.model import Problem
-from mmagen.verify.emulated import arguments
-from mmagen.verify.emulated.matrices import operands
 from mmagen.verify.emulated.session import tasks
 
 LIBRARY = (Path(__file__).resolve().parents[2] / "specs" / "sm90_gemm_bf16_library.yaml").read_text("utf-8")
@@ -47,7 +45,7 @@ MMA_SYNC = (
 )
 
 
-def planned(text: str) -> Plan:
+def planned(text: str) -> GemmPlan:
     return plan(load(text, "lib.yaml").spec)
 
 
@@ -370,10 +368,10 @@ def test_each_kernel_has_a_header_and_a_translation_unit():
             f"kStages = {one.stages};",
             f"kSmemBytes = {one.smem_bytes};",
             f"kThreads = {one.threads};",
-            f"kClusterM = {one.hopper.cluster[0]};",
+            f"kClusterM = {one.scheduler.cluster[0]};",
             one.atom.name,
-            f"kConsumerRegisters = {one.hopper.consumer_registers};",
-            f"sm90_{one.hopper.schedule}.cuh",
+            f"kConsumerRegisters = {one.roles.consumer_registers};",
+            f"sm90_{one.roles.schedule}.cuh",
         ):
             assert line in header, line
         assert (
@@ -433,25 +431,21 @@ def test_inspect_tells_the_choice_and_each_kernel():
     assert text.count("Problems of verify") == 1
 
 
-PTX = Ptx("lib", "gemm", "", "sm_90a", "", "", "", "", 0.0, True, "unaligned", {"small": "s", "large": "l"})
+PTX = Ptx("lib", "gemm", "", "sm_90a", "", "", "", 0.0, True, {"lib": "", "small": "s", "large": "l"})
 
 
 def test_every_kernel_is_emulated_on_problems_of_its_own():
     it = planned(HEAD + SMALL + LARGE)
     work = tasks(it, PTX, (), 1, None)
-    assert {(task.config, task.ptx.text, task.plan.tile) for task in work} == {
-        ("small", "s", (64, 32, 128)),
-        ("large", "l", (128, 256, 64)),
-    }
-    assert all(task.text == f"{task.problem.text} by {task.config}" for task in work)
+    assert {(task.config, task.plan.tile) for task in work} == {("small", (64, 32, 128)), ("large", (128, 256, 64))}
+    assert all(task.library is it and task.text == f"{task.problem.text} by {task.config}" for task in work)
     asked = tasks(it, PTX, (Problem(shape=(64, 8, 8)), Problem(shape=(65, 8, 8))), 1, "uniform")
     assert [(task.config, task.problem.m) for task in asked] == [("small", 64), ("large", 65)]
     assert [task.config for task in tasks(it, PTX, (Problem(shape=(65, 8, 8)),), 1, "uniform")] == ["large"]
 
 
-def test_what_tma_cannot_address_is_left_to_the_last_ones_kernel():
+def test_the_library_chooses_where_its_rules_lead_to_the_kernel():
     it = planned(HEAD + SMALL + LARGE)
-    task = tasks(it, PTX, (Problem(shape=(17, 33, 65), offset=1),), 1, "uniform")[0]
-    data = operands(task.plan, task.problem, "zeros", 1)
-    chosen = arguments.of(task.plan, task.problem, data, dict.fromkeys("abcd", 1 << 20))
-    assert task.config == "small" and chosen.unaligned and task.unaligned is it.configs[-1].plan
+    symbols = {(task.config, task.chosen): task.run_symbol for task in tasks(it, PTX, (), 1, None)}
+    assert symbols[("small", "small")] == symbols[("large", "large")] == "lib_run"
+    assert symbols[("large", "small")] == "_ZN3lib5large3runERK8lib_argsP11CUstream_st"

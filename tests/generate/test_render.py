@@ -13,6 +13,7 @@ import yaml
 from jinja2 import UndefinedError
 
 import mmagen.generate.render
+import mmagen.generate.templates
 from mmagen.core.templates import templates_folder
 from mmagen.families import plan
 from mmagen.generate.render import render
@@ -31,7 +32,7 @@ def other_templates(tmp_path, monkeypatch):
     """A templates folder of one's own, and no trace of it afterwards."""
     caches = (
         templates_folder,
-        mmagen.generate.render._environment,
+        mmagen.generate.templates.environment,
         mmagen.generate.render._part_files,
         mmagen.generate.render._bytes,
     )
@@ -56,7 +57,7 @@ def test_an_unknown_variable_in_a_template_fails(other_templates):
     assert render(planned("hello_ownership"))["hello_ownership.txt"] == b"hello_ownership HELLO_OWNERSHIP\n"
     for unknown in ("{{ nobody }}", "{{ plan.nobody }}", "{% if nobody %}x{% endif %}", "{% for x in nobody %}{% endfor %}"):
         (other_templates / "common" / "NAME.txt.j2").write_text(unknown)
-        mmagen.generate.render._environment.cache_clear()
+        mmagen.generate.templates.environment.cache_clear()
         with pytest.raises(UndefinedError, match="nobody"):
             render(planned("hello_ownership"))
 
@@ -157,10 +158,7 @@ def test_a_wgmma_config_says_what_was_planned():
         "kStages = 3;",
         "kClusterM = 2;",
         "kClusterN = 1;",
-        "kSplitK = 1;",
         "kRasterGroup = 8;",
-        "kPromote = false;",
-        "kPersistent = true;",
         "using SmemLayoutAtom = cute::GMMA::Layout_K_SW128_Atom<Element>;",
         "cute::Step<cute::_1, cute::_2, cute::_3>{}",
         "kLine = 64;",
@@ -168,10 +166,13 @@ def test_a_wgmma_config_says_what_was_planned():
         "kBoxAcross = 128;",
         "kBoxes = 1;",
         "kSwizzleBytes = 128;",
-        "kInRegisters = false;",
         "kSliceN = 64;",
         "kEpilogueBytes = 32768;",
         '#include "../mmagen/sm90_cooperative.cuh"',
+        '#include "../mmagen/sm90_tile_scheduler_persistent.cuh"',
+        "using Mainloop = mmagen::Sm90MainloopSs<Config>;",
+        "using TileScheduler = mmagen::PersistentTileScheduler<Config>;",
+        "mmagen::Sm90EpilogueTma<Config, mmagen::LinearCombination<ElementD, ElementAccumulator, Scalar>>;",
         "using Kernel = mmagen::Sm90Cooperative<Config>;",
     ):
         assert line in config, line
@@ -182,8 +183,8 @@ def test_operands_of_wgmma_by_major_and_source():
     config = wgmma_files("sm90_gemm_bf16_rs")["include/sm90_gemm_bf16_rs/config.cuh"]
     a, b = config[config.index("struct A {") : config.index("struct B {")], config[config.index("struct B {") :]
     assert "Layout_MN_SW128_Atom<Element>" in a and "cute::Step<cute::_2, cute::_1, cute::_3>{}" in a
-    assert "kInRegisters = true;" in a and "cute::Copy_Atom<cute::SM75_U16x8_LDSM_T, Element>" in a
-    assert "Layout_K_SW128_Atom<Element>" in b and "kInRegisters = false;" in b and "SmemCopy" not in b
+    assert "cute::Copy_Atom<cute::SM75_U16x8_LDSM_T, Element>" in a and "mmagen::Sm90MainloopRs<Config>" in config
+    assert "Layout_K_SW128_Atom<Element>" in b and "SmemCopy" not in b
 
 
 @pytest.mark.parametrize(
@@ -229,7 +230,30 @@ def test_compiled_templates_are_kept_where_they_can_be(tmp_path, monkeypatch):
     of = planned("hello_micro")
     for folder, kept in ((tmp_path / "cache", True), (Path("/dev/null") / "cache", False)):
         monkeypatch.setenv("MMAGEN_CACHE_DIR", str(folder))
-        mmagen.generate.render._environment.cache_clear()
+        mmagen.generate.templates.environment.cache_clear()
         assert render(of)["spec.yaml"]
         assert any((folder / "templates").glob("*")) is kept
-    mmagen.generate.render._environment.cache_clear()
+    mmagen.generate.templates.environment.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("name", "policy", "header"),
+    [
+        ("sm90_gemm_warpgroup", "TileScheduler = mmagen::SingleTileScheduler<Config>", "tile_scheduler_single"),
+        ("sm90_gemm_bf16_tn", "TileScheduler = mmagen::PersistentTileScheduler<Config>", "sm90_tile_scheduler_persistent"),
+        ("sm90_gemm_splitk", "TileScheduler = mmagen::SplitKTileScheduler<Config, 2>", "sm90_tile_scheduler_split_k"),
+        ("sm90_gemm_e4m3_precise", "Mainloop = mmagen::Sm90MainloopPromoted<Config, ", "sm90_mainloop_promoted"),
+        ("sm90_gemm_bf16_rs", "Mainloop = mmagen::Sm90MainloopRs<Config>", "sm90_mainloop_rs"),
+        ("sm80_gemm_classic", "TileScheduler = mmagen::SingleTileScheduler<Config>", "tile_scheduler_single"),
+        ("sm80_gemm_classic", "Mainloop = mmagen::MainloopMultistage<Config>", "mainloop_multistage"),
+        ("sm75_gemm_f16", "Mainloop = mmagen::MainloopRegisterStaged<Config>", "mainloop_register_staged"),
+    ],
+)
+def test_a_policy_is_named_and_included_and_no_other_is(name, policy, header):
+    files = wgmma_files(name)
+    config = files[f"include/{name}/config.cuh"]
+    assert f"using {policy}" in config and f'#include "../mmagen/{header}.cuh"' in config
+    for kind in ("mainloop", "tile_scheduler"):
+        schedulers = {path for path in files if re.match(rf"include/mmagen/(sm90_)?{kind}_(?!params)", path)}
+        needed = {f"include/mmagen/{one}.cuh" for one in re.findall(rf"((?:sm90_)?{kind}_\w+)\.cuh", config)}
+        assert schedulers == needed

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import re
 import sys
 from pathlib import Path
 
@@ -12,9 +11,11 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "emulate"))
 from record import Gpu
 
-from mmagen.verify.emulated import arguments
+from mmagen.host_runtime.library import CapturedLaunch
+from mmagen.verify.emulated import host
+from mmagen.verify.emulated.host import Workspace
 from mmagen.verify.emulated.matrices import Operands
-from mmagen.verify.emulated.session import Task
+from mmagen.verify.emulated.task import Task
 
 _POISON = 0xCD  # what the emulator shows of memory that nothing wrote
 _DYNAMIC_SHARED_SIZE = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
@@ -31,8 +32,7 @@ def multiply(gpu: Gpu, task: Task, data: Operands) -> None:
             if matrix:
                 buffers[name] = _upload(gpu, matrix.memory)
         addresses = {name: buffer.value for name, buffer in buffers.items()}
-        addresses.setdefault("c", addresses["d"])
-        _launch(gpu, module, task, arguments.of(task.plan, task.problem, data, addresses))
+        _launch(gpu, module, host.multiply_launch(task, data, addresses, Workspace()))
         gpu.call(
             "cuMemcpyDtoH_v2", data.d.memory.ctypes.data_as(ctypes.c_void_p), buffers["d"], ctypes.c_size_t(len(data.d.memory))
         )
@@ -49,27 +49,13 @@ def _upload(gpu: Gpu, memory: np.ndarray) -> ctypes.c_uint64:
     return buffer
 
 
-def _launch(gpu: Gpu, module: ctypes.c_void_p, task: Task, chosen: arguments.Launch) -> None:
-    name = next(name for name in re.findall(r"\.entry (\w+)", task.ptx.text) if chosen.entry.search(name))
+def _launch(gpu: Gpu, module: ctypes.c_void_p, captured: CapturedLaunch) -> None:
     function = ctypes.c_void_p()
-    gpu.call("cuModuleGetFunction", ctypes.byref(function), module, ctypes.c_char_p(name.encode()))
-    gpu.call("cuFuncSetAttribute", function, ctypes.c_int(_DYNAMIC_SHARED_SIZE), ctypes.c_int(task.plan.smem_bytes))
-    params = ctypes.create_string_buffer(chosen.params, len(chosen.params))
-    size = ctypes.c_size_t(len(chosen.params))
+    gpu.call("cuModuleGetFunction", ctypes.byref(function), module, ctypes.c_char_p(captured.entry.encode()))
+    gpu.call("cuFuncSetAttribute", function, ctypes.c_int(_DYNAMIC_SHARED_SIZE), ctypes.c_int(captured.shared_bytes))
+    params = ctypes.create_string_buffer(captured.params, len(captured.params))
+    size = ctypes.c_size_t(len(captured.params))
     extra = (ctypes.c_void_p * 5)(_PARAM_POINTER, ctypes.addressof(params), _PARAM_SIZE, ctypes.addressof(size), _PARAM_END)
-    one = ctypes.c_uint(1)
-    gpu.call(
-        "cuLaunchKernel",
-        function,
-        ctypes.c_uint(chosen.grid),
-        one,
-        one,
-        ctypes.c_uint(task.plan.threads),
-        one,
-        one,
-        ctypes.c_uint(task.plan.smem_bytes),
-        None,
-        None,
-        extra,
-    )
+    extents = map(ctypes.c_uint, (*captured.grid, *captured.block, captured.shared_bytes))
+    gpu.call("cuLaunchKernel", function, *extents, None, None, extra)
     gpu.call("cuCtxSynchronize")

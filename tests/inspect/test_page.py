@@ -121,7 +121,7 @@ def test_the_large_wgmma_tile_in_full():
     _, text = told("sm90_gemm_bf16_tn")
     for line in (
         "SM90_64x256x16_F32BF16BF16_SS, 64 x 256 x 16, 128 threads, sm_90a alone",
-        "2 for one tile, and 1 that loads",
+        "2 consumers share a tile, 1 producer loads",
         "2 x 1 CTAs share operands by multicast",
         "128 of 232 at 1 x 384 threads an SM; about 30 come on top",
         "TMA, 1 box of 64 x 128 a stage, each for 2 CTAs",
@@ -156,7 +156,7 @@ def test_what_ctas_share_is_told_of_the_operand_that_they_share():
 def test_operands_in_registers():
     """A wgmma reads B from shared memory, and its A was loaded from there once; a micro kernel loads all k blocks."""
     it, text = told("sm90_gemm_bf16_rs")
-    assert (it.a.bytes_per_stage, it.b.bytes_per_stage, it.tile[0] // it.atom.m) == (16384, 16384, 2)
+    assert (it.operand("A").bytes_per_stage, it.operand("B").bytes_per_stage, it.tile[0] // it.atom.m) == (16384, 16384, 2)
     assert section(text, "Traffic of a CTA tile")["shared memory"] == "32,768 B written, 49,152 B read a stage: 25.6 flop/B"
     # Two wgmmas side by side use the same registers of A.
     wide = inspect(plan(it.spec.model_copy(update={"tile": (128, 256, 64)})))

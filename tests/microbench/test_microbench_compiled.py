@@ -75,9 +75,13 @@ def test_a_hundred_loops_compile_in_a_minute_of_two_cores(tmp_path, toolchain):
 
 
 @pytest.fixture(scope="module")
-def module(toolchain, tmp_path_factory):
+def module(toolchain, made_once):
     """All loops of BATCH and the filling kernel as PTX; its clocks stand still."""
-    folder = tmp_path_factory.mktemp("peak")
+    text = (made_once("microbench", lambda folder: _compile_batch(folder, toolchain)) / "unit.ptx").read_text()
+    return emulate.parse(re.sub(r"%(clock64|globaltimer)\b", "0", text), "unit.ptx")
+
+
+def _compile_batch(folder, toolchain):
     program.lay_out(folder)
     found = [loops.loop(find(name), "sm_90a") for name in BATCH]
     headers = dict.fromkeys(header for loop in found for header in loop.headers)
@@ -108,8 +112,6 @@ def module(toolchain, tmp_path_factory):
         cwd=folder,
     )
     assert done.exit_code == 0, done.stderr
-    text = (folder / "unit.ptx").read_text()
-    return emulate.parse(re.sub(r"%(clock64|globaltimer)\b", "0", text), "unit.ptx")
 
 
 def fill(module, element: str, drawn: bool, limit: int, constant: int, seed: int, parts: int, words: int, turned: bool):

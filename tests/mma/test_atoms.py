@@ -8,9 +8,10 @@ import pytest
 from tensor_layouts import size
 
 from mmagen.core.errors import SpecFaults
-from mmagen.mma.atoms import ATOMS, find_atom, only_an_instruction, wgmma_names, with_n
+from mmagen.mma.atoms import find_atom, with_n
 from mmagen.mma.ownership import atom_layouts
 from mmagen.toolchain.find import find_toolchain
+from tests.support.atoms import ATOMS, WGMMA_NAMES
 
 
 @pytest.mark.parametrize(
@@ -61,7 +62,7 @@ def cutlass():
 @pytest.mark.parametrize("extended", [False, True], ids=["basic", "extended"])
 def test_every_dense_wgmma_of_cute_is_known_and_no_other(cutlass, extended):
     header = (cutlass / f"cute/atom/mma_traits_sm90_gmma{'_ext' * extended}.hpp").read_text("utf-8")
-    assert {name for name in wgmma_names() if find_atom(name).extended == extended} == set(
+    assert {name for name in WGMMA_NAMES if find_atom(name).extended == extended} == set(
         re.findall(r"^using (SM90_\w+)", header, re.M)
     )
 

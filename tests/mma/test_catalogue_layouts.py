@@ -9,10 +9,11 @@ from tensor_layouts import atoms_nv
 
 from mmagen.core.layout_text import IntTuple, LayoutText
 from mmagen.emulate.arithmetic.fragments import Fragment, fragment_a, fragment_b, fragment_c, volta_a, volta_b, volta_c
-from mmagen.mma.atoms import ATOMS, find_atom, wgmma_names
+from mmagen.mma.atoms import find_atom
 from mmagen.mma.catalogue import find, operations
 from mmagen.mma.operation import Operation, ThreadValueLayout
 from mmagen.mma.ownership import atom_layouts
+from tests.support.atoms import ATOMS, WGMMA_NAMES
 
 _BITS = {
     "u1": 1,
@@ -230,7 +231,7 @@ def test_opcodes_say_the_shape_and_types():
 
 
 def _built() -> list[str]:
-    return [name for name, atom in ATOMS.items() if atom.family != "FMA"] + list(wgmma_names())
+    return [name for name, atom in ATOMS.items() if atom.generation != "FMA"] + list(WGMMA_NAMES)
 
 
 def test_mmagen_builds_from_operations_that_are_in_the_registry():
@@ -255,7 +256,7 @@ def test_mmagen_builds_from_operations_that_are_in_the_registry():
 
 def test_mmagens_layouts_are_the_registrys():
     for name, atom in ATOMS.items():
-        if atom.family == "FMA":
+        if atom.generation == "FMA":
             continue
         layouts, operation = atom_layouts(atom), find(name)
         for operand, layout in zip("ABC", (layouts.a, layouts.b, layouts.c), strict=False):

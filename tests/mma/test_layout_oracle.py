@@ -7,15 +7,16 @@ nvcc is asked only because it knows where the toolkit's headers are.
 from __future__ import annotations
 
 import subprocess
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
 
-from mmagen.mma.atoms import ATOMS
 from mmagen.mma.ownership import ownership
 from mmagen.plan import cxx as cute
 from mmagen.toolchain.find import COMPILE, find_toolchain
+from tests.support.atoms import ATOMS
 from tests.support.tilings import KINDS, Tiling, tiling
 
 pytestmark = pytest.mark.nvcc
@@ -57,13 +58,19 @@ int main()
 """
 
 
-def _tilings() -> list[Tiling]:
+def _tilings() -> dict[Tiling, int]:
+    """Each with the program that asks about it. Program 0, for every run, has all atoms, every second one plain and the
+    others in a richer tiling, and of one atom all tilings; program 1 has the rest."""
     atoms = list(ATOMS.values())
     rich = [kind for kind in KINDS if kind]
-    chosen = [tiling(atom, 0) for atom in atoms]
-    chosen += [tiling(atom, rich[number % len(rich)]) for number, atom in enumerate(atoms)]
-    chosen += [tiling(ATOMS["SM80_16x8x16_F32F16F16F32_TN"], kind) for kind in rich]
-    return list(dict.fromkeys(chosen))
+    programs = {tiling(ATOMS["SM80_16x8x16_F32F16F16F32_TN"], kind): 0 for kind in rich}
+    for number, atom in enumerate(atoms):
+        for at, kind in enumerate((0, rich[number % len(rich)])):
+            programs.setdefault(tiling(atom, kind), (number + at) % 2)
+    return programs
+
+
+TILINGS = _tilings()
 
 
 def _program(numbered: list[tuple[int, Tiling]]) -> str:
@@ -77,50 +84,48 @@ def _program(numbered: list[tuple[int, Tiling]]) -> str:
     return _HEAD + "\n".join(calls) + "\n}\n"
 
 
-def _ask_cute(folder: Path) -> None:
-    """Two programs side by side: what takes long is to compile them."""
+def _ask_cute(folder: Path, program: int) -> None:
+    """Makes said.txt, CuTe's answers for one program's tilings. Compiling it takes long."""
     toolchain = find_toolchain(want=COMPILE)
-    numbered = list(enumerate(_tilings()))
-
-    def half(first: int) -> str:
-        source, program = folder / f"oracle{first}.cpp", folder / f"oracle{first}"
-        source.write_text(_program(numbered[first::2]))
-        # For a .cpp, nvcc only adds the toolkit's folders and hands over to the host compiler.
-        command = [
-            str(toolchain.nvcc.path),
-            "-ccbin",
-            str(toolchain.host_compiler.path),
-            "-std=c++17",
-            "-O0",
-            "-w",
-            f"-I{toolchain.cutlass.path}",
-            str(source),
-            "-o",
-            str(program),
-        ]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=900)
-        assert done.returncode == 0, done.stderr[-4000:]
-        return subprocess.run([str(program)], capture_output=True, text=True, timeout=300, check=True).stdout
-
-    with ThreadPoolExecutor(2) as pool:
-        (folder / "said.txt").write_text("".join(pool.map(half, (0, 1))))
+    source = folder / "oracle.cpp"
+    source.write_text(_program([(number, one) for number, one in enumerate(TILINGS) if TILINGS[one] == program]))
+    # For a .cpp, nvcc only adds the toolkit's folders and hands over to the host compiler.
+    command = [
+        *(toolchain.nvcc.path, "-ccbin", toolchain.host_compiler.path, "-std=c++17", "-O0", "-w"),
+        *(f"-I{toolchain.cutlass.path}", source, "-o", folder / "oracle"),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900)
+    assert done.returncode == 0, done.stderr[-4000:]
+    done = subprocess.run([folder / "oracle"], capture_output=True, text=True, timeout=300, check=True)
+    (folder / "said.txt").write_text(done.stdout)
 
 
 @pytest.fixture(scope="module")
-def told(made_once) -> dict[tuple[int, str], list[tuple[int, ...]]]:
-    """(number of the tiling, matrix) -> for each thread the elements of its values, as CuTe has them."""
-    lines = (made_once("oracle", _ask_cute) / "said.txt").read_text().splitlines()
-    table: dict[tuple[int, str], list[tuple[int, ...]]] = {}
-    for line in lines:
-        number, matrix, thread, *elements = line.split()
-        threads = table.setdefault((int(number), matrix), [])
-        assert len(threads) == int(thread)
-        threads.append(tuple(map(int, elements)))
-    return table
+def answers(made_once) -> Callable[[int], dict[tuple[int, str], list[tuple[int, ...]]]]:
+    """Of a program: (number of the tiling, matrix) -> for each thread the elements of its values, as CuTe has them."""
+
+    @cache
+    def of(program: int) -> dict[tuple[int, str], list[tuple[int, ...]]]:
+        lines = (made_once(f"oracle{program}", lambda folder: _ask_cute(folder, program)) / "said.txt").read_text().splitlines()
+        table: dict[tuple[int, str], list[tuple[int, ...]]] = {}
+        for line in lines:
+            number, matrix, thread, *elements = line.split()
+            threads = table.setdefault((int(number), matrix), [])
+            assert len(threads) == int(thread)
+            threads.append(tuple(map(int, elements)))
+        return table
+
+    return of
 
 
-@pytest.mark.parametrize("number", range(len(_tilings())), ids=lambda number: _tilings()[number].name)
-def test_every_value_of_every_thread_is_where_cute_puts_it(told, number):
-    one = _tilings()[number]
+@pytest.mark.parametrize(
+    "one", [pytest.param(one, id=one.name, marks=[pytest.mark.more] if program else []) for one, program in TILINGS.items()]
+)
+def test_every_value_of_every_thread_is_where_cute_puts_it(answers, one):
+    number = list(TILINGS).index(one)
     for owned in ownership(one.atom, one.mma.atoms_layout, one.mma.permutation, one.tile):
-        assert list(owned.elements) == told[number, owned.matrix], owned.matrix
+        assert list(owned.elements) == answers(TILINGS[one])[number, owned.matrix], owned.matrix
+
+
+def test_every_run_has_each_atom():
+    assert {one.atom.name for one, program in TILINGS.items() if program == 0} == set(ATOMS)

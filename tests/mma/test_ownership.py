@@ -10,8 +10,8 @@ from collections import Counter
 import pytest
 
 from mmagen.core.layout_text import LayoutText
-from mmagen.mma.atoms import ATOMS
 from mmagen.mma.ownership import Ownership, flat, ownership
+from tests.support.atoms import ATOMS
 from tests.support.tilings import KINDS, tiling
 
 CLASSIC = ATOMS["SM80_16x8x16_F32F16F16F32_TN"]

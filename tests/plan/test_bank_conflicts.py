@@ -9,7 +9,8 @@ import pytest
 
 from mmagen.families import plan
 from mmagen.plan import bank_conflicts as conflicts
-from mmagen.plan.model import Plan, Swizzle
+from mmagen.plan.model import Swizzle
+from mmagen.plan.plans import ProductPlan
 from mmagen.spec.load import load
 from mmagen.spec.model import Spec
 
@@ -22,11 +23,11 @@ SPECS = [
 ]
 
 
-def planned(path: Path) -> Plan:
+def planned(path: Path) -> ProductPlan:
     return plan(load(path.read_bytes(), path.name).spec)
 
 
-def classic(**changes) -> Plan:
+def classic(**changes) -> ProductPlan:
     return plan(
         Spec.model_validate(
             {
@@ -46,7 +47,7 @@ def classic(**changes) -> Plan:
 def test_ldmatrix_on_lines_of_128_bytes():
     """Eight rows 128 bytes apart share four banks; Swizzle<3,3,3> spreads them over all 32."""
     it = classic()
-    assert (it.a.line, it.a.swizzle) == (64, Swizzle(3, 3, 3))
+    assert (it.operand("A").line, it.operand("A").swizzle) == (64, Swizzle(3, 3, 3))
     assert conflicts.load(it, it.a).ways == conflicts.load(it, it.b).ways == 1
     plain = replace(it.a, swizzle=Swizzle(0, 3, 3))
     assert conflicts.load(it, plain).ways == 8
@@ -62,7 +63,7 @@ def test_ldmatrix_on_lines_of_64_bytes():
 
 def test_transposed_ldmatrix():
     it = classic(layout="NT")
-    assert it.a.smem_copy.transposed
+    assert it.operand("A").smem_copy.transposed
     assert conflicts.load(it, it.a).ways == 1
     assert conflicts.load(it, replace(it.a, swizzle=Swizzle(0, 3, 3))).ways == 8
 
@@ -71,7 +72,7 @@ def test_a_fill_along_lines_needs_no_swizzle():
     it = classic()
     for operand in (it.a, replace(it.a, swizzle=Swizzle(0, 3, 3))):
         assert conflicts.fill(operand, operand.fill_wide).ways == 1
-    across = replace(it.a.fill_wide, along=1, across=128)
+    across = replace(it.operand("A").fill_wide, along=1, across=128)
     assert conflicts.fill(replace(it.a, swizzle=Swizzle(0, 3, 3)), across).ways == 8
 
 
@@ -115,5 +116,5 @@ def test_no_committed_spec_of_sm75_and_later_has_conflicts(path):
     for operand in (it.a, it.b):
         for _, by in operand.fills:
             assert conflicts.fill(operand, by).ways == 1
-        if it.atom.min_arch >= 75 or it.atom.family == "FMA":
+        if it.atom.min_arch >= 75 or it.atom.generation == "FMA":
             assert conflicts.load(it, operand).ways == 1

@@ -88,11 +88,11 @@ def test_fills_put_neighbouring_threads_along_the_contiguous_mode():
     wide = Fill(8, 16, 8)
     assert cute.vector_type(wide, operand()) == "cute::uint128_t"
     assert cute.vector_type(Fill(32, 4, 1), operand()) == "cute::half_t"
-    assert cute.fill_threads(wide, operand()) == (
+    assert cute.copy_threads(wide, operand()) == (
         "cute::Layout<cute::Shape<cute::_16, cute::_8>, cute::Stride<cute::_8, cute::_1>>"
     )
-    assert cute.fill_values(wide, operand()) == "cute::Layout<cute::Shape<cute::_1, cute::_8>>"
-    assert cute.fill_threads(wide, operand(major="M")) == (
+    assert cute.copy_values(wide, operand()) == "cute::Layout<cute::Shape<cute::_1, cute::_8>>"
+    assert cute.copy_threads(wide, operand(major="M")) == (
         "cute::Layout<cute::Shape<cute::_8, cute::_16>, cute::Stride<cute::_1, cute::_8>>"
     )
-    assert cute.fill_values(wide, operand(major="M")) == "cute::Layout<cute::Shape<cute::_8, cute::_1>>"
+    assert cute.copy_values(wide, operand(major="M")) == "cute::Layout<cute::Shape<cute::_8, cute::_1>>"

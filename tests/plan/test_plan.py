@@ -397,32 +397,32 @@ def test_the_classic_tile():
     """128x128x32, 2x2 warps, permutation 32x32x16, f16 in and out, three stages."""
     it = plan(Spec.model_validate(CLASSIC))
     assert (it.tiled_mma.extent, it.tiled_mma.atoms, it.threads) == ((32, 32, 16), (2, 2, 1), 128)
-    assert it.a.bytes_per_stage == it.b.bytes_per_stage == 128 * 32 * 2
+    assert it.operand("A").bytes_per_stage == it.operand("B").bytes_per_stage == 128 * 32 * 2
     assert it.smem_bytes == 3 * (8192 + 8192) == 49152
     assert it.epilogue.smem_bytes == 32 * (128 + 8) * 4 == 17408, "smaller than the stages, whose bytes it takes"
     assert (it.epilogue.slice, it.epilogue.pad, it.epilogue.vector) == (32, 8, 8)
     assert it.accumulator_registers == 128 * 128 // 128
     assert it.fragment_registers == 2 * (128 * 16 // 2 // 64 + 128 * 16 // 2 // 64) == 64
     # A row of 32 f16 is 64 bytes: two rows fill the banks, and 2 bits choose among its four 16-byte chunks.
-    assert (it.a.line, it.a.lines, it.a.swizzle) == (32, 8, Swizzle(2, 3, 3))
-    assert it.a.fill_wide == Fill(4, 32, 8) and it.a.fill_narrow == Fill(32, 4, 1)
-    assert it.a.smem_copy == it.b.smem_copy == SmemCopy(matrices=4)
+    assert (it.operand("A").line, it.operand("A").lines, it.operand("A").swizzle) == (32, 8, Swizzle(2, 3, 3))
+    assert it.operand("A").fill_wide == Fill(4, 32, 8) and it.operand("A").fill_narrow == Fill(32, 4, 1)
+    assert it.operand("A").smem_copy == it.operand("B").smem_copy == SmemCopy(matrices=4)
     assert (it.arch, it.smem_limit, it.mainloop) == (("sm_80",), 166912, "mainloop_multistage")
 
 
 def test_the_classic_tile_in_other_layouts():
     it = plan(Spec.model_validate(CLASSIC | {"layout": "NT"}))
-    assert it.a.smem_copy == it.b.smem_copy == SmemCopy(matrices=4, transposed=True)
-    assert (it.a.line, it.a.lines, it.a.swizzle) == (64, 8, Swizzle(3, 3, 3))
+    assert it.operand("A").smem_copy == it.operand("B").smem_copy == SmemCopy(matrices=4, transposed=True)
+    assert (it.operand("A").line, it.operand("A").lines, it.operand("A").swizzle) == (64, 8, Swizzle(3, 3, 3))
     without = plan(Spec.model_validate(CLASSIC | {"permutation": [None, None, None]}))
-    assert without.tiled_mma.extent == (32, 16, 16) and without.b.smem_copy == SmemCopy(matrices=2)
+    assert without.tiled_mma.extent == (32, 16, 16) and without.operand("B").smem_copy == SmemCopy(matrices=2)
 
 
 def test_stages_follow_from_what_fits():
     assert plan(Spec.model_validate(CLASSIC | {"stages": None})).stages == 4
     assert plan(Spec.model_validate(CLASSIC | {"stages": None, "tile": [128, 128, 64], "arch": ["sm_89"]})).stages == 3
-    assert plan(Spec.model_validate(TURING | {"stages": None})).mainloop == "mainloop_register_staged"
-    assert plan(Spec.model_validate(TURING | {"stages": None, "arch": ["sm_80"]})).mainloop == "mainloop_multistage"
+    assert plan(Spec.model_validate(TURING | {"stages": None})).mainloop.header == "mainloop_register_staged"
+    assert plan(Spec.model_validate(TURING | {"stages": None, "arch": ["sm_80"]})).mainloop.header == "mainloop_multistage"
 
 
 def test_the_sha_is_of_the_meaning():

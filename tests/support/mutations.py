@@ -67,16 +67,15 @@ def _one(
 
 
 def _hopper(name: str, spec: str, header: str, old: str, new: str, problem: str, seen: str, where: str = GPU) -> Mutation:
-    return _one(f"hopper_{name}", f"sm90_gemm_{spec}", f"sm90_{header}", old, new, problem, seen, where=(where,))
+    return _one(f"hopper_{name}", f"sm90_gemm_{spec}", header, old, new, problem, seen, where=(where,))
 
 
 _WAIT = "          cp_async_wait<kStages - 2>();\n          __syncthreads();\n"
-_SLICE_BARRIER = "      __syncthreads();  // the main loop, or the slice before, has done with this memory\n"
+_SLICE_BARRIER = "      __syncthreads();  // the mainloop, or the preceding slice, no longer uses this memory\n"
 _STAGED = "rC, sC); }\n  __syncthreads();\n"
 _STAGE = "  if (k_slice == 0) { copy("
-_FILL_A = "  fill(typename A::FillNarrow{}, gA, sA);\n"
-_GUARD_C = "if (beta != Scalar(0)) { source = *reinterpret_cast<Vector const*>(c_row); }"
-_GUARD_SUM = "if (beta != Scalar(0)) { result = result + beta * static_cast<Scalar>(source); }"
+_COPY_A = "  copy_tile(typename A::GmemCopyNarrow{}, gA, sA);\n"
+_READS = "CUTE_DEVICE bool reads_source() const { return params.beta != Scalar(0); }"
 
 _BARRIERS = (
     _one(
@@ -92,8 +91,8 @@ _BARRIERS = (
         "loop_barrier_register_staged",
         "sm75_gemm_f16",
         "mainloop_register_staged",
-        "            store(pipe_fill);\n            __syncthreads();\n",
-        f"            {_LATE}\n            store(pipe_fill);\n",
+        "            store(pipe_write);\n            __syncthreads();\n",
+        f"            {_LATE}\n            store(pipe_write);\n",
         "256,256,512",
         "warps read a stage that the late warp has not stored",
     ),
@@ -104,8 +103,8 @@ _BARRIERS = (
             Edit("include/mmagen/epilogue_staged.cuh", _SLICE_BARRIER, ""),
             Edit(
                 "include/mmagen/epilogue_staged.cuh",
-                "      int const first = slice * kSlice;\n",
-                f"      {_LATE}\n      int const first = slice * kSlice;\n",
+                "      Lines of_slice = lines;\n",
+                f"      {_LATE}\n      Lines of_slice = lines;\n",
             ),
         ),
         ("256,256,64",),
@@ -115,8 +114,8 @@ _BARRIERS = (
         "epilogue_barrier_after_staging",
         "sm80_gemm_classic",
         (
-            Edit("include/mmagen/k_slices.cuh", _STAGED, "rC, sC); }\n"),
-            Edit("include/mmagen/k_slices.cuh", _STAGE, f"  {_LATE}\n{_STAGE}"),
+            Edit("include/mmagen/stage_accumulators.cuh", _STAGED, "rC, sC); }\n"),
+            Edit("include/mmagen/stage_accumulators.cuh", _STAGE, f"  {_LATE}\n{_STAGE}"),
         ),
         ("256,256,64",),
         "rows are stored before the late warp has staged its part of them",
@@ -126,12 +125,12 @@ _BARRIERS = (
         "sm80_gemm_sliced_k",
         (
             Edit(
-                "include/mmagen/k_slices.cuh",
+                "include/mmagen/stage_accumulators.cuh",
                 "      for (int i = 0; i < size(rC); ++i) { sC(i) = sC(i) + rC(i); }\n    }\n    __syncthreads();\n",
                 "      for (int i = 0; i < size(rC); ++i) { sC(i) = sC(i) + rC(i); }\n    }\n",
             ),
             Edit(
-                "include/mmagen/k_slices.cuh",
+                "include/mmagen/stage_accumulators.cuh",
                 "    if (k_slice == slice) {\n",
                 "    if (k_slice == slice) {\n      __nanosleep(20000);\n",
             ),
@@ -143,8 +142,8 @@ _BARRIERS = (
         "micro_barrier",
         "hello_micro",
         (
-            Edit("include/mmagen/micro_kernel.cuh", "  __syncthreads();\n\n  // 2. Load.", "\n  // 2. Load."),
-            Edit("include/mmagen/micro_kernel.cuh", _FILL_A, f"  {_LATE}\n{_FILL_A}"),
+            Edit("include/mmagen/micro_kernel.cuh", "  __syncthreads();\n\n  // 2. Fragments.", "\n  // 2. Fragments."),
+            Edit("include/mmagen/micro_kernel.cuh", _COPY_A, f"  {_LATE}\n{_COPY_A}"),
         ),
         (),
         "warps load what the late warp has not filled",
@@ -200,7 +199,7 @@ _K = (
     _one(
         "k_tail_not_zeroed",
         "sm80_gemm_classic",
-        "fill",
+        "gmem_copy",
         "return across ? cute::max(0, cute::min(along, kVector)) : 0;",
         "return across ? kVector : 0;",
         "100,100,40",
@@ -209,7 +208,7 @@ _K = (
     _one(
         "k_tail_short",
         "sm80_gemm_classic",
-        "fill",
+        "gmem_copy",
         "? k_left - k :",
         "? k_left - k - 1 :",
         "100,100,41",
@@ -218,7 +217,7 @@ _K = (
     _one(
         "k_tail_register_staged",
         "sm75_gemm_f16",
-        "fill",
+        "gmem_copy",
         "v < inside ?",
         "v <= inside ?",
         "100,100,40",
@@ -263,7 +262,7 @@ _K = (
     _one(
         "slices_not_added",
         "sm80_gemm_sliced_k",
-        "k_slices",
+        "stage_accumulators",
         "sC(i) = sC(i) + rC(i)",
         "sC(i) = rC(i)",
         "256,256,256",
@@ -272,7 +271,7 @@ _K = (
     _one(
         "slices_added_twice",
         "sm80_gemm_sliced_k",
-        "k_slices",
+        "stage_accumulators",
         "sC(i) = sC(i) + rC(i)",
         "sC(i) = sC(i) + rC(i) + rC(i)",
         "256,256,256",
@@ -292,7 +291,7 @@ _OPERANDS = (
         2,
     ),
     _one(
-        "swizzle_in_the_fill_only",
+        "swizzle_in_the_copy_only",
         "sm80_gemm_classic",
         "mainloop_multistage",
         "thread_load_b.partition_S(sB)",
@@ -312,16 +311,16 @@ _OPERANDS = (
     _one(
         "b_tile_of_m",
         "sm80_gemm_classic",
-        "gemm_kernel",
-        "make_coord(tile_n, _)",
-        "make_coord(tile_m, _)",
+        "mainloop_multistage",
+        "params.tiles_b(tile.n, tile.batch)",
+        "params.tiles_b(tile.m, tile.batch)",
         "256,256,64",
         "tiles off the diagonal multiply the wrong rows of B",
     ),
     _one(
         "last_row_of_an_operand",
         "sm80_gemm_classic",
-        "fill",
+        "gmem_copy",
         "? mn < mn_left :",
         "? mn + 1 < mn_left :",
         "100,100,64",
@@ -330,16 +329,16 @@ _OPERANDS = (
     _one(
         "last_row_when_mn_contiguous",
         "sm80_gemm_bf16_nt",
-        "fill",
+        "gmem_copy",
         ": mn_left - mn;",
         ": mn_left - mn - 1;",
         "100,100,64",
         "the last row of A and of B counts as zero",
     ),
     _one(
-        "narrow_fill_repeats",
+        "narrow_copy_repeats",
         "sm80_gemm_classic",
-        "fill_async",
+        "gmem_copy_async",
         "inside > 0 ? gX(0, i, j)",
         "inside > 0 ? gX(0, i / 2, j)",
         "129,257,100:ld_pad=3",
@@ -348,27 +347,27 @@ _OPERANDS = (
     _one(
         "wide_when_unaligned",
         "sm80_gemm_classic",
-        "gemm_launch",
+        "gemm_arguments",
         "| steps) % 16 == 0",
         "| steps) % 2 == 0",
         "256,136,200:offset=1",
         "the device faults on a misaligned address",
     ),
     _one(
-        "micro_fill_of_half",
+        "micro_copy_of_half",
         "hello_micro",
         "micro_kernel",
-        "threadIdx.x < size(fill_copy)",
-        "threadIdx.x < size(fill_copy) / 2",
+        "threadIdx.x < size(gmem_copy)",
+        "threadIdx.x < size(gmem_copy) / 2",
         "",
         "half of each tile is whatever shared memory held",
     ),
     _one(
         "batch_stride_of_a",
         "sm80_gemm_classic",
-        "gemm_kernel",
-        "params.a + batch * params.batch_stride_a",
-        "params.a",
+        "mainloop_params",
+        "a + batch * batch_stride_a",
+        "a",
         "200,200,64,3",
         "every batch multiplies the first A",
     ),
@@ -378,55 +377,62 @@ _RESULT = (
     _one(
         "beta_on_the_sum",
         "sm80_gemm_classic",
-        "epilogue_staged",
-        "beta * static_cast<Scalar>(source)",
-        "beta * static_cast<Scalar>(accumulator)",
+        "linear_combination",
+        "params.beta * static_cast<Scalar>(source)",
+        "params.beta * static_cast<Scalar>(accumulator)",
         "200,200,64:alpha=2:beta=-1",
         "C plays no part",
     ),
-    _one("beta_ignored", "sm80_gemm_classic", "epilogue_staged", _GUARD_SUM, "", "200,200,64:beta=1", "C plays no part"),
+    _one(
+        "beta_ignored",
+        "sm80_gemm_classic",
+        "linear_combination",
+        "convert<ElementD>(product + params.beta * static_cast<Scalar>(source))",
+        "convert<ElementD>(product)",
+        "200,200,64:beta=1",
+        "C plays no part",
+    ),
     _one(
         "alpha_ignored",
         "sm80_gemm_classic",
-        "epilogue_staged",
-        "Scalar result = alpha * static_cast<Scalar>(accumulator)",
-        "Scalar result = static_cast<Scalar>(accumulator)",
+        "linear_combination",
+        "convert<ElementD>(params.alpha * static_cast<Scalar>(accumulator))",
+        "convert<ElementD>(static_cast<Scalar>(accumulator))",
         "200,200,64:alpha=2",
         "sums are half of what they should be",
     ),
-    Mutation(
+    _one(
         "c_read_without_beta",
         "sm80_gemm_classic",
-        (
-            Edit("include/mmagen/epilogue_staged.cuh", _GUARD_C, "source = *reinterpret_cast<Vector const*>(c_row);"),
-            Edit("include/mmagen/epilogue_staged.cuh", _GUARD_SUM, "result = result + beta * static_cast<Scalar>(source);"),
-        ),
-        ("256,256,64",),
+        "linear_combination",
+        _READS,
+        "CUTE_DEVICE bool reads_source() const { return true; }",
+        "256,256,64",
         "zero times poison is NaN",
     ),
     _one(
         "leading_dimension_of_c",
         "sm80_gemm_classic",
         "epilogue_staged",
-        "(across_origin + across) * ldc",
-        "(across_origin + across) * ldd",
+        "(lines.across_origin + across) * lines.ldc",
+        "(lines.across_origin + across) * lines.ldd",
         "200,200,64:ld_pad=8:beta=1",
         "C's rows are longer than D's",
     ),
     _one(
         "missing_last_batch",
         "sm80_gemm_classic",
-        "gemm_launch",
-        "unsigned(tiles_m * tiles_n * args.batch)",
-        "unsigned(tiles_m * tiles_n * (args.batch - 1))",
+        "tile_scheduler",
+        "tiles_m * tiles_n * unsigned(shape.batch)",
+        "tiles_m * tiles_n * unsigned(shape.batch - 1)",
         "200,200,64,3",
         "the last batch stays poisoned",
     ),
     _one(
         "batch_stride_of_d",
         "sm80_gemm_classic",
-        "gemm_kernel",
-        "params.d + batch * params.batch_stride_d",
+        "epilogue_staged",
+        "params.d + tile.batch * params.batch_stride_d",
         "params.d",
         "200,200,64,3",
         "later batches stay poisoned",
@@ -435,8 +441,8 @@ _RESULT = (
         "unwritten_row",
         "sm80_gemm_classic",
         "epilogue_staged",
-        "across >= across_left",
-        "across + 1 >= across_left",
+        "across >= lines.across_left",
+        "across + 1 >= lines.across_left",
         "200,200,64",
         "the last row stays poisoned",
     ),
@@ -444,8 +450,8 @@ _RESULT = (
         "unwritten_vector",
         "sm80_gemm_classic",
         "epilogue_staged",
-        "along >= long_left",
-        "along + kWidth >= long_left",
+        "along >= lines.long_left",
+        "along + kWidth >= lines.long_left",
         "200,200,64",
         "the last vector of each row stays poisoned",
     ),
@@ -453,8 +459,8 @@ _RESULT = (
         "unwritten_column",
         "sm80_gemm_classic",
         "epilogue_staged",
-        "along + v < long_left",
-        "along + v + 1 < long_left",
+        "along + v < lines.long_left",
+        "along + v + 1 < lines.long_left",
         "200,100,64:ld_pad=4",
         "the last column stays poisoned",
     ),
@@ -462,8 +468,8 @@ _RESULT = (
         "row_past_the_end",
         "sm80_gemm_classic",
         "epilogue_staged",
-        "across >= across_left",
-        "across > across_left",
+        "across >= lines.across_left",
+        "across > lines.across_left",
         "200,200,64",
         "the guard band behind D is written",
     ),
@@ -471,8 +477,8 @@ _RESULT = (
         "column_past_the_end",
         "sm80_gemm_classic",
         "epilogue_staged",
-        "along + v < long_left",
-        "along + v <= long_left",
+        "along + v < lines.long_left",
+        "along + v <= lines.long_left",
         "200,100,64:ld_pad=4",
         "the padding of D's rows is written",
     ),
@@ -480,8 +486,8 @@ _RESULT = (
         "slices_exchanged",
         "sm80_gemm_classic",
         "epilogue_staged",
-        "int const first = slice * kSlice;",
-        "int const first = (int(slice) ^ 1) * kSlice;",
+        "of_slice.across_origin += slice * kSlice;",
+        "of_slice.across_origin += (int(slice) ^ 1) * kSlice;",
         "256,256,64",
         "bands of 32 rows change places",
     ),
@@ -497,18 +503,18 @@ _RESULT = (
     _one(
         "two_ctas_one_tile",
         "sm80_gemm_classic",
-        "raster",
-        "int(band * group + within % rows)",
-        "int(band * group + within % rows / 2 * 2)",
+        "tile_raster",
+        "first + within - n * (full ? rows.divisor : rows_of_last.divisor)",
+        "first + (within - n * (full ? rows.divisor : rows_of_last.divisor)) / 2 * 2",
         "512,256,64",
         "every second row of tiles stays poisoned",
     ),
     _one(
         "last_band_too_thick",
         "sm80_gemm_classic",
-        "raster",
-        "tiles_m - band * group < group ? tiles_m - band * group : group",
-        "group",
+        "tile_raster",
+        "bool const full = tiles_m - first >= group;",
+        "bool const full = true;",
         "1200,300,64",
         "CTAs of the thin band compute tiles that do not exist",
     ),
@@ -550,16 +556,15 @@ _RESULT = (
     ),
 )
 
-_FIRST_WAIT = "    storage.full[pipe.stage].wait(pipe.phase);\n    issue(tCrC, pipe.stage);\n    ++pipe;\n"
-_LOAD = "      load_stage<Config>(params, storage, pipe.stage, piece.begin + i, tile, place);\n"
-_LATE_LOAD = f"      if (i == 0) {{ __nanosleep(20000); }}\n{_LOAD}"
-_FLAG = "    unsigned* const arrived = params.streamed.arrived + cluster *"  # of the cluster that gives its sums
-_LATE_FLAG = f"    for (int i = 0; i < 10; ++i) {{ __nanosleep(100000); }}\n{_FLAG}"
-_ADD = (
-    "    if (multiplies) {\n      for_each(make_int_sequence<kSplitK>{}, [&](auto part) {\n"
-    "        if (part == place.split) { add("
-)
-_GIVE = "        if (part != place.split) { give("
+_FIRST_WAIT = "    pipeline.full[pipe.stage].wait(pipe.phase);\n    stage_mma(tCrC, pipe.stage, GMMA::ScaleOut::Zero);\n"
+_LOAD = "        load_stage(params, storage, pipeline, pipe.stage, work.k_begin + i, tile, cluster);\n"
+_LATE_LOAD = f"        if (i == 0) {{ __nanosleep(20000); }}\n{_LOAD}"
+_STREAM_K = "include/mmagen/sm90_tile_scheduler_stream_k.cuh"
+_FLAG = "      unsigned* const ready = params.ready + index *"  # of the cluster that leaves its sums
+_LATE_FLAG = f"      for (int i = 0; i < 10; ++i) {{ __nanosleep(100000); }}\n{_FLAG}"
+_SPLIT_K = "include/mmagen/sm90_tile_scheduler_split_k.cuh"
+_ADD = "    for_each(make_int_sequence<kSplitK>{}, [&](auto part) {\n      if (part == cluster.split) { Sums::add("
+_SEND = "      if (part != cluster.split) { Sums::send("
 
 _HOPPER = (
     # The pipeline.
@@ -567,8 +572,8 @@ _HOPPER = (
         "hopper_full_not_waited",
         "sm90_gemm_bf16_tn",
         (
-            Edit("include/mmagen/sm90_multiply.cuh", _FIRST_WAIT, "    issue(tCrC, pipe.stage);\n    ++pipe;\n"),
-            Edit("include/mmagen/sm90_producer.cuh", _LOAD, _LATE_LOAD),
+            Edit("include/mmagen/sm90_mainloop_ss.cuh", _FIRST_WAIT, _FIRST_WAIT.partition("\n")[2]),
+            Edit("include/mmagen/sm90_tma_load.cuh", _LOAD, _LATE_LOAD),
         ),
         ("512,512,256",),
         "the first k tile is multiplied before it arrives",
@@ -577,8 +582,8 @@ _HOPPER = (
     _hopper(
         "empty_not_waited",
         "skinny",
-        "producer",
-        "      storage.empty[pipe.stage].wait(pipe.phase ^ 1);  // the first round finds every stage free\n",
+        "sm90_tma_load",
+        "        pipeline.empty[pipe.stage].wait(pipe.phase ^ 1);  // in the first round every stage is free\n",
         "",
         "64,64,2560",
         "stages are overwritten that are still to be read; who waits for them may wait for ever",
@@ -587,7 +592,7 @@ _HOPPER = (
     _hopper(
         "another_stage_released",
         "skinny",
-        "multiply",
+        "sm90_mainloop_ss",
         "      release(before);\n      before = pipe.stage;",
         "      release(pipe.stage);\n      before = pipe.stage;",
         "64,64,2560",
@@ -597,7 +602,7 @@ _HOPPER = (
     _hopper(
         "phase_not_flipped",
         "skinny",
-        "barrier",
+        "sm90_pipeline",
         "      stage = 0;\n      phase ^= 1;\n",
         "      stage = 0;\n",
         "64,64,2560",
@@ -607,7 +612,7 @@ _HOPPER = (
     _hopper(
         "half_of_the_bytes_expected",
         "skinny",
-        "producer",
+        "sm90_tma_load",
         "full.arrive_and_expect(params.stage_bytes)",
         "full.arrive_and_expect(params.stage_bytes / 2)",
         "64,64,256",
@@ -617,25 +622,25 @@ _HOPPER = (
     _hopper(
         "sums_of_the_tile_before",
         "bf16_tn",
-        "multiply",
-        "  mma.accumulate_ = GMMA::ScaleOut::Zero;\n  if constexpr",
-        "  mma.accumulate_ = GMMA::ScaleOut::One;\n  if constexpr",
+        "sm90_mainloop_ss",
+        "stage_mma(tCrC, pipe.stage, GMMA::ScaleOut::Zero);",
+        "stage_mma(tCrC, pipe.stage, GMMA::ScaleOut::One);",
         "2560,2048,64",
         "a CTA's second tile has the first one's sums in it",
     ),
     _hopper(
         "stage_refilled_with_the_same",
         "warpgroup",
-        "warpgroup",
-        "stage, next++, tile, place",
-        "stage, next++ - 1, tile, place",
+        "sm90_warpgroup",
+        "load(stage, next++);",
+        "load(stage, next++ - 1);",
         "128,256,1024",
         "a k tile is missing, another one twice in every sum",
     ),
     _hopper(
         "refilled_before_all_have_read",
         "warpgroup4",
-        "warpgroup",
+        "sm90_warpgroup",
         "          __syncthreads();\n          if (loads && next",
         "          if (loads && next",
         "128,192,1024",
@@ -646,34 +651,34 @@ _HOPPER = (
     _hopper(
         "k_tail_missing",
         "bf16_tn",
-        "params",
-        "(params.k + Config::kTileK - 1) / Config::kTileK;",
-        "params.k / Config::kTileK;",
+        "tile_scheduler",
+        "int(ceil_div(shape.k, tile_k));",
+        "int(shape.k / tile_k);",
         "256,256,200",
         "the last k tile is missing",
     ),
     _hopper(
         "k_tile_again_and_again",
         "bf16_pingpong128",
-        "producer",
-        "piece.begin + i, tile, place",
-        "piece.begin, tile, place",
+        "sm90_tma_load",
+        "work.k_begin + i, tile, cluster",
+        "work.k_begin, tile, cluster",
         "256,256,512",
         "the first k tile takes every other's place",
     ),
     _hopper(
         "b_box_of_m",
         "bf16_tn",
-        "producer",
-        "TilePlace<B> const b(tile.n,",
-        "TilePlace<B> const b(tile.m,",
+        "sm90_tma_load",
+        "BoxCoord<B> const b(tile.n, k_tile,",
+        "BoxCoord<B> const b(tile.m, k_tile,",
         "512,512,128",
         "tiles off the diagonal multiply the wrong rows of B",
     ),
     _hopper(
         "b_of_the_first_batch",
         "warpgroup",
-        "producer",
+        "sm90_tma_load",
         "b(tile.n, k_tile, tile.batch * params.batch_step_b)",
         "b(tile.n, k_tile, 0)",
         "64,200,136,3",
@@ -682,16 +687,16 @@ _HOPPER = (
     _hopper(
         "multicast_of_the_same_half",
         "bf16_tn",
-        "producer",
-        "place.mask_b(), place.m, b.along",
-        "place.mask_b(), 0, b.along",
+        "sm90_tma_load",
+        "cluster.mask_b(), cluster.m, b);",
+        "cluster.mask_b(), 0, b);",
         "256,256,128",
         "both CTAs of a cluster bring the same half of B",
     ),
     _hopper(
         "multicast_without_a_neighbour",
         "bf16_pingpong128",
-        "params",
+        "sm90_cluster",
         "{ mask |= 1u << rank_of(i, n); }",
         "{ mask = 1u << rank_of(i, n); }",
         "256,256,128",
@@ -701,18 +706,18 @@ _HOPPER = (
     _hopper(
         "tiles_skipped",
         "bf16_tn",
-        "params",
-        "linear += gridDim.x / kClusterCtas<Config>;",
-        "linear += gridDim.x / kClusterCtas<Config> + 1;",
+        "sm90_tile_scheduler_persistent",
+        "tile += gridDim.x / kClusterCtas<Config>;",
+        "tile += gridDim.x / kClusterCtas<Config> + 1;",
         "2560,2048,64",
         "a tile behind the first wave stays poisoned",
     ),
     _one(
         "hopper_thin_band",
         "sm90_gemm_bf16_tn",
-        "raster",
-        "whole ? rows.value : rows_of_last.value",
-        "rows.value",
+        "tile_raster",
+        "full ? rows.divisor : rows_of_last.divisor",
+        "rows.divisor",
         "4352,512,64",
         "tiles of the thin band stay poisoned",
         where=(GPU,),
@@ -721,34 +726,34 @@ _HOPPER = (
     _hopper(
         "alpha_ignored",
         "warpgroup",
-        "epilogue",
-        "Scalar result = alpha * static_cast<Scalar>(accumulator)",
-        "Scalar result = static_cast<Scalar>(accumulator)",
+        "linear_combination",
+        "convert<ElementD>(params.alpha * static_cast<Scalar>(accumulator))",
+        "convert<ElementD>(static_cast<Scalar>(accumulator))",
         "64,128,64:alpha=2",
         "sums are half of what they should be",
     ),
     _hopper(
         "beta_ignored",
         "warpgroup",
-        "epilogue",
-        "result = result + beta * static_cast<Scalar>(source);",
-        "",
+        "linear_combination",
+        "convert<ElementD>(product + params.beta * static_cast<Scalar>(source))",
+        "convert<ElementD>(product)",
         "64,128,64:beta=1",
         "C plays no part",
     ),
     _hopper(
         "c_read_without_beta",
         "warpgroup",
-        "epilogue",
-        "bool const reads_c = params.beta != Scalar(0);",
-        "bool const reads_c = true;",
+        "linear_combination",
+        _READS,
+        "CUTE_DEVICE bool reads_source() const { return true; }",
         "64,128,64",
         "zero times poison is NaN",
     ),
     _hopper(
         "leading_dimension_of_c",
         "warpgroup",
-        "epilogue",
+        "sm90_epilogue_tma",
         "row * params.ldc + column :",
         "row * params.n + column :",
         "64,128,64:ld_pad=8:beta=1",
@@ -757,7 +762,7 @@ _HOPPER = (
     _hopper(
         "staged_without_swizzle",
         "bf16_tn",
-        "epilogue",
+        "sm90_epilogue_tma",
         "cute::Swizzle<kBits, 4, 3>",
         "cute::Swizzle<0, 4, 3>",
         "256,256,64",
@@ -766,7 +771,7 @@ _HOPPER = (
     _hopper(
         "rows_of_the_first_warpgroup",
         "bf16_tn",
-        "epilogue",
+        "sm90_epilogue_tma",
         "warpgroup_m = thread / 128 % kWarpgroupsM;",
         "warpgroup_m = thread / 128 % kWarpgroupsM / 2;",
         "256,256,64",
@@ -775,7 +780,7 @@ _HOPPER = (
     _hopper(
         "rows_of_the_first_wgmma",
         "bf16_pingpong128",
-        "epilogue",
+        "sm90_epilogue_tma",
         "first_m + kM * kMmaM * kWarpgroupsM;",
         "first_m;",
         "256,256,64",
@@ -784,16 +789,16 @@ _HOPPER = (
     _hopper(
         "columns_of_another_warpgroup",
         "bf16_pingpong128",
-        "pingpong",
-        "tCrC, tile, 0, thread, warp, turn",
-        "tCrC, tile, 0, threadIdx.x, warp, turn",
+        "sm90_pingpong",
+        "tCrC, tile, 0, thread, warp, slices",
+        "tCrC, tile, 0, threadIdx.x, warp, slices",
         "2048,2560,64",
         "the second warpgroup stores a tile further to the right",
     ),
     _hopper(
         "slices_in_one_place",
         "warpgroup",
-        "epilogue",
+        "sm90_epilogue_tma",
         " + kPart * kSliceN;",
         ";",
         "64,128,64",
@@ -802,7 +807,7 @@ _HOPPER = (
     _hopper(
         "d_coordinates_exchanged",
         "warpgroup4",
-        "epilogue",
+        "sm90_epilogue_tma",
         "Config::kDRowMajor ? n : m, Config::kDRowMajor ? m : n,",
         "n, m,",
         "256,384,64",
@@ -812,8 +817,8 @@ _HOPPER = (
     _hopper(
         "part_of_k_twice",
         "splitk",
-        "params",
-        "int64_t(k_tiles) * place.split / Config::kSplitK",
+        "sm90_tile_scheduler_split_k",
+        "int64_t(params.k_tiles) * cluster.split / kSplitK",
         "0",
         "128,256,512",
         "the first half of K counts twice",
@@ -821,18 +826,18 @@ _HOPPER = (
     _hopper(
         "slots_exchanged",
         "splitk",
-        "split_k",
-        "slot(place.split, part, vector)",
-        "slot(place.split, part, kPart / 4 - 1 - vector)",
+        "sm90_tile_scheduler_split_k",
+        "slot(cluster.split, part, vector)",
+        "slot(cluster.split, part, kPart / 4 - 1 - vector)",
         "128,256,512",
         "sums are added to those of other columns",
     ),
     _hopper(
         "slices_of_the_other",
         "splitk",
-        "epilogue",
-        "(kSlices / Config::kSplitK) != split",
-        "(kSlices / Config::kSplitK) == split",
+        "sm90_epilogue_tma",
+        "(kSlices / kSplitK) != split",
+        "(kSlices / kSplitK) == split",
         "128,256,512",
         "each CTA stores what it has given away",
     ),
@@ -840,8 +845,8 @@ _HOPPER = (
         "hopper_sums_not_waited",
         "sm90_gemm_splitk",
         (
-            Edit("include/mmagen/sm90_split_k.cuh", f"    sync_cluster<kClusterCtas<Config>>();\n{_ADD}", _ADD),
-            Edit("include/mmagen/sm90_split_k.cuh", _GIVE, f"        __nanosleep(20000 * unsigned(place.split));\n{_GIVE}"),
+            Edit(_SPLIT_K, f"    sync_cluster<kClusterCtas<Config>>();\n{_ADD}", _ADD),
+            Edit(_SPLIT_K, _SEND, f"      __nanosleep(20000 * unsigned(cluster.split));\n{_SEND}"),
         ),
         ("128,256,512",),
         "sums are added before the late CTA has given them",
@@ -850,8 +855,8 @@ _HOPPER = (
     _hopper(
         "partials_not_added",
         "bf16_library",
-        "cooperative",
-        "          if (piece.begin > 0) { add_partials<Config>(params, tCrC, walk.cluster, piece, place); }\n",
+        "sm90_tile_scheduler_stream_k",
+        "    if (work.k_begin > 0) { add_partials(params, work, tCrC); }\n",
         "",
         "2304,2304,512",
         "of the tiles of the last wave, only the last range of K counts",
@@ -859,27 +864,16 @@ _HOPPER = (
     _hopper(
         "partials_of_a_neighbour",
         "bf16_library",
-        "stream_k",
-        "kClusterCtas<Config> + unsigned(place.rank);",
+        "sm90_tile_scheduler_stream_k",
+        "kClusterCtas<Config> + unsigned(cluster.rank);",
         "kClusterCtas<Config>;",
         "2304,2304,512",
         "the CTAs of a cluster leave their sums in one place",
     ),
     Mutation(
         "hopper_flag_not_waited",
-        "sm90_gemm_bf16_library",
-        (
-            Edit("include/mmagen/sm90_stream_k.cuh", "while (is_there == 0);", "while (false);"),
-            Edit("include/mmagen/sm90_stream_k.cuh", _FLAG, _LATE_FLAG),
-        ),
-        ("2304,2304,512",),
-        "sums are added before the late cluster has said that they are there",
-        (GPU,),
-    ),
-    Mutation(
-        "hopper_flag_read_once",
         "c2_stream",
-        (Edit("include/mmagen/sm90_stream_k.cuh", "while (is_there == 0);", "while (false);"),),
+        (Edit(_STREAM_K, "while (is_ready == 0);", "while (false);"),),
         ("64,64,1536",),
         "sums are added that are there by luck",
         (EMULATOR,),
@@ -887,17 +881,25 @@ _HOPPER = (
     _hopper(
         "streamed_k_left_over",
         "bf16_library",
-        "launch",
-        "streamed.extra = unsigned(total % resident);",
-        "streamed.extra = 0;",
+        "sm90_tile_scheduler_stream_k",
+        "params.extra = unsigned(total % resident);",
+        "params.extra = 0;",
         "2304,2304,520",
         "the last range ends before K does",
+    ),
+    Mutation(
+        "hopper_range_too_short",
+        "c2_stream",
+        (Edit(_STREAM_K, "params.extra = unsigned(total % resident);", "params.extra = 0;"),),
+        ("64,64,1600",),
+        "the last range ends before K does",
+        (EMULATOR,),
     ),
     # The way around TMA.
     _hopper(
         "unaligned_k_off_by_one",
         "warpgroup",
-        "unaligned",
+        "sm90_unaligned",
         "mn < mn_left && k < k_left;",
         "mn < mn_left && k <= k_left;",
         "64,128,40:offset=1",
@@ -906,7 +908,7 @@ _HOPPER = (
     _hopper(
         "unaligned_row_past_the_end",
         "warpgroup",
-        "unaligned",
+        "sm90_unaligned",
         "if (m >= m_left ||",
         "if (m > m_left ||",
         "60,100,40:ld_pad=3",
@@ -928,14 +930,20 @@ CONTROLS = (
         "nothing",
     ),
     _one(
-        "control_late_in_the_epilogue", "sm80_gemm_classic", "k_slices", _STAGE, f"  {_LATE}\n{_STAGE}", "256,256,64", "nothing"
+        "control_late_in_the_epilogue",
+        "sm80_gemm_classic",
+        "stage_accumulators",
+        _STAGE,
+        f"  {_LATE}\n{_STAGE}",
+        "256,256,64",
+        "nothing",
     ),
-    _one("control_late_in_micro", "hello_micro", "micro_kernel", _FILL_A, f"  {_LATE}\n{_FILL_A}", "", "nothing"),
-    _hopper("control_late_load", "bf16_tn", "producer", _LOAD, _LATE_LOAD, "512,512,256", "nothing"),
+    _one("control_late_in_micro", "hello_micro", "micro_kernel", _COPY_A, f"  {_LATE}\n{_COPY_A}", "", "nothing"),
+    _hopper("control_late_load", "bf16_tn", "sm90_tma_load", _LOAD, _LATE_LOAD, "512,512,256", "nothing"),
     _hopper(
         "control_late_warpgroup",
         "bf16_pingpong128",
-        "pingpong",
+        "sm90_pingpong",
         "        mine.wait(parity);\n",
         "        __nanosleep(20000 * unsigned(warpgroup));\n        mine.wait(parity);\n",
         "2048,2560,512",
@@ -945,11 +953,11 @@ CONTROLS = (
         "hopper_control_late_flag_and_other_boxes",
         "sm90_gemm_bf16_library",
         (
-            Edit("include/mmagen/sm90_stream_k.cuh", _FLAG, _LATE_FLAG),
+            Edit(_STREAM_K, _FLAG, _LATE_FLAG),
             Edit(
-                "include/mmagen/sm90_producer.cuh",
-                "place.m, b.along, b.across, b.batch);\n  }",
-                "place.m, b.along, b.across + 64, b.batch);\n  }",
+                "include/mmagen/sm90_tma_load.cuh",
+                "tma_prefetch_box(map, begin.along + along, begin.across + line, begin.batch);",
+                "tma_prefetch_box(map, begin.along + along, begin.across + line + 64, begin.batch);",
             ),
         ),
         ("2304,2304,512", "64,4096,1024"),
@@ -979,11 +987,13 @@ def project(spec: str, name: str) -> dict[str, bytes]:
     return render(plan(loaded.model_copy(update={"name": name})))
 
 
-def mutated(mutation: Mutation) -> dict[str, bytes]:
-    """The mutation's project; AssertionError when the text to edit is not there as often as stated."""
-    files = project(mutation.spec, mutation.name)
+def mutated(mutation: Mutation, name: str = "") -> dict[str, bytes]:
+    """The mutation's project, called `name` or as the mutation is; AssertionError when the text to edit is not there as
+    often as stated."""
+    name = name or mutation.name
+    files = project(mutation.spec, name)
     for edit in mutation.edits:
-        path = edit.file.format(name=mutation.name)
+        path = edit.file.format(name=name)
         text = files[path].decode()
         assert text.count(edit.old) == edit.count, f"{path} has {text.count(edit.old)} x {edit.old!r}, not {edit.count}"
         files[path] = text.replace(edit.old, edit.new).encode()

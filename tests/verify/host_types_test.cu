@@ -30,8 +30,8 @@ using namespace mmagen::test;
 static int failures = 0;
 
 static void expect(bool good, std::string const& what) {
-  if (good) return;
-  if (++failures <= 40) std::printf("FAILED %s\n", what.c_str());
+  if (good) { return; }
+  if (++failures <= 40) { std::printf("FAILED %s\n", what.c_str()); }
 }
 
 static bool same(double x, double y) { return x == y || (std::isnan(x) && std::isnan(y)); }
@@ -46,18 +46,18 @@ static void check_float(Load oracle_load, Store oracle_store) {
   auto const check_store = [&](double x) {
     double const got = T::load(T::store(x));
     double const want = oracle_load(oracle_store(x));
-    expect(same(got, want), word + " rounds " + number_text(x, 17) + " to " + number_text(got, 17) + ", not " +
-                                number_text(want, 17));
+    expect(same(got, want),
+           word + " rounds " + number_text(x, 17) + " to " + number_text(got, 17) + ", not " + number_text(want, 17));
     expect(same(got, T::round(x)), word + " round and store differ at " + number_text(x, 17));
   };
   for (int code = 0; code < codes; ++code) {
     Bits const bits = static_cast<Bits>(code);
     double const value = T::load(bits);
     expect(same(value, oracle_load(bits)), word + " reads code " + std::to_string(code));
-    if (std::isfinite(value)) expect(T::store(value) == bits, word + " restores code " + std::to_string(code));
+    if (std::isfinite(value)) { expect(T::store(value) == bits, word + " restores code " + std::to_string(code)); }
     check_store(value);
     double const next = T::load(static_cast<Bits>(code + 1));
-    if (!std::isfinite(value) || !std::isfinite(next) || std::abs(next - value) > T::largest()) continue;
+    if (!std::isfinite(value) || !std::isfinite(next) || std::abs(next - value) > T::largest()) { continue; }
     double const middle = value + (next - value) / 2;
     check_store(middle);
     check_store(std::nextafter(middle, INFINITY));
@@ -68,7 +68,7 @@ static void check_float(Load oracle_load, Store oracle_store) {
     check_store(top * factor);
     check_store(-top * factor);
   }
-  for (double const x : {5e-324, 1e-300, 1e-46, 1e-8, 1e300, static_cast<double>(NAN)}) check_store(x);
+  for (double const x : {5e-324, 1e-300, 1e-46, 1e-8, 1e300, static_cast<double>(NAN)}) { check_store(x); }
 }
 
 /// A double close to a float that is a tie of the narrow type: by way of float it would round to the wrong side.
@@ -166,9 +166,9 @@ static void check_f16_accumulation() {
     expect(entries <= (k + rule.group - 1) / rule.group && entries >= k / rule.group, "one entry of A per group");
     double exact = 0.0;
     double narrow = 0.0;
-    for (double const p : products) exact += p;
-    for (std::size_t i = products.size(); i > 1; --i) std::swap(products[i - 1], products[random() % i]);
-    for (double const p : products) narrow = f16::round(narrow + p);
+    for (double const p : products) { exact += p; }
+    for (std::size_t i = products.size(); i > 1; --i) { std::swap(products[i - 1], products[random() % i]); }
+    for (double const p : products) { narrow = f16::round(narrow + p); }
     expect(exact == narrow, "f16 accumulation of small_int is exact");
   }
 }
@@ -250,7 +250,7 @@ static int print_options(Program program, std::vector<std::string> const& argume
             << " max_dim=" << options.max_dim << " reps=" << options.reps << " sample_ms=" << options.sample_ms
             << " sustained=" << options.sustained_s
             << " dist=" << (options.distribution ? text(*options.distribution) : "default") << '\n';
-  for (Problem const& problem : options.problems) std::cout << text(problem) << '\n';
+  for (Problem const& problem : options.problems) { std::cout << text(problem) << '\n'; }
   return 0;
 }
 
@@ -271,13 +271,10 @@ int main(int argc, char** argv) {
   }
   check_float<f16>([](uint16_t b) { return static_cast<double>(__half2float(__half(__half_raw{b}))); },
                    [](double x) { return static_cast<__half_raw>(__double2half(x)).x; });
-  check_float<bf16>(
-      [](uint16_t b) { return static_cast<double>(__bfloat162float(__nv_bfloat16(__nv_bfloat16_raw{b}))); },
-      [](double x) { return static_cast<__nv_bfloat16_raw>(__double2bfloat16(x)).x; });
+  check_float<bf16>([](uint16_t b) { return static_cast<double>(__bfloat162float(__nv_bfloat16(__nv_bfloat16_raw{b}))); },
+                    [](double x) { return static_cast<__nv_bfloat16_raw>(__double2bfloat16(x)).x; });
   auto const fp8_load = [](__nv_fp8_interpretation_t kind) {
-    return [kind](uint8_t b) {
-      return static_cast<double>(__half2float(__half(__nv_cvt_fp8_to_halfraw(b, kind))));
-    };
+    return [kind](uint8_t b) { return static_cast<double>(__half2float(__half(__nv_cvt_fp8_to_halfraw(b, kind)))); };
   };
   auto const fp8_store = [](__nv_fp8_interpretation_t kind) {
     return [kind](double x) { return static_cast<uint8_t>(__nv_cvt_double_to_fp8(x, __NV_SATFINITE, kind)); };

@@ -2,12 +2,12 @@
 
 import json
 import math
-import os
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+
+from mmagen.toolchain.find import COMPILE, find_toolchain
 
 pytestmark = pytest.mark.nvcc
 
@@ -50,24 +50,17 @@ FIELDS = [
 ]
 
 
-def find_nvcc() -> str | None:
-    homes = [os.environ.get(name) for name in ("CUDA_HOME", "CUDA_PATH")]
-    places = [str(Path(home) / "bin") for home in homes if home] + [os.environ.get("PATH", ""), "/usr/local/cuda/bin"]
-    return shutil.which("nvcc", path=os.pathsep.join(places))
-
-
-@pytest.fixture(scope="session")
-def judge(tmp_path_factory) -> Path:
-    nvcc = find_nvcc()
-    if nvcc is None:
-        pytest.skip("nvcc not found in CUDA_HOME, CUDA_PATH, PATH or /usr/local/cuda")
-    program = tmp_path_factory.mktemp("judge") / "host_types_test"
-    command = [nvcc, "-std=c++17", "-O2", "-Xcompiler=-Wall,-Wextra,-Werror", f"-I{RUNTIME}"]
+def _compile(folder: Path) -> None:
+    command = [find_toolchain(want=COMPILE).nvcc.path, "-std=c++17", "-O2", "-Xcompiler=-Wall,-Wextra,-Werror", f"-I{RUNTIME}"]
     done = subprocess.run(
-        [*command, str(HERE / "host_types_test.cu"), "-o", str(program)], capture_output=True, text=True, timeout=300
+        [*command, HERE / "host_types_test.cu", "-o", folder / "host_types_test"], capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    return program
+
+
+@pytest.fixture(scope="module")
+def judge(made_once) -> Path:
+    return made_once("judge", _compile) / "host_types_test"
 
 
 def run(program: Path, *arguments: str) -> subprocess.CompletedProcess:

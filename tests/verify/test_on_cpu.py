@@ -1,21 +1,18 @@
-"""Verification on the CPU, without the emulator: problems, matrices, comparison, launch arguments."""
+"""Verification on the CPU, without the emulator: problems, matrices, comparison."""
 
 from __future__ import annotations
 
-import struct
-
 import numpy as np
 import pytest
+from mmagen.verify.emulated.problems import small_problems
 
 from mmagen.core.errors import UsageError
 from mmagen.families import plan
 from mmagen.spec.load import load
 from mmagen.spec.model import Problem
-from mmagen.verify.emulated import arguments
 from mmagen.verify.emulated.compare import compare
 from mmagen.verify.emulated.formats import decode, encode
 from mmagen.verify.emulated.matrices import empty, operands, values
-from mmagen.verify.emulated.problems import small_problems
 from mmagen.verify.emulated.session import tasks
 from mmagen.verify.emulated.verify import parse_problem
 
@@ -173,35 +170,6 @@ def test_a_missing_product_hides_from_the_bound_only_when_it_is_small():
     written = product(it, problem, data)
     data.d.view[0, 0, 0] += np.float16(0.05)
     assert "1 of 16 elements wrong" in compare(it, problem, data, written, exact=False).reason
-
-
-def test_gemm_params_are_laid_out_as_the_kernel_reads_them():
-    it = planned()
-    problem = Problem(shape=(70, 130, 40), batch=3, alpha=2.0, beta=-1.0)
-    data = operands(it, problem, "small_int", 1)
-    launch = arguments.gemm(it, problem, data, {"a": 0x1000, "b": 0x2000, "c": 0x3000, "d": 0x4000})
-    head = struct.unpack_from("<iiiII", launch.params)
-    assert head == (70, 130, 40, 2, 3)
-    assert struct.unpack_from("<Qqq", launch.params, 24) == (0x1000, 40, 70 * 40)
-    assert struct.unpack_from("<Qqq", launch.params, 24 + 3 * 24) == (0x4000, 130, 70 * 130)
-    assert struct.unpack_from("<ff?", launch.params, 24 + 4 * 24) == (2.0, -1.0, False)
-    assert len(launch.params) == 136 and launch.grid == 2 * 3 * 3
-    assert launch.entry.search("gemm_kernelIN2it6ConfigELb1EEEv")
-
-
-@pytest.mark.parametrize(
-    ("problem", "wide"),
-    [
-        (Problem(shape=(64, 64, 64)), 1),
-        (Problem(shape=(64, 64, 64), offset=1), 0),
-        (Problem(shape=(64, 64, 63)), 0),
-        (Problem(shape=(64, 64, 60), ld_pad=4), 1),
-    ],
-)
-def test_wide_copies_only_where_rows_are_aligned(problem, wide):
-    it = planned()
-    launch = arguments.gemm(it, problem, operands(it, problem, "small_int", 1), dict.fromkeys("abcd", 0x1000))
-    assert launch.entry.pattern == f"gemm_kernel.*Lb{wide}E"
 
 
 def test_problems_from_the_command_line():

@@ -3,8 +3,7 @@
 #include "expected.h"
 #include "mmagen/ownership_main.cuh"
 
-int main(int argc, char** argv)
-{
+int main(int argc, char** argv) {
   mmagen::test::OwnershipSubject subject;
   subject.name = "hello_ownership";
   subject.spec_sha = "4a3253ad6ed5a16c";

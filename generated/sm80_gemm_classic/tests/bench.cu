@@ -1,4 +1,4 @@
-// Times sm80_gemm_classic beside the pace of its own tensor-core instruction and, where built in, cuBLASLt.
+// Times sm80_gemm_classic, the peak rate of its tensor-core instruction and, if built in, cuBLASLt.
 #include "mmagen/bench_main.cuh"
 #include "peak.h"
 #include "subject.cuh"

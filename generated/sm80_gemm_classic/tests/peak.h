@@ -1,4 +1,4 @@
-/* The pace of SM80_16x8x16_F32F16F16F32_TN with nothing else to wait for: what bench divides by. */
+/* The peak rate of SM80_16x8x16_F32F16F16F32_TN: what bench divides by. */
 #pragma once
 
 #include "sm80_gemm_classic/sm80_gemm_classic.h"
@@ -7,7 +7,7 @@
 extern "C" {
 #endif
 
-/* Enqueues a kernel that multiplies what is already on the chip, `iterations` times; *flop: the operations it does. */
+/* Enqueues a kernel that repeats the instruction `iterations` times on operands that are already on the chip; *flop: its operations. */
 sm80_gemm_classic_status sm80_gemm_classic_peak_launch(int iterations, double *flop, struct CUstream_st *stream);
 
 #ifdef __cplusplus

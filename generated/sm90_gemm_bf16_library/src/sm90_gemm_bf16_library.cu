@@ -1,4 +1,4 @@
-// sm90_gemm_bf16_library: which of its kernels a problem takes, behind the C interface.
+// sm90_gemm_bf16_library: chooses one of its kernels for a problem, behind the C interface.
 #include "sm90_gemm_bf16_library/sm90_gemm_bf16_library.h"
 
 #include "mmagen/choice.cuh"
@@ -25,7 +25,7 @@ mmagen::Status workspace(int64_t& bytes);
 
 namespace {
 
-// The first whose rule holds is taken; the last has none and takes all the rest.
+// The first one whose rule holds is chosen; the last one is for all other problems.
 constexpr mmagen::Candidate<sm90_gemm_bf16_library_args, sm90_gemm_bf16_library_info> kConfigs[] = {
     { "small_m", mmagen::When().m(1, 64), &sm90_gemm_bf16_library::small_m::run, &sm90_gemm_bf16_library::small_m::query,
       nullptr },
@@ -39,31 +39,26 @@ constexpr mmagen::Candidate<sm90_gemm_bf16_library_args, sm90_gemm_bf16_library_
 
 }  // namespace
 
-sm90_gemm_bf16_library_status sm90_gemm_bf16_library_run(const sm90_gemm_bf16_library_args* args, CUstream_st* stream)
-{
+sm90_gemm_bf16_library_status sm90_gemm_bf16_library_run(const sm90_gemm_bf16_library_args* args, CUstream_st* stream) {
   if (args == nullptr) { return SM90_GEMM_BF16_LIBRARY_INVALID_ARGUMENT; }
   auto const& chosen = mmagen::choose(kConfigs, args->m, args->n, args->k);
   return static_cast<sm90_gemm_bf16_library_status>(chosen.run(*args, stream));
 }
 
-const char* sm90_gemm_bf16_library_config_name(const sm90_gemm_bf16_library_args* args)
-{
+const char* sm90_gemm_bf16_library_config_name(const sm90_gemm_bf16_library_args* args) {
   return args == nullptr ? "" : mmagen::choose(kConfigs, args->m, args->n, args->k).name;
 }
 
-sm90_gemm_bf16_library_status sm90_gemm_bf16_library_query(sm90_gemm_bf16_library_info* info)
-{
+sm90_gemm_bf16_library_status sm90_gemm_bf16_library_query(sm90_gemm_bf16_library_info* info) {
   if (info == nullptr) { return SM90_GEMM_BF16_LIBRARY_INVALID_ARGUMENT; }
   return static_cast<sm90_gemm_bf16_library_status>(mmagen::query_all(kConfigs, *info));
 }
 
-sm90_gemm_bf16_library_status sm90_gemm_bf16_library_workspace_bytes(int64_t* bytes)
-{
+sm90_gemm_bf16_library_status sm90_gemm_bf16_library_workspace_bytes(int64_t* bytes) {
   if (bytes == nullptr) { return SM90_GEMM_BF16_LIBRARY_INVALID_ARGUMENT; }
   return static_cast<sm90_gemm_bf16_library_status>(mmagen::workspace_of_all(kConfigs, *bytes));
 }
 
-const char* sm90_gemm_bf16_library_status_text(sm90_gemm_bf16_library_status status)
-{
+const char* sm90_gemm_bf16_library_status_text(sm90_gemm_bf16_library_status status) {
   return mmagen::status_text(static_cast<mmagen::Status>(status), "fixed shape: not a status of this kernel");
 }

@@ -5,14 +5,13 @@
 #include "mmagen/sm90_launch.cuh"
 
 namespace sm90_gemm_bf16_library {
-// The way for matrices that TMA cannot address, in a translation unit of its own.
+// For matrices that TMA cannot address; in a translation unit of its own.
 mmagen::Status run_unaligned(mmagen::GemmArguments<two_waves::Config> const& args, cudaStream_t stream);
 }
 
 namespace sm90_gemm_bf16_library::two_waves {
 
-mmagen::Status run(sm90_gemm_bf16_library_args const& args, cudaStream_t stream)
-{
+mmagen::Status run(sm90_gemm_bf16_library_args const& args, cudaStream_t stream) {
   return mmagen::run_sm90<Config>(args, stream, &run_unaligned);
 }
 

@@ -1,4 +1,4 @@
-/* The pace of SM90_64x256x16_F32BF16BF16_SS with nothing else to wait for: what bench divides by. */
+/* The peak rate of SM90_64x256x16_F32BF16BF16_SS: what bench divides by. */
 #pragma once
 
 #include "sm90_gemm_bf16_pingpong/sm90_gemm_bf16_pingpong.h"
@@ -7,7 +7,7 @@
 extern "C" {
 #endif
 
-/* Enqueues a kernel that multiplies what is already on the chip, `iterations` times; *flop: the operations it does. */
+/* Enqueues a kernel that repeats the instruction `iterations` times on operands that are already on the chip; *flop: its operations. */
 sm90_gemm_bf16_pingpong_status sm90_gemm_bf16_pingpong_peak_launch(int iterations, double *flop, struct CUstream_st *stream);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-"""Which matrix element each thread's fragment element is, as the PTX ISA's formulas say.
+"""Which matrix element each thread's fragment element is, by the PTX ISA's formulas.
 
 The functions below are the formulas of PTX ISA 9.7.14.5.1 to 9.7.14.5.13 ("Matrix Fragments for mma..."), with their
 two names: group is `groupID` (%laneid >> 2), thread is `threadID_in_group` (%laneid % 4). Element i counts from the low
@@ -14,14 +14,15 @@ from functools import cache
 
 import numpy as np
 
+from mmagen.emulate.arrays import Indices
 from mmagen.emulate.errors import EmulationError
 
-Formula = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+Formula = Callable[[Indices, Indices], tuple[Indices, Indices]]
 
 
 @dataclass(frozen=True)
 class Fragment:
-    """How one operand of a matrix instruction lies in registers.
+    """The layout of one operand of a matrix instruction in registers.
 
     bits: of an element. count: elements per thread. registers: per thread; of 64 bits for 64-bit elements, else of 32.
     row, column: int[32, count], place of lane l's element i in the operand's matrix (A: M by K, B: K by N, C: M by N).
@@ -30,16 +31,16 @@ class Fragment:
 
     bits: int
     count: int
-    row: np.ndarray
-    column: np.ndarray
-    matrix: np.ndarray
+    row: Indices
+    column: Indices
+    matrix: Indices
 
     @property
     def registers(self) -> int:
         return self.count * self.bits // max(32, self.bits)
 
 
-def _fragment(count: int, bits: int, formula: Formula, matrix: np.ndarray | None = None) -> Fragment:
+def _fragment(count: int, bits: int, formula: Formula, matrix: Indices | None = None) -> Fragment:
     """A Fragment from its formula (lane[32, 1], i[1, count]) -> (row, column)."""
     lane, i = np.arange(32)[:, None], np.arange(count)[None, :]
     row, column = (np.broadcast_to(values, (32, count)) for values in formula(lane, i))
@@ -55,7 +56,7 @@ def fragment_a(m: int, k: int, bits: int) -> Fragment:
     """
     run = max(1, 32 // bits)
 
-    def place(lane: np.ndarray, i: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def place(lane: Indices, i: Indices) -> tuple[Indices, Indices]:
         group, thread, register = lane >> 2, lane % 4, i // run
         return group + 8 * (register % 2), thread * run + i % run + 4 * run * (register // 2)
 
@@ -66,7 +67,7 @@ def fragment_b(n: int, k: int, bits: int) -> Fragment:
     """B's fragment of the warp-wide shapes, column-major: column group, runs of 32 bits of K per register."""
     run = max(1, 32 // bits)
 
-    def place(lane: np.ndarray, i: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def place(lane: Indices, i: Indices) -> tuple[Indices, Indices]:
         return lane % 4 * run + i % run + 4 * run * (i // run), lane >> 2
 
     return _fragment(n * k // 32, bits, place)
@@ -84,7 +85,7 @@ QUAD_PAIR = np.arange(32) % 16 // 4
 def volta_a(row_major: bool) -> Fragment:
     """A of mma.m8n8k4 with .f16 (9.7.14.5.1): four elements a thread, 8 by 4 for each quad pair."""
 
-    def place(lane: np.ndarray, i: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def place(lane: Indices, i: Indices) -> tuple[Indices, Indices]:
         high = 4 * (lane >= 16)
         return (lane % 4 + high, i) if row_major else (i % 4 + high, lane % 4)
 
@@ -94,7 +95,7 @@ def volta_a(row_major: bool) -> Fragment:
 def volta_b(row_major: bool) -> Fragment:
     """B of mma.m8n8k4 with .f16 (9.7.14.5.1): four elements a thread, 4 by 8 for each quad pair."""
 
-    def place(lane: np.ndarray, i: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def place(lane: Indices, i: Indices) -> tuple[Indices, Indices]:
         high = 4 * (lane >= 16)
         return (lane % 4, i + high) if row_major else (i, lane % 4 + high)
 
@@ -104,10 +105,10 @@ def volta_b(row_major: bool) -> Fragment:
 def volta_c(bits: int) -> Fragment:
     """C and D of mma.m8n8k4 with .f16 (9.7.14.5.1): eight elements a thread; the places differ for f16 and f32."""
 
-    def place16(lane: np.ndarray, i: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def place16(lane: Indices, i: Indices) -> tuple[Indices, Indices]:
         return lane % 4 + 4 * (lane >= 16), i
 
-    def place32(lane: np.ndarray, i: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def place32(lane: Indices, i: Indices) -> tuple[Indices, Indices]:
         row = (lane & 0b1) + (i & 0b10) + 4 * (lane >= 16)
         return row, (i & 0b100) + (lane & 0b10) + (i & 0b1)
 
@@ -115,7 +116,7 @@ def volta_c(bits: int) -> Fragment:
 
 
 @cache
-def gather_index(kind: str, *shape: int) -> np.ndarray:
+def gather_index(kind: str, *shape: int) -> Indices:
     """Where each matrix element lies among a warp's elements, for reading a fragment as a matrix.
 
     kind and shape: a function of this module by its name, and its arguments. Returns int[matrices * rows * columns],
@@ -134,7 +135,7 @@ def gather_index(kind: str, *shape: int) -> np.ndarray:
 
 
 @cache
-def scatter_index(kind: str, *shape: int) -> np.ndarray:
+def scatter_index(kind: str, *shape: int) -> Indices:
     """The inverse of gather_index: int[elements of a warp], the matrix element that each position holds."""
     index = gather_index(kind, *shape)
     inverse = np.empty_like(index)
@@ -142,7 +143,7 @@ def scatter_index(kind: str, *shape: int) -> np.ndarray:
     return inverse
 
 
-def positions(fragment: Fragment) -> np.ndarray:
+def positions(fragment: Fragment) -> Indices:
     """int[32, count]: where lane l's element i lies when registers follow each other, each with its 32 lanes."""
     per_register = max(1, 32 // fragment.bits)
     lane, i = np.arange(32)[:, None], np.arange(fragment.count)[None, :]
@@ -152,7 +153,7 @@ def positions(fragment: Fragment) -> np.ndarray:
 @cache
 def fragment_of(kind: str, *shape: int) -> Fragment:
     """The fragment that the function `kind` of this module makes for `shape`; computed once."""
-    makers = {
+    makers: dict[str, Callable[..., Fragment]] = {
         "fragment_a": fragment_a,
         "fragment_b": fragment_b,
         "fragment_c": fragment_c,

@@ -1,4 +1,4 @@
-"""Warp-wide matrix instructions on raw registers: ldmatrix, stmatrix, movmatrix, and mma by way of matrix_mma.
+"""Warp-wide matrix instructions on raw registers: ldmatrix, stmatrix and movmatrix.
 
 Registers are arrays [warps, 32], one column a lane. Source: PTX ISA 9.7.14.5.15 to 9.7.14.5.17.
 """
@@ -9,13 +9,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from mmagen.emulate.arithmetic.mma import mma
+from mmagen.emulate.arrays import Bytes, Indices, Values
 from mmagen.emulate.errors import EmulationError
 
-__all__ = ["ldmatrix", "mma", "movmatrix", "stmatrix"]
 
-
-def ldmatrix(load16: Callable[[np.ndarray], np.ndarray], addresses: np.ndarray, count: int, trans: bool) -> list[np.ndarray]:
+def ldmatrix(load16: Callable[[Indices], Bytes], addresses: Indices, count: int, trans: bool) -> list[Values]:
     """ldmatrix.sync.aligned.m8n8.x<count>{.trans}.b16.
 
     load16: from addresses uint32[w, n] to the 16 bytes at each, uint8[w, n, 16]. addresses: uint32[w, 32], of which
@@ -31,9 +29,7 @@ def ldmatrix(load16: Callable[[np.ndarray], np.ndarray], addresses: np.ndarray, 
     return list(np.ascontiguousarray(words.swapaxes(0, 1)))
 
 
-def stmatrix(
-    store16: Callable[[np.ndarray, np.ndarray], None], addresses: np.ndarray, registers: list[np.ndarray], trans: bool
-) -> None:
+def stmatrix(store16: Callable[[Indices, Bytes], None], addresses: Indices, registers: list[Values], trans: bool) -> None:
     """stmatrix.sync.aligned.m8n8.x<len(registers)>{.trans}.b16, the way back from ldmatrix.
 
     store16: takes addresses uint32[w, n] and their bytes uint8[w, n, 16]. addresses: uint32[w, 32] as for ldmatrix.
@@ -47,7 +43,7 @@ def stmatrix(
     store16(addresses[:, : 8 * count], words.view(np.uint8).reshape(len(addresses), 8 * count, 16))
 
 
-def movmatrix(register: np.ndarray) -> np.ndarray:
+def movmatrix(register: Values) -> Values:
     """movmatrix.sync.aligned.m8n8.trans.b16: the transpose of the 8 by 8 matrix in a register uint32[w, 32]."""
     halves = np.ascontiguousarray(register).view(np.uint16).reshape(-1, 8, 8)
     return np.ascontiguousarray(halves.swapaxes(1, 2)).view(np.uint32).reshape(-1, 32)

@@ -5,7 +5,7 @@ is computed here, for the products and the accumulator of one instruction:
 - f16, bf16, tf32, e4m3, e5m2 with f32 sums: products exact, their sum in float64, one addition of the accumulator in
   float64, then rounded toward zero to f32 as the tensor cores' last step does (Fasi et al., "Numerical behavior of
   NVIDIA tensor cores", PeerJ CS 2021). The tensor core also drops bits of addends that are far below the largest; this
-  does not, so it is at least as exact. Sums of small integers come out the same either way.
+  does not, so it is at least as exact. Sums of small integers are the same either way.
 - with f16 sums: the same in float64, then rounded to nearest even to f16.
 - f64: a chain of fused multiply-adds in the order of k.
 - integers: exact, then wrapped to 32 bits, or clamped once at the end with .satfinite.
@@ -24,6 +24,7 @@ import numpy as np
 
 from mmagen.emulate.arithmetic import numerics
 from mmagen.emulate.arithmetic.fragments import fragment_of, gather_index, scatter_index
+from mmagen.emulate.arrays import Indices, Values, Words
 from mmagen.emulate.errors import EmulationError
 
 BITS = {"f16": 16, "bf16": 16, "tf32": 32, "f32": 32, "f64": 64, "e4m3": 8, "e5m2": 8, "s32": 32}
@@ -55,11 +56,11 @@ Layout = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class Form:
-    """One mma instruction, taken apart.
+    """The parts of one mma instruction.
 
     m, n, k: its shape. types: of D, A, B and C. layouts: of D, A, B and C, as arguments of matrix_layouts.gather_index.
     matrices: independent products per warp (4 for Volta's m8n8k4, else 1). operation: mul, xor or and.
-    sparse: A holds K/2 columns, and metadata tell which.
+    sparse: A holds K/2 columns, and metadata select them.
     """
 
     m: int
@@ -79,7 +80,7 @@ class Form:
 
 @cache
 def parse(modifiers: tuple[str, ...]) -> Form:
-    """The instruction that `mma` with these modifiers is; raises EmulationError for one that PTX or we do not have."""
+    """The instruction that `mma` with these modifiers is; raises EmulationError if PTX or the emulator lacks it."""
     text = "mma." + ".".join(modifiers)
     sparse = bool(modifiers) and modifiers[0] in ("sp", "sp::ordered_metadata")
     words = modifiers[1:] if sparse else modifiers
@@ -98,7 +99,7 @@ def parse(modifiers: tuple[str, ...]) -> Form:
 
 
 def _layouts(m: int, n: int, k: int, types: tuple[str, ...], sparse: bool) -> tuple[Layout, Layout, Layout, Layout]:
-    """A sparse A lies like the dense one of half the depth: its elements are the packed ones (9.7.14.6.2)."""
+    """A sparse A is laid out like the dense one of half the depth: its elements are the packed ones (9.7.14.6.2)."""
     return (
         ("fragment_c", m, n, BITS[types[0]]),
         ("fragment_a", m, k // 2 if sparse else k, BITS[types[1]]),
@@ -142,12 +143,12 @@ def _check(
 
 def mma(
     modifiers: tuple[str, ...],
-    a: list[np.ndarray],
-    b: list[np.ndarray],
-    c: list[np.ndarray],
-    metadata: np.ndarray | None = None,
+    a: list[Values],
+    b: list[Values],
+    c: list[Values],
+    metadata: Words | None = None,
     selector: int = 0,
-) -> list[np.ndarray]:
+) -> list[Values]:
     """D = A * B + C for the fragments of w warps.
 
     modifiers: the opcode's words after `mma`, such as ("sync", "aligned", "m16n8k16", "row", "col", "f32", ...).
@@ -171,7 +172,7 @@ def mma(
     return _registers(_accumulate(form, left, right, start), form.layouts[0])
 
 
-def _matrix(registers: list[np.ndarray], layout: Layout, matrices: int, rows: int, columns: int) -> np.ndarray:
+def _matrix(registers: list[Values], layout: Layout, matrices: int, rows: int, columns: int) -> Values:
     """A fragment's codes as matrices: [w * matrices, rows, columns]; 4-bit and 1-bit elements in a byte each."""
     bits = fragment_of(*layout).bits
     packed = np.concatenate(registers, axis=1)
@@ -186,7 +187,7 @@ def _matrix(registers: list[np.ndarray], layout: Layout, matrices: int, rows: in
     return packed.take(gather_index(*layout), axis=1).reshape(len(packed) * matrices, rows, columns)
 
 
-def _registers(codes: np.ndarray, layout: Layout) -> list[np.ndarray]:
+def _registers(codes: Values, layout: Layout) -> list[Values]:
     """Matrices of codes, of 16, 32 or 64 bits, as a fragment's registers."""
     fragment = fragment_of(*layout)
     index = scatter_index(*layout)
@@ -195,7 +196,7 @@ def _registers(codes: np.ndarray, layout: Layout) -> list[np.ndarray]:
     return list(np.ascontiguousarray(words.reshape(-1, fragment.registers, 32).transpose(1, 0, 2)))
 
 
-def values_of(codes: np.ndarray, name: str) -> np.ndarray:
+def values_of(codes: Values, name: str) -> Values:
     """Codes as numbers: float64 for floating-point types, float32 for integers, whose sums it holds exactly."""
     if name in ("s8", "u8"):
         return codes.view(np.int8 if name == "s8" else np.uint8).astype(np.float32)
@@ -206,11 +207,11 @@ def values_of(codes: np.ndarray, name: str) -> np.ndarray:
     return numerics.to_float64(codes, name)
 
 
-def _accumulate(form: Form, left: np.ndarray, right: np.ndarray, start: np.ndarray) -> np.ndarray:
+def _accumulate(form: Form, left: Values, right: Values, start: Values) -> Values:
     """The codes of D.
 
     start: the codes of C. left, right: A's and B's numbers, [w, m, k] and [w, k, n]; or, sparse, [w, m, 1, k/2] and
-    what each row of A meets, [w, m, k/2, n].
+    what each row of A is multiplied with, [w, m, k/2, n].
     """
     if form.types[0] == "s32":
         return _accumulate_integers(form, left, right, start)
@@ -224,7 +225,7 @@ def _accumulate(form: Form, left: np.ndarray, right: np.ndarray, start: np.ndarr
     return codes_of_sums(total, form.types[0])
 
 
-def _accumulate_integers(form: Form, left: np.ndarray, right: np.ndarray, start: np.ndarray) -> np.ndarray:
+def _accumulate_integers(form: Form, left: Values, right: Values, start: Values) -> Values:
     """|products| sum to at most 128 * 255^2 < 2^24, so float32 is exact; popc(x xor y) is the sum of x + y - 2xy."""
     products = np.matmul(left, right).reshape(start.shape)
     if form.operation == "xor":
@@ -232,18 +233,18 @@ def _accumulate_integers(form: Form, left: np.ndarray, right: np.ndarray, start:
     return codes_of_sums(products.astype(np.int64) + start.view(np.int32), "s32", form.saturate)
 
 
-def codes_of_sums(total: np.ndarray, name: str, saturate: bool = False) -> np.ndarray:
-    """The codes of sums of type s32 (exact in int64), f32 or f16 (in float64), as said above."""
+def codes_of_sums(total: Values, name: str, saturate: bool = False) -> Values:
+    """The codes of sums of type s32 (exact in int64), f32 or f16 (in float64), as described above."""
     if name == "s32":
         total = np.clip(total, -(2**31), 2**31 - 1) if saturate else total
         return total.astype(np.int32).view(np.uint32)
     return numerics.truncated_f32(total) if name == "f32" else numerics.from_float64(total, "f16")
 
 
-def sparse_columns(bits: int, k: int, metadata: np.ndarray, selector: int) -> np.ndarray:
+def sparse_columns(bits: int, k: int, metadata: Words, selector: int) -> Values:
     """The columns of A's packed elements of that many bits: int[w, 16, K/2]. metadata: uint32[w, 32].
 
-    Four bits of metadata tell, for each chunk of four elements of a row (two for tf32, eight for 4-bit types), two
+    Four bits of metadata hold, for each chunk of four elements of a row (two for tf32, eight for 4-bit types), two
     2-bit places, the lower first. A quad of lanes holds rows group and group + 8 (9.7.14.6.1, and the figures of
     9.7.14.6.2): with 16- and 32-bit types each contributing lane has 16 bits of either row and the second lane the
     columns from K/2 on; with 8- and 4-bit types it has 32 bits of one row, lanes 0 and 1 (or 2 and 3) rows group and
@@ -271,6 +272,6 @@ def sparse_columns(bits: int, k: int, metadata: np.ndarray, selector: int) -> np
     return (first[:, None] + places).reshape(len(metadata), 16, k // 2)
 
 
-def _chosen(right: np.ndarray, columns: np.ndarray) -> np.ndarray:
+def _chosen(right: Values, columns: Indices) -> Values:
     """The elements of B that A's packed ones are multiplied with: [w, 16, K/2, n] from [w, K, n] and [w, 16, K/2]."""
     return right[np.arange(len(right))[:, None, None], columns]

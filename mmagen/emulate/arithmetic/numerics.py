@@ -15,6 +15,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from mmagen.emulate.arrays import Codes, Floats
 from mmagen.emulate.errors import EmulationError
 
 
@@ -59,7 +60,7 @@ def format_of(name: str) -> FloatFormat:
     return FORMATS[name]
 
 
-def _byte_values(form: FloatFormat) -> np.ndarray:
+def _byte_values(form: FloatFormat) -> Floats:
     """float64[256]: the value of each code of an 8-bit format."""
     codes = np.arange(256)
     exponents, fractions = (codes >> form.mantissa) & (0x7F >> form.mantissa), codes & ((1 << form.mantissa) - 1)
@@ -67,7 +68,7 @@ def _byte_values(form: FloatFormat) -> np.ndarray:
     significands = np.where(subnormal, fractions, fractions + (1 << form.mantissa))
     units = np.maximum(exponents, 1) - 1 + form.exponent_min - form.mantissa
     magnitudes = np.ldexp(significands.astype(np.float64), units)
-    values = np.where(codes & 0x80, -magnitudes, magnitudes)
+    values: Floats = np.where(codes & 0x80, -magnitudes, magnitudes)
     if form.infinities:
         top = exponents == exponents.max()
         values[top & (fractions == 0)] *= np.inf
@@ -80,7 +81,7 @@ def _byte_values(form: FloatFormat) -> np.ndarray:
 _BYTE_VALUES = {name: _byte_values(FORMATS[name]) for name in ("e4m3", "e5m2")}
 
 
-def to_float64(bits: np.ndarray, name: str) -> np.ndarray:
+def to_float64(bits: Codes, name: str) -> Floats:
     """The values of codes, exactly; what lies above the format's width is ignored, as are tf32's low 13 bits.
 
     bits: unsigned integers of any shape. Returns float64 of the same shape; NaN for every NaN code.
@@ -89,7 +90,8 @@ def to_float64(bits: np.ndarray, name: str) -> np.ndarray:
         if name == "f16":
             return bits.astype(np.uint16).view(np.float16).astype(np.float64)
         if name == "bf16":
-            return (bits.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+            wide: Codes = bits.astype(np.uint32) << 16
+            return wide.view(np.float32).astype(np.float64)
         if name == "tf32":
             return (bits.astype(np.uint32) & _TF32_MASK).view(np.float32).astype(np.float64)
         if name == "f32":
@@ -97,11 +99,12 @@ def to_float64(bits: np.ndarray, name: str) -> np.ndarray:
         if name == "f64":
             return bits.astype(np.uint64).view(np.float64)
     if name in _BYTE_VALUES:
-        return _BYTE_VALUES[name][bits & 0xFF]
+        values: Floats = _BYTE_VALUES[name][bits & 0xFF]
+        return values
     raise EmulationError(f"the number format .{name} is not supported by the emulator")
 
 
-def from_float64(values: np.ndarray, name: str, rounding: str = "rn", saturate: bool = False) -> np.ndarray:
+def from_float64(values: Floats, name: str, rounding: str = "rn", saturate: bool = False) -> Codes:
     """The codes of values rounded to a format.
 
     values: float64 of any shape. rounding: rn (nearest, ties to even), rz (toward zero), rm (down), rp (up) or rna
@@ -124,7 +127,7 @@ def from_float64(values: np.ndarray, name: str, rounding: str = "rn", saturate: 
     return np.where(np.isnan(values), codes.dtype.type(form.nan), codes)
 
 
-def _quantized(values: np.ndarray, form: FloatFormat, rounding: str) -> np.ndarray:
+def _quantized(values: Floats, form: FloatFormat, rounding: str) -> Floats:
     """values rounded to the format's grid, which goes on past its largest value; infinities and NaN stay."""
     exponents = np.frexp(values)[1] - 1
     units = np.maximum(exponents, form.exponent_min) - form.mantissa
@@ -137,7 +140,7 @@ def _quantized(values: np.ndarray, form: FloatFormat, rounding: str) -> np.ndarr
     return np.where(np.isfinite(values), np.copysign(np.ldexp(rounded, units), values), values)
 
 
-def _overflowed(values: np.ndarray, form: FloatFormat, rounding: str, saturate: bool) -> np.ndarray:
+def _overflowed(values: Floats, form: FloatFormat, rounding: str, saturate: bool) -> Floats:
     """Quantized values with those past the largest finite one replaced as the rounding says."""
     over = np.abs(values) > form.largest
     to_largest = {"rz": over, "rm": over & (values > 0), "rp": over & (values < 0)}.get(rounding, np.zeros_like(over))
@@ -147,7 +150,7 @@ def _overflowed(values: np.ndarray, form: FloatFormat, rounding: str, saturate: 
     return np.where(over if saturate else to_largest, np.copysign(form.largest, values), values)
 
 
-def _encode(values: np.ndarray, form: FloatFormat) -> np.ndarray:
+def _encode(values: Floats, form: FloatFormat) -> Codes:
     """Codes of values on the format's grid (f16 and f32: numpy rounds to nearest even on the way)."""
     if form.name == "f16":
         return values.astype(np.float16).view(np.uint16)
@@ -160,7 +163,7 @@ def _encode(values: np.ndarray, form: FloatFormat) -> np.ndarray:
     return codes | (np.signbit(values).astype(np.uint8) << 7)
 
 
-def truncated_f32(values: np.ndarray) -> np.ndarray:
+def truncated_f32(values: Floats) -> Codes:
     """uint32: the f32 codes of values rounded toward zero, but infinity from 2^128 on."""
     with np.errstate(over="ignore", invalid="ignore"):
         nearest = values.astype(np.float32)
@@ -171,7 +174,7 @@ def truncated_f32(values: np.ndarray) -> np.ndarray:
     return codes
 
 
-def tf32_ties_away(bits: np.ndarray, saturate: bool = False) -> np.ndarray:
+def tf32_ties_away(bits: Codes, saturate: bool = False) -> Codes:
     """cvt.rna{.satfinite}.tf32.f32 on f32 codes.
 
     No conversion unit does this one: ptxas makes integer instructions of it, which add half a unit to the codes of
@@ -186,7 +189,7 @@ def tf32_ties_away(bits: np.ndarray, saturate: bool = False) -> np.ndarray:
     return np.where(over, rounded - np.uint32(0x2000), rounded)
 
 
-def rounded_sum_f64(x: np.ndarray, y: np.ndarray, rounding: str) -> np.ndarray:
+def rounded_sum_f64(x: Floats, y: Floats, rounding: str) -> Floats:
     """x + y in float64, for finite numbers whose sum does not overflow.
 
     rounding: rn, rz, rm or rp; an exactly cancelled sum is +0.
@@ -199,7 +202,7 @@ def rounded_sum_f64(x: np.ndarray, y: np.ndarray, rounding: str) -> np.ndarray:
     return np.where(past, np.nextafter(total, toward), total)
 
 
-def add_to_odd(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+def add_to_odd(x: Floats, y: Floats) -> Floats:
     """x + y in float64, rounded to odd: inexact sums get a last bit of one (no overflow may occur in the sum)."""
     with np.errstate(invalid="ignore", over="ignore"):
         total = x + y
@@ -210,22 +213,20 @@ def add_to_odd(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return (codes + np.where(moves, np.where((error > 0) == (total > 0), 1, -1), 0)).view(np.float64)
 
 
-def flush(bits: np.ndarray) -> np.ndarray:
+def flush(bits: Codes) -> Codes:
     """f32 codes with subnormal numbers replaced by zero of the same sign (`.ftz`)."""
     bits = bits.astype(np.uint32)
     return np.where(bits & 0x7F800000 == 0, bits & 0x80000000, bits).astype(np.uint32)
 
 
-def saturate01(bits: np.ndarray, name: str) -> np.ndarray:
+def saturate01(bits: Codes, name: str) -> Codes:
     """Codes clamped to [0, 1]; NaN becomes +0 (`.sat` of float instructions)."""
     values = to_float64(bits, name)
     clamped = np.where(values > 0, np.minimum(values, 1.0), 0.0)
     return from_float64(clamped, name)
 
 
-def fma(
-    a: np.ndarray, b: np.ndarray, c: np.ndarray, name: str, rounding: str = "rn", ftz: bool = False, sat: bool = False
-) -> np.ndarray:
+def fma(a: Codes, b: Codes, c: Codes, name: str, rounding: str = "rn", ftz: bool = False, sat: bool = False) -> Codes:
     """a*b + c rounded once: `fma.<rounding>{.ftz}{.sat}.<name>` of PTX ISA 9.7.3.6 and 9.7.4.4, on codes.
 
     a, b, c: codes of one shape. name: f16, bf16, f32 or f64; f64 rounds to nearest only. ftz: subnormal f32 inputs and
@@ -244,7 +245,7 @@ def fma(
     return saturate01(codes, name) if sat else codes
 
 
-def add(a: np.ndarray, b: np.ndarray, name: str, rounding: str = "rn", ftz: bool = False, sat: bool = False) -> np.ndarray:
+def add(a: Codes, b: Codes, name: str, rounding: str = "rn", ftz: bool = False, sat: bool = False) -> Codes:
     """a + b rounded once, on codes; arguments, result and errors as for `fma` (PTX ISA 9.7.3.3)."""
     if name == "f64":
         if rounding != "rn" or sat:
@@ -257,7 +258,7 @@ def add(a: np.ndarray, b: np.ndarray, name: str, rounding: str = "rn", ftz: bool
     return saturate01(codes, name) if sat else codes
 
 
-def mul(a: np.ndarray, b: np.ndarray, name: str, rounding: str = "rn", ftz: bool = False, sat: bool = False) -> np.ndarray:
+def mul(a: Codes, b: Codes, name: str, rounding: str = "rn", ftz: bool = False, sat: bool = False) -> Codes:
     """a * b rounded once, on codes; arguments, result and errors as for `fma` (PTX ISA 9.7.3.5)."""
     if name == "f64" and (rounding != "rn" or sat):
         raise EmulationError("mul.f64 is emulated with .rn only")
@@ -269,12 +270,12 @@ def mul(a: np.ndarray, b: np.ndarray, name: str, rounding: str = "rn", ftz: bool
     return saturate01(codes, name) if sat else codes
 
 
-def canonical(values: np.ndarray, name: str) -> np.ndarray:
+def canonical(values: Floats, name: str) -> Codes:
     """The codes of values that are in the format already, NaN as the canonical one."""
     return from_float64(values, name)
 
 
-def _sum_for(x: np.ndarray, y: np.ndarray, name: str, rounding: str) -> np.ndarray:
+def _sum_for(x: Floats, y: Floats, name: str, rounding: str) -> Floats:
     """x + y, such that rounding it to a format gives the sum rounded once; an exactly cancelled one has the right sign.
 
     To nearest in f32 the common case is quicker: only a float64 sum half-way between two f32 numbers can hide on which
@@ -296,21 +297,21 @@ def _sum_for(x: np.ndarray, y: np.ndarray, name: str, rounding: str) -> np.ndarr
 _SPLITTER = float(2**27 + 1)
 
 
-def _split(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _split(x: Floats) -> tuple[Floats, Floats]:
     """x as a sum of two numbers of at most 26 significant bits (Veltkamp)."""
     scaled = _SPLITTER * x
     high = scaled - (scaled - x)
     return high, x - high
 
 
-def _two_sum(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _two_sum(x: Floats, y: Floats) -> tuple[Floats, Floats]:
     """The rounded sum and its exact error (Knuth)."""
     total = x + y
     shadow = total - x
     return total, (x - (total - shadow)) + (y - shadow)
 
 
-def fma_f64(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+def fma_f64(a: Floats, b: Floats, c: Floats) -> Floats:
     """a*b + c in float64, rounded once to nearest even.
 
     a, b, c: float64 of one shape. Numbers far from over- and underflow take an error-free transformation; the others

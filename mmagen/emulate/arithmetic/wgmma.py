@@ -1,4 +1,4 @@
-"""wgmma: the product of one warpgroup's operands, for many warpgroups at once, and where its operands lie.
+"""wgmma: the product of one warpgroup's operands, for many warpgroups at once, and the layout of its operands.
 
 Sources: PTX ISA, "Asynchronous warpgroup level matrix instructions": register fragments, shared memory layout (strides,
 canonical layouts), matrix descriptor format. Arithmetic is that of mma (matrix_mma.py).
@@ -19,8 +19,9 @@ import numpy as np
 from mmagen.emulate.arithmetic import numerics
 from mmagen.emulate.arithmetic.fragments import gather_index
 from mmagen.emulate.arithmetic.mma import BITS, codes_of_sums, sparse_columns, values_of
-from mmagen.emulate.asynchronous.bulk import CHUNK, swizzled
+from mmagen.emulate.arrays import Indices, Values, Words
 from mmagen.emulate.errors import EmulationError
+from mmagen.emulate.memory.swizzle import CHUNK, swizzled
 
 M = 64
 WARPGROUP = 128
@@ -28,15 +29,15 @@ DEPTH_BYTES = 32  # of A; a sparse one's is what is stored of it
 _SWIZZLES = {0: 16, 1: 128, 2: 64, 3: 32}
 _SUMS = {"f16": ("f16", "f32"), "bf16": ("f32",), "tf32": ("f32",), "e4m3": ("f16", "f32"), "e5m2": ("f16", "f32")}
 _SUMS |= {"s8": ("s32",), "u8": ("s32",)}
-# Up to so many columns times depth BLAS uses one thread; more of them wait for each other where cores are busy.
-_QUIET = 4096
+# Up to this many columns times depth BLAS uses one thread; several threads would wait for each other on busy cores.
+_ONE_THREAD = 4096
 _INTEGER_N = (8, 16, 24, *range(32, 257, 16))
 
 
 @dataclass(frozen=True)
 class Form:
     """One wgmma.mma_async: its extents, the types of D, A and B, and whether integer sums saturate. sparse: A holds K/2
-    columns, and metadata tell which."""
+    columns, and metadata select them."""
 
     n: int
     k: int
@@ -59,7 +60,7 @@ class Form:
 
 @cache
 def parse(modifiers: tuple[str, ...]) -> Form:
-    """The instruction with these words after `wgmma`; raises EmulationError for one that PTX or we do not have."""
+    """The instruction with these words after `wgmma`; raises EmulationError for one that PTX or the emulator does not have."""
     text = "wgmma." + ".".join(modifiers)
     found = next((f for f in (re.fullmatch(r"m64n(\d+)k(\d+)", word) for word in modifiers) if f), None)
     types = tuple(word for word in modifiers if word in BITS)
@@ -82,7 +83,7 @@ def parse(modifiers: tuple[str, ...]) -> Form:
 
 @dataclass(frozen=True)
 class Descriptor:
-    """A matrix descriptor, taken apart; all in bytes. swizzle: width of a line, 16 for none."""
+    """The fields of a matrix descriptor, all in bytes. swizzle: width of a line, 16 for none."""
 
     start: int
     leading: int
@@ -95,12 +96,12 @@ def descriptor(bits: int) -> Descriptor:
     """The descriptor that these 64 bits are; raises EmulationError for a base offset, which is not supported."""
     if bits >> 49 & 7:
         raise EmulationError("wgmma: matrix descriptors with a base offset are not supported")
-    fields = [(bits >> shift & 0x3FFF) << 4 for shift in (0, 16, 32)]
-    return Descriptor(*fields, _SWIZZLES[bits >> 62])
+    start, leading, stride = ((bits >> shift & 0x3FFF) << 4 for shift in (0, 16, 32))
+    return Descriptor(start, leading, stride, _SWIZZLES[bits >> 62])
 
 
 @cache
-def chunks(place: Descriptor, rows: int, element: int, mn_major: bool, depth: int = DEPTH_BYTES) -> np.ndarray:
+def chunks(place: Descriptor, rows: int, element: int, mn_major: bool, depth: int = DEPTH_BYTES) -> Indices:
     """Byte addresses in shared memory of an operand's chunks: int64[rows, depth / 16], or MN-major int64[k, chunks of rows].
 
     rows: extent along M or N. element: bytes. depth: bytes along K.
@@ -121,7 +122,7 @@ def chunks(place: Descriptor, rows: int, element: int, mn_major: bool, depth: in
     return swizzled(place.start + offset, place.swizzle)
 
 
-def codes_of(raw: np.ndarray, element: int, mn_major: bool) -> np.ndarray:
+def codes_of(raw: Values, element: int, mn_major: bool) -> Values:
     """Codes [g, rows, k] from the bytes uint8[g, x, y, 16] of chunks in the order of `chunks`."""
     matrix = np.ascontiguousarray(raw).reshape(*raw.shape[:2], -1).view(f"u{element}")
     return matrix.swapaxes(1, 2) if mn_major else matrix
@@ -130,8 +131,11 @@ def codes_of(raw: np.ndarray, element: int, mn_major: bool) -> np.ndarray:
 # Operands in registers
 
 
-def fragment_codes(registers: np.ndarray, form: Form) -> np.ndarray:
-    """A's codes [g, 64, k], k/2 where it is sparse, from registers uint32[g, 4 warps, 32 lanes, 4]: each warp has 16 rows, as mma's A."""
+def fragment_codes(registers: Values, form: Form) -> Values:
+    """A's codes [g, 64, k], k/2 where it is sparse, from registers uint32[g, 4 warps, 32 lanes, 4].
+
+    Each warp has 16 rows, as mma's A.
+    """
     bits = BITS[form.a]
     groups = len(registers)
     packed = np.ascontiguousarray(registers.reshape(groups * 4, 32, 4).transpose(0, 2, 1)).reshape(groups * 4, -1)
@@ -140,7 +144,7 @@ def fragment_codes(registers: np.ndarray, form: Form) -> np.ndarray:
     return packed.take(gather_index("fragment_a", 16, stored, bits), axis=1).reshape(groups, M, stored)
 
 
-def sums_codes(registers: np.ndarray, form: Form) -> np.ndarray:
+def sums_codes(registers: Values, form: Form) -> Values:
     """D's codes [g, 64, n] from registers uint32[registers, g, 128]: in thread t of warp w, rows 16 w + t / 4, and 8
     further, two neighbouring columns from 2 (t % 4) on, in every group of 8 columns."""
     groups = registers.shape[1]
@@ -151,7 +155,7 @@ def sums_codes(registers: np.ndarray, form: Form) -> np.ndarray:
     return words.transpose(3, 4, 1, 5, 0, 6, 2).reshape(groups, M, form.n)
 
 
-def sums_registers(codes: np.ndarray, form: Form) -> np.ndarray:
+def sums_registers(codes: Values, form: Form) -> Values:
     """The way back: uint32[registers, g, 128] from codes [g, 64, n]."""
     groups = len(codes)
     table = codes.reshape(groups, 4, 2, 8, form.n // 8, 4, 2)  # g, warp, half, row, columns of 8, thread, pair
@@ -165,13 +169,13 @@ def sums_registers(codes: np.ndarray, form: Form) -> np.ndarray:
 # Arithmetic
 
 
-def numbers(codes: np.ndarray, name: str, sign: int) -> np.ndarray:
+def numbers(codes: Values, name: str, sign: int) -> Values:
     """Codes as numbers, as mma's; sign: the instruction's -1 or 1."""
     values = values_of(codes, name)
     return values if sign == 1 else -values
 
 
-def spread(stored: np.ndarray, form: Form, metadata: np.ndarray, selector: int) -> np.ndarray:
+def spread(stored: Values, form: Form, metadata: Words, selector: int) -> Values:
     """A sparse A's numbers [g, 64, k] with its zeros, from those that are stored [g, 64, k/2].
 
     metadata: uint32[g, 128], each warp's as mma.sp has them. Raises EmulationError for a selector that does not exist.
@@ -182,10 +186,10 @@ def spread(stored: np.ndarray, form: Form, metadata: np.ndarray, selector: int) 
     return full
 
 
-def multiply(form: Form, a: np.ndarray, b: np.ndarray, start: np.ndarray | None) -> np.ndarray:
+def multiply(form: Form, a: Values, b: Values, start: Values | None) -> Values:
     """The codes of D [g, 64, n]. a, b: numbers [g, 64, k] and [g, n, k]; start: codes of D before, None for zeros."""
     with np.errstate(invalid="ignore"):
-        parts = [np.matmul(a, part.swapaxes(1, 2)) for part in np.array_split(b, -(-form.n * form.k // _QUIET), axis=1)]
+        parts = [np.matmul(a, part.swapaxes(1, 2)) for part in np.array_split(b, -(-form.n * form.k // _ONE_THREAD), axis=1)]
         total = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=2)
         if form.sums == "s32":
             total = total.astype(np.int64) + (0 if start is None else start.view(np.int32))

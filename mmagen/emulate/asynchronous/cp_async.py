@@ -1,53 +1,53 @@
-"""cp.async: copies that are under way until their thread waits for them."""
+"""cp.async: copies that are in flight until their thread waits for them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from mmagen.emulate.batch import Batch
+from mmagen.emulate.arrays import Bytes, Indices, Mask
+from mmagen.emulate.hazards.granules import SharedShadow
+from mmagen.emulate.memory.owned import OwnedMemory
 
 
 @dataclass
 class _Copy:
     """One instruction's copies: per lane its group, where the bytes go in the batch's shared memory, and the bytes."""
 
-    lanes: np.ndarray
-    groups: np.ndarray
-    index: np.ndarray
-    data: np.ndarray
+    lanes: Indices
+    groups: Indices
+    index: Indices
+    data: Bytes
 
-    def part(self, which: np.ndarray) -> _Copy:
+    def part(self, which: Mask) -> _Copy:
         return _Copy(self.lanes[which], self.groups[which], self.index[which], self.data[which])
 
 
 class PendingCopies:
     """The copies of one batch; each lane counts its own groups."""
 
-    def __init__(self, batch: Batch):
-        self._batch = batch
-        self._committed = np.zeros(batch.size, dtype=np.int64)
+    def __init__(self, lanes: int, shared: OwnedMemory, shadow: SharedShadow | None):
+        self._shared, self._shadow = shared, shadow
+        self._committed = np.zeros(lanes, dtype=np.int64)
         self._copies: list[_Copy] = []
 
-    def start(self, lanes: np.ndarray, index: np.ndarray, data: np.ndarray) -> None:
+    def start(self, lanes: Indices, index: Indices, data: Bytes) -> None:
         """Adds copies to the open group of each lane.
 
         lanes: int64[n]; index: int64[n], byte positions in the batch's shared memory; data: uint8[n, size].
         """
         self._copies.append(_Copy(lanes, self._committed[lanes], index, data))
 
-    def commit(self, mask: np.ndarray | None) -> None:
+    def commit(self, mask: Mask | None) -> None:
         """Closes the open group of each active lane."""
         if mask is None:
             self._committed += 1
         else:
             self._committed[mask] += 1
 
-    def wait(self, mask: np.ndarray | None, newest: int | None) -> None:
-        """The active lanes wait until at most `newest` of their groups are under way; None: for all copies."""
+    def wait(self, mask: Mask | None, newest: int | None) -> None:
+        """The active lanes wait until at most `newest` of their groups are in flight; None: for all copies."""
         remaining: list[_Copy] = []
         for copy in self._copies:
             done = (
@@ -65,10 +65,9 @@ class PendingCopies:
         self._copies = remaining
 
     def _arrive(self, copy: _Copy) -> None:
-        batch = self._batch
         size = copy.data.shape[1]
         width = min(size, 8)
         values = np.ascontiguousarray(copy.data).view(f"u{width}").reshape(-1, size // width)
-        batch.shared.scatter(copy.index, values)
-        if batch.shadow is not None:
-            batch.shadow.end_copy(copy.index, size, batch.stamps[copy.lanes])
+        self._shared.scatter(copy.index, values)
+        if self._shadow is not None:
+            self._shadow.end_copy(copy.index, size, copy.lanes)

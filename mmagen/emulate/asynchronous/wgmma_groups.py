@@ -1,157 +1,155 @@
-"""wgmmas that are under way: whose registers and shared memory nobody may touch until their group was waited for."""
+"""wgmma groups in flight: nobody may access their registers and shared memory until the group was waited for."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mmagen.emulate.arithmetic.wgmma import WARPGROUP
-from mmagen.emulate.hazards.clocks import Seen
+from mmagen.emulate.arrays import Indices, Mask, Registers, Values
+from mmagen.emulate.hazards.clocks import ClockRow, Clocks
+from mmagen.emulate.lanes.lane_findings import LaneFindings
+from mmagen.emulate.lanes.lanes import Lanes
+from mmagen.emulate.lanes.registers import RegisterTracker
 from mmagen.emulate.ptx.model import Instruction
-
-if TYPE_CHECKING:
-    from mmagen.emulate.batch import Batch
 
 
 @dataclass
-class _Flight:
-    """One warpgroup's instruction: its group, the registers that it changes and those that it reads.
+class _InFlight:
+    """One warpgroup's instruction. group: the group that it belongs to. sums: registers that it writes; reads: others.
 
-    loaded: what its warps had done before, where it takes A from their registers. It cannot be over before all of them
-    have loaded those, so whoever waited for it knows that much of the other warps.
+    loaded: what its warps had done before, where A is in their registers. The instruction cannot complete before all four
+    warps have issued it, so a thread that waited for it knows that much of the other warps.
     """
 
     group: int
     sums: set[int]
     reads: frozenset[int]
-    loaded: Seen | None
+    loaded: ClockRow | None
 
 
-class Flights:
-    """The wgmmas of one batch. Warpgroups are numbered through the batch; those of a CTA that is no whole number of them
-    count from its begin, as its threads do."""
+class WgmmaGroups:
+    """The wgmmas of one batch. Warpgroups are numbered through the batch; each CTA begins with a new one."""
 
-    def __init__(self, batch: Batch):
-        self._batch = batch
-        self.of_cta = -(-batch.width // WARPGROUP)
-        self._flying: dict[int, list[_Flight]] = {}
-        self._committed = np.zeros(batch.count * self.of_cta, dtype=np.int64)
-        self._fenced: dict[int, dict[int, np.ndarray]] = {}
-        self._at_fence: dict[int, list] = {}
+    def __init__(self, lanes: Lanes, registers: RegisterTracker, clocks: Clocks | None, findings: LaneFindings):
+        self._lanes, self._registers, self._clocks, self._findings = lanes, registers, clocks, findings
+        self.of_cta = -(-lanes.width // WARPGROUP)
+        self._pending: dict[int, list[_InFlight]] = {}
+        self._committed = np.zeros(lanes.count * self.of_cta, dtype=np.int64)
+        self._written: dict[int, dict[int, Values]] = {}
+        self._at_fence: dict[int, Registers] = {}
 
-    def groups(self, mask: np.ndarray | None) -> np.ndarray:
+    def groups_of(self, mask: Mask | None) -> Indices:
         """int64[g]: the warpgroups with active lanes."""
-        batch = self._batch
-        if mask is None:
-            mask = batch.live
-        lanes = mask.reshape(batch.count, batch.width)
-        padded = np.pad(lanes, ((0, 0), (0, self.of_cta * WARPGROUP - batch.width)))
+        by_cta = self._lanes.by_cta(self._lanes.live if mask is None else mask)
+        padded = np.pad(by_cta, ((0, 0), (0, self.of_cta * WARPGROUP - self._lanes.width)))
         return np.flatnonzero(padded.reshape(-1, WARPGROUP).any(axis=1))
 
     def first_lane(self, group: int) -> int:
+        """The first lane of a warpgroup."""
         cta, within = divmod(group, self.of_cta)
-        return cta * self._batch.width + within * WARPGROUP
+        return cta * self._lanes.width + within * WARPGROUP
 
-    def lanes(self, group: int) -> slice:
+    def lanes_of(self, group: int) -> slice:
+        """The lanes of a warpgroup; fewer than 128 at the end of a CTA that is no whole number of warpgroups."""
         first = self.first_lane(group)
-        end = (first // self._batch.width + 1) * self._batch.width
+        end = (first // self._lanes.width + 1) * self._lanes.width
         return slice(first, min(first + WARPGROUP, end))
 
     # Registers
 
-    def fence(self, R: list, mask: np.ndarray | None) -> None:
-        """wgmma.fence: what registers hold now, wgmmas may use."""
-        kept = list(R)
-        for group in self.groups(mask).tolist():
-            self._at_fence[group], self._fenced[group] = kept, {}
+    def fence(self, R: Registers, mask: Mask | None) -> None:
+        """wgmma.fence: wgmmas may use what the registers hold now."""
+        snapshot = list(R)
+        for group in self.groups_of(mask).tolist():
+            self._at_fence[group], self._written[group] = snapshot, {}
 
-    def check_operands(self, R: list, group: int, registers: tuple[int, ...], i: Instruction) -> None:
-        """Finds registers that changed since the last fence other than by wgmmas before."""
-        if self._batch.clocks is None:
+    def check_operands(self, R: Registers, group: int, registers: tuple[int, ...], i: Instruction) -> None:
+        """Finds operands that something else than a wgmma wrote since the last fence."""
+        if self._clocks is None:
             return
-        before, lanes = self._at_fence.get(group), self.lanes(group)
+        before, lanes = self._at_fence.get(group), self.lanes_of(group)
         if before is None:
-            self._batch.found("wgmma_order", i, 1, lanes.start, "multiplies without a wgmma.fence before")
+            self._findings.add("wgmma_order", i, 1, lanes.start, "multiplies without a wgmma.fence before")
             return
-        written = self._fenced[group]
+        written = self._written[group]
         for register in registers:
             now, then = R[register], written.get(register, before[register])
             if now is then or _equal(now, then, lanes):
                 continue
-            name = self._batch.program.entry.registers[register].name
+            name = self._registers.name(register)
             text = f"uses {name}, which was written since the last wgmma.fence"
-            self._batch.found("wgmma_order", i, 1, lanes.start, text)
+            self._findings.add("wgmma_order", i, 1, lanes.start, text)
             return
 
-    def wrote(self, R: list, mask: np.ndarray | None, registers: tuple[int, ...]) -> None:
-        """Notes what wgmmas left in registers."""
-        for group in self.groups(mask).tolist():
-            if group in self._fenced:
-                self._fenced[group].update((register, R[register]) for register in registers)
+    def mark_results(self, R: Registers, mask: Mask | None, registers: tuple[int, ...]) -> None:
+        """Notes the results that wgmmas wrote to registers."""
+        for group in self.groups_of(mask).tolist():
+            if group in self._written:
+                self._written[group].update((register, R[register]) for register in registers)
 
-    def touch(self, mask: np.ndarray | None, reads: tuple[int, ...], writes: tuple[int, ...], i: Instruction) -> None:
-        """Finds accesses to registers of wgmmas under way."""
-        if not self._flying:
+    def access(self, mask: Mask | None, reads: tuple[int, ...], writes: tuple[int, ...], i: Instruction) -> None:
+        """Finds accesses to registers of wgmmas in flight."""
+        if not self._pending:
             return
-        for group in self.groups(mask).tolist():
-            for flight in self._flying.get(group, ()):
-                bad = next((r for r in (*reads, *writes) if r in flight.sums), None)
-                bad = next((r for r in writes if r in flight.reads), None) if bad is None else bad
+        for group in self.groups_of(mask).tolist():
+            for wgmma in self._pending.get(group, ()):
+                bad = next((r for r in (*reads, *writes) if r in wgmma.sums), None)
+                bad = next((r for r in writes if r in wgmma.reads), None) if bad is None else bad
                 if bad is not None:
-                    name = self._batch.program.entry.registers[bad].name
-                    text = f"touches {name} while a wgmma that uses it is under way"
-                    self._batch.found("wgmma_order", i, 1, self.first_lane(group), text)
-                    flight.sums, flight.reads = set(), frozenset()  # once is enough
+                    name = self._registers.name(bad)
+                    text = f"accesses {name} while a wgmma that uses it is in flight"
+                    self._findings.add("wgmma_order", i, 1, self.first_lane(group), text)
+                    wgmma.sums, wgmma.reads = set(), frozenset()  # report it once
                     return
 
-    def move(self, mask: np.ndarray | None, source: int, target: int, i: Instruction) -> None:
-        """A mov gives a register another name, also while a wgmma changes it: compilers join both to one. To put
-        something else into such a register is an access like any other."""
-        if not self._flying:
+    def copy_register(self, mask: Mask | None, source: int, target: int, i: Instruction) -> None:
+        """A mov copies a register, perhaps while a wgmma changes it: then ptxas gives both the same register, and the copy is
+        another name. A mov of another value into such a register is an access like any other."""
+        if not self._pending:
             return
-        flights = [flight for group in self.groups(mask).tolist() for flight in self._flying.get(group, ())]
-        if any(source in flight.sums for flight in flights):
-            for flight in flights:
-                if source in flight.sums:
-                    flight.sums.add(target)
+        pending = [wgmma for group in self.groups_of(mask).tolist() for wgmma in self._pending.get(group, ())]
+        if any(source in wgmma.sums for wgmma in pending):
+            for wgmma in pending:
+                if source in wgmma.sums:
+                    wgmma.sums.add(target)
         else:
-            self.touch(mask, (), (target,), i)
+            self.access(mask, (), (target,), i)
 
     # Groups
 
     def start(self, group: int, sums: tuple[int, ...], reads: tuple[int, ...]) -> int:
-        """A wgmma of a warpgroup begins. Returns the clock at which it is over."""
+        """A warpgroup issues a wgmma. Returns the clock at which it will have completed."""
         clock = int(self._committed[group]) + 1
         loaded = None
-        if reads and self._batch.clocks is not None:
-            loaded = self._batch.clocks.release(self.first_lane(group) + np.arange(0, WARPGROUP, 32))
-        self._flying.setdefault(group, []).append(_Flight(clock, set(sums), frozenset(reads), loaded))
+        if reads and self._clocks is not None:
+            loaded = self._clocks.release(self.first_lane(group) + np.arange(0, WARPGROUP, 32))
+        self._pending.setdefault(group, []).append(_InFlight(clock, set(sums), frozenset(reads), loaded))
         return clock
 
-    def commit(self, mask: np.ndarray | None) -> None:
-        self._committed[self.groups(mask)] += 1
+    def commit(self, mask: Mask | None) -> None:
+        """wgmma.commit_group."""
+        self._committed[self.groups_of(mask)] += 1
 
-    def wait(self, mask: np.ndarray | None, newest: int) -> None:
-        """Until at most `newest` groups are under way."""
-        batch = self._batch
-        for group in self.groups(mask).tolist():
+    def wait(self, mask: Mask | None, newest: int) -> None:
+        """wgmma.wait_group: until at most `newest` groups are in flight."""
+        for group in self.groups_of(mask).tolist():
             done = int(self._committed[group]) - newest
-            flights = self._flying.pop(group, [])
-            if left := [flight for flight in flights if flight.group > done]:
-                self._flying[group] = left
-            if batch.clocks is None or done <= 0:
+            pending = self._pending.pop(group, [])
+            if left := [wgmma for wgmma in pending if wgmma.group > done]:
+                self._pending[group] = left
+            if self._clocks is None or done <= 0:
                 continue
-            lanes = batch.every[self.lanes(group)]
+            lanes = self._lanes.every[self.lanes_of(group)]
             lanes = lanes if mask is None else lanes[mask[lanes]]
-            batch.clocks.learn(lanes, batch.clocks.warpgroup(group), done)
-            for flight in flights:
-                if flight.group <= done and flight.loaded is not None:
-                    batch.clocks.acquire(lanes, flight.loaded)
+            self._clocks.advance(lanes, self._clocks.warpgroup(group), done)
+            for wgmma in pending:
+                if wgmma.group <= done and wgmma.loaded is not None:
+                    self._clocks.acquire(lanes, wgmma.loaded)
 
 
-def _equal(now: np.ndarray, then: np.ndarray, lanes: slice) -> bool:
+def _equal(now: Values, then: Values, lanes: slice) -> bool:
     """Whether a register holds the same bits in these lanes."""
     a, b = (x if len(x) == 1 else x[lanes] for x in (now, then))
     return bool((a.view(f"u{a.itemsize}") == b.view(f"u{b.itemsize}")).all())

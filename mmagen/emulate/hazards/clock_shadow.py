@@ -1,24 +1,22 @@
-"""Shared memory under vector clocks: who touched which bytes, generic threads as well as TMA and wgmma.
+"""Shared memory of kernels with mbarriers and asynchronous units: who accessed which bytes, under vector clocks.
 
-The counterpart of shadow.py for kernels with mbarriers and asynchronous units. Every granule keeps its last writer, the
-clock at which each warp of its CTA last read it, and one other reader (a bulk store, or a thread of another CTA). Chunks of
-16 bytes, of which asynchronous units touch whole ones, keep the last group of each warpgroup whose wgmmas read them, and
-whether any thread did.
+The counterpart of barrier_shadow.py. Every granule keeps its last writer, the clock at which each warp of its CTA last
+read it, and one other reader (a bulk store, or a thread of another CTA). Chunks of 16 bytes, of which asynchronous units
+access whole ones, keep the last group of each warpgroup whose wgmmas read them, and whether any thread did.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from mmagen.emulate.asynchronous.bulk import CHUNK
+from mmagen.emulate.arrays import Events, Indices, Mask, Words
 from mmagen.emulate.hazards.clocks import CLOCK, COLUMN_SHIFT, Clocks
-from mmagen.emulate.hazards.shadow import Granules
+from mmagen.emulate.hazards.granules import Granules
+from mmagen.emulate.lanes.lane_findings import LaneFindings
+from mmagen.emulate.lanes.lanes import Lanes
+from mmagen.emulate.memory.owned import OwnedMemory
+from mmagen.emulate.memory.swizzle import CHUNK
 from mmagen.emulate.ptx.model import Instruction
-
-if TYPE_CHECKING:
-    from mmagen.emulate.batch import Batch
 
 _LANE_BITS = np.uint32(31)
 _SEVERAL = np.uint32(32)
@@ -26,37 +24,37 @@ _LATEST = CLOCK
 
 
 class ClockShadow(Granules):
-    """The granules of one batch's shared memory; where SharedShadow takes stamps, this takes lanes."""
+    """The granules of one batch's shared memory."""
 
-    def __init__(self, batch: Batch, clocks: Clocks, granule: int):
+    def __init__(self, memory: OwnedMemory, granule: int, lanes: Lanes, clocks: Clocks, findings: LaneFindings):
         super().__init__(granule)
-        self._batch, self._clocks = batch, clocks
-        count = len(batch.shared.bytes) // granule
-        self._stride = batch.shared.stride
+        self._lanes, self._clocks, self._findings, self._stride = lanes, clocks, findings, memory.stride
+        count = len(memory.bytes) // granule
         self.writer = np.zeros(count, dtype=np.uint64)
         self.reader = np.zeros((count, clocks.warps_of_cta), dtype=np.uint32)  # clock << 6 | several | lane
         self.multiplied = np.zeros((count * granule // CHUNK, clocks.groups_of_cta), dtype=np.uint32)
         self._read = np.zeros(count * granule // CHUNK, dtype=bool)
         self.other = np.zeros(count, dtype=np.uint64)
         # The same by chunks.
-        self._writers, self._others = (codes.reshape(-1, CHUNK // granule) for codes in (self.writer, self.other))
+        self._writers: Events = self.writer.reshape(-1, CHUNK // granule)
+        self._others: Events = self.other.reshape(-1, CHUNK // granule)
 
-    def _parts(self, chunks: np.ndarray) -> np.ndarray:
+    def _parts(self, chunks: Indices) -> Indices:
         """int64[n, 1]: the granules of chunks, in ascending order."""
         return self.granules(np.unique(chunks) * CHUNK, CHUNK).reshape(-1, 1)
 
-    def _rank(self, places: np.ndarray) -> np.ndarray:
+    def _rank(self, places: Indices) -> Indices:
         """Which CTA of its cluster a granule belongs to."""
         return places * self.granule // self._stride % self._clocks.ctas
 
     # Generic accesses
 
-    def read(self, i: Instruction, index: np.ndarray, size: int, lanes: np.ndarray) -> None:
+    def read(self, i: Instruction, index: Indices, size: int, lanes: Indices) -> None:
         """Notes reads by threads."""
         places, who = self.granules(index, size), lanes[:, None]
         self._check_written(i, places, who, padded=i.base == "ldmatrix")
         self._read[index // CHUNK] = True
-        own = places * self.granule // self._stride == self._batch.cta[lanes][:, None]
+        own = places * self.granule // self._stride == self._lanes.cta[lanes][:, None]
         if not own.all():
             away = np.broadcast_to(self._clocks.codes(lanes)[:, None], places.shape)[~own]
             self.other[places[~own]] = away
@@ -70,7 +68,7 @@ class ClockShadow(Granules):
         if lost.any():
             self.reader[places[lost], warps[lost]] |= _SEVERAL
 
-    def write(self, i: Instruction, index: np.ndarray, size: int, lanes: np.ndarray, flag: object = None) -> None:
+    def write(self, i: Instruction, index: Indices, size: int, lanes: Indices) -> None:
         """Notes writes by threads."""
         places, who = self.granules(index, size), lanes[:, None]
         self._before_write(i, places, who)
@@ -78,65 +76,65 @@ class ClockShadow(Granules):
         self.writer[places] = codes
         lost = self.writer[places] != codes
         if lost.any():
-            self._tell("shared_race", i, places, who, lost, "writes {byte} together with {other}", self.writer[places])
+            self._report("shared_race", i, places, who, lost, "writes {byte} together with {other}", self.writer[places])
 
-    def start_copy(self, i: Instruction, index: np.ndarray, size: int, lanes: np.ndarray) -> None:
+    def start_copy(self, i: Instruction, index: Indices, size: int, lanes: Indices) -> None:
         """Notes that a cp.async to these bytes may arrive at any time from now on."""
         places, who = self.granules(index, size), lanes[:, None]
         self._before_write(i, places, who)
         self.writer[places] = self._clocks.codes(lanes)[:, None] | _LATEST
 
-    def end_copy(self, index: np.ndarray, size: int, lanes: np.ndarray) -> None:
+    def end_copy(self, index: Indices, size: int, lanes: Indices) -> None:
         """Notes that their own thread has waited for these copies."""
         self.writer[self.granules(index, size)] = self._clocks.codes(lanes)[:, None]
 
-    def atomic(self, i: Instruction, index: np.ndarray, size: int, lanes: np.ndarray) -> None:
-        """Atomic accesses order themselves: only that something is there is kept."""
+    def atomic(self, i: Instruction, index: Indices, size: int, lanes: Indices) -> None:
+        """Notes atomic accesses: they order themselves, so only the fact of writing is kept."""
         places = self.granules(index, size)
         unwritten = self.writer[places] == 0
         if unwritten.any():
-            self._tell("uninitialised_shared", i, places, lanes[:, None], unwritten, "changes {byte}, which nothing wrote")
+            self._report("uninitialised_shared", i, places, lanes[:, None], unwritten, "changes {byte}, which nothing wrote")
         self.writer[places] = self._clocks.codes(lanes)[:, None] & ~CLOCK
 
     # Asynchronous units; `lane` is the thread that issues
 
-    def fetch(self, i: Instruction, index: np.ndarray, lane: int, column: int, clock: int) -> None:
+    def tma_write(self, i: Instruction, index: Indices, lane: int, column: int, clock: int) -> None:
         """Notes that TMA writes chunks at byte positions `index`; it has when `column` reaches `clock`."""
         chunks = index // CHUNK
-        if not (self._comes_after(np.array([lane]), chunks) and self._undisturbed(lane, chunks)):
+        if not (self._is_after(np.array([lane]), chunks) and self._undisturbed(lane, chunks)):
             places = self._parts(chunks)
             who = np.full(places.shape, lane)
             self._before_write(i, places, who)
             self._unfenced(i, places, who, self.writer[places], "overwrites")
         self._writers[chunks] = np.uint64(clock) | (np.uint64(column) << COLUMN_SHIFT)
 
-    def multiply(self, i: Instruction, index: np.ndarray, lanes: np.ndarray, within: int, clock: int) -> None:
+    def wgmma_read(self, i: Instruction, index: Indices, lanes: Indices, within: int, clock: int) -> None:
         """Notes that wgmmas of warpgroup `within` of its CTA read chunks at byte positions `index`. lanes: one of each warp."""
         chunks = index // CHUNK
-        if not self._comes_after(lanes, chunks):
+        if not self._is_after(lanes, chunks):
             places = self._parts(chunks)
             for lane in lanes:
                 self._check_written(i, places, np.full(places.shape, lane), asynchronous=True, padded=True)
         self.multiplied[chunks, within] = clock
 
-    def drain(self, i: Instruction, index: np.ndarray, lane: int, column: int, clock: int) -> None:
+    def bulk_read(self, i: Instruction, index: Indices, lane: int, column: int, clock: int) -> None:
         """Notes that a bulk store reads chunks at byte positions `index`; it has when `column` reaches `clock`."""
         chunks = index // CHUNK
-        if not (self._writers[chunks].all() and self._comes_after(np.array([lane]), chunks)):
+        if not (self._writers[chunks].all() and self._is_after(np.array([lane]), chunks)):
             places = self._parts(chunks)
             self._check_written(i, places, np.full(places.shape, lane), asynchronous=True)
         self._others[chunks] = np.uint64(clock) | (np.uint64(column) << COLUMN_SHIFT)
 
-    # Judgement
+    # Checks
 
-    def _comes_after(self, lanes: np.ndarray, chunks: np.ndarray) -> bool:
-        """Whether asynchronous accesses of lanes find no fault in who wrote chunks: mostly one, as stages come whole."""
+    def _is_after(self, lanes: Indices, chunks: Indices) -> bool:
+        """Whether asynchronous accesses of lanes are ordered after the writers of chunks. A stage mostly has one writer."""
         events, who = self._writers[chunks], lanes[:, None]
         events = events[:1, :1] if (events == events[0, 0]).all() else np.unique(events)[None, :]
         return bool((self._clocks.ordered(who, events) & self._clocks.is_fenced(who, events)).all())
 
-    def _undisturbed(self, lane: int, chunks: np.ndarray) -> bool:
-        """Whether nobody else than wgmmas that a thread knows to be over has read chunks, all of one CTA."""
+    def _undisturbed(self, lane: int, chunks: Indices) -> bool:
+        """Whether chunks, all of one CTA, were read by nothing but wgmmas that a thread knows to have completed."""
         if self._read[chunks].any() or self._others[chunks].any():
             return False
         clocks = self._clocks
@@ -144,42 +142,42 @@ class ClockShadow(Granules):
         return bool((self.multiplied[chunks] <= clocks.known[lane, first : first + clocks.groups_of_cta]).all())
 
     def _check_written(
-        self, i: Instruction, places: np.ndarray, who: np.ndarray, asynchronous: bool = False, padded: bool = False
+        self, i: Instruction, places: Indices, who: Indices, asynchronous: bool = False, padded: bool = False
     ) -> None:
-        """padded: an operand of a product, whose tile may have rows that nobody fills and whose results nobody stores;
-        should one be stored, it shows: what nothing wrote is all ones."""
+        """padded: an operand of a product, whose tile may have rows that nobody fills and whose results nobody stores.
+        If one is stored, the result shows it: bytes that nothing wrote are all ones, a NaN."""
         writer = self.writer[places]
         unwritten = writer == 0
         if unwritten.any() and not padded:
-            self._tell("uninitialised_shared", i, places, who, unwritten, "reads {byte}, which nothing wrote")
+            self._report("uninitialised_shared", i, places, who, unwritten, "reads {byte}, which nothing wrote")
         self._unordered_writer(i, places, who, writer, "reads")
         if asynchronous:
             self._unfenced(i, places, who, writer, "reads")
 
-    def _unordered_writer(self, i: Instruction, places, who, writer, what: str) -> None:
-        copied = writer & CLOCK == _LATEST  # even its own thread comes too early
+    def _unordered_writer(self, i: Instruction, places: Indices, who: Indices, writer: Events, what: str) -> None:
+        copied = writer & CLOCK == _LATEST  # too early even for its own thread
         early = ~self._clocks.ordered(who, writer) | copied
         if not early.any():
             return
         generic = self._clocks.is_generic(writer)
         if copied.any():
             text = what + " {byte} while a cp.async of {other} to it is in flight"
-            self._tell("cp_async_unwaited", i, places, who, copied, text, writer)
+            self._report("cp_async_unwaited", i, places, who, copied, text, writer)
         if (early & generic & ~copied).any():
             text = what + " {byte}, which {other} wrote, with no barrier between"
-            self._tell("shared_race", i, places, who, early & generic & ~copied, text, writer)
+            self._report("shared_race", i, places, who, early & generic & ~copied, text, writer)
         if (early & ~generic).any():
-            text = what + " {byte}, which a TMA load brings, without having waited for {other}"
-            self._tell("async_race", i, places, who, early & ~generic, text, writer)
+            text = what + " {byte}, which a TMA load writes, without having waited for {other}"
+            self._report("async_race", i, places, who, early & ~generic, text, writer)
 
-    def _unfenced(self, i: Instruction, places, who, writer, what: str) -> None:
+    def _unfenced(self, i: Instruction, places: Indices, who: Indices, writer: Events, what: str) -> None:
         bare = self._clocks.ordered(who, writer) & ~self._clocks.is_fenced(who, writer)
         if bare.any():
             text = what + " {byte} asynchronously, which {other} wrote, with no fence.proxy.async between"
-            self._tell("proxy_fence", i, places, who, bare, text, writer)
+            self._report("proxy_fence", i, places, who, bare, text, writer)
 
-    def _before_write(self, i: Instruction, places: np.ndarray, who: np.ndarray) -> None:
-        """Finds writes that come before somebody has written or read what was there."""
+    def _before_write(self, i: Instruction, places: Indices, who: Indices) -> None:
+        """Finds writes that are not ordered after earlier writes and reads of the same bytes."""
         self._unordered_writer(i, places, who, self.writer[places], "overwrites")
         clocks, rank, chunks = self._clocks, self._rank(places), places * self.granule // CHUNK
         if self._read[chunks].any():
@@ -187,15 +185,15 @@ class ClockShadow(Granules):
         columns = clocks.warps + rank[..., None] * clocks.groups_of_cta + np.arange(clocks.groups_of_cta)
         raced = clocks.known[who[..., None], columns] < self.multiplied[chunks]
         if raced.any():
-            text = "overwrites {byte}, which a wgmma reads that is not known to be over"
-            self._tell("async_race", i, places, who, raced.any(axis=2), text)
+            text = "overwrites {byte}, which a wgmma reads that is not known to have completed"
+            self._report("async_race", i, places, who, raced.any(axis=2), text)
         other = self.other[places]
         raced = ~clocks.ordered(who, other)
         if raced.any():
             text = "overwrites {byte}, which {other} reads, without having waited for that"
-            self._tell("async_race", i, places, who, raced, text, other)
+            self._report("async_race", i, places, who, raced, text, other)
 
-    def _before_readers(self, i: Instruction, places: np.ndarray, who: np.ndarray, rank: np.ndarray) -> None:
+    def _before_readers(self, i: Instruction, places: Indices, who: Indices, rank: Indices) -> None:
         clocks, reader = self._clocks, self.reader[places]  # [n, k, warps]
         columns = rank[..., None] * clocks.warps_of_cta + np.arange(clocks.warps_of_cta)
         same_warp = columns == (who // 32 % clocks.warps)[..., None]
@@ -203,18 +201,20 @@ class ClockShadow(Granules):
         raced = (reader != 0) & (clocks.known[who[..., None], columns] < reader >> 6) & ~mine
         if raced.any():
             text = "overwrites {byte}, which {other} read, with no barrier between"
-            self._tell("shared_race", i, places, who, raced.any(axis=2), text, _reader_codes(reader, columns, raced))
+            self._report("shared_race", i, places, who, raced.any(axis=2), text, _reader_codes(reader, columns, raced))
 
-    def _tell(self, kind, i, places, who, bad, text, others=None) -> None:
+    def _report(
+        self, kind: str, i: Instruction, places: Indices, who: Indices, bad: Mask, text: str, others: Events | None = None
+    ) -> None:
         row, column = np.argwhere(bad)[0]
         byte = int(places[row, column]) * self.granule
         cta, offset = divmod(byte, self._stride)
         lane = int(who[row, 0])
-        batch = self._batch
+        lanes = self._lanes
         other = self._named(int(others[row, column]), cta) if others is not None else ""
-        home = int(batch.cta[lane])
-        place = f"shared byte {offset}" + ("" if home == cta else f" of CTA {cta + batch.first}")
-        batch.found(kind, i, int(np.count_nonzero(bad.any(axis=1))), lane, text.format(byte=place, other=other))
+        home = int(lanes.cta[lane])
+        place = f"shared byte {offset}" + ("" if home == cta else f" of CTA {cta + lanes.first}")
+        self._findings.add(kind, i, int(np.count_nonzero(bad.any(axis=1))), lane, text.format(byte=place, other=other))
 
     def _named(self, code: int, cta: int) -> str:
         """Whose event this is, for a message about memory of CTA `cta`."""
@@ -227,13 +227,17 @@ class ClockShadow(Granules):
             return f"a bulk store of thread {key[2]}" if key else "a wgmma"
         rank, warp = divmod(column, clocks.warps_of_cta)
         thread = warp * 32 + lane
-        mine = rank == cta % clocks.ctas
-        return f"thread {thread}" if mine else f"thread {thread} of CTA {cta - cta % clocks.ctas + rank + self._batch.first}"
+        return (
+            f"thread {thread}"
+            if rank == cta % clocks.ctas
+            else f"thread {thread} of CTA {cta - cta % clocks.ctas + rank + self._lanes.first}"
+        )
 
 
-def _reader_codes(reader: np.ndarray, columns: np.ndarray, raced: np.ndarray) -> np.ndarray:
-    """Of several readers that race, the code of the first, as of a thread."""
+def _reader_codes(reader: Words, columns: Indices, raced: Mask) -> Events:
+    """The code of the first of several readers that race, as `Clocks.codes` gives it."""
     first = raced.argmax(axis=2)[..., None]
     code = np.take_along_axis(reader, first, axis=2)[..., 0].astype(np.uint64)
     column = np.take_along_axis(columns, first, axis=2)[..., 0].astype(np.uint64)
-    return (column << COLUMN_SHIFT) | ((code & np.uint64(31)) << np.uint64(48)) | (code >> np.uint64(6))
+    codes: Events = (column << COLUMN_SHIFT) | ((code & np.uint64(31)) << np.uint64(48)) | (code >> np.uint64(6))
+    return codes

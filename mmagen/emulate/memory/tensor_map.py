@@ -1,7 +1,7 @@
-"""What a kernel's CUtensorMap says, in a form that the emulator can read: extents, strides, box, swizzle.
+"""Tensor maps in a form that the emulator can read: extents, strides, box, swizzle.
 
 The driver's 128 bytes are opaque, so the host side of an emulated launch puts a description of its own into them, and the
-kernel hands its address to TMA as it would the driver's. What cuTensorMapEncodeTiled refuses is refused here too.
+kernel passes its address to TMA as it would the driver's. What cuTensorMapEncodeTiled refuses is refused here too.
 Source: CUDA driver API, "Tensor Map Object Management".
 """
 
@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from typing import ClassVar
 
 from mmagen.emulate.errors import EmulationError
 
-BYTES = 128
 _MAGIC = b"mmagenTM"
 _MOST_RANK = 5
 _HEAD = struct.Struct("<8sBBBxIQ")
@@ -33,6 +33,7 @@ class TensorMap:
     strides: tuple[int, ...]
     box: tuple[int, ...]
     swizzle: int = 16
+    BYTES: ClassVar[int] = 128
 
     @property
     def rank(self) -> int:
@@ -71,15 +72,15 @@ class TensorMap:
             raise EmulationError(f"cuTensorMapEncodeTiled would fail: {fault}")
         head = _HEAD.pack(_MAGIC, self.rank, self.element, self.swizzle, 0, self.address)
         body = struct.pack(f"<{self.rank}Q{self.rank - 1}Q{self.rank}H", *self.extents, *self.strides, *self.box)
-        return (head + body).ljust(BYTES, b"\0")
+        return (head + body).ljust(self.BYTES, b"\0")
 
-
-def decode(data: bytes) -> TensorMap:
-    """The map that `encode` made these bytes of; raises EmulationError for any others."""
-    if len(data) < BYTES or data[:8] != _MAGIC:
-        raise EmulationError("this address holds no tensor map")
-    _, rank, element, swizzle, _, address = _HEAD.unpack_from(data)
-    if not 1 <= rank <= _MOST_RANK:
-        raise EmulationError("this address holds no tensor map")
-    values = struct.unpack_from(f"<{rank}Q{rank - 1}Q{rank}H", data, _HEAD.size)
-    return TensorMap(address, element, values[:rank], values[rank : 2 * rank - 1], values[2 * rank - 1 :], swizzle)
+    @classmethod
+    def decode(cls, data: bytes) -> TensorMap:
+        """The map that `encode` made these bytes of; raises EmulationError for any others."""
+        if len(data) < cls.BYTES or data[:8] != _MAGIC:
+            raise EmulationError("this address holds no tensor map")
+        _, rank, element, swizzle, _, address = _HEAD.unpack_from(data)
+        if not 1 <= rank <= _MOST_RANK:
+            raise EmulationError("this address holds no tensor map")
+        values = struct.unpack_from(f"<{rank}Q{rank - 1}Q{rank}H", data, _HEAD.size)
+        return cls(address, element, values[:rank], values[rank : 2 * rank - 1], values[2 * rank - 1 :], swizzle)

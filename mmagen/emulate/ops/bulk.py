@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-import numpy as np
-
+from mmagen.emulate.arrays import Mask, Values
+from mmagen.emulate.batch import Batch
+from mmagen.emulate.lanes.cluster_addresses import OFFSET_MASK
 from mmagen.emulate.ops.access import split
-from mmagen.emulate.ops.emit import Emitter
+from mmagen.emulate.ops.emit import Emitter, literal
 from mmagen.emulate.ops.mbarriers import shared_address
 from mmagen.emulate.ops.memory import native_address
 from mmagen.emulate.ptx.model import Address, Instruction, Vector, elements_of
-from mmagen.emulate.sync.clusters import OFFSET_MASK
-
-if TYPE_CHECKING:
-    from mmagen.emulate.batch import Batch
 
 
 def build_bulk_copy(e: Emitter, i: Instruction) -> None:
@@ -22,7 +17,7 @@ def build_bulk_copy(e: Emitter, i: Instruction) -> None:
     if i.has("commit_group"):
         e.line(f"X.bulk.commit({e.mask})")
     elif i.has("wait_group"):
-        e.line(f"X.bulk.wait({e.mask}, {int(i.operands[0].value)})")
+        e.line(f"X.bulk.wait({e.mask}, {literal(i.operands[0])})")
     elif i.has("prefetch"):
         e.line("pass")  # a hint
     elif i.has("tensor"):
@@ -51,25 +46,34 @@ def _tensor(e: Emitter, i: Instruction) -> None:
     e.line(f"{e.bind(_load)}({arguments}, {shared}, {barrier}, {ctas})")
 
 
-def _load(X: Batch, mask, i: Instruction, maps, at: list, shared, barrier, ctas: np.ndarray | None) -> None:
+def _load(
+    X: Batch,
+    mask: Mask | None,
+    i: Instruction,
+    maps: Values,
+    at: list[Values],
+    shared: Values,
+    barrier: Values,
+    ctas: Values | None,
+) -> None:
     lanes, where = split(X, mask, shared)
     barriers = shared_address(split(X, mask, barrier)[1])
     where, maps = shared_address(where), split(X, mask, maps)[1]
     places = X.mbarriers.places(lanes, barriers)
     homes = X.mbarriers.places(lanes, where)
-    masks = None if ctas is None else X.spread(ctas)[lanes]
-    size = X.program.cluster
+    masks = None if ctas is None else X.lanes.spread(ctas)[lanes]
+    size = X.lanes.cluster
     for n, lane in enumerate(lanes.tolist()):
         if masks is None:
             targets = [(homes[n][1], places[n])]
             if homes[n][0] != places[n][0]:
-                X.found("mbarrier", i, 1, lane, "loads into one CTA and reports to the mbarrier of another")
+                X.findings.add("mbarrier", i, 1, lane, "loads into one CTA and reports to the mbarrier of another")
                 continue
         else:
-            first = int(X.cta[lane]) // size * size
+            first = int(X.lanes.cta[lane]) // size * size
             chosen = [rank for rank in range(16) if int(masks[n]) >> rank & 1]
             if not chosen or chosen[-1] >= size:
-                X.found("shared_out_of_bounds", i, 1, lane, f"loads for CTAs {chosen} of a cluster of {size}")
+                X.findings.add("shared_out_of_bounds", i, 1, lane, f"loads for CTAs {chosen} of a cluster of {size}")
                 chosen = [rank for rank in chosen if rank < size]
             offset = int(barriers[n]) & OFFSET_MASK
             targets = [(homes[n][1], (first + rank, offset)) for rank in chosen]
@@ -77,7 +81,7 @@ def _load(X: Batch, mask, i: Instruction, maps, at: list, shared, barrier, ctas:
         X.bulk.load(i, lane, tensor, _coordinates(X, at, lane), targets)
 
 
-def _store(X: Batch, mask, i: Instruction, maps, at: list, shared) -> None:
+def _store(X: Batch, mask: Mask | None, i: Instruction, maps: Values, at: list[Values], shared: Values) -> None:
     lanes, where = split(X, mask, shared)
     where, maps = shared_address(where), split(X, mask, maps)[1]
     for n, lane in enumerate(lanes.tolist()):
@@ -85,5 +89,5 @@ def _store(X: Batch, mask, i: Instruction, maps, at: list, shared) -> None:
         X.bulk.store(i, lane, tensor, _coordinates(X, at, lane), int(where[n]))
 
 
-def _coordinates(X: Batch, at: list, lane: int) -> tuple[int, ...]:
+def _coordinates(X: Batch, at: list[Values], lane: int) -> tuple[int, ...]:
     return tuple(int(values[0] if len(values) == 1 else values[lane]) for values in at)

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from mmagen.emulate.arrays import Mask, Values, Words
+from mmagen.emulate.batch import Batch
 from mmagen.emulate.ops.emit import Emitter, dtype_of, op
 from mmagen.emulate.ops.integers import is_integer
 from mmagen.emulate.ptx.model import Instruction, Pair
 
-if TYPE_CHECKING:
-    from mmagen.emulate.batch import Batch
-
 
 @op("bar", "barrier")
 def _warp_barrier(e: Emitter, i: Instruction) -> None:
-    """bar.warp.sync; the barriers of a CTA end their block and never come here."""
-    e.line(f"X.pass_warp_barrier({e.mask})")
+    """bar.warp.sync; barriers of a CTA end their block and are executed by the scheduler."""
+    e.line(f"X.hazards.pass_warp_barrier({e.mask})")
 
 
-def _active(X: Batch, mask: np.ndarray | None) -> np.ndarray:
+def _active(X: Batch, mask: Mask | None) -> Mask:
     """bool[warps, 32]: the active lanes."""
-    return np.ones((X.size // 32, 32), dtype=bool) if mask is None else mask.reshape(-1, 32)
+    return np.ones((X.lanes.size // 32, 32), dtype=bool) if mask is None else mask.reshape(-1, 32)
 
 
 @op("shfl", warp_wide=True)
@@ -37,11 +34,11 @@ def _shfl(e: Emitter, i: Instruction) -> None:
         e.write(target.second, "t[1]", "pred")
 
 
-def _shuffle(X: Batch, mask, mode: str, a, b, c) -> tuple[np.ndarray, np.ndarray]:
+def _shuffle(X: Batch, mask: Mask | None, mode: str, a: Words, b: Words, c: Words) -> tuple[Words, Mask]:
     """(values uint32[lanes], whether each lane's source was in its segment)."""
-    values = X.spread(a).reshape(-1, 32)
-    amount = (X.spread(b) & np.uint32(31)).astype(np.int64).reshape(-1, 32)
-    clamp = X.spread(c).astype(np.int64).reshape(-1, 32)
+    values = X.lanes.spread(a).reshape(-1, 32)
+    amount = (X.lanes.spread(b) & np.uint32(31)).astype(np.int64).reshape(-1, 32)
+    clamp = X.lanes.spread(c).astype(np.int64).reshape(-1, 32)
     lane = np.arange(32)[None, :]
     segment = (clamp >> 8) & 31
     low = lane & segment
@@ -70,9 +67,9 @@ def _vote(e: Emitter, i: Instruction) -> None:
     e.write(i.operands[0], "t", "u32" if mode == "ballot" else "pred")
 
 
-def _votes(X: Batch, mask, mode: str, p: np.ndarray) -> np.ndarray:
+def _votes(X: Batch, mask: Mask | None, mode: str, p: Mask) -> Values:
     active = _active(X, mask)
-    holds = X.spread(p).reshape(-1, 32) & active
+    holds = X.lanes.spread(p).reshape(-1, 32) & active
     if mode == "ballot":
         return np.repeat(_bits(holds), 32)
     every = (holds == active).all(axis=1)
@@ -81,9 +78,10 @@ def _votes(X: Batch, mask, mode: str, p: np.ndarray) -> np.ndarray:
     return np.repeat(result, 32)
 
 
-def _bits(flags: np.ndarray) -> np.ndarray:
+def _bits(flags: Mask) -> Words:
     """uint32[warps]: one bit per lane."""
-    return (flags.astype(np.uint32) << np.arange(32, dtype=np.uint32)).sum(axis=1, dtype=np.uint32)
+    bits: Words = (flags.astype(np.uint32) << np.arange(32, dtype=np.uint32)).sum(axis=1, dtype=np.uint32)
+    return bits
 
 
 @op("activemask")
@@ -101,9 +99,9 @@ def _match(e: Emitter, i: Instruction) -> None:
         e.write(target.second, "t[1]", "pred")
 
 
-def _matches(X: Batch, mask, a: np.ndarray, whole: bool) -> tuple[np.ndarray, np.ndarray]:
+def _matches(X: Batch, mask: Mask | None, a: Values, whole: bool) -> tuple[Words, Mask]:
     active = _active(X, mask)
-    values = X.spread(a).reshape(-1, 32)
+    values = X.lanes.spread(a).reshape(-1, 32)
     equal = (values[:, :, None] == values[:, None, :]) & active[:, None, :]
     bits = (equal.astype(np.uint32) << np.arange(32, dtype=np.uint32)).sum(axis=2, dtype=np.uint32)
     every = bits == _bits(active)[:, None]
@@ -118,8 +116,8 @@ def _redux(e: Emitter, i: Instruction) -> None:
         raise e.unsupported("redux on floats is not supported")
     function = {"add": np.add, "min": np.minimum, "max": np.maximum}.get(operation) or getattr(np, f"bitwise_{operation}")
 
-    def reduce(X: Batch, mask, a: np.ndarray) -> np.ndarray:
-        values, active = X.spread(a).reshape(-1, 32), _active(X, mask)
+    def reduce(X: Batch, mask: Mask | None, a: Values) -> Values:
+        values, active = X.lanes.spread(a).reshape(-1, 32), _active(X, mask)
         # Lanes that do not take part repeat one that does, or nothing for sums.
         first = np.take_along_axis(values, active.argmax(axis=1)[:, None], axis=1)
         neutral = 0 if operation in ("add", "xor") else first
@@ -130,9 +128,9 @@ def _redux(e: Emitter, i: Instruction) -> None:
 
 @op("elect", warp_wide=True)
 def _elect(e: Emitter, i: Instruction) -> None:
-    def elect(X: Batch, mask) -> tuple[np.ndarray, np.ndarray]:
+    def elect(X: Batch, mask: Mask | None) -> tuple[Words, Mask]:
         leader = _active(X, mask).argmax(axis=1)
-        return np.repeat(leader, 32).astype(np.uint32), X.thread % 32 == np.repeat(leader, 32)
+        return np.repeat(leader, 32).astype(np.uint32), X.lanes.thread % 32 == np.repeat(leader, 32)
 
     e.line(f"t = {e.bind(elect)}(X, {e.mask})")
     target = i.operands[0]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from mmagen.emulate.arithmetic import numerics
+from mmagen.emulate.arrays import Codes, Floats, Values
 from mmagen.emulate.ops.emit import Emitter, dtype_of, op
 from mmagen.emulate.ops.integers import is_integer, unsigned
-from mmagen.emulate.ptx.model import Immediate, Instruction, Name, Register, Special, Symbol, Vector
+from mmagen.emulate.ptx.model import Immediate, Instruction, Name, Operand, Register, Special, Symbol, Vector
 
 _TO_INTEGER = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
 _ROUNDINGS = ("rn", "rz", "rm", "rp", "rna")
@@ -29,7 +30,7 @@ def _mov(e: Emitter, i: Instruction) -> None:
         raise e.unsupported("this form of mov is not supported")
 
 
-def _pack(e: Emitter, target: object, source: Vector, kind: str) -> None:
+def _pack(e: Emitter, target: Operand, source: Vector, kind: str) -> None:
     part = f"u{int(kind[1:]) // len(source.elements)}"
     parts = [e.source(x, part) for x in source.elements]
     dtype = dtype_of(unsigned(kind))
@@ -39,7 +40,7 @@ def _pack(e: Emitter, target: object, source: Vector, kind: str) -> None:
     e.write(target, " | ".join(f"({t})" for t in terms), unsigned(kind))
 
 
-def _unpack(e: Emitter, target: Vector, source: object, kind: str) -> None:
+def _unpack(e: Emitter, target: Vector, source: Operand, kind: str) -> None:
     part = f"u{int(kind[1:]) // len(target.elements)}"
     dtype = dtype_of(unsigned(kind))
     e.line(f"t = {e.source(source, unsigned(kind))}")
@@ -107,7 +108,7 @@ def _float_to_integer(e: Emitter, i: Instruction, to: str, kind: str) -> None:
     highest = low if to[0] == "s" else (high + 1) // 2
     for_nan = highest if "64" in (to[1:], kind[1:]) else 0
 
-    def convert(codes: np.ndarray) -> np.ndarray:
+    def convert(codes: Codes) -> Codes:
         values = rounded(numerics.to_float64(numerics.flush(codes) if ftz else codes, kind))
         # A float64 cannot hold 2^63 - 1: compare before converting.
         result = np.zeros(values.shape, dtype=dtype)
@@ -128,7 +129,7 @@ def _rounding(i: Instruction) -> str:
 def _integer_to_float(e: Emitter, i: Instruction, to: str, kind: str) -> None:
     rounding, bits = _rounding(i), int(kind[1:])
 
-    def convert(values: np.ndarray) -> np.ndarray:
+    def convert(values: Values) -> Values:
         if to == "f32" and rounding == "rn":
             return values.astype(np.float32).view(np.uint32)
         if bits == 64:
@@ -145,7 +146,7 @@ def _integer_to_float(e: Emitter, i: Instruction, to: str, kind: str) -> None:
     e.write(i.operands[0], f"{e.bind(convert)}({e.source(i.operands[1], kind)})", _float_bits(to))
 
 
-def _relu(values: np.ndarray) -> np.ndarray:
+def _relu(values: Floats) -> Floats:
     """Negative numbers as zero, and -0 as +0 (recorded on an H200); NaN stays."""
     return np.where(values <= 0, 0.0, values)
 
@@ -155,7 +156,7 @@ def _float_to_float(e: Emitter, i: Instruction, to: str, kind: str) -> None:
     rounding, sat = _rounding(i), i.has("sat")
     ftz, relu, finite = i.has("ftz"), i.has("relu"), i.has("satfinite")
 
-    def convert(codes: np.ndarray) -> np.ndarray:
+    def convert(codes: Codes) -> Codes:
         if to == "tf32" and rounding == "rna":
             return numerics.tf32_ties_away(codes, finite)
         values = numerics.to_float64(numerics.flush(codes) if ftz and kind == "f32" else codes, kind)
@@ -178,20 +179,21 @@ def _cvt_pair(e: Emitter, i: Instruction, to: str, kind: str) -> None:
     if element is None:
         raise e.unsupported("this conversion of pairs is not supported")
 
-    def narrow(values: np.ndarray) -> np.ndarray:
+    def narrow(values: Floats) -> Codes:
         if relu:
             values = _relu(values)
         return numerics.from_float64(values, element, rounding, finite)
 
-    def joined(upper: np.ndarray, lower: np.ndarray) -> np.ndarray:
-        wide = np.uint32 if element in ("f16", "bf16") else np.uint16
-        shift = wide(16 if wide is np.uint32 else 8)
-        return (narrow(upper).astype(wide) << shift) | narrow(lower)
+    def joined(upper: Floats, lower: Floats) -> Codes:
+        shift = 16 if element in ("f16", "bf16") else 8
+        wide = np.dtype(np.uint32 if shift == 16 else np.uint16)
+        both: Codes = (narrow(upper).astype(wide) << wide.type(shift)) | narrow(lower)
+        return both
 
-    def from_floats(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    def from_floats(a: Values, b: Values) -> Values:
         return joined(a.astype(np.float64), b.astype(np.float64))
 
-    def from_pair(pair: np.ndarray) -> np.ndarray:
+    def from_pair(pair: Values) -> Values:
         name = _NARROW_PAIRS[kind]
         shift = 16 if name in ("f16", "bf16") else 8
         halves = [(pair >> pair.dtype.type(n * shift)) & pair.dtype.type((1 << shift) - 1) for n in (1, 0)]

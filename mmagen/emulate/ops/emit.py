@@ -11,10 +11,12 @@ An instruction is added by registering a builder under its base opcode in OPS, f
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from mmagen.emulate.errors import EmulationError
+from mmagen.emulate.program.specials import WIDE_SPECIALS
 from mmagen.emulate.ptx.model import Address, Immediate, Instruction, Name, Negated, Operand, Register, Special, Symbol
 
 # numpy type of a value of a PTX type, as named in the generated source.
@@ -42,7 +44,7 @@ NUMPY_TYPES: dict[str, type] = {
     "f8": np.float64,
 }
 
-WIDE_SPECIALS = ("clock64", "globaltimer")
+_OTHER_FORM = "this form of the instruction is not supported"
 
 Builder = Callable[["Emitter", Instruction], None]
 OPS: dict[str, Builder] = {}
@@ -63,6 +65,20 @@ def op(*bases: str, warp_wide: bool = False) -> Callable[[Builder], Builder]:
     return register
 
 
+def literal(operand: Operand) -> int:
+    """The value of a literal; raises EmulationError for another operand."""
+    if not isinstance(operand, Immediate):
+        raise EmulationError(_OTHER_FORM)
+    return int(operand.value)
+
+
+def register(operand: Operand) -> Register:
+    """The operand as a register; raises EmulationError for another one."""
+    if not isinstance(operand, Register):
+        raise EmulationError(_OTHER_FORM)
+    return operand
+
+
 def dtype_of(kind: str) -> str:
     """The numpy type name ("u4") for a PTX type ("b32"); raises KeyError for an unknown one."""
     return _DTYPES[kind]
@@ -77,11 +93,11 @@ class Emitter:
     """Writes the source of one entry's blocks. Builders call `source`, `write`, `line` and `bind`.
 
     place_of: a variable's address in its own space, None for global memory. specials: a special register's expression.
-    tracked: registers whose reads and writes are to be watched.
+    tracked: registers of which it is checked at run time that they are written before they are read.
     """
 
     def __init__(self, place_of: Callable[[str], int | None], specials: Callable[[str], str], tracked: frozenset[int]):
-        self.namespace: dict[str, object] = {**NUMPY_TYPES, "np": np, "where": np.where}
+        self.namespace: dict[str, Any] = {**NUMPY_TYPES, "np": np, "where": np.where}
         self._place_of = place_of
         self._specials = specials
         self._constants: dict[tuple[str, bytes], str] = {}
@@ -97,11 +113,12 @@ class Emitter:
         """Starts an instruction; `full`: all lanes that still run take part."""
         self.instruction, self.full, self.mask, self._indent = instruction, full, "m", "  "
         if instruction.guard is not None:
-            self.line(f"g = X.both(m, {self.source(instruction.guard, 'pred')})")
+            self.line(f"g = X.lanes.both(m, {self.source(instruction.guard, 'pred')})")
             self.line("if g.any():")
             self.mask, self._indent = "g", "    "
 
     def line(self, text: str) -> None:
+        """Adds a line of source to the instruction."""
         self.lines.append(self._indent + text)
 
     def bind(self, value: object) -> str:
@@ -142,7 +159,7 @@ class Emitter:
 
     def _register(self, register: Register, wanted: str) -> str:
         if register.index in self.tracked:
-            self.line(f"X.check_written(R, {register.index}, {self.mask}, {self.bind(self.instruction)})")
+            self.line(f"X.registers.check_written({register.index}, {self.mask}, {self.bind(self.instruction)})")
         return _converted(f"R[{register.index}]", storage_of(register), wanted)
 
     def _immediate(self, operand: Immediate, wanted: str) -> str:
@@ -172,7 +189,7 @@ class Emitter:
         else:
             self.line(f"R[{index}] = where({self.mask}, {value}, R[{index}])")
         if index in self.tracked:
-            self.line(f"X.mark_written({index}, {'None' if self.full and self.mask == 'm' else self.mask})")
+            self.line(f"X.registers.mark_written({index}, {'None' if self.full and self.mask == 'm' else self.mask})")
 
     def address(self, operand: Operand, bits: int = 64) -> str:
         """An expression for the byte address of `[base + offset]`, as unsigned integers of `bits` bits."""
@@ -193,10 +210,10 @@ class Emitter:
         place = self._place_of(name)
         if place is not None:
             return self.constant(place + offset, dtype)
-        return f"(X.address_of({name!r}) + {self.constant(offset, 'u8')}).astype({dtype})"
+        return f"(np.array([X.program.address_of({name!r})], dtype=u8) + {self.constant(offset, 'u8')}).astype({dtype})"
 
     def unsupported(self, why: str) -> EmulationError:
-        """The error for this instruction, without its place; the caller raises it."""
+        """The error for this instruction, without file and line; the caller raises it."""
         return EmulationError(why)
 
 

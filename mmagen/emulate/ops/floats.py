@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from mmagen.emulate.arithmetic import numerics
+from mmagen.emulate.arrays import Codes, Floats, Values
 from mmagen.emulate.ops.emit import Emitter, dtype_of, op
 from mmagen.emulate.ops.halves import build_half, is_half
 from mmagen.emulate.ops.integers import build_integer_divide, build_integer_mul, build_integer_sum, is_integer, unsigned
 from mmagen.emulate.ptx.model import Instruction
 
 _ROUNDINGS = ("rn", "rz", "rm", "rp")
+Binary = Callable[[Values, Values], Values]
 _NAN32, _NAN64 = np.uint32(0x7FFFFFFF), np.uint64(0x7FF8000000000000)
 
 
@@ -19,7 +23,7 @@ def rounding_of(i: Instruction) -> str:
     return next((m for m in i.modifiers if m in _ROUNDINGS), "rn")
 
 
-def canonical(values: np.ndarray) -> np.ndarray:
+def canonical(values: Values) -> Values:
     """Float results with every NaN replaced by the one that GPUs produce."""
     unordered = values != values
     if not unordered.any():
@@ -32,14 +36,14 @@ def _plain(i: Instruction) -> bool:
     return rounding_of(i) == "rn" and not i.has("ftz") and not i.has("sat")
 
 
-def _by_codes(e: Emitter, i: Instruction, function, count: int, negate_last: bool = False) -> None:
+def _by_codes(e: Emitter, i: Instruction, function: Callable[..., Codes], count: int, negate_last: bool = False) -> None:
     """Arithmetic with rounding, .ftz or .sat, through numerics."""
     kind = i.type
     bits = unsigned(kind)
     flip = np.array([1 << (int(kind[1:]) - 1)], dtype=dtype_of(bits))
     rounding, ftz, sat = rounding_of(i), i.has("ftz"), i.has("sat")
 
-    def compute(*codes: np.ndarray) -> np.ndarray:
+    def compute(*codes: Values) -> Values:
         operands = list(np.broadcast_arrays(*codes))
         if negate_last:
             operands[-1] = operands[-1] ^ flip
@@ -87,20 +91,21 @@ def _fma(e: Emitter, i: Instruction) -> None:
         _by_codes(e, i, numerics.fma, 3)
 
 
-def _fma32(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+def _fma32(a: Values, b: Values, c: Values) -> Values:
     """a * b + c rounded once. In float64 the product is exact; only a sum that lands on a float32 tie is rounded twice."""
     total = a.astype(np.float64) * b + c
     result = total.astype(np.float32)
     tie = (total.view(np.uint64) & np.uint64(0x1FFFFFFF)) == np.uint64(0x10000000)
     small = (np.abs(result) <= np.float32(1.1754944e-38)) & (total != 0)
     if tie.any() or small.any():
-        codes = numerics.fma(*(x.view(np.uint32) for x in np.broadcast_arrays(a, b, c)), "f32")
-        return codes.view(np.float32)
+        x, y, z = (operand.view(np.uint32) for operand in np.broadcast_arrays(a, b, c))
+        return numerics.fma(x, y, z, "f32").view(np.float32)
     return canonical(result)
 
 
-def _fma64(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
-    return canonical(numerics.fma_f64(*np.broadcast_arrays(a, b, c)))
+def _fma64(a: Floats, b: Floats, c: Floats) -> Floats:
+    x, y, z = np.broadcast_arrays(a, b, c)
+    return canonical(numerics.fma_f64(x, y, z))
 
 
 @op("div")
@@ -167,10 +172,10 @@ def _extreme(e: Emitter, i: Instruction) -> None:
     e.write(i.operands[0], expression, kind)
 
 
-def _ordered_zero(low: bool):
+def _ordered_zero(low: bool) -> Binary:
     """min and max with -0 below +0, which numpy leaves open."""
 
-    def pick(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    def pick(a: Values, b: Values) -> Values:
         result = (np.fmin if low else np.fmax)(a, b)
         zeros = (a == 0) & (b == 0)
         if zeros.any():
@@ -181,14 +186,14 @@ def _ordered_zero(low: bool):
     return pick
 
 
-def _propagating(pick):
-    def function(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def _propagating(pick: Binary) -> Binary:
+    def function(a: Values, b: Values) -> Values:
         return canonical(np.where((a != a) | (b != b), a.dtype.type(np.nan), pick(a, b)))
 
     return function
 
 
-_EXTREMES = {
+_EXTREMES: dict[tuple[str, bool], Binary] = {
     ("min", False): _ordered_zero(True),
     ("max", False): _ordered_zero(False),
     ("min", True): _propagating(_ordered_zero(True)),

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from mmagen.emulate.arithmetic import numerics
+from mmagen.emulate.arrays import Codes
 from mmagen.emulate.ops.emit import Emitter
 from mmagen.emulate.ptx.model import Instruction, Operand
 
@@ -23,7 +24,7 @@ def widened(e: Emitter, operand: Operand, kind: str) -> str:
     if kind.endswith("x2"):
         raise e.unsupported("two results in one comparison are not supported")
 
-    def widen(codes: np.ndarray) -> np.ndarray:
+    def widen(codes: Codes) -> Codes:
         return numerics.to_float64(codes, kind)
 
     return f"{e.bind(widen)}({e.source(operand, 'u16')})"
@@ -36,7 +37,7 @@ def build_half(e: Emitter, i: Instruction, operation: str) -> None:
     bits = "u32" if pair else "u16"
     function = _function(kind.removesuffix("x2"), operation, i)
 
-    def compute(*codes: np.ndarray) -> np.ndarray:
+    def compute(*codes: Codes) -> Codes:
         operands = np.broadcast_arrays(*codes)
         if not pair:
             return function(*operands)
@@ -47,22 +48,22 @@ def build_half(e: Emitter, i: Instruction, operation: str) -> None:
     e.write(i.operands[0], f"{e.bind(compute)}({arguments})", bits)
 
 
-def _function(name: str, operation: str, i: Instruction) -> Callable[..., np.ndarray]:
+def _function(name: str, operation: str, i: Instruction) -> Callable[..., Codes]:
     ftz, sat, relu = i.has("ftz"), i.has("sat"), i.has("relu")
 
-    def flushed(codes: np.ndarray) -> np.ndarray:
+    def flushed(codes: Codes) -> Codes:
         return np.where(codes & 0x7C00 == 0, codes & np.uint16(0x8000), codes) if ftz and name == "f16" else codes
 
-    def compute(*codes: np.ndarray) -> np.ndarray:
+    def compute(*codes: Codes) -> Codes:
         operands = [flushed(x) for x in codes]
         if operation == "-":
             operands[1] = operands[1] ^ np.uint16(0x8000)
         if operation in ("+", "-"):
-            result = numerics.add(*operands, name, "rn", False, sat)
+            result = numerics.add(operands[0], operands[1], name, "rn", False, sat)
         elif operation == "*":
-            result = numerics.mul(*operands, name, "rn", False, sat)
+            result = numerics.mul(operands[0], operands[1], name, "rn", False, sat)
         elif operation == "fma":
-            result = numerics.fma(*operands, name, "rn", False, sat)
+            result = numerics.fma(operands[0], operands[1], operands[2], name, "rn", False, sat)
         else:
             result = _extreme(operands, name, operation, i.has("NaN"))
         if relu:
@@ -73,7 +74,7 @@ def _function(name: str, operation: str, i: Instruction) -> Callable[..., np.nda
     return compute
 
 
-def _extreme(operands: list[np.ndarray], name: str, operation: str, propagate: bool) -> np.ndarray:
+def _extreme(operands: list[Codes], name: str, operation: str, propagate: bool) -> Codes:
     a, b = (numerics.to_float64(x, name) for x in operands)
     # Of two zeros the negative one is the smaller.
     first = (a < b) | ((a == b) & np.signbit(a)) | np.isnan(b)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from mmagen.emulate.arrays import Values
 from mmagen.emulate.ops.emit import Emitter, dtype_of, op
-from mmagen.emulate.ptx.model import Immediate, Instruction, Pair
+from mmagen.emulate.ptx.model import Immediate, Instruction, Operand, Pair
 
 _HALVES = {"f16", "bf16", "f16x2", "bf16x2"}
 _COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "lo": "<", "ls": "<=", "hi": ">", "hs": ">="}
@@ -134,7 +135,7 @@ def _not(e: Emitter, i: Instruction) -> None:
 
 @op("shl", "shr")
 def _shift(e: Emitter, i: Instruction) -> None:
-    """Amounts of the width and more give 0, or all sign bits: what numpy does too."""
+    """Shifts by the width or more give 0, or all sign bits, as in numpy."""
     kind = i.type if i.base == "shr" and i.type[0] == "s" else unsigned(i.type)
     dtype = dtype_of(kind)
     symbol = "<<" if i.base == "shl" else ">>"
@@ -249,11 +250,11 @@ def _setp(e: Emitter, i: Instruction) -> None:
         symbol = {"and": "&", "or": "|", "xor": "^"}[combine]
         e.line(f"c = {e.source(i.operands[3], 'pred')}")
         names = [f"(t {symbol} c)", f"(~t {symbol} c)"]
-    for target, name in zip(targets, names):
+    for target, name in zip(targets, names, strict=False):
         e.write(target, name, "pred")
 
 
-def compare(e: Emitter, how: str, kind: str, first: object, second: object) -> str:
+def compare(e: Emitter, how: str, kind: str, first: Operand, second: Operand) -> str:
     """A comparison's expression: ordered, or with `u` at its end also true for NaN."""
     if kind in _HALVES:
         from mmagen.emulate.ops.halves import widened
@@ -288,7 +289,7 @@ def _slct(e: Emitter, i: Instruction) -> None:
     e.write(i.operands[0], f"where({c} >= 0, {a}, {b})", kind)
 
 
-def _quotient(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def _quotient(a: Values, b: Values) -> Values:
     zero = b == 0
     if a.dtype.kind == "u":
         quotient = a // np.where(zero, 1, b).astype(a.dtype)
@@ -298,22 +299,23 @@ def _quotient(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.where(zero, np.array(-1).astype(a.dtype), quotient)
 
 
-def _truncated(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    floored = a // b
-    return floored + ((floored < 0) & (floored * b != a))
+def _truncated(a: Values, b: Values) -> Values:
+    floored: Values = a // b
+    truncated: Values = floored + ((floored < 0) & (floored * b != a))
+    return truncated
 
 
-def _remainder(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def _remainder(a: Values, b: Values) -> Values:
     safe = np.where(b == 0, 1, b).astype(a.dtype)
     return np.where(b == 0, a, np.fmod(a, safe))
 
 
-def _high64(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def _high64(a: Values, b: Values) -> Values:
     exact = a.astype(object) * b.astype(object)
     return np.array([int(x) >> 64 & 0xFFFFFFFFFFFFFFFF for x in np.atleast_1d(exact)], dtype=np.uint64).view(a.dtype)
 
 
-def _extract(a: np.ndarray, start: np.ndarray, length: np.ndarray) -> np.ndarray:
+def _extract(a: Values, start: Values, length: Values) -> Values:
     width = a.dtype.itemsize * 8
     a, start, length = np.broadcast_arrays(a, start & 0xFF, length & 0xFF)
     wide_type = np.int64 if a.dtype.kind == "i" else np.uint64
@@ -327,7 +329,7 @@ def _extract(a: np.ndarray, start: np.ndarray, length: np.ndarray) -> np.ndarray
     return np.where(length == 0, 0, field).astype(a.dtype)
 
 
-def _insert(a: np.ndarray, b: np.ndarray, start: np.ndarray, length: np.ndarray) -> np.ndarray:
+def _insert(a: Values, b: Values, start: Values, length: Values) -> Values:
     start, length = (start & 0xFF).astype(np.uint64), (length & 0xFF).astype(np.uint64)
     ones = np.where(length >= 64, np.uint64(0xFFFFFFFFFFFFFFFF), (np.uint64(1) << np.minimum(length, 63)) - np.uint64(1))
     field = ones << start
@@ -335,7 +337,7 @@ def _insert(a: np.ndarray, b: np.ndarray, start: np.ndarray, length: np.ndarray)
     return merged.astype(a.dtype)
 
 
-def _permute(a: np.ndarray, b: np.ndarray, selector: np.ndarray) -> np.ndarray:
+def _permute(a: Values, b: Values, selector: Values) -> Values:
     pool = (b.astype(np.uint64) << np.uint64(32)) | a
     result = np.zeros(1, dtype=np.uint32)
     for position in range(4):
@@ -346,7 +348,7 @@ def _permute(a: np.ndarray, b: np.ndarray, selector: np.ndarray) -> np.ndarray:
     return result
 
 
-def _leading_zeros(a: np.ndarray) -> np.ndarray:
+def _leading_zeros(a: Values) -> Values:
     width = a.dtype.itemsize * 8
     filled = a.copy()
     for shift in (1, 2, 4, 8, 16, 32):
@@ -355,14 +357,14 @@ def _leading_zeros(a: np.ndarray) -> np.ndarray:
     return (width - np.bitwise_count(filled)).astype(np.uint32)
 
 
-def _reverse(a: np.ndarray) -> np.ndarray:
+def _reverse(a: Values) -> Values:
     bits = np.unpackbits(np.ascontiguousarray(a).view(np.uint8).reshape(a.size, -1), axis=1, bitorder="little")
     return np.packbits(bits[:, ::-1], axis=1, bitorder="little").reshape(-1).view(a.dtype)
 
 
-def _bytes(a: np.ndarray, signed: bool) -> np.ndarray:
+def _bytes(a: Values, signed: bool) -> Values:
     return np.ascontiguousarray(a).view(np.int8 if signed else np.uint8).reshape(-1, 4).astype(np.int32)
 
 
-def _halves(a: np.ndarray, signed: bool) -> np.ndarray:
+def _halves(a: Values, signed: bool) -> Values:
     return np.ascontiguousarray(a).view(np.int16 if signed else np.uint16).reshape(-1, 2).astype(np.int32)

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mmagen.emulate.arithmetic import matrix_moves as matrix
-from mmagen.emulate.arithmetic import mma as matrix_mma
-from mmagen.emulate.memory.memory import SHARED_WINDOW
+from mmagen.emulate.arithmetic import matrix_moves, mma
+from mmagen.emulate.arrays import Bytes, Indices, Mask, Values, Words
+from mmagen.emulate.batch import Batch
+from mmagen.emulate.memory.spaces import SHARED_WINDOW
 from mmagen.emulate.ops.access import Access
+from mmagen.emulate.ops.convergence import warps_of
 from mmagen.emulate.ops.emit import Emitter, op
 from mmagen.emulate.ops.memory import native_address
-from mmagen.emulate.program.program import space_of
+from mmagen.emulate.ptx.facts import space_of
 from mmagen.emulate.ptx.model import Immediate, Instruction, elements_of
-
-if TYPE_CHECKING:
-    from mmagen.emulate.batch import Batch
 
 
 @op("ldmatrix", warp_wide=True)
@@ -27,7 +25,7 @@ def _ldmatrix(e: Emitter, i: Instruction) -> None:
     access = _Rows(i)
     targets = elements_of(i.operands[0])
 
-    def run(X: Batch, mask, address: np.ndarray) -> list[np.ndarray]:
+    def run(X: Batch, mask: Mask | None, address: Values) -> list[Values]:
         return access.load(X, mask, address, len(targets), i.has("trans"))
 
     e.line(f"t = {e.bind(run)}(X, {e.mask}, {native_address(e, i.operands[1])})")
@@ -41,7 +39,7 @@ def _stmatrix(e: Emitter, i: Instruction) -> None:
         raise e.unsupported("only the m8n8.b16 form of stmatrix is supported")
     access = _Rows(i)
 
-    def run(X: Batch, mask, address: np.ndarray, values: list[np.ndarray]) -> None:
+    def run(X: Batch, mask: Mask | None, address: Values, values: list[Values]) -> None:
         access.store(X, mask, address, values, i.has("trans"))
 
     values = ", ".join(e.source(x, "u32") for x in elements_of(i.operands[1]))
@@ -49,65 +47,65 @@ def _stmatrix(e: Emitter, i: Instruction) -> None:
 
 
 class _Rows:
-    """ldmatrix and stmatrix: rows of 16 bytes whose addresses the lanes of a warp give."""
+    """ldmatrix and stmatrix: rows of 16 bytes at addresses in the lanes of a warp."""
 
     def __init__(self, i: Instruction):
         self.i = i
-        # Which rows a pass serves is known here, not there.
+        # Counted here, where the rows of a pass are known.
         self.access = Access(i, 8, 2, counted=False)
         self.generic = space_of(i) == "generic"
 
-    def _places(self, X: Batch, mask, address: np.ndarray) -> tuple[np.ndarray | None, np.ndarray, np.ndarray]:
+    def _places(self, X: Batch, mask: Mask | None, address: Values) -> tuple[Indices | None, Indices, Indices]:
         """(warps that take part or None for all, lanes int64[w, 32], addresses int64[w, 32])."""
-        warps = X.warps_of(mask, self.i)
-        lanes, where = X.every.reshape(-1, 32), X.spread(address).astype(np.int64).reshape(-1, 32)
+        warps = warps_of(X, mask, self.i)
+        lanes, where = X.lanes.every.reshape(-1, 32), X.lanes.spread(address).astype(np.int64).reshape(-1, 32)
         if self.generic:
             where = where - SHARED_WINDOW
         return (None, lanes, where) if warps is None else (warps, lanes[warps], where[warps])
 
-    def _count(self, X: Batch, where: np.ndarray) -> None:
-        if X.shadow is not None:
-            X.recorder.count_shared(self.i, np.ascontiguousarray(where), None, 16)
+    def _count(self, X: Batch, where: Indices) -> None:
+        if X.hazards.shadow is not None:
+            X.traffic.count_shared(self.i, np.ascontiguousarray(where), None, 16)
 
-    def load(self, X: Batch, mask, address: np.ndarray, count: int, trans: bool) -> list[np.ndarray]:
+    def load(self, X: Batch, mask: Mask | None, address: Values, count: int, trans: bool) -> list[Values]:
         """The destination registers, uint32[lanes] each."""
         warps, lanes, where = self._places(X, mask, address)
 
-        def load16(rows: np.ndarray) -> np.ndarray:
+        def load16(rows: Indices) -> Bytes:
             self._count(X, rows)
             owner = np.ascontiguousarray(lanes[:, : rows.shape[1]]).reshape(-1)
             values = self.access.gather(X, "shared", owner, np.ascontiguousarray(rows).reshape(-1))
             return np.ascontiguousarray(values).view(np.uint8).reshape(*rows.shape, 16)
 
-        return [_spread(X, warps, r) for r in matrix.ldmatrix(load16, where, count, trans)]
+        return [_spread(X, warps, r) for r in matrix_moves.ldmatrix(load16, where, count, trans)]
 
-    def store(self, X: Batch, mask, address: np.ndarray, values: list[np.ndarray], trans: bool) -> None:
+    def store(self, X: Batch, mask: Mask | None, address: Values, values: list[Values], trans: bool) -> None:
         warps, lanes, where = self._places(X, mask, address)
 
-        def store16(rows: np.ndarray, data: np.ndarray) -> None:
+        def store16(rows: Indices, data: Bytes) -> None:
             self._count(X, rows)
             owner = np.ascontiguousarray(lanes[:, : rows.shape[1]]).reshape(-1)
             words = np.ascontiguousarray(data).reshape(-1, 16).view(np.uint64)
             self.access.scatter(X, "shared", owner, np.ascontiguousarray(rows).reshape(-1), words)
 
-        registers = [X.spread(v).reshape(-1, 32) for v in values]
-        matrix.stmatrix(store16, where, [r if warps is None else r[warps] for r in registers], trans)
+        registers = [X.lanes.spread(v).reshape(-1, 32) for v in values]
+        matrix_moves.stmatrix(store16, where, [r if warps is None else r[warps] for r in registers], trans)
 
 
-def _spread(X: Batch, warps: np.ndarray | None, values: np.ndarray) -> np.ndarray:
+def _spread(X: Batch, warps: Indices | None, values: Values) -> Values:
     """A register uint[w, 32] of some warps as an array over all lanes."""
     if warps is None:
         return values.reshape(-1)
-    result = np.zeros((X.size // 32, 32), dtype=values.dtype)
+    result = np.zeros((X.lanes.size // 32, 32), dtype=values.dtype)
     result[warps] = values
     return result.reshape(-1)
 
 
 @op("movmatrix", warp_wide=True)
 def _movmatrix(e: Emitter, i: Instruction) -> None:
-    def run(X: Batch, mask, a: np.ndarray) -> np.ndarray:
-        X.warps_of(mask, i)
-        return matrix.movmatrix(X.spread(a).reshape(-1, 32)).reshape(-1)
+    def run(X: Batch, mask: Mask | None, a: Values) -> Values:
+        warps_of(X, mask, i)
+        return matrix_moves.movmatrix(X.lanes.spread(a).reshape(-1, 32)).reshape(-1)
 
     e.write(i.operands[0], f"{e.bind(run)}(X, {e.mask}, {e.source(i.operands[1], 'u32')})", "u32")
 
@@ -116,7 +114,7 @@ def _movmatrix(e: Emitter, i: Instruction) -> None:
 def _mma(e: Emitter, i: Instruction) -> None:
     # f64 fragments are the only ones with 64-bit registers.
     bits = "u64" if "f64" in i.modifiers else "u32"
-    matrix_mma.parse(i.modifiers)
+    mma.parse(i.modifiers)
     sparse = i.modifiers[0].startswith("sp")
     fragments = [[e.source(x, bits) for x in elements_of(operand)] for operand in i.operands[1:4]]
     lists = ", ".join(f"[{', '.join(f)}]" for f in fragments)
@@ -130,16 +128,18 @@ def _mma(e: Emitter, i: Instruction) -> None:
         e.write(target, f"t[{n}]", bits)
 
 
-def _multiplier(i: Instruction, selector: int) -> Callable[..., list[np.ndarray]]:
-    def run(X: Batch, mask, a: list, b: list, c: list, metadata: np.ndarray | None) -> list[np.ndarray]:
-        warps = X.warps_of(mask, i)
+def _multiplier(i: Instruction, selector: int) -> Callable[..., list[Values]]:
+    def run(
+        X: Batch, mask: Mask | None, a: list[Values], b: list[Values], c: list[Values], metadata: Words | None
+    ) -> list[Values]:
+        warps = warps_of(X, mask, i)
 
-        def shaped(values: np.ndarray) -> np.ndarray:
-            table = X.spread(values).reshape(-1, 32)
+        def shaped(values: Values) -> Values:
+            table = X.lanes.spread(values).reshape(-1, 32)
             return table if warps is None else table[warps]
 
-        operands = [[shaped(r) for r in registers] for registers in (a, b, c)]
-        extra = () if metadata is None else (shaped(metadata), selector)
-        return [_spread(X, warps, r) for r in matrix.mma(i.modifiers, *operands, *extra)]
+        left, right, start = ([shaped(r) for r in registers] for registers in (a, b, c))
+        chosen = None if metadata is None else shaped(metadata)
+        return [_spread(X, warps, r) for r in mma.mma(i.modifiers, left, right, start, chosen, selector)]
 
     return run

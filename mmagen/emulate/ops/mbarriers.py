@@ -1,22 +1,19 @@
-"""mbarrier, clusters and the fences of asynchronous kernels. Waiting for a phase ends a block: see machine.py."""
+"""mbarrier, clusters and the fences of asynchronous kernels. Waiting for a phase ends a block: see exec/."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from mmagen.emulate.arrays import Events, Indices, Mask, Registers, Values, Words
+from mmagen.emulate.batch import Batch
 from mmagen.emulate.errors import EmulationError
-from mmagen.emulate.memory.memory import SHARED_WINDOW
+from mmagen.emulate.lanes.cluster_addresses import OFFSET_MASK, RANK_SHIFT
+from mmagen.emulate.memory.spaces import SHARED_WINDOW
 from mmagen.emulate.ops.access import split
 from mmagen.emulate.ops.emit import Emitter, op
 from mmagen.emulate.ops.memory import native_address
+from mmagen.emulate.program.program import Program
 from mmagen.emulate.ptx.model import Address, Immediate, Instruction, Name, Register
-from mmagen.emulate.sync.clusters import OFFSET_MASK, RANK_SHIFT
-
-if TYPE_CHECKING:
-    from mmagen.emulate.batch import Batch
-    from mmagen.emulate.program.program import Program
 
 _FORMS = {"shared", "shared::cta", "shared::cluster", "b64", "release", "relaxed", "acquire", "cta", "cluster", "expect_tx"}
 
@@ -24,8 +21,8 @@ _FORMS = {"shared", "shared::cta", "shared::cluster", "b64", "release", "relaxed
 _NO_RANK = 200
 
 
-def shared_address(where: np.ndarray) -> np.ndarray:
-    """Of mbarriers, whose addresses may be generic: offsets in shared memory."""
+def shared_address(where: Indices) -> Indices:
+    """Offsets in shared memory of addresses that may be generic, as those of mbarriers."""
     return np.where(where >= SHARED_WINDOW, where - SHARED_WINDOW, where)
 
 
@@ -41,12 +38,12 @@ def _mbarrier(e: Emitter, i: Instruction) -> None:
         raise e.unsupported("this form of mbarrier is not supported")
 
 
-def _initialise(X: Batch, mask, i: Instruction, address: np.ndarray, count: np.ndarray | None) -> None:
+def _initialise(X: Batch, mask: Mask | None, i: Instruction, address: Values, count: Values | None) -> None:
     lanes, where = split(X, mask, address)
     if count is None:
         X.mbarriers.invalidate(lanes, shared_address(where))
     else:
-        X.mbarriers.init(i, lanes, shared_address(where), X.spread(count)[lanes])
+        X.mbarriers.init(i, lanes, shared_address(where), X.lanes.spread(count)[lanes])
 
 
 def _arrive(e: Emitter, i: Instruction) -> None:
@@ -59,22 +56,24 @@ def _arrive(e: Emitter, i: Instruction) -> None:
     extra = e.source(operands[1], "u32") if len(operands) > 1 else e.constant(1, "u4")
     count = e.constant(0 if i.modifiers[0] == "expect_tx" else 1, "u4") if announces else extra
     announced = extra if announces else e.constant(0, "u4")
-    told = i.modifiers[0] == "arrive" and not i.has("relaxed")
-    arguments = f"{native_address(e, operands[0])}, {count}, {announced}, {told}"
+    releases = i.modifiers[0] == "arrive" and not i.has("relaxed")
+    arguments = f"{native_address(e, operands[0])}, {count}, {announced}, {releases}"
     e.line(f"t = {e.bind(_arrivals)}(X, {e.mask}, {e.bind(i)}, {arguments})")
     if target is not None and not (isinstance(target, Name) and target.name == "_"):
         e.write(target, "t", "u64")
 
 
-def _arrivals(X: Batch, mask, i: Instruction, address, count, announced, told: bool) -> np.ndarray:
+def _arrivals(
+    X: Batch, mask: Mask | None, i: Instruction, address: Values, count: Words, announced: Words, releases: bool
+) -> Events:
     lanes, where = split(X, mask, address)
-    phases = np.zeros(X.size, dtype=np.uint64)
-    counts, sizes = (X.spread(v)[lanes] for v in (count, announced))
-    phases[lanes] = X.mbarriers.arrive(i, lanes, shared_address(where), counts, sizes, told)
+    phases = np.zeros(X.lanes.size, dtype=np.uint64)
+    counts, sizes = (X.lanes.spread(v)[lanes] for v in (count, announced))
+    phases[lanes] = X.mbarriers.arrive(i, lanes, shared_address(where), counts, sizes, releases)
     return phases
 
 
-def phase_operands(i: Instruction, registers: list, program: Program) -> tuple[np.ndarray, np.ndarray]:
+def phase_operands(i: Instruction, registers: Registers, program: Program) -> tuple[Events, Events]:
     """(address, parity or state) of mbarrier.try_wait and test_wait: uint64[lanes], or of length 1."""
     place = i.operands[1]
     if not isinstance(place, Address):
@@ -91,43 +90,45 @@ def phase_operands(i: Instruction, registers: list, program: Program) -> tuple[n
 
 @op("fence", "membar")
 def _fence(e: Emitter, i: Instruction) -> None:
-    """Fences order nothing that lanes which run one after the other do not keep anyway: they are for the clocks."""
+    """Fences change what the clocks know; the accesses themselves are executed in order anyway."""
     if i.has("mbarrier_init"):
         e.line(f"X.mbarriers.fence({e.mask})")
     elif i.modifiers[0] == "proxy":
         if any(m.split("::")[0] == "async" for m in i.modifiers):
-            e.line(f"X.fence_proxy({e.mask})")
+            e.line(f"X.mbarriers.fence({e.mask})")
+            e.line(f"X.hazards.proxy_fence({e.mask})")
     else:
-        e.line(f"X.fence_memory({e.mask})")
+        e.line(f"X.hazards.memory_fence({e.mask})")
 
 
 @op("mapa")
 def _mapa(e: Emitter, i: Instruction) -> None:
-    """The address of the same byte in the shared memory of another CTA of the cluster. Of a CTA that there is not it is
-    an address as good as any, as long as nobody uses it."""
+    """The address of the same byte in the shared memory of another CTA of the cluster. For a CTA that
+    does not exist the result is an address that must not be used."""
     a, rank = e.source(i.operands[1], "u64"), e.source(i.operands[2], "u32")
     e.write(i.operands[0], f"{e.bind(_map)}({a}, {rank})", "u64")
 
 
-def _map(address: np.ndarray, rank: np.ndarray) -> np.ndarray:
+def _map(address: Events, rank: Words) -> Events:
     ranks = np.minimum(rank, _NO_RANK).astype(np.uint64) + np.uint64(1)
-    return (address & ~np.uint64(0xFFFFFFFF - OFFSET_MASK)) | (ranks << np.uint64(RANK_SHIFT))
+    mapped: Events = (address & ~np.uint64(0xFFFFFFFF - OFFSET_MASK)) | (ranks << np.uint64(RANK_SHIFT))
+    return mapped
 
 
 @op("getctarank")
 def _rank(e: Emitter, i: Instruction) -> None:
     a = e.source(i.operands[1], "u64")
 
-    def rank_of(X: Batch, a: np.ndarray) -> np.ndarray:
+    def rank_of(X: Batch, a: Events) -> Indices:
         named = (a & np.uint64(0xFFFFFFFF)).astype(np.int64) >> RANK_SHIFT
-        return np.where(named > 0, named - 1, X.cta % X.program.cluster)
+        return np.where(named > 0, named - 1, X.lanes.cta % X.lanes.cluster)
 
     e.write(i.operands[0], f"{e.bind(rank_of)}(X, {a}).astype(u4)", "u32")
 
 
 @op("setmaxnreg", warp_wide=True)
 def _registers(e: Emitter, i: Instruction) -> None:
-    """Who has how many registers is the hardware's affair; what the instruction takes is checked."""
+    """No effect here but a check of the operand: the emulator does not limit registers."""
     count = i.operands[0]
     if not isinstance(count, Immediate) or not 24 <= int(count.value) <= 256 or int(count.value) % 8:
         raise e.unsupported("setmaxnreg takes 24 to 256 registers, in steps of 8")

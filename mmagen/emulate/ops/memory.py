@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from mmagen.emulate.memory.memory import GLOBAL_BASE, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, UNSIGNED
+from mmagen.emulate.arrays import Mask, Values
+from mmagen.emulate.batch import Batch
+from mmagen.emulate.memory.spaces import GLOBAL_BASE, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, UNSIGNED
 from mmagen.emulate.ops.access import Access
 from mmagen.emulate.ops.emit import Emitter, dtype_of, op
 from mmagen.emulate.ops.integers import is_integer, unsigned
-from mmagen.emulate.program.program import space_of, vector_of
-from mmagen.emulate.ptx.model import Address, Instruction, Register, elements_of
+from mmagen.emulate.ptx.facts import space_of, vector_of
+from mmagen.emulate.ptx.model import Address, Instruction, Operand, Register, elements_of
 from mmagen.emulate.ptx.operands import size_of
-
-if TYPE_CHECKING:
-    from mmagen.emulate.batch import Batch
 
 
 def _raw(kind: str) -> str:
-    return f"u{8 * size_of(kind)}"
+    return f"u{8 * (size_of(kind) or 0)}"
 
 
-def native_address(e: Emitter, operand: object) -> str:
+def native_address(e: Emitter, operand: Operand) -> str:
     """The address as computed in the width of its register, so that 32-bit sums wrap at 32 bits."""
     narrow = isinstance(operand, Address) and isinstance(operand.base, Register) and size_of(operand.base.type) == 4
     return e.address(operand, 32 if narrow else 64)
@@ -71,16 +71,15 @@ def _isspacep(e: Emitter, i: Instruction) -> None:
     space = space_of(i)
     a = e.source(i.operands[1], "u64")
     windows = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW, "param": PARAM_WINDOW}
+    expression = f"{a} >= {e.constant(GLOBAL_BASE, 'u8')}"
     if space in windows:
         expression = f"({a} >> 32) == {windows[space] >> 32}"
-    else:
-        expression = f"{a} >= {e.constant(GLOBAL_BASE, 'u8')}"
     e.write(i.operands[0], expression, "pred")
 
 
 @op("prefetch", "prefetchu", "discard", "applypriority", "nanosleep", "griddepcontrol")
 def _nothing(e: Emitter, i: Instruction) -> None:
-    """Hints, and orders that lanes which run one after the other keep anyway."""
+    """Hints, and orders that execution in order keeps anyway."""
 
 
 @op("atom", "red")
@@ -102,7 +101,7 @@ def _atomic(e: Emitter, i: Instruction) -> None:
         e.line(call)
 
 
-_ATOMICS = {
+_ATOMICS: dict[str, Callable[..., Any]] = {
     "add": lambda old, a: old + a,
     "min": lambda old, a: min(old, a),
     "max": lambda old, a: max(old, a),
@@ -119,22 +118,22 @@ _ATOMICS = {
 class _Atomic:
     """Lane after lane, in the order of their numbers: one of the orders that the hardware may choose."""
 
-    def __init__(self, i: Instruction, operation: str, dtype: np.dtype):
+    def __init__(self, i: Instruction, operation: str, dtype: np.dtype[Any]):
         self.i, self.dtype = i, dtype
         self.function = _ATOMICS[operation]
         self.access = Access(i, dtype.itemsize, 1, atomic=True)
 
-    def run(self, X: Batch, space: str, mask: np.ndarray | None, address: np.ndarray, values: list[np.ndarray]) -> np.ndarray:
+    def run(self, X: Batch, space: str, mask: Mask | None, address: Values, values: list[Values]) -> Values:
         """The values from before, of `dtype`, over all lanes."""
-        before = np.zeros(X.size, dtype=self.dtype)
+        before = np.zeros(X.lanes.size, dtype=self.dtype)
         for part, lanes, where in self.access.parts(X, space, mask, address):
             keep, index = self.access.locate(X, part, lanes, where, writing=True)
             lanes = lanes if keep is None else lanes[keep]
-            cells = X.shared.bytes if part == "shared" else X.program.memory.view("bytes", 1, 1).reshape(-1)
+            cells = X.memory.shared.bytes if part == "shared" else X.memory.device.flat()
             cells = cells[: len(cells) // self.dtype.itemsize * self.dtype.itemsize].view(self.dtype)
-            operands = [X.spread(v) for v in values]
-            X.program.memory.writes += 1
-            for lane, place in zip(lanes, index // self.dtype.itemsize):
+            operands = [X.lanes.spread(v) for v in values]
+            X.memory.device.writes += 1
+            for lane, place in zip(lanes, index // self.dtype.itemsize, strict=True):
                 before[lane] = cells[place]
                 cells[place] = self.function(cells[place], *(v[lane] for v in operands))
         return before

@@ -1,9 +1,9 @@
 """All instruction modules: importing them fills the table of instructions."""
 
 from mmagen.emulate.ops import (  # noqa: F401
-    asynchronous,
     control,
     convert,
+    copies,
     floats,
     integers,
     matrix,

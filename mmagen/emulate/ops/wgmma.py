@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from mmagen.emulate.arithmetic import wgmma
 from mmagen.emulate.arithmetic.mma import BITS
 from mmagen.emulate.arithmetic.wgmma import WARPGROUP
-from mmagen.emulate.ops.emit import Emitter, op
+from mmagen.emulate.arrays import Events, Indices, Mask, Registers, Values, Words
+from mmagen.emulate.batch import Batch
+from mmagen.emulate.memory.swizzle import CHUNK
+from mmagen.emulate.ops.convergence import whole_warpgroups
+from mmagen.emulate.ops.emit import Emitter, literal, op
 from mmagen.emulate.ptx.model import Entry, Immediate, Instruction, Operand, Register, Vector, elements_of
-
-if TYPE_CHECKING:
-    from mmagen.emulate.batch import Batch
 
 
 @op("wgmma", warp_wide=True)
@@ -24,7 +23,7 @@ def _wgmma(e: Emitter, i: Instruction) -> None:
     elif what == "commit_group":
         e.line(f"X.wgmmas.commit({e.mask})")
     elif what == "wait_group":
-        e.line(f"X.wgmmas.wait({e.mask}, {int(i.operands[0].value)})")
+        e.line(f"X.wgmmas.wait({e.mask}, {literal(i.operands[0])})")
     elif what == "mma_async":
         _multiply(e, i)
     else:
@@ -37,13 +36,13 @@ def registers_of(i: Instruction) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return _indices(target), _indices(a) if isinstance(a, Vector) else ()
 
 
-def flying_registers(entry: Entry) -> frozenset[int]:
-    """Registers that wgmmas of an entry use, and those that a mov makes other names of theirs."""
+def registers_in_flight(entry: Entry) -> frozenset[int]:
+    """Registers that wgmmas of an entry use, and those that movs copy them to."""
     found: set[int] = set()
     for i in entry.instructions:
         if i.base == "wgmma" and i.has("mma_async"):
             found.update(*registers_of(i))
-    moves = [(i.operands[1].index, i.operands[0].index) for i in entry.instructions if _is_move(i)]
+    moves = [(source, target) for source, target in map(_move, entry.instructions) if source >= 0]
     before = -1
     while found and len(found) != before:
         before = len(found)
@@ -51,21 +50,26 @@ def flying_registers(entry: Entry) -> frozenset[int]:
     return frozenset(found)
 
 
-def _is_move(i: Instruction) -> bool:
-    return i.base == "mov" and all(isinstance(x, Register) for x in i.operands)
+def _move(i: Instruction) -> tuple[int, int]:
+    """(source, target) of a mov between registers; (-1, -1) for another instruction."""
+    if i.base != "mov" or len(i.operands) != 2:
+        return -1, -1
+    target, source = i.operands
+    return (source.index, target.index) if isinstance(target, Register) and isinstance(source, Register) else (-1, -1)
 
 
-def watch_registers(e: Emitter, i: Instruction, flying: frozenset[int]) -> None:
-    """Lets the launch see an instruction that touches registers which a wgmma may be changing at that time."""
+def watch_registers(e: Emitter, i: Instruction, in_flight: frozenset[int]) -> None:
+    """Emits a check of an instruction that accesses registers which a wgmma may be changing at that time."""
     if i.base == "wgmma":
         return
-    reads, writes = (tuple(x.index for x in registers if x.index in flying) for registers in i.registers)
+    reads, writes = (tuple(x.index for x in registers if x.index in in_flight) for registers in i.registers)
     if not reads and not writes:
         return
-    if _is_move(i) and i.operands[0].index in flying:
-        e.line(f"X.wgmmas.move({e.mask}, {i.operands[1].index}, {i.operands[0].index}, {e.bind(i)})")
+    source, target = _move(i)
+    if target in in_flight:
+        e.line(f"X.wgmmas.copy_register({e.mask}, {source}, {target}, {e.bind(i)})")
     else:
-        e.line(f"X.wgmmas.touch({e.mask}, {reads}, {writes}, {e.bind(i)})")
+        e.line(f"X.wgmmas.access({e.mask}, {reads}, {writes}, {e.bind(i)})")
 
 
 def _indices(operand: Operand) -> tuple[int, ...]:
@@ -80,7 +84,7 @@ def _multiply(e: Emitter, i: Instruction) -> None:
     if isinstance(i.operands[1], Vector) and len(fragments) != 4:
         raise e.unsupported("A in registers is four of them")
     # A sparse one has metadata and their selector between B and the predicate.
-    metadata, selector = i.operands[3:5] if form.sparse else (None, Immediate(0))
+    metadata, selector = (i.operands[3], i.operands[4]) if form.sparse else (None, Immediate(0))
     scale, *literals = i.operands[5 if form.sparse else 3 :]
     rest = [int(x.value) for x in (selector, *literals) if isinstance(x, Immediate)]
     if len(rest) != 1 + len(literals):
@@ -88,11 +92,11 @@ def _multiply(e: Emitter, i: Instruction) -> None:
     run = e.bind(_Multiply(i, form, sums, fragments, *rest))
     a = "None" if fragments else e.source(i.operands[1], "u64")
     scale_d = repr(bool(scale.value)) if isinstance(scale, Immediate) else e.source(scale, "pred")
-    said = e.source(metadata, "u32") if metadata else "None"
-    e.line(f"t = {run}.run(R, X, {e.mask}, {a}, {e.source(i.operands[2], 'u64')}, {said}, {scale_d})")
-    for n, target in enumerate(i.operands[0].elements):
+    chosen = e.source(metadata, "u32") if metadata else "None"
+    e.line(f"t = {run}.run(R, X, {e.mask}, {a}, {e.source(i.operands[2], 'u64')}, {chosen}, {scale_d})")
+    for n, target in enumerate(elements_of(i.operands[0])):
         e.write(target, f"t[{n}]", "u32")
-    e.line(f"X.wgmmas.wrote(R, {e.mask}, {e.bind(sums)})")
+    e.line(f"X.wgmmas.mark_results(R, {e.mask}, {e.bind(sums)})")
 
 
 class _Multiply:
@@ -110,16 +114,16 @@ class _Multiply:
 
     def run(
         self,
-        R: list,
+        R: Registers,
         X: Batch,
-        mask,
-        a: np.ndarray | None,
-        b: np.ndarray,
-        metadata: np.ndarray | None,
-        scale_d: np.ndarray | bool,
-    ) -> np.ndarray:
+        mask: Mask | None,
+        a: Events | None,
+        b: Events,
+        metadata: Words | None,
+        scale_d: Mask | bool,
+    ) -> Words:
         """uint32[registers, lanes]: D, where warpgroups are active."""
-        groups = X.whole_warpgroups(mask, self.i)
+        groups = whole_warpgroups(X, mask, self.i)
         first = np.array([X.wgmmas.first_lane(g) for g in groups.tolist()], dtype=np.int64)
         lanes = (first[:, None] + np.arange(WARPGROUP)).reshape(-1)
         for group in groups.tolist():
@@ -127,60 +131,70 @@ class _Multiply:
         clocks = [X.wgmmas.start(group, self.sums, self.fragments) for group in groups.tolist()]
         form = self.form
         if a is None:
-            registers = np.stack([_bits(X.spread(R[r])[lanes]) for r in self.fragments], axis=-1)
+            registers = np.stack([_bits(X.lanes.spread(R[r])[lanes]) for r in self.fragments], axis=-1)
             left = wgmma.fragment_codes(registers.reshape(-1, 4, 32, 4), form)
         else:
-            left = self._shared(X, groups, clocks, X.spread(a)[lanes], wgmma.M, form.a, self.a_mn_major)
-        right = self._shared(X, groups, clocks, X.spread(b)[lanes], form.n, form.b, self.b_mn_major, form.depth_b)
+            left = self._shared(X, groups, clocks, X.lanes.spread(a)[lanes], wgmma.M, form.a, self.a_mn_major)
+        right = self._shared(X, groups, clocks, X.lanes.spread(b)[lanes], form.n, form.b, self.b_mn_major, form.depth_b)
         start = None
-        keep = np.broadcast_to(scale_d, (X.size,))[lanes].reshape(-1, WARPGROUP)
+        keep = np.broadcast_to(scale_d, (X.lanes.size,))[lanes].reshape(-1, WARPGROUP)
         self._uniform(X, lanes, keep)
         if keep.any():
-            before = np.stack([_bits(X.spread(R[r])[lanes]) for r in self.sums]).reshape(-1, len(groups), WARPGROUP)
+            before = np.stack([_bits(X.lanes.spread(R[r])[lanes]) for r in self.sums]).reshape(-1, len(groups), WARPGROUP)
             before = before if keep.all() else np.where(keep, before, np.uint32(0))
             start = wgmma.sums_codes(before, form)
-        numbers = [wgmma.numbers(left, form.a, self.scale_a), wgmma.numbers(right, form.b, self.scale_b)]
+        left_numbers = wgmma.numbers(left, form.a, self.scale_a)
         if metadata is not None:
-            numbers[0] = wgmma.spread(numbers[0], form, _bits(X.spread(metadata)[lanes]).reshape(-1, WARPGROUP), self.selector)
-        codes = wgmma.multiply(form, *numbers, start)
-        result = np.zeros((len(self.sums), X.size), dtype=np.uint32)
+            selected = _bits(X.lanes.spread(metadata)[lanes]).reshape(-1, WARPGROUP)
+            left_numbers = wgmma.spread(left_numbers, form, selected, self.selector)
+        codes = wgmma.multiply(form, left_numbers, wgmma.numbers(right, form.b, self.scale_b), start)
+        result = np.zeros((len(self.sums), X.lanes.size), dtype=np.uint32)
         result[:, lanes] = wgmma.sums_registers(codes, form).reshape(len(self.sums), -1)
         return result
 
-    def _uniform(self, X: Batch, lanes: np.ndarray, values: np.ndarray) -> None:
+    def _uniform(self, X: Batch, lanes: Indices, values: Values) -> None:
         """Descriptors and scales must be the same in all threads of a warpgroup."""
         table = values.reshape(-1, WARPGROUP)
         odd = (table != table[:, :1]).any(axis=1)
         if odd.any():
             lane = int(lanes[int(np.flatnonzero(odd)[0]) * WARPGROUP])
-            X.found(
+            X.findings.add(
                 "warp_divergence", self.i, int(odd.sum()), lane, "multiplies with operands that differ within its warpgroup"
             )
 
     def _shared(
-        self, X: Batch, groups, clocks, descriptors, rows: int, kind: str, mn_major: bool, depth: int = wgmma.DEPTH_BYTES
-    ) -> np.ndarray:
-        """Codes [g, rows, k] of an operand in shared memory; depth: bytes along K."""
+        self,
+        X: Batch,
+        groups: Indices,
+        clocks: list[int],
+        descriptors: Events,
+        rows: int,
+        kind: str,
+        mn_major: bool,
+        depth: int = wgmma.DEPTH_BYTES,
+    ) -> Values:
+        """Codes [g, rows, k] of an operand in shared memory. depth: bytes along K."""
         lanes = np.array([X.wgmmas.first_lane(g) for g in groups.tolist()], dtype=np.int64)
         table = descriptors.reshape(-1, WARPGROUP)
         self._uniform(X, np.repeat(lanes, WARPGROUP), table)
-        size = BITS[kind] // 8
+        size, shared = BITS[kind] // 8, X.memory.shared
         places = [wgmma.chunks(wgmma.descriptor(bits), rows, size, mn_major, depth) for bits in table[:, 0].tolist()]
         address = np.stack(places) if places else np.zeros((0, 1, 1), dtype=np.int64)
-        outside = address >= X.shared.size
+        outside = address >= shared.size
         if outside.any():
             lane = int(lanes[np.argwhere(outside)[0][0]])
-            text = f"multiplies from shared byte {int(address[outside][0])}; there are {X.shared.size}"
-            X.found("shared_out_of_bounds", self.i, 1, lane, text)
+            text = f"multiplies from shared byte {int(address[outside][0])}; there are {shared.size}"
+            X.findings.add("shared_out_of_bounds", self.i, 1, lane, text)
             address = np.where(outside, 0, address)
-        index = address + X.shared.base[lanes][:, None, None]
-        if X.shadow is not None and X.clocks is not None:
+        index = address + shared.base[lanes][:, None, None]
+        if X.hazards.clock_shadow is not None:
             for n, (group, clock) in enumerate(zip(groups.tolist(), clocks, strict=True)):
                 warps = lanes[n] + np.arange(0, WARPGROUP, 32)
-                X.shadow.multiply(self.i, index[n].reshape(-1), warps, group % X.wgmmas.of_cta, clock)
-        raw = X.shared.gather(index.reshape(-1), 8, 2).view(np.uint8).reshape(*index.shape, wgmma.CHUNK)
+                within = group % X.wgmmas.of_cta
+                X.hazards.clock_shadow.wgmma_read(self.i, index[n].reshape(-1), warps, within, clock)
+        raw = shared.gather(index.reshape(-1), 8, 2).view(np.uint8).reshape(*index.shape, CHUNK)
         return wgmma.codes_of(raw, size, mn_major)
 
 
-def _bits(values: np.ndarray) -> np.ndarray:
+def _bits(values: Values) -> Words:
     return np.ascontiguousarray(values).view(np.uint32)

@@ -1,25 +1,17 @@
-"""Where an entry's variables lie, and what its instructions say about the sizes of their accesses."""
+"""One launch of an entry: its extents and parameters, and where the variables of the entry lie."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 from mmagen.emulate.errors import EmulationError
-from mmagen.emulate.memory.memory import GlobalMemory
-from mmagen.emulate.ptx.model import Address, Entry, Instruction, Module, Name, Operand, Symbol, Variable, Vector
-from mmagen.emulate.ptx.operands import size_of
+from mmagen.emulate.memory.global_memory import GlobalMemory
+from mmagen.emulate.program.specials import SPECIALS
+from mmagen.emulate.ptx.facts import access_size, is_asynchronous, may_access
+from mmagen.emulate.ptx.model import Address, Entry, Module, Name, Operand, Symbol, Variable, Vector
 
 Dim = tuple[int, int, int]
-SPECIALS = (
-    *(f"{name}.{axis}" for name in ("tid", "ntid", "ctaid", "nctaid") for axis in "xyz"),
-    *("laneid", "warpid", "nwarpid", "dynamic_smem_size", "total_smem_size"),
-    *(f"lanemask_{relation}" for relation in ("eq", "lt", "le", "gt", "ge")),
-    *("smid", "nsmid", "gridid", "clock", "clock_hi", "clock64", "globaltimer"),
-    *(f"{name}.{axis}" for name in ("clusterid", "nclusterid", "cluster_ctaid", "cluster_nctaid") for axis in "xyz"),
-    *("cluster_ctarank", "cluster_nctarank", "is_explicit_cluster"),
-)
 _SHARED_MAX = 232448
 
 
@@ -116,7 +108,7 @@ class Program:
 
 @dataclass(frozen=True)
 class _Facts:
-    """What an entry's instructions say whatever the launch. names: of the variables that they use. granules: bytes of the
+    """Facts of an entry that do not depend on the launch. names: of the variables that they use. granules: bytes of the
     smallest access."""
 
     names: frozenset[str]
@@ -137,8 +129,8 @@ def _facts_of(entry: Entry) -> _Facts:
                 _collect_names(operand, names)
         asynchronous = any(map(is_asynchronous, entry.instructions))
         sizes = [(i, size) for i in entry.instructions if (size := access_size(i))]
-        granules = (min((size for i, size in sizes if _touches(i, space)), default=16) for space in ("shared", "global"))
-        _FACTS[entry] = _Facts(frozenset(names), asynchronous, *granules)
+        shared, device = (min((s for i, s in sizes if may_access(i, space)), default=16) for space in ("shared", "global"))
+        _FACTS[entry] = _Facts(frozenset(names), asynchronous, shared, device)
     return _FACTS[entry]
 
 
@@ -150,42 +142,3 @@ def _collect_names(operand: Operand | None, names: set[str]) -> None:
             _collect_names(element, names)
     elif isinstance(operand, Address):
         _collect_names(operand.base, names)
-
-
-def vector_of(i: Instruction) -> tuple[str, int]:
-    """(element type, elements) of a load or store."""
-    found = next((m for m in i.modifiers if re.fullmatch(r"v[248]", m)), None)
-    return i.type, int(found[1]) if found else 1
-
-
-def is_asynchronous(i: Instruction) -> bool:
-    """Does the instruction need more than barriers of threads to be ordered?"""
-    flag = i.base in ("ld", "st", "atom", "red") and any(i.has(word) for word in ("acquire", "release", "acq_rel", "relaxed"))
-    return i.base in ("mbarrier", "wgmma") or i.modifiers[:2] == ("async", "bulk") or flag
-
-
-def access_size(i: Instruction) -> int:
-    """Bytes that one lane of a memory instruction touches at once; 0 for other instructions."""
-    if i.base in ("ld", "ldu", "st", "atom", "red"):
-        kind, count = vector_of(i)
-        return (size_of(kind) or 0) * count
-    if i.base in ("ldmatrix", "stmatrix"):
-        return 16
-    if i.base == "cp" and i.has("async") and len(i.operands) >= 3:
-        return int(getattr(i.operands[2], "value", 0))
-    return 0
-
-
-def space_of(i: Instruction) -> str:
-    """The state space that a load, store or atomic names; "generic" for none."""
-    for modifier in i.modifiers:
-        name = modifier.split("::")[0]
-        if name in ("global", "shared", "local", "param", "const"):
-            return name
-    return "generic"
-
-
-def _touches(i: Instruction, space: str) -> bool:
-    if i.base == "cp":
-        return True
-    return space_of(i) in (space, "generic", "const" if space == "global" else space)

@@ -1,4 +1,4 @@
-"""What a PTX text says, as frozen values: modules, entries, instructions and their operands."""
+"""A PTX text as frozen values: modules, entries, instructions and their operands."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ class Instruction:
 
 
 def _collect(operand: Operand, reads: list[Register], into: list[Register]) -> None:
-    """Adds the registers of an operand; those that only say where, or whether, are read in any case."""
+    """Adds the registers of an operand; address bases and predicates are read in any case."""
     if isinstance(operand, Register):
         into.append(operand)
     elif isinstance(operand, Negated):

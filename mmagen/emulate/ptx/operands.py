@@ -104,7 +104,7 @@ class OperandReader:
 
     def register(self, name: str) -> Register | None:
         """The register that this name means here, or None."""
-        for scope, ranges in zip(reversed(self._scopes), reversed(self._ranges)):
+        for scope, ranges in zip(reversed(self._scopes), reversed(self._ranges), strict=True):
             if name in scope:
                 return scope[name]
             if ranges and (found := _TRAILING_DIGITS.match(name)):
@@ -115,10 +115,14 @@ class OperandReader:
         return None
 
     def guard(self, name: str, negated: bool) -> Register | Negated:
+        """The predicate of `@name` or `@!name`; raises ValueError for another operand."""
+        return Negated(self._predicate(name)) if negated else self._predicate(name)
+
+    def _predicate(self, name: str) -> Register:
         register = self.register(name)
         if register is None or register.type != "pred":
             raise ValueError(f"{name} is not a predicate")
-        return Negated(register) if negated else register
+        return register
 
     def operands(self, text: str, base: str) -> tuple[Operand, ...]:
         """All operands of one statement; raises ValueError for what cannot be read."""
@@ -142,7 +146,7 @@ class OperandReader:
         if text[0] == "[":
             return self._address(text)
         if text[0] == "!":
-            return Negated(self.guard(text[1:].strip(), False))  # type: ignore[arg-type]
+            return Negated(self._predicate(text[1:].strip()))
         if "|" in text:
             first, second = text.split("|", 1)
             return Pair(self.operand(first.strip()), self.operand(second.strip()))

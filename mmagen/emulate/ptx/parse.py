@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
 
@@ -27,7 +28,7 @@ _REG = re.compile(r"\.reg\s+((?:\.v[24]\s+)?)\.(\w+)\s+(.*)$", re.S)
 _ENTRY = re.compile(r"((?:\.(?:visible|extern|weak)\s+)*)\.(entry|func)\s*(\([^()]*\)\s*)?([$\w%]+)\s*(?:\((.*)\))?", re.S)
 # Directives that end with their line, some of them with a ";".
 _LINES = (".loc", ".file", ".pragma", ".version", ".target", ".address_size")
-# Directives that say nothing about what the instructions do.
+# Directives that do not change what the instructions do.
 _IDLE = [
     ".version",
     ".target",
@@ -216,13 +217,16 @@ class _Body:
             raise ValueError("unknown directive")
 
     def _loc(self, found: re.Match[str]) -> None:
-        numbers = [int(n) if n else None for n in found.groups()]
-        key = (numbers[0], numbers[1], numbers[2])
-        parent = self.places.get((numbers[3], numbers[4], numbers[5])) if numbers[3] is not None else None
-        if numbers[3] is not None and parent is None:
-            parent = Location(self.parser.sources.get(numbers[3], "?"), numbers[4], numbers[5])
+        file, line, column, *inlined = (int(n) if n else None for n in found.groups())
+        parent = self._place(*inlined) if inlined[0] is not None else None
+        key = file or 0, line or 0, column or 0
         self.location = Location(self.parser.sources.get(key[0], "?"), key[1], key[2], parent)
         self.places[key] = self.location
+
+    def _place(self, file: int | None, line: int | None, column: int | None) -> Location:
+        """The place that code was inlined into: as it was last described, else with no caller of its own."""
+        key = file or 0, line or 0, column or 0
+        return self.places.get(key) or Location(self.parser.sources.get(key[0], "?"), key[1], key[2])
 
     def entry(self) -> Entry:
         for index, scopes in self.branches.items():
@@ -263,7 +267,7 @@ def _initial(text: str, element: int) -> bytes:
     return data
 
 
-def _statements(text: str, fail):
+def _statements(text: str, fail: Callable[[int, str, str], EmulationError]) -> Iterator[tuple[int, str, str]]:
     """Yields (line, kind, statement): kind "{" with the header before it, "}" or ";" for anything else.
 
     Braces inside a statement (vectors, initialisers) belong to it; directives that end with their line have no ";".

@@ -1,191 +1,201 @@
-"""mbarriers: arrivals and bytes that end a phase, and the threads that wait for one.
+"""mbarriers: arrivals and bytes that complete a phase, and the threads that wait for it.
 
-PTX ISA, "mbarrier": a barrier's phase ends when all expected arrivals are there and as many bytes as were announced; the
-next one begins at once. A thread that waits for one runs on when it has ended.
+PTX ISA, "mbarrier": a phase completes when all expected arrivals and as many bytes as were announced are there; the next
+phase begins at once. A thread that waits for a phase goes on when it has completed.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mmagen.emulate.hazards.clocks import Seen
+from mmagen.emulate.arrays import Events, Indices, Mask, Values
+from mmagen.emulate.hazards.clocks import ClockRow, Clocks
+from mmagen.emulate.lanes.cluster_addresses import owners
+from mmagen.emulate.lanes.lane_findings import LaneFindings
+from mmagen.emulate.lanes.lanes import Lanes
 from mmagen.emulate.ptx.model import Instruction
-from mmagen.emulate.sync.clusters import owners
+from mmagen.emulate.sync.cluster_exits import ClusterExits
 
-if TYPE_CHECKING:
-    from mmagen.emulate.batch import Batch
-
+Ready = tuple[Instruction, int, Indices]
+"""(wait instruction, block that follows, lanes int64[n]) of lanes that may run now."""
 Place = tuple[int, int]
 """(CTA in the batch, byte of its shared memory)."""
 
 
 @dataclass
 class Mbarrier:
-    """count: arrivals of a phase; missing: of this one still; bytes: announced less arrived; phase: how many have ended.
-    initialiser: the thread that did it; made: (column, clock) of that in the clocks; fenced: whether it is known beyond
-    its CTA's threads. coming: copies under way that report to it."""
+    """count: arrivals of a phase. missing: those that this phase still needs. bytes: announced less arrived. phase: how many
+    have completed. initialiser: the lane that executed mbarrier.init; initialised: (column, clock) of that in the clocks;
+    fenced: whether it is visible to the cluster and to TMA. pending_copies: copies in flight that complete on it.
+    arrivals: what the arrivals of this phase release; released: what those of completed phases did."""
 
     count: int
     missing: int
     initialiser: int
-    made: tuple[int, int] = (0, 0)
+    initialised: tuple[int, int] = (0, 0)
     bytes: int = 0
     phase: int = 0
     fenced: bool = False
-    coming: int = 0
-    arriving: Seen | None = None
-    met: Seen | None = None
+    pending_copies: int = 0
+    arrivals: ClockRow | None = None
+    released: ClockRow | None = None
 
 
 @dataclass
 class Wait:
-    """Lanes that wait for a phase; start: the block that follows. target: the predicate that becomes true."""
+    """Lanes that wait for a phase. start: the block that follows."""
 
     instruction: Instruction
     start: int
     place: Place
     phase: int
-    lanes: np.ndarray
+    lanes: Indices
 
 
 class Mbarriers:
     """The mbarriers of one batch."""
 
-    def __init__(self, batch: Batch):
-        self._batch = batch
+    def __init__(self, lanes: Lanes, shared_bytes: int, clocks: Clocks | None, exits: ClusterExits, findings: LaneFindings):
+        self._lanes, self._shared_bytes, self._clocks, self._exits = lanes, shared_bytes, clocks, exits
+        self._findings = findings
         self._barriers: dict[Place, Mbarrier] = {}
         self.waits: list[Wait] = []
-        self.flipped: set[Place] = set()
+        self._completed: set[Place] = set()
 
-    def places(self, lanes: np.ndarray, where: np.ndarray) -> list[Place]:
-        """Of shared addresses that lanes use."""
-        ctas, offsets = owners(self._batch, lanes, where)
+    def places(self, lanes: Indices, where: Indices) -> list[Place]:
+        """The places of shared addresses int64[n] that lanes int64[n] use."""
+        ctas, offsets = owners(self._lanes, lanes, where)
         return list(zip(ctas.tolist(), offsets.tolist(), strict=True))
 
     def column(self, place: Place) -> int:
-        """The barrier's column in the clocks."""
-        return self._batch.clocks.column("mbarrier", place[0] % self._batch.program.cluster, place[1])
+        """The barrier's column in the clocks; only where there are clocks."""
+        assert self._clocks is not None
+        return self._clocks.column("mbarrier", place[0] % self._lanes.cluster, place[1])
 
-    def init(self, i: Instruction, lanes: np.ndarray, where: np.ndarray, counts: np.ndarray) -> None:
+    def init(self, i: Instruction, lanes: Indices, where: Indices, counts: Indices) -> None:
         """mbarrier.init."""
         for lane, place, count in zip(lanes.tolist(), self.places(lanes, where), counts.tolist(), strict=True):
-            if place[1] % 8 or place[1] + 8 > self._batch.shared.size:
-                self._batch.found("mbarrier", i, 1, lane, f"puts an mbarrier at shared byte {place[1]}, where none can be")
+            if place[1] % 8 or place[1] + 8 > self._shared_bytes:
+                self._findings.add(
+                    "mbarrier",
+                    i,
+                    1,
+                    lane,
+                    f"initialises an mbarrier at shared byte {place[1]}, which is misaligned or out of bounds",
+                )
                 continue
             if not 1 <= count < 1 << 20:
-                self._batch.found("mbarrier", i, 1, lane, f"initialises an mbarrier for {count} arrivals")
-            self._barriers[place] = Mbarrier(count, count, lane, self._made(lane))
+                self._findings.add("mbarrier", i, 1, lane, f"initialises an mbarrier for {count} arrivals")
+            self._barriers[place] = Mbarrier(count, count, lane, self._initialised(lane))
 
-    def _made(self, lane: int) -> tuple[int, int]:
+    def _initialised(self, lane: int) -> tuple[int, int]:
         """The event of an initialisation, of which the thread itself knows."""
-        batch = self._batch
-        if batch.clocks is None:
+        if self._clocks is None:
             return 0, 0
-        column = batch.clocks.column("init", lane // batch.width % batch.program.cluster, lane % batch.width)
-        clock = int(batch.clocks.known[lane, column]) + 1
-        batch.clocks.learn(np.array([lane]), column, clock)
+        column = self._clocks.column("init", self._lanes.rank(lane), lane % self._lanes.width)
+        clock = int(self._clocks.known[lane, column]) + 1
+        self._clocks.advance(np.array([lane]), column, clock)
         return column, clock
 
-    def invalidate(self, lanes: np.ndarray, where: np.ndarray) -> None:
+    def invalidate(self, lanes: Indices, where: Indices) -> None:
         """mbarrier.inval."""
         for place in self.places(lanes, where):
             self._barriers.pop(place, None)
 
-    def fence(self, mask: np.ndarray | None) -> None:
-        """fence.mbarrier_init, or a proxy fence: what these lanes initialised is known to the cluster and to TMA."""
+    def fence(self, mask: Mask | None) -> None:
+        """fence.mbarrier_init, or a proxy fence: what these lanes initialised is visible to the cluster and to TMA."""
         for barrier in self._barriers.values():
             if barrier.fenced or not (mask is None or mask[barrier.initialiser]):
                 continue
             barrier.fenced = True
-            if self._batch.clocks is not None:
-                self._batch.clocks.prepare(np.array([barrier.initialiser]), barrier.made[0])
+            if self._clocks is not None:
+                self._clocks.release_fence(np.array([barrier.initialiser]), barrier.initialised[0])
 
-    def known(self, i: Instruction, lane: int, place: Place, asynchronous: bool = False) -> Mbarrier | None:
+    def usable(self, i: Instruction, lane: int, place: Place, asynchronous: bool = False) -> Mbarrier | None:
         """The barrier there, if `lane` may use it; None, and a finding, if nothing initialised it."""
-        batch, barrier = self._batch, self._barriers.get(place)
+        barrier = self._barriers.get(place)
         if barrier is None:
-            batch.found("mbarrier", i, 1, lane, f"uses shared byte {place[1]} as an mbarrier, which nothing initialised")
+            self._findings.add("mbarrier", i, 1, lane, f"uses shared byte {place[1]} as an mbarrier, which nothing initialised")
             return None
-        if batch.clocks is not None:
-            column, clock = barrier.made
-            if batch.clocks.known[lane, column] < clock:
+        if self._clocks is not None:
+            column, clock = barrier.initialised
+            if self._clocks.known[lane, column] < clock:
                 text = f"uses the mbarrier at shared byte {place[1]}, which another thread initialised with no barrier between"
-                batch.found("mbarrier", i, 1, lane, text)
-            elif not barrier.fenced and (asynchronous or batch.cta[lane] != place[0]):
-                text = f"uses the mbarrier at shared byte {place[1]} from afar, which no fence.mbarrier_init made known"
-                batch.found("proxy_fence", i, 1, lane, text)
+                self._findings.add("mbarrier", i, 1, lane, text)
+            elif not barrier.fenced and (asynchronous or self._lanes.cta[lane] != place[0]):
+                text = (
+                    f"uses the mbarrier at shared byte {place[1]} from another CTA or by TMA, but no fence.mbarrier_init made "
+                    "its initialisation visible there"
+                )
+                self._findings.add("proxy_fence", i, 1, lane, text)
         return barrier
 
     def arrive(
-        self, i: Instruction, lanes: np.ndarray, where: np.ndarray, counts: np.ndarray, bytes_: np.ndarray, told: bool
-    ) -> np.ndarray:
-        """Arrivals `counts`, and announced bytes, of each lane; told: they release what the lanes did. Returns the phases."""
+        self, i: Instruction, lanes: Indices, where: Indices, counts: Indices, bytes_: Indices, releases: bool
+    ) -> Events:
+        """Arrivals `counts`, and announced bytes, of each lane. releases: they have release semantics. Returns the phases."""
         phases = np.zeros(len(lanes), dtype=np.uint64)
-        batch = self._batch
         for n, (lane, place) in enumerate(zip(lanes.tolist(), self.places(lanes, where), strict=True)):
-            barrier = self.known(i, lane, place)
+            barrier = self.usable(i, lane, place)
             if barrier is None:
                 continue
-            batch.exits.signal(i, lane, place[0])
+            self._exits.remote_write(i, lane, place[0])
             phases[n] = barrier.phase
             count = int(counts[n])
             if count > barrier.missing:
                 text = f"arrives at the mbarrier at shared byte {place[1]} when all {barrier.count} arrivals of its phase"
-                batch.found("mbarrier", i, 1, lane, f"{text} are there")
+                self._findings.add("mbarrier", i, 1, lane, f"{text} are there")
                 continue
             barrier.bytes += int(bytes_[n])
             barrier.missing -= count
-            if told and batch.clocks is not None:
-                barrier.arriving = batch.clocks.release(np.array([lane])).join(barrier.arriving)
+            if releases and self._clocks is not None:
+                barrier.arrivals = self._clocks.release(np.array([lane])).join(barrier.arrivals)
             self._complete(i, lane, place, barrier)
         return phases
 
-    def complete(self, i: Instruction, lane: int, place: Place, bytes_: int) -> None:
-        """Bytes have come; lane: whose copy it was."""
+    def complete_bytes(self, i: Instruction, lane: int, place: Place, bytes_: int) -> None:
+        """Bytes of a copy have arrived; lane: the thread that issued it."""
         barrier = self._barriers.get(place)
         if barrier is not None:
             barrier.bytes -= bytes_
-            barrier.coming -= 1
+            barrier.pending_copies -= 1
             self._complete(i, lane, place, barrier)
 
     def _complete(self, i: Instruction, lane: int, place: Place, barrier: Mbarrier) -> None:
         if barrier.missing or barrier.bytes:
             return
-        clocks = self._batch.clocks
-        if barrier.coming:
-            text = f"ends phase {barrier.phase} of the mbarrier at shared byte {place[1]} while copies that report to it"
-            self._batch.found("mbarrier", i, 1, lane, f"{text} are under way")
+        clocks = self._clocks
+        if barrier.pending_copies:
+            text = f"completes phase {barrier.phase} of the mbarrier at shared byte {place[1]} while copies to it are in flight"
+            self._findings.add("mbarrier", i, 1, lane, text)
         barrier.phase += 1
         barrier.missing = barrier.count
         if clocks is not None:
             column = self.column(place)
-            seen = barrier.arriving
-            if seen is None:
-                seen = Seen(np.zeros(column + 1, dtype=np.uint32), np.zeros(clocks.warps, dtype=np.uint32))
-            if len(seen.known) <= column:
-                seen.known = np.pad(seen.known, (0, column + 1 - len(seen.known)))
-            seen.known[column] = barrier.phase
-            barrier.met = seen.join(barrier.met)
-            barrier.arriving = None
-        self.flipped.add(place)
+            row = barrier.arrivals
+            if row is None:
+                row = ClockRow(np.zeros(column + 1, dtype=np.uint32), np.zeros(clocks.warps, dtype=np.uint32))
+            if len(row.known) <= column:
+                row.known = np.pad(row.known, (0, column + 1 - len(row.known)))
+            row.known[column] = barrier.phase
+            barrier.released = row.join(barrier.released)
+            barrier.arrivals = None
+        self._completed.add(place)
 
     # Waiting
 
-    def wait(
-        self, i: Instruction, start: int, lanes: np.ndarray, where: np.ndarray, phases: np.ndarray, parity: bool
-    ) -> np.ndarray:
-        """Lanes ask whether a phase has ended: that of a parity, or of a state that arrive returned. Returns bool[n]: for
-        which it has; the others wait."""
+    def wait(self, i: Instruction, start: int, lanes: Indices, where: Indices, phases: Values, parity: bool) -> Mask:
+        """Lanes test whether a phase has completed: that of a parity, or of a state that arrive returned. Returns bool[n]:
+        for which it has; the others wait."""
         ended = np.zeros(len(lanes), dtype=bool)
         groups: dict[tuple[Place, int], list[int]] = {}
         for n, (place, phase) in enumerate(zip(self.places(lanes, where), phases.tolist(), strict=True)):
             groups.setdefault((place, phase), []).append(n)
         for (place, phase), members in groups.items():
             who = lanes[members]
-            barrier = self.known(i, int(who[0]), place)
+            barrier = self.usable(i, int(who[0]), place)
             if barrier is None:
                 ended[members] = True
                 continue
@@ -194,63 +204,62 @@ class Mbarriers:
                 self._check_parity(i, who, place, wanted)
             if barrier.phase > wanted:
                 ended[members] = True
-                self._tell(who, barrier)
+                self._acquire(who, barrier)
             else:
                 self.waits.append(Wait(i, start, place, wanted, who))
         return ended
 
-    def _check_parity(self, i: Instruction, lanes: np.ndarray, place: Place, wanted: int) -> None:
-        """A parity tells a phase from the one before only: who waits must know that the ones before that are over."""
-        batch = self._batch
-        if batch.clocks is None:
+    def _check_parity(self, i: Instruction, lanes: Indices, place: Place, wanted: int) -> None:
+        """A parity distinguishes a phase from the one before it only: the thread must know that earlier ones completed."""
+        if self._clocks is None:
             return
-        unsure = batch.clocks.known[lanes, self.column(place)].astype(np.int64) < wanted
+        unsure = self._clocks.known[lanes, self.column(place)].astype(np.int64) < wanted
         if unsure.any():
             text = (
-                f"waits by parity for phase {wanted} of the mbarrier at shared byte {place[1]}, not knowing that phase "
-                f"{wanted - 1} is over: had it not been, the wait would have ended too early"
+                f"waits by parity for phase {wanted} of the mbarrier at shared byte {place[1]} without knowing that phase "
+                f"{wanted - 1} has completed: if it had not, the wait would have returned too early"
             )
-            batch.found("mbarrier", i, int(unsure.sum()), int(lanes[unsure][0]), text)
+            self._findings.add("mbarrier", i, int(unsure.sum()), int(lanes[unsure][0]), text)
 
-    def _tell(self, lanes: np.ndarray, barrier: Mbarrier) -> None:
-        if self._batch.clocks is not None and barrier.met is not None:
-            self._batch.clocks.acquire(lanes, barrier.met)
+    def _acquire(self, lanes: Indices, barrier: Mbarrier) -> None:
+        if self._clocks is not None and barrier.released is not None:
+            self._clocks.acquire(lanes, barrier.released)
 
-    def woken(self) -> list[tuple[Instruction, int, np.ndarray]]:
-        """(instruction, block that follows, lanes) of those whose phase has ended since the last call."""
-        if not self.flipped:
+    def take_completed(self) -> list[Ready]:
+        """Lanes whose phase has completed since the last call."""
+        if not self._completed:
             return []
-        result, remaining = [], []
+        result: list[Ready] = []
+        remaining: list[Wait] = []
         for wait in self.waits:
             barrier = self._barriers.get(wait.place)
-            if wait.place in self.flipped and (barrier is None or barrier.phase > wait.phase):
+            if wait.place in self._completed and (barrier is None or barrier.phase > wait.phase):
                 if barrier is not None:
-                    self._tell(wait.lanes, barrier)
+                    self._acquire(wait.lanes, barrier)
                 result.append((wait.instruction, wait.start, wait.lanes))
             else:
                 remaining.append(wait)
         self.waits = remaining
-        self.flipped.clear()
+        self._completed.clear()
         return result
 
-    def failed_tests(self) -> list[tuple[Instruction, int, np.ndarray]]:
-        """Takes out those that only test: when nobody can run on, the answer is that the phase has not ended."""
+    def take_failed_tests(self) -> list[Ready]:
+        """Lanes at a test_wait: when no other lane can run, the result is that the phase has not completed."""
         tests = [wait for wait in self.waits if wait.instruction.has("test_wait")]
         self.waits = [wait for wait in self.waits if not wait.instruction.has("test_wait")]
         return [(wait.instruction, wait.start, wait.lanes) for wait in tests]
 
     def report_deadlock(self) -> None:
-        """Notes the phases that never end."""
-        batch = self._batch
+        """Notes the phases that never complete."""
         for wait in self.waits:
             barrier, lanes = self._barriers[wait.place], wait.lanes
-            here = barrier.count - barrier.missing
+            arrived = barrier.count - barrier.missing
             text = (
-                f"waits for ever for phase {wait.phase} (parity {wait.phase & 1}) of the mbarrier at shared byte {wait.place[1]}: "
-                f"{here} of {barrier.count} arrivals are there"
+                f"waits forever for phase {wait.phase} (parity {wait.phase & 1}) of the mbarrier at shared byte "
+                f"{wait.place[1]}: {arrived} of {barrier.count} arrivals are there"
             )
             if barrier.bytes > 0:
-                text += f", {barrier.bytes} announced bytes never come"
+                text += f", {barrier.bytes} announced bytes never arrive"
             elif barrier.bytes < 0:
-                text += f", {-barrier.bytes} more bytes came than were announced"
-            batch.found("deadlock", wait.instruction, len(lanes), int(lanes[0]), text)
+                text += f", {-barrier.bytes} more bytes arrived than were announced"
+            self._findings.add("deadlock", wait.instruction, len(lanes), int(lanes[0]), text)

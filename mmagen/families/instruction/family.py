@@ -11,13 +11,14 @@ from mmagen.families.instruction.model import CoreMatrices, Fragment, Instructio
 from mmagen.families.operation_spec import arch_of, faults, operation_of
 from mmagen.mma import formats
 from mmagen.mma.catalogue import known
-from mmagen.mma.forms import METADATA
+from mmagen.mma.forms import METADATA, distributions
 from mmagen.mma.operation import Operation
 from mmagen.mma.storage import stored_bits, stored_shift
 from mmagen.plan import pages
 from mmagen.plan.plans import Text
 from mmagen.plan.rules import one_tile_problem_faults
 from mmagen.plan.sentences import header
+from mmagen.plan.trials import Trials
 from mmagen.spec.model import Problem, Spec
 
 # What a byte of metadata says, by sparsity.
@@ -75,9 +76,19 @@ class _Instruction:
             "cxx": operation.cxx(),
             "kernel_header": f"mmagen/{plan.kernel_header}.cuh",
             "counted": " " if operation.type_a != "u1" else "x" if "XOR" in operation.name else "a",
-            "absent": [name for name in ("E", "SFA", "SFB") if plan.operand(name) is None],
+            "absent": [name for name in ("E", "SFA", "SFB") if name not in {one.name for one in plan.operands}],
             "metadata": _METADATA.get(operation.sparsity or ""),
         }
+
+    def trials(self, plan: InstructionPlan) -> Trials:
+        operation, problem = plan.operation, Problem(shape=plan.tile)
+        return Trials(
+            judge="instruction",
+            cases=tuple((problem, distribution) for distribution in distributions(operation)),
+            requires=operation.arch,
+            types=f"{operation.type_a} x {operation.type_b} + {operation.type_d}",
+            smem_bytes=plan.smem_bytes,
+        )
 
     def page(self, plan: InstructionPlan) -> list[pages.Section]:
         operation = plan.operation

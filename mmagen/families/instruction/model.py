@@ -110,9 +110,9 @@ class InstructionPlan(ProjectPlan):
         """The shape of the instruction, which is that of its problem."""
         return self.operation.shape
 
-    def operand(self, name: str) -> Fragment | CoreMatrices | None:
-        """The one called A, B, C, E, SFA or SFB, where there is one."""
-        return next((one for one in self.operands if one.name == name), None)
+    def operand(self, name: str) -> Fragment | CoreMatrices:
+        """The one called A, B, C, E, SFA or SFB. KeyError where there is none."""
+        return {one.name: one for one in self.operands}[name]
 
     @property
     def smem_bytes(self) -> int:

@@ -13,6 +13,7 @@ from mmagen.mma.catalogue import known
 from mmagen.plan import pages
 from mmagen.plan.plans import Text
 from mmagen.plan.rules import one_tile_problem_faults
+from mmagen.plan.trials import Trials
 from mmagen.spec.model import Problem, Spec
 
 
@@ -52,6 +53,9 @@ class _Peak:
             "headers": list(dict.fromkeys(plan.loop.headers)),
             "own": [plan.loop.own],
         }
+
+    def trials(self, plan: PeakPlan) -> Trials:
+        return Trials(refusal="a peak can be measured on a GPU only")
 
     def page(self, plan: PeakPlan) -> list[pages.Section]:
         operation, of = plan.operation, plan.loop

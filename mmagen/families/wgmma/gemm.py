@@ -13,18 +13,15 @@ from mmagen.families.wgmma import decisions
 from mmagen.families.wgmma import rules as wgmma_rules
 from mmagen.families.wgmma.model import WarpgroupRoles, WgmmaGemmPlan, WgmmaMainloop
 from mmagen.families.wgmma.page import WARPGROUPS, sections
+from mmagen.families.wgmma.policies import policies
 from mmagen.mma.atoms import Atom, find_atom
 from mmagen.plan import budgets, pages, rules, sentences, tiling
 from mmagen.plan.model import TiledMma
 from mmagen.plan.plans import GemmPlan, Text, TileScheduler
+from mmagen.plan.policies import Policies
 from mmagen.plan.problems import default_problems
+from mmagen.plan.trials import Trials, gemm_problems, of_product, stream_k_problems, tma_problems
 from mmagen.spec.model import Problem, Spec
-
-_KERNELS = {
-    "warpgroup": ("Sm90Warpgroup", "the kernel: every warpgroup multiplies, one thread of them also loads"),
-    "cooperative": ("Sm90Cooperative", "the kernel: a producer warp loads, the math warpgroups share a tile of D"),
-    "pingpong": ("Sm90Pingpong", "the kernel: a producer warp loads, the math warpgroups take turns, a tile of D each"),
-}
 
 
 class _WgmmaGemm:
@@ -61,7 +58,15 @@ class _WgmmaGemm:
             "unaligned": True,
             "sources": [*library.sources(plan), f"{plan.name}_unaligned"],
             "warpgroups": f"{plan.roles.consumers} {WARPGROUPS[plan.roles.schedule]}",
+            "policies": _policies(plan),
         }
+
+    def trials(self, plan: WgmmaGemmPlan) -> Trials:
+        scheduler = plan.scheduler
+        shared = stream_k_problems(plan.tile, scheduler.cluster) if scheduler.stream_k else ()
+        # Every CTA that shares the K of a tile has more k tiles than stages.
+        k_tiles = (plan.stages + 1) * scheduler.split_k
+        return of_product(plan, (*tma_problems(), *shared, *gemm_problems(plan.tile, k_tiles)))
 
     def page(self, plan: WgmmaGemmPlan) -> list[pages.Section]:
         columns = (
@@ -73,6 +78,10 @@ class _WgmmaGemm:
 
 
 FAMILY = _WgmmaGemm()
+
+
+def _policies(plan: WgmmaGemmPlan) -> Policies:
+    return policies(plan.roles.schedule, plan.operand("A"), plan.mainloop.promote, plan.scheduler)
 
 
 def _planned(spec: Spec, sha: str, atom: Atom, mma: TiledMma, problems: tuple[Problem, ...]) -> WgmmaGemmPlan:
@@ -91,12 +100,14 @@ def _planned(spec: Spec, sha: str, atom: Atom, mma: TiledMma, problems: tuple[Pr
         persistent=decisions.persistent(spec, mma),
         stream_k=decisions.stream_k(spec),
     )
+    promote = decisions.precise(spec)
+    chosen = policies(roles.schedule, a, promote, scheduler)
     return WgmmaGemmPlan(
         family=__name__,
         spec=spec,
         spec_sha=sha,
         arch=rules.compiled_for(spec, atom),
-        text=_text(sentences.of_gemm(spec, atom, tile, staged.out), roles, scheduler),
+        text=_text(sentences.of_gemm(spec, atom, tile, staged.out), chosen),
         problems=problems,
         atom=atom,
         tiled_mma=mma,
@@ -109,7 +120,11 @@ def _planned(spec: Spec, sha: str, atom: Atom, mma: TiledMma, problems: tuple[Pr
         accumulator_registers=accumulators,
         fragment_registers=fragments,
         mainloop=WgmmaMainloop(
-            cxx="", header="sm90_multiply", stages=stages, promote=decisions.precise(spec), prefetch=spec.prefetch or 0
+            cxx=chosen.mainloop.cxx,
+            header=chosen.mainloop.header,
+            stages=stages,
+            promote=promote,
+            prefetch=spec.prefetch or 0,
         ),
         roles=roles,
         scheduler=scheduler,
@@ -122,8 +137,6 @@ def _roles(spec: Spec, mma: TiledMma) -> WarpgroupRoles:
     producer, consumer, usable = decisions.role_registers(spec, mma)
     return WarpgroupRoles(
         schedule=schedule,
-        cxx=_KERNELS[schedule][0],
-        header=f"sm90_{schedule}",
         consumers=decisions.consumers(spec, mma),
         producer_registers=producer,
         consumer_registers=consumer,
@@ -131,19 +144,13 @@ def _roles(spec: Spec, mma: TiledMma) -> WarpgroupRoles:
     )
 
 
-def _text(of_gemm: Text, roles: WarpgroupRoles, scheduler: TileScheduler) -> Text:
-    fixup: tuple[tuple[str, str], ...] = ()
-    if scheduler.split_k > 1:
-        fixup = (("sm90_split_k", "CTAs that share the K of a tile add up, always in the same order"),)
-    elif scheduler.stream_k:
-        fixup = (("sm90_stream_k", "CTAs that share a tile of the last wave add up, always in the same order"),)
+def _text(of_gemm: Text, chosen: Policies) -> Text:
+    kernel, *others = chosen.reading
     reading = (
-        (roles.header, _KERNELS[roles.schedule][1]),
-        ("sm90_producer", "fill: TMA, global memory to kStages tiles of shared memory"),
-        ("sm90_multiply", "multiply: wgmma over K"),
-        *fixup,
-        ("sm90_epilogue", "store: D = alpha * acc + beta * C, through shared memory by TMA"),
-        ("sm90_unaligned", "the way without TMA, for rows that do not begin at 16 bytes"),
+        (kernel.header, kernel.what),
+        ("sm90_tma_load", "the producer: TMA, global memory to kStages stages of shared memory"),
+        *((policy.header, policy.what) for policy in others),
+        ("sm90_unaligned", "the kernel without TMA, for rows that do not begin at 16-byte boundaries"),
     )
     return replace(
         of_gemm, peak_operands="shared-memory", reading=tuple((sentences.header(name), role) for name, role in reading)

@@ -15,6 +15,7 @@ from mmagen.plan import budgets, pages, rules, sentences, tiling
 from mmagen.plan.model import Epilogue, Operand, TiledMma
 from mmagen.plan.operands import fill
 from mmagen.plan.plans import MicroPlan
+from mmagen.plan.trials import Trials, one_tile
 from mmagen.spec.model import Problem, Spec
 
 
@@ -71,6 +72,9 @@ class _WgmmaMicro:
 
     def context(self, plan: MicroPlan, config: str) -> Mapping[str, Any]:
         return {"decisions": sentences.DECISIONS, "launch": "micro", "sources": [plan.name]}
+
+    def trials(self, plan: MicroPlan) -> Trials:
+        return one_tile(plan)
 
     def page(self, plan: MicroPlan) -> list[pages.Section]:
         which = "A of the whole tile" if plan.fragment_registers else "none in registers"

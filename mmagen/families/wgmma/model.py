@@ -20,14 +20,12 @@ class WgmmaMainloop(Mainloop):
 class WarpgroupRoles:
     """Which warpgroups load and which multiply.
 
-    schedule: warpgroup, cooperative or pingpong. cxx, header: the kernel class of that schedule and where it stands.
-    consumers: warpgroups that multiply. producer_registers, consumer_registers: of a thread after setmaxnreg, 0 where none
-    are moved; usable_registers: what a consumer may use either way.
+    schedule: warpgroup, cooperative or pingpong. consumers: warpgroups that multiply. producer_registers,
+    consumer_registers: of a thread after setmaxnreg, 0 where none are moved; usable_registers: what a consumer may use
+    either way.
     """
 
     schedule: str
-    cxx: str
-    header: str
     consumers: int
     producer_registers: int
     consumer_registers: int

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from mmagen.plan.plans import GemmPlan as Plan
+from mmagen.plan.plans import ProductPlan
 from mmagen.spec.model import Problem
 from mmagen.verify.emulated.formats import ROUNDOFF, decode, encode
 from mmagen.verify.emulated.matrices import Operands, values
@@ -25,7 +27,7 @@ class Comparison:
     reason: str
 
 
-def compare(plan: Plan, problem: Problem, data: Operands, written: np.ndarray, exact: bool) -> Comparison:
+def compare(plan: ProductPlan, problem: Problem, data: Operands, written: npt.NDArray[Any], exact: bool) -> Comparison:
     """Every element of every batch against float64; `exact` allows no error before the rounding to D's type.
 
     written: bool[bytes of D's memory], what the kernel stored to.
@@ -69,7 +71,7 @@ def _growth(u: float, steps: float) -> float:
     return math.expm1(steps * math.log1p(u))
 
 
-def _slack(plan: Plan, problem: Problem, magnitude: np.ndarray, size: np.ndarray) -> np.ndarray:
+def _slack(plan: ProductPlan, problem: Problem, magnitude: npt.NDArray[Any], size: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """See compare.cuh for the derivation: 2u for each addend of each instruction, since tensor cores truncate."""
     accumulator = plan.atom.type_d.word
     scalar = ROUNDOFF.get(plan.epilogue.scalar.word, 0.0)

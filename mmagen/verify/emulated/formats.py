@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
+import numpy.typing as npt
 
-_STORAGE = {
+_STORAGE: dict[str, np.dtype[Any]] = {
     "f16": np.dtype(np.float16),
     "bf16": np.dtype(ml_dtypes.bfloat16),
     "tf32": np.dtype(np.float32),
@@ -25,7 +28,7 @@ ROUNDOFF = {"f16": 2.0**-11, "f32": 2.0**-24, "f64": 2.0**-53}
 EXACT_INTEGERS = {"f16": 2.0**11, "f32": 2.0**24, "f64": 2.0**53, "s32": 2.0**31 - 1}
 
 
-def storage(word: str) -> np.dtype:
+def storage(word: str) -> np.dtype[Any]:
     """The numpy type that holds one element of the type called `word`."""
     return _STORAGE[word]
 
@@ -35,11 +38,12 @@ def is_integer(word: str) -> bool:
     return word[0] in "su"
 
 
-def encode(values: np.ndarray, word: str) -> np.ndarray:
+def encode(values: npt.NDArray[Any], word: str) -> npt.NDArray[Any]:
     """float64 -> storage, to nearest even; integers and 8-bit floats saturate; tf32 drops what its mantissa lacks."""
     if is_integer(word):
         info = np.iinfo(_STORAGE[word])
-        return np.clip(np.rint(values), info.min, info.max).astype(_STORAGE[word])
+        clipped: npt.NDArray[Any] = np.clip(np.rint(values), info.min, info.max).astype(_STORAGE[word])
+        return clipped
     if word in _SATURATES:
         values = np.clip(values, -_SATURATES[word], _SATURATES[word])
     with np.errstate(over="ignore"):
@@ -49,6 +53,6 @@ def encode(values: np.ndarray, word: str) -> np.ndarray:
     return stored
 
 
-def decode(stored: np.ndarray) -> np.ndarray:
+def decode(stored: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Storage -> float64, exactly."""
     return stored.astype(np.float64)

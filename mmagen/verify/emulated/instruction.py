@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import re
-import struct
 from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
 
-from mmagen.emulate import EmulationError, GlobalMemory, Module, Report, launch
+from mmagen.emulate import GlobalMemory, Report
 from mmagen.families.instruction.model import InstructionPlan
 from mmagen.mma import formats
-from mmagen.mma.forms import distributions as distributions_of
 from mmagen.mma.inputs import Matrices, draw
 from mmagen.mma.reference import Outcome, compared, expected
-
-_ENTRY = re.compile("instruction_kernel")
-_POINTERS = ("A", "B", "C", "E", "SFA", "SFB", "D")  # mmagen::InstructionOperands
+from mmagen.verify.emulated import host
+from mmagen.verify.emulated.task import Task
 
 
 @dataclass(frozen=True)
@@ -27,48 +25,35 @@ class Emulated:
     report: Report
 
 
-def distributions(plan: InstructionPlan) -> tuple[str, ...]:
-    """The kinds of inputs that tell mistakes apart."""
-    return distributions_of(plan.operation)
-
-
-def emulate(plan: InstructionPlan, module: Module, distribution: str, seed: int) -> Emulated:
-    """Run the kernel in `module` once. Raises EmulationError for PTX that the emulator does not know."""
-    entry = next((name for name in module.entries if _ENTRY.search(name)), None)
-    if entry is None:
-        raise EmulationError(f"{plan.name}: no kernel matches {_ENTRY.pattern}")
-    data = draw(plan.operation, distribution, np.random.default_rng(seed), instances=1, steps=1)
+def emulate(task: Task) -> Emulated:
+    """Run the kernel once. Raises HostError, and EmulationError for PTX that the emulator does not know."""
+    plan = cast(InstructionPlan, task.plan)
+    data = draw(plan.operation, task.distribution, np.random.default_rng(task.seed), instances=1, steps=1)
     memory = GlobalMemory()
-    addresses = dict.fromkeys(_POINTERS, 0)
+    addresses = {}
     for name, codes in _codes(data).items():
         of = plan.operand(name)
         addresses[name] = memory.allocate(name, packed(codes, of.part_bits, of.shift), writable=False)
     of_d = plan.operand("C")
     addresses["D"] = memory.allocate("D", np.full(of_d.rows * of_d.columns * of_d.bits // 8, 0xFF, np.uint8))
-    report = launch(
-        module,
-        entry,
-        grid=1,
-        block=plan.operation.threads,
-        dynamic_smem=plan.smem_bytes,
-        params=struct.pack("<7Q", *(addresses[name] for name in _POINTERS)),
-        memory=memory,
-    )
+    arguments = host.pointer_arguments([addresses[name] for name in (*(one.name for one in plan.operands), "D")])
+    report = host.emulate(task.ptx, host.launch_of(task, task.symbol("run"), [arguments]), memory)
     found = memory.read("D").view(f"<u{of_d.part_bits // 8}").astype(np.uint64).reshape(1, of_d.rows, of_d.columns, -1)
-    truth = expected(plan.operation, data, exact=distribution != "uniform")
+    truth = expected(plan.operation, data, exact=task.distribution != "uniform")
     return Emulated(compared(formats.decode(found, plan.operation.type_d), truth), report)
 
 
-def _codes(data: Matrices) -> dict[str, np.ndarray]:
+def _codes(data: Matrices) -> dict[str, npt.NDArray[Any]]:
     """What lies in memory, of the one step and the one instance: [row, column, part]."""
     steps = {"A": data.a, "B": data.b, "C": [data.c], "E": data.e, "SFA": data.sfa, "SFB": data.sfb}
     return {name: codes[0][0] for name, codes in steps.items() if codes}
 
 
-def packed(codes: np.ndarray, bits: int, shift: int = 0) -> np.ndarray:
+def packed(codes: npt.NDArray[Any], bits: int, shift: int = 0) -> npt.NDArray[Any]:
     """Bytes: `bits` for each code, the first in the lowest bits; a code begins `shift` bits up."""
     flat = codes.ravel() << np.uint64(shift)
     if bits >= 8:
         return np.ascontiguousarray(flat.astype(f"<u{bits // 8}")).view(np.uint8)
     in_byte = flat.reshape(-1, 8 // bits) << np.arange(0, 8, bits, dtype=np.uint64)
-    return np.bitwise_or.reduce(in_byte, axis=1).astype(np.uint8)
+    whole: npt.NDArray[Any] = np.bitwise_or.reduce(in_byte, axis=1).astype(np.uint8)
+    return whole

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from mmagen.plan.plans import GemmPlan as Plan
+from mmagen.plan.plans import ProductPlan
 from mmagen.spec.model import Problem
 from mmagen.verify.emulated.formats import EXACT_INTEGERS, decode, encode, is_integer, storage
 
@@ -27,10 +29,10 @@ class Matrix:
     ld: int
     batch_stride: int
     offset: int
-    memory: np.ndarray
+    memory: npt.NDArray[Any]
 
     @property
-    def view(self) -> np.ndarray:
+    def view(self) -> npt.NDArray[Any]:
         """(batch, rows, columns) onto the elements, without the padding."""
         kind = storage(self.word)
         strides = (self.batch_stride, self.ld, 1) if self.columns_contiguous else (self.batch_stride, 1, self.ld)
@@ -42,12 +44,13 @@ class Matrix:
             tuple(step * kind.itemsize for step in strides),
         )
 
-    def owned(self) -> np.ndarray:
+    def owned(self) -> npt.NDArray[Any]:
         """bool[bytes]: which bytes of the memory belong to an element; the others are padding."""
         marks = np.zeros_like(self.memory)
         mine = replace(self, memory=marks)
         mine.view[...] = np.full(storage(self.word).itemsize, 0xFF, np.uint8).view(storage(self.word))
-        return marks != 0
+        is_owned: npt.NDArray[np.bool_] = marks != 0
+        return is_owned
 
 
 def empty(word: str, rows: int, columns: int, batch: int, columns_contiguous: bool, pad: int, offset: int) -> Matrix:
@@ -69,7 +72,7 @@ class Operands:
     d: Matrix
 
 
-def operands(plan: Plan, problem: Problem, distribution: str, seed: int) -> Operands:
+def operands(plan: ProductPlan, problem: Problem, distribution: str, seed: int) -> Operands:
     """Seeded inputs; `small_int` keeps every sum exact in the accumulators, `uniform` is within [-1, 1]."""
     rng = np.random.default_rng(seed)
     out, row_major = plan.epilogue.out.word, plan.epilogue.row_major
@@ -91,7 +94,7 @@ def operands(plan: Plan, problem: Problem, distribution: str, seed: int) -> Oper
     return Operands(a, b, c, d)
 
 
-def _reach(plan: Plan, problem: Problem) -> int:
+def _reach(plan: ProductPlan, problem: Problem) -> int:
     """The largest of 4, 3, 2, 1 whose squares, summed over K, stay exact whatever the order. 8-bit floats: their
     instructions keep 13 bits below the largest addend."""
     limit = EXACT_INTEGERS[plan.atom.type_d.word]
@@ -116,6 +119,6 @@ def _put(matrix: Matrix, rng: np.random.Generator, distribution: str, reach: int
     matrix.view[...] = encode(values, matrix.word)
 
 
-def values(matrix: Matrix) -> np.ndarray:
+def values(matrix: Matrix) -> npt.NDArray[Any]:
     """(batch, rows, columns) as float64."""
     return decode(np.ascontiguousarray(matrix.view))

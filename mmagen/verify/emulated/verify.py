@@ -42,7 +42,7 @@ def emulate_all(
     chosen = [parse_problem(text) for text in problems]
     plans = [_plan(project) for project in projects]
     at_once = jobs or len(os.sched_getaffinity(0))
-    compiled = _compile(projects, toolchain, arch, at_once, progress)
+    compiled = _compile(projects, plans, toolchain, arch, at_once, progress)
     work = [
         tasks(one, ptx, chosen, 1 if seed is None else seed, distribution, max_dim) if not ptx.error else []
         for one, ptx in zip(plans, compiled, strict=True)
@@ -69,18 +69,20 @@ def _plan(project: Path) -> Plan:
         raise SpecError(loaded.source.locate(faults.faults)) from None
 
 
-def _compile(projects: Sequence[Path], toolchain: Toolchain, arch: str | None, at_once: int, progress: Progress) -> list[Ptx]:
+def _compile(
+    projects: Sequence[Path], plans: Sequence[Plan], toolchain: Toolchain, arch: str | None, at_once: int, progress: Progress
+) -> list[Ptx]:
     done = 0
 
-    def one(project: Path) -> Ptx:
+    def one(project: Path, of: Plan) -> Ptx:
         nonlocal done
-        ptx = compile_ptx(project, toolchain, arch)
+        ptx = compile_ptx(project, toolchain, arch, host=not only_on_a_gpu(of))
         done += 1
         progress(done, len(projects), f"compiled {ptx.name} to PTX")
         return ptx
 
     with ThreadPoolExecutor(at_once) as pool:
-        return list(pool.map(one, projects))
+        return list(pool.map(one, projects, plans))
 
 
 def _build_result(project: Path, ptx: Ptx) -> BuildResult:
@@ -117,7 +119,8 @@ def parse_problem(text: str) -> Problem:
     try:
         numbers = [int(part) for part in extents.split(",")]
         typed = {key: int(value) if key in ("ld_pad", "offset") else float(value) for key, value in values.items()}
-        problem = Problem(shape=tuple(numbers[:3]), batch=numbers[3] if len(numbers) > 3 else 1, **typed)
+        batch = numbers[3] if len(numbers) > 3 else 1
+        problem = Problem.model_validate({"shape": numbers[:3], "batch": batch, **typed})
     except ValueError:  # pydantic's own is one
         raise UsageError(
             f"--problem {text}: extents and batch are 1 to 2147483647, ld_pad and offset within their limits, "

@@ -21,18 +21,17 @@ struct Work {
   void const* e;    ///< metadata of a sparse operation
   void const* sfa;  ///< scale factors of a block-scaled one
   void const* sfb;
-  void* d;                      ///< as c
-  uint64_t desc_a, desc_b;      ///< wgmma: the descriptors but for their addresses
-  uint32_t bytes_a, bytes_b;    ///< of the images of shared memory
-  uint32_t step_a, step_b;      ///< bytes from one step's operand to the next one's
+  void* d;                    ///< as c
+  uint64_t desc_a, desc_b;    ///< wgmma: the descriptors but for their addresses
+  uint32_t bytes_a, bytes_b;  ///< of the images of shared memory
+  uint32_t step_a, step_b;    ///< bytes from one step's operand to the next one's
   int32_t steps;
 };
 
 using Kernel = void (*)(Work);
 
 template <class T, int kCount>
-__device__ void load(T (&registers)[kCount], void const* image, int step)
-{
+__device__ void load(T (&registers)[kCount], void const* image, int step) {
   uint32_t const thread = step * blockDim.x + threadIdx.x;
   T const* const mine = static_cast<T const*>(image) + thread * kCount;
 #pragma unroll
@@ -40,16 +39,14 @@ __device__ void load(T (&registers)[kCount], void const* image, int step)
 }
 
 template <class T, int kCount>
-__device__ void store(T const (&registers)[kCount], void* image)
-{
+__device__ void store(T const (&registers)[kCount], void* image) {
   T* const mine = static_cast<T*>(image) + threadIdx.x * kCount;
 #pragma unroll
   for (int i = 0; i < kCount; ++i) { mine[i] = registers[i]; }
 }
 
 /// Fills metadata and scale factors of one step, see with_extra.
-__device__ inline auto extra_loader(Work const& work, int step)
-{
+__device__ inline auto extra_loader(Work const& work, int step) {
   return [&work, step](auto& registers, auto which) {
     void const* const images[] = {work.e, work.sfa, work.sfb};
     load(registers, images[which], step);
@@ -60,8 +57,7 @@ __device__ inline auto extra_loader(Work const& work, int step)
 
 /// D = A * B + C, then D = A' * B' + D for each further step.
 template <class Op>
-__device__ void multiply(Work const& work)
-{
+__device__ void multiply(Work const& work) {
   using A = typename Op::ARegisters;
   using B = typename Op::BRegisters;
   using C = typename Op::CRegisters;
@@ -85,8 +81,7 @@ __device__ void multiply(Work const& work)
 
 // --- wgmma: B, and A where it is not in registers, through descriptors of shared memory ------------------------------------
 
-__device__ inline void copy_to_shared(unsigned char* to, void const* from, uint32_t bytes)
-{
+__device__ inline void copy_to_shared(unsigned char* to, void const* from, uint32_t bytes) {
   for (uint32_t i = 16 * threadIdx.x; i < bytes; i += 16 * blockDim.x) {
     *reinterpret_cast<uint4*>(to + i) = *reinterpret_cast<uint4 const*>(static_cast<unsigned char const*>(from) + i);
   }
@@ -94,8 +89,7 @@ __device__ inline void copy_to_shared(unsigned char* to, void const* from, uint3
 
 /// C += A * B, `steps` times. Dynamic shared memory: both images, from 1024 bytes on.
 template <class Op, bool kAInRegisters>
-__device__ void multiply_wgmma(Work const& work)
-{
+__device__ void multiply_wgmma(Work const& work) {
   extern __shared__ __align__(1024) unsigned char smem[];
   using A = typename Op::ARegisters;
   using C = typename Op::CRegisters;
@@ -125,14 +119,12 @@ __device__ void multiply_wgmma(Work const& work)
 
 /// Calls `fma` with words from memory, whatever its arguments are: enough for the instruction to be in the code.
 template <class... Parameters, std::size_t... kIndex>
-__device__ void call_with_words(void (*fma)(Parameters...), uint64_t const* words, std::index_sequence<kIndex...>)
-{
+__device__ void call_with_words(void (*fma)(Parameters...), uint64_t const* words, std::index_sequence<kIndex...>) {
   fma(static_cast<std::decay_t<Parameters>>(words[kIndex])...);
 }
 
 template <class... Parameters>
-__device__ void compile_only(void (*fma)(Parameters...), Work const& work)
-{
+__device__ void compile_only(void (*fma)(Parameters...), Work const& work) {
   call_with_words(fma, static_cast<uint64_t const*>(work.a), std::index_sequence_for<Parameters...>{});
 }
 

@@ -34,14 +34,12 @@ struct Result {
 
 class Buffers {
  public:
-  ~Buffers()
-  {
+  ~Buffers() {
     for (void* memory : memory_) { cudaFree(memory); }
   }
 
   /// Device memory of slot `slot`, at least `size` bytes.
-  cudaError_t reserve(int slot, uint64_t size, void** memory)
-  {
+  cudaError_t reserve(int slot, uint64_t size, void** memory) {
     if (size > room_[slot]) {
       cudaFree(memory_[slot]);
       room_[slot] = 0;
@@ -58,8 +56,7 @@ class Buffers {
 };
 
 inline cudaError_t run_case(Case const& one, std::vector<char> const& images, Kernel kernel, Buffers& buffers,
-                            std::vector<char>& d)
-{
+                            std::vector<char>& d) {
   void* device[7] = {};
   uint64_t offset = 0;
   for (int i = 0; i < 7; ++i) {
@@ -72,7 +69,7 @@ inline cudaError_t run_case(Case const& one, std::vector<char> const& images, Ke
     if (error != cudaSuccess) { return error; }
     offset += one.sizes[i];
   }
-  Work const work{device[0], device[1], device[2],   device[3],   device[4],  device[5],  device[6],
+  Work const work{device[0],  device[1],  device[2],   device[3],   device[4],  device[5],  device[6],
                   one.desc_a, one.desc_b, one.bytes_a, one.bytes_b, one.step_a, one.step_b, static_cast<int32_t>(one.steps)};
   if (one.smem > 48 * 1024) {
     cudaError_t const error =
@@ -86,8 +83,7 @@ inline cudaError_t run_case(Case const& one, std::vector<char> const& images, Ke
   return cudaMemcpy(d.data(), device[6], one.sizes[6], cudaMemcpyDeviceToHost);
 }
 
-inline bool write_result(std::FILE* file, uint32_t index, cudaError_t status, std::vector<char> const& d)
-{
+inline bool write_result(std::FILE* file, uint32_t index, cudaError_t status, std::vector<char> const& d) {
   char const* const text = cudaGetErrorString(status);
   bool const good = status == cudaSuccess;
   Result const result{index, static_cast<int32_t>(status), good ? d.size() : std::strlen(text)};
@@ -96,8 +92,7 @@ inline bool write_result(std::FILE* file, uint32_t index, cudaError_t status, st
   return std::fflush(file) == 0;
 }
 
-inline int atom_main(int argc, char** argv, Kernel const* kernels, uint32_t kernel_count)
-{
+inline int atom_main(int argc, char** argv, Kernel const* kernels, uint32_t kernel_count) {
   if (argc < 3) {
     std::fprintf(stderr, "usage: %s CASES RESULTS [FIRST]\n", argv[0]);
     return 2;

@@ -11,8 +11,7 @@ namespace mmagen {
 inline namespace v0_1 {
 
 template <class Config>
-__global__ void __launch_bounds__(Config::kThreads) instruction_kernel(InstructionOperands operands)
-{
+__global__ void __launch_bounds__(Config::kThreads) instruction_kernel(InstructionOperands operands) {
   using Op = typename Config::Op;
   atoms::Register<typename Op::ARegisters> a[std::extent_v<typename Op::ARegisters>];
   atoms::Register<typename Op::BRegisters> b[std::extent_v<typename Op::BRegisters>];

@@ -12,8 +12,7 @@ inline namespace v0_1 {
 
 /// Dynamic shared memory: A, where it does not come from registers, then B.
 template <class Config>
-__global__ void __launch_bounds__(Config::kThreads) instruction_kernel(InstructionOperands operands)
-{
+__global__ void __launch_bounds__(Config::kThreads) instruction_kernel(InstructionOperands operands) {
   using Op = typename Config::Op;
   extern __shared__ __align__(128) unsigned char smem[];
   uint32_t const address = static_cast<uint32_t>(__cvta_generic_to_shared(smem));

@@ -1,4 +1,4 @@
-// Which of several kernels a problem takes: rules over its extents, of which the first that holds decides. Host only.
+// Chooses one of several kernels by rules over the extents of a problem; the first rule that holds decides. Host only.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -12,7 +12,7 @@ inline namespace v0_1 {
 
 inline constexpr int64_t kNoEnd = INT64_MAX;
 
-/// Closed intervals over M, N, K and M * N, all of which must hold. Without any it holds for every problem.
+/// Closed intervals for M, N, K and M * N, all of which must hold. Without any interval it holds for every problem.
 class When {
  public:
   constexpr When m(int64_t least, int64_t most) const { return with(kM, least, most); }
@@ -20,9 +20,8 @@ class When {
   constexpr When k(int64_t least, int64_t most) const { return with(kK, least, most); }
   constexpr When mn(int64_t least, int64_t most) const { return with(kMn, least, most); }
 
-  constexpr bool holds(int64_t m, int64_t n, int64_t k) const
-  {
-    // Extents that no kernel takes may wrap around here; whichever is chosen refuses them.
+  constexpr bool holds(int64_t m, int64_t n, int64_t k) const {
+    // The product of extents beyond the limits may wrap around: any kernel that is chosen rejects them.
     int64_t const values[kQuantities] = {m, n, k, int64_t(uint64_t(m) * uint64_t(n))};
     for (int i = 0; i < kQuantities; ++i) {
       if (values[i] < least_[i] || values[i] > most_[i]) { return false; }
@@ -33,8 +32,7 @@ class When {
  private:
   enum Quantity { kM, kN, kK, kMn, kQuantities };
 
-  constexpr When with(Quantity quantity, int64_t least, int64_t most) const
-  {
+  constexpr When with(Quantity quantity, int64_t least, int64_t most) const {
     When when = *this;
     when.least_[quantity] = least;
     when.most_[quantity] = most;
@@ -45,8 +43,8 @@ class When {
   int64_t most_[kQuantities] = {kNoEnd, kNoEnd, kNoEnd, kNoEnd};
 };
 
-/// A kernel to choose, behind functions of the project's public structs. `when` of the last is not looked at; `workspace`
-/// is null where the kernel has no use for one.
+/// A kernel to choose, as functions of the project's public structs. `when` of the last one is ignored; `workspace` is null
+/// if the kernel uses none.
 template <class Args, class Info>
 struct Candidate {
   char const* name;
@@ -56,21 +54,19 @@ struct Candidate {
   Status (*workspace)(int64_t&);
 };
 
-/// The first candidate whose `when` holds; the last where no other does.
+/// The first candidate whose `when` holds, else the last one.
 template <class Args, class Info, int kCount>
 constexpr Candidate<Args, Info> const& choose(Candidate<Args, Info> const (&candidates)[kCount], int64_t m, int64_t n,
-                                              int64_t k)
-{
+                                              int64_t k) {
   for (int i = 0; i < kCount - 1; ++i) {
     if (candidates[i].when.holds(m, n, k)) { return candidates[i]; }
   }
   return candidates[kCount - 1];
 }
 
-/// The most that any of the candidates takes, and the fewest CTAs of one that fit.
+/// The maximum of each resource over the candidates, and the minimum of CTAs per multiprocessor.
 template <class Args, class Info, int kCount>
-Status query_all(Candidate<Args, Info> const (&candidates)[kCount], Info& info)
-{
+Status query_all(Candidate<Args, Info> const (&candidates)[kCount], Info& info) {
   auto const keep_larger = [](int32_t& kept, int32_t other) { kept = other > kept ? other : kept; };
   for (int i = 0; i < kCount; ++i) {
     Info one{};
@@ -86,10 +82,9 @@ Status query_all(Candidate<Args, Info> const (&candidates)[kCount], Info& info)
   return Status::kSuccess;
 }
 
-/// As many bytes as the candidate wants that wants most.
+/// The largest workspace of all candidates.
 template <class Args, class Info, int kCount>
-Status workspace_of_all(Candidate<Args, Info> const (&candidates)[kCount], int64_t& bytes)
-{
+Status workspace_of_all(Candidate<Args, Info> const (&candidates)[kCount], int64_t& bytes) {
   bytes = 0;
   for (int i = 0; i < kCount; ++i) {
     if (candidates[i].workspace == nullptr) { continue; }

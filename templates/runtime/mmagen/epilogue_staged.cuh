@@ -1,26 +1,38 @@
-// Epilogue: accumulators -> shared memory -> D = alpha * acc + beta * C, in vectors along D's contiguous mode.
+// Epilogue: accumulators -> shared memory -> functor -> D, in vectors along D's contiguous mode.
 //
-// The tile goes through shared memory in slices of one TiledMMA extent across D's contiguous mode. A fragment holds
-// pairs; only a detour through shared memory makes them 16-byte rows.
+// The tile is staged in shared memory in slices of what the TiledMMA covers across D's contiguous mode. A thread's fragment
+// holds pairs of elements; rows of 16 bytes take the exchange through shared memory.
 #pragma once
 
 #include <cute/tensor.hpp>
 
-#include "convert.cuh"
-#include "k_slices.cuh"
+#include "gemm_arguments.cuh"
+#include "stage_accumulators.cuh"
+#include "tile_raster.cuh"
 
 namespace mmagen {
 inline namespace v0_1 {
 
-template <class Config>
+/// Functor_: makes elements of D of accumulators and C, see linear_combination.cuh.
+template <class Config, class Functor_>
 struct EpilogueStaged {
+  using Functor = Functor_;
   using ElementAccumulator = typename Config::ElementAccumulator;
   using ElementD = typename Config::ElementD;
-  using Scalar = typename Config::Scalar;
 
-  static constexpr int kLong = Config::kDRowMajor ? Config::kTileN : Config::kTileM;  // extent that is contiguous in D
+  struct Params {
+    int m, n;
+    ElementD const* c;
+    int64_t ldc, batch_stride_c;
+    ElementD* d;
+    int64_t ldd, batch_stride_d;
+    typename Functor::Params functor;
+    bool wide;  // rows of C and D begin at 16-byte boundaries
+  };
+
+  static constexpr int kLong = Config::kDRowMajor ? Config::kTileN : Config::kTileM;  // of the tile along D's contiguous mode
   static constexpr int kAcross = Config::kDRowMajor ? Config::kTileM : Config::kTileN;
-  static constexpr int kSlice = Config::kEpilogueSlice;    // rows (columns) of D staged at a time
+  static constexpr int kSlice = Config::kEpilogueSlice;  // rows (columns) of D staged at a time
   static constexpr int kStride = kLong + Config::kEpiloguePad;
   static constexpr int kVector = Config::kEpilogueVector;  // elements of D in a wide store
   static_assert(kAcross % kSlice == 0 && kLong % kVector == 0, "slices and vectors tile D");
@@ -29,18 +41,26 @@ struct EpilogueStaged {
     alignas(128) cute::ArrayEngine<ElementAccumulator, kSlice * kStride> slice;
   };
 
-  /// One vector of C or D as it travels: kVector elements in one access.
+  /// kVector elements of C or D, loaded or stored in one access.
   struct alignas(sizeof(ElementD) * kVector) Vector {
     ElementD element[kVector];
   };
 
-  /// Stores the CTA tile whose first element is (m_origin, n_origin) of a matrix of `extent_m` x `extent_n`.
-  /// c, d: the batch's matrices; c is read only where beta is not zero. `wide`: c, d and their strides allow vectors.
+  static Params make_params(GemmArguments<Config> const& args) {
+    constexpr int64_t kBytes = sizeof(ElementD);
+    bool const wide = detail::rows_are_aligned(args.d, args.ldd * kBytes, args.batch_stride_d * kBytes, args.batch) &&
+                      detail::rows_are_aligned(args.c, args.ldc * kBytes, args.batch_stride_c * kBytes, args.batch);
+    return {int(args.m), int(args.n),         args.c,
+            args.ldc,    args.batch_stride_c, args.d,
+            args.ldd,    args.batch_stride_d, Functor::make_params(args.epilogue),
+            wide};
+  }
+
+  /// Stores one output tile.
   template <class TensorRC>
-  CUTE_DEVICE static void run(TensorRC const& tCrC,  // (MMA,MMA_M,MMA_N)
-                              ElementD const* c, int64_t ldc, ElementD* d, int64_t ldd, Scalar alpha, Scalar beta,
-                              int m_origin, int n_origin, int extent_m, int extent_n, bool wide, SharedStorage& storage)
-  {
+  CUTE_DEVICE static void run(Params const& params, TileCoord const& tile,
+                              TensorRC const& tCrC,  // (MMA,MMA_M,MMA_N)
+                              SharedStorage& storage) {
     using namespace cute;
     typename Config::TiledMma mma;
     auto const slice_layout = [] {
@@ -51,18 +71,26 @@ struct EpilogueStaged {
       }
     }();
     Tensor sC = make_tensor(make_smem_ptr(storage.slice.begin()), slice_layout);  // (SLICE,BLK_N) or (BLK_M,SLICE)
-    Tensor tCsC = mma.get_slice(threadIdx.x).partition_C(sC);                    // (MMA,MMA_M,MMA_N)
+    Tensor tCsC = mma.get_slice(threadIdx.x).partition_C(sC);                     // (MMA,MMA_M,MMA_N)
     int const k_slice = get<3>(mma.get_thr_layout_vmnk().get_flat_coord(int(threadIdx.x)));
 
-    int const across_left = Config::kDRowMajor ? extent_m - m_origin : extent_n - n_origin;
-    int const long_left = Config::kDRowMajor ? extent_n - n_origin : extent_m - m_origin;
-    int64_t const across_origin = Config::kDRowMajor ? m_origin : n_origin;
-    int64_t const long_origin = Config::kDRowMajor ? n_origin : m_origin;
+    int const m_origin = tile.m * Config::kTileM;
+    int const n_origin = tile.n * Config::kTileN;
+    Lines lines;
+    lines.across_left = Config::kDRowMajor ? params.m - m_origin : params.n - n_origin;
+    lines.long_left = Config::kDRowMajor ? params.n - n_origin : params.m - m_origin;
+    lines.across_origin = Config::kDRowMajor ? m_origin : n_origin;
+    lines.long_origin = Config::kDRowMajor ? n_origin : m_origin;
+    lines.c = params.c + tile.batch * params.batch_stride_c;
+    lines.ldc = params.ldc;
+    lines.d = params.d + tile.batch * params.batch_stride_d;
+    lines.ldd = params.ldd;
+    Functor const functor(params.functor);
     constexpr int kMode = Config::kDRowMajor ? 1 : 2;
     constexpr int kPerSlice = decltype(size<kMode>(tCsC))::value;  // MMA_M (MMA_N) of one slice
 
     for_each(make_int_sequence<kAcross / kSlice>{}, [&](auto slice) {
-      __syncthreads();  // the main loop, or the slice before, has done with this memory
+      __syncthreads();  // the mainloop, or the preceding slice, no longer uses this memory
       if constexpr (Config::kDRowMajor) {
         auto const slices = logical_divide(tCrC, make_tile(_, Int<kPerSlice>{}, _));
         stage_accumulators<Config::kAtomsK>(slices(_, make_coord(_, slice), _), tCsC, k_slice);
@@ -70,62 +98,61 @@ struct EpilogueStaged {
         auto const slices = logical_divide(tCrC, make_tile(_, _, Int<kPerSlice>{}));
         stage_accumulators<Config::kAtomsK>(slices(_, _, make_coord(_, slice)), tCsC, k_slice);
       }
-      int const first = slice * kSlice;
-      if (wide) {
-        store_slice<kVector>(storage, c, ldc, d, ldd, alpha, beta, across_origin + first, long_origin,
-                             across_left - first, long_left);
+      Lines of_slice = lines;
+      of_slice.across_origin += slice * kSlice;
+      of_slice.across_left -= slice * kSlice;
+      if (params.wide) {
+        store_slice<kVector>(storage, of_slice, functor);
       } else {
-        store_slice<1>(storage, c, ldc, d, ldd, alpha, beta, across_origin + first, long_origin, across_left - first,
-                       long_left);
+        store_slice<1>(storage, of_slice, functor);
       }
     });
   }
 
  private:
-  /// Shared memory -> D for one slice, kWidth elements at a time; a vector that crosses D's edge goes element by element.
+  /// Part of C and D: lines are contiguous, `across` counts them, `long` counts elements within them. `left`: to the end.
+  struct Lines {
+    int64_t across_origin, long_origin;
+    int across_left, long_left;
+    ElementD const* c;
+    int64_t ldc;
+    ElementD* d;
+    int64_t ldd;
+  };
+
+  /// Shared memory -> D for one slice, kWidth elements at a time; a vector that crosses D's edge element by element.
   template <int kWidth>
-  CUTE_DEVICE static void store_slice(SharedStorage& storage, ElementD const* c, int64_t ldc, ElementD* d, int64_t ldd,
-                                      Scalar alpha, Scalar beta, int64_t across_origin, int64_t long_origin,
-                                      int across_left, int long_left)
-  {
+  CUTE_DEVICE static void store_slice(SharedStorage& storage, Lines const& lines, Functor const& functor) {
     constexpr int kPerLine = kLong / kWidth;
     for (int i = threadIdx.x; i < kSlice * kPerLine; i += Config::kThreads) {
       int const across = i / kPerLine;
       int const along = i % kPerLine * kWidth;
-      if (across >= across_left || along >= long_left) { continue; }
-      // Accumulators leave shared memory 16 bytes at a time: one by one, lanes a vector apart would share a bank.
+      if (across >= lines.across_left || along >= lines.long_left) { continue; }
+      // Read from shared memory in 16-byte vectors: element by element, lanes that are a vector apart would share a bank.
       constexpr int kBits = cute::min(128, kWidth * cute::sizeof_bits_v<ElementAccumulator>);
       auto const shape = cute::Shape<cute::Int<kWidth>>{};
       cute::Tensor sums = cute::make_tensor<ElementAccumulator>(shape);  // (WIDTH)
       cute::copy(cute::AutoVectorizingCopyWithAssumedAlignment<kBits>{},
                  cute::make_tensor(cute::make_smem_ptr(storage.slice.begin() + across * kStride + along), shape), sums);
-      ElementD const* c_row = c + (across_origin + across) * ldc + long_origin + along;
-      ElementD* d_row = d + (across_origin + across) * ldd + long_origin + along;
-      if (kWidth == kVector && along + kWidth <= long_left) {
+      ElementD const* c_row = lines.c + (lines.across_origin + across) * lines.ldc + lines.long_origin + along;
+      ElementD* d_row = lines.d + (lines.across_origin + across) * lines.ldd + lines.long_origin + along;
+      bool const reads_c = functor.reads_source();
+      if (kWidth == kVector && along + kWidth <= lines.long_left) {
         Vector source{};
-        if (beta != Scalar(0)) { source = *reinterpret_cast<Vector const*>(c_row); }
+        if (reads_c) { source = *reinterpret_cast<Vector const*>(c_row); }
         Vector result;
         CUTE_UNROLL
-        for (int v = 0; v < kWidth; ++v) { result.element[v] = combine(sums(v), source.element[v], alpha, beta); }
+        for (int v = 0; v < kWidth; ++v) {
+          result.element[v] = reads_c ? functor(sums(v), source.element[v]) : functor(sums(v));
+        }
         *reinterpret_cast<Vector*>(d_row) = result;
       } else {
         CUTE_UNROLL
         for (int v = 0; v < kWidth; ++v) {
-          if (along + v < long_left) {
-            ElementD const source = beta != Scalar(0) ? c_row[v] : static_cast<ElementD>(0);
-            d_row[v] = combine(sums(v), source, alpha, beta);
-          }
+          if (along + v < lines.long_left) { d_row[v] = reads_c ? functor(sums(v), c_row[v]) : functor(sums(v)); }
         }
       }
     }
-  }
-
-  /// With beta == 0, C is not read: its memory may hold anything, NaN among it.
-  CUTE_DEVICE static ElementD combine(ElementAccumulator accumulator, ElementD source, Scalar alpha, Scalar beta)
-  {
-    Scalar result = alpha * static_cast<Scalar>(accumulator);
-    if (beta != Scalar(0)) { result = result + beta * static_cast<Scalar>(source); }
-    return convert<ElementD>(result);
   }
 };
 

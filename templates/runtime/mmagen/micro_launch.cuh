@@ -1,4 +1,4 @@
-// Host side of the micro kernel, whichever the project's config.cuh includes: one tile, nothing but D = A * B.
+// Host side of the micro kernel (the one that config.cuh includes): one tile, D = A * B.
 #pragma once
 
 #include "status.cuh"
@@ -8,8 +8,7 @@ inline namespace v0_1 {
 
 /// Launches D = A * B on `stream`; Args is the project's public argument struct.
 template <class Config, class Args>
-Status run_micro(Args const& args, cudaStream_t stream)
-{
+Status run_micro(Args const& args, cudaStream_t stream) {
   using A = typename Config::A;
   using B = typename Config::B;
   using Scalar = typename Config::Scalar;
@@ -29,10 +28,9 @@ Status run_micro(Args const& args, cudaStream_t stream)
                        static_cast<typename Config::ElementD*>(args.d), args.ldd);
 }
 
-/// What the kernel of this Config takes on the current device.
+/// Resources of this Config's kernel on the current device.
 template <class Config, class Info>
-Status query_micro(Info& info)
-{
+Status query_micro(Info& info) {
   return query_kernel(&micro_kernel<Config>, Config::kThreads, Config::kSmemBytes, info);
 }
 

@@ -1,4 +1,4 @@
-// Who owns what: every thread of a TiledMMA stamps the elements of A, B and C that it owns.
+// Ownership: every thread of a TiledMMA marks the elements of A, B and C that it owns.
 #pragma once
 
 #include <cute/tensor.hpp>
@@ -10,10 +10,9 @@ inline namespace v0_1 {
 
 namespace detail {
 
-/// An element gets 1 + the number of the value in the thread's fragment; what the thread does not own stays 0.
+/// An element gets 1 + its index in the thread's fragment; elements that the thread does not own stay 0.
 template <class ThreadTensor>
-CUTE_DEVICE void stamp(ThreadTensor&& owned)
-{
+CUTE_DEVICE void stamp(ThreadTensor&& owned) {
   CUTE_UNROLL
   for (int v = 0; v < cute::size(owned); ++v) { owned(v) = v + 1; }
 }
@@ -22,8 +21,7 @@ CUTE_DEVICE void stamp(ThreadTensor&& owned)
 
 /// Grid: 1 CTA of all threads of the TiledMMA. a, b, c: (threads, rows, columns) each, zero before the launch.
 template <class Config>
-__global__ void ownership_kernel(int* a, int* b, int* c)
-{
+__global__ void ownership_kernel(int* a, int* b, int* c) {
   using namespace cute;
   static_assert(size(typename Config::TiledMma{}) == Config::kThreads, "the plan and the TiledMMA disagree");
   typename Config::TiledMma mma;
@@ -40,8 +38,7 @@ __global__ void ownership_kernel(int* a, int* b, int* c)
 
 /// Stamps on the device; a, b, c are device memory of (threads, rows, columns) ints, zeroed by the caller.
 template <class Config>
-Status run_ownership(int* a, int* b, int* c, cudaStream_t stream)
-{
+Status run_ownership(int* a, int* b, int* c, cudaStream_t stream) {
   return launch_kernel(&ownership_kernel<Config>, 1, Config::kThreads, 0, stream, a, b, c);
 }
 

@@ -1,55 +1,56 @@
-// Warpgroup schedule, the readable one: every warpgroup multiplies, one of their threads also loads. One CTA, one tile.
+// Warpgroup kernel, the simplest one: no warp specialization. All warpgroups compute one CTA tile together, and one of their
+// threads also loads.
 #pragma once
 
-#include "sm90_epilogue.cuh"
-#include "sm90_multiply.cuh"
-#include "sm90_producer.cuh"
+#include "sm90_kernel.cuh"
 
 namespace mmagen {
 inline namespace v0_1 {
 
 template <class Config>
 struct Sm90Warpgroup {
-  using Storage = Sm90Storage<Config>;
+  using Mainloop = typename Config::Mainloop;
+  using TileScheduler = typename Config::TileScheduler;
+  using Epilogue = typename Config::Epilogue;
   static constexpr int kStages = Config::kStages;
   static_assert(cute::size(typename Config::TiledMma{}) == Config::kThreads, "every thread multiplies");
-  static_assert(!Config::kStreamK && !Config::kPersistent, "one CTA, one tile");
-  static_assert(kClusterCtas<Config> == 1, "stages are handed back by a barrier of one CTA");
+  static_assert(kClusterCtas<Config> == 1, "stages are released by a barrier of one CTA");
 
-  CUTE_DEVICE static void run(Sm90Params<Config> const& params, Storage& storage)
-  {
+  CUTE_DEVICE static void run(Sm90Params<Config> const& params, Sm90SharedStorage<Config>& storage) {
     using namespace cute;
-    prepare<Config>(params, storage, Config::kConsumers);
-    ClusterPlace<Config> const place;
-    Piece const piece = Walk<Config>(params).piece(params, place);
-    TileCoord const tile = cta_tile<Config>(params, piece.linear, place);
-    int const k_tiles = piece.count;
+    prologue<Config>(params, storage, Config::kConsumers);
+    ClusterCoord<Config> const cluster;
+    WorkTileInfo const work = TileScheduler::work_tile(params.scheduler);
+    TileCoord const tile = params.scheduler.raster(work.tile);
     bool const loads = threadIdx.x == 0;
     if constexpr (Config::kPrefetch > 0) {
-      if (loads) { prefetch_stages<Config>(params, tile, 0, k_tiles, place); }
+      if (loads) { Mainloop::prefetch_stages(params.mainloop, tile, work, cluster); }
     }
-    wait_for_last_launch();
+    wait_on_dependent_grids();
 
-    // Fill: every stage; each is filled again as soon as all warpgroups have read it.
+    // Load all stages; each is loaded again as soon as all warpgroups have read it.
+    auto const load = [&](int stage, int k_tile) {
+      Mainloop::load_stage(params.mainloop, storage.mainloop, storage.pipeline, stage, k_tile, tile, cluster);
+    };
     int next = 0;
     if (loads) {
-      for (; next < min(kStages, k_tiles); ++next) { load_stage<Config>(params, storage, next, next, tile, place); }
+      for (; next < min(kStages, work.k_tiles); ++next) { load(next, next); }
     }
 
     Tensor tCrC = partition_fragment_C(typename Config::TiledMma{},
                                        Shape<Int<Config::kTileM>, Int<Config::kTileN>>{});  // (MMA,MMA_M,MMA_N)
     PipelineState<kStages> pipe;
-    multiply<Config>(
-        storage, pipe, k_tiles, threadIdx.x, tCrC,
+    Mainloop::mma(
+        storage.mainloop, storage.pipeline, pipe, work.k_tiles, threadIdx.x, tCrC,
         [&](int stage) {
           __syncthreads();
-          if (loads && next < k_tiles) { load_stage<Config>(params, storage, stage, next++, tile, place); }
+          if (loads && next < work.k_tiles) { load(stage, next++); }
         },
         [] {});
 
-    unsigned turn = 0;
-    Sm90Epilogue<Config>::run(params, storage, tCrC, tile, 0, threadIdx.x, threadIdx.x / 32, turn);
-    Sm90Epilogue<Config>::finish();
+    unsigned slices = 0;  // that this warp has stored
+    Epilogue::store(params.epilogue, storage.epilogue, tCrC, tile, 0, threadIdx.x, threadIdx.x / 32, slices);
+    Epilogue::wait_for_stores();
   }
 };
 

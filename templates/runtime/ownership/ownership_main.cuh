@@ -56,16 +56,16 @@ inline std::string first_difference(OwnedMatrix const& matrix, int threads, Stam
     int const* const expected = matrix.expected + std::size_t(thread) * matrix.values;
     int32_t const* const plane = stamps.data() + std::size_t(thread) * elements;
     int stamped = 0;
-    for (int element = 0; element < elements; ++element) stamped += plane[element] != 0;
+    for (int element = 0; element < elements; ++element) { stamped += plane[element] != 0; }
     for (int value = 0; value < matrix.values; ++value) {
-      if (plane[expected[value]] == value + 1) continue;
+      if (plane[expected[value]] == value + 1) { continue; }
       int const found = plane[expected[value]];
       return place(expected[value]) + " should be " + owner_text(thread, value) + ", the device " +
              (found == 0 ? "did not stamp it" : "made it " + owner_text(thread, found - 1));
     }
     if (stamped != matrix.values) {
-      return "thread " + std::to_string(thread) + " stamped " + std::to_string(stamped) + " elements of " +
-             matrix.letter + ", not " + std::to_string(matrix.values);
+      return "thread " + std::to_string(thread) + " stamped " + std::to_string(stamped) + " elements of " + matrix.letter +
+             ", not " + std::to_string(matrix.values);
     }
   }
   return "";
@@ -79,16 +79,17 @@ inline void print_owners(OwnedMatrix const& matrix, int threads, Stamps const& s
   for (int thread = 0; thread < threads; ++thread) {
     for (int element = 0; element < elements; ++element) {
       int const stamp = stamps[std::size_t(thread) * elements + element];
-      if (stamp == 0) continue;
+      if (stamp == 0) { continue; }
       owners += element == 0;
       std::string& cell = cells[static_cast<std::size_t>(element)];
-      if (cell.empty()) cell = owner_text(thread, stamp - 1);
+      if (cell.empty()) { cell = owner_text(thread, stamp - 1); }
       width = std::max(width, cell.size());
     }
   }
-  std::cout << '\n' << matrix.letter << " (" << matrix.modes[0] << "," << matrix.modes[1] << "), " << matrix.rows
-            << " x " << matrix.columns << ", " << matrix.values << " values a thread";
-  if (owners > 1) std::cout << ", " << owners << " threads own each element; the first is shown";
+  std::cout << '\n'
+            << matrix.letter << " (" << matrix.modes[0] << "," << matrix.modes[1] << "), " << matrix.rows << " x "
+            << matrix.columns << ", " << matrix.values << " values a thread";
+  if (owners > 1) { std::cout << ", " << owners << " threads own each element; the first is shown"; }
   std::cout << '\n';
   for (int row = 0; row < matrix.rows; ++row) {
     for (int column = 0; column < matrix.columns; ++column) {
@@ -116,7 +117,8 @@ inline std::vector<Stamps> stamp_on_device(OwnershipSubject const& subject) {
   }
   check(cudaDeviceSynchronize(), "stamping");
   for (int i = 0; i < 3; ++i) {
-    check(cudaMemcpy(stamps[i].data(), device[i], stamps[i].size() * sizeof(int32_t), cudaMemcpyDeviceToHost), "reading the stamps");
+    check(cudaMemcpy(stamps[i].data(), device[i], stamps[i].size() * sizeof(int32_t), cudaMemcpyDeviceToHost),
+          "reading the stamps");
     check(cudaFree(device[i]), "cudaFree");
   }
   return stamps;
@@ -172,11 +174,11 @@ inline int ownership_main(OwnershipSubject const& subject, int argc, char** argv
     Record record = common;
     record.problem = std::string(1, matrix.letter) + " " + std::to_string(matrix.rows) + "x" + std::to_string(matrix.columns);
     if (!stamps.empty()) {
-      if (!options.json) print_owners(matrix, subject.threads, stamps[i]);
+      if (!options.json) { print_owners(matrix, subject.threads, stamps[i]); }
       record.reason = first_difference(matrix, subject.threads, stamps[i]);
       record.max_abs_err = record.reason.empty() ? 0 : 1;  // right or wrong: there is nothing to round
       record.bound = 0;
-      if (!record.reason.empty()) record.disposition = Disposition::kIncorrect;
+      if (!record.reason.empty()) { record.disposition = Disposition::kIncorrect; }
     }
     report.add(record);
   }

@@ -9,8 +9,25 @@ namespace peak {
 
 /// kGauss: accumulators of a complex product made of three real ones. kPairs, kOneOfTwo: which elements a sparse
 /// operand keeps, two of four or one of two.
-enum class Element { kF16, kBf16, kTf32, kE4M3, kE5M2, kF32, kF64, kC64, kGauss, kS32, kS8, kU8, kS4, kU4, kU1, kPairs,
-                     kOneOfTwo };
+enum class Element {
+  kF16,
+  kBf16,
+  kTf32,
+  kE4M3,
+  kE5M2,
+  kF32,
+  kF64,
+  kC64,
+  kGauss,
+  kS32,
+  kS8,
+  kU8,
+  kS4,
+  kU4,
+  kU1,
+  kPairs,
+  kOneOfTwo
+};
 
 /// What fills one operand: integers drawn from -limit to limit (from 0 when unsigned), or `constant` everywhere.
 struct Fill {
@@ -19,8 +36,7 @@ struct Fill {
   int32_t constant;
 };
 
-constexpr int bits_of(Element e)
-{
+constexpr int bits_of(Element e) {
   switch (e) {
     case Element::kU1: return 1;
     case Element::kS4:

@@ -45,8 +45,7 @@ struct SweepPoint {
 
 class Device {
  public:
-  Device()
-  {
+  Device() {
     int device = 0;
     check(cudaGetDevice(&device), "cudaGetDevice");
     check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device), "counting multiprocessors");
@@ -62,8 +61,7 @@ class Device {
   }
   Device(Device const&) = delete;
   Device& operator=(Device const&) = delete;
-  ~Device()
-  {
+  ~Device() {
     cudaFree(a);
     cudaFree(b);
     cudaFree(e);
@@ -74,10 +72,7 @@ class Device {
   }
 
   /// Dynamic shared memory with which no two CTAs share a multiprocessor.
-  int smem_for(Entry const& entry) const
-  {
-    return std::min(std::max(entry.smem_bytes, smem_per_sm_ / 2 + 1024), smem_most_);
-  }
+  int smem_for(Entry const& entry) const { return std::min(std::max(entry.smem_bytes, smem_per_sm_ / 2 + 1024), smem_most_); }
 
   int multiprocessors = 0;
   uint32_t *a = nullptr, *b = nullptr, *e = nullptr, *digests = nullptr;
@@ -91,37 +86,36 @@ class Device {
 /// Runs the loops of one instruction.
 class Runner {
  public:
-  Runner(Device const& device, Entry const& entry) : device_(device), entry_(entry)
-  {
+  Runner(Device const& device, Entry const& entry) : device_(device), entry_(entry) {
     for (Variant const& variant : entry.variants) {
       check(cudaFuncSetAttribute(reinterpret_cast<void const*>(variant.kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                 device.smem_for(entry)), "asking for shared memory");
+                                 device.smem_for(entry)),
+            "asking for shared memory");
     }
   }
 
   /// Everything that fits, few accumulators first.
-  std::vector<Configuration> configurations() const
-  {
+  std::vector<Configuration> configurations() const {
     std::vector<Configuration> found;
     for (Variant const& variant : entry_.variants) {
       cudaFuncAttributes facts;
       check(cudaFuncGetAttributes(&facts, reinterpret_cast<void const*>(variant.kernel)), "cudaFuncGetAttributes");
       for (int const warps : {4, 8, 12, 16, 24, 32}) {
-        if (warps * 32 > facts.maxThreadsPerBlock) continue;  // of wgmma that are 16 warps at most
+        if (warps * 32 > facts.maxThreadsPerBlock) {
+          continue;  // of wgmma that are 16 warps at most
+        }
         found.push_back({warps, variant.accumulators, variant.steps, variant.kernel});
       }
     }
     return found;
   }
 
-  double flop_per_block(Configuration const& c) const
-  {
+  double flop_per_block(Configuration const& c) const {
     return entry_.flop * c.steps * c.accumulators * (c.warps * 32.0 / entry_.threads);
   }
 
   /// Fills the operands for CTAs of this configuration. alternate: every second step takes back what another one added.
-  void fill(Configuration const& c, Fill fill_a, Fill fill_b, bool alternate) const
-  {
+  void fill(Configuration const& c, Fill fill_a, Fill fill_b, bool alternate) const {
     bool const turn_a = is_signed(entry_.a), turn_b = !turn_a && is_signed(entry_.b);
     fill_a.limit = entry_.limit_a;
     fill_b.limit = entry_.limit_b;
@@ -134,14 +128,12 @@ class Runner {
     check(cudaGetLastError(), "filling the operands");
   }
 
-  LoopArguments arguments(uint32_t blocks) const
-  {
+  LoopArguments arguments(uint32_t blocks) const {
     return {blocks, device_.a, device_.b, device_.e, device_.digests, device_.clocks};
   }
 
   /// `launches` in a row without a pause.
-  Sample run(Configuration const& c, LoopArguments const& arguments, int launches) const
-  {
+  Sample run(Configuration const& c, LoopArguments const& arguments, int launches) const {
     check(cudaMemsetAsync(device_.clocks, 0, 2 * sizeof(unsigned long long), nullptr), "cudaMemset");
     check(cudaEventRecord(device_.start, nullptr), "cudaEventRecord");
     for (int i = 0; i < launches; ++i) {
@@ -157,14 +149,12 @@ class Runner {
     return {double(clocks[0]), double(clocks[1]), ms, double(arguments.blocks) * launches};
   }
 
-  double flop_per_cycle(Configuration const& c, Sample const& sample) const
-  {
+  double flop_per_cycle(Configuration const& c, Sample const& sample) const {
     return flop_per_block(c) * sample.blocks / sample.cycles;
   }
 
   /// An odd number of blocks that takes about `ms`, at least 3; more where random sums would not all saturate by then.
-  uint32_t blocks_for(Configuration const& c, double ms) const
-  {
+  uint32_t blocks_for(Configuration const& c, double ms) const {
     constexpr int kTrial = 65;
     constexpr double kCyclesPerMs = 1.6e6;  // the nanosecond counter is too coarse for so short a run
     double const wanted = ms * kCyclesPerMs * kTrial / std::max(run(c, arguments(kTrial), 1).cycles, 1.0);
@@ -173,8 +163,7 @@ class Runner {
     return uint32_t(std::min(std::max(wanted, least), 1e9)) | 1u;
   }
 
-  std::vector<uint32_t> digests(Configuration const& c) const
-  {
+  std::vector<uint32_t> digests(Configuration const& c) const {
     std::vector<uint32_t> digests(std::size_t(device_.multiprocessors) * c.warps * 32);
     check(cudaMemcpy(digests.data(), device_.digests, digests.size() * sizeof(uint32_t), cudaMemcpyDeviceToHost),
           "copying the results");
@@ -186,8 +175,7 @@ class Runner {
 
  private:
   void fill_one(Element element, Fill fill, uint32_t seed, Configuration const& c, int words, int rows, bool turned,
-                uint32_t* out) const
-  {
+                uint32_t* out) const {
     // Registers come in slices of which two repeat the others, shared memory in tiles of which one repeats the other.
     int const parts = words > 0 ? kSlices : 2;
     int const part_words = words > 0 ? words * c.warps * 32 : rows * kTileRowBytes / 4;
@@ -199,8 +187,7 @@ class Runner {
 };
 
 /// Every configuration for about `ms`; of those that are as good as the best, the smallest.
-inline Configuration sweep(Runner const& runner, Inputs const& inputs, double ms, std::vector<SweepPoint>* points)
-{
+inline Configuration sweep(Runner const& runner, Inputs const& inputs, double ms, std::vector<SweepPoint>* points) {
   std::vector<Configuration> const all = runner.configurations();
   double top = 0;
   for (Configuration const& c : all) {
@@ -213,9 +200,9 @@ inline Configuration sweep(Runner const& runner, Inputs const& inputs, double ms
   for (std::size_t i = 0; i < all.size(); ++i) {
     int const load = all[i].warps * all[i].accumulators;
     bool const good = (*points)[i].flop_per_cycle >= 0.997 * top;
-    if (good && (best.kernel == nullptr || load < best.warps * best.accumulators)) best = all[i];
+    if (good && (best.kernel == nullptr || load < best.warps * best.accumulators)) { best = all[i]; }
   }
-  if (best.kernel == nullptr) throw test::Failure{test::Disposition::kFailed, "no configuration fits the device"};
+  if (best.kernel == nullptr) { throw test::Failure{test::Disposition::kFailed, "no configuration fits the device"}; }
   return best;
 }
 

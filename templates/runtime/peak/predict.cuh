@@ -12,8 +12,7 @@ inline namespace v0_1 {
 namespace peak {
 
 /// The words that repeat in a thread's accumulators when all elements are `value`.
-inline std::vector<uint32_t> words_of_constant(Element accumulator, uint32_t value)
-{
+inline std::vector<uint32_t> words_of_constant(Element accumulator, uint32_t value) {
   uint32_t const exponent = value == 0 ? 0 : 31 - __builtin_clz(value);
   uint32_t const half = value == 0 ? 0 : (exponent + 15) << 10 | ((value << 10 >> exponent) & 0x3ff);
   float const single = float(value);
@@ -30,8 +29,7 @@ inline std::vector<uint32_t> words_of_constant(Element accumulator, uint32_t val
   }
 }
 
-inline uint32_t digest_of_constant(Entry const& entry, int accumulators, uint32_t value)
-{
+inline uint32_t digest_of_constant(Entry const& entry, int accumulators, uint32_t value) {
   std::vector<uint32_t> const words = words_of_constant(entry.accumulator, value);
   uint32_t digest = 0;
   for (uint32_t i = 0; i < uint32_t(accumulators * entry.accumulator_words); ++i) {
@@ -41,8 +39,7 @@ inline uint32_t digest_of_constant(Entry const& entry, int accumulators, uint32_
 }
 
 /// Two blocks of ones: every element must be the number of products added to it.
-inline std::string check_ones(Runner const& runner, Configuration const& c)
-{
+inline std::string check_ones(Runner const& runner, Configuration const& c) {
   Entry const& entry = runner.entry();
   constexpr int kBlocks = 2;
   runner.fill(c, {false, 1, 1}, {false, 1, entry.exclusive_or ? 0 : 1}, false);
@@ -59,16 +56,14 @@ inline std::string check_ones(Runner const& runner, Configuration const& c)
 }
 
 /// Sums of one block of the operands as they are, for `check_sums`.
-inline std::vector<uint32_t> sums_of_one_block(Runner const& runner, Configuration const& c)
-{
+inline std::vector<uint32_t> sums_of_one_block(Runner const& runner, Configuration const& c) {
   runner.run(c, runner.arguments(1), 1);
   return runner.digests(c);
 }
 
 /// After `blocks` blocks, an odd number: what one block leaves, so many times it where sums grow, or the largest integer.
 inline std::string check_sums(Runner const& runner, Configuration const& c, Inputs const& inputs,
-                              std::vector<uint32_t> const& of_one, uint32_t blocks)
-{
+                              std::vector<uint32_t> const& of_one, uint32_t blocks) {
   Entry const& entry = runner.entry();
   bool const zeros = !inputs.fill.random && inputs.fill.constant == 0;
   std::vector<uint32_t> const found = runner.digests(c);
@@ -78,8 +73,8 @@ inline std::string check_sums(Runner const& runner, Configuration const& c, Inpu
   for (std::size_t i = 0; i < found.size(); ++i) {
     any |= of_one[i];
     uint32_t wanted = of_one[i];
-    if (entry.sums == Sums::kGrow) wanted *= blocks;
-    if (entry.sums == Sums::kSaturate) wanted = digest_of_constant(entry, c.accumulators, saturated);
+    if (entry.sums == Sums::kGrow) { wanted *= blocks; }
+    if (entry.sums == Sums::kSaturate) { wanted = digest_of_constant(entry, c.accumulators, saturated); }
     if (found[i] != wanted) {
       return "after " + std::to_string(blocks) + " blocks the sums of thread " + std::to_string(i) +
              " are not those that one block predicts";

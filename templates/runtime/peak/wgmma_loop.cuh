@@ -12,8 +12,7 @@ namespace peak {
 inline constexpr int kSliceBytes = 32;  // what one dense instruction takes of a row
 
 /// Rows of 128 bytes, K along the row, swizzled.
-__device__ __forceinline__ uint64_t descriptor(void const* tile)
-{
+__device__ __forceinline__ uint64_t descriptor(void const* tile) {
   uint64_t const address = __cvta_generic_to_shared(tile);
   constexpr uint64_t kSwizzle128 = uint64_t(1) << 62, kNext8Rows = uint64_t(8 * kTileRowBytes / 16) << 32;
   return kSwizzle128 | kNext8Rows | uint64_t(1) << 16 | address >> 4;
@@ -28,10 +27,8 @@ template <class Op>
 inline constexpr bool kFromRegisters = std::is_same_v<typename RegistersOf<Op>::A, uint32_t>;
 
 template <class Op, std::size_t... kA, std::size_t... kC>
-__device__ __forceinline__ void multiply_async(typename RegistersOf<Op>::C* c, typename RegistersOf<Op>::A const* a,
-                                               uint64_t b, uint32_t e, std::index_sequence<kA...>,
-                                               std::index_sequence<kC...>)
-{
+__device__ __forceinline__ void multiply_async(typename RegistersOf<Op>::C* c, typename RegistersOf<Op>::A const* a, uint64_t b,
+                                               uint32_t e, std::index_sequence<kA...>, std::index_sequence<kC...>) {
   if constexpr (Sparse<Op>::value) {
     Op::fma(a[kA]..., b, c[kC]..., e);
   } else {
@@ -45,8 +42,7 @@ __device__ __forceinline__ void keep(float& c) { asm volatile("" : "+f"(c)::"mem
 /// Every warpgroup keeps `kAccumulators` accumulators; all of them read the same tiles. Grid: any. Dynamic shared memory:
 /// two tiles of A and two of B, the second of each with what slices 2 and 3 take.
 template <class Op, int kN, int kAccumulators, int kSteps, int kMostThreads>
-__global__ void __launch_bounds__(kMostThreads) wgmma_loop(LoopArguments const arguments)
-{
+__global__ void __launch_bounds__(kMostThreads) wgmma_loop(LoopArguments const arguments) {
   using R = RegistersOf<Op>;
   constexpr int kTileA = kTileRowsA * kTileRowBytes, kTileB = kN * kTileRowBytes;
   extern __shared__ __align__(1024) unsigned char tiles[];
@@ -91,8 +87,7 @@ __global__ void __launch_bounds__(kMostThreads) wgmma_loop(LoopArguments const a
 #pragma unroll
       for (int i = 0; i < kAccumulators; ++i) {
         int const slice = slice_of(step, kSteps, decltype(back)::value, i);
-        multiply_async<Op>(c[i], a[slice], b[slice], e, std::make_index_sequence<R::kA>{},
-                           std::make_index_sequence<R::kC>{});
+        multiply_async<Op>(c[i], a[slice], b[slice], e, std::make_index_sequence<R::kA>{}, std::make_index_sequence<R::kC>{});
       }
     }
     // Two blocks are under way at any time: the tensor cores never wait for the warps.

@@ -28,7 +28,7 @@ inline Disposition disposition_of(cudaError_t error) {
 }
 
 inline void check(cudaError_t error, std::string const& what) {
-  if (error == cudaSuccess) return;
+  if (error == cudaSuccess) { return; }
   cudaGetLastError();  // an error that is not sticky must not be found again by the next call
   throw Failure{disposition_of(error), what + ": " + cudaGetErrorString(error) + " (" + cudaGetErrorName(error) + ")"};
 }

@@ -1,4 +1,4 @@
-// hello_micro: every decision of this kernel, made by mmagen from spec.yaml. The headers in ../mmagen do the rest.
+// hello_micro: all decisions about this kernel, made by mmagen from spec.yaml.
 #pragma once
 
 #include <cute/tensor.hpp>
@@ -41,17 +41,13 @@ struct Config {
                                                        cute::Layout<cute::Shape<cute::_8, cute::_32>, cute::Stride<cute::_32, cute::_1>>{}));
     using SmemLayout = decltype(cute::tile_to_shape(SmemLayoutAtom{}, cute::Shape<cute::_32, cute::_32, cute::_1>{}));
 
-    // Fill, global -> shared memory: which elements each thread moves, in vectors of 16 bytes or one by one.
-    using FillWide = decltype(cute::make_tiled_copy(
-        cute::Copy_Atom<cute::UniversalCopy<cute::uint128_t>, Element>{},
-        cute::Layout<cute::Shape<cute::_32, cute::_4>, cute::Stride<cute::_4, cute::_1>>{},
-        cute::Layout<cute::Shape<cute::_1, cute::_8>>{}));
-    using FillNarrow = decltype(cute::make_tiled_copy(
+    // Copy, global -> shared memory: the elements that each thread copies.
+    using GmemCopyNarrow = decltype(cute::make_tiled_copy(  // 1 element at a time
         cute::Copy_Atom<cute::UniversalCopy<cute::half_t>, Element>{},
         cute::Layout<cute::Shape<cute::_4, cute::_32>, cute::Stride<cute::_32, cute::_1>>{},
         cute::Layout<cute::Shape<cute::_1, cute::_1>>{}));
 
-    // Load, shared memory -> fragments.
+    // Copy, shared memory -> fragments.
     using SmemCopy = cute::Copy_Atom<cute::SM75_U32x4_LDSM_N, Element>;
   };
 
@@ -68,17 +64,13 @@ struct Config {
                                                        cute::Layout<cute::Shape<cute::_8, cute::_32>, cute::Stride<cute::_32, cute::_1>>{}));
     using SmemLayout = decltype(cute::tile_to_shape(SmemLayoutAtom{}, cute::Shape<cute::_32, cute::_32, cute::_1>{}));
 
-    // Fill, global -> shared memory: which elements each thread moves, in vectors of 16 bytes or one by one.
-    using FillWide = decltype(cute::make_tiled_copy(
-        cute::Copy_Atom<cute::UniversalCopy<cute::uint128_t>, Element>{},
-        cute::Layout<cute::Shape<cute::_32, cute::_4>, cute::Stride<cute::_4, cute::_1>>{},
-        cute::Layout<cute::Shape<cute::_1, cute::_8>>{}));
-    using FillNarrow = decltype(cute::make_tiled_copy(
+    // Copy, global -> shared memory: the elements that each thread copies.
+    using GmemCopyNarrow = decltype(cute::make_tiled_copy(  // 1 element at a time
         cute::Copy_Atom<cute::UniversalCopy<cute::half_t>, Element>{},
         cute::Layout<cute::Shape<cute::_4, cute::_32>, cute::Stride<cute::_32, cute::_1>>{},
         cute::Layout<cute::Shape<cute::_1, cute::_1>>{}));
 
-    // Load, shared memory -> fragments.
+    // Copy, shared memory -> fragments.
     using SmemCopy = cute::Copy_Atom<cute::SM75_U32x2_LDSM_N, Element>;
   };
 

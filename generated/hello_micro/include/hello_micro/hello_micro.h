@@ -46,8 +46,8 @@ typedef struct hello_micro_args {
   hello_micro_scalar alpha, beta;
 } hello_micro_args;
 
-/* What the kernel takes: threads of a CTA, registers and bytes of local memory of a thread, bytes of shared memory of a
- * CTA, and how many CTAs fit on one multiprocessor of the current device. */
+/* Resources of the kernel: threads of a CTA, registers and bytes of local memory of a thread, bytes of shared memory of a
+ * CTA, and CTAs that run at once on a multiprocessor of the current device. */
 typedef struct hello_micro_info {
   int32_t threads, registers, local_bytes, smem_bytes, ctas_per_sm;
 } hello_micro_info;

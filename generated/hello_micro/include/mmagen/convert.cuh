@@ -11,8 +11,7 @@ inline namespace v0_1 {
 /// Floating-point targets round as their constructors do (fp8 saturates to the largest finite value); integers below
 /// 32 bits saturate.
 template <class To, class From>
-CUTE_DEVICE To convert(From x)
-{
+CUTE_DEVICE To convert(From x) {
   using cuda::std::is_same_v;
   if constexpr (is_same_v<To, From>) {
     return x;

@@ -1,15 +1,15 @@
-// One CTA, one tile: the four steps of every tensor-core kernel, with nothing else around them.
+// One CTA, one tile: the four steps of every tensor-core kernel and nothing else.
 //
-//   fill      global memory    -> shared memory    whole tile, every thread moves vectors
-//   load      shared memory    -> registers        each thread the elements the instruction wants it to own
-//   multiply  registers        -> registers        D = A * B, atom by atom
-//   store     registers        -> global memory    each thread the elements of D it owns
+//   copy       global memory -> shared memory    the whole tile
+//   fragments  shared memory -> registers        each thread loads the elements that the instruction assigns to it
+//   mma        registers -> registers            D = A * B
+//   store      registers -> global memory        each thread stores the elements of D that it owns
 #pragma once
 
 #include <cute/tensor.hpp>
 
 #include "convert.cuh"
-#include "k_slices.cuh"
+#include "stage_accumulators.cuh"
 
 namespace mmagen {
 inline namespace v0_1 {
@@ -20,9 +20,8 @@ union MicroSharedStorage {
     alignas(128) cute::ArrayEngine<typename Config::A::Element, cute::cosize_v<typename Config::A::SmemLayout>> a;
     alignas(128) cute::ArrayEngine<typename Config::B::Element, cute::cosize_v<typename Config::B::SmemLayout>> b;
   } operands;
-  // Partial sums meet here, in the operands' place, when the TiledMMA has several atoms along K.
-  cute::ArrayEngine<typename Config::ElementAccumulator,
-                    (Config::kAtomsK > 1 ? Config::kTileM * Config::kTileN : 1)> sums;
+  // With several atoms along K, their partial sums are added up here, in the memory of the operands.
+  cute::ArrayEngine<typename Config::ElementAccumulator, (Config::kAtomsK > 1 ? Config::kTileM * Config::kTileN : 1)> sums;
 };
 
 /// D = A * B for one tile: A (BLK_M,BLK_K), B (BLK_N,BLK_K), D (BLK_M,BLK_N); lda, ldb, ldd in elements.
@@ -30,8 +29,7 @@ union MicroSharedStorage {
 template <class Config>
 __global__ void __launch_bounds__(Config::kThreads)
     micro_kernel(typename Config::A::Element const* a, int64_t lda, typename Config::B::Element const* b, int64_t ldb,
-                 typename Config::ElementD* d, int64_t ldd)
-{
+                 typename Config::ElementD* d, int64_t ldd) {
   using namespace cute;
   using A = typename Config::A;
   using B = typename Config::B;
@@ -43,24 +41,24 @@ __global__ void __launch_bounds__(Config::kThreads)
   auto const shape_a = Shape<Int<Config::kTileM>, Int<Config::kTileK>>{};
   auto const shape_b = Shape<Int<Config::kTileN>, Int<Config::kTileK>>{};
   auto const shape_d = Shape<Int<Config::kTileM>, Int<Config::kTileN>>{};
-  Tensor gA = make_tensor(make_gmem_ptr(a), shape_a, A::gmem_stride(lda));                 // (BLK_M,BLK_K)
-  Tensor gB = make_tensor(make_gmem_ptr(b), shape_b, B::gmem_stride(ldb));                 // (BLK_N,BLK_K)
-  Tensor gD = make_tensor(make_gmem_ptr(d), shape_d, Config::stride_d(ldd));               // (BLK_M,BLK_N)
+  Tensor gA = make_tensor(make_gmem_ptr(a), shape_a, A::gmem_stride(lda));                                // (BLK_M,BLK_K)
+  Tensor gB = make_tensor(make_gmem_ptr(b), shape_b, B::gmem_stride(ldb));                                // (BLK_N,BLK_K)
+  Tensor gD = make_tensor(make_gmem_ptr(d), shape_d, Config::stride_d(ldd));                              // (BLK_M,BLK_N)
   Tensor sA = make_tensor(make_smem_ptr(storage.operands.a.begin()), typename A::SmemLayout{})(_, _, 0);  // (BLK_M,BLK_K)
   Tensor sB = make_tensor(make_smem_ptr(storage.operands.b.begin()), typename B::SmemLayout{})(_, _, 0);  // (BLK_N,BLK_K)
 
-  // 1. Fill. FillNarrow moves single elements, so any pointer and leading dimension will do.
-  auto fill = [&](auto fill_copy, auto const& g, auto&& s) {
-    if (threadIdx.x < size(fill_copy)) {
-      auto thread_fill = fill_copy.get_slice(threadIdx.x);
-      copy(fill_copy, thread_fill.partition_S(g), thread_fill.partition_D(s));  // (CPY,CPY_MN,CPY_K)
+  // 1. Copy, element by element: any pointer and leading dimension will do.
+  auto copy_tile = [&](auto gmem_copy, auto const& g, auto&& s) {
+    if (threadIdx.x < size(gmem_copy)) {
+      auto thread_copy = gmem_copy.get_slice(threadIdx.x);
+      copy(gmem_copy, thread_copy.partition_S(g), thread_copy.partition_D(s));  // (CPY,CPY_MN,CPY_K)
     }
   };
-  fill(typename A::FillNarrow{}, gA, sA);
-  fill(typename B::FillNarrow{}, gB, sB);
+  copy_tile(typename A::GmemCopyNarrow{}, gA, sA);
+  copy_tile(typename B::GmemCopyNarrow{}, gB, sB);
   __syncthreads();
 
-  // 2. Load.
+  // 2. Fragments.
   typename Config::TiledMma mma;
   auto thread_mma = mma.get_slice(threadIdx.x);
   Tensor tCrA = thread_mma.partition_fragment_A(sA);  // (MMA,MMA_M,MMA_K)
@@ -72,18 +70,18 @@ __global__ void __launch_bounds__(Config::kThreads)
   copy(load_a, thread_load_a.partition_S(sA), thread_load_a.retile_D(tCrA));
   copy(load_b, thread_load_b.partition_S(sB), thread_load_b.retile_D(tCrB));
 
-  // 3. Multiply.
-  Tensor tCgD = thread_mma.partition_C(gD);                                    // (MMA,MMA_M,MMA_N)
-  Tensor tCrC = partition_fragment_C(mma, shape_d);                            // (MMA,MMA_M,MMA_N)
+  // 3. MMA.
+  Tensor tCgD = thread_mma.partition_C(gD);          // (MMA,MMA_M,MMA_N)
+  Tensor tCrC = partition_fragment_C(mma, shape_d);  // (MMA,MMA_M,MMA_N)
   clear(tCrC);
   gemm(mma, tCrA, tCrB, tCrC);
 
   // 4. Store.
   int const k_slice = get<3>(mma.get_thr_layout_vmnk().get_flat_coord(int(threadIdx.x)));
   if constexpr (Config::kAtomsK > 1) {
-    Tensor sC = make_tensor(make_smem_ptr(storage.sums.begin()), shape_d);     // (BLK_M,BLK_N)
-    Tensor tCsC = thread_mma.partition_C(sC);                                  // (MMA,MMA_M,MMA_N)
-    __syncthreads();  // every warp has loaded its fragments: the operands' memory is free
+    Tensor sC = make_tensor(make_smem_ptr(storage.sums.begin()), shape_d);  // (BLK_M,BLK_N)
+    Tensor tCsC = thread_mma.partition_C(sC);                               // (MMA,MMA_M,MMA_N)
+    __syncthreads();  // all warps have loaded their fragments: the operands' memory is free
     stage_accumulators<Config::kAtomsK>(tCrC, tCsC, k_slice);
     copy(tCsC, tCrC);
   }

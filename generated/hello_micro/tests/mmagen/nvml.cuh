@@ -19,16 +19,16 @@ class Nvml {
  public:
   Nvml() {
     library_ = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (library_ == nullptr) return;
+    if (library_ == nullptr) { return; }
     auto const init = symbol<int (*)()>("nvmlInit_v2");
     auto const by_bus_id = symbol<int (*)(char const*, void**)>("nvmlDeviceGetHandleByPciBusId_v2");
     auto const driver_version = symbol<int (*)(char*, unsigned)>("nvmlSystemGetDriverVersion");
     clock_ = symbol<int (*)(void*, int, unsigned*)>("nvmlDeviceGetClockInfo");
     power_ = symbol<int (*)(void*, unsigned*)>("nvmlDeviceGetPowerUsage");
     fields_ = symbol<int (*)(void*, int, FieldValue*)>("nvmlDeviceGetFieldValues");
-    if (init == nullptr || init() != 0) return;
+    if (init == nullptr || init() != 0) { return; }
     char version[96] = {};
-    if (driver_version != nullptr && driver_version(version, sizeof version) == 0) driver_ = version;
+    if (driver_version != nullptr && driver_version(version, sizeof version) == 0) { driver_ = version; }
     // By bus id: NVML does not know CUDA_VISIBLE_DEVICES and numbers devices its own way.
     int device = 0;
     char bus_id[32] = {};
@@ -40,8 +40,8 @@ class Nvml {
   Nvml(Nvml const&) = delete;
   Nvml& operator=(Nvml const&) = delete;
   ~Nvml() {
-    if (library_ == nullptr) return;
-    if (auto const shutdown = symbol<int (*)()>("nvmlShutdown")) shutdown();
+    if (library_ == nullptr) { return; }
+    if (auto const shutdown = symbol<int (*)()>("nvmlShutdown")) { shutdown(); }
     dlclose(library_);
   }
 
@@ -55,11 +55,11 @@ class Nvml {
   }
 
   double power_w() const {
-    if (device_ == nullptr) return NAN;
+    if (device_ == nullptr) { return NAN; }
     // The plain query is a one-second average on recent parts; the field is the present value.
     FieldValue field = {};
     field.field_id = 186;  // NVML_FI_DEV_POWER_INSTANT
-    if (fields_ != nullptr && fields_(device_, 1, &field) == 0 && field.result == 0) return field.value.u32 * 1e-3;
+    if (fields_ != nullptr && fields_(device_, 1, &field) == 0 && field.result == 0) { return field.value.u32 * 1e-3; }
     unsigned milliwatts = 0;
     return power_ != nullptr && power_(device_, &milliwatts) == 0 ? milliwatts * 1e-3 : NAN;
   }
@@ -101,13 +101,15 @@ struct ClockReading {
 class ClockSampler {
  public:
   ClockSampler(Nvml const& nvml, ClockReading* reading) {
-    if (nvml.can_sample()) thread_ = std::thread([this, &nvml, reading] { sample(nvml, reading); });
+    if (nvml.can_sample()) {
+      thread_ = std::thread([this, &nvml, reading] { sample(nvml, reading); });
+    }
   }
   ClockSampler(ClockSampler const&) = delete;
   ClockSampler& operator=(ClockSampler const&) = delete;
   ~ClockSampler() {
     stop_ = true;
-    if (thread_.joinable()) thread_.join();
+    if (thread_.joinable()) { thread_.join(); }
   }
 
  private:
@@ -116,11 +118,11 @@ class ClockSampler {
       // First wait: a reading at the very start would show what ran before. And none after the end, unless it is the
       // only one.
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
-      if (stop_ && !first) return;
+      if (stop_ && !first) { return; }
       double const mhz = nvml.sm_clock_mhz();
       double const watts = nvml.power_w();
-      if (!std::isnan(mhz)) reading->clock_sum += mhz, reading->clocks += 1;
-      if (!std::isnan(watts)) reading->power_sum += watts, reading->powers += 1;
+      if (!std::isnan(mhz)) { reading->clock_sum += mhz, reading->clocks += 1; }
+      if (!std::isnan(watts)) { reading->power_sum += watts, reading->powers += 1; }
     }
   }
 

@@ -22,8 +22,8 @@ struct Options {
   bool help = false;
   bool json = false;
   bool timing = true;
-  std::vector<Problem> problems;              ///< empty: those compiled in
-  std::optional<Distribution> distribution;   ///< unset: the program's default
+  std::vector<Problem> problems;             ///< empty: those compiled in
+  std::optional<Distribution> distribution;  ///< unset: the program's default
   uint64_t seed = 1;
   int64_t max_dim = 0;  ///< 0: no limit
   double sample_ms = 20.0;
@@ -32,36 +32,37 @@ struct Options {
 };
 
 inline char const* usage(Program program) {
-  return program == Program::kVerify
-             ? "Checks the kernel against an independent reference, and times it.\n"
-               "  --json               one JSON object a line instead of a table\n"
-               "  --problem M,N,K[,BATCH][:ld_pad=P][:offset=O][:alpha=X][:beta=Y]\n"
-               "                       instead of the built-in problems; repeatable\n"
-               "  --dist uniform|small_int|zeros   (default: uniform and small_int)\n"
-               "  --seed N             of the inputs (default 1)\n"
-               "  --max-dim N          leaves out built-in problems with a larger M, N or K\n"
-               "  --no-timing          checks only\n"
-               "  --help\n"
-               "Exit codes: 0 passed, 1 incorrect, 2 usage, 4 a run failed, 77 no suitable GPU.\n"
-             : "Times the kernel beside the tensor cores' own pace and, where built in, cuBLASLt.\n"
-               "  --json               one JSON object a line instead of a table\n"
-               "  --problem M,N,K[,BATCH][:ld_pad=P][:offset=O][:alpha=X][:beta=Y]\n"
-               "                       instead of the built-in problems of 512 and more; repeatable\n"
-               "  --dist uniform|small_int|zeros   (default: uniform)\n"
-               "  --seed N             of the inputs and of the order of candidates (default 1)\n"
-               "  --max-dim N          leaves out built-in problems with a larger M, N or K\n"
-               "  --sample-ms T        length of one sample (default 20)\n"
-               "  --reps N             samples of each candidate (default 9)\n"
-               "  --sustained SECONDS  also runs each candidate that long (default 0: no)\n"
-               "  --help\n"
-               "Exit codes: 0 passed, 1 incorrect, 2 usage, 4 a run failed, 77 no suitable GPU.\n";
+  return program == Program::kVerify ? "Checks the kernel against an independent reference, and times it.\n"
+                                       "  --json               one JSON object a line instead of a table\n"
+                                       "  --problem M,N,K[,BATCH][:ld_pad=P][:offset=O][:alpha=X][:beta=Y]\n"
+                                       "                       instead of the built-in problems; repeatable\n"
+                                       "  --dist uniform|small_int|zeros   (default: uniform and small_int)\n"
+                                       "  --seed N             of the inputs (default 1)\n"
+                                       "  --max-dim N          leaves out built-in problems with a larger M, N or K\n"
+                                       "  --no-timing          checks only\n"
+                                       "  --help\n"
+                                       "Exit codes: 0 passed, 1 incorrect, 2 usage, 4 a run failed, 77 no suitable GPU.\n"
+                                     : "Times the kernel beside the tensor cores' own pace and, where built in, cuBLASLt.\n"
+                                       "  --json               one JSON object a line instead of a table\n"
+                                       "  --problem M,N,K[,BATCH][:ld_pad=P][:offset=O][:alpha=X][:beta=Y]\n"
+                                       "                       instead of the built-in problems of 512 and more; repeatable\n"
+                                       "  --dist uniform|small_int|zeros   (default: uniform)\n"
+                                       "  --seed N             of the inputs and of the order of candidates (default 1)\n"
+                                       "  --max-dim N          leaves out built-in problems with a larger M, N or K\n"
+                                       "  --sample-ms T        length of one sample (default 20)\n"
+                                       "  --reps N             samples of each candidate (default 9)\n"
+                                       "  --sustained SECONDS  also runs each candidate that long (default 0: no)\n"
+                                       "  --help\n"
+                                       "Exit codes: 0 passed, 1 incorrect, 2 usage, 4 a run failed, 77 no suitable GPU.\n";
 }
 
 /// The whole text as a number, whatever the locale.
 template <class Number>
 bool parse_number(std::string const& text, Number* number) {
-  if (text.empty() || text.find_first_not_of("+-.0123456789eE") != std::string::npos) return false;
-  if (!std::is_signed<Number>::value && text[0] == '-') return false;  // a stream would wrap it around
+  if (text.empty() || text.find_first_not_of("+-.0123456789eE") != std::string::npos) { return false; }
+  if (!std::is_signed<Number>::value && text[0] == '-') {
+    return false;  // a stream would wrap it around
+  }
   std::istringstream in(text);
   in.imbue(std::locale::classic());
   in >> *number;
@@ -86,7 +87,7 @@ inline std::string parse_problem(std::string const& text, Problem* problem) {
   std::vector<std::string> const parts = split(text, ':');
   std::vector<std::string> const extents = split(parts[0], ',');
   int64_t* const targets[] = {&problem->m, &problem->n, &problem->k, &problem->batch};
-  if (extents.size() < 3 || extents.size() > 4) return "expected M,N,K or M,N,K,BATCH";
+  if (extents.size() < 3 || extents.size() > 4) { return "expected M,N,K or M,N,K,BATCH"; }
   for (std::size_t i = 0; i < extents.size(); ++i) {
     if (!parse_number(extents[i], targets[i]) || *targets[i] < 1 || *targets[i] > kLargest) {
       return "'" + extents[i] + "' is not an extent from 1 to 16777216";
@@ -106,12 +107,14 @@ inline std::string parse_problem(std::string const& text, Problem* problem) {
     } else {
       return "'" + key + "' is none of ld_pad, offset, alpha, beta";
     }
-    if (!good) return "'" + value + "' is no value for " + key;
+    if (!good) { return "'" + value + "' is no value for " + key; }
   }
   double const pad = static_cast<double>(problem->ld_pad);
   double const m = problem->m + pad, n = problem->n + pad, k = problem->k + pad;
   double const largest = std::max({m * n, m * k, n * k}) * static_cast<double>(problem->batch);
-  if (largest > std::ldexp(1.0, 56)) return "a matrix of more than 2^56 elements";  // byte offsets stay in 63 bits
+  if (largest > std::ldexp(1.0, 56)) {
+    return "a matrix of more than 2^56 elements";  // byte offsets stay in 63 bits
+  }
   return "";
 }
 
@@ -134,14 +137,14 @@ inline std::string parse_options(Program program, std::vector<std::string> const
     }
     bool const of_bench = option == "--sample-ms" || option == "--reps" || option == "--sustained";
     bool const known = option == "--problem" || option == "--seed" || option == "--dist" || option == "--max-dim";
-    if (!known && !(bench && of_bench)) return "unknown option '" + option + "'; --help lists what there is";
-    if (i + 1 == arguments.size()) return option + " needs a value";
+    if (!known && !(bench && of_bench)) { return "unknown option '" + option + "'; --help lists what there is"; }
+    if (i + 1 == arguments.size()) { return option + " needs a value"; }
     std::string const& value = arguments[++i];
     bool good = true;
     if (option == "--problem") {
       Problem problem;
       std::string const fault = parse_problem(value, &problem);
-      if (!fault.empty()) return "--problem " + value + ": " + fault;
+      if (!fault.empty()) { return "--problem " + value + ": " + fault; }
       options->problems.push_back(problem);
     } else if (option == "--seed") {
       good = parse_number(value, &options->seed);
@@ -156,19 +159,19 @@ inline std::string parse_options(Program program, std::vector<std::string> const
     } else {
       good = false;
       for (Distribution const d : {Distribution::kUniform, Distribution::kSmallInt, Distribution::kZeros}) {
-        if (value != text(d)) continue;
+        if (value != text(d)) { continue; }
         options->distribution = d;
         good = true;
       }
     }
-    if (!good) return "'" + value + "' is no value for " + option;
+    if (!good) { return "'" + value + "' is no value for " + option; }
   }
   return "";
 }
 
 /// What to run: the problems of the command line, else the built-in ones that fit.
 inline std::vector<Problem> chosen_problems(Options const& options, std::vector<Problem> const& built_in) {
-  if (!options.problems.empty()) return options.problems;
+  if (!options.problems.empty()) { return options.problems; }
   std::vector<Problem> chosen;
   for (Problem const& p : built_in) {
     if (options.max_dim == 0 || (p.m <= options.max_dim && p.n <= options.max_dim && p.k <= options.max_dim)) {

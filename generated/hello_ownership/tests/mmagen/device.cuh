@@ -20,7 +20,7 @@ inline DeviceFacts find_device(Nvml const& nvml) {
   DeviceFacts facts;
   int version = 0;
   auto const dotted = [](int v) { return std::to_string(v / 1000) + "." + std::to_string(v % 1000 / 10); };
-  if (cudaRuntimeGetVersion(&version) == cudaSuccess) facts.cuda = dotted(version);
+  if (cudaRuntimeGetVersion(&version) == cudaSuccess) { facts.cuda = dotted(version); }
   facts.driver = nvml.driver();
   if (facts.driver.empty() && cudaDriverGetVersion(&version) == cudaSuccess && version != 0) {
     facts.driver = "CUDA " + dotted(version);
@@ -34,9 +34,7 @@ inline DeviceFacts find_device(Nvml const& nvml) {
     check(cudaGetDevice(&device), "cudaGetDevice");
     check(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
     facts.name = properties.name;
-  } catch (Failure const& failure) {
-    facts.missing = failure.reason;
-  }
+  } catch (Failure const& failure) { facts.missing = failure.reason; }
   return facts;
 }
 

@@ -24,24 +24,23 @@ struct Variant {
 
 struct Entry {
   char const* name;
-  char const* types;          ///< D, A, B and C
-  double flop;                ///< of one instruction, of `threads` threads; of complex numbers the real operations
+  char const* types;  ///< D, A, B and C
+  double flop;        ///< of one instruction, of `threads` threads; of complex numbers the real operations
   int threads;
   int smem_bytes;
   Element a, b, accumulator;
-  int words_a, words_b;       ///< 32-bit words of a thread's registers; 0 where shared memory holds the operand
-  Element metadata;           ///< of a sparse A, else that of A
-  int accumulator_words;      ///< 32-bit words of a thread's accumulator
-  int products;               ///< that one instruction adds to one element
-  bool exclusive_or;          ///< of single bits, where equal ones give nothing
+  int words_a, words_b;   ///< 32-bit words of a thread's registers; 0 where shared memory holds the operand
+  Element metadata;       ///< of a sparse A, else that of A
+  int accumulator_words;  ///< 32-bit words of a thread's accumulator
+  int products;           ///< that one instruction adds to one element
+  bool exclusive_or;      ///< of single bits, where equal ones give nothing
   Sums sums;
-  int32_t limit_a, limit_b;   ///< random inputs lie between -limit and limit
-  double rate;                ///< flop of an SM in one cycle by the datasheet, 0 where none says
+  int32_t limit_a, limit_b;  ///< random inputs lie between -limit and limit
+  double rate;               ///< flop of an SM in one cycle by the datasheet, 0 where none says
   std::vector<Variant> variants;
 };
 
-inline std::vector<Entry>& all_entries()
-{
+inline std::vector<Entry>& all_entries() {
   static std::vector<Entry> entries;
   return entries;
 }

@@ -11,35 +11,31 @@ namespace mmagen {
 inline namespace v0_1 {
 namespace peak {
 
-__device__ inline uint32_t hash(uint32_t x)
-{
+__device__ inline uint32_t hash(uint32_t x) {
   x = (x ^ (x >> 16)) * 0x7feb352du;
   x = (x ^ (x >> 15)) * 0x846ca68bu;
   return x ^ (x >> 16);
 }
 
-__device__ inline int32_t draw(Fill fill, uint32_t code, bool with_sign, bool negative)
-{
+__device__ inline int32_t draw(Fill fill, uint32_t code, bool with_sign, bool negative) {
   uint32_t const below = with_sign ? 2u * fill.limit + 1u : fill.limit + 1u;
   int32_t const value = fill.random ? int32_t(hash(code) % below) - (with_sign ? fill.limit : 0) : fill.constant;
   return negative ? -value : value;
 }
 
 /// An integer as a float of few bits that can hold it.
-__device__ inline uint32_t small_float(int exponent_bits, int mantissa_bits, int32_t value)
-{
-  if (value == 0) return 0;
+__device__ inline uint32_t small_float(int exponent_bits, int mantissa_bits, int32_t value) {
+  if (value == 0) { return 0; }
   uint32_t const magnitude = value < 0 ? -value : value;
   int const exponent = 31 - __clz(magnitude);
-  uint32_t const mantissa = exponent <= mantissa_bits ? magnitude << (mantissa_bits - exponent)
-                                                      : magnitude >> (exponent - mantissa_bits);
+  uint32_t const mantissa =
+      exponent <= mantissa_bits ? magnitude << (mantissa_bits - exponent) : magnitude >> (exponent - mantissa_bits);
   uint32_t const bias = (1u << (exponent_bits - 1)) - 1;
   uint32_t const sign = value < 0 ? 1u << (exponent_bits + mantissa_bits) : 0;
   return sign | (exponent + bias) << mantissa_bits | (mantissa & ((1u << mantissa_bits) - 1));
 }
 
-__device__ inline uint32_t encode(Element element, int32_t value)
-{
+__device__ inline uint32_t encode(Element element, int32_t value) {
   switch (element) {
     case Element::kF16: return small_float(5, 10, value);
     case Element::kBf16: return small_float(8, 7, value);
@@ -51,16 +47,14 @@ __device__ inline uint32_t encode(Element element, int32_t value)
 }
 
 /// Half of a double, or of one of the two of a complex number; a constant has no imaginary part.
-__device__ inline uint32_t half_of_double(Element element, Fill fill, uint32_t word, bool negative)
-{
+__device__ inline uint32_t half_of_double(Element element, Fill fill, uint32_t word, bool negative) {
   bool const imaginary = element == Element::kC64 && word % 4 >= 2;
   double const value = imaginary && !fill.random ? 0.0 : draw(fill, word / 2, true, negative);
   return word % 2 == 0 ? __double2loint(value) : __double2hiint(value);
 }
 
 /// Eight choices of four bits: two-bit indices of the elements kept, the smaller one first.
-__device__ inline uint32_t metadata(bool pairs, Fill fill, uint32_t code)
-{
+__device__ inline uint32_t metadata(bool pairs, Fill fill, uint32_t code) {
   // (0,1) (0,2) (0,3) (1,2) (1,3) (2,3); of one of two, elements as wide as a pair: (0,1) or (2,3).
   constexpr uint32_t kChoices = 0xed9c84;
   uint32_t word = 0;
@@ -73,8 +67,8 @@ __device__ inline uint32_t metadata(bool pairs, Fill fill, uint32_t code)
 
 /// Fills `parts` parts of `words` words each. The second half of the parts repeats the first one, with the sign turned
 /// where `turned`.
-static __global__ void fill_kernel(Element element, Fill fill, uint32_t seed, int parts, int words, bool turned, uint32_t* out)
-{
+static __global__ void fill_kernel(Element element, Fill fill, uint32_t seed, int parts, int words, bool turned,
+                                   uint32_t* out) {
   for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < parts * words; i += gridDim.x * blockDim.x) {
     bool const again = i >= parts / 2 * words;
     uint32_t const code = seed + i - (again ? parts / 2 * words : 0);

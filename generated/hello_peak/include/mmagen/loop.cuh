@@ -12,8 +12,8 @@ inline namespace v0_1 {
 namespace peak {
 
 struct LoopArguments {
-  uint32_t blocks;             ///< blocks of multiplies to run, at least 1
-  uint32_t const* a;           ///< the slices of A: registers of each thread, or tiles of shared memory
+  uint32_t blocks;    ///< blocks of multiplies to run, at least 1
+  uint32_t const* a;  ///< the slices of A: registers of each thread, or tiles of shared memory
   uint32_t const* b;
   uint32_t const* e;           ///< metadata of a sparse A, one word for each thread
   uint32_t* digests;           ///< one for each thread of the grid
@@ -29,8 +29,7 @@ inline constexpr int kSlices = 4;
 /// Operands of wgmma lie in tiles of shared memory whose rows are as long as the swizzle is; A has so many rows.
 inline constexpr int kTileRowBytes = 128, kTileRowsA = 64;
 
-__host__ __device__ constexpr int slice_of(int step, int steps, bool back, int accumulator)
-{
+__host__ __device__ constexpr int slice_of(int step, int steps, bool back, int accumulator) {
   // Neighbouring accumulators begin with different slices: no two instructions in a row have the same operands.
   return (step == steps - 1 ? 0 : step % kSlices) ^ (back ? 2 : 0) ^ (accumulator % 2);
 }
@@ -47,56 +46,50 @@ struct RegistersOf {
 
 /// Register `i` of this thread's `kCount` ones of a slice.
 template <int kCount, class Register>
-__device__ __forceinline__ Register own_register(uint32_t const* words, int slice, int i)
-{
+__device__ __forceinline__ Register own_register(uint32_t const* words, int slice, int i) {
   return reinterpret_cast<Register const*>(words)[(slice * blockDim.x + threadIdx.x) * kCount + i];
 }
 
 /// Runs `block` with std::false_type and std::true_type in turns.
 template <class Block>
-__device__ __forceinline__ void repeat(uint32_t left, Block const& block)
-{
+__device__ __forceinline__ void repeat(uint32_t left, Block const& block) {
   for (;;) {
     block(std::false_type{});
-    if (--left == 0) break;
+    if (--left == 0) { break; }
     block(std::true_type{});
-    if (--left == 0) break;
+    if (--left == 0) { break; }
   }
 }
 
 /// An accumulator as one number that tells wrong ones from right ones, and is linear in integers.
 template <class Accumulator>
-__device__ __forceinline__ uint32_t digest_of(Accumulator const& accumulator, uint32_t place)
-{
+__device__ __forceinline__ uint32_t digest_of(Accumulator const& accumulator, uint32_t place) {
   constexpr uint32_t kWords = sizeof(Accumulator) / 4;
   uint32_t words[kWords];
   memcpy(words, &accumulator, sizeof(Accumulator));
   uint32_t digest = 0;
 #pragma unroll
-  for (uint32_t i = 0; i < kWords; ++i) digest += words[i] * (2 * (place * kWords + i) + 1);
+  for (uint32_t i = 0; i < kWords; ++i) { digest += words[i] * (2 * (place * kWords + i) + 1); }
   return digest;
 }
 
 /// Cycles of the SM and nanoseconds between two points that all threads of a CTA have reached.
 class Stopwatch {
  public:
-  __device__ Stopwatch()
-  {
+  __device__ Stopwatch() {
     __syncthreads();
     cycles_ = clock64();
     ns_ = now_ns();
   }
-  __device__ void stop(unsigned long long* clocks) const
-  {
+  __device__ void stop(unsigned long long* clocks) const {
     __syncthreads();
-    if (blockIdx.x != 0 || threadIdx.x != 0) return;
+    if (blockIdx.x != 0 || threadIdx.x != 0) { return; }
     clocks[0] += clock64() - cycles_;
     clocks[1] += now_ns() - ns_;
   }
 
  private:
-  __device__ static unsigned long long now_ns()
-  {
+  __device__ static unsigned long long now_ns() {
     unsigned long long ns;
     asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns));
     return ns;

@@ -43,8 +43,7 @@ struct Result {
   std::vector<SweepPoint> sweep;
 };
 
-inline char const* usage()
-{
+inline char const* usage() {
   return "Keeps the tensor cores busy with one instruction and says how fast it went.\n"
          "  --json             one JSON object a line instead of a table\n"
          "  --only NAME[;NAME] only these instructions; they are counted from 0 as well\n"
@@ -58,25 +57,25 @@ inline char const* usage()
          "Exit codes: 0 passed, 1 incorrect, 2 usage, 4 a run failed, 77 no suitable GPU.\n";
 }
 
-inline bool parse_inputs(std::string const& text, std::vector<Inputs>* inputs)
-{
+inline bool parse_inputs(std::string const& text, std::vector<Inputs>* inputs) {
   for (std::string const& word : test::split(text, ',')) {
     Inputs one{word, {word == "random", 0, word == "ones" ? 1 : 0}};
     bool const named = one.fill.random || word == "zeros" || word == "ones";
     int32_t& constant = one.fill.constant;
-    if (!named && !(test::parse_number(word, &constant) && constant >= 0 && constant <= 7)) return false;
+    if (!named && !(test::parse_number(word, &constant) && constant >= 0 && constant <= 7)) { return false; }
     inputs->push_back(one);
   }
   return true;
 }
 
 /// Empty on success, else what is wrong. --seed, --max-dim and --problem are for other programs: inputs are the same always.
-inline std::string parse(std::vector<std::string> const& arguments, Settings* settings)
-{
+inline std::string parse(std::vector<std::string> const& arguments, Settings* settings) {
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     std::string const& option = arguments[i];
-    bool* const flag = option == "--help" ? &settings->help : option == "--json" ? &settings->json
-                     : option == "--list" ? &settings->list : nullptr;
+    bool* const flag = option == "--help"   ? &settings->help
+                       : option == "--json" ? &settings->json
+                       : option == "--list" ? &settings->list
+                                            : nullptr;
     if (flag != nullptr) {
       *flag = true;
       continue;
@@ -90,35 +89,33 @@ inline std::string parse(std::vector<std::string> const& arguments, Settings* se
     if (std::find(std::begin(known), std::end(known), option) == std::end(known)) {
       return "unknown option '" + option + "'; --help lists what there is";
     }
-    if (i + 1 == arguments.size()) return option + " needs a value";
+    if (i + 1 == arguments.size()) { return option + " needs a value"; }
     std::string const& value = arguments[++i];
     bool good = true;
-    if (option == "--only") settings->names = test::split(value, ';');
-    if (option == "--inputs") good = parse_inputs(value, &settings->inputs);
-    if (option == "--dist") good = parse_inputs(value == "zeros" ? "zeros" : "random", &settings->inputs);
-    if (option == "--seconds") good = test::parse_number(value, &settings->seconds) && settings->seconds > 0;
-    if (option == "--sample-ms") good = test::parse_number(value, &settings->sample_ms) && settings->sample_ms > 0;
-    if (!good) return "'" + value + "' is no value for " + option;
+    if (option == "--only") { settings->names = test::split(value, ';'); }
+    if (option == "--inputs") { good = parse_inputs(value, &settings->inputs); }
+    if (option == "--dist") { good = parse_inputs(value == "zeros" ? "zeros" : "random", &settings->inputs); }
+    if (option == "--seconds") { good = test::parse_number(value, &settings->seconds) && settings->seconds > 0; }
+    if (option == "--sample-ms") { good = test::parse_number(value, &settings->sample_ms) && settings->sample_ms > 0; }
+    if (!good) { return "'" + value + "' is no value for " + option; }
   }
-  if (settings->inputs.empty()) parse_inputs("random", &settings->inputs);
+  if (settings->inputs.empty()) { parse_inputs("random", &settings->inputs); }
   return "";
 }
 
-inline std::vector<Entry const*> chosen(Settings const& settings)
-{
+inline std::vector<Entry const*> chosen(Settings const& settings) {
   std::vector<Entry const*> found;
   std::vector<Entry> const& all = all_entries();
   for (std::size_t i = 0; i < all.size(); ++i) {
     auto const is = [&](std::string const& name) { return name == all[i].name || name == std::to_string(i); };
-    if (settings.names.empty() || std::any_of(settings.names.begin(), settings.names.end(), is)) found.push_back(&all[i]);
+    if (settings.names.empty() || std::any_of(settings.names.begin(), settings.names.end(), is)) { found.push_back(&all[i]); }
   }
   return found;
 }
 
 /// The measurement itself: clock and power settle for a quarter of the time, then all of it counts.
 inline void measure(Runner const& runner, Configuration const& c, Inputs const& inputs, Settings const& settings,
-                    test::Nvml const& nvml, Result* result)
-{
+                    test::Nvml const& nvml, Result* result) {
   runner.fill(c, inputs.fill, inputs.fill, true);
   std::vector<uint32_t> const of_one = sums_of_one_block(runner, c);
   uint32_t const blocks = runner.blocks_for(c, std::min(settings.launch_ms, settings.seconds * 100.0));
@@ -143,24 +140,27 @@ inline void measure(Runner const& runner, Configuration const& c, Inputs const& 
   result->sm_clock_mhz = clocks.sm_clock_mhz();
   result->power_w = clocks.power_w();
   double const rate = runner.entry().rate;
-  if (rate > 0) result->percent = 100.0 * result->flop_per_cycle / rate;
-  if (result->reason.empty() && result->percent > 102.0) result->reason = "faster than the unit can be: not all of it was done";
+  if (rate > 0) { result->percent = 100.0 * result->flop_per_cycle / rate; }
+  if (result->reason.empty() && result->percent > 102.0) {
+    result->reason = "faster than the unit can be: not all of it was done";
+  }
   result->disposition = result->reason.empty() ? Disposition::kPassed : Disposition::kIncorrect;
 }
 
 /// The record of every program of mmagen, and what only this one knows.
-inline std::string json(Result const& r, Identity const& identity, test::DeviceFacts const& facts)
-{
+inline std::string json(Result const& r, Identity const& identity, test::DeviceFacts const& facts) {
   test::Record record;
   record.name = r.name;
   record.types = r.types;
   record.disposition = r.disposition;
   record.reason = r.reason;
   record.input_dist = r.inputs;
-  if (r.disposition == Disposition::kPassed) record.max_abs_err = record.bound = 0.0;  // sums are exact
+  if (r.disposition == Disposition::kPassed) {
+    record.max_abs_err = record.bound = 0.0;  // sums are exact
+  }
   record.tflops = r.tflops;
   record.pct_peak = r.percent;
-  if (!std::isnan(r.percent)) record.peak_source = "datasheet's rate at the clock seen";
+  if (!std::isnan(r.percent)) { record.peak_source = "datasheet's rate at the clock seen"; }
   record.sm_clock_mhz = r.sm_clock_mhz;
   record.power_w = r.power_w;
   record.device = facts.name;
@@ -179,24 +179,22 @@ inline std::string json(Result const& r, Identity const& identity, test::DeviceF
   text.pop_back();
   return text + ", \"inputs\": " + test::json_text(r.inputs) + ", \"flop_per_cycle\": " + test::json_number(r.flop_per_cycle) +
          ", \"pct_rate\": " + test::json_number(r.percent) + ", \"clock_mhz\": " + test::json_number(r.clock_mhz) +
-         ", \"warps\": " + number(r.warps) + ", \"accumulators\": " + number(r.accumulators) + ", \"steps\": " +
-         number(r.steps) + ", \"seconds\": " + test::json_number(r.seconds) + ", \"sweep\": [" + sweep + "]}";
+         ", \"warps\": " + number(r.warps) + ", \"accumulators\": " + number(r.accumulators) +
+         ", \"steps\": " + number(r.steps) + ", \"seconds\": " + test::json_number(r.seconds) + ", \"sweep\": [" + sweep + "]}";
 }
 
-inline void print(Result const& r)
-{
+inline void print(Result const& r) {
   std::printf("%-52s %-8s %-10s %8.1f T %7.1f %% of the rate %6.0f MHz %5.0f W %3d warps x %d accumulators x %d steps\n",
               r.name.c_str(), r.inputs.c_str(), test::text(r.disposition), r.tflops, r.percent, r.clock_mhz, r.power_w, r.warps,
               r.accumulators, r.steps);
-  if (!r.reason.empty()) std::printf("    %s\n", r.reason.c_str());
+  if (!r.reason.empty()) { std::printf("    %s\n", r.reason.c_str()); }
   std::fflush(stdout);
 }
 
 /// The configuration is searched with the first inputs; all are measured with it. False when the device is lost.
 template <class Tell>
 bool run_one(Device const& device, Entry const& entry, Settings const& settings, test::Nvml const& nvml, int* worst,
-             Tell const& tell)
-{
+             Tell const& tell) {
   Configuration best;
   std::vector<SweepPoint> points;
   for (Inputs const& inputs : settings.inputs) {
@@ -207,7 +205,7 @@ bool run_one(Device const& device, Entry const& entry, Settings const& settings,
     bool lost = false;
     try {
       Runner const runner(device, entry);
-      if (best.kernel == nullptr) best = sweep(runner, inputs, settings.sample_ms, &points);
+      if (best.kernel == nullptr) { best = sweep(runner, inputs, settings.sample_ms, &points); }
       result.sweep = points;
       std::string const ones = check_ones(runner, best);
       measure(runner, best, inputs, settings, nvml, &result);
@@ -221,27 +219,27 @@ bool run_one(Device const& device, Entry const& entry, Settings const& settings,
       lost = test::context_is_lost();
     }
     tell(result);
-    int const code = result.disposition == Disposition::kPassed ? 0 : result.disposition == Disposition::kIncorrect ? 3
-                   : result.disposition == Disposition::kNotSupported ? 1 : 2;
+    int const code = result.disposition == Disposition::kPassed         ? 0
+                     : result.disposition == Disposition::kIncorrect    ? 3
+                     : result.disposition == Disposition::kNotSupported ? 1
+                                                                        : 2;
     *worst = std::max(*worst, code);
-    if (lost) return false;
+    if (lost) { return false; }
   }
   return true;
 }
 
 /// Entries get the rate of this very device, 0 where none is known.
-inline void take_rates(std::map<int, double> const& rates)
-{
+inline void take_rates(std::map<int, double> const& rates) {
   int device = 0, major = 0, minor = 0;
   check(cudaGetDevice(&device), "cudaGetDevice");
   check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "compute capability");
   check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device), "compute capability");
   auto const found = rates.find(major * 10 + minor);
-  for (Entry& entry : all_entries()) entry.rate = found == rates.end() ? 0.0 : found->second;
+  for (Entry& entry : all_entries()) { entry.rate = found == rates.end() ? 0.0 : found->second; }
 }
 
-inline int peak_main(int argc, char** argv, Identity const& identity = {})
-{
+inline int peak_main(int argc, char** argv, Identity const& identity = {}) {
   Settings settings;
   std::string const fault = parse(std::vector<std::string>(argv + 1, argv + argc), &settings);
   if (!fault.empty()) {
@@ -254,7 +252,7 @@ inline int peak_main(int argc, char** argv, Identity const& identity = {})
   }
   std::vector<Entry const*> const entries = chosen(settings);
   if (settings.list) {
-    for (Entry const* entry : entries) std::cout << entry->name << '\n';
+    for (Entry const* entry : entries) { std::cout << entry->name << '\n'; }
     return 0;
   }
   test::Nvml const nvml;
@@ -263,16 +261,18 @@ inline int peak_main(int argc, char** argv, Identity const& identity = {})
     std::cerr << "not run: " << facts.missing << '\n';
     return 77;
   }
-  if (!settings.json) std::printf("%s, driver %s, CUDA %s\n\n", facts.name.c_str(), facts.driver.c_str(), facts.cuda.c_str());
+  if (!settings.json) {
+    std::printf("%s, driver %s, CUDA %s\n\n", facts.name.c_str(), facts.driver.c_str(), facts.cuda.c_str());
+  }
   auto const tell = [&](Result result) {
-    if (!identity.name.empty()) result.name = identity.name;
+    if (!identity.name.empty()) { result.name = identity.name; }
     if (settings.json) {
       std::cout << json(result, identity, facts) << std::endl;
     } else {
       print(result);
     }
   };
-  if (!identity.name.empty()) take_rates(identity.rates);
+  if (!identity.name.empty()) { take_rates(identity.rates); }
   int worst = 0;
   Device const device;
   for (Entry const* entry : entries) {

@@ -12,15 +12,13 @@ namespace peak {
 template <class Op, std::size_t... kA, std::size_t... kB, std::size_t... kC>
 __device__ __forceinline__ void multiply(typename RegistersOf<Op>::C* c, typename RegistersOf<Op>::A const* a,
                                          typename RegistersOf<Op>::B const* b, std::index_sequence<kA...>,
-                                         std::index_sequence<kB...>, std::index_sequence<kC...>)
-{
+                                         std::index_sequence<kB...>, std::index_sequence<kC...>) {
   Op::fma(c[kC]..., a[kA]..., b[kB]..., c[kC]...);
 }
 
 /// Every warp keeps `kAccumulators` accumulators and the slices of both operands in registers. Grid: any.
 template <class Op, int kAccumulators, int kSteps>
-__global__ void register_loop(LoopArguments const arguments)
-{
+__global__ void register_loop(LoopArguments const arguments) {
   using R = RegistersOf<Op>;
   typename R::A a[kSlices][R::kA];
   typename R::B b[kSlices][R::kB];
@@ -28,14 +26,14 @@ __global__ void register_loop(LoopArguments const arguments)
 #pragma unroll
   for (int slice = 0; slice < kSlices; ++slice) {
 #pragma unroll
-    for (int i = 0; i < R::kA; ++i) a[slice][i] = own_register<R::kA, typename R::A>(arguments.a, slice, i);
+    for (int i = 0; i < R::kA; ++i) { a[slice][i] = own_register<R::kA, typename R::A>(arguments.a, slice, i); }
 #pragma unroll
-    for (int i = 0; i < R::kB; ++i) b[slice][i] = own_register<R::kB, typename R::B>(arguments.b, slice, i);
+    for (int i = 0; i < R::kB; ++i) { b[slice][i] = own_register<R::kB, typename R::B>(arguments.b, slice, i); }
   }
 #pragma unroll
   for (int i = 0; i < kAccumulators; ++i) {
 #pragma unroll
-    for (int j = 0; j < R::kC; ++j) c[i][j] = typename R::C{};
+    for (int j = 0; j < R::kC; ++j) { c[i][j] = typename R::C{}; }
   }
   Stopwatch const watch;
   repeat(arguments.blocks, [&](auto back) {
@@ -54,7 +52,7 @@ __global__ void register_loop(LoopArguments const arguments)
 #pragma unroll
   for (int i = 0; i < kAccumulators; ++i) {
 #pragma unroll
-    for (int j = 0; j < R::kC; ++j) digest += digest_of(c[i][j], i * R::kC + j);
+    for (int j = 0; j < R::kC; ++j) { digest += digest_of(c[i][j], i * R::kC + j); }
   }
   arguments.digests[blockIdx.x * blockDim.x + threadIdx.x] = digest;
 }

@@ -1,4 +1,4 @@
-// cp.async as PTX has it: 4, 8 or 16 bytes from global to shared memory without a stop in registers (sm_80 and later).
+// PTX wrappers for cp.async: 4, 8 or 16 bytes from global to shared memory, not through registers (sm_80 and later).
 #pragma once
 
 #include <cute/arch/copy_sm80.hpp>
@@ -9,21 +9,18 @@ inline namespace v0_1 {
 /// Copies the first `bytes` of a vector of kBytes and fills the rest with zeros; with bytes == 0 nothing is read.
 /// Hazard: both addresses must be multiples of kBytes even where bytes is smaller.
 template <int kBytes>
-CUTE_DEVICE void cp_async_zero_fill(void* smem, void const* gmem, int bytes)
-{
+CUTE_DEVICE void cp_async_zero_fill(void* smem, void const* gmem, int bytes) {
   static_assert(kBytes == 4 || kBytes == 8 || kBytes == 16, "cp.async moves 4, 8 or 16 bytes");
   uint32_t const smem_address = cute::cast_smem_ptr_to_uint(smem);
   if constexpr (kBytes == 16) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(smem_address), "l"(gmem), "r"(bytes));
   } else {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;\n" ::"r"(smem_address), "l"(gmem), "n"(kBytes),
-                 "r"(bytes));
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;\n" ::"r"(smem_address), "l"(gmem), "n"(kBytes), "r"(bytes));
   }
 }
 
-/// Copies 16 bytes where `enabled`, else does nothing; predicated, not branched, so that it may mix with multiplies.
-CUTE_DEVICE void cp_async_16_if(void* smem, void const* gmem, bool enabled)
-{
+/// Copies 16 bytes if `enabled`. Predicated, not a branch, so that the compiler may interleave it with mma.
+CUTE_DEVICE void cp_async_16_if(void* smem, void const* gmem, bool enabled) {
   uint32_t const smem_address = cute::cast_smem_ptr_to_uint(smem);
   asm volatile(
       "{\n"

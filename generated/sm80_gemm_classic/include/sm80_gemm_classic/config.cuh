@@ -1,4 +1,4 @@
-// sm80_gemm_classic: every decision of this kernel, made by mmagen from spec.yaml. The headers in ../mmagen do the rest.
+// sm80_gemm_classic: all decisions about this kernel, made by mmagen from spec.yaml.
 #pragma once
 
 #include <cute/tensor.hpp>
@@ -6,7 +6,9 @@
 #include <cute/atom/copy_atom.hpp>
 
 #include "../mmagen/epilogue_staged.cuh"
+#include "../mmagen/linear_combination.cuh"
 #include "../mmagen/mainloop_multistage.cuh"
+#include "../mmagen/tile_scheduler_single.cuh"
 
 namespace sm80_gemm_classic {
 
@@ -30,7 +32,7 @@ struct Config {
   static constexpr int kStages = 3;
   static constexpr int kCtasPerSm = 1;
   static constexpr int kSmemBytes = 49152;
-  static constexpr int kRasterGroup = 8;  // tile rows of a band that shares columns of B in L2
+  static constexpr int kRasterGroup = 8;  // rows of tiles in a band that shares columns of B in L2
 
   // A (M,K): K contiguous.
   struct A {
@@ -45,17 +47,17 @@ struct Config {
                                                        cute::Layout<cute::Shape<cute::_8, cute::_32>, cute::Stride<cute::_32, cute::_1>>{}));
     using SmemLayout = decltype(cute::tile_to_shape(SmemLayoutAtom{}, cute::Shape<cute::_128, cute::_32, cute::_3>{}));
 
-    // Fill, global -> shared memory: which elements each thread moves, in vectors of 16 bytes or one by one.
-    using FillWide = decltype(cute::make_tiled_copy(
+    // Copy, global -> shared memory: the elements that each thread copies.
+    using GmemCopyWide = decltype(cute::make_tiled_copy(  // 8 elements at a time
         cute::Copy_Atom<cute::UniversalCopy<cute::uint128_t>, Element>{},
         cute::Layout<cute::Shape<cute::_32, cute::_4>, cute::Stride<cute::_4, cute::_1>>{},
         cute::Layout<cute::Shape<cute::_1, cute::_8>>{}));
-    using FillNarrow = decltype(cute::make_tiled_copy(
+    using GmemCopyNarrow = decltype(cute::make_tiled_copy(  // 1 element at a time
         cute::Copy_Atom<cute::UniversalCopy<cute::half_t>, Element>{},
         cute::Layout<cute::Shape<cute::_4, cute::_32>, cute::Stride<cute::_32, cute::_1>>{},
         cute::Layout<cute::Shape<cute::_1, cute::_1>>{}));
 
-    // Load, shared memory -> fragments.
+    // Copy, shared memory -> fragments.
     using SmemCopy = cute::Copy_Atom<cute::SM75_U32x4_LDSM_N, Element>;
   };
 
@@ -72,21 +74,21 @@ struct Config {
                                                        cute::Layout<cute::Shape<cute::_8, cute::_32>, cute::Stride<cute::_32, cute::_1>>{}));
     using SmemLayout = decltype(cute::tile_to_shape(SmemLayoutAtom{}, cute::Shape<cute::_128, cute::_32, cute::_3>{}));
 
-    // Fill, global -> shared memory: which elements each thread moves, in vectors of 16 bytes or one by one.
-    using FillWide = decltype(cute::make_tiled_copy(
+    // Copy, global -> shared memory: the elements that each thread copies.
+    using GmemCopyWide = decltype(cute::make_tiled_copy(  // 8 elements at a time
         cute::Copy_Atom<cute::UniversalCopy<cute::uint128_t>, Element>{},
         cute::Layout<cute::Shape<cute::_32, cute::_4>, cute::Stride<cute::_4, cute::_1>>{},
         cute::Layout<cute::Shape<cute::_1, cute::_8>>{}));
-    using FillNarrow = decltype(cute::make_tiled_copy(
+    using GmemCopyNarrow = decltype(cute::make_tiled_copy(  // 1 element at a time
         cute::Copy_Atom<cute::UniversalCopy<cute::half_t>, Element>{},
         cute::Layout<cute::Shape<cute::_4, cute::_32>, cute::Stride<cute::_32, cute::_1>>{},
         cute::Layout<cute::Shape<cute::_1, cute::_1>>{}));
 
-    // Load, shared memory -> fragments.
+    // Copy, shared memory -> fragments.
     using SmemCopy = cute::Copy_Atom<cute::SM75_U32x4_LDSM_N, Element>;
   };
 
-  // C and D (M,N): N contiguous. alpha, beta and the sum alpha * acc + beta * C are Scalar.
+  // C and D (M,N): N contiguous. alpha, beta and alpha * accumulator + beta * C are Scalar.
   using ElementD = cute::half_t;
   using Scalar = float;
   static constexpr bool kDRowMajor = true;
@@ -95,7 +97,8 @@ struct Config {
   static constexpr int kEpilogueVector = 8;
 
   using Mainloop = mmagen::MainloopMultistage<Config>;
-  using Epilogue = mmagen::EpilogueStaged<Config>;
+  using TileScheduler = mmagen::SingleTileScheduler<Config>;
+  using Epilogue = mmagen::EpilogueStaged<Config, mmagen::LinearCombination<ElementD, ElementAccumulator, Scalar>>;
 };
 
 }  // namespace sm80_gemm_classic

@@ -46,8 +46,8 @@ typedef struct sm80_gemm_classic_args {
   sm80_gemm_classic_scalar alpha, beta;
 } sm80_gemm_classic_args;
 
-/* What the kernel takes: threads of a CTA, registers and bytes of local memory of a thread, bytes of shared memory of a
- * CTA, and how many CTAs fit on one multiprocessor of the current device. */
+/* Resources of the kernel: threads of a CTA, registers and bytes of local memory of a thread, bytes of shared memory of a
+ * CTA, and CTAs that run at once on a multiprocessor of the current device. */
 typedef struct sm80_gemm_classic_info {
   int32_t threads, registers, local_bytes, smem_bytes, ctas_per_sm;
 } sm80_gemm_classic_info;

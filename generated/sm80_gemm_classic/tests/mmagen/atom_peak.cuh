@@ -1,4 +1,4 @@
-// How fast an MMA instruction runs when its operands never leave the registers.
+// The peak rate of an MMA instruction, with operands in registers.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -10,15 +10,13 @@ namespace mmagen {
 inline namespace v0_1 {
 namespace peak {
 
-/// Independent accumulators of a warp: enough to cover the latency of one instruction with those of its neighbours.
+/// Independent accumulators of a warp, to hide the latency of each instruction.
 inline constexpr int kAccumulators = 8;
 inline constexpr int kThreads = 256;
 
-/// Small values with busy mantissas that differ between threads and registers; zeros would draw less power and clock
-/// higher. `code` is any number.
+/// Small values with random mantissas; zeros would take less power and so run at a higher clock. `code`: any number.
 template <class Element>
-CUTE_DEVICE Element operand_value(unsigned code)
-{
+CUTE_DEVICE Element operand_value(unsigned code) {
   unsigned const hash = (code * 2654435761u) >> 8;
   if constexpr (cute::is_same_v<Element, int8_t> || cute::is_same_v<Element, uint8_t> || cute::is_same_v<Element, int16_t>) {
     return static_cast<Element>(hash);
@@ -27,11 +25,10 @@ CUTE_DEVICE Element operand_value(unsigned code)
   }
 }
 
-/// Grid: any. Each warp runs iterations * kAccumulators atoms; `sink` keeps the results alive and is never written to,
-/// since no thread has that number.
+/// Grid: any. Each warp runs iterations * kAccumulators atoms. `sink` keeps the compiler from removing the loop; it is never
+/// written to, since no thread has the index `never`.
 template <class Op>
-__global__ void __launch_bounds__(kThreads) loop_kernel(int iterations, int never, float* sink)
-{
+__global__ void __launch_bounds__(kThreads) loop_kernel(int iterations, int never, float* sink) {
   using namespace cute;
   using Atom = MMA_Atom<Op>;
   using Traits = MMA_Traits<Op>;
@@ -54,8 +51,7 @@ __global__ void __launch_bounds__(kThreads) loop_kernel(int iterations, int neve
 
 /// Enqueues the loop on every multiprocessor; returns the status codes of the project's C interface.
 template <class Op>
-int launch(int iterations, double* flop, cudaStream_t stream)
-{
+int launch(int iterations, double* flop, cudaStream_t stream) {
   using Traits = cute::MMA_Traits<Op>;
   int device = 0, multiprocessors = 0, ctas = 0;
   if (cudaGetDevice(&device) != cudaSuccess ||

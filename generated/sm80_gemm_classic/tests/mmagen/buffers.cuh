@@ -55,7 +55,7 @@ static __global__ void count_strays_kernel(unsigned char const* allocation, int6
     int64_t const at = unit - front;
     if (at >= 0 && at < matrix.batch * matrix.batch_stride) {
       int64_t const in_batch = at % matrix.batch_stride;
-      if (in_batch / matrix.ld < matrix.outer() && in_batch % matrix.ld < matrix.inner()) continue;
+      if (in_batch / matrix.ld < matrix.outer() && in_batch % matrix.ld < matrix.inner()) { continue; }
     }
     bool clean = true;
     for (int byte = 0; byte < matrix.element_bytes; ++byte) {
@@ -63,7 +63,7 @@ static __global__ void count_strays_kernel(unsigned char const* allocation, int6
     }
     mine += clean ? 0 : 1;
   }
-  if (mine != 0) atomicAdd(strays, mine);
+  if (mine != 0) { atomicAdd(strays, mine); }
 }
 
 /// A sum over (word, position) that changes when any word does. words: (count)
@@ -130,9 +130,9 @@ class GuardedMatrix {
   int64_t strays(cudaStream_t stream) const {
     check(cudaMemsetAsync(counter_.get(), 0, sizeof(unsigned long long), stream), "clearing a counter");
     int64_t const units = static_cast<int64_t>(memory_.bytes()) / matrix_.element_bytes;
-    count_strays_kernel<<<blocks_for(units), kThreads, 0, stream>>>(
-        static_cast<unsigned char const*>(memory_.get()), units, front_, matrix_, poison_,
-        static_cast<unsigned long long*>(counter_.get()));
+    count_strays_kernel<<<blocks_for(units), kThreads, 0, stream>>>(static_cast<unsigned char const*>(memory_.get()), units,
+                                                                    front_, matrix_, poison_,
+                                                                    static_cast<unsigned long long*>(counter_.get()));
     check(cudaGetLastError(), "launching count_strays_kernel");
     return static_cast<int64_t>(read_counter(stream));
   }

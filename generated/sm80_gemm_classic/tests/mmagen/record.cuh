@@ -34,7 +34,7 @@ struct Record {
 };
 
 inline std::string json_text(std::string const& text) {
-  if (text.empty()) return "null";
+  if (text.empty()) { return "null"; }
   std::string out = "\"";
   for (char const c : text) {
     unsigned char const byte = static_cast<unsigned char>(c);
@@ -90,7 +90,7 @@ inline std::string json(Record const& r) {
       {"reason", json_text(r.reason)},
   };
   std::string out;
-  for (auto const& [name, value] : fields) out += (out.empty() ? "{\"" : ", \"") + std::string(name) + "\": " + value;
+  for (auto const& [name, value] : fields) { out += (out.empty() ? "{\"" : ", \"") + std::string(name) + "\": " + value; }
   return out + "}";
 }
 
@@ -103,7 +103,7 @@ class Report {
         problem_width_(static_cast<int>(std::max<std::size_t>(widest_problem, 7)) + 2) {}
 
   void heading(std::string const& line) const {
-    if (!json_) std::cout << line << '\n' << std::flush;
+    if (!json_) { std::cout << line << '\n' << std::flush; }
   }
 
   void add(Record const& record, bool counts = true) {
@@ -115,11 +115,11 @@ class Report {
       std::cout << mmagen::test::json(record) << '\n' << std::flush;
       return;
     }
-    if (!header_printed_) print_header();
+    if (!header_printed_) { print_header(); }
     std::ostringstream line;
     line.imbue(std::locale::classic());
-    line << std::left << std::setw(name_width_) << record.name << std::setw(problem_width_) << record.problem
-         << std::setw(11) << record.input_dist << std::setw(14) << text(record.disposition) << std::right;
+    line << std::left << std::setw(name_width_) << record.name << std::setw(problem_width_) << record.problem << std::setw(11)
+         << record.input_dist << std::setw(14) << text(record.disposition) << std::right;
     double const values[] = {record.max_abs_err, record.bound, record.ms_median,    record.tflops, record.gbps,
                              record.pct_peak,    record.ratio, record.sm_clock_mhz, record.power_w};
     for (std::size_t i = 0; i < kColumns; ++i) {
@@ -127,7 +127,7 @@ class Report {
       line << ' ' << std::setw(kWidths[i] - 1) << (std::isnan(values[i]) ? "-" : number_text(values[i], 4));
     }
     std::cout << line.str() << '\n';
-    if (!record.reason.empty() && record.reason != last_reason_) std::cout << "    " << record.reason << '\n';
+    if (!record.reason.empty() && record.reason != last_reason_) { std::cout << "    " << record.reason << '\n'; }
     std::cout << std::flush;
     last_reason_ = record.reason;
   }
@@ -136,18 +136,18 @@ class Report {
 
   /// 1 beats 4 beats 77: a wrong result is the worst news, and nothing done is never 0.
   int exit_code() const {
-    if (count(Disposition::kIncorrect) > 0) return 1;
-    if (count(Disposition::kFailed) + count(Disposition::kNotRun) > 0) return 4;
+    if (count(Disposition::kIncorrect) > 0) { return 1; }
+    if (count(Disposition::kFailed) + count(Disposition::kNotRun) > 0) { return 4; }
     return total_ == 0 || count(Disposition::kNotSupported) > 0 ? 77 : 0;
   }
 
   void verdict() const {
-    if (json_) return;
+    if (json_) { return; }
     std::cout << '\n' << (exit_code() == 0 ? "PASSED" : exit_code() == 77 ? "NOT VERIFIED" : "NOT PASSED") << ": ";
     std::string counts;
-    for (Disposition const d : {Disposition::kPassed, Disposition::kIncorrect, Disposition::kFailed,
-                                Disposition::kNotRun, Disposition::kNotSupported}) {
-      if (count(d) == 0) continue;
+    for (Disposition const d : {Disposition::kPassed, Disposition::kIncorrect, Disposition::kFailed, Disposition::kNotRun,
+                                Disposition::kNotSupported}) {
+      if (count(d) == 0) { continue; }
       counts += (counts.empty() ? "" : ", ") + std::to_string(count(d)) + " " + text(d);
     }
     std::cout << (counts.empty() ? "nothing was run" : counts) << " of " << total_ << std::endl;
@@ -160,10 +160,10 @@ class Report {
   void print_header() {
     header_printed_ = true;
     std::cout << '\n'
-              << std::left << std::setw(name_width_) << "name" << std::setw(problem_width_) << "problem"
-              << std::setw(11) << "inputs" << std::setw(14) << "verdict" << std::right;
+              << std::left << std::setw(name_width_) << "name" << std::setw(problem_width_) << "problem" << std::setw(11)
+              << "inputs" << std::setw(14) << "verdict" << std::right;
     char const* const titles[] = {"max error", "bound", "ms", "TFLOPS", "GB/s", "% peak", "ratio", "MHz", "W"};
-    for (std::size_t i = 0; i < kColumns; ++i) std::cout << std::setw(kWidths[i]) << titles[i];
+    for (std::size_t i = 0; i < kColumns; ++i) { std::cout << std::setw(kWidths[i]) << titles[i]; }
     std::cout << '\n';
   }
 

@@ -27,18 +27,17 @@ std::string unaskable(Problem const& p) {
   if (Scalar::kInteger && (p.alpha != Scalar::round(p.alpha) || p.beta != Scalar::round(p.beta))) {
     return "alpha and beta are integers for this kernel";
   }
-  if (Subject::kFixedShape &&
-      (p.m != Subject::kTileM || p.n != Subject::kTileN || p.k != Subject::kTileK || p.batch != 1 || p.alpha != 1.0 ||
-       p.beta != 0.0)) {
-    return "this kernel does its tile only: " + std::to_string(Subject::kTileM) + "," +
-           std::to_string(Subject::kTileN) + "," + std::to_string(Subject::kTileK) + " with alpha 1 and beta 0";
+  if (Subject::kFixedShape && (p.m != Subject::kTileM || p.n != Subject::kTileN || p.k != Subject::kTileK || p.batch != 1 ||
+                               p.alpha != 1.0 || p.beta != 0.0)) {
+    return "this kernel does its tile only: " + std::to_string(Subject::kTileM) + "," + std::to_string(Subject::kTileN) + "," +
+           std::to_string(Subject::kTileK) + " with alpha 1 and beta 0";
   }
   return "";
 }
 
 template <class Subject>
 std::vector<Problem> built_in_problems() {
-  if (!Subject::kFixedShape) return Subject::problems();
+  if (!Subject::kFixedShape) { return Subject::problems(); }
   Problem tile;
   tile.m = Subject::kTileM;
   tile.n = Subject::kTileN;
@@ -61,7 +60,7 @@ int start(Program program, int argc, char** argv, Options* options, std::vector<
   *problems = chosen_problems(*options, built_in_problems<Subject>());
   for (Problem const& problem : *problems) {
     std::string const why = unaskable<Subject>(problem);
-    if (why.empty()) continue;
+    if (why.empty()) { continue; }
     std::cerr << argv[0] << ": " << text(problem) << ": " << why << '\n';
     return kExitUsage;
   }
@@ -74,7 +73,7 @@ int start(Program program, int argc, char** argv, Options* options, std::vector<
 
 inline std::size_t widest(std::vector<Problem> const& problems) {
   std::size_t width = 0;
-  for (Problem const& problem : problems) width = std::max(width, text(problem).size());
+  for (Problem const& problem : problems) { width = std::max(width, text(problem).size()); }
   return width;
 }
 
@@ -112,7 +111,7 @@ template <class Subject>
 class OperandSets {
  public:
   OperandSets(Problem const& problem, Operands<Subject> const* first, int count) : first_(first) {
-    for (int i = 1; i < count; ++i) more_.emplace_back(problem);
+    for (int i = 1; i < count; ++i) { more_.emplace_back(problem); }
   }
   void fill(Problem const& problem, Distribution distribution, uint64_t seed, cudaStream_t stream) {
     SmallIntRule const rule = small_int_rule(problem.k, problem.alpha, problem.beta, exact_limits<Subject>());

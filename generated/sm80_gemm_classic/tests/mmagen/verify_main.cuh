@@ -26,10 +26,8 @@ void time_problem(Problem const& problem, Distribution distribution, uint64_t se
   OperandSets<Subject> sets(problem, &operands, rotation_sets(operands.bytes()));
   sets.fill(problem, distribution, seed, stream);
   std::vector<Call> calls;
-  for (int i = 0; i < sets.count(); ++i) calls.push_back(sets.call(i));
-  auto const launch = [&](int set) {
-    check_status<Subject>(Subject::run(calls[static_cast<std::size_t>(set)], stream));
-  };
+  for (int i = 0; i < sets.count(); ++i) { calls.push_back(sets.call(i)); }
+  auto const launch = [&](int set) { check_status<Subject>(Subject::run(calls[static_cast<std::size_t>(set)], stream)); };
   ClockReading clocks;
   Timing timing;
   {
@@ -76,7 +74,7 @@ void verify_refusal(Problem const& problem, Options const& options, DeviceFacts 
     record.disposition = failure.disposition;
     record.reason = failure.reason;
   }
-  if (record.disposition == Disposition::kPassed) return;
+  if (record.disposition == Disposition::kPassed) { return; }
   describe_run<Subject>(device, &record);
   report->add(record);
 }
@@ -86,9 +84,9 @@ int verify_main(int argc, char** argv) {
   Options options;
   std::vector<Problem> problems;
   int const early = start<Subject>(Program::kVerify, argc, argv, &options, &problems);
-  if (early >= 0) return early;
+  if (early >= 0) { return early; }
   std::vector<Distribution> distributions = {Distribution::kUniform, Distribution::kSmallInt};
-  if (options.distribution) distributions = {*options.distribution};
+  if (options.distribution) { distributions = {*options.distribution}; }
 
   Nvml const nvml;
   DeviceFacts const device = find_device(nvml);
@@ -118,7 +116,7 @@ int verify_main(int argc, char** argv) {
           record.disposition = failure.disposition;
           record.reason = failure.reason;
         }
-        if (context_is_lost()) lost = "the CUDA context was lost in an earlier run: " + record.reason;
+        if (context_is_lost()) { lost = "the CUDA context was lost in an earlier run: " + record.reason; }
       } else {
         record.device = device.name;
         record.driver = device.driver;
@@ -129,8 +127,8 @@ int verify_main(int argc, char** argv) {
   }
   if (lost.empty() && report.count(Disposition::kNotSupported) == 0) {
     auto const size = [](Problem const& p) { return p.m * p.n + p.m * p.k + p.n * p.k; };
-    Problem const smallest = *std::min_element(
-        problems.begin(), problems.end(), [&](Problem const& x, Problem const& y) { return size(x) < size(y); });
+    Problem const smallest = *std::min_element(problems.begin(), problems.end(),
+                                               [&](Problem const& x, Problem const& y) { return size(x) < size(y); });
     verify_refusal<Subject>(smallest, options, device, &report);
   }
   report.verdict();

@@ -1,36 +1,38 @@
-// Pingpong schedule: one thread loads, the math warpgroups take turns; each multiplies a CTA tile of its own while the
-// others store theirs.
+// Pingpong kernel: one producer thread loads, the consumer warpgroups compute a CTA tile each. They take turns: one issues
+// wgmma while the others run their epilogues.
 #pragma once
 
-#include "sm90_epilogue.cuh"
-#include "sm90_multiply.cuh"
-#include "sm90_producer.cuh"
+#include "sm90_kernel.cuh"
 
 namespace mmagen {
 inline namespace v0_1 {
 
 template <class Config>
 struct Sm90Pingpong {
-  using Storage = Sm90Storage<Config>;
+  using Mainloop = typename Config::Mainloop;
+  using TileScheduler = typename Config::TileScheduler;
+  using Epilogue = typename Config::Epilogue;
   static_assert(cute::size(typename Config::TiledMma{}) == 128, "a tile belongs to one warpgroup");
-  static_assert(!Config::kStreamK && Config::kSplitK == 1, "a turn is a whole tile");
-  static_assert(Config::kConsumers >= 2, "one warpgroup cannot take turns");
-  static_assert(Config::kThreads == 128 * (Config::kConsumers + 1), "and one more loads");
+  static_assert(!TileScheduler::kSharesTiles, "a turn is a whole output tile");
+  static_assert(Config::kConsumers >= 2, "taking turns needs two warpgroups");
+  static_assert(Config::kThreads == 128 * (Config::kConsumers + 1), "one more warpgroup loads");
 
-  CUTE_DEVICE static void run(Sm90Params<Config> const& params, Storage& storage)
-  {
+  CUTE_DEVICE static void run(Sm90Params<Config> const& params, Sm90SharedStorage<Config>& storage) {
     using namespace cute;
-    prepare<Config>(params, storage, 1);
+    prologue<Config>(params, storage, 1);
     int const warp = warp_index();
 
     if (warp >= 4 * Config::kConsumers) {
-      release_registers<Config::kProducerRegisters>();
-      if (warp == 4 * Config::kConsumers && threadIdx.x % 32 == 0) { produce<Config>(params, storage); }
+      warpgroup_reg_dealloc<Config::kProducerRegisters>();
+      if (warp == 4 * Config::kConsumers && threadIdx.x % 32 == 0) {
+        Mainloop::load(params.mainloop, params.scheduler, storage.mainloop, storage.pipeline);
+      }
       __syncwarp();
     } else {
-      take_registers<Config::kConsumerRegisters>();
-      ClusterPlace<Config> const place;
-      int const k_tiles = Walk<Config>(params).piece(params, place).count;  // of every tile
+      warpgroup_reg_alloc<Config::kConsumerRegisters>();
+      ClusterCoord<Config> const cluster;
+      TileScheduler scheduler(params.scheduler, cluster);
+      int const k_tiles = params.scheduler.k_tiles;
       int const warpgroup = warp / 4;
       int const thread = threadIdx.x % 128;
       Tensor tCrC = partition_fragment_C(typename Config::TiledMma{},
@@ -38,30 +40,29 @@ struct Sm90Pingpong {
       Barrier& mine = storage.turn[warpgroup];
       Barrier& next = storage.turn[(warpgroup + 1) % Config::kConsumers];
 
-      // The stages of a tile follow those of the tile before. The turn keeps two tiles' multiplies from mixing, and a
-      // warpgroup from waiting for a stage that is two phases away.
-      Walk<Config> walk(params);
+      // The stages of a tile follow those of the preceding tile. The turn keeps the wgmmas of two tiles apart, and keeps a
+      // warpgroup from waiting for a stage that is two phases ahead.
       PipelineState<Config::kStages> pipe;
-      for (int i = 0; i < warpgroup; ++i) { walk.advance(params); }
-      pipe.skip(warpgroup * k_tiles);
-      wait_for_last_launch();
-      auto const release = [&](int stage) { release_stage<Config>(storage, stage, place); };
-      uint32_t parity = warpgroup == 0 ? 1 : 0;  // the first turn is the first warpgroup's, before anyone passes it on
-      unsigned turn = 0;
-      while (walk.inside(params)) {
+      for (int i = 0; i < warpgroup; ++i) { scheduler.advance(params.scheduler); }
+      pipe.advance(warpgroup * k_tiles);
+      wait_on_dependent_grids();
+      auto const release = [&](int stage) { storage.pipeline.release(stage, cluster); };
+      uint32_t parity = warpgroup == 0 ? 1 : 0;  // the first warpgroup's first turn needs no arrival
+      unsigned slices = 0;                       // that this warp has stored
+      while (scheduler.is_valid(params.scheduler)) {
         mine.wait(parity);
         parity ^= 1;
         TileCoord tile;
-        multiply<Config>(storage, pipe, k_tiles, thread, tCrC, release, [&] {
+        Mainloop::mma(storage.mainloop, storage.pipeline, pipe, k_tiles, thread, tCrC, release, [&] {
           if (thread == 0) { next.arrive(); }
-          tile = cta_tile<Config>(params, walk.linear, place);
-          settle(tile);
+          tile = cta_tile<Config>(params.scheduler.raster, scheduler.work_tile(params.scheduler).tile, cluster);
+          materialize(tile);
         });
-        Sm90Epilogue<Config>::run(params, storage, tCrC, tile, 0, thread, warp, turn);
-        for (int i = 0; i < Config::kConsumers; ++i) { walk.advance(params); }
-        pipe.skip((Config::kConsumers - 1) * k_tiles);
+        Epilogue::store(params.epilogue, storage.epilogue, tCrC, tile, 0, thread, warp, slices);
+        for (int i = 0; i < Config::kConsumers; ++i) { scheduler.advance(params.scheduler); }
+        pipe.advance((Config::kConsumers - 1) * k_tiles);
       }
-      Sm90Epilogue<Config>::finish();
+      Epilogue::wait_for_stores();
     }
   }
 };

@@ -44,13 +44,13 @@ typedef struct sm90_gemm_bf16_library_args {
   void *d;
   int64_t ldd, batch_stride_d;
   sm90_gemm_bf16_library_scalar alpha, beta;
-  void *workspace; /* NULL, or device memory at a multiple of 16 bytes, zero before its first call; no two calls at a time */
+  void *workspace; /* NULL, or device memory aligned to 16 bytes, zero before its first use; not for concurrent calls */
   int64_t workspace_bytes;
 } sm90_gemm_bf16_library_args;
 
-/* What the kernel takes: threads of a CTA, registers and bytes of local memory of a thread, bytes of shared memory of a
- * CTA, and how many CTAs fit on one multiprocessor of the current device. Of several kernels: the most that any
- * takes, and the fewest CTAs. */
+/* Resources of the kernel: threads of a CTA, registers and bytes of local memory of a thread, bytes of shared memory of a
+ * CTA, and CTAs that run at once on a multiprocessor of the current device. The maximum over all kernels, and the
+ * minimum of CTAs. */
 typedef struct sm90_gemm_bf16_library_info {
   int32_t threads, registers, local_bytes, smem_bytes, ctas_per_sm;
 } sm90_gemm_bf16_library_info;
@@ -61,11 +61,11 @@ SM90_GEMM_BF16_LIBRARY_API sm90_gemm_bf16_library_status sm90_gemm_bf16_library_
 
 SM90_GEMM_BF16_LIBRARY_API sm90_gemm_bf16_library_status sm90_gemm_bf16_library_query(sm90_gemm_bf16_library_info *info);
 
-/* Which kernel a call with these arguments takes, by its name in the spec; only m, n and k are looked at. Never NULL. */
+/* The name in the spec of the kernel that a call with these arguments runs; depends on m, n and k only. Never NULL. */
 SM90_GEMM_BF16_LIBRARY_API const char *sm90_gemm_bf16_library_config_name(const sm90_gemm_bf16_library_args *args);
 
-/* Bytes of workspace with which CTAs share the last tiles of a problem on the current device; without them every tile is
- * one CTA's: slower where tiles are few, and right all the same. */
+/* Bytes of workspace for stream-K on the current device. If no workspace is supplied, stream-K is disabled: results are
+ * correct, and problems with few tiles are slower. */
 SM90_GEMM_BF16_LIBRARY_API sm90_gemm_bf16_library_status sm90_gemm_bf16_library_workspace_bytes(int64_t *bytes);
 
 /* One sentence in English; never NULL. */

@@ -47,10 +47,9 @@ class Contest {
   void gather() {
     sets_ = std::make_unique<OperandSets<Subject>>(problem_, &operands_, rotation_sets(operands_.bytes()));
     sets_->fill(problem_, distribution_, options_.seed, stream_);
-    for (int i = 0; i < sets_->count(); ++i) calls_.push_back(sets_->call(i));
-    add(Subject::kName, [this](int set) {
-      check_status<Subject>(Subject::run(calls_[static_cast<std::size_t>(set)], stream_));
-    });
+    for (int i = 0; i < sets_->count(); ++i) { calls_.push_back(sets_->call(i)); }
+    add(Subject::kName,
+        [this](int set) { check_status<Subject>(Subject::run(calls_[static_cast<std::size_t>(set)], stream_)); });
     add_baselines();
     add_peak();
   }
@@ -76,9 +75,9 @@ class Contest {
     };
     try {
       timer.total_ms(launch, 1, 1);
-      while (timer.total_ms(launch, 1, 1) < 2.0 && iterations < (1 << 28)) iterations *= 2;
+      while (timer.total_ms(launch, 1, 1) < 2.0 && iterations < (1 << 28)) { iterations *= 2; }
     } catch (Failure const& failure) {
-      if (context_is_lost()) throw;
+      if (context_is_lost()) { throw; }
       missing_ += "no peak: " + failure.reason + ". ";
       return;
     }
@@ -108,9 +107,9 @@ class Contest {
         TimedLaunch const launch = lt_launch(heuristic);
         int64_t const launches = timer.launches_for(launch, sets_->count(), options_.sample_ms);
         std::vector<double> samples;
-        for (int i = 0; i < 3; ++i) samples.push_back(timer.total_ms(launch, launches, sets_->count()));
+        for (int i = 0; i < 3; ++i) { samples.push_back(timer.total_ms(launch, launches, sets_->count())); }
         double const ms = summarize(std::move(samples)).ms_median / static_cast<double>(launches);
-        if (heuristic == 0 || ms < best_ms) best = heuristic, best_ms = ms;
+        if (heuristic == 0 || ms < best_ms) { best = heuristic, best_ms = ms; }
       }
       Outcome outcome = judge_baseline(best);
       if (outcome.disposition != Disposition::kPassed) {
@@ -120,7 +119,7 @@ class Contest {
       add("cublasLt_first", lt_launch(0));
       add("cublasLt_best8", lt_launch(best));
     } catch (Failure const& failure) {
-      if (context_is_lost()) throw;
+      if (context_is_lost()) { throw; }
       missing_ += "no baseline: " + failure.reason + ". ";
     }
   }
@@ -133,8 +132,7 @@ class Contest {
   Outcome judge_baseline(int heuristic) {
     Outcome outcome;
     SmallIntRule const rule = small_int_rule(problem_.k, problem_.alpha, problem_.beta, exact_limits<Subject>());
-    ErrorModel const model =
-        error_model<Subject>(problem_.k, problem_.alpha, problem_.beta, is_exact(distribution_, rule));
+    ErrorModel const model = error_model<Subject>(problem_.k, problem_.alpha, problem_.beta, is_exact(distribution_, rule));
     Runner const runner = [this, heuristic](Call const& call) { lt_->run(call, heuristic, stream_); };
     judge_pass<Subject>(problem_, model, operands_, runner, InPlace::kNo, &outcome, stream_);
     return outcome;
@@ -164,8 +162,8 @@ void report_contest(Contest<Subject> const& contest, std::vector<Measurement> co
   double peak_tflops = NAN;
   double best_tflops = NAN;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
-    if (candidates[i].name == peak_name<Subject>()) peak_tflops = measurements[i].tflops(candidates[i]);
-    if (candidates[i].name == "cublasLt_best8") best_tflops = measurements[i].tflops(candidates[i]);
+    if (candidates[i].name == peak_name<Subject>()) { peak_tflops = measurements[i].tflops(candidates[i]); }
+    if (candidates[i].name == "cublasLt_best8") { best_tflops = measurements[i].tflops(candidates[i]); }
   }
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     bool const ours = i == 0;
@@ -184,7 +182,7 @@ void report_contest(Contest<Subject> const& contest, std::vector<Measurement> co
     }
     record.sm_clock_mhz = measured.clocks.sm_clock_mhz();
     record.power_w = measured.clocks.power_w();
-    if (!peak) record.gbps = contest.bytes() / measured.timing.ms_median * 1e-6;
+    if (!peak) { record.gbps = contest.bytes() / measured.timing.ms_median * 1e-6; }
     if (ours && best_tflops == best_tflops) {
       record.baseline = "cublasLt best of 8";
       record.baseline_tflops = best_tflops;
@@ -201,8 +199,8 @@ void report_contest(Contest<Subject> const& contest, std::vector<Measurement> co
 }
 
 template <class Subject>
-void bench_problem(Problem const& problem, Distribution distribution, Options const& options, Nvml const& nvml,
-                   Record* record, Report* report) {
+void bench_problem(Problem const& problem, Distribution distribution, Options const& options, Nvml const& nvml, Record* record,
+                   Report* report) {
   Stream const stream;
   Contest<Subject> contest(problem, distribution, options, stream.get());
   put(contest.judge_kernel(), record);
@@ -219,14 +217,14 @@ void bench_problem(Problem const& problem, Distribution distribution, Options co
   }
   // Reported only now: were a run to fail above, the problem would have two records for one verdict.
   report_contest(contest, short_run, *record, "", report);
-  if (!long_run.empty()) report_contest(contest, long_run, *record, " sustained", report);
+  if (!long_run.empty()) { report_contest(contest, long_run, *record, " sustained", report); }
 }
 
 /// Small built-in problems are there for verify; timing them says little.
 inline std::vector<Problem> worth_timing(std::vector<Problem> const& problems) {
   std::vector<Problem> large;
   for (Problem const& p : problems) {
-    if (std::min({p.m, p.n, p.k}) >= 512) large.push_back(p);
+    if (std::min({p.m, p.n, p.k}) >= 512) { large.push_back(p); }
   }
   return large.empty() ? problems : large;
 }
@@ -236,8 +234,8 @@ int bench_main(int argc, char** argv) {
   Options options;
   std::vector<Problem> problems;
   int const early = start<Subject>(Program::kBench, argc, argv, &options, &problems);
-  if (early >= 0) return early;
-  if (options.problems.empty()) problems = worth_timing(problems);
+  if (early >= 0) { return early; }
+  if (options.problems.empty()) { problems = worth_timing(problems); }
   Distribution const distribution = options.distribution.value_or(Distribution::kUniform);
 
   Nvml const nvml;
@@ -266,7 +264,7 @@ int bench_main(int argc, char** argv) {
       record.reason = failure.reason;
       report.add(record);
     }
-    if (context_is_lost()) lost = "the CUDA context was lost in an earlier run: " + record.reason;
+    if (context_is_lost()) { lost = "the CUDA context was lost in an earlier run: " + record.reason; }
   }
   report.verdict();
   return report.exit_code();

@@ -58,7 +58,7 @@ ErrorModel error_model(int64_t k, double alpha, double beta, bool exact) {
   model.beta = Subject::Scalar::round(beta);
   model.integer_accumulator = Acc::kInteger;
   model.integer_scalar = Subject::Scalar::kInteger;
-  if (exact) return model;
+  if (exact) { return model; }
   constexpr double kDouble = f64::kUnitRoundoff;
   double const length = static_cast<double>(k);
   double const addends = length + std::ceil(length / Subject::kAtomK);
@@ -87,7 +87,7 @@ __host__ __device__ inline double wrapped_s32(uint64_t value) {
 
 template <class Out>
 __host__ __device__ Interval allowed(ErrorModel const& model, double sum, double magnitude, double c) {
-  if (model.integer_accumulator) sum = wrapped_s32(static_cast<uint64_t>(static_cast<int64_t>(sum)));
+  if (model.integer_accumulator) { sum = wrapped_s32(static_cast<uint64_t>(static_cast<int64_t>(sum))); }
   if (model.integer_scalar) {
     auto const wide = [](double x) { return static_cast<uint64_t>(static_cast<int64_t>(x)); };
     double const value = Out::round(wrapped_s32(wide(model.alpha) * wide(sum) + wide(model.beta) * wide(c)));
@@ -95,31 +95,31 @@ __host__ __device__ Interval allowed(ErrorModel const& model, double sum, double
   }
   double const exact = model.alpha * sum + model.beta * c;
   double const size = fabs(model.alpha) * magnitude;
-  double const slack = model.relative * size + model.absolute * fabs(model.alpha) +
-                       model.epilogue * (size + fabs(model.beta * c));
+  double const slack =
+      model.relative * size + model.absolute * fabs(model.alpha) + model.epilogue * (size + fabs(model.beta * c));
   return {Out::round(exact - slack), Out::round(exact), Out::round(exact + slack)};
 }
 
 /// What a set of elements looks like; merging is associative.
 struct Findings {
   unsigned long long incorrect = 0;
-  double max_abs_err = 0.0;     ///< among the incorrect elements, if there are any; NaN counts as infinite
-  double bound = 0.0;           ///< at that element; of several with that error, the largest
-  double max_rel_err = 0.0;     ///< largest |got - expected| / (|alpha| * S + |beta * c|)
-  long long first = -1;         ///< the first incorrect element: ((batch * M) + m) * N + n
+  double max_abs_err = 0.0;  ///< among the incorrect elements, if there are any; NaN counts as infinite
+  double bound = 0.0;        ///< at that element; of several with that error, the largest
+  double max_rel_err = 0.0;  ///< largest |got - expected| / (|alpha| * S + |beta * c|)
+  long long first = -1;      ///< the first incorrect element: ((batch * M) + m) * N + n
   double first_got = 0.0, first_expected = 0.0, first_bound = 0.0;
 };
 
 __host__ __device__ inline void merge(Findings& into, Findings const& other) {
   bool const worse_kind = other.incorrect != 0 && into.incorrect == 0;
   bool const same_kind = (other.incorrect != 0) == (into.incorrect != 0);
-  bool const larger = other.max_abs_err > into.max_abs_err ||
-                      (other.max_abs_err == into.max_abs_err && other.bound > into.bound);
+  bool const larger =
+      other.max_abs_err > into.max_abs_err || (other.max_abs_err == into.max_abs_err && other.bound > into.bound);
   if (worse_kind || (same_kind && larger)) {
     into.max_abs_err = other.max_abs_err;
     into.bound = other.bound;
   }
-  if (other.max_rel_err > into.max_rel_err) into.max_rel_err = other.max_rel_err;
+  if (other.max_rel_err > into.max_rel_err) { into.max_rel_err = other.max_rel_err; }
   if (other.first >= 0 && (into.first < 0 || other.first < into.first)) {
     into.first = other.first;
     into.first_got = other.first_got;
@@ -133,12 +133,12 @@ __host__ __device__ inline Findings judge_element(Interval const& may, double go
   double const infinity = double_from_bits(0x7ff0000000000000ull);
   Findings one;
   one.max_abs_err = got == may.expected ? 0.0 : fabs(got - may.expected);
-  if (one.max_abs_err != one.max_abs_err) one.max_abs_err = infinity;
+  if (one.max_abs_err != one.max_abs_err) { one.max_abs_err = infinity; }
   double const reach = got < may.expected ? may.low : may.high;
   one.bound = reach == may.expected ? 0.0 : fabs(reach - may.expected);
   bool const right = may.low <= got && got <= may.high;
   // One of infinity and the largest finite value where the other was expected, and both are allowed: no distance.
-  if (right && one.max_abs_err == infinity) one.max_abs_err = one.bound = 0.0;
+  if (right && one.max_abs_err == infinity) { one.max_abs_err = one.bound = 0.0; }
   one.max_rel_err = one.max_abs_err == 0.0 ? 0.0 : one.max_abs_err / size;
   if (!right) {
     one.incorrect = 1;
@@ -169,8 +169,8 @@ __global__ void __launch_bounds__(kThreads)
     double const c_value = model.beta == 0.0 ? 0.0 : Out::load(c_data[c.offset(row, col, batch)]);
     double const size = fabs(model.alpha) * magnitude[i] + fabs(model.beta * c_value);
     double const got = Out::load(got_data[d.offset(row, col, batch)]);
-    merge(mine, judge_element(allowed<Out>(model, sum[i], magnitude[i], c_value), got, size,
-                              (batch * d.rows + row) * d.cols + col));
+    merge(mine,
+          judge_element(allowed<Out>(model, sum[i], magnitude[i], c_value), got, size, (batch * d.rows + row) * d.cols + col));
   }
   // Raw bytes: a __shared__ array of a type with member initialisers is not allowed.
   __shared__ __align__(16) unsigned char shared[kThreads * sizeof(Findings)];
@@ -178,10 +178,10 @@ __global__ void __launch_bounds__(kThreads)
   all[threadIdx.x] = mine;
   __syncthreads();
   for (int half = kThreads / 2; half > 0; half /= 2) {
-    if (static_cast<int>(threadIdx.x) < half) merge(all[threadIdx.x], all[threadIdx.x + half]);
+    if (static_cast<int>(threadIdx.x) < half) { merge(all[threadIdx.x], all[threadIdx.x + half]); }
     __syncthreads();
   }
-  if (threadIdx.x == 0) findings[blockIdx.x] = all[0];
+  if (threadIdx.x == 0) { findings[blockIdx.x] = all[0]; }
 }
 
 /// Gathers the findings of all slabs and batches, and a few wrong elements from different places.
@@ -200,8 +200,8 @@ class Comparison {
   void add(Matrix const& d, Matrix const& c, ErrorModel const& model, int64_t batch, int64_t row0, int64_t rows,
            double const* sum, double const* magnitude, cudaStream_t stream) {
     int64_t const blocks = std::min<int64_t>(kBlocks, (rows * d.cols + kThreads - 1) / kThreads);
-    compare_kernel<Out><<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(
-        d, c, model, batch, row0, rows, sum, magnitude, static_cast<Findings*>(device_.get()));
+    compare_kernel<Out><<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(d, c, model, batch, row0, rows, sum, magnitude,
+                                                                                static_cast<Findings*>(device_.get()));
     check(cudaGetLastError(), "launching compare_kernel");
     check(cudaMemcpyAsync(host_.data(), device_.get(), static_cast<std::size_t>(blocks) * sizeof(Findings),
                           cudaMemcpyDeviceToHost, stream),
@@ -210,7 +210,7 @@ class Comparison {
     for (int64_t i = 0; i < blocks; ++i) {
       Findings const& one = host_[static_cast<std::size_t>(i)];
       merge(total_, one);
-      if (one.incorrect != 0 && examples_.size() < kExamples) examples_.push_back(one);
+      if (one.incorrect != 0 && examples_.size() < kExamples) { examples_.push_back(one); }
     }
   }
 

@@ -19,21 +19,21 @@ inline namespace v0_1 {
 
 /// A combination cuBLASLt does not do is a Failure with kNotSupported.
 inline void check_lt(cublasStatus_t status, char const* what) {
-  if (status == CUBLAS_STATUS_SUCCESS) return;
+  if (status == CUBLAS_STATUS_SUCCESS) { return; }
   bool const unsupported = status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE;
   throw Failure{unsupported ? Disposition::kNotSupported : Disposition::kFailed,
                 std::string(what) + ": " + cublasLtGetStatusString(status)};
 }
 
 inline cudaDataType_t lt_type(std::string const& word) {
-  if (word == "f16") return CUDA_R_16F;
-  if (word == "bf16") return CUDA_R_16BF;
-  if (word == "tf32" || word == "f32") return CUDA_R_32F;
-  if (word == "f64") return CUDA_R_64F;
-  if (word == "s8") return CUDA_R_8I;
-  if (word == "s32") return CUDA_R_32I;
-  if (word == "e4m3") return CUDA_R_8F_E4M3;
-  if (word == "e5m2") return CUDA_R_8F_E5M2;
+  if (word == "f16") { return CUDA_R_16F; }
+  if (word == "bf16") { return CUDA_R_16BF; }
+  if (word == "tf32" || word == "f32") { return CUDA_R_32F; }
+  if (word == "f64") { return CUDA_R_64F; }
+  if (word == "s8") { return CUDA_R_8I; }
+  if (word == "s32") { return CUDA_R_32I; }
+  if (word == "e4m3") { return CUDA_R_8F_E4M3; }
+  if (word == "e5m2") { return CUDA_R_8F_E5M2; }
   throw Failure{Disposition::kNotSupported, "cuBLASLt has no " + word};
 }
 
@@ -42,9 +42,9 @@ struct LtTypes {
   std::string a, b, out, acc, scalar;
   bool tf32() const { return a == "tf32"; }
   cublasComputeType_t compute() const {
-    if (acc == "f16") return CUBLAS_COMPUTE_16F;
-    if (acc == "f64") return CUBLAS_COMPUTE_64F;
-    if (acc == "s32") return CUBLAS_COMPUTE_32I;
+    if (acc == "f16") { return CUBLAS_COMPUTE_16F; }
+    if (acc == "f64") { return CUBLAS_COMPUTE_64F; }
+    if (acc == "s32") { return CUBLAS_COMPUTE_32I; }
     return tf32() ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
   }
   cudaDataType_t scale() const { return acc == "f16" ? CUDA_R_16F : lt_type(scalar); }
@@ -78,8 +78,8 @@ class LtMatmul {
     // Without beta C is not read, but the library wants a pointer.
     void const* const c = call.c.data != nullptr ? call.c.data : call.d.data;
     cublasLtMatmulAlgo_t const& algorithm = found_[static_cast<std::size_t>(heuristic)].algo;
-    check_lt(cublasLtMatmul(handle_, operation_, alpha_, left.data, left_, right.data, right_, beta_, c, c_,
-                            call.d.data, d_, &algorithm, workspace_.get(), kWorkspaceBytes, stream),
+    check_lt(cublasLtMatmul(handle_, operation_, alpha_, left.data, left_, right.data, right_, beta_, c, c_, call.d.data, d_,
+                            &algorithm, workspace_.get(), kWorkspaceBytes, stream),
              "cublasLtMatmul");
   }
 
@@ -92,8 +92,8 @@ class LtMatmul {
     int32_t const batch = static_cast<int32_t>(matrix.batch);
     check_lt(cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch, sizeof batch),
              "setting the batch count");
-    check_lt(cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
-                                              &matrix.batch_stride, sizeof matrix.batch_stride),
+    check_lt(cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &matrix.batch_stride,
+                                              sizeof matrix.batch_stride),
              "setting the batch stride");
   }
 
@@ -103,9 +103,8 @@ class LtMatmul {
 
   void set_alignment(cublasLtMatmulPreferenceAttributes_t attribute, void const* pointer) {
     uint32_t bytes = 256;
-    while (reinterpret_cast<uintptr_t>(pointer) % bytes != 0) bytes /= 2;
-    check_lt(cublasLtMatmulPreferenceSetAttribute(preference_, attribute, &bytes, sizeof bytes),
-             "setting an alignment");
+    while (reinterpret_cast<uintptr_t>(pointer) % bytes != 0) { bytes /= 2; }
+    check_lt(cublasLtMatmulPreferenceSetAttribute(preference_, attribute, &bytes, sizeof bytes), "setting an alignment");
   }
 
   static void put_scalar(double value, cudaDataType_t type, unsigned char* bytes) {
@@ -147,8 +146,8 @@ class LtMatmul {
     describe(call.d, lt_type(types.out), &d_);
 
     check_lt(cublasLtMatmulPreferenceCreate(&preference_), "cublasLtMatmulPreferenceCreate");
-    check_lt(cublasLtMatmulPreferenceSetAttribute(preference_, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-                                                  &kWorkspaceBytes, sizeof kWorkspaceBytes),
+    check_lt(cublasLtMatmulPreferenceSetAttribute(preference_, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &kWorkspaceBytes,
+                                                  sizeof kWorkspaceBytes),
              "setting the workspace size");
     set_alignment(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, left.data);
     set_alignment(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, right.data);
@@ -157,23 +156,23 @@ class LtMatmul {
 
     int count = 0;
     found_.resize(kHeuristics);
-    check_lt(cublasLtMatmulAlgoGetHeuristic(handle_, operation_, left_, right_, c_, d_, preference_, kHeuristics,
-                                            found_.data(), &count),
+    check_lt(cublasLtMatmulAlgoGetHeuristic(handle_, operation_, left_, right_, c_, d_, preference_, kHeuristics, found_.data(),
+                                            &count),
              "cublasLtMatmulAlgoGetHeuristic");
     found_.resize(static_cast<std::size_t>(count));
-    found_.erase(std::remove_if(found_.begin(), found_.end(),
-                                [](auto const& one) { return one.state != CUBLAS_STATUS_SUCCESS; }),
-                 found_.end());
-    if (found_.empty()) throw Failure{Disposition::kNotSupported, "cuBLASLt has no algorithm for this problem"};
+    found_.erase(
+        std::remove_if(found_.begin(), found_.end(), [](auto const& one) { return one.state != CUBLAS_STATUS_SUCCESS; }),
+        found_.end());
+    if (found_.empty()) { throw Failure{Disposition::kNotSupported, "cuBLASLt has no algorithm for this problem"}; }
   }
 
   void destroy() {
-    if (preference_ != nullptr) cublasLtMatmulPreferenceDestroy(preference_);
+    if (preference_ != nullptr) { cublasLtMatmulPreferenceDestroy(preference_); }
     for (cublasLtMatrixLayout_t const layout : {left_, right_, c_, d_}) {
-      if (layout != nullptr) cublasLtMatrixLayoutDestroy(layout);
+      if (layout != nullptr) { cublasLtMatrixLayoutDestroy(layout); }
     }
-    if (operation_ != nullptr) cublasLtMatmulDescDestroy(operation_);
-    if (handle_ != nullptr) cublasLtDestroy(handle_);
+    if (operation_ != nullptr) { cublasLtMatmulDescDestroy(operation_); }
+    if (handle_ != nullptr) { cublasLtDestroy(handle_); }
   }
 
   bool swapped_;

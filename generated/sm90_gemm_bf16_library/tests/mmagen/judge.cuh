@@ -30,11 +30,11 @@ struct Outcome {
 /// Throws what a status of the C ABI means for a call that is legal.
 template <class Subject>
 void check_status(int status) {
-  if (status == kSuccess) return;
-  std::string reason = std::string(Subject::kName) + "_run returned " + std::to_string(status) + ", \"" +
-                       Subject::status_text(status) + "\"";
+  if (status == kSuccess) { return; }
+  std::string reason =
+      std::string(Subject::kName) + "_run returned " + std::to_string(status) + ", \"" + Subject::status_text(status) + "\"";
   cudaError_t const error = status == kCudaError ? cudaGetLastError() : cudaSuccess;
-  if (error != cudaSuccess) reason += std::string("; CUDA says ") + cudaGetErrorString(error);
+  if (error != cudaSuccess) { reason += std::string("; CUDA says ") + cudaGetErrorString(error); }
   bool const unsupported =
       status == kNotSupported || (error != cudaSuccess && disposition_of(error) == Disposition::kNotSupported);
   throw Failure{unsupported ? Disposition::kNotSupported : Disposition::kFailed, reason};
@@ -50,8 +50,8 @@ inline std::string describe(Findings const& one, Problem const& problem) {
 
 /// Compares D with the reference, every batch and every element.
 template <class Subject>
-void compare_output(Problem const& problem, ErrorModel const& model, Call const& call, Matrix const& c,
-                    char const* pass, Outcome* outcome, cudaStream_t stream) {
+void compare_output(Problem const& problem, ErrorModel const& model, Call const& call, Matrix const& c, char const* pass,
+                    Outcome* outcome, cudaStream_t stream) {
   using A = typename Subject::A;
   using B = typename Subject::B;
   ReferenceSlab slab(problem.m, problem.n);
@@ -60,13 +60,12 @@ void compare_output(Problem const& problem, ErrorModel const& model, Call const&
     for (int64_t row0 = 0; row0 < problem.m; row0 += slab.rows()) {
       int64_t const rows = std::min(slab.rows(), problem.m - row0);
       slab.template compute<A, B>(call.a, call.b, b, row0, rows, stream);
-      comparison.template add<typename Subject::Out>(call.d, c, model, b, row0, rows, slab.sum(), slab.magnitude(),
-                                                     stream);
+      comparison.template add<typename Subject::Out>(call.d, c, model, b, row0, rows, slab.sum(), slab.magnitude(), stream);
     }
   }
   merge(outcome->findings, comparison.total());
   outcome->compared = true;
-  if (comparison.total().incorrect == 0) return;
+  if (comparison.total().incorrect == 0) { return; }
   outcome->disposition = Disposition::kIncorrect;
   outcome->reason += std::to_string(comparison.total().incorrect) + " of " + std::to_string(call.d.elements()) +
                      " elements wrong" + pass + "; at (batch,m,n): ";
@@ -77,8 +76,8 @@ void compare_output(Problem const& problem, ErrorModel const& model, Call const&
 }
 
 template <class Subject>
-void judge_pass(Problem const& problem, ErrorModel const& model, Operands<Subject> const& operands,
-                Runner const& runner, InPlace in_place, Outcome* outcome, cudaStream_t stream) {
+void judge_pass(Problem const& problem, ErrorModel const& model, Operands<Subject> const& operands, Runner const& runner,
+                InPlace in_place, Outcome* outcome, cudaStream_t stream) {
   char const* const pass = in_place == InPlace::kYes ? " with C and D the same matrix" : "";
   operands.prepare_output(in_place, stream);
   Call const call = operands.call(in_place);
@@ -109,16 +108,14 @@ Outcome judge(Problem const& problem, Distribution distribution, uint64_t seed, 
               Runner const& runner, cudaStream_t stream) {
   Outcome outcome;
   try {
-    SmallIntRule const rule =
-        small_int_rule(problem.k, problem.alpha, problem.beta, exact_limits<Subject>());
-    ErrorModel const model =
-        error_model<Subject>(problem.k, problem.alpha, problem.beta, is_exact(distribution, rule));
+    SmallIntRule const rule = small_int_rule(problem.k, problem.alpha, problem.beta, exact_limits<Subject>());
+    ErrorModel const model = error_model<Subject>(problem.k, problem.alpha, problem.beta, is_exact(distribution, rule));
     operands->fill_inputs(distribution, rule, seed, stream);
     judge_pass<Subject>(problem, model, *operands, runner, InPlace::kNo, &outcome, stream);
-    if (operands->has_c()) judge_pass<Subject>(problem, model, *operands, runner, InPlace::kYes, &outcome, stream);
+    if (operands->has_c()) { judge_pass<Subject>(problem, model, *operands, runner, InPlace::kYes, &outcome, stream); }
   } catch (Failure const& failure) {
     // A wrong result stays the worst news, whatever came after it.
-    if (outcome.disposition != Disposition::kIncorrect) outcome.disposition = failure.disposition;
+    if (outcome.disposition != Disposition::kIncorrect) { outcome.disposition = failure.disposition; }
     outcome.reason += failure.reason;
   }
   return outcome;
@@ -141,7 +138,7 @@ std::string negative_check(Problem problem, cudaStream_t stream) {
     fault = std::string("lda one short of the row was answered ") + std::to_string(status) + ", \"" +
             Subject::status_text(status) + "\", not 1. ";
   }
-  if (operands.d().checksum(stream) != before) fault += "D was written although lda was one short of the row.";
+  if (operands.d().checksum(stream) != before) { fault += "D was written although lda was one short of the row."; }
   return fault;
 }
 
@@ -150,10 +147,10 @@ Record new_record(Problem const& problem, uint64_t seed) {
   Record record;
   record.name = Subject::kName;
   record.problem = text(problem);
-  record.layout = std::string(Subject::kLayoutLetters) + " (A: " + Subject::kAMajor + " contiguous, B: " +
-                  Subject::kBMajor + " contiguous, D: " + Subject::kDMajor + " contiguous)";
-  record.types = std::string(Subject::A::kWord) + " x " + Subject::B::kWord + " + " + Subject::Acc::kWord + " -> " +
-                 Subject::Out::kWord;
+  record.layout = std::string(Subject::kLayoutLetters) + " (A: " + Subject::kAMajor + " contiguous, B: " + Subject::kBMajor +
+                  " contiguous, D: " + Subject::kDMajor + " contiguous)";
+  record.types =
+      std::string(Subject::A::kWord) + " x " + Subject::B::kWord + " + " + Subject::Acc::kWord + " -> " + Subject::Out::kWord;
   record.mmagen = Subject::kMmagenVersion;
   record.spec_sha = Subject::kSpecSha;
   record.seed = seed;
@@ -166,7 +163,7 @@ Record new_record(Problem const& problem, uint64_t seed) {
 inline void put(Outcome const& outcome, Record* record) {
   record->disposition = outcome.disposition;
   record->reason = outcome.reason;
-  if (!outcome.compared) return;
+  if (!outcome.compared) { return; }
   record->max_abs_err = outcome.findings.max_abs_err;
   record->max_rel_err = outcome.findings.max_rel_err;
   record->bound = outcome.findings.bound;
@@ -174,8 +171,7 @@ inline void put(Outcome const& outcome, Record* record) {
 
 /// 2*M*N*K per batch, the textbook count.
 inline double flop(Problem const& p) {
-  return 2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k) *
-         static_cast<double>(p.batch);
+  return 2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k) * static_cast<double>(p.batch);
 }
 
 }  // namespace v0_1

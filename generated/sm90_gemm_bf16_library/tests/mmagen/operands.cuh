@@ -54,12 +54,11 @@ class Operands {
       : problem_(problem),
         a_(shape<A>(problem.m, problem.k, Subject::kAMajor == 'K'), A::kPoisonByte, problem.ld_pad, problem.offset),
         b_(shape<B>(problem.n, problem.k, Subject::kBMajor == 'K'), B::kPoisonByte, problem.ld_pad, problem.offset),
-        d_(shape<Out>(problem.m, problem.n, Subject::kDMajor == 'N'), Out::kPoisonByte, problem.ld_pad,
-           problem.offset) {
+        d_(shape<Out>(problem.m, problem.n, Subject::kDMajor == 'N'), Out::kPoisonByte, problem.ld_pad, problem.offset) {
     // Twice the padding, so that C's leading dimension cannot be mistaken for D's.
     if (problem.beta != 0.0) {
-      c_ = GuardedMatrix(shape<Out>(problem.m, problem.n, Subject::kDMajor == 'N'), Out::kPoisonByte,
-                         2 * problem.ld_pad, problem.offset);
+      c_ = GuardedMatrix(shape<Out>(problem.m, problem.n, Subject::kDMajor == 'N'), Out::kPoisonByte, 2 * problem.ld_pad,
+                         problem.offset);
     }
   }
 
@@ -68,8 +67,7 @@ class Operands {
     c_fill_ = {distribution, rule.c_range, 1, splitmix64(seed ^ 0xc000000000000000ull)};
     a_.poison(stream);
     b_.poison(stream);
-    fill_matrix<A>(a_.matrix(), {distribution, rule.range, rule.group, splitmix64(seed ^ 0xa000000000000000ull)},
-                   stream);
+    fill_matrix<A>(a_.matrix(), {distribution, rule.range, rule.group, splitmix64(seed ^ 0xa000000000000000ull)}, stream);
     fill_matrix<B>(b_.matrix(), {distribution, rule.range, 1, splitmix64(seed ^ 0xb000000000000000ull)}, stream);
     if (has_c()) {
       c_.poison(stream);
@@ -80,13 +78,13 @@ class Operands {
   /// D full of poison or, when it doubles as C, of C's values with poison around them.
   void prepare_output(InPlace in_place, cudaStream_t stream) const {
     d_.poison(stream);
-    if (in_place == InPlace::kYes) fill_matrix<Out>(d_.matrix(), c_fill_, stream);
+    if (in_place == InPlace::kYes) { fill_matrix<Out>(d_.matrix(), c_fill_, stream); }
   }
 
   Call call(InPlace in_place) const {
     Matrix const c = in_place == InPlace::kYes ? d_.matrix() : c_.matrix();
-    return {problem_.m,   problem_.n,   problem_.k, problem_.batch, problem_.alpha,
-            problem_.beta, a_.matrix(), b_.matrix(), c,             d_.matrix()};
+    return {problem_.m,  problem_.n,  problem_.k, problem_.batch, problem_.alpha, problem_.beta,
+            a_.matrix(), b_.matrix(), c,          d_.matrix()};
   }
 
   bool has_c() const { return problem_.beta != 0.0; }
@@ -99,9 +97,7 @@ class Operands {
   }
 
   /// Bytes a perfect kernel moves: each operand once.
-  double bytes() const {
-    return a_.matrix().bytes() + b_.matrix().bytes() + d_.matrix().bytes() * (has_c() ? 2.0 : 1.0);
-  }
+  double bytes() const { return a_.matrix().bytes() + b_.matrix().bytes() + d_.matrix().bytes() * (has_c() ? 2.0 : 1.0); }
 
  private:
   template <class T>

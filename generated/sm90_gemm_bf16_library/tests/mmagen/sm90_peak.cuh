@@ -1,11 +1,12 @@
-// How fast a project's wgmma runs when its operands never leave shared memory: its TiledMMA on one stage, over and over.
+// The peak rate of a project's wgmma: its TiledMMA on one stage of shared memory, repeatedly, without any loads.
 #pragma once
 
 #include <cuda_runtime.h>
 
 #include <cute/tensor.hpp>
 
-#include "mmagen/sm90_multiply.cuh"
+#include "mmagen/sm90_stage_mma.cuh"
+#include "mmagen/sm90_tma.cuh"
 #include "mmagen/status.cuh"
 
 namespace mmagen {
@@ -15,10 +16,9 @@ namespace peak {
 template <class Config>
 inline constexpr int kPeakThreads = decltype(cute::size(typename Config::TiledMma{}))::value;
 
-/// Small values with busy mantissas that differ between elements; zeros would draw less power and clock higher.
+/// Small values with random mantissas; zeros would take less power and so run at a higher clock.
 template <class Operand>
-CUTE_DEVICE void fill_stage(typename Operand::Element* stage, int threads)
-{
+CUTE_DEVICE void write_operand(typename Operand::Element* stage, int threads) {
   using Element = typename Operand::Element;
   for (int i = threadIdx.x; i < Operand::kTileMn * Operand::kTileK; i += threads) {
     unsigned const hash = (unsigned(i) * 2654435761u) >> 8;
@@ -30,31 +30,25 @@ CUTE_DEVICE void fill_stage(typename Operand::Element* stage, int threads)
   }
 }
 
-/// Grid: one CTA for each multiprocessor. Dynamic shared memory: Config::kSmemBytes. `sink` keeps the results alive and
-/// is never written to, since no thread has the number `never`.
+/// Grid: one CTA for each multiprocessor. Dynamic shared memory: Config::kSmemBytes. `sink` keeps the compiler from removing
+/// the loop; it is never written to, since no thread has the index `never`.
 template <class Config>
-__global__ void __launch_bounds__(kPeakThreads<Config>) wgmma_loop_kernel(int iterations, int never, float* sink)
-{
+__global__ void __launch_bounds__(kPeakThreads<Config>) wgmma_loop_kernel(int iterations, int never, float* sink) {
   using namespace cute;
   extern __shared__ __align__(1024) unsigned char smem[];
-  auto& storage = *reinterpret_cast<Sm90Storage<Config>*>(smem);
-  fill_stage<typename Config::A>(storage.a.begin(), kPeakThreads<Config>);
-  fill_stage<typename Config::B>(storage.b.begin(), kPeakThreads<Config>);
-  fence_for_async_proxy();
+  auto& storage = *reinterpret_cast<typename Config::Mainloop::SharedStorage*>(smem);
+  write_operand<typename Config::A>(storage.a.begin(), kPeakThreads<Config>);
+  write_operand<typename Config::B>(storage.b.begin(), kPeakThreads<Config>);
+  fence_view_async_shared();
   __syncthreads();
 
-  typename Config::TiledMma mma;
-  auto const thread_mma = mma.get_slice(threadIdx.x);
-  Tensor sA = stages_of<typename Config::A>(storage.a.begin());                 // (BLK_M,BLK_K,PIPE)
-  Tensor sB = stages_of<typename Config::B>(storage.b.begin());                 // (BLK_N,BLK_K,PIPE)
-  auto tCrA = OperandA<Config>::fragments(sA, thread_mma);                      // (MMA,MMA_M,MMA_K[,PIPE])
-  Tensor tCrB = thread_mma.make_fragment_B(thread_mma.partition_B(sB));         // (MMA,MMA_N,MMA_K,PIPE)
-  Tensor tCrC = partition_fragment_C(mma, Shape<Int<Config::kTileM>, Int<Config::kTileN>>{});  // (MMA,MMA_M,MMA_N)
+  auto stage_mma = make_stage_mma<Config, typename Config::Mainloop::OperandA>(storage, threadIdx.x);
+  Tensor tCrC = partition_fragment_C(stage_mma.mma, Shape<Int<Config::kTileM>, Int<Config::kTileN>>{});  // (MMA,MMA_M,MMA_N)
   clear(tCrC);
   CUTE_NO_UNROLL
   for (int i = 0; i < iterations; ++i) {
-    multiply_stage<Config>(mma, sA, tCrA, tCrB, tCrC, 0, threadIdx.x);
-    warpgroup_wait<Config::A::kInRegisters ? 0 : 1>();
+    stage_mma(tCrC, 0);
+    warpgroup_wait<Config::Mainloop::kBatchesInFlight>();
   }
   warpgroup_wait<0>();
   warpgroup_fence_operand(tCrC);
@@ -65,16 +59,12 @@ __global__ void __launch_bounds__(kPeakThreads<Config>) wgmma_loop_kernel(int it
 
 /// Enqueues the loop on every multiprocessor; returns the status codes of the project's C interface.
 template <class Config>
-int launch(int iterations, double* flop, cudaStream_t stream)
-{
+int launch(int iterations, double* flop, cudaStream_t stream) {
   int device = 0, multiprocessors = 0;
   cudaError_t error = cudaGetDevice(&device);
+  if (error == cudaSuccess) { error = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device); }
   if (error == cudaSuccess) {
-    error = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
-  }
-  if (error == cudaSuccess) {
-    error = cudaFuncSetAttribute(wgmma_loop_kernel<Config>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                 Config::kSmemBytes);
+    error = cudaFuncSetAttribute(wgmma_loop_kernel<Config>, cudaFuncAttributeMaxDynamicSharedMemorySize, Config::kSmemBytes);
   }
   if (error != cudaSuccess) { return int(status_of(error)); }
   wgmma_loop_kernel<Config><<<multiprocessors, kPeakThreads<Config>, Config::kSmemBytes, stream>>>(iterations, -1, nullptr);

@@ -23,7 +23,7 @@ struct Timing {
 };
 
 inline Timing summarize(std::vector<double> samples) {
-  if (samples.empty()) return {};
+  if (samples.empty()) { return {}; }
   std::sort(samples.begin(), samples.end());
   std::size_t const half = samples.size() / 2;
   double const median = samples.size() % 2 == 1 ? samples[half] : 0.5 * (samples[half - 1] + samples[half]);
@@ -61,7 +61,7 @@ class EventTimer {
   /// Milliseconds for `launches` launches, which take the input sets in turn.
   double total_ms(TimedLaunch const& launch, int64_t launches, int sets) {
     check(cudaEventRecord(start_, stream_), "cudaEventRecord");
-    for (int64_t i = 0; i < launches; ++i) launch(static_cast<int>(next_set_++ % sets));
+    for (int64_t i = 0; i < launches; ++i) { launch(static_cast<int>(next_set_++ % sets)); }
     check(cudaEventRecord(stop_, stream_), "cudaEventRecord");
     check(cudaEventSynchronize(stop_), "running the timed launches");
     float ms = 0.0f;

@@ -1,4 +1,4 @@
-// Host side of TMA: describes matrices to the copy engine, without linking the driver.
+// Host side of TMA: encodes tensor maps without linking the driver.
 #pragma once
 
 #include <cuda.h>
@@ -11,30 +11,31 @@ inline namespace v0_1 {
 namespace detail {
 
 template <class Element>
-constexpr CUtensorMapDataType tensor_map_type()
-{
+constexpr CUtensorMapDataType tensor_map_type() {
   using cute::is_same_v;
-  if constexpr (is_same_v<Element, cute::half_t>) { return CU_TENSOR_MAP_DATA_TYPE_FLOAT16; }
-  else if constexpr (is_same_v<Element, cute::bfloat16_t>) { return CU_TENSOR_MAP_DATA_TYPE_BFLOAT16; }
-  else if constexpr (is_same_v<Element, int32_t>) { return CU_TENSOR_MAP_DATA_TYPE_INT32; }
-  else if constexpr (sizeof(Element) == 4) { return CU_TENSOR_MAP_DATA_TYPE_FLOAT32; }  // tf32 too: bits are not touched
-  else {
-    static_assert(sizeof(Element) == 1, "TMA knows no such type");
+  if constexpr (is_same_v<Element, cute::half_t>) {
+    return CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+  } else if constexpr (is_same_v<Element, cute::bfloat16_t>) {
+    return CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+  } else if constexpr (is_same_v<Element, int32_t>) {
+    return CU_TENSOR_MAP_DATA_TYPE_INT32;
+  } else if constexpr (sizeof(Element) == 4) {  // tf32 too: TMA copies its bits unchanged
+    return CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
+  } else {
+    static_assert(sizeof(Element) == 1, "TMA has no such element type");
     return CU_TENSOR_MAP_DATA_TYPE_UINT8;
   }
 }
 
-constexpr CUtensorMapSwizzle tensor_map_swizzle(int bytes)
-{
+constexpr CUtensorMapSwizzle tensor_map_swizzle(int bytes) {
   return bytes == 128  ? CU_TENSOR_MAP_SWIZZLE_128B
          : bytes == 64 ? CU_TENSOR_MAP_SWIZZLE_64B
          : bytes == 32 ? CU_TENSOR_MAP_SWIZZLE_32B
                        : CU_TENSOR_MAP_SWIZZLE_NONE;
 }
 
-/// The driver's cuTensorMapEncodeTiled, or null where the driver is too old to have it. Asked for by CUDA 12.5's call.
-inline decltype(&cuTensorMapEncodeTiled) tensor_map_encoder()
-{
+/// The driver's cuTensorMapEncodeTiled, or null where the driver does not have it.
+inline decltype(&cuTensorMapEncodeTiled) tensor_map_encoder() {
   static auto const encoder = [] {
     void* entry = nullptr;
     cudaDriverEntryPointQueryResult found{};
@@ -48,29 +49,28 @@ inline decltype(&cuTensorMapEncodeTiled) tensor_map_encoder()
 
 }  // namespace detail
 
-/// A batch of matrices as TMA sees it. `along` is the contiguous mode; all in elements.
+/// A batch of matrices for TMA, in elements. `along`: extent of the contiguous mode; `across`: of the other.
 struct MatrixExtent {
   int64_t along, across, batch;
   int64_t ld, batch_stride;
 };
 
-/// Fills `map` for boxes of box_along x box_across elements whose rows of swizzle_bytes are swizzled in shared memory.
-/// CUDA_ERROR_INVALID_VALUE where the matrix is not one that TMA can address: rows must begin at 16-byte boundaries.
+/// Encodes `map` for boxes of box_along x box_across elements, in shared memory as rows of swizzle_bytes with TMA's swizzle.
+/// CUDA_ERROR_INVALID_VALUE where TMA cannot address the matrix: rows must begin at 16-byte boundaries.
 template <class Element>
-CUresult encode_tensor_map(CUtensorMap& map, void const* pointer, MatrixExtent const& matrix, int box_along,
-                       int box_across, int swizzle_bytes)
-{
+CUresult encode_tensor_map(CUtensorMap& map, void const* pointer, MatrixExtent const& matrix, int box_along, int box_across,
+                           int swizzle_bytes) {
   auto const encode = detail::tensor_map_encoder();
   if (encode == nullptr) { return CUDA_ERROR_INVALID_VALUE; }
   cuuint64_t const extents[3] = {cuuint64_t(matrix.along), cuuint64_t(matrix.across), cuuint64_t(matrix.batch)};
-  // A matrix that every batch shares, or that is alone, has one element in its last mode; its stride is of no account.
+  // A matrix that all batches share, or a single one, has extent 1 in its last mode: any valid stride will do.
   int64_t const batch_stride = matrix.batch == 1 ? 16 : matrix.batch_stride * int64_t(sizeof(Element));
   cuuint64_t const strides[2] = {cuuint64_t(matrix.ld * int64_t(sizeof(Element))), cuuint64_t(batch_stride)};
   cuuint32_t const box[3] = {cuuint32_t(box_along), cuuint32_t(box_across), 1};
   cuuint32_t const steps[3] = {1, 1, 1};
   return encode(&map, detail::tensor_map_type<Element>(), 3, const_cast<void*>(pointer), extents, strides, box, steps,
-                CU_TENSOR_MAP_INTERLEAVE_NONE, detail::tensor_map_swizzle(swizzle_bytes),
-                CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+                CU_TENSOR_MAP_INTERLEAVE_NONE, detail::tensor_map_swizzle(swizzle_bytes), CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
 }
 
 }  // namespace v0_1

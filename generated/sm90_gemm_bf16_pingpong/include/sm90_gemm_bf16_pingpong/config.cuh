@@ -1,11 +1,15 @@
-// sm90_gemm_bf16_pingpong: every decision of this kernel, made by mmagen from spec.yaml. The headers in ../mmagen do the rest.
+// sm90_gemm_bf16_pingpong: all decisions about this kernel, made by mmagen from spec.yaml.
 #pragma once
 
 #include <cute/tensor.hpp>
 #include <cute/atom/mma_atom.hpp>
 #include <cute/atom/copy_atom.hpp>
 
+#include "../mmagen/linear_combination.cuh"
+#include "../mmagen/sm90_epilogue_tma.cuh"
+#include "../mmagen/sm90_mainloop_ss.cuh"
 #include "../mmagen/sm90_pingpong.cuh"
+#include "../mmagen/sm90_tile_scheduler_persistent.cuh"
 
 namespace sm90_gemm_bf16_pingpong {
 
@@ -26,21 +30,17 @@ struct Config {
   // Warpgroups of 128 threads: 2 that take turns, a tile each, and 1 that loads.
   static constexpr int kConsumers = 2;
   static constexpr int kThreads = 384;
-  static constexpr int kProducerRegisters = 40;  // of a thread, moved to the consumers; 0: they stay
+  static constexpr int kProducerRegisters = 40;  // of a thread after setmaxnreg; 0: unchanged
   static constexpr int kConsumerRegisters = 232;
 
   static constexpr int kStages = 4;
   static constexpr int kCtasPerSm = 1;
   static constexpr int kSmemBytes = 197632;
-  // Cluster: kClusterM x kClusterN CTAs share tiles by multicast, kSplitK CTAs share the K of one tile.
+  // Cluster: kClusterM x kClusterN CTAs share operand tiles by multicast.
   static constexpr int kClusterM = 2;
   static constexpr int kClusterN = 1;
-  static constexpr int kSplitK = 1;
-  static constexpr int kRasterGroup = 4;  // rows of clusters of a band that shares columns of B in L2
-  static constexpr bool kPromote = false;  // add each k tile's sum to the accumulators in f32 registers
-  static constexpr bool kPersistent = true;  // a CTA walks over several tiles
-  static constexpr bool kStreamK = false;  // all CTAs share the tiles of a last wave
-  static constexpr int kPrefetch = 0;  // stages brought into L2 while the kernel before still runs
+  static constexpr int kRasterGroup = 4;  // rows of cluster tiles in a band that shares columns of B in L2
+  static constexpr int kPrefetch = 0;  // stages prefetched into L2 while the preceding kernel still runs
 
   // A (M,K): K contiguous.
   struct A {
@@ -57,12 +57,10 @@ struct Config {
     static constexpr int kLine = 64;
     static constexpr int kPanels = 1;  // of the tile
 
-    // TMA: a box is kLine x kBoxAcross elements; kBoxes of them, one after another, are this CTA's share of a panel.
+    // TMA: a box is kLine x kBoxAcross elements; kBoxes consecutive boxes are this CTA's share of a panel.
     static constexpr int kBoxAcross = 64;
     static constexpr int kBoxes = 1;
     static constexpr mmagen::CacheHint kHint = mmagen::CacheHint::kNormal;
-
-    static constexpr bool kInRegisters = false;  // wgmma reads it from shared memory
   };
 
   // B (N,K): K contiguous.
@@ -80,15 +78,13 @@ struct Config {
     static constexpr int kLine = 64;
     static constexpr int kPanels = 1;  // of the tile
 
-    // TMA: a box is kLine x kBoxAcross elements; kBoxes of them, one after another, are this CTA's share of a panel.
+    // TMA: a box is kLine x kBoxAcross elements; kBoxes consecutive boxes are this CTA's share of a panel.
     static constexpr int kBoxAcross = 128;
     static constexpr int kBoxes = 1;
     static constexpr mmagen::CacheHint kHint = mmagen::CacheHint::kNormal;
-
-    static constexpr bool kInRegisters = false;  // wgmma reads it from shared memory
   };
 
-  // C and D (M,N): N contiguous. alpha, beta and the sum alpha * acc + beta * C are Scalar.
+  // C and D (M,N): N contiguous. alpha, beta and alpha * accumulator + beta * C are Scalar.
   using ElementD = cute::bfloat16_t;
   using Scalar = float;
   static constexpr bool kDRowMajor = true;
@@ -96,6 +92,9 @@ struct Config {
   static constexpr int kEpilogueBuffers = 2;  // of a warp
   static constexpr int kEpilogueBytes = 32768;  // of all warps
 
+  using Mainloop = mmagen::Sm90MainloopSs<Config>;
+  using TileScheduler = mmagen::PersistentTileScheduler<Config>;
+  using Epilogue = mmagen::Sm90EpilogueTma<Config, mmagen::LinearCombination<ElementD, ElementAccumulator, Scalar>>;
   using Kernel = mmagen::Sm90Pingpong<Config>;
 };
 

@@ -46,8 +46,8 @@ typedef struct sm90_gemm_bf16_pingpong_args {
   sm90_gemm_bf16_pingpong_scalar alpha, beta;
 } sm90_gemm_bf16_pingpong_args;
 
-/* What the kernel takes: threads of a CTA, registers and bytes of local memory of a thread, bytes of shared memory of a
- * CTA, and how many CTAs fit on one multiprocessor of the current device. */
+/* Resources of the kernel: threads of a CTA, registers and bytes of local memory of a thread, bytes of shared memory of a
+ * CTA, and CTAs that run at once on a multiprocessor of the current device. */
 typedef struct sm90_gemm_bf16_pingpong_info {
   int32_t threads, registers, local_bytes, smem_bytes, ctas_per_sm;
 } sm90_gemm_bf16_pingpong_info;

@@ -20,8 +20,8 @@ struct Candidate {
   std::string name;
   TimedLaunch launch;
   int sets = 1;
-  double flop = 0.0;      ///< of one launch
-  int64_t launches = 1;   ///< of one sample
+  double flop = 0.0;     ///< of one launch
+  int64_t launches = 1;  ///< of one sample
 };
 
 struct Measurement {
@@ -36,8 +36,8 @@ class Shuffler {
   explicit Shuffler(uint64_t seed) : random_(seed) {}
   std::vector<std::size_t> order(std::size_t count) {
     std::vector<std::size_t> order(count);
-    for (std::size_t i = 0; i < count; ++i) order[i] = i;
-    for (std::size_t i = count; i > 1; --i) std::swap(order[i - 1], order[random_() % i]);
+    for (std::size_t i = 0; i < count; ++i) { order[i] = i; }
+    for (std::size_t i = count; i > 1; --i) { std::swap(order[i - 1], order[random_() % i]); }
     return order;
   }
 
@@ -59,13 +59,13 @@ inline std::vector<Measurement> measure_in_turns(std::vector<Candidate> const& c
       samples[i].push_back(ms / static_cast<double>(candidates[i].launches));
     }
   }
-  for (std::size_t i = 0; i < candidates.size(); ++i) measurements[i].timing = summarize(std::move(samples[i]));
+  for (std::size_t i = 0; i < candidates.size(); ++i) { measurements[i].timing = summarize(std::move(samples[i])); }
   return measurements;
 }
 
 /// Each candidate without a pause for `seconds`. The first half lets clock and power settle, the second counts.
-inline std::vector<Measurement> measure_sustained(std::vector<Candidate> const& candidates, double seconds,
-                                                  uint64_t seed, Nvml const& nvml, cudaStream_t stream) {
+inline std::vector<Measurement> measure_sustained(std::vector<Candidate> const& candidates, double seconds, uint64_t seed,
+                                                  Nvml const& nvml, cudaStream_t stream) {
   EventTimer timer(stream);
   std::vector<Measurement> measurements(candidates.size());
   for (std::size_t const i : Shuffler(seed).order(candidates.size())) {

@@ -15,9 +15,9 @@
 namespace mmagen::test {
 inline namespace v0_1 {
 
-inline constexpr int kRefTile = 64;     // of M and of N, per block
-inline constexpr int kRefTileK = 16;    // of K, per step
-inline constexpr int kRefThread = 4;    // of M and of N, per thread
+inline constexpr int kRefTile = 64;             // of M and of N, per block
+inline constexpr int kRefTileK = 16;            // of K, per step
+inline constexpr int kRefThread = 4;            // of M and of N, per thread
 inline constexpr int kRefPitch = kRefTile + 2;  // keeps rows 16-byte aligned and the banks apart
 static_assert(kRefTile / kRefThread * (kRefTile / kRefThread) == kThreads);
 
@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(kThreads)
   int const thread_m = static_cast<int>(threadIdx.x) / (kRefTile / kRefThread) * kRefThread;
   int const thread_n = static_cast<int>(threadIdx.x) % (kRefTile / kRefThread) * kRefThread;
 
-  Sum sums[kRefThread][kRefThread] = {};         // (THREAD_M,THREAD_N)
+  Sum sums[kRefThread][kRefThread] = {};           // (THREAD_M,THREAD_N)
   double magnitudes[kRefThread][kRefThread] = {};  // (THREAD_M,THREAD_N)
   for (int64_t k0 = 0; k0 < a.cols; k0 += kRefTileK) {
     load_reference_tile<A>(a, batch, m0, row0 + rows, k0, tile_a);
@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(kThreads)
     for (int j = 0; j < kRefThread; ++j) {
       int64_t const m = m0 + thread_m + i;
       int64_t const n = n0 + thread_n + j;
-      if (m >= row0 + rows || n >= b.rows) continue;
+      if (m >= row0 + rows || n >= b.rows) { continue; }
       double const value = static_cast<double>(sums[i][j]);
       sum[(m - row0) * b.rows + n] = value;
       magnitude[(m - row0) * b.rows + n] = kInteger ? fabs(value) : magnitudes[i][j];

@@ -48,7 +48,7 @@ ExactLimits exact_limits() {
 inline int fraction_bits(double x) {
   for (int q = 0; q <= 10; ++q) {
     double const scaled = std::ldexp(x, q);
-    if (scaled == std::floor(scaled)) return q;
+    if (scaled == std::floor(scaled)) { return q; }
   }
   return -1;
 }
@@ -60,16 +60,16 @@ inline SmallIntRule small_int_rule(int64_t k, double alpha, double beta, ExactLi
   double const unit = std::exp2(std::max(std::max(alpha_bits, beta_bits), 0));  // alpha, beta: multiples of 1/unit
   double const room = limits.scalar - std::abs(beta) * unit * rule.c_range;     // for alpha * sum * unit
   double limit = limits.accumulator;
-  if (alpha != 0.0) limit = std::min(limit, std::floor(room / (std::abs(alpha) * unit)));
+  if (alpha != 0.0) { limit = std::min(limit, std::floor(room / (std::abs(alpha) * unit))); }
   rule.exact = alpha_bits >= 0 && beta_bits >= 0 && room >= 0.0 && limit >= 1.0;
-  if (!rule.exact) limit = limits.accumulator;
+  if (!rule.exact) { limit = limits.accumulator; }
 
   // Larger entries tell more mistakes apart, as long as a typical sum (a random walk of K steps) keeps its last
   // integer digit in the output type.
   for (rule.range = 4; rule.range > 1; --rule.range) {
     double const r = rule.range;
     double const typical = std::sqrt(static_cast<double>(k)) * (r + 1) * (2 * r + 1) / 6;
-    if (k * r * r <= limit && typical * std::max(std::abs(alpha), 1.0) <= limits.out / 2) break;
+    if (k * r * r <= limit && typical * std::max(std::abs(alpha), 1.0) <= limits.out / 2) { break; }
   }
   double const products = std::floor(limit / (rule.range * rule.range));
   rule.group = std::max<int64_t>(1, static_cast<int64_t>(std::ceil(k / products)));

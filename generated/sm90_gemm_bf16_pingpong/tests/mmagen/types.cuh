@@ -36,16 +36,16 @@ __host__ __device__ inline uint64_t bits_from_double(double value) {
 }
 
 /// 2^n for -1022 <= n <= 1023.
-__host__ __device__ inline double power_of_two(int n) {
-  return double_from_bits(static_cast<uint64_t>(n + 1023) << 52);
-}
+__host__ __device__ inline double power_of_two(int n) { return double_from_bits(static_cast<uint64_t>(n + 1023) << 52); }
 
 /// Rounds to nearest even on the grid of a binary format with `mantissa_bits` stored bits and smallest normal
 /// exponent `min_exponent`; the largest exponent is the caller's affair. Scaling by a power of two is exact, so the
 /// only rounding is rint's.
 __host__ __device__ inline double round_to_format(double x, int mantissa_bits, int min_exponent) {
   int const exponent = static_cast<int>((bits_from_double(x) >> 52) & 0x7ff) - 1023;
-  if (exponent == 1024) return x;  // infinity or NaN
+  if (exponent == 1024) {
+    return x;  // infinity or NaN
+  }
   int const quantum = (exponent > min_exponent ? exponent : min_exponent) - mantissa_bits;
   return rint(x * power_of_two(-quantum)) * power_of_two(quantum);
 }
@@ -73,9 +73,8 @@ struct SmallFloat {
   static constexpr double kExactIntegerLimit = 1 << (kMantissaBits + 1);
 
   __host__ __device__ static double largest() {
-    return kTop == Top::kSaturateExtended
-               ? (2.0 - 2.0 / (1 << kMantissaBits)) * power_of_two(kTopExponent - kBias)
-               : (2.0 - 1.0 / (1 << kMantissaBits)) * power_of_two(kTopExponent - 1 - kBias);
+    return kTop == Top::kSaturateExtended ? (2.0 - 2.0 / (1 << kMantissaBits)) * power_of_two(kTopExponent - kBias)
+                                          : (2.0 - 1.0 / (1 << kMantissaBits)) * power_of_two(kTopExponent - 1 - kBias);
   }
 
   __host__ __device__ static double load(Storage bits) {
@@ -97,7 +96,9 @@ struct SmallFloat {
 
   __host__ __device__ static double round(double x) {
     double const rounded = round_to_format(x, kMantissaBits, kMinExponent);
-    if (!(fabs(rounded) > largest())) return rounded;  // NaN leaves here
+    if (!(fabs(rounded) > largest())) {
+      return rounded;  // NaN leaves here
+    }
     double const top = kTop == Top::kInfinity ? double_from_bits(0x7ff0000000000000ull) : largest();
     return x < 0 ? -top : top;
   }
@@ -107,8 +108,8 @@ struct SmallFloat {
     uint64_t const wide = bits_from_double(value);
     int const sign = static_cast<int>(wide >> 63) << kSignShift;
     int const exponent = static_cast<int>((wide >> 52) & 0x7ff) - 1023;
-    if (value != value) return static_cast<Storage>(kTopExponent << kMantissaBits | kMantissaMask);
-    if (exponent == 1024) return static_cast<Storage>(sign | kTopExponent << kMantissaBits);
+    if (value != value) { return static_cast<Storage>(kTopExponent << kMantissaBits | kMantissaMask); }
+    if (exponent == 1024) { return static_cast<Storage>(sign | kTopExponent << kMantissaBits); }
     if (exponent < kMinExponent) {
       return static_cast<Storage>(sign | static_cast<int>(fabs(value) * power_of_two(kMantissaBits - kMinExponent)));
     }
@@ -131,7 +132,7 @@ struct Integer {
 
   __host__ __device__ static double load(Storage value) { return static_cast<double>(value); }
   __host__ __device__ static double round(double x) {
-    if (x != x) return 0.0;
+    if (x != x) { return 0.0; }
     double const nearest = rint(x);
     return nearest < kSmallest ? kSmallest : nearest > kLargest ? kLargest : nearest;
   }

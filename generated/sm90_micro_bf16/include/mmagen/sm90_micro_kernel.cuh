@@ -1,9 +1,9 @@
-// One CTA, one tile, by wgmma: the same four steps, with shared memory where the instruction reads its operands.
+// One CTA, one tile, with wgmma: the four steps of every tensor-core kernel and nothing else.
 //
-//   fill      global memory    -> shared memory    whole tile, every thread moves elements, swizzled as wgmma wants it
-//   load      shared memory    -> registers        only an A that the instruction takes from registers (RS)
-//   multiply  shared memory    -> registers        D = A * B, 128 threads together, behind the instructions that follow
-//   store     registers        -> global memory    each thread the elements of D it owns
+//   copy       global memory -> shared memory    the whole tile, swizzled as wgmma's descriptors say
+//   fragments  shared memory -> registers        only A, and only if the instruction reads it from registers (RS)
+//   mma        shared memory -> registers        D = A * B, asynchronous, by 128 threads together
+//   store      registers -> global memory        each thread stores the elements of D that it owns
 #pragma once
 
 #include <cute/tensor.hpp>
@@ -15,7 +15,7 @@ inline namespace v0_1 {
 
 template <class Config>
 struct MicroSharedStorage {
-  // The widest swizzle counts 1024 bytes of address bits.
+  // The 128-byte swizzle is a function of address bits: tiles begin at multiples of 1024 bytes.
   alignas(1024) cute::ArrayEngine<typename Config::A::Element, cute::cosize_v<typename Config::A::SmemLayout>> a;
   alignas(1024) cute::ArrayEngine<typename Config::B::Element, cute::cosize_v<typename Config::B::SmemLayout>> b;
 };
@@ -25,8 +25,7 @@ struct MicroSharedStorage {
 template <class Config>
 __global__ void __launch_bounds__(Config::kThreads)
     micro_kernel(typename Config::A::Element const* a, int64_t lda, typename Config::B::Element const* b, int64_t ldb,
-                 typename Config::ElementD* d, int64_t ldd)
-{
+                 typename Config::ElementD* d, int64_t ldd) {
   using namespace cute;
   using A = typename Config::A;
   using B = typename Config::B;
@@ -38,26 +37,26 @@ __global__ void __launch_bounds__(Config::kThreads)
   auto const shape_a = Shape<Int<Config::kTileM>, Int<Config::kTileK>>{};
   auto const shape_b = Shape<Int<Config::kTileN>, Int<Config::kTileK>>{};
   auto const shape_d = Shape<Int<Config::kTileM>, Int<Config::kTileN>>{};
-  Tensor gA = make_tensor(make_gmem_ptr(a), shape_a, A::gmem_stride(lda));                  // (BLK_M,BLK_K)
-  Tensor gB = make_tensor(make_gmem_ptr(b), shape_b, B::gmem_stride(ldb));                  // (BLK_N,BLK_K)
-  Tensor gD = make_tensor(make_gmem_ptr(d), shape_d, Config::stride_d(ldd));                // (BLK_M,BLK_N)
+  Tensor gA = make_tensor(make_gmem_ptr(a), shape_a, A::gmem_stride(lda));                       // (BLK_M,BLK_K)
+  Tensor gB = make_tensor(make_gmem_ptr(b), shape_b, B::gmem_stride(ldb));                       // (BLK_N,BLK_K)
+  Tensor gD = make_tensor(make_gmem_ptr(d), shape_d, Config::stride_d(ldd));                     // (BLK_M,BLK_N)
   Tensor sA = make_tensor(make_smem_ptr(storage.a.begin()), typename A::SmemLayout{})(_, _, 0);  // (BLK_M,BLK_K)
   Tensor sB = make_tensor(make_smem_ptr(storage.b.begin()), typename B::SmemLayout{})(_, _, 0);  // (BLK_N,BLK_K)
 
-  // 1. Fill. FillNarrow moves single elements, so any pointer and leading dimension will do.
-  auto fill = [&](auto fill_copy, auto const& g, auto&& s) {
-    if (threadIdx.x < size(fill_copy)) {
-      auto thread_fill = fill_copy.get_slice(threadIdx.x);
-      copy(fill_copy, thread_fill.partition_S(g), thread_fill.partition_D(s));  // (CPY,CPY_MN,CPY_K)
+  // 1. Copy, element by element: any pointer and leading dimension will do.
+  auto copy_tile = [&](auto gmem_copy, auto const& g, auto&& s) {
+    if (threadIdx.x < size(gmem_copy)) {
+      auto thread_copy = gmem_copy.get_slice(threadIdx.x);
+      copy(gmem_copy, thread_copy.partition_S(g), thread_copy.partition_D(s));  // (CPY,CPY_MN,CPY_K)
     }
   };
-  fill(typename A::FillNarrow{}, gA, sA);
-  fill(typename B::FillNarrow{}, gB, sB);
-  // wgmma reads shared memory by another path than these stores took: without the fence it may see what was there before.
+  copy_tile(typename A::GmemCopyNarrow{}, gA, sA);
+  copy_tile(typename B::GmemCopyNarrow{}, gB, sB);
+  // wgmma reads shared memory through the async proxy: without the fence it may not see these stores.
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
   __syncthreads();
 
-  // 2. Load. What wgmma takes from shared memory becomes descriptors, which know address and swizzle and hold no data.
+  // 2. Fragments. For what wgmma reads from shared memory they are descriptors: addresses and swizzle, no data.
   typename Config::TiledMma mma;
   auto thread_mma = mma.get_slice(threadIdx.x);
   Tensor tCrA = thread_mma.partition_fragment_A(sA);  // (MMA,MMA_M,MMA_K)
@@ -68,9 +67,9 @@ __global__ void __launch_bounds__(Config::kThreads)
     copy(load_a, thread_load_a.partition_S(sA), thread_load_a.retile_D(tCrA));
   }
 
-  // 3. Multiply. wgmma runs behind the thread that issues it: `arrive` hands the registers over, `wait` takes them back.
-  Tensor tCgD = thread_mma.partition_C(gD);           // (MMA,MMA_M,MMA_N)
-  Tensor tCrC = partition_fragment_C(mma, shape_d);   // (MMA,MMA_M,MMA_N)
+  // 3. MMA. wgmma is asynchronous: its registers must not be touched between `arrive` and `wait`.
+  Tensor tCgD = thread_mma.partition_C(gD);          // (MMA,MMA_M,MMA_N)
+  Tensor tCrC = partition_fragment_C(mma, shape_d);  // (MMA,MMA_M,MMA_N)
   clear(tCrC);
   warpgroup_fence_operand(tCrC);
   warpgroup_arrive();

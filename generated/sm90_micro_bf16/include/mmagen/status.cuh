@@ -1,4 +1,4 @@
-// What a call ends with; how a kernel is launched, and what it takes on a device.
+// Status codes, and launching a kernel: shared memory, errors, resources.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -18,14 +18,13 @@ enum class Status : int {
   kFixedShape = 5,
 };
 
-/// `shape`: what a kernel of fixed shape computes.
-inline char const* status_text(Status status, char const* shape)
-{
+/// `shape`: the sentence of a kernel that computes a fixed shape.
+inline char const* status_text(Status status, char const* shape) {
   switch (status) {
     case Status::kSuccess: return "success";
     case Status::kInvalidArgument:
       return "invalid argument: a pointer that is null or not aligned to its elements (a workspace: to 16 bytes), a "
-             "negative extent, a leading dimension shorter than a row, or a batch whose matrices D are one";
+             "negative extent, a leading dimension shorter than a row, or a batch with a stride of 0 for D";
     case Status::kNotSupported:
       return "not supported: the current device lacks this kernel's instructions or its shared memory";
     case Status::kCudaError: return "CUDA error at launch: cudaGetLastError() says why";
@@ -35,9 +34,8 @@ inline char const* status_text(Status status, char const* shape)
   return "unknown status";
 }
 
-/// A device that lacks the kernel's code cannot run it at all; everything else went wrong.
-inline Status status_of(cudaError_t error)
-{
+/// kNotSupported where the device cannot run the kernel's code at all, kCudaError for every other error.
+inline Status status_of(cudaError_t error) {
   switch (error) {
     case cudaSuccess: return Status::kSuccess;
     case cudaErrorNoKernelImageForDevice:
@@ -45,35 +43,32 @@ inline Status status_of(cudaError_t error)
     case cudaErrorUnsupportedPtxVersion:
     case cudaErrorNoDevice:
     case cudaErrorInsufficientDriver:
-      cudaGetLastError();  // an answer: a later check of the caller's must not find it
+      cudaGetLastError();  // reported by the status: a later check of the caller must not find it
       return Status::kNotSupported;
     default: return Status::kCudaError;
   }
 }
 
-/// May a kernel read elements of this type there? Where it may not and does, the context is lost.
+/// Is the pointer aligned to its elements? A misaligned access on the device loses the context.
 template <class Element>
-bool is_aligned_to(void const* pointer)
-{
+bool is_aligned_to(void const* pointer) {
   return reinterpret_cast<uintptr_t>(pointer) % sizeof(Element) == 0;
 }
 
-/// Lets a kernel have `bytes` of dynamic shared memory. Where a device has less, they are an invalid value.
+/// Allows a kernel `bytes` of dynamic shared memory; kNotSupported where the device has less.
 template <class Kernel>
-Status allow_smem(Kernel* kernel, int bytes)
-{
+Status allow_smem(Kernel* kernel, int bytes) {
   cudaError_t const error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
   if (error != cudaErrorInvalidValue) { return status_of(error); }
   cudaGetLastError();
   return Status::kNotSupported;
 }
 
-/// Launches like <<<>>>, after which only cudaGetLastError() would say what became of it, and might speak of an error that
-/// somebody else left behind.
+/// Launches a kernel. Unlike with <<<>>> and cudaGetLastError(), an earlier error of the caller is not reported as this
+/// launch's.
 template <class... Params>
 Status launch_kernel(void (*kernel)(Params...), unsigned ctas, int threads, int smem_bytes, cudaStream_t stream,
-                     Params... params)
-{
+                     Params... params) {
   Status const status = allow_smem(kernel, smem_bytes);
   if (status != Status::kSuccess) { return status; }
   void* arguments[] = {&params...};
@@ -83,8 +78,7 @@ Status launch_kernel(void (*kernel)(Params...), unsigned ctas, int threads, int 
 
 /// Fills the project's public info struct.
 template <class Kernel, class Info>
-Status query_kernel(Kernel* kernel, int threads, int smem_bytes, Info& info)
-{
+Status query_kernel(Kernel* kernel, int threads, int smem_bytes, Info& info) {
   cudaFuncAttributes attributes{};
   cudaError_t error = cudaFuncGetAttributes(&attributes, kernel);
   if (error != cudaSuccess) { return status_of(error); }

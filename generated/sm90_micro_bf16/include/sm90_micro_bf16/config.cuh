@@ -1,4 +1,4 @@
-// sm90_micro_bf16: every decision of this kernel, made by mmagen from spec.yaml. The headers in ../mmagen do the rest.
+// sm90_micro_bf16: all decisions about this kernel, made by mmagen from spec.yaml.
 #pragma once
 
 #include <cute/tensor.hpp>
@@ -34,12 +34,12 @@ struct Config {
     static constexpr bool kContiguousK = true;
     CUTE_HOST_DEVICE static constexpr auto gmem_stride(int64_t ld) { return cute::make_stride(ld, cute::_1{}); }
 
-    // Shared memory, (BLK_M,BLK_K,PIPE), in lines of 128 bytes, as wgmma's descriptors know it.
+    // Shared memory, (BLK_M,BLK_K,PIPE), in rows of 128 bytes, swizzled as wgmma's descriptors say.
     using SmemLayoutAtom = cute::GMMA::Layout_K_SW128_Atom<Element>;
     using SmemLayout = decltype(cute::tile_to_shape(SmemLayoutAtom{}, cute::Shape<cute::_64, cute::_64, cute::_1>{}, cute::Step<cute::_1, cute::_2, cute::_3>{}));
 
-    // Fill, global -> shared memory: which elements each thread moves, one by one.
-    using FillNarrow = decltype(cute::make_tiled_copy(
+    // Copy, global -> shared memory: the elements that each thread copies, one by one.
+    using GmemCopyNarrow = decltype(cute::make_tiled_copy(
         cute::Copy_Atom<cute::UniversalCopy<cute::bfloat16_t>, Element>{},
         cute::Layout<cute::Shape<cute::_2, cute::_64>, cute::Stride<cute::_64, cute::_1>>{},
         cute::Layout<cute::Shape<cute::_1, cute::_1>>{}));
@@ -53,12 +53,12 @@ struct Config {
     static constexpr bool kContiguousK = true;
     CUTE_HOST_DEVICE static constexpr auto gmem_stride(int64_t ld) { return cute::make_stride(ld, cute::_1{}); }
 
-    // Shared memory, (BLK_N,BLK_K,PIPE), in lines of 128 bytes, as wgmma's descriptors know it.
+    // Shared memory, (BLK_N,BLK_K,PIPE), in rows of 128 bytes, swizzled as wgmma's descriptors say.
     using SmemLayoutAtom = cute::GMMA::Layout_K_SW128_Atom<Element>;
     using SmemLayout = decltype(cute::tile_to_shape(SmemLayoutAtom{}, cute::Shape<cute::_64, cute::_64, cute::_1>{}, cute::Step<cute::_1, cute::_2, cute::_3>{}));
 
-    // Fill, global -> shared memory: which elements each thread moves, one by one.
-    using FillNarrow = decltype(cute::make_tiled_copy(
+    // Copy, global -> shared memory: the elements that each thread copies, one by one.
+    using GmemCopyNarrow = decltype(cute::make_tiled_copy(
         cute::Copy_Atom<cute::UniversalCopy<cute::bfloat16_t>, Element>{},
         cute::Layout<cute::Shape<cute::_2, cute::_64>, cute::Stride<cute::_64, cute::_1>>{},
         cute::Layout<cute::Shape<cute::_1, cute::_1>>{}));

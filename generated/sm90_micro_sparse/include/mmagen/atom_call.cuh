@@ -30,8 +30,7 @@ using ExtraTag = std::integral_constant<Extra, kExtra>;
 /// run(extra...) with those of one register of metadata and two of scale factors that the operation takes, after
 /// fill(register, tag) has filled each.
 template <class Op, class Fill, class Run>
-__device__ void with_extra(Fill const& fill, Run const& run)
-{
+__device__ void with_extra(Fill const& fill, Run const& run) {
   if constexpr (is_block_scaled<Op>) {
     Register<typename Op::SFARegisters> sfa[1];
     Register<typename Op::SFBRegisters> sfb[1];
@@ -58,31 +57,25 @@ __device__ void with_extra(Fill const& fill, Run const& run)
 template <class Op, class D, class A, class B, class C, std::size_t... kD, std::size_t... kA, std::size_t... kB,
           std::size_t... kC, class... Extra>
 __device__ void call(D& d, std::index_sequence<kD...>, A const& a, std::index_sequence<kA...>, B const& b,
-                     std::index_sequence<kB...>, C const& c, std::index_sequence<kC...>, Extra const&... extra)
-{
+                     std::index_sequence<kB...>, C const& c, std::index_sequence<kC...>, Extra const&... extra) {
   Op::fma(d[kD]..., a[kA]..., b[kB]..., c[kC]..., extra...);
 }
 
 /// D = A * B + C in arrays of the operation's registers; extra: metadata and scale factors, where it takes any.
 template <class Op, class D, class A, class B, class C, class... Extra>
-__device__ void multiply_once(D& d, A const& a, B const& b, C const& c, Extra const&... extra)
-{
+__device__ void multiply_once(D& d, A const& a, B const& b, C const& c, Extra const&... extra) {
   call<Op>(d, Indices<D>{}, a, Indices<A>{}, b, Indices<B>{}, c, Indices<C>{}, extra...);
 }
 
 // --- wgmma: B, and A where it is not in registers, through descriptors of shared memory ------------------------------------
 
 /// The descriptor of what lies at `address`: bits 0 to 13 are its 16-byte units.
-__device__ inline uint64_t described(uint64_t descriptor, uint32_t address)
-{
-  return descriptor | ((address & 0x3ffff) >> 4);
-}
+__device__ inline uint64_t described(uint64_t descriptor, uint32_t address) { return descriptor | ((address & 0x3ffff) >> 4); }
 
 /// The value is in its register here: accumulators keep theirs while the tensor cores write them behind the compiler's
 /// back, and what wgmma reads is complete before the fence.
 template <class T>
-__device__ void pin(T& value)
-{
+__device__ void pin(T& value) {
   if constexpr (std::is_same_v<T, float>) {
     asm volatile("" : "+f"(value)::"memory");
   } else if constexpr (sizeof(T) == 8) {
@@ -94,15 +87,13 @@ __device__ void pin(T& value)
 
 template <class Op, class A, class C, std::size_t... kA, std::size_t... kC, class... Extra>
 __device__ void call_wgmma(A const& a, std::index_sequence<kA...>, uint64_t b, C& c, std::index_sequence<kC...>,
-                           Extra const&... extra)
-{
+                           Extra const&... extra) {
   Op::fma(a[kA]..., b, c[kC]..., extra...);
 }
 
 /// C += A * B by one warpgroup, complete on return. What shared memory holds must be visible to the async proxy.
 template <class Op, class A, class C, class... Extra>
-__device__ void multiply_once_wgmma(A& a, uint64_t b, C& c, Extra const&... extra)
-{
+__device__ void multiply_once_wgmma(A& a, uint64_t b, C& c, Extra const&... extra) {
 #pragma unroll
   for (auto& value : a) { pin(value); }
 #pragma unroll

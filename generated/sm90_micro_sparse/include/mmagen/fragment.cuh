@@ -22,8 +22,7 @@ struct Fragment {
   static constexpr int kValues = cute::size<1>(Layout{}) / kGroup * kKept;
 
   /// The element in memory that is stored value `value` of `thread`, counted row by row.
-  __device__ static int place(int thread, int value)
-  {
+  __device__ static int place(int thread, int value) {
     int const logical = Layout{}(thread, value / kKept * kGroup);
     int const row = logical % kRows;
     int const column = logical / kRows / kGroup * kKept + value % kKept;
@@ -33,16 +32,14 @@ struct Fragment {
 
 /// The unsigned integer that elements of kBits are moved as: several small ones share one, long ones take several.
 template <int kBits>
-using Unit = std::conditional_t<
-    kBits <= 8, uint8_t,
-    std::conditional_t<kBits == 16, uint16_t, std::conditional_t<kBits == 32, uint32_t, uint64_t>>>;
+using Unit = std::conditional_t<kBits <= 8, uint8_t,
+                                std::conditional_t<kBits == 16, uint16_t, std::conditional_t<kBits == 32, uint32_t, uint64_t>>>;
 
 /// This thread's values of an operand into its registers, the first value in the lowest bits; the rest is zero.
 template <class Operand, class Register, int kCount>
-__device__ void load_fragment(Register (&registers)[kCount], void const* matrix)
-{
+__device__ void load_fragment(Register (&registers)[kCount], void const* matrix) {
   using Moved = Unit<Operand::kBits>;
-  constexpr int kUnits = (Operand::kBits + 63) / 64;  // of one element
+  constexpr int kUnits = (Operand::kBits + 63) / 64;                      // of one element
   constexpr int kShared = sizeof(Moved) * 8 / (Operand::kBits / kUnits);  // elements in a unit
   static_assert(Operand::kValues * Operand::kBits <= 8 * int(sizeof registers), "values fit the registers");
   auto const* const from = static_cast<Moved const*>(matrix);
@@ -63,8 +60,7 @@ __device__ void load_fragment(Register (&registers)[kCount], void const* matrix)
 
 /// The way back, for accumulators: elements of 16 bits and more.
 template <class Operand, class Register, int kCount>
-__device__ void store_fragment(Register const (&registers)[kCount], void* matrix)
-{
+__device__ void store_fragment(Register const (&registers)[kCount], void* matrix) {
   using Moved = Unit<Operand::kBits>;
   constexpr int kUnits = (Operand::kBits + 63) / 64;
   static_assert(Operand::kBits >= 16, "no two threads write to one unit");
@@ -100,8 +96,7 @@ inline constexpr bool is_in_shared_memory<CoreMatrices<kRows, kRowBytes>> = true
 
 /// All threads of the CTA together. matrix: (kRows, kRowBytes), 16-byte aligned.
 template <class Operand>
-__device__ void load_core_matrices(unsigned char* smem, void const* matrix)
-{
+__device__ void load_core_matrices(unsigned char* smem, void const* matrix) {
   constexpr int kChunks = Operand::kRowBytes / 16;
   auto const* const from = static_cast<uint4 const*>(matrix);
   for (int i = threadIdx.x; i < Operand::kRows * kChunks; i += blockDim.x) {

@@ -45,13 +45,13 @@ __host__ __device__ double small_int(uint64_t random, int range) {
 
 template <class T>
 __host__ __device__ double draw(Fill const& fill, Matrix const& matrix, int64_t row, int64_t col, int64_t b) {
-  if (fill.distribution == Distribution::kZeros) return 0.0;
+  if (fill.distribution == Distribution::kZeros) { return 0.0; }
   uint64_t const line = splitmix64(fill.seed + static_cast<uint64_t>(b * matrix.rows + row));
   uint64_t const random = splitmix64(line + static_cast<uint64_t>(col));
-  if (fill.distribution == Distribution::kUniform) return uniform<T>(random);
+  if (fill.distribution == Distribution::kUniform) { return uniform<T>(random); }
   if (fill.group > 1) {
     uint64_t const chosen = splitmix64(~line + static_cast<uint64_t>(col / fill.group));
-    if (col % fill.group != static_cast<int64_t>(chosen % static_cast<uint64_t>(fill.group))) return 0.0;
+    if (col % fill.group != static_cast<int64_t>(chosen % static_cast<uint64_t>(fill.group))) { return 0.0; }
   }
   return small_int<T>(random, fill.range);
 }

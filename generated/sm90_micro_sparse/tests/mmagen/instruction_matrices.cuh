@@ -93,7 +93,7 @@ struct InstructionMatrices {
 
 template <class T>
 double drawn(Inputs inputs, Random& random, double sign) {
-  if (inputs == Inputs::kZeros) return 0.0;
+  if (inputs == Inputs::kZeros) { return 0.0; }
   if constexpr (std::is_same_v<T, u1>) {
     return static_cast<double>(random.below(2));
   } else if constexpr (T::kInteger) {
@@ -125,7 +125,7 @@ Choice choose(Random& random) {
     constexpr int kPairs[6][2] = {{0, 1}, {0, 2}, {0, 3}, {1, 2}, {1, 3}, {2, 3}};
     auto const& [i, j] = kPairs[random.below(6)];
     unsigned const bits = static_cast<unsigned>(i | j << 2);
-    if constexpr (kGroup == 4) return {{i, j}, bits};
+    if constexpr (kGroup == 4) { return {{i, j}, bits}; }
     return {{2 * i, 2 * i + 1, 2 * j, 2 * j + 1}, bits};  // 4 of 8 are two pairs of 4
   }
 }
@@ -149,17 +149,21 @@ InstructionMatrices draw_operands(Inputs inputs, uint64_t seed) {
   // Where sums are to overflow, all products of one element of D have one sign: that of its column, or of its row.
   std::vector<double> signs_a(kM, 1.0), signs_b(kN, 1.0);
   if constexpr (Subject::Acc::kInteger) {
-    if (B::kSigned) for (double& sign : signs_b) sign = random.sign();
-    if (A::kSigned && !B::kSigned) for (double& sign : signs_a) sign = random.sign();
+    if (B::kSigned) {
+      for (double& sign : signs_b) { sign = random.sign(); }
+    }
+    if (A::kSigned && !B::kSigned) {
+      for (double& sign : signs_a) { sign = random.sign(); }
+    }
   }
   for (int m = 0; m < kM; ++m) {
     for (int group = 0; group < kK / kGroup; ++group) {
       Choice const choice = [&]() -> Choice {
-        if constexpr (kGroup > 1) return choose<kGroup>(random);
+        if constexpr (kGroup > 1) { return choose<kGroup>(random); }
         return {{0}, 0};
       }();
       if constexpr (kGroup > 1) {
-        if (group == 0 && m == 0) made.e = Codes(kM, kK / kGroup / 2);
+        if (group == 0 && m == 0) { made.e = Codes(kM, kK / kGroup / 2); }
         made.e.at(m, group / 2) |= static_cast<uint64_t>(choice.bits) << (4 * (group % 2));
       }
       for (int i = 0; i < kKept; ++i) {
@@ -202,15 +206,15 @@ InstructionMatrices draw_operands(Inputs inputs, uint64_t seed) {
     for (int n = 0; n < kN; ++n) {
       for (int part = 0; part < made.c.parts; ++part) {
         double value = 0.0;
-        if (inputs == Inputs::kSmallInt) value = static_cast<double>(1 + random.below(8)) * random.sign();
+        if (inputs == Inputs::kSmallInt) { value = static_cast<double>(1 + random.below(8)) * random.sign(); }
         if (inputs == Inputs::kUniform) {
           value = Subject::Acc::kInteger ? static_cast<double>(random.below(1 << 21) - (1 << 20)) : random.uniform();
         }
         if constexpr (Subject::Acc::kInteger) {
           if (inputs == Inputs::kOverflow) {
             // Of two random bits one in two differ, one in four are both set; other factors are 3/4 of the largest.
-            double const product = std::is_same_v<A, u1> ? (Subject::kCount == 'x' ? 0.5 : 0.25)
-                                                         : 0.5625 * A::kLargest * B::kLargest;
+            double const product =
+                std::is_same_v<A, u1> ? (Subject::kCount == 'x' ? 0.5 : 0.25) : 0.5625 * A::kLargest * B::kLargest;
             auto const typical = static_cast<int64_t>(kK / kGroup * kKept * product) + 1;
             bool const up = signs_a[m] * signs_b[n] > 0;
             double const room = static_cast<double>(random.below(2 * typical));
@@ -241,7 +245,7 @@ struct Reference {
         for (int k = 0; k < Subject::kK; ++k) { add(of, m, n, k, sums, sizes); }
         for (int part = 0; part < kParts; ++part) {
           if constexpr (Subject::Acc::kInteger) {
-            if (Subject::kSaturate) sums[part] = s32::round(sums[part]);
+            if (Subject::kSaturate) { sums[part] = s32::round(sums[part]); }
           }
           sum.push_back(sums[part]);
           magnitude.push_back(sizes[part]);
@@ -251,7 +255,8 @@ struct Reference {
   }
 
  private:
-  static void add(InstructionMatrices const& of, int m, int n, int k, std::array<double, 3>& sums, std::array<double, 3>& sizes) {
+  static void add(InstructionMatrices const& of, int m, int n, int k, std::array<double, 3>& sums,
+                  std::array<double, 3>& sizes) {
     constexpr int kPartsA = parts_of<typename Subject::A>;
     double const* const a = &of.values_a[(static_cast<std::size_t>(m) * Subject::kK + k) * kPartsA];
     double const* const b = &of.values_b[(static_cast<std::size_t>(n) * Subject::kK + k) * kPartsA];
@@ -267,7 +272,7 @@ struct Reference {
         sums[0] += a[0] * b[0] - a[1] * b[1];
         sums[1] += a[1] * b[0] + a[0] * b[1];
       }
-      for (double& one : sizes) one += size;
+      for (double& one : sizes) { one += size; }
     } else {
       sums[0] += a[0] * b[0];
       sizes[0] += std::fabs(a[0] * b[0]);

@@ -53,11 +53,11 @@ inline std::string number_text(double value, int precision) {
 /// The problem as `--problem` takes it, so that a line of a report can be run again.
 inline std::string text(Problem const& problem) {
   std::string out = std::to_string(problem.m) + "," + std::to_string(problem.n) + "," + std::to_string(problem.k);
-  if (problem.batch != 1) out += "," + std::to_string(problem.batch);
-  if (problem.ld_pad != 0) out += ":ld_pad=" + std::to_string(problem.ld_pad);
-  if (problem.offset != 0) out += ":offset=" + std::to_string(problem.offset);
-  if (problem.alpha != 1.0) out += ":alpha=" + number_text(problem.alpha, 9);
-  if (problem.beta != 0.0) out += ":beta=" + number_text(problem.beta, 9);
+  if (problem.batch != 1) { out += "," + std::to_string(problem.batch); }
+  if (problem.ld_pad != 0) { out += ":ld_pad=" + std::to_string(problem.ld_pad); }
+  if (problem.offset != 0) { out += ":offset=" + std::to_string(problem.offset); }
+  if (problem.alpha != 1.0) { out += ":alpha=" + number_text(problem.alpha, 9); }
+  if (problem.beta != 0.0) { out += ":beta=" + number_text(problem.beta, 9); }
   return out;
 }
 

@@ -85,7 +85,8 @@ struct RealPart : Subject {
 /// As compare.cuh's, without an epilogue. A complex product is four real ones for each addend.
 template <class Subject>
 ErrorModel instruction_error_model(bool exact) {
-  ErrorModel model = error_model<RealPart<Subject>>(Subject::kK * (parts_of<typename Subject::A> == 2 ? 4 : 1), 1.0, 0.0, exact);
+  ErrorModel model =
+      error_model<RealPart<Subject>>(Subject::kK * (parts_of<typename Subject::A> == 2 ? 4 : 1), 1.0, 0.0, exact);
   model.epilogue = 0.0;
   return model;
 }
@@ -99,7 +100,7 @@ void judge_instruction(Inputs inputs, uint64_t seed, Record* record, cudaStream_
   std::vector<GuardedBytes> held;
   held.reserve(6);
   auto const upload = [&](Codes const& codes, int bits, int shift) -> void const* {
-    if (codes.codes.empty()) return nullptr;
+    if (codes.codes.empty()) { return nullptr; }
     held.emplace_back(packed(codes, bits, shift), stream);
     return held.back().data();
   };
@@ -116,7 +117,7 @@ void judge_instruction(Inputs inputs, uint64_t seed, Record* record, cudaStream_
   d.guarded().poison(stream);
   call.d = d.data();
   std::vector<uint64_t> before;
-  for (GuardedBytes const& one : held) before.push_back(one.guarded().checksum(stream));
+  for (GuardedBytes const& one : held) { before.push_back(one.guarded().checksum(stream)); }
 
   check_status<Subject>(Subject::run(call, stream));
   check(cudaGetLastError(), "launching the kernel");
@@ -146,9 +147,9 @@ void judge_instruction(Inputs inputs, uint64_t seed, Record* record, cudaStream_
           (kParts > 1 ? " part " + std::to_string(found.first % kParts) : "") + " got " + number_text(found.first_got, 9) +
           " expected " + number_text(found.first_expected, 9) + " +- " + number_text(found.first_bound, 3));
   }
-  if (d.guarded().strays(stream) != 0) blame("written outside of D");
+  if (d.guarded().strays(stream) != 0) { blame("written outside of D"); }
   for (std::size_t i = 0; i < held.size(); ++i) {
-    if (held[i].guarded().checksum(stream) != before[i]) blame("an input was changed");
+    if (held[i].guarded().checksum(stream) != before[i]) { blame("an input was changed"); }
   }
 }
 
@@ -161,8 +162,8 @@ std::string wrongly_taken(cudaStream_t stream) {
   InstructionCall missing = good, crooked = good;
   missing.b = nullptr;
   crooked.a = static_cast<char const*>(data) + 1;
-  if (Subject::run(missing, stream) != kInvalidArgument) return "a null pointer was not refused";
-  if (Subject::run(crooked, stream) != kInvalidArgument) return "a pointer off its 16-byte alignment was not refused";
+  if (Subject::run(missing, stream) != kInvalidArgument) { return "a null pointer was not refused"; }
+  if (Subject::run(crooked, stream) != kInvalidArgument) { return "a pointer off its 16-byte alignment was not refused"; }
   return "";
 }
 
@@ -170,7 +171,7 @@ std::string wrongly_taken(cudaStream_t stream) {
 inline std::vector<Inputs> chosen_inputs(Options const& options, bool integer) {
   if (!options.distribution) {
     std::vector<Inputs> all = {Inputs::kUniform, Inputs::kSmallInt};
-    if (integer) all.push_back(Inputs::kOverflow);
+    if (integer) { all.push_back(Inputs::kOverflow); }
     return all;
   }
   switch (*options.distribution) {
@@ -188,7 +189,8 @@ int instruction_main(int argc, char** argv) {
                      (options.problems.size() != 1 || text(options.problems[0]) != instruction_record<Subject>(0).problem);
   if (!fault.empty() || other) {
     std::cerr << argv[0] << ": "
-              << (other ? "one instruction does " + instruction_record<Subject>(0).problem + " and nothing else" : fault) << '\n';
+              << (other ? "one instruction does " + instruction_record<Subject>(0).problem + " and nothing else" : fault)
+              << '\n';
     return kExitUsage;
   }
   if (options.help) {
@@ -223,7 +225,7 @@ int instruction_main(int argc, char** argv) {
         record.disposition = failure.disposition;
         record.reason = failure.reason;
       }
-      if (context_is_lost()) lost = "the CUDA context was lost in an earlier run: " + record.reason;
+      if (context_is_lost()) { lost = "the CUDA context was lost in an earlier run: " + record.reason; }
     }
     report.add(record);
   }

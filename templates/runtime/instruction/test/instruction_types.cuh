@@ -47,7 +47,7 @@ struct TinyFloat {
     int nearest = 0;
     for (int code = 1; code < kMagnitudes; ++code) {
       double const old = std::fabs(load(static_cast<Storage>(nearest)) - std::fabs(x));
-      if (std::fabs(load(static_cast<Storage>(code)) - std::fabs(x)) < old) nearest = code;
+      if (std::fabs(load(static_cast<Storage>(code)) - std::fabs(x)) < old) { nearest = code; }
     }
     return static_cast<Storage>(nearest + (x < 0 ? kMagnitudes : 0));
   }

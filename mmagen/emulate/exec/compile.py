@@ -1,0 +1,89 @@
+"""Blocks to Python functions, each compiled when it is first run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import NoReturn
+from weakref import WeakKeyDictionary
+
+from mmagen.emulate.arrays import Mask, Registers
+from mmagen.emulate.batch import Batch
+from mmagen.emulate.errors import EmulationError
+from mmagen.emulate.exec.blocks import Block, cut
+from mmagen.emulate.exec.dataflow import unwritten_reads
+from mmagen.emulate.ops import table  # noqa: F401  (registers all instructions)
+from mmagen.emulate.ops.emit import OPS, Emitter
+from mmagen.emulate.ops.wgmma import registers_in_flight, watch_registers
+from mmagen.emulate.program.program import Places, Program
+from mmagen.emulate.ptx.model import Entry, Instruction
+
+Run = Callable[[Registers, Mask | None, Batch], None]
+"""A block's body: registers, mask of the active lanes (None: all), batch."""
+
+
+class Compiled:
+    """An entry's blocks and what they were compiled to so far; launches of the same entry share it.
+
+    next: block -> the one that follows it. tracked: registers that some path reads before it writes them, with `checks`.
+    """
+
+    def __init__(self, entry: Entry, file: str, places: Places, checks: bool):
+        self._file = file
+        self.blocks = cut(entry)
+        order = sorted(self.blocks)
+        self.next = dict(pairwise(order))
+        self.tracked = unwritten_reads(entry, self.blocks) if checks else frozenset()
+        self._emitter = Emitter(places.place_of, places.special, self.tracked)
+        self._in_flight = registers_in_flight(entry) if checks else frozenset()
+        self._functions: dict[tuple[int, bool], Run] = {}
+
+    def function(self, block: Block, full: bool) -> Run:
+        """What runs a block's body; full: the active lanes are all that are live, so that results need no mask."""
+        key = block.start, full
+        if key not in self._functions:
+            self._functions[key] = self._compile(block, full)
+        return self._functions[key]
+
+    def _compile(self, block: Block, full: bool) -> Run:
+        """An instruction that is not supported raises EmulationError, with file and line, only when it is reached."""
+        emitter = self._emitter
+        emitter.lines = []
+        for i in block.body:
+            emitter.begin(i, full)
+            try:
+                if self._in_flight:
+                    watch_registers(emitter, i, self._in_flight)
+                OPS.get(i.base, _unknown)(emitter, i)
+            except EmulationError as error:
+                _emit_error(emitter, f"{self._file}:{i.line}: {error}: {i.text}")
+            except (KeyError, IndexError, ValueError, TypeError, AttributeError, StopIteration):
+                # Builders take the forms that exist for granted; a text that was edited may hold others.
+                _emit_error(emitter, f"{self._file}:{i.line}: this form of the instruction is not supported: {i.text}")
+        source = "def run(R, m, X):\n" + "\n".join(emitter.lines or ["  pass"]) + "\n"
+        exec(compile(source, f"<block {block.start}>", "exec"), emitter.namespace)
+        run: Run = emitter.namespace["run"]
+        return run
+
+
+_COMPILED: WeakKeyDictionary[Entry, dict[bool, Compiled]] = WeakKeyDictionary()
+
+
+def compiled(program: Program, checks: bool) -> Compiled:
+    """The compiled blocks of a program's entry, kept as long as the entry is."""
+    kept = _COMPILED.setdefault(program.entry, {})
+    if checks not in kept:
+        kept[checks] = Compiled(program.entry, program.module.file, program.places, checks)
+    return kept[checks]
+
+
+def _unknown(emitter: Emitter, i: Instruction) -> None:
+    raise emitter.unsupported("this instruction is not supported")
+
+
+def _emit_error(emitter: Emitter, message: str) -> None:
+    emitter.line(f"{emitter.bind(_unsupported)}({emitter.bind(message)})")
+
+
+def _unsupported(message: str) -> NoReturn:
+    raise EmulationError(message)

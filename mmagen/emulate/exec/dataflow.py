@@ -1,0 +1,67 @@
+"""Which registers an entry may read before it writes them."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from mmagen.emulate.exec.blocks import Block
+from mmagen.emulate.ptx.model import Entry
+
+
+def unwritten_reads(entry: Entry, blocks: dict[int, Block]) -> frozenset[int]:
+    """Registers that some path reads before it writes them: only those need to be watched while running."""
+    count = len(entry.registers)
+    everything = (1 << count) - 1
+    before = dict.fromkeys(blocks, everything)
+    before[0] = 0
+    order, waiting = sorted(blocks), [0]
+    following = dict(pairwise(order))
+    suspects = 0
+    effects = {start: _effect(block) for start, block in blocks.items()}
+    visited: set[int] = set()
+    while waiting:
+        start = waiting.pop()
+        visited.add(start)
+        block = blocks[start]
+        after = before[start] | effects[start]
+        for successor in _successors(block, following):
+            merged = before[successor] & after
+            if merged != before[successor] or successor not in visited:
+                before[successor] = merged
+                waiting.append(successor)
+    for start in visited:
+        suspects |= _reads_of(blocks[start], before[start])
+    return frozenset(index for index in range(count) if suspects >> index & 1)
+
+
+def _successors(block: Block, following: dict[int, int]) -> list[int]:
+    end = block.end
+    successors = [block.target] if block.target >= 0 else []
+    leaves = end is not None and end.base in ("bra", "ret", "exit", "trap", "brx") and end.guard is None
+    if not leaves and block.start in following:
+        successors.append(following[block.start])
+    return successors
+
+
+def _effect(block: Block) -> int:
+    """Bits of the registers that the block surely writes."""
+    written = 0
+    for i in block.body:
+        if i.guard is None:
+            for register in i.registers[1]:
+                written |= 1 << register.index
+    return written
+
+
+def _reads_of(block: Block, written: int) -> int:
+    """Bits of the registers that the block may read unwritten."""
+    suspects = 0
+    for i in (*block.body, *((block.end,) if block.end else ())):
+        reads, writes = i.registers
+        for register in reads:
+            if not written >> register.index & 1:
+                suspects |= 1 << register.index
+        if i.guard is None:
+            for register in writes:
+                written |= 1 << register.index
+    return suspects

@@ -1,0 +1,77 @@
+"""Runs a launch: a grid of CTAs, many at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from mmagen.emulate.batch import LaunchState
+from mmagen.emulate.errors import EmulationError
+from mmagen.emulate.exec.compile import compiled
+from mmagen.emulate.exec.scheduler import Scheduler
+from mmagen.emulate.hazards.tracker import LaunchHistory
+from mmagen.emulate.memory.global_memory import GlobalMemory
+from mmagen.emulate.program.program import Dim, Program
+from mmagen.emulate.ptx.model import Module
+from mmagen.emulate.report.findings import FindingLog
+from mmagen.emulate.report.report import Report
+from mmagen.emulate.report.traffic import TrafficCounter
+
+STEP_LIMIT = 50_000_000
+_LANES_AT_ONCE = 4096
+
+
+def launch(
+    module: Module,
+    entry: str,
+    *,
+    grid: int | tuple[int, ...],
+    block: int | tuple[int, ...],
+    dynamic_smem: int = 0,
+    params: bytes = b"",
+    memory: GlobalMemory | None = None,
+    step_limit: int = STEP_LIMIT,
+    checks: bool = True,
+    progress: Callable[[int, int], None] | None = None,
+    lanes: int = _LANES_AT_ONCE,
+    cluster: int = 1,
+) -> Report:
+    """Executes one kernel launch to its end.
+
+    grid, block: extents in x, y, z. dynamic_smem: bytes behind the kernel's own shared memory. params: the parameter
+    block, laid out as the PTX declares it. memory: what its pointers point to; changed in place. step_limit: instructions
+    that one batch of CTAs may execute. checks: also look for what a right result may hide, and count traffic. progress:
+    called with (CTAs done, CTAs in all). lanes: about how many threads to run at once. cluster: CTAs, next to each other
+    along x, that form one.
+
+    Raises EmulationError for an entry that is not there, unsupported instructions that are reached, parameters of
+    another size, and a kernel that exceeds the step limit.
+    """
+    if entry not in module.entries:
+        raise EmulationError(f"{module.file}: no entry {entry}; there are: {', '.join(module.entries) or 'none'}")
+    program = Program(
+        module, module.entries[entry], _dim(grid), _dim(block), dynamic_smem, params, memory or GlobalMemory(), cluster
+    )
+    code = compiled(program, checks)
+    log, traffic = FindingLog(module.file), TrafficCounter(module.file)
+    history = LaunchHistory(log, program.global_granule)
+    scheduler = Scheduler(LaunchState(program, log, traffic, history, code.tracked, checks), code, step_limit)
+    at_once = max(1, lanes // program.padded_threads // cluster) * cluster
+    with np.errstate(all="ignore"):
+        for first in range(0, program.cta_count, at_once):
+            scheduler.run(first, min(at_once, program.cta_count - first))
+            if progress:
+                progress(min(first + at_once, program.cta_count), program.cta_count)
+    report = Report(entry, program.cta_count, scheduler.completed, log.findings(), scheduler.steps)
+    report.traffic = traffic.traffic()
+    scheduler.count_instructions(report)
+    return report
+
+
+def _dim(extents: int | tuple[int, ...]) -> Dim:
+    values = (extents,) if isinstance(extents, int) else tuple(extents)
+    if not 1 <= len(values) <= 3 or any(v < 1 for v in values):
+        raise EmulationError(f"a grid or block has one to three positive extents, not {extents}")
+    x, y, z = (*values, 1, 1)[:3]
+    return x, y, z

@@ -1,0 +1,279 @@
+"""Schedules the threads of a batch of CTAs as lanes of numpy arrays.
+
+Lanes at the same instruction run together. Where they diverge, the group at the smallest instruction goes first; since
+compilers put the place where paths join behind all of them, groups reconverge there by themselves. Lanes wait at barriers
+until their CTA is complete, at warp-wide instructions until their warp is, and at an mbarrier until its phase completes.
+TMA loads arrive when no lane can go on without them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mmagen.emulate.arrays import Indices, Mask, Registers
+from mmagen.emulate.batch import Batch, LaunchState, make_batch
+from mmagen.emulate.errors import EmulationError
+from mmagen.emulate.exec.blocks import Block
+from mmagen.emulate.exec.compile import Compiled
+from mmagen.emulate.lanes.special_values import special_registers
+from mmagen.emulate.ops.emit import storage_of
+from mmagen.emulate.ops.mbarriers import phase_operands, shared_address
+from mmagen.emulate.ptx.model import Instruction, Negated, Register
+from mmagen.emulate.report.report import Report
+from mmagen.emulate.sync.resumed import Resumed
+
+
+class Scheduler:
+    """Runs the batches of one launch, one after the other. completed: all threads so far have ended."""
+
+    def __init__(self, launch: LaunchState, code: Compiled, step_limit: int):
+        self._launch, self._code, self._step_limit = launch, code, step_limit
+        self._executed: dict[int, int] = {}  # block -> warps that have run it
+        self.steps = 0
+        self.completed = True
+
+    def run(self, first: int, count: int) -> None:
+        """CTAs first..first+count-1, from beginning to end."""
+        batch = make_batch(self._launch, first, count)
+        run = _BatchScheduler(batch, self._code, self._step_limit, self._executed)
+        self.completed &= run.run()
+        self.steps += run.steps
+
+    def count_instructions(self, report: Report) -> None:
+        """Fills the report's instruction counts."""
+        for start, warps in self._executed.items():
+            block = self._code.blocks[start]
+            report.warp_instructions += warps * block.length
+            for i in (*block.body, *((block.end,) if block.end else ())):
+                name = ".".join((i.base, *i.modifiers))
+                report.opcodes[name] = report.opcodes.get(name, 0) + warps
+
+
+class _BatchScheduler:
+    """groups: block -> lanes that are about to run it. executed: counts, by block, of the warps that ran it."""
+
+    def __init__(self, batch: Batch, code: Compiled, step_limit: int, executed: dict[int, int]):
+        self._batch, self._lanes, self._code = batch, batch.lanes, code
+        self._blocks, self._next = code.blocks, code.next
+        self._step_limit, self._executed = step_limit, executed
+        self._registers: Registers = [np.zeros(1, dtype=_dtype(r)) for r in batch.program.entry.registers]
+        self._registers += special_registers(batch.program, batch.lanes)
+        self._groups: dict[int, Mask] = {0: batch.lanes.live}
+        # Per lane, how many writes there had been when it last read a flag.
+        self._polled: Indices = np.full(batch.lanes.size, -1, dtype=np.int64)
+        self.steps = 0
+
+    def run(self) -> bool:
+        """Runs all lanes to their end; False where some wait forever."""
+        while True:
+            for ready in self._batch.mbarriers.take_completed():
+                self._resume(*ready, completed=True)
+            chosen = self._choose()
+            if chosen is not None:
+                self._step(self._blocks[chosen[0]], chosen[1])
+            elif not self._unblock():
+                break
+        if not (self._waits() or self._groups):
+            return True
+        self._report_deadlock()
+        return False
+
+    # Choosing
+
+    def _choose(self) -> tuple[int, Mask] | None:
+        """Takes out the smallest block that can run now, with its lanes; incomplete warps wait at a warp-wide one."""
+        for start in sorted(self._groups):
+            mask, block = self._groups[start], self._blocks[start]
+            if block.polls:
+                continue
+            if block.together > 1:
+                complete = self._lanes.whole_warps(mask, block.together)
+                if complete is not mask:
+                    if not complete.any():
+                        continue
+                    self._groups[start] = mask & ~complete
+                    return start, complete
+            del self._groups[start]
+            return start, mask
+        return None
+
+    def _unblock(self) -> bool:
+        """No lane can run: lets TMA loads arrive, tests of mbarriers fail, flags be read again, or incomplete warps run.
+        False if none of these is possible."""
+        batch = self._batch
+        if batch.bulk.deliver():
+            return True
+        if failed := batch.mbarriers.take_failed_tests():
+            for ready in failed:
+                self._resume(*ready, completed=False)
+            return True
+        # A thread that polls a flag reads it again only if something was written since.
+        unread = self._polled != batch.memory.device.writes
+        polling = [start for start in self._groups if self._blocks[start].polls]
+        if self._run_some(polling, unread):
+            return True
+        # No warp will become complete by itself: its other lanes wait elsewhere. Shuffles and votes may name a part of
+        # their warp; what needs all 32 lanes reports it. But a phase that has yet to complete may complete the warp, or a
+        # flag.
+        waiting = self._warps_that_wait(polling)
+        return self._run_some([start for start in self._groups if start not in polling], ~waiting)
+
+    def _run_some(self, starts: list[int], able: Mask) -> bool:
+        """Runs the smallest of these blocks that has lanes which are able to."""
+        for start in sorted(starts):
+            mask = self._groups[start] & able
+            if mask.any():
+                self._polled[mask] = self._batch.memory.device.writes
+                rest = self._groups.pop(start) & ~mask
+                if rest.any():
+                    self._groups[start] = rest
+                self._step(self._blocks[start], mask)
+                return True
+        return False
+
+    def _warps_that_wait(self, polling: list[int]) -> Mask:
+        """bool[lanes]: those of warps of which a lane waits for an mbarrier or polls a flag."""
+        waiting = np.zeros(self._lanes.size, dtype=bool)
+        for wait in self._batch.mbarriers.waits:
+            waiting[wait.lanes] = True
+        for start in polling:
+            waiting |= self._groups[start]
+        return np.repeat(waiting.reshape(-1, 32).any(axis=1), 32)
+
+    def _waits(self) -> bool:
+        """Whether lanes wait at a barrier."""
+        batch = self._batch
+        return bool(batch.mbarriers.waits) or not (batch.barriers.empty and batch.cluster_barrier.empty)
+
+    # Running
+
+    def _step(self, block: Block, mask: Mask) -> None:
+        lanes = self._lanes
+        self.steps += block.length + 1
+        if self.steps > self._step_limit:
+            raise EmulationError(
+                f"{self._batch.program.entry.name}: stopped after {self._step_limit:,} instructions of CTAs from {lanes.first} "
+                f"on; the kernel does not end, or needs a larger step limit (near line {_line(block)})"
+            )
+        full = lanes.is_full(mask)
+        if full:
+            mask = lanes.live
+        if block.body:
+            run = self._code.function(block, full)
+            run(self._registers, lanes.live_or_none if full else mask, self._batch)
+        if block.length:
+            warps = lanes.live_warps if full else lanes.count_warps(mask)
+            self._executed[block.start] = self._executed.get(block.start, 0) + warps
+        if block.end is None:
+            self._go(self._next.get(block.start, -1), mask)
+        else:
+            self._end(block, block.end, mask)
+
+    def _go(self, start: int, mask: Mask) -> None:
+        if start < 0 or start == len(self._batch.program.entry.instructions):
+            self._exit(mask)
+        elif start in self._groups:
+            self._groups[start] = self._groups[start] | mask
+        else:
+            self._groups[start] = mask
+
+    def _end(self, block: Block, end: Instruction, mask: Mask) -> None:
+        """Executes the branch, barrier or exit at the end of a block."""
+        following = self._next.get(block.start, -1)
+        taken, rest = self._split(end, mask)
+        if rest is not None:
+            self._go(following, rest)
+        if taken is None:
+            return
+        if end.base == "bra":
+            self._go(block.target, taken)
+        elif end.base in ("ret", "exit"):
+            self._exit(taken)
+        elif end.base == "mbarrier":
+            self._wait_for_phase(end, taken, following)
+        elif end.base == "barrier" and end.modifiers[0] == "cluster":
+            if end.has("arrive"):
+                self._go(following, taken)
+                self._release(self._batch.cluster_barrier.arrive(end, taken))
+            else:
+                self._release(self._batch.cluster_barrier.wait(end, taken, following))
+        elif end.base in ("bar", "barrier"):
+            self._release(self._batch.barriers.arrive(end, taken, following, self._registers))
+        else:
+            what = "the kernel executed a trap" if end.base == "trap" else "this instruction is not supported"
+            raise EmulationError(f"{self._batch.program.module.file}:{end.line}: {what}: {end.text}")
+
+    def _wait_for_phase(self, end: Instruction, mask: Mask, following: int) -> None:
+        """Lanes wait for an mbarrier's phase: those whose phase has completed go on, the others when it does."""
+        lanes = np.flatnonzero(mask)
+        place, phase = phase_operands(end, self._registers, self._batch.program)
+        where, phases = (self._lanes.spread(values)[lanes].astype(np.int64) for values in (place, phase))
+        done = self._batch.mbarriers.wait(end, following, lanes, shared_address(where), phases, end.has("parity"))
+        if done.any():
+            self._resume(end, following, lanes[done], completed=True)
+
+    def _resume(self, i: Instruction, start: int, lanes: Indices, completed: bool) -> None:
+        """Lanes go on behind a wait for an mbarrier's phase."""
+        mask = np.zeros(self._lanes.size, dtype=bool)
+        mask[lanes] = True
+        target = i.operands[0]
+        if isinstance(target, Register):
+            self._registers[target.index] = np.where(mask, completed, self._registers[target.index])
+            if target.index in self._code.tracked:
+                self._batch.registers.mark_written(target.index, mask)
+        self._go(start, mask)
+
+    def _split(self, end: Instruction, mask: Mask) -> tuple[Mask | None, Mask | None]:
+        """(lanes of mask for which the guard holds, the others); None for an empty half."""
+        guard = end.guard
+        if guard is None:
+            return mask, None
+        register = guard.register if isinstance(guard, Negated) else guard
+        if register.index in self._code.tracked:
+            self._batch.registers.check_written(register.index, mask, end)
+        value = self._registers[register.index]
+        value = ~value if isinstance(guard, Negated) else value
+        if len(value) == 1:
+            return (mask, None) if value[0] else (None, mask)
+        taken = mask & value
+        if not taken.any():
+            return None, mask
+        rest = mask & ~value
+        return (taken, rest) if rest.any() else (mask, None)
+
+    # Ends
+
+    def _exit(self, mask: Mask) -> None:
+        batch = self._batch
+        batch.lanes.end(mask)
+        if batch.program.asynchronous:
+            batch.bulk.end(mask)
+            batch.exits.end(mask)
+        self._release(batch.barriers.after_exit())
+        if batch.program.asynchronous:
+            self._release(batch.cluster_barrier.after_exit())
+
+    def _release(self, resumed: Resumed) -> None:
+        for start, mask in resumed:
+            self._go(start, mask)
+
+    def _report_deadlock(self) -> None:
+        batch = self._batch
+        for start, mask in self._groups.items():
+            if self._blocks[start].polls:
+                lane = int(np.flatnonzero(mask)[0])
+                text = "waits forever for a flag that no thread writes any more"
+                batch.findings.add("deadlock", self._blocks[start].body[0], int(mask.sum()), lane, text)
+        batch.barriers.report_deadlock()
+        batch.cluster_barrier.report_deadlock()
+        batch.mbarriers.report_deadlock()
+
+
+def _dtype(register: Register) -> np.dtype[np.generic]:
+    name = storage_of(register)
+    return np.dtype("bool" if name == "b1" else name)
+
+
+def _line(block: Block) -> int:
+    body = block.body or ((block.end,) if block.end else ())
+    return body[0].line if body else 0

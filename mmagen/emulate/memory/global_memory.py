@@ -1,0 +1,137 @@
+"""Global memory as named allocations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from mmagen.emulate.arrays import Bytes, Mask, Values
+from mmagen.emulate.errors import EmulationError
+from mmagen.emulate.memory.spaces import GLOBAL_BASE, UNSIGNED
+
+# Flags of a byte's state.
+ALLOCATED, INITIALISED, WRITABLE = 1, 2, 4
+_GUARD = 4096
+_POISON = 0xCD
+_NEAR = 1 << 20
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """A named range of global memory: `address` and `size` in bytes."""
+
+    name: str
+    address: int
+    size: int
+
+    def contains(self, address: int) -> bool:
+        return self.address <= address < self.address + self.size
+
+
+class GlobalMemory:
+    """Device memory: allocations at 64-bit addresses with guard gaps; each byte has flags: allocated, initialised, writable."""
+
+    def __init__(self) -> None:
+        self.allocations: dict[str, Allocation] = {}
+        self._bytes = np.full(_GUARD, _POISON, dtype=np.uint8)
+        self._state = np.zeros(_GUARD, dtype=np.uint8)
+        self._views: dict[tuple[bool, int, int], Values] = {}
+        self.writes = 0  # by kernels; a loop that polls a flag need not read it again before this changes
+
+    @property
+    def size(self) -> int:
+        """Bytes from GLOBAL_BASE to the end of the last guard gap."""
+        return len(self._bytes)
+
+    def allocate(
+        self,
+        name: str,
+        data: Values | bytes | None = None,
+        *,
+        size: int | None = None,
+        writable: bool = True,
+        misalign: int = 0,
+    ) -> int:
+        """The address of a new allocation.
+
+        data: its contents (an array's bytes in C order); without it, `size` bytes that nothing wrote yet. misalign: bytes
+        past a 256-byte boundary at which it begins. Raises EmulationError where the name is taken or no size is given.
+        """
+        if name in self.allocations:
+            raise EmulationError(f"there is an allocation called {name} already")
+        contents = None if data is None else _raw(data)
+        count = len(contents) if contents is not None else size
+        if count is None:
+            raise EmulationError(f"allocation {name} needs data or a size")
+        start = -(-len(self._bytes) // 256) * 256 + misalign
+        end = -(-(start + count + _GUARD) // 256) * 256
+        grown, state = np.full(end, _POISON, dtype=np.uint8), np.zeros(end, dtype=np.uint8)
+        grown[: len(self._bytes)], state[: len(self._state)] = self._bytes, self._state
+        if contents is not None:
+            grown[start : start + count] = contents
+        state[start : start + count] = ALLOCATED | (INITIALISED if data is not None else 0) | (WRITABLE if writable else 0)
+        self._bytes, self._state, self._views = grown, state, {}
+        self.allocations[name] = Allocation(name, GLOBAL_BASE + start, count)
+        return GLOBAL_BASE + start
+
+    def read(self, name: str, dtype: npt.DTypeLike = np.uint8) -> Values:
+        """A copy of an allocation's contents as a flat array of `dtype`."""
+        place = self.allocations[name]
+        start = place.address - GLOBAL_BASE
+        return np.frombuffer(self._bytes[start : start + place.size].tobytes(), dtype=dtype).copy()
+
+    def written(self, name: str) -> Mask:
+        """bool[bytes]: which bytes of an allocation hold something."""
+        place = self.allocations[name]
+        start = place.address - GLOBAL_BASE
+        written: Mask = (self._state[start : start + place.size] & INITIALISED) != 0
+        return written
+
+    def data(self, width: int, count: int) -> Values:
+        """All of it as [elements, count] unsigned integers of `width` bytes; writing to them writes to memory."""
+        return self._view(False, width, count)
+
+    def state(self, width: int, count: int) -> Values:
+        """The state flags of all bytes, in the shape of `data`."""
+        return self._view(True, width, count)
+
+    def flat(self) -> Bytes:
+        """uint8[size]: all of it, byte by byte."""
+        return self._bytes
+
+    def flat_state(self) -> Bytes:
+        """uint8[size]: the state flags of all bytes."""
+        return self._state
+
+    def _view(self, state: bool, width: int, count: int) -> Values:
+        key = (state, width, count)
+        if key not in self._views:
+            whole = self._state if state else self._bytes
+            whole = whole[: len(whole) // (width * count) * (width * count)]
+            self._views[key] = whole.view(UNSIGNED[width]).reshape(-1, count)
+        return self._views[key]
+
+    def describe(self, address: int, size: int = 1) -> str:
+        """Where `size` bytes lie: in which allocation, or how far outside of the nearest one."""
+        best, distance = None, 1 << 64
+        for place in self.allocations.values():
+            end = place.address + place.size
+            if place.contains(address):
+                over = address + size - end
+                inside = f"{place.name}[{address - place.address}]"
+                return inside if over <= 0 else f"{inside}, of which {over} bytes lie past its end ({place.size} bytes)"
+            away = place.address - address if address < place.address else address - end
+            if away < distance:
+                best, distance = place, away
+        if best is None or distance > _NEAR:
+            return f"address {address:#x}, which is near no allocation"
+        side = "before" if address < best.address else "past the end of"
+        return f"{distance} bytes {side} {best.name} ({best.size} bytes)"
+
+
+def _raw(data: Values | bytes) -> Bytes:
+    if isinstance(data, bytes):
+        return np.frombuffer(data, dtype=np.uint8)
+    return np.frombuffer(np.ascontiguousarray(data).tobytes(), dtype=np.uint8)

@@ -1,0 +1,70 @@
+"""Properties of single instructions: the space, type and size of an access, and how it synchronises."""
+
+from __future__ import annotations
+
+import re
+
+from mmagen.emulate.ptx.model import Instruction
+from mmagen.emulate.ptx.operands import size_of
+
+_STRONG = ("acquire", "release", "acq_rel", "relaxed", "volatile")
+_PHASE_WAITS = ("test_wait", "try_wait")
+
+
+def vector_of(i: Instruction) -> tuple[str, int]:
+    """(element type, elements) of a load or store."""
+    found = next((m for m in i.modifiers if re.fullmatch(r"v[248]", m)), None)
+    return i.type, int(found[1]) if found else 1
+
+
+def is_asynchronous(i: Instruction) -> bool:
+    """Does the instruction need more than barriers of threads to be ordered?"""
+    flag = i.base in ("ld", "st", "atom", "red") and any(i.has(word) for word in ("acquire", "release", "acq_rel", "relaxed"))
+    return i.base in ("mbarrier", "wgmma") or i.modifiers[:2] == ("async", "bulk") or flag
+
+
+def access_size(i: Instruction) -> int:
+    """Bytes that one lane of a memory instruction touches at once; 0 for other instructions."""
+    if i.base in ("ld", "ldu", "st", "atom", "red"):
+        kind, count = vector_of(i)
+        return (size_of(kind) or 0) * count
+    if i.base in ("ldmatrix", "stmatrix"):
+        return 16
+    if i.base == "cp" and i.has("async") and len(i.operands) >= 3:
+        return int(getattr(i.operands[2], "value", 0))
+    return 0
+
+
+def space_of(i: Instruction) -> str:
+    """The state space that a load, store or atomic names; "generic" for none."""
+    for modifier in i.modifiers:
+        name = modifier.split("::")[0]
+        if name in ("global", "shared", "local", "param", "const"):
+            return name
+    return "generic"
+
+
+def may_access(i: Instruction, space: str) -> bool:
+    if i.base == "cp":
+        return True
+    return space_of(i) in (space, "generic", "const" if space == "global" else space)
+
+
+def is_strong(i: Instruction) -> bool:
+    """Does the access take part in synchronisation, so that two of them are no race?"""
+    return i.base in ("atom", "red") or any(i.has(word) for word in _STRONG)
+
+
+def is_warp_barrier(i: Instruction) -> bool:
+    """bar.warp.sync, which orders the lanes of a warp only."""
+    return i.base in ("bar", "barrier") and bool(i.modifiers) and i.modifiers[0] == "warp"
+
+
+def is_phase_wait(i: Instruction) -> bool:
+    """A wait for the phase of an mbarrier."""
+    return i.base == "mbarrier" and i.modifiers[0] in _PHASE_WAITS
+
+
+def is_poll(i: Instruction) -> bool:
+    """A load from global memory that other threads may be writing to: in a loop, it waits for them."""
+    return i.base == "ld" and any(map(i.has, ("acquire", "relaxed", "volatile"))) and space_of(i) in ("global", "generic")

@@ -1,0 +1,34 @@
+"""The outcome of a launch."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from mmagen.emulate.report.findings import Finding
+from mmagen.emulate.report.traffic import Traffic
+
+
+@dataclass
+class Report:
+    """The outcome of a launch. completed: every thread has ended."""
+
+    entry: str
+    ctas: int = 0
+    completed: bool = True
+    findings: list[Finding] = field(default_factory=list)
+    steps: int = 0
+    warp_instructions: int = 0
+    opcodes: dict[str, int] = field(default_factory=dict)
+    traffic: list[Traffic] = field(default_factory=list)
+
+    def by_line(self) -> list[Traffic]:
+        """The traffic summed per space and source line, in the order of file and line; instruction is empty."""
+        sums: dict[tuple[str, int, str], list[int]] = defaultdict(lambda: [0, 0, 0])
+        for t in self.traffic:
+            for n, value in enumerate((t.requests, t.units, t.ideal)):
+                sums[t.file, t.line, t.space][n] += value
+        return [
+            Traffic(space, file, line, "", requests, units, ideal)
+            for (file, line, space), (requests, units, ideal) in sorted(sums.items())
+        ]

@@ -1,0 +1,17 @@
+"""`kernel: gemm` of the f64 atoms of SM90: mma.sync m16n8k4, m16n8k8 and m16n8k16, at twice the rate of SM80's m8n8k4."""
+
+from __future__ import annotations
+
+from mmagen.families.mma_gemm import MmaGemm
+from mmagen.mma.atoms import find_atom
+
+
+class _DmmaGemm(MmaGemm):
+    """The kernel is that of every mma.sync atom; on an H200 its multistage main loop reached what cuBLAS reaches."""
+
+    def builds(self, atom: str) -> bool:
+        found = find_atom(atom)
+        return found is not None and found.generation == "SM90" and found.kind == "mma.sync"
+
+
+FAMILY = _DmmaGemm(__name__)

@@ -1,0 +1,67 @@
+"""The C++ policies of a wgmma GEMM: kernel by schedule, mainloop by operand A and promotion, tile scheduler, epilogue."""
+
+from __future__ import annotations
+
+from mmagen.plan.model import Operand
+from mmagen.plan.plans import TileScheduler
+from mmagen.plan.policies import FUNCTOR, SINGLE_TILE, Policies, Policy
+
+_KERNELS = {
+    "warpgroup": Policy(
+        "mmagen::Sm90Warpgroup<Config>",
+        "sm90_warpgroup",
+        "the kernel: all warpgroups compute one tile, one of their threads also loads",
+    ),
+    "cooperative": Policy(
+        "mmagen::Sm90Cooperative<Config>",
+        "sm90_cooperative",
+        "the kernel: a producer warp loads, the consumer warpgroups share a tile of D",
+    ),
+    "pingpong": Policy(
+        "mmagen::Sm90Pingpong<Config>",
+        "sm90_pingpong",
+        "the kernel: a producer warp loads, the consumer warpgroups take turns, a tile of D each",
+    ),
+}
+_SS = Policy("mmagen::Sm90MainloopSs<Config>", "sm90_mainloop_ss", "wgmma on stages of shared memory that TMA loads")
+_RS = Policy("mmagen::Sm90MainloopRs<Config>", "sm90_mainloop_rs", "wgmma with A in registers, on stages that TMA loads")
+_EPILOGUE = Policy(
+    f"mmagen::Sm90EpilogueTma<Config, {FUNCTOR.cxx}>",
+    "sm90_epilogue_tma",
+    "accumulators -> functor -> shared memory -> TMA -> D",
+)
+
+
+def policies(schedule: str, a: Operand, promote: bool, scheduler: TileScheduler) -> Policies:
+    """Those of one kernel. promote: each k tile's sum leaves the tensor core for f32 registers."""
+    base = _RS if a.smem_copy else _SS
+    promoted = Policy(
+        f"mmagen::Sm90MainloopPromoted<Config, {base.cxx}>",
+        "sm90_mainloop_promoted",
+        "adds each k tile's sum to accumulators in f32 registers",
+    )
+    return Policies(
+        _KERNELS[schedule], promoted if promote else base, _scheduler(scheduler), _EPILOGUE, base if promote else None
+    )
+
+
+def _scheduler(scheduler: TileScheduler) -> Policy:
+    if scheduler.stream_k:
+        return Policy(
+            "mmagen::StreamKTileScheduler<Config>",
+            "sm90_tile_scheduler_stream_k",
+            "persistent; clusters share the output tiles of the last wave",
+        )
+    if scheduler.split_k > 1:
+        return Policy(
+            f"mmagen::SplitKTileScheduler<Config, {scheduler.split_k}>",
+            "sm90_tile_scheduler_split_k",
+            "CTAs of a cluster share the K of an output tile",
+        )
+    if scheduler.persistent:
+        return Policy(
+            "mmagen::PersistentTileScheduler<Config>",
+            "sm90_tile_scheduler_persistent",
+            "each cluster computes several output tiles",
+        )
+    return SINGLE_TILE

@@ -1,0 +1,330 @@
+// The CUDA runtime as far as a generated library's host code calls it, without a device. It answers as a device of the
+// given compute capability would, refuses the launches that the real runtime refuses, and prints those that it accepts
+// with the bytes of their parameters. A function that is not here stops the library from loading, with its name.
+#include <cuda_runtime_api.h>
+
+#include <cstdarg>
+#include <cstring>
+
+#include "state.h"
+
+using namespace mmagen_host;
+
+namespace mmagen_host {
+
+State& state()
+{
+  static State kept;
+  return kept;
+}
+
+void note_refusal(char const* function, int code, char const* reason)
+{
+  std::fprintf(state().out, "refused %s %d %s\n", function, code, reason);
+}
+
+cudaError_t refuse(cudaError_t error, char const* function, char const* format, ...)
+{
+  char reason[512];
+  va_list values;
+  va_start(values, format);
+  std::vsnprintf(reason, sizeof reason, format, values);
+  va_end(values);
+  note_refusal(function, error, reason);
+  last_error = error;
+  return error;
+}
+
+namespace {
+
+struct Launch {
+  dim3 grid, block, cluster{1, 1, 1};
+  size_t shared_bytes = 0;
+  cudaStream_t stream = nullptr;
+  int programmatic = 0;
+};
+
+/// The error that the caller wants of `function`, if any.
+cudaError_t injected(char const* function)
+{
+  auto const found = state().failures.find(function);
+  if (found == state().failures.end()) { return cudaSuccess; }
+  last_error = cudaError_t(found->second);
+  return last_error;
+}
+
+/// Null where the library has not registered `host` as a kernel or its PTX has none of that name.
+Kernel* kernel_at(void const* host, char const* function)
+{
+  auto const found = state().kernel_of_host.find(host);
+  if (found == state().kernel_of_host.end()) {
+    refuse(cudaErrorInvalidDeviceFunction, function, "%p is no kernel", host);
+    return nullptr;
+  }
+  Kernel& kernel = state().kernels[found->second];
+  if (!kernel.in_ptx) {
+    refuse(cudaErrorInvalidDeviceFunction, function, "the PTX has no entry %s", found->second.c_str());
+    return nullptr;
+  }
+  return &kernel;
+}
+
+uint64_t count(dim3 const& extent) { return uint64_t(extent.x) * extent.y * extent.z; }
+
+cudaError_t check_cluster(Kernel const& kernel, Launch const& launch, char const* function)
+{
+  dim3 const& grid = launch.grid;
+  dim3 const& cluster = launch.cluster;
+  uint64_t const ctas = count(cluster);
+  if (ctas == 1) { return cudaSuccess; }
+  if (state().device.major < 9) { return refuse(cudaErrorNotSupported, function, "clusters need compute capability 9.0"); }
+  if (ctas == 0 || ctas > (kernel.large_clusters ? 16 : 8)) {
+    return refuse(cudaErrorInvalidClusterSize, function, "a cluster of %llu CTAs", (unsigned long long)ctas);
+  }
+  if (grid.x % cluster.x != 0 || grid.y % cluster.y != 0 || grid.z % cluster.z != 0) {
+    return refuse(cudaErrorInvalidClusterSize, function, "a grid of %u x %u x %u CTAs is no whole number of clusters of %u x %u x %u",
+                  grid.x, grid.y, grid.z, cluster.x, cluster.y, cluster.z);
+  }
+  return cudaSuccess;
+}
+
+cudaError_t check(Kernel const& kernel, Launch const& launch, char const* function)
+{
+  dim3 const& grid = launch.grid;
+  dim3 const& block = launch.block;
+  if (count(grid) == 0 || grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535) {
+    return refuse(cudaErrorInvalidConfiguration, function, "a grid of %u x %u x %u CTAs", grid.x, grid.y, grid.z);
+  }
+  if (count(block) == 0 || count(block) > 1024 || block.x > 1024 || block.y > 1024 || block.z > 64) {
+    return refuse(cudaErrorInvalidConfiguration, function, "a CTA of %u x %u x %u threads", block.x, block.y, block.z);
+  }
+  if (count(block) > uint64_t(kernel.most_threads)) {
+    return refuse(cudaErrorInvalidValue, function, "%llu threads; the kernel's __launch_bounds__ allow %d",
+                  (unsigned long long)count(block), kernel.most_threads);
+  }
+  if (launch.shared_bytes > size_t(kernel.allowed_shared_bytes)) {
+    return refuse(cudaErrorInvalidValue, function, "%zu bytes of dynamic shared memory; cudaFuncSetAttribute has allowed %d",
+                  launch.shared_bytes, kernel.allowed_shared_bytes);
+  }
+  return check_cluster(kernel, launch, function);
+}
+
+void print_launch(Kernel const& kernel, Launch const& launch, void** arguments)
+{
+  std::vector<unsigned char> bytes;
+  for (size_t i = 0; i < kernel.parameters.size(); ++i) {
+    Parameter const& one = kernel.parameters[i];
+    if (bytes.size() < one.offset + one.size) { bytes.resize(one.offset + one.size); }
+    std::memcpy(bytes.data() + one.offset, arguments[i], one.size);
+  }
+  std::fprintf(state().out, "launch %s grid %u %u %u block %u %u %u cluster %u %u %u shared %zu stream %llu programmatic %d params ",
+               kernel.name.c_str(), launch.grid.x, launch.grid.y, launch.grid.z, launch.block.x, launch.block.y, launch.block.z,
+               launch.cluster.x, launch.cluster.y, launch.cluster.z, launch.shared_bytes,
+               (unsigned long long)reinterpret_cast<uintptr_t>(launch.stream), launch.programmatic);
+  for (unsigned char const byte : bytes) { std::fprintf(state().out, "%02x", byte); }
+  std::fputs(bytes.empty() ? "-\n" : "\n", state().out);
+}
+
+cudaError_t launch_kernel(void const* host, Launch const& launch, void** arguments, char const* function)
+{
+  has_context = true;
+  Kernel* const kernel = kernel_at(host, function);
+  if (kernel == nullptr) { return last_error; }
+  cudaError_t error = injected("launch");
+  if (error == cudaSuccess) { error = check(*kernel, launch, function); }
+  if (error == cudaSuccess) { print_launch(*kernel, launch, arguments); }
+  return error;
+}
+
+thread_local std::vector<Launch> configurations;  // of <<<>>>, between its push and its pop
+
+}  // namespace
+}  // namespace mmagen_host
+
+extern "C" {
+
+void** __cudaRegisterFatBinary(void*)
+{
+  static void* handle = nullptr;
+  return &handle;
+}
+void __cudaRegisterFatBinaryEnd(void**) {}
+void __cudaUnregisterFatBinary(void**) {}
+char __cudaInitModule(void**) { return 1; }
+void __cudaRegisterVar(void**, char*, char*, char const*, int, size_t, int, int) {}
+void __cudaRegisterFunction(void**, char const* host, char*, char const* name, int, uint3*, uint3*, dim3*, dim3*, int*)
+{
+  state().kernel_of_host[host] = name;
+  state().kernels[name].name = name;
+}
+
+unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared_bytes, struct CUstream_st* stream)
+{
+  Launch launch;
+  launch.grid = grid;
+  launch.block = block;
+  launch.shared_bytes = shared_bytes;
+  launch.stream = stream;
+  configurations.push_back(launch);
+  return 0;
+}
+cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, size_t* shared_bytes, void* stream)
+{
+  if (configurations.empty()) { return refuse(cudaErrorMissingConfiguration, "<<<>>>", "a kernel called without a configuration"); }
+  Launch const launch = configurations.back();
+  configurations.pop_back();
+  *grid = launch.grid;
+  *block = launch.block;
+  *shared_bytes = launch.shared_bytes;
+  *static_cast<cudaStream_t*>(stream) = launch.stream;
+  return cudaSuccess;
+}
+cudaError_t __cudaGetKernel(cudaKernel_t* kernel, void const* host)
+{
+  *kernel = reinterpret_cast<cudaKernel_t>(const_cast<void*>(host));
+  return cudaSuccess;
+}
+cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void** arguments, size_t shared_bytes, cudaStream_t stream)
+{
+  return cudaLaunchKernel(reinterpret_cast<void const*>(kernel), grid, block, arguments, shared_bytes, stream);
+}
+
+cudaError_t cudaGetLastError()
+{
+  cudaError_t const error = last_error;
+  last_error = cudaSuccess;
+  return error;
+}
+cudaError_t cudaPeekAtLastError() { return last_error; }
+
+cudaError_t cudaGetDeviceCount(int* devices)
+{
+  *devices = 1;
+  return injected("cudaGetDeviceCount");
+}
+cudaError_t cudaGetDevice(int* device)
+{
+  *device = 0;
+  return injected("cudaGetDevice");
+}
+cudaError_t cudaSetDevice(int device)
+{
+  if (device != 0) { return refuse(cudaErrorInvalidDevice, "cudaSetDevice", "there is no device %d", device); }
+  has_context = true;
+  return injected("cudaSetDevice");
+}
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device)
+{
+  if (device != 0) { return refuse(cudaErrorInvalidDevice, "cudaDeviceGetAttribute", "there is no device %d", device); }
+  Device const& here = state().device;
+  switch (attribute) {
+    case cudaDevAttrComputeCapabilityMajor: *value = here.major; break;
+    case cudaDevAttrComputeCapabilityMinor: *value = here.minor; break;
+    case cudaDevAttrMultiProcessorCount: *value = here.multiprocessors; break;
+    case cudaDevAttrMaxSharedMemoryPerBlock: *value = kDefaultSharedBytes; break;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = here.most_shared_bytes; break;
+    case cudaDevAttrMaxThreadsPerBlock: *value = 1024; break;
+    case cudaDevAttrWarpSize: *value = 32; break;
+    case cudaDevAttrClusterLaunch: *value = here.major >= 9; break;
+    default: return refuse(cudaErrorNotSupported, "cudaDeviceGetAttribute", "attribute %d is not emulated", int(attribute));
+  }
+  return injected("cudaDeviceGetAttribute");
+}
+
+cudaError_t cudaFuncSetAttribute(void const* host, cudaFuncAttribute attribute, int value)
+{
+  has_context = true;
+  Kernel* const kernel = kernel_at(host, "cudaFuncSetAttribute");
+  if (kernel == nullptr) { return last_error; }
+  cudaError_t const error = injected("cudaFuncSetAttribute");
+  if (error != cudaSuccess) { return error; }
+  switch (attribute) {
+    case cudaFuncAttributeMaxDynamicSharedMemorySize:
+      if (value < 0 || value > state().device.most_shared_bytes - kernel->static_shared_bytes) {
+        return refuse(cudaErrorInvalidValue, "cudaFuncSetAttribute", "%d bytes of dynamic shared memory beside %d static ones; sm_%d%d has %d",
+                      value, kernel->static_shared_bytes, state().device.major, state().device.minor, state().device.most_shared_bytes);
+      }
+      kernel->allowed_shared_bytes = value;
+      return cudaSuccess;
+    case cudaFuncAttributeNonPortableClusterSizeAllowed: kernel->large_clusters = value != 0; return cudaSuccess;
+    case cudaFuncAttributePreferredSharedMemoryCarveout: return cudaSuccess;
+    default: return refuse(cudaErrorNotSupported, "cudaFuncSetAttribute", "attribute %d is not emulated", int(attribute));
+  }
+}
+/// Registers and local memory are ptxas's to say: 0 here.
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, void const* host)
+{
+  has_context = true;
+  Kernel const* const kernel = kernel_at(host, "cudaFuncGetAttributes");
+  if (kernel == nullptr) { return last_error; }
+  std::memset(attributes, 0, sizeof *attributes);
+  attributes->sharedSizeBytes = size_t(kernel->static_shared_bytes);
+  attributes->maxThreadsPerBlock = kernel->most_threads;
+  attributes->maxDynamicSharedSizeBytes = kernel->allowed_shared_bytes;
+  attributes->ptxVersion = 10 * state().device.major + state().device.minor;
+  return injected("cudaFuncGetAttributes");
+}
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* ctas, void const* host, int threads, size_t shared_bytes,
+                                                                   unsigned)
+{
+  has_context = true;
+  Kernel const* const kernel = kernel_at(host, "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
+  if (kernel == nullptr) { return last_error; }
+  *ctas = threads <= kernel->most_threads && shared_bytes <= size_t(kernel->allowed_shared_bytes) ? 1 : 0;
+  return injected("cudaOccupancyMaxActiveBlocksPerMultiprocessor");
+}
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* ctas, void const* host, int threads, size_t shared_bytes)
+{
+  return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(ctas, host, threads, shared_bytes, 0);
+}
+cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, void const* host, cudaLaunchConfig_t const* config)
+{
+  has_context = true;
+  Kernel const* const kernel = kernel_at(host, "cudaOccupancyMaxActiveClusters");
+  if (kernel == nullptr) { return last_error; }
+  *clusters = config->dynamicSmemBytes <= size_t(kernel->allowed_shared_bytes) ? state().device.resident_clusters : 0;
+  return injected("cudaOccupancyMaxActiveClusters");
+}
+
+cudaError_t cudaGetDriverEntryPointByVersion(char const* symbol, void** entry, unsigned, unsigned long long,
+                                             cudaDriverEntryPointQueryResult* found)
+{
+  bool const known = std::strcmp(symbol, "cuTensorMapEncodeTiled") == 0;
+  *entry = known ? tensor_map_encoder() : nullptr;
+  if (found != nullptr) { *found = known ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound; }
+  return injected("cudaGetDriverEntryPointByVersion");
+}
+
+cudaError_t cudaLaunchKernel(void const* host, dim3 grid, dim3 block, void** arguments, size_t shared_bytes, cudaStream_t stream)
+{
+  Launch launch;
+  launch.grid = grid;
+  launch.block = block;
+  launch.shared_bytes = shared_bytes;
+  launch.stream = stream;
+  return launch_kernel(host, launch, arguments, "cudaLaunchKernel");
+}
+cudaError_t cudaLaunchKernelExC(cudaLaunchConfig_t const* config, void const* host, void** arguments)
+{
+  Launch launch;
+  launch.grid = config->gridDim;
+  launch.block = config->blockDim;
+  launch.shared_bytes = config->dynamicSmemBytes;
+  launch.stream = config->stream;
+  for (unsigned i = 0; i < config->numAttrs; ++i) {
+    cudaLaunchAttribute const& attribute = config->attrs[i];
+    switch (attribute.id) {
+      case cudaLaunchAttributeIgnore: break;
+      case cudaLaunchAttributeClusterDimension:
+        launch.cluster = dim3(attribute.val.clusterDim.x, attribute.val.clusterDim.y, attribute.val.clusterDim.z);
+        break;
+      case cudaLaunchAttributeProgrammaticStreamSerialization:
+        launch.programmatic = attribute.val.programmaticStreamSerializationAllowed;
+        break;
+      default: return refuse(cudaErrorNotSupported, "cudaLaunchKernelExC", "launch attribute %d is not emulated", int(attribute.id));
+    }
+  }
+  return launch_kernel(host, launch, arguments, "cudaLaunchKernelExC");
+}
+
+}  // extern "C"

@@ -1,0 +1,63 @@
+// What the stand-in for the CUDA runtime knows: one device, the kernels of the library under test, and the errors to inject.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace mmagen_host {
+
+/// Shared memory of a CTA that needs no cudaFuncSetAttribute, and what every GPU has.
+inline constexpr int kDefaultSharedBytes = 48 * 1024;
+
+struct Device {
+  int major = 9, minor = 0;
+  int multiprocessors = 132;
+  int most_shared_bytes = 232448;  // dynamic and static, after cudaFuncSetAttribute
+  int resident_clusters = 100;     // what cudaOccupancyMaxActiveClusters answers
+};
+
+/// A parameter of a kernel as its PTX declares it, in bytes.
+struct Parameter {
+  size_t offset, size;
+};
+
+struct Kernel {
+  std::string name;      // of the PTX entry
+  bool in_ptx = false;   // the caller said what the PTX declares
+  int most_threads = 1024;
+  int static_shared_bytes = 0;
+  std::vector<Parameter> parameters;
+  int allowed_shared_bytes = kDefaultSharedBytes;
+  bool large_clusters = false;
+};
+
+struct State {
+  Device device;
+  std::map<std::string, Kernel> kernels;              // by name
+  std::map<void const*, std::string> kernel_of_host;  // address of the host function -> name
+  std::map<std::string, int> failures;                // function -> the cudaError_t that it returns
+  FILE* out = nullptr;
+};
+
+State& state();
+
+/// Per thread, as in CUDA: the last error, and whether a context is current.
+inline thread_local cudaError_t last_error = cudaSuccess;
+inline thread_local bool has_context = false;
+
+/// Notes why a call was refused, for the caller to read, and returns `error`. `format` is printf's.
+cudaError_t refuse(cudaError_t error, char const* function, char const* format, ...) __attribute__((format(printf, 3, 4)));
+
+/// Prints one line that says why a call was refused.
+void note_refusal(char const* function, int code, char const* reason);
+
+/// The driver's cuTensorMapEncodeTiled.
+void* tensor_map_encoder();
+
+}  // namespace mmagen_host

@@ -1,0 +1,91 @@
+"""What verify runs of a kernel where no GPU is: small problems with the character of large ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mmagen.plan.plans import ProductPlan
+from mmagen.plan.tiling import Tile
+from mmagen.spec.model import Problem
+
+_ALIGNED = 16  # elements: a multiple of every vector
+_RAGGED = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trials:
+    """judge: who draws the inputs and judges the result: "product", "ownership" or "instruction".
+
+    cases: (problem, distribution of its inputs). requires: the oldest architecture that has the kernel's instructions.
+    types, majors: of the operands, for the record: contiguous modes of A, B and D. smem_bytes: of a CTA.
+    refusal: why nothing can be run without a GPU, or "".
+    """
+
+    judge: str = ""
+    cases: tuple[tuple[Problem, str], ...] = ()
+    requires: str = ""
+    types: str = ""
+    majors: tuple[str, str, str] = ("K", "K", "N")
+    smem_bytes: int = 0
+    refusal: str = ""
+
+    def with_problems(self, problems: Sequence[Problem]) -> tuple[tuple[Problem, str], ...]:
+        """Other problems instead: each on the distribution of most cases, the largest on the others too."""
+        usual = self.cases[0][1]
+        largest = max(problems, key=products)
+        others = dict.fromkeys(name for _, name in self.cases if name != usual)
+        return (*((problem, usual) for problem in problems), *((largest, name) for name in others))
+
+
+def one_tile(plan: ProductPlan) -> Trials:
+    """Of a kernel that computes one tile and nothing else."""
+    return of_product(plan, (Problem(shape=plan.tile),))
+
+
+def of_product(plan: ProductPlan, problems: tuple[Problem, ...]) -> Trials:
+    """Of a kernel that multiplies. Small integers for every problem, since there all is exact, and uniform inputs for the
+    largest."""
+    largest = max(problems, key=products)
+    return Trials(
+        judge="product",
+        cases=(*((problem, "small_int") for problem in problems), (largest, "uniform")),
+        requires=plan.atom.default_arch,
+        types=plan.types,
+        majors=plan.majors,
+        smem_bytes=plan.smem_bytes,
+    )
+
+
+def products(problem: Problem) -> int:
+    """Multiplications of one problem."""
+    return problem.m * problem.n * problem.k * problem.batch
+
+
+def gemm_problems(tile: Tile, k_tiles: int) -> tuple[Problem, ...]:
+    """Whole tiles, `k_tiles` of them along K; ragged tails in every mode, several CTAs, a batch, alpha and beta, in wide
+    vectors; the same off its alignment; a single element."""
+    m, n, k = tile
+    ragged = (_next(m), _next(n), _next(2 * k))
+    return (
+        Problem(shape=(m, n, k * k_tiles)),
+        Problem(shape=ragged, batch=2, ld_pad=_ALIGNED - _RAGGED, alpha=-1.0, beta=2.0),
+        Problem(shape=(17, 33, 65), offset=1, beta=1.0),
+        Problem(shape=(1, 1, 1)),
+    )
+
+
+def tma_problems() -> tuple[Problem, ...]:
+    """Fewer rows than a TMA box has, all within one k tile, whose rows end within 16 bytes."""
+    return (Problem(shape=(43, 43, 43), ld_pad=_RAGGED, beta=1.0),)
+
+
+def stream_k_problems(tile: Tile, cluster: tuple[int, int]) -> tuple[Problem, ...]:
+    """A wave and one more tile of a cluster, and a single tile for all clusters."""
+    m, n, k = tile[0] * cluster[0], tile[1] * cluster[1], tile[2]
+    return Problem(shape=(m, 4 * n, 6 * k), beta=1.0), Problem(shape=(m, n, 24 * k))
+
+
+def _next(extent: int) -> int:
+    """The next extent that is 5 more than a multiple of 16: ragged itself, and aligned with 11 elements of padding."""
+    return extent + 1 + (_RAGGED - extent - 1) % _ALIGNED

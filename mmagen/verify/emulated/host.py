@@ -1,0 +1,143 @@
+"""What a project's own host code launches for one call of its C interface, asked of it without a GPU."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from mmagen.build.ptx import Ptx
+from mmagen.core.targets import capability
+from mmagen.emulate import EmulationError, GlobalMemory, Module, Report, launch, parse
+from mmagen.host_runtime.entries import entries_of
+from mmagen.host_runtime.library import CapturedLaunch, Device, HostError, Reply, call, text
+from mmagen.plan.budgets import SMEM_PER_BLOCK
+from mmagen.verify.emulated.matrices import Operands
+from mmagen.verify.emulated.task import Task
+
+# More clusters than any problem has: a launch of so many shows how many the problem has.
+_ALL = 1 << 24
+# A GPU runs as many clusters as fit. Emulated are so few that each does several tiles, and two of them side by side. Of
+# those that share the tiles of a last wave three: one has a neighbour on either side.
+_MOST_RESIDENT = 2
+_TILES_EACH = 3
+_STREAMING = 3
+_STREAM = 0x5000  # a handle that the launch must have
+_SCALARS = {"f32": ctypes.c_float, "f64": ctypes.c_double, "s32": ctypes.c_int32}
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """Device memory that a call may use: address and bytes; none is 0 and 0."""
+
+    address: int = 0
+    size: int = 0
+
+
+def multiply_arguments(task: Task, data: Operands, addresses: dict[str, int], workspace: Workspace) -> bytes:
+    """<name>_args of NAME.h. addresses: of the first byte of the memory of a, b, d and, where there is one, c."""
+    plan, problem = task.product, task.problem
+    fields: list[tuple[str, type]] = [(name, ctypes.c_int64) for name in ("m", "n", "k", "batch")]
+    values: dict[str, int | float] = {"m": problem.m, "n": problem.n, "k": problem.k, "batch": problem.batch}
+    for name, matrix in (("a", data.a), ("b", data.b), ("c", data.c), ("d", data.d)):
+        fields += [(name, ctypes.c_uint64), (f"ld{name}", ctypes.c_int64), (f"batch_stride_{name}", ctypes.c_int64)]
+        if matrix:
+            first = addresses[name] + matrix.offset * matrix.view.itemsize
+            values |= {name: first, f"ld{name}": matrix.ld, f"batch_stride_{name}": matrix.batch_stride}
+    word = plan.epilogue.scalar.word
+    number = int if word == "s32" else float
+    fields += [("alpha", _SCALARS[word]), ("beta", _SCALARS[word])]
+    values |= {"alpha": number(problem.alpha), "beta": number(problem.beta)}
+    if task.takes_workspace:
+        fields += [("workspace", ctypes.c_uint64), ("workspace_bytes", ctypes.c_int64)]
+        values |= {"workspace": workspace.address, "workspace_bytes": workspace.size}
+    return _struct(fields, values)
+
+
+def pointer_arguments(addresses: Sequence[int]) -> bytes:
+    """<name>_args of a project of one instruction: pointers alone."""
+    return b"".join(address.to_bytes(8, "little") for address in addresses)
+
+
+def _struct(fields: list[tuple[str, type]], values: dict[str, int | float]) -> bytes:
+    return bytes(type("Args", (ctypes.Structure,), {"_fields_": fields})(**values))
+
+
+def multiply_launch(task: Task, data: Operands, addresses: dict[str, int], workspace: Workspace) -> CapturedLaunch:
+    """The launch of a gemm or micro kernel; see multiply_arguments and launch_of."""
+    arguments = multiply_arguments(task, data, addresses, workspace)
+    resident = _STREAMING if task.product.takes_workspace else _few(launch_of(task, task.run_symbol, [arguments]))
+    return launch_of(task, task.run_symbol, [arguments], resident)
+
+
+def _few(whole: CapturedLaunch) -> int:
+    """How many clusters the emulated device runs at once, of a launch on one that runs them all."""
+    ctas = whole.cluster[0] * whole.cluster[1] * whole.cluster[2]
+    clusters = whole.grid[0] * whole.grid[1] * whole.grid[2] // ctas
+    return max(1, min(_MOST_RESIDENT, clusters // _TILES_EACH))
+
+
+def workspace_bytes(task: Task) -> int:
+    """What the library asks for on the emulated device."""
+    reply = _ask(task, _STREAMING, call(task.symbol("workspace_bytes"), bytes(8)))
+    return int.from_bytes(reply.outputs[0], "little", signed=True)
+
+
+def launch_of(task: Task, symbol: str, arguments: Sequence[bytes | int], resident: int = _ALL) -> CapturedLaunch:
+    """The one launch that a call of `symbol` with these arguments and a stream makes.
+
+    Raises HostError for anything else that it does: crash, refuse, launch nothing or several kernels, choose another
+    config, leave an error behind, or forget the stream.
+    """
+    naming = text(task.symbol("config_name"), *arguments) if task.library else []
+    reply = _ask(task, resident, [*naming, *call(symbol, *arguments, _STREAM)])
+    if task.library and reply.texts[0] != task.chosen:
+        raise HostError(f"{task.symbol('config_name')} says {reply.texts[0]}; by the spec's rules it is {task.chosen}")
+    if reply.left[-1]:
+        raise HostError(f"{symbol} succeeds, but leaves CUDA error {reply.left[-1]} behind")
+    if len(reply.launches) != 1:
+        raise HostError(f"{symbol} succeeds and launches {len(reply.launches)} kernels; one is to be")
+    if reply.launches[0].stream != _STREAM:
+        raise HostError(f"{symbol} does not launch on the stream that it was given")
+    return reply.launches[0]
+
+
+def _ask(task: Task, resident: int, directives: list[str]) -> Reply:
+    """The reply to directives of which the last is a call of a function that returns a status. HostError unless it is 0."""
+    host = task.ptx.host
+    assert host, "compiled without its host code"
+    target = capability(task.ptx.arch)
+    device = Device(target, SMEM_PER_BLOCK[target], resident)
+    kernels = (entry for unit in task.ptx.units.values() for entry in entries_of(unit))
+    reply = host.ask(device, kernels, [*directives, *text(task.symbol("status_text"), "?")])
+    if reply.values[-1]:
+        why = f"; {reply.refusals[-1]}" if reply.refusals else ""
+        raise HostError(f"the host code returns status {reply.values[-1]}, {reply.texts[-1]}{why}")
+    return reply
+
+
+@lru_cache(maxsize=2)
+def _module(unit: str, file: str) -> Module:
+    return parse(unit, file)
+
+
+def emulate(ptx: Ptx, captured: CapturedLaunch, memory: GlobalMemory) -> Report:
+    """Executes a captured launch. Raises EmulationError for what the emulator does not know."""
+    name, unit = next((name, unit) for name, unit in ptx.units.items() if _has(unit, captured.entry))
+    if captured.cluster[1:] != (1, 1):
+        raise EmulationError(f"a cluster of {captured.cluster} CTAs; emulated are those that extend along x")
+    return launch(
+        _module(unit, f"{name}.ptx"),
+        captured.entry,
+        grid=captured.grid,
+        block=captured.block,
+        dynamic_smem=captured.shared_bytes,
+        params=captured.params,
+        memory=memory,
+        cluster=captured.cluster[0],
+    )
+
+
+def _has(unit: str, name: str) -> bool:
+    return any(entry.name == name for entry in entries_of(unit))

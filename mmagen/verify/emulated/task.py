@@ -1,0 +1,58 @@
+"""One problem for one kernel to emulate, and which functions of the project's C interface do it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+from mmagen.build.ptx import Ptx
+from mmagen.families.library import choose
+from mmagen.families.protocol import Plan
+from mmagen.plan.plans import GemmPlan, ProductPlan
+from mmagen.spec.model import Problem
+
+
+@dataclass(frozen=True)
+class Task:
+    """One emulated call: a problem with one distribution of inputs. plan: of the kernel that is to do it. library: the plan
+    of the library that the kernel belongs to, where it is called `config`; None for a project of one kernel."""
+
+    plan: Plan
+    ptx: Ptx
+    problem: Problem
+    distribution: str
+    seed: int
+    library: GemmPlan | None = None
+    config: str = ""
+
+    @property
+    def text(self) -> str:
+        """The problem, and which kernel does it where there are several."""
+        return self.problem.text + (f" by {self.config}" if self.config else "")
+
+    @property
+    def chosen(self) -> str:
+        """The config that the library's rules mean the problem for; "" for a project of one kernel."""
+        return choose(self.library, self.problem).name if self.library else ""
+
+    @property
+    def product(self) -> ProductPlan:
+        """The plan of a kernel that multiplies; the other kinds have no use for this."""
+        return cast(ProductPlan, self.plan)
+
+    @property
+    def takes_workspace(self) -> bool:
+        """Has the C interface of a project that multiplies a workspace? Of a library, for some kernel at least."""
+        return (self.library or self.product).takes_workspace
+
+    def symbol(self, function: str) -> str:
+        """Of a function of the C interface: "run" is NAME_run."""
+        return f"{(self.library or self.plan).name}_{function}"
+
+    @property
+    def run_symbol(self) -> str:
+        """NAME_run where the library's rules lead to the config, else the function behind it, NAME::config::run."""
+        if not self.library or self.chosen == self.config:
+            return self.symbol("run")
+        name = self.library.name
+        return f"_ZN{len(name)}{name}{len(self.config)}{self.config}3runERK{len(name) + 5}{name}_argsP11CUstream_st"

@@ -1,0 +1,207 @@
+"""Asking a project's host code, without compiling any: PTX entries, replies, failures, and the arguments of the C interface."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import replace
+
+import pytest
+
+from mmagen.build.ptx import Ptx
+from mmagen.families import plan
+from mmagen.host_runtime import library as host_library
+from mmagen.host_runtime.entries import entries_of
+from mmagen.host_runtime.library import Device, HostError, HostLibrary, call, text
+from mmagen.spec.load import load
+from mmagen.spec.model import Problem
+from mmagen.verify.emulated import host
+from mmagen.verify.emulated.host import Workspace
+from mmagen.verify.emulated.matrices import operands
+from mmagen.verify.emulated.task import Task
+
+PTX = """\
+.version 8.0
+.target sm_80
+.extern .shared .align 1024 .b8 smem[];
+.shared .align 4 .b8 _ZZ4kepti[256];
+.visible .entry first(
+	.param .u8 first_param_0,
+	.param .align 64 .b8 first_param_1[200],
+	.param .u64 first_param_2
+)
+.maxntid 32, 4, 1
+.minnctapersm 1
+{
+	ld.shared.u32 %r1, [_ZZ4kepti];
+	ret;
+}
+.visible .entry second()
+{
+	.shared .f64 own;
+	ret;
+}
+"""
+DEVICE = Device(80, 166912, 4)
+
+
+def test_entries_are_what_the_ptx_declares():
+    first, second = entries_of(PTX)
+    assert first.name == "first" and first.most_threads == 128 and first.static_shared_bytes == 256
+    assert first.parameters == ((0, 1), (64, 200), (264, 8))
+    assert (second.name, second.parameters, second.most_threads, second.static_shared_bytes) == ("second", (), 0, 8)
+
+
+def test_calls_become_words():
+    assert call("run", b"\x01\xff", 7) == ["call", "run", "2", "@01ff", "7"]
+    assert text("status_text", "?") == ["text", "status_text", "1", "?"]
+
+
+def scripted(folder, body):
+    """A library whose runner is a shell script."""
+    runner = folder / "runner"
+    runner.write_text(f"#!/bin/sh\n{body}\n")
+    runner.chmod(0o755)
+    return HostLibrary(folder / "library.so", runner)
+
+
+LAUNCH = "launch kernel grid 6 2 1 block 128 1 1 cluster 2 1 1 shared 1000 stream 20480 programmatic 1 params 0aff"
+
+
+def test_a_reply_is_read(tmp_path):
+    script = (
+        f"echo {LAUNCH}; echo 'refused cudaFoo 9 a grid of 0'; echo bytes 0 0102; echo returned 3 left 9; echo 'text so it is'"
+    )
+    reply = scripted(tmp_path, script).ask(DEVICE, (), ())
+    (launch,) = reply.launches
+    assert (launch.entry, launch.grid, launch.block, launch.cluster) == ("kernel", (6, 2, 1), (128, 1, 1), (2, 1, 1))
+    assert (launch.shared_bytes, launch.stream, launch.programmatic, launch.params) == (1000, 20480, True, b"\x0a\xff")
+    assert reply.refusals == ["cudaFoo: a grid of 0 (error 9)"] and reply.outputs == [b"\1\2"]
+    assert (reply.values, reply.left, reply.texts) == ([3], [9], ["so it is"])
+
+
+def test_the_runner_is_told_the_device_and_the_kernels(tmp_path):
+    first = entries_of(PTX)[0]
+    reply = scripted(tmp_path, 'echo "text $*"').ask(DEVICE, (first,), call("run", 1))
+    (words,) = reply.texts
+    assert words == (
+        f"{tmp_path}/library.so device 8 0 132 166912 resident 4 kernel first 128 256 3 0 1 64 200 264 8 call run 1 1"
+    )
+
+
+@pytest.mark.parametrize(
+    ("script", "says"),
+    [
+        ("kill -SEGV $$", "ended by SIGSEGV"),
+        ("echo 'refused cudaFoo 9 a reason'; kill -ABRT $$", "ended by SIGABRT; before it, cudaFoo: a reason"),
+        ("echo no such thing >&2; exit 3", "cannot be run: no such thing"),
+        ("exit 5", "exit code 5"),
+    ],
+)
+def test_how_the_host_code_ended_is_said(script, says, tmp_path):
+    with pytest.raises(HostError, match=says):
+        scripted(tmp_path, script).ask(DEVICE, (), ())
+
+
+def test_host_code_that_does_not_return_is_stopped(tmp_path, monkeypatch):
+    monkeypatch.setattr(host_library, "_TIMEOUT_S", 0.2)
+    with pytest.raises(HostError, match="did not return"):
+        scripted(tmp_path, "sleep 30").ask(DEVICE, (), ())
+
+
+# --- The C interface ---------------------------------------------------------------------------------------------------
+
+MMA_SYNC = {
+    "atom": "SM80_16x8x16_F32F16F16F32_TN",
+    "tile": "[64, 64, 32]",
+    "atoms_layout": "[2, 2, 1]",
+    "epilogue": "{out: f16}",
+}
+STREAMING = {
+    "atom": "SM90_64x128x16_F32BF16BF16_SS",
+    "tile": "[128, 128, 64]",
+    "atoms_layout": "[2, 1, 1]",
+    "schedule": "cooperative",
+    "stream_k": "last_wave",
+    "epilogue": "{out: bf16}",
+}
+PTX_OF_IT = Ptx("it", "gemm", "", "sm_90a", "", "", "", 0.0, True, {"it": PTX})
+
+
+def task_of(keys, problem):
+    spec = {"mmagen": 1, "name": "it", "kernel": "gemm", "layout": "TN"} | keys
+    it = plan(load("".join(f"{key}: {value}\n" for key, value in spec.items()), "it.yaml").spec)
+    return Task(it, PTX_OF_IT, problem, "small_int", 1)
+
+
+def arguments(task, workspace):
+    data = operands(task.plan, task.problem, "zeros", 1)
+    return host.multiply_arguments(task, data, {"a": 0x1000, "b": 0x2000, "c": 0x3000, "d": 0x4000}, workspace)
+
+
+def test_arguments_are_laid_out_as_the_c_header_has_them():
+    task = task_of(MMA_SYNC, Problem(shape=(70, 130, 40), batch=3, alpha=2.0, beta=-1.0, offset=1))
+    extents, rest = struct.unpack_from("<4q", arguments(task, Workspace())), arguments(task, Workspace())[32:]
+    assert extents == (70, 130, 40, 3)
+    assert struct.unpack_from("<12q", rest) == (
+        *(0x1002, 40, 70 * 40),
+        *(0x2002, 40, 130 * 40),
+        *(0x3002, 146, 70 * 146),
+        *(0x4002, 130, 70 * 130),
+    )
+    assert rest[96:] == struct.pack("<2f", 2.0, -1.0)
+
+
+def test_without_a_c_its_pointer_is_null():
+    assert struct.unpack_from("<3q", arguments(task_of(MMA_SYNC, Problem(shape=(8, 8, 8))), Workspace()), 80) == (0, 0, 0)
+
+
+def test_a_workspace_is_handed_over_where_the_interface_has_one():
+    task = task_of(STREAMING, Problem(shape=(128, 128, 64)))
+    assert arguments(task, Workspace(0x5000, 77))[-16:] == struct.pack("<2q", 0x5000, 77)
+    assert len(arguments(task_of(MMA_SYNC, task.problem), Workspace(0x5000, 77))) == len(arguments(task, Workspace())) - 16
+
+
+class Scripted:
+    """Answers each question with the launch of so many clusters of two CTAs, as many as the device runs of twelve."""
+
+    def __init__(self, status=0, stream=0x5000, launches=1, left=0):
+        self.status, self.stream, self.launches, self.left = status, stream, launches, left
+        self.asked: list[int] = []
+
+    def ask(self, device, kernels, directives):
+        self.asked.append(device.resident_clusters)
+        one = host_library.CapturedLaunch(
+            "first", (2 * min(12, device.resident_clusters), 1, 1), (128, 1, 1), (2, 1, 1), 0, self.stream, True, b""
+        )
+        return host_library.Reply(
+            [one] * self.launches, ["cudaFoo: too much (error 1)"], [], [self.status], [self.left], ["no such luck"]
+        )
+
+
+def launched(scripted_host, keys=MMA_SYNC):
+    task = task_of(keys, Problem(shape=(64, 64, 64)))
+    task = replace(task, ptx=replace(PTX_OF_IT, host=scripted_host))
+    data = operands(task.plan, task.problem, "zeros", 1)
+    return host.multiply_launch(task, data, dict.fromkeys("abcd", 0x1000), Workspace())
+
+
+@pytest.mark.parametrize(("keys", "clusters"), [(MMA_SYNC, [1 << 24, 2]), (STREAMING, [3])])
+def test_few_clusters_are_resident(keys, clusters):
+    answering = Scripted()
+    assert launched(answering, keys).grid == (2 * clusters[-1], 1, 1)
+    assert answering.asked == clusters
+
+
+@pytest.mark.parametrize(
+    ("answers", "says"),
+    [
+        ({"status": 3}, "status 3, no such luck; cudaFoo: too much"),
+        ({"launches": 0}, "launches 0 kernels"),
+        ({"launches": 2}, "launches 2 kernels"),
+        ({"stream": 0}, "not launch on the stream"),
+        ({"left": 9}, "leaves CUDA error 9 behind"),
+    ],
+)
+def test_anything_but_one_launch_on_the_stream_is_a_failure(answers, says):
+    with pytest.raises(HostError, match=says):
+        launched(Scripted(**answers))
