@@ -102,9 +102,14 @@ class Atom:
         return self.wgmma and self.type_a.bits == 16
 
     @property
+    def arch_specific(self) -> bool:
+        """Does one architecture alone have the operation? Later ones lack wgmma."""
+        return self.wgmma
+
+    @property
     def default_arch(self) -> str:
-        """The oldest architecture that has the operation; wgmma is one of those that no later one has."""
-        return f"sm_{self.min_arch}{'a' if self.wgmma else ''}"
+        """The oldest architecture that has the operation."""
+        return f"sm_{self.min_arch}{'a' if self.arch_specific else ''}"
 
     def in_layout(self, letters: str) -> Atom:
         """The operation for operands of that layout (TN, NT, NN, TT)."""
