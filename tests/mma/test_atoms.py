@@ -141,10 +141,12 @@ def test_a_wrong_name_is_told_the_nearest(wrong, remedy):
     assert fault.key == ("atom",) and repr(wrong) in fault.what and remedy in fault.remedy
 
 
-def test_an_operation_that_no_tile_is_built_from_says_which_kernels_it_has():
-    with pytest.raises(SpecFaults) as caught:
-        find_atom("SM90_16x8x16_F64F64F64F64_TN")
-    (fault,) = caught.value.faults
-    assert fault.what == "no tiled kernel can be built from SM90_16x8x16_F64F64F64F64_TN" and "kernel: micro" in fault.remedy
-    assert only_an_instruction(" SM90_16x8x16_F64F64F64F64_TN")
-    assert not any(map(only_an_instruction, ("SM80_16x8x16_F32F16F16F32_TN", "SM90_64x64x16_F32F16F16_SS", "SM90_nothing")))
+def test_an_operation_that_no_tile_is_built_from_is_no_atom():
+    for name in (
+        "SM90::GMMA::SPARSE::GMMA_64x24x32_F32BF16BF16_SS",
+        "SM80_16x8x256_S32U1U1S32_TN_XORPOPC",
+        "SM100_MMA_F16BF16_SS",
+    ):
+        assert find_atom(name) is None
+    dmma = find_atom(" SM90_16x8x16_F64F64F64F64_TN")
+    assert dmma is not None and (dmma.kind, dmma.generation, dmma.default_arch) == ("mma.sync", "SM90", "sm_90")
