@@ -34,7 +34,7 @@ struct Relu : mmagen::LinearCombination<Scalar, Accumulator, Scalar> {
 """
 # A project, and problems for its epilogues: stores by vector and by element; by TMA, by element at ragged ends, without TMA.
 CASES = {
-    "sm80_gemm_classic": ("40,48,64", "40,45,40:ld_pad=3:beta=1"),
+    "fma_gemm_f32": ("40,48,64", "40,45,40:ld_pad=3:beta=1"),
     "sm90_gemm_warpgroup": ("40,128,64:beta=2", "40,100,64:ld_pad=4:alpha=-1", "33,45,40:offset=1:beta=1"),
 }
 
