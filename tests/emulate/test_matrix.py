@@ -321,12 +321,12 @@ def test_what_ptx_does_not_have_is_refused_with_its_text(text):
 def test_a_wrong_number_of_registers_is_refused():
     zero = np.zeros((1, 32), np.uint32)
     with pytest.raises(EmulationError, match="b has 1 registers, not 2"):
-        mma(tuple(["sync", "aligned", "m16n8k16", "row", "col", "f32", "f16", "f16", "f32"]), [zero] * 4, [zero], [zero] * 4)
+        mma(("sync", "aligned", "m16n8k16", "row", "col", "f32", "f16", "f16", "f32"), [zero] * 4, [zero], [zero] * 4)
 
 
 def test_sparse_needs_metadata_and_a_selector_in_range():
     zero = np.zeros((1, 32), np.uint32)
-    words = tuple(["sp", "sync", "aligned", "m16n8k32", "row", "col", "f32", "f16", "f16", "f32"])
+    words = ("sp", "sync", "aligned", "m16n8k32", "row", "col", "f32", "f16", "f16", "f32")
     with pytest.raises(EmulationError, match="metadata"):
         mma(words, [zero] * 4, [zero] * 4, [zero] * 4)
     with pytest.raises(EmulationError, match="selector is 2, not below 2"):

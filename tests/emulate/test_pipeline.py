@@ -92,7 +92,8 @@ EMPTY:
     shl.b32 %r21, %rank, 7;
     add.u32 %r14, %r14, %r21;
     add.u32 %r14, %r14, 2048;
-    cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%r14], [%rd7, {{%r18, %r19, %r20}}], [%r13], %h0;
+    cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster
+        [%r14], [%rd7, {{%r18, %r19, %r20}}], [%r13], %h0;
     xor.b32 %r11, %r11, 1;
     setp.eq.u32 %p, %r11, 0;
     selp.u32 %r16, 1, 0, %p;
@@ -156,7 +157,8 @@ FAULTS = {
     "no empty wait": ([(WAIT_EMPTY, "setp.eq.u32 %q, 0, 0;")], "async_race", "overwrites shared byte"),
     "wgmma not waited for": ([("wgmma.wait_group.sync.aligned 0; //over", "")], "async_race", "a wgmma reads"),
     "released a tile early": ([("0; //over", "1; //over")], "async_race", "a wgmma reads"),
-    "too many bytes announced": ([(f"{A_BYTES + B_BYTES};", f"{A_BYTES + B_BYTES + 16};")], "deadlock", "16 announced bytes never arrive"),
+    "too many bytes announced": ([(f"{A_BYTES + B_BYTES};", f"{A_BYTES + B_BYTES + 16};")], "deadlock",
+                                 "16 announced bytes never arrive"),
     "too few bytes announced": ([(f"{A_BYTES + B_BYTES};", f"{A_BYTES + B_BYTES - 16};")], "deadlock",
                                 "16 more bytes arrived than were announced"),
     "half of the bytes announced": ([(f"{A_BYTES + B_BYTES};", f"{A_BYTES};")], "mbarrier", "while copies to it are in flight"),
@@ -168,10 +170,12 @@ FAULTS = {
     "arrivals for one only": ([("[%bar+16], 2", "[%bar+16], 1"), ("[%bar+24], 2", "[%bar+24], 1")], "deadlock", "0 of 1 arrivals"),
     "arrivals never needed": ([("[%bar+16], 2", "[%bar+16], 3"), ("[%bar+24], 2", "[%bar+24], 3")], "deadlock", "2 of 3 arrivals"),
     "no fence after init": ([("fence.mbarrier_init.release.cluster;", "")], "proxy_fence", "no fence.mbarrier_init"),
-    "no barrier after init": ([("barrier.cluster.arrive.release.aligned; //start", ""), ("barrier.cluster.wait.acquire.aligned; //start", "")],
+    "no barrier after init": ([("barrier.cluster.arrive.release.aligned; //start", ""),
+                               ("barrier.cluster.wait.acquire.aligned; //start", "")],
                               "mbarrier", ""),
     "no init": ([("mbarrier.init.shared::cta.b64 [%bar+8], 1;", "")], "mbarrier", "which nothing initialised"),
-    "a CTA leaves early": ([("barrier.cluster.arrive.release.aligned; //end", ""), ("barrier.cluster.wait.acquire.aligned; //end", "")],
+    "a CTA leaves early": ([("barrier.cluster.arrive.release.aligned; //end", ""),
+                            ("barrier.cluster.wait.acquire.aligned; //end", "")],
                            "cluster_exit", "may have ended"),
 }  # fmt: skip
 
