@@ -12,19 +12,16 @@ using namespace mmagen_host;
 
 namespace mmagen_host {
 
-State& state()
-{
+State& state() {
   static State kept;
   return kept;
 }
 
-void note_refusal(char const* function, int code, char const* reason)
-{
+void note_refusal(char const* function, int code, char const* reason) {
   std::fprintf(state().out, "refused %s %d %s\n", function, code, reason);
 }
 
-cudaError_t refuse(cudaError_t error, char const* function, char const* format, ...)
-{
+cudaError_t refuse(cudaError_t error, char const* function, char const* format, ...) {
   char reason[512];
   va_list values;
   va_start(values, format);
@@ -45,8 +42,7 @@ struct Launch {
 };
 
 /// The error that the caller wants of `function`, if any.
-cudaError_t injected(char const* function)
-{
+cudaError_t injected(char const* function) {
   auto const found = state().failures.find(function);
   if (found == state().failures.end()) { return cudaSuccess; }
   last_error = cudaError_t(found->second);
@@ -54,8 +50,7 @@ cudaError_t injected(char const* function)
 }
 
 /// Null where the library has not registered `host` as a kernel or its PTX has none of that name.
-Kernel* kernel_at(void const* host, char const* function)
-{
+Kernel* kernel_at(void const* host, char const* function) {
   auto const found = state().kernel_of_host.find(host);
   if (found == state().kernel_of_host.end()) {
     refuse(cudaErrorInvalidDeviceFunction, function, "%p is no kernel", host);
@@ -71,8 +66,7 @@ Kernel* kernel_at(void const* host, char const* function)
 
 uint64_t count(dim3 const& extent) { return uint64_t(extent.x) * extent.y * extent.z; }
 
-cudaError_t check_cluster(Kernel const& kernel, Launch const& launch, char const* function)
-{
+cudaError_t check_cluster(Kernel const& kernel, Launch const& launch, char const* function) {
   dim3 const& grid = launch.grid;
   dim3 const& cluster = launch.cluster;
   uint64_t const ctas = count(cluster);
@@ -82,14 +76,14 @@ cudaError_t check_cluster(Kernel const& kernel, Launch const& launch, char const
     return refuse(cudaErrorInvalidClusterSize, function, "a cluster of %llu CTAs", (unsigned long long)ctas);
   }
   if (grid.x % cluster.x != 0 || grid.y % cluster.y != 0 || grid.z % cluster.z != 0) {
-    return refuse(cudaErrorInvalidClusterSize, function, "a grid of %u x %u x %u CTAs is no whole number of clusters of %u x %u x %u",
-                  grid.x, grid.y, grid.z, cluster.x, cluster.y, cluster.z);
+    return refuse(cudaErrorInvalidClusterSize, function,
+                  "a grid of %u x %u x %u CTAs is no whole number of clusters of %u x %u x %u", grid.x, grid.y, grid.z,
+                  cluster.x, cluster.y, cluster.z);
   }
   return cudaSuccess;
 }
 
-cudaError_t check(Kernel const& kernel, Launch const& launch, char const* function)
-{
+cudaError_t check(Kernel const& kernel, Launch const& launch, char const* function) {
   dim3 const& grid = launch.grid;
   dim3 const& block = launch.block;
   if (count(grid) == 0 || grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535) {
@@ -109,15 +103,15 @@ cudaError_t check(Kernel const& kernel, Launch const& launch, char const* functi
   return check_cluster(kernel, launch, function);
 }
 
-void print_launch(Kernel const& kernel, Launch const& launch, void** arguments)
-{
+void print_launch(Kernel const& kernel, Launch const& launch, void** arguments) {
   std::vector<unsigned char> bytes;
   for (size_t i = 0; i < kernel.parameters.size(); ++i) {
     Parameter const& one = kernel.parameters[i];
     if (bytes.size() < one.offset + one.size) { bytes.resize(one.offset + one.size); }
     std::memcpy(bytes.data() + one.offset, arguments[i], one.size);
   }
-  std::fprintf(state().out, "launch %s grid %u %u %u block %u %u %u cluster %u %u %u shared %zu stream %llu programmatic %d params ",
+  std::fprintf(state().out,
+               "launch %s grid %u %u %u block %u %u %u cluster %u %u %u shared %zu stream %llu programmatic %d params ",
                kernel.name.c_str(), launch.grid.x, launch.grid.y, launch.grid.z, launch.block.x, launch.block.y, launch.block.z,
                launch.cluster.x, launch.cluster.y, launch.cluster.z, launch.shared_bytes,
                (unsigned long long)reinterpret_cast<uintptr_t>(launch.stream), launch.programmatic);
@@ -125,8 +119,7 @@ void print_launch(Kernel const& kernel, Launch const& launch, void** arguments)
   std::fputs(bytes.empty() ? "-\n" : "\n", state().out);
 }
 
-cudaError_t launch_kernel(void const* host, Launch const& launch, void** arguments, char const* function)
-{
+cudaError_t launch_kernel(void const* host, Launch const& launch, void** arguments, char const* function) {
   has_context = true;
   Kernel* const kernel = kernel_at(host, function);
   if (kernel == nullptr) { return last_error; }
@@ -143,8 +136,7 @@ thread_local std::vector<Launch> configurations;  // of <<<>>>, between its push
 
 extern "C" {
 
-void** __cudaRegisterFatBinary(void*)
-{
+void** __cudaRegisterFatBinary(void*) {
   static void* handle = nullptr;
   return &handle;
 }
@@ -152,14 +144,12 @@ void __cudaRegisterFatBinaryEnd(void**) {}
 void __cudaUnregisterFatBinary(void**) {}
 char __cudaInitModule(void**) { return 1; }
 void __cudaRegisterVar(void**, char*, char*, char const*, int, size_t, int, int) {}
-void __cudaRegisterFunction(void**, char const* host, char*, char const* name, int, uint3*, uint3*, dim3*, dim3*, int*)
-{
+void __cudaRegisterFunction(void**, char const* host, char*, char const* name, int, uint3*, uint3*, dim3*, dim3*, int*) {
   state().kernel_of_host[host] = name;
   state().kernels[name].name = name;
 }
 
-unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared_bytes, struct CUstream_st* stream)
-{
+unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared_bytes, struct CUstream_st* stream) {
   Launch launch;
   launch.grid = grid;
   launch.block = block;
@@ -168,9 +158,10 @@ unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared_bytes,
   configurations.push_back(launch);
   return 0;
 }
-cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, size_t* shared_bytes, void* stream)
-{
-  if (configurations.empty()) { return refuse(cudaErrorMissingConfiguration, "<<<>>>", "a kernel called without a configuration"); }
+cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, size_t* shared_bytes, void* stream) {
+  if (configurations.empty()) {
+    return refuse(cudaErrorMissingConfiguration, "<<<>>>", "a kernel called without a configuration");
+  }
   Launch const launch = configurations.back();
   configurations.pop_back();
   *grid = launch.grid;
@@ -179,42 +170,36 @@ cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, size_t* shared_b
   *static_cast<cudaStream_t*>(stream) = launch.stream;
   return cudaSuccess;
 }
-cudaError_t __cudaGetKernel(cudaKernel_t* kernel, void const* host)
-{
+cudaError_t __cudaGetKernel(cudaKernel_t* kernel, void const* host) {
   *kernel = reinterpret_cast<cudaKernel_t>(const_cast<void*>(host));
   return cudaSuccess;
 }
-cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void** arguments, size_t shared_bytes, cudaStream_t stream)
-{
+cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void** arguments, size_t shared_bytes,
+                               cudaStream_t stream) {
   return cudaLaunchKernel(reinterpret_cast<void const*>(kernel), grid, block, arguments, shared_bytes, stream);
 }
 
-cudaError_t cudaGetLastError()
-{
+cudaError_t cudaGetLastError() {
   cudaError_t const error = last_error;
   last_error = cudaSuccess;
   return error;
 }
 cudaError_t cudaPeekAtLastError() { return last_error; }
 
-cudaError_t cudaGetDeviceCount(int* devices)
-{
+cudaError_t cudaGetDeviceCount(int* devices) {
   *devices = 1;
   return injected("cudaGetDeviceCount");
 }
-cudaError_t cudaGetDevice(int* device)
-{
+cudaError_t cudaGetDevice(int* device) {
   *device = 0;
   return injected("cudaGetDevice");
 }
-cudaError_t cudaSetDevice(int device)
-{
+cudaError_t cudaSetDevice(int device) {
   if (device != 0) { return refuse(cudaErrorInvalidDevice, "cudaSetDevice", "there is no device %d", device); }
   has_context = true;
   return injected("cudaSetDevice");
 }
-cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device)
-{
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
   if (device != 0) { return refuse(cudaErrorInvalidDevice, "cudaDeviceGetAttribute", "there is no device %d", device); }
   Device const& here = state().device;
   switch (attribute) {
@@ -231,8 +216,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
   return injected("cudaDeviceGetAttribute");
 }
 
-cudaError_t cudaFuncSetAttribute(void const* host, cudaFuncAttribute attribute, int value)
-{
+cudaError_t cudaFuncSetAttribute(void const* host, cudaFuncAttribute attribute, int value) {
   has_context = true;
   Kernel* const kernel = kernel_at(host, "cudaFuncSetAttribute");
   if (kernel == nullptr) { return last_error; }
@@ -241,8 +225,10 @@ cudaError_t cudaFuncSetAttribute(void const* host, cudaFuncAttribute attribute, 
   switch (attribute) {
     case cudaFuncAttributeMaxDynamicSharedMemorySize:
       if (value < 0 || value > state().device.most_shared_bytes - kernel->static_shared_bytes) {
-        return refuse(cudaErrorInvalidValue, "cudaFuncSetAttribute", "%d bytes of dynamic shared memory beside %d static ones; sm_%d%d has %d",
-                      value, kernel->static_shared_bytes, state().device.major, state().device.minor, state().device.most_shared_bytes);
+        return refuse(cudaErrorInvalidValue, "cudaFuncSetAttribute",
+                      "%d bytes of dynamic shared memory beside %d static ones; sm_%d%d has %d", value,
+                      kernel->static_shared_bytes, state().device.major, state().device.minor,
+                      state().device.most_shared_bytes);
       }
       kernel->allowed_shared_bytes = value;
       return cudaSuccess;
@@ -252,8 +238,7 @@ cudaError_t cudaFuncSetAttribute(void const* host, cudaFuncAttribute attribute, 
   }
 }
 /// Registers and local memory are ptxas's to say: 0 here.
-cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, void const* host)
-{
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, void const* host) {
   has_context = true;
   Kernel const* const kernel = kernel_at(host, "cudaFuncGetAttributes");
   if (kernel == nullptr) { return last_error; }
@@ -264,21 +249,18 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, void const* ho
   attributes->ptxVersion = 10 * state().device.major + state().device.minor;
   return injected("cudaFuncGetAttributes");
 }
-cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* ctas, void const* host, int threads, size_t shared_bytes,
-                                                                   unsigned)
-{
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* ctas, void const* host, int threads,
+                                                                   size_t shared_bytes, unsigned) {
   has_context = true;
   Kernel const* const kernel = kernel_at(host, "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
   if (kernel == nullptr) { return last_error; }
   *ctas = threads <= kernel->most_threads && shared_bytes <= size_t(kernel->allowed_shared_bytes) ? 1 : 0;
   return injected("cudaOccupancyMaxActiveBlocksPerMultiprocessor");
 }
-cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* ctas, void const* host, int threads, size_t shared_bytes)
-{
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* ctas, void const* host, int threads, size_t shared_bytes) {
   return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(ctas, host, threads, shared_bytes, 0);
 }
-cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, void const* host, cudaLaunchConfig_t const* config)
-{
+cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, void const* host, cudaLaunchConfig_t const* config) {
   has_context = true;
   Kernel const* const kernel = kernel_at(host, "cudaOccupancyMaxActiveClusters");
   if (kernel == nullptr) { return last_error; }
@@ -287,16 +269,15 @@ cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, void const* host, cuda
 }
 
 cudaError_t cudaGetDriverEntryPointByVersion(char const* symbol, void** entry, unsigned, unsigned long long,
-                                             cudaDriverEntryPointQueryResult* found)
-{
+                                             cudaDriverEntryPointQueryResult* found) {
   bool const known = std::strcmp(symbol, "cuTensorMapEncodeTiled") == 0;
   *entry = known ? tensor_map_encoder() : nullptr;
   if (found != nullptr) { *found = known ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound; }
   return injected("cudaGetDriverEntryPointByVersion");
 }
 
-cudaError_t cudaLaunchKernel(void const* host, dim3 grid, dim3 block, void** arguments, size_t shared_bytes, cudaStream_t stream)
-{
+cudaError_t cudaLaunchKernel(void const* host, dim3 grid, dim3 block, void** arguments, size_t shared_bytes,
+                             cudaStream_t stream) {
   Launch launch;
   launch.grid = grid;
   launch.block = block;
@@ -304,8 +285,7 @@ cudaError_t cudaLaunchKernel(void const* host, dim3 grid, dim3 block, void** arg
   launch.stream = stream;
   return launch_kernel(host, launch, arguments, "cudaLaunchKernel");
 }
-cudaError_t cudaLaunchKernelExC(cudaLaunchConfig_t const* config, void const* host, void** arguments)
-{
+cudaError_t cudaLaunchKernelExC(cudaLaunchConfig_t const* config, void const* host, void** arguments) {
   Launch launch;
   launch.grid = config->gridDim;
   launch.block = config->blockDim;
@@ -321,7 +301,8 @@ cudaError_t cudaLaunchKernelExC(cudaLaunchConfig_t const* config, void const* ho
       case cudaLaunchAttributeProgrammaticStreamSerialization:
         launch.programmatic = attribute.val.programmaticStreamSerializationAllowed;
         break;
-      default: return refuse(cudaErrorNotSupported, "cudaLaunchKernelExC", "launch attribute %d is not emulated", int(attribute.id));
+      default:
+        return refuse(cudaErrorNotSupported, "cudaLaunchKernelExC", "launch attribute %d is not emulated", int(attribute.id));
     }
   }
   return launch_kernel(host, launch, arguments, "cudaLaunchKernelExC");

@@ -30,8 +30,7 @@ using namespace mmagen_host;
 
 namespace {
 
-[[noreturn]] void stop(int code, char const* what, char const* which)
-{
+[[noreturn]] void stop(int code, char const* what, char const* which) {
   std::fflush(state().out);
   std::fprintf(stderr, "%s: %s\n", what, which);
   std::_Exit(code);
@@ -41,13 +40,11 @@ class Words {
  public:
   Words(int count, char** words) : next_(words), end_(words + count) {}
   bool empty() const { return next_ == end_; }
-  char const* word()
-  {
+  char const* word() {
     if (empty()) { stop(2, "runner", "the last directive lacks a word"); }
     return *next_++;
   }
-  long long number()
-  {
+  long long number() {
     char const* const text = word();
     char* end = nullptr;
     unsigned long long const value = std::strtoull(text, &end, 10);
@@ -62,8 +59,7 @@ class Words {
 /// The arguments of one call as machine words. What pointers point to lies here, aligned to 16 bytes.
 class Arguments {
  public:
-  Arguments(Words& words, int last_value)
-  {
+  Arguments(Words& words, int last_value) {
     count_ = int(words.number());
     if (count_ < 0 || count_ > kMost) { stop(2, "runner", "a call takes 0 to 6 arguments"); }
     for (int i = 0; i < count_; ++i) {
@@ -76,8 +72,7 @@ class Arguments {
       }
     }
   }
-  void print() const
-  {
+  void print() const {
     for (int i = 0; i < count_; ++i) {
       if (pointers_[i] == 0) { continue; }
       std::fprintf(state().out, "bytes %d ", i);
@@ -91,8 +86,7 @@ class Arguments {
   intptr_t values[kMost] = {};
 
  private:
-  static void* bytes_of(char const* hex)
-  {
+  static void* bytes_of(char const* hex) {
     size_t const size = std::strlen(hex) / 2;
     auto* const bytes = static_cast<unsigned char*>(std::aligned_alloc(16, (size + 16) / 16 * 16));
     for (size_t i = 0; i < size; ++i) {
@@ -106,24 +100,21 @@ class Arguments {
   int count_ = 0;
 };
 
-void* function_called(void* library, char const* symbol)
-{
+void* function_called(void* library, char const* symbol) {
   void* const function = dlsym(library, symbol);
   if (function == nullptr) { stop(3, "the library has no function", symbol); }
   return function;
 }
 
 template <class Result>
-Result call(void* function, Arguments const& arguments)
-{
+Result call(void* function, Arguments const& arguments) {
   // A C function takes its first six words in registers on every 64-bit ABI that CUDA has; it does not look at others.
   using Function = Result (*)(intptr_t, intptr_t, intptr_t, intptr_t, intptr_t, intptr_t);
   auto const& v = arguments.values;
   return reinterpret_cast<Function>(function)(v[0], v[1], v[2], v[3], v[4], v[5]);
 }
 
-void declare_kernel(Words& words)
-{
+void declare_kernel(Words& words) {
   std::string const name = words.word();
   Kernel& kernel = state().kernels[name];
   kernel.name = name;
@@ -140,15 +131,16 @@ void declare_kernel(Words& words)
   }
 }
 
-void obey(Words& words, void* library)
-{
+void obey(Words& words, void* library) {
   int last_value = 0;
   bool apart = false;
   while (!words.empty()) {
     std::string const verb = words.word();
     if (verb == "device") {
       Device& device = state().device;
-      for (int* field : {&device.major, &device.minor, &device.multiprocessors, &device.most_shared_bytes}) { *field = int(words.number()); }
+      for (int* field : {&device.major, &device.minor, &device.multiprocessors, &device.most_shared_bytes}) {
+        *field = int(words.number());
+      }
     } else if (verb == "resident") {
       state().device.resident_clusters = int(words.number());
     } else if (verb == "kernel") {
@@ -187,8 +179,7 @@ void obey(Words& words, void* library)
 
 }  // namespace
 
-int main(int count, char** words)
-{
+int main(int count, char** words) {
   // The library may print; what the caller reads must not be mixed with it.
   state().out = fdopen(dup(STDOUT_FILENO), "w");
   setvbuf(state().out, nullptr, _IOLBF, 1 << 16);  // what was printed before a crash is read

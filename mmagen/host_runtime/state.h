@@ -28,8 +28,8 @@ struct Parameter {
 };
 
 struct Kernel {
-  std::string name;      // of the PTX entry
-  bool in_ptx = false;   // the caller said what the PTX declares
+  std::string name;     // of the PTX entry
+  bool in_ptx = false;  // the caller said what the PTX declares
   int most_threads = 1024;
   int static_shared_bytes = 0;
   std::vector<Parameter> parameters;

@@ -18,8 +18,7 @@ constexpr cuuint32_t kMostBox = 256;
 
 CUresult refuse_map(char const* format, ...) __attribute__((format(printf, 1, 2)));
 
-CUresult refuse_map(char const* format, ...)
-{
+CUresult refuse_map(char const* format, ...) {
   char reason[256];
   va_list values;
   va_start(values, format);
@@ -30,8 +29,7 @@ CUresult refuse_map(char const* format, ...)
 }
 
 /// Bytes of an element; 0 for a type that mmagen.emulate does not copy.
-unsigned bytes_of(CUtensorMapDataType type)
-{
+unsigned bytes_of(CUtensorMapDataType type) {
   switch (type) {
     case CU_TENSOR_MAP_DATA_TYPE_UINT8: return 1;
     case CU_TENSOR_MAP_DATA_TYPE_UINT16:
@@ -51,8 +49,7 @@ unsigned bytes_of(CUtensorMapDataType type)
 }
 
 /// Bytes over which 16-byte chunks are swizzled; 16 where they are not, 0 for a mode that mmagen.emulate does not know.
-unsigned bytes_of(CUtensorMapSwizzle swizzle)
-{
+unsigned bytes_of(CUtensorMapSwizzle swizzle) {
   switch (swizzle) {
     case CU_TENSOR_MAP_SWIZZLE_NONE: return 16;
     case CU_TENSOR_MAP_SWIZZLE_32B: return 32;
@@ -63,16 +60,14 @@ unsigned bytes_of(CUtensorMapSwizzle swizzle)
 }
 
 template <class Value>
-unsigned char* put(unsigned char* at, Value value)
-{
+unsigned char* put(unsigned char* at, Value value) {
   std::memcpy(at, &value, sizeof value);
   return at + sizeof value;
 }
 
 /// The layout is that of emulate/tensor_map.py: "<8sBBBxIQ", extents, strides, box.
 void write_description(CUtensorMap* map, cuuint32_t rank, unsigned element, unsigned swizzle, void const* address,
-                       cuuint64_t const* extents, cuuint64_t const* strides, cuuint32_t const* box)
-{
+                       cuuint64_t const* extents, cuuint64_t const* strides, cuuint32_t const* box) {
   auto* at = reinterpret_cast<unsigned char*>(map);
   std::memset(at, 0, sizeof *map);
   std::memcpy(at, "mmagenTM", 8);
@@ -88,14 +83,14 @@ void write_description(CUtensorMap* map, cuuint32_t rank, unsigned element, unsi
 
 CUresult encode(CUtensorMap* map, CUtensorMapDataType type, cuuint32_t rank, void* address, cuuint64_t const* extents,
                 cuuint64_t const* strides, cuuint32_t const* box, cuuint32_t const* steps, CUtensorMapInterleave interleave,
-                CUtensorMapSwizzle swizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill fill)
-{
+                CUtensorMapSwizzle swizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill fill) {
   if (!has_context) { return CUDA_ERROR_INVALID_CONTEXT; }
   unsigned const element = bytes_of(type);
   unsigned const swizzled = bytes_of(swizzle);
-  if (element == 0 || swizzled == 0 || interleave != CU_TENSOR_MAP_INTERLEAVE_NONE || fill != CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) {
-    return refuse_map("data type %d, swizzle %d, interleave %d or out-of-bounds fill %d is not emulated", int(type), int(swizzle),
-                      int(interleave), int(fill));
+  if (element == 0 || swizzled == 0 || interleave != CU_TENSOR_MAP_INTERLEAVE_NONE ||
+      fill != CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) {
+    return refuse_map("data type %d, swizzle %d, interleave %d or out-of-bounds fill %d is not emulated", int(type),
+                      int(swizzle), int(interleave), int(fill));
   }
   if (map == nullptr || reinterpret_cast<uintptr_t>(map) % 64 != 0) {
     return refuse_map("the map's own address %p is not a multiple of 64", static_cast<void*>(map));
@@ -108,7 +103,9 @@ CUresult encode(CUtensorMap* map, CUtensorMapDataType type, cuuint32_t rank, voi
     if (extents[i] < 1 || extents[i] > kMostExtent) {
       return refuse_map("extent %llu of mode %u is not within 1 to 2^32", (unsigned long long)extents[i], i);
     }
-    if (box[i] < 1 || box[i] > kMostBox) { return refuse_map("a box of %u elements in mode %u; 1 to 256 are possible", box[i], i); }
+    if (box[i] < 1 || box[i] > kMostBox) {
+      return refuse_map("a box of %u elements in mode %u; 1 to 256 are possible", box[i], i);
+    }
     // The manual allows steps of up to 8; mmagen.emulate copies every element of a box.
     if (steps[i] != 1) { return refuse_map("an element stride of %u in mode %u is not emulated", steps[i], i); }
   }

@@ -9,7 +9,7 @@ from functools import cache
 import pytest
 
 from mmagen.build.ptx import compile_ptx
-from mmagen.emulate.memory.tensor_map import decode
+from mmagen.emulate import TensorMap
 from mmagen.families import plan
 from mmagen.generate.write import write
 from mmagen.spec.load import load
@@ -141,7 +141,7 @@ def _launched(task, **problem):
 def _maps(captured):
     """The tensor maps among a launch's parameters, in their order."""
     places = range(0, len(captured.params) - 127, 64)
-    return [decode(captured.params[at : at + 128]) for at in places if captured.params[at : at + 8] == b"mmagenTM"]
+    return [TensorMap.decode(captured.params[at : at + 128]) for at in places if captured.params[at : at + 8] == b"mmagenTM"]
 
 
 def test_tensor_maps_describe_the_matrices(work):
