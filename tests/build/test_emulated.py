@@ -18,7 +18,7 @@ from tests.support.mutations import CONTROLS, EMULATOR, MUTATIONS, SPECS, asked,
 pytestmark = pytest.mark.nvcc
 
 # Headers of host code: of a fault there the whole project is compiled, of others the PTX alone.
-_HOST = ("gemm_arguments", "gemm_launch", "micro_launch", "sm90_launch", "mmagen/tile_scheduler")
+_HOST = ("gemm_arguments", "gemm_launch", "micro_launch", "sm90_launch", "mmagen/tile_scheduler", "sm90_tile_scheduler_stream_k")
 # wgmma kernels take long to compile, and test_emulated_hopper.py has those; a peak is measured on a GPU or not at all.
 _SPECS = sorted(
     path.stem for path in SPECS.glob("*.yaml") if not any(word in path.read_text() for word in ("atom: SM90", "kernel: peak"))

@@ -9,28 +9,30 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mmagen.build.ptx import compile_ptx
+from mmagen.build.ptx import Ptx, compile_ptx
 from mmagen.emulate import Module, parse
 from mmagen.toolchain.find import COMPILE, find_toolchain
-from tests.support.ptx_gemm import Launch, run_gemm
+from tests.support.ptx_gemm import run_gemm
 
 pytestmark = pytest.mark.nvcc
 
 PROJECT = Path(__file__).parents[2] / "generated" / "sm80_gemm_classic"
-# What the project's config.cuh says.
-CONFIG = Launch(tile_m=128, tile_n=128, threads=128, smem_bytes=49152)
 
 
 @cache
-def text() -> str:
-    made = compile_ptx(PROJECT, find_toolchain(want=COMPILE), host=False)
+def ptx() -> Ptx:
+    made = compile_ptx(PROJECT, find_toolchain(want=COMPILE))
     assert not made.error, made.error
-    return made.text
+    return made
+
+
+def run(module, a, b, **options):
+    return run_gemm(ptx(), (PROJECT / "spec.yaml").read_bytes(), module, a, b, **options)
 
 
 @cache
 def module() -> Module:
-    return parse(text(), "classic.ptx")
+    return parse(ptx().text, "classic.ptx")
 
 
 def operands(m: int, n: int, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -44,28 +46,29 @@ def operands(m: int, n: int, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray
 @pytest.mark.parametrize("shape", [(256, 136, 72), (128, 128, 32), (1, 1, 1), (130, 129, 200)], ids=str)
 def test_results_are_exact_and_nothing_is_found(shape, wide):
     a, b, product = operands(*shape)
-    d, report = run_gemm(module(), CONFIG, a, b, np.float16, wide=wide)
+    d, report = run(module(), a, b, wide=wide)
     assert (d.astype(np.float64) == product).all()
     assert report.findings == [] and report.completed
+    assert f"ConfigELb{int(wide)}E" in report.entry
 
 
 def test_alpha_beta_and_c():
     a, b, product = operands(136, 144, 40)
     c = np.random.default_rng(1).integers(-8, 9, product.shape).astype(np.float16)
-    d, report = run_gemm(module(), CONFIG, a, b, np.float16, alpha=2.0, beta=-1.0, c=c)
+    d, report = run(module(), a, b, alpha=2.0, beta=-1.0, c=c)
     assert (d.astype(np.float64) == 2 * product - c.astype(np.float64)).all()
     assert report.findings == []
 
 
 def test_many_ctas_in_small_batches():
     a, b, product = operands(384, 384, 64)
-    d, report = run_gemm(module(), CONFIG, a, b, np.float16, lanes=256)
+    d, report = run(module(), a, b, lanes=256)
     assert (d.astype(np.float64) == product).all() and report.findings == [] and report.ctas == 9
 
 
 def test_shared_memory_is_read_without_bank_conflicts():
     a, b, _ = operands(128, 128, 64)
-    report = run_gemm(module(), CONFIG, a, b, np.float16)[1]
+    report = run(module(), a, b)[1]
     loads = [t for t in report.traffic if t.instruction.startswith("ldmatrix")]
     assert loads and all(t.units == t.ideal for t in loads)
     assert {Path(t.file).name for t in loads} == {"mainloop_multistage.cuh"}
@@ -73,9 +76,9 @@ def test_shared_memory_is_read_without_bank_conflicts():
 
 def mutated(pattern: str, replacement: str, number: int) -> str:
     """The PTX with one occurrence of a pattern in its wide kernel replaced."""
-    start = text().index("ConfigELb1EEEv", text().index(".visible .entry"))
-    place = list(re.finditer(pattern, text()[start:]))[number]
-    return text()[: start + place.start()] + replacement + text()[start + place.end() :]
+    start = ptx().text.index("ConfigELb1EEEv", ptx().text.index(".visible .entry"))
+    place = list(re.finditer(pattern, ptx().text[start:]))[number]
+    return ptx().text[: start + place.start()] + replacement + ptx().text[start + place.end() :]
 
 
 @pytest.mark.parametrize(
@@ -89,6 +92,6 @@ def mutated(pattern: str, replacement: str, number: int) -> str:
 )
 def test_races_are_found(pattern, replacement, number):
     a, b, _ = operands(256, 128, 200)
-    report = run_gemm(parse(mutated(pattern, replacement, number), "mutated.ptx"), CONFIG, a, b, np.float16)[1]
+    report = run(parse(mutated(pattern, replacement, number), "mutated.ptx"), a, b)[1]
     assert {f.kind for f in report.findings} & {"shared_race", "cp_async_unwaited"}
     assert all("include/" in f.file and f.line > 0 for f in report.findings)
