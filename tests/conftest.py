@@ -9,8 +9,12 @@ import functools
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from tests.support.compiled import Compiled
 
 
 @functools.cache
@@ -59,6 +63,18 @@ def made_once(request, tmp_path_factory) -> Callable[[str, Callable[[Path], None
         return folder
 
     return folder_of
+
+
+@pytest.fixture(scope="session")
+def compiled(made_once) -> Callable[[str], Compiled]:
+    """compiled(name): a spec of specs/ or tests/gpu/odd/ for the emulator, compiled once for all workers of a run."""
+    from tests.support.compiled import compile_spec
+
+    @functools.cache
+    def of(name: str) -> Compiled:
+        return compile_spec(name, made_once(f"emulated_{name}", lambda folder: compile_spec(name, folder)))
+
+    return of
 
 
 @pytest.hookimpl(wrapper=True)
