@@ -38,6 +38,7 @@ _SPECS_OF_EVERY_RUN = (
     "sm80_gemm_f16_col_d",
     "sm80_gemm_sliced_k",
     "sm80_micro_s4",
+    "sm90_gemm_f64",
     "sm90_micro_bf16",
 )
 _FAULTS_OF_EVERY_RUN = (

@@ -49,8 +49,8 @@ def _plan(spec):
     )
 
 
-def _render(plan):
-    manifest = {"name": plan.name, "kernel": plan.kernel, "arch": list(plan.arch), "files": {"a.cu": "0"}}
+def _render(plan, *, tests=True):
+    manifest = {"name": plan.name, "kernel": plan.kernel, "arch": list(plan.arch), "tests": tests, "files": {"a.cu": "0"}}
     return {"a.cu": b"code", "mmagen.json": (json.dumps(manifest) + "\n").encode()}
 
 
