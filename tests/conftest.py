@@ -37,7 +37,7 @@ def pytest_collection_modifyitems(items):
         reasons = [_missing_compiler()] if item.get_closest_marker("nvcc") or item.get_closest_marker("gpu") else []
         reasons += [_missing_gpu()] if item.get_closest_marker("gpu") else []
         if item.get_closest_marker("more") and not os.environ.get("MMAGEN_ALL_TESTS"):
-            reasons.append("one of many alike, each compiled for itself; MMAGEN_ALL_TESTS=1 runs them all")
+            reasons.append("one of many alike, or slow; MMAGEN_ALL_TESTS=1 runs them all")
         why = "; ".join(reason for reason in reasons if reason)
         if why:
             item.add_marker(pytest.mark.skip(reason=f"{item.nodeid}: {why}"))
