@@ -105,7 +105,7 @@ END:
     bar.warp.sync -1;
     barrier.cluster.arrive.release.aligned; //end
     barrier.cluster.wait.acquire.aligned; //end
-"""  # noqa: E501
+"""
 
 
 @cache

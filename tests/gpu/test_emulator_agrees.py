@@ -13,7 +13,6 @@ import pytest
 from mmagen.build.ptx import compile_ptx
 from mmagen.families import plan
 from mmagen.generate.write import write
-from mmagen.plan.plans import ProductPlan
 from mmagen.spec.load import load
 from mmagen.toolchain.find import COMPILE, find_toolchain
 from mmagen.verify.emulated.compare import compare

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from mmagen.verify.emulated.problems import small_problems
 
 from mmagen.core.errors import UsageError
 from mmagen.families import family_of, plan
