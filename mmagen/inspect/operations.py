@@ -26,9 +26,9 @@ def table(found: Sequence[Operation]) -> str:
 
 def _row(operation: Operation) -> tuple[str, ...]:
     notes = [
-        operation.sparsity and f"sparse {operation.sparsity}",
-        operation.saturate and "saturates",
-        operation.known_bad and "known bad",
+        f"sparse {operation.sparsity}" if operation.sparsity else "",
+        "saturates" if operation.saturate else "",
+        "known bad" if operation.known_bad else "",
     ]
     scales = f"{operation.type_sf}/{operation.vector}" if operation.block_scaled else ""
     return (

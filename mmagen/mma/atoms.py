@@ -102,9 +102,14 @@ class Atom:
         return self.wgmma and self.type_a.bits == 16
 
     @property
+    def arch_specific(self) -> bool:
+        """Does no architecture but `default_arch` have the operation?"""
+        return self.wgmma
+
+    @property
     def default_arch(self) -> str:
-        """The oldest architecture that has the operation; wgmma is one of those that no later one has."""
-        return f"sm_{self.min_arch}{'a' if self.wgmma else ''}"
+        """The oldest architecture that has the operation, with the suffix of those that no later one includes."""
+        return f"sm_{self.min_arch}{'a' if self.arch_specific else ''}"
 
     def in_layout(self, letters: str) -> Atom:
         """The operation for operands of that layout (TN, NT, NN, TT)."""
@@ -147,7 +152,6 @@ def atom_of(operation: Operation) -> Atom | None:
         return None
     d, a, b, c = (TYPES[word] for word in words)
     letters = ("T" if operation.majors_a[0] == "K" else "N") + ("N" if operation.majors_b[0] == "K" else "T")
-    wgmma = operation.kind == "wgmma"
     return Atom(
         operation.name,
         operation.family,
@@ -159,8 +163,8 @@ def atom_of(operation: Operation) -> Atom | None:
         c,
         operation.threads,
         capability(operation.arch),
-        "" if wgmma and a.bits == 16 else letters,
-        wgmma and operation.places["A"] == "registers",
+        "" if operation.warpgroup and a.bits == 16 else letters,
+        operation.warpgroup and operation.a_in_registers,
         operation.extended,
     )
 
@@ -201,7 +205,7 @@ def _wgmma_widths() -> dict[str, tuple[int, tuple[int, ...]]]:
     found: dict[str, tuple[int, list[int]]] = {}
     for operation in catalogue.operations():
         match = _WGMMA_NAME.fullmatch(operation.name)
-        if match and operation.kind == "wgmma" and not operation.sparse:
+        if match and operation.warpgroup and not operation.sparse:
             found.setdefault(match["kind"], (operation.k, []))[1].append(operation.n)
     return {kind: (k, tuple(sorted(widths))) for kind, (k, widths) in found.items()}
 
@@ -235,7 +239,7 @@ def _nearest(wanted: str) -> str:
 
 def _classic_names() -> Iterable[str]:
     """The atoms whose operands are fragments in registers."""
-    return (*UNIVERSAL_FMA, *(o.name for o in catalogue.operations() if o.kind in ("fma", "mma.sync") and atom_of(o)))
+    return (*UNIVERSAL_FMA, *(o.name for o in catalogue.operations() if not o.warpgroup and atom_of(o)))
 
 
 def _nearest_wgmma(name: str) -> str:

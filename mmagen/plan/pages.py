@@ -36,7 +36,7 @@ def tiled_mma(plan: TilePlan) -> Section:
             (
                 "atom",
                 f"{atom.name}, {extents((atom.m, atom.n, atom.k))}, {count(atom.threads, 'thread')}, "
-                f"{atom.default_arch} {'alone' if atom.wgmma else 'and later'}",
+                f"{atom.default_arch} {'alone' if atom.arch_specific else 'and later'}",
             ),
             ("atoms_layout", f"{mma.atoms_layout}: {extents(mma.atoms)} atoms, {mma.threads} threads"),
             ("permutation", ", ".join("_" if p is None else str(p) for p in mma.permutation)),

@@ -34,8 +34,10 @@ def arch_faults(spec: Spec, atom: Atom) -> Iterator[Fault]:
     for i, name in enumerate(spec.arch or ()):
         if capability(name) not in budgets.SMEM_PER_BLOCK:
             yield _no_such_arch(i, name)
-        elif atom.wgmma and name != atom.default_arch:
-            yield Fault(("arch", i), f"{name} does not have wgmma", f"wgmma needs {atom.default_arch}, and no other has it")
+        elif atom.arch_specific and name != atom.default_arch:
+            yield Fault(
+                ("arch", i), f"{name} does not have {atom.kind}", f"{atom.kind} needs {atom.default_arch}, and no other has it"
+            )
         elif capability(name) < atom.min_arch:
             yield Fault(
                 ("arch", i),

@@ -45,7 +45,7 @@ def stride_one_run(layout: LayoutText) -> int:
 
 def atoms_per_mode(atoms_layout: LayoutText) -> tuple[int, int, int]:
     """Atoms along M, N and K."""
-    m, n, k = (LayoutText.compact(extent).size for extent in atoms_layout.shape)
+    m, n, k = (mode.size for mode in atoms_layout.modes)
     return m, n, k
 
 

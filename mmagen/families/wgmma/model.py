@@ -20,8 +20,9 @@ class WgmmaMainloop(Mainloop):
 class WarpgroupRoles:
     """Which warpgroups load and which multiply.
 
-    schedule: warpgroup, cooperative or pingpong. consumers: warpgroups that multiply. producer_registers, consumer_registers: of a thread after setmaxnreg, 0 where none
-    are moved; usable_registers: what a consumer may use either way.
+    schedule: warpgroup, cooperative or pingpong. consumers: warpgroups that multiply. producer_registers,
+    consumer_registers: of a thread after setmaxnreg, 0 where none are moved; usable_registers: what a consumer may use
+    either way.
     """
 
     schedule: str
