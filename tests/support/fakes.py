@@ -12,7 +12,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from mmagen.cli.main import main
-from mmagen.core.errors import Diagnostic, Fault, SpecError, SpecFaults, UsageError
+from mmagen.core.errors import Diagnostic, UsageError
 from mmagen.toolchain.find import COMPILE, Gpu, Tool, Toolchain
 from tests.support.fake_builds import fake_build, printing, record
 
@@ -25,28 +25,21 @@ class _Written:
     unchanged: tuple = ()
 
 
-def _load(data, file):
+def _read(data, file):
     text = data.decode()
     if text.startswith("unreadable"):
-        raise SpecError((Diagnostic(file, 1, 1, (), "not YAML", "write YAML"),))
-
-    def locate(faults):
-        return tuple(Diagnostic(file, 7, 9, f.key, f.what, f.remedy) for f in faults)
-
-    return SimpleNamespace(spec=text.strip(), source=SimpleNamespace(locate=locate))
-
-
-def _plan(spec):
-    if spec.startswith("illegal"):
-        raise SpecFaults((Fault(("stages",), "6 need too much", "at most 5"),))
-    return SimpleNamespace(
-        name=spec,
+        return None, (Diagnostic(file, 1, 1, (), "not YAML", "write YAML"),)
+    if text.startswith("illegal"):
+        return None, (Diagnostic(file, 7, 9, ("stages",), "6 need too much", "at most 5"),)
+    plan = SimpleNamespace(
+        name=text.strip(),
         kernel="gemm",
         arch=("sm_80",),
         spec_sha="abc",
         extended=False,
-        note="its layout is mended" if spec.startswith("mended") else "",
+        note="its layout is mended" if text.startswith("mended") else "",
     )
+    return plan, ()
 
 
 def _render(plan):
@@ -72,8 +65,7 @@ def _check(files, folder):
 def workspace(tmp_path, monkeypatch):
     """The modules that generate projects as fakes, and a folder with two specs as the working directory."""
     fakes = {
-        "spec.load": {"load": _load},
-        "families": {"plan": _plan},
+        "families.reading": {"read": _read},
         "generate.render": {"render": _render},
         "generate.write": {"write": _write, "check": _check},
         "inspect.page": {"inspect": lambda plan: f"about {plan.name}"},
