@@ -15,7 +15,7 @@ from mmagen.generate.manifest import MANIFEST, has_tests, with_vendored
 
 if TYPE_CHECKING:
     from mmagen.build.job import BuildResult
-    from mmagen.families.protocol import Plan
+    from mmagen.families.plans import Plan
 
 
 @dataclass(frozen=True)

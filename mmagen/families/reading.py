@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mmagen.core.errors import Diagnostic, Fault, SpecFaults
 from mmagen.families import plan
-from mmagen.families.protocol import Plan
+from mmagen.families.plans import Plan
 from mmagen.mma.atoms import find_atom
 from mmagen.spec.load import UnreadableSpec, load
 

@@ -196,8 +196,7 @@ REFUSED = {
     "another kind": (
         SMALL.replace("SM90_64x32x16_F32BF16BF16_SS", "SM80_16x8x16_F32BF16BF16F32_TN") + LARGE,
         [
-            "10:45 configs[0].atom: one of SM80_16x8x16_F32BF16BF16F32_TN and SM90_64x256x16_F32BF16BF16_SS, "
-            "that of config large, is wgmma",
+            "10:45 configs[0].atom: the kernel of SM80_16x8x16_F32BF16BF16F32_TN is of another kind than that of SM90_64x256x16_",
             "a library of each",
         ],
     ),
@@ -263,22 +262,27 @@ def test_architectures_of_a_library_are_one_list():
 # --- The plan --------------------------------------------------------------------------------------------------------
 
 
+def _headers(of: GemmPlan) -> set[str]:
+    """The runtime headers of the plan's project."""
+    return {path.rpartition("/")[2] for path in render(of) if path.startswith("include/mmagen/")}
+
+
 def test_each_config_is_planned_like_a_spec_of_its_own():
     spec = load(LIBRARY, "lib.yaml").spec
     it = plan(spec)
     for config, alone in zip(it.configs, spec_of_each(spec), strict=True):
         one, other = config.plan, plan(alone)
-        assert (one.tile, one.a, one.b, one.stages, one.smem_bytes, one.hopper) == (
+        assert (one.tile, one.operands, one.mainloop, one.smem_bytes, one.roles, one.scheduler) == (
             other.tile,
-            other.a,
-            other.b,
-            other.stages,
+            other.operands,
+            other.mainloop,
             other.smem_bytes,
-            other.hopper,
+            other.roles,
+            other.scheduler,
         )
         assert one.spec_sha == it.spec_sha != other.spec_sha
-    assert it.tile == it.configs[-1].plan.tile and "mmagen/choice" in it.runtime
-    assert set(it.runtime) - {"mmagen/choice"} == {header for config in it.configs for header in config.plan.runtime}
+    assert it.tile == it.configs[-1].plan.tile
+    assert _headers(it) - {"choice.cuh"} == {header for one in spec_of_each(spec) for header in _headers(plan(one))}
     assert {choose(it, problem).name for problem in it.problems} == {"small_m", "one_wave", "two_waves", "large"}, (
         "verify tries them all"
     )

@@ -26,13 +26,13 @@ class _Written:
 
 
 def _read(data, file):
-    text = data.decode().strip()
+    text = data.decode()
     if text.startswith("unreadable"):
         return None, (Diagnostic(file, 1, 1, (), "not YAML", "write YAML"),)
     if text.startswith("illegal"):
         return None, (Diagnostic(file, 7, 9, ("stages",), "6 need too much", "at most 5"),)
     plan = SimpleNamespace(
-        name=text,
+        name=text.strip(),
         kernel="gemm",
         arch=("sm_80",),
         spec_sha="abc",
