@@ -9,8 +9,12 @@ import functools
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from tests.support.compiled import Compiled
 
 
 @functools.cache
@@ -33,7 +37,7 @@ def pytest_collection_modifyitems(items):
         reasons = [_missing_compiler()] if item.get_closest_marker("nvcc") or item.get_closest_marker("gpu") else []
         reasons += [_missing_gpu()] if item.get_closest_marker("gpu") else []
         if item.get_closest_marker("more") and not os.environ.get("MMAGEN_ALL_TESTS"):
-            reasons.append("one of many alike, each compiled for itself; MMAGEN_ALL_TESTS=1 runs them all")
+            reasons.append("one of many alike, or slow; MMAGEN_ALL_TESTS=1 runs them all")
         why = "; ".join(reason for reason in reasons if reason)
         if why:
             item.add_marker(pytest.mark.skip(reason=f"{item.nodeid}: {why}"))
@@ -59,6 +63,18 @@ def made_once(request, tmp_path_factory) -> Callable[[str, Callable[[Path], None
         return folder
 
     return folder_of
+
+
+@pytest.fixture(scope="session")
+def compiled(made_once) -> Callable[[str], Compiled]:
+    """compiled(name): a spec of specs/ or tests/gpu/odd/ for the emulator, compiled once for all workers of a run."""
+    from tests.support.compiled import compile_spec
+
+    @functools.cache
+    def of(name: str) -> Compiled:
+        return compile_spec(name, made_once(f"emulated_{name}", lambda folder: compile_spec(name, folder)))
+
+    return of
 
 
 @pytest.hookimpl(wrapper=True)

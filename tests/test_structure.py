@@ -1,4 +1,7 @@
-"""Rules of design, checked on the syntax trees: what depends on the kind of kernel is decided in mmagen/families alone."""
+"""Rules of design, checked on the syntax trees: what depends on the kind of kernel is decided in mmagen/families alone.
+
+ALLOWED lists what still breaks a rule, by rule and module. It must be exact: an entry that is too high is stale, and fails too.
+"""
 
 from __future__ import annotations
 
@@ -70,6 +73,7 @@ RULES: dict[str, Callable[[ast.AST], bool]] = {
     "isinstance of plans": _plan_class_asked,
     "operation kinds compared": _kind_compared,
 }
+ALLOWED: dict[str, dict[str, int]] = {}
 
 
 def _modules() -> Iterator[tuple[str, ast.Module]]:
@@ -106,14 +110,7 @@ def test_a_rule_sees_what_breaks_it(rule, text):
 
 
 def test_a_rule_leaves_alone_what_keeps_it():
-    kept = [
-        'self.kind == "wgmma"',
-        "self.wgmma",
-        "plan.kernel",
-        'facts["kernel"] = plan.kernel',
-        "kernel == other",
-        'kind == "library"',
-        "isinstance(x, int)",
-    ]
-    text = "\n".join(kept)
+    text = """self.kind == "wgmma"\nself.wgmma\nplan.kernel\nfacts["kernel"] = plan.kernel
+kernel == other\nkind == "library"\nisinstance(x, int)
+"""
     assert not any(rule(node) for rule in RULES.values() for node in ast.walk(ast.parse(text)))

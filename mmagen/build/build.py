@@ -22,7 +22,7 @@ from mmagen.build.superproject import build_together
 from mmagen.core.cache import cache_root, load_entry, store_entry
 from mmagen.core.errors import UsageError
 from mmagen.core.progress import Progress
-from mmagen.generate.manifest import MANIFEST, digests
+from mmagen.generate.manifest import MANIFEST, digests, has_tests
 from mmagen.toolchain.find import cutlass_in
 from mmagen.toolchain.model import Toolchain
 
@@ -110,7 +110,7 @@ def read_project(project: Path, toolchain: Toolchain, arch: Sequence[str] | None
         raise UsageError(f"{project}/mmagen.json: name {name!r} is not a C identifier")
     chosen = tuple(map(arch_name, arch)) if arch else choose_arch(tuple(map(arch_name, listed)), toolchain)
     files = _snapshot(project)
-    offered = _programs_of(files)
+    offered = _programs_of(files) if has_tests(files.get(MANIFEST)) else ()
     wanted = tuple(program for program in offered if program in programs)
     return Job(
         project,

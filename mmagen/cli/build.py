@@ -11,11 +11,11 @@ import click
 
 from mmagen.cli.progress import shown
 from mmagen.core.errors import Diagnostic, ExitCode, SpecError, UsageError, most_serious
-from mmagen.generate.manifest import with_vendored
+from mmagen.generate.manifest import MANIFEST, has_tests, with_vendored
 
 if TYPE_CHECKING:
     from mmagen.build.job import BuildResult
-    from mmagen.families.protocol import Plan
+    from mmagen.families.plans import Plan
 
 
 @dataclass(frozen=True)
@@ -100,12 +100,14 @@ def build(
     force: bool = False,
     check: bool = False,
     vendor: bool = False,
+    tests: bool | None = None,
     compile_: bool = False,
     arch: Sequence[str] = (),
     jobs: int | None = None,
 ) -> ExitCode:
     """Generate each spec's project under `output`, or with `check` only say what differs there; then compile.
 
+    tests: with tests/ or without; None is as each project under `output` was built before, and with them where it is new.
     A refused spec, a project with hand edits or one that does not compile does not stop the others; the most serious
     exit code counts. Raises MmagenError for what stops all of them.
     """
@@ -115,9 +117,11 @@ def build(
     loaded.report_refused()
     planned = loaded.planned
     headers = _cutlass_headers(planned) if vendor else [{}] * len(planned)
-    projects = [
-        (output / one.plan.name, with_vendored(render(one.plan), theirs)) for one, theirs in zip(planned, headers, strict=True)
-    ]
+    projects: list[tuple[Path, dict[str, bytes]]] = []
+    for one, theirs in zip(planned, headers, strict=True):
+        folder = output / one.plan.name
+        wanted = _has_tests(folder) if tests is None else tests
+        projects.append((folder, with_vendored(render(one.plan, tests=wanted), theirs)))
     if check:
         return most_serious(_check(projects), loaded.exit_code)
     from mmagen.generate.write import write
@@ -139,6 +143,12 @@ def build(
         raise UsageError("\n".join(refused))
     compiled = _compile([folder for folder, _ in projects], arch, jobs) if compile_ else ExitCode.OK
     return most_serious(compiled, loaded.exit_code)
+
+
+def _has_tests(folder: Path) -> bool:
+    """Was the project in `folder` built with its tests? True where there is none."""
+    manifest = folder / MANIFEST
+    return has_tests(manifest.read_bytes() if manifest.is_file() else None)
 
 
 def _check(projects: Sequence[tuple[Path, Mapping[str, bytes]]]) -> ExitCode:

@@ -91,6 +91,11 @@ _REPORTS = _all_of(
 @click.option("--force", is_flag=True, help="Overwrite files that were edited by hand.")
 @click.option("--check", is_flag=True, help="Write nothing; exit 1 when what is in DIR differs from the specs.")
 @click.option("--vendor-cutlass", is_flag=True, help="Copy the CUTLASS headers that are needed into the project.")
+@click.option(
+    "--tests/--no-tests",
+    default=None,
+    help="With or without tests/, the programs that verify and time the project. Default: as the project in DIR, else with.",
+)
 @click.option("--compile", "compile_", is_flag=True, help="Also compile with CMake and nvcc.")
 @_ARCH
 @_JOBS
@@ -100,6 +105,7 @@ def build(
     force: bool,
     check: bool,
     vendor_cutlass: bool,
+    tests: bool | None,
     compile_: bool,
     arch: tuple[str, ...],
     jobs: int | None,
@@ -110,7 +116,15 @@ def build(
     from mmagen.cli import build as verbs
 
     return verbs.build(
-        specs, output, force=force, check=check, vendor=vendor_cutlass, compile_=compile_, arch=_archs(arch), jobs=jobs
+        specs,
+        output,
+        force=force,
+        check=check,
+        vendor=vendor_cutlass,
+        tests=tests,
+        compile_=compile_,
+        arch=_archs(arch),
+        jobs=jobs,
     )
 
 

@@ -14,7 +14,7 @@ from mmagen.cli.build import Specs, load_specs
 from mmagen.cli.outputs import deliver, made_by, refuse_bad
 from mmagen.cli.progress import shown
 from mmagen.core.errors import ExitCode, RunError, UsageError, most_serious
-from mmagen.generate.manifest import MANIFEST
+from mmagen.generate.manifest import MANIFEST, has_tests
 
 if TYPE_CHECKING:
     from mmagen.build.job import BuildResult
@@ -146,6 +146,12 @@ _Command = tuple[str, list[str], tuple[str, ...]]
 def _targets(targets: Sequence[Path]) -> tuple[Specs, list[Path]]:
     """The specs among the targets, and the generated projects, each once."""
     folders = list(dict.fromkeys(target for target in targets if (target / MANIFEST).is_file()))
+    for folder in folders:
+        if not has_tests((folder / MANIFEST).read_bytes()):
+            raise UsageError(
+                f"{folder} was built with --no-tests, so it has no program that verifies it; verify {folder}/spec.yaml, "
+                f"or build it again with --tests"
+            )
     specs = [target for target in targets if target not in folders]
     for target in specs:
         if target.is_dir() and not any(target.glob("*.yaml")):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from mmagen.core.errors import Fault, SpecFaults
 
 if TYPE_CHECKING:
-    from mmagen.families.protocol import Family, Plan
+    from mmagen.families.plans import Plan
+    from mmagen.families.protocol import Family
     from mmagen.plan.plans import ProjectPlan
     from mmagen.spec.model import Spec
 
@@ -45,16 +47,13 @@ def plan(spec: Spec) -> Plan:
         if kernel == spec.kernel and _builds(module, spec):
             made: Plan = family(module).plan(spec, spec_sha(spec))
             return made
-    others = list(dict.fromkeys(kernel for kernel, module in REGISTERED if family(module).builds(spec.atom)))
-    raise SpecFaults(
-        (
-            Fault(
-                ("kernel",),
-                f"no kernel {spec.kernel} is built from {spec.atom}",
-                f"{' or '.join(others)}, or another atom" if others else "another atom",
-            ),
-        )
+    others = list(dict.fromkeys(kernel for kernel, module in REGISTERED if _takes_atom(kernel, module, spec)))
+    refused = Fault(
+        ("kernel",),
+        f"no kernel {spec.kernel} is built from {spec.atom}",
+        f"{' or '.join(others)}, or another atom" if others else "another atom",
     )
+    raise SpecFaults((refused, *_faults_without_atom(spec)))
 
 
 def _builds(module: str, spec: Spec) -> bool:
@@ -62,9 +61,25 @@ def _builds(module: str, spec: Spec) -> bool:
     try:
         return family(module).builds(spec.atom)
     except SpecFaults as error:
-        from mmagen.plan.rules import faults_without_atom
+        raise SpecFaults((*error.faults, *_faults_without_atom(spec))) from None
 
-        raise SpecFaults((*error.faults, *faults_without_atom(spec))) from None
+
+def _faults_without_atom(spec: Spec) -> Iterator[Fault]:
+    from mmagen.plan.rules import faults_without_atom  # what it imports takes time, and only wrong specs need it
+
+    return faults_without_atom(spec)
+
+
+def _takes_atom(kernel: str, module: str, spec: Spec) -> bool:
+    """Would the family find nothing wrong with the spec's atom, were the spec of its kernel?"""
+    if not family(module).builds(spec.atom):
+        return False
+    of_kernel = {"kernel": kernel, "configs": None, "tile": spec.tile or (1, 1, 1)}
+    try:
+        family(module).plan(spec.model_copy(update=of_kernel), "")
+    except SpecFaults as error:
+        return all(fault.key != ("atom",) for fault in error.faults)
+    return True
 
 
 def spec_sha(spec: Spec) -> str:

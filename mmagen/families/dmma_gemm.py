@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from mmagen.families.mma_gemm import MmaGemm
+from mmagen.families.protocol import Family
 from mmagen.mma.atoms import find_atom
+from mmagen.plan.plans import GemmPlan
 
 
 class _DmmaGemm(MmaGemm):
@@ -14,4 +16,4 @@ class _DmmaGemm(MmaGemm):
         return found is not None and found.generation == "SM90" and found.kind == "mma.sync"
 
 
-FAMILY = _DmmaGemm(__name__)
+FAMILY: Family[GemmPlan] = _DmmaGemm(__name__)

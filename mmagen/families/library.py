@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from mmagen.core.errors import Fault, SpecFaults
 from mmagen.plan import pages, sentences
@@ -16,6 +16,7 @@ from mmagen.spec.kernel import When
 from mmagen.spec.model import Problem, Spec
 
 PlanOne = Callable[[Spec], Any]
+G = TypeVar("G", bound=GemmPlan)
 
 
 def plan(spec: Spec, sha: str, plan_one: PlanOne) -> GemmPlan:
@@ -78,9 +79,9 @@ def sources(plan: GemmPlan) -> list[str]:
 
 
 def page(
-    plan: GemmPlan,
-    sections: Callable[[Any], list[pages.Section]],
-    columns: Sequence[tuple[str, Callable[[Any], str]]],
+    plan: G,
+    sections: Callable[[G], list[pages.Section]],
+    columns: Sequence[tuple[str, Callable[[G], str]]],
 ) -> list[pages.Section]:
     """The sections of one kernel, or of a library: the rule of choice, the problems, and each kernel.
 
@@ -92,12 +93,16 @@ def page(
     if not plan.configs:
         return [*sections(plan), listed]
     rows: list[pages.Row] = [("when", "config", "atom", "CTA tile", "stages", *(title for title, _ in columns))]
-    for config in plan.configs:
-        one = config.plan
+    kernels = cast("tuple[G, ...]", plan.kernels)  # all of one family, as _disagreements demands
+    for config, one in zip(plan.configs, kernels, strict=True):
         rule = config.when.text if config.when else "otherwise"
         what = (one.atom.name, pages.extents(one.tile), str(one.stages))
         rows.append((rule, config.name, *what, *(show(one) for _, show in columns)))
-    each = [(f"{config.name}: {title}", rows) for config in plan.configs for title, rows in sections(config.plan)]
+    each = [
+        (f"{config.name}: {title}", rows)
+        for config, one in zip(plan.configs, kernels, strict=True)
+        for title, rows in sections(one)
+    ]
     return [("Choice, the first that holds", rows), listed, *each]
 
 
@@ -173,7 +178,7 @@ def _disagreements(spec: Spec, plans: Sequence[GemmPlan]) -> Iterator[Fault]:
         elif one.family != last.family:
             yield Fault(
                 key,
-                f"one of {one.atom.name} and {last.atom.name}, that of config {last_name}, is wgmma, the other not",
+                f"the kernel of {one.atom.name} is of another kind than that of {last.atom.name}, config {last_name}",
                 "atoms of one kind, or a library of each",
             )
         elif one.arch != last.arch:

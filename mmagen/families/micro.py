@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from mmagen.core.errors import Fault, SpecFaults
+from mmagen.families.protocol import Family
 from mmagen.plan import budgets, mma_sync, pages, rules, sentences, tiling
 from mmagen.plan.plans import MicroPlan
 from mmagen.plan.trials import Trials, one_tile
@@ -83,4 +84,4 @@ class _Micro:
         ]
 
 
-FAMILY = _Micro()
+FAMILY: Family[MicroPlan] = _Micro()

@@ -10,6 +10,7 @@ from mmagen import families
 from mmagen.core.errors import Fault, SpecFaults
 from mmagen.core.targets import capability
 from mmagen.families import library
+from mmagen.families.protocol import Family
 from mmagen.mma.atoms import Atom
 from mmagen.plan import budgets, mma_sync, pages, rules, sentences, tiling
 from mmagen.plan.model import TiledMma
@@ -123,7 +124,7 @@ class MmaGemm:
         return library.page(plan, _sections, ())
 
 
-FAMILY = MmaGemm(__name__)
+FAMILY: Family[GemmPlan] = MmaGemm(__name__)
 
 
 def vectors(spec: Spec, atom: Atom) -> dict[str, list[tuple[str, str, int]]]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from mmagen.core.errors import Fault, SpecFaults
+from mmagen.families.protocol import Family
 from mmagen.mma.atoms import Atom
 from mmagen.plan import pages, rules, tiling
 from mmagen.plan.mma_sync import builds_from
@@ -74,7 +75,7 @@ class _Ownership:
         )
 
     def page(self, plan: OwnershipPlan) -> list[pages.Section]:
-        rows: list[tuple[str, ...]] = [
+        rows: list[pages.Row] = [
             (
                 f"{table.matrix} {table.rows} x {table.columns}",
                 f"{pages.count(len(table.elements[0]), 'value')} a thread, "
@@ -85,7 +86,7 @@ class _Ownership:
         return [pages.tiled_mma(plan), ("Ownership", rows)]
 
 
-FAMILY = _Ownership()
+FAMILY: Family[OwnershipPlan] = _Ownership()
 
 
 def _tile_faults(spec: Spec, mma: TiledMma, tile: tiling.Tile) -> Iterator[Fault]:

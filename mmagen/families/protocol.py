@@ -6,14 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from mmagen.core.errors import Fault
-from mmagen.families.instruction.model import InstructionPlan
-from mmagen.families.peak.model import PeakPlan
 from mmagen.plan.pages import Section
-from mmagen.plan.plans import GemmPlan, MicroPlan, OwnershipPlan, ProjectPlan
+from mmagen.plan.plans import ProjectPlan
 from mmagen.plan.trials import Trials
 from mmagen.spec.model import Problem, Spec
 
-Plan = OwnershipPlan | MicroPlan | GemmPlan | InstructionPlan | PeakPlan
 P = TypeVar("P", bound=ProjectPlan)
 
 

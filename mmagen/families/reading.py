@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from mmagen.core.errors import Diagnostic, Fault, SpecFaults
 from mmagen.families import plan
+from mmagen.families.plans import Plan
 from mmagen.mma.atoms import find_atom
 from mmagen.spec.load import UnreadableSpec, load
-
-if TYPE_CHECKING:  # it imports the plans of all families
-    from mmagen.families.protocol import Plan
 
 
 def read(data: bytes | str, file: str) -> tuple[Plan | None, tuple[Diagnostic, ...]]:

@@ -37,6 +37,14 @@ def recorded(content: bytes | None) -> dict[str, str] | None:
     return None
 
 
+def has_tests(content: bytes | None) -> bool:
+    """Was the project of this mmagen.json built with its tests/? True where it is no mmagen.json."""
+    try:
+        return bool(json.loads(content or b"{}").get("tests", True))
+    except (ValueError, AttributeError, RecursionError):
+        return True
+
+
 def check_files(files: Mapping[str, bytes]) -> None:
     """ValueError unless `files` ({relative POSIX path: content}) can be a project: no path leads out or goes through
     another file, and its mmagen.json lists the others."""

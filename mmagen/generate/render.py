@@ -8,6 +8,7 @@ from typing import Any
 import yaml
 
 from mmagen import __version__
+from mmagen.core.errors import UsageError
 from mmagen.core.targets import cmake_list
 from mmagen.core.templates import templates_folder
 from mmagen.families import family_of
@@ -20,21 +21,29 @@ from mmagen.plan.plans import ProjectPlan
 _Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
-def render(plan: ProjectPlan) -> dict[str, bytes]:
-    """All files of the project by POSIX path, `mmagen.json` with their digests last. The same plan gives the same bytes."""
-    files = with_headers({"spec.yaml": _spec_yaml(plan).encode(), **_project(plan)})
+def render(plan: ProjectPlan, *, tests: bool = True) -> dict[str, bytes]:
+    """All files of the project by POSIX path, `mmagen.json` with their digests last. The same plan gives the same bytes.
+
+    tests: with its tests/. Raises UsageError where the project has nothing else to build.
+    """
+    files = with_headers({"spec.yaml": _spec_yaml(plan).encode(), **_project(plan, tests)})
     files = dict(sorted(files.items()))
-    files["mmagen.json"] = _manifest(plan, files)
+    files["mmagen.json"] = _manifest(plan, files, tests)
     return files
 
 
-def _project(plan: ProjectPlan) -> dict[str, bytes]:
+def _project(plan: ProjectPlan, tests: bool) -> dict[str, bytes]:
     """The files that come from templates/project. NAME in a path is the project's name; of a path with CONFIG there is a
     file for each kernel of a library."""
-    contexts = {config: _context(one, config) for config, one in plan.by_config.items()}
-    library = _context(plan, list(contexts)[-1])  # what several kernels share is the last one's
+    contexts = {config: _context(one, config, tests) for config, one in plan.by_config.items()}
+    library = _context(plan, list(contexts)[-1], tests)  # what several kernels share is the last one's
+    sources = {path: f"{part}/{path}" for part in family_of(plan).parts(plan) for path in _part_files(part)}
+    if not tests:
+        if "tests/CMakeLists.txt.j2" not in sources:
+            raise UsageError(f"{plan.name} is a program of tests/ alone; leave out --no-tests")
+        sources = {path: source for path, source in sources.items() if not path.startswith("tests/")}
     files = {}
-    for path, source in {path: f"{part}/{path}" for part in family_of(plan).parts(plan) for path in _part_files(part)}.items():
+    for path, source in sources.items():
         for one in contexts.values() if "CONFIG" in path else (library,):
             target = path.removesuffix(".j2").replace("NAME", plan.name).replace("CONFIG", one["config"])
             files[target] = _content(source, one)
@@ -61,7 +70,7 @@ def _bytes(path: str) -> bytes:
     return (templates_folder() / "project" / path).read_bytes()
 
 
-def _context(plan: ProjectPlan, config: str) -> dict[str, Any]:
+def _context(plan: ProjectPlan, config: str, tests: bool) -> dict[str, Any]:
     """What templates see. config: the kernel of a library that is meant, "" where there is one kernel."""
     of_family = family_of(plan).context(plan, config)
     return {
@@ -69,6 +78,7 @@ def _context(plan: ProjectPlan, config: str) -> dict[str, Any]:
         "config": config or "config",
         "configs": [name or "config" for name in plan.by_config],
         "version": __version__,
+        "tests": tests,
         "upper": plan.name.upper(),
         "cuda_architectures": cmake_list(plan.arch),
         "choices": (),
@@ -89,7 +99,7 @@ def _spec_yaml(plan: ProjectPlan) -> str:
     )
 
 
-def _manifest(plan: ProjectPlan, files: dict[str, bytes]) -> bytes:
+def _manifest(plan: ProjectPlan, files: dict[str, bytes], tests: bool) -> bytes:
     facts = {
         "mmagen": __version__,
         "name": plan.name,
@@ -97,4 +107,5 @@ def _manifest(plan: ProjectPlan, files: dict[str, bytes]) -> bytes:
         "spec_sha": plan.spec_sha,
         "arch": list(plan.arch),
     }
-    return manifest.to_bytes({**facts, "files": manifest.digests(files)})
+    without = {} if tests else {"tests": False}
+    return manifest.to_bytes({**facts, **without, "files": manifest.digests(files)})

@@ -28,8 +28,8 @@ def entries_of(text: str) -> tuple[Entry, ...]:
     """The entries of a PTX text, in its order."""
     shared = {name: int(bits) // 8 * int(count or 1) for bits, name, count in _SHARED.findall(text)}
     found = list(_ENTRY.finditer(text))
-    ends = [match.start() for match in found[1:]] + [len(text)]
-    return tuple(_entry(match, text[match.end() : end], shared) for match, end in zip(found, ends, strict=True))
+    bounds = [*(match.start() for match in found), len(text)]
+    return tuple(_entry(match, text[match.end() : end], shared) for match, end in zip(found, bounds[1:], strict=True))
 
 
 def _entry(match: re.Match[str], body: str, shared: dict[str, int]) -> Entry:

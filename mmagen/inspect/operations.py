@@ -26,7 +26,7 @@ def table(found: Sequence[Operation]) -> str:
 
 def _row(operation: Operation) -> tuple[str, ...]:
     notes = [
-        f"sparse {operation.sparsity}" if operation.sparse else "",
+        f"sparse {operation.sparsity}" if operation.sparsity else "",
         "saturates" if operation.saturate else "",
         "known bad" if operation.known_bad else "",
     ]

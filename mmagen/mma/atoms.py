@@ -103,12 +103,12 @@ class Atom:
 
     @property
     def arch_specific(self) -> bool:
-        """Does one architecture alone have the operation? Later ones lack wgmma."""
+        """Does no architecture but `default_arch` have the operation?"""
         return self.wgmma
 
     @property
     def default_arch(self) -> str:
-        """The oldest architecture that has the operation."""
+        """The oldest architecture that has the operation, with the suffix of those that no later one includes."""
         return f"sm_{self.min_arch}{'a' if self.arch_specific else ''}"
 
     def in_layout(self, letters: str) -> Atom:

@@ -35,7 +35,9 @@ def arch_faults(spec: Spec, atom: Atom) -> Iterator[Fault]:
         if capability(name) not in budgets.SMEM_PER_BLOCK:
             yield _no_such_arch(i, name)
         elif atom.arch_specific and name != atom.default_arch:
-            yield Fault(("arch", i), f"{name} does not have wgmma", f"wgmma needs {atom.default_arch}, and no other has it")
+            yield Fault(
+                ("arch", i), f"{name} does not have {atom.kind}", f"{atom.kind} needs {atom.default_arch}, and no other has it"
+            )
         elif capability(name) < atom.min_arch:
             yield Fault(
                 ("arch", i),

@@ -124,13 +124,12 @@ def test_a_cxx_program_takes_projects_in_every_way(tools, cmake, tmp_path):
 
 
 def test_vendored_headers_are_all_that_is_needed(cmake, tmp_path):
-    build([SPECS / "hello_micro.yaml"], tmp_path, vendor=True)
+    build([SPECS / "hello_micro.yaml"], tmp_path, vendor=True, tests=False)
     project = tmp_path / "hello_micro"
     licence = (project / "third_party/cutlass/LICENSE.txt").read_text()
     assert "Redistribution and use in source and binary forms" in licence
-    folder, output = cmake(
-        project, "-G", "Unix Makefiles", f"-DCMAKE_CUDA_ARCHITECTURES={ARCH}", "-DHELLO_MICRO_BUILD_TESTS=OFF"
-    )
+    folder, output = cmake(project, "-G", "Unix Makefiles", f"-DCMAKE_CUDA_ARCHITECTURES={ARCH}")
+    assert not (project / "tests").exists() and "not used by the project" not in output
     assert re.search(r"CUTLASS headers: \S*third_party/cutlass/include \(\d+\.\d+\.\d+\)", output)
     opened = next(folder.rglob("hello_micro.cu.o.d")).read_text()
     headers = re.findall(r"(\S*)/(?:cute|cutlass)/\S+\.(?:hpp|h|inl)\b", opened)

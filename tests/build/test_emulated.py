@@ -2,34 +2,72 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
 
 from mmagen.build.ptx import compile_ptx
-from mmagen.families import plan
 from mmagen.generate.write import write
-from mmagen.spec.load import load
 from mmagen.toolchain.find import COMPILE, find_toolchain
 from mmagen.verify.emulated.session import run_tasks, tasks
 from mmagen.verify.emulated.verify import emulate_all, parse_problem
 from tests.support.mutations import CONTROLS, EMULATOR, MUTATIONS, SPECS, asked, mutated, project
+from tests.support.selection import representatives
 
 pytestmark = pytest.mark.nvcc
 
 # Headers of host code: of a fault there the whole project is compiled, of others the PTX alone.
-_HOST = ("gemm_arguments", "gemm_launch", "micro_launch", "sm90_launch", "mmagen/tile_scheduler")
-# wgmma kernels take long to compile, and test_emulated_hopper.py has those; a peak is measured on a GPU or not at all.
+_HOST = (
+    "gemm_arguments",
+    "gemm_launch",
+    "micro_launch",
+    "sm90_launch",
+    "mmagen/tile_scheduler",
+    "sm90_tile_scheduler_stream_k",
+)
+# wgmma GEMMs take long to compile, and test_emulated_hopper.py has those; a peak is measured on a GPU or not at all.
 _SPECS = sorted(
-    path.stem for path in SPECS.glob("*.yaml") if not any(word in path.read_text() for word in ("atom: SM90", "kernel: peak"))
+    path.stem for path in SPECS.glob("*.yaml") if not re.search(r"kernel: peak|kernel: gemm\natom: SM90_64x", path.read_text())
 )
 _LARGEST = 2**26  # products of a mutation's own problem that are still quickly emulated
 _SECONDS = 20  # for one spec, after compilation, on one core
 
 
-def _half(those, always=lambda one: False):
-    """Every second of them is enough for a run that should not take half an hour."""
-    return [pytest.param(one, marks=[] if i % 2 == 0 or always(one) else [pytest.mark.more]) for i, one in enumerate(those)]
+# One of each kind of kernel and main loop, and of each kind of fault: in copies, barriers and waits, steps along K, operands,
+# the result, host code, and of wgmma kernels in bytes expected, multicast and flags. Each is compiled for itself.
+_SPECS_OF_EVERY_RUN = (
+    "fma_gemm_f32",
+    "hello_micro",
+    "hello_ownership",
+    "sm75_gemm_f16",
+    "sm80_gemm_classic",
+    "sm80_gemm_f16_col_d",
+    "sm80_gemm_sliced_k",
+    "sm80_micro_s4",
+    "sm90_gemm_f64",
+    "sm90_micro_bf16",
+)
+_FAULTS_OF_EVERY_RUN = (
+    "slices_barrier",
+    "first_wait_dropped",
+    "k_loop_short",
+    "k_tail_short",
+    "operands_transposed",
+    "last_row_of_an_operand",
+    "narrow_copy_repeats",
+    "wide_when_unaligned",
+    "batch_stride_of_a",
+    "beta_ignored",
+    "missing_last_batch",
+    "row_past_the_end",
+    "two_ctas_one_tile",
+    "stamps_shifted",
+    "hopper_half_of_the_bytes_expected",
+    "hopper_multicast_without_a_neighbour",
+    "hopper_flag_not_waited",
+)
+_CONTROLS_OF_EVERY_RUN = ("control_late_in_the_loop", "control_late_in_micro")
 
 
 def _verdict(files, name, tmp_path, problems=()):
@@ -47,8 +85,9 @@ def _verdict(files, name, tmp_path, problems=()):
     )[0]
 
 
-@pytest.mark.parametrize("spec", _half(_SPECS))
-def test_a_spec_passes_emulated(spec, tmp_path):
+@pytest.mark.parametrize("spec", representatives(_SPECS, _SPECS_OF_EVERY_RUN))
+def test_a_spec_passes_emulated(spec, compiled, tmp_path):
+    assert compiled(spec)
     verdict = _verdict(project(spec, spec), spec, tmp_path)
     assert verdict.word == "passed (emulated)", verdict.reason
     assert all(record["device"] == "cpu-ptx" and record["tflops"] is None for record in verdict.records)
@@ -58,20 +97,6 @@ def test_a_spec_passes_emulated(spec, tmp_path):
 
 def _in_host_code(mutation):
     return any(host in edit.file for edit in mutation.edits for host in _HOST)
-
-
-@pytest.fixture(scope="module")
-def original(made_once):
-    """The unedited project of a spec, whose host code all edits of its kernels share."""
-
-    def compiled(spec):
-        def make(folder):
-            write(project(spec, spec), folder / spec)
-            assert not compile_ptx(folder / spec, find_toolchain(want=COMPILE)).error
-
-        return compile_ptx(made_once(f"emulated_{spec}", make) / spec, find_toolchain(want=COMPILE))
-
-    return compiled
 
 
 def _with_the_kernel_of(files, ptx, tmp_path):
@@ -91,27 +116,33 @@ def _small(problem):
     return product <= _LARGEST
 
 
-def _always(mutation):
-    return "hopper" in mutation.name or _in_host_code(mutation)
-
-
-@pytest.mark.parametrize("mutation", _half(asked(EMULATOR, MUTATIONS), always=_always), ids=lambda mutation: mutation.name)
-def test_a_planted_fault_is_seen_emulated(mutation, original, tmp_path):
+def _records(mutation, compiled, tmp_path):
+    """The records of a mutation's problems. Unless the edit is in host code, the PTX alone is compiled, and the unedited
+    host code launches it."""
     problems = mutation.problems if all(map(_small, mutation.problems)) else ()
     if _in_host_code(mutation):
         verdict = _verdict(mutated(mutation), mutation.name, tmp_path, problems)
         assert verdict.build.ok, verdict.reason
-        records = verdict.records
-    else:
-        ptx = _with_the_kernel_of(mutated(mutation, mutation.spec), original(mutation.spec), tmp_path)
-        spec = load((tmp_path / mutation.spec / "spec.yaml").read_bytes(), mutation.name).spec
-        work = tasks(plan(spec), ptx, [parse_problem(problem) for problem in problems], 1, None)
-        records = [record for result in run_tasks(work, 1, lambda *_: None) for record in result.records]
+        return verdict.records
+    original = compiled(mutation.spec)
+    ptx = _with_the_kernel_of(mutated(mutation, mutation.spec), original.ptx, tmp_path)
+    work = tasks(original.plan, ptx, [parse_problem(problem) for problem in problems], 1, None)
+    return [record for result in run_tasks(work, 1, lambda *_: None) for record in result.records]
+
+
+def _name(mutation):
+    return mutation.name
+
+
+@pytest.mark.parametrize("mutation", representatives(asked(EMULATOR, MUTATIONS), _FAULTS_OF_EVERY_RUN, _name))
+def test_a_planted_fault_is_seen_emulated(mutation, compiled, tmp_path):
+    records = _records(mutation, compiled, tmp_path)
     wrong = [record["reason"] for record in records if record["disposition"] in ("incorrect", "failed")]
     assert wrong, f"{mutation.seen}, but it was not seen"
     assert not any("host code" in reason for reason in wrong), "the launch failed, whatever the fault"
 
 
-@pytest.mark.parametrize("control", asked(EMULATOR, CONTROLS), ids=lambda control: control.name)
-def test_a_late_warp_alone_is_no_fault_emulated(control, tmp_path):
-    assert _verdict(mutated(control), control.name, tmp_path, control.problems).word == "passed (emulated)"
+@pytest.mark.parametrize("control", representatives(asked(EMULATOR, CONTROLS), _CONTROLS_OF_EVERY_RUN, _name))
+def test_a_late_warp_alone_is_no_fault_emulated(control, compiled, tmp_path):
+    records = _records(control, compiled, tmp_path)
+    assert records and [record["reason"] for record in records if record["disposition"] != "passed"] == []

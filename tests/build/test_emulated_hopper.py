@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from functools import cache
 
 import pytest
 
-from mmagen.build.ptx import compile_ptx
-from mmagen.emulate.memory.tensor_map import decode
-from mmagen.families import plan
-from mmagen.generate.write import write
-from mmagen.spec.load import load
+from mmagen.emulate import TensorMap
 from mmagen.spec.model import Problem
-from mmagen.toolchain.find import COMPILE, find_toolchain
 from mmagen.verify.emulated import host
 from mmagen.verify.emulated.host import Workspace
 from mmagen.verify.emulated.matrices import operands
 from mmagen.verify.emulated.session import run_task, tasks
-from tests.support.mutations import project
 
 pytestmark = pytest.mark.nvcc
 
@@ -48,19 +41,10 @@ FAULTS = {
 }
 
 
-@cache
-def _work(name, where):
-    write(project(name, name), where / name)
-    ptx = compile_ptx(where / name, find_toolchain(want=COMPILE))
-    assert not ptx.error, ptx.error
-    spec = where / name / "spec.yaml"
-    return tasks(plan(load(spec.read_bytes(), str(spec)).spec), ptx, (), 1, None)
-
-
 @pytest.fixture(scope="module")
-def work(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("hopper")
-    return lambda name: _work(name, folder)
+def work(compiled):
+    """work(name): the tasks that verify would run of a spec."""
+    return lambda name: tasks(compiled(name).plan, compiled(name).ptx, (), 1, None)
 
 
 @pytest.mark.parametrize("name", [TURNS, SPLIT, STREAM])
@@ -141,7 +125,7 @@ def _launched(task, **problem):
 def _maps(captured):
     """The tensor maps among a launch's parameters, in their order."""
     places = range(0, len(captured.params) - 127, 64)
-    return [decode(captured.params[at : at + 128]) for at in places if captured.params[at : at + 8] == b"mmagenTM"]
+    return [TensorMap.decode(captured.params[at : at + 128]) for at in places if captured.params[at : at + 8] == b"mmagenTM"]
 
 
 def test_tensor_maps_describe_the_matrices(work):

@@ -35,6 +35,20 @@ def test_build_writes_each_project(workspace, capsys):
     assert sorted(os.listdir("elsewhere")) == ["one"]
 
 
+def test_no_tests_is_remembered_until_tests_are_asked_for(workspace, capsys):
+    def has_tests():
+        return json.loads(Path("generated/one/mmagen.json").read_bytes())["tests"]
+
+    assert typed(capsys, "build", "one.yaml", "--no-tests")[0] == 0 and not has_tests()
+    assert typed(capsys, "build", "one.yaml")[0] == 0 and not has_tests()
+    assert typed(capsys, "build", "one.yaml", "--check")[0] == 0
+    assert typed(capsys, "build", "one.yaml", "--check", "--tests")[:2] == (1, "generated/one/mmagen.json differs\n")
+    code, _, err = typed(capsys, "verify", "generated/one")
+    assert code == 2 and "built with --no-tests" in err and "verify generated/one/spec.yaml, or build it again" in err
+    assert typed(capsys, "build", "one.yaml", "--tests")[0] == 0 and has_tests()
+    assert typed(capsys, "build", "one.yaml", "--check")[0] == 0
+
+
 def test_what_a_plan_has_to_say_is_said_and_no_failure(workspace, capsys):
     Path("odd.yaml").write_text("mended")
     code, _, err = typed(capsys, "build", "one.yaml", "odd.yaml")
@@ -149,7 +163,7 @@ def test_inspect(workspace, capsys):
 
 
 def test_a_bug_is_one_line_and_its_traceback_is_for_the_asking(workspace, capsys, monkeypatch):
-    monkeypatch.setattr(sys.modules["mmagen.generate.render"], "render", lambda plan: 1 / 0)
+    monkeypatch.setattr(sys.modules["mmagen.generate.render"], "render", lambda plan, **_: 1 / 0)
     code, _, err = typed(capsys, "build", "one.yaml")
     assert code == 70 and err.count("\n") == 1 and "ZeroDivisionError" in err and "Traceback" not in err
     monkeypatch.setenv("MMAGEN_DEBUG", "1")
@@ -157,7 +171,7 @@ def test_a_bug_is_one_line_and_its_traceback_is_for_the_asking(workspace, capsys
 
 
 def test_a_fault_of_the_disk_names_the_file_and_any_other_is_a_bug(workspace, capsys, monkeypatch):
-    def refuse(plan):
+    def refuse(plan, **_):
         raise error
 
     monkeypatch.setattr(sys.modules["mmagen.generate.render"], "render", refuse)
@@ -174,7 +188,7 @@ def test_who_calls_main_keeps_its_signals(capsys):
 
 
 def test_interrupt(workspace, capsys, monkeypatch):
-    def interrupt(plan):
+    def interrupt(plan, **_):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(sys.modules["mmagen.generate.render"], "render", interrupt)

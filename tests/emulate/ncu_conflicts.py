@@ -2,8 +2,8 @@
 """Counts passes through shared memory and bank conflicts on this machine's GPU, or compares such counts with the emulator.
 
     python -m tests.emulate.ncu_conflicts tests/emulate/recorded/h200_ncu.json
-    python -m tests.emulate.ncu_conflicts --compare tests/emulate/recorded/h200_ncu.json \
-      --markdown docs/results/h200-bank-conflicts.md
+    python -m tests.emulate.ncu_conflicts --compare tests/emulate/recorded/h200_ncu.json \\
+        --markdown docs/results/h200-bank-conflicts.md
 
 Recording builds the verify program of every spec in KERNELS and runs it once under Nsight Compute (ncu), on a problem of
 one CTA tile. Exit code 77 if there is no ncu or no usable GPU, 1 if a program could not be counted. Comparing needs no

@@ -67,7 +67,7 @@ def prmt(a: int, b: int, selector: int) -> int:
 
 def dot(a: int, b: int, signed_a: bool, signed_b: bool) -> int:
     values = [[x - 256 * (x > 127) if s else x for x in v.to_bytes(4, "little")] for v, s in ((a, signed_a), (b, signed_b))]
-    return sum(x * y for x, y in zip(*values, strict=False))
+    return sum(x * y for x, y in zip(*values, strict=True))
 
 
 INTEGERS = {

@@ -48,7 +48,7 @@ def test_sound_kernels_raise_no_alarm(body):
 
 
 @pytest.mark.parametrize(
-    "body, told",
+    "body, message",
     [
         (ADDRESS + WRITE + READ + STORE, "which thread 1 wrote since the last barrier"),
         (ADDRESS + WRITE + "bar.sync 0;" + READ + WRITE, "which thread 1 read since the last barrier"),
@@ -66,9 +66,9 @@ def test_sound_kernels_raise_no_alarm(body):
         (ADDRESS + WRITE + "bar.warp.sync -1; xor.b32 %r5, %r4, 128; ld.shared.u32 %r6, [%r5];", "which thread 32 wrote"),
     ],
 )
-def test_shared_races(body, told):
+def test_shared_races(body, message):
     finding = found(body, "shared_race", threads=64)
-    assert told in finding.message and finding.message.startswith("thread ")
+    assert message in finding.message and finding.message.startswith("thread ")
 
 
 def test_races_count_per_cta_and_name_their_place():
@@ -81,7 +81,7 @@ def test_races_count_per_cta_and_name_their_place():
 
 
 @pytest.mark.parametrize(
-    "body, told",
+    "body, message",
     [
         (ADDRESS + COPY + READ, "in flight"),
         (ADDRESS + COPY + "cp.async.wait_group 1; bar.sync 0;" + READ, "in flight"),
@@ -91,8 +91,8 @@ def test_races_count_per_cta_and_name_their_place():
         (ADDRESS + COPY + "bar.sync 0; cp.async.wait_group 0;" + READ, "with no barrier since"),
     ],
 )
-def test_copies_that_nobody_waited_for(body, told):
-    assert told in found(body, "cp_async_unwaited", data=np.arange(64, dtype=np.uint64)).message
+def test_copies_that_nobody_waited_for(body, message):
+    assert message in found(body, "cp_async_unwaited", data=np.arange(64, dtype=np.uint64)).message
 
 
 def test_a_copy_into_what_others_still_read():
@@ -143,7 +143,7 @@ def test_shared_bounds_and_alignment():
 
 
 @pytest.mark.parametrize(
-    "body, told, completed",
+    "body, message, completed",
     [
         ("setp.lt.u32 %p1, %r1, 32; @%p1 bra END; bar.sync 0; END: mov.u32 %r2, 1;", "32 threads of its CTA never reach", True),
         ("setp.lt.u32 %p1, %r1, 32; @%p1 bra A; bar.sync 0; bra END; A: bar.sync 1; END: mov.u32 %r2, 1;", "forever", False),
@@ -155,10 +155,10 @@ def test_shared_bounds_and_alignment():
         ("bar.sync 2, 96;", "64 of 96 threads reach it", False),
     ],
 )
-def test_barriers_that_not_all_reach(body, told, completed):
+def test_barriers_that_not_all_reach(body, message, completed):
     report = run(body, threads=64)[1]
     assert kinds(report) == {"barrier_divergence"} and report.completed is completed
-    assert any(told in f.message for f in report.findings)
+    assert any(message in f.message for f in report.findings)
 
 
 def test_matrix_instructions_need_their_warp():
@@ -230,7 +230,7 @@ def test_inactive_lanes_cost_nothing():
     assert sectors(lanes(lambda n: 128 * n), active, 4) == (2, 1)
 
 
-def test_traffic_is_told_per_instruction_and_line():
+def test_traffic_is_counted_per_instruction_and_line():
     body = '.file 1 "mine.cuh"\n.loc 1 5 1\n' + "mov.u32 %r2, smem; shl.b32 %r3, %r1, 3; add.s32 %r4, %r2, %r3;"
     body += "st.shared.u32 [%r4], %r1; st.shared.u32 [%r4+4], %r1;\n.loc 1 6 1\nst.global.u64 [%rd4], %rd5;"
     report = run(body, threads=64, shared=1024)[1]

@@ -72,7 +72,7 @@ def test_memory_of_another_cta():
     assert (got == np.array([1000, 0, 1000, 0])[:, None] + np.arange(128)).all() and not report.findings
 
 
-def test_reading_it_from_afar():
+def test_reading_it_from_another_cta():
     body = EXCHANGE.replace("[%r3]", "[%r1]") + SYNC + "    ld.shared::cluster.u32 %r0, [%r3];\n" + SYNC
     got, report = outcome(body, grid=2, cluster=2)
     assert (got == np.array([1000, 0])[:, None] + np.arange(128)).all() and not report.findings
@@ -179,7 +179,7 @@ def test_an_arrival_too_many_is_found():
 
 
 def test_a_parity_is_not_to_be_relied_on_when_the_phase_before_is_not_known_to_be_over():
-    """Thread 32 waits for phase 1 alone, which no one told it comes next: it may as well wait for the phase -1."""
+    """Thread 32 waits for phase 1 alone, which it does not know to be next: it may as well wait for the phase -1."""
     body = """
     @%lead mbarrier.init.shared::cta.b64 [%base], 1;
     bar.sync 0;
@@ -187,7 +187,7 @@ def test_a_parity_is_not_to_be_relied_on_when_the_phase_before_is_not_known_to_b
     @%lead mbarrier.arrive.shared::cta.b64 _, [%base];
     @%lead mbarrier.arrive.shared::cta.b64 _, [%base];
     setp.ne.u32 %p, %tid, 32;
-    {told}
+    {order}
     @%p bra OVER;
 WAITING:
     mbarrier.try_wait.parity.shared::cta.b64 %q, [%base], 1;
@@ -196,14 +196,14 @@ OVER:
 """
     # Thread 0 knows, having waited for phase 0 itself, and tells it at a barrier.
     first = "FIRST:\n    mbarrier.try_wait.parity.shared::cta.b64 %q, [%base], 0;\n    @!%q bra FIRST;\n"
-    _, report = outcome(body.format(told=""))
+    _, report = outcome(body.format(order=""))
     assert "without knowing that phase 0 has completed" in found(report, "mbarrier")[0].message
     sound = body.replace(
         "    @%lead mbarrier.arrive.shared::cta.b64 _, [%base];\n",
         first.join(["    @%lead mbarrier.arrive.shared::cta.b64 _, [%base];\n", ""]),
         1,
     )
-    _, report = outcome(sound.format(told="bar.sync 0;"))
+    _, report = outcome(sound.format(order="bar.sync 0;"))
     assert not report.findings
 
 

@@ -22,7 +22,7 @@ LOOK:
     mov.u32 %r3, 0;
     st.global.u32 [%out+1024], %r3;
 THERE:
-    bar.sync 1, 128; //told
+    bar.sync 1, 128; //order
     ld.global.u32 %r0, [%rd1];
     st.global.u32 [%rd1+512], %r0;
     bra END;
@@ -63,16 +63,16 @@ def test_a_fence_and_relaxed_accesses_do_as_well():
 @pytest.mark.parametrize(
     "edit",
     [("bar.sync 1, 128; //tell", ""), ("st.release", "st.relaxed"), ("ld.acquire", "ld.relaxed")],
-    ids=["tell", "release", "acquire"],
+    ids=["order", "release", "acquire"],
 )
 def test_what_is_missing_is_a_race(edit):
     assert "global_race" in {f.kind for f in outcome(edit)[1].findings}
 
 
 @pytest.mark.parametrize("reader", [0, 1])
-def test_the_others_must_be_told_by_who_read_the_flag(reader):
+def test_the_other_threads_need_a_barrier_with_the_one_that_read_the_flag(reader):
     """Whether they read too early or what they may not rely on: one of both shows."""
-    got, report = outcome(("bar.sync 1, 128; //told", ""), reader=reader)
+    got, report = outcome(("bar.sync 1, 128; //order", ""), reader=reader)
     assert (got != np.arange(128) + 7).any() or [f for f in report.findings if f.kind == "global_race"]
 
 
@@ -88,12 +88,12 @@ def test_a_flag_must_be_waited_for(fence, reader):
 def test_a_flag_that_was_seen_stays_seen():
     """By whoever of the CTA reads it again, though the store was never acquired."""
     again = (
-        "bar.sync 1, 128; //told\n    ld.relaxed.gpu.global.u32 %r2, [%out+1024];\n    @!%lead st.global.u32 [%rd1+512], %r2;"
+        "bar.sync 1, 128; //order\n    ld.relaxed.gpu.global.u32 %r2, [%out+1024];\n    @!%lead st.global.u32 [%rd1+512], %r2;"
     )
     got, report = outcome(
         ("    mov.u32 %r3, 0;\n    st.global.u32 [%out+1024], %r3;\n", ""),
         ("ld.acquire", "ld.relaxed"),
-        ("bar.sync 1, 128; //told", again),
+        ("bar.sync 1, 128; //order", again),
         ("    st.global.u32 [%rd1+512], %r0;\n", ""),
     )
     assert (got[1:] == 1).all() and report.completed
@@ -103,25 +103,25 @@ GIVEN = "    @%lead st.release.gpu.global.u32 [%out+1024], %r3;\n"
 
 
 @pytest.mark.parametrize("reader", [0, 1])
-def test_an_older_value_tells_what_was_told_with_it(reader):
-    """The second store comes through later than the first, with which all that is read was told."""
+def test_an_older_value_acquires_what_was_released_with_it(reader):
+    """The second store becomes visible later than the first, which released all that is read."""
     got, report = outcome((GIVEN, f"{GIVEN}    mov.u32 %r3, 2;\n{GIVEN}"), reader=reader)
     assert (got == np.arange(128) + 7).all() and not report.findings
 
 
 def test_who_knows_that_a_flag_is_set_sees_it_set():
-    """Whoever set it, and whoever another flag has told of that."""
+    """The thread that set it, and threads that know of that by another flag."""
     second = GIVEN.replace("1024", "1028")
     back = "    @%lead ld.acquire.gpu.global.u32 %r2, [%out+1024];\n    @%lead st.global.u32 [%out+4], %r2;\n"
     look = (
-        "bar.sync 1, 128; //told\n    ld.acquire.gpu.global.u32 %r0, [%out+1024];\n    ld.global.u32 %r2, [%out+4];\n"
+        "bar.sync 1, 128; //order\n    ld.acquire.gpu.global.u32 %r0, [%out+1024];\n    ld.global.u32 %r2, [%out+4];\n"
         "    add.u32 %r0, %r0, %r2;\n    st.global.u32 [%rd1+512], %r0;\n    bra END;\n"
     )
     got, report = outcome(
         (GIVEN, GIVEN + back + second),
         ("global.u32 %r2, [%out+1024];\n    setp", "global.u32 %r2, [%out+1028];\n    setp"),
         ("    mov.u32 %r3, 0;\n    st.global.u32 [%out+1024], %r3;\n", ""),
-        ("bar.sync 1, 128; //told\n", look),
+        ("bar.sync 1, 128; //order\n", look),
     )
     assert (got == 2).all() and not report.findings
 

@@ -3,79 +3,55 @@
 from __future__ import annotations
 
 import re
-from functools import cache
+from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from mmagen.build.ptx import compile_ptx
-from mmagen.emulate import Module, parse
-from mmagen.toolchain.find import COMPILE, find_toolchain
-from tests.support.ptx_gemm import Launch, run_gemm
+from mmagen.spec.model import Problem
+from mmagen.verify.emulated.matrices import operands
+from mmagen.verify.emulated.session import multiply, run_task
+from mmagen.verify.emulated.task import Task
 
 pytestmark = pytest.mark.nvcc
 
-PROJECT = Path(__file__).parents[2] / "generated" / "sm80_gemm_classic"
-# What the project's config.cuh says.
-CONFIG = Launch(tile_m=128, tile_n=128, threads=128, smem_bytes=49152)
+SPEC = "sm80_gemm_classic"  # tiles of 128 x 128 x 32, rows of 16 bytes or else narrow copies
 
 
-@cache
-def text() -> str:
-    made = compile_ptx(PROJECT, find_toolchain(want=COMPILE), host=False)
-    assert not made.error, made.error
-    return made.text
-
-
-@cache
-def module() -> Module:
-    return parse(text(), "classic.ptx")
-
-
-def operands(m: int, n: int, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(A, B, A * B^T) of small integers, exact in f16 and f32."""
-    rng = np.random.default_rng(m + n + k)
-    a, b = (rng.integers(-3, 4, shape).astype(np.float16) for shape in ((m, k), (n, k)))
-    return a, b, a.astype(np.float64) @ b.astype(np.float64).T
+@pytest.fixture(scope="module")
+def task_of(compiled):
+    """task_of(M, N, K, KEY=X): a problem of small integers, whose results are exact."""
+    made = compiled(SPEC)
+    return lambda *shape, **more: Task(made.plan, made.ptx, Problem(shape=shape, **more), "small_int", 1)
 
 
 @pytest.mark.parametrize("wide", [True, False], ids=["wide", "narrow"])
-@pytest.mark.parametrize("shape", [(256, 136, 72), (128, 128, 32), (1, 1, 1), (130, 129, 200)], ids=str)
-def test_results_are_exact_and_nothing_is_found(shape, wide):
-    a, b, product = operands(*shape)
-    d, report = run_gemm(module(), CONFIG, a, b, np.float16, wide=wide)
-    assert (d.astype(np.float64) == product).all()
-    assert report.findings == [] and report.completed
+@pytest.mark.parametrize("shape", [(256, 136, 72), (1, 1, 1), (130, 129, 200)], ids=str)
+def test_results_are_exact_and_nothing_is_found(task_of, shape, wide):
+    padding = {} if wide else {"ld_pad": 1 + shape[2] % 2}
+    (record,) = run_task(task_of(*shape, **padding)).records
+    assert (record["disposition"], record["reason"], record["max_abs_err"]) == ("passed", None, 0)
+    assert record["details"]["findings"] == []
 
 
-def test_alpha_beta_and_c():
-    a, b, product = operands(136, 144, 40)
-    c = np.random.default_rng(1).integers(-8, 9, product.shape).astype(np.float16)
-    d, report = run_gemm(module(), CONFIG, a, b, np.float16, alpha=2.0, beta=-1.0, c=c)
-    assert (d.astype(np.float64) == 2 * product - c.astype(np.float64)).all()
-    assert report.findings == []
+def test_alpha_beta_and_c(task_of):
+    (record,) = run_task(task_of(136, 144, 40, alpha=2.0, beta=-1.0)).records
+    assert (record["disposition"], record["reason"], record["max_abs_err"]) == ("passed", None, 0)
 
 
-def test_many_ctas_in_small_batches():
-    a, b, product = operands(384, 384, 64)
-    d, report = run_gemm(module(), CONFIG, a, b, np.float16, lanes=256)
-    assert (d.astype(np.float64) == product).all() and report.findings == [] and report.ctas == 9
+def test_shared_memory_is_read_without_bank_conflicts(task_of):
+    task = task_of(128, 128, 64)
+    _, report = multiply(task, operands(task.plan, task.problem, task.distribution, task.seed))
+    loads = [line for line in report.traffic if line.instruction.startswith("ldmatrix")]
+    assert loads and all(line.units == line.ideal for line in loads)
+    assert {Path(line.file).name for line in loads} == {"mainloop_multistage.cuh"}
 
 
-def test_shared_memory_is_read_without_bank_conflicts():
-    a, b, _ = operands(128, 128, 64)
-    report = run_gemm(module(), CONFIG, a, b, np.float16)[1]
-    loads = [t for t in report.traffic if t.instruction.startswith("ldmatrix")]
-    assert loads and all(t.units == t.ideal for t in loads)
-    assert {Path(t.file).name for t in loads} == {"mainloop_multistage.cuh"}
-
-
-def mutated(pattern: str, replacement: str, number: int) -> str:
+def _changed(text: str, pattern: str, replacement: str, number: int) -> str:
     """The PTX with one occurrence of a pattern in its wide kernel replaced."""
-    start = text().index("ConfigELb1EEEv", text().index(".visible .entry"))
-    place = list(re.finditer(pattern, text()[start:]))[number]
-    return text()[: start + place.start()] + replacement + text()[start + place.end() :]
+    start = text.index("ConfigELb1EEEv", text.index(".visible .entry"))
+    place = list(re.finditer(pattern, text[start:]))[number]
+    return text[: start + place.start()] + replacement + text[start + place.end() :]
 
 
 @pytest.mark.parametrize(
@@ -87,8 +63,10 @@ def mutated(pattern: str, replacement: str, number: int) -> str:
         *(pytest.param(r"cp\.async\.commit_group;", "", n, id=f"no commit {n}") for n in (0, 1, 2)),
     ],
 )
-def test_races_are_found(pattern, replacement, number):
-    a, b, _ = operands(256, 128, 200)
-    report = run_gemm(parse(mutated(pattern, replacement, number), "mutated.ptx"), CONFIG, a, b, np.float16)[1]
-    assert {f.kind for f in report.findings} & {"shared_race", "cp_async_unwaited"}
-    assert all("include/" in f.file and f.line > 0 for f in report.findings)
+def test_races_are_found(task_of, pattern, replacement, number):
+    task = task_of(256, 128, 200)
+    text = _changed(task.ptx.text, pattern, replacement, number)
+    (record,) = run_task(replace(task, ptx=replace(task.ptx, units={task.ptx.name: text}))).records
+    findings = record["details"]["findings"]
+    assert {finding["kind"] for finding in findings} & {"shared_race", "cp_async_unwaited"}
+    assert all("include/" in finding["file"] and finding["line"] > 0 for finding in findings)

@@ -92,7 +92,8 @@ EMPTY:
     shl.b32 %r21, %rank, 7;
     add.u32 %r14, %r14, %r21;
     add.u32 %r14, %r14, 2048;
-    cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%r14], [%rd7, {{%r18, %r19, %r20}}], [%r13], %h0;
+    cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster
+        [%r14], [%rd7, {{%r18, %r19, %r20}}], [%r13], %h0;
     xor.b32 %r11, %r11, 1;
     setp.eq.u32 %p, %r11, 0;
     selp.u32 %r16, 1, 0, %p;
@@ -104,7 +105,7 @@ END:
     bar.warp.sync -1;
     barrier.cluster.arrive.release.aligned; //end
     barrier.cluster.wait.acquire.aligned; //end
-"""  # noqa: E501
+"""
 
 
 @cache

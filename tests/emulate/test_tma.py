@@ -128,8 +128,9 @@ def test_multicast_reaches_every_cta_of_the_mask_and_their_barriers():
     shl.b32 %r22, %rank, 10;
     add.u32 %r22, %base, %r22;
     @%lead mbarrier.arrive.expect_tx.shared::cta.b64 _, [%bar], 2048;
-    @%lead cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%r22], [%map, {%r20, %r21, %r20}], [%bar], %h0;
-"""  # noqa: E501
+    @%lead cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster
+        [%r22], [%map, {%r20, %r21, %r20}], [%bar], %h0;
+"""
         + WAIT
         + copy_out(2048)
         + DONE

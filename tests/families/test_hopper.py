@@ -10,8 +10,9 @@ import pytest
 from mmagen.core.errors import Fault, SpecFaults
 from mmagen.families import plan
 from mmagen.families.wgmma import rules as hopper_rules
+from mmagen.families.wgmma.model import WgmmaGemmPlan
 from mmagen.plan.model import SmemCopy, Swizzle, Tma
-from mmagen.plan.plans import ProductPlan
+from mmagen.plan.plans import GemmPlan
 from mmagen.spec.model import LAYOUTS, WGMMA_KEYS, Spec
 
 LARGE = {
@@ -50,7 +51,7 @@ MMA_SYNC = {
 }
 
 
-def planned(document: dict, **changes: object) -> ProductPlan:
+def planned(document: dict, **changes: object) -> WgmmaGemmPlan:
     return plan(Spec.model_validate(document | changes))
 
 
@@ -139,7 +140,7 @@ RULES = {
         LARGE,
         {"kernel": "ownership"},
         ("kernel",),
-        "kernel ownership is not made for wgmma",
+        "no kernel ownership is built from SM90_64x256x16_F32BF16BF16_SS",
         "gemm",
         {"kernel": "gemm"},
     ),
@@ -494,7 +495,8 @@ def test_a_broken_rule_explains_itself_and_its_remedy_works(rule):
 )
 def test_keys_of_wgmma_are_for_wgmma(key, value):
     (fault,) = faults(MMA_SYNC | {key: value})
-    assert fault.key == (key,) and "SM80_16x8x16_F32F16F16F32_TN is none" in fault.what and "leave it out" in fault.remedy
+    assert (fault.key, fault.what.split(";")[0]) == ((key,), f"{key} requires a wgmma atom")
+    assert "SM80_16x8x16_F32F16F16F32_TN" in fault.what and "leave it out" in fault.remedy
     assert key in WGMMA_KEYS
 
 
@@ -589,11 +591,12 @@ def _document(dice: random.Random) -> dict:
     return document | (dice.choice(odd) if dice.random() < 0.7 else {})
 
 
-def _hold(it: ProductPlan) -> None:
-    hopper, wgmma = it.hopper, it.atom
-    assert hopper and it.threads == 128 * (hopper.consumers + (hopper.schedule != "warpgroup"))
+def _hold(it: GemmPlan) -> None:
+    assert isinstance(it, WgmmaGemmPlan)
+    roles, scheduler, wgmma = it.roles, it.scheduler, it.atom
+    assert it.threads == 128 * (roles.consumers + (roles.schedule != "warpgroup"))
     assert all(tile % extent == 0 for tile, extent in zip(it.tile, it.tiled_mma.extent, strict=True))
-    for operand, ctas in ((it.a, hopper.cluster[1]), (it.b, hopper.cluster[0])):
+    for operand, ctas in zip(it.operands, reversed(scheduler.cluster), strict=True):
         tma = operand.tma
         assert tma.swizzle_bytes in (16, 32, 64, 128) and operand.line * operand.element.bytes == tma.swizzle_bytes
         assert operand.line * tma.panels == operand.extent_along
@@ -604,13 +607,14 @@ def _hold(it: ProductPlan) -> None:
     staged, count = it.epilogue, it.tile[0] * it.tile[1] // it.tiled_mma.threads * 2
     line = (staged.slice if staged.row_major else 16) * staged.out.bytes
     assert wgmma.n % staged.slice == 0 and staged.slice % 8 == 0 and line in (16, 32, 64, 128)
-    assert count // staged.slice % hopper.split_k == 0
+    assert count // staged.slice % scheduler.split_k == 0
     assert it.smem_bytes <= it.smem_limit and it.smem_bytes % 1024 == 0 and it.stages >= 2
-    assert 16 * it.stages + 8 * hopper.consumers <= 1024
-    assert it.accumulator_registers + it.fragment_registers + 30 <= hopper.usable_registers <= 255
-    roles = hopper.producer_registers + hopper.consumers * hopper.consumer_registers
-    assert 128 * roles * it.ctas_per_sm <= 65536 and hopper.producer_registers % 8 == hopper.consumer_registers % 8 == 0
-    assert hopper.split_k * hopper.cluster[0] * hopper.cluster[1] <= 8 and it.scheduler.raster_group >= 1
+    assert 16 * it.stages + 8 * roles.consumers <= 1024
+    assert it.accumulator_registers + it.fragment_registers + 30 <= roles.usable_registers <= 255
+    registers = roles.producer_registers + roles.consumers * roles.consumer_registers
+    assert 128 * registers * it.ctas_per_sm <= 65536 and roles.producer_registers % 8 == roles.consumer_registers % 8 == 0
+    assert scheduler.cluster_ctas == scheduler.split_k * scheduler.cluster[0] * scheduler.cluster[1] <= 8
+    assert scheduler.raster_group >= 1
 
 
 @pytest.mark.parametrize("seed", range(4))

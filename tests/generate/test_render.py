@@ -14,6 +14,7 @@ from jinja2 import UndefinedError
 
 import mmagen.generate.render
 import mmagen.generate.templates
+from mmagen.core.errors import UsageError
 from mmagen.core.templates import templates_folder
 from mmagen.families import plan
 from mmagen.generate.render import render
@@ -46,7 +47,8 @@ def other_templates(tmp_path, monkeypatch):
     for part in ("common", "ownership"):
         (tmp_path / "project" / part).mkdir(parents=True)
     forget()
-    monkeypatch.setattr(mmagen.generate.render, "templates_folder", lambda: tmp_path)
+    for module in (mmagen.generate.render, mmagen.generate.templates):
+        monkeypatch.setattr(module, "templates_folder", lambda: tmp_path)
     yield tmp_path / "project"
     for cached in caches[1:]:
         cached.cache_clear()
@@ -75,8 +77,6 @@ def test_a_later_part_replaces_an_earlier_one_and_underscored_files_are_for_incl
 def test_a_project_has_what_its_plan_says_and_a_manifest_of_it(name):
     it = planned(name)
     files = render(it)
-    headers = {path for path in files if path.startswith("include/mmagen/")}
-    assert headers == {f"include/{header}.cuh" for header in it.runtime}
     assert list(files) == [*sorted(set(files) - {"mmagen.json"}), "mmagen.json"]
     manifest = json.loads(files["mmagen.json"])
     assert manifest["files"] == {
@@ -257,3 +257,23 @@ def test_a_policy_is_named_and_included_and_no_other_is(name, policy, header):
         schedulers = {path for path in files if re.match(rf"include/mmagen/(sm90_)?{kind}_(?!params)", path)}
         needed = {f"include/mmagen/{one}.cuh" for one in re.findall(rf"((?:sm90_)?{kind}_\w+)\.cuh", config)}
         assert schedulers == needed
+
+
+@pytest.mark.parametrize(
+    "name", ["hello_micro", "hello_ownership", "sm80_gemm_classic", "sm90_gemm_bf16_library", "sm90_micro_sparse"]
+)
+def test_without_tests_the_library_is_the_same_and_nothing_speaks_of_tests(name):
+    whole, files = render(planned(name)), render(planned(name), tests=False)
+    assert not any(path.startswith("tests/") for path in files)
+    left = {path for path in whole if not path.startswith("tests/")}
+    assert files.keys() <= left and all(path.startswith("include/mmagen/") for path in left - files.keys())
+    assert {path for path in files if files[path] != whole[path]} == {"CMakeLists.txt", "README.md", "mmagen.json"}
+    cmake, readme = files["CMakeLists.txt"].decode(), files["README.md"].decode()
+    assert "BUILD_TESTS" in whole["CMakeLists.txt"].decode() and "TEST" not in cmake.upper() and cmake.endswith("\n")
+    assert "ctest" in whole["README.md"].decode() and "ctest" not in readme
+    assert json.loads(files["mmagen.json"])["tests"] is False and "tests" not in json.loads(whole["mmagen.json"])
+
+
+def test_a_project_that_is_all_test_is_not_built_without():
+    with pytest.raises(UsageError, match="hello_peak is a program of tests/ alone; leave out --no-tests"):
+        render(planned("hello_peak"), tests=False)

@@ -71,5 +71,5 @@ def test_the_sdist_holds_what_it_takes_to_make_the_wheel(tmp_path):
 def test_ci_runs_the_commands_that_the_readme_names():
     readme = (ROOT / "README.md").read_text("utf-8")
     last = (ROOT / ".ci" / "run").read_text("utf-8").splitlines()[-1]
-    assert "pytest" in last and f"    {last}\n" in readme
+    assert "pytest" in last and any(line.startswith("    ") and line.endswith(f" && {last}") for line in readme.splitlines())
     assert os.access(ROOT / ".ci" / "run", os.X_OK)

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import ctypes
-import sys
-from pathlib import Path
 
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "emulate"))
-from record import Gpu
 
 from mmagen.host_runtime.library import CapturedLaunch
 from mmagen.verify.emulated import host
 from mmagen.verify.emulated.host import Workspace
 from mmagen.verify.emulated.matrices import Operands
 from mmagen.verify.emulated.task import Task
+from tests.emulate.record import Gpu
 
 _POISON = 0xCD  # what the emulator shows of memory that nothing wrote
 _DYNAMIC_SHARED_SIZE = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES

@@ -51,6 +51,10 @@ def test_entries_are_what_the_ptx_declares():
     assert (second.name, second.parameters, second.most_threads, second.static_shared_bytes) == ("second", (), 0, 8)
 
 
+def test_a_unit_of_host_code_alone_has_no_entries():
+    assert entries_of(".version 8.0\n.target sm_80\n") == ()
+
+
 def test_calls_become_words():
     assert call("run", b"\x01\xff", 7) == ["call", "run", "2", "@01ff", "7"]
     assert text("status_text", "?") == ["text", "status_text", "1", "?"]

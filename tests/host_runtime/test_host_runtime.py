@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mmagen.emulate.memory.tensor_map import decode
+from mmagen.emulate import TensorMap
 from mmagen.host_runtime.build import build_runner, link_library
 from mmagen.host_runtime.entries import entries_of
 from mmagen.host_runtime.library import Device, HostError, HostLibrary, call, text
@@ -131,7 +131,7 @@ def test_a_tensor_map_is_what_the_emulator_reads(ask, swizzle):
     bytes_ = (16, 32, 64, 128)[swizzle]
     reply = encoded(ask, swizzle, box=(bytes_ // 2, 8, 1))
     assert reply.values == [0]
-    made = decode(reply.outputs[0])
+    made = TensorMap.decode(reply.outputs[0])
     assert (made.address, made.element, made.swizzle) == (1 << 20, 2, bytes_) and made.fault() == ""
     assert (made.extents, made.strides, made.box) == ((100, 30, 2), (208, 6240), (bytes_ // 2, 8, 1))
 

@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 
 from mmagen.families import plan
+from mmagen.families.wgmma.model import WgmmaGemmPlan
+from mmagen.families.wgmma.page import WARPGROUPS
 from mmagen.inspect.page import inspect
 from mmagen.plan import cxx as cute
 from mmagen.plan.model import Operand
+from mmagen.plan.plans import GemmPlan, ProductPlan
 from mmagen.spec.load import load
 
 # A peak has no tile, and so none of these numbers.
@@ -36,15 +39,15 @@ def test_the_derived_numbers_are_there(name):
         it.atom.name,
         str(it.tiled_mma.atoms_layout),
     ]
-    if it.hopper:
+    if isinstance(it, WgmmaGemmPlan):
         assert [number for number in numbers + _wgmma_numbers(it) if number not in text] == []
         return
-    if it.kernel != "ownership":
+    if isinstance(it, ProductPlan):
         numbers += [f"{it.smem_bytes:,} B of {it.smem_limit:,}", f"accumulators  {it.accumulator_registers}"]
-        for operand in (it.a, it.b):
+        for operand in it.operands:
             numbers += [*_copy(operand), f"lines of {operand.line} elements"]
             numbers += [f"{operand.fill_narrow.threads} of {it.threads} threads"]
-    if it.kernel == "gemm":
+    if isinstance(it, GemmPlan):
         numbers += [f"stages          {it.stages}", f"{it.epilogue.smem_bytes:,} B, in the same bytes"]
         numbers += [problem.text for problem in it.problems]
     assert [number for number in numbers if number not in text] == []
@@ -52,10 +55,10 @@ def test_the_derived_numbers_are_there(name):
 
 def _wgmma_numbers(it) -> list[str]:
     """What only wgmma kernels have; their threads are not all in the TiledMMA."""
-    hopper = it.hopper
+    roles = it.roles
     numbers = [
-        f"schedule        {hopper.schedule}",
-        f"{hopper.consumers} {it.text.roles}",
+        f"schedule        {roles.schedule}",
+        f"{roles.consumers} {WARPGROUPS[roles.schedule]}",
         f"{it.smem_bytes:,} B of {it.smem_limit:,}",
         f"accumulators  {it.accumulator_registers}",
         f"stages           {it.stages}",
@@ -64,9 +67,9 @@ def _wgmma_numbers(it) -> list[str]:
         f"16 rows x {it.epilogue.slice} columns",
         *(problem.text for problem in it.problems),
     ]
-    if hopper.consumer_registers:
-        numbers.append(f"{hopper.producer_registers} for those that load, {hopper.consumer_registers} for those that multiply")
-    for operand in (it.a, it.b):
+    if roles.consumer_registers:
+        numbers.append(f"{roles.producer_registers} for those that load, {roles.consumer_registers} for those that multiply")
+    for operand in it.operands:
         numbers += [f"{operand.line} x {operand.tma.box_across} a stage", *_copy(operand)]
     return numbers
 

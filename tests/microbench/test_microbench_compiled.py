@@ -51,6 +51,7 @@ def test_a_loop_that_does_not_compile_leaves_the_others(tmp_path, toolchain):
     assert program.build([good[0], broken, good[1]], "sm_90a", toolchain, env=env).failed == made.failed  # what did not was not
 
 
+@pytest.mark.more
 def test_a_hundred_loops_compile_in_a_minute_of_two_cores(tmp_path, toolchain):
     """CPU time of all children, user and system together: who else works on the machine matters little."""
     kinds: dict[tuple, list] = {}

@@ -26,7 +26,6 @@ from tests.support.atoms import ATOMS, WGMMA_NAMES
         ("SM75_8x8x16_S32S8S8S32_TN", (8, 8, 16), "s32 s8 s8 s32", 32, 75, True),
         ("SM70_8x8x4_F32F16F16F32_NT", (8, 8, 4), "f32 f16 f16 f32", 8, 70, False),
         ("SM61_DP4A", (1, 1, 4), "s32 s8 s8 s32", 1, 61, False),
-        ("SM61_DP2A", (1, 1, 2), "s32 s16 s16 s32", 1, 61, False),
         ("SM90_64x256x16_F32BF16BF16_SS", (64, 256, 16), "f32 bf16 bf16 f32", 128, 90, False),
         ("SM90_64x24x8_F32TF32TF32_RS_TN", (64, 24, 8), "f32 tf32 tf32 f32", 128, 90, False),
         ("SM90_64x112x32_S32U8S8_SS_TN_SATURATE", (64, 112, 32), "s32 u8 s8 s32", 128, 90, False),
@@ -41,8 +40,8 @@ def test_a_name_says_it_all(name, shape, types, threads, arch, ldmatrix):
     assert (atom.threads, atom.min_arch, atom.ldmatrix) == (threads, arch, ldmatrix)
 
 
-def test_there_are_55_and_their_layouts_have_their_sizes():
-    assert len(ATOMS) == 55
+def test_there_are_54_and_their_layouts_have_their_sizes():
+    assert len(ATOMS) == 54
     for atom in ATOMS.values():
         layouts = atom_layouts(atom)
         assert size(layouts.thr_id) == atom.threads
@@ -141,12 +140,22 @@ def test_a_wrong_name_is_told_the_nearest(wrong, remedy):
     assert fault.key == ("atom",) and repr(wrong) in fault.what and remedy in fault.remedy
 
 
-def test_an_operation_that_no_tile_is_built_from_is_no_atom():
-    for name in (
-        "SM90::GMMA::SPARSE::GMMA_64x24x32_F32BF16BF16_SS",
-        "SM80_16x8x256_S32U1U1S32_TN_XORPOPC",
-        "SM100_MMA_F16BF16_SS",
-    ):
-        assert find_atom(name) is None
-    dmma = find_atom(" SM90_16x8x16_F64F64F64F64_TN")
-    assert dmma is not None and (dmma.kind, dmma.generation, dmma.default_arch) == ("mma.sync", "SM90", "sm_90")
+def test_an_operation_that_cannot_be_assembled_is_refused():
+    with pytest.raises(SpecFaults) as caught:
+        find_atom("SM61_DP2A")
+    (fault,) = caught.value.faults
+    assert fault.key == ("atom",) and fault.what.startswith("SM61_DP2A cannot be used: ") and "no PTX" in fault.what
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "SM90::GMMA::SPARSE::GMMA_64x64x32_F32F16F16_SS",
+        "SM80_8x8x128_S32U1U1S32_TN_XORPOPC",
+        "SM90_16x8x16_C64C64C64C64_TN",
+        "SM100_MMA_F8F6F4_2x1SM_SS",
+        "SM80_16x8x32_S32S4S4S32_TN",
+    ],
+)
+def test_an_operation_that_no_tile_is_built_from_is_no_atom(name):
+    assert find_atom(name) is None

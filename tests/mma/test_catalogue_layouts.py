@@ -1,4 +1,4 @@
-"""The registry's thread-value layouts, against four others: counting by numpy, tensor-layouts, the PTX ISA, mmagen.atoms."""
+"""The registry's thread-value layouts, against three others: counting by numpy, tensor-layouts, the PTX ISA."""
 
 from __future__ import annotations
 
@@ -9,11 +9,8 @@ from tensor_layouts import atoms_nv
 
 from mmagen.core.layout_text import IntTuple, LayoutText
 from mmagen.emulate.arithmetic.fragments import Fragment, fragment_a, fragment_b, fragment_c, volta_a, volta_b, volta_c
-from mmagen.mma.atoms import find_atom
 from mmagen.mma.catalogue import find, operations
 from mmagen.mma.operation import Operation, ThreadValueLayout
-from mmagen.mma.ownership import atom_layouts
-from tests.support.atoms import ATOMS, WGMMA_NAMES
 
 _BITS = {
     "u1": 1,
@@ -228,39 +225,3 @@ def test_opcodes_say_the_shape_and_types():
         words = [{"u1": "b1", "c64": "f64", "gc64": "f64"}.get(word, word) for word in words]
         assert " ".join(words) in " ".join(parts), operation.name
         assert operation.sparse == (parts[1] == "sp" or "sp" in operation.opcode.replace("::", ".").split("."))
-
-
-def _built() -> list[str]:
-    return [name for name, atom in ATOMS.items() if atom.generation != "FMA"] + list(WGMMA_NAMES)
-
-
-def test_mmagen_builds_from_operations_that_are_in_the_registry():
-    assert len(_built()) == 53 + 1056
-    for name in _built():
-        atom, operation = find_atom(name), find(name)
-        assert operation.name == name and (atom.m, atom.n, atom.k) == operation.shape
-        assert tuple(t.word for t in (atom.type_d, atom.type_a, atom.type_b, atom.type_c)) == (
-            operation.type_d,
-            operation.type_a,
-            operation.type_b,
-            operation.type_c,
-        )
-        assert (atom.threads, atom.default_arch, atom.extended) == (operation.threads, operation.arch, operation.extended)
-        if atom.majors and operation.kind != "fma":
-            letters = ("T" if operation.majors_a == ("K",) else "N") + ("N" if operation.majors_b == ("K",) else "T")
-            assert atom.majors == letters
-        if atom.wgmma:
-            assert atom.a_in_registers == (operation.places["A"] == "registers")
-            assert atom.takes_majors == (operation.majors_b == ("K", "MN"))
-
-
-def test_mmagens_layouts_are_the_registrys():
-    for name, atom in ATOMS.items():
-        if atom.generation == "FMA":
-            continue
-        layouts, operation = atom_layouts(atom), find(name)
-        for operand, layout in zip("ABC", (layouts.a, layouts.b, layouts.c), strict=False):
-            ours = operation.layout(operand)
-            assert [[layout(t, v) for v in range(ours.values)] for t in range(ours.threads)] == ours.table(), (name, operand)
-        thr_id = LayoutText.parse(operation.thr_id)
-        assert [layouts.thr_id(t) for t in range(atom.threads)] == _offsets(thr_id.shape, thr_id.stride).tolist()

@@ -48,43 +48,41 @@ def test_ldmatrix_on_lines_of_128_bytes():
     """Eight rows 128 bytes apart share four banks; Swizzle<3,3,3> spreads them over all 32."""
     it = classic()
     assert (it.operand("A").line, it.operand("A").swizzle) == (64, Swizzle(3, 3, 3))
-    assert conflicts.load(it, it.a).ways == conflicts.load(it, it.b).ways == 1
-    plain = replace(it.a, swizzle=Swizzle(0, 3, 3))
+    assert conflicts.load(it, it.operand("A")).ways == conflicts.load(it, it.operand("B")).ways == 1
+    plain = replace(it.operand("A"), swizzle=Swizzle(0, 3, 3))
     assert conflicts.load(it, plain).ways == 8
-    half = replace(it.a, swizzle=Swizzle(2, 3, 3))
+    half = replace(it.operand("A"), swizzle=Swizzle(2, 3, 3))
     assert conflicts.load(it, half).ways == 2
 
 
 def test_ldmatrix_on_lines_of_64_bytes():
     it = classic(tile=[128, 128, 32])
-    assert conflicts.load(it, replace(it.a, swizzle=Swizzle(0, 3, 3))).ways == 4
-    assert conflicts.load(it, it.a).ways == 1
+    assert conflicts.load(it, replace(it.operand("A"), swizzle=Swizzle(0, 3, 3))).ways == 4
+    assert conflicts.load(it, it.operand("A")).ways == 1
 
 
 def test_transposed_ldmatrix():
     it = classic(layout="NT")
     assert it.operand("A").smem_copy.transposed
-    assert conflicts.load(it, it.a).ways == 1
-    assert conflicts.load(it, replace(it.a, swizzle=Swizzle(0, 3, 3))).ways == 8
+    assert conflicts.load(it, it.operand("A")).ways == 1
+    assert conflicts.load(it, replace(it.operand("A"), swizzle=Swizzle(0, 3, 3))).ways == 8
 
 
 def test_a_fill_along_lines_needs_no_swizzle():
     it = classic()
-    for operand in (it.a, replace(it.a, swizzle=Swizzle(0, 3, 3))):
+    for operand in (it.operand("A"), replace(it.operand("A"), swizzle=Swizzle(0, 3, 3))):
         assert conflicts.fill(operand, operand.fill_wide).ways == 1
     across = replace(it.operand("A").fill_wide, along=1, across=128)
-    assert conflicts.fill(replace(it.a, swizzle=Swizzle(0, 3, 3)), across).ways == 8
+    assert conflicts.fill(replace(it.operand("A"), swizzle=Swizzle(0, 3, 3)), across).ways == 8
 
 
 def test_wide_copies_of_a_thread():
     """dp4a: 16 rows of 4 bytes, 32 bytes apart, four times a k block: 4-way, which one bit of swizzle halves. The other
     operand's warp needs two rows only. Volta: 4 f16 are 8 bytes, so a half warp at a time, twice for each of two blocks."""
     dp4a, volta = planned(FOLDER / "sm61_gemm_s8.yaml"), planned(FOLDER / "sm70_gemm_f16.yaml")
-    assert conflicts.load(dp4a, dp4a.a) == conflicts.Passes(8, 4) and conflicts.load(dp4a, dp4a.b) == conflicts.Passes(4, 4)
-    assert conflicts.load(dp4a, replace(dp4a.a, swizzle=Swizzle(0, 4, 3))) == conflicts.Passes(16, 4)
-    assert conflicts.load(volta, volta.a) == conflicts.Passes(16, 4) and conflicts.load(volta, volta.b) == conflicts.Passes(
-        4, 4
-    )
+    assert [conflicts.load(dp4a, one) for one in dp4a.operands] == [conflicts.Passes(8, 4), conflicts.Passes(4, 4)]
+    assert conflicts.load(dp4a, replace(dp4a.operand("A"), swizzle=Swizzle(0, 4, 3))) == conflicts.Passes(16, 4)
+    assert [conflicts.load(volta, one) for one in volta.operands] == [conflicts.Passes(16, 4), conflicts.Passes(4, 4)]
 
 
 def test_fewer_threads_than_a_warp():
@@ -100,20 +98,20 @@ def test_fewer_threads_than_a_warp():
             }
         )
     )
-    assert conflicts.load(it, it.a).taken > 0
+    assert conflicts.load(it, it.operand("A")).taken > 0
 
 
 @pytest.mark.parametrize("mn_k", [(0, 0), (1, 0), (5, 8), (127, 63)])
 def test_byte_address_by_hand(mn_k):
     """K contiguous, lines of 64 f16: chunk k/8 of line mn goes to chunk (k/8) xor (mn mod 8)."""
     mn, k = mn_k
-    assert conflicts.byte_address(classic().a, mn, k) == mn * 128 + (k // 8 ^ mn % 8) * 16 + k % 8 * 2
+    assert conflicts.byte_address(classic().operand("A"), mn, k) == mn * 128 + (k // 8 ^ mn % 8) * 16 + k % 8 * 2
 
 
 @pytest.mark.parametrize("path", SPECS, ids=lambda path: path.stem)
 def test_no_committed_spec_of_sm75_and_later_has_conflicts(path):
     it = planned(path)
-    for operand in (it.a, it.b):
+    for operand in it.operands:
         for _, by in operand.fills:
             assert conflicts.fill(operand, by).ways == 1
         if it.atom.min_arch >= 75 or it.atom.generation == "FMA":

@@ -9,6 +9,7 @@ import pytest
 from mmagen.core.errors import Fault, SpecFaults
 from mmagen.families import plan
 from mmagen.plan.model import Fill, SmemCopy, Swizzle
+from mmagen.plan.plans import Mainloop
 from mmagen.spec.model import Spec
 
 CLASSIC = {
@@ -359,11 +360,11 @@ def test_a_broken_rule_explains_itself_and_its_remedy_works(rule):
 
 def test_several_faults_are_told_at_once():
     found = faults(CLASSIC | {"arch": ["sm_75"], "permutation": [16, "(8,2):(1,1)", 16], "epilogue": {"out": "s8"}})
-    assert [fault.key for fault in found] == [("arch", 0), ("permutation", 0), ("permutation", 1), ("epilogue", "out")]
+    assert [fault.key for fault in found] == [("arch", 0), ("epilogue", "out"), ("permutation", 0), ("permutation", 1)]
     found = faults(CLASSIC | {"tile": [100, 100, 16]})
     assert [fault.key for fault in found] == [("tile", 0), ("tile", 1), ("tile", 2)]
     found = faults(CLASSIC | {"tile": [256, 128, 32], "stages": 11, "problems": [{"shape": [8, 8, 8], "alpha": 1e300}]})
-    assert [fault.key for fault in found] == [("stages",), ("tile",), ("problems", 0)]
+    assert [fault.key for fault in found] == [("problems", 0), ("stages",), ("tile",)]
 
 
 @pytest.mark.parametrize(
@@ -407,7 +408,11 @@ def test_the_classic_tile():
     assert (it.operand("A").line, it.operand("A").lines, it.operand("A").swizzle) == (32, 8, Swizzle(2, 3, 3))
     assert it.operand("A").fill_wide == Fill(4, 32, 8) and it.operand("A").fill_narrow == Fill(32, 4, 1)
     assert it.operand("A").smem_copy == it.operand("B").smem_copy == SmemCopy(matrices=4)
-    assert (it.arch, it.smem_limit, it.mainloop) == (("sm_80",), 166912, "mainloop_multistage")
+    assert (it.arch, it.smem_limit, it.mainloop) == (
+        ("sm_80",),
+        166912,
+        Mainloop("MainloopMultistage", "mainloop_multistage", 3),
+    )
 
 
 def test_the_classic_tile_in_other_layouts():

@@ -13,7 +13,7 @@ from mmagen.mma.ownership import ownership
 from mmagen.plan import bank_conflicts as conflicts
 from mmagen.plan.budgets import align, ctas_that_fit
 from mmagen.plan.model import Operand
-from mmagen.plan.plans import ProductPlan
+from mmagen.plan.plans import GemmPlan, OwnershipPlan, ProductPlan, TilePlan
 from mmagen.spec.model import LAYOUTS, Spec
 from tests.support.atoms import ATOMS
 
@@ -68,20 +68,20 @@ def _document(dice: random.Random) -> dict:
     return document | (dice.choice(odd) if dice.random() < 0.2 else {})
 
 
-def _hold(it: ProductPlan) -> None:
+def _hold(it: TilePlan) -> None:
     mma = it.tiled_mma
     assert it.threads == it.atom.threads * prod(mma.atoms) <= 1024
     assert all(tile % extent == 0 for tile, extent in zip(it.tile, mma.extent, strict=True))
-    for operand in (it.a, it.b):
-        _holds_operand(it, operand)
-        if it.kernel != "ownership":
-            _finds_fragments(it, operand)
-    if it.kernel == "ownership":
-        assert [t.matrix for t in it.ownership] == ["A", "B", "C"] and it.smem_bytes == 0
+    if isinstance(it, OwnershipPlan):
+        assert [t.matrix for t in it.ownership] == ["A", "B", "C"]
         return
+    assert isinstance(it, ProductPlan)
+    for operand in it.operands:
+        _holds_operand(it, operand)
+        _finds_fragments(it, operand)
     assert 0 < it.smem_bytes <= it.smem_limit and it.smem_bytes % 128 == 0
     assert it.accumulator_registers * 4 * it.threads == it.tile[0] * it.tile[1] * it.atom.type_d.bytes * mma.atoms[2]
-    if it.kernel == "micro":
+    if not isinstance(it, GemmPlan):
         return
     staged = it.epilogue
     across, along = (it.tile[0], it.tile[1]) if staged.row_major else (it.tile[1], it.tile[0])

@@ -26,24 +26,24 @@ class _Written:
 
 
 def _read(data, file):
-    name = data.decode().strip()
-    if name.startswith("unreadable"):
+    text = data.decode()
+    if text.startswith("unreadable"):
         return None, (Diagnostic(file, 1, 1, (), "not YAML", "write YAML"),)
-    if name.startswith("illegal"):
+    if text.startswith("illegal"):
         return None, (Diagnostic(file, 7, 9, ("stages",), "6 need too much", "at most 5"),)
     plan = SimpleNamespace(
-        name=name,
+        name=text.strip(),
         kernel="gemm",
         arch=("sm_80",),
         spec_sha="abc",
         extended=False,
-        note="its layout is mended" if name.startswith("mended") else "",
+        note="its layout is mended" if text.startswith("mended") else "",
     )
     return plan, ()
 
 
-def _render(plan):
-    manifest = {"name": plan.name, "kernel": plan.kernel, "arch": list(plan.arch), "files": {"a.cu": "0"}}
+def _render(plan, *, tests=True):
+    manifest = {"name": plan.name, "kernel": plan.kernel, "arch": list(plan.arch), "tests": tests, "files": {"a.cu": "0"}}
     return {"a.cu": b"code", "mmagen.json": (json.dumps(manifest) + "\n").encode()}
 
 

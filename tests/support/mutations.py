@@ -611,11 +611,11 @@ _HOPPER = (
     ),
     _hopper(
         "half_of_the_bytes_expected",
-        "skinny",
+        "bf16_pingpong",
         "sm90_tma_load",
         "full.arrive_and_expect(params.stage_bytes)",
         "full.arrive_and_expect(params.stage_bytes / 2)",
-        "64,64,256",
+        "64,256,256",
         "a phase's bytes do not add up: it ends early, or never",
         EMULATOR,
     ),
@@ -695,7 +695,7 @@ _HOPPER = (
     ),
     _hopper(
         "multicast_without_a_neighbour",
-        "bf16_pingpong128",
+        "bf16_pingpong",
         "sm90_cluster",
         "{ mask |= 1u << rank_of(i, n); }",
         "{ mask = 1u << rank_of(i, n); }",

@@ -19,10 +19,9 @@
 #include <vector>
 
 #include "compare.cuh"
-#include "inputs.cuh"
+#include "operands.cuh"
 #include "options.cuh"
 #include "record.cuh"
-#include "small_int.cuh"
 #include "types.cuh"
 
 using namespace mmagen::test;

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from mmagen.verify.emulated.problems import small_problems
 
 from mmagen.core.errors import UsageError
-from mmagen.families import plan
+from mmagen.families import family_of, plan
 from mmagen.spec.load import load
 from mmagen.spec.model import Problem
 from mmagen.verify.emulated.compare import compare
@@ -45,13 +44,16 @@ def product(it, problem, data):
 
 def test_small_problems_have_the_character_of_large_ones():
     it = planned()
-    full, ragged, narrow, single = small_problems(it)
+    cases = family_of(it).trials(it).cases
+    full, ragged, narrow, single = (problem for problem, distribution in cases if distribution == "small_int")
+    assert cases[-1] == (ragged, "uniform")
     assert full.shape == (64, 64, 32 * (it.stages + 1))
     assert all(64 < extent < 128 for extent in ragged.shape[:2]) and ragged.batch == 2 and ragged.beta != 0
     assert all(extent % 8 for extent in ragged.shape) and all((extent + ragged.ld_pad) % 16 == 0 for extent in ragged.shape)
     assert narrow.offset == 1
     assert single.shape == (1, 1, 1)
-    assert small_problems(planned(kernel="micro", tile="[32, 32, 32]")) == (Problem(shape=(32, 32, 32)),)
+    micro = planned(kernel="micro", tile="[32, 32, 32]")
+    assert {problem for problem, _ in family_of(micro).trials(micro).cases} == {Problem(shape=(32, 32, 32))}
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-// hello_ownership: instantiates the stamping kernel for its TiledMMA and puts it behind the C interface.
+// hello_ownership: instantiates the ownership kernel for its TiledMMA and puts it behind the C interface.
 #include "hello_ownership/hello_ownership.h"
 
 #include "hello_ownership/config.cuh"

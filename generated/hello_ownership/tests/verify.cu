@@ -1,4 +1,5 @@
-// Prints who owns what, as the device stamped it, and compares with the layout algebra; --help lists the options.
+// Prints which thread owns which element, as found on the device, and compares with the layout algebra; --help lists the
+// options.
 #include "hello_ownership/hello_ownership.h"
 #include "expected.h"
 #include "mmagen/ownership_main.cuh"

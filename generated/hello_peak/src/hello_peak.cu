@@ -1,4 +1,4 @@
-// Loops that keep the tensor cores busy with one instruction each.
+// Loops of one instruction each.
 #include <cute/arch/mma_sm80.hpp>
 
 #include "mmagen/entry.cuh"

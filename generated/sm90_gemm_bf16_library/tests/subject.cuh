@@ -74,7 +74,7 @@ struct Subject {
     return sm90_gemm_bf16_library_run(&args, stream);
   }
 
-  // One for all calls, which follow each other on one stream.
+  // One workspace for all calls, which run one after the other on one stream.
   static mmagen::test::DeviceMemory const& workspace() {
     static mmagen::test::DeviceMemory const* const memory = [] {
       int64_t bytes = 0;

@@ -1,4 +1,4 @@
-// The kernel under test, as the judge in tests/mmagen sees it.
+// The kernel under test, for the checks in tests/mmagen.
 #pragma once
 
 #include <cuda_runtime.h>

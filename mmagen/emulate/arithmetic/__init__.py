@@ -1,0 +1,1 @@
+"""Number formats and matrix arithmetic: pure functions on arrays."""

@@ -1,0 +1,1 @@
+"""Copies and products in flight: cp.async, TMA, wgmma."""

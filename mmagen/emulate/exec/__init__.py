@@ -1,0 +1,1 @@
+"""Blocks of an entry, their compilation, the scheduler, and launches."""

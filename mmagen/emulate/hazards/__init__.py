@@ -1,0 +1,1 @@
+"""Who accessed which bytes and when: shadows of memory, vector clocks."""

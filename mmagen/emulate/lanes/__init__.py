@@ -1,0 +1,1 @@
+"""Threads as lanes of arrays, and findings about them."""

@@ -1,0 +1,1 @@
+"""Global, shared and local memory; tensor maps."""

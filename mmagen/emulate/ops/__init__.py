@@ -1,0 +1,1 @@
+"""Instructions: PTX to Python source over all lanes."""

@@ -1,0 +1,1 @@
+"""One launch of an entry: extents, parameters, places of variables."""

@@ -1,0 +1,1 @@
+"""Findings and memory traffic of a launch."""

@@ -1,0 +1,1 @@
+"""CTA barriers, cluster barriers and mbarriers."""

@@ -9,6 +9,7 @@ from mmagen.core.errors import Fault, SpecFaults
 from mmagen.core.layout_text import LayoutText
 from mmagen.families.instruction.model import CoreMatrices, Fragment, InstructionPlan
 from mmagen.families.operation_spec import arch_of, faults, operation_of
+from mmagen.families.protocol import Family
 from mmagen.mma import formats
 from mmagen.mma.catalogue import known
 from mmagen.mma.forms import METADATA, distributions
@@ -103,7 +104,7 @@ class _Instruction:
         return [("Instruction", what), ("Operands: in memory, and (thread, value) to row + rows * column", operands)]
 
 
-FAMILY = _Instruction()
+FAMILY: Family[InstructionPlan] = _Instruction()
 
 
 def _operands(operation: Operation) -> list[Fragment | CoreMatrices]:

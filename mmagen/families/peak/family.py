@@ -9,6 +9,7 @@ from mmagen.core.errors import Fault, SpecFaults
 from mmagen.families.operation_spec import arch_of, faults, operation_of
 from mmagen.families.peak.loops import loop, refusal
 from mmagen.families.peak.model import PeakPlan
+from mmagen.families.protocol import Family
 from mmagen.mma.catalogue import known
 from mmagen.plan import pages
 from mmagen.plan.plans import Text
@@ -73,4 +74,4 @@ class _Peak:
         return [("Instruction", what), ("Loops that are tried", tried)]
 
 
-FAMILY = _Peak()
+FAMILY: Family[PeakPlan] = _Peak()

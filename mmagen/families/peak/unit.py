@@ -19,10 +19,7 @@ HEADERS = (
     "peak/peak_main",
     "peak/predict",
     "test/device",
-    "test/error",
-    "test/nvml",
     "test/options",
-    "test/problem",
     "test/record",
 )
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from mmagen import families
 from mmagen.core.errors import Fault, SpecFaults
 from mmagen.families import library
+from mmagen.families.protocol import Family
 from mmagen.families.wgmma import decisions
 from mmagen.families.wgmma import rules as wgmma_rules
 from mmagen.families.wgmma.model import WarpgroupRoles, WgmmaGemmPlan, WgmmaMainloop
@@ -17,7 +18,7 @@ from mmagen.families.wgmma.policies import policies
 from mmagen.mma.atoms import Atom, find_atom
 from mmagen.plan import budgets, pages, rules, sentences, tiling
 from mmagen.plan.model import TiledMma
-from mmagen.plan.plans import GemmPlan, Text, TileScheduler
+from mmagen.plan.plans import Text, TileScheduler
 from mmagen.plan.policies import Policies
 from mmagen.plan.problems import default_problems
 from mmagen.plan.trials import Trials, gemm_problems, of_product, stream_k_problems, tma_problems
@@ -29,9 +30,10 @@ class _WgmmaGemm:
         found = find_atom(atom)
         return found is not None and found.wgmma
 
-    def plan(self, spec: Spec, sha: str) -> GemmPlan:
+    def plan(self, spec: Spec, sha: str) -> WgmmaGemmPlan:
         if spec.configs:
-            return library.plan(spec, sha, families.plan)
+            # Configs that all name atoms of another family make that family's plan, and then `family_of` finds it.
+            return cast(WgmmaGemmPlan, library.plan(spec, sha, families.plan))
         atom = rules.atom_for(spec)
         wrong_type = [*rules.type_faults(spec, atom)]
         faults = [*rules.arch_faults(spec, atom), *wrong_type]
@@ -45,10 +47,10 @@ class _WgmmaGemm:
             raise SpecFaults(tuple(faults))
         return _planned(spec, sha, atom, tiling.tiled_mma(spec, atom), problems)
 
-    def problem_faults(self, plan: GemmPlan, problems: Sequence[Problem]) -> Iterator[Fault]:
+    def problem_faults(self, plan: WgmmaGemmPlan, problems: Sequence[Problem]) -> Iterator[Fault]:
         return rules.scalar_faults(plan.epilogue.scalar, problems)
 
-    def parts(self, plan: GemmPlan) -> tuple[str, ...]:
+    def parts(self, plan: WgmmaGemmPlan) -> tuple[str, ...]:
         return ("common", "package", "product", "gemm", "hopper", *library.parts(plan))
 
     def context(self, plan: WgmmaGemmPlan, config: str) -> Mapping[str, Any]:
@@ -77,7 +79,7 @@ class _WgmmaGemm:
         return library.page(plan, sections, columns)
 
 
-FAMILY = _WgmmaGemm()
+FAMILY: Family[WgmmaGemmPlan] = _WgmmaGemm()
 
 
 def _policies(plan: WgmmaGemmPlan) -> Policies:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from mmagen.core.errors import Fault, SpecFaults
+from mmagen.families.protocol import Family
 from mmagen.families.wgmma import decisions
 from mmagen.families.wgmma.page import panels
 from mmagen.families.wgmma.rules import micro_faults
@@ -86,7 +87,7 @@ class _WgmmaMicro:
         ]
 
 
-FAMILY = _WgmmaMicro()
+FAMILY: Family[MicroPlan] = _WgmmaMicro()
 
 
 def _tile_faults(spec: Spec, atom: Atom, mma: TiledMma, tile: tiling.Tile) -> Iterator[Fault]:

@@ -8,9 +8,9 @@ from mmagen.plan import pages
 from mmagen.plan.model import Operand
 
 WARPGROUPS = {
-    "warpgroup": "for one tile; one of their threads also loads",
-    "cooperative": "for one tile, and 1 that loads",
-    "pingpong": "that take turns, a tile each, and 1 that loads",
+    "warpgroup": "share a tile; one of their threads also loads",
+    "cooperative": "consumers share a tile, 1 producer loads",
+    "pingpong": "consumers take turns, a tile each, 1 producer loads",
 }
 
 

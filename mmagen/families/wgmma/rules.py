@@ -409,8 +409,10 @@ def _registers(spec: Spec, atom: Atom, mma: TiledMma, tile: decisions.Tile) -> I
         + (" and their partial sums" if decisions.precise(spec) else "")
         + (f", {fragments} for fragments of A" if fragments else "")
     )
-    rest = f"about {decisions.REGISTERS_BESIDES} for the rest"
-    what = f"{kept} and {rest} are more than the {usable} that each has in a math warpgroup"
+    what = (
+        f"{kept} and about {decisions.REGISTERS_BESIDES} for the rest are more than the {usable} "
+        "that each has in a math warpgroup"
+    )
     if needed <= alone:
         yield Breach(("ctas_per_sm",), what, "lower ctas_per_sm", _fewer_ctas(spec))
     else:

@@ -19,10 +19,10 @@ _MOST = (1024, 1024, 256)
 def smaller_tiles(spec: Spec, atom: Atom, mma: TiledMma, tile: decisions.Tile) -> Iterator[dict[str, Any]]:
     """Changes to the spec that make the tile fit registers and shared memory, the least loss first; where not even one
     extent of the TiledMMA fits, narrower atoms."""
-    of_m, of_n, of_k = (
+    extents_m, extents_n, extents_k = (
         range(covered, min(extent, most) + 1, covered) for extent, covered, most in zip(tile, mma.extent, _MOST, strict=True)
     )
-    for one in sorted(product(of_m, of_n, of_k), key=lambda t: (-t[0] * t[1], -t[2], abs(t[0] - t[1]))):
+    for one in sorted(product(extents_m, extents_n, extents_k), key=lambda t: (-t[0] * t[1], -t[2], abs(t[0] - t[1]))):
         if _fits(spec, atom, mma, one):
             yield {"tile": one}
     for n in reversed([n for n in wgmma_widths(atom) if n < atom.n]):

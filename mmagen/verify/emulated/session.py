@@ -18,7 +18,7 @@ from mmagen.core.targets import capability
 from mmagen.emulate import NEWEST, EmulationError, GlobalMemory, Report
 from mmagen.families import family_of
 from mmagen.families.library import choose
-from mmagen.families.protocol import Plan
+from mmagen.families.plans import Plan
 from mmagen.host_runtime.library import HostError
 from mmagen.plan.plans import GemmPlan, OwnershipPlan
 from mmagen.plan.trials import products

@@ -7,7 +7,7 @@ from typing import cast
 
 from mmagen.build.ptx import Ptx
 from mmagen.families.library import choose
-from mmagen.families.protocol import Plan
+from mmagen.families.plans import Plan
 from mmagen.plan.plans import GemmPlan, ProductPlan
 from mmagen.spec.model import Problem
 

@@ -12,7 +12,7 @@ from mmagen.build.job import BuildResult
 from mmagen.build.ptx import Ptx, compile_ptx
 from mmagen.core.errors import SpecError, SpecFaults, UsageError
 from mmagen.families import plan
-from mmagen.families.protocol import Plan
+from mmagen.families.plans import Plan
 from mmagen.spec.load import load
 from mmagen.spec.model import Problem
 from mmagen.toolchain.find import Toolchain

@@ -1,8 +1,8 @@
-// One MMA operation, executed and nothing else: registers and shared memory come as images that the caller laid out, the
-// operation's own `fma` runs `steps` times over them, and the accumulators go back as they are.
+// One MMA operation and nothing else: the caller provides images of registers and shared memory, the operation's `fma` runs
+// `steps` times on them, and the accumulators are stored as they are.
 //
-// Neither TiledMMA nor layouts stand here. Who owns which element is what is being checked, so it is decided outside, by
-// the registry's thread-value layouts; and a kernel this thin compiles in a fraction of the time of an MMA_Atom.
+// There is no TiledMMA and no layout here. Which thread owns which element is what is tested: the host decides it by the
+// thread-value layouts of the catalogue. Such a kernel compiles in a fraction of the time of an MMA_Atom.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace mmagen::atoms {
 
-/// What one launch works on. Image of registers: [step][thread][register]; of shared memory: all steps, as it will lie.
+/// Arguments of one launch. Image of registers: [step][thread][register]; of shared memory: its bytes, for all steps.
 struct Work {
   void const* a;
   void const* b;
@@ -99,7 +99,7 @@ __device__ void multiply_wgmma(Work const& work) {
   uint32_t const address_b = address_a + (work.bytes_a + 1023) / 1024 * 1024;
   copy_to_shared(smem, work.a, work.bytes_a);
   copy_to_shared(smem + (address_b - address_a), work.b, work.bytes_b);
-  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");  // wgmma reads through another proxy than st.shared wrote
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");  // wgmma reads shared memory through the async proxy
   __syncthreads();
   load(c, work.c, 0);
 #pragma unroll 1

@@ -1,7 +1,7 @@
-// Runs cases from a file: images in, one launch each, the image of D out. What they mean is known to who wrote the file.
+// Runs cases from a file: reads images, launches once for each case, writes the image of D. The caller interprets them.
 //
-// Usage: PROGRAM CASES RESULTS [FIRST]. Cases before FIRST are skipped, so that a fresh process can go on behind a case that
-// took the context with it. A result is complete on disk before the next launch.
+// Usage: PROGRAM CASES RESULTS [FIRST]. Cases before FIRST are skipped, so that a new process can continue after a case
+// that lost the context. A result is complete on disk before the next launch.
 // Exit codes: 0 every case was launched, 2 usage, 4 the context was lost, 77 no suitable GPU.
 #pragma once
 
@@ -63,7 +63,7 @@ inline cudaError_t run_case(Case const& one, std::vector<char> const& images, Ke
     if (one.sizes[i] == 0) { continue; }
     cudaError_t error = buffers.reserve(i, one.sizes[i], &device[i]);
     if (error != cudaSuccess) { return error; }
-    // D starts as all ones, which is NaN or nonsense in every type: what is not written shows.
+    // D starts as all ones, which is NaN or an unlikely value in every type: elements that are not written are detected.
     error = i == 6 ? cudaMemset(device[i], 0xff, one.sizes[i])
                    : cudaMemcpy(device[i], images.data() + offset, one.sizes[i], cudaMemcpyHostToDevice);
     if (error != cudaSuccess) { return error; }

@@ -1,24 +1,24 @@
-// The program tests/bench.cu: the kernel, the pace of its instruction alone, and cuBLASLt, in one run.
+// The program tests/bench.cu: times the kernel, the peak rate of its instruction, and cuBLASLt, in one run.
 #pragma once
 
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <cstdint>
 #include <memory>
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "candidates.cuh"
 #include "device.cuh"
 #include "judge.cuh"
-#include "nvml.cuh"
 #include "operands.cuh"
 #include "options.cuh"
 #include "record.cuh"
 #include "session.cuh"
-#include "timing.cuh"
 #if defined(MMAGEN_WITH_CUBLASLT)
 #include "cublaslt.cuh"
 #endif
@@ -26,19 +26,92 @@
 namespace mmagen::test {
 inline namespace v0_1 {
 
+// --- candidates ---
+// Candidates are measured alternately, so that clock and temperature are the same for all.
+
+struct Candidate {
+  std::string name;
+  TimedLaunch launch;
+  int sets = 1;
+  double flop = 0.0;     ///< of one launch
+  int64_t launches = 1;  ///< of one sample
+};
+
+struct Measurement {
+  Timing timing;
+  ClockReading clocks;
+  double tflops(Candidate const& candidate) const { return candidate.flop / timing.ms_median * 1e-9; }
+};
+
+/// A new order of the candidates each time: what runs after a light kernel gets a higher clock.
+class Shuffler {
+ public:
+  explicit Shuffler(uint64_t seed) : random_(seed) {}
+  std::vector<std::size_t> order(std::size_t count) {
+    std::vector<std::size_t> order(count);
+    for (std::size_t i = 0; i < count; ++i) { order[i] = i; }
+    for (std::size_t i = count; i > 1; --i) { std::swap(order[i - 1], order[random_() % i]); }
+    return order;
+  }
+
+ private:
+  std::mt19937_64 random_;
+};
+
+/// `reps` rounds, in each of which every candidate gives one sample.
+inline std::vector<Measurement> measure_in_turns(std::vector<Candidate> const& candidates, int reps, uint64_t seed,
+                                                 Nvml const& nvml, cudaStream_t stream) {
+  EventTimer timer(stream);
+  Shuffler shuffler(seed);
+  std::vector<Measurement> measurements(candidates.size());
+  std::vector<std::vector<double>> samples(candidates.size());
+  for (int rep = 0; rep < reps; ++rep) {
+    for (std::size_t const i : shuffler.order(candidates.size())) {
+      ClockSampler const sampler(nvml, &measurements[i].clocks);
+      double const ms = timer.total_ms(candidates[i].launch, candidates[i].launches, candidates[i].sets);
+      samples[i].push_back(ms / static_cast<double>(candidates[i].launches));
+    }
+  }
+  for (std::size_t i = 0; i < candidates.size(); ++i) { measurements[i].timing = summarize(std::move(samples[i])); }
+  return measurements;
+}
+
+/// Each candidate for `seconds` without a pause. In the first half clock and power settle, the second half is measured.
+inline std::vector<Measurement> measure_sustained(std::vector<Candidate> const& candidates, double seconds, uint64_t seed,
+                                                  Nvml const& nvml, cudaStream_t stream) {
+  EventTimer timer(stream);
+  std::vector<Measurement> measurements(candidates.size());
+  for (std::size_t const i : Shuffler(seed).order(candidates.size())) {
+    Candidate const& candidate = candidates[i];
+    auto const run_for = [&](double span_s) {
+      std::vector<double> samples;
+      auto const start = std::chrono::steady_clock::now();
+      do {
+        double const ms = timer.total_ms(candidate.launch, candidate.launches, candidate.sets);
+        samples.push_back(ms / static_cast<double>(candidate.launches));
+      } while (std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() < span_s);
+      return samples;
+    };
+    run_for(seconds / 2);
+    ClockSampler const sampler(nvml, &measurements[i].clocks);
+    measurements[i].timing = summarize(run_for(seconds / 2));
+  }
+  return measurements;
+}
+
 template <class Subject>
 std::string peak_name() {
   return std::string(Subject::kAtom) + " " + Subject::kPeakOperands + " loop";
 }
 
-/// What is measured on one problem. The kernel comes first; the others may be missing, with a reason.
+/// The candidates for one problem. The kernel is the first; others may be missing, with a reason.
 template <class Subject>
 class Contest {
  public:
   Contest(Problem const& problem, Distribution distribution, Options const& options, cudaStream_t stream)
       : problem_(problem), distribution_(distribution), options_(options), stream_(stream), operands_(problem) {}
 
-  /// Whether the kernel is right; a wrong one is not timed.
+  /// Whether the kernel is correct; an incorrect one is not timed.
   Outcome judge_kernel() {
     Runner const runner = [this](Call const& call) { check_status<Subject>(Subject::run(call, stream_)); };
     return judge<Subject>(problem_, distribution_, options_.seed, &operands_, runner, stream_);
@@ -65,7 +138,7 @@ class Contest {
     candidates_.push_back(std::move(candidate));
   }
 
-  /// Long enough launches that starting one costs nothing.
+  /// Iterations for which the cost of a launch is negligible.
   void add_peak() {
     double flop_per_launch = 0.0;
     int iterations = 256;
@@ -128,7 +201,7 @@ class Contest {
     return [this, heuristic](int set) { lt_->run(calls_[static_cast<std::size_t>(set)], heuristic, stream_); };
   }
 
-  /// Shows that the library was asked for the same product.
+  /// Checks that cuBLASLt computed the same product.
   Outcome judge_baseline(int heuristic) {
     Outcome outcome;
     SmallIntRule const rule = small_int_rule(problem_.k, problem_.alpha, problem_.beta, exact_limits<Subject>());
@@ -154,7 +227,7 @@ class Contest {
   std::string missing_;
 };
 
-/// One record per candidate; the kernel's own also says how it stands to the others.
+/// One record for each candidate; the kernel's own also has the ratios to the others.
 template <class Subject>
 void report_contest(Contest<Subject> const& contest, std::vector<Measurement> const& measurements, Record const& base,
                     std::string const& suffix, Report* report) {
@@ -189,7 +262,7 @@ void report_contest(Contest<Subject> const& contest, std::vector<Measurement> co
       record.ratio = record.tflops / best_tflops;
     }
     if (ours) {
-      record.reason = contest.missing();  // passed all the same, but not compared with everything
+      record.reason = contest.missing();  // passed, but not compared with all candidates
     } else {
       record.max_abs_err = record.max_rel_err = record.bound = NAN;
       record.registers = record.spill_bytes = record.smem_bytes = NAN;
@@ -215,12 +288,12 @@ void bench_problem(Problem const& problem, Distribution distribution, Options co
   if (options.sustained_s > 0) {
     long_run = measure_sustained(contest.candidates(), options.sustained_s, options.seed, nvml, stream.get());
   }
-  // Reported only now: were a run to fail above, the problem would have two records for one verdict.
+  // Reported only now: if a run above failed, the problem would have two records.
   report_contest(contest, short_run, *record, "", report);
   if (!long_run.empty()) { report_contest(contest, long_run, *record, " sustained", report); }
 }
 
-/// Small built-in problems are there for verify; timing them says little.
+/// The small built-in problems are for verify; timing them is of little use.
 inline std::vector<Problem> worth_timing(std::vector<Problem> const& problems) {
   std::vector<Problem> large;
   for (Problem const& p : problems) {

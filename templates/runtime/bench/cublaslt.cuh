@@ -1,4 +1,4 @@
-// The same product through cuBLASLt, as a pace to measure against. Included only with MMAGEN_WITH_CUBLASLT.
+// The same product by cuBLASLt, for comparison. Included only with MMAGEN_WITH_CUBLASLT.
 #pragma once
 
 #include <cublasLt.h>
@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "error.cuh"
+#include "record.cuh"
 #include "operands.cuh"
 #include "types.cuh"
 
@@ -75,7 +75,7 @@ class LtMatmul {
   void run(Call const& call, int heuristic, cudaStream_t stream) const {
     Matrix const& left = swapped_ ? call.b : call.a;
     Matrix const& right = swapped_ ? call.a : call.b;
-    // Without beta C is not read, but the library wants a pointer.
+    // With beta == 0, C is not read, but cuBLASLt requires a pointer.
     void const* const c = call.c.data != nullptr ? call.c.data : call.d.data;
     cublasLtMatmulAlgo_t const& algorithm = found_[static_cast<std::size_t>(heuristic)].algo;
     check_lt(cublasLtMatmul(handle_, operation_, alpha_, left.data, left_, right.data, right_, beta_, c, c_, call.d.data, d_,

@@ -1,5 +1,5 @@
-// Between matrices in memory and what one MMA instruction takes: registers by a thread-value layout, or 8 x 16-byte core
-// matrices in shared memory.
+// Copies between matrices in memory and the operands of one MMA instruction: registers by a thread-value layout, or 8 x
+// 16-byte core matrices in shared memory.
 #pragma once
 
 #include <cute/layout.hpp>
@@ -35,7 +35,7 @@ template <int kBits>
 using Unit = std::conditional_t<kBits <= 8, uint8_t,
                                 std::conditional_t<kBits == 16, uint16_t, std::conditional_t<kBits == 32, uint32_t, uint64_t>>>;
 
-/// This thread's values of an operand into its registers, the first value in the lowest bits; the rest is zero.
+/// Loads this thread's values of an operand into registers, the first value in the lowest bits; unused bits are zero.
 template <class Operand, class Register, int kCount>
 __device__ void load_fragment(Register (&registers)[kCount], void const* matrix) {
   using Moved = Unit<Operand::kBits>;
@@ -58,7 +58,7 @@ __device__ void load_fragment(Register (&registers)[kCount], void const* matrix)
   memcpy(registers, units, sizeof registers);
 }
 
-/// The way back, for accumulators: elements of 16 bits and more.
+/// Stores accumulators, of 16 bits and more, to a matrix.
 template <class Operand, class Register, int kCount>
 __device__ void store_fragment(Register const (&registers)[kCount], void* matrix) {
   using Moved = Unit<Operand::kBits>;

@@ -1,4 +1,4 @@
-// D = A * B + C by one instruction whose operands are all in registers: fill, multiply, store.
+// D = A * B + C by one instruction whose operands are all in registers: load, mma, store.
 #pragma once
 
 #include <cstring>

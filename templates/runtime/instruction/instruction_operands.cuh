@@ -1,4 +1,4 @@
-// What the kernel gets from the host.
+// The parameters of the kernel.
 #pragma once
 
 namespace mmagen {

@@ -1,4 +1,4 @@
-// D = A * B + C by one wgmma: fill registers and shared memory, multiply, store.
+// D = A * B + C by one wgmma: load registers and shared memory, wgmma, store.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ __global__ void __launch_bounds__(Config::kThreads) instruction_kernel(Instructi
   uint64_t const b = atoms::described(Config::B::kDescriptor, address + b_begin);
   load_fragment<typename Config::C>(c, operands.c);
 
-  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");  // wgmma reads through another proxy than st.shared wrote
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");  // wgmma reads shared memory through the async proxy
   __syncthreads();
   atoms::with_extra<Op>([&](auto& registers, auto) { load_fragment<typename Config::E>(registers, operands.e); },
                         [&](auto const&... extra) { atoms::multiply_once_wgmma<Op>(a, b, c, extra...); });

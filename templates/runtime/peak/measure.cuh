@@ -1,4 +1,4 @@
-// One loop on every multiprocessor: launched, timed, checked, and tried with more and more warps and accumulators.
+// Launches, times and checks one loop on every multiprocessor, with increasing numbers of warps and accumulators.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "entry.cuh"
-#include "error.cuh"
-#include "nvml.cuh"
+#include "record.cuh"
+#include "device.cuh"
 #include "fill_operands.cuh"
 
 namespace mmagen {
@@ -94,7 +94,7 @@ class Runner {
     }
   }
 
-  /// Everything that fits, few accumulators first.
+  /// All configurations that fit, those with few accumulators first.
   std::vector<Configuration> configurations() const {
     std::vector<Configuration> found;
     for (Variant const& variant : entry_.variants) {
@@ -114,7 +114,7 @@ class Runner {
     return entry_.flop * c.steps * c.accumulators * (c.warps * 32.0 / entry_.threads);
   }
 
-  /// Fills the operands for CTAs of this configuration. alternate: every second step takes back what another one added.
+  /// Fills the operands for CTAs of this configuration. alternate: every second step subtracts what another one added.
   void fill(Configuration const& c, Fill fill_a, Fill fill_b, bool alternate) const {
     bool const turn_a = is_signed(entry_.a), turn_b = !turn_a && is_signed(entry_.b);
     fill_a.limit = entry_.limit_a;
@@ -132,7 +132,7 @@ class Runner {
     return {blocks, device_.a, device_.b, device_.e, device_.digests, device_.clocks};
   }
 
-  /// `launches` in a row without a pause.
+  /// `launches` launches without a pause.
   Sample run(Configuration const& c, LoopArguments const& arguments, int launches) const {
     check(cudaMemsetAsync(device_.clocks, 0, 2 * sizeof(unsigned long long), nullptr), "cudaMemset");
     check(cudaEventRecord(device_.start, nullptr), "cudaEventRecord");
@@ -186,7 +186,7 @@ class Runner {
   Entry const& entry_;
 };
 
-/// Every configuration for about `ms`; of those that are as good as the best, the smallest.
+/// Measures every configuration for about `ms`; returns the smallest of those that are as fast as the fastest.
 inline Configuration sweep(Runner const& runner, Inputs const& inputs, double ms, std::vector<SweepPoint>* points) {
   std::vector<Configuration> const all = runner.configurations();
   double top = 0;

@@ -1,4 +1,4 @@
-// The peak program: each instruction at its best configuration, one line for each of its inputs.
+// The peak program: each instruction in its fastest configuration, one line for each kind of inputs.
 #pragma once
 
 #include <algorithm>
@@ -68,7 +68,7 @@ inline bool parse_inputs(std::string const& text, std::vector<Inputs>* inputs) {
   return true;
 }
 
-/// Empty on success, else what is wrong. --seed, --max-dim and --problem are for other programs: inputs are the same always.
+/// Empty on success, else the fault. --seed, --max-dim and --problem are for other programs and ignored here.
 inline std::string parse(std::vector<std::string> const& arguments, Settings* settings) {
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     std::string const& option = arguments[i];
@@ -113,7 +113,7 @@ inline std::vector<Entry const*> chosen(Settings const& settings) {
   return found;
 }
 
-/// The measurement itself: clock and power settle for a quarter of the time, then all of it counts.
+/// In the first quarter of the time clock and power settle, the rest is measured.
 inline void measure(Runner const& runner, Configuration const& c, Inputs const& inputs, Settings const& settings,
                     test::Nvml const& nvml, Result* result) {
   runner.fill(c, inputs.fill, inputs.fill, true);
@@ -147,7 +147,7 @@ inline void measure(Runner const& runner, Configuration const& c, Inputs const& 
   result->disposition = result->reason.empty() ? Disposition::kPassed : Disposition::kIncorrect;
 }
 
-/// The record of every program of mmagen, and what only this one knows.
+/// The record that all programs print, with the fields of this one.
 inline std::string json(Result const& r, Identity const& identity, test::DeviceFacts const& facts) {
   test::Record record;
   record.name = r.name;
@@ -191,7 +191,7 @@ inline void print(Result const& r) {
   std::fflush(stdout);
 }
 
-/// The configuration is searched with the first inputs; all are measured with it. False when the device is lost.
+/// The configuration is chosen with the first inputs and used for all. False if the context is lost.
 template <class Tell>
 bool run_one(Device const& device, Entry const& entry, Settings const& settings, test::Nvml const& nvml, int* worst,
              Tell const& tell) {
@@ -229,7 +229,7 @@ bool run_one(Device const& device, Entry const& entry, Settings const& settings,
   return true;
 }
 
-/// Entries get the rate of this very device, 0 where none is known.
+/// Sets the entries' rates to those of this device, 0 where unknown.
 inline void take_rates(std::map<int, double> const& rates) {
   int device = 0, major = 0, minor = 0;
   check(cudaGetDevice(&device), "cudaGetDevice");

@@ -1,4 +1,4 @@
-// The peak loop of wgmma: B, and A where it does not come from registers, in shared memory that nothing refills.
+// The peak loop of wgmma: B, and A where it does not come from registers, in shared memory, which is written once.
 #pragma once
 
 #include <utility>
@@ -90,7 +90,7 @@ __global__ void __launch_bounds__(kMostThreads) wgmma_loop(LoopArguments const a
         multiply_async<Op>(c[i], a[slice], b[slice], e, std::make_index_sequence<R::kA>{}, std::make_index_sequence<R::kC>{});
       }
     }
-    // Two blocks are under way at any time: the tensor cores never wait for the warps.
+    // Two batches are in flight at any time: the tensor cores never wait for the warps.
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
     asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
   });

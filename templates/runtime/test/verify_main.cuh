@@ -9,17 +9,15 @@
 
 #include "device.cuh"
 #include "judge.cuh"
-#include "nvml.cuh"
 #include "operands.cuh"
 #include "options.cuh"
 #include "record.cuh"
 #include "session.cuh"
-#include "timing.cuh"
 
 namespace mmagen::test {
 inline namespace v0_1 {
 
-/// Times the kernel on the problem that was just found right.
+/// Times the kernel on a problem that passed.
 template <class Subject>
 void time_problem(Problem const& problem, Distribution distribution, uint64_t seed, Operands<Subject> const& operands,
                   Nvml const& nvml, Record* record, cudaStream_t stream) {
@@ -61,7 +59,7 @@ Record verify_problem(Problem const& problem, Distribution distribution, Options
   return record;
 }
 
-/// Adds a record only when the kernel takes what it must refuse.
+/// Adds a record only if the kernel accepts what it must reject.
 template <class Subject>
 void verify_refusal(Problem const& problem, Options const& options, DeviceFacts const& device, Report* report) {
   Record record = new_record<Subject>(problem, options.seed);

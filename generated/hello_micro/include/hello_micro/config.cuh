@@ -10,7 +10,7 @@
 namespace hello_micro {
 
 struct Config {
-  // The instruction, and the types that it fixes.
+  // The instruction and its types.
   using MmaOp = cute::SM80_16x8x16_F32F16F16F32_TN;
   using ElementAccumulator = float;
 

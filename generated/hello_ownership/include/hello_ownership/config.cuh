@@ -1,4 +1,4 @@
-// hello_ownership: the TiledMMA whose ownership is asked for, made by mmagen from spec.yaml.
+// hello_ownership: the TiledMMA, made by mmagen from spec.yaml.
 #pragma once
 
 #include <cute/tensor.hpp>
@@ -7,7 +7,7 @@
 namespace hello_ownership {
 
 struct Config {
-  // The instruction, and the types that it fixes.
+  // The instruction and its types.
   using MmaOp = cute::SM80_16x8x16_F32F16F16F32_TN;
   using ElementAccumulator = float;
 

@@ -1,5 +1,5 @@
-// The program tests/verify.cu of an ownership project: stamps on the device, prints the tables, compares them element by
-// element with those that the layout algebra made.
+// The program tests/verify.cu of an ownership project: marks elements on the device, prints the tables, and compares them
+// with those of the layout algebra.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -12,10 +12,8 @@
 #include <vector>
 
 #include "device.cuh"
-#include "error.cuh"
-#include "nvml.cuh"
-#include "options.cuh"
 #include "record.cuh"
+#include "options.cuh"
 
 namespace mmagen::test {
 inline namespace v0_1 {
@@ -45,7 +43,7 @@ inline std::string owner_text(int thread, int value) {
   return text;
 }
 
-/// Empty, or the first difference between what the device stamped and what was expected, both ways round.
+/// Empty, or the first difference between the marks of the device and the expected ones, in either direction.
 inline std::string first_difference(OwnedMatrix const& matrix, int threads, Stamps const& stamps) {
   int const elements = matrix.rows * matrix.columns;
   auto const place = [&](int element) {
@@ -71,7 +69,7 @@ inline std::string first_difference(OwnedMatrix const& matrix, int threads, Stam
   return "";
 }
 
-/// A table for people: each element's first owner, and how many there are.
+/// Prints a table: the first owner of each element, and how many owners there are.
 inline void print_owners(OwnedMatrix const& matrix, int threads, Stamps const& stamps) {
   int const elements = matrix.rows * matrix.columns;
   std::vector<std::string> cells(static_cast<std::size_t>(elements));
@@ -124,8 +122,8 @@ inline std::vector<Stamps> stamp_on_device(OwnershipSubject const& subject) {
   return stamps;
 }
 
-/// Options: --json (one object a matrix on a line), --help; those that time or choose problems have no meaning here and
-/// are accepted, so that one command line drives every project's program.
+/// Options: --json (one object a line for each matrix), --help. Options for timing and problems are accepted and ignored, so
+/// that one command line works for every project's program.
 inline int ownership_main(OwnershipSubject const& subject, int argc, char** argv) {
   Options options;
   std::string const fault = parse_options(Program::kVerify, {argv + 1, argv + std::max(argc, 1)}, &options);
@@ -176,7 +174,7 @@ inline int ownership_main(OwnershipSubject const& subject, int argc, char** argv
     if (!stamps.empty()) {
       if (!options.json) { print_owners(matrix, subject.threads, stamps[i]); }
       record.reason = first_difference(matrix, subject.threads, stamps[i]);
-      record.max_abs_err = record.reason.empty() ? 0 : 1;  // right or wrong: there is nothing to round
+      record.max_abs_err = record.reason.empty() ? 0 : 1;  // exact
       record.bound = 0;
       if (!record.reason.empty()) { record.disposition = Disposition::kIncorrect; }
     }

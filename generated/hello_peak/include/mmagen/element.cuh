@@ -1,4 +1,4 @@
-// The types of operands, and what may fill them.
+// The types of operands, and the values they are filled with.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ enum class Element {
   kOneOfTwo
 };
 
-/// What fills one operand: integers drawn from -limit to limit (from 0 when unsigned), or `constant` everywhere.
+/// The values of one operand: random integers from -limit to limit (from 0 when unsigned), or `constant` everywhere.
 struct Fill {
   bool random;
   int32_t limit;

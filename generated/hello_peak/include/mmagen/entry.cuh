@@ -1,4 +1,4 @@
-// What the peak program knows of one instruction, and the list to which translation units add theirs.
+// An instruction in the peak program, and the list to which translation units add theirs.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ namespace mmagen {
 inline namespace v0_1 {
 namespace peak {
 
-/// What the sums do while the loop goes on. Returns: every second block takes back what the one before it added.
-/// Grows: nothing has a sign, sums wrap around. Saturates: they stop at the largest integer.
+/// How sums develop in the loop. Returns: every second block subtracts what the preceding one added.
+/// Grows: operands are unsigned, sums wrap around. Saturates: sums stop at the largest integer.
 enum class Sums { kReturn, kGrow, kSaturate };
 
 /// One compiled loop.

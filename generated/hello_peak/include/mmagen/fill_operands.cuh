@@ -1,4 +1,4 @@
-// What the operands of a peak loop hold: small integers in every type, so that all sums are exact and can be predicted.
+// The operands of a peak loop: small integers in every type, so that all sums are exact and can be predicted.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -1,4 +1,4 @@
-// What all peak loops share: their arguments, the order of their steps, their clocks and what they leave behind.
+// Shared by all peak loops: arguments, order of steps, clocks, digests of accumulators.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -26,7 +26,7 @@ struct LoopArguments {
 /// stays visible to the end.
 inline constexpr int kSlices = 4;
 
-/// Operands of wgmma lie in tiles of shared memory whose rows are as long as the swizzle is; A has so many rows.
+/// Operands of wgmma lie in tiles of shared memory whose rows are as long as the swizzle is; A has this many rows.
 inline constexpr int kTileRowBytes = 128, kTileRowsA = 64;
 
 __host__ __device__ constexpr int slice_of(int step, int steps, bool back, int accumulator) {
@@ -50,7 +50,7 @@ __device__ __forceinline__ Register own_register(uint32_t const* words, int slic
   return reinterpret_cast<Register const*>(words)[(slice * blockDim.x + threadIdx.x) * kCount + i];
 }
 
-/// Runs `block` with std::false_type and std::true_type in turns.
+/// Runs `block` alternately with std::false_type and std::true_type.
 template <class Block>
 __device__ __forceinline__ void repeat(uint32_t left, Block const& block) {
   for (;;) {
@@ -61,7 +61,7 @@ __device__ __forceinline__ void repeat(uint32_t left, Block const& block) {
   }
 }
 
-/// An accumulator as one number that tells wrong ones from right ones, and is linear in integers.
+/// A digest of an accumulator, linear in integers, that detects wrong elements.
 template <class Accumulator>
 __device__ __forceinline__ uint32_t digest_of(Accumulator const& accumulator, uint32_t place) {
   constexpr uint32_t kWords = sizeof(Accumulator) / 4;

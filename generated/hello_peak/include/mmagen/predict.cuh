@@ -1,4 +1,4 @@
-// What a loop must leave in its accumulators, and whether it did.
+// Predicts what a loop leaves in its accumulators, and checks it.
 #pragma once
 
 #include <cstring>
@@ -61,7 +61,7 @@ inline std::vector<uint32_t> sums_of_one_block(Runner const& runner, Configurati
   return runner.digests(c);
 }
 
-/// After `blocks` blocks, an odd number: what one block leaves, so many times it where sums grow, or the largest integer.
+/// After `blocks` blocks, an odd number: the sums of one block, `blocks` times them where sums grow, or the largest integer.
 inline std::string check_sums(Runner const& runner, Configuration const& c, Inputs const& inputs,
                               std::vector<uint32_t> const& of_one, uint32_t blocks) {
   Entry const& entry = runner.entry();

@@ -34,12 +34,18 @@ __global__ void __launch_bounds__(Config::kThreads, Config::kCtasPerSm)
   extern __shared__ __align__(128) unsigned char smem[];
   auto& storage = *reinterpret_cast<GemmSharedStorage<Config>*>(smem);
 
-  TileCoord const tile = params.scheduler.raster(Config::TileScheduler::work_tile(params.scheduler).tile);
+  // Computed for the mainloop and again for the epilogue: kept in registers in between, it may cause spills. The empty asm
+  // keeps the compiler from reusing the first result.
+  auto const tile = [&] {
+    unsigned index = Config::TileScheduler::work_tile(params.scheduler).tile;
+    asm volatile("" : "+r"(index));
+    return params.scheduler.raster(index);
+  };
   Tensor tCrC = partition_fragment_C(typename Config::TiledMma{},
                                      Shape<Int<Config::kTileM>, Int<Config::kTileN>>{});  // (MMA,MMA_M,MMA_N)
   clear(tCrC);
-  Config::Mainloop::template run<kWide>(params.mainloop, tile, tCrC, storage.mainloop);
-  Config::Epilogue::run(params.epilogue, tile, tCrC, storage.epilogue);
+  Config::Mainloop::template run<kWide>(params.mainloop, tile(), tCrC, storage.mainloop);
+  Config::Epilogue::run(params.epilogue, tile(), tCrC, storage.epilogue);
 }
 
 }  // namespace v0_1

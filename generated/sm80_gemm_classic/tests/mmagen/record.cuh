@@ -1,5 +1,7 @@
-// One result and its two spellings: a JSON object on a line, and a row of a table for people. Host only.
+// Problems, failures, and the record of a result as a line of JSON and a row of a table.
 #pragma once
+
+#include <cuda_runtime.h>
 
 #include <algorithm>
 #include <cmath>
@@ -12,10 +14,98 @@
 #include <string>
 #include <utility>
 
-#include "problem.cuh"
-
 namespace mmagen::test {
 inline namespace v0_1 {
+
+// --- problem ---
+// Problems as the command line spells them. Host only.
+
+/// D = alpha * A * B^T + beta * C for each batch; A is (M,K), B is (N,K), C and D are (M,N).
+struct Problem {
+  int64_t m = 0, n = 0, k = 0, batch = 1;
+  int64_t ld_pad = 0;  ///< elements by which each leading dimension exceeds the row
+  int64_t offset = 0;  ///< elements by which each pointer is off its 256-byte alignment
+  double alpha = 1.0, beta = 0.0;
+};
+
+enum class Distribution { kUniform, kSmallInt, kZeros };
+
+inline char const* text(Distribution distribution) {
+  switch (distribution) {
+    case Distribution::kUniform: return "uniform";
+    case Distribution::kSmallInt: return "small_int";
+    case Distribution::kZeros: return "zeros";
+  }
+  return "";
+}
+
+enum class Disposition { kPassed, kIncorrect, kFailed, kNotRun, kNotSupported };
+
+inline char const* text(Disposition disposition) {
+  switch (disposition) {
+    case Disposition::kPassed: return "passed";
+    case Disposition::kIncorrect: return "incorrect";
+    case Disposition::kFailed: return "failed";
+    case Disposition::kNotRun: return "not_run";
+    case Disposition::kNotSupported: return "not_supported";
+  }
+  return "";
+}
+
+/// A number as C and JSON write it, whatever the locale of the process.
+inline std::string number_text(double value, int precision) {
+  std::ostringstream out;
+  out.imbue(std::locale::classic());
+  out.precision(precision);
+  out << value;
+  return out.str();
+}
+
+/// The problem as `--problem` takes it, so that a line of a report can be run again.
+inline std::string text(Problem const& problem) {
+  std::string out = std::to_string(problem.m) + "," + std::to_string(problem.n) + "," + std::to_string(problem.k);
+  if (problem.batch != 1) { out += "," + std::to_string(problem.batch); }
+  if (problem.ld_pad != 0) { out += ":ld_pad=" + std::to_string(problem.ld_pad); }
+  if (problem.offset != 0) { out += ":offset=" + std::to_string(problem.offset); }
+  if (problem.alpha != 1.0) { out += ":alpha=" + number_text(problem.alpha, 9); }
+  if (problem.beta != 0.0) { out += ":beta=" + number_text(problem.beta, 9); }
+  return out;
+}
+
+// --- error ---
+// A CUDA call that fails throws a Failure with its disposition.
+
+struct Failure {
+  Disposition disposition;
+  std::string reason;
+};
+
+inline Disposition disposition_of(cudaError_t error) {
+  switch (error) {
+    case cudaSuccess: return Disposition::kPassed;
+    case cudaErrorMemoryAllocation: return Disposition::kNotRun;
+    case cudaErrorNoDevice:
+    case cudaErrorInsufficientDriver:
+    case cudaErrorNoKernelImageForDevice:
+    case cudaErrorUnsupportedPtxVersion: return Disposition::kNotSupported;
+    default: return Disposition::kFailed;
+  }
+}
+
+inline void check(cudaError_t error, std::string const& what) {
+  if (error == cudaSuccess) { return; }
+  cudaGetLastError();  // clears an error that is not sticky, or the next call would report it again
+  throw Failure{disposition_of(error), what + ": " + cudaGetErrorString(error) + " (" + cudaGetErrorName(error) + ")"};
+}
+
+/// After an illegal address or a launch failure the context is lost, and every later call returns that error.
+inline bool context_is_lost() {
+  cudaGetLastError();
+  return cudaDeviceSynchronize() != cudaSuccess;
+}
+
+// --- record ---
+// One result as a JSON object on a line and as a row of a table. Host only.
 
 /// A number that is not known is NaN, a text that is not known is empty; JSON has null for both.
 struct Record {
@@ -123,7 +213,7 @@ class Report {
     double const values[] = {record.max_abs_err, record.bound, record.ms_median,    record.tflops, record.gbps,
                              record.pct_peak,    record.ratio, record.sm_clock_mhz, record.power_w};
     for (std::size_t i = 0; i < kColumns; ++i) {
-      // The blank keeps columns apart even where a number fills its width.
+      // The blank separates columns even where a number fills its width.
       line << ' ' << std::setw(kWidths[i] - 1) << (std::isnan(values[i]) ? "-" : number_text(values[i], 4));
     }
     std::cout << line.str() << '\n';
@@ -134,7 +224,7 @@ class Report {
 
   int count(Disposition disposition) const { return by_disposition_[static_cast<std::size_t>(disposition)]; }
 
-  /// 1 beats 4 beats 77: a wrong result is the worst news, and nothing done is never 0.
+  /// 1 outranks 4, which outranks 77. The exit code is never 0 if nothing was run.
   int exit_code() const {
     if (count(Disposition::kIncorrect) > 0) { return 1; }
     if (count(Disposition::kFailed) + count(Disposition::kNotRun) > 0) { return 4; }

@@ -1,4 +1,4 @@
-// The element types the judge knows: how each is stored, read and rounded. One tag per type word of the spec.
+// The element types: how each is stored, read and rounded. One tag for each type of the spec.
 //
 // A tag T offers
 //   T::Storage                 what one element is in memory
@@ -6,8 +6,8 @@
 //   T::store(double) -> Storage  rounded once, to nearest even
 //   T::round(double) -> double   the value store() would leave in memory
 // and constants. Rounding goes straight from double: by way of float it would round twice, and the comparison of
-// exact problems would then blame a correct kernel. Written from the formats' definitions, without cuda_fp16.h and
-// its kin: the judge shares no code with the kernel it judges.
+// exact problems would then reject a correct kernel. Written from the definitions of the formats, without cuda_fp16.h
+// and similar headers: the comparison shares no code with the kernel under test.
 //
 // Overflow: f16, bf16, tf32 and f32 go to infinity; integers, e4m3 and e5m2 saturate to the largest finite value
 // (cvt.satfinite). NaN stays NaN, in an integer it becomes 0.
@@ -39,7 +39,7 @@ __host__ __device__ inline uint64_t bits_from_double(double value) {
 __host__ __device__ inline double power_of_two(int n) { return double_from_bits(static_cast<uint64_t>(n + 1023) << 52); }
 
 /// Rounds to nearest even on the grid of a binary format with `mantissa_bits` stored bits and smallest normal
-/// exponent `min_exponent`; the largest exponent is the caller's affair. Scaling by a power of two is exact, so the
+/// exponent `min_exponent`; the caller handles the largest exponent. Scaling by a power of two is exact, so the
 /// only rounding is rint's.
 __host__ __device__ inline double round_to_format(double x, int mantissa_bits, int min_exponent) {
   int const exponent = static_cast<int>((bits_from_double(x) >> 52) & 0x7ff) - 1023;
@@ -50,7 +50,7 @@ __host__ __device__ inline double round_to_format(double x, int mantissa_bits, i
   return rint(x * power_of_two(-quantum)) * power_of_two(quantum);
 }
 
-/// What lies above the largest finite value of a format.
+/// How a format overflows.
 enum class Top {
   kInfinity,          ///< IEEE: infinities and NaNs; overflow rounds to infinity
   kSaturateIeee,      ///< IEEE encoding, but conversions saturate (e5m2)
@@ -97,7 +97,7 @@ struct SmallFloat {
   __host__ __device__ static double round(double x) {
     double const rounded = round_to_format(x, kMantissaBits, kMinExponent);
     if (!(fabs(rounded) > largest())) {
-      return rounded;  // NaN leaves here
+      return rounded;  // NaN returns here
     }
     double const top = kTop == Top::kInfinity ? double_from_bits(0x7ff0000000000000ull) : largest();
     return x < 0 ? -top : top;

@@ -14,7 +14,7 @@
 namespace sm90_gemm_bf16_library::large {
 
 struct Config {
-  // The instruction, and the types that it fixes.
+  // The instruction and its types.
   using MmaOp = cute::SM90_64x256x16_F32BF16BF16_SS<cute::SM90::GMMA::Major::K, cute::SM90::GMMA::Major::K>;
   using ElementAccumulator = float;
 
@@ -27,7 +27,7 @@ struct Config {
   static constexpr int kTileN = 256;
   static constexpr int kTileK = 64;
 
-  // Warpgroups of 128 threads: 2 for one tile, and 1 that loads.
+  // Warpgroups of 128 threads: 2 consumers share a tile, 1 producer loads.
   static constexpr int kConsumers = 2;
   static constexpr int kThreads = 384;
   static constexpr int kProducerRegisters = 40;  // of a thread after setmaxnreg; 0: unchanged

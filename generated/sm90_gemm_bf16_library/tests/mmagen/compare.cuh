@@ -1,11 +1,11 @@
-// Is D what it may be? Every element gets its own bound, derived, not guessed.
+// Compares D with the reference. Every element has its own bound, derived from the arithmetic.
 //
 // The kernel computes  d = round_out(alpha * acc + beta * c)  where acc approximates sum = sum_k a*b. With
 // S = sum_k |a*b| and u the unit roundoff of the accumulator's format:
 //
 //   |acc - sum| <= ((1 + 2u)^(K + ceil(K/k_atom)) - 1) * S
 //     Products of the narrow types are exact. An MMA instruction aligns its k_atom products and the accumulator to the
-//     largest of them and may cut off what sticks out: at most 2u of that largest, hence of S, for each of the
+//     largest of them and may truncate lower bits: at most 2u of that largest, hence of S, for each of the
 //     k_atom + 1 addends, in each of ceil(K/k_atom) instructions. Kernels that split K add no longer chains. 2u, not u,
 //     because tensor cores truncate. f64 rounds to nearest and stays within the same bound.
 //     fp8 operands: Hopper keeps 13 bits below the leading one in that alignment, so 2u = 2^-13 there.
@@ -15,12 +15,12 @@
 //   reference: its own K + 4 roundings in double, on the same quantities.
 //
 // A worst case over K steps is wide for f16 accumulators and fp8 operands once K is in the thousands: there the exact
-// problems are the sharp test, and the wide one still catches NaN, poison and gross mistakes.
+// problems are the strict test, and the wide bound still catches NaN, poison and gross errors.
 //
 // Rounding is monotone, so every value within +-slack of the exact one rounds into
 // [round_out(exact - slack), round_out(exact + slack)], half an ulp, overflow and saturation included. That interval is
 // the test; it passes only when `low <= got && got <= high`, which NaN does not. Reported: err = |got - expected| and
-// bound = the interval's reach on got's side. Exact problems (small_int.cuh, zeros, integer arithmetic) have slack 0.
+// bound = the interval's reach on got's side. Exact problems (operands.cuh, zeros, integer arithmetic) have slack 0.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -32,7 +32,7 @@
 #include <vector>
 
 #include "buffers.cuh"
-#include "error.cuh"
+#include "record.cuh"
 #include "types.cuh"
 
 namespace mmagen::test {
@@ -100,7 +100,7 @@ __host__ __device__ Interval allowed(ErrorModel const& model, double sum, double
   return {Out::round(exact - slack), Out::round(exact), Out::round(exact + slack)};
 }
 
-/// What a set of elements looks like; merging is associative.
+/// Findings on a set of elements; merging is associative.
 struct Findings {
   unsigned long long incorrect = 0;
   double max_abs_err = 0.0;  ///< among the incorrect elements, if there are any; NaN counts as infinite

@@ -1,4 +1,156 @@
-// The matrices of one problem, and the call that hands them to a kernel.
+// The operands of a problem: seeded random and exact inputs, in device memory with guard bands.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "buffers.cuh"
+#include "record.cuh"
+#include "types.cuh"
+
+namespace mmagen::test {
+inline namespace v0_1 {
+
+// --- small int ---
+// Inputs for which a correct kernel has no rounding error before its last step: small integers, with a rule for
+// their range. Host only.
+//
+// Every partial sum, in whatever order the kernel adds, is an integer of magnitude at most sum|a||b|. If that stays
+// within what the accumulator holds exactly, and alpha*sum + beta*c within what the scalar type holds exactly, the
+// only rounding left is the one to the output type, and the comparison can ask for equality. A single missing or
+// doubled product is then detected.
+
+struct SmallIntRule {
+  int range = 1;      ///< entries of A and B are non-zero, -range .. range (1 .. range where unsigned)
+  int64_t group = 1;  ///< A has one non-zero entry in every `group` neighbours along K; 1: no zeros at all
+  int c_range = 4;    ///< entries of C, as `range`
+  bool exact = true;  ///< false: alpha and beta make exact arithmetic impossible, use the bound
+};
+
+/// Up to these magnitudes every integer is exact.
+struct ExactLimits {
+  double accumulator, scalar, out;
+};
+
+/// Hopper's fp8 tensor cores align the addends of an instruction to the largest and keep 13 bits below its leading
+/// one, although the accumulator is an f32.
+inline constexpr double kFp8AlignmentBits = 13;
+
+template <class A, class B, class Acc>
+double exact_accumulator_limit() {
+  double const limit = Acc::kExactIntegerLimit;
+  return is_fp8<A> || is_fp8<B> ? std::min(limit, std::exp2(kFp8AlignmentBits)) : limit;
+}
+
+template <class Subject>
+ExactLimits exact_limits() {
+  return {exact_accumulator_limit<typename Subject::A, typename Subject::B, typename Subject::Acc>(),
+          Subject::Scalar::kExactIntegerLimit, Subject::Out::kExactIntegerLimit};
+}
+
+/// The smallest q <= 10 for which x * 2^q is an integer; -1 if there is none.
+inline int fraction_bits(double x) {
+  for (int q = 0; q <= 10; ++q) {
+    double const scaled = std::ldexp(x, q);
+    if (scaled == std::floor(scaled)) { return q; }
+  }
+  return -1;
+}
+
+inline SmallIntRule small_int_rule(int64_t k, double alpha, double beta, ExactLimits const& limits) {
+  SmallIntRule rule;
+  int const alpha_bits = fraction_bits(alpha);
+  int const beta_bits = fraction_bits(beta);
+  double const unit = std::exp2(std::max(std::max(alpha_bits, beta_bits), 0));  // alpha, beta: multiples of 1/unit
+  double const room = limits.scalar - std::abs(beta) * unit * rule.c_range;     // for alpha * sum * unit
+  double limit = limits.accumulator;
+  if (alpha != 0.0) { limit = std::min(limit, std::floor(room / (std::abs(alpha) * unit))); }
+  rule.exact = alpha_bits >= 0 && beta_bits >= 0 && room >= 0.0 && limit >= 1.0;
+  if (!rule.exact) { limit = limits.accumulator; }
+
+  // Larger entries detect more faults, as long as a typical sum (a random walk of K steps) keeps its last
+  // integer digit in the output type.
+  for (rule.range = 4; rule.range > 1; --rule.range) {
+    double const r = rule.range;
+    double const typical = std::sqrt(static_cast<double>(k)) * (r + 1) * (2 * r + 1) / 6;
+    if (k * r * r <= limit && typical * std::max(std::abs(alpha), 1.0) <= limits.out / 2) { break; }
+  }
+  double const products = std::floor(limit / (rule.range * rule.range));
+  rule.group = std::max<int64_t>(1, static_cast<int64_t>(std::ceil(k / products)));
+  return rule;
+}
+
+// --- inputs ---
+// Random inputs, made on the device. An element's value depends on (seed, tensor, row, column, batch) only, not on
+// its address: the same problem in another layout or with other leading dimensions has the same numbers.
+
+struct Fill {
+  Distribution distribution = Distribution::kUniform;
+  int range = 1;      ///< of SmallIntRule
+  int64_t group = 1;  ///< of SmallIntRule; along the columns, so for A it is along K
+  uint64_t seed = 0;  ///< differs for A, B and C
+};
+
+/// uniform: floats in [-1, 1]; 8- and 16-bit integers over their whole range; s32, which only C can be, within
+/// +-2^20 so that alpha*sum + beta*C stays away from overflow.
+template <class T>
+__host__ __device__ double uniform(uint64_t random) {
+  if constexpr (T::kInteger) {
+    double const low = T::kSmallest < -1048576.0 ? -1048576.0 : T::kSmallest;
+    double const high = T::kLargest > 1048576.0 ? 1048576.0 : T::kLargest;
+    return low + static_cast<double>((random >> 32) % static_cast<uint64_t>(high - low + 1));
+  } else {
+    int64_t const steps = static_cast<int64_t>(random >> 10) - (int64_t{1} << 53);
+    return static_cast<double>(steps) * power_of_two(-53);
+  }
+}
+
+/// Never zero, except where the rule's group asks for it.
+template <class T>
+__host__ __device__ double small_int(uint64_t random, int range) {
+  int const draw = static_cast<int>((random >> 32) % static_cast<uint64_t>(T::kSigned ? 2 * range : range));
+  return T::kSigned && draw < range ? draw - range : (T::kSigned ? draw - range : draw) + 1;
+}
+
+template <class T>
+__host__ __device__ double draw(Fill const& fill, Matrix const& matrix, int64_t row, int64_t col, int64_t b) {
+  if (fill.distribution == Distribution::kZeros) { return 0.0; }
+  uint64_t const line = splitmix64(fill.seed + static_cast<uint64_t>(b * matrix.rows + row));
+  uint64_t const random = splitmix64(line + static_cast<uint64_t>(col));
+  if (fill.distribution == Distribution::kUniform) { return uniform<T>(random); }
+  if (fill.group > 1) {
+    uint64_t const chosen = splitmix64(~line + static_cast<uint64_t>(col / fill.group));
+    if (col % fill.group != static_cast<int64_t>(chosen % static_cast<uint64_t>(fill.group))) { return 0.0; }
+  }
+  return small_int<T>(random, fill.range);
+}
+
+/// matrix: (rows,cols,batch); memory between its rows is not written.
+template <class T>
+__global__ void fill_kernel(Matrix matrix, Fill fill) {
+  auto* const data = static_cast<typename T::Storage*>(matrix.data);
+  int64_t const stride = static_cast<int64_t>(gridDim.x) * blockDim.x;
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < matrix.elements(); i += stride) {
+    int64_t const inner = i % matrix.inner();
+    int64_t const outer = i / matrix.inner() % matrix.outer();
+    int64_t const b = i / (matrix.inner() * matrix.outer());
+    int64_t const row = matrix.cols_contiguous ? outer : inner;
+    int64_t const col = matrix.cols_contiguous ? inner : outer;
+    data[matrix.offset(row, col, b)] = T::store(draw<T>(fill, matrix, row, col, b));
+  }
+}
+
+template <class T>
+void fill_matrix(Matrix const& matrix, Fill const& fill, cudaStream_t stream) {
+  fill_kernel<T><<<blocks_for(matrix.elements()), kThreads, 0, stream>>>(matrix, fill);
+  check(cudaGetLastError(), "launching fill_kernel");
+}
+
+// --- operands ---
+// The matrices of one problem, and the call that passes them to a kernel.
 //
 // A Subject, spelled in each project's tests/subject.cuh, is what is tested:
 //   types A, B, Out, Acc, Scalar           tags of types.cuh
@@ -10,19 +162,6 @@
 //   problems()                             the built-in problems
 //   run(Call, stream), query(KernelFacts*), status_text(status)   the C ABI
 //   and, for bench, peak_launch(iterations, double* flop, stream)
-#pragma once
-
-#include <cuda_runtime.h>
-
-#include <cstdint>
-
-#include "buffers.cuh"
-#include "inputs.cuh"
-#include "problem.cuh"
-#include "small_int.cuh"
-
-namespace mmagen::test {
-inline namespace v0_1 {
 
 /// The status codes of every project's C ABI.
 enum Status : int { kSuccess = 0, kInvalidArgument = 1, kNotSupported = 2, kCudaError = 3 };
@@ -55,7 +194,7 @@ class Operands {
         a_(shape<A>(problem.m, problem.k, Subject::kAMajor == 'K'), A::kPoisonByte, problem.ld_pad, problem.offset),
         b_(shape<B>(problem.n, problem.k, Subject::kBMajor == 'K'), B::kPoisonByte, problem.ld_pad, problem.offset),
         d_(shape<Out>(problem.m, problem.n, Subject::kDMajor == 'N'), Out::kPoisonByte, problem.ld_pad, problem.offset) {
-    // Twice the padding, so that C's leading dimension cannot be mistaken for D's.
+    // Twice the padding, so that a kernel that uses D's leading dimension for C fails.
     if (problem.beta != 0.0) {
       c_ = GuardedMatrix(shape<Out>(problem.m, problem.n, Subject::kDMajor == 'N'), Out::kPoisonByte, 2 * problem.ld_pad,
                          problem.offset);
@@ -75,7 +214,7 @@ class Operands {
     }
   }
 
-  /// D full of poison or, when it doubles as C, of C's values with poison around them.
+  /// D filled with poison or, if it is also C, with C's values and poison around them.
   void prepare_output(InPlace in_place, cudaStream_t stream) const {
     d_.poison(stream);
     if (in_place == InPlace::kYes) { fill_matrix<Out>(d_.matrix(), c_fill_, stream); }
@@ -96,7 +235,7 @@ class Operands {
     return has_c() ? ab + 5 * c_.checksum(stream) : ab;
   }
 
-  /// Bytes a perfect kernel moves: each operand once.
+  /// The minimum of bytes moved: each operand once.
   double bytes() const { return a_.matrix().bytes() + b_.matrix().bytes() + d_.matrix().bytes() * (has_c() ? 2.0 : 1.0); }
 
  private:

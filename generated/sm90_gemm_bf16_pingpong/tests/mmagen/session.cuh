@@ -1,4 +1,4 @@
-// What verify and bench share: arguments, a stream, sets of operands, and what a record says of the kernel.
+// Shared by verify and bench: arguments, a stream, sets of operands, facts about the kernel for records.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,18 +9,17 @@
 #include <vector>
 
 #include "device.cuh"
-#include "error.cuh"
+#include "record.cuh"
 #include "judge.cuh"
 #include "operands.cuh"
 #include "options.cuh"
-#include "record.cuh"
 
 namespace mmagen::test {
 inline namespace v0_1 {
 
 inline constexpr int kExitUsage = 2;
 
-/// Empty, or why the kernel cannot be asked to do this.
+/// Empty, or why the kernel does not support this.
 template <class Subject>
 std::string unaskable(Problem const& p) {
   using Scalar = typename Subject::Scalar;
@@ -45,7 +44,7 @@ std::vector<Problem> built_in_problems() {
   return {tile};
 }
 
-/// Reads the arguments; returns an exit code when there is nothing more to do, else -1.
+/// Parses the arguments; returns an exit code if the program is done, else -1.
 template <class Subject>
 int start(Program program, int argc, char** argv, Options* options, std::vector<Problem>* problems) {
   std::string const fault = parse_options(program, {argv + 1, argv + std::max(argc, 1)}, options);
@@ -77,7 +76,7 @@ inline std::size_t widest(std::vector<Problem> const& problems) {
   return width;
 }
 
-/// Fills in what the device and the kernel say of themselves.
+/// Fills in the facts about the device and the kernel.
 template <class Subject>
 void describe_run(DeviceFacts const& device, Record* record) {
   record->device = device.name;
@@ -85,7 +84,7 @@ void describe_run(DeviceFacts const& device, Record* record) {
   record->cuda = device.cuda;
   KernelFacts facts;
   if (!device.missing.empty() || Subject::query(&facts) != kSuccess) {
-    cudaGetLastError();  // the run will say why; this must not be taken for its error
+    cudaGetLastError();  // the run will report it; cleared here, so that it is not reported as the run's own error
     return;
   }
   record->registers = facts.registers;
@@ -93,7 +92,7 @@ void describe_run(DeviceFacts const& device, Record* record) {
   record->smem_bytes = facts.smem_bytes;
 }
 
-/// A stream of our own: kernels that ignore the stream they are given show up as races.
+/// A stream other than the default one: kernels that ignore their stream argument cause races, which are detected.
 class Stream {
  public:
   Stream() { check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate"); }
@@ -106,7 +105,7 @@ class Stream {
   cudaStream_t stream_ = nullptr;
 };
 
-/// The same operands several times over, each set with its own numbers.
+/// Several sets of the same operands, each with its own values.
 template <class Subject>
 class OperandSets {
  public:

@@ -10,7 +10,7 @@
 namespace sm90_micro_bf16 {
 
 struct Config {
-  // The instruction, and the types that it fixes.
+  // The instruction and its types.
   using MmaOp = cute::SM90_64x64x16_F32BF16BF16_SS<cute::SM90::GMMA::Major::K, cute::SM90::GMMA::Major::K>;
   using ElementAccumulator = float;
 

@@ -11,7 +11,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "problem.cuh"
+#include "record.cuh"
 
 namespace mmagen::test {
 inline namespace v0_1 {

@@ -1,4 +1,4 @@
-// How an operation's `fma` is called: arrays of registers spread out as its arguments, wgmma between its fences.
+// Calls an operation's `fma` with arrays of registers as its arguments, and wgmma between its fences.
 #pragma once
 
 #include <cstdint>
@@ -72,8 +72,8 @@ __device__ void multiply_once(D& d, A const& a, B const& b, C const& c, Extra co
 /// The descriptor of what lies at `address`: bits 0 to 13 are its 16-byte units.
 __device__ inline uint64_t described(uint64_t descriptor, uint32_t address) { return descriptor | ((address & 0x3ffff) >> 4); }
 
-/// The value is in its register here: accumulators keep theirs while the tensor cores write them behind the compiler's
-/// back, and what wgmma reads is complete before the fence.
+/// Keeps the value in its register here: the compiler must not move accumulators while wgmma writes them, and what wgmma
+/// reads must be complete before the fence.
 template <class T>
 __device__ void pin(T& value) {
   if constexpr (std::is_same_v<T, float>) {

@@ -1,4 +1,4 @@
-// Host side of a kernel of one instruction, whichever the project's source includes.
+// Host side of a kernel of one instruction.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ Status run_instruction(InstructionOperands const& operands, cudaStream_t stream)
   return launch_kernel(&instruction_kernel<Config>, 1, Config::kThreads, Config::kSmemBytes, stream, operands);
 }
 
-/// What the kernel of this Config takes on the current device.
+/// Resources of this Config's kernel on the current device.
 template <class Config, class Info>
 Status query_instruction(Info& info) {
   return query_kernel(&instruction_kernel<Config>, Config::kThreads, Config::kSmemBytes, info);

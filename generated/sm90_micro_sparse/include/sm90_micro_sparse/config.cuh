@@ -1,4 +1,4 @@
-// sm90_micro_sparse: every decision of the kernel.
+// sm90_micro_sparse: all decisions about the kernel.
 #pragma once
 
 #include <cute/arch/mma_sm90_gmma_sparse.hpp>
@@ -13,8 +13,8 @@ struct Config {
   static constexpr int kThreads = 128;
   static constexpr int kSmemBytes = 4096;
 
-  // Fragments: (thread, value) -> row + rows * column of the logical matrix; rows and columns, bits of an element in memory,
-  // and of how many neighbours how many are stored.
+  // Fragments: layout (thread, value) -> row + rows * column of the logical matrix, rows and columns, bits of an element in
+  // memory, and how many elements of each group of neighbours are stored.
 
   // A: bf16; of each 4 neighbours along K the 2 that are kept
   using A = mmagen::CoreMatrices<64, 32>;

@@ -1,4 +1,4 @@
-// Matrices in device memory that notice when somebody writes where nothing belongs.
+// Matrices in device memory with poisoned guard bands, which detect stray writes.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "error.cuh"
+#include "record.cuh"
 
 namespace mmagen::test {
 inline namespace v0_1 {
@@ -76,7 +76,7 @@ static __global__ void checksum_kernel(uint32_t const* words, int64_t count, uns
   atomicAdd(sum, mine);
 }
 
-/// Device memory, given back at the end.
+/// Device memory, freed by the destructor.
 class DeviceMemory {
  public:
   DeviceMemory() = default;
@@ -89,7 +89,7 @@ class DeviceMemory {
     std::swap(bytes_, other.bytes_);
     return *this;
   }
-  // An error here is an earlier one, reported where it arose; a destructor has nobody to tell.
+  // An error here is an earlier one, which has been reported; a destructor cannot throw.
   ~DeviceMemory() { cudaFree(data_); }
 
   void* get() const { return data_; }
@@ -101,7 +101,7 @@ class DeviceMemory {
 };
 
 /// A matrix between guard bands. A kernel that reads past its operands reads NaN (a large integer), one that writes
-/// past its output leaves a trace.
+/// past its output changes the poison.
 class GuardedMatrix {
  public:
   static constexpr int64_t kGuardBytes = 256 * 1024;

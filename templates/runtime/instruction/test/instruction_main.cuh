@@ -153,7 +153,7 @@ void judge_instruction(Inputs inputs, uint64_t seed, Record* record, cudaStream_
   }
 }
 
-/// What the C ABI must refuse: "" or what it took.
+/// Calls that the C ABI must reject; returns the one that it accepted, or "".
 template <class Subject>
 std::string wrongly_taken(cudaStream_t stream) {
   GuardedBytes const memory(size_t{1} << 16);

@@ -1,4 +1,4 @@
-// Matrices for one instruction, on the host: drawn, laid out as the kernel reads them, and multiplied for reference.
+// Matrices for one instruction, on the host: random values, packed as the kernel reads them, and the reference product.
 #pragma once
 
 #include <algorithm>
@@ -84,7 +84,7 @@ inline std::vector<unsigned char> packed(Codes const& matrix, int bits, int shif
   return bytes;
 }
 
-/// What an instruction multiplies. a: stored elements of A only; e: bytes of metadata; values_a: zeros and scale factors
+/// The operands of an instruction. a: stored elements of A only; e: bytes of metadata; values_a: zeros and scale factors
 /// included, as values_b.
 struct InstructionMatrices {
   Codes a, b, c, e, sfa, sfb;

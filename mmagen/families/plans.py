@@ -1,0 +1,9 @@
+"""The type of every plan that the registered families make."""
+
+from __future__ import annotations
+
+from mmagen.families.instruction.model import InstructionPlan
+from mmagen.families.peak.model import PeakPlan
+from mmagen.plan.plans import GemmPlan, MicroPlan, OwnershipPlan
+
+Plan = OwnershipPlan | MicroPlan | GemmPlan | InstructionPlan | PeakPlan

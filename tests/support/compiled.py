@@ -1,0 +1,32 @@
+"""Specs compiled for emulation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from mmagen.build.ptx import Ptx, compile_ptx
+from mmagen.families import plan
+from mmagen.families.protocol import Plan
+from mmagen.generate.write import write
+from mmagen.spec.load import load
+from mmagen.toolchain.find import COMPILE, find_toolchain
+from tests.support.mutations import project
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A spec's plan, and its kernels and host code for the emulator."""
+
+    plan: Plan
+    ptx: Ptx
+
+
+def compile_spec(name: str, folder: Path) -> Compiled:
+    """The spec of that name, of specs/ or of tests/gpu/odd/, as a project in `folder`. AssertionError where it does not
+    compile; what is in mmagen's cache is not compiled again."""
+    if not (folder / name).is_dir():
+        write(project(name, name), folder / name)
+    ptx = compile_ptx(folder / name, find_toolchain(want=COMPILE))
+    assert not ptx.error, ptx.error
+    return Compiled(plan(load((folder / name / "spec.yaml").read_bytes(), f"{name}.yaml").spec), ptx)
