@@ -10,7 +10,7 @@ import difflib
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -37,43 +37,78 @@ _DATA = Path(__file__).with_name("operations.json")
 
 
 @cache
+def _catalogue() -> Catalogue:
+    return Catalogue(json.loads(_DATA.read_text("utf-8")))
+
+
 def operations() -> tuple[Operation, ...]:
     """All operations, in the order of headers and of the structs in them."""
-    return build(json.loads(_DATA.read_text("utf-8")))
+    return _catalogue().operations
 
 
-def build(data: dict[str, Any]) -> tuple[Operation, ...]:
-    """The operations of `data`, which is what operations.json holds."""
-    layouts = [ThreadValueLayout(*row) for row in data["layouts"]]
-    registers = [_registers(row) for row in data["registers"]]
-    parameters = [Parameter(name, kind, tuple(values), default) for name, kind, values, default in data["parameters"]]
-    kinds = [_kind(kind, parameters) for kind in data["kinds"]]
-    groups = [_group(group, kinds, data["value_types"]) for group in data["groups"]]
-    maps = cache(lambda used: _layout_map(used, layouts))
-    found = []
-    for group, m, n, register, used in data["operations"]:
-        names, shared = groups[group]
+class Catalogue:
+    """The operations of `data`, which is what operations.json holds. Each is made when it is first asked for: a build of a
+    project looks at a few of them."""
+
+    def __init__(self, data: Fields):
+        self._data = data
+        self._made: dict[int, Operation] = {}
+        # Parts that operations share, by their number in the file.
+        self._layout = cache(lambda number: ThreadValueLayout(*data["layouts"][number]))
+        self._registers = cache(lambda number: _registers(data["registers"][number]))
+        self._parameter = cache(lambda number: _parameter(*data["parameters"][number]))
+        self._kind = cache(lambda number: _kind(data["kinds"][number], self._parameter))
+        self._group = cache(lambda number: _group(data["groups"][number], self._kind, data["value_types"]))
+        self._layouts = cache(lambda used: _layout_map(used, self._layout))
+
+    @cached_property
+    def operations(self) -> tuple[Operation, ...]:
+        """All of them, in order."""
+        return tuple(map(self._at, range(len(self._data["operations"]))))
+
+    def named(self, name: str) -> Operation | None:
+        """The operation of exactly that name."""
+        number = self._numbers.get(name)
+        return None if number is None else self._at(number)
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        """Where each name stands."""
+        found = {}
+        for number, (group, m, n, *_) in enumerate(self._data["operations"]):
+            of = self._data["groups"][group]
+            found[of["name"].replace("$MNK", f"{m}x{n}x{of['k']}")] = number
+        return found
+
+    def _at(self, number: int) -> Operation:
+        if number not in self._made:
+            self._made[number] = self._new(*self._data["operations"][number])
+        return self._made[number]
+
+    def _new(self, group: int, m: int, n: int, registers: int, used: str) -> Operation:
+        names, shared = self._group(group)
         k = shared["k"]
         name, struct, *opcodes = names.replace("$MNK", f"{m}x{n}x{k}").replace("$SHAPE", f"m{m}n{n}k{k}").split("\n")
-        found.append(
-            _operation(
-                shared,
-                name=name,
-                struct=struct,
-                m=m,
-                n=n,
-                opcodes=tuple(opcodes),
-                registers=registers[register],
-                layouts=maps(used),
-            )
+        made = _operation(
+            shared,
+            name=name,
+            struct=struct,
+            m=m,
+            n=n,
+            opcodes=tuple(opcodes),
+            registers=self._registers(registers),
+            layouts=self._layouts(used),
         )
-    table = {operation.name: operation for operation in found}
-    for name, rows in data["flaws"].items():
-        flaws = tuple(Flaw(operand, what, None if right is None else layouts[right]) for operand, what, right in rows)
-        vars(table[name])["flaws"] = flaws
-    for name, rows in data["variants"].items():
-        vars(table[name])["variants"] = tuple(_variant(row, table[name], maps) for row in rows)
-    return tuple(found)
+        if rows := self._data["flaws"].get(name):
+            flaws = (Flaw(operand, what, None if right is None else self._layout(right)) for operand, what, right in rows)
+            vars(made)["flaws"] = tuple(flaws)
+        if rows := self._data["variants"].get(name):
+            vars(made)["variants"] = tuple(_variant(row, made, self._layouts) for row in rows)
+        return made
+
+
+def _parameter(name: str, kind: str, values: Sequence[str], default: bool) -> Parameter:
+    return Parameter(name, kind, tuple(values), default)
 
 
 def _operation(shared: Fields, **own: Any) -> Operation:
@@ -93,12 +128,12 @@ def _registers(row: str) -> dict[str, Registers]:
     return found
 
 
-def _kind(kind: Fields, parameters: Sequence[Parameter]) -> Fields:
+def _kind(kind: Fields, parameter: Callable[[int], Parameter]) -> Fields:
     shared: Fields = {key: tuple(value) if isinstance(value, list) else value for key, value in {**_LEFT_OUT, **kind}.items()}
-    return shared | {"parameters": tuple(parameters[number] for number in shared["parameters"])}
+    return shared | {"parameters": tuple(map(parameter, shared["parameters"]))}
 
 
-def _group(group: Fields, kinds: Sequence[Fields], value_types: Sequence[Fields]) -> tuple[str, Fields]:
+def _group(group: Fields, kind: Callable[[int], Fields], value_types: Sequence[Fields]) -> tuple[str, Fields]:
     """(name, struct and opcodes, one a line, and all other fields) of a group."""
     own = dict(group)
     name, opcodes = own.pop("name"), own.pop("opcodes")
@@ -108,12 +143,12 @@ def _group(group: Fields, kinds: Sequence[Fields], value_types: Sequence[Fields]
     )
     types = dict(zip(_TYPES, own.pop("types").split(), strict=False))
     names = "\n".join((name, own.pop("struct", base), *opcodes))
-    return names, kinds[own.pop("of")] | own | types | {"value_types": value_types[group["value_types"]]}
+    return names, kind(own.pop("of")) | own | types | {"value_types": value_types[group["value_types"]]}
 
 
-def _layout_map(used: str, layouts: Sequence[ThreadValueLayout]) -> dict[str, ThreadValueLayout]:
+def _layout_map(used: str, layout: Callable[[int], ThreadValueLayout]) -> dict[str, ThreadValueLayout]:
     """`A0 B3 C17` as a map from operand to layout."""
-    return {re.sub(r"\d", "", word): layouts[int(re.sub(r"\D", "", word))] for word in used.split()}
+    return {re.sub(r"\d", "", word): layout(int(re.sub(r"\D", "", word))) for word in used.split()}
 
 
 def _variant(row: list[Any], of: Operation, maps: Callable[[str], dict[str, ThreadValueLayout]]) -> Variant:
@@ -139,6 +174,8 @@ def find(name: str) -> Operation:
 
 def known(name: str) -> Operation | None:
     """The operation that `find` finds, None for a name that no operation has."""
+    if found := _catalogue().named(name):
+        return found
     wanted = _plain(name)
     return _names().get(wanted) or _names().get(wanted.partition("<")[0])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
@@ -10,7 +11,8 @@ from collections import Counter
 import pytest
 
 from mmagen.core.errors import UsageError
-from mmagen.mma.catalogue import find, nearest, operations, select
+from mmagen.mma import catalogue
+from mmagen.mma.catalogue import Catalogue, find, nearest, operations, select
 
 
 def test_every_operation_of_cutlass_4_2_is_there_once():
@@ -108,16 +110,24 @@ def test_wrong_arguments_are_refused(given):
 def test_importing_what_builds_a_project_loads_no_operations():
     program = (
         "import mmagen.generate.render, mmagen.families.reading, mmagen.families.mma_gemm, mmagen.families.wgmma.gemm\n"
-        "from mmagen.mma.catalogue import operations; print(operations.cache_info().currsize)"
+        "from mmagen.mma import catalogue; print(catalogue._catalogue.cache_info().currsize)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "0"
 
 
+def test_one_operation_is_made_without_the_others():
+    data = json.loads(catalogue._DATA.read_text("utf-8"))
+    one = Catalogue(data)
+    found = one.named("SM90_64x128x16_F32BF16BF16_SS")
+    assert found and len(one._made) == 1 and one.named("SM90_64x129x16_F32BF16BF16_SS") is None
+    assert vars(found) == vars(find(found.name)) and one.operations[operations().index(find(found.name))] is found
+
+
 def test_loading_everything_is_quick():
     times = []
     for _ in range(3):
-        operations.cache_clear()
+        catalogue._catalogue.cache_clear()
         start = time.perf_counter()
         operations()
         times.append(time.perf_counter() - start)

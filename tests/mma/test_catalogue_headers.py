@@ -7,7 +7,7 @@ from dataclasses import fields
 
 import pytest
 
-from mmagen.mma.catalogue import build, find, operations
+from mmagen.mma.catalogue import Catalogue, find, operations
 from mmagen.mma.operation import Operation
 from mmagen.toolchain.find import COMPILE, find_toolchain
 from tools.atom_registry import choices, oracle, rows
@@ -46,7 +46,7 @@ def test_a_part_made_anew_is_what_the_registry_holds(toolchain, structs):
     ]
     assert len(some) > 180
     wanted = [(struct, choices.representative(struct)) for struct in some]
-    made = build(rows.data(some, wanted, oracle.ask(wanted, toolchain)))
+    made = Catalogue(rows.data(some, wanted, oracle.ask(wanted, toolchain))).operations
     for operation in made:
         known = find(operation.name)
         for field in fields(Operation):
