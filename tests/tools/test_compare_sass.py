@@ -38,6 +38,8 @@ def test_loops_are_as_alike_as_they_are():
     assert verdict(loop(), loop(KERNEL.replace("L_x_1", "L_x_7"))) == "identical"
     assert verdict(loop(), loop(KERNEL.replace("R4", "R12"))) == "renamed"
     assert verdict(loop(), loop(KERNEL.replace("IADD3 R0, R0, 0x10, RZ", "VIADD R0, R0, 0x10"))) == "same mainstream"
+    first, *others = loop()
+    assert verdict(loop(), [*others, first]) == "rescheduled"
     assert verdict(loop(), loop(KERNEL.replace("LDS.128", "LDS.64"))) == "different"
 
 

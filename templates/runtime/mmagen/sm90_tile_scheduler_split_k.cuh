@@ -34,7 +34,6 @@ struct SplitKTileScheduler {
     return Status::kSuccess;
   }
 
-  /// Clusters of the grid.
   static unsigned grid(Params const& params, int) { return params.tiles; }
 
   static int64_t workspace_bytes(int) { return 0; }
