@@ -21,7 +21,8 @@ Status run_gemm(Args const& public_args, cudaStream_t stream) {
   GemmParams<Config> params{};
   params.mainloop = Config::Mainloop::make_params(args);
   params.epilogue = Config::Epilogue::make_params(args);
-  status = TileScheduler::make_params(params.scheduler, args.shape(), TileScheduler::arguments(public_args), 0);
+  constexpr int kResident = 0;  // not queried: every output tile has a CTA of its own
+  status = TileScheduler::make_params(params.scheduler, args.shape(), TileScheduler::arguments(public_args), kResident);
   if (status != Status::kSuccess) { return status; }
 
   constexpr int64_t kBytesA = sizeof(typename Config::A::Element);
@@ -29,7 +30,7 @@ Status run_gemm(Args const& public_args, cudaStream_t stream) {
   bool const wide = detail::rows_are_aligned(args.a, args.lda * kBytesA, args.batch_stride_a * kBytesA, args.batch) &&
                     detail::rows_are_aligned(args.b, args.ldb * kBytesB, args.batch_stride_b * kBytesB, args.batch);
   auto* const kernel = wide ? &gemm_kernel<Config, true> : &gemm_kernel<Config, false>;
-  unsigned const ctas = TileScheduler::grid(params.scheduler);
+  unsigned const ctas = TileScheduler::grid(params.scheduler, kResident);
   return launch_kernel(kernel, ctas, Config::kThreads, Config::kSmemBytes, stream, params);
 }
 

@@ -6,11 +6,11 @@
 namespace mmagen {
 inline namespace v0_1 {
 
-/// One output tile for each CTA; no clusters.
+/// One output tile for each CTA, without clusters. Its only work tile needs no state: work_tile() is static.
 template <class Config>
 struct SingleTileScheduler {
-  static constexpr int kSplitK = 1;            // CTAs that share the K of a tile
-  static constexpr bool kSharesTiles = false;  // may several CTAs compute parts of one tile?
+  static constexpr int kSplitK = 1;
+  static constexpr bool kSharesTiles = false;
 
   struct Arguments {};
   using Params = TileSchedulerParams;
@@ -20,18 +20,12 @@ struct SingleTileScheduler {
     return {};
   }
 
-  static void make_params(Params& params, GemmShape const& shape) {
-    detail::make_tile_params(params, shape, Config::kTileM, Config::kTileN, Config::kTileK, Config::kRasterGroup);
-  }
-
-  /// As above; the number of CTAs that run at once does not matter.
   static Status make_params(Params& params, GemmShape const& shape, Arguments const&, int) {
-    make_params(params, shape);
+    detail::make_tile_params(params, shape, Config::kTileM, Config::kTileN, Config::kTileK, Config::kRasterGroup);
     return Status::kSuccess;
   }
 
-  /// CTAs of the grid.
-  static unsigned grid(Params const& params, int = 0) { return params.tiles; }
+  static unsigned grid(Params const& params, int) { return params.tiles; }
 
   static int64_t workspace_bytes(int) { return 0; }
 

@@ -24,14 +24,12 @@ struct PersistentTileScheduler {
     return {};
   }
 
-  /// `resident`: clusters that run at once on the current device.
   static Status make_params(Params& params, GemmShape const& shape, Arguments const&, int) {
     detail::make_tile_params(params, shape, Config::kTileM * Config::kClusterM, Config::kTileN * Config::kClusterN,
                              Config::kTileK, Config::kRasterGroup);
     return Status::kSuccess;
   }
 
-  /// Clusters of the grid.
   static unsigned grid(Params const& params, int resident) { return std::min(unsigned(resident), params.tiles); }
 
   static int64_t workspace_bytes(int) { return 0; }

@@ -52,7 +52,6 @@ struct StreamKTileScheduler {
     return Status::kSuccess;
   }
 
-  /// Clusters of the grid.
   static unsigned grid(Params const& params, int resident) {
     return params.shared_tiles > 0 ? unsigned(resident) : cute::min(unsigned(resident), params.tiles);
   }

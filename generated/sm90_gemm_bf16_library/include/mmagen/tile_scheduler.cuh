@@ -1,7 +1,13 @@
 // What all tile schedulers share. They decide which output tiles, and which k tiles of them, a CTA or a cluster computes.
 //
-// Every scheduler has Arguments (what it takes from the public arguments), Params (what the kernel gets), host functions
-// that make the parameters and size the grid and the workspace, and a device object that iterates over work tiles.
+// A scheduler has, on the host,
+//   kSplitK, kSharesTiles          CTAs that share the K of a tile; whether several CTAs may compute parts of one tile
+//   Arguments, arguments()         what it takes from the public arguments
+//   Params, make_params()          what the kernel gets
+//   grid(), workspace_bytes()      clusters to launch, bytes of workspace, given how many clusters run at once
+// and on the device, constructed from Params and the CTA's place in its cluster,
+//   is_valid(), advance(), work_tile()    iteration over work tiles
+//   fixup(), fixup_producer()             adds up the partial sums of CTAs that share a tile; whether this CTA stores it
 #pragma once
 
 #include <cstdint>
@@ -18,7 +24,7 @@ struct WorkTileInfo {
   int k_begin, k_tiles;
 };
 
-/// What all schedulers know about the problem. `tiles`: output tiles (of a cluster) in all batches.
+/// Parameters of all schedulers. `tiles`: output tiles (of a cluster) in all batches.
 struct TileSchedulerParams {
   TileRaster raster;
   unsigned tiles;
