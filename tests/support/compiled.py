@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mmagen.build.ptx import Ptx, compile_ptx
 from mmagen.families import plan
-from mmagen.families.protocol import Plan
+from mmagen.families.plans import Plan
 from mmagen.generate.write import write
 from mmagen.spec.load import load
 from mmagen.toolchain.find import COMPILE, find_toolchain
