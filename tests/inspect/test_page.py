@@ -46,7 +46,7 @@ def test_the_derived_numbers_are_there(name):
         numbers += [f"{it.smem_bytes:,} B of {it.smem_limit:,}", f"accumulators  {it.accumulator_registers}"]
         for operand in it.operands:
             numbers += [*_copy(operand), f"lines of {operand.line} elements"]
-            numbers += [f"{operand.fill_narrow.threads} of {it.threads} threads"]
+            numbers += [f"{operand.copy_narrow.threads} of {it.threads} threads"]
     if isinstance(it, GemmPlan):
         numbers += [f"stages          {it.stages}", f"{it.epilogue.smem_bytes:,} B, in the same bytes"]
         numbers += [problem.text for problem in it.problems]
@@ -117,7 +117,7 @@ def test_conflicts_are_told_by_their_ways():
 
 def test_a_micro_kernel_loads_the_whole_tile():
     _, text = told("micro_sliced_k")
-    assert "A and B of the whole tile" in text and "fill, wide" not in text
+    assert "A and B of the whole tile" in text and "copy, wide" not in text
 
 
 def test_the_large_wgmma_tile_in_full():
@@ -145,11 +145,11 @@ def section(text: str, title: str) -> dict[str, str]:
 def test_what_ctas_share_is_told_of_the_operand_that_they_share():
     """In a cluster of 2 x 1 both CTAs need the same rows of B, in one of 1 x 2 the same rows of A."""
     _, text = told("sm90_gemm_bf16_tn")
-    assert section(text, "Operand A (M,K)")["fill"] == "TMA, 1 box of 64 x 128 a stage"
-    assert section(text, "Operand B (N,K)")["fill"] == "TMA, 1 box of 64 x 128 a stage, each for 2 CTAs"
+    assert section(text, "Operand A (M,K)")["copy"] == "TMA, 1 box of 64 x 128 a stage"
+    assert section(text, "Operand B (N,K)")["copy"] == "TMA, 1 box of 64 x 128 a stage, each for 2 CTAs"
     _, text = told("sm90_gemm_f16_f32")
-    assert section(text, "mid: Operand A (M,K)")["fill"] == "TMA, 1 box of 64 x 128 a stage, each for 2 CTAs"
-    assert section(text, "mid: Operand B (N,K)")["fill"] == "TMA, 1 box of 64 x 128 a stage"
+    assert section(text, "mid: Operand A (M,K)")["copy"] == "TMA, 1 box of 64 x 128 a stage, each for 2 CTAs"
+    assert section(text, "mid: Operand B (N,K)")["copy"] == "TMA, 1 box of 64 x 128 a stage"
     traffic = section(text, "mid: Traffic of a CTA tile")
     # A 32,768 B, fetched half by each CTA; B 16,384 B, read for each 64 of 256 rows.
     assert traffic["from global memory"].startswith("32,768 B a stage for 4,194,304 flop")
