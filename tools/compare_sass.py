@@ -143,8 +143,8 @@ def compare(name: str, before: str, after: str) -> bool:
             f"{name}: main loops of {sizes or 'no'} instructions: {', '.join(verdicts) or 'none'};"
             f" whole kernel {len(one.code)} -> {len(other.code)}: {verdict(one.code, other.code)}"
         )
-        for said, pair in zip(verdicts, loops, strict=True):
-            if said in ("same mainstream", "different"):
+        for output, pair in zip(verdicts, loops, strict=True):
+            if output in ("same mainstream", "different"):
                 print(f"    {len(pair[0])} -> {len(pair[1])} instructions: {changes(*pair) or 'another order'}")
         good = good and same
     return good
