@@ -146,8 +146,8 @@ def compare(name: str, before: str, after: str) -> bool:
             f"{name}: main loops of {sizes or 'no'} instructions: {', '.join(verdicts) or 'none'};"
             f" whole kernel {len(one.code)} -> {len(other.code)}: {verdict(one.code, other.code)}"
         )
-        for said, pair in zip(verdicts, loops, strict=True):
-            if said not in ("identical", "renamed"):
+        for outcome, pair in zip(verdicts, loops, strict=True):
+            if outcome not in ("identical", "renamed"):
                 print(f"    {len(pair[0])} -> {len(pair[1])} instructions: {changes(*pair) or 'another order'}")
         good = good and same
     return good

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 
 from mmagen.core.errors import ExitCode, UsageError
-from mmagen.mma.catalogue import asked_for, find, operations
+from mmagen.mma.catalogue import choose_operations, find, operations
 
 
 def atoms(
@@ -39,7 +39,7 @@ def atoms(
         "block_scaled": block_scaled,
     }
     _refuse_unknown_types(type)
-    found = asked_for(names, filters, lambda name: [find(name)])
+    found = choose_operations(names, filters, lambda name: [find(name)])
     if json:
         click.echo("\n".join(map(show.to_json, found)))
     elif names:

@@ -22,7 +22,7 @@ from mmagen.microbench.chart import to_svg
 from mmagen.microbench.figures import Figure, Machine, exit_code, figure
 from mmagen.microbench.measure import Program, Records, Settings, listed, run
 from mmagen.microbench.report import table, to_csv, to_json, to_markdown
-from mmagen.mma.catalogue import CUTLASS, asked_for, find, operations
+from mmagen.mma.catalogue import CUTLASS, choose_operations, find, operations
 from mmagen.mma.operation import Operation
 from mmagen.toolchain.find import Toolchain, find_toolchain
 
@@ -100,7 +100,7 @@ def settings(inputs: str, seconds: float, sample_ms: float) -> Settings:
 
 def chosen(names: Sequence[str], filters: Mapping[str, Any]) -> list[Operation]:
     """The operations asked for, each once. Raises UsageError for a name or filters without any."""
-    return list(dict.fromkeys(asked_for(names, filters, _called)))
+    return list(dict.fromkeys(choose_operations(names, filters, _called)))
 
 
 def _called(name: str) -> list[Operation]:
@@ -129,9 +129,9 @@ def _obstacle(operation: Operation, target: str) -> str | None:
 
 def _run(program: Program, names: Sequence[str], settings: Settings, toolchain: Toolchain, progress: Progress) -> Records:
     """A record for every name and inputs."""
-    said: Records = {}
+    measured: Records = {}
     if program.path and toolchain.gpus:
-        said = {(r["name"], r["inputs"]): r for r in run(program.path, names, settings, progress)}
+        measured = {(r["name"], r["inputs"]): r for r in run(program.path, names, settings, progress)}
     records: Records = {}
     for name in names:
         for inputs in settings.inputs:
@@ -141,7 +141,7 @@ def _run(program: Program, names: Sequence[str], settings: Settings, toolchain: 
                 made = {"disposition": "not_supported", "reason": toolchain.remedies["gpus"]}
             else:
                 made = {"disposition": "not_run", "reason": "the program printed no record for it"}
-            records[name, inputs] = said.get((name, inputs), made | {"inputs": inputs})
+            records[name, inputs] = measured.get((name, inputs), made | {"inputs": inputs})
     return records
 
 

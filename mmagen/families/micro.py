@@ -76,7 +76,7 @@ class _Micro:
         return [
             pages.tiled_mma(plan),
             *(
-                (pages.operand_title(one), pages.copied_operand(plan, one, (("Narrow", one.fill_narrow),)))
+                (pages.operand_title(one), pages.copied_operand(plan, one, (("Narrow", one.copy_narrow),)))
                 for one in plan.operands
             ),
             ("Registers of a thread", pages.registers(plan, *loaded, ctas_per_sm=1)),

@@ -165,7 +165,7 @@ def _sections(plan: GemmPlan) -> list[pages.Section]:
     """What one kernel costs."""
     return [
         pages.tiled_mma(plan),
-        *((pages.operand_title(one), pages.copied_operand(plan, one, one.fills)) for one in plan.operands),
+        *((pages.operand_title(one), pages.copied_operand(plan, one, one.gmem_copies)) for one in plan.operands),
         (
             "Registers of a thread",
             pages.registers(plan, plan.fragment_registers, "two k blocks of A and B", plan.ctas_per_sm),

@@ -134,13 +134,13 @@ def _launch(rest: str) -> CapturedLaunch:
 
 
 def _why(done: Finished, reply: Reply) -> str:
-    said = " ".join(done.stderr.split())
+    output = " ".join(done.stderr.split())
     if done.timed_out:
         return f"the host code did not return within {_TIMEOUT_S:.0f} s"
     if done.exit_code < 0:
         refused = f"; before it, {reply.refusals[-1]}" if reply.refusals else ""
-        return f"the host code ended by {_signal(-done.exit_code)}{refused}{': ' + said if said else ''}"
-    return f"the host code cannot be run: {said or f'exit code {done.exit_code}'}"
+        return f"the host code ended by {_signal(-done.exit_code)}{refused}{': ' + output if output else ''}"
+    return f"the host code cannot be run: {output or f'exit code {done.exit_code}'}"
 
 
 def _signal(number: int) -> str:

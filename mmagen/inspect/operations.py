@@ -101,7 +101,7 @@ def _layouts(operation: Operation) -> str:
         if operand not in operation.layouts:
             rows.append((name, place, "", "no thread-value layout: see CuTe's fragment", ""))
             continue
-        for layout, note in _told(operation, operand):
+        for layout, note in _layouts_to_show(operation, operand):
             rows.append((name, place, _AXES[operand], layout.text, note or _owned(layout)))
     return tabulate(
         rows,
@@ -111,7 +111,7 @@ def _layouts(operation: Operation) -> str:
     )
 
 
-def _told(operation: Operation, operand: str) -> list[tuple[ThreadValueLayout, str]]:
+def _layouts_to_show(operation: Operation, operand: str) -> list[tuple[ThreadValueLayout, str]]:
     """The layout to trust, and the header's where that is another."""
     right, upstream = operation.layout(operand), operation.layouts[operand]
     return [(right, "")] if right is upstream else [(right, ""), (upstream, "as CUTLASS has it: wrong")]
@@ -146,10 +146,10 @@ def _ownership(operation: Operation, full: bool) -> str:
     if not owned:
         return "No table of owners: the layouts give whole operands to the CTA, or to each of the two its half."
     parts = [[operand for operand in owned if operand in "ABC"], [operand for operand in owned if operand not in "ABC"]]
-    told = f"Who owns what: {', '.join(f'{operand} {_AXES[operand]}' for operand in owned)}"
-    told += "; of the values of A, all of its matrix's, registers hold the nonzeros" * operation.sparse
-    told += "" if full else "; threads left out add up from those shown, --full shows all"
-    return "\n\n".join([told, *(_grid(operation, part, full) for part in parts if part)])
+    reported = f"Who owns what: {', '.join(f'{operand} {_AXES[operand]}' for operand in owned)}"
+    reported += "; of the values of A, all of its matrix's, registers hold the nonzeros" * operation.sparse
+    reported += "" if full else "; threads left out add up from those shown, --full shows all"
+    return "\n\n".join([reported, *(_grid(operation, part, full) for part in parts if part)])
 
 
 def _grid(operation: Operation, owned: Sequence[str], full: bool) -> str:

@@ -121,13 +121,13 @@ def _run_once(
             watch = watched()
         code = child.wait()
         watch.cancel()
-    said = last_words("".join(messages)).removeprefix(": ")
+    output = last_words("".join(messages)).removeprefix(": ")
     if timed_out.is_set():
         return _Outcome(f"it did not end within {patience:g} s and was stopped")
     if code == ExitCode.NOTHING_VERIFIED and len(records) == before:
-        return _Outcome(said or "no suitable GPU", hopeless=True, disposition="not_supported")
+        return _Outcome(output or "no suitable GPU", hopeless=True, disposition="not_supported")
     how = f"signal {-code}" if code < 0 else f"exit code {code}"
-    reason = f"the program ended with {how}{f': {said}' if said else ''}"
+    reason = f"the program ended with {how}{f': {output}' if output else ''}"
     return _Outcome(
         reason, lost=last.get("disposition") == "failed" and code == ExitCode.RUN_FAILED, hopeless=code == ExitCode.USAGE
     )

@@ -146,11 +146,11 @@ def _object(site: _Site, headers: tuple[str, ...], text: str, loops: tuple[Loop,
     source, made = site.scratch / f"{key[:16]}.cu", site.scratch / f"{key[:16]}.o"
     source.write_text(text, "utf-8")
     done = site.nvcc("-c", "-o", made, source)
-    said = (done.stderr + done.stdout).replace(f"{site.scratch}/", "").splitlines()
+    output = (done.stderr + done.stdout).replace(f"{site.scratch}/", "").splitlines()
     if done.exit_code != 0 or not made.is_file():
-        error = next((line for line in said if "error" in line.lower()), "nvcc failed")
+        error = next((line for line in output if "error" in line.lower()), "nvcc failed")
         return _Unit(text, loops, None, error, seconds=done.seconds)
-    warnings = tuple(line for line in said if _SERIALIZED.search(line))
+    warnings = tuple(line for line in output if _SERIALIZED.search(line))
     folder = store_entry(key, site.root, {"programs": {}, "warnings": list(warnings)}, {"unit.o": made})
     return _Unit(text, loops, folder / "unit.o", "", warnings, done.seconds)
 

@@ -243,7 +243,9 @@ def select(
     return [operation for operation in (operations() if among is None else among) if wanted(operation)]
 
 
-def asked_for(names: Sequence[str], filters: Mapping[str, Any], called: Callable[[str], list[Operation]]) -> list[Operation]:
+def choose_operations(
+    names: Sequence[str], filters: Mapping[str, Any], called: Callable[[str], list[Operation]]
+) -> list[Operation]:
     """The operations that `called` finds for each of the names; without names those that select(**filters) leaves.
 
     Raises UsageError for names beside filters, and where nothing is left.

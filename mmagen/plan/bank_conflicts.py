@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from mmagen.mma.ownership import Ownership, ownership
-from mmagen.plan.model import Fill, Operand
+from mmagen.plan.model import GmemCopy, Operand
 from mmagen.plan.plans import ProductPlan
 
 BANKS = 32
@@ -88,7 +88,7 @@ def _words(operand: Operand, table: Ownership, threads: Iterable[int], values: S
     ]
 
 
-def fill(operand: Operand, by: Fill) -> Passes:
+def copy(operand: Operand, by: GmemCopy) -> Passes:
     """One warp's store of one vector a thread into shared memory."""
     together, threads = _threads_together(by.vector * operand.element.bytes), min(32, by.threads)
     return _count(
@@ -97,7 +97,7 @@ def fill(operand: Operand, by: Fill) -> Passes:
     )
 
 
-def _vector_words(operand: Operand, by: Fill, thread: int) -> list[int]:
+def _vector_words(operand: Operand, by: GmemCopy, thread: int) -> list[int]:
     along, across = thread % by.along * by.vector, thread // by.along
     places = [(across, along + v) if operand.contiguous_k else (along + v, across) for v in range(by.vector)]
     return [byte_address(operand, *place) // WORD for place in places]

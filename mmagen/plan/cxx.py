@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mmagen.core.layout_text import IntTuple, LayoutText
-from mmagen.plan.model import Fill, Operand
+from mmagen.plan.model import GmemCopy, Operand
 from mmagen.spec.kernel import When
 
 # CuTe names these integers itself (cute/numeric/integral_constant.hpp); others are Int<n>.
@@ -116,20 +116,20 @@ def smem_atom(operand: Operand) -> str:
     )
 
 
-def vector_type(fill: Fill, operand: Operand) -> str:
+def vector_type(copy: GmemCopy, operand: Operand) -> str:
     """The type of one access of a copy."""
-    bits = fill.vector * operand.element.bits
-    return operand.element.cxx if fill.vector == 1 else f"cute::uint{bits}_t"
+    bits = copy.vector * operand.element.bits
+    return operand.element.cxx if copy.vector == 1 else f"cute::uint{bits}_t"
 
 
-def copy_threads(fill: Fill, operand: Operand) -> str:
+def copy_threads(copy: GmemCopy, operand: Operand) -> str:
     """Layout of threads over (MN, K): neighbours along the contiguous mode."""
-    return layout(LayoutText(_mn_k(operand, fill.along, fill.across), _strides(operand, fill.along)))
+    return layout(LayoutText(_mn_k(operand, copy.along, copy.across), _strides(operand, copy.along)))
 
 
-def copy_values(fill: Fill, operand: Operand) -> str:
+def copy_values(copy: GmemCopy, operand: Operand) -> str:
     """Layout of one thread's vector over (MN, K)."""
-    return f"cute::Layout<{shape(_mn_k(operand, fill.vector, 1))}>"
+    return f"cute::Layout<{shape(_mn_k(operand, copy.vector, 1))}>"
 
 
 def gmma_atom(operand: Operand) -> str:

@@ -32,7 +32,7 @@ class Swizzle:
 
 
 @dataclass(frozen=True)
-class Fill:
+class GmemCopy:
     """How the threads of a CTA cover an operand tile when it is copied from global memory.
 
     threads: (along, across) the contiguous mode; vector: elements per access along it.
@@ -90,8 +90,8 @@ class Operand:
     swizzle: Swizzle
     line: int
     lines: int
-    fill_wide: Fill | None
-    fill_narrow: Fill | None
+    copy_wide: GmemCopy | None
+    copy_narrow: GmemCopy | None
     smem_copy: SmemCopy | None
     bytes_per_stage: int
     tma: Tma | None = None
@@ -106,9 +106,9 @@ class Operand:
         return self.major == "K"
 
     @property
-    def fills(self) -> tuple[tuple[str, Fill], ...]:
-        """The fills that exist, by name; a tile whose rows are no whole vectors has no wide one, TMA needs none."""
-        return tuple((name, fill) for name, fill in (("Wide", self.fill_wide), ("Narrow", self.fill_narrow)) if fill)
+    def gmem_copies(self) -> tuple[tuple[str, GmemCopy], ...]:
+        """The copies that exist, by name; none is wide where rows are not whole vectors, and TMA needs none."""
+        return tuple((name, copy) for name, copy in (("Wide", self.copy_wide), ("Narrow", self.copy_narrow)) if copy)
 
     @property
     def extent_along(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mmagen.core.layout_text import LayoutText
 from mmagen.mma.atoms import Atom, ElementType
-from mmagen.plan.model import Fill, Operand, SmemCopy, Swizzle, TiledMma
+from mmagen.plan.model import GmemCopy, Operand, SmemCopy, Swizzle, TiledMma
 from mmagen.plan.tiling import stride_one_run
 
 VECTOR_BYTES = 16  # the widest access of cp.async, ld.global and st.global that every device here has
@@ -42,13 +42,13 @@ def smem_layout(atom: Atom, element: ElementType, along: int, across: int, conti
     return swizzle, line, lines
 
 
-def fill(along: int, across: int, vector: int, threads: int) -> Fill:
+def gmem_copy(along: int, across: int, vector: int, threads: int) -> GmemCopy:
     """The thread arrangement that uses the most threads, then the longest rows: their tile divides the operand's."""
     best = max(
         ((length, _divisors(across, threads // length)[-1]) for length in _divisors(along // vector, threads)),
         key=lambda pair: (pair[0] * pair[1], pair[0]),
     )
-    return Fill(best[0], best[1], vector)
+    return GmemCopy(best[0], best[1], vector)
 
 
 def _divisors(value: int, most: int) -> list[int]:
@@ -110,8 +110,8 @@ def operand(letter: str, atom: Atom, mma: TiledMma, extent_mn: int, extent_k: in
         swizzle=swizzle,
         line=line,
         lines=lines,
-        fill_wide=fill(along, across, vector, mma.threads) if along % vector == 0 else None,
-        fill_narrow=fill(along, across, 1, mma.threads),
+        copy_wide=gmem_copy(along, across, vector, mma.threads) if along % vector == 0 else None,
+        copy_narrow=gmem_copy(along, across, 1, mma.threads),
         smem_copy=smem_copy(atom, element, mma, mode, contiguous_k),
         bytes_per_stage=extent_mn * extent_k * element.bytes,
     )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mmagen.plan import budgets, cxx
-from mmagen.plan.model import Fill, Operand
+from mmagen.plan.model import GmemCopy, Operand
 from mmagen.plan.plans import ProductPlan, TilePlan
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def operand_title(operand: Operand) -> str:
     return f"Operand {operand.letter} ({operand.mode},K)"
 
 
-def copied_operand(plan: ProductPlan, operand: Operand, fills: Sequence[tuple[str, Fill | None]]) -> list[Row]:
+def copied_operand(plan: ProductPlan, operand: Operand, copies: Sequence[tuple[str, GmemCopy | None]]) -> list[Row]:
     """An operand that the threads of a CTA copy to shared memory and then load into fragments."""
     from mmagen.plan import bank_conflicts  # the layout algebra takes long to import
 
@@ -60,12 +60,12 @@ def copied_operand(plan: ProductPlan, operand: Operand, fills: Sequence[tuple[st
     spelled = f"Swizzle<{swizzle.bits},{swizzle.base},{swizzle.shift}>" if swizzle.bits else "no swizzle"
     line = f"lines of {operand.line} elements ({operand.line * operand.element.bytes} B) x {operand.lines}"
     rows: list[Row] = [typed(operand), ("shared memory", f"{line}, {spelled}")]
-    for name, by in fills:
+    for name, by in copies:
         assert by
         vectors = operand.extent_mn * operand.extent_k // by.vector
         each = f"{count(vectors // by.threads, 'vector')} of {count(by.vector, 'element')}"
-        conflicts = _conflicts(bank_conflicts.fill(operand, by), "a warp and vector")
-        rows.append((f"fill, {name.lower()}", f"{by.threads} of {plan.threads} threads x {each}; {conflicts}"))
+        conflicts = _conflicts(bank_conflicts.copy(operand, by), "a warp and vector")
+        rows.append((f"copy, {name.lower()}", f"{by.threads} of {plan.threads} threads x {each}; {conflicts}"))
     rows.append(("load", f"{load(operand)}; {_conflicts(bank_conflicts.load(plan, operand), 'a warp and k block')}"))
     return rows
 

@@ -102,8 +102,8 @@ def run(
         done = capture(command, timeout_s=timeout_s)
     except OSError as error:
         return RunResult(result.name, label, reason=f"{path.name} does not start: {error.strerror or error}")
-    messages, said, complaint = _read(done.stdout)
-    records = tuple(_with_ptxas(record, result) | _under(record, sanitizer) for record in said)
+    messages, printed, complaint = _read(done.stdout)
+    records = tuple(_with_ptxas(record, result) | _under(record, sanitizer) for record in printed)
     stderr = done.stderr + "".join(f"{line}\n" for line in messages)
     reason = _trouble(done, timeout_s, label, stderr, bool(sanitizer)) or complaint
     return RunResult(result.name, label, records, done.exit_code, done.stdout, stderr, done.seconds, reason)

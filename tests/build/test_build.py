@@ -128,7 +128,7 @@ def test_projects_of_one_name_are_compiled_apart_and_results_keep_their_order(tm
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "reported"),
     [
         (None, "is not a generated project: it has no mmagen.json"),
         ("{", "cannot be read"),
@@ -138,10 +138,10 @@ def test_projects_of_one_name_are_compiled_apart_and_results_keep_their_order(tm
         ('{"name": "k", "kernel": "gemm", "arch": ["hopper"]}', "'hopper' is not a GPU architecture"),
     ],
 )
-def test_what_is_no_project(tmp_path, text, told):
+def test_what_is_no_project(tmp_path, text, reported):
     if text is not None:
         (tmp_path / "mmagen.json").write_text(text)
-    with pytest.raises(UsageError, match=told):
+    with pytest.raises(UsageError, match=reported):
         read_project(tmp_path, TOOLS, None, ("verify",))
 
 

@@ -126,8 +126,8 @@ def test_kinds_of_errors(line):
 
 def test_without_an_error_the_end_has_to_do_and_long_output_is_cut():
     assert useful_lines([str(n) for n in range(50)]) == tuple(str(n) for n in range(30, 50))
-    told = useful_lines([f"a.cu({n}): error: {n}" for n in range(99)], limit=10)
-    assert len(told) == 11 and told[-1] == "… 89 more lines in the log"
+    reported = useful_lines([f"a.cu({n}): error: {n}" for n in range(99)], limit=10)
+    assert len(reported) == 11 and reported[-1] == "… 89 more lines in the log"
 
 
 def test_what_follows_an_error_explains_it_only_up_to_the_next_message():

@@ -44,16 +44,16 @@ _FLAGS = (
 
 @dataclass(frozen=True)
 class Compilation:
-    """seconds: of CPU time. ok: it came to its end. said: what the compiler printed."""
+    """seconds: of CPU time. ok: it came to its end. output: what the compiler printed."""
 
     seconds: float
     ok: bool
-    said: str
+    output: str
 
 
 def compile_unit(toolchain: Toolchain, source: Path, *includes: Path, limit: float = math.inf) -> Compilation:
     """Compile `source` to an object, and forget it; stop after `limit` seconds of CPU time."""
-    with tempfile.TemporaryDirectory() as scratch, tempfile.TemporaryFile("w+") as said:
+    with tempfile.TemporaryDirectory() as scratch, tempfile.TemporaryFile("w+") as output:
         command = [
             toolchain.nvcc.path,
             "-ccbin",
@@ -69,8 +69,8 @@ def compile_unit(toolchain: Toolchain, source: Path, *includes: Path, limit: flo
         nvcc = subprocess.Popen(
             command,
             cwd=scratch,
-            stdout=said,
-            stderr=said,
+            stdout=output,
+            stderr=output,
             stdin=subprocess.DEVNULL,
             env={**os.environ, "TMPDIR": scratch},
             start_new_session=True,
@@ -86,8 +86,8 @@ def compile_unit(toolchain: Toolchain, source: Path, *includes: Path, limit: flo
         else:
             os.killpg(nvcc.pid, signal.SIGKILL)
             nvcc.wait()
-        said.seek(0)
-        return Compilation(seconds, nvcc.returncode == 0, said.read())
+        output.seek(0)
+        return Compilation(seconds, nvcc.returncode == 0, output.read())
 
 
 def _cpu_seconds(session: int) -> float:
@@ -111,10 +111,10 @@ def compile_ours(toolchain: Toolchain, folder: Path) -> Compilation:
 def test_a_kernel_compiles_in_less_time_than_cutlasss_own(tmp_path):
     toolchain = find_toolchain(want=COMPILE)
     ours = compile_ours(toolchain, tmp_path)
-    assert ours.ok, ours.said
+    assert ours.ok, ours.output
     enough = ours.seconds / MOST
     theirs = compile_unit(toolchain, THEIRS, limit=enough)
-    assert theirs.seconds >= enough, f"ours: {ours.seconds:.1f} s, CUTLASS's: {theirs.seconds:.1f} s\n{theirs.said}"
+    assert theirs.seconds >= enough, f"ours: {ours.seconds:.1f} s, CUTLASS's: {theirs.seconds:.1f} s\n{theirs.output}"
 
 
 if __name__ == "__main__":
@@ -122,5 +122,5 @@ if __name__ == "__main__":
         tools = find_toolchain(want=COMPILE)
         both = compile_ours(tools, Path(place)), compile_unit(tools, THEIRS)
     for name, one in zip((OURS, "CollectiveBuilder"), both, strict=True):
-        print(f"{name}: {one.seconds:.1f} s of CPU time{'' if one.ok else ', failed: ' + one.said}")
+        print(f"{name}: {one.seconds:.1f} s of CPU time{'' if one.ok else ', failed: ' + one.output}")
     print(f"ratio: {both[0].seconds / both[1].seconds:.2f}")

@@ -41,9 +41,9 @@ _OPCODES = {0x1F0: "HGMMA", 0x1F1: "IGMMA", 0x1F3: "QGMMA", 0x1B4: "UTMALDG", 0x
 
 @dataclass(frozen=True)
 class Compiled:
-    """said: what nvcc and ptxas printed. cubin: the file, or one that does not exist."""
+    """output: what nvcc and ptxas printed. cubin: the file, or one that does not exist."""
 
-    said: str
+    output: str
     cubin: Path
 
 
@@ -106,12 +106,12 @@ def _instructions(cubin: Path) -> Counter[str]:
 @pytest.mark.parametrize("unit", _UNITS)
 def test_nothing_is_spilled_and_nothing_is_warned_of(compiled, unit):
     made = compiled(unit)
-    said = made.said
-    (kernel,) = parse_ptxas(said.splitlines())
-    assert made.cubin.is_file() and kernel.arch == "sm_90a", said
-    assert (kernel.spill_stores, kernel.spill_loads, kernel.stack) == (0, 0, 0), said
+    output = made.output
+    (kernel,) = parse_ptxas(output.splitlines())
+    assert made.cubin.is_file() and kernel.arch == "sm_90a", output
+    assert (kernel.spill_stores, kernel.spill_loads, kernel.stack) == (0, 0, 0), output
     # C7510 among them, wgmma that ptxas serialised, and C7508, setmaxnreg that it ignored.
-    assert warnings(said.splitlines()) == () and "warning" not in said.lower(), said
+    assert warnings(output.splitlines()) == () and "warning" not in output.lower(), output
 
 
 @pytest.mark.parametrize("unit", _UNITS)

@@ -65,8 +65,8 @@ def _compile(folder: Path) -> None:
         return done.stderr
 
     with ThreadPoolExecutor(2) as pool:
-        said = dict(zip((unit.stem for unit in units), pool.map(compile_one, units), strict=True))
-    (folder / "said.json").write_text(json.dumps(said))
+        output = dict(zip((unit.stem for unit in units), pool.map(compile_one, units), strict=True))
+    (folder / "said.json").write_text(json.dumps(output))
     for kept in folder.glob("*.ii"):
         kept.unlink()
 
@@ -79,14 +79,14 @@ def made(made_once):
 
 
 def test_every_config_is_a_kernel_that_compiles_without_spills(made):
-    it, _, said = made
-    assert set(said) == {it.name, f"{it.name}_unaligned", *(config.name for config in it.configs)}
+    it, _, output = made
+    assert set(output) == {it.name, f"{it.name}_unaligned", *(config.name for config in it.configs)}
     for config in it.configs:
-        text = said[config.name]
+        text = output[config.name]
         assert len(re.findall(r"Compiling entry function '\w*sm90_kernel\w*'", text)) == 1, text
         assert len(re.findall(r"0 bytes spill stores, 0 bytes spill loads", text)) == 1, text
         assert "warning" not in text.lower() and "C75" not in text, text
-    assert "entry function" not in said[it.name], "the choice has no kernel of its own"
+    assert "entry function" not in output[it.name], "the choice has no kernel of its own"
 
 
 # What follows runs the library's host code with a stand-in for the CUDA runtime: see mmagen/host_runtime.
@@ -111,11 +111,11 @@ def args(**changes: int) -> bytes:
 @pytest.fixture(scope="module")
 def ask(made):
     """The reply to directives (see runner.cpp) on a device that runs so many clusters at once."""
-    _, folder, said = made
+    _, folder, output = made
     tools = find_toolchain(want=COMPILE)
-    objects = [folder / f"{unit}.o" for unit in said]
+    objects = [folder / f"{unit}.o" for unit in output]
     library = HostLibrary(link_library(objects, tools, os.environ), build_runner(tools, os.environ))
-    entries = [entry for unit in said for entry in entries_of((folder / f"{unit}.ptx").read_text())]
+    entries = [entry for unit in output for entry in entries_of((folder / f"{unit}.ptx").read_text())]
 
     def reply_to(*directives: str, clusters: int = CLUSTERS) -> Reply:
         return library.ask(Device(90, 232448, clusters), entries, directives)
@@ -217,15 +217,15 @@ def test_errors_keep_their_meaning(run, changes):
     """2: not supported, and nothing left behind. 3: another error, which cudaGetLastError() has."""
     no_image, invalid_value, launch_failure = 209, 1, 719
 
-    def said(*before):
+    def output(*before):
         reply = run(*before, **changes)
         return reply.values + reply.left
 
-    assert said(f"{SET_ATTRIBUTE} {no_image}") == [2, 0]
-    assert said(f"{SET_ATTRIBUTE} {invalid_value}") == [2, 0], "too much shared memory"
-    assert said(f"{LAUNCH} {launch_failure}") == [3, launch_failure]
-    assert said(f"{LAUNCH} {invalid_value}") == [3, invalid_value]
-    assert said(f"{PENDING} {launch_failure}") == [0, launch_failure], "somebody else's"
+    assert output(f"{SET_ATTRIBUTE} {no_image}") == [2, 0]
+    assert output(f"{SET_ATTRIBUTE} {invalid_value}") == [2, 0], "too much shared memory"
+    assert output(f"{LAUNCH} {launch_failure}") == [3, launch_failure]
+    assert output(f"{LAUNCH} {invalid_value}") == [3, invalid_value]
+    assert output(f"{PENDING} {launch_failure}") == [0, launch_failure], "somebody else's"
 
 
 def test_without_room_for_a_cluster_the_device_is_not_supported(run, ask, made):
@@ -237,9 +237,9 @@ def test_without_room_for_a_cluster_the_device_is_not_supported(run, ask, made):
 def test_all_clusters_share_too_few_tiles_only_in_a_workspace_large_enough(run, ask, made):
     """70 tiles of a cluster of two CTAs, for 120 clusters."""
     shape = {"m": 256 * 10, "n": 256 * 7, "ldd": 256 * 7, "k": 4096, "lda": 4096, "ldb": 4096}
-    (said,) = ask(*call(f"{made[0].name}_workspace_bytes", bytes(8)), clusters=120).outputs
+    (output,) = ask(*call(f"{made[0].name}_workspace_bytes", bytes(8)), clusters=120).outputs
     room = 65536 + 2 * 120 * 128 * 256 * 4  # flags, and a tile of f32 for each CTA
-    assert int.from_bytes(said, "little") == room
+    assert int.from_bytes(output, "little") == room
     for workspace, given, ctas in ((0x50000, room, 240), (0x50000, room - 1, 140), (0x50000, -1, 140), (0, room, 140)):
         reply = run(clusters=120, **shape, workspace=workspace, bytes=given)
         assert [(way(one), one.grid) for one in reply.launches] == [("tma", (ctas, 1, 1))] and reply.values == [0]

@@ -45,9 +45,9 @@ def test_filters_leave_what_they_say(capsys, filters, count, one_of_them):
 
 def test_json_has_the_layouts_of_every_operation(capsys):
     _, out, _ = atoms(capsys, "--json")
-    told = [json.loads(line) for line in out.splitlines()]
-    assert len(told) == 2397
-    for line, operation in zip(told, operations(), strict=False):
+    reported = [json.loads(line) for line in out.splitlines()]
+    assert len(reported) == 2397
+    for line, operation in zip(reported, operations(), strict=False):
         assert line["name"] == operation.name and tuple(line["shape"]) == operation.shape
         assert {operand: layout["layout"] for operand, layout in line["layouts"].items()} == {
             operand: layout.text for operand, layout in operation.layouts.items()

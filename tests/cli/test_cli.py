@@ -92,7 +92,7 @@ def test_two_specs_of_one_name_are_refused_with_all_other_faults(workspace, caps
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "reported"),
     [
         (("build", "gone.yaml"), "gone.yaml does not exist"),
         (("build", "empty"), "empty has no *.yaml files"),
@@ -108,7 +108,7 @@ def test_two_specs_of_one_name_are_refused_with_all_other_faults(workspace, caps
         (("verify", "empty"), "neither a generated project"),
     ],
 )
-def test_bad_usage(workspace, machine, capsys, monkeypatch, arguments, told):
+def test_bad_usage(workspace, machine, capsys, monkeypatch, arguments, reported):
     Path("empty").mkdir()
     Path("twin.yaml").write_text("one")
     if "locked.yaml" in arguments:
@@ -119,7 +119,7 @@ def test_bad_usage(workspace, machine, capsys, monkeypatch, arguments, told):
 
         monkeypatch.setattr(Path, "read_bytes", refuse)
     code, _out, err = typed(capsys, *arguments)
-    assert code == 2 and told in err and "Traceback" not in err and machine.calls == []
+    assert code == 2 and reported in err and "Traceback" not in err and machine.calls == []
 
 
 def test_check_tells_drift_and_writes_nothing(workspace, capsys):

@@ -38,10 +38,10 @@ _LIBRARIES_SECONDS = 0.2
 def _measured(environment: dict[str, str], *command: object) -> tuple[float, float]:
     """Processor seconds and peak memory in MB of a process. A small one stands in between: the peak of a child begins with
     what its parent had when it forked."""
-    told = subprocess.run(
+    reported = subprocess.run(
         [sys.executable, "-S", "-c", _MEASURE, sys.executable, *command], env=environment, stdout=subprocess.PIPE, check=True
     )
-    seconds, kilobytes = map(float, told.stdout.split())
+    seconds, kilobytes = map(float, reported.stdout.split())
     return seconds, kilobytes / 1024 if sys.platform != "darwin" else kilobytes / 1024**2
 
 

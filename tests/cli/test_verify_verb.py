@@ -34,7 +34,7 @@ def test_verify_builds_a_project_folder_as_it_is(workspace, machine, capsys):
 
 
 @pytest.mark.parametrize(
-    ("body", "code", "told"),
+    ("body", "code", "reported"),
     [
         (printing(record(name="NAME", disposition="incorrect", reason="row 3"), code=1), 1, "row 3"),
         ("sys.exit(4)", 4, "exit code 4"),
@@ -43,10 +43,10 @@ def test_verify_builds_a_project_folder_as_it_is(workspace, machine, capsys):
         ("time.sleep(60)", 4, "did not end within 0.5 s"),
     ],
 )
-def test_verify_exit_codes(workspace, machine, capsys, body, code, told):
+def test_verify_exit_codes(workspace, machine, capsys, body, code, reported):
     machine.body = body
     ended, out, _ = typed(capsys, "verify", "one.yaml", "--timeout", "0.5")
-    assert ended == code and told in out
+    assert ended == code and reported in out
 
 
 @pytest.mark.parametrize(("body", "code"), [(record(name="NAME"), 2), (record(name="NAME", disposition="incorrect"), 1)])

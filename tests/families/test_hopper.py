@@ -657,7 +657,7 @@ def test_the_large_tile():
     assert (it.stages, it.epilogue.slice, it.epilogue.smem_bytes) == (4, 64, 8 * 2 * 16 * 64 * 2)
     assert it.smem_bytes == 4 * (128 + 256) * 64 * 2 + 32768 + 1024 == 230400
     assert (it.operand("A").tma, it.operand("B").tma) == (Tma(128, 1, 128, 1, "kNormal"), Tma(128, 1, 128, 1, "kNormal"))
-    assert it.operand("A").swizzle == Swizzle(3, 3, 3) and it.operand("A").fills == ()
+    assert it.operand("A").swizzle == Swizzle(3, 3, 3) and it.operand("A").gmem_copies == ()
     assert it.scheduler.raster_group == 4 and it.arch == ("sm_90a",) and it.scheduler.persistent and not it.mainloop.promote
 
 

@@ -67,8 +67,8 @@ def projects(tmp_path_factory) -> dict[str, Path]:
 def drawn(projects, toolchain, made_once) -> dict[tuple[str, str], dict]:
     """(project, kind of inputs) -> what its judge draws and allows."""
     folder = made_once("instruction_judge", lambda folder: _compile_judge(folder, projects, toolchain))
-    said = (folder / "said.txt").read_text()
-    return {(record["name"], record["inputs"]): record for record in map(json.loads, said.splitlines())}
+    output = (folder / "said.txt").read_text()
+    return {(record["name"], record["inputs"]): record for record in map(json.loads, output.splitlines())}
 
 
 def _compile_judge(folder: Path, projects: dict[str, Path], toolchain) -> None:

@@ -35,7 +35,9 @@ def _plan(name):
 _PLANS = {path.stem: _plan(path.stem) for path in sorted(SPECS.glob("*.yaml"))}
 # Those whose operands are copied by threads: the driver has no tensor maps for TMA.
 _SPECS = [
-    name for name, one in _PLANS.items() if isinstance(one, ProductPlan) and all(operand.fills for operand in one.operands)
+    name
+    for name, one in _PLANS.items()
+    if isinstance(one, ProductPlan) and all(operand.gmem_copies for operand in one.operands)
 ]
 
 

@@ -24,7 +24,7 @@ SPECS = [
 ]
 
 
-def told(name: str) -> tuple:
+def reported(name: str) -> tuple:
     path = SPECS[0].with_name(f"{name}.yaml")
     it = plan(load(path.read_bytes(), path.name).spec)
     return it, inspect(it)
@@ -32,7 +32,7 @@ def told(name: str) -> tuple:
 
 @pytest.mark.parametrize("name", [path.stem for path in SPECS])
 def test_the_derived_numbers_are_there(name):
-    it, text = told(name)
+    it, text = reported(name)
     numbers = [
         " x ".join(map(str, it.tiled_mma.extent)),
         f"{it.tiled_mma.threads} thread",
@@ -46,7 +46,7 @@ def test_the_derived_numbers_are_there(name):
         numbers += [f"{it.smem_bytes:,} B of {it.smem_limit:,}", f"accumulators  {it.accumulator_registers}"]
         for operand in it.operands:
             numbers += [*_copy(operand), f"lines of {operand.line} elements"]
-            numbers += [f"{operand.fill_narrow.threads} of {it.threads} threads"]
+            numbers += [f"{operand.copy_narrow.threads} of {it.threads} threads"]
     if isinstance(it, GemmPlan):
         numbers += [f"stages          {it.stages}", f"{it.epilogue.smem_bytes:,} B, in the same bytes"]
         numbers += [problem.text for problem in it.problems]
@@ -80,7 +80,7 @@ def _copy(operand: Operand) -> list[str]:
 
 @pytest.mark.parametrize("name", [path.stem for path in SPECS])
 def test_the_words_fit_the_numbers(name):
-    _, text = told(name)
+    _, text = reported(name)
     assert not re.search(
         r"(?<![\d,.x] )\b1 (threads|owners|values|vectors|elements|passes|CTAs|slices|rows|columns)\b", text
     ), text
@@ -90,7 +90,7 @@ def test_the_words_fit_the_numbers(name):
 
 
 def test_the_classic_tile_in_full():
-    _, text = told("sm80_gemm_classic")
+    _, text = reported("sm80_gemm_classic")
     for line in (
         "accumulators  128",
         "fragments     64, two k blocks of A and B",
@@ -105,23 +105,23 @@ def test_the_classic_tile_in_full():
 
 
 def test_owners_of_sliced_k():
-    _, text = told("ownership_sliced_k")
+    _, text = reported("ownership_sliced_k")
     assert "A 32 x 32  8 values a thread, 1 owner an element" in text
     assert "C 32 x 32  16 values a thread, 2 owners an element" in text
 
 
 def test_conflicts_are_told_by_their_ways():
-    _, text = told("sm70_gemm_f16")
+    _, text = reported("sm70_gemm_f16")
     assert "4-way bank conflicts" in text
 
 
 def test_a_micro_kernel_loads_the_whole_tile():
-    _, text = told("micro_sliced_k")
-    assert "A and B of the whole tile" in text and "fill, wide" not in text
+    _, text = reported("micro_sliced_k")
+    assert "A and B of the whole tile" in text and "copy, wide" not in text
 
 
 def test_the_large_wgmma_tile_in_full():
-    _, text = told("sm90_gemm_bf16_tn")
+    _, text = reported("sm90_gemm_bf16_tn")
     for line in (
         "SM90_64x256x16_F32BF16BF16_SS, 64 x 256 x 16, 128 threads, sm_90a alone",
         "2 consumers share a tile, 1 producer loads",
@@ -144,12 +144,12 @@ def section(text: str, title: str) -> dict[str, str]:
 
 def test_what_ctas_share_is_told_of_the_operand_that_they_share():
     """In a cluster of 2 x 1 both CTAs need the same rows of B, in one of 1 x 2 the same rows of A."""
-    _, text = told("sm90_gemm_bf16_tn")
-    assert section(text, "Operand A (M,K)")["fill"] == "TMA, 1 box of 64 x 128 a stage"
-    assert section(text, "Operand B (N,K)")["fill"] == "TMA, 1 box of 64 x 128 a stage, each for 2 CTAs"
-    _, text = told("sm90_gemm_f16_f32")
-    assert section(text, "mid: Operand A (M,K)")["fill"] == "TMA, 1 box of 64 x 128 a stage, each for 2 CTAs"
-    assert section(text, "mid: Operand B (N,K)")["fill"] == "TMA, 1 box of 64 x 128 a stage"
+    _, text = reported("sm90_gemm_bf16_tn")
+    assert section(text, "Operand A (M,K)")["copy"] == "TMA, 1 box of 64 x 128 a stage"
+    assert section(text, "Operand B (N,K)")["copy"] == "TMA, 1 box of 64 x 128 a stage, each for 2 CTAs"
+    _, text = reported("sm90_gemm_f16_f32")
+    assert section(text, "mid: Operand A (M,K)")["copy"] == "TMA, 1 box of 64 x 128 a stage, each for 2 CTAs"
+    assert section(text, "mid: Operand B (N,K)")["copy"] == "TMA, 1 box of 64 x 128 a stage"
     traffic = section(text, "mid: Traffic of a CTA tile")
     # A 32,768 B, fetched half by each CTA; B 16,384 B, read for each 64 of 256 rows.
     assert traffic["from global memory"].startswith("32,768 B a stage for 4,194,304 flop")
@@ -158,25 +158,27 @@ def test_what_ctas_share_is_told_of_the_operand_that_they_share():
 
 def test_operands_in_registers():
     """A wgmma reads B from shared memory, and its A was loaded from there once; a micro kernel loads all k blocks."""
-    it, text = told("sm90_gemm_bf16_rs")
+    it, text = reported("sm90_gemm_bf16_rs")
     assert (it.operand("A").bytes_per_stage, it.operand("B").bytes_per_stage, it.tile[0] // it.atom.m) == (16384, 16384, 2)
     assert section(text, "Traffic of a CTA tile")["shared memory"] == "32,768 B written, 49,152 B read a stage: 25.6 flop/B"
     # Two wgmmas side by side use the same registers of A.
     wide = inspect(plan(it.spec.model_copy(update={"tile": (128, 256, 64)})))
     assert section(wide, "Traffic of a CTA tile")["shared memory"].startswith("49,152 B written, 81,920 B read a stage")
     # 32 x 64 of A among 128 threads, 32 x 64 of B among 64: 16 and 32 f16 each.
-    assert section(told("micro_sliced_k")[1], "Registers of a thread")["fragments"] == "24, A and B of the whole tile"
+    assert section(reported("micro_sliced_k")[1], "Registers of a thread")["fragments"] == "24, A and B of the whole tile"
 
 
 def test_slices_of_the_epilogue():
-    assert section(told("sm80_gemm_f16_col_d")[1], "Epilogue")["staged"] == "3 slices of 32 columns, padded by 8 elements"
+    assert section(reported("sm80_gemm_f16_col_d")[1], "Epilogue")["staged"] == "3 slices of 32 columns, padded by 8 elements"
     # 64 rows and 256 columns for each of two warpgroups, 16 x 64 at a time for each of their warps.
-    assert section(told("sm90_gemm_bf16_tn")[1], "Epilogue")["staged"].startswith("4 slices a warp, of 16 rows x 64 columns")
+    assert section(reported("sm90_gemm_bf16_tn")[1], "Epilogue")["staged"].startswith(
+        "4 slices a warp, of 16 rows x 64 columns"
+    )
 
 
 def test_one_instruction_says_where_its_operands_lie():
-    it, text = told("sm90_micro_sparse")
+    it, text = reported("sm90_micro_sparse")
     assert it.operation.opcode in text and "64 x 16" in text and "2048 B of shared memory" in text
     assert "((2,2,8,4),(16,2)):((1024,0,1,16),(64,8))" in text and "mended" not in text
-    mended = told("sm80_micro_s4")[1]
+    mended = reported("sm80_micro_s4")[1]
     assert "mended" in mended and "((4,8),8):((64,1),8)" in mended.replace("(8)", "8")

@@ -101,9 +101,9 @@ def test_an_entry_lists_its_members_in_their_order():
     assert members == [name.removeprefix("element_") for name in names[: names.index("kernels")]]
     # Each number is another one.
     numbers = {name: 100 + i for i, name in enumerate(names) if name not in ("kernels", "headers", "own")}
-    told = loops.Loop(**numbers, kernels=(), headers=(), own="").entry.split(", ")
-    assert len(told) == len(members)
-    for word, (name, number) in zip(told, numbers.items(), strict=False):
+    reported = loops.Loop(**numbers, kernels=(), headers=(), own="").entry.split(", ")
+    assert len(reported) == len(members)
+    for word, (name, number) in zip(reported, numbers.items(), strict=False):
         assert word == "true" if name == "exclusive_or" else str(number) in word
 
 
@@ -315,18 +315,18 @@ def test_what_does_not_compile_or_says_nothing_is_in_the_report(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("has_program", "failed", "code", "told"),
+    ("has_program", "failed", "code", "reported"),
     [
         (True, {}, ExitCode.OK, "3 of 3 loops compiled"),
         (True, {"x": "error"}, ExitCode.BUILD_FAILED, "2 of 3 loops compiled"),
         (False, dict.fromkeys("xyz", "error"), ExitCode.BUILD_FAILED, "no program"),
     ],
 )
-def test_a_program_that_was_only_compiled_is_put_where_it_is_wanted(tmp_path, capsys, has_program, failed, code, told):
+def test_a_program_that_was_only_compiled_is_put_where_it_is_wanted(tmp_path, capsys, has_program, failed, code, reported):
     made = fake(tmp_path, "") if has_program else None
     assert verb._compiled(measure.Program(made, failed, seconds=7.0), 3, tmp_path / "kept") == code
     out, err = capsys.readouterr()
-    assert told in out and err == "".join(f"{name}: error\n" for name in failed)
+    assert reported in out and err == "".join(f"{name}: error\n" for name in failed)
     assert (tmp_path / "kept").exists() == has_program and (not made or measure.listed(tmp_path / "kept") == list("edcba"))
 
 
@@ -340,8 +340,8 @@ def test_reports_hold_what_was_found():
     assert "900.0" in shown and "SM100_MMA_TF32_SS: needs sm_100a" in shown and "2 passed, 1 not supported" in shown
     rows = list(csv.DictReader(io.StringIO(report.to_csv(found))))
     assert rows[0]["pct_rate"] == "95.25" and rows[0]["sweep"] == "[[4, 1, 4, 3600.5]]" and rows[2]["tflops"] == ""
-    told = [json.loads(line) for line in report.to_json(found).splitlines()]
-    assert told[0]["pct_datasheet"] == pytest.approx(90.96, rel=1e-3)
+    reported = [json.loads(line) for line in report.to_json(found).splitlines()]
+    assert reported[0]["pct_datasheet"] == pytest.approx(90.96, rel=1e-3)
     page = report.to_markdown(found, MACHINE, command="mmagen peak", date="2026-01-02", chart="bars.svg")
     assert "8 x 1 x 4 |" in page and "![bars](bars.svg)" in page and "- SM100_MMA_TF32_SS: needs sm_100a" in page
     tree = ElementTree.fromstring(to_svg(found, MACHINE))
@@ -417,9 +417,9 @@ def test_without_a_gpu_nothing_is_verified_and_nothing_compiled(capsys, monkeypa
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     monkeypatch.setenv("MMAGEN_CACHE_DIR", str(tmp_path))
     code, out, _ = run_cli(capsys, BF16, "SM100_MMA_TF32_SS", "SM61_DP2A", "--json", "-")
-    told = {line["name"]: line for line in map(json.loads, out.splitlines())}
-    assert code == ExitCode.NOTHING_VERIFIED and {line["disposition"] for line in told.values()} == {"not_supported"}
-    assert told["SM100_MMA_TF32_SS"]["reason"].startswith("needs sm_100a")
+    reported = {line["name"]: line for line in map(json.loads, out.splitlines())}
+    assert code == ExitCode.NOTHING_VERIFIED and {line["disposition"] for line in reported.values()} == {"not_supported"}
+    assert reported["SM100_MMA_TF32_SS"]["reason"].startswith("needs sm_100a")
     assert not list(tmp_path.iterdir())
 
 

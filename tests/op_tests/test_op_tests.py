@@ -365,9 +365,9 @@ def test_what_this_gpu_cannot_run_names_what_can(monkeypatch):
     assert [v.disposition for v in found] == ["passed", "passed", "not_supported", "not_supported", "not_supported"]
     assert "sm_100a" in found[2].reason and "is in the code" in found[2].reason
     assert exit_code(found) == ExitCode.OK and exit_code(found[2:]) == ExitCode.NOTHING_VERIFIED
-    told = report.table([find(name) for name in names], found)
-    assert "2 passed, 3 not supported" in told and "dp2a" in told
-    assert "1 not run: needs sm_100a" in told and "3 launches, 192 elements of D compared, 0 incorrect" in told
+    reported = report.table([find(name) for name in names], found)
+    assert "2 passed, 3 not supported" in reported and "dp2a" in reported
+    assert "1 not run: needs sm_100a" in reported and "3 launches, 192 elements of D compared, 0 incorrect" in reported
     page = report.page([find(name) for name in names], found, command="mmagen", date="2026-01-01")
     assert "\n- SM61_DP2A: dp2a" in page and page.startswith("# Every MMA operation")
     (other,) = verdicts_of(monkeypatch, (WARP,), dist="overflow", toolchain=Toolchain())

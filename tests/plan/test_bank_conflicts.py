@@ -68,12 +68,12 @@ def test_transposed_ldmatrix():
     assert conflicts.load(it, replace(it.operand("A"), swizzle=Swizzle(0, 3, 3))).ways == 8
 
 
-def test_a_fill_along_lines_needs_no_swizzle():
+def test_a_copy_along_lines_needs_no_swizzle():
     it = classic()
     for operand in (it.operand("A"), replace(it.operand("A"), swizzle=Swizzle(0, 3, 3))):
-        assert conflicts.fill(operand, operand.fill_wide).ways == 1
-    across = replace(it.operand("A").fill_wide, along=1, across=128)
-    assert conflicts.fill(replace(it.operand("A"), swizzle=Swizzle(0, 3, 3)), across).ways == 8
+        assert conflicts.copy(operand, operand.copy_wide).ways == 1
+    across = replace(it.operand("A").copy_wide, along=1, across=128)
+    assert conflicts.copy(replace(it.operand("A"), swizzle=Swizzle(0, 3, 3)), across).ways == 8
 
 
 def test_wide_copies_of_a_thread():
@@ -112,7 +112,7 @@ def test_byte_address_by_hand(mn_k):
 def test_no_committed_spec_of_sm75_and_later_has_conflicts(path):
     it = planned(path)
     for operand in it.operands:
-        for _, by in operand.fills:
-            assert conflicts.fill(operand, by).ways == 1
+        for _, by in operand.gmem_copies:
+            assert conflicts.copy(operand, by).ways == 1
         if it.atom.min_arch >= 75 or it.atom.generation == "FMA":
             assert conflicts.load(it, operand).ways == 1

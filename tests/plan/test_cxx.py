@@ -7,7 +7,7 @@ import pytest
 from mmagen.core.layout_text import LayoutText
 from mmagen.mma.atoms import TYPES
 from mmagen.plan import cxx as cute
-from mmagen.plan.model import Fill, Operand, SmemCopy, Swizzle
+from mmagen.plan.model import GmemCopy, Operand, SmemCopy, Swizzle
 
 
 def operand(**changes) -> Operand:
@@ -21,8 +21,8 @@ def operand(**changes) -> Operand:
             "swizzle": Swizzle(3, 3, 3),
             "line": 64,
             "lines": 8,
-            "fill_wide": Fill(8, 16, 8),
-            "fill_narrow": Fill(32, 4, 1),
+            "copy_wide": GmemCopy(8, 16, 8),
+            "copy_narrow": GmemCopy(32, 4, 1),
             "smem_copy": None,
             "bytes_per_stage": 16384,
             **changes,
@@ -84,10 +84,10 @@ def test_shared_memory_lines_are_contiguous():
     )
 
 
-def test_fills_put_neighbouring_threads_along_the_contiguous_mode():
-    wide = Fill(8, 16, 8)
+def test_copies_put_neighbouring_threads_along_the_contiguous_mode():
+    wide = GmemCopy(8, 16, 8)
     assert cute.vector_type(wide, operand()) == "cute::uint128_t"
-    assert cute.vector_type(Fill(32, 4, 1), operand()) == "cute::half_t"
+    assert cute.vector_type(GmemCopy(32, 4, 1), operand()) == "cute::half_t"
     assert cute.copy_threads(wide, operand()) == (
         "cute::Layout<cute::Shape<cute::_16, cute::_8>, cute::Stride<cute::_8, cute::_1>>"
     )

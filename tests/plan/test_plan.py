@@ -8,7 +8,7 @@ import pytest
 
 from mmagen.core.errors import Fault, SpecFaults
 from mmagen.families import plan
-from mmagen.plan.model import Fill, SmemCopy, Swizzle
+from mmagen.plan.model import GmemCopy, SmemCopy, Swizzle
 from mmagen.plan.plans import Mainloop
 from mmagen.spec.model import Spec
 
@@ -406,7 +406,7 @@ def test_the_classic_tile():
     assert it.fragment_registers == 2 * (128 * 16 // 2 // 64 + 128 * 16 // 2 // 64) == 64
     # A row of 32 f16 is 64 bytes: two rows fill the banks, and 2 bits choose among its four 16-byte chunks.
     assert (it.operand("A").line, it.operand("A").lines, it.operand("A").swizzle) == (32, 8, Swizzle(2, 3, 3))
-    assert it.operand("A").fill_wide == Fill(4, 32, 8) and it.operand("A").fill_narrow == Fill(32, 4, 1)
+    assert it.operand("A").copy_wide == GmemCopy(4, 32, 8) and it.operand("A").copy_narrow == GmemCopy(32, 4, 1)
     assert it.operand("A").smem_copy == it.operand("B").smem_copy == SmemCopy(matrices=4)
     assert (it.arch, it.smem_limit, it.mainloop) == (
         ("sm_80",),

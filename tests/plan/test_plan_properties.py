@@ -96,19 +96,19 @@ def _hold(it: TilePlan) -> None:
 def _holds_operand(it: ProductPlan, operand: Operand) -> None:
     assert operand.extent_along % operand.line == 0 and operand.extent_across % operand.lines == 0
     assert operand.bytes_per_stage == operand.extent_mn * operand.extent_k * operand.element.bytes
-    for _, by in operand.fills:
+    for _, by in operand.gmem_copies:
         assert by.threads <= it.threads
         assert operand.extent_along % (by.along * by.vector) == 0 and operand.extent_across % by.across == 0
     if it.kernel == "gemm":
-        assert operand.fill_wide and operand.fill_wide.vector * operand.element.bytes == 16
+        assert operand.copy_wide and operand.copy_wide.vector * operand.element.bytes == 16
     size = operand.element.bytes
     reached = {conflicts.byte_address(operand, mn, k) for mn in range(operand.extent_mn) for k in range(operand.extent_k)}
     assert reached == set(range(0, operand.bytes_per_stage, size)), "the swizzle must be a bijection on a stage"
-    _keeps_vectors(operand, max(by.vector for _, by in operand.fills))
+    _keeps_vectors(operand, max(by.vector for _, by in operand.gmem_copies))
 
 
 def _keeps_vectors(operand: Operand, vector: int) -> None:
-    """A wide access of the fill must find its elements side by side, at a multiple of its own size."""
+    """A wide access of the copy must find its elements side by side, at a multiple of its own size."""
     for across in range(0, operand.extent_across, max(1, operand.extent_across // 16)):
         for along in range(0, operand.extent_along, vector):
             at = [(across, along + v) if operand.contiguous_k else (along + v, across) for v in range(vector)]

@@ -63,11 +63,11 @@ def test_only_what_is_asked_for_is_looked_for(nowhere, tmp_path):
 
 
 def test_nvcc_by_name_then_path_then_home(nowhere, tmp_path):
-    said = "Cuda compilation tools, release 13.0, V13.0.88"
-    home = _script(tmp_path / "home/bin/nvcc", said)
+    output = "Cuda compilation tools, release 13.0, V13.0.88"
+    home = _script(tmp_path / "home/bin/nvcc", output)
     env = nowhere | {"CUDA_HOME": str(tmp_path / "home")}
     assert find_toolchain(env, ("nvcc",)).nvcc == Tool(home, "13.0.88", "CUDA_HOME")
-    on_path = _script(tmp_path / "bin/nvcc", said.replace("88", "99"))
+    on_path = _script(tmp_path / "bin/nvcc", output.replace("88", "99"))
     assert find_toolchain(env, ("nvcc",)).nvcc == Tool(on_path, "13.0.99", "PATH")
     assert find_toolchain(env | {"CUDACXX": str(home)}, ("nvcc",)).nvcc == Tool(home, "13.0.88", "CUDACXX")
 
@@ -208,8 +208,8 @@ def test_gpus_are_what_the_driver_says(monkeypatch):
 )
 def test_a_driver_that_does_not_answer_is_no_error(monkeypatch, driver, why):
     monkeypatch.setattr(ctypes, "CDLL", lambda library: driver)
-    found, told = find_gpus({})
-    assert found == () and why in told
+    found, reported = find_gpus({})
+    assert found == () and why in reported
 
 
 def test_the_drivers_own_version_is_told_where_it_can_be_read(monkeypatch, tmp_path):

@@ -24,7 +24,7 @@ def test_arguments_reach_the_program(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "reported"),
     [
         ("print('Attempting to use tma without CUTE_ARCH_TMA_SM90_ENABLED')", "the device says: Attempting to use"),
         ("sys.stderr.write('ERROR : Attempting to use X without Y_ENABLED.\\n')", "the device says"),
@@ -38,9 +38,9 @@ def test_arguments_reach_the_program(tmp_path):
         ("time.sleep(60)", "did not end within 0.5 s"),
     ],
 )
-def test_whatever_a_program_does_wrong_is_a_sentence(tmp_path, body, told):
+def test_whatever_a_program_does_wrong_is_a_sentence(tmp_path, body, reported):
     result = run(fake_build(tmp_path, body), timeout_s=0.5)
-    assert told in result.reason
+    assert reported in result.reason
 
 
 def test_good_records_survive_a_bad_line(tmp_path):

@@ -26,7 +26,7 @@ def _ran(*records, code=0, reason="", stderr=""):
 
 
 @pytest.mark.parametrize(
-    ("run", "disposition", "told"),
+    ("run", "disposition", "reported"),
     [
         (_ran(record()), "passed", ""),
         (_ran(record(), record(disposition="incorrect", reason="row 3"), code=1), "incorrect", "row 3"),
@@ -49,10 +49,10 @@ def _ran(*records, code=0, reason="", stderr=""):
         (_ran(record(), record(disposition="not_supported", reason="K % 8")), "not_supported", "K % 8"),
     ],
 )
-def test_dispositions(build, run, disposition, told):
+def test_dispositions(build, run, disposition, reported):
     verdict = judge(build, run)
     assert verdict.disposition == disposition
-    assert told in verdict.reason and bool(verdict.reason) == (disposition != "passed")
+    assert reported in verdict.reason and bool(verdict.reason) == (disposition != "passed")
     assert verdict.records and all(tuple(r) == RECORD_FIELDS for r in verdict.records)
 
 

@@ -143,7 +143,7 @@ def _group(struct: Struct, chosen: Instantiation, found: Facts) -> Fields:
     m, n, k = found.shape
     name, struct_name = (text.replace(f"_{m}x{n}x{k}", "_$MNK") for text in (operation_name(struct, chosen), struct.name))
     types = _types(struct, chosen, found)
-    return _said(
+    return _without_empty(
         {
             "name": name,
             "struct": struct_name if struct_name != name.partition("<")[0] else None,
@@ -162,7 +162,7 @@ def _kind_of(struct: Struct, found: Facts, parameters: Tables) -> Fields:
     arch, targets = _architecture(struct)
     majors = _majors(struct)
     free = [] if struct.arguments else [[c.name, c.type, list(c.values), not c.needed] for c in choices(struct)]
-    return _said(
+    return _without_empty(
         {
             "header": struct.header,
             "kind": _kind(struct),
@@ -181,7 +181,7 @@ def _kind_of(struct: Struct, found: Facts, parameters: Tables) -> Fields:
     )
 
 
-def _said(fields: Fields) -> Fields:
+def _without_empty(fields: Fields) -> Fields:
     return {key: value for key, value in fields.items() if value not in ([], (), None, False)}
 
 

@@ -14,7 +14,7 @@ from mmagen.families.wgmma.rules import micro_faults
 from mmagen.mma.atoms import Atom, find_atom
 from mmagen.plan import budgets, pages, rules, sentences, tiling
 from mmagen.plan.model import Epilogue, Operand, TiledMma
-from mmagen.plan.operands import fill
+from mmagen.plan.operands import gmem_copy
 from mmagen.plan.plans import MicroPlan
 from mmagen.plan.trials import Trials, one_tile
 from mmagen.spec.model import Problem, Spec
@@ -128,7 +128,7 @@ def _tile_faults(spec: Spec, atom: Atom, mma: TiledMma, tile: tiling.Tile) -> It
 def _operand(letter: str, spec: Spec, atom: Atom, mma: TiledMma, tile: tiling.Tile) -> Operand:
     """As TMA would leave it in shared memory, but filled by the threads, element by element."""
     made = decisions.operand(letter, spec, atom, mma, tile)
-    return replace(made, fill_narrow=fill(made.extent_along, made.extent_across, 1, mma.threads))
+    return replace(made, copy_narrow=gmem_copy(made.extent_along, made.extent_across, 1, mma.threads))
 
 
 def _smem_bytes(*operands: Operand) -> int:
@@ -137,12 +137,12 @@ def _smem_bytes(*operands: Operand) -> int:
 
 
 def _copied(plan: MicroPlan, operand: Operand) -> list[pages.Row]:
-    by = operand.fill_narrow
+    by = operand.copy_narrow
     assert by
     each = pages.count(operand.extent_mn * operand.extent_k // by.threads, "element")
     return [
         pages.typed(operand),
         panels(operand),
-        ("fill", f"{by.threads} of {plan.threads} threads x {each}, one by one"),
+        ("copy", f"{by.threads} of {plan.threads} threads x {each}, one by one"),
         ("load", pages.load(operand)),
     ]

@@ -72,7 +72,7 @@ def _tma_operand(plan: WgmmaGemmPlan, operand: Operand) -> list[pages.Row]:
     return [
         pages.typed(operand),
         panels(operand),
-        ("fill", boxes + (f", each for {ctas} CTAs" if ctas > 1 else "")),
+        ("copy", boxes + (f", each for {ctas} CTAs" if ctas > 1 else "")),
         ("load", pages.load(operand)),
     ]
 
