@@ -57,7 +57,7 @@ def _wgmma_numbers(it) -> list[str]:
     """What only wgmma kernels have; their threads are not all in the TiledMMA."""
     roles = it.roles
     numbers = [
-        f"schedule        {roles.schedule}",
+        f"schedule      {roles.schedule}",
         f"{roles.consumers} {WARPGROUPS[roles.schedule]}",
         f"{it.smem_bytes:,} B of {it.smem_limit:,}",
         f"accumulators  {it.accumulator_registers}",
