@@ -15,10 +15,10 @@ from mmagen.core.process import capture, group
 from mmagen.core.progress import Progress
 from mmagen.verify.run import last_words
 
-# What the program says of one loop on one kind of inputs, and all it said by name and inputs.
+# The program's record for one loop and one kind of inputs, and all records by name and inputs.
 Record = dict[str, Any]
 Records = dict[tuple[str, str], Record]
-# A loop that hangs is given this long beyond what it should take.
+# Time allowed beyond the expected time before a loop counts as hung.
 _PATIENCE_S = 60.0
 
 

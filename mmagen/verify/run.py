@@ -1,4 +1,4 @@
-"""Start a compiled project's program and collect what it says: one JSON object a line, an exit code, its messages."""
+"""Runs a compiled project's program and collects its output: JSON lines, exit code, messages."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ _DISABLED_FEATURE = ("Attempting to use", "_ENABLED")
 
 @dataclass(frozen=True)
 class RunResult:
-    """What one program said. records: its objects, in order; reason: what went wrong as a sentence, "" when nothing.
+    """The output of one program. records: its objects, in order; reason: what went wrong as a sentence, "" when nothing.
 
     exit_code is negative for a signal and None when the program never ran. seconds: from start to end.
     """

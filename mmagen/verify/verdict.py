@@ -1,4 +1,4 @@
-"""What the results mean: one verdict for each project, one exit code for all of them."""
+"""Judges results: one verdict per project, one exit code for all."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SEVERITY = ("incorrect", "failed", "not_run", "not_supported", "passed")
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is known about one project.
+    """The result of one project.
 
     disposition: the worst of its records'. records: at least one, each with all of RECORD_FIELDS; a project that reported
     nothing has one made for it. reason: the first thing wrong, "" when passed. seconds: compiling (as
