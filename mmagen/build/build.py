@@ -226,7 +226,7 @@ def _revive(job: Job, folder: Path, stored: dict[str, Any], toolchain: Toolchain
 def _keep(
     job: Job, result: BuildResult, files: Mapping[str, Path], toolchain: Toolchain, root: Path, env: Mapping[str, str]
 ) -> BuildResult:
-    """Store a successful build (`files`: kind or "library" -> where it was built) and return it as it lies there."""
+    """Store a successful build (`files`: kind or "library" -> where it was built) and return it with its paths in the cache."""
     names = {kind: path.name for kind, path in files.items()}
     programs = {kind: name for kind, name in names.items() if kind != "library"}
     stored = {
