@@ -1,4 +1,4 @@
-"""Compares the machine code of two builds of the same kernels, above all their main loops.
+"""Compares the SASS of two builds of the same kernels, in particular their mainloops.
 
     python -m tools.compare_sass BEFORE AFTER
 
@@ -92,7 +92,7 @@ def parse(text: str) -> list[Kernel]:
 
 
 def without_labels(code: list[str]) -> list[str]:
-    """Branch targets replaced: their names and addresses say nothing."""
+    """The code with branch targets replaced: their names and addresses are irrelevant."""
     return [re.sub(r"`\(\.L_\w+\)|(?<=BRA )0x[0-9a-f]+", "LABEL", one) for one in code]
 
 
@@ -112,7 +112,7 @@ def mainstream(code: list[str]) -> list[str]:
 
 
 def verdict(before: list[str], after: list[str]) -> str:
-    """How alike two pieces of code are."""
+    """The degree of similarity of two pieces of code."""
     if without_labels(before) == without_labels(after):
         return "identical"
     if renamed(before) == renamed(after):
@@ -125,7 +125,7 @@ def verdict(before: list[str], after: list[str]) -> str:
 
 
 def changes(before: list[str], after: list[str]) -> str:
-    """Which kinds of instructions there are fewer or more of."""
+    """The change in the number of instructions of each kind."""
     kinds = Counter(map(opcode, after))
     kinds.subtract(Counter(map(opcode, before)))
     return ", ".join(f"{count:+} {kind}" for kind, count in sorted(kinds.items()) if count)

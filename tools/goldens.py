@@ -1,4 +1,4 @@
-"""python -m tools.goldens [--check]: writes generated/ from specs/, or says which specs no longer give what is there.
+"""python -m tools.goldens [--check]: writes generated/ from specs/, or lists the specs whose projects differ from it.
 
 generated/ holds one whole project of each kind of kernel, for review, and digests.json with one digest for each other spec:
 the digest of its project's mmagen.json, which in turn has the digest of every file. Exit code 1 when --check found a
@@ -44,14 +44,14 @@ def rendered(specs: Path = SPECS) -> dict[str, dict[str, bytes]]:
 
 
 def committed(project: Path) -> dict[str, bytes]:
-    """The files of a project's folder, without what building it leaves behind."""
+    """The files of a project's folder, without build outputs."""
     paths = (path for path in project.rglob("*") if path.is_file())
     inside = {path.relative_to(project).as_posix(): path for path in paths}
     return {name: path.read_bytes() for name, path in inside.items() if not name.startswith("build/")}
 
 
 def digests(projects: Projects) -> dict[str, str]:
-    """What digests.json holds: {name: digest} of the projects that are not kept whole."""
+    """The contents of digests.json: {name: digest} of the projects that are not kept whole."""
     return {name: digest(files[MANIFEST]) for name, files in sorted(projects.items()) if name not in WHOLE}
 
 
@@ -80,7 +80,7 @@ def drift(projects: Projects, folder: Path = GENERATED) -> list[str]:
 def main(folder: Path = GENERATED) -> int:
     """Write `folder`, or compare it with the specs; the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tools.goldens")
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when a spec gives something else")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a project differs")
     arguments = parser.parse_args()
     projects = rendered()
     lines = drift(projects, folder)
@@ -89,7 +89,7 @@ def main(folder: Path = GENERATED) -> int:
     if arguments.check:
         return int(bool(lines))
     for name in WHOLE:
-        shutil.rmtree(folder / name, ignore_errors=True)  # with edits and what a build left there
+        shutil.rmtree(folder / name, ignore_errors=True)  # including edits and build outputs
         write(projects[name], folder / name)
     (folder / DIGESTS).write_bytes(spelled(digests(projects)))
     print(f"{folder}: {len(WHOLE)} projects, {len(projects) - len(WHOLE)} digests, {len(lines)} changed")

@@ -1,7 +1,7 @@
 """Projects to programs: configure and compile with CMake, ninja and nvcc, cached by content.
 
-Probing the compilers takes CMake seconds, so all the projects of one call that the cache does not have are built as
-one scratch superproject; what fails in one of them stays with it. A project's own folder is only read.
+CMake takes seconds to probe the compilers, so all uncached projects of a call are built as one scratch superproject; a failure
+in one does not affect the others. Project folders are only read.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def _batches(indices: Sequence[int], names: Sequence[str]) -> list[list[int]]:
 
 
 def read_project(project: Path, toolchain: Toolchain, arch: Sequence[str] | None, programs: Sequence[str]) -> Job:
-    """The project in folder `project` as a Job. Raises UsageError when it is none or `arch` cannot be understood."""
+    """The project in folder `project` as a Job. Raises UsageError for anything else and for an invalid `arch`."""
     unknown = set(programs) - set(PROGRAMS)
     if unknown or not programs:
         raise UsageError(f"programs must be some of {', '.join(PROGRAMS)}, not {', '.join(sorted(unknown)) or 'none'}")
@@ -126,7 +126,7 @@ def read_project(project: Path, toolchain: Toolchain, arch: Sequence[str] | None
 
 
 def _programs_of(files: Collection[str]) -> tuple[str, ...]:
-    """Those of PROGRAMS that a project has: a benchmark only where its source is there."""
+    """Those of PROGRAMS that a project has: a benchmark only if its source exists."""
     return tuple(program for program in PROGRAMS if program != "bench" or any(f.startswith("tests/bench.") for f in files))
 
 
@@ -156,7 +156,7 @@ def choose_arch(listed: tuple[str, ...], toolchain: Toolchain) -> tuple[str, ...
 
 
 def _snapshot(project: Path) -> dict[str, bytes]:
-    """All files of the project but hidden ones and build folders. One reading is hashed and compiled alike."""
+    """All files of the project except hidden ones and build folders. The same snapshot is hashed and compiled."""
     files = {}
     for folder, folders, names in os.walk(project):
         here = Path(folder)
@@ -180,7 +180,7 @@ def _cutlass_version(project: Path, files: Mapping[str, bytes], toolchain: Toolc
 
 
 def _key(job: Job, toolchain: Toolchain, programs: Sequence[str], env: Mapping[str, str]) -> str:
-    """Everything that the programs depend on, as one digest; no path outside the project goes into it."""
+    """Digest of everything that the programs depend on; paths outside the project are excluded."""
     assert toolchain.nvcc and toolchain.host_compiler
     facts = {
         "mmagen": mmagen.__version__,
@@ -197,7 +197,7 @@ def _key(job: Job, toolchain: Toolchain, programs: Sequence[str], env: Mapping[s
 
 
 def _from_cache(job: Job, toolchain: Toolchain, root: Path, env: Mapping[str, str]) -> BuildResult | None:
-    """A stored build that has at least the programs asked for."""
+    """A cached build that has at least the requested programs."""
     for programs in dict.fromkeys((job.programs, job.offered)):
         if entry := load_entry(_key(job, toolchain, programs, env), root):
             return _revive(job, *entry, toolchain)
@@ -226,7 +226,7 @@ def _revive(job: Job, folder: Path, stored: dict[str, Any], toolchain: Toolchain
 def _keep(
     job: Job, result: BuildResult, files: Mapping[str, Path], toolchain: Toolchain, root: Path, env: Mapping[str, str]
 ) -> BuildResult:
-    """Store a successful build (`files`: kind or "library" -> where it was built) and return it as it lies there."""
+    """Store a successful build (`files`: kind or "library" -> where it was built) and return it with its paths in the cache."""
     names = {kind: path.name for kind, path in files.items()}
     programs = {kind: name for kind, name in names.items() if kind != "library"}
     stored = {

@@ -1,4 +1,4 @@
-"""One project to compile, as it was read, and what became of it."""
+"""One project to compile, and the result."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from mmagen.toolchain.model import Toolchain
 
 @dataclass(frozen=True)
 class BuildResult:
-    """What became of one project.
+    """The result of compiling one project.
 
-    ok: every program asked for is there. programs: kind ("verify", "bench") -> path; library: the kernel's library.
+    ok: every requested program exists. programs: kind ("verify", "bench") -> path; library: the kernel's library.
     log: what was printed for this project, project paths relative to it. errors: the useful lines of it on failure.
     seconds: time of its compile steps, summed (of the first build when `cached`). reason: one sentence, "" when ok.
     offered: the programs that the project has, built or not.

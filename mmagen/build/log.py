@@ -1,4 +1,4 @@
-"""Reading what CMake, ninja, nvcc and ptxas print: which project a line belongs to, and what it means."""
+"""Parses the output of CMake, ninja, nvcc and ptxas, and assigns it to projects."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NEW_MESSAGE = re.compile(r"^\S[^()]*(?:\(\d+\)|:\d+:\d+):|^(?:ptxas|nvlink|nvcc
 
 @dataclass(frozen=True)
 class KernelInfo:
-    """What ptxas said about one kernel for one architecture; spills, shared memory and stack in bytes."""
+    """ptxas's report on one kernel for one architecture; spills, shared memory and stack in bytes."""
 
     function: str
     arch: str
@@ -43,7 +43,7 @@ class KernelInfo:
 
 
 def worst(kernels: Sequence[KernelInfo]) -> dict[str, int]:
-    """The most that any of `kernels` has of each, under the names that records use; {} where there are none."""
+    """The maximum of each resource over `kernels`, by the names of record fields; {} for no kernels."""
     if not kernels:
         return {}
     return {

@@ -1,4 +1,4 @@
-"""A project's kernels as PTX and its host code as a library for emulation: what nvcc makes of src/*.cu, cached by content."""
+"""Compiles src/*.cu of a project to PTX and host objects for emulation, cached by content."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def _definitions(job: Job) -> list[str]:
 
 
 def _store(place: Path, data: bytes) -> None:
-    """Whole or not at all: another process may be reading."""
+    """Write atomically: another process may be reading."""
     place.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=place.parent)
     with os.fdopen(handle, "wb") as file:

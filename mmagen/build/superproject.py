@@ -102,7 +102,7 @@ def build_together(
             results = _compile(site, alive, jobs_at_once, progress, keep)
         for place, job in places.items():
             if place not in results:
-                # It may have failed only because of another project: build it alone.
+                # Another project may have caused the failure: build it alone.
                 results[place] = build_together(
                     [job], toolchain, jobs_at_once=jobs_at_once, progress=progress, env=env, keep=keep
                 )[0]
@@ -110,7 +110,7 @@ def build_together(
 
 
 def _child_env(env: Mapping[str, str]) -> dict[str, str]:
-    """`env` with ninja's status line set and without what would turn its or nvcc's output into something else."""
+    """`env` with ninja's status line set, without variables that change the output of ninja or nvcc."""
     dropped = ("NINJA_STATUS", "CMAKE_GENERATOR", "VERBOSE", "CLICOLOR_FORCE", "CMAKE_COLOR_DIAGNOSTICS")
     return {**{k: v for k, v in env.items() if k not in dropped}, "NINJA_STATUS": NINJA_STATUS, "LC_ALL": "C"}
 

@@ -1,4 +1,4 @@
-"""`mmagen atoms`: which MMA operations there are, and everything about one."""
+"""`mmagen atoms`: lists the MMA operations, or describes one in full."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def atoms(
     json: bool,
     full: bool,
 ) -> ExitCode:
-    """Print the operations called `names`, each on a page, or a table of all that the filters leave.
+    """Print a page for each operation in `names`, or a table of the operations that match the filters.
 
-    Raises UsageError for a name that no operation has, and for filters that leave nothing.
+    Raises UsageError for an unknown name, and for filters that match nothing.
     """
     from mmagen.inspect import operations as show
 

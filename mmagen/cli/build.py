@@ -1,4 +1,4 @@
-"""Specs by file or folder, and what `mmagen build` does, between the command line and the modules that do the work."""
+"""Finds specs by file or folder and implements `mmagen build`; the work is done in other packages."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Planned:
 
 @dataclass(frozen=True)
 class Specs:
-    """What became of the spec files: those that can be built, and what is wrong with the others."""
+    """The spec files that can be built, and the diagnostics of those that cannot."""
 
     planned: tuple[Planned, ...]
     diagnostics: tuple[Diagnostic, ...] = ()
@@ -39,7 +39,7 @@ class Specs:
         return ExitCode.USAGE if self.diagnostics else ExitCode.OK
 
     def report_refused(self) -> None:
-        """Print what is wrong with the refused specs. Raises SpecError when no spec is left."""
+        """Print the diagnostics of the refused specs. Raises SpecError if every spec was refused."""
         if not self.diagnostics:
             return
         if not self.planned:
@@ -53,8 +53,8 @@ class Specs:
 def load_specs(arguments: Sequence[Path]) -> Specs:
     """Load and plan every spec named by `arguments` (files, or folders of *.yaml), each file once.
 
-    A spec that cannot be built does not stop the others. Raises UsageError for a path that cannot be used or two specs of
-    one name, which would be one project.
+    A refused spec does not stop the others. Raises UsageError for an unusable path, and for two specs of the same name, which
+    would share one project folder.
     """
     from mmagen.families.reading import read
 
@@ -83,12 +83,12 @@ def _spec_files(arguments: Sequence[Path]) -> list[Path]:
 
 
 def _refuse_equal_names(planned: Sequence[Planned], diagnostics: Sequence[Diagnostic]) -> None:
-    """UsageError for two specs of one name, with the diagnostics of the specs that were refused."""
+    """Raise UsageError for two specs of the same name; the message includes the diagnostics of the refused specs."""
     files: dict[str, Path] = {}
     for one in planned:
         name = one.plan.name
         if name in files:
-            twins = f"{files[name]} and {one.path} are both named {name}; give one of them another name"
+            twins = f"{files[name]} and {one.path} are both named {name}; rename one of them"
             raise UsageError("\n".join([twins, *map(str, diagnostics)]))
         files[name] = one.path
 
@@ -105,11 +105,11 @@ def build(
     arch: Sequence[str] = (),
     jobs: int | None = None,
 ) -> ExitCode:
-    """Generate each spec's project under `output`, or with `check` only say what differs there; then compile.
+    """Generate each spec's project under `output`, or with `check` only list what differs there; then compile.
 
-    tests: with tests/ or without; None is as each project under `output` was built before, and with them where it is new.
-    A refused spec, a project with hand edits or one that does not compile does not stop the others; the most serious
-    exit code counts. Raises MmagenError for what stops all of them.
+    tests: include tests/ or not; None keeps what each project under `output` has, and includes tests/ in a new project. A
+    refused spec, a project with hand edits or one that does not compile does not stop the others; the most serious exit code is
+    returned. Raises MmagenError for errors that affect all of them.
     """
     from mmagen.generate.render import render
 
@@ -146,7 +146,7 @@ def build(
 
 
 def _has_tests(folder: Path) -> bool:
-    """Was the project in `folder` built with its tests? True where there is none."""
+    """Was the project in `folder` built with its tests? True if there is no project."""
     manifest = folder / MANIFEST
     return has_tests(manifest.read_bytes() if manifest.is_file() else None)
 
@@ -158,12 +158,13 @@ def _check(projects: Sequence[tuple[Path, Mapping[str, bytes]]]) -> ExitCode:
     for path in drift:
         click.echo(f"{path} differs")
     if drift:
-        click.echo("mmagen: what is committed differs from its spec; run mmagen build again", err=True)
+        click.echo("mmagen: projects differ from their specs; run mmagen build again", err=True)
     return ExitCode.INCORRECT if drift else ExitCode.OK
 
 
 def _cutlass_headers(planned: Sequence[Planned]) -> list[dict[str, bytes]]:
-    """What each project takes along of CUTLASS; read once for all that need the same."""
+    """The CUTLASS headers to vendor into each
+    project; each distinct set is read once."""
     from mmagen.generate.vendor import vendor_cutlass
     from mmagen.toolchain.find import find_toolchain
 

@@ -1,10 +1,10 @@
-"""What `mmagen doctor` says: each thing that compiling and running needs, found or how to get it."""
+"""`mmagen doctor`: each tool that compiling and running need, with its version or how to install it."""
 
 from __future__ import annotations
 
 from mmagen.toolchain.find import COMPILE, Tool, Toolchain
 
-HEADERS = ("what", "found", "status", "what to do")
+HEADERS = ("tool", "found", "status", "what to do")
 
 _LABELS = {
     "nvcc": "CUDA compiler (nvcc)",
@@ -18,9 +18,9 @@ _LABELS = {
 
 
 def diagnose(toolchain: Toolchain) -> tuple[list[tuple[str, str, str, str]], bool]:
-    """Rows under HEADERS, one per tool and GPU looked for, and whether a generated project can be compiled here.
+    """Rows under HEADERS, one per tool and GPU searched for, and whether a generated project can be compiled here.
 
-    A missing GPU, cuobjdump or compute-sanitizer is a note: nothing that compiling needs.
+    A missing GPU, cuobjdump or compute-sanitizer is only a note: compiling does not need it.
     """
     rows = [_tool_row(name, toolchain) for name in _LABELS if name in toolchain.wanted]
     if "gpus" in toolchain.wanted:

@@ -1,6 +1,6 @@
-"""The command line: what can be typed, and how every outcome becomes a message and an exit code.
+"""The command line: verbs and options, and the message and exit code of every outcome.
 
-Only click is imported up front; each verb imports what it needs, so that `mmagen build` stays quick.
+Only click is imported up front; each verb imports what it needs, to keep `mmagen build` fast.
 """
 
 from __future__ import annotations
@@ -22,38 +22,38 @@ import click
 from mmagen import __version__
 from mmagen.core.errors import ExitCode, MmagenError, SpecError, UsageError
 
-# Outside the documented results: a bug in mmagen (sysexits' EX_SOFTWARE), a reader that went away, a polite kill.
+# Besides ExitCode: a bug in mmagen (sysexits' EX_SOFTWARE), a closed pipe, SIGTERM.
 INTERNAL_ERROR = 70
 BROKEN_PIPE = 128 + signal.SIGPIPE
 TERMINATED = 128 + signal.SIGTERM
 
 _PROBLEM = re.compile(r"^\d+,\d+,\d+(,\d+)?(:\w+=[\w.+-]+)*$")
 _EPILOG = """\b
-Exit codes: 0 all right; 1 a result is incorrect (build --check: something drifted); 2 bad spec or usage;
-3 build failed; 4 run failed, or part of what was asked was not done; 77 nothing was verified because no
-suitable GPU is here; 130 interrupted; 70 a bug in mmagen. When several apply: 1, then 2, 3, 4, 77.
-A refused spec does not stop the others of the same call."""
+Exit codes: 0 success; 1 a result is incorrect (build --check: a project differs); 2 bad spec or usage;
+3 build failed; 4 run failed, or only part of the request was done; 77 nothing was verified because no
+suitable GPU is present; 130 interrupted; 70 a bug in mmagen. If several apply: 1, then 2, 3, 4, 77.
+A refused spec does not stop the other specs."""
 
 
 @click.group(epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__, prog_name="mmagen", message="%(prog)s %(version)s")
 def commands() -> None:
-    """From a YAML spec of a tensor-core matrix multiply to a verified CuTe/CUDA project."""
+    """Generate and verify CuTe/CUDA projects from YAML specs of tensor-core matrix multiplies."""
 
 
 _Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 _SPECS = click.argument("specs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="SPEC...")
-_JOBS = click.option("-j", "--jobs", type=click.IntRange(1), help="Compile steps at a time; default: ninja's choice.")
+_JOBS = click.option("-j", "--jobs", type=click.IntRange(1), help="Number of parallel compile steps; default: ninja's choice.")
 _ARCH = click.option(
     "--arch",
     multiple=True,
     metavar="ARCH[,ARCH]",
-    help="Compile for these, e.g. sm_80,sm_90a; default: the GPU here, else what the spec lists.",
+    help="Target architectures, e.g. sm_80,sm_90a; default: the local GPU's, else those of the spec.",
 )
 
 
 def _all_of(*options: _Decorator) -> _Decorator:
-    """Several options as one, in their order."""
+    """Combine several options into one decorator, in order."""
     return lambda command: functools.reduce(lambda inner, option: option(inner), reversed(options), command)
 
 
@@ -62,17 +62,17 @@ _FILTERS = _all_of(
         "--type",
         "type_",
         metavar="TYPE[,TYPE]",
-        help="Only operations with A or B of this type, and all of these among A, B, D and the scales: bf16 or e4m3,f32.",
+        help="Only operations with A or B of this type; of a list, all must occur in A, B, D or scales: bf16 or e4m3,f32.",
     ),
-    click.option("--shape", metavar="MxNxK", help="Only this shape; * is any extent: 16x8x16 or 64x*x16."),
+    click.option("--shape", metavar="MxNxK", help="Only this shape; * matches any extent: 16x8x16 or 64x*x16."),
     click.option("--kind", type=click.Choice(["fma", "mma.sync", "wgmma", "tcgen05"]), help="Only this kind of instruction."),
-    click.option("--family", metavar="SM", help="Only the operations that CuTe calls so: SM80, SM90, SM120, ..."),
-    click.option("--sparse/--dense", default=None, help="Only operations with a sparse A, or without."),
+    click.option("--family", metavar="SM", help="Only operations with this prefix in CuTe: SM80, SM90, SM120, ..."),
+    click.option("--sparse/--dense", default=None, help="Only operations with a sparse A, or only those with a dense A."),
 )
 _REPORTS = _all_of(
     *(
-        click.option(f"--{name}", f"{name}_file", metavar="FILE", help=f"Write {what} to FILE; - is the standard output.")
-        for name, what in (("json", "JSON lines"), ("csv", "CSV"), ("markdown", "a page to commit"))
+        click.option(f"--{name}", f"{name}_file", metavar="FILE", help=f"Write {what} to FILE; - is stdout.")
+        for name, what in (("json", "JSON lines"), ("csv", "CSV"), ("markdown", "a Markdown page"))
     )
 )
 
@@ -86,15 +86,15 @@ _REPORTS = _all_of(
     default=Path("generated"),
     show_default=True,
     metavar="DIR",
-    help="Projects are written to DIR/<name>.",
+    help="Write projects to DIR/<name>.",
 )
-@click.option("--force", is_flag=True, help="Overwrite files that were edited by hand.")
-@click.option("--check", is_flag=True, help="Write nothing; exit 1 when what is in DIR differs from the specs.")
-@click.option("--vendor-cutlass", is_flag=True, help="Copy the CUTLASS headers that are needed into the project.")
+@click.option("--force", is_flag=True, help="Overwrite hand-edited files; each is kept as <file>.orig.")
+@click.option("--check", is_flag=True, help="Write nothing; exit 1 if a project in DIR differs from its spec.")
+@click.option("--vendor-cutlass", is_flag=True, help="Copy the required CUTLASS headers into the project.")
 @click.option(
     "--tests/--no-tests",
     default=None,
-    help="With or without tests/, the programs that verify and time the project. Default: as the project in DIR, else with.",
+    help="Include tests/, the programs that verify and time the project, or not. Default: as in DIR, else include.",
 )
 @click.option("--compile", "compile_", is_flag=True, help="Also compile with CMake and nvcc.")
 @_ARCH
@@ -134,21 +134,21 @@ def build(
     "--atoms",
     multiple=True,
     metavar="WHICH",
-    help="Instead of projects: each MMA operation by itself, many in a "
-    "program. WHICH: all, a name, a pattern such as 'SM90_64x*', or words such as wgmma,sparse,bf16. Repeatable.",
+    help="Instead of projects: test MMA operations in isolation, many per "
+    "program. WHICH: all, a name, a pattern such as 'SM90_64x*', or keywords such as wgmma,sparse,bf16. Repeatable.",
 )
-@click.option("--compile-only", is_flag=True, help="Stop after compiling: needs no GPU.")
+@click.option("--compile-only", is_flag=True, help="Stop after compiling; needs no GPU.")
 @click.option(
     "--on",
     "where",
     type=click.Choice(["auto", "gpu", "cpu"]),
     default="auto",
     show_default=True,
-    help="cpu executes the kernel's PTX on small problems; auto does so where no GPU is; gpu insists on one.",
+    help="cpu emulates the kernel's PTX on small problems; auto does so if there is no GPU; gpu requires a GPU.",
 )
 @_ARCH
 @_REPORTS
-@click.option("--junit", "junit_file", metavar="FILE", help="Write JUnit XML to FILE; - is the standard output.")
+@click.option("--junit", "junit_file", metavar="FILE", help="Write JUnit XML to FILE; - is stdout.")
 @click.option("--bench", is_flag=True, help="Also run the benchmark of each gemm.")
 @click.option(
     "--problem",
@@ -158,7 +158,9 @@ def build(
     help="Run this problem instead of the spec's; KEY is ld_pad, offset, alpha or beta. Repeatable.",
 )
 @click.option("--seed", type=click.IntRange(0), help="Seed of the random inputs.")
-@click.option("--dist", type=click.Choice(["uniform", "small_int", "overflow", "zeros"]), help="Only these inputs.")
+@click.option(
+    "--dist", type=click.Choice(["uniform", "small_int", "overflow", "zeros"]), help="Use only this distribution of inputs."
+)
 @click.option(
     "--sustained",
     "sustained_s",
@@ -166,13 +168,13 @@ def build(
     metavar="S",
     help="With --bench: also run each candidate for S seconds.",
 )
-@click.option("--max-dim", type=click.IntRange(1), help="Leave out problems with an extent above this.")
+@click.option("--max-dim", type=click.IntRange(1), help="Skip problems with a larger extent.")
 @click.option("--no-timing", is_flag=True, help="Do not measure times.")
 @click.option(
     "--sanitize",
     multiple=True,
     type=click.Choice(["memcheck", "racecheck", "initcheck", "synccheck"]),
-    help="Also run small problems under compute-sanitizer's tool; repeatable.",
+    help="Also run small problems under this tool of compute-sanitizer. Repeatable.",
 )
 @click.option(
     "--timeout",
@@ -181,7 +183,7 @@ def build(
     default=600.0,
     show_default=True,
     metavar="S",
-    help="Seconds that one program may run on a GPU; the emulator takes the time that it needs.",
+    help="Time limit of one program on a GPU, in seconds; emulation has no limit.",
 )
 @_JOBS
 def verify(
@@ -197,14 +199,14 @@ def verify(
 ) -> int:
     """Generate, compile, run and judge each SPEC (a file or a folder of *.yaml files) or generated PROJECT."""
     if bool(targets) == bool(atoms):
-        raise UsageError("give specs or projects to verify, or --atoms WHICH, not both")
+        raise UsageError("give either specs or projects to verify, or --atoms WHICH")
     if rest["dist"] == "overflow" and not atoms:
-        raise UsageError("--dist overflow is for --atoms")
+        raise UsageError("--dist overflow requires --atoms WHICH")
     for problem in problems:
         if not _PROBLEM.match(problem):
             raise UsageError(f"--problem {problem}: write it as M,N,K or M,N,K,BATCH, e.g. 4096,4096,1024:ld_pad=8")
     if rest["sustained_s"] and not rest["bench"]:
-        raise UsageError("--sustained is for the benchmark; add --bench")
+        raise UsageError("--sustained times the benchmark; add --bench")
     from mmagen.cli import verify as verify_verb
 
     outputs = {"json": json_file, "csv": csv_file, "junit": junit_file, "markdown": markdown_file}
@@ -215,7 +217,7 @@ def verify(
 @commands.command()
 @click.argument("spec", type=click.Path(path_type=Path))
 def inspect(spec: Path) -> int:
-    """Print what is derived from SPEC: layouts, budgets, conflicts."""
+    """Print everything derived from SPEC: layouts, register and shared-memory budgets, bank conflicts, traffic."""
     from mmagen.cli import build as verbs
     from mmagen.inspect.page import inspect as describe
 
@@ -227,11 +229,13 @@ def inspect(spec: Path) -> int:
 
 @commands.command()
 @click.argument("names", nargs=-1, metavar="[NAME]...")
-@click.option("--arch", metavar="ARCH", help="Only operations that run there, e.g. sm_90a.")
+@click.option("--arch", metavar="ARCH", help="Only operations available on this architecture, e.g. sm_90a.")
 @_FILTERS
-@click.option("--block-scaled/--not-block-scaled", default=None, help="Only operations with scale factors, or without.")
-@click.option("--json", "json_", is_flag=True, help="JSON lines with everything instead of a table or page.")
-@click.option("--full", is_flag=True, help="On a page: all threads, values and variants.")
+@click.option(
+    "--block-scaled/--not-block-scaled", default=None, help="Only operations with scale factors, or only those without."
+)
+@click.option("--json", "json_", is_flag=True, help="Print JSON lines with all fields instead of a table or page.")
+@click.option("--full", is_flag=True, help="On a page, show all threads, values and variants.")
 def atoms(
     names: tuple[str, ...],
     arch: str | None,
@@ -244,9 +248,9 @@ def atoms(
     json_: bool,
     full: bool,
 ) -> int:
-    """List the MMA operations of CUTLASS, or show all about those called NAME: PTX, layouts, who owns which element.
+    """List the MMA operations of CUTLASS, or describe those called NAME: PTX, layouts, thread-value ownership.
 
-    FROM says where A and B lie: R registers, S shared memory, T tensor memory.
+    The column "from" states where A and B reside: R registers, S shared memory, T tensor memory.
     """
     from mmagen.cli import atoms as verb
 
@@ -266,33 +270,33 @@ def atoms(
 
 @commands.command()
 @click.argument("names", nargs=-1, metavar="[NAME]...")
-@click.option("--arch", metavar="ARCH", help="Compile for this; default: the GPU here, else sm_90a.")
+@click.option("--arch", metavar="ARCH", help="Target architecture; default: the local GPU's, else sm_90a.")
 @_FILTERS
 @click.option(
     "--inputs",
     default="random",
     show_default=True,
     metavar="X[,X]",
-    help="What fills the operands: random, zeros, ones or an integer from 0 to 7.",
+    help="Values of the operands: random, zeros, ones or an integer from 0 to 7.",
 )
 @click.option(
     "--seconds",
     type=click.FloatRange(0.001, 3600),
     default=1.0,
     show_default=True,
-    help="Length of each measurement, after a quarter of it to settle.",
+    help="Length of each measurement; a warm-up of a quarter of it precedes.",
 )
 @click.option(
     "--sample-ms",
     type=click.FloatRange(0.01, 10000),
     default=2.0,
     show_default=True,
-    help="Length of a sample in the search for warps and accumulators.",
+    help="Length of one sample in the search for the best number of warps and accumulators.",
 )
-@click.option("--compile-only", metavar="PROGRAM", help="Stop after compiling, which needs no GPU, and write PROGRAM.")
-@click.option("--program", metavar="PROGRAM", help="Compile nothing; PROGRAM was made with --compile-only, here or elsewhere.")
+@click.option("--compile-only", metavar="PROGRAM", help="Stop after compiling and write PROGRAM; needs no GPU.")
+@click.option("--program", metavar="PROGRAM", help="Compile nothing; run PROGRAM, made with --compile-only.")
 @_REPORTS
-@click.option("--svg", "svg_file", metavar="FILE", help="Write a bar chart to FILE; - is the standard output.")
+@click.option("--svg", "svg_file", metavar="FILE", help="Write a bar chart to FILE; - is stdout.")
 @_JOBS
 def peak(
     names: tuple[str, ...],
@@ -313,9 +317,9 @@ def peak(
     svg_file: str | None,
     jobs: int | None,
 ) -> int:
-    """Measure how fast MMA operations run when nothing has to be fetched: those called NAME, or all that the filters leave.
+    """Measure the peak rate of MMA operations, without memory traffic: those called NAME, or all that match the filters.
 
-    In a NAME, * and ? stand for any letters. Sums are predicted and checked.
+    NAME may contain the wildcards * and ?. The accumulators are compared with predicted values.
     """
     from mmagen.cli import peak as verb
 
@@ -344,9 +348,9 @@ def schema() -> int:
 
 @commands.command()
 def doctor() -> int:
-    """Say which compilers, headers and GPUs are found, and how to get what is missing.
+    """Report which compilers, headers and GPUs are found, and how to install what is missing.
 
-    Exit code 3 when projects cannot be compiled here; a missing GPU is only a note.
+    Exit code 3 if projects cannot be compiled here; a missing GPU is only a note.
     """
     from tabulate import tabulate
 
@@ -359,7 +363,7 @@ def doctor() -> int:
 
 
 def _archs(texts: Sequence[str]) -> tuple[str, ...]:
-    """`--arch a,b --arch c` as sm_ names, each once. Raises UsageError."""
+    """The distinct sm_ names of `--arch a,b --arch c`. Raises UsageError."""
     if not texts:
         return ()
     from mmagen.build.build import arch_name
@@ -368,16 +372,16 @@ def _archs(texts: Sequence[str]) -> tuple[str, ...]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line (`arguments`, default sys.argv) and end the process with its exit code."""
+    """Run the command line (`arguments`, default sys.argv) and exit the process with its exit code."""
     with _terminable(), _few_collections():
         code = _run(sys.argv[1:] if arguments is None else list(arguments))
     sys.exit(int(code))
 
 
 def _run(arguments: list[str]) -> int:
-    """The exit code of one command line; every expected failure is a message on stderr."""
+    """Run one command line and return its exit code; every expected failure prints a message on stderr."""
     try:
-        # Not commands.main(): it would turn a closed pipe into exit code 1, which means "incorrect" here.
+        # Not commands.main(): it would turn a closed pipe into exit code 1, which means "incorrect".
         with commands.make_context("mmagen", arguments) as context:
             code = commands.invoke(context)
         sys.stdout.flush()
@@ -397,7 +401,7 @@ def _run(arguments: list[str]) -> int:
         _say("mmagen: interrupted")
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
-        # What is still buffered has no reader either; Python must not try to flush it at exit.
+        # Nobody reads the rest of the buffer; Python must not try to flush it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     except OSError as error:
@@ -426,7 +430,7 @@ def _say(text: str) -> None:
 
 @contextlib.contextmanager
 def _few_collections() -> Iterator[None]:
-    """Looks for garbage less often: imports and a build make objects that stay, and looking is a tenth of their time."""
+    """Collect garbage less often: a build makes long-lived objects, and collecting takes a tenth of its time."""
     before = gc.get_threshold()
     gc.set_threshold(100_000, *before[1:])
     try:
@@ -437,14 +441,14 @@ def _few_collections() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _terminable() -> Iterator[None]:
-    """Turn SIGTERM into an orderly exit, so that a CI job that is cut off leaves no compiler or kernel running."""
+    """Turn SIGTERM into an orderly exit, so that a cancelled CI job leaves no compiler or kernel running."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         raise SystemExit(TERMINATED)
 
     try:
         before = signal.signal(signal.SIGTERM, stop)
-    except ValueError:  # not the main thread: whoever runs us there has the signals
+    except ValueError:  # not the main thread: the caller handles signals
         yield
         return
     try:

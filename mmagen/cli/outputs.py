@@ -1,6 +1,6 @@
-"""Where the results of a verb go: a table for people, and each format asked for to its file or the standard output.
+"""Writes the results of a verb: a table on the terminal, and each requested format to a file or stdout.
 
-`outputs` maps the option that asks for a format, without its dashes, to a file, "-" for the standard output, or None.
+`outputs` maps the name of a format's option, without dashes, to a file, "-" for stdout, or None.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from mmagen.core.errors import UsageError
 
 
 def refuse_bad(outputs: Mapping[str, str | None]) -> None:
-    """UsageError for what could not be written at the end, which may be hours away."""
+    """Raise UsageError at the start for outputs that could not be written at the end, possibly hours later."""
     if sum(file == "-" for file in outputs.values()) > 1:
         *options, last = (f"--{option}" for option in outputs)
-        raise UsageError(f"only one of {', '.join(options)} and {last} can go to the standard output")
+        raise UsageError(f"only one of {', '.join(options)} and {last} can go to stdout")
     for option, file in outputs.items():
         if file and file != "-" and (Path(file).is_dir() or not Path(file).absolute().parent.is_dir()):
             raise UsageError(f"--{option} {file}: not a file in an existing folder")
 
 
 def deliver(table: str, outputs: Mapping[str, str | None], spell: Mapping[str, Callable[[], str]]) -> None:
-    """Prints `table` and writes what was asked for; spell: option -> the text of its format."""
-    # Whoever pipes a format wants nothing else in the pipe; the table then goes to the other stream.
+    """Print `table` and write the requested formats. spell: option -> function that returns the text of its format."""
+    # A format on stdout must be alone there; the table then goes to stderr.
     click.echo(table, err="-" in outputs.values())
     for option, file in outputs.items():
         if file == "-":
@@ -37,5 +37,5 @@ def deliver(table: str, outputs: Mapping[str, str | None], spell: Mapping[str, C
 
 
 def made_by() -> dict[str, str]:
-    """For a page to commit: the command as typed, and the day as an ISO date."""
+    """For Markdown pages: the command as typed, and the date in ISO format."""
     return {"command": " ".join(["mmagen", *sys.argv[1:]]), "date": datetime.date.today().isoformat()}

@@ -1,4 +1,4 @@
-"""`mmagen peak`: which operations, which program, and where the figures go."""
+"""`mmagen peak`: selects operations, builds or takes the program, and writes the figures."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from mmagen.toolchain.find import Toolchain, find_toolchain
 
 @dataclass(frozen=True)
 class Options:
-    """arch: what to compile for, None for the GPU here. compile_only: where the program goes when nothing is to be run.
-    program: one that was made so, instead of compiling."""
+    """arch: target, None for the local GPU's. compile_only: where to write the program, which is then not run. program: a
+    program made that way, to run instead of compiling."""
 
     arch: str | None = None
     settings: Settings = field(default_factory=Settings)
@@ -40,10 +40,10 @@ class Options:
 
 
 def peak(names: Sequence[str], filters: Mapping[str, Any], options: Options, outputs: Mapping[str, str | None]) -> ExitCode:
-    """Measure the operations called `names` (with * and ? for parts of names) or left by the filters.
+    """Measure the operations called `names` (wildcards * and ?) or all that match the filters.
 
-    filters: as select takes them; without any of both it is all, or all that the program has. outputs: "json", "csv",
-    "markdown", "svg" -> file or "-". Raises MmagenError.
+    filters: as for select; without names and filters, all operations or all of the program. outputs: "json", "csv", "markdown",
+    "svg" -> file or "-". Raises MmagenError.
     """
     refuse_bad(outputs)
     _refuse_bad_programs(options)
@@ -90,7 +90,7 @@ def _build(able: Sequence[Operation], target: str, toolchain: Toolchain, options
 
 
 def settings(inputs: str, seconds: float, sample_ms: float) -> Settings:
-    """Settings from the words of the command line. Raises UsageError for inputs that there are not."""
+    """Settings from the options of the command line. Raises UsageError for unknown inputs."""
     words = tuple(dict.fromkeys(inputs.split(",")))
     for word in words:
         if word not in ("random", "zeros", "ones") and not (word.isdecimal() and int(word) <= 7):
@@ -99,7 +99,7 @@ def settings(inputs: str, seconds: float, sample_ms: float) -> Settings:
 
 
 def chosen(names: Sequence[str], filters: Mapping[str, Any]) -> list[Operation]:
-    """The operations asked for, each once. Raises UsageError for a name or filters without any."""
+    """The selected operations, each once. Raises UsageError for a name or filters that match none."""
     return list(dict.fromkeys(choose_operations(names, filters, _called)))
 
 
@@ -113,7 +113,7 @@ def _called(name: str) -> list[Operation]:
 
 
 def _target(toolchain: Toolchain) -> str:
-    """What the GPU here runs, with its suffix where there is one: the operations that need it are what is looked for."""
+    """The local GPU's target, with the suffix "a" from sm_90 on, which the newest operations need."""
     if not toolchain.gpus:
         return "sm_90a"
     major, minor = toolchain.gpus[0].capability
@@ -121,14 +121,14 @@ def _target(toolchain: Toolchain) -> str:
 
 
 def _obstacle(operation: Operation, target: str) -> str | None:
-    """Why it cannot be measured on `target`, the architecture that it needs first."""
+    """Why the operation cannot be measured on `target`, or None; a missing architecture is reported first."""
     if not operation.runs_on(target):
         return f"needs {' or '.join(operation.targets) if operation.targets else f'{operation.arch} or later'}, not {target}"
     return refusal(operation)
 
 
 def _run(program: Program, names: Sequence[str], settings: Settings, toolchain: Toolchain, progress: Progress) -> Records:
-    """A record for every name and inputs."""
+    """A record for each name and kind of inputs."""
     measured: Records = {}
     if program.path and toolchain.gpus:
         measured = {(r["name"], r["inputs"]): r for r in run(program.path, names, settings, progress)}

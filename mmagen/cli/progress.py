@@ -1,4 +1,4 @@
-"""How far a verb has come, shown while it works."""
+"""Shows the progress of a verb."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _QUIET_S = 5.0
 
 @contextlib.contextmanager
 def shown() -> Iterator[Progress]:
-    """A bar on a terminal; else a short line now and then, so that a log shows that something happens."""
+    """A progress bar on a terminal; otherwise an occasional line, so that a log shows progress."""
     if not sys.stderr.isatty():
         last = time.monotonic()
 

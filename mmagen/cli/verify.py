@@ -1,4 +1,4 @@
-"""What `mmagen verify` does, between the command line and the modules that do the work."""
+"""Implements `mmagen verify`; the work is done in other packages."""
 
 from __future__ import annotations
 
@@ -21,14 +21,13 @@ if TYPE_CHECKING:
     from mmagen.toolchain.find import Toolchain
     from mmagen.verify.verdict import Verdict
 
-# Small, because a sanitizer is slow; no multiple of a usual tile, and its rows are aligned for every type.
+# Small, because sanitizers are slow; not a multiple of usual tiles, and with aligned rows for every type.
 _SANITIZED_PROBLEM = ("--problem", "224,160,96")
 
 
 @dataclass(frozen=True)
 class VerifyOptions:
-    """What `verify` was asked for; None and () mean the program's or spec's own choice. timeout_s: per program that
-    runs on a GPU."""
+    """Options of `verify`; None and () leave the choice to the program or spec. timeout_s: per program on a GPU."""
 
     compile_only: bool = False
     where: str = "auto"
@@ -46,10 +45,10 @@ class VerifyOptions:
 
 
 def verify(targets: Sequence[Path], options: VerifyOptions, outputs: Mapping[str, str | None]) -> ExitCode:
-    """Generate, compile, run and judge `targets` and write the reports: `outputs` maps json, csv, junit, markdown to a file.
+    """Generate, compile, run and judge `targets` and write the reports. outputs: json, csv, junit, markdown -> file.
 
-    A refused spec does not stop the others; the most serious exit code counts. Raises MmagenError for what stops
-    everything; what happens to one project is in its verdict.
+    A refused spec does not stop the others; the most serious exit code is returned. Raises MmagenError for errors that affect
+    all projects; errors of one project are in its verdict.
     """
     refuse_bad(outputs)
     loaded, folders = _targets(targets)
@@ -84,10 +83,10 @@ def verify_atoms(which: Sequence[str], options: VerifyOptions, outputs: Mapping[
         "--problem": options.problems,
         "--max-dim": options.max_dim,
         "--sanitize": options.sanitize,
-    }  # --sustained is for --bench only
+    }  # --sustained requires --bench
     for option, given in projects_only.items():
         if given:
-            raise UsageError(f"{option} is not for --atoms")
+            raise UsageError(f"{option} cannot be combined with --atoms")
     refuse_bad(outputs)
     with shown() as progress:
         return verify_operations(
@@ -105,10 +104,10 @@ def verify_atoms(which: Sequence[str], options: VerifyOptions, outputs: Mapping[
 
 
 def _emulates(options: VerifyOptions, toolchain: Toolchain) -> bool:
-    """On the CPU when asked to, or when nobody asked for anything that only a GPU can do and there is none."""
+    """True with --on cpu, and with --on auto if there is no GPU and no option requires one."""
     needs_gpu = options.bench or options.sanitize
     if options.where == "cpu" and needs_gpu:
-        raise UsageError("--bench and --sanitize need a GPU: leave --on cpu out")
+        raise UsageError("--bench and --sanitize need a GPU; omit --on cpu")
     if options.compile_only or options.where == "gpu":
         return False
     return options.where == "cpu" or not (toolchain.gpus or needs_gpu)
@@ -117,12 +116,14 @@ def _emulates(options: VerifyOptions, toolchain: Toolchain) -> bool:
 def _on_cpu(
     projects: Sequence[Path], toolchain: Toolchain, options: VerifyOptions, outputs: Mapping[str, str | None]
 ) -> ExitCode:
-    """Emulate every project's kernel on small problems: no GPU has a part in it, and the reports say so."""
+    """Emulate every project's kernel on small problems; the reports state that no GPU was involved."""
     from mmagen.verify.emulated.verify import emulate_all
     from mmagen.verify.verdict import exit_code
 
     if len(options.arch) > 1:
-        raise UsageError(f"--arch {','.join(options.arch)}: the CPU executes the PTX of one architecture at a time")
+        raise UsageError(
+            f"--arch {','.join(options.arch)}: the emulator executes the PTX of one architecture at a time; give one"
+        )
     with shown() as progress:
         verdicts = emulate_all(
             projects,
@@ -139,18 +140,18 @@ def _on_cpu(
     return exit_code(verdicts)
 
 
-# A program, its arguments, and the sanitizer that it runs under, () for none.
+# A program, its arguments, and the sanitizer to run it under, () for none.
 _Command = tuple[str, list[str], tuple[str, ...]]
 
 
 def _targets(targets: Sequence[Path]) -> tuple[Specs, list[Path]]:
-    """The specs among the targets, and the generated projects, each once."""
+    """The specs and the generated projects among the targets, each once."""
     folders = list(dict.fromkeys(target for target in targets if (target / MANIFEST).is_file()))
     for folder in folders:
         if not has_tests((folder / MANIFEST).read_bytes()):
             raise UsageError(
-                f"{folder} was built with --no-tests, so it has no program that verifies it; verify {folder}/spec.yaml, "
-                f"or build it again with --tests"
+                f"{folder} was built with --no-tests and cannot be verified; verify {folder}/spec.yaml, "
+                f"or rebuild it with --tests"
             )
     specs = [target for target in targets if target not in folders]
     for target in specs:
@@ -161,7 +162,7 @@ def _targets(targets: Sequence[Path]) -> tuple[Specs, list[Path]]:
 
 @contextlib.contextmanager
 def _projects(loaded: Specs, folders: Sequence[Path]) -> Iterator[list[Path]]:
-    """`folders`, and a project generated for now for each spec."""
+    """`folders`, and a temporary project for each spec."""
     import tempfile
 
     with tempfile.TemporaryDirectory(prefix="mmagen-") as scratch:
@@ -183,15 +184,14 @@ def _toolchain(options: VerifyOptions) -> Toolchain:
     want += [] if options.compile_only and options.arch else ["gpus"]
     want += ["sanitizer"] if options.sanitize and not options.compile_only else []
     toolchain = find_toolchain(want=want)
-    # Checked before anything is compiled, which takes minutes. Without a GPU nothing would run under the tool, and the
-    # missing GPU is reported instead.
+    # Checked before compiling, which takes minutes. Without a GPU, that is reported instead of the missing tool.
     if toolchain.gpus and toolchain.missing(("sanitizer",)):
         raise RunError(f"compute-sanitizer: not found; {toolchain.remedies['sanitizer']}")
     return toolchain
 
 
 def _run_all(results: Sequence[BuildResult], toolchain: Toolchain, options: VerifyOptions) -> list[Verdict]:
-    """Run one program after the other: two at once on one GPU would spoil each other's times."""
+    """Run the programs one after another: concurrent programs would distort each other's timings."""
     from mmagen.verify.run import run
     from mmagen.verify.verdict import judge
 
@@ -222,7 +222,7 @@ def _commands(result: BuildResult, toolchain: Toolchain, options: VerifyOptions)
     if "bench" in result.programs:
         sustained = ["--sustained", f"{options.sustained_s:g}"] if options.sustained_s else []
         yield "bench", [*problems, *seed, *dist, *limit, *sustained], ()
-    # What has no benchmark does one small shape anyway.
+    # Kernels without a benchmark compute one small shape in any case.
     small = problems or (_SANITIZED_PROBLEM if "bench" in result.offered else ())
     for tool in options.sanitize:
         assert toolchain.sanitizer

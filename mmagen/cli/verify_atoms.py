@@ -1,4 +1,4 @@
-"""What `mmagen verify --atoms` does, between the command line and the modules that do the work."""
+"""Implements `mmagen verify --atoms`; the work is done in other packages."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def verify(
     jobs: int | None = None,
     timeout_s: float = 600.0,
 ) -> ExitCode:
-    """Verify the operations that `texts` mean and write the reports: `outputs` maps json, csv, junit, markdown to a file."""
+    """Verify the operations that `texts` select and write the reports. outputs: json, csv, junit, markdown -> file."""
     operations = chosen(texts)
     if dist == "zeros":
-        raise UsageError("--dist zeros: operations run on small_int, uniform and overflow")
+        raise UsageError("--dist zeros is not available with --atoms; use small_int, uniform or overflow")
     toolchain = find_toolchain(want=COMPILE if compile_only else (*COMPILE, "gpus"))
     if where == "gpu" and not compile_only and not toolchain.gpus:
         click.echo(f"mmagen: {toolchain.remedies['gpus']}", err=True)
@@ -46,12 +46,12 @@ def verify(
 
 
 def _place(where: str, toolchain: Toolchain) -> str:
-    """ "gpu" or "cpu": the emulator stands in where no GPU is."""
+    """ "gpu" or "cpu": the emulator is used if there is no GPU."""
     return where if where != "auto" else "gpu" if toolchain.gpus else "cpu"
 
 
 def code(verdicts: Sequence[Verdict]) -> ExitCode:
-    """As for projects; but what this machine cannot run is no failure as long as anything else was run."""
+    """As for projects, except that operations this machine cannot run do not fail the call if any other was run."""
     suitable = [verdict for verdict in verdicts if not verdict.unsuitable]
     return exit_code(suitable or verdicts)
 

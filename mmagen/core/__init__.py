@@ -1,1 +1,1 @@
-"""What every package uses: errors and exit codes, targets, CuTe layouts as text, the cache, processes, progress."""
+"""Used by all packages: errors and exit codes, targets, CuTe layouts as text, the cache, processes, progress."""

@@ -1,4 +1,4 @@
-"""The user's cache folder: the linked CUDA toolkit, compiled projects and PTX, shared by all calls."""
+"""The user's cache folder: the linked CUDA toolkit, compiled projects and PTX, shared by all invocations."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def cache_root(env: Mapping[str, str] | None = None) -> Path:
 
 
 def load_entry(key: str, root: Path) -> tuple[Path, dict[str, Any]] | None:
-    """The folder and the `result.json` of builds/<key>, or None when it is absent or not whole.
+    """The folder and the `result.json` of builds/<key>, or None if the entry is absent or incomplete.
 
-    Every file that the result names must be there with the size it had when it was stored: a folder copied half-way
-    from another machine counts as absent. Programs that lost their executable bit on the way get it back.
+    Every file that the result lists must exist with its recorded size: a partly copied folder counts as absent. Executable bits
+    lost in copying are restored.
     """
     folder = root / "builds" / key
     try:
@@ -44,10 +44,10 @@ def load_entry(key: str, root: Path) -> tuple[Path, dict[str, Any]] | None:
 
 
 def store_entry(key: str, root: Path, result: Mapping[str, Any], files: Mapping[str, Path]) -> Path:
-    """Put `files` (name in the entry -> where it lies now) and `result` under builds/<key>, whole or not at all.
+    """Store `files` (name in the entry -> current path) and `result` under builds/<key>, atomically.
 
-    Returns the entry's folder. Two processes that store one key at once both end with a whole entry. Raises OSError
-    when the cache cannot be written.
+    Returns the entry's folder. Two processes may store the same key concurrently. Raises OSError if the cache cannot be
+    written.
     """
 
     def fill(staging: Path) -> None:
@@ -60,10 +60,10 @@ def store_entry(key: str, root: Path, result: Mapping[str, Any], files: Mapping[
 
 
 def make_folder(folder: Path, fill: Callable[[Path], None], whole: Callable[[], bool]) -> Path:
-    """Make `folder` and what `fill`, called with an empty folder beside it, puts there; all of it or nothing.
+    """Create `folder` atomically. `fill` is called with an empty staging folder beside it and writes the contents.
 
-    whole: says whether the `folder` that is there now is as it should be. A valid one is kept, an invalid one is replaced.
-    Returns `folder`; raises OSError when it cannot be written.
+    whole: is the existing `folder` valid? A valid one is kept, an invalid one replaced. Returns `folder`; raises OSError if it
+    cannot be written.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     staging = Path(tempfile.mkdtemp(prefix=".new-", dir=folder.parent))
@@ -86,4 +86,4 @@ def _settle(staging: Path, folder: Path, whole: Callable[[], bool]) -> Path:
             if whole():
                 return folder
             shutil.rmtree(folder, ignore_errors=True)
-    raise OSError(f"{folder} is in use and not whole; remove it")
+    raise OSError(f"{folder} is in use and incomplete; remove it")

@@ -1,4 +1,4 @@
-"""Errors, faults of a spec with their places, and exit codes."""
+"""Errors, faults of a spec with their locations, and exit codes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Key = tuple[str | int, ...]
 
 
 class ExitCode(IntEnum):
-    """What `mmagen` ends with; the same for every verb."""
+    """Exit codes of `mmagen`, common to all verbs."""
 
     OK = 0
     INCORRECT = 1
@@ -32,17 +32,17 @@ _BY_SERIOUSNESS = (
 
 
 def most_serious(*codes: ExitCode) -> ExitCode:
-    """The exit code when several apply: a wrong result (1) comes first, then 2, 3, 4 and 77."""
+    """The exit code if several apply: an incorrect result (1) first, then 2, 3, 4 and 77."""
     return min(codes, key=_BY_SERIOUSNESS.index, default=ExitCode.OK)
 
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing wrong with a spec, not yet located in a file.
+    """One error in a spec, not yet located in a file.
 
     key: path of the offending value in the spec, e.g. ("tile", 2); () for the whole document.
-    what: what is wrong, with the offending value.
-    remedy: what would be right, or how to get there; never empty.
+    what: the error, with the offending value.
+    remedy: a legal value, or how to find one; never empty.
     """
 
     key: Key
@@ -52,7 +52,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """A Fault with its place: line and column count from 1."""
+    """A Fault with its location: line and column, counted from 1."""
 
     file: str
     line: int
@@ -68,13 +68,13 @@ class Diagnostic:
 
 
 class MmagenError(Exception):
-    """Base of every failure that mmagen explains; `exit_code` is what the process ends with."""
+    """Base of all expected failures; `exit_code` is the exit code of the process."""
 
     exit_code = ExitCode.USAGE
 
 
 class SpecFaults(MmagenError):
-    """A spec that is refused: all faults found, not yet located in the file."""
+    """A refused spec, with all its faults, not yet located in the file."""
 
     def __init__(self, faults: tuple[Fault, ...]):
         super().__init__("; ".join(f"{'.'.join(map(str, f.key))}: {f.what}; {f.remedy}" for f in faults))
@@ -82,7 +82,7 @@ class SpecFaults(MmagenError):
 
 
 class SpecError(MmagenError):
-    """A spec file that is refused: all faults, each with its place."""
+    """A refused spec file, with all its faults and their locations."""
 
     def __init__(self, diagnostics: tuple[Diagnostic, ...]):
         super().__init__("\n".join(map(str, diagnostics)))
@@ -94,12 +94,12 @@ class UsageError(MmagenError):
 
 
 class BuildError(MmagenError):
-    """A toolchain that is missing or a project that does not compile."""
+    """A missing toolchain, or a project that does not compile."""
 
     exit_code = ExitCode.BUILD_FAILED
 
 
 class RunError(MmagenError):
-    """A program that could not be run to its end."""
+    """A program that could not be run to completion."""
 
     exit_code = ExitCode.RUN_FAILED

@@ -14,7 +14,7 @@ IntTuple = int | tuple["IntTuple", ...]
 
 @dataclass(frozen=True)
 class LayoutText:
-    """A CuTe layout as written, e.g. `(4,4,2):(1,8,4)`: nested tuples of ints, shape and stride congruent.
+    """A CuTe layout as written, e.g. `(4,4,2):(1,8,4)`: nested tuples of ints; shape and stride are congruent.
 
     shape: extents, each >= 1; stride: steps in elements, each >= 0. `str()` gives the canonical text, which
     `parse` reads back to an equal value.
@@ -25,8 +25,8 @@ class LayoutText:
 
     @classmethod
     def parse(cls, text: str) -> LayoutText:
-        """Reads `4:1`, `(4,4,2):(1,8,4)` or `((2,2),3):((1,6),2)`; without strides the layout is compact,
-        column-major. CuTe's printed form of static integers, `_4`, is read too. ValueError says what is wrong."""
+        """Parse `4:1`, `(4,4,2):(1,8,4)` or `((2,2),3):((1,6),2)`; without strides the layout is compact, column-major. CuTe's
+        static integers, `_4`, are accepted. Raises ValueError."""
         if len(text) > MAX_TEXT:
             raise ValueError(f"a layout of {len(text)} characters is too long, {MAX_TEXT} are allowed")
         shape_text, colon, stride_text = text.partition(":")
@@ -40,7 +40,7 @@ class LayoutText:
 
     @classmethod
     def compact(cls, shape: IntTuple) -> LayoutText:
-        """The layout of `shape` with column-major strides: the first extent steps by 1."""
+        """The compact column-major layout of `shape`."""
         return cls(shape, _compact_stride(shape, 1)[0])
 
     @property
@@ -50,7 +50,7 @@ class LayoutText:
 
     @property
     def modes(self) -> tuple[LayoutText, ...]:
-        """The layouts of its modes; of a plain integer itself."""
+        """The layouts of its modes; of a plain integer, the layout itself."""
         if isinstance(self.shape, int) or isinstance(self.stride, int):
             return (self,)
         return tuple(map(LayoutText, self.shape, self.stride))

@@ -1,4 +1,4 @@
-"""Child processes that never outlive mmagen: each leads its own process group, which is killed as a whole."""
+"""Child processes that do not outlive mmagen: each leads a process group, which is killed as a whole."""
 
 from __future__ import annotations
 
@@ -34,8 +34,7 @@ def group(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
 ) -> Iterator[subprocess.Popen[str]]:
-    """Start `argv` as the leader of a new process group. Unless the leader was waited for, whatever is left of the group at
-    the end is killed."""
+    """Start `argv` as the leader of a new process group. Unless the leader was waited for, the group is killed on exit."""
     child = subprocess.Popen(
         [str(part) for part in argv],
         start_new_session=True,
@@ -60,7 +59,8 @@ def group(
 def capture(
     argv: Sequence[str | Path], *, timeout_s: float | None, env: Mapping[str, str] | None = None, cwd: Path | None = None
 ) -> Finished:
-    """Run `argv` to its end or for `timeout_s` seconds and keep both outputs. Raises OSError when it does not start."""
+    """Run `argv` to completion or for `timeout_s` seconds and capture stdout and stderr. Raises OSError if it does not
+    start."""
     start = time.monotonic()
     with group(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, cwd=cwd) as child:
         try:
@@ -75,9 +75,9 @@ def capture(
 def follow(
     argv: Sequence[str | Path], *, env: Mapping[str, str], on_line: Callable[[str], None], cwd: Path | None = None
 ) -> Finished:
-    """Run `argv` to its end, calling `on_line` for each line as it comes; stdout carries both outputs, in order.
+    """Run `argv` to completion, calling `on_line` for each line of output; stdout and stderr are merged, in order.
 
-    Raises OSError when it does not start.
+    Raises OSError if it does not start.
     """
     start = time.monotonic()
     lines = []
@@ -91,7 +91,7 @@ def follow(
 
 
 def _end(child: subprocess.Popen[str]) -> None:
-    """Terminate the group, then kill it. Once the leader was waited for, its number may belong to another process."""
+    """Terminate the group, then kill it. Once the leader has been waited for, its PID may belong to another process."""
     if child.returncode is not None:  # not poll(), which waits: a leader that ended may have left children
         return
     for number, patience in ((signal.SIGTERM, _GRACE_S), (signal.SIGKILL, None)):
@@ -100,6 +100,6 @@ def _end(child: subprocess.Popen[str]) -> None:
         with contextlib.suppress(subprocess.TimeoutExpired):
             child.wait(patience)
             break
-    # The leader may obey at once while a grandchild does not; the group keeps the leader's number as long as it lives.
+    # The leader may exit at once while a grandchild does not; the group keeps the leader's PID while any member lives.
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(child.pid, signal.SIGKILL)

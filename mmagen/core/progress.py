@@ -1,4 +1,4 @@
-"""What a long step reports while it works."""
+"""The progress callback of long steps."""
 
 from __future__ import annotations
 

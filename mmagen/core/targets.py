@@ -1,4 +1,4 @@
-"""What nvcc compiles for, as it is written: sm_80, sm_90a."""
+"""GPU targets as text: sm_80, sm_90a."""
 
 from __future__ import annotations
 

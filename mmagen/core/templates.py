@@ -1,4 +1,4 @@
-"""The folder of the templates."""
+"""Locates the templates."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 @cache
 def templates_folder() -> Path:
-    """templates/ beside the package in a checkout, inside it when installed from a wheel."""
+    """templates/ beside the package in a checkout, inside the package when installed from a wheel."""
     package = Path(__file__).resolve().parents[1]
     installed = package / "_templates"
     return installed if installed.is_dir() else package.parent / "templates"

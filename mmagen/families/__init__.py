@@ -1,4 +1,4 @@
-"""Kernel families: all that is particular to one kind of kernel, behind one Protocol and one line of registration each."""
+"""Kernel families: everything specific to one kind of kernel, behind one Protocol, registered by one line each."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mmagen.plan.plans import ProjectPlan
     from mmagen.spec.model import Spec
 
-# (the spec's key `kernel`, the module with the FAMILY). Of a kernel's families the first that builds from the atom plans it.
+# (value of the spec's key `kernel`, module with the FAMILY). The first family of a kernel that builds from the atom plans it.
 REGISTERED: tuple[tuple[str, str], ...] = (
     ("ownership", "mmagen.families.ownership"),
     ("micro", "mmagen.families.micro"),
@@ -31,7 +31,7 @@ REGISTERED: tuple[tuple[str, str], ...] = (
 
 @cache
 def family(module: str) -> Family[Any]:
-    """The family of that module."""
+    """The FAMILY of a registered module."""
     found: Family[Any] = import_module(module).FAMILY
     return found
 
@@ -42,7 +42,7 @@ def family_of(plan: ProjectPlan) -> Family[Any]:
 
 
 def plan(spec: Spec) -> Plan:
-    """All decisions for one spec. Raises SpecFaults with everything that is wrong with it."""
+    """Plan a spec. Raises SpecFaults with all its faults."""
     for kernel, module in REGISTERED:
         if kernel == spec.kernel and _builds(module, spec):
             made: Plan = family(module).plan(spec, spec_sha(spec))
@@ -51,13 +51,13 @@ def plan(spec: Spec) -> Plan:
     refused = Fault(
         ("kernel",),
         f"no kernel {spec.kernel} is built from {spec.atom}",
-        f"{' or '.join(others)}, or another atom" if others else "another atom",
+        f"use kernel {' or '.join(others)}, or another atom" if others else "use another atom",
     )
     raise SpecFaults((refused, *_faults_without_atom(spec)))
 
 
 def _builds(module: str, spec: Spec) -> bool:
-    """Does the family build from the spec's atom? Raises SpecFaults for a wrong atom, with what else can be found without it."""
+    """Does the family build from the spec's atom? Raises SpecFaults for an invalid atom, with the faults found without it."""
     try:
         return family(module).builds(spec.atom)
     except SpecFaults as error:
@@ -65,13 +65,13 @@ def _builds(module: str, spec: Spec) -> bool:
 
 
 def _faults_without_atom(spec: Spec) -> Iterator[Fault]:
-    from mmagen.plan.rules import faults_without_atom  # what it imports takes time, and only wrong specs need it
+    from mmagen.plan.rules import faults_without_atom  # slow to import, and only needed for invalid specs
 
     return faults_without_atom(spec)
 
 
 def _takes_atom(kernel: str, module: str, spec: Spec) -> bool:
-    """Would the family find nothing wrong with the spec's atom, were the spec of its kernel?"""
+    """Would the family accept the spec's atom if the spec named its kernel?"""
     if not family(module).builds(spec.atom):
         return False
     of_kernel = {"kernel": kernel, "configs": None, "tile": spec.tile or (1, 1, 1)}
@@ -83,5 +83,5 @@ def _takes_atom(kernel: str, module: str, spec: Spec) -> bool:
 
 
 def spec_sha(spec: Spec) -> str:
-    """Identity of a spec's meaning: the same for two files that differ in comments or order of keys only."""
+    """Digest of a spec's meaning: equal for files that differ only in comments or order of keys."""
     return hashlib.sha256(spec.model_dump_json().encode()).hexdigest()[:16]

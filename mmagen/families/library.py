@@ -1,6 +1,6 @@
-"""Several kernels in one library: which problem takes which, what they must have in common, and what is then the library's.
+"""Several kernels in one library: selection by problem, the properties that they must share, and the library's plan.
 
-Each config is a spec of its own, the library's with some keys said anew, and is planned by the same rules as any other.
+Each config is planned as a spec of its own: the library's, with some keys overridden.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ G = TypeVar("G", bound=GemmPlan)
 
 
 def plan(spec: Spec, sha: str, plan_one: PlanOne) -> GemmPlan:
-    """The plan of a gemm with configs. Raises SpecFaults with everything that is wrong with it.
+    """The plan of a gemm with configs. Raises SpecFaults with all its faults.
 
-    plan_one: plans one config's spec by the family of its own atom.
+    plan_one: plans the spec of one config, by the family of its atom.
     """
     plans: list[GemmPlan] = []
     found: list[tuple[Fault, ...]] = []
@@ -44,25 +44,25 @@ def plan(spec: Spec, sha: str, plan_one: PlanOne) -> GemmPlan:
 
 
 def spec_of_each(spec: Spec) -> list[Spec]:
-    """The spec of each config alone."""
+    """The spec of each config."""
     return [spec.model_copy(update={**config.overrides, "configs": None}) for config in spec.configs or ()]
 
 
 def choose(plan: GemmPlan, problem: Problem) -> Config:
-    """The config that a problem takes: the first whose rule holds, as choice.cuh has it."""
+    """The config for a problem: the first whose rule holds, as in choice.cuh."""
     return next(config for config in plan.configs if config.when is None or config.when.holds(*problem.shape))
 
 
-# --- What a project and its page have more ---------------------------------------------------------------------------
+# --- Parts, context and page -----------------------------------------------------------------------------------------
 
 
 def parts(plan: GemmPlan) -> tuple[str, ...]:
-    """Folders of templates/project that a library has besides."""
+    """Additional folders of templates/project for a library."""
     return ("library",) if plan.configs else ()
 
 
 def context(plan: GemmPlan, config: str) -> dict[str, Any]:
-    """What the templates of a gemm see besides the plan. config: the kernel of a library that is meant, or ""."""
+    """Template variables of a gemm besides the plan. config: the selected kernel of a library, or ""."""
     return {
         "decisions": sentences.DECISIONS,
         "who": f"{plan.name}, config {config}" if config else plan.name,
@@ -83,17 +83,17 @@ def page(
     sections: Callable[[G], list[pages.Section]],
     columns: Sequence[tuple[str, Callable[[G], str]]],
 ) -> list[pages.Section]:
-    """The sections of one kernel, or of a library: the rule of choice, the problems, and each kernel.
+    """The sections of one kernel, or of a library: the selection table, the problems, and each kernel.
 
-    sections: of one plan, which is of the family that asks. columns: what the table of a library says of each kernel
-    besides its atom, tile and stages.
+    sections: makes those of one plan of the calling family. columns: columns of a library's table besides atom, tile and
+    stages.
     """
     problems = [(f"{i}", p.text, *((choose(plan, p).name,) if plan.configs else ())) for i, p in enumerate(plan.problems)]
     listed: pages.Section = ("Problems of verify", problems)
     if not plan.configs:
         return [*sections(plan), listed]
     rows: list[pages.Row] = [("when", "config", "atom", "CTA tile", "stages", *(title for title, _ in columns))]
-    kernels = cast("tuple[G, ...]", plan.kernels)  # all of one family, as _disagreements demands
+    kernels = cast("tuple[G, ...]", plan.kernels)  # all of one family, which _disagreements ensures
     for config, one in zip(plan.configs, kernels, strict=True):
         rule = config.when.text if config.when else "otherwise"
         what = (one.atom.name, pages.extents(one.tile), str(one.stages))
@@ -103,14 +103,14 @@ def page(
         for config, one in zip(plan.configs, kernels, strict=True)
         for title, rows in sections(one)
     ]
-    return [("Choice, the first that holds", rows), listed, *each]
+    return [("Selection: the first rule that holds", rows), listed, *each]
 
 
 # --- Rules -----------------------------------------------------------------------------------------------------------
 
 
 def _name_faults(spec: Spec) -> Iterator[Fault]:
-    """Names that would be those of two files or of two things in one namespace."""
+    """Faults for names that would collide as files or within a namespace."""
     taken = {
         spec.name.lower(): "the library",
         f"{spec.name}_unaligned".lower(): "a file of the library",
@@ -119,34 +119,34 @@ def _name_faults(spec: Spec) -> Iterator[Fault]:
     for i, config in enumerate(spec.configs or ()):
         other = taken.setdefault(config.name.lower(), f"configs[{i}]")
         if other != f"configs[{i}]":
-            yield Fault(("configs", i, "name"), f"{config.name} is the name of {other} already", "another name")
+            yield Fault(("configs", i, "name"), f"{config.name} is already the name of {other}", "use another name")
 
 
 def _rule_faults(spec: Spec) -> Iterator[Fault]:
-    """Problems that no config takes, and configs that no problem takes."""
+    """Faults for problems that no config takes, and for unreachable configs."""
     configs = spec.configs or ()
     if configs[-1].when is not None:
         yield Fault(
             ("configs", len(configs) - 1, "when"),
-            f"a problem for which no rule holds would have no kernel: {configs[-1].name} "
-            f"is the last, and has {configs[-1].when.text}",
-            "the last config takes what the others leave: leave its when out, or add a config without one",
+            f"a problem for which no rule holds has no kernel: the last config, {configs[-1].name}, "
+            f"requires {configs[-1].when.text}",
+            "omit when in the last config, or add a config without when",
         )
     for i, config in enumerate(configs):
         earlier = next((one for one in configs[:i] if _covers(one.when, config.when)), None)
         if earlier:
-            why = f"has {earlier.when.text}" if earlier.when else "has no when and takes every problem"
+            why = f"takes {earlier.when.text}" if earlier.when else "has no when and takes every problem"
             yield Fault(
                 ("configs", i, "when") if config.when else ("configs", i),
-                f"{config.name} is never reached: {earlier.name} stands before it and {why}",
-                f"put {config.name} before {earlier.name}, or leave it out"
+                f"{config.name} is never reached: {earlier.name} comes first and {why}",
+                f"put {config.name} before {earlier.name}, or omit it"
                 if earlier.when
                 else f"give {earlier.name} a when, or make it the last",
             )
 
 
 def _covers(earlier: When | None, later: When | None) -> bool:
-    """Does every problem that the later rule is for meet the earlier one?"""
+    """Does the earlier rule hold for every problem of the later one?"""
     return earlier is None or (later is not None and earlier.covers(later))
 
 
@@ -154,7 +154,7 @@ def _covers(earlier: When | None, later: When | None) -> bool:
 
 
 def _placed(spec: Spec, found: Sequence[tuple[Fault, ...]]) -> Iterator[Fault]:
-    """What is wrong with a config stands in it, but what is wrong with all that share a key stands with the key."""
+    """Faults of a config are located in it; faults of an inherited key are located at the key in the spec."""
     configs = spec.configs or ()
     for i, faults in enumerate(found):
         for fault in faults:
@@ -165,7 +165,7 @@ def _placed(spec: Spec, found: Sequence[tuple[Fault, ...]]) -> Iterator[Fault]:
 
 
 def _disagreements(spec: Spec, plans: Sequence[GemmPlan]) -> Iterator[Fault]:
-    """One C interface means one set of types; one library, one list of architectures."""
+    """Faults for configs that differ in types, family or architectures: a library has one C interface and one list of them."""
     last, last_name = plans[-1], (spec.configs or ())[-1].name
     for i, one in enumerate(plans):
         key = ("configs", i, "atom")
@@ -173,20 +173,20 @@ def _disagreements(spec: Spec, plans: Sequence[GemmPlan]) -> Iterator[Fault]:
             yield Fault(
                 key,
                 f"{one.atom.name} is {_types(one)}, and config {last_name} is {_types(last)}",
-                "a library has one C interface: atoms of the same types",
+                "use atoms of the same types: a library has one C interface",
             )
         elif one.family != last.family:
             yield Fault(
                 key,
-                f"the kernel of {one.atom.name} is of another kind than that of {last.atom.name}, config {last_name}",
-                "atoms of one kind, or a library of each",
+                f"the kernels of {one.atom.name} and {last.atom.name} (config {last_name}) are of different families",
+                "use atoms of one family, or two libraries",
             )
         elif one.arch != last.arch:
             yield Fault(
                 key,
                 f"{one.atom.name} would be compiled for {', '.join(one.arch)}, and config {last_name} for "
                 f"{', '.join(last.arch)}",
-                "say arch, once for all configs",
+                "set arch once, for all configs",
             )
 
 

@@ -1,4 +1,4 @@
-"""`kernel: micro` of atoms whose operands are fragments in registers: one CTA, one tile, four steps."""
+"""`kernel: micro` of atoms with operands in registers: one CTA, one tile; copy, load fragments, mma, store."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ class _Micro:
                 (pages.operand_title(one), pages.copied_operand(plan, one, (("Narrow", one.copy_narrow),)))
                 for one in plan.operands
             ),
-            ("Registers of a thread", pages.registers(plan, *loaded, ctas_per_sm=1)),
-            ("Shared memory of a CTA", [pages.one_stage(plan), pages.smem_together(plan)]),
+            ("Registers per thread", pages.registers(plan, *loaded, ctas_per_sm=1)),
+            ("Shared memory per CTA", [pages.one_stage(plan), pages.smem_together(plan)]),
         ]
 
 

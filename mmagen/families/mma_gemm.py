@@ -1,4 +1,4 @@
-"""`kernel: gemm` of atoms whose operands are fragments in registers: mma.sync and scalar FMA."""
+"""`kernel: gemm` of atoms with operands in registers: mma.sync and scalar FMA."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MULTISTAGE = ("MainloopMultistage", "mainloop_multistage")
 REGISTER_STAGED = ("MainloopRegisterStaged", "mainloop_register_staged")
 _MAINLOOPS = {
     "mainloop_multistage": "cp.async into kStages stages, fragments, mma.sync",
-    "mainloop_register_staged": "copies through registers into two stages, fragments, mma.sync: before cp.async",
+    "mainloop_register_staged": "copies through registers into two stages, fragments, mma.sync; for sm_75 and older",
 }
 _EPILOGUE = Policy(
     f"mmagen::EpilogueStaged<Config, {FUNCTOR.cxx}>",
@@ -35,7 +35,7 @@ _EPILOGUE = Policy(
 
 
 class MmaGemm:
-    """The family; `name` is the module that registers it."""
+    """The family; `name` is its registered module."""
 
     def __init__(self, name: str):
         self.name = name
@@ -67,7 +67,7 @@ class MmaGemm:
     def _fitted(
         self, spec: Spec, sha: str, atom: Atom, mma: TiledMma, problems: tuple[Problem, ...], faults: list[Fault]
     ) -> GemmPlan:
-        """What fits shared memory, registers and threads. Raises SpecFaults with `faults` and what does not."""
+        """Check shared memory, registers and threads. Raises SpecFaults with `faults` and those found."""
         assert spec.tile
         tile, arch = spec.tile, rules.compiled_for(spec, atom)
         a, b = mma_sync.operands(spec, atom, mma, tile)
@@ -128,7 +128,7 @@ FAMILY: Family[GemmPlan] = MmaGemm(__name__)
 
 
 def vectors(spec: Spec, atom: Atom) -> dict[str, list[tuple[str, str, int]]]:
-    """For each mode, the operands that are contiguous there and whose copies move 16 bytes at a time."""
+    """For each mode, the operands that are contiguous along it and copied in 16-byte vectors."""
     found: dict[str, list[tuple[str, str, int]]] = {}
     for letter, element, major in (("A", atom.type_a, spec.layout.a_major), ("B", atom.type_b, spec.layout.b_major)):
         found.setdefault(major, []).append((letter, element.word, VECTOR_BYTES // element.bytes))
@@ -140,7 +140,7 @@ def _warp_faults(spec: Spec, atom: Atom) -> Iterator[Fault]:
     if threads % 32:
         yield Fault(
             ("atoms_layout",),
-            f"{threads} threads are no whole number of warps",
+            f"{threads} threads are not a whole number of warps",
             f"make the number of atoms a multiple of {32 // atom.threads}, e.g. [16, 16, 1]",
         )
 
@@ -162,25 +162,25 @@ def _text(of_gemm: Text, mainloop: Mainloop) -> Text:
 
 
 def _sections(plan: GemmPlan) -> list[pages.Section]:
-    """What one kernel costs."""
+    """The costs of one kernel."""
     return [
         pages.tiled_mma(plan),
         *((pages.operand_title(one), pages.copied_operand(plan, one, one.gmem_copies)) for one in plan.operands),
         (
-            "Registers of a thread",
+            "Registers per thread",
             pages.registers(plan, plan.fragment_registers, "two k blocks of A and B", plan.ctas_per_sm),
         ),
         (
-            "Shared memory of a CTA",
+            "Shared memory per CTA",
             [
                 pages.one_stage(plan),
                 ("stages", f"{plan.stages}"),
-                ("epilogue slice", f"{plan.epilogue.smem_bytes:,} B, in the same bytes"),
+                ("epilogue slice", f"{plan.epilogue.smem_bytes:,} B, reusing the stages"),
                 pages.smem_together(plan),
             ],
         ),
         ("Epilogue", _epilogue(plan)),
-        ("Traffic of a CTA tile", _traffic(plan)),
+        ("Traffic per CTA tile", _traffic(plan)),
     ]
 
 
@@ -200,5 +200,5 @@ def _traffic(plan: GemmPlan) -> list[pages.Row]:
     loaded = plan.fragment_registers // 2 * 4 * 32 * warps * (plan.tile[2] // plan.tiled_mma.extent[2])
     return [
         *pages.intensity(plan, plan.stage_bytes, loaded),
-        ("order of tiles", pages.raster(plan.scheduler.raster_group)),
+        ("raster order", pages.raster(plan.scheduler.raster_group)),
     ]

@@ -1,4 +1,4 @@
-"""What families of single operations have in common: the operation, found by its name, and what else a spec may say."""
+"""Shared by the families of single operations: finding the operation, and the keys that a spec may have."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from mmagen.spec.model import Spec
 if TYPE_CHECKING:
     from mmagen.mma.operation import Operation
 
-# Every other key must be as if it were left out.
+# All other keys must have their defaults.
 _KEYS = ("mmagen", "name", "kernel", "atom", "arch")
 
 
 def operation_of(spec: Spec) -> Operation:
-    """The operation that `spec` names. Raises SpecFaults where there is none, with the nearest names."""
-    from mmagen.mma.catalogue import find  # of all operations: nothing else in a build needs them
+    """The operation that `spec` names. Raises SpecFaults with the nearest names if it does not exist."""
+    from mmagen.mma.catalogue import find  # loads all operations, which nothing else in a build needs
 
     try:
         return find(spec.atom)
@@ -29,19 +29,20 @@ def operation_of(spec: Spec) -> Operation:
 
 
 def faults(spec: Spec, operation: Operation, why: str) -> Iterator[Fault]:
-    """Keys that mean nothing for it, and architectures that lack it. why: what such a kernel is, "measures the atom alone"."""
+    """Faults for keys that do not apply, and for architectures without it. why: what such a kernel is, "measures the atom
+    alone"."""
     for key, field in Spec.model_fields.items():
         if key not in _KEYS and getattr(spec, key) != field.get_default(call_default_factory=True):
-            yield Fault((key,), f"kernel {spec.kernel} {why} and has no {key}", "leave it out")
+            yield Fault((key,), f"kernel {spec.kernel} {why} and has no {key}", "omit it")
     for i, name in enumerate(spec.arch or ()):
         if not operation.runs_on(name):
             yield Fault(
                 ("arch", i),
                 f"{name} does not have {operation.name}",
-                f"it runs on {', '.join(operation.targets) or f'{operation.arch} and later'}",
+                f"use {', '.join(operation.targets) or f'{operation.arch} or later'}",
             )
 
 
 def arch_of(spec: Spec, operation: Operation) -> tuple[str, ...]:
-    """What to compile for: what the spec says, else the lowest that has it."""
+    """The spec's architectures, else the oldest that has the operation."""
     return spec.arch or (operation.arch if capability(operation.arch) >= OLDEST_ARCH else f"sm_{OLDEST_ARCH}",)

@@ -15,7 +15,7 @@ from mmagen.plan.plans import OwnershipPlan, Text
 from mmagen.plan.trials import Trials
 from mmagen.spec.model import Problem, Spec
 
-MOST_STAMPS = 4_194_304  # (thread, element) pairs that are compared
+MOST_STAMPS = 4_194_304  # maximum number of (thread, element) pairs
 
 
 class _Ownership:
@@ -39,7 +39,7 @@ class _Ownership:
         faults += rules.one_tile_problem_faults(spec, tile, problems)
         if faults:
             raise SpecFaults(tuple(faults))
-        from mmagen.mma.ownership import ownership  # takes long to import, and no other kernel needs it
+        from mmagen.mma.ownership import ownership  # slow to import, and no other kernel needs it
 
         return OwnershipPlan(
             family=__name__,
@@ -78,8 +78,8 @@ class _Ownership:
         rows: list[pages.Row] = [
             (
                 f"{table.matrix} {table.rows} x {table.columns}",
-                f"{pages.count(len(table.elements[0]), 'value')} a thread, "
-                f"{pages.count(len(table.owners()[0]), 'owner')} an element",
+                f"{pages.count(len(table.elements[0]), 'value')} per thread, "
+                f"{pages.count(len(table.owners()[0]), 'owner')} per element",
             )
             for table in plan.ownership
         ]
@@ -97,13 +97,13 @@ def _tile_faults(spec: Spec, mma: TiledMma, tile: tiling.Tile) -> Iterator[Fault
         whole = tile == mma.extent
         yield Fault(
             ("atoms_layout",) if whole else ("tile",),
-            f"{mma.threads} threads x a tile of {tile} are {stamps:,} stamps, at most {MOST_STAMPS:,} are compared",
-            "make atoms_layout or permutation smaller" if whole else f"the TiledMMA repeats after {mma.extent}: leave tile out",
+            f"{mma.threads} threads x a tile of {tile} are {stamps:,} (thread, element) pairs, the maximum is {MOST_STAMPS:,}",
+            "make atoms_layout or permutation smaller" if whole else f"omit tile: the TiledMMA covers {mma.extent} and repeats",
         )
 
 
 def _text(atom: Atom, tile: tiling.Tile) -> Text:
     return Text(
-        title=f"who owns what in a TiledMMA of {atom.name}, tile {'x'.join(map(str, tile))}",
-        reading=(("include/mmagen/ownership_kernel.cuh", "the kernel: every thread stamps what it owns"),),
+        title=f"ownership of A, B and C in a TiledMMA of {atom.name}, tile {'x'.join(map(str, tile))}",
+        reading=(("include/mmagen/ownership_kernel.cuh", "the kernel: every thread marks the elements that it owns"),),
     )

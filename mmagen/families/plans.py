@@ -1,4 +1,4 @@
-"""The type of every plan that the registered families make."""
+"""The union of the plan types of all registered families."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a kernel family is: all that is particular to one kind of kernel, from its rules to its page of `inspect`."""
+"""The interface of a kernel family: everything specific to one kind of kernel, from its rules to its page of `inspect`."""
 
 from __future__ import annotations
 
@@ -17,33 +17,34 @@ P = TypeVar("P", bound=ProjectPlan)
 class Family(Protocol[P]):
     """One kind of kernel.
 
-    A module with a `FAMILY` of this shape and a line in `mmagen.families.REGISTERED` is all that a new kind needs. All
-    methods are pure: no disk, no clock, no subprocess.
+    A new family is a module with a `FAMILY` of this interface and a line in `mmagen.families.REGISTERED`. All methods are pure:
+    no disk, no clock, no subprocess.
     """
 
     def builds(self, atom: str) -> bool:
-        """Does this family build kernels from the operation of that name? Raises SpecFaults for a name that no operation has."""
+        """Does this family build kernels from the operation of that name? Raises SpecFaults for an unknown name."""
 
     def plan(self, spec: Spec, sha: str) -> P:
-        """All decisions for a spec whose atom this family builds kernels from. Raises SpecFaults with every fault found.
+        """Plan a spec whose atom this family builds kernels from. Raises SpecFaults with all faults.
 
-        sha: the identity of the spec's meaning, for the plan to carry.
+        sha: the digest of the spec's meaning, stored in the plan.
         """
 
     def problem_faults(self, plan: P, problems: Sequence[Problem]) -> Iterator[Fault]:
-        """What is wrong with problems for a kernel that is planned already; keys are ("problems", index)."""
+        """The faults of `problems` for a planned kernel; keys are ("problems", index)."""
 
     def parts(self, plan: P) -> tuple[str, ...]:
-        """Folders of templates/project that make up the project; a file of a later one replaces an earlier one's."""
+        """The folders of templates/project that make up the project; files of later folders replace those of earlier ones."""
 
     def context(self, plan: P, config: str) -> Mapping[str, Any]:
-        """What templates see besides the plan. config: the kernel of a library that is meant, "" where there is one kernel.
+        """Template variables besides the plan. config: the selected kernel of a library, "" for a single kernel.
 
-        Every family says `sources`, the names of the translation units in src/, and `decisions`, what config.cuh holds.
+        Every family provides `sources`, the names of the translation units in src/, and `decisions`, the contents of
+        config.cuh.
         """
 
     def trials(self, plan: P) -> Trials:
-        """What verify runs of one kernel where no GPU is, and who judges it."""
+        """The problems that verify emulates without a GPU, and how they are judged."""
 
     def page(self, plan: P) -> list[Section]:
         """The sections of `mmagen inspect`."""

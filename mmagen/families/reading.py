@@ -1,4 +1,4 @@
-"""A spec file to a plan, with everything that is wrong with it in one go."""
+"""Reads a spec file and plans it; reports all faults in one run."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from mmagen.spec.load import UnreadableSpec, load
 
 
 def read(data: bytes | str, file: str) -> tuple[Plan | None, tuple[Diagnostic, ...]]:
-    """The plan of the spec in `data`, or None and every fault with its place.
+    """The plan of the spec in `data`, or None and all faults with their locations.
 
-    A spec that has wrong keys or values is planned without them, so that faults of its atom, tile and problems are found
-    in the same run. file: a label for messages.
+    A spec with invalid keys or values is planned without them, to find faults of its atom, tile and problems in the same run.
+    file: a label for messages.
     """
     try:
         loaded = load(data, file)
@@ -28,7 +28,7 @@ def read(data: bytes | str, file: str) -> tuple[Plan | None, tuple[Diagnostic, .
 
 
 def _faults(error: UnreadableSpec) -> tuple[Fault, ...]:
-    """What is wrong besides: all that a plan of the rest finds, or with its atom where too little is left for a plan."""
+    """Further faults: those of planning the rest, or only of the atom if too little is left to plan."""
     try:
         if error.rest:
             plan(error.rest)

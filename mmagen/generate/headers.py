@@ -1,4 +1,4 @@
-"""Which runtime headers a project takes along: those that its files include, and those that these include."""
+"""Selects the runtime headers of a project: the closure of `#include`s of its files."""
 
 from __future__ import annotations
 

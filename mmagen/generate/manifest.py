@@ -1,4 +1,4 @@
-"""mmagen.json: what a project is, and the digest of each of its files, by which mmagen knows its own from a person's."""
+"""mmagen.json: facts about a project and the digest of each file, by which hand edits are detected."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 
 MANIFEST = "mmagen.json"
-# Names in a project's folder that begin so are mmagen's own while it works there, and no file of a project.
+# Prefix of temporary names in a project's folder, which are not files of the project.
 RESERVED = ".mmagen-"
 
 
@@ -22,12 +22,12 @@ def digests(files: Mapping[str, bytes]) -> dict[str, str]:
 
 
 def to_bytes(facts: Mapping[str, object]) -> bytes:
-    """A mmagen.json that says `facts`, in their order."""
+    """A mmagen.json with `facts`, in order."""
     return (json.dumps(facts, indent=1) + "\n").encode()
 
 
 def recorded(content: bytes | None) -> dict[str, str] | None:
-    """{path: digest} of a mmagen.json; None if it is none, or lists what no project can hold."""
+    """{path: digest} of a mmagen.json; None if it is invalid."""
     try:
         listed = json.loads(content or b"null")["files"]
         if all(isinstance(path, str) and _is_inside(path) and path != MANIFEST for path in listed):

@@ -1,4 +1,4 @@
-"""render: plan to files. Substitutes what was decided and picks whole files; decides nothing."""
+"""Renders a plan to files: substitutes decided values and selects files; makes no decisions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mmagen.generate.headers import with_headers
 from mmagen.generate.templates import environment
 from mmagen.plan.plans import ProjectPlan
 
-# libyaml's, where PyYAML was built with it, writes these documents to the same bytes in a fraction of the time.
+# libyaml's dumper, if available, writes the same bytes in a fraction of the time.
 _Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
@@ -36,7 +36,7 @@ def _project(plan: ProjectPlan, tests: bool) -> dict[str, bytes]:
     """The files that come from templates/project. NAME in a path is the project's name; of a path with CONFIG there is a
     file for each kernel of a library."""
     contexts = {config: _context(one, config, tests) for config, one in plan.by_config.items()}
-    library = _context(plan, list(contexts)[-1], tests)  # what several kernels share is the last one's
+    library = _context(plan, list(contexts)[-1], tests)  # shared files use the last config
     sources = {path: f"{part}/{path}" for part in family_of(plan).parts(plan) for path in _part_files(part)}
     if not tests:
         if "tests/CMakeLists.txt.j2" not in sources:
@@ -71,7 +71,7 @@ def _bytes(path: str) -> bytes:
 
 
 def _context(plan: ProjectPlan, config: str, tests: bool) -> dict[str, Any]:
-    """What templates see. config: the kernel of a library that is meant, "" where there is one kernel."""
+    """Template variables. config: the selected kernel of a library, "" for a single kernel."""
     of_family = family_of(plan).context(plan, config)
     return {
         "plan": plan,
@@ -91,7 +91,7 @@ def _context(plan: ProjectPlan, config: str, tests: bool) -> dict[str, Any]:
 
 
 def _spec_yaml(plan: ProjectPlan) -> str:
-    """The spec with its defaults filled in, so that the project says all by itself."""
+    """The spec with its defaults filled in, which makes the project self-contained."""
     document = plan.spec.model_dump(mode="json", by_alias=True)
     return (
         f"# The spec of this project, defaults filled in; `mmagen build spec.yaml` makes it again.\n"

@@ -1,4 +1,4 @@
-"""Replacing files of an existing folder by renames only, all or none: after a failure the renames are undone in reverse."""
+"""Replaces files of an existing folder atomically by renames; after a failure the renames are undone in reverse."""
 
 from __future__ import annotations
 

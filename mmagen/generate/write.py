@@ -1,7 +1,7 @@
-"""Files to a project folder: whole or not at all, and nothing that a person wrote is lost.
+"""Writes files to a project folder atomically, without losing hand-written files.
 
-A new folder is written beside its place and renamed into it. An existing project is changed by renames only, after
-everything new lies complete in a hidden folder inside it; whatever goes wrong on the way is undone in reverse.
+A new folder is written beside its destination and renamed. An existing project is changed by renames only, after all new files
+are complete in a hidden folder inside it; on failure, the renames are undone in reverse.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def write(files: Mapping[str, bytes], folder: Path, force: bool = False) -> Writ
             except FileExistsError:
                 if not os.path.lexists(folder):
                     raise
-                # Another writer was first: then this is an update.
+                # Another process created the folder first: update it.
         if os.path.islink(folder):
             raise UsageError(f"{folder} is a symbolic link; name the folder that it leads to")
         if not os.path.isdir(folder):

@@ -31,7 +31,7 @@ def build_runner(toolchain: Toolchain, env: Mapping[str, str]) -> Path:
 
 
 def link_library(objects: Sequence[Path], toolchain: Toolchain, env: Mapping[str, str]) -> Path:
-    """The objects as one shared library for the runner. What they call of CUDA stays open until it is loaded.
+    """Link the objects into a shared library for the runner. CUDA symbols are resolved when it is loaded.
 
     Raises BuildError where they do not link."""
     assert toolchain.host_compiler

@@ -1,4 +1,4 @@
-"""What a launch must know of PTX entries: their parameters, the threads that they allow, their static shared memory."""
+"""Properties of PTX entries needed for a launch: parameters, maximum threads, static shared memory."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ class HostError(Exception):
 
 @dataclass(frozen=True)
 class Device:
-    """What the runtime says of its device. capability: 90 for 9.0; shared_bytes: the most that a CTA may have.
+    """The emulated device. capability: 90 for 9.0; shared_bytes: the most that a CTA may have.
     resident_clusters: how many clusters it runs at once."""
 
     capability: int
@@ -37,7 +37,7 @@ class Device:
 
 @dataclass(frozen=True)
 class CapturedLaunch:
-    """One kernel launch as the library asked for it. entry: the PTX name. grid, block, cluster: extents in x, y, z.
+    """One captured kernel launch. entry: the PTX name. grid, block, cluster: extents in x, y, z.
     shared_bytes: dynamic. stream: the handle. programmatic: may it begin before the launch before it ends. params: the
     parameter block, laid out as the PTX declares it."""
 

@@ -1,1 +1,1 @@
-"""What a plan or an operation is, as text."""
+"""Plans and operations as text."""

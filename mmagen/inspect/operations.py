@@ -1,4 +1,4 @@
-"""An operation for people: one line of a table, or everything on a page with who owns what; and for programs: JSON."""
+"""An operation as a line of a table, as a page with all facts and ownership, or as JSON."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _layouts(operation: Operation) -> str:
 
 
 def _layouts_to_show(operation: Operation, operand: str) -> list[tuple[ThreadValueLayout, str]]:
-    """The layout to trust, and the header's where that is another."""
+    """The correct layout, and the header's if it differs."""
     right, upstream = operation.layout(operand), operation.layouts[operand]
     return [(right, "")] if right is upstream else [(right, ""), (upstream, "as CUTLASS has it: wrong")]
 

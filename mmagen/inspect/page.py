@@ -1,4 +1,4 @@
-"""inspect: every number that follows from a spec, as text: tiling, copies, conflicts, budgets, traffic."""
+"""inspect: everything derived from a spec, as text: tiling, copies, bank conflicts, budgets, traffic."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mmagen.plan.plans import ProjectPlan
 
 
 def inspect(plan: ProjectPlan) -> str:
-    """The decisions of a plan and what they cost, in sections."""
+    """The decisions of a plan and their costs, in sections."""
     sections = family_of(plan).page(plan)
     head = f"{plan.name}: {plan.text.title}"
     body = [f"{title}\n{indent(tabulate(rows, tablefmt='plain', disable_numparse=True), '  ')}" for title, rows in sections]

@@ -1,4 +1,4 @@
-"""What is known of one operation's peak: the program's record, the datasheet's figure, and why there is none."""
+"""The peak rate of one operation: the program's record, the datasheet's figure, or the reason for a missing result."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ FIELDS = (
 
 @dataclass(frozen=True)
 class Machine:
-    """Where figures were taken and with what."""
+    """The device and software versions of a measurement."""
 
     target: str
     device: str | None

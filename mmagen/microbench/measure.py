@@ -13,12 +13,12 @@ from typing import Any
 from mmagen.core.errors import ExitCode
 from mmagen.core.process import capture, group
 from mmagen.core.progress import Progress
-from mmagen.verify.run import last_words
+from mmagen.verify.run import last_message
 
-# What the program says of one loop on one kind of inputs, and all it said by name and inputs.
+# The program's record for one loop and one kind of inputs, and all records by name and inputs.
 Record = dict[str, Any]
 Records = dict[tuple[str, str], Record]
-# A loop that hangs is given this long beyond what it should take.
+# Time allowed beyond the expected time before a loop counts as hung.
 _PATIENCE_S = 60.0
 
 
@@ -121,7 +121,7 @@ def _run_once(
             watch = watched()
         code = child.wait()
         watch.cancel()
-    output = last_words("".join(messages)).removeprefix(": ")
+    output = last_message("".join(messages)).removeprefix(": ")
     if timed_out.is_set():
         return _Outcome(f"it did not end within {patience:g} s and was stopped")
     if code == ExitCode.NOTHING_VERIFIED and len(records) == before:

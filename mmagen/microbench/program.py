@@ -1,4 +1,4 @@
-"""Loops to one program: a few translation units, compiled side by side and cached by content, then linked."""
+"""Compiles loops into one program: a few translation units, compiled in parallel and cached by content, then linked."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ class _Unit:
 
 
 def _compile(batch: Sequence[Loop], site: _Site) -> list[_Unit]:
-    """The batch as one object; where it does not compile, in halves, until what is broken stands alone."""
+    """The batch as one object; if it does not compile, it is halved until the faulty loop is alone."""
     made = _object(site, LOOP_HEADERS, unit(batch), tuple(batch))
     if not made.error or len(batch) == 1:
         return [made]

@@ -20,7 +20,7 @@ from mmagen.mma.operation import Operation
 
 @dataclass(frozen=True)
 class ElementType:
-    """A type of matrix elements. `word`: as in a spec; `cxx`: as in CuTe; `bits`: storage."""
+    """An element type. word: name in specs; cxx: type in CuTe; bits: storage size."""
 
     word: str
     cxx: str
@@ -93,7 +93,7 @@ class Atom:
 
     @property
     def wgmma(self) -> bool:
-        """Is this an operation of a warpgroup that reads shared memory?"""
+        """Is it a warpgroup operation that reads shared memory?"""
         return self.kind == "wgmma"
 
     @property
@@ -103,7 +103,7 @@ class Atom:
 
     @property
     def arch_specific(self) -> bool:
-        """Does no architecture but `default_arch` have the operation?"""
+        """Is the operation available only on `default_arch`?"""
         return self.wgmma
 
     @property

@@ -1,4 +1,4 @@
-"""operations.json to Operations, and the ways to find them.
+"""Loads operations.json and finds operations.
 
 The file is normal form: what many operations share (layouts, registers, everything but name, shape and layouts) stands
 in tables once, and every line of it is one value, so that a change of CUTLASS is a readable difference.
@@ -217,7 +217,7 @@ def select(
     block_scaled: bool | None = None,
     among: Iterable[Operation] | None = None,
 ) -> list[Operation]:
-    """Operations for which all that is given holds.
+    """The operations that match all given filters.
 
     target: it runs there (sm_90a). type: A or B is of it, or of `bf16,f32` every word is among A, B, D and the scales.
     shape: `16x8x16`, or with a * for any extent, `64x*x16`.

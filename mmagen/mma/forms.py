@@ -1,4 +1,4 @@
-"""What is checked of an operation: its instantiations, the targets to compile them for, the inputs to run them on."""
+"""The tests of an operation: its instantiations, their targets, and the distributions of inputs."""
 
 from __future__ import annotations
 

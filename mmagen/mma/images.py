@@ -1,4 +1,4 @@
-"""Matrices as they lie in registers and in shared memory, and D read back: layouts applied, nothing decided.
+"""Packs matrices into images of registers and shared memory by given layouts, and unpacks D.
 
 A matrix is uint64 codes [instance, row, column, part]; a register image is bytes [thread, byte].
 """

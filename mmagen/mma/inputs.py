@@ -1,4 +1,4 @@
-"""Matrices for one operation, of kinds that show different mistakes."""
+"""Input matrices for one operation, in distributions that expose different errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What D should be, and how far a correct instruction may be off."""
+"""The expected D and the error bound of a correct instruction."""
 
 from __future__ import annotations
 

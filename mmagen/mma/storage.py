@@ -1,4 +1,4 @@
-"""How many bytes and bits the elements of an operation's operands take up in registers."""
+"""The size of an operation's operands in registers, in bytes and bits."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Every MMA operation by itself, many in one program: `mmagen verify --atoms`."""
+"""Tests MMA operations in isolation, many per program: `mmagen verify --atoms`."""

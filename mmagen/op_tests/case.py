@@ -1,4 +1,4 @@
-"""One launch of one operation: matrices made, laid out for the kernel, and D judged."""
+"""One launch of one operation: draws matrices, packs them for the kernel, and judges D."""
 
 from __future__ import annotations
 

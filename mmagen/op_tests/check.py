@@ -1,4 +1,4 @@
-"""Operations to verdicts: batches built together, run side by side, each operation judged on its own."""
+"""Builds batches of operations together, runs them in parallel, and judges each operation separately."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def verify_atoms(operations: Sequence[Operation], toolchain: Toolchain, options:
 
 
 def _build_all(todo: list[Batch], toolchain: Toolchain, options: Options, folder: Path, progress: Progress) -> list[Built]:
-    """Every batch built; one that does not compile is halved until the operation at fault is alone."""
+    """Build every batch; one that does not compile is halved until the faulty operation is alone."""
     done: list[Built] = []
     # Targets are the batches' own, whatever the GPU here is.
     blind = dataclasses.replace(toolchain, gpus=())

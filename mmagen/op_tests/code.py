@@ -1,4 +1,4 @@
-"""Is the instruction in the code? PTX read out of a program that carries it uncompressed."""
+"""Checks that the instruction is in the code, by the uncompressed PTX in a program."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from mmagen.core.process import capture
 from mmagen.op_tests.case import Launch
-from mmagen.verify.run import last_words
+from mmagen.verify.run import last_message
 
 # As in templates/runtime/atoms/atom_main.cuh.
 _CASE = struct.Struct("<4I2Q4I7Q")
@@ -58,13 +58,15 @@ def execute(program: Path, cases: Sequence[bytes], scratch: Path, timeout_s: flo
         ended = capture([program, str(file), str(results), str(first)], timeout_s=timeout_s)
         done = _read(results)
         if ended.exit_code == 77:
-            return [Executed(None, last_words(ended.stderr).removeprefix(": ") or "no CUDA device", no_code=True)] * len(cases)
+            return [Executed(None, last_message(ended.stderr).removeprefix(": ") or "no CUDA device", no_code=True)] * len(
+                cases
+            )
         if ended.exit_code == 0:
             break
         if len(done) == first or not next(reversed(done.values())).error:
             # It ended without saying what was wrong with the case it was at.
             why = f"did not end within {timeout_s:g} s" if ended.timed_out else f"ended with exit code {ended.exit_code}"
-            _append(results, len(done), f"the program {why}{last_words(ended.stderr)}")
+            _append(results, len(done), f"the program {why}{last_message(ended.stderr)}")
             done = _read(results)
     lost = Executed(None, "the program left no result for it")
     return [done.get(index, lost) for index in range(len(cases))]

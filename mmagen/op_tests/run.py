@@ -1,4 +1,4 @@
-"""One batch run: cases made, handed to its program or to the emulator in turn, and judged."""
+"""Runs one batch: makes its cases, runs them on the GPU or emulator, and judges them."""
 
 from __future__ import annotations
 

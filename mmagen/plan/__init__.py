@@ -1,1 +1,1 @@
-"""What the plans of several kernel families are made of: values, tiling, operands, budgets, bank conflicts."""
+"""What kernel families share: plan values, tiling, operands, budgets, bank conflicts."""

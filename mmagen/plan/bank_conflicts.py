@@ -1,8 +1,8 @@
-"""Bank conflicts of shared-memory accesses, counted from the plan's own layouts.
+"""Bank conflicts of shared-memory accesses, counted from the plan's layouts.
 
 Shared memory has 32 banks of 4 bytes. One pass serves each bank once; accesses of 4 bytes a thread go a warp at a time,
 8 bytes a half warp, 16 bytes (and each 8x8 matrix of ldmatrix) a quarter warp (CUDA C++ Best Practices Guide, "Shared
-Memory"). Words that several threads share count once.
+Memory"). Words that several threads access count once.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ WORD = 4
 
 @dataclass(frozen=True)
 class Passes:
-    """Shared-memory passes of one copy step of one warp: what it takes, and what it would take without conflicts."""
+    """Shared-memory passes of one copy step of one warp. taken: actual; ideal: without conflicts."""
 
     taken: int
     ideal: int
 
     @property
     def ways(self) -> float:
-        """1.0 is free of conflicts; 2.0 is a two-way conflict throughout."""
+        """Ratio of passes to ideal passes: 1.0 without conflicts, 2.0 for two-way conflicts throughout."""
         return self.taken / self.ideal
 
 
@@ -48,8 +48,7 @@ def byte_address(operand: Operand, mn: int, k: int) -> int:
 
 
 def _count(steps: Iterable[Iterable[int]]) -> Passes:
-    """steps: the words that the threads served together access, one step after the other. They are 32 at most, so that
-    without conflicts each step is one pass."""
+    """steps: the words accessed by the threads that are served together, at most 32; without conflicts a step is one pass."""
     taken = [max(Counter(word % BANKS for word in set(words)).values()) for words in steps]
     return Passes(sum(taken), len(taken))
 
@@ -68,7 +67,7 @@ def load(plan: ProductPlan, operand: Operand) -> Passes:
 
 
 def _access(operand: Operand) -> tuple[int, int]:
-    """Elements of a thread that one access (or one 8x8 matrix of ldmatrix) moves, and how many threads are served together."""
+    """(elements per thread of one access or one 8x8 matrix of ldmatrix, threads served together)."""
     assert operand.smem_copy
     if operand.smem_copy.matrices:
         return 32 // operand.element.bits, 32
@@ -76,7 +75,7 @@ def _access(operand: Operand) -> tuple[int, int]:
 
 
 def _threads_together(bytes_each: int) -> int:
-    """How many threads of a warp are served at once."""
+    """Threads of a warp that are served together."""
     return min(32, BANKS * WORD // max(WORD, bytes_each))
 
 
@@ -89,7 +88,7 @@ def _words(operand: Operand, table: Ownership, threads: Iterable[int], values: S
 
 
 def copy(operand: Operand, by: GmemCopy) -> Passes:
-    """One warp's store of one vector a thread into shared memory."""
+    """One warp's stores to shared memory, one vector per thread, of a copy from global memory."""
     together, threads = _threads_together(by.vector * operand.element.bytes), min(32, by.threads)
     return _count(
         [word for thread in range(start, min(start + together, threads)) for word in _vector_words(operand, by, thread)]

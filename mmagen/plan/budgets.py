@@ -14,8 +14,8 @@ from mmagen.spec.model import Spec
 
 # The oldest architecture that nvcc 13 compiles for; older atoms run on it through their PTX.
 OLDEST_ARCH = 75
-# CUDA C++ Programming Guide, "Technical Specifications per Compute Capability": shared memory a block may ask for,
-# and an SM has (which keeps 1 KiB of each resident block for itself), in bytes.
+# CUDA C++ Programming Guide, "Technical Specifications per Compute Capability": maximum shared memory per block,
+# and per SM (which reserves 1 KiB for each resident block), in bytes.
 SMEM_PER_BLOCK = {
     60: 49152,
     61: 49152,
@@ -36,15 +36,15 @@ SMEM_PER_BLOCK = {
     120: 101376,
     121: 101376,
 }
-# Threads that fit an SM, by the same table; 2048 where it is not listed.
+# Maximum resident threads per SM, by the same table; 2048 if not listed.
 THREADS_PER_SM = {75: 1024, 86: 1536, 87: 1536, 88: 1536, 89: 1536, 120: 1536, 121: 1536}
 REGISTERS_PER_SM = 65536
 REGISTERS_PER_THREAD = 255
-# Addresses, loop state and predicates of the main loops: an estimate, on the low side of what ptxas needs.
+# Registers for addresses, loop state and predicates of the mainloop: a low estimate of what ptxas needs.
 REGISTERS_BESIDES = 22
 ALIGNMENT = 128
 MOST_DEFAULT_STAGES = 4
-RASTER_GROUP = 8  # rows of tiles of a band, when the spec does not say
+RASTER_GROUP = 8  # default number of tile rows in a band
 
 
 def smem_limit(arch: tuple[str, ...]) -> int:
@@ -53,12 +53,13 @@ def smem_limit(arch: tuple[str, ...]) -> int:
 
 
 def align(size: int) -> int:
-    """Up to the next multiple of what shared-memory members are aligned to."""
+    """Round up to the alignment of shared-memory members."""
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 def epilogue(spec: Spec, atom: Atom, mma: TiledMma, tile: tuple[int, int, int]) -> Epilogue:
-    """Slices of one TiledMMA extent; rows padded by 8 elements, which puts the 8 rows of a fragment on distinct banks."""
+    """Slices as large as the TiledMMA covers; rows padded by 8 elements, which maps the 8 rows of a fragment to distinct
+    banks."""
     out = TYPES[spec.epilogue.out] if spec.epilogue.out else atom.type_d
     row_major = spec.epilogue.major == "N"
     along, piece = (tile[1], mma.extent[0]) if row_major else (tile[0], mma.extent[1])
@@ -71,7 +72,7 @@ def epilogue(spec: Spec, atom: Atom, mma: TiledMma, tile: tuple[int, int, int]) 
 
 
 def scalar_type(atom: Atom, out: ElementType) -> ElementType:
-    """What alpha and beta are and the epilogue computes in: exact integers where all is integer, else float."""
+    """The type of alpha, beta and the epilogue's arithmetic: s32 if accumulators and D are integers, else floating point."""
     if atom.type_d.word == "s32" and out.word == "s32":
         return TYPES["s32"]
     return TYPES["f64"] if atom.type_d.word == "f64" else TYPES["f32"]
@@ -86,12 +87,13 @@ class Smem:
 
 
 def reserved_smem(arch: tuple[str, ...]) -> int:
-    """Bytes that an SM keeps of each resident CTA, and has beyond what one CTA may ask for; from sm_80 on."""
+    """Bytes that an SM reserves per resident CTA, which is also its shared memory beyond the maximum per CTA; sm_80 and
+    later."""
     return 1024 if all(capability(a) >= 80 for a in arch) else 0
 
 
 def ctas_that_fit(arch: tuple[str, ...], smem_bytes: int, threads: int) -> int:
-    """CTAs that an SM holds by its shared memory and its threads; registers are not counted."""
+    """CTAs that fit on an SM by shared memory and threads; registers are not considered."""
     reserved = reserved_smem(arch)
     by_threads = min(THREADS_PER_SM.get(capability(name), 2048) for name in arch) // threads
     return min(by_threads, (smem_limit(arch) + reserved) // (smem_bytes + reserved))
@@ -100,7 +102,7 @@ def ctas_that_fit(arch: tuple[str, ...], smem_bytes: int, threads: int) -> int:
 def gemm_smem(
     spec: Spec, a: Operand, b: Operand, staged: Epilogue, arch: tuple[str, ...], cp_async: bool
 ) -> tuple[Smem, list[Fault]]:
-    """Stages asked for, or the most that fit (at most 4; ctas_per_sm CTAs share the SM), and what is wrong with them."""
+    """The requested stages, or as many as fit (at most 4; ctas_per_sm CTAs share the SM), and their faults."""
     limit, reserved = smem_limit(arch), reserved_smem(arch)
     per_stage = a.bytes_per_stage + b.bytes_per_stage
     faults: list[Fault] = []
@@ -114,25 +116,27 @@ def gemm_smem(
         faults.append(
             Fault(
                 ("stages",),
-                f"{spec.stages} stages need cp.async, which begins with sm_80",
-                "before that two stages alternate through registers: 2, or leave it out",
+                f"{spec.stages} stages require cp.async, which needs sm_80 or later",
+                "before sm_80 copies go through registers into two stages: 2, or omit it",
             )
         )
     stages = spec.stages or (min(most, MOST_DEFAULT_STAGES) if cp_async else 2)
-    share = f"{limit:,} B" if each == limit else f"{each:,} B for each of {spec.ctas_per_sm} CTAs"
+    share = f"{limit:,} B" if each == limit else f"{each:,} B with {spec.ctas_per_sm} CTAs per SM"
     if most < 2:
         fewer = "lower ctas_per_sm, or " if operands(2) <= limit else ""
         faults.append(
             Fault(
                 ("tile",),
-                f"two stages of this tile need {operands(2):,} B of shared memory, a CTA may have {share}",
+                f"two stages of this tile need {operands(2):,} B of shared memory, the maximum per CTA is {share}",
                 f"{fewer}make the tile smaller: A and B of one stage take (M + N) x K elements",
             )
         )
     elif stages > most:
         faults.append(
             Fault(
-                ("stages",), f"{stages} need {operands(stages):,} B of shared memory, a CTA may have {share}", f"at most {most}"
+                ("stages",),
+                f"{stages} need {operands(stages):,} B of shared memory, the maximum per CTA is {share}",
+                f"at most {most}",
             )
         )
     if staged.smem_bytes > each:
@@ -141,7 +145,7 @@ def gemm_smem(
             Fault(
                 ("tile",),
                 f"the epilogue stages {staged.slice} {lines} of D, as many as the TiledMMA covers, in "
-                f"{staged.smem_bytes:,} B of shared memory, a CTA may have {share}",
+                f"{staged.smem_bytes:,} B of shared memory, the maximum per CTA is {share}",
                 f"make the tile's {'N' if staged.row_major else 'M'} smaller, or the permutation's "
                 f"{'M' if staged.row_major else 'N'}",
             )
@@ -150,7 +154,7 @@ def gemm_smem(
 
 
 def registers(atom: Atom, mma: TiledMma, tile: tuple[int, int, int]) -> tuple[int, int]:
-    """32-bit registers a thread needs for accumulators, and for two k blocks of fragments of A and B."""
+    """32-bit registers per thread for accumulators, and for two k blocks of fragments of A and B."""
     per_k_slice = mma.threads // mma.atoms[2]
     accumulators = tile[0] * tile[1] * atom.type_d.bits // 32 // per_k_slice
     fragments = 2 * sum(
@@ -161,7 +165,7 @@ def registers(atom: Atom, mma: TiledMma, tile: tuple[int, int, int]) -> tuple[in
 
 
 def register_faults(spec: Spec, mma: TiledMma, accumulators: int, fragments: int) -> Iterator[Fault]:
-    """Accumulators and one k block of fragments must fit next to addresses, or the kernel spills."""
+    """Accumulators, one k block of fragments and addresses must fit the registers of a thread, or the kernel spills."""
     ctas = spec.ctas_per_sm or 1
     budget = min(REGISTERS_PER_THREAD, REGISTERS_PER_SM // (mma.threads * ctas) // 8 * 8)
     needed = accumulators + fragments // 2 + REGISTERS_BESIDES
@@ -171,8 +175,8 @@ def register_faults(spec: Spec, mma: TiledMma, accumulators: int, fragments: int
     key = ("ctas_per_sm",) if ctas > 1 and needed <= min(REGISTERS_PER_THREAD, REGISTERS_PER_SM // mma.threads) else ("tile",)
     yield Fault(
         key,
-        f"the accumulators take {accumulators} registers a thread, fragments {fragments // 2}, addresses and loop "
-        f"state about {REGISTERS_BESIDES}, of {budget} that {ctas} x {mma.threads} threads may have",
+        f"the accumulators take {accumulators} registers per thread, fragments {fragments // 2}, addresses and loop "
+        f"state about {REGISTERS_BESIDES}, of {budget} available with {ctas} x {mma.threads} threads",
         "lower ctas_per_sm"
         if key == ("ctas_per_sm",)
         else "make the tile's M x N smaller"
@@ -181,11 +185,11 @@ def register_faults(spec: Spec, mma: TiledMma, accumulators: int, fragments: int
 
 
 def thread_faults(spec: Spec, threads: int, arch: tuple[str, ...]) -> Iterator[Fault]:
-    """ctas_per_sm CTAs must fit the threads of an SM: nvcc ignores a wish that cannot come true."""
+    """ctas_per_sm CTAs must fit the threads of an SM; nvcc silently ignores an impossible minimum of __launch_bounds__."""
     limit = min(THREADS_PER_SM.get(capability(name), 2048) for name in arch)
     if (spec.ctas_per_sm or 1) * threads > limit:
         yield Fault(
             ("ctas_per_sm",),
-            f"{spec.ctas_per_sm} x {threads} threads are more than the {limit} of an SM",
+            f"{spec.ctas_per_sm} x {threads} threads exceed the {limit} of an SM",
             f"at most {limit // threads}",
         )

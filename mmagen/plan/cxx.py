@@ -1,4 +1,4 @@
-"""C++ spellings of what a plan holds: CuTe integers, shapes, layouts, tiles and copies as types."""
+"""Values of a plan as C++: CuTe integers, shapes, layouts, tiles and copies as types."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from mmagen.core.layout_text import IntTuple, LayoutText
 from mmagen.plan.model import GmemCopy, Operand
 from mmagen.spec.kernel import When
 
-# CuTe names these integers itself (cute/numeric/integral_constant.hpp); others are Int<n>.
+# CuTe has aliases for these integers (cute/numeric/integral_constant.hpp); others are Int<n>.
 _NAMED = {
     *range(11),
     12,
@@ -52,7 +52,7 @@ _NAMED = {
 
 
 def integer(value: int) -> str:
-    """`cute::_32`, or `cute::Int<33>` where CuTe has no name for it."""
+    """`cute::_32`, or `cute::Int<33>` if CuTe has no alias."""
     return f"cute::_{value}" if value in _NAMED else f"cute::Int<{value}>"
 
 
@@ -100,12 +100,12 @@ def _mn_k(operand: Operand, along: int, across: int) -> tuple[int, int]:
 
 
 def _strides(operand: Operand, along: int) -> tuple[int, int]:
-    """Strides (MN, K) that number the contiguous mode first."""
+    """Strides (MN, K) with the contiguous mode fastest."""
     return (along, 1) if operand.contiguous_k else (1, along)
 
 
 def smem_atom(operand: Operand) -> str:
-    """The layout atom that tile_to_shape repeats: lines of contiguous elements, swizzled where that helps."""
+    """The shared-memory layout atom for tile_to_shape: lines of contiguous elements, swizzled if that avoids conflicts."""
     plain = layout(LayoutText(_mn_k(operand, operand.line, operand.lines), _strides(operand, operand.line)))
     swizzle = operand.swizzle
     if swizzle.bits == 0:
@@ -123,29 +123,29 @@ def vector_type(copy: GmemCopy, operand: Operand) -> str:
 
 
 def copy_threads(copy: GmemCopy, operand: Operand) -> str:
-    """Layout of threads over (MN, K): neighbours along the contiguous mode."""
+    """Thread layout over (MN, K): neighbouring threads along the contiguous mode."""
     return layout(LayoutText(_mn_k(operand, copy.along, copy.across), _strides(operand, copy.along)))
 
 
 def copy_values(copy: GmemCopy, operand: Operand) -> str:
-    """Layout of one thread's vector over (MN, K)."""
+    """Value layout over (MN, K): one thread's vector."""
     return f"cute::Layout<{shape(_mn_k(operand, copy.vector, 1))}>"
 
 
 def gmma_atom(operand: Operand) -> str:
-    """The layout atom that wgmma's descriptors know, as CuTe names it: by major and width of the swizzle."""
+    """The layout atom of wgmma's canonical layouts, as CuTe names it: by major and width of the swizzle."""
     assert operand.tma
     width = f"SW{operand.tma.swizzle_bytes}" if operand.tma.swizzle_bytes > 16 else "INTER"
     return f"cute::GMMA::Layout_{'K' if operand.contiguous_k else 'MN'}_{width}_Atom<Element>"
 
 
 def gmma_order(operand: Operand) -> str:
-    """The order in which tile_to_shape repeats it: across the contiguous mode first, so that a panel is in one piece."""
+    """The mode order of tile_to_shape: across the contiguous mode first, so that each panel is contiguous."""
     return f"cute::Step<{', '.join(map(integer, (1, 2, 3) if operand.contiguous_k else (2, 1, 3)))}>"
 
 
 def when(rule: When | None) -> str:
-    """A rule as choice.cuh builds it: `mmagen::When().m(1, 64).n(1024, mmagen::kNoEnd)`."""
+    """A rule for choice.cuh: `mmagen::When().m(1, 64).n(1024, mmagen::kNoEnd)`."""
     intervals = rule.intervals if rule else {}
     return "mmagen::When()" + "".join(
         f".{about}({low or 0}, {'mmagen::kNoEnd' if high is None else high})" for about, (low, high) in intervals.items()

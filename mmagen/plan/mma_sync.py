@@ -1,6 +1,6 @@
 """Kernels built from atoms whose operands are fragments in registers: mma.sync and scalar FMA.
 
-What ownership, micro and gemm kernels of such atoms have in common: the atoms, and shared-memory budgets of one tile.
+Shared by ownership, micro and gemm kernels of such atoms: the choice of atoms, and shared-memory budgets of one tile.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from mmagen.plan.model import Operand, TiledMma
 from mmagen.plan.operands import operand
 from mmagen.spec.model import Spec
 
-# Whose atoms these kernels are built from. The f64 atoms of SM90 are mma.sync as well, and have a family of their own.
+# CuTe's prefixes of these atoms. The f64 atoms of SM90 are mma.sync as well, but belong to another family.
 GENERATIONS = ("FMA", "SM61", "SM70", "SM75", "SM80", "SM89")
 
 
 def builds_from(name: str) -> bool:
-    """Is the operation of that name an atom of these kernels? Raises SpecFaults for a name that no operation has."""
+    """Is the operation an atom of these kernels? Raises SpecFaults for an unknown name."""
     atom = find_atom(name)
     return atom is not None and atom.generation in GENERATIONS
 
@@ -33,7 +33,7 @@ def operands(spec: Spec, atom: Atom, mma: TiledMma, tile: tiling.Tile) -> tuple[
 def one_tile_budget(
     atom: Atom, mma: TiledMma, tile: tiling.Tile, a: Operand, b: Operand, limit: int
 ) -> tuple[int, list[Fault]]:
-    """Bytes of shared memory of a kernel that holds its whole tile, and what does not fit."""
+    """Bytes of shared memory of a kernel that holds its whole tile, and faults if it does not fit."""
     loaded = budgets.align(a.bytes_per_stage) + budgets.align(b.bytes_per_stage)
     sums = tile[0] * tile[1] * atom.type_d.bytes if mma.atoms[2] > 1 else 0
     total = max(loaded, budgets.align(sums))
@@ -42,8 +42,8 @@ def one_tile_budget(
         faults.append(
             Fault(
                 ("tile",),
-                f"the tile needs {total:,} B of shared memory, a CTA may have {limit:,} B",
-                "make it smaller: A and B take (M + N) x K elements",
+                f"the tile needs {total:,} B of shared memory, the maximum per CTA is {limit:,} B",
+                "make the tile smaller: A and B take (M + N) x K elements",
             )
         )
     accumulators, fragments = budgets.registers(atom, mma, tile)
@@ -52,8 +52,8 @@ def one_tile_budget(
         faults.append(
             Fault(
                 ("tile",),
-                f"accumulators and fragments of the whole tile take {needed} registers a thread, of 255",
-                "make the tile smaller or give it more warps with atoms_layout",
+                f"accumulators and fragments of the whole tile take {needed} registers per thread, the maximum is 255",
+                "make the tile smaller, or use more warps in atoms_layout",
             )
         )
     return total, faults

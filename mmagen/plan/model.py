@@ -1,4 +1,4 @@
-"""The values that plans are made of: frozen, printable, and simple to build by hand in a test."""
+"""The value types of plans: frozen, printable, easy to construct in tests."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from mmagen.mma.atoms import ElementType
 
 @dataclass(frozen=True)
 class TiledMma:
-    """The TiledMMA: atoms_layout and permutation are the spec's; the rest follows.
+    """The TiledMMA: atoms_layout and permutation are the spec's, the rest is derived.
 
-    extent: the tile (M, N, K) that all threads cover together once, in elements.
+    extent: the tile (M, N, K) that the TiledMMA covers, in elements.
     """
 
     atoms_layout: LayoutText
@@ -33,9 +33,9 @@ class Swizzle:
 
 @dataclass(frozen=True)
 class GmemCopy:
-    """How the threads of a CTA cover an operand tile when it is copied from global memory.
+    """How the threads of a CTA partition an operand tile for the copy global -> shared memory.
 
-    threads: (along, across) the contiguous mode; vector: elements per access along it.
+    along, across: threads along and across the contiguous mode. vector: elements per access, along it.
     """
 
     along: int
@@ -49,11 +49,11 @@ class GmemCopy:
 
 @dataclass(frozen=True)
 class Tma:
-    """How TMA brings an operand's tile: in panels of one line's width along the contiguous mode.
+    """How TMA loads an operand's tile: in panels as wide as one swizzled line along the contiguous mode.
 
-    swizzle_bytes: width of a line, over which 16-byte chunks are swizzled (16: they are not). panels: of the tile.
-    box_across: lines of a box; boxes: of each panel, that one CTA loads (for all that share the tile). hint: how L2 should
-    treat what is read, a value of mmagen::CacheHint.
+    swizzle_bytes: width of a line, within which 16-byte chunks are swizzled (16: no swizzle). panels: per tile. box_across:
+    lines per box. boxes: per panel, loaded by one CTA (and multicast to the CTAs that share the tile). hint: L2 eviction
+    priority, a value of mmagen::CacheHint.
     """
 
     swizzle_bytes: int
@@ -65,8 +65,8 @@ class Tma:
 
 @dataclass(frozen=True)
 class SmemCopy:
-    """How fragments are read from shared memory. matrices: 8x8 matrices that one ldmatrix moves, 0 for ordinary loads;
-    transposed: ldmatrix.trans; elements: of a thread, side by side, that an ordinary load moves."""
+    """How fragments are loaded from shared memory. matrices: 8x8 matrices per ldmatrix, 0 for ordinary loads; transposed:
+    ldmatrix.trans; elements: contiguous elements per ordinary load of a thread."""
 
     matrices: int = 0
     transposed: bool = False
@@ -77,9 +77,9 @@ class SmemCopy:
 class Operand:
     """A or B on its way from global memory to fragments.
 
-    letter: "A" or "B". major: its contiguous mode, K, or M (A) or N (B). extent_mn, extent_k: the CTA tile.
-    line: contiguous elements in one row of the shared-memory layout atom, `lines` rows of it make the atom.
-    smem_copy: from shared memory to fragments, None where wgmma reads shared memory itself.
+    letter: "A" or "B". major: the contiguous mode, K, or M (A) or N (B). extent_mn, extent_k: of the CTA tile. line: contiguous
+    elements in one line of the shared-memory layout atom, which has `lines` lines. smem_copy: shared memory -> fragments, None
+    if wgmma reads shared memory directly.
     """
 
     letter: str
@@ -98,7 +98,7 @@ class Operand:
 
     @property
     def mode(self) -> str:
-        """The mode that is not K: M for A, N for B."""
+        """The mode other than K: M for A, N for B."""
         return "M" if self.letter == "A" else "N"
 
     @property
@@ -107,7 +107,7 @@ class Operand:
 
     @property
     def gmem_copies(self) -> tuple[tuple[str, GmemCopy], ...]:
-        """The copies that exist, by name; none is wide where rows are not whole vectors, and TMA needs none."""
+        """The copies by name: no wide one if rows are not whole vectors, none at all with TMA."""
         return tuple((name, copy) for name, copy in (("Wide", self.copy_wide), ("Narrow", self.copy_narrow)) if copy)
 
     @property
@@ -123,9 +123,9 @@ class Operand:
 class Epilogue:
     """How accumulators become D.
 
-    slice: rows of D (columns, where D is M contiguous or leaves by TMA) staged in shared memory at a time. pad: elements
-    added to a staged row so that fragments are written without bank conflicts. vector: elements of D in one wide store.
-    buffers: slices of a warp that TMA may still be storing while the next one is staged, 0 where TMA stores nothing.
+    slice: rows of D (columns, if D is M contiguous or stored by TMA) staged in shared memory at a time. pad: elements added to
+    a staged row to avoid bank conflicts of fragment stores. vector: elements of D per wide store. buffers: slices of a warp
+    that TMA stores may have in flight, 0 without TMA stores.
     """
 
     out: ElementType

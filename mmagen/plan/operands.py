@@ -1,4 +1,4 @@
-"""Operands: how A and B are laid out in shared memory, filled from global memory and loaded into fragments."""
+"""Operands: shared-memory layouts of A and B, their copies from global memory, and loads into fragments."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from mmagen.mma.atoms import Atom, ElementType
 from mmagen.plan.model import GmemCopy, Operand, SmemCopy, Swizzle, TiledMma
 from mmagen.plan.tiling import stride_one_run
 
-VECTOR_BYTES = 16  # the widest access of cp.async, ld.global and st.global that every device here has
+VECTOR_BYTES = 16  # the widest access of cp.async, ld.global and st.global on all supported devices
 BANK_ROW_BYTES = 128  # 32 banks of 4 bytes
 
 
 def power_of_two_divisor(value: int, most: int) -> int:
-    """The largest power of two that divides `value`, at most `most`."""
+    """The largest power of two up to `most` that divides `value`."""
     return min(value & -value, most)
 
 
 def smem_layout(atom: Atom, element: ElementType, along: int, across: int, contiguous_k: bool) -> tuple[Swizzle, int, int]:
     """Swizzle, line and lines of the shared-memory layout atom for a tile of `along` contiguous by `across` elements.
 
-    Bank conflicts are what decides: which of the lane bits move along the line and which across lines.
+    Bank conflicts decide, that is, which lane bits step along a line and which across lines.
     - ldmatrix reads 8 lines x 16 bytes: 16-byte chunks are spread by the line number.
     - tf32 across K and f64 either way read single elements, 8 (4) neighbours along x 4 across: the lowest two bits of
       the line number choose the 32-byte chunk.
@@ -43,7 +43,7 @@ def smem_layout(atom: Atom, element: ElementType, along: int, across: int, conti
 
 
 def gmem_copy(along: int, across: int, vector: int, threads: int) -> GmemCopy:
-    """The thread arrangement that uses the most threads, then the longest rows: their tile divides the operand's."""
+    """The partition that uses the most threads, then the longest rows; its tile divides the operand's."""
     best = max(
         ((length, _divisors(across, threads // length)[-1]) for length in _divisors(along // vector, threads)),
         key=lambda pair: (pair[0] * pair[1], pair[0]),
@@ -57,10 +57,10 @@ def _divisors(value: int, most: int) -> list[int]:
 
 
 def smem_copy(atom: Atom, element: ElementType, mma: TiledMma, mode: int, contiguous_k: bool) -> SmemCopy:
-    """The widest copy that moves this operand from shared memory into fragments.
+    """The widest copy of this operand from shared memory to fragments.
 
-    mode: 0 for A (M), 1 for B (N). ldmatrix where fragments have its shape: as it is if K is contiguous, transposed
-    for 16-bit types otherwise; it moves as many 8x8 matrices as a thread has registers within one TiledMMA tile.
+    mode: 0 for A (M), 1 for B (N). ldmatrix if fragments have its shape: plain if K is contiguous, otherwise transposed for
+    16-bit types; with as many 8x8 matrices as a thread has registers in what the TiledMMA covers.
     """
     per_thread = mma.extent[mode] * mma.extent[2] // (atom.threads * mma.atoms[mode] * mma.atoms[2])
     registers = per_thread * element.bits // 32
@@ -84,7 +84,7 @@ def _keeps_runs(permutation: int | LayoutText | None, run: int) -> bool:
 
 
 def _fragment_run(atom: Atom, mode: int, contiguous_k: bool) -> int:
-    """Elements of a one-thread or quad-pair fragment that lie side by side in shared memory (CuTe's MMA_Traits)."""
+    """Elements of a one-thread or quad-pair fragment that are contiguous in shared memory (CuTe's MMA_Traits)."""
     if atom.generation == "SM61":
         return atom.k if contiguous_k else 1
     if atom.generation == "SM70":
@@ -94,7 +94,7 @@ def _fragment_run(atom: Atom, mode: int, contiguous_k: bool) -> int:
 
 
 def operand(letter: str, atom: Atom, mma: TiledMma, extent_mn: int, extent_k: int, major: str) -> Operand:
-    """All that is decided about A or B for a CTA tile of extent_mn x extent_k elements."""
+    """The plan of A or B for a CTA tile of extent_mn x extent_k elements."""
     mode = "AB".index(letter)
     element = (atom.type_a, atom.type_b)[mode]
     contiguous_k = major == "K"

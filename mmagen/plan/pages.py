@@ -1,4 +1,4 @@
-"""Rows of `mmagen inspect` that several kernel families share: what a plan decides and what it costs, as text."""
+"""Rows of `mmagen inspect` shared by several kernel families: the decisions of a plan and their costs, as text."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def tiled_mma(plan: TilePlan) -> Section:
             ),
             ("atoms_layout", f"{mma.atoms_layout}: {extents(mma.atoms)} atoms, {mma.threads} threads"),
             ("permutation", ", ".join("_" if p is None else str(p) for p in mma.permutation)),
-            ("follows: extent", f"{extents(mma.extent)} covered by all threads at once"),
-            ("CTA tile", f"{extents(plan.tile)} = {extents(rests)} extents"),
+            ("TiledMMA covers", extents(mma.extent)),
+            ("CTA tile", f"{extents(plan.tile)} = {extents(rests)} of the TiledMMA"),
             ("compiled for", ", ".join(plan.arch)),
         ],
     )
@@ -53,8 +53,8 @@ def operand_title(operand: Operand) -> str:
 
 
 def copied_operand(plan: ProductPlan, operand: Operand, copies: Sequence[tuple[str, GmemCopy | None]]) -> list[Row]:
-    """An operand that the threads of a CTA copy to shared memory and then load into fragments."""
-    from mmagen.plan import bank_conflicts  # the layout algebra takes long to import
+    """An operand copied by threads from global to shared memory and loaded into fragments from there."""
+    from mmagen.plan import bank_conflicts  # imports the layout algebra, which is slow
 
     swizzle = operand.swizzle
     spelled = f"Swizzle<{swizzle.bits},{swizzle.base},{swizzle.shift}>" if swizzle.bits else "no swizzle"
@@ -71,13 +71,13 @@ def copied_operand(plan: ProductPlan, operand: Operand, copies: Sequence[tuple[s
 
 
 def typed(operand: Operand) -> Row:
-    """Its type and contiguous mode."""
+    """The type and contiguous mode of an operand."""
     return ("type", f"{operand.element.word}, {operand.major} contiguous")
 
 
 def load(operand: Operand) -> str:
     """The CuTe operation that loads fragments."""
-    return cxx.smem_copy(operand).removeprefix("cute::") if operand.smem_copy else "none: wgmma reads shared memory"
+    return cxx.smem_copy(operand).removeprefix("cute::") if operand.smem_copy else "none; wgmma reads shared memory"
 
 
 def _conflicts(passes: Passes, of: str) -> str:
@@ -86,15 +86,15 @@ def _conflicts(passes: Passes, of: str) -> str:
 
 
 def registers(plan: ProductPlan, fragments: int, which: str, ctas_per_sm: int) -> list[Row]:
-    """32-bit registers of a thread. which: what the fragments are of."""
+    """32-bit registers per thread. which: what the fragments hold."""
     most = min(budgets.REGISTERS_PER_THREAD, budgets.REGISTERS_PER_SM // (plan.threads * ctas_per_sm))
     return [
         ("accumulators", str(plan.accumulator_registers)),
         ("fragments", f"{fragments}, {which}"),
         (
             "together",
-            f"{plan.accumulator_registers + fragments} of {most} at {ctas_per_sm} x {plan.threads} threads an SM; "
-            "addresses and loop state come on top",
+            f"{plan.accumulator_registers + fragments} of {most} at {ctas_per_sm} x {plan.threads} threads per SM; "
+            "excluding addresses and loop state",
         ),
     ]
 
@@ -106,9 +106,9 @@ def one_stage(plan: ProductPlan) -> Row:
 
 
 def smem_together(plan: ProductPlan, of_it: str = "") -> Row:
-    """Bytes of shared memory of a CTA, and how many such CTAs an SM has room for."""
+    """Bytes of shared memory per CTA, and how many such CTAs fit on an SM."""
     fit = budgets.ctas_that_fit(plan.arch, plan.smem_bytes, plan.threads)
-    return ("together", f"{plan.smem_bytes:,} B of {plan.smem_limit:,}{of_it}; an SM has room for {count(fit, 'CTA')}")
+    return ("total", f"{plan.smem_bytes:,} B of {plan.smem_limit:,}{of_it}; {count(fit, 'CTA')} per SM")
 
 
 def output(plan: ProductPlan) -> Row:
@@ -118,8 +118,8 @@ def output(plan: ProductPlan) -> Row:
 
 
 def raster(rows: int) -> str:
-    """The order in which tiles are computed."""
-    return f"in bands of {count(rows, 'row')}, which share B's columns in L2"
+    """The raster order of work tiles."""
+    return f"bands of {count(rows, 'row')}, which reuse columns of B in L2"
 
 
 def intensity(plan: ProductPlan, fetched: int, read: int) -> list[Row]:
@@ -127,6 +127,6 @@ def intensity(plan: ProductPlan, fetched: int, read: int) -> list[Row]:
     m, n, k = plan.tile
     flop, written = 2 * m * n * k, plan.stage_bytes
     return [
-        ("from global memory", f"{fetched:,} B a stage for {flop:,} flop: {flop / fetched:.4g} flop/B"),
-        ("shared memory", f"{written:,} B written, {read:,} B read a stage: {flop / (written + read):.4g} flop/B"),
+        ("from global memory", f"{fetched:,} B per stage for {flop:,} flop: {flop / fetched:.4g} flop/B"),
+        ("shared memory", f"{written:,} B written, {read:,} B read per stage: {flop / (written + read):.4g} flop/B"),
     ]

@@ -1,7 +1,7 @@
 """The plans of kernels that are built from a TiledMMA: everything that `render` writes down.
 
-Byte counts are per CTA, register counts per thread. A plan names the family that made it; what else there is to ask of a
-kind of kernel is asked of that family (mmagen.families).
+Byte counts are per CTA, register counts per thread. A plan names its family; everything specific to a kind of kernel is a
+method of the family (mmagen.families).
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from mmagen.plan.model import Epilogue, Operand, TiledMma
 from mmagen.spec.kernel import When
 from mmagen.spec.model import Problem, Spec
 
-if TYPE_CHECKING:  # the layout algebra takes long to import, and only ownership kernels need it
+if TYPE_CHECKING:  # imports the layout algebra, which is slow, and only ownership kernels need it
     from mmagen.mma.ownership import Ownership
 
 
 @dataclass(frozen=True)
 class Text:
-    """Sentences that a project carries.
+    """Sentences in the files of a project.
 
-    title: one line. formula: what a call computes. storage: a warning about how a type is stored, or "".
-    shape: what a kernel of fixed shape says to any other shape; shape_note: when it does. peak_operands: where the loop
-    that bench divides by has its operands. reading: the headers worth reading, in order, each with what it does.
+    title: one line. formula: what a call computes. storage: a note on how a type is stored, or "". shape: the error message of
+    a fixed-shape kernel for any other shape; shape_note: when it is returned. peak_operands: where the peak-rate loop of bench
+    keeps its operands. reading: the headers to read, in order, each with its purpose.
     """
 
     title: str
@@ -38,7 +38,7 @@ class Text:
 
 @dataclass(frozen=True, kw_only=True)
 class ProjectPlan:
-    """What every plan says. family: the registered name of the family that made it; arch: what the project is compiled for."""
+    """Common fields of all plans. family: the registered module of its family; arch: target architectures of the project."""
 
     family: str
     spec: Spec
@@ -57,23 +57,23 @@ class ProjectPlan:
 
     @property
     def note(self) -> str:
-        """What to tell the user of a build, or ""."""
+        """A note that `build` prints for the user, or ""."""
         return ""
 
     @property
     def extended(self) -> bool:
-        """Does it need the wgmma shapes that CuTe defines in headers of their own?"""
+        """Does it need CUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED?"""
         return False
 
     @property
     def by_config(self) -> dict[str, ProjectPlan]:
-        """The plan of each kernel by the name of its config; the plan itself, by "", where there is one kernel."""
+        """The plan of each kernel by the name of its config; {"": self} for a single kernel."""
         return {"": self}
 
 
 @dataclass(frozen=True, kw_only=True)
 class TilePlan(ProjectPlan):
-    """A kernel whose CTA works on a tile (M, N, K) with a TiledMMA. threads: of a CTA."""
+    """A kernel whose CTA computes a tile (M, N, K) with a TiledMMA. threads: per CTA."""
 
     atom: Atom
     tiled_mma: TiledMma
@@ -87,17 +87,17 @@ class TilePlan(ProjectPlan):
 
 @dataclass(frozen=True, kw_only=True)
 class OwnershipPlan(TilePlan):
-    """ownership: who owns each element of A, B and C."""
+    """kernel: ownership. Which thread and value own each element of A, B and C."""
 
     ownership: tuple[Ownership, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProductPlan(TilePlan):
-    """A kernel that multiplies.
+    """A kernel that computes a matrix product.
 
-    operands: A and B, in that order, and then whatever else the kernel reads. smem_limit: bytes of shared memory that a
-    CTA may have on every architecture of `arch`.
+    operands: A and B, in that order, then other inputs. smem_limit: maximum bytes of shared memory per CTA on every
+    architecture of `arch`.
     """
 
     operands: tuple[Operand, ...]
@@ -124,17 +124,17 @@ class ProductPlan(TilePlan):
 
     @property
     def stages(self) -> int:
-        """Tiles of A and B that shared memory holds at once."""
+        """Tiles of A and B in shared memory."""
         return 1
 
     @property
     def takes_workspace(self) -> bool:
-        """Does a call of it take a workspace in device memory?"""
+        """Can a call use a workspace in device memory?"""
         return False
 
     @property
     def stage_bytes(self) -> int:
-        """Of all operands, one stage."""
+        """Bytes of one stage, all operands together."""
         return sum(one.bytes_per_stage for one in self.operands)
 
 
@@ -145,7 +145,7 @@ class MicroPlan(ProductPlan):
 
 @dataclass(frozen=True)
 class Mainloop:
-    """How A and B reach the tensor core. cxx: the policy class; header: where it stands; stages: tiles in flight."""
+    """How A and B are loaded and multiplied. cxx: the policy class; header: its file; stages: of the pipeline."""
 
     cxx: str
     header: str
@@ -154,11 +154,11 @@ class Mainloop:
 
 @dataclass(frozen=True)
 class TileScheduler:
-    """Which CTA computes which tile of D, and which part of K.
+    """The assignment of work tiles, and of parts of K, to CTAs.
 
-    raster_group: rows of tiles (of clusters) of a band that shares columns of B in L2. cluster: CTAs along M and N that
-    share operands by multicast. split_k: CTAs that share the K of a tile. persistent: a CTA computes several tiles.
-    stream_k: all CTAs share the tiles of a partial last wave, and need a workspace for it.
+    raster_group: rows of tiles (of clusters) per band, which reuses columns of B in L2. cluster: CTAs along M and N that share
+    operands by multicast. split_k: CTAs that split the K of a tile. persistent: a CTA computes several tiles. stream_k: all
+    CTAs share the tiles of a partial last wave, which requires a workspace.
     """
 
     raster_group: int
@@ -176,8 +176,8 @@ class TileScheduler:
 class GemmPlan(ProductPlan):
     """Any M, N, K, leading dimensions and batch.
 
-    configs: the kernels of a library that chooses between several; what they share is then said by the last one's plan,
-    whose fields the library's plan has.
+    configs: the kernels of a library, () for a single kernel. The other fields of a library's plan are those of its last
+    config.
     """
 
     mainloop: Mainloop
@@ -195,7 +195,7 @@ class GemmPlan(ProductPlan):
 
     @property
     def kernels(self) -> tuple[GemmPlan, ...]:
-        """The plan of each kernel: its own, or those of its configs."""
+        """The plans of the configs, or the plan itself for a single kernel."""
         return tuple(config.plan for config in self.configs) or (self,)
 
     @property
@@ -209,7 +209,7 @@ class GemmPlan(ProductPlan):
 
 @dataclass(frozen=True)
 class Config:
-    """One kernel of a library: the problems that it is for, unless an earlier one is (None: all), and its own plan."""
+    """One kernel of a library: its plan, and the rule for its problems (None: all that no earlier config takes)."""
 
     name: str
     when: When | None

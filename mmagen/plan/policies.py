@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Policy:
-    """A policy class. cxx: its type, as spelled inside of Config. header: of include/mmagen, without `.cuh`. what: its job in
-    a sentence."""
+    """A policy class. cxx: its type, as spelled in Config. header: in include/mmagen, without `.cuh`. what: its purpose."""
 
     cxx: str
     header: str
@@ -25,8 +24,8 @@ SINGLE_TILE = Policy("mmagen::SingleTileScheduler<Config>", "tile_scheduler_sing
 
 @dataclass(frozen=True)
 class Policies:
-    """kernel: None where Config names none, since one kernel serves all. base: the mainloop that `mainloop` derives from, if
-    its header has to be included as well."""
+    """kernel: None if Config does not select one. base: the mainloop that `mainloop` derives from, if its header must also be
+    included."""
 
     kernel: Policy | None
     mainloop: Policy
@@ -37,11 +36,11 @@ class Policies:
 
     @property
     def headers(self) -> tuple[str, ...]:
-        """The headers that config.cuh includes, without `.cuh`, sorted."""
+        """Headers for config.cuh to include, without `.cuh`, sorted."""
         return tuple(sorted({part.header for part in self.reading}))
 
     @property
     def reading(self) -> tuple[Policy, ...]:
-        """In the order in which to read them."""
+        """The policies in reading order."""
         parts = (self.kernel, self.scheduler, self.base, self.mainloop, self.epilogue, self.functor)
         return tuple(part for part in parts if part)

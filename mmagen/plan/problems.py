@@ -1,4 +1,4 @@
-"""What verify runs when a spec does not say."""
+"""The default problems of verify."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from mmagen.spec.model import Problem
 
 @cache
 def default_problems() -> tuple[Problem, ...]:
-    """Every way a GEMM goes wrong that a shape can show: smaller than a tile, ragged in all modes, no tail, a batch,
-    padded and odd leading dimensions, rows that end within 16 bytes, pointers off their alignment, alpha and beta; and two
-    sizes that fill a GPU."""
+    """Shapes that expose faults of a GEMM: smaller than a tile, residues in all modes, no residue, a batch, padded and odd
+    leading dimensions, rows that end within 16 bytes, misaligned pointers, alpha and beta; and two sizes that fill a GPU."""
     return (
         Problem(shape=(1, 1, 1)),
         Problem(shape=(17, 33, 65)),

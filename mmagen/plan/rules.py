@@ -1,4 +1,4 @@
-"""Rules that several kernel families share: architectures, types, keys that do not belong, problems."""
+"""Rules shared by several kernel families: architectures, types, keys that do not apply, problems."""
 
 from __future__ import annotations
 
@@ -18,31 +18,29 @@ OUT_TYPES = {
     "s32": ("s32", "s8", "u8", "f32", "f16", "bf16"),
 }
 LARGEST_SCALAR = {"f32": 3.4e38, "f64": math.inf, "s32": 2**31 - 1}
-# Keys of kernels that compute any number of tiles.
+# Keys that apply only to kernels with several tiles.
 _GEMM_KEYS = ("stages", "ctas_per_sm", "raster")
 
 
 def atom_for(spec: Spec) -> Atom:
-    """The spec's atom, for operands of its layout. The spec's name must be that of an atom."""
+    """The spec's atom, for operands of its layout. spec.atom must name an atom."""
     atom = find_atom(spec.atom)
     assert atom, spec.atom
     return atom.in_layout(spec.layout.letters)
 
 
 def arch_faults(spec: Spec, atom: Atom) -> Iterator[Fault]:
-    """Architectures that do not exist, or that lack the atom."""
+    """Faults for unknown architectures, and for those without the atom."""
     for i, name in enumerate(spec.arch or ()):
         if capability(name) not in budgets.SMEM_PER_BLOCK:
             yield _no_such_arch(i, name)
         elif atom.arch_specific and name != atom.default_arch:
-            yield Fault(
-                ("arch", i), f"{name} does not have {atom.kind}", f"{atom.kind} needs {atom.default_arch}, and no other has it"
-            )
+            yield Fault(("arch", i), f"{name} does not have {atom.kind}", f"{atom.kind} requires exactly {atom.default_arch}")
         elif capability(name) < atom.min_arch:
             yield Fault(
                 ("arch", i),
                 f"{name} does not have {atom.name}",
-                f"the atom begins with sm_{atom.min_arch}: that or later",
+                f"the atom requires sm_{atom.min_arch} or later",
             )
 
 
@@ -50,97 +48,95 @@ def _no_such_arch(i: int, name: str) -> Fault:
     return Fault(
         ("arch", i),
         f"there is no {name}",
-        f"one of {', '.join(f'sm_{known}' for known in budgets.SMEM_PER_BLOCK)}, with a or f where it has one",
+        f"one of {', '.join(f'sm_{known}' for known in budgets.SMEM_PER_BLOCK)}, optionally with suffix a or f",
     )
 
 
 def compiled_for(spec: Spec, atom: Atom) -> tuple[str, ...]:
-    """The spec's architectures, else the oldest that has the atom and that nvcc still compiles for."""
+    """The spec's architectures, else the oldest with the atom that nvcc still supports."""
     return spec.arch or (f"sm_{budgets.OLDEST_ARCH}" if atom.min_arch < budgets.OLDEST_ARCH else atom.default_arch,)
 
 
 def out_type(spec: Spec, atom: Atom) -> ElementType:
-    """The type of C and D: the spec's, or that of the accumulators."""
+    """The type of C and D: the spec's, else that of the accumulators."""
     return TYPES[spec.epilogue.out] if spec.epilogue.out else atom.type_d
 
 
 def type_faults(spec: Spec, atom: Atom) -> Iterator[Fault]:
-    """A type of D that accumulators are not converted to."""
+    """Fault for a type of D to which accumulators cannot be converted."""
     out, legal = spec.epilogue.out, OUT_TYPES[atom.type_d.word]
     if out and out not in legal:
         yield Fault(
-            ("epilogue", "out"), f"{out} cannot be made from {atom.type_d.word} accumulators", f"one of {', '.join(legal)}"
+            ("epilogue", "out"), f"{out} cannot be converted from {atom.type_d.word} accumulators", f"one of {', '.join(legal)}"
         )
 
 
 def one_tile_faults(spec: Spec) -> Iterator[Fault]:
-    """Keys that mean nothing for a kernel of one CTA with one tile."""
+    """Faults for keys that do not apply to a kernel of one CTA with one tile."""
     for key in _GEMM_KEYS:
         if getattr(spec, key) is not None:
             yield _one_tile(spec, key)
     if spec.configs:
         yield Fault(
             ("configs",),
-            f"kernel {spec.kernel} does one shape, and there is nothing to choose between",
-            "leave it out, or make it kernel: gemm",
+            f"kernel {spec.kernel} has a fixed shape and cannot choose between configs",
+            "omit it, or use kernel: gemm",
         )
 
 
 def one_tile_wgmma_faults(spec: Spec) -> Iterator[Fault]:
-    """The same of wgmma's keys."""
+    """The same for wgmma's keys."""
     for key in WGMMA_KEYS:
         if getattr(spec, key) is not None:
             yield _one_tile(spec, key)
 
 
 def _one_tile(spec: Spec, key: str) -> Fault:
-    return Fault(
-        (key,), f"kernel {spec.kernel} is one CTA with one tile and has no {key}", "leave it out, or make it kernel: gemm"
-    )
+    return Fault((key,), f"kernel {spec.kernel} is one CTA with one tile and has no {key}", "omit it, or use kernel: gemm")
 
 
 def wgmma_key_faults(spec: Spec, atom: Atom) -> Iterator[Fault]:
-    """Keys that say nothing about an operation whose operands are fragments in registers."""
+    """Faults for keys that require a wgmma atom."""
     for key in WGMMA_KEYS:
         if getattr(spec, key) is not None:
             yield Fault(
                 (key,),
                 f"{key} requires a wgmma atom; {atom.name} reads its operands from registers",
-                "leave it out, or take an SM90 atom, e.g. SM90_64x128x16_F32F16F16_SS",
+                "omit it, or use an SM90 wgmma atom, e.g. SM90_64x128x16_F32F16F16_SS",
             )
 
 
 def scalar_faults(scalar: ElementType, problems: Iterable[Problem]) -> Iterator[Fault]:
-    """Values of alpha and beta that their type cannot hold."""
+    """Faults for alpha and beta that their type cannot represent."""
     for i, problem in enumerate(problems):
         if scalar == TYPES["s32"] and (problem.alpha % 1 or problem.beta % 1):
             yield Fault(
                 ("problems", i),
                 f"alpha {problem.alpha} and beta {problem.beta} are not both integers",
-                "s32 results are exact: integers, or a floating-point epilogue.out",
+                "s32 results are exact: use integers, or a floating-point epilogue.out",
             )
         most = LARGEST_SCALAR[scalar.word]
         if max(abs(problem.alpha), abs(problem.beta)) > most:
             yield Fault(
                 ("problems", i),
                 f"alpha {problem.alpha} or beta {problem.beta} is too large for {scalar.word}",
-                f"at most {most:g} either way",
+                f"the largest magnitude is {most:g}",
             )
 
 
 def one_tile_problem_faults(spec: Spec, tile: tuple[int, int, int], problems: Iterable[Problem]) -> Iterator[Fault]:
-    """Problems that are not the one tile that the kernel computes."""
+    """Faults for problems other than the one tile that the kernel computes."""
     for i, problem in enumerate(problems):
         if problem.shape != tile or problem.batch != 1 or problem.alpha != 1 or problem.beta != 0:
             yield Fault(
                 ("problems", i),
                 f"{problem.text} is not the one tile that kernel {spec.kernel} computes",
-                f"leave problems out: it is {list(tile)}",
+                f"omit problems, or use {list(tile)}",
             )
 
 
 def faults_without_atom(spec: Spec) -> Iterator[Fault]:
-    """What can be found wrong with a spec whose atom is wrong."""
+    """Faults that can be found in a spec whose atom is invalid."""
     for i, name in enumerate(spec.arch or ()):
         if capability(name) not in budgets.SMEM_PER_BLOCK:
             yield _no_such_arch(i, name)
@@ -149,6 +145,6 @@ def faults_without_atom(spec: Spec) -> Iterator[Fault]:
         if extent > tiling.LARGEST_EXTENT:
             yield Fault(
                 ("tile", i),
-                f"{extent} along {tiling.MODES[i]} is more than any CTA can hold",
+                f"{extent} along {tiling.MODES[i]} exceeds what any CTA can hold",
                 f"at most {tiling.LARGEST_EXTENT}",
             )

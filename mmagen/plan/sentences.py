@@ -1,4 +1,4 @@
-"""Sentences about a plan that its project carries."""
+"""Sentences about a plan for the files of its project."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def header(name: str) -> str:
 
 
 def storage(atom: Atom) -> str:
-    """A warning about how a type is stored, or ""."""
+    """A note on how a type is stored, or ""."""
     if "tf32" not in (atom.type_a.word, atom.type_b.word):
         return ""
     return "\n * tf32 is stored as float; the tensor core ignores the low 13 bits of the mantissa."

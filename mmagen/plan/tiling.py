@@ -1,4 +1,4 @@
-"""TiledMMA: what follows from the atom, atoms_layout and permutation, and when they fit together."""
+"""The TiledMMA of atom, atoms_layout and permutation, and the rules for them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mmagen.spec.model import Spec
 
 Tile = tuple[int, int, int]  # M, N, K
 MODES = "MNK"
-# No CTA has the registers or the shared memory for more along one mode.
+# No CTA has enough registers or shared memory for more along one mode.
 LARGEST_EXTENT = 16384
 
 
@@ -22,7 +22,7 @@ def _flat(value: IntTuple) -> list[int]:
 
 
 def is_permutation(layout: LayoutText) -> bool:
-    """Does the layout reach each of 0 .. size-1 exactly once? (Sorted by stride, each mode must step over the last.)"""
+    """Is the layout a bijection onto 0 .. size-1? (Sorted by stride, each mode must step over the previous one.)"""
     reach = 1
     for extent, stride in sorted(zip(_flat(layout.shape), _flat(layout.stride), strict=True), key=lambda mode: mode[1]):
         if extent == 1:
@@ -34,7 +34,7 @@ def is_permutation(layout: LayoutText) -> bool:
 
 
 def stride_one_run(layout: LayoutText) -> int:
-    """How many elements the layout takes one after another before it jumps."""
+    """Length of the first contiguous run of the layout."""
     run = 1
     for extent, stride in zip(_flat(layout.shape), _flat(layout.stride), strict=True):
         if stride != run:
@@ -50,7 +50,7 @@ def atoms_per_mode(atoms_layout: LayoutText) -> tuple[int, int, int]:
 
 
 def tiled_mma(spec: Spec, atom: Atom) -> TiledMma:
-    """The TiledMMA of a spec in which `faults` finds none."""
+    """The TiledMMA of a spec without faults (see `faults`)."""
     atoms = atoms_per_mode(spec.atoms_layout)
     natural = (atom.m * atoms[0], atom.n * atoms[1], atom.k * atoms[2])
     m, n, k = (
@@ -62,17 +62,17 @@ def tiled_mma(spec: Spec, atom: Atom) -> TiledMma:
 
 
 def numbering_faults(spec: Spec) -> Iterator[Fault]:
-    """Threads that would belong to several atoms or to none."""
+    """Fault for an atoms_layout that is not a bijection."""
     if not is_permutation(spec.atoms_layout):
         yield Fault(
             ("atoms_layout",),
-            f"{spec.atoms_layout} does not number its atoms 0 .. {spec.atoms_layout.size - 1}",
+            f"{spec.atoms_layout} is not a bijection onto atoms 0 .. {spec.atoms_layout.size - 1}",
             f"every thread must belong to one atom, e.g. {LayoutText.compact(spec.atoms_layout.shape)}",
         )
 
 
 def faults(spec: Spec, atom: Atom) -> Iterator[Fault]:
-    """What makes atoms_layout and permutation impossible for this atom."""
+    """Faults of atoms_layout and permutation with this atom."""
     yield from numbering_faults(spec)
     atoms = atoms_per_mode(spec.atoms_layout)
     threads = atom.threads * spec.atoms_layout.size
@@ -98,7 +98,7 @@ def _permutation_faults(i: int, entry: int | LayoutText | None, least: int) -> I
         return
     extent = entry if isinstance(entry, int) else entry.size
     if extent % least:
-        size = "is smaller than" if extent < least else "is no multiple of"
+        size = "is smaller than" if extent < least else "is not a multiple of"
         right = least * max(1, extent // least)
         yield Fault(
             ("permutation", i),
@@ -109,12 +109,12 @@ def _permutation_faults(i: int, entry: int | LayoutText | None, least: int) -> I
         yield Fault(
             ("permutation", i),
             f"{entry} makes the TiledMMA cover {extent} elements along {MODES[i]}",
-            f"no CTA tile is that large: at most {LARGEST_EXTENT // least * least}",
+            f"no CTA tile is that large; at most {LARGEST_EXTENT // least * least}",
         )
     if isinstance(entry, LayoutText) and not is_permutation(entry):
         yield Fault(
             ("permutation", i),
-            f"{entry} does not reach each of 0 .. {entry.size - 1} once",
+            f"{entry} is not a bijection onto 0 .. {entry.size - 1}",
             f"a permutation of {entry.size} elements, e.g. {LayoutText.compact(entry.shape)}",
         )
 
@@ -122,10 +122,10 @@ def _permutation_faults(i: int, entry: int | LayoutText | None, least: int) -> I
 def extent_faults(
     mma: TiledMma, tile: Tile, vectors: Mapping[str, Sequence[tuple[str, str, int]]], k_blocks: int
 ) -> Iterator[Fault]:
-    """Extents of the CTA tile that the TiledMMA does not divide, that are too large, or that the copies cannot move.
+    """Faults for tile extents that are not multiples of what the TiledMMA covers, too large, or not whole vectors.
 
-    vectors: for a mode M, N or K, the (operand, type, elements of 16 bytes) whose contiguous mode it is and that are copied
-    in vectors. k_blocks: how many k blocks of the TiledMMA the tile must have at least. Remedies name what every rule allows.
+    vectors: mode M, N or K -> (operand, type, elements of 16 bytes) of the operands that are contiguous along it and copied in
+    vectors. k_blocks: minimum number of k blocks in the tile. Remedies satisfy all rules.
     """
     for i, extent in enumerate(tile):
         mode, covered = MODES[i], mma.extent[i]
@@ -135,30 +135,30 @@ def extent_faults(
         nearest = _nearest(extent, unit, least)
         if extent > LARGEST_EXTENT:
             most = LARGEST_EXTENT // unit * unit
-            yield Fault(("tile", i), f"{extent} along {mode} is more than any CTA can hold", f"at most {most}")
+            yield Fault(("tile", i), f"{extent} along {mode} exceeds what any CTA can hold", f"at most {most}")
         elif extent % covered:
             yield Fault(
                 ("tile", i),
-                f"{extent} is no multiple of the {covered} that the TiledMMA covers along {mode}",
+                f"{extent} is not a multiple of the {covered} that the TiledMMA covers along {mode}",
                 f"atom x atoms_layout x permutation covers {mma.extent}: the nearest legal is {nearest}",
             )
         elif extent < least:
             yield Fault(
                 ("tile", i),
                 f"{extent} is a single k block of {covered}",
-                f"the next k block is loaded while one is multiplied: at least {nearest}",
+                f"the mainloop loads the next k block while it multiplies one: at least {nearest}",
             )
         else:
             for letter, word, elements in whole:
                 if extent % elements:
                     yield Fault(
                         ("tile", i),
-                        f"{extent} {word} of {letter} are no whole number of 16-byte vectors",
+                        f"{extent} {word} of {letter} are not a whole number of 16-byte vectors",
                         f"{letter} is {mode} contiguous, and the TiledMMA covers {covered}: the nearest legal is {nearest}",
                     )
 
 
 def _nearest(extent: int, unit: int, least: int) -> str:
-    """The multiples of `unit` on both sides of `extent` that are not below `least`."""
+    """The nearest multiples of `unit` below and above `extent`, none below `least`."""
     around = {max(n, -(-least // unit)) * unit for n in (extent // unit, extent // unit + 1)}
     return " or ".join(map(str, sorted(around)))

@@ -1,4 +1,4 @@
-"""What verify runs of a kernel where no GPU is: small problems with the character of large ones."""
+"""The problems that verify emulates without a GPU: small ones that exercise the same code paths as large ones."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _RAGGED = 5
 
 @dataclass(frozen=True, kw_only=True)
 class Trials:
-    """judge: who draws the inputs and judges the result: "product", "ownership" or "instruction".
+    """judge: selects how inputs are drawn and results judged: "product", "ownership" or "instruction".
 
-    cases: (problem, distribution of its inputs). requires: the oldest architecture that has the kernel's instructions.
-    types, majors: of the operands, for the record: contiguous modes of A, B and D. smem_bytes: of a CTA.
-    refusal: why nothing can be run without a GPU, or "".
+    cases: (problem, distribution of its inputs). requires: the oldest architecture with the kernel's instructions. types,
+    majors: for records: types of the operands, contiguous modes of A, B and D. smem_bytes: per CTA. refusal: why it cannot be
+    emulated, or "".
     """
 
     judge: str = ""
@@ -31,7 +31,7 @@ class Trials:
     refusal: str = ""
 
     def with_problems(self, problems: Sequence[Problem]) -> tuple[tuple[Problem, str], ...]:
-        """Other problems instead: each on the distribution of most cases, the largest on the others too."""
+        """The given problems instead: each with the most frequent distribution, the largest with the others too."""
         usual = self.cases[0][1]
         largest = max(problems, key=products)
         others = dict.fromkeys(name for _, name in self.cases if name != usual)
@@ -39,13 +39,12 @@ class Trials:
 
 
 def one_tile(plan: ProductPlan) -> Trials:
-    """Of a kernel that computes one tile and nothing else."""
+    """Trials of a kernel that computes one tile."""
     return of_product(plan, (Problem(shape=plan.tile),))
 
 
 def of_product(plan: ProductPlan, problems: tuple[Problem, ...]) -> Trials:
-    """Of a kernel that multiplies. Small integers for every problem, since there all is exact, and uniform inputs for the
-    largest."""
+    """Trials of a GEMM: small integers, which are exact, for every problem, and uniform inputs for the largest."""
     largest = max(problems, key=products)
     return Trials(
         judge="product",
@@ -58,13 +57,13 @@ def of_product(plan: ProductPlan, problems: tuple[Problem, ...]) -> Trials:
 
 
 def products(problem: Problem) -> int:
-    """Multiplications of one problem."""
+    """Number of multiply-adds of one problem."""
     return problem.m * problem.n * problem.k * problem.batch
 
 
 def gemm_problems(tile: Tile, k_tiles: int) -> tuple[Problem, ...]:
-    """Whole tiles, `k_tiles` of them along K; ragged tails in every mode, several CTAs, a batch, alpha and beta, in wide
-    vectors; the same off its alignment; a single element."""
+    """Whole tiles, `k_tiles` of them along K; residues in every mode with several CTAs, a batch, alpha and beta, copied in wide
+    vectors; the same misaligned; a single element."""
     m, n, k = tile
     ragged = (_next(m), _next(n), _next(2 * k))
     return (
@@ -76,16 +75,16 @@ def gemm_problems(tile: Tile, k_tiles: int) -> tuple[Problem, ...]:
 
 
 def tma_problems() -> tuple[Problem, ...]:
-    """Fewer rows than a TMA box has, all within one k tile, whose rows end within 16 bytes."""
+    """Fewer rows than a TMA box, a single partial k tile, and rows that end within 16 bytes."""
     return (Problem(shape=(43, 43, 43), ld_pad=_RAGGED, beta=1.0),)
 
 
 def stream_k_problems(tile: Tile, cluster: tuple[int, int]) -> tuple[Problem, ...]:
-    """A wave and one more tile of a cluster, and a single tile for all clusters."""
+    """One wave plus one cluster tile, and a single tile for all clusters."""
     m, n, k = tile[0] * cluster[0], tile[1] * cluster[1], tile[2]
     return Problem(shape=(m, 4 * n, 6 * k), beta=1.0), Problem(shape=(m, n, 24 * k))
 
 
 def _next(extent: int) -> int:
-    """The next extent that is 5 more than a multiple of 16: ragged itself, and aligned with 11 elements of padding."""
+    """The next extent that is 5 above a multiple of 16: ragged, but aligned with 11 elements of padding."""
     return extent + 1 + (_RAGGED - extent - 1) % _ALIGNED

@@ -1,4 +1,4 @@
-"""A benchmark's kernels compared with cuBLASLt: ratios for each problem, and their geometric means."""
+"""Ratios of a benchmark's kernels to cuBLASLt for each problem, and their geometric means."""
 
 from __future__ import annotations
 

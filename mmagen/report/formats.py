@@ -1,4 +1,4 @@
-"""Verdicts for people (a table) and machines (JSON lines, CSV, JUnit XML)."""
+"""Verdicts as a table, JSON lines, CSV and JUnit XML."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The YAML spec: its keys and values, and reading it with the place of every fault."""
+"""The YAML spec: its keys and values, and a loader that reports the location of every fault."""

@@ -1,4 +1,4 @@
-"""The keys of one kernel, which a spec says for itself and each of its configs may say anew; rules and configs."""
+"""The keys of one kernel, which a spec sets and each of its configs may override; rules and configs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Tile = Annotated[Triple | None, Field(description="the CTA tile is [M, N, K] in 
 Atoms = Annotated[
     AtomsLayout,
     Field(
-        description="atoms_layout is how many atoms stand in M, N and K, e.g. [2, 2, 1], or a CuTe layout of rank 3, "
+        description="atoms_layout is the number of atoms along M, N and K, e.g. [2, 2, 1], or a CuTe layout of rank 3, "
         'e.g. "(2,2,1):(1,2,4)"',
         json_schema_extra={"default": [1, 1, 1]},
     ),
@@ -48,21 +48,21 @@ Permutation = Annotated[
 ]
 Stages = Annotated[
     Annotated[int, Strict(), Field(ge=2, le=INT_MAX)] | None,
-    Field(description="stages is the depth of the pipeline, an integer of at least 2, or null to let mmagen choose"),
+    Field(description="stages is the number of pipeline stages, an integer of at least 2, or null to let mmagen choose"),
 ]
 CtasPerSm = Annotated[
     Annotated[int, Strict(), Field(ge=1, le=16)] | None,
-    Field(description="ctas_per_sm is how many CTAs should fit on one SM, 1 to 16, or null for no such target"),
+    Field(description="ctas_per_sm is how many CTAs must fit on one SM, 1 to 16, or null for no requirement"),
 ]
 Raster = Annotated[
     Annotated[int, Strict(), Field(ge=1, le=INT_MAX)] | None,
-    Field(description="raster is how many rows of CTA tiles one band of the grid spans, at least 1, or null for 8"),
+    Field(description="raster is the number of rows of CTA tiles in one band of the raster order, at least 1, or null for 8"),
 ]
 Schedule = Annotated[
     Literal["warpgroup", "cooperative", "pingpong"] | None,
     Field(
-        description="schedule is how the warpgroups of an sm_90 wgmma share the work: warpgroup (all multiply), cooperative "
-        "(one loads, the others multiply a tile together) or pingpong (one loads, the others take turns), or null to let "
+        description="schedule is the kernel schedule of wgmma atoms: warpgroup (all warpgroups are consumers), cooperative "
+        "(one producer, consumers share a tile) or pingpong (one producer, a tile for each consumer), or null to let "
         "mmagen choose",
     ),
 ]
@@ -72,25 +72,25 @@ Cluster = Annotated[
 ]
 SplitK = Annotated[
     Annotated[int, Strict(), Field(ge=1, le=8)] | None,
-    Field(description="split_k is how many CTAs of a cluster share the K of one tile, 1, 2, 4 or 8, or null for 1"),
+    Field(description="split_k is how many CTAs of a cluster split the K of one tile, 1, 2, 4 or 8, or null for 1"),
 ]
 StreamK = Annotated[
     Literal["never", "last_wave"] | None,
     Field(
-        description="stream_k is last_wave where all CTAs share the tiles of a last wave that would leave many idle (their sums "
-        "meet in a workspace, always in the same order), or never, or null for never",
+        description="stream_k is last_wave to split a partial last wave along K among all CTAs (their partial sums "
+        "are added through a workspace, in a fixed order), or never, or null for never",
     ),
 ]
 Prefetch = Annotated[
     Annotated[int, Strict(), Field(ge=0, le=INT_MAX)] | None,
     Field(
-        description="prefetch is how many stages a CTA brings into L2 while the kernel before it in the stream still runs, or "
-        "null for 0; it pays for kernels of a few microseconds",
+        description="prefetch is how many stages a CTA prefetches into L2 while the previous kernel in the stream still runs, or "
+        "null for 0; useful for kernels of a few microseconds",
     ),
 ]
 Warpgroups = Annotated[
     Annotated[int, Strict(), Field(ge=1, le=8)] | None,
-    Field(description="warpgroups is how many warpgroups take turns with schedule pingpong, 2 or 3, or null for 2"),
+    Field(description="warpgroups is the number of consumer warpgroups of schedule pingpong, 2 or 3, or null for 2"),
 ]
 
 
@@ -112,11 +112,11 @@ ProductInterval = Annotated[tuple[_Product | None, _Product | None], BeforeValid
 
 
 def _interval(of: str) -> Any:
-    return Field(default=None, description=f"{of} is [least, most], both included, null for no such end, e.g. [1, 64]")
+    return Field(default=None, description=f"{of} is [least, most], both inclusive, null for no bound, e.g. [1, 64]")
 
 
 class When(Model):
-    """Which problems a config is for: intervals that must all hold."""
+    """The rule of a config: it takes the problems for which all intervals hold."""
 
     m: Interval | None = _interval("m")
     n: Interval | None = _interval("n")
@@ -125,11 +125,11 @@ class When(Model):
 
     @property
     def intervals(self) -> dict[str, tuple[int | None, int | None]]:
-        """The conditions that there are, by what they are about."""
+        """The conditions that are set, by extent: m, n, k or mn."""
         return {about: value for about in ("m", "n", "k", "mn") if (value := getattr(self, about))}
 
     def holds(self, m: int, n: int, k: int) -> bool:
-        """Is a problem of these extents one of those?"""
+        """Does the rule hold for a problem of these extents?"""
         values = {"m": m, "n": n, "k": k, "mn": m * n}
         return all(
             (low is None or low <= values[about]) and (high is None or values[about] <= high)
@@ -137,7 +137,7 @@ class When(Model):
         )
 
     def covers(self, other: When) -> bool:
-        """Does it hold wherever `other` does? (Whether mn follows from m and n is not asked.)"""
+        """Does it hold wherever `other` does? (Bounds on mn that follow from m and n are not derived.)"""
         inner = other.intervals
         return all(about in inner and _inside(inner[about], outer) for about, outer in self.intervals.items())
 
@@ -175,15 +175,16 @@ CacheWord = Literal["normal", "evict_first", "evict_last"]
 
 
 class Cache(Model):
-    """How L2 should treat what TMA reads of A and B: what is read once may go first, what all CTAs read again last."""
+    """L2 eviction priority of A and B in TMA loads: evict_first for data read once, evict_last for data that all CTAs
+    reread."""
 
-    a: CacheWord = Field(default="normal", description="a is how L2 treats A: normal, evict_first or evict_last")
-    b: CacheWord = Field(default="normal", description="b is how L2 treats B: normal, evict_first or evict_last")
+    a: CacheWord = Field(default="normal", description="a is the L2 eviction priority of A: normal, evict_first or evict_last")
+    b: CacheWord = Field(default="normal", description="b is the L2 eviction priority of B: normal, evict_first or evict_last")
 
 
 CACHE = Field(
     default=None,
-    description="cache is a mapping of what L2 should do with what is read of A and B, e.g. {a: evict_last, b: evict_first}",
+    description="cache is a mapping of the L2 eviction priorities of A and B, e.g. {a: evict_last, b: evict_first}",
 )
 
 
@@ -191,7 +192,7 @@ CACHE = Field(
 
 
 class Config(Model):
-    """One of several kernels in a library. A key that is not written is the spec's own, null is a value like any other."""
+    """One of several kernels in a library. Omitted keys are inherited from the spec; null is a value like any other."""
 
     name: Name = Field(description="a config's name is one C identifier, e.g. small_m")
     when: When | None = Field(
@@ -199,7 +200,7 @@ class Config(Model):
         description="when is a mapping of intervals over m, n, k and mn, e.g. {m: [1, 64], n: [1024, null]}; the last config "
         "has none",
     )
-    # The defaults below stand for keys that are not written, and are never looked at.
+    # The defaults below stand for omitted keys and are never read.
     atom: Atom = ""
     tile: Tile = None
     atoms_layout: Atoms = LayoutText.compact((1, 1, 1))
@@ -217,7 +218,7 @@ class Config(Model):
 
     @property
     def overrides(self) -> dict[str, Any]:
-        """What it says anew, by key."""
+        """The keys that it overrides, with their values."""
         return {key: getattr(self, key) for key in CONFIG_KEYS if key in self.model_fields_set}
 
     @field_validator("tile", mode="after")
@@ -235,7 +236,7 @@ class Config(Model):
     def __get_pydantic_json_schema__(cls, schema: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         written = handler.resolve_ref_schema(handler(schema))
         for field in written["properties"].values():
-            field.pop("default", None)  # it would be that of the spec
+            field.pop("default", None)  # the default is the spec's value
         return written
 
 

@@ -1,4 +1,4 @@
-"""YAML text to `Spec`: everything wrong with a file is found in one go and said with its line and column."""
+"""YAML text to `Spec`: all faults of a file are found in one run, each with line and column."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NOT = {
     "float_type": "is not a number",
     "finite_number": "is not finite",
     "string_type": "is not text",
-    "string_pattern_mismatch": "is not of the right form",
+    "string_pattern_mismatch": "has the wrong form",
     "tuple_type": "is not a list",
     "permutation_type": "is neither an integer, null nor a layout",
 }
@@ -37,7 +37,7 @@ _NOT = {
 
 @dataclass(frozen=True)
 class Source:
-    """A spec file's text and the place of everything in it.
+    """The text of a spec file and the location of every value.
 
     marks: key path -> (line, column) of the value, both counted from 1; () is the document.
     """
@@ -53,24 +53,23 @@ class Source:
         return self.marks.get(key, (1, 1))
 
     def locate(self, faults: Iterable[Fault]) -> tuple[Diagnostic, ...]:
-        """The faults with their places, in the order in which they stand in the file."""
+        """The faults with their locations, in file order."""
         found = [Diagnostic(self.file, *self.place(f.key), f.key, f.what, f.remedy) for f in faults]
         return tuple(sorted(found, key=lambda d: (d.line, d.column)))
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """A spec and where it came from."""
+    """A spec and its source."""
 
     spec: Spec
     source: Source
 
 
 class UnreadableSpec(SpecError):
-    """A spec with keys or values that are wrong in themselves.
+    """A spec with invalid keys or values.
 
-    rest: the spec without them, in which more may be wrong; None where too little is left. atom: the name that it gives,
-    "" where it gives none.
+    rest: the spec without them, to be checked further; None if required keys are missing. atom: its atom's name, or "".
     """
 
     def __init__(self, diagnostics: tuple[Diagnostic, ...], source: Source, rest: Spec | None, atom: str):
@@ -79,8 +78,10 @@ class UnreadableSpec(SpecError):
 
 
 def load(data: bytes | str, file: str) -> Loaded:
-    """Reads one spec. `data` is the content of the file (bytes are UTF-8, with or without BOM), `file` is only a
-    label for messages. UnreadableSpec holds every fault, each with line and column."""
+    """Read one spec. data: content of the file (bytes are UTF-8, with or without BOM); file: a label for messages.
+
+    Raises UnreadableSpec with all faults, each with line and column.
+    """
     text = decode(data, file)
     document = Document(file)
     document.read(text)
@@ -101,7 +102,7 @@ def load(data: bytes | str, file: str) -> Loaded:
 
 
 def _rest(value: Any, wrong: Sequence[Key]) -> Spec | None:
-    """The spec without the keys that are wrong; what must be there and says nothing of the kernel gets a stand-in."""
+    """The spec without its invalid keys; required keys that do not affect the kernel get placeholders."""
     if not isinstance(value, dict):
         return None
     value = deepcopy(value)
@@ -114,7 +115,7 @@ def _rest(value: Any, wrong: Sequence[Key]) -> Spec | None:
 
 
 def _leave_out(value: Any, key: Key) -> None:
-    """Removes the innermost entry of a mapping that the key leads into: of `tile[1]` the tile."""
+    """Remove the innermost mapping entry on the path `key`: for `tile[1]`, the tile."""
     entry: tuple[dict[Any, Any], str | int] | None = None
     for part in key:
         if isinstance(value, dict) and part in value:
@@ -135,7 +136,7 @@ def _translate(error: ValidationError, document: Document, source: Source) -> li
             continue
         if entry["type"] == "extra_forbidden":
             place = document.key_marks[key]
-            what, remedy = "this key is unknown", _known_keys(entry["loc"])
+            what, remedy = "unknown key", _known_keys(entry["loc"])
         else:
             place = source.place(key)
             context = entry.get("ctx", {})
@@ -182,10 +183,10 @@ def _description(loc: Key) -> str:
 
 def _known_keys(loc: Key) -> str:
     if loc[0] == "configs" and loc[-1] in Spec.model_fields:
-        return f"{loc[-1]} is the same for all configs: write it above them"
+        return f"{loc[-1]} is the same for all configs: set it in the spec itself"
     known = list(_fields(loc[:-1])[0])
     near = difflib.get_close_matches(str(loc[-1]), known, n=1)
-    return (f"did you mean {near[0]}? " if near else "") + f"known here are {', '.join(known)}"
+    return (f"did you mean {near[0]}? " if near else "") + f"the known keys are {', '.join(known)}"
 
 
 def _what(kind: str, value: Any, context: dict[str, Any]) -> str:
@@ -196,12 +197,12 @@ def _what(kind: str, value: Any, context: dict[str, Any]) -> str:
     if kind == "float_type" and isinstance(value, int):
         return f"{show(value)} is too large"
     if kind == "greater_than_equal":
-        return f"{show(value)} is too small, {context['ge']} is the least"
+        return f"{show(value)} is too small, the minimum is {context['ge']}"
     if kind == "less_than_equal":
-        return f"{show(value)} is too large, {context['le']} is the most"
+        return f"{show(value)} is too large, the maximum is {context['le']}"
     if kind == "literal_error":
         words = re.findall(r"'([^']+)'", context["expected"])
         spellings = (str(value)[:60].lower(), str(value)[:60].upper())
         near = [near for text in spellings for near in difflib.get_close_matches(text, words, n=1)]
         return f"{show(value)} is not one of {', '.join(words)}" + (f" (did you mean {near[0]}?)" if near else "")
-    return f"{show(value)} {_NOT.get(kind, 'is not what belongs here')}"
+    return f"{show(value)} {_NOT.get(kind, 'is not valid here')}"

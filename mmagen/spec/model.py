@@ -1,7 +1,7 @@
-"""The shape of a spec, version 1: keys, types and enumerations. Nothing in here knows an atom.
+"""The spec format, version 1: keys, types and enumerations. Rules that depend on the atom are elsewhere.
 
-Every field's description is written to be read twice: `mmagen schema` prints it, and `mmagen.spec.load` ends its
-refusals with it, so each one says what would be right and shows an example.
+Every field's description has two uses: `mmagen schema` prints it, and `mmagen.spec.load` appends it to faults as the remedy. So
+each description states the legal values and shows an example.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ OutType = Literal[
 ]
 Kernel = Literal["ownership", "micro", "gemm", "peak"]
 
-# Keys that mean something for sm_90's wgmma only.
+# Keys that require a wgmma atom (sm_90a).
 WGMMA_KEYS = ("schedule", "cluster", "split_k", "stream_k", "prefetch", "cache", "warpgroups", "accumulation")
 
 # letters -> the contiguous dimension of A (M,K) and of B (N,K)
@@ -87,7 +87,7 @@ LAYOUTS = {"TN": ("K", "K"), "NT": ("M", "N"), "NN": ("M", "K"), "TT": ("K", "N"
 
 
 class Layout(Model):
-    """Which dimension of A (M,K) and of B (N,K) is contiguous in memory. Written as BLAS letters or spelled out."""
+    """The contiguous dimensions of A (M,K) and B (N,K), written as BLAS letters or as a mapping."""
 
     a_major: Literal["K", "M"] = Field(alias="a", description="the contiguous dimension of A (M,K) is K or M")
     b_major: Literal["K", "N"] = Field(alias="b", description="the contiguous dimension of B (N,K) is K or N")
@@ -119,7 +119,7 @@ class Layout(Model):
 
 
 class Epilogue(Model):
-    """What becomes of the accumulators on their way to memory."""
+    """How accumulators are converted and stored to D."""
 
     out: OutType | None = Field(
         default=None,
@@ -129,7 +129,7 @@ class Epilogue(Model):
 
 
 class Problem(Model):
-    """One matrix multiply that verify runs: D = alpha * A @ B^T + beta * C, `batch` times."""
+    """One matrix multiply for verify to run: D = alpha * A @ B^T + beta * C, `batch` times."""
 
     shape: Triple = Field(description="a problem's shape is [M, N, K] in elements, e.g. [1024, 512, 64]")
     batch: Count = Field(default=1, description="the number of independent multiplies is an integer, at least 1")
@@ -138,7 +138,7 @@ class Problem(Model):
     )
     offset: Annotated[int, Strict(), Field(ge=0, le=64)] = Field(
         default=0,
-        description="offset is the number of elements, 0 to 64, by which every pointer is moved off its alignment",
+        description="offset is the number of elements, 0 to 64, by which every pointer is shifted from its alignment",
     )
     alpha: Number = Field(default=1.0, description="alpha is a finite number, the factor of A @ B^T, e.g. 1.0")
     beta: Number = Field(default=0.0, description="beta is a finite number, the factor of C, e.g. 0.0")
@@ -155,12 +155,12 @@ class Problem(Model):
 
     @property
     def k(self) -> int:
-        """Length of the sums."""
+        """Length of the reduction."""
         return self.shape[2]
 
     @property
     def text(self) -> str:
-        """`1024x512x64`, and of the rest only what is not the default: ` b3 ld+8 off+1 alpha=2 beta=-1`."""
+        """`1024x512x64`, followed by what differs from the defaults: ` b3 ld+8 off+1 alpha=2 beta=-1`."""
         rest = (
             (self.batch != 1, f" b{self.batch}"),
             (self.ld_pad != 0, f" ld+{self.ld_pad}"),
@@ -185,7 +185,7 @@ class Problem(Model):
 
 
 class Spec(Model):
-    """One kernel to generate, as the user wrote it, with nothing decided but the defaults."""
+    """One project to generate, as written by the user, with defaults filled in and nothing else decided."""
 
     mmagen: Annotated[int, Strict(), AfterValidator(checked_version), WithJsonSchema({"const": 1})] = Field(
         description="mmagen is the version of the spec format and is 1"
@@ -197,7 +197,7 @@ class Spec(Model):
         default=Layout(a="K", b="K"),
         description="the layout is TN, NT, NN or TT, or spelled out as {a: K, b: K} with a K or M and b K or N",
     )
-    # Declared after `kernel`, which decides whether it may be left out.
+    # Declared after `kernel`, which decides whether it may be omitted.
     tile: Tile = Field(default=None, validate_default=True)
     atoms_layout: Atoms = LayoutText.compact((1, 1, 1))
     permutation: Permutation = (None, None, None)
@@ -219,7 +219,7 @@ class Spec(Model):
     epilogue: Epilogue = Field(default=Epilogue(), description="the epilogue is a mapping, e.g. {out: f16, major: N}")
     arch: Archs | None = Field(
         default=None,
-        description="arch is a list of GPU architectures, e.g. [sm_80, sm_90a], or null for what the atom needs",
+        description="arch is a list of GPU architectures, e.g. [sm_80, sm_90a], or null for the oldest that has the atom",
     )
     problems: Annotated[tuple[Problem, ...], BeforeValidator(not_empty)] | None = Field(
         default=None,
@@ -241,7 +241,7 @@ class Spec(Model):
 
     @model_serializer(mode="wrap")
     def _without_foreign_keys(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        # A key that few specs have a use for is no part of the identity of one that does not use it.
+        # A rarely used key is not part of the identity of a spec that does not set it.
         written = handler(self)
         return {key: value for key, value in written.items() if key not in (*WGMMA_KEYS, "configs") or value is not None}
 
@@ -249,8 +249,8 @@ class Spec(Model):
 def json_schema() -> dict[str, Any]:
     """JSON Schema (draft 2020-12) of a spec file: what `mmagen.spec.load` accepts, short forms included.
 
-    Three rules are beyond JSON Schema and stay with the loader: how the modes of a layout string nest, that 3.0 is
-    no integer, and what YAML itself allows (anchors, tags, several documents).
+    JSON Schema cannot express three rules, which the loader checks: how the modes of a layout string nest, that 3.0 is not an
+    integer, and the YAML features that are refused (anchors, tags, several documents).
     """
     schema = Spec.model_json_schema(by_alias=True, mode="validation")
     for key in ("problems", "configs"):

@@ -1,4 +1,4 @@
-"""Values of a spec one by one: what a name, a triple, a layout text or an architecture may be, and why not otherwise."""
+"""Validators of single values of a spec: names, triples, layouts, architectures."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from pydantic_core import PydanticCustomError, core_schema
 
 from mmagen.core.layout_text import INT_MAX, LayoutText
 
-# The `type` of every error raised by hand in here; its context holds `what` and, if there is a better one than the
-# field's description, `remedy`.
+# The `type` of every error raised in this module; its context holds `what` and, if it differs from the field's description,
+# `remedy`.
 REFUSED = "mmagen_refused"
 
 
@@ -34,9 +34,9 @@ def refuse(what: str, remedy: str = "") -> PydanticCustomError:
 
 
 class Model(BaseModel):
-    """What a mapping of a spec is read into: nothing changes it, and unknown keys are refused."""
+    """Base of the models of a spec's mappings: immutable, unknown keys are refused."""
 
-    # Only Spec is asked to validate, with all others in it: each by itself would be built for nothing.
+    # Only Spec validates, and contains all others; building a validator for each would cost time.
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
@@ -58,7 +58,7 @@ _NAME_PATTERN = r"^[A-Za-z][A-Za-z0-9_]{0,63}$"
 
 def _name(value: str) -> str:
     if re.search(r"[/\\:]|^\.", value):
-        raise refuse(f"{value[:80]!r} is a path, and could lead out of the output folder")
+        raise refuse(f"{value[:80]!r} is a path, which could lead out of the output folder")
     if value in RESERVED_NAMES:
         raise refuse(f"{value!r} is reserved in C++, CMake or the generated code")
     if not re.fullmatch(_NAME_PATTERN.rstrip("$"), value):
@@ -75,7 +75,7 @@ def checked_version(value: int) -> int:
 
 def _of_length(length: int) -> Callable[[Any], Any]:
     def check(value: Any) -> Any:
-        # pydantic would report a short list at the entry that is not there.
+        # pydantic would report a short list at the missing entry.
         if isinstance(value, (list, tuple)) and len(value) != length:
             raise refuse(f"the list has {len(value)} {'entry' if len(value) == 1 else 'entries'}, not {length}")
         return value
@@ -87,7 +87,7 @@ two, three = _of_length(2), _of_length(3)
 
 
 def not_empty(value: Any) -> Any:
-    # pydantic would count only the entries that are right.
+    # pydantic would count only valid entries.
     if isinstance(value, (list, tuple)) and not value:
         raise refuse("the list is empty")
     return value

@@ -1,7 +1,7 @@
-"""YAML text to plain data: the place of every value, and everything in the text that no spec may hold.
+"""YAML text to plain data, with the location of every value; YAML features that no spec may use are refused.
 
-The text is read as a stream of parser events, not as a node graph: that lets duplicate keys, tags and aliases be
-refused where they stand, and nothing in a file can make it recurse or grow.
+The text is read as a stream of parser events, not as a node graph: duplicate keys, tags and aliases are refused where they
+occur, and no file can cause recursion or expansion.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MAX_BYTES = 256 * 1024
 MAX_DEPTH = 16
 MAX_NUMBER = 400  # characters
 MAX_KEY = 128  # characters
-# libyaml's binding parses about ten times as fast as the Python code; both give the same events.
+# libyaml's binding parses about ten times faster than the Python code; both give the same events.
 Loader: type[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 _PLAIN_VALUES = "write plain numbers, words, lists and mappings only"
@@ -30,7 +30,7 @@ _NUMBER_LIKE = re.compile(r"[-+]?([0-9]*\.?[0-9]+|[0-9]+\.)[eE][-+]?[0-9]+|[-+]\
 
 
 class _Opaque:
-    """Stands for a value that YAML reads otherwise than people do, or that was refused already; fits no field."""
+    """Placeholder for a value that YAML reads in a surprising way, or that was already refused; valid for no field."""
 
 
 _OPAQUE = _Opaque()
@@ -42,17 +42,17 @@ class _Frame:
 
     value: list[Any] | dict[str, Any]
     path: Key
-    kept: bool  # False inside something that was refused: looked through for faults, but not handed on
-    in_key: bool = False  # True for `? [a, b]`, a list or mapping in the place of a key
-    first: dict[str, Place] = field(default_factory=dict)  # mapping: where each key stands
+    kept: bool  # False inside a refused value: checked for faults, but discarded
+    in_key: bool = False  # True for `? [a, b]`, a list or mapping used as a key
+    first: dict[str, Place] = field(default_factory=dict)  # mapping: location of each key
     key: tuple[str, bool] | None = None  # mapping: the key whose value comes next, and whether it is kept
 
 
 class Document:
-    """One pass over the events: plain data, the place of all of it, and what a spec must not hold.
+    """One pass over the events: plain data, its locations, and the faults found.
 
-    readings: key path -> what YAML made of a value that looks like something else; empty if a fault was recorded.
-    broken: there is no mapping to validate.
+    readings: key path -> YAML's reading of a value that looks like something else; empty if a fault was recorded. broken: there
+    is no mapping to validate.
     """
 
     def __init__(self, file: str):
@@ -66,7 +66,7 @@ class Document:
         self._stack: list[_Frame] = []
 
     def read(self, text: str) -> None:
-        """Fills in the data from `text`; faults end up in `diagnostics`."""
+        """Parse `text` into `value`; faults are added to `diagnostics`."""
         loader = Loader(text)
         documents = 0
         try:
@@ -75,7 +75,7 @@ class Document:
                 if isinstance(event, yaml.DocumentStartEvent):
                     documents += 1
                     if documents > 1:
-                        self._break(_place(event.start_mark), "a second document begins", "one file holds one spec")
+                        self._break(_place(event.start_mark), "a second document begins", "write one spec per file")
                 else:
                     self._take(event, loader)
         except yaml.YAMLError as error:
@@ -86,7 +86,7 @@ class Document:
         if self.broken:
             return
         if self.value is None or not documents:
-            self._break(self.marks.get((), (1, 1)), "the file holds nothing", remedy)
+            self._break(self.marks.get((), (1, 1)), "the file is empty", remedy)
         elif not isinstance(self.value, dict):
             kind = "a list" if isinstance(self.value, list) else "a single value"
             self._break(self.marks[()], f"the document is {kind}", remedy)
@@ -127,7 +127,7 @@ class Document:
             self._open(event, _Frame([] if isinstance(event, yaml.SequenceStartEvent) else {}, path, kept))
 
     def _next(self, frame: _Frame | None) -> tuple[Key, bool]:
-        """Path of the value that comes next, and whether it is handed on."""
+        """Path of the next value, and whether it is kept."""
         if frame is None:
             return (), True
         if isinstance(frame.value, list):
@@ -160,7 +160,7 @@ class Document:
         if not isinstance(event, yaml.ScalarEvent):
             self._check_extras(event, place, frame.path)
             if not isinstance(event, yaml.AliasEvent):
-                self._refuse(place, frame.path, "a list or mapping stands in the place of a key", "keys are plain words")
+                self._refuse(place, frame.path, "a list or mapping is used as a key", "keys are plain words")
                 container: list[Any] | dict[str, Any] = [] if isinstance(event, yaml.SequenceStartEvent) else {}
                 self._open(event, _Frame(container, frame.path, kept=False, in_key=True))
             return
@@ -172,14 +172,14 @@ class Document:
         self._check_extras(event, place, path)
         tag = _tag(event, loader)
         if tag == "merge":
-            self._refuse(place, path, "merge keys are not allowed", "write the keys out where they belong")
+            self._refuse(place, path, "merge keys are not allowed", "write out the merged keys")
         elif tag != "str":
-            what = f"YAML reads the key {name or 'that is missing here'} as {_noun(tag, name)}, and keys are words"
+            what = f"YAML reads the key {name or 'that is missing here'} as {_noun(tag, name)}, but keys are words"
             self._refuse(place, path, what, "quote it, or use one of the known keys")
         elif name in frame.first:
             line, column = frame.first[name]
             what = f"the key is a duplicate, first at line {line}, column {column}"
-            self._refuse(place, path, what, "keep one of the two")
+            self._refuse(place, path, what, "remove one of the two")
         else:
             frame.key = (name, True)
             frame.first[name] = place
@@ -189,16 +189,16 @@ class Document:
         frame.key = (name, False)
 
     def _check_extras(self, event: Any, place: Place, path: Key) -> bool:
-        """Refuses tags, anchors and aliases: no spec needs them, and they are how YAML files do harm. True if the
-        value cannot be judged any further, for an alias or a tag."""
+        """Refuse tags, anchors and aliases, which no spec needs and which make YAML files unsafe. True for an alias or a tag,
+        whose value cannot be checked further."""
         if isinstance(event, yaml.AliasEvent):
             self._refuse(place, path, f"the alias *{event.anchor} is not allowed", "write the value out")
             return True
         if event.tag is not None:
             tag = event.tag.replace("tag:yaml.org,2002:", "!!", 1)[:80]
-            self._refuse(place, path, f"the tag {tag} is not allowed", f"leave it out; {_PLAIN_VALUES}")
+            self._refuse(place, path, f"the tag {tag} is not allowed", f"omit it; {_PLAIN_VALUES}")
         if event.anchor is not None:
-            self._refuse(place, path, f"the anchor &{event.anchor} is not allowed", f"leave it out; {_PLAIN_VALUES}")
+            self._refuse(place, path, f"the anchor &{event.anchor} is not allowed", f"omit it; {_PLAIN_VALUES}")
         return event.tag is not None
 
 
@@ -207,7 +207,7 @@ def _place(mark: Any) -> Place:
 
 
 def _tag(event: Any, loader: Any) -> str:
-    """What YAML takes a scalar without a tag of its own for: str, int, bool, null, timestamp, …"""
+    """The implicit YAML type of an untagged scalar: str, int, bool, null, timestamp, …"""
     if event.tag is not None:
         return "str"
     tag = loader.resolve(yaml.ScalarNode, event.value, event.implicit).rpartition(":")[2]
@@ -215,7 +215,7 @@ def _tag(event: Any, loader: Any) -> str:
 
 
 def _noun(tag: str, text: str) -> str:
-    """What YAML 1.1 makes of an unquoted `text`."""
+    """How YAML 1.1 reads an unquoted `text`."""
     digits = text.lstrip("+-").replace("_", "")
     if tag == "int":
         if len(text) > MAX_NUMBER:
@@ -235,7 +235,7 @@ def _noun(tag: str, text: str) -> str:
 
 
 def _surprising(tag: str, text: str) -> bool:
-    """Whether YAML's reading of an unquoted `text` is one that its writer, or another YAML tool, may not share."""
+    """Would the writer of an unquoted `text`, or another YAML tool, read it differently?"""
     if tag == "int":
         odd = "_" in text or ":" in text or re.match(r"[-+]?0[0-7b]", text)
         return bool(odd) or len(text) > MAX_NUMBER
@@ -247,7 +247,7 @@ def _surprising(tag: str, text: str) -> bool:
 
 
 def _scalar(event: Any, loader: Any) -> tuple[Any, str]:
-    """The value, and what YAML made of it if that is not what it looks like."""
+    """The value, and YAML's reading of it if that is surprising."""
     text = event.value
     if event.tag is not None:
         return _OPAQUE, ""
@@ -279,7 +279,7 @@ def _syntax(error: yaml.YAMLError, text: str) -> tuple[Place, str, str]:
 
 
 def decode(data: bytes | str, file: str) -> str:
-    """The text of a file, without its byte order mark. SpecError if it is too large or no text."""
+    """The text of a file, without its byte order mark. Raises SpecError if it is too large or not text."""
 
     def refuse(what: str, remedy: str, place: Place = (1, 1)) -> SpecError:
         return SpecError((Diagnostic(file, *place, (), what, remedy),))
@@ -295,7 +295,7 @@ def decode(data: bytes | str, file: str) -> str:
         before = data[: error.start].decode("utf-8")  # type: ignore[union-attr]
         raise refuse(f"byte 0x{error.object[error.start]:02x} is not UTF-8", "save it as UTF-8", _end(before)) from None
     except UnicodeEncodeError as error:
-        raise refuse("a lone surrogate is no character", "save it as UTF-8", _end(text[: error.start])) from None
+        raise refuse("a lone surrogate is not a character", "save it as UTF-8", _end(text[: error.start])) from None
     text = text.removeprefix("\ufeff")
     odd = _UNPRINTABLE.search(text)
     if odd:
@@ -305,13 +305,13 @@ def decode(data: bytes | str, file: str) -> str:
 
 
 def _end(before: str) -> Place:
-    """The place of the character that follows `before`."""
+    """The location of the character that follows `before`."""
     lines = re.split("\r\n|\r|\n", before)
     return len(lines), len(lines[-1]) + 1
 
 
 def show(value: Any) -> str:
-    """A value for a message: on one line, escaped, and not much longer than 60 characters."""
+    """A value for a message: one line, escaped, about 60 characters at most."""
     if value is None:
         return "nothing (null)"
     if isinstance(value, list):

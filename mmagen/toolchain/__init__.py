@@ -1,1 +1,1 @@
-"""nvcc, the host compiler, CMake, CUTLASS and GPUs: what is there, where, and which version."""
+"""Finds nvcc, the host compiler, CMake, CUTLASS and GPUs, with location and version."""

@@ -1,4 +1,4 @@
-"""What is needed to compile and run a generated project: found, with its version and where it came from."""
+"""Finds the tools to compile and run a generated project, with version and origin."""
 
 from __future__ import annotations
 

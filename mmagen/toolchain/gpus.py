@@ -1,4 +1,4 @@
-"""The NVIDIA GPUs that a program started from here would see, asked of the driver itself."""
+"""The NVIDIA GPUs visible to a program started by this process, as reported by the driver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Start a compiled project's program and collect what it says: one JSON object a line, an exit code, its messages."""
+"""Runs a compiled project's program and collects its output: JSON lines, exit code, messages."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ _DISABLED_FEATURE = ("Attempting to use", "_ENABLED")
 
 @dataclass(frozen=True)
 class RunResult:
-    """What one program said. records: its objects, in order; reason: what went wrong as a sentence, "" when nothing.
+    """The output of one program. records: its objects, in order; reason: what went wrong as a sentence, "" when nothing.
 
     exit_code is negative for a signal and None when the program never ran. seconds: from start to end.
     """
@@ -159,9 +159,9 @@ def _trouble(done: Finished, timeout_s: float, label: str, stderr: str, sanitize
     if sanitized and done.exit_code == _SANITIZER_EXIT:
         return f"{label} found errors: {_sanitizer_headline(stderr)}"
     if done.exit_code < 0:
-        return f"{label} was killed by {_signal_name(-done.exit_code)}{last_words(stderr)}"
+        return f"{label} was killed by {_signal_name(-done.exit_code)}{last_message(stderr)}"
     if done.exit_code not in _ORDERLY:
-        return f"{label} ended with exit code {done.exit_code}{last_words(stderr)}"
+        return f"{label} ended with exit code {done.exit_code}{last_message(stderr)}"
     return ""
 
 
@@ -178,7 +178,7 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def last_words(stderr: str) -> str:
+def last_message(stderr: str) -> str:
     """ ": " and the last thing that a program complained about, or "" when it did not."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     return f": {_short(lines[-1])}" if lines else ""

@@ -1,4 +1,4 @@
-"""What the results mean: one verdict for each project, one exit code for all of them."""
+"""Judges results: one verdict per project, one exit code for all."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import mmagen
 from mmagen.build.job import BuildResult
 from mmagen.build.log import worst
 from mmagen.core.errors import ExitCode
-from mmagen.verify.run import RECORD_FIELDS, Record, RunResult, last_words
+from mmagen.verify.run import RECORD_FIELDS, Record, RunResult, last_message
 
 EMULATED = "cpu-ptx"  # the device of records that no GPU had a part in
 # From the worst to the best: a verdict is as bad as the worst of its records.
@@ -19,7 +19,7 @@ _SEVERITY = ("incorrect", "failed", "not_run", "not_supported", "passed")
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is known about one project.
+    """The result of one project.
 
     disposition: the worst of its records'. records: at least one, each with all of RECORD_FIELDS; a project that reported
     nothing has one made for it. reason: the first thing wrong, "" when passed. seconds: compiling (as
@@ -60,11 +60,17 @@ def judge(build: BuildResult, *runs: RunResult, compile_only: bool = False, no_g
     seconds = (0.0 if build.cached else build.seconds) + sum(run.seconds for run in runs)
     if not build.ok:
         return Verdict(
-            build.name, "failed", (_made_up(build, "failed", build.reason),), build.reason, seconds, build, compile_only
+            build.name,
+            "failed",
+            (_record_without_run(build, "failed", build.reason),),
+            build.reason,
+            seconds,
+            build,
+            compile_only,
         )
     if compile_only or not runs:
         why = "" if compile_only else no_gpu or "nothing was run"
-        record = _made_up(build, "not_run", why or "compiled only, as asked")
+        record = _record_without_run(build, "not_run", why or "compiled only, as asked")
         return Verdict(build.name, "not_run", (record,), why, seconds, build, compile_only, unsuitable=bool(no_gpu))
     records: list[Record] = []
     for run in runs:
@@ -108,9 +114,9 @@ def _judged(build: BuildResult, run: RunResult) -> list[Record]:
     records = [_checked(record) if record["name"] == build.name else record for record in run.records]
     trouble = run.reason or _contradiction(build.name, records, run)
     if trouble:
-        records.append(_made_up(build, "failed", trouble))
+        records.append(_record_without_run(build, "failed", trouble))
     elif not records:
-        records.append(_made_up(build, "not_run", last_words(run.stderr).removeprefix(": ") or "no suitable GPU"))
+        records.append(_record_without_run(build, "not_run", last_message(run.stderr).removeprefix(": ") or "no suitable GPU"))
     return records
 
 
@@ -133,7 +139,7 @@ def _contradiction(name: str, records: Sequence[Record], run: RunResult) -> str:
     if not records and run.exit_code == ExitCode.NOTHING_VERIFIED:
         return ""
     if not any(record["name"] == name for record in records):
-        return f"{ended} and reported no result for {name}{last_words(run.stderr)}"
+        return f"{ended} and reported no result for {name}{last_message(run.stderr)}"
     words = {record["disposition"] for record in records}
     agrees: dict[int | None, bool] = {
         ExitCode.OK: not words & {"incorrect", "failed"},
@@ -144,10 +150,10 @@ def _contradiction(name: str, records: Sequence[Record], run: RunResult) -> str:
     }
     if agrees.get(run.exit_code, False):
         return ""
-    return f"{ended} but reports {', '.join(sorted(words))}{last_words(run.stderr)}"
+    return f"{ended} but reports {', '.join(sorted(words))}{last_message(run.stderr)}"
 
 
-def _made_up(build: BuildResult, disposition: str, reason: str) -> Record:
+def _record_without_run(build: BuildResult, disposition: str, reason: str) -> Record:
     """A record for a project that reported none."""
     ptxas = worst(build.ptxas)
     known = {

@@ -44,7 +44,7 @@ def test_no_tests_is_remembered_until_tests_are_asked_for(workspace, capsys):
     assert typed(capsys, "build", "one.yaml", "--check")[0] == 0
     assert typed(capsys, "build", "one.yaml", "--check", "--tests")[:2] == (1, "generated/one/mmagen.json differs\n")
     code, _, err = typed(capsys, "verify", "generated/one")
-    assert code == 2 and "built with --no-tests" in err and "verify generated/one/spec.yaml, or build it again" in err
+    assert code == 2 and "built with --no-tests" in err and "verify generated/one/spec.yaml, or rebuild it" in err
     assert typed(capsys, "build", "one.yaml", "--tests")[0] == 0 and has_tests()
     assert typed(capsys, "build", "one.yaml", "--check")[0] == 0
 
@@ -104,7 +104,7 @@ def test_two_specs_of_one_name_are_refused_with_all_other_faults(workspace, caps
         (("verify", "one.yaml", "--json", "-", "--csv", "-"), "only one of"),
         (("verify", "one.yaml", "--junit", "no/such/folder/x.xml"), "existing folder"),
         (("verify", "one.yaml", "--sustained", "2"), "add --bench"),
-        (("verify", "one.yaml", "--dist", "overflow"), "--dist overflow is for --atoms"),
+        (("verify", "one.yaml", "--dist", "overflow"), "--dist overflow requires --atoms"),
         (("verify", "empty"), "neither a generated project"),
     ],
 )

@@ -38,7 +38,11 @@ def test_verify_builds_a_project_folder_as_it_is(workspace, machine, capsys):
     [
         (printing(record(name="NAME", disposition="incorrect", reason="row 3"), code=1), 1, "row 3"),
         ("sys.exit(4)", 4, "exit code 4"),
-        (printing(record(name="NAME", disposition="not_supported", reason="needs sm_90a"), code=77), 77, "needs sm_90a"),
+        (
+            printing(record(name="NAME", disposition="not_supported", reason="requires exactly sm_90a"), code=77),
+            77,
+            "requires exactly sm_90a",
+        ),
         ("", 4, "reported no result"),
         ("time.sleep(60)", 4, "did not end within 0.5 s"),
     ],
@@ -197,10 +201,10 @@ def test_what_operations_have_no_use_for_is_refused(capsys, monkeypatch, option)
     module.verify = lambda *texts, **options: 0
     monkeypatch.setitem(sys.modules, "mmagen.cli.verify_atoms", module)
     code, _, err = typed(capsys, "verify", "--atoms", "all", *option.split())
-    assert code == 2 and f"mmagen: {option.split()[0]} is not for --atoms" in err
+    assert code == 2 and f"mmagen: {option.split()[0]} cannot be combined with --atoms" in err
     assert typed(capsys, "verify", "--atoms", "all", "--seed", "2") == (0, "", "")
 
 
 def test_operations_or_projects_but_not_both(capsys):
-    assert "give specs or projects to verify" in typed(capsys, "verify", "one.yaml", "--atoms", "all")[2]
-    assert "give specs or projects to verify" in typed(capsys, "verify")[2]
+    assert "give either specs or projects to verify" in typed(capsys, "verify", "one.yaml", "--atoms", "all")[2]
+    assert "give either specs or projects to verify" in typed(capsys, "verify")[2]

@@ -72,7 +72,7 @@ def test_a_fault_on_the_way_leaves_nothing(tmp_path):
 def test_a_folder_that_is_never_whole_and_cannot_go_is_an_error(tmp_path, monkeypatch):
     (tmp_path / "there" / "busy").mkdir(parents=True)
     monkeypatch.setattr(shutil, "rmtree", lambda folder, ignore_errors: None)
-    with pytest.raises(OSError, match="in use and not whole"):
+    with pytest.raises(OSError, match="in use and incomplete"):
         make_folder(tmp_path / "there", lambda staging: None, whole=lambda: False)
 
 

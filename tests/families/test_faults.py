@@ -134,6 +134,6 @@ def test_a_kernel_that_is_not_built_from_the_atom_names_those_that_are(kernel, a
         plan(Spec.model_validate(HEAD | {"kernel": kernel, "atom": atom} | (TILE if kernel == "gemm" else {})))
     (fault,) = caught.value.faults
     assert (fault.key, fault.what) == (("kernel",), f"no kernel {kernel} is built from {atom}")
-    assert fault.remedy == (f"{' or '.join(others)}, or another atom" if others else "another atom")
+    assert fault.remedy == (f"use kernel {' or '.join(others)}, or another atom" if others else "use another atom")
     for other, more in others.items():
         plan(Spec.model_validate(HEAD | {"kernel": other, "atom": atom} | more))

@@ -67,9 +67,9 @@ def test_every_operation_is_planned_as_it_is_laid_out_in_batches():
 @pytest.mark.parametrize(
     ("changes", "key", "says"),
     [
-        ({"tile": (16, 8, 32)}, ("tile",), "is one instruction and has no tile"),
-        ({"layout": {"a": "M", "b": "N"}}, ("layout",), "leave it out"),
-        ({"arch": ("sm_75",)}, ("arch", 0), "sm_80 and later"),
+        ({"tile": (16, 8, 32)}, ("tile",), "is a single instruction and has no tile"),
+        ({"layout": {"a": "M", "b": "N"}}, ("layout",), "omit it"),
+        ({"arch": ("sm_75",)}, ("arch", 0), "sm_80 or later"),
     ],
 )
 def test_what_one_instruction_has_no_use_for_is_refused(changes, key, says):

@@ -106,32 +106,32 @@ def test_a_rule_covers_what_lies_inside_of_it(earlier, later, covers):
 REFUSED = {
     "no rest": (
         SMALL,
-        ["10:25 configs[0].when: a problem for which no rule holds would have no kernel", "add a config without one"],
+        ["10:25 configs[0].when: a problem for which no rule holds has no kernel", "add a config without when"],
     ),
     "all before the last": (
         LARGE + SMALL.replace("small", "late") + "  - {name: rest}\n",
         [
-            "11:24 configs[1].when: late is never reached: large stands before it and has no when",
+            "11:24 configs[1].when: late is never reached: large comes first and has no when",
             "or make it the last",
-            "12:5 configs[2]: rest is never reached: large stands before it and has no when",
+            "12:5 configs[2]: rest is never reached: large comes first and has no when",
             "give large a when",
         ],
     ),
     "inside an earlier rule": (
         SMALL + "  - {name: tiny, when: {m: [1, 8], k: [1, 8]}}\n" + LARGE,
-        ["11:24 configs[1].when: tiny is never reached: small stands before it and has m 1 .. 64", "put tiny before small"],
+        ["11:24 configs[1].when: tiny is never reached: small comes first and takes m 1 .. 64", "put tiny before small"],
     ),
     "one name twice": (
         SMALL + "  - {name: Small}\n",
-        ["11:12 configs[1].name: Small is the name of configs[0] already", "another"],
+        ["11:12 configs[1].name: Small is already the name of configs[0]", "another"],
     ),
     "the library's name": (
         SMALL.replace("small", "lib") + LARGE,
-        ["10:12 configs[0].name: lib is the name of the library", "another"],
+        ["10:12 configs[0].name: lib is already the name of the library", "another"],
     ),
     "a file's name": (
         SMALL.replace("small", "lib_unaligned") + LARGE,
-        ["10:12 configs[0].name: lib_unaligned is the name of a file", ""],
+        ["10:12 configs[0].name: lib_unaligned is already the name of a file", ""],
     ),
     "a word of C++": (
         SMALL.replace("small", "short") + LARGE,
@@ -141,11 +141,11 @@ REFUSED = {
     "none": ("  []\n", ["10:3 configs: the list is empty", "a list of kernels for one library"]),
     "a key of the library": (
         SMALL + "  - {name: large, layout: NN}\n",
-        ["11:19 configs[1].layout: this key is unknown", "layout is the same for all configs: write it above them"],
+        ["11:19 configs[1].layout: unknown key", "layout is the same for all configs: set it in the spec itself"],
     ),
     "a key of nobody": (
         SMALL + "  - {name: large, tyle: 1}\n",
-        ["11:19 configs[1].tyle: this key is unknown", "known here are name, when"],
+        ["11:19 configs[1].tyle: unknown key", "the known keys are name, when"],
     ),
     "backwards": (
         SMALL.replace("[1, 64]", "[64, 1]") + LARGE,
@@ -169,7 +169,7 @@ REFUSED = {
     ),
     "a condition on what is none": (
         SMALL.replace("{m:", "{batch:") + LARGE,
-        ["10:26 configs[0].when.batch: this key is unknown", "known here are m, n, k, mn"],
+        ["10:26 configs[0].when.batch: unknown key", "the known keys are m, n, k, mn"],
     ),
     "no tile": ("  - {name: large, tile: null}\n", ["10:25 configs[0].tile: kernel gemm needs a tile", "[M, N, K]"]),
     "a broken rule of its own": (
@@ -179,7 +179,7 @@ REFUSED = {
     "two at once": (
         SMALL.replace("32, 128]", "33, 128]") + "  - {name: large, stages: 5}\n",
         [
-            "10:86 configs[0].tile[1]: 33 is no multiple of the 32",
+            "10:86 configs[0].tile[1]: 33 is not a multiple of the 32",
             "tile [64, 32, 128]",
             "11:27 configs[1].stages: 5 need",
             "stages 4",
@@ -196,8 +196,8 @@ REFUSED = {
     "another kind": (
         SMALL.replace("SM90_64x32x16_F32BF16BF16_SS", "SM80_16x8x16_F32BF16BF16F32_TN") + LARGE,
         [
-            "10:45 configs[0].atom: the kernel of SM80_16x8x16_F32BF16BF16F32_TN is of another kind than that of SM90_64x256x16_",
-            "a library of each",
+            "10:45 configs[0].atom: the kernels of SM80_16x8x16_F32BF16BF16F32_TN and SM90_64x256x16_",
+            "two libraries",
         ],
     ),
 }
@@ -215,14 +215,14 @@ def test_what_cannot_be_a_library_is_refused_where_it_stands(case):
 @pytest.mark.parametrize(
     ("change", "place"),
     [
-        (("out: bf16", "out: f64"), "8:17 epilogue.out: f64 cannot be made"),
+        (("out: bf16", "out: f64"), "8:17 epilogue.out: f64 cannot be converted"),
         (("cluster", "arch: [sm_90]\ncluster"), "7:8 arch[0]: sm_90 does not have wgmma"),
         (
             ("configs", "problems: [[8, 8, 8], {shape: [8, 8, 8], beta: 1.0e+39}]\nconfigs"),
             "9:23 problems[1]: alpha 1.0 or beta 1e+39",
         ),
-        (("[128, 256, 64]", "[128, 250, 64]"), "5:13 tile[1]: 250 is no multiple"),
-        (("cluster: [2, 1]", "cluster: [3, 1]"), "7:10 cluster: [3, 1] has an extent that is no power of two"),
+        (("[128, 256, 64]", "[128, 250, 64]"), "5:13 tile[1]: 250 is not a multiple"),
+        (("cluster: [2, 1]", "cluster: [3, 1]"), "7:10 cluster: [3, 1] has an extent that is not a power of two"),
     ],
 )
 def test_what_is_wrong_with_all_is_said_once_and_where_it_stands(change, place):
@@ -244,7 +244,7 @@ def test_a_config_may_take_a_value_back():
 
 def test_other_kernels_have_one_shape():
     (found,) = refused("mmagen: 1\nname: m\nkernel: micro\natom: SM80_16x8x16_F32F16F16F32_TN\nconfigs: [{name: a}]\n")
-    assert found.startswith("5:10 configs: kernel micro does one shape") and "kernel: gemm" in found
+    assert found.startswith("5:10 configs: kernel micro has a fixed shape") and "kernel: gemm" in found
 
 
 def test_architectures_of_a_library_are_one_list():
@@ -255,7 +255,7 @@ def test_architectures_of_a_library_are_one_list():
         + LARGE
     )
     (found,) = refused(text)
-    assert found.startswith(f"10:42 configs[0].atom: {old} would be compiled for sm_75") and "say arch" in found
+    assert found.startswith(f"10:42 configs[0].atom: {old} would be compiled for sm_75") and "set arch" in found
     assert planned(text.replace("permutation: [32, 32, 16]", "permutation: [32, 32, 16]\narch: [sm_80]")).arch == ("sm_80",)
 
 
@@ -429,7 +429,7 @@ def test_inspect_tells_the_choice_and_each_kernel():
         r"  otherwise +large +SM90_64x256x16\w+ +128 x 256 x 64 +4 +cooperative +2 x 1 +1",
         r"  7 +1024x1024x1024 +one_wave",
         r"small_m: Operand A \(M,K\)",
-        r"large: Shared memory of a CTA",
+        r"large: Shared memory per CTA",
     ):
         assert re.search(rf"^{line}", text, re.M), line
     assert text.count("Problems of verify") == 1

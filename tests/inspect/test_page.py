@@ -48,7 +48,7 @@ def test_the_derived_numbers_are_there(name):
             numbers += [*_copy(operand), f"lines of {operand.line} elements"]
             numbers += [f"{operand.copy_narrow.threads} of {it.threads} threads"]
     if isinstance(it, GemmPlan):
-        numbers += [f"stages          {it.stages}", f"{it.epilogue.smem_bytes:,} B, in the same bytes"]
+        numbers += [f"stages          {it.stages}", f"{it.epilogue.smem_bytes:,} B, reusing the stages"]
         numbers += [problem.text for problem in it.problems]
     assert [number for number in numbers if number not in text] == []
 
@@ -57,7 +57,7 @@ def _wgmma_numbers(it) -> list[str]:
     """What only wgmma kernels have; their threads are not all in the TiledMMA."""
     roles = it.roles
     numbers = [
-        f"schedule        {roles.schedule}",
+        f"schedule      {roles.schedule}",
         f"{roles.consumers} {WARPGROUPS[roles.schedule]}",
         f"{it.smem_bytes:,} B of {it.smem_limit:,}",
         f"accumulators  {it.accumulator_registers}",
@@ -68,14 +68,14 @@ def _wgmma_numbers(it) -> list[str]:
         *(problem.text for problem in it.problems),
     ]
     if roles.consumer_registers:
-        numbers.append(f"{roles.producer_registers} for those that load, {roles.consumer_registers} for those that multiply")
+        numbers.append(f"{roles.producer_registers} per producer thread, {roles.consumer_registers} per consumer thread")
     for operand in it.operands:
-        numbers += [f"{operand.line} x {operand.tma.box_across} a stage", *_copy(operand)]
+        numbers += [f"{operand.line} x {operand.tma.box_across} per stage", *_copy(operand)]
     return numbers
 
 
 def _copy(operand: Operand) -> list[str]:
-    return [cute.smem_copy(operand).removeprefix("cute::")] if operand.smem_copy else ["none: wgmma reads shared memory"]
+    return [cute.smem_copy(operand).removeprefix("cute::")] if operand.smem_copy else ["none; wgmma reads shared memory"]
 
 
 @pytest.mark.parametrize("name", [path.stem for path in SPECS])
@@ -96,9 +96,9 @@ def test_the_classic_tile_in_full():
         "fragments     64, two k blocks of A and B",
         "4 slices of 32 rows, padded by 8 elements",
         "one stage       16,384 B: A 8,192 + B 8,192",
-        "49,152 B of 166,912; an SM has room for 3 CTAs",
+        "49,152 B of 166,912; 3 CTAs per SM",
         "1,048,576 flop: 64 flop/B",
-        "16,384 B written, 32,768 B read a stage: 21.33 flop/B",
+        "16,384 B written, 32,768 B read per stage: 21.33 flop/B",
         "16 passes a warp and k block, no bank conflicts",
     ):
         assert line in text
@@ -106,11 +106,11 @@ def test_the_classic_tile_in_full():
 
 def test_owners_of_sliced_k():
     _, text = reported("ownership_sliced_k")
-    assert "A 32 x 32  8 values a thread, 1 owner an element" in text
-    assert "C 32 x 32  16 values a thread, 2 owners an element" in text
+    assert "A 32 x 32  8 values per thread, 1 owner per element" in text
+    assert "C 32 x 32  16 values per thread, 2 owners per element" in text
 
 
-def test_conflicts_are_told_by_their_ways():
+def test_conflicts_are_reported_by_their_ways():
     _, text = reported("sm70_gemm_f16")
     assert "4-way bank conflicts" in text
 
@@ -124,14 +124,14 @@ def test_the_large_wgmma_tile_in_full():
     _, text = reported("sm90_gemm_bf16_tn")
     for line in (
         "SM90_64x256x16_F32BF16BF16_SS, 64 x 256 x 16, 128 threads, sm_90a alone",
-        "2 consumers share a tile, 1 producer loads",
+        "2 consumers share a tile; 1 producer loads",
         "2 x 1 CTAs share operands by multicast",
-        "128 of 232 at 1 x 384 threads an SM; about 30 come on top",
-        "TMA, 1 box of 64 x 128 a stage, each for 2 CTAs",
+        "128 of 232 at 1 x 384 threads per SM; excluding about 30",
+        "TMA, 1 box of 64 x 128 per stage, each multicast to 2 CTAs",
         "49,152 B: A 16,384 + B 32,768",
         "2 buffers",
-        "32,768 B a stage for 4,194,304 flop: 128 flop/B",
-        "49,152 B written, 81,920 B read a stage: 32 flop/B",
+        "32,768 B per stage for 4,194,304 flop: 128 flop/B",
+        "49,152 B written, 81,920 B read per stage: 32 flop/B",
     ):
         assert line in text, line
 
@@ -142,37 +142,37 @@ def section(text: str, title: str) -> dict[str, str]:
     return dict(re.split(r"\s{2,}", line.strip(), maxsplit=1) for line in lines)
 
 
-def test_what_ctas_share_is_told_of_the_operand_that_they_share():
+def test_what_ctas_share_is_reported_of_the_operand_that_they_share():
     """In a cluster of 2 x 1 both CTAs need the same rows of B, in one of 1 x 2 the same rows of A."""
     _, text = reported("sm90_gemm_bf16_tn")
-    assert section(text, "Operand A (M,K)")["copy"] == "TMA, 1 box of 64 x 128 a stage"
-    assert section(text, "Operand B (N,K)")["copy"] == "TMA, 1 box of 64 x 128 a stage, each for 2 CTAs"
+    assert section(text, "Operand A (M,K)")["copy"] == "TMA, 1 box of 64 x 128 per stage"
+    assert section(text, "Operand B (N,K)")["copy"] == "TMA, 1 box of 64 x 128 per stage, each multicast to 2 CTAs"
     _, text = reported("sm90_gemm_f16_f32")
-    assert section(text, "mid: Operand A (M,K)")["copy"] == "TMA, 1 box of 64 x 128 a stage, each for 2 CTAs"
-    assert section(text, "mid: Operand B (N,K)")["copy"] == "TMA, 1 box of 64 x 128 a stage"
-    traffic = section(text, "mid: Traffic of a CTA tile")
+    assert section(text, "mid: Operand A (M,K)")["copy"] == "TMA, 1 box of 64 x 128 per stage, each multicast to 2 CTAs"
+    assert section(text, "mid: Operand B (N,K)")["copy"] == "TMA, 1 box of 64 x 128 per stage"
+    traffic = section(text, "mid: Traffic per CTA tile")
     # A 32,768 B, fetched half by each CTA; B 16,384 B, read for each 64 of 256 rows.
-    assert traffic["from global memory"].startswith("32,768 B a stage for 4,194,304 flop")
-    assert traffic["shared memory"].startswith("49,152 B written, 98,304 B read a stage")
+    assert traffic["from global memory"].startswith("32,768 B per stage for 4,194,304 flop")
+    assert traffic["shared memory"].startswith("49,152 B written, 98,304 B read per stage")
 
 
 def test_operands_in_registers():
     """A wgmma reads B from shared memory, and its A was loaded from there once; a micro kernel loads all k blocks."""
     it, text = reported("sm90_gemm_bf16_rs")
     assert (it.operand("A").bytes_per_stage, it.operand("B").bytes_per_stage, it.tile[0] // it.atom.m) == (16384, 16384, 2)
-    assert section(text, "Traffic of a CTA tile")["shared memory"] == "32,768 B written, 49,152 B read a stage: 25.6 flop/B"
+    assert section(text, "Traffic per CTA tile")["shared memory"] == "32,768 B written, 49,152 B read per stage: 25.6 flop/B"
     # Two wgmmas side by side use the same registers of A.
     wide = inspect(plan(it.spec.model_copy(update={"tile": (128, 256, 64)})))
-    assert section(wide, "Traffic of a CTA tile")["shared memory"].startswith("49,152 B written, 81,920 B read a stage")
+    assert section(wide, "Traffic per CTA tile")["shared memory"].startswith("49,152 B written, 81,920 B read per stage")
     # 32 x 64 of A among 128 threads, 32 x 64 of B among 64: 16 and 32 f16 each.
-    assert section(reported("micro_sliced_k")[1], "Registers of a thread")["fragments"] == "24, A and B of the whole tile"
+    assert section(reported("micro_sliced_k")[1], "Registers per thread")["fragments"] == "24, A and B of the whole tile"
 
 
 def test_slices_of_the_epilogue():
     assert section(reported("sm80_gemm_f16_col_d")[1], "Epilogue")["staged"] == "3 slices of 32 columns, padded by 8 elements"
     # 64 rows and 256 columns for each of two warpgroups, 16 x 64 at a time for each of their warps.
     assert section(reported("sm90_gemm_bf16_tn")[1], "Epilogue")["staged"].startswith(
-        "4 slices a warp, of 16 rows x 64 columns"
+        "4 slices per warp, of 16 rows x 64 columns"
     )
 
 

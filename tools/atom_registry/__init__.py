@@ -2,6 +2,6 @@
 
     headers -> scan -> Struct -> choices -> Instance -> oracle (C++, run on the host) -> facts -> rows -> operations.json
 
-`scan` reads what only text tells: the structs, their templates, static_asserts and PTX. What the types say (layouts,
-value types, registers) a host-only C++ program prints, so that nobody copies a layout by hand.
+`scan` reads the text of the headers: structs, templates, static_asserts and PTX. A host-only C++ program prints what the types
+define (layouts, value types, registers), so that no layout is copied by hand.
 """

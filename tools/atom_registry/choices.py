@@ -1,4 +1,4 @@
-"""Which template arguments the oracle instantiates a struct with: one representative set, and others that are legal.
+"""The template arguments with which the oracle instantiates a struct: a representative set and other legal ones.
 
 Majors, scales and selectors of wgmma: K-major, no negation first; all other legal combinations of majors, a negated
 scale and the other metadata selector must give the same layouts, which the oracle asserts. VS of SM120: the one vector

@@ -1,4 +1,4 @@
-"""What is wrong in the CUTLASS headers: found by comparing them with the PTX ISA, and mended where a layout can be.
+"""Flaws of the CUTLASS headers, found by comparison with the PTX ISA and corrected if a layout suffices.
 
 A warp-wide mma.sync has fragments that one formula describes (PTX ISA, "Matrix Fragments for mma"): rows go to groups
 of four lanes, and each register holds consecutive elements along K.
@@ -83,7 +83,7 @@ def _spelled(rows: int, run: tuple[int, int], eights: tuple[int, int], repeats: 
 
 
 def same(one: str, other: str) -> bool:
-    """Do two layouts map alike? Strides that nest otherwise than the shape make none."""
+    """Are two layouts the same mapping? False if strides and shape are not congruent."""
     from mmagen.mma.operation import ThreadValueLayout
 
     try:

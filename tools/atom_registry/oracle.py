@@ -1,4 +1,4 @@
-"""A host-only C++ program that prints what CuTe's types say of each operation: its text, compilation and output.
+"""Generates, compiles and runs a host-only C++ program that prints the properties of CuTe's types for each operation.
 
 Nothing runs on a GPU: the layouts are types, and a host compiler instantiates them. Large sets are cut into translation
 units that two cores compile side by side without running out of memory.

@@ -1,4 +1,4 @@
-"""Structs and the oracle's facts to what operations.json holds; every layout is proved or marked on the way."""
+"""Converts structs and the oracle's facts to the contents of operations.json; every layout is proved or marked as flawed."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def _prefix(struct: Struct) -> tuple[str, str]:
 
 
 def _group(struct: Struct, chosen: Instantiation, found: Facts) -> Fields:
-    """What operations of one name and set of types share, but for M and N; what says nothing is left out.
+    """Fields shared by operations of one name and set of types, except M and N; empty fields are omitted.
 
     $MNK stands for 64x8x16 and $SHAPE for m64n8k16 of the operation; K is the group's.
     """
@@ -158,7 +158,7 @@ def _group(struct: Struct, chosen: Instantiation, found: Facts) -> Fields:
 
 
 def _kind_of(struct: Struct, found: Facts, parameters: Tables) -> Fields:
-    """What operations of one header and way of taking operands share, whatever their types."""
+    """Fields shared by operations of one header with the same kind of operands, for all types."""
     arch, targets = _architecture(struct)
     majors = _majors(struct)
     free = [] if struct.arguments else [[c.name, c.type, list(c.values), not c.needed] for c in choices(struct)]

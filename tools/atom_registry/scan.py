@@ -26,7 +26,7 @@ _ASSERTION = re.compile(r'\bstatic_assert\s*\((.*?),\s*""|\bCUTE_STATIC_ASSERT\s
 
 
 def matched(pattern: str, text: str) -> re.Match[str]:
-    """The first match, which there must be. ValueError where the headers are not as expected."""
+    """The first match. Raises ValueError if there is none, that is, if the headers are not as expected."""
     found = re.search(pattern, text)
     if found is None:
         raise ValueError(f"{text}: nothing matches {pattern}")

@@ -1,4 +1,4 @@
-"""python -m tools.atom_registry.targets: tries where each operation compiles, and compares with what the registry says.
+"""python -m tools.atom_registry.targets: tests which targets compile each operation, and compares with operations.json.
 
 One kernel for each operation that calls its `fma` once; for every target nvcc makes PTX of all of them. An operation
 runs on a target when its kernel holds its opcode - CuTe's guards leave an empty one elsewhere, silently - and ptxas

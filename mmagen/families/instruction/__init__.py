@@ -1,1 +1,1 @@
-"""`kernel: micro` of an operation that no tile is built from: a project of that one instruction."""
+"""`kernel: micro` of an operation that is not an atom: a project of that single instruction."""

@@ -1,4 +1,4 @@
-"""`kernel: micro` of an operation that no tile is built from: where each operand lies, and how it is stored in memory."""
+"""`kernel: micro` of an operation that is not an atom: the registers or shared memory of each operand, and its storage."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from mmagen.plan.sentences import header
 from mmagen.plan.trials import Trials
 from mmagen.spec.model import Problem, Spec
 
-# What a byte of metadata says, by sparsity.
+# Meaning of a metadata byte, by sparsity.
 _METADATA = {
-    "2:4": "the place of the first nonzero, then of the second, two bits each",
-    "1:2": "4 where the first is kept, 14 where the second is",
-    "4:8": "the place of the first pair of nonzeros, then of the second, two bits each",
+    "2:4": "the index of the first nonzero, then of the second, two bits each",
+    "1:2": "4 if the first is kept, 14 if the second is",
+    "4:8": "the index of the first pair of nonzeros, then of the second, two bits each",
 }
 
 
@@ -36,15 +36,15 @@ class _Instruction:
 
     def plan(self, spec: Spec, sha: str) -> InstructionPlan:
         operation = operation_of(spec)
-        wrong = [*faults(spec, operation, "of this atom is one instruction")]
+        wrong = [*faults(spec, operation, "of this atom is a single instruction")]
         if operation.broken:
             wrong.append(Fault(("atom",), f"{operation.name} cannot be used: {operation.broken}", "choose another"))
         if operation.kind == "tcgen05":
             wrong.append(
                 Fault(
                     ("atom",),
-                    f"{operation.name} works on tensor memory, which a lone instruction does not fill",
-                    "mmagen verify --atoms compiles it and looks for the instruction",
+                    f"{operation.name} reads tensor memory, which a single instruction cannot load",
+                    "use mmagen verify --atoms, which compiles it and checks for the instruction",
                 )
             )
         if wrong:
@@ -72,7 +72,7 @@ class _Instruction:
     def context(self, plan: InstructionPlan, config: str) -> Mapping[str, Any]:
         operation = plan.operation
         return {
-            "decisions": "instruction, thread-value layouts, what lies where in memory",
+            "decisions": "instruction, thread-value layouts, operands in memory",
             "sources": [plan.name],
             "cxx": operation.cxx(),
             "kernel_header": f"mmagen/{plan.kernel_header}.cuh",
@@ -101,7 +101,7 @@ class _Instruction:
         if plan.mended:
             what.append(("mended", plan.mended))
         operands: list[pages.Row] = [(one.name, f"{one.rows} x {one.columns}", one.about, one.place) for one in plan.operands]
-        return [("Instruction", what), ("Operands: in memory, and (thread, value) to row + rows * column", operands)]
+        return [("Instruction", what), ("Operands: storage, and (thread, value) -> row + rows * column", operands)]
 
 
 FAMILY: Family[InstructionPlan] = _Instruction()
@@ -124,7 +124,7 @@ def _operands(operation: Operation) -> list[Fragment | CoreMatrices]:
         found.append(
             Fragment(
                 name="E",
-                about=f"metadata of A, a byte for {chunk} logical elements",
+                about=f"metadata of A, one byte per {chunk} logical elements",
                 rows=m,
                 columns=k // chunk,
                 layout=_layout(operation, "E"),
@@ -133,7 +133,7 @@ def _operands(operation: Operation) -> list[Fragment | CoreMatrices]:
         )
     if operation.vector:
         for name, rows in (("SFA", m), ("SFB", n)):
-            about = f"{operation.type_sf} scale factors of {name[-1]}, one for {operation.vector} elements"
+            about = f"{operation.type_sf} scale factors of {name[-1]}, one per {operation.vector} elements"
             found.append(
                 Fragment(
                     name=name,
@@ -152,7 +152,7 @@ def _layout(operation: Operation, name: str) -> LayoutText:
 
 
 def _stored(operation: Operation, name: str) -> dict[str, Any]:
-    """What A, B or C is made of in memory."""
+    """The storage of A, B or C: bits, parts and shift of an element."""
     parts = formats.PARTS.get(_word(operation, name), 1)
     return {
         "name": name,
@@ -168,17 +168,17 @@ def _word(operation: Operation, name: str) -> str:
 
 
 def _about(operation: Operation, name: str) -> str:
-    """What its elements are, as a comment says it."""
+    """A description of the elements, for a comment."""
     word, bits = _word(operation, name), stored_bits(operation, name)
     words = {"c64": "complex numbers of two f64", "gc64": "Gauss's three products of complex numbers, f64", "u1": "bits"}
     what = words.get(word, word)
     if bits < 8:
-        what += f", {8 // bits} in a byte, the first in the lowest bits"
+        what += f", {8 // bits} per byte, the first in the lowest bits"
     elif formats.bits(word) < 8:
-        what += f" in a byte each{', two bits up' if stored_shift(operation, name) else ''}"
+        what += f" in one byte each{', shifted left by two bits' if stored_shift(operation, name) else ''}"
     if name == "A" and operation.sparsity:
         nonzeros, of = operation.sparsity.split(":")
-        what += f"; of each {of} neighbours along K the {nonzeros} that are kept"
+        what += f"; the {nonzeros} nonzeros of each {of} neighbours along K"
     return what
 
 
@@ -190,7 +190,7 @@ def _text(operation: Operation, kernel: str) -> Text:
         title=f"one{kind} {m}x{n}x{k} {opcode}, {operation.type_a} x {operation.type_b} + {operation.type_d}",
         formula="D = A * B + C",
         reading=(
-            (header(kernel), "the kernel: fill, multiply, store"),
-            (header("fragment"), "from matrices in memory to registers and shared memory, and back"),
+            (header(kernel), "the kernel: copy, mma, store"),
+            (header("fragment"), "copies between matrices in memory and registers or shared memory"),
         ),
     )

@@ -1,4 +1,4 @@
-"""The decisions for a kernel of one instruction: plain frozen values."""
+"""The plan of a kernel of a single instruction: frozen values."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Matrix:
-    """An operand in memory: (rows, columns), columns contiguous, elements of `bits` without gaps. parts: real numbers of a
-    complex element, else 1; shift: where the code begins in the bits of each."""
+    """An operand in memory: (rows, columns), columns contiguous, packed elements of `bits`. parts: real numbers per complex
+    element, else 1; shift: first bit of the code within each part."""
 
     name: str
     about: str
@@ -32,14 +32,14 @@ class Matrix:
 
     @property
     def smem_bytes(self) -> int:
-        """What it takes of shared memory."""
+        """Its bytes of shared memory."""
         return 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fragment(Matrix):
-    """One that goes to registers. layout: (thread, value) -> row + rows * column of the logical matrix, of which each
-    `group` neighbours along the columns are stored as `kept`."""
+    """An operand in registers. layout: (thread, value) -> row + rows * column of the logical matrix, of which each `group`
+    neighbours along the columns are stored as `kept`."""
 
     layout: LayoutText
     group: int = 1
@@ -47,19 +47,19 @@ class Fragment(Matrix):
 
     @property
     def cxx(self) -> str:
-        """The type that the kernel takes it as."""
+        """The kernel's C++ type for it."""
         groups = f", {self.group}, {self.kept}" if self.group > 1 else ""
         return f"mmagen::Fragment<{cxx.layout(self.layout)},\n{' ' * 29}{self.rows}, {self.columns}, {self.bits}{groups}>"
 
     @property
     def place(self) -> str:
-        """Where it lies for the instruction."""
+        """Where the instruction reads it."""
         return str(self.layout)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CoreMatrices(Matrix):
-    """One that goes to shared memory, where wgmma reads it."""
+    """An operand in shared memory, read by wgmma."""
 
     @property
     def row_bytes(self) -> int:
@@ -67,7 +67,7 @@ class CoreMatrices(Matrix):
 
     @property
     def cxx(self) -> str:
-        """The type that the kernel takes it as."""
+        """The kernel's C++ type for it."""
         return f"mmagen::CoreMatrices<{self.rows}, {self.row_bytes}>"
 
     @property
@@ -76,17 +76,17 @@ class CoreMatrices(Matrix):
 
     @property
     def place(self) -> str:
-        """Where it lies for the instruction."""
+        """Where the instruction reads it."""
         return f"{self.smem_bytes} B of shared memory, core matrices"
 
 
 @dataclass(frozen=True, kw_only=True)
 class InstructionPlan(ProjectPlan):
-    """A project of one instruction.
+    """A project of a single instruction.
 
-    kernel_header: where its kernel stands. operands: A, B, C and what else there is of E, SFA, SFB, in that order. group: of
-    a sparse A, neighbours of which half are kept, else 1. mended: what is wrong with the operation in the CUTLASS headers
-    and right in the project, or "".
+    kernel_header: the header of its kernel. operands: A, B, C and, if present, E, SFA, SFB, in that order. group: neighbours of
+    a sparse A of which half are kept, else 1. mended: the flaw of the operation in the CUTLASS headers that the project
+    corrects, or "".
     """
 
     operation: Operation
@@ -99,7 +99,7 @@ class InstructionPlan(ProjectPlan):
     def note(self) -> str:
         if not self.mended:
             return ""
-        return f"CUTLASS's own layouts of this atom are wrong, the project has the PTX ISA's ({self.mended})"
+        return f"CUTLASS's layouts of this atom are wrong; the project uses those of the PTX ISA ({self.mended})"
 
     @property
     def extended(self) -> bool:
@@ -107,11 +107,11 @@ class InstructionPlan(ProjectPlan):
 
     @property
     def tile(self) -> tuple[int, int, int]:
-        """The shape of the instruction, which is that of its problem."""
+        """The shape of the instruction, which is also that of its problem."""
         return self.operation.shape
 
     def operand(self, name: str) -> Fragment | CoreMatrices:
-        """The one called A, B, C, E, SFA or SFB. KeyError where there is none."""
+        """The operand called A, B, C, E, SFA or SFB. Raises KeyError if absent."""
         return {one.name: one for one in self.operands}[name]
 
     @property

@@ -1,1 +1,1 @@
-"""`kernel: peak`: one operation in a loop that fetches nothing."""
+"""`kernel: peak`: one operation in a loop without memory traffic."""

@@ -1,4 +1,4 @@
-"""`kernel: peak`: a spec with one operation becomes a standalone project whose program measures it."""
+"""`kernel: peak`: a standalone project whose program measures the peak rate of one operation."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class _Peak:
         operation = operation_of(spec)
         wrong = [*faults(spec, operation, "measures the atom alone")]
         if why := refusal(operation):
-            wrong.append(Fault(("atom",), why, "choose another; mmagen peak says which can be measured"))
+            wrong.append(Fault(("atom",), why, "choose another; mmagen peak lists those that can be measured"))
         if wrong:
             raise SpecFaults(tuple(wrong))
         arch = arch_of(spec, operation)
@@ -35,7 +35,7 @@ class _Peak:
             spec=spec,
             spec_sha=sha,
             arch=arch,
-            text=Text(title=f"the peak of {operation.name}"),
+            text=Text(title=f"peak rate of {operation.name}"),
             operation=operation,
             loop=loop(operation, arch[0]),
         )
@@ -56,22 +56,22 @@ class _Peak:
         }
 
     def trials(self, plan: PeakPlan) -> Trials:
-        return Trials(refusal="a peak can be measured on a GPU only")
+        return Trials(refusal="peak rates can only be measured on a GPU")
 
     def page(self, plan: PeakPlan) -> list[pages.Section]:
         operation, of = plan.operation, plan.loop
-        rate = ", ".join(f"{rate} on sm_{number}" for number, rate in plan.rates) or "no datasheet says"
+        rate = ", ".join(f"{rate} on sm_{number}" for number, rate in plan.rates) or "not in a datasheet"
         what: list[pages.Row] = [
             ("instruction", operation.opcode),
             ("compiled for", ", ".join(plan.arch)),
-            ("work", f"{of.flop} operations of {of.threads} threads"),
-            ("datasheet", f"operations in a cycle of an SM: {rate}"),
-            ("random inputs", f"A within {of.limit_a}, B within {of.limit_b}"),
+            ("work", f"{of.flop} operations by {of.threads} threads"),
+            ("datasheet", f"operations per cycle and SM: {rate}"),
+            ("random inputs", f"|A| <= {of.limit_a}, |B| <= {of.limit_b}"),
         ]
         tried: list[pages.Row] = [
             (f"{count} accumulators", f"blocks of {steps}", str(kernel)) for count, steps, kernel in of.kernels
         ]
-        return [("Instruction", what), ("Loops that are tried", tried)]
+        return [("Instruction", what), ("Candidate loops", tried)]
 
 
 FAMILY: Family[PeakPlan] = _Peak()

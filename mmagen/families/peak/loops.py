@@ -1,4 +1,4 @@
-"""An operation as the peak loop needs it: every number and C++ name that its entry in a translation unit holds."""
+"""The peak loop of an operation: all numbers and C++ names of its entry in a translation unit."""
 
 from __future__ import annotations
 
@@ -44,17 +44,17 @@ _ELEMENTS = {
     "u4": "U4",
     "u1": "U1",
 }
-# Real multiplications of a complex one.
+# Real multiplications per complex multiplication.
 _REAL = {"c64": 4, "gc64": 3}
 _WORDS = {"float": 1, "uint32_t": 1, "int32_t": 1, "uint64_t": 2, "double": 2, "complex<double>": 4}
 _ROW_BYTES, _ROWS_A = 128, 64
-# Registers for operands and accumulators that leave room for the rest; wider accumulators keep the unit busy alone.
+# Maximum registers for operands and accumulators; wider accumulators saturate the unit alone.
 _REGISTERS, _WGMMA_REGISTERS = 200, 64
-# Accumulators of more words take so long that four steps hide a look at the loop's counter: 16 were no faster on an H200.
+# With wider accumulators four steps hide the test of the loop counter: 16 steps were no faster on an H200.
 _SHORT_BLOCKS = 32
-# What a wgmma loop needs beside its accumulators, with A in registers and in shared memory.
+# Registers of a wgmma loop besides its accumulators, with A in registers and in shared memory.
 _WGMMA_RS, _WGMMA_SS = 44, 30
-# Headers that do not include what they need.
+# Headers that do not include their own dependencies.
 _BEFORE = {
     "cute/arch/mma_sm90_gmma_ext.hpp": "cute/arch/mma_sm90_gmma.hpp",
     "cute/arch/mma_sm90_gmma_sparse_ext.hpp": "cute/arch/mma_sm90_gmma_sparse.hpp",
@@ -63,10 +63,10 @@ _BEFORE = {
 
 @dataclass(frozen=True)
 class Loop:
-    """One entry: down to rate the members of Entry in entry.cuh, in their order.
+    """One entry. The fields up to `rate` are the members of Entry in entry.cuh, in order.
 
-    kernels: accumulators, steps and the C++ kernel of each variant. headers: what defines the operation, in the order in
-    which they must be included. own: the header of the loop.
+    kernels: accumulators, steps and the C++ kernel of each variant. headers: those that define the operation, in include order.
+    own: the header of the loop.
     """
 
     name: str
@@ -93,7 +93,7 @@ class Loop:
 
     @property
     def entry(self) -> str:
-        """The members of Entry as C++, all before its variants."""
+        """The members of Entry before its variants, as C++."""
         return ", ".join(
             (
                 f'"{self.name}"',
@@ -113,7 +113,7 @@ class Loop:
 
 
 def refusal(operation: Operation) -> str | None:
-    """Why there is no peak loop for it on any device, or None."""
+    """Why the operation has no peak loop on any device, or None."""
     if operation.broken:
         return operation.broken
     if operation.tensor_memory:
@@ -124,7 +124,7 @@ def refusal(operation: Operation) -> str | None:
 
 
 def loop(operation: Operation, target: str) -> Loop:
-    """The loop of an operation for which refusal() says nothing, compiled for `target`."""
+    """The loop of an operation that refusal() accepts, compiled for `target`."""
     wgmma = operation.warpgroup
     limits = _LIMITS | _LIMITS_F16 if operation.type_d == "f16" else _LIMITS
     real = _REAL.get(operation.type_c, 1)
@@ -157,7 +157,7 @@ def loop(operation: Operation, target: str) -> Loop:
 
 
 def accumulators(operation: Operation) -> Sequence[int]:
-    """How many independent accumulators are tried."""
+    """The candidate numbers of independent accumulators."""
     own = _words(operation, "C")
     if operation.warpgroup:
         return [count for count in (1, 2) if count == 1 or count * own <= _WGMMA_REGISTERS]
@@ -166,13 +166,13 @@ def accumulators(operation: Operation) -> Sequence[int]:
 
 
 def _words(operation: Operation, operand: str) -> int:
-    """32-bit registers of one thread."""
+    """32-bit registers per thread."""
     registers = operation.registers[operand]
     return registers.count * _WORDS.get(registers.type, 6)  # three doubles of a Gaussian complex number
 
 
 def _thread_words(operation: Operation, operand: str) -> int:
-    """Registers of one thread that hold the operand itself, 0 where they hold a descriptor."""
+    """Registers per thread that hold the operand itself, 0 if they hold a descriptor."""
     return _words(operation, operand) if operation.places[operand] == "registers" else 0
 
 
@@ -183,7 +183,7 @@ def _metadata(operation: Operation) -> str:
 
 
 def _kernel(operation: Operation, count: int) -> tuple[int, int, str]:
-    """Accumulators, steps and the kernel. Steps are what each accumulator takes between two looks at the loop's counter."""
+    """(accumulators, steps, kernel). steps: instructions per accumulator between two tests of the loop counter."""
     words = count * _words(operation, "C")
     steps = 4 if words > _SHORT_BLOCKS else 8
     if not operation.warpgroup:

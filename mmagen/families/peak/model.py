@@ -12,7 +12,7 @@ from mmagen.plan.plans import ProjectPlan
 
 @dataclass(frozen=True, kw_only=True)
 class PeakPlan(ProjectPlan):
-    """A project whose program measures how fast one operation runs when nothing has to be fetched."""
+    """A project whose program measures the rate of one operation without memory traffic."""
 
     operation: Operation
     loop: Loop
@@ -23,5 +23,5 @@ class PeakPlan(ProjectPlan):
 
     @property
     def rates(self) -> tuple[tuple[int, int], ...]:
-        """(compute capability, operations of an SM in a cycle) by the datasheets."""
+        """(compute capability, operations per cycle and SM) by the datasheets."""
         return rates(self.operation)

@@ -1,13 +1,12 @@
-"""What the datasheets say: operations of an SM in one cycle, by architecture and type of A.
+"""Peak rates of the datasheets: operations per cycle and SM, by architecture and type of A.
 
-Where a figure comes from, each peak divided by SMs and boost clock:
-sm_70: V100, 125 TFLOPS f16 at 1,530 MHz on 80 SMs (Tesla V100 datasheet; Volta white paper: 8 tensor cores of 64 FMA).
-sm_75: T4, 65 TFLOPS f16 and 130 TOPS s8 at 1,590 MHz on 40 SMs (T4 datasheet; Turing white paper).
-sm_80: A100, 312 TFLOPS f16 and bf16, 156 tf32, 19.5 f64, 624 TOPS s8, 1,248 s4, 4,992 u1 at 1,410 MHz on 108 SMs (A100
-white paper, table 2).
-sm_90: H100 SXM, 989.4 TFLOPS f16 and bf16, 494.7 tf32, 1,978.9 e4m3, e5m2 and s8 at 1,830 MHz on 132 SMs, 66.9 f64 at
-1,980 MHz (H100 white paper, table 2, whose note gives the two clocks). H200 and H100 differ in memory alone.
-A sparse A doubles the rate of all but f64. Other architectures are sold with differing shares of the unit's rate: none.
+Sources, each peak divided by SMs and boost clock: sm_70: V100, 125 TFLOPS f16 at 1,530 MHz on 80 SMs (Tesla V100 datasheet;
+Volta white paper: 8 tensor cores of 64 FMA). sm_75: T4, 65 TFLOPS f16 and 130 TOPS s8 at 1,590 MHz on 40 SMs (T4 datasheet;
+Turing white paper). sm_80: A100, 312 TFLOPS f16 and bf16, 156 tf32, 19.5 f64, 624 TOPS s8, 1,248 s4, 4,992 u1 at 1,410 MHz on
+108 SMs (A100 white paper, table 2). sm_90: H100 SXM, 989.4 TFLOPS f16 and bf16, 494.7 tf32, 1,978.9 e4m3, e5m2 and s8 at 1,830
+MHz on 132 SMs, 66.9 f64 at 1,980 MHz (H100 white paper, table 2, whose note gives the two clocks). H200 and H100 differ only in
+memory. A sparse A doubles the rate of all but f64. Other architectures have no entry: their products differ in the share of the
+unit's rate.
 """
 
 from __future__ import annotations
@@ -32,17 +31,17 @@ _RATES = {
     },
     90: {"f16": 4096, "bf16": 4096, "tf32": 2048, "e4m3": 8192, "e5m2": 8192, "s8": 8192, "u8": 8192, "f64": 256, "c64": 256},
 }
-# (SMs, boost clock in MHz of f64, of the rest) of boards whose datasheet states a peak; the name as the driver has it.
+# (SMs, boost clock in MHz for f64, for other types) of boards whose datasheet states a peak, by the driver's name.
 _BOARDS = {"NVIDIA H200": (132, 1980, 1830), "NVIDIA H100 80GB HBM3": (132, 1980, 1830)}
 
 
 def rate(operation: Operation, target: str) -> int | None:
-    """Operations per cycle of one SM of `target` (sm_90a); None where no datasheet says, or it runs on another unit."""
+    """Operations per cycle of one SM of `target` (sm_90a); None if not in a datasheet, or executed by another unit."""
     return dict(rates(operation)).get(capability(target))
 
 
 def rates(operation: Operation) -> tuple[tuple[int, int], ...]:
-    """(compute capability, rate()) of every architecture whose datasheet says."""
+    """(compute capability, rate()) of every architecture with a datasheet rate."""
     if not operation.tensor_core:
         return ()
     return tuple(
@@ -53,7 +52,7 @@ def rates(operation: Operation) -> tuple[tuple[int, int], ...]:
 
 
 def datasheet_tflops(operation: Operation, target: str, device: str | None) -> float | None:
-    """The peak that the datasheet of `device` prints, in 1e12 operations a second; None for an unknown board."""
+    """The datasheet peak of `device`, in 1e12 operations per second; None for an unknown board."""
     of_sm, board = rate(operation, target), _BOARDS.get(device or "")
     if of_sm is None or board is None:
         return None

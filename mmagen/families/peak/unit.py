@@ -1,4 +1,4 @@
-"""A translation unit of loops as text, and the headers that it and the program around it include."""
+"""The text of a translation unit of loops, and the headers that it and its program include."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from mmagen.core.templates import templates_folder
 from mmagen.families.peak.loops import Loop
 
-# Of a unit, and of the whole program.
+# Headers of a unit, and of the program.
 LOOP_HEADERS = ("peak/element", "peak/entry", "peak/loop", "peak/register_loop", "peak/wgmma_loop")
 HEADERS = (
     *LOOP_HEADERS,
@@ -31,7 +31,7 @@ def unit(batch: Sequence[Loop]) -> str:
 
 
 def header_files() -> dict[str, bytes]:
-    """HEADERS by the path under which units include them: mmagen/entry.cuh."""
+    """HEADERS by their include path: mmagen/entry.cuh."""
     return {f"mmagen/{name.rpartition('/')[2]}.cuh": header(name) for name in HEADERS}
 
 

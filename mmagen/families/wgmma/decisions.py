@@ -34,16 +34,16 @@ _HINTS = {"normal": "kNormal", "evict_first": "kEvictFirst", "evict_last": "kEvi
 Tile = tuple[int, int, int]
 
 
-# --- Who does what ---------------------------------------------------------------------------------------------------
+# --- Roles of warpgroups ---------------------------------------------------------------------------------------------
 
 
 def schedule(spec: Spec, mma: TiledMma) -> str:
-    """The spec's, or by whether there are rows of warpgroups that a producer is worth having for."""
+    """The spec's schedule, or the default for the number of warpgroups along M."""
     return spec.schedule or ("cooperative" if mma.atoms[0] >= 2 else "warpgroup")
 
 
 def consumers(spec: Spec, mma: TiledMma) -> int:
-    """Warpgroups that multiply: those of the TiledMMA, or with pingpong as many as take turns."""
+    """Consumer warpgroups: those of the TiledMMA, or with pingpong the spec's."""
     return (spec.warpgroups or 2) if spec.schedule == "pingpong" else mma.threads // WARPGROUP
 
 
@@ -59,22 +59,22 @@ def cluster(spec: Spec) -> tuple[int, int]:
 
 
 def split_k(spec: Spec) -> int:
-    """CTAs that share the K of a tile."""
+    """CTAs that split the K of a tile."""
     return spec.split_k or 1
 
 
 def persistent(spec: Spec, mma: TiledMma) -> bool:
-    """Does a CTA walk over several tiles? Then its stores overlap the next one's loads."""
+    """Does a CTA compute several tiles? Then the stores of one overlap the loads of the next."""
     return schedule(spec, mma) != "warpgroup" and split_k(spec) == 1
 
 
 def stream_k(spec: Spec) -> bool:
-    """Do all CTAs share the tiles of a last wave?"""
+    """Do all CTAs share the tiles of a partial last wave?"""
     return spec.stream_k == "last_wave"
 
 
 def precise(spec: Spec) -> bool:
-    """Are partial sums promoted out of the tensor core?"""
+    """Are partial sums promoted to f32 registers?"""
     return spec.accumulation == "precise"
 
 
@@ -82,7 +82,7 @@ def precise(spec: Spec) -> bool:
 
 
 def role_registers(spec: Spec, mma: TiledMma) -> tuple[int, int, int]:
-    """(producer's, consumer's, what a consumer may use). The first two are 0 where every thread keeps its own."""
+    """(per producer thread, per consumer thread, usable by a consumer). The first two are 0 without setmaxnreg."""
     count, ctas, each = threads(spec, mma), spec.ctas_per_sm or 1, launch_registers(spec, mma)
     if schedule(spec, mma) == "warpgroup" or each >= ENOUGH_REGISTERS:
         most = budgets.REGISTERS_PER_SM // ctas // count // 8 * 8
@@ -94,13 +94,13 @@ def role_registers(spec: Spec, mma: TiledMma) -> tuple[int, int, int]:
 
 
 def launch_registers(spec: Spec, mma: TiledMma) -> int:
-    """Of each thread before any are moved; one wgmma must fit them, or ptxas gives up (C7602)."""
+    """Per thread at launch, before setmaxnreg; one wgmma must fit, or ptxas fails (C7602)."""
     each = budgets.REGISTERS_PER_SM // (spec.ctas_per_sm or 1) // threads(spec, mma)
     return min(each, budgets.REGISTERS_PER_THREAD) // 8 * 8
 
 
 def registers(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> tuple[int, int]:
-    """32-bit registers of a thread for accumulators (twice, where they are promoted) and fragments of A."""
+    """32-bit registers per thread for accumulators (twice if promoted) and for fragments of A."""
     accumulators = tile[0] * tile[1] * atom.type_d.bits // 32 // mma.threads * (2 if precise(spec) else 1)
     rows = tile[0] // mma.atoms[0]
     fragments = rows * tile[2] * atom.type_a.bits // 32 // WARPGROUP if atom.a_in_registers else 0
@@ -116,7 +116,7 @@ def share(letter: str, spec: Spec) -> int:
 
 
 def operand(letter: str, spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> Operand:
-    """How A or B comes: in panels as wide as the swizzle, each in boxes that the CTAs who share the tile divide up."""
+    """The plan of A or B: panels as wide as the swizzle, in boxes divided among the CTAs that share the tile."""
     mode = "AB".index(letter)
     element, major = (atom.type_a, atom.type_b)[mode], (spec.layout.a_major, spec.layout.b_major)[mode]
     contiguous_k = major == "K"
@@ -145,7 +145,7 @@ def operand(letter: str, spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> O
 
 
 def _smem_copy(letter: str, atom: Atom, contiguous_k: bool) -> SmemCopy | None:
-    """ldmatrix for an A that passes through registers: 16 rows x 32 bytes of a warp are four matrices."""
+    """ldmatrix for an A in registers: 16 rows x 32 bytes per warp are four matrices."""
     if letter == "B" or not atom.a_in_registers:
         return None
     return SmemCopy(matrices=4, transposed=not contiguous_k)
@@ -160,7 +160,7 @@ def atoms_of_a_warpgroup(mma: TiledMma, tile: Tile) -> int:
 
 
 def slice_n(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> int:
-    """Columns of D that a warp stages at a time: of a line of 128 bytes, and so that CTAs that split K get equal parts."""
+    """Columns of D that a warp stages at a time: at most a line of 128 bytes, and equal shares for CTAs that split K."""
     out, repeats = rules.out_type(spec, atom), atoms_of_a_warpgroup(mma, tile)
     columns = power_of_two_divisor(atom.n, 128 // out.bytes if spec.epilogue.major == "N" else 64)
     while columns > 8 and repeats * (atom.n // columns) % split_k(spec):
@@ -169,7 +169,7 @@ def slice_n(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> int:
 
 
 def epilogue(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> Epilogue:
-    """Slices that leave by TMA, two of them for each warp."""
+    """Slices stored by TMA, two buffers per warp."""
     out, columns = rules.out_type(spec, atom), slice_n(spec, atom, mma, tile)
     smem_bytes = 4 * consumers(spec, mma) * EPILOGUE_BUFFERS * EPILOGUE_ROWS * columns * out.bytes
     vector = VECTOR_BYTES // out.bytes
@@ -184,18 +184,18 @@ def _align(size: int) -> int:
 
 
 def smem_bytes(stages: int, a: Operand, b: Operand, staged: Epilogue) -> int:
-    """Of a CTA: stages of A and of B, what the epilogue stages, barriers."""
+    """Bytes per CTA: stages of A and B, epilogue slices, barriers."""
     return _align(stages * a.bytes_per_stage) + _align(stages * b.bytes_per_stage) + _align(staged.smem_bytes) + BARRIER_BYTES
 
 
 def smem_share(spec: Spec) -> int:
-    """Bytes that each of ctas_per_sm CTAs may have."""
+    """Maximum bytes for each of ctas_per_sm CTAs."""
     reserved = budgets.reserved_smem(ARCH)
     return (budgets.smem_limit(ARCH) + reserved) // (spec.ctas_per_sm or 1) - reserved
 
 
 def most_stages(spec: Spec, mma: TiledMma, a: Operand, b: Operand, staged: Epilogue) -> int:
-    """Stages that fit, by their tiles and by their barriers; 0 if none."""
+    """Maximum number of stages, by bytes and by barriers; 0 if none fits."""
     each = smem_share(spec)
     barriers = (BARRIER_BYTES // 8 - consumers(spec, mma)) // 2  # full and empty, and one turn for each consumer
     fit = (each - smem_bytes(0, a, b, staged)) // (a.bytes_per_stage + b.bytes_per_stage)
@@ -203,5 +203,5 @@ def most_stages(spec: Spec, mma: TiledMma, a: Operand, b: Operand, staged: Epilo
 
 
 def stages(spec: Spec, mma: TiledMma, a: Operand, b: Operand, staged: Epilogue) -> int:
-    """The spec's, or all that fit, up to where more would hide nothing more."""
+    """The spec's stages, or as many as fit, up to the number beyond which latency is hidden."""
     return spec.stages or min(most_stages(spec, mma, a, b, staged), MOST_DEFAULT_STAGES)

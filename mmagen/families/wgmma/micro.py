@@ -1,4 +1,4 @@
-"""`kernel: micro` of wgmma atoms: one tile, copied to shared memory by the threads that then multiply it."""
+"""`kernel: micro` of wgmma atoms: one tile, copied to shared memory by the warpgroups that multiply it."""
 
 from __future__ import annotations
 
@@ -82,8 +82,8 @@ class _WgmmaMicro:
         return [
             pages.tiled_mma(plan),
             *((pages.operand_title(one), _copied(plan, one)) for one in plan.operands),
-            ("Registers of a thread", pages.registers(plan, plan.fragment_registers, which, ctas_per_sm=1)),
-            ("Shared memory of a CTA", [pages.one_stage(plan), pages.smem_together(plan)]),
+            ("Registers per thread", pages.registers(plan, plan.fragment_registers, which, ctas_per_sm=1)),
+            ("Shared memory per CTA", [pages.one_stage(plan), pages.smem_together(plan)]),
         ]
 
 
@@ -91,12 +91,12 @@ FAMILY: Family[MicroPlan] = _WgmmaMicro()
 
 
 def _tile_faults(spec: Spec, atom: Atom, mma: TiledMma, tile: tiling.Tile) -> Iterator[Fault]:
-    """What is wrong with the tile of a spec whose layout and atoms_layout are right."""
+    """Faults of the tile of a spec whose layout and atoms_layout are legal."""
     for i, (extent, covered) in enumerate(zip(tile, mma.extent, strict=True)):
         if extent % covered:
             yield Fault(
                 ("tile", i),
-                f"{extent} is no multiple of the {covered} that the TiledMMA covers along {tiling.MODES[i]}",
+                f"{extent} is not a multiple of the {covered} that the TiledMMA covers along {tiling.MODES[i]}",
                 f"atom x atoms_layout covers {list(mma.extent)}: {max(extent // covered, 1) * covered}",
             )
             return
@@ -112,27 +112,27 @@ def _tile_faults(spec: Spec, atom: Atom, mma: TiledMma, tile: tiling.Tile) -> It
     if accumulators + fragments + decisions.REGISTERS_BESIDES > usable:
         yield Fault(
             ("tile",),
-            f"accumulators and fragments of the whole tile take {accumulators + fragments} registers a thread, of {usable}",
-            "make the tile smaller or give it more warpgroups with atoms_layout",
+            f"accumulators and fragments take {accumulators + fragments} registers per thread, the maximum is {usable}",
+            "make the tile smaller, or use more warpgroups in atoms_layout",
         )
     total = _smem_bytes(*(_operand(letter, spec, atom, mma, tile) for letter in "AB"))
     limit = budgets.smem_limit(decisions.ARCH)
     if total > limit:
         yield Fault(
             ("tile",),
-            f"the tile needs {total:,} B of shared memory, a CTA may have {limit:,} B",
-            "make it smaller: A and B take (M + N) x K elements",
+            f"the tile needs {total:,} B of shared memory, the maximum per CTA is {limit:,} B",
+            "make the tile smaller: A and B take (M + N) x K elements",
         )
 
 
 def _operand(letter: str, spec: Spec, atom: Atom, mma: TiledMma, tile: tiling.Tile) -> Operand:
-    """As TMA would leave it in shared memory, but filled by the threads, element by element."""
+    """The shared-memory layout of TMA, but copied by threads, element by element."""
     made = decisions.operand(letter, spec, atom, mma, tile)
     return replace(made, copy_narrow=gmem_copy(made.extent_along, made.extent_across, 1, mma.threads))
 
 
 def _smem_bytes(*operands: Operand) -> int:
-    """Of both tiles, each where the widest swizzle may begin."""
+    """Bytes of both tiles, each aligned for the widest swizzle."""
     return sum(-(-one.bytes_per_stage // decisions.SMEM_ALIGNMENT) * decisions.SMEM_ALIGNMENT for one in operands)
 
 
@@ -143,6 +143,6 @@ def _copied(plan: MicroPlan, operand: Operand) -> list[pages.Row]:
     return [
         pages.typed(operand),
         panels(operand),
-        ("copy", f"{by.threads} of {plan.threads} threads x {each}, one by one"),
+        ("copy", f"{by.threads} of {plan.threads} threads x {each}, one element at a time"),
         ("load", pages.load(operand)),
     ]

@@ -9,8 +9,8 @@ from mmagen.plan.plans import GemmPlan, Mainloop
 
 @dataclass(frozen=True, kw_only=True)
 class WgmmaMainloop(Mainloop):
-    """promote: each k tile's sum leaves the tensor core for f32 registers. prefetch: stages brought into L2 ahead of the
-    launch, while the kernel before still runs."""
+    """promote: each k tile's sum is added to f32 registers. prefetch: stages prefetched into L2 while the previous kernel still
+    runs."""
 
     promote: bool
     prefetch: int
@@ -18,11 +18,10 @@ class WgmmaMainloop(Mainloop):
 
 @dataclass(frozen=True, kw_only=True)
 class WarpgroupRoles:
-    """Which warpgroups load and which multiply.
+    """The roles of warpgroups: producer and consumers.
 
-    schedule: warpgroup, cooperative or pingpong. consumers: warpgroups that multiply. producer_registers,
-    consumer_registers: of a thread after setmaxnreg, 0 where none are moved; usable_registers: what a consumer may use
-    either way.
+    schedule: warpgroup, cooperative or pingpong. consumers: number of consumer warpgroups. producer_registers,
+    consumer_registers: per thread after setmaxnreg, 0 without it; usable_registers: per consumer thread in either case.
     """
 
     schedule: str
@@ -34,7 +33,7 @@ class WarpgroupRoles:
 
 @dataclass(frozen=True, kw_only=True)
 class WgmmaGemmPlan(GemmPlan):
-    """A GEMM whose operands come by TMA and are multiplied by wgmma."""
+    """A GEMM with TMA loads and wgmma."""
 
     mainloop: WgmmaMainloop
     roles: WarpgroupRoles

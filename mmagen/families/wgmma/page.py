@@ -8,50 +8,50 @@ from mmagen.plan import pages
 from mmagen.plan.model import Operand
 
 WARPGROUPS = {
-    "warpgroup": "share a tile; one of their threads also loads",
-    "cooperative": "consumers share a tile, 1 producer loads",
-    "pingpong": "consumers take turns, a tile each, 1 producer loads",
+    "warpgroup": "share a tile; one of their threads is also the producer",
+    "cooperative": "consumers share a tile; 1 producer loads",
+    "pingpong": "consumers with a tile each, in turns; 1 producer loads",
 }
 
 
 def sections(plan: WgmmaGemmPlan) -> list[pages.Section]:
-    """What one kernel costs."""
+    """The costs of one kernel."""
     return [
         pages.tiled_mma(plan),
         ("Schedule", _schedule(plan)),
         *((pages.operand_title(one), _tma_operand(plan, one)) for one in plan.operands),
-        ("Registers of a thread", _registers(plan)),
-        ("Shared memory of a CTA", _shared_memory(plan)),
+        ("Registers per thread", _registers(plan)),
+        ("Shared memory per CTA", _shared_memory(plan)),
         ("Epilogue", _epilogue(plan)),
-        ("Traffic of a CTA tile", _traffic(plan)),
+        ("Traffic per CTA tile", _traffic(plan)),
     ]
 
 
 def _schedule(plan: WgmmaGemmPlan) -> list[pages.Row]:
     roles, scheduler, prefetch = plan.roles, plan.scheduler, plan.mainloop.prefetch
     m, n = scheduler.cluster
-    split = f"{scheduler.split_k} CTAs share the K of a tile and add up in a fixed order"
-    shared = "all CTAs share the tiles of a last wave that is less than two thirds full, and add up in a fixed order"
+    split = f"{scheduler.split_k} CTAs split the K of a tile; fixup in a fixed order"
+    shared = "all CTAs share the tiles of a last wave that is less than two thirds full; fixup in a fixed order"
     return [
         ("schedule", roles.schedule),
         ("warpgroups", f"{roles.consumers} {WARPGROUPS[roles.schedule]}"),
-        ("cluster", f"{m} x {n} CTAs share operands by multicast" if m * n > 1 else "none: every CTA loads for itself"),
+        ("cluster", f"{m} x {n} CTAs share operands by multicast" if m * n > 1 else "none"),
         (
             "split_k",
-            f"{split}, {pages.count(scheduler.cluster_ctas, 'CTA')} a cluster" if scheduler.split_k > 1 else "1",
+            f"{split}, {pages.count(scheduler.cluster_ctas, 'CTA')} per cluster" if scheduler.split_k > 1 else "1",
         ),
         ("stream_k", shared if scheduler.stream_k else "no"),
         (
             "prefetch",
-            f"{pages.count(prefetch, 'stage')} into L2 while the kernel before still runs" if prefetch else "none",
+            f"{pages.count(prefetch, 'stage')} into L2 while the previous kernel still runs" if prefetch else "none",
         ),
         (
             "grid",
-            "as many clusters as run at once, each computes several tiles"
+            "persistent: as many clusters as are resident, each computes several tiles"
             if scheduler.persistent
-            else "a cluster for each tile",
+            else "one cluster per tile",
         ),
-        ("order of tiles", pages.raster(scheduler.raster_group * m)),
+        ("raster order", pages.raster(scheduler.raster_group * m)),
     ]
 
 
@@ -68,11 +68,11 @@ def _tma_operand(plan: WgmmaGemmPlan, operand: Operand) -> list[pages.Row]:
     tma = operand.tma
     assert tma
     ctas = plan.scheduler.cluster["BA".index(operand.letter)]
-    boxes = f"TMA, {pages.count(tma.panels * tma.boxes, 'box', 'boxes')} of {operand.line} x {tma.box_across} a stage"
+    boxes = f"TMA, {pages.count(tma.panels * tma.boxes, 'box', 'boxes')} of {operand.line} x {tma.box_across} per stage"
     return [
         pages.typed(operand),
         panels(operand),
-        ("copy", boxes + (f", each for {ctas} CTAs" if ctas > 1 else "")),
+        ("copy", boxes + (f", each multicast to {ctas} CTAs" if ctas > 1 else "")),
         ("load", pages.load(operand)),
     ]
 
@@ -88,12 +88,12 @@ def _registers(plan: WgmmaGemmPlan) -> list[pages.Row]:
         (
             "together",
             f"{sums + plan.fragment_registers} of {roles.usable_registers} at {plan.ctas_per_sm} x "
-            f"{plan.threads} threads an SM; about {decisions.REGISTERS_BESIDES} come on top",
+            f"{plan.threads} threads per SM; excluding about {decisions.REGISTERS_BESIDES} for addresses and loop state",
         )
     )
     if roles.consumer_registers:
         rows.append(
-            ("by role", f"{roles.producer_registers} for those that load, {roles.consumer_registers} for those that multiply")
+            ("by role", f"{roles.producer_registers} per producer thread, {roles.consumer_registers} per consumer thread")
         )
     return rows
 
@@ -114,7 +114,7 @@ def _epilogue(plan: WgmmaGemmPlan) -> list[pages.Row]:
         pages.output(plan),
         (
             "staged",
-            f"{pages.count(slices, 'slice')} a warp, of {rows} rows x {staged.slice} columns, "
+            f"{pages.count(slices, 'slice')} per warp, of {rows} rows x {staged.slice} columns, "
             f"{pages.count(staged.buffers, 'buffer')}",
         ),
         ("store", f"TMA, {rows * staged.slice * staged.out.bytes:,} B at a time"),

@@ -1,7 +1,7 @@
-"""What a wgmma kernel of sm_90a cannot be, each rule with the nearest spec that it allows.
+"""Rules of wgmma kernels of sm_90a, each with the nearest legal spec as the remedy.
 
-A rule yields a `Breach`: what is wrong, what would be right, and changes to the spec that might be it, nearest first. A
-change is recommended only after it has been tried: all rules hold for the spec that it makes.
+A rule yields a `Breach`: what is wrong, what is legal, and candidate changes to the spec, nearest first. A change is
+recommended only after it has been tried: the changed spec satisfies all rules.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Change = dict[str, Any]
 
 @dataclass(frozen=True)
 class Breach:
-    """A broken rule. `rule` says what would be right; `tries` are changes that might make it so, nearest first."""
+    """A broken rule. rule: what is legal; tries: candidate changes, nearest first."""
 
     key: Key
     what: str
@@ -42,19 +42,19 @@ class Breach:
 
 
 def faults(spec: Spec) -> list[Fault]:
-    """All that is wrong with the spec of a wgmma kernel, its arch, types and problems apart."""
+    """All faults of the spec of a wgmma kernel, except those of arch, types and problems."""
     return [Fault(one.key, one.what, _remedy(spec, one)) for one in breaches(spec)]
 
 
 def micro_faults(spec: Spec) -> list[Fault]:
-    """What is wrong with the spec of one tile, the tile itself apart: rules that hold for every wgmma."""
+    """Faults of the spec of a one-tile kernel, except those of the tile: rules that hold for every wgmma."""
     atom = shared.atom_for(spec)
     found = [*_layout(spec, atom), *_permutation(spec), *_atoms_layout(spec, tiling.tiled_mma(spec, atom))]
     return [Fault(one.key, one.what, one.rule) for one in found]
 
 
 def breaches(spec: Spec) -> list[Breach]:
-    """The rules that the spec breaks; what depends on another rule is asked only where that one holds."""
+    """The rules that the spec breaks; a rule that depends on another is checked only if that one holds."""
     atom = shared.atom_for(spec)
     mma = tiling.tiled_mma(spec, atom)
     shape = [*_layout(spec, atom), *_permutation(spec), *_atoms_layout(spec, mma)]
@@ -81,7 +81,7 @@ def breaches(spec: Spec) -> list[Breach]:
 
 
 def nearest(spec: Spec, breach: Breach) -> Change | None:
-    """The first of the breach's tries that mends it and breaks nothing else."""
+    """The first of the breach's tries that fixes it and breaks no other rule."""
     others = {one.key for one in breaches(spec)} - {breach.key}
     return next(
         (
@@ -108,7 +108,7 @@ def _spelled(key: str, value: Any) -> str:
     return f"{key} {list(value) if isinstance(value, tuple) else value}"
 
 
-# --- What no tile makes right ----------------------------------------------------------------------------------------
+# --- Rules independent of the tile -----------------------------------------------------------------------------------
 
 
 def _layout(spec: Spec, atom: Atom) -> Iterator[Breach]:
@@ -128,7 +128,9 @@ def _layout(spec: Spec, atom: Atom) -> Iterator[Breach]:
 def _permutation(spec: Spec) -> Iterator[Breach]:
     for i, entry in enumerate(spec.permutation):
         if entry is not None:
-            yield Breach(("permutation", i), f"{entry} would move what wgmma takes from shared memory as it lies", "null")
+            yield Breach(
+                ("permutation", i), f"{entry} permutes operands, which wgmma reads from shared memory as they are", "null"
+            )
 
 
 def _atoms_layout(spec: Spec, mma: TiledMma) -> Iterator[Breach]:
@@ -137,14 +139,14 @@ def _atoms_layout(spec: Spec, mma: TiledMma) -> Iterator[Breach]:
     if k > 1:
         yield Breach(
             ("atoms_layout",),
-            f"{k} atoms along K would leave {k} sums of each element to add up",
-            "1 along K; CTAs share K by split_k",
+            f"{k} atoms along K would leave {k} partial sums per element to reduce",
+            "1 along K; use split_k to split K among CTAs",
             _layouts(spec, mma, (m, n, 1), (1, 1, 1)),
         )
 
 
 def _layouts(spec: Spec, mma: TiledMma, *shapes: tuple[int, int, int]) -> Iterator[Change]:
-    """Each shape for the spec's tile, and then for what one warpgroup has of it now."""
+    """Each shape with the spec's tile, then with the part of it that one warpgroup computes now."""
     m, n, k = spec.tile or mma.extent
     each_m, each_n = max(m // mma.atoms[0], 1), max(n // mma.atoms[1], 1)
     for shape in shapes:
@@ -154,20 +156,20 @@ def _layouts(spec: Spec, mma: TiledMma, *shapes: tuple[int, int, int]) -> Iterat
 
 
 def _warpgroups(spec: Spec, mma: TiledMma) -> Iterator[Breach]:
-    """How many multiply, together or in turns."""
+    """The number of consumer warpgroups."""
     schedule, size = decisions.schedule(spec, mma), mma.atoms[0] * mma.atoms[1]
     if schedule != "pingpong":
         if spec.warpgroups is not None:
             yield Breach(
                 ("warpgroups",),
-                f"warpgroups says how many take turns, and with schedule {schedule} none do",
-                "leave it out, or make it schedule: pingpong",
+                f"warpgroups requires schedule pingpong; the schedule is {schedule}",
+                "omit it, or use schedule: pingpong",
             )
         most = MOST_CONSUMERS[schedule]
         if size > most:
             yield Breach(
                 ("atoms_layout",),
-                f"{size} atoms are {size} warpgroups, and schedule {schedule} has at most {most}",
+                f"{size} atoms are {size} warpgroups; schedule {schedule} allows at most {most}",
                 f"1 to {most}",
                 _layouts(spec, mma, *((n, 1, 1) for n in range(most, 0, -1)), (1, 2, 1)),
             )
@@ -176,16 +178,16 @@ def _warpgroups(spec: Spec, mma: TiledMma) -> Iterator[Breach]:
     if not 2 <= count <= 3:
         yield Breach(
             ("warpgroups",),
-            "one warpgroup cannot take turns"
+            "pingpong needs at least two consumer warpgroups"
             if count == 1
-            else f"{count} warpgroups that take turns and one that loads have too few registers each",
+            else f"{count} consumer warpgroups and the producer have too few registers each",
             "2 or 3",
             ({"warpgroups": n} for n in ((2, 3) if count == 1 else (3, 2))),
         )
     if size > 1:
         yield Breach(
             ("atoms_layout",),
-            f"{size} atoms are {size} warpgroups for one tile, and with schedule pingpong each has its own",
+            f"{size} atoms are {size} warpgroups for one tile; with schedule pingpong each has its own tile",
             "[1, 1, 1], or schedule: cooperative",
             [*_layouts(spec, mma, (1, 1, 1)), {"schedule": "cooperative"}],
         )
@@ -196,14 +198,14 @@ def _cluster(spec: Spec, mma: TiledMma) -> Iterator[Breach]:
     if decisions.schedule(spec, mma) == "warpgroup" and m * n > 1:
         yield Breach(
             ("cluster",),
-            f"[{m}, {n}]: schedule warpgroup has no cluster, its CTAs load for themselves",
+            f"[{m}, {n}]: schedule warpgroup does not support clusters",
             "[1, 1], or another schedule",
             ({"cluster": (1, 1)},),
         )
     elif m not in _POWERS or n not in _POWERS:
         yield Breach(
             ("cluster",),
-            f"[{m}, {n}] has an extent that is no power of two up to {MOST_CLUSTER_CTAS}",
+            f"[{m}, {n}] has an extent that is not a power of two up to {MOST_CLUSTER_CTAS}",
             "each is 1, 2, 4 or 8",
             _clusters(spec),
         )
@@ -211,7 +213,7 @@ def _cluster(spec: Spec, mma: TiledMma) -> Iterator[Breach]:
         yield Breach(
             ("cluster",),
             f"[{m}, {n}] are {m * n} CTAs",
-            f"at most {MOST_CLUSTER_CTAS}, with split_k counted in",
+            f"at most {MOST_CLUSTER_CTAS}, including split_k",
             _clusters(spec),
         )
 
@@ -230,14 +232,14 @@ def _split_k(spec: Spec, atom: Atom, mma: TiledMma) -> Iterator[Breach]:
     if split == 1:
         return
     if schedule != "cooperative":
-        yield Breach(("split_k",), f"schedule {schedule} gives a tile to one CTA", "1, or schedule: cooperative", fewer[-1:])
+        yield Breach(("split_k",), f"schedule {schedule} does not support split_k", "1, or schedule: cooperative", fewer[-1:])
     elif split not in _POWERS:
-        yield Breach(("split_k",), f"{split} is no power of two", "1, 2, 4 or 8", fewer)
+        yield Breach(("split_k",), f"{split} is not a power of two", "1, 2, 4 or 8", fewer)
     elif atom.type_d.bits != 32:
         yield Breach(
             ("split_k",),
-            f"sums of {atom.type_d.word} would be rounded once more for each of the {split} CTAs",
-            "1, or an atom with 32-bit sums",
+            f"{atom.type_d.word} partial sums would be rounded once more for each of the {split} CTAs",
+            "1, or an atom with 32-bit accumulators",
             fewer[-1:],
         )
     elif m * n <= MOST_CLUSTER_CTAS < m * n * split:
@@ -256,19 +258,22 @@ def _stream_k(spec: Spec, atom: Atom, mma: TiledMma) -> Iterator[Breach]:
     if schedule != "cooperative":
         yield Breach(
             ("stream_k",),
-            f"schedule {schedule} gives a tile to one CTA",
+            f"schedule {schedule} does not support stream_k",
             "never, or schedule: cooperative",
             ({"stream_k": None},),
         )
     elif split > 1:
         yield Breach(
-            ("stream_k",), f"split_k {split} shares every tile already", "one of the two", ({"stream_k": None}, {"split_k": 1})
+            ("stream_k",),
+            f"split_k {split} already splits every tile",
+            "use one of the two",
+            ({"stream_k": None}, {"split_k": 1}),
         )
     elif atom.type_d.bits != 32:
         yield Breach(
             ("stream_k",),
-            f"sums of {atom.type_d.word} would be rounded once more for each CTA that shares a tile",
-            "never, or an atom with 32-bit sums",
+            f"{atom.type_d.word} partial sums would be rounded once more for each CTA that shares a tile",
+            "never, or an atom with 32-bit accumulators",
             ({"stream_k": None},),
         )
 
@@ -279,15 +284,15 @@ def _accumulation(spec: Spec, atom: Atom) -> Iterator[Breach]:
     if atom.type_a.word not in ("e4m3", "e5m2"):
         yield Breach(
             ("accumulation",),
-            f"the sums of {atom.type_a.word} products lose nothing inside the tensor core that f32 registers would keep",
-            "leave it out: it is for e4m3 and e5m2",
+            f"{atom.type_a.word} products lose no precision in the tensor core",
+            "omit it: accumulation requires e4m3 or e5m2",
         )
     elif decisions.precise(spec) and atom.type_d.word != "f32":
         name = atom.name.replace("F16E", "F32E")
         yield Breach(
             ("accumulation",),
-            f"precise adds partial sums in f32, and the sums of {atom.name} are f16",
-            "fast, or an atom with f32 sums",
+            f"precise requires f32 accumulators; those of {atom.name} are f16",
+            "fast, or an atom with f32 accumulators",
             ({"atom": name}, {"accumulation": "fast"}),
         )
 
@@ -307,14 +312,14 @@ def _extents(mma: TiledMma, tile: decisions.Tile) -> Iterator[Breach]:
         if extent % covered:
             yield Breach(
                 ("tile", i),
-                f"{extent} is no multiple of the {covered} that the TiledMMA covers along {mode}",
+                f"{extent} is not a multiple of the {covered} that the TiledMMA covers along {mode}",
                 f"atom x atoms_layout covers {list(mma.extent)}",
                 tries,
             )
         elif extent > tiling.LARGEST_EXTENT:
             yield Breach(
                 ("tile", i),
-                f"{extent} along {mode} is more than any CTA can hold",
+                f"{extent} along {mode} exceeds what any CTA can hold",
                 f"at most {tiling.LARGEST_EXTENT // covered * covered}",
                 tries,
             )
@@ -327,8 +332,8 @@ def _shares(spec: Spec, tile: decisions.Tile) -> Iterator[Breach]:
         if across % (ctas * decisions.SWIZZLE_LINES):
             yield Breach(
                 ("cluster",),
-                f"{ctas} CTAs share a tile of {letter} that has {across} lines",
-                f"each loads a multiple of {decisions.SWIZZLE_LINES} lines",
+                f"{ctas} CTAs share a tile of {letter} with only {across} lines",
+                f"each CTA must load a multiple of {decisions.SWIZZLE_LINES} lines",
                 _clusters(spec),
             )
 
@@ -351,7 +356,7 @@ def _split_slices(spec: Spec, atom: Atom, mma: TiledMma, tile: decisions.Tile) -
     if slices % split:
         yield Breach(
             ("split_k",),
-            f"{split} CTAs cannot have equal parts of the {slices} slices of D that a warp stores",
+            f"{split} CTAs cannot share equally the {slices} slices of D that a warp stores",
             f"a divisor of {slices}",
             fewer,
         )
@@ -363,7 +368,7 @@ def _split_slices(spec: Spec, atom: Atom, mma: TiledMma, tile: decisions.Tile) -
     if split > 1 and sums > stages * per_stage:
         yield Breach(
             ("split_k",),
-            f"sums of the other CTAs take {sums:,} B, and {stages} stages have {stages * per_stage:,} B",
+            f"partial sums of the other CTAs take {sums:,} B, but {stages} stages have {stages * per_stage:,} B",
             "fewer CTAs, or more stages",
             [{"stages": -(-sums // per_stage)}, *fewer],
         )
@@ -380,7 +385,7 @@ def _promoted(spec: Spec, tile: decisions.Tile) -> Iterator[Breach]:
         )
 
 
-# --- What must fit ---------------------------------------------------------------------------------------------------
+# --- Budgets ---------------------------------------------------------------------------------------------------------
 
 
 def _threads(spec: Spec, mma: TiledMma) -> Iterator[Breach]:
@@ -405,13 +410,12 @@ def _registers(spec: Spec, atom: Atom, mma: TiledMma, tile: decisions.Tile) -> I
     if needed <= usable:
         needed, usable, alone = sums, launched, decisions.launch_registers(one, mma)
     kept = (
-        f"{accumulators} registers a thread for accumulators"
+        f"{accumulators} registers per thread for accumulators"
         + (" and their partial sums" if decisions.precise(spec) else "")
         + (f", {fragments} for fragments of A" if fragments else "")
     )
     what = (
-        f"{kept} and about {decisions.REGISTERS_BESIDES} for the rest are more than the {usable} "
-        "that each has in a math warpgroup"
+        f"{kept} and about {decisions.REGISTERS_BESIDES} for the rest exceed the {usable} of a thread in a consumer warpgroup"
     )
     if needed <= alone:
         yield Breach(("ctas_per_sm",), what, "lower ctas_per_sm", _fewer_ctas(spec))
@@ -425,7 +429,9 @@ def _smem(spec: Spec, atom: Atom, mma: TiledMma, tile: decisions.Tile) -> Iterat
     a, b = (decisions.operand(letter, spec, atom, mma, tile) for letter in "AB")
     staged = decisions.epilogue(spec, atom, mma, tile)
     most, each = decisions.most_stages(spec, mma, a, b, staged), decisions.smem_share(spec)
-    has = f"a CTA may have {each:,} B" + (f" for each of {spec.ctas_per_sm} CTAs" if (spec.ctas_per_sm or 1) > 1 else "")
+    has = f"the maximum per CTA is {each:,} B" + (
+        f" with {spec.ctas_per_sm} CTAs per SM" if (spec.ctas_per_sm or 1) > 1 else ""
+    )
     if most < 2:
         yield Breach(
             ("tile",),

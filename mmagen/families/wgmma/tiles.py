@@ -1,4 +1,4 @@
-"""Tiles to recommend instead of one that does not fit a CTA."""
+"""Smaller tiles to recommend if one does not fit a CTA."""
 
 from __future__ import annotations
 

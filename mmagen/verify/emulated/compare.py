@@ -1,4 +1,4 @@
-"""Is D what it may be? The error model of the projects' own judge (tests/mmagen/compare.cuh), on numpy."""
+"""Compares D with its error bound, by the error model of the projects' judge (tests/mmagen/compare.cuh), on numpy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a project's own host code launches for one call of its C interface, asked of it without a GPU."""
+"""Captures the launch that a project's own host code makes for one call of its C interface, without a GPU."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mmagen.plan.budgets import SMEM_PER_BLOCK
 from mmagen.verify.emulated.matrices import Operands
 from mmagen.verify.emulated.task import Task
 
-# More clusters than any problem has: a launch of so many shows how many the problem has.
+# More clusters than any problem has: a launch on such a device has one cluster for each of the problem's.
 _ALL = 1 << 24
 # A GPU runs as many clusters as fit. Emulated are so few that each does several tiles, and two of them side by side. Of
 # those that share the tiles of a last wave three: one has a neighbour on either side.
@@ -72,14 +72,14 @@ def multiply_launch(task: Task, data: Operands, addresses: dict[str, int], works
 
 
 def _few(whole: CapturedLaunch) -> int:
-    """How many clusters the emulated device runs at once, of a launch on one that runs them all."""
+    """Resident clusters of the emulated device, given a launch on a device that can hold all."""
     ctas = whole.cluster[0] * whole.cluster[1] * whole.cluster[2]
     clusters = whole.grid[0] * whole.grid[1] * whole.grid[2] // ctas
     return max(1, min(_MOST_RESIDENT, clusters // _TILES_EACH))
 
 
 def workspace_bytes(task: Task) -> int:
-    """What the library asks for on the emulated device."""
+    """The workspace size that the library requests on the emulated device."""
     reply = _ask(task, _STREAMING, call(task.symbol("workspace_bytes"), bytes(8)))
     return int.from_bytes(reply.outputs[0], "little", signed=True)
 

@@ -59,7 +59,7 @@ def tasks(
 
 
 def only_on_a_gpu(plan: Plan) -> str:
-    """Why nothing of it is emulated, or ""."""
+    """Why it cannot be emulated, or ""."""
     trials = family_of(plan).trials(plan)
     if trials.refusal:
         return trials.refusal
@@ -199,7 +199,7 @@ def _with_findings(wrong: str, report: Report) -> dict[str, Any]:
 
 
 def _details(report: Report) -> dict[str, Any]:
-    """What only an emulator can tell: findings, and traffic by line of the source."""
+    """What only the emulator reports: findings, and traffic by source line."""
     return {
         "steps": report.steps,
         "ctas": report.ctas,
