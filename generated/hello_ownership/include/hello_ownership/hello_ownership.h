@@ -1,4 +1,4 @@
-/* hello_ownership: who owns what in a TiledMMA of SM80_16x8x16_F32F16F16F32_TN, tile 16x8x16. C99, no CUDA or CuTe header needed. */
+/* hello_ownership: ownership of A, B and C in a TiledMMA of SM80_16x8x16_F32F16F16F32_TN, tile 16x8x16. C99, no CUDA or CuTe header needed. */
 #ifndef HELLO_OWNERSHIP_H
 #define HELLO_OWNERSHIP_H
 

@@ -27,7 +27,7 @@ struct Config {
   static constexpr int kTileN = 32;
   static constexpr int kTileK = 128;
 
-  // Warpgroups of 128 threads: 1 consumers share a tile, 1 producer loads.
+  // Warpgroups of 128 threads: 1 consumers share a tile; 1 producer loads.
   static constexpr int kConsumers = 1;
   static constexpr int kThreads = 256;
   static constexpr int kProducerRegisters = 0;  // of a thread after setmaxnreg; 0: unchanged

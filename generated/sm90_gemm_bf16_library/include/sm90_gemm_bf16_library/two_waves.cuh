@@ -27,7 +27,7 @@ struct Config {
   static constexpr int kTileN = 128;
   static constexpr int kTileK = 64;
 
-  // Warpgroups of 128 threads: 2 consumers take turns, a tile each, 1 producer loads.
+  // Warpgroups of 128 threads: 2 consumers with a tile each, in turns; 1 producer loads.
   static constexpr int kConsumers = 2;
   static constexpr int kThreads = 384;
   static constexpr int kProducerRegisters = 40;  // of a thread after setmaxnreg; 0: unchanged

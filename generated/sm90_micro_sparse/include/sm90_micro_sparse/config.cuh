@@ -16,7 +16,7 @@ struct Config {
   // Fragments: layout (thread, value) -> row + rows * column of the logical matrix, rows and columns, bits of an element in
   // memory, and how many elements of each group of neighbours are stored.
 
-  // A: bf16; of each 4 neighbours along K the 2 that are kept
+  // A: bf16; the 2 nonzeros of each 4 neighbours along K
   using A = mmagen::CoreMatrices<64, 32>;
 
   // B: bf16
@@ -26,7 +26,7 @@ struct Config {
   using C = mmagen::Fragment<cute::Layout<cute::Shape<cute::Shape<cute::_4, cute::_8, cute::_4>, cute::Shape<cute::_2, cute::_2, cute::_4>>, cute::Stride<cute::Stride<cute::_128, cute::_1, cute::_16>, cute::Stride<cute::_64, cute::_8, cute::_512>>>,
                              64, 32, 32>;
 
-  // E: metadata of A, a byte for 8 logical elements
+  // E: metadata of A, one byte per 8 logical elements
   using E = mmagen::Fragment<cute::Layout<cute::Shape<cute::Shape<cute::_2, cute::_2, cute::_8, cute::_4>, cute::Shape<cute::_16, cute::_2>>, cute::Stride<cute::Stride<cute::_1024, cute::_0, cute::_1, cute::_16>, cute::Stride<cute::_64, cute::_8>>>,
                              64, 4, 8, 8, 1>;
 

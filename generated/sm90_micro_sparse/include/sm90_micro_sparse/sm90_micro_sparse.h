@@ -1,12 +1,12 @@
 /* sm90_micro_sparse: one sparse 64x32x32 wgmma, bf16 x bf16 + f32. C99, no CUDA or CuTe header needed.
  *
  * D = A * B + C for matrices of one size, each row by row without gaps and 16-byte aligned:
- *   a: 64 x 16: bf16; of each 4 neighbours along K the 2 that are kept
+ *   a: 64 x 16: bf16; the 2 nonzeros of each 4 neighbours along K
  *   b: 32 x 32: bf16
  *   c and d: 64 x 32: f32
- *   e: 64 x 4: metadata of A, a byte for 8 logical elements
+ *   e: 64 x 4: metadata of A, one byte per 8 logical elements
  * B is the transpose of what a textbook calls B: its rows are columns of the product.
- * A byte of metadata has four bits for each group of neighbours along K, the first group in the lower ones: the place of the first nonzero, then of the second, two bits each. */
+ * A byte of metadata has four bits for each group of neighbours along K, the first group in the lower ones: the index of the first nonzero, then of the second, two bits each. */
 #ifndef SM90_MICRO_SPARSE_H
 #define SM90_MICRO_SPARSE_H
 
