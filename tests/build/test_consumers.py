@@ -17,6 +17,7 @@ pytestmark = pytest.mark.nvcc
 
 SPECS = Path(__file__).resolve().parents[2] / "specs"
 GEMM = "sm80_gemm_f16_col_d"
+ALONE = "fma_micro"
 ARCH = "80"
 
 _CONSUMER = """\
@@ -74,17 +75,18 @@ def _visible(library: Path) -> set[str]:
     return {symbol for symbol in symbols if not symbol.startswith("_GLOBAL_OFFSET_TABLE_")}
 
 
-def test_a_copy_alone_builds_without_warnings_and_skips_its_test_without_a_gpu(tools, cmake, tmp_path):
-    build([SPECS / f"{GEMM}.yaml"], tmp_path / "made")
-    alone = tmp_path / "empty" / GEMM
-    shutil.copytree(tmp_path / "made" / GEMM, alone)
+@pytest.mark.parametrize("name", [ALONE, pytest.param(GEMM, marks=pytest.mark.more)])
+def test_a_copy_alone_builds_without_warnings_and_skips_its_test_without_a_gpu(name, tools, cmake, tmp_path):
+    build([SPECS / f"{name}.yaml"], tmp_path / "made")
+    alone = tmp_path / "empty" / name
+    shutil.copytree(tmp_path / "made" / name, alone)
     folder, output = cmake(alone, "-G", "Unix Makefiles", _cutlass(tools), f"-DCMAKE_CUDA_ARCHITECTURES={ARCH}")
     assert "warning" not in output.lower(), output
-    assert _visible(folder / f"lib{GEMM}.a") == {f"{GEMM}_{call}" for call in ("run", "query", "status_text")}
-    assert (folder / "tests" / f"{GEMM}_bench").is_file()
+    assert _visible(folder / f"lib{name}.a") == {f"{name}_{call}" for call in ("run", "query", "status_text")}
+    assert (folder / "tests" / f"{name}_bench").is_file() == (name == GEMM)
     ctest = tools.cmake.path.with_name("ctest")
     listed = subprocess.run([ctest, "--test-dir", folder, "-N"], capture_output=True, text=True, check=True).stdout
-    assert f"{GEMM}_verify" in listed
+    assert f"{name}_verify" in listed
     done = subprocess.run(
         [ctest, "--test-dir", folder], capture_output=True, text=True, env={**os.environ, "CUDA_VISIBLE_DEVICES": ""}
     )
