@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mmagen.families.mma_gemm import MmaGemm
-from mmagen.families.protocol import Family
 from mmagen.mma.atoms import find_atom
 from mmagen.plan.plans import GemmPlan
+
+if TYPE_CHECKING:
+    from mmagen.families.protocol import Family
 
 
 class _DmmaGemm(MmaGemm):

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mmagen.core.errors import Fault, SpecFaults
-from mmagen.families.protocol import Family
 from mmagen.plan import budgets, mma_sync, pages, rules, sentences, tiling
 from mmagen.plan.plans import MicroPlan
 from mmagen.plan.trials import Trials, one_tile
 from mmagen.spec.model import Problem, Spec
+
+if TYPE_CHECKING:
+    from mmagen.families.protocol import Family
 
 
 class _Micro:

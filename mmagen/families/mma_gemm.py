@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mmagen import families
 from mmagen.core.errors import Fault, SpecFaults
 from mmagen.core.targets import capability
 from mmagen.families import library
-from mmagen.families.protocol import Family
 from mmagen.mma.atoms import Atom
 from mmagen.plan import budgets, mma_sync, pages, rules, sentences, tiling
 from mmagen.plan.model import TiledMma
@@ -20,6 +19,9 @@ from mmagen.plan.policies import FUNCTOR, SINGLE_TILE, Policies, Policy
 from mmagen.plan.problems import default_problems
 from mmagen.plan.trials import Trials, gemm_problems, of_product
 from mmagen.spec.model import Problem, Spec
+
+if TYPE_CHECKING:
+    from mmagen.families.protocol import Family
 
 MULTISTAGE = ("MainloopMultistage", "mainloop_multistage")
 REGISTER_STAGED = ("MainloopRegisterStaged", "mainloop_register_staged")

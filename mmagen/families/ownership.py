@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mmagen.core.errors import Fault, SpecFaults
-from mmagen.families.protocol import Family
 from mmagen.mma.atoms import Atom
 from mmagen.plan import pages, rules, tiling
 from mmagen.plan.mma_sync import builds_from
@@ -14,6 +13,9 @@ from mmagen.plan.model import TiledMma
 from mmagen.plan.plans import OwnershipPlan, Text
 from mmagen.plan.trials import Trials
 from mmagen.spec.model import Problem, Spec
+
+if TYPE_CHECKING:
+    from mmagen.families.protocol import Family
 
 MOST_STAMPS = 4_194_304  # maximum number of (thread, element) pairs
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mmagen.core.errors import Diagnostic, Fault, SpecFaults
 from mmagen.families import plan
-from mmagen.families.plans import Plan
 from mmagen.mma.atoms import find_atom
 from mmagen.spec.load import UnreadableSpec, load
+
+if TYPE_CHECKING:
+    from mmagen.families.plans import Plan
 
 
 def read(data: bytes | str, file: str) -> tuple[Plan | None, tuple[Diagnostic, ...]]:

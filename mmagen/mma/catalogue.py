@@ -68,17 +68,13 @@ class Catalogue:
 
     def named(self, name: str) -> Operation | None:
         """The operation of exactly that name."""
-        number = self._numbers.get(name)
-        return None if number is None else self._at(number)
-
-    @cached_property
-    def _numbers(self) -> dict[str, int]:
-        """Where each name stands."""
-        found = {}
+        groups = self._data["groups"]
+        spellings = (name, re.sub(r"\d+x\d+x\d+", "$MNK", name, count=1))
         for number, (group, m, n, *_) in enumerate(self._data["operations"]):
-            of = self._data["groups"][group]
-            found[of["name"].replace("$MNK", f"{m}x{n}x{of['k']}")] = number
-        return found
+            of = groups[group]
+            if of["name"] in spellings and of["name"].replace("$MNK", f"{m}x{n}x{of['k']}") == name:
+                return self._at(number)
+        return None
 
     def _at(self, number: int) -> Operation:
         if number not in self._made:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mmagen.core.errors import Fault, SpecFaults
 from mmagen.core.layout_text import LayoutText
 from mmagen.families.instruction.model import CoreMatrices, Fragment, InstructionPlan
 from mmagen.families.operation_spec import arch_of, faults, operation_of
-from mmagen.families.protocol import Family
 from mmagen.mma import formats
 from mmagen.mma.catalogue import known
 from mmagen.mma.forms import METADATA, distributions
@@ -21,6 +20,9 @@ from mmagen.plan.rules import one_tile_problem_faults
 from mmagen.plan.sentences import header
 from mmagen.plan.trials import Trials
 from mmagen.spec.model import Problem, Spec
+
+if TYPE_CHECKING:
+    from mmagen.families.protocol import Family
 
 # Meaning of a metadata byte, by sparsity.
 _METADATA = {

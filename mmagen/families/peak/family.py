@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mmagen.core.errors import Fault, SpecFaults
 from mmagen.families.operation_spec import arch_of, faults, operation_of
 from mmagen.families.peak.loops import loop, refusal
 from mmagen.families.peak.model import PeakPlan
-from mmagen.families.protocol import Family
 from mmagen.mma.catalogue import known
 from mmagen.plan import pages
 from mmagen.plan.plans import Text
 from mmagen.plan.rules import one_tile_problem_faults
 from mmagen.plan.trials import Trials
 from mmagen.spec.model import Problem, Spec
+
+if TYPE_CHECKING:
+    from mmagen.families.protocol import Family
 
 
 class _Peak:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from mmagen import families
 from mmagen.core.errors import Fault, SpecFaults
 from mmagen.families import library
-from mmagen.families.protocol import Family
 from mmagen.families.wgmma import decisions
 from mmagen.families.wgmma import rules as wgmma_rules
 from mmagen.families.wgmma.model import WarpgroupRoles, WgmmaGemmPlan, WgmmaMainloop
@@ -23,6 +22,9 @@ from mmagen.plan.policies import Policies
 from mmagen.plan.problems import default_problems
 from mmagen.plan.trials import Trials, gemm_problems, of_product, stream_k_problems, tma_problems
 from mmagen.spec.model import Problem, Spec
+
+if TYPE_CHECKING:
+    from mmagen.families.protocol import Family
 
 
 class _WgmmaGemm:

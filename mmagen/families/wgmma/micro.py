@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mmagen.core.errors import Fault, SpecFaults
-from mmagen.families.protocol import Family
 from mmagen.families.wgmma import decisions
 from mmagen.families.wgmma.page import panels
 from mmagen.families.wgmma.rules import micro_faults
@@ -18,6 +17,9 @@ from mmagen.plan.operands import gmem_copy
 from mmagen.plan.plans import MicroPlan
 from mmagen.plan.trials import Trials, one_tile
 from mmagen.spec.model import Problem, Spec
+
+if TYPE_CHECKING:
+    from mmagen.families.protocol import Family
 
 
 class _WgmmaMicro:
