@@ -236,6 +236,51 @@ WAITING:
     assert "64 announced bytes never arrive" in found(report, "deadlock")[0].message and not report.completed
 
 
+MANY = """
+    mov.u32 %r0, 0;
+    mov.u32 %r1, 0;
+INIT:
+    mad.lo.u32 %r2, %r1, 8, %base;
+    @%lead mbarrier.init.shared::cta.b64 [%r2], 1;
+    add.u32 %r1, %r1, 1;
+    setp.lt.u32 %p, %r1, {barriers};
+    @%p bra INIT;
+    fence.mbarrier_init.release.cluster;
+    barrier.cluster.arrive.release.aligned;
+    barrier.cluster.wait.acquire.aligned;
+    add.u32 %r3, %rank, 1;
+    rem.u32 %r3, %r3, {ctas};
+    mov.u32 %r1, 0;
+NEXT:
+    mad.lo.u32 %r2, %r1, 8, %base;
+    @%lead bra TELL;
+WAITING:
+    mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p, [%r2], 0;
+    @!%p bra WAITING;
+    ld.shared.u32 %r5, [%r2+2048];
+    add.u32 %r0, %r0, %r5;
+    bra TOLD;
+TELL:
+    mapa.shared::cluster.u32 %r6, %r2, %r3;
+    mad.lo.u32 %r7, %rank, 1000, %r1;
+    st.shared::cluster.u32 [%r6+2048], %r7;
+    mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r6];
+TOLD:
+    add.u32 %r1, %r1, 1;
+    setp.lt.u32 %p, %r1, {barriers};
+    @%p bra NEXT;
+"""
+
+
+@pytest.mark.parametrize(("ctas", "barriers"), [(2, 50), (8, 12), (16, 9)])
+def test_more_mbarriers_than_a_cluster_mostly_has(ctas, barriers):
+    """Each thread waits for every mbarrier of its CTA, at which the CTA before arrives after the wait has begun."""
+    got, report = outcome(MANY.format(ctas=ctas, barriers=barriers) + SYNC, grid=2 * ctas, cluster=ctas, smem=4096)
+    before = (np.arange(2 * ctas) - 1) % ctas
+    assert (got[:, 1:] == (barriers * 1000 * before + barriers * (barriers - 1) // 2)[:, None]).all()
+    assert report.completed and not report.findings
+
+
 NAMED = """
     setp.lt.u32 %p, %tid, 64;
     shr.u32 %r5, %tid, 6;

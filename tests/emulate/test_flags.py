@@ -147,3 +147,42 @@ def test_ctas_that_write_one_word_at_once_are_a_race():
 def test_a_flag_that_never_comes_is_a_deadlock():
     _, report = outcome(("    @%lead st.release.gpu.global.u32 [%out+1024], %r3;\n", ""))
     assert [f for f in report.findings if f.kind == "deadlock" and "for a flag" in f.message] and not report.completed
+
+
+EVERY_CTA = """
+    mov.u32 %r1, %ctaid.x;
+    mul.wide.u32 %rd1, %r1, 8;
+    add.u64 %rd1, %out, %rd1;
+    @!%lead bra END;
+    setp.eq.u32 %p, %r1, {last};
+    @%p bra TAKE;
+    add.u32 %r2, %r1, 7;
+    st.global.u32 [%rd1], %r2;
+    mov.u32 %r3, 1;
+    {tell} [%rd1+4], %r3;
+    bra END;
+TAKE:
+    mov.u64 %rd2, %out;
+    mov.u32 %r4, 0;
+LOOK:
+    ld.acquire.gpu.global.u32 %r5, [%rd2+4];
+    setp.eq.u32 %p, %r5, 0;
+    @%p bra LOOK;
+    ld.global.u32 %r6, [%rd2];
+    add.u32 %r4, %r4, %r6;
+    st.relaxed.gpu.global.u32 [%rd2+4], 0;
+    add.u64 %rd2, %rd2, 8;
+    setp.lt.u64 %p, %rd2, %rd1;
+    @%p bra LOOK;
+    st.global.u32 [%rd1], %r4;
+END:
+"""
+
+
+@pytest.mark.parametrize(("tell", "kinds"), [("release", []), ("relaxed", ["global_race"])])
+def test_one_cta_that_reads_the_flags_of_many(tell, kinds):
+    last = 150
+    body = EVERY_CTA.format(last=last, tell=f"st.{tell}.gpu.global.u32")
+    got, report = run(text(body), np.zeros(4, np.uint32), 8 * last + 8, grid=last + 1, filled=True)
+    assert got.view(np.uint32)[2 * last] == sum(range(7, last + 7)) and report.completed
+    assert [f.kind for f in report.findings] == kinds
