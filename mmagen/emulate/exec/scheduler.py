@@ -17,7 +17,7 @@ from mmagen.emulate.exec.blocks import Block
 from mmagen.emulate.exec.compile import Compiled
 from mmagen.emulate.lanes.special_values import special_registers
 from mmagen.emulate.ops.emit import storage_of
-from mmagen.emulate.ops.mbarriers import phase_operands, shared_address
+from mmagen.emulate.ops.mbarriers import address_operand, phase_operands, shared_address
 from mmagen.emulate.ptx.model import Instruction, Negated, Register
 from mmagen.emulate.report.report import Report
 from mmagen.emulate.sync.resumed import Resumed
@@ -59,8 +59,9 @@ class _BatchScheduler:
         self._registers: Registers = [np.zeros(1, dtype=_dtype(r)) for r in batch.program.entry.registers]
         self._registers += special_registers(batch.program, batch.lanes)
         self._groups: dict[int, Mask] = {0: batch.lanes.live}
-        # Per lane, how many writes there had been when it last read a flag.
-        self._polled: Indices = np.full(batch.lanes.size, -1, dtype=np.int64)
+        # (block, lane, address) of the flags that were read since the last write, of which there had been so many.
+        self._polled: set[tuple[int, int, int]] = set()
+        self._writes = batch.memory.device.writes
         self.steps = 0
 
     def run(self) -> bool:
@@ -107,29 +108,44 @@ class _BatchScheduler:
             for ready in failed:
                 self._resume(*ready, completed=False)
             return True
-        # A thread that polls a flag reads it again only if something was written since.
-        unread = self._polled != batch.memory.device.writes
         polling = [start for start in self._groups if self._blocks[start].polls]
-        if self._run_some(polling, unread):
+        if self._poll(polling):
             return True
         # No warp will become complete by itself: its other lanes wait elsewhere. Shuffles and votes may name a part of
         # their warp; what needs all 32 lanes reports it. But a phase that has yet to complete may complete the warp, or a
         # flag.
         waiting = self._warps_that_wait(polling)
-        return self._run_some([start for start in self._groups if start not in polling], ~waiting)
+        return any(
+            self._run_some(start, self._groups[start] & ~waiting) for start in sorted(self._groups) if start not in polling
+        )
 
-    def _run_some(self, starts: list[int], able: Mask) -> bool:
-        """Runs the smallest of these blocks that has lanes which are able to."""
-        for start in sorted(starts):
-            mask = self._groups[start] & able
-            if mask.any():
-                self._polled[mask] = self._batch.memory.device.writes
-                rest = self._groups.pop(start) & ~mask
-                if rest.any():
-                    self._groups[start] = rest
-                self._step(self._blocks[start], mask)
+    def _poll(self, polling: list[int]) -> bool:
+        """Lets lanes of the smallest of these blocks read their flags. A lane reads a flag again at the same place only if
+        something was written since; other flags it goes on to, as a loop over several of them does."""
+        writes = self._batch.memory.device.writes
+        if writes != self._writes:
+            self._polled.clear()
+            self._writes = writes
+        for start in sorted(polling):
+            lanes = np.flatnonzero(self._groups[start])
+            address = address_operand(self._blocks[start].body[0], self._registers, self._batch.program)
+            flags = [(start, *flag) for flag in zip(lanes.tolist(), self._lanes.spread(address)[lanes].tolist(), strict=True)]
+            mask = np.zeros(self._lanes.size, dtype=bool)
+            mask[lanes] = [flag not in self._polled for flag in flags]
+            self._polled.update(flags)
+            if self._run_some(start, mask):
                 return True
         return False
+
+    def _run_some(self, start: int, mask: Mask) -> bool:
+        """Runs a block for those of its lanes, if there are any."""
+        if not mask.any():
+            return False
+        rest = self._groups.pop(start) & ~mask
+        if rest.any():
+            self._groups[start] = rest
+        self._step(self._blocks[start], mask)
+        return True
 
     def _warps_that_wait(self, polling: list[int]) -> Mask:
         """bool[lanes]: those of warps of which a lane waits for an mbarrier or polls a flag."""
