@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
 from mmagen.emulate import EmulationError
+from mmagen.emulate.sync.mbarriers import Mbarriers
 from tests.support.ptx_hopper import run, text
 
 SYNC = """
@@ -234,6 +237,28 @@ WAITING:
     @!%p bra WAITING;
 """)
     assert "64 announced bytes never arrive" in found(report, "deadlock")[0].message and not report.completed
+
+
+@pytest.mark.parametrize(
+    ("method", "instruction"), [("init", "mbarrier.init"), ("wait", "mbarrier.try_wait"), ("take_completed", "mbarrier.arrive")]
+)
+def test_a_defect_of_the_emulator_names_the_instructions(monkeypatch, method, instruction):
+    """While a block runs, at its end, and when what it did takes effect."""
+    original = getattr(Mbarriers, method)
+
+    def fails(self, *arguments):
+        if method == "take_completed" and not self._completed:
+            return original(self, *arguments)
+        return {}["nothing"]
+
+    monkeypatch.setattr(Mbarriers, method, fails)
+    body = MBARRIER.format(wait="mbarrier.try_wait.parity.shared::cta.b64 %p, [%base], 0;")
+    lines = text(body + STORE).splitlines()
+    at = next(n for n, line in enumerate(lines, 1) if instruction in line)
+    with pytest.raises(EmulationError, match=r"KeyError: 'nothing' \(test_clusters\.py:\d+\)$") as caught:
+        outcome(body)
+    first, last = re.fullmatch(r"probe\.ptx:(\d+): .*from here to line (\d+), .*", str(caught.value)).groups()
+    assert int(first) <= at <= int(last)
 
 
 MANY = """

@@ -8,6 +8,9 @@ TMA loads arrive when no lane can go on without them.
 
 from __future__ import annotations
 
+import traceback
+from pathlib import Path
+
 import numpy as np
 
 from mmagen.emulate.arrays import Indices, Mask, Registers
@@ -62,10 +65,29 @@ class _BatchScheduler:
         # (block, lane, address) of the flags that were read since the last write, of which there had been so many.
         self._polled: set[tuple[int, int, int]] = set()
         self._writes = batch.memory.device.writes
+        self._last = code.blocks[0]  # that was run
         self.steps = 0
 
     def run(self) -> bool:
-        """Runs all lanes to their end; False where some wait forever."""
+        """Runs all lanes to their end; False where some wait forever. An instruction that the emulator cannot execute, for
+        whatever reason, raises EmulationError: a defect in here costs the verdict of one kernel, not the whole run."""
+        try:
+            return self._run()
+        except (EmulationError, MemoryError):
+            raise
+        except Exception as error:
+            raise EmulationError(self._failed(error)) from error
+
+    def _failed(self, error: Exception) -> str:
+        lines = sorted(i.line for i in (*self._last.body, *((self._last.end,) if self._last.end else ())))
+        first, last = (lines[0], lines[-1]) if lines else (0, 0)
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        return (
+            f"{self._batch.program.module.file}:{first}: the emulator failed in the instructions from here to line {last}, "
+            f"please report it: {type(error).__name__}: {error} ({Path(frame.filename).name}:{frame.lineno})"
+        )
+
+    def _run(self) -> bool:
         while True:
             for ready in self._batch.mbarriers.take_completed():
                 self._resume(*ready, completed=True)
@@ -164,7 +186,7 @@ class _BatchScheduler:
     # Running
 
     def _step(self, block: Block, mask: Mask) -> None:
-        lanes = self._lanes
+        lanes, self._last = self._lanes, block
         self.steps += block.length + 1
         if self.steps > self._step_limit:
             raise EmulationError(
