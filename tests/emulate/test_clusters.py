@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
 from mmagen.emulate import EmulationError
+from mmagen.emulate.sync.mbarriers import Mbarriers
 from tests.support.ptx_hopper import run, text
 
 SYNC = """
@@ -234,6 +237,73 @@ WAITING:
     @!%p bra WAITING;
 """)
     assert "64 announced bytes never arrive" in found(report, "deadlock")[0].message and not report.completed
+
+
+@pytest.mark.parametrize(
+    ("method", "instruction"), [("init", "mbarrier.init"), ("wait", "mbarrier.try_wait"), ("take_completed", "mbarrier.arrive")]
+)
+def test_a_defect_of_the_emulator_names_the_instructions(monkeypatch, method, instruction):
+    """While a block runs, at its end, and when what it did takes effect."""
+    original = getattr(Mbarriers, method)
+
+    def fails(self, *arguments):
+        if method == "take_completed" and not self._completed:
+            return original(self, *arguments)
+        return {}["nothing"]
+
+    monkeypatch.setattr(Mbarriers, method, fails)
+    body = MBARRIER.format(wait="mbarrier.try_wait.parity.shared::cta.b64 %p, [%base], 0;")
+    lines = text(body + STORE).splitlines()
+    at = next(n for n, line in enumerate(lines, 1) if instruction in line)
+    with pytest.raises(EmulationError, match=r"KeyError: 'nothing' \(test_clusters\.py:\d+\)$") as caught:
+        outcome(body)
+    first, last = re.fullmatch(r"probe\.ptx:(\d+): .*from here to line (\d+), .*", str(caught.value)).groups()
+    assert int(first) <= at <= int(last)
+
+
+MANY = """
+    mov.u32 %r0, 0;
+    mov.u32 %r1, 0;
+INIT:
+    mad.lo.u32 %r2, %r1, 8, %base;
+    @%lead mbarrier.init.shared::cta.b64 [%r2], 1;
+    add.u32 %r1, %r1, 1;
+    setp.lt.u32 %p, %r1, {barriers};
+    @%p bra INIT;
+    fence.mbarrier_init.release.cluster;
+    barrier.cluster.arrive.release.aligned;
+    barrier.cluster.wait.acquire.aligned;
+    add.u32 %r3, %rank, 1;
+    rem.u32 %r3, %r3, {ctas};
+    mov.u32 %r1, 0;
+NEXT:
+    mad.lo.u32 %r2, %r1, 8, %base;
+    @%lead bra TELL;
+WAITING:
+    mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p, [%r2], 0;
+    @!%p bra WAITING;
+    ld.shared.u32 %r5, [%r2+2048];
+    add.u32 %r0, %r0, %r5;
+    bra TOLD;
+TELL:
+    mapa.shared::cluster.u32 %r6, %r2, %r3;
+    mad.lo.u32 %r7, %rank, 1000, %r1;
+    st.shared::cluster.u32 [%r6+2048], %r7;
+    mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r6];
+TOLD:
+    add.u32 %r1, %r1, 1;
+    setp.lt.u32 %p, %r1, {barriers};
+    @%p bra NEXT;
+"""
+
+
+@pytest.mark.parametrize(("ctas", "barriers"), [(2, 50), (8, 12), (16, 9)])
+def test_more_mbarriers_than_a_cluster_mostly_has(ctas, barriers):
+    """Each thread waits for every mbarrier of its CTA, at which the CTA before arrives after the wait has begun."""
+    got, report = outcome(MANY.format(ctas=ctas, barriers=barriers) + SYNC, grid=2 * ctas, cluster=ctas, smem=4096)
+    before = (np.arange(2 * ctas) - 1) % ctas
+    assert (got[:, 1:] == (barriers * 1000 * before + barriers * (barriers - 1) // 2)[:, None]).all()
+    assert report.completed and not report.findings
 
 
 NAMED = """

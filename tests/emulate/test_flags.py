@@ -147,3 +147,64 @@ def test_ctas_that_write_one_word_at_once_are_a_race():
 def test_a_flag_that_never_comes_is_a_deadlock():
     _, report = outcome(("    @%lead st.release.gpu.global.u32 [%out+1024], %r3;\n", ""))
     assert [f for f in report.findings if f.kind == "deadlock" and "for a flag" in f.message] and not report.completed
+
+
+EVERY_CTA = """
+    mov.u32 %r1, %ctaid.x;
+    mul.wide.u32 %rd1, %r1, 8;
+    add.u64 %rd1, %out, %rd1;
+    @!%lead bra END;
+    setp.eq.u32 %p, %r1, {last};
+    @%p bra TAKE;
+    add.u32 %r2, %r1, 7;
+    st.global.u32 [%rd1], %r2;
+    mov.u32 %r3, 1;
+    {tell} [%rd1+4], %r3;
+    bra END;
+TAKE:
+    mov.u64 %rd2, %out;
+    mov.u32 %r4, 0;
+LOOK:
+    add.u64 %rd3, %rd2, 8;
+    ld.acquire.gpu.global.u32 %r5, [%rd3+-4];
+    setp.eq.u32 %p, %r5, 0;
+    @%p bra LOOK;
+    ld.global.u32 %r6, [%rd2];
+    add.u32 %r4, %r4, %r6;
+    st.relaxed.gpu.global.u32 [%rd2+4], 0; //reset
+    add.u64 %rd2, %rd2, 8;
+    setp.lt.u64 %p, %rd2, %rd1;
+    @%p bra LOOK;
+    st.global.u32 [%rd1], %r4;
+END:
+"""
+
+
+@pytest.mark.parametrize(("tell", "kinds"), [("release", []), ("relaxed", ["global_race"])])
+def test_one_cta_that_reads_the_flags_of_many(tell, kinds):
+    last = 150
+    body = EVERY_CTA.format(last=last, tell=f"st.{tell}.gpu.global.u32")
+    got, report = run(text(body), np.zeros(4, np.uint32), 8 * last + 8, grid=last + 1, filled=True)
+    assert got.view(np.uint32)[2 * last] == sum(range(7, last + 7)) and report.completed
+    assert [f.kind for f in report.findings] == kinds
+
+
+@pytest.mark.parametrize("grid", [2, 3, 40])
+def test_many_flags_are_read_one_after_another_without_a_write_between(grid):
+    """The thread that waits comes last: when it reads the second flag, nothing was written since it read the first."""
+    body = EVERY_CTA.format(last=grid - 1, tell="st.release.gpu.global.u32")
+    reset = "    st.relaxed.gpu.global.u32 [%rd2+4], 0; //reset\n"
+    assert reset in body
+    got, report = run(text(body.replace(reset, "")), np.zeros(4, np.uint32), 8 * grid, grid=grid, filled=True)
+    assert got.view(np.uint32)[2 * grid - 2] == sum(range(7, grid + 6))
+    assert report.completed and not report.findings
+
+
+def test_a_flag_that_never_comes_after_others_is_a_deadlock():
+    body = EVERY_CTA.format(last=8, tell="st.release.gpu.global.u32").replace(
+        "    bra END;\nTAKE", "NEVER:\n    bra END;\nTAKE"
+    )
+    body = body.replace("    mov.u32 %r3, 1;", "    setp.eq.u32 %p, %r1, 5;\n    @%p bra NEVER;\n    mov.u32 %r3, 1;")
+    _, report = run(text(body), np.zeros(4, np.uint32), 72, grid=9, filled=True)
+    assert [f.kind for f in report.findings] == ["deadlock"] and not report.completed
+    assert "thread 0 of CTA 8 waits forever for a flag" in report.findings[0].message

@@ -2,6 +2,7 @@
 // oracle here; the judge itself does not use them. Run by test_judge_host.py:
 //   host_types_test                    all checks; prints the failed ones
 //   host_types_test json TEXT          a record with TEXT in a field, as JSON
+//   host_types_test element NUMBER…    the judgement of an element, for each low, expected, high and got
 //   host_types_test verify|bench ARG…  the parsed options, or the message
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -204,6 +205,7 @@ static void check_bounds() {
   expect(passes<f16>(exact, 3, 3, 3.0) && !passes<f16>(exact, 3, 3, 3.0 + std::exp2(-9)), "exact is exact");
   expect(passes<f16>(exact, 0, 3, -0.0), "-0 equals 0");
   expect(passes<f16>(exact, 2049, 2049, 2048.0) && !passes<f16>(exact, 2049, 2049, 2050.0), "rounds once, to even");
+  expect(!passes<f16>(exact, 70000, 70000, NAN) && !passes<f16>(exact, -70000, 70000, INFINITY), "NaN is not inf");
   expect(!passes<f16>(exact, 3, 3, NAN) && !passes<f16>(rough, 3, 1000, NAN), "NaN fails");
   expect(rough.relative > 4096 * std::exp2(-23) && rough.relative < 4500 * std::exp2(-23), "K * 2u and a little");
   double const slack = rough.relative * 1000;
@@ -253,6 +255,15 @@ static int print_options(Program program, std::vector<std::string> const& argume
   return 0;
 }
 
+static int print_elements(std::vector<std::string> const& arguments) {
+  for (std::size_t i = 0; i + 4 <= arguments.size(); i += 4) {
+    auto const number = [&](std::size_t at) { return std::stod(arguments[i + at]); };
+    Findings const one = judge_element({number(0), number(1), number(2)}, number(3), 1.0, 0);
+    std::cout << one.incorrect << ' ' << one.max_abs_err << ' ' << one.bound << ' ' << one.max_rel_err << '\n';
+  }
+  return 0;
+}
+
 int main(int argc, char** argv) {
   std::string const what = argc > 1 ? argv[1] : "";
   if (what == "json") {
@@ -265,6 +276,7 @@ int main(int argc, char** argv) {
     std::cout << json(record) << '\n';
     return 0;
   }
+  if (what == "element") { return print_elements({argv + 2, argv + argc}); }
   if (what == "verify" || what == "bench") {
     return print_options(what == "verify" ? Program::kVerify : Program::kBench, {argv + 2, argv + argc});
   }

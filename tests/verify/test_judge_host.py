@@ -1,13 +1,16 @@
 """The judge that every project carries, as far as a machine without a GPU can check it."""
 
+import itertools
 import json
 import math
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from mmagen.toolchain.find import COMPILE, find_toolchain
+from mmagen.verify.emulated.compare import distances
 
 pytestmark = pytest.mark.nvcc
 
@@ -81,6 +84,23 @@ def test_json_is_json_and_has_the_fields_in_order(judge, text):
     assert record["registers"] == 168 and record["seed"] == 2**64 - 1
     assert record["bound"] is None and record["ratio"] is None and record["device"] is None
     assert not any(isinstance(value, float) and not math.isfinite(value) for value in record.values())
+
+
+def test_both_judges_say_the_same_of_infinities_and_nan(judge):
+    """Of every interval and value that these numbers make: the project's judge and that of the CPU."""
+    numbers = [-math.inf, -65504.0, 0.0, 1.0, 65504.0, math.inf]
+    intervals = itertools.combinations_with_replacement(numbers, 3)
+    cases = np.array([(*interval, got) for interval in intervals for got in (*numbers, math.nan)])
+    done = run(judge, "element", *(str(x) for x in cases.flat))
+    theirs = np.array([[float(x) for x in line.split()] for line in done.stdout.splitlines()])
+    right, error, bound = distances(*cases.T)
+    assert np.array_equal(theirs[:, :3], np.stack([~right, error, bound], axis=1)) and np.array_equal(theirs[:, 3], error)
+    assert not np.isnan(theirs).any() and np.isfinite(error[right]).all()
+    low, expected, _, got = cases.T
+    same = (got == expected) & np.isinf(got)
+    assert right[same].all() and not error[same].any()
+    certain = (low == expected) & (expected == cases[:, 2])  # no error is allowed
+    assert not right[certain & ~(got == expected)].any()
 
 
 def test_options(judge):

@@ -126,6 +126,50 @@ def test_a_wrong_result_is_told(break_it, says):
     assert says in compare(it, problem, data, written, exact=True).reason
 
 
+INTEGER = {"atom": "SM80_16x8x32_S32S8S8S32_TN", "tile": [64, 64, 64]}
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("distribution", ["small_int", "uniform"])
+@pytest.mark.parametrize("changes", [{}, INTEGER], ids=["f32", "s32"])
+def test_infinity_is_right_where_the_exact_value_overflows(changes, distribution):
+    it = planned(**changes)
+    problem = Problem(shape=(20, 30, 40), alpha=1e5)
+    data = operands(it, problem, distribution, 1)
+    written = product(it, problem, data)
+    assert np.isposinf(data.d.view).any() and np.isneginf(data.d.view).any()
+    found = compare(it, problem, data, written, exact=distribution == "small_int")
+    assert (found.incorrect, found.reason, found.max_rel_err) == (0, "", 0)
+    assert found.max_abs_err == 0 and not np.isnan(found.bound)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("wrong", [np.nan, -np.inf, 65504.0, 0.0])
+def test_anything_else_where_infinity_belongs_is_wrong(wrong):
+    it = planned()
+    problem = Problem(shape=(20, 30, 40), alpha=1e5)
+    data = operands(it, problem, "small_int", 1)
+    written = product(it, problem, data)
+    place = tuple(int(x) for x in np.argwhere(np.isposinf(data.d.view))[-1])
+    data.d.view[place] = wrong
+    found = compare(it, problem, data, written, exact=True)
+    assert found.incorrect == 1 and found.max_abs_err == np.inf
+    assert f"1 of 600 elements wrong; at (batch,m,n): {place} got {wrong:.9g} expected inf +- 0" in found.reason
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("wrong", [np.inf, -np.inf, np.nan])
+@pytest.mark.parametrize("distribution", ["small_int", "uniform"])
+def test_infinity_in_place_of_a_finite_value_is_wrong(wrong, distribution):
+    it = planned()
+    problem = Problem(shape=(20, 30, 40))
+    data = operands(it, problem, distribution, 1)
+    written = product(it, problem, data)
+    data.d.view[0, 3, 4] = wrong
+    found = compare(it, problem, data, written, exact=distribution == "small_int")
+    assert (found.incorrect, found.max_abs_err) == (1, np.inf)
+
+
 @pytest.mark.parametrize(
     "atom",
     [

@@ -8,6 +8,9 @@ TMA loads arrive when no lane can go on without them.
 
 from __future__ import annotations
 
+import traceback
+from pathlib import Path
+
 import numpy as np
 
 from mmagen.emulate.arrays import Indices, Mask, Registers
@@ -17,7 +20,7 @@ from mmagen.emulate.exec.blocks import Block
 from mmagen.emulate.exec.compile import Compiled
 from mmagen.emulate.lanes.special_values import special_registers
 from mmagen.emulate.ops.emit import storage_of
-from mmagen.emulate.ops.mbarriers import phase_operands, shared_address
+from mmagen.emulate.ops.mbarriers import address_operand, phase_operands, shared_address
 from mmagen.emulate.ptx.model import Instruction, Negated, Register
 from mmagen.emulate.report.report import Report
 from mmagen.emulate.sync.resumed import Resumed
@@ -59,12 +62,32 @@ class _BatchScheduler:
         self._registers: Registers = [np.zeros(1, dtype=_dtype(r)) for r in batch.program.entry.registers]
         self._registers += special_registers(batch.program, batch.lanes)
         self._groups: dict[int, Mask] = {0: batch.lanes.live}
-        # Per lane, how many writes there had been when it last read a flag.
-        self._polled: Indices = np.full(batch.lanes.size, -1, dtype=np.int64)
+        # (block, lane, address) of the flags that were read since the last write, of which there had been so many.
+        self._polled: set[tuple[int, int, int]] = set()
+        self._writes = batch.memory.device.writes
+        self._last = code.blocks[0]  # that was run
         self.steps = 0
 
     def run(self) -> bool:
-        """Runs all lanes to their end; False where some wait forever."""
+        """Runs all lanes to their end; False where some wait forever. An instruction that the emulator cannot execute, for
+        whatever reason, raises EmulationError: a defect in here costs the verdict of one kernel, not the whole run."""
+        try:
+            return self._run()
+        except (EmulationError, MemoryError):
+            raise
+        except Exception as error:
+            raise EmulationError(self._failed(error)) from error
+
+    def _failed(self, error: Exception) -> str:
+        lines = sorted(i.line for i in (*self._last.body, *((self._last.end,) if self._last.end else ())))
+        first, last = (lines[0], lines[-1]) if lines else (0, 0)
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        return (
+            f"{self._batch.program.module.file}:{first}: the emulator failed in the instructions from here to line {last}, "
+            f"please report it: {type(error).__name__}: {error} ({Path(frame.filename).name}:{frame.lineno})"
+        )
+
+    def _run(self) -> bool:
         while True:
             for ready in self._batch.mbarriers.take_completed():
                 self._resume(*ready, completed=True)
@@ -107,29 +130,44 @@ class _BatchScheduler:
             for ready in failed:
                 self._resume(*ready, completed=False)
             return True
-        # A thread that polls a flag reads it again only if something was written since.
-        unread = self._polled != batch.memory.device.writes
         polling = [start for start in self._groups if self._blocks[start].polls]
-        if self._run_some(polling, unread):
+        if self._poll(polling):
             return True
         # No warp will become complete by itself: its other lanes wait elsewhere. Shuffles and votes may name a part of
         # their warp; what needs all 32 lanes reports it. But a phase that has yet to complete may complete the warp, or a
         # flag.
         waiting = self._warps_that_wait(polling)
-        return self._run_some([start for start in self._groups if start not in polling], ~waiting)
+        return any(
+            self._run_some(start, self._groups[start] & ~waiting) for start in sorted(self._groups) if start not in polling
+        )
 
-    def _run_some(self, starts: list[int], able: Mask) -> bool:
-        """Runs the smallest of these blocks that has lanes which are able to."""
-        for start in sorted(starts):
-            mask = self._groups[start] & able
-            if mask.any():
-                self._polled[mask] = self._batch.memory.device.writes
-                rest = self._groups.pop(start) & ~mask
-                if rest.any():
-                    self._groups[start] = rest
-                self._step(self._blocks[start], mask)
+    def _poll(self, polling: list[int]) -> bool:
+        """Lets lanes of the smallest of these blocks read their flags. A lane reads a flag again at the same place only if
+        something was written since; other flags it goes on to, as a loop over several of them does."""
+        writes = self._batch.memory.device.writes
+        if writes != self._writes:
+            self._polled.clear()
+            self._writes = writes
+        for start in sorted(polling):
+            lanes = np.flatnonzero(self._groups[start])
+            address = address_operand(self._blocks[start].body[0], self._registers, self._batch.program)
+            flags = [(start, *flag) for flag in zip(lanes.tolist(), self._lanes.spread(address)[lanes].tolist(), strict=True)]
+            mask = np.zeros(self._lanes.size, dtype=bool)
+            mask[lanes] = [flag not in self._polled for flag in flags]
+            self._polled.update(flags)
+            if self._run_some(start, mask):
                 return True
         return False
+
+    def _run_some(self, start: int, mask: Mask) -> bool:
+        """Runs a block for those of its lanes, if there are any."""
+        if not mask.any():
+            return False
+        rest = self._groups.pop(start) & ~mask
+        if rest.any():
+            self._groups[start] = rest
+        self._step(self._blocks[start], mask)
+        return True
 
     def _warps_that_wait(self, polling: list[int]) -> Mask:
         """bool[lanes]: those of warps of which a lane waits for an mbarrier or polls a flag."""
@@ -148,7 +186,7 @@ class _BatchScheduler:
     # Running
 
     def _step(self, block: Block, mask: Mask) -> None:
-        lanes = self._lanes
+        lanes, self._last = self._lanes, block
         self.steps += block.length + 1
         if self.steps > self._step_limit:
             raise EmulationError(

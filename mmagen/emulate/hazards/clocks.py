@@ -71,7 +71,8 @@ class Clocks:
         return self.warps + cta % self.ctas * self.groups_of_cta + within
 
     def column(self, kind: AgentKind, owner: int, number: int) -> int:
-        """The column of an agent that is found while running; agents are the same in every cluster."""
+        """The column of an agent that is found while running; agents are the same in every cluster. A new agent may replace
+        `known` by a wider array: call this before taking `known`, not within its subscript."""
         key = kind, owner, number
         if key not in self._columns:
             self._columns[key] = self.used
@@ -87,6 +88,11 @@ class Clocks:
     def agent(self, column: int) -> Agent | None:
         """The agent of a column; None for warps and warpgroups."""
         return next((key for key, value in self._columns.items() if value == column), None)
+
+    def reached(self, lanes: Indices, column: int) -> Words:
+        """uint32[n]: the latest clock of one agent that each of these lanes knows."""
+        clocks: Words = self.known[lanes, column]
+        return clocks
 
     # Events
 

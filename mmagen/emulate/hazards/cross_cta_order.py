@@ -170,7 +170,7 @@ class CrossCtaOrder:
     def _knows(self, lane: int, flag: _Flag) -> bool:
         """Whether a thread knows of the last store to a flag."""
         cluster, warp, clock = flag.event
-        return bool(self._clocks.known[lane, self._column(lane, cluster, warp)] >= clock)
+        return bool(self._clocks.reached(np.array([lane]), self._column(lane, cluster, warp))[0] >= clock)
 
     def _column(self, lane: int, cluster: int, warp: int) -> int:
         """The column of a warp of a cluster of the grid in a thread's row."""

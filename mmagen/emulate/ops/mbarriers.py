@@ -73,19 +73,25 @@ def _arrivals(
     return phases
 
 
-def phase_operands(i: Instruction, registers: Registers, program: Program) -> tuple[Events, Events]:
-    """(address, parity or state) of mbarrier.try_wait and test_wait: uint64[lanes], or of length 1."""
+def address_operand(i: Instruction, registers: Registers, program: Program) -> Events:
+    """The address that is the second operand of a load or a wait: uint64[lanes], or of length 1."""
     place = i.operands[1]
     if not isinstance(place, Address):
-        raise EmulationError(f"line {i.line}: this form of mbarrier is not supported: {i.text}")
+        raise EmulationError(f"line {i.line}: this form of {i.base} is not supported: {i.text}")
     if isinstance(place.base, Register):
         base = registers[place.base.index].astype(np.uint64)
     else:
         base = np.array([0 if place.base is None else program.places.place_of(place.base.name)], dtype=np.uint64)
-    phase = i.operands[2]
+    address: Events = base + np.uint64(place.offset % (1 << 64))
+    return address
+
+
+def phase_operands(i: Instruction, registers: Registers, program: Program) -> tuple[Events, Events]:
+    """(address, parity or state) of mbarrier.try_wait and test_wait: uint64[lanes], or of length 1."""
+    address, phase = address_operand(i, registers, program), i.operands[2]
     if isinstance(phase, Register):
-        return base + np.uint64(place.offset), registers[phase.index].astype(np.uint64)
-    return base + np.uint64(place.offset), np.array([int(getattr(phase, "value", 0))], dtype=np.uint64)
+        return address, registers[phase.index].astype(np.uint64)
+    return address, np.array([int(getattr(phase, "value", 0))], dtype=np.uint64)
 
 
 @op("fence", "membar")

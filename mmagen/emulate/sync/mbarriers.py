@@ -213,7 +213,7 @@ class Mbarriers:
         """A parity distinguishes a phase from the one before it only: the thread must know that earlier ones completed."""
         if self._clocks is None:
             return
-        unsure = self._clocks.known[lanes, self.column(place)].astype(np.int64) < wanted
+        unsure = self._clocks.reached(lanes, self.column(place)).astype(np.int64) < wanted
         if unsure.any():
             text = (
                 f"waits by parity for phase {wanted} of the mbarrier at shared byte {place[1]} without knowing that phase "

@@ -42,12 +42,11 @@ def compare(plan: ProductPlan, problem: Problem, data: Operands, written: npt.ND
     out = plan.epilogue.out.word
     low, expected, high = (decode(encode(x, out)) for x in (ideal - slack, ideal, ideal + slack))
     got = values(data.d)
-    right = (low <= got) & (got <= high)
-    error = np.abs(got - expected)
-    bound = np.where(got < expected, expected - low, high - expected)
-    # The largest error among the wrong elements where there are any, else among all.
-    size_of_error = np.where(np.isnan(error), np.inf, error)
-    worst = int(np.argmax(np.where(right, -1.0, size_of_error) if not right.all() else size_of_error))
+    right, error, bound = distances(low, expected, high, got)
+    # The largest error among the wrong elements where there are any, else among all; of several, the largest bound.
+    counts = right if right.all() else ~right
+    largest = counts & (error == error[counts].max())
+    worst = int(np.argmax(np.where(largest, bound, -1.0)))
     reasons = []
     if not right.all():
         at = np.unravel_index(int(np.argmin(right)), right.shape)
@@ -61,10 +60,32 @@ def compare(plan: ProductPlan, problem: Problem, data: Operands, written: npt.ND
         reasons.append(f"{missing} bytes of D were never written")
     if strays := int((written & ~owned).sum()):
         reasons.append(f"{strays} bytes between the rows of D were written")
-    relative = error / np.maximum(size, np.finfo(np.float64).tiny)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        relative = np.where(error == 0, 0.0, error / size)
     return Comparison(
         int((~right).sum()), float(error.flat[worst]), float(np.max(relative)), float(bound.flat[worst]), ". ".join(reasons)
     )
+
+
+def distances(
+    low: npt.NDArray[Any], expected: npt.NDArray[Any], high: npt.NDArray[Any], got: npt.NDArray[Any]
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]:
+    """(right, error, bound) of each element; `judge_element` of compare.cuh on arrays. All four may hold infinities, got NaN.
+
+    right: low <= got <= high, which NaN is not. error: |got - expected|, inf for NaN, and 0 where both are the same infinity.
+    bound: how far the interval reaches on the side of got.
+    """
+    right = (low <= got) & (got <= high)
+    reach = np.where(got < expected, low, high)
+    # inf - inf is NaN, where there is no distance.
+    with np.errstate(invalid="ignore"):
+        error = np.where(got == expected, 0.0, np.abs(got - expected))
+        bound = np.where(reach == expected, 0.0, np.abs(reach - expected))
+    error[np.isnan(error)] = np.inf
+    # One of infinity and a finite value where the other was expected, and both are allowed: no distance.
+    beyond = right & np.isinf(error)
+    error[beyond] = bound[beyond] = 0.0
+    return right, error, bound
 
 
 def _growth(u: float, steps: float) -> float:
