@@ -22,6 +22,10 @@ ODD = {
     "atoms_layout: [1, 2, 2], permutation: [null, null, 128]",
     "two_mma_in_a_k_block_through_registers": "atom: SM75_16x8x8_F32F16F16F32_TN, layout: TN, arch: [sm_75], "
     "tile: [16, 16, 32], permutation: [null, null, 16]",
+    "neighbours_apart_along_m": "atom: UniversalFMA<float>, layout: NT, tile: [128, 32, 8], atoms_layout: [8, 16, 1], "
+    'permutation: ["(2,2,2,2,4):(1,2,32,16,4)", null, 4]',
+    "three_by_32_threads": "atom: UniversalFMA<float>, layout: TN, tile: [6, 128, 16], atoms_layout: [3, 32, 1], "
+    "permutation: [3, 64, 4]",
 }
 
 

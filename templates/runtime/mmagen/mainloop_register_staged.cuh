@@ -6,6 +6,7 @@
 
 #include "gmem_copy.cuh"
 #include "mainloop_params.cuh"
+#include "retile.cuh"
 
 namespace mmagen {
 inline namespace v0_1 {
@@ -77,9 +78,9 @@ struct MainloopRegisterStaged {
     auto thread_load_a = load_a.get_slice(threadIdx.x);
     auto thread_load_b = load_b.get_slice(threadIdx.x);
     Tensor tXsA = thread_load_a.partition_S(sA);  // (CPY,CPY_M,CPY_K,PIPE)
-    Tensor tXrA = thread_load_a.retile_D(tCrA);   // (CPY,CPY_M,CPY_K)
+    Tensor tXrA = retile(load_a, tXsA, tCrA);     // (CPY,CPY_M,CPY_K)
     Tensor tXsB = thread_load_b.partition_S(sB);  // (CPY,CPY_N,CPY_K,PIPE)
-    Tensor tXrB = thread_load_b.retile_D(tCrB);   // (CPY,CPY_N,CPY_K)
+    Tensor tXrB = retile(load_b, tXsB, tCrB);     // (CPY,CPY_N,CPY_K)
     // A k block is what the TiledMMA covers along K, and what a copy moves at once: several mma if the permutation extends K.
     constexpr int kBlocks = decltype(size<2>(tXrA))::value;
     constexpr int kMmasPerBlock = decltype(size<2>(tCrA))::value / kBlocks;
