@@ -24,6 +24,7 @@ ODD = {
     "tile: [16, 16, 32], permutation: [null, null, 16]",
     "neighbours_apart_along_m": "atom: UniversalFMA<float>, layout: NT, tile: [128, 32, 8], atoms_layout: [8, 16, 1], "
     'permutation: ["(2,2,2,2,4):(1,2,32,16,4)", null, 4]',
+    "three_by_four_atoms": f"atom: {F16}, layout: TN, tile: [48, 32, 32], atoms_layout: [3, 4, 1]",
     "three_by_32_threads": "atom: UniversalFMA<float>, layout: TN, tile: [6, 128, 16], atoms_layout: [3, 32, 1], "
     "permutation: [3, 64, 4]",
 }
