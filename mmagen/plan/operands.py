@@ -42,13 +42,26 @@ def smem_layout(atom: Atom, element: ElementType, along: int, across: int, conti
     return swizzle, line, lines
 
 
-def gmem_copy(along: int, across: int, vector: int, threads: int) -> GmemCopy:
-    """The partition that uses the most threads, then the longest rows; its tile divides the operand's."""
+def gmem_copy(along: int, across: int, vector: int, threads: int, line: int, lines: int) -> GmemCopy:
+    """The partition that uses the most threads, then the longest rows; its tile divides the operand's.
+
+    line, lines: extents of the shared-memory layout atom. CuTe can partition it only if the tile of the threads divides it or
+    is a multiple of it.
+    """
     best = max(
-        ((length, _divisors(across, threads // length)[-1]) for length in _divisors(along // vector, threads)),
+        (
+            (length, [n for n in _divisors(across, threads // length) if _nests(n, lines)][-1])
+            for length in _divisors(along // vector, threads)
+            if _nests(length * vector, line)
+        ),
         key=lambda pair: (pair[0] * pair[1], pair[0]),
     )
     return GmemCopy(best[0], best[1], vector)
+
+
+def _nests(extent: int, unit: int) -> bool:
+    """Does one of them divide the other?"""
+    return extent % unit == 0 or unit % extent == 0
 
 
 def _divisors(value: int, most: int) -> list[int]:
@@ -110,8 +123,8 @@ def operand(letter: str, atom: Atom, mma: TiledMma, extent_mn: int, extent_k: in
         swizzle=swizzle,
         line=line,
         lines=lines,
-        copy_wide=gmem_copy(along, across, vector, mma.threads) if along % vector == 0 else None,
-        copy_narrow=gmem_copy(along, across, 1, mma.threads),
+        copy_wide=gmem_copy(along, across, vector, mma.threads, line, lines) if along % vector == 0 else None,
+        copy_narrow=gmem_copy(along, across, 1, mma.threads, line, lines),
         smem_copy=smem_copy(atom, element, mma, mode, contiguous_k),
         bytes_per_stage=extent_mn * extent_k * element.bytes,
     )

@@ -91,6 +91,8 @@ def faults(spec: Spec, atom: Atom) -> Iterator[Fault]:
     natural = (atom.m * atoms[0], atom.n * atoms[1], atom.k * atoms[2])
     for i, (entry, least) in enumerate(zip(spec.permutation, natural, strict=True)):
         yield from _permutation_faults(i, entry, least)
+        if isinstance(entry, LayoutText) and entry.size % least == 0:
+            yield from _split_faults(i, entry, (least // atoms[i], atoms[i]))
 
 
 def _permutation_faults(i: int, entry: int | LayoutText | None, least: int) -> Iterator[Fault]:
@@ -117,6 +119,40 @@ def _permutation_faults(i: int, entry: int | LayoutText | None, least: int) -> I
             f"{entry} is not a bijection onto 0 .. {entry.size - 1}",
             f"a permutation of {entry.size} elements, e.g. {LayoutText.compact(entry.shape)}",
         )
+
+
+def _split_faults(i: int, entry: LayoutText, units: tuple[int, int]) -> Iterator[Fault]:
+    """A layout whose extents CuTe cannot split into atoms, and these among the threads."""
+    extents = _coalesced_extents(entry)
+    for unit in units:
+        left = unit
+        while left > 1:
+            extent = extents.pop(0)
+            if extent % left == 0:
+                extents.insert(0, extent // left)
+            elif left % extent:
+                yield Fault(
+                    ("permutation", i),
+                    f"{entry} cannot be split into atoms: its extent {extent} and {left} do not divide one another",
+                    f"{units[1]} atoms of {units[0]} come first along {MODES[i]}: reorder the extents, or {entry.size}",
+                )
+                return
+            left = left // extent if left % extent == 0 else 1
+
+
+def _coalesced_extents(layout: LayoutText) -> list[int]:
+    """Extents of the fewest modes that make the same layout."""
+    extents: list[int] = []
+    reach = 0
+    for extent, stride in zip(_flat(layout.shape), _flat(layout.stride), strict=True):
+        if extent == 1:
+            continue
+        if extents and stride == reach:
+            extents[-1] *= extent
+        else:
+            extents.append(extent)
+        reach = stride * extent
+    return extents
 
 
 def extent_faults(

@@ -130,7 +130,8 @@ def _tile_faults(spec: Spec, atom: Atom, mma: TiledMma, tile: tiling.Tile) -> It
 def _operand(letter: str, spec: Spec, atom: Atom, mma: TiledMma, tile: tiling.Tile) -> Operand:
     """The shared-memory layout of TMA, but copied by threads, element by element."""
     made = decisions.operand(letter, spec, atom, mma, tile)
-    return replace(made, copy_narrow=gmem_copy(made.extent_along, made.extent_across, 1, mma.threads))
+    narrow = gmem_copy(made.extent_along, made.extent_across, 1, mma.threads, made.line, made.lines)
+    return replace(made, copy_narrow=narrow)
 
 
 def _smem_bytes(*operands: Operand) -> int:

@@ -6,6 +6,7 @@
 
 #include "gmem_copy.cuh"
 #include "mainloop_params.cuh"
+#include "retile.cuh"
 
 namespace mmagen {
 inline namespace v0_1 {
@@ -76,11 +77,13 @@ struct MainloopRegisterStaged {
     auto load_b = make_tiled_copy_B(typename B::SmemCopy{}, mma);
     auto thread_load_a = load_a.get_slice(threadIdx.x);
     auto thread_load_b = load_b.get_slice(threadIdx.x);
-    Tensor tXsA = thread_load_a.partition_S(sA);  // (CPY,MMA_M,MMA_K,PIPE)
-    Tensor tXrA = thread_load_a.retile_D(tCrA);   // (CPY,MMA_M,MMA_K)
-    Tensor tXsB = thread_load_b.partition_S(sB);  // (CPY,MMA_N,MMA_K,PIPE)
-    Tensor tXrB = thread_load_b.retile_D(tCrB);   // (CPY,MMA_N,MMA_K)
-    constexpr int kBlocks = decltype(size<2>(tCrA))::value;
+    Tensor tXsA = thread_load_a.partition_S(sA);  // (CPY,CPY_M,CPY_K,PIPE)
+    Tensor tXrA = retile(load_a, tXsA, tCrA);     // (CPY,CPY_M,CPY_K)
+    Tensor tXsB = thread_load_b.partition_S(sB);  // (CPY,CPY_N,CPY_K,PIPE)
+    Tensor tXrB = retile(load_b, tXsB, tCrB);     // (CPY,CPY_N,CPY_K)
+    // A k block is what the TiledMMA covers along K, and what a copy moves at once: several mma if the permutation extends K.
+    constexpr int kBlocks = decltype(size<2>(tXrA))::value;
+    constexpr int kMmasPerBlock = decltype(size<2>(tCrA))::value / kBlocks;
     static_assert(kBlocks >= 2, "the next k block is loaded during the current mma");
 
     auto load = [&](auto k_block, int pipe) {
@@ -113,7 +116,10 @@ struct MainloopRegisterStaged {
         } else {
           load(Int<kNext>{}, pipe_read);
         }
-        gemm(mma, tCrA(_, _, k_block), tCrB(_, _, k_block), tCrC);
+        for_each(make_int_sequence<kMmasPerBlock>{}, [&](auto i) {
+          constexpr auto kMma = k_block * Int<kMmasPerBlock>{} + i;
+          gemm(mma, tCrA(_, _, kMma), tCrB(_, _, kMma), tCrC);
+        });
       });
     }
   }

@@ -9,6 +9,7 @@
 #include <cute/tensor.hpp>
 
 #include "convert.cuh"
+#include "retile.cuh"
 #include "stage_accumulators.cuh"
 
 namespace mmagen {
@@ -67,8 +68,10 @@ __global__ void __launch_bounds__(Config::kThreads)
   auto load_b = make_tiled_copy_B(typename B::SmemCopy{}, mma);
   auto thread_load_a = load_a.get_slice(threadIdx.x);
   auto thread_load_b = load_b.get_slice(threadIdx.x);
-  copy(load_a, thread_load_a.partition_S(sA), thread_load_a.retile_D(tCrA));
-  copy(load_b, thread_load_b.partition_S(sB), thread_load_b.retile_D(tCrB));
+  Tensor tXsA = thread_load_a.partition_S(sA);  // (CPY,CPY_M,CPY_K)
+  Tensor tXsB = thread_load_b.partition_S(sB);  // (CPY,CPY_N,CPY_K)
+  copy(load_a, tXsA, retile(load_a, tXsA, tCrA));
+  copy(load_b, tXsB, retile(load_b, tXsB, tCrB));
 
   // 3. MMA.
   Tensor tCgD = thread_mma.partition_C(gD);          // (MMA,MMA_M,MMA_N)

@@ -1,0 +1,33 @@
+"""Permutations whose extents CuTe cannot split into atoms: refused, with an entry in their place that is accepted."""
+
+from __future__ import annotations
+
+import pytest
+
+from mmagen.core.errors import SpecFaults
+from mmagen.families import plan
+from mmagen.spec.load import load
+
+
+def _plan(kernel: str, entry: object, tile_m: int):
+    text = f'"{entry}"' if isinstance(entry, str) else entry
+    stated = f"permutation: [{text}, null, null], tile: [{tile_m}, 16, 32]"
+    return plan(
+        load(f"{{mmagen: 1, name: odd, kernel: {kernel}, atom: SM80_16x8x16_F32F16F16F32_TN, {stated}}}", "odd.yaml").spec
+    )
+
+
+@pytest.mark.parametrize("kernel", ["gemm", "micro"])
+@pytest.mark.parametrize("entry, size", [("(3,8,2,2):(1,12,6,3)", 96), ("(3,4,4,3):(1,36,9,3)", 144), ("(3,8,2):(16,2,1)", 48)])
+def test_it_is_refused_and_the_remedy_is_accepted(kernel, entry, size):
+    with pytest.raises(SpecFaults) as raised:
+        _plan(kernel, entry, size)
+    (fault,) = raised.value.faults
+    assert fault.key == ("permutation", 0) and "cannot be split" in fault.what
+    assert fault.remedy.endswith(f"or {size}")
+    assert _plan(kernel, size, size).tiled_mma.extent[0] == size
+
+
+@pytest.mark.parametrize("entry", ["(3,16):(1,3)", "(8,2,3):(1,8,16)", "(16,3):(3,1)", "(4,4,3):(12,3,1)"])
+def test_extents_that_split_are_accepted(entry):
+    assert _plan("gemm", entry, 48).tiled_mma.extent[0] == 48
