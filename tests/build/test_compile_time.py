@@ -25,7 +25,7 @@ from mmagen.generate.write import write
 from mmagen.toolchain.find import COMPILE, Toolchain, find_toolchain
 from tests.support.mutations import project
 
-pytestmark = pytest.mark.nvcc
+pytestmark = [pytest.mark.nvcc, pytest.mark.more]
 
 OURS = "sm90_gemm_bf16_tn"
 THEIRS = Path(__file__).with_name("cutlass_kernel.cu")

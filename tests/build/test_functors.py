@@ -15,6 +15,7 @@ from mmagen.verify.emulated.session import multiply
 from mmagen.verify.emulated.task import Task
 from mmagen.verify.emulated.verify import parse_problem
 from tests.support.mutations import project
+from tests.support.selection import representatives
 
 pytestmark = pytest.mark.nvcc
 
@@ -39,7 +40,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", representatives(CASES, ("sm90_gemm_warpgroup",)))
 def test_a_functor_of_ones_own(name, tmp_path):
     files = project(name, name)
     config = f"include/{name}/config.cuh"
