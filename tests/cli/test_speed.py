@@ -15,9 +15,9 @@ import pytest
 pytestmark = pytest.mark.alone
 
 SPEC = Path(__file__).resolve().parents[2] / "specs" / "sm80_gemm_classic.yaml"
-SECONDS_FOR_ONE = 0.4
-SECONDS_FOR_500 = 5.0
-PEAK_MEGABYTES = 150
+SECONDS_FOR_ONE = 0.35
+SECONDS_FOR_500 = 3.0
+PEAK_MEGABYTES = 100
 
 # Runs a command and prints its processor seconds and its peak memory; fails if it does.
 _MEASURE = """import os, sys
