@@ -118,7 +118,10 @@ def _verified(options: argparse.Namespace, tools: Toolchain, batches: Iterator[l
         yield from verify_each(batches, lambda work: verified.on_cpu(work, tools), options.jobs, options.limit)
     else:
         yield from verify_each(
-            batches, lambda work: verified.on_gpu(work, tools, options.jobs, options.max_dim), _BATCHES_AT_ONCE, options.limit
+            batches,
+            lambda work: verified.on_gpu(work, tools, -(-options.jobs * 3 // 4), options.max_dim),
+            _BATCHES_AT_ONCE,
+            options.limit,
         )
 
 

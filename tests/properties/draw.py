@@ -29,6 +29,13 @@ _CHANGES = (0, 0, 0, 0, 0, 1, 1, 1, 2, 3, 4, None)
 _OUT = [str(value) for value in OutType.__args__]
 
 
+class _Dumper(yaml.SafeDumper):
+    """Writes a list that occurs twice twice: no spec may have anchors."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
 @dataclass(frozen=True)
 class Drawn:
     """One spec: number `index` of `seed`."""
@@ -55,7 +62,7 @@ class Drawn:
     @property
     def text(self) -> str:
         """The spec as YAML."""
-        return yaml.safe_dump(self.document, sort_keys=False, default_flow_style=None, width=120)
+        return yaml.dump(self.document, Dumper=_Dumper, sort_keys=False, default_flow_style=None, width=120)
 
 
 def named(name: str) -> Drawn:

@@ -8,9 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from mmagen.core.errors import MmagenError
+import yaml
+
+from mmagen.core.errors import ABSENT, Diagnostic, MmagenError
 from mmagen.families.plans import Plan
 from mmagen.families.reading import read
+from mmagen.families.remedies import accepted_changes, as_yaml
 from mmagen.generate.render import render
 from tests.properties.draw import Drawn
 
@@ -47,12 +50,29 @@ def planned(one: Drawn) -> Plan | Record:
             if plan:
                 render(plan)
                 return plan
+            refusal = _refused(one, diagnostics)
     except TimeLimit:
         return record(one.name, "hang", f"load, plan and render took more than {PLAN_LIMIT_S} s", stage="plan")
     except Exception as error:
         return record(one.name, "crash", _where(error), stage="plan")
+    return refusal
+
+
+def _refused(one: Drawn, diagnostics: tuple[Diagnostic, ...]) -> Record:
     faults = [{"key": list(d.key), "what": d.what, "remedy": d.remedy} for d in diagnostics]
-    return record(one.name, "refused", str(diagnostics[0]), stage="plan", faults=faults)
+    mended = _mended(one)
+    outcome = "refused" if mended else "refused_unmended"
+    return record(one.name, outcome, str(diagnostics[0]), stage="plan", faults=faults, mended=mended)
+
+
+def _mended(one: Drawn) -> bool:
+    """Is the spec accepted with the lines that are printed for it, in one step?"""
+    changes = accepted_changes(one.text, f"{one.name}.yaml")
+    if not changes:
+        return False
+    kept = {key: value for key, value in one.document.items() if changes.get(key) is not ABSENT}
+    lines = yaml.safe_load(as_yaml(changes)) or {}
+    return read(yaml.safe_dump(kept | lines, sort_keys=False), f"{one.name}.yaml")[0] is not None
 
 
 def record(name: str, outcome: str, what: str = "", **facts: Any) -> Record:
