@@ -7,6 +7,8 @@ compares it: as a right kernel leaves it, with sums of zero, with one k tile lef
 from __future__ import annotations
 
 import argparse
+import shlex
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,7 +47,8 @@ SPECS = {
     "s8 + s32, wgmma": ("SM90_64x64x32_S32S8S8_SS_TN", WGMMA, 128, ""),
     "u8 + s32, wgmma": ("SM90_64x64x32_S32U8U8_SS_TN", WGMMA, 128, ""),
     "f16 + f32, mma of sm_70": ("SM70_8x8x4_F32F16F16F32_TN", MMA, 64, ""),
-    "f16 + f16, mma of sm_75": ("SM70_8x8x4_F16F16F16F16_TN", MMA, 64, ""),
+    "f16 + f16, mma of sm_70": ("SM70_8x8x4_F16F16F16F16_TN", MMA, 64, ""),
+    "f16 + f32, mma of sm_75": ("SM75_16x8x8_F32F16F16F32_TN", MMA, 64, ""),
     "f16 + f32, mma": ("SM80_16x8x16_F32F16F16F32_TN", MMA, 64, ""),
     "f16 + f16, mma": ("SM80_16x8x16_F16F16F16F16_TN", MMA, 64, ""),
     "bf16 + f32, mma": ("SM80_16x8x16_F32BF16BF16F32_TN", MMA, 64, ""),
@@ -86,32 +89,23 @@ def plan_of(name: str, out: str = "") -> GemmPlan:
 def rows(name: str, k: int, out: str = "", seed: int = 1) -> Iterator[Row]:
     """Of one type, for uniform and small_int inputs."""
     plan = plan_of(name, out)
+    step, promoted, depth = instruction(plan), plan.accumulation.promoted, plan.atom.k
+    other_name, other_step = another(plan, step)
+    kept = np.arange(k) // plan.tile[2] != k // plan.tile[2] // 2
     for distribution in ("uniform", "small_int"):
         problem = Problem(shape=(ROWS, ROWS, k))
         data = operands(plan, problem, distribution, seed)
         a, b = values(data.a)[0], values(data.b)[0]
-        step, promoted, tile = instruction(plan), plan.accumulation.promoted, plan.tile[2]
-        left_out = np.arange(k) // tile != k // tile // 2
-        other_name, other_step = another(plan, step)
-        if other_name == "tf32 operands":
-            other = multiply(other_step, plan.atom.k, numerics_tf32(a), numerics_tf32(b), 0)
-        else:
-            other = multiply(other_step, depth(plan), a, b, 0)
-        yield Row(
-            name,
-            distribution,
-            k,
-            judged(plan, problem, data, multiply(step, depth(plan), a, b, promoted), distribution),
-            judged(plan, problem, data, np.zeros((ROWS, ROWS)), distribution),
-            judged(plan, problem, data, multiply(step, depth(plan), a[:, left_out], b[:, left_out], promoted), distribution),
-            other_name,
-            judged(plan, problem, data, other, distribution),
+        right, zero, missing, other = (
+            judged(plan, problem, data, sums, distribution)
+            for sums in (
+                multiply(step, depth, a, b, promoted),
+                np.zeros((ROWS, ROWS)),
+                multiply(step, depth, a[:, kept], b[:, kept], promoted),
+                multiply(other_step, depth, a, b, 0),
+            )
         )
-
-
-def depth(plan: GemmPlan) -> int:
-    """K of one instruction."""
-    return plan.atom.k
+        yield Row(name, distribution, k, right, zero, missing, other_name, other)
 
 
 def multiply(step: Step, depth: int, a: Array, b: Array, promoted: int) -> Array:
@@ -146,12 +140,12 @@ def another(plan: GemmPlan, step: Step) -> tuple[str, Step]:
         return "fast", step
     d = plan.atom.type_d.word
     if plan.atom.kind == "fma" and d == "f32":
-        return "tf32 operands", step
+        return "tf32 operands", lambda x, y, sums: step(as_tf32(x), as_tf32(y), sums)
     narrower = {"f64": "f32", "f16": "bf16"}.get(d, "f16")
     return f"{narrower} sums", lambda x, y, sums: as_format(x @ y.T + sums, narrower)
 
 
-def numerics_tf32(x: Array) -> Array:
+def as_tf32(x: Array) -> Array:
     """x as the tensor core reads it."""
     return decoded(codes(x, "f32"), "tf32")
 
@@ -202,6 +196,19 @@ def table(found: list[Row], form: str = "simple") -> str:
     return tabulate(lines, heads, tablefmt=form, disable_numparse=True)
 
 
+def page(found: list[Row], command: str) -> str:
+    """The same as Markdown to commit."""
+    return f"""# What the error bounds detect
+
+Made by `{command}`. {ROWS} x {ROWS} elements of D, of the sums' type, with K = {found[0].k}; the arithmetic is the emulator's. \
+Beside each error is how many elements are out of their own bounds; "bound" is that of the right kernel's worst element. \
+A k tile is 128 bytes of K. 8-bit floats: mma is emulated as an H200 executes it, the bound is that of Ada, which keeps less. \
+[error-bounds.md](../error-bounds.md) derives the bounds.
+
+{table(found, "github")}
+"""
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--k", type=int, default=4096, help="the depth of the sums")
@@ -210,7 +217,12 @@ def main() -> None:
     parser.add_argument("--markdown", type=Path, help="write a page instead of printing a table")
     options = parser.parse_args()
     found = [row for name in SPECS if options.only in name for row in rows(name, options.k, options.out)]
-    print(table(found))
+    if not found:
+        parser.error(f"no type is called {options.only}; there are {'; '.join(SPECS)}")
+    if options.markdown:
+        options.markdown.write_text(page(found, f"python -m tools.error_bounds {shlex.join(sys.argv[1:])}"), "utf-8")
+    else:
+        print(table(found))
 
 
 if __name__ == "__main__":

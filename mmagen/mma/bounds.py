@@ -26,7 +26,7 @@ class Path:
     """What the partial sums of each element are on the way: float64 arrays of one shape.
 
     reach: none is larger, in whatever part of K an accumulator begins. level, square: with promotion, the sums over blocks of
-    K of the accumulator's largest magnitude during the block, and of its square.
+    K of the leading bit of the largest addend, and of its square.
     """
 
     reach: Array
@@ -65,7 +65,7 @@ def drift(of: Accumulation, k: int, path: Path, magnitude: Array, symmetric: npt
     dropped = 2.0**-of.aligned
     worst = BLOCK * path.level
     products = np.where(symmetric, np.minimum(worst, DEVIATIONS * np.sqrt(BLOCK * path.square)), worst)
-    sums = dropped * (products + path.level) + 2.0**-of.kept * (path.level + magnitude)
+    sums = dropped * (products + path.level) + 2.0**-of.kept * (2 * path.level + magnitude)
     grown = math.exp((BLOCK + 2) * math.ceil(of.promoted / BLOCK) * dropped)
     tiles = math.ceil(k / of.promoted)
     return sums * grown + (together(tiles) * _ROUNDOFF_F32 + together(k + 4) * _ROUNDOFF_F64) * magnitude
@@ -82,7 +82,9 @@ def path_of(of: Accumulation, a: Array, b: Array) -> tuple[Array, Array, Path]:
         if of.promoted:
             if first % of.promoted == 0:
                 begin = total.copy()
-            carried = np.maximum(np.abs(total - begin), 1.0)
+            # A little more than the exact sum, as the accumulator may be; 1 is the largest product of uniform inputs.
+            largest = np.maximum(np.abs(total - begin) * (1 + 1 / 128), 1.0)
+            carried = np.ldexp(1.0, np.frexp(largest)[1] - 1)
             level, square = level + carried, square + carried * carried
         total = total + left @ right
         size = size + block

@@ -100,7 +100,9 @@ __global__ void __launch_bounds__(kThreads)
     }
     __syncthreads();  // before the next tile overwrites this one
   }
+#pragma unroll  // indexed by constants, the arrays stay in registers
   for (int i = 0; i < kRefThread; ++i) {
+#pragma unroll
     for (int j = 0; j < kRefThread; ++j) {
       int64_t const m = m0 + thread_m + i;
       int64_t const n = n0 + thread_n + j;
