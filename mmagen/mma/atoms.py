@@ -15,6 +15,7 @@ from functools import cache
 from mmagen.core.errors import Fault, SpecFaults
 from mmagen.core.targets import capability
 from mmagen.mma import catalogue
+from mmagen.mma.accumulation import Accumulation, accumulation
 from mmagen.mma.operation import Operation
 
 
@@ -114,6 +115,12 @@ class Atom:
     def in_layout(self, letters: str) -> Atom:
         """The operation for operands of that layout (TN, NT, NN, TT)."""
         return replace(self, majors=letters) if self.takes_majors else self
+
+    @property
+    def accumulation(self) -> Accumulation:
+        """What it keeps of its sums."""
+        words = self.type_a.word, self.type_d.word
+        return accumulation(self.min_arch, *words, self.k, tensor_core=self.threads > 1, warpgroup=self.wgmma)
 
     @property
     def values_a(self) -> int:

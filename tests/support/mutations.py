@@ -916,7 +916,28 @@ _HOPPER = (
     ),
 )
 
-MUTATIONS = (*_BARRIERS, *_K, *_OPERANDS, *_RESULT, *_HOPPER)
+_ACCUMULATION = (
+    Mutation(
+        "hopper_not_promoted",
+        "sm90_gemm_e4m3_precise",
+        (
+            Edit(
+                "include/mmagen/sm90_mainloop_promoted.cuh",
+                "stage_mma(partial, pipe.stage, GMMA::ScaleOut::Zero);",
+                "stage_mma(partial, pipe.stage, i == 0 ? GMMA::ScaleOut::Zero : GMMA::ScaleOut::One);",
+            ),
+            Edit(
+                "include/mmagen/sm90_mainloop_promoted.cuh",
+                "      for (int v = 0; v < size(tCrC); ++v) { tCrC(v) += partial(v); }",
+                "      for (int v = 0; v < size(tCrC); ++v) { tCrC(v) = partial(v); }",
+            ),
+        ),
+        ("128,128,2048",),
+        "the tensor core sums all of K, with the few bits that it keeps",
+    ),
+)
+
+MUTATIONS = (*_ACCUMULATION, *_BARRIERS, *_K, *_OPERANDS, *_RESULT, *_HOPPER)
 
 # A late warp in front of a barrier that stands, a box brought into L2 that nobody asks for: these must pass.
 CONTROLS = (
