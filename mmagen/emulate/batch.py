@@ -16,6 +16,7 @@ from mmagen.emulate.lanes.registers import RegisterTracker
 from mmagen.emulate.memory.owned import BatchMemory, OwnedMemory
 from mmagen.emulate.program.program import Program
 from mmagen.emulate.report.findings import FindingLog
+from mmagen.emulate.report.printed import Printed
 from mmagen.emulate.report.traffic import TrafficCounter
 from mmagen.emulate.sync.barriers import Barriers
 from mmagen.emulate.sync.cluster_barrier import ClusterBarrier
@@ -33,6 +34,7 @@ class LaunchState:
     history: LaunchHistory
     tracked: frozenset[int]
     checks: bool
+    printed: Printed
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,7 @@ class Batch:
     traffic: TrafficCounter
     lanes: Lanes
     findings: LaneFindings
+    printed: Printed
     registers: RegisterTracker
     memory: BatchMemory
     hazards: HazardTracker
@@ -70,6 +73,7 @@ def make_batch(launch: LaunchState, first: int, count: int) -> Batch:
         traffic=launch.traffic,
         lanes=lanes,
         findings=findings,
+        printed=launch.printed,
         registers=registers,
         memory=memory,
         hazards=hazards,

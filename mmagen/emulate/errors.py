@@ -10,3 +10,7 @@ class EmulationError(RunError):
 
     The message names the instruction; the caller that knows file and line prefixes them.
     """
+
+
+class KernelAborted(Exception):
+    """The kernel has ended its launch: trap, or an assertion that does not hold. The finding is in the log."""

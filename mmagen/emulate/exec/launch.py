@@ -15,6 +15,7 @@ from mmagen.emulate.memory.global_memory import GlobalMemory
 from mmagen.emulate.program.program import Dim, Program
 from mmagen.emulate.ptx.model import Module
 from mmagen.emulate.report.findings import FindingLog
+from mmagen.emulate.report.printed import Printed
 from mmagen.emulate.report.report import Report
 from mmagen.emulate.report.traffic import TrafficCounter
 
@@ -56,15 +57,18 @@ def launch(
     code = compiled(program, checks)
     log, traffic = FindingLog(module.file), TrafficCounter(module.file)
     history = LaunchHistory(log, program.global_granule)
-    scheduler = Scheduler(LaunchState(program, log, traffic, history, code.tracked, checks), code, step_limit)
+    printed = Printed()
+    scheduler = Scheduler(LaunchState(program, log, traffic, history, code.tracked, checks, printed), code, step_limit)
     at_once = max(1, lanes // program.padded_threads // cluster) * cluster
     with np.errstate(all="ignore"):
         for first in range(0, program.cta_count, at_once):
             scheduler.run(first, min(at_once, program.cta_count - first))
+            if scheduler.aborted:
+                break
             if progress:
                 progress(min(first + at_once, program.cta_count), program.cta_count)
     report = Report(entry, program.cta_count, scheduler.completed, log.findings(), scheduler.steps)
-    report.traffic = traffic.traffic()
+    report.traffic, report.printed = traffic.traffic(), printed.texts
     scheduler.count_instructions(report)
     return report
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from mmagen.emulate.arrays import Indices, Mask, Registers
 from mmagen.emulate.batch import Batch, LaunchState, make_batch
-from mmagen.emulate.errors import EmulationError
+from mmagen.emulate.errors import EmulationError, KernelAborted
 from mmagen.emulate.exec.blocks import Block
 from mmagen.emulate.exec.compile import Compiled
 from mmagen.emulate.lanes.special_values import special_registers
@@ -27,19 +27,24 @@ from mmagen.emulate.sync.resumed import Resumed
 
 
 class Scheduler:
-    """Runs the batches of one launch, one after the other. completed: all threads so far have ended."""
+    """Runs the batches of one launch, one after the other. completed: all threads so far have ended. aborted: by a trap or
+    an assertion; no further batch is to run."""
 
     def __init__(self, launch: LaunchState, code: Compiled, step_limit: int):
         self._launch, self._code, self._step_limit = launch, code, step_limit
         self._executed: dict[int, int] = {}  # block -> warps that have run it
         self.steps = 0
         self.completed = True
+        self.aborted = False
 
     def run(self, first: int, count: int) -> None:
         """CTAs first..first+count-1, from beginning to end."""
         batch = make_batch(self._launch, first, count)
         run = _BatchScheduler(batch, self._code, self._step_limit, self._executed)
-        self.completed &= run.run()
+        try:
+            self.completed &= run.run()
+        except KernelAborted:
+            self.completed, self.aborted = False, True
         self.steps += run.steps
 
     def count_instructions(self, report: Report) -> None:
@@ -73,7 +78,7 @@ class _BatchScheduler:
         whatever reason, raises EmulationError: a defect in here costs the verdict of one kernel, not the whole run."""
         try:
             return self._run()
-        except (EmulationError, MemoryError):
+        except (EmulationError, KernelAborted, MemoryError):
             raise
         except Exception as error:
             raise EmulationError(self._failed(error)) from error
@@ -227,6 +232,10 @@ class _BatchScheduler:
             self._go(block.target, taken)
         elif end.base in ("ret", "exit"):
             self._exit(taken)
+        elif end.base == "trap":
+            lane, count = int(np.flatnonzero(taken)[0]), int(taken.sum())
+            self._batch.findings.add("trap", end, count, lane, "executes a trap, which ends the launch with an error")
+            raise KernelAborted
         elif end.base == "mbarrier":
             self._wait_for_phase(end, taken, following)
         elif end.base == "barrier" and end.modifiers[0] == "cluster":
@@ -238,8 +247,7 @@ class _BatchScheduler:
         elif end.base in ("bar", "barrier"):
             self._release(self._batch.barriers.arrive(end, taken, following, self._registers))
         else:
-            what = "the kernel executed a trap" if end.base == "trap" else "this instruction is not supported"
-            raise EmulationError(f"{self._batch.program.module.file}:{end.line}: {what}: {end.text}")
+            raise EmulationError(f"{self._batch.program.module.file}:{end.line}: this instruction is not supported: {end.text}")
 
     def _wait_for_phase(self, end: Instruction, mask: Mask, following: int) -> None:
         """Lanes wait for an mbarrier's phase: those whose phase has completed go on, the others when it does."""

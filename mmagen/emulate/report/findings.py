@@ -27,6 +27,8 @@ KINDS = (
     "mbarrier",
     "cluster_exit",
     "deadlock",
+    "assertion",
+    "trap",
 )
 # Headers of libraries: a finding is reported at the line of the user's code that used them.
 _LIBRARIES = ("/cute/", "/cutlass/", "/cuda/", "/cccl/", "/targets/", "/nvvm/", "/crt/")
