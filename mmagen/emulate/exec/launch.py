@@ -7,11 +7,12 @@ from collections.abc import Callable
 import numpy as np
 
 from mmagen.emulate.batch import LaunchState
-from mmagen.emulate.errors import EmulationError
+from mmagen.emulate.errors import EmulationError, reported
 from mmagen.emulate.exec.compile import compiled
 from mmagen.emulate.exec.scheduler import Scheduler
 from mmagen.emulate.hazards.tracker import LaunchHistory
 from mmagen.emulate.memory.global_memory import GlobalMemory
+from mmagen.emulate.program.limits import launched_cluster
 from mmagen.emulate.program.program import Dim, Program
 from mmagen.emulate.ptx.model import Module
 from mmagen.emulate.report.findings import FindingLog
@@ -23,6 +24,7 @@ STEP_LIMIT = 50_000_000
 _LANES_AT_ONCE = 4096
 
 
+@reported("outside of the kernel's instructions")
 def launch(
     module: Module,
     entry: str,
@@ -44,13 +46,14 @@ def launch(
     block, laid out as the PTX declares it. memory: what its pointers point to; changed in place. step_limit: instructions
     that one batch of CTAs may execute. checks: also look for what a right result may hide, and count traffic. progress:
     called with (CTAs done, CTAs in all). lanes: about how many threads to run at once. cluster: CTAs, next to each other
-    along x, that form one.
+    along x, that form one; 1 stands for those that the entry requires, if it does.
 
     Raises EmulationError for an entry that is not there, unsupported instructions that are reached, parameters of
-    another size, and a kernel that exceeds the step limit.
+    another size, a launch that the entry's directives forbid, and a kernel that exceeds the step limit.
     """
     if entry not in module.entries:
         raise EmulationError(f"{module.file}: no entry {entry}; there are: {', '.join(module.entries) or 'none'}")
+    cluster = launched_cluster(module.entries[entry], _dim(block), _dim(cluster))
     program = Program(
         module, module.entries[entry], _dim(grid), _dim(block), dynamic_smem, params, memory or GlobalMemory(), cluster
     )

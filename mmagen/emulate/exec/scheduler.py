@@ -8,14 +8,11 @@ TMA loads arrive when no lane can go on without them.
 
 from __future__ import annotations
 
-import traceback
-from pathlib import Path
-
 import numpy as np
 
 from mmagen.emulate.arrays import Indices, Mask, Registers
 from mmagen.emulate.batch import Batch, LaunchState, make_batch
-from mmagen.emulate.errors import EmulationError, KernelAborted
+from mmagen.emulate.errors import EmulationError, KernelAborted, defect
 from mmagen.emulate.exec.blocks import Block
 from mmagen.emulate.exec.compile import Compiled
 from mmagen.emulate.lanes.special_values import special_registers
@@ -78,19 +75,15 @@ class _BatchScheduler:
         whatever reason, raises EmulationError: a defect in here costs the verdict of one kernel, not the whole run."""
         try:
             return self._run()
-        except (EmulationError, KernelAborted, MemoryError):
+        except (EmulationError, KernelAborted):
             raise
         except Exception as error:
-            raise EmulationError(self._failed(error)) from error
+            raise defect(self._place(), error) from error
 
-    def _failed(self, error: Exception) -> str:
+    def _place(self) -> str:
         lines = sorted(i.line for i in (*self._last.body, *((self._last.end,) if self._last.end else ())))
         first, last = (lines[0], lines[-1]) if lines else (0, 0)
-        frame = traceback.extract_tb(error.__traceback__)[-1]
-        return (
-            f"{self._batch.program.module.file}:{first}: the emulator failed in the instructions from here to line {last}, "
-            f"please report it: {type(error).__name__}: {error} ({Path(frame.filename).name}:{frame.lineno})"
-        )
+        return f"in the instructions of {self._batch.program.module.file}:{first} to line {last}"
 
     def _run(self) -> bool:
         while True:

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
 
-from mmagen.emulate.errors import EmulationError
+from mmagen.emulate.errors import EmulationError, reported
 from mmagen.emulate.ptx.functions import END, Function, functions_of, read_call, without_return
-from mmagen.emulate.ptx.model import Address, Entry, Instruction, Location, Module, Name, Operand, Symbol, Variable
+from mmagen.emulate.ptx.limits import limits_of
+from mmagen.emulate.ptx.model import Address, Entry, Instruction, Limits, Location, Module, Name, Operand, Symbol, Variable
 from mmagen.emulate.ptx.operands import OperandReader, size_of
 
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
@@ -53,6 +54,7 @@ _IDLE = [
 ]
 
 
+@reported("while it read the PTX")
 def parse(text: str, file: str = "") -> Module:
     """Decodes a PTX text.
 
@@ -100,6 +102,7 @@ class _Parser:
         if not found:
             raise self.fail(line, header, "expected an .entry or .func before '{'")
         self.body = _Body(self, found.group(4), line, found.group(2) == "entry", found.group(5) or "")
+        self.body.limits = limits_of(header)
 
     def close(self, line: int) -> None:
         if self.body is None:
@@ -154,6 +157,7 @@ class _Body:
         self.variables: list[Variable] = []
         self.call_params: set[str] = set()
         self.calling: list[str] = []
+        self.limits = Limits()
         self.location: Location | None = None
         self.places: dict[tuple[int, int, int], Location] = {}
         self.branches: dict[int, tuple[dict[str, str], ...]] = {}
@@ -291,6 +295,7 @@ class _Body:
             labels=self.labels,
             variables=tuple(self.variables),
             line=self.line,
+            limits=self.limits,
         )
 
     def _branch(self, instruction: Instruction, scopes: tuple[dict[str, str], ...]) -> Instruction:
