@@ -25,13 +25,15 @@ class KernelAborted(Exception):
     """The kernel has ended its launch: trap, or an assertion that does not hold. The finding is in the log."""
 
 
-def defect(where: str, error: Exception) -> EmulationError:
-    """The error for an exception that the emulator should not have raised. where: "in the instructions ...", or the like."""
+def defect(where: str, error: Exception, line: str = "") -> EmulationError:
+    """The error for an exception that the emulator should not have raised. where: "in the instructions ...", or the like;
+    line: file and line, where they are known."""
+    prefix = f"{line}: " if line else ""
     if isinstance(error, MemoryError):
-        return EmulationError(f"the emulator has not enough memory {where}: {error}")
+        return EmulationError(f"{prefix}the emulator has not enough memory {where}: {error}")
     frame = traceback.extract_tb(error.__traceback__)[-1]
     place = f"{Path(frame.filename).name}:{frame.lineno}"
-    return EmulationError(f"the emulator failed {where}, please report it: {type(error).__name__}: {error} ({place})")
+    return EmulationError(f"{prefix}the emulator failed {where}, please report it: {type(error).__name__}: {error} ({place})")
 
 
 def reported(where: str) -> Callable[[Callable[_Arguments, _Result]], Callable[_Arguments, _Result]]:

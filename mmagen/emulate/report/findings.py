@@ -27,6 +27,9 @@ KINDS = (
     "mbarrier",
     "cluster_exit",
     "deadlock",
+    "member_mask",
+    "undefined_value",
+    "register_count",
     "assertion",
     "trap",
 )
