@@ -14,6 +14,7 @@ from mmagen.emulate.exec.blocks import Block, cut
 from mmagen.emulate.exec.dataflow import past, unwritten_reads
 from mmagen.emulate.lanes.undefined import registers_from_shuffles
 from mmagen.emulate.ops import table  # noqa: F401  (registers all instructions)
+from mmagen.emulate.ops.cache_policy import check_policy
 from mmagen.emulate.ops.emit import OPS, Emitter
 from mmagen.emulate.ops.undefined import follow_undefined, guard_undefined
 from mmagen.emulate.ops.wgmma import registers_in_flight, watch_registers
@@ -68,6 +69,7 @@ class Compiled:
                     watch_registers(emitter, i, self._in_flight)
                 if self._shuffled:
                     follow_undefined(emitter, i, self._shuffled)
+                check_policy(emitter, i)
                 OPS.get(i.base, _unknown)(emitter, i)
             except EmulationError as error:
                 _emit_error(emitter, f"{self._file}:{i.line}: {error}: {i.text}")

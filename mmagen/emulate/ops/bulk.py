@@ -6,6 +6,7 @@ from mmagen.emulate.arrays import Mask, Values
 from mmagen.emulate.batch import Batch
 from mmagen.emulate.lanes.cluster_addresses import OFFSET_MASK
 from mmagen.emulate.ops.access import split
+from mmagen.emulate.ops.cache_policy import build_bulk_prefetch
 from mmagen.emulate.ops.emit import Emitter, literal
 from mmagen.emulate.ops.mbarriers import shared_address
 from mmagen.emulate.ops.memory import native_address
@@ -19,7 +20,7 @@ def build_bulk_copy(e: Emitter, i: Instruction) -> None:
     elif i.has("wait_group"):
         e.line(f"X.bulk.wait({e.mask}, {literal(i.operands[0])})")
     elif i.has("prefetch"):
-        e.line("pass")  # a hint
+        build_bulk_prefetch(e, i)
     elif i.has("tensor"):
         _tensor(e, i)
     else:

@@ -78,7 +78,7 @@ def _isspacep(e: Emitter, i: Instruction) -> None:
     e.write(i.operands[0], expression, "pred")
 
 
-@op("prefetch", "prefetchu", "discard", "applypriority", "nanosleep", "griddepcontrol")
+@op("discard", "applypriority", "nanosleep", "griddepcontrol")
 def _nothing(e: Emitter, i: Instruction) -> None:
     """Hints, and orders that execution in order keeps anyway."""
 
@@ -90,7 +90,7 @@ def build_atomic(e: Emitter, i: Instruction) -> None:
     if operation is None or not (is_integer(kind) or kind in ("f32", "f64")):
         raise e.unsupported("this atomic operation is not supported")
     returns = i.base == "atom"
-    operands = i.operands[1:] if returns else i.operands
+    operands = i.operands[1 if returns else 0 : -1 if i.has("L2::cache_hint") else None]
     bits = kind if kind in ("f32", "f64") or kind[0] == "s" else unsigned(kind)
     values = ", ".join(e.source(x, bits) for x in operands[1:])
     run = e.bind(_Atomic(i, operation, np.dtype(dtype_of(bits))).run)

@@ -1,6 +1,7 @@
 """All instruction modules: importing them fills the table of instructions."""
 
 from mmagen.emulate.ops import (  # noqa: F401
+    cache_policy,
     calls,
     carry,
     control,

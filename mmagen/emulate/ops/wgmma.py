@@ -18,8 +18,6 @@ from mmagen.emulate.ptx.model import Entry, Immediate, Instruction, Operand, Reg
 @op("wgmma", warp_wide=True)
 def _wgmma(e: Emitter, i: Instruction) -> None:
     what = i.modifiers[0]
-    if what != "mma_async":
-        e.line(f"X.findings.unaligned({e.bind(i)}, X.lanes.live if {e.mask} is None else {e.mask})")
     if what == "fence":
         e.line(f"X.wgmmas.fence(R, {e.mask})")
     elif what == "commit_group":

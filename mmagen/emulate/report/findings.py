@@ -30,6 +30,7 @@ KINDS = (
     "member_mask",
     "undefined_value",
     "register_count",
+    "cache_policy",
     "assertion",
     "trap",
 )
