@@ -17,7 +17,7 @@ Other packages import from here alone. Inside, each layer imports only from thos
     arrays, errors
 """
 
-from mmagen.emulate.errors import EmulationError
+from mmagen.emulate.errors import EmulationError, defect
 from mmagen.emulate.exec.launch import STEP_LIMIT, launch
 from mmagen.emulate.memory.global_memory import GlobalMemory
 from mmagen.emulate.memory.tensor_map import TensorMap
@@ -42,6 +42,7 @@ __all__ = [
     "Report",
     "TensorMap",
     "Traffic",
+    "defect",
     "launch",
     "parse",
 ]

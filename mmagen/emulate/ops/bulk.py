@@ -5,7 +5,9 @@ from __future__ import annotations
 from mmagen.emulate.arrays import Mask, Values
 from mmagen.emulate.batch import Batch
 from mmagen.emulate.lanes.cluster_addresses import OFFSET_MASK
+from mmagen.emulate.memory.tensor_map import TensorMap
 from mmagen.emulate.ops.access import split
+from mmagen.emulate.ops.cache_policy import build_bulk_prefetch
 from mmagen.emulate.ops.emit import Emitter, literal
 from mmagen.emulate.ops.mbarriers import shared_address
 from mmagen.emulate.ops.memory import native_address
@@ -19,7 +21,7 @@ def build_bulk_copy(e: Emitter, i: Instruction) -> None:
     elif i.has("wait_group"):
         e.line(f"X.bulk.wait({e.mask}, {literal(i.operands[0])})")
     elif i.has("prefetch"):
-        e.line("pass")  # a hint
+        build_bulk_prefetch(e, i)
     elif i.has("tensor"):
         _tensor(e, i)
     else:
@@ -79,6 +81,8 @@ def _load(
             targets = [(homes[n][1], (first + rank, offset)) for rank in chosen]
         tensor = X.bulk.tensor(i, int(maps[n]))
         X.bulk.load(i, lane, tensor, _coordinates(X, at, lane), targets)
+        for _ in targets:
+            _count(X, i, tensor)
 
 
 def _store(X: Batch, mask: Mask | None, i: Instruction, maps: Values, at: list[Values], shared: Values) -> None:
@@ -87,6 +91,12 @@ def _store(X: Batch, mask: Mask | None, i: Instruction, maps: Values, at: list[V
     for n, lane in enumerate(lanes.tolist()):
         tensor = X.bulk.tensor(i, int(maps[n]))
         X.bulk.store(i, lane, tensor, _coordinates(X, at, lane), int(where[n]))
+        _count(X, i, tensor)
+
+
+def _count(X: Batch, i: Instruction, tensor: TensorMap) -> None:
+    if X.hazards.checks:
+        X.traffic.count_box(i, tensor.box_bytes, tensor.box[0] * tensor.element)
 
 
 def _coordinates(X: Batch, at: list[Values], lane: int) -> tuple[int, ...]:

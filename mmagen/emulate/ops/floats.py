@@ -8,9 +8,17 @@ import numpy as np
 
 from mmagen.emulate.arithmetic import numerics
 from mmagen.emulate.arrays import Codes, Floats, Values
+from mmagen.emulate.ops.carry import build_carry
 from mmagen.emulate.ops.emit import Emitter, dtype_of, op
 from mmagen.emulate.ops.halves import build_half, is_half
-from mmagen.emulate.ops.integers import build_integer_divide, build_integer_mul, build_integer_sum, is_integer, unsigned
+from mmagen.emulate.ops.integers import (
+    build_integer_divide,
+    build_integer_mad,
+    build_integer_mul,
+    build_integer_sum,
+    is_integer,
+    unsigned,
+)
 from mmagen.emulate.ptx.model import Instruction
 
 _ROUNDINGS = ("rn", "rz", "rm", "rp")
@@ -56,7 +64,9 @@ def _by_codes(e: Emitter, i: Instruction, function: Callable[..., Codes], count:
 @op("add", "sub")
 def _sum(e: Emitter, i: Instruction) -> None:
     symbol = "+" if i.base == "add" else "-"
-    if is_integer(i.type):
+    if i.has("cc"):
+        build_carry(e, i)
+    elif is_integer(i.type):
         build_integer_sum(e, i, symbol)
     elif is_half(i.type):
         build_half(e, i, symbol)
@@ -78,6 +88,17 @@ def _mul(e: Emitter, i: Instruction) -> None:
         e.write(i.operands[0], f"{e.bind(canonical)}({a} * {b})", i.type)
     else:
         _by_codes(e, i, numerics.mul, 2)
+
+
+@op("mad")
+def _mad(e: Emitter, i: Instruction) -> None:
+    """On floats it is fma (PTX ISA 9.7.3.7, for sm_20 and later)."""
+    if i.has("cc"):
+        build_carry(e, i)
+    elif is_integer(i.type):
+        build_integer_mad(e, i)
+    else:
+        _fma(e, i)
 
 
 @op("fma")

@@ -32,24 +32,27 @@ def widened(e: Emitter, operand: Operand, kind: str) -> str:
 
 def build_half(e: Emitter, i: Instruction, operation: str) -> None:
     """add, sub, mul, fma, min or max on f16, bf16 or pairs of them."""
-    kind = i.type
-    pair = kind.endswith("x2")
-    bits = "u32" if pair else "u16"
-    function = _function(kind.removesuffix("x2"), operation, i)
+    bits = "u32" if i.type.endswith("x2") else "u16"
+    arguments = ", ".join(e.source(x, bits) for x in i.operands[1:])
+    e.write(i.operands[0], f"{e.bind(half_operation(i.type, operation, i.modifiers))}({arguments})", bits)
+
+
+def half_operation(kind: str, operation: str, modifiers: tuple[str, ...] = ()) -> Callable[..., Codes]:
+    """A function of codes, "+", "-", "*", "fma", "min", "max" or "add", on f16, bf16 or pairs of them. modifiers: of those
+    ftz, sat, relu and NaN count."""
+    function = _function(kind.removesuffix("x2"), "+" if operation == "add" else operation, modifiers)
+    if not kind.endswith("x2"):
+        return lambda *codes: function(*np.broadcast_arrays(*codes))
 
     def compute(*codes: Codes) -> Codes:
-        operands = np.broadcast_arrays(*codes)
-        if not pair:
-            return function(*operands)
-        halves = [np.ascontiguousarray(x).view(np.uint16) for x in operands]
+        halves = [np.ascontiguousarray(x).view(np.uint16) for x in np.broadcast_arrays(*codes)]
         return function(*halves).view(np.uint32)
 
-    arguments = ", ".join(e.source(x, bits) for x in i.operands[1:])
-    e.write(i.operands[0], f"{e.bind(compute)}({arguments})", bits)
+    return compute
 
 
-def _function(name: str, operation: str, i: Instruction) -> Callable[..., Codes]:
-    ftz, sat, relu = i.has("ftz"), i.has("sat"), i.has("relu")
+def _function(name: str, operation: str, modifiers: tuple[str, ...]) -> Callable[..., Codes]:
+    ftz, sat, relu = (word in modifiers for word in ("ftz", "sat", "relu"))
 
     def flushed(codes: Codes) -> Codes:
         return np.where(codes & 0x7C00 == 0, codes & np.uint16(0x8000), codes) if ftz and name == "f16" else codes
@@ -65,7 +68,7 @@ def _function(name: str, operation: str, i: Instruction) -> Callable[..., Codes]
         elif operation == "fma":
             result = numerics.fma(operands[0], operands[1], operands[2], name, "rn", False, sat)
         else:
-            result = _extreme(operands, name, operation, i.has("NaN"))
+            result = _extreme(operands, name, operation, "NaN" in modifiers)
         if relu:
             values = numerics.to_float64(result, name)
             result = np.where(np.isnan(values), result, np.where(values > 0, result, np.uint16(0)))

@@ -43,8 +43,6 @@ def build_integer_sum(e: Emitter, i: Instruction, symbol: str) -> None:
         a, b = (e.source(x, kind) for x in i.operands[1:3])
         e.write(i.operands[0], f"np.clip({a}.astype(i8) {symbol} {b}, -0x80000000, 0x7fffffff).astype(i4)", kind)
         return
-    if i.has("cc"):
-        raise e.unsupported("carry flags are not supported")
     kind = unsigned(kind)
     a, b = (e.source(x, kind) for x in i.operands[1:3])
     e.write(i.operands[0], f"{a} {symbol} {b}", kind)
@@ -70,11 +68,13 @@ def build_integer_mul(e: Emitter, i: Instruction) -> None:
     e.write(i.operands[0], expression, kind)
 
 
-@op("mad")
-def _mad(e: Emitter, i: Instruction) -> None:
-    if not is_integer(i.type):
-        raise e.unsupported("mad on floats is not supported")
+def build_integer_mad(e: Emitter, i: Instruction) -> None:
+    """mad without carry; .sat limits what .hi adds to."""
     expression, kind = product(e, i, i.type)
+    if i.has("sat"):
+        total = f"({expression}).astype(i8) + {e.source(i.operands[3], kind)}"
+        e.write(i.operands[0], f"np.clip({total}, -0x80000000, 0x7fffffff).astype(i4)", kind)
+        return
     kind = unsigned(kind)
     dtype = dtype_of(kind)
     e.write(i.operands[0], f"({expression}).view({dtype}) + {e.source(i.operands[3], kind)}", kind)

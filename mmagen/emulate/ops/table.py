@@ -1,6 +1,9 @@
 """All instruction modules: importing them fills the table of instructions."""
 
 from mmagen.emulate.ops import (  # noqa: F401
+    cache_policy,
+    calls,
+    carry,
     control,
     convert,
     copies,
@@ -9,5 +12,6 @@ from mmagen.emulate.ops import (  # noqa: F401
     matrix,
     mbarriers,
     memory,
+    vector_atomics,
     wgmma,
 )

@@ -115,12 +115,23 @@ class Barriers:
             if leaving.any():
                 resumed.append((wait.start, leaving))
                 everyone |= leaving
+        self._check_alignment(waits, opened)
         self._reduce(waits, opened)
         for wait in waits:
             wait.mask = wait.mask & ~opened
         self._waits[number] = [w for w in waits if w.mask.any()]
         self._hazards.pass_barrier(everyone, number)
         return resumed
+
+    def _check_alignment(self, waits: list[_Wait], opened: Mask) -> None:
+        """Finds warps of which a part waits at an .aligned barrier, and the others not at the same instruction."""
+        together: dict[int, tuple[Instruction, Mask]] = {}
+        for wait in waits:
+            i = wait.instruction
+            before = together[i.index][1] if i.index in together else np.zeros_like(opened)
+            together[i.index] = i, before | (wait.mask & opened)
+        for i, mask in together.values():
+            self._findings.unaligned(i, mask)
 
     def _check_divergence(self, waits: list[_Wait], left: Mask, done: Mask) -> None:
         """Finds threads that ended before the barrier, and threads that wait for each other at different instructions."""
