@@ -6,12 +6,14 @@ Only click is imported up front; each verb imports what it needs, to keep `mmage
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import gc
 import os
 import re
 import signal
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
@@ -21,11 +23,15 @@ import click
 
 from mmagen import __version__
 from mmagen.core.errors import ExitCode, MmagenError, SpecError, UsageError
+from mmagen.core.notices import take_notices
 
 # Besides ExitCode: a bug in mmagen (sysexits' EX_SOFTWARE), a closed pipe, SIGTERM.
 INTERNAL_ERROR = 70
 BROKEN_PIPE = 128 + signal.SIGPIPE
 TERMINATED = 128 + signal.SIGTERM
+
+# What the system says where a file cannot grow; of a write, without its name.
+_DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
 
 _PROBLEM = re.compile(r"^\d+,\d+,\d+(,\d+)?(:\w+=[\w.+-]+)*$")
 _EPILOG = """\b
@@ -375,6 +381,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line (`arguments`, default sys.argv) and exit the process with its exit code."""
     with _terminable(), _few_collections(process_ends=arguments is None):
         code = _run(sys.argv[1:] if arguments is None else list(arguments))
+        for text in take_notices():
+            _say(f"mmagen: {text}")
     sys.exit(int(code))
 
 
@@ -405,6 +413,9 @@ def _run(arguments: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     except OSError as error:
+        if error.errno in _DISK_ERRORS and error.filename is None:
+            _say(f"mmagen: {error.strerror}; free space in {tempfile.gettempdir()} or set TMPDIR")
+            return ExitCode.RUN_FAILED
         if error.filename is None:
             return _internal(error)
         _say(f"mmagen: {error.filename}: {error.strerror}")

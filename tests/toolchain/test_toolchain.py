@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from mmagen.cli.doctor import HEADERS, diagnose
+from mmagen.core.cache import is_kept
 from mmagen.core.errors import BuildError
+from mmagen.core.notices import take_notices
 from mmagen.toolchain import gpus
 from mmagen.toolchain.find import COMPILE, EVERYTHING, Gpu, Tool, Toolchain, cutlass_in, find_toolchain
 from mmagen.toolchain.gpus import find_gpus
@@ -139,7 +141,7 @@ def test_the_wheel_tree_is_linked(nowhere, tmp_path, monkeypatch):
     assert (linked_toolkit(tree, tmp_path / "cache") / "lib64/libcudart.so").exists(), "a broken link is made anew"
 
 
-def test_a_cache_that_cannot_be_written_is_a_remedy_not_a_crash(nowhere, tmp_path, monkeypatch):
+def test_a_cache_that_cannot_be_written_is_done_without(nowhere, tmp_path, monkeypatch):
     _script(tmp_path / "site/nvidia/cu13/bin/nvcc", "V13.0.88")
     (tmp_path / "file").write_text("")
 
@@ -147,8 +149,16 @@ def test_a_cache_that_cannot_be_written_is_a_remedy_not_a_crash(nowhere, tmp_pat
         submodule_search_locations = (str(tmp_path / "site/nvidia"),)
 
     monkeypatch.setattr("importlib.util.find_spec", lambda name: Spec if name == "nvidia" else None)
-    found = find_toolchain(nowhere | {"MMAGEN_CACHE_DIR": str(tmp_path / "file")}, ("nvcc",))
-    assert found.nvcc is None and "MMAGEN_CACHE_DIR" in found.remedies["nvcc"]
+    there = nowhere | {"MMAGEN_CACHE_DIR": str(tmp_path / "file")}
+    take_notices()
+    found = find_toolchain(there, ("nvcc",))
+    assert found.nvcc and not is_kept(found.nvcc.path)
+    assert [f"the cache {tmp_path / 'file'} cannot be written" in text for text in take_notices()] == [True]
+
+    (tmp_path / "session").write_text("")
+    monkeypatch.setattr("mmagen.toolchain.find.session_root", lambda: tmp_path / "session")
+    found = find_toolchain(there, ("nvcc",))
+    assert found.nvcc is None and "set TMPDIR" in found.remedies["nvcc"]
 
 
 def test_no_driver_is_no_error():

@@ -16,6 +16,7 @@ from mmagen.families.plans import Plan
 from mmagen.spec.load import load
 from mmagen.spec.model import Problem
 from mmagen.toolchain.find import Toolchain
+from mmagen.toolchain.identity import open_cache
 from mmagen.verify.emulated.session import only_on_a_gpu, run_tasks, tasks
 from mmagen.verify.verdict import Verdict, judge
 
@@ -73,10 +74,11 @@ def _compile(
     projects: Sequence[Path], plans: Sequence[Plan], toolchain: Toolchain, arch: str | None, at_once: int, progress: Progress
 ) -> list[Ptx]:
     done = 0
+    cache = open_cache(toolchain, os.environ) if toolchain.nvcc else None
 
     def one(project: Path, of: Plan) -> Ptx:
         nonlocal done
-        ptx = compile_ptx(project, toolchain, arch, host=not only_on_a_gpu(of))
+        ptx = compile_ptx(project, toolchain, arch, host=not only_on_a_gpu(of), cache=cache)
         done += 1
         progress(done, len(projects), f"compiled {ptx.name} to PTX")
         return ptx
