@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from mmagen.core.cache import cache_root, session_root, unwritable
-from mmagen.toolchain.gpus import find_gpus
+from mmagen.toolchain.gpus import find_gpus, outdated
 from mmagen.toolchain.model import COMPILE, EVERYTHING, REMEDIES, Gpu, Tool, Toolchain
 
 __all__ = ["COMPILE", "EVERYTHING", "MINIMUM_CMAKE", "Gpu", "Tool", "Toolchain", "cutlass_in", "find_toolchain"]
@@ -47,6 +47,8 @@ def find_toolchain(env: Mapping[str, str] | None = None, want: Collection[str] =
     gpus, why = find_gpus(env) if "gpus" in want else ((), "")
     if "gpus" in want and not gpus:
         remedies["gpus"] = f"{why}; {REMEDIES['gpus']}"
+    elif nvcc and (why := outdated(gpus, nvcc.version)):
+        gpus, remedies["gpus"] = (), why
     return Toolchain(
         **found,
         gpus=gpus,

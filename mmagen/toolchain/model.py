@@ -35,11 +35,13 @@ class Tool:
 
 @dataclass(frozen=True)
 class Gpu:
-    """One visible NVIDIA GPU: `capability` is (major, minor), `driver` the driver's version."""
+    """One visible NVIDIA GPU: `capability` is (major, minor), `driver` the driver's version, `cuda` the latest version of CUDA
+    that it supports, (major, minor) or None if unknown."""
 
     name: str
     capability: tuple[int, int]
     driver: str
+    cuda: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
