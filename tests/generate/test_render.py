@@ -236,6 +236,24 @@ def test_compiled_templates_are_kept_where_they_can_be(tmp_path, monkeypatch):
     mmagen.generate.templates.environment.cache_clear()
 
 
+@pytest.mark.parametrize("how", ["empty", "half", "one byte", "of another template"])
+def test_a_damaged_compiled_template_is_compiled_again(tmp_path, monkeypatch, how):
+    monkeypatch.setenv("MMAGEN_CACHE_DIR", str(tmp_path))
+    of = planned("hello_micro")
+    texts = []
+    for _ in range(2):
+        mmagen.generate.templates.environment.cache_clear()
+        texts.append(render(of))
+        kept = [path for path in (tmp_path / "templates").rglob("*") if path.is_file()]
+        contents = [path.read_bytes() for path in kept]
+        for path, data, other in zip(kept, contents, contents[1:] + contents[:1], strict=True):
+            middle = len(data) // 2
+            changed = data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
+            path.write_bytes({"empty": b"", "half": data[:middle], "one byte": changed, "of another template": other}[how])
+    mmagen.generate.templates.environment.cache_clear()
+    assert kept and texts[0] == texts[1]
+
+
 @pytest.mark.parametrize(
     ("name", "policy", "header"),
     [

@@ -58,6 +58,14 @@ def tasks(
     return [Task(plan, ptx, problem, name, seed) for problem, name in cases]
 
 
+def left_out_by(plan: Plan, max_dim: int | None) -> list[Problem]:
+    """The problems of the trials with an extent above max_dim."""
+    plans = [plan] if "" in plan.by_config else [config.plan for config in cast(GemmPlan, plan).configs]
+    if max_dim is None:
+        return []
+    return [problem for one in plans for problem, _ in family_of(one).trials(one).cases if max(problem.shape) > max_dim]
+
+
 def only_on_a_gpu(plan: Plan) -> str:
     """Why it cannot be emulated, or ""."""
     trials = family_of(plan).trials(plan)

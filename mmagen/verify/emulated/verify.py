@@ -16,7 +16,9 @@ from mmagen.families.plans import Plan
 from mmagen.spec.load import load
 from mmagen.spec.model import Problem
 from mmagen.toolchain.find import Toolchain
-from mmagen.verify.emulated.session import only_on_a_gpu, run_tasks, tasks
+from mmagen.toolchain.identity import open_cache
+from mmagen.verify.emulated.session import left_out_by, only_on_a_gpu, run_tasks, tasks
+from mmagen.verify.emulated.task import Task
 from mmagen.verify.verdict import Verdict, judge
 
 Progress = Callable[[int, int, str], None]
@@ -34,8 +36,10 @@ def emulate_all(
     jobs: int | None,
     progress: Progress,
     max_dim: int | None = None,
+    why: str = "--on cpu",
 ) -> list[Verdict]:
-    """A verdict for each project folder, in order. problems: as on the command line, () for small ones of its own.
+    """A verdict for each project folder, in order. problems: as on the command line, () for small ones of its own; those of the
+    spec then become skipped records. why: why there is no GPU.
 
     Raises UsageError for a folder that is no project or a problem that is not one, SpecError for its spec.yaml.
     """
@@ -49,13 +53,27 @@ def emulate_all(
     ]
     results = iter(run_tasks([task for group in work for task in group], at_once, progress))
     return [
-        judge(_build_result(project, ptx), *[next(results) for _ in group], no_gpu=only_on_a_gpu(one))
+        judge(
+            _build_result(project, ptx),
+            *[next(results) for _ in group],
+            no_gpu=only_on_a_gpu(one),
+            skipped=[] if chosen else _skipped(one, group, max_dim, why),
+        )
         for one, project, ptx, group in zip(plans, projects, compiled, work, strict=True)
     ]
 
 
+def _skipped(plan: Plan, work: Sequence[Task], max_dim: int | None, why: str) -> list[tuple[str, str]]:
+    """The problems of the spec that are not emulated and those that max_dim leaves out, each with the reason."""
+    done = {task.problem for task in work}
+    replaced = only_on_a_gpu(plan) or f"replaced by small problems in emulation ({why})"
+    rows = [(problem.text, replaced) for problem in plan.spec.problems or () if problem not in done]
+    left_out = dict.fromkeys(problem for problem in left_out_by(plan, max_dim) if problem not in done)
+    return [*rows, *((problem.text, f"larger than --max-dim {max_dim}") for problem in left_out)]
+
+
 def _plan(project: Path) -> Plan:
-    """The plan of a project, from the spec that it carries."""
+    """The plan of a project, from the spec that it carries. Raises UsageError or SpecError."""
     path = project / "spec.yaml"
     try:
         loaded = load(path.read_bytes(), str(path))
@@ -73,10 +91,11 @@ def _compile(
     projects: Sequence[Path], plans: Sequence[Plan], toolchain: Toolchain, arch: str | None, at_once: int, progress: Progress
 ) -> list[Ptx]:
     done = 0
+    cache = open_cache(toolchain, os.environ) if toolchain.nvcc else None
 
     def one(project: Path, of: Plan) -> Ptx:
         nonlocal done
-        ptx = compile_ptx(project, toolchain, arch, host=not only_on_a_gpu(of))
+        ptx = compile_ptx(project, toolchain, arch, host=not only_on_a_gpu(of), cache=cache)
         done += 1
         progress(done, len(projects), f"compiled {ptx.name} to PTX")
         return ptx
