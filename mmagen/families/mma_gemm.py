@@ -61,7 +61,7 @@ class MmaGemm:
             raise SpecFaults((*faults, *unfit))
         mma = tiling.tiled_mma(spec, atom)
         assert spec.tile
-        if unfit := [*tiling.extent_faults(mma, spec.tile, vectors(spec, atom), k_blocks=2)]:
+        if unfit := [*tiling.extent_faults(mma, spec.tile, vectors(spec, atom))]:
             raise SpecFaults((*faults, *unfit))
         if wrong_arch or wrong_type:
             raise SpecFaults(tuple(faults))

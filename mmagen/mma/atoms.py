@@ -250,9 +250,18 @@ def similar_atom(name: str) -> str:
 
 
 def _nearest(wanted: str) -> tuple[str, str]:
-    """What to write instead of a name that no operation has: a sentence, and the first of the names in it."""
-    if wanted.upper().startswith("SM90_"):
-        return _nearest_wgmma(wanted.upper().replace("X", "x"))
+    """What to write instead of a name that no operation has: a sentence, and the first of the names in it. It is of an atom, unless
+    an operation that is none is more alike."""
+    upper = wanted.upper().replace("X", "x")
+    if _WGMMA_NAME.fullmatch(upper):
+        return _nearest_wgmma(upper)
+    sparse = re.fullmatch(r"SM90_(.*?)_?SPARSE?_?(.*)", upper)
+    near = catalogue.nearest(f"SM90::GMMA::SPARSE::GMMA_{sparse[1]}{sparse[2]}" if sparse else wanted)
+    first = atom_of(catalogue.find(near[0])) if near else None
+    if near and first is None:
+        return f"perhaps you meant {' or '.join(near)}", near[0]
+    if upper.startswith("SM90_") and (first is None or first.wgmma):
+        return _nearest_wgmma(upper)
     if near := difflib.get_close_matches(wanted, _classic_names(), n=3, cutoff=0.6):
         return f"perhaps you meant {' or '.join(near)}", near[0]
     return (

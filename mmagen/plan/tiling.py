@@ -13,6 +13,7 @@ from mmagen.plan.model import TiledMma
 from mmagen.spec.model import Spec
 
 Tile = tuple[int, int, int]  # M, N, K
+Steps = tuple[tuple[int, int], ...]  # (extent, stride)
 MODES = "MNK"
 # No CTA has enough registers or shared memory for more along one mode.
 LARGEST_EXTENT = 16384
@@ -151,32 +152,60 @@ def _split_faults(i: int, entry: LayoutText, units: tuple[int, int]) -> Iterator
 
 def _coalesced_extents(layout: LayoutText) -> list[int]:
     """Extents of the fewest modes that make the same layout."""
-    extents: list[int] = []
-    reach = 0
+    return [extent for extent, _ in _coalesced(layout)]
+
+
+def _coalesced(layout: LayoutText) -> list[tuple[int, int]]:
+    """The fewest modes (extent, stride) that make the same layout."""
+    modes: list[tuple[int, int]] = []
     for extent, stride in zip(_flat(layout.shape), _flat(layout.stride), strict=True):
         if extent == 1:
             continue
-        if extents and stride == reach:
-            extents[-1] *= extent
+        if modes and stride == modes[-1][0] * modes[-1][1]:
+            modes[-1] = (modes[-1][0] * extent, modes[-1][1])
         else:
-            extents.append(extent)
-        reach = stride * extent
-    return extents
+            modes.append((extent, stride))
+    return modes
 
 
-def extent_faults(
-    mma: TiledMma, tile: Tile, vectors: Mapping[str, Sequence[tuple[str, str, int]]], k_blocks: int
-) -> Iterator[Fault]:
+def steps(mma: TiledMma, i: int, unit: int, extent: int) -> Steps:
+    """(extent, stride) of the modes into which fragments divide `extent` elements of a CTA tile along mode i.
+
+    These are the elements of an atom (`unit` of them), the atoms, their repeats within the TiledMMA, and its repeats.
+    """
+    entry, covered = mma.permutation[i], mma.extent[i]
+    modes = _coalesced(entry) if isinstance(entry, LayoutText) else [(covered, 1)]
+    divided: list[tuple[int, int]] = []
+    for count in (unit, mma.atoms[i]):
+        while count > 1:
+            size, stride = modes.pop(0)
+            taken = min(size, count)
+            divided.append((taken, stride))
+            if size > taken:
+                modes.insert(0, (size // taken, stride * taken))
+            count //= taken
+    return (*divided, *modes, (extent // covered, covered))
+
+
+def nests(unit: int, divided: Steps) -> bool:
+    """Can CuTe divide a mode whose elements come in blocks of `unit` into these steps? Each of them must stay within a block, or
+    consist of whole blocks."""
+    return all(
+        size == 1 or stride % unit == 0 or (unit % stride == 0 and (size % (unit // stride) == 0 or unit // stride % size == 0))
+        for size, stride in divided
+    )
+
+
+def extent_faults(mma: TiledMma, tile: Tile, vectors: Mapping[str, Sequence[tuple[str, str, int]]]) -> Iterator[Fault]:
     """Faults for tile extents that are not multiples of what the TiledMMA covers, too large, or not whole vectors.
 
     vectors: mode M, N or K -> (operand, type, elements of 16 bytes) of the operands that are contiguous along it and copied in
-    vectors. k_blocks: minimum number of k blocks in the tile. Remedies satisfy all rules.
+    vectors. Remedies satisfy all rules.
     """
     for i, (extent, unit) in enumerate(zip(tile, units(mma, vectors), strict=True)):
         mode, covered = MODES[i], mma.extent[i]
         whole = vectors.get(mode, ())
-        least = k_blocks * covered if mode == "K" else covered
-        nearest = _nearest(extent, unit, least)
+        nearest = _nearest(extent, unit)
         if extent > LARGEST_EXTENT:
             most = LARGEST_EXTENT // unit * unit
             yield Fault(
@@ -187,13 +216,6 @@ def extent_faults(
                 ("tile", i),
                 f"{extent} is not a multiple of the {covered} that the TiledMMA covers along {mode}",
                 f"atom x atoms_layout x permutation covers {mma.extent}: the nearest legal is {' or '.join(map(str, nearest))}",
-                {("tile", i): nearest[0]},
-            )
-        elif extent < least:
-            yield Fault(
-                ("tile", i),
-                f"{extent} is a single k block of {covered}",
-                f"the mainloop loads the next k block while it multiplies one: at least {' or '.join(map(str, nearest))}",
                 {("tile", i): nearest[0]},
             )
         else:
@@ -217,9 +239,9 @@ def units(mma: TiledMma, vectors: Mapping[str, Sequence[tuple[str, str, int]]]) 
     return m, n, k
 
 
-def _nearest(extent: int, unit: int, least: int) -> list[int]:
-    """The nearest multiples of `unit` below and above `extent`, none below `least`."""
-    return sorted({max(n, -(-least // unit)) * unit for n in (extent // unit, extent // unit + 1)})
+def _nearest(extent: int, unit: int) -> list[int]:
+    """The nearest multiples of `unit` below and above `extent`."""
+    return sorted({max(n, 1) * unit for n in (extent // unit, extent // unit + 1)})
 
 
 def smaller(tile: Tile, units: Tile, fits: Callable[[Tile], bool]) -> Change:
