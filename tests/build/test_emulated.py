@@ -157,3 +157,19 @@ def test_whole_vectors_at_the_end_of_rows_are_seen(compiled):
         findings = record["details"]["findings"]
         assert {finding["kind"] for finding in findings} == found, record
         assert all("cp_async.cuh" in f["file"] and "past the end of row" in f["message"] for f in findings)
+
+
+_STRIDES = (
+    "72,72,40,3:batch_stride_a=0:beta=1:batch_stride_c=0",
+    "40,40,37,3:offset=1:batch_stride_b=0",
+    "5,7,40:ld_pad=1073741824:beta=1",
+    "9,17,40,3:batch_stride_a=3221225472:batch_stride_d=4294967296",
+)
+
+
+@pytest.mark.parametrize("spec", ["sm80_gemm_classic", "sm90_gemm_bf16_pingpong"])
+@pytest.mark.parametrize("problem", _STRIDES)
+def test_strides_of_0_and_offsets_beyond_32_bits(spec, problem, compiled):
+    of = compiled(spec)
+    for result in run_tasks(tasks(of.plan, of.ptx, [parse_problem(problem)], 1, None), 1, lambda *_: None):
+        assert result.records[0]["disposition"] == "passed", result.records[0]["reason"]

@@ -132,3 +132,31 @@ def test_a_box_over_padding():
     """Of a map with another stride, which is not made of the matrix's rows."""
     report = copied((64, 40, 1), strides=(144, 5760), pad=4)
     assert kinds(report) == {"global_out_of_bounds"} and "past the end of row 1" in report.findings[0].message
+
+
+# Three rows of 16 bytes, 2^30 + 64 bytes apart, of which each thread copies one.
+FAR = Rows(0, 16, (3,), ((1 << 30) + 64,))
+ROW = "mov.u32 %r2, 1073741888; {multiply} add.s64 %rd6, %rd1, %rd7; add.s64 %rd8, %rd2, %rd7;"
+COPY = "ld.global.u32 %r4, [%rd6]; st.global.u32 [%rd8], %r4;"
+
+
+@pytest.mark.parametrize(
+    ("multiply", "wraps"),
+    [
+        ("mul.wide.u32 %rd7, %r1, %r2;", False),
+        ("mul.lo.u32 %r3, %r1, %r2; cvt.u64.u32 %rd7, %r3;", False),
+        ("mul.lo.s32 %r3, %r1, %r2; cvt.s64.s32 %rd7, %r3;", True),
+        ("mul.lo.u32 %r3, %r1, %r2; and.b32 %r3, %r3, 0x7fffffff; cvt.u64.u32 %rd7, %r3;", True),
+    ],
+)
+def test_offsets_of_32_bits_are_found_in_rows_that_are_far_apart(multiply, wraps):
+    memory = GlobalMemory()
+    size = 2 * FAR.strides[0] + 16
+    given, out = memory.allocate("a", size=size, rows=FAR), memory.allocate("d", size=size, rows=FAR)
+    module = parse(
+        kernel("mov.u32 %r4, %r1; " + (ROW + "st.global.u32 [%rd6], %r1;" + COPY).format(multiply=multiply)), "k.ptx"
+    )
+    report = launch(module, "k", grid=1, block=3, params=struct.pack("<QQ", given, out), memory=memory)
+    copied = memory.read_rows("d")[0][:, :4].copy().view(np.uint32)[:, 0]
+    assert kinds(report) == ({"global_out_of_bounds"} if wraps else set())
+    assert copied[:2].tolist() == [0, 1] and (copied[2] == 2) != wraps

@@ -99,16 +99,17 @@ def operands(plan: ProductPlan, problem: Problem, distribution: str, seed: int) 
     """Seeded inputs; `small_int` keeps every sum exact in the accumulators, `uniform` is within [-1, 1]."""
     rng = np.random.default_rng(seed)
     out, row_major = plan.epilogue.out.word, plan.epilogue.row_major
-    common = (problem.ld_pad, problem.offset)
-    a = empty(plan.operand("A").element.word, problem.m, problem.k, problem.batch, plan.operand("A").contiguous_k, *common)
-    b = empty(plan.operand("B").element.word, problem.n, problem.k, problem.batch, plan.operand("B").contiguous_k, *common)
+    a_word, b_word = plan.operand("A").element.word, plan.operand("B").element.word
+
+    def shaped(name: str, word: str, rows: int, columns: int, columns_contiguous: bool, pad: int) -> Matrix:
+        stride = getattr(problem, f"batch_stride_{name}")
+        return empty(word, rows, columns, problem.batch, columns_contiguous, pad, problem.offset, stride)
+
+    a = shaped("a", a_word, problem.m, problem.k, plan.operand("A").contiguous_k, problem.ld_pad)
+    b = shaped("b", b_word, problem.n, problem.k, plan.operand("B").contiguous_k, problem.ld_pad)
     # C's lines are longer than D's: who takes one's leading dimension for the other's is found out.
-    c = (
-        empty(out, problem.m, problem.n, problem.batch, row_major, problem.ld_pad + 16, problem.offset)
-        if problem.beta
-        else None
-    )
-    d = empty(out, problem.m, problem.n, problem.batch, row_major, *common)
+    c = shaped("c", out, problem.m, problem.n, row_major, problem.ld_pad + 16) if problem.beta else None
+    d = shaped("d", out, problem.m, problem.n, row_major, problem.ld_pad)
     reach = _reach(plan, problem)
     for matrix in (a, b):
         _put(matrix, rng, distribution, reach)

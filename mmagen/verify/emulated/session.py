@@ -114,6 +114,8 @@ def run_task(task: Task) -> RunResult:
         outcome = _JUDGES[family_of(task.plan).trials(task.plan).judge](task)
     except (EmulationError, HostError) as error:
         outcome = {"disposition": "failed", "reason": str(error)}
+    except MemoryError as error:
+        outcome = {"disposition": "failed", "reason": f"there is not enough memory to emulate this problem: {error}"}
     record |= outcome
     code = {"passed": ExitCode.OK, "incorrect": ExitCode.INCORRECT}.get(str(record["disposition"]), ExitCode.RUN_FAILED)
     return RunResult(task.plan.name, "verify", (record,), int(code), seconds=time.monotonic() - start)

@@ -222,7 +222,10 @@ Outcome judge(Problem const& problem, Distribution distribution, uint64_t seed, 
     ErrorModel const model = error_model<Subject>(problem.k, problem.alpha, problem.beta, is_exact(distribution, rule));
     operands->fill_inputs(distribution, rule, seed, stream);
     judge_pass<Subject>(problem, model, *operands, runner, InPlace::kNo, &outcome, stream);
-    if (operands->has_c()) { judge_pass<Subject>(problem, model, *operands, runner, InPlace::kYes, &outcome, stream); }
+    // D cannot be a C that all batches share.
+    if (operands->has_c() && operands->c().batch_stride != 0) {
+      judge_pass<Subject>(problem, model, *operands, runner, InPlace::kYes, &outcome, stream);
+    }
   } catch (Failure const& failure) {
     // Incorrect outranks any later failure.
     if (outcome.disposition != Disposition::kIncorrect) { outcome.disposition = failure.disposition; }
