@@ -108,7 +108,7 @@ def build(
     "problems",
     multiple=True,
     metavar="M,N,K[,B][:KEY=X]",
-    help="Run this problem instead of the spec's; KEY is ld_pad, offset, alpha or beta. Repeatable.",
+    help="Run this problem instead of the spec's; KEY is ld_pad, offset, alpha, beta or batch_stride_a. Repeatable.",
 )
 @click.option("--seed", type=click.IntRange(0), help="Seed of the random inputs.")
 @click.option(

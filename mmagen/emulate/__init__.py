@@ -19,7 +19,9 @@ Other packages import from here alone. Inside, each layer imports only from thos
 
 from mmagen.emulate.errors import EmulationError, defect
 from mmagen.emulate.exec.launch import STEP_LIMIT, launch
-from mmagen.emulate.memory.global_memory import GlobalMemory
+from mmagen.emulate.memory.global_memory import POISON, GlobalMemory
+from mmagen.emulate.memory.rows import Rows
+from mmagen.emulate.memory.sparse import zeros as sparse_zeros
 from mmagen.emulate.memory.tensor_map import TensorMap
 from mmagen.emulate.ptx.model import Entry, Module
 from mmagen.emulate.ptx.parse import parse
@@ -33,6 +35,7 @@ NEWEST = 90
 __all__ = [
     "KINDS",
     "NEWEST",
+    "POISON",
     "STEP_LIMIT",
     "EmulationError",
     "Entry",
@@ -40,9 +43,11 @@ __all__ = [
     "GlobalMemory",
     "Module",
     "Report",
+    "Rows",
     "TensorMap",
     "Traffic",
     "defect",
     "launch",
     "parse",
+    "sparse_zeros",
 ]

@@ -227,6 +227,52 @@ OVER:
     assert (got == 1).all() and report.completed
 
 
+FIRST = "    @!%lead bra WAITING;\nGIVE:\n    st.shared.u32 [%base+64], 7;\n    mbarrier.arrive.shared::cta.b64 _, [%base];\n"
+PASSED = """
+    @%lead mbarrier.init.shared::cta.b64 [%base], 1;
+    bar.sync 0;
+{early}
+WAITING:
+    mbarrier.{wait}.parity.shared::cta.b64 %q, [%base], 0;
+    @!%q bra {again};
+LEFT:
+    ld.shared.u32 %r0, [%base+64];
+    bra OVER;
+{late}
+OVER:
+"""
+# Thread 0 arrives before the others test, and after that.
+EARLY, LATE = {"early": FIRST, "late": ""}, {"early": "    @%lead bra GIVE;\n", "late": FIRST + "    bra WAITING;\n"}
+
+
+@pytest.mark.parametrize(("wait", "order"), [("try_wait", EARLY), ("try_wait", LATE), ("test_wait", LATE)])
+def test_a_wait_is_repeated_until_it_is_over(wait, order):
+    """Its result may be false the first time, although the phase has completed by then."""
+    got, report = outcome(PASSED.format(wait=wait, again="WAITING", **order))
+    assert (got == 7).all() and report.completed and not report.findings
+    _, report = outcome(PASSED.format(wait=wait, again="LEFT", **order))
+    assert {"shared_race", "uninitialised_shared"} & {f.kind for f in report.findings}, report.findings
+
+
+def test_a_wait_that_may_fail_hides_no_deadlock():
+    body = PASSED.format(wait="try_wait", again="WAITING", **EARLY)
+    assert found(outcome(body.replace("[%base], 1;\n    bar", "[%base], 2;\n    bar"))[1], "deadlock")
+
+
+def test_a_cta_without_a_cluster_maps_addresses_to_itself():
+    """By mapa, of rank 0; there is no other rank."""
+    body = """
+    shl.b32 %r3, %tid, 2;
+    add.u32 %r3, %r3, %base;
+    mapa.shared::cluster.u32 %r4, %r3, {rank};
+    st.shared::cluster.u32 [%r4], %tid;
+    ld.shared.u32 %r0, [%r3];
+"""
+    got, report = outcome(body.format(rank="%rank"))
+    assert (got == np.arange(128)).all() and not report.findings
+    assert found(outcome(body.format(rank=1))[1], "shared_out_of_bounds")
+
+
 def test_announced_bytes_hold_a_phase_up():
     _, report = outcome("""
     @%lead mbarrier.init.shared::cta.b64 [%base], 1;

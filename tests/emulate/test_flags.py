@@ -200,6 +200,45 @@ def test_many_flags_are_read_one_after_another_without_a_write_between(grid):
     assert report.completed and not report.findings
 
 
+COUNTED = """
+    @!%lead bra END;
+    mov.u32 %r1, %ctaid.x;
+    setp.eq.u32 %p, %r1, 0;
+    @%p bra GIVE;
+    mov.u32 %r4, 0;
+LOOK:
+    ld.acquire.gpu.global.u32 %r2, [%out+4];
+    setp.le.u32 %p, %r2, %r4;
+    @%p bra LOOK;
+    add.u32 %r4, %r4, 1;
+    setp.lt.u32 %p, %r4, {values};
+    @%p bra LOOK;
+    st.global.u32 [%out], %r4;
+    bra END;
+GIVE:
+    mov.u32 %r3, {given};
+    st.release.gpu.global.u32 [%out+4], %r3;
+END:
+"""
+
+
+@pytest.mark.parametrize("values", [2, 50])
+def test_a_flag_may_be_waited_for_again_without_a_write_between(values):
+    """For each of several values; the flag holds the last of them from the begin."""
+    got, report = run(text(COUNTED.format(values=values, given=values)), np.zeros(4, np.uint32), 8, grid=2, filled=True)
+    assert got.view(np.uint32)[0] == values and report.completed and not report.findings
+    _, report = run(text(COUNTED.format(values=values, given=values - 1)), np.zeros(4, np.uint32), 8, grid=2, filled=True)
+    assert [f.kind for f in report.findings] == ["deadlock"]
+
+
+def test_who_counts_how_often_it_looked_waits_for_ever_too():
+    body = COUNTED.format(values=2, given=1).replace("    setp.le.u32", "    add.u32 %r5, %r5, 1;\n    setp.le.u32")
+    _, report = run(
+        text(body.replace("LOOK:", "    mov.u32 %r5, 0;\nLOOK:", 1)), np.zeros(4, np.uint32), 8, grid=2, filled=True
+    )
+    assert [f.kind for f in report.findings] == ["deadlock"] and report.steps < 20_000
+
+
 def test_a_flag_that_never_comes_after_others_is_a_deadlock():
     body = EVERY_CTA.format(last=8, tell="st.release.gpu.global.u32").replace(
         "    bra END;\nTAKE", "NEVER:\n    bra END;\nTAKE"

@@ -19,6 +19,7 @@ from mmagen.core.templates import templates_folder
 from mmagen.families import plan
 from mmagen.generate.render import render
 from mmagen.spec.load import load
+from mmagen.spec.model import Problem
 
 SPECS = Path(__file__).resolve().parents[2] / "specs"
 
@@ -98,6 +99,15 @@ def test_the_spec_in_the_project_makes_the_project_again():
     files = render(planned("sm80_gemm_classic"))
     again = plan(load(files["spec.yaml"], "spec.yaml").spec)
     assert render(again) == files
+
+
+def test_batch_strides_are_written_where_they_are_set():
+    problems = tuple(Problem(shape=(4, 5, 6), batch=2, batch_stride_b=stride) for stride in (None, 0))
+    files = render(planned("sm80_gemm_classic", problems=problems))
+    text = files["tests/subject.cuh"].decode()
+    assert "{ 4, 5, 6, 2, 0, 0, 1.0, 0.0 }," in text
+    assert "{ 4, 5, 6, 2, 0, 0, 1.0, 0.0, { -1, 0, -1, -1 } }," in text
+    assert files["spec.yaml"].count(b"batch_stride") == 1
 
 
 def test_the_config_says_what_was_planned():

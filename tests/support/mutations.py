@@ -420,6 +420,16 @@ _RESULT = (
         "C's rows are longer than D's",
     ),
     _one(
+        "row_offsets_of_32_bits",
+        "sm80_gemm_classic",
+        "epilogue_staged",
+        "(lines.across_origin + across) * lines.ldc",
+        "int(lines.across_origin + across) * int(lines.ldc)",
+        "5,7,40:ld_pad=1073741824:beta=1",
+        "the offsets of C's last rows wrap around",
+        where=(EMULATOR,),
+    ),
+    _one(
         "missing_last_batch",
         "sm80_gemm_classic",
         "tile_scheduler",

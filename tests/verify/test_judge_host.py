@@ -154,11 +154,16 @@ def test_options(judge):
     done = run(
         judge, "verify", "--json", "--seed", "7", "--no-timing", "--max-dim", "256", "--dist", "small_int",
         "--problem", "1,2,3", "--problem", "64,32,16,4:ld_pad=8:offset=1:alpha=2:beta=-0.5",
+        "--problem", "4,5,6,2:batch_stride_a=0:batch_stride_d=4294967296",
     )  # fmt: skip
     assert done.returncode == 0
     settings, *problems = done.stdout.splitlines()
     assert settings == "seed=7 json=1 timing=0 max_dim=256 reps=9 sample_ms=20 sustained=0 dist=small_int"
-    assert problems == ["1,2,3", "64,32,16,4:ld_pad=8:offset=1:alpha=2:beta=-0.5"]
+    assert problems == [
+        "1,2,3",
+        "64,32,16,4:ld_pad=8:offset=1:alpha=2:beta=-0.5",
+        "4,5,6,2:batch_stride_a=0:batch_stride_d=4294967296",
+    ]
     done = run(judge, "bench", "--sample-ms", "2.5", "--reps", "3", "--sustained", "2")
     assert "reps=3 sample_ms=2.5 sustained=2 dist=default" in done.stdout
 
@@ -170,7 +175,8 @@ def test_options(judge):
         ["--problem", "1,2"], ["--problem", "1,2,3,4,5"], ["--problem", "0,2,3"], ["--problem", "1,2,3:beta"],
         ["--problem", "1,2,3:gamma=1"], ["--problem", "1,2,3:ld_pad=-1"], ["--problem", "1,2,x"],
         ["--problem", "1,2,3:alpha=nan"], ["--problem", "16777216,16777216,16777216,65536"], ["--sample-ms", "5"],
-        ["positional"],
+        ["--problem", "4,5,6,2:batch_stride_d=0"], ["--problem", "4,5,6,2:batch_stride_a=23"],
+        ["--problem", "4,5,6,2:batch_stride_e=0"], ["--problem", "4,5,6,2:batch_stride_b=-1"], ["positional"],
     ],
 )  # fmt: skip
 def test_malformed_options_are_refused(judge, arguments):

@@ -12,6 +12,7 @@ import numpy as np
 
 from mmagen.emulate.arrays import Events, Indices, Mask
 from mmagen.emulate.asynchronous.boxes import Boxes, Coordinates
+from mmagen.emulate.asynchronous.map_extents import excess
 from mmagen.emulate.errors import EmulationError
 from mmagen.emulate.hazards.tracker import HazardTracker
 from mmagen.emulate.lanes.lane_findings import LaneFindings
@@ -57,8 +58,8 @@ class BulkCopies:
         self._last_store: dict[int, tuple[int, Instruction]] = {}  # lane -> group of its last store
         self._maps: dict[int, TensorMap] = {}
 
-    def tensor(self, i: Instruction, address: int) -> TensorMap:
-        """The tensor map at a generic address; raises EmulationError where there is none."""
+    def tensor(self, i: Instruction, lane: int, address: int) -> TensorMap:
+        """The tensor map at a generic address, for a copy of `lane`; raises EmulationError where there is none."""
         if address not in self._maps:
             if PARAM_WINDOW <= address < PARAM_WINDOW + WINDOW_SIZE:
                 data = self._memory.params[address - PARAM_WINDOW :][: TensorMap.BYTES]
@@ -71,6 +72,8 @@ class BulkCopies:
             self._maps[address] = TensorMap.decode(data)
             if 16 < self._maps[address].swizzle != self._maps[address].box[0] * self._maps[address].element:
                 raise EmulationError(f"line {i.line}: boxes narrower than their swizzle are not supported")
+            if more := excess(self._maps[address], self._memory.device):
+                self._findings.add("global_out_of_bounds", i, 1, lane, f"copies by {more}")
         return self._maps[address]
 
     def _shared(self, i: Instruction, lane: int, tensor: TensorMap, cta: int, offset: int) -> Indices | None:

@@ -17,6 +17,7 @@ from mmagen.emulate.arrays import Events, Indices, Mask, Values
 from mmagen.emulate.hazards.clocks import CLOCK, COLUMN, COLUMN_SHIFT, ClockRow, Clocks
 from mmagen.emulate.lanes.lanes import Lanes
 from mmagen.emulate.memory.global_memory import GlobalMemory
+from mmagen.emulate.memory.sparse import zeros
 from mmagen.emulate.ptx.facts import is_strong
 from mmagen.emulate.ptx.model import Instruction
 from mmagen.emulate.report.findings import FindingLog
@@ -64,7 +65,7 @@ class CrossCtaOrder:
         if history.writer is None:
             if not writing:
                 return
-            history.writer = np.zeros(self._memory.size, dtype=np.uint64)
+            history.writer = zeros(self._memory.size, np.uint64)
         places = index[:, None] + np.arange(size)
         before = history.writer[places]
         if not writing and not before.any():

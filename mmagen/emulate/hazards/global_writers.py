@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mmagen.emulate.arrays import Indices, Words
+from mmagen.emulate.memory.sparse import zeros
 from mmagen.emulate.ptx.model import Instruction
 from mmagen.emulate.report.findings import FindingLog
 
@@ -21,7 +22,7 @@ class GlobalWriters:
         if self._writer is None:
             if not writing:
                 return
-            self._writer = np.zeros(total // self._granule + 1, dtype=np.uint32)
+            self._writer = zeros(total // self._granule + 1, np.uint32)
         places = (index // self._granule)[:, None] + np.arange(size // self._granule)
         codes = np.broadcast_to((ctas + 1).astype(np.uint32)[:, None], places.shape)
         before = self._writer[places]

@@ -79,7 +79,7 @@ def _load(
                 chosen = [rank for rank in chosen if rank < size]
             offset = int(barriers[n]) & OFFSET_MASK
             targets = [(homes[n][1], (first + rank, offset)) for rank in chosen]
-        tensor = X.bulk.tensor(i, int(maps[n]))
+        tensor = X.bulk.tensor(i, lane, int(maps[n]))
         X.bulk.load(i, lane, tensor, _coordinates(X, at, lane), targets)
         for _ in targets:
             _count(X, i, tensor)
@@ -89,7 +89,7 @@ def _store(X: Batch, mask: Mask | None, i: Instruction, maps: Values, at: list[V
     lanes, where = split(X, mask, shared)
     where, maps = shared_address(where), split(X, mask, maps)[1]
     for n, lane in enumerate(lanes.tolist()):
-        tensor = X.bulk.tensor(i, int(maps[n]))
+        tensor = X.bulk.tensor(i, lane, int(maps[n]))
         X.bulk.store(i, lane, tensor, _coordinates(X, at, lane), int(where[n]))
         _count(X, i, tensor)
 

@@ -18,10 +18,11 @@ from mmagen.emulate.lanes.lanes import Lanes
 from mmagen.emulate.ptx.model import Instruction
 from mmagen.emulate.sync.cluster_exits import ClusterExits
 
-Ready = tuple[Instruction, int, Indices]
-"""(wait instruction, block that follows, lanes int64[n]) of lanes that may run now."""
+Ready = tuple[Instruction, int, Indices, bool]
+"""(wait instruction, block that follows, lanes int64[n], its result) of lanes that may run now."""
 Place = tuple[int, int]
 """(CTA in the batch, byte of its shared memory)."""
+_ALWAYS, _ONE_OF = 2, 4  # which waits return false first: for these phases all, for later ones a share
 
 
 @dataclass
@@ -63,6 +64,7 @@ class Mbarriers:
         self._barriers: dict[Place, Mbarrier] = {}
         self.waits: list[Wait] = []
         self._completed: set[Place] = set()
+        self._failed: set[tuple[int, Place, int]] = set()
 
     def places(self, lanes: Indices, where: Indices) -> list[Place]:
         """The places of shared addresses int64[n] that lanes int64[n] use."""
@@ -186,10 +188,12 @@ class Mbarriers:
 
     # Waiting
 
-    def wait(self, i: Instruction, start: int, lanes: Indices, where: Indices, phases: Values, parity: bool) -> Mask:
-        """Lanes test whether a phase has completed: that of a parity, or of a state that arrive returned. Returns bool[n]:
-        for which it has; the others wait."""
-        ended = np.zeros(len(lanes), dtype=bool)
+    def wait(
+        self, i: Instruction, start: int, lanes: Indices, where: Indices, phases: Values, parity: bool
+    ) -> tuple[Mask, Mask]:
+        """Lanes test whether a phase has completed: that of a parity, or of a state that arrive returned. Returns bool[n]
+        twice: for which it has, and for which the result is false although it has; the others wait."""
+        ended, failed = np.zeros(len(lanes), dtype=bool), np.zeros(len(lanes), dtype=bool)
         groups: dict[tuple[Place, int], list[int]] = {}
         for n, (place, phase) in enumerate(zip(self.places(lanes, where), phases.tolist(), strict=True)):
             groups.setdefault((place, phase), []).append(n)
@@ -202,12 +206,24 @@ class Mbarriers:
             wanted = (barrier.phase if barrier.phase & 1 == phase & 1 else barrier.phase - 1) if parity else phase
             if parity:
                 self._check_parity(i, who, place, wanted)
-            if barrier.phase > wanted:
+            if barrier.phase <= wanted:
+                self.waits.append(Wait(i, start, place, wanted, who))
+            elif i.has("try_wait") and self._fails(i, place, wanted):
+                failed[members] = True
+            else:
                 ended[members] = True
                 self._acquire(who, barrier)
-            else:
-                self.waits.append(Wait(i, start, place, wanted, who))
-        return ended
+        return ended, failed
+
+    def _fails(self, i: Instruction, place: Place, wanted: int) -> bool:
+        """Whether a wait for a phase that has completed returns false, as it may: it began before that, and a test does not
+        wait, while a try_wait does for a limited time. A loop around it waits again."""
+        if wanted >= _ALWAYS and (wanted + place[1] // 8 + i.index) % _ONE_OF:
+            return False
+        key = i.index, place, wanted
+        first = key not in self._failed
+        self._failed.add(key)
+        return first
 
     def _check_parity(self, i: Instruction, lanes: Indices, place: Place, wanted: int) -> None:
         """A parity distinguishes a phase from the one before it only: the thread must know that earlier ones completed."""
@@ -226,7 +242,7 @@ class Mbarriers:
             self._clocks.acquire(lanes, barrier.released)
 
     def take_completed(self) -> list[Ready]:
-        """Lanes whose phase has completed since the last call."""
+        """Lanes whose phase has completed since the last call; the result of some is false all the same."""
         if not self._completed:
             return []
         result: list[Ready] = []
@@ -234,9 +250,10 @@ class Mbarriers:
         for wait in self.waits:
             barrier = self._barriers.get(wait.place)
             if wait.place in self._completed and (barrier is None or barrier.phase > wait.phase):
-                if barrier is not None:
+                true = barrier is None or not self._fails(wait.instruction, wait.place, wait.phase)
+                if barrier is not None and true:
                     self._acquire(wait.lanes, barrier)
-                result.append((wait.instruction, wait.start, wait.lanes))
+                result.append((wait.instruction, wait.start, wait.lanes, true))
             else:
                 remaining.append(wait)
         self.waits = remaining
@@ -247,7 +264,7 @@ class Mbarriers:
         """Lanes at a test_wait: when no other lane can run, the result is that the phase has not completed."""
         tests = [wait for wait in self.waits if wait.instruction.has("test_wait")]
         self.waits = [wait for wait in self.waits if not wait.instruction.has("test_wait")]
-        return [(wait.instruction, wait.start, wait.lanes) for wait in tests]
+        return [(wait.instruction, wait.start, wait.lanes, False) for wait in tests]
 
     def report_deadlock(self) -> None:
         """Notes the phases that never complete."""

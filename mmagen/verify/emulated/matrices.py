@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from mmagen.emulate import POISON, Rows, sparse_zeros
 from mmagen.mma.ranges import C_RANGE, Limits, small_int_rule, uniform_rule
 from mmagen.plan.plans import ProductPlan
 from mmagen.spec.model import Problem
 from mmagen.verify.emulated.formats import EXACT_INTEGERS, decode, encode, is_integer, storage
+
+_BATCH_GAP = 16  # elements: 16 bytes at least, which keep the alignment of rows
+_MOST_POISONED = 1 << 28  # bytes
 
 
 @dataclass(frozen=True)
 class Matrix:
     """`batch` matrices of rows x columns elements of type `word`.
 
-    memory: uint8, the whole allocation; the first element lies `offset` elements into it. ld, batch_stride: in elements.
+    memory: uint8, the whole allocation; the first element lies `offset` elements into it, and all that is no element is
+    poison, or zeros where that is too much to fill. ld, batch_stride: in elements; a batch_stride of 0: one for all.
     columns_contiguous: the second mode is the contiguous one.
     """
 
@@ -45,22 +50,40 @@ class Matrix:
             tuple(step * kind.itemsize for step in strides),
         )
 
-    def owned(self) -> npt.NDArray[Any]:
-        """bool[bytes]: which bytes of the memory belong to an element; the others are padding."""
-        marks = np.zeros_like(self.memory)
-        mine = replace(self, memory=marks)
-        mine.view[...] = np.full(storage(self.word).itemsize, 0xFF, np.uint8).view(storage(self.word))
-        is_owned: npt.NDArray[np.bool_] = marks != 0
-        return is_owned
+    @property
+    def lines(self) -> npt.NDArray[Any]:
+        """(batch, lines, elements of a line) onto the elements, the contiguous mode last."""
+        return self.view if self.columns_contiguous else self.view.swapaxes(1, 2)
+
+    @property
+    def rows_of_memory(self) -> Rows:
+        """The bytes of the memory that belong to an element; the others are padding."""
+        size = storage(self.word).itemsize
+        inner, outer = (self.columns, self.rows) if self.columns_contiguous else (self.rows, self.columns)
+        strides = (self.ld * size, self.batch_stride * size)
+        return Rows(self.offset * size, inner * size, (outer, self.batch), strides)
 
 
-def empty(word: str, rows: int, columns: int, batch: int, columns_contiguous: bool, pad: int, offset: int) -> Matrix:
-    """Memory for a batch of matrices whose lines are `pad` elements longer than they need to be."""
+def empty(
+    word: str,
+    rows: int,
+    columns: int,
+    batch: int,
+    columns_contiguous: bool,
+    pad: int,
+    offset: int,
+    batch_stride: int | None = None,
+) -> Matrix:
+    """Memory for a batch of matrices whose lines are `pad` elements longer than they need to be. batch_stride: in elements;
+    by default there is a gap between the matrices, so that nobody can take the next one's rows for more of his own."""
     inner, outer = (columns, rows) if columns_contiguous else (rows, columns)
     ld = inner + pad
-    elements = offset + batch * outer * ld
-    memory = np.zeros(-(-elements * storage(word).itemsize // 16) * 16, np.uint8)
-    return Matrix(word, rows, columns, batch, columns_contiguous, ld, outer * ld, offset, memory)
+    stride = outer * ld + _BATCH_GAP if batch_stride is None else batch_stride
+    elements = offset + (batch - 1) * stride + outer * ld
+    memory = sparse_zeros(-(-elements * storage(word).itemsize // 16) * 16, np.uint8)
+    if len(memory) <= _MOST_POISONED:
+        memory[:] = POISON
+    return Matrix(word, rows, columns, batch, columns_contiguous, ld, stride, offset, memory)
 
 
 @dataclass(frozen=True)
@@ -115,16 +138,17 @@ def operands(plan: ProductPlan, problem: Problem, distribution: str, seed: int) 
     """Seeded inputs as `draw_of` says."""
     rng = np.random.default_rng(seed)
     out, row_major = plan.epilogue.out.word, plan.epilogue.row_major
-    common = (problem.ld_pad, problem.offset)
-    a = empty(plan.operand("A").element.word, problem.m, problem.k, problem.batch, plan.operand("A").contiguous_k, *common)
-    b = empty(plan.operand("B").element.word, problem.n, problem.k, problem.batch, plan.operand("B").contiguous_k, *common)
+    a_word, b_word = plan.operand("A").element.word, plan.operand("B").element.word
+
+    def shaped(name: str, word: str, rows: int, columns: int, columns_contiguous: bool, pad: int) -> Matrix:
+        stride = getattr(problem, f"batch_stride_{name}")
+        return empty(word, rows, columns, problem.batch, columns_contiguous, pad, problem.offset, stride)
+
+    a = shaped("a", a_word, problem.m, problem.k, plan.operand("A").contiguous_k, problem.ld_pad)
+    b = shaped("b", b_word, problem.n, problem.k, plan.operand("B").contiguous_k, problem.ld_pad)
     # C's lines are longer than D's: who takes one's leading dimension for the other's is found out.
-    c = (
-        empty(out, problem.m, problem.n, problem.batch, row_major, problem.ld_pad + 16, problem.offset)
-        if problem.beta
-        else None
-    )
-    d = empty(out, problem.m, problem.n, problem.batch, row_major, *common)
+    c = shaped("c", out, problem.m, problem.n, row_major, problem.ld_pad + 16) if problem.beta else None
+    d = shaped("d", out, problem.m, problem.n, row_major, problem.ld_pad)
     draw = draw_of(plan, problem, distribution)
     _put(a, rng, draw, draw.reach[0], draw.group)
     _put(b, rng, draw, draw.reach[1], 1)

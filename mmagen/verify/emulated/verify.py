@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from mmagen.build.job import BuildResult
 from mmagen.build.ptx import Ptx, compile_ptx
 from mmagen.core.errors import SpecError, SpecFaults, UsageError
@@ -15,6 +17,7 @@ from mmagen.families import plan
 from mmagen.families.plans import Plan
 from mmagen.spec.load import load
 from mmagen.spec.model import Problem
+from mmagen.spec.values import REFUSED
 from mmagen.toolchain.find import Toolchain
 from mmagen.toolchain.identity import open_cache
 from mmagen.verify.emulated.session import left_out_by, only_on_a_gpu, run_tasks, tasks
@@ -123,24 +126,34 @@ def _build_result(project: Path, ptx: Ptx) -> BuildResult:
     )
 
 
+def _refusal(error: ValueError) -> str:
+    """What a rule of the spec's problems says is wrong, or ""."""
+    first = error.errors(include_url=False)[0] if isinstance(error, ValidationError) else None
+    return first["msg"] if first and first["type"] == REFUSED else ""
+
+
 def parse_problem(text: str) -> Problem:
-    """`M,N,K[,BATCH][:ld_pad=P][:offset=O][:alpha=X][:beta=Y]`, as the projects' programs take it.
+    """`M,N,K[,BATCH][:ld_pad=P][:offset=O][:alpha=X][:beta=Y][:batch_stride_a=S]...`, as the projects' programs take it.
 
     Raises UsageError for anything else, and for problems that emulation would take very long for.
     """
     extents, *settings = text.split(":")
     values: dict[str, str] = {}
     for setting in settings:
-        match = re.fullmatch(r"(ld_pad|offset)=(\d+)|(alpha|beta)=([-+.0-9eE]+)", setting)
+        match = re.fullmatch(r"(ld_pad|offset|batch_stride_[abcd])=(\d+)|(alpha|beta)=([-+.0-9eE]+)", setting)
         if not match:
-            raise UsageError(f"--problem {text}: {setting!r} is none of ld_pad=P, offset=O, alpha=X, beta=Y")
+            raise UsageError(
+                f"--problem {text}: {setting!r} is none of ld_pad=P, offset=O, alpha=X, beta=Y, batch_stride_a=S (or b, c, d)"
+            )
         values |= {match[1]: match[2]} if match[1] else {match[3]: match[4]}
     try:
         numbers = [int(part) for part in extents.split(",")]
-        typed = {key: int(value) if key in ("ld_pad", "offset") else float(value) for key, value in values.items()}
+        typed = {key: float(value) if key in ("alpha", "beta") else int(value) for key, value in values.items()}
         batch = numbers[3] if len(numbers) > 3 else 1
         problem = Problem.model_validate({"shape": numbers[:3], "batch": batch, **typed})
-    except ValueError:  # pydantic's own is one
+    except ValueError as error:  # pydantic's own is one
+        if refused := _refusal(error):
+            raise UsageError(f"--problem {text}: {refused}") from None
         raise UsageError(
             f"--problem {text}: extents and batch are 1 to 2147483647, ld_pad and offset within their limits, "
             "alpha and beta finite numbers"

@@ -256,7 +256,10 @@ Outcome judge(Problem const& problem, Distribution distribution, uint64_t seed, 
     Expectation const expected = expectation<Subject>(problem, draw_of<Subject>(problem, distribution), Subject::kAccumulation);
     operands->fill_inputs(expected.draw, seed, stream);
     judge_pass<Subject>(problem, expected, *operands, runner, InPlace::kNo, &outcome, stream);
-    if (operands->has_c()) { judge_pass<Subject>(problem, expected, *operands, runner, InPlace::kYes, &outcome, stream); }
+    // D cannot be a C that all batches share.
+    if (operands->has_c() && operands->c().batch_stride != 0) {
+      judge_pass<Subject>(problem, expected, *operands, runner, InPlace::kYes, &outcome, stream);
+    }
   } catch (Failure const& failure) {
     // Incorrect outranks any later failure.
     if (outcome.disposition != Disposition::kIncorrect) { outcome.disposition = failure.disposition; }

@@ -223,7 +223,8 @@ __global__ void fill_kernel(Matrix matrix, Fill fill) {
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < matrix.elements(); i += stride) {
     int64_t const inner = i % matrix.inner();
     int64_t const outer = i / matrix.inner() % matrix.outer();
-    int64_t const b = i / (matrix.inner() * matrix.outer());
+    // Of a matrix that all batches share, every one writes the same.
+    int64_t const b = matrix.batch_stride == 0 ? 0 : i / (matrix.inner() * matrix.outer());
     int64_t const row = matrix.cols_contiguous ? outer : inner;
     int64_t const col = matrix.cols_contiguous ? inner : outer;
     data[matrix.offset(row, col, b)] = T::store(draw<T>(fill, matrix, row, col, b));
@@ -278,13 +279,16 @@ class Operands {
 
   explicit Operands(Problem const& problem)
       : problem_(problem),
-        a_(shape<A>(problem.m, problem.k, Subject::kAMajor == 'K'), A::kPoisonByte, problem.ld_pad, problem.offset),
-        b_(shape<B>(problem.n, problem.k, Subject::kBMajor == 'K'), B::kPoisonByte, problem.ld_pad, problem.offset),
-        d_(shape<Out>(problem.m, problem.n, Subject::kDMajor == 'N'), Out::kPoisonByte, problem.ld_pad, problem.offset) {
+        a_(shape<A>(problem.m, problem.k, Subject::kAMajor == 'K'), A::kPoisonByte, problem.ld_pad, problem.offset,
+           problem.batch_strides[0]),
+        b_(shape<B>(problem.n, problem.k, Subject::kBMajor == 'K'), B::kPoisonByte, problem.ld_pad, problem.offset,
+           problem.batch_strides[1]),
+        d_(shape<Out>(problem.m, problem.n, Subject::kDMajor == 'N'), Out::kPoisonByte, problem.ld_pad, problem.offset,
+           problem.batch_strides[3]) {
     // Twice the padding, so that a kernel that uses D's leading dimension for C fails.
     if (problem.beta != 0.0) {
       c_ = GuardedMatrix(shape<Out>(problem.m, problem.n, Subject::kDMajor == 'N'), Out::kPoisonByte, 2 * problem.ld_pad,
-                         problem.offset);
+                         problem.offset, problem.batch_strides[2]);
     }
   }
 
