@@ -260,7 +260,7 @@ def _nearest(wanted: str) -> tuple[str, str]:
     first = atom_of(catalogue.find(near[0])) if near else None
     if near and first is None:
         return f"perhaps you meant {' or '.join(near)}", near[0]
-    if upper.startswith("SM90_") and (first is None or first.wgmma):
+    if upper.startswith("SM90_") and (first is None or _WGMMA_NAME.fullmatch(first.name)):
         return _nearest_wgmma(upper)
     if near := difflib.get_close_matches(wanted, _classic_names(), n=3, cutoff=0.6):
         return f"perhaps you meant {' or '.join(near)}", near[0]

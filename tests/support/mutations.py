@@ -70,7 +70,7 @@ def _hopper(name: str, spec: str, header: str, old: str, new: str, problem: str,
     return _one(f"hopper_{name}", f"sm90_gemm_{spec}", header, old, new, problem, seen, where=(where,))
 
 
-_WAIT = "          cp_async_wait<kStages - 2>();\n          __syncthreads();\n"
+_WAIT = "      cp_async_wait<kStages - 2>();\n      __syncthreads();\n"
 _SLICE_BARRIER = "      __syncthreads();  // the mainloop, or the preceding slice, no longer uses this memory\n"
 _STAGED = "rC, sC); }\n  __syncthreads();\n"
 _STAGE = "  if (k_slice == 0) { copy("
@@ -83,7 +83,7 @@ _BARRIERS = (
         "sm80_gemm_classic",
         "mainloop_multistage",
         _WAIT,
-        f"          cp_async_wait<kStages - 2>();\n          {_LATE}\n",
+        f"      cp_async_wait<kStages - 2>();\n      {_LATE}\n",
         "256,256,512",
         "warps read a stage that the late warp has not filled",
     ),
@@ -227,7 +227,7 @@ _K = (
         "stale_stage",
         "sm80_gemm_classic",
         "mainloop_multistage",
-        "          pipe_read = pipe_read == kStages - 1 ? 0 : pipe_read + 1;\n",
+        "      pipe_read = pipe_read == kStages - 1 ? 0 : pipe_read + 1;\n",
         "",
         "256,256,256",
         "one stage is read again and again",
@@ -245,8 +245,8 @@ _K = (
         "sums_cleared_in_the_loop",
         "sm80_gemm_classic",
         "mainloop_multistage",
-        "          gemm(mma, tCrA(_, _, kMma)",
-        "          if (kMma == 0) { clear(tCrC); }\n          gemm(mma, tCrA(_, _, kMma)",
+        "        gemm(mma, tCrA(_, _, kMma)",
+        "        if (kMma == 0) { clear(tCrC); }\n        gemm(mma, tCrA(_, _, kMma)",
         "256,256,256",
         "only the last tile of K counts",
     ),
@@ -956,7 +956,7 @@ CONTROLS = (
         "sm80_gemm_classic",
         "mainloop_multistage",
         _WAIT,
-        _WAIT.replace("          __syncthreads", f"          {_LATE}\n          __syncthreads"),
+        _WAIT.replace("      __syncthreads", f"      {_LATE}\n      __syncthreads"),
         "256,256,512",
         "nothing",
     ),
