@@ -10,7 +10,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TextIO
 
@@ -24,9 +24,9 @@ from tests.properties.verified import Accepted
 _BATCHES_AT_ONCE = 2  # one compiles while another runs
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the exit code: 1 if a spec fails the property, 2 for a wrong command line."""
-    options = _options()
+    options = _options(arguments)
     if options.show:
         print(named(options.show).text, end="")
         return 0
@@ -39,7 +39,7 @@ def main() -> int:
     return int(any(one["outcome"] in summary.BAD for one in records))
 
 
-def _options() -> argparse.Namespace:
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.properties", description=__doc__)
     parser.add_argument("--count", type=int, default=30, help="accepted specs, of all shards together (default: 30)")
     parser.add_argument("--seed", type=int, default=1)
@@ -52,7 +52,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--max-dim", type=int, default=1024, help="on a GPU, the largest extent of a problem (default: 1024)")
     parser.add_argument("--report", action="store_true", help="print what the records of --out come to")
     parser.add_argument("--show", metavar="NAME", help="print one spec")
-    return parser.parse_args()
+    return parser.parse_args(arguments)
 
 
 def _shard(text: str) -> tuple[int, int]:

@@ -7,6 +7,7 @@ import random
 from functools import cache
 from typing import Any
 
+from mmagen.core.targets import capability
 from mmagen.mma.atoms import Atom
 from mmagen.mma.catalogue import operations
 from mmagen.plan.rules import OUT_TYPES
@@ -17,8 +18,9 @@ Document = dict[str, Any]
 
 # What compiles and runs in seconds: elements of D per tile, elements per thread, MMAs that a thread does per k tile.
 _MOST_OUTPUTS = 96 * 96
-_MOST_SUMS = 48
-_MOST_MMAS = {1: 256, 8: 64, 32: 32}
+_MOST_SUMS = 16
+_MOST_MMAS = {1: 64, 8: 16, 32: 8}
+_LARGE = 4  # times these of one spec in six
 _MOST_MMAS_OF_WGMMA = 8
 _ARCHS = ("sm_75", "sm_80", "sm_86", "sm_87", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_100a", "sm_120")
 # Atoms along M, N and K, by the threads of one.
@@ -44,9 +46,15 @@ def dmma(dice: random.Random) -> Atom:
 
 
 def wgmma(dice: random.Random) -> Atom:
-    """A wgmma atom of any types, mostly a narrow one."""
-    narrow = dice.random() < 0.8
-    return _fair(dice, tuple(name for name in WGMMA_NAMES if not narrow or atom_named(name).n <= 64))
+    """A wgmma atom of any types, mostly a narrow one, and seldom one of the extended shapes: their header alone takes a
+    minute to compile."""
+    most, extended = (64 if dice.random() < 0.8 else 256), dice.random() < 0.08
+    return _fair(dice, _wgmma_names(most, extended))
+
+
+@cache
+def _wgmma_names(most: int, extended: bool) -> tuple[str, ...]:
+    return tuple(name for name in WGMMA_NAMES if atom_named(name).n <= most and atom_named(name).extended == extended)
 
 
 def _fair(dice: random.Random, names: tuple[str, ...]) -> Atom:
@@ -199,7 +207,12 @@ def ownership(dice: random.Random) -> Document:
 
 def instruction(dice: random.Random) -> Document:
     """A single instruction that is not an atom: sparse, block-scaled, of other types."""
-    names = [o.name for o in operations() if o.name not in ATOMS and o.name not in WGMMA_NAMES and o.kind != "tcgen05"]
+    newest = 90 if dice.random() < 0.8 else 999  # the emulator's newest, mostly
+    names = [
+        o.name
+        for o in operations()
+        if not (o.name in ATOMS or o.name in WGMMA_NAMES or o.kind == "tcgen05" or o.extended) and capability(o.arch) <= newest
+    ]
     return {"kernel": "micro", "atom": dice.choice(names)}
 
 
@@ -275,7 +288,7 @@ def _tiled(dice: random.Random, atom: Atom, kernel: str, k_blocks: tuple[int, ..
         tile = [math.lcm(extent, 16 // atom.type_a.bytes) for extent in tile]
         tile[2] *= 2 if tile[2] == entries[2][1] and dice.random() < 0.7 else 1
     if dice.random() < 0.9:
-        _shrink(atom, counts, tile, [covered for _, covered in entries])
+        _shrink(atom, counts, tile, [covered for _, covered in entries], _LARGE if dice.random() < 1 / 6 else 1)
     document = {"kernel": kernel, "atom": atom.name, "layout": layout(dice, atom), "tile": tile}
     document["atoms_layout"] = atoms_layout(dice, counts)
     if any(entry is not None for entry, _ in entries):
@@ -283,13 +296,13 @@ def _tiled(dice: random.Random, atom: Atom, kernel: str, k_blocks: tuple[int, ..
     return document | epilogue(dice, atom) | arch(dice, atom)
 
 
-def _shrink(atom: Atom, counts: tuple[int, int, int], tile: list[int], least: list[int]) -> None:
+def _shrink(atom: Atom, counts: tuple[int, int, int], tile: list[int], least: list[int], large: int) -> None:
     """Halve extents until the tile compiles and runs in seconds, or none can be halved."""
     many = math.prod(counts)
     while (
         tile[0] * tile[1] > _MOST_OUTPUTS
-        or tile[0] * tile[1] > _MOST_SUMS * atom.threads * counts[0] * counts[1]
-        or math.prod(tile) > _MOST_MMAS[atom.threads] * atom.m * atom.n * atom.k * many
+        or tile[0] * tile[1] > large * _MOST_SUMS * atom.threads * counts[0] * counts[1]
+        or math.prod(tile) > large * _MOST_MMAS[atom.threads] * atom.m * atom.n * atom.k * many
     ):
         halves = [i for i in range(3) if tile[i] % (2 * least[i]) == 0 and tile[i] > (1, 1, 2)[i] * least[i]]
         if not halves:
