@@ -137,6 +137,19 @@ def test_special_registers_in_three_dimensions():
     assert report.ctas == 6 and memory.read_rows("out")[1].all()
 
 
+def test_branches_by_index():
+    body = """
+        and.b32 %r2, %r1, 3; mov.u32 %r3, 0; TABLE: .branchtargets A, B, A, C; brx.idx %r2, TABLE;
+        A: add.u32 %r3, %r3, 10; bra.uni END; B: mov.u32 %r3, 20; C: add.u32 %r3, %r3, 3; END: st.global.u32 [%rd4], %r3;
+    """
+    out, report = run(body, threads=40)
+    assert out.view("u4")[::2].tolist() == [[10, 23, 10, 3][n % 4] for n in range(40)] and not report.findings
+    with pytest.raises(EmulationError, match=r"k\.ptx:\d+: thread 2 branches by index 2; there are 2 targets"):
+        run("TABLE: .branchtargets A, B; brx.idx %r1, TABLE; A: mov.u32 %r2, 1; B: mov.u32 %r2, 2;")
+    with pytest.raises(EmulationError, match="no such label"):
+        run("TABLE: .branchtargets A; brx.idx %r1, TABLE;")
+
+
 # Memory
 
 

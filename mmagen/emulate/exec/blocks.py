@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from mmagen.emulate.ops.emit import WARP_WIDE
 from mmagen.emulate.ptx.facts import is_aligned_arrival, is_phase_wait, is_poll, is_warp_barrier, member_mask, names_members
-from mmagen.emulate.ptx.model import Entry, Instruction, Name, Operand
+from mmagen.emulate.ptx.model import Entry, Instruction, Name, Operand, Vector
 
 _ENDS = ("bra", "brx", "ret", "exit", "trap", "bar", "barrier")
 
@@ -18,7 +18,7 @@ class Block:
     together: lanes, a power of two, of which none may run without the others. members: where the first instruction names the
     lanes that are to run together, the operand with their mask. synchronises: it names lanes, all 32 or others, or is
     an .aligned arrival. registers: where it is setmaxnreg.inc, how many it waits for. polls: begins with reading a flag.
-    target: the block that a branch at its end goes to, else -1.
+    target: the block that a branch at its end goes to, else -1; targets: those of brx.idx.
     """
 
     start: int
@@ -31,6 +31,7 @@ class Block:
     registers: int = 0
     polls: bool = False
     target: int = -1
+    targets: tuple[int, ...] = ()
 
     @property
     def length(self) -> int:
@@ -92,6 +93,9 @@ def _block(entry: Entry, start: int, stop: int) -> Block:
     target = -1
     if end is not None and end.base == "bra" and isinstance(end.operands[0], Name):
         target = entry.labels[end.operands[0].name]
+    targets: tuple[int, ...] = ()
+    if end is not None and end.base == "brx" and isinstance(end.operands[-1], Vector):
+        targets = tuple(entry.labels[x.name] for x in end.operands[-1].elements if isinstance(x, Name))
     return Block(
         start,
         max(stop, start),
@@ -103,4 +107,5 @@ def _block(entry: Entry, start: int, stop: int) -> Block:
         registers=int(getattr(body[0].operands[0], "value", 0)) if body and _takes_registers(body[0]) else 0,
         polls=bool(body) and is_poll(body[0]),
         target=target,
+        targets=targets,
     )

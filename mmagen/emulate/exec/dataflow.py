@@ -37,7 +37,7 @@ def unwritten_reads(entry: Entry, blocks: dict[int, Block]) -> frozenset[int]:
 def successors(block: Block, following: dict[int, int]) -> list[int]:
     """The blocks that may be run after a block. following: block -> the one that comes next in the text."""
     end = block.end
-    found = [block.target] if block.target >= 0 else []
+    found = [block.target] if block.target >= 0 else list(block.targets)
     leaves = end is not None and end.base in ("bra", "ret", "exit", "trap", "brx") and end.guard is None
     if not leaves and block.start in following:
         found.append(following[block.start])

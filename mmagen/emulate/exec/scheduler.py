@@ -260,6 +260,8 @@ class _BatchScheduler:
             return
         if end.base == "bra":
             self._go(block.target, taken)
+        elif end.base == "brx" and block.targets:
+            self._branch_by_index(block, end, taken)
         elif end.base in ("ret", "exit"):
             self._exit(taken)
         elif end.base == "trap":
@@ -281,6 +283,20 @@ class _BatchScheduler:
             self._release(self._batch.barriers.arrive(end, taken, following, self._registers))
         else:
             raise EmulationError(f"{self._batch.program.module.file}:{end.line}: this instruction is not supported: {end.text}")
+
+    def _branch_by_index(self, block: Block, end: Instruction, mask: Mask) -> None:
+        """brx.idx: each lane goes to the target of its index."""
+        index = end.operands[0]
+        if not isinstance(index, Register):
+            raise EmulationError(f"{self._batch.program.module.file}:{end.line}: this index is not supported: {end.text}")
+        values = self._lanes.spread(self._registers[index.index])
+        outside = mask & (values >= len(block.targets))
+        if outside.any():
+            lane = int(np.flatnonzero(outside)[0])
+            text = f"branches by index {int(values[lane])}; there are {len(block.targets)} targets"
+            raise EmulationError(f"{self._batch.program.module.file}:{end.line}: thread {self._lanes.thread[lane]} {text}")
+        for value in np.unique(values[mask]).tolist():
+            self._go(block.targets[value], mask & (values == value))
 
     def _unaligned(self, end: Instruction, mask: Mask) -> None:
         """Finds warps that execute an .aligned instruction in part."""

@@ -148,8 +148,6 @@ class OperandReader:
 
     def operands(self, text: str, base: str) -> tuple[Operand, ...]:
         """All operands of one statement; raises ValueError for what cannot be read."""
-        if base == "brx":
-            return tuple(Name(part) for part in split_operands(text))
         if base == "call":
             called = read_call(text)
             results, arguments = (Vector(tuple(map(self.operand, part))) for part in (called.results, called.arguments))

@@ -10,7 +10,19 @@ from functools import cache
 from mmagen.emulate.errors import EmulationError, reported
 from mmagen.emulate.ptx.functions import END, Function, functions_of, read_call, without_return
 from mmagen.emulate.ptx.limits import limits_of
-from mmagen.emulate.ptx.model import Address, Entry, Instruction, Limits, Location, Module, Name, Operand, Symbol, Variable
+from mmagen.emulate.ptx.model import (
+    Address,
+    Entry,
+    Instruction,
+    Limits,
+    Location,
+    Module,
+    Name,
+    Operand,
+    Symbol,
+    Variable,
+    Vector,
+)
 from mmagen.emulate.ptx.operands import OperandReader, size_of
 
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
@@ -160,6 +172,8 @@ class _Body:
         self.limits = Limits()
         self.location: Location | None = None
         self.places: dict[tuple[int, int, int], Location] = {}
+        self.label = ""
+        self.tables: dict[str, tuple[str, ...]] = {}  # of brx.idx: label of .branchtargets -> its labels
         self.branches: dict[int, tuple[dict[str, str], ...]] = {}
         self.params = self._params(params)
 
@@ -194,7 +208,8 @@ class _Body:
             self._directive(line, statement)
             return
         if statement[-1] == ":" and (found := _LABEL.fullmatch(statement)):
-            self.labels[self.reader.declare_label(found.group(1))] = len(self.instructions)
+            self.label = self.reader.declare_label(found.group(1))
+            self.labels[self.label] = len(self.instructions)
             return
         found = _INSTRUCTION.match(statement)
         if not found:
@@ -202,7 +217,7 @@ class _Body:
         negated, guard, base, modifiers, rest = found.groups()
         if base == "call" and self._copied(line, rest, guard and (negated or "") + guard):
             return
-        if base == "bra":
+        if base in ("bra", "brx"):
             # Targets may follow their branch: they are resolved when the entry is complete.
             self.branches[len(self.instructions)] = self.reader.visible_labels()
         operands = self.reader.operands(rest, base)
@@ -261,6 +276,8 @@ class _Body:
             self._loc(found)
         elif found := _REG.match(statement):
             self.reader.declare(found.group(2), found.group(3), found.group(1))
+        elif statement.startswith(".branchtargets"):
+            self.tables[self.label] = tuple(statement.split(None, 1)[1].replace(",", " ").split())
         elif found := _VARIABLE.match(statement):
             self._declare(self.parser.variable(line, statement, found))
         elif statement.split(None, 1)[0] not in _IDLE:
@@ -299,11 +316,20 @@ class _Body:
         )
 
     def _branch(self, instruction: Instruction, scopes: tuple[dict[str, str], ...]) -> Instruction:
-        target = instruction.operands[0] if instruction.operands else None
-        for scope in scopes:
-            if isinstance(target, Name) and target.name in scope:
-                return replace(instruction, operands=(Name(scope[target.name]),))
-        raise self.parser.fail(instruction.line, instruction.text, "no such label in this entry")
+        """With the labels that it may branch to as the entry names them."""
+        target = instruction.operands[-1] if instruction.operands else None
+
+        def resolved(name: str) -> Name:
+            found = next((scope[name] for scope in scopes if name in scope), None)
+            if found is None:
+                raise self.parser.fail(instruction.line, instruction.text, "no such label in this entry")
+            return Name(found)
+
+        label = resolved(target.name if isinstance(target, Name) else "")
+        if instruction.base == "bra":
+            return replace(instruction, operands=(label,))
+        table = tuple(map(resolved, self.tables.get(label.name, ())))
+        return replace(instruction, operands=(*instruction.operands[:-1], Vector(table)))
 
 
 @cache
