@@ -17,7 +17,7 @@ def build_bulk_copy(e: Emitter, i: Instruction) -> None:
     if i.has("commit_group"):
         e.line(f"X.bulk.commit({e.mask})")
     elif i.has("wait_group"):
-        e.line(f"X.bulk.wait({e.mask}, {literal(i.operands[0])})")
+        e.line(f"X.bulk.wait({e.mask}, {literal(i.operands[0])}, {i.has('read')})")
     elif i.has("prefetch"):
         e.line("pass")  # a hint
     elif i.has("tensor"):

@@ -6,6 +6,7 @@ import re
 
 from mmagen.emulate.ptx.model import Instruction
 from mmagen.emulate.ptx.operands import size_of
+from mmagen.emulate.ptx.scopes import CTA, scope_of
 
 _STRONG = ("acquire", "release", "acq_rel", "relaxed", "volatile")
 _PHASE_WAITS = ("test_wait", "try_wait")
@@ -18,9 +19,10 @@ def vector_of(i: Instruction) -> tuple[str, int]:
 
 
 def is_asynchronous(i: Instruction) -> bool:
-    """Does the instruction need more than barriers of threads to be ordered?"""
-    flag = i.base in ("ld", "st", "atom", "red") and any(i.has(word) for word in ("acquire", "release", "acq_rel", "relaxed"))
-    return i.base in ("mbarrier", "wgmma") or i.modifiers[:2] == ("async", "bulk") or flag
+    """Does the instruction need more than barriers of threads to be ordered? A fence beyond the CTA is for flags."""
+    flag = i.base in ("ld", "st", "atom", "red") and any(i.has(word) for word in _STRONG) and space_of(i) != "shared"
+    fence = i.base in ("fence", "membar") and scope_of(i) > CTA
+    return i.base in ("mbarrier", "wgmma") or i.modifiers[:2] == ("async", "bulk") or flag or fence
 
 
 def access_size(i: Instruction) -> int:
