@@ -32,6 +32,7 @@ FAULTS = {
     "sums are read early": (TURNS, r"wgmma\.wait_group\.sync\.aligned\s+0;", None, "wgmma_order"),
     "no wgmma.fence": (TURNS, r"wgmma\.fence[^;]*;", None, "wgmma_order"),
     "no proxy fence": (TURNS, r"fence\.proxy\.async[^;]*;", None, "proxy_fence"),
+    "no wait for the grid before": (TURNS, r"griddepcontrol\.wait;", None, "grid_dependency"),
     "no fence after init": (TURNS, r"fence\.mbarrier_init[^;]*;", None, "proxy_fence"),
     "no barrier after init": (TURNS, CLUSTER, 0, "mbarrier"),
     "stores are not waited for": (TURNS, r"cp\.async\.bulk\.wait_group\.read[^;]*;", None, "async_race"),

@@ -21,9 +21,10 @@ import numpy as np
 
 from mmagen.emulate.arrays import Events, Indices, Mask, Words
 
-AgentKind = Literal["mbarrier", "bulk", "init", "cluster"]
+AgentKind = Literal["mbarrier", "bulk", "init", "cluster", "grid"]
 Agent = tuple[AgentKind, int, int]
-"""("mbarrier", rank of its CTA, byte), ("bulk" or "init", rank of its CTA, thread), ("cluster", cluster, its warp)."""
+"""("mbarrier", rank of its CTA, byte), ("bulk" or "init", rank of its CTA, thread), ("cluster", cluster, its warp), or
+("grid", 0, 0), the grid before."""
 
 FenceSpace = Literal[0, 1, 2]
 """What a proxy fence is for: shared memory of the thread's CTA, of other CTAs of its cluster, global memory."""

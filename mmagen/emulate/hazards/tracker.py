@@ -13,6 +13,7 @@ from mmagen.emulate.hazards.global_history import GlobalHistory
 from mmagen.emulate.hazards.global_order import GlobalOrder
 from mmagen.emulate.hazards.global_writers import GlobalWriters
 from mmagen.emulate.hazards.granules import SharedShadow
+from mmagen.emulate.hazards.grid_dependency import GridDependency
 from mmagen.emulate.lanes.lane_findings import LaneFindings
 from mmagen.emulate.lanes.lanes import Lanes, lanes_by
 from mmagen.emulate.memory.owned import BatchMemory
@@ -64,9 +65,12 @@ class HazardTracker:
         self._released_at: dict[tuple[int, int], ClockRow] = {}
         self.cross_cta: CrossCtaOrder | None = None
         self.global_order: GlobalOrder | None = None
+        self._grid_before: GridDependency | None = None
         if self.clocks is not None:
             self.cross_cta = CrossCtaOrder(history.clocked, memory.device, lanes, self.clocks, findings.log)
             self.global_order = GlobalOrder(history.clocked, memory.device, lanes, self.clocks, findings.log)
+            if program.overlaps:
+                self._grid_before = GridDependency(lanes, self.clocks, findings)
 
     # Global memory
 
@@ -85,6 +89,8 @@ class HazardTracker:
             if not atomic:
                 self._writers.note(i, index, size, self._lanes.cta[lanes] + self._lanes.first, writing, self._memory.device)
             return
+        if self._grid_before is not None:
+            self._grid_before.check(i, lanes[:1] if asynchronous else lanes)
         clocks = self.cross_cta.strong_write(i, index, size, lanes) if writing and is_strong(i) else None
         self.global_order.note(i, index, size, lanes, writing, asynchronous, clocks)
 
@@ -114,6 +120,11 @@ class HazardTracker:
             self._barrier_shadow.pass_warp_barrier(mask)
         if self.clocks is not None:
             self.clocks.warp_barrier(mask)
+
+    def wait_for_grid_before(self, mask: Mask | None) -> None:
+        """griddepcontrol.wait of the active lanes."""
+        if self._grid_before is not None:
+            self._grid_before.wait(self._lanes.of(mask))
 
     def proxy_fence(self, mask: Mask | None, spaces: tuple[FenceSpace, ...]) -> None:
         """fence.proxy.async of the active lanes, for some spaces."""

@@ -26,6 +26,7 @@ KINDS = (
     "wgmma_order",
     "mbarrier",
     "cluster_exit",
+    "grid_dependency",
     "deadlock",
 )
 # Headers of libraries: a finding is reported at the line of the user's code that used them.
