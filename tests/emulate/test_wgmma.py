@@ -185,7 +185,7 @@ WAIT, COMMIT, FENCE = (
 
 
 @pytest.mark.parametrize("what", [("wait", WAIT), ("commit", COMMIT), ("fence", FENCE)], ids=lambda x: x[0])
-@pytest.mark.parametrize(("guard", "warps"), [(ONE, 1), (THREE, 3)])
+@pytest.mark.parametrize(("guard", "warps"), [(ONE, 1), (THREE, 3)], ids=["one", "three"])
 def test_what_a_part_of_the_warpgroup_executes_is_found(what, guard, warps):
     option, instruction = what
     findings = _simple(**{option: guard + instruction}).findings

@@ -889,6 +889,16 @@ _HOPPER = (
         (EMULATOR,),
     ),
     _hopper(
+        "wait_tried_once",
+        "bf16_pingpong",
+        "sm90_barrier",
+        "} while (!done);",
+        "} while (false);",
+        "64,256,320",
+        "a wait may end before its phase",
+        EMULATOR,
+    ),
+    _hopper(
         "streamed_k_left_over",
         "bf16_library",
         "sm90_tile_scheduler_stream_k",

@@ -44,13 +44,15 @@ class Boxes:
         box[extent.inside, extent.first : extent.end] = source
         return box
 
-    def write(self, i: Instruction, lane: int, tensor: TensorMap, at: Coordinates, box: Bytes) -> None:
-        """Writes the part of a box that lies in the tensor."""
+    def write(self, i: Instruction, lane: int, tensor: TensorMap, at: Coordinates, box: Bytes) -> Indices:
+        """Writes the part of a box that lies in the tensor. Returns int64[n], the positions of its bytes."""
         extent = self._extent(i, lane, tensor, at, ALLOCATED | WRITABLE)
-        if extent.index is not None:
-            self._memory.writes += 1
-            self._memory.flat()[extent.index] = box[extent.inside, extent.first : extent.end]
-            self._memory.flat_state()[extent.index] |= INITIALISED
+        if extent.index is None:
+            return np.zeros(0, dtype=np.int64)
+        self._memory.writes += 1
+        self._memory.flat()[extent.index] = box[extent.inside, extent.first : extent.end]
+        self._memory.flat_state()[extent.index] |= INITIALISED
+        return extent.index.reshape(-1)
 
     def _extent(self, i: Instruction, lane: int, tensor: TensorMap, at: Coordinates, wanted: int) -> _Extent:
         """wanted: the state that the bytes must have."""
@@ -66,7 +68,8 @@ class Boxes:
             return _Extent(inside, first, end, None)
         if self._hazards.checks and index.size:
             flat = index.reshape(-1)
-            self._hazards.global_access(i, flat, 1, np.full(len(flat), lane), bool(wanted & WRITABLE))
+            lanes, writing = np.full(len(flat), lane), bool(wanted & WRITABLE)
+            self._hazards.global_access(i, flat, 1, lanes, writing, asynchronous=True)
         return _Extent(inside, first, end, index)
 
     def _check_state(self, i: Instruction, lane: int, index: Indices, wanted: int) -> bool:

@@ -19,7 +19,7 @@ def build_bulk_copy(e: Emitter, i: Instruction) -> None:
     if i.has("commit_group"):
         e.line(f"X.bulk.commit({e.mask})")
     elif i.has("wait_group"):
-        e.line(f"X.bulk.wait({e.mask}, {literal(i.operands[0])})")
+        e.line(f"X.bulk.wait({e.mask}, {literal(i.operands[0])}, {i.has('read')})")
     elif i.has("prefetch"):
         build_bulk_prefetch(e, i)
     elif i.has("tensor"):

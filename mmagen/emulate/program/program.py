@@ -41,18 +41,19 @@ class Places:
 class Program:
     """One launch: entry, extents, parameters and the places of variables.
 
-    cluster: CTAs along x that form one. asynchronous: the entry has mbarriers, wgmma, bulk copies, clusters or flags.
+    cluster: CTAs along x that form one. overlaps: the launch may begin before the one before it ends. asynchronous: the entry
+    has mbarriers, wgmma, bulk copies, clusters or flags, or overlaps.
     Raises EmulationError where the parameter block has another size than the entry declares.
     """
 
     def __init__(
         self, module: Module, entry: Entry, grid: Dim, block: Dim, dynamic_smem: int, params: bytes, memory: GlobalMemory,
-        cluster: int = 1,
+        cluster: int = 1, overlaps: bool = False,
     ):  # fmt: skip
         self.module, self.entry, self.grid, self.block, self.memory = module, entry, grid, block, memory
-        self.params, self.dynamic_smem, self.cluster = params, dynamic_smem, cluster
+        self.params, self.dynamic_smem, self.cluster, self.overlaps = params, dynamic_smem, cluster, overlaps
         facts = _facts_of(entry)
-        self.asynchronous = cluster > 1 or facts.asynchronous
+        self.asynchronous = cluster > 1 or overlaps or facts.asynchronous
         if not 1 <= cluster <= 16 or grid[0] % cluster:
             raise EmulationError(f"a grid of {grid[0]} CTAs along x is no whole number of clusters of {cluster}")
         self.threads = block[0] * block[1] * block[2]

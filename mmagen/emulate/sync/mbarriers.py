@@ -16,6 +16,7 @@ from mmagen.emulate.lanes.cluster_addresses import owners
 from mmagen.emulate.lanes.lane_findings import LaneFindings
 from mmagen.emulate.lanes.lanes import Lanes
 from mmagen.emulate.ptx.model import Instruction
+from mmagen.emulate.ptx.scopes import CLUSTER, CTA, named_scope
 from mmagen.emulate.sync.cluster_exits import ClusterExits
 
 Ready = tuple[Instruction, int, Indices, bool]
@@ -30,7 +31,8 @@ class Mbarrier:
     """count: arrivals of a phase. missing: those that this phase still needs. bytes: announced less arrived. phase: how many
     have completed. initialiser: the lane that executed mbarrier.init; initialised: (column, clock) of that in the clocks;
     fenced: whether it is visible to the cluster and to TMA. pending_copies: copies in flight that complete on it.
-    arrivals: what the arrivals of this phase release; released: what those of completed phases did."""
+    arrivals: what the arrivals of this phase release; released: what those of completed phases did; both also for those of
+    the barrier's own CTA alone (near), which is all that a wait of .cta scope acquires."""
 
     count: int
     missing: int
@@ -42,6 +44,8 @@ class Mbarrier:
     pending_copies: int = 0
     arrivals: ClockRow | None = None
     released: ClockRow | None = None
+    near_arrivals: ClockRow | None = None
+    near_released: ClockRow | None = None
 
 
 @dataclass
@@ -113,7 +117,7 @@ class Mbarriers:
                 continue
             barrier.fenced = True
             if self._clocks is not None:
-                self._clocks.release_fence(np.array([barrier.initialiser]), barrier.initialised[0])
+                self._clocks.release_fence(np.array([barrier.initialiser]), CLUSTER, barrier.initialised[0])
 
     def usable(self, i: Instruction, lane: int, place: Place, asynchronous: bool = False) -> Mbarrier | None:
         """The barrier there, if `lane` may use it; None, and a finding, if nothing initialised it."""
@@ -153,9 +157,20 @@ class Mbarriers:
             barrier.bytes += int(bytes_[n])
             barrier.missing -= count
             if releases and self._clocks is not None:
-                barrier.arrivals = self._clocks.release(np.array([lane])).join(barrier.arrivals)
+                self._release(self._clocks, i, lane, barrier, near=int(self._lanes.cta[lane]) == place[0])
             self._complete(i, lane, place, barrier)
         return phases
+
+    def _release(self, clocks: Clocks, i: Instruction, lane: int, barrier: Mbarrier, near: bool) -> None:
+        """What an arrival releases. One that names the scope .cta releases nothing to another CTA. Without a scope it does
+        here, although the PTX ISA's default is .cta: CUTLASS arrives at other CTAs' barriers in that way."""
+        one, least = np.array([lane]), CTA if near else CLUSTER
+        row = clocks.relaxed_release(one, least) if i.has("relaxed") else clocks.release(one)
+        if row is None or (not near and named_scope(i) == CTA):
+            return
+        barrier.arrivals = row.join(barrier.arrivals)
+        if near:
+            barrier.near_arrivals = row.join(barrier.near_arrivals)
 
     def complete_bytes(self, i: Instruction, lane: int, place: Place, bytes_: int) -> None:
         """Bytes of a copy have arrived; lane: the thread that issued it."""
@@ -175,15 +190,11 @@ class Mbarriers:
         barrier.phase += 1
         barrier.missing = barrier.count
         if clocks is not None:
-            column = self.column(place)
-            row = barrier.arrivals
-            if row is None:
-                row = ClockRow(np.zeros(column + 1, dtype=np.uint32), np.zeros(clocks.warps, dtype=np.uint32))
-            if len(row.known) <= column:
-                row.known = np.pad(row.known, (0, column + 1 - len(row.known)))
-            row.known[column] = barrier.phase
-            barrier.released = row.join(barrier.released)
-            barrier.arrivals = None
+            ended = clocks.nothing(self.column(place) + 1)
+            ended.known[-1] = barrier.phase
+            barrier.released = ended.join(barrier.arrivals).join(barrier.released)
+            barrier.near_released = ended.join(barrier.near_arrivals).join(barrier.near_released)
+            barrier.arrivals = barrier.near_arrivals = None
         self._completed.add(place)
 
     # Waiting
@@ -212,7 +223,7 @@ class Mbarriers:
                 failed[members] = True
             else:
                 ended[members] = True
-                self._acquire(who, barrier)
+                self._acquire(i, who, barrier)
         return ended, failed
 
     def _fails(self, i: Instruction, place: Place, wanted: int) -> bool:
@@ -237,9 +248,10 @@ class Mbarriers:
             )
             self._findings.add("mbarrier", i, int(unsure.sum()), int(lanes[unsure][0]), text)
 
-    def _acquire(self, lanes: Indices, barrier: Mbarrier) -> None:
-        if self._clocks is not None and barrier.released is not None:
-            self._clocks.acquire(lanes, barrier.released)
+    def _acquire(self, i: Instruction, lanes: Indices, barrier: Mbarrier) -> None:
+        released = barrier.near_released if named_scope(i) == CTA else barrier.released
+        if self._clocks is not None and released is not None:
+            self._clocks.acquire(lanes, released)
 
     def take_completed(self) -> list[Ready]:
         """Lanes whose phase has completed since the last call; the result of some is false all the same."""
@@ -252,7 +264,7 @@ class Mbarriers:
             if wait.place in self._completed and (barrier is None or barrier.phase > wait.phase):
                 true = barrier is None or not self._fails(wait.instruction, wait.place, wait.phase)
                 if barrier is not None and true:
-                    self._acquire(wait.lanes, barrier)
+                    self._acquire(wait.instruction, wait.lanes, barrier)
                 result.append((wait.instruction, wait.start, wait.lanes, true))
             else:
                 remaining.append(wait)

@@ -136,6 +136,7 @@ def emulate(ptx: Ptx, captured: CapturedLaunch, memory: GlobalMemory) -> Report:
         params=captured.params,
         memory=memory,
         cluster=captured.cluster[0],
+        overlaps=captured.programmatic,
     )
 
 
