@@ -169,7 +169,7 @@ def judged(plan: GemmPlan, problem: Problem, data: Operands, sums: Array, distri
     """How D compares where the accumulators hold these sums."""
     with np.errstate(over="ignore"):
         data.d.view[0] = encode(sums, plan.epilogue.out.word)
-    return compare(plan, problem, data, data.d.owned(), distribution)
+    return compare(plan, problem, data, np.ones(data.d.memory.shape, bool), distribution)
 
 
 def _told(found: Comparison) -> str:

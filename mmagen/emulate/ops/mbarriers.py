@@ -14,7 +14,7 @@ from mmagen.emulate.ops.access import split
 from mmagen.emulate.ops.emit import Emitter, literal, op
 from mmagen.emulate.ops.memory import native_address
 from mmagen.emulate.program.program import Program
-from mmagen.emulate.ptx.model import Address, Immediate, Instruction, Name, Register
+from mmagen.emulate.ptx.model import Address, Instruction, Name, Register
 from mmagen.emulate.ptx.scopes import scope_of
 
 _FORMS = {"shared", "shared::cta", "shared::cluster", "b64", "release", "relaxed", "acquire", "cta", "cluster", "expect_tx"}
