@@ -147,13 +147,19 @@ def _budgets(spec: Spec, atom: Atom, mma: TiledMma, tile: tiling.Tile) -> tuple[
 
 
 def _with_tile(fault: Fault, spec: Spec, atom: Atom, mma: TiledMma) -> Fault:
-    """A fault of the tile with the largest tile that fits."""
+    """A fault of the tile with fewer CTAs per SM where that suffices, else with the largest tile that fits."""
     if fault.key != ("tile",) or not spec.tile:
         return fault
+
+    def fits(tile: tiling.Tile, ctas_per_sm: int | None = spec.ctas_per_sm) -> bool:
+        tried = spec.model_copy(update={"ctas_per_sm": ctas_per_sm})
+        return all(one.key != ("tile",) for one in _budgets(tried, atom, mma, tile)[1])
+
+    fewer = next((n for n in range((spec.ctas_per_sm or 1) - 1, 0, -1) if fits(spec.tile, n)), None)
+    if fewer:
+        return replace(fault, change={("ctas_per_sm",): fewer})
     m, n, k = tiling.units(mma, vectors(spec, atom))
-    least = (m, n, math.lcm(k, 2 * mma.extent[2]))
-    fits = lambda tile: all(one.key != ("tile",) for one in _budgets(spec, atom, mma, tile)[1])  # noqa: E731
-    return replace(fault, change=tiling.smaller(spec.tile, least, fits))
+    return replace(fault, change=tiling.smaller(spec.tile, (m, n, math.lcm(k, 2 * mma.extent[2])), fits))
 
 
 def _warp_faults(spec: Spec, atom: Atom) -> Iterator[Fault]:

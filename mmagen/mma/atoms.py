@@ -240,12 +240,14 @@ def with_n(atom: Atom, n: int) -> Atom:
 
 # --- Names that are none ---------------------------------------------------------------------------------------------
 
+_WITHOUT_KERNELS = ("SM90", "SM100", "SM103", "SM120")
 _EXAMPLE = "SM80_16x8x16_F32F16F16F32_TN"
 
 
 def similar_atom(name: str) -> str:
     """The name most like it of an atom that ownership, micro and gemm kernels are built from."""
-    near = difflib.get_close_matches(_spelled(name), _classic_names(), n=1, cutoff=0)
+    usable = [one for one in _classic_names() if not one.startswith(_WITHOUT_KERNELS)]
+    near = difflib.get_close_matches(_spelled(name), usable, n=1, cutoff=0)
     return near[0] if near else _EXAMPLE
 
 

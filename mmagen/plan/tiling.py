@@ -245,11 +245,12 @@ def _nearest(extent: int, unit: int) -> list[int]:
 
 
 def smaller(tile: Tile, units: Tile, fits: Callable[[Tile], bool]) -> Change:
-    """The largest tile that fits, of multiples of `units` made by halving extents; else the smallest, not permuted."""
+    """The largest tile that fits, of multiples of `units` made by halving extents; else the smallest, not permuted and with
+    the CTA alone on its SM."""
     m, n, k = (_halved(min(extent, max(unit, _MOST_TRIED)), unit) for extent, unit in zip(tile, units, strict=True))
     tiles = sorted(product(m, n, k), key=lambda one: (-one[0] * one[1], -one[2], abs(one[0] - one[1])))
     found = next((one for one in tiles if fits(one)), None)
-    return {("tile",): list(found)} if found else {("tile",): list(units), ("permutation",): ABSENT}
+    return {("tile",): list(found)} if found else {("tile",): list(units), ("permutation",): ABSENT, ("ctas_per_sm",): ABSENT}
 
 
 def _halved(extent: int, unit: int) -> list[int]:

@@ -6,30 +6,27 @@ recommended only after it has been tried: the changed spec satisfies all rules.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import islice, tee
+from itertools import chain, islice, tee
 from math import log2
-from typing import Any
 
-from mmagen.core.errors import ABSENT, Fault, Key
+from mmagen.core.errors import Fault, Key
 from mmagen.core.layout_text import LayoutText
 from mmagen.families.wgmma import decisions
+from mmagen.families.wgmma.changes import Change, spelled, written
 from mmagen.families.wgmma.tiles import smaller_tiles
 from mmagen.mma.atoms import Atom
 from mmagen.plan import budgets, tiling
 from mmagen.plan import rules as shared
 from mmagen.plan.model import TiledMma
 from mmagen.plan.operands import VECTOR_BYTES
-from mmagen.spec.model import Epilogue, Layout, Spec
-from mmagen.spec.values import Model
+from mmagen.spec.model import Layout, Spec
 
 MOST_CLUSTER_CTAS = 16  # of sm_90; more than 8 need cudaFuncAttributeNonPortableClusterSizeAllowed
 MOST_CONSUMERS = {"warpgroup": 4, "cooperative": 3}
 MOST_TRIES = 64
 _POWERS = (1, 2, 4, 8, 16)
-
-Change = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -51,7 +48,7 @@ def micro_faults(spec: Spec) -> list[Fault]:
     """Faults of the spec of a one-tile kernel, except those of the tile: rules that hold for every wgmma."""
     atom = shared.atom_for(spec)
     found = [*_layout(spec, atom), *_permutation(spec), *_atoms_layout(spec, tiling.tiled_mma(spec, atom))]
-    return [Fault(one.key, one.what, one.rule, _written(next(iter(one.tries), {}))) for one in found]
+    return [Fault(one.key, one.what, one.rule, written(next(iter(one.tries), {}))) for one in found]
 
 
 def breaches(spec: Spec) -> list[Breach]:
@@ -98,30 +95,9 @@ def _fault(spec: Spec, breach: Breach) -> Fault:
     tries, again = tee(breach.tries)
     change = nearest(spec, replace(breach, tries=tries))
     if change is None:  # other faults hide whether it suffices, or a further change is needed
-        return Fault(breach.key, breach.what, breach.rule, _written(next(again, {})))
-    spelled = " with ".join(_spelled(key, value) for key, value in change.items())
-    return Fault(breach.key, breach.what, f"{breach.rule}: the nearest legal is {spelled}", _written(change))
-
-
-def _written(change: Change) -> Mapping[Key, Any]:
-    """The change as YAML has it."""
-    return {(key,): ABSENT if value is None else _plain(value) for key, value in change.items()}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, LayoutText):
-        return list(tiling.atoms_per_mode(value))
-    if isinstance(value, Model):
-        return value.model_dump(mode="json")
-    return list(value) if isinstance(value, tuple) else value
-
-
-def _spelled(key: str, value: Any) -> str:
-    if value is None:
-        return f"no {key}"
-    if isinstance(value, Epilogue):
-        return f"epilogue.out {value.out or 'null'}"
-    return f"{key} {value.letters if isinstance(value, Layout) else _plain(value)}"
+        return Fault(breach.key, breach.what, breach.rule, written(next(again, {})))
+    nearest_legal = " with ".join(spelled(key, value) for key, value in change.items())
+    return Fault(breach.key, breach.what, f"{breach.rule}: the nearest legal is {nearest_legal}", written(change))
 
 
 # --- Rules independent of the tile -----------------------------------------------------------------------------------
@@ -461,7 +437,7 @@ def _smem(spec: Spec, atom: Atom, mma: TiledMma, tile: decisions.Tile) -> Iterat
             ("tile",),
             f"two stages of this tile and the epilogue need {decisions.smem_bytes(2, a, b, staged):,} B of shared memory, {has}",
             "make the tile smaller" + (", or lower ctas_per_sm" if spec.ctas_per_sm else ""),
-            smaller_tiles(spec, atom, mma, tile),
+            chain(smaller_tiles(spec, atom, mma, tile), _fewer_ctas(spec)),
         )
     elif spec.stages and spec.stages > most:
         need = f"{spec.stages} need {decisions.smem_bytes(spec.stages, a, b, staged):,} B of shared memory, {has}"
