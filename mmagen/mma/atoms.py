@@ -259,12 +259,12 @@ def _nearest(wanted: str) -> tuple[str, str]:
         return _nearest_wgmma(upper)
     sparse = re.fullmatch(r"SM90_(.*?)_?SPARSE?_?(.*)", upper)
     near = catalogue.nearest(f"SM90::GMMA::SPARSE::GMMA_{sparse[1]}{sparse[2]}" if sparse else wanted)
-    first = atom_of(catalogue.find(near[0])) if near else None
-    if near and first is None:
+    if near and atom_of(catalogue.find(near[0])) is None:
         return f"perhaps you meant {' or '.join(near)}", near[0]
-    if upper.startswith("SM90_") and (first is None or _WGMMA_NAME.fullmatch(first.name)):
+    classic = tuple(_classic_names())
+    if upper.startswith("SM90_") and not (near and near[0] in classic):
         return _nearest_wgmma(upper)
-    if near := difflib.get_close_matches(wanted, _classic_names(), n=3, cutoff=0.6):
+    if near := difflib.get_close_matches(wanted, classic, n=3, cutoff=0.6):
         return f"perhaps you meant {' or '.join(near)}", near[0]
     return (
         "mmagen builds the dense SM61, SM70, SM75, SM80, SM89 and SM90 atoms of CuTe and UniversalFMA<float> or "

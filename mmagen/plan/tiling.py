@@ -18,6 +18,7 @@ MODES = "MNK"
 # No CTA has enough registers or shared memory for more along one mode.
 LARGEST_EXTENT = 16384
 _MOST_TRIED = 512  # of an extent, when a smaller tile is looked for
+QUAD_PAIRS = 4  # of a warp
 
 
 def _flat(value: IntTuple) -> list[int]:
@@ -87,18 +88,49 @@ def faults(spec: Spec, atom: Atom) -> Iterator[Fault]:
             f"a CTA has at most 1024: at most {1024 // atom.threads} atoms",
             {("atoms_layout",): fewer_atoms(atoms, 1024 // atom.threads)},
         )
-    if atom.threads == 8 and spec.atoms_layout.size % 4:
-        yield Fault(
-            ("atoms_layout",),
-            f"{spec.atoms_layout.size} quad pairs do not fill a warp",
-            f"{atom.name} runs on 8 threads and a warp has 32: make the number of atoms a multiple of 4, e.g. [2, 2, 1]",
-            {("atoms_layout",): whole_warps(atoms, 4)},
-        )
+    if atom.threads == 8:
+        yield from _quad_pair_faults(spec.atoms_layout, atoms, atom.name)
     natural = (atom.m * atoms[0], atom.n * atoms[1], atom.k * atoms[2])
     for i, (entry, least) in enumerate(zip(spec.permutation, natural, strict=True)):
         yield from _permutation_faults(i, entry, least)
         if isinstance(entry, LayoutText) and entry.size % least == 0:
             yield from _split_faults(i, entry, (least // atoms[i], atoms[i]))
+
+
+def _quad_pair_faults(layout: LayoutText, atoms: Tile, name: str) -> Iterator[Fault]:
+    """Four quad pairs make a warp: CuTe numbers threads only if atoms come in blocks of four."""
+    if layout.size % QUAD_PAIRS:
+        yield Fault(
+            ("atoms_layout",),
+            f"{layout.size} quad pairs do not fill a warp",
+            f"{name} runs on 8 threads and a warp has 32: make the number of atoms a multiple of 4, e.g. [2, 2, 1]",
+            {("atoms_layout",): whole_warps(atoms, QUAD_PAIRS)},
+        )
+    elif not nests(QUAD_PAIRS, tuple(zip(_flat(layout.shape), _flat(layout.stride), strict=True))):
+        yield Fault(
+            ("atoms_layout",),
+            f"{layout} does not number the quad pairs of a warp one after another",
+            f"{name} runs on 8 threads and a warp has 32: use {_in_fours(layout)}",
+            {("atoms_layout",): str(_in_fours(layout))},
+        )
+
+
+def _in_fours(layout: LayoutText) -> LayoutText:
+    """A bijection with as many atoms along each mode whose first four atoms are a power of two along every mode."""
+    counts = [mode.size for mode in layout.modes]
+    first: list[int] = []
+    for count in counts:
+        first.append(math.gcd(count, QUAD_PAIRS // math.prod(first)))
+    shapes: list[IntTuple] = []
+    strides: list[IntTuple] = []
+    inner, outer = 1, QUAD_PAIRS
+    for count, low in zip(counts, first, strict=True):
+        high = count // low
+        modes = [(low, inner)] * (low > 1) + [(high, outer)] * (high > 1) or [(1, 0)]
+        shapes.append(modes[0][0] if len(modes) == 1 else tuple(extent for extent, _ in modes))
+        strides.append(modes[0][1] if len(modes) == 1 else tuple(stride for _, stride in modes))
+        inner, outer = inner * low, outer * high
+    return LayoutText(tuple(shapes), tuple(strides))
 
 
 def _permutation_faults(i: int, entry: int | LayoutText | None, least: int) -> Iterator[Fault]:
