@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
+import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,10 +77,10 @@ class Row:
     other: Comparison
 
 
-def plan_of(name: str, out: str = "") -> GemmPlan:
+def plan_of(name: str, out: str = "", called: str = "bounds") -> GemmPlan:
     """The plan of a kernel with these sums. out: D's type, by default that of the sums."""
     atom, more, k, rest = SPECS[name]
-    body = f"mmagen: 1, name: bounds, kernel: gemm, atom: '{atom}', layout: TN, {more.format(k=k)}{rest}"
+    body = f"mmagen: 1, name: {called}, kernel: gemm, atom: '{atom}', layout: TN, {more.format(k=k)}{rest}"
     text = f"{{{body}, epilogue: {{{f'out: {out}' if out else ''}}}}}"
     one = planned(load(text, "bounds.yaml").spec)
     assert isinstance(one, GemmPlan)
@@ -198,15 +199,13 @@ def table(found: list[Row], form: str = "simple") -> str:
 
 def page(found: list[Row], command: str) -> str:
     """The same as Markdown to commit."""
-    return f"""# What the error bounds detect
-
-Made by `{command}`. {ROWS} x {ROWS} elements of D, of the sums' type, with K = {found[0].k}; the arithmetic is the emulator's. \
-Beside each error is how many elements are out of their own bounds; "bound" is that of the right kernel's worst element. \
-A k tile is 128 bytes of K. 8-bit floats: mma is emulated as an H200 executes it, the bound is that of Ada, which keeps less. \
-[error-bounds.md](../error-bounds.md) derives the bounds.
-
-{table(found, "github")}
-"""
+    words = (
+        f"Made by `{command}`. {ROWS} x {ROWS} elements of D, of the sums' type unless said otherwise, with K = {found[0].k}; the "
+        "arithmetic is the emulator's. Beside each error is how many elements are out of their own bounds; the bound shown is that "
+        "of the right kernel's worst element. A k tile is 128 bytes of K. Of 8-bit floats, mma is emulated as an H200 executes it, "
+        "while its bound is that of Ada, which keeps less. [error-bounds.md](../error-bounds.md) derives the bounds."
+    )
+    return f"# What the error bounds detect\n\n{textwrap.fill(words, 128)}\n\n{table(found, 'github')}\n"
 
 
 def main() -> None:

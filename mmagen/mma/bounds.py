@@ -44,28 +44,35 @@ def together(count: float) -> float:
     return min(count, DEVIATIONS * math.sqrt(count))
 
 
-def drift_within(of: Accumulation, k: int, reach: Array, symmetric: npt.NDArray[np.bool_] | bool) -> Array:
-    """How far the accumulator may be from the exact sum of k products whose partial sums are within `reach`, the error of a
-    reference in float64 included. symmetric: where the products have independent random signs."""
+def drift_within(
+    of: Accumulation, k: int, reach: Array, largest: Array | float, symmetric: npt.NDArray[np.bool_] | bool
+) -> Array:
+    """How far the accumulator may be from the exact sum of k products, the error of a reference in float64 included.
+
+    reach: no partial sum and no product is larger. largest: no product is. symmetric: where the products have independent random
+    signs.
+    """
     if not of.kept:
         return np.zeros_like(reach)
     chunks = math.ceil(k / of.chunk)
-    dropping = np.where(symmetric, together(k), float(k)) + chunks
+    dropped = 2.0**-of.aligned if of.aligned else 0.0
+    products = np.where(symmetric, together(k), float(k))
     # Parts of K that have accumulators of their own are added at the end: no more than one for every block.
     rounded = together(chunks + math.ceil(k / BLOCK)) / 2 if of.nearest else chunks
-    relative = np.expm1((dropping * 2.0**-of.aligned if of.aligned else 0.0) + rounded * 2.0**-of.kept)
+    grown = np.expm1(products * dropped + rounded * 2.0**-of.kept)
     subnormal = chunks * 2.0**-25 if of.kept == _F16 else 0.0
-    return (relative + together(k + 4) * _ROUNDOFF_F64) * reach + subnormal
+    # The accumulator loses bits where a product is larger.
+    return (grown + together(k + 4) * _ROUNDOFF_F64) * reach + (1 + grown) * chunks * dropped * largest + subnormal
 
 
 def drift(of: Accumulation, k: int, path: Path, magnitude: Array, symmetric: npt.NDArray[np.bool_] | bool) -> Array:
-    """The same with what is known of the path. magnitude: sum_k |a b|."""
+    """The same of uniform inputs, whose products are within 1, with what is known of the path. magnitude: sum_k |a b|."""
     if not of.promoted:
-        return drift_within(of, k, path.reach, symmetric)
+        return drift_within(of, k, path.reach, 1.0, symmetric)
     dropped = 2.0**-of.aligned
     worst = BLOCK * path.level
     products = np.where(symmetric, np.minimum(worst, DEVIATIONS * np.sqrt(BLOCK * path.square)), worst)
-    sums = dropped * (products + path.level) + 2.0**-of.kept * (2 * path.level + magnitude)
+    sums = dropped * (products + math.ceil(k / BLOCK)) + 2.0**-of.kept * (2 * path.level + magnitude)
     grown = math.exp((BLOCK + 2) * math.ceil(of.promoted / BLOCK) * dropped)
     tiles = math.ceil(k / of.promoted)
     return sums * grown + (together(tiles) * _ROUNDOFF_F32 + together(k + 4) * _ROUNDOFF_F64) * magnitude

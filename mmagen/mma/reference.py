@@ -102,4 +102,4 @@ def _bound(operation: Operation, magnitude: Values, steps: int) -> Values:
     """The bound of a kernel's sums (mma/bounds.py), where no partial sum exceeds the sum of all magnitudes. A complex product
     is four real ones for each addend."""
     products = operation.k * steps * (4 if operation.type_a == "c64" else 1)
-    return drift_within(operation.accumulation, products, magnitude, True)
+    return drift_within(operation.accumulation, products, magnitude, magnitude, True)

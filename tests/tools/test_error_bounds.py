@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from tests.support.accumulation_faults import FAULTS, OTHER, VARIABLE, project
 from tools import error_bounds
-from tools.error_bounds import SPECS, rows
+from tools.error_bounds import SPECS, plan_of, rows
 
 K = 512
 LONG = 1024  # the more k tiles, the more are fast sums worse than precise ones
@@ -56,3 +59,16 @@ def test_the_tool_prints_a_row_for_each_distribution(monkeypatch, capsys, tmp_pa
     )
     error_bounds.main()
     assert "| tf32 + f32, mma | uniform" in (tmp_path / "x.md").read_text()
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_faults_can_be_planted_in_kernels_of_every_type(name):
+    right = project(name)["tests/subject.cuh"].decode()
+    assert right.count(VARIABLE) == 1 and all(f'fault() == "{fault}"' in right for fault in FAULTS)
+    if name not in OTHER:
+        return
+    files, own = project(name, other=True), plan_of(OTHER[name])
+    subject = files["tests/subject.cuh"].decode()
+    kept = re.search(r"kAccumulation = \{.*?\};", right, re.DOTALL)
+    assert kept and kept[0] in subject and VARIABLE not in subject
+    assert own.atom.name in files["spec.yaml"].decode()

@@ -89,16 +89,14 @@ def _expected(
     if plan.epilogue.scalar.word == "s32":
         wrapped = _wrapped(_wrapped(alpha * (a @ b.swapaxes(1, 2))) + beta * c)
         return wrapped, np.zeros_like(wrapped), np.abs(wrapped)
-    if not of.kept:
-        sums = _wrapped(a @ b.swapaxes(1, 2))
-        magnitude, far = np.abs(sums), np.zeros_like(sums)
+    if draw.distribution != "uniform" or not of.kept:  # integers, exact until the epilogue
+        sums, magnitude = a @ b.swapaxes(1, 2), np.abs(a) @ np.abs(b).swapaxes(1, 2)
+        sums, far = sums if of.kept else _wrapped(sums), np.zeros_like(sums)
     else:
         sums, magnitude, path = path_of(of, a, b)
-        one_sign = np.ones(sums.shape, bool)
-        one_sign[:, ::2] = one_sign[:, :, ::2] = False
-        # Integers of small_int are exact until the epilogue.
-        exact = draw.exact or draw.distribution != "uniform"
-        far = np.zeros_like(sums) if exact else drift(of, problem.k, path, magnitude, ~one_sign | (not draw.positive))
+        one_sign = np.zeros(sums.shape, bool)
+        one_sign[:, 1::2, 1::2] = draw.positive
+        far = drift(of, problem.k, path, magnitude, ~one_sign)
     ideal, size = alpha * sums + beta * c, abs(alpha) * magnitude + np.abs(beta * c)
     if draw.exact:
         return ideal, np.zeros_like(sums), size

@@ -43,19 +43,22 @@ __host__ __device__ inline double growth(double step, double count) { return exp
 /// How many of `count` errors of one size add up, where their signs are independent.
 __host__ __device__ inline double together(double count) { return fmin(count, kDeviations * sqrt(count)); }
 
-/// |accumulator - exact sum| <= drift_within, for k products whose partial sums are within `reach`. symmetric: they have
-/// independent random signs. Includes the error of a reference in double.
-__host__ __device__ inline double drift_within(Accumulation const& of, int64_t k, double reach, bool symmetric) {
+/// |accumulator - exact sum| <= drift_within, for k products. Includes the error of a reference in double.
+/// reach: no partial sum and no product is larger. largest: no product is. symmetric: the products have independent random
+/// signs.
+__host__ __device__ inline double drift_within(Accumulation const& of, int64_t k, double reach, double largest,
+                                               bool symmetric) {
   if (of.kept == 0) { return 0.0; }
   double const length = static_cast<double>(k);
   double const chunks = ceil(length / of.chunk);
-  double const dropping = (symmetric ? together(length) : length) + chunks;
-  double const products = of.aligned == 0 ? 0.0 : dropping * exp2(-static_cast<double>(of.aligned));
+  double const dropped = of.aligned == 0 ? 0.0 : exp2(-static_cast<double>(of.aligned));
+  double const products = symmetric ? together(length) : length;
   // Parts of K that have accumulators of their own are added at the end: no more than one for every block.
   double const rounded = of.nearest ? together(chunks + ceil(length / kPathBlock)) / 2 : chunks;
+  double const grown = expm1(products * dropped + rounded * exp2(-static_cast<double>(of.kept)));
   double const subnormal = of.kept == kMantissaF16 ? chunks * exp2(-25.0) : 0.0;
-  double const relative = expm1(products + rounded * exp2(-static_cast<double>(of.kept)));
-  return (relative + together(length + 4) * kRoundoffF64) * reach + subnormal;
+  // The accumulator loses bits where a product is larger.
+  return (grown + together(length + 4) * kRoundoffF64) * reach + (1 + grown) * chunks * dropped * largest + subnormal;
 }
 
 /// What the partial sums of one element are on the way. Only what its kind of accumulation needs is kept up to date.
@@ -88,19 +91,20 @@ struct Path {
     }
   }
 
-  /// magnitude: sum_k |a*b|. symmetric: as drift_within's.
+  /// Of uniform inputs, whose products are within 1. magnitude: sum_k |a*b|. symmetric: as drift_within's.
   template <bool kPromoted>
   __host__ __device__ double drift(Accumulation const& of, int64_t k, double magnitude, bool symmetric) const {
     constexpr double kFloat = 1.0 + 1.0 / 1024;  // above the roundings of this struct's sums
     if constexpr (!kPromoted) {
       double reach = (of.turns * (static_cast<double>(high) - low) + 2.0 * widest) * kFloat;
       if (of.shuffled) { reach += kDeviations * sqrt(magnitude); }
-      return drift_within(of, k, reach, symmetric);
+      return drift_within(of, k, reach, 1.0, symmetric);
     } else {
       double const dropped = exp2(-static_cast<double>(of.aligned));
       double const worst = kPathBlock * static_cast<double>(level);
       double const products = symmetric ? fmin(worst, kDeviations * sqrt(kPathBlock * static_cast<double>(square))) : worst;
-      double const sums = dropped * (products + level) + exp2(-static_cast<double>(of.kept)) * (2 * level + magnitude);
+      double const sums = dropped * (products + ceil(static_cast<double>(k) / kPathBlock)) +
+                          exp2(-static_cast<double>(of.kept)) * (2 * level + magnitude);
       double const blocks = ceil(static_cast<double>(of.promoted) / kPathBlock);
       double const tiles = ceil(static_cast<double>(k) / of.promoted);
       double const added = together(tiles) * kRoundoffF32 + together(static_cast<double>(k) + 4) * kRoundoffF64;

@@ -84,7 +84,8 @@ Interval allowed_of_instruction(bool exact, double sum, double magnitude) {
   model.exact_sums = exact;
   model.integer_accumulator = Subject::Acc::kInteger;
   int64_t const products = Subject::kK * (parts_of<typename Subject::A> == 2 ? 4 : 1);
-  return allowed<typename Subject::Acc>(model, sum, drift_within(Subject::kAccumulation, products, magnitude, true), 0.0);
+  return allowed<typename Subject::Acc>(model, sum, drift_within(Subject::kAccumulation, products, magnitude, magnitude, true),
+                                        0.0);
 }
 
 /// One launch on inputs of one kind.
