@@ -337,6 +337,57 @@ def test_relaxed_arrivals_at_the_barrier_of_a_cluster_need_a_fence_of_its_scope(
     assert {f.kind for f in report.findings} == ({"shared_race"} if finds else set())
 
 
+# Warp 0 writes or reads, and its first lane arrives for all of it; warp 1 waits.
+ELECTED = """
+    setp.eq.u32 %q, %lane, 0;
+    setp.eq.u32 %p, %warp, 0;
+    @%lead mbarrier.init.shared::cta.b64 [%base], {count};
+    @%lead mbarrier.init.shared::cta.b64 [%base+8], 1;
+    and.b32 %r3, %tid, 31;
+    shl.b32 %r3, %r3, 2;
+    add.u32 %r3, %r3, %base;
+    mov.u32 %r5, 0;
+    @%p st.shared.u32 [%r3+128], %lane;
+    bar.sync 0;
+    @!%p bra TAKE;
+    {access}
+    {between}
+    {guard} mbarrier.arrive.shared::cta.b64 _, [%base];
+    bra OVER;
+TAKE:
+    mbarrier.try_wait.parity.shared::cta.b64 %p, [%base], 0;
+    @!%p bra TAKE;
+    {then}
+OVER:
+    mov.u32 %r0, %r5;
+"""
+READS, WRITES = "ld.shared.u32 %r5, [%r3+128];", "st.shared.u32 [%r3+128], %tid;"
+
+
+def elected(access, between, then, guard="@%q", count=1):
+    _, report = outcome(ELECTED.format(access=access, between=between, then=then, guard=guard, count=count), block=64)
+    assert report.completed
+    return {f.kind for f in report.findings}
+
+
+@pytest.mark.parametrize(("access", "then"), [(READS, WRITES), (WRITES, READS), (WRITES, WRITES)])
+def test_a_lane_that_arrives_for_its_warp_must_have_met_it(access, then):
+    assert elected(access, "", then) == {"shared_race"}
+    assert elected(access, "bar.warp.sync -1;", then) == set()
+    assert elected(access, "bar.sync 1, 32;", then) == set()
+    assert elected(access, "elect.sync _|%q, -1;", then) == set()
+    assert elected(access, "", then, guard="", count=32) == set()
+    assert elected("bar.warp.sync -1;", access, then) == {"shared_race"}
+    # Only the lane that arrives has done anything.
+    assert elected("@%q " + access, "", "@%q " + then) == set()
+
+
+def test_a_later_warp_barrier_includes_what_an_arrival_did_not():
+    earlier = "@%q mbarrier.arrive.shared::cta.b64 _, [%base+8];"
+    assert elected(READS, f"{earlier} bar.warp.sync -1;", WRITES) == set()
+    assert elected(READS, f"bar.warp.sync -1; {READS} {earlier}", WRITES) == {"shared_race"}
+
+
 def test_a_cta_without_a_cluster_maps_addresses_to_itself():
     """By mapa, of rank 0; there is no other rank."""
     body = """

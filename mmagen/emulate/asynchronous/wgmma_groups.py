@@ -75,6 +75,8 @@ class WgmmaGroups:
         counts[places] += 1
         sequence = self._sequence.reshape(-1)
         sequence[places] = sequence[places] * _FACTOR + np.uint64(i.index + 1)
+        if self._clocks is not None:
+            self._clocks.converge(mask)
 
     def check_together(self, groups: Indices) -> None:
         """Finds fences, commits and waits that only some of the four warps of these warpgroups have executed."""
@@ -163,7 +165,8 @@ class WgmmaGroups:
         clock = int(self._committed[group]) + 1
         loaded = None
         if reads and self._clocks is not None:
-            loaded = self._clocks.release(self.first_lane(group) + np.arange(0, WARPGROUP, 32))
+            lanes = self._lanes.every[self.lanes_of(group)]
+            loaded = self._clocks.release(lanes[::32], lanes)
         self._pending.setdefault(group, []).append(_InFlight(clock, set(sums), frozenset(reads), loaded))
         return clock
 

@@ -21,6 +21,8 @@ from mmagen.emulate.ops.wgmma import registers_in_flight, watch_registers
 from mmagen.emulate.program.program import Places, Program
 from mmagen.emulate.ptx.model import Entry, Instruction
 
+_TOGETHER = ("shfl", "vote", "match", "redux", "elect")
+
 Run = Callable[[Registers, Mask | None, Batch], None]
 """A block's body: registers, mask of the active lanes (None: all), batch."""
 
@@ -71,6 +73,8 @@ class Compiled:
                     follow_undefined(emitter, i, self._shuffled)
                 check_policy(emitter, i)
                 OPS.get(i.base, _unknown)(emitter, i)
+                if i.base in _TOGETHER:
+                    emitter.line(f"X.hazards.converge({emitter.mask})")
             except EmulationError as error:
                 _emit_error(emitter, f"{self._file}:{i.line}: {error}: {i.text}")
             except (KeyError, IndexError, ValueError, TypeError, AttributeError, StopIteration):

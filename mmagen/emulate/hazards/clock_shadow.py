@@ -53,6 +53,8 @@ class ClockShadow(Granules):
         """Notes reads by threads."""
         places, who = self.granules(index, size), lanes[:, None]
         self._check_written(i, places, who, padded=i.base == "ldmatrix")
+        if i.base != "ldmatrix":  # which a warp executes as one
+            self._clocks.gaps.touch(lanes, self._clocks.clock[lanes // 32])
         self._read[index // CHUNK] = True
         own = places * self.granule // self._stride == self._lanes.cta[lanes][:, None]
         if not own.all():
@@ -72,6 +74,8 @@ class ClockShadow(Granules):
         """Notes writes by threads."""
         places, who = self.granules(index, size), lanes[:, None]
         self._before_write(i, places, who)
+        if i.base != "stmatrix":  # which a warp executes as one
+            self._clocks.gaps.touch(lanes, self._clocks.clock[lanes // 32])
         codes = np.broadcast_to(self._clocks.codes(lanes)[:, None], places.shape)
         self.writer[places] = codes
         lost = self.writer[places] != codes
@@ -206,7 +210,11 @@ class ClockShadow(Granules):
         columns = rank[..., None] * clocks.warps_of_cta + np.arange(clocks.warps_of_cta)
         same_warp = columns == (who // 32 % clocks.warps)[..., None]
         mine = same_warp & (reader & (_LANE_BITS | _SEVERAL) == (who % 32)[..., None])
-        raced = (reader != 0) & (clocks.known[who[..., None], columns] < reader >> 6) & ~mine
+        known = clocks.known[who[..., None], columns]
+        late = known < reader >> 6
+        several = reader & _SEVERAL != 0
+        left = clocks.left_out(who[..., None], columns, reader & _LANE_BITS, reader >> 6, known, several)
+        raced = (reader != 0) & (late if left is None else late | left) & ~mine
         if raced.any():
             text = "overwrites {byte}, which {other} read, with no barrier between"
             self._report("shared_race", i, places, who, raced.any(axis=2), text, _reader_codes(reader, columns, raced))

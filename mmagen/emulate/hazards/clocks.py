@@ -8,8 +8,8 @@ thread has reached the event's clock.
 Agents (columns of a row) are warps (generic accesses), warpgroups of wgmma (clock: groups committed), mbarriers of the
 copies that complete on them (clock: phases ended), and threads that issue bulk copies (clock: groups committed). A warp
 has one clock for its 32 threads, which steps whenever one of them releases; among themselves its threads are ordered by
-warp barriers. One thread that releases (an elected arrival) releases what its whole warp did: a warp barrier that is
-missing right before it is not noticed.
+warp barriers. One thread that releases (an elected arrival) releases what its whole warp did, but for the gaps that
+warp_gaps.py knows: threads that have not synchronised with it since.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from typing import Literal
 
 import numpy as np
 
-from mmagen.emulate.arrays import Events, Indices, Mask, Words
+from mmagen.emulate.arrays import Events, Indices, Mask, Values, Words
+from mmagen.emulate.hazards.warp_gaps import WarpGaps
 
 AgentKind = Literal["mbarrier", "bulk", "init", "cluster", "grid"]
 Agent = tuple[AgentKind, int, int]
@@ -68,6 +69,7 @@ class Clocks:
         self.fenced = np.zeros((size, _SPACES, self.warps), dtype=np.uint32)
         self.clock = np.ones(size // 32, dtype=np.uint32)
         self.own_fence = np.zeros((size, _SPACES), dtype=np.uint32)
+        self.gaps = WarpGaps(size)
         # (warp, scope) -> what fences of that scope released, for the warp's relaxed arrivals after them
         self._fence_released: dict[tuple[int, int], ClockRow] = {}
 
@@ -118,8 +120,24 @@ class Clocks:
     def ordered(self, lanes: Indices, codes: Events) -> Mask:
         """bool: whether lanes int64[n, 1] are ordered after events uint64[n, k]; 0 stands for no event."""
         column = ((codes >> COLUMN_SHIFT) & COLUMN).astype(np.int64)
-        ordered: Mask = (self.known[lanes, column] >= (codes & CLOCK)) | self._same(lanes, codes, column) | (codes == 0)
+        known = self.known[lanes, column]
+        ordered: Mask = known >= (codes & CLOCK)
+        left = self.left_out(lanes, column, (codes >> LANE_SHIFT) & _LANE, codes & CLOCK, known)
+        if left is not None:
+            ordered &= ~left
+        ordered |= self._same(lanes, codes, column) | (codes == 0)
         return ordered
+
+    def left_out(
+        self, lanes: Indices, columns: Indices, of_lane: Values, clocks: Values, known: Words, several: Mask | None = None
+    ) -> Mask | None:
+        """bool: of accesses by lanes `of_lane` of the warps that have these columns, those that no release included which
+        `lanes` know of; None for none. See WarpGaps.left_out."""
+        if self.gaps.empty:
+            return None
+        cluster = lanes // (32 * self.warps) * self.warps
+        warps = np.where(columns < self.warps, cluster + columns, -1)
+        return self.gaps.left_out(warps, np.broadcast_to(of_lane.astype(np.int64), warps.shape), clocks, known, several)
 
     def is_fenced(self, lanes: Indices, codes: Events, space: FenceSpace | Indices) -> Mask:
         """bool: whether a proxy fence for a space, or for one that each event has, lies between events and these lanes; events
@@ -142,8 +160,11 @@ class Clocks:
 
     # Release and acquire
 
-    def release(self, lanes: Indices) -> ClockRow:
-        """What these lanes (ascending) know together, their own accesses included; their clocks step."""
+    def release(self, lanes: Indices, peers: Indices | None = None) -> ClockRow:
+        """What these lanes (ascending) know together, their own accesses included; their clocks step. peers: lanes that
+        execute the same instruction, each of which releases, if these are not all."""
+        peers = lanes if peers is None else peers
+        self.gaps.release(peers, self.clock[peers // 32])
         known, fenced = self.known[lanes].max(axis=0), self.fenced[lanes].max(axis=0)
         warps, starts = np.unique(lanes // 32, return_index=True)
         columns = warps % self.warps
@@ -166,6 +187,13 @@ class Clocks:
     def fence_released(self, warp: int, scope: int) -> ClockRow | None:
         """What fences of a warp with exactly this scope have released."""
         return self._fence_released.get((warp, scope))
+
+    def converge(self, mask: Mask | None) -> None:
+        """The active lanes of each warp execute an instruction together. That orders nothing among them, but none of them goes
+        on before the others have come."""
+        lanes = np.arange(len(self.known)) if mask is None else np.flatnonzero(mask)
+        self.gaps.sync(lanes, self.clock[lanes // 32])
+        self.clock[np.unique(lanes // 32)] += 1
 
     def relaxed_release(self, lanes: Indices, least: int) -> ClockRow | None:
         """What relaxed arrivals of these lanes release by earlier fences of scope `least` or wider; None for nothing."""
@@ -193,6 +221,8 @@ class Clocks:
     def warp_barrier(self, mask: Mask | None) -> None:
         """A barrier of the active lanes of each warp."""
         active = np.ones((len(self.clock), 32), dtype=bool) if mask is None else mask.reshape(-1, 32)
+        synced = np.flatnonzero(active)
+        self.gaps.sync(synced, self.clock[synced // 32])
         warps = np.flatnonzero(active.any(axis=1))
         here = active[warps]
         columns, at = warps % self.warps, np.arange(len(warps))

@@ -44,7 +44,7 @@ class CrossCtaOrder:
             if atomic:
                 self._acquire(i, lane, earlier)
             now = int(self._clocks.clock[lane // 32])
-            released = self._releases(i, lane, scope)
+            released = self._releases(i, lane, lanes, scope)
             cta = self._lanes.grid_cta(lane)
             warp = cta // self._lanes.cluster, lane // 32 % self._clocks.warps
             clocks[n] = max((knowledge[warp] for knowledge in released.values() if warp in knowledge), default=now)
@@ -55,11 +55,11 @@ class CrossCtaOrder:
             flags[place].observers.add(cta)
         return clocks
 
-    def _releases(self, i: Instruction, lane: int, scope: int) -> Releases:
+    def _releases(self, i: Instruction, lane: int, peers: Indices, scope: int) -> Releases:
         """What a strong access releases, by itself or by fences before it."""
         cta, released = self._lanes.grid_cta(lane), Releases()
         if _has(i, "release"):
-            return {(scope, cta): self._knowledge(lane, self._clocks.release(np.array([lane])))}
+            return {(scope, cta): self._knowledge(lane, self._clocks.release(np.array([lane]), peers))}
         for of_fence in range(GPU + 1):
             if row := self._clocks.fence_released(lane // 32, of_fence):
                 released = _joined(released, {(min(scope, of_fence), cta): self._knowledge(lane, row)})

@@ -121,6 +121,11 @@ class HazardTracker:
         if self.clocks is not None:
             self.clocks.warp_barrier(mask)
 
+    def converge(self, mask: Mask | None) -> None:
+        """Lanes of warps execute a shuffle, vote or election together."""
+        if self.clocks is not None:
+            self.clocks.converge(mask)
+
     def wait_for_grid_before(self, mask: Mask | None) -> None:
         """griddepcontrol.wait of the active lanes."""
         if self._grid_before is not None:

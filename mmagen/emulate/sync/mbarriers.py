@@ -157,15 +157,22 @@ class Mbarriers:
             barrier.bytes += int(bytes_[n])
             barrier.missing -= count
             if releases and self._clocks is not None:
-                self._release(self._clocks, i, lane, barrier, near=int(self._lanes.cta[lane]) == place[0])
+                self._release(
+                    self._clocks,
+                    i,
+                    lane,
+                    lanes if n == 0 else lanes[n : n + 1],
+                    barrier,
+                    near=int(self._lanes.cta[lane]) == place[0],
+                )
             self._complete(i, lane, place, barrier)
         return phases
 
-    def _release(self, clocks: Clocks, i: Instruction, lane: int, barrier: Mbarrier, near: bool) -> None:
+    def _release(self, clocks: Clocks, i: Instruction, lane: int, peers: Indices, barrier: Mbarrier, near: bool) -> None:
         """What an arrival releases. One that names the scope .cta releases nothing to another CTA. Without a scope it does
         here, although the PTX ISA's default is .cta: CUTLASS arrives at other CTAs' barriers in that way."""
         one, least = np.array([lane]), CTA if near else CLUSTER
-        row = clocks.relaxed_release(one, least) if i.has("relaxed") else clocks.release(one)
+        row = clocks.relaxed_release(one, least) if i.has("relaxed") else clocks.release(one, peers)
         if row is None or (not near and named_scope(i) == CTA):
             return
         barrier.arrivals = row.join(barrier.arrivals)
