@@ -65,14 +65,14 @@ def _verify(loaded: Specs, folders: Sequence[Path], options: VerifyOptions, outp
         asked = [*map(_problems, folders), *(one.plan.problems for one in loaded.planned)]
         toolchain = _toolchain(options)
         if _emulates(options, toolchain):
-            return _on_cpu(projects, toolchain, options, outputs)
+            return _on_cpu(projects, loaded, toolchain, options, outputs)
         programs = ("verify", "bench") if options.bench else ("verify",)
         with shown() as progress:
             results = compile_projects(
                 projects, toolchain, arch=options.arch or None, jobs=options.jobs, programs=programs, progress=progress
             )
     verdicts = _run_all(results, [() if options.problems else problems for problems in asked], toolchain, options)
-    _report(verdicts, outputs)
+    _report(verdicts, loaded, outputs)
     return exit_code(verdicts)
 
 
@@ -116,7 +116,11 @@ def _emulates(options: VerifyOptions, toolchain: Toolchain) -> bool:
 
 
 def _on_cpu(
-    projects: Sequence[Path], toolchain: Toolchain, options: VerifyOptions, outputs: Mapping[str, str | None]
+    projects: Sequence[Path],
+    loaded: Specs,
+    toolchain: Toolchain,
+    options: VerifyOptions,
+    outputs: Mapping[str, str | None],
 ) -> ExitCode:
     """Emulate every project's kernel on small problems; the reports state that no GPU was involved."""
     from mmagen.verify.emulated.verify import emulate_all
@@ -139,7 +143,7 @@ def _on_cpu(
             max_dim=options.max_dim,
             why="--on cpu" if options.where == "cpu" else toolchain.remedies["gpus"],
         )
-    _report(verdicts, outputs)
+    _report(verdicts, loaded, outputs)
     return exit_code(verdicts)
 
 
@@ -255,10 +259,16 @@ def _commands(result: BuildResult, toolchain: Toolchain, options: VerifyOptions)
         yield "verify", [*small, *seed, *dist, "--no-timing"], (str(toolchain.sanitizer.path), tool)
 
 
-def _report(verdicts: Sequence[Verdict], outputs: Mapping[str, str | None]) -> None:
+def _report(verified: Sequence[Verdict], loaded: Specs, outputs: Mapping[str, str | None]) -> None:
+    """Print and write the reports; refused specs are in them as well."""
     from mmagen.report.formats import build_failures, table, to_csv, to_json, to_junit
     from mmagen.report.results import to_markdown
+    from mmagen.verify.verdict import refused
 
+    reasons: dict[str, list[str]] = {}
+    for diagnostic in loaded.diagnostics:
+        reasons.setdefault(diagnostic.file, []).append(str(diagnostic))
+    verdicts = [*verified, *(refused(file, "; ".join(lines)) for file, lines in reasons.items())]
     if failures := build_failures(verdicts):
         click.echo(failures, err=True)
     deliver(

@@ -46,6 +46,8 @@ _VARIABLES = (
 _PREFIXES = ("NVCC_", "CMAKE_")
 # They change what CMake prints or how fast it is, or are replaced.
 _WITHOUT_EFFECT = ("CMAKE_GENERATOR", "CMAKE_COLOR_DIAGNOSTICS", "CMAKE_BUILD_PARALLEL_LEVEL", "CMAKE_EXPORT_COMPILE_COMMANDS")
+_PACKAGE = Path(__file__).resolve().parents[1]
+_CALLERS = ("build", "host_runtime", "microbench")
 _INCLUDES = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH")
 
 
@@ -56,13 +58,15 @@ def open_cache(toolchain: Toolchain, env: Mapping[str, str]) -> Cache:
 
 
 def compilers(toolchain: Toolchain, env: Mapping[str, str], digests: Digests) -> dict[str, Any]:
-    """Facts about nvcc and the host compiler, and what the environment tells them. The paths of both do not count."""
+    """Facts about nvcc and the host compiler, what the environment tells them, and the code that starts them and reads their
+    output. The paths of all these do not count."""
     assert toolchain.nvcc and toolchain.host_compiler
     nvcc, host, toolkit = toolchain.nvcc, toolchain.host_compiler, toolchain.toolkit
     return {
         "nvcc": [nvcc.version, digests.of(nvcc.path), *(digests.of(toolkit / part) for part in _PARTS if toolkit)],
         "host": [host.path.name, host.version, digests.of(host.path)],
         "flags": environment(env, digests),
+        "code": {f"{of}/{file.name}": digests.of(file) for of in _CALLERS for file in sorted((_PACKAGE / of).glob("*.py"))},
     }
 
 

@@ -74,4 +74,5 @@ class Toolchain:
         absent = self.missing(names)
         if absent:
             lines = (f"{name}: not found; {self.remedies.get(name, REMEDIES[name])}" for name in absent)
-            raise BuildError("required tools are missing:\n  " + "\n  ".join(lines))
+            works = "without them, these work: mmagen build (not --compile), inspect, atoms, schema"
+            raise BuildError("\n  ".join(["required tools are missing:", *lines]) + f"\n{works}")

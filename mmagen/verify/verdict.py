@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import mmagen
 from mmagen.build.job import BuildResult
@@ -100,6 +101,12 @@ def judge(
         build,
         unsuitable=unsuitable and disposition in ("not_run", "not_supported"),
     )
+
+
+def refused(file: str, reason: str) -> Verdict:
+    """For a spec that was refused: nothing was generated from it. reason: its diagnostics."""
+    build = BuildResult(file, Path(file), True)
+    return Verdict(file, "failed", (_record_without_run(build, "failed", f"refused: {reason}"),), reason, 0.0, build)
 
 
 def exit_code(verdicts: Sequence[Verdict]) -> ExitCode:

@@ -109,6 +109,16 @@ def test_what_a_build_depends_on(tmp_path, compiled, changes, options):
     assert compiled == [["k"], ["k"]]
 
 
+def test_a_build_depends_on_the_code_that_makes_it(tmp_path, compiled, monkeypatch):
+    here = project(tmp_path / "k")
+    package = tmp_path / "mmagen"
+    (package / "build").mkdir(parents=True)
+    monkeypatch.setattr("mmagen.toolchain.identity._PACKAGE", package)
+    for text in ("1", "2"):
+        (package / "build/superproject.py").write_text(text)
+        assert not build([here], TOOLS)[0].cached and build([here], TOOLS)[0].cached
+
+
 def test_what_a_build_does_not_depend_on(tmp_path, compiled):
     here = project(tmp_path / "k")
     build([here], TOOLS)

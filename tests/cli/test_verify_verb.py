@@ -13,7 +13,7 @@ import pytest
 import mmagen.build.build
 from mmagen.build.build import BuildResult
 from mmagen.spec.model import Problem
-from mmagen.toolchain.find import COMPILE, Tool
+from mmagen.toolchain.find import COMPILE, Tool, Toolchain
 from mmagen.verify.verdict import EMULATED, Verdict
 from tests.support.fake_builds import printing, record
 from tests.support.fakes import typed
@@ -62,6 +62,10 @@ def test_refused_specs_do_not_keep_the_others_from_being_verified(workspace, mac
     machine.body = printing(body, code=int(code == 1))
     found, out, err = typed(capsys, "verify", "one.yaml", "bad.yaml")
     assert found == code and "one" in out and "bad.yaml:7:9" in err and "1 of 2 specs refused: bad.yaml" in err
+    out = typed(capsys, "verify", "one.yaml", "bad.yaml", "--json", "-", "--junit", "r.xml")[1]
+    of_bad = json.loads(out.splitlines()[1])
+    assert (of_bad["name"], of_bad["disposition"]) == ("bad.yaml", "failed") and "bad.yaml:7:9" in of_bad["reason"]
+    assert '<error message="refused: bad.yaml:7:9' in Path("r.xml").read_text(), "a report of its own has no stderr"
     machine.calls.clear()
     found, out, err = typed(capsys, "verify", "bad.yaml")
     assert (found, out) == (2, "") and not machine.calls
@@ -250,3 +254,14 @@ def test_what_operations_have_no_use_for_is_refused(capsys, monkeypatch, option)
 def test_operations_or_projects_but_not_both(capsys):
     assert "give either specs or projects to verify" in typed(capsys, "verify", "one.yaml", "--atoms", "all")[2]
     assert "give either specs or projects to verify" in typed(capsys, "verify")[2]
+
+
+def test_operations_without_a_gpu_are_in_every_report(capsys, monkeypatch):
+    gone = Toolchain(remedies={"gpus": "no NVIDIA driver found"})
+    monkeypatch.setattr("mmagen.toolchain.find.find_toolchain", lambda **_: gone)
+    monkeypatch.setattr("mmagen.cli.verify_atoms.find_toolchain", lambda **_: gone)
+    name = "SM80_16x8x16_F32F16F16F32_TN"
+    code, out, err = typed(capsys, "verify", "--atoms", name, "--on", "gpu", "--json", "-")
+    assert code == 77 and "no NVIDIA driver found" in err
+    line = json.loads(out)
+    assert (line["name"], line["disposition"], line["reason"]) == (name, "not_run", "no NVIDIA driver found")

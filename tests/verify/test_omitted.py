@@ -17,7 +17,7 @@ from mmagen.spec.load import load
 from mmagen.spec.model import Problem
 from mmagen.toolchain.model import Gpu
 from mmagen.verify.emulated.session import left_out_by, tasks
-from mmagen.verify.emulated.verify import _skipped
+from mmagen.verify.emulated.verify import _other_targets, _skipped
 from mmagen.verify.omitted import not_reached, problem_argument, unsuitable
 from mmagen.verify.run import RunResult
 from mmagen.verify.verdict import exit_code, judge
@@ -73,6 +73,13 @@ def test_problems_of_the_spec_that_emulation_replaces_are_skipped():
     left = _skipped(of, some, 64, "--on cpu")
     assert len({task.problem for task in some}) + len(left) == len({task.problem for task in work}) + 2
     assert all(why == "larger than --max-dim 64" for _, why in left[2:]) and left_out_by(of, None) == []
+
+
+def test_architectures_that_are_not_emulated_are_skipped():
+    of = planned("sm80_gemm_classic", arch="[sm_80, sm_86]")
+    ptx = SimpleNamespace(arch="sm_80")
+    assert _other_targets(of, ptx, None) == [("for sm_86", "the PTX for sm_80 is emulated; --arch sm_86 emulates this")]
+    assert _other_targets(of, ptx, "sm_80") == [] == _other_targets(planned("sm80_gemm_classic"), ptx, None)
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ def emulate_all(
             _build_result(project, ptx),
             *[next(results) for _ in group],
             no_gpu=only_on_a_gpu(one),
-            skipped=[] if chosen else _skipped(one, group, max_dim, why),
+            skipped=[] if chosen else [*_skipped(one, group, max_dim, why), *_other_targets(one, ptx, arch)],
         )
         for one, project, ptx, group in zip(plans, projects, compiled, work, strict=True)
     ]
@@ -73,6 +73,12 @@ def _skipped(plan: Plan, work: Sequence[Task], max_dim: int | None, why: str) ->
     rows = [(problem.text, replaced) for problem in plan.spec.problems or () if problem not in done]
     left_out = dict.fromkeys(problem for problem in left_out_by(plan, max_dim) if problem not in done)
     return [*rows, *((problem.text, f"larger than --max-dim {max_dim}") for problem in left_out)]
+
+
+def _other_targets(plan: Plan, ptx: Ptx, asked: str | None) -> list[tuple[str, str]]:
+    """The architectures of the spec whose PTX is not emulated."""
+    others = [] if asked or only_on_a_gpu(plan) else [arch for arch in plan.arch if arch != ptx.arch]
+    return [(f"for {arch}", f"the PTX for {ptx.arch} is emulated; --arch {arch} emulates this") for arch in others]
 
 
 def _plan(project: Path) -> Plan:
