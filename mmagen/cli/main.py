@@ -183,7 +183,7 @@ def build(
     default=600.0,
     show_default=True,
     metavar="S",
-    help="Time limit of one program on a GPU, in seconds; emulation has no limit.",
+    help="Time limit of one program on a GPU, or of one emulated problem, in seconds.",
 )
 @_JOBS
 def verify(

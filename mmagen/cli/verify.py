@@ -27,7 +27,8 @@ _SANITIZED_PROBLEM = ("--problem", "224,160,96")
 
 @dataclass(frozen=True)
 class VerifyOptions:
-    """Options of `verify`; None and () leave the choice to the program or spec. timeout_s: per program on a GPU."""
+    """Options of `verify`; None and () leave the choice to the program or spec. timeout_s: per program on a
+    GPU, per problem emulated."""
 
     compile_only: bool = False
     where: str = "auto"
@@ -135,6 +136,7 @@ def _on_cpu(
             jobs=options.jobs,
             progress=progress,
             max_dim=options.max_dim,
+            timeout_s=options.timeout_s,
         )
     _report(verdicts, outputs)
     return exit_code(verdicts)

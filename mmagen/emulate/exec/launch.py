@@ -9,6 +9,7 @@ import numpy as np
 from mmagen.emulate.batch import LaunchState
 from mmagen.emulate.errors import EmulationError
 from mmagen.emulate.exec.compile import compiled
+from mmagen.emulate.exec.endless import Limits
 from mmagen.emulate.exec.scheduler import Scheduler
 from mmagen.emulate.hazards.tracker import LaunchHistory
 from mmagen.emulate.memory.global_memory import GlobalMemory
@@ -18,7 +19,7 @@ from mmagen.emulate.report.findings import FindingLog
 from mmagen.emulate.report.report import Report
 from mmagen.emulate.report.traffic import TrafficCounter
 
-STEP_LIMIT = 50_000_000
+STEP_LIMIT = 400_000
 _LANES_AT_ONCE = 4096
 
 
@@ -32,6 +33,7 @@ def launch(
     params: bytes = b"",
     memory: GlobalMemory | None = None,
     step_limit: int = STEP_LIMIT,
+    timeout_s: float | None = None,
     checks: bool = True,
     progress: Callable[[int, int], None] | None = None,
     lanes: int = _LANES_AT_ONCE,
@@ -40,13 +42,14 @@ def launch(
     """Executes one kernel launch to its end.
 
     grid, block: extents in x, y, z. dynamic_smem: bytes behind the kernel's own shared memory. params: the parameter
-    block, laid out as the PTX declares it. memory: what its pointers point to; changed in place. step_limit: instructions
-    that one batch of CTAs may execute. checks: also look for what a right result may hide, and count traffic. progress:
-    called with (CTAs done, CTAs in all). lanes: about how many threads to run at once. cluster: CTAs, next to each other
-    along x, that form one.
+    block, laid out as the PTX declares it. memory: what its pointers point to; changed in place. step_limit: steps that one
+    thread may take: about as many as instructions. timeout_s: seconds that the launch may last. A kernel that exceeds either
+    is stopped, and a finding names the loop, or where threads are then; `Report.completed` is False. checks: also look for
+    what a right result may hide, and count traffic. progress: called with (CTAs done, CTAs in all). lanes: about how many
+    threads to run at once. cluster: CTAs, next to each other along x, that form one.
 
-    Raises EmulationError for an entry that is not there, unsupported instructions that are reached, parameters of
-    another size, and a kernel that exceeds the step limit.
+    Raises EmulationError for an entry that is not there, unsupported instructions that are reached, and parameters of
+    another size.
     """
     if entry not in module.entries:
         raise EmulationError(f"{module.file}: no entry {entry}; there are: {', '.join(module.entries) or 'none'}")
@@ -56,14 +59,17 @@ def launch(
     code = compiled(program, checks)
     log, traffic = FindingLog(module.file), TrafficCounter(module.file)
     history = LaunchHistory(log, program.global_granule)
-    scheduler = Scheduler(LaunchState(program, log, traffic, history, code.tracked, checks), code, step_limit)
+    state = LaunchState(program, log, traffic, history, code.tracked, checks)
+    scheduler = Scheduler(state, code, Limits.of(step_limit, timeout_s))
     at_once = max(1, lanes // program.padded_threads // cluster) * cluster
     with np.errstate(all="ignore"):
         for first in range(0, program.cta_count, at_once):
             scheduler.run(first, min(at_once, program.cta_count - first))
+            if scheduler.stopped:
+                break
             if progress:
                 progress(min(first + at_once, program.cta_count), program.cta_count)
-    report = Report(entry, program.cta_count, scheduler.completed, log.findings(), scheduler.steps)
+    report = Report(entry, program.cta_count, scheduler.completed, scheduler.stopped, log.findings(), scheduler.steps)
     report.traffic = traffic.traffic()
     scheduler.count_instructions(report)
     return report

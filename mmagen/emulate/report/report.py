@@ -11,11 +11,12 @@ from mmagen.emulate.report.traffic import Traffic
 
 @dataclass
 class Report:
-    """The outcome of a launch. completed: every thread has ended."""
+    """The outcome of a launch. completed: every thread has ended. stopped: a limit of steps or of time was exceeded."""
 
     entry: str
     ctas: int = 0
     completed: bool = True
+    stopped: bool = False
     findings: list[Finding] = field(default_factory=list)
     steps: int = 0
     warp_instructions: int = 0

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 from mmagen.build.job import BuildResult
@@ -34,8 +35,10 @@ def emulate_all(
     jobs: int | None,
     progress: Progress,
     max_dim: int | None = None,
+    timeout_s: float | None = None,
 ) -> list[Verdict]:
-    """A verdict for each project folder, in order. problems: as on the command line, () for small ones of its own.
+    """A verdict for each project folder, in order. problems: as on the command line, () for small ones of its own. timeout_s:
+    of one problem.
 
     Raises UsageError for a folder that is no project or a problem that is not one, SpecError for its spec.yaml.
     """
@@ -47,7 +50,7 @@ def emulate_all(
         tasks(one, ptx, chosen, 1 if seed is None else seed, distribution, max_dim) if not ptx.error else []
         for one, ptx in zip(plans, compiled, strict=True)
     ]
-    results = iter(run_tasks([task for group in work for task in group], at_once, progress))
+    results = iter(run_tasks([replace(task, timeout_s=timeout_s) for group in work for task in group], at_once, progress))
     return [
         judge(_build_result(project, ptx), *[next(results) for _ in group], no_gpu=only_on_a_gpu(one))
         for one, project, ptx, group in zip(plans, projects, compiled, work, strict=True)
