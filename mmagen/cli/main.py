@@ -185,6 +185,7 @@ def build(
     metavar="S",
     help="Time limit of one program on a GPU, or of one emulated problem, in seconds.",
 )
+@click.option("-v", "--verbose", is_flag=True, help="Also print which branches and loops the emulated problems reached.")
 @_JOBS
 def verify(
     targets: tuple[Path, ...],

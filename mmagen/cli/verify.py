@@ -43,6 +43,7 @@ class VerifyOptions:
     sanitize: tuple[str, ...] = ()
     timeout_s: float = 600.0
     jobs: int | None = None
+    verbose: bool = False
 
 
 def verify(targets: Sequence[Path], options: VerifyOptions, outputs: Mapping[str, str | None]) -> ExitCode:
@@ -138,7 +139,7 @@ def _on_cpu(
             max_dim=options.max_dim,
             timeout_s=options.timeout_s,
         )
-    _report(verdicts, outputs)
+    _report(verdicts, outputs, options.verbose)
     return exit_code(verdicts)
 
 
@@ -231,14 +232,16 @@ def _commands(result: BuildResult, toolchain: Toolchain, options: VerifyOptions)
         yield "verify", [*small, *seed, *dist, "--no-timing"], (str(toolchain.sanitizer.path), tool)
 
 
-def _report(verdicts: Sequence[Verdict], outputs: Mapping[str, str | None]) -> None:
+def _report(verdicts: Sequence[Verdict], outputs: Mapping[str, str | None], verbose: bool = False) -> None:
+    from mmagen.report.coverage import coverage
     from mmagen.report.formats import build_failures, table, to_csv, to_json, to_junit
     from mmagen.report.results import to_markdown
 
     if failures := build_failures(verdicts):
         click.echo(failures, err=True)
+    covered = [f"{verdict.name}: {paragraph}" for verdict in verdicts for paragraph in coverage(verdict)] if verbose else []
     deliver(
-        table(verdicts),
+        "\n\n".join([table(verdicts), *covered]),
         outputs,
         {
             "json": lambda: to_json(verdicts),

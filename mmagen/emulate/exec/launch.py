@@ -71,6 +71,7 @@ def launch(
                 progress(min(first + at_once, program.cta_count), program.cta_count)
     report = Report(entry, program.cta_count, scheduler.completed, scheduler.stopped, log.findings(), scheduler.steps)
     report.traffic = traffic.traffic()
+    report.coverage = scheduler.branches.coverage(entry, module.file)
     scheduler.count_instructions(report)
     return report
 

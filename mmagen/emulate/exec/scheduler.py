@@ -19,6 +19,7 @@ from mmagen.emulate.batch import Batch, LaunchState, make_batch
 from mmagen.emulate.errors import EmulationError
 from mmagen.emulate.exec.blocks import Block
 from mmagen.emulate.exec.compile import Compiled
+from mmagen.emulate.exec.coverage import BranchLog
 from mmagen.emulate.exec.endless import Limits, Stopped, Watch, report_late
 from mmagen.emulate.lanes.special_values import special_registers
 from mmagen.emulate.ops.emit import storage_of
@@ -35,6 +36,7 @@ class Scheduler:
     def __init__(self, launch: LaunchState, code: Compiled, limits: Limits):
         self._launch, self._code, self._limits = launch, code, limits
         self._executed: dict[int, int] = {}  # block -> warps that have run it
+        self.branches = BranchLog(code.blocks)
         self.steps = 0
         self.completed = True
         self.stopped = False
@@ -42,7 +44,8 @@ class Scheduler:
     def run(self, first: int, count: int) -> None:
         """CTAs first..first+count-1, from beginning to end."""
         batch = make_batch(self._launch, first, count)
-        run = _BatchScheduler(batch, self._code, self._limits, self._executed)
+        self.branches.begin()
+        run = _BatchScheduler(batch, self._code, self._limits, self._executed, self.branches)
         self.completed &= run.run()
         self.stopped |= run.stopped
         self.steps += run.steps
@@ -61,10 +64,10 @@ class _BatchScheduler:
     """groups: block -> lanes that are about to run it. executed: counts, by block, of the warps that ran it. watch: counts
     steps, once those of all lanes together exceed half of what one may take."""
 
-    def __init__(self, batch: Batch, code: Compiled, limits: Limits, executed: dict[int, int]):
+    def __init__(self, batch: Batch, code: Compiled, limits: Limits, executed: dict[int, int], branches: BranchLog):
         self._batch, self._lanes, self._code = batch, batch.lanes, code
         self._blocks, self._next = code.blocks, code.next
-        self._limits, self._executed = limits, executed
+        self._limits, self._executed, self._branches = limits, executed, branches
         self._registers: Registers = [np.zeros(1, dtype=_dtype(r)) for r in batch.program.entry.registers]
         self._registers += special_registers(batch.program, batch.lanes)
         self._groups: dict[int, Mask] = {0: batch.lanes.live}
@@ -244,6 +247,8 @@ class _BatchScheduler:
         """Executes the branch, barrier or exit at the end of a block."""
         following = self._next.get(block.start, -1)
         taken, rest = self._split(end, mask)
+        if block.target >= 0:
+            self._branches.note(block, taken, rest)
         if rest is not None:
             self._go(following, rest)
         if taken is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 
+from mmagen.emulate.report.coverage import Coverage
 from mmagen.emulate.report.findings import Finding
 from mmagen.emulate.report.traffic import Traffic
 
@@ -22,6 +23,7 @@ class Report:
     warp_instructions: int = 0
     opcodes: dict[str, int] = field(default_factory=dict)
     traffic: list[Traffic] = field(default_factory=list)
+    coverage: Coverage = field(default_factory=lambda: Coverage(""))
 
     def by_line(self) -> list[Traffic]:
         """The traffic summed per space and source line, in the order of file and line; instruction is empty."""

@@ -232,12 +232,15 @@ def _with_findings(wrong: str, report: Report) -> dict[str, Any]:
 
 
 def _details(report: Report) -> dict[str, Any]:
-    """What only the emulator reports: findings, and traffic by source line."""
+    """What only the emulator reports: findings, coverage of branches and loops, and traffic by source line."""
+    coverage = report.coverage
+    missed = sorted(coverage.missed, key=lambda goal: (goal.ptx_line, goal.what))
     return {
         "steps": report.steps,
         "ctas": report.ctas,
         "endless": report.stopped,
         "findings": [vars(finding) for finding in report.findings],
+        "coverage": {"entry": coverage.entry, "goals": len(coverage.goals), "missed": [vars(goal) for goal in missed]},
         "traffic": [vars(line) for line in report.by_line()],
     }
 
