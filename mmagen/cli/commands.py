@@ -136,8 +136,9 @@ def build(
     default=600.0,
     show_default=True,
     metavar="S",
-    help="Time limit of one program on a GPU, in seconds; emulation has no limit.",
+    help="Time limit of one program on a GPU, or of one emulated problem, in seconds.",
 )
+@click.option("-v", "--verbose", is_flag=True, help="Also print which branches and loops the emulated problems reached.")
 @JOBS
 @cached
 def verify(

@@ -28,7 +28,8 @@ _SANITIZED_PROBLEM = ("--problem", "224,160,96")
 
 @dataclass(frozen=True)
 class VerifyOptions:
-    """Options of `verify`; None and () leave the choice to the program or spec. timeout_s: per program on a GPU."""
+    """Options of `verify`; None and () leave the choice to the program or spec. timeout_s: per program on a
+    GPU, per problem emulated."""
 
     compile_only: bool = False
     where: str = "auto"
@@ -43,6 +44,7 @@ class VerifyOptions:
     sanitize: tuple[str, ...] = ()
     timeout_s: float = 600.0
     jobs: int | None = None
+    verbose: bool = False
 
 
 def verify(targets: Sequence[Path], options: VerifyOptions, outputs: Mapping[str, str | None]) -> ExitCode:
@@ -142,8 +144,9 @@ def _on_cpu(
             progress=progress,
             max_dim=options.max_dim,
             why="--on cpu" if options.where == "cpu" else toolchain.remedies["gpus"],
+            timeout_s=options.timeout_s,
         )
-    _report(verdicts, loaded, outputs)
+    _report(verdicts, loaded, outputs, options.verbose)
     return exit_code(verdicts)
 
 
@@ -259,8 +262,9 @@ def _commands(result: BuildResult, toolchain: Toolchain, options: VerifyOptions)
         yield "verify", [*small, *seed, *dist, "--no-timing"], (str(toolchain.sanitizer.path), tool)
 
 
-def _report(verified: Sequence[Verdict], loaded: Specs, outputs: Mapping[str, str | None]) -> None:
+def _report(verified: Sequence[Verdict], loaded: Specs, outputs: Mapping[str, str | None], verbose: bool = False) -> None:
     """Print and write the reports; refused specs are in them as well."""
+    from mmagen.report.coverage import coverage
     from mmagen.report.formats import build_failures, table, to_csv, to_json, to_junit
     from mmagen.report.results import to_markdown
     from mmagen.verify.verdict import refused
@@ -271,8 +275,9 @@ def _report(verified: Sequence[Verdict], loaded: Specs, outputs: Mapping[str, st
     verdicts = [*verified, *(refused(file, "; ".join(lines)) for file, lines in reasons.items())]
     if failures := build_failures(verdicts):
         click.echo(failures, err=True)
+    covered = [f"{verdict.name}: {paragraph}" for verdict in verdicts for paragraph in coverage(verdict)] if verbose else []
     deliver(
-        table(verdicts),
+        "\n\n".join([table(verdicts), *covered]),
         outputs,
         {
             "json": lambda: to_json(verdicts),

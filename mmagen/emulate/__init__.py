@@ -10,7 +10,7 @@ Other packages import from here alone. Inside, each layer imports only from thos
     hazards       who accessed what and when: shadows of memory, vector clocks
     lanes         threads as lanes, findings about them, registers that nothing wrote
     program       one launch: extents, parameters, places of variables
-    report        findings, traffic
+    report        findings, traffic, coverage
     arithmetic    number formats, fragments, mma and wgmma
     memory        global, shared and local memory, tensor maps
     ptx           PTX text -> instructions
@@ -25,6 +25,7 @@ from mmagen.emulate.memory.sparse import zeros as sparse_zeros
 from mmagen.emulate.memory.tensor_map import TensorMap
 from mmagen.emulate.ptx.model import Entry, Module
 from mmagen.emulate.ptx.parse import parse
+from mmagen.emulate.report.coverage import Coverage, Goal
 from mmagen.emulate.report.findings import KINDS, Finding
 from mmagen.emulate.report.report import Report
 from mmagen.emulate.report.traffic import Traffic
@@ -37,10 +38,12 @@ __all__ = [
     "NEWEST",
     "POISON",
     "STEP_LIMIT",
+    "Coverage",
     "EmulationError",
     "Entry",
     "Finding",
     "GlobalMemory",
+    "Goal",
     "Module",
     "Report",
     "Rows",

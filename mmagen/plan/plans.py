@@ -140,6 +140,10 @@ class ProductPlan(TilePlan):
         """Can a call use a workspace in device memory?"""
         return False
 
+    def work_of_a_cta(self, problem: Problem, clusters: int) -> tuple[int, int]:
+        """(work tiles, k tiles of each), at most, that one CTA of a launch of so many clusters computes."""
+        return 1, 1
+
     @property
     def stage_bytes(self) -> int:
         """Bytes of one stage, all operands together."""
@@ -220,6 +224,13 @@ class GemmPlan(ProductPlan):
     @property
     def takes_workspace(self) -> bool:
         return any(one.scheduler.stream_k for one in self.kernels)
+
+    def work_of_a_cta(self, problem: Problem, clusters: int) -> tuple[int, int]:
+        m, n, k = (-(-extent // of_tile) for extent, of_tile in zip(problem.shape, self.tile, strict=True))
+        across, along = self.scheduler.cluster
+        tiles = -(-m // across) * -(-n // along) * problem.batch
+        # A part of a tile, of those that are shared, comes before the whole ones.
+        return -(-tiles // clusters) + self.scheduler.stream_k, -(-k // self.scheduler.split_k)
 
 
 @dataclass(frozen=True)

@@ -79,7 +79,7 @@ def run(
     module = emulate.parse(ptx, "probe.ptx")
     report = emulate.launch(
         module, "probe", grid=grid, block=block, cluster=cluster, dynamic_smem=smem, params=params, memory=memory,
-        step_limit=200_000, overlaps=overlaps,
+        step_limit=20_000, overlaps=overlaps,
     )  # fmt: skip
     return memory.read("output"), report
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from mmagen.emulate.ops.emit import WARP_WIDE
 from mmagen.emulate.ptx.facts import is_aligned_arrival, is_phase_wait, is_poll, is_warp_barrier, member_mask, names_members
 from mmagen.emulate.ptx.model import Entry, Instruction, Name, Operand, Vector
 
+_STEPS = {("mma",): 8, ("wgmma", "mma_async"): 32, ("mbarrier",): 8, ("bar",): 4, ("barrier",): 4, ("cp", "async"): 4}
 _ENDS = ("bra", "brx", "ret", "exit", "trap", "bar", "barrier")
 
 
@@ -36,6 +38,16 @@ class Block:
     @property
     def length(self) -> int:
         return self.stop - self.start
+
+    @cached_property
+    def instructions(self) -> tuple[Instruction, ...]:
+        """The body and the end."""
+        return (*self.body, *((self.end,) if self.end else ()))
+
+    @cached_property
+    def steps(self) -> int:
+        """What it adds to the steps of a thread: 1, and 1 for each instruction or more where it takes longer to emulate."""
+        return 1 + sum(_STEPS.get((i.base, *i.modifiers[:1]), _STEPS.get((i.base,), 1)) for i in self.instructions)
 
 
 def _ends_block(i: Instruction) -> bool:

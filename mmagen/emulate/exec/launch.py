@@ -9,6 +9,7 @@ import numpy as np
 from mmagen.emulate.batch import LaunchState
 from mmagen.emulate.errors import EmulationError, reported
 from mmagen.emulate.exec.compile import compiled
+from mmagen.emulate.exec.endless import Limits
 from mmagen.emulate.exec.scheduler import Scheduler
 from mmagen.emulate.hazards.tracker import LaunchHistory
 from mmagen.emulate.memory.global_memory import GlobalMemory
@@ -20,7 +21,7 @@ from mmagen.emulate.report.printed import Printed
 from mmagen.emulate.report.report import Report
 from mmagen.emulate.report.traffic import TrafficCounter
 
-STEP_LIMIT = 50_000_000
+STEP_LIMIT = 400_000
 _LANES_AT_ONCE = 4096
 
 
@@ -35,6 +36,7 @@ def launch(
     params: bytes = b"",
     memory: GlobalMemory | None = None,
     step_limit: int = STEP_LIMIT,
+    timeout_s: float | None = None,
     checks: bool = True,
     progress: Callable[[int, int], None] | None = None,
     lanes: int = _LANES_AT_ONCE,
@@ -44,14 +46,15 @@ def launch(
     """Executes one kernel launch to its end.
 
     grid, block: extents in x, y, z. dynamic_smem: bytes behind the kernel's own shared memory. params: the parameter
-    block, laid out as the PTX declares it. memory: what its pointers point to; changed in place. step_limit: instructions
-    that one batch of CTAs may execute. checks: also look for what a right result may hide, and count traffic. progress:
-    called with (CTAs done, CTAs in all). lanes: about how many threads to run at once. cluster: CTAs, next to each other
-    along x, that form one; 1 stands for those that the entry requires, if it does. overlaps: the launch may begin before the
-    one before it ends (programmatic stream serialization).
+    block, laid out as the PTX declares it. memory: what its pointers point to; changed in place. step_limit: steps that one
+    thread may take: about as many as instructions. timeout_s: seconds that the launch may last. A kernel that exceeds either
+    is stopped, and a finding names the loop, or where threads are then; `Report.completed` is False. checks: also look for
+    what a right result may hide, and count traffic. progress: called with (CTAs done, CTAs in all). lanes: about how many
+    threads to run at once. cluster: CTAs, next to each other along x, that form one; 1 stands for those that the entry
+    requires, if it does. overlaps: the launch may begin before the one before it ends (programmatic stream serialization).
 
     Raises EmulationError for an entry that is not there, unsupported instructions that are reached, parameters of
-    another size, a launch that the entry's directives forbid, and a kernel that exceeds the step limit.
+    another size, and a launch that the entry's directives forbid.
     """
     if entry not in module.entries:
         raise EmulationError(f"{module.file}: no entry {entry}; there are: {', '.join(module.entries) or 'none'}")
@@ -71,17 +74,19 @@ def launch(
     log, traffic = FindingLog(module.file), TrafficCounter(module.file)
     history = LaunchHistory(log, program.global_granule)
     printed = Printed()
-    scheduler = Scheduler(LaunchState(program, log, traffic, history, code.tracked, checks, printed), code, step_limit)
+    state = LaunchState(program, log, traffic, history, code.tracked, checks, printed)
+    scheduler = Scheduler(state, code, Limits.of(step_limit, timeout_s))
     at_once = max(1, lanes // program.padded_threads // cluster) * cluster
     with np.errstate(all="ignore"):
         for first in range(0, program.cta_count, at_once):
             scheduler.run(first, min(at_once, program.cta_count - first))
-            if scheduler.aborted:
+            if scheduler.stopped or scheduler.aborted:
                 break
             if progress:
                 progress(min(first + at_once, program.cta_count), program.cta_count)
-    report = Report(entry, program.cta_count, scheduler.completed, log.findings(), scheduler.steps)
+    report = Report(entry, program.cta_count, scheduler.completed, scheduler.stopped, log.findings(), scheduler.steps)
     report.traffic, report.printed = traffic.traffic(), printed.texts
+    report.coverage = scheduler.branches.coverage(entry, module.file)
     scheduler.count_instructions(report)
     return report
 

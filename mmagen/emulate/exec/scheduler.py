@@ -8,6 +8,8 @@ TMA loads arrive when no lane can go on without them.
 
 from __future__ import annotations
 
+from time import monotonic
+
 import numpy as np
 
 from mmagen.emulate.arrays import Indices, Mask, Registers, Words
@@ -15,6 +17,8 @@ from mmagen.emulate.batch import Batch, LaunchState, make_batch
 from mmagen.emulate.errors import EmulationError, KernelAborted, defect
 from mmagen.emulate.exec.blocks import Block
 from mmagen.emulate.exec.compile import Compiled
+from mmagen.emulate.exec.coverage import BranchLog
+from mmagen.emulate.exec.endless import Limits, Stopped, Watch, report_late
 from mmagen.emulate.lanes.members import complete_sets
 from mmagen.emulate.lanes.special_values import special_registers
 from mmagen.emulate.ops.emit import storage_of
@@ -27,24 +31,28 @@ _MOST_POLLS = 1000
 
 
 class Scheduler:
-    """Runs the batches of one launch, one after the other. completed: all threads so far have ended. aborted: by a trap or
-    an assertion; no further batch is to run."""
+    """Runs the batches of one launch, one after the other. completed: all threads so far have ended. No other batch is to run
+    if it was stopped, since a limit was exceeded, or aborted, by a trap or an assertion."""
 
-    def __init__(self, launch: LaunchState, code: Compiled, step_limit: int):
-        self._launch, self._code, self._step_limit = launch, code, step_limit
+    def __init__(self, launch: LaunchState, code: Compiled, limits: Limits):
+        self._launch, self._code, self._limits = launch, code, limits
         self._executed: dict[int, int] = {}  # block -> warps that have run it
+        self.branches = BranchLog(code.blocks)
         self.steps = 0
         self.completed = True
         self.aborted = False
+        self.stopped = False
 
     def run(self, first: int, count: int) -> None:
         """CTAs first..first+count-1, from beginning to end."""
         batch = make_batch(self._launch, first, count)
-        run = _BatchScheduler(batch, self._code, self._step_limit, self._executed)
+        self.branches.begin()
+        run = _BatchScheduler(batch, self._code, self._limits, self._executed, self.branches)
         try:
             self.completed &= run.run()
         except KernelAborted:
             self.completed, self.aborted = False, True
+        self.stopped |= run.stopped
         self.steps += run.steps
 
     def count_instructions(self, report: Report) -> None:
@@ -52,18 +60,19 @@ class Scheduler:
         for start, warps in self._executed.items():
             block = self._code.blocks[start]
             report.warp_instructions += warps * block.length
-            for i in (*block.body, *((block.end,) if block.end else ())):
+            for i in block.instructions:
                 name = ".".join((i.base, *i.modifiers))
                 report.opcodes[name] = report.opcodes.get(name, 0) + warps
 
 
 class _BatchScheduler:
-    """groups: block -> lanes that are about to run it. executed: counts, by block, of the warps that ran it."""
+    """groups: block -> lanes that are about to run it. executed: counts, by block, of the warps that ran it. watch: counts
+    steps, once those of all lanes together exceed half of what one may take."""
 
-    def __init__(self, batch: Batch, code: Compiled, step_limit: int, executed: dict[int, int]):
+    def __init__(self, batch: Batch, code: Compiled, limits: Limits, executed: dict[int, int], branches: BranchLog):
         self._batch, self._lanes, self._code = batch, batch.lanes, code
         self._blocks, self._next = code.blocks, code.next
-        self._step_limit, self._executed = step_limit, executed
+        self._limits, self._executed, self._branches = limits, executed, branches
         self._registers: Registers = [np.zeros(1, dtype=_dtype(r)) for r in batch.program.entry.registers]
         self._registers += special_registers(batch.program, batch.lanes)
         self._groups: dict[int, Mask] = {0: batch.lanes.live}
@@ -72,14 +81,21 @@ class _BatchScheduler:
         self._polled: dict[tuple[int, int, int], tuple[int, int]] = {}
         self._writes = batch.memory.device.writes
         self._last = code.blocks[0]  # that was run
+        self._unwatched = limits.steps // 2
+        self._watch: Watch | None = None
         self.steps = 0
+        self.stopped = False
 
     def run(self) -> bool:
-        """Runs all lanes to their end; False where some wait forever. An instruction that the emulator cannot execute, for
-        whatever reason, raises EmulationError: a defect in here costs the verdict of one kernel, not the whole run."""
+        """Runs all lanes to their end; False where some wait forever. `stopped`: a limit is exceeded. An instruction that the
+        emulator cannot execute, for whatever reason, raises EmulationError: a defect in here costs the verdict of one kernel,
+        not the whole run."""
         try:
             return self._run()
-        except (EmulationError, KernelAborted):
+        except Stopped:
+            self.stopped = True
+            return False
+        except (EmulationError, KernelAborted, MemoryError):
             raise
         except Exception as error:
             first, last = self._last_lines()
@@ -88,7 +104,7 @@ class _BatchScheduler:
 
     def _last_lines(self) -> tuple[int, int]:
         """The first and the last line of the block that was run last."""
-        lines = sorted(i.line for i in (*self._last.body, *((self._last.end,) if self._last.end else ())))
+        lines = sorted(i.line for i in self._last.instructions)
         return (lines[0], lines[-1]) if lines else (0, 0)
 
     def _run(self) -> bool:
@@ -98,7 +114,9 @@ class _BatchScheduler:
             chosen = self._choose()
             if chosen is not None:
                 self._step(self._blocks[chosen[0]], chosen[1])
-            elif not self._unblock():
+                if self._watch and self._watch.turn_ends:
+                    self._serve_waiting()
+            elif not (self._serve_waiting() or self._run_incomplete_warps()):
                 break
         if not (self._waits() or self._groups):
             return True
@@ -109,7 +127,8 @@ class _BatchScheduler:
 
     def _choose(self) -> tuple[int, Mask] | None:
         """Takes out the smallest block that can run now, with its lanes; incomplete warps wait at a warp-wide one."""
-        for start in sorted(self._groups):
+        order = sorted(self._groups)
+        for start in self._watch.in_turn(order) if self._watch else order:
             mask, block = self._groups[start], self._blocks[start]
             if block.polls:
                 continue
@@ -137,9 +156,9 @@ class _BatchScheduler:
         masks: Words = self._registers[members.index].astype(np.uint32)
         return masks
 
-    def _unblock(self) -> bool:
-        """No lane can run: lets TMA loads arrive, tests of mbarriers fail, flags be read again, or incomplete warps run.
-        False if none of these is possible."""
+    def _serve_waiting(self) -> bool:
+        """No lane can run: lets TMA loads arrive, tests of mbarriers fail, or flags be read again. False if none of these is
+        possible."""
         batch = self._batch
         if batch.bulk.deliver():
             return True
@@ -147,9 +166,16 @@ class _BatchScheduler:
             for ready in failed:
                 self._resume(*ready)
             return True
-        polling = [start for start in self._groups if self._blocks[start].polls]
-        if self._poll(polling):
-            return True
+        return self._poll(self._polling)
+
+    @property
+    def _polling(self) -> list[int]:
+        """The blocks that begin with reading a flag, of those that lanes are about to run."""
+        return [start for start in self._groups if self._blocks[start].polls]
+
+    def _run_incomplete_warps(self) -> bool:
+        """No lane can run even so: lets incomplete warps run. False if there are none."""
+        polling = self._polling
         # No warp will become complete by itself: its other lanes wait elsewhere. Shuffles and votes may name a part of
         # their warp; what needs all 32 lanes reports it. But a phase that has yet to complete may complete the warp, or a
         # flag.
@@ -220,14 +246,16 @@ class _BatchScheduler:
     def _step(self, block: Block, mask: Mask) -> None:
         lanes, self._last = self._lanes, block
         self.steps += block.length + 1
-        if self.steps > self._step_limit:
-            raise EmulationError(
-                f"{self._batch.program.entry.name}: stopped after {self._step_limit:,} instructions of CTAs from {lanes.first} "
-                f"on; the kernel does not end, or needs a larger step limit (near line {_line(block)})"
-            )
         for start in self._groups:
             if self._blocks[start].synchronises and block.start in self._code.past(start):
                 self._batch.members.note_past(start, mask)
+        self._unwatched -= block.steps
+        if self._unwatched < 0:
+            self._watch = self._watch or Watch(self._batch, self._blocks, self._limits)
+            self._watch.count(block, mask)
+        if monotonic() > self._limits.until:
+            report_late(self._batch, block, mask, self._limits)
+            raise Stopped
         full = lanes.is_full(mask)
         if full:
             mask = lanes.live
@@ -254,6 +282,8 @@ class _BatchScheduler:
         """Executes the branch, barrier or exit at the end of a block."""
         following = self._next.get(block.start, -1)
         taken, rest = self._split(end, mask)
+        if block.target >= 0:
+            self._branches.note(block, taken, rest)
         if rest is not None:
             self._go(following, rest)
         if taken is None:
@@ -379,8 +409,3 @@ class _BatchScheduler:
 def _dtype(register: Register) -> np.dtype[np.generic]:
     name = storage_of(register)
     return np.dtype("bool" if name == "b1" else name)
-
-
-def _line(block: Block) -> int:
-    body = block.body or ((block.end,) if block.end else ())
-    return body[0].line if body else 0

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -40,9 +41,10 @@ def emulate_all(
     progress: Progress,
     max_dim: int | None = None,
     why: str = "--on cpu",
+    timeout_s: float | None = None,
 ) -> list[Verdict]:
     """A verdict for each project folder, in order. problems: as on the command line, () for small ones of its own; those of the
-    spec then become skipped records. why: why there is no GPU.
+    spec then become skipped records. why: why there is no GPU. timeout_s: of one problem.
 
     Raises UsageError for a folder that is no project or a problem that is not one, SpecError for its spec.yaml.
     """
@@ -54,7 +56,7 @@ def emulate_all(
         tasks(one, ptx, chosen, 1 if seed is None else seed, distribution, max_dim) if not ptx.error else []
         for one, ptx in zip(plans, compiled, strict=True)
     ]
-    results = iter(run_tasks([task for group in work for task in group], at_once, progress))
+    results = iter(run_tasks([replace(task, timeout_s=timeout_s) for group in work for task in group], at_once, progress))
     return [
         judge(
             _build_result(project, ptx),
