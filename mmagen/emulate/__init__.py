@@ -2,6 +2,7 @@
 
 Other packages import from here alone. Inside, each layer imports only from those that follow it:
 
+    call          `run_ptx`: arguments, device memory, tensor maps
     exec          blocks of an entry, their compilation, the scheduler, `launch`
     ops           instructions: PTX -> Python source over all lanes
     batch         the state of the CTAs that run together, assembled from the components below
@@ -17,6 +18,10 @@ Other packages import from here alone. Inside, each layer imports only from thos
     arrays, errors
 """
 
+from mmagen.emulate.call.arguments import Output, ReadOnly
+from mmagen.emulate.call.device import Buffer, Device
+from mmagen.emulate.call.run import Launched, run_ptx
+from mmagen.emulate.call.tensor_maps import tensor_map
 from mmagen.emulate.errors import EmulationError
 from mmagen.emulate.exec.launch import STEP_LIMIT, launch
 from mmagen.emulate.memory.global_memory import GlobalMemory
@@ -34,14 +39,21 @@ __all__ = [
     "KINDS",
     "NEWEST",
     "STEP_LIMIT",
+    "Buffer",
+    "Device",
     "EmulationError",
     "Entry",
     "Finding",
     "GlobalMemory",
+    "Launched",
     "Module",
+    "Output",
+    "ReadOnly",
     "Report",
     "TensorMap",
     "Traffic",
     "launch",
     "parse",
+    "run_ptx",
+    "tensor_map",
 ]

@@ -35,15 +35,15 @@ def launch(
     checks: bool = True,
     progress: Callable[[int, int], None] | None = None,
     lanes: int = _LANES_AT_ONCE,
-    cluster: int = 1,
+    cluster: int | tuple[int, ...] = 1,
 ) -> Report:
     """Executes one kernel launch to its end.
 
     grid, block: extents in x, y, z. dynamic_smem: bytes behind the kernel's own shared memory. params: the parameter
     block, laid out as the PTX declares it. memory: what its pointers point to; changed in place. step_limit: instructions
     that one batch of CTAs may execute. checks: also look for what a right result may hide, and count traffic. progress:
-    called with (CTAs done, CTAs in all). lanes: about how many threads to run at once. cluster: CTAs, next to each other
-    along x, that form one.
+    called with (CTAs done, CTAs in all). lanes: about how many threads to run at once. cluster: its extents in CTAs; an int
+    is the one along x.
 
     Raises EmulationError for an entry that is not there, unsupported instructions that are reached, parameters of
     another size, and a kernel that exceeds the step limit.
@@ -51,13 +51,13 @@ def launch(
     if entry not in module.entries:
         raise EmulationError(f"{module.file}: no entry {entry}; there are: {', '.join(module.entries) or 'none'}")
     program = Program(
-        module, module.entries[entry], _dim(grid), _dim(block), dynamic_smem, params, memory or GlobalMemory(), cluster
+        module, module.entries[entry], _dim(grid), _dim(block), dynamic_smem, params, memory or GlobalMemory(), _dim(cluster)
     )
     code = compiled(program, checks)
     log, traffic = FindingLog(module.file), TrafficCounter(module.file)
     history = LaunchHistory(log, program.global_granule)
     scheduler = Scheduler(LaunchState(program, log, traffic, history, code.tracked, checks), code, step_limit)
-    at_once = max(1, lanes // program.padded_threads // cluster) * cluster
+    at_once = max(1, lanes // program.padded_threads // program.cluster) * program.cluster
     with np.errstate(all="ignore"):
         for first in range(0, program.cta_count, at_once):
             scheduler.run(first, min(at_once, program.cta_count - first))
@@ -72,6 +72,6 @@ def launch(
 def _dim(extents: int | tuple[int, ...]) -> Dim:
     values = (extents,) if isinstance(extents, int) else tuple(extents)
     if not 1 <= len(values) <= 3 or any(v < 1 for v in values):
-        raise EmulationError(f"a grid or block has one to three positive extents, not {extents}")
+        raise EmulationError(f"a grid, block or cluster has one to three positive extents, not {extents}")
     x, y, z = (*values, 1, 1)[:3]
     return x, y, z

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from mmagen.build.ptx import Ptx
 from mmagen.core.targets import capability
-from mmagen.emulate import EmulationError, GlobalMemory, Module, Report, launch, parse
+from mmagen.emulate import GlobalMemory, Module, Report, launch, parse
 from mmagen.host_runtime.entries import entries_of
 from mmagen.host_runtime.library import CapturedLaunch, Device, HostError, Reply, call, text
 from mmagen.plan.budgets import SMEM_PER_BLOCK
@@ -125,8 +125,6 @@ def _module(unit: str, file: str) -> Module:
 def emulate(ptx: Ptx, captured: CapturedLaunch, memory: GlobalMemory) -> Report:
     """Executes a captured launch. Raises EmulationError for what the emulator does not know."""
     name, unit = next((name, unit) for name, unit in ptx.units.items() if _has(unit, captured.entry))
-    if captured.cluster[1:] != (1, 1):
-        raise EmulationError(f"a cluster of {captured.cluster} CTAs; emulated are those that extend along x")
     return launch(
         _module(unit, f"{name}.ptx"),
         captured.entry,
@@ -135,7 +133,7 @@ def emulate(ptx: Ptx, captured: CapturedLaunch, memory: GlobalMemory) -> Report:
         dynamic_smem=captured.shared_bytes,
         params=captured.params,
         memory=memory,
-        cluster=captured.cluster[0],
+        cluster=captured.cluster,
     )
 
 
