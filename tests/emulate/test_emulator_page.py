@@ -5,16 +5,22 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 PAGE = Path(__file__).parents[2] / "docs/emulator.md"
 BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
 
 
-def test_the_python_of_the_page_runs(capsys):
+def execute(blocks):
     names: dict[str, object] = {}
-    for block in BLOCKS:
+    for block in blocks:
         exec(compile(block, str(PAGE), "exec"), names)
+
+
+def test_the_python_of_the_page_runs(capsys):
+    execute(block for block in BLOCKS if "compile_program" not in block)
     printed = capsys.readouterr().out
-    assert len(BLOCKS) >= 4 and printed.count("\n") == 4
+    assert len(BLOCKS) >= 5 and printed.count("\n") == 4
     for said in (
         "accesses 4 bytes at 0 bytes past the end of argument 0",
         "has 4 parameters (.u64, .u64, .f32, .u32), not 3",
@@ -22,3 +28,9 @@ def test_the_python_of_the_page_runs(capsys):
         "argument 1 is a view with strides (8,)",
     ):
         assert said in printed
+
+
+@pytest.mark.nvcc
+def test_the_program_of_the_page_runs():
+    (block,) = (block for block in BLOCKS if "compile_program" in block)
+    execute(["import numpy as np\nfrom mmagen.emulate import Device\n", block])

@@ -232,6 +232,8 @@ class _BatchScheduler:
         elif end.base == "barrier" and end.modifiers[0] == "cluster":
             if end.has("arrive"):
                 self._go(following, taken)
+                if not end.has("relaxed"):
+                    self._batch.mbarriers.fence(taken)
                 self._release(self._batch.cluster_barrier.arrive(end, taken))
             else:
                 self._release(self._batch.cluster_barrier.wait(end, taken, following))

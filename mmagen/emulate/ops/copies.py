@@ -44,7 +44,8 @@ def _copy(e: Emitter, i: Instruction) -> None:
     elif extra:
         kept = e.source(extra[0], "u32")
     run = e.bind(_Copy(i, int(size.value)).run)
-    e.line(f"{run}(X, {e.mask}, {native_address(e, i.operands[0])}, {native_address(e, i.operands[1])}, {kept})")
+    to = native_address(e, i.operands[0], "shared")
+    e.line(f"{run}(X, {e.mask}, {to}, {native_address(e, i.operands[1])}, {kept})")
 
 
 class _Copy:

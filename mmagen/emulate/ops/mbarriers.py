@@ -19,6 +19,7 @@ _FORMS = {"shared", "shared::cta", "shared::cluster", "b64", "release", "relaxed
 
 
 _NO_RANK = 200
+_WIDE_SCOPES = ("cluster", "gpu", "sys", "gl")  # of fences; "gl" and "sys" are membar's
 
 
 def shared_address(where: Indices) -> Indices:
@@ -104,6 +105,8 @@ def _fence(e: Emitter, i: Instruction) -> None:
             e.line(f"X.mbarriers.fence({e.mask})")
             e.line(f"X.hazards.proxy_fence({e.mask})")
     else:
+        if any(map(i.has, _WIDE_SCOPES)):
+            e.line(f"X.mbarriers.fence({e.mask})")
         e.line(f"X.hazards.memory_fence({e.mask})")
 
 

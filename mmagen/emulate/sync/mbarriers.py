@@ -105,7 +105,8 @@ class Mbarriers:
             self._barriers.pop(place, None)
 
     def fence(self, mask: Mask | None) -> None:
-        """fence.mbarrier_init, or a proxy fence: what these lanes initialised is visible to the cluster and to TMA."""
+        """What these lanes initialised is visible to the cluster and to TMA: by a proxy fence, or by a release at cluster or
+        a wider scope, of which fence.mbarrier_init is the weakest (PTX ISA, "membar/fence": it orders prior inits alone)."""
         for barrier in self._barriers.values():
             if barrier.fenced or not (mask is None or mask[barrier.initialiser]):
                 continue
@@ -126,8 +127,8 @@ class Mbarriers:
                 self._findings.add("mbarrier", i, 1, lane, text)
             elif not barrier.fenced and (asynchronous or self._lanes.cta[lane] != place[0]):
                 text = (
-                    f"uses the mbarrier at shared byte {place[1]} from another CTA or by TMA, but no fence.mbarrier_init made "
-                    "its initialisation visible there"
+                    f"uses the mbarrier at shared byte {place[1]} from another CTA or by TMA, but neither fence.mbarrier_init nor "
+                    "a release at cluster scope made its initialisation visible there"
                 )
                 self._findings.add("proxy_fence", i, 1, lane, text)
         return barrier
