@@ -11,7 +11,7 @@ from mmagen.core.errors import BuildError
 from mmagen.core.process import capture
 from mmagen.toolchain.find import Toolchain
 
-_SOURCES = ("runner.cpp", "cuda_runtime.cpp", "tensor_map.cpp")
+_SOURCES = ("runner.cpp", "cuda_runtime.cpp", "memory.cpp", "tensor_map.cpp")
 _HEADERS = ("state.h",)
 # Libraries find the runtime's functions in the program that loads them, hence --export-dynamic.
 _FLAGS = ("-std=c++17", "-O1", "-cudart", "none", "-Xlinker", "--export-dynamic")
