@@ -61,6 +61,10 @@ _NO_BARRIER = (
     "cp_async_wait<0> waits for the thread's own copies; wgmma then reads those of the other threads with neither a barrier nor "
     "a fence.proxy.async between (PTX ISA, wgmma.mma_async: an async proxy fence has to order prior writes)"
 )
+_CP_ASYNC_PROXY = (
+    "the producer's cp.async writes shared memory in the generic proxy and completes on an mbarrier; wgmma reads it with no "
+    "fence.proxy.async between (PTX ISA, wgmma.mma_async, as above)"
+)
 _NO_STORE_WAIT = (
     "the last TMA store of a CTA is not waited for: shared memory may be released while it is read. Later versions wait "
     "(CUDA programming guide, bulk copies from shared to global memory: wait before it is destroyed)"
@@ -91,6 +95,7 @@ def _cutlass3(
     cluster: tuple[int, int],
     problem: Problem,
     accumulator: str = "f32",
+    defects: dict[str, str] | None = None,
     **more: str | int,
 ) -> Kernel:
     macros = _elements(problem, accumulator) | _layouts(problem.layout)
@@ -99,7 +104,7 @@ def _cutlass3(
     if epilogue:
         macros["EPILOGUE"] = f"cutlass::epilogue::{epilogue}"
     where = "include/cutlass/gemm/collective/collective_builder.hpp"
-    return Kernel(name, CUTLASS, where, "cutlass3_gemm.cu", "sm_90a", macros, problem)
+    return Kernel(name, CUTLASS, where, "cutlass3_gemm.cu", "sm_90a", macros, problem, defects or {})
 
 
 def _layouts(layout: str) -> dict[str, str | int]:
@@ -266,6 +271,7 @@ KERNELS = (
         (64, 64, 64),
         (1, 1),
         Problem(128, 128, 256, types=("f16", "f16", "f16")),
+        defects={"proxy_fence": _CP_ASYNC_PROXY},
     ),
     _cutlass2(
         "cutlass2_f16_tn", (128, 128, 32), (64, 64, 32), (16, 8, 16), 3, Problem(256, 128, 160, types=_HALF, alpha=2, beta=1)

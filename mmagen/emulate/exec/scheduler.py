@@ -121,10 +121,11 @@ class _BatchScheduler:
         return None
 
     def _unblock(self) -> bool:
-        """No lane can run: lets TMA loads arrive, tests of mbarriers fail, flags be read again, or incomplete warps run.
-        False if none of these is possible."""
+        """No lane can run: lets TMA loads arrive, and the copies that an mbarrier waits for, tests of mbarriers fail, flags be
+        read again, or incomplete warps run. False if none of these is possible."""
         batch = self._batch
-        if batch.bulk.deliver():
+        delivered = batch.copy_arrivals.deliver()
+        if batch.bulk.deliver() or delivered:
             return True
         if failed := batch.mbarriers.take_failed_tests():
             for ready in failed:

@@ -20,7 +20,7 @@ def vector_of(i: Instruction) -> tuple[str, int]:
 def is_asynchronous(i: Instruction) -> bool:
     """Does the instruction need more than barriers of threads to be ordered?"""
     flag = i.base in ("ld", "st", "atom", "red") and any(i.has(word) for word in ("acquire", "release", "acq_rel", "relaxed"))
-    return i.base in ("mbarrier", "wgmma") or i.modifiers[:2] == ("async", "bulk") or flag
+    return i.base in ("mbarrier", "wgmma") or i.modifiers[:2] in (("async", "bulk"), ("async", "mbarrier")) or flag
 
 
 def access_size(i: Instruction) -> int:

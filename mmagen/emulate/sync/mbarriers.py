@@ -156,6 +156,20 @@ class Mbarriers:
             self._complete(i, lane, place, barrier)
         return phases
 
+    def arrive_later(self, i: Instruction, lane: int, place: Place, released: ClockRow | None) -> None:
+        """One arrival, issued by a lane before, that happens now. released: what it releases."""
+        barrier = self._barriers.get(place)
+        if barrier is None:
+            return
+        if not barrier.missing:
+            text = f"arrives at the mbarrier at shared byte {place[1]} when all {barrier.count} arrivals of its phase are there"
+            self._findings.add("mbarrier", i, 1, lane, text)
+            return
+        barrier.missing -= 1
+        if released is not None:
+            barrier.arrivals = released.join(barrier.arrivals)
+        self._complete(i, lane, place, barrier)
+
     def complete_bytes(self, i: Instruction, lane: int, place: Place, bytes_: int) -> None:
         """Bytes of a copy have arrived; lane: the thread that issued it."""
         barrier = self._barriers.get(place)
