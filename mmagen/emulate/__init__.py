@@ -22,7 +22,7 @@ from mmagen.emulate.call.arguments import Output, ReadOnly
 from mmagen.emulate.call.device import Buffer, Device
 from mmagen.emulate.call.run import Launched, run_ptx
 from mmagen.emulate.call.tensor_maps import tensor_map
-from mmagen.emulate.errors import EmulationError
+from mmagen.emulate.errors import EmulationError, defect
 from mmagen.emulate.exec.launch import STEP_LIMIT, launch
 from mmagen.emulate.memory.global_memory import GlobalMemory
 from mmagen.emulate.memory.tensor_map import TensorMap
@@ -52,6 +52,7 @@ __all__ = [
     "Report",
     "TensorMap",
     "Traffic",
+    "defect",
     "launch",
     "parse",
     "run_ptx",

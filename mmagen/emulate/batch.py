@@ -13,15 +13,19 @@ from mmagen.emulate.asynchronous.wgmma_groups import WgmmaGroups
 from mmagen.emulate.hazards.tracker import HazardTracker, LaunchHistory
 from mmagen.emulate.lanes.lane_findings import LaneFindings
 from mmagen.emulate.lanes.lanes import Lanes
+from mmagen.emulate.lanes.members import Members
 from mmagen.emulate.lanes.registers import RegisterTracker
+from mmagen.emulate.lanes.undefined import UndefinedValues
 from mmagen.emulate.memory.owned import BatchMemory, OwnedMemory
 from mmagen.emulate.program.program import Program
 from mmagen.emulate.report.findings import FindingLog
+from mmagen.emulate.report.printed import Printed
 from mmagen.emulate.report.traffic import TrafficCounter
 from mmagen.emulate.sync.barriers import Barriers
 from mmagen.emulate.sync.cluster_barrier import ClusterBarrier
 from mmagen.emulate.sync.cluster_exits import ClusterExits
 from mmagen.emulate.sync.mbarriers import Mbarriers
+from mmagen.emulate.sync.register_pool import RegisterPool
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,7 @@ class LaunchState:
     history: LaunchHistory
     tracked: frozenset[int]
     checks: bool
+    printed: Printed
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,10 @@ class Batch:
     traffic: TrafficCounter
     lanes: Lanes
     findings: LaneFindings
+    printed: Printed
     registers: RegisterTracker
+    members: Members
+    undefined: UndefinedValues
     memory: BatchMemory
     hazards: HazardTracker
     barriers: Barriers
@@ -55,6 +63,7 @@ class Batch:
     copy_arrivals: CopyArrivals
     bulk: BulkCopies
     wgmmas: WgmmaGroups
+    register_pool: RegisterPool
 
 
 def make_batch(launch: LaunchState, first: int, count: int) -> Batch:
@@ -73,7 +82,10 @@ def make_batch(launch: LaunchState, first: int, count: int) -> Batch:
         traffic=launch.traffic,
         lanes=lanes,
         findings=findings,
+        printed=launch.printed,
         registers=registers,
+        members=Members(lanes, findings),
+        undefined=UndefinedValues(lanes, findings),
         memory=memory,
         hazards=hazards,
         barriers=Barriers(lanes, hazards, registers, findings),
@@ -84,6 +96,7 @@ def make_batch(launch: LaunchState, first: int, count: int) -> Batch:
         copy_arrivals=CopyArrivals(lanes, copies, mbarriers, hazards.clocks),
         bulk=BulkCopies(lanes, memory, hazards, mbarriers, exits, findings),
         wgmmas=WgmmaGroups(lanes, registers, hazards.clocks, findings),
+        register_pool=RegisterPool(lanes, findings, program.entry.limits),
     )
 
 

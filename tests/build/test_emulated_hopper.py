@@ -36,6 +36,7 @@ FAULTS = {
     "no barrier after init": (TURNS, CLUSTER, 0, "mbarrier"),
     "stores are not waited for": (TURNS, r"cp\.async\.bulk\.wait_group\.read[^;]*;", None, "async_race"),
     "no warp barrier before a store": (TURNS, r"bar\.warp\.sync[^;]*;", None, "shared_race"),
+    "the producer keeps its registers": (TURNS, r"setmaxnreg\.dec[^;]*;", None, "deadlock"),
     "no barrier before sums are given": (SPLIT, CLUSTER, -2, "async_race"),
     "no barrier after sums are given": (SPLIT, CLUSTER, -1, "shared_race"),
 }

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mmagen.emulate import EmulationError
+from mmagen.emulate import EmulationError, parse
 from mmagen.emulate.arithmetic import wgmma
+from mmagen.emulate.report.traffic import TrafficCounter
 from tests.support.ptx_hopper import TYPES, copy_in, descriptor, fragment_of, k_major, mn_major, run, sums_of, text
 
 B_AT = 32768
@@ -217,3 +218,28 @@ def test_sums_saturate_only_where_asked():
     assert (wgmma.multiply(form, ones, ones[:, :8], start) == 2**31 - 1).all()
     wraps = wgmma.parse(("mma_async", "sync", "aligned", "m64n8k32", "s32", "s8", "s8"))
     assert (wgmma.multiply(wraps, ones, ones[:, :8], start) == np.uint32(2**31 + 27)).all()
+
+
+@pytest.mark.parametrize("swizzle", [16, 32, 64, 128])
+@pytest.mark.parametrize("mn", [False, True], ids=["K major", "MN major"])
+def test_core_matrices_are_read_without_conflicts_in_every_layout(swizzle, mn):
+    n = 32
+    a, b = operands("bf16", "bf16", n, max(swizzle, 32) // 2 if not mn else 16)
+    leading, stride = (128, 256) if swizzle == 16 else (8 * swizzle, 8 * swizzle * (1 if not mn else 128 // swizzle))
+    make = mn_major if mn else k_major
+    images = [make(x, swizzle, leading, stride) for x in (a, b)]
+    places = [descriptor(start, leading, stride, swizzle) for start in (0, B_AT)]
+    tail = ", 1, 1, 1, 1" if mn else ", 1, 1, 0, 0"
+    _, report = product(f"m64n{n}k16.f32.bf16.bf16", n, ("f32",), *images, *places, tail)
+    matrices = (64 + n) * 16 * 2 // 128
+    assert [(t.requests, t.units, t.ideal) for t in report.traffic if t.space == "wgmma"] == [(matrices, matrices, matrices)]
+
+
+def test_rows_without_swizzle_in_one_column_of_banks_conflict():
+    counter = TrafficCounter("it.ptx")
+    i = parse(text("    wgmma.fence.sync.aligned;"), "it.ptx").entries["probe"].instructions[-2]
+    lines, chunk = np.arange(8), np.arange(2)[:, None] * 16
+    counter.count_core_matrices(i, 128 * lines + chunk)
+    assert [(t.requests, t.units, t.ideal) for t in counter.traffic()] == [(2, 16, 2)]
+    counter.count_core_matrices(i, 128 * lines + (chunk ^ 16 * lines))
+    assert [(t.requests, t.units, t.ideal) for t in counter.traffic()] == [(4, 18, 4)]

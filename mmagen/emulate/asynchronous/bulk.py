@@ -90,11 +90,31 @@ class BulkCopies:
     def load(self, i: Instruction, lane: int, tensor: TensorMap, at: Coordinates, targets: list[tuple[int, Place]]) -> None:
         """One thread issues a load of the box at coordinates `at`. targets: (byte of shared memory, mbarrier) for each CTA
         that receives it, which is the CTA of the mbarrier."""
-        hazards = self._hazards
         data = self._boxes.read(i, lane, tensor, at)
+        placed = [(self._shared(i, lane, tensor, place[0], offset), place) for offset, place in targets]
+        self._start(i, lane, placed, data.view(np.uint64).reshape(-1, 2))
+
+    def load_line(self, i: Instruction, lane: int, data: Events, targets: list[tuple[int, Place]]) -> None:
+        """One thread issues a load of consecutive bytes, uint64[chunks, 2]; targets as for `load`."""
+        placed = [(self._line(i, lane, data.nbytes, place[0], offset), place) for offset, place in targets]
+        self._start(i, lane, placed, data)
+
+    def _line(self, i: Instruction, lane: int, size: int, cta: int, offset: int) -> Indices | None:
+        """As _shared, of consecutive bytes."""
+        shared = self._memory.shared
+        if offset % CHUNK or offset + size > shared.size:
+            kind = "misaligned" if offset % CHUNK else "shared_out_of_bounds"
+            text = f"copies {size} bytes at shared byte {offset}; it must be a multiple of 16, and there are {shared.size}"
+            self._findings.add(kind, i, 1, lane, text)
+            return None
+        index: Indices = offset + np.arange(0, size, CHUNK) + cta * shared.stride
+        return index
+
+    def _start(self, i: Instruction, lane: int, targets: list[tuple[Indices | None, Place]], data: Events) -> None:
+        """A load is in flight."""
+        hazards = self._hazards
         placed = []
-        for offset, place in targets:
-            index = self._shared(i, lane, tensor, place[0], offset)
+        for index, place in targets:
             barrier = self._mbarriers.usable(i, lane, place, asynchronous=True)
             if index is None or barrier is None:
                 continue
@@ -106,7 +126,7 @@ class BulkCopies:
                 self._exits.must_outlast(i, lane, place[0], column, barrier.phase + 1)
                 if hazards.clock_shadow is not None:
                     hazards.clock_shadow.tma_write(i, index, lane, column, barrier.phase + 1)
-        self._loads.append(_Load(i, lane, placed, data.view(np.uint64).reshape(-1, 2), tensor.box_bytes))
+        self._loads.append(_Load(i, lane, placed, data, data.nbytes))
 
     def deliver(self) -> bool:
         """All loads in flight arrive; False if there are none."""
@@ -121,17 +141,26 @@ class BulkCopies:
 
     def store(self, i: Instruction, lane: int, tensor: TensorMap, at: Coordinates, offset: int) -> None:
         """One thread writes a box to the tensor."""
-        hazards = self._hazards
         index = self._shared(i, lane, tensor, int(self._lanes.cta[lane]), offset)
-        if index is None:
-            return
+        if index is not None:
+            data = self._read_for_store(i, lane, index)
+            self._boxes.write(i, lane, tensor, at, data.view(np.uint8).reshape(-1, tensor.box[0] * tensor.element))
+
+    def store_line(self, i: Instruction, lane: int, offset: int, size: int) -> Events | None:
+        """One thread stores consecutive bytes: uint64[chunks, 2], None where they are not there."""
+        index = self._line(i, lane, size, int(self._lanes.cta[lane]), offset)
+        return None if index is None else self._read_for_store(i, lane, index)
+
+    def _read_for_store(self, i: Instruction, lane: int, index: Indices) -> Events:
+        """uint64[chunks, 2]: what a store of the lane's open group reads."""
+        hazards = self._hazards
         group = int(self._committed[lane]) + 1
         self._last_store[lane] = group, i
         if hazards.clocks is not None and hazards.clock_shadow is not None:
             column = hazards.clocks.column("bulk", self._lanes.rank(lane), lane % self._lanes.width)
             hazards.clock_shadow.bulk_read(i, index, lane, column, group)
-        lines = self._memory.shared.gather(index, 8, 2).view(np.uint8).reshape(-1, tensor.box[0] * tensor.element)
-        self._boxes.write(i, lane, tensor, at, lines)
+        data: Events = self._memory.shared.gather(index, 8, 2)
+        return data
 
     def commit(self, mask: Mask | None) -> None:
         """Closes the open group of each active lane."""

@@ -7,14 +7,16 @@ from collections.abc import Callable
 import numpy as np
 
 from mmagen.emulate.batch import LaunchState
-from mmagen.emulate.errors import EmulationError
+from mmagen.emulate.errors import EmulationError, reported
 from mmagen.emulate.exec.compile import compiled
 from mmagen.emulate.exec.scheduler import Scheduler
 from mmagen.emulate.hazards.tracker import LaunchHistory
 from mmagen.emulate.memory.global_memory import GlobalMemory
+from mmagen.emulate.program.limits import launched_cluster
 from mmagen.emulate.program.program import Dim, Program
 from mmagen.emulate.ptx.model import Module
 from mmagen.emulate.report.findings import FindingLog
+from mmagen.emulate.report.printed import Printed
 from mmagen.emulate.report.report import Report
 from mmagen.emulate.report.traffic import TrafficCounter
 
@@ -22,6 +24,7 @@ STEP_LIMIT = 50_000_000
 _LANES_AT_ONCE = 4096
 
 
+@reported("outside of the kernel's instructions")
 def launch(
     module: Module,
     entry: str,
@@ -43,28 +46,32 @@ def launch(
     block, laid out as the PTX declares it. memory: what its pointers point to; changed in place. step_limit: instructions
     that one batch of CTAs may execute. checks: also look for what a right result may hide, and count traffic. progress:
     called with (CTAs done, CTAs in all). lanes: about how many threads to run at once. cluster: its extents in CTAs; an int
-    is the one along x.
+    is the one along x, and 1 stands for the cluster that the entry requires, if it does.
 
     Raises EmulationError for an entry that is not there, unsupported instructions that are reached, parameters of
-    another size, and a kernel that exceeds the step limit.
+    another size, a launch that the entry's directives forbid, and a kernel that exceeds the step limit.
     """
     if entry not in module.entries:
         raise EmulationError(f"{module.file}: no entry {entry}; there are: {', '.join(module.entries) or 'none'}")
+    extents = launched_cluster(module.entries[entry], _dim(block), _dim(cluster))
     program = Program(
-        module, module.entries[entry], _dim(grid), _dim(block), dynamic_smem, params, memory or GlobalMemory(), _dim(cluster)
+        module, module.entries[entry], _dim(grid), _dim(block), dynamic_smem, params, memory or GlobalMemory(), extents
     )
     code = compiled(program, checks)
     log, traffic = FindingLog(module.file), TrafficCounter(module.file)
     history = LaunchHistory(log, program.global_granule)
-    scheduler = Scheduler(LaunchState(program, log, traffic, history, code.tracked, checks), code, step_limit)
+    printed = Printed()
+    scheduler = Scheduler(LaunchState(program, log, traffic, history, code.tracked, checks, printed), code, step_limit)
     at_once = max(1, lanes // program.padded_threads // program.cluster) * program.cluster
     with np.errstate(all="ignore"):
         for first in range(0, program.cta_count, at_once):
             scheduler.run(first, min(at_once, program.cta_count - first))
+            if scheduler.aborted:
+                break
             if progress:
                 progress(min(first + at_once, program.cta_count), program.cta_count)
     report = Report(entry, program.cta_count, scheduler.completed, log.findings(), scheduler.steps)
-    report.traffic = traffic.traffic()
+    report.traffic, report.printed = traffic.traffic(), printed.texts
     scheduler.count_instructions(report)
     return report
 

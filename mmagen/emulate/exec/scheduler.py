@@ -8,38 +8,41 @@ TMA loads arrive when no lane can go on without them.
 
 from __future__ import annotations
 
-import traceback
-from pathlib import Path
-
 import numpy as np
 
-from mmagen.emulate.arrays import Indices, Mask, Registers
+from mmagen.emulate.arrays import Indices, Mask, Registers, Words
 from mmagen.emulate.batch import Batch, LaunchState, make_batch
-from mmagen.emulate.errors import EmulationError
+from mmagen.emulate.errors import EmulationError, KernelAborted, defect
 from mmagen.emulate.exec.blocks import Block
 from mmagen.emulate.exec.compile import Compiled
+from mmagen.emulate.lanes.members import complete_sets
 from mmagen.emulate.lanes.special_values import special_registers
 from mmagen.emulate.ops.emit import storage_of
 from mmagen.emulate.ops.mbarriers import address_operand, phase_operands, shared_address
-from mmagen.emulate.ptx.model import Instruction, Negated, Register
+from mmagen.emulate.ptx.model import Immediate, Instruction, Negated, Register
 from mmagen.emulate.report.report import Report
 from mmagen.emulate.sync.resumed import Resumed
 
 
 class Scheduler:
-    """Runs the batches of one launch, one after the other. completed: all threads so far have ended."""
+    """Runs the batches of one launch, one after the other. completed: all threads so far have ended. aborted: by a trap or
+    an assertion; no further batch is to run."""
 
     def __init__(self, launch: LaunchState, code: Compiled, step_limit: int):
         self._launch, self._code, self._step_limit = launch, code, step_limit
         self._executed: dict[int, int] = {}  # block -> warps that have run it
         self.steps = 0
         self.completed = True
+        self.aborted = False
 
     def run(self, first: int, count: int) -> None:
         """CTAs first..first+count-1, from beginning to end."""
         batch = make_batch(self._launch, first, count)
         run = _BatchScheduler(batch, self._code, self._step_limit, self._executed)
-        self.completed &= run.run()
+        try:
+            self.completed &= run.run()
+        except KernelAborted:
+            self.completed, self.aborted = False, True
         self.steps += run.steps
 
     def count_instructions(self, report: Report) -> None:
@@ -73,19 +76,17 @@ class _BatchScheduler:
         whatever reason, raises EmulationError: a defect in here costs the verdict of one kernel, not the whole run."""
         try:
             return self._run()
-        except (EmulationError, MemoryError):
+        except (EmulationError, KernelAborted):
             raise
         except Exception as error:
-            raise EmulationError(self._failed(error)) from error
+            first, last = self._last_lines()
+            file = self._batch.program.module.file
+            raise defect(f"in the instructions from here to line {last}", error, f"{file}:{first}") from error
 
-    def _failed(self, error: Exception) -> str:
+    def _last_lines(self) -> tuple[int, int]:
+        """The first and the last line of the block that was run last."""
         lines = sorted(i.line for i in (*self._last.body, *((self._last.end,) if self._last.end else ())))
-        first, last = (lines[0], lines[-1]) if lines else (0, 0)
-        frame = traceback.extract_tb(error.__traceback__)[-1]
-        return (
-            f"{self._batch.program.module.file}:{first}: the emulator failed in the instructions from here to line {last}, "
-            f"please report it: {type(error).__name__}: {error} ({Path(frame.filename).name}:{frame.lineno})"
-        )
+        return (lines[0], lines[-1]) if lines else (0, 0)
 
     def _run(self) -> bool:
         while True:
@@ -110,7 +111,7 @@ class _BatchScheduler:
             if block.polls:
                 continue
             if block.together > 1:
-                complete = self._lanes.whole_warps(mask, block.together)
+                complete = self._complete(block, mask)
                 if complete is not mask:
                     if not complete.any():
                         continue
@@ -119,6 +120,19 @@ class _BatchScheduler:
             del self._groups[start]
             return start, mask
         return None
+
+    def _complete(self, block: Block, mask: Mask) -> Mask:
+        """The lanes of a group that need not wait for others, or for registers; the mask itself where that is everyone."""
+        if isinstance(block.members, (Register, Immediate)):
+            return complete_sets(self._lanes, mask, self._member_masks(block.members))
+        complete = self._lanes.whole_warps(mask, block.together)
+        return self._batch.register_pool.fitting(complete, block.registers) if block.registers else complete
+
+    def _member_masks(self, members: Register | Immediate) -> Words:
+        if isinstance(members, Immediate):
+            return np.array([int(members.value) & 0xFFFFFFFF], dtype=np.uint32)
+        masks: Words = self._registers[members.index].astype(np.uint32)
+        return masks
 
     def _unblock(self) -> bool:
         """No lane can run: lets TMA loads arrive, and the copies that an mbarrier waits for, tests of mbarriers fail, flags be
@@ -139,8 +153,13 @@ class _BatchScheduler:
         # flag.
         waiting = self._warps_that_wait(polling)
         return any(
-            self._run_some(start, self._groups[start] & ~waiting) for start in sorted(self._groups) if start not in polling
+            self._run_some(start, self._served(start) & ~waiting) for start in sorted(self._groups) if start not in polling
         )
+
+    def _served(self, start: int) -> Mask:
+        """The lanes at a block that do not wait for registers."""
+        registers = self._blocks[start].registers
+        return self._batch.register_pool.fitting(self._groups[start], registers) if registers else self._groups[start]
 
     def _poll(self, polling: list[int]) -> bool:
         """Lets lanes of the smallest of these blocks read their flags. A lane reads a flag again at the same place only if
@@ -194,6 +213,9 @@ class _BatchScheduler:
                 f"{self._batch.program.entry.name}: stopped after {self._step_limit:,} instructions of CTAs from {lanes.first} "
                 f"on; the kernel does not end, or needs a larger step limit (near line {_line(block)})"
             )
+        for start in self._groups:
+            if self._blocks[start].synchronises and block.start in self._code.past(start):
+                self._batch.members.note_past(start, mask)
         full = lanes.is_full(mask)
         if full:
             mask = lanes.live
@@ -226,11 +248,18 @@ class _BatchScheduler:
             return
         if end.base == "bra":
             self._go(block.target, taken)
+        elif end.base == "brx" and block.targets:
+            self._branch_by_index(block, end, taken)
         elif end.base in ("ret", "exit"):
             self._exit(taken)
+        elif end.base == "trap":
+            lane, count = int(np.flatnonzero(taken)[0]), int(taken.sum())
+            self._batch.findings.add("trap", end, count, lane, "executes a trap, which ends the launch with an error")
+            raise KernelAborted
         elif end.base == "mbarrier":
             self._wait_for_phase(end, taken, following)
         elif end.base == "barrier" and end.modifiers[0] == "cluster":
+            self._unaligned(end, taken)
             if end.has("arrive"):
                 self._go(following, taken)
                 if not end.has("relaxed"):
@@ -239,10 +268,29 @@ class _BatchScheduler:
             else:
                 self._release(self._batch.cluster_barrier.wait(end, taken, following))
         elif end.base in ("bar", "barrier"):
+            if end.has("arrive"):
+                self._unaligned(end, taken)
             self._release(self._batch.barriers.arrive(end, taken, following, self._registers))
         else:
-            what = "the kernel executed a trap" if end.base == "trap" else "this instruction is not supported"
-            raise EmulationError(f"{self._batch.program.module.file}:{end.line}: {what}: {end.text}")
+            raise EmulationError(f"{self._batch.program.module.file}:{end.line}: this instruction is not supported: {end.text}")
+
+    def _branch_by_index(self, block: Block, end: Instruction, mask: Mask) -> None:
+        """brx.idx: each lane goes to the target of its index."""
+        index = end.operands[0]
+        if not isinstance(index, Register):
+            raise EmulationError(f"{self._batch.program.module.file}:{end.line}: this index is not supported: {end.text}")
+        values = self._lanes.spread(self._registers[index.index])
+        outside = mask & (values >= len(block.targets))
+        if outside.any():
+            lane = int(np.flatnonzero(outside)[0])
+            text = f"branches by index {int(values[lane])}; there are {len(block.targets)} targets"
+            raise EmulationError(f"{self._batch.program.module.file}:{end.line}: thread {self._lanes.thread[lane]} {text}")
+        for value in np.unique(values[mask]).tolist():
+            self._go(block.targets[value], mask & (values == value))
+
+    def _unaligned(self, end: Instruction, mask: Mask) -> None:
+        """Finds warps that execute an .aligned instruction in part."""
+        self._batch.findings.unaligned(end, mask, self._batch.members.take_past(end.index))
 
     def _wait_for_phase(self, end: Instruction, mask: Mask, following: int) -> None:
         """Lanes wait for an mbarrier's phase: those whose phase has completed go on, the others when it does."""
@@ -272,6 +320,8 @@ class _BatchScheduler:
         register = guard.register if isinstance(guard, Negated) else guard
         if register.index in self._code.tracked:
             self._batch.registers.check_written(register.index, mask, end)
+        if self._batch.undefined.any:
+            self._batch.undefined.branch(end, register.index, mask)
         value = self._registers[register.index]
         value = ~value if isinstance(guard, Negated) else value
         if len(value) == 1:
@@ -301,6 +351,8 @@ class _BatchScheduler:
     def _report_deadlock(self) -> None:
         batch = self._batch
         for start, mask in self._groups.items():
+            if self._blocks[start].registers:
+                batch.register_pool.report_deadlock(self._blocks[start].body[0], mask, self._blocks[start].registers)
             if self._blocks[start].polls:
                 lane = int(np.flatnonzero(mask)[0])
                 text = "waits forever for a flag that no thread writes any more"

@@ -16,7 +16,7 @@ from mmagen.emulate.ptx.model import Immediate, Instruction, Negated, Register
 
 @op("cp")
 def _cp(e: Emitter, i: Instruction) -> None:
-    if i.modifiers[:2] == ("async", "bulk"):
+    if i.modifiers[:2] == ("async", "bulk") or i.modifiers[:3] == ("reduce", "async", "bulk"):
         build_bulk_copy(e, i)
         return
     if i.modifiers[0] != "async":

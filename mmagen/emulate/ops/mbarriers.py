@@ -10,10 +10,10 @@ from mmagen.emulate.errors import EmulationError
 from mmagen.emulate.lanes.cluster_addresses import OFFSET_MASK, RANK_SHIFT
 from mmagen.emulate.memory.spaces import SHARED_WINDOW
 from mmagen.emulate.ops.access import split
-from mmagen.emulate.ops.emit import Emitter, op
+from mmagen.emulate.ops.emit import Emitter, literal, op
 from mmagen.emulate.ops.memory import native_address
 from mmagen.emulate.program.program import Program
-from mmagen.emulate.ptx.model import Address, Immediate, Instruction, Name, Register
+from mmagen.emulate.ptx.model import Address, Instruction, Name, Register
 
 _FORMS = {"shared", "shared::cta", "shared::cluster", "b64", "release", "relaxed", "acquire", "cta", "cluster", "expect_tx"}
 
@@ -137,7 +137,5 @@ def _rank(e: Emitter, i: Instruction) -> None:
 
 @op("setmaxnreg", warp_wide=True)
 def _registers(e: Emitter, i: Instruction) -> None:
-    """No effect here but a check of the operand: the emulator does not limit registers."""
-    count = i.operands[0]
-    if not isinstance(count, Immediate) or not 24 <= int(count.value) <= 256 or int(count.value) % 8:
-        raise e.unsupported("setmaxnreg takes 24 to 256 registers, in steps of 8")
+    """Registers are not limited, but counted."""
+    e.line(f"X.register_pool.change({e.bind(i)}, {e.mask}, {literal(i.operands[0])})")

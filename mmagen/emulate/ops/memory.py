@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mmagen.emulate.arithmetic import numerics
 from mmagen.emulate.arrays import Mask, Values
 from mmagen.emulate.batch import Batch
 from mmagen.emulate.memory.spaces import GLOBAL_BASE, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, UNSIGNED
@@ -81,19 +82,19 @@ def _isspacep(e: Emitter, i: Instruction) -> None:
     e.write(i.operands[0], expression, "pred")
 
 
-@op("prefetch", "prefetchu", "discard", "applypriority", "nanosleep", "griddepcontrol")
+@op("discard", "applypriority", "nanosleep", "griddepcontrol")
 def _nothing(e: Emitter, i: Instruction) -> None:
     """Hints, and orders that execution in order keeps anyway."""
 
 
-@op("atom", "red")
-def _atomic(e: Emitter, i: Instruction) -> None:
+def build_atomic(e: Emitter, i: Instruction) -> None:
+    """atom and red of one 32- or 64-bit element; the others are in vector_atomics.py."""
     kind = i.type
     operation = next((m for m in i.modifiers if m in _ATOMICS), None)
     if operation is None or not (is_integer(kind) or kind in ("f32", "f64")):
         raise e.unsupported("this atomic operation is not supported")
     returns = i.base == "atom"
-    operands = i.operands[1:] if returns else i.operands
+    operands = i.operands[1 if returns else 0 : -1 if i.has("L2::cache_hint") else None]
     bits = kind if kind in ("f32", "f64") or kind[0] == "s" else unsigned(kind)
     values = ", ".join(e.source(x, bits) for x in operands[1:])
     run = e.bind(_Atomic(i, operation, np.dtype(dtype_of(bits))).run)
@@ -119,12 +120,20 @@ _ATOMICS: dict[str, Callable[..., Any]] = {
 }
 
 
+def _flushing_add(old: np.float32, a: np.float32) -> np.float32:
+    """add on f32 in global memory: subnormal numbers are zeros of their sign (PTX ISA 9.7.13.5)."""
+    codes = numerics.add(np.array([old]).view(np.uint32), np.array([a]).view(np.uint32), "f32", ftz=True)
+    result: np.float32 = codes.view(np.float32)[0]
+    return result
+
+
 class _Atomic:
     """Lane after lane, in the order of their numbers: one of the orders that the hardware may choose."""
 
     def __init__(self, i: Instruction, operation: str, dtype: np.dtype[Any]):
         self.i, self.dtype = i, dtype
         self.function = _ATOMICS[operation]
+        self.flushes = operation == "add" and dtype == np.float32
         self.access = Access(i, dtype.itemsize, 1, atomic=True)
 
     def run(self, X: Batch, space: str, mask: Mask | None, address: Values, values: list[Values]) -> Values:
@@ -137,7 +146,8 @@ class _Atomic:
             cells = cells[: len(cells) // self.dtype.itemsize * self.dtype.itemsize].view(self.dtype)
             operands = [X.lanes.spread(v) for v in values]
             X.memory.device.writes += 1
+            function = _flushing_add if self.flushes and part == "global" else self.function
             for lane, place in zip(lanes, index // self.dtype.itemsize, strict=True):
                 before[lane] = cells[place]
-                cells[place] = self.function(cells[place], *(v[lane] for v in operands))
+                cells[place] = function(cells[place], *(v[lane] for v in operands))
         return before

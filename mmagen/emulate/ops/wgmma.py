@@ -187,6 +187,9 @@ class _Multiply:
             X.findings.add("shared_out_of_bounds", self.i, 1, lane, text)
             address = np.where(outside, 0, address)
         index = address + shared.base[lanes][:, None, None]
+        if X.hazards.checks and address.size:
+            rows_of_8 = address.reshape(len(address), -1, 8, address.shape[2])
+            X.traffic.count_core_matrices(self.i, np.ascontiguousarray(rows_of_8.swapaxes(2, 3)).reshape(-1, 8))
         if X.hazards.clock_shadow is not None:
             for n, (group, clock) in enumerate(zip(groups.tolist(), clocks, strict=True)):
                 warps = lanes[n] + np.arange(0, WARPGROUP, 32)

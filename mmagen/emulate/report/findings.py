@@ -27,6 +27,12 @@ KINDS = (
     "mbarrier",
     "cluster_exit",
     "deadlock",
+    "member_mask",
+    "undefined_value",
+    "register_count",
+    "cache_policy",
+    "assertion",
+    "trap",
 )
 # Headers of libraries: a finding is reported at the line of the user's code that used them.
 _LIBRARIES = ("/cute/", "/cutlass/", "/cuda/", "/cccl/", "/targets/", "/nvvm/", "/crt/")

@@ -11,7 +11,7 @@ from mmagen.emulate.report.traffic import Traffic
 
 @dataclass
 class Report:
-    """The outcome of a launch. completed: every thread has ended."""
+    """The outcome of a launch. completed: every thread has ended. printed: the texts of printf, in the order of execution."""
 
     entry: str
     ctas: int = 0
@@ -21,6 +21,7 @@ class Report:
     warp_instructions: int = 0
     opcodes: dict[str, int] = field(default_factory=dict)
     traffic: list[Traffic] = field(default_factory=list)
+    printed: list[str] = field(default_factory=list)
 
     def by_line(self) -> list[Traffic]:
         """The traffic summed per space and source line, in the order of file and line; instruction is empty."""

@@ -115,12 +115,23 @@ class Barriers:
             if leaving.any():
                 resumed.append((wait.start, leaving))
                 everyone |= leaving
+        self._check_alignment(waits, opened)
         self._reduce(waits, opened)
         for wait in waits:
             wait.mask = wait.mask & ~opened
         self._waits[number] = [w for w in waits if w.mask.any()]
         self._hazards.pass_barrier(everyone, number)
         return resumed
+
+    def _check_alignment(self, waits: list[_Wait], opened: Mask) -> None:
+        """Finds warps of which a part waits at an .aligned barrier, and the others not at the same instruction."""
+        together: dict[int, tuple[Instruction, Mask]] = {}
+        for wait in waits:
+            i = wait.instruction
+            before = together[i.index][1] if i.index in together else np.zeros_like(opened)
+            together[i.index] = i, before | (wait.mask & opened)
+        for i, mask in together.values():
+            self._findings.unaligned(i, mask)
 
     def _check_divergence(self, number: int, waits: list[_Wait], left: Mask, done: Mask) -> None:
         """Finds threads that ended before the barrier, and threads that wait for each other at different instructions."""
@@ -138,20 +149,16 @@ class Barriers:
 
     def _check_instructions(self, number: int, waits: list[_Wait], done: Mask) -> None:
         """Barrier 0 is __syncthreads', which all threads of a CTA have to reach at the same place (CUDA programming guide).
-        The others are asked for by number: all threads of a warp execute the same instruction (PTX ISA, "barrier")."""
-        lanes = self._lanes
-        if len({w.instruction.index for w in waits}) == 1:
-            return
-        width, whom = (lanes.width, "its CTA") if number == 0 else (32, "its warp")
-        last = waits[-1]
-        for other in waits[:-1]:
+        Of the others, which are asked for by number, only the threads of a warp have to (PTX ISA, "barrier")."""
+        lanes, last = self._lanes, waits[-1]
+        for other in waits[:-1] if number == 0 else ():
             if other.instruction.index == last.instruction.index:
                 continue
-            mixed = (other.mask & done).reshape(-1, width).any(axis=1) & (last.mask & done).reshape(-1, width).any(axis=1)
+            mixed = lanes.by_cta(other.mask & done).any(axis=1) & lanes.by_cta(last.mask & done).any(axis=1)
             if mixed.any():
-                place = int(np.flatnonzero(mixed)[0])
-                lane = place * width + int(np.flatnonzero(last.mask.reshape(-1, width)[place])[0])
-                text = f"waits at this barrier while threads of {whom} wait at another instruction"
+                cta = int(np.flatnonzero(mixed)[0])
+                lane = cta * lanes.width + int(np.flatnonzero(lanes.by_cta(last.mask)[cta])[0])
+                text = "waits at this barrier while threads of its CTA wait at another instruction"
                 text += f" (PTX line {other.instruction.line})"
                 self._findings.add("barrier_divergence", last.instruction, int(mixed.sum()), lane, text)
                 return

@@ -13,9 +13,9 @@ import numpy.typing as npt
 
 import mmagen
 from mmagen.build.ptx import Ptx
-from mmagen.core.errors import ExitCode, UsageError
+from mmagen.core.errors import ExitCode, MmagenError, UsageError
 from mmagen.core.targets import capability
-from mmagen.emulate import NEWEST, EmulationError, GlobalMemory, Report
+from mmagen.emulate import NEWEST, EmulationError, GlobalMemory, Report, defect
 from mmagen.families import family_of
 from mmagen.families.library import choose
 from mmagen.families.plans import Plan
@@ -114,6 +114,11 @@ def run_task(task: Task) -> RunResult:
         outcome = _JUDGES[family_of(task.plan).trials(task.plan).judge](task)
     except (EmulationError, HostError) as error:
         outcome = {"disposition": "failed", "reason": str(error)}
+    except MmagenError:
+        raise
+    except Exception as error:
+        # A defect of the judge costs the verdict of one kernel, not the whole run.
+        outcome = {"disposition": "failed", "reason": str(defect("in its verification", error))}
     record |= outcome
     code = {"passed": ExitCode.OK, "incorrect": ExitCode.INCORRECT}.get(str(record["disposition"]), ExitCode.RUN_FAILED)
     return RunResult(task.plan.name, "verify", (record,), int(code), seconds=time.monotonic() - start)
