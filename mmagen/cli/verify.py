@@ -18,6 +18,7 @@ from mmagen.generate.manifest import MANIFEST, has_tests
 
 if TYPE_CHECKING:
     from mmagen.build.job import BuildResult
+    from mmagen.spec.model import Problem
     from mmagen.toolchain.find import Toolchain
     from mmagen.verify.verdict import Verdict
 
@@ -61,6 +62,7 @@ def _verify(loaded: Specs, folders: Sequence[Path], options: VerifyOptions, outp
     from mmagen.verify.verdict import exit_code
 
     with _projects(loaded, folders) as projects:
+        asked = [*map(_problems, folders), *(one.plan.problems for one in loaded.planned)]
         toolchain = _toolchain(options)
         if _emulates(options, toolchain):
             return _on_cpu(projects, toolchain, options, outputs)
@@ -69,7 +71,7 @@ def _verify(loaded: Specs, folders: Sequence[Path], options: VerifyOptions, outp
             results = compile_projects(
                 projects, toolchain, arch=options.arch or None, jobs=options.jobs, programs=programs, progress=progress
             )
-    verdicts = _run_all(results, toolchain, options)
+    verdicts = _run_all(results, [() if options.problems else problems for problems in asked], toolchain, options)
     _report(verdicts, outputs)
     return exit_code(verdicts)
 
@@ -135,6 +137,7 @@ def _on_cpu(
             jobs=options.jobs,
             progress=progress,
             max_dim=options.max_dim,
+            why="--on cpu" if options.where == "cpu" else toolchain.remedies["gpus"],
         )
     _report(verdicts, outputs)
     return exit_code(verdicts)
@@ -190,26 +193,49 @@ def _toolchain(options: VerifyOptions) -> Toolchain:
     return toolchain
 
 
-def _run_all(results: Sequence[BuildResult], toolchain: Toolchain, options: VerifyOptions) -> list[Verdict]:
+def _problems(project: Path) -> tuple[Problem, ...]:
+    """The problems that a project's program runs by default; () where its spec cannot be read."""
+    from mmagen.families.reading import read
+
+    path = project / "spec.yaml"
+    plan = read(path.read_bytes(), str(path))[0] if path.is_file() else None
+    return plan.problems if plan else ()
+
+
+def _run_all(
+    results: Sequence[BuildResult], asked: Sequence[Sequence[Problem]], toolchain: Toolchain, options: VerifyOptions
+) -> list[Verdict]:
     """Run the programs one after another: concurrent programs would distort each other's timings."""
-    from mmagen.verify.run import run
+    from mmagen.verify.omitted import problem_argument, unsuitable
     from mmagen.verify.verdict import judge
 
     verdicts = []
     with shown() as progress:
-        for number, result in enumerate(results):
+        for number, (result, problems) in enumerate(zip(results, asked, strict=True)):
             if options.compile_only or not result.ok:
                 verdicts.append(judge(result, compile_only=options.compile_only))
-            elif not toolchain.gpus:
-                verdicts.append(judge(result, no_gpu=toolchain.remedies["gpus"]))
+            elif why := unsuitable(result, toolchain.gpus[0]) if toolchain.gpus else toolchain.remedies["gpus"]:
+                verdicts.append(judge(result, no_gpu=why, skipped=[(problem_argument(problem), why) for problem in problems]))
             else:
                 progress(number, len(results), f"running {result.name}")
-                runs = [
-                    run(result, program=program, args=args, timeout_s=options.timeout_s, sanitizer=sanitizer)
-                    for program, args, sanitizer in _commands(result, toolchain, options)
-                ]
-                verdicts.append(judge(result, *runs))
+                verdicts.append(_run(result, problems, toolchain, options))
     return verdicts
+
+
+def _run(result: BuildResult, problems: Sequence[Problem], toolchain: Toolchain, options: VerifyOptions) -> Verdict:
+    """Run the programs of one project."""
+    from mmagen.verify.omitted import not_reached
+    from mmagen.verify.run import run
+    from mmagen.verify.verdict import judge
+
+    runs = [
+        run(result, program=program, args=args, timeout_s=options.timeout_s, sanitizer=sanitizer)
+        for program, args, sanitizer in _commands(result, toolchain, options)
+    ]
+    skipped = [*not_reached(problems, runs[0], options.max_dim)]
+    if options.bench and "bench" not in result.offered:
+        skipped.append(("benchmark", f"kernel: {result.kernel} has no benchmark"))
+    return judge(result, *runs, skipped=skipped)
 
 
 def _commands(result: BuildResult, toolchain: Toolchain, options: VerifyOptions) -> Iterator[_Command]:

@@ -24,7 +24,9 @@ from mmagen.emulate.call.run import Launched, run_ptx
 from mmagen.emulate.call.tensor_maps import tensor_map
 from mmagen.emulate.errors import EmulationError, defect
 from mmagen.emulate.exec.launch import STEP_LIMIT, launch
-from mmagen.emulate.memory.global_memory import GlobalMemory
+from mmagen.emulate.memory.global_memory import POISON, GlobalMemory
+from mmagen.emulate.memory.rows import Rows
+from mmagen.emulate.memory.sparse import zeros as sparse_zeros
 from mmagen.emulate.memory.tensor_map import TensorMap
 from mmagen.emulate.ptx.model import Entry, Module
 from mmagen.emulate.ptx.parse import parse
@@ -38,6 +40,7 @@ NEWEST = 90
 __all__ = [
     "KINDS",
     "NEWEST",
+    "POISON",
     "STEP_LIMIT",
     "Buffer",
     "Device",
@@ -50,11 +53,13 @@ __all__ = [
     "Output",
     "ReadOnly",
     "Report",
+    "Rows",
     "TensorMap",
     "Traffic",
     "defect",
     "launch",
     "parse",
     "run_ptx",
+    "sparse_zeros",
     "tensor_map",
 ]

@@ -173,6 +173,7 @@ class _Session:
             params=captured.params,
             memory=self._memory.memory,
             cluster=captured.cluster,
+            overlaps=captured.programmatic,
             step_limit=self._step_limit,
             checks=self._checks,
         )

@@ -6,9 +6,11 @@ method of the family (mmagen.families).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from mmagen.core.layout_text import LayoutText
+from mmagen.mma.accumulation import Accumulation, loosest
 from mmagen.mma.atoms import Atom
 from mmagen.plan.model import Epilogue, Operand, TiledMma
 from mmagen.spec.kernel import When
@@ -123,6 +125,12 @@ class ProductPlan(TilePlan):
         return next(one for one in self.operands if one.letter == letter)
 
     @property
+    def accumulation(self) -> Accumulation:
+        """What the kernel keeps of its sums."""
+        mma = self.tiled_mma
+        return replace(self.atom.accumulation, shuffled=mma.atoms[2] > 1 or isinstance(mma.permutation[2], LayoutText))
+
+    @property
     def stages(self) -> int:
         """Tiles of A and B in shared memory."""
         return 1
@@ -184,6 +192,13 @@ class GemmPlan(ProductPlan):
     scheduler: TileScheduler
     ctas_per_sm: int
     configs: tuple[Config, ...] = ()
+
+    @property
+    def accumulation(self) -> Accumulation:
+        """The residue k tile comes first. Of a library: what its kernels have in common."""
+        if self.configs:
+            return loosest(config.plan.accumulation for config in self.configs)
+        return replace(super().accumulation, turns=2)
 
     @property
     def stages(self) -> int:

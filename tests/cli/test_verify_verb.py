@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+import mmagen.build.build
 from mmagen.build.build import BuildResult
+from mmagen.spec.model import Problem
 from mmagen.toolchain.find import COMPILE, Tool
 from mmagen.verify.verdict import EMULATED, Verdict
 from tests.support.fake_builds import printing, record
@@ -62,6 +65,45 @@ def test_refused_specs_do_not_keep_the_others_from_being_verified(workspace, mac
     machine.calls.clear()
     found, out, err = typed(capsys, "verify", "bad.yaml")
     assert (found, out) == (2, "") and not machine.calls
+
+
+def test_problems_of_a_spec_are_accounted_for(workspace, machine, capsys, monkeypatch):
+    def read(data, file):
+        plan, wrong = real(data, file)
+        plan.problems = (Problem(shape=(64, 64, 32)), Problem(shape=(999, 9, 9)))
+        return plan, wrong
+
+    reading = sys.modules["mmagen.families.reading"]
+    real = reading.read
+    monkeypatch.setattr(reading, "read", read)
+    machine.body = printing(record(name="NAME", problem="64,64,32"))
+    code, out, _ = typed(capsys, "verify", "one.yaml", "--max-dim", "512", "--json", "-")
+    assert code == 0 and [json.loads(line)["disposition"] for line in out.splitlines()] == ["passed", "skipped"]
+    assert json.loads(out.splitlines()[1])["reason"] == "larger than --max-dim 512"
+    machine.body += "\ntime.sleep(60)"
+    machine.body = machine.body.replace("sys.exit(0)", "sys.stdout.flush()")
+    code, out, _ = typed(capsys, "verify", "one.yaml", "--timeout", "0.5", "--junit", "-")
+    assert code == 4 and "not reached: verify did not end within 0.5 s" in out and 'skipped="1"' in out
+    machine.gpus = ()
+    code, out, _ = typed(capsys, "verify", "one.yaml", "--on", "gpu")
+    assert code == 77 and "999,9,9" in out and "2 skipped: no NVIDIA GPU found" in out
+    assert "skipped" not in typed(capsys, "verify", "one.yaml", "--on", "gpu", "--problem", "8,8,8")[1]
+
+
+def test_a_gpu_that_does_not_suit_is_named_and_nothing_run(workspace, machine, capsys, monkeypatch):
+    build = mmagen.build.build.build
+    monkeypatch.setattr(
+        "mmagen.build.build.build", lambda *args, **named: [replace(b, arch=("sm_100a",)) for b in build(*args, **named)]
+    )
+    machine.body = "sys.exit('it was run')"
+    code, out, _ = typed(capsys, "verify", "one.yaml")
+    assert code == 77 and "needs sm_100a; this GPU, Fake, has compute capability 9.0 (sm_90)" in out
+
+
+def test_a_benchmark_that_there_is_not_is_skipped(workspace, machine, capsys):
+    machine.offered = ("verify",)
+    code, out, _ = typed(capsys, "verify", "one.yaml", "--bench")
+    assert code == 0 and "benchmark" in out and "1 skipped: kernel:" in out
 
 
 def test_verify_without_a_gpu_still_compiles(workspace, machine, capsys):

@@ -37,6 +37,7 @@ def kernel(
     scale="1",
     before="",
     fill="fence.proxy.async.shared::cta;",
+    commit="wgmma.commit_group.sync.aligned;",
 ):
     """One wgmma on the images of A and B; a, b: descriptors. The accumulators begin as 1."""
     count = n // 4 if sums == "f16" else n // 2
@@ -60,7 +61,7 @@ def kernel(
             f"    {fence}",
             f"    {before}",
             f"    wgmma.mma_async.sync.aligned.{opcode} {{{names}}}, {first}, %rd3, %p{tail};",
-            "    wgmma.commit_group.sync.aligned;",
+            f"    {commit}",
             f"    {wait}",
             *stores,
         ]
@@ -172,6 +173,43 @@ def _simple(**options):
 def test_what_is_missing_around_a_wgmma_is_found(options, kind, says):
     findings = _simple(**options).findings
     assert [f for f in findings if f.kind == kind and says in f.message], findings
+
+
+ONE = "setp.eq.u32 %q, %warp, 2;\n    @%q "
+THREE = "setp.ne.u32 %q, %warp, 0;\n    @%q "
+# Each warp by itself, but all of them.
+APART = "setp.gt.u32 %q, %warp, 1;\n    @%q bra LATER{n};\n    {what}\n    bra BOTH{n};\nLATER{n}:\n    {what}\nBOTH{n}:"
+WAIT, COMMIT, FENCE = (
+    f"wgmma.{what}.sync.aligned{n};" for what, n in (("wait_group", " 0"), ("commit_group", ""), ("fence", ""))
+)
+
+
+@pytest.mark.parametrize("what", [("wait", WAIT), ("commit", COMMIT), ("fence", FENCE)], ids=lambda x: x[0])
+@pytest.mark.parametrize(("guard", "warps"), [(ONE, 1), (THREE, 3)], ids=["one", "three"])
+def test_what_a_part_of_the_warpgroup_executes_is_found(what, guard, warps):
+    option, instruction = what
+    findings = _simple(**{option: guard + instruction}).findings
+    assert f"with {warps} of the 4 warps" in " ".join(f.message for f in findings if f.kind == "warp_divergence"), findings
+
+
+def test_a_part_of_the_warpgroup_that_multiplies_is_found():
+    (found,) = [
+        f for f in _simple(before="setp.eq.u32 %q, %warp, 3;\n    @%q bra PAST;", commit=f"PAST:\n    {COMMIT}").findings
+        if "without some threads" in f.message
+    ]  # fmt: skip
+    assert found.kind == "warp_divergence" and "mma_async" in found.instruction
+
+
+def test_warps_may_come_one_after_another():
+    """Each executes each instruction, at a time of its own, as long as it is the same one."""
+    late = "setp.eq.u32 %q, %warp, 2;\n    @!%q bra PAST{n};\n    nanosleep.u32 100;\nPAST{n}:\n    {what}"
+    places = ((FENCE, "fence"), (COMMIT, "commit"), (WAIT, "wait"))
+    assert not _simple(**{option: late.format(n=n, what=what) for n, (what, option) in enumerate(places)}).findings
+
+
+def test_the_same_instruction_is_one_not_two():
+    findings = _simple(wait=APART.format(n=0, what=WAIT)).findings
+    assert [f for f in findings if f.kind == "warp_divergence" and "with 2 of the 4 warps" in f.message]
 
 
 @pytest.mark.parametrize(("touch", "says"), [("mov.u32 %a0, 0;", ["accesses %a0"]), ("add.u32 %r9, %a0, 1;", [])])

@@ -58,6 +58,7 @@ def run_ptx(
     block: int | tuple[int, ...],
     cluster: int | tuple[int, ...] = 1,
     dynamic_smem: int = 0,
+    overlaps: bool = False,
     device: Device | None = None,
     step_limit: int = STEP_LIMIT,
     checks: bool = True,
@@ -74,7 +75,8 @@ def run_ptx(
       an int: an integer parameter of any size, or an address; a float: a parameter of type .f32 or .f64;
       a numpy scalar, a ctypes value, bytes or an element of a structured array: a scalar or a struct of that size;
       a TensorMap (see `tensor_map`): a CUtensorMap, which the kernel declares as __grid_constant__.
-    grid, block, cluster: extents in x, y, z. dynamic_smem: bytes. device: memory to run in; by default the launch has its
+    grid, block, cluster: extents in x, y, z. dynamic_smem: bytes. overlaps: the launch may begin before
+    the one before it ends (programmatic stream serialization). device: memory to run in; by default the launch has its
     own. step_limit: blocks of instructions after which the launch is given up. checks: also look for races and stray
     accesses, and count traffic.
 
@@ -96,6 +98,7 @@ def run_ptx(
         step_limit=step_limit,
         checks=checks,
         cluster=cluster,
+        overlaps=overlaps,
     )
     return Launched(name, buffers, report)
 

@@ -39,6 +39,7 @@ def launch(
     progress: Callable[[int, int], None] | None = None,
     lanes: int = _LANES_AT_ONCE,
     cluster: int | tuple[int, ...] = 1,
+    overlaps: bool = False,
 ) -> Report:
     """Executes one kernel launch to its end.
 
@@ -46,7 +47,8 @@ def launch(
     block, laid out as the PTX declares it. memory: what its pointers point to; changed in place. step_limit: instructions
     that one batch of CTAs may execute. checks: also look for what a right result may hide, and count traffic. progress:
     called with (CTAs done, CTAs in all). lanes: about how many threads to run at once. cluster: its extents in CTAs; an int
-    is the one along x, and 1 stands for the cluster that the entry requires, if it does.
+    is the one along x, and 1 stands for the cluster that the entry requires, if it does. overlaps: the launch may begin before
+    the one before it ends (programmatic stream serialization).
 
     Raises EmulationError for an entry that is not there, unsupported instructions that are reached, parameters of
     another size, a launch that the entry's directives forbid, and a kernel that exceeds the step limit.
@@ -55,7 +57,15 @@ def launch(
         raise EmulationError(f"{module.file}: no entry {entry}; there are: {', '.join(module.entries) or 'none'}")
     extents = launched_cluster(module.entries[entry], _dim(block), _dim(cluster))
     program = Program(
-        module, module.entries[entry], _dim(grid), _dim(block), dynamic_smem, params, memory or GlobalMemory(), extents
+        module,
+        module.entries[entry],
+        _dim(grid),
+        _dim(block),
+        dynamic_smem,
+        params,
+        memory or GlobalMemory(),
+        extents,
+        overlaps,
     )
     code = compiled(program, checks)
     log, traffic = FindingLog(module.file), TrafficCounter(module.file)

@@ -23,6 +23,8 @@ from mmagen.emulate.ptx.model import Immediate, Instruction, Negated, Register
 from mmagen.emulate.report.report import Report
 from mmagen.emulate.sync.resumed import Resumed
 
+_MOST_POLLS = 1000
+
 
 class Scheduler:
     """Runs the batches of one launch, one after the other. completed: all threads so far have ended. aborted: by a trap or
@@ -65,8 +67,9 @@ class _BatchScheduler:
         self._registers: Registers = [np.zeros(1, dtype=_dtype(r)) for r in batch.program.entry.registers]
         self._registers += special_registers(batch.program, batch.lanes)
         self._groups: dict[int, Mask] = {0: batch.lanes.live}
-        # (block, lane, address) of the flags that were read since the last write, of which there had been so many.
-        self._polled: set[tuple[int, int, int]] = set()
+        # (block, lane, address) of the flags that were read since the last write, of which there had been so many: the
+        # registers of the lane when it read the flag again, and how often it has.
+        self._polled: dict[tuple[int, int, int], tuple[int, int]] = {}
         self._writes = batch.memory.device.writes
         self._last = code.blocks[0]  # that was run
         self.steps = 0
@@ -91,7 +94,7 @@ class _BatchScheduler:
     def _run(self) -> bool:
         while True:
             for ready in self._batch.mbarriers.take_completed():
-                self._resume(*ready, completed=True)
+                self._resume(*ready)
             chosen = self._choose()
             if chosen is not None:
                 self._step(self._blocks[chosen[0]], chosen[1])
@@ -143,7 +146,7 @@ class _BatchScheduler:
             return True
         if failed := batch.mbarriers.take_failed_tests():
             for ready in failed:
-                self._resume(*ready, completed=False)
+                self._resume(*ready)
             return True
         polling = [start for start in self._groups if self._blocks[start].polls]
         if self._poll(polling):
@@ -162,8 +165,9 @@ class _BatchScheduler:
         return self._batch.register_pool.fitting(self._groups[start], registers) if registers else self._groups[start]
 
     def _poll(self, polling: list[int]) -> bool:
-        """Lets lanes of the smallest of these blocks read their flags. A lane reads a flag again at the same place only if
-        something was written since; other flags it goes on to, as a loop over several of them does."""
+        """Lets lanes of the smallest of these blocks read their flags. If nothing was written since a lane read a flag at the
+        same place, it reads it again only if its registers have changed, as they do in a loop over several flags or values;
+        not for ever, since it may count how often it has looked."""
         writes = self._batch.memory.device.writes
         if writes != self._writes:
             self._polled.clear()
@@ -171,13 +175,22 @@ class _BatchScheduler:
         for start in sorted(polling):
             lanes = np.flatnonzero(self._groups[start])
             address = address_operand(self._blocks[start].body[0], self._registers, self._batch.program)
-            flags = [(start, *flag) for flag in zip(lanes.tolist(), self._lanes.spread(address)[lanes].tolist(), strict=True)]
             mask = np.zeros(self._lanes.size, dtype=bool)
-            mask[lanes] = [flag not in self._polled for flag in flags]
-            self._polled.update(flags)
+            for lane, place in zip(lanes.tolist(), self._lanes.spread(address)[lanes].tolist(), strict=True):
+                mask[lane] = self._reads_again((start, lane, place))
             if self._run_some(start, mask):
                 return True
         return False
+
+    def _reads_again(self, flag: tuple[int, int, int]) -> bool:
+        if flag not in self._polled:
+            self._polled[flag] = 0, 0
+            return True
+        before, times = self._polled[flag]
+        lane = flag[1]
+        now = hash(tuple((r if len(r) == 1 else r[lane : lane + 1]).tobytes() for r in self._registers))
+        self._polled[flag] = now, times + 1
+        return times < _MOST_POLLS and (times == 0 or now != before)
 
     def _run_some(self, start: int, mask: Mask) -> bool:
         """Runs a block for those of its lanes, if there are any."""
@@ -297,9 +310,12 @@ class _BatchScheduler:
         lanes = np.flatnonzero(mask)
         place, phase = phase_operands(end, self._registers, self._batch.program)
         where, phases = (self._lanes.spread(values)[lanes].astype(np.int64) for values in (place, phase))
-        done = self._batch.mbarriers.wait(end, following, lanes, shared_address(where), phases, end.has("parity"))
-        if done.any():
-            self._resume(end, following, lanes[done], completed=True)
+        wait = self._batch.mbarriers.wait
+        for result, these in zip(
+            (True, False), wait(end, following, lanes, shared_address(where), phases, end.has("parity")), strict=True
+        ):
+            if these.any():
+                self._resume(end, following, lanes[these], result)
 
     def _resume(self, i: Instruction, start: int, lanes: Indices, completed: bool) -> None:
         """Lanes go on behind a wait for an mbarrier's phase."""
@@ -340,6 +356,7 @@ class _BatchScheduler:
         if batch.program.asynchronous:
             batch.bulk.end(mask)
             batch.exits.end(mask)
+            batch.wgmmas.end(mask)
         self._release(batch.barriers.after_exit())
         if batch.program.asynchronous:
             self._release(batch.cluster_barrier.after_exit())

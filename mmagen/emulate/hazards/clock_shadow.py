@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from mmagen.emulate.arrays import Events, Indices, Mask, Words
-from mmagen.emulate.hazards.clocks import CLOCK, COLUMN_SHIFT, Clocks
+from mmagen.emulate.hazards.clocks import CLOCK, CLUSTER_SHARED, COLUMN, COLUMN_SHIFT, OWN_SHARED, Clocks
 from mmagen.emulate.hazards.granules import Granules
 from mmagen.emulate.lanes.lane_findings import LaneFindings
 from mmagen.emulate.lanes.lanes import Lanes
@@ -131,7 +131,14 @@ class ClockShadow(Granules):
         """Whether asynchronous accesses of lanes are ordered after the writers of chunks. A stage mostly has one writer."""
         events, who = self._writers[chunks], lanes[:, None]
         events = events[:1, :1] if (events == events[0, 0]).all() else np.unique(events)[None, :]
-        return bool((self._clocks.ordered(who, events) & self._clocks.is_fenced(who, events)).all())
+        space = self._fence_space(events, int(self._rank(chunks[:1] * CHUNK // self.granule)[0]))
+        return bool((self._clocks.ordered(who, events) & self._clocks.is_fenced(who, events, space)).all())
+
+    def _fence_space(self, events: Events, rank: int | Indices) -> Indices:
+        """Which proxy fence writes to the shared memory of the CTA `rank` of a cluster need: those of another CTA one for
+        shared::cluster."""
+        writers = ((events >> COLUMN_SHIFT) & COLUMN).astype(np.int64) // self._clocks.warps_of_cta
+        return np.where(writers == rank, OWN_SHARED, CLUSTER_SHARED)
 
     def _undisturbed(self, lane: int, chunks: Indices) -> bool:
         """Whether chunks, all of one CTA, were read by nothing but wgmmas that a thread knows to have completed."""
@@ -171,7 +178,8 @@ class ClockShadow(Granules):
             self._report("async_race", i, places, who, early & ~generic, text, writer)
 
     def _unfenced(self, i: Instruction, places: Indices, who: Indices, writer: Events, what: str) -> None:
-        bare = self._clocks.ordered(who, writer) & ~self._clocks.is_fenced(who, writer)
+        space = self._fence_space(writer, self._rank(places))
+        bare = self._clocks.ordered(who, writer) & ~self._clocks.is_fenced(who, writer, space)
         if bare.any():
             text = what + " {byte} asynchronously, which {other} wrote, with no fence.proxy.async between"
             self._report("proxy_fence", i, places, who, bare, text, writer)

@@ -21,10 +21,17 @@ import numpy as np
 
 from mmagen.emulate.arrays import Events, Indices, Mask, Words
 
-AgentKind = Literal["mbarrier", "bulk", "init", "cluster"]
+AgentKind = Literal["mbarrier", "bulk", "init", "cluster", "grid"]
 Agent = tuple[AgentKind, int, int]
-"""("mbarrier", rank of its CTA, byte), ("bulk" or "init", rank of its CTA, thread), ("cluster", cluster, its warp)."""
+"""("mbarrier", rank of its CTA, byte), ("bulk" or "init", rank of its CTA, thread), ("cluster", cluster, its warp), or
+("grid", 0, 0), the grid before."""
 
+FenceSpace = Literal[0, 1, 2]
+"""What a proxy fence is for: shared memory of the thread's CTA, of other CTAs of its cluster, global memory."""
+OWN_SHARED: FenceSpace = 0
+CLUSTER_SHARED: FenceSpace = 1
+GLOBAL: FenceSpace = 2
+_SPACES = 3
 _SPARE = 64
 COLUMN_SHIFT, LANE_SHIFT = np.uint64(32), np.uint64(48)
 CLOCK, COLUMN, _LANE = np.uint64(0xFFFFFFFF), np.uint64(0xFFFF), np.uint64(31)
@@ -33,7 +40,7 @@ CLOCK, COLUMN, _LANE = np.uint64(0xFFFFFFFF), np.uint64(0xFFFF), np.uint64(31)
 @dataclass
 class ClockRow:
     """What a thread knows: the clock of each agent, and up to which clock of each warp its writes have been made visible to
-    the asynchronous proxy by a fence."""
+    the asynchronous proxy by a fence, [spaces, warps]."""
 
     known: Words
     fenced: Words
@@ -58,10 +65,15 @@ class Clocks:
         self.used = self.warps + ctas * self.groups_of_cta
         self._columns: dict[Agent, int] = {}
         self.known = np.zeros((size, self.used + _SPARE), dtype=np.uint32)
-        self.fenced = np.zeros((size, self.warps), dtype=np.uint32)
+        self.fenced = np.zeros((size, _SPACES, self.warps), dtype=np.uint32)
         self.clock = np.ones(size // 32, dtype=np.uint32)
-        self.own_fence = np.zeros(size, dtype=np.uint32)
-        self._fence_released: dict[int, ClockRow] = {}  # warp -> what a fence released, for its relaxed arrivals after it
+        self.own_fence = np.zeros((size, _SPACES), dtype=np.uint32)
+        # (warp, scope) -> what fences of that scope released, for the warp's relaxed arrivals after them
+        self._fence_released: dict[tuple[int, int], ClockRow] = {}
+
+    def nothing(self, columns: int) -> ClockRow:
+        """A row that knows nothing, of so many columns."""
+        return ClockRow(np.zeros(columns, dtype=np.uint32), np.zeros((_SPACES, self.warps), dtype=np.uint32))
 
     # Agents
 
@@ -109,12 +121,13 @@ class Clocks:
         ordered: Mask = (self.known[lanes, column] >= (codes & CLOCK)) | self._same(lanes, codes, column) | (codes == 0)
         return ordered
 
-    def is_fenced(self, lanes: Indices, codes: Events) -> Mask:
-        """bool: whether a proxy fence lies between events and these lanes; events of asynchronous units need none."""
+    def is_fenced(self, lanes: Indices, codes: Events, space: FenceSpace | Indices) -> Mask:
+        """bool: whether a proxy fence for a space, or for one that each event has, lies between events and these lanes; events
+        of asynchronous units need none."""
         column = ((codes >> COLUMN_SHIFT) & COLUMN).astype(np.int64)
         clock = codes & CLOCK
-        others = self.fenced[lanes, np.minimum(column, self.warps - 1)] >= clock
-        own = self._same(lanes, codes, column) & (self.own_fence[lanes] >= clock)
+        others = self.fenced[lanes, space, np.minimum(column, self.warps - 1)] >= clock
+        own = self._same(lanes, codes, column) & (self.own_fence[lanes, space] >= clock)
         fenced: Mask = others | own | (column >= self.warps) | (codes == 0)
         return fenced
 
@@ -135,26 +148,32 @@ class Clocks:
         warps, starts = np.unique(lanes // 32, return_index=True)
         columns = warps % self.warps
         known[columns] = self.clock[warps]
-        fenced[columns] = np.maximum(fenced[columns], np.minimum.reduceat(self.own_fence[lanes], starts))
+        fenced[:, columns] = np.maximum(fenced[:, columns], np.minimum.reduceat(self.own_fence[lanes], starts).T)
         self.clock[warps] += 1
         return ClockRow(known, fenced)
 
-    def release_fence(self, lanes: Indices, only: int | None = None) -> None:
-        """A release fence of these lanes: relaxed arrivals that follow release what they know now; only: of one column."""
+    def release_fence(self, lanes: Indices, scope: int, only: int | None = None) -> None:
+        """A release fence of these lanes: relaxed arrivals that follow release what they know now. scope: see ptx/scopes.py.
+        only: of one column."""
         for warp in np.unique(lanes // 32).tolist():
             row = self.release(lanes[lanes // 32 == warp])
             if only is not None:
                 known = np.zeros_like(row.known)
                 known[only] = self.known[lanes, only].max()
                 row = ClockRow(known, np.zeros_like(row.fenced))
-            self._fence_released[warp] = row.join(self._fence_released.get(warp))
+            self._fence_released[warp, scope] = row.join(self._fence_released.get((warp, scope)))
 
-    def relaxed_release(self, lanes: Indices) -> ClockRow | None:
-        """What relaxed arrivals of these lanes release by an earlier fence; None for nothing."""
+    def fence_released(self, warp: int, scope: int) -> ClockRow | None:
+        """What fences of a warp with exactly this scope have released."""
+        return self._fence_released.get((warp, scope))
+
+    def relaxed_release(self, lanes: Indices, least: int) -> ClockRow | None:
+        """What relaxed arrivals of these lanes release by earlier fences of scope `least` or wider; None for nothing."""
         released: ClockRow | None = None
-        for warp in np.unique(lanes // 32).tolist():
-            if warp in self._fence_released:
-                released = self._fence_released[warp].join(released)
+        warps = set((lanes // 32).tolist())
+        for (warp, scope), row in self._fence_released.items():
+            if warp in warps and scope >= least:
+                released = row.join(released)
         return released
 
     def acquire(self, lanes: Indices, row: ClockRow) -> None:
@@ -178,19 +197,21 @@ class Clocks:
         here = active[warps]
         columns, at = warps % self.warps, np.arange(len(warps))
         known = self.known.reshape(-1, 32, self.known.shape[1])
-        fenced = self.fenced.reshape(-1, 32, self.warps)
-        own = np.where(here, self.own_fence.reshape(-1, 32)[warps], CLOCK).min(axis=1)
+        fenced = self.fenced.reshape(-1, 32, _SPACES, self.warps)
+        own = np.where(here[:, :, None], self.own_fence.reshape(-1, 32, _SPACES)[warps], CLOCK).min(axis=1)
         together = np.where(here[:, :, None], known[warps], 0).max(axis=1)
         together[at, columns] = self.clock[warps]
-        fences = np.where(here[:, :, None], fenced[warps], 0).max(axis=1)
-        fences[at, columns] = np.maximum(fences[at, columns], own)
+        fences = np.where(here[:, :, None, None], fenced[warps], 0).max(axis=1)
+        fences[at, :, columns] = np.maximum(fences[at, :, columns], own)
         known[warps] = np.where(here[:, :, None], together[:, None], known[warps])
-        fenced[warps] = np.where(here[:, :, None], fences[:, None], fenced[warps])
+        fenced[warps] = np.where(here[:, :, None, None], fences[:, None], fenced[warps])
         self.clock[warps] += 1
 
-    def proxy_fence(self, lanes: Indices) -> None:
-        """fence.proxy.async: all generic writes that these lanes know of are visible to the asynchronous proxy."""
+    def proxy_fence(self, lanes: Indices, spaces: tuple[FenceSpace, ...]) -> None:
+        """fence.proxy.async: all generic writes to these spaces that these lanes know of are visible to the asynchronous
+        proxy."""
         warps = lanes // 32
-        self.own_fence[lanes] = self.clock[warps]
-        self.fenced[lanes] = np.maximum(self.fenced[lanes], self.known[lanes, : self.warps])
+        for space in spaces:
+            self.own_fence[lanes, space] = self.clock[warps]
+            self.fenced[lanes, space] = np.maximum(self.fenced[lanes, space], self.known[lanes, : self.warps])
         self.clock[np.unique(warps)] += 1

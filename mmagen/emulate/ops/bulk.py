@@ -19,7 +19,7 @@ def build_bulk_copy(e: Emitter, i: Instruction) -> None:
     if i.has("commit_group"):
         e.line(f"X.bulk.commit({e.mask})")
     elif i.has("wait_group"):
-        e.line(f"X.bulk.wait({e.mask}, {literal(i.operands[0])})")
+        e.line(f"X.bulk.wait({e.mask}, {literal(i.operands[0])}, {i.has('read')})")
     elif i.has("prefetch"):
         build_bulk_prefetch(e, i)
     elif i.has("tensor"):
@@ -66,7 +66,7 @@ def _load(
     masks = None if ctas is None else X.lanes.spread(ctas)[lanes]
     for n, lane in enumerate(lanes.tolist()):
         targets = copy_targets(X, i, lane, homes[n], places[n], None if masks is None else int(masks[n]))
-        tensor = X.bulk.tensor(i, int(maps[n]))
+        tensor = X.bulk.tensor(i, lane, int(maps[n]))
         X.bulk.load(i, lane, tensor, _coordinates(X, at, lane), targets)
         for _ in targets:
             _count(X, i, tensor)
@@ -76,7 +76,7 @@ def _store(X: Batch, mask: Mask | None, i: Instruction, maps: Values, at: list[V
     lanes, where = split(X, mask, shared)
     where, maps = shared_address(where), split(X, mask, maps)[1]
     for n, lane in enumerate(lanes.tolist()):
-        tensor = X.bulk.tensor(i, int(maps[n]))
+        tensor = X.bulk.tensor(i, lane, int(maps[n]))
         X.bulk.store(i, lane, tensor, _coordinates(X, at, lane), int(where[n]))
         _count(X, i, tensor)
 

@@ -110,8 +110,10 @@ def _prefetch(e: Emitter, i: Instruction) -> None:
 
 
 def _tensor_maps(X: Batch, mask: Mask | None, i: Instruction, address: Values) -> None:
-    for place in np.unique(split(X, mask, address)[1]).tolist():
-        X.bulk.tensor(i, place)
+    lanes, where = split(X, mask, address)
+    places, first = np.unique(where, return_index=True)
+    for place, lane in zip(places.tolist(), lanes[first].tolist(), strict=True):
+        X.bulk.tensor(i, lane, place)
 
 
 def build_bulk_prefetch(e: Emitter, i: Instruction) -> None:

@@ -82,9 +82,16 @@ def _isspacep(e: Emitter, i: Instruction) -> None:
     e.write(i.operands[0], expression, "pred")
 
 
-@op("discard", "applypriority", "nanosleep", "griddepcontrol")
+@op("discard", "applypriority", "nanosleep")
 def _nothing(e: Emitter, i: Instruction) -> None:
     """Hints, and orders that execution in order keeps anyway."""
+
+
+@op("griddepcontrol")
+def _griddepcontrol(e: Emitter, i: Instruction) -> None:
+    """launch_dependents is for the grid after, which is not emulated."""
+    if i.has("wait"):
+        e.line(f"X.hazards.wait_for_grid_before({e.mask})")
 
 
 def build_atomic(e: Emitter, i: Instruction) -> None:

@@ -6,6 +6,7 @@ import re
 
 from mmagen.emulate.ptx.model import Immediate, Instruction, Operand
 from mmagen.emulate.ptx.operands import size_of
+from mmagen.emulate.ptx.scopes import CTA, scope_of
 
 _STRONG = ("acquire", "release", "acq_rel", "relaxed", "volatile")
 _MEMBER_MASKS = {"bar": 0, "barrier": 0, "shfl": 4, "vote": 2, "match": 2, "redux": 2, "elect": 1}
@@ -20,10 +21,11 @@ def vector_of(i: Instruction) -> tuple[str, int]:
 
 
 def is_asynchronous(i: Instruction) -> bool:
-    """Does the instruction need more than barriers of threads to be ordered?"""
-    flag = i.base in ("ld", "st", "atom", "red") and any(i.has(word) for word in ("acquire", "release", "acq_rel", "relaxed"))
-    wide = i.modifiers[:2] in (("async", "bulk"), ("async", "mbarrier"), ("reduce", "async"))
-    return i.base in ("mbarrier", "wgmma") or wide or flag
+    """Does the instruction need more than barriers of threads to be ordered? A fence beyond the CTA is for flags."""
+    flag = i.base in ("ld", "st", "atom", "red") and any(i.has(word) for word in _STRONG) and space_of(i) != "shared"
+    fence = i.base in ("fence", "membar") and scope_of(i) > CTA
+    copy = i.modifiers[:2] in (("async", "bulk"), ("async", "mbarrier"), ("reduce", "async"))
+    return i.base in ("mbarrier", "wgmma") or copy or flag or fence
 
 
 def access_size(i: Instruction) -> int:

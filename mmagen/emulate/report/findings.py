@@ -26,6 +26,7 @@ KINDS = (
     "wgmma_order",
     "mbarrier",
     "cluster_exit",
+    "grid_dependency",
     "deadlock",
     "member_mask",
     "undefined_value",

@@ -134,6 +134,7 @@ def emulate(ptx: Ptx, captured: CapturedLaunch, memory: GlobalMemory) -> Report:
         params=captured.params,
         memory=memory,
         cluster=captured.cluster,
+        overlaps=captured.programmatic,
     )
 
 
