@@ -2,6 +2,7 @@
 
 Other packages import from here alone. Inside, each layer imports only from those that follow it:
 
+    call          `run_ptx`: arguments, device memory, tensor maps
     exec          blocks of an entry, their compilation, the scheduler, `launch`
     ops           instructions: PTX -> Python source over all lanes
     batch         the state of the CTAs that run together, assembled from the components below
@@ -17,6 +18,10 @@ Other packages import from here alone. Inside, each layer imports only from thos
     arrays, errors
 """
 
+from mmagen.emulate.call.arguments import Output, ReadOnly
+from mmagen.emulate.call.device import Buffer, Device
+from mmagen.emulate.call.run import Launched, run_ptx
+from mmagen.emulate.call.tensor_maps import tensor_map
 from mmagen.emulate.errors import EmulationError, defect
 from mmagen.emulate.exec.launch import STEP_LIMIT, launch
 from mmagen.emulate.memory.global_memory import POISON, GlobalMemory
@@ -38,13 +43,18 @@ __all__ = [
     "NEWEST",
     "POISON",
     "STEP_LIMIT",
+    "Buffer",
     "Coverage",
+    "Device",
     "EmulationError",
     "Entry",
     "Finding",
     "GlobalMemory",
     "Goal",
+    "Launched",
     "Module",
+    "Output",
+    "ReadOnly",
     "Report",
     "Rows",
     "TensorMap",
@@ -52,5 +62,7 @@ __all__ = [
     "defect",
     "launch",
     "parse",
+    "run_ptx",
     "sparse_zeros",
+    "tensor_map",
 ]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mmagen.emulate.asynchronous.bulk import BulkCopies
+from mmagen.emulate.asynchronous.copy_arrivals import CopyArrivals
 from mmagen.emulate.asynchronous.cp_async import PendingCopies
 from mmagen.emulate.asynchronous.wgmma_groups import WgmmaGroups
 from mmagen.emulate.hazards.tracker import HazardTracker, LaunchHistory
@@ -59,6 +60,7 @@ class Batch:
     exits: ClusterExits
     mbarriers: Mbarriers
     copies: PendingCopies
+    copy_arrivals: CopyArrivals
     bulk: BulkCopies
     wgmmas: WgmmaGroups
     register_pool: RegisterPool
@@ -74,6 +76,7 @@ def make_batch(launch: LaunchState, first: int, count: int) -> Batch:
     hazards = HazardTracker(program, lanes, memory, findings, launch.history, launch.checks)
     exits = ClusterExits(lanes, hazards.clocks, findings)
     mbarriers = Mbarriers(lanes, program.shared_bytes, hazards.clocks, exits, findings)
+    copies = PendingCopies(lanes.size, memory.shared, hazards.shadow)
     return Batch(
         program=program,
         traffic=launch.traffic,
@@ -89,7 +92,8 @@ def make_batch(launch: LaunchState, first: int, count: int) -> Batch:
         cluster_barrier=ClusterBarrier(lanes, hazards.clocks, findings),
         exits=exits,
         mbarriers=mbarriers,
-        copies=PendingCopies(lanes.size, memory.shared, hazards.shadow),
+        copies=copies,
+        copy_arrivals=CopyArrivals(lanes, copies, mbarriers, hazards.clocks),
         bulk=BulkCopies(lanes, memory, hazards, mbarriers, exits, findings),
         wgmmas=WgmmaGroups(lanes, registers, hazards.clocks, findings),
         register_pool=RegisterPool(lanes, findings, program.entry.limits),

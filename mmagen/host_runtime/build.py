@@ -17,7 +17,7 @@ from mmagen.core.reads import Reading, outside, read_depfile
 from mmagen.toolchain.find import Toolchain
 from mmagen.toolchain.identity import compilers, include_folders, open_cache
 
-_SOURCES = ("runner.cpp", "cuda_runtime.cpp", "tensor_map.cpp")
+_SOURCES = ("runner.cpp", "cuda_runtime.cpp", "memory.cpp", "tensor_map.cpp")
 _HEADERS = ("state.h",)
 # Libraries find the runtime's functions in the program that loads them, hence --export-dynamic.
 _FLAGS = ("-std=c++17", "-O1", "-cudart", "none", "-Xlinker", "--export-dynamic")

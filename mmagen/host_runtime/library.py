@@ -81,20 +81,14 @@ class HostLibrary:
         entries of the project's PTX.
 
         Raises HostError where the host code crashes, does not return (HostTimeoutError), or lacks a function."""
-        declared = [word for entry in kernels for word in _declared(entry)]
+        declared = [word for entry in kernels for word in entry.directives]
         done = capture([self.runner, self.path, *device.directives, *declared, *directives], timeout_s=_TIMEOUT_S)
-        reply = _read(done.stdout)
+        reply = read_reply(done.stdout)
         if done.timed_out:
             raise HostTimeoutError(f"the host code did not return within {_TIMEOUT_S:.0f} s")
         if done.exit_code != 0:
             raise HostError(_why(done, reply))
         return reply
-
-
-def _declared(entry: Entry) -> list[str]:
-    sizes = [number for parameter in entry.parameters for number in parameter]
-    facts = (entry.most_threads, entry.static_shared_bytes, len(entry.parameters), *sizes)
-    return ["kernel", entry.name, *map(str, facts)]
 
 
 def call(symbol: str, *arguments: int | bytes | str) -> list[str]:
@@ -111,7 +105,8 @@ def _word(argument: int | bytes | str) -> str:
     return f"@{argument.hex()}" if isinstance(argument, bytes) else str(argument)
 
 
-def _read(stdout: str) -> Reply:
+def read_reply(stdout: str) -> Reply:
+    """Lines that the runner printed."""
     reply = Reply()
     for line in stdout.splitlines():
         kind, _, rest = line.partition(" ")

@@ -255,3 +255,11 @@ def test_global_memory_by_name():
     assert memory.read("a", np.float32).tolist() == [0, 1, 2]
     assert memory.read_rows("a")[1].all() and not memory.read_rows("b")[1].any()
     assert memory.describe(second + 3) == "b[3]"
+
+
+def test_warps_may_meet_at_a_named_barrier_from_different_places():
+    """PTX ISA, "barrier": all threads of a warp execute the same instruction. Producers and consumers of ThunderKittens do not."""
+    body = "setp.lt.u32 %p1, %r1, {}; @%p1 bra A; bar.sync {}; bra END; A: bar.sync {}; END: mov.u32 %r2, 1;"
+    assert not run(body.format(32, 15, 15), threads=64)[1].findings
+    findings = run(body.format(16, 15, 15), threads=64)[1].findings
+    assert {finding.kind for finding in findings} == {"warp_divergence"}

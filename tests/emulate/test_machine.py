@@ -271,3 +271,30 @@ def test_checks_can_be_left_out():
     out, report = run(body, shared=16, checks=False)
     assert not report.findings and not report.traffic
     assert "shared_race" in kinds(run(body, shared=16)[1]) and len(set(out.view("u4")[::2].tolist())) == 1
+
+
+def test_wide_addresses_of_shared_memory_are_truncated():
+    """PTX ISA, "ld": an address is truncated if its register is wider than addresses of the state space. DeepGEMM passes
+    generic addresses to stmatrix.shared."""
+    body = """
+    mov.u64 %rd6, smem; cvta.shared.u64 %rd7, %rd6;
+    mul.wide.u32 %rd8, %r1, 16; add.s64 %rd7, %rd7, %rd8;
+    setp.ge.u32 %p1, %r1, 8;
+    @!%p1 cp.async.ca.shared.global [%rd7], [%rd3], 8;
+    cp.async.wait_all; bar.warp.sync -1;
+    @!%p1 ld.shared.u64 %rd9, [%rd7];
+    @!%p1 st.global.u64 [%rd4], %rd9;
+    add.s32 %r2, %r1, 5;
+    bar.warp.sync -1;
+    stmatrix.sync.aligned.m8n8.x1.shared.b16 [%rd7], {%r2};
+    bar.warp.sync -1;
+    @!%p1 atom.shared.add.u32 %r3, [%rd7], 1;
+    bar.warp.sync -1;
+    @!%p1 ld.u32 %r4, [%rd7];
+    @!%p1 st.global.u32 [%rd4+128], %r4;
+    """
+    out, report = run(body, shared=512, out_bytes=256, data=np.arange(64, dtype=np.uint64))
+    assert not report.findings, "\n".join(map(str, report.findings))
+    assert out.view(np.uint64)[:8].tolist() == list(range(8))
+    # Row r of the matrix is written by the threads 4r..4r+3, the first of which has 4r + 5.
+    assert out.view(np.uint32)[32:48:2].tolist() == [4 * row + 6 for row in range(8)]

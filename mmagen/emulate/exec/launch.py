@@ -40,7 +40,7 @@ def launch(
     checks: bool = True,
     progress: Callable[[int, int], None] | None = None,
     lanes: int = _LANES_AT_ONCE,
-    cluster: int = 1,
+    cluster: int | tuple[int, ...] = 1,
     overlaps: bool = False,
 ) -> Report:
     """Executes one kernel launch to its end.
@@ -50,7 +50,7 @@ def launch(
     thread may take: about as many as instructions. timeout_s: seconds that the launch may last. A kernel that exceeds either
     is stopped, and a finding names the loop, or where threads are then; `Report.completed` is False. checks: also look for
     what a right result may hide, and count traffic. progress: called with (CTAs done, CTAs in all). lanes: about how many
-    threads to run at once. cluster: CTAs, next to each other along x, that form one; 1 stands for those that the entry
+    threads to run at once. cluster: its extents in CTAs; an int is the one along x, and 1 stands for the cluster that the entry
     requires, if it does. overlaps: the launch may begin before the one before it ends (programmatic stream serialization).
 
     Raises EmulationError for an entry that is not there, unsupported instructions that are reached, parameters of
@@ -58,7 +58,7 @@ def launch(
     """
     if entry not in module.entries:
         raise EmulationError(f"{module.file}: no entry {entry}; there are: {', '.join(module.entries) or 'none'}")
-    cluster = launched_cluster(module.entries[entry], _dim(block), _dim(cluster))
+    extents = launched_cluster(module.entries[entry], _dim(block), _dim(cluster))
     program = Program(
         module,
         module.entries[entry],
@@ -67,7 +67,7 @@ def launch(
         dynamic_smem,
         params,
         memory or GlobalMemory(),
-        cluster,
+        extents,
         overlaps,
     )
     code = compiled(program, checks)
@@ -76,7 +76,7 @@ def launch(
     printed = Printed()
     state = LaunchState(program, log, traffic, history, code.tracked, checks, printed)
     scheduler = Scheduler(state, code, Limits.of(step_limit, timeout_s))
-    at_once = max(1, lanes // program.padded_threads // cluster) * cluster
+    at_once = max(1, lanes // program.padded_threads // program.cluster) * program.cluster
     with np.errstate(all="ignore"):
         for first in range(0, program.cta_count, at_once):
             scheduler.run(first, min(at_once, program.cta_count - first))
@@ -94,6 +94,6 @@ def launch(
 def _dim(extents: int | tuple[int, ...]) -> Dim:
     values = (extents,) if isinstance(extents, int) else tuple(extents)
     if not 1 <= len(values) <= 3 or any(v < 1 for v in values):
-        raise EmulationError(f"a grid or block has one to three positive extents, not {extents}")
+        raise EmulationError(f"a grid, block or cluster has one to three positive extents, not {extents}")
     x, y, z = (*values, 1, 1)[:3]
     return x, y, z

@@ -157,10 +157,11 @@ class _BatchScheduler:
         return masks
 
     def _serve_waiting(self) -> bool:
-        """No lane can run: lets TMA loads arrive, tests of mbarriers fail, or flags be read again. False if none of these is
-        possible."""
+        """No lane can run: lets TMA loads arrive, and the copies that an mbarrier waits for, tests of mbarriers fail, or flags be
+        read again. False if none of these is possible."""
         batch = self._batch
-        if batch.bulk.deliver():
+        delivered = batch.copy_arrivals.deliver()
+        if batch.bulk.deliver() or delivered:
             return True
         if failed := batch.mbarriers.take_failed_tests():
             for ready in failed:
@@ -304,6 +305,8 @@ class _BatchScheduler:
             self._unaligned(end, taken)
             if end.has("arrive"):
                 self._go(following, taken)
+                if not end.has("relaxed"):
+                    self._batch.mbarriers.fence(taken)
                 self._release(self._batch.cluster_barrier.arrive(end, taken))
             else:
                 self._release(self._batch.cluster_barrier.wait(end, taken, following))

@@ -99,6 +99,35 @@ class GlobalMemory:
         start = place.address - GLOBAL_BASE
         return np.frombuffer(self._bytes[start : start + place.size].tobytes(), dtype=dtype).copy()
 
+    @property
+    def first(self) -> int:
+        """The address below which nothing lies."""
+        return GLOBAL_BASE
+
+    def load(self, address: int, size: int) -> bytes:
+        """Bytes as the host copies them. Raises EmulationError where some are not allocated."""
+        return self._bytes[self._range(address, size)].tobytes()
+
+    def store(self, address: int, data: bytes) -> None:
+        """The host writes bytes, to read-only allocations too. Raises EmulationError where some are not allocated."""
+        place = self._range(address, len(data))
+        self._bytes[place] = np.frombuffer(data, dtype=np.uint8)
+        self._state[place] |= INITIALISED
+
+    def _range(self, address: int, size: int) -> slice:
+        start = address - GLOBAL_BASE
+        place = slice(max(start, 0), max(start + size, 0))
+        if start < 0 or start + size > self.size or not (self._state[place] & ALLOCATED).all():
+            raise EmulationError(f"the host copies {size} bytes at {self.describe(address, size)}")
+        return place
+
+    def written(self, name: str) -> Mask:
+        """bool[bytes]: which bytes of an allocation hold something."""
+        place = self.allocations[name]
+        start = place.address - GLOBAL_BASE
+        written: Mask = (self._state[start : start + place.size] & INITIALISED) != 0
+        return written
+
     def read_rows(self, name: str) -> tuple[Bytes, Mask]:
         """(the bytes of an allocation's rows, uint8[rows, width]; which of them hold something, bool[rows, width])."""
         spans = list(_spans(self.allocations[name]))

@@ -15,7 +15,7 @@ from mmagen.emulate.ops.emit import Emitter, literal, op
 from mmagen.emulate.ops.memory import native_address
 from mmagen.emulate.program.program import Program
 from mmagen.emulate.ptx.model import Address, Instruction, Name, Register
-from mmagen.emulate.ptx.scopes import scope_of
+from mmagen.emulate.ptx.scopes import CTA, scope_of
 
 _FORMS = {"shared", "shared::cta", "shared::cluster", "b64", "release", "relaxed", "acquire", "cta", "cluster", "expect_tx"}
 
@@ -110,6 +110,8 @@ def _fence(e: Emitter, i: Instruction) -> None:
         if any(m.startswith("tensormap") for m in i.modifiers) and i.has("acquire"):
             e.line(f"X.bulk.acquire_map({e.mask}, {native_address(e, i.operands[0])})")
     else:
+        if scope_of(i) > CTA:
+            e.line(f"X.mbarriers.fence({e.mask})")
         e.line(f"X.hazards.memory_fence({e.mask}, {scope_of(i)})")
 
 

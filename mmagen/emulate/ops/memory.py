@@ -23,10 +23,14 @@ def _raw(kind: str) -> str:
     return f"u{8 * (size_of(kind) or 0)}"
 
 
-def native_address(e: Emitter, operand: Operand) -> str:
-    """The address as computed in the width of its register, so that 32-bit sums wrap at 32 bits."""
-    narrow = isinstance(operand, Address) and isinstance(operand.base, Register) and size_of(operand.base.type) == 4
-    return e.address(operand, 32 if narrow else 64)
+def native_address(e: Emitter, operand: Operand, space: str = "") -> str:
+    """The address as computed in the width of its register, so that 32-bit sums wrap at 32 bits. space: of the operand.
+    Addresses in shared memory have 32 bits: wider ones, such as generic ones, are truncated (PTX ISA, "ld")."""
+    base = operand.base if isinstance(operand, Address) else None
+    if isinstance(base, Register) and size_of(base.type) == 4:
+        return e.address(operand, 32)
+    address = e.address(operand)
+    return f"({address}).astype(u4)" if isinstance(base, Register) and space == "shared" else address
 
 
 @op("ld", "ldu")
@@ -36,7 +40,7 @@ def _load(e: Emitter, i: Instruction) -> None:
     if width not in UNSIGNED:
         raise e.unsupported("loads of this type are not supported")
     run = e.bind(Access(i, width, count).load)
-    e.line(f"t = {run}(X, {space_of(i)!r}, {e.mask}, {native_address(e, i.operands[1])})")
+    e.line(f"t = {run}(X, {space_of(i)!r}, {e.mask}, {native_address(e, i.operands[1], space_of(i))})")
     for n, element in enumerate(elements_of(i.operands[0])):
         if kind[0] == "s":
             e.write(element, f"t[{n}].view({dtype_of(kind)})", kind)
@@ -52,7 +56,7 @@ def _store(e: Emitter, i: Instruction) -> None:
         raise e.unsupported("this store is not supported")
     run = e.bind(Access(i, width, count).store)
     values = ", ".join(e.source(x, _raw(kind)) for x in elements_of(i.operands[1]))
-    e.line(f"{run}(X, {space_of(i)!r}, {e.mask}, {native_address(e, i.operands[0])}, [{values}])")
+    e.line(f"{run}(X, {space_of(i)!r}, {e.mask}, {native_address(e, i.operands[0], space_of(i))}, [{values}])")
 
 
 @op("cvta")
@@ -101,7 +105,7 @@ def build_atomic(e: Emitter, i: Instruction) -> None:
     bits = kind if kind in ("f32", "f64") or kind[0] == "s" else unsigned(kind)
     values = ", ".join(e.source(x, bits) for x in operands[1:])
     run = e.bind(_Atomic(i, operation, np.dtype(dtype_of(bits))).run)
-    call = f"{run}(X, {space_of(i)!r}, {e.mask}, {native_address(e, operands[0])}, [{values}])"
+    call = f"{run}(X, {space_of(i)!r}, {e.mask}, {native_address(e, operands[0], space_of(i))}, [{values}])"
     if returns:
         e.line(f"t = {call}")
         e.write(i.operands[0], "t", bits)

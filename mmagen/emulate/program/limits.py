@@ -8,8 +8,8 @@ from mmagen.emulate.ptx.model import Entry
 _Extents = tuple[int, int, int]
 
 
-def launched_cluster(entry: Entry, block: _Extents, cluster: _Extents) -> int:
-    """The CTAs along x of a launch's clusters. block, cluster: extents in x, y, z; a cluster of one CTA stands for a launch
+def launched_cluster(entry: Entry, block: _Extents, cluster: _Extents) -> _Extents:
+    """The extents of a launch's clusters. block, cluster: extents in x, y, z; a cluster of one CTA stands for a launch
     that names none.
 
     Raises EmulationError where a GPU refuses the launch: another CTA than .reqntid says, more threads than .maxntid, another
@@ -33,9 +33,7 @@ def launched_cluster(entry: Entry, block: _Extents, cluster: _Extents) -> int:
         raise refuse("no cluster: it requires one (.explicitcluster)")
     if limits.max_cluster and _product(cluster) > limits.max_cluster:
         raise refuse(f"clusters of {_product(cluster)} CTAs: it is compiled for at most {limits.max_cluster} (.maxclusterrank)")
-    if cluster[1:] != (1, 1):
-        raise EmulationError(f"a cluster of {_text(cluster)} CTAs; emulated are those that extend along x")
-    return cluster[0]
+    return cluster
 
 
 def _product(extents: tuple[int, ...]) -> int:

@@ -24,7 +24,8 @@ def is_asynchronous(i: Instruction) -> bool:
     """Does the instruction need more than barriers of threads to be ordered? A fence beyond the CTA is for flags."""
     flag = i.base in ("ld", "st", "atom", "red") and any(i.has(word) for word in _STRONG) and space_of(i) != "shared"
     fence = i.base in ("fence", "membar") and scope_of(i) > CTA
-    return i.base in ("mbarrier", "wgmma") or i.modifiers[:2] in (("async", "bulk"), ("reduce", "async")) or flag or fence
+    copy = i.modifiers[:2] in (("async", "bulk"), ("async", "mbarrier"), ("reduce", "async"))
+    return i.base in ("mbarrier", "wgmma") or copy or flag or fence
 
 
 def access_size(i: Instruction) -> int:

@@ -159,7 +159,8 @@ def _collect(operand: Operand, reads: list[Register], into: list[Register]) -> N
 
 @dataclass(frozen=True)
 class Variable:
-    """A declared variable. space: param, shared, local, const, global; size in bytes, 0 for `extern` arrays without one."""
+    """A declared variable. space: param, shared, local, const, global; size in bytes, 0 for `extern` arrays without one.
+    kind: the PTX type of an element, e.g. "f32"."""
 
     name: str
     space: str
@@ -168,6 +169,7 @@ class Variable:
     offset: int = 0
     external: bool = False
     data: bytes = b""
+    kind: str = ""
 
 
 @dataclass(frozen=True)

@@ -155,6 +155,7 @@ class _Parser:
             alignment=int(alignment.group(1)) if alignment else element,
             external="extern" in linkage or (space == "shared" and count == 0),
             data=_initial(initial, element) if initial else b"",
+            kind=kind,
         )
 
 
@@ -186,7 +187,7 @@ class _Body:
                 raise self.parser.fail(self.line, part, "not a parameter")
             param = self.parser.variable(self.line, part, found)
             offset = -(-offset // param.alignment) * param.alignment
-            params.append(Variable(param.name, "param", param.size, param.alignment, offset))
+            params.append(replace(param, space="param", offset=offset))
             offset += param.size
         return tuple(params)
 

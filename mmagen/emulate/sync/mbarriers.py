@@ -111,7 +111,8 @@ class Mbarriers:
             self._barriers.pop(place, None)
 
     def fence(self, mask: Mask | None) -> None:
-        """fence.mbarrier_init, or a proxy fence: what these lanes initialised is visible to the cluster and to TMA."""
+        """What these lanes initialised is visible to the cluster and to TMA: by a proxy fence, or by a release at cluster or
+        a wider scope, of which fence.mbarrier_init is the weakest (PTX ISA, "membar/fence": it orders prior inits alone)."""
         for barrier in self._barriers.values():
             if barrier.fenced or not (mask is None or mask[barrier.initialiser]):
                 continue
@@ -132,8 +133,8 @@ class Mbarriers:
                 self._findings.add("mbarrier", i, 1, lane, text)
             elif not barrier.fenced and (asynchronous or self._lanes.cta[lane] != place[0]):
                 text = (
-                    f"uses the mbarrier at shared byte {place[1]} from another CTA or by TMA, but no fence.mbarrier_init made "
-                    "its initialisation visible there"
+                    f"uses the mbarrier at shared byte {place[1]} from another CTA or by TMA, but neither fence.mbarrier_init nor "
+                    "a release at cluster scope made its initialisation visible there"
                 )
                 self._findings.add("proxy_fence", i, 1, lane, text)
         return barrier
@@ -167,6 +168,21 @@ class Mbarriers:
                 )
             self._complete(i, lane, place, barrier)
         return phases
+
+    def arrive_later(self, i: Instruction, lane: int, place: Place, released: ClockRow | None) -> None:
+        """One arrival, issued by a lane before, that happens now. released: what it releases."""
+        barrier = self._barriers.get(place)
+        if barrier is None:
+            return
+        if not barrier.missing:
+            text = f"arrives at the mbarrier at shared byte {place[1]} when all {barrier.count} arrivals of its phase are there"
+            self._findings.add("mbarrier", i, 1, lane, text)
+            return
+        barrier.missing -= 1
+        if released is not None:
+            barrier.arrivals = released.join(barrier.arrivals)
+            barrier.near_arrivals = released.join(barrier.near_arrivals)
+        self._complete(i, lane, place, barrier)
 
     def _release(self, clocks: Clocks, i: Instruction, lane: int, peers: Indices, barrier: Mbarrier, near: bool) -> None:
         """What an arrival releases. One that names the scope .cta releases nothing to another CTA. Without a scope it does

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from mmagen.core.targets import capability
-from mmagen.emulate import STEP_LIMIT, EmulationError, GlobalMemory, Module, Report, launch, parse
+from mmagen.emulate import STEP_LIMIT, GlobalMemory, Module, Report, launch, parse
 from mmagen.host_runtime.entries import entries_of
 from mmagen.host_runtime.library import CapturedLaunch, Device, HostError, Reply, call, text
 from mmagen.plan.budgets import SMEM_PER_BLOCK
@@ -133,8 +133,6 @@ def multiply_steps(task: Task, captured: CapturedLaunch) -> int:
 def emulate(task: Task, captured: CapturedLaunch, memory: GlobalMemory, steps: int = STEP_LIMIT) -> Report:
     """Executes a captured launch; no thread may take more than `steps`. Raises EmulationError for what the emulator does not
     know."""
-    if captured.cluster[1:] != (1, 1):
-        raise EmulationError(f"a cluster of {captured.cluster} CTAs; emulated are those that extend along x")
     return launch(
         _launched(task, captured),
         captured.entry,
@@ -143,7 +141,7 @@ def emulate(task: Task, captured: CapturedLaunch, memory: GlobalMemory, steps: i
         dynamic_smem=captured.shared_bytes,
         params=captured.params,
         memory=memory,
-        cluster=captured.cluster[0],
+        cluster=captured.cluster,
         overlaps=captured.programmatic,
         step_limit=steps,
         timeout_s=task.timeout_s,
