@@ -17,6 +17,15 @@ if TYPE_CHECKING:
     from tests.support.compiled import Compiled
 
 
+def pytest_addoption(parser):
+    group = parser.getgroup("specs", "random specs, see tests/properties")
+    group.addoption(
+        "--specs-count", type=int, default=0, help="how many accepted specs to verify on the CPU besides those of CI"
+    )
+    group.addoption("--specs-seed", type=int, default=1)
+    group.addoption("--specs-shard", default="1/1", metavar="I/N")
+
+
 @functools.cache
 def _missing_compiler() -> str:
     from mmagen.toolchain.find import COMPILE, find_toolchain

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import indent
 from typing import TYPE_CHECKING
 
 import click
@@ -28,10 +29,11 @@ class Planned:
 
 @dataclass(frozen=True)
 class Specs:
-    """The spec files that can be built, and the diagnostics of those that cannot."""
+    """The spec files that can be built, the diagnostics of those that cannot, and what to change in these."""
 
     planned: tuple[Planned, ...]
     diagnostics: tuple[Diagnostic, ...] = ()
+    advice: tuple[str, ...] = ()
 
     @property
     def exit_code(self) -> ExitCode:
@@ -43,9 +45,9 @@ class Specs:
         if not self.diagnostics:
             return
         if not self.planned:
-            raise SpecError(self.diagnostics)
+            raise SpecError(self.diagnostics, self.advice)
         files = list(dict.fromkeys(diagnostic.file for diagnostic in self.diagnostics))
-        click.echo(str(SpecError(self.diagnostics)), err=True)
+        click.echo(str(SpecError(self.diagnostics, self.advice)), err=True)
         count = f"{len(files)} of {len(files) + len(self.planned)} specs refused"
         click.echo(f"mmagen: {count}: {', '.join(files)}; continuing with the others", err=True)
 
@@ -60,13 +62,25 @@ def load_specs(arguments: Sequence[Path]) -> Specs:
 
     planned: list[Planned] = []
     diagnostics: list[Diagnostic] = []
+    advice: list[str] = []
     for path in _spec_files(arguments):
-        plan, wrong = read(path.read_bytes(), str(path))
+        data = path.read_bytes()
+        plan, wrong = read(data, str(path))
         diagnostics += wrong
         if plan is not None:
             planned.append(Planned(path, plan))
+        else:
+            advice += _advice(data, str(path))
     _refuse_equal_names(planned, diagnostics)
-    return Specs(tuple(planned), tuple(diagnostics))
+    return Specs(tuple(planned), tuple(diagnostics), tuple(advice))
+
+
+def _advice(data: bytes, file: str) -> Iterator[str]:
+    """The lines with which the refused spec is accepted, if there are any."""
+    from mmagen.families.remedies import accepted_changes, as_yaml
+
+    if changes := accepted_changes(data, file):
+        yield f"{file} is accepted with these lines:\n{indent(as_yaml(changes), '    ')}"
 
 
 def _spec_files(arguments: Sequence[Path]) -> list[Path]:

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import IntEnum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum, IntEnum
+from typing import Any
 
 Key = tuple[str | int, ...]
+
+
+class Absent(Enum):
+    """In a change: the key is to be left out."""
+
+    ABSENT = "absent"
+
+
+ABSENT = Absent.ABSENT
+# Values that a spec should have, as YAML has them, by their path.
+Change = Mapping[Key, Any]
 
 
 class ExitCode(IntEnum):
@@ -43,11 +56,13 @@ class Fault:
     key: path of the offending value in the spec, e.g. ("tile", 2); () for the whole document.
     what: the error, with the offending value.
     remedy: a legal value, or how to find one; never empty.
+    change: the nearest legal values, as far as this rule knows; what they lead to is tried by `families.remedies`.
     """
 
     key: Key
     what: str
     remedy: str
+    change: Change = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True)
@@ -60,6 +75,7 @@ class Diagnostic:
     key: Key
     what: str
     remedy: str
+    change: Change = field(default_factory=dict, compare=False)
 
     def __str__(self) -> str:
         path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in self.key).lstrip(".")
@@ -82,10 +98,10 @@ class SpecFaults(MmagenError):
 
 
 class SpecError(MmagenError):
-    """A refused spec file, with all its faults and their locations."""
+    """Refused spec files, with all their faults and their locations. advice: changes with which they are accepted."""
 
-    def __init__(self, diagnostics: tuple[Diagnostic, ...]):
-        super().__init__("\n".join(map(str, diagnostics)))
+    def __init__(self, diagnostics: tuple[Diagnostic, ...], advice: tuple[str, ...] = ()):
+        super().__init__("\n".join((*map(str, diagnostics), *advice)))
         self.diagnostics = diagnostics
 
 

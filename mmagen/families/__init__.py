@@ -47,11 +47,14 @@ def plan(spec: Spec) -> Plan:
         if kernel == spec.kernel and _builds(module, spec):
             made: Plan = family(module).plan(spec, spec_sha(spec))
             return made
+    from mmagen.mma.atoms import similar_atom
+
     others = list(dict.fromkeys(kernel for kernel, module in REGISTERED if _takes_atom(kernel, module, spec)))
     refused = Fault(
         ("kernel",),
         f"no kernel {spec.kernel} is built from {spec.atom}",
         f"use kernel {' or '.join(others)}, or another atom" if others else "use another atom",
+        {("kernel",): others[0]} if others else {("atom",): similar_atom(spec.atom)},
     )
     raise SpecFaults((refused, *_faults_without_atom(spec)))
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar, cast
 
-from mmagen.core.errors import Fault, SpecFaults
+from mmagen.core.errors import ABSENT, Change, Fault, SpecFaults
 from mmagen.plan import pages, sentences
 from mmagen.plan.plans import Config, GemmPlan
 from mmagen.spec.kernel import When
@@ -119,7 +119,12 @@ def _name_faults(spec: Spec) -> Iterator[Fault]:
     for i, config in enumerate(spec.configs or ()):
         other = taken.setdefault(config.name.lower(), f"configs[{i}]")
         if other != f"configs[{i}]":
-            yield Fault(("configs", i, "name"), f"{config.name} is already the name of {other}", "use another name")
+            yield Fault(
+                ("configs", i, "name"),
+                f"{config.name} is already the name of {other}",
+                "use another name",
+                {("configs", i, "name"): f"{config.name}_{i}"},
+            )
 
 
 def _rule_faults(spec: Spec) -> Iterator[Fault]:
@@ -131,6 +136,7 @@ def _rule_faults(spec: Spec) -> Iterator[Fault]:
             f"a problem for which no rule holds has no kernel: the last config, {configs[-1].name}, "
             f"requires {configs[-1].when.text}",
             "omit when in the last config, or add a config without when",
+            {("configs", len(configs) - 1, "when"): ABSENT},
         )
     for i, config in enumerate(configs):
         earlier = next((one for one in configs[:i] if _covers(one.when, config.when)), None)
@@ -142,6 +148,7 @@ def _rule_faults(spec: Spec) -> Iterator[Fault]:
                 f"put {config.name} before {earlier.name}, or omit it"
                 if earlier.when
                 else f"give {earlier.name} a when, or make it the last",
+                {("configs", i): ABSENT},
             )
 
 
@@ -161,7 +168,13 @@ def _placed(spec: Spec, found: Sequence[tuple[Fault, ...]]) -> Iterator[Fault]:
             key = fault.key[0]
             sharers = [j for j, config in enumerate(configs) if key not in config.overrides]
             shared = i in sharers and all(fault in found[j] for j in sharers)
-            yield fault if shared else replace(fault, key=("configs", i, *fault.key))
+            if not shared:
+                fault = replace(
+                    fault,
+                    key=("configs", i, *fault.key),
+                    change={("configs", i, *path): value for path, value in fault.change.items()},
+                )
+            yield fault
 
 
 def _disagreements(spec: Spec, plans: Sequence[GemmPlan]) -> Iterator[Fault]:
@@ -169,17 +182,20 @@ def _disagreements(spec: Spec, plans: Sequence[GemmPlan]) -> Iterator[Fault]:
     last, last_name = plans[-1], (spec.configs or ())[-1].name
     for i, one in enumerate(plans):
         key = ("configs", i, "atom")
+        same: Change = {key: last.atom.name}
         if _types(one) != _types(last):
             yield Fault(
                 key,
                 f"{one.atom.name} is {_types(one)}, and config {last_name} is {_types(last)}",
                 "use atoms of the same types: a library has one C interface",
+                same,
             )
         elif one.family != last.family:
             yield Fault(
                 key,
                 f"the kernels of {one.atom.name} and {last.atom.name} (config {last_name}) are of different families",
                 "use atoms of one family, or two libraries",
+                same,
             )
         elif one.arch != last.arch:
             yield Fault(
@@ -187,6 +203,7 @@ def _disagreements(spec: Spec, plans: Sequence[GemmPlan]) -> Iterator[Fault]:
                 f"{one.atom.name} would be compiled for {', '.join(one.arch)}, and config {last_name} for "
                 f"{', '.join(last.arch)}",
                 "set arch once, for all configs",
+                same,
             )
 
 

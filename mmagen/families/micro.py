@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from mmagen.core.errors import Fault, SpecFaults
+from mmagen.mma.atoms import Atom
 from mmagen.plan import budgets, mma_sync, pages, rules, sentences, tiling
+from mmagen.plan.model import TiledMma
 from mmagen.plan.plans import MicroPlan
 from mmagen.plan.trials import Trials, one_tile
 from mmagen.spec.model import Problem, Spec
@@ -38,7 +41,10 @@ class _Micro:
         a, b = mma_sync.operands(spec, atom, mma, tile)
         staged = budgets.epilogue(spec, atom, mma, tile)
         smem_bytes, unfit = mma_sync.one_tile_budget(atom, mma, tile, a, b, budgets.smem_limit(arch))
-        if faults := [*faults, *unfit]:
+        if unfit:
+            change = tiling.smaller(tile, mma.extent, lambda smaller: _fits(spec, atom, mma, smaller))
+            faults += [replace(fault, change=change) for fault in unfit]
+        if faults:
             raise SpecFaults(tuple(faults))
         accumulators, fragments = budgets.registers(atom, mma, tile)
         return MicroPlan(
@@ -87,3 +93,9 @@ class _Micro:
 
 
 FAMILY: Family[MicroPlan] = _Micro()
+
+
+def _fits(spec: Spec, atom: Atom, mma: TiledMma, tile: tiling.Tile) -> bool:
+    operands = mma_sync.operands(spec, atom, mma, tile)
+    limit = budgets.smem_limit(rules.compiled_for(spec, atom))
+    return not mma_sync.one_tile_budget(atom, mma, tile, *operands, limit)[1]

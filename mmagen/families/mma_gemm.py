@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -76,10 +77,9 @@ class MmaGemm:
         staged = budgets.epilogue(spec, atom, mma, tile)
         accumulators, fragments = budgets.registers(atom, mma, tile)
         cp_async = atom.min_arch >= 80 or all(capability(name) >= 80 for name in arch)
-        smem, unfit = budgets.gemm_smem(spec, a, b, staged, arch, cp_async)
-        unfit += budgets.register_faults(spec, mma, accumulators, fragments)
+        smem, unfit = _budgets(spec, atom, mma, tile)
         unfit += budgets.thread_faults(spec, mma.threads, arch)
-        if faults := [*faults, *unfit]:
+        if faults := [*faults, *(_with_tile(fault, spec, atom, mma) for fault in unfit)]:
             raise SpecFaults(tuple(faults))
         mainloop = Mainloop(*(MULTISTAGE if cp_async else REGISTER_STAGED), smem.stages)
         return GemmPlan(
@@ -137,6 +137,31 @@ def vectors(spec: Spec, atom: Atom) -> dict[str, list[tuple[str, str, int]]]:
     return found
 
 
+def _budgets(spec: Spec, atom: Atom, mma: TiledMma, tile: tiling.Tile) -> tuple[budgets.Smem, list[Fault]]:
+    """Shared memory, and the faults of it and of registers."""
+    arch = rules.compiled_for(spec, atom)
+    cp_async = atom.min_arch >= 80 or all(capability(name) >= 80 for name in arch)
+    operands = mma_sync.operands(spec, atom, mma, tile)
+    smem, unfit = budgets.gemm_smem(spec, *operands, budgets.epilogue(spec, atom, mma, tile), arch, cp_async)
+    return smem, [*unfit, *budgets.register_faults(spec, mma, *budgets.registers(atom, mma, tile))]
+
+
+def _with_tile(fault: Fault, spec: Spec, atom: Atom, mma: TiledMma) -> Fault:
+    """A fault of the tile with fewer CTAs per SM where that suffices, else with the largest tile that fits."""
+    if fault.key != ("tile",) or not spec.tile:
+        return fault
+
+    def fits(tile: tiling.Tile, ctas_per_sm: int | None = spec.ctas_per_sm) -> bool:
+        tried = spec.model_copy(update={"ctas_per_sm": ctas_per_sm})
+        return all(one.key != ("tile",) for one in _budgets(tried, atom, mma, tile)[1])
+
+    fewer = next((n for n in range((spec.ctas_per_sm or 1) - 1, 0, -1) if fits(spec.tile, n)), None)
+    if fewer:
+        return replace(fault, change={("ctas_per_sm",): fewer})
+    m, n, k = tiling.units(mma, vectors(spec, atom))
+    return replace(fault, change=tiling.smaller(spec.tile, (m, n, math.lcm(k, 2 * mma.extent[2])), fits))
+
+
 def _warp_faults(spec: Spec, atom: Atom) -> Iterator[Fault]:
     threads = atom.threads * spec.atoms_layout.size
     if threads % 32:
@@ -144,6 +169,7 @@ def _warp_faults(spec: Spec, atom: Atom) -> Iterator[Fault]:
             ("atoms_layout",),
             f"{threads} threads are not a whole number of warps",
             f"make the number of atoms a multiple of {32 // atom.threads}, e.g. [16, 16, 1]",
+            {("atoms_layout",): tiling.whole_warps(tiling.atoms_per_mode(spec.atoms_layout), 32 // atom.threads)},
         )
 
 

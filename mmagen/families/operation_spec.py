@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from mmagen.core.errors import Fault, SpecFaults, UsageError
+from mmagen.core.errors import ABSENT, Fault, SpecFaults, UsageError
 from mmagen.core.targets import capability
+from mmagen.mma.atoms import similar_atom
 from mmagen.plan.budgets import OLDEST_ARCH
+from mmagen.plan.rules import legal_archs
 from mmagen.spec.model import Spec
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ def operation_of(spec: Spec) -> Operation:
         return find(spec.atom)
     except UsageError as error:
         what, _, remedy = str(error).partition("; ")
-        raise SpecFaults((Fault(("atom",), what, remedy),)) from None
+        raise SpecFaults((Fault(("atom",), what, remedy, {("atom",): similar_atom(spec.atom)}),)) from None
 
 
 def faults(spec: Spec, operation: Operation, why: str) -> Iterator[Fault]:
@@ -33,13 +35,14 @@ def faults(spec: Spec, operation: Operation, why: str) -> Iterator[Fault]:
     alone"."""
     for key, field in Spec.model_fields.items():
         if key not in _KEYS and getattr(spec, key) != field.get_default(call_default_factory=True):
-            yield Fault((key,), f"kernel {spec.kernel} {why} and has no {key}", "omit it")
+            yield Fault((key,), f"kernel {spec.kernel} {why} and has no {key}", "omit it", {(key,): ABSENT})
     for i, name in enumerate(spec.arch or ()):
         if not operation.runs_on(name):
             yield Fault(
                 ("arch", i),
                 f"{name} does not have {operation.name}",
                 f"use {', '.join(operation.targets) or f'{operation.arch} or later'}",
+                legal_archs(spec, operation.runs_on),
             )
 
 

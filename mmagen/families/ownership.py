@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from mmagen.core.errors import Fault, SpecFaults
+from mmagen.core.errors import ABSENT, Fault, SpecFaults
 from mmagen.mma.atoms import Atom
 from mmagen.plan import pages, rules, tiling
 from mmagen.plan.mma_sync import builds_from
@@ -101,6 +101,7 @@ def _tile_faults(spec: Spec, mma: TiledMma, tile: tiling.Tile) -> Iterator[Fault
             ("atoms_layout",) if whole else ("tile",),
             f"{mma.threads} threads x a tile of {tile} are {stamps:,} (thread, element) pairs, the maximum is {MOST_STAMPS:,}",
             "make atoms_layout or permutation smaller" if whole else f"omit tile: the TiledMMA covers {mma.extent} and repeats",
+            {("atoms_layout",): [1, 1, 1], ("permutation",): ABSENT, ("tile",): ABSENT} if whole else {("tile",): ABSENT},
         )
 
 

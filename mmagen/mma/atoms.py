@@ -187,9 +187,19 @@ def find_atom(name: str) -> Atom | None:
         return UNIVERSAL_FMA[wanted]
     operation = catalogue.known(wanted)
     if operation is None:
-        raise SpecFaults((Fault(("atom",), f"no MMA operation is called {name!r}", _nearest(wanted)),))
+        remedy, nearest = _nearest(wanted)
+        raise SpecFaults((Fault(("atom",), f"no MMA operation is called {name!r}", remedy, {("atom",): nearest}),))
     if operation.broken:
-        raise SpecFaults((Fault(("atom",), f"{operation.name} cannot be used: {operation.broken}", "choose another"),))
+        raise SpecFaults(
+            (
+                Fault(
+                    ("atom",),
+                    f"{operation.name} cannot be used: {operation.broken}",
+                    "choose another",
+                    {("atom",): similar_atom(wanted)},
+                ),
+            )
+        )
     return atom_of(operation)
 
 
@@ -223,33 +233,45 @@ def with_n(atom: Atom, n: int) -> Atom:
 
 # --- Names that are none ---------------------------------------------------------------------------------------------
 
+_WITHOUT_KERNELS = ("SM90", "SM100", "SM103", "SM120")
+_EXAMPLE = "SM80_16x8x16_F32F16F16F32_TN"
 
-def _nearest(wanted: str) -> str:
-    """What to write instead of a name that no operation has: of an atom, unless an operation that is none is more alike."""
+
+def similar_atom(name: str) -> str:
+    """The name most like it of an atom that ownership, micro and gemm kernels are built from."""
+    usable = [one for one in _classic_names() if not one.startswith(_WITHOUT_KERNELS)]
+    near = difflib.get_close_matches(_spelled(name), usable, n=1, cutoff=0)
+    return near[0] if near else _EXAMPLE
+
+
+def _nearest(wanted: str) -> tuple[str, str]:
+    """What to write instead of a name that no operation has, of an atom unless an operation that is none is more alike: a
+    sentence, and the first of the names in it."""
     upper = wanted.upper().replace("X", "x")
     if _WGMMA_NAME.fullmatch(upper):
         return _nearest_wgmma(upper)
     sparse = re.fullmatch(r"SM90_(.*?)_?SPARSE?_?(.*)", upper)
     near = catalogue.nearest(f"SM90::GMMA::SPARSE::GMMA_{sparse[1]}{sparse[2]}" if sparse else wanted)
     if near and atom_of(catalogue.find(near[0])) is None:
-        return f"perhaps you meant {' or '.join(near)}"
+        return f"perhaps you meant {' or '.join(near)}", near[0]
     classic = tuple(_classic_names())
     if upper.startswith("SM90_") and not (near and near[0] in classic):
         return _nearest_wgmma(upper)
     if near := difflib.get_close_matches(wanted, classic, n=3, cutoff=0.6):
-        return f"perhaps you meant {' or '.join(near)}"
+        return f"perhaps you meant {' or '.join(near)}", near[0]
     return (
         "mmagen builds the dense SM61, SM70, SM75, SM80, SM89 and SM90 atoms of CuTe and UniversalFMA<float> or "
-        "<double>, e.g. SM80_16x8x16_F32F16F16F32_TN"
+        f"<double>, e.g. {_EXAMPLE}",
+        _EXAMPLE,
     )
 
 
 def _classic_names() -> Iterable[str]:
     """The atoms whose operands are fragments in registers."""
-    return (*UNIVERSAL_FMA, *(o.name for o in catalogue.operations() if not o.warpgroup and atom_of(o)))
+    return (*UNIVERSAL_FMA, *(o.name for o in catalogue.operations() if not (o.warpgroup or o.broken) and atom_of(o)))
 
 
-def _nearest_wgmma(name: str) -> str:
+def _nearest_wgmma(name: str) -> tuple[str, str]:
     """What to write instead of a name that begins like a wgmma's but is none."""
     kinds = _wgmma_widths()
     match = _WGMMA_NAME.fullmatch(name)
@@ -258,7 +280,8 @@ def _nearest_wgmma(name: str) -> str:
         k, widths = kinds[match["kind"]]
         near = sorted(sorted(widths, key=lambda n: abs(n - asked))[:2])
         rule = "8, 24 and the multiples of 16" if match["kind"].startswith("S32") else "the multiples of 8"
-        names = " or ".join(f"SM90_64x{n}x{k}_{match['kind']}" for n in (near if asked not in near else [asked]))
-        return f"wgmma of these types is 64 x N x {k}, N one of {rule} up to 256: the nearest is {names}"
+        names = [f"SM90_64x{n}x{k}_{match['kind']}" for n in (near if asked not in near else [asked])]
+        return f"wgmma of these types is 64 x N x {k}, N one of {rule} up to 256: the nearest is {' or '.join(names)}", names[0]
     known = [f"SM90_64x{asked if asked in widths else 64}x{k}_{kind}" for kind, (k, widths) in kinds.items()]
-    return f"perhaps you meant {' or '.join(difflib.get_close_matches(name, known, n=3, cutoff=0))}"
+    names = difflib.get_close_matches(name, known, n=3, cutoff=0)
+    return f"perhaps you meant {' or '.join(names)}", names[0]

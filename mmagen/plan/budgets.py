@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from mmagen.core.errors import Fault
+from mmagen.core.errors import ABSENT, Fault
 from mmagen.core.targets import capability
 from mmagen.mma.atoms import TYPES, Atom, ElementType
 from mmagen.plan.model import Epilogue, Operand, TiledMma
@@ -118,6 +118,7 @@ def gemm_smem(
                 ("stages",),
                 f"{spec.stages} stages require cp.async, which needs sm_80 or later",
                 "before sm_80 copies go through registers into two stages: 2, or omit it",
+                {("stages",): 2},
             )
         )
     stages = spec.stages or (min(most, MOST_DEFAULT_STAGES) if cp_async else 2)
@@ -137,6 +138,7 @@ def gemm_smem(
                 ("stages",),
                 f"{stages} need {operands(stages):,} B of shared memory, the maximum per CTA is {share}",
                 f"at most {most}",
+                {("stages",): most},
             )
         )
     if staged.smem_bytes > each:
@@ -172,6 +174,7 @@ def register_faults(spec: Spec, mma: TiledMma, accumulators: int, fragments: int
     if needed <= budget:
         return
     warps = mma.threads // 32
+    most = REGISTERS_PER_SM // (mma.threads * -(-needed // 8) * 8)
     key = ("ctas_per_sm",) if ctas > 1 and needed <= min(REGISTERS_PER_THREAD, REGISTERS_PER_SM // mma.threads) else ("tile",)
     yield Fault(
         key,
@@ -181,6 +184,7 @@ def register_faults(spec: Spec, mma: TiledMma, accumulators: int, fragments: int
         if key == ("ctas_per_sm",)
         else "make the tile's M x N smaller"
         + (f", or spread it over more than {warps} warps with atoms_layout" if warps < 32 else ""),
+        {("ctas_per_sm",): most or ABSENT} if key == ("ctas_per_sm",) else {},
     )
 
 
@@ -192,4 +196,5 @@ def thread_faults(spec: Spec, threads: int, arch: tuple[str, ...]) -> Iterator[F
             ("ctas_per_sm",),
             f"{spec.ctas_per_sm} x {threads} threads exceed the {limit} of an SM",
             f"at most {limit // threads}",
+            {("ctas_per_sm",): limit // threads or ABSENT},
         )

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
-from mmagen.core.errors import Fault
+from mmagen.core.errors import ABSENT, Change, Fault
 from mmagen.core.targets import capability
 from mmagen.mma.atoms import TYPES, Atom, ElementType, find_atom
 from mmagen.plan import budgets, tiling
@@ -31,24 +32,37 @@ def atom_for(spec: Spec) -> Atom:
 
 def arch_faults(spec: Spec, atom: Atom) -> Iterator[Fault]:
     """Faults for unknown architectures, and for those without the atom."""
+    change = legal_archs(
+        spec, lambda name: name == atom.default_arch if atom.arch_specific else capability(name) >= atom.min_arch
+    )
     for i, name in enumerate(spec.arch or ()):
         if capability(name) not in budgets.SMEM_PER_BLOCK:
-            yield _no_such_arch(i, name)
+            yield _no_such_arch(i, name, change)
         elif atom.arch_specific and name != atom.default_arch:
-            yield Fault(("arch", i), f"{name} does not have {atom.kind}", f"{atom.kind} requires exactly {atom.default_arch}")
+            yield Fault(
+                ("arch", i), f"{name} does not have {atom.kind}", f"{atom.kind} requires exactly {atom.default_arch}", change
+            )
         elif capability(name) < atom.min_arch:
             yield Fault(
                 ("arch", i),
                 f"{name} does not have {atom.name}",
                 f"the atom requires sm_{atom.min_arch} or later",
+                change,
             )
 
 
-def _no_such_arch(i: int, name: str) -> Fault:
+def legal_archs(spec: Spec, legal: Callable[[str], bool]) -> Change:
+    """The architectures of the spec that exist and are legal; none where there is none."""
+    names = [name for name in spec.arch or () if capability(name) in budgets.SMEM_PER_BLOCK and legal(name)]
+    return {("arch",): names or ABSENT}
+
+
+def _no_such_arch(i: int, name: str, change: Change) -> Fault:
     return Fault(
         ("arch", i),
         f"there is no {name}",
         f"one of {', '.join(f'sm_{known}' for known in budgets.SMEM_PER_BLOCK)}, optionally with suffix a or f",
+        change,
     )
 
 
@@ -67,7 +81,10 @@ def type_faults(spec: Spec, atom: Atom) -> Iterator[Fault]:
     out, legal = spec.epilogue.out, OUT_TYPES[atom.type_d.word]
     if out and out not in legal:
         yield Fault(
-            ("epilogue", "out"), f"{out} cannot be converted from {atom.type_d.word} accumulators", f"one of {', '.join(legal)}"
+            ("epilogue", "out"),
+            f"{out} cannot be converted from {atom.type_d.word} accumulators",
+            f"one of {', '.join(legal)}",
+            {("epilogue", "out"): legal[0]},
         )
 
 
@@ -81,6 +98,7 @@ def one_tile_faults(spec: Spec) -> Iterator[Fault]:
             ("configs",),
             f"kernel {spec.kernel} has a fixed shape and cannot choose between configs",
             "omit it, or use kernel: gemm",
+            {("configs",): ABSENT},
         )
 
 
@@ -92,7 +110,12 @@ def one_tile_wgmma_faults(spec: Spec) -> Iterator[Fault]:
 
 
 def _one_tile(spec: Spec, key: str) -> Fault:
-    return Fault((key,), f"kernel {spec.kernel} is one CTA with one tile and has no {key}", "omit it, or use kernel: gemm")
+    return Fault(
+        (key,),
+        f"kernel {spec.kernel} is one CTA with one tile and has no {key}",
+        "omit it, or use kernel: gemm",
+        {(key,): ABSENT},
+    )
 
 
 def wgmma_key_faults(spec: Spec, atom: Atom) -> Iterator[Fault]:
@@ -103,6 +126,7 @@ def wgmma_key_faults(spec: Spec, atom: Atom) -> Iterator[Fault]:
                 (key,),
                 f"{key} requires a wgmma atom; {atom.name} reads its operands from registers",
                 "omit it, or use an SM90 wgmma atom, e.g. SM90_64x128x16_F32F16F16_SS",
+                {(key,): ABSENT},
             )
 
 
@@ -114,6 +138,7 @@ def scalar_faults(scalar: ElementType, problems: Iterable[Problem]) -> Iterator[
                 ("problems", i),
                 f"alpha {problem.alpha} and beta {problem.beta} are not both integers",
                 "s32 results are exact: use integers, or a floating-point epilogue.out",
+                _scalars(i, problem, lambda value: float(round(value))),
             )
         most = LARGEST_SCALAR[scalar.word]
         if max(abs(problem.alpha), abs(problem.beta)) > most:
@@ -121,7 +146,18 @@ def scalar_faults(scalar: ElementType, problems: Iterable[Problem]) -> Iterator[
                 ("problems", i),
                 f"alpha {problem.alpha} or beta {problem.beta} is too large for {scalar.word}",
                 f"the largest magnitude is {most:g}",
+                _scalars(i, problem, partial(_bounded, most)),
             )
+
+
+def _bounded(most: float, value: float) -> float:
+    return max(-most, min(most, value))
+
+
+def _scalars(i: int, problem: Problem, legal: Callable[[float], float]) -> Change:
+    """The problem with alpha and beta replaced."""
+    values = {"alpha": legal(problem.alpha), "beta": legal(problem.beta)}
+    return {("problems", i): problem.model_dump(mode="json") | values}
 
 
 def one_tile_problem_faults(spec: Spec, tile: tuple[int, int, int], problems: Iterable[Problem]) -> Iterator[Fault]:
@@ -132,6 +168,7 @@ def one_tile_problem_faults(spec: Spec, tile: tuple[int, int, int], problems: It
                 ("problems", i),
                 f"{problem.text} is not the one tile that kernel {spec.kernel} computes",
                 f"omit problems, or use {list(tile)}",
+                {("problems",): ABSENT},
             )
 
 
@@ -139,7 +176,7 @@ def faults_without_atom(spec: Spec) -> Iterator[Fault]:
     """Faults that can be found in a spec whose atom is invalid."""
     for i, name in enumerate(spec.arch or ()):
         if capability(name) not in budgets.SMEM_PER_BLOCK:
-            yield _no_such_arch(i, name)
+            yield _no_such_arch(i, name, legal_archs(spec, lambda name: True))
     yield from tiling.numbering_faults(spec)
     for i, extent in enumerate(spec.tile or ()):
         if extent > tiling.LARGEST_EXTENT:
@@ -147,4 +184,5 @@ def faults_without_atom(spec: Spec) -> Iterator[Fault]:
                 ("tile", i),
                 f"{extent} along {tiling.MODES[i]} exceeds what any CTA can hold",
                 f"at most {tiling.LARGEST_EXTENT}",
+                {("tile", i): tiling.LARGEST_EXTENT},
             )

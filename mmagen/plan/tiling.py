@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import product
 
-from mmagen.core.errors import Fault
+from mmagen.core.errors import ABSENT, Change, Fault
 from mmagen.core.layout_text import IntTuple, LayoutText
 from mmagen.mma.atoms import Atom
 from mmagen.plan.model import TiledMma
@@ -17,6 +18,7 @@ MODES = "MNK"
 # No CTA has enough registers or shared memory for more along one mode.
 LARGEST_EXTENT = 16384
 QUAD_PAIRS = 4  # of a warp
+_MOST_TRIED = 512  # of an extent, when a smaller tile is looked for
 
 
 def _flat(value: IntTuple) -> list[int]:
@@ -70,6 +72,7 @@ def numbering_faults(spec: Spec) -> Iterator[Fault]:
             ("atoms_layout",),
             f"{spec.atoms_layout} is not a bijection onto atoms 0 .. {spec.atoms_layout.size - 1}",
             f"every thread must belong to one atom, e.g. {LayoutText.compact(spec.atoms_layout.shape)}",
+            {("atoms_layout",): str(LayoutText.compact(spec.atoms_layout.shape))},
         )
 
 
@@ -83,6 +86,7 @@ def faults(spec: Spec, atom: Atom) -> Iterator[Fault]:
             ("atoms_layout",),
             f"{spec.atoms_layout.size} atoms of {atom.threads} threads are {threads} threads",
             f"a CTA has at most 1024: at most {1024 // atom.threads} atoms",
+            {("atoms_layout",): fewer_atoms(atoms, 1024 // atom.threads)},
         )
     if atom.threads == 8:
         yield from _quad_pair_faults(spec.atoms_layout, atom.name)
@@ -100,18 +104,19 @@ def _quad_pair_faults(layout: LayoutText, name: str) -> Iterator[Fault]:
             ("atoms_layout",),
             f"{layout.size} quad pairs do not fill a warp",
             f"{name} runs on 8 threads and a warp has 32: make the number of atoms a multiple of 4, e.g. [2, 2, 1]",
+            {("atoms_layout",): str(_in_fours(whole_warps(atoms_per_mode(layout), QUAD_PAIRS)))},
         )
     elif not nests(QUAD_PAIRS, tuple(zip(_flat(layout.shape), _flat(layout.stride), strict=True))):
         yield Fault(
             ("atoms_layout",),
             f"{layout} does not number the quad pairs of a warp one after another",
-            f"{name} runs on 8 threads and a warp has 32: use {_in_fours(layout)}",
+            f"{name} runs on 8 threads and a warp has 32: use {_in_fours(atoms_per_mode(layout))}",
+            {("atoms_layout",): str(_in_fours(atoms_per_mode(layout)))},
         )
 
 
-def _in_fours(layout: LayoutText) -> LayoutText:
+def _in_fours(counts: Sequence[int]) -> LayoutText:
     """A bijection with as many atoms along each mode whose first four atoms are a power of two along every mode."""
-    counts = [mode.size for mode in layout.modes]
     first: list[int] = []
     for count in counts:
         first.append(math.gcd(count, QUAD_PAIRS // math.prod(first)))
@@ -138,18 +143,21 @@ def _permutation_faults(i: int, entry: int | LayoutText | None, least: int) -> I
             ("permutation", i),
             f"{entry} {size} the {least} elements that the atoms cover along {MODES[i]}",
             f"atom x atoms_layout covers {least} along {MODES[i]}: {right}, another multiple, or null",
+            {("permutation", i): right},
         )
     elif extent > LARGEST_EXTENT:
         yield Fault(
             ("permutation", i),
             f"{entry} makes the TiledMMA cover {extent} elements along {MODES[i]}",
             f"no CTA tile is that large; at most {LARGEST_EXTENT // least * least}",
+            {("permutation", i): None},
         )
     if isinstance(entry, LayoutText) and not is_permutation(entry):
         yield Fault(
             ("permutation", i),
             f"{entry} is not a bijection onto 0 .. {entry.size - 1}",
             f"a permutation of {entry.size} elements, e.g. {LayoutText.compact(entry.shape)}",
+            {("permutation", i): str(LayoutText.compact(entry.shape)) if extent % least == 0 else None},
         )
 
 
@@ -167,6 +175,7 @@ def _split_faults(i: int, entry: LayoutText, units: tuple[int, int]) -> Iterator
                     ("permutation", i),
                     f"{entry} cannot be split into atoms: its extent {extent} and {left} do not divide one another",
                     f"{units[1]} atoms of {units[0]} come first along {MODES[i]}: reorder the extents, or {entry.size}",
+                    {("permutation", i): entry.size},
                 )
                 return
             left = left // extent if left % extent == 0 else 1
@@ -224,19 +233,21 @@ def extent_faults(mma: TiledMma, tile: Tile, vectors: Mapping[str, Sequence[tupl
     vectors: mode M, N or K -> (operand, type, elements of 16 bytes) of the operands that are contiguous along it and copied in
     vectors. Remedies satisfy all rules.
     """
-    for i, extent in enumerate(tile):
+    for i, (extent, unit) in enumerate(zip(tile, units(mma, vectors), strict=True)):
         mode, covered = MODES[i], mma.extent[i]
         whole = vectors.get(mode, ())
-        unit = math.lcm(covered, *(elements for _, _, elements in whole))
         nearest = _nearest(extent, unit)
         if extent > LARGEST_EXTENT:
             most = LARGEST_EXTENT // unit * unit
-            yield Fault(("tile", i), f"{extent} along {mode} exceeds what any CTA can hold", f"at most {most}")
+            yield Fault(
+                ("tile", i), f"{extent} along {mode} exceeds what any CTA can hold", f"at most {most}", {("tile", i): most}
+            )
         elif extent % covered:
             yield Fault(
                 ("tile", i),
                 f"{extent} is not a multiple of the {covered} that the TiledMMA covers along {mode}",
-                f"atom x atoms_layout x permutation covers {mma.extent}: the nearest legal is {nearest}",
+                f"atom x atoms_layout x permutation covers {mma.extent}: the nearest legal is {' or '.join(map(str, nearest))}",
+                {("tile", i): nearest[0]},
             )
         else:
             for letter, word, elements in whole:
@@ -244,11 +255,55 @@ def extent_faults(mma: TiledMma, tile: Tile, vectors: Mapping[str, Sequence[tupl
                     yield Fault(
                         ("tile", i),
                         f"{extent} {word} of {letter} are not a whole number of 16-byte vectors",
-                        f"{letter} is {mode} contiguous, and the TiledMMA covers {covered}: the nearest legal is {nearest}",
+                        f"{letter} is {mode} contiguous, and the TiledMMA covers {covered}: the nearest legal is "
+                        f"{' or '.join(map(str, nearest))}",
+                        {("tile", i): nearest[0]},
                     )
 
 
-def _nearest(extent: int, unit: int) -> str:
+def units(mma: TiledMma, vectors: Mapping[str, Sequence[tuple[str, str, int]]]) -> Tile:
+    """What the extents of a tile are multiples of. vectors: as of `extent_faults`."""
+    m, n, k = (
+        math.lcm(covered, *(elements for _, _, elements in vectors.get(mode, ())))
+        for mode, covered in zip(MODES, mma.extent, strict=True)
+    )
+    return m, n, k
+
+
+def _nearest(extent: int, unit: int) -> list[int]:
     """The nearest multiples of `unit` below and above `extent`."""
-    around = {max(n, 1) * unit for n in (extent // unit, extent // unit + 1)}
-    return " or ".join(map(str, sorted(around)))
+    return sorted({max(n, 1) * unit for n in (extent // unit, extent // unit + 1)})
+
+
+def smaller(tile: Tile, units: Tile, fits: Callable[[Tile], bool]) -> Change:
+    """The largest tile that fits, of multiples of `units` made by halving extents; else the smallest, not permuted and with
+    the CTA alone on its SM."""
+    m, n, k = (_halved(min(extent, max(unit, _MOST_TRIED)), unit) for extent, unit in zip(tile, units, strict=True))
+    tiles = sorted(product(m, n, k), key=lambda one: (-one[0] * one[1], -one[2], abs(one[0] - one[1])))
+    found = next((one for one in tiles if fits(one)), None)
+    return {("tile",): list(found)} if found else {("tile",): list(units), ("permutation",): ABSENT, ("ctas_per_sm",): ABSENT}
+
+
+def _halved(extent: int, unit: int) -> list[int]:
+    """extent, then half and so on, each rounded down to a multiple of unit."""
+    found = []
+    while extent >= unit:
+        found.append(extent // unit * unit)
+        extent //= 2
+    return found or [unit]
+
+
+def fewer_atoms(atoms: Tile, most: int) -> list[int]:
+    """At most so many atoms: the largest extents halved."""
+    counts = list(atoms)
+    while math.prod(counts) > most:
+        largest = counts.index(max(counts))
+        counts[largest] = (counts[largest] + 1) // 2
+    return counts
+
+
+def whole_warps(atoms: Tile, unit: int) -> list[int]:
+    """As many atoms along N and K, and more along M, so that their number is a multiple of `unit`."""
+    m, n, k = atoms
+    step = unit // math.gcd(n * k, unit)
+    return [-(-m // step) * step, n, k]

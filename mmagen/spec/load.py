@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from mmagen.core.errors import Diagnostic, Fault, Key, SpecError
 from mmagen.spec.kernel import Config, When
+from mmagen.spec.legal_values import legal_value, near_words, without_unknown
 from mmagen.spec.model import Epilogue, Layout, Problem, Spec
 from mmagen.spec.values import REFUSED
 from mmagen.spec.yaml_text import Document, Place, decode, show
@@ -54,7 +54,7 @@ class Source:
 
     def locate(self, faults: Iterable[Fault]) -> tuple[Diagnostic, ...]:
         """The faults with their locations, in file order."""
-        found = [Diagnostic(self.file, *self.place(f.key), f.key, f.what, f.remedy) for f in faults]
+        found = [Diagnostic(self.file, *self.place(f.key), f.key, f.what, f.remedy, f.change) for f in faults]
         return tuple(sorted(found, key=lambda d: (d.line, d.column)))
 
 
@@ -137,12 +137,15 @@ def _translate(error: ValidationError, document: Document, source: Source) -> li
         if entry["type"] == "extra_forbidden":
             place = document.key_marks[key]
             what, remedy = "unknown key", _known_keys(entry["loc"])
+            known = list(_fields(entry["loc"][:-1])[0])
+            change = without_unknown(key, entry["input"], known, document.value)
         else:
             place = source.place(key)
             context = entry.get("ctx", {})
             what = reading or _what(entry["type"], entry["input"], context)
             remedy = context.get("remedy") or _description(entry["loc"])
-        diagnostics.append(Diagnostic(source.file, *place, key, what, remedy))
+            change = legal_value(key, entry["type"], entry["input"], context)
+        diagnostics.append(Diagnostic(source.file, *place, key, what, remedy, change))
     return diagnostics
 
 
@@ -201,8 +204,6 @@ def _what(kind: str, value: Any, context: dict[str, Any]) -> str:
     if kind == "less_than_equal":
         return f"{show(value)} is too large, the maximum is {context['le']}"
     if kind == "literal_error":
-        words = re.findall(r"'([^']+)'", context["expected"])
-        spellings = (str(value)[:60].lower(), str(value)[:60].upper())
-        near = [near for text in spellings for near in difflib.get_close_matches(text, words, n=1)]
+        words, near = near_words(value, context)
         return f"{show(value)} is not one of {', '.join(words)}" + (f" (did you mean {near[0]}?)" if near else "")
     return f"{show(value)} {_NOT.get(kind, 'is not valid here')}"

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from mmagen.core.errors import Fault, SpecFaults
+from mmagen.core.errors import Change, Fault, SpecFaults
 from mmagen.core.layout_text import LayoutText
 from mmagen.families.instruction.model import CoreMatrices, Fragment, InstructionPlan
 from mmagen.families.operation_spec import arch_of, faults, operation_of
 from mmagen.mma import formats
+from mmagen.mma.atoms import similar_atom
 from mmagen.mma.catalogue import known
 from mmagen.mma.forms import METADATA, distributions
 from mmagen.mma.operation import Operation
@@ -39,14 +40,16 @@ class _Instruction:
     def plan(self, spec: Spec, sha: str) -> InstructionPlan:
         operation = operation_of(spec)
         wrong = [*faults(spec, operation, "of this atom is a single instruction")]
+        another: Change = {("atom",): similar_atom(spec.atom)} if operation.broken or operation.kind == "tcgen05" else {}
         if operation.broken:
-            wrong.append(Fault(("atom",), f"{operation.name} cannot be used: {operation.broken}", "choose another"))
+            wrong.append(Fault(("atom",), f"{operation.name} cannot be used: {operation.broken}", "choose another", another))
         if operation.kind == "tcgen05":
             wrong.append(
                 Fault(
                     ("atom",),
                     f"{operation.name} reads tensor memory, which a single instruction cannot load",
                     "use mmagen verify --atoms, which compiles it and checks for the instruction",
+                    another,
                 )
             )
         if wrong:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from mmagen.core.errors import Fault, SpecFaults
+from mmagen.core.errors import Change, Fault, SpecFaults
 from mmagen.families.operation_spec import arch_of, faults, operation_of
 from mmagen.families.peak.loops import loop, refusal
 from mmagen.families.peak.model import PeakPlan
+from mmagen.mma.atoms import similar_atom
 from mmagen.mma.catalogue import known
 from mmagen.plan import pages
 from mmagen.plan.plans import Text
@@ -28,7 +29,8 @@ class _Peak:
         operation = operation_of(spec)
         wrong = [*faults(spec, operation, "measures the atom alone")]
         if why := refusal(operation):
-            wrong.append(Fault(("atom",), why, "choose another; mmagen peak lists those that can be measured"))
+            another: Change = {("atom",): similar_atom(spec.atom)}
+            wrong.append(Fault(("atom",), why, "choose another; mmagen peak lists those that can be measured", another))
         if wrong:
             raise SpecFaults(tuple(wrong))
         arch = arch_of(spec, operation)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from mmagen.core.errors import Fault, SpecFaults
+from mmagen.core.errors import ABSENT, Fault, SpecFaults
 from mmagen.families.wgmma import decisions
 from mmagen.families.wgmma.page import panels
 from mmagen.families.wgmma.rules import micro_faults
@@ -100,6 +100,7 @@ def _tile_faults(spec: Spec, atom: Atom, mma: TiledMma, tile: tiling.Tile) -> It
                 ("tile", i),
                 f"{extent} is not a multiple of the {covered} that the TiledMMA covers along {tiling.MODES[i]}",
                 f"atom x atoms_layout covers {list(mma.extent)}: {max(extent // covered, 1) * covered}",
+                {("tile", i): max(extent // covered, 1) * covered},
             )
             return
     if mma.threads > budgets.REGISTERS_PER_SM // 64:
@@ -107,24 +108,40 @@ def _tile_faults(spec: Spec, atom: Atom, mma: TiledMma, tile: tiling.Tile) -> It
             ("atoms_layout",),
             f"{mma.threads // decisions.WARPGROUP} warpgroups are {mma.threads} threads",
             "at most 1024: 8 atoms",
+            {("atoms_layout",): tiling.fewer_atoms(mma.atoms, 8), ("tile",): ABSENT},
         )
         return
+    if faults := _budget_faults(spec, atom, mma, tile):
+        change = tiling.smaller(tile, mma.extent, lambda smaller: not _budget_faults(spec, atom, mma, smaller))
+        if ("permutation",) in change:  # not even one extent of the TiledMMA
+            change = {("atoms_layout",): [1, 1, 1], ("tile",): ABSENT}
+        yield from (replace(fault, change=change) for fault in faults)
+
+
+def _budget_faults(spec: Spec, atom: Atom, mma: TiledMma, tile: tiling.Tile) -> list[Fault]:
+    """Registers and shared memory."""
+    faults = []
     accumulators, fragments = decisions.registers(spec, atom, mma, tile)
     usable = min(budgets.REGISTERS_PER_SM // mma.threads // 8 * 8, budgets.REGISTERS_PER_THREAD)
     if accumulators + fragments + decisions.REGISTERS_BESIDES > usable:
-        yield Fault(
-            ("tile",),
-            f"accumulators and fragments take {accumulators + fragments} registers per thread, the maximum is {usable}",
-            "make the tile smaller, or use more warpgroups in atoms_layout",
+        faults.append(
+            Fault(
+                ("tile",),
+                f"accumulators and fragments take {accumulators + fragments} registers per thread, the maximum is {usable}",
+                "make the tile smaller, or use more warpgroups in atoms_layout",
+            )
         )
     total = _smem_bytes(*(_operand(letter, spec, atom, mma, tile) for letter in "AB"))
     limit = budgets.smem_limit(decisions.ARCH)
     if total > limit:
-        yield Fault(
-            ("tile",),
-            f"the tile needs {total:,} B of shared memory, the maximum per CTA is {limit:,} B",
-            "make the tile smaller: A and B take (M + N) x K elements",
+        faults.append(
+            Fault(
+                ("tile",),
+                f"the tile needs {total:,} B of shared memory, the maximum per CTA is {limit:,} B",
+                "make the tile smaller: A and B take (M + N) x K elements",
+            )
         )
+    return faults
 
 
 def _operand(letter: str, spec: Spec, atom: Atom, mma: TiledMma, tile: tiling.Tile) -> Operand:

@@ -7,28 +7,26 @@ recommended only after it has been tried: the changed spec satisfies all rules.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from itertools import islice
+from dataclasses import dataclass, replace
+from itertools import chain, islice, tee
 from math import log2
-from typing import Any
 
 from mmagen.core.errors import Fault, Key
 from mmagen.core.layout_text import LayoutText
 from mmagen.families.wgmma import decisions
+from mmagen.families.wgmma.changes import Change, spelled, written
 from mmagen.families.wgmma.tiles import smaller_tiles
 from mmagen.mma.atoms import Atom
 from mmagen.plan import budgets, tiling
 from mmagen.plan import rules as shared
 from mmagen.plan.model import TiledMma
 from mmagen.plan.operands import VECTOR_BYTES
-from mmagen.spec.model import Spec
+from mmagen.spec.model import Layout, Spec
 
 MOST_CLUSTER_CTAS = 16  # of sm_90; more than 8 need cudaFuncAttributeNonPortableClusterSizeAllowed
 MOST_CONSUMERS = {"warpgroup": 4, "cooperative": 3}
 MOST_TRIES = 64
 _POWERS = (1, 2, 4, 8, 16)
-
-Change = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -43,14 +41,14 @@ class Breach:
 
 def faults(spec: Spec) -> list[Fault]:
     """All faults of the spec of a wgmma kernel, except those of arch, types and problems."""
-    return [Fault(one.key, one.what, _remedy(spec, one)) for one in breaches(spec)]
+    return [_fault(spec, one) for one in breaches(spec)]
 
 
 def micro_faults(spec: Spec) -> list[Fault]:
     """Faults of the spec of a one-tile kernel, except those of the tile: rules that hold for every wgmma."""
     atom = shared.atom_for(spec)
     found = [*_layout(spec, atom), *_permutation(spec), *_atoms_layout(spec, tiling.tiled_mma(spec, atom))]
-    return [Fault(one.key, one.what, one.rule) for one in found]
+    return [Fault(one.key, one.what, one.rule, written(next(iter(one.tries), {}))) for one in found]
 
 
 def breaches(spec: Spec) -> list[Breach]:
@@ -93,19 +91,13 @@ def nearest(spec: Spec, breach: Breach) -> Change | None:
     )
 
 
-def _remedy(spec: Spec, breach: Breach) -> str:
-    change = nearest(spec, breach)
-    if change is None:
-        return breach.rule
-    return f"{breach.rule}: the nearest legal is {' with '.join(_spelled(key, value) for key, value in change.items())}"
-
-
-def _spelled(key: str, value: Any) -> str:
-    if value is None:
-        return f"no {key}"
-    if isinstance(value, LayoutText):
-        value = list(tiling.atoms_per_mode(value))
-    return f"{key} {list(value) if isinstance(value, tuple) else value}"
+def _fault(spec: Spec, breach: Breach) -> Fault:
+    tries, again = tee(breach.tries)
+    change = nearest(spec, replace(breach, tries=tries))
+    if change is None:  # other faults hide whether it suffices, or a further change is needed
+        return Fault(breach.key, breach.what, breach.rule, written(next(again, {})))
+    nearest_legal = " with ".join(spelled(key, value) for key, value in change.items())
+    return Fault(breach.key, breach.what, f"{breach.rule}: the nearest legal is {nearest_legal}", written(change))
 
 
 # --- Rules independent of the tile -----------------------------------------------------------------------------------
@@ -122,6 +114,7 @@ def _layout(spec: Spec, atom: Atom) -> Iterator[Breach]:
             ("layout",),
             f"wgmma reads {atom.type_a.word} K contiguous only, and {' and '.join(which)}",
             "TN, or an operation of 16-bit types",
+            ({"layout": Layout(a="K", b="K")},),
         )
 
 
@@ -129,13 +122,17 @@ def _permutation(spec: Spec) -> Iterator[Breach]:
     for i, entry in enumerate(spec.permutation):
         if entry is not None:
             yield Breach(
-                ("permutation", i), f"{entry} permutes operands, which wgmma reads from shared memory as they are", "null"
+                ("permutation", i),
+                f"{entry} permutes operands, which wgmma reads from shared memory as they are",
+                "null",
+                ({"permutation": (None, None, None)},),
             )
 
 
 def _atoms_layout(spec: Spec, mma: TiledMma) -> Iterator[Breach]:
-    yield from (Breach(fault.key, fault.what, fault.remedy) for fault in tiling.numbering_faults(spec))
     m, n, k = mma.atoms
+    compact = {"atoms_layout": LayoutText.compact(mma.atoms)}
+    yield from (Breach(fault.key, fault.what, fault.remedy, (compact,)) for fault in tiling.numbering_faults(spec))
     if k > 1:
         yield Breach(
             ("atoms_layout",),
@@ -164,6 +161,7 @@ def _warpgroups(spec: Spec, mma: TiledMma) -> Iterator[Breach]:
                 ("warpgroups",),
                 f"warpgroups requires schedule pingpong; the schedule is {schedule}",
                 "omit it, or use schedule: pingpong",
+                ({"warpgroups": None},),
             )
         most = MOST_CONSUMERS[schedule]
         if size > most:
@@ -286,6 +284,7 @@ def _accumulation(spec: Spec, atom: Atom) -> Iterator[Breach]:
             ("accumulation",),
             f"{atom.type_a.word} products lose no precision in the tensor core",
             "omit it: accumulation requires e4m3 or e5m2",
+            ({"accumulation": None},),
         )
     elif decisions.precise(spec) and atom.type_d.word != "f32":
         name = atom.name.replace("F16E", "F32E")
@@ -346,6 +345,7 @@ def _slice(spec: Spec, atom: Atom, mma: TiledMma, tile: decisions.Tile) -> Itera
             f"a warp stores {columns} {out.word} of a row of D, which are {columns * out.bytes} B, and TMA "
             f"stores at least {least}",
             f"an atom whose N is a multiple of {least // out.bytes}, a wider epilogue.out, or epilogue.major M",
+            ({"epilogue": spec.epilogue.model_copy(update={"out": None})},),
         )
 
 
@@ -437,7 +437,7 @@ def _smem(spec: Spec, atom: Atom, mma: TiledMma, tile: decisions.Tile) -> Iterat
             ("tile",),
             f"two stages of this tile and the epilogue need {decisions.smem_bytes(2, a, b, staged):,} B of shared memory, {has}",
             "make the tile smaller" + (", or lower ctas_per_sm" if spec.ctas_per_sm else ""),
-            smaller_tiles(spec, atom, mma, tile),
+            chain(smaller_tiles(spec, atom, mma, tile), _fewer_ctas(spec)),
         )
     elif spec.stages and spec.stages > most:
         need = f"{spec.stages} need {decisions.smem_bytes(spec.stages, a, b, staged):,} B of shared memory, {has}"

@@ -1,0 +1,96 @@
+"""What is printed below the faults of a spec: lines with which it is accepted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from mmagen.core.errors import ABSENT
+from mmagen.families.reading import read
+from mmagen.families.remedies import accepted_changes, as_yaml
+from tests.families.test_faults import CASES
+
+MMA: dict[str, Any] = {
+    "mmagen": 1,
+    "name": "g",
+    "kernel": "gemm",
+    "atom": "SM80_16x8x16_F32F16F16F32_TN",
+    "tile": [128, 128, 32],
+    "atoms_layout": [2, 2, 1],
+}
+WGMMA = MMA | {"atom": "SM90_64x64x16_F32BF16BF16_SS", "atoms_layout": [2, 1, 1], "tile": [128, 64, 64]}
+QUAD_PAIRS = MMA | {"atom": "SM70_8x8x4_F16F16F16F16_TN", "tile": [48, 16, 32]}
+LIBRARY = WGMMA | {"configs": [{"name": "first", "when": {"m": [1, 64]}, "stages": 2}, {"name": "last"}]}
+
+
+def changes(document: dict[str, Any]) -> dict[str, Any]:
+    """The changes, after they were applied as they are printed and accepted."""
+    text = yaml.safe_dump(document)
+    assert read(text, "g.yaml")[1], "the spec must be refused"
+    found = accepted_changes(text, "g.yaml")
+    assert found is not None
+    kept = {key: value for key, value in document.items() if found.get(key) is not ABSENT}
+    plan, faults = read(yaml.safe_dump(kept | (yaml.safe_load(as_yaml(found)) or {})), "g.yaml")
+    assert plan is not None, faults
+    return found
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_specs_with_many_faults_are_mended_in_one_step(name):
+    changes(CASES[name][0])
+
+
+@pytest.mark.parametrize(
+    ("document", "expected"),
+    [
+        (MMA | {"stage": 3}, {"stages": 3, "stage": ABSENT}),
+        (MMA | {"stage": 3, "stages": 2}, {"stage": ABSENT}),
+        (MMA | {"stages": 1}, {"stages": 2}),
+        (MMA | {"ctas_per_sm": 17, "tile": [64, 64, 32]}, {"ctas_per_sm": 7}),
+        (MMA | {"stages": 40}, {"stages": 10}),
+        (MMA | {"tile": [128, 120, 32]}, {"tile": [128, 112, 32]}),
+        (MMA | {"arch": ["sm_75", "sm_80", "sm_999"]}, {"arch": ["sm_80"]}),
+        (MMA | {"arch": ["sm_75"]}, {"arch": ABSENT}),
+        (MMA | {"layout": "TX"}, {"layout": ABSENT}),
+        (MMA | {"epilogue": {"out": "f64", "major": "M"}}, {"epilogue": {"out": "f32", "major": "M"}}),
+        (MMA | {"cluster": [2, 1], "split_k": 2}, {"cluster": ABSENT, "split_k": ABSENT}),
+        (MMA | {"permutation": [None, "(8,2,2):(1,1,8)", None]}, {"permutation": [None, "(8,2,2):(1,8,16)", None]}),
+        (MMA | {"atom": "SM80_16x8x16_F32F16F16F32_NT"}, {"atom": "SM80_16x8x16_F32F16F16F32_TN"}),
+        (
+            MMA | {"problems": [[8, 8, 8], {"shape": [8, 8, 8], "alpha": 1e300}]},
+            {
+                "problems": [
+                    [8, 8, 8],
+                    {"shape": [8, 8, 8], "batch": 1, "ld_pad": 0, "offset": 0, "alpha": 3.4e38, "beta": 0.0},
+                ]
+            },
+        ),
+        (WGMMA | {"schedule": "pingpong"}, {"atoms_layout": [1, 1, 1]}),
+        (WGMMA | {"schedule": "ping_pong"}, {"schedule": "pingpong", "atoms_layout": [1, 1, 1]}),
+        (WGMMA | {"cluster": [8, 4]}, {"cluster": [4, 4]}),
+        (QUAD_PAIRS | {"atoms_layout": [6, 2, 1]}, {"atoms_layout": "((2,3),2,1):((1,4),2,0)"}),
+        (QUAD_PAIRS | {"atoms_layout": [5, 2, 1]}, {"atoms_layout": "((2,3),2,1):((1,4),2,0)"}),
+        (WGMMA | {"permutation": [64, None, None]}, {"permutation": [None, None, None]}),
+        (
+            LIBRARY | {"configs": [LIBRARY["configs"][0] | {"stages": 99}, {"name": "last"}]},
+            {"configs": [LIBRARY["configs"][0] | {"stages": 8}, {"name": "last"}]},
+        ),
+        (LIBRARY | {"configs": LIBRARY["configs"][::-1]}, None),
+    ],
+    ids=str,
+)
+def test_the_nearest_legal_values_are_named(document, expected):
+    found = changes(document)
+    assert expected is None or found == expected
+
+
+def test_what_is_no_spec_is_not_mended():
+    assert accepted_changes("[1, 2", "g.yaml") is None
+    assert accepted_changes("- 1", "g.yaml") is None
+
+
+def test_lines_are_yaml_of_one_line_each():
+    lines = as_yaml({"stages": 2, "tile": [1, 2, 3], "bias": ABSENT, "epilogue": {"out": None}, "name": "g"})
+    assert lines.splitlines() == ["stages: 2", "tile: [1, 2, 3]", "epilogue: {out: null}", "name: g", "# without bias"]

@@ -1,0 +1,176 @@
+"""Specs drawn from a seed: every key and family; most start from a plausible spec and change a few keys at random."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import yaml
+
+from mmagen.mma.catalogue import operations
+from mmagen.spec.model import OutType, Spec
+from tests.properties import kernels
+from tests.properties.kernels import Document
+
+_KERNELS: tuple[tuple[int, Callable[[random.Random], Document]], ...] = (
+    (36, kernels.gemm),
+    (34, kernels.wgmma_gemm),
+    (12, kernels.micro),
+    (6, kernels.ownership),
+    (4, kernels.instruction),
+    (7, kernels.library),
+    (1, kernels.peak),
+)
+# How many keys are changed at random; None: all keys are random.
+_CHANGES = (0, 0, 0, 0, 0, 1, 1, 1, 2, 3, 4, None)
+_OUT = [str(value) for value in OutType.__args__]
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes a list that occurs twice twice: no spec may have anchors."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """One spec: number `index` of `seed`."""
+
+    seed: int
+    index: int
+
+    @property
+    def name(self) -> str:
+        """The name of the spec and of its project."""
+        return f"s{self.seed}_{self.index:05d}"
+
+    @cached_property
+    def document(self) -> Document:
+        """The spec as plain data."""
+        dice = random.Random(f"{self.seed}:{self.index}")
+        weights, makers = zip(*_KERNELS, strict=True)
+        document = {"mmagen": 1, "name": self.name} | dice.choices(makers, weights)[0](dice)
+        changes = dice.choice(_CHANGES)
+        for key in dice.sample(list(WILD), len(WILD) // 2 if changes is None else changes):
+            _change(dice, document, key)
+        return document
+
+    @property
+    def text(self) -> str:
+        """The spec as YAML."""
+        return yaml.dump(self.document, Dumper=_Dumper, sort_keys=False, default_flow_style=None, width=120)
+
+
+def named(name: str) -> Drawn:
+    """The spec of that name. Raises ValueError."""
+    seed, _, index = name.removeprefix("s").partition("_")
+    return Drawn(int(seed), int(index))
+
+
+def drawn(seed: int, shard: tuple[int, int] = (1, 1)) -> Iterator[Drawn]:
+    """Endless specs of a seed. shard: (i, n) takes every n-th of them, i from 1."""
+    index = shard[0] - 1
+    while True:
+        yield Drawn(seed, index)
+        index += shard[1]
+
+
+# --- Random changes --------------------------------------------------------------------------------------------------
+
+
+def _change(dice: random.Random, document: Document, key: str) -> None:
+    """Another value for the key, or none."""
+    if key != "kernel" and key in document and dice.random() < 0.1:
+        del document[key]
+    else:
+        document[key] = WILD[key](dice, document.get(key))
+
+
+def _atom(dice: random.Random, old: Any) -> str:
+    maker = dice.choice((kernels.fma_or_mma_sync, kernels.fma_or_mma_sync, kernels.wgmma, kernels.dmma))
+    name = dice.choice(operations()).name if dice.random() < 0.15 else maker(dice).name
+    return name.replace("x", "y", 1) if dice.random() < 0.05 else name
+
+
+def _tile(dice: random.Random, old: Any) -> Any:
+    tile = list(old) if isinstance(old, list) else [64, 64, 32]
+    i = dice.randrange(3)
+    tile[i] = dice.choice((tile[i] + 1, tile[i] * 2, max(tile[i] // 2, 1), 8, 24, 48, 96, 16, 160, 7, dice.randint(1, 300)))
+    return dice.choice((tile, tile, tile, tile, tile, tile, tile[:2], None))
+
+
+def _atoms(dice: random.Random, old: Any) -> Any:
+    counts = (dice.choice((1, 2, 3, 4, 5, 6, 8)), dice.choice((1, 2, 3, 4, 5, 6)), dice.choice((1, 1, 1, 2, 3)))
+    odd = "({0},{1},{2}):({1},{0},1)".format(*counts)
+    return dice.choice((kernels.atoms_layout(dice, counts), kernels.atoms_layout(dice, counts), odd, [0, 1, 1]))
+
+
+def _permutation(dice: random.Random, old: Any) -> Any:
+    least = dice.choice((8, 16, 24, 32, 48, 64))
+    entries = [kernels.permutation(dice, least, (8, least // 8))[0] for _ in "MNK"]
+    return dice.choice(
+        (entries, [entries[0], None, None], [None, entries[1], None], [None, None, entries[2]], ["(2,2):(1,1)"] * 3)
+    )
+
+
+def _layout(dice: random.Random, old: Any) -> Any:
+    return dice.choice(("TN", "NT", "NN", "TT", {"a": "M", "b": "K"}, {"a": "K", "b": "N"}, "TX", {"a": "N", "b": "K"}))
+
+
+def _arch(dice: random.Random, old: Any) -> Any:
+    names = ("sm_60", "sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_100a", "sm_103", "sm_120a", "sm_99")
+    return dice.choice((dice.sample(names, dice.choice((1, 2, 3))), ["sm_90a"], None, []))
+
+
+def _problems(dice: random.Random, old: Any) -> Any:
+    odd = {
+        "shape": [64, 64, 64],
+        **dice.choice(({"alpha": 1e300}, {"alpha": 0.3}, {"beta": 1e38}, {"ld_pad": -1}, {"offset": 65})),
+    }
+    return [kernels.problem(dice), dice.choice((odd, kernels.problem(dice)))]
+
+
+def _configs(dice: random.Random, old: Any) -> Any:
+    first = {"name": "first", "when": {"m": [1, 64]}, "stages": 2}
+    return dice.choice(([first, {"name": "rest"}], [{"name": "only", "raster": 2}], [first], [{"name": "rest"}, first], []))
+
+
+def _pair(dice: random.Random, old: Any) -> Any:
+    return [dice.choice((1, 2, 3, 4, 8, 16)), dice.choice((1, 1, 2, 4, 8, 16))]
+
+
+def _of(*values: Any) -> Callable[[random.Random, Any], Any]:
+    return lambda dice, old: dice.choice(values)
+
+
+# Every key of a spec but its version and name, and two that no spec has.
+WILD: dict[str, Callable[[random.Random, Any], Any]] = {
+    "kernel": _of("gemm", "gemm", "micro", "ownership", "peak", "gem"),
+    "atom": _atom,
+    "layout": _layout,
+    "tile": _tile,
+    "atoms_layout": _atoms,
+    "permutation": _permutation,
+    "stages": lambda dice, old: dice.choice((1, 2, 3, 4, 8, None, dice.randint(2, 40), dice.randint(2, 40), "3")),
+    "ctas_per_sm": _of(1, 2, 3, 4, 8, 16, 17, None),
+    "raster": _of(0, 1, 2, 3, 7, 8, 64, 1000, 2**31 - 1, None),
+    "schedule": _of("warpgroup", "cooperative", "pingpong", "ping_pong", None),
+    "cluster": _pair,
+    "split_k": _of(1, 2, 3, 4, 5, 8, 9, None),
+    "stream_k": _of("never", "last_wave", "last_wave", None, True),
+    "prefetch": _of(0, 1, 3, 50, -1, None),
+    "cache": _of({"a": "evict_first", "b": "evict_last"}, {"b": "evict_normal"}, {"c": "normal"}, None),
+    "warpgroups": _of(1, 2, 3, 4, 8, 9, None),
+    "accumulation": _of("fast", "precise", "precise", None, "slow"),
+    "epilogue": lambda dice, old: {"out": dice.choice((*_OUT, None, "tf32")), "major": dice.choice(("N", "M", "K"))},
+    "arch": _arch,
+    "problems": _problems,
+    "configs": _configs,
+    "stage": _of(2),
+    "bias": _of("f32"),
+}
+assert set(Spec.model_fields) - {"mmagen", "name"} == set(WILD) - {"stage", "bias"}

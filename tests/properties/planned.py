@@ -1,0 +1,93 @@
+"""One spec as far as its project: refused with faults, or a plan; an exception is a defect of mmagen."""
+
+from __future__ import annotations
+
+import signal
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import yaml
+
+from mmagen.core.errors import ABSENT, Diagnostic, MmagenError
+from mmagen.families.plans import Plan
+from mmagen.families.reading import read
+from mmagen.families.remedies import accepted_changes, as_yaml
+from mmagen.generate.render import render
+from tests.properties.draw import Drawn
+
+# The result of one spec, as one line of JSON.
+Record = dict[str, Any]
+PLAN_LIMIT_S = 20
+
+
+class TimeLimit(BaseException):
+    """A step took longer than its limit."""
+
+
+@contextmanager
+def limited(seconds: float) -> Iterator[None]:
+    """Raise TimeLimit in the main thread if what is inside takes longer."""
+
+    def stop(number: int, frame: object) -> None:
+        raise TimeLimit
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def planned(one: Drawn) -> Plan | Record:
+    """The plan of an accepted spec, whose project was rendered; else the record of its refusal or of a crash."""
+    try:
+        with limited(PLAN_LIMIT_S):
+            plan, diagnostics = read(one.text, f"{one.name}.yaml")
+            if plan:
+                render(plan)
+                return plan
+            refusal = _refused(one, diagnostics)
+    except TimeLimit:
+        return record(one.name, "hang", f"load, plan and render took more than {PLAN_LIMIT_S} s", stage="plan")
+    except Exception as error:
+        return record(one.name, "crash", _where(error), stage="plan")
+    return refusal
+
+
+def _refused(one: Drawn, diagnostics: tuple[Diagnostic, ...]) -> Record:
+    faults = [{"key": list(d.key), "what": d.what, "remedy": d.remedy} for d in diagnostics]
+    mended = _mended(one)
+    outcome = "refused" if mended else "refused_unmended"
+    return record(one.name, outcome, str(diagnostics[0]), stage="plan", faults=faults, mended=mended)
+
+
+def _mended(one: Drawn) -> bool:
+    """Is the spec accepted with the lines that are printed for it, in one step?"""
+    changes = accepted_changes(one.text, f"{one.name}.yaml")
+    if not changes:
+        return False
+    kept = {key: value for key, value in one.document.items() if changes.get(key) is not ABSENT}
+    lines = yaml.safe_load(as_yaml(changes)) or {}
+    return read(yaml.safe_dump(kept | lines, sort_keys=False), f"{one.name}.yaml")[0] is not None
+
+
+def record(name: str, outcome: str, what: str = "", **facts: Any) -> Record:
+    """A record; `what` is cut to its first line."""
+    return {"name": name, "outcome": outcome, "what": what.split("\n", 1)[0][:500], **facts}
+
+
+def failure(name: str, error: BaseException, stage: str) -> Record:
+    """The record of a spec that was accepted and then raised. stage: "compile" or "run"."""
+    if isinstance(error, MmagenError):
+        return record(name, "wrong", f"refused when verified: {error}", stage=stage)
+    return record(name, "crash", _where(error), stage=stage)
+
+
+def _where(error: BaseException) -> str:
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    place = frame.filename.partition("mmagen/")[2] or frame.filename
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]} ({place}:{frame.lineno})"

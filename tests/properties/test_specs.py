@@ -1,0 +1,69 @@
+"""What `build` accepts is right: 30 small specs of every family on the CPU; more of them with --specs-count."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from mmagen.families.plans import Plan
+from mmagen.mma.atoms import find_atom
+from mmagen.plan.plans import ProductPlan
+from mmagen.toolchain.find import COMPILE, find_toolchain
+from mmagen.verify.emulated.session import only_on_a_gpu
+from tests.properties import __main__ as runner
+from tests.properties.draw import drawn
+from tests.properties.planned import planned
+from tests.properties.together import emulate_together
+
+SEED = 26
+# How many of each family, by the call of nvcc that compiles them: a call takes about 15 s for headers.
+GROUPS = (
+    {"ownership": 4, "micro": 6, "mma_gemm": 8, "dmma_gemm": 1, "instruction.family": 1},
+    {"wgmma.micro": 3, "wgmma.gemm": 7},
+)
+ARCH = "sm_90a"  # has all operations that the emulator executes
+MOST_REGISTERS = 24  # per thread, of accumulators and of fragments
+
+
+def _small(plan: Plan) -> bool:
+    """Does it compile in a few seconds once the headers are read?"""
+    if plan.spec.configs or only_on_a_gpu(plan):
+        return False
+    if not isinstance(plan, ProductPlan):
+        return True
+    atom = find_atom(plan.spec.atom)
+    return not (atom and atom.extended) and max(plan.accumulator_registers, plan.fragment_registers) <= MOST_REGISTERS
+
+
+def _chosen(group: int) -> list[Plan]:
+    """The first small specs of the seed, as many of each family as the group has."""
+    wanted, found = Counter(GROUPS[group]), list[Plan]()
+    for spec in drawn(SEED):
+        if wanted.total() == 0:
+            return found
+        plan = planned(spec)
+        if not isinstance(plan, dict) and wanted[plan.family.removeprefix("mmagen.families.")] and _small(plan):
+            wanted[plan.family.removeprefix("mmagen.families.")] -= 1
+            found.append(plan)
+    raise AssertionError("drawn() ends")
+
+
+@pytest.mark.nvcc
+@pytest.mark.parametrize("group", range(len(GROUPS)))
+def test_accepted_specs_are_right(group: int, tmp_path: Path):
+    plans = _chosen(group)
+    verdicts = emulate_together(plans, tmp_path / "together", find_toolchain(want=COMPILE), ARCH)
+    assert len(verdicts) == sum(GROUPS[group].values())
+    assert [(one.name, one.reason) for one in verdicts if one.disposition != "passed"] == []
+
+
+@pytest.mark.nvcc
+def test_as_many_specs_as_were_asked_for_are_right(request: pytest.FixtureRequest, tmp_path: Path):
+    options = request.config.option
+    if not options.specs_count:
+        pytest.skip("--specs-count says how many specs to verify besides")
+    arguments = [f"--{name}={getattr(options, f'specs_{name}')}" for name in ("count", "seed", "shard")]
+    out = tmp_path / "specs.jsonl"
+    assert runner.main([*arguments, "--on=cpu", f"--out={out}"]) == 0, f"python -m tests.properties --report --out {out}"
