@@ -252,8 +252,8 @@ def similar_atom(name: str) -> str:
 
 
 def _nearest(wanted: str) -> tuple[str, str]:
-    """What to write instead of a name that no operation has: a sentence, and the first of the names in it. It is of an atom, unless
-    an operation that is none is more alike."""
+    """What to write instead of a name that no operation has, of an atom unless an operation that is none is more alike: a
+    sentence, and the first of the names in it."""
     upper = wanted.upper().replace("X", "x")
     if _WGMMA_NAME.fullmatch(upper):
         return _nearest_wgmma(upper)

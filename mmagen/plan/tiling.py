@@ -17,8 +17,8 @@ Steps = tuple[tuple[int, int], ...]  # (extent, stride)
 MODES = "MNK"
 # No CTA has enough registers or shared memory for more along one mode.
 LARGEST_EXTENT = 16384
-_MOST_TRIED = 512  # of an extent, when a smaller tile is looked for
 QUAD_PAIRS = 4  # of a warp
+_MOST_TRIED = 512  # of an extent, when a smaller tile is looked for
 
 
 def _flat(value: IntTuple) -> list[int]:
@@ -89,7 +89,7 @@ def faults(spec: Spec, atom: Atom) -> Iterator[Fault]:
             {("atoms_layout",): fewer_atoms(atoms, 1024 // atom.threads)},
         )
     if atom.threads == 8:
-        yield from _quad_pair_faults(spec.atoms_layout, atoms, atom.name)
+        yield from _quad_pair_faults(spec.atoms_layout, atom.name)
     natural = (atom.m * atoms[0], atom.n * atoms[1], atom.k * atoms[2])
     for i, (entry, least) in enumerate(zip(spec.permutation, natural, strict=True)):
         yield from _permutation_faults(i, entry, least)
@@ -104,20 +104,19 @@ def _quad_pair_faults(layout: LayoutText, atoms: Tile, name: str) -> Iterator[Fa
             ("atoms_layout",),
             f"{layout.size} quad pairs do not fill a warp",
             f"{name} runs on 8 threads and a warp has 32: make the number of atoms a multiple of 4, e.g. [2, 2, 1]",
-            {("atoms_layout",): whole_warps(atoms, QUAD_PAIRS)},
+            {("atoms_layout",): str(_in_fours(whole_warps(atoms_per_mode(layout), QUAD_PAIRS)))},
         )
     elif not nests(QUAD_PAIRS, tuple(zip(_flat(layout.shape), _flat(layout.stride), strict=True))):
         yield Fault(
             ("atoms_layout",),
             f"{layout} does not number the quad pairs of a warp one after another",
-            f"{name} runs on 8 threads and a warp has 32: use {_in_fours(layout)}",
-            {("atoms_layout",): str(_in_fours(layout))},
+            f"{name} runs on 8 threads and a warp has 32: use {_in_fours(atoms_per_mode(layout))}",
+            {("atoms_layout",): str(_in_fours(atoms_per_mode(layout)))},
         )
 
 
-def _in_fours(layout: LayoutText) -> LayoutText:
+def _in_fours(counts: Sequence[int]) -> LayoutText:
     """A bijection with as many atoms along each mode whose first four atoms are a power of two along every mode."""
-    counts = [mode.size for mode in layout.modes]
     first: list[int] = []
     for count in counts:
         first.append(math.gcd(count, QUAD_PAIRS // math.prod(first)))

@@ -21,6 +21,7 @@ MMA: dict[str, Any] = {
     "atoms_layout": [2, 2, 1],
 }
 WGMMA = MMA | {"atom": "SM90_64x64x16_F32BF16BF16_SS", "atoms_layout": [2, 1, 1], "tile": [128, 64, 64]}
+QUAD_PAIRS = MMA | {"atom": "SM70_8x8x4_F16F16F16F16_TN", "tile": [48, 16, 32]}
 LIBRARY = WGMMA | {"configs": [{"name": "first", "when": {"m": [1, 64]}, "stages": 2}, {"name": "last"}]}
 
 
@@ -68,7 +69,9 @@ def test_specs_with_many_faults_are_mended_in_one_step(name):
         ),
         (WGMMA | {"schedule": "pingpong"}, {"atoms_layout": [1, 1, 1]}),
         (WGMMA | {"schedule": "ping_pong"}, {"schedule": "pingpong", "atoms_layout": [1, 1, 1]}),
-        (WGMMA | {"cluster": [4, 4]}, {"cluster": [2, 4]}),
+        (WGMMA | {"cluster": [8, 4]}, {"cluster": [4, 4]}),
+        (QUAD_PAIRS | {"atoms_layout": [6, 2, 1]}, {"atoms_layout": "((2,3),2,1):((1,4),2,0)"}),
+        (QUAD_PAIRS | {"atoms_layout": [5, 2, 1]}, {"atoms_layout": "((2,3),2,1):((1,4),2,0)"}),
         (WGMMA | {"permutation": [64, None, None]}, {"permutation": [None, None, None]}),
         (
             LIBRARY | {"configs": [LIBRARY["configs"][0] | {"stages": 99}, {"name": "last"}]},

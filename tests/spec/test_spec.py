@@ -183,7 +183,7 @@ def test_a_spec_is_a_frozen_value() -> None:
 GOOD: list[dict[str, object]] = [
     {},
     FULL,
-    *({"name": name} for name in ("a", "A_1", "x" * 64, "sm80_gemm_f16_tn", "Int")),
+    *({"name": name} for name in ("a", "A_1", "x" * 64, "sm80_gemm_f16_tn", "Double")),
     {"layout": {"a": "M", "b": "N"}},
     {"tile": None},
     {"kernel": "gemm", "tile": [1, 1, 1]},
