@@ -68,7 +68,7 @@ def test_specs_with_many_faults_are_mended_in_one_step(name):
         ),
         (WGMMA | {"schedule": "pingpong"}, {"atoms_layout": [1, 1, 1]}),
         (WGMMA | {"schedule": "ping_pong"}, {"schedule": "pingpong", "atoms_layout": [1, 1, 1]}),
-        (WGMMA | {"cluster": [4, 4]}, {"cluster": [2, 4]}),
+        (WGMMA | {"cluster": [3, 2]}, {"cluster": [4, 2]}),
         (WGMMA | {"permutation": [64, None, None]}, {"permutation": [None, None, None]}),
         (
             LIBRARY | {"configs": [LIBRARY["configs"][0] | {"stages": 99}, {"name": "last"}]},
