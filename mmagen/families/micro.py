@@ -33,7 +33,7 @@ class _Micro:
         tile = spec.tile or mma.extent
         problems = spec.problems or (Problem(shape=tile),)
         faults += rules.one_tile_problem_faults(spec, tile, problems)
-        if unfit := [*tiling.extent_faults(mma, tile, {}, k_blocks=1)]:
+        if unfit := [*tiling.extent_faults(mma, tile, {})]:
             raise SpecFaults((*faults, *unfit))
         if wrong_arch or wrong_type:
             raise SpecFaults(tuple(faults))

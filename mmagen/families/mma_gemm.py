@@ -61,7 +61,7 @@ class MmaGemm:
             raise SpecFaults((*faults, *unfit))
         mma = tiling.tiled_mma(spec, atom)
         assert spec.tile
-        if unfit := [*tiling.extent_faults(mma, spec.tile, vectors(spec, atom), k_blocks=2)]:
+        if unfit := [*tiling.extent_faults(mma, spec.tile, vectors(spec, atom))]:
             raise SpecFaults((*faults, *unfit))
         if wrong_arch or wrong_type:
             raise SpecFaults(tuple(faults))
@@ -196,7 +196,7 @@ def _sections(plan: GemmPlan) -> list[pages.Section]:
         *((pages.operand_title(one), pages.copied_operand(plan, one, one.gmem_copies)) for one in plan.operands),
         (
             "Registers per thread",
-            pages.registers(plan, plan.fragment_registers, "two k blocks of A and B", plan.ctas_per_sm),
+            pages.registers(plan, *_fragments(plan), plan.ctas_per_sm),
         ),
         (
             "Shared memory per CTA",
@@ -210,6 +210,13 @@ def _sections(plan: GemmPlan) -> list[pages.Section]:
         ("Epilogue", _epilogue(plan)),
         ("Traffic per CTA tile", _traffic(plan)),
     ]
+
+
+def _fragments(plan: GemmPlan) -> tuple[int, str]:
+    """Registers per thread that fragments take, and what is held in them."""
+    if plan.tile[2] == plan.tiled_mma.extent[2]:
+        return plan.fragment_registers // 2, "the only k block of A and B"
+    return plan.fragment_registers, "two k blocks of A and B"
 
 
 def _epilogue(plan: GemmPlan) -> list[pages.Row]:

@@ -92,7 +92,7 @@ FAMILY: Family[OwnershipPlan] = _Ownership()
 
 
 def _tile_faults(spec: Spec, mma: TiledMma, tile: tiling.Tile) -> Iterator[Fault]:
-    found = [*tiling.extent_faults(mma, tile, {}, k_blocks=1)]
+    found = [*tiling.extent_faults(mma, tile, {})]
     yield from found
     stamps = mma.threads * max(tile[0] * tile[2], tile[1] * tile[2], tile[0] * tile[1])
     if stamps > MOST_STAMPS and not found:

@@ -66,15 +66,23 @@ Kernel* kernel_at(void const* host, char const* function) {
 
 uint64_t count(dim3 const& extent) { return uint64_t(extent.x) * extent.y * extent.z; }
 
-cudaError_t check_cluster(Kernel const& kernel, Launch const& launch, char const* function) {
-  dim3 const& grid = launch.grid;
-  dim3 const& cluster = launch.cluster;
+/// Is the shape of the cluster one that the device and the kernel allow?
+cudaError_t check_cluster_size(Kernel const& kernel, dim3 const& cluster, char const* function) {
   uint64_t const ctas = count(cluster);
   if (ctas == 1) { return cudaSuccess; }
   if (state().device.major < 9) { return refuse(cudaErrorNotSupported, function, "clusters need compute capability 9.0"); }
   if (ctas == 0 || ctas > (kernel.large_clusters ? 16 : 8)) {
-    return refuse(cudaErrorInvalidClusterSize, function, "a cluster of %llu CTAs", (unsigned long long)ctas);
+    return refuse(cudaErrorInvalidClusterSize, function, "a cluster of %llu CTAs; the kernel's attributes allow %d",
+                  (unsigned long long)ctas, kernel.large_clusters ? 16 : 8);
   }
+  return cudaSuccess;
+}
+
+cudaError_t check_cluster(Kernel const& kernel, Launch const& launch, char const* function) {
+  dim3 const& grid = launch.grid;
+  dim3 const& cluster = launch.cluster;
+  cudaError_t const error = check_cluster_size(kernel, cluster, function);
+  if (error != cudaSuccess) { return error; }
   if (grid.x % cluster.x != 0 || grid.y % cluster.y != 0 || grid.z % cluster.z != 0) {
     return refuse(cudaErrorInvalidClusterSize, function,
                   "a grid of %u x %u x %u CTAs is no whole number of clusters of %u x %u x %u", grid.x, grid.y, grid.z,
@@ -127,6 +135,27 @@ cudaError_t launch_kernel(void const* host, Launch const& launch, void** argumen
   if (error == cudaSuccess) { error = check(*kernel, launch, function); }
   if (error == cudaSuccess) { print_launch(*kernel, launch, arguments); }
   return error;
+}
+
+cudaError_t read_config(cudaLaunchConfig_t const& config, Launch& launch, char const* function) {
+  launch.grid = config.gridDim;
+  launch.block = config.blockDim;
+  launch.shared_bytes = config.dynamicSmemBytes;
+  launch.stream = config.stream;
+  for (unsigned i = 0; i < config.numAttrs; ++i) {
+    cudaLaunchAttribute const& attribute = config.attrs[i];
+    switch (attribute.id) {
+      case cudaLaunchAttributeIgnore: break;
+      case cudaLaunchAttributeClusterDimension:
+        launch.cluster = dim3(attribute.val.clusterDim.x, attribute.val.clusterDim.y, attribute.val.clusterDim.z);
+        break;
+      case cudaLaunchAttributeProgrammaticStreamSerialization:
+        launch.programmatic = attribute.val.programmaticStreamSerializationAllowed;
+        break;
+      default: return refuse(cudaErrorNotSupported, function, "launch attribute %d is not emulated", int(attribute.id));
+    }
+  }
+  return cudaSuccess;
 }
 
 thread_local std::vector<Launch> configurations;  // of <<<>>>, between its push and its pop
@@ -264,7 +293,11 @@ cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, void const* host, cuda
   has_context = true;
   Kernel const* const kernel = kernel_at(host, "cudaOccupancyMaxActiveClusters");
   if (kernel == nullptr) { return last_error; }
-  *clusters = config->dynamicSmemBytes <= size_t(kernel->allowed_shared_bytes) ? state().device.resident_clusters : 0;
+  Launch launch;
+  cudaError_t error = read_config(*config, launch, "cudaOccupancyMaxActiveClusters");
+  if (error == cudaSuccess) { error = check_cluster_size(*kernel, launch.cluster, "cudaOccupancyMaxActiveClusters"); }
+  if (error != cudaSuccess) { return error; }
+  *clusters = launch.shared_bytes <= size_t(kernel->allowed_shared_bytes) ? state().device.resident_clusters : 0;
   return injected("cudaOccupancyMaxActiveClusters");
 }
 
@@ -287,25 +320,8 @@ cudaError_t cudaLaunchKernel(void const* host, dim3 grid, dim3 block, void** arg
 }
 cudaError_t cudaLaunchKernelExC(cudaLaunchConfig_t const* config, void const* host, void** arguments) {
   Launch launch;
-  launch.grid = config->gridDim;
-  launch.block = config->blockDim;
-  launch.shared_bytes = config->dynamicSmemBytes;
-  launch.stream = config->stream;
-  for (unsigned i = 0; i < config->numAttrs; ++i) {
-    cudaLaunchAttribute const& attribute = config->attrs[i];
-    switch (attribute.id) {
-      case cudaLaunchAttributeIgnore: break;
-      case cudaLaunchAttributeClusterDimension:
-        launch.cluster = dim3(attribute.val.clusterDim.x, attribute.val.clusterDim.y, attribute.val.clusterDim.z);
-        break;
-      case cudaLaunchAttributeProgrammaticStreamSerialization:
-        launch.programmatic = attribute.val.programmaticStreamSerializationAllowed;
-        break;
-      default:
-        return refuse(cudaErrorNotSupported, "cudaLaunchKernelExC", "launch attribute %d is not emulated", int(attribute.id));
-    }
-  }
-  return launch_kernel(host, launch, arguments, "cudaLaunchKernelExC");
+  cudaError_t const error = read_config(*config, launch, "cudaLaunchKernelExC");
+  return error != cudaSuccess ? error : launch_kernel(host, launch, arguments, "cudaLaunchKernelExC");
 }
 
 }  // extern "C"

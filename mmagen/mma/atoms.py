@@ -15,6 +15,7 @@ from functools import cache
 from mmagen.core.errors import Fault, SpecFaults
 from mmagen.core.targets import capability
 from mmagen.mma import catalogue
+from mmagen.mma.accumulation import Accumulation, accumulation
 from mmagen.mma.operation import Operation
 
 
@@ -114,6 +115,12 @@ class Atom:
     def in_layout(self, letters: str) -> Atom:
         """The operation for operands of that layout (TN, NT, NN, TT)."""
         return replace(self, majors=letters) if self.takes_majors else self
+
+    @property
+    def accumulation(self) -> Accumulation:
+        """What it keeps of its sums."""
+        words = self.type_a.word, self.type_d.word
+        return accumulation(self.min_arch, *words, self.k, tensor_core=self.threads > 1, warpgroup=self.wgmma)
 
     @property
     def values_a(self) -> int:
@@ -245,10 +252,19 @@ def similar_atom(name: str) -> str:
 
 
 def _nearest(wanted: str) -> tuple[str, str]:
-    """What to write instead of a name that no operation has: a sentence, and the first of the names in it."""
-    if wanted.upper().startswith("SM90_"):
-        return _nearest_wgmma(wanted.upper().replace("X", "x"))
-    if near := difflib.get_close_matches(wanted, _classic_names(), n=3, cutoff=0.6):
+    """What to write instead of a name that no operation has: a sentence, and the first of the names in it. It is of an atom, unless
+    an operation that is none is more alike."""
+    upper = wanted.upper().replace("X", "x")
+    if _WGMMA_NAME.fullmatch(upper):
+        return _nearest_wgmma(upper)
+    sparse = re.fullmatch(r"SM90_(.*?)_?SPARSE?_?(.*)", upper)
+    near = catalogue.nearest(f"SM90::GMMA::SPARSE::GMMA_{sparse[1]}{sparse[2]}" if sparse else wanted)
+    if near and atom_of(catalogue.find(near[0])) is None:
+        return f"perhaps you meant {' or '.join(near)}", near[0]
+    classic = tuple(_classic_names())
+    if upper.startswith("SM90_") and not (near and near[0] in classic):
+        return _nearest_wgmma(upper)
+    if near := difflib.get_close_matches(wanted, classic, n=3, cutoff=0.6):
         return f"perhaps you meant {' or '.join(near)}", near[0]
     return (
         "mmagen builds the dense SM61, SM70, SM75, SM80, SM89 and SM90 atoms of CuTe and UniversalFMA<float> or "

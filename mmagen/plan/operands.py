@@ -5,7 +5,7 @@ from __future__ import annotations
 from mmagen.core.layout_text import LayoutText
 from mmagen.mma.atoms import Atom, ElementType
 from mmagen.plan.model import GmemCopy, Operand, SmemCopy, Swizzle, TiledMma
-from mmagen.plan.tiling import stride_one_run
+from mmagen.plan.tiling import Steps, nests, steps, stride_one_run
 
 VECTOR_BYTES = 16  # the widest access of cp.async, ld.global and st.global on all supported devices
 BANK_ROW_BYTES = 128  # 32 banks of 4 bytes
@@ -16,19 +16,26 @@ def power_of_two_divisor(value: int, most: int) -> int:
     return min(value & -value, most)
 
 
-def smem_layout(atom: Atom, element: ElementType, along: int, across: int, contiguous_k: bool) -> tuple[Swizzle, int, int]:
+def smem_layout(
+    atom: Atom, element: ElementType, along: int, across: int, contiguous_k: bool, steps_along: Steps, steps_across: Steps
+) -> tuple[Swizzle, int, int]:
     """Swizzle, line and lines of the shared-memory layout atom for a tile of `along` contiguous by `across` elements.
 
-    Bank conflicts decide, that is, which lane bits step along a line and which across lines.
+    steps_along, steps_across: how fragments divide the two modes (`tiling.steps`). CuTe can partition only lines that nest
+    with all of them: odd numbers of atoms shorten the line, or leave one line without a swizzle.
+
+    Bank conflicts decide the rest, that is, which lane bits step along a line and which across lines.
     - ldmatrix reads 8 lines x 16 bytes: 16-byte chunks are spread by the line number.
     - tf32 across K and f64 either way read single elements, 8 (4) neighbours along x 4 across: the lowest two bits of
       the line number choose the 32-byte chunk.
     - 8-bit types across K read single bytes from every fourth line: bits 2 and 3 of the line number choose the chunk.
     """
     line_bytes = power_of_two_divisor(along * element.bytes, BANK_ROW_BYTES)
-    line = line_bytes // element.bytes
+    while line_bytes >= VECTOR_BYTES and not nests(line_bytes // element.bytes, steps_along):
+        line_bytes //= 2
     if line_bytes < VECTOR_BYTES:
         return Swizzle(0, 4, 3), along, 1
+    line = line_bytes // element.bytes
     log_line = line_bytes.bit_length() - 1
     log_element = element.bytes.bit_length() - 1
     if atom.ldmatrix and not contiguous_k and element.bits == 8:
@@ -37,7 +44,7 @@ def smem_layout(atom: Atom, element: ElementType, along: int, across: int, conti
         swizzle, lines = Swizzle(max(0, log_line - 5), 5 - log_element, 2), 4
     else:
         swizzle, lines = Swizzle(log_line - 4, 4 - log_element, 3), 8
-    if across % lines:
+    if across % lines or not nests(lines, steps_across):
         return Swizzle(0, 4, 3), line, 1
     return swizzle, line, lines
 
@@ -73,11 +80,9 @@ def smem_copy(atom: Atom, element: ElementType, mma: TiledMma, mode: int, contig
     """The widest copy of this operand from shared memory to fragments.
 
     mode: 0 for A (M), 1 for B (N). ldmatrix if fragments have its shape: plain if K is contiguous, otherwise transposed for
-    16-bit types; with as many 8x8 matrices as a thread has registers in what the TiledMMA covers.
+    16-bit types.
     """
-    per_thread = mma.extent[mode] * mma.extent[2] // (atom.threads * mma.atoms[mode] * mma.atoms[2])
-    registers = per_thread * element.bits // 32
-    matrices = power_of_two_divisor(registers, 4) if registers else 0
+    matrices = _matrices(atom, element, mma, mode)
     if atom.ldmatrix and matrices:
         if contiguous_k and _keeps_runs(mma.permutation[2], VECTOR_BYTES // element.bytes):
             return SmemCopy(matrices)
@@ -90,6 +95,22 @@ def smem_copy(atom: Atom, element: ElementType, mma: TiledMma, mode: int, contig
             return SmemCopy(matrices, transposed=True)
     run = _fragment_run(atom, mode, contiguous_k)
     return SmemCopy(elements=run if _keeps_runs(mma.permutation[2 if contiguous_k else mode], run) else 1)
+
+
+def _matrices(atom: Atom, element: ElementType, mma: TiledMma, mode: int) -> int:
+    """8x8 matrices of one ldmatrix, at most 4: a register each. Its registers must be those of whole repeats of an atom, first
+    along M (N), then along K; 0 if a fragment is no whole number of registers."""
+    unit_mn, unit_k = (atom.m, atom.n)[mode], atom.k
+    fragment = unit_mn * unit_k // atom.threads * element.bits // 32
+    repeats = (mma.extent[mode] // (unit_mn * mma.atoms[mode]), mma.extent[2] // (unit_k * mma.atoms[2]))
+    matrices = power_of_two_divisor(fragment, 4) if fragment else 0
+    whole = fragment
+    for repeat in repeats:
+        if matrices != whole:
+            break
+        matrices *= power_of_two_divisor(repeat, max(1, 4 // matrices))
+        whole *= repeat
+    return matrices
 
 
 def _keeps_runs(permutation: int | LayoutText | None, run: int) -> bool:
@@ -112,7 +133,9 @@ def operand(letter: str, atom: Atom, mma: TiledMma, extent_mn: int, extent_k: in
     element = (atom.type_a, atom.type_b)[mode]
     contiguous_k = major == "K"
     along, across = (extent_k, extent_mn) if contiguous_k else (extent_mn, extent_k)
-    swizzle, line, lines = smem_layout(atom, element, along, across, contiguous_k)
+    steps_mn, steps_k = steps(mma, mode, (atom.m, atom.n)[mode], extent_mn), steps(mma, 2, atom.k, extent_k)
+    steps_along, steps_across = (steps_k, steps_mn) if contiguous_k else (steps_mn, steps_k)
+    swizzle, line, lines = smem_layout(atom, element, along, across, contiguous_k, steps_along, steps_across)
     vector = VECTOR_BYTES // element.bytes
     return Operand(
         letter=letter,

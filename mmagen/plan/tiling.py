@@ -13,10 +13,12 @@ from mmagen.plan.model import TiledMma
 from mmagen.spec.model import Spec
 
 Tile = tuple[int, int, int]  # M, N, K
+Steps = tuple[tuple[int, int], ...]  # (extent, stride)
 MODES = "MNK"
 # No CTA has enough registers or shared memory for more along one mode.
 LARGEST_EXTENT = 16384
 _MOST_TRIED = 512  # of an extent, when a smaller tile is looked for
+QUAD_PAIRS = 4  # of a warp
 
 
 def _flat(value: IntTuple) -> list[int]:
@@ -86,18 +88,49 @@ def faults(spec: Spec, atom: Atom) -> Iterator[Fault]:
             f"a CTA has at most 1024: at most {1024 // atom.threads} atoms",
             {("atoms_layout",): fewer_atoms(atoms, 1024 // atom.threads)},
         )
-    if atom.threads == 8 and spec.atoms_layout.size % 4:
-        yield Fault(
-            ("atoms_layout",),
-            f"{spec.atoms_layout.size} quad pairs do not fill a warp",
-            f"{atom.name} runs on 8 threads and a warp has 32: make the number of atoms a multiple of 4, e.g. [2, 2, 1]",
-            {("atoms_layout",): whole_warps(atoms, 4)},
-        )
+    if atom.threads == 8:
+        yield from _quad_pair_faults(spec.atoms_layout, atoms, atom.name)
     natural = (atom.m * atoms[0], atom.n * atoms[1], atom.k * atoms[2])
     for i, (entry, least) in enumerate(zip(spec.permutation, natural, strict=True)):
         yield from _permutation_faults(i, entry, least)
         if isinstance(entry, LayoutText) and entry.size % least == 0:
             yield from _split_faults(i, entry, (least // atoms[i], atoms[i]))
+
+
+def _quad_pair_faults(layout: LayoutText, atoms: Tile, name: str) -> Iterator[Fault]:
+    """Four quad pairs make a warp: CuTe numbers threads only if atoms come in blocks of four."""
+    if layout.size % QUAD_PAIRS:
+        yield Fault(
+            ("atoms_layout",),
+            f"{layout.size} quad pairs do not fill a warp",
+            f"{name} runs on 8 threads and a warp has 32: make the number of atoms a multiple of 4, e.g. [2, 2, 1]",
+            {("atoms_layout",): whole_warps(atoms, QUAD_PAIRS)},
+        )
+    elif not nests(QUAD_PAIRS, tuple(zip(_flat(layout.shape), _flat(layout.stride), strict=True))):
+        yield Fault(
+            ("atoms_layout",),
+            f"{layout} does not number the quad pairs of a warp one after another",
+            f"{name} runs on 8 threads and a warp has 32: use {_in_fours(layout)}",
+            {("atoms_layout",): str(_in_fours(layout))},
+        )
+
+
+def _in_fours(layout: LayoutText) -> LayoutText:
+    """A bijection with as many atoms along each mode whose first four atoms are a power of two along every mode."""
+    counts = [mode.size for mode in layout.modes]
+    first: list[int] = []
+    for count in counts:
+        first.append(math.gcd(count, QUAD_PAIRS // math.prod(first)))
+    shapes: list[IntTuple] = []
+    strides: list[IntTuple] = []
+    inner, outer = 1, QUAD_PAIRS
+    for count, low in zip(counts, first, strict=True):
+        high = count // low
+        modes = [(low, inner)] * (low > 1) + [(high, outer)] * (high > 1) or [(1, 0)]
+        shapes.append(modes[0][0] if len(modes) == 1 else tuple(extent for extent, _ in modes))
+        strides.append(modes[0][1] if len(modes) == 1 else tuple(stride for _, stride in modes))
+        inner, outer = inner * low, outer * high
+    return LayoutText(tuple(shapes), tuple(strides))
 
 
 def _permutation_faults(i: int, entry: int | LayoutText | None, least: int) -> Iterator[Fault]:
@@ -151,32 +184,60 @@ def _split_faults(i: int, entry: LayoutText, units: tuple[int, int]) -> Iterator
 
 def _coalesced_extents(layout: LayoutText) -> list[int]:
     """Extents of the fewest modes that make the same layout."""
-    extents: list[int] = []
-    reach = 0
+    return [extent for extent, _ in _coalesced(layout)]
+
+
+def _coalesced(layout: LayoutText) -> list[tuple[int, int]]:
+    """The fewest modes (extent, stride) that make the same layout."""
+    modes: list[tuple[int, int]] = []
     for extent, stride in zip(_flat(layout.shape), _flat(layout.stride), strict=True):
         if extent == 1:
             continue
-        if extents and stride == reach:
-            extents[-1] *= extent
+        if modes and stride == modes[-1][0] * modes[-1][1]:
+            modes[-1] = (modes[-1][0] * extent, modes[-1][1])
         else:
-            extents.append(extent)
-        reach = stride * extent
-    return extents
+            modes.append((extent, stride))
+    return modes
 
 
-def extent_faults(
-    mma: TiledMma, tile: Tile, vectors: Mapping[str, Sequence[tuple[str, str, int]]], k_blocks: int
-) -> Iterator[Fault]:
+def steps(mma: TiledMma, i: int, unit: int, extent: int) -> Steps:
+    """(extent, stride) of the modes into which fragments divide `extent` elements of a CTA tile along mode i.
+
+    These are the elements of an atom (`unit` of them), the atoms, their repeats within the TiledMMA, and its repeats.
+    """
+    entry, covered = mma.permutation[i], mma.extent[i]
+    modes = _coalesced(entry) if isinstance(entry, LayoutText) else [(covered, 1)]
+    divided: list[tuple[int, int]] = []
+    for count in (unit, mma.atoms[i]):
+        while count > 1:
+            size, stride = modes.pop(0)
+            taken = min(size, count)
+            divided.append((taken, stride))
+            if size > taken:
+                modes.insert(0, (size // taken, stride * taken))
+            count //= taken
+    return (*divided, *modes, (extent // covered, covered))
+
+
+def nests(unit: int, divided: Steps) -> bool:
+    """Can CuTe divide a mode whose elements come in blocks of `unit` into these steps? Each of them must stay within a block, or
+    consist of whole blocks."""
+    return all(
+        size == 1 or stride % unit == 0 or (unit % stride == 0 and (size % (unit // stride) == 0 or unit // stride % size == 0))
+        for size, stride in divided
+    )
+
+
+def extent_faults(mma: TiledMma, tile: Tile, vectors: Mapping[str, Sequence[tuple[str, str, int]]]) -> Iterator[Fault]:
     """Faults for tile extents that are not multiples of what the TiledMMA covers, too large, or not whole vectors.
 
     vectors: mode M, N or K -> (operand, type, elements of 16 bytes) of the operands that are contiguous along it and copied in
-    vectors. k_blocks: minimum number of k blocks in the tile. Remedies satisfy all rules.
+    vectors. Remedies satisfy all rules.
     """
     for i, (extent, unit) in enumerate(zip(tile, units(mma, vectors), strict=True)):
         mode, covered = MODES[i], mma.extent[i]
         whole = vectors.get(mode, ())
-        least = k_blocks * covered if mode == "K" else covered
-        nearest = _nearest(extent, unit, least)
+        nearest = _nearest(extent, unit)
         if extent > LARGEST_EXTENT:
             most = LARGEST_EXTENT // unit * unit
             yield Fault(
@@ -187,13 +248,6 @@ def extent_faults(
                 ("tile", i),
                 f"{extent} is not a multiple of the {covered} that the TiledMMA covers along {mode}",
                 f"atom x atoms_layout x permutation covers {mma.extent}: the nearest legal is {' or '.join(map(str, nearest))}",
-                {("tile", i): nearest[0]},
-            )
-        elif extent < least:
-            yield Fault(
-                ("tile", i),
-                f"{extent} is a single k block of {covered}",
-                f"the mainloop loads the next k block while it multiplies one: at least {' or '.join(map(str, nearest))}",
                 {("tile", i): nearest[0]},
             )
         else:
@@ -217,9 +271,9 @@ def units(mma: TiledMma, vectors: Mapping[str, Sequence[tuple[str, str, int]]]) 
     return m, n, k
 
 
-def _nearest(extent: int, unit: int, least: int) -> list[int]:
-    """The nearest multiples of `unit` below and above `extent`, none below `least`."""
-    return sorted({max(n, -(-least // unit)) * unit for n in (extent // unit, extent // unit + 1)})
+def _nearest(extent: int, unit: int) -> list[int]:
+    """The nearest multiples of `unit` below and above `extent`."""
+    return sorted({max(n, 1) * unit for n in (extent // unit, extent // unit + 1)})
 
 
 def smaller(tile: Tile, units: Tile, fits: Callable[[Tile], bool]) -> Change:

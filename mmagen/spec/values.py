@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import (
@@ -53,7 +55,16 @@ _NAMESPACES = "mmagen std cute cutlass cuda main linux unix"
 _TARGETS = """all clean edit_cache help install list_install_components package package_source rebuild_cache test
 ALL_BUILD INSTALL PACKAGE RUN_TESTS ZERO_CHECK"""
 RESERVED_NAMES = frozenset(f"{_KEYWORDS} {_NAMESPACES} {_TARGETS}".split())
+# Of CUDA's and CUTLASS's headers; all other names at global scope are in global_names.txt.
+_GLOBAL_PREFIXES = re.compile(r"cuda[A-Z]|cu[A-Z]|CU[A-Za-z0-9_]|CUTE_|CUTLASS_|atomic[A-Z]|pthread_")
 _NAME_PATTERN = r"^[A-Za-z][A-Za-z0-9_]{0,63}$"
+
+
+@cache
+def _global_names() -> frozenset[str]:
+    """What a namespace cannot be called beside the headers that generated code includes."""
+    lines = Path(__file__).with_name("global_names.txt").read_text("utf-8").splitlines()
+    return frozenset(word for line in lines if not line.startswith("#") for word in line.split())
 
 
 def _name(value: str) -> str:
@@ -61,6 +72,8 @@ def _name(value: str) -> str:
         raise refuse(f"{value[:80]!r} is a path, which could lead out of the output folder")
     if value in RESERVED_NAMES:
         raise refuse(f"{value!r} is reserved in C++, CMake or the generated code")
+    if value in _global_names() or _GLOBAL_PREFIXES.match(value):
+        raise refuse(f"{value!r} is declared by a header of C, CUDA or CUTLASS", f"e.g. my_{value[:61]}")
     if not re.fullmatch(_NAME_PATTERN.rstrip("$"), value):
         long = f" ({len(value)} characters)" if len(value) > 64 else ""
         raise refuse(f"{value[:80]!r}{long} is not a C identifier of 1 to 64 characters that starts with a letter")

@@ -25,6 +25,16 @@ ODD = {
     "neighbours_apart_along_m": "atom: UniversalFMA<float>, layout: NT, tile: [128, 32, 8], atoms_layout: [8, 16, 1], "
     'permutation: ["(2,2,2,2,4):(1,2,32,16,4)", null, 4]',
     "three_by_four_atoms": f"atom: {F16}, layout: TN, tile: [48, 32, 32], atoms_layout: [3, 4, 1]",
+    "every_third_row": f"atom: {F16}, layout: TN, tile: [48, 16, 32], permutation: ['(16,3):(3,1)', null, null]",
+    "three_atoms_along_k": f"atom: {F16}, layout: TN, tile: [16, 16, 96], atoms_layout: [1, 2, 3]",
+    "three_atoms_along_contiguous_n": f"atom: {F16}, layout: NT, tile: [16, 48, 32], atoms_layout: [1, 3, 2]",
+    "three_repeats_along_n_of_two_along_k": f"atom: {F16}, layout: TN, tile: [16, 48, 64], permutation: [null, 24, 32]",
+    "one_k_block": f"atom: {F16}, layout: TN, tile: [16, 16, 16]",
+    "one_k_block_in_three_stages": f"atom: {F16}, layout: NT, tile: [32, 32, 16], atoms_layout: [2, 2, 1], stages: 3",
+    "one_k_block_of_two_mma": f"atom: {F16}, layout: TN, tile: [16, 16, 32], permutation: [null, null, 32]",
+    "one_k_block_through_registers": "atom: SM75_16x8x8_F32F16F16F32_TN, layout: TN, arch: [sm_75], tile: [16, 16, 8]",
+    "one_k_block_of_one": "atom: UniversalFMA<float>, layout: NT, tile: [32, 16, 1], atoms_layout: [8, 8, 1]",
+    "one_k_block_of_f64": "atom: SM90_16x8x4_F64F64F64F64_TN, layout: TN, tile: [16, 16, 4]",
     "three_by_32_threads": "atom: UniversalFMA<float>, layout: TN, tile: [6, 128, 16], atoms_layout: [3, 32, 1], "
     "permutation: [3, 64, 4]",
 }

@@ -22,7 +22,7 @@ S8 = {"epilogue": {"out": "s8"}}
 # what is wrong: (spec, the keys of all its faults)
 CASES: dict[str, tuple[dict[str, Any], set[Key]]] = {
     "mma.sync gemm, tile": (
-        MMA | GEMM | S8 | {"arch": ["sm_75"], "cluster": [1, 1], "tile": [100, 128, 16]},
+        MMA | GEMM | S8 | {"arch": ["sm_75"], "cluster": [1, 1], "tile": [100, 128, 24]},
         {("epilogue", "out"), ("arch", 0), ("cluster",), ("tile", 0), ("tile", 2)},
     ),
     "mma.sync gemm, layout": (

@@ -272,13 +272,13 @@ RULES = {
         "cluster [4, 1]",
         {"cluster": [4, 1]},
     ),
-    "cluster of sixteen": (
+    "cluster of 32": (
         LARGE,
-        {"cluster": [4, 4]},
+        {"cluster": [8, 4]},
         ("cluster",),
-        "[4, 4] are 16 CTAs",
-        "cluster [2, 4]",
-        {"cluster": [2, 4]},
+        "[8, 4] are 32 CTAs",
+        "cluster [4, 4]",
+        {"cluster": [4, 4]},
     ),
     "cluster without a producer": (
         SIMPLE,
@@ -299,11 +299,11 @@ RULES = {
     "split_k of three": (SPLIT, {"split_k": 3}, ("split_k",), "3 is not a power of two", "split_k 2", {"split_k": 2}),
     "split_k beyond a cluster": (
         SPLIT,
-        {"split_k": 4, "cluster": [4, 1]},
+        {"split_k": 8, "cluster": [4, 1]},
         ("split_k",),
-        "4 x 1 x 4 CTAs make a cluster of 16",
-        "split_k 2",
-        {"split_k": 2, "cluster": [4, 1]},
+        "4 x 1 x 8 CTAs make a cluster of 32",
+        "split_k 4",
+        {"split_k": 4, "cluster": [4, 1]},
     ),
     "split_k in turns": (
         PINGPONG,
@@ -401,6 +401,14 @@ RULES = {
         "64 need",
         "at most",
         {"tile": [128, 8, 32], "stages": 45},
+    ),
+    "stages beyond the room for barriers": (
+        NARROW,
+        {"atom": "SM90_64x8x16_F32BF16BF16_SS", "tile": [64, 8, 16], "atoms_layout": [1, 1, 1], "stages": 64},
+        ("stages",),
+        "64 need two mbarriers each, and there is room for those of 63",
+        "at most 63: the nearest legal is stages 63",
+        {"atom": "SM90_64x8x16_F32BF16BF16_SS", "tile": [64, 8, 16], "atoms_layout": [1, 1, 1], "stages": 63},
     ),
     "tile beyond shared memory": (
         LARGE,
@@ -582,6 +590,7 @@ def _document(dice: random.Random) -> dict:
         {"cluster": [3, 1]},
         {"cluster": [8, 1]},
         {"cluster": [4, 4]},
+        {"cluster": [16, 2]},
         {"split_k": 2},
         {"split_k": 4},
         {"split_k": 8, "cluster": None},
@@ -620,7 +629,7 @@ def _hold(it: GemmPlan) -> None:
     assert it.accumulator_registers + it.fragment_registers + 30 <= roles.usable_registers <= 255
     registers = roles.producer_registers + roles.consumers * roles.consumer_registers
     assert 128 * registers * it.ctas_per_sm <= 65536 and roles.producer_registers % 8 == roles.consumer_registers % 8 == 0
-    assert scheduler.cluster_ctas == scheduler.split_k * scheduler.cluster[0] * scheduler.cluster[1] <= 8
+    assert scheduler.cluster_ctas == scheduler.split_k * scheduler.cluster[0] * scheduler.cluster[1] <= 16
     assert scheduler.raster_group >= 1
 
 

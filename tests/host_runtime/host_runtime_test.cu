@@ -45,6 +45,24 @@ int run_bounded(int grid, int block, int shared_bytes, int allowed, int cluster)
   return cudaLaunchKernelEx(&config, bounded, static_cast<int*>(nullptr));
 }
 
+int allow_large_clusters(int allowed) {
+  return cudaFuncSetAttribute(&bounded, cudaFuncAttributeNonPortableClusterSizeAllowed, allowed);
+}
+
+int resident_clusters(int cluster) {
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeClusterDimension;
+  attribute.val.clusterDim = {unsigned(cluster), 1, 1};
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(unsigned(cluster));
+  config.blockDim = dim3(128);
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  int clusters = -1;
+  cudaError_t const error = cudaOccupancyMaxActiveClusters(&clusters, bounded, &config);
+  return error == cudaSuccess ? clusters : -int(error);
+}
+
 int run_no_kernel(void* nowhere) { return cudaLaunchKernel(nowhere, dim3(1), dim3(1), nullptr, 0, nullptr); }
 
 int attribute_of_device(int attribute) {

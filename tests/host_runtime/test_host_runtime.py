@@ -100,6 +100,16 @@ def test_what_is_just_allowed_is_launched(ask):
         assert len(ask(call("run_bounded", *arguments)).launches) == 1
 
 
+def test_clusters_of_more_than_eight_ctas_need_an_attribute(ask):
+    launch, resident = call("run_bounded", 32, 128, 0, 2**64 - 1, 16), call("resident_clusters", 16)
+    refused = ask(launch, resident)
+    assert refused.values == [INVALID_CLUSTER, -INVALID_CLUSTER] and len(refused.refusals) == 2
+    assert all("a cluster of 16 CTAs; the kernel's attributes allow 8" in refusal for refusal in refused.refusals)
+    allowed = ask(call("allow_large_clusters", 1), launch, resident, call("resident_clusters", 17))
+    assert allowed.values[:3] == [0, 0, HOPPER.resident_clusters] and allowed.launches[0].cluster == (16, 1, 1)
+    assert len(allowed.refusals) == 1 and "a cluster of 17 CTAs; the kernel's attributes allow 16" in allowed.refusals[0]
+
+
 def test_another_device_has_other_limits(ask):
     turing = Device(75, 65536)
     assert ask(call("run_bounded", 1, 128, 0, 65537, 1), device=turing).values == [INVALID_VALUE]

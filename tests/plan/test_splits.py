@@ -28,6 +28,31 @@ def test_it_is_refused_and_the_remedy_is_accepted(kernel, entry, size):
     assert _plan(kernel, size, size).tiled_mma.extent[0] == size
 
 
+@pytest.mark.parametrize(
+    "atoms, remedy",
+    [
+        ("[3, 4, 1]", "(3,4,1):(4,1,0)"),
+        ("[6, 1, 2]", "((2,3),1,2):((1,4),0,2)"),
+        ("[2, 6, 1]", None),
+        ("[6, 2, 1]", "((2,3),2,1):((1,4),2,0)"),
+        ("[4, 3, 1]", None),
+    ],
+)
+def test_quad_pairs_are_numbered_in_fours(atoms, remedy):
+    def planned(layout: str):
+        keys = f"kernel: micro, atom: SM70_8x8x4_F16F16F16F16_TN, atoms_layout: {layout}"
+        return plan(load(f"{{mmagen: 1, name: odd, {keys}}}", "odd.yaml").spec)
+
+    if remedy is None:
+        assert planned(atoms).threads % 32 == 0
+        return
+    with pytest.raises(SpecFaults) as raised:
+        planned(atoms)
+    (fault,) = raised.value.faults
+    assert fault.key == ("atoms_layout",) and fault.remedy.endswith(f"use {remedy}")
+    assert planned(f'"{remedy}"').tiled_mma.atoms == tuple(int(count) for count in atoms.strip("[]").split(","))
+
+
 @pytest.mark.parametrize("entry", ["(3,16):(1,3)", "(8,2,3):(1,8,16)", "(16,3):(3,1)", "(4,4,3):(12,3,1)"])
 def test_extents_that_split_are_accepted(entry):
     assert _plan("gemm", entry, 48).tiled_mma.extent[0] == 48

@@ -194,12 +194,16 @@ def smem_share(spec: Spec) -> int:
     return (budgets.smem_limit(ARCH) + reserved) // (spec.ctas_per_sm or 1) - reserved
 
 
+def barrier_stages(spec: Spec, mma: TiledMma) -> int:
+    """Stages whose mbarriers fit BARRIER_BYTES: a full and an empty one for each, beside a turn for each consumer."""
+    return (BARRIER_BYTES // 8 - consumers(spec, mma)) // 2
+
+
 def most_stages(spec: Spec, mma: TiledMma, a: Operand, b: Operand, staged: Epilogue) -> int:
     """Maximum number of stages, by bytes and by barriers; 0 if none fits."""
     each = smem_share(spec)
-    barriers = (BARRIER_BYTES // 8 - consumers(spec, mma)) // 2  # full and empty, and one turn for each consumer
     fit = (each - smem_bytes(0, a, b, staged)) // (a.bytes_per_stage + b.bytes_per_stage)
-    return next((n for n in range(min(fit, barriers), 0, -1) if smem_bytes(n, a, b, staged) <= each), 0)
+    return next((n for n in range(min(fit, barrier_stages(spec, mma)), 0, -1) if smem_bytes(n, a, b, staged) <= each), 0)
 
 
 def stages(spec: Spec, mma: TiledMma, a: Operand, b: Operand, staged: Epilogue) -> int:

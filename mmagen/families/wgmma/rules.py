@@ -23,10 +23,10 @@ from mmagen.plan.model import TiledMma
 from mmagen.plan.operands import VECTOR_BYTES
 from mmagen.spec.model import Layout, Spec
 
-MOST_CLUSTER_CTAS = 8  # that every device lets a cluster have
+MOST_CLUSTER_CTAS = 16  # of sm_90; more than 8 need cudaFuncAttributeNonPortableClusterSizeAllowed
 MOST_CONSUMERS = {"warpgroup": 4, "cooperative": 3}
 MOST_TRIES = 64
-_POWERS = (1, 2, 4, 8)
+_POWERS = (1, 2, 4, 8, 16)
 
 
 @dataclass(frozen=True)
@@ -204,7 +204,7 @@ def _cluster(spec: Spec, mma: TiledMma) -> Iterator[Breach]:
         yield Breach(
             ("cluster",),
             f"[{m}, {n}] has an extent that is not a power of two up to {MOST_CLUSTER_CTAS}",
-            "each is 1, 2, 4 or 8",
+            "each is 1, 2, 4, 8 or 16",
             _clusters(spec),
         )
     elif m * n > MOST_CLUSTER_CTAS:
@@ -440,9 +440,7 @@ def _smem(spec: Spec, atom: Atom, mma: TiledMma, tile: decisions.Tile) -> Iterat
             chain(smaller_tiles(spec, atom, mma, tile), _fewer_ctas(spec)),
         )
     elif spec.stages and spec.stages > most:
-        yield Breach(
-            ("stages",),
-            f"{spec.stages} need {decisions.smem_bytes(spec.stages, a, b, staged):,} B of shared memory, {has}",
-            f"at most {most}",
-            ({"stages": most},),
-        )
+        need = f"{spec.stages} need {decisions.smem_bytes(spec.stages, a, b, staged):,} B of shared memory, {has}"
+        if decisions.smem_bytes(spec.stages, a, b, staged) <= each:
+            need = f"{spec.stages} need two mbarriers each, and there is room for those of {most}"
+        yield Breach(("stages",), need, f"at most {most}", ({"stages": most},))

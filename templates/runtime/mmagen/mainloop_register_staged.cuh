@@ -84,11 +84,17 @@ struct MainloopRegisterStaged {
     // A k block is what the TiledMMA covers along K, and what a copy moves at once: several mma if the permutation extends K.
     constexpr int kBlocks = decltype(size<2>(tXrA))::value;
     constexpr int kMmasPerBlock = decltype(size<2>(tCrA))::value / kBlocks;
-    static_assert(kBlocks >= 2, "the next k block is loaded during the current mma");
 
     auto load = [&](auto k_block, int pipe) {
       copy(load_a, tXsA(_, _, k_block, pipe), tXrA(_, _, k_block));
       copy(load_b, tXsB(_, _, k_block, pipe), tXrB(_, _, k_block));
+    };
+
+    auto multiply = [&](auto k_block) {
+      for_each(make_int_sequence<kMmasPerBlock>{}, [&](auto i) {
+        constexpr auto kMma = k_block * Int<kMmasPerBlock>{} + i;
+        gemm(mma, tCrA(_, _, kMma), tCrB(_, _, kMma), tCrC);
+      });
     };
 
     fetch(0);
@@ -106,6 +112,7 @@ struct MainloopRegisterStaged {
         if constexpr (k_block == 0) {
           if (more) { fetch(k_tile + 1); }
         }
+        if constexpr (kBlocks == 1) { multiply(k_block); }  // before the next fragments take its registers
         if constexpr (kNext == 0) {
           if (more) {
             // The other stage was last read during the preceding k tile, before the barrier that ended it.
@@ -116,10 +123,7 @@ struct MainloopRegisterStaged {
         } else {
           load(Int<kNext>{}, pipe_read);
         }
-        for_each(make_int_sequence<kMmasPerBlock>{}, [&](auto i) {
-          constexpr auto kMma = k_block * Int<kMmasPerBlock>{} + i;
-          gemm(mma, tCrA(_, _, kMma), tCrB(_, _, kMma), tCrC);
-        });
+        if constexpr (kBlocks > 1) { multiply(k_block); }
       });
     }
   }

@@ -1,6 +1,7 @@
 // Mainloop for sm_90 with A in registers: ldmatrix loads the fragments of A from each stage, B stays in shared memory.
 #pragma once
 
+#include "retile.cuh"
 #include "sm90_stage_mma.cuh"
 #include "sm90_tma_load.cuh"
 
@@ -17,8 +18,8 @@ struct RegisterOperandA {
   template <class TensorS, class TensorR>
   CUTE_DEVICE static void load(TensorS const& sA, TensorR& tCrA, int stage, int thread) {
     auto const tiled_copy = cute::make_tiled_copy_A(typename Config::A::SmemCopy{}, typename Config::TiledMma{});
-    auto const thread_copy = tiled_copy.get_slice(thread);
-    cute::copy(tiled_copy, thread_copy.partition_S(sA)(cute::_, cute::_, cute::_, stage), thread_copy.retile_D(tCrA));
+    auto const tXsA = tiled_copy.get_slice(thread).partition_S(sA);  // (CPY,CPY_M,CPY_K,PIPE)
+    cute::copy(tiled_copy, tXsA(cute::_, cute::_, cute::_, stage), retile(tiled_copy, tXsA, tCrA));
   }
   template <class TensorR>
   CUTE_DEVICE static TensorR const& stage(TensorR const& tCrA, int) {
