@@ -100,8 +100,9 @@ def _received(fork: _Fork) -> tuple[list[Record], bool]:
 def _end(fork: _Fork) -> str:
     """Wait for the process, or kill it and its group; how it ended."""
     fork.process.join(1.0)
+    assert fork.process.pid
     with contextlib.suppress(ProcessLookupError):
-        os.killpg(fork.process.pid or 0, signal.SIGKILL)
+        os.killpg(fork.process.pid, signal.SIGKILL)
     fork.process.join()
     fork.reading.close()
     return f"its process ended with exit code {fork.process.exitcode}"
