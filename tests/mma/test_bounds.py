@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mmagen.emulate.arithmetic import mma, numerics
+from mmagen.emulate.arithmetic import mma, numerics, wgmma
 from mmagen.emulate.arithmetic.fragments import fragment_of, gather_index
 from mmagen.mma.accumulation import Accumulation, loosest
 from mmagen.mma.bounds import drift, path_of
@@ -132,6 +132,21 @@ def matrices(registers, layout, shape):
     table = np.ascontiguousarray(registers.reshape(-1, 32, registers.shape[1]).transpose(0, 2, 1)).astype(np.uint32)
     packed = table.reshape(len(table), -1).view(f"u{bits // 8}")
     return packed.take(gather_index(*layout), axis=1).reshape(-1, *shape)
+
+
+@pytest.mark.parametrize("sums", ["f32", "f16"])
+@pytest.mark.parametrize("word", ["e4m3", "e5m2"])
+def test_the_emulator_keeps_13_bits_of_8_bit_products(word, sums):
+    rng = np.random.default_rng(4)
+    a, b = (decode(encode(rng.uniform(-8, 8, (64, 32)), word)) for _ in range(2))
+    a[0], b[1] = 0.0, 2.0**-6
+    form = wgmma.parse(("mma_async", "sync", "aligned", "m64n64k32", sums, word, word))
+    start = None
+    for _ in range(3):
+        before = None if start is None else numerics.to_float64(start, sums)
+        start = wgmma.multiply(form, a[None], b[None], start if start is None else start[None])[0]
+        expected = summed(a, b, 13, 32, "few" if sums == "f32" else sums, before)
+        np.testing.assert_array_equal(numerics.to_float64(start, sums), expected)
 
 
 @pytest.mark.parametrize(("turns", "shuffled"), [(2, False), (1, True)])

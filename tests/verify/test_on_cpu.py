@@ -198,6 +198,18 @@ def test_every_type_makes_matrices_and_a_right_result(atom, distribution):
     assert compare(it, problem, data, product(it, problem, data), distribution).reason == ""
 
 
+@pytest.mark.parametrize(("out", "most"), [("f16", 65504.0), ("s8", 127.0), ("u8", 255.0)])
+@pytest.mark.parametrize("k", [32, 4096])
+@pytest.mark.parametrize("word", ["S8S8", "U8U8"])
+def test_uniform_integers_leave_results_that_d_holds(word, k, out, most):
+    """Not infinity or the end of a type's range everywhere, which any kernel would compute."""
+    it = planned(atom=f"SM80_16x8x32_S32{word}S32_TN", tile=[64, 64, 64], epilogue=f"{{out: {out}}}")
+    data = operands(it, Problem(shape=(16, 16, k)), "uniform", 1)
+    exact = (values(data.a) @ values(data.b).swapaxes(1, 2))[0]
+    held = (exact <= most) & (exact >= (0 if out == "u8" else -most))
+    assert held.mean() > (0.4 if out == "u8" and word == "S8S8" else 0.95) and np.unique(exact).size > 20
+
+
 def test_zeros_are_zeros():
     data = operands(planned(), Problem(shape=(5, 6, 7), beta=1.0), "zeros", 1)
     assert not values(data.a).any() and not values(data.b).any() and not values(data.c).any()
