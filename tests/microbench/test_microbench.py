@@ -166,6 +166,8 @@ def test_what_has_no_loop_says_why():
     assert verb._obstacle(find("SM100_MMA_TF32_SS"), "sm_90a").startswith("needs sm_100a or ")
     assert verb._obstacle(find("SM100_MMA_TF32_SS"), "sm_100a") == "there is no peak loop for tcgen05 yet"
     assert verb._obstacle(find("SM80_16x8x16_F32BF16BF16F32_TN"), "sm_75") == "needs sm_80 or later, not sm_75"
+    named = verb._obstacle(find("SM80_16x8x16_F32BF16BF16F32_TN"), "sm_75", "sm_75 (Tesla T4)")
+    assert named == "needs sm_80 or later, not sm_75 (Tesla T4)"
 
 
 @pytest.mark.parametrize(
