@@ -122,10 +122,12 @@ def _target(toolchain: Toolchain) -> str:
 
 
 def _obstacle(operation: Operation, target: str, here: str = "") -> str | None:
-    """Why the operation cannot be measured on `target`, or None; a missing architecture is reported first. here: the target and
-    the GPU, in words."""
+    """Why the operation cannot be measured on `target`, or None; a missing architecture is reported first.
+
+    here: the target and the GPU, in words.
+    """
     if not operation.runs_on(target):
-        needed = " or ".join(operation.targets) or f"{operation.arch} or later"
+        needed = " or ".join(operation.targets) if operation.targets else f"{operation.arch} or later"
         return f"needs {needed}, not {here or target}"
     return refusal(operation)
 
