@@ -96,7 +96,7 @@ def make_batch(launch: LaunchState, first: int, count: int) -> Batch:
         copy_arrivals=CopyArrivals(lanes, copies, mbarriers, hazards.clocks),
         bulk=BulkCopies(lanes, memory, hazards, mbarriers, exits, findings),
         wgmmas=WgmmaGroups(lanes, registers, hazards.clocks, findings),
-        register_pool=RegisterPool(lanes, findings, program.entry.limits),
+        register_pool=RegisterPool(lanes, findings, program.entry),
     )
 
 

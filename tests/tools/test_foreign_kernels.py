@@ -41,7 +41,7 @@ def test_the_table_is_sound():
 
 def test_kernels_of_the_same_driver_and_macros_share_a_program():
     assert BY_NAME["cute_sgemm_1_nt"].program == BY_NAME["cute_sgemm_1_tn"].program
-    assert len({kernel.program for kernel in KERNELS}) >= 20
+    assert len({kernel.program for kernel in KERNELS}) >= 15
 
 
 def test_macros_with_commas_are_refused():

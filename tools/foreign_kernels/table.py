@@ -164,8 +164,8 @@ _SCHEDULER = "cutlass::gemm::StreamKScheduler"
 KERNELS = (
     _tutorial("cute_sgemm_1_nt", "sgemm_1.cu", "sm_80", "f32", "NT", Problem(256, 128, 24, alpha=2)),
     _tutorial("cute_sgemm_1_tn", "sgemm_1.cu", "sm_80", "f32", "TN", Problem(128, 256, 24)),
-    _tutorial("cute_sgemm_2_nt", "sgemm_2.cu", "sm_80", "f32", "NT", Problem(256, 128, 24)),
     _tutorial("cute_sgemm_sm70_nt", "sgemm_sm70.cu", "sm_80", "f32", "NT", Problem(128, 256, 40)),
+    _tutorial("cute_sgemm_sm70_tn", "sgemm_sm70.cu", "sm_80", "f32", "TN", Problem(256, 128, 40)),
     _tutorial("cute_sgemm_sm80_tn", "sgemm_sm80.cu", "sm_80", "f16", "TN", Problem(256, 128, 320)),
     _tutorial(
         "cute_wgmma_sm90_tn",
@@ -174,6 +174,15 @@ KERNELS = (
         "f16",
         "TN",
         Problem(128, 256, 320),
+        {"shared_race": _NO_BARRIER, "proxy_fence": _NO_BARRIER},
+    ),
+    _tutorial(
+        "cute_wgmma_sm90_nt",
+        "hopper/wgmma_sm90.cu",
+        "sm_90a",
+        "f16",
+        "NT",
+        Problem(256, 128, 256),
         {"shared_race": _NO_BARRIER, "proxy_fence": _NO_BARRIER},
     ),
     _tutorial(
@@ -191,7 +200,7 @@ KERNELS = (
         "sm_90a",
         "f16",
         "TN",
-        Problem(128, 128, 256),
+        Problem(256, 128, 256),
         {"cluster_exit": _LAST_LOADS},
     ),
     Kernel(
@@ -286,7 +295,6 @@ KERNELS = (
         SPLITS=3,
     ),
     _cutlass2("cutlass2_bf16_batched", (64, 128, 32), (32, 64, 32), (16, 8, 16), 3, Problem(72, 136, 72, 3, _BF16), BATCHED=1),
-    _cutlass2("cutlass2_tf32_tn", (64, 64, 16), (32, 32, 16), (16, 8, 8), 4, Problem(128, 64, 80, types=("f32", "f32", "f32"))),
     _cutlass2(
         "cutlass2_s8_tn",
         (64, 64, 64),
@@ -309,9 +317,6 @@ KERNELS = (
     _deepgemm("deepgemm_bf16", (128, 96), 3, 1, Problem(256, 192, 512)),
     _deepgemm("deepgemm_bf16_multicast", (64, 128), 4, 2, Problem(128, 512, 384)),
     _deepgemm("deepgemm_fp8_1d2d", (128, 128), 3, 1, Problem(256, 384, 640, scales=True)),
-    _deepgemm("deepgemm_fp8_1d2d_multicast", (64, 96), 3, 2, Problem(128, 384, 512, scales=True)),
-    _thunderkittens("kittens_level_04", "educational_h100/level_04.cu", Problem(128, 128, 128)),
-    _thunderkittens("kittens_level_06", "educational_h100/level_06.cu", Problem(192, 192, 192)),
     _thunderkittens("kittens_level_08", "educational_h100/level_08.cu", Problem(256, 256, 256)),
     _thunderkittens("kittens_bf16_h100", "bf16_h100/bf16_h100_gemm.cu", Problem(256, 512, 384), WIDE=1),
 )

@@ -1,7 +1,8 @@
 """The registers of CTAs, which setmaxnreg moves between their warps (PTX ISA 9.7.19.5, "setmaxnreg").
 
 PTX does not say how many registers a thread has at launch. Assumed is what ptxas gives kernels with setmaxnreg: .maxnreg, or
-as many as 64 Ki registers allow for the threads of .maxntid or .reqntid times .minnctapersm, in steps of 8. Without these
+as many as 64 Ki registers allow for the threads of .maxntid or .reqntid times .minnctapersm, in steps of 8, but not more than
+the largest count that a setmaxnreg names (ptxas 13.0: 224 for DeepGEMM's kernels of 256 threads). Without these
 directives ptxas ignores setmaxnreg, and nothing is checked. The registers of warps that have ended count as free.
 """
 
@@ -12,28 +13,31 @@ import numpy as np
 from mmagen.emulate.arrays import Mask
 from mmagen.emulate.lanes.lane_findings import LaneFindings
 from mmagen.emulate.lanes.lanes import Lanes
-from mmagen.emulate.ptx.model import Instruction, Limits
+from mmagen.emulate.ptx.model import Entry, Immediate, Instruction
 
 _OF_SM = 65536
 _MOST = 256
 WARPGROUP = 128
 
 
-def launch_registers(limits: Limits) -> int:
+def launch_registers(entry: Entry) -> int:
     """Registers of a thread at launch; 0 if the directives leave it open."""
+    limits = entry.limits
     if limits.max_registers:
         return -(-limits.max_registers // 8) * 8
     x, y, z = limits.threads or (limits.max_threads, 1, 1)
     threads = x * y * z * max(1, limits.min_ctas)
-    return min(_MOST, _OF_SM // threads // 8 * 8) if threads else 0
+    counts = [i.operands[0] for i in entry.instructions if i.base == "setmaxnreg"]
+    largest = max((int(x.value) for x in counts if isinstance(x, Immediate)), default=_MOST)
+    return min(_MOST, largest, _OF_SM // threads // 8 * 8) if threads else 0
 
 
 class RegisterPool:
     """The registers of the CTAs of a batch."""
 
-    def __init__(self, lanes: Lanes, findings: LaneFindings, limits: Limits):
+    def __init__(self, lanes: Lanes, findings: LaneFindings, entry: Entry):
         self._lanes, self._findings = lanes, findings
-        self._at_launch = launch_registers(limits)
+        self._at_launch = launch_registers(entry)
         self._warps = lanes.width // 32
         self._current = np.full(lanes.count * self._warps, self._at_launch, dtype=np.int64)
 
