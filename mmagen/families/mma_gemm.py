@@ -18,7 +18,8 @@ from mmagen.plan.operands import VECTOR_BYTES
 from mmagen.plan.plans import GemmPlan, Mainloop, Text, TileScheduler
 from mmagen.plan.policies import FUNCTOR, SINGLE_TILE, Policies, Policy
 from mmagen.plan.problems import default_problems
-from mmagen.plan.trials import Trials, gemm_problems, of_product
+from mmagen.plan.reach import Paths, chosen
+from mmagen.plan.trials import Trials, of_product
 from mmagen.spec.model import Problem, Spec
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ class MmaGemm:
         }
 
     def trials(self, plan: GemmPlan) -> Trials:
-        return of_product(plan, gemm_problems(plan.tile, plan.stages + 1))
+        return of_product(plan, chosen(Paths.of(plan)))
 
     def page(self, plan: GemmPlan) -> list[pages.Section]:
         return library.page(plan, _sections, ())

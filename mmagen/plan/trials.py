@@ -9,9 +9,6 @@ from mmagen.plan.plans import ProductPlan
 from mmagen.plan.tiling import Tile
 from mmagen.spec.model import Problem
 
-_ALIGNED = 16  # elements: a multiple of every vector
-_RAGGED = 5
-
 
 @dataclass(frozen=True, kw_only=True)
 class Trials:
@@ -44,11 +41,12 @@ def one_tile(plan: ProductPlan) -> Trials:
 
 
 def of_product(plan: ProductPlan, problems: tuple[Problem, ...]) -> Trials:
-    """Trials of a GEMM: small integers, which are exact, for every problem, and uniform inputs for the largest."""
-    largest = max(problems, key=products)
+    """Trials of a GEMM: small integers, which are exact, for every problem, and uniform inputs for that with the longest sums,
+    of those that read a source where there are any."""
+    longest = max(problems, key=lambda problem: (problem.beta != 0, problem.k, products(problem)))
     return Trials(
         judge="product",
-        cases=(*((problem, "small_int") for problem in problems), (largest, "uniform")),
+        cases=(*((problem, "small_int") for problem in problems), (longest, "uniform")),
         requires=plan.atom.default_arch,
         types=plan.types,
         majors=plan.majors,
@@ -61,30 +59,7 @@ def products(problem: Problem) -> int:
     return problem.m * problem.n * problem.k * problem.batch
 
 
-def gemm_problems(tile: Tile, k_tiles: int) -> tuple[Problem, ...]:
-    """Whole tiles, `k_tiles` of them along K; residues in every mode with several CTAs, a batch, alpha and beta, copied in wide
-    vectors; the same misaligned; a single element."""
-    m, n, k = tile
-    ragged = (_next(m), _next(n), _next(2 * k))
-    return (
-        Problem(shape=(m, n, k * k_tiles)),
-        Problem(shape=ragged, batch=2, ld_pad=_ALIGNED - _RAGGED, alpha=-1.0, beta=2.0),
-        Problem(shape=(17, 33, 65), offset=1, beta=1.0),
-        Problem(shape=(1, 1, 1)),
-    )
-
-
-def tma_problems() -> tuple[Problem, ...]:
-    """Fewer rows than a TMA box, a single partial k tile, and rows that end within 16 bytes."""
-    return (Problem(shape=(43, 43, 43), ld_pad=_RAGGED, beta=1.0),)
-
-
 def stream_k_problems(tile: Tile, cluster: tuple[int, int]) -> tuple[Problem, ...]:
     """One wave plus one cluster tile, and a single tile for all clusters."""
     m, n, k = tile[0] * cluster[0], tile[1] * cluster[1], tile[2]
     return Problem(shape=(m, 4 * n, 6 * k), beta=1.0), Problem(shape=(m, n, 24 * k))
-
-
-def _next(extent: int) -> int:
-    """The next extent that is 5 above a multiple of 16: ragged, but aligned with 11 elements of padding."""
-    return extent + 1 + (_RAGGED - extent - 1) % _ALIGNED

@@ -60,7 +60,7 @@ def test_a_spec_passes_emulated(name, work):
 def _kinds(tasks_, spec, pattern, which, instead=""):
     """The kinds of findings in a kernel whose PTX has something else in place of a pattern."""
     # Several tiles of several steps for a persistent kernel, more steps than stages for the other.
-    task = next(t for t in tasks_ if (t.problem.batch > 1 if spec == TURNS else t.problem.k > 64 * t.plan.stages))
+    task = next(t for t in tasks_ if t.problem.k > 64 * t.plan.stages * (2 if spec == TURNS else 1))
     places = list(re.finditer(pattern, task.ptx.text))
     text = task.ptx.text
     for place in reversed(places if which is None else [places[which]]):

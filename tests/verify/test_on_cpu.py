@@ -49,12 +49,13 @@ def product(it, problem, data):
 def test_small_problems_have_the_character_of_large_ones():
     it = planned()
     cases = family_of(it).trials(it).cases
-    full, ragged, narrow, single = (problem for problem, distribution in cases if distribution == "small_int")
-    assert cases[-1] == (ragged, "uniform")
-    assert full.shape == (64, 64, 32 * (it.stages + 1))
-    assert all(64 < extent < 128 for extent in ragged.shape[:2]) and ragged.batch == 2 and ragged.beta != 0
-    assert all(extent % 8 for extent in ragged.shape) and all((extent + ragged.ld_pad) % 16 == 0 for extent in ragged.shape)
-    assert narrow.offset == 1
+    long, full, bands, narrow, single = (problem for problem, distribution in cases if distribution == "small_int")
+    assert cases[-1] == (long, "uniform")
+    assert long.m == 64 and long.n % 64 and long.k > 32 * it.stages and long.k % 32
+    assert all(extent % of_tile == 0 for extent, of_tile in zip(full.shape, it.tile, strict=True)) and full.beta == 0
+    assert bands.m > 64 * it.scheduler.raster_group and bands.n > 64 and bands.batch == 2 and bands.beta != 0
+    assert all(extent % 8 and (extent + bands.ld_pad) % 16 == 0 for extent in bands.shape)
+    assert narrow.offset == 1 and narrow.m > 64 and narrow.k > 32
     assert single.shape == (1, 1, 1)
     micro = planned(kernel="micro", tile="[32, 32, 32]")
     assert {problem for problem, _ in family_of(micro).trials(micro).cases} == {Problem(shape=(32, 32, 32))}

@@ -20,7 +20,8 @@ from mmagen.plan.model import TiledMma
 from mmagen.plan.plans import Text, TileScheduler
 from mmagen.plan.policies import Policies
 from mmagen.plan.problems import default_problems
-from mmagen.plan.trials import Trials, gemm_problems, of_product, stream_k_problems, tma_problems
+from mmagen.plan.reach import Paths, chosen
+from mmagen.plan.trials import Trials, of_product, stream_k_problems
 from mmagen.spec.model import Problem, Spec
 
 if TYPE_CHECKING:
@@ -68,9 +69,8 @@ class _WgmmaGemm:
     def trials(self, plan: WgmmaGemmPlan) -> Trials:
         scheduler = plan.scheduler
         shared = stream_k_problems(plan.tile, scheduler.cluster) if scheduler.stream_k else ()
-        # Every CTA that shares the K of a tile has more k tiles than stages.
-        k_tiles = (plan.stages + 1) * scheduler.split_k
-        return of_product(plan, (*tma_problems(), *shared, *gemm_problems(plan.tile, k_tiles)))
+        turns = plan.roles.consumers if plan.roles.schedule == "pingpong" else 1
+        return of_product(plan, (*shared, *chosen(Paths.of(plan, tma=True, turns=turns))))
 
     def page(self, plan: WgmmaGemmPlan) -> list[pages.Section]:
         columns = (

@@ -1,0 +1,185 @@
+"""Chooses the problems of a GEMM that verify emulates: few and small, and together with all that makes a kernel take another
+path. The features of a problem follow from the plan; what is then reached in the PTX, the emulator reports (verify -v)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+from mmagen.plan.plans import GemmPlan
+from mmagen.plan.tiling import Tile
+from mmagen.spec.model import Problem
+
+_VECTOR_BYTES = 16
+_ALIGNED = 16  # elements: a multiple of every vector
+_RAGGED = 5
+_ROUNDS = 257  # more than a counter of 8 bits holds
+_MOST_RESULTS = 2**20  # of a problem, residues of tiles included: a second of emulation
+_MOST_PRODUCTS = 2**24  # of a tile with _ROUNDS k tiles
+
+
+@dataclass(frozen=True)
+class Paths:
+    """What the paths of a kernel depend on.
+
+    contiguous: the modes along which A, B and D lie in memory. vector: elements of 16 bytes, of the smallest type. group: rows
+    of tiles, of clusters, in a band. splits: CTAs that share the K of a tile. tma: operands are loaded by TMA where they are
+    aligned. turns: consumer warpgroups that compute a tile each; 1 where they share it. persistent: a CTA computes several tiles.
+    """
+
+    tile: Tile
+    stages: int
+    contiguous: frozenset[str]
+    vector: int
+    group: int
+    cluster: tuple[int, int] = (1, 1)
+    splits: int = 1
+    tma: bool = False
+    turns: int = 1
+    persistent: bool = False
+
+    @classmethod
+    def of(cls, plan: GemmPlan, *, tma: bool = False, turns: int = 1) -> Paths:
+        """Those of a plan's kernels."""
+        smallest = min(plan.epilogue.out.bytes, *(one.element.bytes for one in plan.operands))
+        scheduler = plan.scheduler
+        return cls(
+            tile=plan.tile,
+            stages=plan.stages,
+            contiguous=frozenset(plan.majors),
+            vector=_VECTOR_BYTES // smallest,
+            group=scheduler.raster_group,
+            cluster=scheduler.cluster,
+            splits=scheduler.split_k,
+            tma=tma,
+            turns=turns,
+            persistent=scheduler.persistent,
+        )
+
+    def tiles(self, problem: Problem) -> tuple[int, int, int]:
+        """Tiles of the clusters along M and N, and k tiles."""
+        m, n, k = problem.shape
+        m_tile, n_tile, k_tile = self.tile
+        return -(-m // (m_tile * self.cluster[0])), -(-n // (n_tile * self.cluster[1])), -(-k // k_tile)
+
+    def is_aligned(self, problem: Problem) -> bool:
+        """Do all rows begin at 16-byte boundaries?"""
+        extents = dict(zip("MNK", problem.shape, strict=True))
+        return problem.offset == 0 and all((extents[mode] + problem.ld_pad) % self.vector == 0 for mode in self.contiguous)
+
+    def results(self, problem: Problem) -> int:
+        """Elements of all CTA tiles."""
+        rows, columns, _ = self.tiles(problem)
+        return rows * columns * problem.batch * self.tile[0] * self.tile[1] * math.prod(self.cluster) * self.splits
+
+
+def features(paths: Paths, problem: Problem) -> frozenset[str]:
+    """What a problem makes a kernel do, as words that are equal where the path is. Problems that are aligned and those that are
+    not are computed by different kernels."""
+    rows, columns, k_tiles = paths.tiles(problem)
+    whole = [extent % of_tile == 0 for extent, of_tile in zip(problem.shape, paths.tile, strict=True)]
+    own = {f"{name} {'whole' if is_whole else 'with a residue'}" for name, is_whole in zip("MNK", whole, strict=True)}
+    own |= {
+        f"{count} {what}" for what, n in (("rows", rows), ("columns", columns), ("batches", problem.batch)) for count in _few(n)
+    }
+    own |= {f"{count} k tiles" for count in _few(k_tiles)}
+    own.add("no source" if problem.beta == 0 else "a source")
+    if whole[0] and not whole[2] and k_tiles > 1:
+        own.add("whole tiles of rows, the last of several k tiles with a residue")
+    if k_tiles // paths.splits > paths.stages:
+        own.add("more k tiles than stages")
+    if rows > paths.group and rows % paths.group and columns > 1 and problem.batch > 1:
+        own.add("bands of tile rows, the last one smaller, in batches")
+    if paths.persistent and rows * columns * problem.batch > 2 and k_tiles > 1:
+        own.add("several tiles of a CTA, each with several k tiles")
+    if k_tiles >= _ROUNDS:
+        own.add("more k tiles than 8 bits count")
+    if paths.turns > 1 and rows * columns > paths.turns and k_tiles > 2 * paths.stages and k_tiles % paths.stages:
+        own.add("turns, each with more than two rounds of the stages")
+    if paths.splits > 1:
+        own.add("fewer k tiles than splits" if k_tiles < paths.splits else "k tiles for every split")
+    if problem.m < 64 and problem.n < 64:
+        own.add("fewer rows than a box")
+    kernel = "aligned" if paths.is_aligned(problem) else "unaligned"
+    if problem.alpha != 1:
+        own.add("alpha")
+    if paths.contiguous and problem.ld_pad:
+        own.add("rows that end within 16 bytes")
+    return frozenset(f"{kernel}: {feature}" for feature in own)
+
+
+def _few(count: int) -> Iterator[str]:
+    yield "one" if count == 1 else "several"
+
+
+def candidates(paths: Paths) -> Iterator[Problem]:
+    """Problems that differ in what they make a kernel do, from which `chosen` chooses; the first is always chosen."""
+    m, n, k = paths.tile
+    m_cluster, n_cluster = m * paths.cluster[0], n * paths.cluster[1]
+    residue = paths.vector if k > paths.vector else 0  # along K, and rows stay aligned
+    many_k = k * (paths.stages + 1) * paths.splits + residue
+    # Without TMA, tiles inside the matrices and others have loops of their own: one of each.
+    boundary = 0 if paths.tma else _ALIGNED
+    yield Problem(shape=(m_cluster, n_cluster + boundary, many_k), alpha=-1.0, beta=2.0)
+    yield Problem(shape=(m, n, k * paths.splits))
+    yield Problem(shape=(_next(m), _next(n), _next(2 * k)), batch=2, ld_pad=_ALIGNED - _RAGGED, alpha=-1.0, beta=2.0)
+    rows = m_cluster * paths.group  # of a band
+    if paths.tma:
+        # Rows that end within 16 bytes are stored element by element, which takes long in many tiles: those of few do.
+        yield Problem(shape=(rows + _ALIGNED, n_cluster + _ALIGNED, k), batch=2)
+        yield Problem(shape=(43, 43, 43), batch=3, ld_pad=_RAGGED, alpha=-1.0, beta=2.0)
+    else:
+        yield Problem(shape=(_next(rows), _next(n), _RAGGED), batch=2, ld_pad=_ALIGNED - _RAGGED, alpha=-1.0, beta=2.0)
+    if paths.turns > 1:
+        yield Problem(shape=(m_cluster, n_cluster * (paths.turns + 1), k * (2 * paths.stages + 1)))
+    if m * n * k * _ROUNDS <= _MOST_PRODUCTS:
+        yield Problem(shape=(m_cluster, n_cluster * paths.turns, k * _ROUNDS))
+    yield Problem(shape=(m + 1, n - 1, k + 1), offset=1, beta=1.0)
+    yield Problem(shape=(17, 33, max(65, k + 1)), offset=1, beta=1.0)
+    yield Problem(shape=(1, 1, 1))
+
+
+@cache
+def chosen(paths: Paths) -> tuple[Problem, ...]:
+    """Some of the candidates, in their order, that together have the features of all that are quickly emulated.
+
+    Greedy: that with most of the missing features for its cost comes first; at last those go that the others make superfluous,
+    the most costly first.
+    """
+    pool = {p: features(paths, p) for p in candidates(paths) if _is_quick(paths, p)}
+    first = next(iter(pool))
+    missing = frozenset().union(*pool.values()) - pool[first]
+    found = {first}
+    while missing:
+        best = max(pool, key=lambda p: len(pool[p] & missing) / _cost(paths, p))
+        found.add(best)
+        missing -= pool[best]
+    for problem in sorted(found - {first}, key=lambda p: -_cost(paths, p)):
+        if pool[problem] <= frozenset().union(*(pool[other] for other in found if other != problem)):
+            found.remove(problem)
+    return tuple(problem for problem in pool if problem in found)
+
+
+def _is_quick(paths: Paths, problem: Problem) -> bool:
+    """Is a problem emulated in about a second? Two tiles in each mode and two batches are in any case."""
+    results, tile = paths.results(problem), paths.tile[0] * paths.tile[1] * math.prod(paths.cluster) * paths.splits
+    if not paths.tma:
+        return results <= max(_MOST_RESULTS, 8 * tile)
+    if not paths.is_aligned(problem):  # each element is copied by itself
+        ctas = math.prod(-(-extent // of_tile) for extent, of_tile in zip(problem.shape[:2], paths.tile[:2], strict=True))
+        return ctas == 1 or ctas * paths.tile[0] * paths.tile[1] <= _MOST_RESULTS // 64
+    return results <= max(_MOST_RESULTS // 2, 8 * tile)
+
+
+def _cost(paths: Paths, problem: Problem) -> float:
+    """About proportional to the time of emulation: results, more of them where a source is read, and products."""
+    k = -(-problem.k // paths.tile[2]) * paths.tile[2] / paths.splits
+    own = 1.0 if paths.is_aligned(problem) else 2.0
+    return 2**14 + own * paths.results(problem) * (2 + (problem.beta != 0) + k / 64)
+
+
+def _next(extent: int) -> int:
+    """The next extent that is 5 above a multiple of 16: ragged, but aligned with 11 elements of padding."""
+    return extent + 1 + (_RAGGED - extent - 1) % _ALIGNED

@@ -1,0 +1,65 @@
+"""The problems that are emulated have all features that small problems can have, and no problem too many."""
+
+from __future__ import annotations
+
+import pytest
+
+from mmagen.families import family_of, plan
+from mmagen.plan.reach import Paths, candidates, chosen, features
+from mmagen.spec.load import load
+from mmagen.spec.model import Problem
+from tests.support.mutations import ODD, SPECS
+
+GEMMS = sorted(path for path in (*SPECS.glob("*gemm*.yaml"), *ODD.glob("*.yaml")) if "configs" not in path.read_text())
+PLAIN = Paths(tile=(64, 64, 32), stages=3, contiguous=frozenset("KN"), vector=8, group=8)
+
+
+def planned(path):
+    return plan(load(path.read_text(), path.name).spec)
+
+
+def reached(paths):
+    return frozenset().union(*(features(paths, problem) for problem in chosen(paths)))
+
+
+@pytest.mark.parametrize("path", GEMMS, ids=lambda path: path.stem)
+def test_every_kernel_is_asked_for_what_small_problems_reach(path):
+    it = planned(path)
+    problems = [problem for problem, _ in family_of(it).trials(it).cases]
+    paths = Paths.of(it, tma=getattr(it, "roles", None) is not None)
+    found = frozenset().union(*(features(paths, problem) for problem in problems))
+    wanted = {
+        f"{kernel}: {feature}"
+        for kernel in ("aligned", "unaligned")
+        for feature in ("a source", "no source", "one k tiles", "several k tiles", "K with a residue", "M with a residue")
+    }
+    wanted |= {"aligned: several batches", "aligned: more k tiles than stages", "aligned: alpha", "aligned: K whole"}
+    if it.tile[2] > paths.vector:
+        wanted.add("aligned: whole tiles of rows, the last of several k tiles with a residue")
+    assert wanted <= found
+    if it.scheduler.split_k > 1:
+        assert {"aligned: fewer k tiles than splits", "aligned: k tiles for every split"} <= found
+
+
+def test_turns_take_two_rounds_of_the_stages_and_small_tiles_257():
+    it = planned(ODD / "pp8.yaml")
+    problems = [problem for problem, _ in family_of(it).trials(it).cases]
+    found = frozenset().union(*(features(Paths.of(it, tma=True, turns=2), problem) for problem in problems))
+    assert "aligned: turns, each with more than two rounds of the stages" in found
+    assert "aligned: more k tiles than 8 bits count" in found
+
+
+def test_no_problem_is_superfluous():
+    first, *others = chosen(PLAIN)
+    for problem in others:
+        rest = frozenset().union(*(features(PLAIN, other) for other in (first, *others) if other != problem))
+        assert not features(PLAIN, problem) <= rest
+    assert reached(PLAIN) == frozenset().union(*(features(PLAIN, problem) for problem in candidates(PLAIN)))
+
+
+def test_bands_of_tile_rows_come_with_a_batch():
+    feature = "aligned: bands of tile rows, the last one smaller, in batches"
+    assert feature in features(PLAIN, Problem(shape=(8 * 64 + 8, 72, 32), batch=2))
+    assert feature not in features(PLAIN, Problem(shape=(8 * 64 + 8, 72, 32)))
+    assert feature not in features(PLAIN, Problem(shape=(8 * 64, 72, 32), batch=2))
+    assert feature in reached(PLAIN)

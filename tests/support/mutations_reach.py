@@ -1,0 +1,49 @@
+"""Planted faults that only problems of their own kind show: the problems that verify chooses (mmagen.plan.reach) must catch them.
+
+Rows of tests.support.mutations.Mutation: name, spec, header, text, what replaces it, and what goes wrong.
+"""
+
+from __future__ import annotations
+
+FAULTS = (
+    (
+        "reach_whole_rows_with_a_residue_of_k",
+        "sm80_gemm_classic",
+        "mainloop_multistage",
+        "int const k_left = k_extent - k_tile * A::kTileK;",
+        "int const k_left = m_left == A::kTileMn ? A::kTileK : k_extent - k_tile * A::kTileK;",
+        "the last k tile is not clipped where the rows of a tile end with the matrix",
+    ),
+    (
+        "reach_last_band_as_high_as_the_others",
+        "sm80_gemm_classic",
+        "tile_raster",
+        "bool const full = tiles_m - first >= group;",
+        "bool const full = true;",
+        "tiles of the last band of rows are computed in another order, some twice and some never",
+    ),
+    (
+        "reach_batches_of_one_band",
+        "sm80_gemm_classic",
+        "tile_raster",
+        "unsigned const tile = index - batch * per_batch.divisor;",
+        "unsigned const tile = index - batch * band.divisor;",
+        "the second batch of several bands begins at another tile",
+    ),
+    (
+        "reach_stages_wrap_once_at_most",
+        "sm90_gemm_bf16_pingpong",
+        "sm90_pipeline",
+        "phase ^= (to / kStages) & 1;",
+        "phase ^= to >= kStages;",
+        "the parity is wrong after a tile of the other warpgroup that takes two rounds of the stages",
+    ),
+    (
+        "reach_rounds_of_8_bits",
+        "pp8",
+        "sm90_pipeline",
+        "unsigned const to = unsigned(stage) + unsigned(count);",
+        "unsigned const to = unsigned(stage) + unsigned(uint8_t(count));",
+        "a warpgroup that skips more k tiles than 8 bits count waits for a wrong stage",
+    ),
+)
