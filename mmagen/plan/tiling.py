@@ -97,7 +97,7 @@ def faults(spec: Spec, atom: Atom) -> Iterator[Fault]:
             yield from _split_faults(i, entry, (least // atoms[i], atoms[i]))
 
 
-def _quad_pair_faults(layout: LayoutText, atoms: Tile, name: str) -> Iterator[Fault]:
+def _quad_pair_faults(layout: LayoutText, name: str) -> Iterator[Fault]:
     """Four quad pairs make a warp: CuTe numbers threads only if atoms come in blocks of four."""
     if layout.size % QUAD_PAIRS:
         yield Fault(

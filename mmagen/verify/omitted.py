@@ -47,6 +47,7 @@ def problem_argument(problem: Problem) -> str:
         ("offset", problem.offset, 0),
         ("alpha", problem.alpha, 1),
         ("beta", problem.beta, 0),
+        *((f"batch_stride_{name}", getattr(problem, f"batch_stride_{name}"), None) for name in "abcd"),
     )
     # %.9g, as the programs' number_text.
     return ",".join(map(str, extents)) + "".join(f":{key}={value:.9g}" for key, value, usual in settings if value != usual)

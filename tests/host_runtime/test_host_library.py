@@ -146,11 +146,12 @@ def test_arguments_are_laid_out_as_the_c_header_has_them():
     task = task_of(MMA_SYNC, Problem(shape=(70, 130, 40), batch=3, alpha=2.0, beta=-1.0, offset=1))
     extents, rest = struct.unpack_from("<4q", arguments(task, Workspace())), arguments(task, Workspace())[32:]
     assert extents == (70, 130, 40, 3)
+    gap = 16  # elements between the matrices of a batch
     assert struct.unpack_from("<12q", rest) == (
-        *(0x1002, 40, 70 * 40),
-        *(0x2002, 40, 130 * 40),
-        *(0x3002, 146, 70 * 146),
-        *(0x4002, 130, 70 * 130),
+        *(0x1002, 40, 70 * 40 + gap),
+        *(0x2002, 40, 130 * 40 + gap),
+        *(0x3002, 146, 70 * 146 + gap),
+        *(0x4002, 130, 70 * 130 + gap),
     )
     assert rest[96:] == struct.pack("<2f", 2.0, -1.0)
 
