@@ -23,13 +23,16 @@ struct Subject {
   static constexpr char kAMajor = 'K';
   static constexpr char kBMajor = 'K';
   static constexpr char kDMajor = 'N';
-  static constexpr int kAtomK = 16;
+  // aligned, chunk, kept, nearest, promoted, turns, shuffled
+  static constexpr mmagen::test::Accumulation kAccumulation = {
+      25, 16, 23, false,
+      0, 1, false};
   static constexpr bool kFixedShape = false;
   static constexpr int kTileM = 64;
   static constexpr int kTileN = 256;
   static constexpr int kTileK = 64;
 
-  // m, n, k, batch, ld_pad, offset, alpha, beta
+  // m, n, k, batch, ld_pad, offset, alpha, beta and, where one is set, the batch strides of A, B, C and D
   static std::vector<mmagen::test::Problem> problems() {
     return {
         { 1, 1, 1, 1, 0, 0, 1.0, 0.0 },

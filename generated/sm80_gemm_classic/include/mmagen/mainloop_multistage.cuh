@@ -1,5 +1,5 @@
 // Mainloop for sm_80 and later: kStages k tiles of A and B are copied to shared memory by cp.async while the fragments of
-// the next k block are loaded during the current mma.
+// the next k block are loaded during the current mma. A k tile of one k block is loaded after the mma of the one before.
 #pragma once
 
 #include <cute/tensor.hpp>
@@ -101,7 +101,6 @@ struct MainloopMultistage {
     // A k block is what the TiledMMA covers along K, and what a copy moves at once: several mma if the permutation extends K.
     constexpr int kBlocks = decltype(size<2>(tXrA))::value;
     constexpr int kMmasPerBlock = decltype(size<2>(tCrA))::value / kBlocks;
-    static_assert(kBlocks >= 2, "the next k block is loaded during the current mma");
 
     auto load = [&](auto k_block, int pipe) {
       copy(load_a, tXsA(_, _, k_block, pipe), tXrA(_, _, k_block));
@@ -121,6 +120,22 @@ struct MainloopMultistage {
     }
     int pipe_read = 0;
     int pipe_write = kStages - 1;
+    auto commit_copies = [&] {
+      cp_async_fence();
+      pipe_write = pipe_write == kStages - 1 ? 0 : pipe_write + 1;
+    };
+    // All fragments of this k tile are in registers: once all warps are here, its stage may be overwritten.
+    auto await_next_k_tile = [&] {
+      cp_async_wait<kStages - 2>();
+      __syncthreads();
+      pipe_read = pipe_read == kStages - 1 ? 0 : pipe_read + 1;
+    };
+    auto multiply = [&](auto k_block) {
+      for_each(make_int_sequence<kMmasPerBlock>{}, [&](auto i) {
+        constexpr auto kMma = k_block * Int<kMmasPerBlock>{} + i;
+        gemm(mma, tCrA(_, _, kMma), tCrB(_, _, kMma), tCrC);
+      });
+    };
 
     cp_async_wait<kStages - 2>();
     __syncthreads();
@@ -129,31 +144,33 @@ struct MainloopMultistage {
     CUTE_NO_UNROLL
     for (int step = 0; step < k_tiles; ++step) {
       int const step_copy = step + kStages - 1;
-      for_each(make_int_sequence<kBlocks>{}, [&](auto k_block) {
-        constexpr int kNext = (k_block + 1) % kBlocks;
-        if constexpr (kNext == 0) {
-          // All fragments of this k tile are in registers: once all warps are here, its stage may be overwritten.
-          cp_async_wait<kStages - 2>();
-          __syncthreads();
-          pipe_read = pipe_read == kStages - 1 ? 0 : pipe_read + 1;
-        }
-        if (kNext != 0 || step + 1 < k_tiles) { load(Int<kNext>{}, pipe_read); }
-        if constexpr (kInterior && kNext != 0) {
-          // Spread over the k blocks before the barrier: issued at once, the copies would delay the mma behind them.
-          copy_part(step_copy, pipe_write, k_block, Int<kBlocks - 1>{});
-        }
-        if constexpr (!kInterior && k_block == 0) {
+      if constexpr (kBlocks == 1) {
+        // The stage to overwrite is the preceding k tile's, whose fragments all warps had loaded before the last barrier.
+        if constexpr (kInterior) {
+          copy_part(step_copy, pipe_write, _0{}, _1{});
+        } else {
           if (step_copy < k_tiles) { copy_predicated(step_copy, pipe_write); }
         }
-        if constexpr (kNext == kBlocks - 1) {
-          cp_async_fence();
-          pipe_write = pipe_write == kStages - 1 ? 0 : pipe_write + 1;
-        }
-        for_each(make_int_sequence<kMmasPerBlock>{}, [&](auto i) {
-          constexpr auto kMma = k_block * Int<kMmasPerBlock>{} + i;
-          gemm(mma, tCrA(_, _, kMma), tCrB(_, _, kMma), tCrC);
+        commit_copies();
+        multiply(_0{});  // before the next fragments take its registers
+        await_next_k_tile();
+        if (step + 1 < k_tiles) { load(_0{}, pipe_read); }
+      } else {
+        for_each(make_int_sequence<kBlocks>{}, [&](auto k_block) {
+          constexpr int kNext = (k_block + 1) % kBlocks;
+          if constexpr (kNext == 0) { await_next_k_tile(); }
+          if (kNext != 0 || step + 1 < k_tiles) { load(Int<kNext>{}, pipe_read); }
+          if constexpr (kInterior && kNext != 0) {
+            // Spread over the k blocks before the barrier: issued at once, the copies would delay the mma behind them.
+            copy_part(step_copy, pipe_write, k_block, Int<kBlocks - 1>{});
+          }
+          if constexpr (!kInterior && k_block == 0) {
+            if (step_copy < k_tiles) { copy_predicated(step_copy, pipe_write); }
+          }
+          if constexpr (kNext == kBlocks - 1) { commit_copies(); }
+          multiply(k_block);
         });
-      });
+      }
     }
   }
 };

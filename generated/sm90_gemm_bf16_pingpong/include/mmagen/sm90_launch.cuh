@@ -14,7 +14,11 @@ inline namespace v0_1 {
 
 namespace detail {
 
-/// Clusters of this kernel that the current device runs at once, at least one. Queried once for each device.
+/// CTAs of a cluster that every device with clusters supports; larger ones must be allowed for each kernel.
+inline constexpr int kPortableClusterCtas = 8;
+
+/// Clusters of this kernel that the current device runs at once, at least one; kNotSupported where it runs none. Queried once
+/// for each device.
 template <class Config>
 Status resident_clusters(int& clusters) {
   constexpr int kMostDevices = 64;
@@ -26,6 +30,10 @@ Status resident_clusters(int& clusters) {
   if (clusters > 0) { return Status::kSuccess; }
   Status const status = allow_smem(&sm90_kernel<Config>, Config::kSmemBytes);
   if (status != Status::kSuccess) { return status; }
+  if constexpr (kClusterCtas<Config> > kPortableClusterCtas) {
+    error = cudaFuncSetAttribute(sm90_kernel<Config>, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
+    if (error != cudaSuccess) { return status_of(error); }
+  }
   cudaLaunchConfig_t launch{};
   cudaLaunchAttribute cluster{};
   cluster.id = cudaLaunchAttributeClusterDimension;

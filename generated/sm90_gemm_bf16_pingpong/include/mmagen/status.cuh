@@ -26,7 +26,7 @@ inline char const* status_text(Status status, char const* shape) {
       return "invalid argument: a pointer that is null or not aligned to its elements (a workspace: to 16 bytes), a "
              "negative extent, a leading dimension shorter than a row, or a batch with a stride of 0 for D";
     case Status::kNotSupported:
-      return "not supported: the current device lacks this kernel's instructions or its shared memory";
+      return "not supported: the current device lacks this kernel's instructions, its shared memory or SMs for its cluster";
     case Status::kCudaError: return "CUDA error at launch: cudaGetLastError() says why";
     case Status::kTooLarge: return "too large: extents and the number of CTAs may be 2^31 - 16385 at most";
     case Status::kFixedShape: return shape;
@@ -43,6 +43,7 @@ inline Status status_of(cudaError_t error) {
     case cudaErrorUnsupportedPtxVersion:
     case cudaErrorNoDevice:
     case cudaErrorInsufficientDriver:
+    case cudaErrorInvalidClusterSize:
       cudaGetLastError();  // reported by the status: a later check of the caller must not find it
       return Status::kNotSupported;
     default: return Status::kCudaError;

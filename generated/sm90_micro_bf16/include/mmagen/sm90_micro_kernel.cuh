@@ -9,6 +9,7 @@
 #include <cute/tensor.hpp>
 
 #include "convert.cuh"
+#include "retile.cuh"
 
 namespace mmagen {
 inline namespace v0_1 {
@@ -64,7 +65,8 @@ __global__ void __launch_bounds__(Config::kThreads)
   if constexpr (A::kInRegisters) {
     auto load_a = make_tiled_copy_A(typename A::SmemCopy{}, mma);
     auto thread_load_a = load_a.get_slice(threadIdx.x);
-    copy(load_a, thread_load_a.partition_S(sA), thread_load_a.retile_D(tCrA));
+    Tensor tXsA = thread_load_a.partition_S(sA);  // (CPY,CPY_M,CPY_K)
+    copy(load_a, tXsA, retile(load_a, tXsA, tCrA));
   }
 
   // 3. MMA. wgmma is asynchronous: its registers must not be touched between `arrive` and `wait`.
