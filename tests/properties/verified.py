@@ -107,7 +107,8 @@ def _of_verdict(one: Accepted, verdict: Verdict) -> Record:
     }
     if not verdict.build.ok:
         return record(one.spec.name, "not_compiled", verdict.reason or _first_error(verdict.build.log), **facts)
-    if "did not end within" in verdict.reason:
+    endless = any((one["details"] or {}).get("endless") for one in verdict.records)
+    if endless or "did not end within" in verdict.reason:
         return record(one.spec.name, "hang", verdict.reason, **facts)
     bad = next((r for r in verdict.records if r["disposition"] == verdict.disposition), None)
     about = f"{bad['problem']} {bad['input_dist']}: " if bad and bad["problem"] and verdict.disposition != "passed" else ""
