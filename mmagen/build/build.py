@@ -19,27 +19,18 @@ import mmagen
 from mmagen.build.job import BuildResult, Job, vendored_cutlass, with_origin
 from mmagen.build.log import KernelInfo
 from mmagen.build.superproject import build_together
-from mmagen.core.cache import cache_root, load_entry, store_entry
+from mmagen.core.cache import Cache, Entry
 from mmagen.core.errors import UsageError
 from mmagen.core.progress import Progress
+from mmagen.core.reads import Reading
 from mmagen.generate.manifest import MANIFEST, digests, has_tests
 from mmagen.toolchain.find import cutlass_in
+from mmagen.toolchain.identity import compilers, include_folders, open_cache
 from mmagen.toolchain.model import Toolchain
 
 PROGRAMS = ("verify", "bench")
 NEEDED = ("nvcc", "host_compiler", "cmake", "ninja")
 
-# Read by CMake, nvcc or the host compiler from the environment: a build depends on them.
-_FLAG_VARIABLES = (
-    "CXXFLAGS",
-    "CUDAFLAGS",
-    "LDFLAGS",
-    "NVCC_PREPEND_FLAGS",
-    "NVCC_APPEND_FLAGS",
-    "CPATH",
-    "CPLUS_INCLUDE_PATH",
-    "LIBRARY_PATH",
-)
 _ARCH = re.compile(r"^(?:sm_)?(\d{2,3}[af]?)$")
 _NAME = re.compile(r"^[A-Za-z_]\w*$")
 
@@ -64,8 +55,9 @@ def build(
     toolchain.need(*NEEDED)
     env = os.environ if env is None else env
     todo = [read_project(Path(project), toolchain, arch, programs) for project in projects]
-    root = cache_root(env)
-    results: list[BuildResult | None] = [_from_cache(job, toolchain, root, env) for job in todo]
+    cache = open_cache(toolchain, env)
+    facts = compilers(toolchain, env, cache.digests)
+    results: list[BuildResult | None] = [_from_cache(job, toolchain, cache, facts) for job in todo]
     missing = [index for index, result in enumerate(results) if result is None]
     if missing:
         for batch in _batches(missing, [job.name for job in todo]):
@@ -75,10 +67,13 @@ def build(
                 jobs_at_once=jobs,
                 progress=progress,
                 env=env,
-                keep=lambda job, result, files: _keep(job, result, files, toolchain, root, env),
+                keep=lambda job, result, files, reading: _keep(
+                    job, result, files, replace(reading, folders=include_folders(env)), toolchain, cache, facts
+                ),
             )
             for index, result in zip(batch, built, strict=True):
                 results[index] = result
+    cache.close()
     return [result for result in results if result is not None]
 
 
@@ -179,32 +174,32 @@ def _cutlass_version(project: Path, files: Mapping[str, bytes], toolchain: Toolc
     return tool.version if tool else ""
 
 
-def _key(job: Job, toolchain: Toolchain, programs: Sequence[str], env: Mapping[str, str]) -> str:
-    """Digest of everything that the programs depend on; paths outside the project are excluded."""
-    assert toolchain.nvcc and toolchain.host_compiler
+def _key(job: Job, toolchain: Toolchain, programs: Sequence[str], compilers: Mapping[str, Any]) -> str:
+    """Digest of everything that the programs depend on, except for the files that the compiler reads outside of the project;
+    where the project and the compilers are does not count."""
     facts = {
         "mmagen": mmagen.__version__,
-        "nvcc": toolchain.nvcc.version,
-        "host": [toolchain.host_compiler.path.name, toolchain.host_compiler.version],
+        "compilers": compilers,
+        "cmake": toolchain.cmake and toolchain.cmake.version,
         "cutlass": job.cutlass,
         "cublaslt": toolchain.cublaslt and "bench" in programs,
         "arch": job.arch,
         "programs": programs,
-        "flags": {name: env[name] for name in _FLAG_VARIABLES if env.get(name)},
         "files": digests(job.files),
     }
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
-def _from_cache(job: Job, toolchain: Toolchain, root: Path, env: Mapping[str, str]) -> BuildResult | None:
+def _from_cache(job: Job, toolchain: Toolchain, cache: Cache, compilers: Mapping[str, Any]) -> BuildResult | None:
     """A cached build that has at least the requested programs."""
     for programs in dict.fromkeys((job.programs, job.offered)):
-        if entry := load_entry(_key(job, toolchain, programs, env), root):
-            return _revive(job, *entry, toolchain)
+        if entry := cache.find("builds", _key(job, toolchain, programs, compilers)):
+            return _revive(job, entry, toolchain)
     return None
 
 
-def _revive(job: Job, folder: Path, stored: dict[str, Any], toolchain: Toolchain) -> BuildResult | None:
+def _revive(job: Job, entry: Entry, toolchain: Toolchain) -> BuildResult | None:
+    folder, stored = entry.folder, entry.result
     try:
         result = BuildResult(
             job.name,
@@ -224,7 +219,13 @@ def _revive(job: Job, folder: Path, stored: dict[str, Any], toolchain: Toolchain
 
 
 def _keep(
-    job: Job, result: BuildResult, files: Mapping[str, Path], toolchain: Toolchain, root: Path, env: Mapping[str, str]
+    job: Job,
+    result: BuildResult,
+    files: Mapping[str, Path],
+    reading: Reading,
+    toolchain: Toolchain,
+    cache: Cache,
+    compilers: Mapping[str, Any],
 ) -> BuildResult:
     """Store a successful build (`files`: kind or "library" -> where it was built) and return it with its paths in the cache."""
     names = {kind: path.name for kind, path in files.items()}
@@ -237,11 +238,8 @@ def _keep(
         "ptxas": [kernel.to_dict() for kernel in result.ptxas],
         "seconds": result.seconds,
     }
-    key = _key(job, toolchain, job.programs, env)
-    try:
-        folder = store_entry(key, root, stored, {names[kind]: path for kind, path in files.items()})
-    except OSError as error:
-        raise UsageError(f"the build cache {root} cannot be written: {error}; set MMAGEN_CACHE_DIR") from None
+    key = _key(job, toolchain, job.programs, compilers)
+    folder = cache.keep("builds", key, stored, {names[kind]: path for kind, path in files.items()}, reading).folder
     return replace(
         result,
         programs={kind: folder / name for kind, name in programs.items()},

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import tempfile
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from mmagen.build.build import read_project
 from mmagen.build.job import Job
-from mmagen.core.cache import cache_root
+from mmagen.core.cache import Cache, Entry
 from mmagen.core.errors import BuildError
 from mmagen.core.process import capture
+from mmagen.core.reads import Reading, read_depfile
+from mmagen.generate.manifest import digests
 from mmagen.host_runtime.build import build_runner, link_library
 from mmagen.host_runtime.library import HostLibrary
 from mmagen.toolchain.find import Toolchain
+from mmagen.toolchain.identity import compilers, include_folders, open_cache
 
 # As in the project's CMakeLists.txt. The host code is to be called by name, so it is not hidden.
 _FLAGS = ("-std=c++17", "--expt-relaxed-constexpr", "-lineinfo", "-DNDEBUG", "-O3")
@@ -62,22 +68,31 @@ class _Unit:
 
 
 def compile_ptx(
-    project: Path, toolchain: Toolchain, arch: str | None = None, env: Mapping[str, str] | None = None, *, host: bool = True
+    project: Path,
+    toolchain: Toolchain,
+    arch: str | None = None,
+    env: Mapping[str, str] | None = None,
+    *,
+    host: bool = True,
+    cache: Cache | None = None,
 ) -> Ptx:
     """Compile the kernels of `project` (a folder with a mmagen.json) for `arch`, or the first that the project lists.
 
-    host: compile the host code too, which takes about half as long again. Raises BuildError when the toolchain is
-    incomplete and UsageError when the folder is no project; a project that does not compile is a result.
+    host: compile the host code too, which takes about half as long again. cache: shared by the calls of one run. Raises
+    BuildError when the toolchain is incomplete and UsageError when the folder is no project; a project that does not compile is
+    a result.
     """
     toolchain.need("nvcc", "host_compiler", "cutlass")
     assert toolchain.nvcc
     env = os.environ if env is None else env
     job = read_project(project, toolchain, [arch] if arch else None, ("verify",))
     others = [path[4:-3] for path in job.files if path.startswith("src/") and path.endswith(".cu")]
+    cache = cache or open_cache(toolchain, env)
+    compiler = _Compiler(toolchain, env, cache, host, compilers(toolchain, env, cache.digests))
     units: dict[str, _Unit] = {}
     error = ""
     for name in dict.fromkeys((job.name, *others)):
-        units[name] = _unit(job, name, toolchain, env, host)
+        units[name] = _unit(job, name, compiler)
         if error := units[name].error:
             break
     texts = {} if error else {name: unit.text for name, unit in units.items()}
@@ -85,9 +100,10 @@ def compile_ptx(
     if host and not error:
         try:
             objects = [unit.object for unit in units.values()]
-            library = HostLibrary(link_library(objects, toolchain, env), build_runner(toolchain, env))
+            library = HostLibrary(link_library(objects, toolchain, env, cache), build_runner(toolchain, env, cache))
         except BuildError as failure:
             error = str(failure)
+    cache.close()
     seconds = sum(unit.seconds for unit in units.values())
     cached = all(unit.cached for unit in units.values())
     return Ptx(
@@ -97,58 +113,84 @@ def compile_ptx(
     )
 
 
-def _unit(job: Job, name: str, toolchain: Toolchain, env: Mapping[str, str], host: bool) -> _Unit:
+@dataclass(frozen=True)
+class _Compiler:
+    """What all units are compiled with. host: the object too? facts: of the compilers, for the key."""
+
+    toolchain: Toolchain
+    env: Mapping[str, str]
+    cache: Cache
+    host: bool
+    facts: Mapping[str, Any]
+
+
+def _unit(job: Job, name: str, compiler: _Compiler) -> _Unit:
     """The PTX, and the object if asked for, of src/<name>.cu."""
-    assert toolchain.nvcc and toolchain.host_compiler and toolchain.cutlass
     sources = {path: data for path, data in job.files.items() if path.startswith(("include/", "src/", "third_party/"))}
     flags = (*_FLAGS, *_definitions(job))
-    versions = (toolchain.nvcc.version, toolchain.host_compiler.version, job.cutlass)
-    digest = hashlib.sha256(repr((flags, job.arch[0], versions, name)).encode())
-    for path in sorted(sources):
-        digest.update(path.encode() + b"\0" + hashlib.sha256(sources[path]).digest())
-    stored = cache_root(env) / "ptx" / f"{digest.hexdigest()}.ptx"
-    stored_object = stored.with_suffix(".o")
-    if stored.is_file() and (not host or stored_object.is_file()):
-        return _Unit(stored.read_text("utf-8"), stored_object, "", 0.0, True)
-
+    facts = [flags, job.arch[0], job.cutlass, name, compiler.facts, digests(sources)]
+    key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+    # An entry with the object has the PTX too.
+    for kind in dict.fromkeys(("host" if compiler.host else "ptx", "host")):
+        if (entry := compiler.cache.find("ptx", f"{kind}-{key}")) and (unit := _stored(entry, 0.0, cached=True)):
+            return unit
     with tempfile.TemporaryDirectory(prefix="mmagen-ptx-") as scratch:
-        for path, data in sources.items():
-            place = Path(scratch, path)
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_bytes(data)
-        vendored = Path(scratch, "third_party/cutlass/include")
-        headers = vendored if vendored.is_dir() else toolchain.cutlass.path
-        made = Path(scratch, "made")
-        made.mkdir()
-        target = job.arch[0].removeprefix("sm_")
-        # One call for both: nvcc keeps the PTX that it embeds in the object.
-        steps = (
-            ["-c", "-Xcompiler=-fPIC", "-keep", "-keep-dir", "made", "-o", "made/kernel.o"]
-            if host
-            else ["-ptx", "-o", f"made/{name}.ptx"]
-        )
-        command: list[str | Path] = [toolchain.nvcc.path, "-ccbin", toolchain.host_compiler.path, *flags, *steps]
-        command += ["-gencode", f"arch=compute_{target},code=compute_{target}", "-I", "include", "-isystem", headers]
-        done = capture([*command, f"src/{name}.cu"], timeout_s=None, cwd=Path(scratch), env=dict(env))
-        if done.exit_code != 0 or not (made / f"{name}.ptx").is_file():
-            return _Unit("", stored_object, (done.stderr or done.stdout).strip() or "nvcc failed", done.seconds, False)
-        text = (made / f"{name}.ptx").read_text("utf-8").replace(f"{scratch}/", "")
-        if host:
-            _store(stored_object, (made / "kernel.o").read_bytes())
-    _store(stored, text.encode())
-    return _Unit(text, stored_object, "", done.seconds, False)
+        return _compiled(job, name, compiler, flags, f"{'host' if compiler.host else 'ptx'}-{key}", sources, Path(scratch))
+
+
+def _compiled(
+    job: Job,
+    name: str,
+    compiler: _Compiler,
+    flags: Sequence[str],
+    key: str,
+    sources: Mapping[str, bytes],
+    scratch: Path,
+) -> _Unit:
+    """Compile one unit in the empty folder `scratch` and store it under `key`."""
+    toolchain = compiler.toolchain
+    assert toolchain.nvcc and toolchain.host_compiler and toolchain.cutlass
+    for path, data in sources.items():
+        place = scratch / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(data)
+    vendored = scratch / "third_party/cutlass/include"
+    headers = vendored if vendored.is_dir() else toolchain.cutlass.path
+    made = scratch / "made"
+    made.mkdir()
+    target = job.arch[0].removeprefix("sm_")
+    # One call for both: nvcc keeps the PTX that it embeds in the object.
+    steps = (
+        ["-c", "-Xcompiler=-fPIC", "-keep", "-keep-dir", "made", "-o", "made/kernel.o"]
+        if compiler.host
+        else ["-ptx", "-o", f"made/{name}.ptx"]
+    )
+    command: list[str | Path] = [toolchain.nvcc.path, "-ccbin", toolchain.host_compiler.path, *flags, *steps]
+    command += ["-gencode", f"arch=compute_{target},code=compute_{target}", "-I", "include", "-isystem", headers]
+    command += ["-MD", "-MF", "made/read.d"]
+    began = time.time_ns()
+    done = capture([*command, f"src/{name}.cu"], timeout_s=None, cwd=scratch, env=dict(compiler.env))
+    if done.exit_code != 0 or not (made / f"{name}.ptx").is_file():
+        return _Unit("", made, (done.stderr or done.stdout).strip() or "nvcc failed", done.seconds, False)
+    text = (made / f"{name}.ptx").read_text("utf-8").replace(f"{scratch}/", "")
+    (made / "stored.ptx").write_text(text, "utf-8")
+    files = {"kernel.ptx": made / "stored.ptx"} | ({"kernel.o": made / "kernel.o"} if compiler.host else {})
+    reading = Reading(read_depfile(made / "read.d", scratch), include_folders(compiler.env), began)
+    unit = _stored(compiler.cache.keep("ptx", key, {}, files, reading), done.seconds, cached=False)
+    assert unit
+    return unit
+
+
+def _stored(entry: Entry, seconds: float, *, cached: bool) -> _Unit | None:
+    """The unit of an entry, or None if its PTX is not text."""
+    try:
+        text = (entry.folder / "kernel.ptx").read_text("utf-8")
+    except (OSError, ValueError):
+        return None
+    return _Unit(text, entry.folder / "kernel.o", "", seconds, cached)
 
 
 def _definitions(job: Job) -> list[str]:
     """What the project defines beyond NDEBUG."""
     found = _DEFINITIONS.search(job.files.get("CMakeLists.txt", b"").decode())
     return [f"-D{word}" for word in found[1].split() if word != "NDEBUG"] if found else []
-
-
-def _store(place: Path, data: bytes) -> None:
-    """Write atomically: another process may be reading."""
-    place.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=place.parent)
-    with os.fdopen(handle, "wb") as file:
-        file.write(data)
-    os.replace(temporary, place)

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,10 +26,11 @@ from mmagen.build.log import (
 )
 from mmagen.core.process import capture, follow
 from mmagen.core.progress import Progress
+from mmagen.core.reads import Reading, outside
 from mmagen.core.targets import cmake_list
 from mmagen.toolchain.model import Toolchain
 
-Keep = Callable[[Job, BuildResult, Mapping[str, Path]], BuildResult]
+Keep = Callable[[Job, BuildResult, Mapping[str, Path], Reading], BuildResult]
 
 _HEAD = """\
 cmake_minimum_required(VERSION 3.24)
@@ -87,8 +89,9 @@ def build_together(
 ) -> list[BuildResult]:
     """Compile `jobs` (no two of one name) in one scratch build, one result each, in their order.
 
-    keep: called with each job that compiled, its result and the files made (kind or "library" -> path), which are gone
-    afterwards; returns the result with the places where they stay. Nothing is left behind, whatever happens.
+    keep: called with each job that compiled, its result, the files made (kind or "library" -> path), which are gone
+    afterwards, and what the compilers read outside of the project; returns the result with the places where they stay. Nothing
+    is left behind, whatever happens.
     """
     with tempfile.TemporaryDirectory(prefix="mmagen-") as folder:
         site = _Site(Path(folder).resolve(), toolchain, _child_env(env))
@@ -212,6 +215,7 @@ def _compile(
     for place, job in places.items():
         made = _targets(site, place)
         wanted[place] = {kind: made[kind] for kind in ("library", *job.programs) if kind in made}
+    began = time.time_ns()
     targets = [os.path.relpath(path, site.build) for made in wanted.values() for path in made.values()]
     output = ""
     if targets:
@@ -220,11 +224,13 @@ def _compile(
         output = follow([*command, *targets], env=site.env, on_line=_reporter(places, progress)).stdout
     steps = edges(output)
     times = _step_seconds(site.build / ".ninja_log")
+    read = _read_files(site)
     results = {}
     for place, job in places.items():
         mine = [edge for edge in steps if edge.place == place]
         result = replace(_outcome(site, place, job, wanted[place], mine, output), seconds=times.get(place, 0.0))
-        results[place] = keep(job, result, wanted[place]) if result.ok else result
+        reading = Reading(outside(sorted(read.get(place, ())), site.scratch), began_ns=began)
+        results[place] = keep(job, result, wanted[place], reading) if result.ok else result
     return results
 
 
@@ -285,6 +291,20 @@ def _demangled(kernels: tuple[KernelInfo, ...], env: Mapping[str, str]) -> tuple
     if len(names) != len(kernels):
         return kernels
     return tuple(replace(kernel, demangled=name) for kernel, name in zip(kernels, names, strict=True))
+
+
+def _read_files(site: _Site) -> dict[str, set[str]]:
+    """The absolute paths that each project folder's compile steps read, from ninja's record of their depfiles."""
+    assert site.toolchain.ninja
+    listed = capture([site.toolchain.ninja.path, "-C", site.build, "-t", "deps"], timeout_s=None, env=site.env).stdout
+    found: dict[str, set[str]] = {}
+    of: set[str] = set()
+    for line in listed.splitlines():
+        if line.startswith("    "):
+            of.add(os.path.normpath(site.build / line[4:]))
+        elif ": #deps" in line:
+            of = found.setdefault(line.split("/", 1)[0], set())
+    return found
 
 
 def _step_seconds(log: Path) -> dict[str, float]:

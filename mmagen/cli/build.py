@@ -192,6 +192,7 @@ def _cutlass_headers(planned: Sequence[Planned]) -> list[dict[str, bytes]]:
 
 def _compile(folders: Sequence[Path], arch: Sequence[str], jobs: int | None) -> ExitCode:
     from mmagen.build.build import build as compile_projects
+    from mmagen.core.cache import is_kept
     from mmagen.toolchain.find import COMPILE, find_toolchain
 
     toolchain = find_toolchain(want=COMPILE if arch else (*COMPILE, "gpus"))
@@ -202,7 +203,7 @@ def _compile(folders: Sequence[Path], arch: Sequence[str], jobs: int | None) -> 
             how = "from the cache" if result.cached else f"{result.seconds:.1f} s"
             click.echo(f"{result.name}: compiled for {', '.join(result.arch)} ({how})")
             for path in result.programs.values():
-                click.echo(f"  {path}")
+                click.echo(f"  {path}" if is_kept(path) else f"  {path.name}: not kept, as the cache was not written")
         for warning in result.warnings:
             click.echo(f"{result.name}: {warning}", err=True)
     failed = [result for result in results if not result.ok]

@@ -52,7 +52,8 @@ def peak(names: Sequence[str], filters: Mapping[str, Any], options: Options, out
     wanted = chosen(names, filters)
     toolchain = find_toolchain(want=("nvcc", "host_compiler", "cutlass", "gpus"))
     target = options.arch or _target(toolchain)
-    obstacles = {operation.name: _obstacle(operation, target) for operation in wanted}
+    here = f"{target} ({toolchain.gpus[0].name})" if toolchain.gpus and not options.arch else target
+    obstacles = {operation.name: _obstacle(operation, target, here) for operation in wanted}
     able = [operation for operation in wanted if not obstacles[operation.name]]
     with shown() as progress:
         program = Program(options.program) if options.program else _build(able, target, toolchain, options, progress)
@@ -120,10 +121,12 @@ def _target(toolchain: Toolchain) -> str:
     return f"sm_{major}{minor}{'a' if major >= 9 else ''}"
 
 
-def _obstacle(operation: Operation, target: str) -> str | None:
-    """Why the operation cannot be measured on `target`, or None; a missing architecture is reported first."""
+def _obstacle(operation: Operation, target: str, here: str = "") -> str | None:
+    """Why the operation cannot be measured on `target`, or None; a missing architecture is reported first. here: the target and
+    the GPU, in words."""
     if not operation.runs_on(target):
-        return f"needs {' or '.join(operation.targets) if operation.targets else f'{operation.arch} or later'}, not {target}"
+        needed = " or ".join(operation.targets) or f"{operation.arch} or later"
+        return f"needs {needed}, not {here or target}"
     return refusal(operation)
 
 

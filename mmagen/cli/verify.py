@@ -18,6 +18,7 @@ from mmagen.generate.manifest import MANIFEST, has_tests
 
 if TYPE_CHECKING:
     from mmagen.build.job import BuildResult
+    from mmagen.spec.model import Problem
     from mmagen.toolchain.find import Toolchain
     from mmagen.verify.verdict import Verdict
 
@@ -27,7 +28,8 @@ _SANITIZED_PROBLEM = ("--problem", "224,160,96")
 
 @dataclass(frozen=True)
 class VerifyOptions:
-    """Options of `verify`; None and () leave the choice to the program or spec. timeout_s: per program on a GPU."""
+    """Options of `verify`; None and () leave the choice to the program or spec. timeout_s: per program on a
+    GPU, per problem emulated."""
 
     compile_only: bool = False
     where: str = "auto"
@@ -42,6 +44,7 @@ class VerifyOptions:
     sanitize: tuple[str, ...] = ()
     timeout_s: float = 600.0
     jobs: int | None = None
+    verbose: bool = False
 
 
 def verify(targets: Sequence[Path], options: VerifyOptions, outputs: Mapping[str, str | None]) -> ExitCode:
@@ -61,16 +64,17 @@ def _verify(loaded: Specs, folders: Sequence[Path], options: VerifyOptions, outp
     from mmagen.verify.verdict import exit_code
 
     with _projects(loaded, folders) as projects:
+        asked = [*map(_problems, folders), *(one.plan.problems for one in loaded.planned)]
         toolchain = _toolchain(options)
         if _emulates(options, toolchain):
-            return _on_cpu(projects, toolchain, options, outputs)
+            return _on_cpu(projects, loaded, toolchain, options, outputs)
         programs = ("verify", "bench") if options.bench else ("verify",)
         with shown() as progress:
             results = compile_projects(
                 projects, toolchain, arch=options.arch or None, jobs=options.jobs, programs=programs, progress=progress
             )
-    verdicts = _run_all(results, toolchain, options)
-    _report(verdicts, outputs)
+    verdicts = _run_all(results, [() if options.problems else problems for problems in asked], toolchain, options)
+    _report(verdicts, loaded, outputs)
     return exit_code(verdicts)
 
 
@@ -114,7 +118,11 @@ def _emulates(options: VerifyOptions, toolchain: Toolchain) -> bool:
 
 
 def _on_cpu(
-    projects: Sequence[Path], toolchain: Toolchain, options: VerifyOptions, outputs: Mapping[str, str | None]
+    projects: Sequence[Path],
+    loaded: Specs,
+    toolchain: Toolchain,
+    options: VerifyOptions,
+    outputs: Mapping[str, str | None],
 ) -> ExitCode:
     """Emulate every project's kernel on small problems; the reports state that no GPU was involved."""
     from mmagen.verify.emulated.verify import emulate_all
@@ -135,8 +143,10 @@ def _on_cpu(
             jobs=options.jobs,
             progress=progress,
             max_dim=options.max_dim,
+            why="--on cpu" if options.where == "cpu" else toolchain.remedies["gpus"],
+            timeout_s=options.timeout_s,
         )
-    _report(verdicts, outputs)
+    _report(verdicts, loaded, outputs, options.verbose)
     return exit_code(verdicts)
 
 
@@ -190,26 +200,49 @@ def _toolchain(options: VerifyOptions) -> Toolchain:
     return toolchain
 
 
-def _run_all(results: Sequence[BuildResult], toolchain: Toolchain, options: VerifyOptions) -> list[Verdict]:
+def _problems(project: Path) -> tuple[Problem, ...]:
+    """The problems that a project's program runs by default; () where its spec cannot be read."""
+    from mmagen.families.reading import read
+
+    path = project / "spec.yaml"
+    plan = read(path.read_bytes(), str(path))[0] if path.is_file() else None
+    return plan.problems if plan else ()
+
+
+def _run_all(
+    results: Sequence[BuildResult], asked: Sequence[Sequence[Problem]], toolchain: Toolchain, options: VerifyOptions
+) -> list[Verdict]:
     """Run the programs one after another: concurrent programs would distort each other's timings."""
-    from mmagen.verify.run import run
+    from mmagen.verify.omitted import problem_argument, unsuitable
     from mmagen.verify.verdict import judge
 
     verdicts = []
     with shown() as progress:
-        for number, result in enumerate(results):
+        for number, (result, problems) in enumerate(zip(results, asked, strict=True)):
             if options.compile_only or not result.ok:
                 verdicts.append(judge(result, compile_only=options.compile_only))
-            elif not toolchain.gpus:
-                verdicts.append(judge(result, no_gpu=toolchain.remedies["gpus"]))
+            elif why := unsuitable(result, toolchain.gpus[0]) if toolchain.gpus else toolchain.remedies["gpus"]:
+                verdicts.append(judge(result, no_gpu=why, skipped=[(problem_argument(problem), why) for problem in problems]))
             else:
                 progress(number, len(results), f"running {result.name}")
-                runs = [
-                    run(result, program=program, args=args, timeout_s=options.timeout_s, sanitizer=sanitizer)
-                    for program, args, sanitizer in _commands(result, toolchain, options)
-                ]
-                verdicts.append(judge(result, *runs))
+                verdicts.append(_run(result, problems, toolchain, options))
     return verdicts
+
+
+def _run(result: BuildResult, problems: Sequence[Problem], toolchain: Toolchain, options: VerifyOptions) -> Verdict:
+    """Run the programs of one project."""
+    from mmagen.verify.omitted import not_reached
+    from mmagen.verify.run import run
+    from mmagen.verify.verdict import judge
+
+    runs = [
+        run(result, program=program, args=args, timeout_s=options.timeout_s, sanitizer=sanitizer)
+        for program, args, sanitizer in _commands(result, toolchain, options)
+    ]
+    skipped = [*not_reached(problems, runs[0], options.max_dim)]
+    if options.bench and "bench" not in result.offered:
+        skipped.append(("benchmark", f"kernel: {result.kernel} has no benchmark"))
+    return judge(result, *runs, skipped=skipped)
 
 
 def _commands(result: BuildResult, toolchain: Toolchain, options: VerifyOptions) -> Iterator[_Command]:
@@ -229,14 +262,22 @@ def _commands(result: BuildResult, toolchain: Toolchain, options: VerifyOptions)
         yield "verify", [*small, *seed, *dist, "--no-timing"], (str(toolchain.sanitizer.path), tool)
 
 
-def _report(verdicts: Sequence[Verdict], outputs: Mapping[str, str | None]) -> None:
+def _report(verified: Sequence[Verdict], loaded: Specs, outputs: Mapping[str, str | None], verbose: bool = False) -> None:
+    """Print and write the reports; refused specs are in them as well."""
+    from mmagen.report.coverage import coverage
     from mmagen.report.formats import build_failures, table, to_csv, to_json, to_junit
     from mmagen.report.results import to_markdown
+    from mmagen.verify.verdict import refused
 
+    reasons: dict[str, list[str]] = {}
+    for diagnostic in loaded.diagnostics:
+        reasons.setdefault(diagnostic.file, []).append(str(diagnostic))
+    verdicts = [*verified, *(refused(file, "; ".join(lines)) for file, lines in reasons.items())]
     if failures := build_failures(verdicts):
         click.echo(failures, err=True)
+    covered = [f"{verdict.name}: {paragraph}" for verdict in verdicts for paragraph in coverage(verdict)] if verbose else []
     deliver(
-        table(verdicts),
+        "\n\n".join([table(verdicts), *covered]),
         outputs,
         {
             "json": lambda: to_json(verdicts),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import click
 
+from mmagen.build.job import BuildResult
 from mmagen.cli.outputs import deliver, made_by
 from mmagen.core.errors import ExitCode, UsageError
 from mmagen.core.progress import Progress
@@ -15,7 +17,7 @@ from mmagen.op_tests import report
 from mmagen.op_tests.check import Options, verify_atoms
 from mmagen.report.formats import to_csv, to_json, to_junit
 from mmagen.toolchain.find import COMPILE, Toolchain, find_toolchain
-from mmagen.verify.verdict import Verdict, exit_code
+from mmagen.verify.verdict import Verdict, exit_code, judge
 
 
 def verify(
@@ -37,8 +39,11 @@ def verify(
         raise UsageError("--dist zeros is not available with --atoms; use small_int, uniform or overflow")
     toolchain = find_toolchain(want=COMPILE if compile_only else (*COMPILE, "gpus"))
     if where == "gpu" and not compile_only and not toolchain.gpus:
-        click.echo(f"mmagen: {toolchain.remedies['gpus']}", err=True)
-        return ExitCode.NOTHING_VERIFIED
+        why = toolchain.remedies["gpus"]
+        click.echo(f"mmagen: {why}", err=True)
+        verdicts = [judge(BuildResult(operation.name, Path(), True), no_gpu=why) for operation in operations]
+        _report(operations, verdicts, outputs)
+        return code(verdicts)
     options = Options(tuple(arch), "" if compile_only else _place(where, toolchain), dist, seed or 0, jobs, timeout_s)
     verdicts = verify_atoms(operations, toolchain, options, progress)
     _report(operations, verdicts, outputs)

@@ -29,6 +29,7 @@ class Finished:
 def group(
     argv: Sequence[str | Path],
     *,
+    stdin: int = subprocess.DEVNULL,
     stdout: int | None = None,
     stderr: int | None = None,
     env: Mapping[str, str] | None = None,
@@ -38,7 +39,7 @@ def group(
     child = subprocess.Popen(
         [str(part) for part in argv],
         start_new_session=True,
-        stdin=subprocess.DEVNULL,
+        stdin=stdin,
         text=True,
         encoding="utf-8",
         errors="replace",
@@ -51,7 +52,7 @@ def group(
         yield child
     finally:
         _end(child)
-        for pipe in (child.stdout, child.stderr):
+        for pipe in (child.stdin, child.stdout, child.stderr):
             if pipe:
                 pipe.close()
 

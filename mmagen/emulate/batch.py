@@ -7,20 +7,25 @@ from dataclasses import dataclass
 import numpy as np
 
 from mmagen.emulate.asynchronous.bulk import BulkCopies
+from mmagen.emulate.asynchronous.copy_arrivals import CopyArrivals
 from mmagen.emulate.asynchronous.cp_async import PendingCopies
 from mmagen.emulate.asynchronous.wgmma_groups import WgmmaGroups
 from mmagen.emulate.hazards.tracker import HazardTracker, LaunchHistory
 from mmagen.emulate.lanes.lane_findings import LaneFindings
 from mmagen.emulate.lanes.lanes import Lanes
+from mmagen.emulate.lanes.members import Members
 from mmagen.emulate.lanes.registers import RegisterTracker
+from mmagen.emulate.lanes.undefined import UndefinedValues
 from mmagen.emulate.memory.owned import BatchMemory, OwnedMemory
 from mmagen.emulate.program.program import Program
 from mmagen.emulate.report.findings import FindingLog
+from mmagen.emulate.report.printed import Printed
 from mmagen.emulate.report.traffic import TrafficCounter
 from mmagen.emulate.sync.barriers import Barriers
 from mmagen.emulate.sync.cluster_barrier import ClusterBarrier
 from mmagen.emulate.sync.cluster_exits import ClusterExits
 from mmagen.emulate.sync.mbarriers import Mbarriers
+from mmagen.emulate.sync.register_pool import RegisterPool
 
 
 @dataclass(frozen=True)
@@ -33,6 +38,7 @@ class LaunchState:
     history: LaunchHistory
     tracked: frozenset[int]
     checks: bool
+    printed: Printed
 
 
 @dataclass(frozen=True)
@@ -43,7 +49,10 @@ class Batch:
     traffic: TrafficCounter
     lanes: Lanes
     findings: LaneFindings
+    printed: Printed
     registers: RegisterTracker
+    members: Members
+    undefined: UndefinedValues
     memory: BatchMemory
     hazards: HazardTracker
     barriers: Barriers
@@ -51,8 +60,10 @@ class Batch:
     exits: ClusterExits
     mbarriers: Mbarriers
     copies: PendingCopies
+    copy_arrivals: CopyArrivals
     bulk: BulkCopies
     wgmmas: WgmmaGroups
+    register_pool: RegisterPool
 
 
 def make_batch(launch: LaunchState, first: int, count: int) -> Batch:
@@ -65,21 +76,27 @@ def make_batch(launch: LaunchState, first: int, count: int) -> Batch:
     hazards = HazardTracker(program, lanes, memory, findings, launch.history, launch.checks)
     exits = ClusterExits(lanes, hazards.clocks, findings)
     mbarriers = Mbarriers(lanes, program.shared_bytes, hazards.clocks, exits, findings)
+    copies = PendingCopies(lanes.size, memory.shared, hazards.shadow)
     return Batch(
         program=program,
         traffic=launch.traffic,
         lanes=lanes,
         findings=findings,
+        printed=launch.printed,
         registers=registers,
+        members=Members(lanes, findings),
+        undefined=UndefinedValues(lanes, findings),
         memory=memory,
         hazards=hazards,
         barriers=Barriers(lanes, hazards, registers, findings),
         cluster_barrier=ClusterBarrier(lanes, hazards.clocks, findings),
         exits=exits,
         mbarriers=mbarriers,
-        copies=PendingCopies(lanes.size, memory.shared, hazards.shadow),
+        copies=copies,
+        copy_arrivals=CopyArrivals(lanes, copies, mbarriers, hazards.clocks),
         bulk=BulkCopies(lanes, memory, hazards, mbarriers, exits, findings),
         wgmmas=WgmmaGroups(lanes, registers, hazards.clocks, findings),
+        register_pool=RegisterPool(lanes, findings, program.entry.limits),
     )
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-from functools import cache
+import hashlib
+from functools import cache, cached_property
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemBytecodeCache, FileSystemLoader, StrictUndefined
+import jinja2
+from jinja2 import BytecodeCache, Environment, FileSystemLoader, StrictUndefined
 from jinja2.bccache import Bucket
 
-from mmagen.core.cache import cache_root
+from mmagen.core.cache import cache_is_off, cache_root
+from mmagen.core.digests import write_file
 from mmagen.core.templates import templates_folder
 from mmagen.plan import cxx
 
@@ -24,7 +27,7 @@ def environment() -> Environment:
         trim_blocks=False,
         auto_reload=False,
         autoescape=False,
-        bytecode_cache=_Compiled(str(cache_root() / "templates")),
+        bytecode_cache=_Compiled(),
     )
     made.filters |= {
         "cute_shape": cxx.shape,
@@ -44,14 +47,27 @@ def environment() -> Environment:
     return made
 
 
-class _Compiled(FileSystemBytecodeCache):
-    """Compiled templates in a folder; one that cannot be read or kept is compiled, and no error."""
+class _Compiled(BytecodeCache):
+    """Compiled templates in the cache folder, each behind its digest. One that cannot be read or kept is compiled, and no
+    error."""
+
+    @cached_property
+    def _folder(self) -> Path:
+        # What Jinja compiles depends on its version and on the settings in this module.
+        settings = hashlib.sha256(jinja2.__version__.encode() + Path(__file__).read_bytes()).hexdigest()[:16]
+        return cache_root() / "templates" / settings
 
     def load_bytecode(self, bucket: Bucket) -> None:
+        if cache_is_off():
+            return
         with contextlib.suppress(OSError):
-            super().load_bytecode(bucket)
+            digest, _, code = (self._folder / bucket.key).read_bytes().partition(b"\n")
+            if hashlib.sha256(code).hexdigest().encode() == digest:
+                bucket.bytecode_from_string(code)
 
     def dump_bytecode(self, bucket: Bucket) -> None:
+        if cache_is_off():
+            return
+        code = bucket.bytecode_to_string()
         with contextlib.suppress(OSError):
-            Path(self.directory).mkdir(parents=True, exist_ok=True)
-            super().dump_bytecode(bucket)
+            write_file(self._folder / bucket.key, hashlib.sha256(code).hexdigest().encode() + b"\n" + code)

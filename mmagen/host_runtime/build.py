@@ -3,53 +3,69 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from mmagen.core.cache import cache_root, make_folder
+from mmagen.core.cache import Cache
 from mmagen.core.errors import BuildError
 from mmagen.core.process import capture
+from mmagen.core.reads import Reading, outside, read_depfile
 from mmagen.toolchain.find import Toolchain
+from mmagen.toolchain.identity import compilers, include_folders, open_cache
 
-_SOURCES = ("runner.cpp", "cuda_runtime.cpp", "tensor_map.cpp")
+_SOURCES = ("runner.cpp", "cuda_runtime.cpp", "memory.cpp", "tensor_map.cpp")
 _HEADERS = ("state.h",)
 # Libraries find the runtime's functions in the program that loads them, hence --export-dynamic.
 _FLAGS = ("-std=c++17", "-O1", "-cudart", "none", "-Xlinker", "--export-dynamic")
 _LIBRARIES = ("-ldl", "-lpthread")
 
 
-def build_runner(toolchain: Toolchain, env: Mapping[str, str]) -> Path:
+def build_runner(toolchain: Toolchain, env: Mapping[str, str], cache: Cache | None = None) -> Path:
     """The runner program (see runner.cpp), compiled if the cache has none. Raises BuildError where it does not compile."""
     assert toolchain.nvcc and toolchain.host_compiler
     here = Path(__file__).parent
-    digest = hashlib.sha256(repr((_FLAGS, toolchain.nvcc.version, toolchain.host_compiler.version)).encode())
-    for name in (*_SOURCES, *_HEADERS):
-        digest.update((here / name).read_bytes() + b"\0")
-    sources = [here / name for name in _SOURCES]
-    nvcc: list[str | Path] = [toolchain.nvcc.path, "-ccbin", toolchain.host_compiler.path, *_FLAGS, *sources]
-    return _made(digest.hexdigest(), "runner", nvcc, _LIBRARIES, env)
+    own = {name: hashlib.sha256((here / name).read_bytes()).hexdigest() for name in (*_SOURCES, *_HEADERS)}
+    cache = cache or open_cache(toolchain, env)
+    key = _key(_FLAGS, _LIBRARIES, own, compilers(toolchain, env, cache.digests))
+    if entry := cache.find("host", key):
+        return entry.folder / "runner"
+    nvcc: list[str | Path] = [toolchain.nvcc.path, "-ccbin", toolchain.host_compiler.path, *_FLAGS]
+    with tempfile.TemporaryDirectory(prefix="mmagen-host-") as folder:
+        scratch, began = Path(folder), time.time_ns()
+        read: list[str] = []
+        for name in _SOURCES:
+            _run([*nvcc, "-c", here / name, "-o", f"{name}.o", "-MD", "-MF", f"{name}.d"], scratch, env)
+            read += read_depfile(scratch / f"{name}.d", scratch)
+        _run([*nvcc, *(f"{name}.o" for name in _SOURCES), "-o", "runner", *_LIBRARIES], scratch, env)
+        reading = Reading(outside(read, here), include_folders(env), began)
+        stored = {"programs": {"runner": "runner"}}
+        return cache.keep("host", key, stored, {"runner": scratch / "runner"}, reading).folder / "runner"
 
 
-def link_library(objects: Sequence[Path], toolchain: Toolchain, env: Mapping[str, str]) -> Path:
+def link_library(objects: Sequence[Path], toolchain: Toolchain, env: Mapping[str, str], cache: Cache | None = None) -> Path:
     """Link the objects into a shared library for the runner. CUDA symbols are resolved when it is loaded.
 
     Raises BuildError where they do not link."""
-    assert toolchain.host_compiler
-    digest = hashlib.sha256(toolchain.host_compiler.version.encode())
-    for path in objects:
-        digest.update(hashlib.sha256(path.read_bytes()).digest())
-    return _made(digest.hexdigest(), "library.so", [toolchain.host_compiler.path, "-shared", *objects], (), env)
+    assert toolchain.nvcc and toolchain.host_compiler
+    cache = cache or open_cache(toolchain, env)
+    key = _key([cache.digests.of(path) for path in objects], compilers(toolchain, env, cache.digests))
+    if entry := cache.find("host", key):
+        return entry.folder / "library.so"
+    with tempfile.TemporaryDirectory(prefix="mmagen-host-") as folder:
+        scratch = Path(folder)
+        _run([toolchain.host_compiler.path, "-shared", *objects, "-o", "library.so"], scratch, env)
+        return cache.keep("host", key, {}, {"library.so": scratch / "library.so"}, Reading()).folder / "library.so"
 
 
-def _made(key: str, name: str, command: Sequence[str | Path], behind: Sequence[str], env: Mapping[str, str]) -> Path:
-    """host/<key>/<name> of the cache, made by `command -o PATH behind` unless it is there."""
-    folder = cache_root(env) / "host" / key
-    if (folder / name).is_file():
-        return folder / name
+def _key(*facts: Any) -> str:
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
-    def fill(staging: Path) -> None:
-        done = capture([*command, "-o", staging / name, *behind], timeout_s=None, env=dict(env))
-        if done.exit_code != 0 or not (staging / name).is_file():
-            raise BuildError(f"the host code for emulation does not link:\n{(done.stderr or done.stdout).strip()}")
 
-    return make_folder(folder, fill, whole=lambda: (folder / name).is_file()) / name
+def _run(command: Sequence[str | Path], folder: Path, env: Mapping[str, str]) -> None:
+    done = capture(command, timeout_s=None, cwd=folder, env=dict(env))
+    if done.exit_code != 0:
+        raise BuildError(f"the host code for emulation does not link:\n{(done.stderr or done.stdout).strip()}")

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 _ENTRY = re.compile(r"\.entry\s+([\w$]+)\s*\(([^)]*)\)([^{]*)\{")
-_PARAMETER = re.compile(r"\.param\s+(?:\.align\s+(\d+)\s+)?\.([a-z]+)(\d+)\s+[\w$]+(?:\[(\d+)\])?")
+_PARAMETER = re.compile(
+    r"\.param\s+(?:\.align\s+(\d+)\s+)?\.([a-z]+)(\d+)\s+(?:\.ptr\s+(?:\.[a-z]+\s+)?(?:\.align\s+\d+\s+)?)?[\w$]+(?:\[(\d+)\])?"
+)
 _MOST_THREADS = re.compile(r"\.(?:maxntid|reqntid)\s+([\d,\s]+)")
 _SHARED = re.compile(r"^\s*\.shared\s+(?:\.align\s+\d+\s+)?\.[a-z]+(\d+)\s+([\w$]+)(?:\[(\d+)\])?", re.MULTILINE)
 
@@ -21,6 +23,13 @@ class Entry:
     parameters: tuple[tuple[int, int], ...]
     most_threads: int
     static_shared_bytes: int
+
+    @property
+    def directives(self) -> tuple[str, ...]:
+        """As the runner takes it."""
+        sizes = [number for parameter in self.parameters for number in parameter]
+        facts = (self.most_threads, self.static_shared_bytes, len(self.parameters), *sizes)
+        return ("kernel", self.name, *map(str, facts))
 
 
 @lru_cache(maxsize=64)

@@ -10,11 +10,15 @@ from pathlib import Path
 from mmagen.core.process import Finished, capture
 from mmagen.host_runtime.entries import Entry
 
-_TIMEOUT_S = 60.0
+_TIMEOUT_S = 15.0  # calls of host code take milliseconds
 
 
 class HostError(Exception):
     """The host code crashed, did not return, or could not be loaded; the text says which."""
+
+
+class HostTimeoutError(HostError):
+    """The host code did not return."""
 
 
 @dataclass(frozen=True)
@@ -76,19 +80,15 @@ class HostLibrary:
         """Runs directives (see runner.cpp) in a process of their own, in which nothing was called before. kernels: the
         entries of the project's PTX.
 
-        Raises HostError where the host code crashes, does not return, or lacks a function."""
-        declared = [word for entry in kernels for word in _declared(entry)]
+        Raises HostError where the host code crashes, does not return (HostTimeoutError), or lacks a function."""
+        declared = [word for entry in kernels for word in entry.directives]
         done = capture([self.runner, self.path, *device.directives, *declared, *directives], timeout_s=_TIMEOUT_S)
-        reply = _read(done.stdout)
+        reply = read_reply(done.stdout)
+        if done.timed_out:
+            raise HostTimeoutError(f"the host code did not return within {_TIMEOUT_S:.0f} s")
         if done.exit_code != 0:
             raise HostError(_why(done, reply))
         return reply
-
-
-def _declared(entry: Entry) -> list[str]:
-    sizes = [number for parameter in entry.parameters for number in parameter]
-    facts = (entry.most_threads, entry.static_shared_bytes, len(entry.parameters), *sizes)
-    return ["kernel", entry.name, *map(str, facts)]
 
 
 def call(symbol: str, *arguments: int | bytes | str) -> list[str]:
@@ -105,7 +105,8 @@ def _word(argument: int | bytes | str) -> str:
     return f"@{argument.hex()}" if isinstance(argument, bytes) else str(argument)
 
 
-def _read(stdout: str) -> Reply:
+def read_reply(stdout: str) -> Reply:
+    """Lines that the runner printed."""
     reply = Reply()
     for line in stdout.splitlines():
         kind, _, rest = line.partition(" ")
@@ -135,8 +136,6 @@ def _launch(rest: str) -> CapturedLaunch:
 
 def _why(done: Finished, reply: Reply) -> str:
     output = " ".join(done.stderr.split())
-    if done.timed_out:
-        return f"the host code did not return within {_TIMEOUT_S:.0f} s"
     if done.exit_code < 0:
         refused = f"; before it, {reply.refusals[-1]}" if reply.refusals else ""
         return f"the host code ended by {_signal(-done.exit_code)}{refused}{': ' + output if output else ''}"

@@ -1,11 +1,13 @@
 // Loads a generated library beside the stand-in for the CUDA runtime and calls its functions as the command line says.
 //
-//   runner LIBRARY DIRECTIVE...
+//   runner LIBRARY DIRECTIVE...           every function that the library uses has to be there
+//   runner -program LIBRARY DIRECTIVE...  those that it calls
 //
 //   device MAJOR MINOR MULTIPROCESSORS SHARED_BYTES     the device that the runtime shows
 //   resident CLUSTERS                                   what cudaOccupancyMaxActiveClusters answers
 //   kernel NAME THREADS SHARED_BYTES COUNT (OFFSET SIZE)...
 //                                                       of a PTX entry: .maxntid (0: none), static shared memory, parameters
+//   memory FIRST END                                    device addresses of the caller; see memory.cpp
 //   fail FUNCTION CODE                                  FUNCTION returns this cudaError_t from now on
 //   pending CODE                                        an error that somebody else has left behind
 //   thread                                              the next call comes from a thread of its own
@@ -145,6 +147,10 @@ void obey(Words& words, void* library) {
       state().device.resident_clusters = int(words.number());
     } else if (verb == "kernel") {
       declare_kernel(words);
+    } else if (verb == "memory") {
+      state().has_memory = has_context = true;  // whoever has memory has a context
+      state().device_first = static_cast<unsigned long long>(words.number());
+      state().device_end = static_cast<unsigned long long>(words.number());
     } else if (verb == "fail") {
       std::string const function = words.word();
       state().failures[function] = int(words.number());
@@ -184,8 +190,10 @@ int main(int count, char** words) {
   state().out = fdopen(dup(STDOUT_FILENO), "w");
   setvbuf(state().out, nullptr, _IOLBF, 1 << 16);  // what was printed before a crash is read
   dup2(STDERR_FILENO, STDOUT_FILENO);
+  bool const program = count > 1 && std::strcmp(words[1], "-program") == 0;
+  if (program) { --count, ++words; }
   if (count < 2) { stop(2, "runner", "no library"); }
-  void* const library = dlopen(words[1], RTLD_NOW | RTLD_LOCAL);
+  void* const library = dlopen(words[1], (program ? RTLD_LAZY : RTLD_NOW) | RTLD_LOCAL);
   if (library == nullptr) { stop(3, "the library does not load", dlerror()); }
   Words rest(count - 2, words + 2);
   obey(rest, library);

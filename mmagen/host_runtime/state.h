@@ -42,7 +42,12 @@ struct State {
   std::map<std::string, Kernel> kernels;              // by name
   std::map<void const*, std::string> kernel_of_host;  // address of the host function -> name
   std::map<std::string, int> failures;                // function -> the cudaError_t that it returns
+  bool has_memory = false;                            // the caller keeps device memory and answers
+  unsigned long long device_first = 0, device_end = 0;
   FILE* out = nullptr;
+
+  /// Is that an address of device memory?
+  bool is_device(unsigned long long address) const { return address >= device_first && address < device_end; }
 };
 
 State& state();

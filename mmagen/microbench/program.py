@@ -7,20 +7,24 @@ import json
 import os
 import re
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from mmagen import __version__
-from mmagen.core.cache import cache_root, load_entry, store_entry
+from mmagen.core.cache import Cache, Entry
 from mmagen.core.errors import BuildError
 from mmagen.core.process import Finished, capture
 from mmagen.core.progress import Progress
+from mmagen.core.reads import Reading, read_depfile
 from mmagen.families.peak.loops import Loop
 from mmagen.families.peak.unit import HEADERS, LOOP_HEADERS, header, header_files, unit
 from mmagen.microbench.measure import Program
 from mmagen.toolchain.find import Toolchain
+from mmagen.toolchain.identity import compilers, include_folders, open_cache
 
 # What an accumulator's registers weigh in compile time beside the loop itself; a batch is full at _FULL.
 _WEIGHT_OF_LOOP, _FULL = 24, 5000
@@ -34,22 +38,22 @@ class _Site:
     toolchain: Toolchain
     target: str
     env: Mapping[str, str]
-    root: Path
+    cache: Cache
+    compilers: Mapping[str, Any]
     scratch: Path
 
     def key(self, headers: Sequence[str], *parts: str) -> str:
-        assert self.toolchain.nvcc and self.toolchain.host_compiler and self.toolchain.cutlass
+        assert self.toolchain.cutlass
         facts = [
             __version__,
-            self.toolchain.nvcc.version,
-            self.toolchain.host_compiler.version,
+            self.compilers,
             self.toolchain.cutlass.version,
             self.target,
             _FLAGS,
             _digest(headers),
             parts,
         ]
-        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
     def nvcc(self, *arguments: str | Path) -> Finished:
         assert self.toolchain.nvcc and self.toolchain.host_compiler and self.toolchain.cutlass
@@ -82,12 +86,15 @@ def build(
     toolchain.need("nvcc", "host_compiler", "cutlass")
     env = os.environ if env is None else env
     with tempfile.TemporaryDirectory(prefix="mmagen-peak-") as folder:
-        site = _Site(toolchain, target, env, cache_root(env), Path(folder))
+        cache = open_cache(toolchain, env)
+        site = _Site(toolchain, target, env, cache, compilers(toolchain, env, cache.digests), Path(folder))
         parts = batches(loops)
-        if linked := load_entry(site.key(HEADERS, "program", *map(unit, parts)), site.root):
-            return Program(linked[0] / "peak", warnings=tuple(linked[1]["warnings"]))
+        if linked := cache.find("builds", site.key(HEADERS, "program", *map(unit, parts))):
+            return Program(linked.folder / "peak", warnings=tuple(linked.result["warnings"]))
         lay_out(site.scratch)
-        return _build(parts, site, jobs or os.cpu_count() or 1, progress or (lambda done, total, what: None))
+        program = _build(parts, site, jobs or os.cpu_count() or 1, progress or (lambda done, total, what: None))
+        cache.close()
+        return program
 
 
 def _build(parts: Sequence[Sequence[Loop]], site: _Site, jobs: int, progress: Progress) -> Program:
@@ -103,24 +110,26 @@ def _build(parts: Sequence[Sequence[Loop]], site: _Site, jobs: int, progress: Pr
         raise BuildError(f"the peak program's own main does not compile:\n{main.result().error}")
     failed = {loop.name: u.error for u in units if u.error for loop in u.loops}
     warnings = tuple(dict.fromkeys(line for u in units for line in u.warnings))
-    good = [(u.text, u.path) for u in units if u.path]
+    good = [u for u in units if u.path]
     seconds = sum(u.seconds for u in (main.result(), *units))
     if not good:
         return Program(None, failed, warnings, seconds)
     program, own = site.scratch / "peak", main.result().path
     assert own
-    linked = site.nvcc("-o", program, own, *(path for _, path in good))
+    linked = site.nvcc("-o", program, own, *(u.path for u in good if u.path))
     if linked.exit_code != 0:
         raise BuildError(f"the peak program does not link:\n{linked.stderr or linked.stdout}")
     # Under what is in it: the next call tries again what did not compile.
-    key = site.key(HEADERS, "program", *(text for text, _ in good))
-    folder = store_entry(key, site.root, {"programs": {"peak": "peak"}, "warnings": list(warnings)}, {"peak": program})
-    return Program(folder / "peak", failed, warnings, seconds + linked.seconds)
+    key = site.key(HEADERS, "program", *(u.text for u in good))
+    read = {path: None for u in (main.result(), *good) for path in u.read}
+    stored = {"programs": {"peak": "peak"}, "warnings": list(warnings)}
+    entry = site.cache.keep("builds", key, stored, {"peak": program}, Reading(tuple(read), include_folders(site.env)))
+    return Program(entry.folder / "peak", failed, warnings, seconds + linked.seconds)
 
 
 @dataclass(frozen=True)
 class _Unit:
-    """One object file, or the error of the loops in it."""
+    """One object file, or the error of the loops in it. read: the files that the compiler read."""
 
     text: str
     loops: tuple[Loop, ...]
@@ -128,6 +137,7 @@ class _Unit:
     error: str = ""
     warnings: tuple[str, ...] = ()
     seconds: float = 0.0
+    read: tuple[str, ...] = ()
 
 
 def _compile(batch: Sequence[Loop], site: _Site) -> list[_Unit]:
@@ -141,18 +151,25 @@ def _compile(batch: Sequence[Loop], site: _Site) -> list[_Unit]:
 
 def _object(site: _Site, headers: tuple[str, ...], text: str, loops: tuple[Loop, ...]) -> _Unit:
     key = site.key(headers, "object", text)
-    if stored := load_entry(key, site.root):
-        return _Unit(text, loops, stored[0] / "unit.o", warnings=tuple(stored[1]["warnings"]))
+    if entry := site.cache.find("builds", key):
+        return _of(entry, text, loops, 0.0)
     source, made = site.scratch / f"{key[:16]}.cu", site.scratch / f"{key[:16]}.o"
     source.write_text(text, "utf-8")
-    done = site.nvcc("-c", "-o", made, source)
+    began = time.time_ns()
+    done = site.nvcc("-c", "-o", made, "-MD", "-MF", f"{made}.d", source)
     output = (done.stderr + done.stdout).replace(f"{site.scratch}/", "").splitlines()
     if done.exit_code != 0 or not made.is_file():
         error = next((line for line in output if "error" in line.lower()), "nvcc failed")
         return _Unit(text, loops, None, error, seconds=done.seconds)
-    warnings = tuple(line for line in output if _SERIALIZED.search(line))
-    folder = store_entry(key, site.root, {"programs": {}, "warnings": list(warnings)}, {"unit.o": made})
-    return _Unit(text, loops, folder / "unit.o", "", warnings, done.seconds)
+    warnings = [line for line in output if _SERIALIZED.search(line)]
+    reading = Reading(read_depfile(Path(f"{made}.d"), site.scratch), include_folders(site.env), began)
+    return _of(site.cache.keep("builds", key, {"warnings": warnings}, {"unit.o": made}, reading), text, loops, done.seconds)
+
+
+def _of(entry: Entry, text: str, loops: tuple[Loop, ...], seconds: float) -> _Unit:
+    """The object of a cache entry."""
+    warnings = tuple(entry.result["warnings"])
+    return _Unit(text, loops, entry.folder / "unit.o", "", warnings, seconds, entry.reading.paths)
 
 
 def batches(loops: Sequence[Loop]) -> list[list[Loop]]:

@@ -12,6 +12,7 @@ from mmagen.report.formats import figure, grid, text
 
 # A page shows every operation up to here, the best of each kind and a table by N beyond.
 MOST_ROWS = 120
+_MOST_REASONS = 20
 _WIDTHS = (8, 16, 32, 64, 96, 128, 160, 192, 224, 256)
 
 
@@ -52,12 +53,23 @@ products."""
 
 
 def table(figures: Sequence[Figure], machine: Machine) -> str:
-    """A line for each operation and its inputs, why what did not pass did not, and the machine."""
-    reasons = list(dict.fromkeys(f"{one['name']}: {one['reason']}" for one in figures if one["reason"]))
-    if len(reasons) > 20:
-        reasons = [*reasons[:20], f"and {len(reasons) - 20} more"]
-    parts = [_grid(figures, "simple"), "\n".join(reasons), f"{tally(figures)}\n{machine.text}"]
+    """A line for each operation and its inputs, each reason why some did not pass, and the machine. If none of several could be
+    run, the reasons alone."""
+    nothing = len(figures) > 1 and all(one["disposition"] == "not_supported" for one in figures)
+    parts = ["" if nothing else _grid(figures, "simple"), "\n".join(_reasons(figures)), f"{tally(figures)}\n{machine.text}"]
     return "\n\n".join(part for part in parts if part)
+
+
+def _reasons(figures: Sequence[Figure]) -> list[str]:
+    """Each reason once, with the operation or the number of operations; of many reasons the most frequent."""
+    names: dict[str, dict[str, None]] = {}
+    for one in figures:
+        if one["reason"]:
+            names.setdefault(one["reason"], {}).setdefault(one["name"])
+    most = sorted(names.items(), key=lambda item: -len(item[1]))
+    lines = [f"{next(iter(of)) if len(of) == 1 else f'{len(of)} operations'}: {why}" for why, of in most[:_MOST_REASONS]]
+    rest = sum(len(of) for _, of in most[_MOST_REASONS:])
+    return [*lines, f"and {rest} more operations for other reasons"] if rest else lines
 
 
 def _grid(figures: Sequence[Figure], form: str) -> str:

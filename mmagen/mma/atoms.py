@@ -15,6 +15,7 @@ from functools import cache
 from mmagen.core.errors import Fault, SpecFaults
 from mmagen.core.targets import capability
 from mmagen.mma import catalogue
+from mmagen.mma.accumulation import Accumulation, accumulation
 from mmagen.mma.operation import Operation
 
 
@@ -114,6 +115,12 @@ class Atom:
     def in_layout(self, letters: str) -> Atom:
         """The operation for operands of that layout (TN, NT, NN, TT)."""
         return replace(self, majors=letters) if self.takes_majors else self
+
+    @property
+    def accumulation(self) -> Accumulation:
+        """What it keeps of its sums."""
+        words = self.type_a.word, self.type_d.word
+        return accumulation(self.min_arch, *words, self.k, tensor_core=self.threads > 1, warpgroup=self.wgmma)
 
     @property
     def values_a(self) -> int:
@@ -245,8 +252,8 @@ def similar_atom(name: str) -> str:
 
 
 def _nearest(wanted: str) -> tuple[str, str]:
-    """What to write instead of a name that no operation has, of an atom unless an operation that is none is more alike: a
-    sentence, and the first of the names in it."""
+    """What to write instead of a name that no operation has: a sentence, and the first of the names in it. It is of an atom, unless
+    an operation that is none is more alike."""
     upper = wanted.upper().replace("X", "x")
     if _WGMMA_NAME.fullmatch(upper):
         return _nearest_wgmma(upper)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from mmagen.core.layout_text import IntTuple, LayoutText
 from mmagen.core.targets import capability
+from mmagen.mma.accumulation import Accumulation, accumulation
 
 OPERANDS = ("A", "B", "C", "E", "SFA", "SFB")
 
@@ -191,6 +192,12 @@ class Operation:
     def tensor_core(self) -> bool:
         """Is it executed by tensor cores? CuTe's scalar FMA and DP4A operations are not."""
         return self.kind != "fma"
+
+    @property
+    def accumulation(self) -> Accumulation:
+        """What it keeps of its sums."""
+        words = self.type_a, self.type_d
+        return accumulation(capability(self.arch), *words, self.k, tensor_core=self.tensor_core, warpgroup=self.warpgroup)
 
     @property
     def launch_threads(self) -> int:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from mmagen.mma import formats
+from mmagen.mma.bounds import drift_within
 from mmagen.mma.inputs import Matrices, Values
 from mmagen.mma.operation import Operation
-
-_TINY = ("e4m3", "e5m2", "e3m2", "e2m3", "e2m1")
 
 
 @dataclass(frozen=True)
@@ -101,23 +99,7 @@ def _within_s32(sums: Values, saturate: bool) -> Values:
 
 
 def _bound(operation: Operation, magnitude: Values, steps: int) -> Values:
-    """The error model of the projects' judge (tests/mmagen/compare.cuh): 2u for each addend, since tensor cores
-    truncate; 13 bits kept below the largest addend of 8-bit floats; f16 sums rounded every 4 addends."""
-    k = operation.k * steps
-    accumulator = operation.type_d
-    addends = k + steps + 1
-    wide = accumulator in ("f64", "c64", "gc64")
-    inside = 2.0**-13 if operation.type_a in _TINY else 2 * formats.roundoff("f64" if wide else "f32")
-    relative = _growth(inside, (4 if operation.type_a == "c64" else 1) * addends)
-    absolute = 0.0
-    if accumulator == "f16":
-        roundings = math.ceil(k / 4) + steps
-        relative = (1 + relative) * (1 + _growth(2 * formats.roundoff("f16"), roundings)) - 1
-        absolute = roundings * 2.0**-24 * (1 + relative)
-    relative += _growth(formats.roundoff("f64"), k + 4)
-    return relative * magnitude + absolute
-
-
-def _growth(u: float, steps: int) -> float:
-    """(1 + u)^steps - 1."""
-    return math.expm1(steps * math.log1p(u))
+    """The bound of a kernel's sums (mma/bounds.py), where no partial sum exceeds the sum of all magnitudes. A complex product
+    is four real ones for each addend."""
+    products = operation.k * steps * (4 if operation.type_a == "c64" else 1)
+    return drift_within(operation.accumulation, products, magnitude, magnitude, True)

@@ -235,7 +235,8 @@ def _only_compiled(
         reason = f"{found}; it has no inputs called {options.dist}, only {', '.join(distributions(operation))}"
     else:
         why = "" if form.runs else "; and tensor memory is not filled by a lone instruction"
-        reason = f"{found}; to run it needs {needed(operation)}{why}"
+        here = f", not {facts['device']}" if facts["driver"] and form.runs else ""
+        reason = f"{found}; to run it needs {needed(operation)}{here}{why}"
     record |= {"disposition": "not_supported", "reason": reason}
     return Verdict(operation.name, "not_supported", (record,), reason, seconds, built.result, unsuitable=True)
 

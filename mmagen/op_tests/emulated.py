@@ -15,7 +15,7 @@ _NAMES = ("a", "b", "c", "e", "sfa", "sfb")
 _WORK = struct.Struct("<7Q2Q4Ii4x")  # mmagen::atoms::Work
 
 
-def execute_emulated(module: Module, kernel: str, case: Launch) -> Executed:
+def execute_emulated(module: Module, kernel: str, case: Launch, timeout_s: float | None = None) -> Executed:
     """One case on the emulator; what it does not know, or finds wrong on the way, is in the result's error."""
     memory = GlobalMemory()
     addresses: Mapping[str, int] = {
@@ -27,7 +27,16 @@ def execute_emulated(module: Module, kernel: str, case: Launch) -> Executed:
         *(addresses[name] for name in _NAMES), d, *case.descriptors, *case.bytes_smem, *case.step_smem, case.steps
     )
     try:
-        report = launch(module, kernel, grid=1, block=case.threads, dynamic_smem=case.smem, params=params, memory=memory)
+        report = launch(
+            module,
+            kernel,
+            grid=1,
+            block=case.threads,
+            dynamic_smem=case.smem,
+            params=params,
+            memory=memory,
+            timeout_s=timeout_s,
+        )
     except EmulationError as error:
         return Executed(None, str(error))
     if report.findings:

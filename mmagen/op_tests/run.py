@@ -120,7 +120,7 @@ def _execute(run: BatchRun, group: list[_Planned]) -> list[Executed]:
         from mmagen.op_tests.emulated import execute_emulated
 
         module = parse(ptx_text(run.program), f"{run.batch.name}.ptx")
-        return [execute_emulated(module, entry(planned.index), planned.launch) for planned in group]
+        return [execute_emulated(module, entry(planned.index), planned.launch, run.timeout_s) for planned in group]
     with tempfile.TemporaryDirectory(prefix="mmagen-cases-") as scratch:
         try:
             return execute(

@@ -6,9 +6,11 @@ method of the family (mmagen.families).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from mmagen.core.layout_text import LayoutText
+from mmagen.mma.accumulation import Accumulation, loosest
 from mmagen.mma.atoms import Atom
 from mmagen.plan.model import Epilogue, Operand, TiledMma
 from mmagen.spec.kernel import When
@@ -123,6 +125,12 @@ class ProductPlan(TilePlan):
         return next(one for one in self.operands if one.letter == letter)
 
     @property
+    def accumulation(self) -> Accumulation:
+        """What the kernel keeps of its sums."""
+        mma = self.tiled_mma
+        return replace(self.atom.accumulation, shuffled=mma.atoms[2] > 1 or isinstance(mma.permutation[2], LayoutText))
+
+    @property
     def stages(self) -> int:
         """Tiles of A and B in shared memory."""
         return 1
@@ -131,6 +139,10 @@ class ProductPlan(TilePlan):
     def takes_workspace(self) -> bool:
         """Can a call use a workspace in device memory?"""
         return False
+
+    def work_of_a_cta(self, problem: Problem, clusters: int) -> tuple[int, int]:
+        """(work tiles, k tiles of each), at most, that one CTA of a launch of so many clusters computes."""
+        return 1, 1
 
     @property
     def stage_bytes(self) -> int:
@@ -186,6 +198,13 @@ class GemmPlan(ProductPlan):
     configs: tuple[Config, ...] = ()
 
     @property
+    def accumulation(self) -> Accumulation:
+        """The residue k tile comes first. Of a library: what its kernels have in common."""
+        if self.configs:
+            return loosest(config.plan.accumulation for config in self.configs)
+        return replace(super().accumulation, turns=2)
+
+    @property
     def stages(self) -> int:
         return self.mainloop.stages
 
@@ -205,6 +224,13 @@ class GemmPlan(ProductPlan):
     @property
     def takes_workspace(self) -> bool:
         return any(one.scheduler.stream_k for one in self.kernels)
+
+    def work_of_a_cta(self, problem: Problem, clusters: int) -> tuple[int, int]:
+        m, n, k = (-(-extent // of_tile) for extent, of_tile in zip(problem.shape, self.tile, strict=True))
+        across, along = self.scheduler.cluster
+        tiles = -(-m // across) * -(-n // along) * problem.batch
+        # A part of a tile, of those that are shared, comes before the whole ones.
+        return -(-tiles // clusters) + self.scheduler.stream_k, -(-k // self.scheduler.split_k)
 
 
 @dataclass(frozen=True)

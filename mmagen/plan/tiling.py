@@ -17,8 +17,8 @@ Steps = tuple[tuple[int, int], ...]  # (extent, stride)
 MODES = "MNK"
 # No CTA has enough registers or shared memory for more along one mode.
 LARGEST_EXTENT = 16384
-QUAD_PAIRS = 4  # of a warp
 _MOST_TRIED = 512  # of an extent, when a smaller tile is looked for
+QUAD_PAIRS = 4  # of a warp
 
 
 def _flat(value: IntTuple) -> list[int]:

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import mmagen
 from mmagen.build.log import worst
 from mmagen.verify.run import RECORD_FIELDS, Record
-from mmagen.verify.verdict import EMULATED, Verdict, outcome
+from mmagen.verify.verdict import EMULATED, SKIPPED, Verdict, outcome
 
 _COLUMNS = (
     "name",
@@ -35,15 +35,17 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def table(verdicts: Sequence[Verdict]) -> str:
-    """One line per record, then why what did not pass did not, then what it ran on. Times in ms, sizes in bytes."""
+    """One line per record, then why what did not pass did not, each reason for skipping once, then what it ran on. Times in ms,
+    sizes in bytes."""
     rows = [_row(verdict, record) for verdict in verdicts for record in verdict.records]
     body = grid(_COLUMNS, rows, "simple", always=("name", "verdict"), right=_COLUMNS[6:])
     reasons = [
         f"{record['name']}{_at(record)}: {record['reason']}"
         for verdict in verdicts
         for record in verdict.records
-        if record["reason"] and verdict.word != "compiled"
+        if record["reason"] and verdict.word != "compiled" and record["disposition"] != SKIPPED
     ]
+    reasons += skips([record for verdict in verdicts for record in verdict.records])
     layouts = dict.fromkeys(str(r["layout"]) for v in verdicts for r in v.records if "(" in str(r["layout"]))
     warned = [
         f"{v.name}: {len(v.build.warnings)} compiler warning{'s' * (len(v.build.warnings) != 1)}: {v.build.warnings[0]}"
@@ -70,6 +72,15 @@ def grid(
         disable_numparse=True,
         colalign=align if right and rows else None,
     )
+
+
+def skips(records: Sequence[Record]) -> list[str]:
+    """A line for each reason for skipping, with the number of records."""
+    counts: dict[str, int] = {}
+    for record in records:
+        if record["disposition"] == SKIPPED:
+            counts[record["reason"]] = counts.get(record["reason"], 0) + 1
+    return [f"{count} skipped: {reason}" for reason, count in counts.items()]
 
 
 def footer(verdicts: Sequence[Verdict]) -> str:
@@ -120,7 +131,7 @@ def _spoken(record: Record) -> list[tuple[str, object]]:
 def to_junit(verdicts: Sequence[Verdict]) -> str:
     """JUnit XML: a suite per project, a case per record; times in seconds.
 
-    incorrect is a failure; failed is an error; not_run and not_supported are skipped, but a compile-only case that
+    incorrect is a failure; failed is an error; not_run, not_supported and skipped are skipped, but a compile-only case that
     compiled is a success.
     """
     root = ElementTree.Element("testsuites", name="mmagen")

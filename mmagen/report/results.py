@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from mmagen.report.baselines import comparisons, summary
-from mmagen.report.formats import figure, footer, grid, problem_text, text
+from mmagen.report.coverage import coverage
+from mmagen.report.formats import figure, footer, grid, problem_text, skips, text
 from mmagen.verify.run import Record
 from mmagen.verify.verdict import Verdict, outcome
 
@@ -66,8 +67,10 @@ def _section(verdict: Verdict) -> str:
     lines = [f"## {verdict.name}: {verdict.word}", " · ".join(str(fact) for fact in facts if fact)]
     if verdict.reason:
         lines.append(verdict.reason)
+    lines += coverage(verdict)
     baselines = len(own) < len(verdict.records)
     columns = (("name", _text("name")), *_COLUMNS) if baselines else _COLUMNS
     rows = [[spell(record) for _, spell in columns] for record in verdict.records]
     lines.append(grid([head for head, _ in columns], rows, "github"))
+    lines += skips(verdict.records)
     return "\n\n".join(lines)

@@ -128,6 +128,20 @@ class Epilogue(Model):
     major: Literal["N", "M"] = Field(default="N", description="the contiguous dimension of D (M,N) is N or M")
 
 
+MATRICES = "abcd"
+BATCH_STRIDES = tuple(f"batch_stride_{name}" for name in MATRICES)
+BatchStride = Annotated[int, Strict(), Field(ge=0, le=1 << 40)] | None
+
+
+def _batch_stride(name: str) -> Any:
+    shared = "" if name == "D" else f"0 for one {name} that all share, or "
+    return Field(
+        default=None,
+        description=f"batch_stride_{name.lower()} is the number of elements from one {name} to the next: {shared}"
+        "at least a matrix with its padding; omit it for matrices one behind the other",
+    )
+
+
 class Problem(Model):
     """One matrix multiply for verify to run: D = alpha * A @ B^T + beta * C, `batch` times."""
 
@@ -142,6 +156,10 @@ class Problem(Model):
     )
     alpha: Number = Field(default=1.0, description="alpha is a finite number, the factor of A @ B^T, e.g. 1.0")
     beta: Number = Field(default=0.0, description="beta is a finite number, the factor of C, e.g. 0.0")
+    batch_stride_a: BatchStride = _batch_stride("A")
+    batch_stride_b: BatchStride = _batch_stride("B")
+    batch_stride_c: BatchStride = _batch_stride("C")
+    batch_stride_d: BatchStride = _batch_stride("D")
 
     @property
     def m(self) -> int:
@@ -159,6 +177,16 @@ class Problem(Model):
         return self.shape[2]
 
     @property
+    def batch_strides(self) -> tuple[int, ...]:
+        """Of A, B, C and D; -1 for matrices one behind the other."""
+        return tuple(-1 if (stride := getattr(self, key)) is None else stride for key in BATCH_STRIDES)
+
+    @property
+    def has_batch_strides(self) -> bool:
+        """Is one of them set?"""
+        return any(stride >= 0 for stride in self.batch_strides)
+
+    @property
     def text(self) -> str:
         """`1024x512x64`, followed by what differs from the defaults: ` b3 ld+8 off+1 alpha=2 beta=-1`."""
         rest = (
@@ -167,6 +195,7 @@ class Problem(Model):
             (self.offset != 0, f" off+{self.offset}"),
             (self.alpha != 1, f" alpha={repr(self.alpha).removesuffix('.0')}"),
             (self.beta != 0, f" beta={repr(self.beta).removesuffix('.0')}"),
+            *((getattr(self, key) is not None, f" {key}={getattr(self, key)}") for key in BATCH_STRIDES),
         )
         return "x".join(map(str, self.shape)) + "".join(text for given, text in rest if given)
 
@@ -178,6 +207,26 @@ class Problem(Model):
         if not 3 <= len(value) <= 4:
             raise refuse(f"the list has {len(value)} {'entry' if len(value) == 1 else 'entries'}, not 3 or 4")
         return {"shape": value[:3]} | ({"batch": value[3]} if len(value) == 4 else {})
+
+    @model_validator(mode="after")
+    def _no_matrices_overlap(self) -> Problem:
+        lines = {"a": (self.m, self.k), "b": (self.n, self.k), "c": (self.m, self.n), "d": (self.m, self.n)}
+        for name, key in zip(MATRICES, BATCH_STRIDES, strict=True):
+            stride, (rows, columns) = getattr(self, key), lines[name]
+            # Either mode may be the contiguous one; C's lines are padded more than D's.
+            pad = 2 * self.ld_pad + 16 if name == "c" else self.ld_pad
+            least = max(rows * (columns + pad), columns * (rows + pad))
+            if self.batch == 1 or stride is None or stride >= least or (stride == 0 and name != "d"):
+                continue
+            remedy = f"use {'' if name == 'd' else '0 or '}at least {least}, or omit it"
+            raise refuse(f"{key} {stride} makes the matrices {name.upper()} of a batch overlap", remedy)
+        return self
+
+    @model_serializer(mode="wrap")
+    def _without_strides_that_follow(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # A key that is not set is not part of the identity of a spec.
+        written = handler(self)
+        return {key: value for key, value in written.items() if key not in BATCH_STRIDES or value is not None}
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:

@@ -10,8 +10,8 @@ import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from mmagen.core.cache import cache_root
-from mmagen.toolchain.gpus import find_gpus
+from mmagen.core.cache import cache_root, session_root, unwritable
+from mmagen.toolchain.gpus import find_gpus, outdated
 from mmagen.toolchain.model import COMPILE, EVERYTHING, REMEDIES, Gpu, Tool, Toolchain
 
 __all__ = ["COMPILE", "EVERYTHING", "MINIMUM_CMAKE", "Gpu", "Tool", "Toolchain", "cutlass_in", "find_toolchain"]
@@ -43,13 +43,17 @@ def find_toolchain(env: Mapping[str, str] | None = None, want: Collection[str] =
             if found[name] is None:
                 remedies[name] = f"{why}; {REMEDIES[name]}" if why else REMEDIES[name]
     nvcc = found.get("nvcc")
+    toolkit = _toolkit(nvcc, env) if nvcc else None
     gpus, why = find_gpus(env) if "gpus" in want else ((), "")
     if "gpus" in want and not gpus:
         remedies["gpus"] = f"{why}; {REMEDIES['gpus']}"
+    elif nvcc and (why := outdated(gpus, nvcc.version)):
+        gpus, remedies["gpus"] = (), why
     return Toolchain(
         **found,
         gpus=gpus,
-        cublaslt=nvcc is not None and _has_cublaslt(nvcc, env),
+        toolkit=toolkit,
+        cublaslt=toolkit is not None and _has_cublaslt(toolkit),
         wanted=tuple(n for n in EVERYTHING if n in want),
         remedies=remedies,
     )
@@ -70,20 +74,29 @@ def _find_nvcc(env: Mapping[str, str]) -> _Search:
         return None, ""
     from mmagen.toolchain.wheels import linked_toolkit
 
+    root = cache_root(env)
     try:
-        toolkit = linked_toolkit(tree, cache_root(env))
+        toolkit = linked_toolkit(tree, root)
     except OSError as error:
-        return None, f"the links to PyPI's CUDA toolkit cannot be made ({error}); set MMAGEN_CACHE_DIR"
+        unwritable(root, error)
+        try:
+            toolkit = linked_toolkit(tree, session_root())
+        except OSError as failure:
+            return None, f"the links to PyPI's CUDA toolkit cannot be made ({failure}); set TMPDIR"
     tool = _tool(toolkit / "bin" / "nvcc", "PyPI wheel", env, _NVCC_VERSION)
     return tool, "" if tool else "PyPI's nvcc does not run"
 
 
-def _has_cublaslt(nvcc: Tool, env: Mapping[str, str]) -> bool:
+def _toolkit(nvcc: Tool, env: Mapping[str, str]) -> Path | None:
     """Asked of nvcc itself, because the nvcc on PATH may be a script that starts the one in the toolkit."""
     done = _output_of([nvcc.path, "-dryrun", "-x", "cu", os.devnull], env)
     top = re.search(r"^#\$ TOP=(.*)$", done.stderr, re.MULTILINE) if done else None
+    return Path(os.path.normpath(top[1].strip())) if top else None
+
+
+def _has_cublaslt(toolkit: Path) -> bool:
     folders = ("include", "targets/x86_64-linux/include", "targets/sbsa-linux/include")
-    return top is not None and any((Path(top[1].strip()) / folder / "cublasLt.h").is_file() for folder in folders)
+    return any((toolkit / folder / "cublasLt.h").is_file() for folder in folders)
 
 
 def _nvcc_places(env: Mapping[str, str]) -> Iterator[tuple[str, Path | str]]:

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mmagen.toolchain.model import Gpu
 
 _COMPUTE_CAPABILITY = (75, 76)  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, _MINOR
+# CUresult of cuInit and cuDeviceGetCount (CUDA driver API, "Data types used by CUDA driver").
+_STATUSES = {
+    34: "no NVIDIA driver found (libcuda.so.1 is the toolkit's stub)",
+    100: "no NVIDIA GPU found (a driver is installed, but it sees none)",
+    101: "no NVIDIA GPU found (CUDA_VISIBLE_DEVICES names none that is here)",
+    802: "no NVIDIA GPU can be used yet (the driver says that the system is not ready: is nvidia-fabricmanager running?)",
+    803: "the NVIDIA driver's kernel module and libcuda.so.1 are of different versions; reboot, or reinstall the driver",
+    804: "the NVIDIA driver is too old for the CUDA compatibility package in use; update the driver, or remove the package",
+}
 
 
 def find_gpus(env: Mapping[str, str], library: str = "libcuda.so.1") -> tuple[tuple[Gpu, ...], str]:
@@ -23,13 +32,15 @@ def find_gpus(env: Mapping[str, str], library: str = "libcuda.so.1") -> tuple[tu
     try:
         cuda = ctypes.CDLL(library)
     except OSError:
-        return (), "no NVIDIA GPU found (there is no driver here)"
+        return (), f"no NVIDIA driver found ({library} cannot be loaded)"
     status = cuda.cuInit(0)
     count = ctypes.c_int(0)
     if status == 0:
         status = cuda.cuDeviceGetCount(ctypes.byref(count))
+    if status in _STATUSES:
+        return (), _STATUSES[status]
     if status != 0:
-        return (), f"no NVIDIA GPU found (the driver answers with CUDA error {status})"
+        return (), f"no NVIDIA GPU can be used (the driver answers with CUDA error {status})"
     driver = _driver_version(cuda)
     gpus = []
     for index in range(count.value):
@@ -42,8 +53,28 @@ def find_gpus(env: Mapping[str, str], library: str = "libcuda.so.1") -> tuple[tu
             if cuda.cuDeviceGetAttribute(ctypes.byref(number), attribute, device):
                 return (), f"no usable NVIDIA GPU (device {index} does not answer)"
             capability.append(number.value)
-        gpus.append(Gpu(name.value.decode("utf-8", "replace"), (capability[0], capability[1]), driver))
-    return tuple(gpus), "" if gpus else "no NVIDIA GPU found (the driver sees none)"
+        gpus.append(Gpu(name.value.decode("utf-8", "replace"), (capability[0], capability[1]), driver, _cuda_version(cuda)))
+    return tuple(gpus), "" if gpus else _STATUSES[100]
+
+
+def outdated(gpus: Sequence[Gpu], nvcc_version: str) -> str:
+    """Why the driver cannot run what this nvcc compiles, or "". A driver runs programs of its own major version of CUDA and of
+    earlier ones (CUDA Compatibility, "Minor Version Compatibility")."""
+    needed = re.match(r"\d+", nvcc_version)
+    if not gpus or not gpus[0].cuda or not needed or gpus[0].cuda[0] >= int(needed[0]):
+        return ""
+    supports = ".".join(map(str, gpus[0].cuda))
+    return (
+        f"the NVIDIA driver {gpus[0].driver} of {gpus[0].name} is too old: it supports CUDA {supports}, nvcc is {nvcc_version}; "
+        f"install a driver for CUDA {needed[0]}, or set CUDACXX to an nvcc of CUDA {gpus[0].cuda[0]}"
+    )
+
+
+def _cuda_version(cuda: ctypes.CDLL) -> tuple[int, int] | None:
+    number = ctypes.c_int(0)
+    if cuda.cuDriverGetVersion(ctypes.byref(number)) or not number.value:
+        return None
+    return number.value // 1000, number.value % 1000 // 10
 
 
 def _driver_version(cuda: ctypes.CDLL) -> str:
@@ -54,7 +85,5 @@ def _driver_version(cuda: ctypes.CDLL) -> str:
             return match.group(1)
     except OSError:
         pass
-    number = ctypes.c_int(0)
-    if cuda.cuDriverGetVersion(ctypes.byref(number)):
-        return ""
-    return f"CUDA {number.value // 1000}.{number.value % 1000 // 10}"
+    version = _cuda_version(cuda)
+    return f"CUDA {version[0]}.{version[1]}" if version else ""

@@ -35,19 +35,21 @@ class Tool:
 
 @dataclass(frozen=True)
 class Gpu:
-    """One visible NVIDIA GPU: `capability` is (major, minor), `driver` the driver's version."""
+    """One visible NVIDIA GPU: `capability` is (major, minor), `driver` the driver's version, `cuda` the latest version of CUDA
+    that it supports, (major, minor) or None if unknown."""
 
     name: str
     capability: tuple[int, int]
     driver: str
+    cuda: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
 class Toolchain:
     """What was looked for (`wanted`) and what was found; a wanted item that is None has its way out in `remedies`.
 
-    cutlass.path is the folder to include from, the one that holds `cutlass/version.h`. cublaslt: nvcc's toolkit has
-    cuBLASLt, which benchmarks are then linked to.
+    cutlass.path is the folder to include from, the one that holds `cutlass/version.h`. toolkit: the folder
+    that nvcc takes its programs and headers from. cublaslt: it has cuBLASLt, which benchmarks are then linked to.
     """
 
     nvcc: Tool | None = None
@@ -58,6 +60,7 @@ class Toolchain:
     cuobjdump: Tool | None = None
     sanitizer: Tool | None = None
     gpus: tuple[Gpu, ...] = ()
+    toolkit: Path | None = None
     cublaslt: bool = False
     wanted: tuple[str, ...] = EVERYTHING
     remedies: Mapping[str, str] = field(default_factory=dict)
@@ -71,4 +74,5 @@ class Toolchain:
         absent = self.missing(names)
         if absent:
             lines = (f"{name}: not found; {self.remedies.get(name, REMEDIES[name])}" for name in absent)
-            raise BuildError("required tools are missing:\n  " + "\n  ".join(lines))
+            works = "without them, these work: mmagen build (not --compile), inspect, atoms, schema"
+            raise BuildError("\n  ".join(["required tools are missing:", *lines]) + f"\n{works}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import mmagen
 from mmagen.build.job import BuildResult
@@ -13,6 +14,7 @@ from mmagen.core.errors import ExitCode
 from mmagen.verify.run import RECORD_FIELDS, Record, RunResult, last_message
 
 EMULATED = "cpu-ptx"  # the device of records that no GPU had a part in
+SKIPPED = "skipped"  # the disposition of what was left out for a stated reason
 # From the worst to the best: a verdict is as bad as the worst of its records.
 _SEVERITY = ("incorrect", "failed", "not_run", "not_supported", "passed")
 
@@ -21,8 +23,8 @@ _SEVERITY = ("incorrect", "failed", "not_run", "not_supported", "passed")
 class Verdict:
     """The result of one project.
 
-    disposition: the worst of its records'. records: at least one, each with all of RECORD_FIELDS; a project that reported
-    nothing has one made for it. reason: the first thing wrong, "" when passed. seconds: compiling (as
+    disposition: the worst of its records', those that are skipped apart. records: at least one, each with all of RECORD_FIELDS; a
+    project that reported nothing has one made for it. reason: the first thing wrong, "" when passed. seconds: compiling (as
     measured when it was not from the cache) and running. compile_only: compiling is all that was asked for.
     """
 
@@ -42,7 +44,8 @@ class Verdict:
             return "compiled"
         if not self.build.ok:
             return "build failed"
-        return max(map(outcome, self.records), key=len) if self.disposition == "passed" else self.disposition
+        passed = [outcome(record) for record in self.records if record["disposition"] == "passed"]
+        return max(passed, key=len) if self.disposition == "passed" else self.disposition
 
 
 def outcome(record: Record) -> str:
@@ -51,10 +54,17 @@ def outcome(record: Record) -> str:
     return "passed (emulated)" if passed and record["device"] == EMULATED else record["disposition"]
 
 
-def judge(build: BuildResult, *runs: RunResult, compile_only: bool = False, no_gpu: str = "") -> Verdict:
+def judge(
+    build: BuildResult,
+    *runs: RunResult,
+    compile_only: bool = False,
+    no_gpu: str = "",
+    skipped: Sequence[tuple[str, str]] = (),
+) -> Verdict:
     """The verdict on `build` and on what its programs said.
 
-    runs: the runs of its programs; none with compile_only, or with `no_gpu`, the sentence why no GPU could run them.
+    runs: the runs of its programs; none with compile_only, or with `no_gpu`, the sentence why no GPU could run them. skipped:
+    what was not run, a problem or a program, and why; each becomes a record that does not count for the verdict.
     A run without records, or whose records and exit code contradict each other, is failed: no records prove nothing.
     """
     seconds = (0.0 if build.cached else build.seconds) + sum(run.seconds for run in runs)
@@ -68,11 +78,13 @@ def judge(build: BuildResult, *runs: RunResult, compile_only: bool = False, no_g
             build,
             compile_only,
         )
+    omitted = tuple(_record_without_run(build, SKIPPED, why) | {"problem": what} for what, why in skipped)
     if compile_only or not runs:
         why = "" if compile_only else no_gpu or "nothing was run"
         record = _record_without_run(build, "not_run", why or "compiled only, as asked")
-        return Verdict(build.name, "not_run", (record,), why, seconds, build, compile_only, unsuitable=bool(no_gpu))
-    records: list[Record] = []
+        records = [record, *omitted]
+        return Verdict(build.name, "not_run", tuple(records), why, seconds, build, compile_only, unsuitable=bool(no_gpu))
+    records = []
     for run in runs:
         records += _judged(build, run)
     disposition = min((record["disposition"] for record in records), key=_SEVERITY.index)
@@ -83,12 +95,18 @@ def judge(build: BuildResult, *runs: RunResult, compile_only: bool = False, no_g
     return Verdict(
         build.name,
         disposition,
-        tuple(records),
+        (*records, *omitted),
         "" if disposition == "passed" else reason,
         seconds,
         build,
         unsuitable=unsuitable and disposition in ("not_run", "not_supported"),
     )
+
+
+def refused(file: str, reason: str) -> Verdict:
+    """For a spec that was refused: nothing was generated from it. reason: its diagnostics."""
+    build = BuildResult(file, Path(file), True)
+    return Verdict(file, "failed", (_record_without_run(build, "failed", f"refused: {reason}"),), reason, 0.0, build)
 
 
 def exit_code(verdicts: Sequence[Verdict]) -> ExitCode:

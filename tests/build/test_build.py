@@ -11,6 +11,7 @@ import pytest
 from mmagen.build.build import BuildResult, arch_name, build, choose_arch, read_project, vendored_cutlass, with_origin
 from mmagen.build.log import KernelInfo
 from mmagen.core.errors import BuildError, UsageError
+from mmagen.core.reads import Reading
 from mmagen.toolchain.find import COMPILE, Gpu, Tool, Toolchain
 
 TOOL = Tool(Path("/usr/bin/tool"), "1.0", "PATH")
@@ -51,7 +52,7 @@ def compiled(tmp_path, monkeypatch):
                 seconds=3.0,
                 ptxas=(KernelInfo("f", "sm_80", 96, 8, 4, 1024, 0),),
             )
-            results.append(with_origin(keep(job, made, files), job, toolchain))
+            results.append(with_origin(keep(job, made, files, Reading()), job, toolchain))
         return results
 
     monkeypatch.setattr("mmagen.build.build.build_together", build_together)
@@ -76,6 +77,10 @@ def test_more_programs_than_were_stored_are_compiled(tmp_path, compiled):
 
 
 NEWER = replace(TOOL, version="2.0")
+VARIABLES = (
+    *("NVCC_APPEND_FLAGS", "NVCC_PREPEND_FLAGS", "NVCC_CCBIN", "CUDAFLAGS", "CXXFLAGS", "LDFLAGS", "CPATH", "LIBRARY_PATH"),
+    *("CPLUS_INCLUDE_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX", "CMAKE_CUDA_COMPILER_LAUNCHER", "CMAKE_TOOLCHAIN_FILE"),
+)
 
 
 @pytest.mark.parametrize(
@@ -84,12 +89,13 @@ NEWER = replace(TOOL, version="2.0")
         ({"nvcc": NEWER}, {}),
         ({"host_compiler": NEWER}, {}),
         ({"cutlass": NEWER}, {}),
+        ({"cmake": NEWER}, {}),
         ({"cublaslt": True}, {}),
         ({"host_compiler": replace(TOOL, path=Path("/usr/bin/other"))}, {}),
         ({}, {"arch": ["sm_90"]}),
-        ({}, {"env": {"NVCC_APPEND_FLAGS": "-G"}}),
+        *(({}, {"env": {name: "-G"}}) for name in VARIABLES),
     ],
-    ids=["nvcc", "host", "cutlass", "cublaslt", "another host", "arch", "flags"],
+    ids=["nvcc", "host", "cutlass", "cmake", "cublaslt", "another host", "arch", *VARIABLES],
 )
 def test_what_a_build_depends_on(tmp_path, compiled, changes, options):
     here = project(tmp_path / "k")
@@ -103,6 +109,16 @@ def test_what_a_build_depends_on(tmp_path, compiled, changes, options):
     assert compiled == [["k"], ["k"]]
 
 
+def test_a_build_depends_on_the_code_that_makes_it(tmp_path, compiled, monkeypatch):
+    here = project(tmp_path / "k")
+    package = tmp_path / "mmagen"
+    (package / "build").mkdir(parents=True)
+    monkeypatch.setattr("mmagen.toolchain.identity._PACKAGE", package)
+    for text in ("1", "2"):
+        (package / "build/superproject.py").write_text(text)
+        assert not build([here], TOOLS)[0].cached and build([here], TOOLS)[0].cached
+
+
 def test_what_a_build_does_not_depend_on(tmp_path, compiled):
     here = project(tmp_path / "k")
     build([here], TOOLS)
@@ -111,7 +127,7 @@ def test_what_a_build_does_not_depend_on(tmp_path, compiled):
         (here / left).parent.mkdir(parents=True, exist_ok=True)
         (here / left).write_text("left behind")
     moved = here.rename(tmp_path / "moved")
-    assert build([moved], replace(TOOLS, nvcc=elsewhere, host_compiler=elsewhere, cmake=NEWER, ninja=NEWER))[0].cached
+    assert build([moved], replace(TOOLS, nvcc=elsewhere, host_compiler=elsewhere, ninja=NEWER))[0].cached
     build([moved], TOOLS, programs=("verify",), arch=["sm_80"])
     with_cublaslt = build([moved], replace(TOOLS, cublaslt=True), programs=("verify",), arch=["sm_80"])[0]
     assert with_cublaslt.cached, "only benchmarks link it"

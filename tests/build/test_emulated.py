@@ -138,3 +138,38 @@ def test_a_planted_fault_is_seen_emulated(mutation, compiled, tmp_path):
 def test_a_late_warp_alone_is_no_fault_emulated(control, compiled, tmp_path):
     records = _records(control, compiled, tmp_path)
     assert records and [record["reason"] for record in records if record["disposition"] != "passed"] == []
+
+
+_WHOLE = r"(cp\.async\.c[ga]\.shared\.global \[[^]]*\], \[[^]]*\], 16), (%r\d+);"
+_RAGGED = parse_problem("72,72,69:ld_pad=11")
+
+
+def test_whole_vectors_at_the_end_of_rows_are_seen(compiled):
+    """What they bring of the padding is multiplied by zeros of the other operand, or not at all."""
+    original = compiled("sm80_gemm_classic")
+    whole = r"{.reg .pred any; .reg .b32 all; setp.ne.u32 any, \2, 0; selp.b32 all, 16, 0, any; \1, all;}"
+    text, count = re.subn(_WHOLE, whole, original.ptx.text)
+    assert count
+    units = {**original.ptx.units, original.ptx.name: text}
+    for ptx, found in ((original.ptx, set()), (replace(original.ptx, units=units), {"global_out_of_bounds"})):
+        (task, *_) = tasks(original.plan, ptx, [_RAGGED], 1, None)
+        (record,) = run_tasks([task], 1, lambda *_: None)[0].records
+        findings = record["details"]["findings"]
+        assert {finding["kind"] for finding in findings} == found, record
+        assert all("cp_async.cuh" in f["file"] and "past the end of row" in f["message"] for f in findings)
+
+
+_STRIDES = (
+    "72,72,40,3:batch_stride_a=0:beta=1:batch_stride_c=0",
+    "40,40,37,3:offset=1:batch_stride_b=0",
+    "5,7,40:ld_pad=1073741824:beta=1",
+    "9,17,40,3:batch_stride_a=3221225472:batch_stride_d=4294967296",
+)
+
+
+@pytest.mark.parametrize("spec", ["sm80_gemm_classic", "sm90_gemm_bf16_pingpong"])
+@pytest.mark.parametrize("problem", _STRIDES)
+def test_strides_of_0_and_offsets_beyond_32_bits(spec, problem, compiled):
+    of = compiled(spec)
+    for result in run_tasks(tasks(of.plan, of.ptx, [parse_problem(problem)], 1, None), 1, lambda *_: None):
+        assert result.records[0]["disposition"] == "passed", result.records[0]["reason"]

@@ -32,10 +32,12 @@ FAULTS = {
     "sums are read early": (TURNS, r"wgmma\.wait_group\.sync\.aligned\s+0;", None, "wgmma_order"),
     "no wgmma.fence": (TURNS, r"wgmma\.fence[^;]*;", None, "wgmma_order"),
     "no proxy fence": (TURNS, r"fence\.proxy\.async[^;]*;", None, "proxy_fence"),
+    "no wait for the grid before": (TURNS, r"griddepcontrol\.wait;", None, "grid_dependency"),
     "no fence after init": (TURNS, r"fence\.mbarrier_init[^;]*;", None, "proxy_fence"),
     "no barrier after init": (TURNS, CLUSTER, 0, "mbarrier"),
     "stores are not waited for": (TURNS, r"cp\.async\.bulk\.wait_group\.read[^;]*;", None, "async_race"),
     "no warp barrier before a store": (TURNS, r"bar\.warp\.sync[^;]*;", None, "shared_race"),
+    "the producer keeps its registers": (TURNS, r"setmaxnreg\.dec[^;]*;", None, "deadlock"),
     "no barrier before sums are given": (SPLIT, CLUSTER, -2, "async_race"),
     "no barrier after sums are given": (SPLIT, CLUSTER, -1, "shared_race"),
 }
@@ -111,6 +113,32 @@ def test_a_flag_that_is_left_set_is_found_by_the_next_call(work):
     assert count == 1 and "global_race" in _found(task, text)
 
 
+_WAIT_FOR_ALL = r"wgmma\.wait_group\.sync\.aligned\s+0;"
+_ONE_WARP = """{{.reg .pred one; .reg .b32 warp; mov.u32 warp, %tid.x; and.b32 warp, warp, 96; setp.eq.u32 one, warp, 32;
+@one {0}}}"""
+
+
+@pytest.mark.parametrize(
+    ("spec", "pattern", "instead", "kind"),
+    [
+        (TURNS, _WAIT_FOR_ALL, _ONE_WARP.format("wgmma.wait_group.sync.aligned 0;"), "warp_divergence"),
+        (TURNS, r"wgmma\.commit_group[^;]*;", _ONE_WARP.format("wgmma.commit_group.sync.aligned;"), "warp_divergence"),
+        (TURNS, r"fence\.proxy\.async\.shared::cta", "fence.proxy.async.global", "proxy_fence"),
+        (STREAM, r"st\.release\.gpu", "st.release.cta", "global_race"),
+        (STREAM, r"ld\.acquire\.gpu", "ld.acquire.cluster", "global_race"),
+    ],
+    ids=["wait", "commit", "space", "release", "acquire"],
+)
+def test_what_is_too_little_is_found_out(spec, pattern, instead, kind, work):
+    tasks_ = work(spec)
+    if spec == STREAM:
+        task = next(t for t in tasks_ if t.problem.shape == (64, 64, 1536))
+        text, count = re.subn(pattern, instead, task.ptx.text)
+        assert count and kind in _found(task, text)
+    else:
+        assert kind in _kinds(tasks_, spec, pattern, None, instead)
+
+
 # --- What the host code launches ---------------------------------------------------------------------------------------
 
 
@@ -132,7 +160,7 @@ def test_tensor_maps_describe_the_matrices(work):
     captured, addresses = _launched(work(TURNS)[0], shape=(300, 200, 136), batch=3, ld_pad=8)
     a, b, d = sorted(_maps(captured), key=lambda one: one.address)
     assert [one.address for one in (a, b, d)] == [addresses[name] for name in "abd"]
-    assert (a.extents, a.strides, a.box) == ((136, 300, 3), (288, 300 * 288), (64, 64, 1))
+    assert (a.extents, a.strides, a.box) == ((136, 300, 3), (288, 300 * 288 + 32), (64, 64, 1))
     assert (a.swizzle, a.element) == (128, 2)
     assert b.extents == (136, 200, 3) and b.box == (64, 128, 1), "two CTAs share B"
     assert d.extents == (200, 300, 3) and d.box[1] == 16

@@ -7,12 +7,16 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 import pytest
 
+import mmagen.toolchain.find
 from mmagen import __version__
+from mmagen.core.cache import cache_is_off
+from mmagen.core.notices import notice, take_notices
 from tests.support.fakes import typed
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -176,9 +180,44 @@ def test_a_fault_of_the_disk_names_the_file_and_any_other_is_a_bug(workspace, ca
 
     monkeypatch.setattr(sys.modules["mmagen.generate.render"], "render", refuse)
     error = OSError(28, "No space left on device", "some/file")
-    assert typed(capsys, "build", "one.yaml") == (2, "", "mmagen: some/file: No space left on device\n")
+    full = "No space left on device; free space there, or set TMPDIR for temporary files\n"
+    assert typed(capsys, "build", "one.yaml") == (2, "", f"mmagen: some/file: {full}")
+    error = OSError(28, "No space left on device")
+    place = f"a file could not be written, here or in {tempfile.gettempdir()}"
+    assert typed(capsys, "build", "one.yaml") == (2, "", f"mmagen: {place}: {full}"), "a write does not name its file"
+    error = OSError(13, "Permission denied", "some/file")
+    assert typed(capsys, "build", "one.yaml") == (2, "", "mmagen: some/file: Permission denied\n")
     error = OSError("what now")
     assert typed(capsys, "build", "one.yaml")[0] == 70
+
+
+@pytest.mark.parametrize("verb", [("build", "--compile"), ("verify",)])
+def test_no_cache_holds_for_the_whole_verb(workspace, machine, capsys, monkeypatch, verb):
+    seen = []
+    find = mmagen.toolchain.find.find_toolchain
+    monkeypatch.setattr("mmagen.toolchain.find.find_toolchain", lambda **named: seen.append(cache_is_off()) or find(**named))
+    assert typed(capsys, *verb, "one.yaml")[0] == 0
+    assert typed(capsys, *verb, "--no-cache", "one.yaml")[0] == 0
+    assert seen == [False, True] and not cache_is_off()
+    assert typed(capsys, "peak", "--no-cache", "nothing")[0] == 2 and not cache_is_off(), "errors end it too"
+
+
+def test_programs_that_are_not_kept_are_not_offered(workspace, machine, capsys, monkeypatch):
+    monkeypatch.setattr("mmagen.core.cache.is_kept", lambda path: False)
+    out = typed(capsys, "build", "--compile", "one.yaml")[1]
+    assert "  one_verify: not kept, as the cache was not written" in out and "/one_verify" not in out
+
+
+def test_remarks_are_printed_once_at_the_end(workspace, capsys, monkeypatch):
+    def remark(plan, **_):
+        for _ in range(2):
+            notice("the cache is full")
+        return {}
+
+    monkeypatch.setattr(sys.modules["mmagen.generate.render"], "render", remark)
+    take_notices()
+    assert typed(capsys, "build", "one.yaml")[2] == "mmagen: the cache is full\n"
+    assert typed(capsys, "--version")[2] == ""
 
 
 def test_who_calls_main_keeps_its_signals(capsys):
@@ -219,8 +258,8 @@ def _living(group):
 @pytest.mark.parametrize(("say", "times"), [("click.echo", 1000), ("print", 1000), ("print", 1)])
 def test_a_closed_pipe_is_no_traceback(say, times):
     child = _process(
-        "import mmagen.cli.main as c, click\n"
-        f"c.schema.callback = lambda: [{say}('x' * 1000) for _ in range({times})] and 0\n"
+        "import mmagen.cli.main as c, mmagen.cli.commands as verbs, click\n"
+        f"verbs.schema.callback = lambda: [{say}('x' * 1000) for _ in range({times})] and 0\n"
         "c.main(['schema'])"
     )
     child.stdout.close()
@@ -231,9 +270,9 @@ def test_a_closed_pipe_is_no_traceback(say, times):
 def test_signals_take_the_children_along(tmp_path, number, code):
     note = tmp_path / "pid"
     child = _process(
-        "import mmagen.cli.main as c, sys\nfrom mmagen.core.process import follow\nimport os\n"
+        "import mmagen.cli.main as c, mmagen.cli.commands as verbs, os\nfrom mmagen.core.process import follow\n"
         f"script = 'echo $$ > {note}.new; mv {note}.new {note}; sleep 60; sleep 60'\n"
-        "c.schema.callback = lambda: follow(['/bin/sh', '-c', script], env=os.environ, on_line=print)\n"
+        "verbs.schema.callback = lambda: follow(['/bin/sh', '-c', script], env=os.environ, on_line=print)\n"
         "c.main(['schema'])",
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # in the background it is ignored

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+import mmagen.build.build
 from mmagen.build.build import BuildResult
-from mmagen.toolchain.find import COMPILE, Tool
+from mmagen.spec.model import Problem
+from mmagen.toolchain.find import COMPILE, Tool, Toolchain
 from mmagen.verify.verdict import EMULATED, Verdict
 from tests.support.fake_builds import printing, record
 from tests.support.fakes import typed
@@ -59,9 +62,52 @@ def test_refused_specs_do_not_keep_the_others_from_being_verified(workspace, mac
     machine.body = printing(body, code=int(code == 1))
     found, out, err = typed(capsys, "verify", "one.yaml", "bad.yaml")
     assert found == code and "one" in out and "bad.yaml:7:9" in err and "1 of 2 specs refused: bad.yaml" in err
+    out = typed(capsys, "verify", "one.yaml", "bad.yaml", "--json", "-", "--junit", "r.xml")[1]
+    of_bad = json.loads(out.splitlines()[1])
+    assert (of_bad["name"], of_bad["disposition"]) == ("bad.yaml", "failed") and "bad.yaml:7:9" in of_bad["reason"]
+    assert '<error message="refused: bad.yaml:7:9' in Path("r.xml").read_text(), "a report of its own has no stderr"
     machine.calls.clear()
     found, out, err = typed(capsys, "verify", "bad.yaml")
     assert (found, out) == (2, "") and not machine.calls
+
+
+def test_problems_of_a_spec_are_accounted_for(workspace, machine, capsys, monkeypatch):
+    def read(data, file):
+        plan, wrong = real(data, file)
+        plan.problems = (Problem(shape=(64, 64, 32)), Problem(shape=(999, 9, 9)))
+        return plan, wrong
+
+    reading = sys.modules["mmagen.families.reading"]
+    real = reading.read
+    monkeypatch.setattr(reading, "read", read)
+    machine.body = printing(record(name="NAME", problem="64,64,32"))
+    code, out, _ = typed(capsys, "verify", "one.yaml", "--max-dim", "512", "--json", "-")
+    assert code == 0 and [json.loads(line)["disposition"] for line in out.splitlines()] == ["passed", "skipped"]
+    assert json.loads(out.splitlines()[1])["reason"] == "larger than --max-dim 512"
+    machine.body += "\ntime.sleep(60)"
+    machine.body = machine.body.replace("sys.exit(0)", "sys.stdout.flush()")
+    code, out, _ = typed(capsys, "verify", "one.yaml", "--timeout", "0.5", "--junit", "-")
+    assert code == 4 and "not reached: verify did not end within 0.5 s" in out and 'skipped="1"' in out
+    machine.gpus = ()
+    code, out, _ = typed(capsys, "verify", "one.yaml", "--on", "gpu")
+    assert code == 77 and "999,9,9" in out and "2 skipped: no NVIDIA GPU found" in out
+    assert "skipped" not in typed(capsys, "verify", "one.yaml", "--on", "gpu", "--problem", "8,8,8")[1]
+
+
+def test_a_gpu_that_does_not_suit_is_named_and_nothing_run(workspace, machine, capsys, monkeypatch):
+    build = mmagen.build.build.build
+    monkeypatch.setattr(
+        "mmagen.build.build.build", lambda *args, **named: [replace(b, arch=("sm_100a",)) for b in build(*args, **named)]
+    )
+    machine.body = "sys.exit('it was run')"
+    code, out, _ = typed(capsys, "verify", "one.yaml")
+    assert code == 77 and "needs sm_100a; this GPU, Fake, has compute capability 9.0 (sm_90)" in out
+
+
+def test_a_benchmark_that_there_is_not_is_skipped(workspace, machine, capsys):
+    machine.offered = ("verify",)
+    code, out, _ = typed(capsys, "verify", "one.yaml", "--bench")
+    assert code == 0 and "benchmark" in out and "1 skipped: kernel:" in out
 
 
 def test_verify_without_a_gpu_still_compiles(workspace, machine, capsys):
@@ -208,3 +254,14 @@ def test_what_operations_have_no_use_for_is_refused(capsys, monkeypatch, option)
 def test_operations_or_projects_but_not_both(capsys):
     assert "give either specs or projects to verify" in typed(capsys, "verify", "one.yaml", "--atoms", "all")[2]
     assert "give either specs or projects to verify" in typed(capsys, "verify")[2]
+
+
+def test_operations_without_a_gpu_are_in_every_report(capsys, monkeypatch):
+    gone = Toolchain(remedies={"gpus": "no NVIDIA driver found"})
+    monkeypatch.setattr("mmagen.toolchain.find.find_toolchain", lambda **_: gone)
+    monkeypatch.setattr("mmagen.cli.verify_atoms.find_toolchain", lambda **_: gone)
+    name = "SM80_16x8x16_F32F16F16F32_TN"
+    code, out, err = typed(capsys, "verify", "--atoms", name, "--on", "gpu", "--json", "-")
+    assert code == 77 and "no NVIDIA driver found" in err
+    line = json.loads(out)
+    assert (line["name"], line["disposition"], line["reason"]) == (name, "not_run", "no NVIDIA driver found")

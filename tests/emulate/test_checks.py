@@ -125,9 +125,9 @@ def test_global_bounds():
     assert "out[248], of which 4 bytes lie past its end" in finding.message
 
 
-def test_bad_accesses_read_zero_and_write_nothing():
+def test_bad_accesses_read_poison_and_write_nothing():
     out, report = run("ld.global.u32 %r2, [%rd3+4096]; st.global.u32 [%rd4], %r2; st.global.u32 [%rd4+8192], 3;", threads=4)
-    assert out.view("u4")[::2].tolist() == [0] * 4 and report.completed
+    assert out.view("u4")[::2].tolist() == [0xFFFFFFFF] * 4 and report.completed
 
 
 def test_inputs_are_read_only():
@@ -253,5 +253,13 @@ def test_global_memory_by_name():
     second = memory.allocate("b", size=10, misalign=4)
     assert first % 256 == 0 and second % 256 == 4 and first > GLOBAL_BASE
     assert memory.read("a", np.float32).tolist() == [0, 1, 2]
-    assert memory.written("a").all() and not memory.written("b").any()
+    assert memory.read_rows("a")[1].all() and not memory.read_rows("b")[1].any()
     assert memory.describe(second + 3) == "b[3]"
+
+
+def test_warps_may_meet_at_a_named_barrier_from_different_places():
+    """PTX ISA, "barrier": all threads of a warp execute the same instruction. Producers and consumers of ThunderKittens do not."""
+    body = "setp.lt.u32 %p1, %r1, {}; @%p1 bra A; bar.sync {}; bra END; A: bar.sync {}; END: mov.u32 %r2, 1;"
+    assert not run(body.format(32, 15, 15), threads=64)[1].findings
+    findings = run(body.format(16, 15, 15), threads=64)[1].findings
+    assert {finding.kind for finding in findings} == {"warp_divergence"}

@@ -227,6 +227,181 @@ OVER:
     assert (got == 1).all() and report.completed
 
 
+FIRST = "    @!%lead bra WAITING;\nGIVE:\n    st.shared.u32 [%base+64], 7;\n    mbarrier.arrive.shared::cta.b64 _, [%base];\n"
+PASSED = """
+    @%lead mbarrier.init.shared::cta.b64 [%base], 1;
+    bar.sync 0;
+{early}
+WAITING:
+    mbarrier.{wait}.parity.shared::cta.b64 %q, [%base], 0;
+    @!%q bra {again};
+LEFT:
+    ld.shared.u32 %r0, [%base+64];
+    bra OVER;
+{late}
+OVER:
+"""
+# Thread 0 arrives before the others test, and after that.
+EARLY, LATE = {"early": FIRST, "late": ""}, {"early": "    @%lead bra GIVE;\n", "late": FIRST + "    bra WAITING;\n"}
+
+
+@pytest.mark.parametrize(("wait", "order"), [("try_wait", EARLY), ("try_wait", LATE), ("test_wait", LATE)])
+def test_a_wait_is_repeated_until_it_is_over(wait, order):
+    """Its result may be false the first time, although the phase has completed by then."""
+    got, report = outcome(PASSED.format(wait=wait, again="WAITING", **order))
+    assert (got == 7).all() and report.completed and not report.findings
+    _, report = outcome(PASSED.format(wait=wait, again="LEFT", **order))
+    assert {"shared_race", "uninitialised_shared"} & {f.kind for f in report.findings}, report.findings
+
+
+def test_a_wait_that_may_fail_hides_no_deadlock():
+    body = PASSED.format(wait="try_wait", again="WAITING", **EARLY)
+    assert found(outcome(body.replace("[%base], 1;\n    bar", "[%base], 2;\n    bar"))[1], "deadlock")
+
+
+# CTA 1 writes into the shared memory of CTA 0 and arrives at its mbarrier, or at the cluster's barrier.
+GIVEN_AWAY = (
+    """
+    @%lead mbarrier.init.shared::cta.b64 [%base], 128;
+    @%lead fence.mbarrier_init.release.cluster;
+"""
+    + SYNC
+    + """
+    shl.b32 %r3, %tid, 2;
+    add.u32 %r3, %r3, %base;
+    mov.u32 %r4, 0;
+    mapa.shared::cluster.u32 %r5, %r3, %r4;
+    mapa.shared::cluster.u32 %r6, %base, %r4;
+    setp.eq.u32 %p, %rank, 1;
+    mov.u32 %r0, 0;
+    @!%p bra TAKE;
+    st.shared::cluster.u32 [%r5+64], %tid;
+"""
+)
+BY_MBARRIER = """
+    mbarrier.arrive{release}.shared::cluster.b64 _, [%r6];
+    bra LEFT;
+TAKE:
+    mbarrier.try_wait.parity{acquire}.shared::cta.b64 %q, [%base], 0;
+    @!%q bra TAKE;
+    ld.shared.u32 %r0, [%r3+64];
+LEFT:
+"""
+BY_BARRIER = """
+    {fence}
+TAKE:
+    barrier.cluster.arrive{release}.aligned;
+    barrier.cluster.wait{acquire}.aligned;
+    @!%p ld.shared.u32 %r0, [%r3+64];
+"""
+
+
+@pytest.mark.parametrize(
+    ("release", "acquire", "finds"),
+    [
+        ("", "", False),  # CUTLASS arrives at other CTAs in this way
+        (".release.cluster", ".acquire.cluster", False),
+        (".release.cluster", "", False),
+        (".release.cta", ".acquire.cluster", True),
+        (".release.cluster", ".acquire.cta", True),
+        (".relaxed.cluster", ".acquire.cluster", True),
+    ],
+)
+def test_arrivals_at_the_mbarrier_of_another_cta_need_the_scope_of_the_cluster(release, acquire, finds):
+    got, report = outcome(GIVEN_AWAY + BY_MBARRIER.format(release=release, acquire=acquire) + SYNC, grid=2, cluster=2)
+    assert (got[0] == np.arange(128)).all()
+    assert {f.kind for f in report.findings} == ({"shared_race"} if finds else set())
+
+
+def test_within_a_cta_its_own_scope_is_enough():
+    body = PASSED.format(wait="try_wait.acquire.cta", again="WAITING", **EARLY)
+    _, report = outcome(body.replace("mbarrier.arrive", "mbarrier.arrive.release.cta"))
+    assert report.completed and not report.findings
+
+
+@pytest.mark.parametrize(
+    ("fence", "release", "finds"),
+    [
+        ("", "", False),
+        ("", ".release", False),
+        ("", ".relaxed", True),
+        ("fence.acq_rel.cluster;", ".relaxed", False),
+        ("fence.acq_rel.gpu;", ".relaxed", False),
+        ("fence.acq_rel.cta;", ".relaxed", True),
+    ],
+)
+def test_relaxed_arrivals_at_the_barrier_of_a_cluster_need_a_fence_of_its_scope(fence, release, finds):
+    body = BY_BARRIER.format(fence=fence, release=release, acquire=".acquire" if release == ".release" else "")
+    got, report = outcome(GIVEN_AWAY + body + SYNC, grid=2, cluster=2)
+    assert (got[0] == np.arange(128)).all()
+    assert {f.kind for f in report.findings} == ({"shared_race"} if finds else set())
+
+
+# Warp 0 writes or reads, and its first lane arrives for all of it; warp 1 waits.
+ELECTED = """
+    setp.eq.u32 %q, %lane, 0;
+    setp.eq.u32 %p, %warp, 0;
+    @%lead mbarrier.init.shared::cta.b64 [%base], {count};
+    @%lead mbarrier.init.shared::cta.b64 [%base+8], 1;
+    and.b32 %r3, %tid, 31;
+    shl.b32 %r3, %r3, 2;
+    add.u32 %r3, %r3, %base;
+    mov.u32 %r5, 0;
+    @%p st.shared.u32 [%r3+128], %lane;
+    bar.sync 0;
+    @!%p bra TAKE;
+    {access}
+    {between}
+    {guard} mbarrier.arrive.shared::cta.b64 _, [%base];
+    bra OVER;
+TAKE:
+    mbarrier.try_wait.parity.shared::cta.b64 %p, [%base], 0;
+    @!%p bra TAKE;
+    {then}
+OVER:
+    mov.u32 %r0, %r5;
+"""
+READS, WRITES = "ld.shared.u32 %r5, [%r3+128];", "st.shared.u32 [%r3+128], %tid;"
+
+
+def elected(access, between, then, guard="@%q", count=1):
+    _, report = outcome(ELECTED.format(access=access, between=between, then=then, guard=guard, count=count), block=64)
+    assert report.completed
+    return {f.kind for f in report.findings}
+
+
+@pytest.mark.parametrize(("access", "then"), [(READS, WRITES), (WRITES, READS), (WRITES, WRITES)])
+def test_a_lane_that_arrives_for_its_warp_must_have_met_it(access, then):
+    assert elected(access, "", then) == {"shared_race"}
+    assert elected(access, "bar.warp.sync -1;", then) == set()
+    assert elected(access, "bar.sync 1, 32;", then) == set()
+    assert elected(access, "elect.sync _|%q, -1;", then) == set()
+    assert elected(access, "", then, guard="", count=32) == set()
+    assert elected("bar.warp.sync -1;", access, then) == {"shared_race"}
+    # Only the lane that arrives has done anything.
+    assert elected("@%q " + access, "", "@%q " + then) == set()
+
+
+def test_a_later_warp_barrier_includes_what_an_arrival_did_not():
+    earlier = "@%q mbarrier.arrive.shared::cta.b64 _, [%base+8];"
+    assert elected(READS, f"{earlier} bar.warp.sync -1;", WRITES) == set()
+    assert elected(READS, f"bar.warp.sync -1; {READS} {earlier}", WRITES) == {"shared_race"}
+
+
+def test_a_cta_without_a_cluster_maps_addresses_to_itself():
+    """By mapa, of rank 0; there is no other rank."""
+    body = """
+    shl.b32 %r3, %tid, 2;
+    add.u32 %r3, %r3, %base;
+    mapa.shared::cluster.u32 %r4, %r3, {rank};
+    st.shared::cluster.u32 [%r4], %tid;
+    ld.shared.u32 %r0, [%r3];
+"""
+    got, report = outcome(body.format(rank="%rank"))
+    assert (got == np.arange(128)).all() and not report.findings
+    assert found(outcome(body.format(rank=1))[1], "shared_out_of_bounds")
+
+
 def test_announced_bytes_hold_a_phase_up():
     _, report = outcome("""
     @%lead mbarrier.init.shared::cta.b64 [%base], 1;

@@ -36,12 +36,12 @@ END:
 """
 
 
-def outcome(*edits, reader=0):
+def outcome(*edits, reader=0, cluster=1):
     body = BODY.format(reader=reader)
     for old, new in edits:
         assert old in body, old
         body = body.replace(old, new)
-    got, report = run(text(body), np.zeros(4, np.uint32), 1032, grid=2, filled=True)
+    got, report = run(text(body), np.zeros(4, np.uint32), 1032, grid=2, filled=True, cluster=cluster)
     return got.view(np.uint32)[128:256], report
 
 
@@ -104,9 +104,12 @@ GIVEN = "    @%lead st.release.gpu.global.u32 [%out+1024], %r3;\n"
 
 @pytest.mark.parametrize("reader", [0, 1])
 def test_an_older_value_acquires_what_was_released_with_it(reader):
-    """The second store becomes visible later than the first, which released all that is read."""
-    got, report = outcome((GIVEN, f"{GIVEN}    mov.u32 %r3, 2;\n{GIVEN}"), reader=reader)
+    """The second store becomes visible later than the first, which released all that is read. It is not to be reset by a weak
+    store, which may come before it or after it."""
+    twice, reset = (GIVEN, f"{GIVEN}    mov.u32 %r3, 2;\n{GIVEN}"), "st.global.u32 [%out+1024]"
+    got, report = outcome(twice, (reset, reset.replace("st.", "st.relaxed.gpu.")), reader=reader)
     assert (got == np.arange(128) + 7).all() and not report.findings
+    assert {f.kind for f in outcome(twice, reader=reader)[1].findings} == {"global_race"}
 
 
 def test_who_knows_that_a_flag_is_set_sees_it_set():
@@ -147,6 +150,108 @@ def test_ctas_that_write_one_word_at_once_are_a_race():
 def test_a_flag_that_never_comes_is_a_deadlock():
     _, report = outcome(("    @%lead st.release.gpu.global.u32 [%out+1024], %r3;\n", ""))
     assert [f for f in report.findings if f.kind == "deadlock" and "for a flag" in f.message] and not report.completed
+
+
+RACE, NONE = {"global_race"}, set()
+BOTH = (("st.release.gpu", "st.release.{}"), ("ld.acquire.gpu", "ld.acquire.{}"))
+FENCED = (
+    ("    @%lead st.release.gpu", "    fence.acq_rel.{};\n    @%lead st.relaxed.{}"),
+    ("ld.acquire.gpu", "ld.relaxed.{}"),
+    ("    mov.u32 %r3, 0;\n", "    fence.acq_rel.{};\n    mov.u32 %r3, 0;\n"),
+)
+COUNTED_UP = ("st.release.gpu.global.u32 [%out+1024], %r3", "red.release.{}.global.add.u32 [%out+1024], 1")
+
+
+def scoped(edits, *scopes):
+    """Edits with scopes in their holes, in order."""
+    rest = list(scopes)
+    return [(old, new.format(*[rest.pop(0) for _ in range(new.count("{}"))])) for old, new in edits]
+
+
+@pytest.mark.parametrize(
+    ("edits", "scopes", "alone", "together"),
+    [
+        (BOTH, ("gpu", "gpu"), NONE, NONE),
+        (BOTH, ("sys", "gpu"), NONE, NONE),
+        (BOTH, ("cluster", "cluster"), RACE, NONE),
+        (BOTH, ("cta", "gpu"), RACE, RACE),
+        (BOTH, ("gpu", "cta"), RACE, RACE),
+        (BOTH, ("cluster", "gpu"), RACE, NONE),
+        (BOTH, ("gpu", "cluster"), RACE, NONE),
+        (FENCED, ("gpu", "gpu", "gpu", "gpu"), NONE, NONE),
+        (FENCED, ("cluster", "gpu", "gpu", "gpu"), RACE, NONE),
+        (FENCED, ("cta", "gpu", "gpu", "gpu"), RACE, RACE),
+        (FENCED, ("gpu", "cta", "gpu", "gpu"), RACE, RACE),
+        (FENCED, ("gpu", "gpu", "gpu", "cta"), RACE, RACE),
+        (FENCED, ("gpu", "gpu", "cluster", "gpu"), RACE, NONE),
+        ((COUNTED_UP,), ("gpu",), NONE, NONE),
+        ((COUNTED_UP,), ("cta",), RACE, RACE),
+        ((COUNTED_UP,), ("cluster",), RACE, NONE),
+    ],
+    ids=lambda x: "-".join(x) if x and isinstance(x, tuple) and isinstance(x[0], str) else "",
+)
+def test_scopes_must_include_the_other_cta(edits, scopes, alone, together):
+    """alone: of two CTAs that are clusters by themselves; together: of two that form one."""
+    for cluster, kinds in ((1, alone), (2, together)):
+        got, report = outcome(*scoped(edits, *scopes), cluster=cluster)
+        assert {f.kind for f in report.findings} == kinds, (cluster, report.findings)
+        assert kinds or (got == np.arange(128) + 7).all()
+
+
+VOLATILE = (("st.release.gpu", "st.volatile"), ("ld.acquire.gpu", "ld.volatile"))
+MEMBAR = (
+    ("    @%lead st.volatile", "    membar.gl;\n    @%lead st.volatile"),
+    ("    mov.u32 %r3, 0;\n", "    membar.gl;\n    mov.u32 %r3, 0;\n"),
+)
+
+
+def test_volatile_flags_order_by_fences_alone():
+    got, report = outcome(*VOLATILE, *MEMBAR)
+    assert (got == np.arange(128) + 7).all() and not report.findings
+    for left_out in (0, 1):
+        assert {f.kind for f in outcome(*VOLATILE, MEMBAR[left_out])[1].findings} == RACE
+    assert {f.kind for f in outcome(*VOLATILE)[1].findings} == RACE
+
+
+def test_a_weak_flag_is_a_race():
+    """However strongly it is read, or the other way round."""
+    assert {f.kind for f in outcome(("st.release.gpu", "st"))[1].findings} == RACE
+    look_once = (("ld.acquire.gpu", "ld"), ("    @%p bra LOOK;\n", ""))
+    for reader in (0, 1):
+        assert {f.kind for f in outcome(*look_once, reader=reader)[1].findings} >= RACE
+
+
+BACK = "    @%lead st.global.u32 [%out+512], 3;\n"
+
+
+@pytest.mark.parametrize("reader", [0, 1])
+def test_what_another_cta_reads_is_not_to_be_overwritten(reader):
+    """Reading first and telling so is in order."""
+    read_first = (
+        ("    ld.global.u32 %r0, [%rd1];\n    st.global.u32 [%rd1+512], %r0;\n", "    st.global.u32 [%out+516], %r3;\n"),
+        ("LOOK:", "    ld.global.u32 %r0, [%out+512];\n    {give}\nLOOK:"),
+        ("    mov.u32 %r3, 1;\n", "    {take}\n" + BACK + "    mov.u32 %r3, 1;\n"),
+        ("    @!%lead bra THERE;", "    @!%lead bra END;"),
+        ("THERE:\n    bar.sync 1, 128; //order\n", ""),
+    )
+    give = "st.release.gpu.global.u32 [%out+1028], 1;"
+    take = "WAITING:\n    @%lead ld.acquire.gpu.global.u32 %r2, [%out+1028];\n    setp.eq.u32 %p, %r2, 0;\n"
+    take = "mov.u32 %r2, 1;\n" + take + "    @%p bra WAITING;"
+    for hole, kinds in (({"give": "", "take": ""}, RACE), ({"give": give, "take": take}, NONE)):
+        edits = [(old, new.format(**hole) if "{" in new else new) for old, new in read_first]
+        report = outcome(*edits, reader=reader)[1]
+        assert report.completed and {f.kind for f in report.findings} == kinds, report.findings
+
+
+def test_the_read_only_cache_is_for_what_the_launch_does_not_write():
+    """Even if the flag was waited for: the cache is not kept coherent."""
+    plain, cached = "    ld.global.u32 %r0, [%rd1];", "    ld.global.nc.u32 %r0, [%rd1];"
+    assert not outcome((plain, plain))[1].findings
+    (finding,) = outcome((plain, cached))[1].findings
+    assert finding.kind == "global_race" and "read-only cache" in finding.message
+    own = "    ld.global.nc.u32 %r0, [%rd1+512];\n"
+    findings = outcome((plain, own + plain))[1].findings
+    assert [f.kind for f in findings] == ["global_race"] and "st.global" in findings[0].instruction
 
 
 EVERY_CTA = """
@@ -198,6 +303,45 @@ def test_many_flags_are_read_one_after_another_without_a_write_between(grid):
     got, report = run(text(body.replace(reset, "")), np.zeros(4, np.uint32), 8 * grid, grid=grid, filled=True)
     assert got.view(np.uint32)[2 * grid - 2] == sum(range(7, grid + 6))
     assert report.completed and not report.findings
+
+
+COUNTED = """
+    @!%lead bra END;
+    mov.u32 %r1, %ctaid.x;
+    setp.eq.u32 %p, %r1, 0;
+    @%p bra GIVE;
+    mov.u32 %r4, 0;
+LOOK:
+    ld.acquire.gpu.global.u32 %r2, [%out+4];
+    setp.le.u32 %p, %r2, %r4;
+    @%p bra LOOK;
+    add.u32 %r4, %r4, 1;
+    setp.lt.u32 %p, %r4, {values};
+    @%p bra LOOK;
+    st.global.u32 [%out], %r4;
+    bra END;
+GIVE:
+    mov.u32 %r3, {given};
+    st.release.gpu.global.u32 [%out+4], %r3;
+END:
+"""
+
+
+@pytest.mark.parametrize("values", [2, 50])
+def test_a_flag_may_be_waited_for_again_without_a_write_between(values):
+    """For each of several values; the flag holds the last of them from the begin."""
+    got, report = run(text(COUNTED.format(values=values, given=values)), np.zeros(4, np.uint32), 8, grid=2, filled=True)
+    assert got.view(np.uint32)[0] == values and report.completed and not report.findings
+    _, report = run(text(COUNTED.format(values=values, given=values - 1)), np.zeros(4, np.uint32), 8, grid=2, filled=True)
+    assert [f.kind for f in report.findings] == ["deadlock"]
+
+
+def test_who_counts_how_often_it_looked_waits_for_ever_too():
+    body = COUNTED.format(values=2, given=1).replace("    setp.le.u32", "    add.u32 %r5, %r5, 1;\n    setp.le.u32")
+    _, report = run(
+        text(body.replace("LOOK:", "    mov.u32 %r5, 0;\nLOOK:", 1)), np.zeros(4, np.uint32), 8, grid=2, filled=True
+    )
+    assert [f.kind for f in report.findings] == ["deadlock"] and report.steps < 20_000
 
 
 def test_a_flag_that_never_comes_after_others_is_a_deadlock():

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from mmagen.spec.model import Problem
+from mmagen.verify.emulated import session
 from mmagen.verify.emulated.matrices import operands
 from mmagen.verify.emulated.session import multiply, run_task
 from mmagen.verify.emulated.task import Task
@@ -70,3 +71,14 @@ def test_races_are_found(task_of, pattern, replacement, number):
     findings = record["details"]["findings"]
     assert {finding["kind"] for finding in findings} & {"shared_race", "cp_async_unwaited"}
     assert all("include/" in finding["file"] and finding["line"] > 0 for finding in findings)
+
+
+def test_a_defect_outside_of_the_emulator_is_a_failed_record(task_of, monkeypatch):
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("integer division by zero")
+
+    monkeypatch.setattr(session, "compare", broken)
+    result = run_task(task_of(1, 1, 1))
+    (record,) = result.records
+    assert (record["disposition"], result.exit_code) == ("failed", 4)
+    assert "please report it: ZeroDivisionError: integer division by zero (test_gemm_compiled.py:" in record["reason"]

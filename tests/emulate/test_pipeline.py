@@ -169,7 +169,13 @@ FAULTS = {
     "an arrival too few": ([("setp.lt.u32 %p, %tid, 2;", "setp.lt.u32 %p, %tid, 1;")], "deadlock", "of 2 arrivals are there"),
     "arrivals for one only": ([("[%bar+16], 2", "[%bar+16], 1"), ("[%bar+24], 2", "[%bar+24], 1")], "deadlock", "0 of 1 arrivals"),
     "arrivals never needed": ([("[%bar+16], 2", "[%bar+16], 3"), ("[%bar+24], 2", "[%bar+24], 3")], "deadlock", "2 of 3 arrivals"),
-    "no fence after init": ([("fence.mbarrier_init.release.cluster;", "")], "proxy_fence", "no fence.mbarrier_init"),
+    "no fence after init": ([("fence.mbarrier_init.release.cluster;", ""),
+                             ("barrier.cluster.arrive.release.aligned; //start", "barrier.cluster.arrive.relaxed.aligned;")],
+                            "proxy_fence", "neither fence.mbarrier_init nor a release"),
+    "a fence of the CTA's scope": ([("fence.mbarrier_init.release.cluster;", "fence.acq_rel.cta;"),
+                                    ("barrier.cluster.arrive.release.aligned; //start",
+                                     "barrier.cluster.arrive.relaxed.aligned;")],
+                                   "proxy_fence", "neither fence.mbarrier_init nor a release"),
     "no barrier after init": ([("barrier.cluster.arrive.release.aligned; //start", ""),
                                ("barrier.cluster.wait.acquire.aligned; //start", "")],
                               "mbarrier", ""),
@@ -190,6 +196,17 @@ def test_a_planted_fault_is_found(name):
 def test_barriers_may_be_made_known_by_a_relaxed_arrival():
     right, report = outcome(("barrier.cluster.arrive.release.aligned; //start", "barrier.cluster.arrive.relaxed.aligned;"))
     assert right and not report.findings
+
+
+def test_any_release_at_cluster_scope_makes_barriers_known():
+    """fence.mbarrier_init is the weakest of them: PTX ISA, "membar/fence"."""
+    relaxed = ("barrier.cluster.arrive.release.aligned; //start", "barrier.cluster.arrive.relaxed.aligned;")
+    for edits in (
+        [("fence.mbarrier_init.release.cluster;", "")],
+        [("mbarrier_init.release.cluster;", "acq_rel.cluster;"), relaxed],
+    ):
+        right, report = outcome(*edits)
+        assert right and not report.findings
 
 
 def test_a_relaxed_arrival_at_the_end_orders_nothing():

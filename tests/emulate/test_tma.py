@@ -88,6 +88,8 @@ def test_a_box_comes_swizzled_and_zero_outside(swizzle, at):
     )
     lines = box_of(tensor[:, :, :180], at, box).reshape(16, -1).view(np.uint8)
     assert (got == swizzled(lines, swizzle)).all() and not report.findings
+    (boxes,) = (t for t in report.traffic if t.space == "tma")
+    assert (boxes.requests, boxes.units, boxes.ideal) == (16, 16, size // 128)
 
 
 def test_every_word_of_a_box_has_come_and_must_be_waited_for():

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mmagen.emulate import EmulationError
+from mmagen.emulate import EmulationError, parse
 from mmagen.emulate.arithmetic import wgmma
+from mmagen.emulate.report.traffic import TrafficCounter
 from tests.support.ptx_hopper import TYPES, copy_in, descriptor, fragment_of, k_major, mn_major, run, sums_of, text
 
 B_AT = 32768
@@ -36,6 +37,7 @@ def kernel(
     scale="1",
     before="",
     fill="fence.proxy.async.shared::cta;",
+    commit="wgmma.commit_group.sync.aligned;",
 ):
     """One wgmma on the images of A and B; a, b: descriptors. The accumulators begin as 1."""
     count = n // 4 if sums == "f16" else n // 2
@@ -59,7 +61,7 @@ def kernel(
             f"    {fence}",
             f"    {before}",
             f"    wgmma.mma_async.sync.aligned.{opcode} {{{names}}}, {first}, %rd3, %p{tail};",
-            "    wgmma.commit_group.sync.aligned;",
+            f"    {commit}",
             f"    {wait}",
             *stores,
         ]
@@ -173,6 +175,43 @@ def test_what_is_missing_around_a_wgmma_is_found(options, kind, says):
     assert [f for f in findings if f.kind == kind and says in f.message], findings
 
 
+ONE = "setp.eq.u32 %q, %warp, 2;\n    @%q "
+THREE = "setp.ne.u32 %q, %warp, 0;\n    @%q "
+# Each warp by itself, but all of them.
+APART = "setp.gt.u32 %q, %warp, 1;\n    @%q bra LATER{n};\n    {what}\n    bra BOTH{n};\nLATER{n}:\n    {what}\nBOTH{n}:"
+WAIT, COMMIT, FENCE = (
+    f"wgmma.{what}.sync.aligned{n};" for what, n in (("wait_group", " 0"), ("commit_group", ""), ("fence", ""))
+)
+
+
+@pytest.mark.parametrize("what", [("wait", WAIT), ("commit", COMMIT), ("fence", FENCE)], ids=lambda x: x[0])
+@pytest.mark.parametrize(("guard", "warps"), [(ONE, 1), (THREE, 3)], ids=["one", "three"])
+def test_what_a_part_of_the_warpgroup_executes_is_found(what, guard, warps):
+    option, instruction = what
+    findings = _simple(**{option: guard + instruction}).findings
+    assert f"with {warps} of the 4 warps" in " ".join(f.message for f in findings if f.kind == "warp_divergence"), findings
+
+
+def test_a_part_of_the_warpgroup_that_multiplies_is_found():
+    (found,) = [
+        f for f in _simple(before="setp.eq.u32 %q, %warp, 3;\n    @%q bra PAST;", commit=f"PAST:\n    {COMMIT}").findings
+        if "without some threads" in f.message
+    ]  # fmt: skip
+    assert found.kind == "warp_divergence" and "mma_async" in found.instruction
+
+
+def test_warps_may_come_one_after_another():
+    """Each executes each instruction, at a time of its own, as long as it is the same one."""
+    late = "setp.eq.u32 %q, %warp, 2;\n    @!%q bra PAST{n};\n    nanosleep.u32 100;\nPAST{n}:\n    {what}"
+    places = ((FENCE, "fence"), (COMMIT, "commit"), (WAIT, "wait"))
+    assert not _simple(**{option: late.format(n=n, what=what) for n, (what, option) in enumerate(places)}).findings
+
+
+def test_the_same_instruction_is_one_not_two():
+    findings = _simple(wait=APART.format(n=0, what=WAIT)).findings
+    assert [f for f in findings if f.kind == "warp_divergence" and "with 2 of the 4 warps" in f.message]
+
+
 @pytest.mark.parametrize(("touch", "says"), [("mov.u32 %a0, 0;", ["accesses %a0"]), ("add.u32 %r9, %a0, 1;", [])])
 def test_an_a_in_registers_may_be_read_meanwhile_but_not_changed(touch, says):
     a, b = operands("f16", "f16", 8, 16)
@@ -217,3 +256,28 @@ def test_sums_saturate_only_where_asked():
     assert (wgmma.multiply(form, ones, ones[:, :8], start) == 2**31 - 1).all()
     wraps = wgmma.parse(("mma_async", "sync", "aligned", "m64n8k32", "s32", "s8", "s8"))
     assert (wgmma.multiply(wraps, ones, ones[:, :8], start) == np.uint32(2**31 + 27)).all()
+
+
+@pytest.mark.parametrize("swizzle", [16, 32, 64, 128])
+@pytest.mark.parametrize("mn", [False, True], ids=["K major", "MN major"])
+def test_core_matrices_are_read_without_conflicts_in_every_layout(swizzle, mn):
+    n = 32
+    a, b = operands("bf16", "bf16", n, max(swizzle, 32) // 2 if not mn else 16)
+    leading, stride = (128, 256) if swizzle == 16 else (8 * swizzle, 8 * swizzle * (1 if not mn else 128 // swizzle))
+    make = mn_major if mn else k_major
+    images = [make(x, swizzle, leading, stride) for x in (a, b)]
+    places = [descriptor(start, leading, stride, swizzle) for start in (0, B_AT)]
+    tail = ", 1, 1, 1, 1" if mn else ", 1, 1, 0, 0"
+    _, report = product(f"m64n{n}k16.f32.bf16.bf16", n, ("f32",), *images, *places, tail)
+    matrices = (64 + n) * 16 * 2 // 128
+    assert [(t.requests, t.units, t.ideal) for t in report.traffic if t.space == "wgmma"] == [(matrices, matrices, matrices)]
+
+
+def test_rows_without_swizzle_in_one_column_of_banks_conflict():
+    counter = TrafficCounter("it.ptx")
+    i = parse(text("    wgmma.fence.sync.aligned;"), "it.ptx").entries["probe"].instructions[-2]
+    lines, chunk = np.arange(8), np.arange(2)[:, None] * 16
+    counter.count_core_matrices(i, 128 * lines + chunk)
+    assert [(t.requests, t.units, t.ideal) for t in counter.traffic()] == [(2, 16, 2)]
+    counter.count_core_matrices(i, 128 * lines + (chunk ^ 16 * lines))
+    assert [(t.requests, t.units, t.ideal) for t in counter.traffic()] == [(4, 18, 4)]

@@ -33,10 +33,9 @@ void dump() {
     print("E", packed(made.e, 8, 0));
     print("SFA", packed(made.sfa, 8, 0));
     print("SFB", packed(made.sfb, 8, 0));
-    ErrorModel const model = instruction_error_model<Subject>(inputs != Inputs::kUniform);
     std::vector<double> low, high;
     for (std::size_t i = 0; i < truth.sum.size(); ++i) {
-      Interval const may = allowed<typename Subject::Acc>(model, truth.sum[i], truth.magnitude[i], 0.0);
+      Interval const may = allowed_of_instruction<Subject>(inputs != Inputs::kUniform, truth.sum[i], truth.magnitude[i]);
       low.push_back(may.low);
       high.push_back(may.high);
     }

@@ -19,6 +19,7 @@ from mmagen.core.templates import templates_folder
 from mmagen.families import plan
 from mmagen.generate.render import render
 from mmagen.spec.load import load
+from mmagen.spec.model import Problem
 
 SPECS = Path(__file__).resolve().parents[2] / "specs"
 
@@ -98,6 +99,15 @@ def test_the_spec_in_the_project_makes_the_project_again():
     files = render(planned("sm80_gemm_classic"))
     again = plan(load(files["spec.yaml"], "spec.yaml").spec)
     assert render(again) == files
+
+
+def test_batch_strides_are_written_where_they_are_set():
+    problems = tuple(Problem(shape=(4, 5, 6), batch=2, batch_stride_b=stride) for stride in (None, 0))
+    files = render(planned("sm80_gemm_classic", problems=problems))
+    text = files["tests/subject.cuh"].decode()
+    assert "{ 4, 5, 6, 2, 0, 0, 1.0, 0.0 }," in text
+    assert "{ 4, 5, 6, 2, 0, 0, 1.0, 0.0, { -1, 0, -1, -1 } }," in text
+    assert files["spec.yaml"].count(b"batch_stride") == 1
 
 
 def test_the_config_says_what_was_planned():
@@ -234,6 +244,24 @@ def test_compiled_templates_are_kept_where_they_can_be(tmp_path, monkeypatch):
         assert render(of)["spec.yaml"]
         assert any((folder / "templates").glob("*")) is kept
     mmagen.generate.templates.environment.cache_clear()
+
+
+@pytest.mark.parametrize("how", ["empty", "half", "one byte", "of another template"])
+def test_a_damaged_compiled_template_is_compiled_again(tmp_path, monkeypatch, how):
+    monkeypatch.setenv("MMAGEN_CACHE_DIR", str(tmp_path))
+    of = planned("hello_micro")
+    texts = []
+    for _ in range(2):
+        mmagen.generate.templates.environment.cache_clear()
+        texts.append(render(of))
+        kept = [path for path in (tmp_path / "templates").rglob("*") if path.is_file()]
+        contents = [path.read_bytes() for path in kept]
+        for path, data, other in zip(kept, contents, contents[1:] + contents[:1], strict=True):
+            middle = len(data) // 2
+            changed = data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
+            path.write_bytes({"empty": b"", "half": data[:middle], "one byte": changed, "of another template": other}[how])
+    mmagen.generate.templates.environment.cache_clear()
+    assert kept and texts[0] == texts[1]
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,19 @@
-"""Ends a run of the mutations with a table: what was planted, how it should show, what verify said."""
+"""Ends a run with tables: what mutations planted, how it should show and what verify said; errors and their bounds."""
 
 from __future__ import annotations
 
 from tabulate import tabulate
 
+_TABLES = {
+    "mutation": ("planted faults", ("mutation", "should show as", "verdict", "because")),
+    "error_bound": ("error bounds", ("project", "problem", "inputs", "sums", "error", "bound", "verdict")),
+}
+
 
 def pytest_terminal_summary(terminalreporter):
     reports = [report for word in ("passed", "failed") for report in terminalreporter.stats.get(word, ())]
-    rows = [value for report in reports for name, value in report.user_properties if name == "mutation"]
-    if rows:
-        terminalreporter.section("planted faults")
-        terminalreporter.write_line(tabulate(rows, headers=("mutation", "should show as", "verdict", "because")))
+    for key, (title, heads) in _TABLES.items():
+        rows = [value for report in reports for name, value in report.user_properties if name == key]
+        if rows:
+            terminalreporter.section(title)
+            terminalreporter.write_line(tabulate(rows, headers=heads))

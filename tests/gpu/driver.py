@@ -6,6 +6,7 @@ import ctypes
 
 import numpy as np
 
+from mmagen.emulate import POISON
 from mmagen.host_runtime.library import CapturedLaunch
 from mmagen.verify.emulated import host
 from mmagen.verify.emulated.host import Workspace
@@ -13,7 +14,6 @@ from mmagen.verify.emulated.matrices import Operands
 from mmagen.verify.emulated.task import Task
 from tests.emulate.record import Gpu
 
-_POISON = 0xCD  # what the emulator shows of memory that nothing wrote
 _DYNAMIC_SHARED_SIZE = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 _PARAM_POINTER, _PARAM_SIZE, _PARAM_END = 1, 2, 0  # CU_LAUNCH_PARAM_*
 
@@ -23,7 +23,7 @@ def multiply(gpu: Gpu, task: Task, data: Operands) -> None:
     module = gpu.load(task.ptx.text)
     buffers: dict[str, ctypes.c_uint64] = {}
     try:
-        data.d.memory[:] = _POISON
+        data.d.memory[:] = POISON
         for name, matrix in (("a", data.a), ("b", data.b), ("c", data.c), ("d", data.d)):
             if matrix:
                 buffers[name] = _upload(gpu, matrix.memory)

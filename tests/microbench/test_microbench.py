@@ -166,6 +166,8 @@ def test_what_has_no_loop_says_why():
     assert verb._obstacle(find("SM100_MMA_TF32_SS"), "sm_90a").startswith("needs sm_100a or ")
     assert verb._obstacle(find("SM100_MMA_TF32_SS"), "sm_100a") == "there is no peak loop for tcgen05 yet"
     assert verb._obstacle(find("SM80_16x8x16_F32BF16BF16F32_TN"), "sm_75") == "needs sm_80 or later, not sm_75"
+    named = verb._obstacle(find("SM80_16x8x16_F32BF16BF16F32_TN"), "sm_75", "sm_75 (Tesla T4)")
+    assert named == "needs sm_80 or later, not sm_75 (Tesla T4)"
 
 
 @pytest.mark.parametrize(
@@ -371,10 +373,19 @@ def test_kinds_are_told_apart_by_all_but_their_shape():
 
 
 def test_long_lists_and_large_numbers_are_cut_short():
-    found = [measured(operation.name, disposition="failed", reason="why") for operation in runnable()[:25]]
+    found = [measured(o.name, disposition="failed", reason=f"why {i}") for i, o in enumerate(runnable()[:25])]
     shown = report.table(found, MACHINE)
-    assert shown.count(": why") == 20 and "and 5 more" in shown
+    assert shown.count(": why") == 20 and "and 5 more operations for other reasons" in shown
     assert ",1234568," in report.to_csv([measured(tflops=1234567.8)])
+
+
+def test_what_keeps_many_operations_from_running_is_said_once():
+    names = [operation.name for operation in runnable()[:25]]
+    found = [measured(name, disposition="not_supported", reason="no driver") for name in names[:24]]
+    shown = report.table([*found, measured(names[24], disposition="not_supported", reason="needs sm_100a")], MACHINE)
+    assert shown.splitlines()[:2] == ["24 operations: no driver", f"{names[24]}: needs sm_100a"]
+    assert shown.count("no driver") == 1 and "25 not supported" in shown and names[0] not in shown
+    assert names[0] in report.table([*found, measured(names[24])], MACHINE), "with results there is a row for each"
 
 
 def test_bars_are_as_long_as_the_figures():
@@ -420,7 +431,7 @@ def test_without_a_gpu_nothing_is_verified_and_nothing_compiled(capsys, monkeypa
     reported = {line["name"]: line for line in map(json.loads, out.splitlines())}
     assert code == ExitCode.NOTHING_VERIFIED and {line["disposition"] for line in reported.values()} == {"not_supported"}
     assert reported["SM100_MMA_TF32_SS"]["reason"].startswith("needs sm_100a")
-    assert not list(tmp_path.iterdir())
+    assert {path.name for path in tmp_path.iterdir()} <= {"cuda"}, "links to PyPI's toolkit, where nvcc comes from there"
 
 
 @pytest.mark.parametrize(

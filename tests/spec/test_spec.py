@@ -121,6 +121,10 @@ def test_permutation_forms() -> None:
             "1x2x3 b3 ld+8 off+1 alpha=2 beta=-1",
         ),
         ({"shape": [1, 2, 3], "alpha": 0.1, "beta": 1e30}, "1x2x3 alpha=0.1 beta=1e+30"),
+        (
+            {"shape": [1, 2, 3], "batch": 2, "batch_stride_a": 0, "batch_stride_d": 64},
+            "1x2x3 b2 batch_stride_a=0 batch_stride_d=64",
+        ),
     ],
 )
 def test_problem_forms_and_text(written: object, text: str) -> None:
@@ -220,6 +224,7 @@ BAD: list[dict[str, object]] = [
     *({"arch": value} for value in ([], "sm_80", ["sm_8"], ["sm_80b"], ["80"], [80], ["sm_80", "sm_80"])),
     *({"problems": value} for value in ([], [[1, 2]], [[1, 2, 3, 4, 5]], [[0, 1, 1]], [3], [None], {"shape": [1]}, [{}])),
     *({"problems": [{"shape": [1, 2, 3], **more}]} for more in ({"batch": 0}, {"ld_pad": -1}, {"offset": 65})),
+    *({"problems": [{"shape": [1, 2, 3], "batch_stride_a": value}]} for value in (-1, 1.5, "0", 2**41)),
     *({"problems": [{"shape": [1, 2, 3], **more}]} for more in ({"alpha": "1"}, {"beta": True}, {"gamma": 1})),
     {"tyle": [1, 1, 1]},
     *(
@@ -280,6 +285,10 @@ def test_schema_and_models_require(key: str) -> None:
         {"arch": ["sm_80\n"]},
         {"problems": [{"shape": [1, 1, 1], "alpha": float("nan")}]},
         {"problems": [{"shape": [1, 1, 1], "alpha": 10**400}]},
+        {"problems": [{"shape": [4, 5, 6], "batch": 2, "batch_stride_d": 0}]},
+        {"problems": [{"shape": [4, 5, 6], "batch": 2, "batch_stride_d": 19}]},
+        {"problems": [{"shape": [4, 5, 6], "batch": 2, "batch_stride_a": 23}]},
+        {"problems": [{"shape": [4, 5, 6], "batch": 2, "batch_stride_b": 35, "ld_pad": 1}]},
         {"atoms_layout": "(2,2,1):(1,2)"},
         {"atoms_layout": "(2,2)"},
         {"atoms_layout": "(65536,65536,1)"},
@@ -294,6 +303,24 @@ def test_schema_and_models_require(key: str) -> None:
 def test_models_refuse_what_a_schema_cannot_say(more: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         Spec.model_validate(LEAST | more)
+
+
+def test_batch_strides_may_be_0_for_all_but_d() -> None:
+    with pytest.raises(
+        ValidationError, match="batch_stride_d 0 makes the matrices D of a batch overlap; use at least 20, or omit"
+    ):
+        Problem(shape=(4, 5, 6), batch=2, batch_stride_d=0)
+    with pytest.raises(ValidationError, match=r"batch_stride_a 5 makes .* overlap; use 0 or at least 24, or omit it"):
+        Problem(shape=(4, 5, 6), batch=2, batch_stride_a=5)
+    shared = Problem(shape=(4, 5, 6), batch=2, batch_stride_a=0, batch_stride_b=0, batch_stride_c=0, batch_stride_d=20)
+    assert shared.batch_strides == (0, 0, 0, 20) and shared.has_batch_strides
+    assert Problem(shape=(4, 5, 6), batch_stride_d=0).batch == 1
+
+
+def test_a_batch_stride_that_is_not_set_is_not_written() -> None:
+    plain, shared = Problem(shape=(4, 5, 6)), Problem(shape=(4, 5, 6), batch=2, batch_stride_a=0)
+    assert not any("stride" in key for key in plain.model_dump()) and not plain.has_batch_strides
+    assert shared.model_dump()["batch_stride_a"] == 0 and Problem.model_validate(shared.model_dump()) == shared
 
 
 def test_data_types_are_strings() -> None:

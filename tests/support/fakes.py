@@ -36,6 +36,7 @@ def _read(data, file):
         kernel="gemm",
         arch=("sm_80",),
         spec_sha="abc",
+        problems=(),
         extended=False,
         note="its layout is mended" if text.startswith("mended") else "",
     )

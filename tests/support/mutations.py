@@ -70,7 +70,7 @@ def _hopper(name: str, spec: str, header: str, old: str, new: str, problem: str,
     return _one(f"hopper_{name}", f"sm90_gemm_{spec}", header, old, new, problem, seen, where=(where,))
 
 
-_WAIT = "          cp_async_wait<kStages - 2>();\n          __syncthreads();\n"
+_WAIT = "      cp_async_wait<kStages - 2>();\n      __syncthreads();\n"
 _SLICE_BARRIER = "      __syncthreads();  // the mainloop, or the preceding slice, no longer uses this memory\n"
 _STAGED = "rC, sC); }\n  __syncthreads();\n"
 _STAGE = "  if (k_slice == 0) { copy("
@@ -83,7 +83,7 @@ _BARRIERS = (
         "sm80_gemm_classic",
         "mainloop_multistage",
         _WAIT,
-        f"          cp_async_wait<kStages - 2>();\n          {_LATE}\n",
+        f"      cp_async_wait<kStages - 2>();\n      {_LATE}\n",
         "256,256,512",
         "warps read a stage that the late warp has not filled",
     ),
@@ -227,7 +227,7 @@ _K = (
         "stale_stage",
         "sm80_gemm_classic",
         "mainloop_multistage",
-        "          pipe_read = pipe_read == kStages - 1 ? 0 : pipe_read + 1;\n",
+        "      pipe_read = pipe_read == kStages - 1 ? 0 : pipe_read + 1;\n",
         "",
         "256,256,256",
         "one stage is read again and again",
@@ -245,8 +245,8 @@ _K = (
         "sums_cleared_in_the_loop",
         "sm80_gemm_classic",
         "mainloop_multistage",
-        "          gemm(mma, tCrA(_, _, kMma)",
-        "          if (kMma == 0) { clear(tCrC); }\n          gemm(mma, tCrA(_, _, kMma)",
+        "        gemm(mma, tCrA(_, _, kMma)",
+        "        if (kMma == 0) { clear(tCrC); }\n        gemm(mma, tCrA(_, _, kMma)",
         "256,256,256",
         "only the last tile of K counts",
     ),
@@ -418,6 +418,16 @@ _RESULT = (
         "(lines.across_origin + across) * lines.ldd",
         "200,200,64:ld_pad=8:beta=1",
         "C's rows are longer than D's",
+    ),
+    _one(
+        "row_offsets_of_32_bits",
+        "sm80_gemm_classic",
+        "epilogue_staged",
+        "(lines.across_origin + across) * lines.ldc",
+        "int(lines.across_origin + across) * int(lines.ldc)",
+        "5,7,40:ld_pad=1073741824:beta=1",
+        "the offsets of C's last rows wrap around",
+        where=(EMULATOR,),
     ),
     _one(
         "missing_last_batch",
@@ -879,6 +889,16 @@ _HOPPER = (
         (EMULATOR,),
     ),
     _hopper(
+        "wait_tried_once",
+        "bf16_pingpong",
+        "sm90_barrier",
+        "} while (!done);",
+        "} while (false);",
+        "64,256,320",
+        "a wait may end before its phase",
+        EMULATOR,
+    ),
+    _hopper(
         "streamed_k_left_over",
         "bf16_library",
         "sm90_tile_scheduler_stream_k",
@@ -916,7 +936,28 @@ _HOPPER = (
     ),
 )
 
-MUTATIONS = (*_BARRIERS, *_K, *_OPERANDS, *_RESULT, *_HOPPER)
+_ACCUMULATION = (
+    Mutation(
+        "hopper_not_promoted",
+        "sm90_gemm_e4m3_precise",
+        (
+            Edit(
+                "include/mmagen/sm90_mainloop_promoted.cuh",
+                "stage_mma(partial, pipe.stage, GMMA::ScaleOut::Zero);",
+                "stage_mma(partial, pipe.stage, i == 0 ? GMMA::ScaleOut::Zero : GMMA::ScaleOut::One);",
+            ),
+            Edit(
+                "include/mmagen/sm90_mainloop_promoted.cuh",
+                "      for (int v = 0; v < size(tCrC); ++v) { tCrC(v) += partial(v); }",
+                "      for (int v = 0; v < size(tCrC); ++v) { tCrC(v) = partial(v); }",
+            ),
+        ),
+        ("128,128,2048",),
+        "the tensor core sums all of K, with the few bits that it keeps",
+    ),
+)
+
+MUTATIONS = (*_ACCUMULATION, *_BARRIERS, *_K, *_OPERANDS, *_RESULT, *_HOPPER)
 
 # A late warp in front of a barrier that stands, a box brought into L2 that nobody asks for: these must pass.
 CONTROLS = (
@@ -925,7 +966,7 @@ CONTROLS = (
         "sm80_gemm_classic",
         "mainloop_multistage",
         _WAIT,
-        _WAIT.replace("          __syncthreads", f"          {_LATE}\n          __syncthreads"),
+        _WAIT.replace("      __syncthreads", f"      {_LATE}\n      __syncthreads"),
         "256,256,512",
         "nothing",
     ),

@@ -67,6 +67,7 @@ def run(
     cluster: int = 1,
     smem: int = 1024,
     filled: bool = False,
+    overlaps: bool = False,
 ) -> tuple[np.ndarray, emulate.Report]:
     """(the output's bytes, what was seen). maps: from (address of the input, of the output) to the TensorMaps."""
     memory = emulate.GlobalMemory()
@@ -78,7 +79,7 @@ def run(
     module = emulate.parse(ptx, "probe.ptx")
     report = emulate.launch(
         module, "probe", grid=grid, block=block, cluster=cluster, dynamic_smem=smem, params=params, memory=memory,
-        step_limit=200_000,
+        step_limit=20_000, overlaps=overlaps,
     )  # fmt: skip
     return memory.read("output"), report
 

@@ -105,6 +105,40 @@ def _bits() -> list[Form]:
     return [*forms, *(scalar(opcode, (_B64, _SMALL), "b64") for opcode in ("shl.b64", "shr.s64", "shr.u64"))]
 
 
+def _rounded_and_carried() -> list[Form]:
+    """What was recorded last: other roundings, 16-bit sources, carries, pairs of integers, comparisons with values."""
+    forms = [scalar(f"{o}.{r}.f32", (_F32,) * n, "f32") for o, n in _FUNCTIONS for r in ("rz", "rm", "rp")]
+    forms += [scalar(f"{o}.{r}.f64", (_F64,) * n, "f64") for o, n in (*_FUNCTIONS, *_SUMS) for r in ("rz", "rm", "rp")]
+    forms += [scalar(f"cvt.{r}.{t}.f16", (_B16,), f"b{max(16, int(t[1:]))}") for r, t in (("rzi", "s32"), ("rni", "u8"))]
+    forms += [scalar(f"cvt.rni.{t}64.f16", (_B16,), "b64") for t in "su"]
+    forms += [scalar(f"cvt.rni.{t}.bf16", (_B16,), "b32", target=90) for t in ("s32", "u32")]
+    forms += [scalar(f"cvt.{r}.bf16.s32", (_B32,), "b16", target=90) for r in ("rn", "rz", "rm", "rp")]
+    forms += [scalar(f"cvt.{r}.f16.u16", (_B16,), "b16") for r in ("rz", "rp")]
+    forms += [scalar("cvt.rn.satfinite.relu.e4m3x2.f16x2", (_PAIR,), "b16", target=89, version="8.1")]
+    forms += [scalar(f"{o}.xorsign.abs.f32", (_F32, _F32), "f32", target=86) for o in ("min", "max")]
+    forms += [scalar(f"{o}.xorsign.abs.f16", (_B16, _B16), "b16", target=86) for o in ("min", "max")]
+    forms += [scalar(f"{o}.s16x2", (_B32, _B32), "b32", target=90) for o in ("add", "min", "max", "max.relu")]
+    forms += [scalar(f"{o}.{m}.b32", (_B32, _B32), "b32", version="7.6") for o in ("bmsk",) for m in ("clamp", "wrap")]
+    forms += [scalar(f"szext.{m}.{t}32", (_B32, _B32), "b32", version="7.6") for m in ("clamp", "wrap") for t in "su"]
+    forms += [scalar("fns.b32", (_B32, _SMALL, _SMALL), "b32")]
+    forms += [scalar(f"set.{o}.f16x2.f16x2", (_PAIR, _PAIR), "b32") for o in ("lt", "neu")]
+    forms += [scalar("set.geu.u32.f16x2", (_PAIR, _PAIR), "b32"), scalar("set.lt.f32.f32", (_F32, _F32), "f32")]
+    for name, body in _BODIES.items():
+        forms.append(scalar(name, (_B32,) * 3, "b32", body=body))
+    return [*forms, scalar("mad.hi.sat.s32", (_B32,) * 3, "b32")]
+
+
+_FUNCTIONS = (("div", 2), ("rcp", 1), ("sqrt", 1))
+_SUMS = (("add", 2), ("mul", 2), ("fma", 3))
+_BODIES = {
+    "addc": "add.cc.u32 %o0, %i0, %i1;\naddc.u32 %o0, %i2, %i0;",
+    "subc": "sub.cc.u32 %o0, %i0, %i1;\nsubc.u32 %o0, %i2, %i0;",
+    "addc after sub.cc": "sub.cc.u32 %o0, %i0, %i1;\naddc.u32 %o0, %i2, 0;",
+    "madc": "mad.lo.cc.u32 %o0, %i0, %i1, %i2;\nmadc.hi.u32 %o0, %i0, %i1, %i2;",
+    "madc of signed": "mad.lo.cc.s32 %o0, %i0, %i1, %i2;\nmadc.hi.s32 %o0, %i0, %i1, %i2;",
+}
+
+
 def _lanes() -> list[Form]:
     forms = []
     for mode in ("idx", "up", "down", "bfly"):
@@ -129,4 +163,4 @@ def _lanes() -> list[Form]:
 def scalar_forms() -> list[Form]:
     """All forms of this module."""
     groups = (_to_narrow_floats, _between_floats, _integers_and_floats, _integers, _float_arithmetic, _comparisons)
-    return [form for group in (*groups, _bits, _lanes) for form in group()]
+    return [form for group in (*groups, _bits, _lanes, _rounded_and_carried) for form in group()]

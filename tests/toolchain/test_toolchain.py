@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from mmagen.cli.doctor import HEADERS, diagnose
+from mmagen.core.cache import is_kept
 from mmagen.core.errors import BuildError
+from mmagen.core.notices import take_notices
 from mmagen.toolchain import gpus
 from mmagen.toolchain.find import COMPILE, EVERYTHING, Gpu, Tool, Toolchain, cutlass_in, find_toolchain
 from mmagen.toolchain.gpus import find_gpus
@@ -139,7 +141,7 @@ def test_the_wheel_tree_is_linked(nowhere, tmp_path, monkeypatch):
     assert (linked_toolkit(tree, tmp_path / "cache") / "lib64/libcudart.so").exists(), "a broken link is made anew"
 
 
-def test_a_cache_that_cannot_be_written_is_a_remedy_not_a_crash(nowhere, tmp_path, monkeypatch):
+def test_a_cache_that_cannot_be_written_is_done_without(nowhere, tmp_path, monkeypatch):
     _script(tmp_path / "site/nvidia/cu13/bin/nvcc", "V13.0.88")
     (tmp_path / "file").write_text("")
 
@@ -147,23 +149,31 @@ def test_a_cache_that_cannot_be_written_is_a_remedy_not_a_crash(nowhere, tmp_pat
         submodule_search_locations = (str(tmp_path / "site/nvidia"),)
 
     monkeypatch.setattr("importlib.util.find_spec", lambda name: Spec if name == "nvidia" else None)
-    found = find_toolchain(nowhere | {"MMAGEN_CACHE_DIR": str(tmp_path / "file")}, ("nvcc",))
-    assert found.nvcc is None and "MMAGEN_CACHE_DIR" in found.remedies["nvcc"]
+    there = nowhere | {"MMAGEN_CACHE_DIR": str(tmp_path / "file")}
+    take_notices()
+    found = find_toolchain(there, ("nvcc",))
+    assert found.nvcc and not is_kept(found.nvcc.path)
+    assert [f"the cache {tmp_path / 'file'} cannot be written" in text for text in take_notices()] == [True]
+
+    (tmp_path / "session").write_text("")
+    monkeypatch.setattr("mmagen.toolchain.find.session_root", lambda: tmp_path / "session")
+    found = find_toolchain(there, ("nvcc",))
+    assert found.nvcc is None and "set TMPDIR" in found.remedies["nvcc"]
 
 
 def test_no_driver_is_no_error():
     found, why = find_gpus({}, library="libthere-is-none.so.1")
-    assert found == () and "no NVIDIA GPU found" in why
+    assert found == () and why == "no NVIDIA driver found (libthere-is-none.so.1 cannot be loaded)"
 
 
 class FakeDriver:
-    """libcuda with two GPUs; `broken` names a call that fails."""
+    """libcuda with two GPUs; `broken` names a call that fails, with `status`. cuda: the version that it supports."""
 
-    def __init__(self, broken="", count=2):
-        self.broken, self.count = broken, count
+    def __init__(self, broken="", count=2, status=999, cuda=13010):
+        self.broken, self.count, self.status, self.cuda = broken, count, status, cuda
 
     def __getattr__(self, name):
-        return lambda *arguments: 999 if name == self.broken else getattr(self, f"_{name}")(*arguments)
+        return lambda *arguments: self.status if name == self.broken else getattr(self, f"_{name}")(*arguments)
 
     def _cuInit(self, flags):
         return 0
@@ -185,14 +195,20 @@ class FakeDriver:
         return 0
 
     def _cuDriverGetVersion(self, number):
-        number._obj.value = 13010
+        number._obj.value = self.cuda
         return 0
 
 
 def test_gpus_are_what_the_driver_says(monkeypatch):
     monkeypatch.setattr(gpus, "Path", lambda place: Path("/nowhere"))
     monkeypatch.setattr(ctypes, "CDLL", lambda library: FakeDriver())
-    assert find_gpus({}) == ((Gpu("GPU 0", (9, 0), "CUDA 13.1"), Gpu("GPU 1", (9, 1), "CUDA 13.1")), "")
+    assert find_gpus({}) == (
+        (
+            Gpu("GPU 0", (9, 0), "CUDA 13.1", (13, 1)),
+            Gpu("GPU 1", (9, 1), "CUDA 13.1", (13, 1)),
+        ),
+        "",
+    )
     assert find_gpus({"CUDA_VISIBLE_DEVICES": "-1"})[0] == ()
 
 
@@ -201,7 +217,11 @@ def test_gpus_are_what_the_driver_says(monkeypatch):
     [
         (FakeDriver("cuInit"), "CUDA error 999"),
         (FakeDriver("cuDeviceGetCount"), "CUDA error 999"),
-        (FakeDriver(count=0), "the driver sees none"),
+        (FakeDriver(count=0), "no NVIDIA GPU found (a driver is installed, but it sees none)"),
+        (FakeDriver("cuInit", status=100), "no NVIDIA GPU found (a driver is installed, but it sees none)"),
+        (FakeDriver("cuInit", status=34), "no NVIDIA driver found (libcuda.so.1 is the toolkit's stub)"),
+        (FakeDriver("cuInit", status=803), "kernel module and libcuda.so.1 are of different versions"),
+        (FakeDriver("cuInit", status=804), "the NVIDIA driver is too old"),
         (FakeDriver("cuDeviceGetName"), "device 0 does not answer"),
         (FakeDriver("cuDeviceGetAttribute"), "device 0 does not answer"),
     ],
@@ -210,6 +230,22 @@ def test_a_driver_that_does_not_answer_is_no_error(monkeypatch, driver, why):
     monkeypatch.setattr(ctypes, "CDLL", lambda library: driver)
     found, reported = find_gpus({})
     assert found == () and why in reported
+
+
+@pytest.mark.parametrize(("cuda", "fits"), [(12080, False), (13000, True), (13010, True), (14000, True)])
+def test_a_driver_that_is_too_old_for_nvcc_is_as_good_as_none(nowhere, tmp_path, monkeypatch, cuda, fits):
+    monkeypatch.setattr(gpus, "Path", lambda place: Path("/nowhere"))
+    monkeypatch.setattr(ctypes, "CDLL", lambda library: FakeDriver(cuda=cuda))
+    _script(tmp_path / "bin/nvcc", "V13.0.88")
+    env = {name: value for name, value in nowhere.items() if name != "CUDA_VISIBLE_DEVICES"}
+    found = find_toolchain(env, ("nvcc", "gpus"))
+    assert bool(found.gpus) is fits
+    if not fits:
+        assert (
+            "of GPU 0 is too old: it supports CUDA 12.8, nvcc is 13.0.88; install a driver for CUDA 13"
+            in (found.remedies["gpus"])
+        )
+    assert find_toolchain(env, ("gpus",)).gpus, "without nvcc nothing is compiled for it"
 
 
 def test_the_drivers_own_version_is_told_where_it_can_be_read(monkeypatch, tmp_path):

@@ -4,6 +4,8 @@
 //   host_types_test json TEXT          a record with TEXT in a field, as JSON
 //   host_types_test element NUMBER…    the judgement of an element, for each low, expected, high and got
 //   host_types_test verify|bench ARG…  the parsed options, or the message
+//   host_types_test drift NUMBER…      the bound of sums, for each accumulation's seven fields, K and symmetric
+//   host_types_test ranges NUMBER…     the rules of inputs, for each K, alpha, beta and three limits
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
@@ -84,7 +86,7 @@ static void check_no_double_rounding() {
 static void check_tf32_and_integers() {
   std::mt19937_64 random(7);
   for (int i = 0; i < 100000; ++i) {
-    double const x = uniform<tf32>(random());
+    double const x = uniform<tf32>(random(), 1);
     float const stored = tf32::store(x);
     uint32_t bits;
     std::memcpy(&bits, &stored, sizeof bits);
@@ -97,8 +99,9 @@ static void check_tf32_and_integers() {
   expect(s32::round(3e9) == 2147483647.0 && s32::round(-3e9) == -2147483648.0, "s32 saturates");
   expect(s16::kSmallest == -32768.0 && u16::kLargest == 65535.0, "16-bit ranges");
   for (int i = 0; i < 10000; ++i) {
-    expect(std::abs(uniform<s8>(random()) + 0.5) <= 127.5, "uniform s8 in range");
-    expect(std::abs(uniform<u8>(random()) - 127.5) <= 127.5, "uniform u8 in range");
+    expect(std::abs(uniform<s8>(random(), 127)) <= 127, "uniform s8 in range");
+    expect(std::abs(uniform<u8>(random(), 255) - 127.5) <= 127.5, "uniform u8 in range");
+    expect(std::abs(uniform<s8>(random(), 3)) <= 3, "uniform s8 within its reach");
     double const s = small_int<s8>(random(), 3);
     double const u = small_int<u8>(random(), 3);
     expect(s != 0 && std::abs(s) <= 3 && s == std::floor(s), "small_int signed");
@@ -120,18 +123,18 @@ static void check_small_int_rule() {
         for (double const beta : {0.0, 1.0, -1.0, 0.25}) {
           SmallIntRule const rule = small_int_rule(k, alpha, beta, limit);
           double const products = std::ceil(static_cast<double>(k) / rule.group);
-          double const sum = products * rule.range * rule.range;
+          double const sum = products * rule.range_a * rule.range_b;
           std::string const where = "small_int k=" + std::to_string(k) + " alpha=" + number_text(alpha, 4) +
                                     " beta=" + number_text(beta, 4) + " acc=" + number_text(limit.accumulator, 12);
           expect(rule.exact, where + ": should be exact");
-          expect(rule.range >= 1 && rule.group >= 1, where + ": sane");
+          expect(rule.range_b >= 1 && rule.range_a >= rule.range_b && rule.group >= 1, where + ": sane");
           expect(sum <= limit.accumulator, where + ": sums fit the accumulator");
           double const unit = std::exp2(std::max(fraction_bits(alpha), fraction_bits(beta)));
           expect((std::abs(alpha) * sum + std::abs(beta) * rule.c_range) * unit <= limit.scalar,
                  where + ": alpha*sum + beta*c fits the scalar");
           if (rule.group > 1) {
             // Not emptier than needed: with a smaller group the worst sum would not fit.
-            double const worst = std::ceil(static_cast<double>(k) / (rule.group - 1)) * rule.range * rule.range;
+            double const worst = std::ceil(static_cast<double>(k) / (rule.group - 1)) * rule.range_a * rule.range_b;
             double const size = (std::abs(alpha) * worst + std::abs(beta) * rule.c_range) * unit;
             expect(worst > limit.accumulator || size > limit.scalar, where + ": as dense as the rule allows");
           }
@@ -140,8 +143,8 @@ static void check_small_int_rule() {
     }
   }
   expect(!small_int_rule(64, 0.1, 0.0, limits[0]).exact, "alpha 0.1 is not exact");
-  expect(small_int_rule(2048, 1, 0, limits[1]).group == 1, "f16 accumulators hold 2048 ones");
-  expect(small_int_rule(4096, 1, 0, limits[1]).group == 2, "f16 accumulators hold half of 4096 ones");
+  expect(small_int_rule(1024, 1, 0, limits[1]).group == 1, "f16 accumulators hold 1024 twos");
+  expect(small_int_rule(4096, 1, 0, limits[1]).group == 4, "f16 accumulators hold a quarter of 4096 twos");
 }
 
 /// Rows as the device draws them, added in f16 in a shuffled order: no rounding error.
@@ -157,8 +160,10 @@ static void check_f16_accumulation() {
     std::vector<double> products;
     int64_t entries = 0;
     for (int64_t col = 0; col < k; ++col) {
-      double const a = draw<f16>({Distribution::kSmallInt, rule.range, rule.group, 11}, matrix, row, col, 0);
-      double const b = draw<f16>({Distribution::kSmallInt, rule.range, 1, 12}, matrix, row, col, 0);
+      bool const positive = row >= 4;
+      double const a = draw<f16>({Distribution::kSmallInt, 1.0 * rule.range_a, rule.group, positive, 11}, matrix, row, col, 0);
+      double const b = draw<f16>({Distribution::kSmallInt, 1.0 * rule.range_b, 1, positive, 12}, matrix, row, col, 0);
+      expect(!positive || row % 2 == 0 || (a >= 0.0 && b > 0.0), "odd rows have no negative entries where asked for");
       entries += a != 0.0;
       expect(b != 0.0, "B has no zeros");
       products.push_back(a * b);
@@ -179,12 +184,13 @@ struct F16Subject {
   using Out = f16;
   using Acc = f32;
   using Scalar = f32;
-  static constexpr int kAtomK = 16;
+  static constexpr Accumulation kAccumulation = {24, 8, 23, false, 0, 1, false};
 };
 struct Fp8Subject : F16Subject {
   using A = e4m3;
   using B = e4m3;
   using Out = e4m3;
+  static constexpr Accumulation kAccumulation = {13, 32, 13, false, 128, 1, false};
 };
 struct IntSubject : F16Subject {
   using A = s8;
@@ -195,34 +201,53 @@ struct IntSubject : F16Subject {
 };
 
 template <class Out>
-static bool passes(ErrorModel const& model, double sum, double magnitude, double got) {
-  return judge_element(allowed<Out>(model, sum, magnitude, 0.0), got, magnitude, 0).incorrect == 0;
+static bool passes(ErrorModel const& model, double sum, double drift, double got) {
+  return judge_element(allowed<Out>(model, sum, drift, 0.0), got, fabs(sum), 0).incorrect == 0;
 }
 
 static void check_bounds() {
-  ErrorModel const exact = error_model<F16Subject>(64, 1, 0, true);
-  ErrorModel const rough = error_model<F16Subject>(4096, 1, 0, false);
+  ErrorModel const exact = error_model<F16Subject>(1, 0, true, true);
+  ErrorModel const rough = error_model<F16Subject>(1, 0, false, false);
   expect(passes<f16>(exact, 3, 3, 3.0) && !passes<f16>(exact, 3, 3, 3.0 + std::exp2(-9)), "exact is exact");
   expect(passes<f16>(exact, 0, 3, -0.0), "-0 equals 0");
-  expect(passes<f16>(exact, 2049, 2049, 2048.0) && !passes<f16>(exact, 2049, 2049, 2050.0), "rounds once, to even");
-  expect(!passes<f16>(exact, 70000, 70000, NAN) && !passes<f16>(exact, -70000, 70000, INFINITY), "NaN is not inf");
-  expect(!passes<f16>(exact, 3, 3, NAN) && !passes<f16>(rough, 3, 1000, NAN), "NaN fails");
-  expect(rough.relative > 4096 * std::exp2(-23) && rough.relative < 4500 * std::exp2(-23), "K * 2u and a little");
-  double const slack = rough.relative * 1000;
-  expect(passes<f16>(rough, 1.0, 1000, f16::round(1.0 + slack)), "at the bound");
-  expect(!passes<f16>(rough, 1.0, 1000, 1.0 + 1.2 * slack), "beyond the bound");
-  expect(passes<f16>(exact, 70000, 70000, INFINITY) && !passes<f16>(exact, 70000, 70000, 65504.0), "overflow is inf");
-  expect(!passes<f16>(exact, 70000, 70000, -INFINITY) && !passes<f16>(exact, 100, 100, INFINITY), "inf has its place");
-  expect(passes<f16>(rough, 65519, 65519, INFINITY) && passes<f16>(rough, 65519, 65519, 65504.0), "either side of top");
-  expect(!passes<f16>(rough, 65519, 65519, 0.0), "an infinite reach upwards excuses nothing downwards");
-  ErrorModel const fp8 = error_model<Fp8Subject>(64, 1, 0, true);
-  expect(passes<e4m3>(fp8, 1000, 1000, 448.0) && !passes<e4m3>(fp8, 1000, 1000, NAN), "e4m3 saturates");
-  expect(error_model<Fp8Subject>(64, 1, 0, false).relative > 64 * std::exp2(-13), "fp8 keeps 13 bits");
-  ErrorModel const integer = error_model<IntSubject>(1 << 20, 1, 0, false);
-  expect(passes<s32>(integer, 5.0, 5.0, 5.0) && !passes<s32>(integer, 5.0, 5.0, 6.0), "integers are exact");
-  expect(passes<s32>(integer, 2147483648.0, 2147483648.0, -2147483648.0), "s32 accumulators wrap");
-  ErrorModel const scaled = error_model<IntSubject>(64, -3, 2, false);
-  expect(allowed<s32>(scaled, 10, 10, 7).expected == -16.0, "alpha * sum + beta * c in integers");
+  expect(passes<f16>(exact, 2049, 1, 2048.0) && !passes<f16>(exact, 2049, 1, 2050.0), "rounds once, to even");
+  expect(!passes<f16>(exact, 70000, 1, NAN) && !passes<f16>(exact, -70000, 1, INFINITY), "NaN is not inf");
+  expect(!passes<f16>(exact, 3, 3, NAN) && !passes<f16>(rough, 3, 1, NAN), "NaN fails");
+  double const slack = 0.5;
+  expect(passes<f16>(rough, 1.0, slack, 1.0 + slack), "at the bound");
+  expect(!passes<f16>(rough, 1.0, slack, 1.0 + 1.01 * slack), "beyond the bound");
+  ErrorModel const scaled_exactly = error_model<F16Subject>(0.1, 0, true, false);
+  expect(passes<f32>(scaled_exactly, 1e4, 1e9, 1e4 * f32::round(0.1)) && !passes<f32>(scaled_exactly, 1e4, 1e9, 1000.01),
+         "exact sums have a bound from the epilogue alone");
+  expect(passes<f16>(exact, 70000, 1, INFINITY) && !passes<f16>(exact, 70000, 1, 65504.0), "overflow is inf");
+  expect(!passes<f16>(exact, 70000, 1, -INFINITY) && !passes<f16>(exact, 100, 1, INFINITY), "inf has its place");
+  expect(passes<f16>(rough, 65519, 32, INFINITY) && passes<f16>(rough, 65519, 32, 65504.0), "either side of top");
+  expect(!passes<f16>(rough, 65519, 32, 0.0), "an infinite reach upwards excuses nothing downwards");
+  ErrorModel const fp8 = error_model<Fp8Subject>(1, 0, true, true);
+  expect(passes<e4m3>(fp8, 1000, 1, 448.0) && !passes<e4m3>(fp8, 1000, 1, NAN), "e4m3 saturates");
+  ErrorModel const integer = error_model<IntSubject>(1, 0, false, false);
+  expect(passes<s32>(integer, 5.0, 0.0, 5.0) && !passes<s32>(integer, 5.0, 0.0, 6.0), "integers are exact");
+  expect(passes<s32>(integer, 2147483648.0, 0.0, -2147483648.0), "s32 accumulators wrap");
+  ErrorModel const scaled = error_model<IntSubject>(-3, 2, false, false);
+  expect(allowed<s32>(scaled, 10, 0, 7).expected == -16.0, "alpha * sum + beta * c in integers");
+}
+
+/// Uniform inputs leave results that the output type can hold, and that are no constants.
+static void check_uniform_rule() {
+  for (int64_t const k : {1, 32, 512, 4096, 65536}) {
+    for (double const alpha : {1.0, 0.01, 100.0}) {
+      std::string const where = "uniform k=" + std::to_string(k) + " alpha=" + number_text(alpha, 4);
+      UniformRule const wide = uniform_rule<s8, s8, s32>(k, alpha, false);
+      expect(wide.group == 1 && (alpha > 1.0 || wide.reach == 127.0), where + ": s32 holds whole s8");
+      UniformRule const half = uniform_rule<s8, s8, f16>(k, alpha, false);
+      double const size = alpha * 2 * std::sqrt(static_cast<double>(k) / half.group) * half.reach * half.reach;
+      expect(half.reach >= 1.0 && size <= 65504.0, where + ": f16 holds six deviations");
+      expect(uniform_rule<f16, f16, f16>(k, 1.0, false).reach == 1.0, where + ": f16 sums of f16 need no scaling");
+      UniformRule const positive = uniform_rule<e4m3, e4m3, e4m3>(k, alpha, true);
+      expect(alpha * static_cast<double>(k) / 4 * positive.reach * positive.reach <= 224.0,
+             where + ": e4m3 holds sums of one sign");
+    }
+  }
 }
 
 static void check_findings() {
@@ -264,6 +289,62 @@ static int print_elements(std::vector<std::string> const& arguments) {
   return 0;
 }
 
+/// Products that a test computes likewise.
+static double product(int64_t i, bool symmetric) {
+  double const value = static_cast<double>(i * 7919 % 1000) / 500 - 1;
+  return symmetric ? value : std::abs(value);
+}
+
+template <bool kPromoted>
+static double drift_of(Accumulation const& of, int64_t k, bool symmetric) {
+  Path path;
+  double sum = 0.0;
+  double magnitude = 0.0;
+  for (int64_t i = 0; i < k; ++i) {
+    if (i % kPathBlock == 0) { path.open<kPromoted>(of, i, sum); }
+    sum += product(i, symmetric);
+    magnitude += std::abs(product(i, symmetric));
+    if ((i + 1) % kPathBlock == 0 || i + 1 == k) { path.close<kPromoted>(sum, magnitude); }
+  }
+  return path.drift<kPromoted>(of, k, magnitude, symmetric);
+}
+
+static int print_drifts(std::vector<std::string> const& arguments) {
+  for (std::size_t i = 0; i + 9 <= arguments.size(); i += 9) {
+    auto const number = [&](std::size_t at) { return std::stoi(arguments[i + at]); };
+    Accumulation const of = {number(0), number(1), number(2), number(3) != 0, number(4), number(5), number(6) != 0};
+    bool const symmetric = number(8) != 0;
+    double const drift =
+        of.promoted != 0 ? drift_of<true>(of, number(7), symmetric) : drift_of<false>(of, number(7), symmetric);
+    std::cout << number_text(drift, 17) << '\n';
+  }
+  return 0;
+}
+
+template <class A, class Out>
+static void print_uniform(int64_t k, double alpha) {
+  for (bool const positive : {false, true}) {
+    UniformRule const rule = uniform_rule<A, A, Out>(k, alpha, positive);
+    std::cout << rule.reach << ' ' << rule.group << ' ';
+  }
+}
+
+static int print_ranges(std::vector<std::string> const& arguments) {
+  for (std::size_t i = 0; i + 6 <= arguments.size(); i += 6) {
+    auto const number = [&](std::size_t at) { return std::stod(arguments[i + at]); };
+    int64_t const k = static_cast<int64_t>(number(0));
+    SmallIntRule const rule = small_int_rule(k, number(1), number(2), {number(3), number(4), number(5)});
+    std::cout << rule.range_a << ' ' << rule.range_b << ' ' << rule.group << ' ' << rule.exact << ' ';
+    print_uniform<f16, f16>(k, number(1));
+    print_uniform<e4m3, e4m3>(k, number(1));
+    print_uniform<s8, f16>(k, number(1));
+    print_uniform<u8, s8>(k, number(1));
+    print_uniform<s8, s32>(k, number(1));
+    std::cout << '\n';
+  }
+  return 0;
+}
+
 int main(int argc, char** argv) {
   std::string const what = argc > 1 ? argv[1] : "";
   if (what == "json") {
@@ -277,6 +358,8 @@ int main(int argc, char** argv) {
     return 0;
   }
   if (what == "element") { return print_elements({argv + 2, argv + argc}); }
+  if (what == "drift") { return print_drifts({argv + 2, argv + argc}); }
+  if (what == "ranges") { return print_ranges({argv + 2, argv + argc}); }
   if (what == "verify" || what == "bench") {
     return print_options(what == "verify" ? Program::kVerify : Program::kBench, {argv + 2, argv + argc});
   }
@@ -297,6 +380,7 @@ int main(int argc, char** argv) {
   check_small_int_rule();
   check_f16_accumulation();
   check_bounds();
+  check_uniform_rule();
   check_findings();
   std::printf("%d failures\n", failures);
   return failures == 0 ? 0 : 1;

@@ -1,5 +1,6 @@
 """The judge that every project carries, as far as a machine without a GPU can check it."""
 
+import dataclasses
 import itertools
 import json
 import math
@@ -9,6 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mmagen.mma.accumulation import Accumulation
+from mmagen.mma.bounds import drift, path_of
+from mmagen.mma.ranges import Limits, small_int_rule, uniform_rule
 from mmagen.toolchain.find import COMPILE, find_toolchain
 from mmagen.verify.emulated.compare import distances
 
@@ -103,15 +107,63 @@ def test_both_judges_say_the_same_of_infinities_and_nan(judge):
     assert not right[certain & ~(got == expected)].any()
 
 
+ACCUMULATIONS = [
+    Accumulation(24, 8, 23, nearest=False, turns=2),
+    Accumulation(25, 16, 10, nearest=True),
+    Accumulation(13, 32, 13, nearest=False),
+    Accumulation(13, 32, 13, nearest=False, promoted=128),
+    Accumulation(13, 32, 13, nearest=False, promoted=64),
+    Accumulation(0, 1, 52, nearest=True, turns=2, shuffled=True),
+    Accumulation(0, 1, 0, nearest=True),
+]
+
+
+def test_both_judges_bound_sums_alike(judge):
+    cases = [(of, k, one) for of in ACCUMULATIONS for k in (1, 5, 32, 100, 1024, 5000) for one in (False, True)]
+    arguments = [str(int(x)) for of, k, one in cases for x in (*dataclasses.astuple(of), k, one)]
+    theirs = [float(line) for line in run(judge, "drift", *arguments).stdout.splitlines()]
+    ours = []
+    for of, k, symmetric in cases:
+        products = np.arange(k) * 7919 % 1000 / 500 - 1
+        products = products if symmetric else np.abs(products)
+        _, magnitude, path = path_of(of, products[None], np.ones((1, k)))
+        ours.append(float(drift(of, k, path, magnitude, symmetric)[0, 0]))
+    assert theirs == pytest.approx(ours, rel=2e-3, abs=0) and any(ours)
+
+
+def test_both_judges_draw_inputs_of_the_same_size(judge):
+    limits = [
+        (2.0**24, 2.0**24, 2048.0),
+        (2048.0, 2.0**24, 2048.0),
+        (8192.0, 2.0**24, 256.0),
+        (2.0**31 - 1, 2.0**31 - 1, 127.0),
+    ]
+    scales = [(1.0, 0.0), (2.0, -0.5), (0.1, 1.0), (1000.0, 0.25)]
+    cases = [(k, *scale, *limit) for k in (1, 33, 512, 2049, 4096, 100000) for scale in scales for limit in limits]
+    lines = run(judge, "ranges", *(repr(x) for case in cases for x in case)).stdout.splitlines()
+    kinds = [("f16", "f16"), ("e4m3", "e4m3"), ("s8", "f16"), ("u8", "s8"), ("s8", "s32")]
+    for (k, alpha, beta, *limit), line in zip(cases, lines, strict=True):
+        expected: list[float] = [*dataclasses.astuple(small_int_rule(k, alpha, beta, Limits(*limit)))]
+        for word, out in kinds:
+            for positive in (False, True):
+                expected += dataclasses.astuple(uniform_rule(word, word, out, k, alpha, positive))
+        assert [float(x) for x in line.split()] == pytest.approx([float(x) for x in expected], rel=1e-5)
+
+
 def test_options(judge):
     done = run(
         judge, "verify", "--json", "--seed", "7", "--no-timing", "--max-dim", "256", "--dist", "small_int",
         "--problem", "1,2,3", "--problem", "64,32,16,4:ld_pad=8:offset=1:alpha=2:beta=-0.5",
+        "--problem", "4,5,6,2:batch_stride_a=0:batch_stride_d=4294967296",
     )  # fmt: skip
     assert done.returncode == 0
     settings, *problems = done.stdout.splitlines()
     assert settings == "seed=7 json=1 timing=0 max_dim=256 reps=9 sample_ms=20 sustained=0 dist=small_int"
-    assert problems == ["1,2,3", "64,32,16,4:ld_pad=8:offset=1:alpha=2:beta=-0.5"]
+    assert problems == [
+        "1,2,3",
+        "64,32,16,4:ld_pad=8:offset=1:alpha=2:beta=-0.5",
+        "4,5,6,2:batch_stride_a=0:batch_stride_d=4294967296",
+    ]
     done = run(judge, "bench", "--sample-ms", "2.5", "--reps", "3", "--sustained", "2")
     assert "reps=3 sample_ms=2.5 sustained=2 dist=default" in done.stdout
 
@@ -123,7 +175,8 @@ def test_options(judge):
         ["--problem", "1,2"], ["--problem", "1,2,3,4,5"], ["--problem", "0,2,3"], ["--problem", "1,2,3:beta"],
         ["--problem", "1,2,3:gamma=1"], ["--problem", "1,2,3:ld_pad=-1"], ["--problem", "1,2,x"],
         ["--problem", "1,2,3:alpha=nan"], ["--problem", "16777216,16777216,16777216,65536"], ["--sample-ms", "5"],
-        ["positional"],
+        ["--problem", "4,5,6,2:batch_stride_d=0"], ["--problem", "4,5,6,2:batch_stride_a=23"],
+        ["--problem", "4,5,6,2:batch_stride_e=0"], ["--problem", "4,5,6,2:batch_stride_b=-1"], ["positional"],
     ],
 )  # fmt: skip
 def test_malformed_options_are_refused(judge, arguments):

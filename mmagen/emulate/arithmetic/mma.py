@@ -9,6 +9,8 @@ is computed here, for the products and the accumulator of one instruction:
 - with f16 sums: the same in float64, then rounded to nearest even to f16.
 - f64: a chain of fused multiply-adds in the order of k.
 - integers: exact, then wrapped to 32 bits, or clamped once at the end with .satfinite.
+- 8-bit floats: as above, where Ada's tensor cores keep 13 bits of an aligned sum. On Hopper this instruction converts to
+  f16 first, and an H200 keeps 25 bits of an aligned sum (tests/emulate/recorded); wgmma is another matter (aligned.py).
 - mma.sp: only the K/2 elements of B that A's metadata choose are multiplied. An infinity or a NaN in the others does
   not reach the result, as it would with A's zeros written out (recorded on an H200).
 NaN results are the canonical NaN (0x7fffffff, 0x7fff).
@@ -169,7 +171,7 @@ def mma(
             raise EmulationError(f"mma.{'.'.join(modifiers)}: the sparsity metadata are missing")
         columns = sparse_columns(BITS[form.types[1]], form.k, metadata, selector)
         left, right = left[:, :, None, :], _chosen(right, columns)
-    return _registers(_accumulate(form, left, right, start), form.layouts[0])
+    return _registers(accumulate(form, left, right, start), form.layouts[0])
 
 
 def _matrix(registers: list[Values], layout: Layout, matrices: int, rows: int, columns: int) -> Values:
@@ -207,7 +209,7 @@ def values_of(codes: Values, name: str) -> Values:
     return numerics.to_float64(codes, name)
 
 
-def _accumulate(form: Form, left: Values, right: Values, start: Values) -> Values:
+def accumulate(form: Form, left: Values, right: Values, start: Values) -> Values:
     """The codes of D.
 
     start: the codes of C. left, right: A's and B's numbers, [w, m, k] and [w, k, n]; or, sparse, [w, m, 1, k/2] and

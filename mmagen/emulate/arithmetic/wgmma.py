@@ -1,7 +1,8 @@
 """wgmma: the product of one warpgroup's operands, for many warpgroups at once, and the layout of its operands.
 
 Sources: PTX ISA, "Asynchronous warpgroup level matrix instructions": register fragments, shared memory layout (strides,
-canonical layouts), matrix descriptor format. Arithmetic is that of mma (matrix_mma.py).
+canonical layouts), matrix descriptor format. Arithmetic is that of mma (mma.py), but 8-bit floats lose the bits that
+Hopper's tensor cores do not keep (aligned.py).
 
 Operands in shared memory are read in chunks of 16 bytes. Of a K-major operand a chunk is 16 bytes of K in one row; 8 rows
 by one chunk make a core matrix, of which an instruction takes two along K. Of an MN-major operand a chunk is 16 bytes of
@@ -16,7 +17,7 @@ from functools import cache
 
 import numpy as np
 
-from mmagen.emulate.arithmetic import numerics
+from mmagen.emulate.arithmetic import aligned, numerics
 from mmagen.emulate.arithmetic.fragments import gather_index
 from mmagen.emulate.arithmetic.mma import BITS, codes_of_sums, sparse_columns, values_of
 from mmagen.emulate.arrays import Indices, Values, Words
@@ -32,6 +33,7 @@ _SUMS |= {"s8": ("s32",), "u8": ("s32",)}
 # Up to this many columns times depth BLAS uses one thread; several threads would wait for each other on busy cores.
 _ONE_THREAD = 4096
 _INTEGER_N = (8, 16, 24, *range(32, 257, 16))
+_BYTES = ("e4m3", "e5m2")
 
 
 @dataclass(frozen=True)
@@ -188,11 +190,15 @@ def spread(stored: Values, form: Form, metadata: Words, selector: int) -> Values
 
 def multiply(form: Form, a: Values, b: Values, start: Values | None) -> Values:
     """The codes of D [g, 64, n]. a, b: numbers [g, 64, k] and [g, n, k]; start: codes of D before, None for zeros."""
+    before = None if start is None or form.sums == "s32" else numerics.to_float64(start, form.sums)
+    if form.a in _BYTES and not aligned.exact(a, b, before):
+        kept = aligned.sums(a, b, before)
+        return aligned.codes(kept) if form.sums == "f32" else codes_of_sums(kept, form.sums)
     with np.errstate(invalid="ignore"):
         parts = [np.matmul(a, part.swapaxes(1, 2)) for part in np.array_split(b, -(-form.n * form.k // _ONE_THREAD), axis=1)]
         total = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=2)
         if form.sums == "s32":
             total = total.astype(np.int64) + (0 if start is None else start.view(np.int32))
-        elif start is not None:
-            total = total + numerics.to_float64(start, form.sums)
+        elif before is not None:
+            total = total + before
     return codes_of_sums(total, form.sums, form.saturate)

@@ -9,7 +9,7 @@ import numpy as np
 from mmagen.emulate.arrays import Bytes, Indices, Mask
 from mmagen.emulate.hazards.tracker import HazardTracker
 from mmagen.emulate.lanes.lane_findings import LaneFindings
-from mmagen.emulate.memory.global_memory import ALLOCATED, INITIALISED, WRITABLE, GlobalMemory
+from mmagen.emulate.memory.global_memory import ALLOCATED, INITIALISED, POISON, WRITABLE, GlobalMemory
 from mmagen.emulate.memory.spaces import GLOBAL_BASE
 from mmagen.emulate.memory.tensor_map import TensorMap
 from mmagen.emulate.ptx.model import Instruction
@@ -37,20 +37,22 @@ class Boxes:
         self._memory, self._hazards, self._findings = memory, hazards, findings
 
     def read(self, i: Instruction, lane: int, tensor: TensorMap, at: Coordinates) -> Bytes:
-        """uint8[lines, bytes]: a box, zeros outside of the tensor."""
+        """uint8[lines, bytes]: a box, zeros outside of the tensor; poison if it covers what must not be read."""
         extent = self._extent(i, lane, tensor, at, ALLOCATED | INITIALISED)
         box = np.zeros((len(extent.inside), tensor.box[0] * tensor.element), dtype=np.uint8)
-        if extent.index is not None:
-            box[extent.inside, extent.first : extent.end] = self._memory.flat()[extent.index]
+        source = POISON if extent.index is None else self._memory.flat()[extent.index]
+        box[extent.inside, extent.first : extent.end] = source
         return box
 
-    def write(self, i: Instruction, lane: int, tensor: TensorMap, at: Coordinates, box: Bytes) -> None:
-        """Writes the part of a box that lies in the tensor."""
+    def write(self, i: Instruction, lane: int, tensor: TensorMap, at: Coordinates, box: Bytes) -> Indices:
+        """Writes the part of a box that lies in the tensor. Returns int64[n], the positions of its bytes."""
         extent = self._extent(i, lane, tensor, at, ALLOCATED | WRITABLE)
-        if extent.index is not None:
-            self._memory.writes += 1
-            self._memory.flat()[extent.index] = box[extent.inside, extent.first : extent.end]
-            self._memory.flat_state()[extent.index] |= INITIALISED
+        if extent.index is None:
+            return np.zeros(0, dtype=np.int64)
+        self._memory.writes += 1
+        self._memory.flat()[extent.index] = box[extent.inside, extent.first : extent.end]
+        self._memory.flat_state()[extent.index] |= INITIALISED
+        return extent.index.reshape(-1)
 
     def _extent(self, i: Instruction, lane: int, tensor: TensorMap, at: Coordinates, wanted: int) -> _Extent:
         """wanted: the state that the bytes must have."""
@@ -66,7 +68,8 @@ class Boxes:
             return _Extent(inside, first, end, None)
         if self._hazards.checks and index.size:
             flat = index.reshape(-1)
-            self._hazards.global_access(i, flat, 1, np.full(len(flat), lane), bool(wanted & WRITABLE))
+            lanes, writing = np.full(len(flat), lane), bool(wanted & WRITABLE)
+            self._hazards.global_access(i, flat, 1, lanes, writing, asynchronous=True)
         return _Extent(inside, first, end, index)
 
     def _check_state(self, i: Instruction, lane: int, index: Indices, wanted: int) -> bool:

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mmagen.emulate.arrays import Events, Indices, Mask
+from mmagen.emulate.arrays import Events, Indices, Mask, Values
 from mmagen.emulate.asynchronous.boxes import Boxes, Coordinates
+from mmagen.emulate.asynchronous.map_extents import excess
 from mmagen.emulate.errors import EmulationError
 from mmagen.emulate.hazards.tracker import HazardTracker
 from mmagen.emulate.lanes.lane_findings import LaneFindings
@@ -55,23 +56,47 @@ class BulkCopies:
         self._committed = np.zeros(lanes.size, dtype=np.int64)
         self._waited = np.zeros(lanes.size, dtype=np.int64)
         self._last_store: dict[int, tuple[int, Instruction]] = {}  # lane -> group of its last store
-        self._maps: dict[int, TensorMap] = {}
+        self._in_flight: dict[int, list[tuple[int, Indices]]] = {}  # lane -> (group, global bytes) that it writes
+        self._maps: dict[int, tuple[bytes, TensorMap]] = {}
+        self._acquired: dict[tuple[int, int], Events] = {}  # (map, warp) -> the map's writers when a fence acquired it
 
-    def tensor(self, i: Instruction, address: int) -> TensorMap:
-        """The tensor map at a generic address; raises EmulationError where there is none."""
-        if address not in self._maps:
-            if PARAM_WINDOW <= address < PARAM_WINDOW + WINDOW_SIZE:
-                data = self._memory.params[address - PARAM_WINDOW :][: TensorMap.BYTES]
-            else:
-                memory = self._memory.device.flat()
-                start = address - GLOBAL_BASE
-                data = memory[start : start + TensorMap.BYTES].tobytes() if 0 <= start < len(memory) else b""
+    def tensor(self, i: Instruction, lane: int, address: int) -> TensorMap:
+        """The tensor map at a generic address, for a copy of `lane`; raises EmulationError where there is none."""
+        if PARAM_WINDOW <= address < PARAM_WINDOW + WINDOW_SIZE:
+            data = self._memory.params[address - PARAM_WINDOW :][: TensorMap.BYTES]
+        else:
+            memory = self._memory.device.flat()
+            start = address - GLOBAL_BASE
+            data = memory[start : start + TensorMap.BYTES].tobytes() if 0 <= start < len(memory) else b""
+            self._check_acquired(i, lane, start)
+        if address not in self._maps or self._maps[address][0] != data:
             if address % 64:
                 raise EmulationError(f"line {i.line}: a tensor map at {address:#x}, which is not a multiple of 64")
-            self._maps[address] = TensorMap.decode(data)
-            if 16 < self._maps[address].swizzle != self._maps[address].box[0] * self._maps[address].element:
+            tensor = TensorMap.decode(data)
+            self._maps[address] = data, tensor
+            if 16 < tensor.swizzle != tensor.box[0] * tensor.element:
                 raise EmulationError(f"line {i.line}: boxes narrower than their swizzle are not supported")
-        return self._maps[address]
+            if more := excess(tensor, self._memory.device):
+                self._findings.add("global_out_of_bounds", i, 1, lane, f"copies by {more}")
+        return self._maps[address][1]
+
+    def acquire_map(self, mask: Mask | None, address: Values) -> None:
+        """fence.proxy.tensormap with acquire: the active lanes may use the map at a generic address as it is now."""
+        order = self._hazards.global_order
+        if order is not None:
+            lanes, places = self._lanes.of(mask), self._lanes.spread(address).astype(np.int64) - GLOBAL_BASE
+            for lane in lanes.tolist():
+                start = int(places[lane])
+                self._acquired[start, lane // 32] = order.writers(start, TensorMap.BYTES).copy()
+
+    def _check_acquired(self, i: Instruction, lane: int, start: int) -> None:
+        order = self._hazards.global_order
+        if order is None or not order.is_touched(start, TensorMap.BYTES):
+            return
+        acquired = self._acquired.get((start, lane // 32))
+        if acquired is None or (acquired != order.writers(start, TensorMap.BYTES)).any():
+            text = "uses a tensor map that the launch has written, with no fence.proxy.tensormap of acquire between"
+            self._findings.add("proxy_fence", i, 1, lane, text)
 
     def _shared(self, i: Instruction, lane: int, tensor: TensorMap, cta: int, offset: int) -> Indices | None:
         """int64[chunks]: where a box's chunks are in the batch's shared memory; None, and a finding, if they do not fit."""
@@ -90,11 +115,31 @@ class BulkCopies:
     def load(self, i: Instruction, lane: int, tensor: TensorMap, at: Coordinates, targets: list[tuple[int, Place]]) -> None:
         """One thread issues a load of the box at coordinates `at`. targets: (byte of shared memory, mbarrier) for each CTA
         that receives it, which is the CTA of the mbarrier."""
-        hazards = self._hazards
         data = self._boxes.read(i, lane, tensor, at)
+        placed = [(self._shared(i, lane, tensor, place[0], offset), place) for offset, place in targets]
+        self._start(i, lane, placed, data.view(np.uint64).reshape(-1, 2))
+
+    def load_line(self, i: Instruction, lane: int, data: Events, targets: list[tuple[int, Place]]) -> None:
+        """One thread issues a load of consecutive bytes, uint64[chunks, 2]; targets as for `load`."""
+        placed = [(self._line(i, lane, data.nbytes, place[0], offset), place) for offset, place in targets]
+        self._start(i, lane, placed, data)
+
+    def _line(self, i: Instruction, lane: int, size: int, cta: int, offset: int) -> Indices | None:
+        """As _shared, of consecutive bytes."""
+        shared = self._memory.shared
+        if offset % CHUNK or offset + size > shared.size:
+            kind = "misaligned" if offset % CHUNK else "shared_out_of_bounds"
+            text = f"copies {size} bytes at shared byte {offset}; it must be a multiple of 16, and there are {shared.size}"
+            self._findings.add(kind, i, 1, lane, text)
+            return None
+        index: Indices = offset + np.arange(0, size, CHUNK) + cta * shared.stride
+        return index
+
+    def _start(self, i: Instruction, lane: int, targets: list[tuple[Indices | None, Place]], data: Events) -> None:
+        """A load is in flight."""
+        hazards = self._hazards
         placed = []
-        for offset, place in targets:
-            index = self._shared(i, lane, tensor, place[0], offset)
+        for index, place in targets:
             barrier = self._mbarriers.usable(i, lane, place, asynchronous=True)
             if index is None or barrier is None:
                 continue
@@ -106,7 +151,7 @@ class BulkCopies:
                 self._exits.must_outlast(i, lane, place[0], column, barrier.phase + 1)
                 if hazards.clock_shadow is not None:
                     hazards.clock_shadow.tma_write(i, index, lane, column, barrier.phase + 1)
-        self._loads.append(_Load(i, lane, placed, data.view(np.uint64).reshape(-1, 2), tensor.box_bytes))
+        self._loads.append(_Load(i, lane, placed, data, data.nbytes))
 
     def deliver(self) -> bool:
         """All loads in flight arrive; False if there are none."""
@@ -121,33 +166,61 @@ class BulkCopies:
 
     def store(self, i: Instruction, lane: int, tensor: TensorMap, at: Coordinates, offset: int) -> None:
         """One thread writes a box to the tensor."""
-        hazards = self._hazards
         index = self._shared(i, lane, tensor, int(self._lanes.cta[lane]), offset)
-        if index is None:
-            return
+        if index is not None:
+            data = self._read_for_store(i, lane, index)
+            lines = data.view(np.uint8).reshape(-1, tensor.box[0] * tensor.element)
+            self.note_written(lane, self._boxes.write(i, lane, tensor, at, lines))
+
+    def note_written(self, lane: int, written: Indices) -> None:
+        """The lane's open group writes these bytes of global memory."""
+        if self._hazards.global_order is not None:
+            self._in_flight.setdefault(lane, []).append((int(self._committed[lane]) + 1, written))
+
+    def store_line(self, i: Instruction, lane: int, offset: int, size: int) -> Events | None:
+        """One thread stores consecutive bytes: uint64[chunks, 2], None where they are not there."""
+        index = self._line(i, lane, size, int(self._lanes.cta[lane]), offset)
+        return None if index is None else self._read_for_store(i, lane, index)
+
+    def _read_for_store(self, i: Instruction, lane: int, index: Indices) -> Events:
+        """uint64[chunks, 2]: what a store of the lane's open group reads."""
+        hazards = self._hazards
         group = int(self._committed[lane]) + 1
         self._last_store[lane] = group, i
         if hazards.clocks is not None and hazards.clock_shadow is not None:
             column = hazards.clocks.column("bulk", self._lanes.rank(lane), lane % self._lanes.width)
             hazards.clock_shadow.bulk_read(i, index, lane, column, group)
-        lines = self._memory.shared.gather(index, 8, 2).view(np.uint8).reshape(-1, tensor.box[0] * tensor.element)
-        self._boxes.write(i, lane, tensor, at, lines)
+        data: Events = self._memory.shared.gather(index, 8, 2)
+        return data
 
     def commit(self, mask: Mask | None) -> None:
         """Closes the open group of each active lane."""
         self._committed[slice(None) if mask is None else mask] += 1
 
-    def wait(self, mask: Mask | None, newest: int) -> None:
-        """The active lanes wait until at most `newest` of their groups have still to read shared memory."""
+    def wait(self, mask: Mask | None, newest: int, read: bool) -> None:
+        """The active lanes wait until at most `newest` of their groups have still to read shared memory, or with `read` not
+        set to write global memory too."""
         clocks = self._hazards.clocks
         for lane in self._last_store:
             if mask is not None and not mask[lane]:
                 continue
             done = int(self._committed[lane]) - newest
             self._waited[lane] = max(self._waited[lane], done)
+            if not read:
+                self._complete(lane, done)
             if clocks is not None and done > 0:
                 column = clocks.column("bulk", self._lanes.rank(lane), lane % self._lanes.width)
                 clocks.advance(np.array([lane]), column, done)
+
+    def _complete(self, lane: int, done: int) -> None:
+        """The stores of a thread's groups up to `done` have written global memory, and it knows that."""
+        order, stores = self._hazards.global_order, self._in_flight.pop(lane, [])
+        if left := [store for store in stores if store[0] > done]:
+            self._in_flight[lane] = left
+        if order is not None:
+            for group, written in stores:
+                if group <= done:
+                    order.complete(lane, written)
 
     def end(self, mask: Mask) -> None:
         """These lanes end: they must have waited until their stores have read shared memory."""

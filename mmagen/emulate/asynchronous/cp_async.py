@@ -6,22 +6,24 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mmagen.emulate.arrays import Bytes, Indices, Mask
+from mmagen.emulate.arrays import Bytes, Events, Indices, Mask
 from mmagen.emulate.hazards.granules import SharedShadow
 from mmagen.emulate.memory.owned import OwnedMemory
 
 
 @dataclass
 class _Copy:
-    """One instruction's copies: per lane its group, where the bytes go in the batch's shared memory, and the bytes."""
+    """One instruction's copies: per lane its group, where the bytes go in the batch's shared memory, and the bytes. number:
+    of the instruction, in the order of execution."""
 
+    number: int
     lanes: Indices
     groups: Indices
     index: Indices
     data: Bytes
 
     def part(self, which: Mask) -> _Copy:
-        return _Copy(self.lanes[which], self.groups[which], self.index[which], self.data[which])
+        return _Copy(self.number, self.lanes[which], self.groups[which], self.index[which], self.data[which])
 
 
 class PendingCopies:
@@ -31,13 +33,15 @@ class PendingCopies:
         self._shared, self._shadow = shared, shadow
         self._committed = np.zeros(lanes, dtype=np.int64)
         self._copies: list[_Copy] = []
+        self.count = 0  # instructions that have started copies
 
     def start(self, lanes: Indices, index: Indices, data: Bytes) -> None:
         """Adds copies to the open group of each lane.
 
         lanes: int64[n]; index: int64[n], byte positions in the batch's shared memory; data: uint8[n, size].
         """
-        self._copies.append(_Copy(lanes, self._committed[lanes], index, data))
+        self._copies.append(_Copy(self.count, lanes, self._committed[lanes], index, data))
+        self.count += 1
 
     def commit(self, mask: Mask | None) -> None:
         """Closes the open group of each active lane."""
@@ -64,10 +68,22 @@ class PendingCopies:
                 remaining.append(copy.part(~done))
         self._copies = remaining
 
-    def _arrive(self, copy: _Copy) -> None:
+    def complete(self, lanes: Indices, count: int, codes: Events | None) -> None:
+        """The copies of these lanes in the first `count` instructions are complete, whoever waits for them. codes: the
+        events that they are known by from now on, by lane of the batch."""
+        remaining: list[_Copy] = []
+        for copy in self._copies:
+            done = np.isin(copy.lanes, lanes) & (copy.number < count)
+            if done.any():
+                self._arrive(copy.part(done), codes)
+            if not done.all():
+                remaining.append(copy.part(~done))
+        self._copies = remaining
+
+    def _arrive(self, copy: _Copy, codes: Events | None = None) -> None:
         size = copy.data.shape[1]
         width = min(size, 8)
         values = np.ascontiguousarray(copy.data).view(f"u{width}").reshape(-1, size // width)
         self._shared.scatter(copy.index, values)
         if self._shadow is not None:
-            self._shadow.end_copy(copy.index, size, copy.lanes)
+            self._shadow.end_copy(copy.index, size, copy.lanes, None if codes is None else codes[copy.lanes])

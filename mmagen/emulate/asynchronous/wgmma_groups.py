@@ -14,6 +14,9 @@ from mmagen.emulate.lanes.lanes import Lanes
 from mmagen.emulate.lanes.registers import RegisterTracker
 from mmagen.emulate.ptx.model import Instruction
 
+_WARPS = WARPGROUP // 32
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)
+
 
 @dataclass
 class _InFlight:
@@ -39,6 +42,9 @@ class WgmmaGroups:
         self._committed = np.zeros(lanes.count * self.of_cta, dtype=np.int64)
         self._written: dict[int, dict[int, Values]] = {}
         self._at_fence: dict[int, Registers] = {}
+        # [warpgroups, 4]: a number that stands for the fences, commits and waits that a warp has executed, and their counts
+        self._sequence = np.zeros((len(self._committed), _WARPS), dtype=np.uint64)
+        self._executed: dict[int, tuple[Instruction, Indices]] = {}
 
     def groups_of(self, mask: Mask | None) -> Indices:
         """int64[g]: the warpgroups with active lanes."""
@@ -56,6 +62,41 @@ class WgmmaGroups:
         first = self.first_lane(group)
         end = (first // self._lanes.width + 1) * self._lanes.width
         return slice(first, min(first + WARPGROUP, end))
+
+    # Fences, commits and waits
+
+    def execute(self, mask: Mask | None, i: Instruction) -> None:
+        """Warps execute a fence, commit or wait: all of a warpgroup must (PTX ISA, the .aligned of wgmma)."""
+        lanes = self._lanes
+        warps = np.flatnonzero((lanes.live if mask is None else mask).reshape(-1, 32).any(axis=1))
+        of_cta = lanes.width // 32
+        places = warps // of_cta * (self.of_cta * _WARPS) + warps % of_cta
+        _, counts = self._executed.setdefault(i.index, (i, np.zeros(self._sequence.size, dtype=np.int64)))
+        counts[places] += 1
+        sequence = self._sequence.reshape(-1)
+        sequence[places] = sequence[places] * _FACTOR + np.uint64(i.index + 1)
+        if self._clocks is not None:
+            self._clocks.converge(mask)
+
+    def check_together(self, groups: Indices) -> None:
+        """Finds fences, commits and waits that only some of the four warps of these warpgroups have executed."""
+        sequence = self._sequence[groups]
+        for group in groups[(sequence != sequence[:, :1]).any(axis=1)].tolist():
+            self._sequence[group] = 0  # report it once
+            for i, counts in self._executed.values():
+                of_warps = counts.reshape(-1, _WARPS)[group]
+                if (of_warps != of_warps.max()).any():
+                    some = int((of_warps == of_warps.max()).sum())
+                    lane = self.first_lane(group) + 32 * int(np.argmax(of_warps))
+                    text = f"executes this with {some} of the 4 warps of its warpgroup"
+                    self._findings.add("warp_divergence", i, 1, lane, text)
+                    of_warps[:] = of_warps.max()
+
+    def end(self, mask: Mask) -> None:
+        """These lanes have ended."""
+        if self._executed and self._lanes.width % WARPGROUP == 0:
+            ended = [g for g in self.groups_of(mask).tolist() if not self._lanes.live[self.lanes_of(g)].any()]
+            self.check_together(np.array(ended, dtype=np.int64))
 
     # Registers
 
@@ -124,7 +165,8 @@ class WgmmaGroups:
         clock = int(self._committed[group]) + 1
         loaded = None
         if reads and self._clocks is not None:
-            loaded = self._clocks.release(self.first_lane(group) + np.arange(0, WARPGROUP, 32))
+            lanes = self._lanes.every[self.lanes_of(group)]
+            loaded = self._clocks.release(lanes[::32], lanes)
         self._pending.setdefault(group, []).append(_InFlight(clock, set(sums), frozenset(reads), loaded))
         return clock
 

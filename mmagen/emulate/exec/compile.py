@@ -11,12 +11,17 @@ from mmagen.emulate.arrays import Mask, Registers
 from mmagen.emulate.batch import Batch
 from mmagen.emulate.errors import EmulationError
 from mmagen.emulate.exec.blocks import Block, cut
-from mmagen.emulate.exec.dataflow import unwritten_reads
+from mmagen.emulate.exec.dataflow import past, unwritten_reads
+from mmagen.emulate.lanes.undefined import registers_from_shuffles
 from mmagen.emulate.ops import table  # noqa: F401  (registers all instructions)
+from mmagen.emulate.ops.cache_policy import check_policy
 from mmagen.emulate.ops.emit import OPS, Emitter
+from mmagen.emulate.ops.undefined import follow_undefined, guard_undefined
 from mmagen.emulate.ops.wgmma import registers_in_flight, watch_registers
 from mmagen.emulate.program.program import Places, Program
 from mmagen.emulate.ptx.model import Entry, Instruction
+
+_TOGETHER = ("shfl", "vote", "match", "redux", "elect")
 
 Run = Callable[[Registers, Mask | None, Batch], None]
 """A block's body: registers, mask of the active lanes (None: all), batch."""
@@ -36,7 +41,15 @@ class Compiled:
         self.tracked = unwritten_reads(entry, self.blocks) if checks else frozenset()
         self._emitter = Emitter(places.place_of, places.special, self.tracked)
         self._in_flight = registers_in_flight(entry) if checks else frozenset()
+        self._shuffled = registers_from_shuffles(entry) if checks else frozenset()
+        self._past: dict[int, frozenset[int]] = {}
         self._functions: dict[tuple[int, bool], Run] = {}
+
+    def past(self, start: int) -> frozenset[int]:
+        """The blocks behind the one that begins with a `.sync` instruction; see dataflow.past."""
+        if start not in self._past:
+            self._past[start] = past(self.blocks, start)
+        return self._past[start]
 
     def function(self, block: Block, full: bool) -> Run:
         """What runs a block's body; full: the active lanes are all that are live, so that results need no mask."""
@@ -50,11 +63,18 @@ class Compiled:
         emitter = self._emitter
         emitter.lines = []
         for i in block.body:
+            if self._shuffled:
+                guard_undefined(emitter, i, self._shuffled)
             emitter.begin(i, full)
             try:
                 if self._in_flight:
                     watch_registers(emitter, i, self._in_flight)
+                if self._shuffled:
+                    follow_undefined(emitter, i, self._shuffled)
+                check_policy(emitter, i)
                 OPS.get(i.base, _unknown)(emitter, i)
+                if i.base in _TOGETHER:
+                    emitter.line(f"X.hazards.converge({emitter.mask})")
             except EmulationError as error:
                 _emit_error(emitter, f"{self._file}:{i.line}: {error}: {i.text}")
             except (KeyError, IndexError, ValueError, TypeError, AttributeError, StopIteration):

@@ -24,7 +24,7 @@ def unwritten_reads(entry: Entry, blocks: dict[int, Block]) -> frozenset[int]:
         visited.add(start)
         block = blocks[start]
         after = before[start] | effects[start]
-        for successor in _successors(block, following):
+        for successor in successors(block, following):
             merged = before[successor] & after
             if merged != before[successor] or successor not in visited:
                 before[successor] = merged
@@ -34,13 +34,33 @@ def unwritten_reads(entry: Entry, blocks: dict[int, Block]) -> frozenset[int]:
     return frozenset(index for index in range(count) if suspects >> index & 1)
 
 
-def _successors(block: Block, following: dict[int, int]) -> list[int]:
+def successors(block: Block, following: dict[int, int]) -> list[int]:
+    """The blocks that may be run after a block. following: block -> the one that comes next in the text."""
     end = block.end
-    successors = [block.target] if block.target >= 0 else []
+    found = [block.target] if block.target >= 0 else list(block.targets)
     leaves = end is not None and end.base in ("bra", "ret", "exit", "trap", "brx") and end.guard is None
     if not leaves and block.start in following:
-        successors.append(following[block.start])
-    return successors
+        found.append(following[block.start])
+    return found
+
+
+def past(blocks: dict[int, Block], start: int) -> frozenset[int]:
+    """The blocks that may be run after a block and never before it, without those that only end their threads."""
+    following = dict(pairwise(sorted(blocks)))
+    after = {number: successors(block, following) for number, block in blocks.items()}
+    reached = _reachable(after, start)
+    return frozenset(x for x in reached if blocks[x].body and x != start and start not in _reachable(after, x))
+
+
+def _reachable(after: dict[int, list[int]], start: int) -> set[int]:
+    found: set[int] = set()
+    waiting = list(after[start])
+    while waiting:
+        block = waiting.pop()
+        if block not in found:
+            found.add(block)
+            waiting += after[block]
+    return found
 
 
 def _effect(block: Block) -> int:

@@ -7,21 +7,25 @@ from collections.abc import Callable
 import numpy as np
 
 from mmagen.emulate.batch import LaunchState
-from mmagen.emulate.errors import EmulationError
+from mmagen.emulate.errors import EmulationError, reported
 from mmagen.emulate.exec.compile import compiled
+from mmagen.emulate.exec.endless import Limits
 from mmagen.emulate.exec.scheduler import Scheduler
 from mmagen.emulate.hazards.tracker import LaunchHistory
 from mmagen.emulate.memory.global_memory import GlobalMemory
+from mmagen.emulate.program.limits import launched_cluster
 from mmagen.emulate.program.program import Dim, Program
 from mmagen.emulate.ptx.model import Module
 from mmagen.emulate.report.findings import FindingLog
+from mmagen.emulate.report.printed import Printed
 from mmagen.emulate.report.report import Report
 from mmagen.emulate.report.traffic import TrafficCounter
 
-STEP_LIMIT = 50_000_000
+STEP_LIMIT = 400_000
 _LANES_AT_ONCE = 4096
 
 
+@reported("outside of the kernel's instructions")
 def launch(
     module: Module,
     entry: str,
@@ -32,39 +36,57 @@ def launch(
     params: bytes = b"",
     memory: GlobalMemory | None = None,
     step_limit: int = STEP_LIMIT,
+    timeout_s: float | None = None,
     checks: bool = True,
     progress: Callable[[int, int], None] | None = None,
     lanes: int = _LANES_AT_ONCE,
-    cluster: int = 1,
+    cluster: int | tuple[int, ...] = 1,
+    overlaps: bool = False,
 ) -> Report:
     """Executes one kernel launch to its end.
 
     grid, block: extents in x, y, z. dynamic_smem: bytes behind the kernel's own shared memory. params: the parameter
-    block, laid out as the PTX declares it. memory: what its pointers point to; changed in place. step_limit: instructions
-    that one batch of CTAs may execute. checks: also look for what a right result may hide, and count traffic. progress:
-    called with (CTAs done, CTAs in all). lanes: about how many threads to run at once. cluster: CTAs, next to each other
-    along x, that form one.
+    block, laid out as the PTX declares it. memory: what its pointers point to; changed in place. step_limit: steps that one
+    thread may take: about as many as instructions. timeout_s: seconds that the launch may last. A kernel that exceeds either
+    is stopped, and a finding names the loop, or where threads are then; `Report.completed` is False. checks: also look for
+    what a right result may hide, and count traffic. progress: called with (CTAs done, CTAs in all). lanes: about how many
+    threads to run at once. cluster: its extents in CTAs; an int is the one along x, and 1 stands for the cluster that the entry
+    requires, if it does. overlaps: the launch may begin before the one before it ends (programmatic stream serialization).
 
     Raises EmulationError for an entry that is not there, unsupported instructions that are reached, parameters of
-    another size, and a kernel that exceeds the step limit.
+    another size, and a launch that the entry's directives forbid.
     """
     if entry not in module.entries:
         raise EmulationError(f"{module.file}: no entry {entry}; there are: {', '.join(module.entries) or 'none'}")
+    extents = launched_cluster(module.entries[entry], _dim(block), _dim(cluster))
     program = Program(
-        module, module.entries[entry], _dim(grid), _dim(block), dynamic_smem, params, memory or GlobalMemory(), cluster
+        module,
+        module.entries[entry],
+        _dim(grid),
+        _dim(block),
+        dynamic_smem,
+        params,
+        memory or GlobalMemory(),
+        extents,
+        overlaps,
     )
     code = compiled(program, checks)
     log, traffic = FindingLog(module.file), TrafficCounter(module.file)
     history = LaunchHistory(log, program.global_granule)
-    scheduler = Scheduler(LaunchState(program, log, traffic, history, code.tracked, checks), code, step_limit)
-    at_once = max(1, lanes // program.padded_threads // cluster) * cluster
+    printed = Printed()
+    state = LaunchState(program, log, traffic, history, code.tracked, checks, printed)
+    scheduler = Scheduler(state, code, Limits.of(step_limit, timeout_s))
+    at_once = max(1, lanes // program.padded_threads // program.cluster) * program.cluster
     with np.errstate(all="ignore"):
         for first in range(0, program.cta_count, at_once):
             scheduler.run(first, min(at_once, program.cta_count - first))
+            if scheduler.stopped or scheduler.aborted:
+                break
             if progress:
                 progress(min(first + at_once, program.cta_count), program.cta_count)
-    report = Report(entry, program.cta_count, scheduler.completed, log.findings(), scheduler.steps)
-    report.traffic = traffic.traffic()
+    report = Report(entry, program.cta_count, scheduler.completed, scheduler.stopped, log.findings(), scheduler.steps)
+    report.traffic, report.printed = traffic.traffic(), printed.texts
+    report.coverage = scheduler.branches.coverage(entry, module.file)
     scheduler.count_instructions(report)
     return report
 
@@ -72,6 +94,6 @@ def launch(
 def _dim(extents: int | tuple[int, ...]) -> Dim:
     values = (extents,) if isinstance(extents, int) else tuple(extents)
     if not 1 <= len(values) <= 3 or any(v < 1 for v in values):
-        raise EmulationError(f"a grid or block has one to three positive extents, not {extents}")
+        raise EmulationError(f"a grid, block or cluster has one to three positive extents, not {extents}")
     x, y, z = (*values, 1, 1)[:3]
     return x, y, z

@@ -147,8 +147,8 @@ class BarrierShadow(Granules):
         self._before_write(i, places, mine)
         self.writer[places] = (mine & THREAD) | IN_FLIGHT | _LATEST
 
-    def end_copy(self, index: Indices, size: int, lanes: Indices) -> None:
-        """Notes that their own thread has waited for these copies."""
+    def end_copy(self, index: Indices, size: int, lanes: Indices, codes: Events | None = None) -> None:
+        """Notes that their own thread has waited for these copies; without mbarriers nothing else completes them."""
         self.writer[self.granules(index, size)] = self.stamps[lanes][:, None] | FLAG
 
     def atomic(self, i: Instruction, index: Indices, size: int, lanes: Indices) -> None:

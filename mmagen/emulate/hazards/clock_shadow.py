@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from mmagen.emulate.arrays import Events, Indices, Mask, Words
-from mmagen.emulate.hazards.clocks import CLOCK, COLUMN_SHIFT, Clocks
+from mmagen.emulate.hazards.clocks import CLOCK, CLUSTER_SHARED, COLUMN, COLUMN_SHIFT, OWN_SHARED, Clocks
 from mmagen.emulate.hazards.granules import Granules
 from mmagen.emulate.lanes.lane_findings import LaneFindings
 from mmagen.emulate.lanes.lanes import Lanes
@@ -53,6 +53,8 @@ class ClockShadow(Granules):
         """Notes reads by threads."""
         places, who = self.granules(index, size), lanes[:, None]
         self._check_written(i, places, who, padded=i.base == "ldmatrix")
+        if i.base != "ldmatrix":  # which a warp executes as one
+            self._clocks.gaps.touch(lanes, self._clocks.clock[lanes // 32])
         self._read[index // CHUNK] = True
         own = places * self.granule // self._stride == self._lanes.cta[lanes][:, None]
         if not own.all():
@@ -72,6 +74,8 @@ class ClockShadow(Granules):
         """Notes writes by threads."""
         places, who = self.granules(index, size), lanes[:, None]
         self._before_write(i, places, who)
+        if i.base != "stmatrix":  # which a warp executes as one
+            self._clocks.gaps.touch(lanes, self._clocks.clock[lanes // 32])
         codes = np.broadcast_to(self._clocks.codes(lanes)[:, None], places.shape)
         self.writer[places] = codes
         lost = self.writer[places] != codes
@@ -84,9 +88,9 @@ class ClockShadow(Granules):
         self._before_write(i, places, who)
         self.writer[places] = self._clocks.codes(lanes)[:, None] | _LATEST
 
-    def end_copy(self, index: Indices, size: int, lanes: Indices) -> None:
-        """Notes that their own thread has waited for these copies."""
-        self.writer[self.granules(index, size)] = self._clocks.codes(lanes)[:, None]
+    def end_copy(self, index: Indices, size: int, lanes: Indices, codes: Events | None = None) -> None:
+        """Notes that their own thread has waited for these copies, or that they were complete at events `codes`, uint64[n]."""
+        self.writer[self.granules(index, size)] = (self._clocks.codes(lanes) if codes is None else codes)[:, None]
 
     def atomic(self, i: Instruction, index: Indices, size: int, lanes: Indices) -> None:
         """Notes atomic accesses: they order themselves, so only the fact of writing is kept."""
@@ -131,7 +135,14 @@ class ClockShadow(Granules):
         """Whether asynchronous accesses of lanes are ordered after the writers of chunks. A stage mostly has one writer."""
         events, who = self._writers[chunks], lanes[:, None]
         events = events[:1, :1] if (events == events[0, 0]).all() else np.unique(events)[None, :]
-        return bool((self._clocks.ordered(who, events) & self._clocks.is_fenced(who, events)).all())
+        space = self._fence_space(events, int(self._rank(chunks[:1] * CHUNK // self.granule)[0]))
+        return bool((self._clocks.ordered(who, events) & self._clocks.is_fenced(who, events, space)).all())
+
+    def _fence_space(self, events: Events, rank: int | Indices) -> Indices:
+        """Which proxy fence writes to the shared memory of the CTA `rank` of a cluster need: those of another CTA one for
+        shared::cluster."""
+        writers = ((events >> COLUMN_SHIFT) & COLUMN).astype(np.int64) // self._clocks.warps_of_cta
+        return np.where(writers == rank, OWN_SHARED, CLUSTER_SHARED)
 
     def _undisturbed(self, lane: int, chunks: Indices) -> bool:
         """Whether chunks, all of one CTA, were read by nothing but wgmmas that a thread knows to have completed."""
@@ -171,7 +182,8 @@ class ClockShadow(Granules):
             self._report("async_race", i, places, who, early & ~generic, text, writer)
 
     def _unfenced(self, i: Instruction, places: Indices, who: Indices, writer: Events, what: str) -> None:
-        bare = self._clocks.ordered(who, writer) & ~self._clocks.is_fenced(who, writer)
+        space = self._fence_space(writer, self._rank(places))
+        bare = self._clocks.ordered(who, writer) & ~self._clocks.is_fenced(who, writer, space)
         if bare.any():
             text = what + " {byte} asynchronously, which {other} wrote, with no fence.proxy.async between"
             self._report("proxy_fence", i, places, who, bare, text, writer)
@@ -198,7 +210,11 @@ class ClockShadow(Granules):
         columns = rank[..., None] * clocks.warps_of_cta + np.arange(clocks.warps_of_cta)
         same_warp = columns == (who // 32 % clocks.warps)[..., None]
         mine = same_warp & (reader & (_LANE_BITS | _SEVERAL) == (who % 32)[..., None])
-        raced = (reader != 0) & (clocks.known[who[..., None], columns] < reader >> 6) & ~mine
+        known = clocks.known[who[..., None], columns]
+        late = known < reader >> 6
+        several = reader & _SEVERAL != 0
+        left = clocks.left_out(who[..., None], columns, reader & _LANE_BITS, reader >> 6, known, several)
+        raced = (reader != 0) & (late if left is None else late | left) & ~mine
         if raced.any():
             text = "overwrites {byte}, which {other} read, with no barrier between"
             self._report("shared_race", i, places, who, raced.any(axis=2), text, _reader_codes(reader, columns, raced))

@@ -8,8 +8,8 @@ thread has reached the event's clock.
 Agents (columns of a row) are warps (generic accesses), warpgroups of wgmma (clock: groups committed), mbarriers of the
 copies that complete on them (clock: phases ended), and threads that issue bulk copies (clock: groups committed). A warp
 has one clock for its 32 threads, which steps whenever one of them releases; among themselves its threads are ordered by
-warp barriers. One thread that releases (an elected arrival) releases what its whole warp did: a warp barrier that is
-missing right before it is not noticed.
+warp barriers. One thread that releases (an elected arrival) releases what its whole warp did, but for the gaps that
+warp_gaps.py knows: threads that have not synchronised with it since.
 """
 
 from __future__ import annotations
@@ -19,12 +19,20 @@ from typing import Literal
 
 import numpy as np
 
-from mmagen.emulate.arrays import Events, Indices, Mask, Words
+from mmagen.emulate.arrays import Events, Indices, Mask, Values, Words
+from mmagen.emulate.hazards.warp_gaps import WarpGaps
 
-AgentKind = Literal["mbarrier", "bulk", "init", "cluster"]
+AgentKind = Literal["mbarrier", "bulk", "init", "cluster", "grid"]
 Agent = tuple[AgentKind, int, int]
-"""("mbarrier", rank of its CTA, byte), ("bulk" or "init", rank of its CTA, thread), ("cluster", cluster, its warp)."""
+"""("mbarrier", rank of its CTA, byte), ("bulk" or "init", rank of its CTA, thread), ("cluster", cluster, its warp), or
+("grid", 0, 0), the grid before."""
 
+FenceSpace = Literal[0, 1, 2]
+"""What a proxy fence is for: shared memory of the thread's CTA, of other CTAs of its cluster, global memory."""
+OWN_SHARED: FenceSpace = 0
+CLUSTER_SHARED: FenceSpace = 1
+GLOBAL: FenceSpace = 2
+_SPACES = 3
 _SPARE = 64
 COLUMN_SHIFT, LANE_SHIFT = np.uint64(32), np.uint64(48)
 CLOCK, COLUMN, _LANE = np.uint64(0xFFFFFFFF), np.uint64(0xFFFF), np.uint64(31)
@@ -33,7 +41,7 @@ CLOCK, COLUMN, _LANE = np.uint64(0xFFFFFFFF), np.uint64(0xFFFF), np.uint64(31)
 @dataclass
 class ClockRow:
     """What a thread knows: the clock of each agent, and up to which clock of each warp its writes have been made visible to
-    the asynchronous proxy by a fence."""
+    the asynchronous proxy by a fence, [spaces, warps]."""
 
     known: Words
     fenced: Words
@@ -58,10 +66,16 @@ class Clocks:
         self.used = self.warps + ctas * self.groups_of_cta
         self._columns: dict[Agent, int] = {}
         self.known = np.zeros((size, self.used + _SPARE), dtype=np.uint32)
-        self.fenced = np.zeros((size, self.warps), dtype=np.uint32)
+        self.fenced = np.zeros((size, _SPACES, self.warps), dtype=np.uint32)
         self.clock = np.ones(size // 32, dtype=np.uint32)
-        self.own_fence = np.zeros(size, dtype=np.uint32)
-        self._fence_released: dict[int, ClockRow] = {}  # warp -> what a fence released, for its relaxed arrivals after it
+        self.own_fence = np.zeros((size, _SPACES), dtype=np.uint32)
+        self.gaps = WarpGaps(size)
+        # (warp, scope) -> what fences of that scope released, for the warp's relaxed arrivals after them
+        self._fence_released: dict[tuple[int, int], ClockRow] = {}
+
+    def nothing(self, columns: int) -> ClockRow:
+        """A row that knows nothing, of so many columns."""
+        return ClockRow(np.zeros(columns, dtype=np.uint32), np.zeros((_SPACES, self.warps), dtype=np.uint32))
 
     # Agents
 
@@ -106,15 +120,32 @@ class Clocks:
     def ordered(self, lanes: Indices, codes: Events) -> Mask:
         """bool: whether lanes int64[n, 1] are ordered after events uint64[n, k]; 0 stands for no event."""
         column = ((codes >> COLUMN_SHIFT) & COLUMN).astype(np.int64)
-        ordered: Mask = (self.known[lanes, column] >= (codes & CLOCK)) | self._same(lanes, codes, column) | (codes == 0)
+        known = self.known[lanes, column]
+        ordered: Mask = known >= (codes & CLOCK)
+        left = self.left_out(lanes, column, (codes >> LANE_SHIFT) & _LANE, codes & CLOCK, known)
+        if left is not None:
+            ordered &= ~left
+        ordered |= self._same(lanes, codes, column) | (codes == 0)
         return ordered
 
-    def is_fenced(self, lanes: Indices, codes: Events) -> Mask:
-        """bool: whether a proxy fence lies between events and these lanes; events of asynchronous units need none."""
+    def left_out(
+        self, lanes: Indices, columns: Indices, of_lane: Values, clocks: Values, known: Words, several: Mask | None = None
+    ) -> Mask | None:
+        """bool: of accesses by lanes `of_lane` of the warps that have these columns, those that no release included which
+        `lanes` know of; None for none. See WarpGaps.left_out."""
+        if self.gaps.empty:
+            return None
+        cluster = lanes // (32 * self.warps) * self.warps
+        warps = np.where(columns < self.warps, cluster + columns, -1)
+        return self.gaps.left_out(warps, np.broadcast_to(of_lane.astype(np.int64), warps.shape), clocks, known, several)
+
+    def is_fenced(self, lanes: Indices, codes: Events, space: FenceSpace | Indices) -> Mask:
+        """bool: whether a proxy fence for a space, or for one that each event has, lies between events and these lanes; events
+        of asynchronous units need none."""
         column = ((codes >> COLUMN_SHIFT) & COLUMN).astype(np.int64)
         clock = codes & CLOCK
-        others = self.fenced[lanes, np.minimum(column, self.warps - 1)] >= clock
-        own = self._same(lanes, codes, column) & (self.own_fence[lanes] >= clock)
+        others = self.fenced[lanes, space, np.minimum(column, self.warps - 1)] >= clock
+        own = self._same(lanes, codes, column) & (self.own_fence[lanes, space] >= clock)
         fenced: Mask = others | own | (column >= self.warps) | (codes == 0)
         return fenced
 
@@ -129,32 +160,48 @@ class Clocks:
 
     # Release and acquire
 
-    def release(self, lanes: Indices) -> ClockRow:
-        """What these lanes (ascending) know together, their own accesses included; their clocks step."""
+    def release(self, lanes: Indices, peers: Indices | None = None) -> ClockRow:
+        """What these lanes (ascending) know together, their own accesses included; their clocks step. peers: lanes that
+        execute the same instruction, each of which releases, if these are not all."""
+        peers = lanes if peers is None else peers
+        self.gaps.release(peers, self.clock[peers // 32])
         known, fenced = self.known[lanes].max(axis=0), self.fenced[lanes].max(axis=0)
         warps, starts = np.unique(lanes // 32, return_index=True)
         columns = warps % self.warps
         known[columns] = self.clock[warps]
-        fenced[columns] = np.maximum(fenced[columns], np.minimum.reduceat(self.own_fence[lanes], starts))
+        fenced[:, columns] = np.maximum(fenced[:, columns], np.minimum.reduceat(self.own_fence[lanes], starts).T)
         self.clock[warps] += 1
         return ClockRow(known, fenced)
 
-    def release_fence(self, lanes: Indices, only: int | None = None) -> None:
-        """A release fence of these lanes: relaxed arrivals that follow release what they know now; only: of one column."""
+    def release_fence(self, lanes: Indices, scope: int, only: int | None = None) -> None:
+        """A release fence of these lanes: relaxed arrivals that follow release what they know now. scope: see ptx/scopes.py.
+        only: of one column."""
         for warp in np.unique(lanes // 32).tolist():
             row = self.release(lanes[lanes // 32 == warp])
             if only is not None:
                 known = np.zeros_like(row.known)
                 known[only] = self.known[lanes, only].max()
                 row = ClockRow(known, np.zeros_like(row.fenced))
-            self._fence_released[warp] = row.join(self._fence_released.get(warp))
+            self._fence_released[warp, scope] = row.join(self._fence_released.get((warp, scope)))
 
-    def relaxed_release(self, lanes: Indices) -> ClockRow | None:
-        """What relaxed arrivals of these lanes release by an earlier fence; None for nothing."""
+    def fence_released(self, warp: int, scope: int) -> ClockRow | None:
+        """What fences of a warp with exactly this scope have released."""
+        return self._fence_released.get((warp, scope))
+
+    def converge(self, mask: Mask | None) -> None:
+        """The active lanes of each warp execute an instruction together. That orders nothing among them, but none of them goes
+        on before the others have come."""
+        lanes = np.arange(len(self.known)) if mask is None else np.flatnonzero(mask)
+        self.gaps.sync(lanes, self.clock[lanes // 32])
+        self.clock[np.unique(lanes // 32)] += 1
+
+    def relaxed_release(self, lanes: Indices, least: int) -> ClockRow | None:
+        """What relaxed arrivals of these lanes release by earlier fences of scope `least` or wider; None for nothing."""
         released: ClockRow | None = None
-        for warp in np.unique(lanes // 32).tolist():
-            if warp in self._fence_released:
-                released = self._fence_released[warp].join(released)
+        warps = set((lanes // 32).tolist())
+        for (warp, scope), row in self._fence_released.items():
+            if warp in warps and scope >= least:
+                released = row.join(released)
         return released
 
     def acquire(self, lanes: Indices, row: ClockRow) -> None:
@@ -174,23 +221,27 @@ class Clocks:
     def warp_barrier(self, mask: Mask | None) -> None:
         """A barrier of the active lanes of each warp."""
         active = np.ones((len(self.clock), 32), dtype=bool) if mask is None else mask.reshape(-1, 32)
+        synced = np.flatnonzero(active)
+        self.gaps.sync(synced, self.clock[synced // 32])
         warps = np.flatnonzero(active.any(axis=1))
         here = active[warps]
         columns, at = warps % self.warps, np.arange(len(warps))
         known = self.known.reshape(-1, 32, self.known.shape[1])
-        fenced = self.fenced.reshape(-1, 32, self.warps)
-        own = np.where(here, self.own_fence.reshape(-1, 32)[warps], CLOCK).min(axis=1)
+        fenced = self.fenced.reshape(-1, 32, _SPACES, self.warps)
+        own = np.where(here[:, :, None], self.own_fence.reshape(-1, 32, _SPACES)[warps], CLOCK).min(axis=1)
         together = np.where(here[:, :, None], known[warps], 0).max(axis=1)
         together[at, columns] = self.clock[warps]
-        fences = np.where(here[:, :, None], fenced[warps], 0).max(axis=1)
-        fences[at, columns] = np.maximum(fences[at, columns], own)
+        fences = np.where(here[:, :, None, None], fenced[warps], 0).max(axis=1)
+        fences[at, :, columns] = np.maximum(fences[at, :, columns], own)
         known[warps] = np.where(here[:, :, None], together[:, None], known[warps])
-        fenced[warps] = np.where(here[:, :, None], fences[:, None], fenced[warps])
+        fenced[warps] = np.where(here[:, :, None, None], fences[:, None], fenced[warps])
         self.clock[warps] += 1
 
-    def proxy_fence(self, lanes: Indices) -> None:
-        """fence.proxy.async: all generic writes that these lanes know of are visible to the asynchronous proxy."""
+    def proxy_fence(self, lanes: Indices, spaces: tuple[FenceSpace, ...]) -> None:
+        """fence.proxy.async: all generic writes to these spaces that these lanes know of are visible to the asynchronous
+        proxy."""
         warps = lanes // 32
-        self.own_fence[lanes] = self.clock[warps]
-        self.fenced[lanes] = np.maximum(self.fenced[lanes], self.known[lanes, : self.warps])
+        for space in spaces:
+            self.own_fence[lanes, space] = self.clock[warps]
+            self.fenced[lanes, space] = np.maximum(self.fenced[lanes, space], self.known[lanes, : self.warps])
         self.clock[np.unique(warps)] += 1

@@ -6,7 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
-from mmagen.emulate.arrays import Indices
+from mmagen.emulate.arrays import Events, Indices
 from mmagen.emulate.ptx.model import Instruction
 
 
@@ -40,5 +40,5 @@ class SharedShadow(Protocol):
     def start_copy(self, i: Instruction, index: Indices, size: int, lanes: Indices) -> None:
         """Notes cp.async copies, which may write at any time from now on."""
 
-    def end_copy(self, index: Indices, size: int, lanes: Indices) -> None:
-        """Notes that the thread of each cp.async has waited for it."""
+    def end_copy(self, index: Indices, size: int, lanes: Indices, codes: Events | None = None) -> None:
+        """Notes that the thread of each cp.async has waited for it, or that it was complete at events `codes`, uint64[n]."""

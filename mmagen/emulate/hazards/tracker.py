@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from mmagen.emulate.arrays import Indices, Mask
 from mmagen.emulate.hazards.barrier_shadow import BarrierShadow
 from mmagen.emulate.hazards.clock_shadow import ClockShadow
-from mmagen.emulate.hazards.clocks import ClockRow, Clocks
-from mmagen.emulate.hazards.cross_cta_order import CrossCtaOrder, GlobalHistory
+from mmagen.emulate.hazards.clocks import GLOBAL, ClockRow, Clocks, FenceSpace
+from mmagen.emulate.hazards.cross_cta_order import CrossCtaOrder
+from mmagen.emulate.hazards.global_history import GlobalHistory
+from mmagen.emulate.hazards.global_order import GlobalOrder
 from mmagen.emulate.hazards.global_writers import GlobalWriters
 from mmagen.emulate.hazards.granules import SharedShadow
+from mmagen.emulate.hazards.grid_dependency import GridDependency
 from mmagen.emulate.lanes.lane_findings import LaneFindings
 from mmagen.emulate.lanes.lanes import Lanes, lanes_by
 from mmagen.emulate.memory.owned import BatchMemory
@@ -25,7 +28,7 @@ class LaunchHistory:
 
     def __init__(self, log: FindingLog, granule: int):
         self.writers = GlobalWriters(log, granule)
-        self.flags = GlobalHistory()
+        self.clocked = GlobalHistory()
 
 
 @dataclass(frozen=True)
@@ -41,8 +44,8 @@ class HazardTracker:
     """Notes accesses and synchronisation; without `checks` it notes nothing.
 
     clocks: vector clocks, where the kernel needs them, else None. shadow: of shared memory, None where there is none or
-    nothing is checked; clock_shadow: the same one where the kernel has clocks. cross_cta: order by flags in global memory,
-    where the kernel has clocks.
+    nothing is checked; clock_shadow: the same one where the kernel has clocks. global_order, cross_cta: accesses to global
+    memory, and order by flags there, where the kernel has clocks.
     """
 
     def __init__(
@@ -61,23 +64,35 @@ class HazardTracker:
         self.shadow: SharedShadow | None = shadows.by_clock or shadows.by_barrier
         self._released_at: dict[tuple[int, int], ClockRow] = {}
         self.cross_cta: CrossCtaOrder | None = None
+        self.global_order: GlobalOrder | None = None
+        self._grid_before: GridDependency | None = None
         if self.clocks is not None:
-            self.cross_cta = CrossCtaOrder(history.flags, memory.device, lanes, self.clocks, findings.log)
+            self.cross_cta = CrossCtaOrder(history.clocked, memory.device, lanes, self.clocks, findings.log)
+            self.global_order = GlobalOrder(history.clocked, memory.device, lanes, self.clocks, findings.log)
+            if program.overlaps:
+                self._grid_before = GridDependency(lanes, self.clocks, findings)
 
     # Global memory
 
     def global_access(
-        self, i: Instruction, index: Indices, size: int, lanes: Indices, writing: bool, atomic: bool = False
+        self,
+        i: Instruction,
+        index: Indices,
+        size: int,
+        lanes: Indices,
+        writing: bool,
+        atomic: bool = False,
+        asynchronous: bool = False,
     ) -> None:
-        """Notes accesses to global memory: byte positions int64[n] of lanes int64[n]."""
-        if self.cross_cta is None:
+        """Notes accesses to global memory: byte positions int64[n] of lanes int64[n]. asynchronous: by TMA."""
+        if self.global_order is None or self.cross_cta is None:
             if not atomic:
-                ctas = self._lanes.cta[lanes] + self._lanes.first
-                self._writers.note(i, index, size, ctas, writing, self._memory.device.size)
+                self._writers.note(i, index, size, self._lanes.cta[lanes] + self._lanes.first, writing, self._memory.device)
             return
-        self.cross_cta.note(i, index, size, lanes, writing)
-        if writing and is_strong(i):
-            self.cross_cta.strong_write(i, index, size, lanes)
+        if self._grid_before is not None:
+            self._grid_before.check(i, lanes[:1] if asynchronous else lanes)
+        clocks = self.cross_cta.strong_write(i, index, size, lanes) if writing and is_strong(i) else None
+        self.global_order.note(i, index, size, lanes, writing, asynchronous, clocks)
 
     # Barriers and fences
 
@@ -106,17 +121,30 @@ class HazardTracker:
         if self.clocks is not None:
             self.clocks.warp_barrier(mask)
 
-    def proxy_fence(self, mask: Mask | None) -> None:
-        """fence.proxy.async of the active lanes."""
+    def converge(self, mask: Mask | None) -> None:
+        """Lanes of warps execute a shuffle, vote or election together."""
         if self.clocks is not None:
-            self.clocks.proxy_fence(self._lanes.of(mask))
+            self.clocks.converge(mask)
 
-    def memory_fence(self, mask: Mask | None) -> None:
+    def wait_for_grid_before(self, mask: Mask | None) -> None:
+        """griddepcontrol.wait of the active lanes."""
+        if self._grid_before is not None:
+            self._grid_before.wait(self._lanes.of(mask))
+
+    def proxy_fence(self, mask: Mask | None, spaces: tuple[FenceSpace, ...]) -> None:
+        """fence.proxy.async of the active lanes, for some spaces."""
+        if self.clocks is not None:
+            lanes = self._lanes.of(mask)
+            if self.global_order is not None and GLOBAL in spaces:
+                self.global_order.proxy_fence(lanes)
+            self.clocks.proxy_fence(lanes, spaces)
+
+    def memory_fence(self, mask: Mask | None, scope: int) -> None:
         """fence.acq_rel and fence.sc of the active lanes."""
         if self.clocks is not None and self.cross_cta is not None:
             lanes = self._lanes.of(mask)
-            self.cross_cta.fence(lanes)
-            self.clocks.release_fence(lanes)
+            self.cross_cta.fence(lanes, scope)
+            self.clocks.release_fence(lanes, scope)
 
 
 def _shadows(program: Program, lanes: Lanes, memory: BatchMemory, findings: LaneFindings) -> _Shadows:

@@ -21,6 +21,22 @@ class LaneFindings:
         thread, cta = int(self._lanes.thread[lane]), self._lanes.grid_cta(lane)
         self.log.add(kind, i, count, f"thread {thread} of CTA {cta} {message}", thread, cta)
 
+    def unaligned(self, i: Instruction, mask: Mask, past: Mask | None = None) -> None:
+        """Finds lanes that execute an `.aligned` instruction without others of their warp, which have not ended or have gone
+        past it."""
+        if i.base != "bar" and not i.has("aligned"):
+            return
+        here = mask.reshape(-1, 32)
+        live = (self._lanes.live if past is None else self._lanes.live | past).reshape(-1, 32)
+        partial = here.any(axis=1) & (live & ~here).any(axis=1)
+        if partial.any():
+            warp = int(np.flatnonzero(partial)[0])
+            lane = warp * 32 + int(np.flatnonzero(here[warp])[0])
+            text = (
+                f"executes this .aligned instruction with {int(here[warp].sum())} of its warp's {int(live[warp].sum())} threads"
+            )
+            self.add("warp_divergence", i, int(partial.sum()), lane, text)
+
     def partial_warps(self, i: Instruction, mask: Mask) -> None:
         """Notes that a warp-wide instruction runs without some lanes of its warp."""
         by_warp = mask.reshape(-1, 32)

@@ -28,15 +28,14 @@ def special_registers(program: Program, lanes: Lanes) -> list[Values]:
 def _places(program: Program, lanes: Lanes) -> dict[str, npt.ArrayLike]:
     """Where a thread is in its CTA, its CTA in cluster and grid, and the cluster in the grid."""
     values: dict[str, npt.ArrayLike] = {}
-    cta = lanes.cta + lanes.first
-    step_t = step_c = 1
-    for axis, block, grid, size in zip("xyz", program.block, program.grid, (program.cluster, 1, 1), strict=True):
-        number = cta // step_c % grid
+    cluster, rank = np.divmod(lanes.cta + lanes.first, program.cluster)
+    step_t = step_c = step_r = 1
+    for axis, block, grid, size in zip("xyz", program.block, program.grid, program.cluster_extents, strict=True):
+        number, place = cluster // step_c % (grid // size), rank // step_r % size
         values[f"tid.{axis}"], values[f"ntid.{axis}"] = lanes.thread // step_t % block, block
-        values[f"ctaid.{axis}"], values[f"nctaid.{axis}"] = number, grid
-        values[f"cluster_ctaid.{axis}"], values[f"cluster_nctaid.{axis}"] = number % size, size
-        values[f"clusterid.{axis}"], values[f"nclusterid.{axis}"] = number // size, grid // size
-        if axis == "x":
-            values["cluster_ctarank"] = number % size
-        step_t, step_c = step_t * block, step_c * grid
+        values[f"ctaid.{axis}"], values[f"nctaid.{axis}"] = number * size + place, grid
+        values[f"cluster_ctaid.{axis}"], values[f"cluster_nctaid.{axis}"] = place, size
+        values[f"clusterid.{axis}"], values[f"nclusterid.{axis}"] = number, grid // size
+        step_t, step_c, step_r = step_t * block, step_c * (grid // size), step_r * size
+    values["cluster_ctarank"] = rank
     return values | {"cluster_nctarank": program.cluster, "is_explicit_cluster": int(program.cluster > 1)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,34 +10,42 @@ import numpy.typing as npt
 
 from mmagen.emulate.arrays import Bytes, Mask, Values
 from mmagen.emulate.errors import EmulationError
+from mmagen.emulate.memory.rows import Rows
 from mmagen.emulate.memory.spaces import GLOBAL_BASE, UNSIGNED
+from mmagen.emulate.memory.sparse import zeros
 
 # Flags of a byte's state.
 ALLOCATED, INITIALISED, WRITABLE = 1, 2, 4
+POISON = 0xFF
+"""Every byte that nothing wrote, and every one that an access may not read: a NaN of each format, -1 as an integer."""
 _GUARD = 4096
-_POISON = 0xCD
 _NEAR = 1 << 20
 
 
 @dataclass(frozen=True)
 class Allocation:
-    """A named range of global memory: `address` and `size` in bytes."""
+    """A named range of global memory: `address` and `size` in bytes. rows: its bytes that may be accessed."""
 
     name: str
     address: int
     size: int
+    rows: Rows
 
     def contains(self, address: int) -> bool:
         return self.address <= address < self.address + self.size
 
 
 class GlobalMemory:
-    """Device memory: allocations at 64-bit addresses with guard gaps; each byte has flags: allocated, initialised, writable."""
+    """Device memory: allocations at 64-bit addresses with guard gaps; each byte has flags: allocated, initialised, writable.
+
+    What lies outside of allocations and of their rows has no flags: no access reaches it, so that it needs no contents. It
+    takes no memory either, however large it is.
+    """
 
     def __init__(self) -> None:
         self.allocations: dict[str, Allocation] = {}
-        self._bytes = np.full(_GUARD, _POISON, dtype=np.uint8)
-        self._state = np.zeros(_GUARD, dtype=np.uint8)
+        self._bytes: Bytes = zeros(_GUARD, np.uint8)
+        self._state: Bytes = zeros(_GUARD, np.uint8)
         self._views: dict[tuple[bool, int, int], Values] = {}
         self.writes = 0  # by kernels; a loop that polls a flag need not read it again before this changes
 
@@ -53,11 +62,13 @@ class GlobalMemory:
         size: int | None = None,
         writable: bool = True,
         misalign: int = 0,
+        rows: Rows | None = None,
     ) -> int:
         """The address of a new allocation.
 
         data: its contents (an array's bytes in C order); without it, `size` bytes that nothing wrote yet. misalign: bytes
-        past a 256-byte boundary at which it begins. Raises EmulationError where the name is taken or no size is given.
+        past a 256-byte boundary at which it begins. rows: the bytes that may be accessed, if not all. Raises EmulationError
+        where the name is taken or no size is given.
         """
         if name in self.allocations:
             raise EmulationError(f"there is an allocation called {name} already")
@@ -66,15 +77,21 @@ class GlobalMemory:
         if count is None:
             raise EmulationError(f"allocation {name} needs data or a size")
         start = -(-len(self._bytes) // 256) * 256 + misalign
-        end = -(-(start + count + _GUARD) // 256) * 256
-        grown, state = np.full(end, _POISON, dtype=np.uint8), np.zeros(end, dtype=np.uint8)
-        grown[: len(self._bytes)], state[: len(self._state)] = self._bytes, self._state
-        if contents is not None:
-            grown[start : start + count] = contents
-        state[start : start + count] = ALLOCATED | (INITIALISED if data is not None else 0) | (WRITABLE if writable else 0)
+        self._grow(-(-(start + count + _GUARD) // 256) * 256)
+        flags = ALLOCATED | (INITIALISED if data is not None else 0) | (WRITABLE if writable else 0)
+        place = Allocation(name, GLOBAL_BASE + start, count, rows or Rows(0, count))
+        for begin, end in _spans(place):
+            self._bytes[begin:end] = POISON if contents is None else contents[begin - start : end - start]
+            self._state[begin:end] = flags
+        self.allocations[name] = place
+        return place.address
+
+    def _grow(self, size: int) -> None:
+        grown, state = zeros(size, np.uint8), zeros(size, np.uint8)
+        for place in self.allocations.values():
+            for begin, end in _spans(place):
+                grown[begin:end], state[begin:end] = self._bytes[begin:end], self._state[begin:end]
         self._bytes, self._state, self._views = grown, state, {}
-        self.allocations[name] = Allocation(name, GLOBAL_BASE + start, count)
-        return GLOBAL_BASE + start
 
     def read(self, name: str, dtype: npt.DTypeLike = np.uint8) -> Values:
         """A copy of an allocation's contents as a flat array of `dtype`."""
@@ -82,12 +99,41 @@ class GlobalMemory:
         start = place.address - GLOBAL_BASE
         return np.frombuffer(self._bytes[start : start + place.size].tobytes(), dtype=dtype).copy()
 
+    @property
+    def first(self) -> int:
+        """The address below which nothing lies."""
+        return GLOBAL_BASE
+
+    def load(self, address: int, size: int) -> bytes:
+        """Bytes as the host copies them. Raises EmulationError where some are not allocated."""
+        return self._bytes[self._range(address, size)].tobytes()
+
+    def store(self, address: int, data: bytes) -> None:
+        """The host writes bytes, to read-only allocations too. Raises EmulationError where some are not allocated."""
+        place = self._range(address, len(data))
+        self._bytes[place] = np.frombuffer(data, dtype=np.uint8)
+        self._state[place] |= INITIALISED
+
+    def _range(self, address: int, size: int) -> slice:
+        start = address - GLOBAL_BASE
+        place = slice(max(start, 0), max(start + size, 0))
+        if start < 0 or start + size > self.size or not (self._state[place] & ALLOCATED).all():
+            raise EmulationError(f"the host copies {size} bytes at {self.describe(address, size)}")
+        return place
+
     def written(self, name: str) -> Mask:
         """bool[bytes]: which bytes of an allocation hold something."""
         place = self.allocations[name]
         start = place.address - GLOBAL_BASE
         written: Mask = (self._state[start : start + place.size] & INITIALISED) != 0
         return written
+
+    def read_rows(self, name: str) -> tuple[Bytes, Mask]:
+        """(the bytes of an allocation's rows, uint8[rows, width]; which of them hold something, bool[rows, width])."""
+        spans = list(_spans(self.allocations[name]))
+        contents = np.stack([self._bytes[begin:end] for begin, end in spans])
+        written: Mask = np.stack([self._state[begin:end] for begin, end in spans]) & INITIALISED != 0
+        return contents, written
 
     def data(self, width: int, count: int) -> Values:
         """All of it as [elements, count] unsigned integers of `width` bytes; writing to them writes to memory."""
@@ -119,9 +165,7 @@ class GlobalMemory:
         for place in self.allocations.values():
             end = place.address + place.size
             if place.contains(address):
-                over = address + size - end
-                inside = f"{place.name}[{address - place.address}]"
-                return inside if over <= 0 else f"{inside}, of which {over} bytes lie past its end ({place.size} bytes)"
+                return self._inside(place, address, size)
             away = place.address - address if address < place.address else address - end
             if away < distance:
                 best, distance = place, away
@@ -130,8 +174,32 @@ class GlobalMemory:
         side = "before" if address < best.address else "past the end of"
         return f"{distance} bytes {side} {best.name} ({best.size} bytes)"
 
+    def _inside(self, place: Allocation, address: int, size: int) -> str:
+        """Where `size` bytes lie that begin in an allocation, and how much of them does not belong to it or to a row."""
+        first = address - place.address
+        inside, over = f"{place.name}[{first}]", first + size - place.size
+        if over > 0:
+            return f"{inside}, of which {over} bytes lie past its end ({place.size} bytes)"
+        start = address - GLOBAL_BASE
+        padding = np.flatnonzero(self._state[start : start + size] & ALLOCATED == 0)
+        if not len(padding):
+            return inside
+        place_of = place.rows.past_end(first + int(padding[0]))
+        if padding[0] == 0:
+            return f"{inside}, {place_of}"
+        return f"{inside}, of which {len(padding)} bytes lie in padding, {place_of}"
+
+
+def _spans(place: Allocation) -> Iterator[tuple[int, int]]:
+    """(first, end) of each row of an allocation, as positions in the memory."""
+    start, width = place.address - GLOBAL_BASE, place.rows.width
+    for row in (place.rows.starts() + start).tolist():
+        yield row, row + width
+
 
 def _raw(data: Values | bytes) -> Bytes:
     if isinstance(data, bytes):
         return np.frombuffer(data, dtype=np.uint8)
+    if data.dtype == np.uint8 and data.flags.c_contiguous:
+        return data.reshape(-1)
     return np.frombuffer(np.ascontiguousarray(data).tobytes(), dtype=np.uint8)

@@ -9,7 +9,7 @@ import numpy as np
 from mmagen.emulate.arrays import Indices, Mask, Values
 from mmagen.emulate.batch import Batch
 from mmagen.emulate.lanes.cluster_addresses import RANK_SHIFT, owners
-from mmagen.emulate.memory.global_memory import ALLOCATED, INITIALISED, WRITABLE
+from mmagen.emulate.memory.global_memory import ALLOCATED, INITIALISED, POISON, WRITABLE
 from mmagen.emulate.memory.spaces import (
     GLOBAL_BASE,
     LOCAL_WINDOW,
@@ -64,7 +64,7 @@ class Access:
         return [(part, lanes[chosen], local) for part, chosen, local in _windows(where)]
 
     def load(self, X: Batch, space: str, mask: Mask | None, address: Values) -> Values:
-        """[count, lanes] unsigned integers of `width` bytes; 0 in lanes that are not active or whose address is wrong. Of
+        """[count, lanes] unsigned integers of `width` bytes; 0 in lanes that are not active, poison where the address is wrong. Of
         parameters that are the same for all, [count, 1]."""
         if space == "param" and len(address) == 1:
             return np.ascontiguousarray(self._params(X, address.astype(np.int64)).T)
@@ -85,7 +85,7 @@ class Access:
             self.scatter(X, part, lanes, where, data if len(lanes) == X.lanes.size else data[lanes])
 
     def gather(self, X: Batch, space: str, lanes: Indices, where: Indices) -> Values:
-        """[n, count] elements from addresses int64[n] in one space; 0 where an address is wrong."""
+        """[n, count] elements from addresses int64[n] in one space; where an address is wrong, poison."""
         if space == "param":
             return self._params(X, where)
         keep, index = self.locate(X, space, lanes, where, writing=False)
@@ -97,7 +97,7 @@ class Access:
             source = (X.memory.shared if space == "shared" else X.memory.local).gather(index, self.width, self.count)
         if keep is None:
             return source
-        values = np.zeros((len(lanes), self.count), dtype=UNSIGNED[self.width])
+        values = np.full((len(lanes), self.count), _pattern(POISON, self.width), dtype=UNSIGNED[self.width])
         values[keep] = source
         return values
 
@@ -185,10 +185,12 @@ class Access:
     def _owned(self, X: Batch, space: str, lanes: Indices, where: Indices, writing: bool) -> Located:
         block = X.memory.shared if space == "shared" else X.memory.local
         base = block.base[lanes]
-        if space == "shared" and X.lanes.cluster > 1 and (where >> RANK_SHIFT).any():
-            base, where = self._elsewhere(X, lanes, where)
-        keep = keep_aligned(X, self.i, lanes, where, self.size)
         inside = (where >= 0) & (where <= block.size - self.size)
+        if space == "shared" and not inside.all() and (where >> RANK_SHIFT).any():
+            # Addresses of mapa name a CTA, also where a cluster has one alone.
+            base, where = self._elsewhere(X, lanes, where)
+            inside = (where >= 0) & (where <= block.size - self.size)
+        keep = keep_aligned(X, self.i, lanes, where, self.size)
         if not inside.all():
             bad = np.flatnonzero(~inside)
             offset = int(where[bad[0]])

@@ -1,11 +1,13 @@
-"""cp.async.bulk: tensor loads and stores by TMA, and their groups."""
+"""cp.async.bulk: tensor loads and stores by TMA, and their groups; copies without a tensor map are in bulk_lines.py."""
 
 from __future__ import annotations
 
 from mmagen.emulate.arrays import Mask, Values
 from mmagen.emulate.batch import Batch
-from mmagen.emulate.lanes.cluster_addresses import OFFSET_MASK
+from mmagen.emulate.memory.tensor_map import TensorMap
 from mmagen.emulate.ops.access import split
+from mmagen.emulate.ops.bulk_lines import build_bulk_line, copy_targets
+from mmagen.emulate.ops.cache_policy import build_bulk_prefetch
 from mmagen.emulate.ops.emit import Emitter, literal
 from mmagen.emulate.ops.mbarriers import shared_address
 from mmagen.emulate.ops.memory import native_address
@@ -17,13 +19,13 @@ def build_bulk_copy(e: Emitter, i: Instruction) -> None:
     if i.has("commit_group"):
         e.line(f"X.bulk.commit({e.mask})")
     elif i.has("wait_group"):
-        e.line(f"X.bulk.wait({e.mask}, {literal(i.operands[0])})")
+        e.line(f"X.bulk.wait({e.mask}, {literal(i.operands[0])}, {i.has('read')})")
     elif i.has("prefetch"):
-        e.line("pass")  # a hint
+        build_bulk_prefetch(e, i)
     elif i.has("tensor"):
         _tensor(e, i)
     else:
-        raise e.unsupported("bulk copies without a tensor map are not supported")
+        build_bulk_line(e, i)
 
 
 def _tensor(e: Emitter, i: Instruction) -> None:
@@ -62,31 +64,26 @@ def _load(
     places = X.mbarriers.places(lanes, barriers)
     homes = X.mbarriers.places(lanes, where)
     masks = None if ctas is None else X.lanes.spread(ctas)[lanes]
-    size = X.lanes.cluster
     for n, lane in enumerate(lanes.tolist()):
-        if masks is None:
-            targets = [(homes[n][1], places[n])]
-            if homes[n][0] != places[n][0]:
-                X.findings.add("mbarrier", i, 1, lane, "loads into one CTA and reports to the mbarrier of another")
-                continue
-        else:
-            first = int(X.lanes.cta[lane]) // size * size
-            chosen = [rank for rank in range(16) if int(masks[n]) >> rank & 1]
-            if not chosen or chosen[-1] >= size:
-                X.findings.add("shared_out_of_bounds", i, 1, lane, f"loads for CTAs {chosen} of a cluster of {size}")
-                chosen = [rank for rank in chosen if rank < size]
-            offset = int(barriers[n]) & OFFSET_MASK
-            targets = [(homes[n][1], (first + rank, offset)) for rank in chosen]
-        tensor = X.bulk.tensor(i, int(maps[n]))
+        targets = copy_targets(X, i, lane, homes[n], places[n], None if masks is None else int(masks[n]))
+        tensor = X.bulk.tensor(i, lane, int(maps[n]))
         X.bulk.load(i, lane, tensor, _coordinates(X, at, lane), targets)
+        for _ in targets:
+            _count(X, i, tensor)
 
 
 def _store(X: Batch, mask: Mask | None, i: Instruction, maps: Values, at: list[Values], shared: Values) -> None:
     lanes, where = split(X, mask, shared)
     where, maps = shared_address(where), split(X, mask, maps)[1]
     for n, lane in enumerate(lanes.tolist()):
-        tensor = X.bulk.tensor(i, int(maps[n]))
+        tensor = X.bulk.tensor(i, lane, int(maps[n]))
         X.bulk.store(i, lane, tensor, _coordinates(X, at, lane), int(where[n]))
+        _count(X, i, tensor)
+
+
+def _count(X: Batch, i: Instruction, tensor: TensorMap) -> None:
+    if X.hazards.checks:
+        X.traffic.count_box(i, tensor.box_bytes, tensor.box[0] * tensor.element)
 
 
 def _coordinates(X: Batch, at: list[Values], lane: int) -> tuple[int, ...]:

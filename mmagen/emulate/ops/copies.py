@@ -9,17 +9,22 @@ from mmagen.emulate.batch import Batch
 from mmagen.emulate.ops.access import Access, keep_aligned, split
 from mmagen.emulate.ops.bulk import build_bulk_copy
 from mmagen.emulate.ops.emit import Emitter, literal, op
+from mmagen.emulate.ops.mbarriers import shared_address
 from mmagen.emulate.ops.memory import native_address
 from mmagen.emulate.ptx.model import Immediate, Instruction, Negated, Register
 
 
 @op("cp")
 def _cp(e: Emitter, i: Instruction) -> None:
-    if i.modifiers[:2] == ("async", "bulk"):
+    if i.modifiers[:2] == ("async", "bulk") or i.modifiers[:3] == ("reduce", "async", "bulk"):
         build_bulk_copy(e, i)
         return
-    if i.modifiers[0] != "async" or i.has("mbarrier"):
+    if i.modifiers[0] != "async":
         raise e.unsupported("this copy is not supported")
+    if i.has("mbarrier"):
+        where = native_address(e, i.operands[0], "shared")
+        e.line(f"{e.bind(_arrive)}(X, {e.mask}, {e.bind(i)}, {where})")
+        return
     if i.has("commit_group"):
         e.line(f"X.copies.commit({e.mask})")
     elif i.has("wait_group"):
@@ -28,6 +33,12 @@ def _cp(e: Emitter, i: Instruction) -> None:
         e.line(f"X.copies.wait({e.mask}, None)")
     else:
         _copy(e, i)
+
+
+def _arrive(X: Batch, mask: Mask | None, i: Instruction, address: Values) -> None:
+    """cp.async.mbarrier.arrive{.noinc}{.shared}.b64 [address]."""
+    _, where = split(X, mask, address)
+    X.copy_arrivals.add(i, mask, shared_address(where), counted=not i.has("noinc"))
 
 
 def _copy(e: Emitter, i: Instruction) -> None:
@@ -44,7 +55,8 @@ def _copy(e: Emitter, i: Instruction) -> None:
     elif extra:
         kept = e.source(extra[0], "u32")
     run = e.bind(_Copy(i, int(size.value)).run)
-    e.line(f"{run}(X, {e.mask}, {native_address(e, i.operands[0])}, {native_address(e, i.operands[1])}, {kept})")
+    to = native_address(e, i.operands[0], "shared")
+    e.line(f"{run}(X, {e.mask}, {to}, {native_address(e, i.operands[1])}, {kept})")
 
 
 class _Copy:

@@ -183,11 +183,17 @@ class Emitter:
         value = _converted(expression, dtype_of(kind), storage_of(operand))
         self._bind(operand.index, value)
 
+    def special(self, name: str) -> str:
+        """The place of a special register."""
+        return self._specials(name)
+
+    def assign(self, place: str, value: str) -> None:
+        """Binds an expression to a place of the active lanes."""
+        everywhere = self.full and self.mask == "m"
+        self.line(f"{place} = {value}" if everywhere else f"{place} = where({self.mask}, {value}, {place})")
+
     def _bind(self, index: int, value: str) -> None:
-        if self.full and self.mask == "m":
-            self.line(f"R[{index}] = {value}")
-        else:
-            self.line(f"R[{index}] = where({self.mask}, {value}, R[{index}])")
+        self.assign(f"R[{index}]", value)
         if index in self.tracked:
             self.line(f"X.registers.mark_written({index}, {'None' if self.full and self.mask == 'm' else self.mask})")
 

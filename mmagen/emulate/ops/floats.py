@@ -6,11 +6,19 @@ from collections.abc import Callable
 
 import numpy as np
 
-from mmagen.emulate.arithmetic import numerics
+from mmagen.emulate.arithmetic import directed, numerics
 from mmagen.emulate.arrays import Codes, Floats, Values
+from mmagen.emulate.ops.carry import build_carry
 from mmagen.emulate.ops.emit import Emitter, dtype_of, op
 from mmagen.emulate.ops.halves import build_half, is_half
-from mmagen.emulate.ops.integers import build_integer_divide, build_integer_mul, build_integer_sum, is_integer, unsigned
+from mmagen.emulate.ops.integer_pairs import build_integer_pair, is_integer_pair
+from mmagen.emulate.ops.integers import (
+    build_integer_mad,
+    build_integer_mul,
+    build_integer_sum,
+    is_integer,
+    unsigned,
+)
 from mmagen.emulate.ptx.model import Instruction
 
 _ROUNDINGS = ("rn", "rz", "rm", "rp")
@@ -36,18 +44,20 @@ def _plain(i: Instruction) -> bool:
     return rounding_of(i) == "rn" and not i.has("ftz") and not i.has("sat")
 
 
-def _by_codes(e: Emitter, i: Instruction, function: Callable[..., Codes], count: int, negate_last: bool = False) -> None:
+def by_codes(e: Emitter, i: Instruction, function: Callable[..., Codes], count: int, negate_last: bool = False) -> None:
     """Arithmetic with rounding, .ftz or .sat, through numerics."""
     kind = i.type
     bits = unsigned(kind)
     flip = np.array([1 << (int(kind[1:]) - 1)], dtype=dtype_of(bits))
     rounding, ftz, sat = rounding_of(i), i.has("ftz"), i.has("sat")
 
+    exact = directed.operation("add" if i.base == "sub" else i.base.replace("mad", "fma"), kind, rounding)
+
     def compute(*codes: Values) -> Values:
         operands = list(np.broadcast_arrays(*codes))
         if negate_last:
             operands[-1] = operands[-1] ^ flip
-        return function(*operands, kind, rounding, ftz, sat)
+        return exact(*operands) if kind == "f64" and rounding != "rn" else function(*operands, kind, rounding, ftz, sat)
 
     arguments = ", ".join(e.source(x, bits) for x in i.operands[1 : 1 + count])
     e.write(i.operands[0], f"{e.bind(compute)}({arguments})", bits)
@@ -56,7 +66,11 @@ def _by_codes(e: Emitter, i: Instruction, function: Callable[..., Codes], count:
 @op("add", "sub")
 def _sum(e: Emitter, i: Instruction) -> None:
     symbol = "+" if i.base == "add" else "-"
-    if is_integer(i.type):
+    if i.has("cc"):
+        build_carry(e, i)
+    elif is_integer_pair(i.type):
+        build_integer_pair(e, i)
+    elif is_integer(i.type):
         build_integer_sum(e, i, symbol)
     elif is_half(i.type):
         build_half(e, i, symbol)
@@ -64,7 +78,7 @@ def _sum(e: Emitter, i: Instruction) -> None:
         a, b = (e.source(x, i.type) for x in i.operands[1:3])
         e.write(i.operands[0], f"{e.bind(canonical)}({a} {symbol} {b})", i.type)
     else:
-        _by_codes(e, i, numerics.add, 2, negate_last=i.base == "sub")
+        by_codes(e, i, numerics.add, 2, negate_last=i.base == "sub")
 
 
 @op("mul")
@@ -77,7 +91,18 @@ def _mul(e: Emitter, i: Instruction) -> None:
         a, b = (e.source(x, i.type) for x in i.operands[1:3])
         e.write(i.operands[0], f"{e.bind(canonical)}({a} * {b})", i.type)
     else:
-        _by_codes(e, i, numerics.mul, 2)
+        by_codes(e, i, numerics.mul, 2)
+
+
+@op("mad")
+def _mad(e: Emitter, i: Instruction) -> None:
+    """On floats it is fma (PTX ISA 9.7.3.7, for sm_20 and later)."""
+    if i.has("cc"):
+        build_carry(e, i)
+    elif is_integer(i.type):
+        build_integer_mad(e, i)
+    else:
+        _fma(e, i)
 
 
 @op("fma")
@@ -88,7 +113,7 @@ def _fma(e: Emitter, i: Instruction) -> None:
         function = e.bind(_fma32 if i.type == "f32" else _fma64)
         e.write(i.operands[0], f"{function}({', '.join(e.source(x, i.type) for x in i.operands[1:4])})", i.type)
     else:
-        _by_codes(e, i, numerics.fma, 3)
+        by_codes(e, i, numerics.fma, 3)
 
 
 def _fma32(a: Values, b: Values, c: Values) -> Values:
@@ -108,52 +133,14 @@ def _fma64(a: Floats, b: Floats, c: Floats) -> Floats:
     return canonical(numerics.fma_f64(x, y, z))
 
 
-@op("div")
-def _div(e: Emitter, i: Instruction) -> None:
-    """.approx and .full divide exactly here: they promise a bound, not bits."""
-    if is_integer(i.type):
-        build_integer_divide(e, i, remainder=False)
-        return
-    _only_nearest(e, i)
-    a, b = (e.source(x, i.type) for x in i.operands[1:3])
-    e.write(i.operands[0], _flushed(e, i, f"{e.bind(canonical)}({a} / {b})"), i.type)
-
-
-@op("rcp", "sqrt", "rsqrt", "ex2", "lg2", "sin", "cos", "tanh")
-def _function(e: Emitter, i: Instruction) -> None:
-    """The .approx forms are computed to float precision: they promise a bound, not bits."""
-    if is_half(i.type):
-        raise e.unsupported("this function on 16-bit floats is not supported")
-    _only_nearest(e, i)
-    e.write(i.operands[0], _flushed(e, i, f"{e.bind(_FUNCTIONS[i.base])}({e.source(i.operands[1], i.type)})"), i.type)
-
-
-def _only_nearest(e: Emitter, i: Instruction) -> None:
-    if rounding_of(i) != "rn":
-        raise e.unsupported("this rounding is not supported here")
-
-
-def _flushed(e: Emitter, i: Instruction, expression: str) -> str:
-    return f"{e.bind(numerics.flush)}(({expression}).view(u4)).view(f4)" if i.has("ftz") else expression
-
-
-_FUNCTIONS = {
-    "rcp": lambda a: canonical(a.dtype.type(1) / a),
-    "sqrt": lambda a: canonical(np.sqrt(a)),
-    "rsqrt": lambda a: canonical((1 / np.sqrt(a.astype(np.float64))).astype(a.dtype)),
-    "ex2": lambda a: canonical(np.exp2(a.astype(np.float64)).astype(a.dtype)),
-    "lg2": lambda a: canonical(np.log2(a.astype(np.float64)).astype(a.dtype)),
-    "sin": lambda a: canonical(np.sin(a.astype(np.float64)).astype(a.dtype)),
-    "cos": lambda a: canonical(np.cos(a.astype(np.float64)).astype(a.dtype)),
-    "tanh": lambda a: canonical(np.tanh(a.astype(np.float64)).astype(a.dtype)),
-}
-
-
 @op("min", "max")
 def _extreme(e: Emitter, i: Instruction) -> None:
     kind = i.type
     if is_half(kind):
         build_half(e, i, i.base)
+        return
+    if is_integer_pair(kind):
+        build_integer_pair(e, i)
         return
     operands = [e.source(x, kind) for x in i.operands[1:]]
     if is_integer(kind):
@@ -161,15 +148,26 @@ def _extreme(e: Emitter, i: Instruction) -> None:
         result = f"{function}({operands[0]}, {operands[1]})"
         e.write(i.operands[0], f"np.maximum({result}, 0)" if i.has("relu") else result, kind)
         return
-    if i.has("xorsign") or i.has("abs"):
-        raise e.unsupported("this form of min and max is not supported")
     if i.has("ftz"):
         operands = [f"{e.bind(numerics.flush)}(({x}).view(u4)).view(f4)" for x in operands]
     function = e.bind(_EXTREMES[i.base, i.has("NaN")])
+    if i.has("xorsign"):
+        function = e.bind(_of_magnitudes(_EXTREMES[i.base, i.has("NaN")]))
     expression = operands[0]
     for operand in operands[1:]:
         expression = f"{function}({expression}, {operand})"
     e.write(i.operands[0], expression, kind)
+
+
+def _of_magnitudes(pick: Binary) -> Binary:
+    """.xorsign.abs: min or max of the magnitudes, with the product of the signs; NaN has none."""
+
+    def function(a: Values, b: Values) -> Values:
+        chosen = pick(np.abs(a), np.abs(b))
+        signed = np.where(np.signbit(a) ^ np.signbit(b), -chosen, chosen)
+        return canonical(signed)
+
+    return function
 
 
 def _ordered_zero(low: bool) -> Binary:
@@ -228,11 +226,14 @@ def _copysign(e: Emitter, i: Instruction) -> None:
 @op("testp")
 def _testp(e: Emitter, i: Instruction) -> None:
     a = e.source(i.operands[1], i.type)
+    least = "2.0**-126" if i.type == "f32" else "2.0**-1022"
     tests = {
         "finite": f"np.isfinite({a})",
         "infinite": f"np.isinf({a})",
         "number": f"~np.isnan({a})",
         "notanumber": f"np.isnan({a})",
+        "normal": f"(np.isfinite({a}) & (np.abs({a}) >= {least}))",
+        "subnormal": f"((np.abs({a}) < {least}) & ({a} != 0))",
     }
     if i.modifiers[0] not in tests:
         raise e.unsupported("this test is not supported")

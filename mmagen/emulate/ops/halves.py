@@ -9,7 +9,7 @@ import numpy as np
 from mmagen.emulate.arithmetic import numerics
 from mmagen.emulate.arrays import Codes
 from mmagen.emulate.ops.emit import Emitter
-from mmagen.emulate.ptx.model import Instruction, Operand
+from mmagen.emulate.ptx.model import Instruction
 
 _HALVES = ("f16", "bf16", "f16x2", "bf16x2")
 
@@ -19,37 +19,31 @@ def is_half(kind: str) -> bool:
     return kind in _HALVES
 
 
-def widened(e: Emitter, operand: Operand, kind: str) -> str:
-    """An expression for a 16-bit float operand's value in float64."""
-    if kind.endswith("x2"):
-        raise e.unsupported("two results in one comparison are not supported")
-
-    def widen(codes: Codes) -> Codes:
-        return numerics.to_float64(codes, kind)
-
-    return f"{e.bind(widen)}({e.source(operand, 'u16')})"
-
-
 def build_half(e: Emitter, i: Instruction, operation: str) -> None:
     """add, sub, mul, fma, min or max on f16, bf16 or pairs of them."""
-    kind = i.type
-    pair = kind.endswith("x2")
-    bits = "u32" if pair else "u16"
-    function = _function(kind.removesuffix("x2"), operation, i)
+    if i.has("oob"):
+        raise e.unsupported("out-of-bounds NaN is not supported")
+    bits = "u32" if i.type.endswith("x2") else "u16"
+    arguments = ", ".join(e.source(x, bits) for x in i.operands[1:])
+    e.write(i.operands[0], f"{e.bind(half_operation(i.type, operation, i.modifiers))}({arguments})", bits)
+
+
+def half_operation(kind: str, operation: str, modifiers: tuple[str, ...] = ()) -> Callable[..., Codes]:
+    """A function of codes, "+", "-", "*", "fma", "min", "max" or "add", on f16, bf16 or pairs of them. modifiers: of those
+    ftz, sat, relu, NaN and xorsign count."""
+    function = _function(kind.removesuffix("x2"), "+" if operation == "add" else operation, modifiers)
+    if not kind.endswith("x2"):
+        return lambda *codes: function(*np.broadcast_arrays(*codes))
 
     def compute(*codes: Codes) -> Codes:
-        operands = np.broadcast_arrays(*codes)
-        if not pair:
-            return function(*operands)
-        halves = [np.ascontiguousarray(x).view(np.uint16) for x in operands]
+        halves = [np.ascontiguousarray(x).view(np.uint16) for x in np.broadcast_arrays(*codes)]
         return function(*halves).view(np.uint32)
 
-    arguments = ", ".join(e.source(x, bits) for x in i.operands[1:])
-    e.write(i.operands[0], f"{e.bind(compute)}({arguments})", bits)
+    return compute
 
 
-def _function(name: str, operation: str, i: Instruction) -> Callable[..., Codes]:
-    ftz, sat, relu = i.has("ftz"), i.has("sat"), i.has("relu")
+def _function(name: str, operation: str, modifiers: tuple[str, ...]) -> Callable[..., Codes]:
+    ftz, sat, relu = (word in modifiers for word in ("ftz", "sat", "relu"))
 
     def flushed(codes: Codes) -> Codes:
         return np.where(codes & 0x7C00 == 0, codes & np.uint16(0x8000), codes) if ftz and name == "f16" else codes
@@ -65,7 +59,10 @@ def _function(name: str, operation: str, i: Instruction) -> Callable[..., Codes]
         elif operation == "fma":
             result = numerics.fma(operands[0], operands[1], operands[2], name, "rn", False, sat)
         else:
-            result = _extreme(operands, name, operation, i.has("NaN"))
+            signs = (operands[0] ^ operands[1]) & np.uint16(0x8000 if "xorsign" in modifiers else 0)
+            operands = [x & np.uint16(0x7FFF) for x in operands] if "xorsign" in modifiers else operands
+            result = _extreme(operands, name, operation, "NaN" in modifiers)
+            result = np.where(np.isnan(numerics.to_float64(result, name)), result, result | signs)
         if relu:
             values = numerics.to_float64(result, name)
             result = np.where(np.isnan(values), result, np.where(values > 0, result, np.uint16(0)))

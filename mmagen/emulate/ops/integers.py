@@ -6,10 +6,7 @@ import numpy as np
 
 from mmagen.emulate.arrays import Values
 from mmagen.emulate.ops.emit import Emitter, dtype_of, op
-from mmagen.emulate.ptx.model import Immediate, Instruction, Operand, Pair
-
-_HALVES = {"f16", "bf16", "f16x2", "bf16x2"}
-_COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "lo": "<", "ls": "<=", "hi": ">", "hs": ">="}
+from mmagen.emulate.ptx.model import Immediate, Instruction
 
 _PERMUTATIONS = {
     "f4e": (0x3210, 0x4321, 0x5432, 0x6543),
@@ -43,8 +40,6 @@ def build_integer_sum(e: Emitter, i: Instruction, symbol: str) -> None:
         a, b = (e.source(x, kind) for x in i.operands[1:3])
         e.write(i.operands[0], f"np.clip({a}.astype(i8) {symbol} {b}, -0x80000000, 0x7fffffff).astype(i4)", kind)
         return
-    if i.has("cc"):
-        raise e.unsupported("carry flags are not supported")
     kind = unsigned(kind)
     a, b = (e.source(x, kind) for x in i.operands[1:3])
     e.write(i.operands[0], f"{a} {symbol} {b}", kind)
@@ -70,11 +65,13 @@ def build_integer_mul(e: Emitter, i: Instruction) -> None:
     e.write(i.operands[0], expression, kind)
 
 
-@op("mad")
-def _mad(e: Emitter, i: Instruction) -> None:
-    if not is_integer(i.type):
-        raise e.unsupported("mad on floats is not supported")
+def build_integer_mad(e: Emitter, i: Instruction) -> None:
+    """mad without carry; .sat limits what .hi adds to."""
     expression, kind = product(e, i, i.type)
+    if i.has("sat"):
+        total = f"({expression}).astype(i8) + {e.source(i.operands[3], kind)}"
+        e.write(i.operands[0], f"np.clip({total}, -0x80000000, 0x7fffffff).astype(i4)", kind)
+        return
     kind = unsigned(kind)
     dtype = dtype_of(kind)
     e.write(i.operands[0], f"({expression}).view({dtype}) + {e.source(i.operands[3], kind)}", kind)
@@ -230,63 +227,6 @@ def _dp2a(e: Emitter, i: Instruction) -> None:
     half = "slice(0, 2)" if i.has("lo") else "slice(2, 4)"
     b = f"{e.bind(_bytes)}({e.source(i.operands[2], 'u32')}, {second[0] == 's'})[..., {half}]"
     e.write(i.operands[0], f"({a} * {b}).sum(-1, dtype=i4).view(u4) + {e.source(i.operands[3], 'u32')}", "u32")
-
-
-@op("setp", "set")
-def _setp(e: Emitter, i: Instruction) -> None:
-    kind = i.type
-    parts = i.modifiers
-    expression = compare(e, parts[0], kind, i.operands[1], i.operands[2])
-    combine = next((m for m in parts[1:] if m in ("and", "or", "xor")), None)
-    if i.base == "set":
-        to = parts[-2]
-        one = e.constant(1.0 if to == "f32" else -1, dtype_of(to))
-        e.write(i.operands[0], f"where({expression}, {one}, {e.constant(0, dtype_of(to))})", to)
-        return
-    targets = (i.operands[0].first, i.operands[0].second) if isinstance(i.operands[0], Pair) else (i.operands[0],)
-    e.line(f"t = {expression}")
-    names = ["t", "~t"]
-    if combine:
-        symbol = {"and": "&", "or": "|", "xor": "^"}[combine]
-        e.line(f"c = {e.source(i.operands[3], 'pred')}")
-        names = [f"(t {symbol} c)", f"(~t {symbol} c)"]
-    for target, name in zip(targets, names, strict=False):
-        e.write(target, name, "pred")
-
-
-def compare(e: Emitter, how: str, kind: str, first: Operand, second: Operand) -> str:
-    """A comparison's expression: ordered, or with `u` at its end also true for NaN."""
-    if kind in _HALVES:
-        from mmagen.emulate.ops.halves import widened
-
-        a, b = widened(e, first, kind), widened(e, second, kind)
-    else:
-        a, b = e.source(first, kind), e.source(second, kind)
-    if how in ("num", "nan"):
-        unordered = f"(np.isnan({a}) | np.isnan({b}))"
-        return unordered if how == "nan" else f"~{unordered}"
-    if is_integer(kind):
-        return f"{a} {_COMPARE[how]} {b}"
-    base = how[:-1] if how in ("equ", "neu", "ltu", "leu", "gtu", "geu") else how
-    if base == "ne":
-        # numpy's != is true for NaN.
-        return f"({a} != {b})" if how == "neu" else f"(({a} < {b}) | ({a} > {b}))"
-    expression = f"({a} {_COMPARE[base]} {b})"
-    return f"({expression} | np.isnan({a}) | np.isnan({b}))" if how != base else expression
-
-
-@op("selp")
-def _selp(e: Emitter, i: Instruction) -> None:
-    kind = i.type
-    a, b, p = e.source(i.operands[1], kind), e.source(i.operands[2], kind), e.source(i.operands[3], "pred")
-    e.write(i.operands[0], f"where({p}, {a}, {b})", kind)
-
-
-@op("slct")
-def _slct(e: Emitter, i: Instruction) -> None:
-    kind = i.modifiers[-2]
-    a, b, c = e.source(i.operands[1], kind), e.source(i.operands[2], kind), e.source(i.operands[3], i.type)
-    e.write(i.operands[0], f"where({c} >= 0, {a}, {b})", kind)
 
 
 def _quotient(a: Values, b: Values) -> Values:

@@ -28,7 +28,7 @@ def _ldmatrix(e: Emitter, i: Instruction) -> None:
     def run(X: Batch, mask: Mask | None, address: Values) -> list[Values]:
         return access.load(X, mask, address, len(targets), i.has("trans"))
 
-    e.line(f"t = {e.bind(run)}(X, {e.mask}, {native_address(e, i.operands[1])})")
+    e.line(f"t = {e.bind(run)}(X, {e.mask}, {native_address(e, i.operands[1], space_of(i))})")
     for n, target in enumerate(targets):
         e.write(target, f"t[{n}]", "u32")
 
@@ -43,7 +43,7 @@ def _stmatrix(e: Emitter, i: Instruction) -> None:
         access.store(X, mask, address, values, i.has("trans"))
 
     values = ", ".join(e.source(x, "u32") for x in elements_of(i.operands[1]))
-    e.line(f"{e.bind(run)}(X, {e.mask}, {native_address(e, i.operands[0])}, [{values}])")
+    e.line(f"{e.bind(run)}(X, {e.mask}, {native_address(e, i.operands[0], space_of(i))}, [{values}])")
 
 
 class _Rows:

@@ -7,13 +7,15 @@ import numpy as np
 from mmagen.emulate.arrays import Events, Indices, Mask, Registers, Values, Words
 from mmagen.emulate.batch import Batch
 from mmagen.emulate.errors import EmulationError
+from mmagen.emulate.hazards.clocks import CLUSTER_SHARED, GLOBAL, OWN_SHARED, FenceSpace
 from mmagen.emulate.lanes.cluster_addresses import OFFSET_MASK, RANK_SHIFT
 from mmagen.emulate.memory.spaces import SHARED_WINDOW
 from mmagen.emulate.ops.access import split
-from mmagen.emulate.ops.emit import Emitter, op
+from mmagen.emulate.ops.emit import Emitter, literal, op
 from mmagen.emulate.ops.memory import native_address
 from mmagen.emulate.program.program import Program
-from mmagen.emulate.ptx.model import Address, Immediate, Instruction, Name, Register
+from mmagen.emulate.ptx.model import Address, Instruction, Name, Register
+from mmagen.emulate.ptx.scopes import CTA, scope_of
 
 _FORMS = {"shared", "shared::cta", "shared::cluster", "b64", "release", "relaxed", "acquire", "cta", "cluster", "expect_tx"}
 
@@ -56,7 +58,7 @@ def _arrive(e: Emitter, i: Instruction) -> None:
     extra = e.source(operands[1], "u32") if len(operands) > 1 else e.constant(1, "u4")
     count = e.constant(0 if i.modifiers[0] == "expect_tx" else 1, "u4") if announces else extra
     announced = extra if announces else e.constant(0, "u4")
-    releases = i.modifiers[0] == "arrive" and not i.has("relaxed")
+    releases = i.modifiers[0] == "arrive"
     arguments = f"{native_address(e, operands[0])}, {count}, {announced}, {releases}"
     e.line(f"t = {e.bind(_arrivals)}(X, {e.mask}, {e.bind(i)}, {arguments})")
     if target is not None and not (isinstance(target, Name) and target.name == "_"):
@@ -100,11 +102,28 @@ def _fence(e: Emitter, i: Instruction) -> None:
     if i.has("mbarrier_init"):
         e.line(f"X.mbarriers.fence({e.mask})")
     elif i.modifiers[0] == "proxy":
-        if any(m.split("::")[0] == "async" for m in i.modifiers):
+        spaces = _fenced_spaces(i)
+        if OWN_SHARED in spaces:
             e.line(f"X.mbarriers.fence({e.mask})")
-            e.line(f"X.hazards.proxy_fence({e.mask})")
+        if spaces:
+            e.line(f"X.hazards.proxy_fence({e.mask}, {spaces})")
+        if any(m.startswith("tensormap") for m in i.modifiers) and i.has("acquire"):
+            e.line(f"X.bulk.acquire_map({e.mask}, {native_address(e, i.operands[0])})")
     else:
-        e.line(f"X.hazards.memory_fence({e.mask})")
+        if scope_of(i) > CTA:
+            e.line(f"X.mbarriers.fence({e.mask})")
+        e.line(f"X.hazards.memory_fence({e.mask}, {scope_of(i)})")
+
+
+def _fenced_spaces(i: Instruction) -> tuple[FenceSpace, ...]:
+    """Between generic accesses to which spaces and the asynchronous proxy a fence is."""
+    if not any(m.split("::")[0] == "async" for m in i.modifiers):
+        return ()
+    if i.has("global"):
+        return (GLOBAL,)
+    if any("shared::cluster" in m for m in i.modifiers):
+        return OWN_SHARED, CLUSTER_SHARED
+    return (OWN_SHARED,) if any("shared::cta" in m for m in i.modifiers) else (OWN_SHARED, CLUSTER_SHARED, GLOBAL)
 
 
 @op("mapa")
@@ -134,7 +153,5 @@ def _rank(e: Emitter, i: Instruction) -> None:
 
 @op("setmaxnreg", warp_wide=True)
 def _registers(e: Emitter, i: Instruction) -> None:
-    """No effect here but a check of the operand: the emulator does not limit registers."""
-    count = i.operands[0]
-    if not isinstance(count, Immediate) or not 24 <= int(count.value) <= 256 or int(count.value) % 8:
-        raise e.unsupported("setmaxnreg takes 24 to 256 registers, in steps of 8")
+    """Registers are not limited, but counted."""
+    e.line(f"X.register_pool.change({e.bind(i)}, {e.mask}, {literal(i.operands[0])})")

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mmagen.emulate.arithmetic import numerics
 from mmagen.emulate.arrays import Mask, Values
 from mmagen.emulate.batch import Batch
 from mmagen.emulate.memory.spaces import GLOBAL_BASE, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, UNSIGNED
@@ -22,10 +23,14 @@ def _raw(kind: str) -> str:
     return f"u{8 * (size_of(kind) or 0)}"
 
 
-def native_address(e: Emitter, operand: Operand) -> str:
-    """The address as computed in the width of its register, so that 32-bit sums wrap at 32 bits."""
-    narrow = isinstance(operand, Address) and isinstance(operand.base, Register) and size_of(operand.base.type) == 4
-    return e.address(operand, 32 if narrow else 64)
+def native_address(e: Emitter, operand: Operand, space: str = "") -> str:
+    """The address as computed in the width of its register, so that 32-bit sums wrap at 32 bits. space: of the operand.
+    Addresses in shared memory have 32 bits: wider ones, such as generic ones, are truncated (PTX ISA, "ld")."""
+    base = operand.base if isinstance(operand, Address) else None
+    if isinstance(base, Register) and size_of(base.type) == 4:
+        return e.address(operand, 32)
+    address = e.address(operand)
+    return f"({address}).astype(u4)" if isinstance(base, Register) and space == "shared" else address
 
 
 @op("ld", "ldu")
@@ -35,7 +40,7 @@ def _load(e: Emitter, i: Instruction) -> None:
     if width not in UNSIGNED:
         raise e.unsupported("loads of this type are not supported")
     run = e.bind(Access(i, width, count).load)
-    e.line(f"t = {run}(X, {space_of(i)!r}, {e.mask}, {native_address(e, i.operands[1])})")
+    e.line(f"t = {run}(X, {space_of(i)!r}, {e.mask}, {native_address(e, i.operands[1], space_of(i))})")
     for n, element in enumerate(elements_of(i.operands[0])):
         if kind[0] == "s":
             e.write(element, f"t[{n}].view({dtype_of(kind)})", kind)
@@ -51,7 +56,7 @@ def _store(e: Emitter, i: Instruction) -> None:
         raise e.unsupported("this store is not supported")
     run = e.bind(Access(i, width, count).store)
     values = ", ".join(e.source(x, _raw(kind)) for x in elements_of(i.operands[1]))
-    e.line(f"{run}(X, {space_of(i)!r}, {e.mask}, {native_address(e, i.operands[0])}, [{values}])")
+    e.line(f"{run}(X, {space_of(i)!r}, {e.mask}, {native_address(e, i.operands[0], space_of(i))}, [{values}])")
 
 
 @op("cvta")
@@ -77,23 +82,30 @@ def _isspacep(e: Emitter, i: Instruction) -> None:
     e.write(i.operands[0], expression, "pred")
 
 
-@op("prefetch", "prefetchu", "discard", "applypriority", "nanosleep", "griddepcontrol")
+@op("discard", "applypriority", "nanosleep")
 def _nothing(e: Emitter, i: Instruction) -> None:
     """Hints, and orders that execution in order keeps anyway."""
 
 
-@op("atom", "red")
-def _atomic(e: Emitter, i: Instruction) -> None:
+@op("griddepcontrol")
+def _griddepcontrol(e: Emitter, i: Instruction) -> None:
+    """launch_dependents is for the grid after, which is not emulated."""
+    if i.has("wait"):
+        e.line(f"X.hazards.wait_for_grid_before({e.mask})")
+
+
+def build_atomic(e: Emitter, i: Instruction) -> None:
+    """atom and red of one 32- or 64-bit element; the others are in vector_atomics.py."""
     kind = i.type
     operation = next((m for m in i.modifiers if m in _ATOMICS), None)
     if operation is None or not (is_integer(kind) or kind in ("f32", "f64")):
         raise e.unsupported("this atomic operation is not supported")
     returns = i.base == "atom"
-    operands = i.operands[1:] if returns else i.operands
+    operands = i.operands[1 if returns else 0 : -1 if i.has("L2::cache_hint") else None]
     bits = kind if kind in ("f32", "f64") or kind[0] == "s" else unsigned(kind)
     values = ", ".join(e.source(x, bits) for x in operands[1:])
     run = e.bind(_Atomic(i, operation, np.dtype(dtype_of(bits))).run)
-    call = f"{run}(X, {space_of(i)!r}, {e.mask}, {native_address(e, operands[0])}, [{values}])"
+    call = f"{run}(X, {space_of(i)!r}, {e.mask}, {native_address(e, operands[0], space_of(i))}, [{values}])"
     if returns:
         e.line(f"t = {call}")
         e.write(i.operands[0], "t", bits)
@@ -115,12 +127,20 @@ _ATOMICS: dict[str, Callable[..., Any]] = {
 }
 
 
+def _flushing_add(old: np.float32, a: np.float32) -> np.float32:
+    """add on f32 in global memory: subnormal numbers are zeros of their sign (PTX ISA 9.7.13.5)."""
+    codes = numerics.add(np.array([old]).view(np.uint32), np.array([a]).view(np.uint32), "f32", ftz=True)
+    result: np.float32 = codes.view(np.float32)[0]
+    return result
+
+
 class _Atomic:
     """Lane after lane, in the order of their numbers: one of the orders that the hardware may choose."""
 
     def __init__(self, i: Instruction, operation: str, dtype: np.dtype[Any]):
         self.i, self.dtype = i, dtype
         self.function = _ATOMICS[operation]
+        self.flushes = operation == "add" and dtype == np.float32
         self.access = Access(i, dtype.itemsize, 1, atomic=True)
 
     def run(self, X: Batch, space: str, mask: Mask | None, address: Values, values: list[Values]) -> Values:
@@ -133,7 +153,8 @@ class _Atomic:
             cells = cells[: len(cells) // self.dtype.itemsize * self.dtype.itemsize].view(self.dtype)
             operands = [X.lanes.spread(v) for v in values]
             X.memory.device.writes += 1
+            function = _flushing_add if self.flushes and part == "global" else self.function
             for lane, place in zip(lanes, index // self.dtype.itemsize, strict=True):
                 before[lane] = cells[place]
-                cells[place] = self.function(cells[place], *(v[lane] for v in operands))
+                cells[place] = function(cells[place], *(v[lane] for v in operands))
         return before

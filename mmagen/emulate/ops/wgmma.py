@@ -18,6 +18,8 @@ from mmagen.emulate.ptx.model import Entry, Immediate, Instruction, Operand, Reg
 @op("wgmma", warp_wide=True)
 def _wgmma(e: Emitter, i: Instruction) -> None:
     what = i.modifiers[0]
+    if what in ("fence", "commit_group", "wait_group"):
+        e.line(f"X.wgmmas.execute({e.mask}, {e.bind(i)})")
     if what == "fence":
         e.line(f"X.wgmmas.fence(R, {e.mask})")
     elif what == "commit_group":
@@ -124,8 +126,12 @@ class _Multiply:
     ) -> Words:
         """uint32[registers, lanes]: D, where warpgroups are active."""
         groups = whole_warpgroups(X, mask, self.i)
+        result = np.zeros((len(self.sums), X.lanes.size), dtype=np.uint32)
+        if not len(groups):
+            return result
         first = np.array([X.wgmmas.first_lane(g) for g in groups.tolist()], dtype=np.int64)
         lanes = (first[:, None] + np.arange(WARPGROUP)).reshape(-1)
+        X.wgmmas.check_together(groups)
         for group in groups.tolist():
             X.wgmmas.check_operands(R, group, (*self.sums, *self.fragments), self.i)
         clocks = [X.wgmmas.start(group, self.sums, self.fragments) for group in groups.tolist()]
@@ -148,7 +154,6 @@ class _Multiply:
             selected = _bits(X.lanes.spread(metadata)[lanes]).reshape(-1, WARPGROUP)
             left_numbers = wgmma.spread(left_numbers, form, selected, self.selector)
         codes = wgmma.multiply(form, left_numbers, wgmma.numbers(right, form.b, self.scale_b), start)
-        result = np.zeros((len(self.sums), X.lanes.size), dtype=np.uint32)
         result[:, lanes] = wgmma.sums_registers(codes, form).reshape(len(self.sums), -1)
         return result
 
@@ -187,6 +192,9 @@ class _Multiply:
             X.findings.add("shared_out_of_bounds", self.i, 1, lane, text)
             address = np.where(outside, 0, address)
         index = address + shared.base[lanes][:, None, None]
+        if X.hazards.checks and address.size:
+            rows_of_8 = address.reshape(len(address), -1, 8, address.shape[2])
+            X.traffic.count_core_matrices(self.i, np.ascontiguousarray(rows_of_8.swapaxes(2, 3)).reshape(-1, 8))
         if X.hazards.clock_shadow is not None:
             for n, (group, clock) in enumerate(zip(groups.tolist(), clocks, strict=True)):
                 warps = lanes[n] + np.arange(0, WARPGROUP, 32)

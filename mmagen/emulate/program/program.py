@@ -41,20 +41,24 @@ class Places:
 class Program:
     """One launch: entry, extents, parameters and the places of variables.
 
-    cluster: CTAs along x that form one. asynchronous: the entry has mbarriers, wgmma, bulk copies, clusters or flags.
+    cluster: CTAs that form one; cluster_extents: in x, y, z. CTAs are numbered cluster by cluster, and within one by rank.
+    overlaps: the launch may begin before the one before it ends. asynchronous: the entry has mbarriers, wgmma, bulk copies,
+    clusters or flags, or overlaps.
     Raises EmulationError where the parameter block has another size than the entry declares.
     """
 
     def __init__(
         self, module: Module, entry: Entry, grid: Dim, block: Dim, dynamic_smem: int, params: bytes, memory: GlobalMemory,
-        cluster: int = 1,
+        cluster: Dim = (1, 1, 1), overlaps: bool = False,
     ):  # fmt: skip
         self.module, self.entry, self.grid, self.block, self.memory = module, entry, grid, block, memory
-        self.params, self.dynamic_smem, self.cluster = params, dynamic_smem, cluster
+        self.params, self.dynamic_smem, self.cluster_extents = params, dynamic_smem, cluster
+        self.overlaps = overlaps
+        self.cluster = cluster[0] * cluster[1] * cluster[2]
         facts = _facts_of(entry)
-        self.asynchronous = cluster > 1 or facts.asynchronous
-        if not 1 <= cluster <= 16 or grid[0] % cluster:
-            raise EmulationError(f"a grid of {grid[0]} CTAs along x is no whole number of clusters of {cluster}")
+        self.asynchronous = self.cluster > 1 or overlaps or facts.asynchronous
+        if not 1 <= self.cluster <= 16 or any(g % c for g, c in zip(grid, cluster, strict=True)):
+            raise EmulationError(f"a grid of {_extents(grid)} CTAs is no whole number of clusters of {_extents(cluster)}")
         self.threads = block[0] * block[1] * block[2]
         self.padded_threads = -(-self.threads // 32) * 32
         self.cta_count = grid[0] * grid[1] * grid[2]
@@ -104,6 +108,10 @@ class Program:
             data = variable.data.ljust(variable.size, b"\0")
             self.memory.allocate(name, data, writable=variable.space == "global")
         return allocations[name].address
+
+
+def _extents(dim: Dim) -> str:
+    return " x ".join(map(str, dim))
 
 
 @dataclass(frozen=True)

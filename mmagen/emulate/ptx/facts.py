@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 
-from mmagen.emulate.ptx.model import Instruction
+from mmagen.emulate.ptx.model import Immediate, Instruction, Operand
 from mmagen.emulate.ptx.operands import size_of
+from mmagen.emulate.ptx.scopes import CTA, scope_of
 
 _STRONG = ("acquire", "release", "acq_rel", "relaxed", "volatile")
+_MEMBER_MASKS = {"bar": 0, "barrier": 0, "shfl": 4, "vote": 2, "match": 2, "redux": 2, "elect": 1}
+_ALL_LANES = 0xFFFFFFFF
 _PHASE_WAITS = ("test_wait", "try_wait")
 
 
@@ -18,9 +21,11 @@ def vector_of(i: Instruction) -> tuple[str, int]:
 
 
 def is_asynchronous(i: Instruction) -> bool:
-    """Does the instruction need more than barriers of threads to be ordered?"""
-    flag = i.base in ("ld", "st", "atom", "red") and any(i.has(word) for word in ("acquire", "release", "acq_rel", "relaxed"))
-    return i.base in ("mbarrier", "wgmma") or i.modifiers[:2] == ("async", "bulk") or flag
+    """Does the instruction need more than barriers of threads to be ordered? A fence beyond the CTA is for flags."""
+    flag = i.base in ("ld", "st", "atom", "red") and any(i.has(word) for word in _STRONG) and space_of(i) != "shared"
+    fence = i.base in ("fence", "membar") and scope_of(i) > CTA
+    copy = i.modifiers[:2] in (("async", "bulk"), ("async", "mbarrier"), ("reduce", "async"))
+    return i.base in ("mbarrier", "wgmma") or copy or flag or fence
 
 
 def access_size(i: Instruction) -> int:
@@ -58,6 +63,29 @@ def is_strong(i: Instruction) -> bool:
 def is_warp_barrier(i: Instruction) -> bool:
     """bar.warp.sync, which orders the lanes of a warp only."""
     return i.base in ("bar", "barrier") and bool(i.modifiers) and i.modifiers[0] == "warp"
+
+
+def names_members(i: Instruction) -> bool:
+    """Does the instruction synchronise lanes of a warp that one of its operands names?"""
+    if i.base in ("bar", "barrier") and not is_warp_barrier(i):
+        return False
+    return i.has("sync") or i.base == "elect" if len(i.operands) > _MEMBER_MASKS.get(i.base, len(i.operands)) else False
+
+
+def member_mask(i: Instruction) -> Operand | None:
+    """The operand that names the lanes which execute an instruction together; None where it has none or it is a literal of
+    all 32."""
+    if not names_members(i):
+        return None
+    mask = i.operands[_MEMBER_MASKS[i.base]]
+    return None if isinstance(mask, Immediate) and int(mask.value) & _ALL_LANES == _ALL_LANES else mask
+
+
+def is_aligned_arrival(i: Instruction) -> bool:
+    """An arrival at a barrier of the CTA or the cluster that all threads of the warp have to execute together."""
+    if i.base == "bar":
+        return i.has("arrive")
+    return i.base == "barrier" and i.has("arrive") and i.has("aligned")
 
 
 def is_phase_wait(i: Instruction) -> bool:

@@ -159,7 +159,8 @@ def _collect(operand: Operand, reads: list[Register], into: list[Register]) -> N
 
 @dataclass(frozen=True)
 class Variable:
-    """A declared variable. space: param, shared, local, const, global; size in bytes, 0 for `extern` arrays without one."""
+    """A declared variable. space: param, shared, local, const, global; size in bytes, 0 for `extern` arrays without one.
+    kind: the PTX type of an element, e.g. "f32"."""
 
     name: str
     space: str
@@ -168,6 +169,26 @@ class Variable:
     offset: int = 0
     external: bool = False
     data: bytes = b""
+    kind: str = ""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the directives of an entry say of its launches (PTX ISA 11.4, "Performance-Tuning Directives", and 11.5, "Cluster
+    Dimension Directives"); 0 and () where there is none.
+
+    max_threads: of a CTA, .maxntid. threads, cluster: the extents that a launch must have, .reqntid and .reqnctapercluster.
+    explicit_cluster: a launch has to name a cluster. max_cluster: CTAs of a cluster. max_registers: of a thread, .maxnreg.
+    min_ctas: CTAs that fit one SM, .minnctapersm.
+    """
+
+    max_threads: int = 0
+    threads: tuple[int, ...] = ()
+    cluster: tuple[int, ...] = ()
+    explicit_cluster: bool = False
+    max_cluster: int = 0
+    max_registers: int = 0
+    min_ctas: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,6 +202,7 @@ class Entry:
     labels: dict[str, int]
     variables: tuple[Variable, ...]
     line: int
+    limits: Limits = Limits()
 
     @property
     def param_bytes(self) -> int:

@@ -6,6 +6,7 @@ import re
 import struct
 from functools import cache
 
+from mmagen.emulate.ptx.functions import read_call
 from mmagen.emulate.ptx.model import Address, Immediate, Name, Negated, Operand, Pair, Register, Special, Symbol, Vector
 
 _SIZES = {"8": 1, "16": 2, "32": 4, "64": 8, "128": 16}
@@ -57,21 +58,27 @@ class OperandReader:
         self._scopes: list[dict[str, Register]] = [{}]
         self._ranges: list[dict[str, tuple[int, str]]] = [{}]
         self._labels: list[dict[str, str]] = [{}]
+        self._variables: list[dict[str, str]] = [{}]
         self._read_before: list[dict[str, Operand]] = [{}]
+        self._numbers = [0]  # of the open scopes, in the order in which scopes were opened
         self._count = 0
 
     def open_scope(self) -> None:
         self._scopes.append({})
         self._ranges.append({})
         self._labels.append({})
+        self._variables.append({})
         self._read_before.append({})
         self._count += 1
+        self._numbers.append(self._count)
 
     def close_scope(self) -> bool:
         """Whether the outermost scope was closed."""
         self._scopes.pop()
         self._ranges.pop()
         self._labels.pop()
+        self._variables.pop()
+        self._numbers.pop()
         self._read_before.pop()
         return not self._scopes
 
@@ -90,8 +97,23 @@ class OperandReader:
         """Notes a label of this scope and returns the name that is unique in the entry; raises ValueError for a second one."""
         if name in self._labels[-1]:
             raise ValueError(f"label {name} is defined twice")
-        self._labels[-1][name] = f"{name}#{self._count}" if len(self._labels) > 1 else name
+        self._labels[-1][name] = f"{name}#{self._numbers[-1]}" if len(self._labels) > 1 else name
         return self._labels[-1][name]
+
+    def declare_variable(self, name: str) -> str:
+        """Notes a variable of this scope and returns the name that is unique in the entry."""
+        unique = f"{name}#{self._numbers[-1]}" if len(self._variables) > 1 else name
+        self.rename(name, unique)
+        return unique
+
+    def rename(self, name: str, unique: str) -> None:
+        """In this scope a name means the variable that is called `unique` in the entry."""
+        self._variables[-1][name] = unique
+        self._read_before[-1].clear()
+
+    def variable(self, name: str) -> str:
+        """The name in the entry of the variable that a name means here; the name itself where no scope declares it."""
+        return next((scope[name] for scope in reversed(self._variables) if name in scope), name)
 
     def visible_labels(self) -> tuple[dict[str, str], ...]:
         """The label tables of the open scopes, innermost first; they go on filling while statements arrive."""
@@ -126,8 +148,10 @@ class OperandReader:
 
     def operands(self, text: str, base: str) -> tuple[Operand, ...]:
         """All operands of one statement; raises ValueError for what cannot be read."""
-        if base in ("call", "brx"):
-            return tuple(Name(part) for part in split_operands(text))
+        if base == "call":
+            called = read_call(text)
+            results, arguments = (Vector(tuple(map(self.operand, part))) for part in (called.results, called.arguments))
+            return Name(called.name), results, arguments
         return tuple(self.operand(part) for part in split_operands(text))
 
     def operand(self, text: str) -> Operand:
@@ -164,9 +188,9 @@ class OperandReader:
         if text == "WARP_SZ":
             return Immediate(32)
         if found := re.fullmatch(r"([$\w]+)\s*\+\s*(\d+)", text):
-            return Symbol(found.group(1), int(found.group(2)))
+            return Symbol(self.variable(found.group(1)), int(found.group(2)))
         if re.fullmatch(r"[$\w]+", text):
-            return Name(text)
+            return Name(self.variable(text))
         raise ValueError(f"unreadable operand {text}")
 
     def _address(self, text: str) -> Address | Vector:
@@ -186,7 +210,7 @@ class OperandReader:
             return Address(None, int(number(name).value) + distance)
         if name[0] == "%":
             raise ValueError(f"unknown register {name}")
-        return Address(Symbol(name), distance)
+        return Address(Symbol(self.variable(name)), distance)
 
 
 def number(text: str) -> Immediate:

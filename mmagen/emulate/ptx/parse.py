@@ -7,8 +7,22 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
 
-from mmagen.emulate.errors import EmulationError
-from mmagen.emulate.ptx.model import Entry, Instruction, Location, Module, Name, Variable
+from mmagen.emulate.errors import EmulationError, reported
+from mmagen.emulate.ptx.functions import END, Function, functions_of, read_call, without_return
+from mmagen.emulate.ptx.limits import limits_of
+from mmagen.emulate.ptx.model import (
+    Address,
+    Entry,
+    Instruction,
+    Limits,
+    Location,
+    Module,
+    Name,
+    Operand,
+    Symbol,
+    Variable,
+    Vector,
+)
 from mmagen.emulate.ptx.operands import OperandReader, size_of
 
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
@@ -52,6 +66,7 @@ _IDLE = [
 ]
 
 
+@reported("while it read the PTX")
 def parse(text: str, file: str = "") -> Module:
     """Decodes a PTX text.
 
@@ -70,12 +85,15 @@ class _Parser:
         self.variables: list[Variable] = []
         self.functions: set[str] = set()
         self.body: _Body | None = None
+        self.bodies: dict[str, Function] = {}
 
     def fail(self, line: int, text: str, why: str) -> EmulationError:
         return EmulationError(f"{self.file}:{line}: {why}: {' '.join(text.split())[:200]}")
 
     def module(self) -> Module:
-        for line, kind, statement in _statements(self.text, self.fail):
+        statements = list(_statements(self.text, self.fail))
+        self.bodies = functions_of(statements) if ".func" in self.text else {}
+        for line, kind, statement in statements:
             if kind == "{":
                 self.open(line, statement)
             elif kind == "}":
@@ -96,6 +114,7 @@ class _Parser:
         if not found:
             raise self.fail(line, header, "expected an .entry or .func before '{'")
         self.body = _Body(self, found.group(4), line, found.group(2) == "entry", found.group(5) or "")
+        self.body.limits = limits_of(header)
 
     def close(self, line: int) -> None:
         if self.body is None:
@@ -136,6 +155,7 @@ class _Parser:
             alignment=int(alignment.group(1)) if alignment else element,
             external="extern" in linkage or (space == "shared" and count == 0),
             data=_initial(initial, element) if initial else b"",
+            kind=kind,
         )
 
 
@@ -148,8 +168,13 @@ class _Body:
         self.instructions: list[Instruction] = []
         self.labels: dict[str, int] = {}
         self.variables: list[Variable] = []
+        self.call_params: set[str] = set()
+        self.calling: list[str] = []
+        self.limits = Limits()
         self.location: Location | None = None
         self.places: dict[tuple[int, int, int], Location] = {}
+        self.label = ""
+        self.tables: dict[str, tuple[str, ...]] = {}  # of brx.idx: label of .branchtargets -> its labels
         self.branches: dict[int, tuple[dict[str, str], ...]] = {}
         self.params = self._params(params)
 
@@ -162,7 +187,7 @@ class _Body:
                 raise self.parser.fail(self.line, part, "not a parameter")
             param = self.parser.variable(self.line, part, found)
             offset = -(-offset // param.alignment) * param.alignment
-            params.append(Variable(param.name, "param", param.size, param.alignment, offset))
+            params.append(replace(param, space="param", offset=offset))
             offset += param.size
         return tuple(params)
 
@@ -184,21 +209,25 @@ class _Body:
             self._directive(line, statement)
             return
         if statement[-1] == ":" and (found := _LABEL.fullmatch(statement)):
-            self.labels[self.reader.declare_label(found.group(1))] = len(self.instructions)
+            self.label = self.reader.declare_label(found.group(1))
+            self.labels[self.label] = len(self.instructions)
             return
         found = _INSTRUCTION.match(statement)
         if not found:
             raise ValueError("not an instruction")
         negated, guard, base, modifiers, rest = found.groups()
-        if base == "bra":
+        if base == "call" and self._copied(line, rest, guard and (negated or "") + guard):
+            return
+        if base in ("bra", "brx"):
             # Targets may follow their branch: they are resolved when the entry is complete.
             self.branches[len(self.instructions)] = self.reader.visible_labels()
+        operands = self.reader.operands(rest, base)
         self.instructions.append(
             Instruction(
                 index=len(self.instructions),
                 base=base,
-                modifiers=_parts(modifiers),
-                operands=self.reader.operands(rest, base),
+                modifiers=self._modifiers(base, modifiers, operands),
+                operands=operands,
                 guard=self.reader.guard(guard, bool(negated)) if guard else None,
                 line=line,
                 text=" ".join(statement.split()),
@@ -206,15 +235,60 @@ class _Body:
             )
         )
 
+    def _modifiers(self, base: str, modifiers: str, operands: tuple[Operand, ...]) -> tuple[str, ...]:
+        """Parameters of calls are in local memory, and so are those of a function that a register points to."""
+        parts = _parts(modifiers)
+        if base not in ("ld", "st") or "param" not in parts:
+            return parts
+        place = next((x.base for x in operands if isinstance(x, Address)), None)
+        moved = place.name in self.call_params if isinstance(place, Symbol) else bool(self.calling)
+        return tuple("local" if moved and part == "param" else part for part in parts)
+
+    def _copied(self, line: int, operands: str, guard: str | None) -> bool:
+        """Copies the body of the function that is called to here; False where it has none or calls itself."""
+        call = read_call(operands)
+        function = self.parser.bodies.get(call.name)
+        if function is None or call.name in self.calling:
+            return False
+        formal, actual = (*function.results, *function.params), (*call.results, *call.arguments)
+        if len(formal) != len(actual):
+            raise ValueError(f"{call.name} takes {len(formal)} parameters and results, not {len(actual)}")
+        unique = [self.reader.variable(name) for name in actual]
+        self.calling.append(call.name)
+        self.open_scope()
+        for name, variable in zip(formal, unique, strict=True):
+            self.reader.rename(name, variable)
+        if guard:
+            self.statement(line, f"@{guard[1:] if guard[0] == '!' else '!' + guard} bra {END}")
+        for at, kind, text in function.statements:
+            if kind == "{":
+                self.open_scope()
+            elif kind == "}":
+                self.close_scope()
+            else:
+                self.statement(at, without_return(text))
+        self.statement(line, f"{END}:")
+        self.close_scope()
+        self.calling.pop()
+        return True
+
     def _directive(self, line: int, statement: str) -> None:
         if found := _LOC.match(statement):
             self._loc(found)
         elif found := _REG.match(statement):
             self.reader.declare(found.group(2), found.group(3), found.group(1))
+        elif statement.startswith(".branchtargets"):
+            self.tables[self.label] = tuple(statement.split(None, 1)[1].replace(",", " ").split())
         elif found := _VARIABLE.match(statement):
-            self.variables.append(self.parser.variable(line, statement, found))
+            self._declare(self.parser.variable(line, statement, found))
         elif statement.split(None, 1)[0] not in _IDLE:
             raise ValueError("unknown directive")
+
+    def _declare(self, variable: Variable) -> None:
+        name = self.reader.declare_variable(variable.name)
+        if variable.space == "param":
+            self.call_params.add(name)
+        self.variables.append(replace(variable, name=name, space="local" if variable.space == "param" else variable.space))
 
     def _loc(self, found: re.Match[str]) -> None:
         file, line, column, *inlined = (int(n) if n else None for n in found.groups())
@@ -239,14 +313,24 @@ class _Body:
             labels=self.labels,
             variables=tuple(self.variables),
             line=self.line,
+            limits=self.limits,
         )
 
     def _branch(self, instruction: Instruction, scopes: tuple[dict[str, str], ...]) -> Instruction:
-        target = instruction.operands[0] if instruction.operands else None
-        for scope in scopes:
-            if isinstance(target, Name) and target.name in scope:
-                return replace(instruction, operands=(Name(scope[target.name]),))
-        raise self.parser.fail(instruction.line, instruction.text, "no such label in this entry")
+        """With the labels that it may branch to as the entry names them."""
+        target = instruction.operands[-1] if instruction.operands else None
+
+        def resolved(name: str) -> Name:
+            found = next((scope[name] for scope in scopes if name in scope), None)
+            if found is None:
+                raise self.parser.fail(instruction.line, instruction.text, "no such label in this entry")
+            return Name(found)
+
+        label = resolved(target.name if isinstance(target, Name) else "")
+        if instruction.base == "bra":
+            return replace(instruction, operands=(label,))
+        table = tuple(map(resolved, self.tables.get(label.name, ())))
+        return replace(instruction, operands=(*instruction.operands[:-1], Vector(table)))
 
 
 @cache

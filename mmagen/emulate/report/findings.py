@@ -26,7 +26,16 @@ KINDS = (
     "wgmma_order",
     "mbarrier",
     "cluster_exit",
+    "grid_dependency",
     "deadlock",
+    "member_mask",
+    "undefined_value",
+    "register_count",
+    "cache_policy",
+    "assertion",
+    "trap",
+    "endless_loop",
+    "time_limit",
 )
 # Headers of libraries: a finding is reported at the line of the user's code that used them.
 _LIBRARIES = ("/cute/", "/cutlass/", "/cuda/", "/cccl/", "/targets/", "/nvvm/", "/crt/")
@@ -60,13 +69,21 @@ def _short(text: str) -> str:
     return text if len(text) <= 160 else f"{text[:120]} ..."
 
 
+def _frames(instruction: Instruction) -> tuple[Location, ...]:
+    frames = instruction.location.frames() if instruction.location else ()
+    return tuple(frame for frame in frames if frame.line > 0)
+
+
+def own_frames(instruction: Instruction) -> tuple[Location, ...]:
+    """The place of an instruction and the calls that led to it, innermost first, without those in libraries."""
+    return tuple(frame for frame in _frames(instruction) if not any(part in frame.file for part in _LIBRARIES))
+
+
 def source_place(instruction: Instruction, ptx_file: str) -> tuple[str, int]:
     """(file, line) to name for an instruction: the innermost frame outside of libraries, else the innermost, else PTX."""
-    frames: tuple[Location, ...] = instruction.location.frames() if instruction.location else ()
-    frames = tuple(f for f in frames if f.line > 0)
-    for frame in frames:
-        if not any(part in frame.file for part in _LIBRARIES):
-            return normpath(frame.file), frame.line
+    for frame in own_frames(instruction):
+        return normpath(frame.file), frame.line
+    frames = _frames(instruction)
     return (normpath(frames[0].file), frames[0].line) if frames else (ptx_file, instruction.line)
 
 

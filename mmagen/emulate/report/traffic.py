@@ -1,4 +1,14 @@
-"""Memory traffic: bank conflicts in shared memory and 32-byte sectors of global memory, counted per instruction."""
+"""Memory traffic: bank conflicts in shared memory and 32-byte sectors of global memory, counted per instruction.
+
+Accesses of threads ("shared") are counted as Nsight Compute counts them. Those of wgmma and TMA are models that were not
+measured: Nsight Compute has no such counter for them.
+
+- "wgmma": an operand in shared memory is read once, core matrix by core matrix: 8 rows of 16 bytes (PTX ISA, "Asynchronous
+  warpgroup level matrix operation", canonical layouts), which take one pass if their 128 bytes lie in 32 different banks. In
+  every layout that a descriptor can state they do; passes beyond that show rows which a descriptor puts on top of each other.
+- "tma": a box is written or read line by line, each of the inner extent of the box, in passes of 128 bytes; so boxes with lines
+  of less than 128 bytes, as without swizzle, use a part of the banks. The bytes of one line never conflict.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +28,8 @@ Measure = Callable[[Indices, Mask | None, int], tuple[int, int]]
 class Traffic:
     """Memory traffic of one instruction or source line, counted over warps.
 
-    space: "shared" (units: passes through the banks) or "global" (units: 32-byte sectors). requests: warp accesses.
-    ideal: what the same distinct bytes would take at best.
+    space: "shared", "wgmma" or "tma" (units: passes through the banks) or "global" (units: 32-byte sectors). requests: warp
+    accesses, core matrices, lines of boxes. ideal: what the same distinct bytes would take at best.
     """
 
     space: str
@@ -53,6 +63,15 @@ class TrafficCounter:
         """Counts a shared access: offsets int64[warps, n] of `size` bytes each; active bool of that shape, None for all."""
         self._count("shared", i, offsets, active, size, bank_passes)
 
+    def count_core_matrices(self, i: Instruction, offsets: Indices) -> None:
+        """Counts the reads of core matrices by wgmma: int64[matrices, 8], 16 bytes each."""
+        self._count("wgmma", i, offsets, None, 16, bank_passes)
+
+    def count_box(self, i: Instruction, size: int, inner: int) -> None:
+        """Counts a box of `size` bytes in lines of `inner` bytes."""
+        lines = size // inner
+        self._add("tma", i, lines, lines * -(-inner // 128), -(-size // 128))
+
     def count_global(self, i: Instruction, addresses: Indices, active: Mask | None, size: int) -> None:
         """Counts a global access; arguments as for count_shared."""
         self._count("global", i, addresses, active, size, sectors)
@@ -65,9 +84,12 @@ class TrafficCounter:
         if found is None:
             found = self._measured[key] = measure(addresses.astype(np.int64), active, size)
         warps = len(addresses) if active is None else int(active.any(axis=1).sum())
+        self._add(space, i, warps, *found)
+
+    def _add(self, space: str, i: Instruction, requests: int, units: int, ideal: int) -> None:
         sums = self._sums.setdefault((space, i.index), [0, 0, 0])
         self._instructions[i.index] = i
-        for n, value in enumerate((warps, *found)):
+        for n, value in enumerate((requests, units, ideal)):
             sums[n] += value
 
 

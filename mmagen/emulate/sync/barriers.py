@@ -105,7 +105,7 @@ class Barriers:
         if not done.any():
             return []
         if threads is None:
-            self._check_divergence(waits, done & (live < lanes.threads), done)
+            self._check_divergence(number, waits, done & (live < lanes.threads), done)
         arrived[done] = 0
         opened = np.repeat(done, lanes.width)
         resumed: Resumed = []
@@ -115,6 +115,7 @@ class Barriers:
             if leaving.any():
                 resumed.append((wait.start, leaving))
                 everyone |= leaving
+        self._check_alignment(waits, opened)
         self._reduce(waits, opened)
         for wait in waits:
             wait.mask = wait.mask & ~opened
@@ -122,7 +123,17 @@ class Barriers:
         self._hazards.pass_barrier(everyone, number)
         return resumed
 
-    def _check_divergence(self, waits: list[_Wait], left: Mask, done: Mask) -> None:
+    def _check_alignment(self, waits: list[_Wait], opened: Mask) -> None:
+        """Finds warps of which a part waits at an .aligned barrier, and the others not at the same instruction."""
+        together: dict[int, tuple[Instruction, Mask]] = {}
+        for wait in waits:
+            i = wait.instruction
+            before = together[i.index][1] if i.index in together else np.zeros_like(opened)
+            together[i.index] = i, before | (wait.mask & opened)
+        for i, mask in together.values():
+            self._findings.unaligned(i, mask)
+
+    def _check_divergence(self, number: int, waits: list[_Wait], left: Mask, done: Mask) -> None:
         """Finds threads that ended before the barrier, and threads that wait for each other at different instructions."""
         lanes = self._lanes
         for wait in waits:
@@ -134,16 +145,23 @@ class Barriers:
                 lane = cta * lanes.width + int(np.flatnonzero(by_cta[cta])[0])
                 text = f"waits at a barrier that {missing} threads of its CTA never reach: they have ended"
                 self._findings.add("barrier_divergence", wait.instruction, int(ended.sum()), lane, text)
-        if len({w.instruction.index for w in waits}) > 1:
-            present = np.array([lanes.by_cta(w.mask).any(axis=1) for w in waits])
-            mixed = (present.sum(axis=0) > 1) & done
-            if mixed.any() and len({w.instruction.index for w, p in zip(waits, present, strict=True) if (p & mixed).any()}) > 1:
+        self._check_instructions(number, waits, np.repeat(done, lanes.width))
+
+    def _check_instructions(self, number: int, waits: list[_Wait], done: Mask) -> None:
+        """Barrier 0 is __syncthreads', which all threads of a CTA have to reach at the same place (CUDA programming guide).
+        Of the others, which are asked for by number, only the threads of a warp have to (PTX ISA, "barrier")."""
+        lanes, last = self._lanes, waits[-1]
+        for other in waits[:-1] if number == 0 else ():
+            if other.instruction.index == last.instruction.index:
+                continue
+            mixed = lanes.by_cta(other.mask & done).any(axis=1) & lanes.by_cta(last.mask & done).any(axis=1)
+            if mixed.any():
                 cta = int(np.flatnonzero(mixed)[0])
-                lane = cta * lanes.width + int(np.flatnonzero(lanes.by_cta(waits[-1].mask)[cta])[0])
-                first = next(w for w in waits if w.instruction.index != waits[-1].instruction.index)
+                lane = cta * lanes.width + int(np.flatnonzero(lanes.by_cta(last.mask)[cta])[0])
                 text = "waits at this barrier while threads of its CTA wait at another instruction"
-                text += f" (PTX line {first.instruction.line})"
-                self._findings.add("barrier_divergence", waits[-1].instruction, int(mixed.sum()), lane, text)
+                text += f" (PTX line {other.instruction.line})"
+                self._findings.add("barrier_divergence", last.instruction, int(mixed.sum()), lane, text)
+                return
 
     def _reduce(self, waits: list[_Wait], opened: Mask) -> None:
         """barrier.red: the result of the CTA goes to its lanes that waited."""

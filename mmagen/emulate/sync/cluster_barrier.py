@@ -9,6 +9,7 @@ from mmagen.emulate.hazards.clocks import ClockRow, Clocks
 from mmagen.emulate.lanes.lane_findings import LaneFindings
 from mmagen.emulate.lanes.lanes import Lanes, lanes_by
 from mmagen.emulate.ptx.model import Instruction
+from mmagen.emulate.ptx.scopes import CLUSTER, CTA
 from mmagen.emulate.sync.resumed import Resumed
 
 _AWAY, _ARRIVED, _OPEN = 0, 1, 2
@@ -40,9 +41,9 @@ class ClusterBarrier:
         self._state[mask] = _ARRIVED
         clocks = self._clocks
         if clocks is not None:
-            release = clocks.relaxed_release if i.has("relaxed") else clocks.release
+            least = CLUSTER if self._lanes.cluster > 1 else CTA
             for cluster, lanes in lanes_by(self._cluster, mask):
-                if row := release(lanes):
+                if row := clocks.relaxed_release(lanes, least) if i.has("relaxed") else clocks.release(lanes):
                     self._arrivals[cluster] = row.join(self._arrivals.get(cluster))
         return self.after_exit()
 

@@ -16,12 +16,14 @@ from mmagen.emulate.lanes.cluster_addresses import owners
 from mmagen.emulate.lanes.lane_findings import LaneFindings
 from mmagen.emulate.lanes.lanes import Lanes
 from mmagen.emulate.ptx.model import Instruction
+from mmagen.emulate.ptx.scopes import CLUSTER, CTA, named_scope
 from mmagen.emulate.sync.cluster_exits import ClusterExits
 
-Ready = tuple[Instruction, int, Indices]
-"""(wait instruction, block that follows, lanes int64[n]) of lanes that may run now."""
+Ready = tuple[Instruction, int, Indices, bool]
+"""(wait instruction, block that follows, lanes int64[n], its result) of lanes that may run now."""
 Place = tuple[int, int]
 """(CTA in the batch, byte of its shared memory)."""
+_ALWAYS, _ONE_OF = 2, 4  # which waits return false first: for these phases all, for later ones a share
 
 
 @dataclass
@@ -29,7 +31,8 @@ class Mbarrier:
     """count: arrivals of a phase. missing: those that this phase still needs. bytes: announced less arrived. phase: how many
     have completed. initialiser: the lane that executed mbarrier.init; initialised: (column, clock) of that in the clocks;
     fenced: whether it is visible to the cluster and to TMA. pending_copies: copies in flight that complete on it.
-    arrivals: what the arrivals of this phase release; released: what those of completed phases did."""
+    arrivals: what the arrivals of this phase release; released: what those of completed phases did; both also for those of
+    the barrier's own CTA alone (near), which is all that a wait of .cta scope acquires."""
 
     count: int
     missing: int
@@ -41,6 +44,8 @@ class Mbarrier:
     pending_copies: int = 0
     arrivals: ClockRow | None = None
     released: ClockRow | None = None
+    near_arrivals: ClockRow | None = None
+    near_released: ClockRow | None = None
 
 
 @dataclass
@@ -63,6 +68,7 @@ class Mbarriers:
         self._barriers: dict[Place, Mbarrier] = {}
         self.waits: list[Wait] = []
         self._completed: set[Place] = set()
+        self._failed: set[tuple[int, Place, int]] = set()
 
     def places(self, lanes: Indices, where: Indices) -> list[Place]:
         """The places of shared addresses int64[n] that lanes int64[n] use."""
@@ -105,13 +111,14 @@ class Mbarriers:
             self._barriers.pop(place, None)
 
     def fence(self, mask: Mask | None) -> None:
-        """fence.mbarrier_init, or a proxy fence: what these lanes initialised is visible to the cluster and to TMA."""
+        """What these lanes initialised is visible to the cluster and to TMA: by a proxy fence, or by a release at cluster or
+        a wider scope, of which fence.mbarrier_init is the weakest (PTX ISA, "membar/fence": it orders prior inits alone)."""
         for barrier in self._barriers.values():
             if barrier.fenced or not (mask is None or mask[barrier.initialiser]):
                 continue
             barrier.fenced = True
             if self._clocks is not None:
-                self._clocks.release_fence(np.array([barrier.initialiser]), barrier.initialised[0])
+                self._clocks.release_fence(np.array([barrier.initialiser]), CLUSTER, barrier.initialised[0])
 
     def usable(self, i: Instruction, lane: int, place: Place, asynchronous: bool = False) -> Mbarrier | None:
         """The barrier there, if `lane` may use it; None, and a finding, if nothing initialised it."""
@@ -126,8 +133,8 @@ class Mbarriers:
                 self._findings.add("mbarrier", i, 1, lane, text)
             elif not barrier.fenced and (asynchronous or self._lanes.cta[lane] != place[0]):
                 text = (
-                    f"uses the mbarrier at shared byte {place[1]} from another CTA or by TMA, but no fence.mbarrier_init made "
-                    "its initialisation visible there"
+                    f"uses the mbarrier at shared byte {place[1]} from another CTA or by TMA, but neither fence.mbarrier_init nor "
+                    "a release at cluster scope made its initialisation visible there"
                 )
                 self._findings.add("proxy_fence", i, 1, lane, text)
         return barrier
@@ -151,9 +158,42 @@ class Mbarriers:
             barrier.bytes += int(bytes_[n])
             barrier.missing -= count
             if releases and self._clocks is not None:
-                barrier.arrivals = self._clocks.release(np.array([lane])).join(barrier.arrivals)
+                self._release(
+                    self._clocks,
+                    i,
+                    lane,
+                    lanes if n == 0 else lanes[n : n + 1],
+                    barrier,
+                    near=int(self._lanes.cta[lane]) == place[0],
+                )
             self._complete(i, lane, place, barrier)
         return phases
+
+    def arrive_later(self, i: Instruction, lane: int, place: Place, released: ClockRow | None) -> None:
+        """One arrival, issued by a lane before, that happens now. released: what it releases."""
+        barrier = self._barriers.get(place)
+        if barrier is None:
+            return
+        if not barrier.missing:
+            text = f"arrives at the mbarrier at shared byte {place[1]} when all {barrier.count} arrivals of its phase are there"
+            self._findings.add("mbarrier", i, 1, lane, text)
+            return
+        barrier.missing -= 1
+        if released is not None:
+            barrier.arrivals = released.join(barrier.arrivals)
+            barrier.near_arrivals = released.join(barrier.near_arrivals)
+        self._complete(i, lane, place, barrier)
+
+    def _release(self, clocks: Clocks, i: Instruction, lane: int, peers: Indices, barrier: Mbarrier, near: bool) -> None:
+        """What an arrival releases. One that names the scope .cta releases nothing to another CTA. Without a scope it does
+        here, although the PTX ISA's default is .cta: CUTLASS arrives at other CTAs' barriers in that way."""
+        one, least = np.array([lane]), CTA if near else CLUSTER
+        row = clocks.relaxed_release(one, least) if i.has("relaxed") else clocks.release(one, peers)
+        if row is None or (not near and named_scope(i) == CTA):
+            return
+        barrier.arrivals = row.join(barrier.arrivals)
+        if near:
+            barrier.near_arrivals = row.join(barrier.near_arrivals)
 
     def complete_bytes(self, i: Instruction, lane: int, place: Place, bytes_: int) -> None:
         """Bytes of a copy have arrived; lane: the thread that issued it."""
@@ -173,23 +213,21 @@ class Mbarriers:
         barrier.phase += 1
         barrier.missing = barrier.count
         if clocks is not None:
-            column = self.column(place)
-            row = barrier.arrivals
-            if row is None:
-                row = ClockRow(np.zeros(column + 1, dtype=np.uint32), np.zeros(clocks.warps, dtype=np.uint32))
-            if len(row.known) <= column:
-                row.known = np.pad(row.known, (0, column + 1 - len(row.known)))
-            row.known[column] = barrier.phase
-            barrier.released = row.join(barrier.released)
-            barrier.arrivals = None
+            ended = clocks.nothing(self.column(place) + 1)
+            ended.known[-1] = barrier.phase
+            barrier.released = ended.join(barrier.arrivals).join(barrier.released)
+            barrier.near_released = ended.join(barrier.near_arrivals).join(barrier.near_released)
+            barrier.arrivals = barrier.near_arrivals = None
         self._completed.add(place)
 
     # Waiting
 
-    def wait(self, i: Instruction, start: int, lanes: Indices, where: Indices, phases: Values, parity: bool) -> Mask:
-        """Lanes test whether a phase has completed: that of a parity, or of a state that arrive returned. Returns bool[n]:
-        for which it has; the others wait."""
-        ended = np.zeros(len(lanes), dtype=bool)
+    def wait(
+        self, i: Instruction, start: int, lanes: Indices, where: Indices, phases: Values, parity: bool
+    ) -> tuple[Mask, Mask]:
+        """Lanes test whether a phase has completed: that of a parity, or of a state that arrive returned. Returns bool[n]
+        twice: for which it has, and for which the result is false although it has; the others wait."""
+        ended, failed = np.zeros(len(lanes), dtype=bool), np.zeros(len(lanes), dtype=bool)
         groups: dict[tuple[Place, int], list[int]] = {}
         for n, (place, phase) in enumerate(zip(self.places(lanes, where), phases.tolist(), strict=True)):
             groups.setdefault((place, phase), []).append(n)
@@ -202,12 +240,24 @@ class Mbarriers:
             wanted = (barrier.phase if barrier.phase & 1 == phase & 1 else barrier.phase - 1) if parity else phase
             if parity:
                 self._check_parity(i, who, place, wanted)
-            if barrier.phase > wanted:
-                ended[members] = True
-                self._acquire(who, barrier)
-            else:
+            if barrier.phase <= wanted:
                 self.waits.append(Wait(i, start, place, wanted, who))
-        return ended
+            elif i.has("try_wait") and self._fails(i, place, wanted):
+                failed[members] = True
+            else:
+                ended[members] = True
+                self._acquire(i, who, barrier)
+        return ended, failed
+
+    def _fails(self, i: Instruction, place: Place, wanted: int) -> bool:
+        """Whether a wait for a phase that has completed returns false, as it may: it began before that, and a test does not
+        wait, while a try_wait does for a limited time. A loop around it waits again."""
+        if wanted >= _ALWAYS and (wanted + place[1] // 8 + i.index) % _ONE_OF:
+            return False
+        key = i.index, place, wanted
+        first = key not in self._failed
+        self._failed.add(key)
+        return first
 
     def _check_parity(self, i: Instruction, lanes: Indices, place: Place, wanted: int) -> None:
         """A parity distinguishes a phase from the one before it only: the thread must know that earlier ones completed."""
@@ -221,12 +271,13 @@ class Mbarriers:
             )
             self._findings.add("mbarrier", i, int(unsure.sum()), int(lanes[unsure][0]), text)
 
-    def _acquire(self, lanes: Indices, barrier: Mbarrier) -> None:
-        if self._clocks is not None and barrier.released is not None:
-            self._clocks.acquire(lanes, barrier.released)
+    def _acquire(self, i: Instruction, lanes: Indices, barrier: Mbarrier) -> None:
+        released = barrier.near_released if named_scope(i) == CTA else barrier.released
+        if self._clocks is not None and released is not None:
+            self._clocks.acquire(lanes, released)
 
     def take_completed(self) -> list[Ready]:
-        """Lanes whose phase has completed since the last call."""
+        """Lanes whose phase has completed since the last call; the result of some is false all the same."""
         if not self._completed:
             return []
         result: list[Ready] = []
@@ -234,9 +285,10 @@ class Mbarriers:
         for wait in self.waits:
             barrier = self._barriers.get(wait.place)
             if wait.place in self._completed and (barrier is None or barrier.phase > wait.phase):
-                if barrier is not None:
-                    self._acquire(wait.lanes, barrier)
-                result.append((wait.instruction, wait.start, wait.lanes))
+                true = barrier is None or not self._fails(wait.instruction, wait.place, wait.phase)
+                if barrier is not None and true:
+                    self._acquire(wait.instruction, wait.lanes, barrier)
+                result.append((wait.instruction, wait.start, wait.lanes, true))
             else:
                 remaining.append(wait)
         self.waits = remaining
@@ -247,7 +299,7 @@ class Mbarriers:
         """Lanes at a test_wait: when no other lane can run, the result is that the phase has not completed."""
         tests = [wait for wait in self.waits if wait.instruction.has("test_wait")]
         self.waits = [wait for wait in self.waits if not wait.instruction.has("test_wait")]
-        return [(wait.instruction, wait.start, wait.lanes) for wait in tests]
+        return [(wait.instruction, wait.start, wait.lanes, False) for wait in tests]
 
     def report_deadlock(self) -> None:
         """Notes the phases that never complete."""

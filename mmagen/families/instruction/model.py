@@ -10,6 +10,7 @@ from mmagen.plan import cxx
 from mmagen.plan.plans import ProjectPlan
 
 if TYPE_CHECKING:
+    from mmagen.mma.accumulation import Accumulation
     from mmagen.mma.operation import Operation
 
 
@@ -109,6 +110,11 @@ class InstructionPlan(ProjectPlan):
     def tile(self) -> tuple[int, int, int]:
         """The shape of the instruction, which is also that of its problem."""
         return self.operation.shape
+
+    @property
+    def accumulation(self) -> Accumulation:
+        """What the instruction keeps of its sums."""
+        return self.operation.accumulation
 
     def operand(self, name: str) -> Fragment | CoreMatrices:
         """The operand called A, B, C, E, SFA or SFB. Raises KeyError if absent."""

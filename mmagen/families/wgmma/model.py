@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from mmagen.mma.accumulation import Accumulation
 from mmagen.plan.plans import GemmPlan, Mainloop
 
 
@@ -37,3 +38,9 @@ class WgmmaGemmPlan(GemmPlan):
 
     mainloop: WgmmaMainloop
     roles: WarpgroupRoles
+
+    @property
+    def accumulation(self) -> Accumulation:
+        """The k tiles come in order."""
+        one = super().accumulation
+        return one if self.configs else replace(one, turns=1, promoted=self.tile[2] if self.mainloop.promote else 0)

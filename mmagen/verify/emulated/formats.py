@@ -25,7 +25,16 @@ _SATURATES = {"e4m3": 448.0, "e5m2": 57344.0}
 # Unit roundoff of the formats that sums are kept in.
 ROUNDOFF = {"f16": 2.0**-11, "f32": 2.0**-24, "f64": 2.0**-53}
 # Up to here every integer is exact.
-EXACT_INTEGERS = {"f16": 2.0**11, "f32": 2.0**24, "f64": 2.0**53, "s32": 2.0**31 - 1}
+EXACT_INTEGERS = {
+    "f16": 2.0**11,
+    "bf16": 2.0**8,
+    "tf32": 2.0**11,
+    "f32": 2.0**24,
+    "f64": 2.0**53,
+    "e4m3": 2.0**4,
+    "e5m2": 2.0**3,
+}
+EXACT_INTEGERS |= {"s8": 127.0, "u8": 255.0, "s16": 32767.0, "s32": 2.0**31 - 1}
 
 
 def storage(word: str) -> np.dtype[Any]:

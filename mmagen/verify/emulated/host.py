@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from mmagen.build.ptx import Ptx
 from mmagen.core.targets import capability
-from mmagen.emulate import EmulationError, GlobalMemory, Module, Report, launch, parse
+from mmagen.emulate import STEP_LIMIT, GlobalMemory, Module, Report, launch, parse
 from mmagen.host_runtime.entries import entries_of
 from mmagen.host_runtime.library import CapturedLaunch, Device, HostError, Reply, call, text
 from mmagen.plan.budgets import SMEM_PER_BLOCK
+from mmagen.plan.steps import step_limit
 from mmagen.verify.emulated.matrices import Operands
 from mmagen.verify.emulated.task import Task
 
@@ -122,21 +123,35 @@ def _module(unit: str, file: str) -> Module:
     return parse(unit, file)
 
 
-def emulate(ptx: Ptx, captured: CapturedLaunch, memory: GlobalMemory) -> Report:
-    """Executes a captured launch. Raises EmulationError for what the emulator does not know."""
-    name, unit = next((name, unit) for name, unit in ptx.units.items() if _has(unit, captured.entry))
-    if captured.cluster[1:] != (1, 1):
-        raise EmulationError(f"a cluster of {captured.cluster} CTAs; emulated are those that extend along x")
+def multiply_steps(task: Task, captured: CapturedLaunch) -> int:
+    """The steps that a thread of a gemm or micro kernel may take in this launch."""
+    entry = _launched(task, captured).entries[captured.entry]
+    copied = not any(i.base == "cp" and i.modifiers[:2] == ("async", "bulk") for i in entry.instructions)
+    return step_limit(task.product, task.problem, math.prod(captured.grid) // math.prod(captured.cluster), copied)
+
+
+def emulate(task: Task, captured: CapturedLaunch, memory: GlobalMemory, steps: int = STEP_LIMIT) -> Report:
+    """Executes a captured launch; no thread may take more than `steps`. Raises EmulationError for what the emulator does not
+    know."""
     return launch(
-        _module(unit, f"{name}.ptx"),
+        _launched(task, captured),
         captured.entry,
         grid=captured.grid,
         block=captured.block,
         dynamic_smem=captured.shared_bytes,
         params=captured.params,
         memory=memory,
-        cluster=captured.cluster[0],
+        cluster=captured.cluster,
+        overlaps=captured.programmatic,
+        step_limit=steps,
+        timeout_s=task.timeout_s,
     )
+
+
+def _launched(task: Task, captured: CapturedLaunch) -> Module:
+    """The translation unit with the entry that is launched."""
+    name, unit = next((name, unit) for name, unit in task.ptx.units.items() if _has(unit, captured.entry))
+    return _module(unit, f"{name}.ptx")
 
 
 def _has(unit: str, name: str) -> bool:

@@ -37,7 +37,7 @@ def emulate(task: Task) -> Emulated:
     of_d = plan.operand("C")
     addresses["D"] = memory.allocate("D", np.full(of_d.rows * of_d.columns * of_d.bits // 8, 0xFF, np.uint8))
     arguments = host.pointer_arguments([addresses[name] for name in (*(one.name for one in plan.operands), "D")])
-    report = host.emulate(task.ptx, host.launch_of(task, task.symbol("run"), [arguments]), memory)
+    report = host.emulate(task, host.launch_of(task, task.symbol("run"), [arguments]), memory)
     found = memory.read("D").view(f"<u{of_d.part_bits // 8}").astype(np.uint64).reshape(1, of_d.rows, of_d.columns, -1)
     truth = expected(plan.operation, data, exact=task.distribution != "uniform")
     return Emulated(compared(formats.decode(found, plan.operation.type_d), truth), report)

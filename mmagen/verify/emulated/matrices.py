@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from mmagen.emulate import POISON, Rows, sparse_zeros
+from mmagen.mma.ranges import C_RANGE, Limits, small_int_rule, uniform_rule
 from mmagen.plan.plans import ProductPlan
 from mmagen.spec.model import Problem
 from mmagen.verify.emulated.formats import EXACT_INTEGERS, decode, encode, is_integer, storage
+
+_BATCH_GAP = 16  # elements: 16 bytes at least, which keep the alignment of rows
+_MOST_POISONED = 1 << 28  # bytes
 
 
 @dataclass(frozen=True)
 class Matrix:
     """`batch` matrices of rows x columns elements of type `word`.
 
-    memory: uint8, the whole allocation; the first element lies `offset` elements into it. ld, batch_stride: in elements.
+    memory: uint8, the whole allocation; the first element lies `offset` elements into it, and all that is no element is
+    poison, or zeros where that is too much to fill. ld, batch_stride: in elements; a batch_stride of 0: one for all.
     columns_contiguous: the second mode is the contiguous one.
     """
 
@@ -44,22 +50,40 @@ class Matrix:
             tuple(step * kind.itemsize for step in strides),
         )
 
-    def owned(self) -> npt.NDArray[Any]:
-        """bool[bytes]: which bytes of the memory belong to an element; the others are padding."""
-        marks = np.zeros_like(self.memory)
-        mine = replace(self, memory=marks)
-        mine.view[...] = np.full(storage(self.word).itemsize, 0xFF, np.uint8).view(storage(self.word))
-        is_owned: npt.NDArray[np.bool_] = marks != 0
-        return is_owned
+    @property
+    def lines(self) -> npt.NDArray[Any]:
+        """(batch, lines, elements of a line) onto the elements, the contiguous mode last."""
+        return self.view if self.columns_contiguous else self.view.swapaxes(1, 2)
+
+    @property
+    def rows_of_memory(self) -> Rows:
+        """The bytes of the memory that belong to an element; the others are padding."""
+        size = storage(self.word).itemsize
+        inner, outer = (self.columns, self.rows) if self.columns_contiguous else (self.rows, self.columns)
+        strides = (self.ld * size, self.batch_stride * size)
+        return Rows(self.offset * size, inner * size, (outer, self.batch), strides)
 
 
-def empty(word: str, rows: int, columns: int, batch: int, columns_contiguous: bool, pad: int, offset: int) -> Matrix:
-    """Memory for a batch of matrices whose lines are `pad` elements longer than they need to be."""
+def empty(
+    word: str,
+    rows: int,
+    columns: int,
+    batch: int,
+    columns_contiguous: bool,
+    pad: int,
+    offset: int,
+    batch_stride: int | None = None,
+) -> Matrix:
+    """Memory for a batch of matrices whose lines are `pad` elements longer than they need to be. batch_stride: in elements;
+    by default there is a gap between the matrices, so that nobody can take the next one's rows for more of his own."""
     inner, outer = (columns, rows) if columns_contiguous else (rows, columns)
     ld = inner + pad
-    elements = offset + batch * outer * ld
-    memory = np.zeros(-(-elements * storage(word).itemsize // 16) * 16, np.uint8)
-    return Matrix(word, rows, columns, batch, columns_contiguous, ld, outer * ld, offset, memory)
+    stride = outer * ld + _BATCH_GAP if batch_stride is None else batch_stride
+    elements = offset + (batch - 1) * stride + outer * ld
+    memory = sparse_zeros(-(-elements * storage(word).itemsize // 16) * 16, np.uint8)
+    if len(memory) <= _MOST_POISONED:
+        memory[:] = POISON
+    return Matrix(word, rows, columns, batch, columns_contiguous, ld, stride, offset, memory)
 
 
 @dataclass(frozen=True)
@@ -72,51 +96,91 @@ class Operands:
     d: Matrix
 
 
+@dataclass(frozen=True)
+class Draw:
+    """How A and B are filled. distribution: uniform, small_int or zeros. reach: the largest magnitudes of A and B. group: A has
+    one nonzero in so many neighbours along K. positive: odd rows have no negative entries. exact: D must be equal."""
+
+    distribution: str
+    reach: tuple[float, float] = (1.0, 1.0)
+    group: int = 1
+    positive: bool = False
+    exact: bool = False
+
+
+def draw_of(plan: ProductPlan, problem: Problem, distribution: str) -> Draw:
+    """The inputs of a problem, by the rules of mma.ranges."""
+    if distribution == "zeros":
+        return Draw(distribution, exact=True)
+    k, alpha, out = problem.k, scalar_value(plan, problem.alpha), plan.epilogue.out.word
+    if distribution == "small_int":
+        limits = Limits(exact_sums(plan), EXACT_INTEGERS[plan.epilogue.scalar.word], EXACT_INTEGERS[out])
+        rule = small_int_rule(k, alpha, scalar_value(plan, problem.beta), limits)
+        return Draw(distribution, (rule.range_a, rule.range_b), rule.group, positive=True, exact=rule.exact)
+    positive = plan.accumulation.promoted > 0
+    a, b = (plan.operand(letter).element.word for letter in "AB")
+    uniform = uniform_rule(a, b, out, k, alpha, positive)
+    return Draw(distribution, (uniform.reach, uniform.reach), uniform.group, positive)
+
+
+def exact_sums(plan: ProductPlan) -> float:
+    """Up to here every integer sum is exact, by whatever way it comes about. 8-bit floats: few bits are kept."""
+    limit = EXACT_INTEGERS[plan.atom.type_d.word]
+    return min(limit, 2.0**13) if plan.operand("A").element.word in ("e4m3", "e5m2") else limit
+
+
+def scalar_value(plan: ProductPlan, value: float) -> float:
+    """alpha or beta as the kernel gets it."""
+    return float(decode(encode(np.array(float(value)), plan.epilogue.scalar.word)))
+
+
 def operands(plan: ProductPlan, problem: Problem, distribution: str, seed: int) -> Operands:
-    """Seeded inputs; `small_int` keeps every sum exact in the accumulators, `uniform` is within [-1, 1]."""
+    """Seeded inputs as `draw_of` says."""
     rng = np.random.default_rng(seed)
     out, row_major = plan.epilogue.out.word, plan.epilogue.row_major
-    common = (problem.ld_pad, problem.offset)
-    a = empty(plan.operand("A").element.word, problem.m, problem.k, problem.batch, plan.operand("A").contiguous_k, *common)
-    b = empty(plan.operand("B").element.word, problem.n, problem.k, problem.batch, plan.operand("B").contiguous_k, *common)
+    a_word, b_word = plan.operand("A").element.word, plan.operand("B").element.word
+
+    def shaped(name: str, word: str, rows: int, columns: int, columns_contiguous: bool, pad: int) -> Matrix:
+        stride = getattr(problem, f"batch_stride_{name}")
+        return empty(word, rows, columns, problem.batch, columns_contiguous, pad, problem.offset, stride)
+
+    a = shaped("a", a_word, problem.m, problem.k, plan.operand("A").contiguous_k, problem.ld_pad)
+    b = shaped("b", b_word, problem.n, problem.k, plan.operand("B").contiguous_k, problem.ld_pad)
     # C's lines are longer than D's: who takes one's leading dimension for the other's is found out.
-    c = (
-        empty(out, problem.m, problem.n, problem.batch, row_major, problem.ld_pad + 16, problem.offset)
-        if problem.beta
-        else None
-    )
-    d = empty(out, problem.m, problem.n, problem.batch, row_major, *common)
-    reach = _reach(plan, problem)
-    for matrix in (a, b):
-        _put(matrix, rng, distribution, reach)
+    c = shaped("c", out, problem.m, problem.n, row_major, problem.ld_pad + 16) if problem.beta else None
+    d = shaped("d", out, problem.m, problem.n, row_major, problem.ld_pad)
+    draw = draw_of(plan, problem, distribution)
+    _put(a, rng, draw, draw.reach[0], draw.group)
+    _put(b, rng, draw, draw.reach[1], 1)
     if c:
-        _put(c, rng, distribution, 4)
+        _put(c, rng, Draw(distribution), C_RANGE if distribution == "small_int" else _whole_range(out), 1)
     return Operands(a, b, c, d)
 
 
-def _reach(plan: ProductPlan, problem: Problem) -> int:
-    """The largest of 4, 3, 2, 1 whose squares, summed over K, stay exact whatever the order. 8-bit floats: their
-    instructions keep 13 bits below the largest addend."""
-    limit = EXACT_INTEGERS[plan.atom.type_d.word]
-    if plan.operand("A").element.word in ("e4m3", "e5m2"):
-        limit = min(limit, 2.0**13)
-    return max([r for r in (1, 2, 3, 4) if problem.k * r * r <= limit], default=1)
-
-
-def _put(matrix: Matrix, rng: np.random.Generator, distribution: str, reach: int) -> None:
+def _put(matrix: Matrix, rng: np.random.Generator, draw: Draw, reach: float, group: int) -> None:
     shape = (matrix.batch, matrix.rows, matrix.columns)
-    if distribution == "zeros":
+    unsigned = matrix.word[0] == "u"
+    if draw.distribution == "zeros":
         values = np.zeros(shape)
-    elif distribution == "small_int":
-        low = 1 if matrix.word[0] == "u" else -reach
-        values = rng.integers(low, reach, shape, endpoint=True).astype(np.float64)
+    elif draw.distribution == "small_int":
+        values = rng.integers(1 if unsigned else -int(reach), int(reach), shape, endpoint=True).astype(np.float64)
         values[values == 0] = reach  # a zero would hide a missing product
     elif is_integer(matrix.word):
-        info = np.iinfo(storage(matrix.word))
-        values = rng.integers(max(info.min, -127), min(info.max, 127), shape, endpoint=True).astype(np.float64)
+        values = rng.integers(0 if unsigned else -int(reach), int(reach), shape, endpoint=True).astype(np.float64)
     else:
-        values = rng.uniform(-1, 1, shape)
+        values = rng.uniform(-reach, reach, shape)
+    if draw.positive:
+        values[:, 1::2] = np.abs(values[:, 1::2])
+    if group > 1:
+        columns = np.arange(matrix.columns)
+        chosen = rng.integers(0, group, (*shape[:2], -(-matrix.columns // group)))
+        values[columns % group != chosen[..., columns // group]] = 0.0
     matrix.view[...] = encode(values, matrix.word)
+
+
+def _whole_range(word: str) -> float:
+    """Of C's uniform entries."""
+    return min(float(np.iinfo(storage(word)).max), 2.0**20) if is_integer(word) else 1.0
 
 
 def values(matrix: Matrix) -> npt.NDArray[Any]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import replace
 from typing import Any, cast
 
@@ -13,13 +14,13 @@ import numpy.typing as npt
 
 import mmagen
 from mmagen.build.ptx import Ptx
-from mmagen.core.errors import ExitCode, UsageError
+from mmagen.core.errors import ExitCode, MmagenError, UsageError
 from mmagen.core.targets import capability
-from mmagen.emulate import NEWEST, EmulationError, GlobalMemory, Report
+from mmagen.emulate import NEWEST, EmulationError, GlobalMemory, Report, defect
 from mmagen.families import family_of
 from mmagen.families.library import choose
 from mmagen.families.plans import Plan
-from mmagen.host_runtime.library import HostError
+from mmagen.host_runtime.library import HostError, HostTimeoutError
 from mmagen.plan.plans import GemmPlan, OwnershipPlan
 from mmagen.plan.trials import products
 from mmagen.spec.model import Problem
@@ -58,6 +59,14 @@ def tasks(
     return [Task(plan, ptx, problem, name, seed) for problem, name in cases]
 
 
+def left_out_by(plan: Plan, max_dim: int | None) -> list[Problem]:
+    """The problems of the trials with an extent above max_dim."""
+    plans = [plan] if "" in plan.by_config else [config.plan for config in cast(GemmPlan, plan).configs]
+    if max_dim is None:
+        return []
+    return [problem for one in plans for problem, _ in family_of(one).trials(one).cases if max(problem.shape) > max_dim]
+
+
 def only_on_a_gpu(plan: Plan) -> str:
     """Why it cannot be emulated, or ""."""
     trials = family_of(plan).trials(plan)
@@ -84,39 +93,78 @@ def _library_tasks(
 
 
 def run_tasks(work: Sequence[Task], jobs: int, progress: Callable[[int, int, str], None]) -> list[RunResult]:
-    """Emulate all tasks, `jobs` processes at a time; one RunResult for each, in order."""
+    """Emulate all tasks, `jobs` processes at a time; one RunResult for each, in order. Of a kernel that did not end on a
+    problem, those that have not begun are not run."""
     results: list[RunResult | None] = [None] * len(work)
+    endless: dict[str, str] = {}  # kernel -> the problem that it did not end on
     if jobs == 1 or len(work) == 1:
         for i, task in enumerate(work):
             progress(i, len(work), f"emulating {task.plan.name} {task.text}")
-            results[i] = run_task(task)
+            results[i] = _run_unless(endless, task)
         return [result for result in results if result]
+    # The longest first, so that none of them is left for the end.
+    order = deque(sorted(range(len(work)), key=lambda i: -products(work[i].problem)))
+    running: dict[Future[RunResult], int] = {}
     with ProcessPoolExecutor(jobs) as pool:
-        # The longest first, so that none of them is left for the end.
-        order = sorted(range(len(work)), key=lambda i: -products(work[i].problem))
-        waiting = {pool.submit(run_task, work[i]): i for i in order}
         try:
-            for done, future in enumerate(as_completed(waiting), 1):
-                results[waiting[future]] = future.result()
-                task = work[waiting[future]]
-                progress(done, len(work), f"emulated {task.plan.name} {task.text}")
+            while order or running:
+                while order and len(running) < jobs:
+                    i = order.popleft()
+                    if work[i].kernel_name in endless:
+                        results[i] = _not_run(work[i], endless)
+                    else:
+                        running[pool.submit(run_task, work[i])] = i
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    i = running.pop(future)
+                    results[i] = _noted(endless, work[i], future.result())
+                    done = len(work) - len(order) - len(running)
+                    progress(done, len(work), f"emulated {work[i].plan.name} {work[i].text}")
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     return [result for result in results if result]
 
 
+def _run_unless(endless: dict[str, str], task: Task) -> RunResult:
+    """run_task, unless the kernel did not end on an earlier problem."""
+    return _not_run(task, endless) if task.kernel_name in endless else _noted(endless, task, run_task(task))
+
+
+def _noted(endless: dict[str, str], task: Task, result: RunResult) -> RunResult:
+    """The result; a kernel that did not end is put down in `endless`."""
+    if (result.records[0]["details"] or {}).get("endless"):
+        endless.setdefault(task.kernel_name, task.text)
+    return result
+
+
+def _not_run(task: Task, endless: dict[str, str]) -> RunResult:
+    reason = f"not run, since the kernel did not end on {endless[task.kernel_name]}"
+    return _result(task, {"disposition": "not_run", "reason": reason}, 0.0)
+
+
 def run_task(task: Task) -> RunResult:
     """Emulate and judge one task. What the kernel does wrong, unsupported PTX included, is in the result."""
     start = time.monotonic()
-    record = dict.fromkeys(RECORD_FIELDS) | _facts(task)
     try:
         outcome = _JUDGES[family_of(task.plan).trials(task.plan).judge](task)
     except (EmulationError, HostError) as error:
         outcome = {"disposition": "failed", "reason": str(error)}
-    record |= outcome
+        if isinstance(error, HostTimeoutError):
+            outcome["details"] = {"endless": True}
+    except MmagenError:
+        raise
+    except MemoryError as error:
+        outcome = {"disposition": "failed", "reason": f"there is not enough memory to emulate this problem: {error}"}
+    except Exception as error:
+        # A defect of the judge costs the verdict of one kernel, not the whole run.
+        outcome = {"disposition": "failed", "reason": str(defect("in its verification", error))}
+    return _result(task, outcome, time.monotonic() - start)
+
+
+def _result(task: Task, outcome: dict[str, Any], seconds: float) -> RunResult:
+    record = dict.fromkeys(RECORD_FIELDS) | _facts(task) | outcome
     code = {"passed": ExitCode.OK, "incorrect": ExitCode.INCORRECT}.get(str(record["disposition"]), ExitCode.RUN_FAILED)
-    return RunResult(task.plan.name, "verify", (record,), int(code), seconds=time.monotonic() - start)
+    return RunResult(task.plan.name, "verify", (record,), int(code), seconds=seconds)
 
 
 def _facts(task: Task) -> dict[str, Any]:
@@ -145,15 +193,15 @@ def _multiply(task: Task) -> dict[str, Any]:
 
 
 def multiply(task: Task, data: Operands) -> tuple[npt.NDArray[Any], Report]:
-    """Emulate a gemm or micro kernel on `data`, whose D it fills. Returns which bytes of D's memory were written, and what
+    """Emulate a gemm or micro kernel on `data`, whose D it fills. Returns which bytes of D's elements were written, and what
     was seen on the way. Raises EmulationError and HostError."""
     contents = bytes(host.workspace_bytes(task)) if task.product.takes_workspace else b""
     memory, report = _called(task, data, contents)
-    data.d.memory[:] = memory.read("d")
-    written = memory.written("d")
+    lines, written = memory.read_rows("d")
+    data.d.lines[...] = lines.view(data.d.view.dtype).reshape(data.d.lines.shape)
     if contents and not report.findings and (left := memory.read("workspace")).any():
         memory, report = _called(task, data, left.tobytes())
-        if not report.findings and (memory.read("d") != data.d.memory).any():
+        if not report.findings and (memory.read_rows("d")[0] != lines).any():
             raise EmulationError("a second call with the workspace as the first has left it gives another D")
     return written, report
 
@@ -163,22 +211,22 @@ def _called(task: Task, data: Operands, contents: bytes) -> tuple[GlobalMemory, 
     memory, addresses = _allocated(data)
     workspace = Workspace(memory.allocate("workspace", contents), len(contents)) if contents else Workspace()
     captured = host.multiply_launch(task, data, addresses, workspace)
-    return memory, host.emulate(task.ptx, captured, memory)
+    return memory, host.emulate(task, captured, memory, host.multiply_steps(task, captured))
 
 
 def _allocated(data: Operands) -> tuple[GlobalMemory, dict[str, int]]:
     """Device memory with the operands, and where they begin there."""
     memory = GlobalMemory()
     addresses = {
-        name: memory.allocate(name, matrix.memory, writable=False)
+        name: memory.allocate(name, matrix.memory, writable=False, rows=matrix.rows_of_memory)
         for name, matrix in (("a", data.a), ("b", data.b), ("c", data.c))
         if matrix
     }
-    return memory, addresses | {"d": memory.allocate("d", size=len(data.d.memory))}
+    return memory, addresses | {"d": memory.allocate("d", size=len(data.d.memory), rows=data.d.rows_of_memory)}
 
 
 def _judged(task: Task, data: Operands, written: npt.NDArray[Any], report: Report) -> dict[str, Any]:
-    found = compare(task.product, task.problem, data, written, exact=task.distribution == "small_int")
+    found = compare(task.product, task.problem, data, written, task.distribution)
     outcome = {
         "max_abs_err": found.max_abs_err,
         "max_rel_err": found.max_rel_err,
@@ -199,11 +247,15 @@ def _with_findings(wrong: str, report: Report) -> dict[str, Any]:
 
 
 def _details(report: Report) -> dict[str, Any]:
-    """What only the emulator reports: findings, and traffic by source line."""
+    """What only the emulator reports: findings, coverage of branches and loops, and traffic by source line."""
+    coverage = report.coverage
+    missed = sorted(coverage.missed, key=lambda goal: (goal.ptx_line, goal.what))
     return {
         "steps": report.steps,
         "ctas": report.ctas,
+        "endless": report.stopped,
         "findings": [vars(finding) for finding in report.findings],
+        "coverage": {"entry": coverage.entry, "goals": len(coverage.goals), "missed": [vars(goal) for goal in missed]},
         "traffic": [vars(line) for line in report.by_line()],
     }
 
@@ -224,7 +276,7 @@ def _ownership(task: Task) -> dict[str, Any]:
         planes = np.zeros((len(table.elements), table.rows * table.columns), np.int32)
         addresses[name] = memory.allocate(name, planes)
     captured = host.launch_of(task, task.symbol("stamp"), [addresses[name] for name in "abc"])
-    report = host.emulate(task.ptx, captured, memory)
+    report = host.emulate(task, captured, memory)
     wrong = ""
     for name, table in zip("abc", tables, strict=True):
         expected = np.zeros((len(table.elements), table.rows * table.columns), np.int32)

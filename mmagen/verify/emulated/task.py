@@ -15,7 +15,8 @@ from mmagen.spec.model import Problem
 @dataclass(frozen=True)
 class Task:
     """One emulated call: a problem with one distribution of inputs. plan: of the kernel that is to do it. library: the plan
-    of the library that the kernel belongs to, where it is called `config`; None for a project of one kernel."""
+    of the library that the kernel belongs to, where it is called `config`; None for a project of one kernel. timeout_s: of
+    one launch."""
 
     plan: Plan
     ptx: Ptx
@@ -24,6 +25,7 @@ class Task:
     seed: int
     library: GemmPlan | None = None
     config: str = ""
+    timeout_s: float | None = None
 
     @property
     def text(self) -> str:
@@ -34,6 +36,11 @@ class Task:
     def chosen(self) -> str:
         """The config that the library's rules mean the problem for; "" for a project of one kernel."""
         return choose(self.library, self.problem).name if self.library else ""
+
+    @property
+    def kernel_name(self) -> str:
+        """The kernel among all projects of a run: the project's name, and the config's."""
+        return f"{(self.library or self.plan).name} {self.config}"
 
     @property
     def product(self) -> ProductPlan:

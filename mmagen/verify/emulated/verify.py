@@ -6,7 +6,10 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
+
+from pydantic import ValidationError
 
 from mmagen.build.job import BuildResult
 from mmagen.build.ptx import Ptx, compile_ptx
@@ -15,8 +18,11 @@ from mmagen.families import plan
 from mmagen.families.plans import Plan
 from mmagen.spec.load import load
 from mmagen.spec.model import Problem
+from mmagen.spec.values import REFUSED
 from mmagen.toolchain.find import Toolchain
-from mmagen.verify.emulated.session import only_on_a_gpu, run_tasks, tasks
+from mmagen.toolchain.identity import open_cache
+from mmagen.verify.emulated.session import left_out_by, only_on_a_gpu, run_tasks, tasks
+from mmagen.verify.emulated.task import Task
 from mmagen.verify.verdict import Verdict, judge
 
 Progress = Callable[[int, int, str], None]
@@ -34,8 +40,11 @@ def emulate_all(
     jobs: int | None,
     progress: Progress,
     max_dim: int | None = None,
+    why: str = "--on cpu",
+    timeout_s: float | None = None,
 ) -> list[Verdict]:
-    """A verdict for each project folder, in order. problems: as on the command line, () for small ones of its own.
+    """A verdict for each project folder, in order. problems: as on the command line, () for small ones of its own; those of the
+    spec then become skipped records. why: why there is no GPU. timeout_s: of one problem.
 
     Raises UsageError for a folder that is no project or a problem that is not one, SpecError for its spec.yaml.
     """
@@ -47,15 +56,35 @@ def emulate_all(
         tasks(one, ptx, chosen, 1 if seed is None else seed, distribution, max_dim) if not ptx.error else []
         for one, ptx in zip(plans, compiled, strict=True)
     ]
-    results = iter(run_tasks([task for group in work for task in group], at_once, progress))
+    results = iter(run_tasks([replace(task, timeout_s=timeout_s) for group in work for task in group], at_once, progress))
     return [
-        judge(_build_result(project, ptx), *[next(results) for _ in group], no_gpu=only_on_a_gpu(one))
+        judge(
+            _build_result(project, ptx),
+            *[next(results) for _ in group],
+            no_gpu=only_on_a_gpu(one),
+            skipped=[] if chosen else [*_skipped(one, group, max_dim, why), *_other_targets(one, ptx, arch)],
+        )
         for one, project, ptx, group in zip(plans, projects, compiled, work, strict=True)
     ]
 
 
+def _skipped(plan: Plan, work: Sequence[Task], max_dim: int | None, why: str) -> list[tuple[str, str]]:
+    """The problems of the spec that are not emulated and those that max_dim leaves out, each with the reason."""
+    done = {task.problem for task in work}
+    replaced = only_on_a_gpu(plan) or f"replaced by small problems in emulation ({why})"
+    rows = [(problem.text, replaced) for problem in plan.spec.problems or () if problem not in done]
+    left_out = dict.fromkeys(problem for problem in left_out_by(plan, max_dim) if problem not in done)
+    return [*rows, *((problem.text, f"larger than --max-dim {max_dim}") for problem in left_out)]
+
+
+def _other_targets(plan: Plan, ptx: Ptx, asked: str | None) -> list[tuple[str, str]]:
+    """The architectures of the spec whose PTX is not emulated."""
+    others = [] if asked or only_on_a_gpu(plan) else [arch for arch in plan.arch if arch != ptx.arch]
+    return [(f"for {arch}", f"the PTX for {ptx.arch} is emulated; --arch {arch} emulates this") for arch in others]
+
+
 def _plan(project: Path) -> Plan:
-    """The plan of a project, from the spec that it carries."""
+    """The plan of a project, from the spec that it carries. Raises UsageError or SpecError."""
     path = project / "spec.yaml"
     try:
         loaded = load(path.read_bytes(), str(path))
@@ -73,10 +102,11 @@ def _compile(
     projects: Sequence[Path], plans: Sequence[Plan], toolchain: Toolchain, arch: str | None, at_once: int, progress: Progress
 ) -> list[Ptx]:
     done = 0
+    cache = open_cache(toolchain, os.environ) if toolchain.nvcc else None
 
     def one(project: Path, of: Plan) -> Ptx:
         nonlocal done
-        ptx = compile_ptx(project, toolchain, arch, host=not only_on_a_gpu(of))
+        ptx = compile_ptx(project, toolchain, arch, host=not only_on_a_gpu(of), cache=cache)
         done += 1
         progress(done, len(projects), f"compiled {ptx.name} to PTX")
         return ptx
@@ -104,24 +134,34 @@ def _build_result(project: Path, ptx: Ptx) -> BuildResult:
     )
 
 
+def _refusal(error: ValueError) -> str:
+    """What a rule of the spec's problems says is wrong, or ""."""
+    first = error.errors(include_url=False)[0] if isinstance(error, ValidationError) else None
+    return first["msg"] if first and first["type"] == REFUSED else ""
+
+
 def parse_problem(text: str) -> Problem:
-    """`M,N,K[,BATCH][:ld_pad=P][:offset=O][:alpha=X][:beta=Y]`, as the projects' programs take it.
+    """`M,N,K[,BATCH][:ld_pad=P][:offset=O][:alpha=X][:beta=Y][:batch_stride_a=S]...`, as the projects' programs take it.
 
     Raises UsageError for anything else, and for problems that emulation would take very long for.
     """
     extents, *settings = text.split(":")
     values: dict[str, str] = {}
     for setting in settings:
-        match = re.fullmatch(r"(ld_pad|offset)=(\d+)|(alpha|beta)=([-+.0-9eE]+)", setting)
+        match = re.fullmatch(r"(ld_pad|offset|batch_stride_[abcd])=(\d+)|(alpha|beta)=([-+.0-9eE]+)", setting)
         if not match:
-            raise UsageError(f"--problem {text}: {setting!r} is none of ld_pad=P, offset=O, alpha=X, beta=Y")
+            raise UsageError(
+                f"--problem {text}: {setting!r} is none of ld_pad=P, offset=O, alpha=X, beta=Y, batch_stride_a=S (or b, c, d)"
+            )
         values |= {match[1]: match[2]} if match[1] else {match[3]: match[4]}
     try:
         numbers = [int(part) for part in extents.split(",")]
-        typed = {key: int(value) if key in ("ld_pad", "offset") else float(value) for key, value in values.items()}
+        typed = {key: float(value) if key in ("alpha", "beta") else int(value) for key, value in values.items()}
         batch = numbers[3] if len(numbers) > 3 else 1
         problem = Problem.model_validate({"shape": numbers[:3], "batch": batch, **typed})
-    except ValueError:  # pydantic's own is one
+    except ValueError as error:  # pydantic's own is one
+        if refused := _refusal(error):
+            raise UsageError(f"--problem {text}: {refused}") from None
         raise UsageError(
             f"--problem {text}: extents and batch are 1 to 2147483647, ld_pad and offset within their limits, "
             "alpha and beta finite numbers"

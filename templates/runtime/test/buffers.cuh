@@ -53,8 +53,9 @@ static __global__ void count_strays_kernel(unsigned char const* allocation, int6
   int64_t const stride = static_cast<int64_t>(gridDim.x) * blockDim.x;
   for (int64_t unit = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; unit < units; unit += stride) {
     int64_t const at = unit - front;
-    if (at >= 0 && at < matrix.batch * matrix.batch_stride) {
-      int64_t const in_batch = at % matrix.batch_stride;
+    int64_t const step = matrix.batch_stride == 0 ? units : matrix.batch_stride;  // one matrix, where all share it
+    if (at >= 0 && at < matrix.batch * step) {
+      int64_t const in_batch = at % step;
       if (in_batch / matrix.ld < matrix.outer() && in_batch % matrix.ld < matrix.inner()) { continue; }
     }
     bool clean = true;
@@ -108,13 +109,16 @@ class GuardedMatrix {
 
   GuardedMatrix() = default;
 
-  /// `shape` has rows, cols, batch, cols_contiguous and element_bytes set; the rest is filled in here.
-  GuardedMatrix(Matrix shape, unsigned char poison, int64_t ld_pad, int64_t offset) : matrix_(shape), poison_(poison) {
+  /// `shape` has rows, cols, batch, cols_contiguous and element_bytes set; the rest is filled in here. batch_stride: in
+  /// elements, -1 for matrices one behind the other.
+  GuardedMatrix(Matrix shape, unsigned char poison, int64_t ld_pad, int64_t offset, int64_t batch_stride = -1)
+      : matrix_(shape), poison_(poison) {
     int64_t const size = shape.element_bytes;
     matrix_.ld = matrix_.inner() + ld_pad;
-    matrix_.batch_stride = matrix_.outer() * matrix_.ld + ld_pad;
+    int64_t const one = matrix_.outer() * matrix_.ld + ld_pad;
+    matrix_.batch_stride = batch_stride < 0 ? one : batch_stride;
     front_ = kGuardBytes / size + offset;
-    int64_t const units = front_ + matrix_.batch * matrix_.batch_stride + kGuardBytes / size;
+    int64_t const units = front_ + (matrix_.batch - 1) * matrix_.batch_stride + one + kGuardBytes / size;
     memory_ = DeviceMemory(static_cast<std::size_t>((units * size + 15) / 16 * 16));
     counter_ = DeviceMemory(sizeof(unsigned long long));
     matrix_.data = static_cast<unsigned char*>(memory_.get()) + front_ * size;

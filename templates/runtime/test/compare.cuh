@@ -1,21 +1,7 @@
 // Compares D with the reference. Every element has its own bound, derived from the arithmetic.
 //
-// The kernel computes  d = round_out(alpha * acc + beta * c)  where acc approximates sum = sum_k a*b. With
-// S = sum_k |a*b| and u the unit roundoff of the accumulator's format:
-//
-//   |acc - sum| <= ((1 + 2u)^(K + ceil(K/k_atom)) - 1) * S
-//     Products of the narrow types are exact. An MMA instruction aligns its k_atom products and the accumulator to the
-//     largest of them and may truncate lower bits: at most 2u of that largest, hence of S, for each of the
-//     k_atom + 1 addends, in each of ceil(K/k_atom) instructions. Kernels that split K add no longer chains. 2u, not u,
-//     because tensor cores truncate. f64 rounds to nearest and stays within the same bound.
-//     fp8 operands: Hopper keeps 13 bits below the leading one in that alignment, so 2u = 2^-13 there.
-//     f16 accumulators: the inside of an instruction is as for f32, then the result is rounded to f16; older parts do
-//     so every 4 products. So K/4 roundings of 2 * 2^-11, each also with an absolute part of 2^-24 (subnormals).
-//   epilogue: three roundings in the scalar's format, (1 + u_s)^3 - 1 times |alpha| * S + |beta * c|.
-//   reference: its own K + 4 roundings in double, on the same quantities.
-//
-// A worst case over K steps is wide for f16 accumulators and fp8 operands once K is in the thousands: there the exact
-// problems are the strict test, and the wide bound still catches NaN, poison and gross errors.
+// The kernel computes  d = round_out(alpha * acc + beta * c)  where acc is within `drift` (error_bound.cuh) of the exact
+// sum. The epilogue rounds three times in the scalar's format: (1 + u_s)^3 - 1 times |alpha| * (|sum| + drift) + |beta * c|.
 //
 // Rounding is monotone, so every value within +-slack of the exact one rounds into
 // [round_out(exact - slack), round_out(exact + slack)], half an ulp, overflow and saturation included. That interval is
@@ -32,6 +18,7 @@
 #include <vector>
 
 #include "buffers.cuh"
+#include "error_bound.cuh"
 #include "record.cuh"
 #include "types.cuh"
 
@@ -40,40 +27,22 @@ inline namespace v0_1 {
 
 struct ErrorModel {
   double alpha = 1.0, beta = 0.0;    ///< as the scalar type holds them
-  double relative = 0.0;             ///< of |alpha| * S: accumulation and reference
-  double absolute = 0.0;             ///< of |alpha|: subnormal accumulators
-  double epilogue = 0.0;             ///< of |alpha| * S + |beta * c|
+  double epilogue = 0.0;             ///< of |alpha| * (|sum| + drift) + |beta * c|
+  bool exact_sums = false;           ///< drift is 0, whatever the reference says
   bool integer_accumulator = false;  ///< wraps modulo 2^32, as mma does without .satfinite
   bool integer_scalar = false;       ///< alpha * acc + beta * c in int32, wrapping
 };
 
-/// (1 + step)^count - 1, without cancellation.
-inline double growth(double step, double count) { return std::expm1(count * std::log1p(step)); }
-
+/// exact_sums: of integers. exact: alpha * sum + beta * c is, too.
 template <class Subject>
-ErrorModel error_model(int64_t k, double alpha, double beta, bool exact) {
-  using Acc = typename Subject::Acc;
+ErrorModel error_model(double alpha, double beta, bool exact_sums, bool exact) {
   ErrorModel model;
   model.alpha = Subject::Scalar::round(alpha);
   model.beta = Subject::Scalar::round(beta);
-  model.integer_accumulator = Acc::kInteger;
+  model.exact_sums = exact_sums || exact;
+  model.integer_accumulator = Subject::Acc::kInteger;
   model.integer_scalar = Subject::Scalar::kInteger;
-  if (exact) { return model; }
-  constexpr double kDouble = f64::kUnitRoundoff;
-  double const length = static_cast<double>(k);
-  double const addends = length + std::ceil(length / Subject::kAtomK);
-  bool const fp8 = is_fp8<typename Subject::A> || is_fp8<typename Subject::B>;
-  double const inside = fp8 ? std::exp2(-13) : 2 * (std::is_same<Acc, f64>::value ? kDouble : f32::kUnitRoundoff);
-  if (!Acc::kInteger) {
-    double error = growth(inside, addends);
-    if (std::is_same<Acc, f16>::value) {
-      double const roundings = std::ceil(length / 4) + 1;
-      error = (1 + error) * (1 + growth(2 * f16::kUnitRoundoff, roundings)) - 1;
-      model.absolute = roundings * std::exp2(-24) * (1 + error);
-    }
-    model.relative = error + growth(kDouble, length + 4);
-  }
-  model.epilogue = (growth(Subject::Scalar::kUnitRoundoff, 3) + growth(kDouble, 4)) * (1 + model.relative);
+  if (!exact) { model.epilogue = growth(Subject::Scalar::kUnitRoundoff, 3) + growth(kRoundoffF64, 4); }
   return model;
 }
 
@@ -86,7 +55,7 @@ __host__ __device__ inline double wrapped_s32(uint64_t value) {
 }
 
 template <class Out>
-__host__ __device__ Interval allowed(ErrorModel const& model, double sum, double magnitude, double c) {
+__host__ __device__ Interval allowed(ErrorModel const& model, double sum, double drift, double c) {
   if (model.integer_accumulator) { sum = wrapped_s32(static_cast<uint64_t>(static_cast<int64_t>(sum))); }
   if (model.integer_scalar) {
     auto const wide = [](double x) { return static_cast<uint64_t>(static_cast<int64_t>(x)); };
@@ -94,9 +63,8 @@ __host__ __device__ Interval allowed(ErrorModel const& model, double sum, double
     return {value, value, value};
   }
   double const exact = model.alpha * sum + model.beta * c;
-  double const size = fabs(model.alpha) * magnitude;
-  double const slack =
-      model.relative * size + model.absolute * fabs(model.alpha) + model.epilogue * (size + fabs(model.beta * c));
+  double const far = model.exact_sums ? 0.0 : fabs(model.alpha) * drift;
+  double const slack = far + model.epilogue * (fabs(model.alpha * sum) + far + fabs(model.beta * c));
   return {Out::round(exact - slack), Out::round(exact), Out::round(exact + slack)};
 }
 
@@ -150,12 +118,12 @@ __host__ __device__ inline Findings judge_element(Interval const& may, double go
   return one;
 }
 
-/// Elements row0 .. row0+rows of batch `batch` of d: (M,N,batch) against sum, magnitude: (rows,N). c: (M,N,batch), not
+/// Elements row0 .. row0+rows of batch `batch` of d: (M,N,batch) against sum, magnitude, drift: (rows,N). c: (M,N,batch), not
 /// read when beta is 0. Each block takes one run of neighbouring elements and leaves one entry in findings: (blocks).
 template <class Out>
 __global__ void __launch_bounds__(kThreads)
     compare_kernel(Matrix d, Matrix c, ErrorModel model, int64_t batch, int64_t row0, int64_t rows, double const* sum,
-                   double const* magnitude, Findings* findings) {
+                   double const* magnitude, double const* drift, Findings* findings) {
   auto const* const got_data = static_cast<typename Out::Storage const*>(d.data);
   auto const* const c_data = static_cast<typename Out::Storage const*>(c.data);
   int64_t const total = rows * d.cols;
@@ -170,7 +138,7 @@ __global__ void __launch_bounds__(kThreads)
     double const size = fabs(model.alpha) * magnitude[i] + fabs(model.beta * c_value);
     double const got = Out::load(got_data[d.offset(row, col, batch)]);
     merge(mine,
-          judge_element(allowed<Out>(model, sum[i], magnitude[i], c_value), got, size, (batch * d.rows + row) * d.cols + col));
+          judge_element(allowed<Out>(model, sum[i], drift[i], c_value), got, size, (batch * d.rows + row) * d.cols + col));
   }
   // Raw bytes: a __shared__ array of a type with member initialisers is not allowed.
   __shared__ __align__(16) unsigned char shared[kThreads * sizeof(Findings)];
@@ -198,10 +166,10 @@ class Comparison {
 
   template <class Out>
   void add(Matrix const& d, Matrix const& c, ErrorModel const& model, int64_t batch, int64_t row0, int64_t rows,
-           double const* sum, double const* magnitude, cudaStream_t stream) {
+           double const* sum, double const* magnitude, double const* drift, cudaStream_t stream) {
     int64_t const blocks = std::min<int64_t>(kBlocks, (rows * d.cols + kThreads - 1) / kThreads);
     compare_kernel<Out><<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(d, c, model, batch, row0, rows, sum, magnitude,
-                                                                                static_cast<Findings*>(device_.get()));
+                                                                                drift, static_cast<Findings*>(device_.get()));
     check(cudaGetLastError(), "launching compare_kernel");
     check(cudaMemcpyAsync(host_.data(), device_.get(), static_cast<std::size_t>(blocks) * sizeof(Findings),
                           cudaMemcpyDeviceToHost, stream),

@@ -42,11 +42,13 @@ __device__ void load_reference_tile(Matrix const& matrix, int64_t b, int64_t row
   }
 }
 
-/// a: (M,K,batch), b: (N,K,batch); sum, magnitude: (rows,N), N contiguous: for batch `batch` and rows row0 .. row0+rows
-/// of A, sum = sum_k a*b and magnitude = sum_k |a*b|. Integers are exact and have magnitude = |sum|.
-template <class A, class B>
+/// a: (M,K,batch), b: (N,K,batch); sum, magnitude, drift: (rows,N), N contiguous: for batch `batch` and rows row0 ..
+/// row0+rows of A, sum = sum_k a*b, magnitude = sum_k |a*b|, and drift as error_bound.cuh has it. Integers are exact and
+/// have magnitude = |sum|. positive: odd rows of A and B have no negative entries, so that products of both have one sign.
+template <class A, class B, bool kPromoted>
 __global__ void __launch_bounds__(kThreads)
-    reference_kernel(Matrix a, Matrix b, int64_t batch, int64_t row0, int64_t rows, double* sum, double* magnitude) {
+    reference_kernel(Matrix a, Matrix b, Accumulation of, bool positive, int64_t batch, int64_t row0, int64_t rows, double* sum,
+                     double* magnitude, double* drift) {
   constexpr bool kInteger = A::kInteger;
   using Wide = std::conditional_t<kInteger, int, double>;
   using Sum = std::conditional_t<kInteger, long long, double>;
@@ -61,7 +63,18 @@ __global__ void __launch_bounds__(kThreads)
 
   Sum sums[kRefThread][kRefThread] = {};           // (THREAD_M,THREAD_N)
   double magnitudes[kRefThread][kRefThread] = {};  // (THREAD_M,THREAD_N)
+  Path paths[kRefThread][kRefThread];              // (THREAD_M,THREAD_N)
+  auto const each = [&](auto const& act) {
+#pragma unroll
+    for (int i = 0; i < kRefThread; ++i) {
+#pragma unroll
+      for (int j = 0; j < kRefThread; ++j) { act(paths[i][j], static_cast<double>(sums[i][j]), magnitudes[i][j]); }
+    }
+  };
   for (int64_t k0 = 0; k0 < a.cols; k0 += kRefTileK) {
+    if (!kInteger && k0 % kPathBlock == 0) {
+      each([&](Path& path, double so_far, double) { path.template open<kPromoted>(of, k0, so_far); });
+    }
     load_reference_tile<A>(a, batch, m0, row0 + rows, k0, tile_a);
     load_reference_tile<B>(b, batch, n0, b.rows, k0, tile_b);
     __syncthreads();
@@ -82,9 +95,14 @@ __global__ void __launch_bounds__(kThreads)
         }
       }
     }
+    if (!kInteger && ((k0 + kRefTileK) % kPathBlock == 0 || k0 + kRefTileK >= a.cols)) {
+      each([&](Path& path, double so_far, double size) { path.template close<kPromoted>(so_far, size); });
+    }
     __syncthreads();  // before the next tile overwrites this one
   }
+#pragma unroll  // indexed by constants, the arrays stay in registers
   for (int i = 0; i < kRefThread; ++i) {
+#pragma unroll
     for (int j = 0; j < kRefThread; ++j) {
       int64_t const m = m0 + thread_m + i;
       int64_t const n = n0 + thread_n + j;
@@ -92,6 +110,9 @@ __global__ void __launch_bounds__(kThreads)
       double const value = static_cast<double>(sums[i][j]);
       sum[(m - row0) * b.rows + n] = value;
       magnitude[(m - row0) * b.rows + n] = kInteger ? fabs(value) : magnitudes[i][j];
+      bool const symmetric = !positive || m % 2 == 0 || n % 2 == 0;
+      drift[(m - row0) * b.rows + n] =
+          kInteger ? 0.0 : paths[i][j].template drift<kPromoted>(of, a.cols, magnitudes[i][j], symmetric);
     }
   }
 }
@@ -99,29 +120,33 @@ __global__ void __launch_bounds__(kThreads)
 /// Memory for the reference of some rows of one batch; large problems are compared slab by slab.
 class ReferenceSlab {
  public:
-  static constexpr int64_t kElements = int64_t{1} << 25;  // 512 MiB for both arrays
+  static constexpr int64_t kElements = int64_t{1} << 24;  // 384 MiB for all arrays
 
   ReferenceSlab(int64_t m, int64_t n)
       : rows_(std::min(m, std::max<int64_t>(kRefTile, kElements / n / kRefTile * kRefTile))),
         sum_(static_cast<std::size_t>(rows_ * n) * sizeof(double)),
-        magnitude_(static_cast<std::size_t>(rows_ * n) * sizeof(double)) {}
+        magnitude_(static_cast<std::size_t>(rows_ * n) * sizeof(double)),
+        drift_(static_cast<std::size_t>(rows_ * n) * sizeof(double)) {}
 
   int64_t rows() const { return rows_; }
   double const* sum() const { return static_cast<double const*>(sum_.get()); }              // (rows,N)
   double const* magnitude() const { return static_cast<double const*>(magnitude_.get()); }  // (rows,N)
+  double const* drift() const { return static_cast<double const*>(drift_.get()); }          // (rows,N)
 
-  template <class A, class B>
-  void compute(Matrix const& a, Matrix const& b, int64_t batch, int64_t row0, int64_t rows, cudaStream_t stream) {
+  template <class A, class B, bool kPromoted>
+  void compute(Matrix const& a, Matrix const& b, Accumulation const& of, bool positive, int64_t batch, int64_t row0,
+               int64_t rows, cudaStream_t stream) {
     static_assert(A::kInteger == B::kInteger, "a product of an integer and a float has no reference");
     int64_t const blocks = ((rows + kRefTile - 1) / kRefTile) * ((b.rows + kRefTile - 1) / kRefTile);
-    reference_kernel<A, B><<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(
-        a, b, batch, row0, rows, static_cast<double*>(sum_.get()), static_cast<double*>(magnitude_.get()));
+    reference_kernel<A, B, kPromoted><<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(
+        a, b, of, positive, batch, row0, rows, static_cast<double*>(sum_.get()), static_cast<double*>(magnitude_.get()),
+        static_cast<double*>(drift_.get()));
     check(cudaGetLastError(), "launching reference_kernel");
   }
 
  private:
   int64_t rows_;
-  DeviceMemory sum_, magnitude_;
+  DeviceMemory sum_, magnitude_, drift_;
 };
 
 // --- judge ---
@@ -158,9 +183,16 @@ inline std::string describe(Findings const& one, Problem const& problem) {
          number_text(one.first_bound, 3);
 }
 
+/// What is compared: the inputs, and what the kernel keeps of its sums.
+struct Expectation {
+  Draw draw;
+  Accumulation accumulation;
+  ErrorModel model;
+};
+
 /// Compares D with the reference, every batch and every element.
-template <class Subject>
-void compare_output(Problem const& problem, ErrorModel const& model, Call const& call, Matrix const& c, char const* pass,
+template <class Subject, bool kPromoted>
+void compare_output(Problem const& problem, Expectation const& expected, Call const& call, Matrix const& c, char const* pass,
                     Outcome* outcome, cudaStream_t stream) {
   using A = typename Subject::A;
   using B = typename Subject::B;
@@ -169,8 +201,10 @@ void compare_output(Problem const& problem, ErrorModel const& model, Call const&
   for (int64_t b = 0; b < problem.batch; ++b) {
     for (int64_t row0 = 0; row0 < problem.m; row0 += slab.rows()) {
       int64_t const rows = std::min(slab.rows(), problem.m - row0);
-      slab.template compute<A, B>(call.a, call.b, b, row0, rows, stream);
-      comparison.template add<typename Subject::Out>(call.d, c, model, b, row0, rows, slab.sum(), slab.magnitude(), stream);
+      slab.template compute<A, B, kPromoted>(call.a, call.b, expected.accumulation, expected.draw.positive, b, row0, rows,
+                                             stream);
+      comparison.template add<typename Subject::Out>(call.d, c, expected.model, b, row0, rows, slab.sum(), slab.magnitude(),
+                                                     slab.drift(), stream);
     }
   }
   merge(outcome->findings, comparison.total());
@@ -185,8 +219,8 @@ void compare_output(Problem const& problem, ErrorModel const& model, Call const&
   outcome->reason += ". ";
 }
 
-template <class Subject>
-void judge_pass(Problem const& problem, ErrorModel const& model, Operands<Subject> const& operands, Runner const& runner,
+template <class Subject, bool kPromoted = Subject::kAccumulation.promoted != 0>
+void judge_pass(Problem const& problem, Expectation const& expected, Operands<Subject> const& operands, Runner const& runner,
                 InPlace in_place, Outcome* outcome, cudaStream_t stream) {
   char const* const pass = in_place == InPlace::kYes ? " with C and D the same matrix" : "";
   operands.prepare_output(in_place, stream);
@@ -204,12 +238,13 @@ void judge_pass(Problem const& problem, ErrorModel const& model, Operands<Subjec
     outcome->disposition = Disposition::kIncorrect;
     outcome->reason += std::string("A, B or C was written") + pass + ". ";
   }
-  compare_output<Subject>(problem, model, call, operands.c(), pass, outcome, stream);
+  compare_output<Subject, kPromoted>(problem, expected, call, operands.c(), pass, outcome, stream);
 }
 
-/// Whether results must be equal to the reference.
-inline bool is_exact(Distribution distribution, SmallIntRule const& rule) {
-  return distribution == Distribution::kZeros || (distribution == Distribution::kSmallInt && rule.exact);
+template <class Subject>
+Expectation expectation(Problem const& problem, Draw const& draw, Accumulation const& of) {
+  bool const exact_sums = draw.distribution != Distribution::kUniform;
+  return {draw, of, error_model<Subject>(problem.alpha, problem.beta, exact_sums, draw.exact)};
 }
 
 /// Fills the operands, runs once and, when C is read, once more in place, and compares.
@@ -218,11 +253,13 @@ Outcome judge(Problem const& problem, Distribution distribution, uint64_t seed, 
               Runner const& runner, cudaStream_t stream) {
   Outcome outcome;
   try {
-    SmallIntRule const rule = small_int_rule(problem.k, problem.alpha, problem.beta, exact_limits<Subject>());
-    ErrorModel const model = error_model<Subject>(problem.k, problem.alpha, problem.beta, is_exact(distribution, rule));
-    operands->fill_inputs(distribution, rule, seed, stream);
-    judge_pass<Subject>(problem, model, *operands, runner, InPlace::kNo, &outcome, stream);
-    if (operands->has_c()) { judge_pass<Subject>(problem, model, *operands, runner, InPlace::kYes, &outcome, stream); }
+    Expectation const expected = expectation<Subject>(problem, draw_of<Subject>(problem, distribution), Subject::kAccumulation);
+    operands->fill_inputs(expected.draw, seed, stream);
+    judge_pass<Subject>(problem, expected, *operands, runner, InPlace::kNo, &outcome, stream);
+    // D cannot be a C that all batches share.
+    if (operands->has_c() && operands->c().batch_stride != 0) {
+      judge_pass<Subject>(problem, expected, *operands, runner, InPlace::kYes, &outcome, stream);
+    }
   } catch (Failure const& failure) {
     // Incorrect outranks any later failure.
     if (outcome.disposition != Disposition::kIncorrect) { outcome.disposition = failure.disposition; }
@@ -236,7 +273,7 @@ template <class Subject>
 std::string negative_check(Problem problem, cudaStream_t stream) {
   problem.batch = 1;
   Operands<Subject> operands(problem);
-  operands.fill_inputs(Distribution::kZeros, {}, 0, stream);
+  operands.fill_inputs(Draw{}, 0, stream);
   operands.prepare_output(InPlace::kNo, stream);
   Call call = operands.call(InPlace::kNo);
   call.a.ld = call.a.inner() - 1;

@@ -34,8 +34,9 @@ struct Options {
 inline char const* usage(Program program) {
   return program == Program::kVerify ? "Checks the kernel against an independent reference, and times it.\n"
                                        "  --json               one JSON object a line instead of a table\n"
-                                       "  --problem M,N,K[,BATCH][:ld_pad=P][:offset=O][:alpha=X][:beta=Y]\n"
-                                       "                       instead of the built-in problems; repeatable\n"
+                                       "  --problem M,N,K[,BATCH][:ld_pad=P][:offset=O][:alpha=X][:beta=Y][:batch_stride_a=S]\n"
+                                       "                       instead of the built-in problems; repeatable. S: 0 for one A\n"
+                                       "                       that all share; likewise batch_stride_b, _c and _d\n"
                                        "  --dist uniform|small_int|zeros   (default: uniform and small_int)\n"
                                        "  --seed N             of the inputs (default 1)\n"
                                        "  --max-dim N          leaves out built-in problems with a larger M, N or K\n"
@@ -44,8 +45,9 @@ inline char const* usage(Program program) {
                                        "Exit codes: 0 passed, 1 incorrect, 2 usage, 4 a run failed, 77 no suitable GPU.\n"
                                      : "Times the kernel beside the tensor cores' own pace and, where built in, cuBLASLt.\n"
                                        "  --json               one JSON object a line instead of a table\n"
-                                       "  --problem M,N,K[,BATCH][:ld_pad=P][:offset=O][:alpha=X][:beta=Y]\n"
-                                       "                       instead of the built-in problems of 512 and more; repeatable\n"
+                                       "  --problem M,N,K[,BATCH][:ld_pad=P][:offset=O][:alpha=X][:beta=Y][:batch_stride_a=S]\n"
+                                       "                       instead of the built-in problems of 512 and more; repeatable.\n"
+                                       "                       S: 0 for one A that all share; likewise batch_stride_b, _c, _d\n"
                                        "  --dist uniform|small_int|zeros   (default: uniform)\n"
                                        "  --seed N             of the inputs and of the order of candidates (default 1)\n"
                                        "  --max-dim N          leaves out built-in problems with a larger M, N or K\n"
@@ -81,6 +83,22 @@ inline std::vector<std::string> split(std::string const& text, char separator) {
   return parts;
 }
 
+/// Empty if no two matrices of a batch overlap, whichever of their modes is contiguous; else what is wrong. One matrix that
+/// all share is none, but for D.
+inline std::string overlap(Problem const& problem) {
+  int64_t const rows[] = {problem.m, problem.n, problem.m, problem.m};
+  int64_t const columns[] = {problem.k, problem.k, problem.n, problem.n};
+  for (int i = 0; i < 4 && problem.batch > 1; ++i) {
+    int64_t const stride = problem.batch_strides[i];
+    int64_t const pad = i == 2 ? 2 * problem.ld_pad + 16 : problem.ld_pad;  // C's lines are padded more
+    int64_t const least = std::max(rows[i] * (columns[i] + pad), columns[i] * (rows[i] + pad));
+    if (stride < 0 || stride >= least || (stride == 0 && i < 3)) { continue; }
+    return std::string("batch_stride_") + "abcd"[i] + " " + std::to_string(stride) +
+           " makes the matrices of a batch overlap; use " + (i < 3 ? "0 or " : "") + "at least " + std::to_string(least);
+  }
+  return "";
+}
+
 /// Empty on success, else what is wrong with the text.
 inline std::string parse_problem(std::string const& text, Problem* problem) {
   constexpr int64_t kLargest = int64_t{1} << 24;
@@ -104,8 +122,11 @@ inline std::string parse_problem(std::string const& text, Problem* problem) {
     } else if (key == "alpha" || key == "beta") {
       double* const target = key == "alpha" ? &problem->alpha : &problem->beta;
       good = parse_number(value, target) && std::isfinite(*target);
+    } else if (key.size() == 14 && key.compare(0, 13, "batch_stride_") == 0 && key[13] >= 'a' && key[13] <= 'd') {
+      int64_t* const target = &problem->batch_strides[key[13] - 'a'];
+      good = parse_number(value, target) && *target >= 0 && *target <= int64_t{1} << 40;
     } else {
-      return "'" + key + "' is none of ld_pad, offset, alpha, beta";
+      return "'" + key + "' is none of ld_pad, offset, alpha, beta, batch_stride_a, _b, _c, _d";
     }
     if (!good) { return "'" + value + "' is no value for " + key; }
   }
@@ -115,7 +136,7 @@ inline std::string parse_problem(std::string const& text, Problem* problem) {
   if (largest > std::ldexp(1.0, 56)) {
     return "a matrix of more than 2^56 elements";  // byte offsets stay in 63 bits
   }
-  return "";
+  return overlap(*problem);
 }
 
 /// Empty on success, else the message for the user.

@@ -26,6 +26,7 @@ struct Problem {
   int64_t ld_pad = 0;  ///< elements by which each leading dimension exceeds the row
   int64_t offset = 0;  ///< elements by which each pointer is off its 256-byte alignment
   double alpha = 1.0, beta = 0.0;
+  int64_t batch_strides[4] = {-1, -1, -1, -1};  ///< of A, B, C, D in elements; 0: one for all; -1: one behind the other
 };
 
 enum class Distribution { kUniform, kSmallInt, kZeros };
@@ -69,6 +70,10 @@ inline std::string text(Problem const& problem) {
   if (problem.offset != 0) { out += ":offset=" + std::to_string(problem.offset); }
   if (problem.alpha != 1.0) { out += ":alpha=" + number_text(problem.alpha, 9); }
   if (problem.beta != 0.0) { out += ":beta=" + number_text(problem.beta, 9); }
+  for (int i = 0; i < 4; ++i) {
+    if (problem.batch_strides[i] < 0) { continue; }
+    out += std::string(":batch_stride_") + "abcd"[i] + "=" + std::to_string(problem.batch_strides[i]);
+  }
   return out;
 }
 

@@ -113,9 +113,9 @@ class OperandSets {
     for (int i = 1; i < count; ++i) { more_.emplace_back(problem); }
   }
   void fill(Problem const& problem, Distribution distribution, uint64_t seed, cudaStream_t stream) {
-    SmallIntRule const rule = small_int_rule(problem.k, problem.alpha, problem.beta, exact_limits<Subject>());
+    Draw const draw = draw_of<Subject>(problem, distribution);
     for (std::size_t i = 0; i < more_.size(); ++i) {
-      more_[i].fill_inputs(distribution, rule, splitmix64(seed + i), stream);
+      more_[i].fill_inputs(draw, splitmix64(seed + i), stream);
       more_[i].prepare_output(InPlace::kNo, stream);
     }
     check(cudaStreamSynchronize(stream), "filling the input sets");

@@ -9,6 +9,7 @@
 //   kGroup                                  of a sparse A: neighbours of which half are kept; 1 for a dense one
 //   kVector                                 elements that share one scale factor, 0 without any
 //   kCount                                  of single bits: 'x' counts those that differ, 'a' those that are both set; else ' '
+//   kAccumulation                           what the instruction keeps of its sums
 //   kSaturate                               sums stop at the ends of s32 instead of wrapping around
 //   run(InstructionCall, stream), query(KernelFacts*), status_text(status)   the C ABI
 #pragma once
@@ -75,20 +76,16 @@ Record instruction_record(uint64_t seed) {
   return record;
 }
 
-/// The types that complex numbers are summed in.
+/// The allowed interval of one element of D without an epilogue: no partial sum exceeds the sum of all magnitudes.
+/// A complex product is four real ones for each addend.
 template <class Subject>
-struct RealPart : Subject {
-  using Acc = std::conditional_t<parts_of<typename Subject::Acc> == 1, typename Subject::Acc, f64>;
-  using Scalar = Acc;
-};
-
-/// As compare.cuh's, without an epilogue. A complex product is four real ones for each addend.
-template <class Subject>
-ErrorModel instruction_error_model(bool exact) {
-  ErrorModel model =
-      error_model<RealPart<Subject>>(Subject::kK * (parts_of<typename Subject::A> == 2 ? 4 : 1), 1.0, 0.0, exact);
-  model.epilogue = 0.0;
-  return model;
+Interval allowed_of_instruction(bool exact, double sum, double magnitude) {
+  ErrorModel model;
+  model.exact_sums = exact;
+  model.integer_accumulator = Subject::Acc::kInteger;
+  int64_t const products = Subject::kK * (parts_of<typename Subject::A> == 2 ? 4 : 1);
+  return allowed<typename Subject::Acc>(model, sum, drift_within(Subject::kAccumulation, products, magnitude, magnitude, true),
+                                        0.0);
 }
 
 /// One launch on inputs of one kind.
@@ -126,10 +123,9 @@ void judge_instruction(Inputs inputs, uint64_t seed, Record* record, cudaStream_
   check(cudaStreamSynchronize(stream), "reading D");
 
   Reference<Subject> const truth(made);
-  ErrorModel const model = instruction_error_model<Subject>(inputs != Inputs::kUniform);
   Findings found;
   for (std::size_t i = 0; i < got.size(); ++i) {
-    Interval const may = allowed<Acc>(model, truth.sum[i], truth.magnitude[i], 0.0);
+    Interval const may = allowed_of_instruction<Subject>(inputs != Inputs::kUniform, truth.sum[i], truth.magnitude[i]);
     merge(found, judge_element(may, Acc::load(got[i]), truth.magnitude[i], static_cast<long long>(i)));
   }
   record->disposition = Disposition::kPassed;

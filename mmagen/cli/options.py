@@ -1,0 +1,70 @@
+"""Options that several verbs share."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+_Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+SPECS = click.argument("specs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="SPEC...")
+JOBS = click.option("-j", "--jobs", type=click.IntRange(1), help="Number of parallel compile steps; default: ninja's choice.")
+ARCH = click.option(
+    "--arch",
+    multiple=True,
+    metavar="ARCH[,ARCH]",
+    help="Target architectures, e.g. sm_80,sm_90a; default: the local GPU's, else those of the spec.",
+)
+
+
+def _all_of(*options: _Decorator) -> _Decorator:
+    """Combine several options into one decorator, in order."""
+    return lambda command: functools.reduce(lambda inner, option: option(inner), reversed(options), command)
+
+
+FILTERS = _all_of(
+    click.option(
+        "--type",
+        "type_",
+        metavar="TYPE[,TYPE]",
+        help="Only operations with A or B of this type; of a list, all must occur in A, B, D or scales: bf16 or e4m3,f32.",
+    ),
+    click.option("--shape", metavar="MxNxK", help="Only this shape; * matches any extent: 16x8x16 or 64x*x16."),
+    click.option("--kind", type=click.Choice(["fma", "mma.sync", "wgmma", "tcgen05"]), help="Only this kind of instruction."),
+    click.option("--family", metavar="SM", help="Only operations with this prefix in CuTe: SM80, SM90, SM120, ..."),
+    click.option("--sparse/--dense", default=None, help="Only operations with a sparse A, or only those with a dense A."),
+)
+REPORTS = _all_of(
+    *(
+        click.option(f"--{name}", f"{name}_file", metavar="FILE", help=f"Write {what} to FILE; - is stdout.")
+        for name, what in (("json", "JSON lines"), ("csv", "CSV"), ("markdown", "a Markdown page"))
+    )
+)
+
+
+def cached(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The option --no-cache, and its effect."""
+
+    @click.option("--no-cache", "without_cache", is_flag=True, help="Neither read nor write the cache; compile everything.")
+    @functools.wraps(command)
+    def call(*arguments: Any, without_cache: bool, **named: Any) -> Any:
+        if not without_cache:
+            return command(*arguments, **named)
+        from mmagen.core.cache import no_cache
+
+        with no_cache():
+            return command(*arguments, **named)
+
+    return call
+
+
+def target_names(texts: Sequence[str]) -> tuple[str, ...]:
+    """The distinct sm_ names of `--arch a,b --arch c`. Raises UsageError."""
+    if not texts:
+        return ()
+    from mmagen.build.build import arch_name
+
+    return tuple(dict.fromkeys(arch_name(part.strip()) for text in texts for part in text.split(",")))

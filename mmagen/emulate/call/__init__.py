@@ -1,0 +1,1 @@
+"""The Python call that runs any PTX: arguments, device memory, tensor maps, entries by name."""

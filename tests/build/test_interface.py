@@ -1,0 +1,33 @@
+"""The C interface of compiled projects keeps what its header promises: see tests/support/interface.py."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mmagen.verify.emulated.session import tasks
+from tests.support.interface import interface_of
+
+pytestmark = pytest.mark.nvcc
+
+# A kernel of one tile, one with an unaligned form, TMA, and a workspace; other tests of every run compile them too.
+SPECS = ("hello_micro", "sm80_gemm_classic", "sm90_gemm_bf16_pingpong", "c2_stream")
+
+
+@pytest.fixture(scope="module")
+def task_of(compiled):
+    """task_of(name): the first task of a spec."""
+    return lambda name: tasks(compiled(name).plan, compiled(name).ptx, (), 1, None)[0]
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_the_interface_is_as_its_header_says(task_of, spec):
+    assert interface_of(task_of(spec)).broken() == []
+
+
+def test_an_interface_that_is_not_as_planned_is_reported(task_of):
+    """The plan of another kernel expects other threads, scalars and shared memory."""
+    task = task_of("sm80_gemm_classic")
+    wrong = interface_of(replace(task, plan=replace(task.product, threads=task.plan.threads * 2)))
+    assert [text.split(":")[0] for text in wrong.broken()] == ["threads of the launch", "threads"]

@@ -1,0 +1,45 @@
+"""Command line of the mutation tester; see the package's docstring."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from tests.mutants.pool import read, run
+from tests.mutants.report import markdown, unexplained
+from tests.mutants.sites import mutants, sample
+from tests.mutants.trial import judge
+
+
+def main() -> int:
+    """Exit code 0 if every survivor is explained."""
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
+    parser.add_argument("--count", type=int, default=300, help="mutants to draw")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--header", help="of this header alone")
+    parser.add_argument("--shard", default="1/1", metavar="I/N", help="the I-th of N parts, from 1")
+    parser.add_argument("-j", "--jobs", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--out", type=Path, default=Path("mutants.jsonl"), help="outcomes; what it has is not tried again")
+    parser.add_argument("--report", type=Path, help="print the report of such a file and try nothing")
+    parser.add_argument("--one", metavar="NAME", help="try this mutant alone and print its outcome as JSON")
+    parser.add_argument("--show", metavar="NAME", help="print the edited header")
+    chosen = parser.parse_args()
+    if chosen.report:
+        outcomes = read(chosen.report)
+        print(markdown(outcomes))
+        return int(bool(unexplained(outcomes)))
+    if name := chosen.one or chosen.show:
+        (mutant,) = (one for of in mutants().values() for one in of if one.name == name)
+        print(judge(mutant).to_json() if chosen.one else mutant.apply().decode())
+        return 0
+    drawn = [one for one in sample(chosen.count, chosen.seed) if chosen.header in (None, one.header)]
+    part, parts = map(int, chosen.shard.split("/"))
+    outcomes = run(drawn[part - 1 :: parts], chosen.out, chosen.jobs)
+    print(markdown(outcomes))
+    return int(bool(unexplained(outcomes)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

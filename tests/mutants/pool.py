@@ -1,0 +1,52 @@
+"""Tries many mutants, each in a process of its own, and appends what became of them to a file of JSON lines."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+
+from tests.mutants.sites import SPECS, Mutant
+from tests.mutants.trial import HUNG, KILLED, Outcome, compile_original, outcome
+
+_ROOT = Path(__file__).resolve().parents[2]
+_TIMEOUT_S = 420.0
+
+
+def run(mutants: Sequence[Mutant], out: Path, jobs: int) -> list[Outcome]:
+    """Outcomes of all mutants. Those that `out` has already are not tried again; each new one is appended at once."""
+    known = {one.name: one for one in read(out)}
+    waiting = [mutant for mutant in mutants if mutant.name not in known]
+    with ThreadPoolExecutor(jobs) as pool:
+        list(pool.map(compile_original, SPECS if waiting else ()))
+    with ThreadPoolExecutor(jobs) as pool, out.open("a") as file:
+        for done, future in enumerate(as_completed([pool.submit(_try, mutant) for mutant in waiting]), 1):
+            one = future.result()
+            known[one.name] = one
+            file.write(one.to_json() + "\n")
+            file.flush()
+            print(f"{done}/{len(waiting)} {one.status}: {one.header}:{one.line} {one.operator}", file=sys.stderr)
+    return [known[mutant.name] for mutant in mutants]
+
+
+def read(out: Path) -> list[Outcome]:
+    """The outcomes that a file holds; [] if there is none. A last line that was not written to its end is left out."""
+    if not out.is_file():
+        return []
+    lines = out.read_text().split("\n")[:-1]
+    return [Outcome(**json.loads(line)) for line in lines]
+
+
+def _try(mutant: Mutant) -> Outcome:
+    command = [sys.executable, "-m", "tests.mutants", "--one", mutant.name]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, cwd=_ROOT)
+    except subprocess.TimeoutExpired:
+        return outcome(mutant, HUNG, "", f"no verdict in {_TIMEOUT_S:.0f} s", _TIMEOUT_S)
+    if done.returncode != 0:
+        last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
+        return outcome(mutant, KILLED, "", f"the tool itself failed: {last[0]}", 0.0)
+    return Outcome(**json.loads(done.stdout.strip().splitlines()[-1]))

@@ -1,0 +1,131 @@
+"""The mutants of the headers under templates/runtime/mmagen, and samples of them."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from tests.mutants.operators import Edit, edits
+from tests.mutants.syntax import parse
+from tests.support.mutations import project
+
+HEADERS = Path(__file__).resolve().parents[2] / "templates" / "runtime" / "mmagen"
+
+# Specs that between them use every header and every policy, with kernels that are quick to emulate.
+SPECS = (
+    *("hello_ownership", "hello_micro", "micro_sliced_k", "sm90_micro_bf16", "sm90_micro_e4m3_rs"),
+    *("fma_gemm_f32", "sm70_gemm_f16", "sm75_gemm_s8", "sm80_gemm_classic", "sm80_gemm_sliced_k", "sm80_gemm_s8_nt_out8"),
+    *(
+        "sm80_gemm_tf32_nt",
+        "sm80_gemm_f16_col_d",
+        "sm89_gemm_e4m3",
+        "sm90_gemm_f64",
+        "sm90_gemm_warpgroup",
+        "sm90_gemm_bf16_nt",
+    ),
+    *(
+        "sm90_gemm_bf16_pingpong",
+        "sm90_gemm_bf16_rs",
+        "sm90_gemm_e4m3_precise",
+        "sm90_gemm_splitk",
+        "rs_m_major",
+        "c2_stream",
+        "pp3",
+        "wg3",
+        "22_nt",
+    ),
+)
+
+# A library's choice of a kernel decides how fast a right result comes; tests/build/test_library_compiled.py compares it.
+_OF_NO_KERNEL = {"choice.cuh"}
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """An edit of a header."""
+
+    header: str
+    edit: Edit
+
+    @property
+    def name(self) -> str:
+        """Stable as long as the edited line and the lines before and after it stay as they are."""
+        return hashlib.sha256(repr((self.header, self._context(), self.edit.operator, self.edit.new)).encode()).hexdigest()[:10]
+
+    @property
+    def line(self) -> int:
+        """The first edited line, from 1."""
+        return _text(self.header)[: self.edit.begin].count(b"\n") + 1
+
+    @property
+    def old(self) -> str:
+        """The text that the edit replaces."""
+        return _text(self.header)[self.edit.begin : self.edit.end].decode()
+
+    def apply(self) -> bytes:
+        """The header with the edit."""
+        text = _text(self.header)
+        return text[: self.edit.begin] + self.edit.new.encode() + text[self.edit.end :]
+
+    def _context(self) -> tuple[str, int]:
+        lines = _text(self.header).decode().splitlines()
+        first = max(self.line - 2, 0)
+        column = self.edit.begin - (_text(self.header).rfind(b"\n", 0, self.edit.begin) + 1)
+        return "\n".join(lines[first : self.line + 1]), column
+
+
+@cache
+def _text(header: str) -> bytes:
+    return (HEADERS / header).read_bytes()
+
+
+@cache
+def mutants() -> dict[str, tuple[Mutant, ...]]:
+    """Header -> its mutants, of the headers that a spec of SPECS uses. Two that give the same text are one."""
+    found = {}
+    for header in sorted(path.name for path in HEADERS.glob("*.cuh")):
+        if specs_of(header) and header not in _OF_NO_KERNEL:
+            unique = {Mutant(header, edit).apply(): Mutant(header, edit) for edit in edits(parse(_text(header)))}
+            found[header] = tuple(mutant for text, mutant in unique.items() if text != _text(header))
+    return found
+
+
+@cache
+def _files(spec: str) -> dict[str, bytes]:
+    return project(spec, spec)
+
+
+@cache
+def specs_of(header: str) -> tuple[str, ...]:
+    """Those of SPECS whose projects contain the header."""
+    return tuple(spec for spec in SPECS if f"include/mmagen/{header}" in _files(spec))
+
+
+def sample(count: int, seed: int) -> list[Mutant]:
+    """`count` mutants, or all: the headers and the operators take turns, so that none of them is left out. A larger count
+    contains a smaller one of the same seed."""
+    draw = random.Random(seed)
+    queues: dict[str, list[Mutant]] = {}
+    for header, all_of in mutants().items():
+        kinds: defaultdict[str, list[Mutant]] = defaultdict(list)
+        for mutant in all_of:
+            kinds[mutant.edit.operator].append(mutant)
+        for kind in kinds.values():
+            draw.shuffle(kind)
+        order = list(kinds)
+        draw.shuffle(order)
+        queues[header] = [
+            m for turn in range(max(map(len, kinds.values()), default=0)) for k in order for m in kinds[k][turn : turn + 1]
+        ]
+    chosen: list[Mutant] = []
+    # A header gets turns by the root of its number of mutants: small ones are not left out, large ones not neglected.
+    weight = {header: max(1, round(len(queue) ** 0.5 / 3)) for header, queue in queues.items()}
+    while len(chosen) < count and any(queues.values()):
+        for header, queue in queues.items():
+            chosen += queue[: weight[header]]
+            del queue[: weight[header]]
+    return chosen[:count]

@@ -1,0 +1,116 @@
+"""The mutation tester itself: which edits it makes, which it draws, and what it reports."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.mutants import report, sites
+from tests.mutants.operators import Edit, edits
+from tests.mutants.pool import read
+from tests.mutants.report import Argument, markdown, unexplained
+from tests.mutants.sites import HEADERS, Mutant, mutants, sample
+from tests.mutants.syntax import errors, parse
+from tests.mutants.trial import KILLED, SURVIVED, Outcome, outcome
+
+KERNEL = """\
+template <int kStages>
+__device__ void f(int m, int n, int* a_row, int* b_row) {
+  int stage = kStages - 1;
+  copy(a_row, b_row);
+  __syncthreads();
+  if (m < n && stage == 0) { stage += 2; }
+  asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(stage) : "l"(a_row));
+}
+"""
+
+
+def _changed(text: str) -> dict[str, set[str]]:
+    """Operator -> the lines that its edits of `text` make of the line that they edit."""
+    found: dict[str, set[str]] = {}
+    for edit in edits(parse(text.encode())):
+        made = text.encode()[: edit.begin] + edit.new.encode() + text.encode()[edit.end :]
+        assert made.decode().count("\n") == text.count("\n"), "an edit must keep the number of lines"
+        at = text.encode()[: edit.begin].count(b"\n")
+        found.setdefault(edit.operator, set()).add(made.decode().splitlines()[at].strip())
+    return found
+
+
+def test_every_operator_makes_its_mistakes():
+    changed = _changed(KERNEL)
+    assert changed["drop synchronization"] == {";"}
+    assert {";", "if (m < n && stage == 0) { ; }"} <= changed["drop statement"]
+    assert "__syncthreads();" in changed["move synchronization"]
+    assert "if (m <= n && stage == 0) { stage += 2; }" in changed["comparison"]
+    assert {"if (m < n) { stage += 2; }", "if (stage == 0) { stage += 2; }"} == changed["part of a condition"]
+    assert changed["negated condition"] == {"if (!(m < n && stage == 0)) { stage += 2; }"}
+    assert {"int stage = kStages - 2;", "int stage = kStages - 0;"} <= changed["off by one"]
+    assert changed["constant off by one"] == {"int stage = (kStages - 1) - 1;"}
+    assert {"int stage = kStages + 1;", "if (m < n && stage == 0) { stage = 2; }"} <= changed["arithmetic"]
+    assert {"if (n < n && stage == 0) { stage += 2; }", "copy(b_row, b_row);"} <= changed["similar operand"]
+    assert changed["exchanged arguments"] == {"copy(b_row, a_row);"}
+    ptx = {line.split(" %0")[0] for line in changed["PTX qualifier"]}
+    assert ptx == {'asm volatile("ld.relaxed.gpu.global.u32', 'asm volatile("ld.acquire.cta.global.u32'}
+
+
+def test_types_and_parameters_are_left_alone():
+    assert (
+        _changed("template <int kRow = 1> struct S { static_assert(kRow < 2); using T = X<1>; void f(int m, int n); };") == {}
+    )
+
+
+@pytest.mark.parametrize("header", sorted(path.name for path in HEADERS.glob("*.cuh")))
+def test_the_grammar_understands_every_header(header):
+    assert errors(parse((HEADERS / header).read_bytes())) == []
+
+
+def test_a_sample_reaches_every_header_and_every_operator():
+    drawn = sample(300, 1)
+    assert len(drawn) == 300 == len({mutant.name for mutant in drawn})
+    assert {mutant.header for mutant in drawn} == set(mutants())
+    assert {m.edit.operator for m in drawn} == {m.edit.operator for of in mutants().values() for m in of}
+    assert sample(100, 1) == drawn[:100] and sample(100, 2) != drawn[:100]
+
+
+def test_names_survive_edits_elsewhere(tmp_path, monkeypatch):
+    header = "sm90_pipeline.cuh"
+    (mutant,) = (one for one in mutants()[header] if one.old == "phase ^= 1;")
+    text = (HEADERS / header).read_bytes()
+    (tmp_path / header).write_bytes(b"// more\n" * 5 + text)
+    before, mutant_line = mutant.name, mutant.line
+    sites._text.cache_clear()
+    monkeypatch.setattr(sites, "HEADERS", tmp_path)
+    moved = Mutant(header, Edit(mutant.edit.operator, mutant.edit.begin + 40, mutant.edit.end + 40, mutant.edit.new))
+    assert moved.name == before and moved.line == mutant_line + 5
+    sites._text.cache_clear()
+
+
+def _outcomes() -> list[Outcome]:
+    drawn = sample(3, 1)
+    return [
+        outcome(drawn[0], KILLED, "spec 1x1x1", "incorrect: D(0,0)", 1.0),
+        outcome(drawn[1], SURVIVED, "spec", "", 2.0),
+        outcome(drawn[2], SURVIVED, "spec", "", 2.0),
+    ]
+
+
+def test_the_report_explains_survivors_or_says_that_it_does_not(monkeypatch):
+    one = _outcomes()
+    monkeypatch.setattr(report, "arguments", lambda: {one[1].name: Argument("slower", "a hint to the cache")})
+    assert unexplained(one) == [one[2]]
+    page = markdown(one)
+    assert "3 of them compile to other code, of which verify notices 1" in page and "1 slower, 1 unexplained" in page
+    assert f"{one[1].name}): slower: a hint to the cache" in page and f"{one[2].name}): **unexplained**" in page
+
+
+def test_outcomes_that_were_interrupted_are_tried_again(tmp_path):
+    done = _outcomes()
+    file = tmp_path / "out.jsonl"
+    file.write_text("".join(one.to_json() + "\n" for one in done)[:-10])
+    assert read(file) == done[:2] and read(tmp_path / "none") == []
+
+
+def test_every_argument_is_about_a_mutant_that_exists():
+    existing = {mutant.name for of in mutants().values() for mutant in of}
+    known = report.arguments()
+    assert set(known) <= existing, sorted(set(known) - existing)
+    assert all(argument.kind in ("equivalent", "slower", "host test") and argument.why for argument in known.values())
