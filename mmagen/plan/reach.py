@@ -137,7 +137,8 @@ def candidates(paths: Paths) -> Iterator[Problem]:
     if m * n * k * _ROUNDS <= _MOST_PRODUCTS:
         yield Problem(shape=(m_cluster, n_cluster * paths.turns, k * _ROUNDS))
     yield Problem(shape=(m + 1, n - 1, k + 1), offset=1, beta=1.0)
-    yield Problem(shape=(17, 33, max(65, k + 1)), offset=1, beta=1.0)
+    if paths.tma:
+        yield Problem(shape=(17, 33, max(65, k + 1)), offset=1, beta=1.0)
     yield Problem(shape=(1, 1, 1))
 
 

@@ -42,8 +42,8 @@ def one_tile(plan: ProductPlan) -> Trials:
 
 def of_product(plan: ProductPlan, problems: tuple[Problem, ...]) -> Trials:
     """Trials of a GEMM: small integers, which are exact, for every problem, and uniform inputs for that with the longest sums,
-    of those that read a source where there are any."""
-    longest = max(problems, key=lambda problem: (problem.beta != 0, problem.k, products(problem)))
+    of those that are aligned and read a source where there are any."""
+    longest = max(problems, key=lambda one: (one.beta != 0 and one.offset == 0, one.k, products(one)))
     return Trials(
         judge="product",
         cases=(*((problem, "small_int") for problem in problems), (longest, "uniform")),
