@@ -55,7 +55,7 @@ class Kernel:
 # What is reported of kernels whose results are right on a GPU, because it holds for them by the documents.
 _LAST_LOADS = (
     "its mainloop goes on loading k tiles past the last one, which nothing waits for: they may arrive after the CTA has ended. "
-    "CUTLASS 4.4 loads only while k_tile_count > 0, and then nothing is found"
+    "CUTLASS 4.4 loads only while k_tile_count > 0"
 )
 _NO_BARRIER = (
     "cp_async_wait<0> waits for the thread's own copies; wgmma then reads those of the other threads with neither a barrier nor "
@@ -66,7 +66,7 @@ _CP_ASYNC_PROXY = (
     "fence.proxy.async between (PTX ISA, wgmma.mma_async, as above)"
 )
 _NO_STORE_WAIT = (
-    "the last TMA store of a CTA is not waited for: shared memory may be released while it is read. Later versions wait "
+    "the last TMA store of a CTA is not waited for: shared memory may be released while it is read "
     "(CUDA programming guide, bulk copies from shared to global memory: wait before it is destroyed)"
 )
 _NO_INIT_FENCE = (
