@@ -20,12 +20,12 @@ from tests.properties.together import emulate_together
 SEED = 26
 # How many of each family, by the call of nvcc that compiles them: a call takes 15 s for headers, and 5 GB for 20 kernels.
 GROUPS = (
-    {"ownership": 4, "micro": 6, "instruction.family": 1},
-    {"mma_gemm": 8, "dmma_gemm": 1},
+    {"ownership": 6, "micro": 8, "instruction.family": 1},
+    {"mma_gemm": 4, "dmma_gemm": 1},
     {"wgmma.micro": 3, "wgmma.gemm": 7},
 )
 ARCH = "sm_90a"  # has all operations that the emulator executes
-MOST_REGISTERS = 16  # per thread, of accumulators and of fragments
+MOST_REGISTERS = 24  # per thread, of accumulators or fragments; of both where operands are in registers
 
 
 def _small(plan: Plan) -> bool:
@@ -35,7 +35,8 @@ def _small(plan: Plan) -> bool:
     if not isinstance(plan, ProductPlan):
         return True
     atom = find_atom(plan.spec.atom)
-    return not (atom and atom.extended) and max(plan.accumulator_registers, plan.fragment_registers) <= MOST_REGISTERS
+    kept = (plan.accumulator_registers, plan.fragment_registers)
+    return bool(atom) and not atom.extended and (max(kept) if atom.wgmma else sum(kept)) <= MOST_REGISTERS
 
 
 def _chosen(group: int) -> list[Plan]:
