@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from mmagen.families.plans import Plan
+from mmagen.families.reading import read
 from mmagen.mma.atoms import find_atom
 from mmagen.plan.plans import ProductPlan
 from mmagen.toolchain.find import COMPILE, find_toolchain
 from mmagen.verify.emulated.session import only_on_a_gpu
 from tests.properties import __main__ as runner
 from tests.properties.draw import drawn
-from tests.properties.planned import planned
 from tests.properties.together import emulate_together
 
 SEED = 26
@@ -45,8 +45,8 @@ def _chosen(group: int) -> list[Plan]:
     for spec in drawn(SEED):
         if wanted.total() == 0:
             return found
-        plan = planned(spec)
-        if not isinstance(plan, dict) and wanted[plan.family.removeprefix("mmagen.families.")] and _small(plan):
+        plan, _ = read(spec.text, spec.name)
+        if plan and wanted[plan.family.removeprefix("mmagen.families.")] and _small(plan):
             wanted[plan.family.removeprefix("mmagen.families.")] -= 1
             found.append(plan)
     raise AssertionError("drawn() ends")
