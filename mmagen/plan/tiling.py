@@ -62,7 +62,19 @@ def tiled_mma(spec: Spec, atom: Atom) -> TiledMma:
         for entry, size in zip(spec.permutation, natural, strict=True)
     )
     extent = (m, n, k)
-    return TiledMma(spec.atoms_layout, atoms, spec.permutation, extent, atom.threads * spec.atoms_layout.size)
+    # CuTe composes with the modes as they are written, and fails to compile for modes that the fewest would do for.
+    permutation = (_fewest_modes(spec.permutation[0]), _fewest_modes(spec.permutation[1]), _fewest_modes(spec.permutation[2]))
+    return TiledMma(spec.atoms_layout, atoms, permutation, extent, atom.threads * spec.atoms_layout.size)
+
+
+def _fewest_modes(entry: int | LayoutText | None) -> int | LayoutText | None:
+    """The same permutation with the fewest modes; an extent where it changes nothing."""
+    if not isinstance(entry, LayoutText):
+        return entry
+    modes = _coalesced(entry)
+    if len(modes) <= 1:
+        return entry.size
+    return LayoutText(tuple(extent for extent, _ in modes), tuple(stride for _, stride in modes))
 
 
 def numbering_faults(spec: Spec) -> Iterator[Fault]:

@@ -24,7 +24,7 @@ from tests.support.mutations import project
 
 KILLED, NOT_COMPILED, SURVIVED, EQUIVALENT, HUNG = "killed", "does not compile", "survived", "same code", "out of time"
 _NAMED_BY_CONTENT = re.compile(r"(?<=_)[0-9a-f]{8}(?=_\d+_)")  # part of the names of what a translation unit keeps to itself
-_SPECS = 6  # that a mutant is tried with at most, among those whose code it changes
+_SPECS = 5  # that a mutant is tried with at most, among those whose code it changes
 
 
 @dataclass(frozen=True)

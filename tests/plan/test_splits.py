@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from mmagen.core.errors import SpecFaults
+from mmagen.core.layout_text import LayoutText
 from mmagen.families import plan
+from mmagen.plan.tiling import _fewest_modes
 from mmagen.spec.load import load
 
 
@@ -56,3 +58,13 @@ def test_quad_pairs_are_numbered_in_fours(atoms, remedy):
 @pytest.mark.parametrize("entry", ["(3,16):(1,3)", "(8,2,3):(1,8,16)", "(16,3):(3,1)", "(4,4,3):(12,3,1)"])
 def test_extents_that_split_are_accepted(entry):
     assert _plan("gemm", entry, 48).tiled_mma.extent[0] == 48
+
+
+@pytest.mark.parametrize(
+    "written, planned",
+    [("(6,2):(1,6)", 12), ("(3,8,2):(2,6,1)", "(24,2):(2,1)"), ("(1,24,2):(5,2,1)", "(24,2):(2,1)"), ("(2,2,3):(2,1,4)", None)],
+)
+def test_a_permutation_is_written_with_the_fewest_modes(written, planned):
+    """CuTe composes with the modes of a Tile as they are, and (6,2):(1,6) would not divide what 12 does."""
+    entry = _fewest_modes(LayoutText.parse(written))
+    assert entry == (planned if isinstance(planned, int) else LayoutText.parse(planned or written))
