@@ -124,12 +124,13 @@ def candidates(paths: Paths) -> Iterator[Problem]:
     boundary = 0 if paths.tma else _ALIGNED
     yield Problem(shape=(m_cluster, n_cluster + boundary, many_k), alpha=-1.0, beta=2.0)
     yield Problem(shape=(m, n, k * paths.splits))
-    yield Problem(shape=(_next(m), _next(n), _next(2 * k)), batch=2, ld_pad=_ALIGNED - _RAGGED, alpha=-1.0, beta=2.0)
+    yield Problem(shape=(_next(m), _next(n), _next(2 * k) + _ALIGNED), batch=2, ld_pad=_ALIGNED - _RAGGED, alpha=-1.0, beta=2.0)
     rows = m_cluster * paths.group  # of a band
     if paths.tma:
         # Rows that end within 16 bytes are stored element by element, which takes long in many tiles: those of few do.
         yield Problem(shape=(rows + _ALIGNED, n_cluster + _ALIGNED, k), batch=2)
-        yield Problem(shape=(43, 43, 43), batch=3, ld_pad=_RAGGED, alpha=-1.0, beta=2.0)
+        # M and N differ, and with them the batch strides of A and B.
+        yield Problem(shape=(43, 27, 43), batch=3, ld_pad=_RAGGED, alpha=-1.0, beta=2.0)
     else:
         yield Problem(shape=(_next(rows), _next(n), _RAGGED), batch=2, ld_pad=_ALIGNED - _RAGGED, alpha=-1.0, beta=2.0)
     if paths.turns > 1:
