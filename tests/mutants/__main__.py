@@ -24,6 +24,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path("mutants.jsonl"), help="outcomes; what it has is not tried again")
     parser.add_argument("--report", type=Path, help="print the report of such a file and try nothing")
     parser.add_argument("--one", metavar="NAME", help="try this mutant alone and print its outcome as JSON")
+    parser.add_argument("--spec", action="append", default=[], help="with --one: the specs to try it with; repeatable")
     parser.add_argument("--show", metavar="NAME", help="print the edited header")
     chosen = parser.parse_args()
     if chosen.report:
@@ -32,7 +33,7 @@ def main() -> int:
         return int(bool(unexplained(outcomes)))
     if name := chosen.one or chosen.show:
         (mutant,) = (one for of in mutants().values() for one in of if one.name == name)
-        print(judge(mutant).to_json() if chosen.one else mutant.apply().decode())
+        print(judge(mutant, chosen.spec).to_json() if chosen.one else mutant.apply().decode())
         return 0
     drawn = [one for one in sample(chosen.count, chosen.seed) if chosen.header in (None, one.header)]
     part, parts = map(int, chosen.shard.split("/"))

@@ -7,6 +7,7 @@ import re
 import subprocess
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -56,11 +57,12 @@ def outcome(mutant: Mutant, status: str, by: str, reason: str, seconds: float) -
     )
 
 
-def judge(mutant: Mutant) -> Outcome:
-    """Try a mutant with up to six specs whose code it changes; the first that is not right decides."""
+def judge(mutant: Mutant, specs: Sequence[str] = ()) -> Outcome:
+    """Try a mutant with `specs`, or with up to five whose code it changes; the first that is not right decides."""
     start = time.monotonic()
-    candidates = specs_of(mutant.header)
-    first = int(mutant.name, 16) % len(candidates)  # so that the mutants of a header begin with different specs
+    candidates = tuple(specs) or specs_of(mutant.header)
+    # The mutants of a header begin with different specs.
+    first = 0 if specs else int(mutant.name, 16) % len(candidates)
     tried: list[str] = []
     for spec in (*candidates[first:], *candidates[:first]):
         with tempfile.TemporaryDirectory(prefix="mmagen-mutant-") as folder:
@@ -85,12 +87,17 @@ def compile_original(spec: str) -> None:
 
 
 def _compiled(spec: str, mutant: Mutant | None, folder: Path) -> Ptx:
-    files = project(spec, spec)
+    files = project(spec, _name(spec))
     if mutant is not None:
         files = {**files, f"include/mmagen/{mutant.header}": mutant.apply()}
-    place = folder / ("mutated" if mutant else "original") / spec
+    place = folder / ("mutated" if mutant else "original") / _name(spec)
     write(files, place)
     return compile_ptx(place, find_toolchain(want=COMPILE))
+
+
+def _name(spec: str) -> str:
+    """Of its project: an identifier, which the name of a spec's file need not be."""
+    return f"of_{spec}"
 
 
 def _first_error(log: str) -> str:
@@ -99,7 +106,7 @@ def _first_error(log: str) -> str:
 
 def _failure(spec: str, ptx: Ptx) -> tuple[str, str] | None:
     """The spec and problem that are not right, and what is said of them."""
-    of = plan(load(project(spec, spec)["spec.yaml"], f"{spec}.yaml").spec)
+    of = plan(load(project(spec, _name(spec))["spec.yaml"], f"{spec}.yaml").spec)
     work = sorted(tasks(of, ptx, (), 1, None), key=lambda one: products(one.problem))
     if isinstance(of, ProductPlan) and (broken := interface_of(work[0]).broken()):
         return f"{spec} interface", "; ".join(broken)

@@ -13,7 +13,8 @@ from mmagen.emulate.ptx.model import Instruction
 
 @op("addc", "subc", "madc")
 def build_carry(e: Emitter, i: Instruction) -> None:
-    """All of them. The flag is the carry of a sum and the borrow of a difference: `subc` computes a - (b + CC.CF)."""
+    """All of them. The flag is the carry of a sum, and of a difference that of a + ~b + 1: 0 where it borrows. So it is on an
+    H200 (tests/emulate/recorded, "addc after sub.cc"); the PTX ISA calls it the borrow."""
     kind = unsigned(i.type)
     if int(kind[1:]) < 32:
         raise e.unsupported("carries of 32 and 64 bits are supported")
@@ -23,8 +24,8 @@ def build_carry(e: Emitter, i: Instruction) -> None:
     else:
         first, second = (e.source(x, kind) for x in i.operands[1:3])
     flag = e.special("carry")
-    function = _difference if i.base in ("sub", "subc") else _sum
-    e.line(f"t = {e.bind(function)}({first}, {second}, {flag if i.base.endswith('c') else e.constant(0, 'u4')})")
+    function, start = (_difference, 1) if i.base in ("sub", "subc") else (_sum, 0)
+    e.line(f"t = {e.bind(function)}({first}, {second}, {flag if i.base.endswith('c') else e.constant(start, 'u4')})")
     e.write(i.operands[0], "t[0]", kind)
     if i.has("cc"):
         e.assign(flag, "t[1]")
@@ -37,11 +38,9 @@ def _sum(a: Values, b: Values, carry: Values) -> tuple[Values, Values]:
     return total, _flag(partial < a, total < partial)
 
 
-def _difference(a: Values, b: Values, borrow: Values) -> tuple[Values, Values]:
-    """(a - b - borrow, the borrow out of it)."""
-    partial = a - b
-    total = partial - borrow.astype(a.dtype)
-    return total, _flag(a < b, total > partial)
+def _difference(a: Values, b: Values, carry: Values) -> tuple[Values, Values]:
+    """(a + ~b + carry, the carry out of it)."""
+    return _sum(a, ~b, carry)
 
 
 def _flag(first: Mask, second: Mask) -> Values:
