@@ -114,3 +114,10 @@ def test_a_rule_leaves_alone_what_keeps_it():
 kernel == other\nkind == "library"\nisinstance(x, int)
 """
     assert not any(rule(node) for rule in RULES.values() for node in ast.walk(ast.parse(text)))
+
+
+def test_test_modules_outside_packages_have_names_of_their_own():
+    """pytest imports a module of a folder without __init__.py by its name alone: of two with one name it collects one."""
+    modules = [path for path in Path(__file__).parent.rglob("test_*.py") if not (path.parent / "__init__.py").is_file()]
+    names = Counter(path.name for path in modules)
+    assert {name for name, count in names.items() if count > 1} == set()
