@@ -137,7 +137,7 @@ class Interface:
         strides = {"batch_stride_a": 0, "batch_stride_b": 0, "batch_stride_c": 0}
         cases += [Case(SUCCESS, {"batch": 2, **strides, "batch_stride_d": 1 << 30})]
         cases += [Case(INVALID, {"batch": 2, **strides, "batch_stride_d": 0})]
-        if self.task.takes_workspace:
+        if self.task.product.takes_workspace:  # of a library, kernels without one ignore it
             cases += [Case(INVALID, {"+workspace": 8}), Case(SUCCESS, {"workspace": 0}), Case(SUCCESS, {"workspace_bytes": -1})]
         return cases
 
