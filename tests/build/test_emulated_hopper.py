@@ -25,7 +25,7 @@ _SECONDS = 30  # for one spec, after compilation, on one busy core
 
 WAIT = r"mbarrier\.try_wait[^;]*;"
 ARRIVAL = r"(?:@%p\d+\s+)?mbarrier\.arrive[^;]*;"
-RESET = r"(mov\.u32\s+%r\d+), 0;(\s+st\.global\.u32)"  # of the flag that was waited for
+RESET = r"(mov\.u64\s+%rd\d+), 0;(\s+st\.global\.u64)"  # of the flag that was waited for
 CLUSTER = r"barrier\.cluster\.arrive[^;]*;\s*barrier\.cluster\.wait[^;]*;"
 # spec, pattern, which of its places (None: all) are empty, the kind of finding
 FAULTS = {
@@ -147,9 +147,10 @@ def test_what_is_too_little_is_found_out(spec, pattern, instead, kind, work):
 def _launched(task, **problem):
     task = replace(task, problem=Problem(**problem))
     addresses = {name: (n + 1) << 20 for n, name in enumerate("abcd")}
-    workspace = Workspace(_WORKSPACE, host.workspace_bytes(task)) if task.product.takes_workspace else Workspace()
     data = operands(task.plan, task.problem, "zeros", 1)
-    return host.multiply_launch(task, data, addresses, workspace), addresses
+    workspace = Workspace(_WORKSPACE, host.workspace_bytes(task, data)) if task.product.takes_workspace else Workspace()
+    (captured,) = host.multiply_launches(task, data, addresses, workspace)
+    return captured, addresses
 
 
 def _maps(captured):

@@ -296,15 +296,6 @@ RULES = {
         "a multiple of 8 lines: the nearest legal is cluster [1, 1]",
         {"cluster": [1, 1]},
     ),
-    "split_k of three": (SPLIT, {"split_k": 3}, ("split_k",), "3 is not a power of two", "split_k 2", {"split_k": 2}),
-    "split_k beyond a cluster": (
-        SPLIT,
-        {"split_k": 8, "cluster": [4, 1]},
-        ("split_k",),
-        "4 x 1 x 8 CTAs make a cluster of 32",
-        "split_k 4",
-        {"split_k": 4, "cluster": [4, 1]},
-    ),
     "split_k in turns": (
         PINGPONG,
         {"split_k": 2},
@@ -719,6 +710,29 @@ def test_schedules_and_their_registers():
     one = planned(SIMPLE, schedule="cooperative")
     assert one.threads == 256 and one.roles.consumer_registers == 0, "256 threads have 255 registers each anyway"
     assert planned(SPLIT).scheduler.persistent is False and planned(PINGPONG).scheduler.persistent is True
+
+
+@pytest.mark.parametrize(
+    ("split_k", "cluster", "in_cluster", "through_workspace"),
+    [
+        (None, None, 1, None),
+        (1, None, 1, None),
+        (8, [2, 1], 8, None),
+        (8, [2, 2], 1, 8),
+        (3, None, 1, 3),
+        (16, None, 1, 16),
+        (1000, [2, 1], 1, 1000),
+        ("auto", [1, 2], 1, 0),
+    ],
+)
+def test_parts_of_k_are_summed_in_a_cluster_that_fits_them_and_else_through_a_workspace(
+    split_k, cluster, in_cluster, through_workspace
+):
+    plan = planned(SPLIT, split_k=split_k, cluster=cluster)
+    scheduler = plan.scheduler
+    assert (scheduler.split_k, scheduler.workspace_splits) == (in_cluster, through_workspace)
+    assert plan.takes_workspace == (through_workspace is not None) and not plan.leaves_flags
+    assert scheduler.persistent == (in_cluster == 1)
 
 
 def test_split_k_gives_every_cta_as_many_slices():

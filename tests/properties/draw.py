@@ -160,7 +160,7 @@ WILD: dict[str, Callable[[random.Random, Any], Any]] = {
     "raster": _of(0, 1, 2, 3, 7, 8, 64, 1000, 2**31 - 1, None),
     "schedule": _of("warpgroup", "cooperative", "pingpong", "ping_pong", None),
     "cluster": _pair,
-    "split_k": _of(1, 2, 3, 4, 5, 8, 9, None),
+    "split_k": _of(1, 2, 3, 4, 5, 8, 9, "auto", None),
     "stream_k": _of("never", "last_wave", "last_wave", None, True),
     "prefetch": _of(0, 1, 3, 50, -1, None),
     "cache": _of({"a": "evict_first", "b": "evict_last"}, {"b": "evict_normal"}, {"c": "normal"}, None),

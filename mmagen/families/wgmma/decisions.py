@@ -27,6 +27,8 @@ ENOUGH_REGISTERS = 232
 REGISTERS_BESIDES = 30
 # What ptxas wants at launch beside the sums of one wgmma (seen with nvcc 13.0: 128 sums, "154 or higher").
 REGISTERS_OF_WGMMA = 26
+MOST_CLUSTER_CTAS = 16  # of sm_90; more than 8 need cudaFuncAttributeNonPortableClusterSizeAllowed
+CLUSTER_SPLITS = (2, 4, 8)  # into which the CTAs of a cluster can split K
 MOST_PROMOTED_K = 128  # elements of K whose sum `accumulation: precise` leaves to the tensor core
 
 _HINTS = {"normal": "kNormal", "evict_first": "kEvictFirst", "evict_last": "kEvictLast"}  # mmagen::CacheHint
@@ -59,8 +61,18 @@ def cluster(spec: Spec) -> tuple[int, int]:
 
 
 def split_k(spec: Spec) -> int:
-    """CTAs that split the K of a tile."""
-    return spec.split_k or 1
+    """CTAs of a cluster that split the K of a tile."""
+    return 1 if workspace_splits(spec) is not None else int(spec.split_k or 1)
+
+
+def workspace_splits(spec: Spec) -> int | None:
+    """Parts of K whose sums are added through a workspace, 0 for as many as fit the problem. None: K is not split, or by the
+    CTAs of a cluster, which is faster where so many fit one."""
+    if spec.split_k == "auto":
+        return 0
+    m, n = cluster(spec)
+    count = spec.split_k or 1
+    return None if count == 1 or (count in CLUSTER_SPLITS and m * n * count <= MOST_CLUSTER_CTAS) else count
 
 
 def persistent(spec: Spec, mma: TiledMma) -> bool:

@@ -21,7 +21,7 @@ from mmagen.plan.plans import Text, TileScheduler
 from mmagen.plan.policies import Policies
 from mmagen.plan.problems import default_problems
 from mmagen.plan.reach import Paths, chosen
-from mmagen.plan.trials import Trials, of_product, stream_k_problems
+from mmagen.plan.trials import Trials, of_product, split_k_problems, stream_k_problems
 from mmagen.spec.model import Problem, Spec
 
 if TYPE_CHECKING:
@@ -69,6 +69,8 @@ class _WgmmaGemm:
     def trials(self, plan: WgmmaGemmPlan) -> Trials:
         scheduler = plan.scheduler
         shared = stream_k_problems(plan.tile, scheduler.cluster) if scheduler.stream_k else ()
+        if scheduler.workspace_splits is not None:
+            shared = split_k_problems(plan.tile, scheduler.cluster)
         turns = plan.roles.consumers if plan.roles.schedule == "pingpong" else 1
         return of_product(plan, (*shared, *chosen(Paths.of(plan, tma=True, turns=turns))))
 
@@ -76,7 +78,7 @@ class _WgmmaGemm:
         columns = (
             ("schedule", lambda one: one.roles.schedule),
             ("cluster", lambda one: pages.extents(one.scheduler.cluster)),
-            ("split_k", lambda one: str(one.scheduler.split_k)),
+            ("split_k", lambda one: str(one.spec.split_k or 1)),
         )
         return library.page(plan, sections, columns)
 
@@ -101,6 +103,7 @@ def _planned(spec: Spec, sha: str, atom: Atom, mma: TiledMma, problems: tuple[Pr
         raster_group=max(1, (spec.raster or budgets.RASTER_GROUP) // cluster[0]),
         cluster=cluster,
         split_k=decisions.split_k(spec),
+        workspace_splits=decisions.workspace_splits(spec),
         persistent=decisions.persistent(spec, mma),
         stream_k=decisions.stream_k(spec),
     )

@@ -67,13 +67,17 @@ CUresult make_params(Sm90Params<Config>& params, GemmArguments<Config> const& ar
 
 }  // namespace detail
 
-/// Bytes of workspace that the tile scheduler uses on the current device.
-template <class Config>
-Status workspace_sm90(int64_t& bytes) {
+/// Bytes of workspace that the tile scheduler uses for a problem on the current device. Of the public argument struct, only m,
+/// n, k and batch are read.
+template <class Config, class Args>
+Status workspace_sm90(Args const& public_args, int64_t& bytes) {
   bytes = 0;
+  GemmShape shape{};
+  Status status = check_extents<Config>(public_args, shape);
+  if (status != Status::kSuccess || shape.empty() || shape.k == 0) { return status; }
   int resident = 0;
-  Status const status = detail::resident_clusters<Config>(resident);
-  if (status == Status::kSuccess) { bytes = Config::TileScheduler::workspace_bytes(resident); }
+  status = detail::resident_clusters<Config>(resident);
+  if (status == Status::kSuccess) { bytes = Config::TileScheduler::workspace_bytes(shape, resident); }
   return status;
 }
 
@@ -117,7 +121,11 @@ Status run_sm90(Args const& public_args, cudaStream_t stream, Unaligned const& u
   launch.stream = stream;
   launch.attrs = attributes;
   launch.numAttrs = 2;
-  return status_of(cudaLaunchKernelEx(&launch, sm90_kernel<Config>, params));
+  status = status_of(cudaLaunchKernelEx(&launch, sm90_kernel<Config>, params));
+  if constexpr (TileScheduler::kReduces) {
+    if (status == Status::kSuccess) { status = TileScheduler::reduce(params.scheduler, args, stream); }
+  }
+  return status;
 }
 
 /// Resources of this Config's kernel on the current device.
