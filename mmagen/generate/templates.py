@@ -41,6 +41,8 @@ def environment() -> Environment:
         "copy_threads": cxx.copy_threads,
         "copy_values": cxx.copy_values,
         "cxx_when": cxx.when,
+        "cxx_kernel_shape": cxx.kernel_shape,
+        "cxx_cost": cxx.cost,
         "cxx_bool": lambda value: "true" if value else "false",
         "stride_arguments": lambda second: "ld, cute::_1{}" if second else "cute::_1{}, ld",
     }

@@ -13,6 +13,7 @@ from mmagen.core.layout_text import LayoutText
 from mmagen.mma.accumulation import Accumulation, loosest
 from mmagen.mma.atoms import Atom
 from mmagen.plan.model import Epilogue, Operand, TiledMma
+from mmagen.spec.cost import Cost
 from mmagen.spec.kernel import When
 from mmagen.spec.model import Problem, Spec
 
@@ -215,6 +216,16 @@ class GemmPlan(ProductPlan):
     configs: tuple[Config, ...] = ()
 
     @property
+    def tile_of_d(self) -> tuple[int, int, int]:
+        """The CTA tile, M and N those of D."""
+        return self.tile
+
+    @property
+    def cluster_of_d(self) -> tuple[int, int]:
+        """CTAs of a cluster along M and N of D."""
+        return self.scheduler.cluster
+
+    @property
     def accumulation(self) -> Accumulation:
         """The residue k tile comes first. Of a library: what its kernels have in common."""
         if self.configs:
@@ -263,8 +274,10 @@ class GemmPlan(ProductPlan):
 
 @dataclass(frozen=True)
 class Config:
-    """One kernel of a library: its plan, and the rule for its problems (None: all that no earlier config takes)."""
+    """One kernel of a library: its plan, and the rule for its problems. Configs without a rule share what no rule takes: each
+    problem goes to the one with the least predicted time."""
 
     name: str
     when: When | None
     plan: GemmPlan
+    cost: Cost | None = None

@@ -38,6 +38,42 @@ struct NamedKernel {
   int (*run)(Call const& call, cudaStream_t stream);
 };
 
+// --- the machine ---
+
+static __global__ void occupancy_probe_kernel() {}
+
+/// Says how many clusters of 1, 2, 4, ... CTAs run at once if one CTA fills an SM: {"machine": {"multiprocessors": 132,
+/// "clusters": {"1": 132, ...}}}.
+inline void describe_machine() {
+  int device = 0, multiprocessors = 0, smem_bytes = 0, major = 0;
+  check(cudaGetDevice(&device), "cudaGetDevice");
+  check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device), "asking for the multiprocessors");
+  check(cudaDeviceGetAttribute(&smem_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), "asking for shared memory");
+  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "asking for the compute capability");
+  std::cout << "{\"machine\": {\"multiprocessors\": " << multiprocessors << ", \"clusters\": {\"1\": " << multiprocessors;
+  check(cudaFuncSetAttribute(occupancy_probe_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, smem_bytes),
+        "allowing shared memory");
+  if (major >= 9) {
+    check(cudaFuncSetAttribute(occupancy_probe_kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1),
+          "allowing clusters of 16");
+  }
+  for (unsigned ctas = 2; major >= 9 && ctas <= 16; ctas *= 2) {
+    cudaLaunchConfig_t launch{};
+    cudaLaunchAttribute cluster{};
+    cluster.id = cudaLaunchAttributeClusterDimension;
+    cluster.val.clusterDim = {ctas, 1, 1};
+    launch.gridDim = dim3(ctas);
+    launch.blockDim = dim3(128);
+    launch.dynamicSmemBytes = static_cast<std::size_t>(smem_bytes);
+    launch.attrs = &cluster;
+    launch.numAttrs = 1;
+    int clusters = 0;
+    check(cudaOccupancyMaxActiveClusters(&clusters, occupancy_probe_kernel, &launch), "asking for clusters");
+    std::cout << ", \"" << ctas << "\": " << clusters;
+  }
+  std::cout << "}}}\n" << std::flush;
+}
+
 // --- operands that rotate ---
 
 /// Sets of operands in one allocation for each matrix, 256-byte aligned, so many that a round of launches moves 200 MB.
@@ -165,6 +201,7 @@ class Heat {
   std::vector<Entrant> const& entrants() const { return entrants_; }
   std::string const& missing() const { return missing_; }
   double bytes() const { return operands_.bytes(); }
+  std::string chosen() const { return Subject::config_name(operands_.call(InPlace::kNo)); }
 
  private:
   Outcome check_kernel(Runner const& runner, Expectation const& expected, bool exact) {
@@ -350,6 +387,7 @@ int tune_main(int argc, char** argv) {
   Nvml const nvml;
   DeviceFacts const device = find_device(nvml);
   Report report(options.json, widest(problems));
+  if (options.json && device.missing.empty()) { describe_machine(); }
   for (Problem const& problem : problems) {
     Record record = new_record<Subject>(problem, options.seed);
     record.input_dist = text(Distribution::kUniform);
@@ -367,6 +405,10 @@ int tune_main(int argc, char** argv) {
       Heat<Subject> heat(problem, kernels, options, stream.get());
       heat.check_kernels();
       ClockReading const clocks = heat.time_all(nvml);
+      if (options.json) {
+        std::cout << "{\"chosen\": {\"problem\": " << json_text(text(problem)) << ", \"config\": " << json_text(heat.chosen())
+                  << "}}\n";
+      }
       report_heat(problem, heat, clocks, record, &report);
     } catch (Failure const& failure) {
       record.disposition = failure.disposition;
