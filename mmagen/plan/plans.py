@@ -113,7 +113,7 @@ class ProductPlan(TilePlan):
     @property
     def types(self) -> str:
         """`f16 x f16 + f32 -> f16`."""
-        inputs = " x ".join(one.element.word for one in self.operands)
+        inputs = " x ".join(self.operand(one.letter).element.word for one in self.operands)
         return f"{inputs} + {self.atom.type_d.word} -> {self.epilogue.out.word}"
 
     @property
@@ -122,7 +122,7 @@ class ProductPlan(TilePlan):
         return self.operand("A").major, self.operand("B").major, self.epilogue.major
 
     def operand(self, letter: str) -> Operand:
-        """The operand of that letter, "A" or "B"."""
+        """The operand of a call of that letter, "A" or "B"."""
         return next(one for one in self.operands if one.letter == letter)
 
     @property
@@ -262,8 +262,8 @@ class GemmPlan(ProductPlan):
         return max(1 if one.scheduler.workspace_splits is None else 2 for one in self.kernels)
 
     def work_of_a_cta(self, problem: Problem, clusters: int) -> tuple[int, int]:
-        m, n, k = (-(-extent // of_tile) for extent, of_tile in zip(problem.shape, self.tile, strict=True))
-        across, along = self.scheduler.cluster
+        m, n, k = (-(-extent // of_tile) for extent, of_tile in zip(problem.shape, self.tile_of_d, strict=True))
+        across, along = self.cluster_of_d
         tiles = -(-m // across) * -(-n // along) * problem.batch
         if self.scheduler.workspace_splits is not None:
             splits = min(self.scheduler.workspace_splits or clusters, k)

@@ -98,6 +98,13 @@ StreamK = Annotated[
         "are added through a workspace, in a fixed order), or never, or null for never",
     ),
 ]
+Operands = Annotated[
+    Literal["in_order", "swapped"] | None,
+    Field(
+        description="operands is swapped for a kernel that computes the transpose of D with B as its A, useful for few rows (atom, "
+        "tile, atoms_layout, cluster and raster are then those of the kernel), or in_order, or null for in_order",
+    ),
+]
 Prefetch = Annotated[
     Annotated[int, Strict(), Field(ge=0, le=INT_MAX)] | None,
     Field(
@@ -230,6 +237,7 @@ class Config(Model):
     cluster: Cluster = None
     split_k: SplitK = None
     stream_k: StreamK = None
+    operands: Operands = None
     prefetch: Prefetch = None
     cache: Cache | None = CACHE
     warpgroups: Warpgroups = None

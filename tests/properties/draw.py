@@ -162,6 +162,7 @@ WILD: dict[str, Callable[[random.Random, Any], Any]] = {
     "cluster": _pair,
     "split_k": _of(1, 2, 3, 4, 5, 8, 9, "auto", None),
     "stream_k": _of("never", "last_wave", "last_wave", None, True),
+    "operands": _of("swapped", "swapped", "in_order", None, "A"),
     "prefetch": _of(0, 1, 3, 50, -1, None),
     "cache": _of({"a": "evict_first", "b": "evict_last"}, {"b": "evict_normal"}, {"c": "normal"}, None),
     "warpgroups": _of(1, 2, 3, 4, 8, 9, None),

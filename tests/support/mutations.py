@@ -919,6 +919,16 @@ _HOPPER = (
         "sums are added before the first kernel has ended",
         EMULATOR,
     ),
+    _hopper(
+        "batch_stride_not_swapped",
+        "swapped",
+        "sm90_swapped",
+        "args.batch_stride_a = call.batch_stride_b;",
+        "args.batch_stride_a = call.batch_stride_a;",
+        "16,80,256,2",
+        "the second matrix of B is read where that of A would be",
+        EMULATOR,
+    ),
     Mutation(
         "hopper_flag_not_waited",
         "c2_stream",

@@ -9,7 +9,7 @@ from mmagen.mma.atoms import Atom
 from mmagen.plan import budgets, rules
 from mmagen.plan.model import Epilogue, Operand, SmemCopy, Swizzle, TiledMma, Tma
 from mmagen.plan.operands import VECTOR_BYTES, power_of_two_divisor
-from mmagen.spec.model import Spec
+from mmagen.spec.model import Layout, Spec
 
 ARCH = ("sm_90a",)  # the only one that has wgmma
 WARPGROUP = 128
@@ -34,6 +34,21 @@ MOST_PROMOTED_K = 128  # elements of K whose sum `accumulation: precise` leaves 
 _HINTS = {"normal": "kNormal", "evict_first": "kEvictFirst", "evict_last": "kEvictLast"}  # mmagen::CacheHint
 
 Tile = tuple[int, int, int]
+
+
+def swapped(spec: Spec) -> bool:
+    """Does the kernel compute the transpose of D?"""
+    return spec.operands == "swapped"
+
+
+def as_computed(spec: Spec) -> Spec:
+    """The spec of the product that the kernel computes: with swapped operands that of the transposes, B times A."""
+    if not swapped(spec):
+        return spec
+    layout = Layout(a="K" if spec.layout.b_major == "K" else "M", b="K" if spec.layout.a_major == "K" else "N")
+    cache = spec.cache and spec.cache.model_copy(update={"a": spec.cache.b, "b": spec.cache.a})
+    epilogue = spec.epilogue.model_copy(update={"major": "M" if spec.epilogue.major == "N" else "N"})
+    return spec.model_copy(update={"layout": layout, "cache": cache, "epilogue": epilogue})
 
 
 # --- Roles of warpgroups ---------------------------------------------------------------------------------------------

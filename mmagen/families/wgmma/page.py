@@ -12,6 +12,7 @@ WARPGROUPS = {
     "cooperative": "consumers share a tile; 1 producer loads",
     "pingpong": "consumers with a tile each, in turns; 1 producer loads",
 }
+_SWAPPED = "yes: computes the transpose of D; A and B below are B and A of a call"
 
 
 def sections(plan: WgmmaGemmPlan) -> list[pages.Section]:
@@ -34,6 +35,7 @@ def _schedule(plan: WgmmaGemmPlan) -> list[pages.Row]:
     return [
         ("schedule", roles.schedule),
         ("warpgroups", f"{roles.consumers} {WARPGROUPS[roles.schedule]}"),
+        ("operands", _SWAPPED if plan.swapped else "no"),
         ("cluster", f"{m} x {n} CTAs share operands by multicast" if m * n > 1 else "none"),
         ("split_k", _split_k(plan)),
         ("stream_k", shared if scheduler.stream_k else "no"),
@@ -130,7 +132,7 @@ def _epilogue(plan: WgmmaGemmPlan) -> list[pages.Row]:
 
 def _traffic(plan: WgmmaGemmPlan) -> list[pages.Row]:
     m, n, _ = plan.tile
-    a, b = plan.operand("A"), plan.operand("B")
+    a, b = plan.operands
     fetched = a.bytes_per_stage // plan.scheduler.cluster[1] + b.bytes_per_stage // plan.scheduler.cluster[0]
     # Every wgmma reads all of its A and B; an A in registers was loaded once by each warpgroup that has it.
     times_a = plan.tiled_mma.atoms[1] if plan.atom.a_in_registers else n // plan.atom.n

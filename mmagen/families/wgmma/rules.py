@@ -6,7 +6,7 @@ recommended only after it has been tried: the changed spec satisfies all rules.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain, islice, tee
 from math import log2
@@ -40,7 +40,17 @@ class Breach:
 
 def faults(spec: Spec) -> list[Fault]:
     """All faults of the spec of a wgmma kernel, except those of arch, types and problems."""
-    return [_fault(spec, one) for one in breaches(spec)]
+    computed = decisions.as_computed(spec)
+    found = [_fault(computed, one) for one in breaches(computed)]
+    return [_of_call(one, spec) for one in found] if decisions.swapped(spec) else found
+
+
+def _of_call(fault: Fault, spec: Spec) -> Fault:
+    """The fault of a swapped kernel with a change of the spec as it is written: D has the call's contiguous mode."""
+    epilogue = fault.change.get(("epilogue",))
+    if not isinstance(epilogue, Mapping):
+        return fault
+    return replace(fault, change={**fault.change, ("epilogue",): {**epilogue, "major": spec.epilogue.major}})
 
 
 def micro_faults(spec: Spec) -> list[Fault]:
@@ -328,12 +338,13 @@ def _shares(spec: Spec, tile: decisions.Tile) -> Iterator[Breach]:
 
 def _slice(spec: Spec, atom: Atom, mma: TiledMma, tile: decisions.Tile) -> Iterator[Breach]:
     out, columns, least = shared.out_type(spec, atom), decisions.slice_n(spec, atom, mma, tile), VECTOR_BYTES
+    other = "N" if decisions.swapped(spec) else "M"  # as the spec has it
     if spec.epilogue.major == "N" and columns * out.bytes < least:
         yield Breach(
             ("epilogue",),
             f"a warp stores {columns} {out.word} of a row of D, which are {columns * out.bytes} B, and TMA "
             f"stores at least {least}",
-            f"an atom whose N is a multiple of {least // out.bytes}, a wider epilogue.out, or epilogue.major M",
+            f"an atom whose N is a multiple of {least // out.bytes}, a wider epilogue.out, or epilogue.major {other}",
             ({"epilogue": spec.epilogue.model_copy(update={"out": None})},),
         )
 
