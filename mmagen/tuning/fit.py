@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from types import ModuleType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -202,9 +203,10 @@ def _cost(vector: Vector, ctas: int) -> Cost:
     return Cost(ctas=ctas, **values)
 
 
-def _scipy():  # type: ignore[no-untyped-def]
+def _scipy() -> ModuleType:
     try:
         from scipy import optimize
     except ImportError:
         raise UsageError("fitting the predicted times needs scipy; install it with pip install 'mmagen[tune]'") from None
-    return optimize
+    module: ModuleType = optimize
+    return module
