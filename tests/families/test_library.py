@@ -20,7 +20,7 @@ from mmagen.spec.load import load
 from mmagen.spec.model import Problem
 from mmagen.verify.emulated.session import tasks
 
-LIBRARY = (Path(__file__).resolve().parents[2] / "specs" / "sm90_gemm_bf16_library.yaml").read_text("utf-8")
+LIBRARY = (Path(__file__).resolve().parents[2] / "specs" / "sm90_gemm_bf16_rules.yaml").read_text("utf-8")
 HEAD = """\
 mmagen: 1
 name: lib
@@ -282,7 +282,8 @@ def test_each_config_is_planned_like_a_spec_of_its_own():
         )
         assert one.spec_sha == it.spec_sha != other.spec_sha
     assert it.tile == it.configs[-1].plan.tile
-    assert _headers(it) - {"choice.cuh", "predicted_time.cuh"} == {header for one in spec_of_each(spec) for header in _headers(plan(one))}
+    own = {"choice.cuh", "predicted_time.cuh"}
+    assert _headers(it) - own == {header for one in spec_of_each(spec) for header in _headers(plan(one))}
     assert {choose(it, problem).name for problem in it.problems} == {"small_m", "one_wave", "two_waves", "large"}, (
         "verify tries them all"
     )
@@ -386,7 +387,7 @@ def test_each_kernel_has_a_header_and_a_translation_unit():
 
 def test_what_is_there_once_is_the_last_ones():
     files = project(LIBRARY)
-    name = "sm90_gemm_bf16_library"
+    name = "sm90_gemm_bf16_rules"
     assert f'#include "{name}/large.cuh"' in files[f"src/{name}_unaligned.cu"]
     assert "run_sm90_unaligned<large::Config>" in files[f"src/{name}_unaligned.cu"]
     assert f"launch<{name}::large::Config>" in files["tests/peak.cu"]

@@ -11,6 +11,7 @@ from mmagen.core.errors import Fault, SpecFaults
 from mmagen.families import library
 from mmagen.families.wgmma import decisions
 from mmagen.families.wgmma import rules as wgmma_rules
+from mmagen.families.wgmma.alternatives import alternatives
 from mmagen.families.wgmma.model import WarpgroupRoles, WgmmaGemmPlan, WgmmaMainloop
 from mmagen.families.wgmma.page import WARPGROUPS, sections
 from mmagen.families.wgmma.policies import policies
@@ -74,6 +75,9 @@ class _WgmmaGemm:
             shared = split_k_problems(plan.tile_of_d, plan.cluster_of_d)
         turns = plan.roles.consumers if plan.roles.schedule == "pingpong" else 1
         return of_product(plan, (*shared, *chosen(Paths.of(plan, tma=True, turns=turns))))
+
+    def alternatives(self, spec: Spec) -> Iterator[Mapping[str, Any]]:
+        return alternatives(spec)
 
     def page(self, plan: WgmmaGemmPlan) -> list[pages.Section]:
         columns = (

@@ -17,6 +17,13 @@ struct KernelShape {
   double bytes_a, bytes_b, bytes_d;  // of an element
 };
 
+/// The kernel as it works without a workspace: no tile is shared through one.
+constexpr KernelShape without_workspace(KernelShape kernel) {
+  kernel.workspace_splits = -1;
+  kernel.stream_k = false;
+  return kernel;
+}
+
 /// Coefficients of the time; `configs[].cost` of a spec describes each. ctas is 0 where they are not known.
 struct Cost {
   double ctas, launch_us, overlap_us, tile_us, store_pitch, k_tile_us, line_ns, dram_tbps, dram_spread, store_tbps, l2_tbps,
