@@ -292,6 +292,64 @@ def peak(
 
 
 @commands.command()
+@click.argument("spec", type=click.Path(path_type=Path))
+@click.option(
+    "--problems",
+    default="random:1",
+    show_default=True,
+    metavar="SOURCE",
+    help="What to tune on: a file with M N K [BATCH] a line, spec (its problems), random:SEED[:COUNT], or models (projections of "
+    "public language models).",
+)
+@click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="The library spec; default: <name>_tuned.yaml.")
+@click.option(
+    "--database",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Measurements, appended to; default: beside --out, .jsonl.",
+)
+@click.option(
+    "--budget", metavar="TIME", help="Stop measuring in time, e.g. 20m; the same command goes on later. Default: no limit."
+)
+@click.option(
+    "--configs", type=click.IntRange(1, 64), default=12, show_default=True, help="Configurations of the library, at most."
+)
+@click.option(
+    "--tried", type=click.IntRange(1, 1000), default=40, show_default=True, help="Configurations to measure, at most."
+)
+@click.option(
+    "--seed", type=click.IntRange(0), default=1, show_default=True, help="Of the inputs and of the order of problems."
+)
+@click.option("--scheduler", default="", metavar="ADDRESS", help="A Dask scheduler with a worker process for each GPU.")
+@JOBS
+@cached
+def tune(
+    spec: Path,
+    problems: str,
+    out: Path | None,
+    database: Path | None,
+    budget: str | None,
+    configs: int,
+    tried: int,
+    seed: int,
+    scheduler: str,
+    jobs: int | None,
+) -> int:
+    """Measure configurations of SPEC and write a library spec of the best, chosen by predicted time.
+
+    Every configuration is verified on every problem before it is timed there. The database has everything that was measured;
+    what is in it is not measured again.
+    """
+    from mmagen.cli import tune as verb
+    from mmagen.tuning.measure import Settings
+    from mmagen.tuning.tune import Options
+
+    limit = verb.seconds(budget) if budget else None
+    options = Options(problems, limit, configs, tried, jobs, Settings(seed=seed))
+    return verb.run(spec, verb.Places(out or spec.with_name(f"{spec.stem}_tuned.yaml"), database, scheduler, options))
+
+
+@commands.command()
 def schema() -> int:
     """Print the JSON Schema of a spec."""
     import json

@@ -16,6 +16,8 @@ from mmagen.spec.model import Problem, Spec
 from mmagen.tuning.measure import Machine
 from mmagen.tuning.select import select
 
+_NAME = "tuned"  # of the project that is measured: the code of a kernel does not depend on the library's name
+
 
 @dataclass(frozen=True)
 class Candidate:
@@ -48,7 +50,7 @@ def base_of(spec: Spec) -> Spec:
     }
     needed = ("atom", "tile", "atoms_layout", "permutation")
     kept = {key: value for key, value in kept.items() if key not in CONFIG_KEYS or key in needed}
-    return Spec.model_validate(kept)
+    return Spec.model_validate(kept | {"name": _NAME})
 
 
 def _own_keys(config: Config) -> dict[str, Any]:
@@ -136,3 +138,11 @@ def prune(found: Sequence[Candidate], problems: Sequence[Problem], machine: Mach
         rest = {name: times[name] for name in times if name not in chosen}
         chosen += select(rest, most - len(chosen), exchange=False)
     return [one for one in found if one.name in chosen]
+
+
+def library_of(found: Sequence[Candidate], costs: Mapping[str, Cost]) -> GemmPlan:
+    """One library of them all, to compile."""
+    first = found[0].plan.spec
+    document = base_of(first).model_dump(mode="json", by_alias=True, exclude_unset=True)
+    configs = [{"name": one.name, **one.keys, "cost": costs[one.name].model_dump()} for one in found]
+    return cast("GemmPlan", families.plan(Spec.model_validate(document | {"configs": configs})))
