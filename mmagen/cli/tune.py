@@ -17,7 +17,7 @@ from mmagen.spec.load import load
 from mmagen.toolchain.find import find_toolchain
 from mmagen.toolchain.model import Toolchain
 from mmagen.tuning import measure
-from mmagen.tuning.tune import Options, Runner, tune
+from mmagen.tuning.tune import Options, Runner, check, tune
 
 
 @dataclass(frozen=True)
@@ -40,11 +40,12 @@ def run(spec: Path, places: Places) -> ExitCode:
     for place in (places.out, base):
         if place.is_dir() or not place.absolute().parent.is_dir():
             raise UsageError(f"{place}: not a file in an existing folder")
+    loaded = load(data, str(spec)).spec
+    check(loaded, places.options.problems)
     toolchain = find_toolchain()
     if not toolchain.gpus and not places.scheduler:
         click.echo(f"mmagen: nothing to measure on: {toolchain.remedies.get('gpus', 'no GPU')}", err=True)
         return ExitCode.NOTHING_VERIFIED
-    loaded = load(data, str(spec)).spec
     with contextlib.ExitStack() as stack:
         runner, toolchain = _runner(places.scheduler, toolchain, stack)
         progress = stack.enter_context(shown())

@@ -32,15 +32,20 @@ def candidates(spec: Spec) -> list[Candidate]:
     """All legal ones: the spec's own kernels first, then those that its family offers. Raises UsageError if there is no choice."""
     base = base_of(spec)
     own = [_own_keys(config) for config in spec.configs or ()] or [{}]
-    offered = families.alternatives(base)
-    if not offered:
-        raise UsageError(f"{spec.name}: kernel {spec.kernel} of {spec.atom} has no alternatives to choose from")
     found: dict[str, Candidate] = {}
-    for keys in [*own, *offered]:
+    for keys in [*own, *offered(base)]:
         plan = _planned(base, keys)
         if plan is not None:
             found.setdefault(name_of(plan), Candidate(name_of(plan), keys, plan))
     return list(found.values())
+
+
+def offered(spec: Spec) -> list[Mapping[str, Any]]:
+    """Keys of what the spec's family offers, legal or not. Raises UsageError if that is nothing."""
+    found = families.alternatives(spec)
+    if not found:
+        raise UsageError(f"{spec.name}: kernel {spec.kernel} of {spec.atom} has no alternatives to choose from")
+    return found
 
 
 def base_of(spec: Spec) -> Spec:

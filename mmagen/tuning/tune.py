@@ -29,7 +29,7 @@ from mmagen.spec.cost import Cost
 from mmagen.spec.model import Problem, Spec
 from mmagen.toolchain.model import Toolchain
 from mmagen.tuning import database
-from mmagen.tuning.candidates import Candidate, candidates, guess, library_of, prune
+from mmagen.tuning.candidates import Candidate, candidates, guess, library_of, offered, prune
 from mmagen.tuning.database import Contents, Site, Writer
 from mmagen.tuning.fit import Kernel, choice_ratio, cross_validated, fit, refine
 from mmagen.tuning.measure import BASELINES, Machine, Record, Session, Settings
@@ -110,6 +110,12 @@ def tune(
     contents = database.read(base)
     notes = [*contents.notes, *session.notes]
     return _library(spec, tried, digests, problems, contents, site, options, notes)
+
+
+def check(spec: Spec, problems: str) -> None:
+    """What can be refused before anything is looked for: raises UsageError for a spec without alternatives or faulty problems."""
+    offered(spec)
+    problems_of(problems, spec.problems or (), (1, 1, 1))
 
 
 @dataclass
