@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import replace
@@ -22,12 +21,12 @@ from mmagen.families.library import choose
 from mmagen.families.plans import Plan
 from mmagen.host_runtime.library import HostError, HostTimeoutError
 from mmagen.plan.plans import GemmPlan, OwnershipPlan
-from mmagen.plan.trials import products
 from mmagen.spec.model import Problem
 from mmagen.verify.emulated import host
 from mmagen.verify.emulated.compare import compare
 from mmagen.verify.emulated.host import Workspace
 from mmagen.verify.emulated.matrices import Operands, operands
+from mmagen.verify.emulated.order import Order
 from mmagen.verify.emulated.task import Task
 from mmagen.verify.run import RECORD_FIELDS, RunResult
 from mmagen.verify.verdict import EMULATED
@@ -102,22 +101,24 @@ def run_tasks(work: Sequence[Task], jobs: int, progress: Callable[[int, int, str
             progress(i, len(work), f"emulating {task.plan.name} {task.text}")
             results[i] = _run_unless(endless, task)
         return [result for result in results if result]
-    # The longest first, so that none of them is left for the end.
-    order = deque(sorted(range(len(work)), key=lambda i: -products(work[i].problem)))
+    order = Order(work)
     running: dict[Future[RunResult], int] = {}
+    idle = [""] * jobs  # the kernel that each process without a task had last
     with ProcessPoolExecutor(jobs) as pool:
         try:
             while order or running:
-                while order and len(running) < jobs:
-                    i = order.popleft()
+                while order and idle:
+                    i = order.take(idle[-1], [work[other].kernel_name for other in running.values()])
                     if work[i].kernel_name in endless:
                         results[i] = _not_run(work[i], endless)
                     else:
+                        idle.pop()
                         running[pool.submit(run_task, work[i])] = i
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
                     i = running.pop(future)
+                    idle.append(work[i].kernel_name)
                     results[i] = _noted(endless, work[i], future.result())
-                    done = len(work) - len(order) - len(running)
+                    done = sum(result is not None for result in results)
                     progress(done, len(work), f"emulated {work[i].plan.name} {work[i].text}")
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
