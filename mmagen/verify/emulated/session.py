@@ -26,6 +26,7 @@ from mmagen.plan.trials import products
 from mmagen.spec.model import Problem
 from mmagen.verify.emulated import host
 from mmagen.verify.emulated.compare import compare
+from mmagen.verify.emulated.formats import encode
 from mmagen.verify.emulated.host import Workspace
 from mmagen.verify.emulated.matrices import Operands, operands
 from mmagen.verify.emulated.task import Task
@@ -209,6 +210,7 @@ def multiply(task: Task, data: Operands) -> tuple[npt.NDArray[Any], Report]:
 def _called(task: Task, data: Operands, contents: bytes) -> tuple[GlobalMemory, Report]:
     """Device memory after one call, and what was seen. contents: of the workspace, b"" for none."""
     memory, addresses = _allocated(data)
+    addresses |= _scalars_in_memory(task, memory)
     workspace = Workspace(memory.allocate("workspace", contents), len(contents)) if contents else Workspace()
     captured = host.multiply_launch(task, data, addresses, workspace)
     return memory, host.emulate(task, captured, memory, host.multiply_steps(task, captured))
@@ -223,6 +225,18 @@ def _allocated(data: Operands) -> tuple[GlobalMemory, dict[str, int]]:
         if matrix
     }
     return memory, addresses | {"d": memory.allocate("d", size=len(data.d.memory), rows=data.d.rows_of_memory)}
+
+
+def _scalars_in_memory(task: Task, memory: GlobalMemory) -> dict[str, int]:
+    """alpha and beta in device memory, for the small integers of a kernel of any shape; elsewhere they come from the host. A
+    beta of 0 stays there: with one in device memory there must be a C."""
+    scalar = task.product.epilogue.scalar.word
+    if task.distribution != "small_int" or not task.product.any_shape:
+        return {}
+    values = {"alpha_device": task.problem.alpha} | ({"beta_device": task.problem.beta} if task.problem.beta else {})
+    return {
+        name: memory.allocate(name, encode(np.array([float(value)]), scalar), writable=False) for name, value in values.items()
+    }
 
 
 def _judged(task: Task, data: Operands, written: npt.NDArray[Any], report: Report) -> dict[str, Any]:

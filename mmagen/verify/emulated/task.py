@@ -59,7 +59,20 @@ class Task:
     @property
     def run_symbol(self) -> str:
         """NAME_run where the library's rules lead to the config, else the function behind it, NAME::config::run."""
-        if not self.library or self.chosen == self.config:
-            return self.symbol("run")
+        return self.symbol("run") if self._is_chosen else self._of_config("run", "P11CUstream_st")
+
+    @property
+    def workspace_symbol(self) -> str:
+        """The same for NAME_workspace_bytes and NAME::config::workspace."""
+        return self.symbol("workspace_bytes") if self._is_chosen else self._of_config("workspace", "Rl")
+
+    @property
+    def _is_chosen(self) -> bool:
+        return not self.library or self.chosen == self.config
+
+    def _of_config(self, function: str, more: str) -> str:
+        """The mangled name of NAME::config::function(NAME_args const&, more)."""
+        assert self.library
         name = self.library.name
-        return f"_ZN{len(name)}{name}{len(self.config)}{self.config}3runERK{len(name) + 5}{name}_argsP11CUstream_st"
+        scope = f"{len(name)}{name}{len(self.config)}{self.config}{len(function)}{function}"
+        return f"_ZN{scope}ERK{len(name) + 5}{name}_args{more}"

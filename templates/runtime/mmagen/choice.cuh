@@ -50,8 +50,9 @@ struct Candidate {
   char const* name;
   When when;
   Status (*run)(Args const&, cudaStream_t);
+  Status (*can_run)(Args const&);
   Status (*query)(Info&);
-  Status (*workspace)(int64_t&);
+  Status (*workspace)(Args const&, int64_t&);
 };
 
 /// The first candidate whose `when` holds, else the last one.
@@ -78,20 +79,6 @@ Status query_all(Candidate<Args, Info> const (&candidates)[kCount], Info& info) 
     keep_larger(info.local_bytes, one.local_bytes);
     keep_larger(info.smem_bytes, one.smem_bytes);
     info.ctas_per_sm = one.ctas_per_sm < info.ctas_per_sm ? one.ctas_per_sm : info.ctas_per_sm;
-  }
-  return Status::kSuccess;
-}
-
-/// The largest workspace of all candidates.
-template <class Args, class Info, int kCount>
-Status workspace_of_all(Candidate<Args, Info> const (&candidates)[kCount], int64_t& bytes) {
-  bytes = 0;
-  for (int i = 0; i < kCount; ++i) {
-    if (candidates[i].workspace == nullptr) { continue; }
-    int64_t one = 0;
-    Status const status = candidates[i].workspace(one);
-    if (status != Status::kSuccess) { return status; }
-    bytes = one > bytes ? one : bytes;
   }
   return Status::kSuccess;
 }

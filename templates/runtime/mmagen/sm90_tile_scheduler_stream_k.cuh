@@ -42,7 +42,7 @@ struct StreamKTileScheduler {
 
   /// Without a workspace that is large enough every tile is computed by one cluster.
   static Status make_params(Params& params, GemmShape const& shape, Arguments const& arguments, int resident) {
-    if (!is_aligned_to<float4>(arguments.workspace)) { return Status::kInvalidArgument; }
+    if (!is_aligned_to<float4>(arguments.workspace)) { return Status::kMisalignedWorkspace; }
     detail::make_tile_params(params, shape, Config::kTileM * Config::kClusterM, Config::kTileN * Config::kClusterN,
                              Config::kTileK, Config::kRasterGroup);
     params.divide_by_k_tiles = FastDivmod(unsigned(params.k_tiles));
