@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from mmagen.core.layout_text import LayoutText
 from mmagen.mma.accumulation import Accumulation, loosest
 from mmagen.mma.atoms import Atom
+from mmagen.plan.facts import Facts, needs
 from mmagen.plan.model import Epilogue, Operand, TiledMma
 from mmagen.spec.kernel import When
 from mmagen.spec.model import Problem, Spec
@@ -72,6 +73,17 @@ class ProjectPlan:
         """The plan of each kernel by the name of its config; {"": self} for a single kernel."""
         return {"": self}
 
+    @property
+    def takes_workspace(self) -> bool:
+        """Can a call use a workspace in device memory?"""
+        return False
+
+    @property
+    def facts(self) -> Facts:
+        """What the library says of itself at run time."""
+        about = {"name": self.name, "kernel": self.kernel, "arch": [*self.arch], "spec_sha": self.spec_sha}
+        return Facts(needs=needs(self.arch), description=about)
+
 
 @dataclass(frozen=True, kw_only=True)
 class TilePlan(ProjectPlan):
@@ -131,14 +143,14 @@ class ProductPlan(TilePlan):
         return replace(self.atom.accumulation, shuffled=mma.atoms[2] > 1 or isinstance(mma.permutation[2], LayoutText))
 
     @property
+    def any_shape(self) -> bool:
+        """Does it compute any m, n, k, batch, alpha and beta, and not only one tile?"""
+        return False
+
+    @property
     def stages(self) -> int:
         """Tiles of A and B in shared memory."""
         return 1
-
-    @property
-    def takes_workspace(self) -> bool:
-        """Can a call use a workspace in device memory?"""
-        return False
 
     @property
     def leaves_flags(self) -> bool:
@@ -153,6 +165,29 @@ class ProductPlan(TilePlan):
     def work_of_a_cta(self, problem: Problem, clusters: int) -> tuple[int, int]:
         """(work tiles, k tiles of each), at most, that one CTA of a launch of so many clusters computes."""
         return 1, 1
+
+    @property
+    def facts(self) -> Facts:
+        a, b, d = self.operand("A").element, self.operand("B").element, self.epilogue.out
+        a_major, b_major, d_major = self.majors
+        about = super().facts
+        matrices = {
+            "a": {"type": a.word, "contiguous": a_major},
+            "b": {"type": b.word, "contiguous": b_major},
+            "d": {"type": d.word, "contiguous": d_major},
+            "accumulator": self.atom.type_d.word,
+            "scalar": self.epilogue.scalar.word,
+            "shape": None if self.any_shape else [*self.tile],
+            "configs": [],
+        }
+        return replace(
+            about,
+            majors=self.majors,
+            bytes=(a.bytes, b.bytes, d.bytes, self.epilogue.scalar.bytes),
+            smem_bytes=self.smem_bytes,
+            shape=self.text.shape,
+            description={**about.description, **matrices},
+        )
 
     @property
     def stage_bytes(self) -> int:
@@ -232,6 +267,10 @@ class GemmPlan(ProductPlan):
         return replace(super().accumulation, turns=2)
 
     @property
+    def any_shape(self) -> bool:
+        return True
+
+    @property
     def stages(self) -> int:
         return self.mainloop.stages
 
@@ -259,6 +298,16 @@ class GemmPlan(ProductPlan):
     @property
     def most_launches(self) -> int:
         return max(1 if one.scheduler.workspace_splits is None else 2 for one in self.kernels)
+
+    @property
+    def facts(self) -> Facts:
+        about = super().facts
+        return replace(
+            about,
+            smem_bytes=max(one.smem_bytes for one in self.kernels),
+            cluster_ctas=max(one.scheduler.cluster_ctas for one in self.kernels),
+            description={**about.description, "configs": [config.name for config in self.configs]},
+        )
 
     def work_of_a_cta(self, problem: Problem, clusters: int) -> tuple[int, int]:
         m, n, k = (-(-extent // of_tile) for extent, of_tile in zip(problem.shape, self.tile_of_d, strict=True))

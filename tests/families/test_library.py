@@ -316,13 +316,13 @@ def project(text: str) -> dict[str, str]:
 
 
 TABLE = """\
-constexpr mmagen::Candidate<lib_args, lib_info> kConfigs[] = {
-    { "small", mmagen::When().m(1, 64), &lib::small::run, &lib::small::query,
-      nullptr },
-    { "few", mmagen::When().n(1024, mmagen::kNoEnd).mn(0, 4194304), &lib::few::run, &lib::few::query,
-      nullptr },
-    { "large", mmagen::When(), &lib::large::run, &lib::large::query,
-      nullptr },
+constexpr mmagen::Candidate<Args, lib_info> kConfigs[] = {
+    { "small", mmagen::When().m(1, 64), &lib::small::run, &lib::small::can_run,
+      &lib::small::query, nullptr },
+    { "few", mmagen::When().n(1024, mmagen::kNoEnd).mn(0, 4194304), &lib::few::run, &lib::few::can_run,
+      &lib::few::query, nullptr },
+    { "large", mmagen::When(), &lib::large::run, &lib::large::can_run,
+      &lib::large::query, nullptr },
 };
 """
 FEW = "  - {name: few, when: {n: [1024, null], mn: [null, 4194304]}, stages: 3}\n"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mmagen.core.errors import Change, Fault, SpecFaults
 from mmagen.core.layout_text import LayoutText
-from mmagen.families.instruction.model import CoreMatrices, Fragment, InstructionPlan
+from mmagen.families.instruction.model import ARGUMENT_OF, CoreMatrices, Fragment, InstructionPlan
 from mmagen.families.operation_spec import arch_of, faults, operation_of
 from mmagen.mma import formats
 from mmagen.mma.atoms import similar_atom
@@ -77,6 +77,7 @@ class _Instruction:
     def context(self, plan: InstructionPlan, config: str) -> Mapping[str, Any]:
         operation = plan.operation
         return {
+            "argument_of": ARGUMENT_OF,
             "decisions": "instruction, thread-value layouts, operands in memory",
             "sources": [plan.name],
             "cxx": operation.cxx(),

@@ -24,6 +24,7 @@ from mmagen.plan.plans import GemmPlan, OwnershipPlan
 from mmagen.spec.model import Problem
 from mmagen.verify.emulated import host
 from mmagen.verify.emulated.compare import compare
+from mmagen.verify.emulated.formats import encode
 from mmagen.verify.emulated.host import Workspace
 from mmagen.verify.emulated.matrices import Operands, operands
 from mmagen.verify.emulated.order import Order
@@ -198,15 +199,15 @@ def _multiply(task: Task) -> dict[str, Any]:
 def multiply(task: Task, data: Operands) -> tuple[npt.NDArray[Any], list[Report]]:
     """Emulate a gemm or micro kernel on `data`, whose D it fills. Returns which bytes of D's elements were written, and what
     was seen in each launch. Raises EmulationError and HostError."""
-    contents = _ARBITRARY * host.workspace_bytes(task, data) if task.product.takes_workspace else b""
-    memory, workspace, addresses = _allocated(data, contents)
+    contents = _ARBITRARY * host.workspace_bytes(task) if task.product.takes_workspace else b""
+    memory, workspace, addresses = _allocated(task, data, contents)
     launches = host.multiply_launches(task, data, addresses, workspace)
     reports = _emulated(task, launches, memory)
     lines, written = memory.read_rows("d")
     data.d.lines[...] = lines.view(data.d.view.dtype).reshape(data.d.lines.shape)
     if contents and task.product.leaves_flags and not _findings(reports):
         # As in a graph that is launched twice, the parameters are the same, and the workspace is as the first call has left it.
-        memory, _, _ = _allocated(data, memory.read("workspace").tobytes())
+        memory, _, _ = _allocated(task, data, memory.read("workspace").tobytes())
         reports = _emulated(task, launches, memory)
         if not _findings(reports) and (memory.read_rows("d")[0] != lines).any():
             raise EmulationError("a second call with the workspace as the first has left it gives another D")
@@ -227,9 +228,9 @@ def _findings(reports: Sequence[Report]) -> list[Finding]:
     return [finding for report in reports for finding in report.findings]
 
 
-def _allocated(data: Operands, contents: bytes) -> tuple[GlobalMemory, Workspace, dict[str, int]]:
-    """Device memory with a workspace of these contents and the operands, and where they begin there. They begin at the same
-    addresses in every such memory."""
+def _allocated(task: Task, data: Operands, contents: bytes) -> tuple[GlobalMemory, Workspace, dict[str, int]]:
+    """Device memory with a workspace of these contents, the operands and the scalars, and where they begin there. They begin at
+    the same addresses in every such memory."""
     memory = GlobalMemory()
     addresses = {
         name: memory.allocate(name, matrix.memory, writable=False, rows=matrix.rows_of_memory)
@@ -237,8 +238,21 @@ def _allocated(data: Operands, contents: bytes) -> tuple[GlobalMemory, Workspace
         if matrix
     }
     addresses["d"] = memory.allocate("d", size=len(data.d.memory), rows=data.d.rows_of_memory)
+    addresses |= _scalars_in_memory(task, memory)
     workspace = Workspace(memory.allocate("workspace", contents), len(contents)) if contents else Workspace()
     return memory, workspace, addresses
+
+
+def _scalars_in_memory(task: Task, memory: GlobalMemory) -> dict[str, int]:
+    """alpha and beta in device memory, for the small integers of a kernel of any shape; elsewhere they come from the host. A
+    beta of 0 stays there: with one in device memory there must be a C."""
+    scalar = task.product.epilogue.scalar.word
+    if task.distribution != "small_int" or not task.product.any_shape:
+        return {}
+    values = {"alpha_device": task.problem.alpha} | ({"beta_device": task.problem.beta} if task.problem.beta else {})
+    return {
+        name: memory.allocate(name, encode(np.array([float(value)]), scalar), writable=False) for name, value in values.items()
+    }
 
 
 def _judged(task: Task, data: Operands, written: npt.NDArray[Any], reports: Sequence[Report]) -> dict[str, Any]:

@@ -50,6 +50,7 @@ struct Candidate {
   char const* name;
   When when;
   Status (*run)(Args const&, cudaStream_t);
+  Status (*can_run)(Args const&);
   Status (*query)(Info&);
   Status (*workspace)(Args const&, int64_t&);
 };
@@ -80,14 +81,6 @@ Status query_all(Candidate<Args, Info> const (&candidates)[kCount], Info& info) 
     info.ctas_per_sm = one.ctas_per_sm < info.ctas_per_sm ? one.ctas_per_sm : info.ctas_per_sm;
   }
   return Status::kSuccess;
-}
-
-/// The workspace of the candidate that a call with these arguments would run.
-template <class Args, class Info, int kCount>
-Status workspace_of(Candidate<Args, Info> const (&candidates)[kCount], Args const& args, int64_t& bytes) {
-  bytes = 0;
-  auto const& chosen = choose(candidates, args.m, args.n, args.k);
-  return chosen.workspace == nullptr ? Status::kSuccess : chosen.workspace(args, bytes);
 }
 
 }  // namespace v0_1

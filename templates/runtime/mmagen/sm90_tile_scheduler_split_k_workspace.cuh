@@ -113,11 +113,11 @@ struct SplitKWorkspaceTileScheduler {
   CUTE_DEVICE static void write(Params const& params, TileCoord const& tile, Sum* matrix,
                                 TensorRC const& tCrC) {  // ((2,2,MMA_N/8),MMA_M,MMA_N)
     using Epilogue = typename Config::Epilogue;
-    int const thread = int(threadIdx.x);
-    int const warpgroup = thread / 128;
-    int const first_m = tile.m * Config::kTileM + warpgroup % Epilogue::kWarpgroupsM * Epilogue::kMmaM +
-                        thread % 128 / 32 * Epilogue::kRows + thread % 32 / 4;
-    int const first_n = tile.n * Config::kTileN + warpgroup / Epilogue::kWarpgroupsM * Epilogue::kMmaN + thread % 4 * 2;
+    auto const [thread, warpgroup_m, warpgroup_n, _k] =
+        typename Config::TiledMma::ThrLayoutVMNK{}.get_flat_coord(int(threadIdx.x));
+    int const first_m =
+        tile.m * Config::kTileM + warpgroup_m * Epilogue::kMmaM + thread / 32 * Epilogue::kRows + thread % 32 / 4;
+    int const first_n = tile.n * Config::kTileN + warpgroup_n * Epilogue::kMmaN + thread % 4 * 2;
     CUTE_UNROLL
     for (int i = 0; i < Epilogue::kCountM * 2; ++i) {
       int const m = first_m + i / 2 * Epilogue::kMmaM * Epilogue::kWarpgroupsM + i % 2 * 8;

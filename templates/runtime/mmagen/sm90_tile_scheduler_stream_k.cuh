@@ -7,7 +7,7 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
+#include <ctime>
 
 #include <cute/tensor.hpp>
 
@@ -19,13 +19,15 @@ inline namespace v0_1 {
 
 namespace detail {
 
-/// A number that no other launch of any process is likely to have, never 0: a count that begins at an address and a time,
-/// scrambled by the finalizer of SplitMix64.
+/// A number that no other launch of any process is likely to have, never 0: an address, a time and a count, scrambled by the
+/// finalizer of SplitMix64. Nothing here needs the C++ library when a C program is linked: neither a clock of <chrono> nor a
+/// guarded static variable.
 inline uint64_t launch_number() {
   static std::atomic<uint64_t> count{};
-  static uint64_t const begin =
-      uint64_t(reinterpret_cast<uintptr_t>(&count)) ^ uint64_t(std::chrono::steady_clock::now().time_since_epoch().count());
-  uint64_t number = begin + 0x9e3779b97f4a7c15u * ++count;
+  std::timespec now{};
+  std::timespec_get(&now, TIME_UTC);
+  uint64_t number = uint64_t(reinterpret_cast<uintptr_t>(&count)) ^ (uint64_t(now.tv_sec) << 32) ^ uint64_t(now.tv_nsec);
+  number += 0x9e3779b97f4a7c15u * ++count;
   number = (number ^ (number >> 30)) * 0xbf58476d1ce4e5b9u;
   number = (number ^ (number >> 27)) * 0x94d049bb133111ebu;
   number ^= number >> 31;
@@ -64,7 +66,7 @@ struct StreamKTileScheduler {
 
   /// Without a workspace that is large enough every tile is computed by one cluster.
   static Status make_params(Params& params, GemmShape const& shape, Arguments const& arguments, int resident) {
-    if (!is_aligned_to<float4>(arguments.workspace)) { return Status::kInvalidArgument; }
+    if (!is_aligned_to<float4>(arguments.workspace)) { return Status::kMisalignedWorkspace; }
     detail::make_tile_params(params, shape, Config::kTileM * Config::kClusterM, Config::kTileN * Config::kClusterN,
                              Config::kTileK, Config::kRasterGroup);
     params.divide_by_k_tiles = FastDivmod(unsigned(params.k_tiles));

@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(kUnalignedThreads<Config>)
 }
 
 template <class Config>
-Status run_sm90_unaligned(GemmArguments<Config> const& args, cudaStream_t stream) {
+Status run_sm90_unaligned(GemmArguments<Config> const& args, cudaStream_t stream, Launch launch) {
   UnalignedParams<Config> params{};
   params.args = args;
   params.functor = Config::Epilogue::Functor::make_params(args.epilogue);
@@ -99,7 +99,8 @@ Status run_sm90_unaligned(GemmArguments<Config> const& args, cudaStream_t stream
   unsigned const tiles_n = unsigned(detail::ceil_div(args.n, Config::kTileN));
   params.raster = TileRaster(tiles_m, tiles_n, 8);
   unsigned const ctas = tiles_m * tiles_n * unsigned(args.batch);
-  return launch_kernel(&sm90_unaligned_kernel<Config>, ctas, kUnalignedThreads<Config>, Config::kSmemBytes, stream, params);
+  return launch_kernel(&sm90_unaligned_kernel<Config>, ctas, kUnalignedThreads<Config>, Config::kSmemBytes, stream, launch,
+                       params);
 }
 
 }  // namespace v0_1

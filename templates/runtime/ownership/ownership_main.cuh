@@ -31,7 +31,7 @@ struct OwnershipSubject {
   int threads;
   OwnedMatrix matrices[3];
   int (*stamp)(int32_t* a, int32_t* b, int32_t* c, cudaStream_t stream);
-  char const* (*status_text)(int status);
+  char const* (*error_text)();
 };
 
 /// Planes (threads, rows, columns) of stamps; 0: not owned, else 1 + the value's number.
@@ -111,7 +111,7 @@ inline std::vector<Stamps> stamp_on_device(OwnershipSubject const& subject) {
   }
   int const status = subject.stamp(device[0], device[1], device[2], nullptr);
   if (status != 0) {
-    throw Failure{status == 2 ? Disposition::kNotSupported : Disposition::kFailed, subject.status_text(status)};
+    throw Failure{is_about_device(status) ? Disposition::kNotSupported : Disposition::kFailed, subject.error_text()};
   }
   check(cudaDeviceSynchronize(), "stamping");
   for (int i = 0; i < 3; ++i) {
