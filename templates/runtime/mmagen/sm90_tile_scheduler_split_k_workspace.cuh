@@ -46,7 +46,7 @@ struct SplitKWorkspaceTileScheduler {
   }
 
   static Status make_params(Params& params, GemmShape const& shape, Arguments const& arguments, int resident) {
-    if (!is_aligned_to<float4>(arguments.workspace)) { return Status::kInvalidArgument; }
+    if (!is_aligned_to<float4>(arguments.workspace)) { return Status::kMisalignedWorkspace; }
     detail::make_tile_params(params, shape, Config::kTileM * Config::kClusterM, Config::kTileN * Config::kClusterN,
                              Config::kTileK, Config::kRasterGroup);
     params.m = int(shape.m);
