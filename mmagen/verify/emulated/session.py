@@ -228,6 +228,11 @@ def _findings(reports: Sequence[Report]) -> list[Finding]:
     return [finding for report in reports for finding in report.findings]
 
 
+def _reported(reports: Sequence[Report]) -> list[Finding]:
+    """The findings, and boxes that were prefetched and never loaded, which leave results right."""
+    return [finding for report in reports for finding in (*report.findings, *report.unused_prefetches)]
+
+
 def _allocated(task: Task, data: Operands, contents: bytes) -> tuple[GlobalMemory, Workspace, dict[str, int]]:
     """Device memory with a workspace of these contents, the operands and the scalars, and where they begin there. They begin at
     the same addresses in every such memory."""
@@ -269,7 +274,7 @@ def _judged(task: Task, data: Operands, written: npt.NDArray[Any], reports: Sequ
 
 def _with_findings(wrong: str, reports: Sequence[Report]) -> dict[str, Any]:
     """A wrong result is incorrect; a right one that a race or a stray access was on the way to has failed."""
-    reasons = ([wrong] if wrong else []) + [str(finding) for finding in _findings(reports)]
+    reasons = ([wrong] if wrong else []) + [str(finding) for finding in _reported(reports)]
     extra = {"details": _details(reports)}
     if not reasons:
         return extra
@@ -282,7 +287,7 @@ def _details(reports: Sequence[Report]) -> dict[str, Any]:
         "steps": sum(report.steps for report in reports),
         "ctas": sum(report.ctas for report in reports),
         "endless": any(report.stopped for report in reports),
-        "findings": [vars(finding) for finding in _findings(reports)],
+        "findings": [vars(finding) for finding in _reported(reports)],
         "coverage": [_covered(report.coverage) for report in reports],
         "traffic": [vars(line) for report in reports for line in report.by_line()],
     }
