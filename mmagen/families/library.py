@@ -11,6 +11,7 @@ from typing import Any, TypeVar, cast
 
 from mmagen.core.errors import ABSENT, Change, Fault, SpecFaults
 from mmagen.plan import pages, sentences
+from mmagen.plan.maps import Map, of_product
 from mmagen.plan.plans import Config, GemmPlan
 from mmagen.spec.kernel import When
 from mmagen.spec.model import Problem, Spec
@@ -104,6 +105,13 @@ def page(
         for title, rows in sections(one)
     ]
     return [("Selection: the first rule that holds", rows), listed, *each]
+
+
+def maps(plan: GemmPlan) -> list[Map]:
+    """The maps of owners of each kernel."""
+    if not plan.configs:
+        return of_product(plan)
+    return [one for config in plan.configs for one in of_product(config.plan, config.name)]
 
 
 # --- Rules -----------------------------------------------------------------------------------------------------------

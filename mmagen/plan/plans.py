@@ -69,6 +69,11 @@ class ProjectPlan:
         return False
 
     @property
+    def maps_are_verified(self) -> bool:
+        """Is the map of owners what `verify` compares?"""
+        return False
+
+    @property
     def by_config(self) -> dict[str, ProjectPlan]:
         """The plan of each kernel by the name of its config; {"": self} for a single kernel."""
         return {"": self}
@@ -101,9 +106,18 @@ class TilePlan(ProjectPlan):
 
 @dataclass(frozen=True, kw_only=True)
 class OwnershipPlan(TilePlan):
-    """kernel: ownership. Which thread and value own each element of A, B and C."""
+    """kernel: ownership. Which thread and value own each element of A, B and C.
+
+    staged: the operands that the instruction reads from shared memory, in smem_bytes.
+    """
 
     ownership: tuple[Ownership, ...]
+    staged: tuple[Operand, ...] = ()
+    smem_bytes: int = 0
+
+    @property
+    def maps_are_verified(self) -> bool:
+        return True
 
 
 @dataclass(frozen=True, kw_only=True)

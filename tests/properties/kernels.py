@@ -201,8 +201,9 @@ def micro(dice: random.Random) -> Document:
 
 
 def ownership(dice: random.Random) -> Document:
-    """Thread-value layouts of an atom with operands in registers."""
-    return _of_one_tile(dice, _tiled(dice, fma_or_mma_sync(dice), "ownership", k_blocks=(1, 1, 2)))
+    """Thread-value layouts of any atom."""
+    atom = wgmma(dice) if dice.random() < 0.5 else dmma(dice) if dice.random() < 0.05 else fma_or_mma_sync(dice)
+    return _of_one_tile(dice, _tiled(dice, atom, "ownership", k_blocks=(1, 1, 2)))
 
 
 def instruction(dice: random.Random) -> Document:

@@ -565,6 +565,16 @@ _RESULT = (
         "",
         "rows and columns change places",
     ),
+    _one(
+        "stamps_of_a_stage_unswizzled",
+        "sm90_ownership",
+        "config",
+        "_SW128_Atom",
+        "_SW64_Atom",
+        "",
+        "operands lie in shared memory by another swizzle",
+        count=2,
+    ),
 )
 
 _FIRST_WAIT = "    pipeline.full[pipe.stage].wait(pipe.phase);\n    stage_mma(tCrC, pipe.stage, GMMA::ScaleOut::Zero);\n"

@@ -16,6 +16,7 @@ from mmagen.families.wgmma.page import WARPGROUPS, sections
 from mmagen.families.wgmma.policies import policies
 from mmagen.mma.atoms import Atom, find_atom
 from mmagen.plan import budgets, pages, rules, sentences, tiling
+from mmagen.plan.maps import Map
 from mmagen.plan.model import TiledMma
 from mmagen.plan.plans import Text, TileScheduler
 from mmagen.plan.policies import Policies
@@ -82,6 +83,9 @@ class _WgmmaGemm:
             ("split_k", lambda one: str(one.spec.split_k or 1)),
         )
         return library.page(plan, sections, columns)
+
+    def maps(self, plan: WgmmaGemmPlan) -> list[Map]:
+        return library.maps(plan)
 
 
 FAMILY: Family[WgmmaGemmPlan] = _WgmmaGemm()
