@@ -14,6 +14,7 @@ from mmagen.mma.accumulation import Accumulation, loosest
 from mmagen.mma.atoms import Atom
 from mmagen.plan.facts import Facts, needs
 from mmagen.plan.model import Epilogue, Operand, TiledMma
+from mmagen.spec.cost import Cost
 from mmagen.spec.kernel import When
 from mmagen.spec.model import Problem, Spec
 
@@ -336,8 +337,10 @@ class GemmPlan(ProductPlan):
 
 @dataclass(frozen=True)
 class Config:
-    """One kernel of a library: its plan, and the rule for its problems (None: all that no earlier config takes)."""
+    """One kernel of a library: its plan, and the rule for its problems. Configs without a rule share what no rule takes: each
+    problem goes to the one with the least predicted time."""
 
     name: str
     when: When | None
     plan: GemmPlan
+    cost: Cost | None = None

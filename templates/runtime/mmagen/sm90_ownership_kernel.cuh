@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(Config::kThreads) sm90_ownership_kernel(int* a
 /// Stamps on the device; a, b, c are device memory, zeroed by the caller.
 template <class Config>
 Status run_sm90_ownership(int* a, int* b, int* c, cudaStream_t stream) {
-  return launch_kernel(&sm90_ownership_kernel<Config>, 1, Config::kThreads, Config::kSmemBytes, stream, a, b, c);
+  return launch_kernel(&sm90_ownership_kernel<Config>, 1, Config::kThreads, Config::kSmemBytes, stream, Launch::kYes, a, b, c);
 }
 
 }  // namespace v0_1
