@@ -231,7 +231,8 @@ class TileScheduler:
     raster_group: rows of tiles (of clusters) per band, which reuses columns of B in L2. cluster: CTAs along M and N that share
     operands by multicast. split_k: CTAs of a cluster that split the K of a tile. workspace_splits: parts of K that CTAs sum up
     through a workspace, at most; 0 for as many as fit the problem, None for no such parts. persistent: a CTA computes several
-    tiles. stream_k: all CTAs share the tiles of a partial last wave, which requires a workspace.
+    tiles. stream_k: which last waves all CTAs share through a workspace: "never", "last_wave" (one that is less than two thirds
+    full) or "always" (any that is not full).
     """
 
     raster_group: int
@@ -239,7 +240,7 @@ class TileScheduler:
     split_k: int = 1
     workspace_splits: int | None = None
     persistent: bool = False
-    stream_k: bool = False
+    stream_k: str = "never"
 
     @property
     def cluster_ctas(self) -> int:
@@ -248,7 +249,11 @@ class TileScheduler:
     @property
     def takes_workspace(self) -> bool:
         """Can a call use a workspace in device memory?"""
-        return self.stream_k or self.workspace_splits is not None
+        return self.shares_last_wave or self.workspace_splits is not None
+
+    @property
+    def shares_last_wave(self) -> bool:
+        return self.stream_k != "never"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -308,7 +313,7 @@ class GemmPlan(ProductPlan):
 
     @property
     def leaves_flags(self) -> bool:
-        return any(one.scheduler.stream_k for one in self.kernels)
+        return any(one.scheduler.shares_last_wave for one in self.kernels)
 
     @property
     def most_launches(self) -> int:
@@ -332,7 +337,7 @@ class GemmPlan(ProductPlan):
             splits = min(self.scheduler.workspace_splits or clusters, k)
             return -(-tiles * splits // clusters), -(-k // splits) if self.scheduler.workspace_splits else k
         # A part of a tile, of those that are shared, comes before the whole ones.
-        return -(-tiles // clusters) + self.scheduler.stream_k, -(-k // self.scheduler.split_k)
+        return -(-tiles // clusters) + self.scheduler.shares_last_wave, -(-k // self.scheduler.split_k)
 
 
 @dataclass(frozen=True)

@@ -236,7 +236,9 @@ def wgmma_gemm(dice: random.Random) -> Document:
     if schedule in ("cooperative", "pingpong") and dice.random() < 0.5:
         document["cluster"] = dice.choice(([2, 1], [1, 2], [2, 2], [4, 1], [1, 4], [2, 4], [4, 2], [8, 1], [1, 8], [1, 1]))
     if schedule == "cooperative":
-        document |= dice.choice(({}, {}, {"stream_k": "last_wave"}, {"split_k": dice.choice((1, 2, 2, 4, 8, 3, "auto"))}))
+        document |= dice.choice(
+            ({}, {}, {"stream_k": dice.choice(("last_wave", "always"))}, {"split_k": dice.choice((1, 2, 2, 4, 8, 3, "auto"))})
+        )
     return document | _wgmma_tuning(dice, atom) | problems(dice)
 
 

@@ -95,9 +95,9 @@ def persistent(spec: Spec, mma: TiledMma) -> bool:
     return schedule(spec, mma) != "warpgroup" and split_k(spec) == 1
 
 
-def stream_k(spec: Spec) -> bool:
-    """Do all CTAs share the tiles of a partial last wave?"""
-    return spec.stream_k == "last_wave"
+def stream_k(spec: Spec) -> str:
+    """Which last waves all CTAs share: "never", "last_wave" (less than two thirds full) or "always" (any partial one)."""
+    return spec.stream_k or "never"
 
 
 def precise(spec: Spec) -> bool:

@@ -70,7 +70,7 @@ class _WgmmaGemm:
 
     def trials(self, plan: WgmmaGemmPlan) -> Trials:
         scheduler = plan.scheduler
-        shared = stream_k_problems(plan.tile_of_d, plan.cluster_of_d) if scheduler.stream_k else ()
+        shared = stream_k_problems(plan.tile_of_d, plan.cluster_of_d) if scheduler.shares_last_wave else ()
         if scheduler.workspace_splits is not None:
             shared = split_k_problems(plan.tile_of_d, plan.cluster_of_d)
         turns = plan.roles.consumers if plan.roles.schedule == "pingpong" else 1

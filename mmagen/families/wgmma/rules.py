@@ -249,7 +249,7 @@ def _split_k(spec: Spec, atom: Atom, mma: TiledMma) -> Iterator[Breach]:
 
 
 def _stream_k(spec: Spec, atom: Atom, mma: TiledMma) -> Iterator[Breach]:
-    if not decisions.stream_k(spec):
+    if decisions.stream_k(spec) == "never":
         return
     schedule, split = decisions.schedule(spec, mma), spec.split_k or 1
     if schedule != "cooperative":

@@ -36,9 +36,10 @@ inline uint64_t launch_number() {
 
 }  // namespace detail
 
+/// kAlways: the tiles of a last wave are shared however full it is, which pays where a cluster's operands are read by no other.
 /// Each cluster first computes its range of the shared tiles, from its end backwards, then whole tiles. The range's end lies
 /// in a tile that the next cluster finishes: its partial sums are ready long before they are read.
-template <class Config>
+template <class Config, bool kAlways>
 struct StreamKTileScheduler {
   static constexpr int kSplitK = 1;
   static constexpr bool kReduces = false;
@@ -143,12 +144,12 @@ struct StreamKTileScheduler {
   static constexpr int kThreads = 128 * Config::kConsumers;
 
   /// Shares the tiles of a last wave that is less than two thirds full, and those of the full wave before it. A fuller last
-  /// wave is faster unshared: clusters at different k have no operands in common, and L2 serves each of them alone.
+  /// wave is often faster unshared: clusters at different k have no operands in common, and L2 serves each of them alone.
   static void share_last_wave(Params& params, unsigned resident) {
-    constexpr int64_t kMinKTiles = 8;  // of a cluster
+    constexpr int64_t kMinKTiles = kAlways ? 4 : 8;  // of a cluster
     unsigned const rest = params.tiles % resident;
     unsigned const waves = params.tiles / resident;
-    bool const worthwhile = rest > 0 && 3 * rest < 2 * resident;
+    bool const worthwhile = rest > 0 && (kAlways || 3 * rest < 2 * resident);
     int64_t const shared_tiles = !worthwhile ? 0 : waves == 0 ? params.tiles : rest + resident;
     int64_t const total = shared_tiles * params.k_tiles;
     if (total < kMinKTiles * resident || total > 0x7fffffff) { return; }
