@@ -21,9 +21,7 @@ class _Dumper(yaml.SafeDumper):
         return True
 
 
-def library_text(
-    spec: Spec, configs: Sequence[tuple[str, Mapping[str, Any]]], costs: Mapping[str, Cost], comment: str
-) -> str:
+def library_text(spec: Spec, configs: Sequence[tuple[str, Mapping[str, Any]]], costs: Mapping[str, Cost], comment: str) -> str:
     """The spec of a library as YAML.
 
     spec: what it is made from; its configs with a rule stay, and come first. configs: name and keys of each new config, as YAML
