@@ -251,9 +251,15 @@ def test_without_room_for_a_cluster_the_device_is_too_small(run, ask, made):
 def test_all_clusters_share_too_few_tiles_only_in_a_workspace_large_enough(run, ask, made):
     """70 tiles of a cluster of two CTAs, for 120 clusters."""
     shape = {"m": 256 * 10, "n": 256 * 7, "ldd": 256 * 7, "k": 4096, "lda": 4096, "ldb": 4096}
-    _, output = ask(*call(f"{made[0].name}_workspace_bytes", args(**shape), bytes(8)), clusters=120).outputs
-    room = 65536 + 2 * 120 * 128 * 256 * 4  # flags, and a tile of f32 for each CTA
-    assert int.from_bytes(output, "little") == room
+    room = 2048 + 2 * 120 * 128 * 256 * 4  # flags of 8 bytes, and a tile of f32 for each CTA
+
+    def needed(**changes: int) -> int:
+        reply = ask(*call(f"{made[0].name}_workspace_bytes", args(**changes), bytes(8)), clusters=120)
+        assert reply.values == [0]
+        return int.from_bytes(reply.outputs[-1], "little")
+
+    assert needed(**shape) == needed(**shape | dict.fromkeys(("a", "b", "d", "lda", "ldb", "ldd"), 0)) == room, "pointers are not read"
+    assert needed(m=2560, n=256 * 12, k=4096) == needed(m=64, n=64, k=4096) == needed(k=0) == needed(m=0) == 0
     for workspace, given, ctas in ((0x50000, room, 240), (0x50000, room - 1, 140), (0x50000, -1, 140), (0, room, 140)):
         reply = run(clusters=120, **shape, workspace=workspace, workspace_bytes=given)
         assert [(way(one), one.grid) for one in reply.launches] == [("tma", (ctas, 1, 1))] and reply.values == [0]

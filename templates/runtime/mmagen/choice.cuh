@@ -83,5 +83,13 @@ Status query_all(Candidate<Args, Info> const (&candidates)[kCount], Info& info) 
   return Status::kSuccess;
 }
 
+/// The workspace of the candidate that a call with these arguments would run.
+template <class Args, class Info, int kCount>
+Status workspace_of(Candidate<Args, Info> const (&candidates)[kCount], Args const& args, int64_t& bytes) {
+  bytes = 0;
+  auto const& chosen = choose(candidates, args.m, args.n, args.k);
+  return chosen.workspace == nullptr ? Status::kSuccess : chosen.workspace(args, bytes);
+}
+
 }  // namespace v0_1
 }  // namespace mmagen

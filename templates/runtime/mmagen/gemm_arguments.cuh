@@ -12,6 +12,8 @@ inline namespace v0_1 {
 
 struct GemmShape {
   int64_t m, n, k, batch;
+
+  bool empty() const { return m == 0 || n == 0 || batch == 0; }
 };
 
 /// One GEMM for each matrix of a batch; extents and strides in elements. c is never null: d where C is not read.
@@ -29,7 +31,7 @@ struct GemmArgumentsOf {
   int64_t ldd, batch_stride_d;
   EpilogueArguments epilogue;
 
-  bool empty() const { return m == 0 || n == 0 || batch == 0; }
+  bool empty() const { return shape().empty(); }
   GemmShape shape() const { return {m, n, k, batch}; }
 };
 
@@ -54,15 +56,23 @@ inline bool rows_are_aligned(void const* pointer, int64_t row_stride, int64_t ba
 /// Of M, N and K, and of the number of CTAs: the end of the last tile must fit an int.
 inline constexpr int64_t kLargestExtent = 0x7fffffff - 16384;
 
-inline Status check_extents(GemmShape const& shape) {
-  if (shape.m < 0) { return Status::kNegativeM; }
-  if (shape.n < 0) { return Status::kNegativeN; }
-  if (shape.k < 0) { return Status::kNegativeK; }
-  if (shape.batch < 0) { return Status::kNegativeBatch; }
-  if (shape.m == 0 || shape.n == 0 || shape.batch == 0) { return Status::kSuccess; }
-  if (shape.m > kLargestExtent) { return Status::kTooLargeM; }
-  if (shape.n > kLargestExtent) { return Status::kTooLargeN; }
-  return shape.k > kLargestExtent ? Status::kTooLargeK : Status::kSuccess;
+/// Fills `shape` from the project's public argument struct. Returns kSuccess, or what is wrong with the extents. Where the
+/// shape is empty, the other extents may be anything but negative.
+template <class Config, class Args>
+Status check_extents(Args const& from, GemmShape& shape) {
+  if (from.m < 0) { return Status::kNegativeM; }
+  if (from.n < 0) { return Status::kNegativeN; }
+  if (from.k < 0) { return Status::kNegativeK; }
+  if (from.batch < 0) { return Status::kNegativeBatch; }
+  shape = {from.m, from.n, from.k, from.batch};
+  if (shape.empty()) { return Status::kSuccess; }
+  if (from.m > kLargestExtent) { return Status::kTooLargeM; }
+  if (from.n > kLargestExtent) { return Status::kTooLargeN; }
+  if (from.k > kLargestExtent) { return Status::kTooLargeK; }
+  int64_t const tiles_m = detail::ceil_div(from.m, Config::kTileM);
+  int64_t const tiles_n = detail::ceil_div(from.n, Config::kTileN);
+  bool const countable = tiles_m <= kLargestExtent / tiles_n && tiles_m * tiles_n <= kLargestExtent / from.batch;
+  return countable ? Status::kSuccess : Status::kTooManyTiles;
 }
 
 /// A, B, C or D as the caller describes it. `row`: elements of a line along its contiguous mode; `used`: does the kernel access
@@ -93,12 +103,12 @@ Status check_arguments(Args const& from, GemmArguments<Config>& args) {
   using B = typename Config::B;
   using ElementD = typename Config::ElementD;
   using Functor = typename Config::Epilogue::Functor;
-
-  args.m = from.m;
-  args.n = from.n;
-  args.k = from.k;
-  args.batch = from.batch;
-  Status status = check_extents(args.shape());
+  GemmShape shape{};
+  Status status = check_extents<Config>(from, shape);
+  args.m = shape.m;
+  args.n = shape.n;
+  args.k = shape.k;
+  args.batch = shape.batch;
   if (status != Status::kSuccess || args.empty()) { return status; }
   status = Functor::read_arguments(from, args.epilogue);
   if (status != Status::kSuccess) { return status; }
@@ -114,9 +124,6 @@ Status check_arguments(Args const& from, GemmArguments<Config>& args) {
   status = check_matrices(matrices);
   if (status != Status::kSuccess) { return status; }
   if (from.batch > 1 && from.batch_stride_d == 0) { return Status::kSharedD; }  // all batches would write the same D
-  int64_t const tiles_m = detail::ceil_div(from.m, Config::kTileM);
-  int64_t const tiles_n = detail::ceil_div(from.n, Config::kTileN);
-  if (tiles_m > kLargestExtent / tiles_n || tiles_m * tiles_n > kLargestExtent / from.batch) { return Status::kTooManyTiles; }
 
   args.a = static_cast<typename A::Element const*>(from.a);
   args.lda = from.lda;
