@@ -193,6 +193,7 @@ class ProductPlan(TilePlan):
             "accumulator": self.atom.type_d.word,
             "scalar": self.epilogue.scalar.word,
             "shape": None if self.any_shape else [*self.tile],
+            "workspace": self.takes_workspace,
             "configs": [],
         }
         return replace(

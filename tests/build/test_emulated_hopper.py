@@ -149,7 +149,7 @@ def _launched(task, **problem):
     task = replace(task, problem=Problem(**problem))
     addresses = {name: (n + 1) << 20 for n, name in enumerate("abcd")}
     data = operands(task.plan, task.problem, "zeros", 1)
-    workspace = Workspace(_WORKSPACE, host.workspace_bytes(task)) if task.product.takes_workspace else Workspace()
+    workspace = Workspace(_WORKSPACE, host.workspace_bytes(task, data)) if task.product.takes_workspace else Workspace()
     (captured,) = host.multiply_launches(task, data, addresses, workspace)
     return captured, addresses
 

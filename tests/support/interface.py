@@ -119,7 +119,7 @@ class Interface:
             return str(error)
         if self._is_behind and reply.values[0] not in (0, reply.values[2]):
             pass  # called past the boundary that keeps sentences
-        elif case.says not in reply.texts[0] or (case.status and len(reply.texts[0]) < 12):
+        elif case.says not in reply.texts[0] or (case.status and len(reply.texts[0]) < 8):
             return f"says {reply.texts[0]!r}"
         error = case.error if self._is_behind else reply.values[1]
         return reply.values[0], reply.values[2], reply.left[0], len(reply.launches), error
@@ -290,7 +290,7 @@ class Interface:
         room = int.from_bytes(reply.outputs[-1], "little")
         found["status of workspace_bytes"] = (tuple(reply.values), (Status.NULL_ARGS, Status.NULL_ARGS, Status.SUCCESS))
         if not self.task.library:  # which asks the kernel that it chooses
-            found["a workspace"] = (room > 0, self.task.product.takes_workspace)
+            found["a workspace"] = (room > 0 and not self.task.product.takes_workspace, False)
         return found
 
     def _about_texts(self) -> list[str]:

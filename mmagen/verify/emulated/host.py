@@ -68,11 +68,10 @@ def _few(whole: CapturedLaunch) -> int:
     return max(1, min(_MOST_RESIDENT, clusters // _TILES_EACH))
 
 
-def workspace_bytes(task: Task) -> int:
+def workspace_bytes(task: Task, data: Operands) -> int:
     """The workspace size that the kernel can use for the task's problem on the emulated device."""
-    problem = task.problem
-    extents = argument_bytes({"m": problem.m, "n": problem.n, "k": problem.k, "batch": problem.batch})
-    reply = _ask(task, _STREAMING, call(task.workspace_symbol, extents, bytes(8)))
+    arguments = multiply_arguments(task, data, dict.fromkeys("abcd", 0), Workspace())
+    reply = _ask(task, _STREAMING, call(task.workspace_symbol, arguments, bytes(8)))
     return int.from_bytes(reply.outputs[-1], "little", signed=True)
 
 

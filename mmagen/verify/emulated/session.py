@@ -199,7 +199,7 @@ def _multiply(task: Task) -> dict[str, Any]:
 def multiply(task: Task, data: Operands) -> tuple[npt.NDArray[Any], list[Report]]:
     """Emulate a gemm or micro kernel on `data`, whose D it fills. Returns which bytes of D's elements were written, and what
     was seen in each launch. Raises EmulationError and HostError."""
-    contents = _ARBITRARY * host.workspace_bytes(task) if task.product.takes_workspace else b""
+    contents = _ARBITRARY * host.workspace_bytes(task, data) if task.product.takes_workspace else b""
     memory, workspace, addresses = _allocated(task, data, contents)
     launches = host.multiply_launches(task, data, addresses, workspace)
     reports = _emulated(task, launches, memory)
