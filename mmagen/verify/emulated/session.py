@@ -240,7 +240,7 @@ def _judged(task: Task, data: Operands, written: npt.NDArray[Any], report: Repor
 
 def _with_findings(wrong: str, report: Report) -> dict[str, Any]:
     """A wrong result is incorrect; a right one that a race or a stray access was on the way to has failed."""
-    reasons = ([wrong] if wrong else []) + [str(finding) for finding in report.findings]
+    reasons = ([wrong] if wrong else []) + [str(finding) for finding in (*report.findings, *report.unused_prefetches)]
     extra = {"details": _details(report)}
     if not reasons:
         return extra
@@ -255,7 +255,7 @@ def _details(report: Report) -> dict[str, Any]:
         "steps": report.steps,
         "ctas": report.ctas,
         "endless": report.stopped,
-        "findings": [vars(finding) for finding in report.findings],
+        "findings": [vars(finding) for finding in (*report.findings, *report.unused_prefetches)],
         "coverage": {"entry": coverage.entry, "goals": len(coverage.goals), "missed": [vars(goal) for goal in missed]},
         "traffic": [vars(line) for line in report.by_line()],
     }
