@@ -107,6 +107,14 @@ def registers(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> tuple[int, i
     return accumulators, fragments
 
 
+def registers_fit(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> bool:
+    """Do a consumer's registers suffice, and those at launch for one wgmma?"""
+    accumulators, fragments = registers(spec, atom, mma, tile)
+    sums = accumulators // (2 if precise(spec) else 1)
+    needed = accumulators + fragments + REGISTERS_BESIDES
+    return needed <= role_registers(spec, mma)[2] and sums + REGISTERS_OF_WGMMA <= launch_registers(spec, mma)
+
+
 # --- Operands --------------------------------------------------------------------------------------------------------
 
 
