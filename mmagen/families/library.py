@@ -15,7 +15,6 @@ from mmagen.plan import pages, sentences
 from mmagen.plan.cost import Call, KernelShape, predicted_us
 from mmagen.plan.maps import Map, of_product
 from mmagen.plan.plans import Config, GemmPlan
-from mmagen.spec import kernel as spec_kernel
 from mmagen.spec.kernel import Config as Override
 from mmagen.spec.kernel import When
 from mmagen.spec.model import Problem, Spec
@@ -197,7 +196,7 @@ def _rule_faults(spec: Spec) -> Iterator[Fault]:
     yield from _unreachable(dict(enumerate(configs)))
 
 
-def _unreachable(configs: Mapping[int, spec_kernel.Config]) -> Iterator[Fault]:
+def _unreachable(configs: Mapping[int, Override]) -> Iterator[Fault]:
     """Faults for configs, by their index, that take no problem because earlier ones do."""
     for i, config in configs.items():
         earlier = next((one for j, one in configs.items() if j < i and _covers(one.when, config.when)), None)
