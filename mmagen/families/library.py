@@ -208,5 +208,4 @@ def _disagreements(spec: Spec, plans: Sequence[GemmPlan]) -> Iterator[Fault]:
 
 
 def _types(plan: GemmPlan) -> str:
-    atom = plan.atom
-    return f"{atom.type_a.word} x {atom.type_b.word} + {atom.type_d.word} -> {plan.epilogue.out.word}"
+    return plan.types

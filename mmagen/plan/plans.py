@@ -112,7 +112,7 @@ class ProductPlan(TilePlan):
     @property
     def types(self) -> str:
         """`f16 x f16 + f32 -> f16`."""
-        inputs = " x ".join(one.element.word for one in self.operands)
+        inputs = " x ".join(self.operand(one.letter).element.word for one in self.operands)
         return f"{inputs} + {self.atom.type_d.word} -> {self.epilogue.out.word}"
 
     @property
@@ -121,7 +121,7 @@ class ProductPlan(TilePlan):
         return self.operand("A").major, self.operand("B").major, self.epilogue.major
 
     def operand(self, letter: str) -> Operand:
-        """The operand of that letter, "A" or "B"."""
+        """The operand of a call of that letter, "A" or "B"."""
         return next(one for one in self.operands if one.letter == letter)
 
     @property
@@ -139,6 +139,16 @@ class ProductPlan(TilePlan):
     def takes_workspace(self) -> bool:
         """Can a call use a workspace in device memory?"""
         return False
+
+    @property
+    def leaves_flags(self) -> bool:
+        """Does a call leave anything in its workspace that another call with the same parameters reads?"""
+        return False
+
+    @property
+    def most_launches(self) -> int:
+        """Kernels that one call launches, at most."""
+        return 1
 
     def work_of_a_cta(self, problem: Problem, clusters: int) -> tuple[int, int]:
         """(work tiles, k tiles of each), at most, that one CTA of a launch of so many clusters computes."""
@@ -169,19 +179,26 @@ class TileScheduler:
     """The assignment of work tiles, and of parts of K, to CTAs.
 
     raster_group: rows of tiles (of clusters) per band, which reuses columns of B in L2. cluster: CTAs along M and N that share
-    operands by multicast. split_k: CTAs that split the K of a tile. persistent: a CTA computes several tiles. stream_k: all
-    CTAs share the tiles of a partial last wave, which requires a workspace.
+    operands by multicast. split_k: CTAs of a cluster that split the K of a tile. workspace_splits: parts of K that CTAs sum up
+    through a workspace, at most; 0 for as many as fit the problem, None for no such parts. persistent: a CTA computes several
+    tiles. stream_k: all CTAs share the tiles of a partial last wave, which requires a workspace.
     """
 
     raster_group: int
     cluster: tuple[int, int] = (1, 1)
     split_k: int = 1
+    workspace_splits: int | None = None
     persistent: bool = False
     stream_k: bool = False
 
     @property
     def cluster_ctas(self) -> int:
         return self.cluster[0] * self.cluster[1] * self.split_k
+
+    @property
+    def takes_workspace(self) -> bool:
+        """Can a call use a workspace in device memory?"""
+        return self.stream_k or self.workspace_splits is not None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,6 +213,16 @@ class GemmPlan(ProductPlan):
     scheduler: TileScheduler
     ctas_per_sm: int
     configs: tuple[Config, ...] = ()
+
+    @property
+    def tile_of_d(self) -> tuple[int, int, int]:
+        """The CTA tile, M and N those of D."""
+        return self.tile
+
+    @property
+    def cluster_of_d(self) -> tuple[int, int]:
+        """CTAs of a cluster along M and N of D."""
+        return self.scheduler.cluster
 
     @property
     def accumulation(self) -> Accumulation:
@@ -223,12 +250,23 @@ class GemmPlan(ProductPlan):
 
     @property
     def takes_workspace(self) -> bool:
+        return any(one.scheduler.takes_workspace for one in self.kernels)
+
+    @property
+    def leaves_flags(self) -> bool:
         return any(one.scheduler.stream_k for one in self.kernels)
 
+    @property
+    def most_launches(self) -> int:
+        return max(1 if one.scheduler.workspace_splits is None else 2 for one in self.kernels)
+
     def work_of_a_cta(self, problem: Problem, clusters: int) -> tuple[int, int]:
-        m, n, k = (-(-extent // of_tile) for extent, of_tile in zip(problem.shape, self.tile, strict=True))
-        across, along = self.scheduler.cluster
+        m, n, k = (-(-extent // of_tile) for extent, of_tile in zip(problem.shape, self.tile_of_d, strict=True))
+        across, along = self.cluster_of_d
         tiles = -(-m // across) * -(-n // along) * problem.batch
+        if self.scheduler.workspace_splits is not None:
+            splits = min(self.scheduler.workspace_splits or clusters, k)
+            return -(-tiles * splits // clusters), -(-k // splits) if self.scheduler.workspace_splits else k
         # A part of a tile, of those that are shared, comes before the whole ones.
         return -(-tiles // clusters) + self.scheduler.stream_k, -(-k // self.scheduler.split_k)
 

@@ -46,12 +46,12 @@ class Paths:
         smallest = min(plan.epilogue.out.bytes, *(one.element.bytes for one in plan.operands))
         scheduler = plan.scheduler
         return cls(
-            tile=plan.tile,
+            tile=plan.tile_of_d,
             stages=plan.stages,
             contiguous=frozenset(plan.majors),
             vector=_VECTOR_BYTES // smallest,
             group=scheduler.raster_group,
-            cluster=scheduler.cluster,
+            cluster=plan.cluster_of_d,
             splits=scheduler.split_k,
             tma=tma,
             turns=turns,

@@ -55,7 +55,8 @@ def storage(atom: Atom) -> str:
 def types_and_layout(spec: Spec, atom: Atom, out: ElementType) -> str:
     """`f16 x f16 + f32 -> f16, TN: A K contiguous, B K contiguous`."""
     layout = spec.layout
+    a, b = (atom.type_b, atom.type_a) if spec.operands == "swapped" else (atom.type_a, atom.type_b)
     return (
-        f"{atom.type_a.word} x {atom.type_b.word} + {atom.type_d.word} -> {out.word}, "
+        f"{a.word} x {b.word} + {atom.type_d.word} -> {out.word}, "
         f"{layout.letters}: A {layout.a_major} contiguous, B {layout.b_major} contiguous"
     )

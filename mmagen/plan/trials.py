@@ -59,6 +59,12 @@ def products(problem: Problem) -> int:
     return problem.m * problem.n * problem.k * problem.batch
 
 
+def split_k_problems(tile: Tile, cluster: tuple[int, int]) -> tuple[Problem, ...]:
+    """Sums so long that the K of a tile is split for three clusters: of whole tiles, and of tiles with residues in a batch."""
+    m, n, k = tile[0] * cluster[0], tile[1] * cluster[1], tile[2]
+    return Problem(shape=(m, n, 25 * k)), Problem(shape=(m - 3, 37, 27 * k + 5), batch=2, ld_pad=11, alpha=-1.0, beta=2.0)
+
+
 def stream_k_problems(tile: Tile, cluster: tuple[int, int]) -> tuple[Problem, ...]:
     """One wave plus one cluster tile, and a single tile for all clusters."""
     m, n, k = tile[0] * cluster[0], tile[1] * cluster[1], tile[2]

@@ -21,8 +21,8 @@ def coverage(verdict: Verdict) -> list[str]:
     """A paragraph for each kernel that was emulated: how much of it was reached, and the source lines of what was not."""
     found: dict[str, list[dict[str, Any]]] = {}
     for record in verdict.records:
-        if (record["details"] or {}).get("coverage"):
-            found.setdefault(record["details"]["coverage"]["entry"], []).append(record["details"]["coverage"])
+        for of_launch in (record["details"] or {}).get("coverage", ()):
+            found.setdefault(of_launch["entry"], []).append(of_launch)
     return [_paragraph(entry, of_entry) for entry, of_entry in found.items()]
 
 

@@ -18,7 +18,19 @@ from pydantic import (
 )
 
 from mmagen.core.layout_text import INT_MAX, LayoutText
-from mmagen.spec.values import AtomsLayout, Count, Model, Name, Pair, PermutationMode, Triple, refuse, three, two
+from mmagen.spec.values import (
+    AtomsLayout,
+    Count,
+    Model,
+    Name,
+    Pair,
+    PermutationMode,
+    Triple,
+    parts_of_k,
+    refuse,
+    three,
+    two,
+)
 
 _LARGEST_PRODUCT = 2**62  # of two extents; C++ compares in 64 bits
 
@@ -71,14 +83,25 @@ Cluster = Annotated[
     Field(description="cluster is how many CTAs along M and N share operands by multicast, e.g. [2, 1], or null for [1, 1]"),
 ]
 SplitK = Annotated[
-    Annotated[int, Strict(), Field(ge=1, le=8)] | None,
-    Field(description="split_k is how many CTAs of a cluster split the K of one tile, 1, 2, 4 or 8, or null for 1"),
+    Annotated[int, Strict(), Field(ge=1, le=INT_MAX)] | Literal["auto"] | None,
+    BeforeValidator(parts_of_k),
+    Field(
+        description="split_k is how many parts the K of a tile is split into: 2, 4 or 8 CTAs of a cluster that fits them; any "
+        "other number, or auto for one that fits the problem, through a workspace; or null for 1",
+    ),
 ]
 StreamK = Annotated[
     Literal["never", "last_wave"] | None,
     Field(
         description="stream_k is last_wave to split a partial last wave along K among all CTAs (their partial sums "
         "are added through a workspace, in a fixed order), or never, or null for never",
+    ),
+]
+Operands = Annotated[
+    Literal["in_order", "swapped"] | None,
+    Field(
+        description="operands is swapped for a kernel that computes the transpose of D with B as its A, useful for few rows (atom, "
+        "tile, atoms_layout, cluster and raster are then those of the kernel), or in_order, or null for in_order",
     ),
 ]
 Prefetch = Annotated[
@@ -212,6 +235,7 @@ class Config(Model):
     cluster: Cluster = None
     split_k: SplitK = None
     stream_k: StreamK = None
+    operands: Operands = None
     prefetch: Prefetch = None
     cache: Cache | None = CACHE
     warpgroups: Warpgroups = None

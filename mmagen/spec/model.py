@@ -32,6 +32,7 @@ from mmagen.spec.kernel import (
     Cluster,
     Config,
     CtasPerSm,
+    Operands,
     Permutation,
     Prefetch,
     Raster,
@@ -77,7 +78,7 @@ OutType = Literal[
 Kernel = Literal["ownership", "micro", "gemm", "peak"]
 
 # Keys that require a wgmma atom (sm_90a).
-WGMMA_KEYS = ("schedule", "cluster", "split_k", "stream_k", "prefetch", "cache", "warpgroups", "accumulation")
+WGMMA_KEYS = ("schedule", "cluster", "split_k", "stream_k", "operands", "prefetch", "cache", "warpgroups", "accumulation")
 
 # letters -> the contiguous dimension of A (M,K) and of B (N,K)
 LAYOUTS = {"TN": ("K", "K"), "NT": ("M", "N"), "NN": ("M", "K"), "TT": ("K", "N")}
@@ -257,6 +258,7 @@ class Spec(Model):
     cluster: Cluster = None
     split_k: SplitK = None
     stream_k: StreamK = None
+    operands: Operands = None
     prefetch: Prefetch = None
     cache: Cache | None = CACHE
     warpgroups: Warpgroups = None

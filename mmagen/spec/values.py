@@ -99,6 +99,15 @@ def _of_length(length: int) -> Callable[[Any], Any]:
 two, three = _of_length(2), _of_length(3)
 
 
+def parts_of_k(value: Any) -> Any:
+    """Refuses what is neither a number of parts nor `auto`, in one sentence."""
+    if value is None or value == "auto" or (type(value) is int and 1 <= value <= INT_MAX):
+        return value
+    if type(value) is int:
+        raise refuse(f"{value} is too {'small, the minimum is 1' if value < 1 else f'large, the maximum is {INT_MAX}'}")
+    raise refuse(f"{str(value)[:80]!r} is neither an integer nor auto")
+
+
 def not_empty(value: Any) -> Any:
     # pydantic would count only valid entries.
     if isinstance(value, (list, tuple)) and not value:

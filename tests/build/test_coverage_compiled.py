@@ -23,7 +23,7 @@ def test_the_chosen_problems_reach_as_much_as_ever(spec, compiled):
     found: dict[str, list] = {}
     for task in tasks(made.plan, made.ptx, (), 1, None):
         if task.distribution == "small_int":
-            coverage = run_task(task).records[0]["details"]["coverage"]
+            (coverage,) = run_task(task).records[0]["details"]["coverage"]
             found.setdefault(kernel_name(coverage["entry"]), []).append(coverage)
     assert found.keys() == SHARES[spec].keys()
     for kernel, of_kernel in found.items():

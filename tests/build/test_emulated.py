@@ -25,6 +25,7 @@ _HOST = (
     "sm90_launch",
     "mmagen/tile_scheduler",
     "sm90_tile_scheduler_stream_k",
+    "sm90_swapped",
 )
 # wgmma GEMMs take long to compile, and test_emulated_hopper.py has those; a peak is measured on a GPU or not at all.
 _SPECS = sorted(

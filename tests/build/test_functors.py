@@ -55,7 +55,7 @@ def test_a_functor_of_ones_own(name, tmp_path):
     for text in CASES[name]:
         problem = parse_problem(text)
         data = operands(made, problem, "small_int", 1)
-        _, report = multiply(Task(made, ptx, problem, "small_int", 1), data)
+        _, (report,) = multiply(Task(made, ptx, problem, "small_int", 1), data)
         linear = problem.alpha * values(data.a) @ values(data.b).transpose(0, 2, 1)
         if data.c:
             linear = linear + problem.beta * values(data.c)

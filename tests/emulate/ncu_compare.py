@@ -48,7 +48,7 @@ def emulated(spec: str, problem_text: str) -> Counts:
         ptx = compile_ptx(folder, find_toolchain(want=COMPILE))
     assert not ptx.error, ptx.error
     task = Task(made, ptx, parse_problem(problem_text), "small_int", 1)
-    _, report = multiply(task, operands(made, task.problem, task.distribution, task.seed))
+    _, (report,) = multiply(task, operands(made, task.problem, task.distribution, task.seed))
     return count(report)
 
 

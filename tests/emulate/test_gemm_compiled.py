@@ -42,7 +42,7 @@ def test_alpha_beta_and_c(task_of):
 
 def test_shared_memory_is_read_without_bank_conflicts(task_of):
     task = task_of(128, 128, 64)
-    _, report = multiply(task, operands(task.plan, task.problem, task.distribution, task.seed))
+    _, (report,) = multiply(task, operands(task.plan, task.problem, task.distribution, task.seed))
     loads = [line for line in report.traffic if line.instruction.startswith("ldmatrix")]
     assert loads and all(line.units == line.ideal for line in loads)
     assert {Path(line.file).name for line in loads} == {"mainloop_multistage.cuh"}

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.nvcc
 
 SPEC = "c2_stream"
 # The flag is read with acquire in a loop, and set back behind it.
-RESET = re.compile(r"(ld\.acquire\.gpu\.global\.u32(?:(?!ld\.acquire).)*?)(st\.global\.u32\s+\[%rd\d+\], [^;]+;)", re.S)
+RESET = re.compile(r"(ld\.acquire\.gpu\.global\.u64(?:(?!ld\.acquire).)*?)(st\.global\.u64\s+\[%rd\d+\], [^;]+;)", re.S)
 
 
 @pytest.fixture(scope="module")

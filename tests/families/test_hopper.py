@@ -296,15 +296,6 @@ RULES = {
         "a multiple of 8 lines: the nearest legal is cluster [1, 1]",
         {"cluster": [1, 1]},
     ),
-    "split_k of three": (SPLIT, {"split_k": 3}, ("split_k",), "3 is not a power of two", "split_k 2", {"split_k": 2}),
-    "split_k beyond a cluster": (
-        SPLIT,
-        {"split_k": 8, "cluster": [4, 1]},
-        ("split_k",),
-        "4 x 1 x 8 CTAs make a cluster of 32",
-        "split_k 4",
-        {"split_k": 4, "cluster": [4, 1]},
-    ),
     "split_k in turns": (
         PINGPONG,
         {"split_k": 2},
@@ -719,6 +710,66 @@ def test_schedules_and_their_registers():
     one = planned(SIMPLE, schedule="cooperative")
     assert one.threads == 256 and one.roles.consumer_registers == 0, "256 threads have 255 registers each anyway"
     assert planned(SPLIT).scheduler.persistent is False and planned(PINGPONG).scheduler.persistent is True
+
+
+@pytest.mark.parametrize(
+    ("split_k", "cluster", "in_cluster", "through_workspace"),
+    [
+        (None, None, 1, None),
+        (1, None, 1, None),
+        (8, [2, 1], 8, None),
+        (8, [2, 2], 1, 8),
+        (3, None, 1, 3),
+        (16, None, 1, 16),
+        (1000, [2, 1], 1, 1000),
+        ("auto", [1, 2], 1, 0),
+    ],
+)
+def test_parts_of_k_are_summed_in_a_cluster_that_fits_them_and_else_through_a_workspace(
+    split_k, cluster, in_cluster, through_workspace
+):
+    plan = planned(SPLIT, split_k=split_k, cluster=cluster)
+    scheduler = plan.scheduler
+    assert (scheduler.split_k, scheduler.workspace_splits) == (in_cluster, through_workspace)
+    assert plan.takes_workspace == (through_workspace is not None) and not plan.leaves_flags
+    assert scheduler.persistent == (in_cluster == 1)
+
+
+SWAPPED = SIMPLE | {"atom": "SM90_64x16x16_F32BF16BF16_SS", "tile": [64, 16, 64], "schedule": "cooperative"}
+SWAPPED |= {"operands": "swapped"}
+
+
+@pytest.mark.parametrize(("layout", "computed"), [("TN", "TN"), ("NN", "TT"), ("TT", "NN"), ("NT", "NT")])
+@pytest.mark.parametrize("major", ["N", "M"])
+def test_a_swapped_kernel_computes_the_transpose(layout, computed, major):
+    cache = {"a": "evict_last", "b": "evict_first"}
+    it = planned(SWAPPED, layout=layout, epilogue={"out": "bf16", "major": major}, cache=cache, cluster=[1, 2])
+    a, b = it.operands
+    assert ("K" if a.contiguous_k else "M", "K" if b.contiguous_k else "N") == LAYOUTS[computed]
+    assert (a.extent_mn, b.extent_mn, a.tma.hint, b.tma.hint) == (64, 16, "kEvictFirst", "kEvictLast")
+    assert it.majors == (*LAYOUTS[layout], major) and it.d_row_major == (major == "M")
+    assert [it.operand(letter).letter for letter in "AB"] == ["A", "B"]
+    assert (it.tile, it.tile_of_d, it.cluster_of_d) == ((64, 16, 64), (16, 64, 64), (2, 1))
+    straight = planned(SWAPPED, layout=computed, operands=None, epilogue={"out": "bf16", "major": "NM"["NM".index(major) - 1]})
+    assert (a.swizzle, a.smem_copy, it.smem_bytes) == (straight.operand("A").swizzle, None, straight.smem_bytes)
+    assert it.epilogue.slice == straight.epilogue.slice
+
+
+def test_a_call_of_a_swapped_kernel_has_the_types_in_order():
+    it = planned(FP8 | SWAPPED, atom="SM90_64x16x32_F32E4M3E5M2_SS_TN", tile=[64, 16, 128])
+    assert it.types == "e5m2 x e4m3 + f32 -> bf16" and "e5m2 x e4m3" in it.text.title
+    assert [one.element.word for one in it.operands] == ["e4m3", "e5m2"]
+
+
+@pytest.mark.parametrize(("operands", "major", "other"), [("in_order", "N", "M"), ("swapped", "M", "N")])
+def test_a_slice_that_tma_cannot_store_is_named_as_the_spec_has_it(operands, major, other):
+    """Eight e4m3 of a row of the kernel's D are 8 bytes."""
+    document = NARROW | {"atom": "SM90_64x8x32_F16E4M3E4M3_SS_TN", "operands": operands}
+    out = {"out": "e4m3", "major": major}
+    found = faults(document | {"epilogue": out})
+    assert [one.key for one in found] == [("epilogue",)] and f"epilogue.major {other}" in found[0].remedy
+    assert dict(found[0].change)[("epilogue",)]["major"] == major
+    assert planned(document, epilogue=out | {"major": other}).epilogue.major == other
 
 
 def test_split_k_gives_every_cta_as_many_slices():

@@ -381,7 +381,7 @@ def test_each_kernel_has_a_header_and_a_translation_unit():
         assert (
             f'#include "{name}/{config.name}.cuh"' in unit and "mmagen::run_sm90<Config>(args, stream, &run_unaligned)" in unit
         )
-        assert f"run_unaligned(mmagen::GemmArguments<{config.name}::Config> const& args" in unit
+        assert f"run_unaligned(mmagen::CallArguments<{config.name}::Config> const& args" in unit
 
 
 def test_what_is_there_once_is_the_last_ones():

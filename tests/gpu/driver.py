@@ -28,7 +28,8 @@ def multiply(gpu: Gpu, task: Task, data: Operands) -> None:
             if matrix:
                 buffers[name] = _upload(gpu, matrix.memory)
         addresses = {name: buffer.value for name, buffer in buffers.items()}
-        _launch(gpu, module, host.multiply_launch(task, data, addresses, Workspace()))
+        (captured,) = host.multiply_launches(task, data, addresses, Workspace())
+        _launch(gpu, module, captured)
         gpu.call(
             "cuMemcpyDtoH_v2", data.d.memory.ctypes.data_as(ctypes.c_void_p), buffers["d"], ctypes.c_size_t(len(data.d.memory))
         )

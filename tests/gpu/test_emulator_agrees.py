@@ -55,7 +55,7 @@ def test_the_gpu_computes_what_the_emulator_does(name, gpu, tmp_path):
     for task in tasks(_plan(name), ptx, (), 7, None):
         here = operands(task.plan, task.problem, task.distribution, task.seed)
         there = deepcopy(here)
-        written, report = multiply(task, here)
+        written, (report,) = multiply(task, here)
         multiply_on_gpu(gpu, task, there)
         assert not report.findings
         if task.distribution == "small_int" or (is_integer(task.plan.atom.type_d.word) and is_integer(here.d.word)):

@@ -187,7 +187,8 @@ def launched(scripted_host, keys=MMA_SYNC):
     task = task_of(keys, Problem(shape=(64, 64, 64)))
     task = replace(task, ptx=replace(PTX_OF_IT, host=scripted_host))
     data = operands(task.plan, task.problem, "zeros", 1)
-    return host.multiply_launch(task, data, dict.fromkeys("abcd", 0x1000), Workspace())
+    (captured,) = host.multiply_launches(task, data, dict.fromkeys("abcd", 0x1000), Workspace())
+    return captured
 
 
 @pytest.mark.parametrize(("keys", "clusters"), [(MMA_SYNC, [1 << 24, 2]), (STREAMING, [3])])

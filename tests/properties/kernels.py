@@ -235,7 +235,7 @@ def wgmma_gemm(dice: random.Random) -> Document:
     if schedule in ("cooperative", "pingpong") and dice.random() < 0.5:
         document["cluster"] = dice.choice(([2, 1], [1, 2], [2, 2], [4, 1], [1, 4], [2, 4], [4, 2], [8, 1], [1, 8], [1, 1]))
     if schedule == "cooperative":
-        document |= dice.choice(({}, {}, {"stream_k": "last_wave"}, {"split_k": dice.choice((1, 2, 2, 4, 8))}))
+        document |= dice.choice(({}, {}, {"stream_k": "last_wave"}, {"split_k": dice.choice((1, 2, 2, 4, 8, 3, "auto"))}))
     return document | _wgmma_tuning(dice, atom) | problems(dice)
 
 
@@ -248,6 +248,7 @@ def _wgmma_tuning(dice: random.Random, atom: Atom) -> Document:
         ("prefetch", 0.15, (0, 1, 2, 9)),
         ("cache", 0.15, ({"a": "evict_last"}, {"a": "evict_first", "b": "evict_last"}, {"b": "normal"})),
         ("stream_k", 0.05, ("never",)),
+        ("operands", 0.2, ("swapped", "swapped", "in_order")),
     ):
         if dice.random() < chance:
             found[key] = dice.choice(values)

@@ -571,7 +571,7 @@ _FIRST_WAIT = "    pipeline.full[pipe.stage].wait(pipe.phase);\n    stage_mma(tC
 _LOAD = "        load_stage(params, storage, pipeline, pipe.stage, work.k_begin + i, tile, cluster);\n"
 _LATE_LOAD = f"        if (i == 0) {{ __nanosleep(20000); }}\n{_LOAD}"
 _STREAM_K = "include/mmagen/sm90_tile_scheduler_stream_k.cuh"
-_FLAG = "      unsigned* const ready = params.ready + index *"  # of the cluster that leaves its sums
+_FLAG = "      uint64_t* const ready = params.ready + index *"  # of the cluster that leaves its sums
 _LATE_FLAG = f"      for (int i = 0; i < 10; ++i) {{ __nanosleep(100000); }}\n{_FLAG}"
 _SPLIT_K = "include/mmagen/sm90_tile_scheduler_split_k.cuh"
 _ADD = "    for_each(make_int_sequence<kSplitK>{}, [&](auto part) {\n      if (part == cluster.split) { Sums::add("
@@ -881,10 +881,58 @@ _HOPPER = (
         "2304,2304,512",
         "the CTAs of a cluster leave their sums in one place",
     ),
+    _hopper(
+        "parts_in_one_place",
+        "splitk_auto",
+        "sm90_tile_scheduler_split_k_workspace",
+        "params.sums.data + split * params.sums.split_stride + tile.batch",
+        "params.sums.data + tile.batch",
+        "128,128,1600",
+        "the parts of K overwrite each other's sums",
+    ),
+    _hopper(
+        "parts_left_over",
+        "splitk_auto",
+        "sm90_tile_scheduler_split_k_workspace",
+        "int(params.k_tiles_each + (split < params.extra ? 1 : 0))",
+        "int(params.k_tiles_each)",
+        "128,128,1600",
+        "the last k tile of the first parts is left out",
+        EMULATOR,
+    ),
+    _hopper(
+        "part_not_added",
+        "splitk_auto",
+        "split_k_reduction",
+        "split < params.sums.splits; ++split",
+        "split < params.sums.splits - 1; ++split",
+        "128,128,65536",
+        "the last part is not added",
+    ),
+    _hopper(
+        "reduction_does_not_wait",
+        "splitk_auto",
+        "split_k_reduction",
+        "  wait_on_dependent_grids();\n",
+        "",
+        "128,128,1600",
+        "sums are added before the first kernel has ended",
+        EMULATOR,
+    ),
+    _hopper(
+        "batch_stride_not_swapped",
+        "swapped",
+        "sm90_swapped",
+        "args.batch_stride_a = call.batch_stride_b;",
+        "args.batch_stride_a = call.batch_stride_a;",
+        "16,80,256,2",
+        "the second matrix of B is read where that of A would be",
+        EMULATOR,
+    ),
     Mutation(
         "hopper_flag_not_waited",
         "c2_stream",
-        (Edit(_STREAM_K, "while (is_ready == 0);", "while (false);"),),
+        (Edit(_STREAM_K, "while (flag != params.launch);", "while (false);"),),
         ("64,64,1536",),
         "sums are added that are there by luck",
         (EMULATOR,),

@@ -9,7 +9,7 @@ from mmagen.mma.atoms import Atom
 from mmagen.plan import budgets, rules
 from mmagen.plan.model import Epilogue, Operand, SmemCopy, Swizzle, TiledMma, Tma
 from mmagen.plan.operands import VECTOR_BYTES, power_of_two_divisor
-from mmagen.spec.model import Spec
+from mmagen.spec.model import Layout, Spec
 
 ARCH = ("sm_90a",)  # the only one that has wgmma
 WARPGROUP = 128
@@ -27,11 +27,28 @@ ENOUGH_REGISTERS = 232
 REGISTERS_BESIDES = 30
 # What ptxas wants at launch beside the sums of one wgmma (seen with nvcc 13.0: 128 sums, "154 or higher").
 REGISTERS_OF_WGMMA = 26
+MOST_CLUSTER_CTAS = 16  # of sm_90; more than 8 need cudaFuncAttributeNonPortableClusterSizeAllowed
+CLUSTER_SPLITS = (2, 4, 8)  # into which the CTAs of a cluster can split K
 MOST_PROMOTED_K = 128  # elements of K whose sum `accumulation: precise` leaves to the tensor core
 
 _HINTS = {"normal": "kNormal", "evict_first": "kEvictFirst", "evict_last": "kEvictLast"}  # mmagen::CacheHint
 
 Tile = tuple[int, int, int]
+
+
+def swapped(spec: Spec) -> bool:
+    """Does the kernel compute the transpose of D?"""
+    return spec.operands == "swapped"
+
+
+def as_computed(spec: Spec) -> Spec:
+    """The spec of the product that the kernel computes: with swapped operands that of the transposes, B times A."""
+    if not swapped(spec):
+        return spec
+    layout = Layout(a="K" if spec.layout.b_major == "K" else "M", b="K" if spec.layout.a_major == "K" else "N")
+    cache = spec.cache and spec.cache.model_copy(update={"a": spec.cache.b, "b": spec.cache.a})
+    epilogue = spec.epilogue.model_copy(update={"major": "M" if spec.epilogue.major == "N" else "N"})
+    return spec.model_copy(update={"layout": layout, "cache": cache, "epilogue": epilogue})
 
 
 # --- Roles of warpgroups ---------------------------------------------------------------------------------------------
@@ -59,8 +76,18 @@ def cluster(spec: Spec) -> tuple[int, int]:
 
 
 def split_k(spec: Spec) -> int:
-    """CTAs that split the K of a tile."""
-    return spec.split_k or 1
+    """CTAs of a cluster that split the K of a tile."""
+    return 1 if workspace_splits(spec) is not None else int(spec.split_k or 1)
+
+
+def workspace_splits(spec: Spec) -> int | None:
+    """Parts of K whose sums are added through a workspace, 0 for as many as fit the problem. None: K is not split, or by the
+    CTAs of a cluster, which is faster where so many fit one."""
+    if spec.split_k == "auto":
+        return 0
+    m, n = cluster(spec)
+    count = spec.split_k or 1
+    return None if count == 1 or (count in CLUSTER_SPLITS and m * n * count <= MOST_CLUSTER_CTAS) else count
 
 
 def persistent(spec: Spec, mma: TiledMma) -> bool:

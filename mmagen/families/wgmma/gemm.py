@@ -21,7 +21,7 @@ from mmagen.plan.plans import Text, TileScheduler
 from mmagen.plan.policies import Policies
 from mmagen.plan.problems import default_problems
 from mmagen.plan.reach import Paths, chosen
-from mmagen.plan.trials import Trials, of_product, stream_k_problems
+from mmagen.plan.trials import Trials, of_product, split_k_problems, stream_k_problems
 from mmagen.spec.model import Problem, Spec
 
 if TYPE_CHECKING:
@@ -37,7 +37,8 @@ class _WgmmaGemm:
         if spec.configs:
             # Configs that all name atoms of another family make that family's plan, and then `family_of` finds it.
             return cast(WgmmaGemmPlan, library.plan(spec, sha, families.plan))
-        atom = rules.atom_for(spec)
+        computed = decisions.as_computed(spec)
+        atom = rules.atom_for(computed)
         wrong_type = [*rules.type_faults(spec, atom)]
         faults = [*rules.arch_faults(spec, atom), *wrong_type]
         problems = spec.problems or default_problems()
@@ -48,7 +49,7 @@ class _WgmmaGemm:
         faults += wgmma_rules.faults(spec)
         if faults:
             raise SpecFaults(tuple(faults))
-        return _planned(spec, sha, atom, tiling.tiled_mma(spec, atom), problems)
+        return _planned(spec, sha, atom, tiling.tiled_mma(computed, atom), problems)
 
     def problem_faults(self, plan: WgmmaGemmPlan, problems: Sequence[Problem]) -> Iterator[Fault]:
         return rules.scalar_faults(plan.epilogue.scalar, problems)
@@ -68,7 +69,9 @@ class _WgmmaGemm:
 
     def trials(self, plan: WgmmaGemmPlan) -> Trials:
         scheduler = plan.scheduler
-        shared = stream_k_problems(plan.tile, scheduler.cluster) if scheduler.stream_k else ()
+        shared = stream_k_problems(plan.tile_of_d, plan.cluster_of_d) if scheduler.stream_k else ()
+        if scheduler.workspace_splits is not None:
+            shared = split_k_problems(plan.tile_of_d, plan.cluster_of_d)
         turns = plan.roles.consumers if plan.roles.schedule == "pingpong" else 1
         return of_product(plan, (*shared, *chosen(Paths.of(plan, tma=True, turns=turns))))
 
@@ -76,7 +79,7 @@ class _WgmmaGemm:
         columns = (
             ("schedule", lambda one: one.roles.schedule),
             ("cluster", lambda one: pages.extents(one.scheduler.cluster)),
-            ("split_k", lambda one: str(one.scheduler.split_k)),
+            ("split_k", lambda one: str(one.spec.split_k or 1)),
         )
         return library.page(plan, sections, columns)
 
@@ -85,15 +88,15 @@ FAMILY: Family[WgmmaGemmPlan] = _WgmmaGemm()
 
 
 def _policies(plan: WgmmaGemmPlan) -> Policies:
-    return policies(plan.roles.schedule, plan.operand("A"), plan.mainloop.promote, plan.scheduler)
+    return policies(plan.roles.schedule, plan.operands[0], plan.mainloop.promote, plan.scheduler)
 
 
 def _planned(spec: Spec, sha: str, atom: Atom, mma: TiledMma, problems: tuple[Problem, ...]) -> WgmmaGemmPlan:
     """The decisions for a spec without faults."""
     assert spec.tile
-    tile = spec.tile
-    a, b = (decisions.operand(letter, spec, atom, mma, tile) for letter in "AB")
-    staged = decisions.epilogue(spec, atom, mma, tile)
+    tile, computed = spec.tile, decisions.as_computed(spec)
+    a, b = (decisions.operand(letter, computed, atom, mma, tile) for letter in "AB")
+    staged = decisions.epilogue(computed, atom, mma, tile)
     stages = decisions.stages(spec, mma, a, b, staged)
     accumulators, fragments = decisions.registers(spec, atom, mma, tile)
     cluster, roles = decisions.cluster(spec), _roles(spec, mma)
@@ -101,6 +104,7 @@ def _planned(spec: Spec, sha: str, atom: Atom, mma: TiledMma, problems: tuple[Pr
         raster_group=max(1, (spec.raster or budgets.RASTER_GROUP) // cluster[0]),
         cluster=cluster,
         split_k=decisions.split_k(spec),
+        workspace_splits=decisions.workspace_splits(spec),
         persistent=decisions.persistent(spec, mma),
         stream_k=decisions.stream_k(spec),
     )
@@ -118,7 +122,7 @@ def _planned(spec: Spec, sha: str, atom: Atom, mma: TiledMma, problems: tuple[Pr
         tile=tile,
         threads=decisions.threads(spec, mma),
         operands=(a, b),
-        epilogue=staged,
+        epilogue=replace(staged, major=spec.epilogue.major),
         smem_bytes=decisions.smem_bytes(stages, a, b, staged),
         smem_limit=budgets.smem_limit(decisions.ARCH),
         accumulator_registers=accumulators,
@@ -131,6 +135,7 @@ def _planned(spec: Spec, sha: str, atom: Atom, mma: TiledMma, problems: tuple[Pr
             prefetch=spec.prefetch or 0,
         ),
         roles=roles,
+        swapped=decisions.swapped(spec),
         scheduler=scheduler,
         ctas_per_sm=spec.ctas_per_sm or 1,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from mmagen.mma.accumulation import Accumulation
+from mmagen.plan.model import Operand
 from mmagen.plan.plans import GemmPlan, Mainloop
 
 
@@ -34,10 +35,36 @@ class WarpgroupRoles:
 
 @dataclass(frozen=True, kw_only=True)
 class WgmmaGemmPlan(GemmPlan):
-    """A GEMM with TMA loads and wgmma."""
+    """A GEMM with TMA loads and wgmma.
+
+    swapped: the kernel computes the transpose of a call's D, with the call's B as its A. atom, tile, tiled_mma, scheduler and
+    `operands` are the kernel's; spec, epilogue.major, operand() and `..._of_d` those of a call.
+    """
 
     mainloop: WgmmaMainloop
     roles: WarpgroupRoles
+    swapped: bool = False
+
+    def operand(self, letter: str) -> Operand:
+        if not self.swapped:
+            return super().operand(letter)
+        one = super().operand("BA"["AB".index(letter)])
+        return replace(one, letter=letter, major="K" if one.contiguous_k else "MN"["AB".index(letter)])
+
+    @property
+    def tile_of_d(self) -> tuple[int, int, int]:
+        m, n, k = self.tile
+        return (n, m, k) if self.swapped else self.tile
+
+    @property
+    def cluster_of_d(self) -> tuple[int, int]:
+        m, n = self.scheduler.cluster
+        return (n, m) if self.swapped else (m, n)
+
+    @property
+    def d_row_major(self) -> bool:
+        """Are rows of the kernel's D contiguous?"""
+        return self.epilogue.row_major != self.swapped
 
     @property
     def accumulation(self) -> Accumulation:

@@ -12,6 +12,7 @@ WARPGROUPS = {
     "cooperative": "consumers share a tile; 1 producer loads",
     "pingpong": "consumers with a tile each, in turns; 1 producer loads",
 }
+_SWAPPED = "yes: computes the transpose of D; A and B below are B and A of a call"
 
 
 def sections(plan: WgmmaGemmPlan) -> list[pages.Section]:
@@ -30,16 +31,13 @@ def sections(plan: WgmmaGemmPlan) -> list[pages.Section]:
 def _schedule(plan: WgmmaGemmPlan) -> list[pages.Row]:
     roles, scheduler, prefetch = plan.roles, plan.scheduler, plan.mainloop.prefetch
     m, n = scheduler.cluster
-    split = f"{scheduler.split_k} CTAs split the K of a tile; fixup in a fixed order"
     shared = "all CTAs share the tiles of a last wave that is less than two thirds full; fixup in a fixed order"
     return [
         ("schedule", roles.schedule),
         ("warpgroups", f"{roles.consumers} {WARPGROUPS[roles.schedule]}"),
+        ("operands", _SWAPPED if plan.swapped else "no"),
         ("cluster", f"{m} x {n} CTAs share operands by multicast" if m * n > 1 else "none"),
-        (
-            "split_k",
-            f"{split}, {pages.count(scheduler.cluster_ctas, 'CTA')} per cluster" if scheduler.split_k > 1 else "1",
-        ),
+        ("split_k", _split_k(plan)),
         ("stream_k", shared if scheduler.stream_k else "no"),
         (
             "prefetch",
@@ -53,6 +51,17 @@ def _schedule(plan: WgmmaGemmPlan) -> list[pages.Row]:
         ),
         ("raster order", pages.raster(scheduler.raster_group * m)),
     ]
+
+
+def _split_k(plan: WgmmaGemmPlan) -> str:
+    scheduler = plan.scheduler
+    if scheduler.workspace_splits is not None:
+        parts = str(scheduler.workspace_splits or "as many as fit the problem")
+        return f"{parts}; a second kernel adds up their sums through a workspace, in a fixed order"
+    if scheduler.split_k == 1:
+        return "1"
+    ctas = pages.count(scheduler.cluster_ctas, "CTA")
+    return f"{scheduler.split_k} CTAs split the K of a tile; fixup in a fixed order, {ctas} per cluster"
 
 
 def panels(operand: Operand) -> pages.Row:
@@ -123,7 +132,7 @@ def _epilogue(plan: WgmmaGemmPlan) -> list[pages.Row]:
 
 def _traffic(plan: WgmmaGemmPlan) -> list[pages.Row]:
     m, n, _ = plan.tile
-    a, b = plan.operand("A"), plan.operand("B")
+    a, b = plan.operands
     fetched = a.bytes_per_stage // plan.scheduler.cluster[1] + b.bytes_per_stage // plan.scheduler.cluster[0]
     # Every wgmma reads all of its A and B; an A in registers was loaded once by each warpgroup that has it.
     times_a = plan.tiled_mma.atoms[1] if plan.atom.a_in_registers else n // plan.atom.n

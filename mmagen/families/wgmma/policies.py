@@ -58,6 +58,12 @@ def _scheduler(scheduler: TileScheduler) -> Policy:
             "sm90_tile_scheduler_split_k",
             "CTAs of a cluster share the K of an output tile",
         )
+    if scheduler.workspace_splits is not None:
+        return Policy(
+            f"mmagen::SplitKWorkspaceTileScheduler<Config, {scheduler.workspace_splits}>",
+            "sm90_tile_scheduler_split_k_workspace",
+            "persistent; a work tile is a part of the K of an output tile, and a second kernel adds up the partial sums",
+        )
     if scheduler.persistent:
         return Policy(
             "mmagen::PersistentTileScheduler<Config>",

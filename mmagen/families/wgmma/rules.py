@@ -6,7 +6,7 @@ recommended only after it has been tried: the changed spec satisfies all rules.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain, islice, tee
 from math import log2
@@ -23,7 +23,6 @@ from mmagen.plan.model import TiledMma
 from mmagen.plan.operands import VECTOR_BYTES
 from mmagen.spec.model import Layout, Spec
 
-MOST_CLUSTER_CTAS = 16  # of sm_90; more than 8 need cudaFuncAttributeNonPortableClusterSizeAllowed
 MOST_CONSUMERS = {"warpgroup": 4, "cooperative": 3}
 MOST_TRIES = 64
 _POWERS = (1, 2, 4, 8, 16)
@@ -41,7 +40,17 @@ class Breach:
 
 def faults(spec: Spec) -> list[Fault]:
     """All faults of the spec of a wgmma kernel, except those of arch, types and problems."""
-    return [_fault(spec, one) for one in breaches(spec)]
+    computed = decisions.as_computed(spec)
+    found = [_fault(computed, one) for one in breaches(computed)]
+    return [_of_call(one, spec) for one in found] if decisions.swapped(spec) else found
+
+
+def _of_call(fault: Fault, spec: Spec) -> Fault:
+    """The fault of a swapped kernel with a change of the spec as it is written: D has the call's contiguous mode."""
+    epilogue = fault.change.get(("epilogue",))
+    if not isinstance(epilogue, Mapping):
+        return fault
+    return replace(fault, change={**fault.change, ("epilogue",): {**epilogue, "major": spec.epilogue.major}})
 
 
 def micro_faults(spec: Spec) -> list[Fault]:
@@ -203,15 +212,15 @@ def _cluster(spec: Spec, mma: TiledMma) -> Iterator[Breach]:
     elif m not in _POWERS or n not in _POWERS:
         yield Breach(
             ("cluster",),
-            f"[{m}, {n}] has an extent that is not a power of two up to {MOST_CLUSTER_CTAS}",
+            f"[{m}, {n}] has an extent that is not a power of two up to {decisions.MOST_CLUSTER_CTAS}",
             "each is 1, 2, 4, 8 or 16",
             _clusters(spec),
         )
-    elif m * n > MOST_CLUSTER_CTAS:
+    elif m * n > decisions.MOST_CLUSTER_CTAS:
         yield Breach(
             ("cluster",),
             f"[{m}, {n}] are {m * n} CTAs",
-            f"at most {MOST_CLUSTER_CTAS}, including split_k",
+            f"at most {decisions.MOST_CLUSTER_CTAS}, including split_k",
             _clusters(spec),
         )
 
@@ -224,35 +233,25 @@ def _clusters(spec: Spec) -> list[Change]:
 
 
 def _split_k(spec: Spec, atom: Atom, mma: TiledMma) -> Iterator[Breach]:
-    split, schedule = decisions.split_k(spec), decisions.schedule(spec, mma)
-    m, n = decisions.cluster(spec)
-    fewer = [{"split_k": power} for power in reversed(_POWERS) if power < split]
+    split, schedule = spec.split_k or 1, decisions.schedule(spec, mma)
+    none = {"split_k": 1}
     if split == 1:
         return
     if schedule != "cooperative":
-        yield Breach(("split_k",), f"schedule {schedule} does not support split_k", "1, or schedule: cooperative", fewer[-1:])
-    elif split not in _POWERS:
-        yield Breach(("split_k",), f"{split} is not a power of two", "1, 2, 4 or 8", fewer)
+        yield Breach(("split_k",), f"schedule {schedule} does not support split_k", "1, or schedule: cooperative", [none])
     elif atom.type_d.bits != 32:
         yield Breach(
             ("split_k",),
-            f"{atom.type_d.word} partial sums would be rounded once more for each of the {split} CTAs",
+            f"{atom.type_d.word} partial sums would be rounded once more for each part of K",
             "1, or an atom with 32-bit accumulators",
-            fewer[-1:],
-        )
-    elif m * n <= MOST_CLUSTER_CTAS < m * n * split:
-        yield Breach(
-            ("split_k",),
-            f"{m} x {n} x {split} CTAs make a cluster of {m * n * split}",
-            f"cluster M x N x split_k is at most {MOST_CLUSTER_CTAS}",
-            fewer,
+            [none],
         )
 
 
 def _stream_k(spec: Spec, atom: Atom, mma: TiledMma) -> Iterator[Breach]:
     if not decisions.stream_k(spec):
         return
-    schedule, split = decisions.schedule(spec, mma), decisions.split_k(spec)
+    schedule, split = decisions.schedule(spec, mma), spec.split_k or 1
     if schedule != "cooperative":
         yield Breach(
             ("stream_k",),
@@ -260,7 +259,7 @@ def _stream_k(spec: Spec, atom: Atom, mma: TiledMma) -> Iterator[Breach]:
             "never, or schedule: cooperative",
             ({"stream_k": None},),
         )
-    elif split > 1:
+    elif split != 1:
         yield Breach(
             ("stream_k",),
             f"split_k {split} already splits every tile",
@@ -339,12 +338,13 @@ def _shares(spec: Spec, tile: decisions.Tile) -> Iterator[Breach]:
 
 def _slice(spec: Spec, atom: Atom, mma: TiledMma, tile: decisions.Tile) -> Iterator[Breach]:
     out, columns, least = shared.out_type(spec, atom), decisions.slice_n(spec, atom, mma, tile), VECTOR_BYTES
+    other = "N" if decisions.swapped(spec) else "M"  # as the spec has it
     if spec.epilogue.major == "N" and columns * out.bytes < least:
         yield Breach(
             ("epilogue",),
             f"a warp stores {columns} {out.word} of a row of D, which are {columns * out.bytes} B, and TMA "
             f"stores at least {least}",
-            f"an atom whose N is a multiple of {least // out.bytes}, a wider epilogue.out, or epilogue.major M",
+            f"an atom whose N is a multiple of {least // out.bytes}, a wider epilogue.out, or epilogue.major {other}",
             ({"epilogue": spec.epilogue.model_copy(update={"out": None})},),
         )
 

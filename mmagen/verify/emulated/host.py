@@ -65,11 +65,15 @@ def _struct(fields: list[tuple[str, type]], values: dict[str, int | float]) -> b
     return bytes(type("Args", (ctypes.Structure,), {"_fields_": fields})(**values))
 
 
-def multiply_launch(task: Task, data: Operands, addresses: dict[str, int], workspace: Workspace) -> CapturedLaunch:
-    """The launch of a gemm or micro kernel; see multiply_arguments and launch_of."""
-    arguments = multiply_arguments(task, data, addresses, workspace)
-    resident = _STREAMING if task.product.takes_workspace else _few(launch_of(task, task.run_symbol, [arguments]))
-    return launch_of(task, task.run_symbol, [arguments], resident)
+def multiply_launches(
+    task: Task, data: Operands, addresses: dict[str, int], workspace: Workspace
+) -> tuple[CapturedLaunch, ...]:
+    """The launches of a gemm or micro kernel, in order; see multiply_arguments and launches_of."""
+    arguments, most = [multiply_arguments(task, data, addresses, workspace)], task.product.most_launches
+    resident = _STREAMING
+    if not task.product.takes_workspace:
+        resident = _few(launches_of(task, task.run_symbol, arguments, most=most)[0])
+    return launches_of(task, task.run_symbol, arguments, resident, most)
 
 
 def _few(whole: CapturedLaunch) -> int:
@@ -79,16 +83,24 @@ def _few(whole: CapturedLaunch) -> int:
     return max(1, min(_MOST_RESIDENT, clusters // _TILES_EACH))
 
 
-def workspace_bytes(task: Task) -> int:
-    """The workspace size that the library requests on the emulated device."""
-    reply = _ask(task, _STREAMING, call(task.symbol("workspace_bytes"), bytes(8)))
-    return int.from_bytes(reply.outputs[0], "little", signed=True)
+def workspace_bytes(task: Task, data: Operands) -> int:
+    """The workspace size that the library requests for the problem on the emulated device."""
+    arguments = multiply_arguments(task, data, dict.fromkeys("abcd", 0), Workspace())
+    reply = _ask(task, _STREAMING, call(task.workspace_symbol, arguments, bytes(8)))
+    return int.from_bytes(reply.outputs[-1], "little", signed=True)
 
 
 def launch_of(task: Task, symbol: str, arguments: Sequence[bytes | int], resident: int = _ALL) -> CapturedLaunch:
-    """The one launch that a call of `symbol` with these arguments and a stream makes.
+    """The one launch that a call of `symbol` with these arguments and a stream makes; see launches_of."""
+    return launches_of(task, symbol, arguments, resident)[0]
 
-    Raises HostError for anything else that it does: crash, refuse, launch nothing or several kernels, choose another
+
+def launches_of(
+    task: Task, symbol: str, arguments: Sequence[bytes | int], resident: int = _ALL, most: int = 1
+) -> tuple[CapturedLaunch, ...]:
+    """The launches, `most` of them, that a call of `symbol` with these arguments and a stream makes, in order.
+
+    Raises HostError for anything else that it does: crash, refuse, launch nothing or more kernels, choose another
     config, leave an error behind, or forget the stream.
     """
     naming = text(task.symbol("config_name"), *arguments) if task.library else []
@@ -97,11 +109,12 @@ def launch_of(task: Task, symbol: str, arguments: Sequence[bytes | int], residen
         raise HostError(f"{task.symbol('config_name')} says {reply.texts[0]}; by the spec's rules it is {task.chosen}")
     if reply.left[-1]:
         raise HostError(f"{symbol} succeeds, but leaves CUDA error {reply.left[-1]} behind")
-    if len(reply.launches) != 1:
-        raise HostError(f"{symbol} succeeds and launches {len(reply.launches)} kernels; one is to be")
-    if reply.launches[0].stream != _STREAM:
+    if not 1 <= len(reply.launches) <= most:
+        expected = "one is" if most == 1 else f"1 to {most} are"
+        raise HostError(f"{symbol} succeeds and launches {len(reply.launches)} kernels; {expected} to be")
+    if any(launch.stream != _STREAM for launch in reply.launches):
         raise HostError(f"{symbol} does not launch on the stream that it was given")
-    return reply.launches[0]
+    return tuple(reply.launches)
 
 
 def _ask(task: Task, resident: int, directives: list[str]) -> Reply:

@@ -16,11 +16,11 @@ import mmagen
 from mmagen.build.ptx import Ptx
 from mmagen.core.errors import ExitCode, MmagenError, UsageError
 from mmagen.core.targets import capability
-from mmagen.emulate import NEWEST, EmulationError, GlobalMemory, Report, defect
+from mmagen.emulate import NEWEST, Coverage, EmulationError, Finding, GlobalMemory, Report, defect
 from mmagen.families import family_of
 from mmagen.families.library import choose
 from mmagen.families.plans import Plan
-from mmagen.host_runtime.library import HostError, HostTimeoutError
+from mmagen.host_runtime.library import CapturedLaunch, HostError, HostTimeoutError
 from mmagen.plan.plans import GemmPlan, OwnershipPlan
 from mmagen.plan.trials import products
 from mmagen.spec.model import Problem
@@ -31,6 +31,8 @@ from mmagen.verify.emulated.matrices import Operands, operands
 from mmagen.verify.emulated.task import Task
 from mmagen.verify.run import RECORD_FIELDS, RunResult
 from mmagen.verify.verdict import EMULATED
+
+_ARBITRARY = b"\xff"  # what a workspace holds before a call, at every byte: NaNs
 
 
 def tasks(
@@ -188,44 +190,57 @@ def _facts(task: Task) -> dict[str, Any]:
 
 def _multiply(task: Task) -> dict[str, Any]:
     data = operands(task.product, task.problem, task.distribution, task.seed)
-    written, report = multiply(task, data)
-    return _judged(task, data, written, report)
+    written, reports = multiply(task, data)
+    return _judged(task, data, written, reports)
 
 
-def multiply(task: Task, data: Operands) -> tuple[npt.NDArray[Any], Report]:
+def multiply(task: Task, data: Operands) -> tuple[npt.NDArray[Any], list[Report]]:
     """Emulate a gemm or micro kernel on `data`, whose D it fills. Returns which bytes of D's elements were written, and what
-    was seen on the way. Raises EmulationError and HostError."""
-    contents = bytes(host.workspace_bytes(task)) if task.product.takes_workspace else b""
-    memory, report = _called(task, data, contents)
+    was seen in each launch. Raises EmulationError and HostError."""
+    contents = _ARBITRARY * host.workspace_bytes(task, data) if task.product.takes_workspace else b""
+    memory, workspace, addresses = _allocated(data, contents)
+    launches = host.multiply_launches(task, data, addresses, workspace)
+    reports = _emulated(task, launches, memory)
     lines, written = memory.read_rows("d")
     data.d.lines[...] = lines.view(data.d.view.dtype).reshape(data.d.lines.shape)
-    if contents and not report.findings and (left := memory.read("workspace")).any():
-        memory, report = _called(task, data, left.tobytes())
-        if not report.findings and (memory.read_rows("d")[0] != lines).any():
+    if contents and task.product.leaves_flags and not _findings(reports):
+        # As in a graph that is launched twice, the parameters are the same, and the workspace is as the first call has left it.
+        memory, _, _ = _allocated(data, memory.read("workspace").tobytes())
+        reports = _emulated(task, launches, memory)
+        if not _findings(reports) and (memory.read_rows("d")[0] != lines).any():
             raise EmulationError("a second call with the workspace as the first has left it gives another D")
-    return written, report
+    return written, reports
 
 
-def _called(task: Task, data: Operands, contents: bytes) -> tuple[GlobalMemory, Report]:
-    """Device memory after one call, and what was seen. contents: of the workspace, b"" for none."""
-    memory, addresses = _allocated(data)
-    workspace = Workspace(memory.allocate("workspace", contents), len(contents)) if contents else Workspace()
-    captured = host.multiply_launch(task, data, addresses, workspace)
-    return memory, host.emulate(task, captured, memory, host.multiply_steps(task, captured))
+def _emulated(task: Task, launches: Sequence[CapturedLaunch], memory: GlobalMemory) -> list[Report]:
+    """What was seen in the launches of one call, up to the first that does not end."""
+    reports: list[Report] = []
+    for one in launches:
+        reports.append(host.emulate(task, one, memory, host.multiply_steps(task, one)))
+        if not reports[-1].completed:
+            break
+    return reports
 
 
-def _allocated(data: Operands) -> tuple[GlobalMemory, dict[str, int]]:
-    """Device memory with the operands, and where they begin there."""
+def _findings(reports: Sequence[Report]) -> list[Finding]:
+    return [finding for report in reports for finding in report.findings]
+
+
+def _allocated(data: Operands, contents: bytes) -> tuple[GlobalMemory, Workspace, dict[str, int]]:
+    """Device memory with a workspace of these contents and the operands, and where they begin there. They begin at the same
+    addresses in every such memory."""
     memory = GlobalMemory()
     addresses = {
         name: memory.allocate(name, matrix.memory, writable=False, rows=matrix.rows_of_memory)
         for name, matrix in (("a", data.a), ("b", data.b), ("c", data.c))
         if matrix
     }
-    return memory, addresses | {"d": memory.allocate("d", size=len(data.d.memory), rows=data.d.rows_of_memory)}
+    addresses["d"] = memory.allocate("d", size=len(data.d.memory), rows=data.d.rows_of_memory)
+    workspace = Workspace(memory.allocate("workspace", contents), len(contents)) if contents else Workspace()
+    return memory, workspace, addresses
 
 
-def _judged(task: Task, data: Operands, written: npt.NDArray[Any], report: Report) -> dict[str, Any]:
+def _judged(task: Task, data: Operands, written: npt.NDArray[Any], reports: Sequence[Report]) -> dict[str, Any]:
     found = compare(task.product, task.problem, data, written, task.distribution)
     outcome = {
         "max_abs_err": found.max_abs_err,
@@ -234,30 +249,34 @@ def _judged(task: Task, data: Operands, written: npt.NDArray[Any], report: Repor
         "disposition": "passed",
         "reason": None,
     }
-    return outcome | _with_findings(found.reason, report)
+    return outcome | _with_findings(found.reason, reports)
 
 
-def _with_findings(wrong: str, report: Report) -> dict[str, Any]:
+def _with_findings(wrong: str, reports: Sequence[Report]) -> dict[str, Any]:
     """A wrong result is incorrect; a right one that a race or a stray access was on the way to has failed."""
-    reasons = ([wrong] if wrong else []) + [str(finding) for finding in report.findings]
-    extra = {"details": _details(report)}
+    reasons = ([wrong] if wrong else []) + [str(finding) for finding in _findings(reports)]
+    extra = {"details": _details(reports)}
     if not reasons:
         return extra
     return extra | {"disposition": "incorrect" if wrong else "failed", "reason": "; ".join(reasons)}
 
 
-def _details(report: Report) -> dict[str, Any]:
-    """What only the emulator reports: findings, coverage of branches and loops, and traffic by source line."""
-    coverage = report.coverage
-    missed = sorted(coverage.missed, key=lambda goal: (goal.ptx_line, goal.what))
+def _details(reports: Sequence[Report]) -> dict[str, Any]:
+    """What only the emulator reports: findings, coverage of branches and loops for each launch, traffic by source line."""
     return {
-        "steps": report.steps,
-        "ctas": report.ctas,
-        "endless": report.stopped,
-        "findings": [vars(finding) for finding in report.findings],
-        "coverage": {"entry": coverage.entry, "goals": len(coverage.goals), "missed": [vars(goal) for goal in missed]},
-        "traffic": [vars(line) for line in report.by_line()],
+        "steps": sum(report.steps for report in reports),
+        "ctas": sum(report.ctas for report in reports),
+        "endless": any(report.stopped for report in reports),
+        "findings": [vars(finding) for finding in _findings(reports)],
+        "coverage": [_covered(report.coverage) for report in reports],
+        "traffic": [vars(line) for report in reports for line in report.by_line()],
     }
+
+
+def _covered(coverage: Coverage) -> dict[str, Any]:
+    """The coverage of one launch."""
+    missed = sorted(coverage.missed, key=lambda goal: (goal.ptx_line, goal.what))
+    return {"entry": coverage.entry, "goals": len(coverage.goals), "missed": [vars(goal) for goal in missed]}
 
 
 def _instruction(task: Task) -> dict[str, Any]:
@@ -266,7 +285,7 @@ def _instruction(task: Task) -> dict[str, Any]:
     done = emulate(task)
     of = done.outcome
     outcome = {"disposition": "passed", "reason": None, "max_abs_err": of.worst_error, "bound": of.bound}
-    return outcome | _with_findings(of.reason, done.report)
+    return outcome | _with_findings(of.reason, [done.report])
 
 
 def _ownership(task: Task) -> dict[str, Any]:
@@ -290,7 +309,7 @@ def _ownership(task: Task) -> dict[str, Any]:
                 f"{stamped[thread, element]}, the layout algebra says {expected[thread, element]}"
             )
     outcome = {"disposition": "passed", "reason": None, "max_abs_err": 1.0 if wrong else 0.0, "bound": 0.0}
-    return outcome | _with_findings(wrong, report)
+    return outcome | _with_findings(wrong, [report])
 
 
 _JUDGES = {"product": _multiply, "instruction": _instruction, "ownership": _ownership}

@@ -59,7 +59,16 @@ class Task:
     @property
     def run_symbol(self) -> str:
         """NAME_run where the library's rules lead to the config, else the function behind it, NAME::config::run."""
+        return self._behind("run", "P11CUstream_st") or self.symbol("run")
+
+    @property
+    def workspace_symbol(self) -> str:
+        """Likewise NAME_workspace_bytes or NAME::config::workspace."""
+        return self._behind("workspace", "Rl") or self.symbol("workspace_bytes")
+
+    def _behind(self, function: str, parameter: str) -> str:
+        """NAME::config::function, as the C++ ABI has it, or "" where the library's rules lead to the config."""
         if not self.library or self.chosen == self.config:
-            return self.symbol("run")
-        name = self.library.name
-        return f"_ZN{len(name)}{name}{len(self.config)}{self.config}3runERK{len(name) + 5}{name}_argsP11CUstream_st"
+            return ""
+        name, config = (f"{len(word)}{word}" for word in (self.library.name, self.config))
+        return f"_ZN{name}{config}{len(function)}{function}ERK{len(self.library.name) + 5}{self.library.name}_args{parameter}"

@@ -51,7 +51,7 @@ struct Candidate {
   When when;
   Status (*run)(Args const&, cudaStream_t);
   Status (*query)(Info&);
-  Status (*workspace)(int64_t&);
+  Status (*workspace)(Args const&, int64_t&);
 };
 
 /// The first candidate whose `when` holds, else the last one.
@@ -82,18 +82,12 @@ Status query_all(Candidate<Args, Info> const (&candidates)[kCount], Info& info) 
   return Status::kSuccess;
 }
 
-/// The largest workspace of all candidates.
+/// The workspace of the candidate that a call with these arguments would run.
 template <class Args, class Info, int kCount>
-Status workspace_of_all(Candidate<Args, Info> const (&candidates)[kCount], int64_t& bytes) {
+Status workspace_of(Candidate<Args, Info> const (&candidates)[kCount], Args const& args, int64_t& bytes) {
   bytes = 0;
-  for (int i = 0; i < kCount; ++i) {
-    if (candidates[i].workspace == nullptr) { continue; }
-    int64_t one = 0;
-    Status const status = candidates[i].workspace(one);
-    if (status != Status::kSuccess) { return status; }
-    bytes = one > bytes ? one : bytes;
-  }
-  return Status::kSuccess;
+  auto const& chosen = choose(candidates, args.m, args.n, args.k);
+  return chosen.workspace == nullptr ? Status::kSuccess : chosen.workspace(args, bytes);
 }
 
 }  // namespace v0_1

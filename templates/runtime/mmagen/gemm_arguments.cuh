@@ -12,6 +12,8 @@ inline namespace v0_1 {
 
 struct GemmShape {
   int64_t m, n, k, batch;
+
+  bool empty() const { return m == 0 || n == 0 || batch == 0; }
 };
 
 /// One GEMM for each matrix of a batch; extents and strides in elements. c is never null: d where C is not read.
@@ -29,7 +31,7 @@ struct GemmArgumentsOf {
   int64_t ldd, batch_stride_d;
   EpilogueArguments epilogue;
 
-  bool empty() const { return m == 0 || n == 0 || batch == 0; }
+  bool empty() const { return shape().empty(); }
   GemmShape shape() const { return {m, n, k, batch}; }
 };
 
@@ -51,6 +53,21 @@ inline bool rows_are_aligned(void const* pointer, int64_t row_stride, int64_t ba
 
 }  // namespace detail
 
+/// Fills `shape` from the project's public argument struct. Returns kSuccess, or what is wrong with the extents. Where the
+/// shape is empty, the other extents may be anything but negative.
+template <class Config, class Args>
+Status check_extents(Args const& from, GemmShape& shape) {
+  constexpr int64_t kLargest = 0x7fffffff - 16384;  // the end of the last tile must fit an int
+  if (from.m < 0 || from.n < 0 || from.k < 0 || from.batch < 0) { return Status::kInvalidArgument; }
+  shape = {from.m, from.n, from.k, from.batch};
+  if (shape.empty()) { return Status::kSuccess; }
+  if (from.m > kLargest || from.n > kLargest || from.k > kLargest) { return Status::kTooLarge; }
+  int64_t const tiles_m = detail::ceil_div(from.m, Config::kTileM);
+  int64_t const tiles_n = detail::ceil_div(from.n, Config::kTileN);
+  bool const countable = tiles_m <= kLargest / tiles_n && tiles_m * tiles_n <= kLargest / from.batch;
+  return countable ? Status::kSuccess : Status::kTooLarge;
+}
+
 /// Fills `args` from the project's public argument struct. Returns kSuccess, or what is wrong with it.
 template <class Config, class Args>
 Status check_arguments(Args const& from, GemmArguments<Config>& args) {
@@ -58,15 +75,13 @@ Status check_arguments(Args const& from, GemmArguments<Config>& args) {
   using B = typename Config::B;
   using ElementD = typename Config::ElementD;
   using Functor = typename Config::Epilogue::Functor;
-  constexpr int64_t kLargest = 0x7fffffff - 16384;  // the end of the last tile must fit an int
-
-  if (from.m < 0 || from.n < 0 || from.k < 0 || from.batch < 0) { return Status::kInvalidArgument; }
-  args.m = from.m;
-  args.n = from.n;
-  args.k = from.k;
-  args.batch = from.batch;
-  if (args.empty()) { return Status::kSuccess; }
-  if (from.m > kLargest || from.n > kLargest || from.k > kLargest) { return Status::kTooLarge; }
+  GemmShape shape{};
+  Status const extents = check_extents<Config>(from, shape);
+  args.m = shape.m;
+  args.n = shape.n;
+  args.k = shape.k;
+  args.batch = shape.batch;
+  if (extents != Status::kSuccess || args.empty()) { return extents; }
   if (from.d == nullptr || (from.k > 0 && (from.a == nullptr || from.b == nullptr))) { return Status::kInvalidArgument; }
   args.epilogue = Functor::arguments(from);
   bool const reads_c = Functor::reads_source(args.epilogue);
@@ -81,9 +96,6 @@ Status check_arguments(Args const& from, GemmArguments<Config>& args) {
     return Status::kInvalidArgument;
   }
   if (from.batch > 1 && from.batch_stride_d == 0) { return Status::kInvalidArgument; }  // all batches would write the same D
-  int64_t const tiles_m = detail::ceil_div(from.m, Config::kTileM);
-  int64_t const tiles_n = detail::ceil_div(from.n, Config::kTileN);
-  if (tiles_m > kLargest / tiles_n || tiles_m * tiles_n > kLargest / from.batch) { return Status::kTooLarge; }
 
   args.a = static_cast<typename A::Element const*>(from.a);
   args.lda = from.lda;

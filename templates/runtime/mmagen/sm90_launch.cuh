@@ -7,6 +7,7 @@
 
 #include "gemm_arguments.cuh"
 #include "sm90_kernel.cuh"
+#include "sm90_swapped.cuh"
 #include "status.cuh"
 
 namespace mmagen {
@@ -67,25 +68,30 @@ CUresult make_params(Sm90Params<Config>& params, GemmArguments<Config> const& ar
 
 }  // namespace detail
 
-/// Bytes of workspace that the tile scheduler uses on the current device.
-template <class Config>
-Status workspace_sm90(int64_t& bytes) {
+/// Bytes of workspace that the tile scheduler uses for a problem on the current device. Of the public argument struct, only m,
+/// n, k and batch are read.
+template <class Config, class Args>
+Status workspace_sm90(Args const& public_args, int64_t& bytes) {
   bytes = 0;
+  GemmShape shape{};
+  Status status = check_extents<CallOperands<Config>>(public_args, shape);
+  if (status != Status::kSuccess || shape.empty() || shape.k == 0) { return status; }
   int resident = 0;
-  Status const status = detail::resident_clusters<Config>(resident);
-  if (status == Status::kSuccess) { bytes = Config::TileScheduler::workspace_bytes(resident); }
+  status = detail::resident_clusters<Config>(resident);
+  if (status == Status::kSuccess) { bytes = Config::TileScheduler::workspace_bytes(kernel_shape<Config>(shape), resident); }
   return status;
 }
 
 /// Launches the GEMM on `stream`; Args is the project's public argument struct. Matrices that TMA cannot address go to
-/// `unaligned(arguments, stream)`.
+/// `unaligned(CallArguments<Config>, stream)`.
 template <class Config, class Args, class Unaligned>
 Status run_sm90(Args const& public_args, cudaStream_t stream, Unaligned const& unaligned) {
   using TileScheduler = typename Config::TileScheduler;
-  GemmArguments<Config> args{};
-  Status status = check_arguments<Config>(public_args, args);
-  if (status != Status::kSuccess || args.empty()) { return status; }
-  if (args.k == 0) { return unaligned(args, stream); }
+  CallArguments<Config> call{};
+  Status status = check_arguments<CallOperands<Config>>(public_args, call);
+  if (status != Status::kSuccess || call.empty()) { return status; }
+  if (call.k == 0) { return unaligned(call, stream); }
+  GemmArguments<Config> const args = kernel_arguments<Config>(call);
 
   Sm90Params<Config> params{};
   CUresult encoded = detail::make_params<Config>(params, args);
@@ -94,7 +100,7 @@ Status run_sm90(Args const& public_args, cudaStream_t stream, Unaligned const& u
     if (status != Status::kSuccess) { return status; }
     encoded = detail::make_params<Config>(params, args);
   }
-  if (encoded == CUDA_ERROR_INVALID_VALUE) { return unaligned(args, stream); }
+  if (encoded == CUDA_ERROR_INVALID_VALUE) { return unaligned(call, stream); }
   if (encoded != CUDA_SUCCESS) { return Status::kCudaError; }
 
   int resident = 0;
@@ -117,7 +123,11 @@ Status run_sm90(Args const& public_args, cudaStream_t stream, Unaligned const& u
   launch.stream = stream;
   launch.attrs = attributes;
   launch.numAttrs = 2;
-  return status_of(cudaLaunchKernelEx(&launch, sm90_kernel<Config>, params));
+  status = status_of(cudaLaunchKernelEx(&launch, sm90_kernel<Config>, params));
+  if constexpr (TileScheduler::kReduces) {
+    if (status == Status::kSuccess) { status = TileScheduler::reduce(params.scheduler, args, stream); }
+  }
+  return status;
 }
 
 /// Resources of this Config's kernel on the current device.

@@ -17,6 +17,7 @@ inline namespace v0_1 {
 template <class Config, int kSplitK_>
 struct SplitKTileScheduler {
   static constexpr int kSplitK = kSplitK_;
+  static constexpr bool kReduces = false;
   static constexpr bool kSharesTiles = true;
   static constexpr bool kHasEmptyWork = true;  // there may be fewer k tiles than CTAs to share them
 
@@ -36,7 +37,7 @@ struct SplitKTileScheduler {
 
   static unsigned grid(Params const& params, int) { return params.tiles; }
 
-  static int64_t workspace_bytes(int) { return 0; }
+  static int64_t workspace_bytes(GemmShape const&, int) { return 0; }
 
   ClusterCoord<Config> const cluster;
   bool done = false;

@@ -77,6 +77,22 @@ Status launch_kernel(void (*kernel)(Params...), unsigned ctas, int threads, int 
                                     size_t(smem_bytes), stream));
 }
 
+/// Launches a kernel without shared memory that may begin before the preceding kernel of the stream has ended. It must call
+/// wait_on_dependent_grids() first.
+template <class Params>
+Status launch_dependent_kernel(void (*kernel)(Params), unsigned ctas, int threads, cudaStream_t stream, Params params) {
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t launch{};
+  launch.gridDim = dim3(ctas);
+  launch.blockDim = dim3(unsigned(threads));
+  launch.stream = stream;
+  launch.attrs = &attribute;
+  launch.numAttrs = 1;
+  return status_of(cudaLaunchKernelEx(&launch, kernel, params));
+}
+
 /// Fills the project's public info struct.
 template <class Kernel, class Info>
 Status query_kernel(Kernel* kernel, int threads, int smem_bytes, Info& info) {
