@@ -258,7 +258,7 @@ class GemmPlan(ProductPlan):
 
     @property
     def most_launches(self) -> int:
-        return max(1 if one.scheduler.workspace_splits is None else 2 for one in self.kernels)
+        return max(1 if one.scheduler.workspace_splits is None else 2 for one in self.kernels) + self.takes_workspace
 
     def work_of_a_cta(self, problem: Problem, clusters: int) -> tuple[int, int]:
         m, n, k = (-(-extent // of_tile) for extent, of_tile in zip(problem.shape, self.tile_of_d, strict=True))
