@@ -318,7 +318,7 @@ class GemmPlan(ProductPlan):
 
     @property
     def most_launches(self) -> int:
-        return max(1 if one.scheduler.workspace_splits is None else 2 for one in self.kernels)
+        return max(1 if one.scheduler.workspace_splits is None else 2 for one in self.kernels) + self.takes_workspace
 
     @property
     def facts(self) -> Facts:

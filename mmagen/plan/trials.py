@@ -67,6 +67,12 @@ def split_k_problems(tile: Tile, cluster: tuple[int, int]) -> tuple[Problem, ...
     return Problem(shape=(m, n, 25 * k)), Problem(shape=(m - 3, 37, 27 * k + 5), batch=2, ld_pad=11, alpha=-1.0, beta=2.0)
 
 
+def copied_problems(tile: Tile) -> tuple[Problem, ...]:
+    """A long sum of operands that TMA cannot address, so that their copy to a workspace pays."""
+    m, n, k = tile
+    return (Problem(shape=(m - 3, n - 5, 24 * k + 3), offset=1, beta=1.0),)
+
+
 def stream_k_problems(tile: Tile, cluster: tuple[int, int]) -> tuple[Problem, ...]:
     """One wave plus one cluster tile, and a single tile for all clusters."""
     m, n, k = tile[0] * cluster[0], tile[1] * cluster[1], tile[2]

@@ -186,12 +186,21 @@ def test_a_kernel_is_launched_once_on_the_stream_that_was_given(run, made):
 
 
 @pytest.mark.parametrize("changes", [
-    {"k": 0, "a": 0, "b": 0, "lda": 0, "ldb": 0}, {"lda": 513}, {"ldb": 513}, {"ldd": 4097}, {"a": 0x10002}, {"d": 0x30002},
+    {"k": 0, "a": 0, "b": 0, "lda": 0, "ldb": 0}, {"lda": 513}, {"ldb": 513}, {"a": 0x10002},
     {"batch": 2, "batch_stride_a": 4, "batch_stride_d": 1 << 24}, {"lda": 1 << 40},
 ])  # fmt: skip
 def test_what_tma_cannot_address_goes_round_it_on_the_same_stream(run, changes):
     reply = run(**changes)
     assert [way(launch) for launch in reply.launches] == ["unaligned"] and reply.launches[0].stream == STREAM
+    assert (reply.values, reply.left) == ([0], [0])
+
+
+@pytest.mark.parametrize("changes", [
+    {"ldd": 4097}, {"d": 0x30002}, {"batch": 2, "batch_stride_d": (1 << 24) + 4}, {"ldd": 1 << 40},
+])  # fmt: skip
+def test_operands_are_loaded_by_tma_though_it_cannot_address_d(run, changes):
+    reply = run(**changes)
+    assert [way(launch) for launch in reply.launches] == ["tma"]
     assert (reply.values, reply.left) == ([0], [0])
 
 
@@ -258,7 +267,9 @@ def test_all_clusters_share_too_few_tiles_only_in_a_workspace_large_enough(run, 
         assert reply.values == [0]
         return int.from_bytes(reply.outputs[-1], "little")
 
-    assert needed(**shape) == needed(**shape | dict.fromkeys(("a", "b", "d", "lda", "ldb", "ldd"), 0)) == room, "pointers are not read"
+    assert needed(**shape) == needed(**shape | dict.fromkeys(("a", "b", "d", "lda", "ldb", "ldd"), 0)) == room, (
+        "pointers are not read"
+    )
     assert needed(m=2560, n=256 * 12, k=4096) == needed(m=64, n=64, k=4096) == needed(k=0) == needed(m=0) == 0
     for workspace, given, ctas in ((0x50000, room, 240), (0x50000, room - 1, 140), (0x50000, -1, 140), (0, room, 140)):
         reply = run(clusters=120, **shape, workspace=workspace, workspace_bytes=given)

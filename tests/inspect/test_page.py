@@ -156,6 +156,15 @@ def test_what_ctas_share_is_reported_of_the_operand_that_they_share():
     assert traffic["shared memory"].startswith("49,152 B written, 98,304 B read per stage")
 
 
+def test_how_each_problem_is_loaded_and_stored():
+    ways = section(reported("sm90_gemm_bf16_tn")[1], "Loads and stores of each problem")
+    assert ways["8192x8192x8192"] == "A and B by TMA"
+    library = section(reported("sm90_gemm_bf16_library")[1], "Loads and stores of each problem")
+    assert library["2049x2057x1000 b2"] == "A and B by TMA; D element by element"
+    by_threads = "A and B unaligned: A and B by threads, or by TMA from copies in the workspace; D element by element"
+    assert library["17x33x65"] == library["256x136x200 off+1 alpha=-1 beta=2"] == by_threads
+
+
 def test_operands_in_registers():
     """A wgmma reads B from shared memory, and its A was loaded from there once; a micro kernel loads all k blocks."""
     it, text = reported("sm90_gemm_bf16_rs")

@@ -12,7 +12,7 @@ from mmagen.families import library
 from mmagen.families.wgmma import decisions
 from mmagen.families.wgmma import rules as wgmma_rules
 from mmagen.families.wgmma.model import WarpgroupRoles, WgmmaGemmPlan, WgmmaMainloop
-from mmagen.families.wgmma.page import WARPGROUPS, sections
+from mmagen.families.wgmma.page import WARPGROUPS, sections, ways
 from mmagen.families.wgmma.policies import policies
 from mmagen.mma.atoms import Atom, find_atom
 from mmagen.plan import budgets, pages, rules, sentences, tiling
@@ -22,7 +22,7 @@ from mmagen.plan.plans import Text, TileScheduler
 from mmagen.plan.policies import Policies
 from mmagen.plan.problems import default_problems
 from mmagen.plan.reach import Paths, chosen
-from mmagen.plan.trials import Trials, of_product, split_k_problems, stream_k_problems
+from mmagen.plan.trials import Trials, copied_problems, of_product, split_k_problems, stream_k_problems
 from mmagen.spec.model import Problem, Spec
 
 if TYPE_CHECKING:
@@ -73,8 +73,9 @@ class _WgmmaGemm:
         shared = stream_k_problems(plan.tile_of_d, plan.cluster_of_d) if scheduler.shares_last_wave else ()
         if scheduler.workspace_splits is not None:
             shared = split_k_problems(plan.tile_of_d, plan.cluster_of_d)
+        copied = copied_problems(plan.tile_of_d) if scheduler.takes_workspace else ()
         turns = plan.roles.consumers if plan.roles.schedule == "pingpong" else 1
-        return of_product(plan, (*shared, *chosen(Paths.of(plan, tma=True, turns=turns))))
+        return of_product(plan, (*shared, *copied, *chosen(Paths.of(plan, tma=True, turns=turns))))
 
     def page(self, plan: WgmmaGemmPlan) -> list[pages.Section]:
         columns = (
@@ -82,7 +83,7 @@ class _WgmmaGemm:
             ("cluster", lambda one: pages.extents(one.scheduler.cluster)),
             ("split_k", lambda one: str(one.spec.split_k or 1)),
         )
-        return library.page(plan, sections, columns)
+        return [*library.page(plan, sections, columns), ways(plan)]
 
     def maps(self, plan: WgmmaGemmPlan) -> list[Map]:
         return library.maps(plan)
@@ -163,7 +164,7 @@ def _text(of_gemm: Text, chosen: Policies) -> Text:
         (kernel.header, kernel.what),
         ("sm90_tma_load", "the producer: TMA, global memory to kStages stages of shared memory"),
         *((policy.header, policy.what) for policy in others),
-        ("sm90_unaligned", "the kernel without TMA, for rows that do not begin at 16-byte boundaries"),
+        ("sm90_unaligned", "the kernel without TMA loads, for operands whose rows do not begin at 16-byte boundaries"),
     )
     return replace(
         of_gemm, peak_operands="shared-memory", reading=tuple((sentences.header(name), role) for name, role in reading)

@@ -6,6 +6,7 @@ from mmagen.families.wgmma import decisions
 from mmagen.families.wgmma.model import WgmmaGemmPlan
 from mmagen.plan import pages
 from mmagen.plan.model import Operand
+from mmagen.spec.model import Problem
 
 WARPGROUPS = {
     "warpgroup": "share a tile; one of their threads is also the producer",
@@ -26,6 +27,30 @@ def sections(plan: WgmmaGemmPlan) -> list[pages.Section]:
         ("Epilogue", _epilogue(plan)),
         ("Traffic per CTA tile", _traffic(plan)),
     ]
+
+
+def ways(plan: WgmmaGemmPlan) -> pages.Section:
+    """How each problem of verify is loaded and stored."""
+    return ("Loads and stores of each problem", [(problem.text, _way(plan, problem)) for problem in plan.problems])
+
+
+def _way(plan: WgmmaGemmPlan, problem: Problem) -> str:
+    a, b, out = plan.operand("A"), plan.operand("B"), plan.epilogue
+    by_threads = [one.letter for one in (a, b) if not _reachable(one.letter, one.major, one.element.bytes, problem)]
+    parts = ["A and B by TMA"]
+    if by_threads:
+        copied = ", or by TMA from copies in the workspace" if plan.takes_workspace else ""
+        parts = [f"{' and '.join(by_threads)} unaligned: A and B by threads{copied}"]
+    if not _reachable("D", out.major, out.out.bytes, problem):
+        parts.append("D element by element")
+    return "; ".join(parts)
+
+
+def _reachable(letter: str, major: str, element_bytes: int, problem: Problem) -> bool:
+    """Can TMA address a matrix of the problem? Pointer, leading dimension and batch stride are multiples of 16 bytes."""
+    extent = dict(zip("MNK", problem.shape, strict=True))[major]
+    stride = getattr(problem, f"batch_stride_{letter.lower()}") or 0 if problem.batch > 1 else 0
+    return all(count * element_bytes % 16 == 0 for count in (problem.offset, extent + problem.ld_pad, stride))
 
 
 def _schedule(plan: WgmmaGemmPlan) -> list[pages.Row]:

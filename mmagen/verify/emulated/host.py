@@ -124,7 +124,9 @@ def _module(unit: str, file: str) -> Module:
 def multiply_steps(task: Task, captured: CapturedLaunch) -> int:
     """The steps that a thread of a gemm or micro kernel may take in this launch."""
     entry = _launched(task, captured).entries[captured.entry]
-    copied = not any(i.base == "cp" and i.modifiers[:2] == ("async", "bulk") for i in entry.instructions)
+    copied = not any(
+        i.base == "cp" and i.modifiers[1:2] == ("bulk",) and "shared::cluster" in i.modifiers for i in entry.instructions
+    )
     return step_limit(task.product, task.problem, math.prod(captured.grid) // math.prod(captured.cluster), copied)
 
 

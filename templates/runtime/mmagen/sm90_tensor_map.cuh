@@ -8,6 +8,8 @@
 
 #include <cute/numeric/numeric_types.hpp>
 
+#include "status.cuh"
+
 namespace mmagen {
 inline namespace v0_1 {
 namespace detail {
@@ -77,6 +79,19 @@ CUresult encode_tensor_map(CUtensorMap& map, void const* pointer, MatrixExtent c
   return encode(&map, detail::tensor_map_type<Element>(), 3, const_cast<void*>(pointer), extents, strides, box, steps,
                 CU_TENSOR_MAP_INTERLEAVE_NONE, detail::tensor_map_swizzle(swizzle_bytes), CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
                 CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+}
+
+/// Calls `encode`, which encodes tensor maps, and sets `result` to what it returns. The driver's functions need a current
+/// context, and a thread that has not called CUDA before has none: then the device's is made current, and encode called again.
+template <class Encode>
+Status encode_in_context(CUresult& result, Encode const& encode) {
+  result = encode();
+  if (result != CUDA_ERROR_INVALID_CONTEXT && result != CUDA_ERROR_NOT_INITIALIZED) { return Status::kSuccess; }
+  int device = 0;
+  cudaError_t error = cudaGetDevice(&device);
+  if (error == cudaSuccess) { error = cudaSetDevice(device); }
+  if (error == cudaSuccess) { result = encode(); }
+  return status_of(error);
 }
 
 }  // namespace v0_1
