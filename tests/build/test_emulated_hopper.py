@@ -201,3 +201,30 @@ def test_three_clusters_share_the_tiles_of_a_last_wave(shape, grid, work):
     captured, _ = _launched(work(STREAM)[0], shape=shape)
     shared = _WORKSPACE.to_bytes(8, "little") in captured.params
     assert captured.grid == (grid, 1, 1) and shared == (shape in ((64, 256, 384), (64, 64, 1600)))
+
+
+@pytest.mark.parametrize(
+    ("k", "room", "needed", "parts"),
+    [
+        (1600, 12, 12, 12),
+        (1600, 99, 12, 12),
+        (1600, 5, 12, 5),
+        (1600, 1, 12, 1),
+        (1600, 0, 12, 1),
+        (192, 3, 3, 3),
+        (64, 9, 0, 1),
+    ],
+)
+def test_parts_of_k_are_as_many_as_the_workspace_holds(k, room, needed, parts, work):
+    """One cluster tile; the sums of one part are 16 lines of 64 f32. The second kernel adds up what there is to add."""
+    task = replace(work(SWAPPED)[0], problem=Problem(shape=(16, 64, k)))
+    data, addresses = operands(task.plan, task.problem, "zeros", 1), dict.fromkeys("abcd", 1 << 20)
+    of_one_part = 16 * 64 * 4
+    assert host.workspace_bytes(task, data) == needed * of_one_part
+    first, *reduction = host.multiply_launches(task, data, addresses, Workspace(_WORKSPACE, room * of_one_part))
+    assert (first.grid, first.cluster) == ((2 * min(parts, 3), 1, 1), (2, 1, 1)) and len(reduction) == (parts > 1)
+    for launch in reduction:
+        vectors = 16 * 64 // 4
+        assert "split_k_reduction" in launch.entry and launch.programmatic and launch.block == (128, 1, 1)
+        assert launch.grid == (vectors * (1 if parts <= 8 else 2) // 128, 1, 1)
+        assert _WORKSPACE.to_bytes(8, "little") in launch.params
