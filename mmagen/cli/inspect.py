@@ -17,24 +17,28 @@ if TYPE_CHECKING:
     from mmagen.inspect.maps import Window
 
 
-def inspect(specs: Sequence[Path], *, ownership: bool, window: str | None, json_: bool) -> ExitCode:
-    """ownership: with the maps of owners, which a kernel that is only that has in any case; window: what to show of them.
+def inspect(specs: Sequence[Path], *, ownership: bool, window: str | None, json_: bool, device: str | None) -> ExitCode:
+    """ownership: with the maps of owners, which a kernel that is only that has in any case; window: what to show of them;
+    device: of the launches.
 
     Raises UsageError and SpecError."""
-    from mmagen.inspect.maps import parse_window
     from mmagen.inspect.page import inspect as describe
     from mmagen.inspect.page import to_json
 
-    ranges: Window = {} if window is None else parse_window(window)
+    ranges: Window = {}
+    if window is not None:
+        from mmagen.inspect.maps import parse_window  # imports the layout algebra, which is slow
+
+        ranges = parse_window(window)
     asked = ownership or window is not None
     loaded = load_specs(specs)
     loaded.report_refused()
     for one in loaded.planned:
         with_maps = asked or one.plan.maps_are_verified
         if json_:
-            click.echo(to_json(one.plan, with_maps))
+            click.echo(to_json(one.plan, with_maps, device))
         else:
-            page = describe(one.plan)
+            page = describe(one.plan, device)
             click.echo(f"{page}\n{maps_text(one.plan, ranges)}" if with_maps else page)
     return loaded.exit_code
 
