@@ -8,6 +8,7 @@ from textwrap import indent
 
 from tabulate import tabulate
 
+from mmagen.build import registers
 from mmagen.core.errors import UsageError
 from mmagen.families import family_of
 from mmagen.inspect import numbers
@@ -16,23 +17,31 @@ from mmagen.plan.launch import Numbers
 from mmagen.plan.plans import ProjectPlan
 
 
-def inspect(plan: ProjectPlan, device: str | None = None, ptxas: Mapping[str, int] | None = None) -> str:
+def inspect(plan: ProjectPlan, device: str | None = None) -> str:
     """The decisions of a plan and their costs, in sections, and its launches on a device (by default one that it is compiled
-    for). ptxas: registers per thread by the name of a config, of kernels that were built."""
-    sections = [*family_of(plan).page(plan), *numbers.sections(_numbers(plan, device, ptxas))]
+    for), with the registers of kernels that were built."""
+    sections = [*family_of(plan).page(plan), *numbers.sections(_numbers(plan, device))]
     head = f"{plan.name}: {plan.text.title}"
     body = [f"{title}\n{indent(tabulate(rows, tablefmt='plain', disable_numparse=True), '  ')}" for title, rows in sections]
     return "\n\n".join([head, *body]) + "\n"
 
 
-def _numbers(plan: ProjectPlan, device: str | None, ptxas: Mapping[str, int] | None) -> list[Numbers]:
+def _numbers(plan: ProjectPlan, device: str | None) -> list[Numbers]:
     found = device_for(plan.arch, device)
     if found is None and device:
         raise UsageError(f"{plan.name} is compiled for {', '.join(plan.arch)} and does not run on {device}")
-    return family_of(plan).numbers(plan, found, ptxas or {}) if found else []
+    if found is None:
+        return []
+    return family_of(plan).numbers(plan, found, registers.known(plan.spec_sha, lambda: _files(plan), found.capability))
 
 
-def to_json(plan: ProjectPlan, with_maps: bool, device: str | None = None, ptxas: Mapping[str, int] | None = None) -> str:
+def _files(plan: ProjectPlan) -> Mapping[str, bytes]:
+    from mmagen.generate.render import render  # imports Jinja, which pages of kernels that were not built do without
+
+    return render(plan)
+
+
+def to_json(plan: ProjectPlan, with_maps: bool, device: str | None = None) -> str:
     """The same as a line of JSON: sections as lists of rows, launches as numbers, and the maps of owners."""
     family = family_of(plan)
     document = {
@@ -41,7 +50,7 @@ def to_json(plan: ProjectPlan, with_maps: bool, device: str | None = None, ptxas
         "kernel": plan.kernel,
         "spec_sha": plan.spec_sha,
         "sections": [{"title": title, "rows": rows} for title, rows in family.page(plan)],
-        "numbers": numbers.to_json(_numbers(plan, device, ptxas)),
+        "numbers": numbers.to_json(_numbers(plan, device)),
     }
     if with_maps:
         from mmagen.inspect import maps  # imports the layout algebra, which is slow

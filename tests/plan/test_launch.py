@@ -8,9 +8,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from mmagen.build import registers
+from mmagen.build.job import BuildResult
+from mmagen.build.log import KernelInfo
 from mmagen.cli.commands import DEVICE_NAMES, commands
 from mmagen.core.errors import UsageError
 from mmagen.families import family_of, plan
+from mmagen.generate.render import render
 from mmagen.inspect.page import inspect
 from mmagen.plan.devices import DEVICES, NAMES, device_for
 from mmagen.plan.launch import launch, occupancy, roofline
@@ -136,10 +140,44 @@ def test_every_problem_of_every_gemm_has_its_line():
         assert sorted(p.text for one in found for p, _ in one.launches) == sorted(p.text for p in it.problems)
 
 
-def test_registers_of_ptxas_take_the_place_of_the_estimate():
+def kernel(config: str, arch: str, count: int, name: str = "gemm_kernel") -> KernelInfo:
+    return KernelInfo(name, arch, count, 0, 0, 0, 0, f"void mmagen::v0_1::{name}<{config}::Config, (bool)1>(Params)")
+
+
+def test_registers_of_ptxas_take_the_place_of_the_estimate(tmp_path, monkeypatch):
+    monkeypatch.setenv("MMAGEN_CACHE_DIR", str(tmp_path))
     it = planned("sm80_gemm_classic")
+    files = render(it)
     assert "registers    214 per thread, estimated" in inspect(it)
-    assert "registers    168 per thread, by ptxas" in inspect(it, ptxas={"": 168})
+    done = BuildResult(
+        it.name, tmp_path, True, ptxas=(kernel(it.name, "sm_80", 168), kernel(it.name, "sm_90", 90)), spec_sha=it.spec_sha
+    )
+    registers.keep(done, files)
+    assert "registers    168 per thread, by ptxas" in inspect(it)
+    assert "registers    90 per thread, by ptxas" in inspect(it, "h200")
+    (tmp_path / "registers").rename(tmp_path / "elsewhere")
+    assert "estimated" in inspect(it)
+    registers.keep(done, files | {"src/sm80_gemm_classic.cu": b"edited"})
+    assert "estimated" in inspect(it), "of other sources"
+    next((tmp_path / "registers").iterdir()).write_text("[1")
+    registers.keep(done, files | {"README.md": b"edited"})
+    assert "168 per thread, by ptxas" in inspect(it), "of the same kernels"
+
+
+def test_registers_of_a_library_are_those_of_its_configs(tmp_path, monkeypatch):
+    monkeypatch.setenv("MMAGEN_CACHE_DIR", str(tmp_path))
+    it = planned("sm90_gemm_tf32")
+    kernels = (
+        kernel(f"{it.name}::mid", "sm_90a", 150, "sm90_kernel"),
+        kernel(f"{it.name}::large", "sm_90a", 168, "sm90_kernel"),
+        kernel(f"{it.name}::large", "sm_90a", 255, "sm90_unaligned_kernel"),
+    )
+    registers.keep(BuildResult(it.name, tmp_path, True, ptxas=kernels, spec_sha=it.spec_sha), render(it))
+    text = inspect(it)
+    assert "150 per thread, by ptxas" in text and "168 per thread, by ptxas" in text and "255" not in text
+
+
+def test_a_device_that_cannot_run_it_is_refused():
     with pytest.raises(UsageError, match="compiled for sm_90a and does not run on a100"):
         inspect(like(), "a100")
 
