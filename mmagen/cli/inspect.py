@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mmagen.cli.build import load_specs
+from mmagen.cli.build import Specs, load_specs
 from mmagen.cli.outputs import in_colour, line_width
 from mmagen.core.errors import ExitCode
 
 if TYPE_CHECKING:
     from mmagen.families.plans import Plan
     from mmagen.inspect.maps import Window
+    from mmagen.plan.maps import Map
 
 
 def inspect(specs: Sequence[Path], *, ownership: bool, window: str | None, json_: bool, device: str | None) -> ExitCode:
@@ -32,6 +33,8 @@ def inspect(specs: Sequence[Path], *, ownership: bool, window: str | None, json_
         ranges = parse_window(window)
     asked = ownership or window is not None
     loaded = load_specs(specs)
+    for file in dict.fromkeys(diagnostic.file for diagnostic in loaded.diagnostics):
+        _refused(file, loaded, asked, ranges, json_)
     loaded.report_refused()
     for one in loaded.planned:
         with_maps = asked or one.plan.maps_are_verified
@@ -43,9 +46,24 @@ def inspect(specs: Sequence[Path], *, ownership: bool, window: str | None, json_
     return loaded.exit_code
 
 
+def _refused(file: str, loaded: Specs, asked: bool, window: Window, json_: bool) -> None:
+    """Print what can be said about a spec that `build` refuses."""
+    from mmagen.inspect import refused
+
+    it = refused.examine(Path(file).read_bytes(), file, loaded.diagnostics)
+    click.echo(refused.to_json(it) if json_ else refused.text(it))
+    if asked and not json_ and (found := refused.maps(it)):
+        click.echo(_drawn(found, window))
+
+
 def maps_text(plan: Plan, window: Window) -> str:
     """The maps of owners of a plan, coloured and as wide as the terminal where stdout is one."""
     from mmagen.families import family_of
+
+    return _drawn(family_of(plan).maps(plan), window)
+
+
+def _drawn(found: Sequence[Map], window: Window) -> str:
     from mmagen.inspect import maps
 
-    return maps.text(family_of(plan).maps(plan), window, line_width(), in_colour())
+    return maps.text(found, window, line_width(), in_colour())

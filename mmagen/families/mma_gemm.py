@@ -231,7 +231,7 @@ def _fragments(plan: GemmPlan) -> tuple[int, str]:
     """Registers per thread that fragments take, and what is held in them."""
     if plan.tile[2] == plan.tiled_mma.extent[2]:
         return plan.fragment_registers // 2, "the only k block of A and B"
-    return plan.fragment_registers, "two k blocks of A and B"
+    return plan.fragment_registers, "two k blocks of A and B: one is multiplied while the next is loaded"
 
 
 def _epilogue(plan: GemmPlan) -> list[pages.Row]:
@@ -243,8 +243,8 @@ def _epilogue(plan: GemmPlan) -> list[pages.Row]:
     return [
         pages.output(plan),
         ("staged", f"{pages.count(slices, 'slice')} of {rows}, padded by {staged.pad} elements"),
-        ("to shared memory", pages.conflicts(counted.stores, "a CTA tile")),
-        ("from shared memory", pages.conflicts(counted.loads, "a CTA tile")),
+        ("to shared memory", pages.conflicts(counted.stores, "per CTA tile")),
+        ("from shared memory", pages.conflicts(counted.loads, "per CTA tile")),
         ("store", f"{pages.count(staged.vector, 'element')}, {staged.vector * staged.out.bytes} B at a time"),
     ]
 

@@ -56,7 +56,7 @@ def test_the_classic_epilogue_in_numbers():
         stores=bank_conflicts.Passes(512, 512), loads=bank_conflicts.Passes(1024, 512)
     )
     text = inspect(planned("sm80_gemm_classic"))
-    assert "from shared memory  1024 passes a CTA tile, 2-way bank conflicts: 512 passes more than without" in text
+    assert "from shared memory  1024 wavefronts per CTA tile, 2-way bank conflicts: 512 more than without" in text
 
 
 def _traffic(it, ptx, problem: str, header: str) -> list:

@@ -119,7 +119,7 @@ def _epilogue(plan: WgmmaGemmPlan) -> list[pages.Row]:
             f"{pages.count(slices, 'slice')} per warp, of {rows} rows x {staged.slice} columns, "
             f"{pages.count(staged.buffers, 'buffer')}",
         ),
-        ("to shared memory", pages.conflicts(staging(plan), "a CTA tile")),
+        ("to shared memory", pages.conflicts(staging(plan), "per CTA tile")),
         ("store", f"TMA, {rows * staged.slice * staged.out.bytes:,} B at a time"),
     ]
 
