@@ -15,6 +15,8 @@ from mmagen import __version__
 from mmagen.cli.options import ARCH, FILTERS, JOBS, REPORTS, SPECS, cached, target_names
 from mmagen.core.errors import ExitCode, UsageError
 
+# Of mmagen.plan.devices, which is not imported for other verbs; tests compare the two.
+DEVICE_NAMES = ("v100", "t4", "a100", "h100", "h200")
 _PROBLEM = re.compile(r"^\d+,\d+,\d+(,\d+)?(:\w+=[\w.+-]+)*$")
 _EPILOG = """\b
 Exit codes: 0 success; 1 a result is incorrect (build --check: a project differs); 2 bad spec or usage;
@@ -180,12 +182,13 @@ def verify(
     help="What to print of these maps, e.g. m=0:32,n=8:16; all for everything. Implies --ownership.",
 )
 @click.option("--json", "json_", is_flag=True, help="Print a line of JSON for each spec.")
-def inspect(specs: tuple[Path, ...], ownership: bool, window: str | None, json_: bool) -> int:
+@click.option("--device", type=click.Choice(DEVICE_NAMES), help="Describe launches on this device.")
+def inspect(specs: tuple[Path, ...], ownership: bool, window: str | None, json_: bool, device: str | None) -> int:
     """Print everything derived from each SPEC (a file or a folder of *.yaml files): layouts, register and shared-memory
     budgets, bank conflicts, traffic, owners of elements."""
     from mmagen.cli.inspect import inspect as verb
 
-    return verb(specs, ownership=ownership, window=window, json_=json_)
+    return verb(specs, ownership=ownership, window=window, json_=json_, device=device)
 
 
 @commands.command()

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from mmagen.core.errors import ABSENT, Fault, SpecFaults
 from mmagen.mma.atoms import Atom, find_atom
 from mmagen.plan import pages, rules, tiling
+from mmagen.plan.devices import Device
+from mmagen.plan.launch import Numbers
 from mmagen.plan.maps import Map, of_tile, tables
 from mmagen.plan.mma_sync import GENERATIONS
 from mmagen.plan.model import TiledMma
@@ -72,6 +74,9 @@ class _Ownership:
 
     def page(self, plan: OwnershipPlan) -> list[pages.Section]:
         return page(plan)
+
+    def numbers(self, plan: OwnershipPlan, device: Device, ptxas: Mapping[str, int]) -> list[Numbers]:
+        return []
 
     def maps(self, plan: OwnershipPlan) -> list[Map]:
         return maps_of(plan)

@@ -169,6 +169,15 @@ def _thread(thr_id: Layout, atoms_mnk: Layout, v: int, atom: tuple[int, int, int
     return int(thr_id(v) + gaps(atoms_mnk(*atom)))
 
 
+def k_slices(atom: Atom, atoms_layout: LayoutText) -> list[int]:
+    """[thread]: the number of its atom along K, whose partial sums it holds."""
+    thr_id, atoms_mnk = atom_layouts(atom).thr_id, _to_layout(atoms_layout)
+    found = [0] * (size(thr_id) * size(atoms_mnk))
+    for v, *at in product(range(size(thr_id)), *(range(size(mode(atoms_mnk, i))) for i in range(3))):
+        found[_thread(thr_id, atoms_mnk, v, (at[0], at[1], at[2]))] = at[2]
+    return found
+
+
 def flat(shape: IntTuple) -> tuple[int, ...]:
     """The integers of a nested tuple, left to right."""
     return (shape,) if isinstance(shape, int) else tuple(x for part in shape for x in flat(part))

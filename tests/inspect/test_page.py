@@ -93,13 +93,14 @@ def test_the_classic_tile_in_full():
     _, text = reported("sm80_gemm_classic")
     for line in (
         "accumulators  128",
-        "fragments     64, two k blocks of A and B",
+        "fragments     64, two k blocks of A and B: one is multiplied while the next is loaded",
+        "k blocks         2 per CTA tile, 16 elements of K each: what the TiledMMA multiplies at once",
         "4 slices of 32 rows, padded by 8 elements",
         "one stage       16,384 B: A 8,192 + B 8,192",
         "49,152 B of 166,912; 3 CTAs per SM",
         "1,048,576 flop: 64 flop/B",
         "16,384 B written, 32,768 B read per stage: 21.33 flop/B",
-        "16 passes a warp and k block, no bank conflicts",
+        "16 wavefronts per warp and k block, no bank conflicts",
     ):
         assert line in text
 

@@ -75,9 +75,9 @@ def _tilings() -> dict[Tiling, int]:
 
 TILINGS = _tilings()
 
-SEED, RANDOM, RANDOM_IN_CI = 14, 300, 8
+SEED, RANDOM, RANDOM_IN_CI = 14, 300, 3
 # First and last of the random tilings, by their program; program 0 has the first of them too.
-BATCHES = {0: (0, RANDOM_IN_CI), **{2 + i: (begin, min(begin + 60, RANDOM)) for i, begin in enumerate(range(8, RANDOM, 60))}}
+BATCHES = {0: (0, RANDOM_IN_CI), **{2 + i: (begin, min(begin + 20, RANDOM)) for i, begin in enumerate(range(3, RANDOM, 20))}}
 _FIRST_RANDOM = len(TILINGS)
 
 

@@ -12,6 +12,8 @@ from mmagen.families.peak.model import PeakPlan
 from mmagen.mma.atoms import similar_atom
 from mmagen.mma.catalogue import known
 from mmagen.plan import pages
+from mmagen.plan.devices import Device
+from mmagen.plan.launch import Numbers
 from mmagen.plan.maps import Map, of_operation
 from mmagen.plan.plans import Text
 from mmagen.plan.rules import one_tile_problem_faults
@@ -77,6 +79,9 @@ class _Peak:
             (f"{count} accumulators", f"blocks of {steps}", str(kernel)) for count, steps, kernel in of.kernels
         ]
         return [("Instruction", what), ("Candidate loops", tried)]
+
+    def numbers(self, plan: PeakPlan, device: Device, ptxas: Mapping[str, int]) -> list[Numbers]:
+        return []
 
     def maps(self, plan: PeakPlan) -> list[Map]:
         return of_operation(plan.operation)

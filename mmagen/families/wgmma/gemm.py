@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from mmagen import families
 from mmagen.core.errors import Fault, SpecFaults
-from mmagen.families import library
+from mmagen.families import launches, library
 from mmagen.families.wgmma import decisions
 from mmagen.families.wgmma import rules as wgmma_rules
 from mmagen.families.wgmma.model import WarpgroupRoles, WgmmaGemmPlan, WgmmaMainloop
@@ -16,9 +16,11 @@ from mmagen.families.wgmma.page import WARPGROUPS, sections, ways
 from mmagen.families.wgmma.policies import policies
 from mmagen.mma.atoms import Atom, find_atom
 from mmagen.plan import budgets, pages, rules, sentences, tiling
+from mmagen.plan.devices import Device
+from mmagen.plan.launch import Numbers
 from mmagen.plan.maps import Map
 from mmagen.plan.model import TiledMma
-from mmagen.plan.plans import Text, TileScheduler
+from mmagen.plan.plans import GemmPlan, Text, TileScheduler
 from mmagen.plan.policies import Policies
 from mmagen.plan.problems import default_problems
 from mmagen.plan.reach import Paths, chosen
@@ -85,11 +87,19 @@ class _WgmmaGemm:
         )
         return [*library.page(plan, sections, columns), ways(plan)]
 
+    def numbers(self, plan: WgmmaGemmPlan, device: Device, ptxas: Mapping[str, int]) -> list[Numbers]:
+        return launches.numbers(plan, device, ptxas, _registers)
+
     def maps(self, plan: WgmmaGemmPlan) -> list[Map]:
         return library.maps(plan)
 
 
 FAMILY: Family[WgmmaGemmPlan] = _WgmmaGemm()
+
+
+def _registers(plan: GemmPlan) -> int:
+    """Per thread at launch: ptxas fills what the launch bounds allow, and setmaxnreg moves registers between roles."""
+    return decisions.launch_registers(plan.spec, plan.tiled_mma)
 
 
 def _policies(plan: WgmmaGemmPlan) -> Policies:

@@ -12,6 +12,8 @@ from mmagen.families.wgmma.page import panels
 from mmagen.families.wgmma.rules import micro_faults
 from mmagen.mma.atoms import Atom, find_atom
 from mmagen.plan import budgets, pages, rules, sentences, tiling
+from mmagen.plan.devices import Device
+from mmagen.plan.launch import Numbers
 from mmagen.plan.maps import Map, of_product
 from mmagen.plan.model import Epilogue, Operand, TiledMma
 from mmagen.plan.operands import gmem_copy
@@ -89,6 +91,9 @@ class _WgmmaMicro:
             ("Registers per thread", pages.registers(plan, plan.fragment_registers, which, ctas_per_sm=1)),
             ("Shared memory per CTA", [pages.one_stage(plan), pages.smem_together(plan)]),
         ]
+
+    def numbers(self, plan: MicroPlan, device: Device, ptxas: Mapping[str, int]) -> list[Numbers]:
+        return []
 
     def maps(self, plan: MicroPlan) -> list[Map]:
         return of_product(plan)

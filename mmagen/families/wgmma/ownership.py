@@ -13,6 +13,8 @@ from mmagen.families.wgmma.page import panels
 from mmagen.families.wgmma.rules import micro_faults
 from mmagen.mma.atoms import Atom, find_atom
 from mmagen.plan import pages, rules, tiling
+from mmagen.plan.devices import Device
+from mmagen.plan.launch import Numbers
 from mmagen.plan.maps import Map, tables
 from mmagen.plan.model import Operand, TiledMma
 from mmagen.plan.plans import OwnershipPlan
@@ -77,6 +79,9 @@ class _WgmmaOwnership:
     def page(self, plan: OwnershipPlan) -> list[pages.Section]:
         staged: list[pages.Section] = [(pages.operand_title(one), [pages.typed(one), panels(one)]) for one in plan.staged]
         return [*ownership.page(plan), *staged]
+
+    def numbers(self, plan: OwnershipPlan, device: Device, ptxas: Mapping[str, int]) -> list[Numbers]:
+        return []
 
     def maps(self, plan: OwnershipPlan) -> list[Map]:
         return ownership.maps_of(plan)

@@ -143,6 +143,8 @@ def _shared_memory(plan: WgmmaGemmPlan) -> list[pages.Row]:
 
 
 def _epilogue(plan: WgmmaGemmPlan) -> list[pages.Row]:
+    from mmagen.families.wgmma.epilogue_conflicts import staging  # imports the layout algebra, which is slow
+
     staged, rows = plan.epilogue, decisions.EPILOGUE_ROWS
     slices = plan.tile[0] * plan.tile[1] // plan.tiled_mma.threads * 2 // staged.slice
     return [
@@ -152,6 +154,7 @@ def _epilogue(plan: WgmmaGemmPlan) -> list[pages.Row]:
             f"{pages.count(slices, 'slice')} per warp, of {rows} rows x {staged.slice} columns, "
             f"{pages.count(staged.buffers, 'buffer')}",
         ),
+        ("to shared memory", pages.conflicts(staging(plan), "per CTA tile")),
         ("store", f"TMA, {rows * staged.slice * staged.out.bytes:,} B at a time"),
     ]
 
