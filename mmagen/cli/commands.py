@@ -170,16 +170,22 @@ def verify(
 
 
 @commands.command()
-@click.argument("spec", type=click.Path(path_type=Path))
-def inspect(spec: Path) -> int:
-    """Print everything derived from SPEC: layouts, register and shared-memory budgets, bank conflicts, traffic."""
-    from mmagen.cli import build as verbs
-    from mmagen.inspect.page import inspect as describe
+@SPECS
+@click.option(
+    "--ownership", is_flag=True, help="Also print who owns each element of A, B and C, for the atom and the CTA tile."
+)
+@click.option(
+    "--window",
+    metavar="RANGES",
+    help="What to print of these maps, e.g. m=0:32,n=8:16; all for everything. Implies --ownership.",
+)
+@click.option("--json", "json_", is_flag=True, help="Print a line of JSON for each spec.")
+def inspect(specs: tuple[Path, ...], ownership: bool, window: str | None, json_: bool) -> int:
+    """Print everything derived from each SPEC (a file or a folder of *.yaml files): layouts, register and shared-memory
+    budgets, bank conflicts, traffic, owners of elements."""
+    from mmagen.cli.inspect import inspect as verb
 
-    loaded = verbs.load_specs([spec])
-    loaded.report_refused()
-    click.echo("\n".join(describe(one.plan) for one in loaded.planned))
-    return loaded.exit_code
+    return verb(specs, ownership=ownership, window=window, json_=json_)
 
 
 @commands.command()

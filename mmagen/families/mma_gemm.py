@@ -13,6 +13,7 @@ from mmagen.core.targets import capability
 from mmagen.families import library
 from mmagen.mma.atoms import Atom
 from mmagen.plan import budgets, mma_sync, pages, rules, sentences, tiling
+from mmagen.plan.maps import Map
 from mmagen.plan.model import TiledMma
 from mmagen.plan.operands import VECTOR_BYTES
 from mmagen.plan.plans import GemmPlan, Mainloop, Text, TileScheduler
@@ -125,6 +126,9 @@ class MmaGemm:
 
     def page(self, plan: GemmPlan) -> list[pages.Section]:
         return library.page(plan, _sections, ())
+
+    def maps(self, plan: GemmPlan) -> list[Map]:
+        return library.maps(plan)
 
 
 FAMILY: Family[GemmPlan] = MmaGemm(__name__)

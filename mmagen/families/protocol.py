@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from mmagen.core.errors import Fault
+from mmagen.plan.maps import Map
 from mmagen.plan.pages import Section
 from mmagen.plan.plans import ProjectPlan
 from mmagen.plan.trials import Trials
@@ -48,3 +49,6 @@ class Family(Protocol[P]):
 
     def page(self, plan: P) -> list[Section]:
         """The sections of `mmagen inspect`."""
+
+    def maps(self, plan: P) -> list[Map]:
+        """Who owns the elements of A, B and C, for `inspect --ownership`."""

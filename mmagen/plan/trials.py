@@ -41,12 +41,14 @@ def one_tile(plan: ProductPlan) -> Trials:
 
 
 def of_product(plan: ProductPlan, problems: tuple[Problem, ...]) -> Trials:
-    """Trials of a GEMM: small integers, which are exact, for every problem, and uniform inputs for that with the longest sums,
-    of those that are aligned and read a source where there are any."""
-    longest = max(problems, key=lambda one: (one.beta != 0 and one.offset == 0, one.k, products(one)))
+    """Trials of a GEMM: small integers, which are exact, for every problem, and uniform inputs for the smallest of those with long
+    sums: more than half as long as the longest ones, of those that are aligned and read a source where there are any."""
+    sums = [one for one in problems if one.beta != 0 and one.offset == 0] or problems
+    long = [one for one in sums if 2 * one.k > max(other.k for other in sums)]
+    uniform = min(long, key=products)
     return Trials(
         judge="product",
-        cases=(*((problem, "small_int") for problem in problems), (longest, "uniform")),
+        cases=(*((problem, "small_int") for problem in problems), (uniform, "uniform")),
         requires=plan.atom.default_arch,
         types=plan.types,
         majors=plan.majors,

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.nvcc
 # Compilation is what takes long: four that have between them multicast, turns, sums through distributed shared memory,
 # tiles of a last wave that all clusters share, and parts of K in a workspace.
 TURNS, SPLIT, STREAM = "sm90_gemm_bf16_pingpong", "sm90_gemm_splitk", "c2_stream"
-SWAPPED = "sm90_gemm_swapped"  # parts of K are summed through a workspace, too
+SWAPPED = "c3_parts"  # and parts of K that are summed through a workspace
 _WORKSPACE = 0x712345670
 _SEVERAL = Problem(shape=(69, 261, 133), batch=2, ld_pad=11, alpha=-1.0, beta=2.0)  # tiles, each of several k tiles
 _SECONDS = 30  # for one spec, after compilation, on one busy core

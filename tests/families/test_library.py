@@ -282,7 +282,8 @@ def test_each_config_is_planned_like_a_spec_of_its_own():
         )
         assert one.spec_sha == it.spec_sha != other.spec_sha
     assert it.tile == it.configs[-1].plan.tile
-    assert _headers(it) - {"choice.cuh"} == {header for one in spec_of_each(spec) for header in _headers(plan(one))}
+    of_kernels = {header for one in spec_of_each(spec) for header in _headers(plan(one))}
+    assert _headers(it) - {"choice.cuh", "predicted_time.cuh"} == of_kernels
     assert {choose(it, problem).name for problem in it.problems} == {"small_m", "one_wave", "two_waves", "large"}, (
         "verify tries them all"
     )
@@ -316,13 +317,13 @@ def project(text: str) -> dict[str, str]:
 
 
 TABLE = """\
-constexpr mmagen::Candidate<lib_args, lib_info> kConfigs[] = {
-    { "small", mmagen::When().m(1, 64), &lib::small::run, &lib::small::query,
-      nullptr },
-    { "few", mmagen::When().n(1024, mmagen::kNoEnd).mn(0, 4194304), &lib::few::run, &lib::few::query,
-      nullptr },
-    { "large", mmagen::When(), &lib::large::run, &lib::large::query,
-      nullptr },
+constexpr mmagen::Candidate<Args, lib_info> kConfigs[] = {
+    { "small", mmagen::When().m(1, 64), &lib::small::run, &lib::small::can_run,
+      &lib::small::query, nullptr },
+    { "few", mmagen::When().n(1024, mmagen::kNoEnd).mn(0, 4194304), &lib::few::run, &lib::few::can_run,
+      &lib::few::query, nullptr },
+    { "large", mmagen::When(), &lib::large::run, &lib::large::can_run,
+      &lib::large::query, nullptr },
 };
 """
 FEW = "  - {name: few, when: {n: [1024, null], mn: [null, 4194304]}, stages: 3}\n"

@@ -37,6 +37,7 @@ def _read(data, file):
         arch=("sm_80",),
         spec_sha="abc",
         problems=(),
+        maps_are_verified=False,
         extended=False,
         note="its layout is mended" if text.startswith("mended") else "",
     )

@@ -565,6 +565,16 @@ _RESULT = (
         "",
         "rows and columns change places",
     ),
+    _one(
+        "stamps_of_a_stage_unswizzled",
+        "sm90_ownership",
+        "config",
+        "_SW128_Atom",
+        "_SW64_Atom",
+        "",
+        "operands lie in shared memory by another swizzle",
+        count=2,
+    ),
 )
 
 _FIRST_WAIT = "    pipeline.full[pipe.stage].wait(pipe.phase);\n    stage_mma(tCrC, pipe.stage, GMMA::ScaleOut::Zero);\n"
@@ -904,8 +914,8 @@ _HOPPER = (
         "part_not_added",
         "splitk_auto",
         "split_k_reduction",
-        "split < params.sums.splits; ++split",
-        "split < params.sums.splits - 1; ++split",
+        "int const end = cute::min((group + 1) * params.splits_of_group, params.sums.splits);",
+        "int const end = cute::min((group + 1) * params.splits_of_group, params.sums.splits - 1);",
         "128,128,65536",
         "the last part is not added",
     ),
@@ -928,6 +938,14 @@ _HOPPER = (
         "16,80,256,2",
         "the second matrix of B is read where that of A would be",
         EMULATOR,
+    ),
+    Mutation(
+        "hopper_groups_not_waited",
+        "c3_parts",
+        (Edit("include/mmagen/split_k_reduction.cuh", "    __syncthreads();\n", ""),),
+        ("16,64,1600",),
+        "sums of other groups are added before these have left them",
+        (EMULATOR,),
     ),
     Mutation(
         "hopper_flag_not_waited",

@@ -12,6 +12,7 @@ from mmagen.families.peak.model import PeakPlan
 from mmagen.mma.atoms import similar_atom
 from mmagen.mma.catalogue import known
 from mmagen.plan import pages
+from mmagen.plan.maps import Map, of_operation
 from mmagen.plan.plans import Text
 from mmagen.plan.rules import one_tile_problem_faults
 from mmagen.plan.trials import Trials
@@ -76,6 +77,9 @@ class _Peak:
             (f"{count} accumulators", f"blocks of {steps}", str(kernel)) for count, steps, kernel in of.kernels
         ]
         return [("Instruction", what), ("Candidate loops", tried)]
+
+    def maps(self, plan: PeakPlan) -> list[Map]:
+        return of_operation(plan.operation)
 
 
 FAMILY: Family[PeakPlan] = _Peak()

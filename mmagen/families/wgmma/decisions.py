@@ -95,9 +95,9 @@ def persistent(spec: Spec, mma: TiledMma) -> bool:
     return schedule(spec, mma) != "warpgroup" and split_k(spec) == 1
 
 
-def stream_k(spec: Spec) -> bool:
-    """Do all CTAs share the tiles of a partial last wave?"""
-    return spec.stream_k == "last_wave"
+def stream_k(spec: Spec) -> str:
+    """Which last waves all CTAs share: "never", "last_wave" (less than two thirds full) or "always" (any partial one)."""
+    return spec.stream_k or "never"
 
 
 def precise(spec: Spec) -> bool:
@@ -132,6 +132,14 @@ def registers(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> tuple[int, i
     rows = tile[0] // mma.atoms[0]
     fragments = rows * tile[2] * atom.type_a.bits // 32 // WARPGROUP if atom.a_in_registers else 0
     return accumulators, fragments
+
+
+def registers_fit(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> bool:
+    """Do a consumer's registers suffice, and those at launch for one wgmma?"""
+    accumulators, fragments = registers(spec, atom, mma, tile)
+    sums = accumulators // (2 if precise(spec) else 1)
+    needed = accumulators + fragments + REGISTERS_BESIDES
+    return needed <= role_registers(spec, mma)[2] and sums + REGISTERS_OF_WGMMA <= launch_registers(spec, mma)
 
 
 # --- Operands --------------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from mmagen.families.wgmma.page import WARPGROUPS, sections, ways
 from mmagen.families.wgmma.policies import policies
 from mmagen.mma.atoms import Atom, find_atom
 from mmagen.plan import budgets, pages, rules, sentences, tiling
+from mmagen.plan.maps import Map
 from mmagen.plan.model import TiledMma
 from mmagen.plan.plans import Text, TileScheduler
 from mmagen.plan.policies import Policies
@@ -69,7 +70,7 @@ class _WgmmaGemm:
 
     def trials(self, plan: WgmmaGemmPlan) -> Trials:
         scheduler = plan.scheduler
-        shared = stream_k_problems(plan.tile_of_d, plan.cluster_of_d) if scheduler.stream_k else ()
+        shared = stream_k_problems(plan.tile_of_d, plan.cluster_of_d) if scheduler.shares_last_wave else ()
         if scheduler.workspace_splits is not None:
             shared = split_k_problems(plan.tile_of_d, plan.cluster_of_d)
         copied = copied_problems(plan.tile_of_d) if scheduler.takes_workspace else ()
@@ -83,6 +84,9 @@ class _WgmmaGemm:
             ("split_k", lambda one: str(one.spec.split_k or 1)),
         )
         return [*library.page(plan, sections, columns), ways(plan)]
+
+    def maps(self, plan: WgmmaGemmPlan) -> list[Map]:
+        return library.maps(plan)
 
 
 FAMILY: Family[WgmmaGemmPlan] = _WgmmaGemm()

@@ -56,14 +56,15 @@ def _reachable(letter: str, major: str, element_bytes: int, problem: Problem) ->
 def _schedule(plan: WgmmaGemmPlan) -> list[pages.Row]:
     roles, scheduler, prefetch = plan.roles, plan.scheduler, plan.mainloop.prefetch
     m, n = scheduler.cluster
-    shared = "all CTAs share the tiles of a last wave that is less than two thirds full; fixup in a fixed order"
+    which = " that is less than two thirds full" if scheduler.stream_k == "last_wave" else ""
+    shared = f"all CTAs share the tiles of a partial last wave{which}; fixup in a fixed order"
     return [
         ("schedule", roles.schedule),
         ("warpgroups", f"{roles.consumers} {WARPGROUPS[roles.schedule]}"),
         ("operands", _SWAPPED if plan.swapped else "no"),
         ("cluster", f"{m} x {n} CTAs share operands by multicast" if m * n > 1 else "none"),
         ("split_k", _split_k(plan)),
-        ("stream_k", shared if scheduler.stream_k else "no"),
+        ("stream_k", shared if scheduler.shares_last_wave else "no"),
         (
             "prefetch",
             f"{pages.count(prefetch, 'stage')} into L2 while the previous kernel still runs" if prefetch else "none",

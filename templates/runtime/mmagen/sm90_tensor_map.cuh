@@ -1,6 +1,8 @@
 // Host side of TMA: encodes tensor maps without linking the driver.
 #pragma once
 
+#include <atomic>
+
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
@@ -36,17 +38,19 @@ constexpr CUtensorMapSwizzle tensor_map_swizzle(int bytes) {
                        : CU_TENSOR_MAP_SWIZZLE_NONE;
 }
 
-/// The driver's cuTensorMapEncodeTiled, or null where the driver does not have it.
+/// The driver's cuTensorMapEncodeTiled, or null where the driver does not have it. Asked for once; a guarded static would need
+/// the C++ runtime, which a C program does not link.
 inline decltype(&cuTensorMapEncodeTiled) tensor_map_encoder() {
-  static auto const encoder = [] {
-    void* entry = nullptr;
+  static std::atomic<void*> known{nullptr};
+  void* entry = known.load(std::memory_order_acquire);
+  if (entry == nullptr) {
     cudaDriverEntryPointQueryResult found{};
     cudaError_t const error =
         cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &entry, 12000, cudaEnableDefault, &found);
-    bool const usable = error == cudaSuccess && found == cudaDriverEntryPointSuccess;
-    return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(usable ? entry : nullptr);
-  }();
-  return encoder;
+    if (error != cudaSuccess || found != cudaDriverEntryPointSuccess) { entry = nullptr; }
+    known.store(entry, std::memory_order_release);
+  }
+  return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(entry);
 }
 
 }  // namespace detail

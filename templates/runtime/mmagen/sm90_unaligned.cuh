@@ -284,19 +284,19 @@ __global__ void __launch_bounds__(kUnalignedThreads<Config>, 1)
 }
 
 template <class Config>
-Status run_sm90_unaligned(GemmArguments<Config> const& args, cudaStream_t stream) {
+Status run_sm90_unaligned(GemmArguments<Config> const& args, cudaStream_t stream, Launch launch) {
   UnalignedParams<Config> params{};
   params.args = args;
   CUresult encoded = CUDA_SUCCESS;
   Status const status = encode_in_context(encoded, [&] { return Config::Epilogue::make_params(params.epilogue, args); });
   if (status != Status::kSuccess) { return status; }
-  if (encoded != CUDA_SUCCESS) { return Status::kCudaError; }
+  if (encoded != CUDA_SUCCESS) { return status_of(cudaError_t(encoded)); }
   unsigned const tiles_m = unsigned(detail::ceil_div(args.m, Config::kTileM));
   unsigned const tiles_n = unsigned(detail::ceil_div(args.n, Config::kTileN));
   params.raster = TileRaster(tiles_m, tiles_n, 8);
   unsigned const ctas = tiles_m * tiles_n * unsigned(args.batch);
   return launch_kernel(&sm90_unaligned_kernel<Config>, ctas, kUnalignedThreads<Config>, int(sizeof(UnalignedStorage<Config>)),
-                       stream, params);
+                       stream, launch, params);
 }
 
 }  // namespace v0_1

@@ -84,9 +84,8 @@ struct Sm90EpilogueTma {
     constexpr int kSplitK = Config::TileScheduler::kSplitK;
     using namespace cute;
     int const lane = thread % 32;
-    int const warpgroup_m = thread / 128 % kWarpgroupsM;
-    int const warpgroup_n = thread / 128 / kWarpgroupsM;
-    int const first_m = tile.m * Config::kTileM + warpgroup_m * kMmaM + thread % 128 / 32 * kRows;
+    auto const [in_warpgroup, warpgroup_m, warpgroup_n, _k] = typename TiledMma::ThrLayoutVMNK{}.get_flat_coord(thread);
+    int const first_m = tile.m * Config::kTileM + warpgroup_m * kMmaM + in_warpgroup / 32 * kRows;
     int const first_n = tile.n * Config::kTileN + warpgroup_n * kMmaN;
     unsigned char* const buffers = storage.d + warp * kBuffers * kSliceBytes;
     Functor const functor(params.functor);
