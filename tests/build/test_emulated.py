@@ -27,6 +27,8 @@ _HOST = (
     "sm90_tile_scheduler_stream_k",
     "sm90_swapped",
 )
+# Headers of the kernels for operands that TMA cannot address.
+_UNALIGNED = ("sm90_unaligned", "vector_pair", "operand_copies")
 # wgmma GEMMs take long to compile, and test_emulated_hopper.py has those; a peak is measured on a GPU or not at all.
 _SPECS = sorted(
     path.stem for path in SPECS.glob("*.yaml") if not re.search(r"kernel: peak|kernel: gemm\natom: SM90_64x", path.read_text())
@@ -120,7 +122,7 @@ def _records(mutation, compiled, tmp_path):
         assert verdict.build.ok, verdict.reason
         return verdict.records
     original = compiled(mutation.spec)
-    unaligned = any("sm90_unaligned" in edit.file for edit in mutation.edits)
+    unaligned = any(header in edit.file for edit in mutation.edits for header in _UNALIGNED)
     ptx = _with_the_kernel_of(mutated(mutation, mutation.spec), original.ptx, tmp_path, unaligned)
     work = tasks(original.plan, ptx, [parse_problem(problem) for problem in problems], 1, None)
     return [record for result in run_tasks(work, 1, lambda *_: None) for record in result.records]

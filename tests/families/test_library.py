@@ -385,6 +385,28 @@ def test_each_kernel_has_a_header_and_a_translation_unit():
         assert f"run_unaligned(mmagen::CallArguments<{config.name}::Config> const& args" in unit
 
 
+@pytest.mark.parametrize(
+    ("tiles", "lender"),
+    [
+        ({"a": (64, 1), "b": (128, 1)}, "b"),  # threads of one warpgroup: the tile nearest to 128 x 128
+        ({"a": (128, 2), "b": (256, 2)}, "a"),
+        ({"a": (256, 2), "b": (128, 1)}, "a"),  # two warpgroups before one
+        ({"a": (128, 2), "b": (128, 2)}, "b"),  # of equals the last one
+    ],
+)
+def test_the_kernel_without_tma_has_the_tile_of_one_config(tiles, lender):
+    """tiles: by config, extent along N and warpgroups; each has 64 rows."""
+    when = {"a": ", when: {m: [1, 64]}", "b": ""}
+    configs = "".join(
+        f"  - {{name: {name}, atom: SM90_64x{n}x16_F32BF16BF16_SS, tile: [{64 * groups}, {n}, 64], "
+        f"atoms_layout: [{groups}, 1, 1], cluster: null{when[name]}}}\n"
+        for name, (n, groups) in tiles.items()
+    )
+    files = project(HEAD + configs)
+    assert f'#include "lib/{lender}.cuh"' in files["src/lib_unaligned.cu"]
+    assert f"run_sm90_unaligned<{lender}::Config>" in files["src/lib_unaligned.cu"]
+
+
 def test_what_is_there_once_is_the_last_ones():
     files = project(LIBRARY)
     name = "sm90_gemm_bf16_library"

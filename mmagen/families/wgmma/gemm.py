@@ -61,6 +61,7 @@ class _WgmmaGemm:
         return ("common", "package", "product", "gemm", "hopper", *library.parts(plan))
 
     def context(self, plan: WgmmaGemmPlan, config: str) -> Mapping[str, Any]:
+        by_threads = plan.configs[decisions.by_threads(plan.kernels)].name if plan.configs else ""
         return {
             **library.context(plan, config),
             "launch": "sm90",
@@ -68,6 +69,8 @@ class _WgmmaGemm:
             "sources": [*library.sources(plan), f"{plan.name}_unaligned"],
             "warpgroups": f"{plan.roles.consumers} {WARPGROUPS[plan.roles.schedule]}",
             "policies": _policies(plan),
+            "by_threads": by_threads or "config",
+            "type_by_threads": f"{by_threads}::Config" if by_threads else "Config",
         }
 
     def trials(self, plan: WgmmaGemmPlan) -> Trials:

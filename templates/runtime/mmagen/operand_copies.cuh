@@ -123,7 +123,7 @@ using Word = std::conditional_t<sizeof(Element) == 1, uint8_t, std::conditional_
 template <class Config>
 bool copies_pay(GemmShape const& shape, int64_t copied_bytes) {
   constexpr double kSms = 132, kElement = sizeof(typename Config::A::Element);
-  constexpr double kTileRate = 2.2e4, kCopyRate = 1.5e6,
+  constexpr double kTileRate = 1.4e4, kCopyRate = 1.5e6,
                    kMemoryRate = 3.5e6;          // bytes in a microsecond: of an SM, of the device
   constexpr double kMmaRate = 1.2e9 / kElement;  // operations in a microsecond
   constexpr int kTileK = Config::A::kTileK;
