@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -58,6 +58,17 @@ def plan(spec: Spec) -> Plan:
         {("kernel",): others[0]} if others else {("atom",): similar_atom(spec.atom)},
     )
     raise SpecFaults((refused, *_faults_without_atom(spec)))
+
+
+def alternatives(spec: Spec) -> list[Mapping[str, Any]]:
+    """Keys of configurations worth measuring in place of the spec's own; none where its family has no choice."""
+    from mmagen.families.protocol import Tunable
+
+    for kernel, module in REGISTERED:
+        if kernel == spec.kernel and _builds(module, spec):
+            found = family(module)
+            return list(found.alternatives(spec)) if isinstance(found, Tunable) else []
+    return []
 
 
 def _builds(module: str, spec: Spec) -> bool:

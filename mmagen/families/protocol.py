@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from mmagen.core.errors import Fault
 from mmagen.plan.devices import Device
@@ -58,3 +58,11 @@ class Family(Protocol[P]):
 
     def maps(self, plan: P) -> list[Map]:
         """Who owns the elements of A, B and C, for `inspect --ownership`."""
+
+
+@runtime_checkable
+class Tunable(Protocol):
+    """A family with configurations to choose from: what `mmagen tune` measures."""
+
+    def alternatives(self, spec: Spec) -> Iterable[Mapping[str, Any]]:
+        """Keys of configs that are worth measuring instead of the spec's own, as YAML has them; not all need be legal."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from mmagen.core.errors import UsageError
-from mmagen.spec.model import Problem
+from mmagen.spec.model import BATCH_STRIDES, Problem
 from mmagen.tuning.projections import PROJECTIONS, ROWS
 
 DEFAULT_COUNT = 200
@@ -36,6 +36,15 @@ def problems_of(source: str, of_spec: Sequence[Problem], element_bytes: tuple[in
     if not found:
         raise UsageError(f"--problems {source}: there is no problem to measure")
     return tuple(dict.fromkeys(found))
+
+
+def as_argument(problem: Problem) -> str:
+    """The problem as programs take it: `4096,4096,4096`, `64,64,64,3`."""
+    extents = ",".join(map(str, (*problem.shape, *((problem.batch,) if problem.batch != 1 else ()))))
+    rest = [f"{key}={value}" for key, value in (("ld_pad", problem.ld_pad), ("offset", problem.offset)) if value]
+    strides = [(key, getattr(problem, key)) for key in BATCH_STRIDES]
+    rest += [f"{key}={value}" for key, value in strides if value is not None]
+    return ":".join([extents, *rest])
 
 
 def random_problems(seed: int, count: int, element_bytes: tuple[int, int, int] = (2, 2, 2)) -> list[Problem]:

@@ -13,11 +13,11 @@ P = TypeVar("P", bound=Hashable)
 Vector = NDArray[np.float64]
 
 
-def select(times: Mapping[str, Mapping[P, float]], most: int) -> list[str]:
+def select(times: Mapping[str, Mapping[P, float]], most: int, exchange: bool = True) -> list[str]:
     """At most `most` names, the most useful first. times: name -> problem -> seconds; problems that a name lacks it cannot do.
 
     Greedy: each step adds the name that raises the geometric mean most of the fastest time over the fastest of the selected
-    ones; then names are exchanged one by one as long as that raises it. Names that add nothing are left out.
+    ones; then, with `exchange`, names are exchanged one by one as long as that raises it. Names that add nothing are left out.
     """
     names = sorted(times)
     logs = _logs(times, names)
@@ -27,7 +27,7 @@ def select(times: Mapping[str, Mapping[P, float]], most: int) -> list[str]:
         if chosen and _loss(logs, [*chosen, best]) > _loss(logs, chosen) - 1e-9:
             break
         chosen.append(best)
-    improved = True
+    improved = exchange
     while improved:
         improved = False
         for place in range(len(chosen)):
@@ -42,8 +42,7 @@ def _logs(times: Mapping[str, Mapping[P, float]], names: Sequence[str]) -> Vecto
     """(names, problems): the logarithm of each time over the fastest; large where there is none."""
     problems = list(dict.fromkeys(problem for name in names for problem in times[name]))
     table = np.array([[times[name].get(problem, np.inf) for problem in problems] for name in names])
-    logs: Vector = np.minimum(np.log(table / table.min(axis=0)), 10.0)
-    return logs
+    return np.asarray(np.minimum(np.log(table / table.min(axis=0)), 10.0))
 
 
 def _loss(logs: Vector, chosen: Sequence[int]) -> float:

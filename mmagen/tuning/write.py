@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,6 +13,7 @@ from mmagen.spec.cost import Cost
 from mmagen.spec.model import Spec
 
 _WIDTH = 128
+_LAYOUT = re.compile(r"\((\d+),(\d+),(\d+)\):\(1,(\d+),(\d+)\)")
 
 
 class _Dumper(yaml.SafeDumper):
@@ -49,7 +51,22 @@ def _item(keys: Mapping[str, Any]) -> str:
 
 
 def _yaml(document: Mapping[str, Any]) -> str:
-    return yaml.dump(dict(document), Dumper=_Dumper, sort_keys=False, default_flow_style=None, width=_WIDTH - 4)
+    return yaml.dump(
+        {key: _plain(value) for key, value in document.items()},
+        Dumper=_Dumper,
+        sort_keys=False,
+        default_flow_style=None,
+        width=_WIDTH - 4,
+    )
+
+
+def _plain(value: Any) -> Any:
+    """A compact layout as the extents that it is written with."""
+    match = _LAYOUT.fullmatch(value) if isinstance(value, str) else None
+    if not match:
+        return value
+    m, n, k, along_n, along_k = map(int, match.groups())
+    return [m, n, k] if (along_n, along_k) == (m, m * n) else value
 
 
 def _flow(value: Any) -> str:

@@ -30,7 +30,7 @@ from tests.support.interface import Status
 
 pytestmark = pytest.mark.nvcc
 
-SPEC = Path(__file__).resolve().parents[2] / "specs" / "sm90_gemm_bf16_library.yaml"
+SPEC = Path(__file__).resolve().parents[2] / "specs" / "sm90_gemm_bf16_rules.yaml"
 EXTENTS = (1, 16, 63, 64, 65, 128, 1024, 2047, 2048, 2049, 8192, 2**31 - 1)
 
 

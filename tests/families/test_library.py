@@ -20,7 +20,7 @@ from mmagen.spec.load import load
 from mmagen.spec.model import Problem
 from mmagen.verify.emulated.session import tasks
 
-LIBRARY = (Path(__file__).resolve().parents[2] / "specs" / "sm90_gemm_bf16_library.yaml").read_text("utf-8")
+LIBRARY = (Path(__file__).resolve().parents[2] / "specs" / "sm90_gemm_bf16_rules.yaml").read_text("utf-8")
 HEAD = """\
 mmagen: 1
 name: lib
@@ -409,7 +409,7 @@ def test_the_kernel_without_tma_has_the_tile_of_one_config(tiles, lender):
 
 def test_what_is_there_once_is_the_last_ones():
     files = project(LIBRARY)
-    name = "sm90_gemm_bf16_library"
+    name = "sm90_gemm_bf16_rules"
     assert f'#include "{name}/large.cuh"' in files[f"src/{name}_unaligned.cu"]
     assert "run_sm90_unaligned<large::Config>" in files[f"src/{name}_unaligned.cu"]
     assert f"launch<{name}::large::Config>" in files["tests/peak.cu"]

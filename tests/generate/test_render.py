@@ -289,7 +289,7 @@ def test_a_policy_is_named_and_included_and_no_other_is(name, policy, header):
 
 
 @pytest.mark.parametrize(
-    "name", ["hello_micro", "hello_ownership", "sm80_gemm_classic", "sm90_gemm_bf16_library", "sm90_micro_sparse"]
+    "name", ["hello_micro", "hello_ownership", "sm80_gemm_classic", "sm90_gemm_bf16_rules", "sm90_micro_sparse"]
 )
 def test_without_tests_the_library_is_the_same_and_nothing_speaks_of_tests(name):
     whole, files = render(planned(name)), render(planned(name), tests=False)

@@ -110,7 +110,7 @@ def test_cxx_and_python_predict_the_same(program):
     found = [float(line) for line in done.stdout.split()]
     assert len(found) == len(cases)
     for case, value in zip(cases, found, strict=True):
-        assert value == pytest.approx(predicted_us(*case), rel=1e-9), case
+        assert value == pytest.approx(predicted_us(*case), rel=1e-6), case  # powers are f32 in C++
 
 
 def test_the_largest_extents_overflow_nothing(program):

@@ -875,7 +875,7 @@ _HOPPER = (
     ),
     _hopper(
         "partials_not_added",
-        "bf16_library",
+        "bf16_rules",
         "sm90_tile_scheduler_stream_k",
         "    if (work.k_begin > 0) { add_partials(params, work, tCrC); }\n",
         "",
@@ -884,7 +884,7 @@ _HOPPER = (
     ),
     _hopper(
         "partials_of_a_neighbour",
-        "bf16_library",
+        "bf16_rules",
         "sm90_tile_scheduler_stream_k",
         "kClusterCtas<Config> + unsigned(cluster.rank);",
         "kClusterCtas<Config>;",
@@ -967,7 +967,7 @@ _HOPPER = (
     ),
     _hopper(
         "streamed_k_left_over",
-        "bf16_library",
+        "bf16_rules",
         "sm90_tile_scheduler_stream_k",
         "params.extra = unsigned(total % resident);",
         "params.extra = 0;",
@@ -1131,7 +1131,7 @@ CONTROLS = (
     ),
     Mutation(
         "hopper_control_late_flag_and_other_boxes",
-        "sm90_gemm_bf16_library",
+        "sm90_gemm_bf16_rules",
         (
             Edit(_STREAM_K, _FLAG, _LATE_FLAG),
             Edit(

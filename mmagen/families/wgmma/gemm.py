@@ -11,6 +11,7 @@ from mmagen.core.errors import Fault, SpecFaults
 from mmagen.families import launches, library
 from mmagen.families.wgmma import decisions
 from mmagen.families.wgmma import rules as wgmma_rules
+from mmagen.families.wgmma.alternatives import alternatives
 from mmagen.families.wgmma.model import WarpgroupRoles, WgmmaGemmPlan, WgmmaMainloop
 from mmagen.families.wgmma.page import WARPGROUPS, sections, ways
 from mmagen.families.wgmma.policies import policies
@@ -81,6 +82,9 @@ class _WgmmaGemm:
         copied = copied_problems(plan.tile_of_d) if scheduler.takes_workspace else ()
         turns = plan.roles.consumers if plan.roles.schedule == "pingpong" else 1
         return of_product(plan, (*shared, *copied, *chosen(Paths.of(plan, tma=True, turns=turns))))
+
+    def alternatives(self, spec: Spec) -> Iterator[Mapping[str, Any]]:
+        return alternatives(spec)
 
     def page(self, plan: WgmmaGemmPlan) -> list[pages.Section]:
         columns = (

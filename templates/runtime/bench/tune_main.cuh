@@ -32,6 +32,8 @@
 namespace mmagen::test {
 inline namespace v0_1 {
 
+inline constexpr int kExitRunFailed = 4;
+
 /// One kernel of a library; returns a status of the C interface.
 struct NamedKernel {
   char const* name;
@@ -411,10 +413,20 @@ int tune_main(int argc, char** argv) {
       }
       report_heat(problem, heat, clocks, record, &report);
     } catch (Failure const& failure) {
+      if (context_is_lost()) {  // whoever called starts the program again without the kernel that is to blame
+        std::cerr << failure.reason << '\n';
+        return kExitRunFailed;
+      }
+      record.name = "problem";
       record.disposition = failure.disposition;
       record.reason = failure.reason;
-      report.add(record);
-      if (context_is_lost()) { break; }  // whoever called starts the program again for the problems that are left
+      if (options.json) {
+        std::cout << "{\"skipped\": {\"problem\": " << json_text(record.problem)
+                  << ", \"reason\": " << json_text(failure.reason) << "}}\n"
+                  << std::flush;
+      } else {
+        report.add(record);
+      }
     }
   }
   report.verdict();

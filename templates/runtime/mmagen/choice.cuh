@@ -81,10 +81,14 @@ CallShape call_shape(Args const& args, KernelShape const& kernel) {
 
 }  // namespace detail
 
+/// Is a call to be chosen for as it is, or as if it had the workspace that the chosen kernel asks for?
+enum class Workspace { kAsGiven, kAsAskedFor };
+
 /// The first candidate whose `when` holds. Else, of those without one, the candidate with the least predicted time; the last
 /// one if their costs are not known or the call has nothing to multiply.
 template <class Args, class Info, int kCount>
-Candidate<Args, Info> const& choose(Candidate<Args, Info> const (&candidates)[kCount], Args const& args) {
+Candidate<Args, Info> const& choose(Candidate<Args, Info> const (&candidates)[kCount], Args const& args,
+                                    Workspace workspace = Workspace::kAsGiven) {
   Candidate<Args, Info> const* last = nullptr;
   int others = 0;
   for (Candidate<Args, Info> const& one : candidates) {
@@ -98,11 +102,12 @@ Candidate<Args, Info> const& choose(Candidate<Args, Info> const (&candidates)[kC
   if (others == 1 || !last->cost.known()) { return *last; }
   CallShape const call = detail::call_shape(args, last->kernel);
   if (call.empty()) { return *last; }
+  bool const given = workspace == Workspace::kAsAskedFor || args.workspace != nullptr;
   Candidate<Args, Info> const* best = last;
   double least = INFINITY;
   for (Candidate<Args, Info> const& one : candidates) {
     if (one.when.decides()) { continue; }
-    double const us = predicted_us(one.kernel, one.cost, call);
+    double const us = predicted_us(given ? one.kernel : without_workspace(one.kernel), one.cost, call);
     if (us < least) { least = us, best = &one; }
   }
   return *best;

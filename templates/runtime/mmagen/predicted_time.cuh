@@ -2,6 +2,7 @@
 // mmagen/plan/cost.py has the same formula.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 
@@ -16,6 +17,13 @@ struct KernelShape {
   bool stream_k;
   double bytes_a, bytes_b, bytes_d;  // of an element
 };
+
+/// The kernel as it works without a workspace: no tile is shared through one.
+constexpr KernelShape without_workspace(KernelShape kernel) {
+  kernel.workspace_splits = -1;
+  kernel.stream_k = false;
+  return kernel;
+}
 
 /// Coefficients of the time; `configs[].cost` of a spec describes each. ctas is 0 where they are not known.
 struct Cost {
@@ -34,6 +42,13 @@ struct CallShape {
 
 namespace detail {
 
+// Without a call into libm, of which the choice would make hundreds; numbers that are so large are whole.
+inline double whole_down(double x) { return x < 4e15 ? double(int64_t(x)) : x; }  // x >= 0
+inline double whole_up(double x) {
+  double const down = whole_down(x);
+  return down < x ? down + 1 : down;
+}
+
 /// Is a number of bytes a multiple of `of`? Of numbers beyond the limits any answer does.
 inline bool is_multiple(double bytes, int64_t of) { return bytes < 9e18 && int64_t(bytes) % of == 0; }
 
@@ -43,16 +58,16 @@ inline double splits_decided(KernelShape const& kernel, CallShape const& call, d
   double const mma = kernel.tile_m * kernel.tile_n * kernel.tile_k * kernel.bytes_a / 4096;
   double const load = (kernel.tile_m * kernel.bytes_a / kernel.cluster_n + kernel.tile_n * kernel.bytes_b / kernel.cluster_m) *
                       kernel.tile_k / kLoadBytes;
-  double const k_tile = std::fmax(mma, load);
+  double const k_tile = std::max(mma, load);
   double const sums = 4 * call.m * call.n * call.batch;
   auto const cycles = [&](double splits) {
-    double const work = std::ceil(tiles * splits / resident) * (kWorkTile + std::ceil(k_tiles / splits) * k_tile);
+    double const work = whole_up(tiles * splits / resident) * (kWorkTile + whole_up(k_tiles / splits) * k_tile);
     double const ctas = resident * kernel.cluster_m * kernel.cluster_n;
     return splits == 1 ? work : work + kReduction + 2 * splits * sums / (kSumBytes * ctas);
   };
   double best = 1, least = cycles(1);
-  for (int waves = 1; waves <= 8; ++waves) {
-    double const splits = std::fmin(k_tiles, std::floor(waves * resident / tiles));
+  for (int waves = 1; waves <= 8 && best < k_tiles; ++waves) {
+    double const splits = std::min(k_tiles, whole_down(waves * resident / tiles));
     if (splits <= best) { continue; }
     double const predicted = cycles(splits);
     if (predicted < least) { least = predicted, best = splits; }
@@ -71,28 +86,28 @@ struct Schedule {
 };
 
 inline Schedule schedule(KernelShape const& kernel, Cost const& cost, CallShape const& call, double tiles) {
-  double const k_tiles = std::ceil(call.k / kernel.tile_k);
+  double const k_tiles = whole_up(call.k / kernel.tile_k);
   double const group = kernel.cluster_m * kernel.cluster_n * kernel.split_k;
-  double const resident = std::fmax(1.0, std::floor(cost.ctas / group));  // clusters
-  double splits = std::fmin(kernel.workspace_splits, k_tiles);
+  double const resident = std::max(1.0, whole_down(cost.ctas / group));  // clusters
+  double splits = std::min(double(kernel.workspace_splits), k_tiles);
   if (kernel.workspace_splits <= 0) {
     splits = kernel.workspace_splits < 0 ? 1 : splits_decided(kernel, call, tiles, k_tiles, resident);
   }
   double const work = tiles * splits;
   Schedule it{};
-  it.waves = std::ceil(work / resident);
-  it.path = it.waves * std::ceil(k_tiles / (kernel.split_k * splits));
+  it.waves = whole_up(work / resident);
+  it.path = it.waves * whole_up(k_tiles / (kernel.split_k * splits));
   it.used = work / (it.waves * resident);
-  it.active = std::fmin(work, resident) * group;
+  it.active = std::min(work, resident) * group;
   it.splits = splits;
   if (kernel.stream_k) {
-    double const rest = std::fmod(tiles, resident);
+    double const rest = tiles - resident * whole_down(tiles / resident);
     double const shared = tiles < resident ? tiles : rest + resident;
     if (rest > 0 && 3 * rest < 2 * resident && shared * k_tiles >= 8 * resident) {
-      it.path = std::ceil(tiles * k_tiles / resident);
+      it.path = whole_up(tiles * k_tiles / resident);
       it.used = 1;
       it.active = resident * group;
-      it.joined = std::ceil(k_tiles / std::ceil(shared * k_tiles / resident));
+      it.joined = whole_up(k_tiles / whole_up(shared * k_tiles / resident));
     }
   }
   return it;
@@ -102,8 +117,8 @@ inline Schedule schedule(KernelShape const& kernel, Cost const& cost, CallShape 
 
 /// Microseconds of one call among others of its kind, one behind the other on a stream.
 inline double predicted_us(KernelShape const& kernel, Cost const& cost, CallShape const& call) {
-  double const tiles_m = std::ceil(call.m / (kernel.tile_m * kernel.cluster_m));  // of a cluster
-  double const tiles_n = std::ceil(call.n / (kernel.tile_n * kernel.cluster_n));
+  double const tiles_m = detail::whole_up(call.m / (kernel.tile_m * kernel.cluster_m));  // of a cluster
+  double const tiles_n = detail::whole_up(call.n / (kernel.tile_n * kernel.cluster_n));
   detail::Schedule const it = detail::schedule(kernel, cost, call, tiles_m * tiles_n * call.batch);
   bool const odd_a = !detail::is_multiple(call.pitch_a, 32), odd_b = !detail::is_multiple(call.pitch_b, 32);
   auto const requests = [&](double pitch, bool odd) {
@@ -111,16 +126,19 @@ inline double predicted_us(KernelShape const& kernel, Cost const& cost, CallShap
   };
   double const a = call.m * call.k * kernel.bytes_a * call.batch, b = call.n * call.k * kernel.bytes_b * call.batch;
   double const d = call.m * call.n * kernel.bytes_d * call.batch;
-  bool const ragged = call.m > kernel.tile_m && std::fmod(call.m, kernel.tile_m) != 0 && it.waves <= 3;
-  double const spread = std::log(it.used);
+  double const tiles_of_m = detail::whole_down(call.m / kernel.tile_m);
+  bool const ragged = call.m > kernel.tile_m && tiles_of_m * kernel.tile_m != call.m && it.waves <= 3;
+  // Powers of the part that is busy, in f32: they need no more digits, and take half the time.
+  float const spread = it.used < 1 ? std::log(float(it.used)) : 0.0f;
+  auto const power = [&](double exponent) { return spread < 0 ? double(std::exp(float(-exponent) * spread)) : 1.0; };
 
   double const mma = it.path * cost.k_tile_us;
-  double const lines_a = std::fmin(call.m, kernel.tile_m) * kernel.tile_k * kernel.bytes_a / 128;
-  double const lines_b = std::fmin(call.n, kernel.tile_n) * kernel.tile_k * kernel.bytes_b / 128;
+  double const lines_a = std::min(call.m, kernel.tile_m) * kernel.tile_k * kernel.bytes_a / 128;
+  double const lines_b = std::min(call.n, kernel.tile_n) * kernel.tile_k * kernel.bytes_b / 128;
   double const lines = it.path * ((odd_a ? lines_a : 0) + (odd_b ? lines_b : 0)) * cost.line_ns * 1e-3;
-  double const dram = (a + b) / (cost.dram_tbps * 1e6) * std::exp(-cost.dram_spread * spread) + d / (cost.store_tbps * 1e6);
+  double const dram = (a + b) / (cost.dram_tbps * 1e6) * power(cost.dram_spread) + d / (cost.store_tbps * 1e6);
   double const l2 = (a * tiles_n * requests(call.pitch_a, odd_a) + b * tiles_m * requests(call.pitch_b, odd_b)) /
-                    (cost.l2_tbps * 1e6) * (ragged ? 1 + cost.l2_ragged : 1.0) * std::exp(-cost.l2_spread * spread);
+                    (cost.l2_tbps * 1e6) * (ragged ? 1 + cost.l2_ragged : 1.0) * power(cost.l2_spread);
   auto const fourth = [](double x) { return x * x * x * x; };
   double const mainloop = std::sqrt(std::sqrt(fourth(mma) + fourth(lines) + fourth(dram) + fourth(l2)));
 
