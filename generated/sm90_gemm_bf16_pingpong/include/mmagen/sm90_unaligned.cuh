@@ -65,12 +65,19 @@ class UnalignedCopy {
     misalignment_ = misalignment(line_of(0, 0) + first_along(0) + along_of(0));
   }
 
-  /// Loads what holds the thread's vector `i` of a k tile; zeros in place of ends and of what lies behind K.
+  /// Is every vector of a k tile inside of its line, with those beside it? The same for all threads.
+  CUTE_DEVICE bool is_inside(int k_tile) const {
+    return !has_ends(k_tile) && (Operand::kContiguousK || first_across(k_tile) + kAcross <= across_);
+  }
+
+  /// Loads what holds the thread's vector `i` of a k tile; zeros in place of ends and of what lies behind K. kInside: there are
+  /// none of these.
+  template <bool kInside>
   CUTE_DEVICE void load(VectorPair& pair, int i, int k_tile) const {
     int const at = first_along(k_tile) + along_of(i);
     int const begin = at - misalignment_of(i, k_tile);  // of the aligned vector that holds the first element
     auto const* const from = reinterpret_cast<uint4 const*>(line_of(i, k_tile) + begin);
-    if (is_inside(k_tile)) {
+    if constexpr (kInside) {
       pair.low = __ldg(from);
       pair.high = __ldg(from + 1);
     } else {
@@ -115,11 +122,6 @@ class UnalignedCopy {
  private:
   CUTE_DEVICE int misalignment_of(int i, int k_tile) const {
     return kRegular ? misalignment_ : misalignment(line_of(i, k_tile) + first_along(k_tile) + along_of(i));
-  }
-
-  /// Is every vector of a k tile inside of its line, with those beside it?
-  CUTE_DEVICE bool is_inside(int k_tile) const {
-    return !has_ends(k_tile) && (Operand::kContiguousK || first_across(k_tile) + kAcross <= across_);
   }
 
   /// Where the thread's vector `i` begins within a tile.
@@ -205,15 +207,23 @@ class UnalignedCopies {
  private:
   template <class Round>
   CUTE_DEVICE void load(Round, int k_tile) {
+    constexpr int kBegin = Round::value * kEach;
+    constexpr int kOfA = cute::min(kEach, cute::max(0, CopyA::kVectors - kBegin));
+    constexpr int kBeginB = cute::max(0, kBegin - CopyA::kVectors);
     if (k_tile >= k_tiles_) { return; }
-    CUTE_UNROLL
-    for (int j = 0; j < kEach; ++j) {
-      int const i = Round::value * kEach + j;
-      if (i < CopyA::kVectors) {
-        a_.load(pairs_[j], i, k_tile);
-      } else if (i < kVectors) {
-        b_.load(pairs_[j], i - CopyA::kVectors, k_tile);
-      }
+    load<0, kOfA>(a_, kBegin, k_tile);
+    load<kOfA, cute::min(kEach - kOfA, CopyB::kVectors - kBeginB)>(b_, kBeginB, k_tile);
+  }
+
+  /// Loads kCount vectors from `begin` on into the pairs from kPair on.
+  template <int kPair, int kCount, class Copy>
+  CUTE_DEVICE void load(Copy const& copy, int begin, int k_tile) {
+    if (copy.is_inside(k_tile)) {
+      CUTE_UNROLL
+      for (int j = 0; j < kCount; ++j) { copy.template load<true>(pairs_[kPair + j], begin + j, k_tile); }
+    } else {
+      CUTE_UNROLL
+      for (int j = 0; j < kCount; ++j) { copy.template load<false>(pairs_[kPair + j], begin + j, k_tile); }
     }
   }
 
