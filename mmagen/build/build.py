@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import mmagen
+from mmagen.build import registers
 from mmagen.build.job import BuildResult, Job, vendored_cutlass, with_origin
 from mmagen.build.log import KernelInfo
 from mmagen.build.superproject import build_together
@@ -75,7 +76,10 @@ def build(
             for index, result in zip(batch, built, strict=True):
                 results[index] = result
     cache.close()
-    return [result for result in results if result is not None]
+    found = [result for result in results if result is not None]
+    for job, result in zip(todo, found, strict=True):
+        registers.keep(result, job.files)
+    return found
 
 
 def _batches(indices: Sequence[int], names: Sequence[str]) -> list[list[int]]:

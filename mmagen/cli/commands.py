@@ -15,6 +15,8 @@ from mmagen import __version__
 from mmagen.cli.options import ARCH, FILTERS, JOBS, REPORTS, SPECS, cached, target_names
 from mmagen.core.errors import ExitCode, UsageError
 
+# Of mmagen.plan.devices, which is not imported for other verbs; tests compare the two.
+DEVICE_NAMES = ("v100", "t4", "a100", "h100", "h200")
 _PROBLEM = re.compile(r"^\d+,\d+,\d+(,\d+)?(:\w+=[\w.+-]+)*$")
 _EPILOG = """\b
 Exit codes: 0 success; 1 a result is incorrect (build --check: a project differs); 2 bad spec or usage;
@@ -170,16 +172,23 @@ def verify(
 
 
 @commands.command()
-@click.argument("spec", type=click.Path(path_type=Path))
-def inspect(spec: Path) -> int:
-    """Print everything derived from SPEC: layouts, register and shared-memory budgets, bank conflicts, traffic."""
-    from mmagen.cli import build as verbs
-    from mmagen.inspect.page import inspect as describe
+@SPECS
+@click.option(
+    "--ownership", is_flag=True, help="Also print who owns each element of A, B and C, for the atom and the CTA tile."
+)
+@click.option(
+    "--window",
+    metavar="RANGES",
+    help="What to print of these maps, e.g. m=0:32,n=8:16; all for everything. Implies --ownership.",
+)
+@click.option("--json", "json_", is_flag=True, help="Print a line of JSON for each spec.")
+@click.option("--device", type=click.Choice(DEVICE_NAMES), help="Describe launches on this device.")
+def inspect(specs: tuple[Path, ...], ownership: bool, window: str | None, json_: bool, device: str | None) -> int:
+    """Print everything derived from each SPEC (a file or a folder of *.yaml files): layouts, register and shared-memory
+    budgets, bank conflicts, traffic, owners of elements."""
+    from mmagen.cli.inspect import inspect as verb
 
-    loaded = verbs.load_specs([spec])
-    loaded.report_refused()
-    click.echo("\n".join(describe(one.plan) for one in loaded.planned))
-    return loaded.exit_code
+    return verb(specs, ownership=ownership, window=window, json_=json_, device=device)
 
 
 @commands.command()

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 # (value of the spec's key `kernel`, module with the FAMILY). The first family of a kernel that builds from the atom plans it.
 REGISTERED: tuple[tuple[str, str], ...] = (
     ("ownership", "mmagen.families.ownership"),
+    ("ownership", "mmagen.families.wgmma.ownership"),
     ("micro", "mmagen.families.micro"),
     ("micro", "mmagen.families.wgmma.micro"),
     ("micro", "mmagen.families.instruction.family"),

@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar, cast
 
-from mmagen.core.errors import ABSENT, Change, Fault, SpecFaults
+from mmagen.core.errors import ABSENT, Change, Fault, Key, SpecFaults
 from mmagen.plan import pages, sentences
 from mmagen.plan.cost import Call, KernelShape, predicted_us
+from mmagen.plan.maps import Map, of_product
 from mmagen.plan.plans import Config, GemmPlan
-from mmagen.spec import kernel as spec_kernel
+from mmagen.spec.kernel import Config as Override
 from mmagen.spec.kernel import When
 from mmagen.spec.model import Problem, Spec
 
@@ -138,6 +139,13 @@ def _choices(plan: GemmPlan) -> list[pages.Row]:
     return rows
 
 
+def maps(plan: GemmPlan) -> list[Map]:
+    """The maps of owners of each kernel."""
+    if not plan.configs:
+        return of_product(plan)
+    return [one for config in plan.configs for one in of_product(config.plan, config.name)]
+
+
 # --- Rules -----------------------------------------------------------------------------------------------------------
 
 
@@ -188,7 +196,7 @@ def _rule_faults(spec: Spec) -> Iterator[Fault]:
     yield from _unreachable(dict(enumerate(configs)))
 
 
-def _unreachable(configs: Mapping[int, spec_kernel.Config]) -> Iterator[Fault]:
+def _unreachable(configs: Mapping[int, Override]) -> Iterator[Fault]:
     """Faults for configs, by their index, that take no problem because earlier ones do."""
     for i, config in configs.items():
         earlier = next((one for j, one in configs.items() if j < i and _covers(one.when, config.when)), None)
@@ -220,13 +228,24 @@ def _placed(spec: Spec, found: Sequence[tuple[Fault, ...]]) -> Iterator[Fault]:
             key = fault.key[0]
             sharers = [j for j, config in enumerate(configs) if key not in config.overrides]
             shared = i in sharers and all(fault in found[j] for j in sharers)
-            if not shared:
+            if shared:
+                fault = replace(fault, change=dict(_for_all(configs, sharers, fault.change)))
+            else:
                 fault = replace(
                     fault,
                     key=("configs", i, *fault.key),
                     change={("configs", i, *path): value for path, value in fault.change.items()},
                 )
             yield fault
+
+
+def _for_all(configs: Sequence[Override], sharers: Sequence[int], change: Mapping[Key, Any]) -> Iterator[tuple[Key, Any]]:
+    """A change for several configs, of which some may have values of their own where it is."""
+    for path, value in change.items():
+        own = [j for j in sharers if path[0] in configs[j].overrides]
+        if len(own) < len(sharers):
+            yield path, value
+        yield from ((("configs", j, *path), value) for j in own)
 
 
 def _disagreements(spec: Spec, plans: Sequence[GemmPlan]) -> Iterator[Fault]:

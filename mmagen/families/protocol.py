@@ -6,6 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from mmagen.core.errors import Fault
+from mmagen.plan.devices import Device
+from mmagen.plan.launch import Numbers
+from mmagen.plan.maps import Map
 from mmagen.plan.pages import Section
 from mmagen.plan.plans import ProjectPlan
 from mmagen.plan.trials import Trials
@@ -48,6 +51,13 @@ class Family(Protocol[P]):
 
     def page(self, plan: P) -> list[Section]:
         """The sections of `mmagen inspect`."""
+
+    def numbers(self, plan: P, device: Device, ptxas: Mapping[str, int]) -> list[Numbers]:
+        """Occupancy and launches of its problems on a device, for `inspect`. ptxas: registers per thread of the kernels that
+        were built, by the name of their config ("" for a single kernel)."""
+
+    def maps(self, plan: P) -> list[Map]:
+        """Who owns the elements of A, B and C, for `inspect --ownership`."""
 
 
 @runtime_checkable

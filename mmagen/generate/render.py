@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -15,6 +16,7 @@ from mmagen.families import family_of
 from mmagen.generate import manifest
 from mmagen.generate.headers import with_headers
 from mmagen.generate.templates import environment
+from mmagen.plan.facts import INTERFACE_VERSION
 from mmagen.plan.plans import ProjectPlan
 
 # libyaml's dumper, if available, writes the same bytes in a fraction of the time.
@@ -73,6 +75,8 @@ def _bytes(path: str) -> bytes:
 def _context(plan: ProjectPlan, config: str, tests: bool) -> dict[str, Any]:
     """Template variables. config: the selected kernel of a library, "" for a single kernel."""
     of_family = family_of(plan).context(plan, config)
+    made_by = {"mmagen": __version__, "interface": INTERFACE_VERSION}
+    facts = replace(plan.facts, description={**made_by, **plan.facts.description})
     return {
         "plan": plan,
         "config": config or "config",
@@ -80,6 +84,8 @@ def _context(plan: ProjectPlan, config: str, tests: bool) -> dict[str, Any]:
         "version": __version__,
         "tests": tests,
         "upper": plan.name.upper(),
+        "soversion": ".".join(__version__.split(".")[:2]),
+        "facts": facts,
         "cuda_architectures": cmake_list(plan.arch),
         "choices": (),
         "usable": True,

@@ -177,7 +177,10 @@ cudaError_t cudaRuntimeGetVersion(int* version) {
   *version = CUDART_VERSION;
   return cudaSuccess;
 }
-cudaError_t cudaDriverGetVersion(int* version) { return cudaRuntimeGetVersion(version); }
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = state().driver_version;
+  return cudaSuccess;
+}
 /// The refusal itself says why: the caller gets it from the output.
 char const* cudaGetErrorString(cudaError_t error) {
   thread_local char text[32];

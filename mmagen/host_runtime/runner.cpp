@@ -4,6 +4,7 @@
 //   runner -program LIBRARY DIRECTIVE...  those that it calls
 //
 //   device MAJOR MINOR MULTIPROCESSORS SHARED_BYTES     the device that the runtime shows
+//   driver VERSION                                      what cudaDriverGetVersion answers; 0: there is no driver
 //   resident CLUSTERS                                   what cudaOccupancyMaxActiveClusters answers
 //   kernel NAME THREADS SHARED_BYTES COUNT (OFFSET SIZE)...
 //                                                       of a PTX entry: .maxntid (0: none), static shared memory, parameters
@@ -143,6 +144,8 @@ void obey(Words& words, void* library) {
       for (int* field : {&device.major, &device.minor, &device.multiprocessors, &device.most_shared_bytes}) {
         *field = int(words.number());
       }
+    } else if (verb == "driver") {
+      state().driver_version = int(words.number());
     } else if (verb == "resident") {
       state().device.resident_clusters = int(words.number());
     } else if (verb == "kernel") {

@@ -41,6 +41,7 @@ struct State {
   Device device;
   std::map<std::string, Kernel> kernels;              // by name
   std::map<void const*, std::string> kernel_of_host;  // address of the host function -> name
+  int driver_version = CUDART_VERSION;                // 0: no driver
   std::map<std::string, int> failures;                // function -> the cudaError_t that it returns
   bool has_memory = false;                            // the caller keeps device memory and answers
   unsigned long long device_first = 0, device_end = 0;

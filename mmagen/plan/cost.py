@@ -41,7 +41,7 @@ class KernelShape:
             cluster=plan.cluster_of_d,
             split_k=scheduler.split_k,
             workspace_splits=-1 if scheduler.workspace_splits is None else scheduler.workspace_splits,
-            stream_k=scheduler.stream_k,
+            stream_k=scheduler.stream_k != "never",
             bytes=(plan.operand("A").element.bytes, plan.operand("B").element.bytes, plan.epilogue.out.bytes),
         )
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from mmagen.core.layout_text import LayoutText
 from mmagen.mma.accumulation import Accumulation, loosest
 from mmagen.mma.atoms import Atom
+from mmagen.plan.facts import Facts, needs
 from mmagen.plan.model import Epilogue, Operand, TiledMma
 from mmagen.spec.cost import Cost
 from mmagen.spec.kernel import When
@@ -69,9 +70,25 @@ class ProjectPlan:
         return False
 
     @property
+    def maps_are_verified(self) -> bool:
+        """Is the map of owners what `verify` compares?"""
+        return False
+
+    @property
     def by_config(self) -> dict[str, ProjectPlan]:
         """The plan of each kernel by the name of its config; {"": self} for a single kernel."""
         return {"": self}
+
+    @property
+    def takes_workspace(self) -> bool:
+        """Can a call use a workspace in device memory?"""
+        return False
+
+    @property
+    def facts(self) -> Facts:
+        """What the library says of itself at run time."""
+        about = {"name": self.name, "kernel": self.kernel, "arch": [*self.arch], "spec_sha": self.spec_sha}
+        return Facts(needs=needs(self.arch), description=about)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,9 +107,18 @@ class TilePlan(ProjectPlan):
 
 @dataclass(frozen=True, kw_only=True)
 class OwnershipPlan(TilePlan):
-    """kernel: ownership. Which thread and value own each element of A, B and C."""
+    """kernel: ownership. Which thread and value own each element of A, B and C.
+
+    staged: the operands that the instruction reads from shared memory, in smem_bytes.
+    """
 
     ownership: tuple[Ownership, ...]
+    staged: tuple[Operand, ...] = ()
+    smem_bytes: int = 0
+
+    @property
+    def maps_are_verified(self) -> bool:
+        return True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,14 +158,14 @@ class ProductPlan(TilePlan):
         return replace(self.atom.accumulation, shuffled=mma.atoms[2] > 1 or isinstance(mma.permutation[2], LayoutText))
 
     @property
+    def any_shape(self) -> bool:
+        """Does it compute any m, n, k, batch, alpha and beta, and not only one tile?"""
+        return False
+
+    @property
     def stages(self) -> int:
         """Tiles of A and B in shared memory."""
         return 1
-
-    @property
-    def takes_workspace(self) -> bool:
-        """Can a call use a workspace in device memory?"""
-        return False
 
     @property
     def leaves_flags(self) -> bool:
@@ -154,6 +180,30 @@ class ProductPlan(TilePlan):
     def work_of_a_cta(self, problem: Problem, clusters: int) -> tuple[int, int]:
         """(work tiles, k tiles of each), at most, that one CTA of a launch of so many clusters computes."""
         return 1, 1
+
+    @property
+    def facts(self) -> Facts:
+        a, b, d = self.operand("A").element, self.operand("B").element, self.epilogue.out
+        a_major, b_major, d_major = self.majors
+        about = super().facts
+        matrices = {
+            "a": {"type": a.word, "contiguous": a_major},
+            "b": {"type": b.word, "contiguous": b_major},
+            "d": {"type": d.word, "contiguous": d_major},
+            "accumulator": self.atom.type_d.word,
+            "scalar": self.epilogue.scalar.word,
+            "shape": None if self.any_shape else [*self.tile],
+            "workspace": self.takes_workspace,
+            "configs": [],
+        }
+        return replace(
+            about,
+            majors=self.majors,
+            bytes=(a.bytes, b.bytes, d.bytes, self.epilogue.scalar.bytes),
+            smem_bytes=self.smem_bytes,
+            shape=self.text.shape,
+            description={**about.description, **matrices},
+        )
 
     @property
     def stage_bytes(self) -> int:
@@ -182,7 +232,8 @@ class TileScheduler:
     raster_group: rows of tiles (of clusters) per band, which reuses columns of B in L2. cluster: CTAs along M and N that share
     operands by multicast. split_k: CTAs of a cluster that split the K of a tile. workspace_splits: parts of K that CTAs sum up
     through a workspace, at most; 0 for as many as fit the problem, None for no such parts. persistent: a CTA computes several
-    tiles. stream_k: all CTAs share the tiles of a partial last wave, which requires a workspace.
+    tiles. stream_k: which last waves all CTAs share through a workspace: "never", "last_wave" (one that is less than two thirds
+    full) or "always" (any that is not full).
     """
 
     raster_group: int
@@ -190,7 +241,7 @@ class TileScheduler:
     split_k: int = 1
     workspace_splits: int | None = None
     persistent: bool = False
-    stream_k: bool = False
+    stream_k: str = "never"
 
     @property
     def cluster_ctas(self) -> int:
@@ -199,7 +250,11 @@ class TileScheduler:
     @property
     def takes_workspace(self) -> bool:
         """Can a call use a workspace in device memory?"""
-        return self.stream_k or self.workspace_splits is not None
+        return self.shares_last_wave or self.workspace_splits is not None
+
+    @property
+    def shares_last_wave(self) -> bool:
+        return self.stream_k != "never"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,6 +288,10 @@ class GemmPlan(ProductPlan):
         return replace(super().accumulation, turns=2)
 
     @property
+    def any_shape(self) -> bool:
+        return True
+
+    @property
     def stages(self) -> int:
         return self.mainloop.stages
 
@@ -255,11 +314,21 @@ class GemmPlan(ProductPlan):
 
     @property
     def leaves_flags(self) -> bool:
-        return any(one.scheduler.stream_k for one in self.kernels)
+        return any(one.scheduler.shares_last_wave for one in self.kernels)
 
     @property
     def most_launches(self) -> int:
-        return max(1 if one.scheduler.workspace_splits is None else 2 for one in self.kernels)
+        return max(1 if one.scheduler.workspace_splits is None else 2 for one in self.kernels) + self.takes_workspace
+
+    @property
+    def facts(self) -> Facts:
+        about = super().facts
+        return replace(
+            about,
+            smem_bytes=max(one.smem_bytes for one in self.kernels),
+            cluster_ctas=max(one.scheduler.cluster_ctas for one in self.kernels),
+            description={**about.description, "configs": [config.name for config in self.configs]},
+        )
 
     def work_of_a_cta(self, problem: Problem, clusters: int) -> tuple[int, int]:
         m, n, k = (-(-extent // of_tile) for extent, of_tile in zip(problem.shape, self.tile_of_d, strict=True))
@@ -269,7 +338,7 @@ class GemmPlan(ProductPlan):
             splits = min(self.scheduler.workspace_splits or clusters, k)
             return -(-tiles * splits // clusters), -(-k // splits) if self.scheduler.workspace_splits else k
         # A part of a tile, of those that are shared, comes before the whole ones.
-        return -(-tiles // clusters) + self.scheduler.stream_k, -(-k // self.scheduler.split_k)
+        return -(-tiles // clusters) + self.scheduler.shares_last_wave, -(-k // self.scheduler.split_k)
 
 
 @dataclass(frozen=True)

@@ -41,12 +41,14 @@ def one_tile(plan: ProductPlan) -> Trials:
 
 
 def of_product(plan: ProductPlan, problems: tuple[Problem, ...]) -> Trials:
-    """Trials of a GEMM: small integers, which are exact, for every problem, and uniform inputs for that with the longest sums,
-    of those that are aligned and read a source where there are any."""
-    longest = max(problems, key=lambda one: (one.beta != 0 and one.offset == 0, one.k, products(one)))
+    """Trials of a GEMM: small integers, which are exact, for every problem, and uniform inputs for the smallest of those with long
+    sums: more than half as long as the longest ones, of those that are aligned and read a source where there are any."""
+    sums = [one for one in problems if one.beta != 0 and one.offset == 0] or problems
+    long = [one for one in sums if 2 * one.k > max(other.k for other in sums)]
+    uniform = min(long, key=products)
     return Trials(
         judge="product",
-        cases=(*((problem, "small_int") for problem in problems), (longest, "uniform")),
+        cases=(*((problem, "small_int") for problem in problems), (uniform, "uniform")),
         requires=plan.atom.default_arch,
         types=plan.types,
         majors=plan.majors,
@@ -63,6 +65,12 @@ def split_k_problems(tile: Tile, cluster: tuple[int, int]) -> tuple[Problem, ...
     """Sums so long that the K of a tile is split for three clusters: of whole tiles, and of tiles with residues in a batch."""
     m, n, k = tile[0] * cluster[0], tile[1] * cluster[1], tile[2]
     return Problem(shape=(m, n, 25 * k)), Problem(shape=(m - 3, 37, 27 * k + 5), batch=2, ld_pad=11, alpha=-1.0, beta=2.0)
+
+
+def copied_problems(tile: Tile) -> tuple[Problem, ...]:
+    """A long sum of operands that TMA cannot address, so that their copy to a workspace pays."""
+    m, n, k = tile
+    return (Problem(shape=(m - 3, n - 5, 24 * k + 3), offset=1, beta=1.0),)
 
 
 def stream_k_problems(tile: Tile, cluster: tuple[int, int]) -> tuple[Problem, ...]:

@@ -92,10 +92,11 @@ SplitK = Annotated[
     ),
 ]
 StreamK = Annotated[
-    Literal["never", "last_wave"] | None,
+    Literal["never", "last_wave", "always"] | None,
     Field(
-        description="stream_k is last_wave to split a partial last wave along K among all CTAs (their partial sums "
-        "are added through a workspace, in a fixed order), or never, or null for never",
+        description="stream_k is last_wave to split a last wave that is less than two thirds full along K among all CTAs (their "
+        "partial sums are added through a workspace, in a fixed order), always for any partial last wave, or never, or null for "
+        "never",
     ),
 ]
 Operands = Annotated[

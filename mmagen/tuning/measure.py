@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mmagen.core.process import group
+from mmagen.core.process import Children
 
 Record = dict[str, Any]
 BASELINES = ("cublasLt_first", "cublasLt_best8")
@@ -124,7 +124,8 @@ def _one_process(
     last: dict[str, str] | None = None
     machine: dict[str, Any] | None = None
     environment = {**os.environ, **(env or {})}
-    with group(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as child:
+    with Children() as children:
+        child = children.start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
         complaints = _Complaints(child)
         for line in _lines(child, settings.silence_s):
             if line is None:

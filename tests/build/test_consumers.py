@@ -12,6 +12,7 @@ import pytest
 
 from mmagen.cli.build import build
 from mmagen.toolchain.find import COMPILE, find_toolchain
+from tests.support.interface import Status
 
 pytestmark = pytest.mark.nvcc
 
@@ -34,6 +35,9 @@ target_link_libraries(app PRIVATE hello_micro::hello_micro {gemm}::{gemm} hello_
                       fma_micro::fma_micro)
 """
 _PARTS = ("hello_micro", GEMM, "hello_ownership", "fma_micro")
+# What a library that multiplies exports, and nothing else.
+FUNCTIONS = ("run", "can_run", "workspace_bytes", "query", "config_name")
+FUNCTIONS += ("status_text", "error_text", "cuda_error", "version", "description")
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +67,16 @@ def _cutlass(tools) -> str:
     return f"-DCUTLASS_DIR={tools.cutlass.path}"
 
 
+def _exported(name: str) -> set[str]:
+    return {f"{name}_{function}" for function in FUNCTIONS}
+
+
+def _of_the_cxx_runtime(library: Path) -> set[str]:
+    """Symbols of the C++ runtime that the library wants others to define."""
+    done = subprocess.run(["nm", "-u", library], capture_output=True, text=True, check=True)
+    return set(re.findall(r"\b(__gxx\w+|__cxa_(?!finalize)\w+|_ZNS\w+|_ZS\w+|_Zn\w+|_Zd\w+|_Unwind\w+)", done.stdout))
+
+
 def _visible(library: Path) -> set[str]:
     """What `library`, static or shared, defines for others to see."""
     table = subprocess.run(
@@ -80,10 +94,16 @@ def test_a_copy_alone_builds_without_warnings_and_skips_its_test_without_a_gpu(n
     build([SPECS / f"{name}.yaml"], tmp_path / "made")
     alone = tmp_path / "empty" / name
     shutil.copytree(tmp_path / "made" / name, alone)
-    folder, output = cmake(alone, "-G", "Unix Makefiles", _cutlass(tools), f"-DCMAKE_CUDA_ARCHITECTURES={ARCH}")
+    options = (_cutlass(tools), f"-DCMAKE_CUDA_ARCHITECTURES={ARCH}", f"-DCMAKE_INSTALL_PREFIX={tmp_path / 'installed'}")
+    folder, output = cmake(alone, "-G", "Unix Makefiles", *options)
     assert "warning" not in output.lower(), output
-    assert _visible(folder / f"lib{name}.a") == {f"{name}_{call}" for call in ("run", "query", "status_text")}
+    assert _visible(folder / f"lib{name}.a") == _exported(name)
+    assert not _of_the_cxx_runtime(folder / f"lib{name}.a"), "a C program must link it"
     assert (folder / "tests" / f"{name}_bench").is_file() == (name == GEMM)
+    if name == ALONE:
+        installed = tmp_path / "installed"
+        subprocess.run([tools.cmake.path, "--install", folder], check=True, capture_output=True)
+        _c_program_by_pkg_config(installed, tmp_path)
     ctest = tools.cmake.path.with_name("ctest")
     listed = subprocess.run([ctest, "--test-dir", folder, "-N"], capture_output=True, text=True, check=True).stdout
     assert f"{name}_verify" in listed
@@ -107,18 +127,22 @@ def test_a_cxx_program_takes_projects_in_every_way(tools, cmake, tmp_path):
     )
     subprocess.run([tools.cmake.path, "--install", folder], check=True, capture_output=True)
     shutil.rmtree(app / "parts/fma_micro")
-    assert _visible(next(installed.rglob("libfma_micro.so"))) == {
-        f"fma_micro_{call}" for call in ("run", "query", "status_text")
-    }
+    shared = next(installed.rglob("libfma_micro.so"))
+    assert _visible(shared) == _exported("fma_micro")
+    dynamic = subprocess.run(["readelf", "-dW", shared], capture_output=True, text=True, check=True).stdout
+    assert "soname: [libfma_micro.so.0.1]" in dynamic
+    _c_program_by_pkg_config(installed, tmp_path)
 
     (app / "CMakeLists.txt").write_text(_CONSUMER.format(gemm=GEMM))
-    calls = [f"{name}_run(nullptr, nullptr)" for name in _PARTS if "ownership" not in name]
-    calls.append("hello_ownership_stamp(nullptr, nullptr, nullptr, nullptr)")
+    calls = [f"{name}_run(nullptr, nullptr) != {name.upper()}_NULL_ARGS" for name in _PARTS if "ownership" not in name]
+    calls.append("hello_ownership_stamp(nullptr, nullptr, nullptr, nullptr) != HELLO_OWNERSHIP_NULL_A")
     (app / "main.cpp").write_text(
-        "".join(f"#include <{name}/{name}.h>\n" for name in _PARTS) + "int main() { return " + " + ".join(calls) + "; }\n"
+        "".join(f"#include <{name}/{name}.h>\n" for name in _PARTS) + "int main() { return " + " || ".join(calls) + "; }\n"
     )
     folder, _ = cmake(app, _cutlass(tools), f"-DMMAGEN_CUDA_ARCHITECTURES={ARCH}", f"-DCMAKE_PREFIX_PATH={installed}")
-    assert subprocess.run([folder / "app"]).returncode == len(_PARTS), "each refuses null pointers with status 1"
+    subprocess.run([folder / "app"], check=True)
+    subprocess.run([tools.cmake.path, "--install", folder, "--prefix", tmp_path / "nothing"], check=True, capture_output=True)
+    assert not (tmp_path / "nothing").exists(), "a vendored project installs nothing unless asked for"
     assert not list(folder.rglob("*_verify*")), "tests are built only for a project on its own"
     for library in folder.rglob("*.a"):
         name = library.stem.removeprefix("lib")
@@ -138,18 +162,111 @@ def test_vendored_headers_are_all_that_is_needed(cmake, tmp_path):
     assert len(headers) > 50 and all(place.endswith("third_party/cutlass/include") for place in headers)
 
 
-def test_each_header_is_plain_c99(tmp_path):
+# Without a GPU: the first call of CUDA says what is missing. With one the kernel runs on no memory at all, so it is not called.
+_C_PROGRAM = """\
+#include <stdio.h>
+#include <string.h>
+#include <fma_micro/fma_micro.h>
+
+int main(void) {
+  fma_micro_args args = FMA_MICRO_ARGS_INIT, zeros;
+  int64_t bytes = -1;
+  fma_micro_info info = {sizeof info, 0, 0, 0, 0, 0};
+  memset(&zeros, 0, sizeof zeros);
+  if (fma_micro_run(&zeros, NULL) != FMA_MICRO_STRUCT_SIZE) { return 1; }
+  args.m = 32, args.n = 32, args.k = 7;
+  if (fma_micro_can_run(&args) != FMA_MICRO_FIXED_SHAPE) { return 2; }
+  args.k = 8, args.a = args.b = &args, args.d = &args;
+  args.lda = 32, args.ldb = 32, args.ldd = 31;
+  if (fma_micro_can_run(&args) != FMA_MICRO_SHORT_LDD) { return 3; }
+  puts(fma_micro_error_text());
+  if (fma_micro_workspace_bytes(&args, &bytes) != FMA_MICRO_SUCCESS || bytes != 0) { return 4; }
+  printf("%s %s %d\\n", fma_micro_version(), fma_micro_config_name(&args), (int)fma_micro_query(&info));
+  printf("%d %s\\n", fma_micro_cuda_error(), fma_micro_error_text());
+  return 0;
+}
+"""
+
+
+def _c_program_by_pkg_config(installed: Path, tmp_path: Path) -> None:
+    """Compile and run a C99 program with the flags of the installed .pc file."""
+    assert shutil.which("pkg-config"), "apt-get install pkg-config"
+    place = next(installed.rglob("fma_micro.pc")).parent
+    environment = {**os.environ, "PKG_CONFIG_PATH": str(place), "CUDA_VISIBLE_DEVICES": ""}
+    flags = subprocess.run(["pkg-config", "--cflags", "--libs", "fma_micro"], capture_output=True, text=True, env=environment)
+    assert flags.returncode == 0, flags.stderr
+    (tmp_path / "use.c").write_text(_C_PROGRAM)
+    program = tmp_path / "use"
+    command = ["gcc", "-std=c99", "-Wall", "-Wextra", "-Werror", tmp_path / "use.c", "-o", program, *flags.stdout.split()]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    place = next(installed.rglob("libfma_micro.*")).parent
+    environment["LD_LIBRARY_PATH"] = str(place)
+    done = subprocess.run([program], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done
+    refused, facts, device = done.stdout.splitlines()
+    assert refused == "ldd is 31; a line of D along N has 32 elements"
+    version, name, status = facts.split()
+    assert (version, name) == ("0.1.0", "fma_micro")
+    # There is no driver, or none of its devices may be seen.
+    assert int(status) in (Status.NO_DRIVER, Status.NO_DEVICE) and re.match(r"(35|100) no (driver|device): ", device), device
+
+
+def test_two_versions_of_mmagen_in_one_process(tools, cmake, tmp_path):
+    """The same kernel, made by two versions: each has its own namespace, and its own functions."""
+    for version, name in (("v0_1", "older"), ("v0_2", "newer")):
+        spec = tmp_path / f"{name}.yaml"
+        spec.write_text((SPECS / "hello_ownership.yaml").read_text().replace("name: hello_ownership", f"name: {name}"))
+        build([spec], tmp_path / "parts", tests=False)
+        for header in (tmp_path / "parts" / name / "include/mmagen").iterdir():
+            header.write_text(header.read_text().replace("namespace v0_1", f"namespace {version}"))
+    newer = tmp_path / "parts/newer/include/mmagen/interface.cuh"
+    text = newer.read_text()
+    assert text.count('"a is NULL"') == 1
+    newer.write_text(text.replace('"a is NULL"', '"a is NULL, says the newer"'))
+    (tmp_path / "main.c").write_text(
+        "#include <older/older.h>\n#include <newer/newer.h>\n#include <stdio.h>\n"
+        "int main(void) { puts(older_status_text(OLDER_NULL_A)); puts(newer_status_text(NEWER_NULL_A)); return 0; }\n"
+    )
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.24)\nproject(app LANGUAGES C)\nadd_subdirectory(parts/older)\n"
+        "add_subdirectory(parts/newer)\nadd_executable(app main.c)\ntarget_link_libraries(app older::older newer::newer)\n"
+    )
+    folder, _ = cmake(tmp_path, _cutlass(tools), f"-DMMAGEN_CUDA_ARCHITECTURES={ARCH}")
+    done = subprocess.run([folder / "app"], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["a is NULL", "a is NULL, says the newer"]
+
+
+def test_without_cutlass_one_sentence_says_what_to_pass(tools, tmp_path):
+    """No download and no Python unless asked for: neither git nor Python is in reach here, and neither is missed."""
+    build([SPECS / "hello_micro.yaml"], tmp_path, tests=False)
+    environment = {"PATH": "/nowhere", "CUDACXX": str(tools.nvcc.path), "CXX": str(tools.host_compiler.path)}
+    command = [tools.cmake.path, "-P", tmp_path / "hello_micro/cmake/mmagen_cutlass.cmake"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path)
+    said = " ".join(done.stderr.split())
+    assert done.returncode == 1 and "pass -DCUTLASS_DIR=<a CUTLASS checkout>, or -DMMAGEN_FETCH_CUTLASS=ON" in said, said
+    assert "Git" not in said and "Python" not in said
+
+
+def test_each_header_is_plain_c99_and_cxx(tmp_path):
     build([SPECS], tmp_path / "made")
     headers = sorted((tmp_path / "made").glob("*/include/*/*.h"))
     assert {header.stem for header in headers} == {
         path.stem for path in SPECS.glob("*.yaml") if "kernel: peak" not in path.read_text()
     }
-    for header in headers:
-        source = tmp_path / "use.c"
-        source.write_text(f'#include "{header}"\n#include "{header}"\nint main(void) {{ return 0; }}\n')
-        done = subprocess.run(
-            ["gcc", "-std=c99", "-Wall", "-Wextra", "-pedantic", "-Werror", "-fsyntax-only", source],
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == 0, done.stderr
+    languages = [("gcc", "c99"), ("gcc", "c11"), ("g++", "c++17"), ("g++", "c++20"), ("g++", "c++23")]
+    languages += [("clang", "c99"), ("clang++", "c++20")]
+    use = "".join(f'#include "{header}"\n' for header in headers for _ in range(2))
+    # The initializer and every status, in each language.
+    name = "fma_micro"
+    use += (
+        f"int main(void) {{ {name}_args args = {name.upper()}_ARGS_INIT; return args.m == 0 ? 0 : {name.upper()}_SHARED_D; }}\n"
+    )
+    for compiler, language in languages:
+        if not shutil.which(compiler):
+            continue
+        source = tmp_path / f"use.{'c' if '+' not in language else 'cpp'}"
+        source.write_text(use)
+        strict = ["-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror", "-fsyntax-only"]
+        done = subprocess.run([compiler, f"-std={language}", *strict, source], capture_output=True, text=True)
+        assert done.returncode == 0, f"{compiler} {language}: {done.stderr}"

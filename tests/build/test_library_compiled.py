@@ -7,7 +7,6 @@ import json
 import os
 import random
 import re
-import struct
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,12 +19,14 @@ from mmagen.cli.build import load_specs
 from mmagen.families.library import choose
 from mmagen.generate.render import render
 from mmagen.generate.write import write
+from mmagen.host_runtime.arguments import Info, argument_bytes, info_bytes
 from mmagen.host_runtime.build import build_runner, link_library
 from mmagen.host_runtime.entries import entries_of
 from mmagen.host_runtime.library import CapturedLaunch, Device, HostLibrary, Reply, call, text
 from mmagen.plan.plans import GemmPlan
 from mmagen.spec.model import Problem
 from mmagen.toolchain.find import COMPILE, find_toolchain
+from tests.support.interface import Status
 
 pytestmark = pytest.mark.nvcc
 
@@ -104,9 +105,8 @@ def test_every_config_is_a_kernel_that_compiles_without_spills(made):
 # What follows runs the library's host code with a stand-in for the CUDA runtime: see mmagen/host_runtime.
 
 GOOD = {
-    "m": 4096, "n": 4096, "k": 512, "batch": 1, "a": 0x10000, "lda": 512, "stride_a": 0, "b": 0x20000, "ldb": 512,
-    "stride_b": 0, "c": 0, "ldc": 0, "stride_c": 0, "d": 0x30000, "ldd": 4096, "stride_d": 0, "alpha": 1, "beta": 0,
-    "workspace": 0, "bytes": 0,
+    "m": 4096, "n": 4096, "k": 512, "batch": 1, "a": 0x10000, "lda": 512, "b": 0x20000, "ldb": 512, "d": 0x30000, "ldd": 4096,
+    "alpha": 1,
 }  # fmt: skip
 HUGE = 2**31
 CLUSTERS = 66
@@ -116,8 +116,7 @@ PENDING, SET_ATTRIBUTE, LAUNCH = "pending", "fail cudaFuncSetAttribute", "fail l
 
 def args(**changes: int) -> bytes:
     """The library's argument struct."""
-    assert set(changes) <= set(GOOD)
-    return struct.pack("<16q2f2q", *(GOOD | changes).values())
+    return argument_bytes(GOOD | changes)
 
 
 @pytest.fixture(scope="module")
@@ -160,16 +159,20 @@ def test_the_library_chooses_as_the_plan_does(made, ask):
     assert answers == [choose(it, problem).name for problem in problems]
     assert set(answers) == {config.name for config in it.configs}
     nothing = ask(*text(f"{it.name}_config_name", 0), *call(f"{it.name}_run", 0, 0), *call(f"{it.name}_query", 0))
-    assert nothing.texts == [""] and nothing.values == [1, 1]
+    assert nothing.texts == [""] and nothing.values == [Status.NULL_ARGS, Status.NULL_ARGS]
 
 
 def test_a_query_answers_for_all_kernels(made, ask):
     it = made[0]
-    reply = ask(*call(f"{it.name}_query", bytes(20)))
+    reply = ask(*call(f"{it.name}_query", info_bytes()))
     assert reply.values == [0]
-    threads, *_, smem, ctas = struct.unpack("<5i", reply.outputs[0])
+    info = Info.from_buffer_copy(reply.outputs[0])
     plans = [config.plan for config in it.configs]
-    assert (threads, smem, ctas) == (max(p.threads for p in plans), max(p.smem_bytes for p in plans), 1)
+    assert (info.threads, info.smem_bytes, info.ctas_per_sm) == (
+        max(p.threads for p in plans),
+        max(p.smem_bytes for p in plans),
+        1,
+    )
 
 
 def test_a_kernel_is_launched_once_on_the_stream_that_was_given(run, made):
@@ -183,8 +186,8 @@ def test_a_kernel_is_launched_once_on_the_stream_that_was_given(run, made):
 
 
 @pytest.mark.parametrize("changes", [
-    {"k": 0, "a": 0, "b": 0, "lda": 0, "ldb": 0}, {"lda": 513}, {"ldb": 513}, {"ldd": 4097}, {"a": 0x10002}, {"d": 0x30002},
-    {"batch": 2, "stride_a": 4, "stride_d": 1 << 24}, {"lda": 1 << 40},
+    {"k": 0, "a": 0, "b": 0, "lda": 0, "ldb": 0}, {"lda": 513}, {"ldb": 513}, {"a": 0x10002},
+    {"batch": 2, "batch_stride_a": 4, "batch_stride_d": 1 << 24}, {"lda": 1 << 40},
 ])  # fmt: skip
 def test_what_tma_cannot_address_goes_round_it_on_the_same_stream(run, changes):
     reply = run(**changes)
@@ -192,30 +195,38 @@ def test_what_tma_cannot_address_goes_round_it_on_the_same_stream(run, changes):
     assert (reply.values, reply.left) == ([0], [0])
 
 
-@pytest.mark.parametrize("changes", [{"m": 0}, {"n": 0}, {"batch": 0}, {"m": 0, "n": HUGE}, {"m": 0, "a": 0, "d": 0}])
+@pytest.mark.parametrize("changes", [
+    {"ldd": 4097}, {"d": 0x30002}, {"batch": 2, "batch_stride_d": (1 << 24) + 4}, {"ldd": 1 << 40},
+])  # fmt: skip
+def test_operands_are_loaded_by_tma_though_it_cannot_address_d(run, changes):
+    reply = run(**changes)
+    assert [way(launch) for launch in reply.launches] == ["tma"]
+    assert (reply.values, reply.left) == ([0], [0])
+
+
+@pytest.mark.parametrize("changes", [{"m": 0}, {"n": 0}, {"m": 0, "n": HUGE}, {"m": 0, "a": 0, "d": 0}])
 def test_of_nothing_there_is_nothing_to_do(run, changes):
     reply = run(**changes)
     assert (reply.launches, reply.values, reply.left) == ([], [0], [0])
 
 
-@pytest.mark.parametrize("changes", [
-    {"m": -1}, {"n": -1}, {"k": -1}, {"batch": -1}, {"a": 0}, {"b": 0}, {"d": 0}, {"beta": 1, "ldc": 4096},
-    {"k": 0, "d": 0}, {"lda": 511}, {"ldb": 511}, {"ldd": 4095}, {"lda": -512}, {"beta": 1, "c": 0x40000, "ldc": 4095},
-    {"batch": 2}, {"a": 0x10001}, {"b": 0x20001}, {"d": 0x30001}, {"beta": 1, "c": 0x40001, "ldc": 4096},
-    {"workspace": 0x50008, "bytes": 1 << 30},
+@pytest.mark.parametrize(("changes", "status"), [
+    ({"m": -1}, Status.NEGATIVE_M), ({"n": -1}, Status.NEGATIVE_N), ({"k": -1}, Status.NEGATIVE_K),
+    ({"batch": -1}, Status.NEGATIVE_BATCH), ({"a": 0}, Status.NULL_A), ({"b": 0}, Status.NULL_B), ({"d": 0}, Status.NULL_D),
+    ({"beta": 1, "ldc": 4096}, Status.NULL_C), ({"k": 0, "d": 0}, Status.NULL_D), ({"lda": 511}, Status.SHORT_LDA),
+    ({"ldb": 511}, Status.SHORT_LDB), ({"ldd": 4095}, Status.SHORT_LDD), ({"lda": -512}, Status.SHORT_LDA),
+    ({"beta": 1, "c": 0x40000, "ldc": 4095}, Status.SHORT_LDC), ({"batch": 2}, Status.SHARED_D),
+    ({"a": 0x10001}, Status.MISALIGNED_A), ({"b": 0x20001}, Status.MISALIGNED_B), ({"d": 0x30001}, Status.MISALIGNED_D),
+    ({"beta": 1, "c": 0x40001, "ldc": 4096}, Status.MISALIGNED_C),
+    ({"workspace": 0x50008, "workspace_bytes": 1 << 30}, Status.MISALIGNED_WORKSPACE),
+    ({"m": HUGE}, Status.TOO_LARGE_M), ({"n": HUGE, "ldd": HUGE}, Status.TOO_LARGE_N),
+    ({"k": HUGE, "lda": HUGE, "ldb": HUGE}, Status.TOO_LARGE_K),
+    ({"batch": HUGE, "batch_stride_d": 1}, Status.TOO_MANY_TILES),
+    ({"m": HUGE - 16385, "n": HUGE - 16385, "ldd": HUGE, "batch": 2, "batch_stride_d": 1}, Status.TOO_MANY_TILES),
 ])  # fmt: skip
-def test_arguments_that_no_kernel_can_take_are_refused(run, changes):
+def test_arguments_that_no_kernel_can_take_are_refused(run, changes, status):
     reply = run(**changes)
-    assert (reply.launches, reply.values, reply.left) == ([], [1], [0])
-
-
-@pytest.mark.parametrize("changes", [
-    {"m": HUGE}, {"n": HUGE, "ldd": HUGE}, {"k": HUGE, "lda": HUGE, "ldb": HUGE}, {"batch": HUGE, "stride_d": 1},
-    {"m": HUGE - 16385, "n": HUGE - 16385, "ldd": HUGE, "batch": 2, "stride_d": 1},
-])  # fmt: skip
-def test_what_would_overflow_is_too_large(run, changes):
-    reply = run(**changes)
-    assert (reply.launches, reply.values, reply.left) == ([], [4], [0])
+    assert (reply.launches, reply.values, reply.left) == ([], [status], [0])
 
 
 def test_a_thread_that_never_called_cuda_gets_tma_too(ask, made):
@@ -226,24 +237,24 @@ def test_a_thread_that_never_called_cuda_gets_tma_too(ask, made):
 
 @pytest.mark.parametrize("changes", [{}, {"lda": 513}])
 def test_errors_keep_their_meaning(run, changes):
-    """2: not supported, and nothing left behind. 3: another error, which cudaGetLastError() has."""
+    """What the status says leaves nothing behind; cudaGetLastError() of the same runtime has another error."""
     no_image, invalid_value, launch_failure = 209, 1, 719
 
     def output(*before):
         reply = run(*before, **changes)
         return reply.values + reply.left
 
-    assert output(f"{SET_ATTRIBUTE} {no_image}") == [2, 0]
-    assert output(f"{SET_ATTRIBUTE} {invalid_value}") == [2, 0], "too much shared memory"
-    assert output(f"{LAUNCH} {launch_failure}") == [3, launch_failure]
-    assert output(f"{LAUNCH} {invalid_value}") == [3, invalid_value]
+    assert output(f"{SET_ATTRIBUTE} {no_image}") == [Status.WRONG_DEVICE, 0]
+    assert output(f"{SET_ATTRIBUTE} {invalid_value}") == [Status.SMALL_DEVICE, 0], "too much shared memory"
+    assert output(f"{LAUNCH} {launch_failure}") == [Status.CUDA_ERROR, launch_failure]
+    assert output(f"{LAUNCH} {invalid_value}") == [Status.CUDA_ERROR, invalid_value]
     assert output(f"{PENDING} {launch_failure}") == [0, launch_failure], "somebody else's"
 
 
-def test_without_room_for_a_cluster_the_device_is_not_supported(run, ask, made):
-    assert run(clusters=0).values == [2]
+def test_without_room_for_a_cluster_the_device_is_too_small(run, ask, made):
+    assert run(clusters=0).values == [Status.SMALL_DEVICE]
     reply = ask(*call(f"{made[0].name}_workspace_bytes", args(), bytes(8)), clusters=0)
-    assert reply.values == [2] and reply.outputs[-1] == bytes(8)
+    assert reply.values == [Status.SMALL_DEVICE] and reply.outputs[-1] == bytes(8)
 
 
 def test_all_clusters_share_too_few_tiles_only_in_a_workspace_large_enough(run, ask, made):
@@ -256,8 +267,10 @@ def test_all_clusters_share_too_few_tiles_only_in_a_workspace_large_enough(run, 
         assert reply.values == [0]
         return int.from_bytes(reply.outputs[-1], "little")
 
-    assert needed(**shape) == needed(**shape, a=0, b=0, d=0, lda=0, ldb=0, ldd=0) == room, "pointers are not read"
+    assert needed(**shape) == needed(**shape | dict.fromkeys(("a", "b", "d", "lda", "ldb", "ldd"), 0)) == room, (
+        "pointers are not read"
+    )
     assert needed(m=2560, n=256 * 12, k=4096) == needed(m=64, n=64, k=4096) == needed(k=0) == needed(m=0) == 0
     for workspace, given, ctas in ((0x50000, room, 240), (0x50000, room - 1, 140), (0x50000, -1, 140), (0, room, 140)):
-        reply = run(clusters=120, **shape, workspace=workspace, bytes=given)
+        reply = run(clusters=120, **shape, workspace=workspace, workspace_bytes=given)
         assert [(way(one), one.grid) for one in reply.launches] == [("tma", (ctas, 1, 1))] and reply.values == [0]

@@ -282,8 +282,8 @@ def test_each_config_is_planned_like_a_spec_of_its_own():
         )
         assert one.spec_sha == it.spec_sha != other.spec_sha
     assert it.tile == it.configs[-1].plan.tile
-    own = {"choice.cuh", "predicted_time.cuh"}
-    assert _headers(it) - own == {header for one in spec_of_each(spec) for header in _headers(plan(one))}
+    of_kernels = {header for one in spec_of_each(spec) for header in _headers(plan(one))}
+    assert _headers(it) - {"choice.cuh", "predicted_time.cuh"} == of_kernels
     assert {choose(it, problem).name for problem in it.problems} == {"small_m", "one_wave", "two_waves", "large"}, (
         "verify tries them all"
     )
@@ -317,13 +317,13 @@ def project(text: str) -> dict[str, str]:
 
 
 TABLE = """\
-constexpr mmagen::Candidate<lib_args, lib_info> kConfigs[] = {
-    { "small", mmagen::When().m(1, 64), &lib::small::run, &lib::small::query,
-      nullptr },
-    { "few", mmagen::When().n(1024, mmagen::kNoEnd).mn(0, 4194304), &lib::few::run, &lib::few::query,
-      nullptr },
-    { "large", mmagen::When(), &lib::large::run, &lib::large::query,
-      nullptr },
+constexpr mmagen::Candidate<Args, lib_info> kConfigs[] = {
+    { "small", mmagen::When().m(1, 64), &lib::small::run, &lib::small::can_run,
+      &lib::small::query, nullptr },
+    { "few", mmagen::When().n(1024, mmagen::kNoEnd).mn(0, 4194304), &lib::few::run, &lib::few::can_run,
+      &lib::few::query, nullptr },
+    { "large", mmagen::When(), &lib::large::run, &lib::large::can_run,
+      &lib::large::query, nullptr },
 };
 """
 FEW = "  - {name: few, when: {n: [1024, null], mn: [null, 4194304]}, stages: 3}\n"
@@ -383,6 +383,28 @@ def test_each_kernel_has_a_header_and_a_translation_unit():
             f'#include "{name}/{config.name}.cuh"' in unit and "mmagen::run_sm90<Config>(args, stream, &run_unaligned)" in unit
         )
         assert f"run_unaligned(mmagen::CallArguments<{config.name}::Config> const& args" in unit
+
+
+@pytest.mark.parametrize(
+    ("tiles", "lender"),
+    [
+        ({"a": (64, 1), "b": (128, 1)}, "b"),  # threads of one warpgroup: the tile nearest to 128 x 128
+        ({"a": (128, 2), "b": (256, 2)}, "a"),
+        ({"a": (256, 2), "b": (128, 1)}, "a"),  # two warpgroups before one
+        ({"a": (128, 2), "b": (128, 2)}, "b"),  # of equals the last one
+    ],
+)
+def test_the_kernel_without_tma_has_the_tile_of_one_config(tiles, lender):
+    """tiles: by config, extent along N and warpgroups; each has 64 rows."""
+    when = {"a": ", when: {m: [1, 64]}", "b": ""}
+    configs = "".join(
+        f"  - {{name: {name}, atom: SM90_64x{n}x16_F32BF16BF16_SS, tile: [{64 * groups}, {n}, 64], "
+        f"atoms_layout: [{groups}, 1, 1], cluster: null{when[name]}}}\n"
+        for name, (n, groups) in tiles.items()
+    )
+    files = project(HEAD + configs)
+    assert f'#include "lib/{lender}.cuh"' in files["src/lib_unaligned.cu"]
+    assert f"run_sm90_unaligned<{lender}::Config>" in files["src/lib_unaligned.cu"]
 
 
 def test_what_is_there_once_is_the_last_ones():

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import struct
+import ctypes
+import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from mmagen.build.ptx import Ptx
 from mmagen.families import plan
+from mmagen.generate.render import render
 from mmagen.host_runtime import library as host_library
+from mmagen.host_runtime.arguments import Arguments, Info
 from mmagen.host_runtime.entries import entries_of
 from mmagen.host_runtime.library import Device, HostError, HostLibrary, call, text
 from mmagen.spec.load import load
@@ -19,6 +23,7 @@ from mmagen.verify.emulated.host import Workspace
 from mmagen.verify.emulated.matrices import operands
 from mmagen.verify.emulated.task import Task
 
+SPECS = Path(__file__).resolve().parents[2] / "specs"
 PTX = """\
 .version 8.0
 .target sm_80
@@ -142,28 +147,51 @@ def arguments(task, workspace):
     return host.multiply_arguments(task, data, {"a": 0x1000, "b": 0x2000, "c": 0x3000, "d": 0x4000}, workspace)
 
 
-def test_arguments_are_laid_out_as_the_c_header_has_them():
+def test_arguments_describe_the_operands():
     task = task_of(MMA_SYNC, Problem(shape=(70, 130, 40), batch=3, alpha=2.0, beta=-1.0, offset=1))
-    extents, rest = struct.unpack_from("<4q", arguments(task, Workspace())), arguments(task, Workspace())[32:]
-    assert extents == (70, 130, 40, 3)
+    it = Arguments.from_buffer_copy(arguments(task, Workspace()))
+    assert (it.struct_size, it.m, it.n, it.k, it.batch) == (208, 70, 130, 40, 3)
     gap = 16  # elements between the matrices of a batch
-    assert struct.unpack_from("<12q", rest) == (
-        *(0x1002, 40, 70 * 40 + gap),
-        *(0x2002, 40, 130 * 40 + gap),
-        *(0x3002, 146, 70 * 146 + gap),
-        *(0x4002, 130, 70 * 130 + gap),
-    )
-    assert rest[96:] == struct.pack("<2f", 2.0, -1.0)
+    assert (it.a, it.lda, it.batch_stride_a) == (0x1002, 40, 70 * 40 + gap)
+    assert (it.b, it.ldb, it.batch_stride_b) == (0x2002, 40, 130 * 40 + gap)
+    assert (it.c, it.ldc, it.batch_stride_c) == (0x3002, 146, 70 * 146 + gap)
+    assert (it.d, it.ldd, it.batch_stride_d) == (0x4002, 130, 70 * 130 + gap)
+    assert (it.alpha, it.beta, it.alpha_device, it.beta_device) == (2.0, -1.0, 0, 0)
+
+
+def test_the_struct_is_laid_out_as_every_header_has_it(tmp_path):
+    """Of kernels of all kinds, by the C compiler."""
+    wanted = [ctypes.sizeof(Arguments), *(getattr(Arguments, name).offset for name, _ in Arguments._fields_)]
+    wanted += [ctypes.sizeof(Info), *(getattr(Info, name).offset for name, _ in Info._fields_)]
+    for spec in ("sm80_gemm_f64", "sm80_gemm_s8", "sm90_gemm_bf16_library", "hello_micro", "sm80_micro_s4"):
+        made = plan(load((SPECS / f"{spec}.yaml").read_bytes(), spec).spec)
+        (tmp_path / f"{spec}.h").write_bytes(render(made)[f"include/{spec}/{spec}.h"])
+        numbers = [f"sizeof({spec}_args)", *(f"offsetof({spec}_args, {name})" for name, _ in Arguments._fields_)]
+        numbers += [f"sizeof({spec}_info)", *(f"offsetof({spec}_info, {name})" for name, _ in Info._fields_)]
+        checks = "".join(f'_Static_assert({it} == {value}, "");\n' for it, value in zip(numbers, wanted, strict=True))
+        source = tmp_path / "layout.c"
+        source.write_text(f'#include "{spec}.h"\n{checks}')
+        done = subprocess.run(["gcc", "-std=c11", "-fsyntax-only", source], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+
+
+def test_scalars_in_device_memory_leave_nothing_of_use_on_the_host():
+    task = task_of(MMA_SYNC, Problem(shape=(8, 8, 8), alpha=3.0))
+    data = operands(task.plan, task.problem, "zeros", 1)
+    places = {"a": 0x1000, "b": 0x2000, "d": 0x4000, "alpha_device": 0x5000}
+    it = Arguments.from_buffer_copy(host.multiply_arguments(task, data, places, Workspace()))
+    assert it.alpha != it.alpha and (it.alpha_device, it.beta, it.beta_device) == (0x5000, 0.0, 0)
 
 
 def test_without_a_c_its_pointer_is_null():
-    assert struct.unpack_from("<3q", arguments(task_of(MMA_SYNC, Problem(shape=(8, 8, 8))), Workspace()), 80) == (0, 0, 0)
+    it = Arguments.from_buffer_copy(arguments(task_of(MMA_SYNC, Problem(shape=(8, 8, 8))), Workspace()))
+    assert (it.c, it.ldc, it.batch_stride_c) == (0, 0, 0)
 
 
-def test_a_workspace_is_handed_over_where_the_interface_has_one():
+def test_a_workspace_is_handed_over():
     task = task_of(STREAMING, Problem(shape=(128, 128, 64)))
-    assert arguments(task, Workspace(0x5000, 77))[-16:] == struct.pack("<2q", 0x5000, 77)
-    assert len(arguments(task_of(MMA_SYNC, task.problem), Workspace(0x5000, 77))) == len(arguments(task, Workspace())) - 16
+    it = Arguments.from_buffer_copy(arguments(task, Workspace(0x5000, 77)))
+    assert (it.workspace, it.workspace_bytes) == (0x5000, 77)
 
 
 class Scripted:

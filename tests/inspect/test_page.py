@@ -93,13 +93,14 @@ def test_the_classic_tile_in_full():
     _, text = reported("sm80_gemm_classic")
     for line in (
         "accumulators  128",
-        "fragments     64, two k blocks of A and B",
+        "fragments     64, two k blocks of A and B: one is multiplied while the next is loaded",
+        "k blocks         2 per CTA tile, 16 elements of K each: what the TiledMMA multiplies at once",
         "4 slices of 32 rows, padded by 8 elements",
         "one stage       16,384 B: A 8,192 + B 8,192",
         "49,152 B of 166,912; 3 CTAs per SM",
         "1,048,576 flop: 64 flop/B",
         "16,384 B written, 32,768 B read per stage: 21.33 flop/B",
-        "16 passes a warp and k block, no bank conflicts",
+        "16 wavefronts per warp and k block, no bank conflicts",
     ):
         assert line in text
 
@@ -154,6 +155,15 @@ def test_what_ctas_share_is_reported_of_the_operand_that_they_share():
     # A 32,768 B, fetched half by each CTA; B 16,384 B, read for each 64 of 256 rows.
     assert traffic["from global memory"].startswith("32,768 B per stage for 4,194,304 flop")
     assert traffic["shared memory"].startswith("49,152 B written, 98,304 B read per stage")
+
+
+def test_how_each_problem_is_loaded_and_stored():
+    ways = section(reported("sm90_gemm_bf16_tn")[1], "Loads and stores of each problem")
+    assert ways["8192x8192x8192"] == "A and B by TMA"
+    library = section(reported("sm90_gemm_bf16_library")[1], "Loads and stores of each problem")
+    assert library["2049x2057x1000 b2"] == "A and B by TMA; D element by element"
+    by_threads = "A and B unaligned: A and B by threads, or by TMA from copies in the workspace; D element by element"
+    assert library["17x33x65"] == library["256x136x200 off+1 alpha=-1 beta=2"] == by_threads
 
 
 def test_operands_in_registers():

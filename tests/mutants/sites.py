@@ -34,6 +34,7 @@ SPECS = (
         "sm90_gemm_splitk",
         "rs_m_major",
         "c2_stream",
+        "c3_parts",
         "pp3",
         "wg3",
         "22_nt",

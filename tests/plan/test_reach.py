@@ -6,6 +6,7 @@ import pytest
 
 from mmagen.families import family_of, plan
 from mmagen.plan.reach import Paths, candidates, chosen, features
+from mmagen.plan.trials import of_product
 from mmagen.spec.load import load
 from mmagen.spec.model import Problem
 from tests.support.mutations import ODD, SPECS
@@ -63,3 +64,11 @@ def test_bands_of_tile_rows_come_with_a_batch():
     assert feature not in features(PLAIN, Problem(shape=(8 * 64 + 8, 72, 32)))
     assert feature not in features(PLAIN, Problem(shape=(8 * 64, 72, 32), batch=2))
     assert feature in reached(PLAIN)
+
+
+def test_uniform_inputs_are_for_a_small_problem_with_long_sums_and_a_source():
+    it = planned(SPECS / "sm90_gemm_bf16_pingpong.yaml")
+    shapes = [((64, 64, 100), 1.0), ((64, 64, 60), 1.0), ((64, 64, 50), 1.0), ((64, 32, 900), 0.0)]
+    problems = tuple(Problem(shape=shape, beta=beta) for shape, beta in shapes)
+    assert of_product(it, problems).cases == (*((problem, "small_int") for problem in problems), (problems[1], "uniform"))
+    assert of_product(it, problems[3:]).cases[-1] == (problems[3], "uniform")

@@ -5,47 +5,96 @@ It is asked of the project's own host code, by way of the stand-in for the CUDA 
 
 from __future__ import annotations
 
-import struct
+import ctypes
+import json
 from dataclasses import dataclass
+from enum import IntEnum
 
 from mmagen.core.targets import capability
+from mmagen.host_runtime.arguments import Arguments, Info, info_bytes
 from mmagen.host_runtime.entries import entries_of
 from mmagen.host_runtime.library import Device, HostError, Reply, call, text
 from mmagen.plan.budgets import SMEM_PER_BLOCK
-from mmagen.plan.plans import GemmPlan
 from mmagen.spec.model import Problem
 from mmagen.verify.emulated import host
 from mmagen.verify.emulated.host import Workspace
 from mmagen.verify.emulated.matrices import Operands, operands
 from mmagen.verify.emulated.task import Task
 
-SUCCESS, INVALID, NOT_SUPPORTED, CUDA_ERROR, TOO_LARGE, FIXED_SHAPE = range(6)
+
+class Status(IntEnum):
+    """Of the header, without the library's name."""
+
+    SUCCESS = 0
+    CUDA_ERROR = 1
+    NO_DRIVER = 2
+    OLD_DRIVER = 3
+    NO_DEVICE = 4
+    WRONG_DEVICE = 5
+    SMALL_DEVICE = 6
+    NULL_ARGS = 16
+    STRUCT_SIZE = 17
+    FIXED_SHAPE = 18
+    TOO_MANY_TILES = 19
+    NEGATIVE_M = 32
+    NEGATIVE_N = 33
+    NEGATIVE_K = 34
+    NEGATIVE_BATCH = 35
+    TOO_LARGE_M = 40
+    TOO_LARGE_N = 41
+    TOO_LARGE_K = 42
+    NULL_A = 48
+    NULL_B = 49
+    NULL_C = 50
+    NULL_D = 51
+    NULL_METADATA_A = 52
+    NULL_SCALE_A = 53
+    NULL_SCALE_B = 54
+    MISALIGNED_A = 64
+    MISALIGNED_B = 65
+    MISALIGNED_C = 66
+    MISALIGNED_D = 67
+    MISALIGNED_METADATA_A = 68
+    MISALIGNED_SCALE_A = 69
+    MISALIGNED_SCALE_B = 70
+    MISALIGNED_ALPHA = 71
+    MISALIGNED_BETA = 72
+    MISALIGNED_WORKSPACE = 73
+    SHORT_LDA = 80
+    SHORT_LDB = 81
+    SHORT_LDC = 82
+    SHORT_LDD = 83
+    ALPHA_NOT_INTEGER = 96
+    BETA_NOT_INTEGER = 97
+    SHARED_D = 98
+
+
 LARGEST = 2**31 - 16385  # of an extent, as the header says
-_CLUSTERS, _STREAM, _ROOM = 1 << 24, 0x5000, 1 << 40
+_CLUSTERS, _STREAM, _ROOM, _SCALARS = 1 << 24, 0x5000, 1 << 40, 0x900000
 _PLACES = {name: n << 20 for n, name in enumerate("abcd", 1)}
-# The fields of <name>_args are all of 8 bytes, but for alpha and beta.
-_FIELDS = ("m", "n", "k", "batch", "a", "lda", "batch_stride_a", "b", "ldb", "batch_stride_b")
-_FIELDS = (*_FIELDS, "c", "ldc", "batch_stride_c", "d", "ldd", "batch_stride_d")
-_FORMATS = {"f32": "f", "f64": "d", "s32": "i"}
-_NO_IMAGE, _INVALID_VALUE, _LAUNCH_FAILURE = 209, 1, 719  # of cudaError_t
+# Of cudaError_t.
+_INVALID_VALUE, _NO_DRIVER, _NO_DEVICE, _NO_IMAGE, _BAD_PTX, _LAUNCH_FAILURE = 1, 35, 100, 209, 222, 719
 
 
 @dataclass(frozen=True)
 class Case:
     """A call: arguments that differ from good ones, directives before it, and what must come of it. left: the error that
-    cudaGetLastError has afterwards."""
+    cudaGetLastError has afterwards; error: that of NAME_cuda_error. says: what the sentence must contain."""
 
-    status: int
-    changes: dict[str, int]
+    status: Status
+    changes: dict[str, float]
     before: str = ""
     left: int = 0
     launches: int | None = None
+    error: int = 0
+    says: str = ""
 
     @property
-    def expected(self) -> tuple[int, int, int]:
-        """Status, error left behind, launches."""
-        launches = self.launches if self.launches is not None else int(self.status == SUCCESS)
-        return (self.status, self.left, launches)
+    def expected(self) -> tuple[int, int, int, int, int]:
+        """Status of run and of can_run, error left behind, launches, CUDA error."""
+        launches = self.launches if self.launches is not None else int(self.status == Status.SUCCESS)
+        can_run = Status.SUCCESS if self.before.startswith("fail launch") else self.status
+        return (self.status, can_run, self.left, launches, self.error)
 
 
 @dataclass(frozen=True)
@@ -59,12 +108,25 @@ class Interface:
         found = [f"{case}: {got}" for case in self._cases() if (got := self._outcome(case)) != case.expected]
         return found + self._about_the_launch() + self._about_the_kernel() + self._about_texts()
 
-    def _outcome(self, case: Case) -> tuple[int, int, int] | str:
+    def _outcome(self, case: Case) -> tuple[int, ...] | str:
+        """What came of it; in words if a call crashes or the sentence is not as it must be."""
+        arguments, symbol = self._arguments(case.changes), self.task.symbol
+        # can_run comes last: an error that a launch leaves behind in the runtime does not concern it.
+        run = [*call(self.task.run_symbol, arguments, _STREAM), *text(symbol("error_text")), *call(symbol("cuda_error"))]
         try:
-            reply = self._ask([*case.before.split(), *call(self.task.run_symbol, self._arguments(case.changes), _STREAM)])
+            reply = self._ask([*case.before.split(), *run, *call(symbol("can_run"), arguments)])
         except HostError as error:
             return str(error)
-        return reply.values[-1], reply.left[-1], len(reply.launches)
+        if self._is_behind and reply.values[0] not in (0, reply.values[2]):
+            pass  # called past the boundary that keeps sentences
+        elif case.says not in reply.texts[0] or (case.status and len(reply.texts[0]) < 8):
+            return f"says {reply.texts[0]!r}"
+        error = case.error if self._is_behind else reply.values[1]
+        return reply.values[0], reply.values[2], reply.left[0], len(reply.launches), error
+
+    @property
+    def _is_behind(self) -> bool:
+        return self.task.run_symbol != self.task.symbol("run")
 
     def _ask(self, directives: list[str]) -> Reply:
         ptx = self.task.ptx
@@ -80,65 +142,96 @@ class Interface:
         workspace = Workspace(_ROOM, _ROOM) if self.task.takes_workspace else Workspace()
         return host.multiply_arguments(self.task, self._operands(), _PLACES, workspace)
 
-    def _arguments(self, changes: dict[str, int]) -> bytes:
+    def _arguments(self, changes: dict[str, float]) -> bytes:
         """Good arguments with changes: "field" is given a value, to "+field" one is added."""
-        given = bytearray(self._good())
-        scalar = "<" + _FORMATS[self.task.product.epilogue.scalar.word]
-        at = {field: 8 * n for n, field in enumerate(_FIELDS)}
-        size = struct.calcsize(scalar)
-        for n, field in enumerate(("alpha", "beta")):
-            at[field] = 8 * len(_FIELDS) + n * size
-        at["workspace"] = 8 * len(_FIELDS) + (2 * size + 7) // 8 * 8
-        at["workspace_bytes"] = at["workspace"] + 8
+        given = Arguments.from_buffer_copy(self._good())
         for change, value in changes.items():
             field = change.removeprefix("+")
-            form = scalar if field in ("alpha", "beta") else "<q"
-            before = struct.unpack_from(form, given, at[field])[0] if change != field else 0
-            struct.pack_into(form, given, at[field], before + value)
+            before = getattr(given, field) if change != field else 0
+            setattr(given, field, before + value)
         return bytes(given)
 
     def _cases(self) -> list[Case]:
         plan, data = self.task.product, self._operands()
-        pointers = [Case(INVALID, {name: 0}) for name in "abd"]
-        of_bytes = {name for name in "abd" if getattr(data, name).view.itemsize == 1}
-        misaligned = [Case(INVALID, {f"+{name}": 1}) for name in "abd" if name not in of_bytes]
-        short = [Case(INVALID, {f"+ld{name}": -1}) for name in "abd"]
-        errors = [
-            Case(NOT_SUPPORTED, {}, f"fail cudaFuncSetAttribute {_NO_IMAGE}"),
-            Case(NOT_SUPPORTED, {}, f"fail cudaFuncSetAttribute {_INVALID_VALUE}"),
-            Case(CUDA_ERROR, {}, f"fail launch {_LAUNCH_FAILURE}", left=_LAUNCH_FAILURE),
-            Case(SUCCESS, {}, f"pending {_LAUNCH_FAILURE}", left=_LAUNCH_FAILURE),
+        a_row = next(extent for extent, major in zip((128, 256), "KM", strict=True) if major == plan.majors[0])
+        good = [Case(Status.SUCCESS, {})]
+        pointers = [Case(Status[f"NULL_{name.upper()}"], {name: 0}, says=f"{name} is NULL") for name in "abd"]
+        bytes_of = {name: getattr(data, name).view.itemsize for name in "abd"}
+        misaligned = [
+            Case(Status[f"MISALIGNED_{name.upper()}"], {f"+{name}": 1}, says=f"not aligned to {size} bytes")
+            for name, size in bytes_of.items()
+            if size > 1
         ]
-        good = [Case(SUCCESS, {})]
-        return good + pointers + misaligned + short + errors + (self._gemm() if isinstance(plan, GemmPlan) else self._fixed())
+        short = [Case(Status[f"SHORT_LD{name.upper()}"], {f"+ld{name}": -1}, says=f"ld{name} is ") for name in "abd"]
+        if plan.any_shape:
+            short.append(Case(Status.SHORT_LDA, {"lda": a_row - 1}, says=f"lda is {a_row - 1}; a line of A along"))
+        return good + pointers + misaligned + short + self._devices() + (self._gemm() if plan.any_shape else self._fixed())
+
+    def _devices(self) -> list[Case]:
+        """What is wrong with the machine."""
+        set_attribute = "fail cudaFuncSetAttribute"
+        own = capability(self.task.ptx.arch)
+        needs = f"this device is sm_{own}, the kernel needs sm_{own}"
+        small = f"bytes of shared memory for a CTA; the kernel needs {self.task.product.facts.smem_bytes}, and SMs"
+        no_driver, old = "this machine has no CUDA driver", "it supports CUDA 11.8, and this library was built with CUDA "
+        cases = [
+            Case(Status.WRONG_DEVICE, {}, f"{set_attribute} {_NO_IMAGE}", error=_NO_IMAGE, says=needs),
+            Case(Status.SMALL_DEVICE, {}, f"{set_attribute} {_INVALID_VALUE}", error=_INVALID_VALUE, says=small),
+            Case(Status.NO_DRIVER, {}, f"driver 0 {set_attribute} {_NO_DRIVER}", error=_NO_DRIVER, says=no_driver),
+            Case(Status.OLD_DRIVER, {}, f"driver 11080 {set_attribute} {_NO_DRIVER}", error=_NO_DRIVER, says=old),
+            Case(Status.OLD_DRIVER, {}, f"driver 11080 {set_attribute} {_BAD_PTX}", error=_BAD_PTX, says=old),
+            Case(Status.NO_DEVICE, {}, f"{set_attribute} {_NO_DEVICE}", error=_NO_DEVICE, says="shows no device"),
+            Case(Status.SUCCESS, {}, f"pending {_LAUNCH_FAILURE}", left=_LAUNCH_FAILURE),
+        ]
+        failing = {"left": _LAUNCH_FAILURE, "error": _LAUNCH_FAILURE, "says": f"CUDA error {_LAUNCH_FAILURE}"}
+        return [*cases, Case(Status.CUDA_ERROR, {}, f"fail launch {_LAUNCH_FAILURE}", **failing)]
 
     def _fixed(self) -> list[Case]:
         """A kernel of one tile: another problem is refused."""
-        extents = [Case(FIXED_SHAPE, {f"+{name}": step}) for name in ("m", "n", "k", "batch") for step in (-1, 1)]
-        return [*extents, Case(FIXED_SHAPE, {"alpha": 2}), Case(FIXED_SHAPE, {"beta": 1})]
+        extents = [Case(Status.FIXED_SHAPE, {f"+{name}": step}) for name in "mnk" for step in (-1, 1)]
+        others = [{"batch": 2}, {"batch": -1}, {"alpha": 2}, {"beta": 1}, {"alpha_device": _SCALARS}, {"beta_device": _SCALARS}]
+        return [*extents, *(Case(Status.FIXED_SHAPE, one) for one in others), Case(Status.SUCCESS, {"batch": 0})]
 
     def _gemm(self) -> list[Case]:
         far = {"lda": 2**32, "ldb": 2**32, "ldc": 2**32, "ldd": 2**32}
         one = {"m": 1, "n": 1, "k": 1, "batch": 1}
-        nothing = [{"m": 0}, {"n": 0}, {"batch": 0}, {"m": 0, "n": 2**31}, {"m": 0, "a": 0, "b": 0, "d": 0}]
-        cases = [Case(SUCCESS, changes, launches=0) for changes in nothing]
-        cases += [Case(INVALID, {name: -1}) for name in one]
-        cases += [Case(SUCCESS, one | far | {name: LARGEST}) for name in "mnk"]
-        cases += [Case(TOO_LARGE, one | far | {name: LARGEST + 1}) for name in "mnk"]
-        cases += [Case(TOO_LARGE, one | far | {"batch": LARGEST + 1, "batch_stride_d": 1})]
-        cases += [Case(TOO_LARGE, one | far | {"m": LARGEST, "n": LARGEST})]
-        cases += [Case(TOO_LARGE, one | far | {"m": LARGEST, "batch": LARGEST, "batch_stride_d": 1})]
-        cases += [Case(SUCCESS, {"k": 0, "a": 0, "b": 0}), Case(INVALID, {"k": 0, "d": 0})]
-        with_c = {"beta": 1, "c": _PLACES["c"], "ldc": 1 << 20}
-        cases += [Case(SUCCESS, with_c), Case(INVALID, with_c | {"c": 0}), Case(INVALID, with_c | {"ldc": 1})]
-        cases += [Case(SUCCESS, {"beta": 0, "c": 1, "ldc": 0})]
-        if self._operands().d.view.itemsize > 1:
-            cases += [Case(INVALID, with_c | {"c": _PLACES["c"] + 1})]
+        nothing = [{"m": 0}, {"n": 0}, {"m": 0, "n": 2**31}, {"m": 0, "a": 0, "b": 0, "d": 0}]
+        cases = [Case(Status.SUCCESS, changes, launches=0) for changes in nothing]
+        cases += [Case(Status[f"NEGATIVE_{name.upper()}"], {name: -1}, says=f"{name} is -1") for name in one]
+        cases += [Case(Status.SUCCESS, one | far | {name: LARGEST}) for name in "mnk"]
+        cases += [
+            Case(Status[f"TOO_LARGE_{name.upper()}"], one | far | {name: LARGEST + 1}, says=f"{LARGEST} is the most")
+            for name in "mnk"
+        ]
+        many = [{"batch": LARGEST + 1, "batch_stride_d": 1}, {"m": LARGEST, "n": LARGEST}]
+        many.append({"m": LARGEST, "batch": LARGEST, "batch_stride_d": 1})
+        cases += [Case(Status.TOO_MANY_TILES, one | far | extents) for extents in many]
+        cases += [Case(Status.SUCCESS, {"k": 0, "a": 0, "b": 0}), Case(Status.NULL_D, {"k": 0, "d": 0})]
         strides = {"batch_stride_a": 0, "batch_stride_b": 0, "batch_stride_c": 0}
-        cases += [Case(SUCCESS, {"batch": 2, **strides, "batch_stride_d": 1 << 30})]
-        cases += [Case(INVALID, {"batch": 2, **strides, "batch_stride_d": 0})]
+        cases += [Case(Status.SUCCESS, {"batch": 0}), Case(Status.SUCCESS, {"batch": 2, **strides, "batch_stride_d": 1 << 30})]
+        cases += [Case(Status.SHARED_D, {"batch": 2, **strides, "batch_stride_d": 0}, says="batch is 2")]
         if self.task.product.takes_workspace:  # of a library, kernels without one ignore it
-            cases += [Case(INVALID, {"+workspace": 8}), Case(SUCCESS, {"workspace": 0}), Case(SUCCESS, {"workspace_bytes": -1})]
+            cases += [Case(Status.MISALIGNED_WORKSPACE, {"+workspace": 8}), Case(Status.SUCCESS, {"workspace": 0})]
+            cases += [Case(Status.SUCCESS, {"workspace_bytes": -1})]
+        return cases + self._scalars()
+
+    def _scalars(self) -> list[Case]:
+        """alpha, beta and C."""
+        with_c = {"beta": 1, "c": _PLACES["c"], "ldc": 1 << 20}
+        device = {"beta_device": _SCALARS, "c": _PLACES["c"], "ldc": 1 << 20}
+        cases = [Case(Status.SUCCESS, with_c), Case(Status.NULL_C, with_c | {"c": 0})]
+        cases += [Case(Status.SHORT_LDC, with_c | {"ldc": 1}, says="ldc is 1; a line of C"), Case(Status.SUCCESS, device)]
+        cases += [Case(Status.NULL_C, device | {"c": 0}), Case(Status.SUCCESS, {"beta": 0, "c": 1, "ldc": 0})]
+        cases += [Case(Status.SUCCESS, {"alpha_device": _SCALARS, "alpha": float("nan")})]
+        cases += [Case(Status.MISALIGNED_ALPHA, {"alpha_device": _SCALARS + 1}, says="alpha_device is ")]
+        cases += [Case(Status.MISALIGNED_BETA, device | {"beta_device": _SCALARS + 2}, says="beta_device is ")]
+        if self._operands().d.view.itemsize > 1:
+            cases += [Case(Status.MISALIGNED_C, with_c | {"c": _PLACES["c"] + 1})]
+        values: tuple[float, ...] = (0.5, 2.0**31, -(2.0**31) - 1, float("nan"), float("inf"))
+        if self.task.product.epilogue.scalar.word == "s32":
+            cases += [Case(Status.ALPHA_NOT_INTEGER, {"alpha": value}, says="alpha is ") for value in values]
+            cases += [Case(Status.BETA_NOT_INTEGER, with_c | {"beta": value}, says="beta is ") for value in values]
+            cases += [Case(Status.SUCCESS, {"alpha": value}) for value in (-(2.0**31), 2.0**31 - 1)]
         return cases
 
     def _about_the_launch(self) -> list[str]:
@@ -156,33 +249,65 @@ class Interface:
 
     def _about_the_kernel(self) -> list[str]:
         symbol = self.task.symbol("query")
-        reply = self._ask([*call(symbol, 0), *call(symbol, bytes(20))])
-        threads, _, _, smem, ctas = struct.unpack("<5i", reply.outputs[-1])
+        small = bytes(Info(struct_size=ctypes.sizeof(Info) - 1))
+        reply = self._ask([*call(symbol, 0), *call(symbol, small), *call(symbol, info_bytes())])
+        info = Info.from_buffer_copy(reply.outputs[-1])
         plan = self.task.product
-        facts = {
-            "status of a query": (tuple(reply.values), (INVALID, SUCCESS)),
-            "threads": (threads, plan.threads),
-            "shared memory": (smem, plan.smem_bytes),
-            "CTAs for each SM": (ctas > 0, True),
+        facts: dict[str, tuple[object, object]] = {
+            "status of a query": (tuple(reply.values), (Status.NULL_ARGS, Status.STRUCT_SIZE, Status.SUCCESS)),
+            "threads": (info.threads, plan.threads),
+            "shared memory": (info.smem_bytes, plan.smem_bytes),
+            "CTAs for each SM": (info.ctas_per_sm > 0, True),
         }
-        failing = self._ask([*f"fail cudaFuncGetAttributes {_NO_IMAGE}".split(), *call(symbol, bytes(20))])
-        facts["status of a failing query"] = ((failing.values[-1], failing.left[-1]), (NOT_SUPPORTED, 0))
-        null = self._ask(call(self.task.run_symbol, 0, _STREAM)) if not self.task.library else None
-        if null:
-            facts["status without arguments"] = ((null.values[-1], len(null.launches)), (INVALID, 0))
+        failing = self._ask([*f"fail cudaFuncGetAttributes {_NO_IMAGE}".split(), *call(symbol, info_bytes())])
+        facts["status of a failing query"] = ((failing.values[-1], failing.left[-1]), (Status.WRONG_DEVICE, 0))
+        facts |= self._about_the_struct()
         return [f"{what}: {is_}, not {must}" for what, (is_, must) in facts.items() if is_ != must]
 
+    def _about_the_struct(self) -> dict[str, tuple[object, object]]:
+        """Structs of other versions, which NAME_run reads; and the workspace."""
+        run, good = self.task.symbol("run"), self._good()
+        longer = Arguments.from_buffer_copy(good)
+        longer.struct_size += 8
+        shorter = Arguments.from_buffer_copy(good)
+        shorter.struct_size -= 8
+        wild = Arguments.from_buffer_copy(good)
+        wild.struct_size = 1 << 40
+        structs = {
+            "no struct": (0, Status.NULL_ARGS),
+            "a shorter struct": (bytes(shorter), Status.STRUCT_SIZE),
+            "a longer struct of zeros": (bytes(longer) + bytes(8), Status.SUCCESS),
+            "a longer struct": (bytes(longer) + b"\0\0\0\1\0\0\0\0", Status.STRUCT_SIZE),
+            "no size": (bytes(len(good)), Status.STRUCT_SIZE),
+            "a wild size": (bytes(wild), Status.STRUCT_SIZE),
+        }
+        found: dict[str, tuple[object, object]] = {}
+        for what, (given, must) in structs.items():
+            reply = self._ask(call(run, given, _STREAM))
+            found[what] = ((reply.values[-1], len(reply.launches)), (must, int(must == Status.SUCCESS)))
+        workspace = self.task.symbol("workspace_bytes")
+        reply = self._ask([*call(workspace, good, 0), *call(workspace, 0, bytes(8)), *call(workspace, good, bytes(8))])
+        room = int.from_bytes(reply.outputs[-1], "little")
+        found["status of workspace_bytes"] = (tuple(reply.values), (Status.NULL_ARGS, Status.NULL_ARGS, Status.SUCCESS))
+        if not self.task.library:  # which asks the kernel that it chooses
+            found["a workspace"] = (room > 0 and not self.task.product.takes_workspace, False)
+        return found
+
     def _about_texts(self) -> list[str]:
-        """Each status has a sentence of its own."""
-        symbol = self.task.symbol("status_text")
-        reply = self._ask([word for status in (*range(6), 99) for word in text(symbol, status)])
-        words = {1: "argument", 2: "supported", 3: "CUDA", 4: "large"}
-        wrong = [f"text of status {n}: {reply.texts[n]!r}" for n, word in words.items() if word not in reply.texts[n]]
-        return wrong + (["two statuses have the same text"] if len(set(reply.texts)) < 7 else [])
+        """Each status has a sentence of its own, and the library describes itself."""
+        name = self.task.symbol
+        all_ = [*map(int, Status), 99]
+        asked = [word for status in all_ for word in text(name("status_text"), status)]
+        reply = self._ask([*asked, *text(name("version")), *text(name("description"))])
+        texts, version, about = reply.texts[: len(all_)], reply.texts[-2], json.loads(reply.texts[-1])
+        wrong = [f"text of status {n}: {one!r}" for n, one in zip(all_, texts, strict=True) if not one]
+        wrong += ["two statuses have the same text"] if len(set(texts)) < len(texts) else []
+        plan = self.task.library or self.task.product
+        described = {"mmagen": version, "name": plan.name, "kernel": plan.kernel, "spec_sha": plan.spec_sha}
+        return wrong + [f"{key} in the description: {about[key]}" for key, value in described.items() if about[key] != value]
 
 
 def interface_of(task: Task) -> Interface:
     """The interface that `task` calls, asked with a problem whose rows are aligned."""
-    plan = task.product
-    problem = Problem(shape=(256, 192, 128)) if isinstance(plan, GemmPlan) else task.problem
+    problem = Problem(shape=(256, 192, 128)) if task.product.any_shape else task.problem
     return Interface(Task(task.plan, task.ptx, problem, "zeros", 1, task.library, task.config))

@@ -17,6 +17,7 @@ from mmagen.emulate.program.limits import launched_cluster
 from mmagen.emulate.program.program import Dim, Program
 from mmagen.emulate.ptx.model import Module
 from mmagen.emulate.report.findings import FindingLog
+from mmagen.emulate.report.prefetches import Prefetches
 from mmagen.emulate.report.printed import Printed
 from mmagen.emulate.report.report import Report
 from mmagen.emulate.report.traffic import TrafficCounter
@@ -73,8 +74,8 @@ def launch(
     code = compiled(program, checks)
     log, traffic = FindingLog(module.file), TrafficCounter(module.file)
     history = LaunchHistory(log, program.global_granule)
-    printed = Printed()
-    state = LaunchState(program, log, traffic, history, code.tracked, checks, printed)
+    printed, prefetches = Printed(), Prefetches()
+    state = LaunchState(program, log, traffic, history, code.tracked, checks, printed, prefetches)
     scheduler = Scheduler(state, code, Limits.of(step_limit, timeout_s))
     at_once = max(1, lanes // program.padded_threads // program.cluster) * program.cluster
     with np.errstate(all="ignore"):
@@ -86,6 +87,7 @@ def launch(
                 progress(min(first + at_once, program.cta_count), program.cta_count)
     report = Report(entry, program.cta_count, scheduler.completed, scheduler.stopped, log.findings(), scheduler.steps)
     report.traffic, report.printed = traffic.traffic(), printed.texts
+    report.unused_prefetches = prefetches.unused(module.file)
     report.coverage = scheduler.branches.coverage(entry, module.file)
     scheduler.count_instructions(report)
     return report

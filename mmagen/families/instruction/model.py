@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mmagen.core.layout_text import LayoutText
 from mmagen.plan import cxx
+from mmagen.plan.facts import Facts
 from mmagen.plan.plans import ProjectPlan
 
 if TYPE_CHECKING:
     from mmagen.mma.accumulation import Accumulation
     from mmagen.mma.operation import Operation
+
+# Members of the C interface's argument struct.
+ARGUMENT_OF = {"A": "a", "B": "b", "C": "c", "E": "metadata_a", "SFA": "scale_a", "SFB": "scale_b"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,6 +123,17 @@ class InstructionPlan(ProjectPlan):
     def operand(self, name: str) -> Fragment | CoreMatrices:
         """The operand called A, B, C, E, SFA or SFB. Raises KeyError if absent."""
         return {one.name: one for one in self.operands}[name]
+
+    @property
+    def facts(self) -> Facts:
+        about = super().facts
+        inputs = {ARGUMENT_OF[one.name]: one.about for one in self.operands}
+        return replace(
+            about,
+            bytes=(16, 16, 16, 8),
+            smem_bytes=self.smem_bytes,
+            description={**about.description, "shape": [*self.tile], "operands": inputs},
+        )
 
     @property
     def smem_bytes(self) -> int:

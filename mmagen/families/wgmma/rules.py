@@ -6,7 +6,7 @@ recommended only after it has been tried: the changed spec satisfies all rules.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain, islice, tee
 from math import log2
@@ -249,7 +249,7 @@ def _split_k(spec: Spec, atom: Atom, mma: TiledMma) -> Iterator[Breach]:
 
 
 def _stream_k(spec: Spec, atom: Atom, mma: TiledMma) -> Iterator[Breach]:
-    if not decisions.stream_k(spec):
+    if decisions.stream_k(spec) == "never":
         return
     schedule, split = decisions.schedule(spec, mma), spec.split_k or 1
     if schedule != "cooperative":
@@ -391,24 +391,26 @@ def _promoted(spec: Spec, tile: decisions.Tile) -> Iterator[Breach]:
 def _threads(spec: Spec, mma: TiledMma) -> Iterator[Breach]:
     count = decisions.threads(spec, mma)
     for fault in budgets.thread_faults(spec, count, decisions.ARCH):
-        yield Breach(fault.key, fault.what, fault.remedy, _fewer_ctas(spec))
+        fewer = _fewer_ctas(spec, lambda changed: not list(budgets.thread_faults(changed, count, decisions.ARCH)))
+        yield Breach(fault.key, fault.what, fault.remedy, fewer)
 
 
-def _fewer_ctas(spec: Spec) -> Iterator[Change]:
-    return ({"ctas_per_sm": n} for n in range((spec.ctas_per_sm or 1) - 1, 0, -1))
+def _fewer_ctas(spec: Spec, suffice: Callable[[Spec], bool]) -> Iterator[Change]:
+    """So many CTAs per SM that a rule is kept, which `suffice` says of a changed spec."""
+    fewer = ({"ctas_per_sm": n} for n in range((spec.ctas_per_sm or 1) - 1, 0, -1))
+    return (change for change in fewer if suffice(spec.model_copy(update=change)))
 
 
 def _registers(spec: Spec, atom: Atom, mma: TiledMma, tile: decisions.Tile) -> Iterator[Breach]:
-    accumulators, fragments = decisions.registers(spec, atom, mma, tile)
-    needed = accumulators + fragments + decisions.REGISTERS_BESIDES
-    usable, launched = decisions.role_registers(spec, mma)[2], decisions.launch_registers(spec, mma)
-    sums = accumulators // (2 if decisions.precise(spec) else 1) + decisions.REGISTERS_OF_WGMMA
-    if needed <= usable and sums <= launched:
+    def fit(changed: Spec) -> bool:
+        return decisions.registers_fit(changed, atom, mma, tile)
+
+    if fit(spec):
         return
-    one = spec.model_copy(update={"ctas_per_sm": 1})
-    alone = decisions.role_registers(one, mma)[2]
-    if needed <= usable:
-        needed, usable, alone = sums, launched, decisions.launch_registers(one, mma)
+    accumulators, fragments = decisions.registers(spec, atom, mma, tile)
+    usable = decisions.role_registers(spec, mma)[2]
+    if accumulators + fragments + decisions.REGISTERS_BESIDES <= usable:
+        usable = decisions.launch_registers(spec, mma)
     kept = (
         f"{accumulators} registers per thread for accumulators"
         + (" and their partial sums" if decisions.precise(spec) else "")
@@ -417,8 +419,8 @@ def _registers(spec: Spec, atom: Atom, mma: TiledMma, tile: decisions.Tile) -> I
     what = (
         f"{kept} and about {decisions.REGISTERS_BESIDES} for the rest exceed the {usable} of a thread in a consumer warpgroup"
     )
-    if needed <= alone:
-        yield Breach(("ctas_per_sm",), what, "lower ctas_per_sm", _fewer_ctas(spec))
+    if fit(spec.model_copy(update={"ctas_per_sm": 1})):
+        yield Breach(("ctas_per_sm",), what, "lower ctas_per_sm", _fewer_ctas(spec, fit))
     else:
         yield Breach(
             ("tile",), what, "make M x N smaller, or spread it over more warpgroups", smaller_tiles(spec, atom, mma, tile)
@@ -437,7 +439,10 @@ def _smem(spec: Spec, atom: Atom, mma: TiledMma, tile: decisions.Tile) -> Iterat
             ("tile",),
             f"two stages of this tile and the epilogue need {decisions.smem_bytes(2, a, b, staged):,} B of shared memory, {has}",
             "make the tile smaller" + (", or lower ctas_per_sm" if spec.ctas_per_sm else ""),
-            chain(smaller_tiles(spec, atom, mma, tile), _fewer_ctas(spec)),
+            chain(
+                smaller_tiles(spec, atom, mma, tile),
+                _fewer_ctas(spec, lambda changed: decisions.most_stages(changed, mma, a, b, staged) >= 2),
+            ),
         )
     elif spec.stages and spec.stages > most:
         need = f"{spec.stages} need {decisions.smem_bytes(spec.stages, a, b, staged):,} B of shared memory, {has}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from functools import lru_cache
 
 from mmagen.core.targets import capability
 from mmagen.emulate import STEP_LIMIT, GlobalMemory, Module, Report, launch, parse
+from mmagen.host_runtime.arguments import argument_bytes
 from mmagen.host_runtime.entries import entries_of
 from mmagen.host_runtime.library import CapturedLaunch, Device, HostError, Reply, call, text
 from mmagen.plan.budgets import SMEM_PER_BLOCK
@@ -25,7 +25,6 @@ _MOST_RESIDENT = 2
 _TILES_EACH = 3
 _STREAMING = 3
 _STREAM = 0x5000  # a handle that the launch must have
-_SCALARS = {"f32": ctypes.c_float, "f64": ctypes.c_double, "s32": ctypes.c_int32}
 
 
 @dataclass(frozen=True)
@@ -37,32 +36,18 @@ class Workspace:
 
 
 def multiply_arguments(task: Task, data: Operands, addresses: dict[str, int], workspace: Workspace) -> bytes:
-    """<name>_args of NAME.h. addresses: of the first byte of the memory of a, b, d and, where there is one, c."""
-    plan, problem = task.product, task.problem
-    fields: list[tuple[str, type]] = [(name, ctypes.c_int64) for name in ("m", "n", "k", "batch")]
+    """<name>_args of NAME.h. addresses: of the first byte of the memory of a, b, d and, where there is one, c; of alpha_device
+    and beta_device, if the kernel is to read them there."""
+    problem = task.problem
     values: dict[str, int | float] = {"m": problem.m, "n": problem.n, "k": problem.k, "batch": problem.batch}
     for name, matrix in (("a", data.a), ("b", data.b), ("c", data.c), ("d", data.d)):
-        fields += [(name, ctypes.c_uint64), (f"ld{name}", ctypes.c_int64), (f"batch_stride_{name}", ctypes.c_int64)]
         if matrix:
             first = addresses[name] + matrix.offset * matrix.view.itemsize
             values |= {name: first, f"ld{name}": matrix.ld, f"batch_stride_{name}": matrix.batch_stride}
-    word = plan.epilogue.scalar.word
-    number = int if word == "s32" else float
-    fields += [("alpha", _SCALARS[word]), ("beta", _SCALARS[word])]
-    values |= {"alpha": number(problem.alpha), "beta": number(problem.beta)}
-    if task.takes_workspace:
-        fields += [("workspace", ctypes.c_uint64), ("workspace_bytes", ctypes.c_int64)]
-        values |= {"workspace": workspace.address, "workspace_bytes": workspace.size}
-    return _struct(fields, values)
-
-
-def pointer_arguments(addresses: Sequence[int]) -> bytes:
-    """<name>_args of a project of one instruction: pointers alone."""
-    return b"".join(address.to_bytes(8, "little") for address in addresses)
-
-
-def _struct(fields: list[tuple[str, type]], values: dict[str, int | float]) -> bytes:
-    return bytes(type("Args", (ctypes.Structure,), {"_fields_": fields})(**values))
+    for name in ("alpha", "beta"):
+        device = addresses.get(f"{name}_device", 0)
+        values |= {name: math.nan if device else float(getattr(problem, name)), f"{name}_device": device}
+    return argument_bytes(values | {"workspace": workspace.address, "workspace_bytes": workspace.size})
 
 
 def multiply_launches(
@@ -84,7 +69,7 @@ def _few(whole: CapturedLaunch) -> int:
 
 
 def workspace_bytes(task: Task, data: Operands) -> int:
-    """The workspace size that the library requests for the problem on the emulated device."""
+    """The workspace size that the kernel can use for the task's problem on the emulated device."""
     arguments = multiply_arguments(task, data, dict.fromkeys("abcd", 0), Workspace())
     reply = _ask(task, _STREAMING, call(task.workspace_symbol, arguments, bytes(8)))
     return int.from_bytes(reply.outputs[-1], "little", signed=True)
@@ -124,7 +109,7 @@ def _ask(task: Task, resident: int, directives: list[str]) -> Reply:
     target = capability(task.ptx.arch)
     device = Device(target, SMEM_PER_BLOCK[target], resident)
     kernels = (entry for unit in task.ptx.units.values() for entry in entries_of(unit))
-    reply = host.ask(device, kernels, [*directives, *text(task.symbol("status_text"), "?")])
+    reply = host.ask(device, kernels, [*directives, *text(task.symbol("error_text"))])
     if reply.values[-1]:
         why = f"; {reply.refusals[-1]}" if reply.refusals else ""
         raise HostError(f"the host code returns status {reply.values[-1]}, {reply.texts[-1]}{why}")
@@ -139,7 +124,9 @@ def _module(unit: str, file: str) -> Module:
 def multiply_steps(task: Task, captured: CapturedLaunch) -> int:
     """The steps that a thread of a gemm or micro kernel may take in this launch."""
     entry = _launched(task, captured).entries[captured.entry]
-    copied = not any(i.base == "cp" and i.modifiers[:2] == ("async", "bulk") for i in entry.instructions)
+    copied = not any(
+        i.base == "cp" and i.modifiers[1:2] == ("bulk",) and "shared::cluster" in i.modifiers for i in entry.instructions
+    )
     return step_limit(task.product, task.problem, math.prod(captured.grid) // math.prod(captured.cluster), copied)
 
 

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mmagen.emulate import GlobalMemory, Report
-from mmagen.families.instruction.model import InstructionPlan
+from mmagen.families.instruction.model import ARGUMENT_OF, InstructionPlan
+from mmagen.host_runtime.arguments import argument_bytes
 from mmagen.mma import formats
 from mmagen.mma.inputs import Matrices, draw
 from mmagen.mma.reference import Outcome, compared, expected
@@ -36,7 +37,7 @@ def emulate(task: Task) -> Emulated:
         addresses[name] = memory.allocate(name, packed(codes, of.part_bits, of.shift), writable=False)
     of_d = plan.operand("C")
     addresses["D"] = memory.allocate("D", np.full(of_d.rows * of_d.columns * of_d.bits // 8, 0xFF, np.uint8))
-    arguments = host.pointer_arguments([addresses[name] for name in (*(one.name for one in plan.operands), "D")])
+    arguments = argument_bytes({ARGUMENT_OF[one.name]: addresses[one.name] for one in plan.operands} | {"d": addresses["D"]})
     report = host.emulate(task, host.launch_of(task, task.symbol("run"), [arguments]), memory)
     found = memory.read("D").view(f"<u{of_d.part_bits // 8}").astype(np.uint64).reshape(1, of_d.rows, of_d.columns, -1)
     truth = expected(plan.operation, data, exact=task.distribution != "uniform")

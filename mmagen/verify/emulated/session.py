@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import replace
@@ -22,12 +21,13 @@ from mmagen.families.library import choose
 from mmagen.families.plans import Plan
 from mmagen.host_runtime.library import CapturedLaunch, HostError, HostTimeoutError
 from mmagen.plan.plans import GemmPlan, OwnershipPlan
-from mmagen.plan.trials import products
 from mmagen.spec.model import Problem
 from mmagen.verify.emulated import host
 from mmagen.verify.emulated.compare import compare
+from mmagen.verify.emulated.formats import encode
 from mmagen.verify.emulated.host import Workspace
 from mmagen.verify.emulated.matrices import Operands, operands
+from mmagen.verify.emulated.order import Order
 from mmagen.verify.emulated.task import Task
 from mmagen.verify.run import RECORD_FIELDS, RunResult
 from mmagen.verify.verdict import EMULATED
@@ -104,22 +104,24 @@ def run_tasks(work: Sequence[Task], jobs: int, progress: Callable[[int, int, str
             progress(i, len(work), f"emulating {task.plan.name} {task.text}")
             results[i] = _run_unless(endless, task)
         return [result for result in results if result]
-    # The longest first, so that none of them is left for the end.
-    order = deque(sorted(range(len(work)), key=lambda i: -products(work[i].problem)))
+    order = Order(work)
     running: dict[Future[RunResult], int] = {}
+    idle = [""] * jobs  # the kernel that each process without a task had last
     with ProcessPoolExecutor(jobs) as pool:
         try:
             while order or running:
-                while order and len(running) < jobs:
-                    i = order.popleft()
+                while order and idle:
+                    i = order.take(idle[-1], [work[other].kernel_name for other in running.values()])
                     if work[i].kernel_name in endless:
                         results[i] = _not_run(work[i], endless)
                     else:
+                        idle.pop()
                         running[pool.submit(run_task, work[i])] = i
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
                     i = running.pop(future)
+                    idle.append(work[i].kernel_name)
                     results[i] = _noted(endless, work[i], future.result())
-                    done = len(work) - len(order) - len(running)
+                    done = sum(result is not None for result in results)
                     progress(done, len(work), f"emulated {work[i].plan.name} {work[i].text}")
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
@@ -198,14 +200,14 @@ def multiply(task: Task, data: Operands) -> tuple[npt.NDArray[Any], list[Report]
     """Emulate a gemm or micro kernel on `data`, whose D it fills. Returns which bytes of D's elements were written, and what
     was seen in each launch. Raises EmulationError and HostError."""
     contents = _ARBITRARY * host.workspace_bytes(task, data) if task.product.takes_workspace else b""
-    memory, workspace, addresses = _allocated(data, contents)
+    memory, workspace, addresses = _allocated(task, data, contents)
     launches = host.multiply_launches(task, data, addresses, workspace)
     reports = _emulated(task, launches, memory)
     lines, written = memory.read_rows("d")
     data.d.lines[...] = lines.view(data.d.view.dtype).reshape(data.d.lines.shape)
     if contents and task.product.leaves_flags and not _findings(reports):
         # As in a graph that is launched twice, the parameters are the same, and the workspace is as the first call has left it.
-        memory, _, _ = _allocated(data, memory.read("workspace").tobytes())
+        memory, _, _ = _allocated(task, data, memory.read("workspace").tobytes())
         reports = _emulated(task, launches, memory)
         if not _findings(reports) and (memory.read_rows("d")[0] != lines).any():
             raise EmulationError("a second call with the workspace as the first has left it gives another D")
@@ -226,9 +228,14 @@ def _findings(reports: Sequence[Report]) -> list[Finding]:
     return [finding for report in reports for finding in report.findings]
 
 
-def _allocated(data: Operands, contents: bytes) -> tuple[GlobalMemory, Workspace, dict[str, int]]:
-    """Device memory with a workspace of these contents and the operands, and where they begin there. They begin at the same
-    addresses in every such memory."""
+def _reported(reports: Sequence[Report]) -> list[Finding]:
+    """The findings, and boxes that were prefetched and never loaded, which leave results right."""
+    return [finding for report in reports for finding in (*report.findings, *report.unused_prefetches)]
+
+
+def _allocated(task: Task, data: Operands, contents: bytes) -> tuple[GlobalMemory, Workspace, dict[str, int]]:
+    """Device memory with a workspace of these contents, the operands and the scalars, and where they begin there. They begin at
+    the same addresses in every such memory."""
     memory = GlobalMemory()
     addresses = {
         name: memory.allocate(name, matrix.memory, writable=False, rows=matrix.rows_of_memory)
@@ -236,8 +243,21 @@ def _allocated(data: Operands, contents: bytes) -> tuple[GlobalMemory, Workspace
         if matrix
     }
     addresses["d"] = memory.allocate("d", size=len(data.d.memory), rows=data.d.rows_of_memory)
+    addresses |= _scalars_in_memory(task, memory)
     workspace = Workspace(memory.allocate("workspace", contents), len(contents)) if contents else Workspace()
     return memory, workspace, addresses
+
+
+def _scalars_in_memory(task: Task, memory: GlobalMemory) -> dict[str, int]:
+    """alpha and beta in device memory, for the small integers of a kernel of any shape; elsewhere they come from the host. A
+    beta of 0 stays there: with one in device memory there must be a C."""
+    scalar = task.product.epilogue.scalar.word
+    if task.distribution != "small_int" or not task.product.any_shape:
+        return {}
+    values = {"alpha_device": task.problem.alpha} | ({"beta_device": task.problem.beta} if task.problem.beta else {})
+    return {
+        name: memory.allocate(name, encode(np.array([float(value)]), scalar), writable=False) for name, value in values.items()
+    }
 
 
 def _judged(task: Task, data: Operands, written: npt.NDArray[Any], reports: Sequence[Report]) -> dict[str, Any]:
@@ -254,7 +274,7 @@ def _judged(task: Task, data: Operands, written: npt.NDArray[Any], reports: Sequ
 
 def _with_findings(wrong: str, reports: Sequence[Report]) -> dict[str, Any]:
     """A wrong result is incorrect; a right one that a race or a stray access was on the way to has failed."""
-    reasons = ([wrong] if wrong else []) + [str(finding) for finding in _findings(reports)]
+    reasons = ([wrong] if wrong else []) + [str(finding) for finding in _reported(reports)]
     extra = {"details": _details(reports)}
     if not reasons:
         return extra
@@ -267,7 +287,7 @@ def _details(reports: Sequence[Report]) -> dict[str, Any]:
         "steps": sum(report.steps for report in reports),
         "ctas": sum(report.ctas for report in reports),
         "endless": any(report.stopped for report in reports),
-        "findings": [vars(finding) for finding in _findings(reports)],
+        "findings": [vars(finding) for finding in _reported(reports)],
         "coverage": [_covered(report.coverage) for report in reports],
         "traffic": [vars(line) for report in reports for line in report.by_line()],
     }

@@ -59,6 +59,7 @@ struct Candidate {
   char const* name;
   When when;
   Status (*run)(Args const&, cudaStream_t);
+  Status (*can_run)(Args const&);
   Status (*query)(Info&);
   Status (*workspace)(Args const&, int64_t&);
   KernelShape kernel = {};
@@ -72,20 +73,10 @@ CallShape call_shape(Args const& args, KernelShape const& kernel) {
   return {double(args.m),
           double(args.n),
           double(args.k),
-          double(args.batch),
+          double(args.batch == 0 ? 1 : args.batch),  // 0 is one matrix
           double(args.lda) * kernel.bytes_a,
           double(args.ldb) * kernel.bytes_b,
           double(args.ldd) * kernel.bytes_d};
-}
-
-/// Is there a workspace? Not every project's arguments have one.
-template <class Args>
-auto has_workspace(Args const& args, int) -> decltype(args.workspace != nullptr) {
-  return args.workspace != nullptr;
-}
-template <class Args>
-bool has_workspace(Args const&, long) {
-  return false;
 }
 
 }  // namespace detail
@@ -111,7 +102,7 @@ Candidate<Args, Info> const& choose(Candidate<Args, Info> const (&candidates)[kC
   if (others == 1 || !last->cost.known()) { return *last; }
   CallShape const call = detail::call_shape(args, last->kernel);
   if (call.empty()) { return *last; }
-  bool const given = workspace == Workspace::kAsAskedFor || detail::has_workspace(args, 0);
+  bool const given = workspace == Workspace::kAsAskedFor || args.workspace != nullptr;
   Candidate<Args, Info> const* best = last;
   double least = INFINITY;
   for (Candidate<Args, Info> const& one : candidates) {
@@ -138,14 +129,6 @@ Status query_all(Candidate<Args, Info> const (&candidates)[kCount], Info& info) 
     info.ctas_per_sm = one.ctas_per_sm < info.ctas_per_sm ? one.ctas_per_sm : info.ctas_per_sm;
   }
   return Status::kSuccess;
-}
-
-/// The workspace of the candidate that a call with these arguments would run.
-template <class Args, class Info, int kCount>
-Status workspace_of(Candidate<Args, Info> const (&candidates)[kCount], Args const& args, int64_t& bytes) {
-  bytes = 0;
-  auto const& chosen = choose(candidates, args, Workspace::kAsAskedFor);
-  return chosen.workspace == nullptr ? Status::kSuccess : chosen.workspace(args, bytes);
 }
 
 }  // namespace v0_1

@@ -1,0 +1,246 @@
+"""A compiled kernel as a Python function of arrays."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+from mmagen.binding.errors import ArgumentError, DeviceError
+from mmagen.binding.fast import caller
+from mmagen.binding.libraries import ArrayLibrary, library_of
+from mmagen.binding.matrices import Matrices, batch_of, check_no_overlap, matrices, storage
+from mmagen.binding.shared_library import Entry
+from mmagen.binding.tensors import CPU, CUDA, CUDA_MANAGED, Tensor
+from mmagen.host_runtime.arguments import Arguments
+
+Emulate = Callable[..., Any]
+_SIZE = ctypes.sizeof(Arguments)
+_MOST_ABOUT_DEVICE = 15  # statuses up to here are about the device, those above about the arguments
+
+
+class Kernel:
+    """D = alpha * A @ B + beta * C on arrays in GPU memory. Made by mmagen.compile() and mmagen.open().
+
+    name, description: of the library. `kernel(a, b)` computes; `kernel.emulate(a, b)` does it on numpy arrays without a GPU.
+    """
+
+    def __init__(self, entry: Entry, emulate: Emulate | None = None, devices: tuple[int, ...] = (CUDA, CUDA_MANAGED)):
+        """devices: where arrays may be (DLDeviceType); only tests pass another one."""
+        if "run" not in entry.functions or entry.description.get("a") is None:
+            raise ArgumentError("kernel", f"{entry.name} multiplies no matrices; open a project of kernel: gemm or micro")
+        self.name = entry.name
+        self.description = entry.description
+        self._path = entry.path
+        self._functions = entry.functions
+        self._emulate = emulate
+        self._devices = devices
+        about = entry.description
+        self._types = {name: str(about[name]["type"]) for name in "abd"}
+        self._contiguous = {name: str(about[name]["contiguous"]) for name in "abd"}
+        self._integer = about["scalar"] == "s32"
+        self._takes_workspace = bool(about.get("workspace"))
+        self._fast = caller(entry, devices[0])
+
+    def __repr__(self) -> str:
+        types = " x ".join(self._types[name] for name in "ab")
+        return f"<mmagen.Kernel {self.name}: {types} -> {self._types['d']}>"
+
+    def __call__(
+        self,
+        a: Any,
+        b: Any,
+        out: Any = None,
+        c: Any = None,
+        alpha: Any = 1,
+        beta: Any = 0,
+        stream: Any = None,
+    ) -> Any:
+        """Enqueue alpha * a @ b + beta * c and return d, without waiting.
+
+        a: (M,K) or (batch,M,K); b: (K,N) or (batch,K,N), as numpy.matmul has them; a single matrix serves a whole batch. c: (M,N)
+        or a batch, read where beta is not 0; may be out. out: where d goes, else a new array of the library of `a`. All have the
+        kernel's types and contiguous modes: leading dimensions and batch strides follow from the strides. alpha, beta: numbers,
+        or arrays of one element of the kernel's scalar type in GPU memory. stream: a cudaStream_t, or an object with one
+        (torch.cuda.Stream, cupy.cuda.Stream); by default the caller's current one.
+
+        Raises ArgumentError, which names the argument and what would be right, and DeviceError.
+        """
+        if self._fast is not None and (done := self._fast(a, b, out, c, alpha, beta, stream)) is not None:
+            return done
+        return self._call(a, b, out, c, alpha, beta, stream)
+
+    def _call(self, a: Any, b: Any, out: Any, c: Any, alpha: Any, beta: Any, stream: Any) -> Any:
+        """A call of any arrays, and whatever is wrong with one."""
+        library = library_of(a)
+        handle = 0 if stream is None else _stream_handle(stream)
+        left = library.view("a", a, handle)
+        self._check_place("a", left, left)
+        if stream is None:
+            handle = library.stream(left.device) if left.device_type != CPU else 0
+        right = library.view("b", b, handle)
+        self._check_place("b", right, left)
+        mine = {"a": left, "b": right}
+        of_a = matrices("a", left, modes="MK", contiguous=self._contiguous["a"], type=self._types["a"])
+        of_b = matrices("b", right, modes="KN", contiguous=self._contiguous["b"], type=self._types["b"])
+        if of_a.columns != of_b.rows:
+            raise ArgumentError(
+                "b", f"shape {right.shape}: {of_b.rows} rows, but a has {of_a.columns} columns (shape {left.shape})"
+            )
+        scalars = self._scalars(library, alpha, beta, handle, left)
+        reads_c = bool(scalars["beta"] or scalars["beta_device"])
+        source = self._source(library, c, handle, left, of_a, of_b) if reads_c else None
+        counts = [("a", of_a.batch), ("b", of_b.batch), *([("c", source[1].batch)] if source else [])]
+        batch = batch_of(counts)
+        if out is None:
+            out = self._new(library, a, of_a.rows, of_b.columns, batch)
+        result = library.view("out", out, handle)
+        self._check_place("out", result, left)
+        of_d = self._check_out(result, of_a, of_b, batch)
+        others = [*mine.items(), *([("c", source[0])] if source else [])]
+        check_no_overlap(result, others, source[0] if source else None)
+        if 0 in result.shape:
+            return out
+        count = 1 if batch is None else batch
+        arguments = Arguments(struct_size=_SIZE, m=of_a.rows, n=of_b.columns, k=of_a.columns, batch=count, **scalars)
+        _fill(arguments, "a", left, of_a)
+        _fill(arguments, "b", right, of_b)
+        _fill(arguments, "d", result, of_d)
+        if source:
+            _fill(arguments, "c", *source)
+        with library.on(left.device) if left.device_type != CPU else nullcontext():
+            room = self._workspace(library, a, arguments)
+            self._run(arguments, handle)
+        del room
+        return out
+
+    def emulate(
+        self, a: Any, b: Any, c: Any = None, alpha: float = 1, beta: float = 0, *, timeout_s: float | None = None
+    ) -> Any:
+        """The same on numpy arrays, without a GPU: the library's host code decides the launch, the emulator executes its PTX.
+
+        Slow: about a second for a problem of 2^20 products. Raises ArgumentError, and RunError for races, accesses out of bounds
+        and other findings of the emulator. Only of kernels made by mmagen.compile()."""
+        if self._emulate is None:
+            raise ArgumentError(
+                "kernel", f"{self.name} was opened as a library, without its PTX; use mmagen.compile(spec) to emulate"
+            )
+        return self._emulate(a, b, c, alpha, beta, timeout_s)
+
+    def can_run(self, m: int = 1, n: int = 1, k: int = 1, batch: int = 1) -> str:
+        """Empty, or why the current device cannot run this problem: no driver, another architecture, too large, ..."""
+        extents = {"a": k if self._contiguous["a"] == "K" else m, "b": k if self._contiguous["b"] == "K" else n}
+        extents |= {"d": n if self._contiguous["d"] == "N" else m}
+        filled = {f"ld{name}": extent for name, extent in extents.items()} | dict.fromkeys("abd", 1 << 20)
+        arguments = Arguments(struct_size=_SIZE, m=m, n=n, k=k, batch=batch, batch_stride_d=m * n, alpha=1.0, **filled)
+        status = self._functions["can_run"](arguments)
+        return self._text() if status else ""
+
+    # --- arguments -----------------------------------------------------------------------------------------------------
+
+    def _check_place(self, argument: str, given: Tensor, first: Tensor) -> None:
+        if given.device_type not in self._devices:
+            raise ArgumentError(
+                argument, f"it is in the memory of {given.place}; this kernel reads GPU memory: move it there first"
+            )
+        if given.device != first.device:
+            raise ArgumentError(
+                argument, f"it is on device {given.device}, a on device {first.device}; pass arrays of one device"
+            )
+
+    def _source(
+        self, library: ArrayLibrary, c: Any, handle: int, first: Tensor, of_a: Matrices, of_b: Matrices
+    ) -> tuple[Tensor, Matrices]:
+        if c is None:
+            raise ArgumentError("c", "it is None, but beta is not 0; pass an array, or beta=0")
+        given = library.view("c", c, handle)
+        self._check_place("c", given, first)
+        found = matrices("c", given, modes="MN", contiguous=self._contiguous["d"], type=self._types["d"])
+        if (found.rows, found.columns) != (of_a.rows, of_b.columns):
+            raise ArgumentError("c", f"shape {given.shape}: a @ b is ({of_a.rows},{of_b.columns})")
+        return given, found
+
+    def _scalars(self, library: ArrayLibrary, alpha: Any, beta: Any, handle: int, first: Tensor) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for name, value in (("alpha", alpha), ("beta", beta)):
+            found[f"{name}_device"] = 0
+            if isinstance(value, int | float):
+                found[name] = float(value)
+                continue
+            found[name] = 0.0
+            given = library.view(name, value, handle)
+            self._check_place(name, given, first)
+            wanted = storage(str(self.description["scalar"]))
+            if given.type != wanted or any(extent != 1 for extent in given.shape):
+                raise ArgumentError(
+                    name,
+                    f"an array of shape {given.shape} of {given.type}; pass a number, or one element of {wanted} in GPU memory",
+                )
+            found[f"{name}_device"] = given.address
+        return found
+
+    def _new(self, library: ArrayLibrary, like: Any, rows: int, columns: int, batch: int | None) -> Any:
+        head = () if batch is None else (batch,)
+        if self._contiguous["d"] == "N":
+            return library.empty(like, (*head, rows, columns), storage(self._types["d"]))
+        return library.transposed(library.empty(like, (*head, columns, rows), storage(self._types["d"])))
+
+    def _check_out(self, result: Tensor, of_a: Matrices, of_b: Matrices, batch: int | None) -> Matrices:
+        wanted = (*(() if batch is None else (batch,)), of_a.rows, of_b.columns)
+        if result.shape != wanted:
+            raise ArgumentError("out", f"shape {result.shape}; a @ b is {wanted}")
+        if result.read_only:
+            raise ArgumentError("out", "it is read-only; pass an array that can be written")
+        return matrices("out", result, modes="MN", contiguous=self._contiguous["d"], type=self._types["d"])
+
+    # --- the call ------------------------------------------------------------------------------------------------------
+
+    def _workspace(self, library: ArrayLibrary, like: Any, arguments: Arguments) -> Any:
+        """Memory for partial sums, where the kernel can use it. Freed once the call is enqueued: the library of the arrays
+        does not hand it out again before what was enqueued on the same stream."""
+        if not self._takes_workspace:
+            return None
+        count = ctypes.c_int64(0)
+        self._check(self._functions["workspace_bytes"](arguments, ctypes.byref(count)))
+        if count.value == 0:
+            return None
+        room = library.empty(like, (count.value,), "u8")
+        arguments.workspace = library.view("workspace", room, 0).address
+        arguments.workspace_bytes = count.value
+        return room
+
+    def _run(self, arguments: Arguments, handle: int) -> None:
+        self._check(self._functions["run"](arguments, handle))
+
+    def _check(self, status: int) -> None:
+        if status == 0:
+            return
+        text = self._text()
+        if status <= _MOST_ABOUT_DEVICE:
+            raise DeviceError(f"{self.name}: {text}", self._functions["cuda_error"]())
+        raise ArgumentError(text.partition(" ")[0], text.partition(" ")[2])
+
+    def _text(self) -> str:
+        text: bytes = self._functions["error_text"]()
+        return text.decode()
+
+
+def _fill(arguments: Arguments, name: str, given: Tensor, found: Matrices) -> None:
+    setattr(arguments, name, given.address)
+    setattr(arguments, f"ld{name}", found.ld)
+    setattr(arguments, f"batch_stride_{name}", found.stride)
+
+
+def _stream_handle(stream: Any) -> int:
+    """The cudaStream_t of an int, or of a stream object of torch, CuPy or the __cuda_stream__ protocol."""
+    if isinstance(stream, int):
+        return stream
+    if hasattr(stream, "__cuda_stream__"):
+        return int(stream.__cuda_stream__()[1])
+    for attribute in ("cuda_stream", "ptr"):
+        if hasattr(stream, attribute):
+            return int(getattr(stream, attribute))
+    raise ArgumentError(
+        "stream", f"{type(stream).__qualname__} is no CUDA stream; pass a cudaStream_t as an int, or a stream object"
+    )

@@ -1,0 +1,86 @@
+"""A shared library with kernels made by mmagen: found, loaded, and asked what it computes."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mmagen.core.errors import UsageError
+from mmagen.host_runtime.arguments import Arguments
+from mmagen.plan.facts import INTERFACE_VERSION
+
+_DESCRIBES = re.compile(rb"(?<![\w.])([A-Za-z]\w*)_description\0")
+_FUNCTIONS = {
+    "run": (ctypes.c_int, (ctypes.POINTER(Arguments), ctypes.c_void_p)),
+    "can_run": (ctypes.c_int, (ctypes.POINTER(Arguments),)),
+    "workspace_bytes": (ctypes.c_int, (ctypes.POINTER(Arguments), ctypes.POINTER(ctypes.c_int64))),
+    "config_name": (ctypes.c_char_p, (ctypes.POINTER(Arguments),)),
+    "error_text": (ctypes.c_char_p, ()),
+    "cuda_error": (ctypes.c_int, ()),
+}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One kernel (or library of kernels) behind its C functions. description: see <name>_description in its header."""
+
+    name: str
+    path: Path
+    description: Mapping[str, Any]
+    functions: Mapping[str, Any] = field(repr=False)
+
+
+def entries_in(path: Path) -> dict[str, Entry]:
+    """The kernels of a shared library, or of a folder with exactly one, by name. Raises UsageError that says what it is instead."""
+    library = _library_in(path) if path.is_dir() else path
+    try:
+        data = library.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{library} cannot be read: {error.strerror}") from None
+    if data[:4] != b"\x7fELF":
+        raise UsageError(f"{library} is not a shared library; pass lib<name>.so, or the folder that it was built in")
+    names = dict.fromkeys(match.decode() for match in _DESCRIBES.findall(data))
+    try:
+        loaded = ctypes.CDLL(str(library))
+    except OSError as error:
+        raise UsageError(f"{library} does not load: {error}") from None
+    found = {name: _entry(loaded, library, name) for name in names if hasattr(loaded, f"{name}_description")}
+    if not found:
+        raise UsageError(f"{library} was not made by mmagen, or by a version before 0.1: it exports no <name>_description")
+    return found
+
+
+def _library_in(folder: Path) -> Path:
+    found = sorted({path.resolve() for path in folder.rglob("lib*.so*") if ".so" in path.suffixes})
+    if not found:
+        raise UsageError(f"{folder} has no shared library; build the project with -DBUILD_SHARED_LIBS=ON")
+    if len(found) > 1:
+        raise UsageError(f"{folder} has several shared libraries; pass one of {', '.join(map(str, found))}")
+    return found[0]
+
+
+def _entry(loaded: ctypes.CDLL, path: Path, name: str) -> Entry:
+    describe = getattr(loaded, f"{name}_description")
+    describe.restype = ctypes.c_char_p
+    try:
+        about = json.loads(describe())
+        version = int(about["interface"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"{path}: {name}_description() is not mmagen's: {error!r}") from None
+    if version != INTERFACE_VERSION:
+        raise UsageError(
+            f"{path} has version {version} of the C interface, this mmagen calls version {INTERFACE_VERSION}; rebuild it"
+        )
+    functions = {}
+    for function, (result, parameters) in _FUNCTIONS.items():
+        found = getattr(loaded, f"{name}_{function}", None)
+        if found is None:
+            continue  # kernel: ownership has no run()
+        found.restype, found.argtypes = result, parameters
+        functions[function] = found
+    return Entry(name, path, about, functions)

@@ -1,0 +1,168 @@
+"""Arrays of other libraries as pointer, shape and strides: by `__cuda_array_interface__` or DLPack.
+
+DLPack is read through ctypes: its struct is a stable C ABI (https://dmlc.github.io/dlpack/latest/c_api.html), so that no
+compiled extension and no further package is needed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mmagen.binding.errors import ArgumentError
+
+CPU, CUDA, CUDA_MANAGED = 1, 2, 13  # DLDeviceType
+_DEVICES = {CPU: "CPU", CUDA: "CUDA", 3: "pinned CPU", CUDA_MANAGED: "managed CUDA", 10: "ROCm"}
+# Element types by DLDataTypeCode and bits; those of numpy's typestr that are unambiguous.
+_CODES = {(0, 8): "s8", (1, 8): "u8", (0, 32): "s32", (2, 16): "f16", (2, 32): "f32", (2, 64): "f64", (4, 16): "bf16"}
+_CODES |= {(10, 8): "e4m3", (12, 8): "e5m2"}
+_TYPESTRS = {"|i1": "s8", "|u1": "u8", "<i4": "s32", "<f2": "f16", "<f4": "f32", "<f8": "f64"}
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """An array in memory. address: of its first element; strides: in elements; type: mmagen's word for the element type, or
+    what the library calls it where mmagen has none. owner: keeps the memory while this exists."""
+
+    address: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    type: str
+    bytes: int
+    device_type: int
+    device: int
+    read_only: bool
+    owner: object
+
+    @property
+    def place(self) -> str:
+        return f"{_DEVICES.get(self.device_type, f'DLPack device type {self.device_type}')} device {self.device}"
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Addresses of the first byte and behind the last one."""
+        if 0 in self.shape:
+            return self.address, self.address
+        ends = [(extent - 1) * stride for extent, stride in zip(self.shape, self.strides, strict=True)]
+        low, high = sum(min(end, 0) for end in ends), sum(max(end, 0) for end in ends)
+        return self.address + low * self.bytes, self.address + (high + 1) * self.bytes
+
+
+def packed_strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """Row-major strides without gaps."""
+    strides, step = [], 1
+    for extent in reversed(shape):
+        strides.append(step)
+        step *= extent
+    return tuple(reversed(strides))
+
+
+def tensor(argument: str, value: Any, stream: int) -> Tensor:
+    """`value` as a Tensor; its producer makes `stream` (a cudaStream_t) wait for what still computes it.
+
+    Raises ArgumentError for anything that is no array in memory."""
+    if hasattr(value, "__dlpack__"):
+        return _from_dlpack(argument, value, stream)
+    if hasattr(value, "__cuda_array_interface__"):
+        return _from_interface(argument, value)
+    raise ArgumentError(argument, f"{_kind(value)} has neither __dlpack__ nor __cuda_array_interface__; pass an array on a GPU")
+
+
+def _kind(value: object) -> str:
+    return f"{type(value).__module__}.{type(value).__qualname__}"
+
+
+# --- __cuda_array_interface__ ------------------------------------------------------------------------------------------
+
+
+def _from_interface(argument: str, value: Any) -> Tensor:
+    about = value.__cuda_array_interface__
+    try:
+        address, read_only = about["data"]
+        shape, typestr, strides = tuple(about["shape"]), str(about["typestr"]), about.get("strides")
+        size = int(typestr[2:])
+        if about.get("mask") is not None:
+            raise ArgumentError(argument, "it has a mask, which a kernel cannot apply; pass an array without one")
+    except (KeyError, TypeError, ValueError) as error:
+        raise ArgumentError(argument, f"its __cuda_array_interface__ cannot be read: {error!r}") from None
+    if strides is None:
+        steps = packed_strides(shape)
+    else:
+        if any(stride % size for stride in strides):
+            raise ArgumentError(argument, f"strides of {tuple(strides)} bytes are not multiples of its {size}-byte elements")
+        steps = tuple(stride // size for stride in strides)
+    word = _TYPESTRS.get(typestr, typestr)
+    device = int(getattr(getattr(value, "device", None), "id", 0) or 0)
+    return Tensor(int(address or 0), shape, steps, word, size, CUDA, device, bool(read_only), value)
+
+
+# --- DLPack ------------------------------------------------------------------------------------------------------------
+
+
+class _DLTensor(ctypes.Structure):
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+class _DLManagedTensorVersioned(ctypes.Structure):
+    _fields_ = (
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("manager_ctx", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("dl_tensor", _DLTensor),
+    )
+
+
+_READ_ONLY = 1  # DLPACK_FLAG_BITMASK_READ_ONLY
+_LEGACY_STREAM = 1  # how __dlpack__ spells CUDA's default stream
+_api = ctypes.pythonapi
+_api.PyCapsule_IsValid.argtypes = (ctypes.py_object, ctypes.c_char_p)
+_api.PyCapsule_GetPointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
+_api.PyCapsule_GetPointer.restype = ctypes.c_void_p
+
+
+def _from_dlpack(argument: str, value: Any, stream: int) -> Tensor:
+    """The capsule is not consumed: it owns the tensor, and frees it when it is collected."""
+    device_type = int(value.__dlpack_device__()[0]) if hasattr(value, "__dlpack_device__") else CUDA
+    order = {"stream": stream or _LEGACY_STREAM} if device_type in (CUDA, CUDA_MANAGED) else {}
+    try:
+        try:
+            capsule = value.__dlpack__(max_version=(1, 0), **order)
+        except TypeError:  # a producer from before DLPack 1.0
+            capsule = value.__dlpack__(**order)
+    except (BufferError, RuntimeError, ValueError, AttributeError) as error:
+        raise ArgumentError(argument, f"{_kind(value)} cannot be exported by DLPack: {error}") from None
+    versioned = bool(_api.PyCapsule_IsValid(capsule, b"dltensor_versioned"))
+    if versioned:
+        address = _api.PyCapsule_GetPointer(capsule, b"dltensor_versioned")
+        managed = ctypes.cast(address, ctypes.POINTER(_DLManagedTensorVersioned)).contents
+        found, read_only = managed.dl_tensor, bool(managed.flags & _READ_ONLY)
+    elif _api.PyCapsule_IsValid(capsule, b"dltensor"):
+        found = ctypes.cast(_api.PyCapsule_GetPointer(capsule, b"dltensor"), ctypes.POINTER(_DLTensor)).contents
+        read_only = False
+    else:
+        raise ArgumentError(argument, f"__dlpack__ of {_kind(value)} returned no DLPack capsule")
+    shape = tuple(found.shape[: found.ndim])
+    strides = tuple(found.strides[: found.ndim]) if found.strides else packed_strides(shape)
+    word = (
+        _CODES.get((found.code, found.bits), f"DLPack type {found.code} of {found.bits} bits")
+        if found.lanes == 1
+        else "vectors"
+    )
+    first = int(found.data or 0) + int(found.byte_offset)
+    size = max(1, found.bits // 8)
+    return Tensor(first, shape, strides, word, size, found.device_type, found.device_id, read_only, (capsule, value))

@@ -1,0 +1,52 @@
+"""The argument struct of the C interface, <name>_args, whose layout is the same for all libraries."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping
+
+_MATRICES = tuple(
+    (name, kind)
+    for letter in "abcd"
+    for name, kind in (
+        (letter, ctypes.c_uint64),
+        (f"ld{letter}", ctypes.c_int64),
+        (f"batch_stride_{letter}", ctypes.c_int64),
+    )
+)
+
+
+class Arguments(ctypes.Structure):
+    """As NAME.h declares it; pointers are addresses."""
+
+    _fields_ = (
+        ("struct_size", ctypes.c_uint64),
+        *((extent, ctypes.c_int64) for extent in ("m", "n", "k", "batch")),
+        *_MATRICES,
+        ("alpha", ctypes.c_double),
+        ("beta", ctypes.c_double),
+        ("alpha_device", ctypes.c_uint64),
+        ("beta_device", ctypes.c_uint64),
+        ("workspace", ctypes.c_uint64),
+        ("workspace_bytes", ctypes.c_int64),
+        *((name, ctypes.c_uint64) for name in ("metadata_a", "scale_a", "scale_b")),
+    )
+
+
+class Info(ctypes.Structure):
+    """<name>_info."""
+
+    _fields_ = (
+        ("struct_size", ctypes.c_uint64),
+        *((name, ctypes.c_int32) for name in ("threads", "registers", "local_bytes", "smem_bytes", "ctas_per_sm")),
+    )
+
+
+def argument_bytes(values: Mapping[str, int | float]) -> bytes:
+    """The struct with its size set; members that are not given are 0."""
+    return bytes(Arguments(**{"struct_size": ctypes.sizeof(Arguments), **values}))
+
+
+def info_bytes() -> bytes:
+    """A struct for NAME_query to fill."""
+    return bytes(Info(struct_size=ctypes.sizeof(Info)))

@@ -1,0 +1,47 @@
+"""What a library says of itself at run time: the facts behind the sentences of its errors, and its description."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+# Of the C interface's structs and functions: one more with every change that programs have to be adapted to.
+INTERFACE_VERSION = 2
+_LINE = 96  # characters of a string literal
+
+
+@dataclass(frozen=True)
+class Facts:
+    """majors: the contiguous modes of A, B and D. bytes: of an element of A, B and D and of alpha, or what their pointers must be
+    aligned to. needs: which devices the kernel runs on. smem_bytes: of a CTA. shape: the sentence of a kernel that computes a
+    fixed shape. description: what <name>_description() returns."""
+
+    needs: str
+    majors: tuple[str, str, str] = ("K", "K", "N")
+    bytes: tuple[int, int, int, int] = (4, 4, 4, 4)
+    smem_bytes: int = 0
+    cluster_ctas: int = 1
+    shape: str = ""
+    description: Mapping[str, Any] = field(default_factory=dict)
+
+
+def needs(arch: Sequence[str]) -> str:
+    """Devices that code for these targets runs on: "sm_90a"; "sm_80 or later", since PTX is forward compatible."""
+    portable = [target for target in arch if target[-1].isdigit()]
+    if portable:
+        return f"{min(portable, key=lambda target: int(target.removeprefix('sm_')))} or later"
+    return " or ".join(arch)
+
+
+def cxx_string(value: Mapping[str, Any]) -> str:
+    """A JSON object as a C++ string literal, in several lines where it is long."""
+    text = json.dumps(value)
+    lines = [text[at : at + _LINE] for at in range(0, len(text), _LINE)]
+    return "\n         ".join('"' + line.replace("\\", "\\\\").replace('"', '\\"') + '"' for line in lines)
+
+
+def cxx_char(letter: str) -> str:
+    """'K'."""
+    return f"'{letter}'"

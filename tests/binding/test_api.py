@@ -1,0 +1,117 @@
+"""`import mmagen`: names, types, and the libraries that open() refuses."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mmagen
+from mmagen.core.errors import UsageError
+from mmagen.families import plan as plan_of
+from mmagen.spec.load import load
+
+ROOT = Path(__file__).resolve().parents[2]
+SPEC = ROOT / "specs/fma_gemm_f32.yaml"
+
+
+def test_functions_are_packages_as_well():
+    """Whatever was imported first."""
+    for first in ("import mmagen.plan.plans", "import mmagen"):
+        code = f"{first}; import mmagen; import mmagen.plan.budgets as b; s = mmagen.load_spec({str(SPEC)!r}); "
+        code += "print(mmagen.plan(s).name, mmagen.plan.plans.GemmPlan.__name__, b.OLDEST_ARCH, mmagen.inspect(s)[:12])"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+        assert done.stdout == "fma_gemm_f32 GemmPlan 75 fma_gemm_f32\n", done
+
+
+def test_importing_mmagen_imports_none_of_it():
+    code = "import mmagen, sys; print([name for name in sys.modules if name.startswith('mmagen.')], 'numpy' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert done.stdout == "[] False\n"
+
+
+def test_every_name_is_there_and_typed():
+    stub = (ROOT / "mmagen/__init__.pyi").read_text()
+    for name in mmagen.__all__:
+        assert callable(getattr(mmagen, name)) or name == "__version__"
+        assert f" as {name}\n" in stub or f"{name}: " in stub
+    assert (ROOT / "mmagen/py.typed").is_file() and set(mmagen.__all__) <= set(dir(mmagen))
+    with pytest.raises(AttributeError, match="no attribute 'complie'"):
+        _ = mmagen.complie
+
+
+def test_a_spec_comes_as_file_mapping_or_loaded():
+    spec = mmagen.load_spec(SPEC)
+    assert spec == load(SPEC.read_bytes(), "x").spec == mmagen.load_spec(str(SPEC)) == mmagen.load_spec(spec)
+    assert mmagen.plan(spec) == mmagen.plan(str(SPEC)) == plan_of(spec)
+    written = spec.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    assert mmagen.load_spec(written).name == spec.name
+    with pytest.raises(mmagen.SpecError, match=r"spec:\d+:\d+ tile"):
+        mmagen.plan({**written, "tile": [3, 128, 8]})
+    with pytest.raises(mmagen.UsageError, match=r"nowhere.yaml cannot be read: No such file"):
+        mmagen.load_spec("nowhere.yaml")
+
+
+def test_build_writes_a_project(tmp_path):
+    folder = mmagen.build(SPEC, tmp_path, tests=False)
+    assert folder == tmp_path / "fma_gemm_f32" and (folder / "mmagen.json").is_file() and not (folder / "tests").exists()
+    (folder / "README.md").write_text("mine")
+    with pytest.raises(mmagen.UsageError, match=r"README.md"):
+        mmagen.build(SPEC, tmp_path, tests=False)
+    assert mmagen.build(SPEC, tmp_path, tests=False, force=True) == folder and (folder / "README.md").read_text() != "mine"
+
+
+def test_verify_refuses_another_place():
+    with pytest.raises(mmagen.UsageError, match="on='tpu'; use 'auto', 'cpu' or 'gpu'"):
+        mmagen.verify(SPEC, on="tpu")
+
+
+def test_only_kernels_that_multiply_are_compiled():
+    with pytest.raises(mmagen.UsageError, match="is kernel: ownership; compile"):
+        mmagen.compile(ROOT / "specs/hello_ownership.yaml")
+
+
+def test_open_says_what_is_no_library(tmp_path, library):
+    made = library("TN")
+    assert mmagen.open(made).name == mmagen.open(made.parent).name == mmagen.open(made, "host_tn_n").name == "host_tn_n"
+    text = tmp_path / "libtext.so"
+    text.write_text("not a library")
+    other = next(Path(sys.modules["_ctypes"].__file__).parent.glob("_ctypes*.so"))
+    older = library("NN", interface=1)
+    broken = library("NT", interface="two")
+    for path, says in (
+        (tmp_path / "absent.so", "cannot be read: No such file"),
+        (text, "is not a shared library"),
+        (other, "was not made by mmagen"),
+        (older, "has version 1 of the C interface, this mmagen calls version 2; rebuild it"),
+        (broken, "is not mmagen's"),
+        (tmp_path / "empty", "has no shared library; build the project with -DBUILD_SHARED_LIBS=ON"),
+    ):
+        if path.name == "empty":
+            path.mkdir()
+        with pytest.raises(UsageError, match=says):
+            mmagen.open(path)
+    with pytest.raises(UsageError, match="has host_tn_n; name='other' is none of them"):
+        mmagen.open(made, "other")
+
+
+@pytest.mark.nvcc
+def test_a_compiled_kernel_is_emulated_without_a_gpu():
+    kernel = mmagen.compile(SPEC, arch="sm_80")
+    rng = np.random.default_rng(1)
+    a, b, c = (rng.integers(-3, 4, shape).astype(np.float32) for shape in ((2, 20, 12), (12, 33), (20, 33)))
+    assert (kernel.emulate(a, b, c, alpha=2, beta=-1) == 2 * (a @ b) - c).all()
+    assert kernel.emulate(a[0], b).shape == (20, 33) and kernel.emulate(a[:0], b).shape == (0, 20, 33)
+    with pytest.raises(mmagen.ArgumentError, match=r"b: shape \(33, 12\): 33 rows, but a has 12 columns"):
+        kernel.emulate(a, b.T)
+    with pytest.raises(mmagen.ArgumentError, match="a: its elements are float64; this kernel takes float32"):
+        kernel.emulate(a.astype(np.float64), b)
+    with pytest.raises(mmagen.ArgumentError, match="a: it is in the memory of CPU"):
+        kernel(a[0], b)
+    assert kernel.description["name"] == "fma_gemm_f32" and importlib.import_module("mmagen.binding")
+    with pytest.raises(mmagen.ArgumentError, match="opened as a library, without its PTX"):
+        mmagen.open(kernel._path).emulate(a, b)

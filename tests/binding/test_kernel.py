@@ -1,0 +1,218 @@
+"""A kernel called with arrays: leading dimensions and batches from strides, and errors that name the argument."""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+import pytest
+
+import mmagen
+from mmagen.binding.errors import ArgumentError, DeviceError
+from mmagen.binding.kernel import Kernel
+from mmagen.binding.shared_library import entries_in
+
+RNG = np.random.default_rng(1)
+
+
+def ints(*shape: int) -> np.ndarray:
+    return RNG.integers(-4, 5, shape).astype(np.float32)
+
+
+def laid_out(values: np.ndarray, last_contiguous: bool) -> np.ndarray:
+    """The same values with the last or the second last dimension contiguous."""
+    return np.ascontiguousarray(values) if last_contiguous else np.ascontiguousarray(values.swapaxes(-1, -2)).swapaxes(-1, -2)
+
+
+# For each layout, whether the last dimension of a (M,K) and of b (K,N) is contiguous.
+LAYOUTS = {"TN": (True, False), "NT": (False, True), "NN": (False, False), "TT": (True, True)}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("major", ["N", "M"])
+def test_it_is_matmul_in_every_layout(layout, major, kernel):
+    call = kernel(layout, major)
+    a_last, b_last = LAYOUTS[layout]
+    for m, n, k in ((5, 7, 3), (1, 1, 1), (1, 6, 4), (6, 1, 4), (4, 3, 1)):
+        a, b = laid_out(ints(m, k), a_last), laid_out(ints(k, n), b_last)
+        d = call(a, b)
+        assert d.dtype == np.float32 and d.shape == (m, n) and (d == a @ b).all()
+        assert m == 1 or n == 1 or d.strides[1 if major == "N" else 0] == 4
+
+
+def test_batches_and_one_matrix_for_all(kernel):
+    call = kernel()
+    a, b = ints(3, 5, 4), laid_out(ints(3, 4, 6), False)
+    assert (call(a, b) == a @ b).all()
+    assert (call(a, b[0]) == a @ b[0]).all() and (call(a[0], b) == a[0] @ b).all()
+    assert (call(a[:1], b) == a[:1] @ b).all() and call(a[:1], b[:1]).shape == (1, 5, 6)
+    c = ints(5, 6)
+    assert (call(a, b, c=c, beta=2) == a @ b + 2 * c).all()
+    assert call(a[:0], b[:0]).shape == (0, 5, 6)
+
+
+def test_strided_views_are_read_in_place(kernel):
+    call = kernel()
+    whole = ints(9, 20)
+    a, b = whole[1:6, 3:10], laid_out(ints(12, 8), False)[2:9, :5]
+    assert (call(a, b) == a @ b).all()
+    batches = ints(6, 5, 7)
+    every = batches[::2]
+    assert (call(every, b) == every @ b).all()
+    memory = ints(5, 11)
+    out = memory[:, 2:7]
+    before = memory.copy()
+    assert call(a, b, out=out) is out and (out == a @ b).all()
+    assert (memory[:, :2] == before[:, :2]).all() and (memory[:, 7:] == before[:, 7:]).all()
+
+
+def test_c_may_be_out(kernel):
+    a, b = ints(4, 5), laid_out(ints(5, 6), False)
+    c = ints(4, 6)
+    expected = 3 * (a @ b) - c
+    assert (kernel()(a, b, out=c, c=c, alpha=3, beta=-1) == expected).all()
+
+
+def test_scalars_from_memory(kernel):
+    a, b, c = ints(4, 5), laid_out(ints(5, 6), False), ints(4, 6)
+    alpha, beta = np.array([2], np.float32), np.array(3, np.float32)
+    assert (kernel()(a, b, c=c, alpha=alpha, beta=beta) == 2 * (a @ b) + 3 * c).all()
+
+
+def test_the_stream_and_a_workspace_arrive(kernel):
+    call = kernel(workspace=True)
+
+    class Stream:
+        cuda_stream = 0x70
+
+    class Protocol:
+        def __cuda_stream__(self):
+            return (0, 0x90)
+
+    a, b = ints(4, 128), laid_out(ints(128, 6), False)
+    for given, wanted in ((0x50, 0x50), (Stream(), 0x70), (Protocol(), 0x90), (None, 0)):
+        call(a, b, stream=given)
+        assert call._text() == f"stream {wanted} workspace 4096"
+    call(a[:, :8], b[:8])
+    assert call._text() == "stream 0 workspace 0"
+
+
+A, B = np.ones((4, 8), np.float32), laid_out(np.ones((8, 6), np.float32), False)
+_FLIPPED = np.ones((6, 8), np.float32)[::-1]
+_OUT = np.zeros((4, 6), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "argument", "says"),
+    [
+        ({"a": [[1.0]]}, "a", "has neither __dlpack__ nor"),
+        ({"a": A.astype(np.float64)}, "a", "elements are f64; this kernel takes f32"),
+        ({"b": B.astype(np.int32)}, "b", "elements are s32; this kernel takes f32"),
+        ({"a": A[0]}, "a", "has 2 or 3 dimensions"),
+        ({"b": B[:7]}, "b", "7 rows, but a has 8 columns"),
+        ({"a": np.asfortranarray(A)}, "a", "with K contiguous; it has M contiguous: copy it with .mT.contiguous().mT"),
+        ({"b": np.ascontiguousarray(B)}, "b", "with K contiguous; it has N contiguous"),
+        ({"a": np.ones((4, 16), np.float32)[:, ::2]}, "a", "with K contiguous; make it contiguous first"),
+        ({"a": np.ones((4, 8), np.float32)[:, ::-1]}, "a", "strides of 0 and below are not read"),
+        ({"b": _FLIPPED.T}, "b", "negative strides"),
+        ({"a": np.broadcast_to(A[:1], (4, 8))}, "a", "a stride of 0"),
+        ({"a": np.lib.stride_tricks.as_strided(A, (4, 8), (4, 4))}, "a", "its lines overlap"),
+        (
+            {"a": np.ones((2, 4, 8), np.float32), "b": np.ones((3, 6, 8), np.float32).swapaxes(1, 2)},
+            "b",
+            "3 matrices, but a has 2",
+        ),
+        ({"out": np.zeros((4, 5), np.float32)}, "out", "shape (4, 5); a @ b is (4, 6)"),
+        ({"out": np.zeros((4, 6))}, "out", "elements are f64"),
+        ({"out": np.zeros((6, 4), np.float32).T}, "out", "with N contiguous"),
+        ({"out": np.broadcast_to(np.zeros(6, np.float32), (4, 6))}, "out", "read-only"),
+        ({"beta": 1}, "c", "it is None, but beta is not 0"),
+        ({"beta": 1, "c": np.zeros((4, 5), np.float32)}, "c", "a @ b is (4,6)"),
+        ({"beta": 1, "c": np.zeros((4, 6), np.float16)}, "c", "elements are f16"),
+        ({"alpha": np.ones(2, np.float32)}, "alpha", "pass a number, or one element of f32"),
+        ({"alpha": np.ones(1)}, "alpha", "of f64; pass a number"),
+        ({"beta": "1"}, "beta", "has neither __dlpack__"),
+        ({"stream": "default"}, "stream", "is no CUDA stream"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_cannot_be_taken_is_named(arguments, argument, says, kernel):
+    given = {"a": A, "b": B, "out": _OUT, **arguments}
+    before = _OUT.copy()
+    with pytest.raises(ArgumentError) as caught:
+        kernel()(**given)
+    assert caught.value.argument == argument and says in str(caught.value) and str(caught.value).startswith(f"{argument}: ")
+    assert (before == _OUT).all(), "memory is untouched"
+    assert isinstance(caught.value, ValueError) and isinstance(caught.value, mmagen.UsageError)
+
+
+def test_an_out_that_overlaps_is_refused(kernel):
+    memory = ints(4, 40)
+    a, b = memory[:, :8], laid_out(ints(8, 6), False)
+    for out, what in ((memory[:, 4:10], "a"), (memory[:, 20:26], "a")):
+        with pytest.raises(ArgumentError, match=rf"out: its memory overlaps that of {what}"):
+            kernel()(a, b, out=out)
+    a = ints(4, 8)
+    c = ints(5, 6)
+    with pytest.raises(ArgumentError, match=r"overlaps that of c; .* out itself can be passed"):
+        kernel()(a, b, out=c[:4], c=c[1:], beta=1)
+    twice = np.lib.stride_tricks.as_strided(ints(40), (2, 4, 6), (8, 24, 4))
+    with pytest.raises(ArgumentError, match="elements share memory"):
+        kernel()(np.stack([a, a]), b, out=twice)
+
+
+def test_host_memory_is_refused_by_a_kernel_of_a_gpu(library):
+    (entry,) = entries_in(library()).values()
+    with pytest.raises(ArgumentError, match=r"a: it is in the memory of CPU device 0; this kernel reads GPU memory"):
+        Kernel(entry)(A, B)
+
+
+def test_what_the_library_refuses_is_an_exception(kernel):
+    with pytest.raises(DeviceError, match="no driver: this machine has no CUDA driver") as device:
+        kernel()(ints(77, 4), laid_out(ints(4, 2), False))
+    assert device.value.cuda_error == 35 and isinstance(device.value, RuntimeError)
+    with pytest.raises(ArgumentError, match=r"^lda: is 4; a line") as argument:
+        kernel()(ints(78, 4), laid_out(ints(4, 2), False))
+    assert argument.value.argument == "lda"
+    assert kernel().can_run() == "" and kernel().can_run(m=77).startswith("no driver")
+
+
+class Interface:
+    """An array with __cuda_array_interface__ alone."""
+
+    def __init__(self, array: np.ndarray, **changes: object):
+        self.array = array
+        data = (array.ctypes.data, False)
+        about = {"shape": array.shape, "typestr": array.dtype.str, "data": data, "strides": array.strides, "version": 3}
+        self.__cuda_array_interface__ = about | changes
+
+
+def test_the_cuda_array_interface_is_read(library):
+    (entry,) = entries_in(library()).values()
+    call = Kernel(entry)  # such arrays are on a GPU by definition
+    a, b, out = ints(4, 8), laid_out(ints(8, 6), False), np.zeros((4, 6), np.float32)
+    call(Interface(a), Interface(b), out=Interface(out))
+    assert (out == a @ b).all()
+    call(Interface(a, strides=None), Interface(b), out=Interface(out), alpha=2)
+    assert (out == 2 * a @ b).all()
+    for changes, says in (
+        ({"mask": a}, "a mask"),
+        ({"strides": (33, 4)}, "not multiples of its 4-byte"),
+        ({"typestr": ">f4"}, "elements are >f4"),
+        ({"data": None}, "cannot be read"),
+    ):
+        with pytest.raises(ArgumentError, match=f"^a: .*{says}"):
+            call(Interface(a, **changes), Interface(b), out=Interface(out))
+    with pytest.raises(ArgumentError, match=r"^out: it is read-only"):
+        call(Interface(a), Interface(b), out=Interface(out, data=(out.ctypes.data, True)))
+    with pytest.raises(ArgumentError, match=r"^out: .*Interface cannot allocate arrays; pass out"):
+        call(Interface(a), Interface(b))
+
+
+def test_the_export_keeps_memory_alive_and_frees_it_once(kernel):
+    """A thousand calls leave no references behind."""
+    a, b, out = ints(4, 8), laid_out(ints(8, 6), False), np.zeros((4, 6), np.float32)
+    count = ctypes.c_ssize_t.from_address(id(a)).value
+    for _ in range(1000):
+        kernel()(a, b, out=out)
+    assert ctypes.c_ssize_t.from_address(id(a)).value == count

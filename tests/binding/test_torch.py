@@ -1,0 +1,131 @@
+"""torch's tensors through the compiled caller: it does what kernel.py does, and leaves to it what it must."""
+
+from __future__ import annotations
+
+import importlib.util
+import random
+import sys
+from pathlib import Path
+
+import pytest
+
+from mmagen.binding.errors import ArgumentError
+
+torch = pytest.importorskip("torch")
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def fast(kernel):
+    call = kernel("TN", "N", workspace=True)
+    assert call._fast is not None
+    return call._fast
+
+
+def ints(*shape: int):
+    return torch.randint(-4, 5, shape).float()
+
+
+def weights(*shape: int):
+    """(..., K, N) with K contiguous."""
+    return ints(*shape[:-2], shape[-1], shape[-2]).mT
+
+
+def test_the_compiled_caller_computes_what_matmul_does(fast):
+    dice = random.Random(1)
+    for _ in range(200):
+        m, n, k = (dice.choice([1, 2, 5, 16, 33]) for _ in range(3))
+        batch = dice.choice([None, 1, 2, 3])
+        a = ints(m, k) if batch is None or dice.random() < 0.3 else ints(dice.choice([1, batch]), m, k)
+        b = weights(k, n) if batch is None or dice.random() < 0.3 else weights(dice.choice([1, batch]), k, n)
+        if dice.random() < 0.3:
+            a = ints(*a.shape[:-1], k + 3)[..., 1 : k + 1]
+        wanted = a @ b
+        c = ints(*wanted.shape)
+        out = dice.choice([None, torch.empty(wanted.shape), torch.empty((*wanted.shape[:-1], n + 2))[..., :n]])
+        alpha, beta = dice.choice([1, 2.0, -3]), dice.choice([0, 1, 0.5])
+        d = fast(a, b, out, c if beta else None, alpha, beta, dice.choice([None, 0, 7]))
+        assert d is not None and (out is None or d is out)
+        assert torch.equal(d, alpha * wanted + (beta * c if beta else 0))
+
+
+def test_what_is_unusual_is_left_alone(fast):
+    """None, and nothing was done: kernel.py computes it, or says what is wrong."""
+    a, b, out = ints(4, 8), weights(8, 6), torch.zeros(4, 6)
+    shared = ints(4, 20)
+    cases = [
+        (a.double(), b, out), (a, b.double(), out), (a, b[:7], out), (a[0], b, out), (a.mT.contiguous().mT, b, out),
+        (a, b.contiguous(), out), (a[:0], b, out), (ints(1, 8).expand(4, 8), b, out), (a, b, torch.zeros(4, 7)),
+        (a, b, torch.zeros(4, 6, dtype=torch.float64)), (a, b, torch.zeros(6, 4).mT), (shared[:, :8], b, shared[:, 6:12]),
+        (torch.nn.Parameter(a), b, out), (a.numpy(), b, out), (a, b.numpy(), out), (a, b, out.numpy()), ([1], b, out),
+        (ints(2, 4, 8), weights(3, 8, 6), None), (ints(2, 4, 8), b, torch.zeros(4, 6)), (torch.zeros(4, 16)[:, ::2], b, out),
+        (torch.zeros(4, 8, dtype=torch.complex64).conj().imag, b, out), (a.to_sparse(), b, out),
+        (ints(77, 8), b, None),
+    ]  # fmt: skip
+    for one in cases:
+        assert fast(*one, None, 1, 0, None) is None, [getattr(value, "shape", value) for value in one]
+    for more in (
+        (None, 1, 1, None),
+        (out, "1", 0, None),
+        (out, 1, None, None),
+        (None, 1, 0, "stream"),
+        (ints(4, 5), 1, 1, None),
+    ):
+        assert fast(a, b, out, *more) is None
+    assert (out == 0).all() and (shared == shared).all()
+    with torch.no_grad():
+        assert fast(torch.nn.Parameter(a, requires_grad=False), b, None, None, 1, 0, None) is not None
+
+
+def test_a_gradient_is_refused_and_without_one_a_parameter_is_taken(kernel):
+    a, b = torch.nn.Parameter(ints(4, 8)), weights(8, 6)
+    with pytest.raises(ArgumentError, match=r"a: it requires a gradient, .* pass it \.detach\(\)ed"):
+        kernel()(a, b)
+    with torch.no_grad():
+        assert torch.equal(kernel()(a, b), a @ b)
+    with pytest.raises(ArgumentError, match=r"^a: it is no plain strided tensor"):
+        kernel()(a.detach().to_sparse(), b)
+    with pytest.raises(ArgumentError, match=r"^a: its elements are torch\.complex64"):
+        kernel()(a.detach().to(torch.complex64), b)
+    with pytest.raises(ArgumentError, match=r"^a: it is in the memory of DLPack device type -1"):
+        kernel()(a.detach().to("meta"), b)
+
+
+def test_column_major_results_are_torchs(kernel):
+    a, b = ints(2, 4, 8), weights(8, 6)
+    d = kernel("TN", "M")(a, b)
+    assert torch.equal(d, a @ b) and d.stride() == (24, 1, 4)
+
+
+def test_calls_leave_no_references(kernel):
+    a, b, out = ints(4, 128), weights(128, 6), torch.zeros(4, 6)
+    call = kernel("TN", "N", workspace=True)
+    counts = [sys.getrefcount(one) for one in (a, b, out, None)]
+    for _ in range(500):
+        call(a, b, out)
+        call(a, b)
+        call(a, b, out.numpy())
+    assert [sys.getrefcount(one) for one in (a, b, out)] == counts[:3]
+
+
+def test_numpy_beside_torch(kernel):
+    a, b = ints(4, 8), weights(8, 6)
+    out = torch.zeros(4, 6).numpy()
+    assert kernel()(a, b.numpy(), out=out) is out and (torch.from_numpy(out) == a @ b).all()
+
+
+def test_the_custom_op_is_compiled(kernel):
+    """The example, with the compiler's front ends, which need no GPU."""
+    spec = importlib.util.spec_from_file_location("torch_custom_op", ROOT / "examples/torch_custom_op.py")
+    example = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)
+    op = example.custom_op("host_gemm", kernel())
+    a, weight = ints(5, 8), ints(6, 8)
+
+    def layer(a, weight):
+        return torch.relu(op(a, weight.T)) * 2
+
+    wanted = torch.relu(a @ weight.T) * 2
+    assert torch.equal(layer(a, weight), wanted)
+    assert torch.equal(torch.compile(layer, fullgraph=True, backend="aot_eager")(a, weight), wanted)
+    torch.library.opcheck(op, (a, weight.T), test_utils=("test_schema", "test_faketensor"))
