@@ -40,6 +40,15 @@ class WgmmaGemmPlan(GemmPlan):
     roles: WarpgroupRoles
 
     @property
+    def chosen(self) -> dict[str, str]:
+        return {
+            "schedule": self.roles.schedule,
+            "cluster": " x ".join(map(str, self.scheduler.cluster)),
+            "split_k": str(self.scheduler.split_k),
+            **super().chosen,
+        }
+
+    @property
     def accumulation(self) -> Accumulation:
         """The k tiles come in order."""
         one = super().accumulation
