@@ -36,7 +36,7 @@ def other_templates(tmp_path, monkeypatch):
         templates_folder,
         mmagen.generate.templates.environment,
         mmagen.generate.render._part_files,
-        mmagen.generate.render._bytes,
+        mmagen.generate.templates.project_file,
     )
 
     def forget():
@@ -216,7 +216,8 @@ def test_the_way_without_tma_is_compiled_beside_the_other():
         "add_library(sm90_gemm_bf16_tn src/sm90_gemm_bf16_tn.cu src/sm90_gemm_bf16_tn_unaligned.cu)" in files["CMakeLists.txt"]
     )
     assert "run_sm90<Config>(args, stream, &sm90_gemm_bf16_tn::run_unaligned)" in files["src/sm90_gemm_bf16_tn.cu"]
-    assert "mmagen::run_sm90_unaligned<Config>(args, stream, launch)" in files["src/sm90_gemm_bf16_tn_unaligned.cu"]
+    call = "mmagen::run_sm90_unaligned<Config>(mmagen::kernel_arguments<Config>(args), stream, launch)"
+    assert call in files["src/sm90_gemm_bf16_tn_unaligned.cu"]
     assert "cuda_driver" not in files["CMakeLists.txt"] and "EXTENDED" not in files["CMakeLists.txt"]
 
 
