@@ -130,7 +130,7 @@ def build(
     loaded = load_specs(specs)
     loaded.report_refused()
     planned = loaded.planned
-    headers = _cutlass_headers(planned) if vendor else [{}] * len(planned)
+    headers = cutlass_headers(planned) if vendor else [{}] * len(planned)
     projects: list[tuple[Path, dict[str, bytes]]] = []
     for one, theirs in zip(planned, headers, strict=True):
         folder = output / one.plan.name
@@ -187,9 +187,8 @@ def _check(projects: Sequence[tuple[Path, Mapping[str, bytes]]]) -> ExitCode:
     return ExitCode.INCORRECT if drift else ExitCode.OK
 
 
-def _cutlass_headers(planned: Sequence[Planned]) -> list[dict[str, bytes]]:
-    """The CUTLASS headers to vendor into each
-    project; each distinct set is read once."""
+def cutlass_headers(planned: Sequence[Planned]) -> list[dict[str, bytes]]:
+    """The CUTLASS headers to vendor into each project; each distinct set is read once."""
     from mmagen.generate.vendor import vendor_cutlass
     from mmagen.toolchain.find import find_toolchain
 
