@@ -24,9 +24,10 @@ _MOST_PRODUCTS = 2**24  # of a tile with _ROUNDS k tiles
 class Paths:
     """What the paths of a kernel depend on.
 
-    contiguous: the modes along which A, B and D lie in memory. vector: elements of 16 bytes, of the smallest type. group: rows
-    of tiles, of clusters, in a band. splits: CTAs that share the K of a tile. tma: operands are loaded by TMA where they are
-    aligned. turns: consumer warpgroups that compute a tile each; 1 where they share it. persistent: a CTA computes several tiles.
+    contiguous: the modes along which A, B and D lie in memory; with TMA those of A and B, and `stored` that of D. vector: elements
+    of 16 bytes, of the smallest type. group: rows of tiles, of clusters, in a band. splits: CTAs that share the K of a tile. tma:
+    operands are loaded by TMA where they are aligned, and D is stored so. turns: consumer warpgroups that compute a tile each; 1
+    where they share it. persistent: a CTA computes several tiles.
     """
 
     tile: Tile
@@ -39,6 +40,7 @@ class Paths:
     tma: bool = False
     turns: int = 1
     persistent: bool = False
+    stored: str = ""
 
     @classmethod
     def of(cls, plan: GemmPlan, *, tma: bool = False, turns: int = 1) -> Paths:
@@ -48,7 +50,7 @@ class Paths:
         return cls(
             tile=plan.tile_of_d,
             stages=plan.stages,
-            contiguous=frozenset(plan.majors),
+            contiguous=frozenset(plan.majors[:2] if tma else plan.majors),
             vector=_VECTOR_BYTES // smallest,
             group=scheduler.raster_group,
             cluster=plan.cluster_of_d,
@@ -56,6 +58,7 @@ class Paths:
             tma=tma,
             turns=turns,
             persistent=scheduler.persistent,
+            stored=plan.majors[2] if tma else "",
         )
 
     def tiles(self, problem: Problem) -> tuple[int, int, int]:
@@ -65,9 +68,15 @@ class Paths:
         return -(-m // (m_tile * self.cluster[0])), -(-n // (n_tile * self.cluster[1])), -(-k // k_tile)
 
     def is_aligned(self, problem: Problem) -> bool:
-        """Do all rows begin at 16-byte boundaries?"""
-        extents = dict(zip("MNK", problem.shape, strict=True))
-        return problem.offset == 0 and all((extents[mode] + problem.ld_pad) % self.vector == 0 for mode in self.contiguous)
+        """Do all rows begin at 16-byte boundaries? With TMA those of A and B."""
+        return problem.offset == 0 and all(self._is_aligned_along(mode, problem) for mode in self.contiguous)
+
+    def is_stored_by_elements(self, problem: Problem) -> bool:
+        """Are A and B loaded by TMA, but D is not stored by it?"""
+        return bool(self.stored) and self.is_aligned(problem) and not self._is_aligned_along(self.stored, problem)
+
+    def _is_aligned_along(self, mode: str, problem: Problem) -> bool:
+        return (problem.shape["MNK".index(mode)] + problem.ld_pad) % self.vector == 0
 
     def results(self, problem: Problem) -> int:
         """Elements of all CTA tiles."""
@@ -107,6 +116,8 @@ def features(paths: Paths, problem: Problem) -> frozenset[str]:
         own.add("alpha")
     if paths.contiguous and problem.ld_pad:
         own.add("rows that end within 16 bytes")
+    if paths.is_stored_by_elements(problem):
+        own.add("D by elements")
     return frozenset(f"{kernel}: {feature}" for feature in own)
 
 
@@ -129,6 +140,9 @@ def candidates(paths: Paths) -> Iterator[Problem]:
     if paths.tma:
         # Rows that end within 16 bytes are stored element by element, which takes long in many tiles: those of few do.
         yield Problem(shape=(rows + _ALIGNED, n_cluster + _ALIGNED, k), batch=2)
+        # An odd extent of D alone, if no operand has the same: several slices, the last one with a residue.
+        odd_m, odd_n = (_ALIGNED if mode in paths.contiguous else _RAGGED for mode in "MN")
+        yield Problem(shape=(m + odd_m, n_cluster + odd_n, 2 * k), beta=2.0)
         # M and N differ, and with them the batch strides of A and B.
         yield Problem(shape=(43, 27, 43), batch=3, ld_pad=_RAGGED, alpha=-1.0, beta=2.0)
     else:
