@@ -26,7 +26,7 @@ class Paths:
 
     operands, result: the modes along which A and B lie in memory, and that of D. vector: elements of 16 bytes, of the smallest
     type. group: rows of tiles, of clusters, in a band. splits: CTAs that share the K of a tile. tma: operands are loaded by TMA
-    where they are aligned. turns: consumer warpgroups that compute a tile each; 1 where they share it. persistent: a CTA
+    where they are aligned, and D is stored so. turns: consumer warpgroups that compute a tile each; 1 where they share it. persistent: a CTA
     computes several tiles.
     """
 
@@ -68,8 +68,8 @@ class Paths:
         return -(-m // (m_tile * self.cluster[0])), -(-n // (n_tile * self.cluster[1])), -(-k // k_tile)
 
     def is_aligned(self, problem: Problem) -> bool:
-        """Does the kernel for aligned rows compute it? TMA stores D, other kernels ask for A and B alone."""
-        return self._in_vectors(problem, self.operands | {self.result} if self.tma else self.operands)
+        """Does the kernel for aligned rows of A and B compute it?"""
+        return self._in_vectors(problem, self.operands)
 
     def stores_vectors(self, problem: Problem) -> bool:
         """Do all rows of C and D begin at 16-byte boundaries?"""
@@ -113,9 +113,9 @@ def features(paths: Paths, problem: Problem) -> frozenset[str]:
         own.add("fewer k tiles than splits" if k_tiles < paths.splits else "k tiles for every split")
     if problem.m < 64 and problem.n < 64:
         own.add("fewer rows than a box")
-    if not paths.tma:
-        own.add(f"D in {'vectors' if paths.stores_vectors(problem) else 'single elements'}")
     kernel = "aligned" if paths.is_aligned(problem) else "unaligned"
+    if kernel == "aligned" or not paths.tma:
+        own.add(f"D in {'vectors' if paths.stores_vectors(problem) else 'single elements'}")
     if problem.alpha != 1:
         own.add("alpha")
     if problem.offset:
@@ -144,6 +144,9 @@ def candidates(paths: Paths) -> Iterator[Problem]:
     if paths.tma:
         # Rows that end within 16 bytes are stored element by element, which takes long in many tiles: those of few do.
         yield Problem(shape=(rows + _ALIGNED, n_cluster + _ALIGNED, k), batch=2)
+        # An odd extent of D alone, if no operand has the same: several slices, the last one with a residue.
+        odd_m, odd_n = (_ALIGNED if mode in paths.operands else _RAGGED for mode in "MN")
+        yield Problem(shape=(m + odd_m, n_cluster + odd_n, 2 * k), beta=2.0)
         # M and N differ, and with them the batch strides of A and B.
         yield Problem(shape=(43, 27, 43), batch=3, ld_pad=_RAGGED, alpha=-1.0, beta=2.0)
     else:

@@ -87,7 +87,7 @@ def split_k_problems(tile: Tile, cluster: tuple[int, int], element_bytes: int, s
 def copied_problems(tile: Tile) -> tuple[Problem, ...]:
     """A long sum of operands that TMA cannot address, so that their copy to a workspace pays."""
     m, n, k = tile
-    return (Problem(shape=(m - 3, n - 5, 24 * k + 3), offset=1, beta=1.0),)
+    return (Problem(shape=(m - 3, n - 5, 8 * k + 3), offset=1, beta=1.0),)
 
 
 def stream_k_problems(tile: Tile, cluster: tuple[int, int]) -> tuple[Problem, ...]:
