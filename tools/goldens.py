@@ -29,7 +29,7 @@ WHOLE = (
     "hello_ownership",
     "hello_peak",
     "sm80_gemm_classic",
-    "sm90_gemm_bf16_library",
+    "sm90_gemm_bf16_rules",
     "sm90_gemm_bf16_pingpong",
     "sm90_micro_bf16",
     "sm90_micro_sparse",

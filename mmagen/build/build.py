@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import mmagen
+from mmagen.build import registers
 from mmagen.build.job import BuildResult, Job, vendored_cutlass, with_origin
 from mmagen.build.log import KernelInfo
 from mmagen.build.superproject import build_together
@@ -28,7 +29,8 @@ from mmagen.toolchain.find import cutlass_in
 from mmagen.toolchain.identity import compilers, include_folders, open_cache
 from mmagen.toolchain.model import Toolchain
 
-PROGRAMS = ("verify", "bench")
+PROGRAMS = ("verify", "bench", "tune")
+_OPTIONAL = ("bench", "tune")  # only some projects have them
 NEEDED = ("nvcc", "host_compiler", "cmake", "ninja")
 
 _ARCH = re.compile(r"^(?:sm_)?(\d{2,3}[af]?)$")
@@ -41,16 +43,16 @@ def build(
     *,
     arch: Sequence[str] | None = None,
     jobs: int | None = None,
-    programs: Sequence[str] = PROGRAMS,
+    programs: Sequence[str] = ("verify", "bench"),
     progress: Progress | None = None,
     env: Mapping[str, str] | None = None,
 ) -> list[BuildResult]:
     """Compile `projects` (folders with a mmagen.json), one result for each, in their order.
 
     arch: what to compile for, e.g. ["sm_80"]; None: the local GPU's architecture, else what the project lists.
-    jobs: compile steps at a time, None for ninja's choice. programs: of PROGRAMS; "bench" only of projects that have one.
-    progress: called with (steps done, steps in all, step). Raises BuildError when the toolchain is incomplete and
-    UsageError for a folder that is no project; a project that does not compile is a result, not an exception.
+    jobs: compile steps at a time, None for ninja's choice. programs: of PROGRAMS; the optional ones only of
+    projects that have them. progress: called with (steps done, steps in all, step). Raises BuildError when the toolchain is
+    incomplete and UsageError for a folder that is no project; a project that does not compile is a result, not an exception.
     """
     toolchain.need(*NEEDED)
     env = os.environ if env is None else env
@@ -74,7 +76,10 @@ def build(
             for index, result in zip(batch, built, strict=True):
                 results[index] = result
     cache.close()
-    return [result for result in results if result is not None]
+    found = [result for result in results if result is not None]
+    for job, result in zip(todo, found, strict=True):
+        registers.keep(result, job.files)
+    return found
 
 
 def _batches(indices: Sequence[int], names: Sequence[str]) -> list[list[int]]:
@@ -121,8 +126,10 @@ def read_project(project: Path, toolchain: Toolchain, arch: Sequence[str] | None
 
 
 def _programs_of(files: Collection[str]) -> tuple[str, ...]:
-    """Those of PROGRAMS that a project has: a benchmark only if its source exists."""
-    return tuple(program for program in PROGRAMS if program != "bench" or any(f.startswith("tests/bench.") for f in files))
+    """Those of PROGRAMS that a project has: the optional ones only if their source exists."""
+    return tuple(
+        program for program in PROGRAMS if program not in _OPTIONAL or any(f.startswith(f"tests/{program}.") for f in files)
+    )
 
 
 def arch_name(text: str) -> str:
@@ -182,7 +189,7 @@ def _key(job: Job, toolchain: Toolchain, programs: Sequence[str], compilers: Map
         "compilers": compilers,
         "cmake": toolchain.cmake and toolchain.cmake.version,
         "cutlass": job.cutlass,
-        "cublaslt": toolchain.cublaslt and "bench" in programs,
+        "cublaslt": toolchain.cublaslt and any(program in programs for program in _OPTIONAL),
         "arch": job.arch,
         "programs": programs,
         "files": digests(job.files),

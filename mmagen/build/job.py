@@ -14,7 +14,7 @@ from mmagen.toolchain.model import Toolchain
 class BuildResult:
     """The result of compiling one project.
 
-    ok: every requested program exists. programs: kind ("verify", "bench") -> path; library: the kernel's library.
+    ok: every requested program exists. programs: kind ("verify", "bench", "tune") -> path; library: the kernel's library.
     log: what was printed for this project, project paths relative to it. errors: the useful lines of it on failure.
     seconds: time of its compile steps, summed (of the first build when `cached`). reason: one sentence, "" when ok.
     offered: the programs that the project has, built or not.

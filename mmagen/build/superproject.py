@@ -38,7 +38,7 @@ project(mmagen_harness LANGUAGES CXX CUDA)
 
 function(mmagen_targets place name)
   set(lines "")
-  foreach(kind library verify bench)
+  foreach(kind library verify bench tune)
     set(target ${name}_${kind})
     if(kind STREQUAL library)
       set(target ${name})
@@ -202,7 +202,7 @@ def _cmake_command(site: _Site) -> list[str]:
 
 
 def _targets(site: _Site, place: str) -> dict[str, Path]:
-    """What CMake will build for a project: "library", "verify", "bench" -> path."""
+    """What CMake will build for a project: "library", "verify", "bench", "tune" -> path."""
     lines = (site.build / f"{place}.targets").read_text("utf-8").splitlines()
     return {kind: Path(path) for kind, path in (line.split(" ", 1) for line in lines)}
 

@@ -153,10 +153,21 @@ def build(
     for one in planned:
         if one.plan.note:
             click.echo(f"mmagen: {one.plan.name}: {one.plan.note}", err=True)
+        _warn(one.plan)
     if refused:
         raise UsageError("\n".join(refused))
     compiled = _compile([folder for folder, _ in projects], arch, jobs) if compile_ else ExitCode.OK
     return most_serious(compiled, loaded.exit_code)
+
+
+def _warn(plan: Plan) -> None:
+    """Print what the launches of the spec's own problems cost that they need not."""
+    if not plan.spec.problems:
+        return
+    from mmagen.families.warnings import warnings  # most specs list no problems
+
+    for text in warnings(plan):
+        click.echo(f"mmagen: {plan.name}: warning: {text}", err=True)
 
 
 def _has_tests(folder: Path) -> bool:

@@ -15,6 +15,8 @@ from mmagen import __version__
 from mmagen.cli.options import ARCH, FILTERS, JOBS, REPORTS, SPECS, cached, target_names
 from mmagen.core.errors import ExitCode, UsageError
 
+# Of mmagen.plan.devices, which is not imported for other verbs; tests compare the two.
+DEVICE_NAMES = ("v100", "t4", "a100", "h100", "h200")
 _PROBLEM = re.compile(r"^\d+,\d+,\d+(,\d+)?(:\w+=[\w.+-]+)*$")
 _EPILOG = """\b
 Exit codes: 0 success; 1 a result is incorrect (build --check: a project differs); 2 bad spec or usage;
@@ -193,16 +195,23 @@ def verify(
 
 
 @commands.command()
-@click.argument("spec", type=click.Path(path_type=Path))
-def inspect(spec: Path) -> int:
-    """Print everything derived from SPEC: layouts, register and shared-memory budgets, bank conflicts, traffic."""
-    from mmagen.cli import build as verbs
-    from mmagen.inspect.page import inspect as describe
+@SPECS
+@click.option(
+    "--ownership", is_flag=True, help="Also print who owns each element of A, B and C, for the atom and the CTA tile."
+)
+@click.option(
+    "--window",
+    metavar="RANGES",
+    help="What to print of these maps, e.g. m=0:32,n=8:16; all for everything. Implies --ownership.",
+)
+@click.option("--json", "json_", is_flag=True, help="Print a line of JSON for each spec.")
+@click.option("--device", type=click.Choice(DEVICE_NAMES), help="Describe launches on this device.")
+def inspect(specs: tuple[Path, ...], ownership: bool, window: str | None, json_: bool, device: str | None) -> int:
+    """Print everything derived from each SPEC (a file or a folder of *.yaml files): layouts, register and shared-memory
+    budgets, bank conflicts, traffic, owners of elements."""
+    from mmagen.cli.inspect import inspect as verb
 
-    loaded = verbs.load_specs([spec])
-    loaded.report_refused()
-    click.echo("\n".join(describe(one.plan) for one in loaded.planned))
-    return loaded.exit_code
+    return verb(specs, ownership=ownership, window=window, json_=json_, device=device)
 
 
 @commands.command()
@@ -312,6 +321,64 @@ def peak(
         jobs,
     )
     return verb.peak(names, filters, options, {"json": json_file, "csv": csv_file, "markdown": markdown_file, "svg": svg_file})
+
+
+@commands.command()
+@click.argument("spec", type=click.Path(path_type=Path))
+@click.option(
+    "--problems",
+    default="random:1",
+    show_default=True,
+    metavar="SOURCE",
+    help="What to tune on: a file with M N K [BATCH] a line, spec (its problems), random:SEED[:COUNT], or models (projections of "
+    "public language models).",
+)
+@click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="The library spec; default: <name>_tuned.yaml.")
+@click.option(
+    "--database",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Measurements, appended to; default: beside --out, .jsonl.",
+)
+@click.option(
+    "--budget", metavar="TIME", help="Stop measuring in time, e.g. 20m; the same command goes on later. Default: no limit."
+)
+@click.option(
+    "--configs", type=click.IntRange(1, 64), default=12, show_default=True, help="Configurations of the library, at most."
+)
+@click.option(
+    "--tried", type=click.IntRange(1, 1000), default=40, show_default=True, help="Configurations to measure, at most."
+)
+@click.option(
+    "--seed", type=click.IntRange(0), default=1, show_default=True, help="Of the inputs and of the order of problems."
+)
+@click.option("--scheduler", default="", metavar="ADDRESS", help="A Dask scheduler with a worker process for each GPU.")
+@JOBS
+@cached
+def tune(
+    spec: Path,
+    problems: str,
+    out: Path | None,
+    database: Path | None,
+    budget: str | None,
+    configs: int,
+    tried: int,
+    seed: int,
+    scheduler: str,
+    jobs: int | None,
+) -> int:
+    """Measure configurations of SPEC and write a library spec of the best, chosen by predicted time.
+
+    Every configuration is verified on every problem before it is timed there. The database has everything that was measured;
+    what is in it is not measured again.
+    """
+    from mmagen.cli import tune as verb
+    from mmagen.tuning.measure import Settings
+    from mmagen.tuning.tune import Options
+
+    limit = verb.seconds(budget) if budget else None
+    options = Options(problems, limit, configs, tried, jobs, Settings(seed=seed))
+    return verb.run(spec, verb.Places(out or spec.with_name(f"{spec.stem}_tuned.yaml"), database, scheduler, options))
 
 
 @commands.command()

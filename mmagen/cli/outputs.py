@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import datetime
+import os
+import shutil
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -39,3 +41,13 @@ def deliver(table: str, outputs: Mapping[str, str | None], spell: Mapping[str, C
 def made_by() -> dict[str, str]:
     """For Markdown pages: the command as typed, and the date in ISO format."""
     return {"command": " ".join(["mmagen", *sys.argv[1:]]), "date": datetime.date.today().isoformat()}
+
+
+def in_colour() -> bool:
+    """May stdout be coloured? Only a terminal, unless NO_COLOR is set (no-color.org) or TERM says that it has none."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def line_width() -> int | None:
+    """Characters of a line of the terminal; None where stdout is none."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None

@@ -18,12 +18,14 @@ from mmagen.generate.manifest import MANIFEST, has_tests
 
 if TYPE_CHECKING:
     from mmagen.build.job import BuildResult
+    from mmagen.families.plans import Plan
     from mmagen.spec.model import Problem
     from mmagen.toolchain.find import Toolchain
     from mmagen.verify.verdict import Verdict
 
 # Small, because sanitizers are slow; not a multiple of usual tiles, and with aligned rows for every type.
 _SANITIZED_PROBLEM = ("--problem", "224,160,96")
+_JUDGED = ("passed", "incorrect")  # dispositions of kernels that ran
 
 
 @dataclass(frozen=True)
@@ -67,14 +69,14 @@ def _verify(loaded: Specs, folders: Sequence[Path], options: VerifyOptions, outp
         asked = [*map(_problems, folders), *(one.plan.problems for one in loaded.planned)]
         toolchain = _toolchain(options)
         if _emulates(options, toolchain):
-            return _on_cpu(projects, loaded, toolchain, options, outputs)
+            return _on_cpu(projects, loaded, folders, toolchain, options, outputs)
         programs = ("verify", "bench") if options.bench else ("verify",)
         with shown() as progress:
             results = compile_projects(
                 projects, toolchain, arch=options.arch or None, jobs=options.jobs, programs=programs, progress=progress
             )
     verdicts = _run_all(results, [() if options.problems else problems for problems in asked], toolchain, options)
-    _report(verdicts, loaded, outputs)
+    _report(verdicts, loaded, folders, outputs)
     return exit_code(verdicts)
 
 
@@ -120,6 +122,7 @@ def _emulates(options: VerifyOptions, toolchain: Toolchain) -> bool:
 def _on_cpu(
     projects: Sequence[Path],
     loaded: Specs,
+    folders: Sequence[Path],
     toolchain: Toolchain,
     options: VerifyOptions,
     outputs: Mapping[str, str | None],
@@ -146,7 +149,7 @@ def _on_cpu(
             why="--on cpu" if options.where == "cpu" else toolchain.remedies["gpus"],
             timeout_s=options.timeout_s,
         )
-    _report(verdicts, loaded, outputs, options.verbose)
+    _report(verdicts, loaded, folders, outputs, options.verbose)
     return exit_code(verdicts)
 
 
@@ -200,12 +203,17 @@ def _toolchain(options: VerifyOptions) -> Toolchain:
     return toolchain
 
 
-def _problems(project: Path) -> tuple[Problem, ...]:
-    """The problems that a project's program runs by default; () where its spec cannot be read."""
+def _plan(project: Path) -> Plan | None:
+    """The plan of a project's spec; None where it cannot be read."""
     from mmagen.families.reading import read
 
     path = project / "spec.yaml"
-    plan = read(path.read_bytes(), str(path))[0] if path.is_file() else None
+    return read(path.read_bytes(), str(path))[0] if path.is_file() else None
+
+
+def _problems(project: Path) -> tuple[Problem, ...]:
+    """The problems that a project's program runs by default; () where its spec cannot be read."""
+    plan = _plan(project)
     return plan.problems if plan else ()
 
 
@@ -262,7 +270,29 @@ def _commands(result: BuildResult, toolchain: Toolchain, options: VerifyOptions)
         yield "verify", [*small, *seed, *dist, "--no-timing"], (str(toolchain.sanitizer.path), tool)
 
 
-def _report(verified: Sequence[Verdict], loaded: Specs, outputs: Mapping[str, str | None], verbose: bool = False) -> None:
+def _maps(verified: Sequence[Verdict], loaded: Specs, folders: Sequence[Path]) -> Iterator[str]:
+    """The maps of owners that were verified, or what the device should have marked."""
+    from mmagen.cli.inspect import maps_text
+
+    plans = [*map(_plan, folders), *(one.plan for one in loaded.planned)]
+    for plan, verdict in zip(plans, verified, strict=True):
+        if plan is not None and plan.maps_are_verified and verdict.disposition in _JUDGED:
+            passed = verdict.disposition == "passed"
+            says = (
+                "every element is marked as this map says"
+                if passed
+                else "the map of the layout algebra, from which marks differ"
+            )
+            yield f"{plan.name}: {says}\n\n{maps_text(plan, {})}".rstrip()
+
+
+def _report(
+    verified: Sequence[Verdict],
+    loaded: Specs,
+    folders: Sequence[Path],
+    outputs: Mapping[str, str | None],
+    verbose: bool = False,
+) -> None:
     """Print and write the reports; refused specs are in them as well."""
     from mmagen.report.coverage import coverage
     from mmagen.report.formats import build_failures, table, to_csv, to_json, to_junit
@@ -275,9 +305,10 @@ def _report(verified: Sequence[Verdict], loaded: Specs, outputs: Mapping[str, st
     verdicts = [*verified, *(refused(file, "; ".join(lines)) for file, lines in reasons.items())]
     if failures := build_failures(verdicts):
         click.echo(failures, err=True)
+    maps = [*_maps(verified, loaded, folders)]
     covered = [f"{verdict.name}: {paragraph}" for verdict in verdicts for paragraph in coverage(verdict)] if verbose else []
     deliver(
-        "\n\n".join([table(verdicts), *covered]),
+        "\n\n".join([table(verdicts), *maps, *covered]),
         outputs,
         {
             "json": lambda: to_json(verdicts),

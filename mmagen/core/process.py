@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,36 +26,68 @@ class Finished:
     timed_out: bool = False
 
 
+class Children:
+    """The processes started in a `with` statement. Each leads a process group of its own, which is killed at the statement's end
+    unless its leader was waited for; a signal whose handler raises, at whatever moment, lets none escape."""
+
+    def __enter__(self) -> Children:
+        self._started: list[subprocess.Popen[str]] = []
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for child in self._started:
+            _end(child)
+            for pipe in (child.stdin, child.stdout, child.stderr):
+                if pipe:
+                    pipe.close()
+
+    def start(
+        self,
+        argv: Sequence[str | Path],
+        *,
+        stdin: int = subprocess.DEVNULL,
+        stdout: int | None = None,
+        stderr: int | None = None,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+    ) -> subprocess.Popen[str]:
+        """Start `argv`. Raises OSError if it does not start."""
+        with _signals_deferred():
+            child = subprocess.Popen(
+                [str(part) for part in argv],
+                start_new_session=True,
+                stdin=stdin,
+                text=True,
+                encoding="utf-8",
+                errors="replace",
+                stdout=stdout,
+                stderr=stderr,
+                env=env,
+                cwd=cwd,
+            )
+            self._started.append(child)
+        return child
+
+
 @contextlib.contextmanager
-def group(
-    argv: Sequence[str | Path],
-    *,
-    stdin: int = subprocess.DEVNULL,
-    stdout: int | None = None,
-    stderr: int | None = None,
-    env: Mapping[str, str] | None = None,
-    cwd: Path | None = None,
-) -> Iterator[subprocess.Popen[str]]:
-    """Start `argv` as the leader of a new process group. Unless the leader was waited for, the group is killed on exit."""
-    child = subprocess.Popen(
-        [str(part) for part in argv],
-        start_new_session=True,
-        stdin=stdin,
-        text=True,
-        encoding="utf-8",
-        errors="replace",
-        stdout=stdout,
-        stderr=stderr,
-        env=env,
-        cwd=cwd,
-    )
+def _signals_deferred() -> Iterator[None]:
+    """SIGINT and SIGTERM that come meanwhile are handled at the end: an exception of a handler inside Popen would leave a process
+    that nobody knows. They are not blocked, since children would inherit that. Handlers run in the main thread alone."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    handlers = {number: handler for number, handler in handlers.items() if callable(handler)}
     try:
-        yield child
+        for number in handlers:
+            signal.signal(number, lambda number, _frame: came.append(number))
+        yield
     finally:
-        _end(child)
-        for pipe in (child.stdin, child.stdout, child.stderr):
-            if pipe:
-                pipe.close()
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        for which in came:
+            signal.raise_signal(which)
 
 
 def capture(
@@ -63,7 +96,8 @@ def capture(
     """Run `argv` to completion or for `timeout_s` seconds and capture stdout and stderr. Raises OSError if it does not
     start."""
     start = time.monotonic()
-    with group(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, cwd=cwd) as child:
+    with Children() as children:
+        child = children.start(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, cwd=cwd)
         try:
             stdout, stderr = child.communicate(timeout=timeout_s)
             return Finished(child.returncode, stdout, stderr, time.monotonic() - start)
@@ -82,7 +116,8 @@ def follow(
     """
     start = time.monotonic()
     lines = []
-    with group(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env, cwd=cwd) as child:
+    with Children() as children:
+        child = children.start(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env, cwd=cwd)
         assert child.stdout is not None
         for line in child.stdout:
             lines.append(line)

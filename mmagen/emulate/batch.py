@@ -19,6 +19,7 @@ from mmagen.emulate.lanes.undefined import UndefinedValues
 from mmagen.emulate.memory.owned import BatchMemory, OwnedMemory
 from mmagen.emulate.program.program import Program
 from mmagen.emulate.report.findings import FindingLog
+from mmagen.emulate.report.prefetches import Prefetches
 from mmagen.emulate.report.printed import Printed
 from mmagen.emulate.report.traffic import TrafficCounter
 from mmagen.emulate.sync.barriers import Barriers
@@ -39,6 +40,7 @@ class LaunchState:
     tracked: frozenset[int]
     checks: bool
     printed: Printed
+    prefetches: Prefetches
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,7 @@ class Batch:
     lanes: Lanes
     findings: LaneFindings
     printed: Printed
+    prefetches: Prefetches
     registers: RegisterTracker
     members: Members
     undefined: UndefinedValues
@@ -83,6 +86,7 @@ def make_batch(launch: LaunchState, first: int, count: int) -> Batch:
         lanes=lanes,
         findings=findings,
         printed=launch.printed,
+        prefetches=launch.prefetches,
         registers=registers,
         members=Members(lanes, findings),
         undefined=UndefinedValues(lanes, findings),

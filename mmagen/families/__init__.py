@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 # (value of the spec's key `kernel`, module with the FAMILY). The first family of a kernel that builds from the atom plans it.
 REGISTERED: tuple[tuple[str, str], ...] = (
     ("ownership", "mmagen.families.ownership"),
+    ("ownership", "mmagen.families.wgmma.ownership"),
     ("micro", "mmagen.families.micro"),
     ("micro", "mmagen.families.wgmma.micro"),
     ("micro", "mmagen.families.instruction.family"),
@@ -57,6 +58,17 @@ def plan(spec: Spec) -> Plan:
         {("kernel",): others[0]} if others else {("atom",): similar_atom(spec.atom)},
     )
     raise SpecFaults((refused, *_faults_without_atom(spec)))
+
+
+def alternatives(spec: Spec) -> list[Mapping[str, Any]]:
+    """Keys of configurations worth measuring in place of the spec's own; none where its family has no choice."""
+    from mmagen.families.protocol import Tunable
+
+    for kernel, module in REGISTERED:
+        if kernel == spec.kernel and _builds(module, spec):
+            found = family(module)
+            return list(found.alternatives(spec)) if isinstance(found, Tunable) else []
+    return []
 
 
 def _builds(module: str, spec: Spec) -> bool:

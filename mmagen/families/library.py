@@ -5,13 +5,17 @@ Each config is planned as a spec of its own: the library's, with some keys overr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar, cast
 
-from mmagen.core.errors import ABSENT, Change, Fault, SpecFaults
+from mmagen.core.errors import ABSENT, Change, Fault, Key, SpecFaults
 from mmagen.plan import pages, sentences
+from mmagen.plan.cost import Call, KernelShape, predicted_us
+from mmagen.plan.maps import Map, of_product
 from mmagen.plan.plans import Config, GemmPlan
+from mmagen.spec.kernel import Config as Override
 from mmagen.spec.kernel import When
 from mmagen.spec.model import Problem, Spec
 
@@ -36,7 +40,9 @@ def plan(spec: Spec, sha: str, plan_one: PlanOne) -> GemmPlan:
         raise SpecFaults(tuple(faults))
     if faults := [*_disagreements(spec, plans)]:
         raise SpecFaults(tuple(faults))
-    configs = tuple(Config(config.name, config.when, one) for config, one in zip(spec.configs or (), plans, strict=True))
+    configs = tuple(
+        Config(config.name, config.when, one, config.cost) for config, one in zip(spec.configs or (), plans, strict=True)
+    )
     last = configs[-1].plan
     reading = tuple(dict.fromkeys(entry for one in plans for entry in one.text.reading))
     text = sentences.of_library(replace(last.text, reading=reading), spec, last.atom, last.epilogue.out, len(configs))
@@ -49,8 +55,22 @@ def spec_of_each(spec: Spec) -> list[Spec]:
 
 
 def choose(plan: GemmPlan, problem: Problem) -> Config:
-    """The config for a problem: the first whose rule holds, as in choice.cuh."""
-    return next(config for config in plan.configs if config.when is None or config.when.holds(*problem.shape))
+    """The config for a problem, as in choice.cuh: the first whose rule holds, else of those without a rule the one with the
+    least predicted time."""
+    for config in plan.configs:
+        if config.when and config.when.holds(*problem.shape):
+            return config
+    return ranked(plan, problem)[0][1]
+
+
+def ranked(plan: GemmPlan, problem: Problem) -> list[tuple[float, Config]]:
+    """(predicted microseconds, config) of the configs without a rule, fastest first; NaN where costs are not known."""
+    others = [config for config in plan.configs if config.when is None]
+    if any(config.cost is None for config in others):
+        return [(math.nan, others[-1])]
+    call = Call.of(plan, problem)
+    times = [(predicted_us(KernelShape.of(one.plan), one.cost, call), one) for one in others if one.cost]
+    return sorted(times, key=lambda pair: pair[0])
 
 
 # --- Parts, context and page -----------------------------------------------------------------------------------------
@@ -88,14 +108,12 @@ def page(
     sections: makes those of one plan of the calling family. columns: columns of a library's table besides atom, tile and
     stages.
     """
-    problems = [(f"{i}", p.text, *((choose(plan, p).name,) if plan.configs else ())) for i, p in enumerate(plan.problems)]
-    listed: pages.Section = ("Problems of verify", problems)
     if not plan.configs:
-        return [*sections(plan), listed]
+        return [*sections(plan), ("Problems of verify", [(f"{i}", p.text) for i, p in enumerate(plan.problems)])]
     rows: list[pages.Row] = [("when", "config", "atom", "CTA tile", "stages", *(title for title, _ in columns))]
     kernels = cast("tuple[G, ...]", plan.kernels)  # all of one family, which _disagreements ensures
     for config, one in zip(plan.configs, kernels, strict=True):
-        rule = config.when.text if config.when else "otherwise"
+        rule = config.when.text if config.when else "least predicted time" if config.cost else "otherwise"
         what = (one.atom.name, pages.extents(one.tile), str(one.stages))
         rows.append((rule, config.name, *what, *(show(one) for _, show in columns)))
     each = [
@@ -103,7 +121,29 @@ def page(
         for config, one in zip(plan.configs, kernels, strict=True)
         for title, rows in sections(one)
     ]
-    return [("Selection: the first rule that holds", rows), listed, *each]
+    timed = any(config.cost for config in plan.configs if config.when is None)
+    selection = "Selection: the first rule that holds" + (", else the least predicted time" if timed else "")
+    return [(selection, rows), ("Problems of verify", _choices(plan)), *each]
+
+
+def _choices(plan: GemmPlan) -> list[pages.Row]:
+    """A row for each problem: the config that is chosen and, where the predicted time decides, the times of the fastest."""
+    most = 3
+    timed = any(config.cost for config in plan.configs if config.when is None)
+    rows: list[pages.Row] = [("", "problem", "config", *(("predicted, us",) if timed else ()))]
+    for i, problem in enumerate(plan.problems):
+        chosen, times = choose(plan, problem), ""
+        if timed and chosen.when is None:
+            times = ", ".join(f"{one.name} {us:.4g}" for us, one in ranked(plan, problem)[:most])
+        rows.append((f"{i}", problem.text, chosen.name, *((times,) if timed else ())))
+    return rows
+
+
+def maps(plan: GemmPlan) -> list[Map]:
+    """The maps of owners of each kernel."""
+    if not plan.configs:
+        return of_product(plan)
+    return [one for config in plan.configs for one in of_product(config.plan, config.name)]
 
 
 # --- Rules -----------------------------------------------------------------------------------------------------------
@@ -128,8 +168,23 @@ def _name_faults(spec: Spec) -> Iterator[Fault]:
 
 
 def _rule_faults(spec: Spec) -> Iterator[Fault]:
-    """Faults for problems that no config takes, and for unreachable configs."""
+    """Faults for problems that no config takes, for unreachable configs, and for costs that cannot be compared."""
     configs = spec.configs or ()
+    others = [i for i, config in enumerate(configs) if config.when is None]
+    costed = [i for i in others if configs[i].cost]
+    if costed and costed == others:  # the least predicted time decides between them, wherever they are in the list
+        yield from _unreachable({i: config for i, config in enumerate(configs) if config.when})
+        return
+    if costed:
+        for i in sorted({*others} - {*costed}):
+            yield Fault(
+                ("configs", i),
+                f"{configs[i].name} has neither a when nor a cost, and its time cannot be compared with that of "
+                f"{configs[costed[0]].name}",
+                "give it a when, or a cost as `mmagen tune` writes it",
+                {("configs", i): ABSENT},
+            )
+        return
     if configs[-1].when is not None:
         yield Fault(
             ("configs", len(configs) - 1, "when"),
@@ -138,8 +193,13 @@ def _rule_faults(spec: Spec) -> Iterator[Fault]:
             "omit when in the last config, or add a config without when",
             {("configs", len(configs) - 1, "when"): ABSENT},
         )
-    for i, config in enumerate(configs):
-        earlier = next((one for one in configs[:i] if _covers(one.when, config.when)), None)
+    yield from _unreachable(dict(enumerate(configs)))
+
+
+def _unreachable(configs: Mapping[int, Override]) -> Iterator[Fault]:
+    """Faults for configs, by their index, that take no problem because earlier ones do."""
+    for i, config in configs.items():
+        earlier = next((one for j, one in configs.items() if j < i and _covers(one.when, config.when)), None)
         if earlier:
             why = f"takes {earlier.when.text}" if earlier.when else "has no when and takes every problem"
             yield Fault(
@@ -168,13 +228,24 @@ def _placed(spec: Spec, found: Sequence[tuple[Fault, ...]]) -> Iterator[Fault]:
             key = fault.key[0]
             sharers = [j for j, config in enumerate(configs) if key not in config.overrides]
             shared = i in sharers and all(fault in found[j] for j in sharers)
-            if not shared:
+            if shared:
+                fault = replace(fault, change=dict(_for_all(configs, sharers, fault.change)))
+            else:
                 fault = replace(
                     fault,
                     key=("configs", i, *fault.key),
                     change={("configs", i, *path): value for path, value in fault.change.items()},
                 )
             yield fault
+
+
+def _for_all(configs: Sequence[Override], sharers: Sequence[int], change: Mapping[Key, Any]) -> Iterator[tuple[Key, Any]]:
+    """A change for several configs, of which some may have values of their own where it is."""
+    for path, value in change.items():
+        own = [j for j in sharers if path[0] in configs[j].overrides]
+        if len(own) < len(sharers):
+            yield path, value
+        yield from ((("configs", j, *path), value) for j in own)
 
 
 def _disagreements(spec: Spec, plans: Sequence[GemmPlan]) -> Iterator[Fault]:

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 from mmagen.core.errors import Fault, SpecFaults
 from mmagen.mma.atoms import Atom
 from mmagen.plan import budgets, mma_sync, pages, rules, sentences, tiling
+from mmagen.plan.devices import Device
+from mmagen.plan.launch import Numbers
+from mmagen.plan.maps import Map, of_product
 from mmagen.plan.model import TiledMma
 from mmagen.plan.plans import MicroPlan
 from mmagen.plan.trials import Trials, one_tile
@@ -90,6 +93,12 @@ class _Micro:
             ("Registers per thread", pages.registers(plan, *loaded, ctas_per_sm=1)),
             ("Shared memory per CTA", [pages.one_stage(plan), pages.smem_together(plan)]),
         ]
+
+    def numbers(self, plan: MicroPlan, device: Device, ptxas: Mapping[str, int]) -> list[Numbers]:
+        return []
+
+    def maps(self, plan: MicroPlan) -> list[Map]:
+        return of_product(plan)
 
 
 FAMILY: Family[MicroPlan] = _Micro()

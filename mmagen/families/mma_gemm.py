@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Any
 from mmagen import families
 from mmagen.core.errors import Fault, SpecFaults
 from mmagen.core.targets import capability
-from mmagen.families import library
+from mmagen.families import launches, library
 from mmagen.mma.atoms import Atom
 from mmagen.plan import budgets, mma_sync, pages, rules, sentences, tiling
+from mmagen.plan.devices import Device
+from mmagen.plan.launch import Numbers
+from mmagen.plan.maps import Map
 from mmagen.plan.model import TiledMma
 from mmagen.plan.operands import VECTOR_BYTES
 from mmagen.plan.plans import GemmPlan, Mainloop, Text, TileScheduler
@@ -126,6 +129,12 @@ class MmaGemm:
     def page(self, plan: GemmPlan) -> list[pages.Section]:
         return library.page(plan, _sections, ())
 
+    def numbers(self, plan: GemmPlan, device: Device, ptxas: Mapping[str, int]) -> list[Numbers]:
+        return launches.numbers(plan, device, ptxas, _registers)
+
+    def maps(self, plan: GemmPlan) -> list[Map]:
+        return library.maps(plan)
+
 
 FAMILY: Family[GemmPlan] = MmaGemm(__name__)
 
@@ -213,20 +222,29 @@ def _sections(plan: GemmPlan) -> list[pages.Section]:
     ]
 
 
+def _registers(plan: GemmPlan) -> int:
+    """Per thread, an estimate: accumulators, fragments, and what ptxas takes besides."""
+    return plan.accumulator_registers + _fragments(plan)[0] + budgets.REGISTERS_BESIDES
+
+
 def _fragments(plan: GemmPlan) -> tuple[int, str]:
     """Registers per thread that fragments take, and what is held in them."""
     if plan.tile[2] == plan.tiled_mma.extent[2]:
         return plan.fragment_registers // 2, "the only k block of A and B"
-    return plan.fragment_registers, "two k blocks of A and B"
+    return plan.fragment_registers, "two k blocks of A and B: one is multiplied while the next is loaded"
 
 
 def _epilogue(plan: GemmPlan) -> list[pages.Row]:
-    staged = plan.epilogue
+    from mmagen.plan.epilogue_conflicts import staging  # imports the layout algebra, which is slow
+
+    staged, counted = plan.epilogue, staging(plan)
     slices = (plan.tile[0] if staged.row_major else plan.tile[1]) // staged.slice
     rows = pages.count(staged.slice, "row" if staged.row_major else "column")
     return [
         pages.output(plan),
         ("staged", f"{pages.count(slices, 'slice')} of {rows}, padded by {staged.pad} elements"),
+        ("to shared memory", pages.conflicts(counted.stores, "per CTA tile")),
+        ("from shared memory", pages.conflicts(counted.loads, "per CTA tile")),
         ("store", f"{pages.count(staged.vector, 'element')}, {staged.vector * staged.out.bytes} B at a time"),
     ]
 

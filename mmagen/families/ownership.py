@@ -1,4 +1,5 @@
-"""`kernel: ownership`: every thread marks the elements of A, B and C that it owns, on the device."""
+"""`kernel: ownership` of atoms with operands in registers: every thread marks the elements of A, B and C that it owns, on the
+device. What the same kernel of wgmma atoms shares with it is public here."""
 
 from __future__ import annotations
 
@@ -6,9 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mmagen.core.errors import ABSENT, Fault, SpecFaults
-from mmagen.mma.atoms import Atom
+from mmagen.mma.atoms import Atom, find_atom
 from mmagen.plan import pages, rules, tiling
-from mmagen.plan.mma_sync import builds_from
+from mmagen.plan.devices import Device
+from mmagen.plan.launch import Numbers
+from mmagen.plan.maps import Map, of_tile, tables
+from mmagen.plan.mma_sync import GENERATIONS
 from mmagen.plan.model import TiledMma
 from mmagen.plan.plans import OwnershipPlan, Text
 from mmagen.plan.trials import Trials
@@ -17,12 +21,13 @@ from mmagen.spec.model import Problem, Spec
 if TYPE_CHECKING:
     from mmagen.families.protocol import Family
 
-MOST_STAMPS = 4_194_304  # maximum number of (thread, element) pairs
+MOST_STAMPS = 16_777_216  # maximum number of (thread, element) pairs
 
 
 class _Ownership:
     def builds(self, atom: str) -> bool:
-        return builds_from(atom)
+        found = find_atom(atom)
+        return found is not None and not found.wgmma and found.generation in (*GENERATIONS, "SM90")
 
     def plan(self, spec: Spec, sha: str) -> OwnershipPlan:
         atom = rules.atom_for(spec)
@@ -36,25 +41,23 @@ class _Ownership:
             raise SpecFaults((*faults, *unfit))
         mma = tiling.tiled_mma(spec, atom)
         tile = spec.tile or mma.extent
-        faults += _tile_faults(spec, mma, tile)
+        faults += _tile_faults(mma, tile)
         problems = spec.problems or (Problem(shape=tile),)
         faults += rules.one_tile_problem_faults(spec, tile, problems)
         if faults:
             raise SpecFaults(tuple(faults))
-        from mmagen.mma.ownership import ownership  # slow to import, and no other kernel needs it
-
         return OwnershipPlan(
             family=__name__,
             spec=spec,
             spec_sha=sha,
             arch=rules.compiled_for(spec, atom),
-            text=_text(atom, tile),
+            text=text(atom, tile, "ownership_kernel"),
             problems=problems,
             atom=atom,
             tiled_mma=mma,
             tile=tile,
             threads=mma.threads,
-            ownership=ownership(atom, mma.atoms_layout, mma.permutation, tile),
+            ownership=tables(atom, mma, tile, ()),
         )
 
     def problem_faults(self, plan: OwnershipPlan, problems: Sequence[Problem]) -> Iterator[Fault]:
@@ -64,38 +67,71 @@ class _Ownership:
         return "common", "package", "ownership"
 
     def context(self, plan: OwnershipPlan, config: str) -> Mapping[str, Any]:
-        return {"decisions": "instruction and TiledMMA", "sources": [plan.name], "usable": False}
+        return context(plan, "ownership_kernel")
 
     def trials(self, plan: OwnershipPlan) -> Trials:
-        atom, layout = plan.atom, plan.spec.layout
-        return Trials(
-            judge="ownership",
-            cases=((Problem(shape=plan.tile), "stamps"),),
-            requires=atom.default_arch,
-            types=f"{atom.type_a.word} x {atom.type_b.word} + {atom.type_d.word} -> {rules.out_type(plan.spec, atom).word}",
-            majors=(layout.a_major, layout.b_major, plan.spec.epilogue.major),
-        )
+        return trials(plan)
 
     def page(self, plan: OwnershipPlan) -> list[pages.Section]:
-        rows: list[pages.Row] = [
-            (
-                f"{table.matrix} {table.rows} x {table.columns}",
-                f"{pages.count(len(table.elements[0]), 'value')} per thread, "
-                f"{pages.count(len(table.owners()[0]), 'owner')} per element",
-            )
-            for table in plan.ownership
-        ]
-        return [pages.tiled_mma(plan), ("Ownership", rows)]
+        return page(plan)
+
+    def numbers(self, plan: OwnershipPlan, device: Device, ptxas: Mapping[str, int]) -> list[Numbers]:
+        return []
+
+    def maps(self, plan: OwnershipPlan) -> list[Map]:
+        return maps_of(plan)
 
 
 FAMILY: Family[OwnershipPlan] = _Ownership()
 
 
-def _tile_faults(spec: Spec, mma: TiledMma, tile: tiling.Tile) -> Iterator[Fault]:
-    found = [*tiling.extent_faults(mma, tile, {})]
-    yield from found
+def context(plan: OwnershipPlan, header: str) -> dict[str, Any]:
+    """Template variables besides the plan. header: of the kernel."""
+    return {
+        "decisions": "instruction and TiledMMA",
+        "sources": [plan.name],
+        "usable": False,
+        "kernel_header": header,
+        "run": f"run_{header.removesuffix('_kernel')}",
+    }
+
+
+def trials(plan: OwnershipPlan) -> Trials:
+    """One problem: the tile."""
+    atom, layout = plan.atom, plan.spec.layout
+    return Trials(
+        judge="ownership",
+        cases=((Problem(shape=plan.tile), "stamps"),),
+        requires=atom.default_arch,
+        types=f"{atom.type_a.word} x {atom.type_b.word} + {atom.type_d.word} -> {rules.out_type(plan.spec, atom).word}",
+        majors=(layout.a_major, layout.b_major, plan.spec.epilogue.major),
+    )
+
+
+def page(plan: OwnershipPlan) -> list[pages.Section]:
+    """The TiledMMA, and how many values of each matrix a thread owns."""
+    rows: list[pages.Row] = [
+        (
+            f"{table.matrix} {table.rows} x {table.columns}",
+            "read from shared memory: no thread owns it"
+            if table.stage
+            else f"{pages.count(len(table.elements[0]), 'value')} per thread, "
+            f"{pages.count(len(table.owners()[0]), 'owner')} per element",
+        )
+        for table in plan.ownership
+    ]
+    return [pages.tiled_mma(plan), ("Ownership", rows)]
+
+
+def maps_of(plan: OwnershipPlan) -> list[Map]:
+    """The maps of the atom and of the tile."""
+    return of_tile(plan.atom, plan.tiled_mma, plan.tile, plan.ownership)
+
+
+def stamp_faults(mma: TiledMma, tile: tiling.Tile) -> Iterator[Fault]:
+    """Fault for more (thread, element) pairs than the device marks."""
     stamps = mma.threads * max(tile[0] * tile[2], tile[1] * tile[2], tile[0] * tile[1])
-    if stamps > MOST_STAMPS and not found:
+    if stamps > MOST_STAMPS:
         whole = tile == mma.extent
         yield Fault(
             ("atoms_layout",) if whole else ("tile",),
@@ -105,8 +141,16 @@ def _tile_faults(spec: Spec, mma: TiledMma, tile: tiling.Tile) -> Iterator[Fault
         )
 
 
-def _text(atom: Atom, tile: tiling.Tile) -> Text:
+def text(atom: Atom, tile: tiling.Tile, header: str) -> Text:
+    """Sentences of the project. header: of the kernel."""
     return Text(
         title=f"ownership of A, B and C in a TiledMMA of {atom.name}, tile {'x'.join(map(str, tile))}",
-        reading=(("include/mmagen/ownership_kernel.cuh", "the kernel: every thread marks the elements that it owns"),),
+        reading=((f"include/mmagen/{header}.cuh", "the kernel: every thread marks the elements that it owns"),),
     )
+
+
+def _tile_faults(mma: TiledMma, tile: tiling.Tile) -> Iterator[Fault]:
+    if unfit := [*tiling.extent_faults(mma, tile, {})]:
+        yield from unfit
+    else:
+        yield from stamp_faults(mma, tile)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from mmagen.core.errors import Fault
+from mmagen.plan.devices import Device
+from mmagen.plan.launch import Numbers
+from mmagen.plan.maps import Map
 from mmagen.plan.pages import Section
 from mmagen.plan.plans import ProjectPlan
 from mmagen.plan.trials import Trials
@@ -48,3 +51,18 @@ class Family(Protocol[P]):
 
     def page(self, plan: P) -> list[Section]:
         """The sections of `mmagen inspect`."""
+
+    def numbers(self, plan: P, device: Device, ptxas: Mapping[str, int]) -> list[Numbers]:
+        """Occupancy and launches of its problems on a device, for `inspect`. ptxas: registers per thread of the kernels that
+        were built, by the name of their config ("" for a single kernel)."""
+
+    def maps(self, plan: P) -> list[Map]:
+        """Who owns the elements of A, B and C, for `inspect --ownership`."""
+
+
+@runtime_checkable
+class Tunable(Protocol):
+    """A family with configurations to choose from: what `mmagen tune` measures."""
+
+    def alternatives(self, spec: Spec) -> Iterable[Mapping[str, Any]]:
+        """Keys of configs that are worth measuring instead of the spec's own, as YAML has them; not all need be legal."""

@@ -43,6 +43,8 @@ def environment() -> Environment:
         "cxx_when": cxx.when,
         "cxx_string": facts.cxx_string,
         "cxx_char": facts.cxx_char,
+        "cxx_kernel_shape": cxx.kernel_shape,
+        "cxx_cost": cxx.cost,
         "cxx_bool": lambda value: "true" if value else "false",
         "stride_arguments": lambda second: "ld, cute::_1{}" if second else "cute::_1{}, ld",
     }

@@ -16,7 +16,7 @@ from typing import IO
 
 import numpy as np
 
-from mmagen.core.process import group
+from mmagen.core.process import Children
 from mmagen.core.targets import capability
 from mmagen.emulate import STEP_LIMIT, Buffer, EmulationError, Finding, Module, Report, launch, parse
 from mmagen.emulate import Device as Memory
@@ -127,7 +127,8 @@ class _Session:
     def run(self, directives: Sequence[str], printed: IO[str]) -> int:
         """The exit code of the process."""
         command: list[str | Path] = [self._program.host.runner, "-program", self._program.host.path, *directives]
-        with group(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=printed.fileno()) as child:
+        with Children() as children:
+            child = children.start(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=printed.fileno())
             for line in _lines(child):
                 answer = self._obey(line)
                 if answer is not None:

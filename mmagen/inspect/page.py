@@ -2,17 +2,63 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from textwrap import indent
 
 from tabulate import tabulate
 
+from mmagen.build import registers
+from mmagen.core.errors import UsageError
 from mmagen.families import family_of
+from mmagen.inspect import choices, numbers
+from mmagen.plan.devices import device_for
+from mmagen.plan.launch import Numbers
+from mmagen.plan.pages import Section
 from mmagen.plan.plans import ProjectPlan
 
 
-def inspect(plan: ProjectPlan) -> str:
-    """The decisions of a plan and their costs, in sections."""
-    sections = family_of(plan).page(plan)
+def inspect(plan: ProjectPlan, device: str | None = None) -> str:
+    """The decisions of a plan and their costs, in sections, and its launches on a device (by default one that it is compiled
+    for), with the registers of kernels that were built."""
+    sections = [*_sections(plan), *numbers.sections(_numbers(plan, device))]
     head = f"{plan.name}: {plan.text.title}"
     body = [f"{title}\n{indent(tabulate(rows, tablefmt='plain', disable_numparse=True), '  ')}" for title, rows in sections]
     return "\n\n".join([head, *body]) + "\n"
+
+
+def _sections(plan: ProjectPlan) -> list[Section]:
+    return [*family_of(plan).page(plan), *choices.sections(plan)]
+
+
+def _numbers(plan: ProjectPlan, device: str | None) -> list[Numbers]:
+    found = device_for(plan.arch, device)
+    if found is None and device:
+        raise UsageError(f"{plan.name} is compiled for {', '.join(plan.arch)} and does not run on {device}")
+    if found is None:
+        return []
+    return family_of(plan).numbers(plan, found, registers.known(plan.spec_sha, lambda: _files(plan), found.capability))
+
+
+def _files(plan: ProjectPlan) -> Mapping[str, bytes]:
+    from mmagen.generate.render import render  # imports Jinja, which pages of kernels that were not built do without
+
+    return render(plan)
+
+
+def to_json(plan: ProjectPlan, with_maps: bool, device: str | None = None) -> str:
+    """The same as a line of JSON: sections as lists of rows, launches as numbers, and the maps of owners."""
+    family = family_of(plan)
+    document = {
+        "name": plan.name,
+        "title": plan.text.title,
+        "kernel": plan.kernel,
+        "spec_sha": plan.spec_sha,
+        "sections": [{"title": title, "rows": rows} for title, rows in _sections(plan)],
+        "numbers": numbers.to_json(_numbers(plan, device)),
+    }
+    if with_maps:
+        from mmagen.inspect import maps  # imports the layout algebra, which is slow
+
+        document["maps"] = maps.to_json(family.maps(plan))
+    return json.dumps(document)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mmagen.core.errors import ExitCode
-from mmagen.core.process import capture, group
+from mmagen.core.process import Children, capture
 from mmagen.core.progress import Progress
 from mmagen.verify.run import last_message
 
@@ -97,7 +97,8 @@ def _run_once(
     before, timed_out = len(records), threading.Event()
     last: Record = {}
     messages = []
-    with group(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as child:
+    with Children() as children:
+        child = children.start(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         assert child.stdout is not None
 
         def stop() -> None:

@@ -14,8 +14,17 @@ from tensor_layouts import Layout, complement, compose, logical_divide, mode, si
 from mmagen.core.layout_text import IntTuple, LayoutText
 from mmagen.mma import catalogue
 from mmagen.mma.atoms import Atom
+from mmagen.mma.operation import Operation
 
 PermutationMode = int | LayoutText | None
+
+
+@dataclass(frozen=True)
+class Stage:
+    """How a tile lies in shared memory: bytes of an element, and whether its columns are contiguous (else its rows are)."""
+
+    element_bytes: int
+    contiguous_columns: bool
 
 
 @dataclass(frozen=True)
@@ -23,13 +32,16 @@ class Ownership:
     """Who owns the elements of one matrix of a tile.
 
     rows, columns: extents, (M,K) for A, (N,K) for B, (M,N) for C. elements[thread][value]: the element r * columns + c
-    that is value number `value` of the thread's fragment, in CuTe's order (MMA, MMA_M, MMA_N).
+    that is value number `value` of the thread's fragment, in CuTe's order (MMA, MMA_M, MMA_N). stage: None for registers.
+    A tile that the instruction reads from shared memory belongs to no thread: it has one row of elements, that of the stage,
+    in which elements[0][i] lies i elements from its first byte.
     """
 
     matrix: str
     rows: int
     columns: int
     elements: tuple[tuple[int, ...], ...]
+    stage: Stage | None = None
 
     def owners(self) -> list[list[tuple[int, int]]]:
         """owners()[r * columns + c]: the (thread, value) pairs that own the element, in order of thread."""
@@ -64,18 +76,52 @@ def _to_layout(text: LayoutText) -> Layout:
     return Layout(text.shape, text.stride)
 
 
+# The modes of A, B and C as numbers of M, N and K.
+MODES = {"A": (0, 2), "B": (1, 2), "C": (0, 1)}
+
+
 def ownership(
-    atom: Atom, atoms_layout: LayoutText, permutation: tuple[PermutationMode, ...], tile: tuple[int, int, int]
-) -> tuple[Ownership, Ownership, Ownership]:
-    """Ownership of A, B and C for a TiledMMA over a tile of (M, N, K) elements, which its extents must divide."""
+    atom: Atom,
+    atoms_layout: LayoutText,
+    permutation: tuple[PermutationMode, ...],
+    tile: tuple[int, int, int],
+    matrices: str = "ABC",
+) -> tuple[Ownership, ...]:
+    """Ownership of A, B and C, or of those named, for a TiledMMA over a tile of (M, N, K) elements, which its extents must
+    divide."""
     layouts = atom_layouts(atom)
-    atoms_mnk = _to_layout(atoms_layout)
-    m, n, k = tile
-    return (
-        _partition("A", layouts.a, layouts.thr_id, atoms_mnk, (atom.m, atom.k), (0, 2), permutation, (m, k)),
-        _partition("B", layouts.b, layouts.thr_id, atoms_mnk, (atom.n, atom.k), (1, 2), permutation, (n, k)),
-        _partition("C", layouts.c, layouts.thr_id, atoms_mnk, (atom.m, atom.n), (0, 1), permutation, (m, n)),
+    of_matrix = {"A": layouts.a, "B": layouts.b, "C": layouts.c}
+    atoms_mnk, shape = _to_layout(atoms_layout), (atom.m, atom.n, atom.k)
+    return tuple(
+        _partition(
+            matrix,
+            of_matrix[matrix],
+            layouts.thr_id,
+            atoms_mnk,
+            (shape[MODES[matrix][0]], shape[MODES[matrix][1]]),
+            MODES[matrix],
+            permutation,
+            (tile[MODES[matrix][0]], tile[MODES[matrix][1]]),
+        )
+        for matrix in matrices
     )
+
+
+def of_operation(operation: Operation) -> tuple[Ownership, ...]:
+    """Ownership of the operands of one operation that lie in registers, as the catalogue has them. Threads are those of the
+    warp or warpgroup; of Volta's quad pairs the first, threads 0 to 3 and 16 to 19."""
+    threads = _to_layout(LayoutText.parse(operation.thr_id))
+    found = []
+    for operand, place in operation.places.items():
+        if place != "registers" or operand not in operation.layouts:
+            continue
+        layout = operation.layout(operand)
+        rows, columns = layout.rows, layout.columns
+        table: list[tuple[int, ...]] = [()] * (threads(size(threads) - 1) + 1)
+        for thread, values in enumerate(layout.table()):
+            table[threads(thread)] = tuple(value % rows * columns + value // rows for value in values)
+        found.append(Ownership(operand, rows, columns, tuple(table)))
+    return tuple(found)
 
 
 def _partition(
@@ -121,6 +167,15 @@ def _thread(thr_id: Layout, atoms_mnk: Layout, v: int, atom: tuple[int, int, int
     """thr_layout_vmnk = tiled_product(AtomThrID, AtomLayoutMNK): atoms fill the gaps that the atom's threads leave."""
     gaps = complement(thr_id, size(thr_id) * size(atoms_mnk))
     return int(thr_id(v) + gaps(atoms_mnk(*atom)))
+
+
+def k_slices(atom: Atom, atoms_layout: LayoutText) -> list[int]:
+    """[thread]: the number of its atom along K, whose partial sums it holds."""
+    thr_id, atoms_mnk = atom_layouts(atom).thr_id, _to_layout(atoms_layout)
+    found = [0] * (size(thr_id) * size(atoms_mnk))
+    for v, *at in product(range(size(thr_id)), *(range(size(mode(atoms_mnk, i))) for i in range(3))):
+        found[_thread(thr_id, atoms_mnk, v, (at[0], at[1], at[2]))] = at[2]
+    return found
 
 
 def flat(shape: IntTuple) -> tuple[int, ...]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from mmagen.mma.ownership import Ownership, ownership
 from mmagen.plan.model import GmemCopy, Operand
@@ -51,6 +52,24 @@ def _count(steps: Iterable[Iterable[int]]) -> Passes:
     """steps: the words accessed by the threads that are served together, at most 32; without conflicts a step is one pass."""
     taken = [max(Counter(word % BANKS for word in set(words)).values()) for words in steps]
     return Passes(sum(taken), len(taken))
+
+
+def passes(addresses: Sequence[int], size: int) -> Passes:
+    """One access of a warp's threads, of `size` bytes each at these byte addresses. Words that several threads access count
+    once; ideal: as many passes as the different words take."""
+    start = addresses[0] // (BANKS * WORD) * BANKS * WORD  # banks repeat, and so do the patterns of a kernel
+    return _passes(tuple(address - start for address in addresses), size)
+
+
+@cache
+def _passes(addresses: tuple[int, ...], size: int) -> Passes:
+    together = _threads_together(size)
+    taken = ideal = 0
+    for first in range(0, len(addresses), together):
+        words = {address // WORD + i for address in addresses[first : first + together] for i in range(-(-size // WORD))}
+        taken += max(Counter(word % BANKS for word in words).values())
+        ideal += -(-len(words) // BANKS)
+    return Passes(taken, ideal)
 
 
 def load(plan: ProductPlan, operand: Operand) -> Passes:

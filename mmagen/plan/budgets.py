@@ -124,12 +124,14 @@ def gemm_smem(
     stages = spec.stages or (min(most, MOST_DEFAULT_STAGES) if cp_async else 2)
     share = f"{limit:,} B" if each == limit else f"{each:,} B with {spec.ctas_per_sm} CTAs per SM"
     if most < 2:
-        fewer = "lower ctas_per_sm, or " if operands(2) <= limit else ""
+        fit = (limit + reserved) // (operands(2) + reserved)  # CTAs per SM
+        fewer = "lower ctas_per_sm, or " if fit else ""
         faults.append(
             Fault(
                 ("tile",),
                 f"two stages of this tile need {operands(2):,} B of shared memory, the maximum per CTA is {share}",
                 f"{fewer}make the tile smaller: A and B of one stage take (M + N) x K elements",
+                {("ctas_per_sm",): fit if fit > 1 else ABSENT} if fit else {},
             )
         )
     elif stages > most:

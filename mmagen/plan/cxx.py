@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from mmagen.core.layout_text import IntTuple, LayoutText
+from mmagen.plan.cost import KernelShape
 from mmagen.plan.model import GmemCopy, Operand
+from mmagen.plan.plans import Config
 from mmagen.spec.kernel import When
 
 # CuTe has aliases for these integers (cute/numeric/integral_constant.hpp); others are Int<n>.
@@ -150,3 +152,16 @@ def when(rule: When | None) -> str:
     return "mmagen::When()" + "".join(
         f".{about}({low or 0}, {'mmagen::kNoEnd' if high is None else high})" for about, (low, high) in intervals.items()
     )
+
+
+def kernel_shape(config: Config) -> str:
+    """The mmagen::KernelShape of a library's kernel."""
+    kernel = KernelShape.of(config.plan)
+    values = (*kernel.tile, *kernel.cluster, kernel.split_k, kernel.workspace_splits)
+    return f"{{{', '.join(map(str, values))}, {'true' if kernel.stream_k else 'false'}, {', '.join(map(str, kernel.bytes))}}}"
+
+
+def cost(config: Config) -> str:
+    """The mmagen::Cost of a library's kernel: coefficients in the order of the spec's keys."""
+    assert config.cost
+    return f"{{{', '.join(f'{value:.6g}' for value in config.cost.model_dump().values())}}}"

@@ -42,6 +42,7 @@ def tiled_mma(plan: TilePlan) -> Section:
             ("permutation", ", ".join("_" if p is None else str(p) for p in mma.permutation)),
             ("TiledMMA covers", extents(mma.extent)),
             ("CTA tile", f"{extents(plan.tile)} = {extents(rests)} of the TiledMMA"),
+            ("k blocks", f"{rests[2]} per CTA tile, {mma.extent[2]} elements of K each: what the TiledMMA multiplies at once"),
             ("compiled for", ", ".join(plan.arch)),
         ],
     )
@@ -64,9 +65,9 @@ def copied_operand(plan: ProductPlan, operand: Operand, copies: Sequence[tuple[s
         assert by
         vectors = operand.extent_mn * operand.extent_k // by.vector
         each = f"{count(vectors // by.threads, 'vector')} of {count(by.vector, 'element')}"
-        conflicts = _conflicts(bank_conflicts.copy(operand, by), "a warp and vector")
-        rows.append((f"copy, {name.lower()}", f"{by.threads} of {plan.threads} threads x {each}; {conflicts}"))
-    rows.append(("load", f"{load(operand)}; {_conflicts(bank_conflicts.load(plan, operand), 'a warp and k block')}"))
+        stored = conflicts(bank_conflicts.copy(operand, by), "per warp and vector")
+        rows.append((f"copy, {name.lower()}", f"{by.threads} of {plan.threads} threads x {each}; {stored}"))
+    rows.append(("load", f"{load(operand)}; {conflicts(bank_conflicts.load(plan, operand), 'per warp and k block')}"))
     return rows
 
 
@@ -80,9 +81,11 @@ def load(operand: Operand) -> str:
     return cxx.smem_copy(operand).removeprefix("cute::") if operand.smem_copy else "none; wgmma reads shared memory"
 
 
-def _conflicts(passes: Passes, of: str) -> str:
-    verdict = "no bank conflicts" if passes.taken == passes.ideal else f"{passes.ways:.3g}-way bank conflicts"
-    return f"{count(passes.taken, 'pass', 'passes')} {of}, {verdict}"
+def conflicts(passes: Passes, of: str) -> str:
+    """How many wavefronts, as Nsight Compute calls passes through the banks, and how many of them are conflicts. of: per what."""
+    more = passes.taken - passes.ideal
+    verdict = f"{passes.ways:.3g}-way bank conflicts: {more:,} more than without" if more else "no bank conflicts"
+    return f"{count(passes.taken, 'wavefront')} {of}, {verdict}"
 
 
 def registers(plan: ProductPlan, fragments: int, which: str, ctas_per_sm: int) -> list[Row]:

@@ -14,6 +14,7 @@ from mmagen.mma.accumulation import Accumulation, loosest
 from mmagen.mma.atoms import Atom
 from mmagen.plan.facts import Facts, needs
 from mmagen.plan.model import Epilogue, Operand, TiledMma
+from mmagen.spec.cost import Cost
 from mmagen.spec.kernel import When
 from mmagen.spec.model import Problem, Spec
 
@@ -69,6 +70,16 @@ class ProjectPlan:
         return False
 
     @property
+    def chosen(self) -> dict[str, str]:
+        """What was decided for keys that a spec may leave out, by key."""
+        return {"arch": ", ".join(self.arch)}
+
+    @property
+    def maps_are_verified(self) -> bool:
+        """Is the map of owners what `verify` compares?"""
+        return False
+
+    @property
     def by_config(self) -> dict[str, ProjectPlan]:
         """The plan of each kernel by the name of its config; {"": self} for a single kernel."""
         return {"": self}
@@ -98,12 +109,25 @@ class TilePlan(ProjectPlan):
     def extended(self) -> bool:
         return self.atom.extended
 
+    @property
+    def chosen(self) -> dict[str, str]:
+        return {"tile": " x ".join(map(str, self.tile)), **super().chosen}
+
 
 @dataclass(frozen=True, kw_only=True)
 class OwnershipPlan(TilePlan):
-    """kernel: ownership. Which thread and value own each element of A, B and C."""
+    """kernel: ownership. Which thread and value own each element of A, B and C.
+
+    staged: the operands that the instruction reads from shared memory, in smem_bytes.
+    """
 
     ownership: tuple[Ownership, ...]
+    staged: tuple[Operand, ...] = ()
+    smem_bytes: int = 0
+
+    @property
+    def maps_are_verified(self) -> bool:
+        return True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,7 +241,8 @@ class TileScheduler:
     raster_group: rows of tiles (of clusters) per band, which reuses columns of B in L2. cluster: CTAs along M and N that share
     operands by multicast. split_k: CTAs of a cluster that split the K of a tile. workspace_splits: parts of K that CTAs sum up
     through a workspace, at most; 0 for as many as fit the problem, None for no such parts. persistent: a CTA computes several
-    tiles. stream_k: all CTAs share the tiles of a partial last wave, which requires a workspace.
+    tiles. stream_k: which last waves all CTAs share through a workspace: "never", "last_wave" (one that is less than two thirds
+    full) or "always" (any that is not full).
     """
 
     raster_group: int
@@ -225,7 +250,7 @@ class TileScheduler:
     split_k: int = 1
     workspace_splits: int | None = None
     persistent: bool = False
-    stream_k: bool = False
+    stream_k: str = "never"
 
     @property
     def cluster_ctas(self) -> int:
@@ -234,7 +259,11 @@ class TileScheduler:
     @property
     def takes_workspace(self) -> bool:
         """Can a call use a workspace in device memory?"""
-        return self.stream_k or self.workspace_splits is not None
+        return self.shares_last_wave or self.workspace_splits is not None
+
+    @property
+    def shares_last_wave(self) -> bool:
+        return self.stream_k != "never"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -276,6 +305,16 @@ class GemmPlan(ProductPlan):
         return self.mainloop.stages
 
     @property
+    def chosen(self) -> dict[str, str]:
+        scheduler = self.scheduler
+        return {
+            "stages": str(self.stages),
+            "ctas_per_sm": str(self.ctas_per_sm),
+            "raster": str(scheduler.raster_group * scheduler.cluster[0]),
+            **super().chosen,
+        }
+
+    @property
     def by_config(self) -> dict[str, ProjectPlan]:
         return {config.name: config.plan for config in self.configs} or {"": self}
 
@@ -294,11 +333,11 @@ class GemmPlan(ProductPlan):
 
     @property
     def leaves_flags(self) -> bool:
-        return any(one.scheduler.stream_k for one in self.kernels)
+        return any(one.scheduler.shares_last_wave for one in self.kernels)
 
     @property
     def most_launches(self) -> int:
-        return max(1 if one.scheduler.workspace_splits is None else 2 for one in self.kernels)
+        return max(1 if one.scheduler.workspace_splits is None else 2 for one in self.kernels) + self.takes_workspace
 
     @property
     def facts(self) -> Facts:
@@ -318,13 +357,15 @@ class GemmPlan(ProductPlan):
             splits = min(self.scheduler.workspace_splits or clusters, k)
             return -(-tiles * splits // clusters), -(-k // splits) if self.scheduler.workspace_splits else k
         # A part of a tile, of those that are shared, comes before the whole ones.
-        return -(-tiles // clusters) + self.scheduler.stream_k, -(-k // self.scheduler.split_k)
+        return -(-tiles // clusters) + self.scheduler.shares_last_wave, -(-k // self.scheduler.split_k)
 
 
 @dataclass(frozen=True)
 class Config:
-    """One kernel of a library: its plan, and the rule for its problems (None: all that no earlier config takes)."""
+    """One kernel of a library: its plan, and the rule for its problems. Configs without a rule share what no rule takes: each
+    problem goes to the one with the least predicted time."""
 
     name: str
     when: When | None
     plan: GemmPlan
+    cost: Cost | None = None

@@ -18,6 +18,7 @@ from pydantic import (
 )
 
 from mmagen.core.layout_text import INT_MAX, LayoutText
+from mmagen.spec.cost import COST, Cost
 from mmagen.spec.values import (
     AtomsLayout,
     Count,
@@ -91,10 +92,11 @@ SplitK = Annotated[
     ),
 ]
 StreamK = Annotated[
-    Literal["never", "last_wave"] | None,
+    Literal["never", "last_wave", "always"] | None,
     Field(
-        description="stream_k is last_wave to split a partial last wave along K among all CTAs (their partial sums "
-        "are added through a workspace, in a fixed order), or never, or null for never",
+        description="stream_k is last_wave to split a last wave that is less than two thirds full along K among all CTAs (their "
+        "partial sums are added through a workspace, in a fixed order), always for any partial last wave, or never, or null for "
+        "never",
     ),
 ]
 Operands = Annotated[
@@ -223,6 +225,7 @@ class Config(Model):
         description="when is a mapping of intervals over m, n, k and mn, e.g. {m: [1, 64], n: [1024, null]}; the last config "
         "has none",
     )
+    cost: Cost | None = COST
     # The defaults below stand for omitted keys and are never read.
     atom: Atom = ""
     tile: Tile = None
@@ -264,4 +267,4 @@ class Config(Model):
         return written
 
 
-CONFIG_KEYS = tuple(key for key in Config.model_fields if key not in ("name", "when"))
+CONFIG_KEYS = tuple(key for key in Config.model_fields if key not in ("name", "when", "cost"))

@@ -27,6 +27,8 @@ _HOST = (
     "sm90_tile_scheduler_stream_k",
     "sm90_swapped",
 )
+# Headers of the kernels for operands that TMA cannot address.
+_UNALIGNED = ("sm90_unaligned", "vector_pair", "operand_copies")
 # wgmma GEMMs take long to compile, and test_emulated_hopper.py has those; a peak is measured on a GPU or not at all.
 _SPECS = sorted(
     path.stem for path in SPECS.glob("*.yaml") if not re.search(r"kernel: peak|kernel: gemm\natom: SM90_64x", path.read_text())
@@ -92,13 +94,15 @@ def _in_host_code(mutation):
     return any(host in edit.file for edit in mutation.edits for host in _HOST)
 
 
-def _with_the_kernel_of(files, ptx, tmp_path):
-    """The original with the PTX that an edit makes of its main translation unit."""
-    # The second unit of a wgmma kernel takes as long to compile as the first; no edit here needs it.
-    write({path: b"" if path.endswith("_unaligned.cu") else data for path, data in files.items()}, tmp_path / ptx.name)
+def _with_the_kernel_of(files, ptx, tmp_path, unaligned):
+    """The original with the PTX that an edit makes of its main translation unit, or of the one without TMA loads."""
+    # The two units of a wgmma kernel take equally long to compile.
+    unit = f"{ptx.name}_unaligned" if unaligned else ptx.name
+    other = f"src/{ptx.name}.cu" if unaligned else f"src/{ptx.name}_unaligned.cu"
+    write({path: b"" if path == other else data for path, data in files.items()}, tmp_path / ptx.name)
     edited = compile_ptx(tmp_path / ptx.name, find_toolchain(want=COMPILE), host=False)
     assert not edited.error, edited.error
-    return replace(ptx, units={**ptx.units, ptx.name: edited.text})
+    return replace(ptx, units={**ptx.units, unit: edited.units[unit]})
 
 
 def _small(problem):
@@ -118,7 +122,8 @@ def _records(mutation, compiled, tmp_path):
         assert verdict.build.ok, verdict.reason
         return verdict.records
     original = compiled(mutation.spec)
-    ptx = _with_the_kernel_of(mutated(mutation, mutation.spec), original.ptx, tmp_path)
+    unaligned = any(header in edit.file for edit in mutation.edits for header in _UNALIGNED)
+    ptx = _with_the_kernel_of(mutated(mutation, mutation.spec), original.ptx, tmp_path, unaligned)
     work = tasks(original.plan, ptx, [parse_problem(problem) for problem in problems], 1, None)
     return [record for result in run_tasks(work, 1, lambda *_: None) for record in result.records]
 

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.nvcc
 # Compilation is what takes long: four that have between them multicast, turns, sums through distributed shared memory,
 # tiles of a last wave that all clusters share, and parts of K in a workspace.
 TURNS, SPLIT, STREAM = "sm90_gemm_bf16_pingpong", "sm90_gemm_splitk", "c2_stream"
-SWAPPED = "sm90_gemm_swapped"  # parts of K are summed through a workspace, too
+SWAPPED = "c3_parts"  # and parts of K that are summed through a workspace
 _WORKSPACE = 0x712345670
 _SEVERAL = Problem(shape=(69, 261, 133), batch=2, ld_pad=11, alpha=-1.0, beta=2.0)  # tiles, each of several k tiles
 _SECONDS = 30  # for one spec, after compilation, on one busy core
@@ -186,7 +186,7 @@ def test_without_persistence_each_tile_has_its_cluster(work):
     assert captured.grid == (8, 1, 1) and captured.cluster == (2, 1, 1)
 
 
-@pytest.mark.parametrize("problem", [{"shape": (16, 16, 33)}, {"shape": (16, 16, 32), "offset": 1}, {"shape": (16, 19, 32)}])
+@pytest.mark.parametrize("problem", [{"shape": (16, 16, 33)}, {"shape": (16, 16, 32), "offset": 1}])
 def test_what_tma_cannot_address_takes_another_kernel(problem, work):
     captured, _ = _launched(work(TURNS)[0], **problem)
     assert "unaligned" in captured.entry and captured.grid == (1, 1, 1) and captured.block == (128, 1, 1)
@@ -201,3 +201,30 @@ def test_three_clusters_share_the_tiles_of_a_last_wave(shape, grid, work):
     captured, _ = _launched(work(STREAM)[0], shape=shape)
     shared = _WORKSPACE.to_bytes(8, "little") in captured.params
     assert captured.grid == (grid, 1, 1) and shared == (shape in ((64, 256, 384), (64, 64, 1600)))
+
+
+@pytest.mark.parametrize(
+    ("k", "room", "needed", "parts"),
+    [
+        (1600, 12, 12, 12),
+        (1600, 99, 12, 12),
+        (1600, 5, 12, 5),
+        (1600, 1, 12, 1),
+        (1600, 0, 12, 1),
+        (192, 3, 3, 3),
+        (64, 9, 0, 1),
+    ],
+)
+def test_parts_of_k_are_as_many_as_the_workspace_holds(k, room, needed, parts, work):
+    """One cluster tile; the sums of one part are 16 lines of 64 f32. The second kernel adds up what there is to add."""
+    task = replace(work(SWAPPED)[0], problem=Problem(shape=(16, 64, k)))
+    data, addresses = operands(task.plan, task.problem, "zeros", 1), dict.fromkeys("abcd", 1 << 20)
+    of_one_part = 16 * 64 * 4
+    assert host.workspace_bytes(task, data) == needed * of_one_part
+    first, *reduction = host.multiply_launches(task, data, addresses, Workspace(_WORKSPACE, room * of_one_part))
+    assert (first.grid, first.cluster) == ((2 * min(parts, 3), 1, 1), (2, 1, 1)) and len(reduction) == (parts > 1)
+    for launch in reduction:
+        vectors = 16 * 64 // 4
+        assert "split_k_reduction" in launch.entry and launch.programmatic and launch.block == (128, 1, 1)
+        assert launch.grid == (vectors * (1 if parts <= 8 else 2) // 128, 1, 1)
+        assert _WORKSPACE.to_bytes(8, "little") in launch.params

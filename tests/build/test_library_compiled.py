@@ -30,7 +30,7 @@ from tests.support.interface import Status
 
 pytestmark = pytest.mark.nvcc
 
-SPEC = Path(__file__).resolve().parents[2] / "specs" / "sm90_gemm_bf16_library.yaml"
+SPEC = Path(__file__).resolve().parents[2] / "specs" / "sm90_gemm_bf16_rules.yaml"
 EXTENTS = (1, 16, 63, 64, 65, 128, 1024, 2047, 2048, 2049, 8192, 2**31 - 1)
 
 
@@ -186,12 +186,21 @@ def test_a_kernel_is_launched_once_on_the_stream_that_was_given(run, made):
 
 
 @pytest.mark.parametrize("changes", [
-    {"k": 0, "a": 0, "b": 0, "lda": 0, "ldb": 0}, {"lda": 513}, {"ldb": 513}, {"ldd": 4097}, {"a": 0x10002}, {"d": 0x30002},
+    {"k": 0, "a": 0, "b": 0, "lda": 0, "ldb": 0}, {"lda": 513}, {"ldb": 513}, {"a": 0x10002},
     {"batch": 2, "batch_stride_a": 4, "batch_stride_d": 1 << 24}, {"lda": 1 << 40},
 ])  # fmt: skip
 def test_what_tma_cannot_address_goes_round_it_on_the_same_stream(run, changes):
     reply = run(**changes)
     assert [way(launch) for launch in reply.launches] == ["unaligned"] and reply.launches[0].stream == STREAM
+    assert (reply.values, reply.left) == ([0], [0])
+
+
+@pytest.mark.parametrize("changes", [
+    {"ldd": 4097}, {"d": 0x30002}, {"batch": 2, "batch_stride_d": (1 << 24) + 4}, {"ldd": 1 << 40},
+])  # fmt: skip
+def test_operands_are_loaded_by_tma_though_it_cannot_address_d(run, changes):
+    reply = run(**changes)
+    assert [way(launch) for launch in reply.launches] == ["tma"]
     assert (reply.values, reply.left) == ([0], [0])
 
 

@@ -247,6 +247,21 @@ def test_fma_f64_is_rounded_once():
     c[~np.isfinite(c)] = 1.0
     expected = [float_of(Fraction(x) * Fraction(y) + Fraction(z)) for x, y, z in zip(a, b, c, strict=True)]
     np.testing.assert_array_equal(numerics.fma_f64(a, b, c), expected)
+    # Of usual sizes alone, for which no number is looked at by itself.
+    near = (np.abs([a, b, c]).max(axis=0) < 2.0**100) & (np.abs([a, b]).min(axis=0) > 2.0**-100)
+    assert 3000 < near.sum() < 6000
+    np.testing.assert_array_equal(numerics.fma_f64(a[near], b[near], c[near]), np.array(expected)[near])
+
+
+def test_fma_f64_of_numbers_that_f32_holds_broadcasts():
+    rng = np.random.default_rng(15)
+    a, b = (rng.uniform(-1, 1, shape).astype(np.float32).astype(np.float64) for shape in ((5, 1), (1, 7)))
+    c = rng.uniform(-1, 1, (5, 7)) * 2.0 ** rng.integers(-60, 60, (5, 7))
+    expected = [[float(Fraction(a[i, 0]) * Fraction(b[0, j]) + Fraction(c[i, j])) for j in range(7)] for i in range(5)]
+    np.testing.assert_array_equal(numerics.fma_f64(a, b, c), expected)
+    finer = a + 2.0**-40  # not of f32
+    expected = [[float(Fraction(finer[i, 0]) * Fraction(b[0, j]) + Fraction(c[i, j])) for j in range(7)] for i in range(5)]
+    np.testing.assert_array_equal(numerics.fma_f64(finer, b, c), expected)
 
 
 def test_fma_of_zeros_infinities_and_nan():

@@ -257,3 +257,20 @@ def test_a_load_outside_of_memory_is_found():
         ptx, tensor, 16, maps=(lambda i, o: TensorMap(i, 2, (64, 16, 1), (128, 2048), (64, 8, 1), 128),), smem=_SMEM
     )
     assert [f.kind for f in report.findings] == ["global_out_of_bounds"]
+
+
+@pytest.mark.parametrize(("at", "unused"), [((0, 0, 0), 0), ((0, 16, 0), 1), ((16, 0, 0), 1)])
+def test_boxes_that_are_prefetched_and_never_loaded_are_reported_and_no_fault(at, unused):
+    tensor = np.arange(16 * 64, dtype=np.uint16).reshape(1, 16, 64)
+    moves = "\n".join(f"    mov.s32 %r{26 + n}, {c};" for n, c in enumerate(at))
+    prefetch = f"{moves}\n    @%lead cp.async.bulk.prefetch.tensor.3d.L2.global [%map, {{%r26, %r27, %r28}}];\n"
+    _, report = run(
+        text(SETUP + prefetch + load(2048, (0, 0, 0)) + WAIT + copy_out(2048) + DONE),
+        tensor,
+        2048,
+        smem=_SMEM,
+        maps=(lambda i, o: TensorMap(i, 2, (64, 16, 1), (128, 2048), (64, 16, 1), 128),),
+    )
+    assert not report.findings and [one.count for one in report.unused_prefetches] == [1] * unused
+    if unused:
+        assert f"prefetches a box at {at} that no thread of the launch loads" in str(report.unused_prefetches[0])

@@ -11,6 +11,7 @@ from mmagen.core.errors import Fault, SpecFaults
 from mmagen.families import plan
 from mmagen.families.wgmma import rules as hopper_rules
 from mmagen.families.wgmma.model import WgmmaGemmPlan
+from mmagen.generate.render import render
 from mmagen.plan.model import SmemCopy, Swizzle, Tma
 from mmagen.plan.plans import GemmPlan
 from mmagen.spec.model import LAYOUTS, WGMMA_KEYS, Spec
@@ -143,13 +144,29 @@ RULES = {
         "TN",
         {"layout": "TN"},
     ),
-    "wgmma in ownership": (
+    "a cluster in ownership": (
         LARGE,
-        {"kernel": "ownership"},
-        ("kernel",),
-        "no kernel ownership is built from SM90_64x256x16_F32BF16BF16_SS",
-        "gemm",
-        {"kernel": "gemm"},
+        {"kernel": "ownership", "cluster": [2, 1]},
+        ("cluster",),
+        "kernel ownership is one CTA with one tile and has no cluster",
+        "omit it",
+        {"kernel": "ownership", "cluster": None},
+    ),
+    "ownership beyond shared memory": (
+        MICRO,
+        {"kernel": "ownership", "tile": [64, 64, 1024]},
+        ("tile",),
+        "262,144 B of shared memory",
+        "smaller",
+        {"kernel": "ownership", "tile": [64, 64, 512]},
+    ),
+    "ownership of too much": (
+        MICRO,
+        {"kernel": "ownership", "tile": [1024, 512, 16]},
+        ("tile",),
+        "67,108,864 (thread, element) pairs",
+        "omit tile",
+        {"kernel": "ownership", "tile": [512, 256, 16]},
     ),
     "tf32 in rows of M": (
         TF32,
@@ -733,6 +750,16 @@ def test_parts_of_k_are_summed_in_a_cluster_that_fits_them_and_else_through_a_wo
     assert (scheduler.split_k, scheduler.workspace_splits) == (in_cluster, through_workspace)
     assert plan.takes_workspace == (through_workspace is not None) and not plan.leaves_flags
     assert scheduler.persistent == (in_cluster == 1)
+
+
+@pytest.mark.parametrize(
+    ("stream_k", "scheduler"),
+    [("last_wave", "StreamKTileScheduler<Config, false>"), ("always", "StreamKTileScheduler<Config, true>")],
+)
+def test_last_waves_are_shared_however_full_they_are_only_where_the_spec_says_so(stream_k, scheduler):
+    it = planned(LARGE, stream_k=stream_k)
+    assert it.takes_workspace and it.leaves_flags and it.most_launches == 1
+    assert f"using TileScheduler = mmagen::{scheduler};" in render(it)["include/g/config.cuh"].decode()
 
 
 SWAPPED = SIMPLE | {"atom": "SM90_64x16x16_F32BF16BF16_SS", "tile": [64, 16, 64], "schedule": "cooperative"}

@@ -176,6 +176,17 @@ def test_the_emulator_agrees_with_kernel_and_layouts(name, projects, toolchain):
     assert words and set(words) == {"passed"}, [record["reason"] for result in results for record in result.records]
 
 
+@pytest.mark.more
+def test_sums_of_a_large_wgmma_stay_in_registers_until_they_may_be_read(toolchain, tmp_path):
+    """nvcc kept the 96 registers of these sums in local memory, and stored them there before wgmma.wait_group."""
+    it = plan(Spec(mmagen=1, name="large", kernel="micro", atom="SM90::GMMA::SPARSE::GMMA_64x192x64_S32S8U8_SS_TN_SATURATE"))
+    write(render(it), tmp_path / "large")
+    ptx = compile_ptx(tmp_path / "large", toolchain)
+    assert not ptx.error and ".local" not in ptx.text
+    results = run_tasks(tasks(it, ptx, (), 3, None), 1, lambda *_: None)
+    assert {result.records[0]["disposition"] for result in results} == {"passed"}, results
+
+
 def test_a_wrong_layout_is_seen(toolchain, projects):
     """CUTLASS's own layout of B for m16n8k32 of 4 bits, and metadata that another thread has."""
     for name, right, wrong in (

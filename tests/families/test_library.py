@@ -20,7 +20,7 @@ from mmagen.spec.load import load
 from mmagen.spec.model import Problem
 from mmagen.verify.emulated.session import tasks
 
-LIBRARY = (Path(__file__).resolve().parents[2] / "specs" / "sm90_gemm_bf16_library.yaml").read_text("utf-8")
+LIBRARY = (Path(__file__).resolve().parents[2] / "specs" / "sm90_gemm_bf16_rules.yaml").read_text("utf-8")
 HEAD = """\
 mmagen: 1
 name: lib
@@ -282,7 +282,8 @@ def test_each_config_is_planned_like_a_spec_of_its_own():
         )
         assert one.spec_sha == it.spec_sha != other.spec_sha
     assert it.tile == it.configs[-1].plan.tile
-    assert _headers(it) - {"choice.cuh"} == {header for one in spec_of_each(spec) for header in _headers(plan(one))}
+    of_kernels = {header for one in spec_of_each(spec) for header in _headers(plan(one))}
+    assert _headers(it) - {"choice.cuh", "predicted_time.cuh"} == of_kernels
     assert {choose(it, problem).name for problem in it.problems} == {"small_m", "one_wave", "two_waves", "large"}, (
         "verify tries them all"
     )
@@ -384,9 +385,31 @@ def test_each_kernel_has_a_header_and_a_translation_unit():
         assert f"run_unaligned(mmagen::CallArguments<{config.name}::Config> const& args" in unit
 
 
+@pytest.mark.parametrize(
+    ("tiles", "lender"),
+    [
+        ({"a": (64, 1), "b": (128, 1)}, "b"),  # threads of one warpgroup: the tile nearest to 128 x 128
+        ({"a": (128, 2), "b": (256, 2)}, "a"),
+        ({"a": (256, 2), "b": (128, 1)}, "a"),  # two warpgroups before one
+        ({"a": (128, 2), "b": (128, 2)}, "b"),  # of equals the last one
+    ],
+)
+def test_the_kernel_without_tma_has_the_tile_of_one_config(tiles, lender):
+    """tiles: by config, extent along N and warpgroups; each has 64 rows."""
+    when = {"a": ", when: {m: [1, 64]}", "b": ""}
+    configs = "".join(
+        f"  - {{name: {name}, atom: SM90_64x{n}x16_F32BF16BF16_SS, tile: [{64 * groups}, {n}, 64], "
+        f"atoms_layout: [{groups}, 1, 1], cluster: null{when[name]}}}\n"
+        for name, (n, groups) in tiles.items()
+    )
+    files = project(HEAD + configs)
+    assert f'#include "lib/{lender}.cuh"' in files["src/lib_unaligned.cu"]
+    assert f"run_sm90_unaligned<{lender}::Config>" in files["src/lib_unaligned.cu"]
+
+
 def test_what_is_there_once_is_the_last_ones():
     files = project(LIBRARY)
-    name = "sm90_gemm_bf16_library"
+    name = "sm90_gemm_bf16_rules"
     assert f'#include "{name}/large.cuh"' in files[f"src/{name}_unaligned.cu"]
     assert "run_sm90_unaligned<large::Config>" in files[f"src/{name}_unaligned.cu"]
     assert f"launch<{name}::large::Config>" in files["tests/peak.cu"]

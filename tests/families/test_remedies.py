@@ -22,6 +22,8 @@ MMA: dict[str, Any] = {
 }
 WGMMA = MMA | {"atom": "SM90_64x64x16_F32BF16BF16_SS", "atoms_layout": [2, 1, 1], "tile": [128, 64, 64]}
 QUAD_PAIRS = MMA | {"atom": "SM70_8x8x4_F16F16F16F16_TN", "tile": [48, 16, 32]}
+INTEGERS = MMA | {"atom": "SM90_64x128x32_S32S8U8_SS_TN_SATURATE", "atoms_layout": [1, 1, 1], "tile": [64, 384, 256]}
+FIRST, LAST = {"name": "first", "when": {"m": [1, 64]}}, {"name": "last"}
 LIBRARY = WGMMA | {"configs": [{"name": "first", "when": {"m": [1, 64]}, "stages": 2}, {"name": "last"}]}
 
 
@@ -70,6 +72,12 @@ def test_specs_with_many_faults_are_mended_in_one_step(name):
         (WGMMA | {"schedule": "pingpong"}, {"atoms_layout": [1, 1, 1]}),
         (WGMMA | {"schedule": "ping_pong"}, {"schedule": "pingpong", "atoms_layout": [1, 1, 1]}),
         (WGMMA | {"cluster": [8, 4]}, {"cluster": [4, 4]}),
+        (MMA | {"ctas_per_sm": 8, "tile": [128, 64, 64]}, {"ctas_per_sm": 3}),
+        (INTEGERS | {"schedule": "pingpong", "stages": 38}, {"stages": ABSENT, "tile": [64, 256, 256]}),
+        (
+            MMA | {"tile": [64, 64, 64], "stages": 2, "configs": [FIRST | {"ctas_per_sm": 12}, LAST | {"ctas_per_sm": 12}]},
+            {"configs": [FIRST | {"ctas_per_sm": 4}, LAST | {"ctas_per_sm": 4}]},
+        ),
         (QUAD_PAIRS | {"atoms_layout": [6, 2, 1]}, {"atoms_layout": "((2,3),2,1):((1,4),2,0)"}),
         (QUAD_PAIRS | {"atoms_layout": [5, 2, 1]}, {"atoms_layout": "((2,3),2,1):((1,4),2,0)"}),
         (WGMMA | {"permutation": [64, None, None]}, {"permutation": [None, None, None]}),

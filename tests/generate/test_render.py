@@ -216,8 +216,8 @@ def test_the_way_without_tma_is_compiled_beside_the_other():
         "add_library(sm90_gemm_bf16_tn src/sm90_gemm_bf16_tn.cu src/sm90_gemm_bf16_tn_unaligned.cu)" in files["CMakeLists.txt"]
     )
     assert "run_sm90<Config>(args, stream, &sm90_gemm_bf16_tn::run_unaligned)" in files["src/sm90_gemm_bf16_tn.cu"]
-    call = "mmagen::run_sm90_unaligned<Config>(mmagen::kernel_arguments<Config>(args), stream, launch)"
-    assert call in files["src/sm90_gemm_bf16_tn_unaligned.cu"]
+    loaded_by_threads = "mmagen::run_sm90_unaligned<Config>(mmagen::kernel_arguments<Config>(args), stream, launch)"
+    assert loaded_by_threads in files["src/sm90_gemm_bf16_tn_unaligned.cu"]
     assert "cuda_driver" not in files["CMakeLists.txt"] and "EXTENDED" not in files["CMakeLists.txt"]
 
 
@@ -289,7 +289,7 @@ def test_a_policy_is_named_and_included_and_no_other_is(name, policy, header):
 
 
 @pytest.mark.parametrize(
-    "name", ["hello_micro", "hello_ownership", "sm80_gemm_classic", "sm90_gemm_bf16_library", "sm90_micro_sparse"]
+    "name", ["hello_micro", "hello_ownership", "sm80_gemm_classic", "sm90_gemm_bf16_rules", "sm90_micro_sparse"]
 )
 def test_without_tests_the_library_is_the_same_and_nothing_speaks_of_tests(name):
     whole, files = render(planned(name)), render(planned(name), tests=False)

@@ -93,13 +93,14 @@ def test_the_classic_tile_in_full():
     _, text = reported("sm80_gemm_classic")
     for line in (
         "accumulators  128",
-        "fragments     64, two k blocks of A and B",
+        "fragments     64, two k blocks of A and B: one is multiplied while the next is loaded",
+        "k blocks         2 per CTA tile, 16 elements of K each: what the TiledMMA multiplies at once",
         "4 slices of 32 rows, padded by 8 elements",
         "one stage       16,384 B: A 8,192 + B 8,192",
         "49,152 B of 166,912; 3 CTAs per SM",
         "1,048,576 flop: 64 flop/B",
         "16,384 B written, 32,768 B read per stage: 21.33 flop/B",
-        "16 passes a warp and k block, no bank conflicts",
+        "16 wavefronts per warp and k block, no bank conflicts",
     ):
         assert line in text
 
@@ -156,6 +157,15 @@ def test_what_ctas_share_is_reported_of_the_operand_that_they_share():
     assert traffic["shared memory"].startswith("49,152 B written, 98,304 B read per stage")
 
 
+def test_how_each_problem_is_loaded_and_stored():
+    ways = section(reported("sm90_gemm_bf16_tn")[1], "Loads and stores of each problem")
+    assert ways["8192x8192x8192"] == "A and B by TMA"
+    library = section(reported("sm90_gemm_bf16_library")[1], "Loads and stores of each problem")
+    assert library["2049x2057x1000 b2"] == "A and B by TMA; D element by element"
+    by_threads = "A and B unaligned: A and B by threads, or by TMA from copies in the workspace; D element by element"
+    assert library["17x33x65"] == library["256x136x200 off+1 alpha=-1 beta=2"] == by_threads
+
+
 def test_operands_in_registers():
     """A wgmma reads B from shared memory, and its A was loaded from there once; a micro kernel loads all k blocks."""
     it, text = reported("sm90_gemm_bf16_rs")
@@ -182,3 +192,24 @@ def test_one_instruction_says_where_its_operands_lie():
     assert "((2,2,8,4),(16,2)):((1024,0,1,16),(64,8))" in text and "mended" not in text
     mended = reported("sm80_micro_s4")[1]
     assert "mended" in mended and "((4,8),8):((64,1),8)" in mended.replace("(8)", "8")
+
+
+def test_choices_are_the_specs_or_mmagens():
+    rows = section(reported("sm80_gemm_classic")[1], "Choices")
+    assert "stages 3" in rows["free, in the spec"] and "raster" not in rows["free, in the spec"]
+    assert rows["free, by default"] == "ctas_per_sm 1; raster 8; arch sm_80"
+    assert rows["fixed by the instruction"].startswith("16 x 8 x 16, 32 threads, f32 = f16 x f16; A in registers")
+    assert rows["fixed by the instruction"].endswith("values per thread: 8 of A, 4 of B, 4 of C")
+    rows = section(reported("sm90_gemm_tf32")[1], "mid: Choices")
+    assert "stages 4" in rows["free, by default"] and "cluster [1, 2]" in rows["free, in the spec"]
+    assert "A in shared memory" in rows["fixed by the instruction"]
+
+
+@pytest.mark.parametrize("name", [path.stem for path in SPECS if "_gemm" in path.stem])
+def test_defaults_that_are_written_down_change_nothing(name):
+    it, _ = reported(name)
+    for one in it.by_config.values():
+        absent = [key for key in ("stages", "ctas_per_sm", "raster", "split_k") if getattr(one.spec, key) is None]
+        written = {key: int(one.chosen[key]) for key in absent if key in one.chosen}
+        again = plan(one.spec.model_copy(update=written))
+        assert (again.stages, again.ctas_per_sm, again.scheduler) == (one.stages, one.ctas_per_sm, one.scheduler)

@@ -1,7 +1,8 @@
 """The layout algebra against CuTe itself: a host-only C++ program partitions tiles, and every value must agree.
 
-One program holds every atom of the registry, plain and in one of the richer tilings. The host compiler alone makes it;
-nvcc is asked only because it knows where the toolkit's headers are.
+One program, for every run, holds every atom of the registry, plain and in one of the richer tilings, and a few of 300 random
+combinations of atom, atoms_layout and permutation; others hold the rest. The host compiler alone makes them; nvcc is asked only
+because it knows where the toolkit's headers are.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from pathlib import Path
 
 import pytest
 
+from mmagen.core.layout_text import LayoutText
+from mmagen.mma.atoms import Atom
 from mmagen.mma.ownership import ownership
 from mmagen.plan import cxx as cute
 from mmagen.toolchain.find import COMPILE, find_toolchain
 from tests.support.atoms import ATOMS
-from tests.support.tilings import KINDS, Tiling, tiling
+from tests.support.tilings import KINDS, Tiling, random_tilings, tiling
 
 pytestmark = pytest.mark.nvcc
 
@@ -41,14 +44,14 @@ auto numbered(Rows rows, Columns columns)
   return cute::make_tensor(cute::counting_iterator<int>(0), layout);
 }
 
-template <class Op, class AtomsLayout, class Permutation, class M, class N, class K>
+template <class Op, class AtomsLayout, class Permutation, class M, class N, class K, bool kA, bool kB>
 void partition(int id)
 {
   auto const mma = cute::make_tiled_mma(cute::MMA_Atom<Op>{}, AtomsLayout{}, Permutation{});
   for (int thread = 0; thread < cute::size(mma); ++thread) {
     auto const slice = mma.get_slice(thread);
-    print(id, 'A', thread, slice.partition_A(numbered(M{}, K{})));
-    print(id, 'B', thread, slice.partition_B(numbered(N{}, K{})));
+    if constexpr (kA) { print(id, 'A', thread, slice.partition_A(numbered(M{}, K{}))); }
+    if constexpr (kB) { print(id, 'B', thread, slice.partition_B(numbered(N{}, K{}))); }
     print(id, 'C', thread, slice.partition_C(numbered(M{}, N{})));
   }
 }
@@ -72,14 +75,32 @@ def _tilings() -> dict[Tiling, int]:
 
 TILINGS = _tilings()
 
+SEED, RANDOM, RANDOM_IN_CI = 14, 300, 3
+# First and last of the random tilings, by their program; program 0 has the first of them too.
+BATCHES = {0: (0, RANDOM_IN_CI), **{2 + i: (begin, min(begin + 20, RANDOM)) for i, begin in enumerate(range(3, RANDOM, 20))}}
+_FIRST_RANDOM = len(TILINGS)
+
+
+def _random(program: int) -> list[tuple[int, Tiling]]:
+    """The random tilings of a program, numbered."""
+    begin, end = BATCHES.get(program, (0, 0))
+    return [(_FIRST_RANDOM + n, one) for n, one in enumerate(random_tilings(end, SEED)) if n >= begin]
+
+
+def _asked(atom: Atom) -> str:
+    """The matrices that lie in registers; of others no thread owns an element."""
+    return "ABC" if not atom.wgmma else "AC" if atom.a_in_registers else "C"
+
 
 def _program(numbered: list[tuple[int, Tiling]]) -> str:
     calls = []
     for number, one in numbered:
         extents = ", ".join(map(cute.integer, one.tile))
+        cxx = one.atom.in_layout("TN").cxx  # of wgmma, registers have one order whatever the layout
+        asked = ", ".join(str(letter in _asked(one.atom)).lower() for letter in "AB")
         calls.append(
-            f"  partition<{one.atom.cxx}, {cute.layout(one.mma.atoms_layout)}, "
-            f"{cute.tile(one.mma.permutation)}, {extents}>({number});"
+            f"  partition<{cxx}, {cute.layout(one.mma.atoms_layout)}, "
+            f"{cute.tile(one.mma.permutation)}, {extents}, {asked}>({number});"
         )
     return _HEAD + "\n".join(calls) + "\n}\n"
 
@@ -88,7 +109,8 @@ def _ask_cute(folder: Path, program: int) -> None:
     """Makes said.txt, CuTe's answers for one program's tilings. Compiling it takes long."""
     toolchain = find_toolchain(want=COMPILE)
     source = folder / "oracle.cpp"
-    source.write_text(_program([(number, one) for number, one in enumerate(TILINGS) if TILINGS[one] == program]))
+    fixed = [(number, one) for number, one in enumerate(TILINGS) if TILINGS[one] == program]
+    source.write_text(_program([*fixed, *_random(program)]))
     # For a .cpp, nvcc only adds the toolkit's folders and hands over to the host compiler.
     command = [
         *(toolchain.nvcc.path, "-ccbin", toolchain.host_compiler.path, "-std=c++17", "-O0", "-w"),
@@ -125,6 +147,21 @@ def test_every_value_of_every_thread_is_where_cute_puts_it(answers, one):
     number = list(TILINGS).index(one)
     for owned in ownership(one.atom, one.mma.atoms_layout, one.mma.permutation, one.tile):
         assert list(owned.elements) == answers(TILINGS[one])[number, owned.matrix], owned.matrix
+
+
+@pytest.mark.parametrize("program", [pytest.param(one, marks=[pytest.mark.more] if one else []) for one in BATCHES])
+def test_random_tilings_are_partitioned_as_cute_does(answers, program):
+    for number, one in _random(program):
+        for owned in ownership(one.atom, one.mma.atoms_layout, one.mma.permutation, one.tile, _asked(one.atom)):
+            assert list(owned.elements) == answers(program)[number, owned.matrix], f"{one.name}: {owned.matrix}"
+
+
+def test_random_tilings_are_of_every_sort():
+    drawn = random_tilings(RANDOM, SEED)
+    assert len(set(drawn)) == RANDOM
+    assert {one.atom.kind for one in drawn} == {"fma", "mma.sync", "wgmma"}
+    assert any(one.atom.a_in_registers for one in drawn) and any(one.mma.atoms[2] > 1 for one in drawn)
+    assert sum(isinstance(entry, LayoutText) for one in drawn for entry in one.mma.permutation) > RANDOM / 4
 
 
 def test_every_run_has_each_atom():

@@ -34,9 +34,12 @@ SPECS = (
         "sm90_gemm_splitk",
         "rs_m_major",
         "c2_stream",
+        "c3_parts",
         "pp3",
         "wg3",
         "22_nt",
+        "n8",
+        "sm90_gemm_skinny",
     ),
 )
 

@@ -6,12 +6,13 @@ import pytest
 
 from mmagen.families import family_of, plan
 from mmagen.plan.reach import Paths, candidates, chosen, features
+from mmagen.plan.trials import of_product
 from mmagen.spec.load import load
 from mmagen.spec.model import Problem
 from tests.support.mutations import ODD, SPECS
 
 GEMMS = sorted(path for path in (*SPECS.glob("*gemm*.yaml"), *ODD.glob("*.yaml")) if "configs" not in path.read_text())
-PLAIN = Paths(tile=(64, 64, 32), stages=3, contiguous=frozenset("KN"), vector=8, group=8)
+PLAIN = Paths(tile=(64, 64, 32), stages=3, operands=frozenset("K"), result="N", vector=8, group=8)
 
 
 def planned(path):
@@ -34,6 +35,9 @@ def test_every_kernel_is_asked_for_what_small_problems_reach(path):
         for feature in ("a source", "no source", "one k tiles", "several k tiles", "K with a residue", "M with a residue")
     }
     wanted |= {"aligned: several batches", "aligned: more k tiles than stages", "aligned: alpha", "aligned: K whole"}
+    wanted.add("unaligned: pointers to single elements")
+    if not paths.tma:
+        wanted |= {f"{kernel}: D in {what}" for kernel in ("aligned", "unaligned") for what in ("vectors", "single elements")}
     if it.tile[2] > paths.vector:
         wanted.add("aligned: whole tiles of rows, the last of several k tiles with a residue")
     assert wanted <= found
@@ -63,3 +67,11 @@ def test_bands_of_tile_rows_come_with_a_batch():
     assert feature not in features(PLAIN, Problem(shape=(8 * 64 + 8, 72, 32)))
     assert feature not in features(PLAIN, Problem(shape=(8 * 64, 72, 32), batch=2))
     assert feature in reached(PLAIN)
+
+
+def test_uniform_inputs_are_for_a_small_problem_with_long_sums_and_a_source():
+    it = planned(SPECS / "sm90_gemm_bf16_pingpong.yaml")
+    shapes = [((64, 64, 100), 1.0), ((64, 64, 60), 1.0), ((64, 64, 50), 1.0), ((64, 32, 900), 0.0)]
+    problems = tuple(Problem(shape=shape, beta=beta) for shape, beta in shapes)
+    assert of_product(it, problems).cases == (*((problem, "small_int") for problem in problems), (problems[1], "uniform"))
+    assert of_product(it, problems[3:]).cases[-1] == (problems[3], "uniform")

@@ -161,7 +161,7 @@ WILD: dict[str, Callable[[random.Random, Any], Any]] = {
     "schedule": _of("warpgroup", "cooperative", "pingpong", "ping_pong", None),
     "cluster": _pair,
     "split_k": _of(1, 2, 3, 4, 5, 8, 9, "auto", None),
-    "stream_k": _of("never", "last_wave", "last_wave", None, True),
+    "stream_k": _of("never", "last_wave", "always", None, True),
     "operands": _of("swapped", "swapped", "in_order", None, "A"),
     "prefetch": _of(0, 1, 3, 50, -1, None),
     "cache": _of({"a": "evict_first", "b": "evict_last"}, {"b": "evict_normal"}, {"c": "normal"}, None),

@@ -201,8 +201,9 @@ def micro(dice: random.Random) -> Document:
 
 
 def ownership(dice: random.Random) -> Document:
-    """Thread-value layouts of an atom with operands in registers."""
-    return _of_one_tile(dice, _tiled(dice, fma_or_mma_sync(dice), "ownership", k_blocks=(1, 1, 2)))
+    """Thread-value layouts of any atom."""
+    atom = wgmma(dice) if dice.random() < 0.5 else dmma(dice) if dice.random() < 0.05 else fma_or_mma_sync(dice)
+    return _of_one_tile(dice, _tiled(dice, atom, "ownership", k_blocks=(1, 1, 2)))
 
 
 def instruction(dice: random.Random) -> Document:
@@ -235,7 +236,9 @@ def wgmma_gemm(dice: random.Random) -> Document:
     if schedule in ("cooperative", "pingpong") and dice.random() < 0.5:
         document["cluster"] = dice.choice(([2, 1], [1, 2], [2, 2], [4, 1], [1, 4], [2, 4], [4, 2], [8, 1], [1, 8], [1, 1]))
     if schedule == "cooperative":
-        document |= dice.choice(({}, {}, {"stream_k": "last_wave"}, {"split_k": dice.choice((1, 2, 2, 4, 8, 3, "auto"))}))
+        document |= dice.choice(
+            ({}, {}, {"stream_k": dice.choice(("last_wave", "always"))}, {"split_k": dice.choice((1, 2, 2, 4, 8, 3, "auto"))})
+        )
     return document | _wgmma_tuning(dice, atom) | problems(dice)
 
 

@@ -70,7 +70,8 @@ def _mended(one: Drawn) -> bool:
     changes = accepted_changes(one.text, f"{one.name}.yaml")
     if not changes:
         return False
-    kept = {key: value for key, value in one.document.items() if changes.get(key) is not ABSENT}
+    # From the text: the document has lists in two places, which would be written as anchors and aliases.
+    kept = {key: value for key, value in yaml.safe_load(one.text).items() if changes.get(key) is not ABSENT}
     lines = yaml.safe_load(as_yaml(changes)) or {}
     return read(yaml.safe_dump(kept | lines, sort_keys=False), f"{one.name}.yaml")[0] is not None
 

@@ -22,7 +22,7 @@ SEED = 26
 GROUPS = (
     {"ownership": 6, "micro": 8, "instruction.family": 1},
     {"mma_gemm": 4, "dmma_gemm": 1},
-    {"wgmma.micro": 3, "wgmma.gemm": 7},
+    {"wgmma.micro": 3, "wgmma.gemm": 7, "wgmma.ownership": 1},
 )
 ARCH = "sm_90a"  # has all operations that the emulator executes
 MOST_REGISTERS = 24  # per thread, of accumulators or fragments; of both where operands are in registers

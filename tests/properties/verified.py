@@ -19,6 +19,7 @@ from mmagen.generate.write import write
 from mmagen.spec.model import Problem
 from mmagen.toolchain.find import Toolchain
 from mmagen.verify.emulated.verify import emulate_all
+from mmagen.verify.omitted import unsuitable
 from mmagen.verify.run import run
 from mmagen.verify.verdict import Verdict, judge
 from tests.properties.draw import Drawn
@@ -92,6 +93,8 @@ def on_gpu(work: Sequence[Accepted], toolchain: Toolchain, jobs: int, max_dim: i
             result = results[number]
             if not result.ok:
                 return _of_verdict(work[number], judge(result))
+            if why := unsuitable(result, toolchain.gpus[0]):
+                return _of_verdict(work[number], judge(result, no_gpu=why))
             return _of_verdict(work[number], judge(result, run(result, args=args, timeout_s=_PROGRAM_LIMIT_S)))
 
         with ThreadPoolExecutor(_RUNS_AT_ONCE) as pool:

@@ -37,6 +37,8 @@ def _read(data, file):
         arch=("sm_80",),
         spec_sha="abc",
         problems=(),
+        maps_are_verified=False,
+        spec=SimpleNamespace(problems=None),
         extended=False,
         note="its layout is mended" if text.startswith("mended") else "",
     )
@@ -69,7 +71,7 @@ def workspace(tmp_path, monkeypatch):
         "families.reading": {"read": _read},
         "generate.render": {"render": _render},
         "generate.write": {"write": _write, "check": _check},
-        "inspect.page": {"inspect": lambda plan: f"about {plan.name}"},
+        "inspect.page": {"inspect": lambda plan, device: f"about {plan.name}", "to_json": lambda plan, maps, device: "{}"},
         "generate.vendor": {"vendor_cutlass": lambda include, extended: {"third_party/cutlass.h": b"header"}},
     }
     for name, content in fakes.items():

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass
+from functools import cache
 
 from mmagen.core.layout_text import LayoutText
 from mmagen.mma.atoms import Atom
 from mmagen.mma.ownership import PermutationMode
 from mmagen.plan.model import TiledMma
-from mmagen.plan.tiling import tiled_mma
+from mmagen.plan.tiling import faults, tiled_mma
 from mmagen.spec.model import Spec
+from tests.support.atoms import ATOMS, WGMMA_NAMES, atom_named
 
 
 @dataclass(frozen=True)
@@ -67,3 +70,64 @@ def tiling(atom: Atom, kind: int) -> Tiling:
 
 
 KINDS = range(len(_KINDS))
+
+
+_MOST_ELEMENTS = 2**15  # of a matrix, so that an oracle's answers stay short
+
+
+@cache
+def random_tilings(count: int, seed: int) -> tuple[Tiling, ...]:
+    """The first `count` of an endless list of different TiledMMAs that specs may have: any atom, atoms_layout with strides in
+    any order, permutations of any nesting. Of wgmma, which takes no permutation, atoms and atoms_layout vary."""
+    dice = random.Random(seed)
+    found: dict[Tiling, None] = {}
+    while len(found) < count:
+        atom = atom_named(dice.choice(WGMMA_NAMES)) if dice.random() < 0.3 else dice.choice(list(ATOMS.values()))
+        one = None if atom.extended else _random_tiling(dice, atom)
+        if one:
+            found.setdefault(one)
+    return tuple(found)
+
+
+def _random_tiling(dice: random.Random, atom: Atom) -> Tiling | None:
+    counts = [dice.choice((1, 1, 2, 2, 3, 4)), dice.choice((1, 1, 2, 3, 4, 8)), dice.choice((1, 1, 1, 2, 3))]
+    if atom.wgmma:
+        counts = [dice.choice((1, 2, 3)), dice.choice((1, 1, 2)), 1]
+    strides, step = [0, 0, 0], 1
+    for mode in dice.sample(range(3), 3):
+        strides[mode], step = step, step * counts[mode]
+    natural = [extent * n for extent, n in zip((atom.m, atom.n, atom.k), counts, strict=True)]
+    permutation = [None] * 3 if atom.wgmma else [_random_permutation(dice, least) for least in natural]
+    spec = Spec(
+        mmagen=1,
+        name="t",
+        kernel="ownership",
+        atom=atom.name,
+        atoms_layout=LayoutText(tuple(counts), tuple(strides)),
+        permutation=tuple(permutation),
+    )
+    if any(faults(spec, atom)):
+        return None
+    mma = tiled_mma(spec, atom)
+    m, n, k = (extent * dice.choice((1, 1, 2, 3)) for extent in mma.extent)
+    return Tiling(atom, mma, (m, n, k)) if max(m * n, m * k, n * k) <= _MOST_ELEMENTS else None
+
+
+def _random_permutation(dice: random.Random, least: int) -> PermutationMode:
+    """Nothing, an extent, or a layout of up to four modes whose strides are in any order."""
+    kind = dice.random()
+    if kind < 0.4:
+        return None
+    size = least * dice.choice((1, 2, 2, 3, 4))
+    if kind < 0.55:
+        return size
+    shape = []
+    while size > 1 and len(shape) < 3:
+        extent = dice.choice([n for n in range(2, size + 1) if size % n == 0])
+        shape.append(extent)
+        size //= extent
+    shape = [*shape, size] if size > 1 or not shape else shape
+    strides, step = [0] * len(shape), 1
+    for mode in dice.sample(range(len(shape)), len(shape)):
+        strides[mode], step = step, step * shape[mode]
+    return LayoutText(tuple(shape), tuple(strides))

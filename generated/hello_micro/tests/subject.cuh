@@ -39,8 +39,8 @@ struct Subject {
     };
   }
 
-  static int run(mmagen::test::Call const& call, cudaStream_t stream) {
-    hello_micro_args args = {};
+  static hello_micro_args arguments(mmagen::test::Call const& call) {
+    hello_micro_args args = HELLO_MICRO_ARGS_INIT;
     args.m = call.m;
     args.n = call.n;
     args.k = call.k;
@@ -57,19 +57,25 @@ struct Subject {
     args.d = call.d.data;
     args.ldd = call.d.ld;
     args.batch_stride_d = call.d.batch_stride;
-    args.alpha = static_cast<hello_micro_scalar>(call.alpha);
-    args.beta = static_cast<hello_micro_scalar>(call.beta);
+    args.alpha = call.alpha;
+    args.beta = call.beta;
+    args.alpha_device = call.alpha_device;
+    args.beta_device = call.beta_device;
+    return args;
+  }
+
+  static int run(mmagen::test::Call const& call, cudaStream_t stream) {
+    hello_micro_args args = arguments(call);
     return hello_micro_run(&args, stream);
   }
 
   static int query(mmagen::test::KernelFacts* facts) {
     hello_micro_info info = {};
+    info.struct_size = sizeof info;
     int const status = hello_micro_query(&info);
     *facts = {info.threads, info.registers, info.local_bytes, info.smem_bytes, info.ctas_per_sm};
     return status;
   }
 
-  static char const* status_text(int status) {
-    return hello_micro_status_text(static_cast<hello_micro_status>(status));
-  }
+  static char const* error_text() { return hello_micro_error_text(); }
 };

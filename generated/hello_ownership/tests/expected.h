@@ -5,6 +5,8 @@
 #include <cstdint>
 
 /* A, 16 x 16 */
+inline constexpr bool kStagedA = false;
+inline constexpr int kPlanesA = 32;
 inline constexpr int kValuesA = 8;
 inline constexpr int32_t kExpectedA[] = {
     0, 1, 128, 129, 8, 9, 136, 137,
@@ -42,6 +44,8 @@ inline constexpr int32_t kExpectedA[] = {
 };
 
 /* B, 8 x 16 */
+inline constexpr bool kStagedB = false;
+inline constexpr int kPlanesB = 32;
 inline constexpr int kValuesB = 4;
 inline constexpr int32_t kExpectedB[] = {
     0, 1, 8, 9,
@@ -79,6 +83,8 @@ inline constexpr int32_t kExpectedB[] = {
 };
 
 /* C, 16 x 8 */
+inline constexpr bool kStagedC = false;
+inline constexpr int kPlanesC = 32;
 inline constexpr int kValuesC = 4;
 inline constexpr int32_t kExpectedC[] = {
     0, 1, 64, 65,

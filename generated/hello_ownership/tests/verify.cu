@@ -12,12 +12,12 @@ int main(int argc, char** argv) {
   subject.atom = "SM80_16x8x16_F32F16F16F32_TN";
   subject.types = "f16 x f16 + f32 -> f32";
   subject.threads = HELLO_OWNERSHIP_THREADS;
-  subject.matrices[0] = {'A', "MK", HELLO_OWNERSHIP_M, HELLO_OWNERSHIP_K, kValuesA, kExpectedA};
-  subject.matrices[1] = {'B', "NK", HELLO_OWNERSHIP_N, HELLO_OWNERSHIP_K, kValuesB, kExpectedB};
-  subject.matrices[2] = {'C', "MN", HELLO_OWNERSHIP_M, HELLO_OWNERSHIP_N, kValuesC, kExpectedC};
+  subject.matrices[0] = {'A', "MK", HELLO_OWNERSHIP_M, HELLO_OWNERSHIP_K, kStagedA, kPlanesA, kValuesA, kExpectedA};
+  subject.matrices[1] = {'B', "NK", HELLO_OWNERSHIP_N, HELLO_OWNERSHIP_K, kStagedB, kPlanesB, kValuesB, kExpectedB};
+  subject.matrices[2] = {'C', "MN", HELLO_OWNERSHIP_M, HELLO_OWNERSHIP_N, kStagedC, kPlanesC, kValuesC, kExpectedC};
   subject.stamp = [](int32_t* a, int32_t* b, int32_t* c, cudaStream_t stream) {
     return static_cast<int>(hello_ownership_stamp(a, b, c, stream));
   };
-  subject.status_text = [](int status) { return hello_ownership_status_text(static_cast<hello_ownership_status>(status)); };
+  subject.error_text = &hello_ownership_error_text;
   return mmagen::test::ownership_main(subject, argc, argv);
 }

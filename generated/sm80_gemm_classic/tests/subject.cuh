@@ -49,8 +49,8 @@ struct Subject {
     };
   }
 
-  static int run(mmagen::test::Call const& call, cudaStream_t stream) {
-    sm80_gemm_classic_args args = {};
+  static sm80_gemm_classic_args arguments(mmagen::test::Call const& call) {
+    sm80_gemm_classic_args args = SM80_GEMM_CLASSIC_ARGS_INIT;
     args.m = call.m;
     args.n = call.n;
     args.k = call.k;
@@ -67,19 +67,25 @@ struct Subject {
     args.d = call.d.data;
     args.ldd = call.d.ld;
     args.batch_stride_d = call.d.batch_stride;
-    args.alpha = static_cast<sm80_gemm_classic_scalar>(call.alpha);
-    args.beta = static_cast<sm80_gemm_classic_scalar>(call.beta);
+    args.alpha = call.alpha;
+    args.beta = call.beta;
+    args.alpha_device = call.alpha_device;
+    args.beta_device = call.beta_device;
+    return args;
+  }
+
+  static int run(mmagen::test::Call const& call, cudaStream_t stream) {
+    sm80_gemm_classic_args args = arguments(call);
     return sm80_gemm_classic_run(&args, stream);
   }
 
   static int query(mmagen::test::KernelFacts* facts) {
     sm80_gemm_classic_info info = {};
+    info.struct_size = sizeof info;
     int const status = sm80_gemm_classic_query(&info);
     *facts = {info.threads, info.registers, info.local_bytes, info.smem_bytes, info.ctas_per_sm};
     return status;
   }
 
-  static char const* status_text(int status) {
-    return sm80_gemm_classic_status_text(static_cast<sm80_gemm_classic_status>(status));
-  }
+  static char const* error_text() { return sm80_gemm_classic_error_text(); }
 };

@@ -1,18 +1,24 @@
 // sm90_gemm_bf16_library, config small_m: instantiates its kernel.
 #include "sm90_gemm_bf16_library/sm90_gemm_bf16_library.h"
 
+#include "mmagen/without_iostream.cuh"
+
 #include "sm90_gemm_bf16_library/small_m.cuh"
 #include "mmagen/sm90_launch.cuh"
 
 namespace sm90_gemm_bf16_library {
 // For matrices that TMA cannot address; in a translation unit of its own.
-mmagen::Status run_unaligned(mmagen::GemmArguments<small_m::Config> const& args, cudaStream_t stream);
+mmagen::Status run_unaligned(mmagen::CallArguments<small_m::Config> const& args, cudaStream_t stream, mmagen::Launch launch);
 }
 
 namespace sm90_gemm_bf16_library::small_m {
 
 mmagen::Status run(sm90_gemm_bf16_library_args const& args, cudaStream_t stream) {
   return mmagen::run_sm90<Config>(args, stream, &run_unaligned);
+}
+
+mmagen::Status can_run(sm90_gemm_bf16_library_args const& args) {
+  return mmagen::run_sm90<Config>(args, nullptr, &run_unaligned, mmagen::Launch::kNo);
 }
 
 mmagen::Status query(sm90_gemm_bf16_library_info& info) { return mmagen::query_sm90<Config>(info); }

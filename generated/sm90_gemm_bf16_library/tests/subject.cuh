@@ -52,8 +52,8 @@ struct Subject {
     };
   }
 
-  static int run(mmagen::test::Call const& call, cudaStream_t stream) {
-    sm90_gemm_bf16_library_args args = {};
+  static sm90_gemm_bf16_library_args arguments(mmagen::test::Call const& call) {
+    sm90_gemm_bf16_library_args args = SM90_GEMM_BF16_LIBRARY_ARGS_INIT;
     args.m = call.m;
     args.n = call.n;
     args.k = call.k;
@@ -70,33 +70,43 @@ struct Subject {
     args.d = call.d.data;
     args.ldd = call.d.ld;
     args.batch_stride_d = call.d.batch_stride;
-    args.alpha = static_cast<sm90_gemm_bf16_library_scalar>(call.alpha);
-    args.beta = static_cast<sm90_gemm_bf16_library_scalar>(call.beta);
-    args.workspace = workspace().get();
-    args.workspace_bytes = static_cast<int64_t>(workspace().bytes());
+    args.alpha = call.alpha;
+    args.beta = call.beta;
+    args.alpha_device = call.alpha_device;
+    args.beta_device = call.beta_device;
+    return args;
+  }
+
+  static int run(mmagen::test::Call const& call, cudaStream_t stream) {
+    sm90_gemm_bf16_library_args args = arguments(call);
+    int64_t bytes = 0;
+    sm90_gemm_bf16_library_workspace_bytes(&args, &bytes);
+    give_workspace(bytes, &args);
     return sm90_gemm_bf16_library_run(&args, stream);
   }
 
-  // One workspace for all calls, which run one after the other on one stream.
-  static mmagen::test::DeviceMemory const& workspace() {
-    static mmagen::test::DeviceMemory const* const memory = [] {
-      int64_t bytes = 0;
-      sm90_gemm_bf16_library_workspace_bytes(&bytes);
-      auto* const made = new mmagen::test::DeviceMemory(static_cast<std::size_t>(bytes > 0 ? bytes : 1));  // outlives the runtime
-      mmagen::test::check(cudaMemset(made->get(), 0, made->bytes()), "clearing the workspace");
-      return made;
-    }();
-    return *memory;
+  // One workspace for all calls, which run one after the other on one stream; replaced where a call can use more. Its contents
+  // are arbitrary at first: NaNs.
+  static void give_workspace(int64_t bytes, sm90_gemm_bf16_library_args* args) {
+    static mmagen::test::DeviceMemory const* memory = nullptr;  // outlives the runtime
+    if (memory == nullptr || static_cast<int64_t>(memory->bytes()) < bytes) {
+      if (memory != nullptr) { mmagen::test::check(cudaDeviceSynchronize(), "waiting for the workspace"); }
+      delete memory;
+      memory = nullptr;
+      memory = new mmagen::test::DeviceMemory(static_cast<std::size_t>(bytes > 0 ? bytes : 1));
+      mmagen::test::check(cudaMemset(memory->get(), 0xff, memory->bytes()), "filling the workspace");
+    }
+    args->workspace = memory->get();
+    args->workspace_bytes = static_cast<int64_t>(memory->bytes());
   }
 
   static int query(mmagen::test::KernelFacts* facts) {
     sm90_gemm_bf16_library_info info = {};
+    info.struct_size = sizeof info;
     int const status = sm90_gemm_bf16_library_query(&info);
     *facts = {info.threads, info.registers, info.local_bytes, info.smem_bytes, info.ctas_per_sm};
     return status;
   }
 
-  static char const* status_text(int status) {
-    return sm90_gemm_bf16_library_status_text(static_cast<sm90_gemm_bf16_library_status>(status));
-  }
+  static char const* error_text() { return sm90_gemm_bf16_library_error_text(); }
 };

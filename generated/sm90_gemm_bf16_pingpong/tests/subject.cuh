@@ -49,8 +49,8 @@ struct Subject {
     };
   }
 
-  static int run(mmagen::test::Call const& call, cudaStream_t stream) {
-    sm90_gemm_bf16_pingpong_args args = {};
+  static sm90_gemm_bf16_pingpong_args arguments(mmagen::test::Call const& call) {
+    sm90_gemm_bf16_pingpong_args args = SM90_GEMM_BF16_PINGPONG_ARGS_INIT;
     args.m = call.m;
     args.n = call.n;
     args.k = call.k;
@@ -67,19 +67,25 @@ struct Subject {
     args.d = call.d.data;
     args.ldd = call.d.ld;
     args.batch_stride_d = call.d.batch_stride;
-    args.alpha = static_cast<sm90_gemm_bf16_pingpong_scalar>(call.alpha);
-    args.beta = static_cast<sm90_gemm_bf16_pingpong_scalar>(call.beta);
+    args.alpha = call.alpha;
+    args.beta = call.beta;
+    args.alpha_device = call.alpha_device;
+    args.beta_device = call.beta_device;
+    return args;
+  }
+
+  static int run(mmagen::test::Call const& call, cudaStream_t stream) {
+    sm90_gemm_bf16_pingpong_args args = arguments(call);
     return sm90_gemm_bf16_pingpong_run(&args, stream);
   }
 
   static int query(mmagen::test::KernelFacts* facts) {
     sm90_gemm_bf16_pingpong_info info = {};
+    info.struct_size = sizeof info;
     int const status = sm90_gemm_bf16_pingpong_query(&info);
     *facts = {info.threads, info.registers, info.local_bytes, info.smem_bytes, info.ctas_per_sm};
     return status;
   }
 
-  static char const* status_text(int status) {
-    return sm90_gemm_bf16_pingpong_status_text(static_cast<sm90_gemm_bf16_pingpong_status>(status));
-  }
+  static char const* error_text() { return sm90_gemm_bf16_pingpong_error_text(); }
 };

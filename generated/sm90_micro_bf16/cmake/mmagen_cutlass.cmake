@@ -1,9 +1,12 @@
 # Finds the CUTLASS headers and sets MMAGEN_CUTLASS_INCLUDE to the folder that holds cute/ and cutlass/.
 #
-# In this order: -DCUTLASS_DIR (a CUTLASS checkout or its include folder), headers vendored into this project,
-# an NvidiaCutlass package, the nvidia-cutlass wheel of the Python in reach, and last the pinned release.
+# In this order: -DCUTLASS_DIR (a CUTLASS checkout or its include folder), headers vendored into this project, an NvidiaCutlass
+# package. Only if asked for: -DMMAGEN_PYTHON_CUTLASS=ON runs the Python in reach to find its nvidia-cutlass wheel, and
+# -DMMAGEN_FETCH_CUTLASS=ON downloads the pinned release.
 set(MMAGEN_CUTLASS_TAG v4.2.0)
 set(CUTLASS_DIR "" CACHE PATH "A CUTLASS checkout, or its include folder")
+option(MMAGEN_PYTHON_CUTLASS "Run Python to find the nvidia-cutlass wheel" OFF)
+option(MMAGEN_FETCH_CUTLASS "Download the CUTLASS headers if they are not found" OFF)
 set(MMAGEN_CUTLASS_INCLUDE "")
 
 # Takes the first of the folders given that holds the headers, unless they were found before.
@@ -35,7 +38,7 @@ if(NOT MMAGEN_CUTLASS_INCLUDE)
   endif()
 endif()
 
-if(NOT MMAGEN_CUTLASS_INCLUDE)
+if(NOT MMAGEN_CUTLASS_INCLUDE AND MMAGEN_PYTHON_CUTLASS)
   find_package(Python3 COMPONENTS Interpreter QUIET)
   if(Python3_Interpreter_FOUND)
     # find_spec only looks: importing the wheel would start a GPU driver.
@@ -47,13 +50,18 @@ if(NOT MMAGEN_CUTLASS_INCLUDE)
   endif()
 endif()
 
-if(NOT MMAGEN_CUTLASS_INCLUDE)
+if(NOT MMAGEN_CUTLASS_INCLUDE AND MMAGEN_FETCH_CUTLASS)
   include(FetchContent)
   # SOURCE_SUBDIR names a folder without CMakeLists.txt: only the headers are wanted.
   FetchContent_Declare(mmagen_cutlass GIT_REPOSITORY https://github.com/NVIDIA/cutlass.git GIT_TAG ${MMAGEN_CUTLASS_TAG}
     GIT_SHALLOW ON SOURCE_SUBDIR include)
   FetchContent_MakeAvailable(mmagen_cutlass)
   set(MMAGEN_CUTLASS_INCLUDE "${mmagen_cutlass_SOURCE_DIR}/include")
+endif()
+
+if(NOT MMAGEN_CUTLASS_INCLUDE)
+  message(FATAL_ERROR "The CUTLASS headers 4.2 or later are not found: pass -DCUTLASS_DIR=<a CUTLASS checkout>, "
+                      "or -DMMAGEN_FETCH_CUTLASS=ON to download ${MMAGEN_CUTLASS_TAG}")
 endif()
 
 file(STRINGS "${MMAGEN_CUTLASS_INCLUDE}/cutlass/version.h" _mmagen_version REGEX "#define CUTLASS_(MAJOR|MINOR|PATCH) +[0-9]+")

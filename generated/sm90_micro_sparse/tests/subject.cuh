@@ -33,23 +33,22 @@ struct Subject {
   static constexpr bool kSaturate = false;
 
   static int run(mmagen::test::InstructionCall const& call, cudaStream_t stream) {
-    sm90_micro_sparse_args args = {};
+    sm90_micro_sparse_args args = SM90_MICRO_SPARSE_ARGS_INIT;
     args.a = call.a;
     args.b = call.b;
     args.c = call.c;
-    args.e = call.e;
+    args.metadata_a = call.e;
     args.d = call.d;
     return sm90_micro_sparse_run(&args, stream);
   }
 
   static int query(mmagen::test::KernelFacts* facts) {
     sm90_micro_sparse_info info = {};
+    info.struct_size = sizeof info;
     int const status = sm90_micro_sparse_query(&info);
     *facts = {info.threads, info.registers, info.local_bytes, info.smem_bytes, info.ctas_per_sm};
     return status;
   }
 
-  static char const* status_text(int status) {
-    return sm90_micro_sparse_status_text(static_cast<sm90_micro_sparse_status>(status));
-  }
+  static char const* error_text() { return sm90_micro_sparse_error_text(); }
 };

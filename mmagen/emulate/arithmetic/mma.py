@@ -220,7 +220,7 @@ def accumulate(form: Form, left: Values, right: Values, start: Values) -> Values
     if form.types[0] == "f64":
         total = numerics.to_float64(start, "f64")
         for k in range(form.k):
-            total = numerics.fma_f64(*np.broadcast_arrays(left[:, :, k, None], right[:, None, k, :], total))
+            total = numerics.fma_f64(left[:, :, k, None], right[:, None, k, :], total)
         return numerics.canonical(total, "f64")
     with np.errstate(invalid="ignore"):
         total = np.matmul(left, right).reshape(start.shape) + numerics.to_float64(start, form.types[3])

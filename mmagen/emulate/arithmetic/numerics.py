@@ -295,6 +295,8 @@ def _sum_for(x: Floats, y: Floats, name: str, rounding: str) -> Floats:
 
 
 _SPLITTER = float(2**27 + 1)
+# Sizes of a, b and c for which fma_f64's transformation neither overflows nor underflows, whatever the signs.
+_USUAL = (2.0**-400, 2.0**400), (2.0**-400, 2.0**400), (0.0, 2.0**900)
 
 
 def _split(x: Floats) -> tuple[Floats, Floats]:
@@ -314,25 +316,31 @@ def _two_sum(x: Floats, y: Floats) -> tuple[Floats, Floats]:
 def fma_f64(a: Floats, b: Floats, c: Floats) -> Floats:
     """a*b + c in float64, rounded once to nearest even.
 
-    a, b, c: float64 of one shape. Numbers far from over- and underflow take an error-free transformation; the others
-    are computed one by one in rational arithmetic.
+    a, b, c: float64, of shapes that broadcast to one. Products of numbers that float32 holds are exact; others, far from over-
+    and underflow, take an error-free transformation; what is left is computed one by one in rational arithmetic.
     """
     with np.errstate(all="ignore"):
-        (a_high, a_low), (b_high, b_low) = _split(a), _split(b)
         product = a * b
+        plain = product + c
+        if all((x.astype(np.float32) == x).all() for x in (a, b)):
+            return plain
+        (a_high, a_low), (b_high, b_low) = _split(a), _split(b)
         product_error = ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
         low, low_error = _two_sum(c, product_error)
         high, high_error = _two_sum(product, low)
         result = high + add_to_odd(low_error, high_error)
-        plain = product + c
+        sizes = np.abs(a), np.abs(b), np.abs(c)
+        if all(((low <= x) & (x <= high)).all() for x, (low, high) in zip(sizes, _USUAL, strict=True)):
+            return result
     special = ~(np.isfinite(a) & np.isfinite(b) & np.isfinite(c)) | (a == 0) | (b == 0)
     exponents = [np.frexp(operand)[1] for operand in (a, b, c)]
     wide = (np.abs(exponents[0]) > 480) | (np.abs(exponents[1]) > 480) | (np.abs(exponents[2]) > 960)
     wide |= exponents[0] + exponents[1] < -880
     result = np.where(special, plain, result)
+    one, other, added = np.broadcast_arrays(a, b, c)
     for index in np.argwhere(wide & ~special):
         at = tuple(index)
-        result[at] = _fma_rational(float(a[at]), float(b[at]), float(c[at]))
+        result[at] = _fma_rational(float(one[at]), float(other[at]), float(added[at]))
     return result
 
 

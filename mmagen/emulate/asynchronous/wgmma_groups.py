@@ -49,8 +49,9 @@ class WgmmaGroups:
     def groups_of(self, mask: Mask | None) -> Indices:
         """int64[g]: the warpgroups with active lanes."""
         by_cta = self._lanes.by_cta(self._lanes.live if mask is None else mask)
-        padded = np.pad(by_cta, ((0, 0), (0, self.of_cta * WARPGROUP - self._lanes.width)))
-        return np.flatnonzero(padded.reshape(-1, WARPGROUP).any(axis=1))
+        if missing := self.of_cta * WARPGROUP - self._lanes.width:
+            by_cta = np.pad(by_cta, ((0, 0), (0, missing)))
+        return np.flatnonzero(by_cta.reshape(-1, WARPGROUP).any(axis=1))
 
     def first_lane(self, group: int) -> int:
         """The first lane of a warpgroup."""

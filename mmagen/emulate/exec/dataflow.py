@@ -48,8 +48,12 @@ def past(blocks: dict[int, Block], start: int) -> frozenset[int]:
     """The blocks that may be run after a block and never before it, without those that only end their threads."""
     following = dict(pairwise(sorted(blocks)))
     after = {number: successors(block, following) for number, block in blocks.items()}
-    reached = _reachable(after, start)
-    return frozenset(x for x in reached if blocks[x].body and x != start and start not in _reachable(after, x))
+    before: dict[int, list[int]] = {number: [] for number in blocks}
+    for number, successors_of in after.items():
+        for successor in successors_of:
+            before[successor].append(number)
+    behind = _reachable(after, start) - _reachable(before, start) - {start}
+    return frozenset(x for x in behind if blocks[x].body)
 
 
 def _reachable(after: dict[int, list[int]], start: int) -> set[int]:

@@ -7,11 +7,11 @@ from mmagen.emulate.batch import Batch
 from mmagen.emulate.memory.tensor_map import TensorMap
 from mmagen.emulate.ops.access import split
 from mmagen.emulate.ops.bulk_lines import build_bulk_line, copy_targets
-from mmagen.emulate.ops.cache_policy import build_bulk_prefetch
+from mmagen.emulate.ops.cache_policy import build_bulk_prefetch, coordinates_of, tensor_place
 from mmagen.emulate.ops.emit import Emitter, literal
 from mmagen.emulate.ops.mbarriers import shared_address
 from mmagen.emulate.ops.memory import native_address
-from mmagen.emulate.ptx.model import Address, Instruction, Vector, elements_of
+from mmagen.emulate.ptx.model import Instruction, Vector
 
 
 def build_bulk_copy(e: Emitter, i: Instruction) -> None:
@@ -36,10 +36,7 @@ def _tensor(e: Emitter, i: Instruction) -> None:
     places = i.operands[1 if loads else 0]
     if not isinstance(places, Vector):
         raise e.unsupported("a tensor map and coordinates are missing")
-    tensor, coordinates = places.elements
-    at = ", ".join(e.source(x, "s32") for x in elements_of(coordinates))
-    map_ = native_address(e, tensor) if isinstance(tensor, Address) else e.source(tensor, "u64")
-    arguments = f"X, {e.mask}, {e.bind(i)}, {map_}, [{at}]"
+    arguments = f"X, {e.mask}, {e.bind(i)}, {tensor_place(e, places)}"
     if not loads:
         e.line(f"{e.bind(_store)}({arguments}, {native_address(e, i.operands[1])})")
         return
@@ -67,7 +64,9 @@ def _load(
     for n, lane in enumerate(lanes.tolist()):
         targets = copy_targets(X, i, lane, homes[n], places[n], None if masks is None else int(masks[n]))
         tensor = X.bulk.tensor(i, lane, int(maps[n]))
-        X.bulk.load(i, lane, tensor, _coordinates(X, at, lane), targets)
+        box = coordinates_of(X, at, lane)
+        X.bulk.load(i, lane, tensor, box, targets)
+        X.prefetches.load((int(maps[n]), box))
         for _ in targets:
             _count(X, i, tensor)
 
@@ -77,14 +76,10 @@ def _store(X: Batch, mask: Mask | None, i: Instruction, maps: Values, at: list[V
     where, maps = shared_address(where), split(X, mask, maps)[1]
     for n, lane in enumerate(lanes.tolist()):
         tensor = X.bulk.tensor(i, lane, int(maps[n]))
-        X.bulk.store(i, lane, tensor, _coordinates(X, at, lane), int(where[n]))
+        X.bulk.store(i, lane, tensor, coordinates_of(X, at, lane), int(where[n]))
         _count(X, i, tensor)
 
 
 def _count(X: Batch, i: Instruction, tensor: TensorMap) -> None:
     if X.hazards.checks:
         X.traffic.count_box(i, tensor.box_bytes, tensor.box[0] * tensor.element)
-
-
-def _coordinates(X: Batch, at: list[Values], lane: int) -> tuple[int, ...]:
-    return tuple(int(values[0] if len(values) == 1 else values[lane]) for values in at)

@@ -22,7 +22,7 @@ from mmagen.emulate.batch import Batch
 from mmagen.emulate.ops.access import keep_aligned, split
 from mmagen.emulate.ops.emit import Emitter, op
 from mmagen.emulate.ops.memory import native_address
-from mmagen.emulate.ptx.model import Address, Instruction, Vector
+from mmagen.emulate.ptx.model import Address, Instruction, Vector, elements_of
 
 _PRIORITIES = {"evict_normal": 0, "evict_first": 1, "evict_last": 2, "evict_unchanged": 3}
 _FRACTION, _BLOCKS = 2, 3
@@ -120,12 +120,29 @@ def build_bulk_prefetch(e: Emitter, i: Instruction) -> None:
     """cp.async.bulk.prefetch: [address], bytes, or .tensor: [map, {coordinates}]."""
     place = i.operands[0]
     if isinstance(place, Vector):
-        tensor = place.elements[0]
-        where = native_address(e, tensor) if isinstance(tensor, Address) else e.source(tensor, "u64")
-        e.line(f"{e.bind(_tensor_maps)}(X, {e.mask}, {e.bind(i)}, {where})")
+        e.line(f"{e.bind(_boxes)}(X, {e.mask}, {e.bind(i)}, {tensor_place(e, place)})")
     else:
         run, size = e.bind(_bulk_prefetch), e.source(i.operands[1], "u32")
         e.line(f"{run}(X, {e.mask}, {e.bind(i)}, {native_address(e, place)}, {size})")
+
+
+def tensor_place(e: Emitter, place: Vector) -> str:
+    """The arguments of [map, {coordinates}]: the map's address and a list of coordinates."""
+    tensor, coordinates = place.elements
+    where = native_address(e, tensor) if isinstance(tensor, Address) else e.source(tensor, "u64")
+    return f"{where}, [{', '.join(e.source(x, 's32') for x in elements_of(coordinates))}]"
+
+
+def coordinates_of(X: Batch, at: list[Values], lane: int) -> tuple[int, ...]:
+    """The coordinates of one lane."""
+    return tuple(int(values[0] if len(values) == 1 else values[lane]) for values in at)
+
+
+def _boxes(X: Batch, mask: Mask | None, i: Instruction, maps: Values, at: list[Values]) -> None:
+    lanes, where = split(X, mask, maps)
+    for lane, place in zip(lanes.tolist(), where.tolist(), strict=True):
+        X.bulk.tensor(i, lane, place)
+        X.prefetches.prefetch(i, (place, coordinates_of(X, at, lane)))
 
 
 def _bulk_prefetch(X: Batch, mask: Mask | None, i: Instruction, address: Values, size: Values) -> None:

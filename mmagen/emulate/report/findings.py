@@ -36,6 +36,7 @@ KINDS = (
     "trap",
     "endless_loop",
     "time_limit",
+    "unused_prefetch",
 )
 # Headers of libraries: a finding is reported at the line of the user's code that used them.
 _LIBRARIES = ("/cute/", "/cutlass/", "/cuda/", "/cccl/", "/targets/", "/nvvm/", "/crt/")

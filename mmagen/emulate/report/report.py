@@ -13,7 +13,8 @@ from mmagen.emulate.report.traffic import Traffic
 @dataclass
 class Report:
     """The outcome of a launch. completed: every thread has ended. stopped: a limit of steps or of time was exceeded. printed: the
-    texts of printf, in the order of execution."""
+    texts of printf, in the order of execution. unused_prefetches: of boxes that the launch prefetches and never loads, which is no
+    fault by itself."""
 
     entry: str
     ctas: int = 0
@@ -25,6 +26,7 @@ class Report:
     opcodes: dict[str, int] = field(default_factory=dict)
     traffic: list[Traffic] = field(default_factory=list)
     printed: list[str] = field(default_factory=list)
+    unused_prefetches: list[Finding] = field(default_factory=list)
     coverage: Coverage = field(default_factory=lambda: Coverage(""))
 
     def by_line(self) -> list[Traffic]:

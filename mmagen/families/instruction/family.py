@@ -16,6 +16,9 @@ from mmagen.mma.forms import METADATA, distributions
 from mmagen.mma.operation import Operation
 from mmagen.mma.storage import stored_bits, stored_shift
 from mmagen.plan import pages
+from mmagen.plan.devices import Device
+from mmagen.plan.launch import Numbers
+from mmagen.plan.maps import Map, of_operation
 from mmagen.plan.plans import Text
 from mmagen.plan.rules import one_tile_problem_faults
 from mmagen.plan.sentences import header
@@ -108,6 +111,12 @@ class _Instruction:
             what.append(("mended", plan.mended))
         operands: list[pages.Row] = [(one.name, f"{one.rows} x {one.columns}", one.about, one.place) for one in plan.operands]
         return [("Instruction", what), ("Operands: storage, and (thread, value) -> row + rows * column", operands)]
+
+    def numbers(self, plan: InstructionPlan, device: Device, ptxas: Mapping[str, int]) -> list[Numbers]:
+        return []
+
+    def maps(self, plan: InstructionPlan) -> list[Map]:
+        return of_operation(plan.operation)
 
 
 FAMILY: Family[InstructionPlan] = _Instruction()

@@ -12,6 +12,9 @@ from mmagen.families.peak.model import PeakPlan
 from mmagen.mma.atoms import similar_atom
 from mmagen.mma.catalogue import known
 from mmagen.plan import pages
+from mmagen.plan.devices import Device
+from mmagen.plan.launch import Numbers
+from mmagen.plan.maps import Map, of_operation
 from mmagen.plan.plans import Text
 from mmagen.plan.rules import one_tile_problem_faults
 from mmagen.plan.trials import Trials
@@ -76,6 +79,12 @@ class _Peak:
             (f"{count} accumulators", f"blocks of {steps}", str(kernel)) for count, steps, kernel in of.kernels
         ]
         return [("Instruction", what), ("Candidate loops", tried)]
+
+    def numbers(self, plan: PeakPlan, device: Device, ptxas: Mapping[str, int]) -> list[Numbers]:
+        return []
+
+    def maps(self, plan: PeakPlan) -> list[Map]:
+        return of_operation(plan.operation)
 
 
 FAMILY: Family[PeakPlan] = _Peak()

@@ -5,10 +5,14 @@ Every function is a small rule of its own, defined for illegal specs too, so tha
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import log2
+
 from mmagen.mma.atoms import Atom
 from mmagen.plan import budgets, rules
 from mmagen.plan.model import Epilogue, Operand, SmemCopy, Swizzle, TiledMma, Tma
 from mmagen.plan.operands import VECTOR_BYTES, power_of_two_divisor
+from mmagen.plan.plans import GemmPlan
 from mmagen.spec.model import Layout, Spec
 
 ARCH = ("sm_90a",)  # the only one that has wgmma
@@ -95,9 +99,9 @@ def persistent(spec: Spec, mma: TiledMma) -> bool:
     return schedule(spec, mma) != "warpgroup" and split_k(spec) == 1
 
 
-def stream_k(spec: Spec) -> bool:
-    """Do all CTAs share the tiles of a partial last wave?"""
-    return spec.stream_k == "last_wave"
+def stream_k(spec: Spec) -> str:
+    """Which last waves all CTAs share: "never", "last_wave" (less than two thirds full) or "always" (any partial one)."""
+    return spec.stream_k or "never"
 
 
 def precise(spec: Spec) -> bool:
@@ -132,6 +136,24 @@ def registers(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> tuple[int, i
     rows = tile[0] // mma.atoms[0]
     fragments = rows * tile[2] * atom.type_a.bits // 32 // WARPGROUP if atom.a_in_registers else 0
     return accumulators, fragments
+
+
+def registers_fit(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> bool:
+    """Do a consumer's registers suffice, and those at launch for one wgmma?"""
+    accumulators, fragments = registers(spec, atom, mma, tile)
+    sums = accumulators // (2 if precise(spec) else 1)
+    needed = accumulators + fragments + REGISTERS_BESIDES
+    return needed <= role_registers(spec, mma)[2] and sums + REGISTERS_OF_WGMMA <= launch_registers(spec, mma)
+
+
+def by_threads(plans: Sequence[GemmPlan]) -> int:
+    """Which of a library's kernels lends tile and threads to the one that loads without TMA: with 256 threads if there is one,
+    since threads limit the rate of loads, and the tile nearest to 128 x 128, which still makes enough CTAs of small problems."""
+
+    def fitness(one: GemmPlan) -> tuple[int, float]:
+        return min(one.tiled_mma.threads, 2 * WARPGROUP), -abs(log2(one.tile[0] * one.tile[1] / 128**2))
+
+    return max(range(len(plans)), key=lambda i: (fitness(plans[i]), i))
 
 
 # --- Operands --------------------------------------------------------------------------------------------------------

@@ -8,20 +8,24 @@ from typing import TYPE_CHECKING, Any, cast
 
 from mmagen import families
 from mmagen.core.errors import Fault, SpecFaults
-from mmagen.families import library
+from mmagen.families import launches, library
 from mmagen.families.wgmma import decisions
 from mmagen.families.wgmma import rules as wgmma_rules
+from mmagen.families.wgmma.alternatives import alternatives
 from mmagen.families.wgmma.model import WarpgroupRoles, WgmmaGemmPlan, WgmmaMainloop
-from mmagen.families.wgmma.page import WARPGROUPS, sections
+from mmagen.families.wgmma.page import WARPGROUPS, sections, ways
 from mmagen.families.wgmma.policies import policies
 from mmagen.mma.atoms import Atom, find_atom
 from mmagen.plan import budgets, pages, rules, sentences, tiling
+from mmagen.plan.devices import Device
+from mmagen.plan.launch import Numbers
+from mmagen.plan.maps import Map
 from mmagen.plan.model import TiledMma
-from mmagen.plan.plans import Text, TileScheduler
+from mmagen.plan.plans import GemmPlan, Text, TileScheduler
 from mmagen.plan.policies import Policies
 from mmagen.plan.problems import default_problems
 from mmagen.plan.reach import Paths, chosen
-from mmagen.plan.trials import Trials, of_product, split_k_problems, stream_k_problems
+from mmagen.plan.trials import Trials, copied_problems, of_product, split_k_problems, stream_k_problems
 from mmagen.spec.model import Problem, Spec
 
 if TYPE_CHECKING:
@@ -58,6 +62,7 @@ class _WgmmaGemm:
         return ("common", "package", "product", "gemm", "hopper", *library.parts(plan))
 
     def context(self, plan: WgmmaGemmPlan, config: str) -> Mapping[str, Any]:
+        by_threads = plan.configs[decisions.by_threads(plan.kernels)].name if plan.configs else ""
         return {
             **library.context(plan, config),
             "launch": "sm90",
@@ -65,15 +70,22 @@ class _WgmmaGemm:
             "sources": [*library.sources(plan), f"{plan.name}_unaligned"],
             "warpgroups": f"{plan.roles.consumers} {WARPGROUPS[plan.roles.schedule]}",
             "policies": _policies(plan),
+            "by_threads": by_threads or "config",
+            "type_by_threads": f"{by_threads}::Config" if by_threads else "Config",
         }
 
     def trials(self, plan: WgmmaGemmPlan) -> Trials:
         scheduler = plan.scheduler
-        shared = stream_k_problems(plan.tile_of_d, plan.cluster_of_d) if scheduler.stream_k else ()
+        shared = stream_k_problems(plan.tile_of_d, plan.cluster_of_d) if scheduler.shares_last_wave else ()
         if scheduler.workspace_splits is not None:
-            shared = split_k_problems(plan.tile_of_d, plan.cluster_of_d)
+            of_element = plan.operands[0].element.bytes
+            shared = split_k_problems(plan.tile_of_d, plan.cluster_of_d, of_element, scheduler.workspace_splits)
+        copied = copied_problems(plan.tile_of_d) if scheduler.takes_workspace else ()
         turns = plan.roles.consumers if plan.roles.schedule == "pingpong" else 1
-        return of_product(plan, (*shared, *chosen(Paths.of(plan, tma=True, turns=turns))))
+        return of_product(plan, (*shared, *copied, *chosen(Paths.of(plan, tma=True, turns=turns))))
+
+    def alternatives(self, spec: Spec) -> Iterator[Mapping[str, Any]]:
+        return alternatives(spec)
 
     def page(self, plan: WgmmaGemmPlan) -> list[pages.Section]:
         columns = (
@@ -81,10 +93,21 @@ class _WgmmaGemm:
             ("cluster", lambda one: pages.extents(one.scheduler.cluster)),
             ("split_k", lambda one: str(one.spec.split_k or 1)),
         )
-        return library.page(plan, sections, columns)
+        return [*library.page(plan, sections, columns), ways(plan)]
+
+    def numbers(self, plan: WgmmaGemmPlan, device: Device, ptxas: Mapping[str, int]) -> list[Numbers]:
+        return launches.numbers(plan, device, ptxas, _registers)
+
+    def maps(self, plan: WgmmaGemmPlan) -> list[Map]:
+        return library.maps(plan)
 
 
 FAMILY: Family[WgmmaGemmPlan] = _WgmmaGemm()
+
+
+def _registers(plan: GemmPlan) -> int:
+    """Per thread at launch: ptxas fills what the launch bounds allow, and setmaxnreg moves registers between roles."""
+    return decisions.launch_registers(plan.spec, plan.tiled_mma)
 
 
 def _policies(plan: WgmmaGemmPlan) -> Policies:
@@ -159,7 +182,7 @@ def _text(of_gemm: Text, chosen: Policies) -> Text:
         (kernel.header, kernel.what),
         ("sm90_tma_load", "the producer: TMA, global memory to kStages stages of shared memory"),
         *((policy.header, policy.what) for policy in others),
-        ("sm90_unaligned", "the kernel without TMA, for rows that do not begin at 16-byte boundaries"),
+        ("sm90_unaligned", "the kernel without TMA loads, for operands whose rows do not begin at 16-byte boundaries"),
     )
     return replace(
         of_gemm, peak_operands="shared-memory", reading=tuple((sentences.header(name), role) for name, role in reading)

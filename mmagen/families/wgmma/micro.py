@@ -6,16 +6,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from mmagen.core.errors import ABSENT, Fault, SpecFaults
-from mmagen.families.wgmma import decisions
+from mmagen.core.errors import Fault, SpecFaults
+from mmagen.families.wgmma import decisions, one_tile
 from mmagen.families.wgmma.page import panels
 from mmagen.families.wgmma.rules import micro_faults
 from mmagen.mma.atoms import Atom, find_atom
 from mmagen.plan import budgets, pages, rules, sentences, tiling
+from mmagen.plan.devices import Device
+from mmagen.plan.launch import Numbers
+from mmagen.plan.maps import Map, of_product
 from mmagen.plan.model import Epilogue, Operand, TiledMma
 from mmagen.plan.operands import gmem_copy
 from mmagen.plan.plans import MicroPlan
-from mmagen.plan.trials import Trials, one_tile
+from mmagen.plan.trials import Trials
+from mmagen.plan.trials import one_tile as trials_of_one_tile
 from mmagen.spec.model import Problem, Spec
 
 if TYPE_CHECKING:
@@ -61,7 +65,7 @@ class _WgmmaMicro:
             threads=mma.threads,
             operands=(a, b),
             epilogue=Epilogue(out, spec.epilogue.major, budgets.scalar_type(atom, out), 0, 0, 1, 0),
-            smem_bytes=_smem_bytes(a, b),
+            smem_bytes=one_tile.smem_bytes(a, b),
             smem_limit=budgets.smem_limit(decisions.ARCH),
             accumulator_registers=accumulators,
             fragment_registers=fragments,
@@ -77,7 +81,7 @@ class _WgmmaMicro:
         return {"decisions": sentences.DECISIONS, "launch": "micro", "sources": [plan.name]}
 
     def trials(self, plan: MicroPlan) -> Trials:
-        return one_tile(plan)
+        return trials_of_one_tile(plan)
 
     def page(self, plan: MicroPlan) -> list[pages.Section]:
         which = "A of the whole tile" if plan.fragment_registers else "none in registers"
@@ -88,33 +92,22 @@ class _WgmmaMicro:
             ("Shared memory per CTA", [pages.one_stage(plan), pages.smem_together(plan)]),
         ]
 
+    def numbers(self, plan: MicroPlan, device: Device, ptxas: Mapping[str, int]) -> list[Numbers]:
+        return []
+
+    def maps(self, plan: MicroPlan) -> list[Map]:
+        return of_product(plan)
+
 
 FAMILY: Family[MicroPlan] = _WgmmaMicro()
 
 
 def _tile_faults(spec: Spec, atom: Atom, mma: TiledMma, tile: tiling.Tile) -> Iterator[Fault]:
     """Faults of the tile of a spec whose layout and atoms_layout are legal."""
-    for i, (extent, covered) in enumerate(zip(tile, mma.extent, strict=True)):
-        if extent % covered:
-            yield Fault(
-                ("tile", i),
-                f"{extent} is not a multiple of the {covered} that the TiledMMA covers along {tiling.MODES[i]}",
-                f"atom x atoms_layout covers {list(mma.extent)}: {max(extent // covered, 1) * covered}",
-                {("tile", i): max(extent // covered, 1) * covered},
-            )
-            return
-    if mma.threads > budgets.REGISTERS_PER_SM // 64:
-        yield Fault(
-            ("atoms_layout",),
-            f"{mma.threads // decisions.WARPGROUP} warpgroups are {mma.threads} threads",
-            "at most 1024: 8 atoms",
-            {("atoms_layout",): tiling.fewer_atoms(mma.atoms, 8), ("tile",): ABSENT},
-        )
-        return
-    if faults := _budget_faults(spec, atom, mma, tile):
-        change = tiling.smaller(tile, mma.extent, lambda smaller: not _budget_faults(spec, atom, mma, smaller))
-        if ("permutation",) in change:  # not even one extent of the TiledMMA
-            change = {("atoms_layout",): [1, 1, 1], ("tile",): ABSENT}
+    if unfit := [*one_tile.tile_faults(mma, tile)]:
+        yield from unfit
+    elif faults := _budget_faults(spec, atom, mma, tile):
+        change = one_tile.smaller_tile(tile, mma, lambda smaller: not _budget_faults(spec, atom, mma, smaller))
         yield from (replace(fault, change=change) for fault in faults)
 
 
@@ -131,17 +124,8 @@ def _budget_faults(spec: Spec, atom: Atom, mma: TiledMma, tile: tiling.Tile) -> 
                 "make the tile smaller, or use more warpgroups in atoms_layout",
             )
         )
-    total = _smem_bytes(*(_operand(letter, spec, atom, mma, tile) for letter in "AB"))
-    limit = budgets.smem_limit(decisions.ARCH)
-    if total > limit:
-        faults.append(
-            Fault(
-                ("tile",),
-                f"the tile needs {total:,} B of shared memory, the maximum per CTA is {limit:,} B",
-                "make the tile smaller: A and B take (M + N) x K elements",
-            )
-        )
-    return faults
+    operands = (_operand(letter, spec, atom, mma, tile) for letter in "AB")
+    return [*faults, *one_tile.smem_fault(one_tile.smem_bytes(*operands))]
 
 
 def _operand(letter: str, spec: Spec, atom: Atom, mma: TiledMma, tile: tiling.Tile) -> Operand:
@@ -149,11 +133,6 @@ def _operand(letter: str, spec: Spec, atom: Atom, mma: TiledMma, tile: tiling.Ti
     made = decisions.operand(letter, spec, atom, mma, tile)
     narrow = gmem_copy(made.extent_along, made.extent_across, 1, mma.threads, made.line, made.lines)
     return replace(made, copy_narrow=narrow)
-
-
-def _smem_bytes(*operands: Operand) -> int:
-    """Bytes of both tiles, each aligned for the widest swizzle."""
-    return sum(-(-one.bytes_per_stage // decisions.SMEM_ALIGNMENT) * decisions.SMEM_ALIGNMENT for one in operands)
 
 
 def _copied(plan: MicroPlan, operand: Operand) -> list[pages.Row]:

@@ -6,6 +6,7 @@ from mmagen.families.wgmma import decisions
 from mmagen.families.wgmma.model import WgmmaGemmPlan
 from mmagen.plan import pages
 from mmagen.plan.model import Operand
+from mmagen.spec.model import Problem
 
 WARPGROUPS = {
     "warpgroup": "share a tile; one of their threads is also the producer",
@@ -28,17 +29,42 @@ def sections(plan: WgmmaGemmPlan) -> list[pages.Section]:
     ]
 
 
+def ways(plan: WgmmaGemmPlan) -> pages.Section:
+    """How each problem of verify is loaded and stored."""
+    return ("Loads and stores of each problem", [(problem.text, _way(plan, problem)) for problem in plan.problems])
+
+
+def _way(plan: WgmmaGemmPlan, problem: Problem) -> str:
+    a, b, out = plan.operand("A"), plan.operand("B"), plan.epilogue
+    by_threads = [one.letter for one in (a, b) if not _reachable(one.letter, one.major, one.element.bytes, problem)]
+    parts = ["A and B by TMA"]
+    if by_threads:
+        copied = ", or by TMA from copies in the workspace" if plan.takes_workspace else ""
+        parts = [f"{' and '.join(by_threads)} unaligned: A and B by threads{copied}"]
+    if not _reachable("D", out.major, out.out.bytes, problem):
+        parts.append("D element by element")
+    return "; ".join(parts)
+
+
+def _reachable(letter: str, major: str, element_bytes: int, problem: Problem) -> bool:
+    """Can TMA address a matrix of the problem? Pointer, leading dimension and batch stride are multiples of 16 bytes."""
+    extent = dict(zip("MNK", problem.shape, strict=True))[major]
+    stride = getattr(problem, f"batch_stride_{letter.lower()}") or 0 if problem.batch > 1 else 0
+    return all(count * element_bytes % 16 == 0 for count in (problem.offset, extent + problem.ld_pad, stride))
+
+
 def _schedule(plan: WgmmaGemmPlan) -> list[pages.Row]:
     roles, scheduler, prefetch = plan.roles, plan.scheduler, plan.mainloop.prefetch
     m, n = scheduler.cluster
-    shared = "all CTAs share the tiles of a last wave that is less than two thirds full; fixup in a fixed order"
+    which = " that is less than two thirds full" if scheduler.stream_k == "last_wave" else ""
+    shared = f"all CTAs share the tiles of a partial last wave{which}; fixup in a fixed order"
     return [
         ("schedule", roles.schedule),
         ("warpgroups", f"{roles.consumers} {WARPGROUPS[roles.schedule]}"),
         ("operands", _SWAPPED if plan.swapped else "no"),
         ("cluster", f"{m} x {n} CTAs share operands by multicast" if m * n > 1 else "none"),
         ("split_k", _split_k(plan)),
-        ("stream_k", shared if scheduler.stream_k else "no"),
+        ("stream_k", shared if scheduler.shares_last_wave else "no"),
         (
             "prefetch",
             f"{pages.count(prefetch, 'stage')} into L2 while the previous kernel still runs" if prefetch else "none",
@@ -117,6 +143,8 @@ def _shared_memory(plan: WgmmaGemmPlan) -> list[pages.Row]:
 
 
 def _epilogue(plan: WgmmaGemmPlan) -> list[pages.Row]:
+    from mmagen.families.wgmma.epilogue_conflicts import staging  # imports the layout algebra, which is slow
+
     staged, rows = plan.epilogue, decisions.EPILOGUE_ROWS
     slices = plan.tile[0] * plan.tile[1] // plan.tiled_mma.threads * 2 // staged.slice
     return [
@@ -126,6 +154,7 @@ def _epilogue(plan: WgmmaGemmPlan) -> list[pages.Row]:
             f"{pages.count(slices, 'slice')} per warp, of {rows} rows x {staged.slice} columns, "
             f"{pages.count(staged.buffers, 'buffer')}",
         ),
+        ("to shared memory", pages.conflicts(staging(plan), "per CTA tile")),
         ("store", f"TMA, {rows * staged.slice * staged.out.bytes:,} B at a time"),
     ]
 

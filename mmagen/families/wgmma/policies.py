@@ -46,9 +46,10 @@ def policies(schedule: str, a: Operand, promote: bool, scheduler: TileScheduler)
 
 
 def _scheduler(scheduler: TileScheduler) -> Policy:
-    if scheduler.stream_k:
+    if scheduler.shares_last_wave:
+        always = "true" if scheduler.stream_k == "always" else "false"
         return Policy(
-            "mmagen::StreamKTileScheduler<Config>",
+            f"mmagen::StreamKTileScheduler<Config, {always}>",
             "sm90_tile_scheduler_stream_k",
             "persistent; clusters share the output tiles of the last wave",
         )

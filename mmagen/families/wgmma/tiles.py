@@ -18,7 +18,20 @@ _MOST = (1024, 1024, 256)
 
 def smaller_tiles(spec: Spec, atom: Atom, mma: TiledMma, tile: decisions.Tile) -> Iterator[dict[str, Any]]:
     """Changes to the spec that make the tile fit registers and shared memory, the least loss first; where not even one
-    extent of the TiledMMA fits, narrower atoms."""
+    extent of the TiledMMA fits, narrower atoms; where none of these has room for so many stages or CTAs per SM, the same without
+    these."""
+    found = False
+    for left_out in ({}, {"stages": None}, {"ctas_per_sm": None}, {"stages": None, "ctas_per_sm": None}):
+        if any(getattr(spec, key) is None for key in left_out):
+            continue
+        for change in _that_fit(spec.model_copy(update=left_out), atom, mma, tile):
+            found = True
+            yield change | left_out
+        if found:
+            return
+
+
+def _that_fit(spec: Spec, atom: Atom, mma: TiledMma, tile: decisions.Tile) -> Iterator[dict[str, Any]]:
     extents_m, extents_n, extents_k = (
         range(covered, min(extent, most) + 1, covered) for extent, covered, most in zip(tile, mma.extent, _MOST, strict=True)
     )
@@ -34,7 +47,7 @@ def smaller_tiles(spec: Spec, atom: Atom, mma: TiledMma, tile: decisions.Tile) -
 
 
 def _fits(spec: Spec, atom: Atom, mma: TiledMma, tile: decisions.Tile) -> bool:
-    if sum(decisions.registers(spec, atom, mma, tile)) + decisions.REGISTERS_BESIDES > decisions.role_registers(spec, mma)[2]:
+    if not decisions.registers_fit(spec, atom, mma, tile):
         return False
     a, b = (decisions.operand(letter, spec, atom, mma, tile) for letter in "AB")
     return decisions.most_stages(spec, mma, a, b, decisions.epilogue(spec, atom, mma, tile)) >= max(spec.stages or 2, 2)

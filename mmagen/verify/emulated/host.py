@@ -69,7 +69,7 @@ def _few(whole: CapturedLaunch) -> int:
 
 
 def workspace_bytes(task: Task, data: Operands) -> int:
-    """The workspace size that the library requests for the problem on the emulated device."""
+    """The workspace size that the kernel can use for the task's problem on the emulated device."""
     arguments = multiply_arguments(task, data, dict.fromkeys("abcd", 0), Workspace())
     reply = _ask(task, _STREAMING, call(task.workspace_symbol, arguments, bytes(8)))
     return int.from_bytes(reply.outputs[-1], "little", signed=True)
@@ -124,7 +124,9 @@ def _module(unit: str, file: str) -> Module:
 def multiply_steps(task: Task, captured: CapturedLaunch) -> int:
     """The steps that a thread of a gemm or micro kernel may take in this launch."""
     entry = _launched(task, captured).entries[captured.entry]
-    copied = not any(i.base == "cp" and i.modifiers[:2] == ("async", "bulk") for i in entry.instructions)
+    copied = not any(
+        i.base == "cp" and i.modifiers[1:2] == ("bulk",) and "shared::cluster" in i.modifiers for i in entry.instructions
+    )
     return step_limit(task.product, task.problem, math.prod(captured.grid) // math.prod(captured.cluster), copied)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import replace
@@ -22,13 +21,13 @@ from mmagen.families.library import choose
 from mmagen.families.plans import Plan
 from mmagen.host_runtime.library import CapturedLaunch, HostError, HostTimeoutError
 from mmagen.plan.plans import GemmPlan, OwnershipPlan
-from mmagen.plan.trials import products
 from mmagen.spec.model import Problem
 from mmagen.verify.emulated import host
 from mmagen.verify.emulated.compare import compare
 from mmagen.verify.emulated.formats import encode
 from mmagen.verify.emulated.host import Workspace
 from mmagen.verify.emulated.matrices import Operands, operands
+from mmagen.verify.emulated.order import Order
 from mmagen.verify.emulated.task import Task
 from mmagen.verify.run import RECORD_FIELDS, RunResult
 from mmagen.verify.verdict import EMULATED
@@ -105,22 +104,24 @@ def run_tasks(work: Sequence[Task], jobs: int, progress: Callable[[int, int, str
             progress(i, len(work), f"emulating {task.plan.name} {task.text}")
             results[i] = _run_unless(endless, task)
         return [result for result in results if result]
-    # The longest first, so that none of them is left for the end.
-    order = deque(sorted(range(len(work)), key=lambda i: -products(work[i].problem)))
+    order = Order(work)
     running: dict[Future[RunResult], int] = {}
+    idle = [""] * jobs  # the kernel that each process without a task had last
     with ProcessPoolExecutor(jobs) as pool:
         try:
             while order or running:
-                while order and len(running) < jobs:
-                    i = order.popleft()
+                while order and idle:
+                    i = order.take(idle[-1], [work[other].kernel_name for other in running.values()])
                     if work[i].kernel_name in endless:
                         results[i] = _not_run(work[i], endless)
                     else:
+                        idle.pop()
                         running[pool.submit(run_task, work[i])] = i
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
                     i = running.pop(future)
+                    idle.append(work[i].kernel_name)
                     results[i] = _noted(endless, work[i], future.result())
-                    done = len(work) - len(order) - len(running)
+                    done = sum(result is not None for result in results)
                     progress(done, len(work), f"emulated {work[i].plan.name} {work[i].text}")
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
@@ -227,17 +228,22 @@ def _findings(reports: Sequence[Report]) -> list[Finding]:
     return [finding for report in reports for finding in report.findings]
 
 
+def _reported(reports: Sequence[Report]) -> list[Finding]:
+    """The findings, and boxes that were prefetched and never loaded, which leave results right."""
+    return [finding for report in reports for finding in (*report.findings, *report.unused_prefetches)]
+
+
 def _allocated(task: Task, data: Operands, contents: bytes) -> tuple[GlobalMemory, Workspace, dict[str, int]]:
-    """Device memory with a workspace of these contents and the operands, and where they begin there. They begin at the same
-    addresses in every such memory."""
+    """Device memory with a workspace of these contents, the operands and the scalars, and where they begin there. They begin at
+    the same addresses in every such memory."""
     memory = GlobalMemory()
     addresses = {
         name: memory.allocate(name, matrix.memory, writable=False, rows=matrix.rows_of_memory)
         for name, matrix in (("a", data.a), ("b", data.b), ("c", data.c))
         if matrix
     }
-    addresses |= _scalars_in_memory(task, memory)
     addresses["d"] = memory.allocate("d", size=len(data.d.memory), rows=data.d.rows_of_memory)
+    addresses |= _scalars_in_memory(task, memory)
     workspace = Workspace(memory.allocate("workspace", contents), len(contents)) if contents else Workspace()
     return memory, workspace, addresses
 
@@ -268,7 +274,7 @@ def _judged(task: Task, data: Operands, written: npt.NDArray[Any], reports: Sequ
 
 def _with_findings(wrong: str, reports: Sequence[Report]) -> dict[str, Any]:
     """A wrong result is incorrect; a right one that a race or a stray access was on the way to has failed."""
-    reasons = ([wrong] if wrong else []) + [str(finding) for finding in _findings(reports)]
+    reasons = ([wrong] if wrong else []) + [str(finding) for finding in _reported(reports)]
     extra = {"details": _details(reports)}
     if not reasons:
         return extra
@@ -281,7 +287,7 @@ def _details(reports: Sequence[Report]) -> dict[str, Any]:
         "steps": sum(report.steps for report in reports),
         "ctas": sum(report.ctas for report in reports),
         "endless": any(report.stopped for report in reports),
-        "findings": [vars(finding) for finding in _findings(reports)],
+        "findings": [vars(finding) for finding in _reported(reports)],
         "coverage": [_covered(report.coverage) for report in reports],
         "traffic": [vars(line) for report in reports for line in report.by_line()],
     }

@@ -59,16 +59,20 @@ class Task:
     @property
     def run_symbol(self) -> str:
         """NAME_run where the library's rules lead to the config, else the function behind it, NAME::config::run."""
-        return self._behind("run", "P11CUstream_st") or self.symbol("run")
+        return self.symbol("run") if self._is_chosen else self._of_config("run", "P11CUstream_st")
 
     @property
     def workspace_symbol(self) -> str:
-        """Likewise NAME_workspace_bytes or NAME::config::workspace."""
-        return self._behind("workspace", "Rl") or self.symbol("workspace_bytes")
+        """The same for NAME_workspace_bytes and NAME::config::workspace."""
+        return self.symbol("workspace_bytes") if self._is_chosen else self._of_config("workspace", "Rl")
 
-    def _behind(self, function: str, parameter: str) -> str:
-        """NAME::config::function, as the C++ ABI has it, or "" where the library's rules lead to the config."""
-        if not self.library or self.chosen == self.config:
-            return ""
-        name, config = (f"{len(word)}{word}" for word in (self.library.name, self.config))
-        return f"_ZN{name}{config}{len(function)}{function}ERK{len(self.library.name) + 5}{self.library.name}_args{parameter}"
+    @property
+    def _is_chosen(self) -> bool:
+        return not self.library or self.chosen == self.config
+
+    def _of_config(self, function: str, more: str) -> str:
+        """The mangled name of NAME::config::function(NAME_args const&, more)."""
+        assert self.library
+        name = self.library.name
+        scope = f"{len(name)}{name}{len(self.config)}{self.config}{len(function)}{function}"
+        return f"_ZN{scope}ERK{len(name) + 5}{name}_args{more}"

@@ -1,10 +1,12 @@
-// Chooses one of several kernels by rules over the extents of a problem; the first rule that holds decides. Host only.
+// Chooses one of several kernels: the first whose rule over the extents holds, else the one with the least predicted time.
+// Host only.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
 
+#include "predicted_time.cuh"
 #include "status.cuh"
 
 namespace mmagen {
@@ -19,6 +21,14 @@ class When {
   constexpr When n(int64_t least, int64_t most) const { return with(kN, least, most); }
   constexpr When k(int64_t least, int64_t most) const { return with(kK, least, most); }
   constexpr When mn(int64_t least, int64_t most) const { return with(kMn, least, most); }
+
+  /// Is there an interval?
+  constexpr bool decides() const {
+    for (int i = 0; i < kQuantities; ++i) {
+      if (least_[i] != INT64_MIN || most_[i] != kNoEnd) { return true; }
+    }
+    return false;
+  }
 
   constexpr bool holds(int64_t m, int64_t n, int64_t k) const {
     // The product of extents beyond the limits may wrap around: any kernel that is chosen rejects them.
@@ -43,8 +53,7 @@ class When {
   int64_t most_[kQuantities] = {kNoEnd, kNoEnd, kNoEnd, kNoEnd};
 };
 
-/// A kernel to choose, as functions of the project's public structs. `when` of the last one is ignored; `workspace` is null
-/// if the kernel uses none.
+/// A kernel to choose, as functions of the project's public structs; `workspace` is null if the kernel uses none.
 template <class Args, class Info>
 struct Candidate {
   char const* name;
@@ -53,16 +62,55 @@ struct Candidate {
   Status (*can_run)(Args const&);
   Status (*query)(Info&);
   Status (*workspace)(Args const&, int64_t&);
+  KernelShape kernel = {};
+  Cost cost = {};
 };
 
-/// The first candidate whose `when` holds, else the last one.
+namespace detail {
+
+template <class Args>
+CallShape call_shape(Args const& args, KernelShape const& kernel) {
+  return {double(args.m),
+          double(args.n),
+          double(args.k),
+          double(args.batch == 0 ? 1 : args.batch),  // 0 is one matrix
+          double(args.lda) * kernel.bytes_a,
+          double(args.ldb) * kernel.bytes_b,
+          double(args.ldd) * kernel.bytes_d};
+}
+
+}  // namespace detail
+
+/// Is a call to be chosen for as it is, or as if it had the workspace that the chosen kernel asks for?
+enum class Workspace { kAsGiven, kAsAskedFor };
+
+/// The first candidate whose `when` holds. Else, of those without one, the candidate with the least predicted time; the last
+/// one if their costs are not known or the call has nothing to multiply.
 template <class Args, class Info, int kCount>
-constexpr Candidate<Args, Info> const& choose(Candidate<Args, Info> const (&candidates)[kCount], int64_t m, int64_t n,
-                                              int64_t k) {
-  for (int i = 0; i < kCount - 1; ++i) {
-    if (candidates[i].when.holds(m, n, k)) { return candidates[i]; }
+Candidate<Args, Info> const& choose(Candidate<Args, Info> const (&candidates)[kCount], Args const& args,
+                                    Workspace workspace = Workspace::kAsGiven) {
+  Candidate<Args, Info> const* last = nullptr;
+  int others = 0;
+  for (Candidate<Args, Info> const& one : candidates) {
+    if (!one.when.decides()) {
+      last = &one;
+      ++others;
+    } else if (one.when.holds(args.m, args.n, args.k)) {
+      return one;
+    }
   }
-  return candidates[kCount - 1];
+  if (others == 1 || !last->cost.known()) { return *last; }
+  CallShape const call = detail::call_shape(args, last->kernel);
+  if (call.empty()) { return *last; }
+  bool const given = workspace == Workspace::kAsAskedFor || args.workspace != nullptr;
+  Candidate<Args, Info> const* best = last;
+  double least = INFINITY;
+  for (Candidate<Args, Info> const& one : candidates) {
+    if (one.when.decides()) { continue; }
+    double const us = predicted_us(given ? one.kernel : without_workspace(one.kernel), one.cost, call);
+    if (us < least) { least = us, best = &one; }
+  }
+  return *best;
 }
 
 /// The maximum of each resource over the candidates, and the minimum of CTAs per multiprocessor.
@@ -81,14 +129,6 @@ Status query_all(Candidate<Args, Info> const (&candidates)[kCount], Info& info) 
     info.ctas_per_sm = one.ctas_per_sm < info.ctas_per_sm ? one.ctas_per_sm : info.ctas_per_sm;
   }
   return Status::kSuccess;
-}
-
-/// The workspace of the candidate that a call with these arguments would run.
-template <class Args, class Info, int kCount>
-Status workspace_of(Candidate<Args, Info> const (&candidates)[kCount], Args const& args, int64_t& bytes) {
-  bytes = 0;
-  auto const& chosen = choose(candidates, args.m, args.n, args.k);
-  return chosen.workspace == nullptr ? Status::kSuccess : chosen.workspace(args, bytes);
 }
 
 }  // namespace v0_1

@@ -56,22 +56,21 @@ inline bool rows_are_aligned(void const* pointer, int64_t row_stride, int64_t ba
 /// Of M, N and K, and of the number of CTAs: the end of the last tile must fit an int.
 inline constexpr int64_t kLargestExtent = 0x7fffffff - 16384;
 
-/// Fills `shape` from the project's public argument struct. Returns kSuccess, or what is wrong with the extents. Where the
-/// shape is empty, the other extents may be anything but negative.
-template <class Config, class Args>
-Status check_extents(Args const& from, GemmShape& shape) {
-  if (from.m < 0) { return Status::kNegativeM; }
-  if (from.n < 0) { return Status::kNegativeN; }
-  if (from.k < 0) { return Status::kNegativeK; }
-  if (from.batch < 0) { return Status::kNegativeBatch; }
-  shape = {from.m, from.n, from.k, from.batch};
+/// kSuccess, or what is wrong with the extents of a call. Where the shape is empty, the other extents may be anything but
+/// negative.
+template <class Config>
+Status check_extents(GemmShape const& shape) {
+  if (shape.m < 0) { return Status::kNegativeM; }
+  if (shape.n < 0) { return Status::kNegativeN; }
+  if (shape.k < 0) { return Status::kNegativeK; }
+  if (shape.batch < 0) { return Status::kNegativeBatch; }
   if (shape.empty()) { return Status::kSuccess; }
-  if (from.m > kLargestExtent) { return Status::kTooLargeM; }
-  if (from.n > kLargestExtent) { return Status::kTooLargeN; }
-  if (from.k > kLargestExtent) { return Status::kTooLargeK; }
-  int64_t const tiles_m = detail::ceil_div(from.m, Config::kTileM);
-  int64_t const tiles_n = detail::ceil_div(from.n, Config::kTileN);
-  bool const countable = tiles_m <= kLargestExtent / tiles_n && tiles_m * tiles_n <= kLargestExtent / from.batch;
+  if (shape.m > kLargestExtent) { return Status::kTooLargeM; }
+  if (shape.n > kLargestExtent) { return Status::kTooLargeN; }
+  if (shape.k > kLargestExtent) { return Status::kTooLargeK; }
+  int64_t const tiles_m = detail::ceil_div(shape.m, Config::kTileM);
+  int64_t const tiles_n = detail::ceil_div(shape.n, Config::kTileN);
+  bool const countable = tiles_m <= kLargestExtent / tiles_n && tiles_m * tiles_n <= kLargestExtent / shape.batch;
   return countable ? Status::kSuccess : Status::kTooManyTiles;
 }
 
@@ -103,12 +102,12 @@ Status check_arguments(Args const& from, GemmArguments<Config>& args) {
   using B = typename Config::B;
   using ElementD = typename Config::ElementD;
   using Functor = typename Config::Epilogue::Functor;
-  GemmShape shape{};
-  Status status = check_extents<Config>(from, shape);
-  args.m = shape.m;
-  args.n = shape.n;
-  args.k = shape.k;
-  args.batch = shape.batch;
+
+  args.m = from.m;
+  args.n = from.n;
+  args.k = from.k;
+  args.batch = from.batch;
+  Status status = check_extents<Config>(args.shape());
   if (status != Status::kSuccess || args.empty()) { return status; }
   status = Functor::read_arguments(from, args.epilogue);
   if (status != Status::kSuccess) { return status; }

@@ -5,6 +5,8 @@
 // one, and the last stores of a tile overlap the next tile's mainloop.
 #pragma once
 
+#include <climits>
+
 #include <cute/tensor.hpp>
 
 #include "gemm_arguments.cuh"
@@ -29,7 +31,7 @@ struct Sm90EpilogueTma {
     int64_t ldc, batch_stride_c;
     ElementD* d;
     int64_t ldd, batch_stride_d;
-    bool ragged_d;  // a row (column) of D is not a multiple of 16 bytes
+    int tma_end;  // what ends behind this column (row) of D is stored element by element
     typename Functor::Params functor;
   };
 
@@ -54,7 +56,7 @@ struct Sm90EpilogueTma {
   static_assert(kSlices % Config::TileScheduler::kSplitK == 0, "CTAs that share a tile store the same number of slices");
   static_assert(4 * Config::kConsumers * kBuffers * kSliceBytes == Config::kEpilogueBytes, "the plan and the kernel disagree");
 
-  /// CUDA_ERROR_INVALID_VALUE where TMA cannot address D.
+  /// Where TMA cannot address D, all of it is stored element by element.
   static CUresult make_params(Params& params, GemmArguments<Config> const& args) {
     MatrixExtent const d = {Config::kDRowMajor ? args.n : args.m, Config::kDRowMajor ? args.m : args.n, args.batch, args.ldd,
                             args.batch_stride_d};
@@ -68,12 +70,16 @@ struct Sm90EpilogueTma {
     params.d = args.d;
     params.ldd = args.ldd;
     params.batch_stride_d = args.batch_stride_d;
-    params.ragged_d = d.along * int64_t(sizeof(ElementD)) % 16 != 0;
     params.functor = Functor::make_params(args.epilogue);
-    return encode_tensor_map<ElementD>(params.map_d, args.d, d, kAlong, kAcross, kPitch);
+    CUresult const result = encode_tensor_map<ElementD>(params.map_d, args.d, d, kAlong, kAcross, kPitch);
+    bool const ragged = d.along * int64_t(sizeof(ElementD)) % 16 != 0;  // TMA stores multiples of 16 bytes
+    params.tma_end = result == CUDA_ERROR_INVALID_VALUE ? 0 : ragged ? int(d.along) : INT_MAX;
+    return result == CUDA_ERROR_INVALID_VALUE ? CUDA_SUCCESS : result;
   }
 
-  CUTE_DEVICE static void prefetch_descriptors(Params const& params) { tma_prefetch_descriptor(&params.map_d); }
+  CUTE_DEVICE static void prefetch_descriptors(Params const& params) {
+    if (params.tma_end > 0) { tma_prefetch_descriptor(&params.map_d); }
+  }
 
   /// Stores this CTA's slices of an output tile; with split-K, `split` says which these are. `thread`: index within the
   /// TiledMMA; `warp`: among all warps that store, for the buffers; `slices` counts the slices that this warp has stored.
@@ -84,9 +90,8 @@ struct Sm90EpilogueTma {
     constexpr int kSplitK = Config::TileScheduler::kSplitK;
     using namespace cute;
     int const lane = thread % 32;
-    int const warpgroup_m = thread / 128 % kWarpgroupsM;
-    int const warpgroup_n = thread / 128 / kWarpgroupsM;
-    int const first_m = tile.m * Config::kTileM + warpgroup_m * kMmaM + thread % 128 / 32 * kRows;
+    auto const [in_warpgroup, warpgroup_m, warpgroup_n, _k] = typename TiledMma::ThrLayoutVMNK{}.get_flat_coord(thread);
+    int const first_m = tile.m * Config::kTileM + warpgroup_m * kMmaM + in_warpgroup / 32 * kRows;
     int const first_n = tile.n * Config::kTileN + warpgroup_n * kMmaN;
     unsigned char* const buffers = storage.d + warp * kBuffers * kSliceBytes;
     Functor const functor(params.functor);
@@ -115,8 +120,7 @@ struct Sm90EpilogueTma {
       }
       fence_view_async_shared();
       __syncwarp();
-      bool const full = Config::kDRowMajor ? n + kSliceN <= params.n : m + kRows <= params.m;
-      if (params.ragged_d && !full) {
+      if ((Config::kDRowMajor ? n + kSliceN : m + kRows) > params.tma_end) {
         store_elements(buffer, params, tile.batch, m, n, lane);
       } else if (lane == 0) {
         tma_store(&params.map_d, buffer, Config::kDRowMajor ? n : m, Config::kDRowMajor ? m : n, tile.batch);
@@ -164,13 +168,14 @@ struct Sm90EpilogueTma {
     }
   }
 
-  /// Stores a slice at the end of rows that are not a multiple of 16 bytes: TMA would write up to the next multiple.
+  /// Stores a slice as far as it lies inside of D, along its contiguous mode.
   CUTE_DEVICE static void store_elements(unsigned char const* buffer, Params const& params, int batch, int m, int n, int lane) {
+    constexpr int kLength = Config::kDRowMajor ? kSliceN : kRows;  // of a line
     ElementD* const d = params.d + batch * params.batch_stride_d;
-    CUTE_NO_UNROLL
+#pragma unroll 8
     for (int i = lane; i < kRows * kSliceN; i += 32) {
-      int const row = Config::kDRowMajor ? i / kSliceN : i % kRows;
-      int const column = Config::kDRowMajor ? i % kSliceN : i / kRows;
+      int const row = Config::kDRowMajor ? i / kLength : i % kLength;
+      int const column = Config::kDRowMajor ? i % kLength : i / kLength;
       if (m + row >= params.m || n + column >= params.n) { continue; }
       int64_t const at = Config::kDRowMajor ? (m + row) * params.ldd + n + column : m + row + (n + column) * params.ldd;
       d[at] = *reinterpret_cast<ElementD const*>(buffer + offset(row, column));

@@ -51,15 +51,7 @@ Status resident_clusters(int& clusters) {
   return Status::kSuccess;
 }
 
-/// Makes the device's context current for the calling thread. The driver's functions need a current context, and a thread
-/// that has not called CUDA before has none.
-inline Status make_context_current() {
-  int device = 0;
-  cudaError_t const error = cudaGetDevice(&device);
-  return status_of(error != cudaSuccess ? error : cudaSetDevice(device));
-}
-
-/// Encodes the tensor maps. CUDA_ERROR_INVALID_VALUE where TMA cannot address one of the matrices.
+/// Encodes the tensor maps. CUDA_ERROR_INVALID_VALUE where TMA cannot address A or B.
 template <class Config>
 CUresult make_params(Sm90Params<Config>& params, GemmArguments<Config> const& args) {
   CUresult const result = Config::Mainloop::make_params(params.mainloop, args);
@@ -68,13 +60,13 @@ CUresult make_params(Sm90Params<Config>& params, GemmArguments<Config> const& ar
 
 }  // namespace detail
 
-/// Bytes of workspace that the tile scheduler uses for a problem on the current device. Of the public argument struct, only m,
-/// n, k and batch are read.
+/// Bytes of workspace that the tile scheduler uses for a problem on the current device; Args is the project's public argument
+/// struct, of which only the extents are read.
 template <class Config, class Args>
-Status workspace_sm90(Args const& public_args, int64_t& bytes) {
+Status workspace_sm90(Args const& args, int64_t& bytes) {
   bytes = 0;
-  GemmShape shape{};
-  Status status = check_extents<CallOperands<Config>>(public_args, shape);
+  GemmShape const shape{args.m, args.n, args.k, args.batch};
+  Status status = check_extents<CallOperands<Config>>(shape);
   if (status != Status::kSuccess || shape.empty() || shape.k == 0) { return status; }
   int resident = 0;
   status = detail::resident_clusters<Config>(resident);
@@ -82,7 +74,7 @@ Status workspace_sm90(Args const& public_args, int64_t& bytes) {
   return status;
 }
 
-/// Launches the GEMM on `stream`; Args is the project's public argument struct. Matrices that TMA cannot address go to
+/// Launches the GEMM on `stream`; Args is the project's public argument struct. Operands that TMA cannot address go to
 /// `unaligned(CallArguments<Config>, stream, launch)`.
 template <class Config, class Args, class Unaligned>
 Status run_sm90(Args const& public_args, cudaStream_t stream, Unaligned const& unaligned, Launch launch = Launch::kYes) {
@@ -99,12 +91,9 @@ Status run_sm90(Args const& public_args, cudaStream_t stream, Unaligned const& u
   if (status != Status::kSuccess) { return status; }
 
   Sm90Params<Config> params{};
-  CUresult encoded = detail::make_params<Config>(params, args);
-  if (encoded == CUDA_ERROR_INVALID_CONTEXT || encoded == CUDA_ERROR_NOT_INITIALIZED) {
-    status = detail::make_context_current();
-    if (status != Status::kSuccess) { return status; }
-    encoded = detail::make_params<Config>(params, args);
-  }
+  CUresult encoded = CUDA_SUCCESS;
+  status = encode_in_context(encoded, [&] { return detail::make_params<Config>(params, args); });
+  if (status != Status::kSuccess) { return status; }
   if (encoded == CUDA_ERROR_INVALID_VALUE) { return unaligned(call, stream, launch); }
   if (encoded != CUDA_SUCCESS) { return status_of(cudaError_t(encoded)); }  // the numbers of both enums are the same
 

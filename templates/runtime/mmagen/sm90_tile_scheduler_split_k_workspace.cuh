@@ -113,11 +113,11 @@ struct SplitKWorkspaceTileScheduler {
   CUTE_DEVICE static void write(Params const& params, TileCoord const& tile, Sum* matrix,
                                 TensorRC const& tCrC) {  // ((2,2,MMA_N/8),MMA_M,MMA_N)
     using Epilogue = typename Config::Epilogue;
-    int const thread = int(threadIdx.x);
-    int const warpgroup = thread / 128;
-    int const first_m = tile.m * Config::kTileM + warpgroup % Epilogue::kWarpgroupsM * Epilogue::kMmaM +
-                        thread % 128 / 32 * Epilogue::kRows + thread % 32 / 4;
-    int const first_n = tile.n * Config::kTileN + warpgroup / Epilogue::kWarpgroupsM * Epilogue::kMmaN + thread % 4 * 2;
+    auto const [thread, warpgroup_m, warpgroup_n, _k] =
+        typename Config::TiledMma::ThrLayoutVMNK{}.get_flat_coord(int(threadIdx.x));
+    int const first_m =
+        tile.m * Config::kTileM + warpgroup_m * Epilogue::kMmaM + thread / 32 * Epilogue::kRows + thread % 32 / 4;
+    int const first_n = tile.n * Config::kTileN + warpgroup_n * Epilogue::kMmaN + thread % 4 * 2;
     CUTE_UNROLL
     for (int i = 0; i < Epilogue::kCountM * 2; ++i) {
       int const m = first_m + i / 2 * Epilogue::kMmaM * Epilogue::kWarpgroupsM + i % 2 * 8;
@@ -147,11 +147,11 @@ struct SplitKWorkspaceTileScheduler {
     // More splits pay where they fill a wave: for each number of waves, the most splits that fit it.
     constexpr int kMostWaves = 8;
     int64_t best = 1;
-    double least = predicted_cycles(tiles, sums, 1, resident);
+    double least = predicted_cycles(tiles, shape, sums, 1, resident);
     for (int waves = 1; waves <= kMostWaves; ++waves) {
       int64_t const splits = std::min(most, int64_t(waves) * resident / tiles.tiles);
       if (splits <= best) { continue; }
-      double const cycles = predicted_cycles(tiles, sums, splits, resident);
+      double const cycles = predicted_cycles(tiles, shape, sums, splits, resident);
       if (cycles < least) {
         least = cycles;
         best = splits;
@@ -160,22 +160,25 @@ struct SplitKWorkspaceTileScheduler {
     return int(best);
   }
 
-  /// Cycles of an SM for everything that depends on the number of splits: k tiles, at the rate of wgmma or of loads, the start
-  /// and the end of each work tile, and the second kernel, which reads what the first one has written.
-  static double predicted_cycles(TileSchedulerParams const& tiles, PartialSums<Sum> const& sums, int64_t splits, int resident) {
-    constexpr double kLoadBytes = 32, kSumBytes = 24;  // of an SM in a cycle
-    constexpr double kWorkTile = 1500, kReduction = 3000;
+  /// Cycles for everything that depends on the number of splits: k tiles, at the rate of wgmma, of loads from L2 or of device
+  /// memory; the start and the end of each work tile; the second kernel, and the sums that one kernel writes and the other
+  /// reads. The rates are fitted to measurements on an H200 (docs/performance.md).
+  static double predicted_cycles(TileSchedulerParams const& tiles, GemmShape const& shape, PartialSums<Sum> const& sums,
+                                 int64_t splits, int resident) {
+    constexpr double kL2Bytes = 56;                        // of an SM in a cycle
+    constexpr double kSumBytes = 3200, kDramBytes = 2200;  // of the device
+    constexpr double kWorkTile = 1500, kReduction = 8000;
     constexpr int kBytesA = sizeof(typename Config::A::Element), kBytesB = sizeof(typename Config::B::Element);
     constexpr double kMma = double(Config::kTileM) * Config::kTileN * Config::kTileK * kBytesA / 4096;
-    constexpr double kLoad =
-        (double(Config::kTileM) * kBytesA / Config::kClusterN + double(Config::kTileN) * kBytesB / Config::kClusterM) *
-        Config::kTileK / kLoadBytes;
-    double const k_tile = std::max(kMma, kLoad);
-    int64_t const waves = detail::ceil_div(int64_t(tiles.tiles) * splits, resident);
-    double const work = double(waves) * (kWorkTile + double(detail::ceil_div(tiles.k_tiles, splits)) * k_tile);
-    if (splits == 1) { return work; }
-    double const sum_bytes = 2.0 * double(splits) * double(sums.split_bytes());
-    return work + kReduction + sum_bytes / (kSumBytes * resident * kClusterCtas<Config>);
+    double const rows_a = double(std::min<int64_t>(Config::kTileM, shape.m)) * kBytesA / Config::kClusterN;
+    double const rows_b = double(std::min<int64_t>(Config::kTileN, shape.n)) * kBytesB / Config::kClusterM;
+    double const k_tile = std::max(kMma, (rows_a + rows_b) * Config::kTileK / kL2Bytes);
+    double const waves = double(detail::ceil_div(int64_t(tiles.tiles) * splits, resident));
+    double const work = waves * (kWorkTile + double(detail::ceil_div(tiles.k_tiles, splits)) * k_tile);
+    double const operands = (double(shape.m) * kBytesA + double(shape.n) * kBytesB) * double(shape.k) * double(shape.batch);
+    double const cycles = std::max(work, operands / kDramBytes);
+    if (splits == 1) { return cycles; }
+    return cycles + kReduction + 2.0 * double(splits) * double(sums.split_bytes()) / kSumBytes;
   }
 };
 

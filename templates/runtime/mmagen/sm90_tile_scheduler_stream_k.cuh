@@ -7,7 +7,7 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
+#include <ctime>
 
 #include <cute/tensor.hpp>
 
@@ -19,13 +19,15 @@ inline namespace v0_1 {
 
 namespace detail {
 
-/// A number that no other launch of any process is likely to have, never 0: a count that begins at an address and a time,
-/// scrambled by the finalizer of SplitMix64.
+/// A number that no other launch of any process is likely to have, never 0: an address, a time and a count, scrambled by the
+/// finalizer of SplitMix64. Nothing here needs the C++ library when a C program is linked: neither a clock of <chrono> nor a
+/// guarded static variable.
 inline uint64_t launch_number() {
   static std::atomic<uint64_t> count{};
-  static uint64_t const begin =
-      uint64_t(reinterpret_cast<uintptr_t>(&count)) ^ uint64_t(std::chrono::steady_clock::now().time_since_epoch().count());
-  uint64_t number = begin + 0x9e3779b97f4a7c15u * ++count;
+  std::timespec now{};
+  std::timespec_get(&now, TIME_UTC);
+  uint64_t number = uint64_t(reinterpret_cast<uintptr_t>(&count)) ^ (uint64_t(now.tv_sec) << 32) ^ uint64_t(now.tv_nsec);
+  number += 0x9e3779b97f4a7c15u * ++count;
   number = (number ^ (number >> 30)) * 0xbf58476d1ce4e5b9u;
   number = (number ^ (number >> 27)) * 0x94d049bb133111ebu;
   number ^= number >> 31;
@@ -34,9 +36,10 @@ inline uint64_t launch_number() {
 
 }  // namespace detail
 
+/// kAlways: the tiles of a last wave are shared however full it is, which pays where a cluster's operands are read by no other.
 /// Each cluster first computes its range of the shared tiles, from its end backwards, then whole tiles. The range's end lies
 /// in a tile that the next cluster finishes: its partial sums are ready long before they are read.
-template <class Config>
+template <class Config, bool kAlways>
 struct StreamKTileScheduler {
   static constexpr int kSplitK = 1;
   static constexpr bool kReduces = false;
@@ -141,12 +144,12 @@ struct StreamKTileScheduler {
   static constexpr int kThreads = 128 * Config::kConsumers;
 
   /// Shares the tiles of a last wave that is less than two thirds full, and those of the full wave before it. A fuller last
-  /// wave is faster unshared: clusters at different k have no operands in common, and L2 serves each of them alone.
+  /// wave is often faster unshared: clusters at different k have no operands in common, and L2 serves each of them alone.
   static void share_last_wave(Params& params, unsigned resident) {
-    constexpr int64_t kMinKTiles = 8;  // of a cluster
+    constexpr int64_t kMinKTiles = kAlways ? 4 : 8;  // of a cluster
     unsigned const rest = params.tiles % resident;
     unsigned const waves = params.tiles / resident;
-    bool const worthwhile = rest > 0 && 3 * rest < 2 * resident;
+    bool const worthwhile = rest > 0 && (kAlways || 3 * rest < 2 * resident);
     int64_t const shared_tiles = !worthwhile ? 0 : waves == 0 ? params.tiles : rest + resident;
     int64_t const total = shared_tiles * params.k_tiles;
     if (total < kMinKTiles * resident || total > 0x7fffffff) { return; }

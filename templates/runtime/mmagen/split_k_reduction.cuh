@@ -33,9 +33,9 @@ struct PartialSums {
   int64_t split_bytes() const { return split_stride * int64_t(sizeof(Sum)); }
 };
 
-/// Elements of D that a thread of the reduction stores.
-inline constexpr int kReductionVector = 4;
+inline constexpr int kReductionVector = 4;  // elements of D
 inline constexpr int kReductionThreads = 128;
+inline constexpr int kReductionBatch = 8;  // loads that a thread has in flight
 
 template <class Config>
 struct SplitKReductionParams {
@@ -44,6 +44,7 @@ struct SplitKReductionParams {
   PartialSums<typename Config::ElementAccumulator> sums;
   FastDivmod vectors_of_line, lines_of_matrix;
   unsigned vectors;  // of all matrices
+  int groups, splits_of_group;
   ElementD const* c;
   int64_t ldc, batch_stride_c;
   ElementD* d;
@@ -52,7 +53,20 @@ struct SplitKReductionParams {
   typename Config::Epilogue::Functor::Params functor;
 };
 
-/// Grid: a thread for each vector of D.
+/// Sums of neighbouring elements of D, as one load has them.
+template <class Sum>
+struct alignas(16) SumVector {
+  Sum sum[kReductionVector];
+
+  CUTE_DEVICE void add(uint4 const& words) {
+    auto const* const others = reinterpret_cast<Sum const*>(&words);
+    CUTE_UNROLL
+    for (int v = 0; v < kReductionVector; ++v) { sum[v] += others[v]; }
+  }
+};
+
+/// Grid: `groups` threads for each vector of D. Those of a group of warps add up consecutive splits, of which a thread has
+/// kReductionBatch loads in flight; the first group then adds the sums of all groups in their order.
 template <class Config>
 __global__ void __launch_bounds__(kReductionThreads)
     split_k_reduction_kernel(__grid_constant__ SplitKReductionParams<Config> const params) {
@@ -62,27 +76,41 @@ __global__ void __launch_bounds__(kReductionThreads)
   struct alignas(kVector * sizeof(ElementD)) Vector {
     ElementD element[kVector];
   };
+  __shared__ SumVector<Sum> of_groups[kReductionThreads];
   launch_dependent_grids();
   wait_on_dependent_grids();
-  unsigned const index = blockIdx.x * kReductionThreads + threadIdx.x;
-  if (index >= params.vectors) { return; }
+  int const lanes = kReductionThreads / params.groups;  // of a group
+  int const group = int(threadIdx.x) / lanes;
+  unsigned const index = cute::min(blockIdx.x * lanes + threadIdx.x % lanes, params.vectors - 1);
   unsigned const line = params.vectors_of_line.divide(index);  // of all matrices
   int const along = int(index - line * params.vectors_of_line.divisor) * kVector;
   unsigned const batch = params.lines_of_matrix.divide(line);
   int64_t const across = line - batch * params.lines_of_matrix.divisor;
 
-  auto const* from = params.sums.data + line * params.sums.pitch + along;
-  Sum total[kVector];
-  auto const load = [](Sum const* at) { return __ldcg(reinterpret_cast<uint4 const*>(at)); };
-  *reinterpret_cast<uint4*>(total) = load(from);
-#pragma unroll 8
-  for (int split = 1; split < params.sums.splits; ++split) {
-    from += params.sums.split_stride;
-    uint4 const words = load(from);
-    auto const* const others = reinterpret_cast<Sum const*>(&words);
+  Sum const* const from = params.sums.data + line * params.sums.pitch + along;
+  SumVector<Sum> total{};
+  int const end = cute::min((group + 1) * params.splits_of_group, params.sums.splits);
+  CUTE_NO_UNROLL
+  for (int first = group * params.splits_of_group; first < end; first += kReductionBatch) {
+    uint4 words[kReductionBatch];
     CUTE_UNROLL
-    for (int v = 0; v < kVector; ++v) { total[v] += others[v]; }
+    for (int i = 0; i < kReductionBatch; ++i) {
+      if (first + i < end) { words[i] = __ldcg(reinterpret_cast<uint4 const*>(from + (first + i) * params.sums.split_stride)); }
+    }
+    CUTE_UNROLL
+    for (int i = 0; i < kReductionBatch; ++i) {
+      if (first + i < end) { total.add(words[i]); }
+    }
   }
+  if (params.groups > 1) {
+    of_groups[threadIdx.x] = total;
+    __syncthreads();
+    if (group > 0) { return; }
+    for (int other = 1; other < params.groups; ++other) {
+      total.add(reinterpret_cast<uint4 const&>(of_groups[other * lanes + threadIdx.x]));
+    }
+  }
+  if (blockIdx.x * lanes + threadIdx.x >= params.vectors) { return; }
 
   typename Config::Epilogue::Functor const functor(params.functor);
   bool const reads_c = functor.reads_source();
@@ -93,13 +121,13 @@ __global__ void __launch_bounds__(kReductionThreads)
     if (reads_c) { source = *reinterpret_cast<Vector const*>(c); }
     CUTE_UNROLL
     for (int v = 0; v < kVector; ++v) {
-      result.element[v] = reads_c ? functor(total[v], source.element[v]) : functor(total[v]);
+      result.element[v] = reads_c ? functor(total.sum[v], source.element[v]) : functor(total.sum[v]);
     }
     *reinterpret_cast<Vector*>(d) = result;
   } else {
     CUTE_UNROLL
     for (int v = 0; v < kVector; ++v) {
-      if (along + v < params.sums.along) { d[v] = reads_c ? functor(total[v], c[v]) : functor(total[v]); }
+      if (along + v < params.sums.along) { d[v] = reads_c ? functor(total.sum[v], c[v]) : functor(total.sum[v]); }
     }
   }
 }
@@ -128,7 +156,10 @@ Status run_split_k_reduction(PartialSums<typename Config::ElementAccumulator> co
   params.wide =
       begins_at_vectors(args.d, args.ldd, args.batch_stride_d) && begins_at_vectors(args.c, args.ldc, args.batch_stride_c);
   params.functor = Config::Epilogue::Functor::make_params(args.epilogue);
-  unsigned const ctas = unsigned(detail::ceil_div(params.vectors, kReductionThreads));
+  params.groups = 1;
+  while (params.groups < kReductionThreads / 32 && params.groups * kReductionBatch < sums.splits) { params.groups *= 2; }
+  params.splits_of_group = (sums.splits + params.groups - 1) / params.groups;
+  unsigned const ctas = unsigned(detail::ceil_div(params.vectors, kReductionThreads / params.groups));
   return launch_dependent_kernel(&split_k_reduction_kernel<Config>, ctas, kReductionThreads, stream, params);
 }
 

@@ -5,6 +5,7 @@
 #ifndef HELLO_MICRO_H
 #define HELLO_MICRO_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #if defined(_WIN32)
@@ -19,22 +20,66 @@ extern "C" {
 
 struct CUstream_st; /* cudaStream_t and CUstream point to it */
 
+/* What a call returns. The numbers are the same for all libraries made by mmagen. */
 typedef enum hello_micro_status {
   HELLO_MICRO_SUCCESS = 0,
-  HELLO_MICRO_INVALID_ARGUMENT = 1, /* null or misaligned pointer, negative extent, short leading dimension, a batch with one D */
-  HELLO_MICRO_NOT_SUPPORTED = 2,    /* the current device cannot run this kernel */
-  HELLO_MICRO_CUDA_ERROR = 3,       /* the launch failed: cudaGetLastError() says why */
-  HELLO_MICRO_TOO_LARGE = 4,        /* an extent or a number of CTAs above 2^31 - 16385 */
-  HELLO_MICRO_FIXED_SHAPE = 5       /* this kernel computes one tile and nothing else */
+  /* about the device; hello_micro_cuda_error() has CUDA's own code where there is one */
+  HELLO_MICRO_CUDA_ERROR = 1,   /* the launch was refused, or an earlier one has failed */
+  HELLO_MICRO_NO_DRIVER = 2,    /* this machine has no CUDA driver */
+  HELLO_MICRO_OLD_DRIVER = 3,   /* the driver is older than the CUDA that the library was built with */
+  HELLO_MICRO_NO_DEVICE = 4,    /* the driver shows no device */
+  HELLO_MICRO_WRONG_DEVICE = 5, /* the library has no code for the current device's architecture */
+  HELLO_MICRO_SMALL_DEVICE = 6, /* too little shared memory for a CTA, or no SMs for a cluster */
+  /* about the arguments */
+  HELLO_MICRO_NULL_ARGS = 16,      /* no struct */
+  HELLO_MICRO_STRUCT_SIZE = 17,    /* struct_size is not the size of a struct that the library knows */
+  HELLO_MICRO_FIXED_SHAPE = 18,    /* this kernel computes one tile and nothing else */
+  HELLO_MICRO_TOO_MANY_TILES = 19, /* more than 2^31 - 16385 */
+  HELLO_MICRO_NEGATIVE_M = 32,
+  HELLO_MICRO_NEGATIVE_N = 33,
+  HELLO_MICRO_NEGATIVE_K = 34,
+  HELLO_MICRO_NEGATIVE_BATCH = 35,
+  HELLO_MICRO_TOO_LARGE_M = 40, /* above 2^31 - 16385 */
+  HELLO_MICRO_TOO_LARGE_N = 41,
+  HELLO_MICRO_TOO_LARGE_K = 42,
+  HELLO_MICRO_NULL_A = 48,
+  HELLO_MICRO_NULL_B = 49,
+  HELLO_MICRO_NULL_C = 50, /* and beta is not 0 */
+  HELLO_MICRO_NULL_D = 51,
+  HELLO_MICRO_NULL_METADATA_A = 52,
+  HELLO_MICRO_NULL_SCALE_A = 53,
+  HELLO_MICRO_NULL_SCALE_B = 54,
+  HELLO_MICRO_MISALIGNED_A = 64,
+  HELLO_MICRO_MISALIGNED_B = 65,
+  HELLO_MICRO_MISALIGNED_C = 66,
+  HELLO_MICRO_MISALIGNED_D = 67,
+  HELLO_MICRO_MISALIGNED_METADATA_A = 68,
+  HELLO_MICRO_MISALIGNED_SCALE_A = 69,
+  HELLO_MICRO_MISALIGNED_SCALE_B = 70,
+  HELLO_MICRO_MISALIGNED_ALPHA = 71,     /* alpha_device */
+  HELLO_MICRO_MISALIGNED_BETA = 72,      /* beta_device */
+  HELLO_MICRO_MISALIGNED_WORKSPACE = 73, /* to 16 bytes */
+  HELLO_MICRO_SHORT_LDA = 80,            /* shorter than a line of A along its contiguous mode */
+  HELLO_MICRO_SHORT_LDB = 81,
+  HELLO_MICRO_SHORT_LDC = 82,
+  HELLO_MICRO_SHORT_LDD = 83,
+  HELLO_MICRO_ALPHA_NOT_INTEGER = 96, /* the scalars of the kernel are 32-bit integers */
+  HELLO_MICRO_BETA_NOT_INTEGER = 97,
+  HELLO_MICRO_SHARED_D = 98 /* batch_stride_d is 0: all matrices would be written to one D */
 } hello_micro_status;
 
 typedef float hello_micro_scalar;
 
 /* D = A * B for M, N, K = 32, 32, 32, batch = 1, alpha = 1, beta = 0.
  * Leading dimensions are the distance between rows (or columns) of the contiguous mode, strides the distance between
- * the matrices of a batch; both in elements. A, B and C may have a stride of 0, one matrix for the whole batch. */
+ * the matrices of a batch; both in elements. A, B and C may have a stride of 0, one matrix for the whole batch.
+ */
+/* The arguments of a call, the same for all libraries made by mmagen: the layout does not depend on the kernel. Later versions
+ * add members at the end. A library refuses a struct that is shorter than the one it knows, and a longer one unless all
+ * that it does not know is zero. Begin with HELLO_MICRO_ARGS_INIT, or with zeros and struct_size. */
 typedef struct hello_micro_args {
-  int64_t m, n, k, batch;
+  uint64_t struct_size;   /* sizeof(struct hello_micro_args) */
+  int64_t m, n, k, batch; /* batch 0 means 1 */
   const void *a;
   int64_t lda, batch_stride_a;
   const void *b;
@@ -43,12 +88,25 @@ typedef struct hello_micro_args {
   int64_t ldc, batch_stride_c;
   void *d;
   int64_t ldd, batch_stride_d;
-  hello_micro_scalar alpha, beta;
+  double alpha, beta;       /* converted to hello_micro_scalar */
+  const void *alpha_device; /* NULL, or a hello_micro_scalar in device memory that the kernel reads instead of alpha */
+  const void *beta_device;  /* the same for beta; c must be given then */
+  void *workspace;          /* NULL, or device memory: see hello_micro_workspace_bytes */
+  int64_t workspace_bytes;
+  const void *metadata_a; /* of sparse operations, else not read */
+  const void *scale_a;    /* of block-scaled operations, else not read */
+  const void *scale_b;
 } hello_micro_args;
+
+/* alpha 1, beta 0, one matrix. */
+#define HELLO_MICRO_ARGS_INIT \
+  {sizeof(struct hello_micro_args), 0, 0, 0, 1, NULL, 0, 0, NULL, 0, 0, NULL, 0, 0, NULL, 0, 0, \
+   1.0, 0.0, NULL, NULL, NULL, 0, NULL, NULL, NULL}
 
 /* Resources of the kernel: threads of a CTA, registers and bytes of local memory of a thread, bytes of shared memory of a
  * CTA, and CTAs that run at once on a multiprocessor of the current device. */
 typedef struct hello_micro_info {
+  uint64_t struct_size; /* sizeof(struct hello_micro_info), set by the caller */
   int32_t threads, registers, local_bytes, smem_bytes, ctas_per_sm;
 } hello_micro_info;
 
@@ -56,13 +114,37 @@ typedef struct hello_micro_info {
  * memory of the current device. Thread-safe. */
 HELLO_MICRO_API hello_micro_status hello_micro_run(const hello_micro_args *args, struct CUstream_st *stream);
 
+/* What hello_micro_run would return on the current device, without launching anything. */
+HELLO_MICRO_API hello_micro_status hello_micro_can_run(const hello_micro_args *args);
+
+/* Bytes of workspace that a call with these arguments can use on the current device, 0 for none. */
+HELLO_MICRO_API hello_micro_status hello_micro_workspace_bytes(const hello_micro_args *args, int64_t *bytes);
+
 HELLO_MICRO_API hello_micro_status hello_micro_query(hello_micro_info *info);
 
-/* One sentence in English; never NULL. */
+/* The name of the kernel that a call with these arguments runs: always hello_micro. Never NULL. */
+HELLO_MICRO_API const char *hello_micro_config_name(const hello_micro_args *args);
+
+/* One sentence in English for a status; never NULL. */
 HELLO_MICRO_API const char *hello_micro_status_text(hello_micro_status status);
+
+/* The same for the last call of this thread that returned a status, with the values that it is about, e.g. "lda is 100; a
+ * line of A along K has 128 elements". Valid until the thread's next call; never NULL. */
+HELLO_MICRO_API const char *hello_micro_error_text(void);
+
+/* The cudaError_t of that call, 0 if CUDA reported none. The library has a CUDA runtime of its own: cudaGetLastError() of the
+ * application does not see its errors. */
+HELLO_MICRO_API int hello_micro_cuda_error(void);
+
+/* The version of mmagen that made the library, "0.1.0". */
+HELLO_MICRO_API const char *hello_micro_version(void);
+
+/* What the library computes, as JSON: name, kernel, element types, contiguous modes, architectures. */
+HELLO_MICRO_API const char *hello_micro_description(void);
 
 #ifdef __cplusplus
 }
 #endif
 
 #endif
+

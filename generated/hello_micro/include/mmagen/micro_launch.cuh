@@ -1,6 +1,7 @@
 // Host side of the micro kernel (the one that config.cuh includes): one tile, D = A * B.
 #pragma once
 
+#include "gemm_arguments.cuh"
 #include "status.cuh"
 
 namespace mmagen {
@@ -8,21 +9,23 @@ inline namespace v0_1 {
 
 /// Launches D = A * B on `stream`; Args is the project's public argument struct.
 template <class Config, class Args>
-Status run_micro(Args const& args, cudaStream_t stream) {
+Status run_micro(Args const& args, cudaStream_t stream, Launch launch = Launch::kYes) {
   using A = typename Config::A;
   using B = typename Config::B;
-  using Scalar = typename Config::Scalar;
+  using ElementD = typename Config::ElementD;
   if (args.m != Config::kTileM || args.n != Config::kTileN || args.k != Config::kTileK || args.batch != 1 ||
-      args.alpha != Scalar(1) || args.beta != Scalar(0)) {
+      args.alpha != 1.0 || args.beta != 0.0 || args.alpha_device != nullptr || args.beta_device != nullptr) {
     return Status::kFixedShape;
   }
-  if (args.a == nullptr || args.b == nullptr || args.d == nullptr || !is_aligned_to<typename A::Element>(args.a) ||
-      !is_aligned_to<typename B::Element>(args.b) || !is_aligned_to<typename Config::ElementD>(args.d) ||
-      args.lda < (A::kContiguousK ? args.k : args.m) || args.ldb < (B::kContiguousK ? args.k : args.n) ||
-      args.ldd < (Config::kDRowMajor ? args.n : args.m)) {
-    return Status::kInvalidArgument;
-  }
-  return launch_kernel(&micro_kernel<Config>, 1, Config::kThreads, Config::kSmemBytes, stream,
+  MatrixArgument const matrices[] = {
+      {args.a, int(sizeof(typename A::Element)), args.lda, A::kContiguousK ? args.k : args.m, true},
+      {args.b, int(sizeof(typename B::Element)), args.ldb, B::kContiguousK ? args.k : args.n, true},
+      {},
+      {args.d, int(sizeof(ElementD)), args.ldd, Config::kDRowMajor ? args.n : args.m, true},
+  };
+  Status const status = check_matrices(matrices);
+  if (status != Status::kSuccess) { return status; }
+  return launch_kernel(&micro_kernel<Config>, 1, Config::kThreads, Config::kSmemBytes, stream, launch,
                        static_cast<typename A::Element const*>(args.a), args.lda,
                        static_cast<typename B::Element const*>(args.b), args.ldb,
                        static_cast<typename Config::ElementD*>(args.d), args.ldd);

@@ -2,6 +2,7 @@
 #ifndef HELLO_OWNERSHIP_H
 #define HELLO_OWNERSHIP_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #if defined(_WIN32)
@@ -16,11 +17,52 @@ extern "C" {
 
 struct CUstream_st; /* cudaStream_t and CUstream point to it */
 
+/* What a call returns. The numbers are the same for all libraries made by mmagen. */
 typedef enum hello_ownership_status {
   HELLO_OWNERSHIP_SUCCESS = 0,
-  HELLO_OWNERSHIP_INVALID_ARGUMENT = 1, /* null pointer */
-  HELLO_OWNERSHIP_NOT_SUPPORTED = 2,    /* the current device cannot run this kernel */
-  HELLO_OWNERSHIP_CUDA_ERROR = 3        /* the launch failed: cudaGetLastError() says why */
+  /* about the device; hello_ownership_cuda_error() has CUDA's own code where there is one */
+  HELLO_OWNERSHIP_CUDA_ERROR = 1,   /* the launch was refused, or an earlier one has failed */
+  HELLO_OWNERSHIP_NO_DRIVER = 2,    /* this machine has no CUDA driver */
+  HELLO_OWNERSHIP_OLD_DRIVER = 3,   /* the driver is older than the CUDA that the library was built with */
+  HELLO_OWNERSHIP_NO_DEVICE = 4,    /* the driver shows no device */
+  HELLO_OWNERSHIP_WRONG_DEVICE = 5, /* the library has no code for the current device's architecture */
+  HELLO_OWNERSHIP_SMALL_DEVICE = 6, /* too little shared memory for a CTA, or no SMs for a cluster */
+  /* about the arguments */
+  HELLO_OWNERSHIP_NULL_ARGS = 16,      /* no struct */
+  HELLO_OWNERSHIP_STRUCT_SIZE = 17,    /* struct_size is not the size of a struct that the library knows */
+  HELLO_OWNERSHIP_FIXED_SHAPE = 18,    /*  */
+  HELLO_OWNERSHIP_TOO_MANY_TILES = 19, /* more than 2^31 - 16385 */
+  HELLO_OWNERSHIP_NEGATIVE_M = 32,
+  HELLO_OWNERSHIP_NEGATIVE_N = 33,
+  HELLO_OWNERSHIP_NEGATIVE_K = 34,
+  HELLO_OWNERSHIP_NEGATIVE_BATCH = 35,
+  HELLO_OWNERSHIP_TOO_LARGE_M = 40, /* above 2^31 - 16385 */
+  HELLO_OWNERSHIP_TOO_LARGE_N = 41,
+  HELLO_OWNERSHIP_TOO_LARGE_K = 42,
+  HELLO_OWNERSHIP_NULL_A = 48,
+  HELLO_OWNERSHIP_NULL_B = 49,
+  HELLO_OWNERSHIP_NULL_C = 50, /* and beta is not 0 */
+  HELLO_OWNERSHIP_NULL_D = 51,
+  HELLO_OWNERSHIP_NULL_METADATA_A = 52,
+  HELLO_OWNERSHIP_NULL_SCALE_A = 53,
+  HELLO_OWNERSHIP_NULL_SCALE_B = 54,
+  HELLO_OWNERSHIP_MISALIGNED_A = 64,
+  HELLO_OWNERSHIP_MISALIGNED_B = 65,
+  HELLO_OWNERSHIP_MISALIGNED_C = 66,
+  HELLO_OWNERSHIP_MISALIGNED_D = 67,
+  HELLO_OWNERSHIP_MISALIGNED_METADATA_A = 68,
+  HELLO_OWNERSHIP_MISALIGNED_SCALE_A = 69,
+  HELLO_OWNERSHIP_MISALIGNED_SCALE_B = 70,
+  HELLO_OWNERSHIP_MISALIGNED_ALPHA = 71,     /* alpha_device */
+  HELLO_OWNERSHIP_MISALIGNED_BETA = 72,      /* beta_device */
+  HELLO_OWNERSHIP_MISALIGNED_WORKSPACE = 73, /* to 16 bytes */
+  HELLO_OWNERSHIP_SHORT_LDA = 80,            /* shorter than a line of A along its contiguous mode */
+  HELLO_OWNERSHIP_SHORT_LDB = 81,
+  HELLO_OWNERSHIP_SHORT_LDC = 82,
+  HELLO_OWNERSHIP_SHORT_LDD = 83,
+  HELLO_OWNERSHIP_ALPHA_NOT_INTEGER = 96, /* the scalars of the kernel are 32-bit integers */
+  HELLO_OWNERSHIP_BETA_NOT_INTEGER = 97,
+  HELLO_OWNERSHIP_SHARED_D = 98 /* batch_stride_d is 0: all matrices would be written to one D */
 } hello_ownership_status;
 
 /* Threads of the TiledMMA and the extents of the tile that it stamps. */
@@ -30,8 +72,22 @@ enum { HELLO_OWNERSHIP_THREADS = 32, HELLO_OWNERSHIP_M = 16, HELLO_OWNERSHIP_N =
  * b (threads, N, K) and c (threads, M, N), row by row, in device memory that the caller has set to zero. */
 HELLO_OWNERSHIP_API hello_ownership_status hello_ownership_stamp(int32_t *a, int32_t *b, int32_t *c, struct CUstream_st *stream);
 
-/* One sentence in English; never NULL. */
+/* One sentence in English for a status; never NULL. */
 HELLO_OWNERSHIP_API const char *hello_ownership_status_text(hello_ownership_status status);
+
+/* The same for the last call of this thread that returned a status, with the values that it is about, e.g. "lda is 100; a
+ * line of A along K has 128 elements". Valid until the thread's next call; never NULL. */
+HELLO_OWNERSHIP_API const char *hello_ownership_error_text(void);
+
+/* The cudaError_t of that call, 0 if CUDA reported none. The library has a CUDA runtime of its own: cudaGetLastError() of the
+ * application does not see its errors. */
+HELLO_OWNERSHIP_API int hello_ownership_cuda_error(void);
+
+/* The version of mmagen that made the library, "0.1.0". */
+HELLO_OWNERSHIP_API const char *hello_ownership_version(void);
+
+/* What the library computes, as JSON: name, kernel, element types, contiguous modes, architectures. */
+HELLO_OWNERSHIP_API const char *hello_ownership_description(void);
 
 #ifdef __cplusplus
 }

@@ -39,7 +39,7 @@ __global__ void ownership_kernel(int* a, int* b, int* c) {
 /// Stamps on the device; a, b, c are device memory of (threads, rows, columns) ints, zeroed by the caller.
 template <class Config>
 Status run_ownership(int* a, int* b, int* c, cudaStream_t stream) {
-  return launch_kernel(&ownership_kernel<Config>, 1, Config::kThreads, 0, stream, a, b, c);
+  return launch_kernel(&ownership_kernel<Config>, 1, Config::kThreads, 0, stream, Launch::kYes, a, b, c);
 }
 
 }  // namespace v0_1

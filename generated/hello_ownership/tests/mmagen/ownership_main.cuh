@@ -18,11 +18,14 @@
 namespace mmagen::test {
 inline namespace v0_1 {
 
-/// One matrix of the tile. expected: (threads, values), the element r * columns + c of each value of each thread.
+/// One matrix of the tile. staged: it lies in shared memory. planes: copies of it, one for each thread, one if staged.
+/// expected: (planes, values), the element r * columns + c of each value of each thread, or at each place of the stage.
 struct OwnedMatrix {
   char letter;
   char const* modes;
-  int rows, columns, values;
+  int rows, columns;
+  bool staged;
+  int planes, values;
   int32_t const* expected;
 };
 
@@ -31,26 +34,30 @@ struct OwnershipSubject {
   int threads;
   OwnedMatrix matrices[3];
   int (*stamp)(int32_t* a, int32_t* b, int32_t* c, cudaStream_t stream);
-  char const* (*status_text)(int status);
+  char const* (*error_text)();
 };
 
-/// Planes (threads, rows, columns) of stamps; 0: not owned, else 1 + the value's number.
+/// Planes (rows, columns) of stamps; 0: not owned, else 1 + the value's number.
 using Stamps = std::vector<int32_t>;
 
-inline std::string owner_text(int thread, int value) {
+inline std::string owner_text(OwnedMatrix const& matrix, int thread, int value) {
   char text[32];
-  std::snprintf(text, sizeof text, "T%02dv%d", thread, value);
+  if (matrix.staged) {
+    std::snprintf(text, sizeof text, "%d", value);
+  } else {
+    std::snprintf(text, sizeof text, "T%02dv%d", thread, value);
+  }
   return text;
 }
 
 /// Empty, or the first difference between the marks of the device and the expected ones, in either direction.
-inline std::string first_difference(OwnedMatrix const& matrix, int threads, Stamps const& stamps) {
+inline std::string first_difference(OwnedMatrix const& matrix, Stamps const& stamps) {
   int const elements = matrix.rows * matrix.columns;
   auto const place = [&](int element) {
     return std::string(1, matrix.letter) + "(" + std::to_string(element / matrix.columns) + "," +
            std::to_string(element % matrix.columns) + ")";
   };
-  for (int thread = 0; thread < threads; ++thread) {
+  for (int thread = 0; thread < matrix.planes; ++thread) {
     int const* const expected = matrix.expected + std::size_t(thread) * matrix.values;
     int32_t const* const plane = stamps.data() + std::size_t(thread) * elements;
     int stamped = 0;
@@ -58,8 +65,8 @@ inline std::string first_difference(OwnedMatrix const& matrix, int threads, Stam
     for (int value = 0; value < matrix.values; ++value) {
       if (plane[expected[value]] == value + 1) { continue; }
       int const found = plane[expected[value]];
-      return place(expected[value]) + " should be " + owner_text(thread, value) + ", the device " +
-             (found == 0 ? "did not stamp it" : "made it " + owner_text(thread, found - 1));
+      return place(expected[value]) + " should be " + owner_text(matrix, thread, value) + ", the device " +
+             (found == 0 ? "did not stamp it" : "made it " + owner_text(matrix, thread, found - 1));
     }
     if (stamped != matrix.values) {
       return "thread " + std::to_string(thread) + " stamped " + std::to_string(stamped) + " elements of " + matrix.letter +
@@ -69,24 +76,29 @@ inline std::string first_difference(OwnedMatrix const& matrix, int threads, Stam
   return "";
 }
 
-/// Prints a table: the first owner of each element, and how many owners there are.
-inline void print_owners(OwnedMatrix const& matrix, int threads, Stamps const& stamps) {
+/// Prints a table: the first owner of each element, and how many owners there are; its place, if it lies in shared memory.
+inline void print_owners(OwnedMatrix const& matrix, Stamps const& stamps) {
   int const elements = matrix.rows * matrix.columns;
   std::vector<std::string> cells(static_cast<std::size_t>(elements));
   std::size_t owners = 0, width = 0;
-  for (int thread = 0; thread < threads; ++thread) {
+  for (int thread = 0; thread < matrix.planes; ++thread) {
     for (int element = 0; element < elements; ++element) {
       int const stamp = stamps[std::size_t(thread) * elements + element];
       if (stamp == 0) { continue; }
       owners += element == 0;
       std::string& cell = cells[static_cast<std::size_t>(element)];
-      if (cell.empty()) { cell = owner_text(thread, stamp - 1); }
+      if (cell.empty()) { cell = owner_text(matrix, thread, stamp - 1); }
       width = std::max(width, cell.size());
     }
   }
   std::cout << '\n'
             << matrix.letter << " (" << matrix.modes[0] << "," << matrix.modes[1] << "), " << matrix.rows << " x "
-            << matrix.columns << ", " << matrix.values << " values a thread";
+            << matrix.columns << ", ";
+  if (matrix.staged) {
+    std::cout << "in shared memory: elements between the begin of the stage and each";
+  } else {
+    std::cout << matrix.values << " values a thread";
+  }
   if (owners > 1) { std::cout << ", " << owners << " threads own each element; the first is shown"; }
   std::cout << '\n';
   for (int row = 0; row < matrix.rows; ++row) {
@@ -105,13 +117,13 @@ inline std::vector<Stamps> stamp_on_device(OwnershipSubject const& subject) {
   std::vector<Stamps> stamps;
   for (int i = 0; i < 3; ++i) {
     OwnedMatrix const& matrix = subject.matrices[i];
-    stamps.emplace_back(std::size_t(subject.threads) * matrix.rows * matrix.columns);
+    stamps.emplace_back(std::size_t(matrix.planes) * matrix.rows * matrix.columns);
     check(cudaMalloc(&device[i], stamps[i].size() * sizeof(int32_t)), "allocating the stamps");
     check(cudaMemset(device[i], 0, stamps[i].size() * sizeof(int32_t)), "clearing the stamps");
   }
   int const status = subject.stamp(device[0], device[1], device[2], nullptr);
   if (status != 0) {
-    throw Failure{status == 2 ? Disposition::kNotSupported : Disposition::kFailed, subject.status_text(status)};
+    throw Failure{is_about_device(status) ? Disposition::kNotSupported : Disposition::kFailed, subject.error_text()};
   }
   check(cudaDeviceSynchronize(), "stamping");
   for (int i = 0; i < 3; ++i) {
@@ -172,8 +184,8 @@ inline int ownership_main(OwnershipSubject const& subject, int argc, char** argv
     Record record = common;
     record.problem = std::string(1, matrix.letter) + " " + std::to_string(matrix.rows) + "x" + std::to_string(matrix.columns);
     if (!stamps.empty()) {
-      if (!options.json) { print_owners(matrix, subject.threads, stamps[i]); }
-      record.reason = first_difference(matrix, subject.threads, stamps[i]);
+      if (!options.json) { print_owners(matrix, stamps[i]); }
+      record.reason = first_difference(matrix, stamps[i]);
       record.max_abs_err = record.reason.empty() ? 0 : 1;  // exact
       record.bound = 0;
       if (!record.reason.empty()) { record.disposition = Disposition::kIncorrect; }

@@ -12,7 +12,7 @@ inline namespace v0_1 {
 
 /// Launches the GEMM on `stream`; Args is the project's public argument struct.
 template <class Config, class Args>
-Status run_gemm(Args const& public_args, cudaStream_t stream) {
+Status run_gemm(Args const& public_args, cudaStream_t stream, Launch launch = Launch::kYes) {
   using TileScheduler = typename Config::TileScheduler;
   GemmArguments<Config> args{};
   Status status = check_arguments<Config>(public_args, args);
@@ -31,7 +31,7 @@ Status run_gemm(Args const& public_args, cudaStream_t stream) {
                     detail::rows_are_aligned(args.b, args.ldb * kBytesB, args.batch_stride_b * kBytesB, args.batch);
   auto* const kernel = wide ? &gemm_kernel<Config, true> : &gemm_kernel<Config, false>;
   unsigned const ctas = TileScheduler::grid(params.scheduler, kResident);
-  return launch_kernel(kernel, ctas, Config::kThreads, Config::kSmemBytes, stream, params);
+  return launch_kernel(kernel, ctas, Config::kThreads, Config::kSmemBytes, stream, launch, params);
 }
 
 /// Resources of this Config's kernel on the current device.

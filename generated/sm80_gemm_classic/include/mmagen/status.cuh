@@ -8,73 +8,133 @@
 namespace mmagen {
 inline namespace v0_1 {
 
-/// The values equal those of the project's C header.
+/// The values equal those of the project's C header. Those of one kind are consecutive, in the order of Operand.
 enum class Status : int {
   kSuccess = 0,
-  kInvalidArgument = 1,
-  kNotSupported = 2,
-  kCudaError = 3,
-  kTooLarge = 4,
-  kFixedShape = 5,
+  // about the device
+  kCudaError = 1,
+  kNoDriver = 2,
+  kOldDriver = 3,
+  kNoDevice = 4,
+  kWrongDevice = 5,
+  kSmallDevice = 6,
+  // about the call
+  kNullArgs = 16,
+  kStructSize = 17,
+  kFixedShape = 18,
+  kTooManyTiles = 19,
+  kNegativeM = 32,
+  kNegativeN = 33,
+  kNegativeK = 34,
+  kNegativeBatch = 35,
+  kTooLargeM = 40,
+  kTooLargeN = 41,
+  kTooLargeK = 42,
+  kNullA = 48,
+  kNullB = 49,
+  kNullC = 50,
+  kNullD = 51,
+  kNullMetadataA = 52,
+  kNullScaleA = 53,
+  kNullScaleB = 54,
+  kMisalignedA = 64,
+  kMisalignedB = 65,
+  kMisalignedC = 66,
+  kMisalignedD = 67,
+  kMisalignedMetadataA = 68,
+  kMisalignedScaleA = 69,
+  kMisalignedScaleB = 70,
+  kMisalignedAlpha = 71,
+  kMisalignedBeta = 72,
+  kMisalignedWorkspace = 73,
+  kShortLda = 80,
+  kShortLdb = 81,
+  kShortLdc = 82,
+  kShortLdd = 83,
+  kAlphaNotInteger = 96,
+  kBetaNotInteger = 97,
+  kSharedD = 98,
 };
 
-/// `shape`: the sentence of a kernel that computes a fixed shape.
-inline char const* status_text(Status status, char const* shape) {
-  switch (status) {
-    case Status::kSuccess: return "success";
-    case Status::kInvalidArgument:
-      return "invalid argument: a pointer that is null or not aligned to its elements (a workspace: to 16 bytes), a "
-             "negative extent, a leading dimension shorter than a row, or a batch with a stride of 0 for D";
-    case Status::kNotSupported:
-      return "not supported: the current device lacks this kernel's instructions, its shared memory or SMs for its cluster";
-    case Status::kCudaError: return "CUDA error at launch: cudaGetLastError() says why";
-    case Status::kTooLarge: return "too large: extents and the number of CTAs may be 2^31 - 16385 at most";
-    case Status::kFixedShape: return shape;
-  }
-  return "unknown status";
+/// Whether a call launches its kernel, or only finds out whether it would.
+enum class Launch { kYes, kNo };
+
+/// The last CUDA error that this thread's call has met, 0 for none. Read right after the call: all projects share it.
+inline int& cuda_error_of_thread() {
+  static thread_local int code = 0;
+  return code;
 }
 
-/// kNotSupported where the device cannot run the kernel's code at all, kCudaError for every other error.
+/// A status about the device where the device cannot run the kernel's code at all, kCudaError for every other error.
 inline Status status_of(cudaError_t error) {
+  if (error == cudaSuccess) { return Status::kSuccess; }
+  cuda_error_of_thread() = int(error);
+  Status status = Status::kCudaError;
   switch (error) {
-    case cudaSuccess: return Status::kSuccess;
+    case cudaErrorInsufficientDriver: {
+      int version = 0;  // 0: there is no driver
+      status = cudaDriverGetVersion(&version) == cudaSuccess && version > 0 ? Status::kOldDriver : Status::kNoDriver;
+      break;
+    }
+    case cudaErrorStubLibrary: status = Status::kNoDriver; break;
+    case cudaErrorUnsupportedPtxVersion: status = Status::kOldDriver; break;
+    case cudaErrorNoDevice: status = Status::kNoDevice; break;
     case cudaErrorNoKernelImageForDevice:
-    case cudaErrorInvalidDeviceFunction:
-    case cudaErrorUnsupportedPtxVersion:
-    case cudaErrorNoDevice:
-    case cudaErrorInsufficientDriver:
-    case cudaErrorInvalidClusterSize:
-      cudaGetLastError();  // reported by the status: a later check of the caller must not find it
-      return Status::kNotSupported;
+    case cudaErrorInvalidDeviceFunction: status = Status::kWrongDevice; break;
+    case cudaErrorInvalidClusterSize: status = Status::kSmallDevice; break;
     default: return Status::kCudaError;
   }
+  cudaGetLastError();  // reported by the status: a later check of the caller must not find it
+  return status;
 }
 
-/// Is the pointer aligned to its elements? A misaligned access on the device loses the context.
+/// Is the pointer aligned to `bytes`, a power of two? A misaligned access on the device loses the context.
+inline bool is_aligned(void const* pointer, int bytes) {
+  return (reinterpret_cast<uintptr_t>(pointer) & uintptr_t(bytes - 1)) == 0;
+}
+
+/// Is the pointer aligned to its elements?
 template <class Element>
 bool is_aligned_to(void const* pointer) {
-  return reinterpret_cast<uintptr_t>(pointer) % sizeof(Element) == 0;
+  return is_aligned(pointer, int(sizeof(Element)));
 }
 
-/// Allows a kernel `bytes` of dynamic shared memory; kNotSupported where the device has less.
+/// Allows a kernel `bytes` of dynamic shared memory; kSmallDevice where the device has less.
 template <class Kernel>
 Status allow_smem(Kernel* kernel, int bytes) {
   cudaError_t const error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
   if (error != cudaErrorInvalidValue) { return status_of(error); }
+  cuda_error_of_thread() = int(error);
   cudaGetLastError();
-  return Status::kNotSupported;
+  return Status::kSmallDevice;
 }
 
 /// Launches a kernel. Unlike with <<<>>> and cudaGetLastError(), an earlier error of the caller is not reported as this
 /// launch's.
 template <class... Params>
-Status launch_kernel(void (*kernel)(Params...), unsigned ctas, int threads, int smem_bytes, cudaStream_t stream,
+Status launch_kernel(void (*kernel)(Params...), unsigned ctas, int threads, int smem_bytes, cudaStream_t stream, Launch launch,
                      Params... params) {
   Status const status = allow_smem(kernel, smem_bytes);
-  if (status != Status::kSuccess) { return status; }
+  if (status != Status::kSuccess || launch == Launch::kNo) { return status; }
   void* arguments[] = {&params...};
   return status_of(cudaLaunchKernel(reinterpret_cast<void const*>(kernel), dim3(ctas), dim3(unsigned(threads)), arguments,
                                     size_t(smem_bytes), stream));
+}
+
+/// Launches a kernel without shared memory that may begin before the preceding kernel of the stream has ended. It must call
+/// wait_on_dependent_grids() first.
+template <class Params>
+Status launch_dependent_kernel(void (*kernel)(Params), unsigned ctas, int threads, cudaStream_t stream, Params params) {
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t launch{};
+  launch.gridDim = dim3(ctas);
+  launch.blockDim = dim3(unsigned(threads));
+  launch.stream = stream;
+  launch.attrs = &attribute;
+  launch.numAttrs = 1;
+  return status_of(cudaLaunchKernelEx(&launch, kernel, params));
 }
 
 /// Fills the project's public info struct.

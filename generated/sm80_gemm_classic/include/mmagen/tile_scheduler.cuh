@@ -5,6 +5,7 @@
 //   Arguments, arguments()         what it takes from the public arguments
 //   Params, make_params()          what the kernel gets
 //   grid(), workspace_bytes()      clusters to launch, bytes of workspace, given how many clusters run at once
+//   kReduces, reduction()          whether a second kernel may have to add up partial sums; what it needs, or nothing to add
 // and on the device, constructed from Params and the CTA's place in its cluster,
 //   is_valid(), advance(), work_tile()    iteration over work tiles
 //   fixup(), fixup_producer()             adds up the partial sums of CTAs that share a tile; whether this CTA stores it

@@ -10,6 +10,7 @@ inline namespace v0_1 {
 template <class Config>
 struct SingleTileScheduler {
   static constexpr int kSplitK = 1;
+  static constexpr bool kReduces = false;
   static constexpr bool kSharesTiles = false;
 
   struct Arguments {};
@@ -27,7 +28,7 @@ struct SingleTileScheduler {
 
   static unsigned grid(Params const& params, int) { return params.tiles; }
 
-  static int64_t workspace_bytes(int) { return 0; }
+  static int64_t workspace_bytes(GemmShape const&, int) { return 0; }
 
   CUTE_DEVICE static WorkTileInfo work_tile(Params const& params) { return {blockIdx.x, 0, params.k_tiles}; }
 };

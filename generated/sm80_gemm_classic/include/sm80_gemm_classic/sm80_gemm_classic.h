@@ -5,6 +5,7 @@
 #ifndef SM80_GEMM_CLASSIC_H
 #define SM80_GEMM_CLASSIC_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #if defined(_WIN32)
@@ -19,22 +20,66 @@ extern "C" {
 
 struct CUstream_st; /* cudaStream_t and CUstream point to it */
 
+/* What a call returns. The numbers are the same for all libraries made by mmagen. */
 typedef enum sm80_gemm_classic_status {
   SM80_GEMM_CLASSIC_SUCCESS = 0,
-  SM80_GEMM_CLASSIC_INVALID_ARGUMENT = 1, /* null or misaligned pointer, negative extent, short leading dimension, a batch with one D */
-  SM80_GEMM_CLASSIC_NOT_SUPPORTED = 2,    /* the current device cannot run this kernel */
-  SM80_GEMM_CLASSIC_CUDA_ERROR = 3,       /* the launch failed: cudaGetLastError() says why */
-  SM80_GEMM_CLASSIC_TOO_LARGE = 4,        /* an extent or a number of CTAs above 2^31 - 16385 */
-  SM80_GEMM_CLASSIC_FIXED_SHAPE = 5       /* never from this kernel */
+  /* about the device; sm80_gemm_classic_cuda_error() has CUDA's own code where there is one */
+  SM80_GEMM_CLASSIC_CUDA_ERROR = 1,   /* the launch was refused, or an earlier one has failed */
+  SM80_GEMM_CLASSIC_NO_DRIVER = 2,    /* this machine has no CUDA driver */
+  SM80_GEMM_CLASSIC_OLD_DRIVER = 3,   /* the driver is older than the CUDA that the library was built with */
+  SM80_GEMM_CLASSIC_NO_DEVICE = 4,    /* the driver shows no device */
+  SM80_GEMM_CLASSIC_WRONG_DEVICE = 5, /* the library has no code for the current device's architecture */
+  SM80_GEMM_CLASSIC_SMALL_DEVICE = 6, /* too little shared memory for a CTA, or no SMs for a cluster */
+  /* about the arguments */
+  SM80_GEMM_CLASSIC_NULL_ARGS = 16,      /* no struct */
+  SM80_GEMM_CLASSIC_STRUCT_SIZE = 17,    /* struct_size is not the size of a struct that the library knows */
+  SM80_GEMM_CLASSIC_FIXED_SHAPE = 18,    /* never from this kernel */
+  SM80_GEMM_CLASSIC_TOO_MANY_TILES = 19, /* more than 2^31 - 16385 */
+  SM80_GEMM_CLASSIC_NEGATIVE_M = 32,
+  SM80_GEMM_CLASSIC_NEGATIVE_N = 33,
+  SM80_GEMM_CLASSIC_NEGATIVE_K = 34,
+  SM80_GEMM_CLASSIC_NEGATIVE_BATCH = 35,
+  SM80_GEMM_CLASSIC_TOO_LARGE_M = 40, /* above 2^31 - 16385 */
+  SM80_GEMM_CLASSIC_TOO_LARGE_N = 41,
+  SM80_GEMM_CLASSIC_TOO_LARGE_K = 42,
+  SM80_GEMM_CLASSIC_NULL_A = 48,
+  SM80_GEMM_CLASSIC_NULL_B = 49,
+  SM80_GEMM_CLASSIC_NULL_C = 50, /* and beta is not 0 */
+  SM80_GEMM_CLASSIC_NULL_D = 51,
+  SM80_GEMM_CLASSIC_NULL_METADATA_A = 52,
+  SM80_GEMM_CLASSIC_NULL_SCALE_A = 53,
+  SM80_GEMM_CLASSIC_NULL_SCALE_B = 54,
+  SM80_GEMM_CLASSIC_MISALIGNED_A = 64,
+  SM80_GEMM_CLASSIC_MISALIGNED_B = 65,
+  SM80_GEMM_CLASSIC_MISALIGNED_C = 66,
+  SM80_GEMM_CLASSIC_MISALIGNED_D = 67,
+  SM80_GEMM_CLASSIC_MISALIGNED_METADATA_A = 68,
+  SM80_GEMM_CLASSIC_MISALIGNED_SCALE_A = 69,
+  SM80_GEMM_CLASSIC_MISALIGNED_SCALE_B = 70,
+  SM80_GEMM_CLASSIC_MISALIGNED_ALPHA = 71,     /* alpha_device */
+  SM80_GEMM_CLASSIC_MISALIGNED_BETA = 72,      /* beta_device */
+  SM80_GEMM_CLASSIC_MISALIGNED_WORKSPACE = 73, /* to 16 bytes */
+  SM80_GEMM_CLASSIC_SHORT_LDA = 80,            /* shorter than a line of A along its contiguous mode */
+  SM80_GEMM_CLASSIC_SHORT_LDB = 81,
+  SM80_GEMM_CLASSIC_SHORT_LDC = 82,
+  SM80_GEMM_CLASSIC_SHORT_LDD = 83,
+  SM80_GEMM_CLASSIC_ALPHA_NOT_INTEGER = 96, /* the scalars of the kernel are 32-bit integers */
+  SM80_GEMM_CLASSIC_BETA_NOT_INTEGER = 97,
+  SM80_GEMM_CLASSIC_SHARED_D = 98 /* batch_stride_d is 0: all matrices would be written to one D */
 } sm80_gemm_classic_status;
 
 typedef float sm80_gemm_classic_scalar;
 
 /* D = alpha * A * B + beta * C for each matrix of the batch; any m, n, k, any alignment.
  * Leading dimensions are the distance between rows (or columns) of the contiguous mode, strides the distance between
- * the matrices of a batch; both in elements. A, B and C may have a stride of 0, one matrix for the whole batch. */
+ * the matrices of a batch; both in elements. A, B and C may have a stride of 0, one matrix for the whole batch.
+ */
+/* The arguments of a call, the same for all libraries made by mmagen: the layout does not depend on the kernel. Later versions
+ * add members at the end. A library refuses a struct that is shorter than the one it knows, and a longer one unless all
+ * that it does not know is zero. Begin with SM80_GEMM_CLASSIC_ARGS_INIT, or with zeros and struct_size. */
 typedef struct sm80_gemm_classic_args {
-  int64_t m, n, k, batch;
+  uint64_t struct_size;   /* sizeof(struct sm80_gemm_classic_args) */
+  int64_t m, n, k, batch; /* batch 0 means 1 */
   const void *a;
   int64_t lda, batch_stride_a;
   const void *b;
@@ -43,12 +88,25 @@ typedef struct sm80_gemm_classic_args {
   int64_t ldc, batch_stride_c;
   void *d;
   int64_t ldd, batch_stride_d;
-  sm80_gemm_classic_scalar alpha, beta;
+  double alpha, beta;       /* converted to sm80_gemm_classic_scalar */
+  const void *alpha_device; /* NULL, or a sm80_gemm_classic_scalar in device memory that the kernel reads instead of alpha */
+  const void *beta_device;  /* the same for beta; c must be given then */
+  void *workspace;          /* NULL, or device memory: see sm80_gemm_classic_workspace_bytes */
+  int64_t workspace_bytes;
+  const void *metadata_a; /* of sparse operations, else not read */
+  const void *scale_a;    /* of block-scaled operations, else not read */
+  const void *scale_b;
 } sm80_gemm_classic_args;
+
+/* alpha 1, beta 0, one matrix. */
+#define SM80_GEMM_CLASSIC_ARGS_INIT \
+  {sizeof(struct sm80_gemm_classic_args), 0, 0, 0, 1, NULL, 0, 0, NULL, 0, 0, NULL, 0, 0, NULL, 0, 0, \
+   1.0, 0.0, NULL, NULL, NULL, 0, NULL, NULL, NULL}
 
 /* Resources of the kernel: threads of a CTA, registers and bytes of local memory of a thread, bytes of shared memory of a
  * CTA, and CTAs that run at once on a multiprocessor of the current device. */
 typedef struct sm80_gemm_classic_info {
+  uint64_t struct_size; /* sizeof(struct sm80_gemm_classic_info), set by the caller */
   int32_t threads, registers, local_bytes, smem_bytes, ctas_per_sm;
 } sm80_gemm_classic_info;
 
@@ -56,13 +114,37 @@ typedef struct sm80_gemm_classic_info {
  * memory of the current device. Thread-safe. */
 SM80_GEMM_CLASSIC_API sm80_gemm_classic_status sm80_gemm_classic_run(const sm80_gemm_classic_args *args, struct CUstream_st *stream);
 
+/* What sm80_gemm_classic_run would return on the current device, without launching anything. */
+SM80_GEMM_CLASSIC_API sm80_gemm_classic_status sm80_gemm_classic_can_run(const sm80_gemm_classic_args *args);
+
+/* Bytes of workspace that a call with these arguments can use on the current device, 0 for none. */
+SM80_GEMM_CLASSIC_API sm80_gemm_classic_status sm80_gemm_classic_workspace_bytes(const sm80_gemm_classic_args *args, int64_t *bytes);
+
 SM80_GEMM_CLASSIC_API sm80_gemm_classic_status sm80_gemm_classic_query(sm80_gemm_classic_info *info);
 
-/* One sentence in English; never NULL. */
+/* The name of the kernel that a call with these arguments runs: always sm80_gemm_classic. Never NULL. */
+SM80_GEMM_CLASSIC_API const char *sm80_gemm_classic_config_name(const sm80_gemm_classic_args *args);
+
+/* One sentence in English for a status; never NULL. */
 SM80_GEMM_CLASSIC_API const char *sm80_gemm_classic_status_text(sm80_gemm_classic_status status);
+
+/* The same for the last call of this thread that returned a status, with the values that it is about, e.g. "lda is 100; a
+ * line of A along K has 128 elements". Valid until the thread's next call; never NULL. */
+SM80_GEMM_CLASSIC_API const char *sm80_gemm_classic_error_text(void);
+
+/* The cudaError_t of that call, 0 if CUDA reported none. The library has a CUDA runtime of its own: cudaGetLastError() of the
+ * application does not see its errors. */
+SM80_GEMM_CLASSIC_API int sm80_gemm_classic_cuda_error(void);
+
+/* The version of mmagen that made the library, "0.1.0". */
+SM80_GEMM_CLASSIC_API const char *sm80_gemm_classic_version(void);
+
+/* What the library computes, as JSON: name, kernel, element types, contiguous modes, architectures. */
+SM80_GEMM_CLASSIC_API const char *sm80_gemm_classic_description(void);
 
 #ifdef __cplusplus
 }
 #endif
 
 #endif
+

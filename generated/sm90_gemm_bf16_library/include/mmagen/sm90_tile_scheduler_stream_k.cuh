@@ -6,6 +6,9 @@
 // last k tile waits for the clusters before it. These were launched earlier and wait for no other: there is no deadlock.
 #pragma once
 
+#include <atomic>
+#include <ctime>
+
 #include <cute/tensor.hpp>
 
 #include "sm90_cluster.cuh"
@@ -14,11 +17,32 @@
 namespace mmagen {
 inline namespace v0_1 {
 
+namespace detail {
+
+/// A number that no other launch of any process is likely to have, never 0: an address, a time and a count, scrambled by the
+/// finalizer of SplitMix64. Nothing here needs the C++ library when a C program is linked: neither a clock of <chrono> nor a
+/// guarded static variable.
+inline uint64_t launch_number() {
+  static std::atomic<uint64_t> count{};
+  std::timespec now{};
+  std::timespec_get(&now, TIME_UTC);
+  uint64_t number = uint64_t(reinterpret_cast<uintptr_t>(&count)) ^ (uint64_t(now.tv_sec) << 32) ^ uint64_t(now.tv_nsec);
+  number += 0x9e3779b97f4a7c15u * ++count;
+  number = (number ^ (number >> 30)) * 0xbf58476d1ce4e5b9u;
+  number = (number ^ (number >> 27)) * 0x94d049bb133111ebu;
+  number ^= number >> 31;
+  return number != 0 ? number : 1;
+}
+
+}  // namespace detail
+
+/// kAlways: the tiles of a last wave are shared however full it is, which pays where a cluster's operands are read by no other.
 /// Each cluster first computes its range of the shared tiles, from its end backwards, then whole tiles. The range's end lies
 /// in a tile that the next cluster finishes: its partial sums are ready long before they are read.
-template <class Config>
+template <class Config, bool kAlways>
 struct StreamKTileScheduler {
   static constexpr int kSplitK = 1;
+  static constexpr bool kReduces = false;
   static constexpr bool kSharesTiles = true;
   static constexpr bool kHasEmptyWork = false;
 
@@ -32,7 +56,8 @@ struct StreamKTileScheduler {
     unsigned k_tiles_each, extra;  // cluster i has a range of k_tiles_each k tiles, and one more if i < extra
     FastDivmod divide_by_k_tiles;
     float4* partials;  // one CTA tile of sums for each CTA
-    unsigned* ready;   // a flag for each CTA: its partial sums have been written
+    uint64_t* ready;   // a flag for each CTA: `launch` once its partial sums have been written
+    uint64_t launch;   // differs from what an earlier use has left in the flags, which nobody clears beforehand
   };
 
   template <class Args>
@@ -42,13 +67,19 @@ struct StreamKTileScheduler {
 
   /// Without a workspace that is large enough every tile is computed by one cluster.
   static Status make_params(Params& params, GemmShape const& shape, Arguments const& arguments, int resident) {
-    if (!is_aligned_to<float4>(arguments.workspace)) { return Status::kInvalidArgument; }
+    if (!is_aligned_to<float4>(arguments.workspace)) { return Status::kMisalignedWorkspace; }
     detail::make_tile_params(params, shape, Config::kTileM * Config::kClusterM, Config::kTileN * Config::kClusterN,
                              Config::kTileK, Config::kRasterGroup);
     params.divide_by_k_tiles = FastDivmod(unsigned(params.k_tiles));
-    if (arguments.workspace != nullptr && arguments.workspace_bytes >= workspace_bytes(resident)) {
-      share_last_wave(params, unsigned(resident), arguments.workspace);
+    share_last_wave(params, unsigned(resident));
+    if (params.shared_tiles == 0) { return Status::kSuccess; }
+    if (arguments.workspace == nullptr || arguments.workspace_bytes < bytes_of(resident)) {
+      params.shared_tiles = params.k_tiles_each = params.extra = 0;
+      return Status::kSuccess;
     }
+    params.ready = static_cast<uint64_t*>(arguments.workspace);
+    params.partials = reinterpret_cast<float4*>(static_cast<unsigned char*>(arguments.workspace) + flag_bytes(resident));
+    params.launch = detail::launch_number();
     return Status::kSuccess;
   }
 
@@ -56,9 +87,13 @@ struct StreamKTileScheduler {
     return params.shared_tiles > 0 ? unsigned(resident) : cute::min(unsigned(resident), params.tiles);
   }
 
-  /// Flags, then a CTA tile of sums for each CTA that runs at once.
-  static int64_t workspace_bytes(int resident) {
-    return kFlagBytes + int64_t(resident) * kClusterCtas<Config> * Config::kTileM * Config::kTileN * 4;
+  /// Flags, then a CTA tile of sums for each CTA that runs at once; 0 where no tile would be shared.
+  static int64_t workspace_bytes(GemmShape const& shape, int resident) {
+    Params params{};
+    detail::make_tile_params(params, shape, Config::kTileM * Config::kClusterM, Config::kTileN * Config::kClusterN,
+                             Config::kTileK, Config::kRasterGroup);
+    share_last_wave(params, unsigned(resident));
+    return params.shared_tiles > 0 ? bytes_of(resident) : 0;
   }
 
   ClusterCoord<Config> const& cluster;
@@ -106,28 +141,28 @@ struct StreamKTileScheduler {
   CUTE_DEVICE static void fixup_producer() {}
 
  private:
-  /// Space for the flags of more CTAs than any device runs at once. It is the same for every config: with different sizes,
-  /// the partial sums of one config would be read as flags of another one that uses the same workspace.
-  static constexpr int64_t kFlagBytes = 65536;
   static constexpr int kThreads = 128 * Config::kConsumers;
 
   /// Shares the tiles of a last wave that is less than two thirds full, and those of the full wave before it. A fuller last
-  /// wave is faster unshared: clusters at different k have no operands in common, and L2 serves each of them alone.
-  static void share_last_wave(Params& params, unsigned resident, void* workspace) {
-    constexpr int64_t kMinKTiles = 8;  // of a cluster
+  /// wave is often faster unshared: clusters at different k have no operands in common, and L2 serves each of them alone.
+  static void share_last_wave(Params& params, unsigned resident) {
+    constexpr int64_t kMinKTiles = kAlways ? 4 : 8;  // of a cluster
     unsigned const rest = params.tiles % resident;
     unsigned const waves = params.tiles / resident;
-    bool const worthwhile = rest > 0 && 3 * rest < 2 * resident;
+    bool const worthwhile = rest > 0 && (kAlways || 3 * rest < 2 * resident);
     int64_t const shared_tiles = !worthwhile ? 0 : waves == 0 ? params.tiles : rest + resident;
     int64_t const total = shared_tiles * params.k_tiles;
-    bool const fits = int64_t(resident) * kClusterCtas<Config> * int64_t(sizeof(unsigned)) <= kFlagBytes;
-    if (!fits || total < kMinKTiles * resident || total > 0x7fffffff) { return; }
+    if (total < kMinKTiles * resident || total > 0x7fffffff) { return; }
     params.shared_tiles = unsigned(shared_tiles);
     params.k_tiles_each = unsigned(total / resident);
     params.extra = unsigned(total % resident);
-    auto* const bytes = static_cast<unsigned char*>(workspace);
-    params.ready = reinterpret_cast<unsigned*>(bytes);
-    params.partials = reinterpret_cast<float4*>(bytes + kFlagBytes);
+  }
+
+  static int64_t flag_bytes(int resident) {
+    return detail::ceil_div(int64_t(resident) * kClusterCtas<Config> * int64_t(sizeof(uint64_t)), 256) * 256;
+  }
+  static int64_t bytes_of(int resident) {
+    return flag_bytes(resident) + int64_t(resident) * kClusterCtas<Config> * Config::kTileM * Config::kTileN * 4;
   }
 
   CUTE_DEVICE static unsigned range_begin(Params const& params, unsigned index) {
@@ -152,13 +187,13 @@ struct StreamKTileScheduler {
     __threadfence();
     sync_consumers();
     if (threadIdx.x == 0) {
-      unsigned* const ready = params.ready + index * kClusterCtas<Config> + cluster.rank;
-      asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(ready), "r"(1) : "memory");
+      uint64_t* const ready = params.ready + index * kClusterCtas<Config> + cluster.rank;
+      asm volatile("st.release.gpu.global.u64 [%0], %1;" ::"l"(ready), "l"(params.launch) : "memory");
     }
   }
 
-  /// Adds the sums of all clusters that worked on the tile before, those of the first k tiles first. Resets their flags for
-  /// the next launch.
+  /// Adds the sums of all clusters that worked on the tile before, those of the first k tiles first. Resets their flags: a
+  /// graph that is launched again has the same launch number.
   template <class TensorRC>
   CUTE_DEVICE void add_partials(Params const& params, WorkTileInfo const& work, TensorRC& tCrC) const {
     using Sum = typename TensorRC::value_type;
@@ -167,11 +202,11 @@ struct StreamKTileScheduler {
     while (range_begin(params, from) > tile_begin) { --from; }
     for (; from < index; ++from) {
       if (threadIdx.x == 0) {
-        unsigned* const ready = params.ready + from * kClusterCtas<Config> + cluster.rank;
-        unsigned is_ready = 0;
+        uint64_t* const ready = params.ready + from * kClusterCtas<Config> + cluster.rank;
+        uint64_t flag = 0;
         do {
-          asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(is_ready) : "l"(ready) : "memory");
-        } while (is_ready == 0);
+          asm volatile("ld.acquire.gpu.global.u64 %0, [%1];" : "=l"(flag) : "l"(ready) : "memory");
+        } while (flag != params.launch);
         *ready = 0;
       }
       sync_consumers();

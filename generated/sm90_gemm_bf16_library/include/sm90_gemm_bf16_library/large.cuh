@@ -14,6 +14,8 @@
 namespace sm90_gemm_bf16_library::large {
 
 struct Config {
+  static constexpr bool kSwapped = false;
+
   // The instruction and its types.
   using MmaOp = cute::SM90_64x256x16_F32BF16BF16_SS<cute::SM90::GMMA::Major::K, cute::SM90::GMMA::Major::K>;
   using ElementAccumulator = float;
@@ -93,7 +95,7 @@ struct Config {
   static constexpr int kEpilogueBytes = 32768;  // of all warps
 
   using Mainloop = mmagen::Sm90MainloopSs<Config>;
-  using TileScheduler = mmagen::StreamKTileScheduler<Config>;
+  using TileScheduler = mmagen::StreamKTileScheduler<Config, false>;
   using Epilogue = mmagen::Sm90EpilogueTma<Config, mmagen::LinearCombination<ElementD, ElementAccumulator, Scalar>>;
   using Kernel = mmagen::Sm90Cooperative<Config>;
 };

@@ -14,6 +14,8 @@
 namespace sm90_gemm_bf16_library::two_waves {
 
 struct Config {
+  static constexpr bool kSwapped = false;
+
   // The instruction and its types.
   using MmaOp = cute::SM90_64x128x16_F32BF16BF16_SS<cute::SM90::GMMA::Major::K, cute::SM90::GMMA::Major::K>;
   using ElementAccumulator = float;

@@ -166,12 +166,11 @@ struct Outcome {
 template <class Subject>
 void check_status(int status) {
   if (status == kSuccess) { return; }
-  std::string reason =
-      std::string(Subject::kName) + "_run returned " + std::to_string(status) + ", \"" + Subject::status_text(status) + "\"";
+  std::string const reason =
+      std::string(Subject::kName) + "_run returned " + std::to_string(status) + ", \"" + Subject::error_text() + "\"";
   cudaError_t const error = status == kCudaError ? cudaGetLastError() : cudaSuccess;
-  if (error != cudaSuccess) { reason += std::string("; CUDA says ") + cudaGetErrorString(error); }
   bool const unsupported =
-      status == kNotSupported || (error != cudaSuccess && disposition_of(error) == Disposition::kNotSupported);
+      is_about_device(status) || (error != cudaSuccess && disposition_of(error) == Disposition::kNotSupported);
   throw Failure{unsupported ? Disposition::kNotSupported : Disposition::kFailed, reason};
 }
 
@@ -279,11 +278,12 @@ std::string negative_check(Problem problem, cudaStream_t stream) {
   call.a.ld = call.a.inner() - 1;
   uint64_t const before = operands.d().checksum(stream);
   int const status = Subject::run(call, stream);
+  std::string const said = Subject::error_text();
   check(cudaStreamSynchronize(stream), "refusing a short leading dimension");
   std::string fault;
-  if (status != kInvalidArgument) {
-    fault = std::string("lda one short of the row was answered ") + std::to_string(status) + ", \"" +
-            Subject::status_text(status) + "\", not 1. ";
+  if (status != kShortLda) {
+    fault = "lda one short of the row was answered " + std::to_string(status) + ", \"" + said + "\", not " +
+            std::to_string(kShortLda) + ". ";
   }
   if (operands.d().checksum(stream) != before) { fault += "D was written although lda was one short of the row."; }
   return fault;

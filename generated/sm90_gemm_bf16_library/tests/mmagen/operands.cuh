@@ -248,11 +248,8 @@ void fill_matrix(Matrix const& matrix, Fill const& fill, cudaStream_t stream) {
 //   kAccumulation                          what the kernel keeps of its sums
 //   kFixedShape, kTileM, kTileN, kTileK    whether the kernel takes its tile as the only problem
 //   problems()                             the built-in problems
-//   run(Call, stream), query(KernelFacts*), status_text(status)   the C ABI
+//   run(Call, stream), query(KernelFacts*), error_text()   the C ABI
 //   and, for bench, peak_launch(iterations, double* flop, stream)
-
-/// The status codes of every project's C ABI.
-enum Status : int { kSuccess = 0, kInvalidArgument = 1, kNotSupported = 2, kCudaError = 3 };
 
 /// The project's <name>_info.
 struct KernelFacts {
@@ -266,6 +263,8 @@ struct Call {
   Matrix b;  // (N,K,batch)
   Matrix c;  // (M,N,batch); no data when beta is 0
   Matrix d;  // (M,N,batch)
+  void const* alpha_device = nullptr;
+  void const* beta_device = nullptr;
 };
 
 enum class InPlace { kNo, kYes };  ///< whether C is D
@@ -289,6 +288,10 @@ class Operands {
     if (problem.beta != 0.0) {
       c_ = GuardedMatrix(shape<Out>(problem.m, problem.n, Subject::kDMajor == 'N'), Out::kPoisonByte, 2 * problem.ld_pad,
                          problem.offset, problem.batch_strides[2]);
+      using Scalar = typename Subject::Scalar;
+      typename Scalar::Storage const values[] = {Scalar::store(problem.alpha), Scalar::store(problem.beta)};
+      scalars_ = DeviceMemory(sizeof values);
+      check(cudaMemcpy(scalars_.get(), values, sizeof values, cudaMemcpyHostToDevice), "copying alpha and beta");
     }
   }
 
@@ -314,10 +317,17 @@ class Operands {
     if (in_place == InPlace::kYes) { fill_matrix<Out>(d_.matrix(), c_fill_, stream); }
   }
 
+  /// In place, alpha and beta are in device memory, and what the host has of them is of no use.
   Call call(InPlace in_place) const {
     Matrix const c = in_place == InPlace::kYes ? d_.matrix() : c_.matrix();
-    return {problem_.m,  problem_.n,  problem_.k, problem_.batch, problem_.alpha, problem_.beta,
-            a_.matrix(), b_.matrix(), c,          d_.matrix()};
+    Call call = {problem_.m,  problem_.n,  problem_.k, problem_.batch, problem_.alpha, problem_.beta,
+                 a_.matrix(), b_.matrix(), c,          d_.matrix()};
+    if (in_place == InPlace::kYes) {
+      call.alpha = call.beta = NAN;
+      call.alpha_device = scalars_.get();
+      call.beta_device = static_cast<unsigned char*>(scalars_.get()) + sizeof(typename Subject::Scalar::Storage);
+    }
+    return call;
   }
 
   bool has_c() const { return problem_.beta != 0.0; }
@@ -347,6 +357,7 @@ class Operands {
   Problem problem_;
   Fill c_fill_;
   GuardedMatrix a_, b_, c_, d_;
+  DeviceMemory scalars_;  // alpha, beta
 };
 
 }  // namespace v0_1

@@ -85,6 +85,12 @@ struct Failure {
   std::string reason;
 };
 
+/// Those of the status codes of every project's C ABI that the checks ask for.
+enum Status : int { kSuccess = 0, kCudaError = 1, kNullB = 49, kMisalignedA = 64, kShortLda = 80 };
+
+/// Does a status say that this machine cannot run the kernel? From "no driver" to "small device".
+inline bool is_about_device(int status) { return status >= 2 && status <= 6; }
+
 inline Disposition disposition_of(cudaError_t error) {
   switch (error) {
     case cudaSuccess: return Disposition::kPassed;

@@ -12,6 +12,8 @@ inline namespace v0_1 {
 
 struct GemmShape {
   int64_t m, n, k, batch;
+
+  bool empty() const { return m == 0 || n == 0 || batch == 0; }
 };
 
 /// One GEMM for each matrix of a batch; extents and strides in elements. c is never null: d where C is not read.
@@ -29,7 +31,7 @@ struct GemmArgumentsOf {
   int64_t ldd, batch_stride_d;
   EpilogueArguments epilogue;
 
-  bool empty() const { return m == 0 || n == 0 || batch == 0; }
+  bool empty() const { return shape().empty(); }
   GemmShape shape() const { return {m, n, k, batch}; }
 };
 
@@ -51,6 +53,48 @@ inline bool rows_are_aligned(void const* pointer, int64_t row_stride, int64_t ba
 
 }  // namespace detail
 
+/// Of M, N and K, and of the number of CTAs: the end of the last tile must fit an int.
+inline constexpr int64_t kLargestExtent = 0x7fffffff - 16384;
+
+/// kSuccess, or what is wrong with the extents of a call. Where the shape is empty, the other extents may be anything but
+/// negative.
+template <class Config>
+Status check_extents(GemmShape const& shape) {
+  if (shape.m < 0) { return Status::kNegativeM; }
+  if (shape.n < 0) { return Status::kNegativeN; }
+  if (shape.k < 0) { return Status::kNegativeK; }
+  if (shape.batch < 0) { return Status::kNegativeBatch; }
+  if (shape.empty()) { return Status::kSuccess; }
+  if (shape.m > kLargestExtent) { return Status::kTooLargeM; }
+  if (shape.n > kLargestExtent) { return Status::kTooLargeN; }
+  if (shape.k > kLargestExtent) { return Status::kTooLargeK; }
+  int64_t const tiles_m = detail::ceil_div(shape.m, Config::kTileM);
+  int64_t const tiles_n = detail::ceil_div(shape.n, Config::kTileN);
+  bool const countable = tiles_m <= kLargestExtent / tiles_n && tiles_m * tiles_n <= kLargestExtent / shape.batch;
+  return countable ? Status::kSuccess : Status::kTooManyTiles;
+}
+
+/// A, B, C or D as the caller describes it. `row`: elements of a line along its contiguous mode; `used`: does the kernel access
+/// it? `bytes`: of an element.
+struct MatrixArgument {
+  void const* pointer;
+  int bytes;
+  int64_t ld, row;
+  bool used;
+};
+
+inline Status check_matrices(MatrixArgument const (&matrices)[4]) {
+  auto const about = [](Status first, int matrix) { return Status(int(first) + matrix); };
+  for (int i = 0; i < 4; ++i) {
+    MatrixArgument const& one = matrices[i];
+    if (!one.used) { continue; }
+    if (one.pointer == nullptr) { return about(Status::kNullA, i); }
+    if (!is_aligned(one.pointer, one.bytes)) { return about(Status::kMisalignedA, i); }
+    if (one.ld < one.row) { return about(Status::kShortLda, i); }
+  }
+  return Status::kSuccess;
+}
+
 /// Fills `args` from the project's public argument struct. Returns kSuccess, or what is wrong with it.
 template <class Config, class Args>
 Status check_arguments(Args const& from, GemmArguments<Config>& args) {
@@ -58,32 +102,27 @@ Status check_arguments(Args const& from, GemmArguments<Config>& args) {
   using B = typename Config::B;
   using ElementD = typename Config::ElementD;
   using Functor = typename Config::Epilogue::Functor;
-  constexpr int64_t kLargest = 0x7fffffff - 16384;  // the end of the last tile must fit an int
 
-  if (from.m < 0 || from.n < 0 || from.k < 0 || from.batch < 0) { return Status::kInvalidArgument; }
   args.m = from.m;
   args.n = from.n;
   args.k = from.k;
   args.batch = from.batch;
-  if (args.empty()) { return Status::kSuccess; }
-  if (from.m > kLargest || from.n > kLargest || from.k > kLargest) { return Status::kTooLarge; }
-  if (from.d == nullptr || (from.k > 0 && (from.a == nullptr || from.b == nullptr))) { return Status::kInvalidArgument; }
-  args.epilogue = Functor::arguments(from);
+  Status status = check_extents<Config>(args.shape());
+  if (status != Status::kSuccess || args.empty()) { return status; }
+  status = Functor::read_arguments(from, args.epilogue);
+  if (status != Status::kSuccess) { return status; }
+  bool const reads_ab = from.k > 0;
   bool const reads_c = Functor::reads_source(args.epilogue);
-  if (reads_c && from.c == nullptr) { return Status::kInvalidArgument; }
-  if (!is_aligned_to<typename A::Element>(from.a) || !is_aligned_to<typename B::Element>(from.b) ||
-      !is_aligned_to<ElementD>(from.d) || (reads_c && !is_aligned_to<ElementD>(from.c))) {
-    return Status::kInvalidArgument;
-  }
   int64_t const row_d = Config::kDRowMajor ? from.n : from.m;
-  if (from.lda < (A::kContiguousK ? from.k : from.m) || from.ldb < (B::kContiguousK ? from.k : from.n) || from.ldd < row_d ||
-      (reads_c && from.ldc < row_d)) {
-    return Status::kInvalidArgument;
-  }
-  if (from.batch > 1 && from.batch_stride_d == 0) { return Status::kInvalidArgument; }  // all batches would write the same D
-  int64_t const tiles_m = detail::ceil_div(from.m, Config::kTileM);
-  int64_t const tiles_n = detail::ceil_div(from.n, Config::kTileN);
-  if (tiles_m > kLargest / tiles_n || tiles_m * tiles_n > kLargest / from.batch) { return Status::kTooLarge; }
+  MatrixArgument const matrices[] = {
+      {from.a, int(sizeof(typename A::Element)), from.lda, A::kContiguousK ? from.k : from.m, reads_ab},
+      {from.b, int(sizeof(typename B::Element)), from.ldb, B::kContiguousK ? from.k : from.n, reads_ab},
+      {from.c, int(sizeof(ElementD)), from.ldc, row_d, reads_c},
+      {from.d, int(sizeof(ElementD)), from.ldd, row_d, true},
+  };
+  status = check_matrices(matrices);
+  if (status != Status::kSuccess) { return status; }
+  if (from.batch > 1 && from.batch_stride_d == 0) { return Status::kSharedD; }  // all batches would write the same D
 
   args.a = static_cast<typename A::Element const*>(from.a);
   args.lda = from.lda;

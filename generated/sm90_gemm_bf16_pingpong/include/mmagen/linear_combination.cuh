@@ -4,15 +4,40 @@
 // without an element of C. Any class with these members can take its place in Config::Epilogue.
 #pragma once
 
+#include <cstdint>
+#include <type_traits>
+
 #include "convert.cuh"
+#include "status.cuh"
 
 namespace mmagen {
 inline namespace v0_1 {
 
+/// alpha and beta, and where they lie in device memory if they are to be read there.
 template <class Scalar>
 struct LinearCombinationArguments {
   Scalar alpha, beta;
+  Scalar const* alpha_device;
+  Scalar const* beta_device;
 };
+
+namespace detail {
+
+/// One scalar of the public arguments: a double, or a pointer to a Scalar in device memory.
+template <class Scalar>
+Status read_scalar(double value, void const* device, Status misaligned, Status not_integer, Scalar& scalar,
+                   Scalar const*& pointer) {
+  if (!is_aligned_to<Scalar>(device)) { return misaligned; }
+  pointer = static_cast<Scalar const*>(device);
+  if (device != nullptr) { return Status::kSuccess; }
+  if constexpr (std::is_integral_v<Scalar>) {  // a conversion from outside of its range is undefined
+    if (!(value >= -2147483648.0 && value <= 2147483647.0) || double(int64_t(value)) != value) { return not_integer; }
+  }
+  scalar = Scalar(value);
+  return Status::kSuccess;
+}
+
+}  // namespace detail
 
 /// Computed in Scalar and rounded once to ElementD. With beta == 0, C is not read: its memory may hold anything, also NaN.
 template <class ElementD, class Accumulator, class Scalar>
@@ -22,25 +47,35 @@ struct LinearCombination {
 
   /// From the project's public argument struct.
   template <class Args>
-  static Arguments arguments(Args const& args) {
-    return {args.alpha, args.beta};
+  static Status read_arguments(Args const& from, Arguments& arguments) {
+    Status const status = detail::read_scalar(from.alpha, from.alpha_device, Status::kMisalignedAlpha, Status::kAlphaNotInteger,
+                                              arguments.alpha, arguments.alpha_device);
+    return status != Status::kSuccess ? status
+                                      : detail::read_scalar(from.beta, from.beta_device, Status::kMisalignedBeta,
+                                                            Status::kBetaNotInteger, arguments.beta, arguments.beta_device);
   }
-  static bool reads_source(Arguments const& arguments) { return arguments.beta != Scalar(0); }
+  /// Does the kernel read C? A beta in device memory may be anything.
+  static bool reads_source(Arguments const& arguments) {
+    return arguments.beta_device != nullptr || arguments.beta != Scalar(0);
+  }
   static Params make_params(Arguments const& arguments) { return arguments; }
 
-  Params params;
+  Scalar alpha, beta;
 
-  CUTE_DEVICE explicit LinearCombination(Params const& params) : params(params) {}
+  /// Call once the kernels before this one have ended: alpha and beta may be what they have written.
+  CUTE_DEVICE explicit LinearCombination(Params const& params)
+      : alpha(params.alpha_device != nullptr ? *params.alpha_device : params.alpha),
+        beta(params.beta_device != nullptr ? *params.beta_device : params.beta) {}
 
-  CUTE_DEVICE bool reads_source() const { return params.beta != Scalar(0); }
+  CUTE_DEVICE bool reads_source() const { return beta != Scalar(0); }
 
   CUTE_DEVICE ElementD operator()(Accumulator accumulator) const {
-    return convert<ElementD>(params.alpha * static_cast<Scalar>(accumulator));
+    return convert<ElementD>(alpha * static_cast<Scalar>(accumulator));
   }
 
   CUTE_DEVICE ElementD operator()(Accumulator accumulator, ElementD source) const {
-    Scalar const product = params.alpha * static_cast<Scalar>(accumulator);
-    return convert<ElementD>(product + params.beta * static_cast<Scalar>(source));
+    Scalar const product = alpha * static_cast<Scalar>(accumulator);
+    return convert<ElementD>(product + beta * static_cast<Scalar>(source));
   }
 };
 

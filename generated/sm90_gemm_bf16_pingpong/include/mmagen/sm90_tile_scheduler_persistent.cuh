@@ -13,6 +13,7 @@ inline namespace v0_1 {
 template <class Config>
 struct PersistentTileScheduler {
   static constexpr int kSplitK = 1;
+  static constexpr bool kReduces = false;
   static constexpr bool kSharesTiles = false;
   static constexpr bool kHasEmptyWork = false;
 
@@ -32,7 +33,7 @@ struct PersistentTileScheduler {
 
   static unsigned grid(Params const& params, int resident) { return std::min(unsigned(resident), params.tiles); }
 
-  static int64_t workspace_bytes(int) { return 0; }
+  static int64_t workspace_bytes(GemmShape const&, int) { return 0; }
 
   unsigned tile = blockIdx.x / kClusterCtas<Config>;
 

@@ -1,13 +1,20 @@
-// Kernel without TMA, for matrices whose rows do not begin at 16-byte boundaries: threads copy the operands element by
-// element into the same swizzled stages, multiply with the same wgmma, and store from registers. Correct but slow: one
-// stage, no overlap.
+// Kernel without TMA loads, for operands whose rows do not begin at 16-byte boundaries: threads load the next k tile while
+// wgmma multiplies this one. The wgmma and the epilogue are those of the other kernels.
+//
+// Along the contiguous mode an operand consists of lines. Whole aligned vectors of a line are loaded as such and shifted into
+// place; the elements before the first and behind the last of them, the line's ends, are copied one by one. Nothing outside of
+// a line is read.
 #pragma once
 
 #include <cute/tensor.hpp>
 
 #include "gemm_arguments.cuh"
+#include "sm90_stage_mma.cuh"
+#include "sm90_tensor_map.cuh"
 #include "sm90_tma.cuh"
+#include "status.cuh"
 #include "tile_raster.cuh"
+#include "vector_pair.cuh"
 
 namespace mmagen {
 inline namespace v0_1 {
@@ -15,7 +22,7 @@ inline namespace v0_1 {
 template <class Config>
 struct UnalignedParams {
   GemmArguments<Config> args;
-  typename Config::Epilogue::Functor::Params functor;
+  typename Config::Epilogue::Params epilogue;
   TileRaster raster;
 };
 
@@ -23,83 +30,273 @@ struct UnalignedParams {
 template <class Config>
 inline constexpr int kUnalignedThreads = decltype(cute::size(typename Config::TiledMma{}))::value;
 
-/// Grid: one CTA of the TiledMMA's threads for each tile of each batch.
+/// The first two of the Config's stages: one is multiplied, the other one written.
 template <class Config>
-__global__ void __launch_bounds__(kUnalignedThreads<Config>)
-    sm90_unaligned_kernel(__grid_constant__ UnalignedParams<Config> const params) {
-  using namespace cute;
+struct UnalignedStorage {
   using A = typename Config::A;
   using B = typename Config::B;
+  alignas(1024) cute::ArrayEngine<typename A::Element, 2 * A::kTileMn * A::kTileK> a;
+  alignas(1024) cute::ArrayEngine<typename B::Element, 2 * B::kTileMn * B::kTileK> b;
+  alignas(1024) typename Config::Epilogue::SharedStorage epilogue;
+};
+
+namespace detail {
+
+/// Copies k tiles of an operand's rows to stages, (BLK_MN,BLK_K,PIPE). All kThreads threads of the CTA take part.
+template <class Operand, int kThreads>
+class UnalignedCopy {
+  using Element = typename Operand::Element;
+  static constexpr int kVector = 16 / int(sizeof(Element));  // elements
+  static constexpr int kAlong = Operand::kContiguousK ? Operand::kTileK : Operand::kTileMn;
+  static constexpr int kAcross = Operand::kContiguousK ? Operand::kTileMn : Operand::kTileK;
+  static constexpr int kVectorsOfLine = kAlong / kVector;
+  static constexpr int kVectorsOfTile = kAcross * kVectorsOfLine;
+  static constexpr int kLines = kThreads / kVectorsOfLine;  // that the threads copy at once
+  static constexpr bool kEven = kVectorsOfTile % kThreads == 0;
+  // All vectors of a thread have the same place in their lines, the same misalignment and the same place in a swizzle.
+  static constexpr bool kRegular = kThreads % kVectorsOfLine == 0 && kLines % 8 == 0 && kLines * int(sizeof(Element)) % 16 == 0;
+
+ public:
+  static constexpr int kVectors = (kVectorsOfTile + kThreads - 1) / kThreads;  // of a thread
+
+  /// `along`, `across`: extents of the contiguous mode and of the other; `first_mn`: where the tile begins.
+  CUTE_DEVICE UnalignedCopy(Element const* matrix, int64_t ld, int along, int across, int first_mn)
+      : matrix_(matrix), ld_(ld), along_(along), across_(across), first_mn_(first_mn) {
+    misalignment_ = misalignment(line_of(0, 0) + first_along(0) + along_of(0));
+  }
+
+  /// Is every vector of a k tile inside of its line, with those beside it? The same for all threads.
+  CUTE_DEVICE bool is_inside(int k_tile) const {
+    return !has_ends(k_tile) && (Operand::kContiguousK || first_across(k_tile) + kAcross <= across_);
+  }
+
+  /// Loads what holds the thread's vector `i` of a k tile; zeros in place of ends and of what lies behind K. kInside: there are
+  /// none of these.
+  template <bool kInside>
+  CUTE_DEVICE void load(VectorPair& pair, int i, int k_tile) const {
+    int const at = first_along(k_tile) + along_of(i);
+    int const begin = at - misalignment_of(i, k_tile);  // of the aligned vector that holds the first element
+    auto const* const from = reinterpret_cast<uint4 const*>(line_of(i, k_tile) + begin);
+    if constexpr (kInside) {
+      pair.low = __ldg(from);
+      pair.high = __ldg(from + 1);
+    } else {
+      bool const exists = Operand::kContiguousK || first_across(k_tile) + across_of(i) < across_;
+      pair = {};
+      if (exists && begin >= 0 && begin + kVector <= along_) { pair.low = __ldg(from); }
+      if (exists && begin < at && begin + 2 * kVector <= along_) { pair.high = __ldg(from + 1); }
+    }
+  }
+
+  template <class TensorS>
+  CUTE_DEVICE void store(VectorPair const& pair, int i, int k_tile, TensorS const& sX, int stage) const {
+    if (!kEven && across_of(i) >= kAcross) { return; }
+    auto* to = reinterpret_cast<uint4*>(&element(sX, along_of(i), across_of(kRegular ? 0 : i), stage));
+    if (kRegular) { to += i * kLines * Operand::kLine / kVector; }
+    *to = pair.template shifted<int(sizeof(Element))>(unsigned(misalignment_of(i, k_tile)) * unsigned(sizeof(Element)));
+  }
+
+  /// May lines have ends within a k tile? The same for all threads.
+  CUTE_DEVICE bool has_ends(int k_tile) const {
+    int const first = first_along(k_tile);
+    return first < kVector || first + kAlong > along_ - kVector;
+  }
+
+  /// Copies the ends of all lines within a k tile. A barrier must separate this from store().
+  template <class TensorS>
+  CUTE_DEVICE void copy_ends(int k_tile, TensorS const& sX, int stage) const {
+    int const first = first_along(k_tile);
+#pragma unroll 4
+    for (int i = threadIdx.x; i < kAcross * 2 * kVector; i += kThreads) {
+      int const across = i / (2 * kVector);
+      bool const at_begin = i / kVector % 2 == 0;
+      Element const* const line = matrix_ + (first_across(k_tile) + across) * ld_;
+      int const begin = cute::min((kVector - misalignment(line)) % kVector, along_);  // of the whole vectors
+      int const end = cute::max(begin, along_ - misalignment(line + along_));
+      int const at = (at_begin ? 0 : end) + i % kVector;
+      bool const is_end = at < (at_begin ? begin : along_) && first_across(k_tile) + across < across_;
+      if (is_end && at >= first && at < first + kAlong) { element(sX, at - first, across, stage) = line[at]; }
+    }
+  }
+
+ private:
+  CUTE_DEVICE int misalignment_of(int i, int k_tile) const {
+    return kRegular ? misalignment_ : misalignment(line_of(i, k_tile) + first_along(k_tile) + along_of(i));
+  }
+
+  /// Where the thread's vector `i` begins within a tile.
+  CUTE_DEVICE static int along_of(int i) {
+    return (int(threadIdx.x) + (kRegular ? 0 : i * kThreads)) % kVectorsOfLine * kVector;
+  }
+  CUTE_DEVICE static int across_of(int i) {
+    return kRegular ? int(threadIdx.x) / kVectorsOfLine + i * kLines : (int(threadIdx.x) + i * kThreads) / kVectorsOfLine;
+  }
+
+  CUTE_DEVICE int first_along(int k_tile) const { return Operand::kContiguousK ? k_tile * kAlong : first_mn_; }
+  CUTE_DEVICE int first_across(int k_tile) const { return Operand::kContiguousK ? first_mn_ : k_tile * kAcross; }
+
+  /// The line of the thread's vector `i`. In place of a line outside of the operand that of vector 0 or, if this is outside
+  /// too, the last one. That does no harm: rows and columns outside of D are not stored, and what lies behind K is not loaded.
+  CUTE_DEVICE Element const* line_of(int i, int k_tile) const {
+    int const first = first_across(k_tile) + across_of(0);
+    int const line = first_across(k_tile) + across_of(i);
+    return matrix_ + (line < across_ ? line : cute::min(first, across_ - 1)) * ld_;
+  }
+
+  template <class TensorS>
+  CUTE_DEVICE static Element& element(TensorS const& sX, int along, int across, int stage) {
+    return sX(Operand::kContiguousK ? across : along, Operand::kContiguousK ? along : across, stage);
+  }
+
+  Element const* matrix_;
+  int64_t ld_;
+  int along_, across_, first_mn_;
+  int misalignment_;  // of all vectors, if kRegular
+};
+
+/// Copies the k tiles of one output tile. Each is loaded in rounds of as many vectors as the registers of a thread can hold;
+/// when a round has been stored, the loads of the next one are issued, be it that of the next k tile.
+template <class Config>
+class UnalignedCopies {
+  using A = typename Config::A;
+  using B = typename Config::B;
+  static constexpr int kThreads = kUnalignedThreads<Config>;
+  using CopyA = UnalignedCopy<A, kThreads>;
+  using CopyB = UnalignedCopy<B, kThreads>;
+  using Storage = UnalignedStorage<Config>;
+  static constexpr int kVectors = CopyA::kVectors + CopyB::kVectors;
+  // A pair of vectors takes 8 registers, beside the sums, of which a promoting mainloop has two for each element.
+  static constexpr int kMost = Config::kTileM * Config::kTileN / kThreads > 64 ? 6 : 8;
+  static constexpr int kRounds = (kVectors + kMost - 1) / kMost;
+  static constexpr int kEach = (kVectors + kRounds - 1) / kRounds;
+
+ public:
+  CUTE_DEVICE UnalignedCopies(GemmArguments<Config> const& args, TileCoord const& tile, Storage& storage)
+      : a_(args.a + tile.batch * args.batch_stride_a, args.lda, int(A::kContiguousK ? args.k : args.m),
+           int(A::kContiguousK ? args.m : args.k), tile.m * Config::kTileM),
+        b_(args.b + tile.batch * args.batch_stride_b, args.ldb, int(B::kContiguousK ? args.k : args.n),
+           int(B::kContiguousK ? args.n : args.k), tile.n * Config::kTileN),
+        sA_(stages_of<A>(storage.a.begin())),
+        sB_(stages_of<B>(storage.b.begin())),
+        k_tiles_((int(args.k) + Config::kTileK - 1) / Config::kTileK) {}
+
+  CUTE_DEVICE int k_tiles() const { return k_tiles_; }
+
+  /// Issues the loads of the first round of a k tile, if there is one.
+  CUTE_DEVICE void load_first(int k_tile) { load(cute::_0{}, k_tile); }
+
+  /// Stores the first round of a k tile, after which its stage must not be read, and calls between(); then copies the rest.
+  /// Without such a k tile only calls between().
+  template <class Between>
+  CUTE_DEVICE void copy(int k_tile, Between const& between) {
+    int const stage = k_tile % 2;
+    cute::for_each(cute::make_int_sequence<kRounds>{}, [&](auto round) {
+      constexpr int kNext = (decltype(round)::value + 1) % kRounds;
+      if (k_tile < k_tiles_) { store(round, k_tile, stage); }
+      load(cute::Int<kNext>{}, kNext == 0 ? k_tile + 1 : k_tile);
+      if (round == 0) { between(); }
+    });
+    if (k_tile < k_tiles_ && (a_.has_ends(k_tile) || b_.has_ends(k_tile))) {
+      __syncthreads();
+      a_.copy_ends(k_tile, sA_, stage);
+      b_.copy_ends(k_tile, sB_, stage);
+    }
+    fence_view_async_shared();
+  }
+
+ private:
+  template <class Round>
+  CUTE_DEVICE void load(Round, int k_tile) {
+    constexpr int kBegin = Round::value * kEach;
+    constexpr int kOfA = cute::min(kEach, cute::max(0, CopyA::kVectors - kBegin));
+    constexpr int kBeginB = cute::max(0, kBegin - CopyA::kVectors);
+    if (k_tile >= k_tiles_) { return; }
+    load<0, kOfA>(a_, kBegin, k_tile);
+    load<kOfA, cute::min(kEach - kOfA, CopyB::kVectors - kBeginB)>(b_, kBeginB, k_tile);
+  }
+
+  /// Loads kCount vectors from `begin` on into the pairs from kPair on.
+  template <int kPair, int kCount, class Copy>
+  CUTE_DEVICE void load(Copy const& copy, int begin, int k_tile) {
+    if (copy.is_inside(k_tile)) {
+      CUTE_UNROLL
+      for (int j = 0; j < kCount; ++j) { copy.template load<true>(pairs_[kPair + j], begin + j, k_tile); }
+    } else {
+      CUTE_UNROLL
+      for (int j = 0; j < kCount; ++j) { copy.template load<false>(pairs_[kPair + j], begin + j, k_tile); }
+    }
+  }
+
+  template <class Round>
+  CUTE_DEVICE void store(Round, int k_tile, int stage) const {
+    CUTE_UNROLL
+    for (int j = 0; j < kEach; ++j) {
+      int const i = Round::value * kEach + j;
+      if (i < CopyA::kVectors) {
+        a_.store(pairs_[j], i, k_tile, sA_, stage);
+      } else if (i < kVectors) {
+        b_.store(pairs_[j], i - CopyA::kVectors, k_tile, sB_, stage);
+      }
+    }
+  }
+
+  CopyA a_;
+  CopyB b_;
+  decltype(stages_of<A>(nullptr)) sA_;  // (BLK_M,BLK_K,PIPE)
+  decltype(stages_of<B>(nullptr)) sB_;  // (BLK_N,BLK_K,PIPE)
+  int k_tiles_;
+  VectorPair pairs_[kEach];
+};
+
+}  // namespace detail
+
+/// Grid: one CTA of the TiledMMA's threads for each tile of each batch. Dynamic shared memory: UnalignedStorage.
+template <class Config>
+__global__ void __launch_bounds__(kUnalignedThreads<Config>, 1)
+    sm90_unaligned_kernel(__grid_constant__ UnalignedParams<Config> const params) {
+  using namespace cute;
   using Mainloop = typename Config::Mainloop;
+  using Epilogue = typename Config::Epilogue;
   extern __shared__ __align__(1024) unsigned char smem[];
-  auto& storage = *reinterpret_cast<typename Config::Mainloop::SharedStorage*>(smem);
-  GemmArguments<Config> const& args = params.args;
+  auto& storage = *reinterpret_cast<UnalignedStorage<Config>*>(smem);
 
-  auto const [tile_m, tile_n, batch] = params.raster(blockIdx.x);
-  Tensor mA = make_tensor(make_gmem_ptr(args.a + batch * args.batch_stride_a), make_shape(int(args.m), int(args.k)),
-                          A::gmem_stride(args.lda));  // (M,K)
-  Tensor mB = make_tensor(make_gmem_ptr(args.b + batch * args.batch_stride_b), make_shape(int(args.n), int(args.k)),
-                          B::gmem_stride(args.ldb));                                                     // (N,K)
-  Tensor gA = local_tile(mA, Shape<Int<Config::kTileM>, Int<Config::kTileK>>{}, make_coord(tile_m, _));  // (BLK_M,BLK_K,k)
-  Tensor gB = local_tile(mB, Shape<Int<Config::kTileN>, Int<Config::kTileK>>{}, make_coord(tile_n, _));  // (BLK_N,BLK_K,k)
-  Tensor sA = stages_of<A>(storage.a.begin());                                                           // (BLK_M,BLK_K,PIPE)
-  Tensor sB = stages_of<B>(storage.b.begin());                                                           // (BLK_N,BLK_K,PIPE)
-  int const m_left = int(args.m) - tile_m * Config::kTileM;
-  int const n_left = int(args.n) - tile_n * Config::kTileN;
-
+  TileCoord const tile = params.raster(blockIdx.x);
+  detail::UnalignedCopies<Config> copies(params.args, tile, storage);
   auto stage_mma = make_stage_mma<Config, typename Mainloop::OperandA>(storage, threadIdx.x);
   Tensor tCrC = partition_fragment_C(stage_mma.mma, Shape<Int<Config::kTileM>, Int<Config::kTileN>>{});  // (MMA,MMA_M,MMA_N)
   clear(tCrC);
 
-  auto copy_tile = [&](auto operand, auto const& gX, auto const& sX, int k_tile, int mn_left) {
-    using Operand = decltype(operand);
-    int const k_left = int(args.k) - k_tile * Config::kTileK;
-    CUTE_NO_UNROLL
-    for (int i = threadIdx.x; i < Operand::kTileMn * Operand::kTileK; i += kUnalignedThreads<Config>) {
-      int const mn = Operand::kContiguousK ? i / Operand::kTileK : i % Operand::kTileMn;
-      int const k = Operand::kContiguousK ? i % Operand::kTileK : i / Operand::kTileMn;
-      bool const inside = mn < mn_left && k < k_left;
-      sX(mn, k, 0) = inside ? gX(mn, k, k_tile) : static_cast<typename Operand::Element>(0);
-    }
-  };
+  copies.load_first(0);
+  copies.copy(0, [] {});
+  __syncthreads();
   CUTE_NO_UNROLL
-  for (int k_tile = 0; k_tile < size<2>(gA); ++k_tile) {
-    copy_tile(A{}, gA, sA, k_tile, m_left);
-    copy_tile(B{}, gB, sB, k_tile, n_left);
-    fence_view_async_shared();
-    __syncthreads();
-    Mainloop::mma_and_wait(stage_mma, 0, tCrC);
+  for (int k_tile = 0; k_tile < copies.k_tiles(); ++k_tile) {
+    copies.copy(k_tile + 1, [&] { Mainloop::mma_and_wait(stage_mma, k_tile % 2, tCrC); });
     __syncthreads();
   }
 
-  typename Config::ElementD const* const c = args.c + batch * args.batch_stride_c;
-  typename Config::ElementD* const d = args.d + batch * args.batch_stride_d;
-  Tensor cD = make_identity_tensor(Shape<Int<Config::kTileM>, Int<Config::kTileN>>{});
-  Tensor tCcD = stage_mma.mma.get_slice(threadIdx.x).partition_C(cD);  // (MMA,MMA_M,MMA_N) -> (m,n)
-  typename Config::Epilogue::Functor const functor(params.functor);
-  bool const reads_c = functor.reads_source();
-  CUTE_UNROLL
-  for (int v = 0; v < size(tCrC); ++v) {
-    auto const [m, n] = tCcD(v);
-    if (m >= m_left || n >= n_left) { continue; }
-    int64_t const row = int64_t(tile_m) * Config::kTileM + m;
-    int64_t const column = int64_t(tile_n) * Config::kTileN + n;
-    int64_t const at_c = Config::kDRowMajor ? row * args.ldc + column : row + column * args.ldc;
-    int64_t const at_d = Config::kDRowMajor ? row * args.ldd + column : row + column * args.ldd;
-    d[at_d] = reads_c ? functor(tCrC(v), c[at_c]) : functor(tCrC(v));
+  unsigned slices = 0;  // that this warp has stored
+  CUTE_NO_UNROLL
+  for (int split = 0; split < Config::TileScheduler::kSplitK; ++split) {
+    Epilogue::store(params.epilogue, storage.epilogue, tCrC, tile, split, threadIdx.x, threadIdx.x / 32, slices);
   }
+  Epilogue::wait_for_stores();
 }
 
 template <class Config>
-Status run_sm90_unaligned(GemmArguments<Config> const& args, cudaStream_t stream) {
+Status run_sm90_unaligned(GemmArguments<Config> const& args, cudaStream_t stream, Launch launch) {
   UnalignedParams<Config> params{};
   params.args = args;
-  params.functor = Config::Epilogue::Functor::make_params(args.epilogue);
+  CUresult encoded = CUDA_SUCCESS;
+  Status const status = encode_in_context(encoded, [&] { return Config::Epilogue::make_params(params.epilogue, args); });
+  if (status != Status::kSuccess) { return status; }
+  if (encoded != CUDA_SUCCESS) { return status_of(cudaError_t(encoded)); }
   unsigned const tiles_m = unsigned(detail::ceil_div(args.m, Config::kTileM));
   unsigned const tiles_n = unsigned(detail::ceil_div(args.n, Config::kTileN));
   params.raster = TileRaster(tiles_m, tiles_n, 8);
   unsigned const ctas = tiles_m * tiles_n * unsigned(args.batch);
-  return launch_kernel(&sm90_unaligned_kernel<Config>, ctas, kUnalignedThreads<Config>, Config::kSmemBytes, stream, params);
+  return launch_kernel(&sm90_unaligned_kernel<Config>, ctas, kUnalignedThreads<Config>, int(sizeof(UnalignedStorage<Config>)),
+                       stream, launch, params);
 }
 
 }  // namespace v0_1

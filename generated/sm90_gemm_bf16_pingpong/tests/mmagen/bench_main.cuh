@@ -8,7 +8,6 @@
 #include <cmath>
 #include <cstdint>
 #include <memory>
-#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,8 +18,9 @@
 #include "options.cuh"
 #include "record.cuh"
 #include "session.cuh"
+#include "turns.cuh"
 #if defined(MMAGEN_WITH_CUBLASLT)
-#include "cublaslt.cuh"
+#include "baseline.cuh"
 #endif
 
 namespace mmagen::test {
@@ -41,21 +41,6 @@ struct Measurement {
   Timing timing;
   ClockReading clocks;
   double tflops(Candidate const& candidate) const { return candidate.flop / timing.ms_median * 1e-9; }
-};
-
-/// A new order of the candidates each time: what runs after a light kernel gets a higher clock.
-class Shuffler {
- public:
-  explicit Shuffler(uint64_t seed) : random_(seed) {}
-  std::vector<std::size_t> order(std::size_t count) {
-    std::vector<std::size_t> order(count);
-    for (std::size_t i = 0; i < count; ++i) { order[i] = i; }
-    for (std::size_t i = count; i > 1; --i) { std::swap(order[i - 1], order[random_() % i]); }
-    return order;
-  }
-
- private:
-  std::mt19937_64 random_;
 };
 
 /// `reps` rounds, in each of which every candidate gives one sample.
@@ -170,9 +155,7 @@ class Contest {
   /// The library's first choice, and the fastest of its first eight.
   void add_baselines() {
     try {
-      LtTypes const types = {Subject::A::kWord, Subject::B::kWord, Subject::Out::kWord, Subject::Acc::kWord,
-                             Subject::Scalar::kWord};
-      lt_ = std::make_unique<LtMatmul>(types, calls_[0]);
+      lt_ = std::make_unique<LtMatmul>(lt_types<Subject>(), calls_[0]);
       int best = 0;
       double best_ms = 0.0;
       EventTimer timer(stream_);
@@ -184,7 +167,7 @@ class Contest {
         double const ms = summarize(std::move(samples)).ms_median / static_cast<double>(launches);
         if (heuristic == 0 || ms < best_ms) { best = heuristic, best_ms = ms; }
       }
-      Outcome outcome = judge_baseline(best);
+      Outcome const outcome = judge_baseline<Subject>(*lt_, best, problem_, distribution_, operands_, stream_);
       if (outcome.disposition != Disposition::kPassed) {
         missing_ += "no baseline, cuBLASLt's result does not agree: " + outcome.reason;
         return;
@@ -199,22 +182,6 @@ class Contest {
 
   TimedLaunch lt_launch(int heuristic) const {
     return [this, heuristic](int set) { lt_->run(calls_[static_cast<std::size_t>(set)], heuristic, stream_); };
-  }
-
-  /// Checks that cuBLASLt computed the same product.
-  Outcome judge_baseline(int heuristic) {
-    Outcome outcome;
-    // Who adds in which order, and how often sums are promoted, is not known: the loosest bound of the same arithmetic.
-    Accumulation of = Subject::kAccumulation;
-    of.chunk = std::min(of.chunk, 4);
-    of.promoted = 0;
-    of.turns = 2;
-    of.shuffled = true;
-    Draw const draw = draw_of<Subject>(problem_, distribution_);
-    Expectation const expected = expectation<Subject>(problem_, draw, of);
-    Runner const runner = [this, heuristic](Call const& call) { lt_->run(call, heuristic, stream_); };
-    judge_pass<Subject, false>(problem_, expected, operands_, runner, InPlace::kNo, &outcome, stream_);
-    return outcome;
   }
 
   std::unique_ptr<LtMatmul> lt_;

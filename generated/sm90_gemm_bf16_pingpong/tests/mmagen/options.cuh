@@ -1,4 +1,4 @@
-// The command line of verify and bench. Host only.
+// The command line of verify, bench and tune. Host only.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace mmagen::test {
 inline namespace v0_1 {
 
-enum class Program { kVerify, kBench };
+enum class Program { kVerify, kBench, kTune };
 
 struct Options {
   bool help = false;
@@ -29,9 +29,24 @@ struct Options {
   double sample_ms = 20.0;
   int reps = 9;
   double sustained_s = 0.0;
+  std::vector<std::string> configs;  ///< tune: empty for all
+  double within = 1.5;               ///< tune: of the fastest, to be timed again
 };
 
 inline char const* usage(Program program) {
+  if (program == Program::kTune) {
+    return "Verifies and times each kernel of the library on each problem, beside cuBLASLt where built in.\n"
+           "  --json               one JSON object a line instead of a table; objects with the key \"at\" say what begins\n"
+           "  --problem M,N,K[,BATCH][:ld_pad=P]...   instead of the built-in problems; repeatable\n"
+           "  --config NAME        one of the library's configs instead of all; repeatable\n"
+           "  --seed N             of the inputs and of the order of candidates (default 1)\n"
+           "  --max-dim N          leaves out built-in problems with a larger M, N or K\n"
+           "  --sample-ms T        length of one sample (default 20)\n"
+           "  --reps N             samples of each candidate (default 9)\n"
+           "  --within X           no more samples of candidates slower than X times the fastest (default 1.5)\n"
+           "  --help\n"
+           "Exit codes: 0 passed, 1 incorrect, 2 usage, 4 a run failed, 77 no suitable GPU.\n";
+  }
   return program == Program::kVerify ? "Checks the kernel against an independent reference, and times it.\n"
                                        "  --json               one JSON object a line instead of a table\n"
                                        "  --problem M,N,K[,BATCH][:ld_pad=P][:offset=O][:alpha=X][:beta=Y][:batch_stride_a=S]\n"
@@ -141,7 +156,8 @@ inline std::string parse_problem(std::string const& text, Problem* problem) {
 
 /// Empty on success, else the message for the user.
 inline std::string parse_options(Program program, std::vector<std::string> const& arguments, Options* options) {
-  bool const bench = program == Program::kBench;
+  bool const tune = program == Program::kTune;
+  bool const timed = tune || program == Program::kBench;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     std::string const& option = arguments[i];
     if (option == "--help") {
@@ -152,13 +168,17 @@ inline std::string parse_options(Program program, std::vector<std::string> const
       options->json = true;
       continue;
     }
-    if (option == "--no-timing" && !bench) {
+    if (option == "--no-timing" && !timed) {
       options->timing = false;
       continue;
     }
-    bool const of_bench = option == "--sample-ms" || option == "--reps" || option == "--sustained";
-    bool const known = option == "--problem" || option == "--seed" || option == "--dist" || option == "--max-dim";
-    if (!known && !(bench && of_bench)) { return "unknown option '" + option + "'; --help lists what there is"; }
+    bool const of_timed = option == "--sample-ms" || option == "--reps";
+    bool const of_one = tune ? option == "--config" || option == "--within" : option == "--dist";
+    bool const of_bench = option == "--sustained" && program == Program::kBench;
+    bool const known = option == "--problem" || option == "--seed" || option == "--max-dim";
+    if (!known && !(timed && of_timed) && !of_one && !of_bench) {
+      return "unknown option '" + option + "'; --help lists what there is";
+    }
     if (i + 1 == arguments.size()) { return option + " needs a value"; }
     std::string const& value = arguments[++i];
     bool good = true;
@@ -175,6 +195,10 @@ inline std::string parse_options(Program program, std::vector<std::string> const
       good = parse_number(value, &options->sample_ms) && options->sample_ms > 0 && options->sample_ms <= 10000;
     } else if (option == "--reps") {
       good = parse_number(value, &options->reps) && options->reps >= 1 && options->reps <= 100000;
+    } else if (option == "--config") {
+      options->configs.push_back(value);
+    } else if (option == "--within") {
+      good = parse_number(value, &options->within) && options->within >= 1;
     } else if (option == "--sustained") {
       good = parse_number(value, &options->sustained_s) && options->sustained_s >= 0 && options->sustained_s <= 3600;
     } else {

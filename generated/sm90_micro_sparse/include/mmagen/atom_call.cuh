@@ -96,14 +96,24 @@ template <class Op, class A, class C, class... Extra>
 __device__ void multiply_once_wgmma(A& a, uint64_t b, C& c, Extra const&... extra) {
 #pragma unroll
   for (auto& value : a) { pin(value); }
+  // Every index of `sums` is a constant, so that they are registers. A `c` in local memory would be written there right behind
+  // the wgmma, before its registers may be read.
+  constexpr int kSums = std::extent_v<C>;
+  std::remove_extent_t<C> sums[kSums];
 #pragma unroll
-  for (auto& value : c) { pin(value); }
+  for (int i = 0; i < kSums; ++i) {
+    sums[i] = c[i];
+    pin(sums[i]);
+  }
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-  call_wgmma<Op>(a, Indices<A>{}, b, c, Indices<C>{}, extra...);
+  call_wgmma<Op>(a, Indices<A>{}, b, sums, Indices<C>{}, extra...);
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
   asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
 #pragma unroll
-  for (auto& value : c) { pin(value); }
+  for (int i = 0; i < kSums; ++i) {
+    pin(sums[i]);
+    c[i] = sums[i];
+  }
 }
 
 }  // namespace mmagen::atoms

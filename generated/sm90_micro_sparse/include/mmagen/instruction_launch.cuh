@@ -1,7 +1,6 @@
 // Host side of a kernel of one instruction.
 #pragma once
 
-#include <cstdint>
 #include <type_traits>
 
 #include "instruction_operands.cuh"
@@ -10,19 +9,30 @@
 namespace mmagen {
 inline namespace v0_1 {
 
-/// Launches D = A * B + C on `stream`.
-template <class Config>
-Status run_instruction(InstructionOperands const& operands, cudaStream_t stream) {
-  auto const usable = [](void const* pointer, bool used) {
-    return !used || (pointer != nullptr && reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0);
+/// Launches D = A * B + C on `stream`; Args is the project's public argument struct.
+template <class Config, class Args>
+Status run_instruction(Args const& args, cudaStream_t stream, Launch launch = Launch::kYes) {
+  constexpr int kAlignment = 16;
+  struct Pointer {
+    void const* pointer;
+    bool used;
   };
-  if (!usable(operands.a, true) || !usable(operands.b, true) || !usable(operands.c, true) || !usable(operands.d, true) ||
-      !usable(operands.e, !std::is_void_v<typename Config::E>) ||
-      !usable(operands.sfa, !std::is_void_v<typename Config::SFA>) ||
-      !usable(operands.sfb, !std::is_void_v<typename Config::SFB>)) {
-    return Status::kInvalidArgument;
+  Pointer const pointers[] = {
+      {args.a, true},
+      {args.b, true},
+      {args.c, true},
+      {args.d, true},
+      {args.metadata_a, !std::is_void_v<typename Config::E>},
+      {args.scale_a, !std::is_void_v<typename Config::SFA>},
+      {args.scale_b, !std::is_void_v<typename Config::SFB>},
+  };
+  for (int i = 0; i < int(sizeof pointers / sizeof pointers[0]); ++i) {
+    if (!pointers[i].used) { continue; }
+    if (pointers[i].pointer == nullptr) { return Status(int(Status::kNullA) + i); }
+    if (!is_aligned(pointers[i].pointer, kAlignment)) { return Status(int(Status::kMisalignedA) + i); }
   }
-  return launch_kernel(&instruction_kernel<Config>, 1, Config::kThreads, Config::kSmemBytes, stream, operands);
+  InstructionOperands const operands = {args.a, args.b, args.c, args.metadata_a, args.scale_a, args.scale_b, args.d};
+  return launch_kernel(&instruction_kernel<Config>, 1, Config::kThreads, Config::kSmemBytes, stream, launch, operands);
 }
 
 /// Resources of this Config's kernel on the current device.

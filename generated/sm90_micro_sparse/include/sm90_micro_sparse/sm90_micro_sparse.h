@@ -4,12 +4,13 @@
  *   a: 64 x 16: bf16; the 2 nonzeros of each 4 neighbours along K
  *   b: 32 x 32: bf16
  *   c and d: 64 x 32: f32
- *   e: 64 x 4: metadata of A, one byte per 8 logical elements
+ *   metadata_a: 64 x 4: metadata of A, one byte per 8 logical elements
  * B is the transpose of what a textbook calls B: its rows are columns of the product.
  * A byte of metadata has four bits for each group of neighbours along K, the first group in the lower ones: the index of the first nonzero, then of the second, two bits each. */
 #ifndef SM90_MICRO_SPARSE_H
 #define SM90_MICRO_SPARSE_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #if defined(_WIN32)
@@ -24,35 +25,125 @@ extern "C" {
 
 struct CUstream_st; /* cudaStream_t and CUstream point to it */
 
+/* What a call returns. The numbers are the same for all libraries made by mmagen. */
 typedef enum sm90_micro_sparse_status {
   SM90_MICRO_SPARSE_SUCCESS = 0,
-  SM90_MICRO_SPARSE_INVALID_ARGUMENT = 1, /* a null pointer, or one that is not 16-byte aligned */
-  SM90_MICRO_SPARSE_NOT_SUPPORTED = 2,    /* the current device cannot run this kernel */
-  SM90_MICRO_SPARSE_CUDA_ERROR = 3        /* the launch failed: cudaGetLastError() says why */
+  /* about the device; sm90_micro_sparse_cuda_error() has CUDA's own code where there is one */
+  SM90_MICRO_SPARSE_CUDA_ERROR = 1,   /* the launch was refused, or an earlier one has failed */
+  SM90_MICRO_SPARSE_NO_DRIVER = 2,    /* this machine has no CUDA driver */
+  SM90_MICRO_SPARSE_OLD_DRIVER = 3,   /* the driver is older than the CUDA that the library was built with */
+  SM90_MICRO_SPARSE_NO_DEVICE = 4,    /* the driver shows no device */
+  SM90_MICRO_SPARSE_WRONG_DEVICE = 5, /* the library has no code for the current device's architecture */
+  SM90_MICRO_SPARSE_SMALL_DEVICE = 6, /* too little shared memory for a CTA, or no SMs for a cluster */
+  /* about the arguments */
+  SM90_MICRO_SPARSE_NULL_ARGS = 16,      /* no struct */
+  SM90_MICRO_SPARSE_STRUCT_SIZE = 17,    /* struct_size is not the size of a struct that the library knows */
+  SM90_MICRO_SPARSE_FIXED_SHAPE = 18,    /*  */
+  SM90_MICRO_SPARSE_TOO_MANY_TILES = 19, /* more than 2^31 - 16385 */
+  SM90_MICRO_SPARSE_NEGATIVE_M = 32,
+  SM90_MICRO_SPARSE_NEGATIVE_N = 33,
+  SM90_MICRO_SPARSE_NEGATIVE_K = 34,
+  SM90_MICRO_SPARSE_NEGATIVE_BATCH = 35,
+  SM90_MICRO_SPARSE_TOO_LARGE_M = 40, /* above 2^31 - 16385 */
+  SM90_MICRO_SPARSE_TOO_LARGE_N = 41,
+  SM90_MICRO_SPARSE_TOO_LARGE_K = 42,
+  SM90_MICRO_SPARSE_NULL_A = 48,
+  SM90_MICRO_SPARSE_NULL_B = 49,
+  SM90_MICRO_SPARSE_NULL_C = 50, /* and beta is not 0 */
+  SM90_MICRO_SPARSE_NULL_D = 51,
+  SM90_MICRO_SPARSE_NULL_METADATA_A = 52,
+  SM90_MICRO_SPARSE_NULL_SCALE_A = 53,
+  SM90_MICRO_SPARSE_NULL_SCALE_B = 54,
+  SM90_MICRO_SPARSE_MISALIGNED_A = 64,
+  SM90_MICRO_SPARSE_MISALIGNED_B = 65,
+  SM90_MICRO_SPARSE_MISALIGNED_C = 66,
+  SM90_MICRO_SPARSE_MISALIGNED_D = 67,
+  SM90_MICRO_SPARSE_MISALIGNED_METADATA_A = 68,
+  SM90_MICRO_SPARSE_MISALIGNED_SCALE_A = 69,
+  SM90_MICRO_SPARSE_MISALIGNED_SCALE_B = 70,
+  SM90_MICRO_SPARSE_MISALIGNED_ALPHA = 71,     /* alpha_device */
+  SM90_MICRO_SPARSE_MISALIGNED_BETA = 72,      /* beta_device */
+  SM90_MICRO_SPARSE_MISALIGNED_WORKSPACE = 73, /* to 16 bytes */
+  SM90_MICRO_SPARSE_SHORT_LDA = 80,            /* shorter than a line of A along its contiguous mode */
+  SM90_MICRO_SPARSE_SHORT_LDB = 81,
+  SM90_MICRO_SPARSE_SHORT_LDC = 82,
+  SM90_MICRO_SPARSE_SHORT_LDD = 83,
+  SM90_MICRO_SPARSE_ALPHA_NOT_INTEGER = 96, /* the scalars of the kernel are 32-bit integers */
+  SM90_MICRO_SPARSE_BETA_NOT_INTEGER = 97,
+  SM90_MICRO_SPARSE_SHARED_D = 98 /* batch_stride_d is 0: all matrices would be written to one D */
 } sm90_micro_sparse_status;
 
-/* Device memory of the current device. d may be c. */
+typedef double sm90_micro_sparse_scalar;
+
+/* Of the arguments only the pointers are read. d may be c.
+ */
+/* The arguments of a call, the same for all libraries made by mmagen: the layout does not depend on the kernel. Later versions
+ * add members at the end. A library refuses a struct that is shorter than the one it knows, and a longer one unless all
+ * that it does not know is zero. Begin with SM90_MICRO_SPARSE_ARGS_INIT, or with zeros and struct_size. */
 typedef struct sm90_micro_sparse_args {
+  uint64_t struct_size;   /* sizeof(struct sm90_micro_sparse_args) */
+  int64_t m, n, k, batch; /* batch 0 means 1 */
   const void *a;
+  int64_t lda, batch_stride_a;
   const void *b;
-  const void *c;
-  const void *e;
+  int64_t ldb, batch_stride_b;
+  const void *c; /* read only where beta is not 0; may be d */
+  int64_t ldc, batch_stride_c;
   void *d;
+  int64_t ldd, batch_stride_d;
+  double alpha, beta;       /* converted to sm90_micro_sparse_scalar */
+  const void *alpha_device; /* NULL, or a sm90_micro_sparse_scalar in device memory that the kernel reads instead of alpha */
+  const void *beta_device;  /* the same for beta; c must be given then */
+  void *workspace;          /* NULL, or device memory: see sm90_micro_sparse_workspace_bytes */
+  int64_t workspace_bytes;
+  const void *metadata_a; /* of sparse operations, else not read */
+  const void *scale_a;    /* of block-scaled operations, else not read */
+  const void *scale_b;
 } sm90_micro_sparse_args;
 
-/* What the kernel takes: threads of a CTA, registers and bytes of local memory of a thread, bytes of shared memory of a
- * CTA, and how many CTAs fit on one multiprocessor of the current device. */
+/* alpha 1, beta 0, one matrix. */
+#define SM90_MICRO_SPARSE_ARGS_INIT \
+  {sizeof(struct sm90_micro_sparse_args), 0, 0, 0, 1, NULL, 0, 0, NULL, 0, 0, NULL, 0, 0, NULL, 0, 0, \
+   1.0, 0.0, NULL, NULL, NULL, 0, NULL, NULL, NULL}
+
+/* Resources of the kernel: threads of a CTA, registers and bytes of local memory of a thread, bytes of shared memory of a
+ * CTA, and CTAs that run at once on a multiprocessor of the current device. */
 typedef struct sm90_micro_sparse_info {
+  uint64_t struct_size; /* sizeof(struct sm90_micro_sparse_info), set by the caller */
   int32_t threads, registers, local_bytes, smem_bytes, ctas_per_sm;
 } sm90_micro_sparse_info;
 
-/* Enqueues the multiply on a stream (NULL: the default stream) and returns without waiting. Thread-safe. */
+/* Enqueues the multiply on a stream (NULL: the default stream) and returns without waiting. All pointers are device
+ * memory of the current device. Thread-safe. */
 SM90_MICRO_SPARSE_API sm90_micro_sparse_status sm90_micro_sparse_run(const sm90_micro_sparse_args *args, struct CUstream_st *stream);
+
+/* What sm90_micro_sparse_run would return on the current device, without launching anything. */
+SM90_MICRO_SPARSE_API sm90_micro_sparse_status sm90_micro_sparse_can_run(const sm90_micro_sparse_args *args);
+
+/* Bytes of workspace that a call with these arguments can use on the current device, 0 for none. */
+SM90_MICRO_SPARSE_API sm90_micro_sparse_status sm90_micro_sparse_workspace_bytes(const sm90_micro_sparse_args *args, int64_t *bytes);
 
 SM90_MICRO_SPARSE_API sm90_micro_sparse_status sm90_micro_sparse_query(sm90_micro_sparse_info *info);
 
-/* One sentence in English; never NULL. */
+/* The name of the kernel that a call with these arguments runs: always sm90_micro_sparse. Never NULL. */
+SM90_MICRO_SPARSE_API const char *sm90_micro_sparse_config_name(const sm90_micro_sparse_args *args);
+
+/* One sentence in English for a status; never NULL. */
 SM90_MICRO_SPARSE_API const char *sm90_micro_sparse_status_text(sm90_micro_sparse_status status);
+
+/* The same for the last call of this thread that returned a status, with the values that it is about, e.g. "lda is 100; a
+ * line of A along K has 128 elements". Valid until the thread's next call; never NULL. */
+SM90_MICRO_SPARSE_API const char *sm90_micro_sparse_error_text(void);
+
+/* The cudaError_t of that call, 0 if CUDA reported none. The library has a CUDA runtime of its own: cudaGetLastError() of the
+ * application does not see its errors. */
+SM90_MICRO_SPARSE_API int sm90_micro_sparse_cuda_error(void);
+
+/* The version of mmagen that made the library, "0.1.0". */
+SM90_MICRO_SPARSE_API const char *sm90_micro_sparse_version(void);
+
+/* What the library computes, as JSON: name, kernel, element types, contiguous modes, architectures. */
+SM90_MICRO_SPARSE_API const char *sm90_micro_sparse_description(void);
 
 #ifdef __cplusplus
 }

@@ -11,7 +11,7 @@
 //   kCount                                  of single bits: 'x' counts those that differ, 'a' those that are both set; else ' '
 //   kAccumulation                           what the instruction keeps of its sums
 //   kSaturate                               sums stop at the ends of s32 instead of wrapping around
-//   run(InstructionCall, stream), query(KernelFacts*), status_text(status)   the C ABI
+//   run(InstructionCall, stream), query(KernelFacts*), error_text()   the C ABI
 #pragma once
 
 #include <cuda_runtime.h>
@@ -158,8 +158,8 @@ std::string wrongly_taken(cudaStream_t stream) {
   InstructionCall missing = good, crooked = good;
   missing.b = nullptr;
   crooked.a = static_cast<char const*>(data) + 1;
-  if (Subject::run(missing, stream) != kInvalidArgument) { return "a null pointer was not refused"; }
-  if (Subject::run(crooked, stream) != kInvalidArgument) { return "a pointer off its 16-byte alignment was not refused"; }
+  if (Subject::run(missing, stream) != kNullB) { return "a null pointer was not refused"; }
+  if (Subject::run(crooked, stream) != kMisalignedA) { return "a pointer off its 16-byte alignment was not refused"; }
   return "";
 }
 

@@ -1,0 +1,32 @@
+// From the type that alpha and beta are computed in to the type of D: one rounding, to nearest even.
+#pragma once
+
+#include <cuda/std/cstdint>
+#include <cuda/std/type_traits>
+#include <cute/config.hpp>
+
+namespace mmagen {
+inline namespace v0_1 {
+
+/// Floating-point targets round as their constructors do (fp8 saturates to the largest finite value); integers below
+/// 32 bits saturate.
+template <class To, class From>
+CUTE_DEVICE To convert(From x) {
+  using cuda::std::is_same_v;
+  if constexpr (is_same_v<To, From>) {
+    return x;
+  } else if constexpr (is_same_v<From, float> && is_same_v<To, int8_t>) {
+    int32_t y;
+    asm("cvt.rni.sat.s8.f32 %0, %1;" : "=r"(y) : "f"(x));
+    return static_cast<int8_t>(y);
+  } else if constexpr (is_same_v<From, float> && is_same_v<To, uint8_t>) {
+    uint32_t y;
+    asm("cvt.rni.sat.u8.f32 %0, %1;" : "=r"(y) : "f"(x));
+    return static_cast<uint8_t>(y);
+  } else {
+    return static_cast<To>(x);
+  }
+}
+
+}  // namespace v0_1
+}  // namespace mmagen

@@ -1,0 +1,143 @@
+// The arguments of a GEMM as they come through the C interface, checked: sizes, strides and pointers.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "status.cuh"
+
+namespace mmagen {
+inline namespace v0_1 {
+
+struct GemmShape {
+  int64_t m, n, k, batch;
+
+  bool empty() const { return m == 0 || n == 0 || batch == 0; }
+};
+
+/// One GEMM for each matrix of a batch; extents and strides in elements. c is never null: d where C is not read.
+/// `epilogue`: the Arguments of the epilogue's functor, e.g. alpha and beta.
+template <class ElementA, class ElementB, class ElementD, class EpilogueArguments>
+struct GemmArgumentsOf {
+  int64_t m, n, k, batch;
+  ElementA const* a;
+  int64_t lda, batch_stride_a;
+  ElementB const* b;
+  int64_t ldb, batch_stride_b;
+  ElementD const* c;
+  int64_t ldc, batch_stride_c;
+  ElementD* d;
+  int64_t ldd, batch_stride_d;
+  EpilogueArguments epilogue;
+
+  bool empty() const { return shape().empty(); }
+  GemmShape shape() const { return {m, n, k, batch}; }
+};
+
+/// One type for all Configs with the same elements and the same functor arguments.
+template <class Config>
+using GemmArguments = GemmArgumentsOf<typename Config::A::Element, typename Config::B::Element, typename Config::ElementD,
+                                      typename Config::Epilogue::Functor::Arguments>;
+
+namespace detail {
+
+inline int64_t ceil_div(int64_t extent, int64_t tile) { return (extent + tile - 1) / tile; }
+
+/// Do all rows of all matrices of a batch begin at 16-byte boundaries? Strides in bytes; that of the batch counts if there
+/// is more than one matrix.
+inline bool rows_are_aligned(void const* pointer, int64_t row_stride, int64_t batch_stride, int64_t batch) {
+  uintptr_t const steps = uintptr_t(row_stride) | (batch > 1 ? uintptr_t(batch_stride) : 0);
+  return (reinterpret_cast<uintptr_t>(pointer) | steps) % 16 == 0;
+}
+
+}  // namespace detail
+
+/// Of M, N and K, and of the number of CTAs: the end of the last tile must fit an int.
+inline constexpr int64_t kLargestExtent = 0x7fffffff - 16384;
+
+/// kSuccess, or what is wrong with the extents of a call. Where the shape is empty, the other extents may be anything but
+/// negative.
+template <class Config>
+Status check_extents(GemmShape const& shape) {
+  if (shape.m < 0) { return Status::kNegativeM; }
+  if (shape.n < 0) { return Status::kNegativeN; }
+  if (shape.k < 0) { return Status::kNegativeK; }
+  if (shape.batch < 0) { return Status::kNegativeBatch; }
+  if (shape.empty()) { return Status::kSuccess; }
+  if (shape.m > kLargestExtent) { return Status::kTooLargeM; }
+  if (shape.n > kLargestExtent) { return Status::kTooLargeN; }
+  if (shape.k > kLargestExtent) { return Status::kTooLargeK; }
+  int64_t const tiles_m = detail::ceil_div(shape.m, Config::kTileM);
+  int64_t const tiles_n = detail::ceil_div(shape.n, Config::kTileN);
+  bool const countable = tiles_m <= kLargestExtent / tiles_n && tiles_m * tiles_n <= kLargestExtent / shape.batch;
+  return countable ? Status::kSuccess : Status::kTooManyTiles;
+}
+
+/// A, B, C or D as the caller describes it. `row`: elements of a line along its contiguous mode; `used`: does the kernel access
+/// it? `bytes`: of an element.
+struct MatrixArgument {
+  void const* pointer;
+  int bytes;
+  int64_t ld, row;
+  bool used;
+};
+
+inline Status check_matrices(MatrixArgument const (&matrices)[4]) {
+  auto const about = [](Status first, int matrix) { return Status(int(first) + matrix); };
+  for (int i = 0; i < 4; ++i) {
+    MatrixArgument const& one = matrices[i];
+    if (!one.used) { continue; }
+    if (one.pointer == nullptr) { return about(Status::kNullA, i); }
+    if (!is_aligned(one.pointer, one.bytes)) { return about(Status::kMisalignedA, i); }
+    if (one.ld < one.row) { return about(Status::kShortLda, i); }
+  }
+  return Status::kSuccess;
+}
+
+/// Fills `args` from the project's public argument struct. Returns kSuccess, or what is wrong with it.
+template <class Config, class Args>
+Status check_arguments(Args const& from, GemmArguments<Config>& args) {
+  using A = typename Config::A;
+  using B = typename Config::B;
+  using ElementD = typename Config::ElementD;
+  using Functor = typename Config::Epilogue::Functor;
+
+  args.m = from.m;
+  args.n = from.n;
+  args.k = from.k;
+  args.batch = from.batch;
+  Status status = check_extents<Config>(args.shape());
+  if (status != Status::kSuccess || args.empty()) { return status; }
+  status = Functor::read_arguments(from, args.epilogue);
+  if (status != Status::kSuccess) { return status; }
+  bool const reads_ab = from.k > 0;
+  bool const reads_c = Functor::reads_source(args.epilogue);
+  int64_t const row_d = Config::kDRowMajor ? from.n : from.m;
+  MatrixArgument const matrices[] = {
+      {from.a, int(sizeof(typename A::Element)), from.lda, A::kContiguousK ? from.k : from.m, reads_ab},
+      {from.b, int(sizeof(typename B::Element)), from.ldb, B::kContiguousK ? from.k : from.n, reads_ab},
+      {from.c, int(sizeof(ElementD)), from.ldc, row_d, reads_c},
+      {from.d, int(sizeof(ElementD)), from.ldd, row_d, true},
+  };
+  status = check_matrices(matrices);
+  if (status != Status::kSuccess) { return status; }
+  if (from.batch > 1 && from.batch_stride_d == 0) { return Status::kSharedD; }  // all batches would write the same D
+
+  args.a = static_cast<typename A::Element const*>(from.a);
+  args.lda = from.lda;
+  args.batch_stride_a = from.batch_stride_a;
+  args.b = static_cast<typename B::Element const*>(from.b);
+  args.ldb = from.ldb;
+  args.batch_stride_b = from.batch_stride_b;
+  args.c = static_cast<ElementD const*>(reads_c ? from.c : from.d);
+  args.ldc = reads_c ? from.ldc : from.ldd;
+  args.batch_stride_c = reads_c ? from.batch_stride_c : from.batch_stride_d;
+  args.d = static_cast<ElementD*>(from.d);
+  args.ldd = from.ldd;
+  args.batch_stride_d = from.batch_stride_d;
+  return Status::kSuccess;
+}
+
+}  // namespace v0_1
+}  // namespace mmagen

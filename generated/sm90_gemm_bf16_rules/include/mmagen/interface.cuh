@@ -1,0 +1,256 @@
+// The boundary between the project's C header and the kernels: reads the versioned structs, and keeps what became of this
+// thread's last call, for a sentence that names the argument and its value. Host only.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+
+#include "status.cuh"
+
+namespace mmagen {
+inline namespace v0_1 {
+
+/// What the sentences need to know about a library; the plan's facts. major_*: the contiguous modes. bytes_*: of an element, or
+/// what a pointer must be aligned to. needs: "sm_90a", or "sm_80 or later". compiled_for: where that is not what the plan says,
+/// else "". shape: the sentence of a kernel that computes a fixed shape.
+struct Interface {
+  char const* name;
+  char major_a, major_b, major_d;
+  int bytes_a, bytes_b, bytes_d, bytes_scalar;
+  char const* needs;
+  char const* compiled_for;
+  int smem_bytes, cluster_ctas;
+  char const* shape;
+};
+
+/// Copies the caller's struct, which may be of another version: a shorter one is refused, of a longer one all that this library
+/// does not know must be zero. A batch of 0 is one matrix.
+template <class Args>
+Status read_args(Args const* from, Args& args) {
+  if (from == nullptr) { return Status::kNullArgs; }
+  if (from->struct_size < sizeof(Args)) { return Status::kStructSize; }
+  auto const* const bytes = reinterpret_cast<unsigned char const*>(from);
+  constexpr uint64_t kMost = 4096;  // of any version to come: more is a struct that was not initialized
+  if (from->struct_size > kMost) { return Status::kStructSize; }
+  for (uint64_t i = sizeof(Args); i < from->struct_size; ++i) {
+    if (bytes[i] != 0) { return Status::kStructSize; }
+  }
+  args = *from;
+  args.struct_size = sizeof(Args);
+  if (args.batch == 0) { args.batch = 1; }
+  return Status::kSuccess;
+}
+
+/// One sentence for a status, without the values of a call.
+inline char const* status_text(Status status, Interface const& interface) {
+  switch (status) {
+    case Status::kSuccess: return "success";
+    case Status::kCudaError: return "CUDA error: the launch was refused, or an earlier one has failed";
+    case Status::kNoDriver: return "no driver: this machine has no CUDA driver";
+    case Status::kOldDriver: return "old driver: the CUDA driver is older than the CUDA that this library was built with";
+    case Status::kNoDevice: return "no device: the CUDA driver shows no device";
+    case Status::kWrongDevice: return "wrong device: this library has no code for the architecture of the current device";
+    case Status::kSmallDevice: return "small device: it lacks the shared memory for a CTA, or the SMs for a cluster";
+    case Status::kNullArgs: return "the argument struct is NULL";
+    case Status::kStructSize: return "struct_size is not the size of a struct that this library knows";
+    case Status::kFixedShape: return interface.shape;
+    case Status::kTooManyTiles: return "too many tiles: m, n and batch make more than 2^31 - 16385 of them";
+    case Status::kNegativeM: return "m is negative";
+    case Status::kNegativeN: return "n is negative";
+    case Status::kNegativeK: return "k is negative";
+    case Status::kNegativeBatch: return "batch is negative";
+    case Status::kTooLargeM: return "m is too large: 2^31 - 16385 is the most";
+    case Status::kTooLargeN: return "n is too large: 2^31 - 16385 is the most";
+    case Status::kTooLargeK: return "k is too large: 2^31 - 16385 is the most";
+    case Status::kNullA: return "a is NULL";
+    case Status::kNullB: return "b is NULL";
+    case Status::kNullC: return "c is NULL, and is read: beta is not 0";
+    case Status::kNullD: return "d is NULL";
+    case Status::kNullMetadataA: return "metadata_a is NULL";
+    case Status::kNullScaleA: return "scale_a is NULL";
+    case Status::kNullScaleB: return "scale_b is NULL";
+    case Status::kMisalignedA: return "a is misaligned";
+    case Status::kMisalignedB: return "b is misaligned";
+    case Status::kMisalignedC: return "c is misaligned";
+    case Status::kMisalignedD: return "d is misaligned";
+    case Status::kMisalignedMetadataA: return "metadata_a is misaligned: 16 bytes";
+    case Status::kMisalignedScaleA: return "scale_a is misaligned: 16 bytes";
+    case Status::kMisalignedScaleB: return "scale_b is misaligned: 16 bytes";
+    case Status::kMisalignedAlpha: return "alpha_device is misaligned";
+    case Status::kMisalignedBeta: return "beta_device is misaligned";
+    case Status::kMisalignedWorkspace: return "workspace is misaligned: 16 bytes";
+    case Status::kShortLda: return "lda is shorter than a line of A along its contiguous mode";
+    case Status::kShortLdb: return "ldb is shorter than a line of B along its contiguous mode";
+    case Status::kShortLdc: return "ldc is shorter than a line of C along its contiguous mode";
+    case Status::kShortLdd: return "ldd is shorter than a line of D along its contiguous mode";
+    case Status::kAlphaNotInteger: return "alpha is no 32-bit integer, as the scalars of this kernel are";
+    case Status::kBetaNotInteger: return "beta is no 32-bit integer, as the scalars of this kernel are";
+    case Status::kSharedD: return "batch_stride_d is 0: all matrices of the batch would be written to one D";
+  }
+  return "unknown status";
+}
+
+/// What became of a thread's last call. Zero-initialized; without a constructor, which thread-local variables of a C program
+/// could not run.
+struct LastStatus {
+  static constexpr int kBytes = 320;
+
+  Status status;
+  int cuda_error;
+  char sentence[kBytes];
+
+  /// Before a call.
+  void begin() { cuda_error_of_thread() = 0; }
+
+  Status keep(Status now) {
+    status = now;
+    cuda_error = now == Status::kSuccess ? 0 : cuda_error_of_thread();
+    return now;
+  }
+
+  /// The status of the last call as one sentence.
+  char const* text(Interface const& interface) { return about_device(interface) ? sentence : status_text(status, interface); }
+
+ protected:
+  template <class... Values>
+  bool say(char const* format, Values... values) {
+    std::snprintf(sentence, kBytes, format, values...);
+    return true;
+  }
+
+  bool about_device(Interface const& interface) {
+    int device = 0, major = 0, minor = 0, smem = 0, driver = 0;
+    switch (status) {
+      case Status::kCudaError: {
+        auto const error = cudaError_t(cuda_error);
+        return say("CUDA error %d, %s: %s", cuda_error, cudaGetErrorName(error), cudaGetErrorString(error));
+      }
+      case Status::kOldDriver:
+        if (cudaDriverGetVersion(&driver) != cudaSuccess) { return false; }
+        return say("old driver: it supports CUDA %d.%d, and this library was built with CUDA %d.%d", driver / 1000,
+                   driver % 1000 / 10, CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
+      case Status::kWrongDevice:
+      case Status::kSmallDevice: break;
+      default: return false;
+    }
+    if (cudaGetDevice(&device) != cudaSuccess ||
+        cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) != cudaSuccess ||
+        cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) != cudaSuccess ||
+        cudaDeviceGetAttribute(&smem, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) != cudaSuccess) {
+      return false;
+    }
+    if (status == Status::kSmallDevice) {
+      return say(
+          "this device is sm_%d%d with %d bytes of shared memory for a CTA; the kernel needs %d, and SMs for a cluster "
+          "of %d",
+          major, minor, smem, interface.smem_bytes, interface.cluster_ctas);
+    }
+    if (interface.compiled_for[0] != '\0') {
+      return say("this device is sm_%d%d, the kernel needs %s; this library was compiled for %s", major, minor, interface.needs,
+                 interface.compiled_for);
+    }
+    return say("this device is sm_%d%d, the kernel needs %s", major, minor, interface.needs);
+  }
+};
+
+/// The same for a call with the public argument struct, whose values the sentence names.
+template <class Args>
+struct LastCall : LastStatus {
+  Args args;
+  uint64_t known_bytes;  // of the struct that was read
+
+  /// Runs `call(args)` on the caller's struct and keeps what it returns.
+  template <class Call>
+  Status with_args(Args const* from, Call const& call) {
+    begin();
+    Args read = {};
+    known_bytes = sizeof(Args);
+    Status const status = read_args(from, read);
+    args = read;
+    if (status == Status::kStructSize) { args.struct_size = from->struct_size; }
+    return keep(status == Status::kSuccess ? call(static_cast<Args const&>(read)) : status);
+  }
+
+  /// Runs `call(info)` on the caller's struct for results.
+  template <class Info, class Call>
+  Status with_info(Info* info, Call const& call) {
+    begin();
+    args = {};
+    known_bytes = sizeof(Info);
+    if (info == nullptr) { return keep(Status::kNullArgs); }
+    args.struct_size = info->struct_size;
+    return keep(info->struct_size < sizeof(Info) ? Status::kStructSize : call(*info));
+  }
+
+  /// The status of the last call as one sentence with the values that it is about.
+  char const* text(Interface const& interface) {
+    return about_matrix(interface) || about_value(interface) ? sentence : LastStatus::text(interface);
+  }
+
+ private:
+  bool about_matrix(Interface const& interface) {
+    struct Matrix {
+      char const* name;
+      void const* pointer;
+      long long ld, row;
+      int bytes;
+    };
+    auto const extent = [this](char mode) { return (long long)(mode == 'M' ? args.m : mode == 'N' ? args.n : args.k); };
+    Matrix const matrices[] = {
+        {"a", args.a, args.lda, extent(interface.major_a), interface.bytes_a},
+        {"b", args.b, args.ldb, extent(interface.major_b), interface.bytes_b},
+        {"c", args.c, args.ldc, extent(interface.major_d), interface.bytes_d},
+        {"d", args.d, args.ldd, extent(interface.major_d), interface.bytes_d},
+    };
+    char const modes[] = {interface.major_a, interface.major_b, interface.major_d, interface.major_d};
+    int const code = int(status);
+    if (code >= int(Status::kShortLda) && code <= int(Status::kShortLdd)) {
+      int const i = code - int(Status::kShortLda);
+      return say("ld%s is %lld; a line of %c along %c has %lld elements", matrices[i].name, matrices[i].ld, "ABCD"[i], modes[i],
+                 matrices[i].row);
+    }
+    if (code >= int(Status::kMisalignedA) && code <= int(Status::kMisalignedD)) {
+      int const i = code - int(Status::kMisalignedA);
+      return say("%s is %p, not aligned to %d bytes", matrices[i].name, matrices[i].pointer, matrices[i].bytes);
+    }
+    return false;
+  }
+
+  bool about_value(Interface const& interface) {
+    constexpr long long kMost = 0x7fffffffLL - 16384;
+    auto const number = [](int64_t value) { return (long long)value; };
+    switch (status) {
+      case Status::kStructSize:
+        return say(
+            "struct_size is %llu; set it to the size of the struct: this library knows %llu bytes, and any after them "
+            "must be zero",
+            (unsigned long long)args.struct_size, (unsigned long long)known_bytes);
+      case Status::kNegativeM: return say("m is %lld, an extent is 0 or more", number(args.m));
+      case Status::kNegativeN: return say("n is %lld, an extent is 0 or more", number(args.n));
+      case Status::kNegativeK: return say("k is %lld, an extent is 0 or more", number(args.k));
+      case Status::kNegativeBatch: return say("batch is %lld, a count is 0 or more", number(args.batch));
+      case Status::kTooLargeM: return say("m is %lld, %lld is the most", number(args.m), kMost);
+      case Status::kTooLargeN: return say("n is %lld, %lld is the most", number(args.n), kMost);
+      case Status::kTooLargeK: return say("k is %lld, %lld is the most", number(args.k), kMost);
+      case Status::kTooManyTiles:
+        return say("m %lld, n %lld and batch %lld make more tiles than %lld", number(args.m), number(args.n),
+                   number(args.batch), kMost);
+      case Status::kMisalignedAlpha:
+        return say("alpha_device is %p, not aligned to %d bytes", args.alpha_device, interface.bytes_scalar);
+      case Status::kMisalignedBeta:
+        return say("beta_device is %p, not aligned to %d bytes", args.beta_device, interface.bytes_scalar);
+      case Status::kMisalignedWorkspace: return say("workspace is %p, not aligned to 16 bytes", args.workspace);
+      case Status::kAlphaNotInteger: return say("alpha is %g; this kernel takes a 32-bit integer", args.alpha);
+      case Status::kBetaNotInteger: return say("beta is %g; this kernel takes a 32-bit integer", args.beta);
+      case Status::kSharedD:
+        return say("batch is %lld and batch_stride_d is 0: all matrices would be written to one D", number(args.batch));
+      default: return false;
+    }
+  }
+};
+
+}  // namespace v0_1
+}  // namespace mmagen

@@ -1,0 +1,62 @@
+// Cooperative kernel: one producer thread loads, all consumer warpgroups compute one CTA tile together.
+#pragma once
+
+#include "sm90_kernel.cuh"
+
+namespace mmagen {
+inline namespace v0_1 {
+
+template <class Config>
+struct Sm90Cooperative {
+  using Mainloop = typename Config::Mainloop;
+  using TileScheduler = typename Config::TileScheduler;
+  using Epilogue = typename Config::Epilogue;
+  static_assert(cute::size(typename Config::TiledMma{}) == 128 * Config::kConsumers, "the consumers share a tile");
+  static_assert(Config::kThreads == 128 * (Config::kConsumers + 1), "one more warpgroup loads");
+
+  CUTE_DEVICE static void run(Sm90Params<Config> const& params, Sm90SharedStorage<Config>& storage) {
+    using namespace cute;
+    prologue<Config>(params, storage, Config::kConsumers);
+    int const warp = warp_index();
+
+    if (warp >= 4 * Config::kConsumers) {
+      warpgroup_reg_dealloc<Config::kProducerRegisters>();
+      if (warp == 4 * Config::kConsumers && threadIdx.x % 32 == 0) {
+        Mainloop::load(params.mainloop, params.scheduler, storage.mainloop, storage.pipeline);
+      }
+      __syncwarp();
+      TileScheduler::fixup_producer();
+    } else {
+      warpgroup_reg_alloc<Config::kConsumerRegisters>();
+      ClusterCoord<Config> const cluster;
+      Tensor tCrC = partition_fragment_C(typename Config::TiledMma{},
+                                         Shape<Int<Config::kTileM>, Int<Config::kTileN>>{});  // (MMA,MMA_M,MMA_N)
+      PipelineState<Config::kStages> pipe;
+      wait_on_dependent_grids();
+      auto const release = [&](int stage) { storage.pipeline.release(stage, cluster); };
+      unsigned slices = 0;  // that this warp has stored
+      TileScheduler scheduler(params.scheduler, cluster);
+      for (; scheduler.is_valid(params.scheduler); scheduler.advance(params.scheduler)) {
+        WorkTileInfo const work = scheduler.work_tile(params.scheduler);
+        TileCoord tile;
+        auto const issued = [&] {
+          tile = cta_tile<Config>(params.scheduler.raster, work.tile, cluster);
+          materialize(tile);
+        };
+        if (TileScheduler::kHasEmptyWork && work.k_tiles == 0) {
+          clear(tCrC);
+          issued();
+        } else {
+          Mainloop::mma(storage.mainloop, storage.pipeline, pipe, work.k_tiles, threadIdx.x, tCrC, release, issued);
+        }
+        if (scheduler.fixup(params.scheduler, work, storage.mainloop, tCrC)) {
+          Epilogue::store(params.epilogue, storage.epilogue, tCrC, tile, cluster.split, threadIdx.x, warp, slices);
+        }
+      }
+      Epilogue::wait_for_stores();
+    }
+  }
+};
+
+}  // namespace v0_1
+}  // namespace mmagen

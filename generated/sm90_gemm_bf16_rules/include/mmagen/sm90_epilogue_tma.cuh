@@ -1,0 +1,227 @@
+// Epilogue of the sm_90 kernels: accumulators -> functor -> shared memory -> TMA -> D.
+//
+// Warps are independent. The 16 rows of a wgmma that a warp holds are stored in slices of kSliceN columns, through buffers
+// that the warp alone writes and whose stores it alone waits for. The store of a slice overlaps the computation of the next
+// one, and the last stores of a tile overlap the next tile's mainloop.
+#pragma once
+
+#include <climits>
+
+#include <cute/tensor.hpp>
+
+#include "gemm_arguments.cuh"
+#include "sm90_tensor_map.cuh"
+#include "sm90_tma.cuh"
+#include "tile_raster.cuh"
+
+namespace mmagen {
+inline namespace v0_1 {
+
+/// Functor_: makes elements of D of accumulators and C, see linear_combination.cuh.
+template <class Config, class Functor_>
+struct Sm90EpilogueTma {
+  using Functor = Functor_;
+  using ElementD = typename Config::ElementD;
+  using TiledMma = typename Config::TiledMma;
+
+  struct alignas(128) Params {
+    CUtensorMap map_d;
+    int m, n;
+    ElementD const* c;
+    int64_t ldc, batch_stride_c;
+    ElementD* d;
+    int64_t ldd, batch_stride_d;
+    int tma_end;  // what ends behind this column (row) of D is stored element by element
+    typename Functor::Params functor;
+  };
+
+  struct SharedStorage {
+    alignas(1024) unsigned char d[Config::kEpilogueBytes];
+  };
+
+  static constexpr int kRows = 16;  // of D in a warp's accumulators: PTX ISA, "Register Fragments for wgmma"
+  static constexpr int kSliceN = Config::kSliceN;
+  static constexpr int kSliceBytes = kRows * kSliceN * int(sizeof(ElementD));
+  static constexpr int kBuffers = Config::kEpilogueBuffers;
+  static constexpr int kPitch = (Config::kDRowMajor ? kSliceN : kRows) * int(sizeof(ElementD));  // bytes of a staged line
+  static constexpr int kMmaM = 64;
+  static constexpr int kMmaN = decltype(cute::size<1>(typename TiledMma::AtomShape_MNK{}))::value;
+  static constexpr int kWarpgroupsM = decltype(cute::size<1>(typename TiledMma::ThrLayoutVMNK{}))::value;
+  static constexpr int kWarpgroupsN = decltype(cute::size<2>(typename TiledMma::ThrLayoutVMNK{}))::value;
+  static constexpr int kCountM = Config::kTileM / (kMmaM * kWarpgroupsM);  // atoms of a warpgroup
+  static constexpr int kCountN = Config::kTileN / (kMmaN * kWarpgroupsN);
+  static constexpr int kSlicesOfAtom = kMmaN / kSliceN;
+  static constexpr int kSlices = kCountM * kCountN * kSlicesOfAtom;  // of a warp
+  static_assert(kMmaN % kSliceN == 0 && kSliceN % 8 == 0, "slices tile the atom");
+  static_assert(kSlices % Config::TileScheduler::kSplitK == 0, "CTAs that share a tile store the same number of slices");
+  static_assert(4 * Config::kConsumers * kBuffers * kSliceBytes == Config::kEpilogueBytes, "the plan and the kernel disagree");
+
+  /// Where TMA cannot address D, all of it is stored element by element.
+  static CUresult make_params(Params& params, GemmArguments<Config> const& args) {
+    MatrixExtent const d = {Config::kDRowMajor ? args.n : args.m, Config::kDRowMajor ? args.m : args.n, args.batch, args.ldd,
+                            args.batch_stride_d};
+    constexpr int kAlong = Config::kDRowMajor ? kSliceN : kRows;
+    constexpr int kAcross = Config::kDRowMajor ? kRows : kSliceN;
+    params.m = int(args.m);
+    params.n = int(args.n);
+    params.c = args.c;
+    params.ldc = args.ldc;
+    params.batch_stride_c = args.batch_stride_c;
+    params.d = args.d;
+    params.ldd = args.ldd;
+    params.batch_stride_d = args.batch_stride_d;
+    params.functor = Functor::make_params(args.epilogue);
+    CUresult const result = encode_tensor_map<ElementD>(params.map_d, args.d, d, kAlong, kAcross, kPitch);
+    bool const ragged = d.along * int64_t(sizeof(ElementD)) % 16 != 0;  // TMA stores multiples of 16 bytes
+    params.tma_end = result == CUDA_ERROR_INVALID_VALUE ? 0 : ragged ? int(d.along) : INT_MAX;
+    return result == CUDA_ERROR_INVALID_VALUE ? CUDA_SUCCESS : result;
+  }
+
+  CUTE_DEVICE static void prefetch_descriptors(Params const& params) {
+    if (params.tma_end > 0) { tma_prefetch_descriptor(&params.map_d); }
+  }
+
+  /// Stores this CTA's slices of an output tile; with split-K, `split` says which these are. `thread`: index within the
+  /// TiledMMA; `warp`: among all warps that store, for the buffers; `slices` counts the slices that this warp has stored.
+  template <class TensorRC>
+  CUTE_DEVICE static void store(Params const& params, SharedStorage& storage,
+                                TensorRC const& tCrC,  // ((2,2,MMA_N/8),MMA_M,MMA_N)
+                                TileCoord const& tile, int split, int thread, int warp, unsigned& slices) {
+    constexpr int kSplitK = Config::TileScheduler::kSplitK;
+    using namespace cute;
+    int const lane = thread % 32;
+    auto const [in_warpgroup, warpgroup_m, warpgroup_n, _k] = typename TiledMma::ThrLayoutVMNK{}.get_flat_coord(thread);
+    int const first_m = tile.m * Config::kTileM + warpgroup_m * kMmaM + in_warpgroup / 32 * kRows;
+    int const first_n = tile.n * Config::kTileN + warpgroup_n * kMmaN;
+    unsigned char* const buffers = storage.d + warp * kBuffers * kSliceBytes;
+    Functor const functor(params.functor);
+    ElementD const* const c = params.c + tile.batch * params.batch_stride_c;
+
+    for_each(make_int_sequence<kSlices>{}, [&](auto slice) {
+      constexpr int kSlice = decltype(slice)::value;
+      constexpr int kPart = kSlice % kSlicesOfAtom;
+      constexpr int kN = kSlice / kSlicesOfAtom % kCountN;
+      constexpr int kM = kSlice / kSlicesOfAtom / kCountN;
+      if (kSplitK > 1 && kSlice / (kSlices / kSplitK) != split) { return; }
+      int const m = first_m + kM * kMmaM * kWarpgroupsM;
+      int const n = first_n + kN * kMmaN * kWarpgroupsN + kPart * kSliceN;
+      unsigned char* const buffer = buffers + slices++ % kBuffers * kSliceBytes;
+
+      if (lane == 0) {
+        tma_store_commit();              // one group for each slice, an empty one if TMA did not store the slice
+        tma_store_wait<kBuffers - 1>();  // the store from this buffer has read it
+      }
+      __syncwarp();
+      Tensor sums = make_tensor(&tCrC(0, kM, kN) + kPart * (kSliceN / 2), Shape<Int<kSliceN / 2>>{});
+      if (functor.reads_source()) {
+        stage<true>(sums, buffer, params, functor, c, m, n, lane);
+      } else {
+        stage<false>(sums, buffer, params, functor, c, m, n, lane);
+      }
+      fence_view_async_shared();
+      __syncwarp();
+      if ((Config::kDRowMajor ? n + kSliceN : m + kRows) > params.tma_end) {
+        store_elements(buffer, params, tile.batch, m, n, lane);
+      } else if (lane == 0) {
+        tma_store(&params.map_d, buffer, Config::kDRowMajor ? n : m, Config::kDRowMajor ? m : n, tile.batch);
+      }
+    });
+    tma_store_commit();
+  }
+
+  /// Call before the CTA exits: its shared memory must outlive the stores that read it.
+  CUTE_DEVICE static void wait_for_stores() { tma_store_wait<0>(); }
+
+ private:
+  /// Byte offset of an element in a buffer, with TMA's swizzle.
+  CUTE_DEVICE static int offset(int row, int column) {
+    constexpr int kBits = kPitch == 128 ? 3 : kPitch == 64 ? 2 : kPitch == 32 ? 1 : 0;
+    int const line = Config::kDRowMajor ? row : column;
+    int const along = Config::kDRowMajor ? column : row;
+    return cute::Swizzle<kBits, 4, 3>::apply(line * kPitch + along * int(sizeof(ElementD)));
+  }
+
+  /// Writes one slice from registers to a buffer. A thread's accumulators: rows t/4 and t/4 + 8, columns 2 * (t % 4) and the
+  /// next, in every group of 8 columns.
+  template <bool kReadsSource, class TensorR>
+  CUTE_DEVICE static void stage(TensorR const& sums, unsigned char* buffer, Params const& params, Functor const& functor,
+                                ElementD const* c, int m, int n, int lane) {
+    ElementD source[kSliceN / 2] = {};
+    if constexpr (kReadsSource) {  // issue all loads before the first use
+      CUTE_UNROLL
+      for (int i = 0; i < kSliceN / 2; ++i) {
+        int const row = m + lane / 4 + i / 2 % 2 * 8;
+        int const column = n + i / 4 * 8 + lane % 4 * 2 + i % 2;
+        if (row < params.m && column < params.n) {
+          source[i] = c[Config::kDRowMajor ? row * params.ldc + column : row + column * params.ldc];
+        }
+      }
+    }
+    CUTE_UNROLL
+    for (int first = 0; first < kSliceN / 2; first += 4 * kGroups) {
+      alignas(16) ElementD out[4 * kGroups];
+      CUTE_UNROLL
+      for (int i = 0; i < 4 * kGroups; ++i) {
+        out[i] = kReadsSource ? functor(sums(first + i), source[first + i]) : functor(sums(first + i));
+      }
+      put(out, buffer, first * 2, lane);
+    }
+  }
+
+  /// Stores a slice as far as it lies inside of D, along its contiguous mode.
+  CUTE_DEVICE static void store_elements(unsigned char const* buffer, Params const& params, int batch, int m, int n, int lane) {
+    constexpr int kLength = Config::kDRowMajor ? kSliceN : kRows;  // of a line
+    ElementD* const d = params.d + batch * params.batch_stride_d;
+#pragma unroll 8
+    for (int i = lane; i < kRows * kSliceN; i += 32) {
+      int const row = Config::kDRowMajor ? i / kLength : i % kLength;
+      int const column = Config::kDRowMajor ? i % kLength : i / kLength;
+      if (m + row >= params.m || n + column >= params.n) { continue; }
+      int64_t const at = Config::kDRowMajor ? (m + row) * params.ldd + n + column : m + row + (n + column) * params.ldd;
+      d[at] = *reinterpret_cast<ElementD const*>(buffer + offset(row, column));
+    }
+  }
+
+  static constexpr bool kMatrices = sizeof(ElementD) == 2;                // stmatrix stores 8 x 8 matrices of 16 bits
+  static constexpr int kGroups = kMatrices && kSliceN % 16 == 0 ? 2 : 1;  // of 8 columns at a time
+
+  CUTE_DEVICE static void put(ElementD const (&out)[4 * kGroups], unsigned char* buffer, int column, int lane) {
+    if constexpr (kMatrices) {
+      // Lanes 8i to 8i+7 hold the addresses of the lines of matrix i: rows 0-7 and 8-15, then the next 8 columns.
+      int const row = lane / 8 % 2 * 8 + (Config::kDRowMajor ? lane % 8 : 0);
+      int const column_of_lane = column + lane / 16 % kGroups * 8 + (Config::kDRowMajor ? 0 : lane % 8);
+      uint32_t const address = smem_address(buffer + offset(row, column_of_lane));
+      auto const* const words = reinterpret_cast<uint32_t const*>(out);
+      if constexpr (kGroups == 2 && Config::kDRowMajor) {
+        asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(words[0]),
+                     "r"(words[1]), "r"(words[2]), "r"(words[3])
+                     : "memory");
+      } else if constexpr (kGroups == 2) {
+        asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(words[0]),
+                     "r"(words[1]), "r"(words[2]), "r"(words[3])
+                     : "memory");
+      } else if constexpr (Config::kDRowMajor) {
+        asm volatile("stmatrix.sync.aligned.m8n8.x2.shared.b16 [%0], {%1, %2};" ::"r"(address), "r"(words[0]), "r"(words[1])
+                     : "memory");
+      } else {
+        asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], {%1, %2};" ::"r"(address), "r"(words[0]),
+                     "r"(words[1])
+                     : "memory");
+      }
+    } else {
+      constexpr int kPair = Config::kDRowMajor ? 2 : 1;  // adjacent in shared memory
+      CUTE_UNROLL
+      for (int i = 0; i < 4; i += kPair) {
+        int const at = offset(lane / 4 + i / 2 * 8, column + lane % 4 * 2 + i % 2);
+        struct alignas(sizeof(ElementD) * kPair) Pair {
+          ElementD element[kPair];
+        } pair;
+        for (int j = 0; j < kPair; ++j) { pair.element[j] = out[i + j]; }
+        *reinterpret_cast<Pair*>(buffer + at) = pair;
+      }
+    }
+  }
+};
+
+}  // namespace v0_1
+}  // namespace mmagen

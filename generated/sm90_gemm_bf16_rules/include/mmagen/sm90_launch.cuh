@@ -1,0 +1,132 @@
+// Host side of the sm_90 GEMM: checks the arguments, encodes the tensor maps, launches.
+#pragma once
+
+#include <atomic>
+
+#include <cuda_runtime_api.h>
+
+#include "gemm_arguments.cuh"
+#include "sm90_kernel.cuh"
+#include "sm90_swapped.cuh"
+#include "status.cuh"
+
+namespace mmagen {
+inline namespace v0_1 {
+
+namespace detail {
+
+/// CTAs of a cluster that every device with clusters supports; larger ones must be allowed for each kernel.
+inline constexpr int kPortableClusterCtas = 8;
+
+/// Clusters of this kernel that the current device runs at once, at least one; kSmallDevice where it runs none. Queried once
+/// for each device.
+template <class Config>
+Status resident_clusters(int& clusters) {
+  constexpr int kMostDevices = 64;
+  static std::atomic<int> known[kMostDevices];
+  int device = 0;
+  cudaError_t error = cudaGetDevice(&device);
+  if (error != cudaSuccess) { return status_of(error); }
+  clusters = device < kMostDevices ? known[device].load(std::memory_order_acquire) : 0;
+  if (clusters > 0) { return Status::kSuccess; }
+  Status const status = allow_smem(&sm90_kernel<Config>, Config::kSmemBytes);
+  if (status != Status::kSuccess) { return status; }
+  if constexpr (kClusterCtas<Config> > kPortableClusterCtas) {
+    error = cudaFuncSetAttribute(sm90_kernel<Config>, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
+    if (error != cudaSuccess) { return status_of(error); }
+  }
+  cudaLaunchConfig_t launch{};
+  cudaLaunchAttribute cluster{};
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim = {unsigned(kClusterCtas<Config>), 1, 1};
+  launch.gridDim = dim3(unsigned(kClusterCtas<Config>));
+  launch.blockDim = dim3(unsigned(Config::kThreads));
+  launch.dynamicSmemBytes = size_t(Config::kSmemBytes);
+  launch.attrs = &cluster;
+  launch.numAttrs = 1;
+  error = cudaOccupancyMaxActiveClusters(&clusters, sm90_kernel<Config>, &launch);
+  if (error != cudaSuccess) { return status_of(error); }
+  if (clusters == 0) { return Status::kSmallDevice; }
+  if (device < kMostDevices) { known[device].store(clusters, std::memory_order_release); }
+  return Status::kSuccess;
+}
+
+/// Encodes the tensor maps. CUDA_ERROR_INVALID_VALUE where TMA cannot address A or B.
+template <class Config>
+CUresult make_params(Sm90Params<Config>& params, GemmArguments<Config> const& args) {
+  CUresult const result = Config::Mainloop::make_params(params.mainloop, args);
+  return result != CUDA_SUCCESS ? result : Config::Epilogue::make_params(params.epilogue, args);
+}
+
+}  // namespace detail
+
+/// Bytes of workspace that the tile scheduler uses for a problem on the current device; Args is the project's public argument
+/// struct, of which only the extents are read.
+template <class Config, class Args>
+Status workspace_sm90(Args const& args, int64_t& bytes) {
+  bytes = 0;
+  GemmShape const shape{args.m, args.n, args.k, args.batch};
+  Status status = check_extents<CallOperands<Config>>(shape);
+  if (status != Status::kSuccess || shape.empty() || shape.k == 0) { return status; }
+  int resident = 0;
+  status = detail::resident_clusters<Config>(resident);
+  if (status == Status::kSuccess) { bytes = Config::TileScheduler::workspace_bytes(kernel_shape<Config>(shape), resident); }
+  return status;
+}
+
+/// Launches the GEMM on `stream`; Args is the project's public argument struct. Operands that TMA cannot address go to
+/// `unaligned(CallArguments<Config>, stream, launch)`.
+template <class Config, class Args, class Unaligned>
+Status run_sm90(Args const& public_args, cudaStream_t stream, Unaligned const& unaligned, Launch launch = Launch::kYes) {
+  using TileScheduler = typename Config::TileScheduler;
+  CallArguments<Config> call{};
+  Status status = check_arguments<CallOperands<Config>>(public_args, call);
+  if (status != Status::kSuccess || call.empty()) { return status; }
+  if (call.k == 0) { return unaligned(call, stream, launch); }
+  GemmArguments<Config> const args = kernel_arguments<Config>(call);
+
+  // First of all calls to CUDA: it says whether this device can run the kernel.
+  int resident = 0;
+  status = detail::resident_clusters<Config>(resident);
+  if (status != Status::kSuccess) { return status; }
+
+  Sm90Params<Config> params{};
+  CUresult encoded = CUDA_SUCCESS;
+  status = encode_in_context(encoded, [&] { return detail::make_params<Config>(params, args); });
+  if (status != Status::kSuccess) { return status; }
+  if (encoded == CUDA_ERROR_INVALID_VALUE) { return unaligned(call, stream, launch); }
+  if (encoded != CUDA_SUCCESS) { return status_of(cudaError_t(encoded)); }  // the numbers of both enums are the same
+
+  status = TileScheduler::make_params(params.scheduler, args.shape(), TileScheduler::arguments(public_args), resident);
+  if (status != Status::kSuccess) { return status; }
+  unsigned const clusters = TileScheduler::grid(params.scheduler, resident);
+  if (int64_t(clusters) * kClusterCtas<Config> > 0x7fffffff) { return Status::kTooManyTiles; }
+  if (launch == Launch::kNo) { return Status::kSuccess; }
+
+  cudaLaunchAttribute attributes[2] = {};
+  attributes[0].id = cudaLaunchAttributeClusterDimension;
+  attributes[0].val.clusterDim = {unsigned(kClusterCtas<Config>), 1, 1};
+  attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attributes[1].val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(clusters * unsigned(kClusterCtas<Config>));
+  config.blockDim = dim3(unsigned(Config::kThreads));
+  config.dynamicSmemBytes = size_t(Config::kSmemBytes);
+  config.stream = stream;
+  config.attrs = attributes;
+  config.numAttrs = 2;
+  status = status_of(cudaLaunchKernelEx(&config, sm90_kernel<Config>, params));
+  if constexpr (TileScheduler::kReduces) {
+    if (status == Status::kSuccess) { status = TileScheduler::reduce(params.scheduler, args, stream); }
+  }
+  return status;
+}
+
+/// Resources of this Config's kernel on the current device.
+template <class Config, class Info>
+Status query_sm90(Info& info) {
+  return query_kernel(&sm90_kernel<Config>, Config::kThreads, Config::kSmemBytes, info);
+}
+
+}  // namespace v0_1
+}  // namespace mmagen

@@ -1,0 +1,72 @@
+// Mainloop for sm_90 with both operands of wgmma in shared memory: TMA loads, consumer warpgroups multiply.
+//
+// wgmma is asynchronous. The batch of one k tile stays in flight while the consumer waits for the next stage, so a stage is
+// released one k tile after it was issued.
+#pragma once
+
+#include "sm90_stage_mma.cuh"
+#include "sm90_tma_load.cuh"
+
+namespace mmagen {
+inline namespace v0_1 {
+
+/// A as descriptors of shared memory.
+template <class Config>
+struct SmemOperandA {
+  template <class TensorS, class ThreadMma>
+  CUTE_DEVICE static auto fragments(TensorS const& sA, ThreadMma const& thread_mma) {
+    return thread_mma.make_fragment_A(thread_mma.partition_A(sA));  // (MMA,MMA_M,MMA_K,PIPE)
+  }
+  template <class TensorS, class TensorR>
+  CUTE_DEVICE static void load(TensorS const&, TensorR&, int, int) {}
+  template <class TensorR>
+  CUTE_DEVICE static auto stage(TensorR const& tCrA, int stage) {
+    return tCrA(cute::_, cute::_, cute::_, stage);
+  }
+};
+
+template <class Config>
+struct Sm90MainloopSs : Sm90TmaLoad<Config> {
+  using OperandA = SmemOperandA<Config>;
+  using typename Sm90TmaLoad<Config>::SharedStorage;
+  static constexpr int kBatchesInFlight = 1;
+
+  /// Multiplies `k_tiles` (at least 1) stages into tCrC, from `pipe` on. `thread`: index within the TiledMMA.
+  /// `release(stage)` is called in order for every stage that this warpgroup has read; `issued()` once all wgmmas have been
+  /// issued, while the last of them still run.
+  template <class TensorRC, class Release, class Issued>
+  CUTE_DEVICE static void mma(SharedStorage& storage, Sm90Pipeline<Config>& pipeline, PipelineState<Config::kStages>& pipe,
+                              int k_tiles, int thread,
+                              TensorRC& tCrC,  // (MMA,MMA_M,MMA_N)
+                              Release const& release, Issued const& issued) {
+    using namespace cute;
+    auto stage_mma = make_stage_mma<Config, OperandA>(storage, thread);
+    int before = pipe.stage;
+    pipeline.full[pipe.stage].wait(pipe.phase);
+    stage_mma(tCrC, pipe.stage, GMMA::ScaleOut::Zero);
+    ++pipe;
+    CUTE_NO_UNROLL
+    for (int i = 1; i < k_tiles; ++i, ++pipe) {
+      pipeline.full[pipe.stage].wait(pipe.phase);
+      stage_mma(tCrC, pipe.stage);
+      warpgroup_wait<1>();
+      release(before);
+      before = pipe.stage;
+    }
+    issued();
+    warpgroup_wait<0>();
+    warpgroup_fence_operand(tCrC);
+    release(before);
+  }
+
+  /// Adds the product of one stage to tCrC and waits for it.
+  template <class StageMma, class TensorRC>
+  CUTE_DEVICE static void mma_and_wait(StageMma& stage_mma, int stage, TensorRC& tCrC) {
+    stage_mma(tCrC, stage);
+    cute::warpgroup_wait<0>();
+    cute::warpgroup_fence_operand(tCrC);
+  }
+};
+
+}  // namespace v0_1
+}  // namespace mmagen

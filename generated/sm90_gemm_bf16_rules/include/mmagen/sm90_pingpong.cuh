@@ -1,0 +1,70 @@
+// Pingpong kernel: one producer thread loads, the consumer warpgroups compute a CTA tile each. They take turns: one issues
+// wgmma while the others run their epilogues.
+#pragma once
+
+#include "sm90_kernel.cuh"
+
+namespace mmagen {
+inline namespace v0_1 {
+
+template <class Config>
+struct Sm90Pingpong {
+  using Mainloop = typename Config::Mainloop;
+  using TileScheduler = typename Config::TileScheduler;
+  using Epilogue = typename Config::Epilogue;
+  static_assert(cute::size(typename Config::TiledMma{}) == 128, "a tile belongs to one warpgroup");
+  static_assert(!TileScheduler::kSharesTiles, "a turn is a whole output tile");
+  static_assert(Config::kConsumers >= 2, "taking turns needs two warpgroups");
+  static_assert(Config::kThreads == 128 * (Config::kConsumers + 1), "one more warpgroup loads");
+
+  CUTE_DEVICE static void run(Sm90Params<Config> const& params, Sm90SharedStorage<Config>& storage) {
+    using namespace cute;
+    prologue<Config>(params, storage, 1);
+    int const warp = warp_index();
+
+    if (warp >= 4 * Config::kConsumers) {
+      warpgroup_reg_dealloc<Config::kProducerRegisters>();
+      if (warp == 4 * Config::kConsumers && threadIdx.x % 32 == 0) {
+        Mainloop::load(params.mainloop, params.scheduler, storage.mainloop, storage.pipeline);
+      }
+    } else {
+      warpgroup_reg_alloc<Config::kConsumerRegisters>();
+      ClusterCoord<Config> const cluster;
+      TileScheduler scheduler(params.scheduler, cluster);
+      int const k_tiles = params.scheduler.k_tiles;
+      int const warpgroup = warp / 4;
+      int const thread = threadIdx.x % 128;
+      Tensor tCrC = partition_fragment_C(typename Config::TiledMma{},
+                                         Shape<Int<Config::kTileM>, Int<Config::kTileN>>{});  // (MMA,MMA_M,MMA_N)
+      Barrier& mine = storage.turn[warpgroup];
+      Barrier& next = storage.turn[(warpgroup + 1) % Config::kConsumers];
+
+      // The stages of a tile follow those of the preceding tile. The turn keeps the wgmmas of two tiles apart, and keeps a
+      // warpgroup from waiting for a stage that is two phases ahead.
+      PipelineState<Config::kStages> pipe;
+      for (int i = 0; i < warpgroup; ++i) { scheduler.advance(params.scheduler); }
+      pipe.advance(warpgroup * k_tiles);
+      wait_on_dependent_grids();
+      auto const release = [&](int stage) { storage.pipeline.release(stage, cluster); };
+      uint32_t parity = warpgroup == 0 ? 1 : 0;  // the first warpgroup's first turn needs no arrival
+      unsigned slices = 0;                       // that this warp has stored
+      while (scheduler.is_valid(params.scheduler)) {
+        mine.wait(parity);
+        parity ^= 1;
+        TileCoord tile;
+        Mainloop::mma(storage.mainloop, storage.pipeline, pipe, k_tiles, thread, tCrC, release, [&] {
+          if (thread == 0) { next.arrive(); }
+          tile = cta_tile<Config>(params.scheduler.raster, scheduler.work_tile(params.scheduler).tile, cluster);
+          materialize(tile);
+        });
+        Epilogue::store(params.epilogue, storage.epilogue, tCrC, tile, 0, thread, warp, slices);
+        for (int i = 0; i < Config::kConsumers; ++i) { scheduler.advance(params.scheduler); }
+        pipe.advance((Config::kConsumers - 1) * k_tiles);
+      }
+      Epilogue::wait_for_stores();
+    }
+  }
+};
+
+}  // namespace v0_1
+}  // namespace mmagen

@@ -1,0 +1,56 @@
+// The pipeline between the TMA producer and the consumer warpgroups: a ring of stages, each guarded by two mbarriers.
+#pragma once
+
+#include "sm90_cluster.cuh"
+
+namespace mmagen {
+inline namespace v0_1 {
+
+/// A position in the ring of stages, and the parity of the phase that its barriers are in.
+template <int kStages>
+struct PipelineState {
+  int stage = 0;
+  uint32_t phase = 0;
+
+  CUTE_DEVICE void operator++() {
+    if (++stage == kStages) {
+      stage = 0;
+      phase ^= 1;
+    }
+  }
+
+  /// Skips `count` stages, which another warpgroup consumes.
+  CUTE_DEVICE void advance(int count) {
+    unsigned const to = unsigned(stage) + unsigned(count);
+    phase ^= (to / kStages) & 1;
+    stage = int(to % kStages);
+  }
+};
+
+/// full[i]: TMA has written stage i. empty[i]: all consumers of all CTAs that stage i is multicast to have read it.
+template <class Config>
+struct Sm90Pipeline {
+  Barrier full[Config::kStages];
+  Barrier empty[Config::kStages];
+
+  /// `consumers`: warpgroups of one CTA that read a stage. Called by one thread; fence_barrier_init() must follow.
+  CUTE_DEVICE void init(int consumers) {
+    for (int stage = 0; stage < Config::kStages; ++stage) {
+      full[stage].init(1);
+      empty[stage].init(consumers * (Config::kClusterM + Config::kClusterN - 1));
+    }
+  }
+
+  /// Tells every CTA that loads for this one that a warpgroup has read a stage: thread i of the warpgroup tells CTA i.
+  CUTE_DEVICE void release(int stage, ClusterCoord<Config> const& cluster) {
+    int const thread = threadIdx.x % 128;
+    if constexpr (Config::kClusterM * Config::kClusterN == 1) {
+      if (thread == 0) { empty[stage].arrive(); }
+    } else {
+      if (thread < kClusterCtas<Config> && cluster.reads_from(thread)) { empty[stage].arrive_at(thread); }
+    }
+  }
+};
+
+}  // namespace v0_1
+}  // namespace mmagen

@@ -1,0 +1,57 @@
+// Persistent tile scheduler: as many clusters as run at once, each of which computes several output tiles.
+#pragma once
+
+#include <algorithm>
+
+#include "sm90_cluster.cuh"
+#include "tile_scheduler.cuh"
+
+namespace mmagen {
+inline namespace v0_1 {
+
+/// Cluster i computes the output tiles i, i + clusters, i + 2 * clusters, ... in raster order.
+template <class Config>
+struct PersistentTileScheduler {
+  static constexpr int kSplitK = 1;
+  static constexpr bool kReduces = false;
+  static constexpr bool kSharesTiles = false;
+  static constexpr bool kHasEmptyWork = false;
+
+  struct Arguments {};
+  using Params = TileSchedulerParams;
+
+  template <class Args>
+  static Arguments arguments(Args const&) {
+    return {};
+  }
+
+  static Status make_params(Params& params, GemmShape const& shape, Arguments const&, int) {
+    detail::make_tile_params(params, shape, Config::kTileM * Config::kClusterM, Config::kTileN * Config::kClusterN,
+                             Config::kTileK, Config::kRasterGroup);
+    return Status::kSuccess;
+  }
+
+  static unsigned grid(Params const& params, int resident) { return std::min(unsigned(resident), params.tiles); }
+
+  static int64_t workspace_bytes(GemmShape const&, int) { return 0; }
+
+  unsigned tile = blockIdx.x / kClusterCtas<Config>;
+
+  CUTE_DEVICE PersistentTileScheduler(Params const&, ClusterCoord<Config> const&) {}
+
+  CUTE_DEVICE bool is_valid(Params const& params) const { return tile < params.tiles; }
+
+  CUTE_DEVICE void advance(Params const&) { tile += gridDim.x / kClusterCtas<Config>; }
+
+  CUTE_DEVICE WorkTileInfo work_tile(Params const& params) const { return {tile, 0, params.k_tiles}; }
+
+  /// Nothing to add up: every output tile belongs to one CTA. Returns whether this CTA stores the tile.
+  template <class Storage, class TensorRC>
+  CUTE_DEVICE bool fixup(Params const&, WorkTileInfo const&, Storage&, TensorRC&) const {
+    return true;
+  }
+  CUTE_DEVICE static void fixup_producer() {}
+};
+
+}  // namespace v0_1
+}  // namespace mmagen

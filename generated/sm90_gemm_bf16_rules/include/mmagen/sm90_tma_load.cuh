@@ -1,0 +1,179 @@
+// The producer half of the sm_90 mainloops: one thread loads the k tiles of A and B into the ring of stages by TMA.
+#pragma once
+
+#include "gemm_arguments.cuh"
+#include "sm90_pipeline.cuh"
+#include "sm90_tensor_map.cuh"
+#include "sm90_tma.cuh"
+#include "tile_scheduler.cuh"
+
+namespace mmagen {
+inline namespace v0_1 {
+
+namespace detail {
+
+/// Lines of a TMA box. Where an operand has fewer rows than a tile, K is contiguous and one box loads the tile, the box is
+/// shortened: the remaining rows of the stage keep old data, which contributes only to elements outside of D.
+template <class Operand, int kShare>
+int box_lines(int64_t across) {
+  bool const full = !Operand::kContiguousK || Operand::kBoxes * kShare > 1 || across >= Operand::kBoxAcross;
+  return full ? Operand::kBoxAcross : int(ceil_div(across, 8)) * 8;
+}
+
+/// Bytes of an operand that TMA writes to one stage of each CTA.
+template <class Operand, int kShare>
+uint32_t stage_bytes(int lines) {
+  constexpr int kLineBytes = Operand::kLine * int(sizeof(typename Operand::Element));
+  return uint32_t(kShare * Operand::kBoxes * Operand::kPanels * lines * kLineBytes);
+}
+
+}  // namespace detail
+
+/// Loads of A and B for the mainloops, which derive from it.
+template <class Config>
+struct Sm90TmaLoad {
+  using A = typename Config::A;
+  using B = typename Config::B;
+  using TileScheduler = typename Config::TileScheduler;
+  using Pipeline = Sm90Pipeline<Config>;
+
+  /// TMA reads the tensor maps from the parameter space. Their alignment depends on the version of CUDA.
+  struct alignas(128) Params {
+    CUtensorMap map_a, map_b;
+    uint32_t stage_bytes;            // that TMA writes to a stage
+    int batch_step_a, batch_step_b;  // 0: one matrix for the whole batch
+  };
+
+  /// The stages. TMA's 128-byte swizzle is a function of address bits: stages begin at multiples of 1024 bytes.
+  struct SharedStorage {
+    alignas(1024) cute::ArrayEngine<typename A::Element, cute::cosize_v<typename A::SmemLayout>> a;
+    alignas(1024) cute::ArrayEngine<typename B::Element, cute::cosize_v<typename B::SmemLayout>> b;
+  };
+
+  /// CUDA_ERROR_INVALID_VALUE where TMA cannot address A or B.
+  static CUresult make_params(Params& params, GemmArguments<Config> const& args) {
+    bool const shared_a = args.batch_stride_a == 0;
+    bool const shared_b = args.batch_stride_b == 0;
+    MatrixExtent const a = {A::kContiguousK ? args.k : args.m, A::kContiguousK ? args.m : args.k, shared_a ? 1 : args.batch,
+                            args.lda, args.batch_stride_a};
+    MatrixExtent const b = {B::kContiguousK ? args.k : args.n, B::kContiguousK ? args.n : args.k, shared_b ? 1 : args.batch,
+                            args.ldb, args.batch_stride_b};
+    params.batch_step_a = shared_a ? 0 : 1;
+    params.batch_step_b = shared_b ? 0 : 1;
+    int const lines_a = detail::box_lines<A, Config::kClusterN>(a.across);
+    int const lines_b = detail::box_lines<B, Config::kClusterM>(b.across);
+    params.stage_bytes =
+        detail::stage_bytes<A, Config::kClusterN>(lines_a) + detail::stage_bytes<B, Config::kClusterM>(lines_b);
+    CUresult const result =
+        encode_tensor_map<typename A::Element>(params.map_a, args.a, a, A::kLine, lines_a, A::kSwizzleBytes);
+    if (result != CUDA_SUCCESS) { return result; }
+    return encode_tensor_map<typename B::Element>(params.map_b, args.b, b, B::kLine, lines_b, B::kSwizzleBytes);
+  }
+
+  CUTE_DEVICE static void prefetch_descriptors(Params const& params) {
+    tma_prefetch_descriptor(&params.map_a);
+    tma_prefetch_descriptor(&params.map_b);
+  }
+
+  /// Loads k tile `k_tile` of the output tile `tile` into a stage that is free in all CTAs it is multicast to.
+  CUTE_DEVICE static void load_stage(Params const& params, SharedStorage& storage, Pipeline& pipeline, int stage, int k_tile,
+                                     TileCoord const& tile, ClusterCoord<Config> const& cluster) {
+    BoxCoord<A> const a(tile.m, k_tile, tile.batch * params.batch_step_a);
+    BoxCoord<B> const b(tile.n, k_tile, tile.batch * params.batch_step_b);
+    Barrier& full = pipeline.full[stage];
+    full.arrive_and_expect(params.stage_bytes);
+    load_operand<A, Config::kClusterN>(&params.map_a, storage.a.begin() + stage * A::kTileMn * A::kTileK, full,
+                                       cluster.mask_a(), cluster.n, a);
+    load_operand<B, Config::kClusterM>(&params.map_b, storage.b.begin() + stage * B::kTileMn * B::kTileK, full,
+                                       cluster.mask_b(), cluster.m, b);
+  }
+
+  /// Prefetches the first stages into L2 while the preceding kernel still runs.
+  CUTE_DEVICE static void prefetch_stages(Params const& params, TileCoord const& tile, WorkTileInfo const& work,
+                                          ClusterCoord<Config> const& cluster) {
+    int const count = work.k_tiles < Config::kPrefetch ? work.k_tiles : Config::kPrefetch;
+    for (int i = 0; i < count; ++i) {
+      BoxCoord<A> const a(tile.m, work.k_begin + i, tile.batch * params.batch_step_a);
+      BoxCoord<B> const b(tile.n, work.k_begin + i, tile.batch * params.batch_step_b);
+      prefetch_operand<A>(&params.map_a, cluster.n, a);
+      prefetch_operand<B>(&params.map_b, cluster.m, b);
+    }
+  }
+
+  /// The producer thread's whole run: all k tiles of all work tiles of this CTA.
+  CUTE_DEVICE static void load(Params const& params, typename TileScheduler::Params const& scheduling, SharedStorage& storage,
+                               Pipeline& pipeline) {
+    ClusterCoord<Config> const cluster;
+    PipelineState<Config::kStages> pipe;
+    TileScheduler scheduler(scheduling, cluster);
+    if constexpr (Config::kPrefetch > 0) {
+      WorkTileInfo const work = scheduler.work_tile(scheduling);
+      prefetch_stages(params, cta_tile<Config>(scheduling.raster, work.tile, cluster), work, cluster);
+    }
+    wait_on_dependent_grids();
+    for (; scheduler.is_valid(scheduling); scheduler.advance(scheduling)) {
+      WorkTileInfo const work = scheduler.work_tile(scheduling);
+      TileCoord const tile = cta_tile<Config>(scheduling.raster, work.tile, cluster);
+      CUTE_NO_UNROLL
+      for (int i = 0; i < work.k_tiles; ++i, ++pipe) {
+        pipeline.empty[pipe.stage].wait(pipe.phase ^ 1);  // in the first round every stage is free
+        load_stage(params, storage, pipeline, pipe.stage, work.k_begin + i, tile, cluster);
+      }
+    }
+    if constexpr (Config::kClusterM * Config::kClusterN > 1) {
+      // Other CTAs of the cluster arrive at this CTA's barriers: it must not exit before the last of them has.
+      CUTE_NO_UNROLL
+      for (int i = 0; i < Config::kStages; ++i, ++pipe) { pipeline.empty[pipe.stage].wait(pipe.phase ^ 1); }
+    }
+  }
+
+ private:
+  /// Where k tile `k_tile` of the rows of tile `mn_tile` begins: along the contiguous mode, across it, and the batch.
+  template <class Operand>
+  struct BoxCoord {
+    int along, across, batch;
+
+    CUTE_DEVICE BoxCoord(int mn_tile, int k_tile, int batch) : batch(batch) {
+      int const mn = mn_tile * Operand::kTileMn;
+      int const k = k_tile * Operand::kTileK;
+      along = Operand::kContiguousK ? k : mn;
+      across = Operand::kContiguousK ? mn : k;
+    }
+  };
+
+  /// Calls visit(panel, line, along) for every box of this CTA's share of an operand tile: boxes of kLine x kBoxAcross
+  /// elements, kBoxes of them in each panel. CTAs that need the same tile load one share each, for all of them.
+  template <class Operand, class Visit>
+  CUTE_DEVICE static void for_each_box(int share, Visit const& visit) {
+    CUTE_UNROLL
+    for (int panel = 0; panel < Operand::kPanels; ++panel) {
+      CUTE_UNROLL
+      for (int box = 0; box < Operand::kBoxes; ++box) {
+        visit(panel, (share * Operand::kBoxes + box) * Operand::kBoxAcross, panel * Operand::kLine);
+      }
+    }
+  }
+
+  template <class Operand, int kShare>
+  CUTE_DEVICE static void load_operand(CUtensorMap const* map, typename Operand::Element* stage, Barrier& full, uint16_t ctas,
+                                       int share, BoxCoord<Operand> const& begin) {
+    constexpr int kAcross = Operand::kBoxAcross * Operand::kBoxes * kShare;  // lines of a panel
+    for_each_box<Operand>(share, [&](int panel, int line, int along) {
+      auto* const smem = stage + (panel * kAcross + line) * Operand::kLine;
+      if constexpr (kShare == 1) {
+        tma_load(map, smem, full, begin.along + along, begin.across + line, begin.batch, Operand::kHint);
+      } else {
+        tma_load_multicast(map, smem, full, ctas, begin.along + along, begin.across + line, begin.batch, Operand::kHint);
+      }
+    });
+  }
+
+  template <class Operand>
+  CUTE_DEVICE static void prefetch_operand(CUtensorMap const* map, int share, BoxCoord<Operand> const& begin) {
+    for_each_box<Operand>(
+        share, [&](int, int line, int along) { tma_prefetch_box(map, begin.along + along, begin.across + line, begin.batch); });
+  }
+};
+
+}  // namespace v0_1
+}  // namespace mmagen

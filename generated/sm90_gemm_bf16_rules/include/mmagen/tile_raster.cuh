@@ -1,0 +1,56 @@
+// The order of output tiles. Tiles that run at the same time should share rows of A and columns of B in L2.
+#pragma once
+
+#include <cute/config.hpp>
+
+namespace mmagen {
+inline namespace v0_1 {
+
+/// Position of an output tile, in tiles.
+struct TileCoord {
+  int m, n, batch;
+};
+
+/// Division by a number that is known on the host, as a multiplication and a shift: GPUs have no integer division.
+/// Exact for dividends below 2^31: shift = ceil(log2(divisor)), multiplier = ceil(2^(31 + shift) / divisor).
+struct FastDivmod {
+  unsigned divisor = 1, multiplier = 0, shift = 0;
+
+  FastDivmod() = default;
+  explicit FastDivmod(unsigned divisor) : divisor(divisor) {
+    while ((1ull << shift) < divisor) { ++shift; }
+    multiplier = unsigned(((1ull << (31 + shift)) + divisor - 1) / divisor);
+  }
+
+  CUTE_DEVICE unsigned divide(unsigned dividend) const {
+    return divisor == 1 ? dividend : __umulhi(dividend, multiplier) >> (shift - 1);
+  }
+};
+
+/// Maps a linear index to a tile: bands of `group` rows of tiles, column by column within a band. Batches follow each other.
+struct TileRaster {
+  FastDivmod per_batch, band, rows, rows_of_last;
+  unsigned group, tiles_m;
+
+  TileRaster() = default;
+  TileRaster(unsigned tiles_m, unsigned tiles_n, unsigned max_group)
+      : per_batch(tiles_m * tiles_n), group(max_group < tiles_m ? max_group : tiles_m), tiles_m(tiles_m) {
+    band = FastDivmod(group * tiles_n);
+    rows = FastDivmod(group);
+    rows_of_last = FastDivmod(tiles_m % group != 0 ? tiles_m % group : group);  // the last band may have fewer rows
+  }
+
+  CUTE_DEVICE TileCoord operator()(unsigned index) const {
+    unsigned const batch = per_batch.divide(index);
+    unsigned const tile = index - batch * per_batch.divisor;
+    unsigned const band_index = band.divide(tile);
+    unsigned const first = band_index * group;
+    unsigned const within = tile - band_index * band.divisor;
+    bool const full = tiles_m - first >= group;
+    unsigned const n = full ? rows.divide(within) : rows_of_last.divide(within);
+    return {int(first + within - n * (full ? rows.divisor : rows_of_last.divisor)), int(n), int(batch)};
+  }
+};
+
+}  // namespace v0_1
+}  // namespace mmagen

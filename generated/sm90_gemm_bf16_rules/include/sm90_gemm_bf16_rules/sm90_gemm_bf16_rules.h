@@ -1,0 +1,154 @@
+/* sm90_gemm_bf16_rules: GEMM, bf16 x bf16 + f32 -> bf16, TN: A K contiguous, B K contiguous, 4 kernels to choose from. C99, no CUDA or CuTe header needed.
+ *
+ * A is (M,K) with K contiguous, B is (N,K) with K contiguous, C and D are (M,N) with N contiguous.
+ * Element types: A bf16, B bf16, C and D bf16; sums are kept in f32. */
+#ifndef SM90_GEMM_BF16_RULES_H
+#define SM90_GEMM_BF16_RULES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(_WIN32)
+#define SM90_GEMM_BF16_RULES_API
+#else
+#define SM90_GEMM_BF16_RULES_API __attribute__((visibility("default")))
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct CUstream_st; /* cudaStream_t and CUstream point to it */
+
+/* What a call returns. The numbers are the same for all libraries made by mmagen. */
+typedef enum sm90_gemm_bf16_rules_status {
+  SM90_GEMM_BF16_RULES_SUCCESS = 0,
+  /* about the device; sm90_gemm_bf16_rules_cuda_error() has CUDA's own code where there is one */
+  SM90_GEMM_BF16_RULES_CUDA_ERROR = 1,   /* the launch was refused, or an earlier one has failed */
+  SM90_GEMM_BF16_RULES_NO_DRIVER = 2,    /* this machine has no CUDA driver */
+  SM90_GEMM_BF16_RULES_OLD_DRIVER = 3,   /* the driver is older than the CUDA that the library was built with */
+  SM90_GEMM_BF16_RULES_NO_DEVICE = 4,    /* the driver shows no device */
+  SM90_GEMM_BF16_RULES_WRONG_DEVICE = 5, /* the library has no code for the current device's architecture */
+  SM90_GEMM_BF16_RULES_SMALL_DEVICE = 6, /* too little shared memory for a CTA, or no SMs for a cluster */
+  /* about the arguments */
+  SM90_GEMM_BF16_RULES_NULL_ARGS = 16,      /* no struct */
+  SM90_GEMM_BF16_RULES_STRUCT_SIZE = 17,    /* struct_size is not the size of a struct that the library knows */
+  SM90_GEMM_BF16_RULES_FIXED_SHAPE = 18,    /* never from this kernel */
+  SM90_GEMM_BF16_RULES_TOO_MANY_TILES = 19, /* more than 2^31 - 16385 */
+  SM90_GEMM_BF16_RULES_NEGATIVE_M = 32,
+  SM90_GEMM_BF16_RULES_NEGATIVE_N = 33,
+  SM90_GEMM_BF16_RULES_NEGATIVE_K = 34,
+  SM90_GEMM_BF16_RULES_NEGATIVE_BATCH = 35,
+  SM90_GEMM_BF16_RULES_TOO_LARGE_M = 40, /* above 2^31 - 16385 */
+  SM90_GEMM_BF16_RULES_TOO_LARGE_N = 41,
+  SM90_GEMM_BF16_RULES_TOO_LARGE_K = 42,
+  SM90_GEMM_BF16_RULES_NULL_A = 48,
+  SM90_GEMM_BF16_RULES_NULL_B = 49,
+  SM90_GEMM_BF16_RULES_NULL_C = 50, /* and beta is not 0 */
+  SM90_GEMM_BF16_RULES_NULL_D = 51,
+  SM90_GEMM_BF16_RULES_NULL_METADATA_A = 52,
+  SM90_GEMM_BF16_RULES_NULL_SCALE_A = 53,
+  SM90_GEMM_BF16_RULES_NULL_SCALE_B = 54,
+  SM90_GEMM_BF16_RULES_MISALIGNED_A = 64,
+  SM90_GEMM_BF16_RULES_MISALIGNED_B = 65,
+  SM90_GEMM_BF16_RULES_MISALIGNED_C = 66,
+  SM90_GEMM_BF16_RULES_MISALIGNED_D = 67,
+  SM90_GEMM_BF16_RULES_MISALIGNED_METADATA_A = 68,
+  SM90_GEMM_BF16_RULES_MISALIGNED_SCALE_A = 69,
+  SM90_GEMM_BF16_RULES_MISALIGNED_SCALE_B = 70,
+  SM90_GEMM_BF16_RULES_MISALIGNED_ALPHA = 71,     /* alpha_device */
+  SM90_GEMM_BF16_RULES_MISALIGNED_BETA = 72,      /* beta_device */
+  SM90_GEMM_BF16_RULES_MISALIGNED_WORKSPACE = 73, /* to 16 bytes */
+  SM90_GEMM_BF16_RULES_SHORT_LDA = 80,            /* shorter than a line of A along its contiguous mode */
+  SM90_GEMM_BF16_RULES_SHORT_LDB = 81,
+  SM90_GEMM_BF16_RULES_SHORT_LDC = 82,
+  SM90_GEMM_BF16_RULES_SHORT_LDD = 83,
+  SM90_GEMM_BF16_RULES_ALPHA_NOT_INTEGER = 96, /* the scalars of the kernel are 32-bit integers */
+  SM90_GEMM_BF16_RULES_BETA_NOT_INTEGER = 97,
+  SM90_GEMM_BF16_RULES_SHARED_D = 98 /* batch_stride_d is 0: all matrices would be written to one D */
+} sm90_gemm_bf16_rules_status;
+
+typedef float sm90_gemm_bf16_rules_scalar;
+
+/* D = alpha * A * B + beta * C for each matrix of the batch; any m, n, k, any alignment.
+ * Leading dimensions are the distance between rows (or columns) of the contiguous mode, strides the distance between
+ * the matrices of a batch; both in elements. A, B and C may have a stride of 0, one matrix for the whole batch.
+ */
+/* The arguments of a call, the same for all libraries made by mmagen: the layout does not depend on the kernel. Later versions
+ * add members at the end. A library refuses a struct that is shorter than the one it knows, and a longer one unless all
+ * that it does not know is zero. Begin with SM90_GEMM_BF16_RULES_ARGS_INIT, or with zeros and struct_size. */
+typedef struct sm90_gemm_bf16_rules_args {
+  uint64_t struct_size;   /* sizeof(struct sm90_gemm_bf16_rules_args) */
+  int64_t m, n, k, batch; /* batch 0 means 1 */
+  const void *a;
+  int64_t lda, batch_stride_a;
+  const void *b;
+  int64_t ldb, batch_stride_b;
+  const void *c; /* read only where beta is not 0; may be d */
+  int64_t ldc, batch_stride_c;
+  void *d;
+  int64_t ldd, batch_stride_d;
+  double alpha, beta;       /* converted to sm90_gemm_bf16_rules_scalar */
+  const void *alpha_device; /* NULL, or a sm90_gemm_bf16_rules_scalar in device memory that the kernel reads instead of alpha */
+  const void *beta_device;  /* the same for beta; c must be given then */
+  void *workspace;          /* NULL, or device memory: see sm90_gemm_bf16_rules_workspace_bytes */
+  int64_t workspace_bytes;
+  const void *metadata_a; /* of sparse operations, else not read */
+  const void *scale_a;    /* of block-scaled operations, else not read */
+  const void *scale_b;
+} sm90_gemm_bf16_rules_args;
+
+/* alpha 1, beta 0, one matrix. */
+#define SM90_GEMM_BF16_RULES_ARGS_INIT \
+  {sizeof(struct sm90_gemm_bf16_rules_args), 0, 0, 0, 1, NULL, 0, 0, NULL, 0, 0, NULL, 0, 0, NULL, 0, 0, \
+   1.0, 0.0, NULL, NULL, NULL, 0, NULL, NULL, NULL}
+
+/* Resources of the kernel: threads of a CTA, registers and bytes of local memory of a thread, bytes of shared memory of a
+ * CTA, and CTAs that run at once on a multiprocessor of the current device. The maximum over all kernels, and the
+ * minimum of CTAs. */
+typedef struct sm90_gemm_bf16_rules_info {
+  uint64_t struct_size; /* sizeof(struct sm90_gemm_bf16_rules_info), set by the caller */
+  int32_t threads, registers, local_bytes, smem_bytes, ctas_per_sm;
+} sm90_gemm_bf16_rules_info;
+
+/* Enqueues the multiply on a stream (NULL: the default stream) and returns without waiting. All pointers are device
+ * memory of the current device. Thread-safe. */
+SM90_GEMM_BF16_RULES_API sm90_gemm_bf16_rules_status sm90_gemm_bf16_rules_run(const sm90_gemm_bf16_rules_args *args, struct CUstream_st *stream);
+
+/* What sm90_gemm_bf16_rules_run would return on the current device, without launching anything. */
+SM90_GEMM_BF16_RULES_API sm90_gemm_bf16_rules_status sm90_gemm_bf16_rules_can_run(const sm90_gemm_bf16_rules_args *args);
+
+/* Bytes of workspace that a call with these arguments can use on the current device, 0 for none: for partial sums, and for copies
+ * of operands that TMA cannot address. Extents, leading dimensions, strides and the alignment of A and B are read.
+ * A workspace is aligned to 16 bytes, has any contents, and is not for concurrent calls. With none, or a smaller one, results
+ * are correct, and such problems are slower. */
+SM90_GEMM_BF16_RULES_API sm90_gemm_bf16_rules_status sm90_gemm_bf16_rules_workspace_bytes(const sm90_gemm_bf16_rules_args *args, int64_t *bytes);
+
+SM90_GEMM_BF16_RULES_API sm90_gemm_bf16_rules_status sm90_gemm_bf16_rules_query(sm90_gemm_bf16_rules_info *info);
+
+/* The name of the kernel that a call with these arguments runs: that of a config in the spec. Never NULL. */
+SM90_GEMM_BF16_RULES_API const char *sm90_gemm_bf16_rules_config_name(const sm90_gemm_bf16_rules_args *args);
+
+/* One sentence in English for a status; never NULL. */
+SM90_GEMM_BF16_RULES_API const char *sm90_gemm_bf16_rules_status_text(sm90_gemm_bf16_rules_status status);
+
+/* The same for the last call of this thread that returned a status, with the values that it is about, e.g. "lda is 100; a
+ * line of A along K has 128 elements". Valid until the thread's next call; never NULL. */
+SM90_GEMM_BF16_RULES_API const char *sm90_gemm_bf16_rules_error_text(void);
+
+/* The cudaError_t of that call, 0 if CUDA reported none. The library has a CUDA runtime of its own: cudaGetLastError() of the
+ * application does not see its errors. */
+SM90_GEMM_BF16_RULES_API int sm90_gemm_bf16_rules_cuda_error(void);
+
+/* The version of mmagen that made the library, "0.1.0". */
+SM90_GEMM_BF16_RULES_API const char *sm90_gemm_bf16_rules_version(void);
+
+/* What the library computes, as JSON: name, kernel, element types, contiguous modes, architectures. */
+SM90_GEMM_BF16_RULES_API const char *sm90_gemm_bf16_rules_description(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
+

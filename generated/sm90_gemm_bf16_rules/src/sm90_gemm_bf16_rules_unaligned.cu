@@ -1,0 +1,23 @@
+// sm90_gemm_bf16_rules: the kernel for operands that TMA cannot address, and copies of them.
+#include "sm90_gemm_bf16_rules/sm90_gemm_bf16_rules.h"
+
+#include "mmagen/without_iostream.cuh"
+
+#include "sm90_gemm_bf16_rules/large.cuh"
+#include "mmagen/operand_copies.cuh"
+#include "mmagen/sm90_swapped.cuh"
+#include "mmagen/sm90_unaligned.cuh"
+
+namespace sm90_gemm_bf16_rules {
+
+mmagen::Status run_unaligned(mmagen::CallArguments<large::Config> const& args, cudaStream_t stream, mmagen::Launch launch) {
+  return mmagen::run_sm90_unaligned<large::Config>(mmagen::kernel_arguments<large::Config>(args), stream, launch);
+}
+
+mmagen::Status copy_operands(sm90_gemm_bf16_rules_args& args, cudaStream_t stream) {
+  return mmagen::copy_operands<mmagen::CallOperands<large::Config>>(args, stream);
+}
+
+int64_t copied_bytes(sm90_gemm_bf16_rules_args const& args) { return mmagen::copied_bytes<mmagen::CallOperands<large::Config>>(args); }
+
+}  // namespace sm90_gemm_bf16_rules

@@ -1,0 +1,320 @@
+// The program tests/bench.cu: times the kernel, the peak rate of its instruction, and cuBLASLt, in one run.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "device.cuh"
+#include "judge.cuh"
+#include "operands.cuh"
+#include "options.cuh"
+#include "record.cuh"
+#include "session.cuh"
+#include "turns.cuh"
+#if defined(MMAGEN_WITH_CUBLASLT)
+#include "baseline.cuh"
+#endif
+
+namespace mmagen::test {
+inline namespace v0_1 {
+
+// --- candidates ---
+// Candidates are measured alternately, so that clock and temperature are the same for all.
+
+struct Candidate {
+  std::string name;
+  TimedLaunch launch;
+  int sets = 1;
+  double flop = 0.0;     ///< of one launch
+  int64_t launches = 1;  ///< of one sample
+};
+
+struct Measurement {
+  Timing timing;
+  ClockReading clocks;
+  double tflops(Candidate const& candidate) const { return candidate.flop / timing.ms_median * 1e-9; }
+};
+
+/// `reps` rounds, in each of which every candidate gives one sample.
+inline std::vector<Measurement> measure_in_turns(std::vector<Candidate> const& candidates, int reps, uint64_t seed,
+                                                 Nvml const& nvml, cudaStream_t stream) {
+  EventTimer timer(stream);
+  Shuffler shuffler(seed);
+  std::vector<Measurement> measurements(candidates.size());
+  std::vector<std::vector<double>> samples(candidates.size());
+  for (int rep = 0; rep < reps; ++rep) {
+    for (std::size_t const i : shuffler.order(candidates.size())) {
+      ClockSampler const sampler(nvml, &measurements[i].clocks);
+      double const ms = timer.total_ms(candidates[i].launch, candidates[i].launches, candidates[i].sets);
+      samples[i].push_back(ms / static_cast<double>(candidates[i].launches));
+    }
+  }
+  for (std::size_t i = 0; i < candidates.size(); ++i) { measurements[i].timing = summarize(std::move(samples[i])); }
+  return measurements;
+}
+
+/// Each candidate for `seconds` without a pause. In the first half clock and power settle, the second half is measured.
+inline std::vector<Measurement> measure_sustained(std::vector<Candidate> const& candidates, double seconds, uint64_t seed,
+                                                  Nvml const& nvml, cudaStream_t stream) {
+  EventTimer timer(stream);
+  std::vector<Measurement> measurements(candidates.size());
+  for (std::size_t const i : Shuffler(seed).order(candidates.size())) {
+    Candidate const& candidate = candidates[i];
+    auto const run_for = [&](double span_s) {
+      std::vector<double> samples;
+      auto const start = std::chrono::steady_clock::now();
+      do {
+        double const ms = timer.total_ms(candidate.launch, candidate.launches, candidate.sets);
+        samples.push_back(ms / static_cast<double>(candidate.launches));
+      } while (std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() < span_s);
+      return samples;
+    };
+    run_for(seconds / 2);
+    ClockSampler const sampler(nvml, &measurements[i].clocks);
+    measurements[i].timing = summarize(run_for(seconds / 2));
+  }
+  return measurements;
+}
+
+template <class Subject>
+std::string peak_name() {
+  return std::string(Subject::kAtom) + " " + Subject::kPeakOperands + " loop";
+}
+
+/// The candidates for one problem. The kernel is the first; others may be missing, with a reason.
+template <class Subject>
+class Contest {
+ public:
+  Contest(Problem const& problem, Distribution distribution, Options const& options, cudaStream_t stream)
+      : problem_(problem), distribution_(distribution), options_(options), stream_(stream), operands_(problem) {}
+
+  /// Whether the kernel is correct; an incorrect one is not timed.
+  Outcome judge_kernel() {
+    Runner const runner = [this](Call const& call) { check_status<Subject>(Subject::run(call, stream_)); };
+    return judge<Subject>(problem_, distribution_, options_.seed, &operands_, runner, stream_);
+  }
+
+  void gather() {
+    sets_ = std::make_unique<OperandSets<Subject>>(problem_, &operands_, rotation_sets(operands_.bytes()));
+    sets_->fill(problem_, distribution_, options_.seed, stream_);
+    for (int i = 0; i < sets_->count(); ++i) { calls_.push_back(sets_->call(i)); }
+    add(Subject::kName,
+        [this](int set) { check_status<Subject>(Subject::run(calls_[static_cast<std::size_t>(set)], stream_)); });
+    add_baselines();
+    add_peak();
+  }
+
+  std::vector<Candidate> const& candidates() const { return candidates_; }
+  double bytes() const { return operands_.bytes(); }
+  std::string const& missing() const { return missing_; }
+
+ private:
+  void add(std::string const& name, TimedLaunch launch) {
+    Candidate candidate{name, std::move(launch), sets_->count(), flop(problem_), 1};
+    candidate.launches = EventTimer(stream_).launches_for(candidate.launch, candidate.sets, options_.sample_ms);
+    candidates_.push_back(std::move(candidate));
+  }
+
+  /// Iterations for which the cost of a launch is negligible.
+  void add_peak() {
+    double flop_per_launch = 0.0;
+    int iterations = 256;
+    EventTimer timer(stream_);
+    TimedLaunch const launch = [this, &flop_per_launch, &iterations](int) {
+      check_status<Subject>(Subject::peak_launch(iterations, &flop_per_launch, stream_));
+    };
+    try {
+      timer.total_ms(launch, 1, 1);
+      while (timer.total_ms(launch, 1, 1) < 2.0 && iterations < (1 << 28)) { iterations *= 2; }
+    } catch (Failure const& failure) {
+      if (context_is_lost()) { throw; }
+      missing_ += "no peak: " + failure.reason + ". ";
+      return;
+    }
+    int const chosen = iterations;
+    Candidate candidate;
+    candidate.name = peak_name<Subject>();
+    candidate.launch = [this, chosen](int) {
+      double ignored = 0.0;
+      check_status<Subject>(Subject::peak_launch(chosen, &ignored, stream_));
+    };
+    candidate.flop = flop_per_launch;
+    candidate.launches = timer.launches_for(candidate.launch, 1, options_.sample_ms);
+    candidates_.push_back(std::move(candidate));
+  }
+
+#if defined(MMAGEN_WITH_CUBLASLT)
+  /// The library's first choice, and the fastest of its first eight.
+  void add_baselines() {
+    try {
+      lt_ = std::make_unique<LtMatmul>(lt_types<Subject>(), calls_[0]);
+      int best = 0;
+      double best_ms = 0.0;
+      EventTimer timer(stream_);
+      for (int heuristic = 0; heuristic < lt_->heuristics(); ++heuristic) {
+        TimedLaunch const launch = lt_launch(heuristic);
+        int64_t const launches = timer.launches_for(launch, sets_->count(), options_.sample_ms);
+        std::vector<double> samples;
+        for (int i = 0; i < 3; ++i) { samples.push_back(timer.total_ms(launch, launches, sets_->count())); }
+        double const ms = summarize(std::move(samples)).ms_median / static_cast<double>(launches);
+        if (heuristic == 0 || ms < best_ms) { best = heuristic, best_ms = ms; }
+      }
+      Outcome const outcome = judge_baseline<Subject>(*lt_, best, problem_, distribution_, operands_, stream_);
+      if (outcome.disposition != Disposition::kPassed) {
+        missing_ += "no baseline, cuBLASLt's result does not agree: " + outcome.reason;
+        return;
+      }
+      add("cublasLt_first", lt_launch(0));
+      add("cublasLt_best8", lt_launch(best));
+    } catch (Failure const& failure) {
+      if (context_is_lost()) { throw; }
+      missing_ += "no baseline: " + failure.reason + ". ";
+    }
+  }
+
+  TimedLaunch lt_launch(int heuristic) const {
+    return [this, heuristic](int set) { lt_->run(calls_[static_cast<std::size_t>(set)], heuristic, stream_); };
+  }
+
+  std::unique_ptr<LtMatmul> lt_;
+#else
+  void add_baselines() {}
+#endif
+
+  Problem problem_;
+  Distribution distribution_;
+  Options const& options_;
+  cudaStream_t stream_;
+  Operands<Subject> operands_;
+  std::unique_ptr<OperandSets<Subject>> sets_;
+  std::vector<Call> calls_;
+  std::vector<Candidate> candidates_;
+  std::string missing_;
+};
+
+/// One record for each candidate; the kernel's own also has the ratios to the others.
+template <class Subject>
+void report_contest(Contest<Subject> const& contest, std::vector<Measurement> const& measurements, Record const& base,
+                    std::string const& suffix, Report* report) {
+  std::vector<Candidate> const& candidates = contest.candidates();
+  double peak_tflops = NAN;
+  double best_tflops = NAN;
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    if (candidates[i].name == peak_name<Subject>()) { peak_tflops = measurements[i].tflops(candidates[i]); }
+    if (candidates[i].name == "cublasLt_best8") { best_tflops = measurements[i].tflops(candidates[i]); }
+  }
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    bool const ours = i == 0;
+    bool const peak = candidates[i].name == peak_name<Subject>();
+    Measurement const& measured = measurements[i];
+    Record record = base;
+    record.name = candidates[i].name;
+    record.problem += suffix;
+    record.ms_median = measured.timing.ms_median;
+    record.ms_min = measured.timing.ms_min;
+    record.ms_max = measured.timing.ms_max;
+    record.tflops = measured.tflops(candidates[i]);
+    record.pct_peak = 100.0 * record.tflops / peak_tflops;
+    if (peak_tflops == peak_tflops) {
+      record.peak_source = std::string(Subject::kPeakOperands) + "-only loop of " + Subject::kAtom + ", same run";
+    }
+    record.sm_clock_mhz = measured.clocks.sm_clock_mhz();
+    record.power_w = measured.clocks.power_w();
+    if (!peak) { record.gbps = contest.bytes() / measured.timing.ms_median * 1e-6; }
+    if (ours && best_tflops == best_tflops) {
+      record.baseline = "cublasLt best of 8";
+      record.baseline_tflops = best_tflops;
+      record.ratio = record.tflops / best_tflops;
+    }
+    if (ours) {
+      record.reason = contest.missing();  // passed, but not compared with all candidates
+    } else {
+      record.max_abs_err = record.max_rel_err = record.bound = NAN;
+      record.registers = record.spill_bytes = record.smem_bytes = NAN;
+    }
+    report->add(record, ours);
+  }
+}
+
+template <class Subject>
+void bench_problem(Problem const& problem, Distribution distribution, Options const& options, Nvml const& nvml, Record* record,
+                   Report* report) {
+  Stream const stream;
+  Contest<Subject> contest(problem, distribution, options, stream.get());
+  put(contest.judge_kernel(), record);
+  if (record->disposition != Disposition::kPassed) {
+    report->add(*record);
+    return;
+  }
+  contest.gather();
+  std::vector<Measurement> const short_run =
+      measure_in_turns(contest.candidates(), options.reps, options.seed, nvml, stream.get());
+  std::vector<Measurement> long_run;
+  if (options.sustained_s > 0) {
+    long_run = measure_sustained(contest.candidates(), options.sustained_s, options.seed, nvml, stream.get());
+  }
+  // Reported only now: if a run above failed, the problem would have two records.
+  report_contest(contest, short_run, *record, "", report);
+  if (!long_run.empty()) { report_contest(contest, long_run, *record, " sustained", report); }
+}
+
+/// The small built-in problems are for verify; timing them is of little use.
+inline std::vector<Problem> worth_timing(std::vector<Problem> const& problems) {
+  std::vector<Problem> large;
+  for (Problem const& p : problems) {
+    if (std::min({p.m, p.n, p.k}) >= 512) { large.push_back(p); }
+  }
+  return large.empty() ? problems : large;
+}
+
+template <class Subject>
+int bench_main(int argc, char** argv) {
+  Options options;
+  std::vector<Problem> problems;
+  int const early = start<Subject>(Program::kBench, argc, argv, &options, &problems);
+  if (early >= 0) { return early; }
+  if (options.problems.empty()) { problems = worth_timing(problems); }
+  Distribution const distribution = options.distribution.value_or(Distribution::kUniform);
+
+  Nvml const nvml;
+  DeviceFacts const device = find_device(nvml);
+  std::size_t const widest_name = std::max(std::string(Subject::kName).size(), peak_name<Subject>().size());
+  Report report(options.json, widest(problems) + (options.sustained_s > 0 ? 10 : 0), widest_name);
+  std::string lost = device.missing;
+  Disposition const lost_as = lost.empty() ? Disposition::kNotRun : Disposition::kNotSupported;
+  for (Problem const& problem : problems) {
+    Record record = new_record<Subject>(problem, options.seed);
+    record.input_dist = text(distribution);
+    record.device = device.name;
+    record.driver = device.driver;
+    record.cuda = device.cuda;
+    if (!lost.empty()) {
+      record.disposition = lost_as;
+      record.reason = lost;
+      report.add(record);
+      continue;
+    }
+    describe_run<Subject>(device, &record);
+    try {
+      bench_problem<Subject>(problem, distribution, options, nvml, &record, &report);
+    } catch (Failure const& failure) {
+      record.disposition = failure.disposition;
+      record.reason = failure.reason;
+      report.add(record);
+    }
+    if (context_is_lost()) { lost = "the CUDA context was lost in an earlier run: " + record.reason; }
+  }
+  report.verdict();
+  return report.exit_code();
+}
+
+}  // namespace v0_1
+}  // namespace mmagen::test

@@ -1,0 +1,190 @@
+// The same product by cuBLASLt, for comparison. Included only with MMAGEN_WITH_CUBLASLT.
+#pragma once
+
+#include <cublasLt.h>
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "record.cuh"
+#include "operands.cuh"
+#include "types.cuh"
+
+namespace mmagen::test {
+inline namespace v0_1 {
+
+/// A combination cuBLASLt does not do is a Failure with kNotSupported.
+inline void check_lt(cublasStatus_t status, char const* what) {
+  if (status == CUBLAS_STATUS_SUCCESS) { return; }
+  bool const unsupported = status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE;
+  throw Failure{unsupported ? Disposition::kNotSupported : Disposition::kFailed,
+                std::string(what) + ": " + cublasLtGetStatusString(status)};
+}
+
+inline cudaDataType_t lt_type(std::string const& word) {
+  if (word == "f16") { return CUDA_R_16F; }
+  if (word == "bf16") { return CUDA_R_16BF; }
+  if (word == "tf32" || word == "f32") { return CUDA_R_32F; }
+  if (word == "f64") { return CUDA_R_64F; }
+  if (word == "s8") { return CUDA_R_8I; }
+  if (word == "s32") { return CUDA_R_32I; }
+  if (word == "e4m3") { return CUDA_R_8F_E4M3; }
+  if (word == "e5m2") { return CUDA_R_8F_E5M2; }
+  throw Failure{Disposition::kNotSupported, "cuBLASLt has no " + word};
+}
+
+/// Type words of the product.
+struct LtTypes {
+  std::string a, b, out, acc, scalar;
+  bool tf32() const { return a == "tf32"; }
+  cublasComputeType_t compute() const {
+    if (acc == "f16") { return CUBLAS_COMPUTE_16F; }
+    if (acc == "f64") { return CUBLAS_COMPUTE_64F; }
+    if (acc == "s32") { return CUBLAS_COMPUTE_32I; }
+    return tf32() ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+  }
+  cudaDataType_t scale() const { return acc == "f16" ? CUDA_R_16F : lt_type(scalar); }
+};
+
+/// One problem, planned once for every set of operands: sets differ in their pointers only. cuBLASLt is column major.
+/// An N-contiguous (M,N) matrix D is the column-major (N,M) matrix D^T = B * A^T, so the operands change places; an
+/// M-contiguous one is column major as it is.
+class LtMatmul {
+ public:
+  static constexpr int kHeuristics = 8;
+  static constexpr std::size_t kWorkspaceBytes = std::size_t{64} << 20;
+
+  LtMatmul(LtTypes const& types, Call const& call) : swapped_(call.d.cols_contiguous), workspace_(kWorkspaceBytes) {
+    try {
+      plan(types, call);
+    } catch (Failure const&) {
+      destroy();
+      throw;
+    }
+  }
+  LtMatmul(LtMatmul const&) = delete;
+  LtMatmul& operator=(LtMatmul const&) = delete;
+  ~LtMatmul() { destroy(); }
+
+  int heuristics() const { return static_cast<int>(found_.size()); }
+
+  void run(Call const& call, int heuristic, cudaStream_t stream) const {
+    Matrix const& left = swapped_ ? call.b : call.a;
+    Matrix const& right = swapped_ ? call.a : call.b;
+    // With beta == 0, C is not read, but cuBLASLt requires a pointer.
+    void const* const c = call.c.data != nullptr ? call.c.data : call.d.data;
+    cublasLtMatmulAlgo_t const& algorithm = found_[static_cast<std::size_t>(heuristic)].algo;
+    check_lt(cublasLtMatmul(handle_, operation_, alpha_, left.data, left_, right.data, right_, beta_, c, c_, call.d.data, d_,
+                            &algorithm, workspace_.get(), kWorkspaceBytes, stream),
+             "cublasLtMatmul");
+  }
+
+ private:
+  /// matrix: (rows,cols,batch); in column-major terms (inner,outer).
+  static void describe(Matrix const& matrix, cudaDataType_t type, cublasLtMatrixLayout_t* layout) {
+    check_lt(cublasLtMatrixLayoutCreate(layout, type, static_cast<uint64_t>(matrix.inner()),
+                                        static_cast<uint64_t>(matrix.outer()), matrix.ld),
+             "cublasLtMatrixLayoutCreate");
+    int32_t const batch = static_cast<int32_t>(matrix.batch);
+    check_lt(cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch, sizeof batch),
+             "setting the batch count");
+    check_lt(cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &matrix.batch_stride,
+                                              sizeof matrix.batch_stride),
+             "setting the batch stride");
+  }
+
+  void set_operation(cublasLtMatmulDescAttributes_t attribute, int32_t value) {
+    check_lt(cublasLtMatmulDescSetAttribute(operation_, attribute, &value, sizeof value), "describing the operation");
+  }
+
+  void set_alignment(cublasLtMatmulPreferenceAttributes_t attribute, void const* pointer) {
+    uint32_t bytes = 256;
+    while (reinterpret_cast<uintptr_t>(pointer) % bytes != 0) { bytes /= 2; }
+    check_lt(cublasLtMatmulPreferenceSetAttribute(preference_, attribute, &bytes, sizeof bytes), "setting an alignment");
+  }
+
+  static void put_scalar(double value, cudaDataType_t type, unsigned char* bytes) {
+    auto const put = [bytes](auto stored) { std::memcpy(bytes, &stored, sizeof stored); };
+    if (type == CUDA_R_16F) {
+      put(f16::store(value));
+    } else if (type == CUDA_R_64F) {
+      put(value);
+    } else if (type == CUDA_R_32I) {
+      put(s32::store(value));
+    } else {
+      put(f32::store(value));
+    }
+  }
+
+  void plan(LtTypes const& types, Call const& call) {
+    check_lt(cublasLtCreate(&handle_), "cublasLtCreate");
+    Matrix const& left = swapped_ ? call.b : call.a;
+    Matrix const& right = swapped_ ? call.a : call.b;
+    Matrix const& c = call.c.data != nullptr ? call.c : call.d;
+    cudaDataType_t const scale = types.scale();
+    put_scalar(call.alpha, scale, alpha_);
+    put_scalar(call.beta, scale, beta_);
+    check_lt(cublasLtMatmulDescCreate(&operation_, types.compute(), scale), "cublasLtMatmulDescCreate");
+    // `left` must be (rows of D^T or D, K): K contiguous is its transpose. `right` must be (K, ...): the other way.
+    set_operation(CUBLASLT_MATMUL_DESC_TRANSA, left.cols_contiguous ? CUBLAS_OP_T : CUBLAS_OP_N);
+    set_operation(CUBLASLT_MATMUL_DESC_TRANSB, right.cols_contiguous ? CUBLAS_OP_N : CUBLAS_OP_T);
+    cudaDataType_t const left_type = lt_type(swapped_ ? types.b : types.a);
+    cudaDataType_t const right_type = lt_type(swapped_ ? types.a : types.b);
+    if (left_type == CUDA_R_8F_E4M3 || left_type == CUDA_R_8F_E5M2) {
+      // As a plain chain of tensor-core instructions adds, without promotion to f32 in between.
+      int8_t const fast = 1;
+      check_lt(cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_FAST_ACCUM, &fast, sizeof fast),
+               "asking for fast accumulation");
+    }
+    describe(left, left_type, &left_);
+    describe(right, right_type, &right_);
+    describe(c, lt_type(types.out), &c_);
+    describe(call.d, lt_type(types.out), &d_);
+
+    check_lt(cublasLtMatmulPreferenceCreate(&preference_), "cublasLtMatmulPreferenceCreate");
+    check_lt(cublasLtMatmulPreferenceSetAttribute(preference_, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &kWorkspaceBytes,
+                                                  sizeof kWorkspaceBytes),
+             "setting the workspace size");
+    set_alignment(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, left.data);
+    set_alignment(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, right.data);
+    set_alignment(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, c.data);
+    set_alignment(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, call.d.data);
+
+    int count = 0;
+    found_.resize(kHeuristics);
+    check_lt(cublasLtMatmulAlgoGetHeuristic(handle_, operation_, left_, right_, c_, d_, preference_, kHeuristics, found_.data(),
+                                            &count),
+             "cublasLtMatmulAlgoGetHeuristic");
+    found_.resize(static_cast<std::size_t>(count));
+    found_.erase(
+        std::remove_if(found_.begin(), found_.end(), [](auto const& one) { return one.state != CUBLAS_STATUS_SUCCESS; }),
+        found_.end());
+    if (found_.empty()) { throw Failure{Disposition::kNotSupported, "cuBLASLt has no algorithm for this problem"}; }
+  }
+
+  void destroy() {
+    if (preference_ != nullptr) { cublasLtMatmulPreferenceDestroy(preference_); }
+    for (cublasLtMatrixLayout_t const layout : {left_, right_, c_, d_}) {
+      if (layout != nullptr) { cublasLtMatrixLayoutDestroy(layout); }
+    }
+    if (operation_ != nullptr) { cublasLtMatmulDescDestroy(operation_); }
+    if (handle_ != nullptr) { cublasLtDestroy(handle_); }
+  }
+
+  bool swapped_;
+  DeviceMemory workspace_;
+  alignas(8) unsigned char alpha_[8] = {};
+  alignas(8) unsigned char beta_[8] = {};
+  cublasLtHandle_t handle_ = nullptr;
+  cublasLtMatmulDesc_t operation_ = nullptr;
+  cublasLtMatrixLayout_t left_ = nullptr, right_ = nullptr, c_ = nullptr, d_ = nullptr;
+  cublasLtMatmulPreference_t preference_ = nullptr;
+  std::vector<cublasLtMatmulHeuristicResult_t> found_;
+};
+
+}  // namespace v0_1
+}  // namespace mmagen::test

@@ -1,0 +1,117 @@
+// How far a right kernel's sums of products may be from the exact ones, derived from what the hardware keeps of them.
+//
+// A tensor core aligns the products of an instruction and the accumulator to the largest of these addends and drops what
+// lies `aligned` bits below its leading one, then rounds the sum to `kept` bits, every `chunk` products. So each error is
+// at most 2^-aligned, or 2^-kept, of the largest addend at that time, which is at most `reach`: the largest partial sum
+// that the exact products have in any contiguous part of K, and the products of one block beside it. The reference
+// records it on the way. How the errors add up:
+//   products   n of them lose bits toward zero, so the error has the sign of the product. The signs of the inputs are drawn
+//              at random, independent of the magnitudes: n such errors add up to kDeviations * sqrt(n) (Hoeffding).
+//   rounding   toward zero: n errors add up to n. To nearest: as products (Higham & Mary, 2019).
+// docs/error-bounds.md of mmagen derives the formulas and says how likely they are to fail: below 10^-10 for an element
+// whose partial sums were at their largest all along, and never for those of random walks.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include <cuda_runtime.h>
+
+namespace mmagen::test {
+inline namespace v0_1 {
+
+/// What a kernel keeps of its sums.
+struct Accumulation {
+  int aligned;    ///< bits kept below the leading one of an instruction's largest addend; 0: nothing is dropped
+  int chunk;      ///< products added before the accumulator is rounded
+  int kept;       ///< bits below the leading one of each sum; 0: integers, exact
+  bool nearest;   ///< sums are rounded to nearest, else toward zero
+  int promoted;   ///< elements of K whose sum is then added in f32, 0 for none
+  int turns;      ///< 2 where the last k tile is added first, else 1
+  bool shuffled;  ///< an accumulator's products are not neighbours along K
+};
+
+inline constexpr double kDeviations = 4.0;
+inline constexpr int kPathBlock = 32;  ///< elements of K between two looks at a partial sum
+inline constexpr int kMantissaF16 = 10;
+inline constexpr double kRoundoffF32 = 1.0 / (1 << 24);
+inline constexpr double kRoundoffF64 = 1.0 / (1ull << 53);
+
+/// (1 + step)^count - 1, without cancellation.
+__host__ __device__ inline double growth(double step, double count) { return expm1(count * log1p(step)); }
+
+/// How many of `count` errors of one size add up, where their signs are independent.
+__host__ __device__ inline double together(double count) { return fmin(count, kDeviations * sqrt(count)); }
+
+/// |accumulator - exact sum| <= drift_within, for k products. Includes the error of a reference in double.
+/// reach: no partial sum and no product is larger. largest: no product is. symmetric: the products have independent random
+/// signs.
+__host__ __device__ inline double drift_within(Accumulation const& of, int64_t k, double reach, double largest,
+                                               bool symmetric) {
+  if (of.kept == 0) { return 0.0; }
+  double const length = static_cast<double>(k);
+  double const chunks = ceil(length / of.chunk);
+  double const dropped = of.aligned == 0 ? 0.0 : exp2(-static_cast<double>(of.aligned));
+  double const products = symmetric ? together(length) : length;
+  // Parts of K that have accumulators of their own are added at the end: no more than one for every block.
+  double const rounded = of.nearest ? together(chunks + ceil(length / kPathBlock)) / 2 : chunks;
+  double const grown = expm1(products * dropped + rounded * exp2(-static_cast<double>(of.kept)));
+  double const subnormal = of.kept == kMantissaF16 ? chunks * exp2(-25.0) : 0.0;
+  // The accumulator loses bits where a product is larger.
+  return (grown + together(length + 4) * kRoundoffF64) * reach + (1 + grown) * chunks * dropped * largest + subnormal;
+}
+
+/// What the partial sums of one element are on the way. Only what its kind of accumulation needs is kept up to date.
+struct Path {
+  float low = 0, high = 0, widest = 0, before = 0;  ///< without promotion
+  float begin = 0, level = 0, square = 0;           ///< with promotion: sums over blocks of the leading bit and its square
+
+  /// Before a block of K that begins at element `first`, with the sum so far.
+  template <bool kPromoted>
+  __host__ __device__ void open(Accumulation const& of, int64_t first, double sum) {
+    if constexpr (kPromoted) {
+      if (first % of.promoted == 0) { begin = static_cast<float>(sum); }
+      // At least 1, the largest product of uniform inputs; a little more than the exact sum, as the accumulator may be. What
+      // counts is the leading bit of the largest addend.
+      float const largest = fmaxf(fabsf(static_cast<float>(sum) - begin) * (1.0f + 1.0f / 128), 1.0f);
+      float const carried = ldexpf(1.0f, ilogbf(largest));
+      level += carried;
+      square += carried * carried;
+    }
+  }
+
+  /// Behind a block.
+  template <bool kPromoted>
+  __host__ __device__ void close(double sum, double magnitude) {
+    if constexpr (!kPromoted) {
+      low = fminf(low, static_cast<float>(sum));
+      high = fmaxf(high, static_cast<float>(sum));
+      widest = fmaxf(widest, static_cast<float>(magnitude - before));
+      before = static_cast<float>(magnitude);
+    }
+  }
+
+  /// Of uniform inputs, whose products are within 1. magnitude: sum_k |a*b|. symmetric: as drift_within's.
+  template <bool kPromoted>
+  __host__ __device__ double drift(Accumulation const& of, int64_t k, double magnitude, bool symmetric) const {
+    constexpr double kFloat = 1.0 + 1.0 / 1024;  // above the roundings of this struct's sums
+    if constexpr (!kPromoted) {
+      double reach = (of.turns * (static_cast<double>(high) - low) + 2.0 * widest) * kFloat;
+      if (of.shuffled) { reach += kDeviations * sqrt(magnitude); }
+      return drift_within(of, k, reach, 1.0, symmetric);
+    } else {
+      double const dropped = exp2(-static_cast<double>(of.aligned));
+      double const worst = kPathBlock * static_cast<double>(level);
+      double const products = symmetric ? fmin(worst, kDeviations * sqrt(kPathBlock * static_cast<double>(square))) : worst;
+      double const sums = dropped * (products + ceil(static_cast<double>(k) / kPathBlock)) +
+                          exp2(-static_cast<double>(of.kept)) * (2 * level + magnitude);
+      double const blocks = ceil(static_cast<double>(of.promoted) / kPathBlock);
+      double const tiles = ceil(static_cast<double>(k) / of.promoted);
+      double const added = together(tiles) * kRoundoffF32 + together(static_cast<double>(k) + 4) * kRoundoffF64;
+      return (sums * exp((kPathBlock + 2) * blocks * dropped) + added * magnitude) * kFloat;
+    }
+  }
+};
+
+}  // namespace v0_1
+}  // namespace mmagen::test

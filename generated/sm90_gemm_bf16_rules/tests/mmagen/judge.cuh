@@ -1,0 +1,325 @@
+// Runs the kernel on one problem and compares it with a reference that is computed on the device.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <type_traits>
+
+#include "buffers.cuh"
+#include "compare.cuh"
+#include "operands.cuh"
+#include "record.cuh"
+#include "types.cuh"
+
+namespace mmagen::test {
+inline namespace v0_1 {
+
+// --- reference ---
+// The reference matrix product: in double (64-bit integers for integers), on the device, from the same memory as the
+// kernel under test, so that a wrong layout is detected. Plain shared-memory tiling, no tensor cores, no CuTe.
+
+inline constexpr int kRefTile = 64;             // of M and of N, per block
+inline constexpr int kRefTileK = 16;            // of K, per step
+inline constexpr int kRefThread = 4;            // of M and of N, per thread
+inline constexpr int kRefPitch = kRefTile + 2;  // keeps rows 16-byte aligned and the banks apart
+static_assert(kRefTile / kRefThread * (kRefTile / kRefThread) == kThreads);
+
+/// One (TILE,TILE_K) piece of a (rows,K) matrix into shared memory as (TILE_K,TILE), zeros beyond the edges.
+template <class T, class Wide>
+__device__ void load_reference_tile(Matrix const& matrix, int64_t b, int64_t row0, int64_t row_end, int64_t k0,
+                                    Wide (*tile)[kRefPitch]) {
+  auto const* const data = static_cast<typename T::Storage const*>(matrix.data);
+  for (int i = static_cast<int>(threadIdx.x); i < kRefTile * kRefTileK; i += kThreads) {
+    // Neighbouring threads take neighbouring addresses.
+    int const k = matrix.cols_contiguous ? i % kRefTileK : i / kRefTile;
+    int const row = matrix.cols_contiguous ? i / kRefTileK : i % kRefTile;
+    bool const inside = row0 + row < row_end && k0 + k < matrix.cols;
+    tile[k][row] = inside ? static_cast<Wide>(T::load(data[matrix.offset(row0 + row, k0 + k, b)])) : Wide(0);
+  }
+}
+
+/// a: (M,K,batch), b: (N,K,batch); sum, magnitude, drift: (rows,N), N contiguous: for batch `batch` and rows row0 ..
+/// row0+rows of A, sum = sum_k a*b, magnitude = sum_k |a*b|, and drift as error_bound.cuh has it. Integers are exact and
+/// have magnitude = |sum|. positive: odd rows of A and B have no negative entries, so that products of both have one sign.
+template <class A, class B, bool kPromoted>
+__global__ void __launch_bounds__(kThreads)
+    reference_kernel(Matrix a, Matrix b, Accumulation of, bool positive, int64_t batch, int64_t row0, int64_t rows, double* sum,
+                     double* magnitude, double* drift) {
+  constexpr bool kInteger = A::kInteger;
+  using Wide = std::conditional_t<kInteger, int, double>;
+  using Sum = std::conditional_t<kInteger, long long, double>;
+  __shared__ __align__(16) Wide tile_a[kRefTileK][kRefPitch];  // (TILE_K,TILE_M)
+  __shared__ __align__(16) Wide tile_b[kRefTileK][kRefPitch];  // (TILE_K,TILE_N)
+
+  int64_t const tiles_n = (b.rows + kRefTile - 1) / kRefTile;
+  int64_t const m0 = row0 + static_cast<int64_t>(blockIdx.x) / tiles_n * kRefTile;
+  int64_t const n0 = static_cast<int64_t>(blockIdx.x) % tiles_n * kRefTile;
+  int const thread_m = static_cast<int>(threadIdx.x) / (kRefTile / kRefThread) * kRefThread;
+  int const thread_n = static_cast<int>(threadIdx.x) % (kRefTile / kRefThread) * kRefThread;
+
+  Sum sums[kRefThread][kRefThread] = {};           // (THREAD_M,THREAD_N)
+  double magnitudes[kRefThread][kRefThread] = {};  // (THREAD_M,THREAD_N)
+  Path paths[kRefThread][kRefThread];              // (THREAD_M,THREAD_N)
+  auto const each = [&](auto const& act) {
+#pragma unroll
+    for (int i = 0; i < kRefThread; ++i) {
+#pragma unroll
+      for (int j = 0; j < kRefThread; ++j) { act(paths[i][j], static_cast<double>(sums[i][j]), magnitudes[i][j]); }
+    }
+  };
+  for (int64_t k0 = 0; k0 < a.cols; k0 += kRefTileK) {
+    if (!kInteger && k0 % kPathBlock == 0) {
+      each([&](Path& path, double so_far, double) { path.template open<kPromoted>(of, k0, so_far); });
+    }
+    load_reference_tile<A>(a, batch, m0, row0 + rows, k0, tile_a);
+    load_reference_tile<B>(b, batch, n0, b.rows, k0, tile_b);
+    __syncthreads();
+#pragma unroll
+    for (int k = 0; k < kRefTileK; ++k) {
+#pragma unroll
+      for (int i = 0; i < kRefThread; ++i) {
+#pragma unroll
+        for (int j = 0; j < kRefThread; ++j) {
+          Wide const x = tile_a[k][thread_m + i];
+          Wide const y = tile_b[k][thread_n + j];
+          if constexpr (kInteger) {
+            sums[i][j] += static_cast<Sum>(x) * y;
+          } else {
+            sums[i][j] = fma(x, y, sums[i][j]);
+            magnitudes[i][j] = fma(fabs(x), fabs(y), magnitudes[i][j]);
+          }
+        }
+      }
+    }
+    if (!kInteger && ((k0 + kRefTileK) % kPathBlock == 0 || k0 + kRefTileK >= a.cols)) {
+      each([&](Path& path, double so_far, double size) { path.template close<kPromoted>(so_far, size); });
+    }
+    __syncthreads();  // before the next tile overwrites this one
+  }
+#pragma unroll  // indexed by constants, the arrays stay in registers
+  for (int i = 0; i < kRefThread; ++i) {
+#pragma unroll
+    for (int j = 0; j < kRefThread; ++j) {
+      int64_t const m = m0 + thread_m + i;
+      int64_t const n = n0 + thread_n + j;
+      if (m >= row0 + rows || n >= b.rows) { continue; }
+      double const value = static_cast<double>(sums[i][j]);
+      sum[(m - row0) * b.rows + n] = value;
+      magnitude[(m - row0) * b.rows + n] = kInteger ? fabs(value) : magnitudes[i][j];
+      bool const symmetric = !positive || m % 2 == 0 || n % 2 == 0;
+      drift[(m - row0) * b.rows + n] =
+          kInteger ? 0.0 : paths[i][j].template drift<kPromoted>(of, a.cols, magnitudes[i][j], symmetric);
+    }
+  }
+}
+
+/// Memory for the reference of some rows of one batch; large problems are compared slab by slab.
+class ReferenceSlab {
+ public:
+  static constexpr int64_t kElements = int64_t{1} << 24;  // 384 MiB for all arrays
+
+  ReferenceSlab(int64_t m, int64_t n)
+      : rows_(std::min(m, std::max<int64_t>(kRefTile, kElements / n / kRefTile * kRefTile))),
+        sum_(static_cast<std::size_t>(rows_ * n) * sizeof(double)),
+        magnitude_(static_cast<std::size_t>(rows_ * n) * sizeof(double)),
+        drift_(static_cast<std::size_t>(rows_ * n) * sizeof(double)) {}
+
+  int64_t rows() const { return rows_; }
+  double const* sum() const { return static_cast<double const*>(sum_.get()); }              // (rows,N)
+  double const* magnitude() const { return static_cast<double const*>(magnitude_.get()); }  // (rows,N)
+  double const* drift() const { return static_cast<double const*>(drift_.get()); }          // (rows,N)
+
+  template <class A, class B, bool kPromoted>
+  void compute(Matrix const& a, Matrix const& b, Accumulation const& of, bool positive, int64_t batch, int64_t row0,
+               int64_t rows, cudaStream_t stream) {
+    static_assert(A::kInteger == B::kInteger, "a product of an integer and a float has no reference");
+    int64_t const blocks = ((rows + kRefTile - 1) / kRefTile) * ((b.rows + kRefTile - 1) / kRefTile);
+    reference_kernel<A, B, kPromoted><<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(
+        a, b, of, positive, batch, row0, rows, static_cast<double*>(sum_.get()), static_cast<double*>(magnitude_.get()),
+        static_cast<double*>(drift_.get()));
+    check(cudaGetLastError(), "launching reference_kernel");
+  }
+
+ private:
+  int64_t rows_;
+  DeviceMemory sum_, magnitude_, drift_;
+};
+
+// --- judge ---
+// One problem with one distribution of inputs: run and compare.
+
+/// Runs a call on a stream; throws Failure when it is refused.
+using Runner = std::function<void(Call const&)>;
+
+struct Outcome {
+  Disposition disposition = Disposition::kPassed;
+  std::string reason;
+  Findings findings;
+  bool compared = false;
+};
+
+/// Throws a Failure if a legal call returned an error status.
+template <class Subject>
+void check_status(int status) {
+  if (status == kSuccess) { return; }
+  std::string const reason =
+      std::string(Subject::kName) + "_run returned " + std::to_string(status) + ", \"" + Subject::error_text() + "\"";
+  cudaError_t const error = status == kCudaError ? cudaGetLastError() : cudaSuccess;
+  bool const unsupported =
+      is_about_device(status) || (error != cudaSuccess && disposition_of(error) == Disposition::kNotSupported);
+  throw Failure{unsupported ? Disposition::kNotSupported : Disposition::kFailed, reason};
+}
+
+inline std::string describe(Findings const& one, Problem const& problem) {
+  long long const m = one.first / problem.n % problem.m;
+  long long const b = one.first / problem.n / problem.m;
+  return "(" + std::to_string(b) + "," + std::to_string(m) + "," + std::to_string(one.first % problem.n) + ") got " +
+         number_text(one.first_got, 9) + " expected " + number_text(one.first_expected, 9) + " +- " +
+         number_text(one.first_bound, 3);
+}
+
+/// What is compared: the inputs, and what the kernel keeps of its sums.
+struct Expectation {
+  Draw draw;
+  Accumulation accumulation;
+  ErrorModel model;
+};
+
+/// Compares D with the reference, every batch and every element.
+template <class Subject, bool kPromoted>
+void compare_output(Problem const& problem, Expectation const& expected, Call const& call, Matrix const& c, char const* pass,
+                    Outcome* outcome, cudaStream_t stream) {
+  using A = typename Subject::A;
+  using B = typename Subject::B;
+  ReferenceSlab slab(problem.m, problem.n);
+  Comparison comparison;
+  for (int64_t b = 0; b < problem.batch; ++b) {
+    for (int64_t row0 = 0; row0 < problem.m; row0 += slab.rows()) {
+      int64_t const rows = std::min(slab.rows(), problem.m - row0);
+      slab.template compute<A, B, kPromoted>(call.a, call.b, expected.accumulation, expected.draw.positive, b, row0, rows,
+                                             stream);
+      comparison.template add<typename Subject::Out>(call.d, c, expected.model, b, row0, rows, slab.sum(), slab.magnitude(),
+                                                     slab.drift(), stream);
+    }
+  }
+  merge(outcome->findings, comparison.total());
+  outcome->compared = true;
+  if (comparison.total().incorrect == 0) { return; }
+  outcome->disposition = Disposition::kIncorrect;
+  outcome->reason += std::to_string(comparison.total().incorrect) + " of " + std::to_string(call.d.elements()) +
+                     " elements wrong" + pass + "; at (batch,m,n): ";
+  for (std::size_t i = 0; i < comparison.examples().size(); ++i) {
+    outcome->reason += (i == 0 ? "" : ", ") + describe(comparison.examples()[i], problem);
+  }
+  outcome->reason += ". ";
+}
+
+template <class Subject, bool kPromoted = Subject::kAccumulation.promoted != 0>
+void judge_pass(Problem const& problem, Expectation const& expected, Operands<Subject> const& operands, Runner const& runner,
+                InPlace in_place, Outcome* outcome, cudaStream_t stream) {
+  char const* const pass = in_place == InPlace::kYes ? " with C and D the same matrix" : "";
+  operands.prepare_output(in_place, stream);
+  Call const call = operands.call(in_place);
+  uint64_t const before = operands.inputs_checksum(stream);
+  runner(call);
+  check(cudaGetLastError(), "launching the kernel");
+  check(cudaStreamSynchronize(stream), "running the kernel");
+  int64_t const strays = operands.d().strays(stream);
+  if (strays != 0) {
+    outcome->disposition = Disposition::kIncorrect;
+    outcome->reason += std::to_string(strays) + " elements outside of D were written" + pass + ". ";
+  }
+  if (operands.inputs_checksum(stream) != before) {
+    outcome->disposition = Disposition::kIncorrect;
+    outcome->reason += std::string("A, B or C was written") + pass + ". ";
+  }
+  compare_output<Subject, kPromoted>(problem, expected, call, operands.c(), pass, outcome, stream);
+}
+
+template <class Subject>
+Expectation expectation(Problem const& problem, Draw const& draw, Accumulation const& of) {
+  bool const exact_sums = draw.distribution != Distribution::kUniform;
+  return {draw, of, error_model<Subject>(problem.alpha, problem.beta, exact_sums, draw.exact)};
+}
+
+/// Fills the operands, runs once and, when C is read, once more in place, and compares.
+template <class Subject>
+Outcome judge(Problem const& problem, Distribution distribution, uint64_t seed, Operands<Subject>* operands,
+              Runner const& runner, cudaStream_t stream) {
+  Outcome outcome;
+  try {
+    Expectation const expected = expectation<Subject>(problem, draw_of<Subject>(problem, distribution), Subject::kAccumulation);
+    operands->fill_inputs(expected.draw, seed, stream);
+    judge_pass<Subject>(problem, expected, *operands, runner, InPlace::kNo, &outcome, stream);
+    // D cannot be a C that all batches share.
+    if (operands->has_c() && operands->c().batch_stride != 0) {
+      judge_pass<Subject>(problem, expected, *operands, runner, InPlace::kYes, &outcome, stream);
+    }
+  } catch (Failure const& failure) {
+    // Incorrect outranks any later failure.
+    if (outcome.disposition != Disposition::kIncorrect) { outcome.disposition = failure.disposition; }
+    outcome.reason += failure.reason;
+  }
+  return outcome;
+}
+
+/// A leading dimension shorter than the row must be rejected without writing D. Returns the fault, or "".
+template <class Subject>
+std::string negative_check(Problem problem, cudaStream_t stream) {
+  problem.batch = 1;
+  Operands<Subject> operands(problem);
+  operands.fill_inputs(Draw{}, 0, stream);
+  operands.prepare_output(InPlace::kNo, stream);
+  Call call = operands.call(InPlace::kNo);
+  call.a.ld = call.a.inner() - 1;
+  uint64_t const before = operands.d().checksum(stream);
+  int const status = Subject::run(call, stream);
+  std::string const said = Subject::error_text();
+  check(cudaStreamSynchronize(stream), "refusing a short leading dimension");
+  std::string fault;
+  if (status != kShortLda) {
+    fault = "lda one short of the row was answered " + std::to_string(status) + ", \"" + said + "\", not " +
+            std::to_string(kShortLda) + ". ";
+  }
+  if (operands.d().checksum(stream) != before) { fault += "D was written although lda was one short of the row."; }
+  return fault;
+}
+
+template <class Subject>
+Record new_record(Problem const& problem, uint64_t seed) {
+  Record record;
+  record.name = Subject::kName;
+  record.problem = text(problem);
+  record.layout = std::string(Subject::kLayoutLetters) + " (A: " + Subject::kAMajor + " contiguous, B: " + Subject::kBMajor +
+                  " contiguous, D: " + Subject::kDMajor + " contiguous)";
+  record.types =
+      std::string(Subject::A::kWord) + " x " + Subject::B::kWord + " + " + Subject::Acc::kWord + " -> " + Subject::Out::kWord;
+  record.mmagen = Subject::kMmagenVersion;
+  record.spec_sha = Subject::kSpecSha;
+  record.seed = seed;
+#if defined(MMAGEN_CUTLASS_VERSION)
+  record.cutlass = MMAGEN_CUTLASS_VERSION;
+#endif
+  return record;
+}
+
+inline void put(Outcome const& outcome, Record* record) {
+  record->disposition = outcome.disposition;
+  record->reason = outcome.reason;
+  if (!outcome.compared) { return; }
+  record->max_abs_err = outcome.findings.max_abs_err;
+  record->max_rel_err = outcome.findings.max_rel_err;
+  record->bound = outcome.findings.bound;
+}
+
+/// 2*M*N*K per batch, the textbook count.
+inline double flop(Problem const& p) {
+  return 2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k) * static_cast<double>(p.batch);
+}
+
+}  // namespace v0_1
+}  // namespace mmagen::test

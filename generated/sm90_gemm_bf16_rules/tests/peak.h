@@ -1,0 +1,15 @@
+/* The peak rate of SM90_64x256x16_F32BF16BF16_SS: what bench divides by. */
+#pragma once
+
+#include "sm90_gemm_bf16_rules/sm90_gemm_bf16_rules.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Enqueues a kernel that repeats the instruction `iterations` times on operands that are already on the chip; *flop: its operations. */
+sm90_gemm_bf16_rules_status sm90_gemm_bf16_rules_peak_launch(int iterations, double *flop, struct CUstream_st *stream);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,69 @@
+"""Implements `mmagen inspect`: loads and plans the spec, and prints its page, its maps of owners, or both as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mmagen.cli.build import Specs, load_specs
+from mmagen.cli.outputs import in_colour, line_width
+from mmagen.core.errors import ExitCode
+
+if TYPE_CHECKING:
+    from mmagen.families.plans import Plan
+    from mmagen.inspect.maps import Window
+    from mmagen.plan.maps import Map
+
+
+def inspect(specs: Sequence[Path], *, ownership: bool, window: str | None, json_: bool, device: str | None) -> ExitCode:
+    """ownership: with the maps of owners, which a kernel that is only that has in any case; window: what to show of them;
+    device: of the launches.
+
+    Raises UsageError and SpecError."""
+    from mmagen.inspect.page import inspect as describe
+    from mmagen.inspect.page import to_json
+
+    ranges: Window = {}
+    if window is not None:
+        from mmagen.inspect.maps import parse_window  # imports the layout algebra, which is slow
+
+        ranges = parse_window(window)
+    asked = ownership or window is not None
+    loaded = load_specs(specs)
+    for file in dict.fromkeys(diagnostic.file for diagnostic in loaded.diagnostics):
+        _refused(file, loaded, asked, ranges, json_)
+    loaded.report_refused()
+    for one in loaded.planned:
+        with_maps = asked or one.plan.maps_are_verified
+        if json_:
+            click.echo(to_json(one.plan, with_maps, device))
+        else:
+            page = describe(one.plan, device)
+            click.echo(f"{page}\n{maps_text(one.plan, ranges)}" if with_maps else page)
+    return loaded.exit_code
+
+
+def _refused(file: str, loaded: Specs, asked: bool, window: Window, json_: bool) -> None:
+    """Print what can be said about a spec that `build` refuses."""
+    from mmagen.inspect import refused
+
+    it = refused.examine(Path(file).read_bytes(), file, loaded.diagnostics)
+    click.echo(refused.to_json(it) if json_ else refused.text(it))
+    if asked and not json_ and (found := refused.maps(it)):
+        click.echo(_drawn(found, window))
+
+
+def maps_text(plan: Plan, window: Window) -> str:
+    """The maps of owners of a plan, coloured and as wide as the terminal where stdout is one."""
+    from mmagen.families import family_of
+
+    return _drawn(family_of(plan).maps(plan), window)
+
+
+def _drawn(found: Sequence[Map], window: Window) -> str:
+    from mmagen.inspect import maps
+
+    return maps.text(found, window, line_width(), in_colour())

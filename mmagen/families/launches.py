@@ -1,0 +1,30 @@
+"""The numbers of a GEMM's launches on a device, for the families whose plans are GEMMs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from mmagen.families import library
+from mmagen.families.peak.rates import rate
+from mmagen.mma import catalogue
+from mmagen.plan.devices import Device
+from mmagen.plan.launch import Numbers, launch, occupancy
+from mmagen.plan.plans import GemmPlan
+
+G = TypeVar("G", bound=GemmPlan)
+
+
+def numbers(plan: GemmPlan, device: Device, ptxas: Mapping[str, int], estimate: Callable[[GemmPlan], int]) -> list[Numbers]:
+    """Those of each kernel and of the problems that it is chosen for. ptxas: registers by the name of a kernel's config ("" for
+    a single kernel); estimate: of a kernel that is not in it."""
+    found = []
+    for name, one in {config.name: config.plan for config in plan.configs}.items() if plan.configs else [("", plan)]:
+        operation = catalogue.known(one.atom.name)
+        residency = occupancy(one, ptxas.get(name) or estimate(one))
+        mine = [p for p in plan.problems if not plan.configs or library.choose(plan, p).name == name]
+        launches = tuple((problem, launch(one, problem, device, residency.ctas)) for problem in mine)
+        target = f"sm_{device.capability}{'a' if one.atom.arch_specific else ''}"
+        per_cycle = rate(operation, target) if operation else None
+        found.append(Numbers(name, device, residency, name in ptxas, per_cycle, launches))
+    return found

@@ -1,0 +1,63 @@
+"""Configurations of a wgmma GEMM that are worth measuring, as keys of a spec; the rules decide which of them are legal."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from mmagen.mma.atoms import find_atom
+from mmagen.spec.model import Spec
+
+Keys = dict[str, Any]
+
+_COLUMNS = (16, 32, 64, 96, 128, 192, 256)
+_FEW_ROWS = 64  # of D; A is then small and stays in L2, B is read once
+_STREAM = {"cache": {"a": "evict_last", "b": "evict_first"}, "prefetch": 4}
+
+
+def alternatives(spec: Spec) -> Iterator[Mapping[str, Any]]:
+    """Keys that a config would override: atom, tile, atoms_layout, schedule and what else differs from their defaults."""
+    for columns in _COLUMNS:
+        name = re.sub(r"_64x\d+x", f"_64x{columns}x", spec.atom)
+        atom = find_atom(name)
+        if atom is None or atom.extended:
+            continue
+        for rows, warpgroups, schedule in _shapes(columns):
+            for line in (128, 256) if rows == 64 and columns <= 64 else (128,):  # bytes of a row of a k tile
+                keys: Keys = {
+                    "atom": name,
+                    "tile": [rows, columns, max(line * 8 // atom.type_a.bits, atom.k)],
+                    "atoms_layout": [warpgroups, 1, 1],
+                    "schedule": schedule,
+                }
+                yield from _variants(keys, rows, columns, schedule)
+
+
+def _shapes(columns: int) -> Iterator[tuple[int, int, str]]:
+    """(rows of a tile, warpgroups that share it, schedule)."""
+    yield 64, 1, "pingpong"
+    yield 64, 1, "cooperative"
+    yield 128, 2, "cooperative"
+    if columns <= 128:
+        yield 128, 1, "pingpong"
+        yield 256, 2, "cooperative"
+    if columns == 128:
+        yield 192, 3, "cooperative"
+
+
+def _variants(keys: Keys, rows: int, columns: int, schedule: str) -> Iterator[Keys]:
+    """With clusters, with K split, with exchanged operands."""
+    clusters = [[1, 1], [2, 1], [1, 2], *([[4, 1], [1, 4]] if rows * columns <= 64 * 128 else [])]
+    for swapped in (False, True) if columns <= 128 else (False,):
+        of_d = columns if swapped else rows
+        base = keys | ({"operands": "swapped"} if swapped else {})
+        for cluster in clusters:
+            one = base | ({} if cluster == [1, 1] else {"cluster": cluster})
+            alone = cluster == [1, 1]
+            yield one | (_STREAM if alone and of_d <= _FEW_ROWS and schedule == "cooperative" else {})
+            if schedule == "cooperative" and rows >= 128 and not swapped:
+                yield one | {"stream_k": "last_wave"}
+            if schedule == "cooperative" and alone:
+                for split in (2, 4, "auto"):
+                    yield one | (_STREAM if of_d <= _FEW_ROWS else {}) | {"split_k": split}

@@ -1,0 +1,51 @@
+"""Bank conflicts of the epilogue that stages slices of D for TMA (sm90_epilogue_tma.cuh), counted from the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mmagen.families.wgmma.decisions import EPILOGUE_ROWS
+from mmagen.families.wgmma.model import WgmmaGemmPlan
+from mmagen.plan.bank_conflicts import Passes, passes
+
+_WARP = 32
+_MATRIX = 8  # rows of 16 bytes that one address of stmatrix names each, and columns of a group of accumulators
+
+
+def staging(plan: WgmmaGemmPlan) -> Passes:
+    """The passes of the stores to shared memory of all warps of one CTA tile, in the units of `plan.bank_conflicts`."""
+    m, n, _ = plan.tile
+    slices = m * n // (EPILOGUE_ROWS * plan.epilogue.slice)  # of all warps
+    each = [*_slice(plan)]
+    return Passes(sum(one.taken for one in each) * slices, sum(one.ideal for one in each) * slices)
+
+
+def _slice(plan: WgmmaGemmPlan) -> Iterator[Passes]:
+    """The stores of one warp's slice: stmatrix of 16-bit elements, else of pairs along D's contiguous mode."""
+    staged = plan.epilogue
+    element = staged.out.bytes
+    for column in range(0, staged.slice, _MATRIX):
+        if element == 2:
+            for row in range(0, EPILOGUE_ROWS, _MATRIX):
+                if staged.row_major:
+                    places = [(row + line, column) for line in range(_MATRIX)]
+                else:
+                    places = [(row, column + line) for line in range(_MATRIX)]
+                yield passes([_offset(plan, *place) for place in places], 16)
+            continue
+        pair = 2 if staged.row_major else 1
+        for i in range(0, 4, pair):
+            lanes = range(_WARP)
+            yield passes(
+                [_offset(plan, lane // 4 + i // 2 * 8, column + lane % 4 * 2 + i % 2) for lane in lanes], pair * element
+            )
+
+
+def _offset(plan: WgmmaGemmPlan, row: int, column: int) -> int:
+    """Byte of an element in a warp's buffer, with TMA's swizzle: Swizzle<bits, 4, 3> of lines of `pitch` bytes."""
+    staged = plan.epilogue
+    line, along = (row, column) if staged.row_major else (column, row)
+    pitch = (staged.slice if staged.row_major else EPILOGUE_ROWS) * staged.out.bytes
+    bits = {128: 3, 64: 2, 32: 1}.get(pitch, 0)
+    place = line * pitch + along * staged.out.bytes
+    return place ^ ((place >> 7 & ((1 << bits) - 1)) << 4)

@@ -1,0 +1,230 @@
+"""Maps of owners as grids: a cell `T05v2` is value 2 of thread 5. Of an operand in shared memory a cell is 16 bytes of its
+stage: the core matrix, and the byte at which they begin."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mmagen.core.errors import UsageError
+from mmagen.mma.ownership import MODES, Ownership
+from mmagen.plan.maps import Map
+
+# Shown of a matrix without --window: as much as the pattern takes until it repeats, and at most this.
+MOST_ROWS, MOST_COLUMNS = 32, 32
+CHUNK = 16  # bytes of a row of a core matrix
+_LINES = 8  # rows of a core matrix
+# Colours of the 256-colour palette that differ on dark and on light backgrounds; neighbouring threads get different ones.
+_COLOURS = (33, 208, 34, 201, 142, 39, 160, 99, 37, 172, 70, 205, 63, 130, 30, 135)
+
+# Ranges by mode, begin and end; or None for everything.
+Window = Mapping[str, tuple[int, int]] | None
+
+
+def parse_window(text: str) -> Window:
+    """`m=0:32,n=8:16` as {"M": (0, 32), "N": (8, 16)}; `all` as None. Raises UsageError."""
+    if text == "all":
+        return None
+    window = {}
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*([mnk])\s*=\s*(\d+)\s*:\s*(\d+)\s*", part, re.IGNORECASE)
+        if not match or int(match[2]) >= int(match[3]) or match[1].upper() in window:
+            raise UsageError(f"--window {text}: write ranges of modes as m=0:32,n=8:16,k=0:16, or all")
+        window[match[1].upper()] = (int(match[2]), int(match[3]))
+    return window
+
+
+def text(maps: Sequence[Map], window: Window, columns: int | None = None, colour: bool = False) -> str:
+    """All maps. window: what to show of each matrix, {} for as much as is legible. columns: characters of a line."""
+    parts = []
+    for one in maps:
+        parts.append(one.title)
+        parts += [_indented(_matrix(one, table, window, columns, colour)) for table in one.tables]
+    return "\n\n".join(parts) + "\n"
+
+
+def to_json(maps: Sequence[Map]) -> list[dict[str, Any]]:
+    """For each map its title and matrices. Of registers, threads[t][v] is the element row * columns + column that is value v of
+    thread t; of shared memory, bytes[row * columns + column] is its distance from the begin of the stage."""
+    return [
+        {"title": one.title, "covers": one.covers, "matrices": [_table_json(table) for table in one.tables]} for one in maps
+    ]
+
+
+def _table_json(table: Ownership) -> dict[str, Any]:
+    head = {"matrix": table.matrix, "rows": table.rows, "columns": table.columns}
+    if table.stage is None:
+        return {**head, "place": "registers", "threads": table.elements}
+    return {**head, "place": "shared memory", "bytes": _bytes(table, table.stage.element_bytes)}
+
+
+def _bytes(table: Ownership, element_bytes: int) -> list[int]:
+    """The byte of each element within its stage."""
+    places = [0] * (table.rows * table.columns)
+    for place, element in enumerate(table.elements[0]):
+        places[element] = place * element_bytes
+    return places
+
+
+# --- Grids -----------------------------------------------------------------------------------------------------------
+
+
+def _matrix(of: Map, table: Ownership, window: Window, width: int | None, colour: bool) -> str:
+    modes = _modes(table.matrix)
+    if table.stage:
+        return _stage(of, table, table.stage.element_bytes, table.stage.contiguous_columns, window, width, colour)
+    owners = table.owners()
+    cell = len(_owner(len(table.elements) - 1, max(map(len, table.elements)) - 1))
+    rows, columns = _window(of, table, window, cell, width)
+    if not rows or not columns:
+        return f"{_axes(table)}: the window lies outside"
+    lines = [f"{_axes(table)}: {_values(table)}{_sharing(owners)}", *_cut(table, rows, columns)]
+    lines.append(_ruler(modes[1], columns, cell, table.rows))
+    for row in rows:
+        cells = [_cell(owners[row * table.columns + column], cell, colour) for column in columns]
+        lines.append(f"{_label(modes[0], row, table.rows)}  {' '.join(cells)}".rstrip())
+    return "\n".join(lines)
+
+
+def _cell(owners: Sequence[tuple[int, int]], width: int, colour: bool) -> str:
+    thread, value = owners[0]
+    return _painted(_owner(thread, value).ljust(width), thread, colour)
+
+
+def _owner(thread: int, value: int) -> str:
+    return f"T{thread:02d}v{value}"
+
+
+def _painted(text: str, number: int, colour: bool) -> str:
+    return f"\x1b[38;5;{_COLOURS[number % len(_COLOURS)]}m{text}\x1b[0m" if colour else text
+
+
+def _modes(matrix: str) -> str:
+    """The modes of its rows and columns, `MK`; of metadata and scales, those of A or B."""
+    if matrix in MODES:
+        return "".join("MNK"[mode] for mode in MODES[matrix])
+    return "NK" if matrix == "SFB" else "MK"
+
+
+def _axes(table: Ownership) -> str:
+    modes = _modes(table.matrix)
+    return f"{table.matrix} ({modes[0]},{modes[1]}), {table.rows} x {table.columns}"
+
+
+def _values(table: Ownership) -> str:
+    counts = Counter(map(len, table.elements))
+    counts.pop(0, None)  # lanes of a warp that take no part
+    count = max(counts)
+    return f"{count} value{'s' * (count != 1)} per thread"
+
+
+def _sharing(owners: Sequence[Sequence[tuple[int, int]]]) -> str:
+    """How the other owners of an element follow from the first, or how many there are."""
+    count = len(owners[0])
+    if count == 1:
+        return ""
+    steps = {tuple((thread - each[0][0], value - each[0][1]) for thread, value in each[1:]) for each in owners}
+    (first, *others) = steps
+    if not others and all(value == 0 for _, value in first):
+        distances = ", ".join(f"T+{thread}" for thread, _ in first)
+        return f"; {count} threads own each element, T and {distances}: the grid shows T"
+    return f"; {count} threads own each element: the grid shows the first"
+
+
+def _window(of: Map, table: Ownership, window: Window, cell: int, width: int | None) -> tuple[range, range]:
+    """The rows and columns to show."""
+    modes, extents = _modes(table.matrix), (table.rows, table.columns)
+    if window is None:
+        return range(table.rows), range(table.columns)
+    ranges = []
+    most_columns = MOST_COLUMNS if width is None else max(4, min(MOST_COLUMNS, (width - 12) // (cell + 1)))
+    for mode, extent, most in zip(modes, extents, (MOST_ROWS, most_columns), strict=True):
+        covered = of.covers["MNK".index(mode)]
+        begin, end = window.get(mode, (0, min(extent, max(covered, 8), most)))
+        ranges.append(range(begin, min(end, extent)))
+    return ranges[0], ranges[1]
+
+
+def _cut(table: Ownership, rows: range, columns: range, unit: str = "") -> list[str]:
+    """A line that says what is left out, if anything is."""
+    if len(rows) == table.rows and len(columns) == table.columns:
+        return []
+    modes = _modes(table.matrix).lower()
+    shown = f"{modes[0]} {rows[0]} to {rows[-1]} of {table.rows}, {modes[1]} {columns[0]} to {columns[-1]} of {table.columns}"
+    return [
+        f"a window, {shown}{unit}; --window {modes[0]}=BEGIN:END,{modes[1]}=BEGIN:END shows another, --window all everything"
+    ]
+
+
+def _label(mode: str, index: int, extent: int) -> str:
+    return f"{mode.lower()}{index:<{len(str(extent - 1))}d}"
+
+
+def _ruler(mode: str, columns: Sequence[int], cell: int, rows: int) -> str:
+    margin = " " * (len(_label("m", 0, rows)) + 2)
+    return (margin + " ".join(f"{mode.lower()}{column}".ljust(cell) for column in columns)).rstrip()
+
+
+def _stage(
+    of: Map, table: Ownership, element_bytes: int, along_columns: bool, window: Window, width: int | None, colour: bool
+) -> str:
+    """Rows are lines of the contiguous mode, columns its chunks of 16 bytes."""
+    modes = _modes(table.matrix)
+    per_chunk = CHUNK // element_bytes
+    lines_mode, chunk_mode = (modes[0], modes[1]) if along_columns else (modes[1], modes[0])
+    lines_extent, extent = (table.rows, table.columns) if along_columns else (table.columns, table.rows)
+    places = _bytes(table, element_bytes)
+    digits = max(3, len(f"{len(places) * element_bytes - 1:x}"))
+    matrix_digits = len(f"{(lines_extent - 1) // _LINES},{(extent - 1) // per_chunk}")
+    cell = matrix_digits + digits + 3
+    rows, elements = _stage_window(lines_mode, chunk_mode, (lines_extent, extent), window, per_chunk, cell, width)
+    if not rows or not elements:
+        return f"{_axes(table)}: the window lies outside"
+    lines = [
+        f"{_axes(table)}: {table.rows * table.columns * element_bytes:,} B in shared memory, {chunk_mode} contiguous; "
+        f"each cell is {per_chunk} elements of {element_bytes} B along {chunk_mode}:",
+        f"(line / {_LINES}, chunk) of their core matrix of {_LINES} x {CHUNK} B, and the byte of the stage where they begin "
+        f"(hexadecimal)",
+    ]
+    if len(rows) * len(elements) < lines_extent * extent:
+        shown = ((lines_mode, rows, lines_extent), (chunk_mode, elements, extent))
+        what = ", ".join(f"{mode.lower()} {part[0]} to {part[-1]} of {most}" for mode, part, most in shown)
+        lines.append(
+            f"a window, {what}; --window {lines_mode.lower()}=BEGIN:END,{chunk_mode.lower()}=BEGIN:END shows another, "
+            f"--window all everything"
+        )
+    chunks = sorted({element // per_chunk for element in elements})
+    lines.append(_ruler(chunk_mode, [chunk * per_chunk for chunk in chunks], cell, lines_extent))
+    for line in rows:
+        cells = []
+        for chunk in chunks:
+            at = (line, chunk * per_chunk) if along_columns else (chunk * per_chunk, line)
+            core = f"({line // _LINES},{chunk})".ljust(matrix_digits + 2)
+            place = f"{places[at[0] * table.columns + at[1]]:0{digits}x}"
+            cells.append(_painted(f"{core} {place}", chunk + 3 * (line // _LINES), colour))
+        lines.append(f"{_label(lines_mode, line, lines_extent)}  {' '.join(cells)}")
+    return "\n".join(lines)
+
+
+def _stage_window(
+    lines_mode: str,
+    chunk_mode: str,
+    extents: tuple[int, int],
+    window: Window,
+    per_chunk: int,
+    cell: int,
+    width: int | None,
+) -> tuple[range, range]:
+    """Lines and elements to show: without a window two core matrices and the chunks that fit."""
+    if window is None:
+        return range(extents[0]), range(extents[1])
+    most = 8 if width is None else max(2, min(8, (width - 12) // (cell + 1)))
+    lines = window.get(lines_mode, (0, min(extents[0], 2 * _LINES)))
+    elements = window.get(chunk_mode, (0, min(extents[1], most * per_chunk)))
+    return range(lines[0], min(lines[1], extents[0])), range(elements[0], min(elements[1], extents[1]))
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}".rstrip() for line in text.splitlines())

@@ -1,0 +1,105 @@
+"""Launches as text and as JSON: occupancy, and for each problem grid, waves, traffic and the least time by the roofline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mmagen.plan.launch import Launch, Numbers, roofline
+from mmagen.plan.pages import Row, Section
+
+_HEADS = (
+    *("problem", "tiles", "CTAs", "k tiles", "waves", "last wave", "busy", "DRAM MB", "L2 MB", "flop/B", "least us"),
+    "bound by",
+)
+
+
+def sections(numbers: Sequence[Numbers]) -> list[Section]:
+    """Occupancy of each kernel, and its problems."""
+    return [section for one in numbers for section in (_occupancy(one), _launches(one))]
+
+
+def _title(one: Numbers, what: str) -> str:
+    return f"{one.kernel}: {what}" if one.kernel else what
+
+
+def _occupancy(one: Numbers) -> Section:
+    it = one.occupancy
+    source = "by ptxas" if one.measured else "estimated; build --compile or verify on a GPU record those of ptxas"
+    return (
+        _title(one, f"Occupancy on {one.device.title}"),
+        [
+            ("CTAs per SM", f"{it.ctas}, limited by {it.limiter}"),
+            ("limits", f"{it.by_smem} by shared memory, {it.by_threads} by threads, {it.by_registers} by registers"),
+            ("registers", f"{it.registers} per thread, {source}"),
+        ],
+    )
+
+
+def _launches(one: Numbers) -> Section:
+    rows: list[Row] = [_HEADS]
+    for problem, it in one.launches:
+        least = roofline(it, one.device, one.per_cycle)
+        m, n, batch = it.tiles
+        rows.append(
+            (
+                problem.text,
+                f"{m} x {n}" + (f" x {batch}" if batch > 1 else ""),
+                f"{it.ctas:,}",
+                f"{it.k_tiles:,}",
+                f"{it.waves:,}",
+                f"{it.tail:.0%}" + ", shared" * it.shared,
+                f"{it.busy:.0%}",
+                f"{it.dram / 1e6:,.1f}",
+                f"{it.l2 / 1e6:,.1f}",
+                f"{it.intensity:,.1f}",
+                f"{least.least:,.1f}",
+                least.bound,
+            )
+        )
+    device = one.device
+    peak = f"{one.per_cycle * device.sms * device.clock_mhz / 1e6:.4g} TFLOPS, " if one.per_cycle else ""
+    what = f"Launches on {device.title}: {device.sms} SMs, {peak}{device.dram_gbps:,} GB/s by the datasheet"
+    return _title(one, what), rows
+
+
+def to_json(numbers: Sequence[Numbers]) -> list[dict[str, Any]]:
+    """The same as plain values; times in microseconds, sizes in bytes."""
+    return [
+        {
+            "kernel": one.kernel,
+            "device": one.device.name,
+            "ctas_per_sm": one.occupancy.ctas,
+            "limited_by": one.occupancy.limiter,
+            "ctas_by": {
+                "shared_memory": one.occupancy.by_smem,
+                "threads": one.occupancy.by_threads,
+                "registers": one.occupancy.by_registers,
+            },
+            "registers": one.occupancy.registers,
+            "registers_by_ptxas": one.measured,
+            "launches": [_launch_json(one, problem.text, it) for problem, it in one.launches],
+        }
+        for one in numbers
+    ]
+
+
+def _launch_json(one: Numbers, problem: str, it: Launch) -> dict[str, Any]:
+    least = roofline(it, one.device, one.per_cycle)
+    return {
+        "problem": problem,
+        "tiles": it.tiles,
+        "ctas": it.ctas,
+        "k_tiles": it.k_tiles,
+        "waves": it.waves,
+        "last_wave": it.tail,
+        "busy": it.busy,
+        "flop": it.flop,
+        "dram_bytes": it.dram,
+        "l2_bytes": it.l2,
+        "intensity": it.intensity,
+        "least_us": least.least,
+        "compute_us": least.compute,
+        "dram_us": least.dram,
+        "bound_by": least.bound,
+    }

@@ -1,0 +1,219 @@
+"""The predicted time of a kernel for a problem, and the choice by it. templates/runtime/mmagen/predicted_time.cuh has the same
+formula; a test compares the two.
+
+The mainloop is as slow as the slowest of four: the tensor core (k tiles of the busiest CTA), lines of A and B that begin beside
+a multiple of 32 bytes (TMA takes longer for each), DRAM (A, B and D once) and L2 (A for each column of tiles, B for each row,
+less what a cluster shares). The four are joined by a p-norm, since near a limit each slows the others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mmagen.plan.plans import GemmPlan
+from mmagen.spec.cost import Cost
+from mmagen.spec.model import Problem
+
+MOST_RAGGED_WAVES = 3  # with more waves a partial tile does not matter
+
+
+@dataclass(frozen=True)
+class KernelShape:
+    """What the time depends on besides coefficients: tile and cluster along M and N of D; bytes: of an element of A, B and D.
+
+    split_k: CTAs of a cluster that share the K of a tile. workspace_splits: parts of K that go through a workspace, 0: as many
+    as the kernel decides, -1: none.
+    """
+
+    tile: tuple[int, int, int]
+    cluster: tuple[int, int]
+    split_k: int
+    workspace_splits: int
+    stream_k: bool
+    bytes: tuple[int, int, int]
+
+    @staticmethod
+    def of(plan: GemmPlan) -> KernelShape:
+        """That of a planned kernel."""
+        scheduler = plan.scheduler
+        return KernelShape(
+            tile=plan.tile_of_d,
+            cluster=plan.cluster_of_d,
+            split_k=scheduler.split_k,
+            workspace_splits=-1 if scheduler.workspace_splits is None else scheduler.workspace_splits,
+            stream_k=scheduler.stream_k != "never",
+            bytes=(plan.operand("A").element.bytes, plan.operand("B").element.bytes, plan.epilogue.out.bytes),
+        )
+
+    @property
+    def group(self) -> int:
+        """CTAs of a cluster."""
+        return self.cluster[0] * self.cluster[1] * self.split_k
+
+
+@dataclass(frozen=True)
+class Call:
+    """Extents in elements, and the leading dimensions of A, B and D in bytes."""
+
+    m: int
+    n: int
+    k: int
+    batch: int
+    pitches: tuple[int, int, int]
+
+    @staticmethod
+    def of(plan: GemmPlan, problem: Problem) -> Call:
+        """The call that verify and bench make for a problem."""
+        m, n, k = problem.shape
+        majors = plan.majors
+        contiguous = (k if majors[0] == "K" else m, k if majors[1] == "K" else n, n if majors[2] == "N" else m)
+        sizes = KernelShape.of(plan).bytes
+        a, b, d = ((extent + problem.ld_pad) * size for extent, size in zip(contiguous, sizes, strict=True))
+        return Call(m, n, k, problem.batch, (a, b, d))
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How the work of a call is spread over CTAs.
+
+    waves, path: work tiles of the busiest CTA, and their k tiles. used: the part of all CTAs that is busy on average. active:
+    CTAs that are busy at first. splits: parts of K that go through a workspace. joined: partial sums that a CTA adds, one after
+    the other.
+    """
+
+    waves: float
+    path: float
+    used: float
+    active: float
+    splits: int
+    joined: int
+
+
+def schedule(kernel: KernelShape, ctas: int, call: Call) -> Schedule:
+    """ctas: that run at once."""
+    tiles = _tiles(kernel, call)[0] * _tiles(kernel, call)[1] * call.batch
+    k_tiles = -(-call.k // kernel.tile[2])
+    resident = max(1, ctas // kernel.group)
+    splits = min(kernel.workspace_splits, k_tiles)
+    if kernel.workspace_splits <= 0:
+        splits = 1 if kernel.workspace_splits < 0 else _splits_decided(kernel, call, tiles, k_tiles, resident)
+    work = tiles * splits
+    waves = -(-work // resident)
+    path = waves * -(-k_tiles // (kernel.split_k * splits))
+    if kernel.stream_k:
+        rest = tiles % resident
+        shared = tiles if tiles < resident else rest + resident
+        if rest > 0 and 3 * rest < 2 * resident and shared * k_tiles >= 8 * resident:
+            joined = -(-k_tiles // -(-shared * k_tiles // resident))
+            return Schedule(waves, -(-tiles * k_tiles // resident), 1.0, resident * kernel.group, splits, joined)
+    return Schedule(waves, path, work / (waves * resident), min(work, resident) * kernel.group, splits, 0)
+
+
+def _tiles(kernel: KernelShape, call: Call) -> tuple[int, int]:
+    """Of clusters, along M and N."""
+    return (
+        -(-call.m // (kernel.tile[0] * kernel.cluster[0])),
+        -(-call.n // (kernel.tile[1] * kernel.cluster[1])),
+    )
+
+
+def _splits_decided(kernel: KernelShape, call: Call, tiles: int, k_tiles: int, resident: int) -> int:
+    """The number of splits that SplitKWorkspaceTileScheduler<Config, 0> decides for."""
+    tile_m, tile_n, tile_k = kernel.tile
+    mma = tile_m * tile_n * tile_k * kernel.bytes[0] / 4096
+    load = (tile_m * kernel.bytes[0] / kernel.cluster[1] + tile_n * kernel.bytes[1] / kernel.cluster[0]) * tile_k / 32
+    k_tile = max(mma, load)
+    sums = 4.0 * call.m * call.n * call.batch
+
+    def cycles(splits: int) -> float:
+        work = -(-tiles * splits // resident) * (1500 + -(-k_tiles // splits) * k_tile)
+        ctas = resident * kernel.cluster[0] * kernel.cluster[1]
+        return work if splits == 1 else work + 3000 + 2 * splits * sums / (24 * ctas)
+
+    best, least = 1, cycles(1)
+    for waves in range(1, 9):
+        splits = min(k_tiles, waves * resident // tiles)
+        if splits > best and (predicted := cycles(splits)) < least:
+            best, least = splits, predicted
+    return best
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a call asks of a kernel, without coefficients; numbers, or arrays of them over many calls.
+
+    waves, path, used, joined: as Schedule has them. lines: lines of 128 bytes beside a multiple of 32 that the busiest CTA
+    loads. read, stored: bytes of A and B, and of D. loaded: bytes of all loads from L2; loaded_pitch, loaded_odd: of those,
+    from pitches that are multiples of 32 but not of 128 bytes, and that are no multiples of 32. sums: bytes of partial sums in
+    a workspace. The rest is 0 or 1. reduced: there is a second kernel. ragged: the last tile of M is partial. odd_stores: the
+    pitch of D is no multiple of 32 bytes. crowded: the next launch finds too few free SMs.
+    """
+
+    waves: float
+    path: float
+    used: float
+    joined: float
+    lines: float
+    read: float
+    stored: float
+    loaded: float
+    loaded_pitch: float
+    loaded_odd: float
+    sums: float
+    reduced: float
+    ragged: float
+    odd_stores: float
+    crowded: float
+
+
+def terms(kernel: KernelShape, ctas: int, call: Call) -> Terms:
+    """Those of a call whose extents are at least 1. ctas: that run at once."""
+    tiles_m, tiles_n = _tiles(kernel, call)
+    spread = schedule(kernel, ctas, call)
+    sizes, pitches, extents = kernel.bytes, call.pitches, (call.m, call.n)
+    once = [float(extents[i]) * call.k * sizes[i] * call.batch for i in range(2)]
+    loads = [once[0] * tiles_n, once[1] * tiles_m]
+    per_tile = [min(extents[i], kernel.tile[i]) * kernel.tile[2] * sizes[i] / 128 for i in range(2)]
+    odd = [pitches[i] % 32 != 0 for i in range(2)]
+    uneven = [pitches[i] % 128 != 0 and not odd[i] for i in range(2)]
+    split = spread.splits > 1
+    return Terms(
+        waves=spread.waves,
+        path=spread.path,
+        used=spread.used,
+        joined=spread.joined,
+        lines=spread.path * sum(per_tile[i] for i in range(2) if odd[i]),
+        read=sum(once),
+        stored=float(call.m) * call.n * sizes[2] * call.batch,
+        loaded=sum(loads),
+        loaded_pitch=sum(loads[i] for i in range(2) if uneven[i]),
+        loaded_odd=sum(loads[i] for i in range(2) if odd[i]),
+        sums=8.0 * spread.splits * call.m * call.n * call.batch if split else 0.0,  # f32, written and read
+        reduced=float(split),
+        ragged=float(call.m > kernel.tile[0] and call.m % kernel.tile[0] != 0 and spread.waves <= MOST_RAGGED_WAVES),
+        odd_stores=float(pitches[2] % 32 != 0),
+        crowded=float(2 * spread.active > ctas),
+    )
+
+
+def time_us(cost: Cost, it: Terms) -> float:
+    """Microseconds of one call among others of its kind, one behind the other on a stream."""
+    mma = it.path * cost.k_tile_us
+    lines = it.lines * (cost.line_ns * 1e-3)
+    dram = it.read / (cost.dram_tbps * 1e6) * it.used**-cost.dram_spread + it.stored / (cost.store_tbps * 1e6)
+    loaded = it.loaded + it.loaded_pitch * cost.l2_pitch + it.loaded_odd * cost.l2_odd_pitch
+    l2 = loaded / (cost.l2_tbps * 1e6) * (1 + it.ragged * cost.l2_ragged) * it.used**-cost.l2_spread
+    mainloop: float = (mma**4 + lines**4 + dram**4 + l2**4) ** 0.25
+    tile = cost.tile_us * (1 + it.odd_stores * cost.store_pitch)
+    fixup = (it.joined + it.reduced) * cost.fixup_us + it.sums / (cost.fixup_tbps * 1e6)
+    return cost.launch_us + it.crowded * cost.overlap_us + it.waves * tile + mainloop + fixup
+
+
+def predicted_us(kernel: KernelShape, cost: Cost, call: Call) -> float:
+    """Microseconds of one call whose extents are at least 1."""
+    return time_us(cost, terms(kernel, cost.ctas, call))
+
+
+def predict(plan: GemmPlan, cost: Cost, problem: Problem) -> float:
+    """Seconds that a planned kernel takes for a problem."""
+    return predicted_us(KernelShape.of(plan), cost, Call.of(plan, problem)) * 1e-6

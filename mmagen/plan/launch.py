@@ -1,0 +1,160 @@
+"""What a launch of a GEMM does on a device: grid, waves, k tiles, occupancy, traffic, and the least time that it takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mmagen.core.targets import capability
+from mmagen.plan import budgets
+from mmagen.plan.devices import Device
+from mmagen.plan.plans import GemmPlan
+from mmagen.spec.model import Problem
+
+_REGISTERS_ARE_GIVEN_IN = 8  # per thread: the unit in which they are allocated to warps
+
+
+@dataclass(frozen=True)
+class Occupancy:
+    """CTAs per SM by each resource that limits them. registers: per thread that `by_registers` assumes."""
+
+    by_smem: int
+    by_threads: int
+    by_registers: int
+    registers: int
+
+    @property
+    def ctas(self) -> int:
+        """CTAs that run on an SM at once."""
+        return min(self.by_smem, self.by_threads, self.by_registers)
+
+    @property
+    def limiter(self) -> str:
+        """The resource that allows the fewest CTAs; of several, all."""
+        limits = {"shared memory": self.by_smem, "threads": self.by_threads, "registers": self.by_registers}
+        return " and ".join(name for name, ctas in limits.items() if ctas == self.ctas)
+
+
+def occupancy(plan: GemmPlan, registers: int) -> Occupancy:
+    """registers: per thread, those of ptxas or an estimate; not more than the launch bounds leave to a thread."""
+    reserved = budgets.reserved_smem(plan.arch)
+    threads = min(budgets.THREADS_PER_SM.get(capability(name), 2048) for name in plan.arch)
+    each = budgets.REGISTERS_PER_SM // (plan.threads * plan.ctas_per_sm) // _REGISTERS_ARE_GIVEN_IN * _REGISTERS_ARE_GIVEN_IN
+    given = min(-(-registers // _REGISTERS_ARE_GIVEN_IN) * _REGISTERS_ARE_GIVEN_IN, max(each, _REGISTERS_ARE_GIVEN_IN))
+    return Occupancy(
+        by_smem=(plan.smem_limit + reserved) // (plan.smem_bytes + reserved),
+        by_threads=threads // plan.threads,
+        by_registers=budgets.REGISTERS_PER_SM // (given * plan.threads),
+        registers=min(registers, each),
+    )
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One problem on one device.
+
+    tiles: along M, along N, and matrices. ctas: of the grid. work: parts of tiles that are computed, split K included; the CTAs
+    of a partial cluster compute nothing and count. at_once: CTAs that run at once. k_tiles: iterations of the mainloop of a CTA
+    for one tile. flop: of the problem. dram: bytes of A, B, D and, if beta is not 0, C, each once. l2: bytes that the CTAs load
+    from L2, multicast counted once. stream_k: with a workspace, the last wave may be shared.
+    """
+
+    tiles: tuple[int, int, int]
+    ctas: int
+    work: int
+    at_once: int
+    k_tiles: int
+    flop: int
+    dram: int
+    l2: int
+    stream_k: bool = False
+
+    @property
+    def shared(self) -> bool:
+        """Do all CTAs share the tiles of a last wave that is less than two thirds full? (sm90_tile_scheduler_stream_k.cuh)"""
+        rest = self.work % self.at_once
+        tiles = self.work if self.work < self.at_once else rest + self.at_once
+        return self.stream_k and 0 < 3 * rest < 2 * self.at_once and tiles * self.k_tiles >= 8 * self.at_once
+
+    @property
+    def waves(self) -> int:
+        """Times that the busiest CTA, or SM slot, computes a tile."""
+        return -(-self.work // self.at_once)
+
+    @property
+    def tail(self) -> float:
+        """The part of the CTAs that run at once that has work in the last wave."""
+        return ((self.work - 1) % self.at_once + 1) / self.at_once
+
+    @property
+    def busy(self) -> float:
+        """The part of all waves' places for CTAs that is used; if the last wave is shared, all."""
+        return 1.0 if self.shared else self.work / (self.waves * self.at_once)
+
+    @property
+    def intensity(self) -> float:
+        """Operations per byte of DRAM."""
+        return self.flop / self.dram
+
+
+def launch(plan: GemmPlan, problem: Problem, device: Device, ctas_per_sm: int) -> Launch:
+    """What a call for `problem` launches. ctas_per_sm: by `occupancy`."""
+    scheduler = plan.scheduler
+    m, n, k = (-(-extent // of_tile) for extent, of_tile in zip(problem.shape, plan.tile, strict=True))
+    rows, columns = scheduler.cluster
+    # A grid consists of whole clusters.
+    placed = -(-m // rows) * rows * -(-n // columns) * columns * problem.batch * scheduler.split_k
+    group = scheduler.cluster_ctas
+    at_once = max(device.sms * ctas_per_sm // group * group, group)
+    a = problem.m * problem.k * plan.operand("A").element.bytes
+    b = problem.n * problem.k * plan.operand("B").element.bytes
+    d = problem.m * problem.n * plan.epilogue.out.bytes * problem.batch
+    matrices = [1 if stride == 0 else problem.batch for stride in problem.batch_strides]  # a batch may share one
+    c = problem.m * problem.n * plan.epilogue.out.bytes * matrices[2] if problem.beta else 0
+    return Launch(
+        tiles=(m, n, problem.batch),
+        ctas=min(placed, at_once) if scheduler.persistent else placed,
+        work=placed,
+        at_once=at_once,
+        k_tiles=-(-k // scheduler.split_k),
+        flop=2 * problem.m * problem.n * problem.k * problem.batch,
+        dram=a * matrices[0] + b * matrices[1] + c + d,
+        l2=(a * -(-n // columns) + b * -(-m // rows)) * problem.batch,
+        stream_k=scheduler.stream_k,
+    )
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """One kernel on one device. kernel: its name in a library, or "". measured: are the registers of `occupancy` those of ptxas?
+    per_cycle: operations of an SM per cycle by the datasheet, None if it states none."""
+
+    kernel: str
+    device: Device
+    occupancy: Occupancy
+    measured: bool
+    per_cycle: int | None
+    launches: tuple[tuple[Problem, Launch], ...]
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """The least times of a launch in microseconds. compute: None if the datasheet states no rate of the instruction."""
+
+    compute: float | None
+    dram: float
+
+    @property
+    def bound(self) -> str:
+        """What limits it."""
+        return "DRAM" if self.compute is None or self.dram > self.compute else "tensor cores"
+
+    @property
+    def least(self) -> float:
+        """Microseconds."""
+        return max(self.compute or 0.0, self.dram)
+
+
+def roofline(it: Launch, device: Device, per_cycle: int | None) -> Roofline:
+    """per_cycle: operations of an SM per cycle by the datasheet."""
+    compute = it.flop / (per_cycle * device.sms * device.clock_mhz) if per_cycle else None
+    return Roofline(compute, it.dram / (device.dram_gbps * 1e3))

@@ -1,0 +1,108 @@
+"""Maps: which thread and value own each element of A, B and C, and where elements lie that an instruction reads from shared
+memory. Made for `mmagen inspect` and `verify`; the layout algebra is imported when a map is made, because it is slow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mmagen.core.layout_text import LayoutText
+from mmagen.mma import catalogue
+from mmagen.mma.atoms import Atom
+from mmagen.mma.operation import Operation
+from mmagen.plan.model import Operand, TiledMma
+from mmagen.plan.plans import ProductPlan
+
+if TYPE_CHECKING:
+    from mmagen.mma.ownership import Ownership
+
+Tile = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Map:
+    """Maps of some matrices. title: of what; covers: elements along M, N and K after which the pattern of threads repeats."""
+
+    title: str
+    covers: Tile
+    tables: tuple[Ownership, ...]
+
+
+def of_product(plan: ProductPlan, kernel: str = "") -> list[Map]:
+    """The atom's and the CTA tile's maps of a kernel. kernel: its name in a library."""
+    staged = [one for one in plan.operands if one.smem_copy is None]
+    return of_tile(plan.atom, plan.tiled_mma, plan.tile, tables(plan.atom, plan.tiled_mma, plan.tile, staged), kernel)
+
+
+def of_tile(atom: Atom, mma: TiledMma, tile: Tile, of_the_tile: tuple[Ownership, ...], kernel: str = "") -> list[Map]:
+    """The maps of the atom, if its TiledMMA is more than that, and of the CTA tile."""
+    prefix = f"{kernel}: " if kernel else ""
+    shape = (atom.m, atom.n, atom.k)
+    repeats = " x ".join(str(t // e) for t, e in zip(tile, mma.extent, strict=True))
+    covered = "one TiledMMA" if repeats == "1 x 1 x 1" else f"{repeats} of the TiledMMA"
+    whole = Map(f"{prefix}CTA tile {_extents(tile)}: {covered}, which covers {_extents(mma.extent)}", mma.extent, of_the_tile)
+    if tile == shape and mma.threads == atom.threads:
+        return [Map(f"{prefix}{atom.name}: one atom, {_extents(shape)}", shape, of_the_tile)]
+    alone = _of_atom(atom)
+    return [*([Map(f"{prefix}{atom.name}: one atom, {_extents(shape)}", shape, alone)] if alone else []), whole]
+
+
+def _of_atom(atom: Atom) -> tuple[Ownership, ...]:
+    from mmagen.mma import ownership
+
+    operation = catalogue.known(atom.name)
+    if operation is None:  # UniversalFMA: one thread owns the only element
+        one = LayoutText.compact((1, 1, 1))
+        return ownership.ownership(atom, one, (None, None, None), (atom.m, atom.n, atom.k))
+    return ownership.of_operation(operation)
+
+
+def of_operation(operation: Operation) -> list[Map]:
+    """The map of a single instruction, of what it has in registers."""
+    from mmagen.mma import ownership
+
+    title = f"{operation.name}: one instruction, {_extents(operation.shape)}"
+    return [Map(title, operation.shape, ownership.of_operation(operation))]
+
+
+def tables(atom: Atom, mma: TiledMma, tile: Tile, staged: Sequence[Operand]) -> tuple[Ownership, ...]:
+    """A, B and C of a tile. staged: the operands that the instruction reads from shared memory."""
+    from mmagen.mma.ownership import ownership
+
+    in_memory = {operand.letter: operand for operand in staged}
+    owned = ownership(
+        atom, mma.atoms_layout, mma.permutation, tile, "".join(letter for letter in "ABC" if letter not in in_memory)
+    )
+    by_letter = {table.matrix: table for table in owned} | {letter: _stage(one) for letter, one in in_memory.items()}
+    return tuple(by_letter[letter] for letter in "ABC")
+
+
+def _stage(operand: Operand) -> Ownership:
+    """An operand of wgmma in its stage of shared memory."""
+    from mmagen.mma.ownership import Ownership, Stage
+
+    elements = [0] * (operand.extent_mn * operand.extent_k)
+    for mn in range(operand.extent_mn):
+        for k in range(operand.extent_k):
+            elements[_place(operand, mn, k)] = mn * operand.extent_k + k
+    stage = Stage(operand.element.bytes, operand.contiguous_k)
+    return Ownership(operand.letter, operand.extent_mn, operand.extent_k, (tuple(elements),), stage)
+
+
+def _place(operand: Operand, mn: int, k: int) -> int:
+    """Elements from the first byte of the stage to (mn, k): panels as wide as the swizzle, of all lines across it.
+
+    PTX ISA, "Asynchronous warpgroup level matrix shared memory layout": lines of 16 to 128 bytes, in which the 16-byte chunks
+    are exchanged by the number of the line, which repeats after 8.
+    """
+    along, across = (k, mn) if operand.contiguous_k else (mn, k)
+    panel, at = divmod(along, operand.line)
+    offset = (panel * operand.extent_across + across) * operand.line + at
+    swizzle = operand.swizzle
+    mask = ((1 << swizzle.bits) - 1) << (swizzle.base + swizzle.shift)
+    return offset ^ ((offset & mask) >> swizzle.shift)
+
+
+def _extents(value: tuple[int, ...]) -> str:
+    return " x ".join(map(str, value))

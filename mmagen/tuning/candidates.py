@@ -1,0 +1,153 @@
+"""Candidates of a library: what the spec's family offers, without what its rules refuse, pruned by a guess of their times."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from mmagen import families
+from mmagen.core.errors import SpecFaults, UsageError
+from mmagen.plan.cost import Call, KernelShape, predicted_us
+from mmagen.plan.plans import GemmPlan
+from mmagen.spec.cost import Cost
+from mmagen.spec.kernel import CONFIG_KEYS, Config
+from mmagen.spec.model import Problem, Spec
+from mmagen.tuning.measure import Machine
+from mmagen.tuning.select import select
+
+_NAME = "tuned"  # of the project that is measured: the code of a kernel does not depend on the library's name
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A configuration to measure: its name, the keys that it overrides, as YAML has them, and its plan."""
+
+    name: str
+    keys: Mapping[str, Any]
+    plan: GemmPlan
+
+
+def candidates(spec: Spec) -> list[Candidate]:
+    """All legal ones: the spec's own kernels first, then those that its family offers. Raises UsageError if there is no choice."""
+    base = base_of(spec)
+    own = [_own_keys(config) for config in spec.configs or ()] or [{}]
+    found: dict[str, Candidate] = {}
+    for keys in [*own, *offered(base)]:
+        plan = _planned(base, keys)
+        if plan is not None:
+            found.setdefault(name_of(plan), Candidate(name_of(plan), keys, plan))
+    return list(found.values())
+
+
+def offered(spec: Spec) -> list[Mapping[str, Any]]:
+    """Keys of what the spec's family offers, legal or not. Raises UsageError if that is nothing."""
+    found = families.alternatives(spec)
+    if not found:
+        raise UsageError(f"{spec.name}: kernel {spec.kernel} of {spec.atom} has no alternatives to choose from")
+    return found
+
+
+def base_of(spec: Spec) -> Spec:
+    """The spec without configs and without the keys that a config overrides, as far as a spec can do without them."""
+    kept = {
+        key: value for key, value in spec.model_dump(mode="json", by_alias=True, exclude_unset=True).items() if key != "configs"
+    }
+    needed = ("atom", "tile", "atoms_layout", "permutation")
+    kept = {key: value for key, value in kept.items() if key not in CONFIG_KEYS or key in needed}
+    return Spec.model_validate(kept | {"name": _NAME})
+
+
+def _own_keys(config: Config) -> dict[str, Any]:
+    written = config.model_dump(mode="json", by_alias=True)
+    return {key: value for key, value in written.items() if key in CONFIG_KEYS}
+
+
+def _planned(base: Spec, keys: Mapping[str, Any]) -> GemmPlan | None:
+    document = base.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    try:
+        return cast("GemmPlan", families.plan(Spec.model_validate(document | dict(keys))))
+    except SpecFaults:
+        return None
+
+
+def name_of(plan: GemmPlan) -> str:
+    """A C identifier that says what the configuration is: `coop_128x256x64_c2x1_stream`."""
+    spec, scheduler = plan.spec, plan.scheduler
+    schedule = {"pingpong": "ping", "cooperative": "coop", "warpgroup": "warp"}.get(spec.schedule or "", "mma")
+    parts = [f"{schedule}_{'x'.join(map(str, plan.tile))}"]
+    parts += ["swap"] if spec.operands == "swapped" else []
+    parts += [f"c{scheduler.cluster[0]}x{scheduler.cluster[1]}"] if scheduler.cluster != (1, 1) else []
+    parts += ["split" if spec.split_k == "auto" else f"split{spec.split_k}"] if spec.split_k not in (None, 1) else []
+    parts += ["stream"] if scheduler.stream_k else []
+    parts += [f"w{plan.tiled_mma.atoms[0]}x{plan.tiled_mma.atoms[1]}"] if schedule == "mma" else []
+    parts += [f"s{spec.stages}"] if spec.stages else []
+    parts += [f"r{spec.raster}"] if spec.raster else []
+    parts += ["hint"] if spec.cache else []
+    parts += [f"p{spec.prefetch}"] if spec.prefetch else []
+    return "_".join(parts)
+
+
+# A guess of what is not measured yet: of an H200, in the middle of what fits found. Only differences between candidates count.
+_GUESS = Cost(
+    ctas=1,
+    launch_us=2.2,
+    overlap_us=0.4,
+    tile_us=0.4,
+    store_pitch=0.3,
+    k_tile_us=1.0,
+    line_ns=1.1,
+    dram_tbps=4.3,
+    dram_spread=0.25,
+    store_tbps=4.5,
+    l2_tbps=9.0,
+    l2_spread=0.3,
+    l2_pitch=0.2,
+    l2_odd_pitch=0.7,
+    l2_ragged=0.05,
+    fixup_us=2.0,
+    fixup_tbps=4.0,
+)
+_TILE_BYTES_PER_US = 3.5e6  # tile M x N x K x bytes of an element that an SM multiplies in a microsecond, by wgmma
+_LEAST_LINE_US = 0.0007  # of a k tile, for each byte of its rows: small tiles wait for loads
+_STORED_PER_US = 3e4  # elements of a tile that an epilogue stores; pingpong hides it behind another tile's mainloop
+_JOIN_US = 2.0  # exchange of partial sums within a cluster
+
+
+def guess(plan: GemmPlan, machine: Machine) -> Cost:
+    """Coefficients of a kernel that was not measured."""
+    kernel = KernelShape.of(plan)
+    m, n, k = kernel.tile
+    row = k * kernel.bytes[0]
+    exposed = 0.1 if plan.spec.schedule == "pingpong" else m * n / _STORED_PER_US
+    return _GUESS.model_copy(
+        update={
+            "ctas": machine.ctas(kernel.group, plan.ctas_per_sm),
+            "k_tile_us": max(m * n * row / _TILE_BYTES_PER_US / 2, row * _LEAST_LINE_US),
+            "tile_us": exposed + (_JOIN_US if kernel.split_k > 1 else 0),
+        }
+    )
+
+
+def prune(found: Sequence[Candidate], problems: Sequence[Problem], machine: Machine, most: int) -> list[Candidate]:
+    """At most `most` of them: those whose fastest, by the guess, is closest to the fastest of all on the problems."""
+    times = {
+        one.name: {
+            problem: predicted_us(KernelShape.of(one.plan), guess(one.plan, machine), Call.of(one.plan, problem))
+            for problem in problems
+        }
+        for one in found
+    }
+    chosen: list[str] = []
+    while len(chosen) < most and len(chosen) < len(found):  # one set after the other, each the best of what is left
+        rest = {name: times[name] for name in times if name not in chosen}
+        chosen += select(rest, most - len(chosen), exchange=False)
+    return [one for one in found if one.name in chosen]
+
+
+def library_of(found: Sequence[Candidate], costs: Mapping[str, Cost]) -> GemmPlan:
+    """One library of them all, to compile."""
+    first = found[0].plan.spec
+    document = base_of(first).model_dump(mode="json", by_alias=True, exclude_unset=True)
+    configs = [{"name": one.name, **one.keys, "cost": costs[one.name].model_dump()} for one in found]
+    return cast("GemmPlan", families.plan(Spec.model_validate(document | {"configs": configs})))

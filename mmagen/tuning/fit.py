@@ -1,0 +1,212 @@
+"""Fits the coefficients of predicted times to measurements, and improves the choice that follows from them.
+
+Three steps. Each config's coefficients by robust least squares on the logarithm of its times; a problem counts less the further
+the config is from the fastest one there, since no choice depends on it. Again, drawn towards the median of all configs in the
+coefficients that belong to the device rather than to the config. Last, for the configs of a library together: the expected loss
+by choosing the least predicted time, in place of the error of the prediction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from types import ModuleType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmagen.core.errors import UsageError
+from mmagen.plan.cost import Call, KernelShape, Terms, terms, time_us
+from mmagen.spec.cost import Cost
+
+Vector = NDArray[np.float64]
+Times = Mapping[str, Mapping[Call, float]]
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A config to fit: its shape, and how many of its CTAs run at once."""
+
+    shape: KernelShape
+    ctas: int
+
+
+# The first guess of each coefficient, and the largest factor by which a fit leaves it. Those that are shared belong to the
+# device: fits of single configs are drawn towards their median.
+_START: dict[str, tuple[float, float, bool]] = {
+    "launch_us": (2.2, 20.0, False),
+    "overlap_us": (0.5, 10.0, False),
+    "tile_us": (0.5, 20.0, False),
+    "store_pitch": (0.2, 10.0, True),
+    "k_tile_us": (0.2, 50.0, False),
+    "line_ns": (1.2, 5.0, True),
+    "dram_tbps": (4.0, 8.0, True),
+    "dram_spread": (0.4, 10.0, True),
+    "store_tbps": (4.0, 8.0, True),
+    "l2_tbps": (12.0, 8.0, True),
+    "l2_spread": (0.4, 10.0, True),
+    "l2_pitch": (0.2, 10.0, True),
+    "l2_odd_pitch": (0.8, 10.0, True),
+    "l2_ragged": (0.1, 10.0, True),
+    "fixup_us": (1.5, 20.0, False),
+    "fixup_tbps": (3.0, 10.0, True),
+}
+_NAMES = tuple(_START)
+_GUESS = np.log([start for start, _, _ in _START.values()])
+_RANGE = np.log([factor for _, factor, _ in _START.values()])
+_SHARED = np.array([shared for _, _, shared in _START.values()])
+_CLOSE = 0.5  # a config that takes so much longer than the fastest counts half
+_LEAST_WEIGHT = 0.05
+_PULL, _SHARED_PULL = 0.02, 0.1  # towards the guess, and towards the median
+_ROBUST = 0.05  # relative errors beyond it count linearly
+_SOFTNESS = 0.05  # of the choice, in relative time
+_REFINE_PULL, _REFINE_STEPS = 3.0, 40
+_DIGITS = 4
+
+
+def fit(kernels: Mapping[str, Kernel], times: Times) -> dict[str, Cost]:
+    """The coefficients of each config. times: config -> call -> measured seconds; of at least eight calls each.
+
+    Raises UsageError without scipy.
+    """
+    fastest = _fastest(times)
+    data = {name: _Data.of(kernel, times[name], fastest) for name, kernel in kernels.items()}
+    first = {name: _least_squares(one, _GUESS, _PULL * np.ones_like(_GUESS)) for name, one in data.items()}
+    median = np.median(list(first.values()), axis=0)
+    pull = np.where(_SHARED, _SHARED_PULL, _PULL)
+    fitted = {}
+    for name, one in data.items():
+        towards = np.where(_SHARED, median, first[name])
+        fitted[name] = _least_squares(one, towards, pull)
+    return {name: _cost(vector, kernels[name].ctas) for name, vector in fitted.items()}
+
+
+def refine(kernels: Mapping[str, Kernel], costs: Mapping[str, Cost], times: Times) -> dict[str, Cost]:
+    """Costs with which the least predicted time loses less, for configs that are one library.
+
+    Only calls count that were measured with each of the configs. Raises UsageError without scipy.
+    """
+    optimize = _scipy()
+    names = list(kernels)
+    calls = [call for call in times[names[0]] if all(call in times[name] for name in names)]
+    if len(calls) < 2 or len(names) < 2:
+        return dict(costs)
+    stacked = [_stacked([terms(kernels[name].shape, kernels[name].ctas, call) for call in calls]) for name in names]
+    measured = np.array([[times[name][call] for call in calls] for name in names])
+    loss = np.minimum(np.log(measured / measured.min(axis=0)), 0.7)
+    start = np.concatenate([_vector(costs[name]) for name in names])
+    width = len(_NAMES)
+
+    def logs(index: int, vector: Vector) -> Vector:
+        return np.asarray(np.log(_times(vector, stacked[index])))
+
+    def objective(point: Vector) -> tuple[float, Vector]:
+        parts = point.reshape(len(names), width)
+        predicted = np.array([logs(i, part) for i, part in enumerate(parts)])
+        weights = np.exp((predicted.min(axis=0) - predicted) / _SOFTNESS)
+        chosen = weights / weights.sum(axis=0)
+        expected = (chosen * loss).sum(axis=0)
+        by_log = -chosen * (loss - expected) / _SOFTNESS / len(calls)
+        gradient = 2 * _REFINE_PULL * (point - start) / len(calls)
+        step = 1e-4
+        for i, part in enumerate(parts):
+            for j in range(width):
+                moved = part.copy()
+                moved[j] += step
+                gradient[i * width + j] += by_log[i] @ (logs(i, moved) - predicted[i]) / step
+        return float(expected.mean() + _REFINE_PULL * ((point - start) ** 2).sum() / len(calls)), gradient
+
+    found = optimize.minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": _REFINE_STEPS})
+    parts = found.x.reshape(len(names), width)
+    return {name: _cost(part, kernels[name].ctas) for name, part in zip(names, parts, strict=True)}
+
+
+def cross_validated(
+    kernels: Mapping[str, Kernel], times: Times, folds: int, seed: int, fitted: Callable[[Times], dict[str, Cost]]
+) -> Vector:
+    """For each call that all configs were measured on, the fastest config's time over that of the config which is chosen by
+    coefficients that were fitted without the call.
+
+    fitted: makes costs of such a part of `times`.
+    """
+    names = list(kernels)
+    calls = [call for call in times[names[0]] if all(call in times[name] for name in names)]
+    order = np.random.default_rng(seed).permutation(len(calls))
+    ratios = np.ones(len(calls))
+    for fold in np.array_split(order, folds):
+        held_out = {calls[i] for i in fold}
+        costs = fitted({name: {call: t for call, t in times[name].items() if call not in held_out} for name in names})
+        for i in fold:
+            ratios[i] = choice_ratio(kernels, costs, times, calls[i])
+    return ratios
+
+
+def choice_ratio(kernels: Mapping[str, Kernel], costs: Mapping[str, Cost], times: Times, call: Call) -> float:
+    """The fastest measured time of a call over that of the config with the least predicted time."""
+    chosen = min(kernels, key=lambda name: time_us(costs[name], terms(kernels[name].shape, kernels[name].ctas, call)))
+    return min(times[name][call] for name in kernels) / times[chosen][call]
+
+
+@dataclass(frozen=True)
+class _Data:
+    terms: Terms
+    us: Vector
+    weights: Vector
+
+    @staticmethod
+    def of(kernel: Kernel, times: Mapping[Call, float], fastest: Mapping[Call, float]) -> _Data:
+        us = np.array(list(times.values())) * 1e6
+        slower = us / np.array([fastest[call] for call in times]) / 1e6 - 1
+        weights = np.maximum(1 / (1 + slower / _CLOSE), _LEAST_WEIGHT)
+        return _Data(_stacked([terms(kernel.shape, kernel.ctas, call) for call in times]), us, weights)
+
+
+def _fastest(times: Times) -> dict[Call, float]:
+    found: dict[Call, float] = {}
+    for by_call in times.values():
+        for call, seconds in by_call.items():
+            found[call] = min(seconds, found.get(call, seconds))
+    return found
+
+
+def _stacked(rows: Sequence[Terms]) -> Terms:
+    """The terms of many calls as one, of arrays."""
+    columns = {field.name: np.array([getattr(row, field.name) for row in rows], dtype=float) for field in fields(Terms)}
+    return Terms(**columns)  # type: ignore[arg-type]
+
+
+def _times(vector: Vector, stacked: Terms) -> Vector:
+    """Predicted microseconds."""
+    values = dict(zip(_NAMES, np.exp(vector), strict=True))
+    return np.asarray(time_us(Cost.model_construct(**values), stacked))
+
+
+def _least_squares(data: _Data, towards: Vector, pull: Vector) -> Vector:
+    optimize = _scipy()
+    low, high = _GUESS - _RANGE, _GUESS + _RANGE
+
+    def residuals(vector: Vector) -> Vector:
+        errors = data.weights * np.log(_times(vector, data.terms) / data.us)
+        return np.concatenate([errors, pull * (vector - towards)])
+
+    start = np.clip(towards, low + 1e-6, high - 1e-6)
+    found = optimize.least_squares(residuals, start, loss="soft_l1", f_scale=_ROBUST, bounds=(low, high))
+    return np.asarray(found.x)
+
+
+def _vector(cost: Cost) -> Vector:
+    return np.log([max(getattr(cost, name), 1e-9) for name in _NAMES])
+
+
+def _cost(vector: Vector, ctas: int) -> Cost:
+    values = {name: float(f"{value:.{_DIGITS}g}") for name, value in zip(_NAMES, np.exp(vector), strict=True)}
+    return Cost(ctas=ctas, **values)
+
+
+def _scipy() -> ModuleType:
+    try:
+        from scipy import optimize
+    except ImportError:
+        raise UsageError("fitting the predicted times needs scipy; install it with pip install 'mmagen[tune]'") from None
+    module: ModuleType = optimize
+    return module

@@ -1,0 +1,123 @@
+"""A page of measurements of a library: how its choice compares with cuBLASLt and with the fastest of its own kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from tabulate import tabulate
+
+from mmagen.tuning.measure import BASELINES, Record, Session
+
+
+@dataclass(frozen=True)
+class Row:
+    """One problem. us: of the library's choice. best: the fastest of its kernels that were timed, with its microseconds; ("", nan)
+    if only the choice was. first, best8: microseconds of cuBLASLt, nan where it was not run."""
+
+    problem: str
+    config: str
+    us: float
+    best: tuple[str, float]
+    first: float
+    best8: float
+
+
+def rows(session: Session, library: str) -> list[Row]:
+    """A row for each problem that the library's choice was timed on, in order. library: the name of its own choice."""
+    times: dict[str, dict[str, float]] = {}
+    for record in session.records:
+        if record["disposition"] == "passed" and record["ms_median"]:
+            times.setdefault(record["problem"], {})[record["name"]] = record["ms_median"] * 1e3
+    found = []
+    for problem, by_name in times.items():
+        if library not in by_name:
+            continue
+        own = {name: us for name, us in by_name.items() if name not in (library, *BASELINES)}
+        best = min(own.items(), key=lambda item: item[1], default=("", float("nan")))
+        first, best8 = (by_name.get(name, float("nan")) for name in BASELINES)
+        found.append(Row(problem, session.chosen.get(problem, ""), by_name[library], best, first, best8))
+    return found
+
+
+def to_markdown(sets: Mapping[str, Sequence[Row]], session: Session, title: str, command: str, date: str) -> str:
+    """The page. sets: name -> rows."""
+    parts = [f"# {title}", f"{_facts(session.records)}. {date}.", f"Made by `{command}`.", _METHOD]
+    parts += ["## Summary", _grid(_SUMMARY, [_summary(name, of) for name, of in sets.items()])]
+    if notes := [f"- {problem}: {reason}" for problem, reason in (*session.skipped.items(), *session.lost.items())]:
+        parts += ["## Not measured", "\n".join(notes)]
+    for name, of in sets.items():
+        parts += [f"## {name}", _grid(_COLUMNS, [_row(one) for one in of])]
+    return "\n\n".join(parts) + "\n"
+
+
+_METHOD = """\
+Each kernel was verified on each problem before it was timed. Times are medians of launches in CUDA graphs; operands are random and
+rotate through 200 MB; the order of candidates is shuffled in every repetition. *over best 8*, *over first*: time of the fastest of
+cuBLASLt's first eight heuristics, and of its first, over that of the library's choice; higher is better for the library. *of its
+best*: time of the fastest of the library's kernels over that of its choice."""
+_SUMMARY = (
+    "set",
+    "problems",
+    "over best 8: geometric mean",
+    "5th percentile",
+    "lowest",
+    "over first",
+    "of its best",
+    "lowest of its best",
+)
+_COLUMNS = ("M, N, K", "config", "us", "best of 8, us", "over best 8", "over first", "fastest config", "of its best")
+
+
+def geometric_mean(values: Sequence[float]) -> float:
+    """Of those that are numbers; nan without any."""
+    known = np.array([value for value in values if np.isfinite(value)])
+    return float(np.exp(np.log(known).mean())) if len(known) else float("nan")
+
+
+def _summary(name: str, of: Sequence[Row]) -> tuple[str, ...]:
+    over_best = np.array([one.best8 / one.us for one in of])
+    of_best = [one.best[1] / one.us for one in of]
+    known = over_best[np.isfinite(over_best)]
+    shown = [geometric_mean(over_best.tolist())]
+    shown += [float(np.percentile(known, 5)), float(known.min())] if len(known) else [float("nan")] * 2
+    shown += [geometric_mean([one.first / one.us for one in of]), geometric_mean(of_best)]
+    shown += [min((value for value in of_best if np.isfinite(value)), default=float("nan"))]
+    return name, str(len(of)), *map(_ratio, shown)
+
+
+def _row(one: Row) -> tuple[str, ...]:
+    name, best = one.best
+    ratios = (one.best8 / one.us, one.first / one.us)
+    return (
+        one.problem.replace(",", " x "),
+        one.config,
+        f"{one.us:.2f}",
+        "-" if np.isnan(one.best8) else f"{one.best8:.2f}",
+        *map(_ratio, ratios),
+        name or "-",
+        _ratio(best / one.us),
+    )
+
+
+def _ratio(value: float) -> str:
+    return "-" if np.isnan(value) else f"{value:.3f}"
+
+
+def _grid(columns: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    return tabulate(lines, columns, tablefmt="github", disable_numparse=True)
+
+
+def _facts(records: Sequence[Record]) -> str:
+    """The device and its state while it was measured."""
+    timed = [record for record in records if record.get("ms_median")]
+    if not timed:
+        return "Nothing was measured"
+    one = timed[0]
+    facts = [str(one["device"]), f"driver {one['driver']}", f"CUDA {one['cuda']}"]
+    facts += [f"CUTLASS {one['cutlass']}"] if one.get("cutlass") else []
+    clocks = [record["sm_clock_mhz"] for record in timed if record.get("sm_clock_mhz")]
+    if clocks:
+        facts.append(f"SM clock {min(clocks):.0f} to {max(clocks):.0f} MHz")
+    return ", ".join(facts)

@@ -1,0 +1,155 @@
+// The predicted time of a kernel for a call, from coefficients that `mmagen tune` fitted to measurements. Host only.
+// mmagen/plan/cost.py has the same formula.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+namespace mmagen {
+inline namespace v0_1 {
+
+/// What a kernel computes, and how. tile, cluster: along M and N of D. split_k: CTAs of a cluster that share the K of a tile.
+/// workspace_splits: parts of K that are added through a workspace; 0: as many as the kernel decides, -1: none.
+struct KernelShape {
+  double tile_m, tile_n, tile_k, cluster_m, cluster_n, split_k;
+  int workspace_splits;
+  bool stream_k;
+  double bytes_a, bytes_b, bytes_d;  // of an element
+};
+
+/// The kernel as it works without a workspace: no tile is shared through one.
+constexpr KernelShape without_workspace(KernelShape kernel) {
+  kernel.workspace_splits = -1;
+  kernel.stream_k = false;
+  return kernel;
+}
+
+/// Coefficients of the time; `configs[].cost` of a spec describes each. ctas is 0 where they are not known.
+struct Cost {
+  double ctas, launch_us, overlap_us, tile_us, store_pitch, k_tile_us, line_ns, dram_tbps, dram_spread, store_tbps, l2_tbps,
+      l2_spread, l2_pitch, l2_odd_pitch, l2_ragged, fixup_us, fixup_tbps;
+
+  constexpr bool known() const { return ctas > 0; }
+};
+
+/// Extents in elements, leading dimensions in bytes; doubles, so that no product overflows.
+struct CallShape {
+  double m, n, k, batch, pitch_a, pitch_b, pitch_d;
+
+  constexpr bool empty() const { return m < 1 || n < 1 || k < 1 || batch < 1; }
+};
+
+namespace detail {
+
+// Without a call into libm, of which the choice would make hundreds; numbers that are so large are whole.
+inline double whole_down(double x) { return x < 4e15 ? double(int64_t(x)) : x; }  // x >= 0
+inline double whole_up(double x) {
+  double const down = whole_down(x);
+  return down < x ? down + 1 : down;
+}
+
+/// Is a number of bytes a multiple of `of`? Of numbers beyond the limits any answer does.
+inline bool is_multiple(double bytes, int64_t of) { return bytes < 9e18 && int64_t(bytes) % of == 0; }
+
+/// The number of splits that SplitKWorkspaceTileScheduler<Config, 0> decides for.
+inline double splits_decided(KernelShape const& kernel, CallShape const& call, double tiles, double k_tiles, double resident) {
+  constexpr double kLoadBytes = 32, kSumBytes = 24, kWorkTile = 1500, kReduction = 3000;
+  double const mma = kernel.tile_m * kernel.tile_n * kernel.tile_k * kernel.bytes_a / 4096;
+  double const load = (kernel.tile_m * kernel.bytes_a / kernel.cluster_n + kernel.tile_n * kernel.bytes_b / kernel.cluster_m) *
+                      kernel.tile_k / kLoadBytes;
+  double const k_tile = std::max(mma, load);
+  double const sums = 4 * call.m * call.n * call.batch;
+  auto const cycles = [&](double splits) {
+    double const work = whole_up(tiles * splits / resident) * (kWorkTile + whole_up(k_tiles / splits) * k_tile);
+    double const ctas = resident * kernel.cluster_m * kernel.cluster_n;
+    return splits == 1 ? work : work + kReduction + 2 * splits * sums / (kSumBytes * ctas);
+  };
+  double best = 1, least = cycles(1);
+  for (int waves = 1; waves <= 8 && best < k_tiles; ++waves) {
+    double const splits = std::min(k_tiles, whole_down(waves * resident / tiles));
+    if (splits <= best) { continue; }
+    double const predicted = cycles(splits);
+    if (predicted < least) { least = predicted, best = splits; }
+  }
+  return best;
+}
+
+/// How the work of a call is spread over CTAs.
+struct Schedule {
+  double waves;   // work tiles of the busiest CTA
+  double path;    // its k tiles
+  double used;    // the part of all CTAs that is busy on average
+  double active;  // CTAs that are busy at first
+  double splits;  // parts of K that go through a workspace
+  double joined;  // partial sums that a CTA adds, one after the other
+};
+
+inline Schedule schedule(KernelShape const& kernel, Cost const& cost, CallShape const& call, double tiles) {
+  double const k_tiles = whole_up(call.k / kernel.tile_k);
+  double const group = kernel.cluster_m * kernel.cluster_n * kernel.split_k;
+  double const resident = std::max(1.0, whole_down(cost.ctas / group));  // clusters
+  double splits = std::min(double(kernel.workspace_splits), k_tiles);
+  if (kernel.workspace_splits <= 0) {
+    splits = kernel.workspace_splits < 0 ? 1 : splits_decided(kernel, call, tiles, k_tiles, resident);
+  }
+  double const work = tiles * splits;
+  Schedule it{};
+  it.waves = whole_up(work / resident);
+  it.path = it.waves * whole_up(k_tiles / (kernel.split_k * splits));
+  it.used = work / (it.waves * resident);
+  it.active = std::min(work, resident) * group;
+  it.splits = splits;
+  if (kernel.stream_k) {
+    double const rest = tiles - resident * whole_down(tiles / resident);
+    double const shared = tiles < resident ? tiles : rest + resident;
+    if (rest > 0 && 3 * rest < 2 * resident && shared * k_tiles >= 8 * resident) {
+      it.path = whole_up(tiles * k_tiles / resident);
+      it.used = 1;
+      it.active = resident * group;
+      it.joined = whole_up(k_tiles / whole_up(shared * k_tiles / resident));
+    }
+  }
+  return it;
+}
+
+}  // namespace detail
+
+/// Microseconds of one call among others of its kind, one behind the other on a stream.
+inline double predicted_us(KernelShape const& kernel, Cost const& cost, CallShape const& call) {
+  double const tiles_m = detail::whole_up(call.m / (kernel.tile_m * kernel.cluster_m));  // of a cluster
+  double const tiles_n = detail::whole_up(call.n / (kernel.tile_n * kernel.cluster_n));
+  detail::Schedule const it = detail::schedule(kernel, cost, call, tiles_m * tiles_n * call.batch);
+  bool const odd_a = !detail::is_multiple(call.pitch_a, 32), odd_b = !detail::is_multiple(call.pitch_b, 32);
+  auto const requests = [&](double pitch, bool odd) {
+    return odd ? 1 + cost.l2_odd_pitch : detail::is_multiple(pitch, 128) ? 1.0 : 1 + cost.l2_pitch;
+  };
+  double const a = call.m * call.k * kernel.bytes_a * call.batch, b = call.n * call.k * kernel.bytes_b * call.batch;
+  double const d = call.m * call.n * kernel.bytes_d * call.batch;
+  double const tiles_of_m = detail::whole_down(call.m / kernel.tile_m);
+  bool const ragged = call.m > kernel.tile_m && tiles_of_m * kernel.tile_m != call.m && it.waves <= 3;
+  // Powers of the part that is busy, in f32: they need no more digits, and take half the time.
+  float const spread = it.used < 1 ? std::log(float(it.used)) : 0.0f;
+  auto const power = [&](double exponent) { return spread < 0 ? double(std::exp(float(-exponent) * spread)) : 1.0; };
+
+  double const mma = it.path * cost.k_tile_us;
+  double const lines_a = std::min(call.m, kernel.tile_m) * kernel.tile_k * kernel.bytes_a / 128;
+  double const lines_b = std::min(call.n, kernel.tile_n) * kernel.tile_k * kernel.bytes_b / 128;
+  double const lines = it.path * ((odd_a ? lines_a : 0) + (odd_b ? lines_b : 0)) * cost.line_ns * 1e-3;
+  double const dram = (a + b) / (cost.dram_tbps * 1e6) * power(cost.dram_spread) + d / (cost.store_tbps * 1e6);
+  double const l2 = (a * tiles_n * requests(call.pitch_a, odd_a) + b * tiles_m * requests(call.pitch_b, odd_b)) /
+                    (cost.l2_tbps * 1e6) * (ragged ? 1 + cost.l2_ragged : 1.0) * power(cost.l2_spread);
+  auto const fourth = [](double x) { return x * x * x * x; };
+  double const mainloop = std::sqrt(std::sqrt(fourth(mma) + fourth(lines) + fourth(dram) + fourth(l2)));
+
+  double const tile = cost.tile_us * (detail::is_multiple(call.pitch_d, 32) ? 1.0 : 1 + cost.store_pitch);
+  double fixup = it.joined * cost.fixup_us;
+  if (it.splits > 1) {
+    fixup += cost.fixup_us + 8 * it.splits * call.m * call.n * call.batch / (cost.fixup_tbps * 1e6);  // f32, written and read
+  }
+  double const overlap = 2 * it.active > cost.ctas ? cost.overlap_us : 0.0;
+  return cost.launch_us + overlap + it.waves * tile + mainloop + fixup;
+}
+
+}  // namespace v0_1
+}  // namespace mmagen

@@ -1,0 +1,100 @@
+"""The choice by predicted time, compiled: C++ and Python choose the same kernel, and it costs less than a microsecond."""
+
+from __future__ import annotations
+
+import math
+import random
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from mmagen.families import plan
+from mmagen.families.library import choose
+from mmagen.generate.render import render
+from mmagen.generate.write import write
+from mmagen.plan.plans import GemmPlan
+from mmagen.spec.load import load
+from mmagen.spec.model import Problem
+from mmagen.toolchain.find import find_toolchain
+
+pytestmark = [pytest.mark.nvcc, pytest.mark.alone]
+
+SPEC = Path(__file__).resolve().parents[2] / "specs" / "sm90_gemm_bf16_library.yaml"
+# The kernels themselves are not needed to choose one.
+MAIN = """\
+#include "{name}/{name}.h"
+#include "mmagen/status.cuh"
+#include <cstdio>
+#include <ctime>
+{stubs}
+int main() {{
+  {name}_args args = {{}};
+  args.batch = 1;
+  long long m, n, k;
+  int count = 0;
+  double seconds = 0;
+  while (std::scanf("%lld%lld%lld", &m, &n, &k) == 3) {{
+    args.m = m, args.n = n, args.k = k;
+    args.lda = args.ldb = k, args.ldd = n;
+    args.workspace = &args;
+    char const* name = "";
+    timespec start, stop;  // processor time: other programs may run beside
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &start);
+    for (int i = 0; i < 300; ++i) {{ name = {name}_config_name(&args); }}
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &stop);
+    seconds += double(stop.tv_sec - start.tv_sec) + 1e-9 * double(stop.tv_nsec - start.tv_nsec);
+    count += 300;
+    std::puts(name);
+  }}
+  std::fprintf(stderr, "%.9g", seconds / count);
+}}
+"""
+
+
+@pytest.fixture(scope="module")
+def library() -> GemmPlan:
+    made = plan(load(SPEC.read_bytes(), SPEC.name).spec)
+    assert isinstance(made, GemmPlan)
+    return made
+
+
+@pytest.fixture(scope="module")
+def program(library, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("choice")
+    write(render(library), folder / "project")
+    tools = find_toolchain()
+    assert tools.host_compiler and tools.toolkit
+    stubs = []
+    for config in library.configs:
+        functions = [f"mmagen::Status run({library.name}_args const&, cudaStream_t) {{ return mmagen::Status::kSuccess; }}"]
+        functions.append(f"mmagen::Status query({library.name}_info&) {{ return mmagen::Status::kSuccess; }}")
+        functions.append(
+            f"mmagen::Status workspace({library.name}_args const&, int64_t&) {{ return mmagen::Status::kSuccess; }}"
+        )
+        stubs.append(f"namespace {library.name}::{config.name} {{\n{chr(10).join(functions)}\n}}")
+    (folder / "main.cpp").write_text(MAIN.format(name=library.name, stubs="\n".join(stubs)))
+    command = [
+        tools.host_compiler.path,
+        "-std=c++17",
+        "-O2",
+        "-I",
+        folder / "project" / "include",
+        "-I",
+        tools.toolkit / "include",
+    ]
+    command += ["-x", "c++", folder / "project" / "src" / f"{library.name}.cu", folder / "main.cpp", "-o", folder / "main"]
+    subprocess.run(command, check=True)
+    return folder / "main"
+
+
+def test_cxx_chooses_as_python_does_in_less_than_a_microsecond(library, program):
+    dice = random.Random(3)
+    shapes = [tuple(max(1, round(math.exp(dice.uniform(0, math.log(30000))))) for _ in range(3)) for _ in range(400)]
+    shapes += [(2**31 - 1,) * 3, (1, 1, 1)]
+    done = subprocess.run(
+        [program], input="\n".join(" ".join(map(str, shape)) for shape in shapes), text=True, capture_output=True, check=True
+    )
+    assert done.stdout.split() == [choose(library, Problem(shape=shape)).name for shape in shapes]
+    assert float(done.stderr) < 1e-6, "microseconds, for all kernels of the library"
+    assert len(set(done.stdout.split())) > 6, "the problems ask for different kernels"

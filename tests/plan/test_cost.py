@@ -1,0 +1,169 @@
+"""The predicted time: C++ and Python agree, it is safe for any extents, and it behaves as kernels do."""
+
+from __future__ import annotations
+
+import math
+import random
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from mmagen.core.templates import templates_folder
+from mmagen.plan.cost import Call, KernelShape, predicted_us, schedule
+from mmagen.spec.cost import Cost
+
+COST = Cost(
+    ctas=132,
+    launch_us=2,
+    overlap_us=0.5,
+    tile_us=0.4,
+    store_pitch=0.1,
+    k_tile_us=0.15,
+    line_ns=1.5,
+    dram_tbps=4.2,
+    dram_spread=0.3,
+    store_tbps=5,
+    l2_tbps=12,
+    l2_spread=0.4,
+    l2_pitch=0.2,
+    l2_odd_pitch=0.8,
+    l2_ragged=0.1,
+    fixup_us=1.5,
+    fixup_tbps=3,
+)
+KERNEL = KernelShape((128, 128, 64), (1, 1), 1, -1, False, (2, 2, 2))
+
+PROGRAM = """\
+#include "predicted_time.cuh"
+#include <cstdio>
+int main() {
+  mmagen::KernelShape k{};
+  mmagen::Cost c{};
+  mmagen::CallShape p{};
+  int stream_k = 0;
+  while (std::scanf("%lf%lf%lf%lf%lf%lf%d%d%lf%lf%lf", &k.tile_m, &k.tile_n, &k.tile_k, &k.cluster_m, &k.cluster_n, &k.split_k,
+                    &k.workspace_splits, &stream_k, &k.bytes_a, &k.bytes_b, &k.bytes_d) == 11) {
+    k.stream_k = stream_k != 0;
+    double* const values = &c.ctas;
+    for (int i = 0; i < 17; ++i) {
+      if (std::scanf("%lf", values + i) != 1) { return 1; }
+    }
+    if (std::scanf("%lf%lf%lf%lf%lf%lf%lf", &p.m, &p.n, &p.k, &p.batch, &p.pitch_a, &p.pitch_b, &p.pitch_d) != 7) { return 1; }
+    std::printf("%.17g\\n", mmagen::predicted_us(k, c, p));
+  }
+}
+"""
+
+
+def drawn(dice: random.Random) -> tuple[KernelShape, Cost, Call]:
+    stream_k = dice.random() < 0.3
+    kernel = KernelShape(
+        tile=(dice.choice([64, 128, 192, 256]), dice.choice([16, 32, 96, 128, 256]), dice.choice([32, 64, 128])),
+        cluster=dice.choice([(1, 1), (2, 1), (1, 2), (2, 2)]),
+        split_k=1 if stream_k else dice.choice([1, 1, 2, 4]),
+        workspace_splits=-1 if stream_k else dice.choice([-1, -1, 0, 3, 64]),
+        stream_k=stream_k,
+        bytes=dice.choice([(2, 2, 2), (1, 1, 2), (4, 4, 4)]),
+    )
+    values = {name: value * dice.uniform(0.5, 2) for name, value in COST.model_dump().items()}
+    cost = Cost(**values | {"ctas": dice.choice([1, 66, 120, 132, 264])})
+    extents = [max(1, round(math.exp(dice.uniform(0, math.log(most))))) for most in (1e6, 1e6, 1e6, 50)]
+    pitches = tuple(dice.choice([16, 32, 64, 128, 1]) * dice.randint(1, 4000) for _ in range(3))
+    return kernel, cost, Call(*extents, pitches=pitches)
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("predicted")
+    (folder / "main.cpp").write_text(PROGRAM)
+    headers = templates_folder() / "runtime" / "mmagen"
+    compiler = shutil.which("g++") or "c++"
+    subprocess.run([compiler, "-std=c++17", "-O2", "-I", headers, folder / "main.cpp", "-o", folder / "main"], check=True)
+    return folder / "main"
+
+
+def test_cxx_and_python_predict_the_same(program):
+    dice = random.Random(7)
+    cases = [drawn(dice) for _ in range(3000)]
+    lines = [
+        " ".join(
+            map(
+                repr,
+                (
+                    *kernel.tile,
+                    *kernel.cluster,
+                    kernel.split_k,
+                    kernel.workspace_splits,
+                    int(kernel.stream_k),
+                    *kernel.bytes,
+                    *cost.model_dump().values(),
+                    *(call.m, call.n, call.k, call.batch),
+                    *call.pitches,
+                ),
+            )
+        )
+        for kernel, cost, call in cases
+    ]
+    done = subprocess.run([program], input="\n".join(lines), text=True, capture_output=True, check=True)
+    found = [float(line) for line in done.stdout.split()]
+    assert len(found) == len(cases)
+    for case, value in zip(cases, found, strict=True):
+        assert value == pytest.approx(predicted_us(*case), rel=1e-6), case  # powers are f32 in C++
+
+
+def test_the_largest_extents_overflow_nothing(program):
+    kernel, cost = KERNEL, COST
+    fields = (*kernel.tile, *kernel.cluster, 1, -1, 0, *kernel.bytes, *cost.model_dump().values())
+    line = " ".join(map(repr, (*fields, *(2**63 - 1,) * 4, *(2**64,) * 3)))
+    value = float(subprocess.run([program], input=line, text=True, capture_output=True, check=True).stdout)
+    assert math.isfinite(value) and value > 1e30
+
+
+def call(m: int, n: int, k: int, batch: int = 1) -> Call:
+    return Call(m, n, k, batch, (2 * k, 2 * k, 2 * n))
+
+
+def test_waves_are_those_of_the_real_grid():
+    full, one_more = (
+        schedule(KERNEL, 132, call(128 * 12, 128 * 11, 64)),
+        schedule(KERNEL, 132, call(128 * 12 + 1, 128 * 11, 64)),
+    )
+    assert (full.waves, full.used) == (1, 1.0)
+    assert (one_more.waves, one_more.used) == (2, 143 / 264)
+
+
+def test_a_cluster_along_m_wastes_half_of_the_ctas_where_there_is_one_row_of_tiles():
+    alone, pairs = KERNEL, KernelShape((128, 128, 64), (2, 1), 1, -1, False, (2, 2, 2))
+    wide = call(128, 128 * 132, 4096)
+    assert schedule(pairs, 132, wide).waves == 2 * schedule(alone, 132, wide).waves
+    slow = COST.model_copy(update={"k_tile_us": 2.0})  # limited by wgmma
+    assert predicted_us(pairs, slow, wide) > 1.8 * predicted_us(alone, slow, wide)
+
+
+def test_stream_k_shares_a_last_wave_that_is_less_than_two_thirds_full():
+    stream = KernelShape((128, 128, 64), (1, 1), 1, -1, True, (2, 2, 2))
+    small, fuller = call(128 * 10, 128 * 14, 4096), call(128 * 10, 128 * 22, 4096)
+    assert schedule(stream, 132, small).path == -(-140 * 64 // 132)
+    assert schedule(stream, 132, fuller).path == 2 * 64
+    assert schedule(stream, 132, call(128, 128, 131072)).joined == 128, "all clusters but one leave their sums to the last"
+
+
+@pytest.mark.parametrize("splits", [3, 0])
+def test_splits_shorten_the_path(splits):
+    split = KernelShape((128, 128, 64), (1, 1), 1, splits, False, (2, 2, 2))
+    found = schedule(split, 132, call(256, 256, 65536))
+    assert found.splits == splits or (splits == 0 and found.splits > 8)
+    assert found.path == -(-1024 // found.splits) * found.waves
+
+
+@pytest.mark.parametrize("change", ["k_tile_us", "launch_us", "tile_us"])
+def test_a_larger_coefficient_never_makes_a_call_faster(change):
+    larger = COST.model_copy(update={change: 2 * getattr(COST, change)})
+    assert predicted_us(KERNEL, larger, call(4096, 4096, 4096)) > predicted_us(KERNEL, COST, call(4096, 4096, 4096))
+
+
+def test_rows_beside_multiples_of_32_bytes_take_longer():
+    even, odd = call(4096, 4096, 4096), Call(4096, 4096, 4096, 1, (8208, 8208, 8192))
+    assert predicted_us(KERNEL, COST, odd) > 1.05 * predicted_us(KERNEL, COST, even)

@@ -1,0 +1,28 @@
+"""What the runner of random specs does on a GPU that cannot run a spec."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+from mmagen.build.job import BuildResult
+from mmagen.families import plan
+from mmagen.spec.load import load
+from mmagen.toolchain.model import Gpu
+from tests.properties import verified
+from tests.properties.draw import drawn
+from tests.properties.verified import Accepted
+from tests.support.mutations import SPECS
+
+
+def test_a_spec_for_another_gpu_is_not_run_and_the_reason_names_both(monkeypatch):
+    def build(folders, *_, **__):
+        return [BuildResult(folder.name, folder, True, arch=("sm_100a", "sm_120a")) for folder in folders]
+
+    monkeypatch.setattr(verified, "build", build)
+    monkeypatch.setattr(verified, "run", lambda *_, **__: 1 / 0)
+    path = SPECS / "hello_micro.yaml"
+    one = Accepted(next(drawn(1)), plan(load(path.read_bytes(), path.name).spec))
+    tools = SimpleNamespace(gpus=[Gpu("NVIDIA H200", (9, 0), "580", (13, 0))])
+    (record,) = verified.on_gpu([one], tools, 1, 1024)
+    assert record["outcome"] == "not_run"
+    assert "needs sm_100a or sm_120a; this GPU, NVIDIA H200, has compute capability 9.0 (sm_90)" in record["what"]
