@@ -26,8 +26,8 @@ class Paths:
 
     operands, result: the modes along which A and B lie in memory, and that of D. vector: elements of 16 bytes, of the smallest
     type. group: rows of tiles, of clusters, in a band. splits: CTAs that share the K of a tile. tma: operands are loaded by TMA
-    where they are aligned, and D is stored so. turns: consumer warpgroups that compute a tile each; 1 where they share it. persistent: a CTA
-    computes several tiles.
+    where they are aligned, and D is stored so. turns: consumer warpgroups that compute a tile each; 1 where they share it.
+    persistent: a CTA computes several tiles.
     """
 
     tile: Tile
