@@ -54,9 +54,9 @@ class Launch:
     """One problem on one device.
 
     tiles: along M, along N, and matrices. parts: of the K of a tile. ctas: of the grid. work: parts of tiles that are computed;
-    the CTAs of a partial cluster compute nothing and count. at_once: CTAs that run at once. k_tiles: iterations of the mainloop of a CTA
-    for one tile. flop: of the problem. dram: bytes of A, B, D and, if beta is not 0, C, each once. l2: bytes that the CTAs load
-    from L2, multicast counted once. shared: with a workspace, all CTAs share the last wave.
+    the CTAs of a partial cluster compute nothing and count. at_once: CTAs that run at once. k_tiles: iterations of the mainloop
+    of a CTA for one tile. flop: of the problem. dram: bytes of A, B, D and, if beta is not 0, C, each once. l2: bytes that the
+    CTAs load from L2, multicast counted once. shared: with a workspace, all CTAs share the last wave.
     """
 
     tiles: tuple[int, int, int]
