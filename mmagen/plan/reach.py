@@ -113,8 +113,8 @@ def features(paths: Paths, problem: Problem) -> frozenset[str]:
         own.add("fewer k tiles than splits" if k_tiles < paths.splits else "k tiles for every split")
     if problem.m < 64 and problem.n < 64:
         own.add("fewer rows than a box")
-    kernel = "aligned" if paths.is_aligned(problem) else "unaligned"
-    if kernel == "aligned" or not paths.tma:
+    is_aligned = paths.is_aligned(problem)
+    if is_aligned or not paths.tma:
         own.add(f"D in {'vectors' if paths.stores_vectors(problem) else 'single elements'}")
     if problem.alpha != 1:
         own.add("alpha")
@@ -122,7 +122,7 @@ def features(paths: Paths, problem: Problem) -> frozenset[str]:
         own.add("pointers to single elements")
     if problem.ld_pad:
         own.add("rows that end within 16 bytes")
-    return frozenset(f"{kernel}: {feature}" for feature in own)
+    return frozenset(f"{'aligned' if is_aligned else 'unaligned'}: {feature}" for feature in own)
 
 
 def _few(count: int) -> Iterator[str]:

