@@ -84,6 +84,29 @@ def build(
 
 
 @commands.command()
+@SPECS
+@click.option(
+    "--into",
+    type=click.Path(path_type=Path, file_okay=False),
+    required=True,
+    metavar="DIR",
+    help="The folder of the library; if it has one, it is updated.",
+)
+@click.option("--name", metavar="NAME", help="Of the library: a C identifier. Default: as in DIR, else DIR's own name.")
+@click.option("--vendor-cutlass", is_flag=True, help="Copy the required CUTLASS headers too.")
+@click.option("--force", is_flag=True, help="Overwrite hand-edited files; each is kept as <file>.orig.")
+@click.option("--check", is_flag=True, help="Write nothing; exit 1 if DIR differs from the specs.")
+@cached
+def vendor(specs: tuple[Path, ...], into: Path, name: str | None, vendor_cutlass: bool, force: bool, check: bool) -> int:
+    """Generate one library with the kernels of all SPECs, to be kept in another project's sources."""
+    if check and force:
+        raise UsageError("--check writes nothing; leave out --force")
+    from mmagen.cli import vendor as verb
+
+    return verb.vendor(specs, into, name=name, cutlass=vendor_cutlass, force=force, check=check)
+
+
+@commands.command()
 @click.argument("targets", nargs=-1, type=click.Path(path_type=Path), metavar="[SPEC-or-PROJECT...]")
 @click.option(
     "--atoms",
@@ -183,12 +206,22 @@ def verify(
 )
 @click.option("--json", "json_", is_flag=True, help="Print a line of JSON for each spec.")
 @click.option("--device", type=click.Choice(DEVICE_NAMES), help="Describe launches on this device.")
-def inspect(specs: tuple[Path, ...], ownership: bool, window: str | None, json_: bool, device: str | None) -> int:
+@click.option("--html", type=click.Path(path_type=Path), metavar="DIR", help="Write the page with pictures to DIR/<name>.html.")
+@click.option("--svg", type=click.Path(path_type=Path), metavar="DIR", help="Write the pictures to DIR/<name>-*.svg.")
+def inspect(
+    specs: tuple[Path, ...],
+    ownership: bool,
+    window: str | None,
+    json_: bool,
+    device: str | None,
+    html: Path | None,
+    svg: Path | None,
+) -> int:
     """Print everything derived from each SPEC (a file or a folder of *.yaml files): layouts, register and shared-memory
     budgets, bank conflicts, traffic, owners of elements."""
     from mmagen.cli.inspect import inspect as verb
 
-    return verb(specs, ownership=ownership, window=window, json_=json_, device=device)
+    return verb(specs, ownership=ownership, window=window, json_=json_, device=device, html=html, svg=svg)
 
 
 @commands.command()
@@ -356,6 +389,56 @@ def tune(
     limit = verb.seconds(budget) if budget else None
     options = Options(problems, limit, configs, tried, jobs, Settings(seed=seed))
     return verb.run(spec, verb.Places(out or spec.with_name(f"{spec.stem}_tuned.yaml"), database, scheduler, options))
+
+
+@commands.command()
+@click.argument("old", type=click.Path(path_type=Path, dir_okay=False), metavar="OLD.json")
+@click.argument("new", type=click.Path(path_type=Path, dir_okay=False), metavar="NEW.json")
+@click.option(
+    "--noise",
+    type=click.FloatRange(0, 1),
+    default=0.05,
+    show_default=True,
+    help="A speed that changed by this fraction or less counts as equal.",
+)
+def compare(old: Path, new: Path, noise: float) -> int:
+    """Compare two reports of verify --json: verdicts, ratios to cuBLASLt, times. Exit code 1 on a regression."""
+    from mmagen.cli import compare as verb
+
+    return verb.compare(old, new, noise)
+
+
+@commands.group()
+def cache() -> None:
+    """The cache of compiled projects, PTX and templates."""
+
+
+@cache.command("info")
+def cache_info() -> int:
+    """Say where the cache is, what is in it, and how much space that takes."""
+    from mmagen.cli import cache as verbs
+
+    return verbs.info()
+
+
+@cache.command("prune")
+@click.option(
+    "--days", type=click.FloatRange(0), help="Remove what was not used for so many days; default 30 without --max-size."
+)
+@click.option("--max-size", metavar="SIZE", help="Remove the longest unused until SIZE is left, e.g. 500M or 2G.")
+def cache_prune(days: float | None, max_size: str | None) -> int:
+    """Remove what was not used for long."""
+    from mmagen.cli import cache as verbs
+
+    return verbs.prune(days, max_size)
+
+
+@cache.command("clear")
+def cache_clear() -> int:
+    """Remove all of it."""
+    from mmagen.cli import cache as verbs
+
+    return verbs.clear()
 
 
 @commands.command()

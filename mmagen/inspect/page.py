@@ -5,25 +5,34 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from textwrap import indent
+from typing import TYPE_CHECKING
 
 from tabulate import tabulate
 
 from mmagen.build import registers
 from mmagen.core.errors import UsageError
 from mmagen.families import family_of
-from mmagen.inspect import numbers
+from mmagen.inspect import choices, numbers
 from mmagen.plan.devices import device_for
 from mmagen.plan.launch import Numbers
+from mmagen.plan.pages import Section
 from mmagen.plan.plans import ProjectPlan
+
+if TYPE_CHECKING:
+    from mmagen.inspect.maps import Window
 
 
 def inspect(plan: ProjectPlan, device: str | None = None) -> str:
     """The decisions of a plan and their costs, in sections, and its launches on a device (by default one that it is compiled
     for), with the registers of kernels that were built."""
-    sections = [*family_of(plan).page(plan), *numbers.sections(_numbers(plan, device))]
+    sections = [*_sections(plan), *numbers.sections(_numbers(plan, device))]
     head = f"{plan.name}: {plan.text.title}"
     body = [f"{title}\n{indent(tabulate(rows, tablefmt='plain', disable_numparse=True), '  ')}" for title, rows in sections]
     return "\n\n".join([head, *body]) + "\n"
+
+
+def _sections(plan: ProjectPlan) -> list[Section]:
+    return [*family_of(plan).page(plan), *choices.sections(plan)]
 
 
 def _numbers(plan: ProjectPlan, device: str | None) -> list[Numbers]:
@@ -41,6 +50,23 @@ def _files(plan: ProjectPlan) -> Mapping[str, bytes]:
     return render(plan)
 
 
+def to_html(plan: ProjectPlan, window: Window, device: str | None = None) -> str:
+    """The same as an HTML page, with pictures of who owns which element."""
+    from mmagen.inspect import html, pictures  # import the layout algebra, which is slow
+
+    drawn = pictures.pictures(family_of(plan).maps(plan), window)
+    sections = [*_sections(plan), *numbers.sections(_numbers(plan, device))]
+    return html.page(plan.name, plan.text.title, sections, drawn)
+
+
+def to_svg(plan: ProjectPlan, window: Window) -> dict[str, str]:
+    """The pictures by the names of their files."""
+    from mmagen.inspect import pictures  # imports the layout algebra, which is slow
+
+    found = pictures.pictures(family_of(plan).maps(plan), window)
+    return {f"{plan.name}-{one.name}.svg": one.svg for one in found}
+
+
 def to_json(plan: ProjectPlan, with_maps: bool, device: str | None = None) -> str:
     """The same as a line of JSON: sections as lists of rows, launches as numbers, and the maps of owners."""
     family = family_of(plan)
@@ -49,7 +75,7 @@ def to_json(plan: ProjectPlan, with_maps: bool, device: str | None = None) -> st
         "title": plan.text.title,
         "kernel": plan.kernel,
         "spec_sha": plan.spec_sha,
-        "sections": [{"title": title, "rows": rows} for title, rows in family.page(plan)],
+        "sections": [{"title": title, "rows": rows} for title, rows in _sections(plan)],
         "numbers": numbers.to_json(_numbers(plan, device)),
     }
     if with_maps:

@@ -758,7 +758,7 @@ def test_parts_of_k_are_summed_in_a_cluster_that_fits_them_and_else_through_a_wo
 )
 def test_last_waves_are_shared_however_full_they_are_only_where_the_spec_says_so(stream_k, scheduler):
     it = planned(LARGE, stream_k=stream_k)
-    assert it.takes_workspace and it.leaves_flags and it.most_launches == 1
+    assert it.takes_workspace and it.leaves_flags and it.most_launches == 2, "copies of operands may come first"
     assert f"using TileScheduler = mmagen::{scheduler};" in render(it)["include/g/config.cuh"].decode()
 
 
