@@ -2,7 +2,7 @@
 
 SET is as for `mmagen tune --problems`: random:SEED[:COUNT], models, spec, or a file with a problem a line; repeatable, each a
 section of the page. The library's choice, each of its kernels (not with --choice-only) and cuBLASLt take turns on each problem.
-Needs an NVIDIA GPU. Exit code 1 if a kernel was wrong, 4 if one failed.
+Needs an NVIDIA GPU. Exit code 1 if a kernel was wrong, 4 if one failed, 77 if nothing could be measured.
 """
 
 from __future__ import annotations
@@ -57,6 +57,10 @@ def _measured(options: argparse.Namespace) -> int:
     settings = Settings(options.sample_ms, options.samples, within=1.5, seed=options.seed)
     session = _run(made, names, problems, settings)
     found = {row.problem: row for row in rows(session, made.name)}
+    if not found:
+        reasons = [session.message, *(str(record.get("reason")) for record in session.records), "nothing was measured"]
+        print(next(reason for reason in reasons if reason and reason != "None"), file=sys.stderr)
+        return ExitCode.NOTHING_VERIFIED
     page = to_markdown(
         {name: [found[problem] for problem in of if problem in found] for name, of in sets.items()},
         session,

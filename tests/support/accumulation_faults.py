@@ -43,7 +43,7 @@ def _edited(subject: str) -> str:
     for old, new in (
         ("#include <vector>\n", "#include <cstdlib>\n#include <string>\n#include <vector>\n"),
         ("    args.k = call.k;\n", '    args.k = call.k - (fault() == "missing" ? kTileK : 0);\n'),
-        ("_scalar>(call.alpha);\n", '_scalar>(fault() == "zero" ? 0.0 : call.alpha);\n'),
+        ("    args.alpha = call.alpha;\n", '    args.alpha = fault() == "zero" ? 0.0 : call.alpha;\n'),
         (
             "  static int run(",
             "  static std::string fault() {\n"
