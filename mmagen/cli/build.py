@@ -130,7 +130,7 @@ def build(
     loaded = load_specs(specs)
     loaded.report_refused()
     planned = loaded.planned
-    headers = _cutlass_headers(planned) if vendor else [{}] * len(planned)
+    headers = cutlass_headers(planned) if vendor else [{}] * len(planned)
     projects: list[tuple[Path, dict[str, bytes]]] = []
     for one, theirs in zip(planned, headers, strict=True):
         folder = output / one.plan.name
@@ -153,10 +153,21 @@ def build(
     for one in planned:
         if one.plan.note:
             click.echo(f"mmagen: {one.plan.name}: {one.plan.note}", err=True)
+        _warn(one.plan)
     if refused:
         raise UsageError("\n".join(refused))
     compiled = _compile([folder for folder, _ in projects], arch, jobs) if compile_ else ExitCode.OK
     return most_serious(compiled, loaded.exit_code)
+
+
+def _warn(plan: Plan) -> None:
+    """Print what the launches of the spec's own problems cost that they need not."""
+    if not plan.spec.problems:
+        return
+    from mmagen.families.warnings import warnings  # most specs list no problems
+
+    for text in warnings(plan):
+        click.echo(f"mmagen: {plan.name}: warning: {text}", err=True)
 
 
 def _has_tests(folder: Path) -> bool:
@@ -176,9 +187,8 @@ def _check(projects: Sequence[tuple[Path, Mapping[str, bytes]]]) -> ExitCode:
     return ExitCode.INCORRECT if drift else ExitCode.OK
 
 
-def _cutlass_headers(planned: Sequence[Planned]) -> list[dict[str, bytes]]:
-    """The CUTLASS headers to vendor into each
-    project; each distinct set is read once."""
+def cutlass_headers(planned: Sequence[Planned]) -> list[dict[str, bytes]]:
+    """The CUTLASS headers to vendor into each project; each distinct set is read once."""
     from mmagen.generate.vendor import vendor_cutlass
     from mmagen.toolchain.find import find_toolchain
 

@@ -84,6 +84,29 @@ def build(
 
 
 @commands.command()
+@SPECS
+@click.option(
+    "--into",
+    type=click.Path(path_type=Path, file_okay=False),
+    required=True,
+    metavar="DIR",
+    help="The folder of the library; if it has one, it is updated.",
+)
+@click.option("--name", metavar="NAME", help="Of the library: a C identifier. Default: as in DIR, else DIR's own name.")
+@click.option("--vendor-cutlass", is_flag=True, help="Copy the required CUTLASS headers too.")
+@click.option("--force", is_flag=True, help="Overwrite hand-edited files; each is kept as <file>.orig.")
+@click.option("--check", is_flag=True, help="Write nothing; exit 1 if DIR differs from the specs.")
+@cached
+def vendor(specs: tuple[Path, ...], into: Path, name: str | None, vendor_cutlass: bool, force: bool, check: bool) -> int:
+    """Generate one library with the kernels of all SPECs, to be kept in another project's sources."""
+    if check and force:
+        raise UsageError("--check writes nothing; leave out --force")
+    from mmagen.cli import vendor as verb
+
+    return verb.vendor(specs, into, name=name, cutlass=vendor_cutlass, force=force, check=check)
+
+
+@commands.command()
 @click.argument("targets", nargs=-1, type=click.Path(path_type=Path), metavar="[SPEC-or-PROJECT...]")
 @click.option(
     "--atoms",
@@ -298,6 +321,114 @@ def peak(
         jobs,
     )
     return verb.peak(names, filters, options, {"json": json_file, "csv": csv_file, "markdown": markdown_file, "svg": svg_file})
+
+
+@commands.command()
+@click.argument("spec", type=click.Path(path_type=Path))
+@click.option(
+    "--problems",
+    default="random:1",
+    show_default=True,
+    metavar="SOURCE",
+    help="What to tune on: a file with M N K [BATCH] a line, spec (its problems), random:SEED[:COUNT], or models (projections of "
+    "public language models).",
+)
+@click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="The library spec; default: <name>_tuned.yaml.")
+@click.option(
+    "--database",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Measurements, appended to; default: beside --out, .jsonl.",
+)
+@click.option(
+    "--budget", metavar="TIME", help="Stop measuring in time, e.g. 20m; the same command goes on later. Default: no limit."
+)
+@click.option(
+    "--configs", type=click.IntRange(1, 64), default=12, show_default=True, help="Configurations of the library, at most."
+)
+@click.option(
+    "--tried", type=click.IntRange(1, 1000), default=40, show_default=True, help="Configurations to measure, at most."
+)
+@click.option(
+    "--seed", type=click.IntRange(0), default=1, show_default=True, help="Of the inputs and of the order of problems."
+)
+@click.option("--scheduler", default="", metavar="ADDRESS", help="A Dask scheduler with a worker process for each GPU.")
+@JOBS
+@cached
+def tune(
+    spec: Path,
+    problems: str,
+    out: Path | None,
+    database: Path | None,
+    budget: str | None,
+    configs: int,
+    tried: int,
+    seed: int,
+    scheduler: str,
+    jobs: int | None,
+) -> int:
+    """Measure configurations of SPEC and write a library spec of the best, chosen by predicted time.
+
+    Every configuration is verified on every problem before it is timed there. The database has everything that was measured;
+    what is in it is not measured again.
+    """
+    from mmagen.cli import tune as verb
+    from mmagen.tuning.measure import Settings
+    from mmagen.tuning.tune import Options
+
+    limit = verb.seconds(budget) if budget else None
+    options = Options(problems, limit, configs, tried, jobs, Settings(seed=seed))
+    return verb.run(spec, verb.Places(out or spec.with_name(f"{spec.stem}_tuned.yaml"), database, scheduler, options))
+
+
+@commands.command()
+@click.argument("old", type=click.Path(path_type=Path, dir_okay=False), metavar="OLD.json")
+@click.argument("new", type=click.Path(path_type=Path, dir_okay=False), metavar="NEW.json")
+@click.option(
+    "--noise",
+    type=click.FloatRange(0, 1),
+    default=0.05,
+    show_default=True,
+    help="A speed that changed by this fraction or less counts as equal.",
+)
+def compare(old: Path, new: Path, noise: float) -> int:
+    """Compare two reports of verify --json: verdicts, ratios to cuBLASLt, times. Exit code 1 on a regression."""
+    from mmagen.cli import compare as verb
+
+    return verb.compare(old, new, noise)
+
+
+@commands.group()
+def cache() -> None:
+    """The cache of compiled projects, PTX and templates."""
+
+
+@cache.command("info")
+def cache_info() -> int:
+    """Say where the cache is, what is in it, and how much space that takes."""
+    from mmagen.cli import cache as verbs
+
+    return verbs.info()
+
+
+@cache.command("prune")
+@click.option(
+    "--days", type=click.FloatRange(0), help="Remove what was not used for so many days; default 30 without --max-size."
+)
+@click.option("--max-size", metavar="SIZE", help="Remove the longest unused until SIZE is left, e.g. 500M or 2G.")
+def cache_prune(days: float | None, max_size: str | None) -> int:
+    """Remove what was not used for long."""
+    from mmagen.cli import cache as verbs
+
+    return verbs.prune(days, max_size)
+
+
+@cache.command("clear")
+def cache_clear() -> int:
+    """Remove all of it."""
+    from mmagen.cli import cache as verbs
+
+    return verbs.clear()
 
 
 @commands.command()

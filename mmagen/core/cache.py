@@ -117,6 +117,8 @@ class Cache:
             for read_set, name in self._variants(key):
                 stored = self._current(read_set)
                 if stored and (found := load_entry(self.root / kind / name, self.digests)):
+                    with contextlib.suppress(OSError):  # for `mmagen cache prune`: it was used now
+                        os.utime(found[0] / _RESULT)
                     return Entry(*found, placed(stored, self._roots))
         return None
 

@@ -15,7 +15,7 @@ from mmagen.core.templates import templates_folder
 from mmagen.families import family_of
 from mmagen.generate import manifest
 from mmagen.generate.headers import with_headers
-from mmagen.generate.templates import environment
+from mmagen.generate.templates import environment, project_file
 from mmagen.plan.facts import INTERFACE_VERSION
 from mmagen.plan.plans import ProjectPlan
 
@@ -53,7 +53,7 @@ def _project(plan: ProjectPlan, tests: bool) -> dict[str, bytes]:
 
 
 def _content(source: str, context: dict[str, Any]) -> bytes:
-    return environment().get_template(source).render(context).encode() if source.endswith(".j2") else _bytes(source)
+    return environment().get_template(source).render(context).encode() if source.endswith(".j2") else project_file(source)
 
 
 @cache
@@ -65,11 +65,6 @@ def _part_files(part: str) -> tuple[str, ...]:
             path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file() and not path.name.startswith("_")
         )
     )
-
-
-@cache
-def _bytes(path: str) -> bytes:
-    return (templates_folder() / "project" / path).read_bytes()
 
 
 def _context(plan: ProjectPlan, config: str, tests: bool) -> dict[str, Any]:
@@ -90,10 +85,15 @@ def _context(plan: ProjectPlan, config: str, tests: bool) -> dict[str, Any]:
         "choices": (),
         "usable": True,
         "fixed_shape": True,
-        "definitions": ["NDEBUG", *(["CUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED"] if plan.extended else [])],
+        "definitions": definitions(plan),
         **of_family,
         "sources": [f"src/{name}.cu" for name in of_family["sources"]],
     }
+
+
+def definitions(plan: ProjectPlan) -> list[str]:
+    """The macros that a kernel is compiled with."""
+    return ["NDEBUG", *(["CUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED"] if plan.extended else [])]
 
 
 def _spec_yaml(plan: ProjectPlan) -> str:

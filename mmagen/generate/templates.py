@@ -51,6 +51,12 @@ def environment() -> Environment:
     return made
 
 
+@cache
+def project_file(path: str) -> bytes:
+    """A file of templates/project that is copied as it is."""
+    return (templates_folder() / "project" / path).read_bytes()
+
+
 class _Compiled(BytecodeCache):
     """Compiled templates in the cache folder, each behind its digest. One that cannot be read or kept is compiled, and no
     error."""

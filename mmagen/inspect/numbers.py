@@ -48,7 +48,7 @@ def _launches(one: Numbers) -> Section:
                 f"{it.ctas:,}",
                 f"{it.k_tiles:,}",
                 f"{it.waves:,}",
-                f"{it.tail:.0%}",
+                f"{it.tail:.0%}" + ", shared" * it.shared,
                 f"{it.busy:.0%}",
                 f"{it.dram / 1e6:,.1f}",
                 f"{it.l2 / 1e6:,.1f}",

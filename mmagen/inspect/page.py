@@ -11,19 +11,24 @@ from tabulate import tabulate
 from mmagen.build import registers
 from mmagen.core.errors import UsageError
 from mmagen.families import family_of
-from mmagen.inspect import numbers
+from mmagen.inspect import choices, numbers
 from mmagen.plan.devices import device_for
 from mmagen.plan.launch import Numbers
+from mmagen.plan.pages import Section
 from mmagen.plan.plans import ProjectPlan
 
 
 def inspect(plan: ProjectPlan, device: str | None = None) -> str:
     """The decisions of a plan and their costs, in sections, and its launches on a device (by default one that it is compiled
     for), with the registers of kernels that were built."""
-    sections = [*family_of(plan).page(plan), *numbers.sections(_numbers(plan, device))]
+    sections = [*_sections(plan), *numbers.sections(_numbers(plan, device))]
     head = f"{plan.name}: {plan.text.title}"
     body = [f"{title}\n{indent(tabulate(rows, tablefmt='plain', disable_numparse=True), '  ')}" for title, rows in sections]
     return "\n\n".join([head, *body]) + "\n"
+
+
+def _sections(plan: ProjectPlan) -> list[Section]:
+    return [*family_of(plan).page(plan), *choices.sections(plan)]
 
 
 def _numbers(plan: ProjectPlan, device: str | None) -> list[Numbers]:
@@ -49,7 +54,7 @@ def to_json(plan: ProjectPlan, with_maps: bool, device: str | None = None) -> st
         "title": plan.text.title,
         "kernel": plan.kernel,
         "spec_sha": plan.spec_sha,
-        "sections": [{"title": title, "rows": rows} for title, rows in family.page(plan)],
+        "sections": [{"title": title, "rows": rows} for title, rows in _sections(plan)],
         "numbers": numbers.to_json(_numbers(plan, device)),
     }
     if with_maps:

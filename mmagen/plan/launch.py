@@ -55,7 +55,7 @@ class Launch:
     tiles: along M, along N, and matrices. ctas: of the grid. work: parts of tiles that are computed, split K included; the CTAs
     of a partial cluster compute nothing and count. at_once: CTAs that run at once. k_tiles: iterations of the mainloop of a CTA
     for one tile. flop: of the problem. dram: bytes of A, B, D and, if beta is not 0, C, each once. l2: bytes that the CTAs load
-    from L2, multicast counted once.
+    from L2, multicast counted once. stream_k: with a workspace, the last wave may be shared.
     """
 
     tiles: tuple[int, int, int]
@@ -66,6 +66,14 @@ class Launch:
     flop: int
     dram: int
     l2: int
+    stream_k: bool = False
+
+    @property
+    def shared(self) -> bool:
+        """Do all CTAs share the tiles of a last wave that is less than two thirds full? (sm90_tile_scheduler_stream_k.cuh)"""
+        rest = self.work % self.at_once
+        tiles = self.work if self.work < self.at_once else rest + self.at_once
+        return self.stream_k and 0 < 3 * rest < 2 * self.at_once and tiles * self.k_tiles >= 8 * self.at_once
 
     @property
     def waves(self) -> int:
@@ -79,8 +87,8 @@ class Launch:
 
     @property
     def busy(self) -> float:
-        """The part of all waves' places for CTAs that is used."""
-        return self.work / (self.waves * self.at_once)
+        """The part of all waves' places for CTAs that is used; if the last wave is shared, all."""
+        return 1.0 if self.shared else self.work / (self.waves * self.at_once)
 
     @property
     def intensity(self) -> float:
@@ -111,6 +119,7 @@ def launch(plan: GemmPlan, problem: Problem, device: Device, ctas_per_sm: int) -
         flop=2 * problem.m * problem.n * problem.k * problem.batch,
         dram=a * matrices[0] + b * matrices[1] + c + d,
         l2=(a * -(-n // columns) + b * -(-m // rows)) * problem.batch,
+        stream_k=scheduler.stream_k,
     )
 
 

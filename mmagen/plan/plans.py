@@ -70,6 +70,11 @@ class ProjectPlan:
         return False
 
     @property
+    def chosen(self) -> dict[str, str]:
+        """What was decided for keys that a spec may leave out, by key."""
+        return {"arch": ", ".join(self.arch)}
+
+    @property
     def maps_are_verified(self) -> bool:
         """Is the map of owners what `verify` compares?"""
         return False
@@ -103,6 +108,10 @@ class TilePlan(ProjectPlan):
     @property
     def extended(self) -> bool:
         return self.atom.extended
+
+    @property
+    def chosen(self) -> dict[str, str]:
+        return {"tile": " x ".join(map(str, self.tile)), **super().chosen}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -294,6 +303,16 @@ class GemmPlan(ProductPlan):
     @property
     def stages(self) -> int:
         return self.mainloop.stages
+
+    @property
+    def chosen(self) -> dict[str, str]:
+        scheduler = self.scheduler
+        return {
+            "stages": str(self.stages),
+            "ctas_per_sm": str(self.ctas_per_sm),
+            "raster": str(scheduler.raster_group * scheduler.cluster[0]),
+            **super().chosen,
+        }
 
     @property
     def by_config(self) -> dict[str, ProjectPlan]:

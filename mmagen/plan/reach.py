@@ -4,7 +4,7 @@ path. The features of a problem follow from the plan; what is then reached in th
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cache
 
@@ -24,15 +24,16 @@ _MOST_PRODUCTS = 2**24  # of a tile with _ROUNDS k tiles
 class Paths:
     """What the paths of a kernel depend on.
 
-    contiguous: the modes along which A, B and D lie in memory; with TMA those of A and B, and `stored` that of D. vector: elements
-    of 16 bytes, of the smallest type. group: rows of tiles, of clusters, in a band. splits: CTAs that share the K of a tile. tma:
-    operands are loaded by TMA where they are aligned, and D is stored so. turns: consumer warpgroups that compute a tile each; 1
-    where they share it. persistent: a CTA computes several tiles.
+    operands, result: the modes along which A and B lie in memory, and that of D. vector: elements of 16 bytes, of the smallest
+    type. group: rows of tiles, of clusters, in a band. splits: CTAs that share the K of a tile. tma: operands are loaded by TMA
+    where they are aligned. turns: consumer warpgroups that compute a tile each; 1 where they share it. persistent: a CTA
+    computes several tiles.
     """
 
     tile: Tile
     stages: int
-    contiguous: frozenset[str]
+    operands: frozenset[str]
+    result: str
     vector: int
     group: int
     cluster: tuple[int, int] = (1, 1)
@@ -40,7 +41,6 @@ class Paths:
     tma: bool = False
     turns: int = 1
     persistent: bool = False
-    stored: str = ""
 
     @classmethod
     def of(cls, plan: GemmPlan, *, tma: bool = False, turns: int = 1) -> Paths:
@@ -50,7 +50,8 @@ class Paths:
         return cls(
             tile=plan.tile_of_d,
             stages=plan.stages,
-            contiguous=frozenset(plan.majors[:2] if tma else plan.majors),
+            operands=frozenset(plan.majors[:2]),
+            result=plan.majors[2],
             vector=_VECTOR_BYTES // smallest,
             group=scheduler.raster_group,
             cluster=plan.cluster_of_d,
@@ -58,7 +59,6 @@ class Paths:
             tma=tma,
             turns=turns,
             persistent=scheduler.persistent,
-            stored=plan.majors[2] if tma else "",
         )
 
     def tiles(self, problem: Problem) -> tuple[int, int, int]:
@@ -68,15 +68,17 @@ class Paths:
         return -(-m // (m_tile * self.cluster[0])), -(-n // (n_tile * self.cluster[1])), -(-k // k_tile)
 
     def is_aligned(self, problem: Problem) -> bool:
-        """Do all rows begin at 16-byte boundaries? With TMA those of A and B."""
-        return problem.offset == 0 and all(self._is_aligned_along(mode, problem) for mode in self.contiguous)
+        """Does the kernel for aligned rows compute it? Those of A and B alone count."""
+        return self._in_vectors(problem, self.operands)
 
-    def is_stored_by_elements(self, problem: Problem) -> bool:
-        """Are A and B loaded by TMA, but D is not stored by it?"""
-        return bool(self.stored) and self.is_aligned(problem) and not self._is_aligned_along(self.stored, problem)
+    def stores_vectors(self, problem: Problem) -> bool:
+        """Do all rows of C and D begin at 16-byte boundaries?"""
+        every = problem.batch == 1 or (problem.batch_stride_d or 0) % self.vector == 0
+        return every and self._in_vectors(problem, {self.result})
 
-    def _is_aligned_along(self, mode: str, problem: Problem) -> bool:
-        return (problem.shape["MNK".index(mode)] + problem.ld_pad) % self.vector == 0
+    def _in_vectors(self, problem: Problem, modes: Collection[str]) -> bool:
+        extents = dict(zip("MNK", problem.shape, strict=True))
+        return problem.offset == 0 and all((extents[mode] + problem.ld_pad) % self.vector == 0 for mode in modes)
 
     def results(self, problem: Problem) -> int:
         """Elements of all CTA tiles."""
@@ -111,13 +113,14 @@ def features(paths: Paths, problem: Problem) -> frozenset[str]:
         own.add("fewer k tiles than splits" if k_tiles < paths.splits else "k tiles for every split")
     if problem.m < 64 and problem.n < 64:
         own.add("fewer rows than a box")
+    own.add(f"D in {'vectors' if paths.stores_vectors(problem) else 'single elements'}")
     kernel = "aligned" if paths.is_aligned(problem) else "unaligned"
     if problem.alpha != 1:
         own.add("alpha")
-    if paths.contiguous and problem.ld_pad:
+    if problem.offset:
+        own.add("pointers to single elements")
+    if problem.ld_pad:
         own.add("rows that end within 16 bytes")
-    if paths.is_stored_by_elements(problem):
-        own.add("D by elements")
     return frozenset(f"{kernel}: {feature}" for feature in own)
 
 
@@ -140,9 +143,12 @@ def candidates(paths: Paths) -> Iterator[Problem]:
     if paths.tma:
         # Rows that end within 16 bytes are stored element by element, which takes long in many tiles: those of few do.
         yield Problem(shape=(rows + _ALIGNED, n_cluster + _ALIGNED, k), batch=2)
-        # An odd extent of D alone, if no operand has the same: several slices, the last one with a residue.
-        odd_m, odd_n = (_ALIGNED if mode in paths.contiguous else _RAGGED for mode in "MN")
-        yield Problem(shape=(m + odd_m, n_cluster + odd_n, 2 * k), beta=2.0)
+        # An odd extent along which D alone lies, in several tiles, and one along which A or B does, in one.
+        for mode in sorted(paths.operands ^ {paths.result}):
+            several = {"M": m + _ALIGNED, "N": n_cluster + _ALIGNED, "K": 2 * k}
+            extents = several if mode == paths.result else {"M": m, "N": n, "K": 2 * k}
+            odd = extents | {mode: extents[mode] - _RAGGED}
+            yield Problem(shape=(odd["M"], odd["N"], odd["K"]), beta=2.0)
         # M and N differ, and with them the batch strides of A and B.
         yield Problem(shape=(43, 27, 43), batch=3, ld_pad=_RAGGED, alpha=-1.0, beta=2.0)
     else:
@@ -151,9 +157,14 @@ def candidates(paths: Paths) -> Iterator[Problem]:
         yield Problem(shape=(m_cluster, n_cluster * (paths.turns + 1), k * (2 * paths.stages + 1)))
     if m * n * k * _ROUNDS <= _MOST_PRODUCTS:
         yield Problem(shape=(m_cluster, n_cluster * paths.turns, k * _ROUNDS))
-    yield Problem(shape=(m + 1, n - 1, k + 1), offset=1, beta=1.0)
     if paths.tma:
-        yield Problem(shape=(17, 33, max(65, k + 1)), offset=1, beta=1.0)
+        # All elements of one tile; of 1 x 1 x 1 none but one. Only the pointers are not aligned.
+        yield Problem(shape=(m, n, k + _ALIGNED), offset=1, beta=1.0)
+    else:
+        yield Problem(shape=(_ALIGNED, _ALIGNED, _ALIGNED), offset=1, beta=1.0)
+        # Aligned operands with a D that is not, and the reverse.
+        yield Problem(shape=(m, n, k), batch=2, batch_stride_d=m * n + 1, beta=1.0)
+        yield Problem(shape=(m, n + 1, k + 1) if paths.result == "M" else (m + 1, n, k + 1), beta=1.0)
     yield Problem(shape=(1, 1, 1))
 
 

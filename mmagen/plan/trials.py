@@ -61,10 +61,27 @@ def products(problem: Problem) -> int:
     return problem.m * problem.n * problem.k * problem.batch
 
 
-def split_k_problems(tile: Tile, cluster: tuple[int, int]) -> tuple[Problem, ...]:
-    """Sums so long that the K of a tile is split for three clusters: of whole tiles, and of tiles with residues in a batch."""
-    m, n, k = tile[0] * cluster[0], tile[1] * cluster[1], tile[2]
-    return Problem(shape=(m, n, 25 * k)), Problem(shape=(m - 3, 37, 27 * k + 5), batch=2, ld_pad=11, alpha=-1.0, beta=2.0)
+_MOST_PARTS = 65  # k tiles, of a problem for parts of K
+
+
+def split_k_problems(tile: Tile, cluster: tuple[int, int], element_bytes: int, splits: int) -> tuple[Problem, ...]:
+    """Sums so long that the K of a tile is split for three clusters: of whole tiles, and of tiles with residues in a batch.
+
+    splits: the number of parts, 0 for as many as fit the problem. These are several where a tile takes more than about 13,000
+    cycles, or 29,000 each of two tiles (sm90_tile_scheduler_split_k_workspace.cuh). In a cycle a CTA loads 56 bytes and
+    multiplies 4096 bytes of A, each by one element of B.
+    """
+    m, n, k = tile
+
+    def long_enough(cycles: int, columns: int) -> int:
+        if splits:
+            return k * min(2 * splits + 1, _MOST_PARTS)
+        loaded = (m / cluster[1] + min(n, columns) / cluster[0]) * k * element_bytes / 56
+        return k * (int(cycles / max(loaded, m * n * k * element_bytes / 4096)) + 1)
+
+    whole = Problem(shape=(m * cluster[0], n * cluster[1], long_enough(16_000, n)))
+    ragged = (m * cluster[0] - 3, 37, long_enough(36_000, 37) + 5)
+    return whole, Problem(shape=ragged, batch=2, ld_pad=11, alpha=-1.0, beta=2.0)
 
 
 def copied_problems(tile: Tile) -> tuple[Problem, ...]:

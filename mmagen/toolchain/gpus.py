@@ -9,6 +9,7 @@ from pathlib import Path
 
 from mmagen.toolchain.model import Gpu
 
+_MULTIPROCESSORS = 16  # CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
 _COMPUTE_CAPABILITY = (75, 76)  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, _MINOR
 # CUresult of cuInit and cuDeviceGetCount (CUDA driver API, "Data types used by CUDA driver").
 _STATUSES = {
@@ -49,11 +50,12 @@ def find_gpus(env: Mapping[str, str], library: str = "libcuda.so.1") -> tuple[tu
         if cuda.cuDeviceGet(ctypes.byref(device), index) or cuda.cuDeviceGetName(name, 256, device):
             return (), f"no usable NVIDIA GPU (device {index} does not answer)"
         capability = []
-        for attribute in _COMPUTE_CAPABILITY:
+        for attribute in (*_COMPUTE_CAPABILITY, _MULTIPROCESSORS):
             if cuda.cuDeviceGetAttribute(ctypes.byref(number), attribute, device):
                 return (), f"no usable NVIDIA GPU (device {index} does not answer)"
             capability.append(number.value)
-        gpus.append(Gpu(name.value.decode("utf-8", "replace"), (capability[0], capability[1]), driver, _cuda_version(cuda)))
+        major, minor, multiprocessors = capability
+        gpus.append(Gpu(name.value.decode("utf-8", "replace"), (major, minor), driver, _cuda_version(cuda), multiprocessors))
     return tuple(gpus), "" if gpus else _STATUSES[100]
 
 

@@ -36,12 +36,13 @@ class Tool:
 @dataclass(frozen=True)
 class Gpu:
     """One visible NVIDIA GPU: `capability` is (major, minor), `driver` the driver's version, `cuda` the latest version of CUDA
-    that it supports, (major, minor) or None if unknown."""
+    that it supports, (major, minor) or None if unknown, `multiprocessors` their number, 0 if unknown."""
 
     name: str
     capability: tuple[int, int]
     driver: str
     cuda: tuple[int, int] | None = None
+    multiprocessors: int = 0
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,8 @@ from mmagen.spec.model import Problem, Spec
 from mmagen.tuning.measure import Machine
 from mmagen.tuning.select import select
 
+_NAME = "tuned"  # of the project that is measured: the code of a kernel does not depend on the library's name
+
 
 @dataclass(frozen=True)
 class Candidate:
@@ -30,15 +32,20 @@ def candidates(spec: Spec) -> list[Candidate]:
     """All legal ones: the spec's own kernels first, then those that its family offers. Raises UsageError if there is no choice."""
     base = base_of(spec)
     own = [_own_keys(config) for config in spec.configs or ()] or [{}]
-    offered = families.alternatives(base)
-    if not offered:
-        raise UsageError(f"{spec.name}: kernel {spec.kernel} of {spec.atom} has no alternatives to choose from")
     found: dict[str, Candidate] = {}
-    for keys in [*own, *offered]:
+    for keys in [*own, *offered(base)]:
         plan = _planned(base, keys)
         if plan is not None:
             found.setdefault(name_of(plan), Candidate(name_of(plan), keys, plan))
     return list(found.values())
+
+
+def offered(spec: Spec) -> list[Mapping[str, Any]]:
+    """Keys of what the spec's family offers, legal or not. Raises UsageError if that is nothing."""
+    found = families.alternatives(spec)
+    if not found:
+        raise UsageError(f"{spec.name}: kernel {spec.kernel} of {spec.atom} has no alternatives to choose from")
+    return found
 
 
 def base_of(spec: Spec) -> Spec:
@@ -48,7 +55,7 @@ def base_of(spec: Spec) -> Spec:
     }
     needed = ("atom", "tile", "atoms_layout", "permutation")
     kept = {key: value for key, value in kept.items() if key not in CONFIG_KEYS or key in needed}
-    return Spec.model_validate(kept)
+    return Spec.model_validate(kept | {"name": _NAME})
 
 
 def _own_keys(config: Config) -> dict[str, Any]:
@@ -136,3 +143,11 @@ def prune(found: Sequence[Candidate], problems: Sequence[Problem], machine: Mach
         rest = {name: times[name] for name in times if name not in chosen}
         chosen += select(rest, most - len(chosen), exchange=False)
     return [one for one in found if one.name in chosen]
+
+
+def library_of(found: Sequence[Candidate], costs: Mapping[str, Cost]) -> GemmPlan:
+    """One library of them all, to compile."""
+    first = found[0].plan.spec
+    document = base_of(first).model_dump(mode="json", by_alias=True, exclude_unset=True)
+    configs = [{"name": one.name, **one.keys, "cost": costs[one.name].model_dump()} for one in found]
+    return cast("GemmPlan", families.plan(Spec.model_validate(document | {"configs": configs})))

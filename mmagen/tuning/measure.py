@@ -43,6 +43,11 @@ class Machine:
     multiprocessors: int
     clusters: Mapping[int, int]
 
+    @staticmethod
+    def of(item: Mapping[str, Any]) -> Machine:
+        """As the program writes it."""
+        return Machine(int(item["multiprocessors"]), {int(ctas): int(count) for ctas, count in item["clusters"].items()})
+
     def ctas(self, group: int, per_sm: int) -> int:
         """CTAs of a kernel with clusters of `group` CTAs that run at once, if `per_sm` fit an SM."""
         fitting = self.clusters.get(group) or self.multiprocessors // group
@@ -67,7 +72,6 @@ def run(
     kernels: Sequence[str],
     problems: Sequence[str],
     settings: Settings,
-    *,
     on_record: Callable[[Record], None] = lambda _: None,
     until: float | None = None,
     env: Mapping[str, str] | None = None,
@@ -118,6 +122,7 @@ def _one_process(
     command += [word for name in kernels for word in ("--config", name)]
     command += [word for problem in problems for word in ("--problem", problem)]
     last: dict[str, str] | None = None
+    machine: dict[str, Any] | None = None
     environment = {**os.environ, **(env or {})}
     with Children() as children:
         child = children.start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
@@ -133,14 +138,14 @@ def _one_process(
                 last = item["at"]
             elif "machine" in item:
                 machine = item["machine"]
-                clusters = {int(ctas): count for ctas, count in machine["clusters"].items()}
-                session.machine = Machine(machine["multiprocessors"], clusters)
+                session.machine = Machine.of(item["machine"])
             elif "chosen" in item:
                 session.chosen[item["chosen"]["problem"]] = item["chosen"]["config"]
             elif "skipped" in item:
                 session.skipped[item["skipped"]["problem"]] = item["skipped"]["reason"]
                 done.add(item["skipped"]["problem"])
             elif "disposition" in item:
+                item["machine"] = machine
                 session.records.append(item)
                 done.add(item["problem"])
                 on_record(item)

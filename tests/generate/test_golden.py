@@ -122,6 +122,8 @@ def test_every_runtime_header_is_used_and_carries_the_versions_namespace(project
     headers = [path for path in sorted((templates_folder() / "runtime").rglob("*.cuh")) if path.parent.name != "atoms"]
     assert headers and [header.name for header in headers if header.name not in used] == []
     for header in headers:
+        if header.name == "without_iostream.cuh":
+            continue  # it has nothing of mmagen's, only declarations of the standard's
         spaces = re.findall(r"inline namespace (\w+)", header.read_text("utf-8"))
         assert spaces == [f"v{major}_{minor}"] * max(1, len(spaces)), header
 

@@ -36,7 +36,7 @@ def other_templates(tmp_path, monkeypatch):
         templates_folder,
         mmagen.generate.templates.environment,
         mmagen.generate.render._part_files,
-        mmagen.generate.render._bytes,
+        mmagen.generate.templates.project_file,
     )
 
     def forget():

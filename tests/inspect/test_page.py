@@ -192,3 +192,24 @@ def test_one_instruction_says_where_its_operands_lie():
     assert "((2,2,8,4),(16,2)):((1024,0,1,16),(64,8))" in text and "mended" not in text
     mended = reported("sm80_micro_s4")[1]
     assert "mended" in mended and "((4,8),8):((64,1),8)" in mended.replace("(8)", "8")
+
+
+def test_choices_are_the_specs_or_mmagens():
+    rows = section(reported("sm80_gemm_classic")[1], "Choices")
+    assert "stages 3" in rows["free, in the spec"] and "raster" not in rows["free, in the spec"]
+    assert rows["free, by default"] == "ctas_per_sm 1; raster 8; arch sm_80"
+    assert rows["fixed by the instruction"].startswith("16 x 8 x 16, 32 threads, f32 = f16 x f16; A in registers")
+    assert rows["fixed by the instruction"].endswith("values per thread: 8 of A, 4 of B, 4 of C")
+    rows = section(reported("sm90_gemm_tf32")[1], "mid: Choices")
+    assert "stages 4" in rows["free, by default"] and "cluster [1, 2]" in rows["free, in the spec"]
+    assert "A in shared memory" in rows["fixed by the instruction"]
+
+
+@pytest.mark.parametrize("name", [path.stem for path in SPECS if "_gemm" in path.stem])
+def test_defaults_that_are_written_down_change_nothing(name):
+    it, _ = reported(name)
+    for one in it.by_config.values():
+        absent = [key for key in ("stages", "ctas_per_sm", "raster", "split_k") if getattr(one.spec, key) is None]
+        written = {key: int(one.chosen[key]) for key in absent if key in one.chosen}
+        again = plan(one.spec.model_copy(update=written))
+        assert (again.stages, again.ctas_per_sm, again.scheduler) == (one.stages, one.ctas_per_sm, one.scheduler)

@@ -38,6 +38,8 @@ SPECS = (
         "pp3",
         "wg3",
         "22_nt",
+        "n8",
+        "sm90_gemm_skinny",
     ),
 )
 

@@ -12,7 +12,7 @@ from mmagen.spec.model import Problem
 from tests.support.mutations import ODD, SPECS
 
 GEMMS = sorted(path for path in (*SPECS.glob("*gemm*.yaml"), *ODD.glob("*.yaml")) if "configs" not in path.read_text())
-PLAIN = Paths(tile=(64, 64, 32), stages=3, contiguous=frozenset("KN"), vector=8, group=8)
+PLAIN = Paths(tile=(64, 64, 32), stages=3, operands=frozenset("K"), result="N", vector=8, group=8)
 
 
 def planned(path):
@@ -35,6 +35,9 @@ def test_every_kernel_is_asked_for_what_small_problems_reach(path):
         for feature in ("a source", "no source", "one k tiles", "several k tiles", "K with a residue", "M with a residue")
     }
     wanted |= {"aligned: several batches", "aligned: more k tiles than stages", "aligned: alpha", "aligned: K whole"}
+    wanted.add("unaligned: pointers to single elements")
+    if not paths.tma:
+        wanted |= {f"{kernel}: D in {what}" for kernel in ("aligned", "unaligned") for what in ("vectors", "single elements")}
     if it.tile[2] > paths.vector:
         wanted.add("aligned: whole tiles of rows, the last of several k tiles with a residue")
     assert wanted <= found

@@ -38,6 +38,7 @@ def _read(data, file):
         spec_sha="abc",
         problems=(),
         maps_are_verified=False,
+        spec=SimpleNamespace(problems=None),
         extended=False,
         note="its layout is mended" if text.startswith("mended") else "",
     )

@@ -49,13 +49,17 @@ def product(it, problem, data):
 def test_small_problems_have_the_character_of_large_ones():
     it = planned()
     cases = family_of(it).trials(it).cases
-    long, full, bands, narrow, single = (problem for problem, distribution in cases if distribution == "small_int")
+    long, full, bands, pointers, stores, narrow, single = (
+        problem for problem, distribution in cases if distribution == "small_int"
+    )
     assert cases[-1] == (long, "uniform")
     assert long.m == 64 and long.n % 64 and long.k > 32 * it.stages and long.k % 32
     assert all(extent % of_tile == 0 for extent, of_tile in zip(full.shape, it.tile, strict=True)) and full.beta == 0
     assert bands.m > 64 * it.scheduler.raster_group and bands.n > 64 and bands.batch == 2 and bands.beta != 0
     assert all(extent % 8 and (extent + bands.ld_pad) % 16 == 0 for extent in bands.shape)
-    assert narrow.offset == 1 and narrow.m > 64 and narrow.k > 32
+    assert pointers.offset == 1 and all(extent % 8 == 0 for extent in pointers.shape)
+    assert stores.shape == full.shape and stores.batch == 2 and stores.batch_stride_d % 8
+    assert narrow.m > 64 and narrow.k > 32 and narrow.k % 8 and narrow.n % 8 == 0
     assert single.shape == (1, 1, 1)
     micro = planned(kernel="micro", tile="[32, 32, 32]")
     assert {problem for problem, _ in family_of(micro).trials(micro).cases} == {Problem(shape=(32, 32, 32))}
@@ -226,7 +230,7 @@ def test_problems_that_a_kernel_does_not_do_are_refused_before_anything_runs():
     ):
         with pytest.raises(UsageError, match=says):
             tasks(it, None, [parse_problem(problem)], 1, None)
-    assert [t.problem.shape for t in tasks(planned(), None, (), 1, "small_int", max_dim=40)] == [(1, 1, 1)]
+    assert [t.problem.shape for t in tasks(planned(), None, (), 1, "small_int", max_dim=40)] == [(16, 16, 16), (1, 1, 1)]
     with pytest.raises(UsageError, match="leaves no problem"):
         tasks(micro, None, (), 1, None, max_dim=8)
 

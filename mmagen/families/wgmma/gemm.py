@@ -78,7 +78,8 @@ class _WgmmaGemm:
         scheduler = plan.scheduler
         shared = stream_k_problems(plan.tile_of_d, plan.cluster_of_d) if scheduler.shares_last_wave else ()
         if scheduler.workspace_splits is not None:
-            shared = split_k_problems(plan.tile_of_d, plan.cluster_of_d)
+            of_element = plan.operands[0].element.bytes
+            shared = split_k_problems(plan.tile_of_d, plan.cluster_of_d, of_element, scheduler.workspace_splits)
         copied = copied_problems(plan.tile_of_d) if scheduler.takes_workspace else ()
         turns = plan.roles.consumers if plan.roles.schedule == "pingpong" else 1
         return of_product(plan, (*shared, *copied, *chosen(Paths.of(plan, tma=True, turns=turns))))

@@ -67,6 +67,15 @@ class WgmmaGemmPlan(GemmPlan):
         return self.epilogue.row_major != self.swapped
 
     @property
+    def chosen(self) -> dict[str, str]:
+        return {
+            "schedule": self.roles.schedule,
+            "cluster": " x ".join(map(str, self.scheduler.cluster)),
+            "split_k": str(self.scheduler.split_k),
+            **super().chosen,
+        }
+
+    @property
     def accumulation(self) -> Accumulation:
         """The k tiles come in order."""
         one = super().accumulation

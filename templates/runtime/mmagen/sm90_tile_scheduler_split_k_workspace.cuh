@@ -165,20 +165,20 @@ struct SplitKWorkspaceTileScheduler {
   /// reads. The rates are fitted to measurements on an H200 (docs/performance.md).
   static double predicted_cycles(TileSchedulerParams const& tiles, GemmShape const& shape, PartialSums<Sum> const& sums,
                                  int64_t splits, int resident) {
-    constexpr double kL2Bytes = 56, kSumBytes = 24, kDramBytes = 16.7;  // of an SM in a cycle
+    constexpr double kL2Bytes = 56;                        // of an SM in a cycle
+    constexpr double kSumBytes = 3200, kDramBytes = 2200;  // of the device
     constexpr double kWorkTile = 1500, kReduction = 8000;
     constexpr int kBytesA = sizeof(typename Config::A::Element), kBytesB = sizeof(typename Config::B::Element);
     constexpr double kMma = double(Config::kTileM) * Config::kTileN * Config::kTileK * kBytesA / 4096;
-    double const sms = double(resident) * kClusterCtas<Config>;
     double const rows_a = double(std::min<int64_t>(Config::kTileM, shape.m)) * kBytesA / Config::kClusterN;
     double const rows_b = double(std::min<int64_t>(Config::kTileN, shape.n)) * kBytesB / Config::kClusterM;
     double const k_tile = std::max(kMma, (rows_a + rows_b) * Config::kTileK / kL2Bytes);
     double const waves = double(detail::ceil_div(int64_t(tiles.tiles) * splits, resident));
     double const work = waves * (kWorkTile + double(detail::ceil_div(tiles.k_tiles, splits)) * k_tile);
     double const operands = (double(shape.m) * kBytesA + double(shape.n) * kBytesB) * double(shape.k) * double(shape.batch);
-    double const cycles = std::max(work, operands / (kDramBytes * sms));
+    double const cycles = std::max(work, operands / kDramBytes);
     if (splits == 1) { return cycles; }
-    return cycles + kReduction + 2.0 * double(splits) * double(sums.split_bytes()) / (kSumBytes * sms);
+    return cycles + kReduction + 2.0 * double(splits) * double(sums.split_bytes()) / kSumBytes;
   }
 };
 

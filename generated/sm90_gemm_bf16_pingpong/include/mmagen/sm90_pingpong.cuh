@@ -27,7 +27,6 @@ struct Sm90Pingpong {
       if (warp == 4 * Config::kConsumers && threadIdx.x % 32 == 0) {
         Mainloop::load(params.mainloop, params.scheduler, storage.mainloop, storage.pipeline);
       }
-      __syncwarp();
     } else {
       warpgroup_reg_alloc<Config::kConsumerRegisters>();
       ClusterCoord<Config> const cluster;

@@ -1,0 +1,82 @@
+"""Implements `mmagen cache`; the work is done in mmagen.core.upkeep."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Sequence
+
+import click
+
+from mmagen.core.cache import cache_root
+from mmagen.core.errors import ExitCode, UsageError
+from mmagen.core.upkeep import KINDS, Item, items
+from mmagen.core.upkeep import clear as clear_all
+from mmagen.core.upkeep import prune as prune_items
+
+_SIZE = re.compile(r"^(\d+(?:\.\d+)?)\s*([kMGT]?)i?B?$")
+_UNITS = {"": 1, "k": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
+
+
+def info() -> ExitCode:
+    """Print where the cache is, and for each kind of entry how many there are, their size, and when one was last used."""
+    from tabulate import tabulate
+
+    found = items(cache_root())
+    rows = []
+    for kind, what in KINDS.items():
+        of_kind = [item for item in found if item.kind == kind]
+        if of_kind:
+            rows.append([kind, what, str(len(of_kind)), shown(sum(item.bytes for item in of_kind)), _ago(of_kind)])
+    click.echo(f"{cache_root()}\n")
+    if not rows:
+        click.echo("empty")
+        return ExitCode.OK
+    heads = ("kind", "contents", "entries", "size", "last used")
+    click.echo(tabulate(rows, heads, "simple", disable_numparse=True, colalign=("left", "left", "right", "right", "left")))
+    click.echo(f"\n{shown(sum(item.bytes for item in found))} in {len(found)} entries")
+    click.echo("Keys: the content of every file that the compilers read, the compilers,\ntheir flags and environment")
+    return ExitCode.OK
+
+
+def prune(days: float | None, size: str | None) -> ExitCode:
+    """Remove entries that were not used for long, or the longest unused above a size. Raises UsageError for a size that is none."""
+    most = size_in_bytes(size) if size is not None else None
+    if days is None and most is None:
+        days = 30.0
+    _report(prune_items(cache_root(), time.time(), days, most))
+    return ExitCode.OK
+
+
+def clear() -> ExitCode:
+    """Remove all entries."""
+    _report(clear_all(cache_root()))
+    return ExitCode.OK
+
+
+def size_in_bytes(text: str) -> int:
+    """Of "500M" or "2 GiB". Raises UsageError."""
+    match = _SIZE.match(text.strip())
+    if not match:
+        raise UsageError(f"--max-size {text!r} is no size; write it like 500M or 2G")
+    return int(float(match[1]) * _UNITS[match[2]])
+
+
+def shown(size: int) -> str:
+    """ "12.3 MB", in powers of 1024."""
+    value = float(size)
+    for unit in ("B", "kB", "MB", "GB"):
+        if value < 1024 or unit == "GB":
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1024
+    raise AssertionError
+
+
+def _ago(of_kind: Sequence[Item]) -> str:
+    days = (time.time() - max(item.used for item in of_kind)) / 86400
+    return "today" if days < 1 else f"{days:.0f} day{'s' * (days >= 1.5)} ago"
+
+
+def _report(removed: Sequence[Item]) -> None:
+    entries = f"{len(removed)} entr{'y' if len(removed) == 1 else 'ies'}"
+    click.echo(f"{cache_root()}: removed {entries}, {shown(sum(item.bytes for item in removed))}")

@@ -1,0 +1,33 @@
+"""Implements `mmagen compare`; the work is done in mmagen.report.changes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from mmagen.core.errors import ExitCode, UsageError
+from mmagen.report.changes import Key, Measured, changes, read, rows, summary
+
+
+def compare(old: Path, new: Path, noise: float) -> ExitCode:
+    """Print what differs between two reports. INCORRECT where something became worse. Raises UsageError for a file that is
+    no report."""
+    from tabulate import tabulate
+
+    before, after = _read(old), _read(new)
+    found = changes(before, after, noise)
+    if found:
+        heads = ("", "kernel", "problem", "inputs", "change")
+        click.echo(tabulate(rows(found), heads, "simple", disable_numparse=True) + "\n")
+    click.echo(summary(before, after, found, noise))
+    return ExitCode.INCORRECT if any(one.regression for one in found) else ExitCode.OK
+
+
+def _read(path: Path) -> dict[Key, Measured]:
+    try:
+        return read(path.read_text("utf-8"), str(path))
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{path} is no text; pass what mmagen verify --json wrote") from None

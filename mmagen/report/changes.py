@@ -1,0 +1,117 @@
+"""What changed between two reports of `mmagen verify --json`: verdicts, and speed beside a stated bound for noise."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mmagen.core.errors import UsageError
+
+Key = tuple[str, str, str]  # kernel, problem, distribution of inputs
+_WORST_FIRST = ("incorrect", "failed", "not_run", "not_supported", "skipped", "compiled", "passed")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What one report says of a problem. word: of the verdict, without "(emulated)". ratio: to cuBLASLt's best of 8, ms: the
+    median; None where it was not measured."""
+
+    word: str
+    ratio: float | None
+    ms: float | None
+    device: str
+
+
+@dataclass(frozen=True)
+class Change:
+    """A problem that differs. what: "passed -> failed", or "ratio 0.98 -> 0.90"; by: of the speed, -0.08 for 8% slower, None for a
+    verdict. regression: does it make exit code 1?"""
+
+    key: Key
+    what: str
+    by: float | None
+    regression: bool
+
+
+def read(text: str, file: str) -> dict[Key, Measured]:
+    """The records of a report by problem; of several for one, the worst verdict and the first figures. Raises UsageError with the
+    line that is no record."""
+    found: dict[Key, Measured] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+            key = (str(record["name"]), str(record["problem"]), str(record["input_dist"] or ""))
+            measured = _measured(record)
+        except (ValueError, KeyError, TypeError) as error:
+            what = f"it lacks {error}" if isinstance(error, KeyError) else "it is no JSON object of a record"
+            raise UsageError(f"{file}:{number}: {what}; pass what mmagen verify --json wrote") from None
+        found[key] = _joined(found[key], measured) if key in found else measured
+    if not found:
+        raise UsageError(f"{file} has no records; pass what mmagen verify --json wrote")
+    return found
+
+
+def _measured(record: Mapping[str, Any]) -> Measured:
+    word = str(record["disposition"]).partition(" ")[0]
+    return Measured(word, _number(record.get("ratio")), _number(record.get("ms_median")), str(record.get("device") or ""))
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and value == value and value > 0 else None
+
+
+def _joined(one: Measured, other: Measured) -> Measured:
+    word = min(one.word, other.word, key=lambda w: _WORST_FIRST.index(w) if w in _WORST_FIRST else 0)
+    return Measured(word, one.ratio or other.ratio, one.ms or other.ms, one.device or other.device)
+
+
+def changes(old: Mapping[Key, Measured], new: Mapping[Key, Measured], noise: float) -> list[Change]:
+    """What differs, regressions first. noise: a speed that changed by this fraction or less counts as equal.
+
+    Speeds are compared as ratios to cuBLASLt, which clocks and devices affect alike; as times only on the same device."""
+    found = [_verdict_change(key, old.get(key), new.get(key)) for key in dict.fromkeys((*old, *new))]
+    speeds = [_speed_change(key, old[key], new[key], noise) for key in old if key in new]
+    every = [change for change in (*found, *speeds) if change]
+    return sorted(every, key=lambda change: (not change.regression, change.by is not None, change.by or 0.0))
+
+
+def _verdict_change(key: Key, old: Measured | None, new: Measured | None) -> Change | None:
+    before, after = (one.word if one else "absent" for one in (old, new))
+    if before == after:
+        return None
+    return Change(key, f"{before} -> {after}", None, before == "passed" or after in ("incorrect", "failed"))
+
+
+def _speed_change(key: Key, old: Measured, new: Measured, noise: float) -> Change | None:
+    if old.ratio and new.ratio:
+        by, what = new.ratio / old.ratio - 1, f"ratio {old.ratio:.3f} -> {new.ratio:.3f}"
+    elif old.ms and new.ms and old.device == new.device:
+        by, what = old.ms / new.ms - 1, f"ms {old.ms:.4f} -> {new.ms:.4f}"
+    else:
+        return None
+    return Change(key, what, by, by < 0) if abs(by) > noise else None
+
+
+def rows(found: Iterable[Change]) -> list[list[str]]:
+    """For a table: what it is, kernel, problem, inputs, change."""
+    return [
+        ["REGRESSION" if one.regression else "better" if (one.by or 0) > 0 else "other", *one.key, _text(one)] for one in found
+    ]
+
+
+def _text(change: Change) -> str:
+    return change.what if change.by is None else f"{change.what} ({change.by:+.1%})"
+
+
+def summary(old: Mapping[Key, Measured], new: Mapping[Key, Measured], found: Sequence[Change], noise: float) -> str:
+    """One line that states what was compared, and the bound."""
+    regressions = sum(change.regression for change in found)
+    timed = sum(1 for key in old if key in new and ((old[key].ratio and new[key].ratio) or (old[key].ms and new[key].ms)))
+    return (
+        f"{len(old)} problems before, {len(new)} now; {timed} speeds compared, {noise:.0%} or less counts as noise; "
+        f"{regressions} regression{'s' * (regressions != 1)}"
+    )

@@ -1,0 +1,65 @@
+"""Measurements by several processes: none is lost or doubled, whatever happens to a worker. The GPUs are a stand-in."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from mmagen.toolchain.model import Gpu
+from mmagen.tuning.measure import BASELINES, Settings
+from mmagen.tuning.workers import Workers
+
+pytest.importorskip("distributed")
+
+KERNELS = ("a", "b")
+PROBLEMS = tuple(f"{64 * i},64,64" for i in range(1, 25))
+
+
+def one_gpu() -> tuple[Gpu, ...]:
+    return (Gpu("NVIDIA Stand-in", (9, 0), "1.0"),)
+
+
+@pytest.fixture
+def program(tmp_path) -> Path:
+    path = tmp_path / "tune"
+    stand_in = Path(__file__).with_name("stand_in.py")
+    path.write_text(f'#!/bin/sh\nPAUSE=0.1 exec {sys.executable} {stand_in} "$@"\n')
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture
+def workers():
+    made = Workers("", 2, one_gpu)
+    yield made
+    made.close()
+
+
+def counted(records) -> Counter:
+    return Counter((record["name"], record["problem"]) for record in records)
+
+
+def test_a_worker_killed_in_the_middle_loses_nothing(program, workers):
+    assert workers.gpus() == one_gpu() * 2
+    pids = workers._client.run(os.getpid)
+    seen: list[dict[str, object]] = []
+
+    def kill() -> None:
+        while len(seen) < 12:
+            time.sleep(0.02)
+        os.kill(next(iter(pids.values())), signal.SIGKILL)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    session = workers(program, KERNELS, PROBLEMS, Settings(), seen.append, None)
+    killer.join()
+    wanted = {(name, problem): 1 for name in (*KERNELS, *BASELINES) for problem in PROBLEMS}
+    assert counted(session.records) == counted(seen) == wanted
+    assert not session.skipped and session.machine is not None
