@@ -206,12 +206,22 @@ def verify(
 )
 @click.option("--json", "json_", is_flag=True, help="Print a line of JSON for each spec.")
 @click.option("--device", type=click.Choice(DEVICE_NAMES), help="Describe launches on this device.")
-def inspect(specs: tuple[Path, ...], ownership: bool, window: str | None, json_: bool, device: str | None) -> int:
+@click.option("--html", type=click.Path(path_type=Path), metavar="DIR", help="Write the page with pictures to DIR/<name>.html.")
+@click.option("--svg", type=click.Path(path_type=Path), metavar="DIR", help="Write the pictures to DIR/<name>-*.svg.")
+def inspect(
+    specs: tuple[Path, ...],
+    ownership: bool,
+    window: str | None,
+    json_: bool,
+    device: str | None,
+    html: Path | None,
+    svg: Path | None,
+) -> int:
     """Print everything derived from each SPEC (a file or a folder of *.yaml files): layouts, register and shared-memory
     budgets, bank conflicts, traffic, owners of elements."""
     from mmagen.cli.inspect import inspect as verb
 
-    return verb(specs, ownership=ownership, window=window, json_=json_, device=device)
+    return verb(specs, ownership=ownership, window=window, json_=json_, device=device, html=html, svg=svg)
 
 
 @commands.command()

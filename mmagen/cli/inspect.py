@@ -10,7 +10,7 @@ import click
 
 from mmagen.cli.build import Specs, load_specs
 from mmagen.cli.outputs import in_colour, line_width
-from mmagen.core.errors import ExitCode
+from mmagen.core.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from mmagen.families.plans import Plan
@@ -18,9 +18,18 @@ if TYPE_CHECKING:
     from mmagen.plan.maps import Map
 
 
-def inspect(specs: Sequence[Path], *, ownership: bool, window: str | None, json_: bool, device: str | None) -> ExitCode:
+def inspect(
+    specs: Sequence[Path],
+    *,
+    ownership: bool,
+    window: str | None,
+    json_: bool,
+    device: str | None,
+    html: Path | None = None,
+    svg: Path | None = None,
+) -> ExitCode:
     """ownership: with the maps of owners, which a kernel that is only that has in any case; window: what to show of them;
-    device: of the launches.
+    device: of the launches; html, svg: folders for the page with pictures, and for the pictures.
 
     Raises UsageError and SpecError."""
     from mmagen.inspect.page import inspect as describe
@@ -37,6 +46,7 @@ def inspect(specs: Sequence[Path], *, ownership: bool, window: str | None, json_
         _refused(file, loaded, asked, ranges, json_)
     loaded.report_refused()
     for one in loaded.planned:
+        _write_pictures(one.plan, ranges, device, html, svg)
         with_maps = asked or one.plan.maps_are_verified
         if json_:
             click.echo(to_json(one.plan, with_maps, device))
@@ -44,6 +54,24 @@ def inspect(specs: Sequence[Path], *, ownership: bool, window: str | None, json_
             page = describe(one.plan, device)
             click.echo(f"{page}\n{maps_text(one.plan, ranges)}" if with_maps else page)
     return loaded.exit_code
+
+
+def _write_pictures(plan: Plan, window: Window, device: str | None, html: Path | None, svg: Path | None) -> None:
+    """Write FOLDER/NAME.html, or NAME-*.svg. Raises UsageError for a folder that cannot be written."""
+    if not (html or svg):
+        return
+    from mmagen.inspect.page import to_html, to_svg
+
+    files = {html / f"{plan.name}.html": to_html(plan, window, device)} if html else {}
+    if svg:
+        files |= {svg / name: text for name, text in to_svg(plan, window).items()}
+    for path, text in files.items():
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, "utf-8")
+        except OSError as error:
+            raise UsageError(f"{path}: {error.strerror or error}") from None
+        click.echo(f"wrote {path}", err=True)
 
 
 def _refused(file: str, loaded: Specs, asked: bool, window: Window, json_: bool) -> None:

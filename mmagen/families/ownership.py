@@ -4,6 +4,7 @@ device. What the same kernel of wgmma atoms shares with it is public here."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from mmagen.core.errors import ABSENT, Fault, SpecFaults
@@ -125,7 +126,8 @@ def page(plan: OwnershipPlan) -> list[pages.Section]:
 
 def maps_of(plan: OwnershipPlan) -> list[Map]:
     """The maps of the atom and of the tile."""
-    return of_tile(plan.atom, plan.tiled_mma, plan.tile, plan.ownership)
+    found = of_tile(plan.atom, plan.tiled_mma, plan.tile, plan.ownership)
+    return [*found[:-1], replace(found[-1], staged=tuple(table for table in plan.ownership if table.stage))]
 
 
 def stamp_faults(mma: TiledMma, tile: tiling.Tile) -> Iterator[Fault]:

@@ -37,15 +37,15 @@ def warnings(plan: ProjectPlan) -> list[str]:
     return found
 
 
-def _useful(it: Launch, spec: Spec) -> float:
+def _useful(it: Launch) -> float:
     """The part of the CTAs that computes anything."""
     m, n, batch = it.tiles
-    return m * n * batch * (spec.split_k or 1) / it.work
+    return m * n * batch * it.parts / it.work
 
 
 def _clusters(spec: Spec, numbers: Numbers) -> Iterator[str]:
     for problem, it in numbers.launches:
-        useful = _useful(it, spec)
+        useful = _useful(it)
         if useful > 1 - EMPTY:
             continue
         m, n = spec.cluster or (1, 1)
@@ -62,7 +62,7 @@ def _clusters(spec: Spec, numbers: Numbers) -> Iterator[str]:
 
 def _reaches(spec: Spec, change: Change, problem: Problem, device: Device) -> bool:
     it = _launch(spec, change, problem, device)
-    return it is not None and _useful(it, spec) > 1 - EMPTY
+    return it is not None and _useful(it) > 1 - EMPTY
 
 
 def _waves(spec: Spec, numbers: Numbers) -> Iterator[str]:

@@ -76,8 +76,9 @@ def _matrix(of: Map, table: Ownership, window: Window, width: int | None, colour
     if table.stage:
         return _stage(of, table, table.stage.element_bytes, table.stage.contiguous_columns, window, width, colour)
     owners = table.owners()
-    cell = len(_owner(len(table.elements) - 1, max(map(len, table.elements)) - 1))
-    rows, columns = _window(of, table, window, cell, width)
+    cell = len(owner_text(len(table.elements) - 1, max(map(len, table.elements)) - 1))
+    fit = MOST_COLUMNS if width is None else max(4, min(MOST_COLUMNS, (width - 12) // (cell + 1)))
+    rows, columns = ranges(of, table, window, fit)
     if not rows or not columns:
         return f"{_axes(table)}: the window lies outside"
     lines = [f"{_axes(table)}: {_values(table)}{_sharing(owners)}", *_cut(table, rows, columns)]
@@ -90,10 +91,11 @@ def _matrix(of: Map, table: Ownership, window: Window, width: int | None, colour
 
 def _cell(owners: Sequence[tuple[int, int]], width: int, colour: bool) -> str:
     thread, value = owners[0]
-    return _painted(_owner(thread, value).ljust(width), thread, colour)
+    return _painted(owner_text(thread, value).ljust(width), thread, colour)
 
 
-def _owner(thread: int, value: int) -> str:
+def owner_text(thread: int, value: int) -> str:
+    """`T05v2`."""
     return f"T{thread:02d}v{value}"
 
 
@@ -133,18 +135,17 @@ def _sharing(owners: Sequence[Sequence[tuple[int, int]]]) -> str:
     return f"; {count} threads own each element: the grid shows the first"
 
 
-def _window(of: Map, table: Ownership, window: Window, cell: int, width: int | None) -> tuple[range, range]:
-    """The rows and columns to show."""
+def ranges(of: Map, table: Ownership, window: Window, most_columns: int = MOST_COLUMNS) -> tuple[range, range]:
+    """The rows and columns that a window shows of a matrix; what no window says is as much as its pattern takes."""
     modes, extents = _modes(table.matrix), (table.rows, table.columns)
     if window is None:
         return range(table.rows), range(table.columns)
-    ranges = []
-    most_columns = MOST_COLUMNS if width is None else max(4, min(MOST_COLUMNS, (width - 12) // (cell + 1)))
+    found = []
     for mode, extent, most in zip(modes, extents, (MOST_ROWS, most_columns), strict=True):
         covered = of.covers["MNK".index(mode)]
         begin, end = window.get(mode, (0, min(extent, max(covered, 8), most)))
-        ranges.append(range(begin, min(end, extent)))
-    return ranges[0], ranges[1]
+        found.append(range(begin, min(end, extent)))
+    return found[0], found[1]
 
 
 def _cut(table: Ownership, rows: range, columns: range, unit: str = "") -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from textwrap import indent
+from typing import TYPE_CHECKING
 
 from tabulate import tabulate
 
@@ -16,6 +17,9 @@ from mmagen.plan.devices import device_for
 from mmagen.plan.launch import Numbers
 from mmagen.plan.pages import Section
 from mmagen.plan.plans import ProjectPlan
+
+if TYPE_CHECKING:
+    from mmagen.inspect.maps import Window
 
 
 def inspect(plan: ProjectPlan, device: str | None = None) -> str:
@@ -44,6 +48,23 @@ def _files(plan: ProjectPlan) -> Mapping[str, bytes]:
     from mmagen.generate.render import render  # imports Jinja, which pages of kernels that were not built do without
 
     return render(plan)
+
+
+def to_html(plan: ProjectPlan, window: Window, device: str | None = None) -> str:
+    """The same as an HTML page, with pictures of who owns which element."""
+    from mmagen.inspect import html, pictures  # import the layout algebra, which is slow
+
+    drawn = pictures.pictures(family_of(plan).maps(plan), window)
+    sections = [*_sections(plan), *numbers.sections(_numbers(plan, device))]
+    return html.page(plan.name, plan.text.title, sections, drawn)
+
+
+def to_svg(plan: ProjectPlan, window: Window) -> dict[str, str]:
+    """The pictures by the names of their files."""
+    from mmagen.inspect import pictures  # imports the layout algebra, which is slow
+
+    found = pictures.pictures(family_of(plan).maps(plan), window)
+    return {f"{plan.name}-{one.name}.svg": one.svg for one in found}
 
 
 def to_json(plan: ProjectPlan, with_maps: bool, device: str | None = None) -> str:

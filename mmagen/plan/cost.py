@@ -14,6 +14,7 @@ from mmagen.plan.plans import GemmPlan
 from mmagen.spec.cost import Cost
 from mmagen.spec.model import Problem
 
+STREAM_K = ("never", "last_wave", "always")
 MOST_RAGGED_WAVES = 3  # with more waves a partial tile does not matter
 
 
@@ -22,14 +23,14 @@ class KernelShape:
     """What the time depends on besides coefficients: tile and cluster along M and N of D; bytes: of an element of A, B and D.
 
     split_k: CTAs of a cluster that share the K of a tile. workspace_splits: parts of K that go through a workspace, 0: as many
-    as the kernel decides, -1: none.
+    as the kernel decides, -1: none. stream_k: which partial last waves are shared, an index of STREAM_K.
     """
 
     tile: tuple[int, int, int]
     cluster: tuple[int, int]
     split_k: int
     workspace_splits: int
-    stream_k: bool
+    stream_k: int
     bytes: tuple[int, int, int]
 
     @staticmethod
@@ -41,7 +42,7 @@ class KernelShape:
             cluster=plan.cluster_of_d,
             split_k=scheduler.split_k,
             workspace_splits=-1 if scheduler.workspace_splits is None else scheduler.workspace_splits,
-            stream_k=scheduler.stream_k != "never",
+            stream_k=STREAM_K.index(scheduler.stream_k),
             bytes=(plan.operand("A").element.bytes, plan.operand("B").element.bytes, plan.epilogue.out.bytes),
         )
 
@@ -103,7 +104,8 @@ def schedule(kernel: KernelShape, ctas: int, call: Call) -> Schedule:
     if kernel.stream_k:
         rest = tiles % resident
         shared = tiles if tiles < resident else rest + resident
-        if rest > 0 and 3 * rest < 2 * resident and shared * k_tiles >= 8 * resident:
+        always = STREAM_K[kernel.stream_k] == "always"
+        if rest > 0 and (always or 3 * rest < 2 * resident) and shared * k_tiles >= (4 if always else 8) * resident:
             joined = -(-k_tiles // -(-shared * k_tiles // resident))
             return Schedule(waves, -(-tiles * k_tiles // resident), 1.0, resident * kernel.group, splits, joined)
     return Schedule(waves, path, work / (waves * resident), min(work, resident) * kernel.group, splits, 0)
@@ -120,15 +122,17 @@ def _tiles(kernel: KernelShape, call: Call) -> tuple[int, int]:
 def _splits_decided(kernel: KernelShape, call: Call, tiles: int, k_tiles: int, resident: int) -> int:
     """The number of splits that SplitKWorkspaceTileScheduler<Config, 0> decides for."""
     tile_m, tile_n, tile_k = kernel.tile
-    mma = tile_m * tile_n * tile_k * kernel.bytes[0] / 4096
-    load = (tile_m * kernel.bytes[0] / kernel.cluster[1] + tile_n * kernel.bytes[1] / kernel.cluster[0]) * tile_k / 32
-    k_tile = max(mma, load)
-    sums = 4.0 * call.m * call.n * call.batch
+    bytes_a, bytes_b, _ = kernel.bytes
+    mma = tile_m * tile_n * tile_k * bytes_a / 4096
+    rows = min(tile_m, call.m) * bytes_a / kernel.cluster[1] + min(tile_n, call.n) * bytes_b / kernel.cluster[0]
+    k_tile = max(mma, rows * tile_k / 56)
+    sms = resident * kernel.cluster[0] * kernel.cluster[1]
+    operands = float(call.m * bytes_a + call.n * bytes_b) * call.k * call.batch / (16.7 * sms)
+    sums = 8.0 * call.m * call.n * call.batch / (24 * sms)
 
     def cycles(splits: int) -> float:
         work = -(-tiles * splits // resident) * (1500 + -(-k_tiles // splits) * k_tile)
-        ctas = resident * kernel.cluster[0] * kernel.cluster[1]
-        return work if splits == 1 else work + 3000 + 2 * splits * sums / (24 * ctas)
+        return max(work, operands) + (0.0 if splits == 1 else 8000 + splits * sums)
 
     best, least = 1, cycles(1)
     for waves in range(1, 9):

@@ -158,7 +158,7 @@ def kernel_shape(config: Config) -> str:
     """The mmagen::KernelShape of a library's kernel."""
     kernel = KernelShape.of(config.plan)
     values = (*kernel.tile, *kernel.cluster, kernel.split_k, kernel.workspace_splits)
-    return f"{{{', '.join(map(str, values))}, {'true' if kernel.stream_k else 'false'}, {', '.join(map(str, kernel.bytes))}}}"
+    return f"{{{', '.join(map(str, values))}, {kernel.stream_k}, {', '.join(map(str, kernel.bytes))}}}"
 
 
 def cost(config: Config) -> str:

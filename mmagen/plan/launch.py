@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from mmagen.core.targets import capability
 from mmagen.plan import budgets
+from mmagen.plan.cost import Call, KernelShape, schedule
 from mmagen.plan.devices import Device
 from mmagen.plan.plans import GemmPlan
 from mmagen.spec.model import Problem
@@ -52,13 +53,14 @@ def occupancy(plan: GemmPlan, registers: int) -> Occupancy:
 class Launch:
     """One problem on one device.
 
-    tiles: along M, along N, and matrices. ctas: of the grid. work: parts of tiles that are computed, split K included; the CTAs
-    of a partial cluster compute nothing and count. at_once: CTAs that run at once. k_tiles: iterations of the mainloop of a CTA
-    for one tile. flop: of the problem. dram: bytes of A, B, D and, if beta is not 0, C, each once. l2: bytes that the CTAs load
-    from L2, multicast counted once. stream_k: with a workspace, the last wave may be shared.
+    tiles: along M, along N, and matrices. parts: of the K of a tile. ctas: of the grid. work: parts of tiles that are computed;
+    the CTAs of a partial cluster compute nothing and count. at_once: CTAs that run at once. k_tiles: iterations of the mainloop
+    of a CTA for one tile. flop: of the problem. dram: bytes of A, B, D and, if beta is not 0, C, each once. l2: bytes that the
+    CTAs load from L2, multicast counted once. shared: with a workspace, all CTAs share the last wave.
     """
 
     tiles: tuple[int, int, int]
+    parts: int
     ctas: int
     work: int
     at_once: int
@@ -66,14 +68,7 @@ class Launch:
     flop: int
     dram: int
     l2: int
-    stream_k: bool = False
-
-    @property
-    def shared(self) -> bool:
-        """Do all CTAs share the tiles of a last wave that is less than two thirds full? (sm90_tile_scheduler_stream_k.cuh)"""
-        rest = self.work % self.at_once
-        tiles = self.work if self.work < self.at_once else rest + self.at_once
-        return self.stream_k and 0 < 3 * rest < 2 * self.at_once and tiles * self.k_tiles >= 8 * self.at_once
+    shared: bool = False
 
     @property
     def waves(self) -> int:
@@ -99,12 +94,14 @@ class Launch:
 def launch(plan: GemmPlan, problem: Problem, device: Device, ctas_per_sm: int) -> Launch:
     """What a call for `problem` launches. ctas_per_sm: by `occupancy`."""
     scheduler = plan.scheduler
-    m, n, k = (-(-extent // of_tile) for extent, of_tile in zip(problem.shape, plan.tile, strict=True))
-    rows, columns = scheduler.cluster
-    # A grid consists of whole clusters.
-    placed = -(-m // rows) * rows * -(-n // columns) * columns * problem.batch * scheduler.split_k
+    m, n, k = (-(-extent // of_tile) for extent, of_tile in zip(problem.shape, plan.tile_of_d, strict=True))
+    rows, columns = plan.cluster_of_d
     group = scheduler.cluster_ctas
     at_once = max(device.sms * ctas_per_sm // group * group, group)
+    spread = schedule(KernelShape.of(plan), at_once, Call.of(plan, problem))
+    parts = scheduler.split_k * spread.splits
+    # A grid consists of whole clusters.
+    placed = -(-m // rows) * rows * -(-n // columns) * columns * problem.batch * parts
     a = problem.m * problem.k * plan.operand("A").element.bytes
     b = problem.n * problem.k * plan.operand("B").element.bytes
     d = problem.m * problem.n * plan.epilogue.out.bytes * problem.batch
@@ -112,14 +109,15 @@ def launch(plan: GemmPlan, problem: Problem, device: Device, ctas_per_sm: int) -
     c = problem.m * problem.n * plan.epilogue.out.bytes * matrices[2] if problem.beta else 0
     return Launch(
         tiles=(m, n, problem.batch),
+        parts=parts,
         ctas=min(placed, at_once) if scheduler.persistent else placed,
         work=placed,
         at_once=at_once,
-        k_tiles=-(-k // scheduler.split_k),
+        k_tiles=-(-k // parts),
         flop=2 * problem.m * problem.n * problem.k * problem.batch,
         dram=a * matrices[0] + b * matrices[1] + c + d,
         l2=(a * -(-n // columns) + b * -(-m // rows)) * problem.batch,
-        stream_k=scheduler.stream_k,
+        shared=spread.joined > 0,
     )
 
 

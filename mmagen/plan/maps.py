@@ -4,7 +4,7 @@ memory. Made for `mmagen inspect` and `verify`; the layout algebra is imported w
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mmagen.core.layout_text import LayoutText
@@ -22,17 +22,20 @@ Tile = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Map:
-    """Maps of some matrices. title: of what; covers: elements along M, N and K after which the pattern of threads repeats."""
+    """Maps of some matrices. title: of what; covers: elements along M, N and K after which the pattern of threads repeats.
+    staged: A and B of a kernel that has them in shared memory, as they lie there, whoever reads them from there."""
 
     title: str
     covers: Tile
     tables: tuple[Ownership, ...]
+    staged: tuple[Ownership, ...] = ()
 
 
 def of_product(plan: ProductPlan, kernel: str = "") -> list[Map]:
     """The atom's and the CTA tile's maps of a kernel. kernel: its name in a library."""
     staged = [one for one in plan.operands if one.smem_copy is None]
-    return of_tile(plan.atom, plan.tiled_mma, plan.tile, tables(plan.atom, plan.tiled_mma, plan.tile, staged), kernel)
+    found = of_tile(plan.atom, plan.tiled_mma, plan.tile, tables(plan.atom, plan.tiled_mma, plan.tile, staged), kernel)
+    return [*found[:-1], replace(found[-1], staged=tuple(map(_stage, plan.operands)))]
 
 
 def of_tile(atom: Atom, mma: TiledMma, tile: Tile, of_the_tile: tuple[Ownership, ...], kernel: str = "") -> list[Map]:
@@ -79,19 +82,21 @@ def tables(atom: Atom, mma: TiledMma, tile: Tile, staged: Sequence[Operand]) -> 
 
 
 def _stage(operand: Operand) -> Ownership:
-    """An operand of wgmma in its stage of shared memory."""
+    """An operand in its stage of shared memory."""
     from mmagen.mma.ownership import Ownership, Stage
+    from mmagen.plan.bank_conflicts import byte_address
 
     elements = [0] * (operand.extent_mn * operand.extent_k)
     for mn in range(operand.extent_mn):
         for k in range(operand.extent_k):
-            elements[_place(operand, mn, k)] = mn * operand.extent_k + k
+            place = _place(operand, mn, k) if operand.tma else byte_address(operand, mn, k) // operand.element.bytes
+            elements[place] = mn * operand.extent_k + k
     stage = Stage(operand.element.bytes, operand.contiguous_k)
     return Ownership(operand.letter, operand.extent_mn, operand.extent_k, (tuple(elements),), stage)
 
 
 def _place(operand: Operand, mn: int, k: int) -> int:
-    """Elements from the first byte of the stage to (mn, k): panels as wide as the swizzle, of all lines across it.
+    """Of wgmma, elements from the first byte of the stage to (mn, k): panels as wide as the swizzle, of all lines across it.
 
     PTX ISA, "Asynchronous warpgroup level matrix shared memory layout": lines of 16 to 128 bytes, in which the 16-byte chunks
     are exchanged by the number of the line, which repeats after 8.

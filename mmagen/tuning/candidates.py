@@ -79,7 +79,7 @@ def name_of(plan: GemmPlan) -> str:
     parts += ["swap"] if spec.operands == "swapped" else []
     parts += [f"c{scheduler.cluster[0]}x{scheduler.cluster[1]}"] if scheduler.cluster != (1, 1) else []
     parts += ["split" if spec.split_k == "auto" else f"split{spec.split_k}"] if spec.split_k not in (None, 1) else []
-    parts += ["stream"] if scheduler.stream_k else []
+    parts += [{"last_wave": "stream", "always": "streamall"}[scheduler.stream_k]] if scheduler.shares_last_wave else []
     parts += [f"w{plan.tiled_mma.atoms[0]}x{plan.tiled_mma.atoms[1]}"] if schedule == "mma" else []
     parts += [f"s{spec.stages}"] if spec.stages else []
     parts += [f"r{spec.raster}"] if spec.raster else []

@@ -68,11 +68,16 @@ def program(library, tmp_path_factory) -> Path:
     stubs = []
     for config in library.configs:
         functions = [f"mmagen::Status run({library.name}_args const&, cudaStream_t) {{ return mmagen::Status::kSuccess; }}"]
+        functions.append(f"mmagen::Status can_run({library.name}_args const&) {{ return mmagen::Status::kSuccess; }}")
         functions.append(f"mmagen::Status query({library.name}_info&) {{ return mmagen::Status::kSuccess; }}")
         functions.append(
             f"mmagen::Status workspace({library.name}_args const&, int64_t&) {{ return mmagen::Status::kSuccess; }}"
         )
         stubs.append(f"namespace {library.name}::{config.name} {{\n{chr(10).join(functions)}\n}}")
+    stubs.append(
+        f"namespace {library.name} {{ int64_t copied_bytes({library.name}_args const&) {{ return 0; }}\n"
+        f"mmagen::Status copy_operands({library.name}_args&, cudaStream_t) {{ return mmagen::Status::kSuccess; }} }}"
+    )
     (folder / "main.cpp").write_text(MAIN.format(name=library.name, stubs="\n".join(stubs)))
     command = [
         tools.host_compiler.path,
@@ -84,6 +89,7 @@ def program(library, tmp_path_factory) -> Path:
         tools.toolkit / "include",
     ]
     command += ["-x", "c++", folder / "project" / "src" / f"{library.name}.cu", folder / "main.cpp", "-o", folder / "main"]
+    command += ["-x", "none", tools.toolkit / "lib64" / "libcudart_static.a", "-ldl", "-lrt", "-lpthread"]
     subprocess.run(command, check=True)
     return folder / "main"
 

@@ -267,7 +267,7 @@ def test_all_clusters_share_too_few_tiles_only_in_a_workspace_large_enough(run, 
         assert reply.values == [0]
         return int.from_bytes(reply.outputs[-1], "little")
 
-    assert needed(**shape) == needed(**shape | dict.fromkeys(("a", "b", "d", "lda", "ldb", "ldd"), 0)) == room, (
+    assert needed(**shape) == needed(**(shape | dict.fromkeys(("a", "b", "d", "lda", "ldb", "ldd"), 0))) == room, (
         "pointers are not read"
     )
     assert needed(m=2560, n=256 * 12, k=4096) == needed(m=64, n=64, k=4096) == needed(k=0) == needed(m=0) == 0

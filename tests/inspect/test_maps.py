@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from mmagen.cli.commands import commands
+from mmagen.cli.main import main
 from mmagen.core.errors import UsageError
 from mmagen.families import family_of, plan
 from mmagen.inspect import maps
@@ -192,3 +193,12 @@ def test_the_page_about_ownership_tells_the_truth():
     assert [owners[0] for owners in table.owners()] == list(right.values())
     for count, claim in claims.items():
         assert sum(claim(*at) == owner for at, owner in right.items()) == count and f"| {count} of 128 |" in page
+
+
+@pytest.mark.nvcc
+def test_verify_prints_the_map_that_it_verified(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["verify", "--on", "cpu", str(SPECS / "hello_ownership.yaml")])
+    said = capsys.readouterr().out
+    assert ended.value.code == 0 and "hello_ownership: every element is marked as this map says" in said
+    assert grid(said.rstrip(), "C")[8, 1] == "T00v3"

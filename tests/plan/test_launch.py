@@ -83,7 +83,7 @@ def test_work_is_that_of_the_schedulers(name):
             found = launch(it, problem, H200, 1)
             group = it.scheduler.cluster_ctas
             tiles, k_tiles = it.work_of_a_cta(problem, found.at_once // group)
-            assert (found.waves, found.k_tiles) == (tiles - it.scheduler.stream_k, k_tiles)
+            assert (found.waves, found.k_tiles) == (tiles - it.scheduler.shares_last_wave, k_tiles)
             assert found.work % group == 0
 
 

@@ -124,7 +124,7 @@ def test_an_exchange_improves_a_greedy_selection():
 
 def shapes() -> dict[str, KernelShape]:
     def shape(*tile: int, cluster: tuple[int, int] = (1, 1)) -> KernelShape:
-        return KernelShape(tile, cluster, 1, -1, False, SIZES)  # type: ignore[arg-type]
+        return KernelShape(tile, cluster, 1, -1, 0, SIZES)  # type: ignore[arg-type]
 
     return {"small": shape(64, 32, 128), "middle": shape(64, 128, 64), "large": shape(128, 256, 64, cluster=(2, 1))}
 

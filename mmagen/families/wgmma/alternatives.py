@@ -58,6 +58,7 @@ def _variants(keys: Keys, rows: int, columns: int, schedule: str) -> Iterator[Ke
             yield one | (_STREAM if alone and of_d <= _FEW_ROWS and schedule == "cooperative" else {})
             if schedule == "cooperative" and rows >= 128 and not swapped:
                 yield one | {"stream_k": "last_wave"}
+                yield one | {"stream_k": "always"}
             if schedule == "cooperative" and alone:
                 for split in (2, 4, "auto"):
                     yield one | (_STREAM if of_d <= _FEW_ROWS else {}) | {"split_k": split}

@@ -10,18 +10,19 @@ namespace mmagen {
 inline namespace v0_1 {
 
 /// What a kernel computes, and how. tile, cluster: along M and N of D. split_k: CTAs of a cluster that share the K of a tile.
-/// workspace_splits: parts of K that are added through a workspace; 0: as many as the kernel decides, -1: none.
+/// workspace_splits: parts of K that are added through a workspace; 0: as many as the kernel decides, -1: none. stream_k: which
+/// last waves are shared; 0: none, 1: those less than two thirds full, 2: any that are not full.
 struct KernelShape {
   double tile_m, tile_n, tile_k, cluster_m, cluster_n, split_k;
   int workspace_splits;
-  bool stream_k;
+  int stream_k;
   double bytes_a, bytes_b, bytes_d;  // of an element
 };
 
 /// The kernel as it works without a workspace: no tile is shared through one.
 constexpr KernelShape without_workspace(KernelShape kernel) {
   kernel.workspace_splits = -1;
-  kernel.stream_k = false;
+  kernel.stream_k = 0;
   return kernel;
 }
 
@@ -54,16 +55,18 @@ inline bool is_multiple(double bytes, int64_t of) { return bytes < 9e18 && int64
 
 /// The number of splits that SplitKWorkspaceTileScheduler<Config, 0> decides for.
 inline double splits_decided(KernelShape const& kernel, CallShape const& call, double tiles, double k_tiles, double resident) {
-  constexpr double kLoadBytes = 32, kSumBytes = 24, kWorkTile = 1500, kReduction = 3000;
+  constexpr double kL2Bytes = 56, kSumBytes = 24, kDramBytes = 16.7;  // as there
+  constexpr double kWorkTile = 1500, kReduction = 8000;
   double const mma = kernel.tile_m * kernel.tile_n * kernel.tile_k * kernel.bytes_a / 4096;
-  double const load = (kernel.tile_m * kernel.bytes_a / kernel.cluster_n + kernel.tile_n * kernel.bytes_b / kernel.cluster_m) *
-                      kernel.tile_k / kLoadBytes;
-  double const k_tile = std::max(mma, load);
-  double const sums = 4 * call.m * call.n * call.batch;
+  double const rows = std::min(kernel.tile_m, call.m) * kernel.bytes_a / kernel.cluster_n +
+                      std::min(kernel.tile_n, call.n) * kernel.bytes_b / kernel.cluster_m;
+  double const k_tile = std::max(mma, rows * kernel.tile_k / kL2Bytes);
+  double const sms = resident * kernel.cluster_m * kernel.cluster_n;
+  double const operands = (call.m * kernel.bytes_a + call.n * kernel.bytes_b) * call.k * call.batch / (kDramBytes * sms);
+  double const sums = 8 * call.m * call.n * call.batch / (kSumBytes * sms);  // of a split, written and read
   auto const cycles = [&](double splits) {
     double const work = whole_up(tiles * splits / resident) * (kWorkTile + whole_up(k_tiles / splits) * k_tile);
-    double const ctas = resident * kernel.cluster_m * kernel.cluster_n;
-    return splits == 1 ? work : work + kReduction + 2 * splits * sums / (kSumBytes * ctas);
+    return std::max(work, operands) + (splits == 1 ? 0.0 : kReduction + splits * sums);
   };
   double best = 1, least = cycles(1);
   for (int waves = 1; waves <= 8 && best < k_tiles; ++waves) {
@@ -100,10 +103,11 @@ inline Schedule schedule(KernelShape const& kernel, Cost const& cost, CallShape 
   it.used = work / (it.waves * resident);
   it.active = std::min(work, resident) * group;
   it.splits = splits;
-  if (kernel.stream_k) {
+  if (kernel.stream_k > 0) {
     double const rest = tiles - resident * whole_down(tiles / resident);
     double const shared = tiles < resident ? tiles : rest + resident;
-    if (rest > 0 && 3 * rest < 2 * resident && shared * k_tiles >= 8 * resident) {
+    bool const always = kernel.stream_k == 2;
+    if (rest > 0 && (always || 3 * rest < 2 * resident) && shared * k_tiles >= (always ? 4 : 8) * resident) {
       it.path = whole_up(tiles * k_tiles / resident);
       it.used = 1;
       it.active = resident * group;

@@ -1,9 +1,0 @@
-// Loop of SM90_64x256x16_F32BF16BF16_SS on operands in shared memory.
-#include "peak.h"
-
-#include "sm90_gemm_bf16_library/large.cuh"
-#include "mmagen/sm90_peak.cuh"
-
-sm90_gemm_bf16_library_status sm90_gemm_bf16_library_peak_launch(int iterations, double* flop, CUstream_st* stream) {
-  return static_cast<sm90_gemm_bf16_library_status>(mmagen::peak::launch<sm90_gemm_bf16_library::large::Config>(iterations, flop, stream));
-}

@@ -1,0 +1,151 @@
+"""Pictures: every cell is drawn at its place, in the colour of its thread, and says what the tables say."""
+
+from __future__ import annotations
+
+import re
+import time
+import xml.etree.ElementTree as ET
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from mmagen.cli.main import main
+from mmagen.families import family_of, plan
+from mmagen.inspect.maps import MODES, owner_text, parse_window
+from mmagen.inspect.page import to_html
+from mmagen.inspect.pictures import colour, pictures
+from mmagen.plan.bank_conflicts import byte_address
+from mmagen.spec.load import load
+
+SPECS = Path(__file__).resolve().parents[2] / "specs"
+_SVG = "{http://www.w3.org/2000/svg}"
+_VOID = ("meta",)
+
+
+def planned(name: str):
+    path = SPECS / f"{name}.yaml"
+    return plan(load(path.read_bytes(), path.name).spec)
+
+
+def drawn(name: str, window: str | None = None) -> dict[str, ET.Element]:
+    it = planned(name)
+    found = pictures(family_of(it).maps(it), parse_window(window) if window else {})
+    return {one.name: ET.fromstring(one.svg) for one in found}
+
+
+def cells(picture: ET.Element) -> dict[tuple[int, int], tuple[str, str, str]]:
+    """(row, column) on the picture -> title, colour and text of each labelled cell."""
+    found = {}
+    for cell in picture.findall(f"{_SVG}g/{_SVG}g"):
+        rect = cell.find(f"{_SVG}rect")
+        at = int(rect.get("y")) // int(rect.get("height")), int(rect.get("x")) // int(rect.get("width"))
+        found[at] = (cell.find(f"{_SVG}title").text, rect.get("fill"), cell.find(f"{_SVG}text").text)
+    return found
+
+
+@pytest.mark.parametrize("name", ["hello_ownership", "ownership_sliced_k", "ownership_volta", "sm90_micro_e4m3_rs"])
+def test_every_cell_says_who_owns_it(name):
+    it = planned(name)
+    found = drawn(name, "m=0:16,n=0:8,k=0:16")
+    for number, one in enumerate(family_of(it).maps(it)):
+        for table in (table for table in one.tables if table.stage is None):
+            of = cells(found[f"{number}-{table.matrix}"])
+            extents = [
+                min(extent, {"M": 16, "N": 8, "K": 16}["MNK"[mode]])
+                for extent, mode in zip((table.rows, table.columns), MODES[table.matrix], strict=True)
+            ]
+            assert set(of) == {(row, column) for row in range(extents[0]) for column in range(extents[1])}
+            owners = table.owners()
+            for (row, column), (title, fill, text) in of.items():
+                mine = owners[row * table.columns + column]
+                assert title.startswith(f"{table.matrix}({row},{column}): ")
+                assert [tuple(map(int, pair)) for pair in re.findall(r"thread (\d+) value (\d+)", title)] == mine
+                assert (fill, text) == (colour(mine[0][0]), owner_text(*mine[0]))
+
+
+def test_a_whole_tile_has_a_path_for_each_thread():
+    it = planned("sm80_gemm_classic")
+    table = family_of(it).maps(it)[-1].tables[2]
+    whole = drawn("sm80_gemm_classic", "all")["1-C"]
+    seen: dict[tuple[int, int], str] = {}
+    for path in whole.findall(f"{_SVG}g/{_SVG}path"):
+        thread = int(path.find(f"{_SVG}title").text.split()[1])
+        assert path.get("fill") == colour(thread)
+        for x, y, width in re.findall(r"M(\d+) (\d+)h(\d+)v6h-\3z", path.get("d")):
+            for column in range(int(x) // 6, (int(x) + int(width)) // 6):
+                assert (int(y) // 6, column) not in seen
+                seen[int(y) // 6, column] = thread
+    assert seen == {divmod(element, 128): owners[0][0] for element, owners in enumerate(table.owners())}
+
+
+@pytest.mark.parametrize("name", ["sm80_gemm_classic", "sm80_gemm_tf32_nt", "sm80_gemm_s8_nt_out8", "sm80_gemm_f64"])
+def test_operands_lie_in_the_banks_where_the_kernel_has_them(name):
+    it = planned(name)
+    for operand in it.operands:
+        picture = drawn(name)[f"1-{operand.letter}-banks"]
+        of = cells(picture)
+        for (row, bank), (title, _, text) in of.items():
+            byte = row * 128 + bank * 4
+            assert title.startswith(f"byte {byte}, bank {bank}: ")
+            held = [tuple(map(int, at)) for at in re.findall(r"\((\d+),(\d+)\)", title)]
+            size = operand.element.bytes
+            assert [byte_address(operand, *at) for at in held] == [
+                byte // size * size + i * size for i in range(max(1, 4 // size))
+            ]
+            assert int(text) == held[0][0 if operand.contiguous_k else 1]
+
+
+def test_a_cell_of_an_operand_says_its_byte_and_bank():
+    operand = planned("sm80_gemm_classic").operand("A")
+    title = cells(drawn("sm80_gemm_classic")["1-A"])[5, 9][0]
+    byte = byte_address(operand, 5, 9)
+    assert title.endswith(f"; byte {byte} of its stage, bank {byte // 4 % 32}")
+
+
+def test_a_picture_of_a_tile_is_small_and_quick():
+    it = planned("sm80_gemm_classic")
+    start = time.process_time()
+    found = pictures(family_of(it).maps(it), None)
+    assert time.process_time() - start < 2
+    assert all(len(one.svg) < 300_000 for one in found)
+
+
+class _Checked(HTMLParser):
+    """Every element is closed, nothing is loaded, and there is no script."""
+
+    def __init__(self):
+        super().__init__()
+        self.open: list[str] = []
+        self.cells = 0
+
+    def handle_starttag(self, tag, attributes):
+        assert tag not in ("script", "link", "img", "iframe") and not {"src", "href"} & {name for name, _ in attributes}
+        if tag not in _VOID:
+            self.open.append(tag)
+        self.cells += tag == "rect"
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+@pytest.mark.parametrize("name", ["hello_ownership", "fma_micro", "sm90_gemm_tf32", "sm90_micro_sparse", "hello_peak"])
+def test_the_page_stands_alone(name):
+    text = to_html(planned(name), {})
+    checked = _Checked()
+    checked.feed(text)
+    assert checked.open == [] and checked.cells > 0
+    assert re.findall(r"https?://[^\"]+", text) == ["http://www.w3.org/2000/svg"] * text.count("<svg")
+    assert "Choices" in text and planned(name).name in text
+
+
+def test_inspect_writes_them(tmp_path, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["inspect", str(SPECS / "hello_ownership.yaml"), "--html", str(tmp_path / "a"), "--svg", str(tmp_path / "b")])
+    assert ended.value.code == 0 and "wrote" in capsys.readouterr().err
+    assert [path.name for path in (tmp_path / "a").iterdir()] == ["hello_ownership.html"]
+    assert sorted(path.name for path in (tmp_path / "b").iterdir()) == [f"hello_ownership-0-{m}.svg" for m in "ABC"]
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SystemExit) as ended:
+        main(["inspect", str(SPECS / "hello_ownership.yaml"), "--html", str(tmp_path / "file" / "x")])
+    assert ended.value.code == 2

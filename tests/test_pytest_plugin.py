@@ -1,0 +1,89 @@
+"""The pytest plugin: problems of specs as test items."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+pytestmark = pytest.mark.nvcc
+
+ROOT = Path(__file__).resolve().parents[1]
+MICRO = ROOT / "specs/fma_micro.yaml"
+ITEMS = ["fma.mma.yaml::32x32x8-small_int", "fma.mma.yaml::32x32x8-uniform"]
+
+
+@pytest.fixture
+def specs(tmp_path) -> Path:
+    shutil.copy(MICRO, tmp_path / "fma.mma.yaml")
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -p mmagen.pytest_plugin -p no:cacheprovider\n")
+    return tmp_path
+
+
+def run(folder: Path, *arguments: str) -> tuple[int, str]:
+    command = [sys.executable, "-m", "pytest", *arguments]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env={**_environment(), "PYTHONPATH": str(ROOT)})
+    return done.returncode, done.stdout + done.stderr
+
+
+def _environment() -> dict[str, str]:
+    return {key: value for key, value in os.environ.items() if not key.startswith("PYTEST")}
+
+
+def test_each_problem_is_an_item(specs):
+    code, said = run(specs, "--collect-only", "-q", "--mmagen-on", "cpu", "--strict-markers")
+    assert code == 0 and said.splitlines()[:2] == ITEMS, said
+    assert "32x32x8-uniform" in run(specs, "--collect-only", "-q", "--mmagen-on", "cpu", "-k", "uniform and not small_int")[1]
+    assert run(specs, "--collect-only", "-q", "--mmagen-on", "cpu", "-m", "not nvcc")[0] == 5
+    code, said = run(specs, "--collect-only", "-q", "--mmagen-on", "gpu", "-m", "gpu and nvcc")
+    assert code == 0 and said.splitlines()[0] == "fma.mma.yaml::32x32x8", said
+
+
+def test_items_run_on_several_workers_and_are_reported(specs):
+    code, said = run(specs, "-n", "2", "--mmagen-on", "cpu", "--junitxml", "out.xml")
+    assert code == 0 and "2 passed" in said, said
+    suite = ElementTree.parse(specs / "out.xml").getroot()[0]
+    assert [suite.get(name) for name in ("tests", "failures", "errors", "skipped")] == ["2", "0", "0", "0"]
+    facts = {one.get("name"): one.get("value") for one in suite.iter("property")}
+    assert facts["device"] == "cpu-ptx" and float(facts["bound"]) >= float(facts["max_abs_err"])
+    assert all(float(case.get("time")) > 0 for case in suite.iter("testcase"))
+
+
+def test_without_a_gpu_items_of_one_are_skipped(specs, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    code, said = run(specs, "-rs", "--mmagen-on", "gpu")
+    assert code == 0 and "1 skipped" in said and "CUDA_VISIBLE_DEVICES hides every GPU" in said, said
+
+
+def test_a_refused_spec_is_an_error_with_its_place(specs):
+    text = MICRO.read_text()
+    assert "tile: [32, 32, 8]" in text
+    (specs / "bad.mma.yaml").write_text(text.replace("tile: [32, 32, 8]", "tile: [33, 32, 8]"))
+    code, said = run(specs, "--mmagen-on", "cpu", "--collect-only", "-q", "bad.mma.yaml")
+    assert code == 2 and "bad.mma.yaml:" in said and "tile" in said and "Traceback" not in said
+
+
+def test_folders_of_specs_are_configured(specs):
+    (specs / "kernels").mkdir()
+    shutil.copy(MICRO, specs / "kernels/one.yaml")
+    shutil.copy(MICRO, specs / "other.yaml")
+    (specs / "pytest.ini").write_text("[pytest]\naddopts = -p mmagen.pytest_plugin\nmmagen_specs = kernels\n")
+    said = run(specs, "--collect-only", "-q", "--mmagen-on", "cpu")[1]
+    assert "kernels/one.yaml::32x32x8-uniform" in said and "other.yaml" not in said
+
+
+def test_a_wrong_kernel_fails_with_a_sentence(specs):
+    """The plugin's items judge as verify does: with a judge that finds a wrong element, both fail."""
+    (specs / "conftest.py").write_text(
+        "import mmagen.verify.emulated.session as session\n"
+        "from dataclasses import replace\n"
+        "whole = session.compare\n"
+        "session.compare = lambda *them: replace(whole(*them), reason='D(0,0) got 1 expected 2')\n"
+    )
+    code, said = run(specs, "--mmagen-on", "cpu", "-k", "small_int")
+    assert code == 1 and "incorrect: D(0,0) got 1 expected 2" in said and "Traceback" not in said, said
