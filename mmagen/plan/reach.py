@@ -26,8 +26,8 @@ class Paths:
 
     operands, result: the modes along which A and B lie in memory, and that of D. vector: elements of 16 bytes, of the smallest
     type. group: rows of tiles, of clusters, in a band. splits: CTAs that share the K of a tile. tma: operands are loaded by TMA
-    where they are aligned, and D is stored so. turns: consumer warpgroups that compute a tile each; 1 where they share it.
-    persistent: a CTA computes several tiles.
+    where they are aligned. turns: consumer warpgroups that compute a tile each; 1 where they share it. persistent: a CTA
+    computes several tiles.
     """
 
     tile: Tile
@@ -68,7 +68,7 @@ class Paths:
         return -(-m // (m_tile * self.cluster[0])), -(-n // (n_tile * self.cluster[1])), -(-k // k_tile)
 
     def is_aligned(self, problem: Problem) -> bool:
-        """Does the kernel for aligned rows of A and B compute it?"""
+        """Does the kernel for aligned rows compute it? Those of A and B alone count."""
         return self._in_vectors(problem, self.operands)
 
     def stores_vectors(self, problem: Problem) -> bool:
@@ -113,9 +113,8 @@ def features(paths: Paths, problem: Problem) -> frozenset[str]:
         own.add("fewer k tiles than splits" if k_tiles < paths.splits else "k tiles for every split")
     if problem.m < 64 and problem.n < 64:
         own.add("fewer rows than a box")
+    own.add(f"D in {'vectors' if paths.stores_vectors(problem) else 'single elements'}")
     is_aligned = paths.is_aligned(problem)
-    if is_aligned or not paths.tma:
-        own.add(f"D in {'vectors' if paths.stores_vectors(problem) else 'single elements'}")
     if problem.alpha != 1:
         own.add("alpha")
     if problem.offset:
@@ -144,9 +143,12 @@ def candidates(paths: Paths) -> Iterator[Problem]:
     if paths.tma:
         # Rows that end within 16 bytes are stored element by element, which takes long in many tiles: those of few do.
         yield Problem(shape=(rows + _ALIGNED, n_cluster + _ALIGNED, k), batch=2)
-        # An odd extent of D alone, if no operand has the same: several slices, the last one with a residue.
-        odd_m, odd_n = (_ALIGNED if mode in paths.operands else _RAGGED for mode in "MN")
-        yield Problem(shape=(m + odd_m, n_cluster + odd_n, 2 * k), beta=2.0)
+        # An odd extent along which D alone lies, in several tiles, and one along which A or B does, in one.
+        for mode in sorted(paths.operands ^ {paths.result}):
+            several = {"M": m + _ALIGNED, "N": n_cluster + _ALIGNED, "K": 2 * k}
+            extents = several if mode == paths.result else {"M": m, "N": n, "K": 2 * k}
+            odd = extents | {mode: extents[mode] - _RAGGED}
+            yield Problem(shape=(odd["M"], odd["N"], odd["K"]), beta=2.0)
         # M and N differ, and with them the batch strides of A and B.
         yield Problem(shape=(43, 27, 43), batch=3, ld_pad=_RAGGED, alpha=-1.0, beta=2.0)
     else:

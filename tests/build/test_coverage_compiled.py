@@ -20,9 +20,9 @@ SHARES = {
     "sm80_micro_s4": {"instruction_kernel": 100},
     "sm90_gemm_f64": {"gemm_kernel<true>": 50, "gemm_kernel<false>": 35},
     "sm90_micro_bf16": {"micro_kernel": 50},
-    "sm90_gemm_bf16_pingpong": {"sm90_kernel": 92, "sm90_unaligned_kernel": 72},
-    "sm90_gemm_splitk": {"sm90_kernel": 94, "sm90_unaligned_kernel": 74},
-    "c2_stream": {"sm90_kernel": 89, "sm90_unaligned_kernel": 72},
+    "sm90_gemm_bf16_pingpong": {"sm90_kernel": 94, "sm90_unaligned_kernel": 65},
+    "sm90_gemm_splitk": {"sm90_kernel": 89, "sm90_unaligned_kernel": 56},
+    "c2_stream": {"copy_operands_kernel": 47, "sm90_kernel": 66, "sm90_unaligned_kernel": 60},
 }
 
 
@@ -42,8 +42,8 @@ def test_the_chosen_problems_reach_as_much_as_ever(spec, compiled):
     found: dict[str, list] = {}
     for task in tasks(made.plan, made.ptx, (), 1, None):
         if task.distribution == "small_int":
-            (coverage,) = run_task(task).records[0]["details"]["coverage"]
-            found.setdefault(kernel_name(coverage["entry"]), []).append(coverage)
+            for coverage in run_task(task).records[0]["details"]["coverage"]:
+                found.setdefault(kernel_name(coverage["entry"]), []).append(coverage)
     assert found.keys() == SHARES[spec].keys()
     for kernel, of_kernel in found.items():
         goals = of_kernel[0]["goals"]
