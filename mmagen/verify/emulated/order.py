@@ -30,8 +30,8 @@ class Order:
         if self._waiting.get(last):
             return self._waiting[last].popleft()
         busy = Counter(running)
-        left = [kernel for kernel, waiting in self._waiting.items() if waiting]
-        return self._waiting[min(left, key=lambda kernel: (busy[kernel], -self._left(kernel)))].popleft()
+        left = [name for name, waiting in self._waiting.items() if waiting]
+        return self._waiting[min(left, key=lambda name: (busy[name], -self._left(name)))].popleft()
 
-    def _left(self, kernel: str) -> int:
-        return sum(self._products[i] for i in self._waiting[kernel])
+    def _left(self, name: str) -> int:
+        return sum(self._products[i] for i in self._waiting[name])
