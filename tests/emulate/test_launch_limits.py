@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mmagen.emulate import EmulationError, Report, launch, parse
+from mmagen.emulate.exec import batches
 from mmagen.emulate.exec import launch as launch_module
-from mmagen.emulate.exec import scheduler
 
 
 def launched(directives: str, grid=4, block=64, **options) -> Report:
@@ -55,7 +55,7 @@ def test_what_fails_outside_of_the_instructions_is_an_emulation_error(monkeypatc
     def broken(*_: object) -> None:
         raise IndexError("index 64 is out of bounds")
 
-    monkeypatch.setattr(scheduler, "make_batch", broken)
+    monkeypatch.setattr(batches, "make_batch", broken)
     with pytest.raises(EmulationError, match=r"please report it: IndexError: index 64 is out of bounds \(test_launch_limits"):
         launched("")
     monkeypatch.setattr(launch_module, "compiled", broken)
@@ -65,7 +65,7 @@ def test_what_fails_outside_of_the_instructions_is_an_emulation_error(monkeypatc
     def full(*_: object) -> None:
         raise MemoryError("Unable to allocate 1 TiB")
 
-    monkeypatch.setattr(scheduler, "make_batch", full)
+    monkeypatch.setattr(batches, "make_batch", full)
     monkeypatch.setattr(launch_module, "compiled", full)
     with pytest.raises(EmulationError, match=r"the emulator has not enough memory .*: Unable to allocate 1 TiB"):
         launched("")

@@ -11,6 +11,7 @@ from mmagen.emulate.arrays import Mask, Registers
 from mmagen.emulate.batch import Batch
 from mmagen.emulate.errors import EmulationError
 from mmagen.emulate.exec.blocks import Block, cut
+from mmagen.emulate.exec.coverage import Branches
 from mmagen.emulate.exec.dataflow import past, unwritten_reads
 from mmagen.emulate.lanes.undefined import registers_from_shuffles
 from mmagen.emulate.ops import table  # noqa: F401  (registers all instructions)
@@ -30,7 +31,8 @@ Run = Callable[[Registers, Mask | None, Batch], None]
 class Compiled:
     """An entry's blocks and what they were compiled to so far; launches of the same entry share it.
 
-    next: block -> the one that follows it. tracked: registers that some path reads before it writes them, with `checks`.
+    next: block -> the one that follows it. branches: of which the report says what was reached. tracked: registers that some
+    path reads before it writes them, with `checks`.
     """
 
     def __init__(self, entry: Entry, file: str, places: Places, checks: bool):
@@ -38,6 +40,7 @@ class Compiled:
         self.blocks = cut(entry)
         order = sorted(self.blocks)
         self.next = dict(pairwise(order))
+        self.branches = Branches(self.blocks, file)
         self.tracked = unwritten_reads(entry, self.blocks) if checks else frozenset()
         self._emitter = Emitter(places.place_of, places.special, self.tracked)
         self._in_flight = registers_in_flight(entry) if checks else frozenset()

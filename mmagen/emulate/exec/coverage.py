@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 
 from mmagen.emulate.arrays import Mask
 from mmagen.emulate.exec.blocks import Block
@@ -13,22 +14,39 @@ from mmagen.emulate.report.findings import source_place
 _TAKEN, _NOT_TAKEN, _ONCE = 1, 2, 4
 
 
+class Branches:
+    """The branches of an entry of which something is asked. starts: their blocks; loops: those that end with a test."""
+
+    def __init__(self, blocks: Mapping[int, Block], file: str):
+        self._blocks, self._file = blocks, file
+        asked = [block for block in blocks.values() if block.target >= 0 and not _waits(block, blocks)]
+        self.starts = tuple(block.start for block in asked)
+        self.loops = tuple(block.start for block in asked if _is_bottom_test(block))
+
+    @cached_property
+    def goals(self) -> tuple[tuple[int, int, Goal], ...]:
+        """(block, what the goal is noted as, the goal)."""
+        found = []
+        for start in self.starts:
+            end = self._blocks[start].instructions[-1]
+            place = source_place(end, self._file)
+            found += [(start, bit, Goal(end.line, what, *place)) for what, bit in _asked(self._blocks[start])]
+        return tuple(found)
+
+
 class BranchLog:
     """The branches of one launch."""
 
-    def __init__(self, blocks: Mapping[int, Block]):
-        self._blocks = blocks
-        branches = [block for block in blocks.values() if block.target >= 0]
-        waits = {block.start for block in branches if _waits(block, blocks)}
-        self._noted = {block.start: 0 for block in branches if block.start not in waits}
+    def __init__(self, branches: Branches):
+        self._branches = branches
+        self._noted = dict.fromkeys(branches.starts, 0)
         # Loops of which no thread is known to have left one after the first iteration: lanes that have begun another.
         self._again: dict[int, Mask | None] = {}
-        self._counted = [block.start for block in branches if block.start in self._noted and _is_bottom_test(block)]
         self.begin()
 
     def begin(self) -> None:
         """Other CTAs run from here on."""
-        self._again = {start: None for start in self._counted if not self._noted[start] & _ONCE}
+        self._again = {start: None for start in self._branches.loops if not self._noted[start] & _ONCE}
 
     def note(self, block: Block, taken: Mask | None, rest: Mask | None) -> None:
         """Lanes at the branch at the end of a block: those that take it, those that go on behind it; None for no lanes."""
@@ -50,18 +68,11 @@ class BranchLog:
             again = taken if again is None else again | taken
         self._again[start] = again
 
-    def coverage(self, entry: str, file: str) -> Coverage:
-        """What has been reached in all; file: of the PTX."""
-        goals: list[Goal] = []
-        missed: list[Goal] = []
-        for start, noted in self._noted.items():
-            end = self._blocks[start].instructions[-1]
-            for what, bit in _asked(self._blocks[start]):
-                goal = Goal(end.line, what, *source_place(end, file))
-                goals.append(goal)
-                if not noted & bit:
-                    missed.append(goal)
-        return Coverage(entry, tuple(goals), frozenset(missed))
+    def coverage(self, entry: str) -> Coverage:
+        """What has been reached in all."""
+        goals = self._branches.goals
+        missed = frozenset(goal for start, bit, goal in goals if not self._noted[start] & bit)
+        return Coverage(entry, tuple(goal for _, _, goal in goals), missed)
 
 
 def _is_back(block: Block) -> bool:

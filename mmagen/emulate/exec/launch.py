@@ -8,9 +8,9 @@ import numpy as np
 
 from mmagen.emulate.batch import LaunchState
 from mmagen.emulate.errors import EmulationError, reported
+from mmagen.emulate.exec.batches import Batches
 from mmagen.emulate.exec.compile import compiled
 from mmagen.emulate.exec.endless import Limits
-from mmagen.emulate.exec.scheduler import Scheduler
 from mmagen.emulate.hazards.tracker import LaunchHistory
 from mmagen.emulate.memory.global_memory import GlobalMemory
 from mmagen.emulate.program.limits import launched_cluster
@@ -76,20 +76,20 @@ def launch(
     history = LaunchHistory(log, program.global_granule)
     printed, prefetches = Printed(), Prefetches()
     state = LaunchState(program, log, traffic, history, code.tracked, checks, printed, prefetches)
-    scheduler = Scheduler(state, code, Limits.of(step_limit, timeout_s))
+    batches = Batches(state, code, Limits.of(step_limit, timeout_s))
     at_once = max(1, lanes // program.padded_threads // program.cluster) * program.cluster
     with np.errstate(all="ignore"):
         for first in range(0, program.cta_count, at_once):
-            scheduler.run(first, min(at_once, program.cta_count - first))
-            if scheduler.stopped or scheduler.aborted:
+            batches.run(first, min(at_once, program.cta_count - first))
+            if batches.stopped or batches.aborted:
                 break
             if progress:
                 progress(min(first + at_once, program.cta_count), program.cta_count)
-    report = Report(entry, program.cta_count, scheduler.completed, scheduler.stopped, log.findings(), scheduler.steps)
+    report = Report(entry, program.cta_count, batches.completed, batches.stopped, log.findings(), batches.steps)
     report.traffic, report.printed = traffic.traffic(), printed.texts
     report.unused_prefetches = prefetches.unused(module.file)
-    report.coverage = scheduler.branches.coverage(entry, module.file)
-    scheduler.count_instructions(report)
+    report.coverage = batches.branches.coverage(entry)
+    batches.count_instructions(report)
     return report
 
 

@@ -13,7 +13,7 @@ from time import monotonic
 import numpy as np
 
 from mmagen.emulate.arrays import Indices, Mask, Registers, Words
-from mmagen.emulate.batch import Batch, LaunchState, make_batch
+from mmagen.emulate.batch import Batch
 from mmagen.emulate.errors import EmulationError, KernelAborted, defect
 from mmagen.emulate.exec.blocks import Block
 from mmagen.emulate.exec.compile import Compiled
@@ -24,48 +24,12 @@ from mmagen.emulate.lanes.special_values import special_registers
 from mmagen.emulate.ops.emit import storage_of
 from mmagen.emulate.ops.mbarriers import address_operand, phase_operands, shared_address
 from mmagen.emulate.ptx.model import Immediate, Instruction, Negated, Register
-from mmagen.emulate.report.report import Report
 from mmagen.emulate.sync.resumed import Resumed
 
 _MOST_POLLS = 1000
 
 
-class Scheduler:
-    """Runs the batches of one launch, one after the other. completed: all threads so far have ended. No other batch is to run
-    if it was stopped, since a limit was exceeded, or aborted, by a trap or an assertion."""
-
-    def __init__(self, launch: LaunchState, code: Compiled, limits: Limits):
-        self._launch, self._code, self._limits = launch, code, limits
-        self._executed: dict[int, int] = {}  # block -> warps that have run it
-        self.branches = BranchLog(code.blocks)
-        self.steps = 0
-        self.completed = True
-        self.aborted = False
-        self.stopped = False
-
-    def run(self, first: int, count: int) -> None:
-        """CTAs first..first+count-1, from beginning to end."""
-        batch = make_batch(self._launch, first, count)
-        self.branches.begin()
-        run = _BatchScheduler(batch, self._code, self._limits, self._executed, self.branches)
-        try:
-            self.completed &= run.run()
-        except KernelAborted:
-            self.completed, self.aborted = False, True
-        self.stopped |= run.stopped
-        self.steps += run.steps
-
-    def count_instructions(self, report: Report) -> None:
-        """Fills the report's instruction counts."""
-        for start, warps in self._executed.items():
-            block = self._code.blocks[start]
-            report.warp_instructions += warps * block.length
-            for i in block.instructions:
-                name = ".".join((i.base, *i.modifiers))
-                report.opcodes[name] = report.opcodes.get(name, 0) + warps
-
-
-class _BatchScheduler:
+class BatchScheduler:
     """groups: block -> lanes that are about to run it. executed: counts, by block, of the warps that ran it. watch: counts
     steps, once those of all lanes together exceed half of what one may take."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
 
@@ -24,11 +23,11 @@ from mmagen.emulate.ptx.model import (
     Vector,
 )
 from mmagen.emulate.ptx.operands import OperandReader, size_of
+from mmagen.emulate.ptx.statements import LABEL, statements_of
 
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
 _LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)\s+(\d+)\s*(?:,\s*function_name\s+[^,]+,\s*inlined_at\s+(\d+)\s+(\d+)\s+(\d+))?$")
 _FILE = re.compile(r'\.file\s+(\d+)\s+"((?:[^"\\]|\\.)*)"')
-_LABEL = re.compile(r"([$\w%]+)\s*:(?!:)")
 _INSTRUCTION = re.compile(r"(?:@\s*(!?)\s*([%$\w]+)\s+)?([a-z][\w]*)((?:(?:\.|::)[\w]+)*)\s*(.*)$", re.S)
 _VARIABLE = re.compile(
     r"((?:\.(?:visible|extern|weak|common)\s+)*)\.(param|shared|local|const|global)\s+((?:\.attribute\([^)]*\)\s*)?)"
@@ -37,11 +36,8 @@ _VARIABLE = re.compile(
     re.S,
 )
 _DOT = re.compile(r"\.(?!:)")
-_MARK = re.compile(r"[;{}]")
 _REG = re.compile(r"\.reg\s+((?:\.v[24]\s+)?)\.(\w+)\s+(.*)$", re.S)
 _ENTRY = re.compile(r"((?:\.(?:visible|extern|weak)\s+)*)\.(entry|func)\s*(\([^()]*\)\s*)?([$\w%]+)\s*(?:\((.*)\))?", re.S)
-# Directives that end with their line, some of them with a ";".
-_LINES = (".loc", ".file", ".pragma", ".version", ".target", ".address_size")
 # Directives that do not change what the instructions do.
 _IDLE = [
     ".version",
@@ -91,7 +87,7 @@ class _Parser:
         return EmulationError(f"{self.file}:{line}: {why}: {' '.join(text.split())[:200]}")
 
     def module(self) -> Module:
-        statements = list(_statements(self.text, self.fail))
+        statements = list(statements_of(self.text, self.fail))
         self.bodies = functions_of(statements) if ".func" in self.text else {}
         for line, kind, statement in statements:
             if kind == "{":
@@ -208,7 +204,7 @@ class _Body:
         if statement[0] == ".":
             self._directive(line, statement)
             return
-        if statement[-1] == ":" and (found := _LABEL.fullmatch(statement)):
+        if statement[-1] == ":" and (found := LABEL.fullmatch(statement)):
             self.label = self.reader.declare_label(found.group(1))
             self.labels[self.label] = len(self.instructions)
             return
@@ -349,53 +345,3 @@ def _initial(text: str, element: int) -> bytes:
             value = 0
         data += (value % (1 << (8 * element))).to_bytes(element, "little")
     return data
-
-
-def _statements(text: str, fail: Callable[[int, str, str], EmulationError]) -> Iterator[tuple[int, str, str]]:
-    """Yields (line, kind, statement): kind "{" with the header before it, "}" or ";" for anything else.
-
-    Braces inside a statement (vectors, initialisers) belong to it; directives that end with their line have no ";".
-    """
-    pending, start, depth = "", 0, 0
-    for number, line in enumerate(text.split("\n"), 1):
-        rest = line.strip()
-        if rest.startswith(".section"):
-            break  # debug information follows to the end
-        if not pending and rest.startswith(".") and rest.split(None, 1)[0] in _LINES:
-            yield number, ";", rest.rstrip(";").strip()
-            continue
-        while rest:
-            if not pending:
-                start = number
-                if rest[0] in "{}":
-                    yield number, rest[0], ""
-                    rest = rest[1:].lstrip()
-                    continue
-                if found := _LABEL.match(rest):
-                    yield number, ";", found.group(0).strip()
-                    rest = rest[found.end() :].lstrip()
-                    continue
-            cut = _MARK.search(rest)
-            if cut is None:
-                pending, rest = f"{pending}{rest} ", ""
-                continue
-            piece, mark, rest = rest[: cut.start()], cut.group(0), rest[cut.end() :].lstrip()
-            pending += piece
-            if mark == "{":
-                if depth == 0 and re.search(r"\.(entry|func)\b", pending):
-                    yield start, "{", pending.strip()
-                    pending = ""
-                else:
-                    pending, depth = pending + "{", depth + 1
-            elif mark == "}":
-                if depth == 0:
-                    raise fail(start, pending, "no ';' before '}'")
-                pending, depth = pending + "} ", depth - 1
-            else:
-                if depth:
-                    raise fail(start, pending, "an unclosed '{'")
-                if pending.strip():
-                    yield start, ";", pending.strip()
-                pending = ""
-    if pending.strip():
-        raise fail(start, pending, "the text ends in the middle of a statement")
