@@ -3,7 +3,7 @@
 Other packages import from here alone. Inside, each layer imports only from those that follow it:
 
     call          `run_ptx`: arguments, device memory, tensor maps
-    exec          blocks of an entry, their compilation, the scheduler, `launch`
+    exec          blocks of an entry, their compilation, the scheduler, batches, `launch`
     ops           instructions: PTX -> Python source over all lanes
     batch         the state of the CTAs that run together, assembled from the components below
     asynchronous  cp.async, TMA and wgmma: copies and products in flight
