@@ -21,7 +21,7 @@ ITEMS = ["fma.mma.yaml::32x32x8-small_int", "fma.mma.yaml::32x32x8-uniform"]
 @pytest.fixture
 def specs(tmp_path) -> Path:
     shutil.copy(MICRO, tmp_path / "fma.mma.yaml")
-    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -p mmagen.pytest_plugin -p no:cacheprovider\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -p no:cacheprovider\n")
     return tmp_path
 
 
@@ -72,7 +72,7 @@ def test_folders_of_specs_are_configured(specs):
     (specs / "kernels").mkdir()
     shutil.copy(MICRO, specs / "kernels/one.yaml")
     shutil.copy(MICRO, specs / "other.yaml")
-    (specs / "pytest.ini").write_text("[pytest]\naddopts = -p mmagen.pytest_plugin\nmmagen_specs = kernels\n")
+    (specs / "pytest.ini").write_text("[pytest]\nmmagen_specs = kernels\n")
     said = run(specs, "--collect-only", "-q", "--mmagen-on", "cpu")[1]
     assert "kernels/one.yaml::32x32x8-uniform" in said and "other.yaml" not in said
 

@@ -162,7 +162,7 @@ def test_what_is_no_project(tmp_path, text, reported):
 
 
 def test_what_cannot_be_asked_for(tmp_path):
-    with pytest.raises(UsageError, match="programs must be some of verify, bench, not demo"):
+    with pytest.raises(UsageError, match="programs must be some of verify, bench, tune, not demo"):
         build([project(tmp_path / "k")], TOOLS, programs=("demo",))
     with pytest.raises(BuildError, match="ninja: not found"):
         build([], replace(TOOLS, ninja=None))

@@ -31,14 +31,15 @@ def _leaders() -> set[str]:
 
 @pytest.fixture
 def terminable():
-    """SIGTERM raises SystemExit, as in the command line."""
+    """SIGTERM raises SystemExit, as in the command line, and SIGINT KeyboardInterrupt, which a shell's background job ignores."""
 
     def stop(number, frame):
         raise SystemExit(143)
 
-    before = signal.signal(signal.SIGTERM, stop)
+    before = signal.signal(signal.SIGTERM, stop), signal.signal(signal.SIGINT, signal.default_int_handler)
     yield stop
-    signal.signal(signal.SIGTERM, before)
+    for number, handler in zip((signal.SIGTERM, signal.SIGINT), before, strict=True):
+        signal.signal(number, handler)
 
 
 @pytest.mark.parametrize(("number", "raised"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)])

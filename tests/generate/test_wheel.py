@@ -65,7 +65,7 @@ def test_the_sdist_holds_what_it_takes_to_make_the_wheel(tmp_path):
     wanted = {f"{folder}/{path}" for folder in ("templates", "specs") for path in _tree(ROOT / folder)}
     assert wanted | {"pyproject.toml", "README.md", "LICENSE", "mmagen/cli/main.py"} <= inside
     folders = {path.split("/")[0] for path in inside if "/" in path}
-    assert folders <= {"mmagen", "templates", "tools", "specs", "generated", "tests", "docs", ".ci"}
+    assert folders <= {"mmagen", "templates", "tools", "specs", "generated", "tests", "docs", "examples", ".ci"}
 
 
 def test_ci_runs_the_commands_that_the_readme_names():

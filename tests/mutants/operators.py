@@ -108,7 +108,7 @@ def _numbers(root: Node) -> Iterator[Edit]:
     """A number is off by one: a stage, a phase, a count, a bound, a shift."""
     for node in nodes(root):
         text = text_of(node)
-        if node.type != "number_literal" or not _runs(node) or not re.fullmatch(r"(0x)?[0-9a-fA-F]+[uUlL]*", text):
+        if node.type != "number_literal" or not _runs(node) or not re.fullmatch(r"(0x[0-9a-fA-F]+|[0-9]+)[uUlL]*", text):
             continue
         digits = text.rstrip("uUlL")
         suffix, value = text[len(digits) :], int(digits, 0)

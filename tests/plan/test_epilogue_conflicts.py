@@ -61,7 +61,7 @@ def test_the_classic_epilogue_in_numbers():
 
 def _traffic(it, ptx, problem: str, header: str) -> list:
     task = Task(it, ptx, parse_problem(problem), "small_int", 1)
-    _, report = multiply(task, operands(it, task.problem, task.distribution, task.seed))
+    _, (report,) = multiply(task, operands(it, task.problem, task.distribution, task.seed))
     return [one for one in report.traffic if one.space == "shared" and one.file.endswith(header)]
 
 

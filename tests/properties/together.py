@@ -72,6 +72,15 @@ def _sources(plan: Plan, folder: Path) -> str:
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_bytes(data)
         elif path.startswith("src/"):
-            text = data.decode().replace(f"using {plan.name}::Config;", "")  # each unit has such a line
-            units.append(re.sub(r"(?<![:\w])Config\b", f"{plan.name}::Config", text))
+            units.append(_with_names_of_its_own(data.decode(), plan.name))
     return "\n".join(units)
+
+
+# What the unnamed namespace of a unit declares.
+_UNNAMED = "Config|Args|run|can_run|query|workspace|config_name|kInterface|last_call|kConfigs|chosen"
+
+
+def _with_names_of_its_own(unit: str, name: str) -> str:
+    """The unit with other names in its unnamed namespace: those of several units would be the same."""
+    declarations, begin, rest = unit.partition("\nnamespace {\n")
+    return declarations + begin + re.sub(rf'(?<![\w.:"])({_UNNAMED})\b', rf"\1_{name}", rest)

@@ -191,7 +191,7 @@ class FakeDriver:
         return 0
 
     def _cuDeviceGetAttribute(self, number, attribute, device):
-        number._obj.value = {75: 9, 76: device.value}[attribute]
+        number._obj.value = {16: 132, 75: 9, 76: device.value}[attribute]
         return 0
 
     def _cuDriverGetVersion(self, number):
@@ -204,8 +204,8 @@ def test_gpus_are_what_the_driver_says(monkeypatch):
     monkeypatch.setattr(ctypes, "CDLL", lambda library: FakeDriver())
     assert find_gpus({}) == (
         (
-            Gpu("GPU 0", (9, 0), "CUDA 13.1", (13, 1)),
-            Gpu("GPU 1", (9, 1), "CUDA 13.1", (13, 1)),
+            Gpu("GPU 0", (9, 0), "CUDA 13.1", (13, 1), 132),
+            Gpu("GPU 1", (9, 1), "CUDA 13.1", (13, 1), 132),
         ),
         "",
     )
