@@ -94,7 +94,7 @@ def mutants() -> dict[str, tuple[Mutant, ...]]:
         if specs_of(header) and header not in _OF_NO_KERNEL:
             unique = {Mutant(header, edit).apply(): Mutant(header, edit) for edit in edits(parse(_text(header)))}
             found[header] = tuple(mutant for text, mutant in unique.items() if text != _text(header))
-    return found
+    return {header: of for header, of in found.items() if of}
 
 
 @cache
