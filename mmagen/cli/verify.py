@@ -271,13 +271,14 @@ def _commands(result: BuildResult, toolchain: Toolchain, options: VerifyOptions)
 
 
 def _maps(verified: Sequence[Verdict], loaded: Specs, folders: Sequence[Path]) -> Iterator[str]:
-    """The maps of owners that were verified, or what the device should have marked."""
+    """The map of owners of a kernel that was verified alone; of several, the maps from which a device's marks differ."""
     from mmagen.cli.inspect import maps_text
 
     plans = [*map(_plan, folders), *(one.plan for one in loaded.planned)]
     for plan, verdict in zip(plans, verified, strict=True):
-        if plan is not None and plan.maps_are_verified and verdict.disposition in _JUDGED:
-            passed = verdict.disposition == "passed"
+        passed = verdict.disposition == "passed"
+        asked = len(verified) == 1 or not passed
+        if asked and plan is not None and plan.maps_are_verified and verdict.disposition in _JUDGED:
             says = (
                 "every element is marked as this map says"
                 if passed
