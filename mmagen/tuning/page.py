@@ -47,9 +47,21 @@ def to_markdown(sets: Mapping[str, Sequence[Row]], session: Session, title: str,
     parts += ["## Summary", _grid(_SUMMARY, [_summary(name, of) for name, of in sets.items()])]
     if notes := [f"- {problem}: {reason}" for problem, reason in (*session.skipped.items(), *session.lost.items())]:
         parts += ["## Not measured", "\n".join(notes)]
+    if without := _without_baseline(session):
+        parts += ["## Without a figure of cuBLASLt", "\n".join(f"- {problem}: {why}" for problem, why in without.items())]
     for name, of in sets.items():
         parts += [f"## {name}", _grid(_COLUMNS, [_row(one) for one in of])]
     return "\n\n".join(parts) + "\n"
+
+
+def _without_baseline(session: Session) -> dict[str, str]:
+    """Problem -> why cuBLASLt was not timed, of those that were measured without it; a record says it beside a time."""
+    timed = {record["problem"] for record in session.records if record["name"] in BASELINES}
+    found = {}
+    for record in session.records:
+        if record["problem"] not in timed and record["disposition"] == "passed" and record.get("reason"):
+            found[record["problem"]] = str(record["reason"]).removeprefix("no baseline").lstrip(",: ")
+    return found
 
 
 _METHOD = """\

@@ -31,3 +31,14 @@ def test_the_page_has_a_summary_and_every_problem():
     cells = [cell.strip() for cell in summary.strip("|").split("|")]
     assert cells == ["all", "2", "0.949", "0.905", "0.900", "0.995", "0.894", "0.800"]
     assert "| q " in page and "- r: out of memory" in page and "NVIDIA X, driver 1, CUDA 13.0" in page
+
+
+def test_a_problem_without_cublaslt_says_why():
+    of = session()
+    of.records.append(record("lib", "s", 0.030) | {"reason": "no baseline, cuBLASLt's result does not agree: 1 of 9"})
+    of.records.append(record("lib", "p", 0.010) | {"reason": "beside a baseline"})
+    page = to_markdown({"all": rows(of, "lib")}, of, "A library", "command", "2026-01-01")
+    assert "- s: cuBLASLt's result does not agree: 1 of 9" in page and "- p:" not in page
+    assert "Without a figure" not in to_markdown(
+        {"all": rows(session(), "lib")}, session(), "A library", "command", "2026-01-01"
+    )
