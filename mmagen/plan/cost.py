@@ -126,9 +126,8 @@ def _splits_decided(kernel: KernelShape, call: Call, tiles: int, k_tiles: int, r
     mma = tile_m * tile_n * tile_k * bytes_a / 4096
     rows = min(tile_m, call.m) * bytes_a / kernel.cluster[1] + min(tile_n, call.n) * bytes_b / kernel.cluster[0]
     k_tile = max(mma, rows * tile_k / 56)
-    sms = resident * kernel.cluster[0] * kernel.cluster[1]
-    operands = float(call.m * bytes_a + call.n * bytes_b) * call.k * call.batch / (16.7 * sms)
-    sums = 8.0 * call.m * call.n * call.batch / (24 * sms)
+    operands = float(call.m * bytes_a + call.n * bytes_b) * call.k * call.batch / 2200
+    sums = 8.0 * call.m * call.n * call.batch / 3200
 
     def cycles(splits: int) -> float:
         work = -(-tiles * splits // resident) * (1500 + -(-k_tiles // splits) * k_tile)

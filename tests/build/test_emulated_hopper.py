@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from mmagen.emulate import TensorMap
+from mmagen.plan.cost import Call, KernelShape, schedule
 from mmagen.spec.model import Problem
 from mmagen.verify.emulated import host
 from mmagen.verify.emulated.host import Workspace
@@ -228,3 +229,26 @@ def test_parts_of_k_are_as_many_as_the_workspace_holds(k, room, needed, parts, w
         assert "split_k_reduction" in launch.entry and launch.programmatic and launch.block == (128, 1, 1)
         assert launch.grid == (vectors * (1 if parts <= 8 else 2) // 128, 1, 1)
         assert _WORKSPACE.to_bytes(8, "little") in launch.params
+
+
+@pytest.mark.more
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (256, 256, 65536),
+        (16, 64, 8192),
+        (300, 520, 3000),
+        (1024, 1024, 1024),
+        (64, 4096, 512),
+        (128, 128, 64),
+        (2000, 130, 20000),
+    ],
+)
+def test_the_predicted_time_knows_how_many_parts_of_k_there_will_be(shape, work):
+    """split_k: auto decides in sm90_tile_scheduler_split_k_workspace.cuh; plan/cost.py says what it will decide."""
+    task = replace(work("sm90_gemm_splitk_auto")[0], problem=Problem(shape=shape))
+    kernel = KernelShape.of(task.plan)
+    expected = schedule(kernel, host.STREAMING * kernel.group, Call.of(task.plan, task.problem)).splits
+    room = host.workspace_bytes(task, operands(task.plan, task.problem, "zeros", 1))
+    of_one_part = shape[0] * -(-shape[1] // 8) * 8 * 4
+    assert room == (expected * of_one_part if expected > 1 else 0)

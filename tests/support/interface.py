@@ -139,7 +139,7 @@ class Interface:
         return operands(self.task.product, self.task.problem, "zeros", 1)
 
     def _good(self) -> bytes:
-        workspace = Workspace(_ROOM, _ROOM) if self.task.takes_workspace else Workspace()
+        workspace = Workspace(_ROOM, _ROOM) if (self.task.library or self.task.product).takes_workspace else Workspace()
         return host.multiply_arguments(self.task, self._operands(), _PLACES, workspace)
 
     def _arguments(self, changes: dict[str, float]) -> bytes:

@@ -23,7 +23,7 @@ _ALL = 1 << 24
 # those that share the tiles of a last wave three: one has a neighbour on either side.
 _MOST_RESIDENT = 2
 _TILES_EACH = 3
-_STREAMING = 3
+STREAMING = 3
 _STREAM = 0x5000  # a handle that the launch must have
 
 
@@ -55,7 +55,7 @@ def multiply_launches(
 ) -> tuple[CapturedLaunch, ...]:
     """The launches of a gemm or micro kernel, in order; see multiply_arguments and launches_of."""
     arguments, most = [multiply_arguments(task, data, addresses, workspace)], task.product.most_launches
-    resident = _STREAMING
+    resident = STREAMING
     if not task.product.takes_workspace:
         resident = _few(launches_of(task, task.run_symbol, arguments, most=most)[0])
     return launches_of(task, task.run_symbol, arguments, resident, most)
@@ -71,7 +71,7 @@ def _few(whole: CapturedLaunch) -> int:
 def workspace_bytes(task: Task, data: Operands) -> int:
     """The workspace size that the kernel can use for the task's problem on the emulated device."""
     arguments = multiply_arguments(task, data, dict.fromkeys("abcd", 0), Workspace())
-    reply = _ask(task, _STREAMING, call(task.workspace_symbol, arguments, bytes(8)))
+    reply = _ask(task, STREAMING, call(task.workspace_symbol, arguments, bytes(8)))
     return int.from_bytes(reply.outputs[-1], "little", signed=True)
 
 

@@ -47,11 +47,6 @@ class Task:
         """The plan of a kernel that multiplies; the other kinds have no use for this."""
         return cast(ProductPlan, self.plan)
 
-    @property
-    def takes_workspace(self) -> bool:
-        """Has the C interface of a project that multiplies a workspace? Of a library, for some kernel at least."""
-        return (self.library or self.product).takes_workspace
-
     def symbol(self, function: str) -> str:
         """Of a function of the C interface: "run" is NAME_run."""
         return f"{(self.library or self.plan).name}_{function}"

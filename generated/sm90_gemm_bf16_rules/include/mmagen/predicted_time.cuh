@@ -55,15 +55,14 @@ inline bool is_multiple(double bytes, int64_t of) { return bytes < 9e18 && int64
 
 /// The number of splits that SplitKWorkspaceTileScheduler<Config, 0> decides for.
 inline double splits_decided(KernelShape const& kernel, CallShape const& call, double tiles, double k_tiles, double resident) {
-  constexpr double kL2Bytes = 56, kSumBytes = 24, kDramBytes = 16.7;  // as there
+  constexpr double kL2Bytes = 56, kSumBytes = 3200, kDramBytes = 2200;  // as there
   constexpr double kWorkTile = 1500, kReduction = 8000;
   double const mma = kernel.tile_m * kernel.tile_n * kernel.tile_k * kernel.bytes_a / 4096;
   double const rows = std::min(kernel.tile_m, call.m) * kernel.bytes_a / kernel.cluster_n +
                       std::min(kernel.tile_n, call.n) * kernel.bytes_b / kernel.cluster_m;
   double const k_tile = std::max(mma, rows * kernel.tile_k / kL2Bytes);
-  double const sms = resident * kernel.cluster_m * kernel.cluster_n;
-  double const operands = (call.m * kernel.bytes_a + call.n * kernel.bytes_b) * call.k * call.batch / (kDramBytes * sms);
-  double const sums = 8 * call.m * call.n * call.batch / (kSumBytes * sms);  // of a split, written and read
+  double const operands = (call.m * kernel.bytes_a + call.n * kernel.bytes_b) * call.k * call.batch / kDramBytes;
+  double const sums = 8 * call.m * call.n * call.batch / kSumBytes;  // of a split, written and read
   auto const cycles = [&](double splits) {
     double const work = whole_up(tiles * splits / resident) * (kWorkTile + whole_up(k_tiles / splits) * k_tile);
     return std::max(work, operands) + (splits == 1 ? 0.0 : kReduction + splits * sums);
