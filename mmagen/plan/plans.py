@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from mmagen.core.layout_text import LayoutText
 from mmagen.mma.accumulation import Accumulation, loosest
 from mmagen.mma.atoms import Atom
+from mmagen.mma.definition import Definition, definition
 from mmagen.plan.facts import Facts, needs
 from mmagen.plan.model import Epilogue, Operand, TiledMma
 from mmagen.spec.cost import Cost
@@ -66,7 +67,7 @@ class ProjectPlan:
 
     @property
     def extended(self) -> bool:
-        """Does it need CUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED?"""
+        """Does it need CUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED, for operations that it does not define itself?"""
         return False
 
     @property
@@ -106,8 +107,9 @@ class TilePlan(ProjectPlan):
     threads: int
 
     @property
-    def extended(self) -> bool:
-        return self.atom.extended
+    def definition(self) -> Definition | None:
+        """The operation, where the project defines it itself."""
+        return definition(self.atom)
 
     @property
     def chosen(self) -> dict[str, str]:
@@ -322,10 +324,6 @@ class GemmPlan(ProductPlan):
     def kernels(self) -> tuple[GemmPlan, ...]:
         """The plans of the configs, or the plan itself for a single kernel."""
         return tuple(config.plan for config in self.configs) or (self,)
-
-    @property
-    def extended(self) -> bool:
-        return any(one.atom.extended for one in self.kernels)
 
     @property
     def takes_workspace(self) -> bool:
