@@ -11,6 +11,7 @@ from mmagen import families
 from mmagen.core.errors import Fault, SpecFaults
 from mmagen.core.targets import capability
 from mmagen.families import launches, library
+from mmagen.families.mma_alternatives import alternatives
 from mmagen.mma.atoms import Atom
 from mmagen.plan import budgets, mma_sync, pages, rules, sentences, tiling
 from mmagen.plan.devices import Device
@@ -80,12 +81,11 @@ class MmaGemm:
         a, b = mma_sync.operands(spec, atom, mma, tile)
         staged = budgets.epilogue(spec, atom, mma, tile)
         accumulators, fragments = budgets.registers(atom, mma, tile)
-        cp_async = atom.min_arch >= 80 or all(capability(name) >= 80 for name in arch)
         smem, unfit = _budgets(spec, atom, mma, tile)
         unfit += budgets.thread_faults(spec, mma.threads, arch)
         if faults := [*faults, *(_with_tile(fault, spec, atom, mma) for fault in unfit)]:
             raise SpecFaults(tuple(faults))
-        mainloop = Mainloop(*(MULTISTAGE if cp_async else REGISTER_STAGED), smem.stages)
+        mainloop = Mainloop(*(MULTISTAGE if _has_cp_async(spec, atom) else REGISTER_STAGED), smem.stages)
         return GemmPlan(
             family=self.name,
             spec=spec,
@@ -123,6 +123,10 @@ class MmaGemm:
             "policies": _policies(plan.mainloop),
         }
 
+    def alternatives(self, spec: Spec) -> Iterator[Mapping[str, Any]]:
+        atom = rules.atom_for(spec)
+        return alternatives(atom, _has_cp_async(spec, atom))
+
     def trials(self, plan: GemmPlan) -> Trials:
         return of_product(plan, chosen(Paths.of(plan)))
 
@@ -147,12 +151,16 @@ def vectors(spec: Spec, atom: Atom) -> dict[str, list[tuple[str, str, int]]]:
     return found
 
 
+def _has_cp_async(spec: Spec, atom: Atom) -> bool:
+    """Do all targets have cp.async?"""
+    return atom.min_arch >= 80 or all(capability(name) >= 80 for name in rules.compiled_for(spec, atom))
+
+
 def _budgets(spec: Spec, atom: Atom, mma: TiledMma, tile: tiling.Tile) -> tuple[budgets.Smem, list[Fault]]:
     """Shared memory, and the faults of it and of registers."""
     arch = rules.compiled_for(spec, atom)
-    cp_async = atom.min_arch >= 80 or all(capability(name) >= 80 for name in arch)
     operands = mma_sync.operands(spec, atom, mma, tile)
-    smem, unfit = budgets.gemm_smem(spec, *operands, budgets.epilogue(spec, atom, mma, tile), arch, cp_async)
+    smem, unfit = budgets.gemm_smem(spec, *operands, budgets.epilogue(spec, atom, mma, tile), arch, _has_cp_async(spec, atom))
     return smem, [*unfit, *budgets.register_faults(spec, mma, *budgets.registers(atom, mma, tile))]
 
 
