@@ -7,13 +7,14 @@ from pathlib import Path
 import click
 
 from mmagen.cli.options import FILTERS, SPECS, target_names
+from mmagen.cli.outputs import line_width
 from mmagen.core.errors import ExitCode
 
 # Of mmagen.plan.devices, which is not imported for other verbs; tests compare the two.
 DEVICE_NAMES = ("v100", "t4", "a100", "h100", "h200")
 
 
-@click.command()
+@click.command(short_help="Everything derived from a spec.")
 @SPECS
 @click.option(
     "--ownership", is_flag=True, help="Also print who owns each element of A, B and C, for the atom and the CTA tile."
@@ -43,7 +44,7 @@ def inspect(
     return verb(specs, ownership=ownership, window=window, json_=json_, device=device, html=html, svg=svg)
 
 
-@click.command()
+@click.command(short_help="The MMA operations of CUTLASS.")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("--arch", metavar="ARCH", help="Only operations available on this architecture, e.g. sm_90a.")
 @FILTERS
@@ -84,7 +85,7 @@ def atoms(
     )
 
 
-@click.command()
+@click.command(short_help="The JSON Schema of a spec.")
 def schema() -> int:
     """Print the JSON Schema of a spec."""
     import json
@@ -95,17 +96,15 @@ def schema() -> int:
     return ExitCode.OK
 
 
-@click.command()
+@click.command(short_help="Which tools and GPUs are found here.")
 def doctor() -> int:
     """Report which compilers, headers and GPUs are found, and how to install what is missing.
 
     Exit code 3 if projects cannot be compiled here; a missing GPU is only a note.
     """
-    from tabulate import tabulate
-
-    from mmagen.cli.doctor import HEADERS, diagnose
+    from mmagen.cli.doctor import report
     from mmagen.toolchain.find import find_toolchain
 
-    rows, can_compile = diagnose(find_toolchain())
-    click.echo(tabulate(rows, HEADERS, tablefmt="simple", disable_numparse=True))
+    text, can_compile = report(find_toolchain(), line_width())
+    click.echo(text)
     return ExitCode.OK if can_compile else ExitCode.BUILD_FAILED

@@ -5,14 +5,14 @@ from __future__ import annotations
 import click
 
 
-@click.group()
+@click.group(short_help="What the cache holds, and removing it.")
 def cache() -> None:
     """The cache of compiled projects, PTX and templates."""
 
 
 @cache.command("info")
 def cache_info() -> int:
-    """Say where the cache is, what is in it, and how much space that takes."""
+    """Where the cache is, what is in it, how much space it takes."""
     from mmagen.cli import cache as verbs
 
     return verbs.info()

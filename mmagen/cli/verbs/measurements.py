@@ -9,7 +9,7 @@ import click
 from mmagen.cli.options import FILTERS, JOBS, REPORTS, cached, target_names
 
 
-@click.command()
+@click.command(short_help="Measure the peak rates of operations.")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("--arch", metavar="ARCH", help="Target architecture; default: the local GPU's, else sm_90a.")
 @FILTERS
@@ -77,7 +77,7 @@ def peak(
     return verb.peak(names, filters, options, {"json": json_file, "csv": csv_file, "markdown": markdown_file, "svg": svg_file})
 
 
-@click.command()
+@click.command(short_help="Measure configurations, write a library of the best.")
 @click.argument("spec", type=click.Path(path_type=Path))
 @click.option(
     "--problems",

@@ -10,7 +10,7 @@ from mmagen.cli.options import ARCH, JOBS, SPECS, cached, target_names
 from mmagen.core.errors import UsageError
 
 
-@click.command()
+@click.command(short_help="Generate a project from each spec.")
 @SPECS
 @click.option(
     "-o",
@@ -62,7 +62,7 @@ def build(
     )
 
 
-@click.command()
+@click.command(short_help="One library with the kernels of several specs.")
 @SPECS
 @click.option(
     "--into",

@@ -14,7 +14,7 @@ from mmagen.core.errors import UsageError
 _PROBLEM = re.compile(r"^\d+,\d+,\d+(,\d+)?(:\w+=[\w.+-]+)*$")
 
 
-@click.command()
+@click.command(short_help="Compile, run or emulate, and judge kernels.")
 @click.argument("targets", nargs=-1, type=click.Path(path_type=Path), metavar="[SPEC-or-PROJECT...]")
 @click.option(
     "--atoms",
@@ -102,7 +102,7 @@ def verify(
     return verify_verb.verify_atoms(atoms, options, outputs) if atoms else verify_verb.verify(targets, options, outputs)
 
 
-@click.command()
+@click.command(short_help="What changed between two reports of verify.")
 @click.argument("old", type=click.Path(path_type=Path, dir_okay=False), metavar="OLD.json")
 @click.argument("new", type=click.Path(path_type=Path, dir_okay=False), metavar="NEW.json")
 @click.option(
