@@ -12,6 +12,8 @@ from typing import Any
 import click
 
 from mmagen import __version__
+from mmagen.cli import diff as diff_verb
+from mmagen.cli import new as new_verb
 from mmagen.cli.options import ARCH, FILTERS, JOBS, REPORTS, SPECS, cached, target_names
 from mmagen.core.errors import ExitCode, UsageError
 
@@ -29,6 +31,10 @@ A refused spec does not stop the other specs."""
 @click.version_option(__version__, prog_name="mmagen", message="%(prog)s %(version)s")
 def commands() -> None:
     """Generate and verify CuTe/CUDA projects from YAML specs of tensor-core matrix multiplies."""
+
+
+commands.add_command(new_verb.command)
+commands.add_command(diff_verb.command)
 
 
 @commands.command()

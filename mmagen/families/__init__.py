@@ -13,6 +13,7 @@ from mmagen.core.errors import Fault, SpecFaults
 if TYPE_CHECKING:
     from mmagen.families.plans import Plan
     from mmagen.families.protocol import Family
+    from mmagen.mma.atoms import Atom
     from mmagen.plan.plans import ProjectPlan
     from mmagen.spec.model import Spec
 
@@ -68,6 +69,24 @@ def alternatives(spec: Spec) -> list[Mapping[str, Any]]:
         if kernel == spec.kernel and _builds(module, spec):
             found = family(module)
             return list(found.alternatives(spec)) if isinstance(found, Tunable) else []
+    return []
+
+
+def kernels_to_begin_with() -> tuple[str, ...]:
+    """The kernels of which a first spec can be suggested."""
+    from mmagen.families.protocol import Starter
+
+    return tuple(dict.fromkeys(kernel for kernel, module in REGISTERED if isinstance(family(module), Starter)))
+
+
+def first_keys(kernel: str, atom: Atom) -> list[Mapping[str, Any]]:
+    """Keys of specs of that kernel to begin with, legal or not; none where no family builds it from the atom."""
+    from mmagen.families.protocol import Starter
+
+    for name, module in REGISTERED:
+        if name == kernel and family(module).builds(atom.name):
+            found = family(module)
+            return list(found.first_keys(atom)) if isinstance(found, Starter) else []
     return []
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from mmagen import families
 from mmagen.core.errors import Fault, SpecFaults
 from mmagen.core.targets import capability
-from mmagen.families import launches, library
+from mmagen.families import launches, library, mma_shapes
 from mmagen.mma.atoms import Atom
 from mmagen.plan import budgets, mma_sync, pages, rules, sentences, tiling
 from mmagen.plan.devices import Device
@@ -134,6 +134,9 @@ class MmaGemm:
 
     def maps(self, plan: GemmPlan) -> list[Map]:
         return library.maps(plan)
+
+    def first_keys(self, atom: Atom) -> Iterator[Mapping[str, Any]]:
+        return mma_shapes.of_gemm(atom)
 
 
 FAMILY: Family[GemmPlan] = MmaGemm(__name__)

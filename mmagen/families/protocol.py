@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from mmagen.core.errors import Fault
+from mmagen.mma.atoms import Atom
 from mmagen.plan.devices import Device
 from mmagen.plan.launch import Numbers
 from mmagen.plan.maps import Map
@@ -58,6 +59,15 @@ class Family(Protocol[P]):
 
     def maps(self, plan: P) -> list[Map]:
         """Who owns the elements of A, B and C, for `inspect --ownership`."""
+
+
+@runtime_checkable
+class Starter(Protocol):
+    """A family whose kernels `mmagen new` can begin with."""
+
+    def first_keys(self, atom: Atom) -> Iterable[Mapping[str, Any]]:
+        """Keys of specs besides the operation, as YAML has them; not all need be legal. Of a kernel for any size they are ranked by
+        predicted time; of one tile the first that is legal is used."""
 
 
 @runtime_checkable

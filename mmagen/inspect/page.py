@@ -13,7 +13,7 @@ from mmagen.build import registers
 from mmagen.core.errors import UsageError
 from mmagen.families import family_of
 from mmagen.inspect import choices, numbers
-from mmagen.plan.devices import device_for
+from mmagen.plan.devices import Device, device_for
 from mmagen.plan.launch import Numbers
 from mmagen.plan.pages import Section
 from mmagen.plan.plans import ProjectPlan
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def inspect(plan: ProjectPlan, device: str | None = None) -> str:
     """The decisions of a plan and their costs, in sections, and its launches on a device (by default one that it is compiled
     for), with the registers of kernels that were built."""
-    sections = [*_sections(plan), *numbers.sections(_numbers(plan, device))]
+    sections = [*_sections(plan), *launches(plan, device)]
     head = f"{plan.name}: {plan.text.title}"
     body = [f"{title}\n{indent(tabulate(rows, tablefmt='plain', disable_numparse=True), '  ')}" for title, rows in sections]
     return "\n\n".join([head, *body]) + "\n"
@@ -35,13 +35,29 @@ def _sections(plan: ProjectPlan) -> list[Section]:
     return [*family_of(plan).page(plan), *choices.sections(plan)]
 
 
-def _numbers(plan: ProjectPlan, device: str | None) -> list[Numbers]:
+def launches(plan: ProjectPlan, device: str | None = None, built: bool = True) -> list[Section]:
+    """Occupancy and launches on a device. built: with registers of ptxas where they are known. Raises UsageError for a device
+    that the project does not run on."""
+    return numbers.sections(_numbers(plan, device, built))
+
+
+def is_built(plan: ProjectPlan, device: str | None = None) -> bool:
+    """Are the registers of its kernels by ptxas known?"""
+    found = device_for(plan.arch, device)
+    return found is not None and bool(_registers(plan, found))
+
+
+def _numbers(plan: ProjectPlan, device: str | None, built: bool = True) -> list[Numbers]:
     found = device_for(plan.arch, device)
     if found is None and device:
         raise UsageError(f"{plan.name} is compiled for {', '.join(plan.arch)} and does not run on {device}")
     if found is None:
         return []
-    return family_of(plan).numbers(plan, found, registers.known(plan.spec_sha, lambda: _files(plan), found.capability))
+    return family_of(plan).numbers(plan, found, _registers(plan, found) if built else {})
+
+
+def _registers(plan: ProjectPlan, device: Device) -> Mapping[str, int]:
+    return registers.known(plan.spec_sha, lambda: _files(plan), device.capability)
 
 
 def _files(plan: ProjectPlan) -> Mapping[str, bytes]:
@@ -55,7 +71,7 @@ def to_html(plan: ProjectPlan, window: Window, device: str | None = None) -> str
     from mmagen.inspect import html, pictures  # import the layout algebra, which is slow
 
     drawn = pictures.pictures(family_of(plan).maps(plan), window)
-    sections = [*_sections(plan), *numbers.sections(_numbers(plan, device))]
+    sections = [*_sections(plan), *launches(plan, device)]
     return html.page(plan.name, plan.text.title, sections, drawn)
 
 

@@ -85,7 +85,10 @@ class _WgmmaGemm:
         return of_product(plan, (*shared, *copied, *chosen(Paths.of(plan, tma=True, turns=turns))))
 
     def alternatives(self, spec: Spec) -> Iterator[Mapping[str, Any]]:
-        return alternatives(spec)
+        return alternatives(spec.atom)
+
+    def first_keys(self, atom: Atom) -> Iterator[Mapping[str, Any]]:
+        return alternatives(atom.name)
 
     def page(self, plan: WgmmaGemmPlan) -> list[pages.Section]:
         columns = (
