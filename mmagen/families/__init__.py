@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from mmagen.families.plans import Plan
     from mmagen.families.protocol import Family
     from mmagen.mma.atoms import Atom
+    from mmagen.plan.pipeline import Pipeline
     from mmagen.plan.plans import ProjectPlan
     from mmagen.spec.model import Spec
 
@@ -88,6 +89,14 @@ def first_keys(kernel: str, atom: Atom) -> list[Mapping[str, Any]]:
             found = family(module)
             return list(found.first_keys(atom)) if isinstance(found, Starter) else []
     return []
+
+
+def pipelines(plan: ProjectPlan) -> list[tuple[str, Pipeline]]:
+    """The pipeline of each kernel that has one, by the name of its config."""
+    from mmagen.families.protocol import Pipelined
+
+    each = [(name, one, family_of(one)) for name, one in plan.by_config.items()]
+    return [(name, found.pipeline(one)) for name, one, found in each if isinstance(found, Pipelined)]
 
 
 def _builds(module: str, spec: Spec) -> bool:

@@ -11,7 +11,7 @@ from tabulate import tabulate
 
 from mmagen.build import registers
 from mmagen.core.errors import UsageError
-from mmagen.families import family_of
+from mmagen.families import family_of, pipelines
 from mmagen.inspect import choices, numbers
 from mmagen.plan.devices import Device, device_for
 from mmagen.plan.launch import Numbers
@@ -20,6 +20,7 @@ from mmagen.plan.plans import ProjectPlan
 
 if TYPE_CHECKING:
     from mmagen.inspect.maps import Window
+    from mmagen.inspect.pictures import Picture
 
 
 def inspect(plan: ProjectPlan, device: str | None = None) -> str:
@@ -68,19 +69,32 @@ def _files(plan: ProjectPlan) -> Mapping[str, bytes]:
 
 def to_html(plan: ProjectPlan, window: Window, device: str | None = None) -> str:
     """The same as an HTML page, with pictures of who owns which element."""
-    from mmagen.inspect import html, pictures  # import the layout algebra, which is slow
+    from mmagen.inspect import html
 
-    drawn = pictures.pictures(family_of(plan).maps(plan), window)
-    sections = [*_sections(plan), *launches(plan, device)]
-    return html.page(plan.name, plan.text.title, sections, drawn)
+    return html.page(plan.name, plan.text.title, [*_sections(plan), *launches(plan, device)], pictures(plan, window, device))
 
 
-def to_svg(plan: ProjectPlan, window: Window) -> dict[str, str]:
+def pictures(plan: ProjectPlan, window: Window, device: str | None = None) -> list[Picture]:
+    """Who owns which element, operands in shared memory, copies, the pipeline, and the order of tiles on a device."""
+    from mmagen.inspect import flow, pictures  # import the layout algebra, which is slow
+
+    owned = pictures.pictures(family_of(plan).maps(plan), window)
+    return [*owned, *flow.all_of(pipelines(plan), plan.name, _numbers(plan, device))]
+
+
+def to_svg(plan: ProjectPlan, window: Window, device: str | None = None) -> dict[str, str]:
     """The pictures by the names of their files."""
-    from mmagen.inspect import pictures  # imports the layout algebra, which is slow
+    return {f"{plan.name}-{one.name}.svg": one.svg for one in pictures(plan, window, device)}
 
-    found = pictures.pictures(family_of(plan).maps(plan), window)
-    return {f"{plan.name}-{one.name}.svg": one.svg for one in found}
+
+def to_png(plan: ProjectPlan, window: Window, device: str | None = None) -> dict[str, bytes]:
+    """The same pictures, twice as large. Raises UsageError without resvg-py."""
+    try:
+        import resvg_py
+    except ImportError:
+        raise UsageError("--png needs resvg-py: pip install 'mmagen[png]'; --svg needs nothing more") from None
+    found = pictures(plan, window, device)
+    return {f"{plan.name}-{one.name}.png": resvg_py.svg_to_bytes(one.svg, background="white", zoom=2) for one in found}
 
 
 def to_json(plan: ProjectPlan, with_maps: bool, device: str | None = None) -> str:
