@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from mmagen import families
 from mmagen.core.errors import Fault, SpecFaults
 from mmagen.core.targets import capability
-from mmagen.families import launches, library
+from mmagen.families import launches, library, mma_shapes
 from mmagen.families.mma_alternatives import alternatives
 from mmagen.mma.atoms import Atom
 from mmagen.plan import budgets, mma_sync, pages, rules, sentences, tiling
@@ -19,6 +19,7 @@ from mmagen.plan.launch import Numbers
 from mmagen.plan.maps import Map
 from mmagen.plan.model import TiledMma
 from mmagen.plan.operands import VECTOR_BYTES
+from mmagen.plan.pipeline import Pipeline, by_all_warps
 from mmagen.plan.plans import GemmPlan, Mainloop, Text, TileScheduler
 from mmagen.plan.policies import FUNCTOR, SINGLE_TILE, Policies, Policy
 from mmagen.plan.problems import default_problems
@@ -138,6 +139,12 @@ class MmaGemm:
 
     def maps(self, plan: GemmPlan) -> list[Map]:
         return library.maps(plan)
+
+    def pipeline(self, plan: GemmPlan) -> Pipeline:
+        return by_all_warps(plan, plan.mainloop.header == REGISTER_STAGED[1])
+
+    def first_keys(self, atom: Atom) -> Iterator[Mapping[str, Any]]:
+        return mma_shapes.of_gemm(atom)
 
 
 FAMILY: Family[GemmPlan] = MmaGemm(__name__)

@@ -81,6 +81,11 @@ class ProjectPlan:
         return False
 
     @property
+    def any_shape(self) -> bool:
+        """Does it compute any m, n, k, batch, alpha and beta, and not only one tile?"""
+        return False
+
+    @property
     def by_config(self) -> dict[str, ProjectPlan]:
         """The plan of each kernel by the name of its config; {"": self} for a single kernel."""
         return {"": self}
@@ -167,11 +172,6 @@ class ProductPlan(TilePlan):
         """What the kernel keeps of its sums."""
         mma = self.tiled_mma
         return replace(self.atom.accumulation, shuffled=mma.atoms[2] > 1 or isinstance(mma.permutation[2], LayoutText))
-
-    @property
-    def any_shape(self) -> bool:
-        """Does it compute any m, n, k, batch, alpha and beta, and not only one tile?"""
-        return False
 
     @property
     def stages(self) -> int:

@@ -15,12 +15,14 @@ from mmagen.families.wgmma.alternatives import alternatives
 from mmagen.families.wgmma.model import WarpgroupRoles, WgmmaGemmPlan, WgmmaMainloop
 from mmagen.families.wgmma.page import WARPGROUPS, sections, ways
 from mmagen.families.wgmma.policies import policies
+from mmagen.families.wgmma.roles import pipeline
 from mmagen.mma.atoms import Atom, find_atom
 from mmagen.plan import budgets, pages, rules, sentences, tiling
 from mmagen.plan.devices import Device
 from mmagen.plan.launch import Numbers
 from mmagen.plan.maps import Map
 from mmagen.plan.model import TiledMma
+from mmagen.plan.pipeline import Pipeline
 from mmagen.plan.plans import GemmPlan, Text, TileScheduler
 from mmagen.plan.policies import Policies
 from mmagen.plan.problems import default_problems
@@ -90,7 +92,13 @@ class _WgmmaGemm:
         return replace(trials, without_workspace=frozenset(unaligned)) if scheduler.takes_workspace else trials
 
     def alternatives(self, spec: Spec) -> Iterator[Mapping[str, Any]]:
-        return alternatives(spec)
+        return alternatives(spec.atom)
+
+    def pipeline(self, plan: WgmmaGemmPlan) -> Pipeline:
+        return pipeline(plan)
+
+    def first_keys(self, atom: Atom) -> Iterator[Mapping[str, Any]]:
+        return alternatives(atom.name)
 
     def page(self, plan: WgmmaGemmPlan) -> list[pages.Section]:
         columns = (
