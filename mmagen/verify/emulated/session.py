@@ -26,7 +26,8 @@ from mmagen.verify.emulated import host
 from mmagen.verify.emulated.compare import compare
 from mmagen.verify.emulated.formats import encode
 from mmagen.verify.emulated.host import Workspace
-from mmagen.verify.emulated.matrices import Operands, operands
+from mmagen.verify.emulated.matrices import operands
+from mmagen.verify.emulated.matrix import Operands
 from mmagen.verify.emulated.order import Order
 from mmagen.verify.emulated.task import Task
 from mmagen.verify.run import RECORD_FIELDS, RunResult
@@ -202,8 +203,8 @@ def _multiply(task: Task) -> dict[str, Any]:
 
 
 def multiply(task: Task, data: Operands) -> tuple[npt.NDArray[Any], list[Report]]:
-    """Emulate a gemm or micro kernel on `data`, whose D it fills. Returns which bytes of D's elements were written, and what
-    was seen in each launch. Raises EmulationError and HostError."""
+    """Emulate a gemm or micro kernel on `data`, whose D it fills, and the other tensors that are written. Returns which bytes
+    of D's elements were written, and what was seen in each launch. Raises EmulationError and HostError."""
     has_workspace = task.product.takes_workspace and task.workspace
     contents = _ARBITRARY * host.workspace_bytes(task, data) if has_workspace else b""
     memory, workspace, addresses = _allocated(task, data, contents)
@@ -211,6 +212,10 @@ def multiply(task: Task, data: Operands) -> tuple[npt.NDArray[Any], list[Report]
     reports = _emulated(task, launches, memory)
     lines, written = memory.read_rows("d")
     data.d.lines[...] = lines.view(data.d.view.dtype).reshape(data.d.lines.shape)
+    for one in task.product.arguments.tensors:
+        if one.written:
+            matrix, (found, stored) = data.further[one.name], memory.read_rows(one.name)
+            data.results[one.name] = found.view(matrix.view.dtype).reshape(matrix.lines.shape), stored
     if contents and task.product.leaves_flags and not _findings(reports):
         # As in a graph that is launched twice, the parameters are the same, and the workspace is as the first call has left it.
         memory, _, _ = _allocated(task, data, memory.read("workspace").tobytes())
@@ -243,12 +248,14 @@ def _allocated(task: Task, data: Operands, contents: bytes) -> tuple[GlobalMemor
     """Device memory with a workspace of these contents, the operands and the scalars, and where they begin there. They begin at
     the same addresses in every such memory."""
     memory = GlobalMemory()
-    addresses = {
-        name: memory.allocate(name, matrix.memory, writable=False, rows=matrix.rows_of_memory)
-        for name, matrix in (("a", data.a), ("b", data.b), ("c", data.c))
-        if matrix
-    }
-    addresses["d"] = memory.allocate("d", size=len(data.d.memory), rows=data.d.rows_of_memory)
+    access = {"d": "write"} | {one.name: one.access for one in task.product.arguments.tensors}
+    addresses = {}
+    for name, matrix in data.matrices.items():
+        if access.get(name) == "write":
+            addresses[name] = memory.allocate(name, size=len(matrix.memory), rows=matrix.rows_of_memory)
+            continue
+        writable = access.get(name) == "update"
+        addresses[name] = memory.allocate(name, matrix.memory, writable=writable, rows=matrix.rows_of_memory)
     addresses |= _scalars_in_memory(task, memory)
     workspace = Workspace(memory.allocate("workspace", contents), len(contents)) if contents else Workspace()
     return memory, workspace, addresses
