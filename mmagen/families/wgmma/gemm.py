@@ -82,7 +82,12 @@ class _WgmmaGemm:
             shared = split_k_problems(plan.tile_of_d, plan.cluster_of_d, of_element, scheduler.workspace_splits)
         copied = copied_problems(plan.tile_of_d) if scheduler.takes_workspace else ()
         turns = plan.roles.consumers if plan.roles.schedule == "pingpong" else 1
-        return of_product(plan, (*shared, *copied, *chosen(Paths.of(plan, tma=True, turns=turns))))
+        paths = Paths.of(plan, tma=True, turns=turns)
+        problems = chosen(paths)
+        trials = of_product(plan, (*shared, *copied, *problems))
+        # Copies to a workspace nearly always pay: without one the kernel that loads unaligned operands itself runs.
+        unaligned = (problem for problem in problems if not paths.is_aligned(problem))
+        return replace(trials, without_workspace=frozenset(unaligned)) if scheduler.takes_workspace else trials
 
     def alternatives(self, spec: Spec) -> Iterator[Mapping[str, Any]]:
         return alternatives(spec)

@@ -58,7 +58,8 @@ def tasks(
         raise UsageError(f"{plan.name}: --max-dim {max_dim} leaves no problem to run")
     if distribution:
         cases = tuple((problem, distribution) for problem in dict.fromkeys(problem for problem, _ in cases))
-    return [Task(plan, ptx, problem, name, seed) for problem, name in cases]
+    without = frozenset() if problems else trials.without_workspace
+    return [Task(plan, ptx, problem, name, seed, workspace=problem not in without) for problem, name in cases]
 
 
 def left_out_by(plan: Plan, max_dim: int | None) -> list[Problem]:
@@ -193,13 +194,17 @@ def _facts(task: Task) -> dict[str, Any]:
 def _multiply(task: Task) -> dict[str, Any]:
     data = operands(task.product, task.problem, task.distribution, task.seed)
     written, reports = multiply(task, data)
-    return _judged(task, data, written, reports)
+    outcome = _judged(task, data, written, reports)
+    if task.product.takes_workspace:
+        outcome["details"]["workspace"] = task.workspace
+    return outcome
 
 
 def multiply(task: Task, data: Operands) -> tuple[npt.NDArray[Any], list[Report]]:
     """Emulate a gemm or micro kernel on `data`, whose D it fills. Returns which bytes of D's elements were written, and what
     was seen in each launch. Raises EmulationError and HostError."""
-    contents = _ARBITRARY * host.workspace_bytes(task, data) if task.product.takes_workspace else b""
+    has_workspace = task.product.takes_workspace and task.workspace
+    contents = _ARBITRARY * host.workspace_bytes(task, data) if has_workspace else b""
     memory, workspace, addresses = _allocated(task, data, contents)
     launches = host.multiply_launches(task, data, addresses, workspace)
     reports = _emulated(task, launches, memory)
