@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mmagen.plan.operations import as_applied
 from mmagen.plan.plans import ProductPlan
 from mmagen.plan.tiling import Tile
 from mmagen.spec.model import Problem
@@ -44,6 +45,7 @@ def one_tile(plan: ProductPlan) -> Trials:
 def of_product(plan: ProductPlan, problems: tuple[Problem, ...]) -> Trials:
     """Trials of a GEMM: small integers, which are exact, for every problem, and uniform inputs for the smallest of those with long
     sums: more than half as long as the longest ones, of those that are aligned and read a source where there are any."""
+    problems = as_applied(plan.spec, problems)
     aligned = [one for one in problems if one.offset == 0 and (one.k + one.ld_pad) % 2 == 0]
     sums = [one for one in aligned if one.beta != 0] or problems
     long = [one for one in sums if 2 * one.k > max(other.k for other in sums)]
