@@ -22,6 +22,7 @@ from mmagen.plan.devices import Device
 from mmagen.plan.launch import Numbers
 from mmagen.plan.maps import Map
 from mmagen.plan.model import TiledMma
+from mmagen.plan.operations import as_applied
 from mmagen.plan.pipeline import Pipeline
 from mmagen.plan.plans import GemmPlan, Text, TileScheduler
 from mmagen.plan.policies import Policies, functor
@@ -93,7 +94,7 @@ class _WgmmaGemm:
         problems = chosen(paths)
         trials = of_product(plan, (*shared, *copied, *problems))
         # Copies to a workspace nearly always pay: without one the kernel that loads unaligned operands itself runs.
-        unaligned = (problem for problem in problems if not paths.is_aligned(problem))
+        unaligned = as_applied(plan.spec, [problem for problem in problems if not paths.is_aligned(problem)])
         return replace(trials, without_workspace=frozenset(unaligned)) if scheduler.takes_workspace else trials
 
     def alternatives(self, spec: Spec) -> Iterator[Mapping[str, Any]]:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import replace
+from multiprocessing import get_start_method
 from typing import Any, cast
 
 import numpy as np
@@ -107,6 +108,8 @@ def run_tasks(work: Sequence[Task], jobs: int, progress: Callable[[int, int, str
             progress(i, len(work), f"emulating {task.plan.name} {task.text}")
             results[i] = _run_unless(endless, task)
         return [result for result in results if result]
+    if len({task.kernel_name for task in work}) == 1 and get_start_method() == "fork":
+        host.parse_ahead(work[0])
     order = Order(work)
     running: dict[Future[RunResult], int] = {}
     idle = [""] * jobs  # the kernel that each process without a task had last
