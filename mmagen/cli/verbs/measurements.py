@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
-from mmagen.cli.options import FILTERS, JOBS, REPORTS, cached, target_names
+from mmagen.cli.options import FILTERS, JOBS, REPORTS, cached, operation_names, target_names
 
 
 @click.command(short_help="Measure the peak rates of operations.")
-@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=operation_names)
 @click.option("--arch", metavar="ARCH", help="Target architecture; default: the local GPU's, else sm_90a.")
 @FILTERS
 @click.option(
@@ -61,7 +61,8 @@ def peak(
 ) -> int:
     """Measure the peak rate of MMA operations, without memory traffic: those called NAME, or all that match the filters.
 
-    NAME may contain the wildcards * and ?. The accumulators are compared with predicted values.
+    NAME may contain the wildcards * and ?, or be a PTX instruction or the beginning of one. The accumulators
+    are compared with predicted values.
     """
     from mmagen.cli import peak as verb
 
