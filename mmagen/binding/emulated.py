@@ -21,7 +21,7 @@ from mmagen.plan.plans import GemmPlan, ProductPlan
 from mmagen.spec.model import Problem
 from mmagen.toolchain.find import COMPILE, find_toolchain
 from mmagen.verify.emulated.formats import storage
-from mmagen.verify.emulated.matrices import Matrix, Operands, empty
+from mmagen.verify.emulated.matrix import Matrix, Operands, empty
 from mmagen.verify.emulated.session import multiply
 from mmagen.verify.emulated.task import Task
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from mmagen.cli.build import Specs, load_specs
-from mmagen.cli.outputs import in_colour, line_width
+from mmagen.cli.outputs import in_colour, line_width, show
 from mmagen.core.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def inspect(
         if json_:
             click.echo(to_json(one.plan, with_maps, device))
         else:
-            page = describe(one.plan, device)
+            page = describe(one.plan, device, line_width())
             click.echo(f"{page}\n{maps_text(one.plan, ranges)}" if with_maps else page)
     return loaded.exit_code
 
@@ -85,7 +85,7 @@ def _write_pictures(plan: Plan, window: Window, device: str | None, folders: Fol
             path.write_bytes(content if isinstance(content, bytes) else content.encode())
         except OSError as error:
             raise UsageError(f"{path}: {error.strerror or error}") from None
-        click.echo(f"wrote {path}", err=True)
+        show(f"wrote {path}", err=True)
 
 
 def _refused(file: str, loaded: Specs, asked: bool, window: Window, json_: bool) -> None:
@@ -93,7 +93,7 @@ def _refused(file: str, loaded: Specs, asked: bool, window: Window, json_: bool)
     from mmagen.inspect import refused
 
     it = refused.examine(Path(file).read_bytes(), file, loaded.diagnostics)
-    click.echo(refused.to_json(it) if json_ else refused.text(it))
+    click.echo(refused.to_json(it) if json_ else refused.text(it, line_width()))
     if asked and not json_ and (found := refused.maps(it)):
         click.echo(_drawn(found, window))
 

@@ -27,7 +27,7 @@ _QUESTIONS = (
 )
 
 
-@click.command("new")
+@click.command("new", short_help="Begin a spec with a few answers.")
 @click.argument("file", required=False, type=click.Path(path_type=Path, dir_okay=False, allow_dash=True), metavar="[FILE]")
 @click.option("--kernel", metavar="KERNEL", help="ownership, micro or gemm; default: gemm.")
 @click.option("--arch", metavar="ARCH", help="Target architecture; default: the local GPU's, else sm_90a.")

@@ -14,6 +14,7 @@ from mmagen.core.errors import ABSENT, Change, Fault, Key, SpecFaults
 from mmagen.plan import pages, sentences
 from mmagen.plan.cost import Call, KernelShape, predicted_us
 from mmagen.plan.maps import Map, of_product
+from mmagen.plan.operations import limits
 from mmagen.plan.plans import Config, GemmPlan
 from mmagen.spec.kernel import Config as Override
 from mmagen.spec.kernel import When
@@ -77,8 +78,8 @@ def ranked(plan: GemmPlan, problem: Problem) -> list[tuple[float, Config]]:
 
 
 def parts(plan: GemmPlan) -> tuple[str, ...]:
-    """Additional folders of templates/project for a library."""
-    return ("library",) if plan.configs else ()
+    """Additional folders of templates/project for a library, and for further arguments."""
+    return (*(["library"] if plan.configs else []), *(["further"] if plan.arguments else []))
 
 
 def context(plan: GemmPlan, config: str) -> dict[str, Any]:
@@ -89,6 +90,7 @@ def context(plan: GemmPlan, config: str) -> dict[str, Any]:
         "scope": f"{plan.name}::{config}" if config else plan.name,
         "type": f"{config}::Config" if config else "Config",
         "choices": plan.configs,
+        "limits": limits(plan.epilogue.operations),
         "fixed_shape": False,
     }
 

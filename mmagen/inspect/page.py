@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from textwrap import indent
 from typing import TYPE_CHECKING
-
-from tabulate import tabulate
 
 from mmagen.build import registers
 from mmagen.core.errors import UsageError
+from mmagen.core.screen import fold, table
 from mmagen.families import family_of, pipelines
 from mmagen.inspect import choices, numbers
 from mmagen.plan.devices import Device, device_for
@@ -23,12 +21,12 @@ if TYPE_CHECKING:
     from mmagen.inspect.pictures import Picture
 
 
-def inspect(plan: ProjectPlan, device: str | None = None) -> str:
+def inspect(plan: ProjectPlan, device: str | None = None, columns: int | None = None) -> str:
     """The decisions of a plan and their costs, in sections, and its launches on a device (by default one that it is compiled
-    for), with the registers of kernels that were built."""
+    for), with the registers of kernels that were built. columns: characters of a line."""
     sections = [*_sections(plan), *launches(plan, device)]
-    head = f"{plan.name}: {plan.text.title}"
-    body = [f"{title}\n{indent(tabulate(rows, tablefmt='plain', disable_numparse=True), '  ')}" for title, rows in sections]
+    head = fold(f"{plan.name}: {plan.text.title}", columns)
+    body = [f"{fold(title, columns)}\n{table((), rows, columns, indent='  ')}" for title, rows in sections]
     return "\n\n".join([head, *body]) + "\n"
 
 

@@ -10,6 +10,7 @@ from mmagen.core.targets import capability
 from mmagen.mma.atoms import TYPES, Atom, ElementType
 from mmagen.plan.model import Epilogue, Operand, TiledMma
 from mmagen.plan.operands import VECTOR_BYTES
+from mmagen.plan.operations import operations
 from mmagen.spec.model import Spec
 
 # The oldest architecture that nvcc 13 compiles for; older atoms run on it through their PTX.
@@ -68,7 +69,8 @@ def epilogue(spec: Spec, atom: Atom, mma: TiledMma, tile: tuple[int, int, int]) 
     while along % vector:
         vector //= 2
     smem_bytes = align(piece * (along + pad) * atom.type_d.bytes)
-    return Epilogue(out, spec.epilogue.major, scalar_type(atom, out), piece, pad, vector, smem_bytes)
+    found = operations(spec.epilogue, out)
+    return Epilogue(out, spec.epilogue.major, scalar_type(atom, out), piece, pad, vector, smem_bytes, operations=found)
 
 
 def scalar_type(atom: Atom, out: ElementType) -> ElementType:

@@ -7,11 +7,13 @@ method of the family (mmagen.families).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mmagen.core.layout_text import LayoutText
 from mmagen.mma.accumulation import Accumulation, loosest
 from mmagen.mma.atoms import Atom
+from mmagen.mma.definition import Definition, definition
+from mmagen.plan.arguments import NO_ARGUMENTS, Arguments
 from mmagen.plan.facts import Facts, needs
 from mmagen.plan.model import Epilogue, Operand, TiledMma
 from mmagen.spec.cost import Cost
@@ -42,7 +44,10 @@ class Text:
 
 @dataclass(frozen=True, kw_only=True)
 class ProjectPlan:
-    """Common fields of all plans. family: the registered module of its family; arch: target architectures of the project."""
+    """Common fields of all plans. family: the registered module of its family; arch: target architectures of the project.
+
+    arguments: those of a call beyond A, B, C, D, alpha and beta.
+    """
 
     family: str
     spec: Spec
@@ -50,6 +55,7 @@ class ProjectPlan:
     arch: tuple[str, ...]
     text: Text
     problems: tuple[Problem, ...] = ()
+    arguments: Arguments = NO_ARGUMENTS
 
     @property
     def name(self) -> str:
@@ -66,13 +72,18 @@ class ProjectPlan:
 
     @property
     def extended(self) -> bool:
-        """Does it need CUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED?"""
+        """Does it need CUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED, for operations that it does not define itself?"""
         return False
 
     @property
     def chosen(self) -> dict[str, str]:
         """What was decided for keys that a spec may leave out, by key."""
         return {"arch": ", ".join(self.arch)}
+
+    @property
+    def ignores_scalars(self) -> bool:
+        """Does the epilogue leave out alpha, or C? A call must then pass 1, or 0."""
+        return False
 
     @property
     def maps_are_verified(self) -> bool:
@@ -97,7 +108,9 @@ class ProjectPlan:
     @property
     def facts(self) -> Facts:
         """What the library says of itself at run time."""
-        about = {"name": self.name, "kernel": self.kernel, "arch": [*self.arch], "spec_sha": self.spec_sha}
+        about: dict[str, Any] = {"name": self.name, "kernel": self.kernel, "arch": [*self.arch], "spec_sha": self.spec_sha}
+        if self.arguments:
+            about["arguments"] = self.arguments.description
         return Facts(needs=needs(self.arch), description=about)
 
 
@@ -111,8 +124,9 @@ class TilePlan(ProjectPlan):
     threads: int
 
     @property
-    def extended(self) -> bool:
-        return self.atom.extended
+    def definition(self) -> Definition | None:
+        """The operation, where the project defines it itself."""
+        return definition(self.atom)
 
     @property
     def chosen(self) -> dict[str, str]:
@@ -155,6 +169,17 @@ class ProductPlan(TilePlan):
         """`f16 x f16 + f32 -> f16`."""
         inputs = " x ".join(self.operand(one.letter).element.word for one in self.operands)
         return f"{inputs} + {self.atom.type_d.word} -> {self.epilogue.out.word}"
+
+    @property
+    def ignores_scalars(self) -> bool:
+        words = {one.word for one in self.epilogue.operations}
+        return bool(words) and not {"alpha", "beta_c"} <= words
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """What the kernel has beyond D = alpha * A * B + beta * C, by the names that `verify` knows."""
+        own = ("epilogue",) if self.epilogue.operations else ()
+        return tuple(dict.fromkeys((*(one.part for one in self.arguments.all), *own)))
 
     @property
     def majors(self) -> tuple[str, str, str]:
@@ -322,10 +347,6 @@ class GemmPlan(ProductPlan):
     def kernels(self) -> tuple[GemmPlan, ...]:
         """The plans of the configs, or the plan itself for a single kernel."""
         return tuple(config.plan for config in self.configs) or (self,)
-
-    @property
-    def extended(self) -> bool:
-        return any(one.atom.extended for one in self.kernels)
 
     @property
     def takes_workspace(self) -> bool:

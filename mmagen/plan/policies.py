@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+from mmagen.plan.operations import Operation, cxx
 
 
 @dataclass(frozen=True)
@@ -19,6 +22,21 @@ FUNCTOR = Policy(
     "linear_combination",
     "the epilogue's functor: D = alpha * accumulator + beta * C",
 )
+
+
+def functor(operations: Sequence[Operation], project: str, row_major: bool, swapped: bool = False) -> Policy:
+    """The functor that does them; row_major and swapped: see operations.cxx."""
+    if not operations:
+        return FUNCTOR
+    types = ["ElementD", "ElementAccumulator", "Scalar", *cxx(operations, project, row_major, swapped)]
+    steps = ", ".join(one.word for one in operations)
+    return Policy(
+        f"mmagen::EpilogueOperations<{', '.join(types)}>",
+        "epilogue_operations",
+        f"the epilogue's functor: {steps}",
+    )
+
+
 SINGLE_TILE = Policy("mmagen::SingleTileScheduler<Config>", "tile_scheduler_single", "one output tile for each CTA")
 
 

@@ -6,8 +6,7 @@ each description states the legal values and shows an example.
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -24,6 +23,7 @@ from pydantic import (
 )
 
 from mmagen.core.layout_text import INT_MAX, LayoutText
+from mmagen.spec.epilogue import Epilogue
 from mmagen.spec.kernel import (
     CACHE,
     Atom,
@@ -48,33 +48,6 @@ from mmagen.spec.values import COUNT_SCHEMA, Archs, Count, Model, Name, Number, 
 # --- Enumerations --------------------------------------------------------------------------------------------------
 
 
-class DataType(StrEnum):
-    """Element types of operands and results."""
-
-    F16 = "f16"
-    BF16 = "bf16"
-    TF32 = "tf32"
-    F32 = "f32"
-    F64 = "f64"
-    S8 = "s8"
-    U8 = "u8"
-    S16 = "s16"
-    S32 = "s32"
-    E4M3 = "e4m3"
-    E5M2 = "e5m2"
-
-
-OutType = Literal[
-    DataType.F16,
-    DataType.BF16,
-    DataType.F32,
-    DataType.F64,
-    DataType.S8,
-    DataType.U8,
-    DataType.S32,
-    DataType.E4M3,
-    DataType.E5M2,
-]
 Kernel = Literal["ownership", "micro", "gemm", "peak"]
 
 # Keys that require a wgmma atom (sm_90a).
@@ -117,16 +90,6 @@ class Layout(Model):
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         return {"anyOf": [{"type": "string", "enum": list(LAYOUTS)}, handler(schema)]}
-
-
-class Epilogue(Model):
-    """How accumulators are converted and stored to D."""
-
-    out: OutType | None = Field(
-        default=None,
-        description=f"the element type of D is one of {', '.join(get_args(OutType))}, or null for the atom's own",
-    )
-    major: Literal["N", "M"] = Field(default="N", description="the contiguous dimension of D (M,N) is N or M")
 
 
 MATRICES = "abcd"
@@ -267,7 +230,11 @@ class Spec(Model):
         description="accumulation of fp8 is fast (inside the tensor core) or precise (partial sums promoted to f32), or "
         "null for fast",
     )
-    epilogue: Epilogue = Field(default=Epilogue(), description="the epilogue is a mapping, e.g. {out: f16, major: N}")
+    epilogue: Epilogue = Field(
+        default=Epilogue(),
+        description="the epilogue is a mapping, e.g. {out: f16, major: N}, or a list of operations, e.g. "
+        "[alpha, {bias: column}, relu, {cast: f16}]",
+    )
     arch: Archs | None = Field(
         default=None,
         description="arch is a list of GPU architectures, e.g. [sm_80, sm_90a], or null for the oldest that has the atom",

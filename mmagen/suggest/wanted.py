@@ -13,7 +13,8 @@ from mmagen.families import kernels_to_begin_with
 from mmagen.mma.atoms import TYPES, Atom
 from mmagen.plan.budgets import OLDEST_ARCH
 from mmagen.plan.devices import DEVICES, Device, device_for
-from mmagen.spec.model import LAYOUTS, OutType, Problem
+from mmagen.spec.epilogue import OutType
+from mmagen.spec.model import LAYOUTS, Problem
 from mmagen.spec.values import Name
 
 # The type of sums for types of A: the most precise one that operations of tensor cores have.

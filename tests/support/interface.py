@@ -18,7 +18,8 @@ from mmagen.plan.budgets import SMEM_PER_BLOCK
 from mmagen.spec.model import Problem
 from mmagen.verify.emulated import host
 from mmagen.verify.emulated.host import Workspace
-from mmagen.verify.emulated.matrices import Operands, operands
+from mmagen.verify.emulated.matrices import operands
+from mmagen.verify.emulated.matrix import Operands
 from mmagen.verify.emulated.task import Task
 
 

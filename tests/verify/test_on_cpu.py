@@ -14,7 +14,8 @@ from mmagen.spec.load import load
 from mmagen.spec.model import Problem
 from mmagen.verify.emulated.compare import compare
 from mmagen.verify.emulated.formats import decode, encode
-from mmagen.verify.emulated.matrices import empty, operands, values
+from mmagen.verify.emulated.matrices import operands
+from mmagen.verify.emulated.matrix import empty, values
 from mmagen.verify.emulated.session import run_task, tasks
 from mmagen.verify.emulated.task import Task
 from mmagen.verify.emulated.verify import parse_problem

@@ -12,6 +12,7 @@ from mmagen.mma.atoms import Atom
 from mmagen.plan import budgets, rules
 from mmagen.plan.model import Epilogue, Operand, SmemCopy, Swizzle, TiledMma, Tma
 from mmagen.plan.operands import VECTOR_BYTES, power_of_two_divisor
+from mmagen.plan.operations import operations
 from mmagen.plan.plans import GemmPlan
 from mmagen.spec.model import Layout, Spec
 
@@ -222,7 +223,8 @@ def epilogue(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> Epilogue:
     out, columns = rules.out_type(spec, atom), slice_n(spec, atom, mma, tile)
     smem_bytes = 4 * consumers(spec, mma) * EPILOGUE_BUFFERS * EPILOGUE_ROWS * columns * out.bytes
     vector = VECTOR_BYTES // out.bytes
-    return Epilogue(out, spec.epilogue.major, budgets.scalar_type(atom, out), columns, 0, vector, smem_bytes, EPILOGUE_BUFFERS)
+    scalar, found = budgets.scalar_type(atom, out), operations(spec.epilogue, out)
+    return Epilogue(out, spec.epilogue.major, scalar, columns, 0, vector, smem_bytes, EPILOGUE_BUFFERS, found)
 
 
 # --- Shared memory ---------------------------------------------------------------------------------------------------

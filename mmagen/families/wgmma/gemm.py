@@ -17,14 +17,14 @@ from mmagen.families.wgmma.page import WARPGROUPS, sections, ways
 from mmagen.families.wgmma.policies import policies
 from mmagen.families.wgmma.roles import pipeline
 from mmagen.mma.atoms import Atom, find_atom
-from mmagen.plan import budgets, pages, rules, sentences, tiling
+from mmagen.plan import budgets, operations, pages, rules, sentences, tiling
 from mmagen.plan.devices import Device
 from mmagen.plan.launch import Numbers
 from mmagen.plan.maps import Map
 from mmagen.plan.model import TiledMma
 from mmagen.plan.pipeline import Pipeline
 from mmagen.plan.plans import GemmPlan, Text, TileScheduler
-from mmagen.plan.policies import Policies
+from mmagen.plan.policies import Policies, functor
 from mmagen.plan.problems import default_problems
 from mmagen.plan.reach import Paths, chosen
 from mmagen.plan.trials import Trials, copied_problems, of_product, split_k_problems, stream_k_problems
@@ -47,18 +47,20 @@ class _WgmmaGemm:
         atom = rules.atom_for(computed)
         wrong_type = [*rules.type_faults(spec, atom)]
         faults = [*rules.arch_faults(spec, atom), *wrong_type]
-        problems = spec.problems or default_problems()
+        problems = spec.problems or operations.as_applied(spec, default_problems())
         if wrong_type:  # the rules of the epilogue hold for a type that accumulators are converted to
-            usable = spec.model_copy(update={"epilogue": spec.epilogue.model_copy(update={"out": None})})
+            usable = spec.model_copy(update={"epilogue": spec.epilogue.with_out(None)})
             raise SpecFaults((*faults, *wgmma_rules.faults(usable)))
-        faults += rules.scalar_faults(budgets.scalar_type(atom, rules.out_type(spec, atom)), problems)
+        scalar = budgets.scalar_type(atom, rules.out_type(spec, atom))
+        faults += [*rules.scalar_faults(scalar, problems), *operations.faults(spec, scalar, problems)]
         faults += wgmma_rules.faults(spec)
         if faults:
             raise SpecFaults(tuple(faults))
         return _planned(spec, sha, atom, tiling.tiled_mma(computed, atom), problems)
 
     def problem_faults(self, plan: WgmmaGemmPlan, problems: Sequence[Problem]) -> Iterator[Fault]:
-        return rules.scalar_faults(plan.epilogue.scalar, problems)
+        yield from rules.scalar_faults(plan.epilogue.scalar, problems)
+        yield from operations.scalar_faults(plan.spec, problems)
 
     def parts(self, plan: WgmmaGemmPlan) -> tuple[str, ...]:
         return ("common", "package", "product", "gemm", "hopper", *library.parts(plan))
@@ -84,7 +86,12 @@ class _WgmmaGemm:
             shared = split_k_problems(plan.tile_of_d, plan.cluster_of_d, of_element, scheduler.workspace_splits)
         copied = copied_problems(plan.tile_of_d) if scheduler.takes_workspace else ()
         turns = plan.roles.consumers if plan.roles.schedule == "pingpong" else 1
-        return of_product(plan, (*shared, *copied, *chosen(Paths.of(plan, tma=True, turns=turns))))
+        paths = Paths.of(plan, tma=True, turns=turns)
+        problems = chosen(paths)
+        trials = of_product(plan, (*shared, *copied, *problems))
+        # Copies to a workspace nearly always pay: without one the kernel that loads unaligned operands itself runs.
+        unaligned = (problem for problem in problems if not paths.is_aligned(problem))
+        return replace(trials, without_workspace=frozenset(unaligned)) if scheduler.takes_workspace else trials
 
     def alternatives(self, spec: Spec) -> Iterator[Mapping[str, Any]]:
         return alternatives(spec.atom)
@@ -119,7 +126,8 @@ def _registers(plan: GemmPlan) -> int:
 
 
 def _policies(plan: WgmmaGemmPlan) -> Policies:
-    return policies(plan.roles.schedule, plan.operands[0], plan.mainloop.promote, plan.scheduler)
+    made_by = functor(plan.epilogue.operations, plan.name, plan.d_row_major, plan.swapped)
+    return policies(plan.roles.schedule, plan.operands[0], plan.mainloop.promote, plan.scheduler, made_by)
 
 
 def _planned(spec: Spec, sha: str, atom: Atom, mma: TiledMma, problems: tuple[Problem, ...]) -> WgmmaGemmPlan:
@@ -140,14 +148,16 @@ def _planned(spec: Spec, sha: str, atom: Atom, mma: TiledMma, problems: tuple[Pr
         stream_k=decisions.stream_k(spec),
     )
     promote = decisions.precise(spec)
-    chosen = policies(roles.schedule, a, promote, scheduler)
+    made_by = functor(staged.operations, spec.name, staged.row_major, decisions.swapped(spec))
+    chosen = policies(roles.schedule, a, promote, scheduler, made_by)
     return WgmmaGemmPlan(
         family=__name__,
         spec=spec,
         spec_sha=sha,
         arch=rules.compiled_for(spec, atom),
-        text=_text(sentences.of_gemm(spec, atom, tile, staged.out), chosen),
+        text=_text(sentences.of_gemm(spec, atom, tile, staged), chosen),
         problems=problems,
+        arguments=operations.arguments(staged.operations, spec.epilogue.major),
         atom=atom,
         tiled_mma=mma,
         tile=tile,

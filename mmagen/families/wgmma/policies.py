@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mmagen.plan.model import Operand
 from mmagen.plan.plans import TileScheduler
-from mmagen.plan.policies import FUNCTOR, SINGLE_TILE, Policies, Policy
+from mmagen.plan.policies import SINGLE_TILE, Policies, Policy
 
 _KERNELS = {
     "warpgroup": Policy(
@@ -25,23 +25,29 @@ _KERNELS = {
 }
 _SS = Policy("mmagen::Sm90MainloopSs<Config>", "sm90_mainloop_ss", "wgmma on stages of shared memory that TMA loads")
 _RS = Policy("mmagen::Sm90MainloopRs<Config>", "sm90_mainloop_rs", "wgmma with A in registers, on stages that TMA loads")
-_EPILOGUE = Policy(
-    f"mmagen::Sm90EpilogueTma<Config, {FUNCTOR.cxx}>",
-    "sm90_epilogue_tma",
-    "accumulators -> functor -> shared memory -> TMA -> D",
-)
 
 
-def policies(schedule: str, a: Operand, promote: bool, scheduler: TileScheduler) -> Policies:
-    """Those of one kernel. promote: each k tile's sum leaves the tensor core for f32 registers."""
+def policies(schedule: str, a: Operand, promote: bool, scheduler: TileScheduler, made_by: Policy) -> Policies:
+    """Those of one kernel. promote: each k tile's sum leaves the tensor core for f32 registers. made_by: the functor that makes
+    elements of D."""
     base = _RS if a.smem_copy else _SS
     promoted = Policy(
         f"mmagen::Sm90MainloopPromoted<Config, {base.cxx}>",
         "sm90_mainloop_promoted",
         "adds each k tile's sum to accumulators in f32 registers",
     )
+    epilogue = Policy(
+        f"mmagen::Sm90EpilogueTma<Config, {made_by.cxx}>",
+        "sm90_epilogue_tma",
+        "accumulators -> functor -> shared memory -> TMA -> D",
+    )
     return Policies(
-        _KERNELS[schedule], promoted if promote else base, _scheduler(scheduler), _EPILOGUE, base if promote else None
+        _KERNELS[schedule],
+        promoted if promote else base,
+        _scheduler(scheduler),
+        epilogue,
+        base if promote else None,
+        made_by,
     )
 
 

@@ -26,13 +26,15 @@ from mmagen.verify.emulated import host
 from mmagen.verify.emulated.compare import compare
 from mmagen.verify.emulated.formats import encode
 from mmagen.verify.emulated.host import Workspace
-from mmagen.verify.emulated.matrices import Operands, operands
+from mmagen.verify.emulated.matrices import operands
+from mmagen.verify.emulated.matrix import Operands
 from mmagen.verify.emulated.order import Order
 from mmagen.verify.emulated.task import Task
 from mmagen.verify.run import RECORD_FIELDS, RunResult
 from mmagen.verify.verdict import EMULATED
 
 _ARBITRARY = b"\xff"  # what a workspace holds before a call, at every byte: NaNs
+_MOST_PLACES = 4  # named in a sentence
 
 
 def tasks(
@@ -58,7 +60,8 @@ def tasks(
         raise UsageError(f"{plan.name}: --max-dim {max_dim} leaves no problem to run")
     if distribution:
         cases = tuple((problem, distribution) for problem in dict.fromkeys(problem for problem, _ in cases))
-    return [Task(plan, ptx, problem, name, seed) for problem, name in cases]
+    without = frozenset() if problems else trials.without_workspace
+    return [Task(plan, ptx, problem, name, seed, workspace=problem not in without) for problem, name in cases]
 
 
 def left_out_by(plan: Plan, max_dim: int | None) -> list[Problem]:
@@ -166,9 +169,9 @@ def run_task(task: Task) -> RunResult:
 
 
 def _result(task: Task, outcome: dict[str, Any], seconds: float) -> RunResult:
-    record = dict.fromkeys(RECORD_FIELDS) | _facts(task) | outcome
+    record = dict.fromkeys(RECORD_FIELDS) | _facts(task) | outcome | {"seconds": round(seconds, 6)}
     code = {"passed": ExitCode.OK, "incorrect": ExitCode.INCORRECT}.get(str(record["disposition"]), ExitCode.RUN_FAILED)
-    return RunResult(task.plan.name, "verify", (record,), int(code), seconds=seconds)
+    return RunResult(task.plan.name, "verify", (record,), int(code), seconds=seconds, began=time.time() - seconds)
 
 
 def _facts(task: Task) -> dict[str, Any]:
@@ -193,18 +196,26 @@ def _facts(task: Task) -> dict[str, Any]:
 def _multiply(task: Task) -> dict[str, Any]:
     data = operands(task.product, task.problem, task.distribution, task.seed)
     written, reports = multiply(task, data)
-    return _judged(task, data, written, reports)
+    outcome = _judged(task, data, written, reports)
+    if task.product.takes_workspace:
+        outcome["details"]["workspace"] = task.workspace
+    return outcome
 
 
 def multiply(task: Task, data: Operands) -> tuple[npt.NDArray[Any], list[Report]]:
-    """Emulate a gemm or micro kernel on `data`, whose D it fills. Returns which bytes of D's elements were written, and what
-    was seen in each launch. Raises EmulationError and HostError."""
-    contents = _ARBITRARY * host.workspace_bytes(task, data) if task.product.takes_workspace else b""
+    """Emulate a gemm or micro kernel on `data`, whose D it fills, and the other tensors that are written. Returns which bytes
+    of D's elements were written, and what was seen in each launch. Raises EmulationError and HostError."""
+    has_workspace = task.product.takes_workspace and task.workspace
+    contents = _ARBITRARY * host.workspace_bytes(task, data) if has_workspace else b""
     memory, workspace, addresses = _allocated(task, data, contents)
     launches = host.multiply_launches(task, data, addresses, workspace)
     reports = _emulated(task, launches, memory)
     lines, written = memory.read_rows("d")
     data.d.lines[...] = lines.view(data.d.view.dtype).reshape(data.d.lines.shape)
+    for one in task.product.arguments.tensors:
+        if one.written:
+            matrix, (found, stored) = data.further[one.name], memory.read_rows(one.name)
+            data.results[one.name] = found.view(matrix.view.dtype).reshape(matrix.lines.shape), stored
     if contents and task.product.leaves_flags and not _findings(reports):
         # As in a graph that is launched twice, the parameters are the same, and the workspace is as the first call has left it.
         memory, _, _ = _allocated(task, data, memory.read("workspace").tobytes())
@@ -237,12 +248,14 @@ def _allocated(task: Task, data: Operands, contents: bytes) -> tuple[GlobalMemor
     """Device memory with a workspace of these contents, the operands and the scalars, and where they begin there. They begin at
     the same addresses in every such memory."""
     memory = GlobalMemory()
-    addresses = {
-        name: memory.allocate(name, matrix.memory, writable=False, rows=matrix.rows_of_memory)
-        for name, matrix in (("a", data.a), ("b", data.b), ("c", data.c))
-        if matrix
-    }
-    addresses["d"] = memory.allocate("d", size=len(data.d.memory), rows=data.d.rows_of_memory)
+    access = {"d": "write"} | {one.name: one.access for one in task.product.arguments.tensors}
+    addresses = {}
+    for name, matrix in data.matrices.items():
+        if access.get(name) == "write":
+            addresses[name] = memory.allocate(name, size=len(matrix.memory), rows=matrix.rows_of_memory)
+            continue
+        writable = access.get(name) == "update"
+        addresses[name] = memory.allocate(name, matrix.memory, writable=writable, rows=matrix.rows_of_memory)
     addresses |= _scalars_in_memory(task, memory)
     workspace = Workspace(memory.allocate("workspace", contents), len(contents)) if contents else Workspace()
     return memory, workspace, addresses
@@ -274,11 +287,26 @@ def _judged(task: Task, data: Operands, written: npt.NDArray[Any], reports: Sequ
 
 def _with_findings(wrong: str, reports: Sequence[Report]) -> dict[str, Any]:
     """A wrong result is incorrect; a right one that a race or a stray access was on the way to has failed."""
-    reasons = ([wrong] if wrong else []) + [str(finding) for finding in _reported(reports)]
+    reasons = ([wrong] if wrong else []) + _sentences(_reported(reports))
     extra = {"details": _details(reports)}
     if not reasons:
         return extra
     return extra | {"disposition": "incorrect" if wrong else "failed", "reason": "; ".join(reasons)}
+
+
+def _sentences(findings: Sequence[Finding]) -> list[str]:
+    """The first finding, and where the others are; the details have all of each."""
+    places: dict[tuple[str, str, int], int] = {}
+    for finding in findings:
+        key = (finding.kind, finding.file, finding.line)
+        places[key] = places.get(key, 0) + finding.count
+    if not findings:
+        return []
+    (first, times), *others = places.items()
+    message = f"{first[1]}:{first[2]}: {first[0]}: {findings[0].message}{f' ({times} times)' if times > 1 else ''}"
+    more = [f"{kind} at {file}:{line}" for (kind, file, line), _ in others]
+    left = f" and {len(more) - _MOST_PLACES} more places" if len(more) > _MOST_PLACES else ""
+    return [message, *([f"also {', '.join(more[:_MOST_PLACES])}{left}"] if more else [])]
 
 
 def _details(reports: Sequence[Report]) -> dict[str, Any]:

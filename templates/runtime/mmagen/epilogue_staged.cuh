@@ -6,6 +6,7 @@
 
 #include <cute/tensor.hpp>
 
+#include "epilogue_functor.cuh"
 #include "gemm_arguments.cuh"
 #include "stage_accumulators.cuh"
 #include "tile_raster.cuh"
@@ -13,10 +14,11 @@
 namespace mmagen {
 inline namespace v0_1 {
 
-/// Functor_: makes elements of D of accumulators and C, see linear_combination.cuh.
+/// Functor_: makes elements of D of accumulators and C, see linear_combination.cuh and epilogue_functor.cuh.
 template <class Config, class Functor_>
 struct EpilogueStaged {
   using Functor = Functor_;
+  using Called = EpilogueFunctor<Functor>;
   using ElementAccumulator = typename Config::ElementAccumulator;
   using ElementD = typename Config::ElementD;
 
@@ -52,7 +54,7 @@ struct EpilogueStaged {
                       detail::rows_are_aligned(args.c, args.ldc * kBytes, args.batch_stride_c * kBytes, args.batch);
     return {int(args.m), int(args.n),         args.c,
             args.ldc,    args.batch_stride_c, args.d,
-            args.ldd,    args.batch_stride_d, Functor::make_params(args.epilogue),
+            args.ldd,    args.batch_stride_d, functor_params<Functor>(args),
             wide};
   }
 
@@ -85,7 +87,8 @@ struct EpilogueStaged {
     lines.ldc = params.ldc;
     lines.d = params.d + tile.batch * params.batch_stride_d;
     lines.ldd = params.ldd;
-    Functor const functor(params.functor);
+    Called const functor(params.functor);
+    lines.batch = tile.batch;
     constexpr int kMode = Config::kDRowMajor ? 1 : 2;
     constexpr int kPerSlice = decltype(size<kMode>(tCsC))::value;  // MMA_M (MMA_N) of one slice
 
@@ -113,16 +116,43 @@ struct EpilogueStaged {
   /// Part of C and D: lines are contiguous, `across` counts them, `long` counts elements within them. `left`: to the end.
   struct Lines {
     int64_t across_origin, long_origin;
-    int across_left, long_left;
+    int across_left, long_left, batch;
     ElementD const* c;
     int64_t ldc;
     ElementD* d;
     int64_t ldd;
   };
 
+  /// What the functor reads for kWidth neighbours of a line: one row (column) of D, and as many columns (rows).
+  template <int kWidth>
+  struct BesideLine {
+    static constexpr int kRows = Config::kDRowMajor ? 1 : kWidth;
+    static constexpr int kColumns = Config::kDRowMajor ? kWidth : 1;
+    typename Called::Row rows[kRows] = {};
+    typename Called::Column columns[kColumns] = {};
+    typename Called::Element elements[kWidth] = {};
+
+    CUTE_DEVICE void load(Called const& functor, Lines const& lines, int across, int along) {
+      CUTE_UNROLL
+      for (int v = 0; v < kWidth; ++v) {
+        if (along + v >= lines.long_left) { continue; }
+        int const of_line = int(lines.across_origin) + across;
+        int const in_line = int(lines.long_origin) + along + v;
+        int const m = Config::kDRowMajor ? of_line : in_line;
+        int const n = Config::kDRowMajor ? in_line : of_line;
+        if (v < kRows) { rows[v] = functor.load_row(m, lines.batch); }
+        if (v < kColumns) { columns[v] = functor.load_column(n, lines.batch); }
+        elements[v] = functor.load_element(m, n, lines.batch);
+      }
+    }
+    CUTE_DEVICE auto operator()(int v) const {
+      return BesideOf<Called>{rows[kRows == 1 ? 0 : v], columns[kColumns == 1 ? 0 : v], elements[v]};
+    }
+  };
+
   /// Shared memory -> D for one slice, kWidth elements at a time; a vector that crosses D's edge element by element.
   template <int kWidth>
-  CUTE_DEVICE static void store_slice(SharedStorage& storage, Lines const& lines, Functor const& functor) {
+  CUTE_DEVICE static void store_slice(SharedStorage& storage, Lines const& lines, Called const& functor) {
     constexpr int kPerLine = kLong / kWidth;
     for (int i = threadIdx.x; i < kSlice * kPerLine; i += Config::kThreads) {
       int const across = i / kPerLine;
@@ -137,19 +167,23 @@ struct EpilogueStaged {
       ElementD const* c_row = lines.c + (lines.across_origin + across) * lines.ldc + lines.long_origin + along;
       ElementD* d_row = lines.d + (lines.across_origin + across) * lines.ldd + lines.long_origin + along;
       bool const reads_c = functor.reads_source();
+      BesideLine<kWidth> beside;
+      beside.load(functor, lines, across, along);
       if (kWidth == kVector && along + kWidth <= lines.long_left) {
         Vector source{};
         if (reads_c) { source = *reinterpret_cast<Vector const*>(c_row); }
         Vector result;
         CUTE_UNROLL
         for (int v = 0; v < kWidth; ++v) {
-          result.element[v] = reads_c ? functor(sums(v), source.element[v]) : functor(sums(v));
+          result.element[v] = reads_c ? functor(sums(v), source.element[v], beside(v)) : functor(sums(v), beside(v));
         }
         *reinterpret_cast<Vector*>(d_row) = result;
       } else {
         CUTE_UNROLL
         for (int v = 0; v < kWidth; ++v) {
-          if (along + v < lines.long_left) { d_row[v] = reads_c ? functor(sums(v), c_row[v]) : functor(sums(v)); }
+          if (along + v < lines.long_left) {
+            d_row[v] = reads_c ? functor(sums(v), c_row[v], beside(v)) : functor(sums(v), beside(v));
+          }
         }
       }
     }

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "further_tensors.cuh"
 #include "status.cuh"
 
 namespace mmagen {
@@ -89,6 +90,13 @@ inline char const* status_text(Status status, Interface const& interface) {
     case Status::kAlphaNotInteger: return "alpha is no 32-bit integer, as the scalars of this kernel are";
     case Status::kBetaNotInteger: return "beta is no 32-bit integer, as the scalars of this kernel are";
     case Status::kSharedD: return "batch_stride_d is 0: all matrices of the batch would be written to one D";
+    case Status::kNullTensor: return "a further tensor that the kernel reads or writes is NULL";
+    case Status::kMisalignedTensor: return "a further tensor is misaligned";
+    case Status::kShortTensor: return "the leading dimension of a further tensor is shorter than its line";
+    case Status::kSharedTensor:
+      return "the batch stride of a tensor that is written is 0: all matrices would be written to one";
+    case Status::kUnusedAlpha: return "alpha is not 1, and this epilogue does not multiply by it";
+    case Status::kUnusedBeta: return "beta is not 0, and this epilogue does not add C";
   }
   return "unknown status";
 }
@@ -157,7 +165,7 @@ struct LastStatus {
 };
 
 /// The same for a call with the public argument struct, whose values the sentence names.
-template <class Args>
+template <class Args, class Further = NoFurther>
 struct LastCall : LastStatus {
   Args args;
   uint64_t known_bytes;  // of the struct that was read
@@ -187,7 +195,7 @@ struct LastCall : LastStatus {
 
   /// The status of the last call as one sentence with the values that it is about.
   char const* text(Interface const& interface) {
-    return about_matrix(interface) || about_value(interface) ? sentence : LastStatus::text(interface);
+    return about_matrix(interface) || about_tensor() || about_value(interface) ? sentence : LastStatus::text(interface);
   }
 
  private:
@@ -219,6 +227,26 @@ struct LastCall : LastStatus {
     return false;
   }
 
+  /// The first of the further tensors that has what the status says.
+  bool about_tensor() {
+    if (status < Status::kNullTensor || status > Status::kSharedTensor) { return false; }
+    for (int i = 0; i < Further::kTensors; ++i) {
+      TensorArgument const one = Further::tensor(args, i);
+      if (check_tensor(one, args.batch) != status) { continue; }
+      switch (status) {
+        case Status::kNullTensor: return say("%s is NULL", one.name);
+        case Status::kMisalignedTensor: return say("%s is %p, not aligned to %d bytes", one.name, one.pointer, one.aligned_to);
+        case Status::kShortTensor:
+          return say("ld_%s is %lld; a line of %s has %lld elements", one.name, (long long)one.ld, one.name,
+                     (long long)one.line);
+        default:
+          return say("batch is %lld and batch_stride_%s is 0: all matrices would be written to one", (long long)args.batch,
+                     one.name);
+      }
+    }
+    return false;
+  }
+
   bool about_value(Interface const& interface) {
     constexpr long long kMost = 0x7fffffffLL - 16384;
     auto const number = [](int64_t value) { return (long long)value; };
@@ -245,6 +273,9 @@ struct LastCall : LastStatus {
       case Status::kMisalignedWorkspace: return say("workspace is %p, not aligned to 16 bytes", args.workspace);
       case Status::kAlphaNotInteger: return say("alpha is %g; this kernel takes a 32-bit integer", args.alpha);
       case Status::kBetaNotInteger: return say("beta is %g; this kernel takes a 32-bit integer", args.beta);
+      case Status::kUnusedAlpha:
+        return say("alpha is %g; this epilogue does not multiply by it: pass 1 and no alpha_device", args.alpha);
+      case Status::kUnusedBeta: return say("beta is %g; this epilogue does not add C: pass 0 and no beta_device", args.beta);
       case Status::kSharedD:
         return say("batch is %lld and batch_stride_d is 0: all matrices would be written to one D", number(args.batch));
       default: return false;

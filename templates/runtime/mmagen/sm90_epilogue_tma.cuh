@@ -9,6 +9,7 @@
 
 #include <cute/tensor.hpp>
 
+#include "epilogue_functor.cuh"
 #include "gemm_arguments.cuh"
 #include "sm90_tensor_map.cuh"
 #include "sm90_tma.cuh"
@@ -17,10 +18,11 @@
 namespace mmagen {
 inline namespace v0_1 {
 
-/// Functor_: makes elements of D of accumulators and C, see linear_combination.cuh.
+/// Functor_: makes elements of D of accumulators and C, see linear_combination.cuh and epilogue_functor.cuh.
 template <class Config, class Functor_>
 struct Sm90EpilogueTma {
   using Functor = Functor_;
+  using Called = EpilogueFunctor<Functor>;
   using ElementD = typename Config::ElementD;
   using TiledMma = typename Config::TiledMma;
 
@@ -70,7 +72,7 @@ struct Sm90EpilogueTma {
     params.d = args.d;
     params.ldd = args.ldd;
     params.batch_stride_d = args.batch_stride_d;
-    params.functor = Functor::make_params(args.epilogue);
+    params.functor = functor_params<Functor>(args);
     CUresult const result = encode_tensor_map<ElementD>(params.map_d, args.d, d, kAlong, kAcross, kPitch);
     bool const ragged = d.along * int64_t(sizeof(ElementD)) % 16 != 0;  // TMA stores multiples of 16 bytes
     params.tma_end = result == CUDA_ERROR_INVALID_VALUE ? 0 : ragged ? int(d.along) : INT_MAX;
@@ -94,7 +96,7 @@ struct Sm90EpilogueTma {
     int const first_m = tile.m * Config::kTileM + warpgroup_m * kMmaM + in_warpgroup / 32 * kRows;
     int const first_n = tile.n * Config::kTileN + warpgroup_n * kMmaN;
     unsigned char* const buffers = storage.d + warp * kBuffers * kSliceBytes;
-    Functor const functor(params.functor);
+    Called const functor(params.functor);
     ElementD const* const c = params.c + tile.batch * params.batch_stride_c;
 
     for_each(make_int_sequence<kSlices>{}, [&](auto slice) {
@@ -114,9 +116,9 @@ struct Sm90EpilogueTma {
       __syncwarp();
       Tensor sums = make_tensor(&tCrC(0, kM, kN) + kPart * (kSliceN / 2), Shape<Int<kSliceN / 2>>{});
       if (functor.reads_source()) {
-        stage<true>(sums, buffer, params, functor, c, m, n, lane);
+        stage<true>(sums, buffer, params, functor, c, m, n, tile.batch, lane);
       } else {
-        stage<false>(sums, buffer, params, functor, c, m, n, lane);
+        stage<false>(sums, buffer, params, functor, c, m, n, tile.batch, lane);
       }
       fence_view_async_shared();
       __syncwarp();
@@ -141,11 +143,40 @@ struct Sm90EpilogueTma {
     return cute::Swizzle<kBits, 4, 3>::apply(line * kPitch + along * int(sizeof(ElementD)));
   }
 
+  /// What the functor reads for a thread's accumulators of a slice: two rows, and two columns in every group of 8.
+  struct BesideSlice {
+    typename Called::Row rows[2] = {};
+    typename Called::Column columns[kSliceN / 4] = {};
+    typename Called::Element elements[kSliceN / 2] = {};
+
+    CUTE_DEVICE void load(Called const& functor, Params const& params, int m, int n, int batch, int lane) {
+      CUTE_UNROLL
+      for (int i = 0; i < 2; ++i) {
+        int const row = m + lane / 4 + i * 8;
+        if (row < params.m) { rows[i] = functor.load_row(row, batch); }
+      }
+      CUTE_UNROLL
+      for (int i = 0; i < kSliceN / 4; ++i) {
+        int const column = n + i / 2 * 8 + lane % 4 * 2 + i % 2;
+        if (column < params.n) { columns[i] = functor.load_column(column, batch); }
+      }
+      CUTE_UNROLL
+      for (int i = 0; i < kSliceN / 2; ++i) {
+        int const row = m + lane / 4 + i / 2 % 2 * 8;
+        int const column = n + i / 4 * 8 + lane % 4 * 2 + i % 2;
+        if (row < params.m && column < params.n) { elements[i] = functor.load_element(row, column, batch); }
+      }
+    }
+    CUTE_DEVICE auto operator()(int i) const {
+      return BesideOf<Called>{rows[i / 2 % 2], columns[i / 4 * 2 + i % 2], elements[i]};
+    }
+  };
+
   /// Writes one slice from registers to a buffer. A thread's accumulators: rows t/4 and t/4 + 8, columns 2 * (t % 4) and the
   /// next, in every group of 8 columns.
   template <bool kReadsSource, class TensorR>
-  CUTE_DEVICE static void stage(TensorR const& sums, unsigned char* buffer, Params const& params, Functor const& functor,
-                                ElementD const* c, int m, int n, int lane) {
+  CUTE_DEVICE static void stage(TensorR const& sums, unsigned char* buffer, Params const& params, Called const& functor,
+                                ElementD const* c, int m, int n, int batch, int lane) {
     ElementD source[kSliceN / 2] = {};
     if constexpr (kReadsSource) {  // issue all loads before the first use
       CUTE_UNROLL
@@ -157,12 +188,15 @@ struct Sm90EpilogueTma {
         }
       }
     }
+    BesideSlice beside;
+    beside.load(functor, params, m, n, batch, lane);
     CUTE_UNROLL
     for (int first = 0; first < kSliceN / 2; first += 4 * kGroups) {
       alignas(16) ElementD out[4 * kGroups];
       CUTE_UNROLL
       for (int i = 0; i < 4 * kGroups; ++i) {
-        out[i] = kReadsSource ? functor(sums(first + i), source[first + i]) : functor(sums(first + i));
+        int const at = first + i;
+        out[i] = kReadsSource ? functor(sums(at), source[at], beside(at)) : functor(sums(at), beside(at));
       }
       put(out, buffer, first * 2, lane);
     }
@@ -173,7 +207,8 @@ struct Sm90EpilogueTma {
     constexpr int kLength = Config::kDRowMajor ? kSliceN : kRows;  // of a line
     ElementD* const d = params.d + batch * params.batch_stride_d;
 #pragma unroll 8
-    for (int i = lane; i < kRows * kSliceN; i += 32) {
+    for (int j = 0; j < kRows * kSliceN / 32; ++j) {
+      int const i = lane + j * 32;
       int const row = Config::kDRowMajor ? i / kLength : i % kLength;
       int const column = Config::kDRowMajor ? i % kLength : i / kLength;
       if (m + row >= params.m || n + column >= params.n) { continue; }
