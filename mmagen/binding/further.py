@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from mmagen.binding.errors import ArgumentError
 from mmagen.binding.matrices import Matrices, matrices, storage
 from mmagen.binding.tensors import Tensor
-from mmagen.plan.arguments import Arguments, Number
+from mmagen.plan.arguments import Arguments, Extent, Number
 from mmagen.plan.arguments import Tensor as Wanted
 
 View = Callable[[str, Any], Tensor]
@@ -54,12 +55,12 @@ def _matrices(one: Wanted, found: Tensor, extents: Mapping[str, int], batch: int
     """The matrices of a tensor. One of a single row may have one dimension less."""
     shape = one.rows.value(extents), one.columns.value(extents)
     seen = found
-    if shape[0] == 1 and one.rows.of == "1" and found.shape[-1:] == shape[1:] and found.shape[-2:] != shape:
+    if one.rows == Extent() and (len(found.shape) == 1 or (len(found.shape) == 2 and found.shape[0] != 1)):
         seen = with_a_row(found)
     contiguous = "N" if one.columns_contiguous else "M"
     laid_out = matrices(one.name, seen, modes="MN", contiguous=contiguous, type=one.element.word)
     if (laid_out.rows, laid_out.columns) != shape:
-        wanted = _shapes(shape, one.rows.of == "1")
+        wanted = _shapes(shape, one.rows == Extent())
         raise ArgumentError(one.name, f"shape {found.shape}; it is {one.shape_text}, here {wanted}")
     if laid_out.batch not in (None, 1, batch) or (laid_out.batch and laid_out.batch > 1 and not one.batched):
         raise ArgumentError(one.name, f"it has {laid_out.batch} matrices, the call {batch}; pass as many, or one for all")
@@ -71,8 +72,6 @@ def _matrices(one: Wanted, found: Tensor, extents: Mapping[str, int], batch: int
 
 def with_a_row(found: Tensor) -> Tensor:
     """(…, n) as (…, 1, n)."""
-    from dataclasses import replace
-
     step = found.shape[-1] * found.strides[-1] if found.shape[-1] else 1
     return replace(
         found, shape=(*found.shape[:-1], 1, found.shape[-1]), strides=(*found.strides[:-1], max(step, 1), found.strides[-1])
