@@ -155,7 +155,7 @@ def _epilogue(plan: WgmmaGemmPlan) -> list[pages.Row]:
             f"{pages.count(staged.buffers, 'buffer')}",
         ),
         ("to shared memory", pages.conflicts(staging(plan), "per CTA tile")),
-        ("store", f"TMA, {rows * staged.slice * staged.out.bytes:,} B at a time"),
+        ("store", f"TMA, {rows * staged.slice // plan.facts.columns_of_element * staged.out.bytes:,} B at a time"),
     ]
 
 

@@ -174,10 +174,10 @@ void check_status(int status) {
   throw Failure{unsupported ? Disposition::kNotSupported : Disposition::kFailed, reason};
 }
 
-inline std::string describe(Findings const& one, Problem const& problem) {
-  long long const m = one.first / problem.n % problem.m;
-  long long const b = one.first / problem.n / problem.m;
-  return "(" + std::to_string(b) + "," + std::to_string(m) + "," + std::to_string(one.first % problem.n) + ") got " +
+inline std::string describe(Findings const& one, Matrix const& d) {
+  long long const m = one.first / d.cols % d.rows;
+  long long const b = one.first / d.cols / d.rows;
+  return "(" + std::to_string(b) + "," + std::to_string(m) + "," + std::to_string(one.first % d.cols) + ") got " +
          number_text(one.first_got, 9) + " expected " + number_text(one.first_expected, 9) + " +- " +
          number_text(one.first_bound, 3);
 }
@@ -215,7 +215,7 @@ void compare_output(Problem const& problem, Expectation const& expected, Call co
   outcome->reason += std::to_string(comparison.total().incorrect) + " of " + std::to_string(call.d.elements()) +
                      " elements wrong" + pass + "; at (batch,m,n): ";
   for (std::size_t i = 0; i < comparison.examples().size(); ++i) {
-    outcome->reason += (i == 0 ? "" : ", ") + describe(comparison.examples()[i], problem);
+    outcome->reason += (i == 0 ? "" : ", ") + describe(comparison.examples()[i], call.d);
   }
   outcome->reason += ". ";
 }

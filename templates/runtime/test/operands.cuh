@@ -310,8 +310,8 @@ class Operands {
            problem.batch_strides[0]),
         b_(shape<B>(problem.n, problem.k, Subject::kBMajor == 'K'), B::kPoisonByte, problem.ld_pad, problem.offset,
            problem.batch_strides[1]),
-        d_(shape<Out>(problem.m, problem.n, Subject::kDMajor == 'N'), Out::kPoisonByte, problem.ld_pad, problem.offset,
-           problem.batch_strides[3]) {
+        d_(shape<Out>(problem.m, problem.n / Subject::Epilogue::kSumsOfElement, Subject::kDMajor == 'N'), Out::kPoisonByte,
+           problem.ld_pad, problem.offset, problem.batch_strides[3]) {
     // Twice the padding, so that a kernel that uses D's leading dimension for C fails.
     if (problem.beta != 0.0) {
       c_ = GuardedMatrix(shape<Out>(problem.m, problem.n, Subject::kDMajor == 'N'), Out::kPoisonByte, 2 * problem.ld_pad,
