@@ -27,6 +27,7 @@ def commands() -> None:
 
 
 for _verb in (
+    projects.init,
     projects.build,
     results.verify,
     projects.vendor,
