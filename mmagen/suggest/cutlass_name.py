@@ -1,7 +1,8 @@
 """The names of CUTLASS's GEMM kernels, as its profiler prints them, as answers of `mmagen new`.
 
 Types, layout and architecture are taken from the name (cutlass_library/gemm_operation.py makes it); tile and schedule are
-chosen anew. CUTLASS's letters t and n are row and column major: of A (M,K) t is K contiguous, of B (K,N) n is, of C and D t is N contiguous.
+chosen anew. CUTLASS's letters t and n are row and column major: of A (M,K) t is K contiguous, of B (K,N) n is, of C and D t is
+N contiguous.
 """
 
 from __future__ import annotations

@@ -205,7 +205,7 @@ def test_pictures_are_documents_of_their_own(name):
 def test_the_copy_of_a_large_tile_is_cut_and_says_so():
     """256 x 128 bytes; narrow, a cell for each."""
     found = drawn("sm80_gemm_s8")
-    assert "rows 0 to 127, columns 0 to 63" in found["A-copy-narrow"] and "rows 0 to 127" not in found["B-copy-narrow"][:300]
+    assert "rows 0 to 127, columns 0 to 63" in found["A-copy-narrow"]
     assert all(len(svg) < 300_000 for name, svg in found.items() if "copy" in name or name in ("pipeline", "raster"))
 
 
