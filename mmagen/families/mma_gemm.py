@@ -41,6 +41,9 @@ _MAINLOOPS = {
 class MmaGemm:
     """The family; `name` is its registered module."""
 
+    tile_rate = 2.4e6  # wgmma's, less by the ratio of the measured peaks (docs/results/h200-peaks.md)
+    cutlass = "CUTLASS"
+
     def __init__(self, name: str):
         self.name = name
 
@@ -123,7 +126,9 @@ class MmaGemm:
 
     def alternatives(self, spec: Spec) -> Iterator[Mapping[str, Any]]:
         atom = rules.atom_for(spec)
-        return alternatives(atom, _has_cp_async(spec, atom))
+        yield from alternatives(atom, _has_cp_async(spec, atom))
+        if atom.threads > 1:
+            yield from mma_shapes.of_gemm(atom)
 
     def trials(self, plan: GemmPlan) -> Trials:
         return of_product(plan, chosen(Paths.of(plan)))
@@ -258,7 +263,7 @@ def _epilogue(plan: GemmPlan) -> list[pages.Row]:
     slices = (plan.tile[0] if staged.row_major else plan.tile[1]) // staged.slice
     rows = pages.count(staged.slice, "row" if staged.row_major else "column")
     return [
-        pages.output(plan),
+        *pages.output(plan),
         ("staged", f"{pages.count(slices, 'slice')} of {rows}, padded by {staged.pad} elements"),
         ("to shared memory", pages.conflicts(counted.stores, "per CTA tile")),
         ("from shared memory", pages.conflicts(counted.loads, "per CTA tile")),
