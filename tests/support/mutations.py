@@ -19,6 +19,7 @@ from pathlib import Path
 from mmagen.families import plan
 from mmagen.generate.render import render
 from mmagen.spec.load import load
+from tests.support.mutations_epilogue import FAULTS as EPILOGUE_FAULTS
 from tests.support.mutations_reach import FAULTS
 
 SPECS = Path(__file__).resolve().parents[2] / "specs"
@@ -829,8 +830,8 @@ _HOPPER = (
         "d_coordinates_exchanged",
         "warpgroup4",
         "sm90_epilogue_tma",
-        "Config::kDRowMajor ? n : m, Config::kDRowMajor ? m : n,",
-        "n, m,",
+        "Config::kDRowMajor ? column : m, Config::kDRowMajor ? m : column,",
+        "column, m,",
         "256,384,64",
         "boxes of a D with contiguous columns land at the mirror image of their place",
     ),
@@ -1096,7 +1097,12 @@ _REACH = tuple(
     for name, spec, header, old, new, seen in FAULTS
 )
 
-MUTATIONS = (*_ACCUMULATION, *_BARRIERS, *_K, *_OPERANDS, *_RESULT, *_HOPPER, *_REACH)
+_EPILOGUE = tuple(
+    _one(f"epilogue_{name}", spec, header, old, new, problem, seen)
+    for name, spec, header, old, new, problem, seen in EPILOGUE_FAULTS
+)
+
+MUTATIONS = (*_ACCUMULATION, *_BARRIERS, *_K, *_OPERANDS, *_RESULT, *_HOPPER, *_REACH, *_EPILOGUE)
 
 # A late warp in front of a barrier that stands, a box brought into L2 that nobody asks for: these must pass.
 CONTROLS = (
