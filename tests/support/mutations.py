@@ -20,6 +20,7 @@ from mmagen.families import plan
 from mmagen.generate.render import render
 from mmagen.spec.load import load
 from tests.support.mutations_reach import FAULTS
+from tests.support.mutations_scale import FAULTS as SCALE_FAULTS
 
 SPECS = Path(__file__).resolve().parents[2] / "specs"
 ODD = SPECS.parent / "tests" / "gpu" / "odd"
@@ -1096,7 +1097,9 @@ _REACH = tuple(
     for name, spec, header, old, new, seen in FAULTS
 )
 
-MUTATIONS = (*_ACCUMULATION, *_BARRIERS, *_K, *_OPERANDS, *_RESULT, *_HOPPER, *_REACH)
+_SCALE = tuple(_one(*fault, where=(EMULATOR,)) for fault in SCALE_FAULTS)
+
+MUTATIONS = (*_SCALE, *_ACCUMULATION, *_BARRIERS, *_K, *_OPERANDS, *_RESULT, *_HOPPER, *_REACH)
 
 # A late warp in front of a barrier that stands, a box brought into L2 that nobody asks for: these must pass.
 CONTROLS = (
