@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
@@ -11,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mmagen.binding.errors import ArgumentError
+from mmagen.binding.further import check_names
 from mmagen.build.ptx import Ptx, compile_ptx
 from mmagen.core.errors import BuildError, RunError
 from mmagen.emulate import EmulationError
@@ -21,6 +23,7 @@ from mmagen.plan.plans import GemmPlan, ProductPlan
 from mmagen.spec.model import Problem
 from mmagen.toolchain.find import COMPILE, find_toolchain
 from mmagen.verify.emulated.formats import storage
+from mmagen.verify.emulated.matrices import further_matrices
 from mmagen.verify.emulated.matrix import Matrix, Operands, empty
 from mmagen.verify.emulated.session import multiply
 from mmagen.verify.emulated.task import Task
@@ -40,7 +43,9 @@ class Emulated:
             raise BuildError(f"{self.plan.name} does not compile: {ptx.error}")
         return ptx
 
-    def __call__(self, a: Any, b: Any, c: Any, alpha: float, beta: float, timeout_s: float | None) -> npt.NDArray[Any]:
+    def __call__(
+        self, a: Any, b: Any, c: Any, alpha: float, beta: float, timeout_s: float | None, further: Mapping[str, Any]
+    ) -> npt.NDArray[Any]:
         """See Kernel.emulate."""
         plan = self.plan
         left, right = _array("a", a, plan.operand("A").element.word), _array("b", b, plan.operand("B").element.word)
@@ -67,9 +72,12 @@ class Emulated:
         if 0 in (m, n, batch):
             return np.zeros((*((batch,) if counts else ()), m, n), storage(plan.epilogue.out.word))
         problem = Problem(shape=(m, n, k), batch=batch, alpha=float(alpha), beta=float(beta))
-        data = self._operands(left, right, source, problem)
+        data = replace(self._operands(left, right, source, problem), **self._further(problem, further))
         task = Task(cast(Plan, plan), self._ptx, problem, "given", 1, *self._config(problem), timeout_s=timeout_s)
         found = self._multiply(task, data)
+        for name, (lines, _) in data.results.items():
+            matrix = data.further[name]
+            further[name][...] = (lines if matrix.columns_contiguous else lines.swapaxes(1, 2)).reshape(further[name].shape)
         return found if counts else found[0]
 
     def _config(self, problem: Problem) -> tuple[GemmPlan | None, str]:
@@ -91,6 +99,27 @@ class Emulated:
             empty(d.out.word, problem.m, problem.n, problem.batch, d.major == "N", 0, 0),
         )
 
+    def _further(self, problem: Problem, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The further arguments in memory, as fields of Operands."""
+        wanted = self.plan.arguments
+        check_names(wanted, given)
+        numbers = {one.name: given.get(one.name, one.default) for one in wanted.numbers}
+        made = further_matrices(self.plan, problem, numbers, packed=True)
+        for one in wanted.tensors:
+            if given.get(one.name) is None:
+                del made[one.name]
+                continue
+            value, matrix = np.asarray(given[one.name]), made[one.name]
+            if value.dtype != matrix.view.dtype:
+                raise ArgumentError(one.name, f"its elements are {value.dtype}; this kernel takes {matrix.view.dtype}")
+            shape = matrix.view.shape[1:]
+            if value.ndim and shape[0] == 1 and value.shape[-2:] != shape:
+                value = value[..., None, :]
+            if value.shape[-2:] != shape or value.ndim > 3 or (value.ndim == 3 and value.shape[0] not in (1, matrix.batch)):
+                raise ArgumentError(one.name, f"shape {np.shape(given[one.name])}; it is {one.shape_text}, here {shape}")
+            matrix.view[...] = value
+        return {"further": made, "numbers": numbers}
+
     def _multiply(self, task: Task, data: Operands) -> npt.NDArray[Any]:
         if task.library:
             task = _of_config(task)
@@ -105,8 +134,6 @@ class Emulated:
 
 def _of_config(task: Task) -> Task:
     """The task with the plan of its config, which says how many steps a thread takes."""
-    from dataclasses import replace
-
     assert task.library
     return replace(task, plan=next(one.plan for one in task.library.configs if one.name == task.config))
 

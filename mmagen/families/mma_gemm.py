@@ -242,7 +242,7 @@ def _epilogue(plan: GemmPlan) -> list[pages.Row]:
     slices = (plan.tile[0] if staged.row_major else plan.tile[1]) // staged.slice
     rows = pages.count(staged.slice, "row" if staged.row_major else "column")
     return [
-        pages.output(plan),
+        *pages.output(plan),
         ("staged", f"{pages.count(slices, 'slice')} of {rows}, padded by {staged.pad} elements"),
         ("to shared memory", pages.conflicts(counted.stores, "per CTA tile")),
         ("from shared memory", pages.conflicts(counted.loads, "per CTA tile")),

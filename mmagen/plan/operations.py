@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 PART = "epilogue"
 # What needs fractions: not for kernels whose scalars are integers.
 _OF_FLOATS = ("gelu", "silu", "sigmoid")
+# Types that a conversion does not saturate to.
+_WITH_INFINITY = ("f16", "bf16", "f32")
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ class Operation:
 def operations(epilogue: Written, out: ElementType) -> tuple[Operation, ...]:
     """Those of a plan, () where they are alpha * x + beta * C. out: D's type, which operands have that name no other."""
     found = tuple(_operation(one, out) for one in epilogue.operations or () if not one.cast)
-    saturates = any(one.saturate for one in epilogue.operations or ()) and out.word in ("f16", "bf16", "f32")
+    saturates = any(one.overflow == "saturate" for one in epilogue.operations or ()) and out.word in _WITH_INFINITY
     found = (*found, Operation("saturate")) if saturates else found
     return () if epilogue.operations is None or [one.word for one in found] == ["alpha", "beta_c"] else found
 
@@ -131,6 +133,36 @@ def limits(found: Sequence[Operation]) -> list[tuple[str, str, str]]:
     ]
 
 
+def model(found: Sequence[Operation]) -> str:
+    """The type that says what D may be, of the test program."""
+    if not found:
+        return "LinearCombinationModel"
+    tensors = [one.tensor for one in found if one.tensor]
+    scope = "mmagen::test::"
+    return f"OperationsModel<{', '.join(['Scalar', *(scope + _model(i, one, tensors) for i, one in enumerate(found))])}>"
+
+
+def _model(place: int, one: Operation, tensors: Sequence[str]) -> str:
+    if one.tensor:
+        assert one.element
+        read = f"mmagen::test::{one.element.word}, {tensors.index(one.tensor)}"
+        more = f", {'true' if one.by == 'row' else 'false'}" if one.word == "bias" else ""
+        return f"model::{one.word.capitalize()}<{read}{more}>"
+    return (
+        "model::"
+        + {
+            "alpha": "Alpha",
+            "beta_c": "BetaC",
+            "relu": "Relu",
+            "clamp": f"Clamp<Limits{place}>",
+            "silu": "Silu",
+            "sigmoid": "Sigmoid",
+            "gelu": f"Gelu{one.form.capitalize()}",
+            "saturate": "Saturate<Out>",
+        }[one.word]
+    )
+
+
 def _cxx(place: int, one: Operation, project: str, row_major: bool, swapped: bool) -> str:
     if one.tensor:
         assert one.element
@@ -165,6 +197,13 @@ def faults(spec: Spec, scalar: ElementType, problems: Sequence[Problem]) -> Iter
                 f"{one.word} needs floating point, and this epilogue computes in 32-bit integers",
                 "end the list with {cast: f32} or another float type, or omit it",
                 {("epilogue",): [*_without_casts(spec), {"cast": "f32"}]},
+            )
+        elif one.overflow == "infinity" and one.cast not in (*_WITH_INFINITY, "f64"):
+            yield Fault(
+                ("epilogue", i, "overflow"),
+                f"conversions to {one.cast} saturate",
+                "saturate, or omit it",
+                {("epilogue", i, "overflow"): "saturate"},
             )
         elif scalar.word == "s32" and one.clamp and any(limit != int(limit) for limit in one.clamp if limit is not None):
             yield Fault(

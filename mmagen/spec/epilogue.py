@@ -53,9 +53,9 @@ TYPES = ", ".join(get_args(OutType))
 # Operations without a value, and those with one. An option belongs to the operations that are listed.
 WORDS = ("alpha", "beta_c", "relu", "silu", "sigmoid")
 VALUED = ("bias", "add", "multiply", "gelu", "clamp", "cast")
-_OPTIONS = {"name": ("bias",), "type": ("bias", "add", "multiply"), "saturate": ("cast",), "major": ("cast",)}
+_OPTIONS = {"name": ("bias",), "type": ("bias", "add", "multiply"), "overflow": ("cast",), "major": ("cast",)}
 # Without a value: what they mean.
-_SHORT: dict[str, Any] = {**dict.fromkeys(WORDS, True), "gelu": "erf", "saturate": True}
+_SHORT: dict[str, Any] = {**dict.fromkeys(WORDS, True), "gelu": "erf"}
 # What a call has already; `ld` and `batch_stride` are prefixes of members.
 _CALL = ("a", "b", "c", "d", "m", "n", "k", "batch", "lda", "ldb", "ldc", "ldd", "alpha", "beta", "alpha_device", "beta_device")
 _REST = (
@@ -124,9 +124,10 @@ class Operation(Model):
         default=None, description=f"type is the element type of a bias or a second matrix, one of {TYPES}, or null for D's"
     )
     name: _Argument = Field(default=None, description="the name of a bias is a C identifier, e.g. bias")
-    saturate: Annotated[bool, Strict()] | None = Field(
+    overflow: Literal["saturate", "infinity"] | None = Field(
         default=None,
-        description="saturate of a cast is true where what is too large for D becomes the largest finite value, else false",
+        description="overflow of a cast is saturate (what is too large for D becomes its largest finite value) or infinity, or "
+        "null for what D's type has: 8-bit types and integers saturate, others do not",
     )
     major: Literal["N", "M"] | None = Field(default=None, description="the contiguous dimension of D (M,N) is N or M")
 

@@ -44,6 +44,7 @@ _SPECS_OF_EVERY_RUN = (
     "hello_ownership",
     "sm75_gemm_f16",
     "sm80_gemm_classic",
+    "sm80_gemm_f16_epilogue",
     "sm80_gemm_sliced_k",
     "sm80_micro_s4",
     "sm90_gemm_f64",

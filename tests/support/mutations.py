@@ -19,6 +19,7 @@ from pathlib import Path
 from mmagen.families import plan
 from mmagen.generate.render import render
 from mmagen.spec.load import load
+from tests.support.mutations_epilogue import FAULTS as EPILOGUE_FAULTS
 from tests.support.mutations_reach import FAULTS
 from tests.support.mutations_scale import FAULTS as SCALE_FAULTS
 
@@ -1098,8 +1099,12 @@ _REACH = tuple(
 )
 
 _SCALE = tuple(_one(*fault, where=(EMULATOR,)) for fault in SCALE_FAULTS)
+_EPILOGUE = tuple(
+    _one(f"epilogue_{name}", spec, header, old, new, problem, seen)
+    for name, spec, header, old, new, problem, seen in EPILOGUE_FAULTS
+)
 
-MUTATIONS = (*_SCALE, *_ACCUMULATION, *_BARRIERS, *_K, *_OPERANDS, *_RESULT, *_HOPPER, *_REACH)
+MUTATIONS = (*_ACCUMULATION, *_BARRIERS, *_K, *_OPERANDS, *_RESULT, *_HOPPER, *_REACH, *_EPILOGUE, *_SCALE)
 
 # A late warp in front of a barrier that stands, a box brought into L2 that nobody asks for: these must pass.
 CONTROLS = (

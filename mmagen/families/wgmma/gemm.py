@@ -148,7 +148,7 @@ def _planned(spec: Spec, sha: str, atom: Atom, mma: TiledMma, problems: tuple[Pr
         arch=rules.compiled_for(spec, atom),
         text=_text(sentences.of_gemm(spec, atom, tile, staged), chosen),
         problems=problems,
-        arguments=scaling.arguments(spec) + operations.arguments(staged.operations, spec.epilogue.major),
+        arguments=operations.arguments(staged.operations, spec.epilogue.major) + scaling.arguments(spec),
         atom=atom,
         tiled_mma=mma,
         tile=tile,

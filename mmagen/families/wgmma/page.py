@@ -168,7 +168,7 @@ def _epilogue(plan: WgmmaGemmPlan) -> list[pages.Row]:
     staged, rows = plan.epilogue, decisions.EPILOGUE_ROWS
     slices = plan.tile[0] * plan.tile[1] // plan.tiled_mma.threads * 2 // staged.slice
     return [
-        pages.output(plan),
+        *pages.output(plan),
         (
             "staged",
             f"{pages.count(slices, 'slice')} per warp, of {rows} rows x {staged.slice} columns, "
