@@ -13,6 +13,7 @@ BLOCK = 128  # elements of K, and lines of a square block, that share a scale
 KindA = Literal["tensor", "row", "1x128", "128x128"]
 KindB = Literal["tensor", "column", "1x128", "128x128"]
 BLOCKS = ("1x128", "128x128")  # whose scales change along K
+LINES = {"tensor": 0, "row": 1, "column": 1, "1x128": 1, "128x128": BLOCK}  # that share a scale; 0 for all
 _MIRRORED = {"row": "column", "column": "row"}
 
 

@@ -12,7 +12,7 @@ from mmagen.mma.atoms import TYPES, Atom
 from mmagen.plan.arguments import Arguments, Extent, Tensor
 from mmagen.plan.model import TiledMma
 from mmagen.spec.model import Spec
-from mmagen.spec.scale import BLOCK, BLOCKS
+from mmagen.spec.scale import BLOCK, BLOCKS, LINES
 
 Tile = tuple[int, int, int]
 
@@ -21,8 +21,6 @@ _SLOTS = 4  # of each operand come in multiples of so many: consumers load pairs
 _BARRIER_BYTES = 8
 # Where scales change along K: those of a unit and their addresses, beside what every kernel has.
 REGISTERS_BESIDES = 10
-
-_LINES = {"tensor": 0, "row": 1, "column": 1, "1x128": 1, "128x128": BLOCK}
 
 
 @dataclass(frozen=True)
@@ -76,7 +74,7 @@ def layout(letter: str, spec: Spec, tile: Tile) -> ScaleLayout:
     if kind is None:
         return ScaleLayout(letter)
     extent = tile["AB".index(letter)]
-    lines, is_block = _LINES[kind], kind in BLOCKS
+    lines, is_block = LINES[kind], kind in BLOCKS
     granule = gcd(extent, lines) if lines else extent
     slots = -(-(extent // granule) // _SLOTS) * _SLOTS if is_block else 0
     return ScaleLayout(letter, kind, lines, BLOCK if is_block else 0, spec.scale.contiguous_k(letter), granule, slots)
@@ -122,7 +120,7 @@ def _tensor(letter: str, kind: str, of: str, spec: Spec) -> Tensor:
     mode = "row" if of == "m" else "column"
     if kind in ("row", "column"):
         return replace(one, columns=Extent(of), sentence=f"factors of the {mode}s of {operand}")
-    lines = _LINES[kind]
+    lines = LINES[kind]
     what = f"a {mode}" if lines == 1 else f"{lines} {mode}s"
     return replace(
         one,

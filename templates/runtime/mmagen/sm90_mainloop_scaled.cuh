@@ -16,6 +16,7 @@
 #include "sm90_pipeline.cuh"
 #include "sm90_scales.cuh"
 #include "sm90_stage_mma.cuh"
+#include "tile_scheduler.cuh"
 
 namespace mmagen {
 inline namespace v0_1 {
