@@ -77,12 +77,13 @@ def emulated_cases(plan: Plan, library: GemmPlan | None = None) -> tuple[tuple[P
     the ones that go to this kernel."""
     trials = family_of(plan).trials(plan)
     cases = trials.cases
-    own = (library or plan).spec.problems or ()
-    if trials.judge != "product" or not cases or not own:
+    if trials.judge != "product" or not cast(ProductPlan, plan).any_shape or not cases:
         return cases
+    gemm = cast(GemmPlan, plan)
+    own = (library or gemm).spec.problems or ()
     if library:
         own = tuple(problem for problem in own if choose(library, problem).plan is plan)
-    return (*cases, *((problem, cases[0][1]) for problem in as_written(cast(ProductPlan, plan), own, cases)))
+    return (*cases, *((problem, cases[0][1]) for problem in as_written(gemm, own, cases)))
 
 
 def left_out_by(plan: Plan, max_dim: int | None) -> list[Problem]:
