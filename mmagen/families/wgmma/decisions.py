@@ -60,8 +60,8 @@ def as_computed(spec: Spec) -> Spec:
 
 
 def schedule(spec: Spec, mma: TiledMma) -> str:
-    """The spec's schedule, or the default for the number of warpgroups along M."""
-    return spec.schedule or ("cooperative" if mma.atoms[0] >= 2 else "warpgroup")
+    """The spec's schedule, or the default for the number of warpgroups along M; groups need a persistent one."""
+    return spec.schedule or ("cooperative" if mma.atoms[0] >= 2 or spec.grouped else "warpgroup")
 
 
 def consumers(spec: Spec, mma: TiledMma) -> int:

@@ -51,7 +51,16 @@ def policies(schedule: str, a: Operand, promote: bool, scheduler: TileScheduler,
     )
 
 
+_SIZES = {"contiguous": "kStacked", "masked": "kMasked"}  # mmagen::GroupSizes
+
+
 def _scheduler(scheduler: TileScheduler) -> Policy:
+    if scheduler.grouped:
+        return Policy(
+            f"mmagen::GroupedTileScheduler<Config, mmagen::GroupSizes::{_SIZES[scheduler.grouped]}>",
+            "sm90_tile_scheduler_grouped",
+            "persistent; finds the tiles of groups whose sizes lie in device memory",
+        )
     if scheduler.shares_last_wave:
         always = "true" if scheduler.stream_k == "always" else "false"
         return Policy(
