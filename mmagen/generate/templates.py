@@ -44,6 +44,7 @@ def environment() -> Environment:
         "cxx_string": facts.cxx_string,
         "cxx_char": facts.cxx_char,
         "epilogue_model": operations.model,
+        "clamp_limits": operations.limits,
         "cxx_kernel_shape": cxx.kernel_shape,
         "cxx_cost": cxx.cost,
         "cxx_bool": lambda value: "true" if value else "false",
