@@ -21,12 +21,12 @@ from mmagen.verify.emulated.task import Task
 
 pytestmark = pytest.mark.nvcc
 
-MASKED = "sm90_gemm_e4m3_masked"
-CONTIGUOUS = pytest.param("sm90_gemm_bf16_grouped", marks=pytest.mark.more)
+MASKED, CONTIGUOUS = "groups_masked", "groups"
+LARGE = [pytest.param(name, marks=pytest.mark.more) for name in ("sm90_gemm_bf16_grouped", "sm90_gemm_e4m3_masked")]
 _SECONDS = 30  # of processor time for one spec, after compilation
 
 
-@pytest.mark.parametrize("name", [MASKED, CONTIGUOUS])
+@pytest.mark.parametrize("name", [MASKED, CONTIGUOUS, *LARGE])
 def test_a_grouped_spec_passes_emulated(name, compiled):
     of = compiled(name)
     begin = time.process_time()
@@ -70,12 +70,11 @@ OFFSETS = {
 }
 
 
-@pytest.mark.more
 @pytest.mark.parametrize("name", OFFSETS)
 def test_offsets_that_are_none_are_reported_and_nothing_is_written_twice(name, compiled):
     offsets, reported = OFFSETS[name]
     problem = Problem.model_validate({"shape": [304, 264, 72], "groups": [1, 1, 1, 1, 1]})
-    status, rows, d, expected = outcome(compiled("sm90_gemm_bf16_grouped"), problem, "group_offsets", offsets)
+    status, rows, d, expected = outcome(compiled(CONTIGUOUS), problem, "group_offsets", offsets)
     assert status == reported
     covered = np.zeros(304, bool)
     for group, (begin, end) in enumerate(pairwise(offsets)):
@@ -106,9 +105,8 @@ def test_what_the_host_can_know_is_a_status(compiled):
     assert "status 161" in said and "16 bytes" in said
 
 
-@pytest.mark.more
 def test_one_of_two_ways_to_give_offsets(compiled):
-    of = compiled("sm90_gemm_bf16_grouped")
+    of = compiled(CONTIGUOUS)
     problem = Problem.model_validate({"shape": [48, 144, 80], "groups": [1, 1]})
     said = refusal(of, problem, lambda addresses: addresses | {"group_ends": 0})
     assert "status 160" in said and "group_offsets or group_ends" in said
@@ -120,8 +118,8 @@ def test_the_grid_is_as_large_as_the_sizes_may_need_and_no_size_is_known(compile
     task = Task(of.plan, of.ptx, problem, "small_int", 1)
     data = operands(of.plan, problem, "small_int", 1)
     arguments = host.multiply_arguments(task, data, dict.fromkeys(data.matrices, 1 << 20), Workspace())
-    # Tiles of 64 rows and 128 columns: 1 x 2 of each of the 3 groups.
-    assert host.launch_of(task, task.run_symbol, [arguments]).grid == (6, 1, 1)
+    # Tiles of 16 rows and 64 columns: 3 x 3 of each of the 3 groups.
+    assert host.launch_of(task, task.run_symbol, [arguments]).grid == (27, 1, 1)
     assert host.launch_of(task, task.run_symbol, [arguments], resident=4).grid == (4, 1, 1)
 
 

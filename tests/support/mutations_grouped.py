@@ -6,12 +6,12 @@ Rows of tests.support.mutations.Mutation: name, spec, header, text, what replace
 from __future__ import annotations
 
 _SCHEDULER = "sm90_tile_scheduler_grouped"
-_BF16, _E4M3 = "sm90_gemm_bf16_grouped", "sm90_gemm_e4m3_masked"
+_CONTIGUOUS, _MASKED = "groups", "groups_masked"
 
 FAULTS = (
     (
         "grouped_offset_of_the_next_group",
-        _BF16,
+        _CONTIGUOUS,
         _SCHEDULER,
         "next_size = load_size(params, 0);",
         "next_size = load_size(params, 1);",
@@ -19,7 +19,7 @@ FAULTS = (
     ),
     (
         "grouped_b_of_the_neighbour",
-        _BF16,
+        _CONTIGUOUS,
         "sm90_tma_load",
         "b(tile.first_n(B::kTileMn), k_tile, tile.batch * params.batch_step_b)",
         "b(tile.first_n(B::kTileMn), k_tile, (tile.batch + 1) * params.batch_step_b)",
@@ -27,15 +27,15 @@ FAULTS = (
     ),
     (
         "grouped_tma_stores_past_the_end",
-        _BF16,
+        _CONTIGUOUS,
         "sm90_epilogue_tma",
-        "bool const whole = Tile::kAlongN ? n + kSliceN <= bounds.n : m + kRows <= bounds.m;",
+        "bool const whole = Tile::kAlongN ? n + kSliceD <= bounds.n : m + kRows <= bounds.m;",
         "bool const whole = true;",
         "the last slice of a group overwrites rows of the next one",
     ),
     (
         "grouped_vectors_past_the_end",
-        _BF16,
+        _CONTIGUOUS,
         "sm90_epilogue_tma",
         """      if (m + row >= bounds.m || n + column >= bounds.n) { continue; }
       int64_t const at = Config::kDRowMajor ? (m + row) * params.ldd + n + column : m + row + (n + column) * params.ldd;
@@ -47,7 +47,7 @@ FAULTS = (
     ),
     (
         "grouped_empty_group_has_the_tile",
-        _BF16,
+        _CONTIGUOUS,
         _SCHEDULER,
         "__ballot_sync(detail::kAllLanes, tile < tiles_to_end)",
         "__ballot_sync(detail::kAllLanes, tile <= tiles_to_end)",
@@ -55,7 +55,7 @@ FAULTS = (
     ),
     (
         "grouped_prefix_sum_without_the_group",
-        _BF16,
+        _CONTIGUOUS,
         _SCHEDULER,
         "tiles_to_end = detail::prefix_sum(tiles_sized * params.tiles_other, lane);",
         "tiles_to_end = detail::prefix_sum(tiles_sized * params.tiles_other, lane) - tiles_sized * params.tiles_other;",
@@ -63,7 +63,7 @@ FAULTS = (
     ),
     (
         "grouped_prefix_sum_of_half_a_warp",
-        _E4M3,
+        _MASKED,
         _SCHEDULER,
         """CUTE_DEVICE unsigned prefix_sum(unsigned value, int lane) {
   CUTE_UNROLL
@@ -75,7 +75,7 @@ FAULTS = (
     ),
     (
         "grouped_index_from_the_window",
-        _BF16,
+        _CONTIGUOUS,
         _SCHEDULER,
         "index = tile - (holder > 0 ? before : 0);",
         "index = tile;",
@@ -83,7 +83,7 @@ FAULTS = (
     ),
     (
         "grouped_window_keeps_the_tile",
-        _E4M3,
+        _MASKED,
         _SCHEDULER,
         "      tile -= __shfl_sync(detail::kAllLanes, tiles_to_end, 31);\n",
         "",
@@ -91,7 +91,7 @@ FAULTS = (
     ),
     (
         "grouped_sizes_of_the_next_window",
-        _E4M3,
+        _MASKED,
         _SCHEDULER,
         "next_size = load_size(params, first_group + 32);",
         "next_size = load_size(params, first_group + 31);",
@@ -99,7 +99,7 @@ FAULTS = (
     ),
     (
         "grouped_begin_of_a_window",
-        _BF16,
+        _CONTIGUOUS,
         _SCHEDULER,
         "previous = __shfl_sync(detail::kAllLanes, size, 31);",
         "previous = __shfl_sync(detail::kAllLanes, size, 0);",
@@ -107,7 +107,7 @@ FAULTS = (
     ),
     (
         "grouped_rows_from_the_first",
-        _BF16,
+        _CONTIGUOUS,
         "sm90_group_tile",
         "return m * tile_m + (kAlongN ? 0 : begin);",
         "return m * tile_m;",
@@ -115,7 +115,7 @@ FAULTS = (
     ),
     (
         "grouped_d_of_each_group",
-        _BF16,
+        _CONTIGUOUS,
         "sm90_group_tile",
         "return kStacked ? 0 : batch;",
         "return batch;",
@@ -123,7 +123,7 @@ FAULTS = (
     ),
     (
         "grouped_one_d_for_all",
-        _E4M3,
+        _MASKED,
         "sm90_group_tile",
         "return kStacked ? 0 : batch;",
         "return 0;",
@@ -131,7 +131,7 @@ FAULTS = (
     ),
     (
         "grouped_sizes_before_the_wait",
-        _E4M3,
+        _MASKED,
         "sm90_pingpong",
         """      wait_on_dependent_grids();
       TileScheduler scheduler(params.scheduler, cluster);
@@ -143,7 +143,7 @@ FAULTS = (
     ),
     (
         "grouped_other_warpgroups_tile",
-        _E4M3,
+        _MASKED,
         "sm90_pingpong",
         "pipe.advance(scheduler.skip(params.scheduler, Config::kConsumers - 1));",
         "scheduler.skip(params.scheduler, Config::kConsumers - 1);",
@@ -151,7 +151,7 @@ FAULTS = (
     ),
     (
         "grouped_last_band_as_high_as_the_others",
-        _BF16,
+        _CONTIGUOUS,
         _SCHEDULER,
         "unsigned const n = within / rows;",
         "unsigned const n = within / unsigned(Config::kRasterGroup);",
