@@ -241,9 +241,10 @@ CUTE_DEVICE auto cta_tile(GroupedTileScheduler<Config, kSizes> const& scheduler,
   unsigned const tiles_sized = unsigned(scheduler.end - scheduler.begin + Scheduler::kTileSized - 1) / Scheduler::kTileSized;
   unsigned const tiles_m = Config::kSwapped ? params.tiles_other : tiles_sized;
   unsigned const tiles_n = Config::kSwapped ? tiles_sized : params.tiles_other;
-  unsigned const first = work.tile / (unsigned(Config::kRasterGroup) * tiles_n) * unsigned(Config::kRasterGroup);
+  constexpr unsigned kGroup = Config::kRasterGroup;
+  unsigned const first = work.tile / (kGroup * tiles_n) * kGroup;
   unsigned const within = work.tile - first * tiles_n;
-  unsigned const rows = tiles_m - first < unsigned(Config::kRasterGroup) ? tiles_m - first : unsigned(Config::kRasterGroup);
+  unsigned const rows = tiles_m - first < kGroup ? tiles_m - first : kGroup;
   unsigned const n = within / rows;
   unsigned const m = first + within - n * rows;
   return typename Scheduler::Params::Coord{int(m) * Config::kClusterM + cluster.m, int(n) * Config::kClusterN + cluster.n,
