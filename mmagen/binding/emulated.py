@@ -21,7 +21,7 @@ from mmagen.families.plans import Plan
 from mmagen.host_runtime.library import HostError
 from mmagen.plan.plans import GemmPlan, ProductPlan
 from mmagen.spec.model import Problem
-from mmagen.toolchain.find import COMPILE, find_toolchain
+from mmagen.toolchain.find import EMULATE, find_toolchain
 from mmagen.verify.emulated.formats import storage
 from mmagen.verify.emulated.matrices import further_matrices
 from mmagen.verify.emulated.matrix import Matrix, Operands, empty
@@ -38,7 +38,7 @@ class Emulated:
 
     @cached_property
     def _ptx(self) -> Ptx:
-        ptx = compile_ptx(self.folder, find_toolchain(want=COMPILE))
+        ptx = compile_ptx(self.folder, find_toolchain(want=EMULATE))
         if ptx.error:
             raise BuildError(f"{self.plan.name} does not compile: {ptx.error}")
         return ptx

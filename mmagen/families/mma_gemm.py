@@ -41,6 +41,9 @@ _MAINLOOPS = {
 class MmaGemm:
     """The family; `name` is its registered module."""
 
+    tile_rate = 2.4e6  # wgmma's, less by the ratio of the measured peaks (docs/results/h200-peaks.md)
+    cutlass = "CUTLASS"
+
     def __init__(self, name: str):
         self.name = name
 
@@ -123,7 +126,9 @@ class MmaGemm:
 
     def alternatives(self, spec: Spec) -> Iterator[Mapping[str, Any]]:
         atom = rules.atom_for(spec)
-        return alternatives(atom, _has_cp_async(spec, atom))
+        yield from alternatives(atom, _has_cp_async(spec, atom))
+        if atom.threads > 1:
+            yield from mma_shapes.of_gemm(atom)
 
     def trials(self, plan: GemmPlan) -> Trials:
         return of_product(plan, chosen(Paths.of(plan)))
@@ -141,7 +146,8 @@ class MmaGemm:
         return by_all_warps(plan, plan.mainloop.header == REGISTER_STAGED[1])
 
     def first_keys(self, atom: Atom) -> Iterator[Mapping[str, Any]]:
-        return mma_shapes.of_gemm(atom)
+        yield from alternatives(atom, cp_async=False)  # with as many stages as mmagen chooses
+        yield from mma_shapes.of_gemm(atom)
 
 
 FAMILY: Family[GemmPlan] = MmaGemm(__name__)

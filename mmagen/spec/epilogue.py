@@ -254,7 +254,7 @@ class Epilogue(Model):
     @model_serializer(mode="wrap")
     def _as_written(self, handler: SerializerFunctionWrapHandler) -> Any:
         written = handler(self)
-        operations = written.pop("operations")
+        operations = written.pop("operations", None)  # absent where only what is set is written
         return written if operations is None else operations
 
     @classmethod

@@ -43,6 +43,7 @@ from mmagen.spec.kernel import (
     Tile,
     Warpgroups,
 )
+from mmagen.spec.scale import SCALE, Scale
 from mmagen.spec.values import COUNT_SCHEMA, Archs, Count, Model, Name, Number, Triple, checked_version, not_empty, refuse
 
 # --- Enumerations --------------------------------------------------------------------------------------------------
@@ -51,7 +52,18 @@ from mmagen.spec.values import COUNT_SCHEMA, Archs, Count, Model, Name, Number, 
 Kernel = Literal["ownership", "micro", "gemm", "peak"]
 
 # Keys that require a wgmma atom (sm_90a).
-WGMMA_KEYS = ("schedule", "cluster", "split_k", "stream_k", "operands", "prefetch", "cache", "warpgroups", "accumulation")
+WGMMA_KEYS = (
+    "schedule",
+    "cluster",
+    "split_k",
+    "stream_k",
+    "operands",
+    "prefetch",
+    "cache",
+    "warpgroups",
+    "accumulation",
+    "scale",
+)
 
 # letters -> the contiguous dimension of A (M,K) and of B (N,K)
 LAYOUTS = {"TN": ("K", "K"), "NT": ("M", "N"), "NN": ("M", "K"), "TT": ("K", "N")}
@@ -80,7 +92,9 @@ class Layout(Model):
         if not isinstance(value, str):
             return value
         if value not in LAYOUTS:
-            raise refuse(f"{value[:80]!r} is not one of {', '.join(LAYOUTS)}")
+            meant = value.strip().upper() if value.strip().upper() in LAYOUTS else ""
+            guess = f" (did you mean {meant}?)" if meant else ""
+            raise refuse(f"{value[:80]!r} is not one of {', '.join(LAYOUTS)}{guess}", meant=meant)
         return dict(zip("ab", LAYOUTS[value], strict=True))
 
     @model_serializer
@@ -230,6 +244,7 @@ class Spec(Model):
         description="accumulation of fp8 is fast (inside the tensor core) or precise (partial sums promoted to f32), or "
         "null for fast",
     )
+    scale: Scale | None = SCALE
     epilogue: Epilogue = Field(
         default=Epilogue(),
         description="the epilogue is a mapping, e.g. {out: f16, major: N}, or a list of operations, e.g. "

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, cast
 from mmagen import families
 from mmagen.core.errors import Fault, SpecFaults
 from mmagen.families import launches, library
-from mmagen.families.wgmma import decisions
+from mmagen.families.wgmma import decisions, scaling
 from mmagen.families.wgmma import rules as wgmma_rules
-from mmagen.families.wgmma.alternatives import alternatives
+from mmagen.families.wgmma.alternatives import EVERY, USUAL, alternatives
 from mmagen.families.wgmma.model import WarpgroupRoles, WgmmaGemmPlan, WgmmaMainloop
 from mmagen.families.wgmma.page import WARPGROUPS, sections, ways
 from mmagen.families.wgmma.policies import policies
@@ -22,6 +22,7 @@ from mmagen.plan.devices import Device
 from mmagen.plan.launch import Numbers
 from mmagen.plan.maps import Map
 from mmagen.plan.model import TiledMma
+from mmagen.plan.operations import as_applied
 from mmagen.plan.pipeline import Pipeline
 from mmagen.plan.plans import GemmPlan, Text, TileScheduler
 from mmagen.plan.policies import Policies, functor
@@ -33,8 +34,13 @@ from mmagen.spec.model import Problem, Spec
 if TYPE_CHECKING:
     from mmagen.families.protocol import Family
 
+PROMOTED_K = 2048
+
 
 class _WgmmaGemm:
+    tile_rate = 3.5e6
+    cutlass = "CUTLASS3"
+
     def builds(self, atom: str) -> bool:
         found = find_atom(atom)
         return found is not None and found.wgmma
@@ -85,22 +91,24 @@ class _WgmmaGemm:
             of_element = plan.operands[0].element.bytes
             shared = split_k_problems(plan.tile_of_d, plan.cluster_of_d, of_element, scheduler.workspace_splits)
         copied = copied_problems(plan.tile_of_d) if scheduler.takes_workspace else ()
+        if plan.mainloop.promote:  # so long that sums that stay in the tensor core exceed their bound
+            shared = (*shared, Problem(shape=(*plan.tile_of_d[:2], PROMOTED_K), beta=1.0))
         turns = plan.roles.consumers if plan.roles.schedule == "pingpong" else 1
         paths = Paths.of(plan, tma=True, turns=turns)
         problems = chosen(paths)
         trials = of_product(plan, (*shared, *copied, *problems))
         # Copies to a workspace nearly always pay: without one the kernel that loads unaligned operands itself runs.
-        unaligned = (problem for problem in problems if not paths.is_aligned(problem))
+        unaligned = as_applied(plan.spec, [problem for problem in problems if not paths.is_aligned(problem)])
         return replace(trials, without_workspace=frozenset(unaligned)) if scheduler.takes_workspace else trials
 
     def alternatives(self, spec: Spec) -> Iterator[Mapping[str, Any]]:
-        return alternatives(spec.atom)
+        return alternatives(spec.atom, EVERY)
 
     def pipeline(self, plan: WgmmaGemmPlan) -> Pipeline:
         return pipeline(plan)
 
     def first_keys(self, atom: Atom) -> Iterator[Mapping[str, Any]]:
-        return alternatives(atom.name)
+        return alternatives(atom.name, USUAL)
 
     def page(self, plan: WgmmaGemmPlan) -> list[pages.Section]:
         columns = (
@@ -127,7 +135,7 @@ def _registers(plan: GemmPlan) -> int:
 
 def _policies(plan: WgmmaGemmPlan) -> Policies:
     made_by = functor(plan.epilogue.operations, plan.name, plan.d_row_major, plan.swapped)
-    return policies(plan.roles.schedule, plan.operands[0], plan.mainloop.promote, plan.scheduler, made_by)
+    return policies(plan.roles.schedule, plan.operands[0], plan.mainloop, plan.scheduler, made_by)
 
 
 def _planned(spec: Spec, sha: str, atom: Atom, mma: TiledMma, problems: tuple[Problem, ...]) -> WgmmaGemmPlan:
@@ -136,8 +144,8 @@ def _planned(spec: Spec, sha: str, atom: Atom, mma: TiledMma, problems: tuple[Pr
     tile, computed = spec.tile, decisions.as_computed(spec)
     a, b = (decisions.operand(letter, computed, atom, mma, tile) for letter in "AB")
     staged = decisions.epilogue(computed, atom, mma, tile)
-    stages = decisions.stages(spec, mma, a, b, staged)
-    accumulators, fragments = decisions.registers(spec, atom, mma, tile)
+    stages = decisions.stages(computed, mma, a, b, staged)
+    accumulators, fragments = decisions.registers(computed, atom, mma, tile)
     cluster, roles = decisions.cluster(spec), _roles(spec, mma)
     scheduler = TileScheduler(
         raster_group=max(1, (spec.raster or budgets.RASTER_GROUP) // cluster[0]),
@@ -147,9 +155,9 @@ def _planned(spec: Spec, sha: str, atom: Atom, mma: TiledMma, problems: tuple[Pr
         persistent=decisions.persistent(spec, mma),
         stream_k=decisions.stream_k(spec),
     )
-    promote = decisions.precise(spec)
+    mainloop = _mainloop(computed, stages, atom, mma, tile)
     made_by = functor(staged.operations, spec.name, staged.row_major, decisions.swapped(spec))
-    chosen = policies(roles.schedule, a, promote, scheduler, made_by)
+    chosen = policies(roles.schedule, a, mainloop, scheduler, made_by)
     return WgmmaGemmPlan(
         family=__name__,
         spec=spec,
@@ -157,28 +165,36 @@ def _planned(spec: Spec, sha: str, atom: Atom, mma: TiledMma, problems: tuple[Pr
         arch=rules.compiled_for(spec, atom),
         text=_text(sentences.of_gemm(spec, atom, tile, staged), chosen),
         problems=problems,
-        arguments=operations.arguments(staged.operations, spec.epilogue.major),
+        arguments=operations.arguments(staged.operations, spec.epilogue.major) + scaling.arguments(spec),
         atom=atom,
         tiled_mma=mma,
         tile=tile,
         threads=decisions.threads(spec, mma),
         operands=(a, b),
         epilogue=replace(staged, major=spec.epilogue.major),
-        smem_bytes=decisions.smem_bytes(stages, a, b, staged),
+        smem_bytes=decisions.smem_bytes(computed, mma, stages, a, b, staged),
         smem_limit=budgets.smem_limit(decisions.ARCH),
         accumulator_registers=accumulators,
         fragment_registers=fragments,
-        mainloop=WgmmaMainloop(
-            cxx=chosen.mainloop.cxx,
-            header=chosen.mainloop.header,
-            stages=stages,
-            promote=promote,
-            prefetch=spec.prefetch or 0,
-        ),
+        mainloop=replace(mainloop, cxx=chosen.mainloop.cxx, header=chosen.mainloop.header),
         roles=roles,
         swapped=decisions.swapped(spec),
         scheduler=scheduler,
         ctas_per_sm=spec.ctas_per_sm or 1,
+    )
+
+
+def _mainloop(computed: Spec, stages: int, atom: Atom, mma: TiledMma, tile: tuple[int, int, int]) -> WgmmaMainloop:
+    """The decisions about the mainloop, all but its policy, which follows from them."""
+    return WgmmaMainloop(
+        cxx="",
+        header="",
+        stages=stages,
+        promote=decisions.promoted(computed),
+        prefetch=computed.prefetch or 0,
+        scales=tuple(scaling.layout(letter, computed, tile) for letter in "AB") if computed.scale else (),
+        scale_bytes=stages * scaling.bytes_of_stage(computed, tile),
+        partial_sets=decisions.partial_sets(computed, atom, mma, tile) if scaling.along_k(computed) else 0,
     )
 
 

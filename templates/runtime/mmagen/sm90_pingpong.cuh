@@ -27,6 +27,9 @@ struct Sm90Pingpong {
       if (warp == 4 * Config::kConsumers && threadIdx.x % 32 == 0) {
         Mainloop::load(params.mainloop, params.scheduler, storage.mainloop, storage.pipeline);
       }
+      if constexpr (Mainloop::kScalesK) {
+        if (warp == 4 * Config::kConsumers + 1) { Mainloop::load_scales(params.mainloop, params.scheduler, storage.pipeline); }
+      }
     } else {
       warpgroup_reg_alloc<Config::kConsumerRegisters>();
       ClusterCoord<Config> const cluster;
@@ -56,7 +59,9 @@ struct Sm90Pingpong {
           if (thread == 0) { next.arrive(); }
           tile = cta_tile<Config>(params.scheduler.raster, scheduler.work_tile(params.scheduler).tile, cluster);
           materialize(tile);
+          if constexpr (Mainloop::kScalesTile) { Mainloop::prefetch_tile_scales(params.mainloop.tile_scales, tile, thread); }
         });
+        if constexpr (Mainloop::kScalesTile) { Mainloop::scale_tile(params.mainloop.tile_scales, tile, thread, tCrC); }
         Epilogue::store(params.epilogue, storage.epilogue, tCrC, tile, 0, thread, warp, slices);
         for (int i = 0; i < Config::kConsumers; ++i) { scheduler.advance(params.scheduler); }
         pipe.advance((Config::kConsumers - 1) * k_tiles);
