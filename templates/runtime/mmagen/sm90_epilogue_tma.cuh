@@ -176,7 +176,8 @@ struct Sm90EpilogueTma {
       }
     }
     CUTE_DEVICE auto operator()(int i) const {
-      return BesideOf<Called>{rows[i / 2 % 2], columns[i / 4 * 2 + i % 2], elements[i]};
+      bool const inside = i / 2 % 2 * 8 < rows_left && i / 4 * 8 + i % 2 < columns_left;
+      return BesideOf<Called>{rows[i / 2 % 2], columns[i / 4 * 2 + i % 2], elements[i], inside};
     }
   };
 
