@@ -29,7 +29,7 @@ _WITH_INFINITY = ("f16", "bf16", "f32")
 class Operation:
     """One operation on the values between accumulators and D, before the cast that ends them.
 
-    word: alpha, beta_c, bias, add, multiply, gated, clamp, relu, gelu, silu, sigmoid or saturate. tensor: the further argument
+    word: alpha, beta_c, bias, add, multiply, amax, gated, clamp, relu, gelu, silu, sigmoid or saturate. tensor: the argument
     that it reads, of type `element`. by: which values of a bias go where: "row" (one for each row of D) or "column". form: of
     gelu, erf or tanh. low, high: of clamp, None for no limit. gate: of gated, the function of the even column.
     """
@@ -56,6 +56,7 @@ class Operation:
             "bias": f"x + {self.tensor}[{'m' if self.by == 'row' else 'n'}]",
             "add": f"x + {self.tensor}",
             "multiply": f"x * {self.tensor}",
+            "amax": f"x, and {self.tensor} at least |x|",
             "clamp": " and ".join(
                 f"at {side} {limit:g}" for side, limit in (("least", self.low), ("most", self.high)) if limit is not None
             ),
@@ -75,7 +76,7 @@ def operations(epilogue: Written, out: ElementType) -> tuple[Operation, ...]:
 
 def _operation(one: Entry, out: ElementType) -> Operation:
     low, high = one.clamp or (None, None)
-    element = TYPES[one.type or out.word] if one.tensor else None
+    element = TYPES["f32" if one.amax else one.type or out.word] if one.tensor else None
     form = one.gelu or (GATES[one.gated][1] if one.gated else "")
     return Operation(one.word, one.tensor, element, one.bias or "", form, low, high, one.gated or "")
 
@@ -108,6 +109,18 @@ def _tensor(one: Operation, major: str) -> Tensor:
         rows, columns = (single, m) if one.by == "row" else (single, n)
         sentence = f"a {one.element.word} for each {one.by} of D, added"
         return Tensor(name=one.tensor, element=one.element, part=PART, rows=rows, columns=columns, sentence=sentence)
+    if one.word == "amax":
+        sentence = "the largest magnitude so far, which a call raises; all matrices of a batch together"
+        return Tensor(
+            name=one.tensor,
+            element=one.element,
+            part=PART,
+            rows=single,
+            columns=single,
+            sentence=sentence,
+            batched=False,
+            access="update",
+        )
     verb = {"add": "added to", "multiply": "a factor of"}[one.word]
     return Tensor(
         name=one.tensor,
@@ -193,6 +206,8 @@ def model(found: Sequence[Operation]) -> str:
 def _model(place: int, one: Operation, tensors: Sequence[str]) -> str:
     if one.tensor:
         assert one.element
+        if one.word == "amax":
+            return f"model::Amax<{tensors.index(one.tensor)}>"
         read = f"mmagen::test::{one.element.word}, {tensors.index(one.tensor)}"
         more = f", {'true' if one.by == 'row' else 'false'}" if one.word == "bias" else ""
         return f"model::{one.word.capitalize()}<{read}{more}>"
@@ -214,7 +229,10 @@ def _model(place: int, one: Operation, tensors: Sequence[str]) -> str:
 def _cxx(place: int, one: Operation, project: str, row_major: bool, swapped: bool) -> str:
     if one.tensor:
         assert one.element
-        read = f"{one.element.cxx}, &{project}::Further::{one.tensor}"
+        member = f"&{project}::Further::{one.tensor}"
+        if one.word == "amax":
+            return f"mmagen::Amax<{member}>"
+        read = f"{one.element.cxx}, {member}"
         if one.word == "bias":
             return f"mmagen::PlusOf{'Row' if (one.by == 'row') != swapped else 'Column'}<{read}>"
         return f"mmagen::{'Plus' if one.word == 'add' else 'Times'}Matrix<{read}, {'true' if row_major else 'false'}>"
@@ -246,6 +264,14 @@ def faults(spec: Spec, scalar: ElementType, problems: Sequence[Problem]) -> Iter
                 f"{one.word} needs floating point, and this epilogue computes in 32-bit integers",
                 "end the list with {cast: f32} or another float type, or omit it",
                 {("epilogue",): [*_without_casts(spec), {"cast": "f32"}]},
+            )
+        elif one.amax and scalar.word != "f32":
+            rest = [entry.model_dump(mode="json") for entry in spec.epilogue.operations or () if entry is not one]
+            yield Fault(
+                ("epilogue", i),
+                f"amax is an f32, and this epilogue computes in {scalar.word}",
+                "omit it",
+                {("epilogue",): rest or ABSENT},
             )
         elif one.overflow == "infinity" and one.cast not in (*_WITH_INFINITY, "f64"):
             yield Fault(

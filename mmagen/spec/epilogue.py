@@ -52,10 +52,10 @@ TYPES = ", ".join(get_args(OutType))
 
 # Operations without a value, and those with one. An option belongs to the operations that are listed.
 WORDS = ("alpha", "beta_c", "relu", "silu", "sigmoid")
-VALUED = ("bias", "add", "multiply", "gelu", "gated", "clamp", "cast")
+VALUED = ("bias", "add", "multiply", "gelu", "gated", "clamp", "amax", "cast")
 _OPTIONS = {"name": ("bias",), "type": ("bias", "add", "multiply"), "overflow": ("cast",), "major": ("cast",)}
 # Without a value: what they mean.
-_SHORT: dict[str, Any] = {**dict.fromkeys(WORDS, True), "gelu": "erf"}
+_SHORT: dict[str, Any] = {**dict.fromkeys(WORDS, True), "gelu": "erf", "amax": "amax"}
 # What a call has already; `ld` and `batch_stride` are prefixes of members.
 _CALL = ("a", "b", "c", "d", "m", "n", "k", "batch", "lda", "ldb", "ldc", "ldd", "alpha", "beta", "alpha_device", "beta_device")
 _REST = (
@@ -124,6 +124,10 @@ class Operation(Model):
     clamp: Annotated[tuple[Number | None, Number | None], BeforeValidator(two), AfterValidator(_limits)] | None = Field(
         default=None, description="clamp is [least, most], null for no bound, e.g. [0, 6]"
     )
+    amax: _Argument = Field(
+        default=None,
+        description="amax raises a number in device memory to the largest magnitude of x; its value is the argument's name",
+    )
     cast: OutType | None = Field(default=None, description=f"cast is the element type of D, one of {TYPES}; it comes last")
     type: OutType | None = Field(
         default=None, description=f"type is the element type of a bias or a second matrix, one of {TYPES}, or null for D's"
@@ -144,7 +148,7 @@ class Operation(Model):
     @property
     def tensor(self) -> str:
         """The argument that it reads, or ""."""
-        return self.add or self.multiply or ((self.name or "bias") if self.bias else "")
+        return self.add or self.multiply or self.amax or ((self.name or "bias") if self.bias else "")
 
     @model_validator(mode="before")
     @classmethod
@@ -190,7 +194,7 @@ class Operation(Model):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        return {"anyOf": [{"type": "string", "enum": [*WORDS, "gelu"]}, handler(schema)]}
+        return {"anyOf": [{"type": "string", "enum": [*WORDS, "gelu", "amax"]}, handler(schema)]}
 
 
 _EXAMPLES = {

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 _STAGED, _GELU, _SWAPPED = "sm80_gemm_f16_epilogue", "sm90_gemm_bf16_gelu", "sm90_gemm_swapped_epilogue"
 _OPERATIONS = "epilogue_operations"
+_AMAX = "sm89_gemm_e4m3_amax"
 _GATED = "sm90_gemm_bf16_swiglu"
 _BATCH = "70,50,40,2:ld_pad=3:alpha=-1:beta=2"
 _PLAIN = "64,136,64"
@@ -122,6 +123,24 @@ FAULTS = (
         "columns[i / 4 * 2]",
         _PLAIN,
         "of two neighbouring columns the second gets the bias of the first",
+    ),
+    (
+        "amax_of_one_warp",
+        _AMAX,
+        _OPERATIONS,
+        "if (threadIdx.x % 32 == 0) { atomicMax(",
+        "if (threadIdx.x == 0) { atomicMax(",
+        _BATCH.replace(":beta=2", ""),
+        "the first warp alone says what it has seen",
+    ),
+    (
+        "amax_replaced",
+        _AMAX,
+        _OPERATIONS,
+        "atomicMax(static_cast<unsigned*>(tensor_.data), most_)",
+        "atomicExch(static_cast<unsigned*>(tensor_.data), most_)",
+        _BATCH.replace(":beta=2", ""),
+        "the last warp's magnitude remains",
     ),
     (
         "odd_column_gates",

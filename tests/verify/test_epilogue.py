@@ -129,6 +129,39 @@ def test_a_wrong_result_is_seen(fault, out):
     assert found.incorrect > 0 and "elements wrong" in found.reason
 
 
+def amax_of(make_amax, before: float = 0.25, distribution: str = "uniform"):
+    """The comparison of a right D of relu(-sums) with the amax that `make_amax(relu(-sums))` says."""
+    of, asked = planned("alpha, relu, amax", "e4m3"), parse_problem("40,48,64,2:alpha=-1")
+    data = operands(of, asked, distribution, 1)
+    data.further["amax"].view[...] = before
+    exact = np.maximum(-(values(data.a) @ values(data.b).swapaxes(1, 2)), 0)
+    data.d.view[...] = encode(exact, "e4m3")
+    raised = np.full((1, 1, 1), max(before, make_amax(exact)), np.float32)
+    data.results["amax"] = raised, np.ones((1, 4), bool)
+    return compare(of, asked, data, np.ones((1, 1), bool), distribution)
+
+
+@pytest.mark.parametrize("distribution", ["small_int", "uniform"])
+@pytest.mark.parametrize("before", [0.0, 1e4])
+def test_the_largest_magnitude_is_right(distribution, before):
+    assert amax_of(np.max, before, distribution).reason == ""
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda x: 0.0,
+        lambda x: x[0].max() if x[0].max() < x.max() else x[1].max(),  # of one matrix of the batch
+        lambda x: np.sort(x.ravel())[-2] * 0.99,
+        lambda x: decode(encode(x, "e4m3")).max() * 1.05,
+        lambda x: np.nan,
+    ],
+)
+def test_a_wrong_largest_magnitude_is_seen(wrong):
+    found = amax_of(wrong)
+    assert "amax: 1 of 1 elements wrong" in found.reason and found.incorrect == 1
+
+
 def test_the_functions_are_what_they_are_called():
     x = np.linspace(-30, 30, 601)
     assert sigmoid(x) == pytest.approx(1 / (1 + np.exp(-x)), rel=1e-12)

@@ -11,7 +11,7 @@ from mmagen.plan.operations import PART, Operation, columns_of_element, gate_of
 from mmagen.plan.plans import ProductPlan
 from mmagen.spec.model import Problem
 from mmagen.verify.emulated.formats import ROUNDOFF, as_stored, decode, encode
-from mmagen.verify.emulated.matrix import values
+from mmagen.verify.emulated.matrix import Draw, Operands, values
 from mmagen.verify.emulated.parts import Call, Interval, Part, Sums, Values
 
 _REFERENCE = 2.0**-50  # relative error of a function in float64, as this module computes it
@@ -124,15 +124,23 @@ def _of_matrix(call: Call, name: str) -> Values:
     return values(call.data.further[name])
 
 
-def apply(call: Call, found: tuple[Operation, ...], sums: Sums, c: Values) -> Interval:
-    """D before the rounding to its type."""
+def apply(call: Call, found: tuple[Operation, ...], sums: Sums, c: Values) -> dict[str, Interval]:
+    """D before the rounding to its type, and what is gathered on the way."""
     plan = call.plan
     word = plan.epilogue.scalar.word
     drift = sums.drift
     x = _Range(sums.exact - drift, sums.exact, sums.exact + drift, word)
     alpha, beta = (as_stored(value, word) for value in (call.problem.alpha, call.problem.beta))
+    gathered: dict[str, Interval] = {}
     for one in found:
-        if one.word == "alpha":
+        if one.word == "amax":
+            before = _of_matrix(call, one.tensor)
+            smallest = np.maximum(np.maximum(x.low, -x.high), 0.0)  # magnitude within the interval
+            largest = np.maximum(np.abs(x.low), np.abs(x.high))
+            gathered[one.tensor] = Interval(
+                *(np.maximum(before, part.max()) for part in (smallest, np.abs(x.expected), largest))
+            )
+        elif one.word == "alpha":
             x.scaled(alpha)
         elif one.word == "beta_c":
             if call.data.c:
@@ -156,7 +164,7 @@ def apply(call: Call, found: tuple[Operation, ...], sums: Sums, c: Values) -> In
             x.low, x.expected, x.high = (np.clip(part, -most, most) for part in (x.low, x.expected, x.high))
         else:
             x.by_function(one)
-    return Interval(x.low, x.expected, x.high)
+    return {"d": Interval(x.low, x.expected, x.high), **gathered}
 
 
 class _Epilogue(Part):
@@ -167,8 +175,15 @@ class _Epilogue(Part):
         return {"d": (problem.m, problem.n // columns_of_element(plan.epilogue.operations))}
 
     def results(self, call: Call, sums: Sums, c: Values) -> dict[str, Interval]:
-        """D alone."""
-        return {"d": apply(call, call.plan.epilogue.operations, sums, c)}
+        return apply(call, call.plan.epilogue.operations, sums, c)
+
+    def fill(self, plan: ProductPlan, problem: Problem, draw: Draw, data: Operands, rng: np.random.Generator) -> None:
+        """What is raised begins at a small magnitude."""
+        super().fill(plan, problem, draw, data, rng)
+        for one in plan.arguments.tensors:
+            if one.part == self.name and one.access == "update":
+                view = data.further[one.name].view
+                view[...] = np.abs(view) / 16
 
 
 EPILOGUE: Part = _Epilogue()

@@ -3,6 +3,8 @@
 // A functor may read something for each row, column and element of D. It then has the types Row, Column and Element and
 // functions that load them, which are called before the first use, so that the loads of many elements are in flight together;
 // and its calls take what was loaded. A functor without these types reads nothing.
+//
+// finish() is called by whole warps once the elements of a tile are done: what a functor has gathered goes to global memory.
 #pragma once
 
 #include <type_traits>
@@ -19,18 +21,21 @@ struct NothingBeside {
   using Row = Nothing;
   using Column = Nothing;
   using Element = Nothing;
+  static constexpr bool kObserves = false;  // does finish() do anything?
 
+  CUTE_DEVICE void finish() const {}
   CUTE_DEVICE Nothing load_row(int, int) const { return {}; }
   CUTE_DEVICE Nothing load_column(int, int) const { return {}; }
   CUTE_DEVICE Nothing load_element(int, int, int) const { return {}; }
 };
 
-/// What was loaded for one element of D.
+/// What was loaded for one element of D, and whether there is such an element.
 template <class Row, class Column, class Element>
 struct Beside {
   Row const& row;
   Column const& column;
   Element const& element;
+  bool inside;
 };
 template <class Reader>
 using BesideOf = Beside<typename Reader::Row, typename Reader::Column, typename Reader::Element>;

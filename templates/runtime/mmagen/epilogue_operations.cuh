@@ -239,6 +239,39 @@ struct TimesMatrix : OfMatrix<Element_, kMember, kRowMajor> {
   }
 };
 
+/// Raises a number in global memory to the largest magnitude of x, all matrices of a batch together; NaN counts as the largest.
+template <auto kMember>
+struct Amax : NothingBeside {
+  using Params = FurtherTensor;
+  static constexpr bool kObserves = true;
+
+  template <class Further>
+  static Params make_params(Further const& further) {
+    return further.*kMember;
+  }
+  CUTE_DEVICE explicit Amax(Params const& params) : tensor_(params) {}
+
+  CUTE_DEVICE float operator()(float x, BesideNothing const& beside, EpilogueScalars<float> const&) const {
+    // Without their sign, the bits of numbers are in the order of the numbers, and NaN comes last.
+    unsigned const size = __float_as_uint(x) & 0x7fffffff;
+    if (beside.inside && size > most_) { most_ = size; }
+    return x;
+  }
+  CUTE_DEVICE void finish() const {
+    CUTE_UNROLL
+    for (int lanes = 16; lanes > 0; lanes /= 2) {
+      unsigned const other = __shfl_xor_sync(0xffffffff, most_, lanes);
+      most_ = other > most_ ? other : most_;
+    }
+    if (threadIdx.x % 32 == 0) { atomicMax(static_cast<unsigned*>(tensor_.data), most_); }
+    most_ = 0;
+  }
+
+ private:
+  FurtherTensor const& tensor_;
+  mutable unsigned most_ = 0;
+};
+
 namespace detail {
 
 /// Operations one behind the other, and what they load.
@@ -251,18 +284,20 @@ struct Chain<> {
   struct Row {};
   struct Column {};
   struct Element {};
+  static constexpr bool kObserves = false;
 
   template <class Further>
   static Params make_params(Further const&) {
     return {};
   }
   CUTE_DEVICE explicit Chain(Params const&) {}
+  CUTE_DEVICE void finish() const {}
   CUTE_DEVICE Row load_row(int, int) const { return {}; }
   CUTE_DEVICE Column load_column(int, int) const { return {}; }
   CUTE_DEVICE Element load_element(int, int, int) const { return {}; }
 
   template <class Scalar>
-  CUTE_DEVICE Scalar apply(Scalar x, Row const&, Column const&, Element const&, EpilogueScalars<Scalar> const&) const {
+  CUTE_DEVICE Scalar apply(Scalar x, Row const&, Column const&, Element const&, bool, EpilogueScalars<Scalar> const&) const {
     return x;
   }
 };
@@ -287,6 +322,8 @@ struct Chain<First, Rest...> {
     typename Behind::Element rest;
   };
 
+  static constexpr bool kObserves = First::kObserves || Behind::kObserves;
+
   First first;
   Behind rest;
 
@@ -295,6 +332,10 @@ struct Chain<First, Rest...> {
     return {First::make_params(further), Behind::make_params(further)};
   }
   CUTE_DEVICE explicit Chain(Params const& params) : first(params.first), rest(params.rest) {}
+  CUTE_DEVICE void finish() const {
+    first.finish();
+    rest.finish();
+  }
 
   CUTE_DEVICE Row load_row(int m, int batch) const { return {first.load_row(m, batch), rest.load_row(m, batch)}; }
   CUTE_DEVICE Column load_column(int n, int batch) const { return {first.load_column(n, batch), rest.load_column(n, batch)}; }
@@ -303,10 +344,10 @@ struct Chain<First, Rest...> {
   }
 
   template <class Scalar>
-  CUTE_DEVICE Scalar apply(Scalar x, Row const& row, Column const& column, Element const& element,
+  CUTE_DEVICE Scalar apply(Scalar x, Row const& row, Column const& column, Element const& element, bool inside,
                            EpilogueScalars<Scalar> const& scalars) const {
-    Scalar const changed = first(x, BesideOf<First>{row.first, column.first, element.first}, scalars);
-    return rest.apply(changed, row.rest, column.rest, element.rest, scalars);
+    Scalar const changed = first(x, BesideOf<First>{row.first, column.first, element.first, inside}, scalars);
+    return rest.apply(changed, row.rest, column.rest, element.rest, inside, scalars);
   }
 };
 
@@ -324,6 +365,7 @@ struct EpilogueOperations {
   using Element = typename Chain::Element;
   using Loaded = BesideOf<Chain>;
 
+  static constexpr bool kObserves = Chain::kObserves;
   static constexpr bool kAlpha = (std::is_same_v<Operations, TimesAlpha> || ...);
   static constexpr bool kBeta = (std::is_same_v<Operations, PlusBetaC> || ...);
 
@@ -351,6 +393,7 @@ struct EpilogueOperations {
     if constexpr (kBeta) { beta = scalars.beta; }
   }
 
+  CUTE_DEVICE void finish() const { chain.finish(); }
   CUTE_DEVICE bool reads_source() const { return kBeta && beta != Scalar(0); }
   CUTE_DEVICE Row load_row(int m, int batch) const { return chain.load_row(m, batch); }
   CUTE_DEVICE Column load_column(int n, int batch) const { return chain.load_column(n, batch); }
@@ -368,7 +411,7 @@ struct EpilogueOperations {
 
  protected:
   CUTE_DEVICE Scalar value(Accumulator accumulator, Loaded const& beside, EpilogueScalars<Scalar> const& scalars) const {
-    return chain.apply(static_cast<Scalar>(accumulator), beside.row, beside.column, beside.element, scalars);
+    return chain.apply(static_cast<Scalar>(accumulator), beside.row, beside.column, beside.element, beside.inside, scalars);
   }
 
  private:
@@ -382,7 +425,7 @@ template <class... Operations>
 struct PlainOperations {
   template <class Scalar>
   CUTE_DEVICE static Scalar apply(Scalar x, EpilogueScalars<Scalar> const& scalars) {
-    ((x = Operations(typename Operations::Params{})(x, BesideNothing{{}, {}, {}}, scalars)), ...);
+    ((x = Operations(typename Operations::Params{})(x, BesideNothing{{}, {}, {}, true}, scalars)), ...);
     return x;
   }
 };
@@ -399,7 +442,8 @@ struct GatedOperations : EpilogueOperations<ElementD, Accumulator, Scalar, Opera
 
   CUTE_DEVICE ElementD operator()(Accumulator even, Accumulator odd, Loaded const& of_even, Loaded const& of_odd) const {
     EpilogueScalars<Scalar> const scalars = {Base::alpha, Base::beta, Scalar(0), false};
-    Scalar const gate = Gate(typename Gate::Params{})(Base::value(even, of_even, scalars), BesideNothing{{}, {}, {}}, scalars);
+    Scalar const gate =
+        Gate(typename Gate::Params{})(Base::value(even, of_even, scalars), BesideNothing{{}, {}, {}, true}, scalars);
     return convert<ElementD>(After::apply(gate * Base::value(odd, of_odd, scalars), scalars));
   }
 };

@@ -112,6 +112,7 @@ struct EpilogueStaged {
         store_slice<1>(storage, of_slice, functor);
       }
     });
+    functor.finish();
   }
 
  private:
@@ -133,8 +134,10 @@ struct EpilogueStaged {
     typename Called::Row rows[kRows] = {};
     typename Called::Column columns[kColumns] = {};
     typename Called::Element elements[kWidth] = {};
+    int left;
 
     CUTE_DEVICE void load(Called const& functor, Lines const& lines, int across, int along) {
+      left = lines.long_left - along;
       CUTE_UNROLL
       for (int v = 0; v < kWidth; ++v) {
         if (along + v >= lines.long_left) { continue; }
@@ -148,7 +151,7 @@ struct EpilogueStaged {
       }
     }
     CUTE_DEVICE auto operator()(int v) const {
-      return BesideOf<Called>{rows[kRows == 1 ? 0 : v], columns[kColumns == 1 ? 0 : v], elements[v]};
+      return BesideOf<Called>{rows[kRows == 1 ? 0 : v], columns[kColumns == 1 ? 0 : v], elements[v], v < left};
     }
   };
 

@@ -139,6 +139,7 @@ struct Sm90EpilogueTma {
       }
     });
     tma_store_commit();
+    functor.finish();
   }
 
   /// Call before the CTA exits: its shared memory must outlive the stores that read it.
@@ -192,8 +193,11 @@ struct Sm90EpilogueTma {
     typename Called::Row rows[2] = {};
     typename Called::Column columns[kSliceN / 4] = {};
     typename Called::Element elements[kSliceN / 2] = {};
+    int rows_left, columns_left;  // from the thread's first ones
 
     CUTE_DEVICE void load(Called const& functor, Params const& params, int m, int n, int batch, int lane) {
+      rows_left = params.m - (m + lane / 4);
+      columns_left = params.n - (n + lane % 4 * 2);
       CUTE_UNROLL
       for (int i = 0; i < 2; ++i) {
         int const row = m + lane / 4 + i * 8;
@@ -212,7 +216,8 @@ struct Sm90EpilogueTma {
       }
     }
     CUTE_DEVICE auto operator()(int i) const {
-      return BesideOf<Called>{rows[i / 2 % 2], columns[i / 4 * 2 + i % 2], elements[i]};
+      bool const inside = i / 2 % 2 * 8 < rows_left && i / 4 * 8 + i % 2 < columns_left;
+      return BesideOf<Called>{rows[i / 2 % 2], columns[i / 4 * 2 + i % 2], elements[i], inside};
     }
   };
 

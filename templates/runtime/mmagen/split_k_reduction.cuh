@@ -111,9 +111,10 @@ __global__ void __launch_bounds__(kReductionThreads)
       total.add(reinterpret_cast<uint4 const&>(of_groups[other * lanes + threadIdx.x]));
     }
   }
-  if (blockIdx.x * lanes + threadIdx.x >= params.vectors) { return; }
-
   using Functor = EpilogueFunctor<typename Config::Epilogue::Functor>;
+  bool const mine = blockIdx.x * lanes + threadIdx.x < params.vectors;
+  if (!Functor::kObserves && !mine) { return; }  // else whole warps finish together
+
   Functor const functor(params.functor);
   bool const reads_c = functor.reads_source();
   ElementD const* const c = params.c + batch * params.batch_stride_c + across * params.ldc + along;
@@ -135,29 +136,33 @@ __global__ void __launch_bounds__(kReductionThreads)
     elements[v] = functor.load_element(m, n, int(batch));
   }
   auto const beside = [&](int v) {
-    return BesideOf<Functor>{rows[kRows == 1 ? 0 : v], columns[kColumns == 1 ? 0 : v], elements[v]};
+    return BesideOf<Functor>{rows[kRows == 1 ? 0 : v], columns[kColumns == 1 ? 0 : v], elements[v],
+                             mine && along + v < params.sums.along};
   };
-  if constexpr (kPair == 2) {
-    CUTE_UNROLL
-    for (int v = 0; v < kVector; v += 2) {
-      if (along + v < params.sums.along) { d[v / 2] = functor(total.sum[v], total.sum[v + 1], beside(v), beside(v + 1)); }
-    }
-  } else if (params.wide && along + kVector <= params.sums.along) {
-    Vector source{}, result;
-    if (reads_c) { source = *reinterpret_cast<Vector const*>(c); }
-    CUTE_UNROLL
-    for (int v = 0; v < kVector; ++v) {
-      result.element[v] = reads_c ? functor(total.sum[v], source.element[v], beside(v)) : functor(total.sum[v], beside(v));
-    }
-    *reinterpret_cast<Vector*>(d) = result;
-  } else {
-    CUTE_UNROLL
-    for (int v = 0; v < kVector; ++v) {
-      if (along + v < params.sums.along) {
-        d[v] = reads_c ? functor(total.sum[v], c[v], beside(v)) : functor(total.sum[v], beside(v));
+  if (!Functor::kObserves || mine) {
+    if constexpr (kPair == 2) {
+      CUTE_UNROLL
+      for (int v = 0; v < kVector; v += 2) {
+        if (along + v < params.sums.along) { d[v / 2] = functor(total.sum[v], total.sum[v + 1], beside(v), beside(v + 1)); }
+      }
+    } else if (params.wide && along + kVector <= params.sums.along) {
+      Vector source{}, result;
+      if (reads_c) { source = *reinterpret_cast<Vector const*>(c); }
+      CUTE_UNROLL
+      for (int v = 0; v < kVector; ++v) {
+        result.element[v] = reads_c ? functor(total.sum[v], source.element[v], beside(v)) : functor(total.sum[v], beside(v));
+      }
+      *reinterpret_cast<Vector*>(d) = result;
+    } else {
+      CUTE_UNROLL
+      for (int v = 0; v < kVector; ++v) {
+        if (along + v < params.sums.along) {
+          d[v] = reads_c ? functor(total.sum[v], c[v], beside(v)) : functor(total.sum[v], beside(v));
+        }
       }
     }
   }
+  functor.finish();
 }
 
 /// Enqueues the reduction behind the kernel that writes the partial sums.

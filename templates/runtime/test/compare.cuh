@@ -74,6 +74,7 @@ struct ModelPlace {
   int64_t row, col, batch;
   double alpha, beta, c;
   Matrix const* further;
+  unsigned long long* gathered;  // (kMost, 3): the bits of what tensors are raised to: least, expected, most
 };
 
 /// What D may be for a kernel without operations of its own.
@@ -96,6 +97,7 @@ struct LinearCombinationModel {
 struct FurtherMatrices {
   static constexpr int kMost = 16;
   Matrix at[kMost];
+  unsigned long long* gathered = nullptr;
 };
 
 /// Findings on a set of elements; merging is associative.
@@ -166,7 +168,7 @@ __global__ void __launch_bounds__(kThreads)
     int64_t const row = row0 + i / d.cols;
     int64_t const col = i % d.cols;
     double const c_value = model.beta == 0.0 ? 0.0 : Out::load(c_data[c.offset(row, col, batch)]);
-    ModelPlace const at = {row, col, batch, model.alpha, model.beta, c_value, further.at};
+    ModelPlace const at = {row, col, batch, model.alpha, model.beta, c_value, further.at, further.gathered};
     int64_t const first = i * Epilogue::kSumsOfElement;
     Interval const may = Epilogue::template interval<Out>(model, sum + first, drift + first, at);
     double const size = Epilogue::size(model, magnitude[first], c_value, may);
@@ -191,7 +193,15 @@ class Comparison {
   static constexpr int kBlocks = 1024;
   static constexpr std::size_t kExamples = 4;
 
-  Comparison() : device_(kBlocks * sizeof(Findings)), host_(kBlocks) {}
+  Comparison()
+      : device_(kBlocks * sizeof(Findings)),
+        host_(kBlocks),
+        gathered_(3 * FurtherMatrices::kMost * sizeof(unsigned long long)) {
+    check(cudaMemset(gathered_.get(), 0, gathered_.bytes()), "clearing what is gathered");
+  }
+
+  /// (kMost, 3): see ModelPlace.
+  unsigned long long* gathered() const { return static_cast<unsigned long long*>(gathered_.get()); }
 
   Findings const& total() const { return total_; }
   /// In order; the first is the first wrong element of all, the others are the first of their runs.
@@ -218,6 +228,7 @@ class Comparison {
  private:
   DeviceMemory device_;
   std::vector<Findings> host_;
+  DeviceMemory gathered_;
   Findings total_;
   std::vector<Findings> examples_;
 };

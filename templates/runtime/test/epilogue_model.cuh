@@ -103,6 +103,18 @@ struct Multiply {
   }
 };
 
+/// Bits of numbers without sign are in the order of the numbers.
+template <int kWhich>
+struct Amax {
+  template <class Scalar>
+  __host__ __device__ static void apply(Range<Scalar>& x, ModelPlace const& at) {
+#if defined(__CUDA_ARCH__)
+    double const sizes[] = {fmax(fmax(x.low, -x.high), 0.0), fabs(x.expected), x.size()};
+    for (int i = 0; i < 3; ++i) { atomicMax(at.gathered + 3 * kWhich + i, bits_from_double(sizes[i])); }
+#endif
+  }
+};
+
 struct Relu {
   template <class Scalar>
   __host__ __device__ static void apply(Range<Scalar>& x, ModelPlace const&) {

@@ -225,16 +225,37 @@ struct Expectation {
   ErrorModel model;
 };
 
+/// What is wrong with the numbers that the call has raised from zero, all f32, and with what lies around them.
+template <class Subject>
+std::string wrong_gathered(Operands<Subject> const& operands, unsigned long long const* gathered, cudaStream_t stream) {
+  std::string wrong;
+  for (auto const& [place, memory] : operands.updated()) {
+    unsigned long long bits[3] = {};
+    float got = 0;
+    check(cudaMemcpy(bits, gathered + 3 * place, sizeof bits, cudaMemcpyDeviceToHost), "reading what is gathered");
+    check(cudaMemcpy(&got, memory->matrix().data, sizeof got, cudaMemcpyDeviceToHost), "reading what the kernel has gathered");
+    double const low = f32::round(double_from_bits(bits[0]));
+    double const high = f32::round(double_from_bits(bits[2]));
+    if (!(low <= got && got <= high)) {
+      wrong += "argument " + std::to_string(place) + " behind C is " + number_text(got, 9) + ", expected " +
+               number_text(low, 9) + " to " + number_text(high, 9) + ". ";
+    }
+    if (memory->strays(stream) != 0) { wrong += "memory around argument " + std::to_string(place) + " was written. "; }
+  }
+  return wrong;
+}
+
 /// Compares D with the reference, every batch and every element.
 template <class Subject, bool kPromoted>
-void compare_output(Problem const& problem, Expectation const& expected, Call const& call, Matrix const& c, char const* pass,
-                    Outcome* outcome, cudaStream_t stream) {
+void compare_output(Problem const& problem, Expectation const& expected, Operands<Subject> const& operands, Call const& call,
+                    Matrix const& c, char const* pass, Outcome* outcome, cudaStream_t stream) {
   using A = typename Subject::A;
   using B = typename Subject::B;
   ReferenceSlab slab(problem.m, problem.n);
   Comparison comparison;
   FurtherMatrices further;
   std::copy(call.further.begin(), call.further.end(), further.at);
+  further.gathered = comparison.gathered();
   for (int64_t b = 0; b < problem.batch; ++b) {
     RowSpan const span = rows_of<Subject>(problem, b);
     for (int64_t row0 = span.begin; row0 < span.end; row0 += slab.rows()) {
@@ -247,6 +268,11 @@ void compare_output(Problem const& problem, Expectation const& expected, Call co
   }
   merge(outcome->findings, comparison.total());
   outcome->compared = true;
+  std::string const gathered = wrong_gathered(operands, comparison.gathered(), stream);
+  if (!gathered.empty()) {
+    outcome->disposition = Disposition::kIncorrect;
+    outcome->reason += gathered;
+  }
   if (comparison.total().incorrect == 0) { return; }
   outcome->disposition = Disposition::kIncorrect;
   outcome->reason += std::to_string(comparison.total().incorrect) + " of " + std::to_string(call.d.elements()) +
@@ -285,7 +311,7 @@ void judge_pass(Problem const& problem, Expectation const& expected, Operands<Su
     outcome->disposition = Disposition::kIncorrect;
     outcome->reason += std::string("A, B, C or another input was written") + pass + ". ";
   }
-  compare_output<Subject, kPromoted>(problem, expected, call, operands.c(), pass, outcome, stream);
+  compare_output<Subject, kPromoted>(problem, expected, operands, call, operands.c(), pass, outcome, stream);
 }
 
 template <class Subject>

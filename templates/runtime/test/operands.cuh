@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "buffers.cuh"
@@ -301,6 +302,7 @@ struct FurtherTensor {
   unsigned char poison;
   int64_t ld_pad, offset;
   double reach_c;  ///< of uniform entries
+  bool updated;    ///< the call raises what it holds, which is zero at first
   void (*fill)(Matrix const& matrix, Fill const& fill, cudaStream_t stream);
   bool scales = false;  ///< does it hold scales of an operand?
 
@@ -315,16 +317,16 @@ inline int64_t ceil_div(int64_t extent, int64_t step) { return (extent + step - 
 /// One of rows x cols elements of type T, for each matrix of the batch. pitched: it has a leading dimension. place: in the
 /// list, for a leading dimension of its own.
 template <class T>
-FurtherTensor further_tensor(Problem const& problem, int place, int64_t rows, int64_t cols, bool cols_contiguous,
-                             bool pitched) {
+FurtherTensor further_tensor(Problem const& problem, int place, int64_t rows, int64_t cols, bool cols_contiguous, bool pitched,
+                             bool batched, bool updated) {
   Matrix shape;
   shape.rows = rows;
   shape.cols = cols;
-  shape.batch = problem.batch;
+  shape.batch = batched ? problem.batch : 1;
   shape.cols_contiguous = cols_contiguous;
   shape.element_bytes = sizeof(typename T::Storage);
-  return {shape,          T::kPoisonByte,  pitched ? problem.ld_pad + 8 * (place + 1) : 0,
-          problem.offset, reach_of_c<T>(), &fill_matrix<T>};
+  int64_t const pad = pitched ? problem.ld_pad + 8 * (place + 1) : 0;
+  return {shape, T::kPoisonByte, pad, problem.offset, reach_of_c<T>(), updated, &fill_matrix<T>};
 }
 
 enum class InPlace { kNo, kYes };  ///< whether C is D
@@ -375,6 +377,7 @@ class Operands {
       fill_matrix<Out>(c_.matrix(), c_fill_, stream);
     }
     for (std::size_t i = 0; i < further_.size(); ++i) {
+      if (further_[i].updated) { continue; }
       further_memory_[i].poison(stream);
       further_[i].fill(further_memory_[i].matrix(), fill(further_[i].reach(draw), 1, false, 0xf0 + i), stream);
     }
@@ -384,6 +387,11 @@ class Operands {
   void prepare_output(InPlace in_place, cudaStream_t stream) const {
     d_.poison(stream);
     if (in_place == InPlace::kYes) { fill_matrix<Out>(d_.matrix(), c_fill_, stream); }
+    for (std::size_t i = 0; i < further_.size(); ++i) {
+      if (!further_[i].updated) { continue; }
+      further_memory_[i].poison(stream);
+      further_[i].fill(further_memory_[i].matrix(), Fill{Distribution::kZeros}, stream);
+    }
   }
 
   /// In place, alpha and beta are in device memory, and what the host has of them is of no use.
@@ -405,11 +413,21 @@ class Operands {
   Matrix const& c() const { return c_.matrix(); }
   GuardedMatrix const& d() const { return d_; }
   GroupMemory const& groups() const { return groups_; }
+  /// The tensors that the call raises, and their places in the list.
+  std::vector<std::pair<std::size_t, GuardedMatrix const*>> updated() const {
+    std::vector<std::pair<std::size_t, GuardedMatrix const*>> found;
+    for (std::size_t i = 0; i < further_.size(); ++i) {
+      if (further_[i].updated) { found.emplace_back(i, &further_memory_[i]); }
+    }
+    return found;
+  }
 
   uint64_t inputs_checksum(cudaStream_t stream) const {
     uint64_t sum = a_.checksum(stream) + 3 * b_.checksum(stream);
     if (has_c()) { sum += 5 * c_.checksum(stream); }
-    for (GuardedMatrix const& one : further_memory_) { sum = 7 * sum + one.checksum(stream); }
+    for (std::size_t i = 0; i < further_.size(); ++i) {
+      if (!further_[i].updated) { sum = 7 * sum + further_memory_[i].checksum(stream); }
+    }
     return sum;
   }
 

@@ -86,8 +86,8 @@ inline void fill_scales(Matrix const& matrix, Fill const& fill, cudaStream_t str
 
 /// As further_tensor(), of scales.
 inline FurtherTensor scale_tensor(Problem const& problem, int place, int64_t rows, int64_t cols, bool cols_contiguous,
-                                  bool pitched) {
-  FurtherTensor tensor = further_tensor<f32>(problem, place, rows, cols, cols_contiguous, pitched);
+                                  bool pitched, bool batched, bool updated) {
+  FurtherTensor tensor = further_tensor<f32>(problem, place, rows, cols, cols_contiguous, pitched, batched, updated);
   tensor.fill = &fill_scales;
   tensor.scales = true;
   return tensor;
