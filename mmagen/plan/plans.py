@@ -6,6 +6,7 @@ method of the family (mmagen.families).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -87,6 +88,11 @@ class ProjectPlan:
         return False
 
     @property
+    def derived(self) -> tuple[str, ...]:
+        """What follows from the keys of the spec, beside what a page lists by itself."""
+        return ()
+
+    @property
     def maps_are_verified(self) -> bool:
         """Is the map of owners what `verify` compares?"""
         return False
@@ -132,6 +138,24 @@ class TilePlan(ProjectPlan):
     @property
     def chosen(self) -> dict[str, str]:
         return {"tile": " x ".join(map(str, self.tile)), **super().chosen}
+
+    @property
+    def derived(self) -> tuple[str, ...]:
+        """Of the TiledMMA: threads, what it covers, and the multiples that follow."""
+        atom, mma = self.atom, self.tiled_mma
+        count, others = math.prod(mma.atoms), self.threads - mma.threads
+        beside = f", and {others} that load or take turns" if others else ""
+        shape = (atom.m, atom.n, atom.k)
+        alone = tuple(number * extent for number, extent in zip(mma.atoms, shape, strict=True))
+        repeats = tuple(extent // covered for extent, covered in zip(self.tile, mma.extent, strict=True))
+        covered, of_atoms, of_tile = (" x ".join(map(str, extents)) for extents in (mma.extent, alone, repeats))
+        return (
+            f"threads {self.threads}: {count} atoms of {atom.threads}{beside}",
+            f"the TiledMMA covers {covered}: "
+            + ("what the atoms cover" if mma.extent == alone else f"by the permutation, in multiples of the atoms' {of_atoms}"),
+            f"the CTA tile is {of_tile} of it, and so a multiple",
+            f"each thread has {self.tile[0] * self.tile[1] // (mma.threads // mma.atoms[2])} of the tile's sums",
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

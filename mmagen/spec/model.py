@@ -44,6 +44,7 @@ from mmagen.spec.kernel import (
     Tile,
     Warpgroups,
 )
+from mmagen.spec.scale import SCALE, Scale
 from mmagen.spec.values import COUNT_SCHEMA, Archs, Count, Model, Name, Number, Triple, checked_version, not_empty, refuse
 
 # --- Enumerations --------------------------------------------------------------------------------------------------
@@ -62,6 +63,7 @@ WGMMA_KEYS = (
     "cache",
     "warpgroups",
     "accumulation",
+    "scale",
     "grouped",
 )
 
@@ -267,6 +269,7 @@ class Spec(Model):
         description="accumulation of fp8 is fast (inside the tensor core) or precise (partial sums promoted to f32), or "
         "null for fast",
     )
+    scale: Scale | None = SCALE
     grouped: Literal["contiguous", "masked"] | None = Field(
         default=None,
         description="grouped is contiguous (rows of all groups one behind the other, offsets in device memory) or masked (a matrix "

@@ -22,6 +22,7 @@ from mmagen.spec.load import load
 from tests.support.mutations_epilogue import FAULTS as EPILOGUE_FAULTS
 from tests.support.mutations_grouped import FAULTS as GROUPED_FAULTS
 from tests.support.mutations_reach import FAULTS
+from tests.support.mutations_scale import FAULTS as SCALE_FAULTS
 
 SPECS = Path(__file__).resolve().parents[2] / "specs"
 ODD = SPECS.parent / "tests" / "gpu" / "odd"
@@ -1099,12 +1100,13 @@ _REACH = tuple(
     for name, spec, header, old, new, seen in (*FAULTS, *GROUPED_FAULTS)
 )
 
+_SCALE = tuple(_one(*fault, where=(EMULATOR,)) for fault in SCALE_FAULTS)
 _EPILOGUE = tuple(
     _one(f"epilogue_{name}", spec, header, old, new, problem, seen)
     for name, spec, header, old, new, problem, seen in EPILOGUE_FAULTS
 )
 
-MUTATIONS = (*_ACCUMULATION, *_BARRIERS, *_K, *_OPERANDS, *_RESULT, *_HOPPER, *_REACH, *_EPILOGUE)
+MUTATIONS = (*_ACCUMULATION, *_BARRIERS, *_K, *_OPERANDS, *_RESULT, *_HOPPER, *_REACH, *_EPILOGUE, *_SCALE)
 
 # A late warp in front of a barrier that stands, a box brought into L2 that nobody asks for: these must pass.
 CONTROLS = (

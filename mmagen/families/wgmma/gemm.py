@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from mmagen import families
 from mmagen.core.errors import Fault, SpecFaults
 from mmagen.families import launches, library
-from mmagen.families.wgmma import decisions, grouped
+from mmagen.families.wgmma import decisions, grouped, scaling
 from mmagen.families.wgmma import rules as wgmma_rules
 from mmagen.families.wgmma.alternatives import EVERY, USUAL, alternatives
 from mmagen.families.wgmma.model import WarpgroupRoles, WgmmaGemmPlan, WgmmaMainloop
@@ -33,6 +33,8 @@ from mmagen.spec.model import Problem, Spec
 
 if TYPE_CHECKING:
     from mmagen.families.protocol import Family
+
+PROMOTED_K = 2048
 
 
 class _WgmmaGemm:
@@ -97,6 +99,8 @@ class _WgmmaGemm:
             of_element = plan.operands[0].element.bytes
             shared = split_k_problems(plan.tile_of_d, plan.cluster_of_d, of_element, scheduler.workspace_splits)
         copied = copied_problems(plan.tile_of_d) if scheduler.takes_workspace else ()
+        if plan.mainloop.promote:  # so long that sums that stay in the tensor core exceed their bound
+            shared = (*shared, Problem(shape=(*plan.tile_of_d[:2], PROMOTED_K), beta=1.0))
         turns = plan.roles.consumers if plan.roles.schedule == "pingpong" else 1
         paths = Paths.of(plan, tma=True, turns=turns)
         problems = chosen(paths)
@@ -144,7 +148,7 @@ def _registers(plan: GemmPlan) -> int:
 
 def _policies(plan: WgmmaGemmPlan) -> Policies:
     made_by = functor(plan.epilogue.operations, plan.name, plan.d_row_major, plan.swapped)
-    return policies(plan.roles.schedule, plan.operands[0], plan.mainloop.promote, plan.scheduler, made_by)
+    return policies(plan.roles.schedule, plan.operands[0], plan.mainloop, plan.scheduler, made_by)
 
 
 def _planned(spec: Spec, sha: str, atom: Atom, mma: TiledMma, problems: tuple[Problem, ...]) -> WgmmaGemmPlan:
@@ -153,8 +157,8 @@ def _planned(spec: Spec, sha: str, atom: Atom, mma: TiledMma, problems: tuple[Pr
     tile, computed = spec.tile, decisions.as_computed(spec)
     a, b = (decisions.operand(letter, computed, atom, mma, tile) for letter in "AB")
     staged = decisions.epilogue(computed, atom, mma, tile)
-    stages = decisions.stages(spec, mma, a, b, staged)
-    accumulators, fragments = decisions.registers(spec, atom, mma, tile)
+    stages = decisions.stages(computed, mma, a, b, staged)
+    accumulators, fragments = decisions.registers(computed, atom, mma, tile)
     cluster, roles = decisions.cluster(spec), _roles(spec, mma)
     scheduler = TileScheduler(
         raster_group=max(1, (spec.raster or budgets.RASTER_GROUP) // cluster[0]),
@@ -165,9 +169,9 @@ def _planned(spec: Spec, sha: str, atom: Atom, mma: TiledMma, problems: tuple[Pr
         stream_k=decisions.stream_k(spec),
         grouped=spec.grouped or "",
     )
-    promote = decisions.precise(spec)
+    mainloop = _mainloop(computed, stages, atom, mma, tile)
     made_by = functor(staged.operations, spec.name, staged.row_major, decisions.swapped(spec))
-    chosen = policies(roles.schedule, a, promote, scheduler, made_by)
+    chosen = policies(roles.schedule, a, mainloop, scheduler, made_by)
     return WgmmaGemmPlan(
         family=__name__,
         spec=spec,
@@ -175,28 +179,38 @@ def _planned(spec: Spec, sha: str, atom: Atom, mma: TiledMma, problems: tuple[Pr
         arch=rules.compiled_for(spec, atom),
         text=_text(spec, sentences.of_gemm(spec, atom, tile, staged), chosen),
         problems=problems,
-        arguments=operations.arguments(staged.operations, spec.epilogue.major) + grouped.arguments(spec.grouped or ""),
+        arguments=operations.arguments(staged.operations, spec.epilogue.major)
+        + scaling.arguments(spec)
+        + grouped.arguments(spec.grouped or ""),
         atom=atom,
         tiled_mma=mma,
         tile=tile,
         threads=decisions.threads(spec, mma),
         operands=(a, b),
         epilogue=replace(staged, major=spec.epilogue.major),
-        smem_bytes=decisions.smem_bytes(stages, a, b, staged),
+        smem_bytes=decisions.smem_bytes(computed, mma, stages, a, b, staged),
         smem_limit=budgets.smem_limit(decisions.ARCH),
         accumulator_registers=accumulators,
         fragment_registers=fragments,
-        mainloop=WgmmaMainloop(
-            cxx=chosen.mainloop.cxx,
-            header=chosen.mainloop.header,
-            stages=stages,
-            promote=promote,
-            prefetch=spec.prefetch or 0,
-        ),
+        mainloop=replace(mainloop, cxx=chosen.mainloop.cxx, header=chosen.mainloop.header),
         roles=roles,
         swapped=decisions.swapped(spec),
         scheduler=scheduler,
         ctas_per_sm=spec.ctas_per_sm or 1,
+    )
+
+
+def _mainloop(computed: Spec, stages: int, atom: Atom, mma: TiledMma, tile: tuple[int, int, int]) -> WgmmaMainloop:
+    """The decisions about the mainloop, all but its policy, which follows from them."""
+    return WgmmaMainloop(
+        cxx="",
+        header="",
+        stages=stages,
+        promote=decisions.promoted(computed),
+        prefetch=computed.prefetch or 0,
+        scales=tuple(scaling.layout(letter, computed, tile) for letter in "AB") if computed.scale else (),
+        scale_bytes=stages * scaling.bytes_of_stage(computed, tile),
+        partial_sets=decisions.partial_sets(computed, atom, mma, tile) if scaling.along_k(computed) else 0,
     )
 
 

@@ -46,6 +46,13 @@ def breaches(spec: Spec, mma: TiledMma) -> Iterator[Breach]:
         value = getattr(spec, key)
         if value not in (None, 0, 1, "never"):
             yield Breach((key,), f"{why}: {key} {value} does not go with grouped", f"omit {key}, or grouped", ({key: None},))
+    if spec.scale:
+        yield Breach(
+            ("scale",),
+            "scales are those of the matrices of a batch, and the rows of groups are not",
+            "omit scale, or grouped",
+            ({"scale": None},),
+        )
 
 
 def library_faults(spec: Spec) -> Iterator[Fault]:

@@ -23,6 +23,7 @@ Values = npt.NDArray[np.float64]
 # The parts, as module:name, by the name that a plan's arguments have.
 PARTS = {
     "epilogue": "mmagen.verify.emulated.epilogue:EPILOGUE",
+    "scale": "mmagen.verify.emulated.scale:SCALE",
     "group": "mmagen.verify.emulated.groups:GROUPS",
 }
 

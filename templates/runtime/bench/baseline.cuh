@@ -18,7 +18,15 @@ inline namespace v0_1 {
 
 template <class Subject>
 LtTypes lt_types() {
-  return {Subject::A::kWord, Subject::B::kWord, Subject::Out::kWord, Subject::Acc::kWord, Subject::Scalar::kWord};
+  using A = typename Subject::Scales::OfA;
+  using B = typename Subject::Scales::OfB;
+  return {Subject::A::kWord,
+          Subject::B::kWord,
+          Subject::Out::kWord,
+          Subject::Acc::kWord,
+          Subject::Scalar::kWord,
+          {A::kWhich, A::kLines, A::kAlongK},
+          {B::kWhich, B::kLines, B::kAlongK}};
 }
 
 /// Checks that cuBLASLt computes the same product from operands that were filled with `distribution`.

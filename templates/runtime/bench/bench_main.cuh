@@ -161,6 +161,7 @@ class Contest {
     if (!problem_.groups.empty()) { return add_baselines_of_groups(); }
     try {
       lt_ = std::make_unique<LtMatmul>(lt_types<Subject>(), calls_[0]);
+      for (Call const& call : calls_) { lt_->prepare(call, stream_); }
       int best = 0;
       double best_ms = 0.0;
       EventTimer timer(stream_);

@@ -273,6 +273,7 @@ class Heat {
     announce(options_.json, problem_, "cublasLt", "verify");
     try {
       lt_ = std::make_unique<LtMatmul>(lt_types<Subject>(), calls_[0]);
+      for (Call const& call : calls_) { lt_->prepare(call, stream_); }
       std::size_t best = 0;
       double best_ms = INFINITY;
       EventTimer timer(stream_);

@@ -24,6 +24,9 @@ struct Sm90Cooperative {
       if (warp == 4 * Config::kConsumers && (TileScheduler::Params::kWholeWarp || threadIdx.x % 32 == 0)) {
         Mainloop::load(params.mainloop, params.scheduler, storage.mainloop, storage.pipeline);
       }
+      if constexpr (Mainloop::kScalesK) {
+        if (warp == 4 * Config::kConsumers + 1) { Mainloop::load_scales(params.mainloop, params.scheduler, storage.pipeline); }
+      }
       __syncwarp();
       TileScheduler::fixup_producer();
     } else {
@@ -42,12 +45,16 @@ struct Sm90Cooperative {
         auto const issued = [&] {
           tile = cta_tile<Config>(scheduler, params.scheduler, work, cluster);
           materialize(tile);
+          if constexpr (Mainloop::kScalesTile) {
+            Mainloop::prefetch_tile_scales(params.mainloop.tile_scales, tile, threadIdx.x);
+          }
         };
         if (TileScheduler::kHasEmptyWork && work.k_tiles == 0) {
           clear(tCrC);
           issued();
         } else {
           Mainloop::mma(storage.mainloop, storage.pipeline, pipe, work.k_tiles, threadIdx.x, tCrC, release, issued);
+          if constexpr (Mainloop::kScalesTile) { Mainloop::scale_tile(params.mainloop.tile_scales, tile, threadIdx.x, tCrC); }
         }
         if (scheduler.fixup(params.scheduler, work, storage.mainloop, tCrC)) {
           Epilogue::store(params.epilogue, storage.epilogue, tCrC, tile, cluster.split, threadIdx.x, warp, slices);

@@ -27,6 +27,9 @@ struct Sm90Pingpong {
       if (warp == 4 * Config::kConsumers && (TileScheduler::Params::kWholeWarp || threadIdx.x % 32 == 0)) {
         Mainloop::load(params.mainloop, params.scheduler, storage.mainloop, storage.pipeline);
       }
+      if constexpr (Mainloop::kScalesK) {
+        if (warp == 4 * Config::kConsumers + 1) { Mainloop::load_scales(params.mainloop, params.scheduler, storage.pipeline); }
+      }
     } else {
       warpgroup_reg_alloc<Config::kConsumerRegisters>();
       ClusterCoord<Config> const cluster;
@@ -55,6 +58,7 @@ struct Sm90Pingpong {
           if (thread == 0) { next.arrive(); }
           tile = cta_tile<Config>(scheduler, params.scheduler, work, cluster);
           materialize(tile);
+          if constexpr (Mainloop::kScalesTile) { Mainloop::prefetch_tile_scales(params.mainloop.tile_scales, tile, thread); }
         };
         if (TileScheduler::kHasEmptyWork && work.k_tiles == 0) {
           clear(tCrC);
@@ -62,6 +66,7 @@ struct Sm90Pingpong {
         } else {
           Mainloop::mma(storage.mainloop, storage.pipeline, pipe, work.k_tiles, thread, tCrC, release, issued);
         }
+        if constexpr (Mainloop::kScalesTile) { Mainloop::scale_tile(params.mainloop.tile_scales, tile, thread, tCrC); }
         Epilogue::store(params.epilogue, storage.epilogue, tCrC, tile, 0, thread, warp, slices);
         scheduler.advance(params.scheduler);
         pipe.advance(scheduler.skip(params.scheduler, Config::kConsumers - 1));

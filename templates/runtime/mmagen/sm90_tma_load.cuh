@@ -37,6 +37,11 @@ struct Sm90TmaLoad {
   using TileScheduler = typename Config::TileScheduler;
   using Pipeline = Sm90Pipeline<Config>;
 
+  // Of mainloops with scales (sm90_scales.cuh): whether they change along K, and whether a finished tile is multiplied by some.
+  static constexpr bool kScalesK = false;
+  static constexpr bool kScalesTile = false;
+  struct Scales {};
+
   /// TMA reads the tensor maps from the parameter space. Their alignment depends on the version of CUDA.
   struct alignas(128) Params {
     CUtensorMap map_a, map_b;
@@ -69,6 +74,8 @@ struct Sm90TmaLoad {
     if (result != CUDA_SUCCESS) { return result; }
     return encode_tensor_map<typename B::Element>(params.map_b, args.b, b, B::kLine, lines_b, B::kSwizzleBytes);
   }
+
+  static Scales make_scales(GemmArguments<Config> const&) { return {}; }
 
   CUTE_DEVICE static void prefetch_descriptors(Params const& params) {
     tma_prefetch_descriptor(&params.map_a);

@@ -137,7 +137,27 @@ struct Draw {
   int64_t group = 1;
   bool positive = false;  ///< odd rows of A and B have no negative entries
   bool exact = true;      ///< results must be equal
+  double scale = 1.0;     ///< the largest scale, a power of two, of operands of small integers that have scales
 };
+
+/// The largest power of two up to 4 by which both operands of small integers may be scaled: every sum stays exact, and within
+/// what D holds.
+template <class Subject>
+double exact_scale(Problem const& problem, SmallIntRule const& rule) {
+  double const alpha = std::abs(Subject::Scalar::round(problem.alpha));
+  double const beta = std::abs(Subject::Scalar::round(problem.beta));
+  double const unit = std::exp2(std::max(std::max(fraction_bits(alpha), fraction_bits(beta)), 0));
+  ExactLimits const limits = exact_limits<Subject>();
+  double const largest = std::min(static_cast<double>(problem.k) * rule.range_a * rule.range_b, limits.accumulator);
+  for (double scale = 4.0; scale > 1.0; scale /= 2) {
+    double const sums = scale * scale * largest;
+    double const result = sums * alpha + beta * rule.c_range;
+    if (result * unit <= limits.scalar && result <= largest_value<typename Subject::Out>() && sums <= f32::kExactIntegerLimit) {
+      return scale;
+    }
+  }
+  return 1.0;
+}
 
 /// For integers: uniform entries of C, which may be wider than A and B, stay away from overflow.
 template <class Out>
@@ -160,6 +180,7 @@ Draw draw_of(Problem const& problem, Distribution distribution) {
     draw.group = rule.group;
     draw.positive = true;
     draw.exact = rule.exact;
+    draw.scale = exact_scale<Subject>(problem, rule);
     return draw;
   }
   draw.positive = Subject::kAccumulation.promoted != 0;
@@ -251,6 +272,7 @@ void fill_matrix(Matrix const& matrix, Fill const& fill, cudaStream_t stream) {
 //   kFixedShape, kTileM, kTileN, kTileK    whether the kernel takes its tile as the only problem
 //   problems()                             the built-in problems
 //   further(Problem)                       the tensors that a call reads beyond A, B and C
+//   Scales                                 by which products are multiplied: NoScales, or Scales of scales.cuh
 //   Epilogue                               what D may be: LinearCombinationModel, or OperationsModel of epilogue_model.cuh
 //   run(Call, stream), query(KernelFacts*), error_text()   the C ABI
 //   and, for bench, peak_launch(iterations, double* flop, stream)
@@ -280,7 +302,15 @@ struct FurtherTensor {
   int64_t ld_pad, offset;
   double reach_c;  ///< of uniform entries
   void (*fill)(Matrix const& matrix, Fill const& fill, cudaStream_t stream);
+  bool scales = false;  ///< does it hold scales of an operand?
+
+  double reach(Draw const& draw) const {
+    return scales ? draw.scale : draw.distribution == Distribution::kUniform ? reach_c : draw.reach_c;
+  }
 };
+
+/// As in the header of a kernel.
+inline int64_t ceil_div(int64_t extent, int64_t step) { return (extent + step - 1) / step; }
 
 /// One of rows x cols elements of type T, for each matrix of the batch. pitched: it has a leading dimension. place: in the
 /// list, for a leading dimension of its own.
@@ -345,9 +375,8 @@ class Operands {
       fill_matrix<Out>(c_.matrix(), c_fill_, stream);
     }
     for (std::size_t i = 0; i < further_.size(); ++i) {
-      double const reach = draw.distribution == Distribution::kUniform ? further_[i].reach_c : draw.reach_c;
       further_memory_[i].poison(stream);
-      further_[i].fill(further_memory_[i].matrix(), fill(reach, 1, false, 0xf0 + i), stream);
+      further_[i].fill(further_memory_[i].matrix(), fill(further_[i].reach(draw), 1, false, 0xf0 + i), stream);
     }
   }
 
