@@ -25,6 +25,7 @@ LARGE = {
     "epilogue": {"out": "bf16"},
 }
 SMALL = LARGE | {"tile": [64, 256, 64], "atoms_layout": [1, 1, 1]}
+FP8 = LARGE | {"atom": "SM90_64x128x32_F32E4M3E4M3_SS_TN", "tile": [128, 128, 128]}
 GROUPS = {"shape": [304, 256, 64], "groups": [70, 0, 130, 64]}
 
 
@@ -59,6 +60,7 @@ RULES = {
     "parts of K": (LARGE | {"split_k": 2}, ("split_k",), "parts of K are fixed", "omit split_k"),
     "parts of K that fit": (LARGE | {"split_k": "auto"}, ("split_k",), "parts of K are fixed", "omit split_k"),
     "stream-K": (LARGE | {"stream_k": "always"}, ("stream_k",), "tiles of the last wave", "omit stream_k"),
+    "scales": (FP8 | {"scale": {"a": "1x128", "b": "128x128"}}, ("scale",), "scales are those of", "omit scale, or grouped"),
     "prefetch": (LARGE | {"prefetch": 2}, ("prefetch",), "written the sizes", "omit prefetch"),
     "no groups": (LARGE | {"problems": [[300, 256, 64]]}, ("problems", 0), "has no groups", "groups: [150, 150]"),
     "too few rows": (

@@ -168,6 +168,7 @@ WILD: dict[str, Callable[[random.Random, Any], Any]] = {
     "cache": _of({"a": "evict_first", "b": "evict_last"}, {"b": "evict_normal"}, {"c": "normal"}, None),
     "warpgroups": _of(1, 2, 3, 4, 8, 9, None),
     "accumulation": _of("fast", "precise", "precise", None, "slow"),
+    "grouped": _of("contiguous", "masked", None, "ragged"),
     "epilogue": lambda dice, old: {"out": dice.choice((*_OUT, None, "tf32")), "major": dice.choice(("N", "M", "K"))},
     "arch": _arch,
     "problems": _problems,
