@@ -21,7 +21,7 @@ from mmagen.families.plans import Plan
 from mmagen.host_runtime.library import HostError
 from mmagen.plan.plans import GemmPlan, ProductPlan
 from mmagen.spec.model import Problem
-from mmagen.toolchain.find import COMPILE, find_toolchain
+from mmagen.toolchain.find import EMULATE, find_toolchain
 from mmagen.verify.emulated.formats import storage
 from mmagen.verify.emulated.matrices import further_matrices
 from mmagen.verify.emulated.matrix import Matrix, Operands, empty
@@ -38,7 +38,7 @@ class Emulated:
 
     @cached_property
     def _ptx(self) -> Ptx:
-        ptx = compile_ptx(self.folder, find_toolchain(want=COMPILE))
+        ptx = compile_ptx(self.folder, find_toolchain(want=EMULATE))
         if ptx.error:
             raise BuildError(f"{self.plan.name} does not compile: {ptx.error}")
         return ptx
@@ -61,6 +61,9 @@ class Emulated:
                 raise ArgumentError("c", "it is None, but beta is not 0; pass an array, or beta=0")
             source = _array("c", c, plan.epilogue.out.word)
         m, n, k = left.shape[-2], right.shape[-1], left.shape[-1]
+        columns = plan.facts.columns_of_element
+        if n % columns:
+            raise ArgumentError("b", f"{n} columns: each element of D is made of two; pass an even number")
         if source is not None and source.shape[-2:] != (m, n):
             raise ArgumentError("c", f"shape {source.shape}: a @ b is ({m},{n})")
         counts = {one.shape[0] for one in (left, right, source) if one is not None and one.ndim == 3}
@@ -70,7 +73,7 @@ class Emulated:
             )
         batch = max(counts, default=1)
         if 0 in (m, n, batch):
-            return np.zeros((*((batch,) if counts else ()), m, n), storage(plan.epilogue.out.word))
+            return np.zeros((*((batch,) if counts else ()), m, n // columns), storage(plan.epilogue.out.word))
         problem = Problem(shape=(m, n, k), batch=batch, alpha=float(alpha), beta=float(beta))
         data = replace(self._operands(left, right, source, problem), **self._further(problem, further))
         task = Task(cast(Plan, plan), self._ptx, problem, "given", 1, *self._config(problem), timeout_s=timeout_s)
@@ -91,12 +94,12 @@ class Emulated:
         self, left: npt.NDArray[Any], right: npt.NDArray[Any], source: npt.NDArray[Any] | None, problem: Problem
     ) -> Operands:
         a, b, d = self.plan.operand("A"), self.plan.operand("B"), self.plan.epilogue
-        k = problem.k
+        k, columns = problem.k, self.plan.facts.columns_of_element
         return Operands(
             _laid_out(left, a.element.word, problem.m, k, a.contiguous_k, problem.batch),
             _laid_out(right.swapaxes(-1, -2), b.element.word, problem.n, k, b.contiguous_k, problem.batch),
             None if source is None else _laid_out(source, d.out.word, problem.m, problem.n, d.major == "N", problem.batch),
-            empty(d.out.word, problem.m, problem.n, problem.batch, d.major == "N", 0, 0),
+            empty(d.out.word, problem.m, problem.n // columns, problem.batch, d.major == "N", 0, 0),
         )
 
     def _further(self, problem: Problem, given: Mapping[str, Any]) -> dict[str, Any]:

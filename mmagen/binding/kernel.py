@@ -41,10 +41,13 @@ class Kernel:
         self._types = {name: str(about[name]["type"]) for name in "abd"}
         self._contiguous = {name: str(about[name]["contiguous"]) for name in "abd"}
         self._integer = about["scalar"] == "s32"
+        self._columns_of_element = int(about["d"].get("columns_of_element", 1))
         self._takes_workspace = bool(about.get("workspace"))
         self._fast = caller(entry, devices[0])
         self._further = of_description(about.get("arguments", []))
         self._struct = struct_of(self._further.members)
+        if any(one.name == "group_status" for one in self._further.tensors):
+            raise ArgumentError("kernel", f"{entry.name} computes groups, whose rows are no batch; call it by its C interface")
 
     def __repr__(self) -> str:
         types = " x ".join(self._types[name] for name in "ab")
@@ -93,13 +96,15 @@ class Kernel:
             raise ArgumentError(
                 "b", f"shape {right.shape}: {of_b.rows} rows, but a has {of_a.columns} columns (shape {left.shape})"
             )
+        if of_b.columns % self._columns_of_element:
+            raise ArgumentError("b", f"{of_b.columns} columns: each element of D is made of two; pass an even number")
         scalars = self._scalars(library, alpha, beta, handle, left)
         reads_c = bool(scalars["beta"] or scalars["beta_device"])
         source = self._source(library, c, handle, left, of_a, of_b) if reads_c else None
         counts = [("a", of_a.batch), ("b", of_b.batch), *([("c", source[1].batch)] if source else [])]
         batch = batch_of(counts)
         if out is None:
-            out = self._new(library, a, of_a.rows, of_b.columns, batch)
+            out = self._new(library, a, of_a.rows, of_b.columns // self._columns_of_element, batch)
         result = library.view("out", out, handle)
         self._check_place("out", result, left)
         of_d = self._check_out(result, of_a, of_b, batch)
@@ -156,7 +161,7 @@ class Kernel:
     def can_run(self, m: int = 1, n: int = 1, k: int = 1, batch: int = 1) -> str:
         """Empty, or why the current device cannot run this problem: no driver, another architecture, too large, ..."""
         extents = {"a": k if self._contiguous["a"] == "K" else m, "b": k if self._contiguous["b"] == "K" else n}
-        extents |= {"d": n if self._contiguous["d"] == "N" else m}
+        extents |= {"d": n // self._columns_of_element if self._contiguous["d"] == "N" else m}
         filled = {f"ld{name}": extent for name, extent in extents.items()} | dict.fromkeys("abd", 1 << 20)
         sizes = {"m": m, "n": n, "k": k, "batch": batch}
         numbers = {one.name: one.default for one in self._further.numbers}
@@ -219,9 +224,10 @@ class Kernel:
         return library.transposed(library.empty(like, (*head, columns, rows), storage(self._types["d"])))
 
     def _check_out(self, result: Tensor, of_a: Matrices, of_b: Matrices, batch: int | None) -> Matrices:
-        wanted = (*(() if batch is None else (batch,)), of_a.rows, of_b.columns)
+        wanted = (*(() if batch is None else (batch,)), of_a.rows, of_b.columns // self._columns_of_element)
         if result.shape != wanted:
-            raise ArgumentError("out", f"shape {result.shape}; a @ b is {wanted}")
+            what = "a @ b is" if self._columns_of_element == 1 else "of pairs of columns it is"
+            raise ArgumentError("out", f"shape {result.shape}; {what} {wanted}")
         if result.read_only:
             raise ArgumentError("out", "it is read-only; pass an array that can be written")
         return matrices("out", result, modes="MN", contiguous=self._contiguous["d"], type=self._types["d"])

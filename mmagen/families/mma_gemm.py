@@ -41,6 +41,9 @@ _MAINLOOPS = {
 class MmaGemm:
     """The family; `name` is its registered module."""
 
+    tile_rate = 2.4e6  # wgmma's, less by the ratio of the measured peaks (docs/results/h200-peaks.md)
+    cutlass = "CUTLASS"
+
     def __init__(self, name: str):
         self.name = name
 
@@ -57,7 +60,7 @@ class MmaGemm:
         problems = spec.problems or operations.as_applied(spec, default_problems())
         if not wrong_type:
             scalar = budgets.scalar_type(atom, rules.out_type(spec, atom))
-            faults += [*rules.scalar_faults(scalar, problems), *operations.faults(spec, scalar, problems)]
+            faults += [*rules.problem_faults(spec, scalar, problems), *operations.faults(spec, scalar, problems)]
         if unfit := [*tiling.faults(spec, atom), *_warp_faults(spec, atom)]:
             raise SpecFaults((*faults, *unfit))
         mma = tiling.tiled_mma(spec, atom)
@@ -106,7 +109,7 @@ class MmaGemm:
         )
 
     def problem_faults(self, plan: GemmPlan, problems: Sequence[Problem]) -> Iterator[Fault]:
-        yield from rules.scalar_faults(plan.epilogue.scalar, problems)
+        yield from rules.problem_faults(plan.spec, plan.epilogue.scalar, problems)
         yield from operations.scalar_faults(plan.spec, problems)
 
     def parts(self, plan: GemmPlan) -> tuple[str, ...]:
@@ -123,7 +126,9 @@ class MmaGemm:
 
     def alternatives(self, spec: Spec) -> Iterator[Mapping[str, Any]]:
         atom = rules.atom_for(spec)
-        return alternatives(atom, _has_cp_async(spec, atom))
+        yield from alternatives(atom, _has_cp_async(spec, atom))
+        if atom.threads > 1:
+            yield from mma_shapes.of_gemm(atom)
 
     def trials(self, plan: GemmPlan) -> Trials:
         return of_product(plan, chosen(Paths.of(plan)))
@@ -141,7 +146,8 @@ class MmaGemm:
         return by_all_warps(plan, plan.mainloop.header == REGISTER_STAGED[1])
 
     def first_keys(self, atom: Atom) -> Iterator[Mapping[str, Any]]:
-        return mma_shapes.of_gemm(atom)
+        yield from alternatives(atom, cp_async=False)  # with as many stages as mmagen chooses
+        yield from mma_shapes.of_gemm(atom)
 
 
 FAMILY: Family[GemmPlan] = MmaGemm(__name__)

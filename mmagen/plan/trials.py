@@ -37,6 +37,27 @@ class Trials:
         return (*((problem, usual) for problem in problems), *((largest, name) for name in others))
 
 
+def as_written(plan: ProductPlan, problems: Sequence[Problem], cases: Sequence[tuple[Problem, str]]) -> list[Problem]:
+    """Those of a spec's own problems that are small enough to be emulated besides `cases`: the smallest first, together half
+    their products, but one in any case that is no larger than the largest of them. Products of whole tiles count."""
+    m_tile, n_tile, k_tile = plan.tile
+
+    def cost(problem: Problem) -> int:
+        tiles = -(-problem.m // m_tile) * -(-problem.n // n_tile) * -(-problem.k // k_tile)
+        return tiles * problem.batch
+
+    costs = [cost(problem) for problem, _ in cases]
+    done = {problem for problem, _ in cases}
+    left = sum(costs) // 2
+    chosen: list[Problem] = []
+    for problem in sorted(dict.fromkeys(problem for problem in problems if problem not in done), key=cost):
+        if cost(problem) > left and (chosen or cost(problem) > max(costs)):
+            break
+        chosen.append(problem)
+        left -= cost(problem)
+    return chosen
+
+
 def one_tile(plan: ProductPlan) -> Trials:
     """Trials of a kernel that computes one tile."""
     return of_product(plan, (Problem(shape=plan.tile),))

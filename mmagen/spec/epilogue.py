@@ -52,7 +52,7 @@ TYPES = ", ".join(get_args(OutType))
 
 # Operations without a value, and those with one. An option belongs to the operations that are listed.
 WORDS = ("alpha", "beta_c", "relu", "silu", "sigmoid")
-VALUED = ("bias", "add", "multiply", "gelu", "clamp", "cast")
+VALUED = ("bias", "add", "multiply", "gelu", "gated", "clamp", "cast")
 _OPTIONS = {"name": ("bias",), "type": ("bias", "add", "multiply"), "overflow": ("cast",), "major": ("cast",)}
 # Without a value: what they mean.
 _SHORT: dict[str, Any] = {**dict.fromkeys(WORDS, True), "gelu": "erf"}
@@ -115,6 +115,11 @@ class Operation(Model):
     )
     gelu: Literal["erf", "tanh"] | None = Field(
         default=None, description="gelu is erf (x/2 (1 + erf(x/sqrt 2))) or tanh (its usual approximation)"
+    )
+    gated: Literal["relu", "gelu", "gelu_tanh", "silu", "sigmoid"] | None = Field(
+        default=None,
+        description="gated makes f(x) * y of x in an even column and y in the next one, so that D has half as many columns; "
+        "f is relu, gelu, gelu_tanh, silu or sigmoid",
     )
     clamp: Annotated[tuple[Number | None, Number | None], BeforeValidator(two), AfterValidator(_limits)] | None = Field(
         default=None, description="clamp is [least, most], null for no bound, e.g. [0, 6]"
@@ -193,6 +198,7 @@ _EXAMPLES = {
     "add": "{add: residual}",
     "multiply": "{multiply: gate}",
     "clamp": "{clamp: [0, 6]}",
+    "gated": "{gated: silu}",
     "cast": "{cast: bf16}",
 }
 
@@ -244,7 +250,7 @@ class Epilogue(Model):
     @model_serializer(mode="wrap")
     def _as_written(self, handler: SerializerFunctionWrapHandler) -> Any:
         written = handler(self)
-        operations = written.pop("operations")
+        operations = written.pop("operations", None)  # absent where only what is set is written
         return written if operations is None else operations
 
     @classmethod

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 _STAGED, _GELU, _SWAPPED = "sm80_gemm_f16_epilogue", "sm90_gemm_bf16_gelu", "sm90_gemm_swapped_epilogue"
 _OPERATIONS = "epilogue_operations"
+_GATED = "sm90_gemm_bf16_swiglu"
 _BATCH = "70,50,40,2:ld_pad=3:alpha=-1:beta=2"
 _PLAIN = "64,136,64"
 _PARTS = "24,136,1000,2:alpha=2:beta=-1"
@@ -121,6 +122,33 @@ FAULTS = (
         "columns[i / 4 * 2]",
         _PLAIN,
         "of two neighbouring columns the second gets the bias of the first",
+    ),
+    (
+        "odd_column_gates",
+        _GATED,
+        "sm90_epilogue_tma",
+        "functor(sums(i), sums(i + 1), beside(i), beside(i + 1))",
+        "functor(sums(i + 1), sums(i), beside(i + 1), beside(i))",
+        _PLAIN,
+        "the activation is applied to the other column of a pair",
+    ),
+    (
+        "pairs_of_the_next_group",
+        _GATED,
+        "sm90_epilogue_tma",
+        "i / 4 * 4 + lane % 4",
+        "i / 4 * 8 % kSliceD + lane % 4",
+        _PLAIN,
+        "elements of D are stored in columns of other pairs",
+    ),
+    (
+        "d_as_wide_as_the_sums",
+        _GATED,
+        "sm90_epilogue_tma",
+        "int64_t const columns = args.n / kPair;",
+        "int64_t const columns = args.n;",
+        "64,80,64:ld_pad=24",
+        "the tensor map of D has twice its columns: what lies behind a row is written",
     ),
     (
         "bias_of_the_row_above",

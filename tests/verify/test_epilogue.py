@@ -53,6 +53,14 @@ RIGHT = {
     "alpha, beta_c, {clamp: [-0.5, 3]}": lambda s, c, f: np.clip(2 * c - s, -0.5, 3),
     "beta_c, alpha": lambda s, c, f: -(s + 2 * c),
 }
+# Of pairs of columns, without C.
+BIASED = "alpha, {bias: column}"
+GATED = {
+    f"{BIASED}, {{gated: silu}}": lambda x: x[..., ::2] * sigmoid(x[..., ::2]) * x[..., 1::2],
+    f"{BIASED}, {{gated: gelu}}": lambda x: gelu(x[..., ::2], "erf") * x[..., 1::2],
+    f"{BIASED}, {{gated: relu}}, {{clamp: [-1, 1]}}": lambda x: np.clip(np.maximum(x[..., ::2], 0) * x[..., 1::2], -1, 1),
+}
+GATED_PROBLEM = "40,48,64,2:alpha=-1"
 
 
 @pytest.mark.parametrize("distribution", ["small_int", "uniform"])
@@ -61,6 +69,29 @@ RIGHT = {
 def test_the_exact_result_is_right(operations, distribution, out):
     found = judged(operations, RIGHT[operations], distribution, out=out)
     assert found.reason == "" and found.incorrect == 0
+
+
+@pytest.mark.parametrize("distribution", ["small_int", "uniform"])
+@pytest.mark.parametrize("operations", GATED)
+def test_the_exact_result_of_pairs_is_right(operations, distribution):
+    found = judged(operations, lambda s, c, f: GATED[operations](f["bias"] - s), distribution, GATED_PROBLEM)
+    assert found.reason == "" and found.incorrect == 0
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda x: GATED[f"{BIASED}, {{gated: silu}}"](np.roll(x, 1, -1)),  # the odd column gates
+        lambda x: GATED[f"{BIASED}, {{gated: silu}}"](np.concatenate([x[..., :1], x[..., :-1]], -1)),
+        lambda x: GATED[f"{BIASED}, {{gated: gelu}}"](x),
+        lambda x: x[..., ::2] * x[..., 1::2],
+        lambda x: x[..., ::2] * sigmoid(x[..., ::2]) * np.roll(x[..., 1::2], 1, -1),
+        lambda x: x[..., :24] * sigmoid(x[..., :24]) * x[..., 24:],  # halves, not neighbours
+    ],
+)
+def test_wrong_pairs_are_seen(wrong):
+    found = judged(f"{BIASED}, {{gated: silu}}", lambda s, c, f: wrong(f["bias"] - s), "uniform", GATED_PROBLEM)
+    assert found.incorrect > 0
 
 
 # (operations, what a wrong kernel computes)

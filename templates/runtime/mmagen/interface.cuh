@@ -25,6 +25,7 @@ struct Interface {
   char const* compiled_for;
   int smem_bytes, cluster_ctas;
   char const* shape;
+  int columns_of_element = 1;  // of A B^T, for an element of D
 };
 
 /// Copies the caller's struct, which may be of another version: a shorter one is refused, of a longer one all that this library
@@ -97,6 +98,9 @@ inline char const* status_text(Status status, Interface const& interface) {
       return "the batch stride of a tensor that is written is 0: all matrices would be written to one";
     case Status::kUnusedAlpha: return "alpha is not 1, and this epilogue does not multiply by it";
     case Status::kUnusedBeta: return "beta is not 0, and this epilogue does not add C";
+    case Status::kOddN: return "n is odd, and each element of D is made of two columns";
+    case Status::kGroupSizes: return "give either group_offsets or group_ends";
+    case Status::kNotForTma: return "a, b, lda, ldb or a batch stride of A or B is no multiple of 16 bytes, as groups need";
   }
   return "unknown status";
 }
@@ -211,7 +215,8 @@ struct LastCall : LastStatus {
         {"a", args.a, args.lda, extent(interface.major_a), interface.bytes_a},
         {"b", args.b, args.ldb, extent(interface.major_b), interface.bytes_b},
         {"c", args.c, args.ldc, extent(interface.major_d), interface.bytes_d},
-        {"d", args.d, args.ldd, extent(interface.major_d), interface.bytes_d},
+        {"d", args.d, args.ldd, extent(interface.major_d) / (interface.major_d == 'N' ? interface.columns_of_element : 1),
+         interface.bytes_d},
     };
     char const modes[] = {interface.major_a, interface.major_b, interface.major_d, interface.major_d};
     int const code = int(status);
@@ -276,6 +281,7 @@ struct LastCall : LastStatus {
       case Status::kUnusedAlpha:
         return say("alpha is %g; this epilogue does not multiply by it: pass 1 and no alpha_device", args.alpha);
       case Status::kUnusedBeta: return say("beta is %g; this epilogue does not add C: pass 0 and no beta_device", args.beta);
+      case Status::kOddN: return say("n is %lld; each element of D is made of two columns: pass an even n", number(args.n));
       case Status::kSharedD:
         return say("batch is %lld and batch_stride_d is 0: all matrices would be written to one D", number(args.batch));
       default: return false;

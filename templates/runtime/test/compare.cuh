@@ -78,9 +78,13 @@ struct ModelPlace {
 
 /// What D may be for a kernel without operations of its own.
 struct LinearCombinationModel {
+  static constexpr int kSumsOfElement = 1;
+
+  /// sum, drift: of an element of D, kSumsOfElement of each.
   template <class Out>
-  __host__ __device__ static Interval interval(ErrorModel const& model, double sum, double drift, ModelPlace const& at) {
-    return allowed<Out>(model, sum, drift, at.c);
+  __host__ __device__ static Interval interval(ErrorModel const& model, double const* sum, double const* drift,
+                                               ModelPlace const& at) {
+    return allowed<Out>(model, *sum, *drift, at.c);
   }
   /// What errors are relative to.
   __host__ __device__ static double size(ErrorModel const& model, double magnitude, double c, Interval const&) {
@@ -144,7 +148,8 @@ __host__ __device__ inline Findings judge_element(Interval const& may, double go
   return one;
 }
 
-/// Elements row0 .. row0+rows of batch `batch` of d: (M,N,batch) against sum, magnitude, drift: (rows,N). c: (M,N,batch), not
+/// Elements row0 .. row0+rows of batch `batch` of d: (M,N,batch) against sum, magnitude, drift: (rows,N), of which
+/// D may have half the columns. c: (M,N,batch), not
 /// read when beta is 0. Each block takes one run of neighbouring elements and leaves one entry in findings: (blocks).
 template <class Out, class Epilogue>
 __global__ void __launch_bounds__(kThreads)
@@ -162,8 +167,9 @@ __global__ void __launch_bounds__(kThreads)
     int64_t const col = i % d.cols;
     double const c_value = model.beta == 0.0 ? 0.0 : Out::load(c_data[c.offset(row, col, batch)]);
     ModelPlace const at = {row, col, batch, model.alpha, model.beta, c_value, further.at};
-    Interval const may = Epilogue::template interval<Out>(model, sum[i], drift[i], at);
-    double const size = Epilogue::size(model, magnitude[i], c_value, may);
+    int64_t const first = i * Epilogue::kSumsOfElement;
+    Interval const may = Epilogue::template interval<Out>(model, sum + first, drift + first, at);
+    double const size = Epilogue::size(model, magnitude[first], c_value, may);
     double const got = Out::load(got_data[d.offset(row, col, batch)]);
     merge(mine, judge_element(may, got, size, (batch * d.rows + row) * d.cols + col));
   }

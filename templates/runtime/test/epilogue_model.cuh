@@ -187,19 +187,52 @@ using GeluTanh = Apply<GeluTanhFunction>;
 }  // namespace model
 
 /// D = the operations on a sum, in order; in the place of LinearCombinationModel.
-template <class Scalar, class... Operations>
+template <class Scalar_, class... Operations>
 struct OperationsModel {
-  template <class Out>
-  __host__ __device__ static Interval interval(ErrorModel const& model, double sum, double drift, ModelPlace const& at) {
+  using Scalar = Scalar_;
+  static constexpr int kSumsOfElement = 1;
+
+  __host__ __device__ static void apply(Range<Scalar>& x, ModelPlace const& at) { (Operations::apply(x, at), ...); }
+
+  /// Of one sum.
+  __host__ __device__ static Range<Scalar> range(ErrorModel const& model, double sum, double drift, ModelPlace const& at) {
     if (model.integer_accumulator) { sum = wrapped_s32(static_cast<uint64_t>(static_cast<int64_t>(sum))); }
     double const far = model.exact_sums ? 0.0 : drift;
     Range<Scalar> x = {sum - far, sum, sum + far};
-    (Operations::apply(x, at), ...);
+    apply(x, at);
+    return x;
+  }
+  template <class Out>
+  __host__ __device__ static Interval interval(ErrorModel const& model, double const* sum, double const* drift,
+                                               ModelPlace const& at) {
+    Range<Scalar> const x = range(model, *sum, *drift, at);
     return {Out::round(x.low), Out::round(x.expected), Out::round(x.high)};
   }
   /// What errors are relative to.
   __host__ __device__ static double size(ErrorModel const&, double, double, Interval const& may) {
     return fmax(fabs(may.low), fabs(may.high));
+  }
+};
+
+/// D = Behind(Gate(x) * y) of x in an even column and y in the next one, each what Before makes of its sum.
+template <class Gate, class Behind, class Before>
+struct GatedModel : Before {
+  using Scalar = typename Before::Scalar;
+  static constexpr int kSumsOfElement = 2;
+
+  template <class Out>
+  __host__ __device__ static Interval interval(ErrorModel const& model, double const* sum, double const* drift, ModelPlace at) {
+    at.col *= 2;
+    Range<Scalar> x = Before::range(model, sum[0], drift[0], at);
+    ++at.col;
+    Range<Scalar> const y = Before::range(model, sum[1], drift[1], at);
+    Gate::apply(x, at);
+    double const ends[] = {x.low * y.low, x.low * y.high, x.high * y.low, x.high * y.high};
+    Range<Scalar> z = {fmin(fmin(ends[0], ends[1]), fmin(ends[2], ends[3])), x.expected * y.expected,
+                       fmax(fmax(ends[0], ends[1]), fmax(ends[2], ends[3]))};
+    z.round(1);
+    Behind::apply(z, at);
+    return {Out::round(z.low), Out::round(z.expected), Out::round(z.high)};
   }
 };
 

@@ -91,6 +91,13 @@ REFUSED = [
     ("[{bias: row, type: f32}, {cast: s32}]", INTEGER, "", "epilogue[0].type", "f32 is not added to 32-bit integers"),
     ("[{bias: row, type: f64}]", FLOAT, "", "epilogue[0].type", "f64 values lose bits"),
     ("[relu]", FLOAT, "problems: [{shape: [8, 8, 8], beta: 1.0}]\n", "problems[0].beta", "the epilogue has no beta_c"),
+    ("[beta_c, {gated: silu}]", FLOAT, "", "epilogue[0]", "C has the shape of D"),
+    ("[{gated: silu}, {bias: row}]", FLOAT, "", "epilogue[1]", "bias behind gated pairs"),
+    ("[{gated: silu}, {gated: relu}]", FLOAT, "", "epilogue[1]", "gated behind gated pairs"),
+    ("[{gated: swish}]", FLOAT, "", "epilogue[0].gated", "not one of"),
+    ("[{gated: silu}, {cast: f16, major: M}]", FLOAT, "", "epilogue", "neighbours of a row"),
+    ("[{gated: silu}]", HOPPER, "operands: swapped\n", "operands", "in different threads"),
+    ("[{gated: silu}]", FLOAT, "problems: [[8, 7, 8]]\n", "problems[0]", "N is 7"),
     ("[relu, {cast: s8}]", FLOAT, "", "epilogue.out", "s8 cannot be converted from f32 accumulators"),
 ]
 
