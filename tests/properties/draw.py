@@ -171,6 +171,7 @@ WILD: dict[str, Callable[[random.Random, Any], Any]] = {
     "scale": _of(
         {"a": "row", "b": "column"}, {"a": "1x128", "b": "128x128"}, {"a": "1x128", "a_major": "K"}, {"b": "row"}, {}, None
     ),
+    "grouped": _of("contiguous", "masked", None, "ragged"),
     "epilogue": lambda dice, old: {"out": dice.choice((*_OUT, None, "tf32")), "major": dice.choice(("N", "M", "K"))},
     "arch": _arch,
     "problems": _problems,

@@ -126,7 +126,8 @@ def _first_error(text: str) -> str:
 def _option(problem: Problem) -> str:
     """A problem as the command line takes it."""
     settings = (f"ld_pad={problem.ld_pad}", f"offset={problem.offset}", f"alpha={problem.alpha}", f"beta={problem.beta}")
-    return ":".join((",".join(map(str, (*problem.shape, problem.batch))), *settings))
+    groups = ("groups=" + "+".join(map(str, problem.groups.sizes)),) if problem.groups else ()
+    return ":".join((",".join(map(str, (*problem.shape, problem.batch))), *settings, *groups))
 
 
 def _cpu_seconds() -> float:
