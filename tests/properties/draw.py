@@ -168,6 +168,9 @@ WILD: dict[str, Callable[[random.Random, Any], Any]] = {
     "cache": _of({"a": "evict_first", "b": "evict_last"}, {"b": "evict_normal"}, {"c": "normal"}, None),
     "warpgroups": _of(1, 2, 3, 4, 8, 9, None),
     "accumulation": _of("fast", "precise", "precise", None, "slow"),
+    "scale": _of(
+        {"a": "row", "b": "column"}, {"a": "1x128", "b": "128x128"}, {"a": "1x128", "a_major": "K"}, {"b": "row"}, {}, None
+    ),
     "grouped": _of("contiguous", "masked", None, "ragged"),
     "epilogue": lambda dice, old: {"out": dice.choice((*_OUT, None, "tf32")), "major": dice.choice(("N", "M", "K"))},
     "arch": _arch,

@@ -256,7 +256,19 @@ def _wgmma_tuning(dice: random.Random, atom: Atom) -> Document:
             found[key] = dice.choice(values)
     if atom.type_a.word in ("e4m3", "e5m2") and dice.random() < 0.5:
         found["accumulation"] = dice.choice(("precise", "precise", "fast"))
+    if atom.type_a.word in ("e4m3", "e5m2") and dice.random() < 0.5:
+        found["scale"] = _scale(dice)
     return found
+
+
+def _scale(dice: random.Random) -> Document:
+    """Scales of one operand or of both."""
+    kinds = {"a": ("tensor", "row", "1x128", "128x128"), "b": ("tensor", "column", "1x128", "128x128")}
+    scale: Document = {key: dice.choice(kinds[key]) for key in dice.choice(("a", "b", "ab", "ab", "ab"))}
+    for key, major in (("a", "M"), ("b", "N")):
+        if "128" in scale.get(key, "") and dice.random() < 0.5:
+            scale[f"{key}_major"] = dice.choice((major, "K"))
+    return scale
 
 
 def library(dice: random.Random) -> Document:

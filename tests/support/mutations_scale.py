@@ -96,9 +96,9 @@ FAULTS = (
         SCALED,
         "sm90_mainloop_scaled",
         "      float const* const slots = pipeline.scales[stage];\n",
-        "      float const* const slots = pipeline.scales[pipe.stage];\n",
+        "      float const* const slots = pipeline.scales[(stage + 1) % Config::kStages];\n",
         "128,128,512",
-        "the sum of a k tile has the scales of the one that was issued behind it",
+        "the sum of a k tile has the scales of the next stage",
     ),
     (
         "scaled_sums_stay_in_the_tensor_core",

@@ -27,9 +27,9 @@ REGISTERS_BESIDES = 10
 class ScaleLayout:
     """The scales of the kernel's A or B. kind: the spec's, or "" for none. lines: rows (columns) that share one, 0 for all.
 
-    along_k: elements of K that share one, 0 for all. contiguous_k: those along K are adjacent, else those of neighbouring lines. granule:
-    lines of the CTA tile between places where another scale may begin. slots: scales of a k tile in shared memory; 0 for those
-    that do not change along K.
+    along_k: elements of K that share one, 0 for all. contiguous_k: those along K are adjacent, else those of neighbouring
+    lines. granule: lines of the CTA tile between places where another scale may begin. slots: scales of a k tile in shared
+    memory; 0 for those that do not change along K.
     """
 
     letter: str
@@ -93,11 +93,12 @@ def unit_registers(atom: Atom) -> int:
 
 def partial_sets(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile, usable: int, besides: int) -> int:
     """Units whose sums a thread holds while they are not added up: 2, so that the tensor core sums one meanwhile, where
-    registers allow and A is not in registers, which the next unit would overwrite. usable: registers of a thread; besides:
-    those that every kernel needs besides accumulators."""
-    sums = tile[0] * tile[1] // mma.threads
-    fits = sums + 2 * unit_registers(atom) + besides + REGISTERS_BESIDES <= usable
-    return 2 if fits and not atom.a_in_registers else 1
+    registers allow, a k tile is one unit of a warpgroup (ptxas serializes the wgmmas of several), and A is not in registers,
+    which the next unit would overwrite. usable: registers of a thread; besides: those that every kernel needs besides
+    accumulators."""
+    sums, unit = tile[0] * tile[1] // mma.threads, unit_registers(atom)
+    fits = sums + 2 * unit + besides + REGISTERS_BESIDES <= usable
+    return 2 if fits and sums == unit and not atom.a_in_registers else 1
 
 
 # --- Arguments of a call ---------------------------------------------------------------------------------------------

@@ -45,8 +45,6 @@ using GemmArguments = GemmArgumentsOf<typename Config::A::Element, typename Conf
 
 namespace detail {
 
-inline int64_t ceil_div(int64_t extent, int64_t tile) { return (extent + tile - 1) / tile; }
-
 /// Do all rows of all matrices of a batch begin at 16-byte boundaries? Strides in bytes; that of the batch counts if there
 /// is more than one matrix.
 inline bool rows_are_aligned(void const* pointer, int64_t row_stride, int64_t batch_stride, int64_t batch) {

@@ -5,9 +5,9 @@
 // and arrives at the stage's full barrier when they are there. Consumers release them by a barrier of their own: wgmma ends for
 // all warps of a warpgroup at once, ordinary loads do not, so every warp arrives.
 //
-// A unit is what one wgmma shape covers, 64 rows by the atom's columns. Consumers multiply unit after unit, and add up one
-// while the tensor core sums the next; with a single set of partial sums (kPartialSets) the other warpgroup keeps it busy
-// meanwhile.
+// A unit is what one wgmma shape covers, 64 rows by the atom's columns. Consumers multiply unit after unit. With two sets of
+// partial sums (kPartialSets), where a k tile is one unit, they add up a k tile while the tensor core sums the next; with one
+// set the other warpgroup keeps it busy meanwhile.
 #pragma once
 
 #include <cute/tensor.hpp>
@@ -89,7 +89,8 @@ struct Sm90MainloopScaled : Base {
   static constexpr bool kScalesK = true;
   static constexpr int kSets = Config::kPartialSets;
   static constexpr int kUnits = Lines::kCountM * Lines::kCountN;
-  static_assert(kSets == 1 || kSets == 2, "one unit is summed while another is added up");
+  // With several units and two sets ptxas runs all wgmmas one after the other (C7514, nvcc 13.0).
+  static_assert(kSets == 1 || (kSets == 2 && kUnits == 1), "one k tile is summed while another is added up");
 
   struct Params : Base::Params {
     Scales scales;
@@ -174,46 +175,31 @@ struct Sm90MainloopScaled : Base {
         });
       }
     } else {
-      // Unit u of a k tile has set (kFirst + u) % 2. The first unit of the k tile has been issued, and that of the next one is
-      // before the last unit is added up. Hazard: ptxas waits for every wgmma where one may be running on one way to a wait and
-      // not on another, so what differs between k tiles is decided when compiling.
-      auto const k_tile = [&](auto first, auto is_last) {
+      // k tiles have the two sets in turn. The next one is issued before this one is added up. Hazard: ptxas waits for every
+      // wgmma where one may be running on one way to a wait and not on another, so what differs is decided when compiling.
+      auto const k_tile = [&](auto set, auto is_last) {
+        constexpr bool kLast = decltype(is_last)::value;
         int const stage = pipe.stage;
-        for_each(make_int_sequence<kUnits>{}, [&](auto unit) {
-          constexpr int kUnit = decltype(unit)::value;
-          constexpr int kSet = (decltype(first)::value + kUnit) % 2;
-          if constexpr (kUnit + 1 < kUnits) {
-            issue(Int<kUnit + 1>{}, Int<1 - kSet>{});
-            add(unit, Int<kSet>{}, _1{}, stage);
-          } else if constexpr (!decltype(is_last)::value) {
-            ++pipe;
-            issue(_0{}, Int<1 - kSet>{});
-            add(unit, Int<kSet>{}, _1{}, stage);
-          } else {
-            ++pipe;
-            issued();
-            add(unit, Int<kSet>{}, _0{}, stage);
-          }
-        });
+        ++pipe;
+        if constexpr (kLast) {
+          issued();
+        } else {
+          issue(_0{}, Int<1 - decltype(set)::value>{});
+        }
+        add(_0{}, set, Int<kLast ? 0 : 1>{}, stage);
       };
       issue(_0{}, _0{});
       int i = 1;
-      if constexpr (kUnits % 2 == 0) {
-        CUTE_NO_UNROLL
-        for (; i < k_tiles; ++i) { k_tile(_0{}, false_type{}); }
-        k_tile(_0{}, true_type{});
+      CUTE_NO_UNROLL
+      for (; i + 1 < k_tiles; i += 2) {
+        k_tile(_0{}, false_type{});
+        k_tile(_1{}, false_type{});
+      }
+      if (i < k_tiles) {
+        k_tile(_0{}, false_type{});
+        k_tile(_1{}, true_type{});
       } else {
-        CUTE_NO_UNROLL
-        for (; i + 1 < k_tiles; i += 2) {
-          k_tile(_0{}, false_type{});
-          k_tile(_1{}, false_type{});
-        }
-        if (i < k_tiles) {
-          k_tile(_0{}, false_type{});
-          k_tile(_1{}, true_type{});
-        } else {
-          k_tile(_0{}, true_type{});
-        }
+        k_tile(_0{}, true_type{});
       }
     }
   }
