@@ -26,7 +26,8 @@ from mmagen.spec.load import load
 from mmagen.spec.model import Problem
 from mmagen.verify.emulated.compare import Comparison, compare
 from mmagen.verify.emulated.formats import encode
-from mmagen.verify.emulated.matrices import Operands, operands, values
+from mmagen.verify.emulated.matrices import operands
+from mmagen.verify.emulated.matrix import Operands, values
 
 Array = npt.NDArray[Any]
 Step = Callable[[Array, Array, Array], Array]  # (A [m, k], B [n, k], sums before [m, n]) -> sums, all float64

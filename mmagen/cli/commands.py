@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from mmagen import __version__
+from mmagen.cli import diff, new
 from mmagen.cli.verbs import descriptions, housekeeping, measurements, projects, results
 
 _EPILOG = """Exit codes: 0 success; 1 a result is incorrect (build --check: a project differs); 2 bad spec or usage;
@@ -28,6 +29,7 @@ def commands() -> None:
 
 for _verb in (
     projects.init,
+    new.command,
     projects.build,
     results.verify,
     projects.vendor,
@@ -36,6 +38,7 @@ for _verb in (
     measurements.peak,
     measurements.tune,
     results.compare,
+    diff.command,
     housekeeping.cache,
     descriptions.schema,
     descriptions.doctor,

@@ -12,7 +12,9 @@ from mmagen.core.errors import Fault, SpecFaults
 
 if TYPE_CHECKING:
     from mmagen.families.plans import Plan
-    from mmagen.families.protocol import Family
+    from mmagen.families.protocol import Family, Tunable
+    from mmagen.mma.atoms import Atom
+    from mmagen.plan.pipeline import Pipeline
     from mmagen.plan.plans import ProjectPlan
     from mmagen.spec.model import Spec
 
@@ -60,6 +62,16 @@ def plan(spec: Spec) -> Plan:
     raise SpecFaults((refused, *_faults_without_atom(spec)))
 
 
+def tunable(plan: ProjectPlan) -> Tunable:
+    """The family that made the plan, whose kernels can be tuned. Raises TypeError for another."""
+    from mmagen.families.protocol import Tunable
+
+    found = family_of(plan)
+    if not isinstance(found, Tunable):
+        raise TypeError(f"{plan.family} is no family whose kernels can be tuned")
+    return found
+
+
 def alternatives(spec: Spec) -> list[Mapping[str, Any]]:
     """Keys of configurations worth measuring in place of the spec's own; none where its family has no choice."""
     from mmagen.families.protocol import Tunable
@@ -69,6 +81,32 @@ def alternatives(spec: Spec) -> list[Mapping[str, Any]]:
             found = family(module)
             return list(found.alternatives(spec)) if isinstance(found, Tunable) else []
     return []
+
+
+def kernels_to_begin_with() -> tuple[str, ...]:
+    """The kernels of which a first spec can be suggested."""
+    from mmagen.families.protocol import Starter
+
+    return tuple(dict.fromkeys(kernel for kernel, module in REGISTERED if isinstance(family(module), Starter)))
+
+
+def first_keys(kernel: str, atom: Atom) -> list[Mapping[str, Any]]:
+    """Keys of specs of that kernel to begin with, legal or not; none where no family builds it from the atom."""
+    from mmagen.families.protocol import Starter
+
+    for name, module in REGISTERED:
+        if name == kernel and family(module).builds(atom.name):
+            found = family(module)
+            return list(found.first_keys(atom)) if isinstance(found, Starter) else []
+    return []
+
+
+def pipelines(plan: ProjectPlan) -> list[tuple[str, Pipeline]]:
+    """The pipeline of each kernel that has one, by the name of its config."""
+    from mmagen.families.protocol import Pipelined
+
+    each = [(name, one, family_of(one)) for name, one in plan.by_config.items()]
+    return [(name, found.pipeline(one)) for name, one, found in each if isinstance(found, Pipelined)]
 
 
 def _builds(module: str, spec: Spec) -> bool:

@@ -77,8 +77,8 @@ def ranked(plan: GemmPlan, problem: Problem) -> list[tuple[float, Config]]:
 
 
 def parts(plan: GemmPlan) -> tuple[str, ...]:
-    """Additional folders of templates/project for a library."""
-    return ("library",) if plan.configs else ()
+    """Additional folders of templates/project for a library, and for further arguments."""
+    return (*(["library"] if plan.configs else []), *(["further"] if plan.arguments else []))
 
 
 def context(plan: GemmPlan, config: str) -> dict[str, Any]:

@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING, Any
 from mmagen import families
 from mmagen.core.errors import Fault, SpecFaults
 from mmagen.core.targets import capability
-from mmagen.families import launches, library
+from mmagen.families import launches, library, mma_shapes
+from mmagen.families.mma_alternatives import alternatives
 from mmagen.mma.atoms import Atom
-from mmagen.plan import budgets, mma_sync, pages, rules, sentences, tiling
+from mmagen.plan import budgets, mma_sync, operations, pages, rules, sentences, tiling
 from mmagen.plan.devices import Device
 from mmagen.plan.launch import Numbers
 from mmagen.plan.maps import Map
-from mmagen.plan.model import TiledMma
+from mmagen.plan.model import Epilogue, TiledMma
 from mmagen.plan.operands import VECTOR_BYTES
+from mmagen.plan.pipeline import Pipeline, by_all_warps
 from mmagen.plan.plans import GemmPlan, Mainloop, Text, TileScheduler
-from mmagen.plan.policies import FUNCTOR, SINGLE_TILE, Policies, Policy
+from mmagen.plan.policies import SINGLE_TILE, Policies, Policy, functor
 from mmagen.plan.problems import default_problems
 from mmagen.plan.reach import Paths, chosen
 from mmagen.plan.trials import Trials, of_product
@@ -34,15 +36,13 @@ _MAINLOOPS = {
     "mainloop_multistage": "cp.async into kStages stages, fragments, mma.sync",
     "mainloop_register_staged": "copies through registers into two stages, fragments, mma.sync; for sm_75 and older",
 }
-_EPILOGUE = Policy(
-    f"mmagen::EpilogueStaged<Config, {FUNCTOR.cxx}>",
-    "epilogue_staged",
-    "accumulators -> shared memory -> functor -> D",
-)
 
 
 class MmaGemm:
     """The family; `name` is its registered module."""
+
+    tile_rate = 2.4e6  # wgmma's, less by the ratio of the measured peaks (docs/results/h200-peaks.md)
+    cutlass = "CUTLASS"
 
     def __init__(self, name: str):
         self.name = name
@@ -57,10 +57,10 @@ class MmaGemm:
         wrong_arch = [*rules.arch_faults(spec, atom)]
         wrong_type = [*rules.type_faults(spec, atom)]
         faults = [*wrong_arch, *rules.wgmma_key_faults(spec, atom), *wrong_type]
-        problems = spec.problems or default_problems()
+        problems = spec.problems or operations.as_applied(spec, default_problems())
         if not wrong_type:
             scalar = budgets.scalar_type(atom, rules.out_type(spec, atom))
-            faults += rules.scalar_faults(scalar, problems)
+            faults += [*rules.problem_faults(spec, scalar, problems), *operations.faults(spec, scalar, problems)]
         if unfit := [*tiling.faults(spec, atom), *_warp_faults(spec, atom)]:
             raise SpecFaults((*faults, *unfit))
         mma = tiling.tiled_mma(spec, atom)
@@ -80,19 +80,19 @@ class MmaGemm:
         a, b = mma_sync.operands(spec, atom, mma, tile)
         staged = budgets.epilogue(spec, atom, mma, tile)
         accumulators, fragments = budgets.registers(atom, mma, tile)
-        cp_async = atom.min_arch >= 80 or all(capability(name) >= 80 for name in arch)
         smem, unfit = _budgets(spec, atom, mma, tile)
         unfit += budgets.thread_faults(spec, mma.threads, arch)
         if faults := [*faults, *(_with_tile(fault, spec, atom, mma) for fault in unfit)]:
             raise SpecFaults(tuple(faults))
-        mainloop = Mainloop(*(MULTISTAGE if cp_async else REGISTER_STAGED), smem.stages)
+        mainloop = Mainloop(*(MULTISTAGE if _has_cp_async(spec, atom) else REGISTER_STAGED), smem.stages)
         return GemmPlan(
             family=self.name,
             spec=spec,
             spec_sha=sha,
             arch=arch,
-            text=_text(sentences.of_gemm(spec, atom, tile, staged.out), mainloop),
+            text=_text(sentences.of_gemm(spec, atom, tile, staged), _policies(mainloop, staged, spec.name)),
             problems=problems,
+            arguments=operations.arguments(staged.operations, staged.major),
             atom=atom,
             tiled_mma=mma,
             tile=tile,
@@ -109,7 +109,8 @@ class MmaGemm:
         )
 
     def problem_faults(self, plan: GemmPlan, problems: Sequence[Problem]) -> Iterator[Fault]:
-        return rules.scalar_faults(plan.epilogue.scalar, problems)
+        yield from rules.problem_faults(plan.spec, plan.epilogue.scalar, problems)
+        yield from operations.scalar_faults(plan.spec, problems)
 
     def parts(self, plan: GemmPlan) -> tuple[str, ...]:
         return ("common", "package", "product", "gemm", *library.parts(plan))
@@ -120,8 +121,14 @@ class MmaGemm:
             "launch": "gemm",
             "unaligned": False,
             "sources": library.sources(plan),
-            "policies": _policies(plan.mainloop),
+            "policies": _policies(plan.mainloop, plan.epilogue, plan.name),
         }
+
+    def alternatives(self, spec: Spec) -> Iterator[Mapping[str, Any]]:
+        atom = rules.atom_for(spec)
+        yield from alternatives(atom, _has_cp_async(spec, atom))
+        if atom.threads > 1:
+            yield from mma_shapes.of_gemm(atom)
 
     def trials(self, plan: GemmPlan) -> Trials:
         return of_product(plan, chosen(Paths.of(plan)))
@@ -135,6 +142,13 @@ class MmaGemm:
     def maps(self, plan: GemmPlan) -> list[Map]:
         return library.maps(plan)
 
+    def pipeline(self, plan: GemmPlan) -> Pipeline:
+        return by_all_warps(plan, plan.mainloop.header == REGISTER_STAGED[1])
+
+    def first_keys(self, atom: Atom) -> Iterator[Mapping[str, Any]]:
+        yield from alternatives(atom, cp_async=False)  # with as many stages as mmagen chooses
+        yield from mma_shapes.of_gemm(atom)
+
 
 FAMILY: Family[GemmPlan] = MmaGemm(__name__)
 
@@ -147,12 +161,16 @@ def vectors(spec: Spec, atom: Atom) -> dict[str, list[tuple[str, str, int]]]:
     return found
 
 
+def _has_cp_async(spec: Spec, atom: Atom) -> bool:
+    """Do all targets have cp.async?"""
+    return atom.min_arch >= 80 or all(capability(name) >= 80 for name in rules.compiled_for(spec, atom))
+
+
 def _budgets(spec: Spec, atom: Atom, mma: TiledMma, tile: tiling.Tile) -> tuple[budgets.Smem, list[Fault]]:
     """Shared memory, and the faults of it and of registers."""
     arch = rules.compiled_for(spec, atom)
-    cp_async = atom.min_arch >= 80 or all(capability(name) >= 80 for name in arch)
     operands = mma_sync.operands(spec, atom, mma, tile)
-    smem, unfit = budgets.gemm_smem(spec, *operands, budgets.epilogue(spec, atom, mma, tile), arch, cp_async)
+    smem, unfit = budgets.gemm_smem(spec, *operands, budgets.epilogue(spec, atom, mma, tile), arch, _has_cp_async(spec, atom))
     return smem, [*unfit, *budgets.register_faults(spec, mma, *budgets.registers(atom, mma, tile))]
 
 
@@ -183,18 +201,22 @@ def _warp_faults(spec: Spec, atom: Atom) -> Iterator[Fault]:
         )
 
 
-def _policies(mainloop: Mainloop) -> Policies:
+def _policies(mainloop: Mainloop, staged: Epilogue, project: str) -> Policies:
     policy = Policy(f"mmagen::{mainloop.cxx}<Config>", mainloop.header, _MAINLOOPS[mainloop.header])
-    return Policies(None, policy, SINGLE_TILE, _EPILOGUE)
+    made_by = functor(staged.operations, project, staged.row_major)
+    epilogue = Policy(
+        f"mmagen::EpilogueStaged<Config, {made_by.cxx}>", "epilogue_staged", "accumulators -> shared memory -> functor -> D"
+    )
+    return Policies(None, policy, SINGLE_TILE, epilogue, functor=made_by)
 
 
-def _text(of_gemm: Text, mainloop: Mainloop) -> Text:
+def _text(of_gemm: Text, chosen: Policies) -> Text:
     return replace(
         of_gemm,
         peak_operands="register",
         reading=(
             (sentences.header("gemm_kernel"), "the kernel: one CTA, one tile of D"),
-            *((sentences.header(policy.header), policy.what) for policy in _policies(mainloop).reading),
+            *((sentences.header(policy.header), policy.what) for policy in chosen.reading),
         ),
     )
 
@@ -241,7 +263,7 @@ def _epilogue(plan: GemmPlan) -> list[pages.Row]:
     slices = (plan.tile[0] if staged.row_major else plan.tile[1]) // staged.slice
     rows = pages.count(staged.slice, "row" if staged.row_major else "column")
     return [
-        pages.output(plan),
+        *pages.output(plan),
         ("staged", f"{pages.count(slices, 'slice')} of {rows}, padded by {staged.pad} elements"),
         ("to shared memory", pages.conflicts(counted.stores, "per CTA tile")),
         ("from shared memory", pages.conflicts(counted.loads, "per CTA tile")),

@@ -6,10 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from mmagen.core.errors import Fault
+from mmagen.mma.atoms import Atom
 from mmagen.plan.devices import Device
 from mmagen.plan.launch import Numbers
 from mmagen.plan.maps import Map
 from mmagen.plan.pages import Section
+from mmagen.plan.pipeline import Pipeline
 from mmagen.plan.plans import ProjectPlan
 from mmagen.plan.trials import Trials
 from mmagen.spec.model import Problem, Spec
@@ -61,8 +63,32 @@ class Family(Protocol[P]):
 
 
 @runtime_checkable
+class Starter(Protocol):
+    """A family whose kernels `mmagen new` can begin with."""
+
+    def first_keys(self, atom: Atom) -> Iterable[Mapping[str, Any]]:
+        """Keys of specs besides the operation, as YAML has them; not all need be legal. Of a kernel for any size they are ranked by
+        predicted time; of one tile the first that is legal is used."""
+
+
+@runtime_checkable
+class Pipelined(Protocol):
+    """A family whose kernels load k tiles while they multiply others."""
+
+    def pipeline(self, plan: Any) -> Pipeline:
+        """Who loads and who multiplies in one kernel, for pictures."""
+
+
+@runtime_checkable
 class Tunable(Protocol):
-    """A family with configurations to choose from: what `mmagen tune` measures."""
+    """A family with configurations to choose from: what `mmagen tune` measures.
+
+    tile_rate: tile M x N x K x bytes of an element of A that an SM of an H200 multiplies in a microsecond; for guesses of times.
+    cutlass: which CUTLASS has kernels of that kind, as nvidia-matmul-heuristics calls it: CUTLASS (2) or CUTLASS3.
+    """
+
+    tile_rate: float
+    cutlass: str
 
     def alternatives(self, spec: Spec) -> Iterable[Mapping[str, Any]]:
         """Keys of configs that are worth measuring instead of the spec's own, as YAML has them; not all need be legal."""

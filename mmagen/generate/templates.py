@@ -17,7 +17,7 @@ from mmagen.core.cache import cache_is_off, cache_root
 from mmagen.core.digests import write_file
 from mmagen.core.templates import templates_folder
 from mmagen.generate.licence import licensed
-from mmagen.plan import cxx, facts
+from mmagen.plan import cxx, facts, operations, scales
 
 
 @cache
@@ -46,6 +46,9 @@ def environment() -> Environment:
         "cxx_when": cxx.when,
         "cxx_string": facts.cxx_string,
         "cxx_char": facts.cxx_char,
+        "epilogue_model": operations.model,
+        "clamp_limits": operations.limits,
+        "scales_model": scales.model,
         "cxx_kernel_shape": cxx.kernel_shape,
         "cxx_cost": cxx.cost,
         "cxx_bool": lambda value: "true" if value else "false",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping
+from functools import cache
+from typing import Any
 
 _MATRICES = tuple(
     (name, kind)
@@ -14,6 +16,9 @@ _MATRICES = tuple(
         (f"batch_stride_{letter}", ctypes.c_int64),
     )
 )
+
+# Members of other types are pointers.
+_CTYPES: dict[str, Any] = {"int64_t": ctypes.c_int64, "double": ctypes.c_double}
 
 
 class Arguments(ctypes.Structure):
@@ -42,9 +47,19 @@ class Info(ctypes.Structure):
     )
 
 
-def argument_bytes(values: Mapping[str, int | float]) -> bytes:
-    """The struct with its size set; members that are not given are 0."""
-    return bytes(Arguments(**{"struct_size": ctypes.sizeof(Arguments), **values}))
+@cache
+def struct_of(members: tuple[tuple[str, str], ...]) -> type[Arguments]:
+    """The struct of a library with further members: (type as in the header, name)."""
+    if not members:
+        return Arguments
+    fields = tuple((name, _CTYPES.get(kind.strip(), ctypes.c_uint64)) for kind, name in members)
+    return type("FurtherArguments", (Arguments,), {"_fields_": fields})
+
+
+def argument_bytes(values: Mapping[str, int | float], members: tuple[tuple[str, str], ...] = ()) -> bytes:
+    """The struct with its size set; members that are not given are 0. members: those that not every library has."""
+    struct = struct_of(members)
+    return bytes(struct(**{"struct_size": ctypes.sizeof(struct), **values}))
 
 
 def info_bytes() -> bytes:

@@ -16,7 +16,7 @@ _LINE = 96  # characters of a string literal
 class Facts:
     """majors: the contiguous modes of A, B and D. bytes: of an element of A, B and D and of alpha, or what their pointers must be
     aligned to. needs: which devices the kernel runs on. smem_bytes: of a CTA. shape: the sentence of a kernel that computes a
-    fixed shape. description: what <name>_description() returns."""
+    fixed shape. description: what <name>_description() returns. columns_of_element: of A B^T, that an element of D is made of."""
 
     needs: str
     majors: tuple[str, str, str] = ("K", "K", "N")
@@ -25,6 +25,7 @@ class Facts:
     cluster_ctas: int = 1
     shape: str = ""
     description: Mapping[str, Any] = field(default_factory=dict)
+    columns_of_element: int = 1
 
 
 def needs(arch: Sequence[str]) -> str:

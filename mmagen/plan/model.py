@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from mmagen.core.layout_text import LayoutText
 from mmagen.mma.atoms import ElementType
+from mmagen.plan.operations import Operation
 
 
 @dataclass(frozen=True)
@@ -126,6 +127,7 @@ class Epilogue:
     slice: rows of D (columns, if D is M contiguous or stored by TMA) staged in shared memory at a time. pad: elements added to
     a staged row to avoid bank conflicts of fragment stores. vector: elements of D per wide store. buffers: slices of a warp
     that TMA stores may have in flight, 0 without TMA stores.
+    operations: what is done to an accumulator, in order; () for alpha * accumulator + beta * C.
     """
 
     out: ElementType
@@ -136,6 +138,7 @@ class Epilogue:
     vector: int
     smem_bytes: int
     buffers: int = 0
+    operations: tuple[Operation, ...] = ()
 
     @property
     def row_major(self) -> bool:

@@ -6,14 +6,18 @@ method of the family (mmagen.families).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mmagen.core.layout_text import LayoutText
 from mmagen.mma.accumulation import Accumulation, loosest
 from mmagen.mma.atoms import Atom
+from mmagen.mma.definition import Definition, definition
+from mmagen.plan.arguments import NO_ARGUMENTS, Arguments
 from mmagen.plan.facts import Facts, needs
 from mmagen.plan.model import Epilogue, Operand, TiledMma
+from mmagen.plan.operations import columns_of_element
 from mmagen.spec.cost import Cost
 from mmagen.spec.kernel import When
 from mmagen.spec.model import Problem, Spec
@@ -42,7 +46,10 @@ class Text:
 
 @dataclass(frozen=True, kw_only=True)
 class ProjectPlan:
-    """Common fields of all plans. family: the registered module of its family; arch: target architectures of the project."""
+    """Common fields of all plans. family: the registered module of its family; arch: target architectures of the project.
+
+    arguments: those of a call beyond A, B, C, D, alpha and beta.
+    """
 
     family: str
     spec: Spec
@@ -50,6 +57,7 @@ class ProjectPlan:
     arch: tuple[str, ...]
     text: Text
     problems: tuple[Problem, ...] = ()
+    arguments: Arguments = NO_ARGUMENTS
 
     @property
     def name(self) -> str:
@@ -66,7 +74,7 @@ class ProjectPlan:
 
     @property
     def extended(self) -> bool:
-        """Does it need CUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED?"""
+        """Does it need CUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED, for operations that it does not define itself?"""
         return False
 
     @property
@@ -75,8 +83,23 @@ class ProjectPlan:
         return {"arch": ", ".join(self.arch)}
 
     @property
+    def ignores_scalars(self) -> bool:
+        """Does the epilogue leave out alpha, or C? A call must then pass 1, or 0."""
+        return False
+
+    @property
+    def derived(self) -> tuple[str, ...]:
+        """What follows from the keys of the spec, beside what a page lists by itself."""
+        return ()
+
+    @property
     def maps_are_verified(self) -> bool:
         """Is the map of owners what `verify` compares?"""
+        return False
+
+    @property
+    def any_shape(self) -> bool:
+        """Does it compute any m, n, k, batch, alpha and beta, and not only one tile?"""
         return False
 
     @property
@@ -92,7 +115,9 @@ class ProjectPlan:
     @property
     def facts(self) -> Facts:
         """What the library says of itself at run time."""
-        about = {"name": self.name, "kernel": self.kernel, "arch": [*self.arch], "spec_sha": self.spec_sha}
+        about: dict[str, Any] = {"name": self.name, "kernel": self.kernel, "arch": [*self.arch], "spec_sha": self.spec_sha}
+        if self.arguments:
+            about["arguments"] = self.arguments.description
         return Facts(needs=needs(self.arch), description=about)
 
 
@@ -106,12 +131,31 @@ class TilePlan(ProjectPlan):
     threads: int
 
     @property
-    def extended(self) -> bool:
-        return self.atom.extended
+    def definition(self) -> Definition | None:
+        """The operation, where the project defines it itself."""
+        return definition(self.atom)
 
     @property
     def chosen(self) -> dict[str, str]:
         return {"tile": " x ".join(map(str, self.tile)), **super().chosen}
+
+    @property
+    def derived(self) -> tuple[str, ...]:
+        """Of the TiledMMA: threads, what it covers, and the multiples that follow."""
+        atom, mma = self.atom, self.tiled_mma
+        count, others = math.prod(mma.atoms), self.threads - mma.threads
+        beside = f", and {others} that load or take turns" if others else ""
+        shape = (atom.m, atom.n, atom.k)
+        alone = tuple(number * extent for number, extent in zip(mma.atoms, shape, strict=True))
+        repeats = tuple(extent // covered for extent, covered in zip(self.tile, mma.extent, strict=True))
+        covered, of_atoms, of_tile = (" x ".join(map(str, extents)) for extents in (mma.extent, alone, repeats))
+        return (
+            f"threads {self.threads}: {count} atoms of {atom.threads}{beside}",
+            f"the TiledMMA covers {covered}: "
+            + ("what the atoms cover" if mma.extent == alone else f"by the permutation, in multiples of the atoms' {of_atoms}"),
+            f"the CTA tile is {of_tile} of it, and so a multiple",
+            f"each thread has {self.tile[0] * self.tile[1] // (mma.threads // mma.atoms[2])} of the tile's sums",
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,6 +196,17 @@ class ProductPlan(TilePlan):
         return f"{inputs} + {self.atom.type_d.word} -> {self.epilogue.out.word}"
 
     @property
+    def ignores_scalars(self) -> bool:
+        words = {one.word for one in self.epilogue.operations}
+        return bool(words) and not {"alpha", "beta_c"} <= words
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """What the kernel has beyond D = alpha * A * B + beta * C, by the names that `verify` knows."""
+        own = ("epilogue",) if self.epilogue.operations else ()
+        return tuple(dict.fromkeys((*(one.part for one in self.arguments.all), *own)))
+
+    @property
     def majors(self) -> tuple[str, str, str]:
         """The contiguous modes of A, B and D."""
         return self.operand("A").major, self.operand("B").major, self.epilogue.major
@@ -165,11 +220,6 @@ class ProductPlan(TilePlan):
         """What the kernel keeps of its sums."""
         mma = self.tiled_mma
         return replace(self.atom.accumulation, shuffled=mma.atoms[2] > 1 or isinstance(mma.permutation[2], LayoutText))
-
-    @property
-    def any_shape(self) -> bool:
-        """Does it compute any m, n, k, batch, alpha and beta, and not only one tile?"""
-        return False
 
     @property
     def stages(self) -> int:
@@ -194,11 +244,11 @@ class ProductPlan(TilePlan):
     def facts(self) -> Facts:
         a, b, d = self.operand("A").element, self.operand("B").element, self.epilogue.out
         a_major, b_major, d_major = self.majors
-        about = super().facts
+        about, columns = super().facts, columns_of_element(self.epilogue.operations)
         matrices = {
             "a": {"type": a.word, "contiguous": a_major},
             "b": {"type": b.word, "contiguous": b_major},
-            "d": {"type": d.word, "contiguous": d_major},
+            "d": {"type": d.word, "contiguous": d_major} | ({"columns_of_element": columns} if columns > 1 else {}),
             "accumulator": self.atom.type_d.word,
             "scalar": self.epilogue.scalar.word,
             "shape": None if self.any_shape else [*self.tile],
@@ -212,6 +262,7 @@ class ProductPlan(TilePlan):
             smem_bytes=self.smem_bytes,
             shape=self.text.shape,
             description={**about.description, **matrices},
+            columns_of_element=columns,
         )
 
     @property
@@ -242,7 +293,8 @@ class TileScheduler:
     operands by multicast. split_k: CTAs of a cluster that split the K of a tile. workspace_splits: parts of K that CTAs sum up
     through a workspace, at most; 0 for as many as fit the problem, None for no such parts. persistent: a CTA computes several
     tiles. stream_k: which last waves all CTAs share through a workspace: "never", "last_wave" (one that is less than two thirds
-    full) or "always" (any that is not full).
+    full) or "always" (any that is not full). grouped: how the rows of groups are given, "contiguous" or "masked"; "" for a kernel
+    without groups.
     """
 
     raster_group: int
@@ -251,6 +303,7 @@ class TileScheduler:
     workspace_splits: int | None = None
     persistent: bool = False
     stream_k: str = "never"
+    grouped: str = ""
 
     @property
     def cluster_ctas(self) -> int:
@@ -324,10 +377,6 @@ class GemmPlan(ProductPlan):
         return tuple(config.plan for config in self.configs) or (self,)
 
     @property
-    def extended(self) -> bool:
-        return any(one.atom.extended for one in self.kernels)
-
-    @property
     def takes_workspace(self) -> bool:
         return any(one.scheduler.takes_workspace for one in self.kernels)
 
@@ -349,10 +398,14 @@ class GemmPlan(ProductPlan):
             description={**about.description, "configs": [config.name for config in self.configs]},
         )
 
+    def tiles_of(self, problem: Problem) -> int:
+        """Output tiles of clusters, of all matrices of a batch or of all groups."""
+        (m, n, _), (across, along) = self.tile_of_d, self.cluster_of_d
+        rows = problem.groups.sizes if problem.groups else (problem.m,) * problem.batch
+        return sum(-(-one // (m * across)) for one in rows) * -(-problem.n // (n * along))
+
     def work_of_a_cta(self, problem: Problem, clusters: int) -> tuple[int, int]:
-        m, n, k = (-(-extent // of_tile) for extent, of_tile in zip(problem.shape, self.tile_of_d, strict=True))
-        across, along = self.cluster_of_d
-        tiles = -(-m // across) * -(-n // along) * problem.batch
+        k, tiles = -(-problem.k // self.tile_of_d[2]), self.tiles_of(problem)
         if self.scheduler.workspace_splits is not None:
             splits = min(self.scheduler.workspace_splits or clusters, k)
             return -(-tiles * splits // clusters), -(-k // splits) if self.scheduler.workspace_splits else k

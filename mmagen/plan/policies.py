@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+from mmagen.plan.operations import Operation, functor_cxx
 
 
 @dataclass(frozen=True)
@@ -19,19 +22,33 @@ FUNCTOR = Policy(
     "linear_combination",
     "the epilogue's functor: D = alpha * accumulator + beta * C",
 )
+
+
+def functor(operations: Sequence[Operation], project: str, row_major: bool, swapped: bool = False) -> Policy:
+    """The functor that does them; row_major and swapped: see operations.cxx."""
+    if not operations:
+        return FUNCTOR
+    steps = ", ".join(one.word for one in operations)
+    return Policy(
+        functor_cxx(operations, project, row_major, swapped),
+        "epilogue_operations",
+        f"the epilogue's functor: {steps}",
+    )
+
+
 SINGLE_TILE = Policy("mmagen::SingleTileScheduler<Config>", "tile_scheduler_single", "one output tile for each CTA")
 
 
 @dataclass(frozen=True)
 class Policies:
-    """kernel: None if Config does not select one. base: the mainloop that `mainloop` derives from, if its header must also be
+    """kernel: None if Config does not select one. bases: the mainloops that `mainloop` derives from, whose headers must also be
     included."""
 
     kernel: Policy | None
     mainloop: Policy
     scheduler: Policy
     epilogue: Policy
-    base: Policy | None = None
+    bases: tuple[Policy, ...] = ()
     functor: Policy = FUNCTOR
 
     @property
@@ -42,5 +59,5 @@ class Policies:
     @property
     def reading(self) -> tuple[Policy, ...]:
         """The policies in reading order."""
-        parts = (self.kernel, self.scheduler, self.base, self.mainloop, self.epilogue, self.functor)
+        parts = (self.kernel, self.scheduler, *self.bases, self.mainloop, self.epilogue, self.functor)
         return tuple(part for part in parts if part)

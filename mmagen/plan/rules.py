@@ -93,6 +93,13 @@ def one_tile_faults(spec: Spec) -> Iterator[Fault]:
     for key in _GEMM_KEYS:
         if getattr(spec, key) is not None:
             yield _one_tile(spec, key)
+    if spec.epilogue.operations is not None:
+        yield Fault(
+            ("epilogue",),
+            f"kernel {spec.kernel} has no list of operations",
+            "a mapping such as {out: f16}, or kernel: gemm",
+            {("epilogue",): {"major": spec.epilogue.major} | ({"out": spec.epilogue.out} if spec.epilogue.out else {})},
+        )
     if spec.configs:
         yield Fault(
             ("configs",),
@@ -147,6 +154,20 @@ def scalar_faults(scalar: ElementType, problems: Iterable[Problem]) -> Iterator[
                 f"alpha {problem.alpha} or beta {problem.beta} is too large for {scalar.word}",
                 f"the largest magnitude is {most:g}",
                 _scalars(i, problem, partial(_bounded, most)),
+            )
+
+
+def problem_faults(spec: Spec, scalar: ElementType, problems: Iterable[Problem]) -> Iterator[Fault]:
+    """Faults of the problems of a gemm: alpha and beta, and their groups."""
+    problems = tuple(problems)
+    yield from scalar_faults(scalar, problems)
+    for i, problem in enumerate(problems):
+        if problem.groups and not spec.grouped:
+            yield Fault(
+                ("problems", i),
+                "the kernel computes no groups",
+                "omit groups, or use grouped: contiguous or masked",
+                {("problems", i): problem.model_dump(mode="json", exclude={"groups"})},
             )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mmagen.mma.atoms import Atom, ElementType
+from mmagen.plan.model import Epilogue
+from mmagen.plan.operations import formula
 from mmagen.plan.plans import Text
 from mmagen.spec.model import Spec
 
@@ -24,11 +26,11 @@ def of_one_tile(spec: Spec, atom: Atom, tile: tuple[int, int, int], out: Element
     )
 
 
-def of_gemm(spec: Spec, atom: Atom, tile: tuple[int, int, int], out: ElementType) -> Text:
+def of_gemm(spec: Spec, atom: Atom, tile: tuple[int, int, int], staged: Epilogue) -> Text:
     """The sentences for a kernel of any shape, without the headers to read."""
     return Text(
-        title=f"GEMM, {types_and_layout(spec, atom, out)}, CTA tile {'x'.join(map(str, tile))}",
-        formula="D = alpha * A * B + beta * C for each matrix of the batch; any m, n, k, any alignment.",
+        title=f"GEMM, {types_and_layout(spec, atom, staged.out)}, CTA tile {'x'.join(map(str, tile))}",
+        formula=f"{formula(staged.operations)} for each matrix of the batch; any m, n, k, any alignment.",
         storage=storage(atom),
         shape="fixed shape: not a status of this kernel",
         shape_note="never from this kernel",

@@ -10,16 +10,20 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from mmagen.core.errors import Diagnostic, Fault, Key, SpecError
+from mmagen.spec.epilogue import Epilogue, Operation
+from mmagen.spec.groups import Groups
 from mmagen.spec.kernel import Config, When
 from mmagen.spec.legal_values import legal_value, near_keys, near_words, without_unknown
-from mmagen.spec.model import Epilogue, Layout, Problem, Spec
+from mmagen.spec.model import Layout, Problem, Spec
 from mmagen.spec.values import REFUSED
 from mmagen.spec.yaml_text import Document, Place, decode, show
 
 _MODELS: dict[str, type[BaseModel]] = {
     "layout": Layout,
     "epilogue": Epilogue,
+    "operations": Operation,
     "problems": Problem,
+    "groups": Groups,
     "configs": Config,
     "when": When,
 }
@@ -149,10 +153,11 @@ def _translate(error: ValidationError, document: Document, source: Source) -> li
 
 
 def _as_written(value: Any, loc: Key) -> Key:
-    """The path in the file for a path in the model: `problems[0].shape[2]` of `[M, N, K]` is `problems[0][2]`."""
+    """The path in the file for a path in the model: `problems[0].shape[2]` of `[M, N, K]` is `problems[0][2]`, and
+    `epilogue.operations[1]` of a list `epilogue[1]`."""
     key: Key = ()
     for part in loc:
-        if isinstance(value, list) and part == "shape":
+        if isinstance(value, list) and part in ("shape", "rows", "operations"):
             continue
         if isinstance(value, list) and part == "batch":
             part = 3

@@ -277,7 +277,7 @@ def test_signals_take_the_children_along(tmp_path, number, code):
         "c.main(['schema'])",
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # in the background it is ignored
-    for _ in range(300):
+    for _ in range(1200):
         if note.exists():
             break
         time.sleep(0.05)

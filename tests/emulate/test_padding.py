@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mmagen.emulate import GlobalMemory, Rows, TensorMap, launch, parse
-from mmagen.verify.emulated.matrices import empty
+from mmagen.verify.emulated.matrix import empty
 from tests.emulate.test_tma import DONE, SETUP, WAIT, copy_out, load
 from tests.support.ptx import kernel, kinds
 from tests.support.ptx_hopper import text

@@ -10,7 +10,7 @@ from mmagen.emulate import POISON
 from mmagen.host_runtime.library import CapturedLaunch
 from mmagen.verify.emulated import host
 from mmagen.verify.emulated.host import Workspace
-from mmagen.verify.emulated.matrices import Operands
+from mmagen.verify.emulated.matrix import Operands
 from mmagen.verify.emulated.task import Task
 from tests.emulate.record import Gpu
 

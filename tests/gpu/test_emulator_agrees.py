@@ -18,7 +18,8 @@ from mmagen.spec.load import load
 from mmagen.toolchain.find import COMPILE, find_toolchain
 from mmagen.verify.emulated.compare import compare
 from mmagen.verify.emulated.formats import is_integer
-from mmagen.verify.emulated.matrices import operands, values
+from mmagen.verify.emulated.matrices import operands
+from mmagen.verify.emulated.matrix import values
 from mmagen.verify.emulated.session import multiply, tasks
 from tests.gpu.driver import Gpu
 from tests.gpu.driver import multiply as multiply_on_gpu

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 import pytest
 
 from mmagen.families import plan
+from mmagen.families.library import choose
 from mmagen.families.wgmma.model import WgmmaGemmPlan
 from mmagen.families.wgmma.page import WARPGROUPS
-from mmagen.inspect.page import inspect
+from mmagen.inspect.page import inspect, to_json
 from mmagen.plan import cxx as cute
+from mmagen.plan.cost import predict
 from mmagen.plan.model import Operand
 from mmagen.plan.plans import GemmPlan, ProductPlan
 from mmagen.spec.load import load
@@ -200,6 +203,16 @@ def test_choices_are_the_specs_or_mmagens():
     assert rows["free, by default"] == "ctas_per_sm 1; raster 8; arch sm_80"
     assert rows["fixed by the instruction"].startswith("16 x 8 x 16, 32 threads, f32 = f16 x f16; A in registers")
     assert rows["fixed by the instruction"].endswith("values per thread: 8 of A, 4 of B, 4 of C")
+    assert rows["derived"].startswith(
+        "threads 128: 4 atoms of 32; the TiledMMA covers 32 x 32 x 16: by the permutation, in multiples of the atoms' "
+        "32 x 16 x 16; the CTA tile is 4 x 4 x 2 of it, and so a multiple; each thread has 128 of the tile's sums; all else"
+    )
+    producer = section(reported("sm90_gemm_bf16_tn")[1], "Choices")["derived"]
+    assert producer.startswith(
+        "threads 384: 2 atoms of 128, and 128 that load or take turns; the TiledMMA covers 128 x 256 x 16: what"
+    )
+    sliced = section(reported("sm80_gemm_sliced_k")[1], "Choices")["derived"]
+    assert f"each thread has {reported('sm80_gemm_sliced_k')[0].accumulator_registers} of the tile's sums" in sliced
     rows = section(reported("sm90_gemm_tf32")[1], "mid: Choices")
     assert "stages 4" in rows["free, by default"] and "cluster [1, 2]" in rows["free, in the spec"]
     assert "A in shared memory" in rows["fixed by the instruction"]
@@ -213,3 +226,18 @@ def test_defaults_that_are_written_down_change_nothing(name):
         written = {key: int(one.chosen[key]) for key in absent if key in one.chosen}
         again = plan(one.spec.model_copy(update=written))
         assert (again.stages, again.ctas_per_sm, again.scheduler) == (one.stages, one.ctas_per_sm, one.scheduler)
+
+
+def test_predicted_times_are_those_that_the_library_chooses_by():
+    it, text = reported("sm90_gemm_bf16_library")
+    launches = json.loads(to_json(it, False, "h200"))["numbers"]
+    costs = {config.name: config for config in it.configs}
+    seen = 0
+    for one in launches:
+        config = costs[one["kernel"]]
+        mine = [p for p in it.problems if choose(it, p).name == config.name]
+        for launched, problem in zip(one["launches"], mine, strict=True):
+            assert launched["predicted_us"] == pytest.approx(predict(config.plan, config.cost, problem) * 1e6)
+            seen += 1
+    assert seen == len(it.problems) and "predicted us  least of it" in text
+    assert "Launches on H200 SXM: 132 SMs" in text and "predicted" not in reported("sm90_gemm_bf16_tn")[1]

@@ -11,7 +11,8 @@ from typing import Any
 import yaml
 
 from mmagen.mma.catalogue import operations
-from mmagen.spec.model import OutType, Spec
+from mmagen.spec.epilogue import OutType
+from mmagen.spec.model import Spec
 from tests.properties import kernels
 from tests.properties.kernels import Document
 

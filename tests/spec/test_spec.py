@@ -10,7 +10,8 @@ from jsonschema import Draft202012Validator
 from pydantic import ValidationError
 
 from mmagen.core.layout_text import LayoutText
-from mmagen.spec.model import LAYOUTS, WGMMA_KEYS, DataType, Layout, Problem, Spec, json_schema
+from mmagen.spec.epilogue import DataType
+from mmagen.spec.model import LAYOUTS, WGMMA_KEYS, Layout, Problem, Spec, json_schema
 
 LEAST = {"mmagen": 1, "name": "g", "kernel": "micro", "atom": "SM80_16x8x16_F32F16F16F32_TN"}
 

@@ -19,7 +19,10 @@ from pathlib import Path
 from mmagen.families import plan
 from mmagen.generate.render import render
 from mmagen.spec.load import load
+from tests.support.mutations_epilogue import FAULTS as EPILOGUE_FAULTS
+from tests.support.mutations_grouped import FAULTS as GROUPED_FAULTS
 from tests.support.mutations_reach import FAULTS
+from tests.support.mutations_scale import FAULTS as SCALE_FAULTS
 
 SPECS = Path(__file__).resolve().parents[2] / "specs"
 ODD = SPECS.parent / "tests" / "gpu" / "odd"
@@ -691,8 +694,8 @@ _HOPPER = (
         "b_box_of_m",
         "bf16_tn",
         "sm90_tma_load",
-        "BoxCoord<B> const b(tile.n, k_tile,",
-        "BoxCoord<B> const b(tile.m, k_tile,",
+        "BoxCoord<B> const b(tile.first_n(B::kTileMn), k_tile,",
+        "BoxCoord<B> const b(tile.first_m(B::kTileMn), k_tile,",
         "512,512,128",
         "tiles off the diagonal multiply the wrong rows of B",
     ),
@@ -700,8 +703,8 @@ _HOPPER = (
         "b_of_the_first_batch",
         "warpgroup",
         "sm90_tma_load",
-        "b(tile.n, k_tile, tile.batch * params.batch_step_b)",
-        "b(tile.n, k_tile, 0)",
+        "b(tile.first_n(B::kTileMn), k_tile, tile.batch * params.batch_step_b)",
+        "b(tile.first_n(B::kTileMn), k_tile, 0)",
         "64,200,136,3",
         "every batch multiplies the first B",
     ),
@@ -829,8 +832,8 @@ _HOPPER = (
         "d_coordinates_exchanged",
         "warpgroup4",
         "sm90_epilogue_tma",
-        "Config::kDRowMajor ? n : m, Config::kDRowMajor ? m : n,",
-        "n, m,",
+        "Config::kDRowMajor ? column : m, Config::kDRowMajor ? m : column,",
+        "column, m,",
         "256,384,64",
         "boxes of a D with contiguous columns land at the mirror image of their place",
     ),
@@ -1052,10 +1055,11 @@ _HOPPER = (
         "hopper_elements_past_the_end_of_d",
         "sm90_gemm_warpgroup",
         "sm90_epilogue_tma",
-        "if (m + row >= params.m ||",
-        "if (m + row > params.m ||",
+        "if (m + row >= bounds.m ||",
+        "if (m + row > bounds.m ||",
         "60,101,40",
         "the guard band behind D is written",
+        count=2,
     ),
     _one(
         "hopper_tma_of_an_unaligned_d",
@@ -1093,10 +1097,16 @@ _ACCUMULATION = (
 # The emulator is asked with the problems that it chooses: this one is too large for it.
 _REACH = tuple(
     _one(name, spec, header, old, new, "4096,4096,4104", seen, where=(EMULATOR,))
-    for name, spec, header, old, new, seen in FAULTS
+    for name, spec, header, old, new, seen in (*FAULTS, *GROUPED_FAULTS)
 )
 
-MUTATIONS = (*_ACCUMULATION, *_BARRIERS, *_K, *_OPERANDS, *_RESULT, *_HOPPER, *_REACH)
+_SCALE = tuple(_one(*fault, where=(EMULATOR,)) for fault in SCALE_FAULTS)
+_EPILOGUE = tuple(
+    _one(f"epilogue_{name}", spec, header, old, new, problem, seen)
+    for name, spec, header, old, new, problem, seen in EPILOGUE_FAULTS
+)
+
+MUTATIONS = (*_ACCUMULATION, *_BARRIERS, *_K, *_OPERANDS, *_RESULT, *_HOPPER, *_REACH, *_EPILOGUE, *_SCALE)
 
 # A late warp in front of a barrier that stands, a box brought into L2 that nobody asks for: these must pass.
 CONTROLS = (

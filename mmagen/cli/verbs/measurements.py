@@ -107,6 +107,13 @@ def peak(
 @click.option(
     "--seed", type=click.IntRange(0), default=1, show_default=True, help="Of the inputs and of the order of problems."
 )
+@click.option(
+    "--source",
+    type=click.Choice(["guess", "nvidia"]),
+    default="guess",
+    show_default=True,
+    help="What proposes the configurations: mmagen's own guess of their times, or nvidia-matmul-heuristics, NVIDIA's model.",
+)
 @click.option("--scheduler", default="", metavar="ADDRESS", help="A Dask scheduler with a worker process for each GPU.")
 @JOBS
 @cached
@@ -119,6 +126,7 @@ def tune(
     configs: int,
     tried: int,
     seed: int,
+    source: str,
     scheduler: str,
     jobs: int | None,
 ) -> int:
@@ -132,5 +140,5 @@ def tune(
     from mmagen.tuning.tune import Options
 
     limit = verb.seconds(budget) if budget else None
-    options = Options(problems, limit, configs, tried, jobs, Settings(seed=seed))
+    options = Options(problems, limit, configs, tried, jobs, Settings(seed=seed), source)
     return verb.run(spec, verb.Places(out or spec.with_name(f"{spec.stem}_tuned.yaml"), database, scheduler, options))

@@ -15,6 +15,8 @@ from mmagen.emulate.ops import (  # noqa: F401
     matrix,
     mbarriers,
     memory,
+    remote_stores,
+    tensor_maps,
     vector_atomics,
     wgmma,
 )

@@ -8,7 +8,8 @@ from typing import Any
 from mmagen.core.errors import ABSENT, Key
 from mmagen.core.layout_text import LayoutText
 from mmagen.plan import tiling
-from mmagen.spec.model import Epilogue, Layout
+from mmagen.spec.epilogue import Epilogue
+from mmagen.spec.model import Layout
 from mmagen.spec.values import Model
 
 # Values of a Spec's fields by key; None for the default.

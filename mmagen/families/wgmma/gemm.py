@@ -9,20 +9,23 @@ from typing import TYPE_CHECKING, Any, cast
 from mmagen import families
 from mmagen.core.errors import Fault, SpecFaults
 from mmagen.families import launches, library
-from mmagen.families.wgmma import decisions
+from mmagen.families.wgmma import decisions, grouped, scaling
 from mmagen.families.wgmma import rules as wgmma_rules
-from mmagen.families.wgmma.alternatives import alternatives
+from mmagen.families.wgmma.alternatives import EVERY, USUAL, alternatives
 from mmagen.families.wgmma.model import WarpgroupRoles, WgmmaGemmPlan, WgmmaMainloop
 from mmagen.families.wgmma.page import WARPGROUPS, sections, ways
 from mmagen.families.wgmma.policies import policies
+from mmagen.families.wgmma.roles import pipeline
 from mmagen.mma.atoms import Atom, find_atom
-from mmagen.plan import budgets, pages, rules, sentences, tiling
+from mmagen.plan import budgets, operations, pages, rules, sentences, tiling
 from mmagen.plan.devices import Device
 from mmagen.plan.launch import Numbers
 from mmagen.plan.maps import Map
 from mmagen.plan.model import TiledMma
+from mmagen.plan.operations import as_applied
+from mmagen.plan.pipeline import Pipeline
 from mmagen.plan.plans import GemmPlan, Text, TileScheduler
-from mmagen.plan.policies import Policies
+from mmagen.plan.policies import Policies, functor
 from mmagen.plan.problems import default_problems
 from mmagen.plan.reach import Paths, chosen
 from mmagen.plan.trials import Trials, copied_problems, of_product, split_k_problems, stream_k_problems
@@ -31,13 +34,20 @@ from mmagen.spec.model import Problem, Spec
 if TYPE_CHECKING:
     from mmagen.families.protocol import Family
 
+PROMOTED_K = 2048
+
 
 class _WgmmaGemm:
+    tile_rate = 3.5e6
+    cutlass = "CUTLASS3"
+
     def builds(self, atom: str) -> bool:
         found = find_atom(atom)
         return found is not None and found.wgmma
 
     def plan(self, spec: Spec, sha: str) -> WgmmaGemmPlan:
+        if refused := [*grouped.library_faults(spec)]:
+            raise SpecFaults(tuple(refused))
         if spec.configs:
             # Configs that all name atoms of another family make that family's plan, and then `family_of` finds it.
             return cast(WgmmaGemmPlan, library.plan(spec, sha, families.plan))
@@ -45,29 +55,35 @@ class _WgmmaGemm:
         atom = rules.atom_for(computed)
         wrong_type = [*rules.type_faults(spec, atom)]
         faults = [*rules.arch_faults(spec, atom), *wrong_type]
-        problems = spec.problems or default_problems()
+        default = grouped.default_problems(spec.grouped) if spec.grouped else default_problems()
+        problems = spec.problems or operations.as_applied(spec, default)
         if wrong_type:  # the rules of the epilogue hold for a type that accumulators are converted to
-            usable = spec.model_copy(update={"epilogue": spec.epilogue.model_copy(update={"out": None})})
+            usable = spec.model_copy(update={"epilogue": spec.epilogue.with_out(None)})
             raise SpecFaults((*faults, *wgmma_rules.faults(usable)))
-        faults += rules.scalar_faults(budgets.scalar_type(atom, rules.out_type(spec, atom)), problems)
+        scalar = budgets.scalar_type(atom, rules.out_type(spec, atom))
+        faults += [*rules.problem_faults(spec, scalar, problems), *operations.faults(spec, scalar, problems)]
+        faults += [*_group_faults(spec, atom, problems), *grouped.epilogue_faults(spec)]
         faults += wgmma_rules.faults(spec)
         if faults:
             raise SpecFaults(tuple(faults))
         return _planned(spec, sha, atom, tiling.tiled_mma(computed, atom), problems)
 
     def problem_faults(self, plan: WgmmaGemmPlan, problems: Sequence[Problem]) -> Iterator[Fault]:
-        return rules.scalar_faults(plan.epilogue.scalar, problems)
+        yield from rules.problem_faults(plan.spec, plan.epilogue.scalar, problems)
+        yield from operations.scalar_faults(plan.spec, problems)
+        yield from _group_faults(plan.spec, plan.atom, problems)
 
     def parts(self, plan: WgmmaGemmPlan) -> tuple[str, ...]:
-        return ("common", "package", "product", "gemm", "hopper", *library.parts(plan))
+        host = () if plan.scheduler.grouped else ("hopper_dense",)
+        return ("common", "package", "product", "gemm", "hopper", *host, *library.parts(plan))
 
     def context(self, plan: WgmmaGemmPlan, config: str) -> Mapping[str, Any]:
         by_threads = plan.configs[decisions.by_threads(plan.kernels)].name if plan.configs else ""
         return {
             **library.context(plan, config),
-            "launch": "sm90",
-            "unaligned": True,
-            "sources": [*library.sources(plan), f"{plan.name}_unaligned"],
+            "launch": "sm90_grouped" if plan.scheduler.grouped else "sm90",
+            "unaligned": not plan.scheduler.grouped,
+            "sources": [*library.sources(plan), *([] if plan.scheduler.grouped else [f"{plan.name}_unaligned"])],
             "warpgroups": f"{plan.roles.consumers} {WARPGROUPS[plan.roles.schedule]}",
             "policies": _policies(plan),
             "by_threads": by_threads or "config",
@@ -76,16 +92,31 @@ class _WgmmaGemm:
 
     def trials(self, plan: WgmmaGemmPlan) -> Trials:
         scheduler = plan.scheduler
+        if scheduler.grouped:
+            return of_product(plan, grouped.trial_problems(plan))
         shared = stream_k_problems(plan.tile_of_d, plan.cluster_of_d) if scheduler.shares_last_wave else ()
         if scheduler.workspace_splits is not None:
             of_element = plan.operands[0].element.bytes
             shared = split_k_problems(plan.tile_of_d, plan.cluster_of_d, of_element, scheduler.workspace_splits)
         copied = copied_problems(plan.tile_of_d) if scheduler.takes_workspace else ()
+        if plan.mainloop.promote:  # so long that sums that stay in the tensor core exceed their bound
+            shared = (*shared, Problem(shape=(*plan.tile_of_d[:2], PROMOTED_K), beta=1.0))
         turns = plan.roles.consumers if plan.roles.schedule == "pingpong" else 1
-        return of_product(plan, (*shared, *copied, *chosen(Paths.of(plan, tma=True, turns=turns))))
+        paths = Paths.of(plan, tma=True, turns=turns)
+        problems = chosen(paths)
+        trials = of_product(plan, (*shared, *copied, *problems))
+        # Copies to a workspace nearly always pay: without one the kernel that loads unaligned operands itself runs.
+        unaligned = as_applied(plan.spec, [problem for problem in problems if not paths.is_aligned(problem)])
+        return replace(trials, without_workspace=frozenset(unaligned)) if scheduler.takes_workspace else trials
 
     def alternatives(self, spec: Spec) -> Iterator[Mapping[str, Any]]:
-        return alternatives(spec)
+        return alternatives(spec.atom, EVERY)
+
+    def pipeline(self, plan: WgmmaGemmPlan) -> Pipeline:
+        return pipeline(plan)
+
+    def first_keys(self, atom: Atom) -> Iterator[Mapping[str, Any]]:
+        return alternatives(atom.name, USUAL)
 
     def page(self, plan: WgmmaGemmPlan) -> list[pages.Section]:
         columns = (
@@ -105,13 +136,19 @@ class _WgmmaGemm:
 FAMILY: Family[WgmmaGemmPlan] = _WgmmaGemm()
 
 
+def _group_faults(spec: Spec, atom: Atom, problems: Sequence[Problem]) -> Iterator[Fault]:
+    sizes = (atom.type_b, atom.type_a) if decisions.swapped(spec) else (atom.type_a, atom.type_b)
+    return grouped.problem_faults(spec, sizes[0].bytes, sizes[1].bytes, problems)
+
+
 def _registers(plan: GemmPlan) -> int:
     """Per thread at launch: ptxas fills what the launch bounds allow, and setmaxnreg moves registers between roles."""
     return decisions.launch_registers(plan.spec, plan.tiled_mma)
 
 
 def _policies(plan: WgmmaGemmPlan) -> Policies:
-    return policies(plan.roles.schedule, plan.operands[0], plan.mainloop.promote, plan.scheduler)
+    made_by = functor(plan.epilogue.operations, plan.name, plan.d_row_major, plan.swapped)
+    return policies(plan.roles.schedule, plan.operands[0], plan.mainloop, plan.scheduler, made_by)
 
 
 def _planned(spec: Spec, sha: str, atom: Atom, mma: TiledMma, problems: tuple[Problem, ...]) -> WgmmaGemmPlan:
@@ -120,8 +157,8 @@ def _planned(spec: Spec, sha: str, atom: Atom, mma: TiledMma, problems: tuple[Pr
     tile, computed = spec.tile, decisions.as_computed(spec)
     a, b = (decisions.operand(letter, computed, atom, mma, tile) for letter in "AB")
     staged = decisions.epilogue(computed, atom, mma, tile)
-    stages = decisions.stages(spec, mma, a, b, staged)
-    accumulators, fragments = decisions.registers(spec, atom, mma, tile)
+    stages = decisions.stages(computed, mma, a, b, staged)
+    accumulators, fragments = decisions.registers(computed, atom, mma, tile)
     cluster, roles = decisions.cluster(spec), _roles(spec, mma)
     scheduler = TileScheduler(
         raster_group=max(1, (spec.raster or budgets.RASTER_GROUP) // cluster[0]),
@@ -130,37 +167,50 @@ def _planned(spec: Spec, sha: str, atom: Atom, mma: TiledMma, problems: tuple[Pr
         workspace_splits=decisions.workspace_splits(spec),
         persistent=decisions.persistent(spec, mma),
         stream_k=decisions.stream_k(spec),
+        grouped=spec.grouped or "",
     )
-    promote = decisions.precise(spec)
-    chosen = policies(roles.schedule, a, promote, scheduler)
+    mainloop = _mainloop(computed, stages, atom, mma, tile)
+    made_by = functor(staged.operations, spec.name, staged.row_major, decisions.swapped(spec))
+    chosen = policies(roles.schedule, a, mainloop, scheduler, made_by)
     return WgmmaGemmPlan(
         family=__name__,
         spec=spec,
         spec_sha=sha,
         arch=rules.compiled_for(spec, atom),
-        text=_text(sentences.of_gemm(spec, atom, tile, staged.out), chosen),
+        text=_text(spec, sentences.of_gemm(spec, atom, tile, staged), chosen),
         problems=problems,
+        arguments=operations.arguments(staged.operations, spec.epilogue.major)
+        + scaling.arguments(spec)
+        + grouped.arguments(spec.grouped or ""),
         atom=atom,
         tiled_mma=mma,
         tile=tile,
         threads=decisions.threads(spec, mma),
         operands=(a, b),
         epilogue=replace(staged, major=spec.epilogue.major),
-        smem_bytes=decisions.smem_bytes(stages, a, b, staged),
+        smem_bytes=decisions.smem_bytes(computed, mma, stages, a, b, staged),
         smem_limit=budgets.smem_limit(decisions.ARCH),
         accumulator_registers=accumulators,
         fragment_registers=fragments,
-        mainloop=WgmmaMainloop(
-            cxx=chosen.mainloop.cxx,
-            header=chosen.mainloop.header,
-            stages=stages,
-            promote=promote,
-            prefetch=spec.prefetch or 0,
-        ),
+        mainloop=replace(mainloop, cxx=chosen.mainloop.cxx, header=chosen.mainloop.header),
         roles=roles,
         swapped=decisions.swapped(spec),
         scheduler=scheduler,
         ctas_per_sm=spec.ctas_per_sm or 1,
+    )
+
+
+def _mainloop(computed: Spec, stages: int, atom: Atom, mma: TiledMma, tile: tuple[int, int, int]) -> WgmmaMainloop:
+    """The decisions about the mainloop, all but its policy, which follows from them."""
+    return WgmmaMainloop(
+        cxx="",
+        header="",
+        stages=stages,
+        promote=decisions.promoted(computed),
+        prefetch=computed.prefetch or 0,
+        scales=tuple(scaling.layout(letter, computed, tile) for letter in "AB") if computed.scale else (),
+        scale_bytes=stages * scaling.bytes_of_stage(computed, tile),
+        partial_sets=decisions.partial_sets(computed, atom, mma, tile) if scaling.along_k(computed) else 0,
     )
 
 
@@ -176,14 +226,17 @@ def _roles(spec: Spec, mma: TiledMma) -> WarpgroupRoles:
     )
 
 
-def _text(of_gemm: Text, chosen: Policies) -> Text:
+def _text(spec: Spec, of_gemm: Text, chosen: Policies) -> Text:
     kernel, *others = chosen.reading
+    by_threads = ("sm90_unaligned", "the kernel without TMA loads, for operands whose rows do not begin at 16-byte boundaries")
     reading = (
         (kernel.header, kernel.what),
         ("sm90_tma_load", "the producer: TMA, global memory to kStages stages of shared memory"),
         *((policy.header, policy.what) for policy in others),
-        ("sm90_unaligned", "the kernel without TMA loads, for operands whose rows do not begin at 16-byte boundaries"),
+        *(() if spec.grouped else (by_threads,)),
     )
+    if spec.grouped:
+        of_gemm = grouped.text(spec.grouped, of_gemm)
     return replace(
         of_gemm, peak_operands="shared-memory", reading=tuple((sentences.header(name), role) for name, role in reading)
     )

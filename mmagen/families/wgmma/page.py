@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mmagen.families.wgmma import decisions
+from mmagen.families.wgmma import decisions, grouped, scaling
 from mmagen.families.wgmma.model import WgmmaGemmPlan
 from mmagen.plan import pages
 from mmagen.plan.model import Operand
@@ -22,6 +22,7 @@ def sections(plan: WgmmaGemmPlan) -> list[pages.Section]:
         pages.tiled_mma(plan),
         ("Schedule", _schedule(plan)),
         *((pages.operand_title(one), _tma_operand(plan, one)) for one in plan.operands),
+        *([("Scales", _scales(plan))] if plan.mainloop.scales else []),
         ("Registers per thread", _registers(plan)),
         ("Shared memory per CTA", _shared_memory(plan)),
         ("Epilogue", _epilogue(plan)),
@@ -65,6 +66,7 @@ def _schedule(plan: WgmmaGemmPlan) -> list[pages.Row]:
         ("cluster", f"{m} x {n} CTAs share operands by multicast" if m * n > 1 else "none"),
         ("split_k", _split_k(plan)),
         ("stream_k", shared if scheduler.shares_last_wave else "no"),
+        *grouped.rows_of_page(plan),
         (
             "prefetch",
             f"{pages.count(prefetch, 'stage')} into L2 while the previous kernel still runs" if prefetch else "none",
@@ -112,11 +114,29 @@ def _tma_operand(plan: WgmmaGemmPlan, operand: Operand) -> list[pages.Row]:
     ]
 
 
+def _scales(plan: WgmmaGemmPlan) -> list[pages.Row]:
+    """Those of the kernel's A and B."""
+    mainloop = plan.mainloop
+    rows: list[pages.Row] = [(one.letter, one.text) for one in mainloop.scales]
+    if mainloop.scales_tile:
+        rows.append(("of all of K", "multiply the finished tile, before the epilogue"))
+    if mainloop.scales_k:
+        slots = pages.count(sum(one.slots for one in mainloop.scales), "slot")
+        sets = pages.count(mainloop.partial_sets, "set")
+        overlap = "one is added up while the next runs" if mainloop.partial_sets > 1 else "other warpgroups run meanwhile"
+        rows += [
+            ("of a part of K", "multiply the sum of each k tile, which is added to f32 registers"),
+            ("copy", f"{slots} of shared memory per stage, by a warp of the producer (cp.async)"),
+            ("partial sums", f"{sets} of {scaling.unit_registers(plan.atom)} registers, one for each wgmma shape: {overlap}"),
+        ]
+    return rows
+
+
 def _registers(plan: WgmmaGemmPlan) -> list[pages.Row]:
     sums, roles = plan.accumulator_registers, plan.roles
-    rows: list[pages.Row] = [
-        ("accumulators", f"{sums}" + (", half of them for the sum of one k tile" if plan.mainloop.promote else ""))
-    ]
+    partial = plan.mainloop.partial_sets * scaling.unit_registers(plan.atom)
+    of_partial = f", {partial} of them for sums of k tiles" if partial else ", half of them for the sum of one k tile"
+    rows: list[pages.Row] = [("accumulators", f"{sums}" + (of_partial if plan.mainloop.promote else ""))]
     if plan.fragment_registers:
         rows.append(("fragments", f"{plan.fragment_registers}, one k tile of A"))
     rows.append(
@@ -137,6 +157,7 @@ def _shared_memory(plan: WgmmaGemmPlan) -> list[pages.Row]:
     return [
         pages.one_stage(plan),
         ("stages", f"{plan.stages}, {plan.stages * plan.stage_bytes:,} B"),
+        *([("scales", f"{plan.mainloop.scale_bytes:,} B")] if plan.mainloop.scale_bytes else []),
         ("epilogue slices", f"{plan.epilogue.smem_bytes:,} B"),
         pages.smem_together(plan, ", barriers included"),
     ]
@@ -148,14 +169,14 @@ def _epilogue(plan: WgmmaGemmPlan) -> list[pages.Row]:
     staged, rows = plan.epilogue, decisions.EPILOGUE_ROWS
     slices = plan.tile[0] * plan.tile[1] // plan.tiled_mma.threads * 2 // staged.slice
     return [
-        pages.output(plan),
+        *pages.output(plan),
         (
             "staged",
             f"{pages.count(slices, 'slice')} per warp, of {rows} rows x {staged.slice} columns, "
             f"{pages.count(staged.buffers, 'buffer')}",
         ),
         ("to shared memory", pages.conflicts(staging(plan), "per CTA tile")),
-        ("store", f"TMA, {rows * staged.slice * staged.out.bytes:,} B at a time"),
+        ("store", f"TMA, {rows * staged.slice // plan.facts.columns_of_element * staged.out.bytes:,} B at a time"),
     ]
 
 

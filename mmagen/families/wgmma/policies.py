@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from mmagen.families.wgmma.model import WgmmaMainloop
 from mmagen.plan.model import Operand
 from mmagen.plan.plans import TileScheduler
-from mmagen.plan.policies import FUNCTOR, SINGLE_TILE, Policies, Policy
+from mmagen.plan.policies import SINGLE_TILE, Policies, Policy
 
 _KERNELS = {
     "warpgroup": Policy(
@@ -25,27 +28,58 @@ _KERNELS = {
 }
 _SS = Policy("mmagen::Sm90MainloopSs<Config>", "sm90_mainloop_ss", "wgmma on stages of shared memory that TMA loads")
 _RS = Policy("mmagen::Sm90MainloopRs<Config>", "sm90_mainloop_rs", "wgmma with A in registers, on stages that TMA loads")
-_EPILOGUE = Policy(
-    f"mmagen::Sm90EpilogueTma<Config, {FUNCTOR.cxx}>",
-    "sm90_epilogue_tma",
-    "accumulators -> functor -> shared memory -> TMA -> D",
+
+
+# Mainloops that derive from another one.
+_PROMOTED = Policy(
+    "mmagen::Sm90MainloopPromoted<Config, {base}>",
+    "sm90_mainloop_promoted",
+    "adds each k tile's sum to accumulators in f32 registers",
+)
+_SCALED = Policy(
+    "mmagen::Sm90MainloopScaled<Config, {base}>",
+    "sm90_mainloop_scaled",
+    "multiplies each k tile's sum by its scales and adds it to accumulators in f32 registers",
+)
+_TILE_SCALED = Policy(
+    "mmagen::Sm90MainloopTileScaled<Config, {base}>",
+    "sm90_mainloop_tile_scaled",
+    "multiplies the sums of a finished tile by their scales",
 )
 
 
-def policies(schedule: str, a: Operand, promote: bool, scheduler: TileScheduler) -> Policies:
-    """Those of one kernel. promote: each k tile's sum leaves the tensor core for f32 registers."""
-    base = _RS if a.smem_copy else _SS
-    promoted = Policy(
-        f"mmagen::Sm90MainloopPromoted<Config, {base.cxx}>",
-        "sm90_mainloop_promoted",
-        "adds each k tile's sum to accumulators in f32 registers",
+def policies(schedule: str, a: Operand, mainloop: WgmmaMainloop, scheduler: TileScheduler, made_by: Policy) -> Policies:
+    """Those of one kernel. Of the mainloop what is known before its policy counts. made_by: the functor that makes elements of
+    D."""
+    layers = [_RS if a.smem_copy else _SS]
+    if mainloop.scales_k:
+        layers.append(_SCALED)
+    elif mainloop.promote:
+        layers.append(_PROMOTED)
+    if mainloop.scales_tile:
+        layers.append(_TILE_SCALED)
+    cxx = layers[0].cxx
+    for layer in layers[1:]:
+        cxx = layer.cxx.format(base=cxx)
+    *bases, last = layers
+    epilogue = Policy(
+        f"mmagen::Sm90EpilogueTma<Config, {made_by.cxx}>",
+        "sm90_epilogue_tma",
+        "accumulators -> functor -> shared memory -> TMA -> D",
     )
-    return Policies(
-        _KERNELS[schedule], promoted if promote else base, _scheduler(scheduler), _EPILOGUE, base if promote else None
-    )
+    return Policies(_KERNELS[schedule], replace(last, cxx=cxx), _scheduler(scheduler), epilogue, tuple(bases), made_by)
+
+
+_SIZES = {"contiguous": "kStacked", "masked": "kMasked"}  # mmagen::GroupSizes
 
 
 def _scheduler(scheduler: TileScheduler) -> Policy:
+    if scheduler.grouped:
+        return Policy(
+            f"mmagen::GroupedTileScheduler<Config, mmagen::GroupSizes::{_SIZES[scheduler.grouped]}>",
+            "sm90_tile_scheduler_grouped",
+            "persistent; finds the tiles of groups whose sizes lie in device memory",
+        )
     if scheduler.shares_last_wave:
         always = "true" if scheduler.stream_k == "always" else "false"
         return Policy(

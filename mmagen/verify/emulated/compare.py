@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,9 @@ from mmagen.mma.bounds import drift, growth, path_of
 from mmagen.plan.plans import ProductPlan
 from mmagen.spec.model import Problem
 from mmagen.verify.emulated.formats import ROUNDOFF, decode, encode
-from mmagen.verify.emulated.matrices import Draw, Operands, draw_of, scalar_value, values
+from mmagen.verify.emulated.matrices import draw_of, scalar_value
+from mmagen.verify.emulated.matrix import Matrix, Operands, values
+from mmagen.verify.emulated.parts import Call, Interval, Sums, parts_of
 
 
 @dataclass(frozen=True)
@@ -28,36 +32,74 @@ class Comparison:
 
 
 def compare(plan: ProductPlan, problem: Problem, data: Operands, written: npt.NDArray[Any], distribution: str) -> Comparison:
-    """Every element of every batch against float64; exact inputs allow no error before the rounding to D's type.
+    """Every element of every batch against float64; exact inputs allow no error before the rounding to D's type. So too the
+    other tensors that the kernel writes.
 
     written: bool, of each byte of D's elements: whether the kernel stored to it.
     """
-    draw = draw_of(plan, problem, distribution)
-    c = values(data.c) if data.c else np.zeros((1, 1, 1))
-    ideal, slack, size = _expected(plan, problem, draw, values(data.a), values(data.b), c)
-    out = plan.epilogue.out.word
-    low, expected, high = (decode(encode(x, out)) for x in (ideal - slack, ideal, ideal + slack))
-    got = values(data.d)
+    call = Call(plan, problem, draw_of(plan, problem, distribution), data)
+    results, size = _expected(call)
+    covered = next((mask for part in parts_of(plan) if (mask := part.covered(call)) is not None), None)
+    found = _compared("D", "m,n", results["d"], plan.epilogue.out.word, values(data.d), size, covered)
+    reasons = [found.reason] if found.reason else []
+    if stray := _not_as_covered(data.d, written, covered):
+        reasons.append(stray)
+    for name, may in results.items():
+        if name == "d":
+            continue
+        matrix, (lines, stored) = data.further[name], data.results[name]
+        got = decode(np.ascontiguousarray(lines if matrix.columns_contiguous else lines.swapaxes(1, 2)))
+        other = _compared(name, "row,column", may, matrix.word, got, np.maximum(np.abs(may.low), np.abs(may.high)), None)
+        if other.reason:
+            reasons.append(f"{name}: {other.reason}")
+            found = found if found.incorrect else other
+        if missing := int((~stored).sum()):
+            reasons.append(f"{missing} bytes of {name} were never written")
+    return replace(found, reason=". ".join(reasons))
+
+
+def _compared(
+    name: str,
+    modes: str,
+    may: Interval,
+    word: str,
+    got: npt.NDArray[Any],
+    size: npt.NDArray[Any],
+    covered: npt.NDArray[np.bool_] | None,
+) -> Comparison:
+    """One tensor. size: what errors are relative to."""
+    low, expected, high = (decode(encode(x, word)) for x in (may.low, may.expected, may.high))
     right, error, bound = distances(low, expected, high, got)
+    if covered is not None:
+        right, error, bound = right | ~covered, np.where(covered, error, 0.0), np.where(covered, bound, 0.0)
     # The largest error among the wrong elements where there are any, else among all; of several, the largest bound.
     counts = right if right.all() else ~right
     largest = counts & (error == error[counts].max())
     worst = int(np.argmax(np.where(largest, bound, -1.0)))
-    reasons = []
+    reason = ""
     if not right.all():
         at = np.unravel_index(int(np.argmin(right)), right.shape)
         place = tuple(map(int, at))
-        reasons.append(
-            f"{int((~right).sum())} of {right.size} elements wrong; at (batch,m,n): {place} got {got[at]:.9g} "
+        reason = (
+            f"{int((~right).sum())} of {right.size} elements wrong; at (batch,{modes}): {place} got {got[at]:.9g} "
             f"expected {expected[at]:.9g} +- {bound[at]:.3g}"
         )
-    if missing := int((~written).sum()):
-        reasons.append(f"{missing} bytes of D were never written")
     with np.errstate(divide="ignore", invalid="ignore"):
         relative = np.where(error == 0, 0.0, error / size)
-    return Comparison(
-        int((~right).sum()), float(error.flat[worst]), float(np.max(relative)), float(bound.flat[worst]), ". ".join(reasons)
-    )
+    return Comparison(int((~right).sum()), float(error.flat[worst]), float(np.max(relative)), float(bound.flat[worst]), reason)
+
+
+def _not_as_covered(d: Matrix, written: npt.NDArray[Any], covered: npt.NDArray[np.bool_] | None) -> str:
+    """What is wrong with which bytes of D were written, or ""."""
+    if covered is None:
+        missing, stray = int((~written).sum()), 0
+    else:
+        lines = covered if d.columns_contiguous else covered.swapaxes(1, 2)
+        must = np.repeat(lines.reshape(-1, lines.shape[-1]), d.view.itemsize, axis=1)
+        missing, stray = int((must & ~written).sum()), int((written & ~must).sum())
+    found = [f"{missing} bytes of D were never written"] if missing else []
+    found += [f"{stray} bytes of D were written that belong to no result"] if stray else []
+    return ". ".join(found)
 
 
 def distances(
@@ -81,28 +123,48 @@ def distances(
     return right, error, bound
 
 
-def _expected(
-    plan: ProductPlan, problem: Problem, draw: Draw, a: npt.NDArray[Any], b: npt.NDArray[Any], c: npt.NDArray[Any]
-) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]:
-    """(alpha A B + beta C, how far a right kernel may be from it before the rounding to D, |alpha| |A| |B| + |beta C|)."""
-    of, alpha, beta = plan.accumulation, scalar_value(plan, problem.alpha), scalar_value(plan, problem.beta)
-    if plan.epilogue.scalar.word == "s32":
-        wrapped = _wrapped(_wrapped(alpha * (a @ b.swapaxes(1, 2))) + beta * c)
-        return wrapped, np.zeros_like(wrapped), np.abs(wrapped)
+def _expected(call: Call) -> tuple[dict[str, Interval], npt.NDArray[Any]]:
+    """What the call may write, by tensor, before the rounding to its type; and what errors of D are relative to."""
+    data, parts = call.data, parts_of(call.plan)
+    a, b = values(data.a), values(data.b)
+    c = values(data.c) if data.c else np.zeros((1, 1, 1))
+    for part in parts:
+        a, b = part.factors(call, a, b)
+    sums_of: Callable[[npt.NDArray[Any], npt.NDArray[Any]], Sums] = partial(_sums, call)
+    for part in reversed(parts):
+        sums_of = partial(part.sums, call, usual=sums_of)
+    sums = sums_of(a, b)
+    for part in parts:
+        if (results := part.results(call, sums, c)) is not None:
+            return results, np.maximum(np.abs(results["d"].low), np.abs(results["d"].high))
+    return _linear_combination(call, sums, c)
+
+
+def _sums(call: Call, a: npt.NDArray[Any], b: npt.NDArray[Any]) -> Sums:
+    """Those of a plain GEMM."""
+    of, draw = call.plan.accumulation, call.draw
     if draw.distribution != "uniform" or not of.kept:  # integers, exact until the epilogue
-        sums, magnitude = a @ b.swapaxes(1, 2), np.abs(a) @ np.abs(b).swapaxes(1, 2)
-        sums, far = sums if of.kept else _wrapped(sums), np.zeros_like(sums)
-    else:
-        sums, magnitude, path = path_of(of, a, b)
-        one_sign = np.zeros(sums.shape, bool)
-        one_sign[:, 1::2, 1::2] = draw.positive
-        far = drift(of, problem.k, path, magnitude, ~one_sign)
-    ideal, size = alpha * sums + beta * c, abs(alpha) * magnitude + np.abs(beta * c)
-    if draw.exact:
-        return ideal, np.zeros_like(sums), size
+        exact, magnitude = a @ b.swapaxes(1, 2), np.abs(a) @ np.abs(b).swapaxes(1, 2)
+        return Sums(exact if of.kept else _wrapped(exact), np.zeros_like(exact), magnitude)
+    exact, magnitude, path = path_of(of, a, b)
+    one_sign = np.zeros(exact.shape, bool)
+    one_sign[:, 1::2, 1::2] = draw.positive
+    return Sums(exact, drift(of, a.shape[-1], path, magnitude, ~one_sign), magnitude)
+
+
+def _linear_combination(call: Call, sums: Sums, c: npt.NDArray[Any]) -> tuple[dict[str, Interval], npt.NDArray[Any]]:
+    """alpha * sums + beta * C, and |alpha| |A| |B| + |beta C|."""
+    plan, problem = call.plan, call.problem
+    alpha, beta = scalar_value(plan, problem.alpha), scalar_value(plan, problem.beta)
+    if plan.epilogue.scalar.word == "s32":
+        wrapped = _wrapped(_wrapped(alpha * sums.exact) + beta * c)
+        return {"d": Interval(wrapped, wrapped, wrapped)}, np.abs(wrapped)
+    ideal, size = alpha * sums.exact + beta * c, abs(alpha) * sums.magnitude + np.abs(beta * c)
+    if call.draw.exact:
+        return {"d": Interval(ideal, ideal, ideal)}, size
     rounded = growth(ROUNDOFF.get(plan.epilogue.scalar.word, 0.0), 3) + growth(ROUNDOFF["f64"], 4)
-    slack = abs(alpha) * far + rounded * (abs(alpha) * (np.abs(sums) + far) + np.abs(beta * c))
-    return ideal, slack, size
+    slack = abs(alpha) * sums.drift + rounded * (abs(alpha) * (np.abs(sums.exact) + sums.drift) + np.abs(beta * c))
+    return {"d": Interval(ideal - slack, ideal, ideal + slack)}, size
 
 
 def _wrapped(sums: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -62,6 +62,11 @@ def encode(values: npt.NDArray[Any], word: str) -> npt.NDArray[Any]:
     return stored
 
 
+def as_stored(value: float, word: str) -> float:
+    """A number as its type holds it."""
+    return float(decode(encode(np.array(float(value)), word)))
+
+
 def decode(stored: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Storage -> float64, exactly."""
     return stored.astype(np.float64)

@@ -9,12 +9,12 @@ from functools import lru_cache
 
 from mmagen.core.targets import capability
 from mmagen.emulate import STEP_LIMIT, GlobalMemory, Module, Report, launch, parse
-from mmagen.host_runtime.arguments import argument_bytes
+from mmagen.host_runtime.arguments import argument_bytes, struct_of
 from mmagen.host_runtime.entries import entries_of
 from mmagen.host_runtime.library import CapturedLaunch, Device, HostError, Reply, call, text
 from mmagen.plan.budgets import SMEM_PER_BLOCK
 from mmagen.plan.steps import step_limit
-from mmagen.verify.emulated.matrices import Operands
+from mmagen.verify.emulated.matrix import Operands
 from mmagen.verify.emulated.task import Task
 
 # More clusters than any problem has: a launch on such a device has one cluster for each of the problem's.
@@ -36,18 +36,24 @@ class Workspace:
 
 
 def multiply_arguments(task: Task, data: Operands, addresses: dict[str, int], workspace: Workspace) -> bytes:
-    """<name>_args of NAME.h. addresses: of the first byte of the memory of a, b, d and, where there is one, c; of alpha_device
-    and beta_device, if the kernel is to read them there."""
+    """<name>_args of NAME.h. addresses: of the first byte of the memory of each of its matrices; of alpha_device and
+    beta_device, if the kernel is to read them there."""
     problem = task.problem
+    members = task.product.arguments.members
+    struct = struct_of(members)
     values: dict[str, int | float] = {"m": problem.m, "n": problem.n, "k": problem.k, "batch": problem.batch}
-    for name, matrix in (("a", data.a), ("b", data.b), ("c", data.c), ("d", data.d)):
-        if matrix:
-            first = addresses[name] + matrix.offset * matrix.view.itemsize
-            values |= {name: first, f"ld{name}": matrix.ld, f"batch_stride_{name}": matrix.batch_stride}
+    for name, matrix in data.matrices.items():
+        first = addresses[name] + matrix.offset * matrix.view.itemsize
+        of_call = {
+            f"ld_{name}" if name in data.further else f"ld{name}": matrix.ld,
+            f"batch_stride_{name}": matrix.batch_stride,
+        }
+        values |= {name: first} | {member: value for member, value in of_call.items() if hasattr(struct, member)}
     for name in ("alpha", "beta"):
         device = addresses.get(f"{name}_device", 0)
         values |= {name: math.nan if device else float(getattr(problem, name)), f"{name}_device": device}
-    return argument_bytes(values | {"workspace": workspace.address, "workspace_bytes": workspace.size})
+    values |= {**data.numbers, "workspace": workspace.address, "workspace_bytes": workspace.size}
+    return argument_bytes(values, members)
 
 
 def multiply_launches(
@@ -70,7 +76,7 @@ def _few(whole: CapturedLaunch) -> int:
 
 def workspace_bytes(task: Task, data: Operands) -> int:
     """The workspace size that the kernel can use for the task's problem on the emulated device."""
-    arguments = multiply_arguments(task, data, dict.fromkeys("abcd", 0), Workspace())
+    arguments = multiply_arguments(task, data, dict.fromkeys(data.matrices, 0), Workspace())
     reply = _ask(task, STREAMING, call(task.workspace_symbol, arguments, bytes(8)))
     return int.from_bytes(reply.outputs[-1], "little", signed=True)
 
@@ -116,7 +122,17 @@ def _ask(task: Task, resident: int, directives: list[str]) -> Reply:
     return reply
 
 
-@lru_cache(maxsize=2)
+_MODULES = 2  # that are kept: of a project, the kernel's and that for unaligned operands
+
+
+def parse_ahead(task: Task) -> None:
+    """Parses the kernels of a task, for processes that are forked off then."""
+    if task.ptx.host and len(task.ptx.units) <= _MODULES:
+        for name, unit in task.ptx.units.items():
+            _module(unit, f"{name}.ptx")
+
+
+@lru_cache(maxsize=_MODULES)
 def _module(unit: str, file: str) -> Module:
     return parse(unit, file)
 

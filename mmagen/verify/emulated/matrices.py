@@ -1,111 +1,17 @@
-"""The matrices of one problem, as bytes in memory and as numpy views of them."""
+"""The inputs of one problem."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
-import numpy.typing as npt
 
-from mmagen.emulate import POISON, Rows, sparse_zeros
-from mmagen.mma.ranges import C_RANGE, Limits, small_int_rule, uniform_rule
+from mmagen.mma.ranges import Limits, small_int_rule, uniform_rule
 from mmagen.plan.plans import ProductPlan
 from mmagen.spec.model import Problem
-from mmagen.verify.emulated.formats import EXACT_INTEGERS, decode, encode, is_integer, storage
-
-_BATCH_GAP = 16  # elements: 16 bytes at least, which keep the alignment of rows
-_MOST_POISONED = 1 << 28  # bytes
-
-
-@dataclass(frozen=True)
-class Matrix:
-    """`batch` matrices of rows x columns elements of type `word`.
-
-    memory: uint8, the whole allocation; the first element lies `offset` elements into it, and all that is no element is
-    poison, or zeros where that is too much to fill. ld, batch_stride: in elements; a batch_stride of 0: one for all.
-    columns_contiguous: the second mode is the contiguous one.
-    """
-
-    word: str
-    rows: int
-    columns: int
-    batch: int
-    columns_contiguous: bool
-    ld: int
-    batch_stride: int
-    offset: int
-    memory: npt.NDArray[Any]
-
-    @property
-    def view(self) -> npt.NDArray[Any]:
-        """(batch, rows, columns) onto the elements, without the padding."""
-        kind = storage(self.word)
-        strides = (self.batch_stride, self.ld, 1) if self.columns_contiguous else (self.batch_stride, 1, self.ld)
-        return np.ndarray(
-            (self.batch, self.rows, self.columns),
-            kind,
-            self.memory,
-            self.offset * kind.itemsize,
-            tuple(step * kind.itemsize for step in strides),
-        )
-
-    @property
-    def lines(self) -> npt.NDArray[Any]:
-        """(batch, lines, elements of a line) onto the elements, the contiguous mode last."""
-        return self.view if self.columns_contiguous else self.view.swapaxes(1, 2)
-
-    @property
-    def rows_of_memory(self) -> Rows:
-        """The bytes of the memory that belong to an element; the others are padding."""
-        size = storage(self.word).itemsize
-        inner, outer = (self.columns, self.rows) if self.columns_contiguous else (self.rows, self.columns)
-        strides = (self.ld * size, self.batch_stride * size)
-        return Rows(self.offset * size, inner * size, (outer, self.batch), strides)
-
-
-def empty(
-    word: str,
-    rows: int,
-    columns: int,
-    batch: int,
-    columns_contiguous: bool,
-    pad: int,
-    offset: int,
-    batch_stride: int | None = None,
-) -> Matrix:
-    """Memory for a batch of matrices whose lines are `pad` elements longer than they need to be. batch_stride: in elements;
-    by default there is a gap between the matrices, so that nobody can take the next one's rows for more of his own."""
-    inner, outer = (columns, rows) if columns_contiguous else (rows, columns)
-    ld = inner + pad
-    stride = outer * ld + _BATCH_GAP if batch_stride is None else batch_stride
-    elements = offset + (batch - 1) * stride + outer * ld
-    memory = sparse_zeros(-(-elements * storage(word).itemsize // 16) * 16, np.uint8)
-    if len(memory) <= _MOST_POISONED:
-        memory[:] = POISON
-    return Matrix(word, rows, columns, batch, columns_contiguous, ld, stride, offset, memory)
-
-
-@dataclass(frozen=True)
-class Operands:
-    """A (M,K), B (N,K), D (M,N) and, where beta is not 0, C (M,N)."""
-
-    a: Matrix
-    b: Matrix
-    c: Matrix | None
-    d: Matrix
-
-
-@dataclass(frozen=True)
-class Draw:
-    """How A and B are filled. distribution: uniform, small_int or zeros. reach: the largest magnitudes of A and B. group: A has
-    one nonzero in so many neighbours along K. positive: odd rows have no negative entries. exact: D must be equal."""
-
-    distribution: str
-    reach: tuple[float, float] = (1.0, 1.0)
-    group: int = 1
-    positive: bool = False
-    exact: bool = False
+from mmagen.verify.emulated.formats import EXACT_INTEGERS, as_stored
+from mmagen.verify.emulated.matrix import Draw, Matrix, Operands, empty, put, put_source
+from mmagen.verify.emulated.parts import parts_of
 
 
 def draw_of(plan: ProductPlan, problem: Problem, distribution: str) -> Draw:
@@ -131,58 +37,61 @@ def exact_sums(plan: ProductPlan) -> float:
 
 def scalar_value(plan: ProductPlan, value: float) -> float:
     """alpha or beta as the kernel gets it."""
-    return float(decode(encode(np.array(float(value)), plan.epilogue.scalar.word)))
+    return as_stored(value, plan.epilogue.scalar.word)
 
 
 def operands(plan: ProductPlan, problem: Problem, distribution: str, seed: int) -> Operands:
-    """Seeded inputs as `draw_of` says."""
+    """Seeded inputs as `draw_of` says; those of the plan's further arguments as its parts do."""
     rng = np.random.default_rng(seed)
     out, row_major = plan.epilogue.out.word, plan.epilogue.row_major
     a_word, b_word = plan.operand("A").element.word, plan.operand("B").element.word
+    shapes = {
+        "a": (problem.m, problem.k),
+        "b": (problem.n, problem.k),
+        "c": (problem.m, problem.n),
+        "d": (problem.m, problem.n),
+    }
+    for part in parts_of(plan):
+        shapes |= part.shapes(plan, problem)
+    single = frozenset().union(*(part.single(plan, problem) for part in parts_of(plan)))
 
-    def shaped(name: str, word: str, rows: int, columns: int, columns_contiguous: bool, pad: int) -> Matrix:
+    def shaped(name: str, word: str, columns_contiguous: bool, pad: int) -> Matrix:
         stride = getattr(problem, f"batch_stride_{name}")
-        return empty(word, rows, columns, problem.batch, columns_contiguous, pad, problem.offset, stride)
+        batch = 1 if name in single else problem.batch
+        return empty(word, *shapes[name], batch, columns_contiguous, pad, problem.offset, stride)
 
-    a = shaped("a", a_word, problem.m, problem.k, plan.operand("A").contiguous_k, problem.ld_pad)
-    b = shaped("b", b_word, problem.n, problem.k, plan.operand("B").contiguous_k, problem.ld_pad)
+    a = shaped("a", a_word, plan.operand("A").contiguous_k, problem.ld_pad)
+    b = shaped("b", b_word, plan.operand("B").contiguous_k, problem.ld_pad)
     # C's lines are longer than D's: who takes one's leading dimension for the other's is found out.
-    c = shaped("c", out, problem.m, problem.n, row_major, problem.ld_pad + 16) if problem.beta else None
-    d = shaped("d", out, problem.m, problem.n, row_major, problem.ld_pad)
+    c = shaped("c", out, row_major, problem.ld_pad + 16) if problem.beta else None
+    d = shaped("d", out, row_major, problem.ld_pad)
     draw = draw_of(plan, problem, distribution)
-    _put(a, rng, draw, draw.reach[0], draw.group)
-    _put(b, rng, draw, draw.reach[1], 1)
+    put(a, rng, draw, draw.reach[0], draw.group)
+    put(b, rng, draw, draw.reach[1], 1)
     if c:
-        _put(c, rng, Draw(distribution), C_RANGE if distribution == "small_int" else _whole_range(out), 1)
-    return Operands(a, b, c, d)
+        put_source(c, rng, distribution)
+    if not plan.arguments:
+        return Operands(a, b, c, d)
+    numbers = {name: value for part in parts_of(plan) for name, value in part.numbers(plan, problem).items()}
+    data = Operands(a, b, c, d, further_matrices(plan, problem, numbers), numbers)
+    for part in parts_of(plan):
+        part.fill(plan, problem, draw, data, rng)
+    return data
 
 
-def _put(matrix: Matrix, rng: np.random.Generator, draw: Draw, reach: float, group: int) -> None:
-    shape = (matrix.batch, matrix.rows, matrix.columns)
-    unsigned = matrix.word[0] == "u"
-    if draw.distribution == "zeros":
-        values = np.zeros(shape)
-    elif draw.distribution == "small_int":
-        values = rng.integers(1 if unsigned else -int(reach), int(reach), shape, endpoint=True).astype(np.float64)
-        values[values == 0] = reach  # a zero would hide a missing product
-    elif is_integer(matrix.word):
-        values = rng.integers(0 if unsigned else -int(reach), int(reach), shape, endpoint=True).astype(np.float64)
-    else:
-        values = rng.uniform(-reach, reach, shape)
-    if draw.positive:
-        values[:, 1::2] = np.abs(values[:, 1::2])
-    if group > 1:
-        columns = np.arange(matrix.columns)
-        chosen = rng.integers(0, group, (*shape[:2], -(-matrix.columns // group)))
-        values[columns % group != chosen[..., columns // group]] = 0.0
-    matrix.view[...] = encode(values, matrix.word)
-
-
-def _whole_range(word: str) -> float:
-    """Of C's uniform entries."""
-    return min(float(np.iinfo(storage(word)).max), 2.0**20) if is_integer(word) else 1.0
-
-
-def values(matrix: Matrix) -> npt.NDArray[Any]:
-    """(batch, rows, columns) as float64."""
-    return decode(np.ascontiguousarray(matrix.view))
+def further_matrices(
+    plan: ProductPlan, problem: Problem, numbers: Mapping[str, int | float], *, packed: bool = False
+) -> dict[str, Matrix]:
+    """Memory for the plan's further tensors, each with a leading dimension and a batch stride of its own. packed: without
+    padding."""
+    extents = {"m": problem.m, "n": problem.n, "k": problem.k, "batch": problem.batch}
+    extents |= {name: int(value) for name, value in numbers.items()}
+    made = {}
+    for place, one in enumerate(plan.arguments.tensors, 1):
+        offset = problem.offset if one.aligned_to <= one.element.bytes else 0
+        pad = problem.ld_pad + 8 * place if one.pitched and not packed else 0
+        shape = one.rows.value(extents), one.columns.value(extents)
+        batch = problem.batch if one.batched else 1
+        stride = None if one.batched else 0
+        made[one.name] = empty(one.element.word, *shape, batch, one.columns_contiguous, pad, offset, stride)
+    return made

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import replace
+from multiprocessing import get_start_method
 from typing import Any, cast
 
 import numpy as np
@@ -20,14 +21,15 @@ from mmagen.families import family_of
 from mmagen.families.library import choose
 from mmagen.families.plans import Plan
 from mmagen.host_runtime.library import CapturedLaunch, HostError, HostTimeoutError
-from mmagen.plan.plans import GemmPlan, OwnershipPlan
+from mmagen.plan.plans import GemmPlan, OwnershipPlan, ProductPlan
 from mmagen.plan.trials import as_written
 from mmagen.spec.model import Problem
 from mmagen.verify.emulated import host
 from mmagen.verify.emulated.compare import compare
 from mmagen.verify.emulated.formats import encode
 from mmagen.verify.emulated.host import Workspace
-from mmagen.verify.emulated.matrices import Operands, operands
+from mmagen.verify.emulated.matrices import operands
+from mmagen.verify.emulated.matrix import Operands
 from mmagen.verify.emulated.order import Order
 from mmagen.verify.emulated.task import Task
 from mmagen.verify.run import RECORD_FIELDS, RunResult
@@ -66,19 +68,22 @@ def tasks(
         raise UsageError(f"{plan.name}: --max-dim {max_dim} leaves no problem to run")
     if distribution:
         cases = tuple((problem, distribution) for problem in dict.fromkeys(problem for problem, _ in cases))
-    return [Task(plan, ptx, problem, name, seed) for problem, name in cases]
+    without = frozenset() if problems else trials.without_workspace
+    return [Task(plan, ptx, problem, name, seed, workspace=problem not in without) for problem, name in cases]
 
 
 def emulated_cases(plan: Plan, library: GemmPlan | None = None) -> tuple[tuple[Problem, str], ...]:
     """What of one kernel is emulated: the trials of its family, then the small problems of its spec, or of those of its library
     the ones that go to this kernel."""
-    cases = family_of(plan).trials(plan).cases
-    if not isinstance(plan, GemmPlan) or not cases:
+    trials = family_of(plan).trials(plan)
+    cases = trials.cases
+    if trials.judge != "product" or not cast(ProductPlan, plan).any_shape or not cases:
         return cases
-    own = (library or plan).spec.problems or ()
+    gemm = cast(GemmPlan, plan)
+    own = (library or gemm).spec.problems or ()
     if library:
         own = tuple(problem for problem in own if choose(library, problem).plan is plan)
-    return (*cases, *((problem, cases[0][1]) for problem in as_written(plan, own, cases)))
+    return (*cases, *((problem, cases[0][1]) for problem in as_written(gemm, own, cases)))
 
 
 def left_out_by(plan: Plan, max_dim: int | None) -> list[Problem]:
@@ -124,6 +129,8 @@ def run_tasks(work: Sequence[Task], jobs: int, progress: Callable[[int, int, str
             progress(i, len(work), f"emulating {task.plan.name} {task.text}")
             results[i] = _run_unless(endless, task)
         return [result for result in results if result]
+    if len({task.kernel_name for task in work}) == 1 and get_start_method() == "fork":
+        host.parse_ahead(work[0])
     order = Order(work)
     running: dict[Future[RunResult], int] = {}
     idle = [""] * jobs  # the kernel that each process without a task had last
@@ -213,18 +220,26 @@ def _facts(task: Task) -> dict[str, Any]:
 def _multiply(task: Task) -> dict[str, Any]:
     data = operands(task.product, task.problem, task.distribution, task.seed)
     written, reports = multiply(task, data)
-    return _judged(task, data, written, reports)
+    outcome = _judged(task, data, written, reports)
+    if task.product.takes_workspace:
+        outcome["details"]["workspace"] = task.workspace
+    return outcome
 
 
 def multiply(task: Task, data: Operands) -> tuple[npt.NDArray[Any], list[Report]]:
-    """Emulate a gemm or micro kernel on `data`, whose D it fills. Returns which bytes of D's elements were written, and what
-    was seen in each launch. Raises EmulationError and HostError."""
-    contents = _ARBITRARY * host.workspace_bytes(task, data) if task.product.takes_workspace else b""
+    """Emulate a gemm or micro kernel on `data`, whose D it fills, and the other tensors that are written. Returns which bytes
+    of D's elements were written, and what was seen in each launch. Raises EmulationError and HostError."""
+    has_workspace = task.product.takes_workspace and task.workspace
+    contents = _ARBITRARY * host.workspace_bytes(task, data) if has_workspace else b""
     memory, workspace, addresses = _allocated(task, data, contents)
     launches = host.multiply_launches(task, data, addresses, workspace)
     reports = _emulated(task, launches, memory)
     lines, written = memory.read_rows("d")
     data.d.lines[...] = lines.view(data.d.view.dtype).reshape(data.d.lines.shape)
+    for one in task.product.arguments.tensors:
+        if one.written:
+            matrix, (found, stored) = data.further[one.name], memory.read_rows(one.name)
+            data.results[one.name] = found.view(matrix.view.dtype).reshape(matrix.lines.shape), stored
     if contents and task.product.leaves_flags and not _findings(reports):
         # As in a graph that is launched twice, the parameters are the same, and the workspace is as the first call has left it.
         memory, _, _ = _allocated(task, data, memory.read("workspace").tobytes())
@@ -257,12 +272,14 @@ def _allocated(task: Task, data: Operands, contents: bytes) -> tuple[GlobalMemor
     """Device memory with a workspace of these contents, the operands and the scalars, and where they begin there. They begin at
     the same addresses in every such memory."""
     memory = GlobalMemory()
-    addresses = {
-        name: memory.allocate(name, matrix.memory, writable=False, rows=matrix.rows_of_memory)
-        for name, matrix in (("a", data.a), ("b", data.b), ("c", data.c))
-        if matrix
-    }
-    addresses["d"] = memory.allocate("d", size=len(data.d.memory), rows=data.d.rows_of_memory)
+    access = {"d": "write"} | {one.name: one.access for one in task.product.arguments.tensors}
+    addresses = {}
+    for name, matrix in data.matrices.items():
+        if access.get(name) == "write":
+            addresses[name] = memory.allocate(name, size=len(matrix.memory), rows=matrix.rows_of_memory)
+            continue
+        writable = access.get(name) == "update"
+        addresses[name] = memory.allocate(name, matrix.memory, writable=writable, rows=matrix.rows_of_memory)
     addresses |= _scalars_in_memory(task, memory)
     workspace = Workspace(memory.allocate("workspace", contents), len(contents)) if contents else Workspace()
     return memory, workspace, addresses

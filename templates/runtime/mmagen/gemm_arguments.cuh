@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "epilogue_functor.cuh"
+#include "further_tensors.cuh"
 #include "status.cuh"
 
 namespace mmagen {
@@ -17,9 +19,9 @@ struct GemmShape {
 };
 
 /// One GEMM for each matrix of a batch; extents and strides in elements. c is never null: d where C is not read.
-/// `epilogue`: the Arguments of the epilogue's functor, e.g. alpha and beta.
-template <class ElementA, class ElementB, class ElementD, class EpilogueArguments>
-struct GemmArgumentsOf {
+/// `epilogue`: the Arguments of the epilogue's functor, e.g. alpha and beta. Further: what else a call has, as it names it.
+template <class ElementA, class ElementB, class ElementD, class EpilogueArguments, class Further>
+struct GemmArgumentsOf : Further {
   int64_t m, n, k, batch;
   ElementA const* a;
   int64_t lda, batch_stride_a;
@@ -33,12 +35,13 @@ struct GemmArgumentsOf {
 
   bool empty() const { return shape().empty(); }
   GemmShape shape() const { return {m, n, k, batch}; }
+  Further const& further() const { return *this; }
 };
 
 /// One type for all Configs with the same elements and the same functor arguments.
 template <class Config>
 using GemmArguments = GemmArgumentsOf<typename Config::A::Element, typename Config::B::Element, typename Config::ElementD,
-                                      typename Config::Epilogue::Functor::Arguments>;
+                                      typename Config::Epilogue::Functor::Arguments, FurtherOf<Config>>;
 
 namespace detail {
 
@@ -113,7 +116,9 @@ Status check_arguments(Args const& from, GemmArguments<Config>& args) {
   if (status != Status::kSuccess) { return status; }
   bool const reads_ab = from.k > 0;
   bool const reads_c = Functor::reads_source(args.epilogue);
-  int64_t const row_d = Config::kDRowMajor ? from.n : from.m;
+  constexpr int kPair = kSumsOfElement<Functor>;
+  if (from.n % kPair != 0) { return Status::kOddN; }
+  int64_t const row_d = Config::kDRowMajor ? from.n / kPair : from.m;
   MatrixArgument const matrices[] = {
       {from.a, int(sizeof(typename A::Element)), from.lda, A::kContiguousK ? from.k : from.m, reads_ab},
       {from.b, int(sizeof(typename B::Element)), from.ldb, B::kContiguousK ? from.k : from.n, reads_ab},
@@ -123,6 +128,9 @@ Status check_arguments(Args const& from, GemmArguments<Config>& args) {
   status = check_matrices(matrices);
   if (status != Status::kSuccess) { return status; }
   if (from.batch > 1 && from.batch_stride_d == 0) { return Status::kSharedD; }  // all batches would write the same D
+  status = check_further<FurtherOf<Config>>(from);
+  if (status != Status::kSuccess) { return status; }
+  static_cast<FurtherOf<Config>&>(args) = FurtherOf<Config>::read(from);
 
   args.a = static_cast<typename A::Element const*>(from.a);
   args.lda = from.lda;

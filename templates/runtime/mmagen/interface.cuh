@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "further_tensors.cuh"
 #include "status.cuh"
 
 namespace mmagen {
@@ -24,6 +25,7 @@ struct Interface {
   char const* compiled_for;
   int smem_bytes, cluster_ctas;
   char const* shape;
+  int columns_of_element = 1;  // of A B^T, for an element of D
 };
 
 /// Copies the caller's struct, which may be of another version: a shorter one is refused, of a longer one all that this library
@@ -89,6 +91,16 @@ inline char const* status_text(Status status, Interface const& interface) {
     case Status::kAlphaNotInteger: return "alpha is no 32-bit integer, as the scalars of this kernel are";
     case Status::kBetaNotInteger: return "beta is no 32-bit integer, as the scalars of this kernel are";
     case Status::kSharedD: return "batch_stride_d is 0: all matrices of the batch would be written to one D";
+    case Status::kNullTensor: return "a further tensor that the kernel reads or writes is NULL";
+    case Status::kMisalignedTensor: return "a further tensor is misaligned";
+    case Status::kShortTensor: return "the leading dimension of a further tensor is shorter than its line";
+    case Status::kSharedTensor:
+      return "the batch stride of a tensor that is written is 0: all matrices would be written to one";
+    case Status::kUnusedAlpha: return "alpha is not 1, and this epilogue does not multiply by it";
+    case Status::kUnusedBeta: return "beta is not 0, and this epilogue does not add C";
+    case Status::kOddN: return "n is odd, and each element of D is made of two columns";
+    case Status::kGroupSizes: return "give either group_offsets or group_ends";
+    case Status::kNotForTma: return "a, b, lda, ldb or a batch stride of A or B is no multiple of 16 bytes, as groups need";
   }
   return "unknown status";
 }
@@ -157,7 +169,7 @@ struct LastStatus {
 };
 
 /// The same for a call with the public argument struct, whose values the sentence names.
-template <class Args>
+template <class Args, class Further = NoFurther>
 struct LastCall : LastStatus {
   Args args;
   uint64_t known_bytes;  // of the struct that was read
@@ -187,7 +199,7 @@ struct LastCall : LastStatus {
 
   /// The status of the last call as one sentence with the values that it is about.
   char const* text(Interface const& interface) {
-    return about_matrix(interface) || about_value(interface) ? sentence : LastStatus::text(interface);
+    return about_matrix(interface) || about_tensor() || about_value(interface) ? sentence : LastStatus::text(interface);
   }
 
  private:
@@ -203,7 +215,8 @@ struct LastCall : LastStatus {
         {"a", args.a, args.lda, extent(interface.major_a), interface.bytes_a},
         {"b", args.b, args.ldb, extent(interface.major_b), interface.bytes_b},
         {"c", args.c, args.ldc, extent(interface.major_d), interface.bytes_d},
-        {"d", args.d, args.ldd, extent(interface.major_d), interface.bytes_d},
+        {"d", args.d, args.ldd, extent(interface.major_d) / (interface.major_d == 'N' ? interface.columns_of_element : 1),
+         interface.bytes_d},
     };
     char const modes[] = {interface.major_a, interface.major_b, interface.major_d, interface.major_d};
     int const code = int(status);
@@ -215,6 +228,26 @@ struct LastCall : LastStatus {
     if (code >= int(Status::kMisalignedA) && code <= int(Status::kMisalignedD)) {
       int const i = code - int(Status::kMisalignedA);
       return say("%s is %p, not aligned to %d bytes", matrices[i].name, matrices[i].pointer, matrices[i].bytes);
+    }
+    return false;
+  }
+
+  /// The first of the further tensors that has what the status says.
+  bool about_tensor() {
+    if (status < Status::kNullTensor || status > Status::kSharedTensor) { return false; }
+    for (int i = 0; i < Further::kTensors; ++i) {
+      TensorArgument const one = Further::tensor(args, i);
+      if (check_tensor(one, args.batch) != status) { continue; }
+      switch (status) {
+        case Status::kNullTensor: return say("%s is NULL", one.name);
+        case Status::kMisalignedTensor: return say("%s is %p, not aligned to %d bytes", one.name, one.pointer, one.aligned_to);
+        case Status::kShortTensor:
+          return say("ld_%s is %lld; a line of %s has %lld elements", one.name, (long long)one.ld, one.name,
+                     (long long)one.line);
+        default:
+          return say("batch is %lld and batch_stride_%s is 0: all matrices would be written to one", (long long)args.batch,
+                     one.name);
+      }
     }
     return false;
   }
@@ -245,6 +278,10 @@ struct LastCall : LastStatus {
       case Status::kMisalignedWorkspace: return say("workspace is %p, not aligned to 16 bytes", args.workspace);
       case Status::kAlphaNotInteger: return say("alpha is %g; this kernel takes a 32-bit integer", args.alpha);
       case Status::kBetaNotInteger: return say("beta is %g; this kernel takes a 32-bit integer", args.beta);
+      case Status::kUnusedAlpha:
+        return say("alpha is %g; this epilogue does not multiply by it: pass 1 and no alpha_device", args.alpha);
+      case Status::kUnusedBeta: return say("beta is %g; this epilogue does not add C: pass 0 and no beta_device", args.beta);
+      case Status::kOddN: return say("n is %lld; each element of D is made of two columns: pass an even n", number(args.n));
       case Status::kSharedD:
         return say("batch is %lld and batch_stride_d is 0: all matrices would be written to one D", number(args.batch));
       default: return false;

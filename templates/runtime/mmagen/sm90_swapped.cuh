@@ -14,6 +14,7 @@ namespace detail {
 /// The operands of a swapped Config as a call names them.
 template <class Config>
 struct SwappedOperands {
+  using Further = mmagen::FurtherOf<Config>;
   using A = typename Config::B;
   using B = typename Config::A;
   using ElementD = typename Config::ElementD;
@@ -61,6 +62,7 @@ GemmArguments<Config> kernel_arguments(CallArguments<Config> const& call) {
     args.ldd = call.ldd;
     args.batch_stride_d = call.batch_stride_d;
     args.epilogue = call.epilogue;
+    static_cast<FurtherOf<Config>&>(args) = call.further();
     return args;
   } else {
     return call;

@@ -4,6 +4,7 @@
 
 #include <cute/config.hpp>
 
+#include "epilogue_functor.cuh"
 #include "gemm_arguments.cuh"
 #include "sm90_barrier.cuh"
 #include "status.cuh"
@@ -112,22 +113,49 @@ __global__ void __launch_bounds__(kReductionThreads)
   }
   if (blockIdx.x * lanes + threadIdx.x >= params.vectors) { return; }
 
-  typename Config::Epilogue::Functor const functor(params.functor);
+  using Functor = EpilogueFunctor<typename Config::Epilogue::Functor>;
+  Functor const functor(params.functor);
   bool const reads_c = functor.reads_source();
   ElementD const* const c = params.c + batch * params.batch_stride_c + across * params.ldc + along;
-  ElementD* const d = params.d + batch * params.batch_stride_d + across * params.ldd + along;
-  if (params.wide && along + kVector <= params.sums.along) {
+  constexpr int kPair = kSumsOfElement<typename Config::Epilogue::Functor>;
+  static_assert(kPair == 1 || Config::kDRowMajor, "the sums of an element are neighbours of a row");
+  ElementD* const d = params.d + batch * params.batch_stride_d + across * params.ldd + along / kPair;
+  constexpr int kRows = Config::kDRowMajor ? 1 : kVector;
+  constexpr int kColumns = Config::kDRowMajor ? kVector : 1;
+  typename Functor::Row rows[kRows] = {};
+  typename Functor::Column columns[kColumns] = {};
+  typename Functor::Element elements[kVector] = {};
+  CUTE_UNROLL
+  for (int v = 0; v < kVector; ++v) {
+    if (along + v >= params.sums.along) { continue; }
+    int const m = Config::kDRowMajor ? int(across) : along + v;
+    int const n = Config::kDRowMajor ? along + v : int(across);
+    if (v < kRows) { rows[v] = functor.load_row(m, int(batch)); }
+    if (v < kColumns) { columns[v] = functor.load_column(n, int(batch)); }
+    elements[v] = functor.load_element(m, n, int(batch));
+  }
+  auto const beside = [&](int v) {
+    return BesideOf<Functor>{rows[kRows == 1 ? 0 : v], columns[kColumns == 1 ? 0 : v], elements[v]};
+  };
+  if constexpr (kPair == 2) {
+    CUTE_UNROLL
+    for (int v = 0; v < kVector; v += 2) {
+      if (along + v < params.sums.along) { d[v / 2] = functor(total.sum[v], total.sum[v + 1], beside(v), beside(v + 1)); }
+    }
+  } else if (params.wide && along + kVector <= params.sums.along) {
     Vector source{}, result;
     if (reads_c) { source = *reinterpret_cast<Vector const*>(c); }
     CUTE_UNROLL
     for (int v = 0; v < kVector; ++v) {
-      result.element[v] = reads_c ? functor(total.sum[v], source.element[v]) : functor(total.sum[v]);
+      result.element[v] = reads_c ? functor(total.sum[v], source.element[v], beside(v)) : functor(total.sum[v], beside(v));
     }
     *reinterpret_cast<Vector*>(d) = result;
   } else {
     CUTE_UNROLL
     for (int v = 0; v < kVector; ++v) {
-      if (along + v < params.sums.along) { d[v] = reads_c ? functor(total.sum[v], c[v]) : functor(total.sum[v]); }
+      if (along + v < params.sums.along) {
+        d[v] = reads_c ? functor(total.sum[v], c[v], beside(v)) : functor(total.sum[v], beside(v));
+      }
     }
   }
 }
@@ -155,7 +183,7 @@ Status run_split_k_reduction(PartialSums<typename Config::ElementAccumulator> co
   params.batch_stride_d = args.batch_stride_d;
   params.wide =
       begins_at_vectors(args.d, args.ldd, args.batch_stride_d) && begins_at_vectors(args.c, args.ldc, args.batch_stride_c);
-  params.functor = Config::Epilogue::Functor::make_params(args.epilogue);
+  params.functor = functor_params<typename Config::Epilogue::Functor>(args);
   params.groups = 1;
   while (params.groups < kReductionThreads / 32 && params.groups * kReductionBatch < sums.splits) { params.groups *= 2; }
   params.splits_of_group = (sums.splits + params.groups - 1) / params.groups;

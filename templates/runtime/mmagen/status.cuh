@@ -54,6 +54,17 @@ enum class Status : int {
   kAlphaNotInteger = 96,
   kBetaNotInteger = 97,
   kSharedD = 98,
+  // about arguments that not every library has
+  kNullTensor = 112,
+  kMisalignedTensor = 113,
+  kShortTensor = 114,
+  kSharedTensor = 115,
+  kUnusedAlpha = 116,
+  kUnusedBeta = 117,
+  kOddN = 118,
+  // about groups
+  kGroupSizes = 160,
+  kNotForTma = 161,
 };
 
 /// Whether a call launches its kernel, or only finds out whether it would.

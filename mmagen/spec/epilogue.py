@@ -1,0 +1,260 @@
+"""The epilogue of a spec: a mapping of D's type and contiguous mode, or a list of operations on accumulators, in order."""
+
+from __future__ import annotations
+
+import difflib
+from enum import StrEnum
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    GetJsonSchemaHandler,
+    SerializerFunctionWrapHandler,
+    Strict,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
+
+from mmagen.spec.values import Model, Name, Number, not_empty, refuse, two
+
+
+class DataType(StrEnum):
+    """Element types of operands and results."""
+
+    F16 = "f16"
+    BF16 = "bf16"
+    TF32 = "tf32"
+    F32 = "f32"
+    F64 = "f64"
+    S8 = "s8"
+    U8 = "u8"
+    S16 = "s16"
+    S32 = "s32"
+    E4M3 = "e4m3"
+    E5M2 = "e5m2"
+
+
+OutType = Literal[
+    DataType.F16,
+    DataType.BF16,
+    DataType.F32,
+    DataType.F64,
+    DataType.S8,
+    DataType.U8,
+    DataType.S32,
+    DataType.E4M3,
+    DataType.E5M2,
+]
+TYPES = ", ".join(get_args(OutType))
+
+# Operations without a value, and those with one. An option belongs to the operations that are listed.
+WORDS = ("alpha", "beta_c", "relu", "silu", "sigmoid")
+VALUED = ("bias", "add", "multiply", "gelu", "gated", "clamp", "cast")
+_OPTIONS = {"name": ("bias",), "type": ("bias", "add", "multiply"), "overflow": ("cast",), "major": ("cast",)}
+# Without a value: what they mean.
+_SHORT: dict[str, Any] = {**dict.fromkeys(WORDS, True), "gelu": "erf"}
+# What a call has already; `ld` and `batch_stride` are prefixes of members.
+_CALL = ("a", "b", "c", "d", "m", "n", "k", "batch", "lda", "ldb", "ldc", "ldd", "alpha", "beta", "alpha_device", "beta_device")
+_REST = (
+    "workspace",
+    "workspace_bytes",
+    "struct_size",
+    "metadata_a",
+    "scale_a",
+    "scale_b",
+    "out",
+    "stream",
+    "self",
+    "timeout_s",
+)
+_TAKEN = frozenset((*_CALL, *_REST))
+
+
+def _free(value: str) -> str:
+    if value in _TAKEN or value.startswith(("ld_", "batch_stride_")):
+        raise refuse(f"{value!r} is the name of another argument", "use a name of its own, e.g. residual")
+    return value
+
+
+def _limits(value: tuple[float | None, float | None]) -> tuple[float | None, float | None]:
+    low, high = value
+    if low is None and high is None:
+        raise refuse("the interval has no bound")
+    if low is not None and high is not None and low > high:
+        raise refuse(f"the interval from {low:g} to {high:g} is empty")
+    return value
+
+
+_Word = Annotated[bool, Strict()] | None
+_Argument = Annotated[Name, AfterValidator(_free)] | None
+
+
+def _word(what: str) -> Any:
+    return Field(default=None, description=what)
+
+
+class Operation(Model):
+    """One operation of an epilogue: a word such as relu, or a mapping such as {bias: column, type: f32}."""
+
+    alpha: _Word = _word("alpha multiplies by alpha")
+    beta_c: _Word = _word("beta_c adds beta * C")
+    relu: _Word = _word("relu is max(x, 0)")
+    silu: _Word = _word("silu is x / (1 + exp(-x))")
+    sigmoid: _Word = _word("sigmoid is 1 / (1 + exp(-x))")
+    bias: Literal["row", "column"] | None = Field(
+        default=None, description="bias adds a vector and is row (a value for each row of D) or column (for each column of D)"
+    )
+    add: _Argument = Field(
+        default=None, description="add adds a second matrix; its value is the argument's name, e.g. residual"
+    )
+    multiply: _Argument = Field(
+        default=None, description="multiply multiplies by a second matrix; its value is the argument's name, e.g. gate"
+    )
+    gelu: Literal["erf", "tanh"] | None = Field(
+        default=None, description="gelu is erf (x/2 (1 + erf(x/sqrt 2))) or tanh (its usual approximation)"
+    )
+    gated: Literal["relu", "gelu", "gelu_tanh", "silu", "sigmoid"] | None = Field(
+        default=None,
+        description="gated makes f(x) * y of x in an even column and y in the next one, so that D has half as many columns; "
+        "f is relu, gelu, gelu_tanh, silu or sigmoid",
+    )
+    clamp: Annotated[tuple[Number | None, Number | None], BeforeValidator(two), AfterValidator(_limits)] | None = Field(
+        default=None, description="clamp is [least, most], null for no bound, e.g. [0, 6]"
+    )
+    cast: OutType | None = Field(default=None, description=f"cast is the element type of D, one of {TYPES}; it comes last")
+    type: OutType | None = Field(
+        default=None, description=f"type is the element type of a bias or a second matrix, one of {TYPES}, or null for D's"
+    )
+    name: _Argument = Field(default=None, description="the name of a bias is a C identifier, e.g. bias")
+    overflow: Literal["saturate", "infinity"] | None = Field(
+        default=None,
+        description="overflow of a cast is saturate (what is too large for D becomes its largest finite value) or infinity, or "
+        "null for what D's type has: 8-bit types and integers saturate, others do not",
+    )
+    major: Literal["N", "M"] | None = Field(default=None, description="the contiguous dimension of D (M,N) is N or M")
+
+    @property
+    def word(self) -> str:
+        """What it does."""
+        return next(key for key in (*WORDS, *VALUED) if getattr(self, key) not in (None, False))
+
+    @property
+    def tensor(self) -> str:
+        """The argument that it reads, or ""."""
+        return self.add or self.multiply or ((self.name or "bias") if self.bias else "")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _spell_out(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        if value in _SHORT and value not in _OPTIONS:
+            return {value: _SHORT[value]}
+        known = (*WORDS, *VALUED)
+        if value in VALUED:
+            raise refuse(f"{value} needs a value", f"a mapping, e.g. {_EXAMPLES[value]}")
+        near = difflib.get_close_matches(value, known, n=1)
+        raise refuse(
+            f"{value[:80]!r} is no operation",
+            (f"did you mean {near[0]}? " if near else "") + f"the operations are {', '.join(known)}",
+        )
+
+    @field_validator(*WORDS, mode="after")
+    @classmethod
+    def _is_true(cls, value: Any) -> Any:
+        if value is False:
+            raise refuse("an operation is not switched off", "leave it out of the list")
+        return value
+
+    @model_validator(mode="after")
+    def _does_one_thing(self) -> Operation:
+        found = [key for key in (*WORDS, *VALUED) if getattr(self, key) is not None]
+        if not found:
+            raise refuse("the mapping has no operation", f"one of {', '.join((*WORDS, *VALUED))}")
+        if len(found) > 1:
+            raise refuse(f"{' and '.join(found)} are {len(found)} operations", "give each an entry of the list")
+        for option, of in _OPTIONS.items():
+            if getattr(self, option) is not None and found[0] not in of:
+                raise refuse(f"{found[0]} has no {option}", f"omit it; {option} is an option of {', '.join(of)}")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _as_written(self, handler: SerializerFunctionWrapHandler) -> Any:
+        written = {key: value for key, value in handler(self).items() if value is not None}
+        if len(written) == 1 and self.word in WORDS:
+            return self.word
+        return written
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {"anyOf": [{"type": "string", "enum": [*WORDS, "gelu"]}, handler(schema)]}
+
+
+_EXAMPLES = {
+    "bias": "{bias: column}",
+    "add": "{add: residual}",
+    "multiply": "{multiply: gate}",
+    "clamp": "{clamp: [0, 6]}",
+    "gated": "{gated: silu}",
+    "cast": "{cast: bf16}",
+}
+
+
+class Epilogue(Model):
+    """How accumulators are converted and stored to D: D's type and contiguous mode; or the operations on each value, in order,
+    with those two in the cast that ends them."""
+
+    out: OutType | None = Field(
+        default=None,
+        description=f"the element type of D is one of {TYPES}, or null for the atom's own",
+    )
+    major: Literal["N", "M"] = Field(default="N", description="the contiguous dimension of D (M,N) is N or M")
+    operations: Annotated[tuple[Operation, ...], BeforeValidator(not_empty)] | None = Field(
+        default=None, description="the operations are a list, e.g. [alpha, {bias: column}, relu, {cast: bf16}]"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _spell_out(cls, value: Any) -> Any:
+        return {"operations": value} if isinstance(value, (list, tuple)) else value
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Epilogue:
+        listed = self.operations or ()
+        words = [one.word for one in listed]
+        for word in ("alpha", "beta_c", "cast"):
+            if words.count(word) > 1:
+                raise refuse(f"{word} is in the list {words.count(word)} times", "once is right")
+        if "cast" in words[:-1]:
+            raise refuse("a cast is followed by other operations", "make the cast the last of the list")
+        names = [one.tensor for one in listed if one.tensor]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise refuse(
+                f"{', '.join(twice)} is the name of several arguments", "give each a name of its own, e.g. name: bias2"
+            )
+        cast = listed[-1] if listed and listed[-1].cast else None
+        # Whoever asks for D's type and contiguous mode finds them in either form.
+        return self.model_copy(update={"out": cast.cast, "major": cast.major or "N"}) if cast else self
+
+    def with_out(self, out: OutType | None) -> Epilogue:
+        """The same with another type of D."""
+        if self.operations is None:
+            return self.model_copy(update={"out": out})
+        kept = tuple(one for one in self.operations if not one.cast)
+        cast = (Operation.model_validate({"cast": out, "major": self.major}),) if out else ()
+        return self.model_copy(update={"out": out, "operations": (*kept, *cast)})
+
+    @model_serializer(mode="wrap")
+    def _as_written(self, handler: SerializerFunctionWrapHandler) -> Any:
+        written = handler(self)
+        operations = written.pop("operations", None)  # absent where only what is set is written
+        return written if operations is None else operations
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        mapping = handler.resolve_ref_schema(handler(schema))
+        listed = mapping["properties"].pop("operations")["anyOf"][0]
+        return {"anyOf": [{**listed, "minItems": 1}, mapping]}
