@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mmagen.cli.outputs import line_width
 from mmagen.core.errors import ExitCode, SpecError, UsageError
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def command(old: Path, new: Path, device: str | None, json_: bool) -> int:
     if device is not None and device not in NAMES:
         raise UsageError(f"--device {device}: there are {', '.join(NAMES)}")
     found = difference.compare(_side(old), _side(new), device)
-    click.echo(difference.to_json(found) if json_ else difference.text(found), nl=json_)
+    click.echo(difference.to_json(found) if json_ else difference.text(found, line_width()), nl=json_)
     return ExitCode.OK
 
 

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mmagen.cli.outputs import line_width, show
 from mmagen.core.errors import ExitCode, UsageError
+from mmagen.core.screen import table
 
 if TYPE_CHECKING:
     from mmagen.spec.model import Problem
@@ -150,10 +152,8 @@ def _accepted(found: Suggestion, file: str) -> None:
 
 def _report(found: Suggestion, path: Path) -> None:
     if len(found.ranking.candidates) > 1:
-        from tabulate import tabulate
-
         from mmagen.suggest.write import rows
 
-        click.echo(f"{len(found.ranking.candidates):,} candidates; predicted on {found.ranking.device.title}:", err=True)
-        click.echo(tabulate(rows(found.ranking), ("us", "keys"), tablefmt="simple", disable_numparse=True), err=True)
-    click.echo(f"wrote {path}; next: mmagen inspect {path}, mmagen verify {path}", err=True)
+        show(f"{len(found.ranking.candidates):,} candidates; predicted on {found.ranking.device.title}:", err=True)
+        click.echo(table(("us", "keys"), rows(found.ranking), line_width(err=True)), err=True)
+    show(f"wrote {path}; next: mmagen inspect {path}, mmagen verify {path}", err=True)

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import difflib
 import json
-import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from textwrap import indent
 from typing import Any
 
-from tabulate import tabulate
-
 from mmagen import families
+from mmagen.core.screen import fold, table
 from mmagen.families import family_of
 from mmagen.generate.manifest import MANIFEST
 from mmagen.generate.render import render
@@ -25,6 +22,7 @@ _ABSENT = "-"
 _UNTOLD_FILES = (MANIFEST, "spec.yaml")
 _UNTOLD_SECTIONS = ("Choices", "Problems of verify")
 _WIDTH = 56  # of a column of text, where it is wrapped
+_INDENT = "  "
 
 
 @dataclass(frozen=True)
@@ -64,16 +62,17 @@ def compare(old: Side, new: Side, device: str | None = None) -> Difference:
     )
 
 
-def text(it: Difference) -> str:
-    """Tables of the three, or that nothing differs."""
+def text(it: Difference, columns: int | None = None) -> str:
+    """Tables of the three, or that nothing differs. columns: characters of a line."""
     if not it:
-        return f"{it.labels[0]} and {it.labels[1]} mean the same: no key, derived value or generated file differs\n"
+        same = f"{it.labels[0]} and {it.labels[1]} mean the same: no key, derived value or generated file differs"
+        return f"{fold(same, columns)}\n"
     parts = [
         ("Spec", ("key", *it.labels), it.keys),
         ("Derived", ("section", "", *it.labels), it.derived),
         (f"Generated files, from {it.labels[0]} to {it.labels[1]}", ("file", "difference"), it.files),
     ]
-    return "\n\n".join(f"{title}\n{_table(heads, rows)}" for title, heads, rows in parts if rows) + "\n"
+    return "\n\n".join(f"{fold(title, columns)}\n{_table(heads, rows, columns)}" for title, heads, rows in parts if rows) + "\n"
 
 
 def to_json(it: Difference) -> str:
@@ -88,9 +87,10 @@ def to_json(it: Difference) -> str:
     )
 
 
-def _table(heads: Sequence[str], rows: Sequence[tuple[str, ...]]) -> str:
-    wrapped = [tuple(textwrap.fill(cell, _WIDTH) for cell in row) for row in rows]
-    return indent(tabulate(wrapped, heads, tablefmt="simple", disable_numparse=True), "  ")
+def _table(heads: Sequence[str], rows: Sequence[tuple[str, ...]], columns: int | None) -> str:
+    if columns is None:  # nothing folds there, but cells with whole lists of a spec are too long for any reader
+        columns = len(_INDENT) + sum(min(_WIDTH, max(map(len, column))) + 2 for column in zip(heads, *rows, strict=True))
+    return table(heads, rows, columns, indent=_INDENT)
 
 
 def _keys(plan: ProjectPlan) -> dict[tuple[str, ...], str]:

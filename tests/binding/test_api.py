@@ -14,6 +14,7 @@ import mmagen
 from mmagen.core.errors import UsageError
 from mmagen.families import plan as plan_of
 from mmagen.spec.load import load
+from tests.support.sum_bounds import allowed
 
 ROOT = Path(__file__).resolve().parents[2]
 SPEC = ROOT / "specs/fma_gemm_f32.yaml"
@@ -99,12 +100,23 @@ def test_open_says_what_is_no_library(tmp_path, library):
         mmagen.open(made, "other")
 
 
+def _within_the_bound(kernel):
+    draw = np.random.default_rng(5)
+    x, y = draw.standard_normal((1, 20, 64)).astype(np.float32), draw.standard_normal((1, 64, 33)).astype(np.float32)
+    low, high = allowed(mmagen.plan(SPEC), x.astype(float), y.astype(float), signed=True)
+    got = kernel.emulate(x, y).astype(float)
+    assert ((low <= got) & (got <= high)).all() and (high - low).max() < 1e-3
+    for wrong in (np.zeros_like(got), got + 0.01, (x[..., :-8] @ y[:, :-8]).astype(float)):
+        assert not ((low <= wrong) & (wrong <= high)).all(), "the bound must be able to fail"
+
+
 @pytest.mark.nvcc
 def test_a_compiled_kernel_is_emulated_without_a_gpu():
     kernel = mmagen.compile(SPEC, arch="sm_80")
     rng = np.random.default_rng(1)
     a, b, c = (rng.integers(-3, 4, shape).astype(np.float32) for shape in ((2, 20, 12), (12, 33), (20, 33)))
     assert (kernel.emulate(a, b, c, alpha=2, beta=-1) == 2 * (a @ b) - c).all()
+    _within_the_bound(kernel)
     assert kernel.emulate(a[0], b).shape == (20, 33) and kernel.emulate(a[:0], b).shape == (0, 20, 33)
     with pytest.raises(mmagen.ArgumentError, match=r"b: shape \(33, 12\): 33 rows, but a has 12 columns"):
         kernel.emulate(a, b.T)

@@ -120,6 +120,17 @@ def test_what_is_known(arguments, screen):
         assert all(operation.name in whole for operation in operations())
 
 
+def test_diff(screen):
+    first, second = (SPECS / f"{name}.yaml" for name in ("sm80_gemm_classic", "sm90_gemm_bf16_tn"))
+    assert screen("diff", first, second)[0] == 0 and screen("diff", first, first)[0] == 0
+
+
+def test_new(screen):
+    keys = ("--kernel", "gemm", "--arch", "sm_90a", "--type", "bf16", "--problem", "4096,4096,4096", "--layout", "TN")
+    code, lines = screen("new", *keys, "one.yaml")
+    assert code == 0 and any("one.yaml" in line for line in lines), lines
+
+
 def test_doctor(screen):
     _, lines = screen("doctor")
     assert any("CUDA compiler" in line for line in lines)

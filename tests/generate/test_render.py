@@ -17,6 +17,7 @@ import mmagen.generate.templates
 from mmagen.core.errors import UsageError
 from mmagen.core.templates import templates_folder
 from mmagen.families import plan
+from mmagen.generate.licence import licensed
 from mmagen.generate.render import render
 from mmagen.spec.load import load
 from mmagen.spec.model import Problem
@@ -57,7 +58,7 @@ def other_templates(tmp_path, monkeypatch):
 
 def test_an_unknown_variable_in_a_template_fails(other_templates):
     (other_templates / "common" / "NAME.txt.j2").write_text("{{ plan.name }} {{ upper }}\n")
-    assert render(planned("hello_ownership"))["hello_ownership.txt"] == b"hello_ownership HELLO_OWNERSHIP\n"
+    assert render(planned("hello_ownership"))["hello_ownership.txt"] == licensed("a.txt", b"hello_ownership HELLO_OWNERSHIP\n")
     for unknown in ("{{ nobody }}", "{{ plan.nobody }}", "{% if nobody %}x{% endif %}", "{% for x in nobody %}{% endfor %}"):
         (other_templates / "common" / "NAME.txt.j2").write_text(unknown)
         mmagen.generate.templates.environment.cache_clear()
@@ -70,7 +71,7 @@ def test_a_later_part_replaces_an_earlier_one_and_underscored_files_are_for_incl
     (other_templates / "common" / "_part.j2").write_text("nobody")
     (other_templates / "ownership" / "a.txt").write_text("ownership")
     files = render(planned("hello_ownership"))
-    assert files["a.txt"] == b"ownership"
+    assert files["a.txt"] == licensed("a.txt", b"ownership")
     assert not [path for path in files if "_part" in path]
 
 
