@@ -234,6 +234,8 @@ class ProductPlan(TilePlan):
             bytes=(a.bytes, b.bytes, d.bytes, self.epilogue.scalar.bytes),
             smem_bytes=self.smem_bytes,
             shape=self.text.shape,
+            group_a=self.operand("A").group,
+            kept_a=self.operand("A").kept,
             description={**about.description, **matrices},
         )
 

@@ -37,6 +37,7 @@ from mmagen.spec.kernel import (
     Prefetch,
     Raster,
     Schedule,
+    Sparse,
     SplitK,
     Stages,
     StreamK,
@@ -51,7 +52,18 @@ from mmagen.spec.values import COUNT_SCHEMA, Archs, Count, Model, Name, Number, 
 Kernel = Literal["ownership", "micro", "gemm", "peak"]
 
 # Keys that require a wgmma atom (sm_90a).
-WGMMA_KEYS = ("schedule", "cluster", "split_k", "stream_k", "operands", "prefetch", "cache", "warpgroups", "accumulation")
+WGMMA_KEYS = (
+    "schedule",
+    "cluster",
+    "split_k",
+    "stream_k",
+    "operands",
+    "prefetch",
+    "cache",
+    "warpgroups",
+    "accumulation",
+    "sparse",
+)
 
 # letters -> the contiguous dimension of A (M,K) and of B (N,K)
 LAYOUTS = {"TN": ("K", "K"), "NT": ("M", "N"), "NN": ("M", "K"), "TT": ("K", "N")}
@@ -230,6 +242,7 @@ class Spec(Model):
         description="accumulation of fp8 is fast (inside the tensor core) or precise (partial sums promoted to f32), or "
         "null for fast",
     )
+    sparse: Sparse = None
     epilogue: Epilogue = Field(
         default=Epilogue(),
         description="the epilogue is a mapping, e.g. {out: f16, major: N}, or a list of operations, e.g. "

@@ -26,12 +26,17 @@ _HOST = (
     "mmagen/tile_scheduler",
     "sm90_tile_scheduler_stream_k",
     "sm90_swapped",
+    "sm90_mainloop_sparse",
+    "sparse_format",
+    "sparse_compress",
 )
 # Headers of the kernels for operands that TMA cannot address.
 _UNALIGNED = ("sm90_unaligned", "vector_pair", "operand_copies")
 # wgmma GEMMs take long to compile, and test_emulated_hopper.py has those; a peak is measured on a GPU or not at all.
 _SPECS = sorted(
-    path.stem for path in SPECS.glob("*.yaml") if not re.search(r"kernel: peak|kernel: gemm\natom: SM90_64x", path.read_text())
+    path.stem
+    for path in SPECS.glob("*.yaml")
+    if not re.search(r"kernel: peak|kernel: gemm\natom: SM90(_64x|::GMMA)", path.read_text())
 )
 _LARGEST = 2**26  # products of a mutation's own problem that are still quickly emulated
 _SECONDS = 20  # for one spec, after compilation, on one core
@@ -61,6 +66,8 @@ _FAULTS_OF_EVERY_RUN = (
     "hopper_half_of_the_bytes_expected",
     "hopper_multicast_without_a_neighbour",
     "hopper_flag_not_waited",
+    "sparse_selector",
+    "sparse_places_exchanged",
 )
 _CONTROLS_OF_EVERY_RUN = ("control_late_in_the_loop", "control_late_in_micro")
 

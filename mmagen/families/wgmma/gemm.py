@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from mmagen import families
 from mmagen.core.errors import Fault, SpecFaults
 from mmagen.families import launches, library
-from mmagen.families.wgmma import decisions
+from mmagen.families.wgmma import decisions, sparse_rules
 from mmagen.families.wgmma import rules as wgmma_rules
 from mmagen.families.wgmma.alternatives import alternatives
 from mmagen.families.wgmma.model import WarpgroupRoles, WgmmaGemmPlan, WgmmaMainloop
@@ -32,7 +32,11 @@ if TYPE_CHECKING:
     from mmagen.families.protocol import Family
 
 
-class _WgmmaGemm:
+class WgmmaGemm:
+    """GEMM of dense wgmma. Families of other wgmma GEMMs derive from it."""
+
+    module = __name__
+
     def builds(self, atom: str) -> bool:
         found = find_atom(atom)
         return found is not None and found.wgmma
@@ -44,7 +48,7 @@ class _WgmmaGemm:
         computed = decisions.as_computed(spec)
         atom = rules.atom_for(computed)
         wrong_type = [*rules.type_faults(spec, atom)]
-        faults = [*rules.arch_faults(spec, atom), *wrong_type]
+        faults = [*rules.arch_faults(spec, atom), *wrong_type, *sparse_rules.key_faults(spec, atom)]
         problems = spec.problems or operations.as_applied(spec, default_problems())
         if wrong_type:  # the rules of the epilogue hold for a type that accumulators are converted to
             usable = spec.model_copy(update={"epilogue": spec.epilogue.with_out(None)})
@@ -54,7 +58,7 @@ class _WgmmaGemm:
         faults += wgmma_rules.faults(spec)
         if faults:
             raise SpecFaults(tuple(faults))
-        return _planned(spec, sha, atom, tiling.tiled_mma(computed, atom), problems)
+        return planned(self.module, spec, sha, atom, tiling.tiled_mma(computed, atom), problems)
 
     def problem_faults(self, plan: WgmmaGemmPlan, problems: Sequence[Problem]) -> Iterator[Fault]:
         yield from rules.scalar_faults(plan.epilogue.scalar, problems)
@@ -71,7 +75,8 @@ class _WgmmaGemm:
             "unaligned": True,
             "sources": [*library.sources(plan), f"{plan.name}_unaligned"],
             "warpgroups": f"{plan.roles.consumers} {WARPGROUPS[plan.roles.schedule]}",
-            "policies": _policies(plan),
+            "policies": policies_of(plan),
+            "partials": (),
             "by_threads": by_threads or "config",
             "type_by_threads": f"{by_threads}::Config" if by_threads else "Config",
         }
@@ -104,7 +109,7 @@ class _WgmmaGemm:
         return library.maps(plan)
 
 
-FAMILY: Family[WgmmaGemmPlan] = _WgmmaGemm()
+FAMILY: Family[WgmmaGemmPlan] = WgmmaGemm()
 
 
 def _registers(plan: GemmPlan) -> int:
@@ -112,13 +117,14 @@ def _registers(plan: GemmPlan) -> int:
     return decisions.launch_registers(plan.spec, plan.tiled_mma)
 
 
-def _policies(plan: WgmmaGemmPlan) -> Policies:
+def policies_of(plan: WgmmaGemmPlan) -> Policies:
+    """The C++ policies of a plan."""
     made_by = functor(plan.epilogue.operations, plan.name, plan.d_row_major, plan.swapped)
-    return policies(plan.roles.schedule, plan.operands[0], plan.mainloop.promote, plan.scheduler, made_by)
+    return policies(plan.roles.schedule, plan.atom.reads_a, plan.mainloop.promote, plan.scheduler, made_by)
 
 
-def _planned(spec: Spec, sha: str, atom: Atom, mma: TiledMma, problems: tuple[Problem, ...]) -> WgmmaGemmPlan:
-    """The decisions for a spec without faults."""
+def planned(family: str, spec: Spec, sha: str, atom: Atom, mma: TiledMma, problems: tuple[Problem, ...]) -> WgmmaGemmPlan:
+    """The decisions for a spec without faults. family: the registered module."""
     assert spec.tile
     tile, computed = spec.tile, decisions.as_computed(spec)
     a, b = (decisions.operand(letter, computed, atom, mma, tile) for letter in "AB")
@@ -136,9 +142,9 @@ def _planned(spec: Spec, sha: str, atom: Atom, mma: TiledMma, problems: tuple[Pr
     )
     promote = decisions.precise(spec)
     made_by = functor(staged.operations, spec.name, staged.row_major, decisions.swapped(spec))
-    chosen = policies(roles.schedule, a, promote, scheduler, made_by)
+    chosen = policies(roles.schedule, atom.reads_a, promote, scheduler, made_by)
     return WgmmaGemmPlan(
-        family=__name__,
+        family=family,
         spec=spec,
         spec_sha=sha,
         arch=rules.compiled_for(spec, atom),

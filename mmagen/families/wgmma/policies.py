@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from mmagen.plan.model import Operand
 from mmagen.plan.plans import TileScheduler
 from mmagen.plan.policies import SINGLE_TILE, Policies, Policy
 
@@ -25,12 +24,18 @@ _KERNELS = {
 }
 _SS = Policy("mmagen::Sm90MainloopSs<Config>", "sm90_mainloop_ss", "wgmma on stages of shared memory that TMA loads")
 _RS = Policy("mmagen::Sm90MainloopRs<Config>", "sm90_mainloop_rs", "wgmma with A in registers, on stages that TMA loads")
+_SPARSE = Policy(
+    "mmagen::Sm90MainloopSparse<Config>",
+    "sm90_mainloop_sparse",
+    "sparse wgmma: TMA loads what is stored of A, its metadata and B into stages of shared memory",
+)
+_MAINLOOPS = {"shared memory": _SS, "registers": _RS, "compressed": _SPARSE}
 
 
-def policies(schedule: str, a: Operand, promote: bool, scheduler: TileScheduler, made_by: Policy) -> Policies:
-    """Those of one kernel. promote: each k tile's sum leaves the tensor core for f32 registers. made_by: the functor that makes
-    elements of D."""
-    base = _RS if a.smem_copy else _SS
+def policies(schedule: str, reads_a: str, promote: bool, scheduler: TileScheduler, made_by: Policy) -> Policies:
+    """Those of one kernel. reads_a: an atom's; promote: each k tile's sum leaves the tensor core for f32 registers. made_by: the
+    functor that makes elements of D."""
+    base = _MAINLOOPS[reads_a]
     promoted = Policy(
         f"mmagen::Sm90MainloopPromoted<Config, {base.cxx}>",
         "sm90_mainloop_promoted",

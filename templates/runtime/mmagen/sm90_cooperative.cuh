@@ -43,7 +43,7 @@ struct Sm90Cooperative {
           tile = cta_tile<Config>(params.scheduler.raster, work.tile, cluster);
           materialize(tile);
         };
-        if (TileScheduler::kHasEmptyWork && work.k_tiles == 0) {
+        if ((TileScheduler::kHasEmptyWork || Mainloop::kTakesEmptyK) && work.k_tiles == 0) {
           clear(tCrC);
           issued();
         } else {

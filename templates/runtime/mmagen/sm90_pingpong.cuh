@@ -52,11 +52,17 @@ struct Sm90Pingpong {
         mine.wait(parity);
         parity ^= 1;
         TileCoord tile;
-        Mainloop::mma(storage.mainloop, storage.pipeline, pipe, k_tiles, thread, tCrC, release, [&] {
+        auto const issued = [&] {
           if (thread == 0) { next.arrive(); }
           tile = cta_tile<Config>(params.scheduler.raster, scheduler.work_tile(params.scheduler).tile, cluster);
           materialize(tile);
-        });
+        };
+        if (Mainloop::kTakesEmptyK && k_tiles == 0) {
+          clear(tCrC);
+          issued();
+        } else {
+          Mainloop::mma(storage.mainloop, storage.pipeline, pipe, k_tiles, thread, tCrC, release, issued);
+        }
         Epilogue::store(params.epilogue, storage.epilogue, tCrC, tile, 0, thread, warp, slices);
         for (int i = 0; i < Config::kConsumers; ++i) { scheduler.advance(params.scheduler); }
         pipe.advance((Config::kConsumers - 1) * k_tiles);

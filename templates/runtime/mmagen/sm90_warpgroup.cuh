@@ -40,13 +40,15 @@ struct Sm90Warpgroup {
     Tensor tCrC = partition_fragment_C(typename Config::TiledMma{},
                                        Shape<Int<Config::kTileM>, Int<Config::kTileN>>{});  // (MMA,MMA_M,MMA_N)
     PipelineState<kStages> pipe;
-    Mainloop::mma(
-        storage.mainloop, storage.pipeline, pipe, work.k_tiles, threadIdx.x, tCrC,
-        [&](int stage) {
-          __syncthreads();
-          if (loads && next < work.k_tiles) { load(stage, next++); }
-        },
-        [] {});
+    auto const release = [&](int stage) {
+      __syncthreads();
+      if (loads && next < work.k_tiles) { load(stage, next++); }
+    };
+    if (Mainloop::kTakesEmptyK && work.k_tiles == 0) {
+      clear(tCrC);
+    } else {
+      Mainloop::mma(storage.mainloop, storage.pipeline, pipe, work.k_tiles, threadIdx.x, tCrC, release, [] {});
+    }
 
     unsigned slices = 0;  // that this warp has stored
     Epilogue::store(params.epilogue, storage.epilogue, tCrC, tile, 0, threadIdx.x, threadIdx.x / 32, slices);

@@ -61,6 +61,15 @@ enum class Status : int {
   kSharedTensor = 115,
   kUnusedAlpha = 116,
   kUnusedBeta = 117,
+  // of sparse kernels
+  kUnalignedA = 144,
+  kUnalignedB = 145,
+  kNullMatrix = 146,
+  kMisalignedMatrix = 147,
+  kShortMatrix = 148,
+  kSharedMatrix = 149,
+  kNotSparse = 150,
+  kIllegalMetadata = 151,
 };
 
 /// Whether a call launches its kernel, or only finds out whether it would.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <type_traits>
 
 #include "buffers.cuh"
 #include "error_bound.cuh"
@@ -249,6 +250,7 @@ void fill_matrix(Matrix const& matrix, Fill const& fill, cudaStream_t stream) {
 //   kFixedShape, kTileM, kTileN, kTileK    whether the kernel takes its tile as the only problem
 //   problems()                             the built-in problems
 //   run(Call, stream), query(KernelFacts*), error_text()   the C ABI
+//   and, where A is changed once it is filled, prepare_a(Matrix, stream)
 //   and, for bench, peak_launch(iterations, double* flop, stream)
 
 /// The project's <name>_info.
@@ -266,6 +268,12 @@ struct Call {
   void const* alpha_device = nullptr;
   void const* beta_device = nullptr;
 };
+
+/// Does the Subject change A once it is filled?
+template <class Subject, class = void>
+struct PreparesA : std::false_type {};
+template <class Subject>
+struct PreparesA<Subject, std::void_t<decltype(&Subject::prepare_a)>> : std::true_type {};
 
 enum class InPlace { kNo, kYes };  ///< whether C is D
 
@@ -304,6 +312,7 @@ class Operands {
     a_.poison(stream);
     b_.poison(stream);
     fill_matrix<A>(a_.matrix(), fill(draw.reach_a, draw.group, draw.positive, 0xa), stream);
+    if constexpr (PreparesA<Subject>::value) { Subject::prepare_a(a_.matrix(), stream); }
     fill_matrix<B>(b_.matrix(), fill(draw.reach_b, 1, draw.positive, 0xb), stream);
     if (has_c()) {
       c_.poison(stream);
