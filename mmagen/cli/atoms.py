@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import click
 
+from mmagen.cli.outputs import line_width
 from mmagen.core.errors import ExitCode, UsageError
 from mmagen.mma.catalogue import choose_operations, find, operations
 
@@ -43,9 +44,9 @@ def atoms(
     if json:
         click.echo("\n".join(map(show.to_json, found)))
     elif names:
-        click.echo("\n\n\n".join(show.page(operation, full) for operation in found))
+        click.echo("\n\n\n".join(show.page(operation, full, line_width()) for operation in found))
     else:
-        click.echo(show.table(found))
+        click.echo(show.table(found, line_width()))
     return ExitCode.OK
 
 

@@ -8,8 +8,7 @@ from pathlib import Path
 from textwrap import indent
 from typing import TYPE_CHECKING
 
-import click
-
+from mmagen.cli.outputs import show
 from mmagen.cli.progress import shown
 from mmagen.core.errors import Diagnostic, ExitCode, SpecError, UsageError, most_serious
 from mmagen.generate.manifest import MANIFEST, has_tests, with_vendored
@@ -47,9 +46,9 @@ class Specs:
         if not self.planned:
             raise SpecError(self.diagnostics, self.advice)
         files = list(dict.fromkeys(diagnostic.file for diagnostic in self.diagnostics))
-        click.echo(str(SpecError(self.diagnostics, self.advice)), err=True)
+        show(str(SpecError(self.diagnostics, self.advice)), err=True)
         count = f"{len(files)} of {len(files) + len(self.planned)} specs refused"
-        click.echo(f"mmagen: {count}: {', '.join(files)}; continuing with the others", err=True)
+        show(f"mmagen: {count}: {', '.join(files)}; continuing with the others", err=True)
 
 
 def load_specs(arguments: Sequence[Path]) -> Specs:
@@ -149,10 +148,10 @@ def build(
             continue
         outcome = (("written", written.changed), ("removed", written.removed))
         changes = [f"{len(paths)} {word}" for word, paths in outcome if paths]
-        click.echo(f"{folder}: {', '.join(changes) or 'up to date'}")
+        show(f"{folder}: {', '.join(changes) or 'up to date'}")
     for one in planned:
         if one.plan.note:
-            click.echo(f"mmagen: {one.plan.name}: {one.plan.note}", err=True)
+            show(f"mmagen: {one.plan.name}: {one.plan.note}", err=True)
         _warn(one.plan)
     if refused:
         raise UsageError("\n".join(refused))
@@ -167,7 +166,7 @@ def _warn(plan: Plan) -> None:
     from mmagen.families.warnings import warnings  # most specs list no problems
 
     for text in warnings(plan):
-        click.echo(f"mmagen: {plan.name}: warning: {text}", err=True)
+        show(f"mmagen: {plan.name}: warning: {text}", err=True)
 
 
 def _has_tests(folder: Path) -> bool:
@@ -181,9 +180,9 @@ def _check(projects: Sequence[tuple[Path, Mapping[str, bytes]]]) -> ExitCode:
 
     drift = [folder / path for folder, files in projects for path in check(files, folder)]
     for path in drift:
-        click.echo(f"{path} differs")
+        show(f"{path} differs")
     if drift:
-        click.echo("mmagen: projects differ from their specs; run mmagen build again", err=True)
+        show("mmagen: projects differ from their specs; run mmagen build again", err=True)
     return ExitCode.INCORRECT if drift else ExitCode.OK
 
 
@@ -211,14 +210,14 @@ def _compile(folders: Sequence[Path], arch: Sequence[str], jobs: int | None) -> 
     for result in results:
         if result.ok:
             how = "from the cache" if result.cached else f"{result.seconds:.1f} s"
-            click.echo(f"{result.name}: compiled for {', '.join(result.arch)} ({how})")
+            show(f"{result.name}: compiled for {', '.join(result.arch)} ({how})")
             for path in result.programs.values():
-                click.echo(f"  {path}" if is_kept(path) else f"  {path.name}: not kept, as the cache was not written")
+                show(f"  {path}" if is_kept(path) else f"  {path.name}: not kept, as the cache was not written")
         for warning in result.warnings:
-            click.echo(f"{result.name}: {warning}", err=True)
+            show(f"{result.name}: {warning}", err=True)
     failed = [result for result in results if not result.ok]
     if failed:
-        click.echo(f"mmagen: {_failures(failed)}", err=True)
+        show(f"mmagen: {_failures(failed)}", err=True)
     return ExitCode.BUILD_FAILED if failed else ExitCode.OK
 
 

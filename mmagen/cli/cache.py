@@ -8,8 +8,10 @@ from collections.abc import Sequence
 
 import click
 
+from mmagen.cli.outputs import line_width, show
 from mmagen.core.cache import cache_root
 from mmagen.core.errors import ExitCode, UsageError
+from mmagen.core.screen import table
 from mmagen.core.upkeep import KINDS, Item, items
 from mmagen.core.upkeep import clear as clear_all
 from mmagen.core.upkeep import prune as prune_items
@@ -20,22 +22,20 @@ _UNITS = {"": 1, "k": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
 
 def info() -> ExitCode:
     """Print where the cache is, and for each kind of entry how many there are, their size, and when one was last used."""
-    from tabulate import tabulate
-
     found = items(cache_root())
     rows = []
     for kind, what in KINDS.items():
         of_kind = [item for item in found if item.kind == kind]
         if of_kind:
             rows.append([kind, what, str(len(of_kind)), shown(sum(item.bytes for item in of_kind)), _ago(of_kind)])
-    click.echo(f"{cache_root()}\n")
+    show(f"{cache_root()}\n")
     if not rows:
-        click.echo("empty")
+        show("empty")
         return ExitCode.OK
     heads = ("kind", "contents", "entries", "size", "last used")
-    click.echo(tabulate(rows, heads, "simple", disable_numparse=True, colalign=("left", "left", "right", "right", "left")))
-    click.echo(f"\n{shown(sum(item.bytes for item in found))} in {len(found)} entries")
-    click.echo("Keys: the content of every file that the compilers read, the compilers,\ntheir flags and environment")
+    click.echo(table(heads, rows, line_width(), right=("entries", "size")))
+    show(f"\n{shown(sum(item.bytes for item in found))} in {len(found)} entries")
+    show("Keys: the content of every file that the compilers read, the compilers,\ntheir flags and environment")
     return ExitCode.OK
 
 
@@ -79,4 +79,4 @@ def _ago(of_kind: Sequence[Item]) -> str:
 
 def _report(removed: Sequence[Item]) -> None:
     entries = f"{len(removed)} entr{'y' if len(removed) == 1 else 'ies'}"
-    click.echo(f"{cache_root()}: removed {entries}, {shown(sum(item.bytes for item in removed))}")
+    show(f"{cache_root()}: removed {entries}, {shown(sum(item.bytes for item in removed))}")

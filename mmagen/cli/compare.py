@@ -6,21 +6,21 @@ from pathlib import Path
 
 import click
 
+from mmagen.cli.outputs import in_colour, line_width, painted, show
 from mmagen.core.errors import ExitCode, UsageError
+from mmagen.core.screen import table
 from mmagen.report.changes import Key, Measured, changes, read, rows, summary
 
 
 def compare(old: Path, new: Path, noise: float) -> ExitCode:
     """Print what differs between two reports. INCORRECT where something became worse. Raises UsageError for a file that is
     no report."""
-    from tabulate import tabulate
-
     before, after = _read(old), _read(new)
     found = changes(before, after, noise)
     if found:
         heads = ("", "kernel", "problem", "inputs", "change")
-        click.echo(tabulate(rows(found), heads, "simple", disable_numparse=True) + "\n")
-    click.echo(summary(before, after, found, noise))
+        click.echo(painted(table(heads, rows(found), line_width()), in_colour()) + "\n")
+    show(summary(before, after, found, noise))
     return ExitCode.INCORRECT if any(one.regression for one in found) else ExitCode.OK
 
 

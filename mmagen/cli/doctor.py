@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from mmagen.core.screen import fold, table
 from mmagen.toolchain.find import COMPILE, Tool, Toolchain
 
-HEADERS = ("tool", "found", "status", "what to do")
+HEADERS = ("status", "tool", "version", "from")
 
 _LABELS = {
     "nvcc": "CUDA compiler (nvcc)",
@@ -17,29 +18,39 @@ _LABELS = {
 }
 
 
-def diagnose(toolchain: Toolchain) -> tuple[list[tuple[str, str, str, str]], bool]:
-    """Rows under HEADERS, one per tool and GPU searched for, and whether a generated project can be compiled here.
+def report(toolchain: Toolchain, columns: int | None) -> tuple[str, bool]:
+    """The table, and what to do about what is not there; and whether a generated project can be compiled here.
 
     A missing GPU, cuobjdump or compute-sanitizer is only a note: compiling does not need it.
     """
-    rows = [_tool_row(name, toolchain) for name in _LABELS if name in toolchain.wanted]
+    rows, remedies = diagnose(toolchain)
+    parts = [table(HEADERS, rows, columns)]
+    parts += [fold("\n".join(f"{tool}: {remedy}" for tool, remedy in remedies), columns)] if remedies else []
+    return "\n\n".join(parts), not toolchain.missing(COMPILE)
+
+
+def diagnose(toolchain: Toolchain) -> tuple[list[tuple[str, str, str, str]], list[tuple[str, str]]]:
+    """Rows under HEADERS, one per tool and GPU searched for, and the tools that are not there with what to do."""
+    rows: list[tuple[str, str, str, str]] = []
+    remedies: list[tuple[str, str]] = []
+    for name, label in _LABELS.items():
+        if name in toolchain.wanted:
+            tool: Tool | None = getattr(toolchain, name)
+            if tool:
+                rows.append(("ok", label, tool.version, f"{tool.origin}: {tool.path}"))
+            else:
+                rows.append(("missing" if name in COMPILE else "note", label, "", "not found"))
+                remedies.append((label, toolchain.remedies.get(name, "")))
     if "gpus" in toolchain.wanted:
         rows += _gpu_rows(toolchain)
-    return rows, not toolchain.missing(COMPILE)
-
-
-def _tool_row(name: str, toolchain: Toolchain) -> tuple[str, str, str, str]:
-    tool: Tool | None = getattr(toolchain, name)
-    if tool:
-        return _LABELS[name], f"{tool.version} ({tool.origin}: {tool.path})", "ok", ""
-    status = "missing" if name in COMPILE else "note"
-    return _LABELS[name], "-", status, toolchain.remedies.get(name, "")
+        remedies += [] if toolchain.gpus else [("GPU", toolchain.remedies.get("gpus", ""))]
+    return rows, remedies
 
 
 def _gpu_rows(toolchain: Toolchain) -> list[tuple[str, str, str, str]]:
     if not toolchain.gpus:
-        return [("GPU", "-", "note", toolchain.remedies.get("gpus", ""))]
+        return [("note", "GPU", "", "not found")]
     return [
-        (f"GPU {index}", f"{gpu.name}, sm_{gpu.capability[0]}{gpu.capability[1]}, driver {gpu.driver}", "ok", "")
+        ("ok", f"GPU {index}", f"sm_{gpu.capability[0]}{gpu.capability[1]}", f"{gpu.name}, driver {gpu.driver}")
         for index, gpu in enumerate(toolchain.gpus)
     ]

@@ -4,18 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from mmagen.cli.build import Specs, load_specs
-from mmagen.cli.outputs import in_colour, line_width
+from mmagen.cli.outputs import in_colour, line_width, show
 from mmagen.core.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from mmagen.families.plans import Plan
     from mmagen.inspect.maps import Window
     from mmagen.plan.maps import Map
+
+
+class Folders(NamedTuple):
+    """For the page with pictures, and for the pictures in two formats; None for what is not wanted."""
+
+    html: Path | None = None
+    svg: Path | None = None
+    png: Path | None = None
+
+
+NONE_WANTED = Folders()
 
 
 def inspect(
@@ -25,11 +36,10 @@ def inspect(
     window: str | None,
     json_: bool,
     device: str | None,
-    html: Path | None = None,
-    svg: Path | None = None,
+    folders: Folders = NONE_WANTED,
 ) -> ExitCode:
     """ownership: with the maps of owners, which a kernel that is only that has in any case; window: what to show of them;
-    device: of the launches; html, svg: folders for the page with pictures, and for the pictures.
+    device: of the launches.
 
     Raises UsageError and SpecError."""
     from mmagen.inspect.page import inspect as describe
@@ -46,32 +56,36 @@ def inspect(
         _refused(file, loaded, asked, ranges, json_)
     loaded.report_refused()
     for one in loaded.planned:
-        _write_pictures(one.plan, ranges, device, html, svg)
+        _write_pictures(one.plan, ranges, device, folders)
         with_maps = asked or one.plan.maps_are_verified
         if json_:
             click.echo(to_json(one.plan, with_maps, device))
         else:
-            page = describe(one.plan, device)
+            page = describe(one.plan, device, line_width())
             click.echo(f"{page}\n{maps_text(one.plan, ranges)}" if with_maps else page)
     return loaded.exit_code
 
 
-def _write_pictures(plan: Plan, window: Window, device: str | None, html: Path | None, svg: Path | None) -> None:
-    """Write FOLDER/NAME.html, or NAME-*.svg. Raises UsageError for a folder that cannot be written."""
-    if not (html or svg):
+def _write_pictures(plan: Plan, window: Window, device: str | None, folders: Folders) -> None:
+    """Write HTML/NAME.html, SVG/NAME-*.svg and PNG/NAME-*.png. Raises UsageError for a folder that cannot be written."""
+    if not any(folders):
         return
-    from mmagen.inspect.page import to_html, to_svg
+    from mmagen.inspect.page import to_html, to_png, to_svg
 
-    files = {html / f"{plan.name}.html": to_html(plan, window, device)} if html else {}
-    if svg:
-        files |= {svg / name: text for name, text in to_svg(plan, window).items()}
-    for path, text in files.items():
+    files: dict[Path, str | bytes] = {}
+    if folders.html:
+        files[folders.html / f"{plan.name}.html"] = to_html(plan, window, device)
+    if folders.svg:
+        files |= {folders.svg / name: text for name, text in to_svg(plan, window, device).items()}
+    if folders.png:
+        files |= {folders.png / name: image for name, image in to_png(plan, window, device).items()}
+    for path, content in files.items():
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, "utf-8")
+            path.write_bytes(content if isinstance(content, bytes) else content.encode())
         except OSError as error:
             raise UsageError(f"{path}: {error.strerror or error}") from None
-        click.echo(f"wrote {path}", err=True)
+        show(f"wrote {path}", err=True)
 
 
 def _refused(file: str, loaded: Specs, asked: bool, window: Window, json_: bool) -> None:
@@ -79,7 +93,7 @@ def _refused(file: str, loaded: Specs, asked: bool, window: Window, json_: bool)
     from mmagen.inspect import refused
 
     it = refused.examine(Path(file).read_bytes(), file, loaded.diagnostics)
-    click.echo(refused.to_json(it) if json_ else refused.text(it))
+    click.echo(refused.to_json(it) if json_ else refused.text(it, line_width()))
     if asked and not json_ and (found := refused.maps(it)):
         click.echo(_drawn(found, window))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import gc
+import io
 import os
 import signal
 import sys
@@ -15,6 +16,7 @@ from types import FrameType
 import click
 
 from mmagen.cli.commands import commands
+from mmagen.cli.outputs import show
 from mmagen.core.errors import ExitCode, MmagenError, SpecError
 from mmagen.core.notices import take_notices
 
@@ -44,7 +46,9 @@ def _run(arguments: list[str]) -> int:
     except click.exceptions.Exit as done:
         return done.exit_code
     except click.ClickException as error:
-        error.show()
+        told = io.StringIO()
+        error.show(told)
+        _say(told.getvalue().rstrip("\n"))
         return ExitCode.USAGE
     except SpecError as error:
         _say(str(error))
@@ -84,7 +88,7 @@ def _internal(error: Exception) -> int:
 
 def _say(text: str) -> None:
     with contextlib.suppress(BrokenPipeError):
-        click.echo(text, err=True)
+        show(text, err=True)
 
 
 @contextlib.contextmanager

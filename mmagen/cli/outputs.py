@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime
 import os
-import shutil
+import re
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -15,6 +15,17 @@ from pathlib import Path
 import click
 
 from mmagen.core.errors import UsageError
+from mmagen.core.screen import fold
+
+_NARROWEST = 40
+_COLOURS = {"passed": "green", "compiled": "green", "incorrect": "red", "failed": "red", "build": "red", "skipped": "yellow"}
+_COLOURS |= {"not_run": "yellow", "not_supported": "yellow", "REGRESSION": "red"}
+_VERDICTS = re.compile(
+    r"(?:(?<=  )|(?<=^))"
+    r"(?:passed(?: \(emulated\))?|compiled|incorrect|failed|build failed|skipped|not_run|not_supported|REGRESSION)"
+    r"(?=  |$)",
+    re.MULTILINE,
+)
 
 
 def refuse_bad(outputs: Mapping[str, str | None]) -> None:
@@ -30,7 +41,8 @@ def refuse_bad(outputs: Mapping[str, str | None]) -> None:
 def deliver(table: str, outputs: Mapping[str, str | None], spell: Mapping[str, Callable[[], str]]) -> None:
     """Print `table` and write the requested formats. spell: option -> function that returns the text of its format."""
     # A format on stdout must be alone there; the table then goes to stderr.
-    click.echo(table, err="-" in outputs.values())
+    err = "-" in outputs.values()
+    click.echo(painted(fold(table, line_width(err)), in_colour(err)), err=err)
     for option, file in outputs.items():
         if file == "-":
             click.echo(spell[option](), nl=False)
@@ -43,11 +55,29 @@ def made_by() -> dict[str, str]:
     return {"command": " ".join(["mmagen", *sys.argv[1:]]), "date": datetime.date.today().isoformat()}
 
 
-def in_colour() -> bool:
-    """May stdout be coloured? Only a terminal, unless NO_COLOR is set (no-color.org) or TERM says that it has none."""
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+def in_colour(err: bool = False) -> bool:
+    """May stdout, or stderr, be coloured? Only a terminal, unless NO_COLOR is set (no-color.org) or TERM says that it has none."""
+    stream = sys.stderr if err else sys.stdout
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def line_width() -> int | None:
-    """Characters of a line of the terminal; None where stdout is none."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+def painted(text: str, colour: bool) -> str:
+    """The text with the verdicts in the cells of its tables coloured; cells stand apart by two blanks."""
+    return _VERDICTS.sub(lambda found: click.style(found[0], fg=_COLOURS[found[0].split()[0]]), text) if colour else text
+
+
+def line_width(err: bool = False) -> int | None:
+    """Characters of a line of stdout or stderr: COLUMNS, else those of the terminal; None for a pipe or a file, whose lines stay
+    whole, for grep and editors."""
+    if (asked := os.environ.get("COLUMNS", "")).isdecimal() and int(asked) > 0:
+        return max(_NARROWEST, int(asked))
+    stream = sys.stderr if err else sys.stdout
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or None if stream.isatty() else None
+    except OSError:
+        return None
+
+
+def show(text: str, *, err: bool = False) -> None:
+    """Print sentences, folded to the width of the line."""
+    click.echo(fold(text, line_width(err)), err=err)

@@ -10,10 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import click
-
 import mmagen
-from mmagen.cli.outputs import deliver, made_by, refuse_bad
+from mmagen.cli.outputs import deliver, line_width, made_by, refuse_bad, show
 from mmagen.cli.progress import shown
 from mmagen.core.errors import ExitCode, UsageError
 from mmagen.core.progress import Progress
@@ -86,7 +84,7 @@ def _build(able: Sequence[Operation], target: str, toolchain: Toolchain, options
     loops = [loop(operation, target) for operation in able]
     program = build(loops, target, toolchain, jobs=options.jobs, progress=progress)
     for line in program.warnings:
-        click.echo(f"ptxas: {line}", err=True)
+        show(f"ptxas: {line}", err=True)
     return program
 
 
@@ -152,10 +150,10 @@ def _run(program: Program, names: Sequence[str], settings: Settings, toolchain: 
 
 def _compiled(program: Program, count: int, place: Path) -> ExitCode:
     for name, error in program.failed.items():
-        click.echo(f"{name}: {error}", err=True)
+        show(f"{name}: {error}", err=True)
     if program.path:
         shutil.copy2(program.path, place)
-    click.echo(
+    show(
         f"{count - len(program.failed)} of {count} loops compiled in {program.seconds:.0f} s of nvcc: "
         f"{place if program.path else 'no program'}"
     )
@@ -175,7 +173,7 @@ def _report(found: Sequence[Figure], machine: Machine, outputs: Mapping[str, str
     page, chart = outputs.get("markdown"), outputs.get("svg")
     beside = os.path.relpath(chart, Path(page).parent) if chart and page and "-" not in (chart, page) else None
     deliver(
-        table(found, machine),
+        table(found, machine, line_width("-" in outputs.values())),
         outputs,
         {
             "json": lambda: to_json(found),

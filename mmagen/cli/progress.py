@@ -8,8 +8,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-import click
-
+from mmagen.cli.outputs import show
 from mmagen.core.progress import Progress
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ def shown() -> Iterator[Progress]:
             nonlocal last
             if time.monotonic() - last >= _QUIET_S:
                 last = time.monotonic()
-                click.echo(f"[{done}/{total}] {what}", err=True)
+                show(f"[{done}/{total}] {what}", err=True)
 
         yield log
         return

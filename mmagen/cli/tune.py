@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import click
-from tabulate import tabulate
 
+from mmagen.cli.outputs import line_width, show
 from mmagen.cli.progress import shown
 from mmagen.core.errors import ExitCode, SpecError, UsageError
+from mmagen.core.screen import table
 from mmagen.families.reading import read
 from mmagen.spec.load import load
 from mmagen.toolchain.find import find_toolchain
@@ -44,17 +45,17 @@ def run(spec: Path, places: Places) -> ExitCode:
     check(loaded, places.options.problems)
     toolchain = find_toolchain()
     if not toolchain.gpus and not places.scheduler:
-        click.echo(f"mmagen: nothing to measure on: {toolchain.remedies.get('gpus', 'no GPU')}", err=True)
+        show(f"mmagen: nothing to measure on: {toolchain.remedies.get('gpus', 'no GPU')}", err=True)
         return ExitCode.NOTHING_VERIFIED
     with contextlib.ExitStack() as stack:
         runner, toolchain = _runner(places.scheduler, toolchain, stack)
         progress = stack.enter_context(shown())
-        done = tune(loaded, places.options, base, toolchain, runner, progress, lambda line: click.echo(line, err=True))
+        done = tune(loaded, places.options, base, toolchain, runner, progress, lambda line: show(line, err=True))
     places.out.write_text(done.text, "utf-8")
-    click.echo(tabulate(done.figures, tablefmt="plain", disable_numparse=True))
+    click.echo(table((), done.figures, line_width()))
     for note in done.notes:
-        click.echo(f"note: {note}", err=True)
-    click.echo(f"{places.out}: {len(done.names)} configurations; measurements in {base}")
+        show(f"note: {note}", err=True)
+    show(f"{places.out}: {len(done.names)} configurations; measurements in {base}")
     return ExitCode.INCORRECT if done.incorrect else ExitCode.RUN_FAILED if done.lost else ExitCode.OK
 
 

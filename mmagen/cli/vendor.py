@@ -6,9 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import click
-
 from mmagen.cli.build import cutlass_headers, load_specs
+from mmagen.cli.outputs import show
 from mmagen.core.errors import ExitCode, SpecError, UsageError
 from mmagen.generate.manifest import MANIFEST, recorded, with_vendored
 
@@ -36,14 +35,14 @@ def vendor(specs: Sequence[Path], into: Path, *, name: str | None, cutlass: bool
     if check:
         drift = compare(files, into)
         for path in drift:
-            click.echo(f"{into / path} differs")
+            show(f"{into / path} differs")
         return ExitCode.INCORRECT if drift else ExitCode.OK
     before = _listed(into)
     written = write(files, into, force)
     for line in _changes(written.changed, written.removed, before):
-        click.echo(line)
+        show(line)
     kernels = ", ".join(one.plan.name for one in loaded.planned)
-    click.echo(f"{into}: {kernels}: {_counts(written.changed, written.removed)}")
+    show(f"{into}: {kernels}: {_counts(written.changed, written.removed)}")
     return ExitCode.OK
 
 

@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 from mmagen.cli.build import Specs, load_specs
-from mmagen.cli.outputs import deliver, made_by, refuse_bad
+from mmagen.cli.outputs import deliver, line_width, made_by, refuse_bad, show
 from mmagen.cli.progress import shown
 from mmagen.core.errors import ExitCode, RunError, UsageError, most_serious
 from mmagen.generate.manifest import MANIFEST, has_tests
@@ -296,7 +294,8 @@ def _report(
 ) -> None:
     """Print and write the reports; refused specs are in them as well."""
     from mmagen.report.coverage import coverage
-    from mmagen.report.formats import build_failures, table, to_csv, to_json, to_junit
+    from mmagen.report.formats import build_failures, table, to_csv, to_json
+    from mmagen.report.junit import to_junit
     from mmagen.report.results import to_markdown
     from mmagen.verify.verdict import refused
 
@@ -305,16 +304,16 @@ def _report(
         reasons.setdefault(diagnostic.file, []).append(str(diagnostic))
     verdicts = [*verified, *(refused(file, "; ".join(lines)) for file, lines in reasons.items())]
     if failures := build_failures(verdicts):
-        click.echo(failures, err=True)
+        show(failures, err=True)
     maps = [*_maps(verified, loaded, folders)]
     covered = [f"{verdict.name}: {paragraph}" for verdict in verdicts for paragraph in coverage(verdict)] if verbose else []
     deliver(
-        "\n\n".join([table(verdicts), *maps, *covered]),
+        "\n\n".join([table(verdicts, line_width("-" in outputs.values())), *maps, *covered]),
         outputs,
         {
             "json": lambda: to_json(verdicts),
             "csv": lambda: to_csv(verdicts),
-            "junit": lambda: to_junit(verdicts),
+            "junit": lambda: to_junit(verdicts, [str(outputs["json"])] if outputs["json"] not in (None, "-") else ()),
             "markdown": lambda: to_markdown(verdicts, **made_by()),
         },
     )

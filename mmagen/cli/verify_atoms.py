@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import click
-
 from mmagen.build.job import BuildResult
-from mmagen.cli.outputs import deliver, made_by
+from mmagen.cli.outputs import deliver, line_width, made_by, show
 from mmagen.core.errors import ExitCode, UsageError
 from mmagen.core.progress import Progress
 from mmagen.mma.forms import chosen
 from mmagen.mma.operation import Operation
 from mmagen.op_tests import report
 from mmagen.op_tests.check import Options, verify_atoms
-from mmagen.report.formats import to_csv, to_json, to_junit
+from mmagen.report.formats import to_csv, to_json
+from mmagen.report.junit import to_junit
 from mmagen.toolchain.find import COMPILE, Toolchain, find_toolchain
 from mmagen.verify.verdict import Verdict, exit_code, judge
 
@@ -40,7 +39,7 @@ def verify(
     toolchain = find_toolchain(want=COMPILE if compile_only else (*COMPILE, "gpus"))
     if where == "gpu" and not compile_only and not toolchain.gpus:
         why = toolchain.remedies["gpus"]
-        click.echo(f"mmagen: {why}", err=True)
+        show(f"mmagen: {why}", err=True)
         verdicts = [judge(BuildResult(operation.name, Path(), True), no_gpu=why) for operation in operations]
         _report(operations, verdicts, outputs)
         return code(verdicts)
@@ -68,4 +67,4 @@ def _report(operations: Sequence[Operation], verdicts: Sequence[Verdict], output
         "junit": lambda: to_junit(verdicts),
         "markdown": lambda: report.page(operations, verdicts, **made_by()),
     }
-    deliver(report.table(operations, verdicts), outputs, spell)
+    deliver(report.table(operations, verdicts, columns=line_width("-" in outputs.values())), outputs, spell)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import subprocess
 import threading
@@ -17,13 +18,15 @@ _GRACE_S = 2.0
 
 @dataclass(frozen=True)
 class Finished:
-    """How a child ended. exit_code is negative for a signal, as in subprocess; `timed_out` when mmagen killed it."""
+    """How a child ended. exit_code is negative for a signal, as in subprocess; `timed_out` when mmagen killed it. arrivals: of each
+    line of stdout, in seconds from the start; only `capture` notes them."""
 
     exit_code: int
     stdout: str
     stderr: str
     seconds: float
     timed_out: bool = False
+    arrivals: tuple[float, ...] = ()
 
 
 class Children:
@@ -90,6 +93,42 @@ def _signals_deferred() -> Iterator[None]:
             signal.raise_signal(which)
 
 
+class _Output:
+    """stdout and stderr of a child, read as they come, so that neither pipe fills. No threads: a signal's exception may come
+    anywhere."""
+
+    def __init__(self, child: subprocess.Popen[str], start: float):
+        assert child.stdout is not None and child.stderr is not None
+        self._child, self._start = child, start
+        self._parts: dict[int, list[bytes]] = {child.stdout.fileno(): [], child.stderr.fileno(): []}
+        self._out, self._err = self._parts
+        self._open = set(self._parts)
+        self.arrivals: list[float] = []
+
+    def wait(self, timeout_s: float | None) -> None:
+        """Until both pipes are closed and the child has ended. Raises subprocess.TimeoutExpired."""
+        while self._open:
+            ready = select.select([*self._open], [], [], self._left(timeout_s))[0]
+            if not ready:
+                raise subprocess.TimeoutExpired(self._child.args, timeout_s or 0.0)
+            for pipe in ready:
+                part = os.read(pipe, 1 << 16)
+                self._parts[pipe].append(part)
+                if not part:
+                    self._open.discard(pipe)
+                elif pipe == self._out:
+                    self.arrivals += [time.monotonic() - self._start] * part.count(b"\n")
+        self._child.wait(self._left(timeout_s))
+
+    def _left(self, timeout_s: float | None) -> float | None:
+        return None if timeout_s is None else max(0.0, self._start + timeout_s - time.monotonic())
+
+    def texts(self) -> tuple[str, str]:
+        """stdout and stderr."""
+        out, err = (b"".join(self._parts[pipe]).decode("utf-8", "replace") for pipe in (self._out, self._err))
+        return out.replace("\r\n", "\n"), err.replace("\r\n", "\n")
+
+
 def capture(
     argv: Sequence[str | Path], *, timeout_s: float | None, env: Mapping[str, str] | None = None, cwd: Path | None = None
 ) -> Finished:
@@ -98,13 +137,15 @@ def capture(
     start = time.monotonic()
     with Children() as children:
         child = children.start(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, cwd=cwd)
+        output, timed_out = _Output(child, start), False
         try:
-            stdout, stderr = child.communicate(timeout=timeout_s)
-            return Finished(child.returncode, stdout, stderr, time.monotonic() - start)
+            output.wait(timeout_s)
         except subprocess.TimeoutExpired:
+            timed_out = True
             _end(child)
-            stdout, stderr = child.communicate()
-            return Finished(child.returncode, stdout, stderr, time.monotonic() - start, timed_out=True)
+            output.wait(None)
+        stdout, stderr = output.texts()
+        return Finished(child.returncode, stdout, stderr, time.monotonic() - start, timed_out, tuple(output.arrivals))
 
 
 def follow(

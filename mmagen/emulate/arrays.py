@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ Events = npt.NDArray[np.uint64]
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[Any]
 """Bits of numbers of some format: unsigned integers as wide as its storage."""
+Reduction = Callable[[Codes, Codes], Codes]
+"""(what is there, what comes) -> what is to be there, on unsigned integers of one type and shape."""
 Values = npt.NDArray[Any]
 """A register over all lanes, or of length 1 where it is the same in all of them: the instruction decides on the dtype."""
 Registers = list[Values]

@@ -9,6 +9,7 @@ import numpy as np
 from mmagen.emulate.asynchronous.bulk import BulkCopies
 from mmagen.emulate.asynchronous.copy_arrivals import CopyArrivals
 from mmagen.emulate.asynchronous.cp_async import PendingCopies
+from mmagen.emulate.asynchronous.remote_stores import RemoteStores
 from mmagen.emulate.asynchronous.wgmma_groups import WgmmaGroups
 from mmagen.emulate.hazards.tracker import HazardTracker, LaunchHistory
 from mmagen.emulate.lanes.lane_findings import LaneFindings
@@ -65,6 +66,7 @@ class Batch:
     copies: PendingCopies
     copy_arrivals: CopyArrivals
     bulk: BulkCopies
+    remote_stores: RemoteStores
     wgmmas: WgmmaGroups
     register_pool: RegisterPool
 
@@ -99,6 +101,7 @@ def make_batch(launch: LaunchState, first: int, count: int) -> Batch:
         copies=copies,
         copy_arrivals=CopyArrivals(lanes, copies, mbarriers, hazards.clocks),
         bulk=BulkCopies(lanes, memory, hazards, mbarriers, exits, findings),
+        remote_stores=RemoteStores(lanes, memory.shared, hazards, mbarriers, exits, findings),
         wgmmas=WgmmaGroups(lanes, registers, hazards.clocks, findings),
         register_pool=RegisterPool(lanes, findings, program.entry),
     )

@@ -13,6 +13,8 @@ from mmagen.core.errors import Fault, SpecFaults
 if TYPE_CHECKING:
     from mmagen.families.plans import Plan
     from mmagen.families.protocol import Family
+    from mmagen.mma.atoms import Atom
+    from mmagen.plan.pipeline import Pipeline
     from mmagen.plan.plans import ProjectPlan
     from mmagen.spec.model import Spec
 
@@ -70,6 +72,32 @@ def alternatives(spec: Spec) -> list[Mapping[str, Any]]:
             found = family(module)
             return list(found.alternatives(spec)) if isinstance(found, Tunable) else []
     return []
+
+
+def kernels_to_begin_with() -> tuple[str, ...]:
+    """The kernels of which a first spec can be suggested."""
+    from mmagen.families.protocol import Starter
+
+    return tuple(dict.fromkeys(kernel for kernel, module in REGISTERED if isinstance(family(module), Starter)))
+
+
+def first_keys(kernel: str, atom: Atom) -> list[Mapping[str, Any]]:
+    """Keys of specs of that kernel to begin with, legal or not; none where no family builds it from the atom."""
+    from mmagen.families.protocol import Starter
+
+    for name, module in REGISTERED:
+        if name == kernel and family(module).builds(atom.name):
+            found = family(module)
+            return list(found.first_keys(atom)) if isinstance(found, Starter) else []
+    return []
+
+
+def pipelines(plan: ProjectPlan) -> list[tuple[str, Pipeline]]:
+    """The pipeline of each kernel that has one, by the name of its config."""
+    from mmagen.families.protocol import Pipelined
+
+    each = [(name, one, family_of(one)) for name, one in plan.by_config.items()]
+    return [(name, found.pipeline(one)) for name, one, found in each if isinstance(found, Pipelined)]
 
 
 def _builds(module: str, spec: Spec) -> bool:

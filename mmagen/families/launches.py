@@ -8,6 +8,7 @@ from typing import TypeVar
 from mmagen.families import library
 from mmagen.families.peak.rates import rate
 from mmagen.mma import catalogue
+from mmagen.plan.cost import predict
 from mmagen.plan.devices import Device
 from mmagen.plan.launch import Numbers, launch, occupancy
 from mmagen.plan.plans import GemmPlan
@@ -19,6 +20,7 @@ def numbers(plan: GemmPlan, device: Device, ptxas: Mapping[str, int], estimate: 
     """Those of each kernel and of the problems that it is chosen for. ptxas: registers by the name of a kernel's config ("" for
     a single kernel); estimate: of a kernel that is not in it."""
     found = []
+    costs = {config.name: config.cost for config in plan.configs}
     for name, one in {config.name: config.plan for config in plan.configs}.items() if plan.configs else [("", plan)]:
         operation = catalogue.known(one.atom.name)
         residency = occupancy(one, ptxas.get(name) or estimate(one))
@@ -26,5 +28,7 @@ def numbers(plan: GemmPlan, device: Device, ptxas: Mapping[str, int], estimate: 
         launches = tuple((problem, launch(one, problem, device, residency.ctas)) for problem in mine)
         target = f"sm_{device.capability}{'a' if one.atom.arch_specific else ''}"
         per_cycle = rate(operation, target) if operation else None
-        found.append(Numbers(name, device, residency, name in ptxas, per_cycle, launches))
+        cost = costs.get(name)
+        predicted = tuple(predict(one, cost, problem) * 1e6 for problem in mine) if cost else ()
+        found.append(Numbers(name, device, residency, name in ptxas, per_cycle, launches, predicted))
     return found

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from mmagen.core.errors import Fault, SpecFaults
+from mmagen.families import mma_shapes
 from mmagen.mma.atoms import Atom
 from mmagen.plan import budgets, mma_sync, pages, rules, sentences, tiling
 from mmagen.plan.devices import Device
@@ -99,6 +100,9 @@ class _Micro:
 
     def maps(self, plan: MicroPlan) -> list[Map]:
         return of_product(plan)
+
+    def first_keys(self, atom: Atom) -> Iterator[Mapping[str, Any]]:
+        return mma_shapes.of_one_tile(atom)
 
 
 FAMILY: Family[MicroPlan] = _Micro()

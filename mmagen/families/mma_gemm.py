@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from mmagen import families
 from mmagen.core.errors import Fault, SpecFaults
 from mmagen.core.targets import capability
-from mmagen.families import launches, library
+from mmagen.families import launches, library, mma_shapes
+from mmagen.families.mma_alternatives import alternatives
 from mmagen.mma.atoms import Atom
 from mmagen.plan import budgets, mma_sync, operations, pages, rules, sentences, tiling
 from mmagen.plan.devices import Device
@@ -18,6 +19,7 @@ from mmagen.plan.launch import Numbers
 from mmagen.plan.maps import Map
 from mmagen.plan.model import Epilogue, TiledMma
 from mmagen.plan.operands import VECTOR_BYTES
+from mmagen.plan.pipeline import Pipeline, by_all_warps
 from mmagen.plan.plans import GemmPlan, Mainloop, Text, TileScheduler
 from mmagen.plan.policies import SINGLE_TILE, Policies, Policy, functor
 from mmagen.plan.problems import default_problems
@@ -75,12 +77,11 @@ class MmaGemm:
         a, b = mma_sync.operands(spec, atom, mma, tile)
         staged = budgets.epilogue(spec, atom, mma, tile)
         accumulators, fragments = budgets.registers(atom, mma, tile)
-        cp_async = atom.min_arch >= 80 or all(capability(name) >= 80 for name in arch)
         smem, unfit = _budgets(spec, atom, mma, tile)
         unfit += budgets.thread_faults(spec, mma.threads, arch)
         if faults := [*faults, *(_with_tile(fault, spec, atom, mma) for fault in unfit)]:
             raise SpecFaults(tuple(faults))
-        mainloop = Mainloop(*(MULTISTAGE if cp_async else REGISTER_STAGED), smem.stages)
+        mainloop = Mainloop(*(MULTISTAGE if _has_cp_async(spec, atom) else REGISTER_STAGED), smem.stages)
         return GemmPlan(
             family=self.name,
             spec=spec,
@@ -120,6 +121,10 @@ class MmaGemm:
             "policies": _policies(plan.mainloop, plan.epilogue, plan.name),
         }
 
+    def alternatives(self, spec: Spec) -> Iterator[Mapping[str, Any]]:
+        atom = rules.atom_for(spec)
+        return alternatives(atom, _has_cp_async(spec, atom))
+
     def trials(self, plan: GemmPlan) -> Trials:
         return of_product(plan, chosen(Paths.of(plan)))
 
@@ -131,6 +136,12 @@ class MmaGemm:
 
     def maps(self, plan: GemmPlan) -> list[Map]:
         return library.maps(plan)
+
+    def pipeline(self, plan: GemmPlan) -> Pipeline:
+        return by_all_warps(plan, plan.mainloop.header == REGISTER_STAGED[1])
+
+    def first_keys(self, atom: Atom) -> Iterator[Mapping[str, Any]]:
+        return mma_shapes.of_gemm(atom)
 
 
 FAMILY: Family[GemmPlan] = MmaGemm(__name__)
@@ -144,12 +155,16 @@ def vectors(spec: Spec, atom: Atom) -> dict[str, list[tuple[str, str, int]]]:
     return found
 
 
+def _has_cp_async(spec: Spec, atom: Atom) -> bool:
+    """Do all targets have cp.async?"""
+    return atom.min_arch >= 80 or all(capability(name) >= 80 for name in rules.compiled_for(spec, atom))
+
+
 def _budgets(spec: Spec, atom: Atom, mma: TiledMma, tile: tiling.Tile) -> tuple[budgets.Smem, list[Fault]]:
     """Shared memory, and the faults of it and of registers."""
     arch = rules.compiled_for(spec, atom)
-    cp_async = atom.min_arch >= 80 or all(capability(name) >= 80 for name in arch)
     operands = mma_sync.operands(spec, atom, mma, tile)
-    smem, unfit = budgets.gemm_smem(spec, *operands, budgets.epilogue(spec, atom, mma, tile), arch, cp_async)
+    smem, unfit = budgets.gemm_smem(spec, *operands, budgets.epilogue(spec, atom, mma, tile), arch, _has_cp_async(spec, atom))
     return smem, [*unfit, *budgets.register_faults(spec, mma, *budgets.registers(atom, mma, tile))]
 
 

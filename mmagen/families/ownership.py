@@ -82,6 +82,10 @@ class _Ownership:
     def maps(self, plan: OwnershipPlan) -> list[Map]:
         return maps_of(plan)
 
+    def first_keys(self, atom: Atom) -> Iterator[Mapping[str, Any]]:
+        yield {}
+        yield {"atoms_layout": [2, 2, 1]}  # quad pairs: four of them fill a warp
+
 
 FAMILY: Family[OwnershipPlan] = _Ownership()
 

@@ -6,10 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from mmagen.core.errors import Fault
+from mmagen.mma.atoms import Atom
 from mmagen.plan.devices import Device
 from mmagen.plan.launch import Numbers
 from mmagen.plan.maps import Map
 from mmagen.plan.pages import Section
+from mmagen.plan.pipeline import Pipeline
 from mmagen.plan.plans import ProjectPlan
 from mmagen.plan.trials import Trials
 from mmagen.spec.model import Problem, Spec
@@ -58,6 +60,23 @@ class Family(Protocol[P]):
 
     def maps(self, plan: P) -> list[Map]:
         """Who owns the elements of A, B and C, for `inspect --ownership`."""
+
+
+@runtime_checkable
+class Starter(Protocol):
+    """A family whose kernels `mmagen new` can begin with."""
+
+    def first_keys(self, atom: Atom) -> Iterable[Mapping[str, Any]]:
+        """Keys of specs besides the operation, as YAML has them; not all need be legal. Of a kernel for any size they are ranked by
+        predicted time; of one tile the first that is legal is used."""
+
+
+@runtime_checkable
+class Pipelined(Protocol):
+    """A family whose kernels load k tiles while they multiply others."""
+
+    def pipeline(self, plan: Any) -> Pipeline:
+        """Who loads and who multiplies in one kernel, for pictures."""
 
 
 @runtime_checkable

@@ -65,16 +65,17 @@ unsigned char* put(unsigned char* at, Value value) {
   return at + sizeof value;
 }
 
-/// The layout is that of emulate/tensor_map.py: "<8sBBBxIQ", extents, strides, box.
-void write_description(CUtensorMap* map, cuuint32_t rank, unsigned element, unsigned swizzle, void const* address,
+/// The layout is that of emulate/tensor_map.py: "<8sBBBBIQ", extents, strides, box. Types count from 1 there.
+void write_description(CUtensorMap* map, CUtensorMapDataType type, cuuint32_t rank, unsigned swizzle, void const* address,
                        cuuint64_t const* extents, cuuint64_t const* strides, cuuint32_t const* box) {
   auto* at = reinterpret_cast<unsigned char*>(map);
   std::memset(at, 0, sizeof *map);
   std::memcpy(at, "mmagenTM", 8);
   at = put(at + 8, uint8_t(rank));
-  at = put(at, uint8_t(element));
+  at = put(at, uint8_t(bytes_of(type)));
   at = put(at, uint8_t(swizzle));
-  at = put(at + 1, uint32_t(0));
+  at = put(at, uint8_t(type + 1));
+  at = put(at, uint32_t(0));
   at = put(at, uint64_t(reinterpret_cast<uintptr_t>(address)));
   for (cuuint32_t i = 0; i < rank; ++i) { at = put(at, uint64_t(extents[i])); }
   for (cuuint32_t i = 0; i + 1 < rank; ++i) { at = put(at, uint64_t(strides[i])); }
@@ -117,7 +118,7 @@ CUresult encode(CUtensorMap* map, CUtensorMapDataType type, cuuint32_t rank, voi
   unsigned const line = box[0] * element;
   if (line % 16 != 0) { return refuse_map("lines of the box are %u bytes, not a multiple of 16", line); }
   if (swizzled > 16 && line > swizzled) { return refuse_map("lines of %u bytes do not fit a swizzle of %u", line, swizzled); }
-  write_description(map, rank, element, swizzled, address, extents, strides, box);
+  write_description(map, type, rank, swizzled, address, extents, strides, box);
   return CUDA_SUCCESS;
 }
 

@@ -27,8 +27,8 @@ def page(name: str, title: str, sections: Sequence[Section], pictures: Sequence[
     return (
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{escape(name)}</title>\n'
         f"<style>{_STYLE}</style>\n</head>\n<body>\n<h1>{escape(name)}</h1>\n<p>{escape(title)}</p>\n{tables}"
-        f"<h2>Who owns which element</h2>\n<p>Point at a cell to see its threads and values, and of an operand its byte and bank "
-        f"in shared memory.</p>\n{figures}</body>\n</html>\n"
+        f"<h2>Pictures</h2>\n<p>Point at a cell to see what it is: threads and values, of an operand its byte and bank in shared "
+        f"memory, of a pipeline the k tile and what is waited for.</p>\n{figures}</body>\n</html>\n"
     )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mmagen.core.errors import UsageError
+from mmagen.core.screen import fold
 from mmagen.mma.ownership import MODES, Ownership
 from mmagen.plan.maps import Map
 
@@ -16,6 +17,7 @@ from mmagen.plan.maps import Map
 MOST_ROWS, MOST_COLUMNS = 32, 32
 CHUNK = 16  # bytes of a row of a core matrix
 _LINES = 8  # rows of a core matrix
+_INDENT = 2
 # Colours of the 256-colour palette that differ on dark and on light backgrounds; neighbouring threads get different ones.
 _COLOURS = (33, 208, 34, 201, 142, 39, 160, 99, 37, 172, 70, 205, 63, 130, 30, 135)
 
@@ -40,7 +42,7 @@ def text(maps: Sequence[Map], window: Window, columns: int | None = None, colour
     """All maps. window: what to show of each matrix, {} for as much as is legible. columns: characters of a line."""
     parts = []
     for one in maps:
-        parts.append(one.title)
+        parts.append(fold(one.title, columns))
         parts += [_indented(_matrix(one, table, window, columns, colour)) for table in one.tables]
     return "\n\n".join(parts) + "\n"
 
@@ -81,7 +83,7 @@ def _matrix(of: Map, table: Ownership, window: Window, width: int | None, colour
     rows, columns = ranges(of, table, window, fit)
     if not rows or not columns:
         return f"{_axes(table)}: the window lies outside"
-    lines = [f"{_axes(table)}: {_values(table)}{_sharing(owners)}", *_cut(table, rows, columns)]
+    lines = [fold(f"{_axes(table)}: {_values(table)}{_sharing(owners)}", _within(width)), *_cut(table, rows, columns, width)]
     lines.append(_ruler(modes[1], columns, cell, table.rows))
     for row in rows:
         cells = [_cell(owners[row * table.columns + column], cell, colour) for column in columns]
@@ -148,15 +150,19 @@ def ranges(of: Map, table: Ownership, window: Window, most_columns: int = MOST_C
     return found[0], found[1]
 
 
-def _cut(table: Ownership, rows: range, columns: range, unit: str = "") -> list[str]:
+def _within(width: int | None) -> int | None:
+    """Characters of a line of a matrix, which is indented."""
+    return None if width is None else width - _INDENT
+
+
+def _cut(table: Ownership, rows: range, columns: range, width: int | None, unit: str = "") -> list[str]:
     """A line that says what is left out, if anything is."""
     if len(rows) == table.rows and len(columns) == table.columns:
         return []
     modes = _modes(table.matrix).lower()
     shown = f"{modes[0]} {rows[0]} to {rows[-1]} of {table.rows}, {modes[1]} {columns[0]} to {columns[-1]} of {table.columns}"
-    return [
-        f"a window, {shown}{unit}; --window {modes[0]}=BEGIN:END,{modes[1]}=BEGIN:END shows another, --window all everything"
-    ]
+    other = f"--window {modes[0]}=BEGIN:END,{modes[1]}=BEGIN:END shows another, --window all everything"
+    return [fold(f"a window, {shown}{unit}; {other}", _within(width))]
 
 
 def _label(mode: str, index: int, extent: int) -> str:
@@ -196,6 +202,7 @@ def _stage(
             f"a window, {what}; --window {lines_mode.lower()}=BEGIN:END,{chunk_mode.lower()}=BEGIN:END shows another, "
             f"--window all everything"
         )
+    lines = [fold(line, _within(width)) for line in lines]
     chunks = sorted({element // per_chunk for element in elements})
     lines.append(_ruler(chunk_mode, [chunk * per_chunk for chunk in chunks], cell, lines_extent))
     for line in rows:

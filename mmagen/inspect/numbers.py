@@ -12,11 +12,12 @@ _HEADS = (
     *("problem", "tiles", "CTAs", "k tiles", "waves", "last wave", "busy", "DRAM MB", "L2 MB", "flop/B", "least us"),
     "bound by",
 )
+_PREDICTED = ("predicted us", "least of it")
 
 
 def sections(numbers: Sequence[Numbers]) -> list[Section]:
-    """Occupancy of each kernel, and its problems."""
-    return [section for one in numbers for section in (_occupancy(one), _launches(one))]
+    """Occupancy of each kernel, and its problems; a kernel of a library that none of them is chosen for has no launches."""
+    return [section for one in numbers for section in (_occupancy(one), *([_launches(one)] if one.launches else []))]
 
 
 def _title(one: Numbers, what: str) -> str:
@@ -37,8 +38,9 @@ def _occupancy(one: Numbers) -> Section:
 
 
 def _launches(one: Numbers) -> Section:
-    rows: list[Row] = [_HEADS]
-    for problem, it in one.launches:
+    timed = bool(one.predicted)
+    rows: list[Row] = [(*_HEADS, *(_PREDICTED if timed else ()))]
+    for number, (problem, it) in enumerate(one.launches):
         least = roofline(it, one.device, one.per_cycle)
         m, n, batch = it.tiles
         rows.append(
@@ -55,11 +57,14 @@ def _launches(one: Numbers) -> Section:
                 f"{it.intensity:,.1f}",
                 f"{least.least:,.1f}",
                 least.bound,
+                *((f"{one.predicted[number]:,.1f}", f"{least.least / one.predicted[number]:.0%}") if timed else ()),
             )
         )
     device = one.device
     peak = f"{one.per_cycle * device.sms * device.clock_mhz / 1e6:.4g} TFLOPS, " if one.per_cycle else ""
     what = f"Launches on {device.title}: {device.sms} SMs, {peak}{device.dram_gbps:,} GB/s by the datasheet"
+    if timed:
+        what += "; predicted by the config's cost, for the device that it was fitted on"
     return _title(one, what), rows
 
 
@@ -78,7 +83,10 @@ def to_json(numbers: Sequence[Numbers]) -> list[dict[str, Any]]:
             },
             "registers": one.occupancy.registers,
             "registers_by_ptxas": one.measured,
-            "launches": [_launch_json(one, problem.text, it) for problem, it in one.launches],
+            "launches": [
+                _launch_json(one, problem.text, it) | ({"predicted_us": one.predicted[number]} if one.predicted else {})
+                for number, (problem, it) in enumerate(one.launches)
+            ],
         }
         for one in numbers
     ]

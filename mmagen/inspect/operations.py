@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from tabulate import tabulate
-
+from mmagen.core.screen import fold
+from mmagen.core.screen import table as laid_out
 from mmagen.mma.operation import OPERANDS, Operation, ThreadValueLayout, flat
 
 HEADERS = ("operation", "shape", "D = A x B", "from", "target", "scales", "note")
@@ -18,9 +18,11 @@ _LETTERS = {"registers": "R", "shared memory": "S", "tensor memory": "T"}
 _VALUES, _FEW_VALUES = 8, 4
 
 
-def table(found: Sequence[Operation]) -> str:
+def table(found: Sequence[Operation], columns: int | None = None) -> str:
     """One line for each operation, and how many there are."""
-    lines = tabulate([_row(operation) for operation in found], HEADERS, tablefmt="simple", disable_numparse=True)
+    rows = [_row(operation) for operation in found]
+    kept = [i for i in range(len(HEADERS)) if any(row[i] for row in rows)]
+    lines = laid_out([HEADERS[i] for i in kept], [[row[i] for i in kept] for row in rows], columns)
     return f"{lines}\n\n{len(found)} operation{'s' * (len(found) != 1)}"
 
 
@@ -42,12 +44,12 @@ def _row(operation: Operation) -> tuple[str, ...]:
     )
 
 
-def page(operation: Operation, full: bool = False) -> str:
+def page(operation: Operation, full: bool = False, columns: int | None = None) -> str:
     """Everything about one operation: facts, layouts, and the ownership of what lies in registers."""
-    facts = tabulate(_facts(operation), tablefmt="plain", disable_numparse=True)
-    parts = [operation.name, _indented(facts), _indented(_layouts(operation))]
-    parts += [_indented(text) for text in (_variants(operation, full), _ownership(operation, full)) if text]
-    return "\n\n".join(parts)
+    within = None if columns is None else columns - 2
+    facts = laid_out((), _facts(operation), within)
+    parts = [facts, _layouts(operation, within), _variants(operation, full, within), _ownership(operation, full, within)]
+    return "\n\n".join([fold(operation.name, columns), *(_indented(text) for text in parts if text)])
 
 
 def _facts(operation: Operation) -> list[tuple[str, str]]:
@@ -94,7 +96,7 @@ def _short(value: str) -> str:
     return value.rpartition("::")[2]
 
 
-def _layouts(operation: Operation) -> str:
+def _layouts(operation: Operation, columns: int | None) -> str:
     rows = []
     for operand in operation.places:
         name, place = _MEANINGS.get(operand, operand), operation.places[operand]
@@ -103,12 +105,7 @@ def _layouts(operation: Operation) -> str:
             continue
         for layout, note in _layouts_to_show(operation, operand):
             rows.append((name, place, _AXES[operand], layout.text, note or _owned(layout)))
-    return tabulate(
-        rows,
-        ("operand", "lies in", "maps to", "(thread, value) layout", "each element"),
-        tablefmt="simple",
-        disable_numparse=True,
-    )
+    return laid_out(("operand", "lies in", "maps to", "(thread, value) layout", "each element"), rows, columns)
 
 
 def _layouts_to_show(operation: Operation, operand: str) -> list[tuple[ThreadValueLayout, str]]:
@@ -121,7 +118,7 @@ def _owned(layout: ThreadValueLayout) -> str:
     return "once" if layout.owners == 1 else f"{layout.owners} times"
 
 
-def _variants(operation: Operation, full: bool) -> str:
+def _variants(operation: Operation, full: bool, columns: int | None) -> str:
     """Other instantiations, for templates over types and tiles."""
     if not operation.variants:
         return ""
@@ -137,10 +134,10 @@ def _variants(operation: Operation, full: bool) -> str:
     ]
     if len(shown) < len(operation.variants):
         rows.append(("...", f"{len(operation.variants)} in all", "", "--full shows them"))
-    return tabulate(rows, ("variant", "D = A x B", "scales", "given"), tablefmt="simple", disable_numparse=True)
+    return laid_out(("variant", "D = A x B", "scales", "given"), rows, columns)
 
 
-def _ownership(operation: Operation, full: bool) -> str:
+def _ownership(operation: Operation, full: bool, columns: int | None) -> str:
     """Thread by value: the element, for the operands that lie in registers; metadata and scales in a table of their own."""
     owned = [operand for operand in OPERANDS if operation.places.get(operand) == "registers" and operand in operation.layouts]
     if not owned:
@@ -149,10 +146,10 @@ def _ownership(operation: Operation, full: bool) -> str:
     reported = f"Who owns what: {', '.join(f'{operand} {_AXES[operand]}' for operand in owned)}"
     reported += "; of the values of A, all of its matrix's, registers hold the nonzeros" * operation.sparse
     reported += "" if full else "; threads left out add up from those shown, --full shows all"
-    return "\n\n".join([reported, *(_grid(operation, part, full) for part in parts if part)])
+    return "\n\n".join([fold(reported, columns), *(_grid(operation, part, full, columns) for part in parts if part)])
 
 
-def _grid(operation: Operation, owned: Sequence[str], full: bool) -> str:
+def _grid(operation: Operation, owned: Sequence[str], full: bool, columns: int | None) -> str:
     layouts = {operand: operation.layout(operand) for operand in owned}
     tables = {operand: layout.table() for operand, layout in layouts.items()}
     values = {operand: _values(layouts[operand].values, operand, full) for operand in owned}
@@ -169,7 +166,7 @@ def _grid(operation: Operation, owned: Sequence[str], full: bool) -> str:
         for thread in threads
     ]
     heads = ["thread", *("..." if value is None else f"{operand}{value}" for operand in owned for value in values[operand])]
-    return tabulate(rows, heads, tablefmt="simple", disable_numparse=True, stralign="left")
+    return laid_out(heads, rows, columns)
 
 
 def _cell(elements: Sequence[int], value: int | None, extent: int) -> str:

@@ -4,30 +4,29 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from textwrap import indent
 from typing import TYPE_CHECKING
-
-from tabulate import tabulate
 
 from mmagen.build import registers
 from mmagen.core.errors import UsageError
-from mmagen.families import family_of
+from mmagen.core.screen import fold, table
+from mmagen.families import family_of, pipelines
 from mmagen.inspect import choices, numbers
-from mmagen.plan.devices import device_for
+from mmagen.plan.devices import Device, device_for
 from mmagen.plan.launch import Numbers
 from mmagen.plan.pages import Section
 from mmagen.plan.plans import ProjectPlan
 
 if TYPE_CHECKING:
     from mmagen.inspect.maps import Window
+    from mmagen.inspect.pictures import Picture
 
 
-def inspect(plan: ProjectPlan, device: str | None = None) -> str:
+def inspect(plan: ProjectPlan, device: str | None = None, columns: int | None = None) -> str:
     """The decisions of a plan and their costs, in sections, and its launches on a device (by default one that it is compiled
-    for), with the registers of kernels that were built."""
-    sections = [*_sections(plan), *numbers.sections(_numbers(plan, device))]
-    head = f"{plan.name}: {plan.text.title}"
-    body = [f"{title}\n{indent(tabulate(rows, tablefmt='plain', disable_numparse=True), '  ')}" for title, rows in sections]
+    for), with the registers of kernels that were built. columns: characters of a line."""
+    sections = [*_sections(plan), *launches(plan, device)]
+    head = fold(f"{plan.name}: {plan.text.title}", columns)
+    body = [f"{fold(title, columns)}\n{table((), rows, columns, indent='  ')}" for title, rows in sections]
     return "\n\n".join([head, *body]) + "\n"
 
 
@@ -35,13 +34,29 @@ def _sections(plan: ProjectPlan) -> list[Section]:
     return [*family_of(plan).page(plan), *choices.sections(plan)]
 
 
-def _numbers(plan: ProjectPlan, device: str | None) -> list[Numbers]:
+def launches(plan: ProjectPlan, device: str | None = None, built: bool = True) -> list[Section]:
+    """Occupancy and launches on a device. built: with registers of ptxas where they are known. Raises UsageError for a device
+    that the project does not run on."""
+    return numbers.sections(_numbers(plan, device, built))
+
+
+def is_built(plan: ProjectPlan, device: str | None = None) -> bool:
+    """Are the registers of its kernels by ptxas known?"""
+    found = device_for(plan.arch, device)
+    return found is not None and bool(_registers(plan, found))
+
+
+def _numbers(plan: ProjectPlan, device: str | None, built: bool = True) -> list[Numbers]:
     found = device_for(plan.arch, device)
     if found is None and device:
         raise UsageError(f"{plan.name} is compiled for {', '.join(plan.arch)} and does not run on {device}")
     if found is None:
         return []
-    return family_of(plan).numbers(plan, found, registers.known(plan.spec_sha, lambda: _files(plan), found.capability))
+    return family_of(plan).numbers(plan, found, _registers(plan, found) if built else {})
+
+
+def _registers(plan: ProjectPlan, device: Device) -> Mapping[str, int]:
+    return registers.known(plan.spec_sha, lambda: _files(plan), device.capability)
 
 
 def _files(plan: ProjectPlan) -> Mapping[str, bytes]:
@@ -52,19 +67,32 @@ def _files(plan: ProjectPlan) -> Mapping[str, bytes]:
 
 def to_html(plan: ProjectPlan, window: Window, device: str | None = None) -> str:
     """The same as an HTML page, with pictures of who owns which element."""
-    from mmagen.inspect import html, pictures  # import the layout algebra, which is slow
+    from mmagen.inspect import html
 
-    drawn = pictures.pictures(family_of(plan).maps(plan), window)
-    sections = [*_sections(plan), *numbers.sections(_numbers(plan, device))]
-    return html.page(plan.name, plan.text.title, sections, drawn)
+    return html.page(plan.name, plan.text.title, [*_sections(plan), *launches(plan, device)], pictures(plan, window, device))
 
 
-def to_svg(plan: ProjectPlan, window: Window) -> dict[str, str]:
+def pictures(plan: ProjectPlan, window: Window, device: str | None = None) -> list[Picture]:
+    """Who owns which element, operands in shared memory, copies, the pipeline, and the order of tiles on a device."""
+    from mmagen.inspect import flow, pictures  # import the layout algebra, which is slow
+
+    owned = pictures.pictures(family_of(plan).maps(plan), window)
+    return [*owned, *flow.all_of(pipelines(plan), plan.name, _numbers(plan, device))]
+
+
+def to_svg(plan: ProjectPlan, window: Window, device: str | None = None) -> dict[str, str]:
     """The pictures by the names of their files."""
-    from mmagen.inspect import pictures  # imports the layout algebra, which is slow
+    return {f"{plan.name}-{one.name}.svg": one.svg for one in pictures(plan, window, device)}
 
-    found = pictures.pictures(family_of(plan).maps(plan), window)
-    return {f"{plan.name}-{one.name}.svg": one.svg for one in found}
+
+def to_png(plan: ProjectPlan, window: Window, device: str | None = None) -> dict[str, bytes]:
+    """The same pictures, twice as large. Raises UsageError without resvg-py."""
+    try:
+        import resvg_py
+    except ImportError:
+        raise UsageError("--png needs resvg-py: pip install 'mmagen[png]'; --svg needs nothing more") from None
+    found = pictures(plan, window, device)
+    return {f"{plan.name}-{one.name}.png": resvg_py.svg_to_bytes(one.svg, background="white", zoom=2) for one in found}
 
 
 def to_json(plan: ProjectPlan, with_maps: bool, device: str | None = None) -> str:

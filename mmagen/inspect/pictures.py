@@ -19,7 +19,7 @@ _LABELLED = 1024  # cells, at most, that have a text and a title each
 _WIDE, _HIGH = 46, 20  # pixels of a cell with a text
 _DOT = 6  # pixels of a cell without
 _MARGIN = 34
-_STYLE = "text{font:11px monospace;text-anchor:middle}.n{fill:#666}"
+_STYLE = "text{font:11px monospace;text-anchor:middle}.n{fill:#666}.l{text-anchor:start}"
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def pictures(maps: Sequence[Map], window: Window) -> list[Picture]:
         stages = {table.matrix: table for table in one.staged}
         for table in one.tables:
             if table.stage is None:
-                found.append(_owners(f"{number}-{table.matrix}", one, table, stages.get(table.matrix), window))
+                found.append(owners(f"{number}-{table.matrix}", one, table, window, stages.get(table.matrix)))
         found += [_banks(f"{number}-{table.matrix}-banks", one, table) for table in one.staged]
     return found
 
@@ -49,7 +49,8 @@ def colour(thread: int) -> str:
     return "#" + "".join(f"{round(part * 255):02x}" for part in (red, green, blue))
 
 
-def _owners(name: str, of: Map, table: Ownership, stage: Ownership | None, window: Window) -> Picture:
+def owners(name: str, of: Map, table: Ownership, window: Window = None, stage: Ownership | None = None) -> Picture:
+    """A matrix coloured by thread; with few elements, each with its thread and value. stage: where it lies in shared memory."""
     rows, columns = ranges(of, table, window)
     modes = "".join("MNK"[mode] for mode in MODES[table.matrix]) if table.matrix in MODES else "MK"
     title = f"{table.matrix} ({modes[0]},{modes[1]}), {table.rows} x {table.columns}: {of.title}"
@@ -76,7 +77,7 @@ def _owners(name: str, of: Map, table: Ownership, stage: Ownership | None, windo
         *(_number(16, _MARGIN + i * high + high // 2 + 4, f"{modes[0].lower()}{rows[i]}") for i in range(0, len(rows), step)),
     ]
     drawn = f'<g transform="translate({_MARGIN} {_MARGIN})">{"".join(body)}</g>{"".join(numbers)}'
-    return Picture(name, title, _document(title, _MARGIN + len(columns) * wide, _MARGIN + len(rows) * high, drawn))
+    return Picture(name, title, document(title, _MARGIN + len(columns) * wide, _MARGIN + len(rows) * high, drawn))
 
 
 def _cell(
@@ -150,14 +151,15 @@ def _banks(name: str, of: Map, table: Ownership) -> Picture:
         f"its elements: {of.title}"
     )
     drawn = f'<g transform="translate({_MARGIN} {_MARGIN})">{"".join(cells)}</g>{"".join(numbers)}'
-    return Picture(name, title, _document(title, _MARGIN + BANKS * _WIDE // 2, _MARGIN + rows * _HIGH, drawn))
+    return Picture(name, title, document(title, _MARGIN + BANKS * _WIDE // 2, _MARGIN + rows * _HIGH, drawn))
 
 
 def _number(x: int, y: int, text: str) -> str:
     return f'<text class="n" x="{x}" y="{y}">{text}</text>'
 
 
-def _document(title: str, width: int, height: int, drawn: str) -> str:
+def document(title: str, width: int, height: int, drawn: str) -> str:
+    """An SVG document of that size in pixels. title: for those who do not see it."""
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="img" '
         f'aria-label="{escape(title)}"><style>{_STYLE}</style>{drawn}</svg>\n'

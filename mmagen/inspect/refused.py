@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from textwrap import indent
-
-from tabulate import tabulate
 
 from mmagen.core.errors import Diagnostic, MmagenError, SpecFaults
+from mmagen.core.screen import table
 from mmagen.mma import catalogue
 from mmagen.mma.atoms import Atom, find_atom
 from mmagen.plan import budgets, pages, rules, tiling
@@ -77,11 +75,11 @@ def _written(data: bytes, file: str) -> Iterable[tuple[str, object]]:
     return tuple(document.value.items()) if isinstance(document.value, dict) else ()
 
 
-def text(it: Refused) -> str:
+def text(it: Refused, columns: int | None = None) -> str:
     """The page: what is written, what is refused, and what follows."""
     parts = [f"{it.name}: refused, {pages.count(len(it.diagnostics), 'rule')} broken"]
     for title, rows in sections(it):
-        parts.append(f"{title}\n{indent(tabulate(rows, tablefmt='plain', disable_numparse=True), '  ')}")
+        parts.append(f"{title}\n{table((), rows, columns, indent='  ')}")
     return "\n\n".join(parts) + "\n"
 
 

@@ -8,7 +8,8 @@ import json
 from collections.abc import Callable, Sequence
 
 from mmagen.microbench.figures import FIELDS, Figure, Machine, best_of_groups, group_of, reads_shared_memory, tally
-from mmagen.report.formats import figure, grid, text
+from mmagen.report.cells import figure, text
+from mmagen.report.formats import grid
 
 # A page shows every operation up to here, the best of each kind and a table by N beyond.
 MOST_ROWS = 120
@@ -52,11 +53,15 @@ every thread's accumulators was compared with what one block of steps predicts, 
 products."""
 
 
-def table(figures: Sequence[Figure], machine: Machine) -> str:
+def table(figures: Sequence[Figure], machine: Machine, columns: int | None = None) -> str:
     """A line for each operation and its inputs, each reason why some did not pass, and the machine. If none of several could be
     run, the reasons alone."""
     nothing = len(figures) > 1 and all(one["disposition"] == "not_supported" for one in figures)
-    parts = ["" if nothing else _grid(figures, "simple"), "\n".join(_reasons(figures)), f"{tally(figures)}\n{machine.text}"]
+    parts = [
+        "" if nothing else _grid(figures, "simple", columns),
+        "\n".join(_reasons(figures)),
+        f"{tally(figures)}\n{machine.text}",
+    ]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -72,10 +77,10 @@ def _reasons(figures: Sequence[Figure]) -> list[str]:
     return [*lines, f"and {rest} more operations for other reasons"] if rest else lines
 
 
-def _grid(figures: Sequence[Figure], form: str) -> str:
+def _grid(figures: Sequence[Figure], form: str, columns: int | None = None) -> str:
     heads = [head for head, _ in _COLUMNS]
     rows = [[spell(one) for _, spell in _COLUMNS] for one in figures]
-    return grid(heads, rows, form, always=("operation", "verdict"), right=heads[3:])
+    return grid(heads, rows, form, always=("operation", "verdict"), right=heads[3:], columns=columns)
 
 
 def to_json(figures: Sequence[Figure]) -> str:

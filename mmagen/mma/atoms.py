@@ -59,7 +59,7 @@ class Atom:
     min_arch: lowest compute capability, ten times (80 for sm_80).
     majors: letters of the layout that the operation reads, "" for a wgmma that takes any until `in_layout` has said it.
     a_in_registers: of a wgmma, whether A comes from registers (RS) or from shared memory (SS); B never does.
-    extended: CuTe defines it only with CUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED.
+    extended: CuTe defines it only with CUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED; projects define it themselves (mma/definition.py).
     """
 
     name: str
@@ -80,7 +80,9 @@ class Atom:
 
     @property
     def cxx(self) -> str:
-        """The operation as C++ spells it."""
+        """The operation as C++ spells it, within the namespace of the project."""
+        if self.extended:
+            return self.name
         if self.generation == "FMA":
             return f"cute::UniversalFMA<{self.type_d.cxx}, {self.type_a.cxx}, {self.type_b.cxx}, {self.type_c.cxx}>"
         if self.takes_majors:

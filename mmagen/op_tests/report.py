@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tabulate import tabulate
-
 from mmagen.mma.operation import Operation
 from mmagen.op_tests.check import needed
-from mmagen.report.formats import footer
+from mmagen.report.formats import footer, grid
 from mmagen.verify.verdict import Verdict
 
 _COLUMNS = ("kind", "types", "shapes", "operations", "verdict", "launches", "elements", "incorrect", "largest error / bound")
@@ -17,14 +15,15 @@ _MOST_COMPLAINTS = 40  # lines on operations that did not pass
 _Key = tuple[str, str, str]
 
 
-def table(operations: Sequence[Operation], verdicts: Sequence[Verdict], form: str = "simple") -> str:
+def table(
+    operations: Sequence[Operation], verdicts: Sequence[Verdict], form: str = "simple", columns: int | None = None
+) -> str:
     """A row for operations that differ in shape alone, by verdict; then why those that are wrong are."""
     groups: dict[_Key, list[tuple[Operation, Verdict]]] = {}
     for operation, verdict in zip(operations, verdicts, strict=True):
         groups.setdefault((_kind(operation), _types(operation), _word(verdict)), []).append((operation, verdict))
     rows = [_row(key, members) for key, members in groups.items()]
-    kept = [i for i in range(len(_COLUMNS)) if any(row[i] for row in rows)]
-    body = tabulate([[row[i] for i in kept] for row in rows], [_COLUMNS[i] for i in kept], tablefmt=form, disable_numparse=True)
+    body = grid(_COLUMNS, rows, form, columns=columns)
     bullet = "- " if form == "github" else ""
     lines = "\n".join(bullet + line for line in (*_totals(verdicts), *_complaints(operations, verdicts)))
     return "\n\n".join(part for part in (body, lines, footer(verdicts)) if part)

@@ -124,7 +124,8 @@ def launch(plan: GemmPlan, problem: Problem, device: Device, ctas_per_sm: int) -
 @dataclass(frozen=True)
 class Numbers:
     """One kernel on one device. kernel: its name in a library, or "". measured: are the registers of `occupancy` those of ptxas?
-    per_cycle: operations of an SM per cycle by the datasheet, None if it states none."""
+    per_cycle: operations of an SM per cycle by the datasheet, None if it states none. predicted: microseconds of each launch by
+    the kernel's `cost`, which holds for the device that it was fitted on; () for a kernel without one."""
 
     kernel: str
     device: Device
@@ -132,6 +133,7 @@ class Numbers:
     measured: bool
     per_cycle: int | None
     launches: tuple[tuple[Problem, Launch], ...]
+    predicted: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)

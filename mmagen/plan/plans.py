@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from mmagen.core.layout_text import LayoutText
 from mmagen.mma.accumulation import Accumulation, loosest
 from mmagen.mma.atoms import Atom
+from mmagen.mma.definition import Definition, definition
 from mmagen.plan.arguments import NO_ARGUMENTS, Arguments
 from mmagen.plan.facts import Facts, needs
 from mmagen.plan.model import Epilogue, Operand, TiledMma
@@ -71,7 +72,7 @@ class ProjectPlan:
 
     @property
     def extended(self) -> bool:
-        """Does it need CUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED?"""
+        """Does it need CUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED, for operations that it does not define itself?"""
         return False
 
     @property
@@ -87,6 +88,11 @@ class ProjectPlan:
     @property
     def maps_are_verified(self) -> bool:
         """Is the map of owners what `verify` compares?"""
+        return False
+
+    @property
+    def any_shape(self) -> bool:
+        """Does it compute any m, n, k, batch, alpha and beta, and not only one tile?"""
         return False
 
     @property
@@ -118,8 +124,9 @@ class TilePlan(ProjectPlan):
     threads: int
 
     @property
-    def extended(self) -> bool:
-        return self.atom.extended
+    def definition(self) -> Definition | None:
+        """The operation, where the project defines it itself."""
+        return definition(self.atom)
 
     @property
     def chosen(self) -> dict[str, str]:
@@ -188,11 +195,6 @@ class ProductPlan(TilePlan):
         """What the kernel keeps of its sums."""
         mma = self.tiled_mma
         return replace(self.atom.accumulation, shuffled=mma.atoms[2] > 1 or isinstance(mma.permutation[2], LayoutText))
-
-    @property
-    def any_shape(self) -> bool:
-        """Does it compute any m, n, k, batch, alpha and beta, and not only one tile?"""
-        return False
 
     @property
     def stages(self) -> int:
@@ -347,10 +349,6 @@ class GemmPlan(ProductPlan):
     def kernels(self) -> tuple[GemmPlan, ...]:
         """The plans of the configs, or the plan itself for a single kernel."""
         return tuple(config.plan for config in self.configs) or (self,)
-
-    @property
-    def extended(self) -> bool:
-        return any(one.atom.extended for one in self.kernels)
 
     @property
     def takes_workspace(self) -> bool:

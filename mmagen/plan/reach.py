@@ -96,7 +96,6 @@ def features(paths: Paths, problem: Problem) -> frozenset[str]:
         f"{count} {what}" for what, n in (("rows", rows), ("columns", columns), ("batches", problem.batch)) for count in _few(n)
     }
     own |= {f"{count} k tiles" for count in _few(k_tiles)}
-    own.add("no source" if problem.beta == 0 else "a source")
     if whole[0] and not whole[2] and k_tiles > 1:
         own.add("whole tiles of rows, the last of several k tiles with a residue")
     if k_tiles // paths.splits > paths.stages:
@@ -113,8 +112,12 @@ def features(paths: Paths, problem: Problem) -> frozenset[str]:
         own.add("fewer k tiles than splits" if k_tiles < paths.splits else "k tiles for every split")
     if problem.m < 64 and problem.n < 64:
         own.add("fewer rows than a box")
-    own.add(f"D in {'vectors' if paths.stores_vectors(problem) else 'single elements'}")
+    source = "no source" if problem.beta == 0 else "a source"
+    stored = f"D in {'vectors' if paths.stores_vectors(problem) else 'single elements'}"
+    own |= {source, stored, f"{source}, {stored}"}
     is_aligned = paths.is_aligned(problem)
+    if not is_aligned and k_tiles > 2:
+        own.add("k tiles between the first and the last")
     if problem.alpha != 1:
         own.add("alpha")
     if problem.offset:
@@ -146,9 +149,11 @@ def candidates(paths: Paths) -> Iterator[Problem]:
         # An odd extent along which D alone lies, in several tiles, and one along which A or B does, in one.
         for mode in sorted(paths.operands ^ {paths.result}):
             several = {"M": m + _ALIGNED, "N": n_cluster + _ALIGNED, "K": 2 * k}
-            extents = several if mode == paths.result else {"M": m, "N": n, "K": 2 * k}
+            extents = several if mode == paths.result else {"M": max(m - _ALIGNED, _ALIGNED), "N": n, "K": k}
             odd = extents | {mode: extents[mode] - _RAGGED}
-            yield Problem(shape=(odd["M"], odd["N"], odd["K"]), beta=2.0)
+            yield Problem(shape=(odd["M"], odd["N"], odd["K"]), beta=2.0 if mode == paths.result else 0.0)
+        # All extents odd; of both halves of a wgmma's rows some are outside. A k tile has neither the begin nor the end of K.
+        yield Problem(shape=(_less(m), _less(n), 3 * k - _RAGGED), beta=2.0)
         # M and N differ, and with them the batch strides of A and B.
         yield Problem(shape=(43, 27, 43), batch=3, ld_pad=_RAGGED, alpha=-1.0, beta=2.0)
     else:
@@ -205,6 +210,11 @@ def _cost(paths: Paths, problem: Problem) -> float:
     k = -(-problem.k // paths.tile[2]) * paths.tile[2] / paths.splits
     own = 1.0 if paths.is_aligned(problem) else 2.0
     return 2**14 + own * paths.results(problem) * (2 + (problem.beta != 0) + k / 64)
+
+
+def _less(extent: int) -> int:
+    """An odd extent of most of a tile: it ends in the first half of 16 rows."""
+    return extent - _ALIGNED + 3 if extent > _ALIGNED else extent - _RAGGED
 
 
 def _next(extent: int) -> int:

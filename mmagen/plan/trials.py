@@ -15,13 +15,14 @@ from mmagen.spec.model import Problem
 class Trials:
     """judge: selects how inputs are drawn and results judged: "product", "ownership" or "instruction".
 
-    cases: (problem, distribution of its inputs). requires: the oldest architecture with the kernel's instructions. types,
-    majors: for records: types of the operands, contiguous modes of A, B and D. smem_bytes: per CTA. refusal: why it cannot be
-    emulated, or "".
+    cases: (problem, distribution of its inputs). without_workspace: problems whose call gets none though it could use one.
+    requires: the oldest architecture with the kernel's instructions. types, majors: for records: types of the operands,
+    contiguous modes of A, B and D. smem_bytes: per CTA. refusal: why it cannot be emulated, or "".
     """
 
     judge: str = ""
     cases: tuple[tuple[Problem, str], ...] = ()
+    without_workspace: frozenset[Problem] = frozenset()
     requires: str = ""
     types: str = ""
     majors: tuple[str, str, str] = ("K", "K", "N")
@@ -45,7 +46,8 @@ def of_product(plan: ProductPlan, problems: tuple[Problem, ...]) -> Trials:
     """Trials of a GEMM: small integers, which are exact, for every problem, and uniform inputs for the smallest of those with long
     sums: more than half as long as the longest ones, of those that are aligned and read a source where there are any."""
     problems = as_applied(plan.spec, problems)
-    sums = [one for one in problems if one.beta != 0 and one.offset == 0] or problems
+    aligned = [one for one in problems if one.offset == 0 and (one.k + one.ld_pad) % 2 == 0]
+    sums = [one for one in aligned if one.beta != 0] or problems
     long = [one for one in sums if 2 * one.k > max(other.k for other in sums)]
     uniform = min(long, key=products)
     return Trials(
@@ -87,9 +89,10 @@ def split_k_problems(tile: Tile, cluster: tuple[int, int], element_bytes: int, s
 
 
 def copied_problems(tile: Tile) -> tuple[Problem, ...]:
-    """A long sum of operands that TMA cannot address, so that their copy to a workspace pays."""
+    """A long sum of operands that TMA cannot address, so that their copy to a workspace pays. Their lines end after the first
+    element of a vector, of which each other one is then a zero."""
     m, n, k = tile
-    return (Problem(shape=(m - 3, n - 5, 8 * k + 3), offset=1, beta=1.0),)
+    return (Problem(shape=(max(m - 15, 1), max(n - 15, 1), 8 * k + 1), offset=1, beta=1.0),)
 
 
 def stream_k_problems(tile: Tile, cluster: tuple[int, int]) -> tuple[Problem, ...]:

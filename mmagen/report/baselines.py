@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tabulate import tabulate
 
-from mmagen.report.formats import figure, problem_text
+from mmagen.report.cells import figure, problem_text
 from mmagen.verify.verdict import Verdict
 
 FIRST, BEST = "cublasLt_first", "cublasLt_best8"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from mmagen.report.baselines import comparisons, summary
+from mmagen.report.cells import figure, problem_text, text
 from mmagen.report.coverage import coverage
-from mmagen.report.formats import figure, footer, grid, problem_text, skips, text
+from mmagen.report.formats import footer, grid, skips
 from mmagen.verify.run import Record
 from mmagen.verify.verdict import Verdict, outcome
 

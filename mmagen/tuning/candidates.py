@@ -82,6 +82,7 @@ def name_of(plan: GemmPlan) -> str:
     parts += [{"last_wave": "stream", "always": "streamall"}[scheduler.stream_k]] if scheduler.shares_last_wave else []
     parts += [f"w{plan.tiled_mma.atoms[0]}x{plan.tiled_mma.atoms[1]}"] if schedule == "mma" else []
     parts += [f"s{spec.stages}"] if spec.stages else []
+    parts += [f"o{spec.ctas_per_sm}"] if spec.ctas_per_sm else []  # occupancy, in CTAs
     parts += [f"r{spec.raster}"] if spec.raster else []
     parts += ["hint"] if spec.cache else []
     parts += [f"p{spec.prefetch}"] if spec.prefetch else []
@@ -108,7 +109,9 @@ _GUESS = Cost(
     fixup_us=2.0,
     fixup_tbps=4.0,
 )
-_TILE_BYTES_PER_US = 3.5e6  # tile M x N x K x bytes of an element that an SM multiplies in a microsecond, by wgmma
+# Tile M x N x K x bytes of an element that an SM multiplies in a microsecond. That of mma.sync is less by the ratio of the measured
+# peaks (docs/results/h200-peaks.md).
+_TILE_BYTES_PER_US = {True: 3.5e6, False: 2.4e6}
 _LEAST_LINE_US = 0.0007  # of a k tile, for each byte of its rows: small tiles wait for loads
 _STORED_PER_US = 3e4  # elements of a tile that an epilogue stores; pingpong hides it behind another tile's mainloop
 _JOIN_US = 2.0  # exchange of partial sums within a cluster
@@ -123,7 +126,7 @@ def guess(plan: GemmPlan, machine: Machine) -> Cost:
     return _GUESS.model_copy(
         update={
             "ctas": machine.ctas(kernel.group, plan.ctas_per_sm),
-            "k_tile_us": max(m * n * row / _TILE_BYTES_PER_US / 2, row * _LEAST_LINE_US),
+            "k_tile_us": plan.ctas_per_sm * max(m * n * row / _TILE_BYTES_PER_US[plan.atom.wgmma] / 2, row * _LEAST_LINE_US),
             "tile_us": exposed + (_JOIN_US if kernel.split_k > 1 else 0),
         }
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -49,10 +50,12 @@ RECORD_FIELDS = (
     "seed",
     "input_dist",
     "reason",
+    "seconds",
     "details",
 )
-# What programs leave out: only the emulator reports findings and traffic.
-_OPTIONAL = ("details",)
+# What programs leave out: mmagen takes the time (of the clock, inputs and reference included); only the emulator reports findings
+# and traffic.
+_OPTIONAL = ("seconds", "details")
 DISPOSITIONS = ("passed", "incorrect", "failed", "not_run", "not_supported")
 
 # Exit codes that a program may end with after saying what it has to say; its records then say what happened.
@@ -65,7 +68,8 @@ _DISABLED_FEATURE = ("Attempting to use", "_ENABLED")
 class RunResult:
     """The output of one program. records: its objects, in order; reason: what went wrong as a sentence, "" when nothing.
 
-    exit_code is negative for a signal and None when the program never ran. seconds: from start to end.
+    exit_code is negative for a signal and None when the program never ran. seconds: from start to end. began: when, in seconds
+    since 1970.
     """
 
     name: str
@@ -76,6 +80,7 @@ class RunResult:
     stderr: str = ""
     seconds: float = 0.0
     reason: str = ""
+    began: float = 0.0
 
 
 def run(
@@ -98,27 +103,32 @@ def run(
     command = [str(path), "--json", *args]
     if sanitizer:
         command = [str(sanitizer[0]), "--tool", str(sanitizer[1]), "--error-exitcode", str(_SANITIZER_EXIT), *command]
+    began = time.time()
     try:
         done = capture(command, timeout_s=timeout_s)
     except OSError as error:
         return RunResult(result.name, label, reason=f"{path.name} does not start: {error.strerror or error}")
-    messages, printed, complaint = _read(done.stdout)
+    messages, printed, complaint = _read(done)
     records = tuple(_with_ptxas(record, result) | _under(record, sanitizer) for record in printed)
     stderr = done.stderr + "".join(f"{line}\n" for line in messages)
     reason = _trouble(done, timeout_s, label, stderr, bool(sanitizer)) or complaint
-    return RunResult(result.name, label, records, done.exit_code, done.stdout, stderr, done.seconds, reason)
+    return RunResult(result.name, label, records, done.exit_code, done.stdout, stderr, done.seconds, reason, began)
 
 
-def _read(stdout: str) -> tuple[list[str], list[Record], str]:
+def _read(done: Finished) -> tuple[list[str], list[Record], str]:
     """compute-sanitizer's lines, the records, and what is wrong with them."""
     messages, records, complaint = [], [], ""
-    for number, line in enumerate(stdout.splitlines(), 1):
+    before = 0.0
+    # A last line may have no end.
+    for number, line in enumerate(done.stdout.splitlines(), 1):
+        came = done.arrivals[number - 1] if number <= len(done.arrivals) else done.seconds
         if line.startswith("========="):
             messages.append(line)
         elif line.strip():
             record, wrong = _record(line)
             if record is not None:
-                records.append(record)
+                records.append(record | {"seconds": round(came - before, 6)})
+                before = came
             complaint = complaint or (f"line {number} of its output {wrong}" if wrong else "")
     return messages, records, complaint
 

@@ -25,7 +25,8 @@ class Verdict:
 
     disposition: the worst of its records', those that are skipped apart. records: at least one, each with all of RECORD_FIELDS; a
     project that reported nothing has one made for it. reason: the first thing wrong, "" when passed. seconds: compiling (as
-    measured when it was not from the cache) and running. compile_only: compiling is all that was asked for.
+    measured when it was not from the cache) and running. compile_only: compiling is all that was asked for. began: when its first
+    program was, in seconds since 1970; 0 if none was.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Verdict:
     build: BuildResult
     compile_only: bool = False
     unsuitable: bool = False
+    began: float = 0.0
 
     @property
     def word(self) -> str:
@@ -100,6 +102,7 @@ def judge(
         seconds,
         build,
         unsuitable=unsuitable and disposition in ("not_run", "not_supported"),
+        began=min((run.began for run in runs if run.began), default=0.0),
     )
 
 

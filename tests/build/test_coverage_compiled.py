@@ -20,9 +20,9 @@ SHARES = {
     "sm80_micro_s4": {"instruction_kernel": 100},
     "sm90_gemm_f64": {"gemm_kernel<true>": 50, "gemm_kernel<false>": 35},
     "sm90_micro_bf16": {"micro_kernel": 50},
-    "sm90_gemm_bf16_pingpong": {"sm90_kernel": 94, "sm90_unaligned_kernel": 65},
-    "sm90_gemm_splitk": {"sm90_kernel": 89, "sm90_unaligned_kernel": 56},
-    "c2_stream": {"copy_operands_kernel": 47, "sm90_kernel": 66, "sm90_unaligned_kernel": 60},
+    "sm90_gemm_bf16_pingpong": {"sm90_kernel": 94, "sm90_unaligned_kernel": 95},
+    "sm90_gemm_splitk": {"sm90_kernel": 95, "sm90_unaligned_kernel": 95},
+    "c2_stream": {"copy_operands_kernel": 48, "sm90_kernel": 91, "sm90_unaligned_kernel": 93},
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -92,7 +93,7 @@ def test_a_page_leaves_out_what_follows_from_the_rest(capsys):
     _, out, _ = atoms(capsys, "SM90_64x64x16_F32F16F16_RS")
     rows = {line.split()[0]: line.split()[1:] for line in out.splitlines() if line.split()[:1] and line.split()[0].isdecimal()}
     assert list(map(int, rows)) == [0, 1, 2, 3, *range(4, 32, 4), 32, 64, 96, 127]
-    assert rows["127"][-3:] == ["63,14", "...", "63,63"] and "C6     ...    C31" in out
+    assert rows["127"][-3:] == ["63,14", "...", "63,63"] and re.search(r"C6 +\.\.\. +C31", out)
     _, out, _ = atoms(capsys, "SM100_MMA_TF32_SS")
     assert "int M: 128, 64\n" in out and "int N: 8 to 256 in steps of 8\n" in out
 

@@ -259,7 +259,7 @@ def _living(group):
 @pytest.mark.parametrize(("say", "times"), [("click.echo", 1000), ("print", 1000), ("print", 1)])
 def test_a_closed_pipe_is_no_traceback(say, times):
     child = _process(
-        "import mmagen.cli.main as c, mmagen.cli.commands as verbs, click\n"
+        "import mmagen.cli.main as c, mmagen.cli.verbs.descriptions as verbs, click\n"
         f"verbs.schema.callback = lambda: [{say}('x' * 1000) for _ in range({times})] and 0\n"
         "c.main(['schema'])"
     )
@@ -271,7 +271,7 @@ def test_a_closed_pipe_is_no_traceback(say, times):
 def test_signals_take_the_children_along(tmp_path, number, code):
     note = tmp_path / "pid"
     child = _process(
-        "import mmagen.cli.main as c, mmagen.cli.commands as verbs, os\nfrom mmagen.core.process import follow\n"
+        "import mmagen.cli.main as c, mmagen.cli.verbs.descriptions as verbs, os\nfrom mmagen.core.process import follow\n"
         f"script = 'echo $$ > {note}.new; mv {note}.new {note}; sleep 60; sleep 60'\n"
         "verbs.schema.callback = lambda: follow(['/bin/sh', '-c', script], env=os.environ, on_line=print)\n"
         "c.main(['schema'])",

@@ -68,25 +68,85 @@ def test_a_store_needs_its_fence_and_its_wait():
     assert kinds(run(text(body.replace("@%lead cp.async.bulk.wait_group 0;", "")), data, 512)[1]) == {"async_race"}
 
 
+SEND = """
+    xor.b32 %r20, %rank, 1;
+    mapa.shared::cluster.u32 %r21, %base, %r20;
+    add.u32 %r21, %r21, 2048;
+    mapa.shared::cluster.u32 %r22, %bar, %r20;
+    @%lead mbarrier.arrive.expect_tx.shared::cta.b64 _, [%bar], 512;
+    fence.proxy.async.shared::cta;
+    barrier.cluster.arrive.release.aligned;
+    barrier.cluster.wait.acquire.aligned;
+    @%lead COPY [%r21], [%base], 512, [%r22];
+"""
+BETWEEN = "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes"
+SUM = "cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.add.u32"
+# Each thread writes 1,000 times its rank, plus its number; the other CTA gets that.
+OWN = """
+    mad.lo.u32 %r1, %tid, 4, %base;
+    mad.lo.u32 %r2, %rank, 1000, %tid;
+    st.shared.u32 [%r1], %r2;
+"""
+INITIAL = "    mov.u32 %r3, 7;\n    st.shared.u32 [%r1+2048], %r3;\n"
+RESULT = """
+    ld.shared.u32 %r4, [%r1+2048];
+    mad.lo.u32 %r30, %rank, 128, %tid;
+    mad.wide.u32 %rd15, %r30, 4, %out;
+    st.global.u32 [%rd15], %r4;
+"""
+SYNC = """
+    barrier.cluster.arrive.release.aligned;
+    barrier.cluster.wait.acquire.aligned;
+"""
+
+
+def between(body, copy=BETWEEN, initial=""):
+    return text(SETUP + OWN + initial + SEND.replace("COPY", copy) + body)
+
+
+def of_pair(ptx):
+    got, report = run(ptx, np.zeros(4, np.uint8), 1024, grid=2, cluster=2, smem=_SMEM)
+    return got.view(np.uint32).reshape(2, 128), report
+
+
+@pytest.mark.parametrize("copy, initial, more", [(BETWEEN, "", 0), (SUM, INITIAL, 7)])
+def test_a_cta_sends_to_another_one(copy, initial, more):
+    got, report = of_pair(between(WAIT + RESULT + SYNC, copy, initial))
+    assert (got == np.arange(128) + np.array([[1000], [0]]) + more).all() and not report.findings
+
+
 @pytest.mark.parametrize(
-    "form, values, before, expected",
+    "copy, initial, edits, kind, words",
     [
-        ("add.u32", np.arange(128, dtype=np.uint32), 5, lambda a: a + 5),
-        ("add.f32", np.arange(128, dtype=np.float32), 0x3F800000, lambda a: a + np.float32(1)),
-        ("min.s32", np.arange(-64, 64, dtype=np.int32), 0, lambda a: np.minimum(a, 0)),
-        ("xor.b32", np.arange(128, dtype=np.uint32), 3, lambda a: a ^ 3),
-        ("add.noftz.f16", np.arange(256, dtype=np.float16), 0x40003C00, lambda a: a + np.tile(np.float16([1, 2]), 128)),
+        (BETWEEN, "", [(WAIT, "")], "async_race", "without having waited for phase 0"),
+        (SUM, INITIAL, [(WAIT, "")], "async_race", "without having waited for phase 0"),
+        # Its own CTA's phase says nothing of the copy that it has sent.
+        (BETWEEN, "", [(RESULT, RESULT + "    st.shared.u32 [%r1], %r4;\n")], "async_race", "without having waited for that"),
+        (BETWEEN, "", [("fence.proxy.async.shared::cta;", "")], "proxy_fence", "no fence.proxy.async"),
+        (SUM, INITIAL, [("fence.proxy.async.shared::cta;", "")], "proxy_fence", "no fence.proxy.async"),
+        (SUM, "", [], "uninitialised_shared", "changes"),
+        (BETWEEN, "", [(RESULT + SYNC, RESULT)], "cluster_exit", "may have ended"),
+        (BETWEEN, "", [("%base, %r20;", "%base, %rank;")], "shared_out_of_bounds", "its own CTA"),
+        (BETWEEN, "", [("%bar, %r20;", "%bar, %rank;")], "mbarrier", "the mbarrier of another"),
+        (BETWEEN, "", [("[%base], 512, [%r22]", "[%base], 500, [%r22]")], "misaligned", "multiples of 16"),
+        (BETWEEN, "", [("[%base], 512, [%r22]", "[%base+16384], 512, [%r22]")], "shared_out_of_bounds", "there are"),
     ],
 )
-def test_reductions(form, values, before, expected):
-    first = f"    mad.wide.u32 %rd4, %tid, 4, %out;\n    st.global.u32 [%rd4], {before};\n    bar.sync 0;\n"
-    copy = f"cp.reduce.async.bulk.global.shared::cta.bulk_group.{form}"
-    got, report = run(text(first + WRITE + STORE.replace("COPY", copy)), values, 512, filled=True)
-    np.testing.assert_array_equal(got.view(values.dtype), expected(values))
-    assert not report.findings
+def test_what_is_wrong_with_copies_between_ctas(copy, initial, edits, kind, words):
+    ptx = between(WAIT + RESULT + SYNC, copy, initial)
+    for old, new in edits:
+        assert old in ptx
+        ptx = ptx.replace(old, new)
+    found = [f.message for f in of_pair(ptx)[1].findings if f.kind == kind]
+    assert any(words in message for message in found), found
 
 
-def test_copies_between_ctas_are_refused():
-    copy = "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%base], [%base+64], 16, [%bar];"
-    with pytest.raises(EmulationError, match="bulk copies between CTAs"):
-        run(text(SETUP + f"    @%lead {copy}\n"), np.zeros(4, np.uint8), 16, smem=_SMEM)
+def test_what_the_ptx_isa_does_not_have():
+    for form, words in (
+        ("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.s64", "of these there are .u32"),
+        ("cp.reduce.async.bulk.global.shared::cta.bulk_group.inc.s32", "there are .u32"),
+    ):
+        with pytest.raises(EmulationError, match=words):
+            run(text(WRITE + STORE.replace("COPY", form)), np.zeros(128, np.uint32), 512)
+    with pytest.raises(EmulationError, match="there is no reduction"):
+        of_pair(between(SYNC, SUM.replace("u32", "f32"), INITIAL))

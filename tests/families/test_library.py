@@ -430,14 +430,13 @@ def test_the_spec_in_the_project_makes_it_again():
     assert render(planned(files["spec.yaml"].decode())) == files
 
 
-def test_unusual_widths_of_one_config_are_switched_on_for_the_library():
-    usual, unusual = (
-        project(
-            HEAD + f"  - {{name: a, when: {{k: [1, 8]}}, atom: SM90_64x{n}x16_F32BF16BF16_SS, tile: [128, {n}, 64]}}\n" + LARGE
-        )["CMakeLists.txt"]
-        for n in (192, 208)
+def test_unusual_widths_are_defined_in_the_namespace_of_their_config():
+    files = project(
+        HEAD + "  - {name: a, when: {k: [1, 8]}, atom: SM90_64x208x16_F32BF16BF16_SS, tile: [128, 208, 64]}\n" + LARGE
     )
-    assert "EXTENDED" not in usual and "EXTENDED" in unusual
+    name = files["CMakeLists.txt"].split("project(")[1].split()[0]
+    assert f"struct cute::MMA_Traits<{name}::a::SM90_64x208x16_F32BF16BF16_SS> {{" in files[f"include/{name}/a.cuh"]
+    assert "MMA_Traits" not in files[f"include/{name}/large.cuh"]
 
 
 # --- Inspecting and emulating ----------------------------------------------------------------------------------------

@@ -221,11 +221,14 @@ def test_the_way_without_tma_is_compiled_beside_the_other():
     assert "cuda_driver" not in files["CMakeLists.txt"] and "EXTENDED" not in files["CMakeLists.txt"]
 
 
-def test_unusual_widths_are_switched_on():
-    files = wgmma_files("sm90_gemm_bf16_tn", atom="SM90_64x216x16_F32BF16BF16_SS", tile=(128, 216, 64), cluster=None)
-    assert (
-        "target_compile_definitions(${target} PRIVATE NDEBUG CUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED)" in files["CMakeLists.txt"]
-    )
+def test_unusual_widths_are_defined_by_the_project():
+    name = "SM90_64x216x16_F32BF16BF16_SS"
+    files = wgmma_files("sm90_gemm_bf16_tn", atom=name, tile=(128, 216, 64), cluster=None)
+    config = files["include/sm90_gemm_bf16_tn/config.cuh"]
+    assert f"struct {name} {{" in config and f"using MmaOp = {name};" in config and '+f"(d107)' in config
+    assert "EXTENDED" not in files["CMakeLists.txt"], "CuTe's definition takes a minute to compile"
+    usual = wgmma_files("sm90_gemm_bf16_tn")["include/sm90_gemm_bf16_tn/config.cuh"]
+    assert "MMA_Traits" not in usual
 
 
 def test_both_of_pyyamls_dumpers_write_the_same_spec(monkeypatch):

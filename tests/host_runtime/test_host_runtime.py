@@ -142,7 +142,7 @@ def test_a_tensor_map_is_what_the_emulator_reads(ask, swizzle):
     reply = encoded(ask, swizzle, box=(bytes_ // 2, 8, 1))
     assert reply.values == [0]
     made = TensorMap.decode(reply.outputs[0])
-    assert (made.address, made.element, made.swizzle) == (1 << 20, 2, bytes_) and made.fault() == ""
+    assert (made.address, made.element, made.swizzle, made.kind) == (1 << 20, 2, bytes_, "f16") and made.fault() == ""
     assert (made.extents, made.strides, made.box) == ((100, 30, 2), (208, 6240), (bytes_ // 2, 8, 1))
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 import pytest
 
 from mmagen.families import plan
+from mmagen.families.library import choose
 from mmagen.families.wgmma.model import WgmmaGemmPlan
 from mmagen.families.wgmma.page import WARPGROUPS
-from mmagen.inspect.page import inspect
+from mmagen.inspect.page import inspect, to_json
 from mmagen.plan import cxx as cute
+from mmagen.plan.cost import predict
 from mmagen.plan.model import Operand
 from mmagen.plan.plans import GemmPlan, ProductPlan
 from mmagen.spec.load import load
@@ -213,3 +216,18 @@ def test_defaults_that_are_written_down_change_nothing(name):
         written = {key: int(one.chosen[key]) for key in absent if key in one.chosen}
         again = plan(one.spec.model_copy(update=written))
         assert (again.stages, again.ctas_per_sm, again.scheduler) == (one.stages, one.ctas_per_sm, one.scheduler)
+
+
+def test_predicted_times_are_those_that_the_library_chooses_by():
+    it, text = reported("sm90_gemm_bf16_library")
+    launches = json.loads(to_json(it, False, "h200"))["numbers"]
+    costs = {config.name: config for config in it.configs}
+    seen = 0
+    for one in launches:
+        config = costs[one["kernel"]]
+        mine = [p for p in it.problems if choose(it, p).name == config.name]
+        for launched, problem in zip(one["launches"], mine, strict=True):
+            assert launched["predicted_us"] == pytest.approx(predict(config.plan, config.cost, problem) * 1e6)
+            seen += 1
+    assert seen == len(it.problems) and "predicted us  least of it" in text
+    assert "Launches on H200 SXM: 132 SMs" in text and "predicted" not in reported("sm90_gemm_bf16_tn")[1]

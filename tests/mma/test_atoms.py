@@ -10,7 +10,6 @@ from tensor_layouts import size
 from mmagen.core.errors import SpecFaults
 from mmagen.mma.atoms import find_atom, with_n
 from mmagen.mma.ownership import atom_layouts
-from mmagen.toolchain.find import find_toolchain
 from tests.support.atoms import ATOMS, WGMMA_NAMES
 
 
@@ -47,15 +46,6 @@ def test_there_are_54_and_their_layouts_have_their_sizes():
         assert size(layouts.thr_id) == atom.threads
         sizes = [size(layout) for layout in (layouts.a, layouts.b, layouts.c)]
         assert sizes == [atom.threads * values for values in (atom.values_a, atom.values_b, atom.values_c)]
-
-
-@pytest.fixture(scope="module")
-def cutlass():
-    """CUTLASS's headers, where they are."""
-    toolchain = find_toolchain(want=("cutlass",))
-    if not toolchain.cutlass:
-        pytest.skip(f"no CUTLASS: {toolchain.remedies['cutlass']}")
-    return toolchain.cutlass.path
 
 
 @pytest.mark.parametrize("extended", [False, True], ids=["basic", "extended"])

@@ -51,7 +51,13 @@ int main() {
       if (std::scanf("%lf", values + i) != 1) { return 1; }
     }
     if (std::scanf("%lf%lf%lf%lf%lf%lf%lf", &p.m, &p.n, &p.k, &p.batch, &p.pitch_a, &p.pitch_b, &p.pitch_d) != 7) { return 1; }
-    std::printf("%.17g\\n", mmagen::predicted_us(k, c, p));
+    mmagen::Demand const asked = mmagen::demand(k, c, p);
+    double const us = mmagen::predicted_us(k, c, p, asked, INFINITY);
+    std::printf("%.17g", us);
+    for (int part = 1; part < 8; ++part) {
+      std::printf(" %.17g", mmagen::predicted_us(k, c, p, asked, 0.25 * part * us) / us);
+    }
+    std::puts("");
   }
 }
 """
@@ -107,17 +113,24 @@ def test_cxx_and_python_predict_the_same(program):
         for kernel, cost, call in cases
     ]
     done = subprocess.run([program], input="\n".join(lines), text=True, capture_output=True, check=True)
-    found = [float(line) for line in done.stdout.split()]
+    found = [[float(value) for value in line.split()] for line in done.stdout.splitlines()]
     assert len(found) == len(cases)
-    for case, value in zip(cases, found, strict=True):
+    early = 0
+    for case, (value, *limited) in zip(cases, found, strict=True):
         assert value == pytest.approx(predicted_us(*case), rel=1e-6), case  # powers are f32 in C++
+        # With a limit that the time reaches: a lower bound that reaches it too. With a higher limit: the time.
+        for part, ratio in zip((0.25, 0.5, 0.75, 1.0), limited, strict=False):
+            assert part * (1 - 1e-12) <= ratio <= 1 + 1e-12, case
+            early += ratio < 1 - 1e-9
+        assert limited[4:] == [1.0] * 3, case
+    assert early > len(cases), "limits are seen before the whole time is computed"
 
 
 def test_the_largest_extents_overflow_nothing(program):
     kernel, cost = KERNEL, COST
     fields = (*kernel.tile, *kernel.cluster, 1, -1, 0, *kernel.bytes, *cost.model_dump().values())
     line = " ".join(map(repr, (*fields, *(2**63 - 1,) * 4, *(2**64,) * 3)))
-    value = float(subprocess.run([program], input=line, text=True, capture_output=True, check=True).stdout)
+    value = float(subprocess.run([program], input=line, text=True, capture_output=True, check=True).stdout.split()[0])
     assert math.isfinite(value) and value > 1e30
 
 

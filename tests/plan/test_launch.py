@@ -11,7 +11,8 @@ from click.testing import CliRunner
 from mmagen.build import registers
 from mmagen.build.job import BuildResult
 from mmagen.build.log import KernelInfo
-from mmagen.cli.commands import DEVICE_NAMES, commands
+from mmagen.cli.commands import commands
+from mmagen.cli.verbs.descriptions import DEVICE_NAMES
 from mmagen.core.errors import UsageError
 from mmagen.families import family_of, plan
 from mmagen.generate.render import render

@@ -11,6 +11,7 @@ from mmagen.plan.reach import Paths, candidates, chosen, features
 from mmagen.plan.trials import of_product
 from mmagen.spec.load import load
 from mmagen.spec.model import Problem
+from mmagen.verify.emulated.session import tasks
 from tests.support.mutations import ODD, SPECS
 
 GEMMS = sorted(path for path in (*SPECS.glob("*gemm*.yaml"), *ODD.glob("*.yaml")) if "configs" not in path.read_text())
@@ -43,6 +44,9 @@ def test_every_kernel_is_asked_for_what_small_problems_reach(path):
     wanted |= {"unaligned: pointers to single elements"} if "unaligned" in kernels else set()
     if not paths.tma:
         wanted |= {f"{kernel}: D in {what}" for kernel in ("aligned", "unaligned") for what in ("vectors", "single elements")}
+    else:
+        wanted |= {"unaligned: k tiles between the first and the last", "unaligned: a source, D in single elements"}
+        wanted |= {"unaligned: no source, D in single elements", "unaligned: no source, D in vectors"}
     if it.tile[2] > paths.vector:
         wanted.add("aligned: whole tiles of rows, the last of several k tiles with a residue")
     assert wanted <= found
@@ -80,3 +84,21 @@ def test_uniform_inputs_are_for_a_small_problem_with_long_sums_and_a_source():
     problems = tuple(Problem(shape=shape, beta=beta) for shape, beta in shapes)
     assert of_product(it, problems).cases == (*((problem, "small_int") for problem in problems), (problems[1], "uniform"))
     assert of_product(it, problems[3:]).cases[-1] == (problems[3], "uniform")
+
+
+def test_kernels_for_unaligned_operands_are_called_without_a_workspace():
+    it = planned(ODD / "c2_stream.yaml")
+    without = family_of(it).trials(it).without_workspace
+    paths = Paths.of(it, tma=True)
+    assert without and not any(paths.is_aligned(problem) for problem in without)
+    for task in tasks(it, None, (), 1, None):
+        assert task.workspace == (task.problem not in without)
+    assert all(task.workspace for task in tasks(it, None, tuple(without), 1, None))
+    it = planned(SPECS / "sm90_gemm_bf16_pingpong.yaml")
+    assert not it.takes_workspace and not family_of(it).trials(it).without_workspace
+
+
+def test_uniform_inputs_are_not_for_the_kernel_of_unaligned_operands():
+    it = planned(ODD / "pp8.yaml")
+    *_, (problem, distribution) = family_of(it).trials(it).cases
+    assert distribution == "uniform" and Paths.of(it, tma=True).is_aligned(problem)

@@ -46,8 +46,7 @@ def dmma(dice: random.Random) -> Atom:
 
 
 def wgmma(dice: random.Random) -> Atom:
-    """A wgmma atom of any types, mostly a narrow one, and seldom one of the extended shapes: their header alone takes a
-    minute to compile."""
+    """A wgmma atom of any types, mostly a narrow one, and seldom one of the extended shapes."""
     most, extended = (64 if dice.random() < 0.8 else 256), dice.random() < 0.08
     return _fair(dice, _wgmma_names(most, extended))
 

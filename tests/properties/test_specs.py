@@ -36,7 +36,7 @@ def _small(plan: Plan) -> bool:
         return True
     atom = find_atom(plan.spec.atom)
     kept = (plan.accumulator_registers, plan.fragment_registers)
-    return bool(atom) and not atom.extended and (max(kept) if atom.wgmma else sum(kept)) <= MOST_REGISTERS
+    return bool(atom) and (max(kept) if atom.wgmma else sum(kept)) <= MOST_REGISTERS
 
 
 def _chosen(group: int) -> list[Plan]:

@@ -18,7 +18,7 @@ from mmagen.toolchain.find import Toolchain
 from mmagen.verify.emulated.session import run_tasks, tasks
 from mmagen.verify.verdict import Verdict, judge
 
-# Those of a project. The extended shapes of wgmma, which need a definition and a minute more, are not compiled here.
+# Those of a project.
 _FLAGS = (
     *("-std=c++17", "--expt-relaxed-constexpr", "-lineinfo", "-DNDEBUG", "-O3"),
     *("-Xcompiler=-fPIC", "-keep", "-keep-dir", "made", "-I", "include"),

@@ -111,7 +111,7 @@ def test_the_verb(tmp_path, capsys):
     assert run() == (0, "2 problems before, 2 now; 1 speeds compared, 5% or less counts as noise; 0 regressions\n", "")
     new.write_text(report(record(ratio=0.9), record("1,1,1")))
     code, said, _ = run()
-    assert code == 1 and "REGRESSION  gemm      256,128,64  uniform   ratio 1.000 -> 0.900 (-10.0%)" in said
+    assert code == 1 and "REGRESSION  gemm    256,128,64  uniform  ratio 1.000 -> 0.900 (-10.0%)" in said
     assert said.endswith("1 regression\n") and max(map(len, said.splitlines())) <= 110
     assert run("--noise", "0.2")[0] == 0
     new.write_bytes(b"\xff\xfe")

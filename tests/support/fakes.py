@@ -71,7 +71,10 @@ def workspace(tmp_path, monkeypatch):
         "families.reading": {"read": _read},
         "generate.render": {"render": _render},
         "generate.write": {"write": _write, "check": _check},
-        "inspect.page": {"inspect": lambda plan, device: f"about {plan.name}", "to_json": lambda plan, maps, device: "{}"},
+        "inspect.page": {
+            "inspect": lambda plan, device, columns: f"about {plan.name}",
+            "to_json": lambda plan, maps, device: "{}",
+        },
         "generate.vendor": {"vendor_cutlass": lambda include, extended: {"third_party/cutlass.h": b"header"}},
     }
     for name, content in fakes.items():

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mmagen.cli.doctor import HEADERS, diagnose
+from mmagen.cli.doctor import HEADERS, diagnose, report
 from mmagen.core.cache import is_kept
 from mmagen.core.errors import BuildError
 from mmagen.core.notices import take_notices
@@ -258,11 +258,14 @@ def test_the_drivers_own_version_is_told_where_it_can_be_read(monkeypatch, tmp_p
 def test_doctor_tells_missing_from_nice_to_have():
     tool = Tool("/x", "1.0", "PATH")
     whole = Toolchain(tool, tool, tool, tool, tool, gpus=(Gpu("NVIDIA H200", (9, 0), "580.65"),))
-    rows, ok = diagnose(whole)
-    assert ok and all(len(row) == len(HEADERS) for row in rows)
-    assert ("GPU 0", "NVIDIA H200, sm_90, driver 580.65", "ok", "") in rows
-    rows, ok = diagnose(Toolchain(tool, tool, tool, tool, None, remedies={"cutlass": "get it", "gpus": "no GPU"}))
-    by_name = {row[0]: row for row in rows}
-    assert not ok
-    assert by_name["CUTLASS headers"][2:] == ("missing", "get it")
-    assert by_name["GPU"][2:] == ("note", "no GPU") and by_name["cuobjdump"][2] == "note"
+    rows, remedies = diagnose(whole)
+    assert report(whole, 80)[1] and all(len(row) == len(HEADERS) for row in rows)
+    assert ("ok", "GPU 0", "sm_90", "NVIDIA H200, driver 580.65") in rows
+    assert dict(remedies).keys() == {"cuobjdump", "compute-sanitizer"}
+    lacking = Toolchain(tool, tool, tool, tool, None, remedies={"cutlass": "get it", "gpus": "no GPU"})
+    rows, remedies = diagnose(lacking)
+    status = {row[1]: row[0] for row in rows}
+    assert (status["CUTLASS headers"], status["GPU"], status["cuobjdump"]) == ("missing", "note", "note")
+    assert {("CUTLASS headers", "get it"), ("GPU", "no GPU")} <= {*remedies}
+    text, can_compile = report(lacking, 80)
+    assert not can_compile and "CUTLASS headers: get it" in text

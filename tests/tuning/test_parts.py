@@ -215,7 +215,37 @@ def test_candidates_are_legal_differ_and_can_be_one_library():
     assert [config.name for config in library.configs] == [one.name for one in some] and len(some) == 9
 
 
+MMA_SYNC = """\
+mmagen: 1
+name: it
+kernel: gemm
+atom: {atom}
+layout: {layout}
+tile: {tile}
+epilogue: {{out: {out}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("atom", "layout", "tile", "out"),
+    [
+        ("SM80_16x8x16_F32BF16BF16F32_TN", "NT", "[64, 64, 32]", "bf16"),
+        ("SM80_16x8x8_F32TF32TF32F32_TN", "TN", "[64, 64, 32]", "f32"),
+        ("SM80_16x8x32_S32S8S8S32_TN", "TN", "[64, 64, 64]", "s32"),
+        ("SM75_16x8x8_F32F16F16F32_TN", "TT", "[64, 64, 32]", "f16"),
+    ],
+)
+def test_kernels_with_mma_sync_have_alternatives(atom, layout, tile, out):
+    found = candidates(load(MMA_SYNC.format(atom=atom, layout=layout, tile=tile, out=out), "it.yaml").spec)
+    assert len(found) > 100 and len({one.name for one in found}) == len(found)
+    assert {one.plan.ctas_per_sm for one in found} == {1, 2} and {one.plan.threads for one in found} == {32, 64, 128, 256}
+    assert {one.plan.stages for one in found[1:]} == ({2} if "SM75" in atom else {3, 4}), "the first is the spec's own"
+    wide = next(one for one in found if one.plan.tile[:2] == (128, 128) and one.plan.ctas_per_sm == 1)
+    pair = next(one for one in found if one.plan.tile == wide.plan.tile and one.plan.ctas_per_sm == 2)
+    assert guess(pair.plan, MACHINE).k_tile_us == 2 * guess(wide.plan, MACHINE).k_tile_us, "two CTAs share an SM"
+
+
 def test_a_kernel_without_alternatives_says_so():
-    other = SPEC.replace("SM90_64x128x16_F32BF16BF16_SS", "SM80_16x8x8_F32TF32TF32F32_TN").replace("bf16", "f32")
+    other = MMA_SYNC.format(atom="SM70_8x8x4_F32F16F16F32_NT", layout="NT", tile="[64, 64, 32]", out="f16")
     with pytest.raises(UsageError, match="has no alternatives to choose from"):
-        candidates(load(other.replace("[64, 128, 64]", "[64, 64, 32]"), "it.yaml").spec)
+        candidates(load(other + "atoms_layout: [2, 2, 1]\n", "it.yaml").spec)

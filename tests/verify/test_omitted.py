@@ -11,7 +11,8 @@ import pytest
 
 from mmagen.build.job import BuildResult
 from mmagen.families import plan
-from mmagen.report.formats import table, to_json, to_junit
+from mmagen.report.formats import table, to_json
+from mmagen.report.junit import to_junit
 from mmagen.report.results import to_markdown
 from mmagen.spec.load import load
 from mmagen.spec.model import Problem

@@ -1,4 +1,4 @@
-"""Boxes of tensors in global memory: which bytes TMA reads and writes."""
+"""Boxes of tensors, and consecutive bytes, in global memory: which bytes TMA reads, writes and reduces."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mmagen.emulate.arrays import Bytes, Indices, Mask
+from mmagen.emulate.arrays import Bytes, Indices, Mask, Reduction
 from mmagen.emulate.hazards.tracker import HazardTracker
 from mmagen.emulate.lanes.lane_findings import LaneFindings
 from mmagen.emulate.memory.global_memory import ALLOCATED, INITIALISED, POISON, WRITABLE, GlobalMemory
@@ -44,15 +44,37 @@ class Boxes:
         box[extent.inside, extent.first : extent.end] = source
         return box
 
-    def write(self, i: Instruction, lane: int, tensor: TensorMap, at: Coordinates, box: Bytes) -> Indices:
-        """Writes the part of a box that lies in the tensor. Returns int64[n], the positions of its bytes."""
-        extent = self._extent(i, lane, tensor, at, ALLOCATED | WRITABLE)
+    def write(
+        self, i: Instruction, lane: int, tensor: TensorMap, at: Coordinates, box: Bytes, reduction: Reduction | None
+    ) -> Indices:
+        """Writes the part of a box that lies in the tensor, or reduces what is there with it. Returns int64[n], the positions
+        of its bytes."""
+        extent = self._extent(i, lane, tensor, at, _written_state(reduction))
         if extent.index is None:
             return np.zeros(0, dtype=np.int64)
+        return self._put(extent.index, box[extent.inside, extent.first : extent.end], reduction)
+
+    def read_line(self, i: Instruction, lane: int, address: int, size: int) -> Bytes:
+        """uint8[bytes]: consecutive bytes; poison if they include what must not be read."""
+        index = address - GLOBAL_BASE + np.arange(size)
+        if not self._check(i, lane, index, ALLOCATED | INITIALISED):
+            return np.full(size, POISON, dtype=np.uint8)
+        data: Bytes = self._memory.flat()[index]
+        return data
+
+    def write_line(self, i: Instruction, lane: int, address: int, data: Bytes, reduction: Reduction | None) -> Indices:
+        """As `write`, of consecutive bytes."""
+        index = address - GLOBAL_BASE + np.arange(len(data))
+        if not self._check(i, lane, index, _written_state(reduction)):
+            return np.zeros(0, dtype=np.int64)
+        return self._put(index, data, reduction)
+
+    def _put(self, index: Indices, data: Bytes, reduction: Reduction | None) -> Indices:
+        memory = self._memory.flat()
         self._memory.writes += 1
-        self._memory.flat()[extent.index] = box[extent.inside, extent.first : extent.end]
-        self._memory.flat_state()[extent.index] |= INITIALISED
-        return extent.index.reshape(-1)
+        memory[index] = data if reduction is None else reduction(memory[index], data)
+        self._memory.flat_state()[index] |= INITIALISED
+        return index.reshape(-1)
 
     def _extent(self, i: Instruction, lane: int, tensor: TensorMap, at: Coordinates, wanted: int) -> _Extent:
         """wanted: the state that the bytes must have."""
@@ -60,32 +82,38 @@ class Boxes:
         first, end = low * tensor.element, high * tensor.element
         if wanted & WRITABLE and end > first:
             # An H200 stores whole 16 bytes: a line that ends within them is written up to their end (seen with rows of
-            # 520 bytes, no documentation says so). Loads stop at the element.
+            # 520 bytes, no documentation says so). Loads stop at the element. Of reductions it was not measured.
             end = min(-(-end // _STORE_UNIT) * _STORE_UNIT, tensor.box[0] * tensor.element)
         start = address[inside] + at[0] * tensor.element - GLOBAL_BASE
         index = start[:, None] + np.arange(first, end)
-        if not self._check_state(i, lane, index, wanted):
-            return _Extent(inside, first, end, None)
-        if self._hazards.checks and index.size:
-            flat = index.reshape(-1)
-            lanes, writing = np.full(len(flat), lane), bool(wanted & WRITABLE)
-            self._hazards.global_access(i, flat, 1, lanes, writing, asynchronous=True)
-        return _Extent(inside, first, end, index)
+        return _Extent(inside, first, end, index if self._check(i, lane, index, wanted) else None)
 
-    def _check_state(self, i: Instruction, lane: int, index: Indices, wanted: int) -> bool:
-        """Whether the bytes may be accessed. Reading what nothing wrote is a finding, but is done."""
+    def _check(self, i: Instruction, lane: int, index: Indices, wanted: int) -> bool:
+        """Whether the bytes may be accessed; notes the access. Reading what nothing wrote is a finding, but is done."""
         memory, state = self._memory, self._memory.flat_state()
         outside = (index < 0) | (index >= memory.size)
         bad = outside | (state[np.where(outside, 0, index)] & wanted != wanted)
-        if not bad.any():
-            return True
-        where = int(index[bad][0]) + GLOBAL_BASE
-        flags = 0 if outside.any() else int(state[index[bad][0]])
-        kind, why = "global_out_of_bounds", "not memory of the kernel"
-        if flags & ALLOCATED:
-            kind, why = ("read_only", "read-only") if wanted & WRITABLE else ("uninitialised_global", "not written yet")
-        self._findings.add(kind, i, 1, lane, f"copies a box over {memory.describe(where)}, which is {why}")
-        return kind == "uninitialised_global"
+        if bad.any():
+            where = int(index[bad][0]) + GLOBAL_BASE
+            flags = 0 if outside.any() else int(np.bitwise_and.reduce(state[index[bad]]))
+            kind, why = "global_out_of_bounds", "not memory of the kernel"
+            if flags & ALLOCATED:
+                locked = wanted & WRITABLE and not flags & WRITABLE
+                kind, why = ("read_only", "read-only") if locked else ("uninitialised_global", "not written yet")
+            self._findings.add(kind, i, 1, lane, f"copies over {memory.describe(where)}, which is {why}")
+            if kind != "uninitialised_global":
+                return False
+        if self._hazards.checks and index.size:
+            flat, writing = index.reshape(-1), bool(wanted & WRITABLE)
+            lanes = np.full(len(flat), lane)
+            reduces = writing and bool(wanted & INITIALISED)
+            self._hazards.global_access(i, flat, 1, lanes, writing, asynchronous=True, reduces=reduces)
+        return True
+
+
+def _written_state(reduction: Reduction | None) -> int:
+    """The state of bytes that are stored to, or reduced."""
+    return ALLOCATED | WRITABLE | (INITIALISED if reduction else 0)
 
 
 def _lines(tensor: TensorMap, at: Coordinates) -> tuple[Indices, Mask, int, int]:

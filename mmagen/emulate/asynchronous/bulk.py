@@ -1,7 +1,7 @@
-"""TMA: boxes of tensors between global and shared memory, in flight until some thread has waited for them.
+"""TMA: boxes of tensors and consecutive bytes between global and shared memory, in flight until a thread has waited for them.
 
-A load arrives as late as possible, when no thread can go on without it. A store is executed at once; its shared memory is
-checked until its thread has waited.
+What comes to shared memory arrives as late as possible, when no thread can go on without it. A store to global memory is
+executed at once; its shared memory is checked until its thread has waited.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mmagen.emulate.arrays import Events, Indices, Mask, Values
+from mmagen.emulate.arrays import Events, Indices, Mask, Reduction, Values
 from mmagen.emulate.asynchronous.boxes import Boxes, Coordinates
 from mmagen.emulate.asynchronous.map_extents import excess
 from mmagen.emulate.errors import EmulationError
@@ -28,13 +28,14 @@ from mmagen.emulate.sync.mbarriers import Mbarriers, Place
 
 @dataclass
 class _Load:
-    """targets: for each mbarrier, the byte positions in the batch's shared memory of all chunks. data: uint64[chunks, 2]."""
+    """targets: for each mbarrier, the byte positions in the batch's shared memory of all chunks. data: uint64[chunks, 2].
+    reduction: what becomes of it and of what is there; None for a copy."""
 
     instruction: Instruction
     lane: int
     targets: list[tuple[Place, Indices]]
     data: Events
-    bytes: int
+    reduction: Reduction | None
 
 
 class BulkCopies:
@@ -119,10 +120,29 @@ class BulkCopies:
         placed = [(self._shared(i, lane, tensor, place[0], offset), place) for offset, place in targets]
         self._start(i, lane, placed, data.view(np.uint64).reshape(-1, 2))
 
-    def load_line(self, i: Instruction, lane: int, data: Events, targets: list[tuple[int, Place]]) -> None:
-        """One thread issues a load of consecutive bytes, uint64[chunks, 2]; targets as for `load`."""
-        placed = [(self._line(i, lane, data.nbytes, place[0], offset), place) for offset, place in targets]
+    def load_line(self, i: Instruction, lane: int, address: int, size: int, targets: list[tuple[int, Place]]) -> None:
+        """One thread issues a load of consecutive bytes of global memory; targets as for `load`."""
+        data = self._boxes.read_line(i, lane, address, size).view(np.uint64).reshape(-1, 2)
+        placed = [(self._line(i, lane, size, place[0], offset), place) for offset, place in targets]
         self._start(i, lane, placed, data)
+
+    def send_line(
+        self, i: Instruction, lane: int, offset: int, size: int, to: tuple[int, Place], reduction: Reduction | None
+    ) -> None:
+        """One thread issues a copy of consecutive bytes of its CTA's shared memory to that of another CTA, or a reduction
+        there. to: (byte, mbarrier) in it."""
+        own, hazards, place = int(self._lanes.cta[lane]), self._hazards, to[1]
+        source = self._line(i, lane, size, own, offset)
+        barrier = self._mbarriers.usable(i, lane, place, asynchronous=True)
+        if source is None or barrier is None:
+            return
+        if hazards.clocks is not None:
+            column = self._mbarriers.column(place)
+            self._exits.must_outlast(i, lane, own, column, barrier.phase + 1)
+            if hazards.clock_shadow is not None:
+                hazards.clock_shadow.bulk_read(i, source, lane, column, barrier.phase + 1)
+        data: Events = self._memory.shared.gather(source, 8, 2)
+        self._start(i, lane, [(self._line(i, lane, size, place[0], to[0]), place)], data, reduction)
 
     def _line(self, i: Instruction, lane: int, size: int, cta: int, offset: int) -> Indices | None:
         """As _shared, of consecutive bytes."""
@@ -135,8 +155,15 @@ class BulkCopies:
         index: Indices = offset + np.arange(0, size, CHUNK) + cta * shared.stride
         return index
 
-    def _start(self, i: Instruction, lane: int, targets: list[tuple[Indices | None, Place]], data: Events) -> None:
-        """A load is in flight."""
+    def _start(
+        self,
+        i: Instruction,
+        lane: int,
+        targets: list[tuple[Indices | None, Place]],
+        data: Events,
+        reduction: Reduction | None = None,
+    ) -> None:
+        """Bytes are on their way to shared memory."""
         hazards = self._hazards
         placed = []
         for index, place in targets:
@@ -149,38 +176,45 @@ class BulkCopies:
             if hazards.clocks is not None:
                 column = self._mbarriers.column(place)
                 self._exits.must_outlast(i, lane, place[0], column, barrier.phase + 1)
-                if hazards.clock_shadow is not None:
-                    hazards.clock_shadow.tma_write(i, index, lane, column, barrier.phase + 1)
-        self._loads.append(_Load(i, lane, placed, data, data.nbytes))
+                if (shadow := hazards.clock_shadow) is not None:
+                    note = shadow.tma_reduce if reduction else shadow.tma_write
+                    note(i, index, lane, column, barrier.phase + 1)
+        self._loads.append(_Load(i, lane, placed, data, reduction))
 
     def deliver(self) -> bool:
-        """All loads in flight arrive; False if there are none."""
+        """All that is on its way to shared memory arrives; False if nothing is."""
         loads, self._loads = self._loads, []
+        shared = self._memory.shared
         for load in loads:
             for place, index in load.targets:
-                self._memory.shared.scatter(index, load.data)
-                self._mbarriers.complete_bytes(load.instruction, load.lane, place, load.bytes)
+                data = load.data if load.reduction is None else load.reduction(shared.gather(index, 8, 2), load.data)
+                shared.scatter(index, data)
+                self._mbarriers.complete_bytes(load.instruction, load.lane, place, load.data.nbytes)
         return bool(loads)
 
     # Stores
 
-    def store(self, i: Instruction, lane: int, tensor: TensorMap, at: Coordinates, offset: int) -> None:
-        """One thread writes a box to the tensor."""
+    def store(
+        self, i: Instruction, lane: int, tensor: TensorMap, at: Coordinates, offset: int, reduction: Reduction | None = None
+    ) -> None:
+        """One thread writes a box to the tensor, or reduces what is there with it."""
         index = self._shared(i, lane, tensor, int(self._lanes.cta[lane]), offset)
         if index is not None:
             data = self._read_for_store(i, lane, index)
             lines = data.view(np.uint8).reshape(-1, tensor.box[0] * tensor.element)
-            self.note_written(lane, self._boxes.write(i, lane, tensor, at, lines))
+            self._note_written(lane, self._boxes.write(i, lane, tensor, at, lines, reduction))
 
-    def note_written(self, lane: int, written: Indices) -> None:
+    def store_line(self, i: Instruction, lane: int, address: int, offset: int, size: int, reduction: Reduction | None) -> None:
+        """As `store`, of consecutive bytes at an address."""
+        index = self._line(i, lane, size, int(self._lanes.cta[lane]), offset)
+        if index is not None:
+            data = self._read_for_store(i, lane, index).view(np.uint8).reshape(-1)
+            self._note_written(lane, self._boxes.write_line(i, lane, address, data, reduction))
+
+    def _note_written(self, lane: int, written: Indices) -> None:
         """The lane's open group writes these bytes of global memory."""
         if self._hazards.global_order is not None:
             self._in_flight.setdefault(lane, []).append((int(self._committed[lane]) + 1, written))
-
-    def store_line(self, i: Instruction, lane: int, offset: int, size: int) -> Events | None:
-        """One thread stores consecutive bytes: uint64[chunks, 2], None where they are not there."""
-        index = self._line(i, lane, size, int(self._lanes.cta[lane]), offset)
-        return None if index is None else self._read_for_store(i, lane, index)
 
     def _read_for_store(self, i: Instruction, lane: int, index: Indices) -> Events:
         """uint64[chunks, 2]: what a store of the lane's open group reads."""

@@ -6,23 +6,8 @@ from collections.abc import Sequence
 
 from mmagen.emulate.call.device import Buffer
 from mmagen.emulate.errors import EmulationError
-from mmagen.emulate.memory.tensor_map import TensorMap
+from mmagen.emulate.memory.tensor_map import DATA_TYPES, TensorMap
 
-_BYTES = {
-    "UINT8": 1,
-    "UINT16": 2,
-    "UINT32": 4,
-    "INT32": 4,
-    "UINT64": 8,
-    "INT64": 8,
-    "FLOAT16": 2,
-    "FLOAT32": 4,
-    "FLOAT64": 8,
-    "BFLOAT16": 2,
-    "FLOAT32_FTZ": 4,
-    "TFLOAT32": 4,
-    "TFLOAT32_FTZ": 4,
-}
 _SWIZZLES = {"NONE": 16, "32B": 32, "64B": 64, "128B": 128}
 _PROMOTIONS = ("NONE", "L2_64B", "L2_128B", "L2_256B")
 
@@ -49,8 +34,8 @@ def tensor_map(
 
     Raises EmulationError where the driver would refuse the map, and for what is not emulated.
     """
-    if data_type not in _BYTES:
-        raise EmulationError(f"data type {data_type}; emulated are {', '.join(_BYTES)}")
+    if data_type not in DATA_TYPES:
+        raise EmulationError(f"data type {data_type}; emulated are {', '.join(DATA_TYPES)}")
     if swizzle not in _SWIZZLES:
         raise EmulationError(f"swizzle {swizzle}; emulated are {', '.join(_SWIZZLES)}")
     if l2_promotion not in _PROMOTIONS:
@@ -61,7 +46,10 @@ def tensor_map(
     if len(steps) != len(global_dim) or any(step != 1 for step in steps):
         raise EmulationError(f"element strides {steps}; emulated is 1 in each of the {len(global_dim)} modes")
     place = address.address if isinstance(address, Buffer) else address
-    made = TensorMap(place, _BYTES[data_type], tuple(global_dim), tuple(global_strides), tuple(box_dim), _SWIZZLES[swizzle])
+    kind = DATA_TYPES[data_type]
+    element = int("".join(c for c in kind if c.isdigit())) // 8
+    extents, strides, box = tuple(global_dim), tuple(global_strides), tuple(box_dim)
+    made = TensorMap(place, element, extents, strides, box, _SWIZZLES[swizzle], kind)
     if fault := made.fault():
         raise EmulationError(f"cuTensorMapEncodeTiled would fail: {fault}")
     return made

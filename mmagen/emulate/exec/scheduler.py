@@ -121,11 +121,11 @@ class BatchScheduler:
         return masks
 
     def _serve_waiting(self) -> bool:
-        """No lane can run: lets TMA loads arrive, and the copies that an mbarrier waits for, tests of mbarriers fail, or flags be
-        read again. False if none of these is possible."""
+        """No lane can run: lets TMA loads and remote stores arrive, and the copies that an mbarrier waits for, tests of mbarriers
+        fail, or flags be read again. False if none of these is possible."""
         batch = self._batch
-        delivered = batch.copy_arrivals.deliver()
-        if batch.bulk.deliver() or delivered:
+        delivered = [batch.copy_arrivals.deliver(), batch.remote_stores.deliver(), batch.bulk.deliver()]
+        if any(delivered):
             return True
         if failed := batch.mbarriers.take_failed_tests():
             for ready in failed:

@@ -21,6 +21,7 @@ from mmagen.emulate.ptx.model import Instruction
 _LANE_BITS = np.uint32(31)
 _SEVERAL = np.uint32(32)
 _LATEST = CLOCK
+_REDUCED = np.uint64(1 << 63)  # of a writer: an asynchronous reduction, which may be reordered with others
 
 
 class ClockShadow(Granules):
@@ -100,7 +101,34 @@ class ClockShadow(Granules):
             self._report("uninitialised_shared", i, places, lanes[:, None], unwritten, "changes {byte}, which nothing wrote")
         self.writer[places] = self._clocks.codes(lanes)[:, None] & ~CLOCK
 
+    def remote_store(
+        self, i: Instruction, index: Indices, size: int, lanes: Indices, column: int, clock: int, reduces: bool
+    ) -> None:
+        """Notes st.async or red.async of these lanes to the bytes; they have written when `column` reaches `clock`."""
+        places, who = self.granules(index, size), lanes[:, None]
+        event = np.uint64(clock) | (np.uint64(column) << COLUMN_SHIFT)
+        if reduces:
+            self._before_reduction(i, places, who)
+            self.writer[places] = event | _REDUCED
+            return
+        self._before_write(i, places, who)
+        self.writer[places] = event
+        if (again := np.unique(places, return_index=True)[1]).size < places.size:
+            lost = np.ones(places.size, dtype=bool)
+            lost[again] = False
+            text = "writes {byte}, to which another thread stores too with no order between"
+            self._report("async_race", i, places, who, lost.reshape(places.shape), text)
+
     # Asynchronous units; `lane` is the thread that issues
+
+    def tma_reduce(self, i: Instruction, index: Indices, lane: int, column: int, clock: int) -> None:
+        """Notes that TMA changes chunks at byte positions `index`; it has when `column` reaches `clock`."""
+        chunks = index // CHUNK
+        places = self._parts(chunks)
+        who = np.full(places.shape, lane)
+        self._before_reduction(i, places, who)
+        self._unfenced(i, places, who, self.writer[places], "changes")
+        self._writers[chunks] = np.uint64(clock) | (np.uint64(column) << COLUMN_SHIFT) | _REDUCED
 
     def tma_write(self, i: Instruction, index: Indices, lane: int, column: int, clock: int) -> None:
         """Notes that TMA writes chunks at byte positions `index`; it has when `column` reaches `clock`."""
@@ -139,10 +167,11 @@ class ClockShadow(Granules):
         return bool((self._clocks.ordered(who, events) & self._clocks.is_fenced(who, events, space)).all())
 
     def _fence_space(self, events: Events, rank: int | Indices) -> Indices:
-        """Which proxy fence writes to the shared memory of the CTA `rank` of a cluster need: those of another CTA one for
-        shared::cluster."""
-        writers = ((events >> COLUMN_SHIFT) & COLUMN).astype(np.int64) // self._clocks.warps_of_cta
-        return np.where(writers == rank, OWN_SHARED, CLUSTER_SHARED)
+        """Which proxy fence writes to the shared memory of the CTA `rank` of a cluster need: those of another CTA's
+        threads one for shared::cluster; what st.async has brought is the CTA's own."""
+        column = ((events >> COLUMN_SHIFT) & COLUMN).astype(np.int64)
+        own = (column // self._clocks.warps_of_cta == rank) | (column >= self._clocks.warps)
+        return np.where(own, OWN_SHARED, CLUSTER_SHARED)
 
     def _undisturbed(self, lane: int, chunks: Indices) -> bool:
         """Whether chunks, all of one CTA, were read by nothing but wgmmas that a thread knows to have completed."""
@@ -178,7 +207,7 @@ class ClockShadow(Granules):
             text = what + " {byte}, which {other} wrote, with no barrier between"
             self._report("shared_race", i, places, who, early & generic & ~copied, text, writer)
         if (early & ~generic).any():
-            text = what + " {byte}, which a TMA load writes, without having waited for {other}"
+            text = what + " {byte}, which an asynchronous copy or store writes, without having waited for {other}"
             self._report("async_race", i, places, who, early & ~generic, text, writer)
 
     def _unfenced(self, i: Instruction, places: Indices, who: Indices, writer: Events, what: str) -> None:
@@ -188,9 +217,18 @@ class ClockShadow(Granules):
             text = what + " {byte} asynchronously, which {other} wrote, with no fence.proxy.async between"
             self._report("proxy_fence", i, places, who, bare, text, writer)
 
-    def _before_write(self, i: Instruction, places: Indices, who: Indices) -> None:
-        """Finds writes that are not ordered after earlier writes and reads of the same bytes."""
-        self._unordered_writer(i, places, who, self.writer[places], "overwrites")
+    def _before_reduction(self, i: Instruction, places: Indices, who: Indices) -> None:
+        """Finds reductions of what nothing wrote, or that are not ordered after other accesses than reductions."""
+        writer = self.writer[places]
+        unwritten = writer == 0
+        if unwritten.any():
+            self._report("uninitialised_shared", i, places, who, unwritten, "changes {byte}, which nothing wrote")
+        self._before_write(i, places, who, np.where(writer & _REDUCED, np.uint64(0), writer))
+
+    def _before_write(self, i: Instruction, places: Indices, who: Indices, writer: Events | None = None) -> None:
+        """Finds writes that are not ordered after earlier writes and reads of the same bytes. writer: the earlier writes, if
+        these are not all that there were."""
+        self._unordered_writer(i, places, who, self.writer[places] if writer is None else writer, "overwrites")
         clocks, rank, chunks = self._clocks, self._rank(places), places * self.granule // CHUNK
         if self._read[chunks].any():
             self._before_readers(i, places, who, rank)
@@ -238,7 +276,7 @@ class ClockShadow(Granules):
         column, lane = code >> 32 & 0xFFFF, code >> 48 & 31
         if column >= clocks.warps:
             key = clocks.agent(column)
-            if key and key[0] == "mbarrier":
+            if key and key[0] in ("mbarrier", "stores"):
                 return f"phase {(code & 0xFFFFFFFF) - 1} of the mbarrier at shared byte {key[2]}"
             return f"a bulk store of thread {key[2]}" if key else "a wgmma"
         rank, warp = divmod(column, clocks.warps_of_cta)

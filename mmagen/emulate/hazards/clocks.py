@@ -6,7 +6,8 @@ with: by a barrier, by an mbarrier whose phase it saw end, by a wait. An access 
 thread has reached the event's clock.
 
 Agents (columns of a row) are warps (generic accesses), warpgroups of wgmma (clock: groups committed), mbarriers of the
-copies that complete on them (clock: phases ended), and threads that issue bulk copies (clock: groups committed). A warp
+copies that complete on them (clock: phases ended), the same mbarriers once more for st.async and red.async, and threads that
+issue bulk copies (clock: groups committed). Of these, st.async and red.async alone belong to the generic proxy. A warp
 has one clock for its 32 threads, which steps whenever one of them releases; among themselves its threads are ordered by
 warp barriers. One thread that releases (an elected arrival) releases what its whole warp did, but for the gaps that
 warp_gaps.py knows: threads that have not synchronised with it since.
@@ -22,9 +23,9 @@ import numpy as np
 from mmagen.emulate.arrays import Events, Indices, Mask, Values, Words
 from mmagen.emulate.hazards.warp_gaps import WarpGaps
 
-AgentKind = Literal["mbarrier", "bulk", "init", "cluster", "grid"]
+AgentKind = Literal["mbarrier", "stores", "bulk", "init", "cluster", "grid"]
 Agent = tuple[AgentKind, int, int]
-"""("mbarrier", rank of its CTA, byte), ("bulk" or "init", rank of its CTA, thread), ("cluster", cluster, its warp), or
+"""("mbarrier" or "stores", rank of its CTA, byte), ("bulk" or "init", rank of its CTA, thread), ("cluster", cluster, its warp), or
 ("grid", 0, 0), the grid before."""
 
 FenceSpace = Literal[0, 1, 2]
@@ -41,7 +42,7 @@ CLOCK, COLUMN, _LANE = np.uint64(0xFFFFFFFF), np.uint64(0xFFFF), np.uint64(31)
 @dataclass
 class ClockRow:
     """What a thread knows: the clock of each agent, and up to which clock of each warp its writes have been made visible to
-    the asynchronous proxy by a fence, [spaces, warps]."""
+    the asynchronous proxy by a fence, [spaces, warps], then the same of each agent of st.async."""
 
     known: Words
     fenced: Words
@@ -50,10 +51,19 @@ class ClockRow:
         """Both together; None: nothing more."""
         if other is None:
             return self
-        small, large = sorted((self.known, other.known), key=len)
-        known = large.copy()
-        known[: len(small)] = np.maximum(known[: len(small)], small)
-        return ClockRow(known, np.maximum(self.fenced, other.fenced))
+        return ClockRow(_latest(self.known, other.known), _latest(self.fenced, other.fenced))
+
+
+def _latest(a: Words, b: Words) -> Words:
+    """The larger of each two clocks; of the longer one what the other has not."""
+    if a.shape == b.shape:
+        latest: Words = np.maximum(a, b)
+        return latest
+    small, large = sorted((a, b), key=lambda x: x.shape[-1])
+    latest = large.copy()
+    common = latest[..., : small.shape[-1]]
+    np.maximum(common, small, out=common)
+    return latest
 
 
 class Clocks:
@@ -65,6 +75,7 @@ class Clocks:
         self.warps = ctas * self.warps_of_cta
         self.used = self.warps + ctas * self.groups_of_cta
         self._columns: dict[Agent, int] = {}
+        self._stores: list[int] = []  # columns of st.async, as they follow the warps in `fenced`
         self.known = np.zeros((size, self.used + _SPARE), dtype=np.uint32)
         self.fenced = np.zeros((size, _SPACES, self.warps), dtype=np.uint32)
         self.clock = np.ones(size // 32, dtype=np.uint32)
@@ -75,7 +86,7 @@ class Clocks:
 
     def nothing(self, columns: int) -> ClockRow:
         """A row that knows nothing, of so many columns."""
-        return ClockRow(np.zeros(columns, dtype=np.uint32), np.zeros((_SPACES, self.warps), dtype=np.uint32))
+        return ClockRow(np.zeros(columns, dtype=np.uint32), np.zeros(self.fenced.shape[1:], dtype=np.uint32))
 
     # Agents
 
@@ -90,10 +101,17 @@ class Clocks:
         key = kind, owner, number
         if key not in self._columns:
             self._columns[key] = self.used
+            if kind == "stores":
+                self._stores.append(self.used)
+                self.fenced = np.pad(self.fenced, ((0, 0), (0, 0), (0, 1)))
             self.used += 1
             if self.used > self.known.shape[1]:
                 self.known = np.pad(self.known, ((0, 0), (0, self.known.shape[1])))
         return self._columns[key]
+
+    def stores(self, owner: int, number: int) -> int | None:
+        """The column of the stores that complete on an mbarrier, None if there have been none."""
+        return self._columns.get(("stores", owner, number))
 
     def found_agents(self) -> list[tuple[Agent, int]]:
         """(agent, column) of those that were found while running."""
@@ -144,10 +162,21 @@ class Clocks:
         of asynchronous units need none."""
         column = ((codes >> COLUMN_SHIFT) & COLUMN).astype(np.int64)
         clock = codes & CLOCK
-        others = self.fenced[lanes, space, np.minimum(column, self.warps - 1)] >= clock
+        at, asynchronous = np.minimum(column, self.warps - 1), column >= self.warps
+        for n, stores in enumerate(self._stores):
+            at, asynchronous = np.where(column == stores, self.warps + n, at), asynchronous & (column != stores)
+        others = self.fenced[lanes, space, at] >= clock
         own = self._same(lanes, codes, column) & (self.own_fence[lanes, space] >= clock)
-        fenced: Mask = others | own | (column >= self.warps) | (codes == 0)
+        fenced: Mask = others | own | asynchronous | (codes == 0)
         return fenced
+
+    def _of_generic_proxy(self, lanes: Indices) -> Words:
+        """uint32[n, columns of `fenced`]: what lanes know of those that write by the generic proxy."""
+        warps: Words = self.known[lanes, : self.warps]
+        if not self._stores:
+            return warps
+        stores = self.known[lanes[:, None], np.array(self._stores)]
+        return np.concatenate((warps, stores), axis=1)
 
     def _same(self, lanes: Indices, codes: Events, column: Indices) -> Mask:
         same: Mask = (column == lanes // 32 % self.warps) & ((codes >> LANE_SHIFT) & _LANE == (lanes % 32).astype(np.uint64))
@@ -208,7 +237,8 @@ class Clocks:
         """These lanes know from now on what was released to them."""
         count = len(row.known)
         self.known[lanes, :count] = np.maximum(self.known[lanes, :count], row.known)
-        self.fenced[lanes] = np.maximum(self.fenced[lanes], row.fenced)
+        fences = row.fenced.shape[-1]
+        self.fenced[lanes, :, :fences] = np.maximum(self.fenced[lanes, :, :fences], row.fenced)
 
     def advance(self, lanes: Indices, column: int, clock: int) -> None:
         """These lanes have waited for what an asynchronous unit did up to `clock`."""
@@ -227,7 +257,7 @@ class Clocks:
         here = active[warps]
         columns, at = warps % self.warps, np.arange(len(warps))
         known = self.known.reshape(-1, 32, self.known.shape[1])
-        fenced = self.fenced.reshape(-1, 32, _SPACES, self.warps)
+        fenced = self.fenced.reshape(-1, 32, *self.fenced.shape[1:])
         own = np.where(here[:, :, None], self.own_fence.reshape(-1, 32, _SPACES)[warps], CLOCK).min(axis=1)
         together = np.where(here[:, :, None], known[warps], 0).max(axis=1)
         together[at, columns] = self.clock[warps]
@@ -243,5 +273,5 @@ class Clocks:
         warps = lanes // 32
         for space in spaces:
             self.own_fence[lanes, space] = self.clock[warps]
-            self.fenced[lanes, space] = np.maximum(self.fenced[lanes, space], self.known[lanes, : self.warps])
+            self.fenced[lanes, space] = np.maximum(self.fenced[lanes, space], self._of_generic_proxy(lanes))
         self.clock[np.unique(warps)] += 1

@@ -48,9 +48,10 @@ class GlobalOrder:
         writing: bool,
         asynchronous: bool = False,
         clocks: Events | None = None,
+        reduces: bool = False,
     ) -> None:
         """Accesses of `size` bytes at byte positions index int64[n] by lanes int64[n]. asynchronous: by TMA. clocks: of strong
-        writes, when they happened."""
+        writes, when they happened. reduces: a reduction by TMA: relaxed ones of the scope .gpu, element by element."""
         history, total = self._history, self._memory.size
         writable = None
         if not writing:
@@ -65,14 +66,14 @@ class GlobalOrder:
         if history.is_written:
             before = history.writer(total)[places]
             if before.any():
-                self._check(i, places, lanes, before, codes, writing, asynchronous)
+                self._check(i, places, lanes, before, codes, writing, asynchronous, reduces)
         if writing:
-            self._write(i, lanes, places, codes, asynchronous)
+            self._write(i, lanes, places, codes, asynchronous, reduces)
         elif not is_strong(i):
             reader = history.reader(total)
             reader[places] = codes | (reader[places] & READ_ONLY) | (READ_ONLY if i.has("nc") else np.uint64(0))
 
-    def _write(self, i: Instruction, lanes: Indices, places: Indices, codes: Events, asynchronous: bool) -> None:
+    def _write(self, i: Instruction, lanes: Indices, places: Indices, codes: Events, asynchronous: bool, reduces: bool) -> None:
         history, total = self._history, self._memory.size
         if history.is_read:
             self._after_readers(i, lanes, history.reader(total)[places], codes)
@@ -81,6 +82,9 @@ class GlobalOrder:
             writer[places] = codes | STRONG
             return
         writer[places] = codes | BULK | EVENT_CLOCK if asynchronous else codes
+        if reduces:
+            writer[places] |= STRONG
+            return
         lost = self._ctas(writer[places]) != self._ctas(codes)
         if lost.any():
             self._report(i, lanes, writer[places], lost, "writes global memory that CTA {other} writes in the same launch")
@@ -89,8 +93,8 @@ class GlobalOrder:
         """A thread has waited for its bulk stores to these bytes."""
         writer = self._history.writer(self._memory.size)
         code = self._codes(np.array([lane]))[0]
-        mine = (writer[index] | EVENT_CLOCK) == (code | BULK | EVENT_CLOCK)
-        writer[index[mine]] = code | BULK
+        mine = (writer[index] | EVENT_CLOCK | STRONG) == (code | BULK | EVENT_CLOCK | STRONG)
+        writer[index[mine]] = code | BULK | (writer[index[mine]] & STRONG)
 
     def is_touched(self, start: int, size: int) -> bool:
         """Whether the launch has written to these bytes."""
@@ -126,11 +130,15 @@ class GlobalOrder:
         codes: Events,
         writing: bool,
         asynchronous: bool,
+        reduces: bool,
     ) -> None:
         """Finds accesses too early after earlier writes."""
         what = "writes" if writing else "reads"
+        if reduces:  # the order of reductions does not matter
+            before = np.where(before & STRONG, np.uint64(0), before)
         same_warp = before >> WARP_SHIFT == codes >> WARP_SHIFT
-        pending = (before & EVENT_CLOCK == EVENT_CLOCK) & ~(same_warp & (writing and asynchronous))
+        stores_both = same_warp & (before & STRONG == 0) & (writing and asynchronous and not reduces)
+        pending = (before & EVENT_CLOCK == EVENT_CLOCK) & ~stores_both
         if pending.any():
             text = f"{what} global memory to which a bulk store of CTA {{other}} is in flight: nobody has waited for that"
             self._report(i, lanes, before, pending, text, "async_race")

@@ -83,8 +83,10 @@ class HazardTracker:
         writing: bool,
         atomic: bool = False,
         asynchronous: bool = False,
+        reduces: bool = False,
     ) -> None:
-        """Notes accesses to global memory: byte positions int64[n] of lanes int64[n]. asynchronous: by TMA."""
+        """Notes accesses to global memory: byte positions int64[n] of lanes int64[n]. asynchronous: by TMA. reduces: a
+        reduction by TMA."""
         if self.global_order is None or self.cross_cta is None:
             if not atomic:
                 self._writers.note(i, index, size, self._lanes.cta[lanes] + self._lanes.first, writing, self._memory.device)
@@ -92,7 +94,7 @@ class HazardTracker:
         if self._grid_before is not None:
             self._grid_before.check(i, lanes[:1] if asynchronous else lanes)
         clocks = self.cross_cta.strong_write(i, index, size, lanes) if writing and is_strong(i) else None
-        self.global_order.note(i, index, size, lanes, writing, asynchronous, clocks)
+        self.global_order.note(i, index, size, lanes, writing, asynchronous, clocks, reduces)
 
     # Barriers and fences
 

@@ -15,8 +15,25 @@ from mmagen.emulate.errors import EmulationError
 
 _MAGIC = b"mmagenTM"
 _MOST_RANK = 5
-_HEAD = struct.Struct("<8sBBBxIQ")
+_HEAD = struct.Struct("<8sBBBBIQ")
 SWIZZLES = (16, 32, 64, 128)
+DATA_TYPES = {
+    "UINT8": "u8",
+    "UINT16": "u16",
+    "UINT32": "u32",
+    "INT32": "s32",
+    "UINT64": "u64",
+    "INT64": "s64",
+    "FLOAT16": "f16",
+    "FLOAT32": "f32",
+    "FLOAT64": "f64",
+    "BFLOAT16": "bf16",
+    "FLOAT32_FTZ": "f32_ftz",
+    "TFLOAT32": "tf32",
+    "TFLOAT32_FTZ": "tf32_ftz",
+}
+"""The ends of CU_TENSOR_MAP_DATA_TYPE_..., in the order of their values -> the PTX type of an element."""
+_KINDS = ("", *DATA_TYPES.values())
 
 
 @dataclass(frozen=True)
@@ -24,7 +41,8 @@ class TensorMap:
     """A tensor in global memory and the box that one copy moves; innermost mode first, as for cuTensorMapEncodeTiled.
 
     address: of the first element. element: bytes of one. extents: in elements. strides: of all modes but the innermost,
-    in bytes. box: in elements. swizzle: bytes of a line of the box over which 16-byte chunks are swizzled; 16: not.
+    in bytes. box: in elements. swizzle: bytes of a line of the box over which 16-byte chunks are swizzled; 16: not. kind: the
+    PTX type of an element, which reductions need; "": unknown.
     """
 
     address: int
@@ -33,6 +51,7 @@ class TensorMap:
     strides: tuple[int, ...]
     box: tuple[int, ...]
     swizzle: int = 16
+    kind: str = ""
     BYTES: ClassVar[int] = 128
 
     @property
@@ -70,7 +89,7 @@ class TensorMap:
         """The 128 bytes that stand for a CUtensorMap; raises EmulationError where the driver would refuse it."""
         if fault := self.fault():
             raise EmulationError(f"cuTensorMapEncodeTiled would fail: {fault}")
-        head = _HEAD.pack(_MAGIC, self.rank, self.element, self.swizzle, 0, self.address)
+        head = _HEAD.pack(_MAGIC, self.rank, self.element, self.swizzle, _KINDS.index(self.kind), 0, self.address)
         body = struct.pack(f"<{self.rank}Q{self.rank - 1}Q{self.rank}H", *self.extents, *self.strides, *self.box)
         return (head + body).ljust(self.BYTES, b"\0")
 
@@ -79,8 +98,8 @@ class TensorMap:
         """The map that `encode` made these bytes of; raises EmulationError for any others."""
         if len(data) < cls.BYTES or data[:8] != _MAGIC:
             raise EmulationError("this address holds no tensor map")
-        _, rank, element, swizzle, _, address = _HEAD.unpack_from(data)
-        if not 1 <= rank <= _MOST_RANK:
+        _, rank, element, swizzle, kind, _, address = _HEAD.unpack_from(data)
+        if not 1 <= rank <= _MOST_RANK or kind >= len(_KINDS):
             raise EmulationError("this address holds no tensor map")
         values = struct.unpack_from(f"<{rank}Q{rank - 1}Q{rank}H", data, _HEAD.size)
-        return cls(address, element, values[:rank], values[rank : 2 * rank - 1], values[2 * rank - 1 :], swizzle)
+        return cls(address, element, values[:rank], values[rank : 2 * rank - 1], values[2 * rank - 1 :], swizzle, _KINDS[kind])

@@ -1,4 +1,5 @@
-"""cp.async.bulk: tensor loads and stores by TMA, and their groups; copies without a tensor map are in bulk_lines.py."""
+"""cp.async.bulk and cp.reduce.async.bulk: tensor loads, stores and reductions by TMA, and their groups; those without a tensor
+map are in bulk_lines.py."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from mmagen.emulate.ops.cache_policy import build_bulk_prefetch, coordinates_of,
 from mmagen.emulate.ops.emit import Emitter, literal
 from mmagen.emulate.ops.mbarriers import shared_address
 from mmagen.emulate.ops.memory import native_address
+from mmagen.emulate.ops.reductions import operation_of, tensor_reduction
 from mmagen.emulate.ptx.model import Instruction, Vector
 
 
@@ -29,16 +31,18 @@ def build_bulk_copy(e: Emitter, i: Instruction) -> None:
 
 
 def _tensor(e: Emitter, i: Instruction) -> None:
-    """Loads: [shared], [map, {coordinates}], [mbarrier]{, ctas}{, policy}. Stores: [map, {coordinates}], [shared]{, policy}."""
+    """Loads: [shared], [map, {coordinates}], [mbarrier]{, ctas}{, policy}. Stores and reductions: [map, {coordinates}],
+    [shared]{, policy}."""
     if any(m.startswith(("im2col", "tile::", "cta_group")) for m in i.modifiers):
         raise e.unsupported("only tiled copies are supported")
-    loads = i.modifiers[4].startswith("shared")
+    loads = i.modifiers[i.modifiers.index("tensor") + 2].startswith("shared")
     places = i.operands[1 if loads else 0]
     if not isinstance(places, Vector):
         raise e.unsupported("a tensor map and coordinates are missing")
     arguments = f"X, {e.mask}, {e.bind(i)}, {tensor_place(e, places)}"
     if not loads:
-        e.line(f"{e.bind(_store)}({arguments}, {native_address(e, i.operands[1])})")
+        operation = e.bind(operation_of(i) if i.modifiers[0] == "reduce" else None)
+        e.line(f"{e.bind(_store)}({arguments}, {native_address(e, i.operands[1])}, {operation})")
         return
     ctas = e.source(i.operands[3], "u16") if i.has("multicast::cluster") else "None"
     shared, barrier = (native_address(e, i.operands[n]) for n in (0, 2))
@@ -71,12 +75,15 @@ def _load(
             _count(X, i, tensor)
 
 
-def _store(X: Batch, mask: Mask | None, i: Instruction, maps: Values, at: list[Values], shared: Values) -> None:
+def _store(
+    X: Batch, mask: Mask | None, i: Instruction, maps: Values, at: list[Values], shared: Values, operation: str | None
+) -> None:
     lanes, where = split(X, mask, shared)
     where, maps = shared_address(where), split(X, mask, maps)[1]
     for n, lane in enumerate(lanes.tolist()):
         tensor = X.bulk.tensor(i, lane, int(maps[n]))
-        X.bulk.store(i, lane, tensor, coordinates_of(X, at, lane), int(where[n]))
+        function = None if operation is None else tensor_reduction(operation, tensor.kind)
+        X.bulk.store(i, lane, tensor, coordinates_of(X, at, lane), int(where[n]), function)
         _count(X, i, tensor)
 
 

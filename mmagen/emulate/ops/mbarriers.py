@@ -34,7 +34,7 @@ def _mbarrier(e: Emitter, i: Instruction) -> None:
     if what in ("init", "inval"):
         count = e.source(i.operands[1], "u32") if what == "init" else "None"
         e.line(f"{e.bind(_initialise)}(X, {e.mask}, {e.bind(i)}, {native_address(e, i.operands[0])}, {count})")
-    elif what in ("arrive", "expect_tx"):
+    elif what in ("arrive", "expect_tx", "complete_tx"):
         _arrive(e, i)
     else:
         raise e.unsupported("this form of mbarrier is not supported")
@@ -49,16 +49,17 @@ def _initialise(X: Batch, mask: Mask | None, i: Instruction, address: Values, co
 
 
 def _arrive(e: Emitter, i: Instruction) -> None:
-    """mbarrier.arrive{.expect_tx} state, [address]{, bytes or count}; mbarrier.expect_tx [address], bytes."""
+    """mbarrier.arrive{.expect_tx} state, [address]{, bytes or count}; mbarrier.expect_tx and .complete_tx [address], bytes."""
     if set(i.modifiers[1:]) - _FORMS:
         raise e.unsupported("this form of mbarrier is not supported")
     operands = list(i.operands)
     target = None if isinstance(operands[0], Address) else operands.pop(0)
-    announces = i.has("expect_tx")
+    announces, releases = i.has("expect_tx") or i.modifiers[0] == "complete_tx", i.modifiers[0] == "arrive"
     extra = e.source(operands[1], "u32") if len(operands) > 1 else e.constant(1, "u4")
-    count = e.constant(0 if i.modifiers[0] == "expect_tx" else 1, "u4") if announces else extra
+    count = e.constant(int(releases), "u4") if announces else extra
     announced = extra if announces else e.constant(0, "u4")
-    releases = i.modifiers[0] == "arrive"
+    if i.modifiers[0] == "complete_tx":
+        announced = f"-({announced}).astype(i8)"
     arguments = f"{native_address(e, operands[0])}, {count}, {announced}, {releases}"
     e.line(f"t = {e.bind(_arrivals)}(X, {e.mask}, {e.bind(i)}, {arguments})")
     if target is not None and not (isinstance(target, Name) and target.name == "_"):
@@ -66,7 +67,7 @@ def _arrive(e: Emitter, i: Instruction) -> None:
 
 
 def _arrivals(
-    X: Batch, mask: Mask | None, i: Instruction, address: Values, count: Words, announced: Words, releases: bool
+    X: Batch, mask: Mask | None, i: Instruction, address: Values, count: Words, announced: Words | Indices, releases: bool
 ) -> Events:
     lanes, where = split(X, mask, address)
     phases = np.zeros(X.lanes.size, dtype=np.uint64)

@@ -48,8 +48,8 @@ def _load(e: Emitter, i: Instruction) -> None:
             e.write(element, f"t[{n}]", _raw(kind))
 
 
-@op("st")
-def _store(e: Emitter, i: Instruction) -> None:
+def build_store(e: Emitter, i: Instruction) -> None:
+    """st; st.async is in remote_stores.py."""
     kind, count = vector_of(i)
     width = size_of(kind)
     if width not in UNSIGNED or space_of(i) == "param":

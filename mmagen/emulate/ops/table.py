@@ -15,6 +15,7 @@ from mmagen.emulate.ops import (  # noqa: F401
     matrix,
     mbarriers,
     memory,
+    remote_stores,
     vector_atomics,
     wgmma,
 )

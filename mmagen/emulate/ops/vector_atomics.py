@@ -15,6 +15,7 @@ from mmagen.emulate.ops.access import Access
 from mmagen.emulate.ops.emit import Emitter, op
 from mmagen.emulate.ops.halves import half_operation, is_half
 from mmagen.emulate.ops.memory import build_atomic, native_address
+from mmagen.emulate.ops.remote_stores import build_remote_store
 from mmagen.emulate.ptx.facts import space_of, vector_of
 from mmagen.emulate.ptx.model import Instruction, elements_of
 from mmagen.emulate.ptx.operands import size_of
@@ -23,6 +24,9 @@ from mmagen.emulate.ptx.operands import size_of
 @op("atom", "red")
 def _atomic(e: Emitter, i: Instruction) -> None:
     kind, count = vector_of(i)
+    if i.has("async"):
+        build_remote_store(e, i)
+        return
     if count == 1 and not is_half(kind):
         build_atomic(e, i)
         return

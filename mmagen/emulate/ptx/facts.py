@@ -25,7 +25,8 @@ def is_asynchronous(i: Instruction) -> bool:
     flag = i.base in ("ld", "st", "atom", "red") and any(i.has(word) for word in _STRONG) and space_of(i) != "shared"
     fence = i.base in ("fence", "membar") and scope_of(i) > CTA
     copy = i.modifiers[:2] in (("async", "bulk"), ("async", "mbarrier"), ("reduce", "async"))
-    return i.base in ("mbarrier", "wgmma") or copy or flag or fence
+    store = i.base in ("st", "red") and i.has("async")
+    return i.base in ("mbarrier", "wgmma") or copy or store or flag or fence
 
 
 def access_size(i: Instruction) -> int:

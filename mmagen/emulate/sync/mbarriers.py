@@ -30,7 +30,8 @@ _ALWAYS, _ONE_OF = 2, 4  # which waits return false first: for these phases all,
 class Mbarrier:
     """count: arrivals of a phase. missing: those that this phase still needs. bytes: announced less arrived. phase: how many
     have completed. initialiser: the lane that executed mbarrier.init; initialised: (column, clock) of that in the clocks;
-    fenced: whether it is visible to the cluster and to TMA. pending_copies: copies in flight that complete on it.
+    fenced: whether it is visible to the cluster and to TMA. pending_copies: copies and stores in flight that complete on it.
+    far_stores: some stores of this phase are those of threads of another CTA.
     arrivals: what the arrivals of this phase release; released: what those of completed phases did; both also for those of
     the barrier's own CTA alone (near), which is all that a wait of .cta scope acquires."""
 
@@ -42,6 +43,7 @@ class Mbarrier:
     phase: int = 0
     fenced: bool = False
     pending_copies: int = 0
+    far_stores: bool = False
     arrivals: ClockRow | None = None
     released: ClockRow | None = None
     near_arrivals: ClockRow | None = None
@@ -79,6 +81,11 @@ class Mbarriers:
         """The barrier's column in the clocks; only where there are clocks."""
         assert self._clocks is not None
         return self._clocks.column("mbarrier", place[0] % self._lanes.cluster, place[1])
+
+    def stores_column(self, place: Place) -> int:
+        """The column of the stores that complete on the barrier; only where there are clocks."""
+        assert self._clocks is not None
+        return self._clocks.column("stores", place[0] % self._lanes.cluster, place[1])
 
     def init(self, i: Instruction, lanes: Indices, where: Indices, counts: Indices) -> None:
         """mbarrier.init."""
@@ -213,12 +220,24 @@ class Mbarriers:
         barrier.phase += 1
         barrier.missing = barrier.count
         if clocks is not None:
-            ended = clocks.nothing(self.column(place) + 1)
-            ended.known[-1] = barrier.phase
-            barrier.released = ended.join(barrier.arrivals).join(barrier.released)
-            barrier.near_released = ended.join(barrier.near_arrivals).join(barrier.near_released)
+            ended, with_stores = self._ended(clocks, place, barrier.phase)
+            barrier.released = with_stores.join(barrier.arrivals).join(barrier.released)
+            near = ended if barrier.far_stores else with_stores
+            barrier.near_released = near.join(barrier.near_arrivals).join(barrier.near_released)
             barrier.arrivals = barrier.near_arrivals = None
+        barrier.far_stores = False
         self._completed.add(place)
+
+    def _ended(self, clocks: Clocks, place: Place, phases: int) -> tuple[ClockRow, ClockRow]:
+        """What the end of so many phases says, without and with that of the stores that completed them."""
+        column, stores = self.column(place), clocks.stores(place[0] % self._lanes.cluster, place[1])
+        ended = clocks.nothing(column + 1)
+        ended.known[column] = phases
+        if stores is None:
+            return ended, ended
+        stored = clocks.nothing(stores + 1)
+        stored.known[stores] = phases
+        return ended, ended.join(stored)
 
     # Waiting
 

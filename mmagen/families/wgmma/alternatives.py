@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mmagen.mma.atoms import find_atom
-from mmagen.spec.model import Spec
 
 Keys = dict[str, Any]
 
@@ -16,10 +15,12 @@ _FEW_ROWS = 64  # of D; A is then small and stays in L2, B is read once
 _STREAM = {"cache": {"a": "evict_last", "b": "evict_first"}, "prefetch": 4}
 
 
-def alternatives(spec: Spec) -> Iterator[Mapping[str, Any]]:
-    """Keys that a config would override: atom, tile, atoms_layout, schedule and what else differs from their defaults."""
+def alternatives(operation: str) -> Iterator[Mapping[str, Any]]:
+    """Keys that a config would override: atom, tile, atoms_layout, schedule and what else differs from their defaults.
+
+    operation: the name of a wgmma; those of other widths are taken too."""
     for columns in _COLUMNS:
-        name = re.sub(r"_64x\d+x", f"_64x{columns}x", spec.atom)
+        name = re.sub(r"_64x\d+x", f"_64x{columns}x", operation)
         atom = find_atom(name)
         if atom is None or atom.extended:
             continue

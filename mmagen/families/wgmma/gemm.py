@@ -15,12 +15,14 @@ from mmagen.families.wgmma.alternatives import alternatives
 from mmagen.families.wgmma.model import WarpgroupRoles, WgmmaGemmPlan, WgmmaMainloop
 from mmagen.families.wgmma.page import WARPGROUPS, sections, ways
 from mmagen.families.wgmma.policies import policies
+from mmagen.families.wgmma.roles import pipeline
 from mmagen.mma.atoms import Atom, find_atom
 from mmagen.plan import budgets, operations, pages, rules, sentences, tiling
 from mmagen.plan.devices import Device
 from mmagen.plan.launch import Numbers
 from mmagen.plan.maps import Map
 from mmagen.plan.model import TiledMma
+from mmagen.plan.pipeline import Pipeline
 from mmagen.plan.plans import GemmPlan, Text, TileScheduler
 from mmagen.plan.policies import Policies, functor
 from mmagen.plan.problems import default_problems
@@ -89,10 +91,21 @@ class WgmmaGemm:
             shared = split_k_problems(plan.tile_of_d, plan.cluster_of_d, of_element, scheduler.workspace_splits)
         copied = copied_problems(plan.tile_of_d) if scheduler.takes_workspace else ()
         turns = plan.roles.consumers if plan.roles.schedule == "pingpong" else 1
-        return of_product(plan, (*shared, *copied, *chosen(Paths.of(plan, tma=True, turns=turns))))
+        paths = Paths.of(plan, tma=True, turns=turns)
+        problems = chosen(paths)
+        trials = of_product(plan, (*shared, *copied, *problems))
+        # Copies to a workspace nearly always pay: without one the kernel that loads unaligned operands itself runs.
+        unaligned = (problem for problem in problems if not paths.is_aligned(problem))
+        return replace(trials, without_workspace=frozenset(unaligned)) if scheduler.takes_workspace else trials
 
     def alternatives(self, spec: Spec) -> Iterator[Mapping[str, Any]]:
-        return alternatives(spec)
+        return alternatives(spec.atom)
+
+    def pipeline(self, plan: WgmmaGemmPlan) -> Pipeline:
+        return pipeline(plan)
+
+    def first_keys(self, atom: Atom) -> Iterator[Mapping[str, Any]]:
+        return alternatives(atom.name)
 
     def page(self, plan: WgmmaGemmPlan) -> list[pages.Section]:
         columns = (

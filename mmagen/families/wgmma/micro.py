@@ -98,6 +98,11 @@ class _WgmmaMicro:
     def maps(self, plan: MicroPlan) -> list[Map]:
         return of_product(plan)
 
+    def first_keys(self, atom: Atom) -> Iterator[Mapping[str, Any]]:
+        row = 1024 // atom.type_a.bits  # of 128 bytes, the widest swizzle
+        yield {"tile": [atom.m, atom.n, max(row, atom.k)]}
+        yield {"tile": [atom.m, atom.n, atom.k]}
+
 
 FAMILY: Family[MicroPlan] = _WgmmaMicro()
 

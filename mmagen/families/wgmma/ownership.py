@@ -86,6 +86,9 @@ class _WgmmaOwnership:
     def maps(self, plan: OwnershipPlan) -> list[Map]:
         return ownership.maps_of(plan)
 
+    def first_keys(self, atom: Atom) -> Iterator[Mapping[str, Any]]:
+        yield {}
+
 
 FAMILY: Family[OwnershipPlan] = _WgmmaOwnership()
 

@@ -35,6 +35,7 @@ from mmagen.verify.run import RECORD_FIELDS, RunResult
 from mmagen.verify.verdict import EMULATED
 
 _ARBITRARY = b"\xff"  # what a workspace holds before a call, at every byte: NaNs
+_MOST_PLACES = 4  # named in a sentence
 
 
 def tasks(
@@ -60,7 +61,8 @@ def tasks(
         raise UsageError(f"{plan.name}: --max-dim {max_dim} leaves no problem to run")
     if distribution:
         cases = tuple((problem, distribution) for problem in dict.fromkeys(problem for problem, _ in cases))
-    return [Task(plan, ptx, problem, name, seed) for problem, name in cases]
+    without = frozenset() if problems else trials.without_workspace
+    return [Task(plan, ptx, problem, name, seed, workspace=problem not in without) for problem, name in cases]
 
 
 def left_out_by(plan: Plan, max_dim: int | None) -> list[Problem]:
@@ -168,9 +170,9 @@ def run_task(task: Task) -> RunResult:
 
 
 def _result(task: Task, outcome: dict[str, Any], seconds: float) -> RunResult:
-    record = dict.fromkeys(RECORD_FIELDS) | _facts(task) | outcome
+    record = dict.fromkeys(RECORD_FIELDS) | _facts(task) | outcome | {"seconds": round(seconds, 6)}
     code = {"passed": ExitCode.OK, "incorrect": ExitCode.INCORRECT}.get(str(record["disposition"]), ExitCode.RUN_FAILED)
-    return RunResult(task.plan.name, "verify", (record,), int(code), seconds=seconds)
+    return RunResult(task.plan.name, "verify", (record,), int(code), seconds=seconds, began=time.time() - seconds)
 
 
 def _facts(task: Task) -> dict[str, Any]:
@@ -198,13 +200,17 @@ def _multiply(task: Task) -> dict[str, Any]:
     if task.distribution == "uniform":  # one problem of each kernel
         for part in parts_of(task.product):
             part.check(task, data)
-    return _judged(task, data, written, reports)
+    outcome = _judged(task, data, written, reports)
+    if task.product.takes_workspace:
+        outcome["details"]["workspace"] = task.workspace
+    return outcome
 
 
 def multiply(task: Task, data: Operands) -> tuple[npt.NDArray[Any], list[Report]]:
     """Emulate a gemm or micro kernel on `data`, whose D it fills, and the other tensors that are written. Returns which bytes
     of D's elements were written, and what was seen in each launch. Raises EmulationError and HostError."""
-    contents = _ARBITRARY * host.workspace_bytes(task, data) if task.product.takes_workspace else b""
+    has_workspace = task.product.takes_workspace and task.workspace
+    contents = _ARBITRARY * host.workspace_bytes(task, data) if has_workspace else b""
     memory, workspace, addresses = _allocated(task, data, contents)
     launches = host.multiply_launches(task, data, addresses, workspace)
     reports = _emulated(task, launches, memory)
@@ -285,11 +291,26 @@ def _judged(task: Task, data: Operands, written: npt.NDArray[Any], reports: Sequ
 
 def _with_findings(wrong: str, reports: Sequence[Report]) -> dict[str, Any]:
     """A wrong result is incorrect; a right one that a race or a stray access was on the way to has failed."""
-    reasons = ([wrong] if wrong else []) + [str(finding) for finding in _reported(reports)]
+    reasons = ([wrong] if wrong else []) + _sentences(_reported(reports))
     extra = {"details": _details(reports)}
     if not reasons:
         return extra
     return extra | {"disposition": "incorrect" if wrong else "failed", "reason": "; ".join(reasons)}
+
+
+def _sentences(findings: Sequence[Finding]) -> list[str]:
+    """The first finding, and where the others are; the details have all of each."""
+    places: dict[tuple[str, str, int], int] = {}
+    for finding in findings:
+        key = (finding.kind, finding.file, finding.line)
+        places[key] = places.get(key, 0) + finding.count
+    if not findings:
+        return []
+    (first, times), *others = places.items()
+    message = f"{first[1]}:{first[2]}: {first[0]}: {findings[0].message}{f' ({times} times)' if times > 1 else ''}"
+    more = [f"{kind} at {file}:{line}" for (kind, file, line), _ in others]
+    left = f" and {len(more) - _MOST_PLACES} more places" if len(more) > _MOST_PLACES else ""
+    return [message, *([f"also {', '.join(more[:_MOST_PLACES])}{left}"] if more else [])]
 
 
 def _details(reports: Sequence[Report]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from mmagen.spec.model import Problem
 class Task:
     """One emulated call: a problem with one distribution of inputs. plan: of the kernel that is to do it. library: the plan
     of the library that the kernel belongs to, where it is called `config`; None for a project of one kernel. timeout_s: of
-    one launch."""
+    one launch. workspace: whether the call gets the workspace that it can use."""
 
     plan: Plan
     ptx: Ptx
@@ -26,6 +26,7 @@ class Task:
     library: GemmPlan | None = None
     config: str = ""
     timeout_s: float | None = None
+    workspace: bool = True
 
     @property
     def text(self) -> str:

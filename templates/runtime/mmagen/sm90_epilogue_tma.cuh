@@ -207,7 +207,8 @@ struct Sm90EpilogueTma {
     constexpr int kLength = Config::kDRowMajor ? kSliceN : kRows;  // of a line
     ElementD* const d = params.d + batch * params.batch_stride_d;
 #pragma unroll 8
-    for (int i = lane; i < kRows * kSliceN; i += 32) {
+    for (int j = 0; j < kRows * kSliceN / 32; ++j) {
+      int const i = lane + j * 32;
       int const row = Config::kDRowMajor ? i / kLength : i % kLength;
       int const column = Config::kDRowMajor ? i % kLength : i / kLength;
       if (m + row >= params.m || n + column >= params.n) { continue; }

@@ -106,8 +106,11 @@ class UnalignedCopy {
   template <class TensorS>
   CUTE_DEVICE void copy_ends(int k_tile, TensorS const& sX, int stage) const {
     int const first = first_along(k_tile);
+    constexpr int kEnds = kAcross * 2 * kVector;
 #pragma unroll 4
-    for (int i = threadIdx.x; i < kAcross * 2 * kVector; i += kThreads) {
+    for (int j = 0; j < (kEnds + kThreads - 1) / kThreads; ++j) {
+      int const i = int(threadIdx.x) + j * kThreads;
+      if (kEnds % kThreads != 0 && i >= kEnds) { return; }
       int const across = i / (2 * kVector);
       bool const at_begin = i / kVector % 2 == 0;
       Element const* const line = matrix_ + (first_across(k_tile) + across) * ld_;

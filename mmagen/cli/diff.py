@@ -1,0 +1,58 @@
+"""`mmagen diff`: what differs between two specs or projects."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mmagen.core.errors import ExitCode, SpecError, UsageError
+
+if TYPE_CHECKING:
+    from mmagen.inspect.difference import Side
+
+
+@click.command("diff", short_help="What differs between two specs or projects.")
+@click.argument("old", type=click.Path(path_type=Path), metavar="OLD")
+@click.argument("new", type=click.Path(path_type=Path), metavar="NEW")
+@click.option("--device", metavar="DEVICE", help="Compare launches on this device, e.g. h200.")
+@click.option("--json", "json_", is_flag=True, help="Print a line of JSON.")
+def command(old: Path, new: Path, device: str | None, json_: bool) -> int:
+    """Say what differs between two specs, or generated projects: keys, decisions, resources, launches, and generated files.
+
+    The exit code is 0 whether they differ or not.
+    """
+    from mmagen.inspect import difference
+    from mmagen.plan.devices import NAMES
+
+    if device is not None and device not in NAMES:
+        raise UsageError(f"--device {device}: there are {', '.join(NAMES)}")
+    found = difference.compare(_side(old), _side(new), device)
+    click.echo(difference.to_json(found) if json_ else difference.text(found), nl=json_)
+    return ExitCode.OK
+
+
+def _side(path: Path) -> Side:
+    """A spec file, or a project with the files in its folder."""
+    from mmagen.families.reading import read
+    from mmagen.generate.manifest import MANIFEST, recorded
+    from mmagen.inspect.difference import Side
+
+    spec = path / "spec.yaml" if path.is_dir() else path
+    try:
+        data = spec.read_bytes()
+        manifest = (path / MANIFEST).read_bytes() if path.is_dir() else None
+    except OSError as error:
+        what = "no spec, and no folder of a generated project" if path.is_dir() else error.strerror or str(error)
+        raise UsageError(f"{path}: {what}") from None
+    plan, diagnostics = read(data, str(spec))
+    if plan is None:
+        raise SpecError(diagnostics)
+    if manifest is None:
+        return Side(str(path), plan)
+    listed = recorded(manifest)
+    if listed is None:
+        raise UsageError(f"{path / MANIFEST} is damaged; mmagen build {spec} -o DIR writes the project again")
+    files = {name: (path / name).read_bytes() for name in listed if (path / name).is_file()}
+    return Side(str(path), plan, files)

@@ -1,0 +1,142 @@
+"""`mmagen new`: asks what a spec is for, as far as options do not say it, and writes the spec."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mmagen.core.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from mmagen.spec.model import Problem
+    from mmagen.suggest.start import Suggestion
+    from mmagen.suggest.wanted import Wanted
+
+_PROBLEM = re.compile(r"\d+,\d+,\d+(,\d+)?")
+# Asked in this order where stdin is a terminal: option, question, default.
+_QUESTIONS = (
+    ("kernel", "Kernel (ownership, micro or gemm)", "gemm"),
+    ("arch", "Architecture", None),
+    ("types", "Type of A and B (two types as e4m3,e5m2)", "bf16"),
+    ("layout", "Layout (TN, NT, NN, TT; TN: A and B K contiguous)", "TN"),
+)
+
+
+@click.command("new", short_help="Begin a spec with a few answers.")
+@click.argument("file", required=False, type=click.Path(path_type=Path, dir_okay=False, allow_dash=True), metavar="[FILE]")
+@click.option("--kernel", metavar="KERNEL", help="ownership, micro or gemm; default: gemm.")
+@click.option("--arch", metavar="ARCH", help="Target architecture; default: the local GPU's, else sm_90a.")
+@click.option("--type", "types", metavar="TYPE[,TYPE]", help="Of A and B, or of each; default: bf16.")
+@click.option("--sums", metavar="TYPE", help="Type of the accumulators; default: f32, of integers s32, of f64 f64.")
+@click.option(
+    "--out", metavar="TYPE", help="Type of D; default: that of A if it has 16 bits, of fp8 bf16, else that of the sums."
+)
+@click.option("--layout", metavar="LETTERS", help="TN, NT, NN or TT; default: TN, A and B K contiguous.")
+@click.option(
+    "--problem",
+    "problems",
+    multiple=True,
+    metavar="M,N,K[,B]",
+    help="A size that the gemm is for, and verify runs. Repeatable.",
+)
+@click.option("--name", metavar="NAME", help="Of the project; default: made of the answers.")
+@click.option("--force", is_flag=True, help="Overwrite FILE.")
+def command(file: Path | None, problems: tuple[str, ...], force: bool, **given: str | None) -> int:
+    """Write a spec to FILE (default: NAME.yaml; - is stdout), with the reason for each choice.
+
+    What no option says is asked where stdin is a terminal, and has its default otherwise. The tile and schedule of a gemm are those
+    with the least predicted time among several hundred.
+    """
+    answers = _asked(given, problems) if sys.stdin.isatty() else (given, problems)
+    want = _wanted(*answers)
+    from mmagen.suggest.start import suggest
+
+    path = file or Path(f"{want.name}.yaml")
+    if str(path) == "-":
+        found = suggest(want)
+        _accepted(found, "-")
+        click.echo(found.text, nl=False)
+        return ExitCode.OK
+    if path.exists() and not force:
+        raise UsageError(f"{path} exists; name another file, or --force overwrites it")
+    found = suggest(want)
+    _accepted(found, str(path))
+    try:
+        path.write_text(found.text, "utf-8")
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}") from None
+    _report(found, path)
+    return ExitCode.OK
+
+
+def _asked(given: dict[str, str | None], problems: Sequence[str]) -> tuple[dict[str, str | None], Sequence[str]]:
+    """The answers, each question with its default."""
+    answers = dict(given)
+    for option, question, default in _QUESTIONS:
+        if answers[option] is None:
+            answers[option] = click.prompt(question, default=default or _local_target(), err=True)
+    if not problems:
+        text = click.prompt(
+            "Sizes M,N,K that a gemm is for, separated by blanks (none: any size)", default="", show_default=False, err=True
+        )
+        problems = text.split()
+    return answers, problems
+
+
+def _wanted(given: dict[str, str | None], problems: Sequence[str]) -> Wanted:
+    from mmagen.build.build import arch_name
+    from mmagen.suggest.wanted import wanted
+
+    options: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+    options["arch"] = arch_name(options.get("arch") or _local_target())
+    return wanted(**options, problems=tuple(map(_problem, problems)))
+
+
+def _local_target() -> str:
+    """The local GPU's architecture, of Hopper and later with its suffix, else sm_90a."""
+    from mmagen.toolchain.find import find_toolchain
+
+    gpus = find_toolchain(want=("gpus",)).gpus
+    if not gpus:
+        return "sm_90a"
+    major, minor = gpus[0].capability
+    return f"sm_{major}{minor}{'a' * (major >= 9)}"
+
+
+def _problem(text: str) -> Problem:
+    from pydantic import ValidationError
+
+    from mmagen.spec.model import Problem
+
+    if not _PROBLEM.fullmatch(text):
+        raise UsageError(f"--problem {text}: write it as M,N,K or M,N,K,BATCH, e.g. 4096,4096,1024")
+    try:
+        return Problem.model_validate([int(part) for part in text.split(",")])
+    except ValidationError as error:
+        raise UsageError(f"--problem {text}: {error.errors()[0]['msg']}") from None
+
+
+def _accepted(found: Suggestion, file: str) -> None:
+    """Raises SpecError where the loader refuses what was written: a name, which only it judges."""
+    from mmagen.core.errors import SpecError
+    from mmagen.families.reading import read
+
+    _, diagnostics = read(found.text, file)
+    if diagnostics:
+        raise SpecError(diagnostics)
+
+
+def _report(found: Suggestion, path: Path) -> None:
+    if len(found.ranking.candidates) > 1:
+        from tabulate import tabulate
+
+        from mmagen.suggest.write import rows
+
+        click.echo(f"{len(found.ranking.candidates):,} candidates; predicted on {found.ranking.device.title}:", err=True)
+        click.echo(tabulate(rows(found.ranking), ("us", "keys"), tablefmt="simple", disable_numparse=True), err=True)
+    click.echo(f"wrote {path}; next: mmagen inspect {path}, mmagen verify {path}", err=True)

@@ -1,0 +1,85 @@
+"""Verbs that write projects: build, vendor."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from mmagen.cli.options import ARCH, JOBS, SPECS, cached, target_names
+from mmagen.core.errors import UsageError
+
+
+@click.command(short_help="Generate a project from each spec.")
+@SPECS
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("generated"),
+    show_default=True,
+    metavar="DIR",
+    help="Write projects to DIR/<name>.",
+)
+@click.option("--force", is_flag=True, help="Overwrite hand-edited files; each is kept as <file>.orig.")
+@click.option("--check", is_flag=True, help="Write nothing; exit 1 if a project in DIR differs from its spec.")
+@click.option("--vendor-cutlass", is_flag=True, help="Copy the required CUTLASS headers into the project.")
+@click.option(
+    "--tests/--no-tests",
+    default=None,
+    help="Include tests/, the programs that verify and time the project, or not. Default: as in DIR, else include.",
+)
+@click.option("--compile", "compile_", is_flag=True, help="Also compile with CMake and nvcc.")
+@ARCH
+@JOBS
+@cached
+def build(
+    specs: tuple[Path, ...],
+    output: Path,
+    force: bool,
+    check: bool,
+    vendor_cutlass: bool,
+    tests: bool | None,
+    compile_: bool,
+    arch: tuple[str, ...],
+    jobs: int | None,
+) -> int:
+    """Generate a project from each SPEC, a file or a folder of *.yaml files."""
+    if check and (force or compile_):
+        raise UsageError("--check writes and compiles nothing; leave out --force and --compile")
+    from mmagen.cli import build as verbs
+
+    return verbs.build(
+        specs,
+        output,
+        force=force,
+        check=check,
+        vendor=vendor_cutlass,
+        tests=tests,
+        compile_=compile_,
+        arch=target_names(arch),
+        jobs=jobs,
+    )
+
+
+@click.command(short_help="One library with the kernels of several specs.")
+@SPECS
+@click.option(
+    "--into",
+    type=click.Path(path_type=Path, file_okay=False),
+    required=True,
+    metavar="DIR",
+    help="The folder of the library; if it has one, it is updated.",
+)
+@click.option("--name", metavar="NAME", help="Of the library: a C identifier. Default: as in DIR, else DIR's own name.")
+@click.option("--vendor-cutlass", is_flag=True, help="Copy the required CUTLASS headers too.")
+@click.option("--force", is_flag=True, help="Overwrite hand-edited files; each is kept as <file>.orig.")
+@click.option("--check", is_flag=True, help="Write nothing; exit 1 if DIR differs from the specs.")
+@cached
+def vendor(specs: tuple[Path, ...], into: Path, name: str | None, vendor_cutlass: bool, force: bool, check: bool) -> int:
+    """Generate one library with the kernels of all SPECs, to be kept in another project's sources."""
+    if check and force:
+        raise UsageError("--check writes nothing; leave out --force")
+    from mmagen.cli import vendor as verb
+
+    return verb.vendor(specs, into, name=name, cutlass=vendor_cutlass, force=force, check=check)

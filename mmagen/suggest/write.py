@@ -1,0 +1,132 @@
+"""A suggested spec as YAML, with the reason for each choice."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import yaml
+
+from mmagen.core.targets import capability
+from mmagen.plan.budgets import OLDEST_ARCH
+from mmagen.suggest.rank import Candidate, Ranking, differs, document
+from mmagen.suggest.wanted import Wanted
+
+_WIDTH = 116  # of a line with its comment, where that fits
+_SHOWN = 5  # candidates that a comment lists
+_FIXED = {
+    "mmagen": "version of the spec format",
+    "name": "C identifier: project, CMake target, C++ namespace, header",
+    "layout": "A is (M,K), B is (N,K); {majors}",
+    "epilogue": "D = alpha * A * B + beta * C, stored as {out}",
+    "problems": "for verify: M, N, K or M, N, K, batch",
+    "permutation": "widens the TiledMMA, so that one ldmatrix loads the fragments of two atoms",
+    "arch": "the operation is older; this compiles it for {arch} alone",
+    "cache": "one operand is small and read again by all CTAs, the other is read once",
+    "prefetch": "stages brought into L2 while the previous kernel of the stream still runs",
+}
+_KERNELS = {
+    "ownership": "shows which thread owns which element",
+    "micro": "one CTA, one tile: copy, load fragments, mma, store",
+    "gemm": "any M, N, K, leading dimensions and batch",
+}
+# What a key costs or requires beyond time.
+_NOTES = {
+    "stream_k": "; needs a workspace",
+    "split_k": "; parts of K are summed in a fixed order",
+    "operands": "; the kernel computes the transpose of D",
+}
+
+
+def one_tile(want: Wanted, ranking: Ranking) -> str:
+    """The YAML of a spec that has no choice of tile to rank."""
+    comments = {"atom": about(ranking), "tile": "of the only CTA", "atoms_layout": "atoms side by side along M, N, K"}
+    head = [
+        f"{want.kernel} kernel for {want.arch}",
+        f"mmagen inspect --ownership {want.name}.yaml shows who owns which element.",
+    ]
+    return _text(head, document(want, ranking.candidates[0].keys), comments, want)
+
+
+def ranked(want: Wanted, ranking: Ranking) -> str:
+    """The YAML of the first candidate."""
+    best, others = ranking.candidates[0], ranking.candidates[1:]
+    sizes = ", ".join(problem.text for problem in ranking.problems)
+    given = sizes if want.problems else f"{sizes}, as no problem was given"
+    head = [
+        f"{want.type_a} x {want.type_b} + {want.sums} -> {want.out}, {want.layout}, for {want.arch}",
+        f"Chosen among {len(ranking.candidates):,} candidates by predicted time on {ranking.device.title}, for {given}. "
+        f"{_stands_in(want, ranking)}The coefficients are estimates, which serve to compare; mmagen tune measures.",
+        *(f"{name} was passed over: {reason}." for name, reason in ranking.passed_over),
+        *_listed(ranking.candidates),
+    ]
+    comments = {"atom": about(ranking)} | {key: _reason(best, others, key) for key in best.keys if key not in ("atom", *_FIXED)}
+    return _text(head, document(want, best.keys), comments, want)
+
+
+def _stands_in(want: Wanted, ranking: Ranking) -> str:
+    if ranking.device.capability == capability(want.arch):
+        return ""
+    return f"It stands in for {want.arch}, of which mmagen has no datasheet. "
+
+
+def about(ranking: Ranking) -> str:
+    """The operation, in words."""
+    scope = {1: "thread", 8: "quad pair", 32: "warp", 128: "warpgroup"}[ranking.atom.threads]
+    atom = ranking.candidates[0].plan.atom
+    return f"the {atom.kind} of these types; a {scope} multiplies {atom.m} x {atom.n} x {atom.k}"
+
+
+def rows(ranking: Ranking, most: int = _SHOWN) -> list[tuple[str, ...]]:
+    """Predicted microseconds, and the keys, of the first candidates."""
+    return [(f"{one.us:,.1f}", _keys(one)) for one in ranking.candidates[:most]]
+
+
+def _listed(candidates: Sequence[Candidate]) -> Iterator[str]:
+    for place, one in enumerate(candidates[:_SHOWN], 1):
+        yield f"{place}. {one.us:,.1f} us: {_keys(one)}"
+
+
+def _keys(one: Candidate) -> str:
+    return "; ".join(f"{key} {_flow(value)}" for key, value in one.keys.items() if key not in ("permutation", "arch"))
+
+
+def _reason(best: Candidate, others: Sequence[Candidate], key: str) -> str:
+    """Why this value: by how much the best candidate with another one is slower."""
+    other = differs(best, others, key)
+    note = _NOTES.get(key, "")
+    if other is None:
+        return f"all candidates have it{note}"
+    value = _flow(other.keys[key]) if key in other.keys else "none"
+    slower = other.us / best.us - 1
+    if slower >= 0.005:
+        return f"the best with {value} is predicted {slower:.0%} slower{note}"
+    if slower <= -0.005:
+        return f"{value} is predicted {-slower:.0%} faster, which is less than the prediction's error{note}"
+    return f"{value} is predicted to take as long{note}"
+
+
+def _text(head: Sequence[str], keys: Mapping[str, Any], comments: Mapping[str, str], want: Wanted) -> str:
+    if want.too_old:
+        head = [*head, f"Compiled for sm_{OLDEST_ARCH}: nvcc 13 has no {want.arch}. With CUDA 12 add arch: [{want.arch}]."]
+    facts = {"majors": _majors(want.layout), "out": want.out, "arch": want.arch}
+    fixed = {key: text.format(**facts) for key, text in _FIXED.items()}
+    comments = {"kernel": _KERNELS.get(want.kernel, ""), **comments}
+    lines = [f"# {line}" for text in head for line in textwrap.wrap(text, _WIDTH - 2, subsequent_indent="   ")]
+    for key, value in keys.items():
+        written = f"{key}: {_flow(value)}"
+        comment = comments.get(key) or fixed.get(key, "")
+        # A long value has its comment above it.
+        lines += [f"{written:<44}  # {comment}"] if len(written) + len(comment) <= _WIDTH + 8 else [f"# {comment}", written]
+    return "\n".join(lines) + "\n"
+
+
+def _majors(layout: str) -> str:
+    a, b = ("K" if layout[0] == "T" else "M"), ("K" if layout[1] == "N" else "N")
+    return f"A is {a} contiguous, B is {b} contiguous"
+
+
+def _flow(value: Any) -> str:
+    text = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=10**6)
+    return text.removesuffix("\n").removesuffix("\n...")

@@ -1,0 +1,145 @@
+"""mmagen new: what it writes is accepted, for what was asked, and says why; what cannot be built is refused with what can."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import yaml
+
+from mmagen.core.errors import UsageError
+from mmagen.families.reading import read
+from mmagen.plan.cost import Call, KernelShape, schedule
+from mmagen.spec.model import Problem
+from mmagen.suggest import rank as ranks
+from mmagen.suggest.start import suggest
+from mmagen.suggest.wanted import wanted
+from tests.support.fakes import typed
+
+# Answers, and the beginning of the operation's name that they lead to.
+ANSWERS = [
+    ({}, "SM90_64x"),
+    ({"arch": "sm_90"}, "SM80_16x8x16_F32BF16"),
+    ({"arch": "sm_80", "types": "f16", "layout": "NN"}, "SM80_16x8x16_F32F16"),
+    ({"arch": "sm_80", "types": "f16", "sums": "f16", "out": "f32"}, "SM80_16x8x16_F16F16"),
+    ({"arch": "sm_75", "types": "s8", "out": "s8"}, "SM75_8x8x16_S32S8S8"),
+    ({"arch": "sm_70", "types": "f16", "layout": "NT"}, "SM70_8x8x4_F32F16F16F32_NT"),
+    ({"arch": "sm_61", "types": "s8"}, "SM61_DP4A"),
+    ({"arch": "sm_89", "types": "e5m2,e4m3", "layout": "TT"}, "SM89_16x8x32_F32E5M2E4M3"),
+    ({"types": "tf32", "layout": "NT"}, "SM80_16x8x8_F32TF32"),
+    ({"types": "tf32"}, "SM90_64x"),
+    ({"types": "f64", "arch": "sm_90"}, "SM90_16x8x"),
+    ({"types": "f32", "arch": "sm_80"}, "UniversalFMA<float"),
+    ({"types": "e4m3", "arch": "sm_120a"}, "SM89_16x8x32"),
+]
+
+
+def compiled_for(want) -> tuple[str]:
+    """nvcc 13 compiles for sm_75 and later."""
+    return ("sm_75",) if want.arch in ("sm_61", "sm_70") else (want.arch,)
+
+
+@pytest.mark.parametrize(("answers", "operation"), ANSWERS)
+def test_a_gemm_that_is_accepted(answers, operation):
+    want = wanted(**answers)
+    text = suggest(want).text
+    plan, faults = read(text, "new.yaml")
+    assert not faults and plan.spec.atom.startswith(operation) and plan.arch == compiled_for(want)
+    assert plan.types.split(" -> ")[1] == want.out and plan.spec.layout.letters == want.layout
+    assert (plan.operand("A").element.word, plan.operand("B").element.word) == (want.type_a, want.type_b)
+    assert all("#" in line for line in text.splitlines() if re.match("(tile|atoms_layout|atom|schedule|cluster):", line))
+
+
+@pytest.mark.parametrize("kernel", ["ownership", "micro"])
+@pytest.mark.parametrize("answers", [answers for answers, _ in ANSWERS])
+def test_a_small_kernel_that_is_accepted(kernel, answers):
+    if kernel == "micro" and answers.get("types") == "tf32" and "layout" in answers:
+        answers = answers | {"arch": "sm_80"}
+    want = wanted(**{key: value for key, value in answers.items() if key != "out"}, kernel=kernel)
+    plan, faults = read(suggest(want).text, "new.yaml")
+    assert not faults and plan.kernel == kernel and plan.arch == compiled_for(want)
+
+
+def test_the_best_candidate_is_within_the_prediction_s_error_of_the_fastest():
+    ranking = ranks.rank(wanted(problems=(Problem(shape=(300, 5000, 777)), Problem(shape=(64, 64, 20000)))))
+    times = [one.us for one in ranking.candidates]
+    assert len(times) > 400 and times[0] <= min(times) * ranks._EQUAL
+    beyond = [us for us in times if us > min(times) * ranks._EQUAL]
+    assert beyond == sorted(beyond) and times[-len(beyond) :] == beyond
+
+
+@pytest.mark.parametrize(("size", "rows"), [((16, 4096, 4096), 64), ((8192, 8192, 8192), 128)])
+def test_the_tile_fits_the_problem(size, rows):
+    plan = ranks.rank(wanted(problems=(Problem(shape=size),))).candidates[0].plan
+    assert (plan.tile_of_d[0] <= rows) if size[0] < 64 else (plan.tile_of_d[0] >= rows)
+
+
+def test_few_tiles_of_a_long_k_are_split():
+    """256 x 256 x 65,536 has 4 tiles of 128 x 128: one part of K each would leave most SMs idle."""
+    problem = Problem(shape=(256, 256, 65536))
+    plan = ranks.rank(wanted(problems=(problem,))).candidates[0].plan
+    spread = schedule(KernelShape.of(plan), 132, Call.of(plan, problem))
+    assert plan.scheduler.split_k > 1 or spread.splits > 1 or spread.joined
+
+
+def test_reasons_name_the_alternative():
+    want = wanted(problems=(Problem(shape=(4096, 4096, 4096)),))
+    ranking = ranks.rank(want)
+    best = ranking.candidates[0]
+    other = ranks.differs(best, ranking.candidates[1:], "schedule")
+    line = next(line for line in suggest(want).text.splitlines() if line.startswith("schedule:"))
+    assert f"the best with {other.keys['schedule']} is predicted {other.us / best.us - 1:.0%} slower" in line
+
+
+@pytest.mark.parametrize(
+    ("answers", "part"),
+    [
+        ({"types": "e4m3", "arch": "sm_80"}, "these architectures introduced one: sm_89"),
+        ({"types": "bf16", "sums": "f16"}, "sm_90a has bf16 x bf16 + f32"),
+        ({"types": "bf17"}, "there are f16, bf16"),
+        ({"layout": "TX"}, "there are TN, NT, NN, TT"),
+        ({"kernel": "peak"}, "there are ownership, micro, gemm"),
+        ({"out": "s16"}, "D cannot be of type s16"),
+        ({"name": "class"}, "reserved"),
+        ({"kernel": "micro", "problems": (Problem(shape=(1, 1, 1)),)}, "1x1x1 is not the one tile that kernel micro computes"),
+    ],
+)
+def test_what_cannot_be_built_is_refused_with_what_can(answers, part):
+    with pytest.raises(UsageError, match=re.escape(part)):
+        suggest(wanted(**answers))
+
+
+def test_the_verb_writes_a_file_once(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = typed(capsys, "new", "--arch", "sm_80", "--type", "f16", "--problem", "512,512,64,2", "--name", "mine")
+    assert (code, out) == (0, "") and "wrote mine.yaml" in err and "candidates" in err
+    document = yaml.safe_load((tmp_path / "mine.yaml").read_text())
+    assert document["name"] == "mine" and document["problems"] == [[512, 512, 64, 2]]
+    code, _, err = typed(capsys, "new", "--arch", "sm_80", "mine.yaml")
+    assert code == 2 and "mine.yaml exists" in err
+    assert typed(capsys, "new", "--arch", "sm_80", "--kernel", "micro", "mine.yaml", "--force")[0] == 0
+    assert yaml.safe_load((tmp_path / "mine.yaml").read_text())["kernel"] == "micro"
+    code, out, _ = typed(capsys, "new", "--arch", "sm_75", "--type", "f16", "--kernel", "ownership", "-")
+    assert code == 0 and yaml.safe_load(out)["atom"] == "SM75_16x8x8_F32F16F16F32_TN"
+
+
+@pytest.mark.parametrize("bad", ["512,512", "0,1,2", "a,b,c", "1,2,3,4,5", "99999999999,1,1"])
+def test_a_bad_problem_is_refused(bad, capsys):
+    code, _, err = typed(capsys, "new", "--problem", bad, "-")
+    assert code == 2 and f"--problem {bad}" in err
+
+
+def test_a_terminal_is_asked(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    asked = []
+
+    def prompt(text, default=None, **_):
+        asked.append(text)
+        return {"Architecture": "sm_80", "Sizes": "512,512,512 64,64,64"}.get(text.split(" ")[0], default)
+
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("click.prompt", prompt)
+    assert typed(capsys, "new", "--type", "f16")[0] == 0
+    assert [text.split(" ")[0] for text in asked] == ["Kernel", "Architecture", "Layout", "Sizes"]
+    document = yaml.safe_load((tmp_path / "sm80_gemm_f16_tn.yaml").read_text())
+    assert document["problems"] == [[512, 512, 512], [64, 64, 64]]
