@@ -119,6 +119,11 @@ class Atom:
         return replace(self, majors=letters) if self.takes_majors else self
 
     @property
+    def needs_extended_headers(self) -> bool:
+        """Does a project need CUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED for it?"""
+        return False
+
+    @property
     def k_only(self) -> str:
         """The letters of the matrices that a wgmma kernel takes with K contiguous only."""
         return "" if self.takes_majors else "AB"

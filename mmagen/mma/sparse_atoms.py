@@ -32,12 +32,13 @@ _PREFIX = "SM90::GMMA::SPARSE::GMMA_"
 class SparseAtom(Atom):
     """A wgmma with a sparse A in shared memory. k counts A's logical columns.
 
-    sparsity: 2:4 or 1:2. selectors: how many instructions share the metadata of one 32-bit register, each of which is told by its
-    sparsity selector which lanes hold its own.
+    sparsity: 2:4 or 1:2. selectors: how many instructions share the metadata of one 32-bit register; each is told by its sparsity
+    selector which lanes hold its own. from_extended_headers: CuTe defines it only in those.
     """
 
     sparsity: str = "2:4"
     selectors: int = 1
+    from_extended_headers: bool = False
 
     @property
     def group(self) -> int:
@@ -75,6 +76,10 @@ class SparseAtom(Atom):
         """The dense wgmma of the same types: as many bytes of A, half the depth."""
         shape, _, kind = self.name.removeprefix(_PREFIX).partition("_")
         return f"SM90_{shape.partition('x')[0]}x{n}x{self.k // 2}_{kind}"
+
+    @property
+    def needs_extended_headers(self) -> bool:
+        return self.from_extended_headers
 
     @property
     def k_only(self) -> str:
@@ -134,9 +139,9 @@ def find_sparse(name: str) -> SparseAtom | None:
         threads=operation.threads,
         min_arch=capability(operation.arch),
         majors="" if a.bits == 16 else "TN",
-        extended=operation.extended,
         sparsity=operation.sparsity,
         selectors=32 * WORDS // bits,
+        from_extended_headers=operation.extended,
     )
 
 

@@ -124,6 +124,10 @@ class TilePlan(ProjectPlan):
     threads: int
 
     @property
+    def extended(self) -> bool:
+        return self.atom.needs_extended_headers
+
+    @property
     def definition(self) -> Definition | None:
         """The operation, where the project defines it itself."""
         return definition(self.atom)
@@ -349,6 +353,10 @@ class GemmPlan(ProductPlan):
     def kernels(self) -> tuple[GemmPlan, ...]:
         """The plans of the configs, or the plan itself for a single kernel."""
         return tuple(config.plan for config in self.configs) or (self,)
+
+    @property
+    def extended(self) -> bool:
+        return any(one.atom.needs_extended_headers for one in self.kernels)
 
     @property
     def takes_workspace(self) -> bool:

@@ -9,6 +9,12 @@
 namespace mmagen {
 inline namespace v0_1 {
 
+namespace detail {
+
+inline int64_t ceil_div(int64_t extent, int64_t tile) { return (extent + tile - 1) / tile; }
+
+}  // namespace detail
+
 /// A tensor as a kernel gets it; strides in elements. ld: of its lines, 0 where it has no such argument.
 struct FurtherTensor {
   void* data;

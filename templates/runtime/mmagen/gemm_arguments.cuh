@@ -45,8 +45,6 @@ using GemmArguments = GemmArgumentsOf<typename Config::A::Element, typename Conf
 
 namespace detail {
 
-inline int64_t ceil_div(int64_t extent, int64_t tile) { return (extent + tile - 1) / tile; }
-
 /// Elements along K that an operand stores of k columns: all of them, or of a sparse one kKept of each kGroup.
 template <class Operand, class = void>
 struct StoredK {
