@@ -11,13 +11,14 @@ import tempfile
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 if TYPE_CHECKING:
     from mmagen.build.job import BuildResult
     from mmagen.families.plans import Plan
+    from mmagen.plan.plans import GemmPlan
     from mmagen.spec.model import Problem
     from mmagen.toolchain.model import Toolchain
     from mmagen.verify.emulated.task import Task
@@ -73,8 +74,7 @@ class SpecFile(pytest.File):
 
     def _emulated_items(self) -> Iterator[pytest.Item]:
         """In the order of `tasks`."""
-        from mmagen.families import family_of
-        from mmagen.verify.emulated.session import only_on_a_gpu
+        from mmagen.verify.emulated.session import emulated_cases, only_on_a_gpu
 
         if why := only_on_a_gpu(self.plan):
             item: pytest.Item = EmulatedItem.from_parent(self, name="kernel")
@@ -82,13 +82,21 @@ class SpecFile(pytest.File):
             yield item
             return
         number = 0
+        done = set()
+        library = None if "" in self.plan.by_config else cast("GemmPlan", self.plan)
         for config, one in self.plan.by_config.items():
-            for problem, distribution in family_of(one).trials(one).cases:
+            for problem, distribution in emulated_cases(cast("Plan", one), library):
+                done.add(problem)
                 item = EmulatedItem.from_parent(self, name=_name(problem, distribution, config))
                 item.number = number
                 number += 1
                 item.add_marker("nvcc")
                 yield item
+        for problem in self.plan.spec.problems or ():
+            if problem not in done:
+                left_out = EmulatedItem.from_parent(self, name=_name(problem))
+                left_out.add_marker(pytest.mark.skip(reason="replaced by small problems in emulation"))
+                yield left_out
 
     @cached_property
     def plan(self) -> Plan:
@@ -172,8 +180,8 @@ class _Item(pytest.Item):
             return str(excinfo.value)
         return super().repr_failure(excinfo, style)
 
-    def reportinfo(self) -> tuple[Path, int | None, str]:
-        return self.path, None, f"{self.path.name}::{self.name}"
+    def reportinfo(self) -> tuple[Path, int, str]:
+        return self.path, 0, f"{self.path.name}::{self.name}"
 
 
 class EmulatedItem(_Item):

@@ -35,6 +35,17 @@ def _environment() -> dict[str, str]:
     return {key: value for key, value in os.environ.items() if not key.startswith("PYTEST")}
 
 
+def test_what_emulation_leaves_out_is_skipped_and_small_problems_run_as_written(specs):
+    (specs / "gemm.mma.yaml").write_text(
+        (ROOT / "specs/sm80_gemm_classic.yaml").read_text() + "problems: [[24, 40, 8], [4096, 4096, 4096]]\n"
+    )
+    code, said = run(specs, "gemm.mma.yaml", "--collect-only", "-q", "--mmagen-on", "cpu")
+    items = said.splitlines()
+    assert "gemm.mma.yaml::24x40x8-small_int" in items and "gemm.mma.yaml::4096x4096x4096" in items, said
+    code, said = run(specs, "gemm.mma.yaml", "-rs", "-k", "4096x4096x4096", "--mmagen-on", "cpu")
+    assert code == 0 and "1 skipped" in said and "replaced by small problems in emulation" in said
+
+
 def test_each_problem_is_an_item(specs):
     code, said = run(specs, "--collect-only", "-q", "--mmagen-on", "cpu", "--strict-markers")
     assert code == 0 and said.splitlines()[:2] == ITEMS, said

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
@@ -11,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mmagen.binding.errors import ArgumentError
+from mmagen.binding.further import check_names
 from mmagen.build.ptx import Ptx, compile_ptx
 from mmagen.core.errors import BuildError, RunError
 from mmagen.emulate import EmulationError
@@ -19,8 +21,9 @@ from mmagen.families.plans import Plan
 from mmagen.host_runtime.library import HostError
 from mmagen.plan.plans import GemmPlan, ProductPlan
 from mmagen.spec.model import Problem
-from mmagen.toolchain.find import COMPILE, find_toolchain
+from mmagen.toolchain.find import EMULATE, find_toolchain
 from mmagen.verify.emulated.formats import storage
+from mmagen.verify.emulated.matrices import further_matrices
 from mmagen.verify.emulated.matrix import Matrix, Operands, empty
 from mmagen.verify.emulated.session import multiply
 from mmagen.verify.emulated.task import Task
@@ -35,12 +38,14 @@ class Emulated:
 
     @cached_property
     def _ptx(self) -> Ptx:
-        ptx = compile_ptx(self.folder, find_toolchain(want=COMPILE))
+        ptx = compile_ptx(self.folder, find_toolchain(want=EMULATE))
         if ptx.error:
             raise BuildError(f"{self.plan.name} does not compile: {ptx.error}")
         return ptx
 
-    def __call__(self, a: Any, b: Any, c: Any, alpha: float, beta: float, timeout_s: float | None) -> npt.NDArray[Any]:
+    def __call__(
+        self, a: Any, b: Any, c: Any, alpha: float, beta: float, timeout_s: float | None, further: Mapping[str, Any]
+    ) -> npt.NDArray[Any]:
         """See Kernel.emulate."""
         plan = self.plan
         left, right = _array("a", a, plan.operand("A").element.word), _array("b", b, plan.operand("B").element.word)
@@ -56,6 +61,9 @@ class Emulated:
                 raise ArgumentError("c", "it is None, but beta is not 0; pass an array, or beta=0")
             source = _array("c", c, plan.epilogue.out.word)
         m, n, k = left.shape[-2], right.shape[-1], left.shape[-1]
+        columns = plan.facts.columns_of_element
+        if n % columns:
+            raise ArgumentError("b", f"{n} columns: each element of D is made of two; pass an even number")
         if source is not None and source.shape[-2:] != (m, n):
             raise ArgumentError("c", f"shape {source.shape}: a @ b is ({m},{n})")
         counts = {one.shape[0] for one in (left, right, source) if one is not None and one.ndim == 3}
@@ -65,11 +73,14 @@ class Emulated:
             )
         batch = max(counts, default=1)
         if 0 in (m, n, batch):
-            return np.zeros((*((batch,) if counts else ()), m, n), storage(plan.epilogue.out.word))
+            return np.zeros((*((batch,) if counts else ()), m, n // columns), storage(plan.epilogue.out.word))
         problem = Problem(shape=(m, n, k), batch=batch, alpha=float(alpha), beta=float(beta))
-        data = self._operands(left, right, source, problem)
+        data = replace(self._operands(left, right, source, problem), **self._further(problem, further))
         task = Task(cast(Plan, plan), self._ptx, problem, "given", 1, *self._config(problem), timeout_s=timeout_s)
         found = self._multiply(task, data)
+        for name, (lines, _) in data.results.items():
+            matrix = data.further[name]
+            further[name][...] = (lines if matrix.columns_contiguous else lines.swapaxes(1, 2)).reshape(further[name].shape)
         return found if counts else found[0]
 
     def _config(self, problem: Problem) -> tuple[GemmPlan | None, str]:
@@ -83,13 +94,34 @@ class Emulated:
         self, left: npt.NDArray[Any], right: npt.NDArray[Any], source: npt.NDArray[Any] | None, problem: Problem
     ) -> Operands:
         a, b, d = self.plan.operand("A"), self.plan.operand("B"), self.plan.epilogue
-        k = problem.k
+        k, columns = problem.k, self.plan.facts.columns_of_element
         return Operands(
             _laid_out(left, a.element.word, problem.m, k, a.contiguous_k, problem.batch),
             _laid_out(right.swapaxes(-1, -2), b.element.word, problem.n, k, b.contiguous_k, problem.batch),
             None if source is None else _laid_out(source, d.out.word, problem.m, problem.n, d.major == "N", problem.batch),
-            empty(d.out.word, problem.m, problem.n, problem.batch, d.major == "N", 0, 0),
+            empty(d.out.word, problem.m, problem.n // columns, problem.batch, d.major == "N", 0, 0),
         )
+
+    def _further(self, problem: Problem, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The further arguments in memory, as fields of Operands."""
+        wanted = self.plan.arguments
+        check_names(wanted, given)
+        numbers = {one.name: given.get(one.name, one.default) for one in wanted.numbers}
+        made = further_matrices(self.plan, problem, numbers, packed=True)
+        for one in wanted.tensors:
+            if given.get(one.name) is None:
+                del made[one.name]
+                continue
+            value, matrix = np.asarray(given[one.name]), made[one.name]
+            if value.dtype != matrix.view.dtype:
+                raise ArgumentError(one.name, f"its elements are {value.dtype}; this kernel takes {matrix.view.dtype}")
+            shape = matrix.view.shape[1:]
+            if value.ndim and shape[0] == 1 and value.shape[-2:] != shape:
+                value = value[..., None, :]
+            if value.shape[-2:] != shape or value.ndim > 3 or (value.ndim == 3 and value.shape[0] not in (1, matrix.batch)):
+                raise ArgumentError(one.name, f"shape {np.shape(given[one.name])}; it is {one.shape_text}, here {shape}")
+            matrix.view[...] = value
+        return {"further": made, "numbers": numbers}
 
     def _multiply(self, task: Task, data: Operands) -> npt.NDArray[Any]:
         if task.library:
@@ -105,8 +137,6 @@ class Emulated:
 
 def _of_config(task: Task) -> Task:
     """The task with the plan of its config, which says how many steps a thread takes."""
-    from dataclasses import replace
-
     assert task.library
     return replace(task, plan=next(one.plan for one in task.library.configs if one.name == task.config))
 

@@ -33,8 +33,8 @@ Caller = Callable[..., Any]
 
 def caller(entry: Entry, device_type: int) -> Caller | None:
     """call(a, b, out, c, alpha, beta, stream) of a kernel, which returns None for what it leaves to kernel.py; None where there is
-    no compiled module."""
-    module = _module()
+    no compiled module, and for kernels with further arguments."""
+    module = _module() if not entry.description.get("arguments") else None
     if module is None:
         return None
     address = {name: ctypes.cast(function, ctypes.c_void_p).value for name, function in entry.functions.items()}

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from typing import Any
 
 from mmagen.binding.errors import ArgumentError, DeviceError
 from mmagen.binding.fast import caller
+from mmagen.binding.further import members
 from mmagen.binding.libraries import ArrayLibrary, library_of
 from mmagen.binding.matrices import Matrices, batch_of, check_no_overlap, matrices, storage
 from mmagen.binding.shared_library import Entry
 from mmagen.binding.tensors import CPU, CUDA, CUDA_MANAGED, Tensor
-from mmagen.host_runtime.arguments import Arguments
+from mmagen.host_runtime.arguments import Arguments, struct_of
+from mmagen.plan.arguments import of_description
 
 Emulate = Callable[..., Any]
-_SIZE = ctypes.sizeof(Arguments)
 _MOST_ABOUT_DEVICE = 15  # statuses up to here are about the device, those above about the arguments
 
 
@@ -40,8 +41,11 @@ class Kernel:
         self._types = {name: str(about[name]["type"]) for name in "abd"}
         self._contiguous = {name: str(about[name]["contiguous"]) for name in "abd"}
         self._integer = about["scalar"] == "s32"
+        self._columns_of_element = int(about["d"].get("columns_of_element", 1))
         self._takes_workspace = bool(about.get("workspace"))
         self._fast = caller(entry, devices[0])
+        self._further = of_description(about.get("arguments", []))
+        self._struct = struct_of(self._further.members)
 
     def __repr__(self) -> str:
         types = " x ".join(self._types[name] for name in "ab")
@@ -56,6 +60,7 @@ class Kernel:
         alpha: Any = 1,
         beta: Any = 0,
         stream: Any = None,
+        **further: Any,
     ) -> Any:
         """Enqueue alpha * a @ b + beta * c and return d, without waiting.
 
@@ -63,15 +68,16 @@ class Kernel:
         or a batch, read where beta is not 0; may be out. out: where d goes, else a new array of the library of `a`. All have the
         kernel's types and contiguous modes: leading dimensions and batch strides follow from the strides. alpha, beta: numbers,
         or arrays of one element of the kernel's scalar type in GPU memory. stream: a cudaStream_t, or an object with one
-        (torch.cuda.Stream, cupy.cuda.Stream); by default the caller's current one.
+        (torch.cuda.Stream, cupy.cuda.Stream); by default the caller's current one. further: the further arguments of the kernel by
+        name, as its description lists them, e.g. bias=...; those that it writes are arrays to be filled or updated.
 
         Raises ArgumentError, which names the argument and what would be right, and DeviceError.
         """
-        if self._fast is not None and (done := self._fast(a, b, out, c, alpha, beta, stream)) is not None:
+        if self._fast is not None and not further and (done := self._fast(a, b, out, c, alpha, beta, stream)) is not None:
             return done
-        return self._call(a, b, out, c, alpha, beta, stream)
+        return self._call(a, b, out, c, alpha, beta, stream, further)
 
-    def _call(self, a: Any, b: Any, out: Any, c: Any, alpha: Any, beta: Any, stream: Any) -> Any:
+    def _call(self, a: Any, b: Any, out: Any, c: Any, alpha: Any, beta: Any, stream: Any, further: Mapping[str, Any]) -> Any:
         """A call of any arrays, and whatever is wrong with one."""
         library = library_of(a)
         handle = 0 if stream is None else _stream_handle(stream)
@@ -88,22 +94,36 @@ class Kernel:
             raise ArgumentError(
                 "b", f"shape {right.shape}: {of_b.rows} rows, but a has {of_a.columns} columns (shape {left.shape})"
             )
+        if of_b.columns % self._columns_of_element:
+            raise ArgumentError("b", f"{of_b.columns} columns: each element of D is made of two; pass an even number")
         scalars = self._scalars(library, alpha, beta, handle, left)
         reads_c = bool(scalars["beta"] or scalars["beta_device"])
         source = self._source(library, c, handle, left, of_a, of_b) if reads_c else None
         counts = [("a", of_a.batch), ("b", of_b.batch), *([("c", source[1].batch)] if source else [])]
         batch = batch_of(counts)
         if out is None:
-            out = self._new(library, a, of_a.rows, of_b.columns, batch)
+            out = self._new(library, a, of_a.rows, of_b.columns // self._columns_of_element, batch)
         result = library.view("out", out, handle)
         self._check_place("out", result, left)
         of_d = self._check_out(result, of_a, of_b, batch)
         others = [*mine.items(), *([("c", source[0])] if source else [])]
+        count = 1 if batch is None else batch
+        extents = {"m": of_a.rows, "n": of_b.columns, "k": of_a.columns, "batch": count}
+
+        def view(name: str, value: Any) -> Tensor:
+            found = library.view(name, value, handle)
+            self._check_place(name, found, left)
+            others.append((name, found))
+            return found
+
+        more, written = members(self._further, further, view, extents, count)
         check_no_overlap(result, others, source[0] if source else None)
+        for name, found in written:
+            apart = [other for other in others if other[0] != name]
+            check_no_overlap(found, apart, None, name)
         if 0 in result.shape:
             return out
-        count = 1 if batch is None else batch
-        arguments = Arguments(struct_size=_SIZE, m=of_a.rows, n=of_b.columns, k=of_a.columns, batch=count, **scalars)
+        arguments = self._struct(struct_size=ctypes.sizeof(self._struct), **extents, **scalars, **more)
         _fill(arguments, "a", left, of_a)
         _fill(arguments, "b", right, of_b)
         _fill(arguments, "d", result, of_d)
@@ -116,7 +136,15 @@ class Kernel:
         return out
 
     def emulate(
-        self, a: Any, b: Any, c: Any = None, alpha: float = 1, beta: float = 0, *, timeout_s: float | None = None
+        self,
+        a: Any,
+        b: Any,
+        c: Any = None,
+        alpha: float = 1,
+        beta: float = 0,
+        *,
+        timeout_s: float | None = None,
+        **further: Any,
     ) -> Any:
         """The same on numpy arrays, without a GPU: the library's host code decides the launch, the emulator executes its PTX.
 
@@ -126,14 +154,21 @@ class Kernel:
             raise ArgumentError(
                 "kernel", f"{self.name} was opened as a library, without its PTX; use mmagen.compile(spec) to emulate"
             )
-        return self._emulate(a, b, c, alpha, beta, timeout_s)
+        return self._emulate(a, b, c, alpha, beta, timeout_s, further)
 
     def can_run(self, m: int = 1, n: int = 1, k: int = 1, batch: int = 1) -> str:
         """Empty, or why the current device cannot run this problem: no driver, another architecture, too large, ..."""
         extents = {"a": k if self._contiguous["a"] == "K" else m, "b": k if self._contiguous["b"] == "K" else n}
-        extents |= {"d": n if self._contiguous["d"] == "N" else m}
+        extents |= {"d": n // self._columns_of_element if self._contiguous["d"] == "N" else m}
         filled = {f"ld{name}": extent for name, extent in extents.items()} | dict.fromkeys("abd", 1 << 20)
-        arguments = Arguments(struct_size=_SIZE, m=m, n=n, k=k, batch=batch, batch_stride_d=m * n, alpha=1.0, **filled)
+        sizes = {"m": m, "n": n, "k": k, "batch": batch}
+        numbers = {one.name: one.default for one in self._further.numbers}
+        for one in self._further.tensors:
+            line = one.line.value({**sizes, **numbers})
+            members_of_one = {one.name: 1 << 20, f"ld_{one.name}": line, f"batch_stride_{one.name}": m * n}
+            filled |= {name: value for name, value in members_of_one.items() if hasattr(self._struct, name)}
+        size = ctypes.sizeof(self._struct)
+        arguments = self._struct(struct_size=size, **sizes, batch_stride_d=m * n, alpha=1.0, **numbers, **filled)
         status = self._functions["can_run"](arguments)
         return self._text() if status else ""
 
@@ -187,9 +222,10 @@ class Kernel:
         return library.transposed(library.empty(like, (*head, columns, rows), storage(self._types["d"])))
 
     def _check_out(self, result: Tensor, of_a: Matrices, of_b: Matrices, batch: int | None) -> Matrices:
-        wanted = (*(() if batch is None else (batch,)), of_a.rows, of_b.columns)
+        wanted = (*(() if batch is None else (batch,)), of_a.rows, of_b.columns // self._columns_of_element)
         if result.shape != wanted:
-            raise ArgumentError("out", f"shape {result.shape}; a @ b is {wanted}")
+            what = "a @ b is" if self._columns_of_element == 1 else "of pairs of columns it is"
+            raise ArgumentError("out", f"shape {result.shape}; {what} {wanted}")
         if result.read_only:
             raise ArgumentError("out", "it is read-only; pass an array that can be written")
         return matrices("out", result, modes="MN", contiguous=self._contiguous["d"], type=self._types["d"])

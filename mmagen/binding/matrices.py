@@ -78,15 +78,16 @@ def batch_of(counts: Sequence[tuple[str, int | None]]) -> int | None:
     return found
 
 
-def check_no_overlap(out: Tensor, others: Sequence[tuple[str, Tensor]], same: Tensor | None) -> None:
-    """Raises ArgumentError where `out` overlaps an input or itself. same: the C that may be exactly `out`."""
+def check_no_overlap(out: Tensor, others: Sequence[tuple[str, Tensor]], same: Tensor | None, name: str = "out") -> None:
+    """Raises ArgumentError where `out`, the argument `name`, overlaps another one or itself. same: the C that may be exactly
+    `out`."""
     if 0 in out.shape:
         return
     covered = 0
     for stride, extent in sorted(zip(out.strides, out.shape, strict=True)):
         if extent > 1:
             if stride <= covered:
-                raise ArgumentError("out", f"shape {out.shape} with strides {out.strides}: elements share memory")
+                raise ArgumentError(name, f"shape {out.shape} with strides {out.strides}: elements share memory")
             covered += stride * (extent - 1)
     begin, end = out.span
     for argument, other in others:
@@ -96,4 +97,4 @@ def check_no_overlap(out: Tensor, others: Sequence[tuple[str, Tensor]], same: Te
         if other is same and (other.address, other.strides) == (out.address, out.strides):
             continue
         hint = "; as c, out itself can be passed" if other is same else ""
-        raise ArgumentError("out", f"its memory overlaps that of {argument}; pass another array{hint}")
+        raise ArgumentError(name, f"its memory overlaps that of {argument}; pass another array{hint}")

@@ -8,7 +8,9 @@ import click
 
 from mmagen.cli.outputs import line_width
 from mmagen.core.errors import ExitCode, UsageError
-from mmagen.mma.catalogue import choose_operations, find, operations
+from mmagen.mma.catalogue import called, choose_operations, operations
+
+_MOST_PAGES = 4  # of a pattern with more operations, a table
 
 
 def atoms(
@@ -24,7 +26,8 @@ def atoms(
     json: bool,
     full: bool,
 ) -> ExitCode:
-    """Print a page for each operation in `names`, or a table of the operations that match the filters.
+    """Print a page for each operation in `names` (names, patterns, PTX instructions); a table of many, and of those that match the
+    filters.
 
     Raises UsageError for an unknown name, and for filters that match nothing.
     """
@@ -40,10 +43,10 @@ def atoms(
         "block_scaled": block_scaled,
     }
     _refuse_unknown_types(type)
-    found = choose_operations(names, filters, lambda name: [find(name)])
+    found = list(dict.fromkeys(choose_operations(names, filters, called)))
     if json:
         click.echo("\n".join(map(show.to_json, found)))
-    elif names:
+    elif names and len(found) <= max(_MOST_PAGES, len(names)):
         click.echo("\n\n\n".join(show.page(operation, full, line_width()) for operation in found))
     else:
         click.echo(show.table(found, line_width()))

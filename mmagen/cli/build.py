@@ -160,12 +160,15 @@ def build(
 
 
 def _warn(plan: Plan) -> None:
-    """Print what the launches of the spec's own problems cost that they need not."""
-    if not plan.spec.problems:
-        return
-    from mmagen.families.warnings import warnings  # most specs list no problems
+    """Print what the kernels cost that they need not, and the launches of the spec's own problems."""
+    from mmagen.families import kernel_warnings
 
-    for text in warnings(plan):
+    found = list(kernel_warnings.warnings(plan))
+    if plan.spec.problems:
+        from mmagen.families.warnings import warnings  # most specs list no problems
+
+        found += warnings(plan)
+    for text in found:
         show(f"mmagen: {plan.name}: warning: {text}", err=True)
 
 

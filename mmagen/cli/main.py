@@ -22,6 +22,8 @@ from mmagen.core.notices import take_notices
 
 # Besides ExitCode: a bug in mmagen (sysexits' EX_SOFTWARE), a closed pipe, SIGTERM.
 INTERNAL_ERROR = 70
+# Set by the shell function that `_MMAGEN_COMPLETE=bash_source mmagen` prints.
+_COMPLETE = "_MMAGEN_COMPLETE"
 BROKEN_PIPE = 128 + signal.SIGPIPE
 TERMINATED = 128 + signal.SIGTERM
 
@@ -38,6 +40,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _run(arguments: list[str]) -> int:
     """Run one command line and return its exit code; every expected failure prints a message on stderr."""
     try:
+        if asked := os.environ.get(_COMPLETE):
+            from click.shell_completion import shell_complete
+
+            return shell_complete(commands, {}, "mmagen", _COMPLETE, asked)
         # Not commands.main(): it would turn a closed pipe into exit code 1, which means "incorrect".
         with commands.make_context("mmagen", arguments) as context:
             code = commands.invoke(context)

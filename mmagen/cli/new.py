@@ -50,7 +50,7 @@ def command(file: Path | None, problems: tuple[str, ...], force: bool, **given: 
     """Write a spec to FILE (default: NAME.yaml; - is stdout), with the reason for each choice.
 
     What no option says is asked where stdin is a terminal, and has its default otherwise. The tile and schedule of a gemm are those
-    with the least predicted time among several hundred.
+    with the least predicted time among 100 to 500.
     """
     answers = _asked(given, problems) if sys.stdin.isatty() else (given, problems)
     want = _wanted(*answers)

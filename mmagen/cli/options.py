@@ -61,6 +61,13 @@ def cached(command: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+def operation_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The names of MMA operations that begin so, for the shell's completion."""
+    from mmagen.mma.catalogue import operations
+
+    return [operation.name for operation in operations() if operation.name.startswith(incomplete)]
+
+
 def target_names(texts: Sequence[str]) -> tuple[str, ...]:
     """The distinct sm_ names of `--arch a,b --arch c`. Raises UsageError."""
     if not texts:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 import os
 import shutil
 from collections.abc import Mapping, Sequence
@@ -20,7 +19,7 @@ from mmagen.microbench.chart import to_svg
 from mmagen.microbench.figures import Figure, Machine, exit_code, figure
 from mmagen.microbench.measure import Program, Records, Settings, listed, run
 from mmagen.microbench.report import table, to_csv, to_json, to_markdown
-from mmagen.mma.catalogue import CUTLASS, choose_operations, find, operations
+from mmagen.mma.catalogue import CUTLASS, called, choose_operations
 from mmagen.mma.operation import Operation
 from mmagen.toolchain.find import Toolchain, find_toolchain
 
@@ -99,16 +98,7 @@ def settings(inputs: str, seconds: float, sample_ms: float) -> Settings:
 
 def chosen(names: Sequence[str], filters: Mapping[str, Any]) -> list[Operation]:
     """The selected operations, each once. Raises UsageError for a name or filters that match none."""
-    return list(dict.fromkeys(choose_operations(names, filters, _called)))
-
-
-def _called(name: str) -> list[Operation]:
-    if "*" not in name and "?" not in name:
-        return [find(name)]
-    found = [operation for operation in operations() if fnmatch.fnmatchcase(operation.name, name)]
-    if not found:
-        raise UsageError(f"no MMA operation matches {name}")
-    return found
+    return list(dict.fromkeys(choose_operations(names, filters, called)))
 
 
 def _target(toolchain: Toolchain) -> str:

@@ -60,14 +60,14 @@ def verify(targets: Sequence[Path], options: VerifyOptions, outputs: Mapping[str
 
 
 def _verify(loaded: Specs, folders: Sequence[Path], options: VerifyOptions, outputs: Mapping[str, str | None]) -> ExitCode:
-    from mmagen.build.build import build as compile_projects
-    from mmagen.verify.verdict import exit_code
-
     with _projects(loaded, folders) as projects:
-        asked = [*map(_problems, folders), *(one.plan.problems for one in loaded.planned)]
         toolchain = _toolchain(options)
         if _emulates(options, toolchain):
             return _on_cpu(projects, loaded, folders, toolchain, options, outputs)
+        from mmagen.build.build import build as compile_projects
+        from mmagen.verify.verdict import exit_code
+
+        asked = [*map(_problems, folders), *(one.plan.problems for one in loaded.planned)]
         programs = ("verify", "bench") if options.bench else ("verify",)
         with shown() as progress:
             results = compile_projects(
@@ -189,8 +189,10 @@ def _projects(loaded: Specs, folders: Sequence[Path]) -> Iterator[list[Path]]:
 
 
 def _toolchain(options: VerifyOptions) -> Toolchain:
-    from mmagen.toolchain.find import COMPILE, find_toolchain
+    from mmagen.toolchain.find import COMPILE, EMULATE, find_toolchain
 
+    if options.where == "cpu" and not options.compile_only:
+        return find_toolchain(want=EMULATE)  # each further tool costs a process that says its version
     want = [*COMPILE]
     want += [] if options.compile_only and options.arch else ["gpus"]
     want += ["sanitizer"] if options.sanitize and not options.compile_only else []

@@ -12,7 +12,7 @@ from mmagen.core.errors import Fault, SpecFaults
 
 if TYPE_CHECKING:
     from mmagen.families.plans import Plan
-    from mmagen.families.protocol import Family
+    from mmagen.families.protocol import Family, Tunable
     from mmagen.mma.atoms import Atom
     from mmagen.plan.pipeline import Pipeline
     from mmagen.plan.plans import ProjectPlan
@@ -61,6 +61,16 @@ def plan(spec: Spec) -> Plan:
         {("kernel",): others[0]} if others else {("atom",): similar_atom(spec.atom)},
     )
     raise SpecFaults((refused, *_faults_without_atom(spec)))
+
+
+def tunable(plan: ProjectPlan) -> Tunable:
+    """The family that made the plan, whose kernels can be tuned. Raises TypeError for another."""
+    from mmagen.families.protocol import Tunable
+
+    found = family_of(plan)
+    if not isinstance(found, Tunable):
+        raise TypeError(f"{plan.family} is no family whose kernels can be tuned")
+    return found
 
 
 def alternatives(spec: Spec) -> list[Mapping[str, Any]]:

@@ -14,7 +14,6 @@ from mmagen.core.errors import ABSENT, Change, Fault, Key, SpecFaults
 from mmagen.plan import pages, sentences
 from mmagen.plan.cost import Call, KernelShape, predicted_us
 from mmagen.plan.maps import Map, of_product
-from mmagen.plan.operations import limits
 from mmagen.plan.plans import Config, GemmPlan
 from mmagen.spec.kernel import Config as Override
 from mmagen.spec.kernel import When
@@ -90,7 +89,6 @@ def context(plan: GemmPlan, config: str) -> dict[str, Any]:
         "scope": f"{plan.name}::{config}" if config else plan.name,
         "type": f"{config}::Config" if config else "Config",
         "choices": plan.configs,
-        "limits": limits(plan.epilogue.operations),
         "fixed_shape": False,
     }
 

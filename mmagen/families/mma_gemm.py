@@ -11,7 +11,6 @@ from mmagen import families
 from mmagen.core.errors import Fault, SpecFaults
 from mmagen.core.targets import capability
 from mmagen.families import launches, library, mma_shapes
-from mmagen.families.mma_alternatives import alternatives
 from mmagen.mma.atoms import Atom
 from mmagen.plan import budgets, mma_sync, operations, pages, rules, sentences, tiling
 from mmagen.plan.devices import Device
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
 
 MULTISTAGE = ("MainloopMultistage", "mainloop_multistage")
 REGISTER_STAGED = ("MainloopRegisterStaged", "mainloop_register_staged")
+_STAGES = (3, 4)  # that are tried
 _MAINLOOPS = {
     "mainloop_multistage": "cp.async into kStages stages, fragments, mma.sync",
     "mainloop_register_staged": "copies through registers into two stages, fragments, mma.sync; for sm_75 and older",
@@ -40,6 +40,9 @@ _MAINLOOPS = {
 
 class MmaGemm:
     """The family; `name` is its registered module."""
+
+    tile_rate = 2.4e6  # wgmma's, less by the ratio of the measured peaks (docs/results/h200-peaks.md)
+    cutlass = "CUTLASS"
 
     def __init__(self, name: str):
         self.name = name
@@ -123,7 +126,11 @@ class MmaGemm:
 
     def alternatives(self, spec: Spec) -> Iterator[Mapping[str, Any]]:
         atom = rules.atom_for(spec)
-        return alternatives(atom, _has_cp_async(spec, atom))
+        if atom.threads == 1:
+            return
+        for keys in mma_shapes.of_gemm(atom):
+            for stages in _STAGES if _has_cp_async(spec, atom) else (None,):
+                yield keys | ({"stages": stages} if stages else {})
 
     def trials(self, plan: GemmPlan) -> Trials:
         return of_product(plan, chosen(Paths.of(plan)))
@@ -257,7 +264,7 @@ def _epilogue(plan: GemmPlan) -> list[pages.Row]:
     slices = (plan.tile[0] if staged.row_major else plan.tile[1]) // staged.slice
     rows = pages.count(staged.slice, "row" if staged.row_major else "column")
     return [
-        pages.output(plan),
+        *pages.output(plan),
         ("staged", f"{pages.count(slices, 'slice')} of {rows}, padded by {staged.pad} elements"),
         ("to shared memory", pages.conflicts(counted.stores, "per CTA tile")),
         ("from shared memory", pages.conflicts(counted.loads, "per CTA tile")),

@@ -81,7 +81,14 @@ class Pipelined(Protocol):
 
 @runtime_checkable
 class Tunable(Protocol):
-    """A family with configurations to choose from: what `mmagen tune` measures."""
+    """A family with configurations to choose from: what `mmagen tune` measures.
+
+    tile_rate: tile M x N x K x bytes of an element of A that an SM of an H200 multiplies in a microsecond; for guesses of times.
+    cutlass: which CUTLASS has kernels of that kind, as nvidia-matmul-heuristics calls it: CUTLASS (2) or CUTLASS3.
+    """
+
+    tile_rate: float
+    cutlass: str
 
     def alternatives(self, spec: Spec) -> Iterable[Mapping[str, Any]]:
         """Keys of configs that are worth measuring instead of the spec's own, as YAML has them; not all need be legal."""

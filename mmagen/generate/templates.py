@@ -14,7 +14,7 @@ from jinja2.bccache import Bucket
 from mmagen.core.cache import cache_is_off, cache_root
 from mmagen.core.digests import write_file
 from mmagen.core.templates import templates_folder
-from mmagen.plan import cxx, facts
+from mmagen.plan import cxx, facts, operations
 
 
 @cache
@@ -43,6 +43,8 @@ def environment() -> Environment:
         "cxx_when": cxx.when,
         "cxx_string": facts.cxx_string,
         "cxx_char": facts.cxx_char,
+        "epilogue_model": operations.model,
+        "clamp_limits": operations.limits,
         "cxx_kernel_shape": cxx.kernel_shape,
         "cxx_cost": cxx.cost,
         "cxx_bool": lambda value: "true" if value else "false",

@@ -162,5 +162,5 @@ def document(title: str, width: int, height: int, drawn: str) -> str:
     """An SVG document of that size in pixels. title: for those who do not see it."""
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="img" '
-        f'aria-label="{escape(title)}"><style>{_STYLE}</style>{drawn}</svg>\n'
+        f'aria-label="{escape(title)}"><style>{_STYLE}</style><path fill="#fff" d="M0 0h{width}v{height}H0z"/>{drawn}</svg>\n'
     )

@@ -7,6 +7,7 @@ in tables once, and every line of it is one value, so that a change of CUTLASS i
 from __future__ import annotations
 
 import difflib
+import fnmatch
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -166,6 +167,22 @@ def find(name: str) -> Operation:
     near = nearest(name)
     remedy = f"perhaps you meant {' or '.join(near)}" if near else "mmagen atoms lists all names"
     raise UsageError(f"no MMA operation is called {name!r}; {remedy}")
+
+
+def called(name: str) -> list[Operation]:
+    """The operations of a name, of a pattern with * or ?, or of a PTX instruction, whole or its beginning, e.g.
+    mma.sync.aligned.m16n8k16. Raises UsageError where there are none."""
+    if "*" in name or "?" in name:
+        found = [operation for operation in operations() if fnmatch.fnmatchcase(operation.name, name)]
+        if not found:
+            raise UsageError(f"no MMA operation matches {name}")
+        return found
+    if "." in name and (opcode := name.partition(" ")[0].rstrip(";")):
+        parts = opcode.split(".")
+        found = [one for one in operations() if any(each.split(".")[: len(parts)] == parts for each in one.opcodes)]
+        if found:
+            return found
+    return [find(name)]
 
 
 def known(name: str) -> Operation | None:

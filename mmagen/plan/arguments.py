@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from mmagen.mma.atoms import ElementType
+from mmagen.mma.atoms import TYPES, ElementType
 
 # Pointers that the struct of every library has.
 IN_EVERY_STRUCT = ("metadata_a", "scale_a", "scale_b")
@@ -195,6 +195,29 @@ class Arguments:
 
 
 NO_ARGUMENTS = Arguments()
+
+
+def of_description(entries: Sequence[Mapping[str, Any]]) -> Arguments:
+    """Those that a library describes."""
+    found: list[Argument] = []
+    for entry in entries:
+        if "rows" not in entry:
+            found.append(Number(name=entry["name"], part="", sentence=entry["about"], kind=entry["type"]))
+            continue
+        found.append(
+            Tensor(
+                name=entry["name"],
+                element=TYPES[entry["type"]],
+                part="",
+                rows=Extent(**entry["rows"]),
+                columns=Extent(**entry["columns"]),
+                sentence=entry["about"],
+                columns_contiguous=entry["contiguous"] == "columns",
+                **{key: entry[key] for key in ("pitched", "batched", "access", "required")},
+                alignment=entry["aligned_to"],
+            )
+        )
+    return Arguments(tuple(found))
 
 
 def together(parts: Sequence[Arguments]) -> Arguments:

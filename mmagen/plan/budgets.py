@@ -10,7 +10,7 @@ from mmagen.core.targets import capability
 from mmagen.mma.atoms import TYPES, Atom, ElementType
 from mmagen.plan.model import Epilogue, Operand, TiledMma
 from mmagen.plan.operands import VECTOR_BYTES
-from mmagen.plan.operations import operations
+from mmagen.plan.operations import columns_of_element, operations
 from mmagen.spec.model import Spec
 
 # The oldest architecture that nvcc 13 compiles for; older atoms run on it through their PTX.
@@ -62,14 +62,13 @@ def epilogue(spec: Spec, atom: Atom, mma: TiledMma, tile: tuple[int, int, int]) 
     """Slices as large as the TiledMMA covers; rows padded by 8 elements, which maps the 8 rows of a fragment to distinct
     banks."""
     out = TYPES[spec.epilogue.out] if spec.epilogue.out else atom.type_d
-    row_major = spec.epilogue.major == "N"
+    row_major, found = spec.epilogue.major == "N", operations(spec.epilogue, out)
     along, piece = (tile[1], mma.extent[0]) if row_major else (tile[0], mma.extent[1])
     pad = 8
     vector = VECTOR_BYTES // out.bytes
-    while along % vector:
+    while along // columns_of_element(found) % vector:
         vector //= 2
     smem_bytes = align(piece * (along + pad) * atom.type_d.bytes)
-    found = operations(spec.epilogue, out)
     return Epilogue(out, spec.epilogue.major, scalar_type(atom, out), piece, pad, vector, smem_bytes, operations=found)
 
 

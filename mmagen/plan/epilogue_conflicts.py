@@ -11,6 +11,7 @@ from math import gcd
 
 from mmagen.mma.ownership import k_slices, ownership
 from mmagen.plan.bank_conflicts import Passes, passes
+from mmagen.plan.operations import columns_of_element
 from mmagen.plan.plans import GemmPlan
 
 _WARP = 32
@@ -54,6 +55,7 @@ def _rows(plan: GemmPlan, along: int) -> Iterator[Passes]:
     """store_slice: thread i reads the sums of vector i of the slice, 16 bytes at a time."""
     staged, element = plan.epilogue, plan.atom.type_d.bytes
     pitch, width = along + staged.pad, staged.vector
+    width *= columns_of_element(staged.operations)  # sums of a vector
     access = min(_WIDEST, width * element)
     per_line = along // width
     vectors = staged.slice * per_line

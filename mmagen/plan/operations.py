@@ -17,16 +17,21 @@ if TYPE_CHECKING:
 
 PART = "epilogue"
 # What needs fractions: not for kernels whose scalars are integers.
-_OF_FLOATS = ("gelu", "silu", "sigmoid")
+_OF_FLOATS = ("gelu", "silu", "sigmoid", "gated")
+# (operation, form) of the functions that gate.
+GATES = {"relu": ("relu", ""), "gelu": ("gelu", "erf"), "gelu_tanh": ("gelu", "tanh")}
+GATES |= {"silu": ("silu", ""), "sigmoid": ("sigmoid", "")}
+# Types that a conversion does not saturate to.
+_WITH_INFINITY = ("f16", "bf16", "f32")
 
 
 @dataclass(frozen=True)
 class Operation:
     """One operation on the values between accumulators and D, before the cast that ends them.
 
-    word: alpha, beta_c, bias, add, multiply, clamp, relu, gelu, silu, sigmoid or saturate. tensor: the name of the further argument
+    word: alpha, beta_c, bias, add, multiply, gated, clamp, relu, gelu, silu, sigmoid or saturate. tensor: the further argument
     that it reads, of type `element`. by: which values of a bias go where: "row" (one for each row of D) or "column". form: of
-    gelu, erf or tanh. low, high: of clamp, None for no limit.
+    gelu, erf or tanh. low, high: of clamp, None for no limit. gate: of gated, the function of the even column.
     """
 
     word: str
@@ -36,6 +41,7 @@ class Operation:
     form: str = ""
     low: float | None = None
     high: float | None = None
+    gate: str = ""
 
     @property
     def reads_matrix(self) -> bool:
@@ -54,6 +60,7 @@ class Operation:
                 f"at {side} {limit:g}" for side, limit in (("least", self.low), ("most", self.high)) if limit is not None
             ),
             "gelu": f"gelu(x), {self.form}",
+            "gated": f"{self.gate}(x[2j]) * x[2j + 1], of pairs of columns",
             "saturate": "the largest finite value of D's type where x is larger",
         }.get(self.word, f"{self.word}(x)")
 
@@ -61,7 +68,7 @@ class Operation:
 def operations(epilogue: Written, out: ElementType) -> tuple[Operation, ...]:
     """Those of a plan, () where they are alpha * x + beta * C. out: D's type, which operands have that name no other."""
     found = tuple(_operation(one, out) for one in epilogue.operations or () if not one.cast)
-    saturates = any(one.saturate for one in epilogue.operations or ()) and out.word in ("f16", "bf16", "f32")
+    saturates = any(one.overflow == "saturate" for one in epilogue.operations or ()) and out.word in _WITH_INFINITY
     found = (*found, Operation("saturate")) if saturates else found
     return () if epilogue.operations is None or [one.word for one in found] == ["alpha", "beta_c"] else found
 
@@ -69,7 +76,24 @@ def operations(epilogue: Written, out: ElementType) -> tuple[Operation, ...]:
 def _operation(one: Entry, out: ElementType) -> Operation:
     low, high = one.clamp or (None, None)
     element = TYPES[one.type or out.word] if one.tensor else None
-    return Operation(one.word, one.tensor, element, one.bias or "", one.gelu or "", low, high)
+    form = one.gelu or (GATES[one.gated][1] if one.gated else "")
+    return Operation(one.word, one.tensor, element, one.bias or "", form, low, high, one.gated or "")
+
+
+def gate_of(one: Operation) -> Operation:
+    """The function that a gated pair applies to its even column."""
+    return Operation(GATES[one.gate][0], form=one.form)
+
+
+def columns_of_element(found: Sequence[Operation]) -> int:
+    """Columns of A B^T that an element of D is made of."""
+    return 2 if any(one.word == "gated" for one in found) else 1
+
+
+def before_the_gate(found: Sequence[Operation]) -> tuple[Operation, ...]:
+    """The operations on sums; all of them where nothing is gated."""
+    words = [one.word for one in found]
+    return tuple(found[: words.index("gated")] if "gated" in words else found)
 
 
 def arguments(found: Sequence[Operation], major: str) -> Arguments:
@@ -105,17 +129,36 @@ def formula(found: Sequence[Operation]) -> str:
 
 
 def as_applied(spec: Spec, problems: Sequence[Problem]) -> tuple[Problem, ...]:
-    """The problems with an alpha of 1 and a beta of 0 where the epilogue has neither."""
+    """The problems with an alpha of 1 and a beta of 0 where the epilogue has neither, and an even N where pairs are gated."""
     if spec.epilogue.operations is None:
         return tuple(problems)
     words = {one.word for one in spec.epilogue.operations}
     neutral = ({} if "alpha" in words else {"alpha": 1.0}) | ({} if "beta_c" in words else {"beta": 0.0})
-    return tuple(dict.fromkeys(one.model_copy(update=neutral) for one in problems))
+    even = "gated" in words
+    changed = (one.model_copy(update=neutral | ({"shape": _with_even_n(one)} if even else {})) for one in problems)
+    return tuple(dict.fromkeys(changed))
+
+
+def _with_even_n(problem: Problem) -> tuple[int, int, int]:
+    m, n, k = problem.shape
+    return m, n + n % 2, k
+
+
+def functor_cxx(found: Sequence[Operation], project: str, row_major: bool, swapped: bool) -> str:
+    """The type of the functor that does them. row_major: of the kernel's D; swapped: whose rows are the columns of a call's."""
+    elements = ["ElementD", "ElementAccumulator", "Scalar"]
+    types = cxx(found, project, row_major, swapped)
+    first = before_the_gate(found)
+    if len(first) == len(found):
+        return f"mmagen::EpilogueOperations<{', '.join([*elements, *types])}>"
+    gate = _cxx(0, gate_of(found[len(first)]), project, row_major, swapped)
+    behind = f"mmagen::PlainOperations<{', '.join(types[len(first) :])}>"
+    return f"mmagen::GatedOperations<{', '.join([*elements, gate, behind, *types[: len(first)]])}>"
 
 
 def cxx(found: Sequence[Operation], project: str, row_major: bool, swapped: bool) -> list[str]:
     """The types of the operations. row_major: of the kernel's D; swapped: whose rows are the columns of a call's."""
-    return [_cxx(i, one, project, row_major, swapped) for i, one in enumerate(found)]
+    return [_cxx(i, one, project, row_major, swapped) for i, one in enumerate(found) if one.word != "gated"]
 
 
 def limits(found: Sequence[Operation]) -> list[tuple[str, str, str]]:
@@ -129,6 +172,43 @@ def limits(found: Sequence[Operation]) -> list[tuple[str, str, str]]:
         for i, one in enumerate(found)
         if one.word == "clamp"
     ]
+
+
+def model(found: Sequence[Operation]) -> str:
+    """The type that says what D may be, of the test program."""
+    if not found:
+        return "LinearCombinationModel"
+    tensors = [one.tensor for one in found if one.tensor]
+    scope = "mmagen::test::"
+    types = [scope + _model(i, one, tensors) for i, one in enumerate(found) if one.word != "gated"]
+    first = before_the_gate(found)
+    if len(first) == len(found):
+        return f"OperationsModel<{', '.join(['Scalar', *types])}>"
+    gate = scope + _model(0, gate_of(found[len(first)]), tensors)
+    behind = f"{scope}OperationsModel<{', '.join(['Scalar', *types[len(first) :]])}>"
+    before = f"{scope}OperationsModel<{', '.join(['Scalar', *types[: len(first)]])}>"
+    return f"GatedModel<{gate}, {behind}, {before}>"
+
+
+def _model(place: int, one: Operation, tensors: Sequence[str]) -> str:
+    if one.tensor:
+        assert one.element
+        read = f"mmagen::test::{one.element.word}, {tensors.index(one.tensor)}"
+        more = f", {'true' if one.by == 'row' else 'false'}" if one.word == "bias" else ""
+        return f"model::{one.word.capitalize()}<{read}{more}>"
+    return (
+        "model::"
+        + {
+            "alpha": "Alpha",
+            "beta_c": "BetaC",
+            "relu": "Relu",
+            "clamp": f"Clamp<Limits{place}>",
+            "silu": "Silu",
+            "sigmoid": "Sigmoid",
+            "gelu": f"Gelu{one.form.capitalize()}",
+            "saturate": "Saturate<Out>",
+        }[one.word]
+    )
 
 
 def _cxx(place: int, one: Operation, project: str, row_major: bool, swapped: bool) -> str:
@@ -158,6 +238,7 @@ def faults(spec: Spec, scalar: ElementType, problems: Sequence[Problem]) -> Iter
     """Operations that the kernel's type of scalars does not have, and scalars of problems that the epilogue does not."""
     if spec.problems:
         yield from scalar_faults(spec, problems)
+    yield from _gated_faults(spec)
     for i, one in enumerate(spec.epilogue.operations or ()):
         if scalar.word == "s32" and one.word in _OF_FLOATS:
             yield Fault(
@@ -165,6 +246,13 @@ def faults(spec: Spec, scalar: ElementType, problems: Sequence[Problem]) -> Iter
                 f"{one.word} needs floating point, and this epilogue computes in 32-bit integers",
                 "end the list with {cast: f32} or another float type, or omit it",
                 {("epilogue",): [*_without_casts(spec), {"cast": "f32"}]},
+            )
+        elif one.overflow == "infinity" and one.cast not in (*_WITH_INFINITY, "f64"):
+            yield Fault(
+                ("epilogue", i, "overflow"),
+                f"conversions to {one.cast} saturate",
+                "saturate, or omit it",
+                {("epilogue", i, "overflow"): "saturate"},
             )
         elif scalar.word == "s32" and one.clamp and any(limit != int(limit) for limit in one.clamp if limit is not None):
             yield Fault(
@@ -186,6 +274,31 @@ def faults(spec: Spec, scalar: ElementType, problems: Sequence[Problem]) -> Iter
             )
 
 
+def _gated_faults(spec: Spec) -> Iterator[Fault]:
+    """What pairs of columns do not go with."""
+    listed = spec.epilogue.operations or ()
+    words = [one.word for one in listed]
+    if "gated" not in words:
+        return
+    at = words.index("gated")
+    for i, one in enumerate(listed):
+        without = [entry.model_dump(mode="json") for entry in listed if entry is not one]
+        if one.word == "beta_c":
+            what = "C has the shape of D, which gated pairs halve: it cannot be added to them or before them"
+            yield Fault(("epilogue", i), what, "omit it, or use {add: residual} before gated", {("epilogue",): without})
+        elif i > at and (one.tensor or one.word in ("alpha", "gated")):
+            what = f"{one.word} behind gated pairs: only operations without arguments follow them"
+            yield Fault(("epilogue", i), what, "put it before gated, or omit it", {("epilogue",): without})
+    if spec.operands == "swapped":
+        what = "a kernel of the transpose has the two columns of a gated pair in different threads"
+        yield Fault(("operands",), what, "in_order, or no gated", {("operands",): ABSENT})
+    if spec.epilogue.major == "M":
+        what = "gated pairs are neighbours of a row, and D has M contiguous"
+        written = [entry.model_dump(mode="json") for entry in listed]
+        last = {key: value for key, value in written[-1].items() if key != "major"}
+        yield Fault(("epilogue",), what, "major: N in the cast", {("epilogue",): [*written[:-1], last]})
+
+
 def _without_casts(spec: Spec) -> list[object]:
     return [one.model_dump(mode="json") for one in spec.epilogue.operations or () if not one.cast]
 
@@ -204,3 +317,11 @@ def scalar_faults(spec: Spec, problems: Sequence[Problem]) -> Iterator[Fault]:
                     f"omit it, or put {word} into the list",
                     {("problems", i, key): ABSENT},
                 )
+        if "gated" in words and problem.n % 2:
+            m, n, k = problem.shape
+            yield Fault(
+                ("problems", i),
+                f"N is {n}, and each element of D is made of two columns",
+                "an even N",
+                {("problems", i): problem.model_copy(update={"shape": (m, n + 1, k)}).model_dump(mode="json")},
+            )

@@ -114,10 +114,15 @@ def smem_together(plan: ProductPlan, of_it: str = "") -> Row:
     return ("total", f"{plan.smem_bytes:,} B of {plan.smem_limit:,}{of_it}; {count(fit, 'CTA')} per SM")
 
 
-def output(plan: ProductPlan) -> Row:
-    """The type of D, and that of alpha and beta."""
+def output(plan: ProductPlan) -> list[Row]:
+    """The type of D, that of alpha and beta, and the operations with what they read."""
     staged = plan.epilogue
-    return ("D", f"{staged.out.word}, {staged.major} contiguous; alpha and beta are {staged.scalar.word}")
+    read = {one.name: f"{one.name} is {one.shape_text} of {one.element.word}" for one in plan.arguments.tensors}
+    steps = [("x becomes", one.text, read.get(one.tensor, "")) for one in staged.operations]
+    return [
+        ("D", f"{staged.out.word}, {staged.major} contiguous; alpha and beta are {staged.scalar.word}"),
+        *((what, f"{step}; {tensor}" if tensor else step) for what, step, tensor in steps),
+    ]
 
 
 def raster(rows: int) -> str:

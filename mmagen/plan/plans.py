@@ -16,6 +16,7 @@ from mmagen.mma.definition import Definition, definition
 from mmagen.plan.arguments import NO_ARGUMENTS, Arguments
 from mmagen.plan.facts import Facts, needs
 from mmagen.plan.model import Epilogue, Operand, TiledMma
+from mmagen.plan.operations import columns_of_element
 from mmagen.spec.cost import Cost
 from mmagen.spec.kernel import When
 from mmagen.spec.model import Problem, Spec
@@ -223,11 +224,11 @@ class ProductPlan(TilePlan):
     def facts(self) -> Facts:
         a, b, d = self.operand("A").element, self.operand("B").element, self.epilogue.out
         a_major, b_major, d_major = self.majors
-        about = super().facts
+        about, columns = super().facts, columns_of_element(self.epilogue.operations)
         matrices = {
             "a": {"type": a.word, "contiguous": a_major},
             "b": {"type": b.word, "contiguous": b_major},
-            "d": {"type": d.word, "contiguous": d_major},
+            "d": {"type": d.word, "contiguous": d_major} | ({"columns_of_element": columns} if columns > 1 else {}),
             "accumulator": self.atom.type_d.word,
             "scalar": self.epilogue.scalar.word,
             "shape": None if self.any_shape else [*self.tile],
@@ -243,6 +244,7 @@ class ProductPlan(TilePlan):
             group_a=self.operand("A").group,
             kept_a=self.operand("A").kept,
             description={**about.description, **matrices},
+            columns_of_element=columns,
         )
 
     @property

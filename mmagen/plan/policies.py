@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mmagen.plan.operations import Operation, cxx
+from mmagen.plan.operations import Operation, functor_cxx
 
 
 @dataclass(frozen=True)
@@ -28,10 +28,9 @@ def functor(operations: Sequence[Operation], project: str, row_major: bool, swap
     """The functor that does them; row_major and swapped: see operations.cxx."""
     if not operations:
         return FUNCTOR
-    types = ["ElementD", "ElementAccumulator", "Scalar", *cxx(operations, project, row_major, swapped)]
     steps = ", ".join(one.word for one in operations)
     return Policy(
-        f"mmagen::EpilogueOperations<{', '.join(types)}>",
+        functor_cxx(operations, project, row_major, swapped),
         "epilogue_operations",
         f"the epilogue's functor: {steps}",
     )

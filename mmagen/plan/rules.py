@@ -94,6 +94,13 @@ def one_tile_faults(spec: Spec) -> Iterator[Fault]:
     for key in _GEMM_KEYS:
         if getattr(spec, key) is not None:
             yield _one_tile(spec, key)
+    if spec.epilogue.operations is not None:
+        yield Fault(
+            ("epilogue",),
+            f"kernel {spec.kernel} has no list of operations",
+            "a mapping such as {out: f16}, or kernel: gemm",
+            {("epilogue",): {"major": spec.epilogue.major} | ({"out": spec.epilogue.out} if spec.epilogue.out else {})},
+        )
     if spec.configs:
         yield Fault(
             ("configs",),

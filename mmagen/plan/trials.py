@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mmagen.plan.operations import as_applied
-from mmagen.plan.plans import ProductPlan
+from mmagen.plan.plans import GemmPlan, ProductPlan
 from mmagen.plan.tiling import Tile
 from mmagen.spec.model import Problem
 
@@ -35,6 +35,27 @@ class Trials:
         largest = max(problems, key=products)
         others = dict.fromkeys(name for _, name in self.cases if name != usual)
         return (*((problem, usual) for problem in problems), *((largest, name) for name in others))
+
+
+def as_written(plan: GemmPlan, problems: Sequence[Problem], cases: Sequence[tuple[Problem, str]]) -> list[Problem]:
+    """Those of a spec's own problems that are small enough to be emulated besides `cases`: the smallest first, together half
+    their products, but one in any case that is no larger than the largest of them. Products of whole tiles count."""
+    m_tile, n_tile, k_tile = plan.tile
+
+    def cost(problem: Problem) -> int:
+        tiles = -(-problem.m // m_tile) * -(-problem.n // n_tile) * -(-problem.k // k_tile)
+        return tiles * problem.batch
+
+    costs = [cost(problem) for problem, _ in cases]
+    done = {problem for problem, _ in cases}
+    left = sum(costs) // 2
+    chosen: list[Problem] = []
+    for problem in sorted(dict.fromkeys(problem for problem in problems if problem not in done), key=cost):
+        if cost(problem) > left and (chosen or cost(problem) > max(costs)):
+            break
+        chosen.append(problem)
+        left -= cost(problem)
+    return chosen
 
 
 def one_tile(plan: ProductPlan) -> Trials:

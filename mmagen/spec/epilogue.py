@@ -52,10 +52,10 @@ TYPES = ", ".join(get_args(OutType))
 
 # Operations without a value, and those with one. An option belongs to the operations that are listed.
 WORDS = ("alpha", "beta_c", "relu", "silu", "sigmoid")
-VALUED = ("bias", "add", "multiply", "gelu", "clamp", "cast")
-_OPTIONS = {"name": ("bias",), "type": ("bias", "add", "multiply"), "saturate": ("cast",), "major": ("cast",)}
+VALUED = ("bias", "add", "multiply", "gelu", "gated", "clamp", "cast")
+_OPTIONS = {"name": ("bias",), "type": ("bias", "add", "multiply"), "overflow": ("cast",), "major": ("cast",)}
 # Without a value: what they mean.
-_SHORT: dict[str, Any] = {**dict.fromkeys(WORDS, True), "gelu": "erf", "saturate": True}
+_SHORT: dict[str, Any] = {**dict.fromkeys(WORDS, True), "gelu": "erf"}
 # What a call has already; `ld` and `batch_stride` are prefixes of members.
 _CALL = ("a", "b", "c", "d", "m", "n", "k", "batch", "lda", "ldb", "ldc", "ldd", "alpha", "beta", "alpha_device", "beta_device")
 _REST = (
@@ -116,6 +116,11 @@ class Operation(Model):
     gelu: Literal["erf", "tanh"] | None = Field(
         default=None, description="gelu is erf (x/2 (1 + erf(x/sqrt 2))) or tanh (its usual approximation)"
     )
+    gated: Literal["relu", "gelu", "gelu_tanh", "silu", "sigmoid"] | None = Field(
+        default=None,
+        description="gated makes f(x) * y of x in an even column and y in the next one, so that D has half as many columns; "
+        "f is relu, gelu, gelu_tanh, silu or sigmoid",
+    )
     clamp: Annotated[tuple[Number | None, Number | None], BeforeValidator(two), AfterValidator(_limits)] | None = Field(
         default=None, description="clamp is [least, most], null for no bound, e.g. [0, 6]"
     )
@@ -124,9 +129,10 @@ class Operation(Model):
         default=None, description=f"type is the element type of a bias or a second matrix, one of {TYPES}, or null for D's"
     )
     name: _Argument = Field(default=None, description="the name of a bias is a C identifier, e.g. bias")
-    saturate: Annotated[bool, Strict()] | None = Field(
+    overflow: Literal["saturate", "infinity"] | None = Field(
         default=None,
-        description="saturate of a cast is true where what is too large for D becomes the largest finite value, else false",
+        description="overflow of a cast is saturate (what is too large for D becomes its largest finite value) or infinity, or "
+        "null for what D's type has: 8-bit types and integers saturate, others do not",
     )
     major: Literal["N", "M"] | None = Field(default=None, description="the contiguous dimension of D (M,N) is N or M")
 
@@ -192,6 +198,7 @@ _EXAMPLES = {
     "add": "{add: residual}",
     "multiply": "{multiply: gate}",
     "clamp": "{clamp: [0, 6]}",
+    "gated": "{gated: silu}",
     "cast": "{cast: bf16}",
 }
 
@@ -243,7 +250,7 @@ class Epilogue(Model):
     @model_serializer(mode="wrap")
     def _as_written(self, handler: SerializerFunctionWrapHandler) -> Any:
         written = handler(self)
-        operations = written.pop("operations")
+        operations = written.pop("operations", None)  # absent where only what is set is written
         return written if operations is None else operations
 
     @classmethod

@@ -18,25 +18,54 @@ _REQUIRED = {
     "tile": [128, 128, 32],
     "shape": [256, 256, 128],
 }
+# Keys by what CUTLASS, Triton and others call them.
+_CALLED_ELSEWHERE = {
+    "stages": ("pipeline", "pipeline_stages", "num_stages", "nstages", "stage_count", "depth"),
+    "tile": ("cta_tile", "block_tile", "tile_shape", "threadblock", "threadblock_shape", "block", "block_shape", "blocktile"),
+    "atom": ("mma", "mma_atom", "instruction", "op", "mma_op"),
+    "atoms_layout": ("warps", "num_warps", "warp_layout", "warp_count", "atom_layout", "atom_layout_mnk"),
+    "permutation": ("permutations", "permutation_mnk", "tiled_mma"),
+    "cluster": ("cluster_shape", "cluster_size"),
+    "raster": ("swizzle", "group_m", "group_size_m", "raster_order"),
+    "schedule": ("kernel_schedule", "mainloop_schedule"),
+    "split_k": ("splitk", "split_k_slices", "splits"),
+    "problems": ("problem", "shapes", "sizes", "problem_size"),
+    "arch": ("archs", "target", "targets", "sm", "compute_capability"),
+    "layout": ("layouts", "transpose", "trans", "majors"),
+    "epilogue": ("out", "output", "epilog"),
+}
 _REQUIRED_BELOW = ("name", "shape")  # of a config and a problem
 
 
 def without_unknown(key: Key, value: Any, known: Sequence[str], document: Any) -> Change:
     """The known key of that spelling, unless the spec has it; else none."""
-    near = difflib.get_close_matches(str(key[-1]), known, n=1)
+    near = near_keys(str(key[-1]), known)
     around = document
     for part in key[:-1]:
         around = around[part]
-    if near and near[0] not in around:
+    if near and near[0] not in around and _fits(near[0], value):
         return {key: ABSENT, (*key[:-1], near[0]): value}
     return {key: ABSENT}
+
+
+def near_keys(word: str, known: Sequence[str]) -> list[str]:
+    """The known key that other tools call so, or of nearly the same spelling; [] if there is none."""
+    plain = word.lower().replace("-", "_")
+    meant = [key for key, words in _CALLED_ELSEWHERE.items() if plain in words and key in known]
+    return meant or difflib.get_close_matches(plain, known, n=1)
+
+
+def _fits(key: str, value: Any) -> bool:
+    """Can a value that was given under another name be one of that key's?"""
+    return not isinstance(value, dict) or key in ("layout", "epilogue", "cache")
 
 
 def near_words(value: Any, context: dict[str, Any]) -> tuple[list[str], list[str]]:
     """All words that are legal, and those of nearly the same spelling."""
     words = re.findall(r"'([^']+)'", context["expected"])
     spellings = (str(value)[:60].lower(), str(value)[:60].upper())
-    return words, [near for text in spellings for near in difflib.get_close_matches(text, words, n=1)]
+    written = [word for word in words if word.lower() == str(value).lower()]
+    return words, written or [near for text in spellings for near in difflib.get_close_matches(text, words, n=1)]
 
 
 def legal_value(key: Key, kind: str, value: Any, context: dict[str, Any]) -> Change:
@@ -48,6 +77,8 @@ def legal_value(key: Key, kind: str, value: Any, context: dict[str, Any]) -> Cha
     if kind == "literal_error":
         words, near = near_words(value, context)
         return {key: (near or words)[0]}
+    if context.get("meant"):
+        return {key: context["meant"]}
     named = [i for i, part in enumerate(key) if isinstance(part, str)]
     whole = key[: named[-1] + 1] if named else key  # of tile[1], the tile
     required = _REQUIRED_BELOW if len(whole) > 1 else tuple(_REQUIRED)

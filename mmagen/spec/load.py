@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from mmagen.core.errors import Diagnostic, Fault, Key, SpecError
 from mmagen.spec.epilogue import Epilogue, Operation
 from mmagen.spec.kernel import Config, When
-from mmagen.spec.legal_values import legal_value, near_words, without_unknown
+from mmagen.spec.legal_values import legal_value, near_keys, near_words, without_unknown
 from mmagen.spec.model import Layout, Problem, Spec
 from mmagen.spec.values import REFUSED
 from mmagen.spec.yaml_text import Document, Place, decode, show
@@ -191,7 +190,7 @@ def _known_keys(loc: Key) -> str:
     if loc[0] == "configs" and loc[-1] in Spec.model_fields:
         return f"{loc[-1]} is the same for all configs: set it in the spec itself"
     known = list(_fields(loc[:-1])[0])
-    near = difflib.get_close_matches(str(loc[-1]), known, n=1)
+    near = near_keys(str(loc[-1]), known)
     return (f"did you mean {near[0]}? " if near else "") + f"the known keys are {', '.join(known)}"
 
 

@@ -92,7 +92,9 @@ class Layout(Model):
         if not isinstance(value, str):
             return value
         if value not in LAYOUTS:
-            raise refuse(f"{value[:80]!r} is not one of {', '.join(LAYOUTS)}")
+            meant = value.strip().upper() if value.strip().upper() in LAYOUTS else ""
+            guess = f" (did you mean {meant}?)" if meant else ""
+            raise refuse(f"{value[:80]!r} is not one of {', '.join(LAYOUTS)}{guess}", meant=meant)
         return dict(zip("ab", LAYOUTS[value], strict=True))
 
     @model_serializer

@@ -30,9 +30,10 @@ from mmagen.core.layout_text import INT_MAX, LayoutText
 REFUSED = "mmagen_refused"
 
 
-def refuse(what: str, remedy: str = "") -> PydanticCustomError:
+def refuse(what: str, remedy: str = "", meant: str = "") -> PydanticCustomError:
+    """meant: the legal value that was probably intended, "" for none."""
     text = "{what}; {remedy}" if remedy else "{what}"
-    return PydanticCustomError(REFUSED, text, {"what": what, "remedy": remedy})
+    return PydanticCustomError(REFUSED, text, {"what": what, "remedy": remedy, "meant": meant})
 
 
 class Model(BaseModel):

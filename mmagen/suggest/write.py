@@ -21,7 +21,7 @@ _FIXED = {
     "layout": "A is (M,K), B is (N,K); {majors}",
     "epilogue": "D = alpha * A * B + beta * C, stored as {out}",
     "problems": "for verify: M, N, K or M, N, K, batch",
-    "permutation": "widens the TiledMMA, so that one ldmatrix loads the fragments of two atoms",
+    "permutation": "widens the TiledMMA to two atoms along N, so that one load of fragments serves both",
     "arch": "the operation is older; this compiles it for {arch} alone",
     "cache": "one operand is small and read again by all CTAs, the other is read once",
     "prefetch": "stages brought into L2 while the previous kernel of the stream still runs",

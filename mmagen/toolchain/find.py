@@ -12,9 +12,9 @@ from pathlib import Path
 
 from mmagen.core.cache import cache_root, session_root, unwritable
 from mmagen.toolchain.gpus import find_gpus, outdated
-from mmagen.toolchain.model import COMPILE, EVERYTHING, REMEDIES, Gpu, Tool, Toolchain
+from mmagen.toolchain.model import COMPILE, EMULATE, EVERYTHING, REMEDIES, Gpu, Tool, Toolchain
 
-__all__ = ["COMPILE", "EVERYTHING", "MINIMUM_CMAKE", "Gpu", "Tool", "Toolchain", "cutlass_in", "find_toolchain"]
+__all__ = ["COMPILE", "EMULATE", "EVERYTHING", "MINIMUM_CMAKE", "Gpu", "Tool", "Toolchain", "cutlass_in", "find_toolchain"]
 
 MINIMUM_CMAKE = (3, 24)
 

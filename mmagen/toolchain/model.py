@@ -8,6 +8,8 @@ from pathlib import Path
 
 from mmagen.core.errors import BuildError
 
+EMULATE = ("nvcc", "host_compiler", "cutlass")
+"""What kernels and host code for the emulator are compiled with."""
 COMPILE = ("nvcc", "host_compiler", "cmake", "ninja", "cutlass")
 EVERYTHING = (*COMPILE, "cuobjdump", "sanitizer", "gpus")
 

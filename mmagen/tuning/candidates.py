@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from mmagen import families
 from mmagen.core.errors import SpecFaults, UsageError
+from mmagen.families import tunable
 from mmagen.plan.cost import Call, KernelShape, predicted_us
 from mmagen.plan.plans import GemmPlan
 from mmagen.spec.cost import Cost
@@ -109,9 +110,6 @@ _GUESS = Cost(
     fixup_us=2.0,
     fixup_tbps=4.0,
 )
-# Tile M x N x K x bytes of an element that an SM multiplies in a microsecond. That of mma.sync is less by the ratio of the measured
-# peaks (docs/results/h200-peaks.md).
-_TILE_BYTES_PER_US = {True: 3.5e6, False: 2.4e6}
 _LEAST_LINE_US = 0.0007  # of a k tile, for each byte of its rows: small tiles wait for loads
 _STORED_PER_US = 3e4  # elements of a tile that an epilogue stores; pingpong hides it behind another tile's mainloop
 _JOIN_US = 2.0  # exchange of partial sums within a cluster
@@ -122,11 +120,12 @@ def guess(plan: GemmPlan, machine: Machine) -> Cost:
     kernel = KernelShape.of(plan)
     m, n, k = kernel.tile
     row = k * kernel.bytes[0]
+    rate = tunable(plan).tile_rate
     exposed = 0.1 if plan.spec.schedule == "pingpong" else m * n / _STORED_PER_US
     return _GUESS.model_copy(
         update={
             "ctas": machine.ctas(kernel.group, plan.ctas_per_sm),
-            "k_tile_us": plan.ctas_per_sm * max(m * n * row / _TILE_BYTES_PER_US[plan.atom.wgmma] / 2, row * _LEAST_LINE_US),
+            "k_tile_us": plan.ctas_per_sm * max(m * n * row / rate / 2, row * _LEAST_LINE_US),
             "tile_us": exposed + (_JOIN_US if kernel.split_k > 1 else 0),
         }
     )

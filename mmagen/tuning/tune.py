@@ -33,6 +33,8 @@ from mmagen.tuning.candidates import Candidate, candidates, guess, library_of, o
 from mmagen.tuning.database import Contents, Site, Writer
 from mmagen.tuning.fit import Kernel, choice_ratio, cross_validated, fit, refine
 from mmagen.tuning.measure import BASELINES, Machine, Record, Session, Settings
+from mmagen.tuning.nvidia_heuristics import PACKAGE, Heuristics, compared
+from mmagen.tuning.nvidia_heuristics import prune as suggested
 from mmagen.tuning.page import geometric_mean
 from mmagen.tuning.problems import as_argument, problems_of
 from mmagen.tuning.select import select
@@ -53,7 +55,8 @@ _SLOW_CLOCK = 0.75  # of the highest clock of a run
 @dataclass(frozen=True)
 class Options:
     """What to tune on and how long. problems: as `--problems` has it. budget_s: in all, None for no limit. configs: of the library,
-    at most. tried: candidates to measure, at most. jobs: compile steps at a time."""
+    at most. tried: candidates to measure, at most. jobs: compile steps at a time. source: of the candidates to measure, guess or
+    nvidia (nvidia-matmul-heuristics)."""
 
     problems: str = "random:1"
     budget_s: float | None = None
@@ -61,6 +64,7 @@ class Options:
     tried: int = 40
     jobs: int | None = None
     settings: Settings = field(default_factory=Settings)
+    source: str = "guess"
 
 
 @dataclass(frozen=True)
@@ -103,13 +107,15 @@ def tune(
     sizes = KernelShape.of(found[0].plan).bytes
     problems = [one for one in problems_of(options.problems, spec.problems or (), sizes) if one.alpha == 1 and one.beta == 0]
     random.Random(options.settings.seed).shuffle(problems)  # what a budget leaves out is then a random part
-    tried = prune(found, problems[:_PRUNED_ON], machine, options.tried)
+    heuristics = Heuristics(found[0].plan, site.device) if options.source == "nvidia" else None
+    some = problems[:_PRUNED_ON]
+    tried = suggested(heuristics, found, some, options.tried) if heuristics else prune(found, some, machine, options.tried)
     say(f"{len(found)} legal configurations, {len(tried)} of them to measure on {len(problems)} problems; {site.device}")
     digests = {one.name: database.digest(one.plan) for one in tried}
     session = _measure(tried, digests, problems, known, site, machine, options, base, toolchain, runner, until, progress, say)
     contents = database.read(base)
     notes = [*contents.notes, *session.notes]
-    return _library(spec, tried, digests, problems, contents, site, options, notes)
+    return _library(spec, tried, digests, problems, contents, site, options, notes, heuristics)
 
 
 def check(spec: Spec, problems: str) -> None:
@@ -253,6 +259,7 @@ def _library(
     site: Site,
     options: Options,
     notes: Sequence[str],
+    heuristics: Heuristics | None,
 ) -> Tuned:
     measured = database.times(contents.lines, site)
     calls = {as_argument(problem): Call.of(tried[0].plan, problem) for problem in problems}
@@ -272,6 +279,9 @@ def _library(
     costs = refine(kernels, fit(kernels, of_chosen), of_chosen)
     baselines = {name: {calls[p]: s for p, s in measured.get(name, {}).items() if p in calls} for name in BASELINES}
     figures = _figures(kernels, costs, of_chosen, baselines)
+    if heuristics:
+        ratios = compared(heuristics, tried, times, {calls[as_argument(problem)]: problem for problem in problems})
+        figures += [(f"first suggestion of {PACKAGE} over fastest candidate", _spread(ratios))] if ratios else []
     comment = _comment(spec, site, figures, len({call for own in times.values() for call in own}), len(times))
     text = library_text(spec, [(name, by_name[name].keys) for name in chosen], costs, comment)
     bad = {

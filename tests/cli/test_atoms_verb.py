@@ -149,3 +149,17 @@ def test_every_kind_has_its_page(name):
 def test_what_is_not_there_ends_with_2(capsys, arguments, message):
     code, out, err = atoms(capsys, *arguments)
     assert code == 2 and message in err and not out
+
+
+def test_patterns_and_ptx_instructions_are_names(capsys):
+    _, out, _ = atoms(capsys, "SM80_16x8x16_F32*")
+    assert out.count("\n\n  what ") == 2
+    _, out, _ = atoms(capsys, "SM80*")
+    assert "operation " in out.splitlines()[0] and "SM80_16x8x16_F32F16F16F32_TN" in out and "SM90" not in out
+    code, out, _ = atoms(capsys, "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32")
+    assert code == 0 and out.startswith("SM80_16x8x16_F32BF16BF16F32_TN\n")
+    _, out, _ = atoms(capsys, "wgmma.mma_async")
+    assert "SM90_64x8x16_F16F16F16_SS" in out and "SM80" not in out
+    code, _, err = atoms(capsys, "mma.sync.aligned.m99n8k16")
+    assert code == 2 and "mma.sync.aligned.m99n8k16" in err
+    assert atoms(capsys, "SM81*")[0] == 2

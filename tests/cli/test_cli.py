@@ -277,7 +277,7 @@ def test_signals_take_the_children_along(tmp_path, number, code):
         "c.main(['schema'])",
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # in the background it is ignored
-    for _ in range(300):
+    for _ in range(1200):
         if note.exists():
             break
         time.sleep(0.05)
@@ -295,3 +295,23 @@ def test_nothing_slow_is_imported_for_generating():
     )
     out, err = child.communicate(timeout=60)
     assert (out.strip(), err) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("mmagen ver", "plain,verify"),
+        ("mmagen atoms SM80_16x8x16_F32F", "plain,SM80_16x8x16_F32F16F16F32_TN"),
+        ("mmagen verify --ju", "plain,--junit"),
+    ],
+)
+def test_shell_completion(monkeypatch, capsys, words, offered):
+    monkeypatch.setenv("_MMAGEN_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", words)
+    monkeypatch.setenv("COMP_CWORD", str(len(words.split()) - 1))
+    assert offered in typed(capsys)[1].splitlines()
+
+
+def test_the_shell_s_function_is_printed(monkeypatch, capsys):
+    monkeypatch.setenv("_MMAGEN_COMPLETE", "zsh_source")
+    assert "compdef _mmagen_completion mmagen" in typed(capsys)[1]

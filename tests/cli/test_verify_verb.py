@@ -12,8 +12,11 @@ import pytest
 
 import mmagen.build.build
 from mmagen.build.build import BuildResult
+from mmagen.cli.verbs.results import _argument as as_argument
+from mmagen.core.errors import UsageError
 from mmagen.spec.model import Problem
 from mmagen.toolchain.find import COMPILE, Tool, Toolchain
+from mmagen.verify.omitted import problem_argument
 from mmagen.verify.verdict import EMULATED, Verdict
 from tests.support.fake_builds import printing, record
 from tests.support.fakes import typed
@@ -52,7 +55,7 @@ def test_verify_builds_a_project_folder_as_it_is(workspace, machine, capsys):
 )
 def test_verify_exit_codes(workspace, machine, capsys, body, code, reported):
     machine.body = body
-    ended, out, _ = typed(capsys, "verify", "one.yaml", "--timeout", "0.5")
+    ended, out, _ = typed(capsys, "verify", "one.yaml", "--timeout", "0.5" if "sleep" in body else "60")
     assert ended == code and reported in out
 
 
@@ -86,8 +89,8 @@ def test_problems_of_a_spec_are_accounted_for(workspace, machine, capsys, monkey
     assert json.loads(out.splitlines()[1])["reason"] == "larger than --max-dim 512"
     machine.body += "\ntime.sleep(60)"
     machine.body = machine.body.replace("sys.exit(0)", "sys.stdout.flush()")
-    code, out, _ = typed(capsys, "verify", "one.yaml", "--timeout", "0.5", "--junit", "-")
-    assert code == 4 and "not reached: verify did not end within 0.5 s" in out and 'skipped="1"' in out
+    code, out, _ = typed(capsys, "verify", "one.yaml", "--timeout", "4", "--junit", "-")
+    assert code == 4 and "not reached: verify did not end within 4 s" in out and 'skipped="1"' in out
     machine.gpus = ()
     code, out, _ = typed(capsys, "verify", "one.yaml", "--on", "gpu")
     assert code == 77 and "999,9,9" in out and "2 skipped: no NVIDIA GPU found" in out
@@ -265,3 +268,26 @@ def test_operations_without_a_gpu_are_in_every_report(capsys, monkeypatch):
     assert code == 77 and "no NVIDIA driver found" in err
     line = json.loads(out)
     assert (line["name"], line["disposition"], line["reason"]) == (name, "not_run", "no NVIDIA driver found")
+
+
+@pytest.mark.parametrize(
+    ("printed", "argument"),
+    [
+        ("16x8x16", "16,8,16"),
+        ("16,8,16:beta=2", "16,8,16:beta=2"),
+        ("300x200x136x3", "300,200,136,3"),
+        ("1029x133x5 b2 ld+11 off+1 alpha=-1 beta=2.5 batch_stride_d=150000", None),
+    ],
+)
+def test_a_problem_may_be_given_as_it_is_printed(printed, argument):
+    if argument is None:
+        problem = Problem(shape=(1029, 133, 5), batch=2, ld_pad=11, offset=1, alpha=-1, beta=2.5, batch_stride_d=150000)
+        assert problem.text == printed
+        argument = problem_argument(problem)
+    assert as_argument(printed) == argument
+
+
+@pytest.mark.parametrize("text", ["", "16x8", "16x8x16 b", "16x8x16 ld-3", "16,8", "16 8 16", "16x8x16 ld+3 b2"])
+def test_what_is_no_problem_is_refused(text):
+    with pytest.raises(UsageError, match="as it is printed"):
+        as_argument(text)

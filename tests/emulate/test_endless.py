@@ -106,7 +106,7 @@ def test_lines_of_the_source_are_named():
 def test_the_time_limit_stops_a_kernel():
     begin = time.monotonic()
     _, report = run(loop(), step_limit=10**9, timeout_s=0.2)
-    assert 0.2 <= time.monotonic() - begin < 5
+    assert 0.2 <= time.monotonic() - begin < 60  # of a loop that would take hours
     (found,) = report.findings
     assert found.kind == "time_limit" and "0.2 s" in found.message and report.stopped
 

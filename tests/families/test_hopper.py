@@ -541,9 +541,9 @@ def test_keys_of_wgmma_are_for_wgmma(key, value):
     ids=str,
 )
 def test_absurd_values_end_quickly_in_faults(change):
-    start = time.perf_counter()
+    start = time.process_time()
     assert faults(LARGE | change)
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1
 
 
 # --- Remedies in general ---------------------------------------------------------------------------------------------

@@ -128,7 +128,7 @@ def test_loading_everything_is_quick():
     times = []
     for _ in range(3):
         catalogue._catalogue.cache_clear()
-        start = time.perf_counter()
+        start = time.process_time()
         operations()
-        times.append(time.perf_counter() - start)
+        times.append(time.process_time() - start)
     assert min(times) < 0.25  # 0.03 s on a quiet machine

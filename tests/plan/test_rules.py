@@ -350,6 +350,6 @@ def test_several_faults_are_told_at_once():
 @pytest.mark.parametrize("kernel", ["gemm", "micro", "ownership"])
 def test_absurd_values_end_quickly_in_faults(kernel, change):
     document = CLASSIC | {"stages": None, "kernel": kernel} | change
-    start = time.perf_counter()
+    start = time.process_time()
     assert faults(document)
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1

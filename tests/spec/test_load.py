@@ -43,6 +43,9 @@ def loader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
 
 # (lines after HEAD, line:column, key, what, remedy); what and remedy are parts of the sentences
 AFTER_HEAD = [
+    ("layout: tn", "6:9", "layout", "'tn' is not one of TN, NT, NN, TT (did you mean TN?)", "the layout is"),
+    ("pipeline: 3", "6:1", "pipeline", "unknown key", "did you mean stages? the known keys are"),
+    ("cluster_shape: [2, 1]", "6:1", "cluster_shape", "unknown key", "did you mean cluster?"),
     ("tyle: 3", "6:1", "tyle", "unknown key", "did you mean tile? the known keys are mmagen, name"),
     ("zzz: 3", "6:1", "zzz", "unknown key", "the known keys are mmagen"),
     (

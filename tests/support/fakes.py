@@ -37,6 +37,7 @@ def _read(data, file):
         arch=("sm_80",),
         spec_sha="abc",
         problems=(),
+        by_config={},
         maps_are_verified=False,
         spec=SimpleNamespace(problems=None),
         extended=False,

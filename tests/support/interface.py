@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from mmagen.core.targets import capability
-from mmagen.host_runtime.arguments import Arguments, Info, info_bytes
+from mmagen.host_runtime.arguments import Arguments, Info, info_bytes, struct_of
 from mmagen.host_runtime.entries import entries_of
 from mmagen.host_runtime.library import Device, HostError, Reply, call, text
 from mmagen.plan.budgets import SMEM_PER_BLOCK
@@ -68,11 +68,16 @@ class Status(IntEnum):
     ALPHA_NOT_INTEGER = 96
     BETA_NOT_INTEGER = 97
     SHARED_D = 98
+    NULL_TENSOR = 112
+    MISALIGNED_TENSOR = 113
+    SHORT_TENSOR = 114
+    SHARED_TENSOR = 115
+    UNUSED_ALPHA = 116
+    UNUSED_BETA = 117
 
 
 LARGEST = 2**31 - 16385  # of an extent, as the header says
-_CLUSTERS, _STREAM, _ROOM, _SCALARS = 1 << 24, 0x5000, 1 << 40, 0x900000
-_PLACES = {name: n << 20 for n, name in enumerate("abcd", 1)}
+_CLUSTERS, _STREAM, _ROOM, _SCALARS, _C = 1 << 24, 0x5000, 1 << 40, 0x900000, 3 << 20
 # Of cudaError_t.
 _INVALID_VALUE, _NO_DRIVER, _NO_DEVICE, _NO_IMAGE, _BAD_PTX, _LAUNCH_FAILURE = 1, 35, 100, 209, 222, 719
 
@@ -136,16 +141,24 @@ class Interface:
         kernels = (entry for unit in ptx.units.values() for entry in entries_of(unit))
         return ptx.host.ask(Device(target, SMEM_PER_BLOCK[target], _CLUSTERS), kernels, directives)
 
+    @property
+    def _struct(self) -> type[Arguments]:
+        return struct_of(self.task.product.arguments.members)
+
+    def _places(self) -> dict[str, int]:
+        """Where the matrices begin; all apart, and C at _C."""
+        return {name: n << 20 for n, name in enumerate(self._operands().matrices, 4)} | {"c": _C}
+
     def _operands(self) -> Operands:
         return operands(self.task.product, self.task.problem, "zeros", 1)
 
     def _good(self) -> bytes:
         workspace = Workspace(_ROOM, _ROOM) if (self.task.library or self.task.product).takes_workspace else Workspace()
-        return host.multiply_arguments(self.task, self._operands(), _PLACES, workspace)
+        return host.multiply_arguments(self.task, self._operands(), self._places(), workspace)
 
     def _arguments(self, changes: dict[str, float]) -> bytes:
         """Good arguments with changes: "field" is given a value, to "+field" one is added."""
-        given = Arguments.from_buffer_copy(self._good())
+        given = self._struct.from_buffer_copy(self._good())
         for change, value in changes.items():
             field = change.removeprefix("+")
             before = getattr(given, field) if change != field else 0
@@ -166,7 +179,29 @@ class Interface:
         short = [Case(Status[f"SHORT_LD{name.upper()}"], {f"+ld{name}": -1}, says=f"ld{name} is ") for name in "abd"]
         if plan.any_shape:
             short.append(Case(Status.SHORT_LDA, {"lda": a_row - 1}, says=f"lda is {a_row - 1}; a line of A along"))
-        return good + pointers + misaligned + short + self._devices() + (self._gemm() if plan.any_shape else self._fixed())
+        return (
+            good
+            + pointers
+            + misaligned
+            + short
+            + self._further()
+            + self._devices()
+            + (self._gemm() if plan.any_shape else self._fixed())
+        )
+
+    def _further(self) -> list[Case]:
+        """The tensors beyond A, B, C and D."""
+        cases = []
+        for one in self.task.product.arguments.tensors:
+            name, line = one.name, one.line.value({"m": 256, "n": 192, "k": 128, "batch": 1})
+            missing = Status.NULL_TENSOR if one.required else Status.SUCCESS
+            cases.append(Case(missing, {name: 0}, says=f"{name} is NULL" if one.required else ""))
+            if one.aligned_to > 1:
+                cases.append(Case(Status.MISALIGNED_TENSOR, {f"+{name}": 1}, says=f"{name} is "))
+            if one.pitched:
+                says = f"ld_{name} is {line - 1}; a line of {name} has {line} elements"
+                cases.append(Case(Status.SHORT_TENSOR, {f"ld_{name}": line - 1}, says=says))
+        return cases
 
     def _devices(self) -> list[Case]:
         """What is wrong with the machine."""
@@ -218,8 +253,18 @@ class Interface:
 
     def _scalars(self) -> list[Case]:
         """alpha, beta and C."""
-        with_c = {"beta": 1, "c": _PLACES["c"], "ldc": 1 << 20}
-        device = {"beta_device": _SCALARS, "c": _PLACES["c"], "ldc": 1 << 20}
+        words = {one.word for one in self.task.product.epilogue.operations}
+        if self.task.product.ignores_scalars:
+            cases = []
+            if "alpha" not in words:
+                cases += [Case(Status.UNUSED_ALPHA, {"alpha": 2}, says="alpha is 2; this epilogue")]
+                cases += [Case(Status.UNUSED_ALPHA, {"alpha_device": _SCALARS}, says="no alpha_device")]
+            if "beta_c" not in words:
+                cases += [Case(Status.UNUSED_BETA, {"beta": -1}, says="beta is -1; this epilogue")]
+                cases += [Case(Status.UNUSED_BETA, {"beta_device": _SCALARS}, says="no beta_device")]
+            return cases
+        with_c = {"beta": 1, "c": _C, "ldc": 1 << 20}
+        device = {"beta_device": _SCALARS, "c": _C, "ldc": 1 << 20}
         cases = [Case(Status.SUCCESS, with_c), Case(Status.NULL_C, with_c | {"c": 0})]
         cases += [Case(Status.SHORT_LDC, with_c | {"ldc": 1}, says="ldc is 1; a line of C"), Case(Status.SUCCESS, device)]
         cases += [Case(Status.NULL_C, device | {"c": 0}), Case(Status.SUCCESS, {"beta": 0, "c": 1, "ldc": 0})]
@@ -227,7 +272,7 @@ class Interface:
         cases += [Case(Status.MISALIGNED_ALPHA, {"alpha_device": _SCALARS + 1}, says="alpha_device is ")]
         cases += [Case(Status.MISALIGNED_BETA, device | {"beta_device": _SCALARS + 2}, says="beta_device is ")]
         if self._operands().d.view.itemsize > 1:
-            cases += [Case(Status.MISALIGNED_C, with_c | {"c": _PLACES["c"] + 1})]
+            cases += [Case(Status.MISALIGNED_C, with_c | {"c": _C + 1})]
         values: tuple[float, ...] = (0.5, 2.0**31, -(2.0**31) - 1, float("nan"), float("inf"))
         if self.task.product.epilogue.scalar.word == "s32":
             cases += [Case(Status.ALPHA_NOT_INTEGER, {"alpha": value}, says="alpha is ") for value in values]
@@ -268,11 +313,11 @@ class Interface:
     def _about_the_struct(self) -> dict[str, tuple[object, object]]:
         """Structs of other versions, which NAME_run reads; and the workspace."""
         run, good = self.task.symbol("run"), self._good()
-        longer = Arguments.from_buffer_copy(good)
+        longer = self._struct.from_buffer_copy(good)
         longer.struct_size += 8
-        shorter = Arguments.from_buffer_copy(good)
+        shorter = self._struct.from_buffer_copy(good)
         shorter.struct_size -= 8
-        wild = Arguments.from_buffer_copy(good)
+        wild = self._struct.from_buffer_copy(good)
         wild.struct_size = 1 << 40
         structs = {
             "no struct": (0, Status.NULL_ARGS),

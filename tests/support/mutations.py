@@ -20,6 +20,7 @@ from mmagen.families import plan
 from mmagen.generate.render import render
 from mmagen.spec.load import load
 from tests.support import mutations_sparse
+from tests.support.mutations_epilogue import FAULTS as EPILOGUE_FAULTS
 from tests.support.mutations_reach import FAULTS
 
 SPECS = Path(__file__).resolve().parents[2] / "specs"
@@ -830,8 +831,8 @@ _HOPPER = (
         "d_coordinates_exchanged",
         "warpgroup4",
         "sm90_epilogue_tma",
-        "Config::kDRowMajor ? n : m, Config::kDRowMajor ? m : n,",
-        "n, m,",
+        "Config::kDRowMajor ? column : m, Config::kDRowMajor ? m : column,",
+        "column, m,",
         "256,384,64",
         "boxes of a D with contiguous columns land at the mirror image of their place",
     ),
@@ -1102,7 +1103,12 @@ _SPARSE = tuple(
     for name, spec, header, old, new, problem, seen in mutations_sparse.FAULTS
 )
 
-MUTATIONS = (*_ACCUMULATION, *_BARRIERS, *_K, *_OPERANDS, *_RESULT, *_HOPPER, *_REACH, *_SPARSE)
+_EPILOGUE = tuple(
+    _one(f"epilogue_{name}", spec, header, old, new, problem, seen)
+    for name, spec, header, old, new, problem, seen in EPILOGUE_FAULTS
+)
+
+MUTATIONS = (*_ACCUMULATION, *_BARRIERS, *_K, *_OPERANDS, *_RESULT, *_HOPPER, *_REACH, *_EPILOGUE, *_SPARSE)
 
 # A late warp in front of a barrier that stands, a box brought into L2 that nobody asks for: these must pass.
 CONTROLS = (

@@ -49,9 +49,9 @@ def test_a_kernel_that_crashes_is_left_out(program):
 
 def test_a_kernel_that_hangs_is_stopped(program):
     began = time.monotonic()
-    session = measured(program, silence_s=1.0, hang=["c"])
-    assert time.monotonic() - began < 20
-    assert session.lost == {"c": "verify of 64,64,64: it said nothing for 1 s and was stopped"}
+    session = measured(program, silence_s=3.0, hang=["c"])  # in which the others have to say something
+    assert time.monotonic() - began < 60
+    assert session.lost == {"c": "verify of 64,64,64: it said nothing for 3 s and was stopped"}
     assert counted(session)["a", "passed"] == 3
 
 

@@ -8,10 +8,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from mmagen.cli.verify import _toolchain
 from mmagen.core.errors import UsageError
 from mmagen.families import family_of, plan
 from mmagen.spec.load import load
 from mmagen.spec.model import Problem
+from mmagen.toolchain import find
+from mmagen.verify.emulated import host
 from mmagen.verify.emulated.compare import compare
 from mmagen.verify.emulated.formats import decode, encode
 from mmagen.verify.emulated.matrices import operands
@@ -293,3 +296,22 @@ def test_problems_from_the_command_line():
     ):
         with pytest.raises(UsageError, match=says):
             parse_problem(text)
+
+
+def test_only_what_compiles_for_the_emulator_is_looked_for(monkeypatch):
+    """Each tool that is found says its version in a process of its own."""
+    asked = []
+    for name in find._FINDERS:
+        monkeypatch.setitem(find._FINDERS, name, lambda env, name=name: asked.append(name) or (None, ""))
+    _toolchain(SimpleNamespace(where="cpu", compile_only=False, arch=(), sanitize=()))
+    assert tuple(asked) == find.EMULATE and set(find.EMULATE) < set(find.COMPILE)
+
+
+def test_kernels_are_parsed_once_for_all_processes(monkeypatch):
+    parsed = []
+    monkeypatch.setattr(host, "parse", lambda unit, file: parsed.append(file))
+    host._module.cache_clear()
+    task = Task(planned(), SimpleNamespace(units={"a": "1", "b": "2"}, host=True), Problem(shape=(16, 16, 16)), "small_int", 1)
+    host.parse_ahead(task)
+    assert host._module("1", "a.ptx") is None and parsed == ["a.ptx", "b.ptx"]
+    host._module.cache_clear()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from mmagen.cli.options import FILTERS, SPECS, target_names
+from mmagen.cli.options import FILTERS, SPECS, operation_names, target_names
 from mmagen.cli.outputs import line_width
 from mmagen.core.errors import ExitCode
 
@@ -48,7 +48,7 @@ def inspect(
 
 
 @click.command(short_help="The MMA operations of CUTLASS.")
-@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=operation_names)
 @click.option("--arch", metavar="ARCH", help="Only operations available on this architecture, e.g. sm_90a.")
 @FILTERS
 @click.option(
@@ -69,6 +69,8 @@ def atoms(
     full: bool,
 ) -> int:
     """List the MMA operations of CUTLASS, or describe those called NAME: PTX, layouts, thread-value ownership.
+
+    NAME may contain the wildcards * and ?, or be a PTX instruction or the beginning of one, such as wgmma.mma_async.
 
     The column "from" states where A and B reside: R registers, S shared memory, T tensor memory.
     """

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
-from mmagen.cli.options import FILTERS, JOBS, REPORTS, cached, target_names
+from mmagen.cli.options import FILTERS, JOBS, REPORTS, cached, operation_names, target_names
 
 
 @click.command(short_help="Measure the peak rates of operations.")
-@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=operation_names)
 @click.option("--arch", metavar="ARCH", help="Target architecture; default: the local GPU's, else sm_90a.")
 @FILTERS
 @click.option(
@@ -61,7 +61,8 @@ def peak(
 ) -> int:
     """Measure the peak rate of MMA operations, without memory traffic: those called NAME, or all that match the filters.
 
-    NAME may contain the wildcards * and ?. The accumulators are compared with predicted values.
+    NAME may contain the wildcards * and ?, or be a PTX instruction or the beginning of one. The accumulators
+    are compared with predicted values.
     """
     from mmagen.cli import peak as verb
 
@@ -106,6 +107,13 @@ def peak(
 @click.option(
     "--seed", type=click.IntRange(0), default=1, show_default=True, help="Of the inputs and of the order of problems."
 )
+@click.option(
+    "--source",
+    type=click.Choice(["guess", "nvidia"]),
+    default="guess",
+    show_default=True,
+    help="What proposes the configurations: mmagen's own guess of their times, or nvidia-matmul-heuristics, NVIDIA's model.",
+)
 @click.option("--scheduler", default="", metavar="ADDRESS", help="A Dask scheduler with a worker process for each GPU.")
 @JOBS
 @cached
@@ -118,6 +126,7 @@ def tune(
     configs: int,
     tried: int,
     seed: int,
+    source: str,
     scheduler: str,
     jobs: int | None,
 ) -> int:
@@ -131,5 +140,5 @@ def tune(
     from mmagen.tuning.tune import Options
 
     limit = verb.seconds(budget) if budget else None
-    options = Options(problems, limit, configs, tried, jobs, Settings(seed=seed))
+    options = Options(problems, limit, configs, tried, jobs, Settings(seed=seed), source)
     return verb.run(spec, verb.Places(out or spec.with_name(f"{spec.stem}_tuned.yaml"), database, scheduler, options))

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from mmagen.mma.atoms import find_atom
+from mmagen.mma.catalogue import known
 
 Keys = dict[str, Any]
 
-_COLUMNS = (16, 32, 64, 96, 128, 192, 256)
+USUAL = (16, 32, 64, 96, 128, 192, 256)  # widths
+# Those between make a tile as wide as a small extent of D, or one wave of a grid that takes a little more than one.
+EVERY = (*range(16, 64, 8), *range(64, 257, 16), 72, 88, 104, 120)
+_WIDEST_SWAPPED = 192
 _FEW_ROWS = 64  # of D; A is then small and stays in L2, B is read once
 _STREAM = {"cache": {"a": "evict_last", "b": "evict_first"}, "prefetch": 4}
 
 
-def alternatives(operation: str) -> Iterator[Mapping[str, Any]]:
+def alternatives(operation: str, widths: Iterable[int]) -> Iterator[Mapping[str, Any]]:
     """Keys that a config would override: atom, tile, atoms_layout, schedule and what else differs from their defaults.
 
-    operation: the name of a wgmma; those of other widths are taken too."""
-    for columns in _COLUMNS:
+    operation: the name of a wgmma. widths: columns of those of its types that are offered; what no operation has is left out."""
+    for columns in sorted(widths):
         name = re.sub(r"_64x\d+x", f"_64x{columns}x", operation)
-        atom = find_atom(name)
-        if atom is None or atom.extended:
+        atom = find_atom(name) if known(name) else None
+        if atom is None:
             continue
         for rows, warpgroups, schedule in _shapes(columns):
             for line in (128, 256) if rows == 64 and columns <= 64 else (128,):  # bytes of a row of a k tile
@@ -50,7 +54,7 @@ def _shapes(columns: int) -> Iterator[tuple[int, int, str]]:
 def _variants(keys: Keys, rows: int, columns: int, schedule: str) -> Iterator[Keys]:
     """With clusters, with K split, with exchanged operands."""
     clusters = [[1, 1], [2, 1], [1, 2], *([[4, 1], [1, 4]] if rows * columns <= 64 * 128 else [])]
-    for swapped in (False, True) if columns <= 128 else (False,):
+    for swapped in (False, True) if columns <= _WIDEST_SWAPPED else (False,):
         of_d = columns if swapped else rows
         base = keys | ({"operands": "swapped"} if swapped else {})
         for cluster in clusters:

@@ -12,7 +12,7 @@ from mmagen.mma.atoms import Atom
 from mmagen.plan import budgets, rules
 from mmagen.plan.model import Epilogue, Operand, SmemCopy, Swizzle, TiledMma, Tma
 from mmagen.plan.operands import VECTOR_BYTES, power_of_two_divisor
-from mmagen.plan.operations import operations
+from mmagen.plan.operations import columns_of_element, operations
 from mmagen.plan.plans import GemmPlan
 from mmagen.spec.model import Layout, Spec
 
@@ -214,7 +214,8 @@ def atoms_of_a_warpgroup(mma: TiledMma, tile: Tile) -> int:
 def slice_n(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> int:
     """Columns of D that a warp stages at a time: at most a line of 128 bytes, and equal shares for CTAs that split K."""
     out, repeats = rules.out_type(spec, atom), atoms_of_a_warpgroup(mma, tile)
-    columns = power_of_two_divisor(atom.n, 128 // out.bytes if spec.epilogue.major == "N" else 64)
+    pair = columns_of_element(operations(spec.epilogue, out))
+    columns = power_of_two_divisor(atom.n, pair * 128 // out.bytes if spec.epilogue.major == "N" else 64)
     while columns > 8 and repeats * (atom.n // columns) % split_k(spec):
         columns //= 2
     return columns
@@ -223,9 +224,10 @@ def slice_n(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> int:
 def epilogue(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> Epilogue:
     """Slices stored by TMA, two buffers per warp."""
     out, columns = rules.out_type(spec, atom), slice_n(spec, atom, mma, tile)
-    smem_bytes = 4 * consumers(spec, mma) * EPILOGUE_BUFFERS * EPILOGUE_ROWS * columns * out.bytes
-    vector = VECTOR_BYTES // out.bytes
     scalar, found = budgets.scalar_type(atom, out), operations(spec.epilogue, out)
+    slice_bytes = EPILOGUE_ROWS * columns // columns_of_element(found) * out.bytes
+    smem_bytes = 4 * consumers(spec, mma) * EPILOGUE_BUFFERS * slice_bytes
+    vector = VECTOR_BYTES // out.bytes
     return Epilogue(out, spec.epilogue.major, scalar, columns, 0, vector, smem_bytes, EPILOGUE_BUFFERS, found)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from mmagen.families.wgmma.decisions import EPILOGUE_ROWS
 from mmagen.families.wgmma.model import WgmmaGemmPlan
 from mmagen.plan.bank_conflicts import Passes, passes
+from mmagen.plan.operations import columns_of_element
 
 _WARP = 32
 _MATRIX = 8  # rows of 16 bytes that one address of stmatrix names each, and columns of a group of accumulators
@@ -21,10 +22,16 @@ def staging(plan: WgmmaGemmPlan) -> Passes:
 
 
 def _slice(plan: WgmmaGemmPlan) -> Iterator[Passes]:
-    """The stores of one warp's slice: stmatrix of 16-bit elements, else of pairs along D's contiguous mode."""
+    """The stores of one warp's slice: stmatrix of 16-bit elements, else of pairs along D's contiguous mode; single elements where
+    each is made of a pair of columns."""
     staged = plan.epilogue
     element = staged.out.bytes
+    halved = columns_of_element(staged.operations)
     for column in range(0, staged.slice, _MATRIX):
+        if halved == 2:
+            for row in range(0, EPILOGUE_ROWS, _MATRIX):
+                yield passes([_offset(plan, row + lane // 4, column // 2 + lane % 4) for lane in range(_WARP)], element)
+            continue
         if element == 2:
             for row in range(0, EPILOGUE_ROWS, _MATRIX):
                 if staged.row_major:
@@ -45,7 +52,8 @@ def _offset(plan: WgmmaGemmPlan, row: int, column: int) -> int:
     """Byte of an element in a warp's buffer, with TMA's swizzle: Swizzle<bits, 4, 3> of lines of `pitch` bytes."""
     staged = plan.epilogue
     line, along = (row, column) if staged.row_major else (column, row)
-    pitch = (staged.slice if staged.row_major else EPILOGUE_ROWS) * staged.out.bytes
+    columns = staged.slice // columns_of_element(staged.operations)
+    pitch = (columns if staged.row_major else EPILOGUE_ROWS) * staged.out.bytes
     bits = {128: 3, 64: 2, 32: 1}.get(pitch, 0)
     place = line * pitch + along * staged.out.bytes
     return place ^ ((place >> 7 & ((1 << bits) - 1)) << 4)

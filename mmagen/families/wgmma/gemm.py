@@ -11,7 +11,7 @@ from mmagen.core.errors import Fault, SpecFaults
 from mmagen.families import launches, library
 from mmagen.families.wgmma import decisions, sparse_rules
 from mmagen.families.wgmma import rules as wgmma_rules
-from mmagen.families.wgmma.alternatives import alternatives
+from mmagen.families.wgmma.alternatives import EVERY, USUAL, alternatives
 from mmagen.families.wgmma.model import WarpgroupRoles, WgmmaGemmPlan, WgmmaMainloop
 from mmagen.families.wgmma.page import WARPGROUPS, sections, ways
 from mmagen.families.wgmma.policies import policies
@@ -22,6 +22,7 @@ from mmagen.plan.devices import Device
 from mmagen.plan.launch import Numbers
 from mmagen.plan.maps import Map
 from mmagen.plan.model import TiledMma
+from mmagen.plan.operations import as_applied
 from mmagen.plan.pipeline import Pipeline
 from mmagen.plan.plans import GemmPlan, Text, TileScheduler
 from mmagen.plan.policies import Policies, functor
@@ -38,6 +39,8 @@ class WgmmaGemm:
     """GEMM of dense wgmma. Families of other wgmma GEMMs derive from it."""
 
     module = __name__
+    tile_rate = 3.5e6
+    cutlass = "CUTLASS3"
 
     def builds(self, atom: str) -> bool:
         found = find_atom(atom)
@@ -95,17 +98,17 @@ class WgmmaGemm:
         problems = chosen(paths)
         trials = of_product(plan, (*shared, *copied, *problems))
         # Copies to a workspace nearly always pay: without one the kernel that loads unaligned operands itself runs.
-        unaligned = (problem for problem in problems if not paths.is_aligned(problem))
+        unaligned = as_applied(plan.spec, [problem for problem in problems if not paths.is_aligned(problem)])
         return replace(trials, without_workspace=frozenset(unaligned)) if scheduler.takes_workspace else trials
 
     def alternatives(self, spec: Spec) -> Iterator[Mapping[str, Any]]:
-        return alternatives(spec.atom)
+        return alternatives(spec.atom, EVERY)
 
     def pipeline(self, plan: WgmmaGemmPlan) -> Pipeline:
         return pipeline(plan)
 
     def first_keys(self, atom: Atom) -> Iterator[Mapping[str, Any]]:
-        return alternatives(atom.name)
+        return alternatives(atom.name, USUAL)
 
     def page(self, plan: WgmmaGemmPlan) -> list[pages.Section]:
         columns = (

@@ -151,14 +151,14 @@ def _epilogue(plan: WgmmaGemmPlan) -> list[pages.Row]:
     staged, rows = plan.epilogue, decisions.EPILOGUE_ROWS
     slices = plan.tile[0] * plan.tile[1] // plan.tiled_mma.threads * 2 // staged.slice
     return [
-        pages.output(plan),
+        *pages.output(plan),
         (
             "staged",
             f"{pages.count(slices, 'slice')} per warp, of {rows} rows x {staged.slice} columns, "
             f"{pages.count(staged.buffers, 'buffer')}",
         ),
         ("to shared memory", pages.conflicts(staging(plan), "per CTA tile")),
-        ("store", f"TMA, {rows * staged.slice * staged.out.bytes:,} B at a time"),
+        ("store", f"TMA, {rows * staged.slice // plan.facts.columns_of_element * staged.out.bytes:,} B at a time"),
     ]
 
 

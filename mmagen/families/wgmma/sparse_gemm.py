@@ -12,7 +12,7 @@ from mmagen.families.wgmma import sparse_rules
 from mmagen.families.wgmma.gemm import WgmmaGemm
 from mmagen.families.wgmma.model import WgmmaGemmPlan
 from mmagen.families.wgmma.page import sparse_section
-from mmagen.mma.atoms import TYPES
+from mmagen.mma.atoms import TYPES, Atom
 from mmagen.mma.sparse_atoms import PAD_BLOCKS, ROWS, WORDS, SparseAtom, find_sparse, in_shared_memory
 from mmagen.plan import pages, rules, sentences
 from mmagen.plan.arguments import Arguments, Extent, Tensor
@@ -109,7 +109,10 @@ class _SparseGemm(WgmmaGemm):
         return [*sections, sparse_section(plan)]
 
     def alternatives(self, spec: Spec) -> Iterator[Mapping[str, Any]]:
-        return iter(())
+        return _choices(cast(SparseAtom, rules.atom_for(spec)))
+
+    def first_keys(self, atom: Atom) -> Iterator[Mapping[str, Any]]:
+        return _choices(cast(SparseAtom, atom))
 
 
 FAMILY: Family[WgmmaGemmPlan] = _SparseGemm()
@@ -121,6 +124,15 @@ def _atom_faults(spec: Spec) -> Iterator[Fault]:
     if name:
         what = f"{spec.atom} reads A from registers"
         yield Fault(("atom",), what, f"use {name}, which reads it from shared memory", {("atom",): name})
+
+
+def _choices(atom: SparseAtom) -> Iterator[Mapping[str, Any]]:
+    """Tiles of one wgmma along N, in k tiles of one and of two blocks of metadata."""
+    for depth in atom.depths[:2]:
+        yield {"tile": [128, atom.n, depth], "atoms_layout": [2, 1, 1], "schedule": "cooperative", "cluster": [2, 1]}
+        yield {"tile": [128, atom.n, depth], "atoms_layout": [2, 1, 1], "schedule": "cooperative"}
+        yield {"tile": [64, atom.n, depth], "schedule": "pingpong", "cluster": [2, 1]}
+        yield {"tile": [64, atom.n, depth], "schedule": "pingpong"}
 
 
 def _metadata(name: str, atom: SparseAtom) -> Tensor:

@@ -7,7 +7,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from mmagen.plan.operations import PART, Operation
+from mmagen.plan.operations import PART, Operation, columns_of_element, gate_of
+from mmagen.plan.plans import ProductPlan
+from mmagen.spec.model import Problem
 from mmagen.verify.emulated.formats import ROUNDOFF, as_stored, decode, encode
 from mmagen.verify.emulated.matrix import values
 from mmagen.verify.emulated.parts import Call, Interval, Part, Sums, Values
@@ -50,7 +52,8 @@ def _silu(x: Values) -> Values:
 
 def _own_error(one: Operation, x: Values, value: Values, roundoff: float) -> Values:
     """How far what a kernel computes of an exact x may be from the function. exp in float: the rounding of its argument grows
-    with it; ex2.approx and rcp.approx have relative errors below 2^-22 (PTX ISA). erf in float is within 2 ulp of a value below 1."""
+    with it; ex2.approx and rcp.approx have relative errors below 2^-22 (PTX ISA). erf in float is within 2 ulp of a value below
+    1."""
     u = roundoff
     if one.word == "gelu" and one.form == "erf":
         return np.asarray(np.abs(x) * 6 * u + _SMALLEST)
@@ -80,6 +83,9 @@ class _Range:
 
     def by_function(self, one: Operation) -> None:
         """By one that decreases up to its minimum, or nowhere."""
+        if one.word == "relu":
+            self.low, self.expected, self.high = (np.maximum(part, 0.0) for part in (self.low, self.expected, self.high))
+            return
         function, least = _function(one), _LEAST.get((one.word, one.form))
         ends = function(self.low), function(self.high)
         low, high = np.minimum(*ends), np.maximum(*ends)
@@ -89,6 +95,14 @@ class _Range:
         size = np.maximum(np.abs(self.low), np.abs(self.high))
         slack = _own_error(one, size, np.maximum(np.abs(low), np.abs(high)), self.roundoff) + _REFERENCE * size
         self.low, self.expected, self.high = low - slack, expected, high + slack
+
+    def gated(self, gate: Operation) -> _Range:
+        """gate(x) * y of the even and the odd columns."""
+        x, y = (_Range(self.low[..., i::2], self.expected[..., i::2], self.high[..., i::2], self.word) for i in (0, 1))
+        x.by_function(gate)
+        ends = [one * other for one in (x.low, x.high) for other in (y.low, y.high)]
+        x._set(np.minimum.reduce(ends), x.expected * y.expected, np.maximum.reduce(ends), 1)
+        return x
 
     def wrapped(self) -> None:
         """Integers of the epilogue, modulo 2^32."""
@@ -130,8 +144,10 @@ def apply(call: Call, found: tuple[Operation, ...], sums: Sums, c: Values) -> In
             x.added(_of_matrix(call, one.tensor))
         elif one.word == "multiply":
             x.scaled(_of_matrix(call, one.tensor))
-        elif one.word in ("relu", "clamp"):
-            low, high = (0.0, None) if one.word == "relu" else (one.low, one.high)
+        elif one.word == "gated":
+            x = x.gated(gate_of(one))
+        elif one.word == "clamp":
+            low, high = one.low, one.high
             least = -math.inf if low is None else as_stored(low, word)
             most = math.inf if high is None else as_stored(high, word)
             x.low, x.expected, x.high = (np.clip(part, least, most) for part in (x.low, x.expected, x.high))
@@ -145,6 +161,10 @@ def apply(call: Call, found: tuple[Operation, ...], sums: Sums, c: Values) -> In
 
 class _Epilogue(Part):
     name = PART
+
+    def shapes(self, plan: ProductPlan, problem: Problem) -> dict[str, tuple[int, int]]:
+        """D has half the columns where pairs are gated."""
+        return {"d": (problem.m, problem.n // columns_of_element(plan.epilogue.operations))}
 
     def results(self, call: Call, sums: Sums, c: Values) -> dict[str, Interval]:
         """D alone."""

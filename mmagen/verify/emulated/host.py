@@ -122,7 +122,17 @@ def _ask(task: Task, resident: int, directives: list[str]) -> Reply:
     return reply
 
 
-@lru_cache(maxsize=2)
+_MODULES = 2  # that are kept: of a project, the kernel's and that for unaligned operands
+
+
+def parse_ahead(task: Task) -> None:
+    """Parses the kernels of a task, for processes that are forked off then."""
+    if task.ptx.host and len(task.ptx.units) <= _MODULES:
+        for name, unit in task.ptx.units.items():
+            _module(unit, f"{name}.ptx")
+
+
+@lru_cache(maxsize=_MODULES)
 def _module(unit: str, file: str) -> Module:
     return parse(unit, file)
 

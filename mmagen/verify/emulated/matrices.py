@@ -71,20 +71,23 @@ def operands(plan: ProductPlan, problem: Problem, distribution: str, seed: int) 
     if not plan.arguments:
         return Operands(a, b, c, d)
     numbers = {name: value for part in parts_of(plan) for name, value in part.numbers(plan, problem).items()}
-    data = Operands(a, b, c, d, _further(plan, problem, numbers), numbers)
+    data = Operands(a, b, c, d, further_matrices(plan, problem, numbers), numbers)
     for part in parts_of(plan):
         part.fill(plan, problem, draw, data, rng)
     return data
 
 
-def _further(plan: ProductPlan, problem: Problem, numbers: Mapping[str, int | float]) -> dict[str, Matrix]:
-    """Memory for the plan's further tensors, each with a leading dimension and a batch stride of its own."""
+def further_matrices(
+    plan: ProductPlan, problem: Problem, numbers: Mapping[str, int | float], *, packed: bool = False
+) -> dict[str, Matrix]:
+    """Memory for the plan's further tensors, each with a leading dimension and a batch stride of its own. packed: without
+    padding."""
     extents = {"m": problem.m, "n": problem.n, "k": problem.k, "batch": problem.batch}
     extents |= {name: int(value) for name, value in numbers.items()}
     made = {}
     for place, one in enumerate(plan.arguments.tensors, 1):
         offset = problem.offset if one.aligned_to <= one.element.bytes else 0
-        pad = problem.ld_pad + 8 * place if one.pitched else 0
+        pad = problem.ld_pad + 8 * place if one.pitched and not packed else 0
         shape = one.rows.value(extents), one.columns.value(extents)
         batch = problem.batch if one.batched else 1
         stride = None if one.batched else 0

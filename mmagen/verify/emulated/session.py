@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import replace
+from multiprocessing import get_start_method
 from typing import Any, cast
 
 import numpy as np
@@ -21,6 +22,7 @@ from mmagen.families.library import choose
 from mmagen.families.plans import Plan
 from mmagen.host_runtime.library import CapturedLaunch, HostError, HostTimeoutError
 from mmagen.plan.plans import GemmPlan, OwnershipPlan
+from mmagen.plan.trials import as_written
 from mmagen.spec.model import Problem
 from mmagen.verify.emulated import host
 from mmagen.verify.emulated.compare import compare
@@ -39,12 +41,18 @@ _MOST_PLACES = 4  # named in a sentence
 
 
 def tasks(
-    plan: Plan, ptx: Ptx, problems: Sequence[Problem], seed: int, distribution: str | None, max_dim: int | None = None
+    plan: Plan,
+    ptx: Ptx,
+    problems: Sequence[Problem],
+    seed: int,
+    distribution: str | None,
+    max_dim: int | None = None,
+    library: GemmPlan | None = None,
 ) -> list[Task]:
-    """The trials of the plan's family, or with `problems` these on the distributions of its largest trial.
+    """The cases of `emulated_cases`, or with `problems` these on the distributions of its largest trial.
 
-    distribution: instead of those of the trials. max_dim: leaves out trials with a larger extent. Raises UsageError for a
-    problem that the kernel does not do, and when none is left.
+    library: that the plan is a kernel of. distribution: instead of those of the cases. max_dim: leaves out cases with a larger
+    extent. Raises UsageError for a problem that the kernel does not do, and when none is left.
     """
     if only_on_a_gpu(plan):
         return []
@@ -53,7 +61,7 @@ def tasks(
     for fault in family_of(plan).problem_faults(plan, problems):
         raise UsageError(f"{plan.name}: {fault.what}; {fault.remedy}")
     trials = family_of(plan).trials(plan)
-    cases = trials.with_problems(problems) if problems else trials.cases
+    cases = trials.with_problems(problems) if problems else emulated_cases(plan, library)
     cases = tuple(
         (problem, name) for problem, name in cases if problems or max(problem.shape) <= (max_dim or max(problem.shape))
     )
@@ -63,6 +71,18 @@ def tasks(
         cases = tuple((problem, distribution) for problem in dict.fromkeys(problem for problem, _ in cases))
     without = frozenset() if problems else trials.without_workspace
     return [Task(plan, ptx, problem, name, seed, workspace=problem not in without) for problem, name in cases]
+
+
+def emulated_cases(plan: Plan, library: GemmPlan | None = None) -> tuple[tuple[Problem, str], ...]:
+    """What of one kernel is emulated: the trials of its family, then the small problems of its spec, or of those of its library
+    the ones that go to this kernel."""
+    cases = family_of(plan).trials(plan).cases
+    if not isinstance(plan, GemmPlan) or not cases:
+        return cases
+    own = (library or plan).spec.problems or ()
+    if library:
+        own = tuple(problem for problem in own if choose(library, problem).plan is plan)
+    return (*cases, *((problem, cases[0][1]) for problem in as_written(plan, own, cases)))
 
 
 def left_out_by(plan: Plan, max_dim: int | None) -> list[Problem]:
@@ -93,7 +113,7 @@ def _library_tasks(
         if own or not problems:
             work += [
                 replace(task, library=library, config=config.name)
-                for task in tasks(config.plan, ptx, own, seed, distribution, max_dim)
+                for task in tasks(config.plan, ptx, own, seed, distribution, max_dim, library)
             ]
     return work
 
@@ -108,6 +128,8 @@ def run_tasks(work: Sequence[Task], jobs: int, progress: Callable[[int, int, str
             progress(i, len(work), f"emulating {task.plan.name} {task.text}")
             results[i] = _run_unless(endless, task)
         return [result for result in results if result]
+    if len({task.kernel_name for task in work}) == 1 and get_start_method() == "fork":
+        host.parse_ahead(work[0])
     order = Order(work)
     running: dict[Future[RunResult], int] = {}
     idle = [""] * jobs  # the kernel that each process without a task had last

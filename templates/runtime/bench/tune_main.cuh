@@ -266,6 +266,10 @@ class Heat {
 #if defined(MMAGEN_WITH_CUBLASLT)
   /// The library's first choice, and the fastest of its first eight.
   void add_baselines() {
+    if (!std::is_same_v<typename Subject::Epilogue, LinearCombinationModel>) {
+      missing_ = "no baseline: cuBLASLt is not called with the operations of this epilogue";
+      return;
+    }
     announce(options_.json, problem_, "cublasLt", "verify");
     try {
       lt_ = std::make_unique<LtMatmul>(lt_types<Subject>(), calls_[0]);

@@ -45,6 +45,20 @@ struct ReadsBeside<Functor, std::void_t<typename Functor::Row>> : std::true_type
 
 }  // namespace detail
 
+namespace detail {
+
+template <class Functor, class = void>
+struct SumsOfElement : std::integral_constant<int, 1> {};
+template <class Functor>
+struct SumsOfElement<Functor, std::void_t<decltype(Functor::kSumsOfElement)>>
+    : std::integral_constant<int, Functor::kSumsOfElement> {};
+
+}  // namespace detail
+
+/// Sums that an element of D is made of: 1, or 2 neighbours of a row, of which D has half as many columns.
+template <class Functor>
+inline constexpr int kSumsOfElement = detail::SumsOfElement<Functor>::value;
+
 /// A functor as the epilogues call it.
 template <class Functor, bool = detail::ReadsBeside<Functor>::value>
 struct EpilogueFunctor : Functor {

@@ -366,9 +366,41 @@ struct EpilogueOperations {
   Chain chain;
   Scalar alpha = Scalar(1), beta = Scalar(0);
 
+ protected:
+  CUTE_DEVICE Scalar value(Accumulator accumulator, Loaded const& beside, EpilogueScalars<Scalar> const& scalars) const {
+    return chain.apply(static_cast<Scalar>(accumulator), beside.row, beside.column, beside.element, scalars);
+  }
+
  private:
   CUTE_DEVICE ElementD computed(Accumulator accumulator, Loaded const& beside, EpilogueScalars<Scalar> const& scalars) const {
-    return convert<ElementD>(chain.apply(static_cast<Scalar>(accumulator), beside.row, beside.column, beside.element, scalars));
+    return convert<ElementD>(value(accumulator, beside, scalars));
+  }
+};
+
+/// Operations that read nothing, one behind the other.
+template <class... Operations>
+struct PlainOperations {
+  template <class Scalar>
+  CUTE_DEVICE static Scalar apply(Scalar x, EpilogueScalars<Scalar> const& scalars) {
+    ((x = Operations(typename Operations::Params{})(x, BesideNothing{{}, {}, {}}, scalars)), ...);
+    return x;
+  }
+};
+
+/// D = After(Gate(x) * y) of x in an even column and y in the next one, each behind the Operations.
+template <class ElementD, class Accumulator, class Scalar, class Gate, class After, class... Operations>
+struct GatedOperations : EpilogueOperations<ElementD, Accumulator, Scalar, Operations...> {
+  using Base = EpilogueOperations<ElementD, Accumulator, Scalar, Operations...>;
+  using Base::Base;
+  using typename Base::Loaded;
+  static_assert(!Base::kBeta, "C has the shape of D, and the operations that of the sums");
+
+  static constexpr int kSumsOfElement = 2;
+
+  CUTE_DEVICE ElementD operator()(Accumulator even, Accumulator odd, Loaded const& of_even, Loaded const& of_odd) const {
+    EpilogueScalars<Scalar> const scalars = {Base::alpha, Base::beta, Scalar(0), false};
+    Scalar const gate = Gate(typename Gate::Params{})(Base::value(even, of_even, scalars), BesideNothing{{}, {}, {}}, scalars);
+    return convert<ElementD>(After::apply(gate * Base::value(odd, of_odd, scalars), scalars));
   }
 };
 

@@ -37,7 +37,9 @@ struct EpilogueStaged {
   static constexpr int kSlice = Config::kEpilogueSlice;  // rows (columns) of D staged at a time
   static constexpr int kStride = kLong + Config::kEpiloguePad;
   static constexpr int kVector = Config::kEpilogueVector;  // elements of D in a wide store
-  static_assert(kAcross % kSlice == 0 && kLong % kVector == 0, "slices and vectors tile D");
+  static constexpr int kPair = kSumsOfElement<Functor>;    // along a line
+  static_assert(kAcross % kSlice == 0 && kLong % (kPair * kVector) == 0, "slices and vectors tile D");
+  static_assert(kPair == 1 || Config::kDRowMajor, "the sums of an element are neighbours of a row");
 
   struct SharedStorage {
     alignas(128) cute::ArrayEngine<ElementAccumulator, kSlice * kStride> slice;
@@ -150,26 +152,48 @@ struct EpilogueStaged {
     }
   };
 
+  /// Neighbouring sums -> kWidth elements of D, of which `left` lie inside.
+  template <int kWidth, class Sums>
+  CUTE_DEVICE static void store_pairs(Sums const& sums, BesideLine<2 * kWidth> const& beside, Called const& functor,
+                                      ElementD* d, int left) {
+    Vector result;
+    CUTE_UNROLL
+    for (int v = 0; v < kWidth; ++v) {
+      result.element[v] = functor(sums(2 * v), sums(2 * v + 1), beside(2 * v), beside(2 * v + 1));
+    }
+    if (kWidth == kVector && kWidth <= left) {
+      *reinterpret_cast<Vector*>(d) = result;
+    } else {
+      CUTE_UNROLL
+      for (int v = 0; v < kWidth; ++v) {
+        if (v < left) { d[v] = result.element[v]; }
+      }
+    }
+  }
+
   /// Shared memory -> D for one slice, kWidth elements at a time; a vector that crosses D's edge element by element.
   template <int kWidth>
   CUTE_DEVICE static void store_slice(SharedStorage& storage, Lines const& lines, Called const& functor) {
-    constexpr int kPerLine = kLong / kWidth;
+    constexpr int kPerLine = kLong / (kPair * kWidth);
+    constexpr int kSums = kPair * kWidth;
     for (int i = threadIdx.x; i < kSlice * kPerLine; i += Config::kThreads) {
       int const across = i / kPerLine;
-      int const along = i % kPerLine * kWidth;
+      int const along = i % kPerLine * kSums;
       if (across >= lines.across_left || along >= lines.long_left) { continue; }
       // Read from shared memory in 16-byte vectors: element by element, lanes that are a vector apart would share a bank.
-      constexpr int kBits = cute::min(128, kWidth * cute::sizeof_bits_v<ElementAccumulator>);
-      auto const shape = cute::Shape<cute::Int<kWidth>>{};
-      cute::Tensor sums = cute::make_tensor<ElementAccumulator>(shape);  // (WIDTH)
+      constexpr int kBits = cute::min(128, kSums * cute::sizeof_bits_v<ElementAccumulator>);
+      auto const shape = cute::Shape<cute::Int<kSums>>{};
+      cute::Tensor sums = cute::make_tensor<ElementAccumulator>(shape);  // (PAIR * WIDTH)
       cute::copy(cute::AutoVectorizingCopyWithAssumedAlignment<kBits>{},
                  cute::make_tensor(cute::make_smem_ptr(storage.slice.begin() + across * kStride + along), shape), sums);
       ElementD const* c_row = lines.c + (lines.across_origin + across) * lines.ldc + lines.long_origin + along;
-      ElementD* d_row = lines.d + (lines.across_origin + across) * lines.ldd + lines.long_origin + along;
+      ElementD* d_row = lines.d + (lines.across_origin + across) * lines.ldd + (lines.long_origin + along) / kPair;
       bool const reads_c = functor.reads_source();
-      BesideLine<kWidth> beside;
+      BesideLine<kSums> beside;
       beside.load(functor, lines, across, along);
-      if (kWidth == kVector && along + kWidth <= lines.long_left) {
+      if constexpr (kPair == 2) {
+        store_pairs<kWidth>(sums, beside, functor, d_row, (lines.long_left - along) / 2);
+      } else if (kWidth == kVector && along + kWidth <= lines.long_left) {
         Vector source{};
         if (reads_c) { source = *reinterpret_cast<Vector const*>(c_row); }
         Vector result;

@@ -57,11 +57,11 @@ struct NoFurther {
 namespace detail {
 
 template <class Config, class = void>
-struct FurtherOf {
+struct FurtherTypeOf {
   using Type = NoFurther;
 };
 template <class Config>
-struct FurtherOf<Config, decltype(void(typename Config::Further{}))> {
+struct FurtherTypeOf<Config, decltype(void(typename Config::Further{}))> {
   using Type = typename Config::Further;
 };
 
@@ -69,7 +69,7 @@ struct FurtherOf<Config, decltype(void(typename Config::Further{}))> {
 
 /// The further arguments of a Config's kernel.
 template <class Config>
-using FurtherOf = typename detail::FurtherOf<Config>::Type;
+using FurtherOf = typename detail::FurtherTypeOf<Config>::Type;
 
 template <class Further, class Args>
 Status check_further(Args const& args) {

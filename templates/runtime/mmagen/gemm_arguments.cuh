@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "epilogue_functor.cuh"
 #include "further_tensors.cuh"
 #include "status.cuh"
 
@@ -128,7 +129,9 @@ Status check_arguments(Args const& from, GemmArguments<Config>& args) {
   if (status != Status::kSuccess) { return status; }
   bool const reads_ab = from.k > 0;
   bool const reads_c = Functor::reads_source(args.epilogue);
-  int64_t const row_d = Config::kDRowMajor ? from.n : from.m;
+  constexpr int kPair = kSumsOfElement<Functor>;
+  if (from.n % kPair != 0) { return Status::kOddN; }
+  int64_t const row_d = Config::kDRowMajor ? from.n / kPair : from.m;
   MatrixArgument const matrices[] = {
       {from.a, int(sizeof(typename A::Element)), from.lda, A::kContiguousK ? detail::stored_k<A>(from.k) : from.m, reads_ab},
       {from.b, int(sizeof(typename B::Element)), from.ldb, B::kContiguousK ? from.k : from.n, reads_ab},

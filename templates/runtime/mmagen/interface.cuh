@@ -25,6 +25,7 @@ struct Interface {
   char const* compiled_for;
   int smem_bytes, cluster_ctas;
   char const* shape;
+  int columns_of_element = 1;   // of A B^T, for an element of D
   int group_a = 1, kept_a = 1;  // of a sparse A, as a call has it: kept_a of each group_a columns
 };
 
@@ -108,6 +109,7 @@ inline char const* status_text(Status status, Interface const& interface) {
     case Status::kSharedMatrix: return "a batch stride is 0: all matrices of the batch would be written to one";
     case Status::kNotSparse: return "not sparse: a group of neighbours along K has more nonzeros than are kept";
     case Status::kIllegalMetadata: return "illegal metadata: they name no places of a group";
+    case Status::kOddN: return "n is odd, and each element of D is made of two columns";
   }
   return "unknown status";
 }
@@ -237,7 +239,8 @@ struct LastCall : LastStatus {
         {"a", args.a, args.lda, groups_of_a * interface.kept_a, interface.bytes_a},
         {"b", args.b, args.ldb, extent(interface.major_b), interface.bytes_b},
         {"c", args.c, args.ldc, extent(interface.major_d), interface.bytes_d},
-        {"d", args.d, args.ldd, extent(interface.major_d), interface.bytes_d},
+        {"d", args.d, args.ldd, extent(interface.major_d) / (interface.major_d == 'N' ? interface.columns_of_element : 1),
+         interface.bytes_d},
     };
     char const modes[] = {interface.major_a, interface.major_b, interface.major_d, interface.major_d};
     int const code = int(status);
@@ -302,6 +305,7 @@ struct LastCall : LastStatus {
       case Status::kUnusedAlpha:
         return say("alpha is %g; this epilogue does not multiply by it: pass 1 and no alpha_device", args.alpha);
       case Status::kUnusedBeta: return say("beta is %g; this epilogue does not add C: pass 0 and no beta_device", args.beta);
+      case Status::kOddN: return say("n is %lld; each element of D is made of two columns: pass an even n", number(args.n));
       case Status::kSharedD:
         return say("batch is %lld and batch_stride_d is 0: all matrices would be written to one D", number(args.batch));
       default: return false;

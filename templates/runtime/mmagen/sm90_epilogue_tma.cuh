@@ -42,10 +42,12 @@ struct Sm90EpilogueTma {
   };
 
   static constexpr int kRows = 16;  // of D in a warp's accumulators: PTX ISA, "Register Fragments for wgmma"
-  static constexpr int kSliceN = Config::kSliceN;
-  static constexpr int kSliceBytes = kRows * kSliceN * int(sizeof(ElementD));
+  static constexpr int kPair = kSumsOfElement<Functor>;  // columns of sums for one of D
+  static constexpr int kSliceN = Config::kSliceN;        // of sums
+  static constexpr int kSliceD = kSliceN / kPair;        // of D
+  static constexpr int kSliceBytes = kRows * kSliceD * int(sizeof(ElementD));
   static constexpr int kBuffers = Config::kEpilogueBuffers;
-  static constexpr int kPitch = (Config::kDRowMajor ? kSliceN : kRows) * int(sizeof(ElementD));  // bytes of a staged line
+  static constexpr int kPitch = (Config::kDRowMajor ? kSliceD : kRows) * int(sizeof(ElementD));  // bytes of a staged line
   static constexpr int kMmaM = 64;
   static constexpr int kMmaN = decltype(cute::size<1>(typename TiledMma::AtomShape_MNK{}))::value;
   static constexpr int kWarpgroupsM = decltype(cute::size<1>(typename TiledMma::ThrLayoutVMNK{}))::value;
@@ -60,10 +62,11 @@ struct Sm90EpilogueTma {
 
   /// Where TMA cannot address D, all of it is stored element by element.
   static CUresult make_params(Params& params, GemmArguments<Config> const& args) {
-    MatrixExtent const d = {Config::kDRowMajor ? args.n : args.m, Config::kDRowMajor ? args.m : args.n, args.batch, args.ldd,
+    int64_t const columns = args.n / kPair;
+    MatrixExtent const d = {Config::kDRowMajor ? columns : args.m, Config::kDRowMajor ? args.m : columns, args.batch, args.ldd,
                             args.batch_stride_d};
-    constexpr int kAlong = Config::kDRowMajor ? kSliceN : kRows;
-    constexpr int kAcross = Config::kDRowMajor ? kRows : kSliceN;
+    constexpr int kAlong = Config::kDRowMajor ? kSliceD : kRows;
+    constexpr int kAcross = Config::kDRowMajor ? kRows : kSliceD;
     params.m = int(args.m);
     params.n = int(args.n);
     params.c = args.c;
@@ -122,10 +125,11 @@ struct Sm90EpilogueTma {
       }
       fence_view_async_shared();
       __syncwarp();
-      if ((Config::kDRowMajor ? n + kSliceN : m + kRows) > params.tma_end) {
-        store_elements(buffer, params, tile.batch, m, n, lane);
+      int const column = n / kPair;  // of D
+      if ((Config::kDRowMajor ? column + kSliceD : m + kRows) > params.tma_end) {
+        store_elements(buffer, params, tile.batch, m, column, lane);
       } else if (lane == 0) {
-        tma_store(&params.map_d, buffer, Config::kDRowMajor ? n : m, Config::kDRowMajor ? m : n, tile.batch);
+        tma_store(&params.map_d, buffer, Config::kDRowMajor ? column : m, Config::kDRowMajor ? m : column, tile.batch);
       }
     });
     tma_store_commit();
@@ -190,28 +194,44 @@ struct Sm90EpilogueTma {
     }
     BesideSlice beside;
     beside.load(functor, params, m, n, batch, lane);
-    CUTE_UNROLL
-    for (int first = 0; first < kSliceN / 2; first += 4 * kGroups) {
-      alignas(16) ElementD out[4 * kGroups];
+    if constexpr (kPair == 2) {
+      put_pairs(sums, buffer, functor, beside, lane);
+    } else {
       CUTE_UNROLL
-      for (int i = 0; i < 4 * kGroups; ++i) {
-        int const at = first + i;
-        out[i] = kReadsSource ? functor(sums(at), source[at], beside(at)) : functor(sums(at), beside(at));
+      for (int first = 0; first < kSliceN / 2; first += 4 * kGroups) {
+        alignas(16) ElementD out[4 * kGroups];
+        CUTE_UNROLL
+        for (int i = 0; i < 4 * kGroups; ++i) {
+          int const at = first + i;
+          out[i] = kReadsSource ? functor(sums(at), source[at], beside(at)) : functor(sums(at), beside(at));
+        }
+        put(out, buffer, first * 2, lane);
       }
-      put(out, buffer, first * 2, lane);
+    }
+  }
+
+  /// Of each pair of neighbouring columns one element of D, stored by itself: stmatrix would need the lanes to exchange halves
+  /// of their registers first, at the cost of these stores.
+  template <class TensorR>
+  CUTE_DEVICE static void put_pairs(TensorR const& sums, unsigned char* buffer, Called const& functor,
+                                    BesideSlice const& beside, int lane) {
+    CUTE_UNROLL
+    for (int i = 0; i < kSliceN / 2; i += 2) {
+      ElementD const element = functor(sums(i), sums(i + 1), beside(i), beside(i + 1));
+      *reinterpret_cast<ElementD*>(buffer + offset(lane / 4 + i / 2 % 2 * 8, i / 4 * 4 + lane % 4)) = element;
     }
   }
 
   /// Stores a slice as far as it lies inside of D, along its contiguous mode.
   CUTE_DEVICE static void store_elements(unsigned char const* buffer, Params const& params, int batch, int m, int n, int lane) {
-    constexpr int kLength = Config::kDRowMajor ? kSliceN : kRows;  // of a line
+    constexpr int kLength = Config::kDRowMajor ? kSliceD : kRows;  // of a line
     ElementD* const d = params.d + batch * params.batch_stride_d;
 #pragma unroll 8
-    for (int j = 0; j < kRows * kSliceN / 32; ++j) {
+    for (int j = 0; j < kRows * kSliceD / 32; ++j) {
       int const i = lane + j * 32;
       int const row = Config::kDRowMajor ? i / kLength : i % kLength;
       int const column = Config::kDRowMajor ? i % kLength : i / kLength;
-      if (m + row >= params.m || n + column >= params.n) { continue; }
+      if (m + row >= params.m || n + column >= params.n / kPair) { continue; }
       int64_t const at = Config::kDRowMajor ? (m + row) * params.ldd + n + column : m + row + (n + column) * params.ldd;
       d[at] = *reinterpret_cast<ElementD const*>(buffer + offset(row, column));
     }

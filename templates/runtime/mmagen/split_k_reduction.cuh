@@ -117,7 +117,9 @@ __global__ void __launch_bounds__(kReductionThreads)
   Functor const functor(params.functor);
   bool const reads_c = functor.reads_source();
   ElementD const* const c = params.c + batch * params.batch_stride_c + across * params.ldc + along;
-  ElementD* const d = params.d + batch * params.batch_stride_d + across * params.ldd + along;
+  constexpr int kPair = kSumsOfElement<typename Config::Epilogue::Functor>;
+  static_assert(kPair == 1 || Config::kDRowMajor, "the sums of an element are neighbours of a row");
+  ElementD* const d = params.d + batch * params.batch_stride_d + across * params.ldd + along / kPair;
   constexpr int kRows = Config::kDRowMajor ? 1 : kVector;
   constexpr int kColumns = Config::kDRowMajor ? kVector : 1;
   typename Functor::Row rows[kRows] = {};
@@ -135,7 +137,12 @@ __global__ void __launch_bounds__(kReductionThreads)
   auto const beside = [&](int v) {
     return BesideOf<Functor>{rows[kRows == 1 ? 0 : v], columns[kColumns == 1 ? 0 : v], elements[v]};
   };
-  if (params.wide && along + kVector <= params.sums.along) {
+  if constexpr (kPair == 2) {
+    CUTE_UNROLL
+    for (int v = 0; v < kVector; v += 2) {
+      if (along + v < params.sums.along) { d[v / 2] = functor(total.sum[v], total.sum[v + 1], beside(v), beside(v + 1)); }
+    }
+  } else if (params.wide && along + kVector <= params.sums.along) {
     Vector source{}, result;
     if (reads_c) { source = *reinterpret_cast<Vector const*>(c); }
     CUTE_UNROLL

@@ -61,6 +61,7 @@ enum class Status : int {
   kSharedTensor = 115,
   kUnusedAlpha = 116,
   kUnusedBeta = 117,
+  kOddN = 118,
   // of sparse kernels
   kUnalignedA = 144,
   kUnalignedB = 145,

@@ -174,10 +174,10 @@ void check_status(int status) {
   throw Failure{unsupported ? Disposition::kNotSupported : Disposition::kFailed, reason};
 }
 
-inline std::string describe(Findings const& one, Problem const& problem) {
-  long long const m = one.first / problem.n % problem.m;
-  long long const b = one.first / problem.n / problem.m;
-  return "(" + std::to_string(b) + "," + std::to_string(m) + "," + std::to_string(one.first % problem.n) + ") got " +
+inline std::string describe(Findings const& one, Matrix const& d) {
+  long long const m = one.first / d.cols % d.rows;
+  long long const b = one.first / d.cols / d.rows;
+  return "(" + std::to_string(b) + "," + std::to_string(m) + "," + std::to_string(one.first % d.cols) + ") got " +
          number_text(one.first_got, 9) + " expected " + number_text(one.first_expected, 9) + " +- " +
          number_text(one.first_bound, 3);
 }
@@ -197,13 +197,15 @@ void compare_output(Problem const& problem, Expectation const& expected, Call co
   using B = typename Subject::B;
   ReferenceSlab slab(problem.m, problem.n);
   Comparison comparison;
+  FurtherMatrices further;
+  std::copy(call.further.begin(), call.further.end(), further.at);
   for (int64_t b = 0; b < problem.batch; ++b) {
     for (int64_t row0 = 0; row0 < problem.m; row0 += slab.rows()) {
       int64_t const rows = std::min(slab.rows(), problem.m - row0);
       slab.template compute<A, B, kPromoted>(call.a, call.b, expected.accumulation, expected.draw.positive, b, row0, rows,
                                              stream);
-      comparison.template add<typename Subject::Out>(call.d, c, expected.model, b, row0, rows, slab.sum(), slab.magnitude(),
-                                                     slab.drift(), stream);
+      comparison.template add<typename Subject::Out, typename Subject::Epilogue>(
+          call.d, c, further, expected.model, b, row0, rows, slab.sum(), slab.magnitude(), slab.drift(), stream);
     }
   }
   merge(outcome->findings, comparison.total());
@@ -213,7 +215,7 @@ void compare_output(Problem const& problem, Expectation const& expected, Call co
   outcome->reason += std::to_string(comparison.total().incorrect) + " of " + std::to_string(call.d.elements()) +
                      " elements wrong" + pass + "; at (batch,m,n): ";
   for (std::size_t i = 0; i < comparison.examples().size(); ++i) {
-    outcome->reason += (i == 0 ? "" : ", ") + describe(comparison.examples()[i], problem);
+    outcome->reason += (i == 0 ? "" : ", ") + describe(comparison.examples()[i], call.d);
   }
   outcome->reason += ". ";
 }
@@ -235,7 +237,7 @@ void judge_pass(Problem const& problem, Expectation const& expected, Operands<Su
   }
   if (operands.inputs_checksum(stream) != before) {
     outcome->disposition = Disposition::kIncorrect;
-    outcome->reason += std::string("A, B or C was written") + pass + ". ";
+    outcome->reason += std::string("A, B, C or another input was written") + pass + ". ";
   }
   compare_output<Subject, kPromoted>(problem, expected, call, operands.c(), pass, outcome, stream);
 }

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdint>
 #include <type_traits>
+#include <vector>
 
 #include "buffers.cuh"
 #include "error_bound.cuh"
@@ -249,6 +250,8 @@ void fill_matrix(Matrix const& matrix, Fill const& fill, cudaStream_t stream) {
 //   kAccumulation                          what the kernel keeps of its sums
 //   kFixedShape, kTileM, kTileN, kTileK    whether the kernel takes its tile as the only problem
 //   problems()                             the built-in problems
+//   further(Problem)                       the tensors that a call reads beyond A, B and C
+//   Epilogue                               what D may be: LinearCombinationModel, or OperationsModel of epilogue_model.cuh
 //   run(Call, stream), query(KernelFacts*), error_text()   the C ABI
 //   and, where A is changed once it is filled, prepare_a(Matrix, stream)
 //   and, for bench, peak_launch(iterations, double* flop, stream)
@@ -267,6 +270,7 @@ struct Call {
   Matrix d;  // (M,N,batch)
   void const* alpha_device = nullptr;
   void const* beta_device = nullptr;
+  std::vector<Matrix> further = {};  // in the order of Subject::further()
 };
 
 /// Does the Subject change A once it is filled?
@@ -274,6 +278,29 @@ template <class Subject, class = void>
 struct PreparesA : std::false_type {};
 template <class Subject>
 struct PreparesA<Subject, std::void_t<decltype(&Subject::prepare_a)>> : std::true_type {};
+/// A tensor beyond A, B, C and D that a call reads.
+struct FurtherTensor {
+  Matrix shape;
+  unsigned char poison;
+  int64_t ld_pad, offset;
+  double reach_c;  ///< of uniform entries
+  void (*fill)(Matrix const& matrix, Fill const& fill, cudaStream_t stream);
+};
+
+/// One of rows x cols elements of type T, for each matrix of the batch. pitched: it has a leading dimension. place: in the
+/// list, for a leading dimension of its own.
+template <class T>
+FurtherTensor further_tensor(Problem const& problem, int place, int64_t rows, int64_t cols, bool cols_contiguous,
+                             bool pitched) {
+  Matrix shape;
+  shape.rows = rows;
+  shape.cols = cols;
+  shape.batch = problem.batch;
+  shape.cols_contiguous = cols_contiguous;
+  shape.element_bytes = sizeof(typename T::Storage);
+  return {shape,          T::kPoisonByte,  pitched ? problem.ld_pad + 8 * (place + 1) : 0,
+          problem.offset, reach_of_c<T>(), &fill_matrix<T>};
+}
 
 enum class InPlace { kNo, kYes };  ///< whether C is D
 
@@ -290,8 +317,8 @@ class Operands {
            problem.batch_strides[0]),
         b_(shape<B>(problem.n, problem.k, Subject::kBMajor == 'K'), B::kPoisonByte, problem.ld_pad, problem.offset,
            problem.batch_strides[1]),
-        d_(shape<Out>(problem.m, problem.n, Subject::kDMajor == 'N'), Out::kPoisonByte, problem.ld_pad, problem.offset,
-           problem.batch_strides[3]) {
+        d_(shape<Out>(problem.m, problem.n / Subject::Epilogue::kSumsOfElement, Subject::kDMajor == 'N'), Out::kPoisonByte,
+           problem.ld_pad, problem.offset, problem.batch_strides[3]) {
     // Twice the padding, so that a kernel that uses D's leading dimension for C fails.
     if (problem.beta != 0.0) {
       c_ = GuardedMatrix(shape<Out>(problem.m, problem.n, Subject::kDMajor == 'N'), Out::kPoisonByte, 2 * problem.ld_pad,
@@ -300,6 +327,10 @@ class Operands {
       typename Scalar::Storage const values[] = {Scalar::store(problem.alpha), Scalar::store(problem.beta)};
       scalars_ = DeviceMemory(sizeof values);
       check(cudaMemcpy(scalars_.get(), values, sizeof values, cudaMemcpyHostToDevice), "copying alpha and beta");
+    }
+    for (FurtherTensor const& one : Subject::further(problem)) {
+      further_.push_back(one);
+      further_memory_.emplace_back(one.shape, one.poison, one.ld_pad, one.offset);
     }
   }
 
@@ -317,6 +348,11 @@ class Operands {
     if (has_c()) {
       c_.poison(stream);
       fill_matrix<Out>(c_.matrix(), c_fill_, stream);
+    }
+    for (std::size_t i = 0; i < further_.size(); ++i) {
+      double const reach = draw.distribution == Distribution::kUniform ? further_[i].reach_c : draw.reach_c;
+      further_memory_[i].poison(stream);
+      further_[i].fill(further_memory_[i].matrix(), fill(reach, 1, false, 0xf0 + i), stream);
     }
   }
 
@@ -336,6 +372,7 @@ class Operands {
       call.alpha_device = scalars_.get();
       call.beta_device = static_cast<unsigned char*>(scalars_.get()) + sizeof(typename Subject::Scalar::Storage);
     }
+    for (GuardedMatrix const& one : further_memory_) { call.further.push_back(one.matrix()); }
     return call;
   }
 
@@ -344,12 +381,18 @@ class Operands {
   GuardedMatrix const& d() const { return d_; }
 
   uint64_t inputs_checksum(cudaStream_t stream) const {
-    uint64_t const ab = a_.checksum(stream) + 3 * b_.checksum(stream);
-    return has_c() ? ab + 5 * c_.checksum(stream) : ab;
+    uint64_t sum = a_.checksum(stream) + 3 * b_.checksum(stream);
+    if (has_c()) { sum += 5 * c_.checksum(stream); }
+    for (GuardedMatrix const& one : further_memory_) { sum = 7 * sum + one.checksum(stream); }
+    return sum;
   }
 
   /// The minimum of bytes moved: each operand once.
-  double bytes() const { return a_.matrix().bytes() + b_.matrix().bytes() + d_.matrix().bytes() * (has_c() ? 2.0 : 1.0); }
+  double bytes() const {
+    double sum = a_.matrix().bytes() + b_.matrix().bytes() + d_.matrix().bytes() * (has_c() ? 2.0 : 1.0);
+    for (GuardedMatrix const& one : further_memory_) { sum += one.matrix().bytes(); }
+    return sum;
+  }
 
  private:
   template <class T>
@@ -367,6 +410,8 @@ class Operands {
   Fill c_fill_;
   GuardedMatrix a_, b_, c_, d_;
   DeviceMemory scalars_;  // alpha, beta
+  std::vector<FurtherTensor> further_;
+  std::vector<GuardedMatrix> further_memory_;
 };
 
 }  // namespace v0_1

@@ -1,0 +1,118 @@
+"""Epilogues as lists: what is read, what is refused, and with which remedy."""
+
+from __future__ import annotations
+
+import pytest
+
+from mmagen.core.errors import SpecError, SpecFaults
+from mmagen.families import plan
+from mmagen.families.remedies import accepted_changes
+from mmagen.spec.load import load
+
+FLOAT = "atom: SM80_16x8x16_F32F16F16F32_TN\ntile: [64, 64, 32]\natoms_layout: [2, 2, 1]\n"
+HOPPER = "atom: SM90_64x128x16_F32BF16BF16_SS\ntile: [64, 128, 64]\n"
+INTEGER = "atom: SM80_16x8x32_S32S8S8S32_TN\ntile: [64, 64, 64]\natoms_layout: [2, 2, 1]\n"
+
+
+def text(epilogue: str, kernel: str = FLOAT, more: str = "") -> str:
+    return f"mmagen: 1\nname: it\nkernel: gemm\n{kernel}{more}epilogue: {epilogue}\n"
+
+
+def refusals(document: str) -> list[str]:
+    try:
+        loaded = load(document, "it.yaml")
+        plan(loaded.spec)
+    except SpecFaults as faults:
+        return [str(one) for one in loaded.source.locate(faults.faults)]
+    except SpecError as error:
+        return [str(one) for one in error.diagnostics]
+    return []
+
+
+def test_a_list_is_the_identity_of_a_spec_as_it_was_written():
+    epilogue = "[alpha, {bias: column, type: f32}, gelu, {clamp: [null, 4]}, {cast: bf16, major: M}]"
+    spec = load(text(epilogue), "it.yaml").spec
+    assert spec.epilogue.out == "bf16" and spec.epilogue.major == "M"
+    written = spec.model_dump(mode="json", by_alias=True)["epilogue"]
+    assert written == [
+        "alpha",
+        {"bias": "column", "type": "f32"},
+        {"gelu": "erf"},
+        {"clamp": [None, 4.0]},
+        {"cast": "bf16", "major": "M"},
+    ]
+    assert load(text("{out: bf16}"), "it.yaml").spec.model_dump(mode="json")["epilogue"] == {"out": "bf16", "major": "N"}
+
+
+@pytest.mark.parametrize("kernel", [FLOAT, HOPPER])
+def test_the_list_of_the_usual_operations_is_the_mapping(kernel):
+    listed = plan(load(text("[alpha, beta_c, {cast: bf16}]", kernel), "it.yaml").spec)
+    assert listed.epilogue == plan(load(text("{out: bf16}", kernel), "it.yaml").spec).epilogue
+    assert not listed.arguments and not listed.ignores_scalars and listed.parts == ()
+
+
+def test_the_arguments_of_a_plan_follow_the_list():
+    of = plan(load(text("[{bias: row}, {add: residual, type: f32}, {cast: f16, major: M}]"), "it.yaml").spec)
+    bias, residual = of.arguments.tensors
+    assert (bias.element.word, bias.columns.text, bias.pitched) == ("f16", "m", False)
+    assert (residual.element.word, residual.line.text, residual.pitched) == ("f32", "m", True)
+    assert [name for _, name in of.arguments.members] == [
+        "bias",
+        "batch_stride_bias",
+        "residual",
+        "ld_residual",
+        "batch_stride_residual",
+    ]
+    assert of.arguments.initializer == ", NULL, 0, NULL, 0, 0"
+    assert of.ignores_scalars and {one.alpha for one in of.problems} == {1.0} and {one.beta for one in of.problems} == {0.0}
+
+
+# (epilogue, kernel, more keys, the refusal's key, part of what it says)
+REFUSED = [
+    ("[alpha, rellu]", FLOAT, "", "epilogue[1]", "did you mean relu?"),
+    ("[alpha, bias]", FLOAT, "", "epilogue[1]", "bias needs a value; a mapping, e.g. {bias: column}"),
+    ("[{bais: column}]", FLOAT, "", "epilogue[0].bais", "did you mean bias?"),
+    ("[{bias: columns}]", FLOAT, "", "epilogue[0].bias", "did you mean column?"),
+    ("[{relu: 3}]", FLOAT, "", "epilogue[0].relu", "3"),
+    ("[{bias: row, gelu: erf}]", FLOAT, "", "epilogue[0]", "bias and gelu are 2 operations"),
+    ("[{gelu: erf, type: f32}]", FLOAT, "", "epilogue[0]", "gelu has no type"),
+    ("[{type: f32}]", FLOAT, "", "epilogue[0]", "the mapping has no operation"),
+    ("[]", FLOAT, "", "epilogue", "the list is empty"),
+    ("[{clamp: [3, 1]}]", FLOAT, "", "epilogue[0].clamp", "the interval from 3 to 1 is empty"),
+    ("[{clamp: [null, null]}]", FLOAT, "", "epilogue[0].clamp", "the interval has no bound"),
+    ("[alpha, alpha]", FLOAT, "", "epilogue", "alpha is in the list 2 times"),
+    ("[{cast: f16}, relu]", FLOAT, "", "epilogue", "a cast is followed by other operations"),
+    ("[{bias: row}, {bias: column}]", FLOAT, "", "epilogue", "bias is the name of several arguments"),
+    ("[{add: alpha}]", FLOAT, "", "epilogue[0].add", "'alpha' is the name of another argument"),
+    ("[{add: ld_x}]", FLOAT, "", "epilogue[0].add", "'ld_x' is the name of another argument"),
+    ("[{cast: e4m3, overflow: infinity}]", FLOAT, "", "epilogue[0].overflow", "conversions to e4m3 saturate"),
+    ("[silu, {cast: s32}]", INTEGER, "", "epilogue[0]", "silu needs floating point"),
+    ("[{clamp: [0.5, 3]}, {cast: s32}]", INTEGER, "", "epilogue[0]", "the bounds of an epilogue in 32-bit integers"),
+    ("[{bias: row, type: f32}, {cast: s32}]", INTEGER, "", "epilogue[0].type", "f32 is not added to 32-bit integers"),
+    ("[{bias: row, type: f64}]", FLOAT, "", "epilogue[0].type", "f64 values lose bits"),
+    ("[relu]", FLOAT, "problems: [{shape: [8, 8, 8], beta: 1.0}]\n", "problems[0].beta", "the epilogue has no beta_c"),
+    ("[beta_c, {gated: silu}]", FLOAT, "", "epilogue[0]", "C has the shape of D"),
+    ("[{gated: silu}, {bias: row}]", FLOAT, "", "epilogue[1]", "bias behind gated pairs"),
+    ("[{gated: silu}, {gated: relu}]", FLOAT, "", "epilogue[1]", "gated behind gated pairs"),
+    ("[{gated: swish}]", FLOAT, "", "epilogue[0].gated", "not one of"),
+    ("[{gated: silu}, {cast: f16, major: M}]", FLOAT, "", "epilogue", "neighbours of a row"),
+    ("[{gated: silu}]", HOPPER, "operands: swapped\n", "operands", "in different threads"),
+    ("[{gated: silu}]", FLOAT, "problems: [[8, 7, 8]]\n", "problems[0]", "N is 7"),
+    ("[relu, {cast: s8}]", FLOAT, "", "epilogue.out", "s8 cannot be converted from f32 accumulators"),
+]
+
+
+@pytest.mark.parametrize(("epilogue", "kernel", "more", "key", "says"), REFUSED, ids=lambda value: str(value)[:40])
+def test_a_refusal_says_where_and_what_is_known(epilogue, kernel, more, key, says):
+    found = refusals(text(epilogue, kernel, more))
+    assert any(f" {key}: " in one and says in one for one in found), found
+
+
+@pytest.mark.parametrize(("epilogue", "kernel", "more", "key", "says"), REFUSED, ids=lambda value: str(value)[:40])
+def test_a_refused_spec_has_changes_with_which_it_is_accepted(epilogue, kernel, more, key, says):
+    assert accepted_changes(text(epilogue, kernel, more), "it.yaml") is not None
+
+
+def test_a_micro_kernel_has_no_operations():
+    found = refusals(text("[relu]").replace("kernel: gemm", "kernel: micro"))
+    assert any("epilogue" in one and "kernel: gemm" in one for one in found), found
