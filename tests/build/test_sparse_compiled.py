@@ -1,6 +1,7 @@
 """Sparse kernels compiled: the functions of the host against the reference, refused calls, a K of 0, splits of K and libraries."""
 
 import ctypes
+import os
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from mmagen.mma.sparsity import columns_stored, metadata_words
 from mmagen.spec.load import load
 from mmagen.spec.model import Problem
 from mmagen.toolchain.find import COMPILE, find_toolchain
+from mmagen.toolchain.identity import open_cache
 from mmagen.verify.emulated import host
 from mmagen.verify.emulated.compressor import compress_arguments, drawn
 from mmagen.verify.emulated.session import run_tasks, tasks
@@ -104,7 +106,6 @@ schedule: cooperative
 arch: [sm_90a]
 problems: [[64, 32, 256], [64, 64, 512]]
 configs:
-  - {name: split, when: {m: [1, 64], n: [1, 32]}, split_k: 2, stages: 4}
   - {name: shared, when: {n: [33, 64]}, stream_k: always, tile: [64, 32, 128], stages: 3}
   - {name: parts, split_k: 3, stages: 4}
 """
@@ -115,7 +116,8 @@ def library(tmp_path_factory):
     made = plan(load(SPEC, "it.yaml").spec)
     folder = tmp_path_factory.mktemp("library") / made.name
     write(render(made), folder)
-    ptx = compile_ptx(folder, find_toolchain(want=COMPILE))
+    toolchain = find_toolchain(want=COMPILE)
+    ptx = compile_ptx(folder, toolchain, cache=open_cache(toolchain, os.environ))
     assert not ptx.error, ptx.error
     return made, ptx
 
@@ -123,14 +125,14 @@ def library(tmp_path_factory):
 def test_the_kernels_of_a_library_share_one_format(library):
     made, ptx = library
     work = tasks(made, ptx, [], 1, None)
-    assert {task.config for task in work} == {"split", "shared", "parts"}
+    assert {task.config for task in work} == {"shared", "parts"}
     few = [task for task in work if task.distribution == "uniform" or task.problem.batch > 1]
     results = [record for result in run_tasks(few, 1, lambda *_: None) for record in result.records]
-    assert len(results) >= 3
+    assert len(results) >= 2
     assert [record["reason"] for record in results if record["disposition"] != "passed"] == []
 
 
-@pytest.mark.parametrize("shape", [(64, 32, 0), (64, 64, 0), (70, 70, 0)])
+@pytest.mark.parametrize("shape", [(64, 64, 0), (70, 70, 0)])
 def test_a_k_of_0_stores_beta_times_c(library, shape):
     made, ptx = library
     m, n, k = shape
@@ -171,7 +173,7 @@ def _status(task, **changes):
 )
 def test_a_call_that_cannot_be_computed_is_refused(library, changes, status, says):
     made, ptx = library
-    one = made.configs[0]
+    one = made.configs[-1]
     task = Task(one.plan, ptx, Problem(shape=(64, 32, 64)), "small_int", 1, library=made, config=one.name)
     said = _status(task, **changes)
     assert f"status {status}," in said and says in said
@@ -195,7 +197,7 @@ def test_a_call_that_cannot_be_computed_is_refused(library, changes, status, say
 )
 def test_a_call_that_cannot_compress_is_refused(library, function, changes, status, says):
     made, ptx = library
-    task = Task(made.configs[0].plan, ptx, Problem(shape=(64, 32, 64)), "small_int", 1, library=made, config="split")
+    task = Task(made.configs[0].plan, ptx, Problem(shape=(64, 32, 64)), "small_int", 1, library=made, config="parts")
     values = {
         "m": 64,
         "k": 64,

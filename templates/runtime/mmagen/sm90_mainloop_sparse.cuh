@@ -72,6 +72,7 @@ struct Sm90SparseLoad : Sm90TmaLoad<Config> {
   }
 
   CUTE_DEVICE static void prefetch_descriptors(Params const& params) {
+    if (params.dense.stage_bytes == 0) { return; }  // K is 0: there are no tensor maps
     Dense::prefetch_descriptors(params.dense);
     tma_prefetch_descriptor(&params.map_metadata);
   }
