@@ -28,6 +28,7 @@ def commands() -> None:
 
 
 for _verb in (
+    projects.init,
     new.command,
     projects.build,
     results.verify,

@@ -44,14 +44,19 @@ _QUESTIONS = (
     metavar="M,N,K[,B]",
     help="A size that the gemm is for, and verify runs. Repeatable.",
 )
+@click.option("--major", metavar="MODE", help="The contiguous mode of D, N or M; default: N.")
+@click.option(
+    "--cutlass", "cutlass_name", metavar="KERNEL", help="Take types, layout and architecture from the name of a CUTLASS kernel."
+)
 @click.option("--name", metavar="NAME", help="Of the project; default: made of the answers.")
 @click.option("--force", is_flag=True, help="Overwrite FILE.")
-def command(file: Path | None, problems: tuple[str, ...], force: bool, **given: str | None) -> int:
+def command(file: Path | None, problems: tuple[str, ...], force: bool, cutlass_name: str | None, **given: str | None) -> int:
     """Write a spec to FILE (default: NAME.yaml; - is stdout), with the reason for each choice.
 
     What no option says is asked where stdin is a terminal, and has its default otherwise. The tile and schedule of a gemm are those
     with the least predicted time among 100 to 500.
     """
+    given |= _of_cutlass(cutlass_name, given)
     answers = _asked(given, problems) if sys.stdin.isatty() else (given, problems)
     want = _wanted(*answers)
     from mmagen.suggest.start import suggest
@@ -72,6 +77,18 @@ def command(file: Path | None, problems: tuple[str, ...], force: bool, **given: 
         raise UsageError(f"{path}: {error.strerror or error}") from None
     _report(found, path)
     return ExitCode.OK
+
+
+def _of_cutlass(name: str | None, given: dict[str, str | None]) -> dict[str, str]:
+    """What the name of a kernel says, as far as no option does."""
+    if name is None:
+        return {}
+    from dataclasses import asdict
+
+    from mmagen.suggest.cutlass_name import meaning
+
+    said: dict[str, str] = asdict(meaning(name))
+    return {key: value for key, value in {"kernel": "gemm", **said}.items() if given.get(key) is None}
 
 
 def _asked(given: dict[str, str | None], problems: Sequence[str]) -> tuple[dict[str, str | None], Sequence[str]]:

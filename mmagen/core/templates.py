@@ -1,4 +1,4 @@
-"""Locates the templates."""
+"""Locates the templates and the example specs."""
 
 from __future__ import annotations
 
@@ -12,3 +12,11 @@ def templates_folder() -> Path:
     package = Path(__file__).resolve().parents[1]
     installed = package / "_templates"
     return installed if installed.is_dir() else package.parent / "templates"
+
+
+@cache
+def examples_folder() -> Path:
+    """specs/ of a checkout; installed from a wheel, its copy inside the package."""
+    package = Path(__file__).resolve().parents[1]
+    installed = package / "_specs"
+    return installed if installed.is_dir() else package.parent / "specs"

@@ -11,6 +11,7 @@ from mmagen import families
 from mmagen.core.errors import Fault, SpecFaults
 from mmagen.core.targets import capability
 from mmagen.families import launches, library, mma_shapes
+from mmagen.families.mma_alternatives import alternatives
 from mmagen.mma.atoms import Atom
 from mmagen.plan import budgets, mma_sync, operations, pages, rules, sentences, tiling
 from mmagen.plan.devices import Device
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 MULTISTAGE = ("MainloopMultistage", "mainloop_multistage")
 REGISTER_STAGED = ("MainloopRegisterStaged", "mainloop_register_staged")
-_STAGES = (3, 4)  # that are tried
 _MAINLOOPS = {
     "mainloop_multistage": "cp.async into kStages stages, fragments, mma.sync",
     "mainloop_register_staged": "copies through registers into two stages, fragments, mma.sync; for sm_75 and older",
@@ -60,7 +60,7 @@ class MmaGemm:
         problems = spec.problems or operations.as_applied(spec, default_problems())
         if not wrong_type:
             scalar = budgets.scalar_type(atom, rules.out_type(spec, atom))
-            faults += [*rules.scalar_faults(scalar, problems), *operations.faults(spec, scalar, problems)]
+            faults += [*rules.problem_faults(spec, scalar, problems), *operations.faults(spec, scalar, problems)]
         if unfit := [*tiling.faults(spec, atom), *_warp_faults(spec, atom)]:
             raise SpecFaults((*faults, *unfit))
         mma = tiling.tiled_mma(spec, atom)
@@ -109,7 +109,7 @@ class MmaGemm:
         )
 
     def problem_faults(self, plan: GemmPlan, problems: Sequence[Problem]) -> Iterator[Fault]:
-        yield from rules.scalar_faults(plan.epilogue.scalar, problems)
+        yield from rules.problem_faults(plan.spec, plan.epilogue.scalar, problems)
         yield from operations.scalar_faults(plan.spec, problems)
 
     def parts(self, plan: GemmPlan) -> tuple[str, ...]:
@@ -126,11 +126,9 @@ class MmaGemm:
 
     def alternatives(self, spec: Spec) -> Iterator[Mapping[str, Any]]:
         atom = rules.atom_for(spec)
-        if atom.threads == 1:
-            return
-        for keys in mma_shapes.of_gemm(atom):
-            for stages in _STAGES if _has_cp_async(spec, atom) else (None,):
-                yield keys | ({"stages": stages} if stages else {})
+        yield from alternatives(atom, _has_cp_async(spec, atom))
+        if atom.threads > 1:
+            yield from mma_shapes.of_gemm(atom)
 
     def trials(self, plan: GemmPlan) -> Trials:
         return of_product(plan, chosen(Paths.of(plan)))
@@ -148,7 +146,8 @@ class MmaGemm:
         return by_all_warps(plan, plan.mainloop.header == REGISTER_STAGED[1])
 
     def first_keys(self, atom: Atom) -> Iterator[Mapping[str, Any]]:
-        return mma_shapes.of_gemm(atom)
+        yield from alternatives(atom, cp_async=False)  # with as many stages as mmagen chooses
+        yield from mma_shapes.of_gemm(atom)
 
 
 FAMILY: Family[GemmPlan] = MmaGemm(__name__)

@@ -10,7 +10,7 @@ from mmagen.core.errors import UsageError
 from mmagen.core.targets import cmake_list
 from mmagen.generate import manifest
 from mmagen.generate.render import definitions, render
-from mmagen.generate.templates import environment, project_file
+from mmagen.generate.templates import project_file, rendered
 from mmagen.plan.plans import ProjectPlan, Text
 
 _SHARED = {
@@ -72,7 +72,7 @@ def collect(name: str, plans: Sequence[ProjectPlan]) -> dict[str, bytes]:
     }
     for path, source in _SHARED.items():
         template = source.endswith(".j2")
-        made = environment().get_template(source).render(context).encode() if template else project_file(source)
+        made = rendered(source, context) if template else project_file(source)
         files[path.replace("NAME", name)] = made
     files = dict(sorted(files.items()))
     facts = {"mmagen": __version__, "name": name, "kernels": [kernel.name for kernel in kernels]}

@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from mmagen.core.templates import templates_folder
+from mmagen.generate.licence import licensed
 
 _INCLUDE = re.compile(rb'^\s*#include "(?:\.\./)?(mmagen/)?([A-Za-z0-9_]+\.cuh)"', re.MULTILINE)
 # Folders of templates/runtime whose headers only the tests of a project need; all others go to its include/.
@@ -56,4 +57,4 @@ def _headers() -> dict[str, Path]:
 
 @cache
 def _content(source: Path) -> bytes:
-    return source.read_bytes()
+    return licensed(source.name, source.read_bytes())

@@ -15,7 +15,7 @@ from mmagen.core.templates import templates_folder
 from mmagen.families import family_of
 from mmagen.generate import manifest
 from mmagen.generate.headers import with_headers
-from mmagen.generate.templates import environment, project_file
+from mmagen.generate.templates import project_file, rendered
 from mmagen.plan.facts import INTERFACE_VERSION
 from mmagen.plan.plans import ProjectPlan
 
@@ -53,7 +53,7 @@ def _project(plan: ProjectPlan, tests: bool) -> dict[str, bytes]:
 
 
 def _content(source: str, context: dict[str, Any]) -> bytes:
-    return environment().get_template(source).render(context).encode() if source.endswith(".j2") else project_file(source)
+    return rendered(source, context) if source.endswith(".j2") else project_file(source)
 
 
 @cache

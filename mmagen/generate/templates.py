@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+from collections.abc import Mapping
 from functools import cache, cached_property
 from pathlib import Path
+from typing import Any
 
 import jinja2
 from jinja2 import BytecodeCache, Environment, FileSystemLoader, StrictUndefined
@@ -14,7 +16,8 @@ from jinja2.bccache import Bucket
 from mmagen.core.cache import cache_is_off, cache_root
 from mmagen.core.digests import write_file
 from mmagen.core.templates import templates_folder
-from mmagen.plan import cxx, facts, operations
+from mmagen.generate.licence import licensed
+from mmagen.plan import cxx, facts, operations, scales
 
 
 @cache
@@ -45,6 +48,7 @@ def environment() -> Environment:
         "cxx_char": facts.cxx_char,
         "epilogue_model": operations.model,
         "clamp_limits": operations.limits,
+        "scales_model": scales.model,
         "cxx_kernel_shape": cxx.kernel_shape,
         "cxx_cost": cxx.cost,
         "cxx_bool": lambda value: "true" if value else "false",
@@ -55,8 +59,13 @@ def environment() -> Environment:
 
 @cache
 def project_file(path: str) -> bytes:
-    """A file of templates/project that is copied as it is."""
-    return (templates_folder() / "project" / path).read_bytes()
+    """A file of templates/project that is copied as it is, below its licence."""
+    return licensed(path, (templates_folder() / "project" / path).read_bytes())
+
+
+def rendered(path: str, context: Mapping[str, Any]) -> bytes:
+    """A template of templates/project with its variables, below its licence."""
+    return licensed(path, environment().get_template(path).render(context).encode())
 
 
 class _Compiled(BytecodeCache):

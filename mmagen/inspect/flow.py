@@ -15,6 +15,7 @@ from mmagen.spec.model import Problem
 
 _MOST_TILES = 24  # rows and columns of tiles that a picture of the raster order shows
 _TILE = 26  # pixels
+_MOST_ALONG, _MOST_ACROSS = 64, 128  # elements of a tile whose copy is drawn
 _UNIT, _LANE, _GAP, _NAMES = 40, 22, 4, 190  # pixels of a unit of time, of a lane and between lanes, and of their names
 _LOAD, _WAIT, _MULTIPLY, _STORE = "#7fb2e5", "#e3e3e3", "#7cc47c", "#f0b060"
 _MATRIX = 256  # pixels, at most, of the longer side of a tile whose boxes are drawn
@@ -42,7 +43,9 @@ def _copies(operand: Operand, pipeline: Pipeline, of: str, prefix: str) -> Itera
         vectors = f"vectors of {by.vector} elements" if by.vector > 1 else "single elements"
         title = f"{name.lower()} copy of {operand.letter} to shared memory, {vectors}: {of}"
         covers = _in_modes(operand, by.along * by.vector, by.across)
-        yield owners(f"{prefix}{operand.letter}-copy-{name.lower()}", Map(title, covers, (table,)), table)
+        shown = _in_modes(operand, min(operand.extent_along, _MOST_ALONG), min(operand.extent_across, _MOST_ACROSS))
+        window = {mode: (0, extent) for mode, extent in zip("MNK", shown, strict=True)}
+        yield owners(f"{prefix}{operand.letter}-copy-{name.lower()}", Map(title, covers, (table,)), table, window)
 
 
 def copied(operand: Operand, by: GmemCopy) -> Ownership:

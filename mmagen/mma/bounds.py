@@ -6,6 +6,7 @@ The generated projects compute the same in tests/mmagen/error_bound.cuh; tests/v
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,12 +27,14 @@ class Path:
     """What the partial sums of each element are on the way: float64 arrays of one shape.
 
     reach: none is larger, in whatever part of K an accumulator begins. level, square: with promotion, the sums over blocks of
-    K of the leading bit of the largest addend, and of its square.
+    K of the leading bit of the largest addend, and of its square. weight: the sum of 1 for each block. With scales that change
+    along K a block counts as often as its scale says.
     """
 
     reach: Array
     level: Array
     square: Array
+    weight: Array
 
 
 def growth(step: float, count: float) -> float:
@@ -72,28 +75,37 @@ def drift(of: Accumulation, k: int, path: Path, magnitude: Array, symmetric: npt
     dropped = 2.0**-of.aligned
     worst = BLOCK * path.level
     products = np.where(symmetric, np.minimum(worst, DEVIATIONS * np.sqrt(BLOCK * path.square)), worst)
-    sums = dropped * (products + math.ceil(k / BLOCK)) + 2.0**-of.kept * (2 * path.level + magnitude)
+    sums = dropped * (products + path.weight) + 2.0**-of.kept * (2 * path.level + magnitude)
     grown = math.exp((BLOCK + 2) * math.ceil(of.promoted / BLOCK) * dropped)
     tiles = math.ceil(k / of.promoted)
     return sums * grown + (together(tiles) * _ROUNDOFF_F32 + together(k + 4) * _ROUNDOFF_F64) * magnitude
 
 
-def path_of(of: Accumulation, a: Array, b: Array) -> tuple[Array, Array, Path]:
-    """(sum, magnitude, path) of A B^T: a [..., m, k] and b [..., n, k], float64."""
+def path_of(of: Accumulation, a: Array, b: Array, scale: Callable[[int], Array] | None = None) -> tuple[Array, Array, Path]:
+    """(sum, magnitude, path) of A B^T: a [..., m, k] and b [..., n, k], float64.
+
+    scale: by which the sum of products that begin at an element of K is multiplied, [..., m, n]; only with promotion, and no k
+    tile has two.
+    """
     shape = (*a.shape[:-1], b.shape[-2])
-    total, size, low, high, widest, begin, level, square = (np.zeros(shape) for _ in range(8))
+    total, size, low, high, widest, tile, level, square, weight = (np.zeros(shape) for _ in range(9))
     for first in range(0, a.shape[-1], BLOCK):
         part = slice(first, first + BLOCK)
         left, right = a[..., part], b[..., part].swapaxes(-1, -2)
         block = np.abs(left) @ np.abs(right)
         if of.promoted:
             if first % of.promoted == 0:
-                begin = total.copy()
+                tile = np.zeros(shape)
             # A little more than the exact sum, as the accumulator may be; 1 is the largest product of uniform inputs.
-            largest = np.maximum(np.abs(total - begin) * (1 + 1 / 128), 1.0)
-            carried = np.ldexp(1.0, np.frexp(largest)[1] - 1)
-            level, square = level + carried, square + carried * carried
-        total = total + left @ right
+            largest = np.maximum(np.abs(tile) * (1 + 1 / 128), 1.0)
+            factor = np.abs(scale(first)) if scale else 1.0
+            carried = factor * np.ldexp(1.0, np.frexp(largest)[1] - 1)
+            level, square, weight = level + carried, square + carried * carried, weight + factor
+            block = factor * block
+        product = left @ right
+        if of.promoted:
+            tile = tile + product
+        total = total + (scale(first) * product if scale else product)
         size = size + block
         np.minimum(low, total, out=low)
         np.maximum(high, total, out=high)
@@ -101,4 +113,4 @@ def path_of(of: Accumulation, a: Array, b: Array) -> tuple[Array, Array, Path]:
     reach = of.turns * (high - low) + 2 * widest
     if of.shuffled:
         reach = reach + DEVIATIONS * np.sqrt(size)
-    return total, size, Path(reach, level, square)
+    return total, size, Path(reach, level, square, weight)

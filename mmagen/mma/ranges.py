@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 C_RANGE = 4  # of C's small integers
 _PAIRS = ((4, 4), (3, 3), (2, 2), (2, 1), (1, 1))
-_LARGEST = {"f16": 65504.0, "e4m3": 448.0, "e5m2": 57344.0}
-_LARGEST |= {"s8": 127.0, "u8": 255.0, "s16": 32767.0, "s32": 2147483647.0}
+LARGEST = {"f16": 65504.0, "e4m3": 448.0, "e5m2": 57344.0}
+LARGEST |= {"s8": 127.0, "u8": 255.0, "s16": 32767.0, "s32": 2147483647.0}
 
 
 @dataclass(frozen=True)
@@ -73,9 +73,9 @@ def uniform_rule(a: str, b: str, out: str, k: int, alpha: float, positive: bool)
     integer = a[0] in "su"
     one_sign = positive or (a[0] == b[0] == "u")
     typical = abs(alpha) * (k / 4 if one_sign else 2 * math.sqrt(k))
-    room = math.sqrt(_LARGEST.get(out, math.inf) / 2 / typical) if typical else math.inf
+    room = math.sqrt(LARGEST.get(out, math.inf) / 2 / typical) if typical else math.inf
     if integer:
-        reach = max(1.0, math.floor(min(room, _LARGEST[a], _LARGEST[b])))
+        reach = max(1.0, math.floor(min(room, LARGEST[a], LARGEST[b])))
         return UniformRule(reach, 1 if room >= 1 else math.ceil(1 / room**2))
     return UniformRule(2.0 ** min(0, math.floor(math.log2(room))) if math.isfinite(room) else 1.0, 1)
 

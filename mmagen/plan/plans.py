@@ -6,6 +6,7 @@ method of the family (mmagen.families).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -87,6 +88,11 @@ class ProjectPlan:
         return False
 
     @property
+    def derived(self) -> tuple[str, ...]:
+        """What follows from the keys of the spec, beside what a page lists by itself."""
+        return ()
+
+    @property
     def maps_are_verified(self) -> bool:
         """Is the map of owners what `verify` compares?"""
         return False
@@ -136,6 +142,24 @@ class TilePlan(ProjectPlan):
     @property
     def chosen(self) -> dict[str, str]:
         return {"tile": " x ".join(map(str, self.tile)), **super().chosen}
+
+    @property
+    def derived(self) -> tuple[str, ...]:
+        """Of the TiledMMA: threads, what it covers, and the multiples that follow."""
+        atom, mma = self.atom, self.tiled_mma
+        count, others = math.prod(mma.atoms), self.threads - mma.threads
+        beside = f", and {others} that load or take turns" if others else ""
+        shape = (atom.m, atom.n, atom.k)
+        alone = tuple(number * extent for number, extent in zip(mma.atoms, shape, strict=True))
+        repeats = tuple(extent // covered for extent, covered in zip(self.tile, mma.extent, strict=True))
+        covered, of_atoms, of_tile = (" x ".join(map(str, extents)) for extents in (mma.extent, alone, repeats))
+        return (
+            f"threads {self.threads}: {count} atoms of {atom.threads}{beside}",
+            f"the TiledMMA covers {covered}: "
+            + ("what the atoms cover" if mma.extent == alone else f"by the permutation, in multiples of the atoms' {of_atoms}"),
+            f"the CTA tile is {of_tile} of it, and so a multiple",
+            f"each thread has {self.tile[0] * self.tile[1] // (mma.threads // mma.atoms[2])} of the tile's sums",
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -275,7 +299,8 @@ class TileScheduler:
     operands by multicast. split_k: CTAs of a cluster that split the K of a tile. workspace_splits: parts of K that CTAs sum up
     through a workspace, at most; 0 for as many as fit the problem, None for no such parts. persistent: a CTA computes several
     tiles. stream_k: which last waves all CTAs share through a workspace: "never", "last_wave" (one that is less than two thirds
-    full) or "always" (any that is not full).
+    full) or "always" (any that is not full). grouped: how the rows of groups are given, "contiguous" or "masked"; "" for a kernel
+    without groups.
     """
 
     raster_group: int
@@ -284,6 +309,7 @@ class TileScheduler:
     workspace_splits: int | None = None
     persistent: bool = False
     stream_k: str = "never"
+    grouped: str = ""
 
     @property
     def cluster_ctas(self) -> int:
@@ -382,10 +408,14 @@ class GemmPlan(ProductPlan):
             description={**about.description, "configs": [config.name for config in self.configs]},
         )
 
+    def tiles_of(self, problem: Problem) -> int:
+        """Output tiles of clusters, of all matrices of a batch or of all groups."""
+        (m, n, _), (across, along) = self.tile_of_d, self.cluster_of_d
+        rows = problem.groups.sizes if problem.groups else (problem.m,) * problem.batch
+        return sum(-(-one // (m * across)) for one in rows) * -(-problem.n // (n * along))
+
     def work_of_a_cta(self, problem: Problem, clusters: int) -> tuple[int, int]:
-        m, n, k = (-(-extent // of_tile) for extent, of_tile in zip(problem.shape, self.tile_of_d, strict=True))
-        across, along = self.cluster_of_d
-        tiles = -(-m // across) * -(-n // along) * problem.batch
+        k, tiles = -(-problem.k // self.tile_of_d[2]), self.tiles_of(problem)
         if self.scheduler.workspace_splits is not None:
             splits = min(self.scheduler.workspace_splits or clusters, k)
             return -(-tiles * splits // clusters), -(-k // splits) if self.scheduler.workspace_splits else k

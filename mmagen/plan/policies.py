@@ -41,14 +41,14 @@ SINGLE_TILE = Policy("mmagen::SingleTileScheduler<Config>", "tile_scheduler_sing
 
 @dataclass(frozen=True)
 class Policies:
-    """kernel: None if Config does not select one. base: the mainloop that `mainloop` derives from, if its header must also be
+    """kernel: None if Config does not select one. bases: the mainloops that `mainloop` derives from, whose headers must also be
     included."""
 
     kernel: Policy | None
     mainloop: Policy
     scheduler: Policy
     epilogue: Policy
-    base: Policy | None = None
+    bases: tuple[Policy, ...] = ()
     functor: Policy = FUNCTOR
 
     @property
@@ -59,5 +59,5 @@ class Policies:
     @property
     def reading(self) -> tuple[Policy, ...]:
         """The policies in reading order."""
-        parts = (self.kernel, self.scheduler, self.base, self.mainloop, self.epilogue, self.functor)
+        parts = (self.kernel, self.scheduler, *self.bases, self.mainloop, self.epilogue, self.functor)
         return tuple(part for part in parts if part)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mmagen.plan.operations import as_applied
-from mmagen.plan.plans import GemmPlan, ProductPlan
+from mmagen.plan.plans import ProductPlan
 from mmagen.plan.tiling import Tile
 from mmagen.spec.model import Problem
 
@@ -37,7 +37,7 @@ class Trials:
         return (*((problem, usual) for problem in problems), *((largest, name) for name in others))
 
 
-def as_written(plan: GemmPlan, problems: Sequence[Problem], cases: Sequence[tuple[Problem, str]]) -> list[Problem]:
+def as_written(plan: ProductPlan, problems: Sequence[Problem], cases: Sequence[tuple[Problem, str]]) -> list[Problem]:
     """Those of a spec's own problems that are small enough to be emulated besides `cases`: the smallest first, together half
     their products, but one in any case that is no larger than the largest of them. Products of whole tiles count."""
     m_tile, n_tile, k_tile = plan.tile

@@ -72,7 +72,9 @@ def _ranked(found: Sequence[Candidate]) -> list[Candidate]:
 
 def document(want: Wanted, keys: Mapping[str, Any]) -> dict[str, Any]:
     """A whole spec, as YAML has it."""
-    epilogue = {"epilogue": {"out": want.out}} if want.out != want.sums else {}
+    stored = {"out": want.out} if want.out != want.sums else {}
+    stored |= {"major": want.major} if want.major != "N" else {}
+    epilogue = {"epilogue": stored} if stored else {}
     listed = [_brief(problem) for problem in want.problems]
     head = {"mmagen": 1, "name": want.name, "kernel": want.kernel, "atom": keys["atom"], "layout": want.layout}
     return {**head, **keys, **epilogue, **({"problems": listed} if listed else {})}

@@ -26,7 +26,7 @@ _NARROW = {"f16": "f16", "bf16": "bf16", "e4m3": "bf16", "e5m2": "bf16"}
 @dataclass(frozen=True)
 class Wanted:
     """kernel: ownership, micro or gemm. arch: the target, e.g. sm_90a. type_a, type_b, sums, out: words of types. layout: TN, NT,
-    NN or TT. problems: of a gemm, () for none in particular. name: of the spec."""
+    NN or TT. major: the contiguous mode of D, N or M. problems: of a gemm, () for none in particular. name: of the spec."""
 
     kernel: str
     arch: str
@@ -35,6 +35,7 @@ class Wanted:
     sums: str
     out: str
     layout: str
+    major: str
     problems: tuple[Problem, ...]
     name: str
 
@@ -61,6 +62,7 @@ def wanted(
     sums: str | None = None,
     out: str | None = None,
     layout: str = "TN",
+    major: str = "N",
     problems: tuple[Problem, ...] = (),
     name: str | None = None,
 ) -> Wanted:
@@ -72,6 +74,8 @@ def wanted(
             raise UsageError(f"{word!r} is no type of elements; there are {', '.join(TYPES)}")
     if layout not in LAYOUTS:
         raise UsageError(f"{layout!r} is no layout; there are {', '.join(LAYOUTS)}: A and B K contiguous are TN")
+    if major not in ("N", "M"):
+        raise UsageError(f"the contiguous mode of D is N or M, not {major!r}")
     if kernel not in (known := kernels_to_begin_with()):
         raise UsageError(f"{kernel!r} is no kernel to begin with; there are {', '.join(known)}")
     kept = sums or _SUMS.get(type_a, "f32")
@@ -83,7 +87,7 @@ def wanted(
         TypeAdapter(Name).validate_python(called)
     except ValidationError as error:
         raise UsageError(f"the name cannot be used: {error.errors()[0]['msg']}") from None
-    return Wanted(kernel, arch, type_a, type_b, kept, stored, layout, problems, called)
+    return Wanted(kernel, arch, type_a, type_b, kept, stored, layout, major, problems, called)
 
 
 def _name(kernel: str, arch: str, type_a: str, type_b: str, layout: str) -> str:

@@ -19,7 +19,7 @@ _FIXED = {
     "mmagen": "version of the spec format",
     "name": "C identifier: project, CMake target, C++ namespace, header",
     "layout": "A is (M,K), B is (N,K); {majors}",
-    "epilogue": "D = alpha * A * B + beta * C, stored as {out}",
+    "epilogue": "D = alpha * A * B + beta * C, stored as {out}, {major} contiguous",
     "problems": "for verify: M, N, K or M, N, K, batch",
     "permutation": "widens the TiledMMA to two atoms along N, so that one load of fragments serves both",
     "arch": "the operation is older; this compiles it for {arch} alone",
@@ -110,7 +110,7 @@ def _reason(best: Candidate, others: Sequence[Candidate], key: str) -> str:
 def _text(head: Sequence[str], keys: Mapping[str, Any], comments: Mapping[str, str], want: Wanted) -> str:
     if want.too_old:
         head = [*head, f"Compiled for sm_{OLDEST_ARCH}: nvcc 13 has no {want.arch}. With CUDA 12 add arch: [{want.arch}]."]
-    facts = {"majors": _majors(want.layout), "out": want.out, "arch": want.arch}
+    facts = {"majors": _majors(want.layout), "out": want.out, "major": want.major, "arch": want.arch}
     fixed = {key: text.format(**facts) for key, text in _FIXED.items()}
     comments = {"kernel": _KERNELS.get(want.kernel, ""), **comments}
     lines = [f"# {line}" for text in head for line in textwrap.wrap(text, _WIDTH - 2, subsequent_indent="   ")]

@@ -202,6 +202,13 @@ def test_pictures_are_documents_of_their_own(name):
         assert "http" not in svg.replace("http://www.w3.org/2000/svg", "")
 
 
+def test_the_copy_of_a_large_tile_is_cut_and_says_so():
+    """256 x 128 bytes; narrow, a cell for each."""
+    found = drawn("sm80_gemm_s8")
+    assert "rows 0 to 127, columns 0 to 63" in found["A-copy-narrow"]
+    assert all(len(svg) < 300_000 for name, svg in found.items() if "copy" in name or name in ("pipeline", "raster"))
+
+
 def test_a_large_problem_is_cut_and_says_so():
     svg = drawn("sm90_gemm_bf16_tn")["raster"]
     assert "of 8192x8192x8192, the first 24 x 24" in svg and len(labels(svg)) == 24 * 24

@@ -203,6 +203,16 @@ def test_choices_are_the_specs_or_mmagens():
     assert rows["free, by default"] == "ctas_per_sm 1; raster 8; arch sm_80"
     assert rows["fixed by the instruction"].startswith("16 x 8 x 16, 32 threads, f32 = f16 x f16; A in registers")
     assert rows["fixed by the instruction"].endswith("values per thread: 8 of A, 4 of B, 4 of C")
+    assert rows["derived"].startswith(
+        "threads 128: 4 atoms of 32; the TiledMMA covers 32 x 32 x 16: by the permutation, in multiples of the atoms' "
+        "32 x 16 x 16; the CTA tile is 4 x 4 x 2 of it, and so a multiple; each thread has 128 of the tile's sums; all else"
+    )
+    producer = section(reported("sm90_gemm_bf16_tn")[1], "Choices")["derived"]
+    assert producer.startswith(
+        "threads 384: 2 atoms of 128, and 128 that load or take turns; the TiledMMA covers 128 x 256 x 16: what"
+    )
+    sliced = section(reported("sm80_gemm_sliced_k")[1], "Choices")["derived"]
+    assert f"each thread has {reported('sm80_gemm_sliced_k')[0].accumulator_registers} of the tile's sums" in sliced
     rows = section(reported("sm90_gemm_tf32")[1], "mid: Choices")
     assert "stages 4" in rows["free, by default"] and "cluster [1, 2]" in rows["free, in the spec"]
     assert "A in shared memory" in rows["fixed by the instruction"]

@@ -12,6 +12,7 @@ from mmagen.families.reading import read
 from mmagen.plan.cost import Call, KernelShape, schedule
 from mmagen.spec.model import Problem
 from mmagen.suggest import rank as ranks
+from mmagen.suggest.cutlass_name import Meaning, meaning
 from mmagen.suggest.start import suggest
 from mmagen.suggest.wanted import wanted
 from tests.support.fakes import typed
@@ -143,3 +144,44 @@ def test_a_terminal_is_asked(tmp_path, monkeypatch, capsys):
     assert [text.split(" ")[0] for text in asked] == ["Kernel", "Architecture", "Layout", "Sizes"]
     document = yaml.safe_load((tmp_path / "sm80_gemm_f16_tn.yaml").read_text())
     assert document["problems"] == [[512, 512, 512], [64, 64, 64]]
+
+
+NEW = "cutlass3x_sm90_tensorop_gemm_{}_128x128x64_2x1x1_0_{}_align8_warpspecialized_cooperative_epi_tma"
+
+
+@pytest.mark.parametrize(
+    ("name", "arch", "types", "sums", "out", "layout", "major"),
+    [
+        (NEW.format("bf16_bf16_f32_bf16_bf16", "tnn"), "sm_90a", "bf16", "f32", "bf16", "TN", "M"),
+        (NEW.format("e4m3_e5m2_f32_void_bf16", "tnt"), "sm_90a", "e4m3,e5m2", "f32", "bf16", "TN", "N"),
+        (
+            NEW.format("f16_f16_f16_f16_f16", "ntt").replace("op_gemm", "op_h64x128x16gemm"),
+            *("sm_90a", "f16", "f16", "f16", "NT", "N"),
+        ),
+        ("cutlass_tensorop_bf16_s16816gemm_bf16_256x128_64x3_tn_align8", "sm_80", "bf16", "f32", "bf16", "TN", "M"),
+        ("cutlass_tensorop_h16816gemm_256x128_32x3_nn_align8", "sm_80", "f16", "f16", "f16", "NN", "M"),
+        ("cutlass_tensorop_s1688gemm_f16_256x128_32x2_nt_align8", "sm_75", "f16", "f32", "f32", "NT", "M"),
+        ("cutlass_tensorop_s1688tf32gemm_256x128_16x3_tn_align4", "sm_80", "tf32", "f32", "f32", "TN", "M"),
+        ("cutlass_tensorop_d884gemm_128x128_16x3_nn_align1", "sm_80", "f64", "f64", "f64", "NN", "M"),
+        ("cutlass_tensorop_s8_i16832gemm_s8_256x128_64x3_tn_align16", "sm_80", "s8", "s32", "s8", "TN", "M"),
+        ("cutlass_simt_sgemm_128x128_8x2_nn_align1", "sm_80", "f32", "f32", "f32", "NN", "M"),
+    ],
+)
+def test_names_of_cutlass(name, arch, types, sums, out, layout, major):
+    assert meaning(name) == Meaning(arch, types, sums, out, layout, major)
+
+
+@pytest.mark.parametrize(
+    "name", ["", "cutlass_tensorop_c1688gemm_64x64_16x4_nn_align1", "sgemm", NEW.format("bf16_bf16", "tnn")]
+)
+def test_other_names_are_refused(name):
+    with pytest.raises(UsageError, match="dense GEMM of CUTLASS"):
+        meaning(name)
+
+
+def test_a_kernel_of_cutlass_becomes_a_spec(capsys):
+    name = "cutlass_tensorop_f16_s16816gemm_f16_128x128_32x3_tn_align8"
+    code, out, _ = typed(capsys, "new", "--cutlass", name, "--layout", "NT", "-")
+    document = yaml.safe_load(out)
+    assert code == 0 and document["epilogue"] == {"out": "f16", "major": "M"} and document["layout"] == "NT"
+    assert document["atom"] == "SM80_16x8x16_F32F16F16F32_TN" and document["name"] == "sm80_gemm_f16_nt"

@@ -295,27 +295,32 @@ static double product(int64_t i, bool symmetric) {
   return symmetric ? value : std::abs(value);
 }
 
+/// Of a block of 128; likewise.
+static double scale(int64_t i) { return 1.0 / static_cast<double>(1 + i / 128 % 3); }
+
 template <bool kPromoted>
-static double drift_of(Accumulation const& of, int64_t k, bool symmetric) {
+static double drift_of(Accumulation const& of, int64_t k, bool symmetric, bool scaled) {
   Path path;
   double sum = 0.0;
   double magnitude = 0.0;
   for (int64_t i = 0; i < k; ++i) {
-    if (i % kPathBlock == 0) { path.open<kPromoted>(of, i, sum); }
-    sum += product(i, symmetric);
-    magnitude += std::abs(product(i, symmetric));
+    double const factor = scaled ? scale(i) : 1.0;
+    if (i % kPathBlock == 0) { path.open<kPromoted>(of, i, sum, static_cast<float>(factor)); }
+    sum += factor * product(i, symmetric);
+    magnitude += factor * std::abs(product(i, symmetric));
     if ((i + 1) % kPathBlock == 0 || i + 1 == k) { path.close<kPromoted>(sum, magnitude); }
   }
   return path.drift<kPromoted>(of, k, magnitude, symmetric);
 }
 
 static int print_drifts(std::vector<std::string> const& arguments) {
-  for (std::size_t i = 0; i + 9 <= arguments.size(); i += 9) {
+  for (std::size_t i = 0; i + 10 <= arguments.size(); i += 10) {
     auto const number = [&](std::size_t at) { return std::stoi(arguments[i + at]); };
     Accumulation const of = {number(0), number(1), number(2), number(3) != 0, number(4), number(5), number(6) != 0};
     bool const symmetric = number(8) != 0;
-    double const drift =
-        of.promoted != 0 ? drift_of<true>(of, number(7), symmetric) : drift_of<false>(of, number(7), symmetric);
+    bool const scaled = number(9) != 0;
+    double const drift = of.promoted != 0 ? drift_of<true>(of, number(7), symmetric, scaled)
+                                          : drift_of<false>(of, number(7), symmetric, scaled);
     std::cout << number_text(drift, 17) << '\n';
   }
   return 0;

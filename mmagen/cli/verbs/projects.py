@@ -10,6 +10,19 @@ from mmagen.cli.options import ARCH, JOBS, SPECS, cached, target_names
 from mmagen.core.errors import UsageError
 
 
+@click.command(short_help="Write a first spec and a CI file.")
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False), default=Path(), metavar="[DIR]")
+@click.option(
+    "--ci", type=click.Choice(["github", "gitlab", "none"]), default="github", show_default=True, help="Whose CI file."
+)
+@click.option("--spec", "example", metavar="NAME", help="One of mmagen's own specs instead, e.g. sm90_gemm_bf16_tn.")
+def init(folder: Path, ci: str, example: str | None) -> int:
+    """Write a first spec into DIR/kernels, and a file with which CI verifies all specs in kernels/."""
+    from mmagen.cli import init as verb
+
+    return verb.init(folder, ci, example)
+
+
 @click.command(short_help="Generate a project from each spec.")
 @SPECS
 @click.option(

@@ -1,6 +1,7 @@
 """Shared memory of kernels that synchronise by barriers alone: races, copies in flight, reads of what nothing wrote.
 
-Every granule has two codes: its last writer and its last reader since the barrier. A code is a lane's `stamp` with flags:
+Every granule has two codes: its last writer and its last reader since the barrier; with atomic operations a third one, of the
+thread that last changed it by one. A code is a lane's `stamp` with flags:
 
     bits 63..32  barriers that the thread has passed      bits 31..16  warp barriers that it has passed
     bit  11      a copy to it is in flight                bit  10      several readers, or written by a copy
@@ -18,6 +19,7 @@ from mmagen.emulate.arrays import Events, Indices, Mask
 from mmagen.emulate.hazards.granules import Granules
 from mmagen.emulate.lanes.lanes import Lanes
 from mmagen.emulate.memory.owned import OwnedMemory
+from mmagen.emulate.ptx.facts import is_strong
 from mmagen.emulate.ptx.model import Instruction
 from mmagen.emulate.report.findings import FindingLog
 
@@ -46,6 +48,7 @@ class BarrierShadow(Granules):
         count = len(memory.bytes) // granule
         self.writer = np.zeros(count, dtype=np.uint64)
         self.reader = np.zeros(count, dtype=np.uint64)
+        self._changer: Events | None = None  # the last atomic operation on each; None until there is one
         self._first_stamps: Events = FIRST_STAMP | lanes.thread.astype(np.uint64)
         self.stamps: Events = self._first_stamps
 
@@ -78,20 +81,27 @@ class BarrierShadow(Granules):
         # One comparison for all that may be wrong: 0 - 1 is later than any epoch too.
         if not (((writer - _ONE) >> EPOCH_SHIFT) < (mine >> EPOCH_SHIFT)).all():
             self._examine_read(i, places, writer, mine)
-        reader = self.reader[places]
+        if self._changer is not None and not is_strong(i):
+            text = "reads {byte}, which {other} changed by an atomic operation since the last barrier"
+            self._after_notes(i, places, mine, self._changer, text)
+        self._note(self.reader, places, mine)
+
+    def _note(self, notes: Events, places: Indices, mine: Events) -> None:
+        """Keeps the last access to each granule, and whether there were others since the last barrier."""
+        reader = notes[places]
         same = (reader >> EPOCH_SHIFT) == (mine >> EPOCH_SHIFT)
         difference = reader ^ mine
         several = same & ((difference & THREAD != 0) | (reader & FLAG != 0))
         warps = same & ((difference & WARP != 0) | (reader & WARPS != 0))
         codes = mine | np.where(several, FLAG, _ZERO) | np.where(warps, WARPS, _ZERO)
-        self.reader[places] = codes
-        # Lanes of this access that were overwritten by another one: the granule has several readers.
-        lost = (self.reader[places] ^ codes) & THREAD != 0
+        notes[places] = codes
+        # Lanes of this access that were overwritten by another one: there are several.
+        lost = (notes[places] ^ codes) & THREAD != 0
         if lost.any():
             at = places[lost]
-            other_warp = (self.reader[at] ^ codes[lost]) & WARP != 0
-            self.reader[at] |= FLAG
-            self.reader[at[other_warp]] |= WARPS
+            other_warp = (notes[at] ^ codes[lost]) & WARP != 0
+            notes[at] |= FLAG
+            notes[at[other_warp]] |= WARPS
 
     def _examine_read(self, i: Instruction, places: Indices, writer: Events, mine: Events) -> None:
         unwritten = writer == 0
@@ -122,6 +132,9 @@ class BarrierShadow(Granules):
             self._report("shared_race", i, places, mine, lost, "writes {byte} together with {other}", self.writer[places])
 
     def _before_write(self, i: Instruction, places: Indices, mine: Events) -> None:
+        if self._changer is not None:
+            text = "writes {byte}, which {other} changed by an atomic operation since the last barrier"
+            self._after_notes(i, places, mine, self._changer, text)
         writer, reader = self.writer[places], self.reader[places]
         if ((np.maximum(writer, reader) >> EPOCH_SHIFT) < (mine >> EPOCH_SHIFT)).all():
             return
@@ -133,13 +146,17 @@ class BarrierShadow(Granules):
         if raced.any():
             text = "writes {byte}, which {other} wrote since the last barrier"
             self._report("shared_race", i, places, mine, raced, text, writer)
-        # Of several readers only the last is known. Another reader of its warp may be this thread; one of another warp is not.
-        shared = ((reader ^ mine) >> EPOCH_SHIFT == 0) & (reader & FLAG != 0)
-        shared &= (reader & WARPS != 0) | ((reader & _WARP_EPOCH) == (mine & _WARP_EPOCH))
-        raced = (reader != 0) & (_unordered(reader, mine) | shared)
+        self._after_notes(i, places, mine, self.reader, "writes {byte}, which {other} read since the last barrier")
+
+    def _after_notes(self, i: Instruction, places: Indices, mine: Events, notes: Events, text: str) -> None:
+        """Finds accesses that are not ordered after those that `notes` has of other threads."""
+        # Of several threads only the last is known. Another one of its warp may be this thread; one of another warp is not.
+        other = notes[places]
+        shared = ((other ^ mine) >> EPOCH_SHIFT == 0) & (other & FLAG != 0)
+        shared &= (other & WARPS != 0) | ((other & _WARP_EPOCH) == (mine & _WARP_EPOCH))
+        raced = (other != 0) & (_unordered(other, mine) | shared)
         if raced.any():
-            text = "writes {byte}, which {other} read since the last barrier"
-            self._report("shared_race", i, places, mine, raced, text, reader)
+            self._report("shared_race", i, places, mine, raced, text, other)
 
     def start_copy(self, i: Instruction, index: Indices, size: int, lanes: Indices) -> None:
         """Notes that copies to these bytes may arrive at any time from now on."""
@@ -152,12 +169,21 @@ class BarrierShadow(Granules):
         self.writer[self.granules(index, size)] = self.stamps[lanes][:, None] | FLAG
 
     def atomic(self, i: Instruction, index: Indices, size: int, lanes: Indices) -> None:
-        """Notes atomic accesses: they order themselves, so only the fact of writing is kept, as of the epoch before."""
+        """Notes atomic accesses: they order themselves, but not with other accesses. As writers they count as of the epoch
+        before."""
         places, mine = self.granules(index, size), self.stamps[lanes][:, None]
-        unwritten = self.writer[places] == 0
+        writer = self.writer[places]
+        unwritten = writer == 0
         if unwritten.any():
             self._report("uninitialised_shared", i, places, mine, unwritten, "changes {byte}, which nothing wrote")
+        raced = ~unwritten & (writer & IN_FLIGHT == 0) & _unordered(writer, mine)
+        if raced.any():
+            text = "changes {byte}, which {other} wrote since the last barrier"
+            self._report("shared_race", i, places, mine, raced, text, writer)
         self.writer[places] = mine - EPOCH_STEP
+        if self._changer is None:
+            self._changer = np.zeros_like(self.reader)
+        self._note(self._changer, places, mine)
 
     def _report(
         self,

@@ -16,12 +16,13 @@ from mmagen.emulate.lanes.lane_findings import LaneFindings
 from mmagen.emulate.lanes.lanes import Lanes
 from mmagen.emulate.memory.owned import OwnedMemory
 from mmagen.emulate.memory.swizzle import CHUNK
+from mmagen.emulate.ptx.facts import is_strong
 from mmagen.emulate.ptx.model import Instruction
 
 _LANE_BITS = np.uint32(31)
 _SEVERAL = np.uint32(32)
 _LATEST = CLOCK
-_REDUCED = np.uint64(1 << 63)  # of a writer: an asynchronous reduction, which may be reordered with others
+_REDUCED = np.uint64(1 << 63)  # of a writer: a reduction or atomic operation, which may be reordered with others
 
 
 class ClockShadow(Granules):
@@ -36,6 +37,7 @@ class ClockShadow(Granules):
         self.multiplied = np.zeros((count * granule // CHUNK, clocks.groups_of_cta), dtype=np.uint32)
         self._read = np.zeros(count * granule // CHUNK, dtype=bool)
         self.other = np.zeros(count, dtype=np.uint64)
+        self._changer: Words | None = None  # by atomic operations, as `reader`; None until there is one
         # The same by chunks.
         self._writers: Events = self.writer.reshape(-1, CHUNK // granule)
         self._others: Events = self.other.reshape(-1, CHUNK // granule)
@@ -57,19 +59,26 @@ class ClockShadow(Granules):
         if i.base != "ldmatrix":  # which a warp executes as one
             self._clocks.gaps.touch(lanes, self._clocks.clock[lanes // 32])
         self._read[index // CHUNK] = True
+        if self._changer is not None and not is_strong(i):
+            text = "reads {byte}, which {other} changed by an atomic operation, with no barrier between"
+            self._after_notes(i, places, who, self._rank(places), self._changer, text)
         own = places * self.granule // self._stride == self._lanes.cta[lanes][:, None]
         if not own.all():
             away = np.broadcast_to(self._clocks.codes(lanes)[:, None], places.shape)[~own]
             self.other[places[~own]] = away
+        self._note(self.reader, places, own, lanes)
+
+    def _note(self, notes: Words, places: Indices, own: Mask, lanes: Indices) -> None:
+        """Keeps that lanes accessed granules, of which those `own` are of their CTAs, now."""
         clock = self._clocks.clock[lanes // 32] << np.uint32(6)
         codes = np.broadcast_to((clock | (lanes % 32).astype(np.uint32))[:, None], places.shape)
         warps = np.broadcast_to((lanes // 32 % self._clocks.warps_of_cta)[:, None], places.shape)
-        before = self.reader[places, warps]
+        before = notes[places, warps]
         several = own & (before >> 6 == codes >> 6) & ((before ^ codes) & (_LANE_BITS | _SEVERAL) != 0)
-        self.reader[places[own], warps[own]] = (codes | np.where(several, _SEVERAL, np.uint32(0)))[own]
-        lost = own & ((self.reader[places, warps] ^ codes) & _LANE_BITS != 0)
+        notes[places[own], warps[own]] = (codes | np.where(several, _SEVERAL, np.uint32(0)))[own]
+        lost = own & ((notes[places, warps] ^ codes) & _LANE_BITS != 0)
         if lost.any():
-            self.reader[places[lost], warps[lost]] |= _SEVERAL
+            notes[places[lost], warps[lost]] |= _SEVERAL
 
     def write(self, i: Instruction, index: Indices, size: int, lanes: Indices) -> None:
         """Notes writes by threads."""
@@ -94,12 +103,18 @@ class ClockShadow(Granules):
         self.writer[self.granules(index, size)] = (self._clocks.codes(lanes) if codes is None else codes)[:, None]
 
     def atomic(self, i: Instruction, index: Indices, size: int, lanes: Indices) -> None:
-        """Notes atomic accesses: they order themselves, so only the fact of writing is kept."""
-        places = self.granules(index, size)
+        """Notes atomic accesses: they order themselves, but not with other accesses."""
+        places, who = self.granules(index, size), lanes[:, None]
         unwritten = self.writer[places] == 0
         if unwritten.any():
-            self._report("uninitialised_shared", i, places, lanes[:, None], unwritten, "changes {byte}, which nothing wrote")
-        self.writer[places] = self._clocks.codes(lanes)[:, None] & ~CLOCK
+            self._report("uninitialised_shared", i, places, who, unwritten, "changes {byte}, which nothing wrote")
+        self._unordered_writer(i, places, who, self.writer[places], "changes")
+        self.writer[places] = (self._clocks.codes(lanes)[:, None] & ~CLOCK) | _REDUCED
+        self._clocks.gaps.touch(lanes, self._clocks.clock[lanes // 32])
+        if self._changer is None:
+            self._changer = np.zeros_like(self.reader)
+        own = places * self.granule // self._stride == self._lanes.cta[lanes][:, None]
+        self._note(self._changer, places, own, lanes)
 
     def remote_store(
         self, i: Instruction, index: Indices, size: int, lanes: Indices, column: int, clock: int, reduces: bool
@@ -231,7 +246,11 @@ class ClockShadow(Granules):
         self._unordered_writer(i, places, who, self.writer[places] if writer is None else writer, "overwrites")
         clocks, rank, chunks = self._clocks, self._rank(places), places * self.granule // CHUNK
         if self._read[chunks].any():
-            self._before_readers(i, places, who, rank)
+            text = "overwrites {byte}, which {other} read, with no barrier between"
+            self._after_notes(i, places, who, rank, self.reader, text)
+        if self._changer is not None:
+            text = "overwrites {byte}, which {other} changed by an atomic operation, with no barrier between"
+            self._after_notes(i, places, who, rank, self._changer, text)
         columns = clocks.warps + rank[..., None] * clocks.groups_of_cta + np.arange(clocks.groups_of_cta)
         raced = clocks.known[who[..., None], columns] < self.multiplied[chunks]
         if raced.any():
@@ -243,8 +262,9 @@ class ClockShadow(Granules):
             text = "overwrites {byte}, which {other} reads, without having waited for that"
             self._report("async_race", i, places, who, raced, text, other)
 
-    def _before_readers(self, i: Instruction, places: Indices, who: Indices, rank: Indices) -> None:
-        clocks, reader = self._clocks, self.reader[places]  # [n, k, warps]
+    def _after_notes(self, i: Instruction, places: Indices, who: Indices, rank: Indices, notes: Words, text: str) -> None:
+        """Finds accesses that are not ordered after those that `notes` has of other threads."""
+        clocks, reader = self._clocks, notes[places]  # [n, k, warps]
         columns = rank[..., None] * clocks.warps_of_cta + np.arange(clocks.warps_of_cta)
         same_warp = columns == (who // 32 % clocks.warps)[..., None]
         mine = same_warp & (reader & (_LANE_BITS | _SEVERAL) == (who % 32)[..., None])
@@ -254,7 +274,6 @@ class ClockShadow(Granules):
         left = clocks.left_out(who[..., None], columns, reader & _LANE_BITS, reader >> 6, known, several)
         raced = (reader != 0) & (late if left is None else late | left) & ~mine
         if raced.any():
-            text = "overwrites {byte}, which {other} read, with no barrier between"
             self._report("shared_race", i, places, who, raced.any(axis=2), text, _reader_codes(reader, columns, raced))
 
     def _report(

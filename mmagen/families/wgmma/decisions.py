@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import log2
 
+from mmagen.families.wgmma import scaling
 from mmagen.mma.atoms import Atom
 from mmagen.plan import budgets, rules
 from mmagen.plan.model import Epilogue, Operand, SmemCopy, Swizzle, TiledMma, Tma
@@ -53,15 +54,18 @@ def as_computed(spec: Spec) -> Spec:
     layout = Layout(a="K" if spec.layout.b_major == "K" else "M", b="K" if spec.layout.a_major == "K" else "N")
     cache = spec.cache and spec.cache.model_copy(update={"a": spec.cache.b, "b": spec.cache.a})
     epilogue = spec.epilogue.model_copy(update={"major": "M" if spec.epilogue.major == "N" else "N"})
-    return spec.model_copy(update={"layout": layout, "cache": cache, "epilogue": epilogue})
+    scale = spec.scale and spec.scale.mirrored
+    return spec.model_copy(update={"layout": layout, "cache": cache, "epilogue": epilogue, "scale": scale})
 
 
 # --- Roles of warpgroups ---------------------------------------------------------------------------------------------
 
 
 def schedule(spec: Spec, mma: TiledMma) -> str:
-    """The spec's schedule, or the default for the number of warpgroups along M."""
-    return spec.schedule or ("cooperative" if mma.atoms[0] >= 2 else "warpgroup")
+    """The spec's schedule, or the default for the number of warpgroups along M. Scales that change along K take a warp of the
+    producer, and groups need a persistent schedule."""
+    warp_specialized = mma.atoms[0] >= 2 or scaling.along_k(spec) or spec.grouped
+    return spec.schedule or ("cooperative" if warp_specialized else "warpgroup")
 
 
 def consumers(spec: Spec, mma: TiledMma) -> int:
@@ -106,8 +110,18 @@ def stream_k(spec: Spec) -> str:
 
 
 def precise(spec: Spec) -> bool:
-    """Are partial sums promoted to f32 registers?"""
-    return spec.accumulation == "precise"
+    """Are the sums of whole k tiles added to accumulators of the same size in f32 registers?"""
+    return spec.accumulation == "precise" and not scaling.along_k(spec)
+
+
+def promoted(spec: Spec) -> bool:
+    """Does the tensor core sum one k tile at a time?"""
+    return precise(spec) or scaling.along_k(spec)
+
+
+def partial_sets(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> int:
+    """Sets of registers for the partial sums of a unit, where scales change along K."""
+    return scaling.partial_sets(spec, atom, mma, tile, role_registers(spec, mma)[2], REGISTERS_BESIDES)
 
 
 # --- Registers -------------------------------------------------------------------------------------------------------
@@ -132,8 +146,11 @@ def launch_registers(spec: Spec, mma: TiledMma) -> int:
 
 
 def registers(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> tuple[int, int]:
-    """32-bit registers per thread for accumulators (twice if promoted), and for fragments of A or its metadata."""
-    accumulators = tile[0] * tile[1] * atom.type_d.bits // 32 // mma.threads * (2 if precise(spec) else 1)
+    """32-bit registers per thread for accumulators, partial sums included, and for fragments of A or its metadata."""
+    sums = tile[0] * tile[1] * atom.type_d.bits // 32 // mma.threads
+    accumulators = sums * (2 if precise(spec) else 1)
+    if scaling.along_k(spec):
+        accumulators += partial_sets(spec, atom, mma, tile) * scaling.unit_registers(atom)
     return accumulators, atom.registers_of_a(tile[0] // mma.atoms[0], tile[2])
 
 
@@ -142,6 +159,8 @@ def registers_fit(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> bool:
     accumulators, fragments = registers(spec, atom, mma, tile)
     sums = accumulators // (2 if precise(spec) else 1)
     needed = accumulators + fragments + REGISTERS_BESIDES
+    if scaling.along_k(spec):
+        sums, needed = scaling.unit_registers(atom), needed + scaling.REGISTERS_BESIDES
     return needed <= role_registers(spec, mma)[2] and sums + REGISTERS_OF_WGMMA <= launch_registers(spec, mma)
 
 
@@ -238,9 +257,19 @@ def _align(size: int) -> int:
     return -(-size // SMEM_ALIGNMENT) * SMEM_ALIGNMENT
 
 
-def smem_bytes(stages: int, a: Operand, b: Operand, staged: Epilogue) -> int:
-    """Bytes per CTA: stages of A and B, epilogue slices, barriers."""
-    return _align(stages * a.bytes_per_stage) + _align(stages * b.bytes_per_stage) + _align(staged.smem_bytes) + BARRIER_BYTES
+def smem_bytes(spec: Spec, mma: TiledMma, stages: int, a: Operand, b: Operand, staged: Epilogue) -> int:
+    """Bytes per CTA: stages of A and B, epilogue slices, barriers, scales of the stages."""
+    operands = _align(stages * a.bytes_per_stage) + _align(stages * b.bytes_per_stage)
+    return operands + _align(staged.smem_bytes) + _pipeline_bytes(spec, mma, stages, a, b)
+
+
+def _pipeline_bytes(spec: Spec, mma: TiledMma, stages: int, a: Operand, b: Operand) -> int:
+    """Barriers and, where they change along K, scales (Sm90ScaledPipeline)."""
+    scales = stages * scaling.bytes_of_stage(spec, (a.extent_mn, b.extent_mn, a.extent_k))
+    if not scales:
+        return BARRIER_BYTES
+    barriers = 8 * (2 * stages + consumers(spec, mma))
+    return _align(barriers + -(-scales // 16) * 16)
 
 
 def smem_share(spec: Spec) -> int:
@@ -257,8 +286,10 @@ def barrier_stages(spec: Spec, mma: TiledMma) -> int:
 def most_stages(spec: Spec, mma: TiledMma, a: Operand, b: Operand, staged: Epilogue) -> int:
     """Maximum number of stages, by bytes and by barriers; 0 if none fits."""
     each = smem_share(spec)
-    fit = (each - smem_bytes(0, a, b, staged)) // (a.bytes_per_stage + b.bytes_per_stage)
-    return next((n for n in range(min(fit, barrier_stages(spec, mma)), 0, -1) if smem_bytes(n, a, b, staged) <= each), 0)
+    fit = (each - smem_bytes(spec, mma, 0, a, b, staged)) // (a.bytes_per_stage + b.bytes_per_stage)
+    return next(
+        (n for n in range(min(fit, barrier_stages(spec, mma)), 0, -1) if smem_bytes(spec, mma, n, a, b, staged) <= each), 0
+    )
 
 
 def stages(spec: Spec, mma: TiledMma, a: Operand, b: Operand, staged: Epilogue) -> int:

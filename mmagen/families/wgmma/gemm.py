@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from mmagen import families
 from mmagen.core.errors import Fault, SpecFaults
 from mmagen.families import launches, library
-from mmagen.families.wgmma import decisions, sparse_rules
+from mmagen.families.wgmma import decisions, grouped, scaling, sparse_rules
 from mmagen.families.wgmma import rules as wgmma_rules
 from mmagen.families.wgmma.alternatives import EVERY, USUAL, alternatives
 from mmagen.families.wgmma.model import WarpgroupRoles, WgmmaGemmPlan, WgmmaMainloop
@@ -34,6 +34,8 @@ from mmagen.spec.model import Problem, Spec
 if TYPE_CHECKING:
     from mmagen.families.protocol import Family
 
+PROMOTED_K = 2048
+
 
 class WgmmaGemm:
     """GEMM of dense wgmma. Families of other wgmma GEMMs derive from it."""
@@ -47,6 +49,8 @@ class WgmmaGemm:
         return found is not None and found.wgmma
 
     def plan(self, spec: Spec, sha: str) -> WgmmaGemmPlan:
+        if refused := [*grouped.library_faults(spec)]:
+            raise SpecFaults(tuple(refused))
         if spec.configs:
             # Configs that all name atoms of another family make that family's plan, and then `family_of` finds it.
             return cast(WgmmaGemmPlan, library.plan(spec, sha, families.plan))
@@ -54,31 +58,35 @@ class WgmmaGemm:
         atom = rules.atom_for(computed)
         wrong_type = [*rules.type_faults(spec, atom)]
         faults = [*rules.arch_faults(spec, atom), *wrong_type, *sparse_rules.key_faults(spec, atom)]
-        problems = spec.problems or operations.as_applied(spec, default_problems())
+        default = grouped.default_problems(spec.grouped) if spec.grouped else default_problems()
+        problems = spec.problems or operations.as_applied(spec, default)
         if wrong_type:  # the rules of the epilogue hold for a type that accumulators are converted to
             usable = spec.model_copy(update={"epilogue": spec.epilogue.with_out(None)})
             raise SpecFaults((*faults, *wgmma_rules.faults(usable)))
         scalar = budgets.scalar_type(atom, rules.out_type(spec, atom))
-        faults += [*rules.scalar_faults(scalar, problems), *operations.faults(spec, scalar, problems)]
+        faults += [*rules.problem_faults(spec, scalar, problems), *operations.faults(spec, scalar, problems)]
+        faults += [*_group_faults(spec, atom, problems), *grouped.epilogue_faults(spec)]
         faults += wgmma_rules.faults(spec)
         if faults:
             raise SpecFaults(tuple(faults))
         return planned(self.module, spec, sha, atom, tiling.tiled_mma(computed, atom), problems)
 
     def problem_faults(self, plan: WgmmaGemmPlan, problems: Sequence[Problem]) -> Iterator[Fault]:
-        yield from rules.scalar_faults(plan.epilogue.scalar, problems)
+        yield from rules.problem_faults(plan.spec, plan.epilogue.scalar, problems)
         yield from operations.scalar_faults(plan.spec, problems)
+        yield from _group_faults(plan.spec, plan.atom, problems)
 
     def parts(self, plan: WgmmaGemmPlan) -> tuple[str, ...]:
-        return ("common", "package", "product", "gemm", "hopper", *library.parts(plan))
+        host = () if plan.scheduler.grouped else ("hopper_dense",)
+        return ("common", "package", "product", "gemm", "hopper", *host, *library.parts(plan))
 
     def context(self, plan: WgmmaGemmPlan, config: str) -> Mapping[str, Any]:
         by_threads = plan.configs[decisions.by_threads(plan.kernels)].name if plan.configs else ""
         return {
             **library.context(plan, config),
-            "launch": "sm90",
-            "unaligned": True,
-            "sources": [*library.sources(plan), f"{plan.name}_unaligned"],
+            "launch": "sm90_grouped" if plan.scheduler.grouped else "sm90",
+            "unaligned": not plan.scheduler.grouped,
+            "sources": [*library.sources(plan), *([] if plan.scheduler.grouped else [f"{plan.name}_unaligned"])],
             "warpgroups": f"{plan.roles.consumers} {WARPGROUPS[plan.roles.schedule]}",
             "policies": policies_of(plan),
             "partials": (),
@@ -88,11 +96,15 @@ class WgmmaGemm:
 
     def trials(self, plan: WgmmaGemmPlan) -> Trials:
         scheduler = plan.scheduler
+        if scheduler.grouped:
+            return of_product(plan, grouped.trial_problems(plan))
         shared = stream_k_problems(plan.tile_of_d, plan.cluster_of_d) if scheduler.shares_last_wave else ()
         if scheduler.workspace_splits is not None:
             of_element = plan.operands[0].element.bytes
             shared = split_k_problems(plan.tile_of_d, plan.cluster_of_d, of_element, scheduler.workspace_splits)
         copied = copied_problems(plan.tile_of_d) if scheduler.takes_workspace else ()
+        if plan.mainloop.promote:  # so long that sums that stay in the tensor core exceed their bound
+            shared = (*shared, Problem(shape=(*plan.tile_of_d[:2], PROMOTED_K), beta=1.0))
         turns = plan.roles.consumers if plan.roles.schedule == "pingpong" else 1
         paths = Paths.of(plan, tma=True, turns=turns)
         problems = chosen(paths)
@@ -128,6 +140,11 @@ class WgmmaGemm:
 FAMILY: Family[WgmmaGemmPlan] = WgmmaGemm()
 
 
+def _group_faults(spec: Spec, atom: Atom, problems: Sequence[Problem]) -> Iterator[Fault]:
+    sizes = (atom.type_b, atom.type_a) if decisions.swapped(spec) else (atom.type_a, atom.type_b)
+    return grouped.problem_faults(spec, sizes[0].bytes, sizes[1].bytes, problems)
+
+
 def _registers(plan: GemmPlan) -> int:
     """Per thread at launch: ptxas fills what the launch bounds allow, and setmaxnreg moves registers between roles."""
     return decisions.launch_registers(plan.spec, plan.tiled_mma)
@@ -136,7 +153,7 @@ def _registers(plan: GemmPlan) -> int:
 def policies_of(plan: WgmmaGemmPlan) -> Policies:
     """The C++ policies of a plan."""
     made_by = functor(plan.epilogue.operations, plan.name, plan.d_row_major, plan.swapped)
-    return policies(plan.roles.schedule, plan.atom.reads_a, plan.mainloop.promote, plan.scheduler, made_by)
+    return policies(plan.roles.schedule, plan.atom.reads_a, plan.mainloop, plan.scheduler, made_by)
 
 
 def planned(family: str, spec: Spec, sha: str, atom: Atom, mma: TiledMma, problems: tuple[Problem, ...]) -> WgmmaGemmPlan:
@@ -145,8 +162,8 @@ def planned(family: str, spec: Spec, sha: str, atom: Atom, mma: TiledMma, proble
     tile, computed = spec.tile, decisions.as_computed(spec)
     a, b = (decisions.operand(letter, computed, atom, mma, tile) for letter in "AB")
     staged = decisions.epilogue(computed, atom, mma, tile)
-    stages = decisions.stages(spec, mma, a, b, staged)
-    accumulators, fragments = decisions.registers(spec, atom, mma, tile)
+    stages = decisions.stages(computed, mma, a, b, staged)
+    accumulators, fragments = decisions.registers(computed, atom, mma, tile)
     cluster, roles = decisions.cluster(spec), _roles(spec, mma)
     scheduler = TileScheduler(
         raster_group=max(1, (spec.raster or budgets.RASTER_GROUP) // cluster[0]),
@@ -155,39 +172,50 @@ def planned(family: str, spec: Spec, sha: str, atom: Atom, mma: TiledMma, proble
         workspace_splits=decisions.workspace_splits(spec),
         persistent=decisions.persistent(spec, mma),
         stream_k=decisions.stream_k(spec),
+        grouped=spec.grouped or "",
     )
-    promote = decisions.precise(spec)
+    mainloop = _mainloop(computed, stages, atom, mma, tile)
     made_by = functor(staged.operations, spec.name, staged.row_major, decisions.swapped(spec))
-    chosen = policies(roles.schedule, atom.reads_a, promote, scheduler, made_by)
+    chosen = policies(roles.schedule, atom.reads_a, mainloop, scheduler, made_by)
     return WgmmaGemmPlan(
         family=family,
         spec=spec,
         spec_sha=sha,
         arch=rules.compiled_for(spec, atom),
-        text=_text(sentences.of_gemm(spec, atom, tile, staged), chosen),
+        text=_text(spec, sentences.of_gemm(spec, atom, tile, staged), chosen),
         problems=problems,
-        arguments=operations.arguments(staged.operations, spec.epilogue.major),
+        arguments=operations.arguments(staged.operations, spec.epilogue.major)
+        + scaling.arguments(spec)
+        + grouped.arguments(spec.grouped or ""),
         atom=atom,
         tiled_mma=mma,
         tile=tile,
         threads=decisions.threads(spec, mma),
         operands=(a, b),
         epilogue=replace(staged, major=spec.epilogue.major),
-        smem_bytes=decisions.smem_bytes(stages, a, b, staged),
+        smem_bytes=decisions.smem_bytes(computed, mma, stages, a, b, staged),
         smem_limit=budgets.smem_limit(decisions.ARCH),
         accumulator_registers=accumulators,
         fragment_registers=fragments,
-        mainloop=WgmmaMainloop(
-            cxx=chosen.mainloop.cxx,
-            header=chosen.mainloop.header,
-            stages=stages,
-            promote=promote,
-            prefetch=spec.prefetch or 0,
-        ),
+        mainloop=replace(mainloop, cxx=chosen.mainloop.cxx, header=chosen.mainloop.header),
         roles=roles,
         swapped=decisions.swapped(spec),
         scheduler=scheduler,
         ctas_per_sm=spec.ctas_per_sm or 1,
+    )
+
+
+def _mainloop(computed: Spec, stages: int, atom: Atom, mma: TiledMma, tile: tuple[int, int, int]) -> WgmmaMainloop:
+    """The decisions about the mainloop, all but its policy, which follows from them."""
+    return WgmmaMainloop(
+        cxx="",
+        header="",
+        stages=stages,
+        promote=decisions.promoted(computed),
+        prefetch=computed.prefetch or 0,
+        scales=tuple(scaling.layout(letter, computed, tile) for letter in "AB") if computed.scale else (),
+        scale_bytes=stages * scaling.bytes_of_stage(computed, tile),
+        partial_sets=decisions.partial_sets(computed, atom, mma, tile) if scaling.along_k(computed) else 0,
     )
 
 
@@ -203,14 +231,17 @@ def _roles(spec: Spec, mma: TiledMma) -> WarpgroupRoles:
     )
 
 
-def _text(of_gemm: Text, chosen: Policies) -> Text:
+def _text(spec: Spec, of_gemm: Text, chosen: Policies) -> Text:
     kernel, *others = chosen.reading
+    by_threads = ("sm90_unaligned", "the kernel without TMA loads, for operands whose rows do not begin at 16-byte boundaries")
     reading = (
         (kernel.header, kernel.what),
         ("sm90_tma_load", "the producer: TMA, global memory to kStages stages of shared memory"),
         *((policy.header, policy.what) for policy in others),
-        ("sm90_unaligned", "the kernel without TMA loads, for operands whose rows do not begin at 16-byte boundaries"),
+        *(() if spec.grouped else (by_threads,)),
     )
+    if spec.grouped:
+        of_gemm = grouped.text(spec.grouped, of_gemm)
     return replace(
         of_gemm, peak_operands="shared-memory", reading=tuple((sentences.header(name), role) for name, role in reading)
     )

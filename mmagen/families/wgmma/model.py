@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from mmagen.families.wgmma.scaling import ScaleLayout
 from mmagen.mma.accumulation import Accumulation
 from mmagen.plan.model import Operand
 from mmagen.plan.plans import GemmPlan, Mainloop
@@ -12,10 +13,24 @@ from mmagen.plan.plans import GemmPlan, Mainloop
 @dataclass(frozen=True, kw_only=True)
 class WgmmaMainloop(Mainloop):
     """promote: each k tile's sum is added to f32 registers. prefetch: stages prefetched into L2 while the previous kernel still
-    runs."""
+    runs. scales: of the kernel's A and B, () for neither. scale_bytes: shared memory of those that change along K. partial_sets:
+    sets of registers for the sums of k tiles that are to be scaled."""
 
     promote: bool
     prefetch: int
+    scales: tuple[ScaleLayout, ...] = ()
+    scale_bytes: int = 0
+    partial_sets: int = 0
+
+    @property
+    def scales_k(self) -> bool:
+        """Do scales change along K?"""
+        return any(one.along_k > 0 for one in self.scales)
+
+    @property
+    def scales_tile(self) -> bool:
+        """Is a finished tile multiplied by scales?"""
+        return any(one.kind and not one.along_k for one in self.scales)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from mmagen.families.wgmma import decisions
+from mmagen.families.wgmma import decisions, grouped, scaling
 from mmagen.families.wgmma.model import WgmmaGemmPlan
 from mmagen.mma.sparse_atoms import SparseAtom
 from mmagen.plan import pages
@@ -25,6 +25,7 @@ def sections(plan: WgmmaGemmPlan) -> list[pages.Section]:
         pages.tiled_mma(plan),
         ("Schedule", _schedule(plan)),
         *((pages.operand_title(one), _tma_operand(plan, one)) for one in plan.operands),
+        *([("Scales", _scales(plan))] if plan.mainloop.scales else []),
         ("Registers per thread", _registers(plan)),
         ("Shared memory per CTA", _shared_memory(plan)),
         ("Epilogue", _epilogue(plan)),
@@ -68,6 +69,7 @@ def _schedule(plan: WgmmaGemmPlan) -> list[pages.Row]:
         ("cluster", f"{m} x {n} CTAs share operands by multicast" if m * n > 1 else "none"),
         ("split_k", _split_k(plan)),
         ("stream_k", shared if scheduler.shares_last_wave else "no"),
+        *grouped.rows_of_page(plan),
         (
             "prefetch",
             f"{pages.count(prefetch, 'stage')} into L2 while the previous kernel still runs" if prefetch else "none",
@@ -115,11 +117,29 @@ def _tma_operand(plan: WgmmaGemmPlan, operand: Operand) -> list[pages.Row]:
     ]
 
 
+def _scales(plan: WgmmaGemmPlan) -> list[pages.Row]:
+    """Those of the kernel's A and B."""
+    mainloop = plan.mainloop
+    rows: list[pages.Row] = [(one.letter, one.text) for one in mainloop.scales]
+    if mainloop.scales_tile:
+        rows.append(("of all of K", "multiply the finished tile, before the epilogue"))
+    if mainloop.scales_k:
+        slots = pages.count(sum(one.slots for one in mainloop.scales), "slot")
+        sets = pages.count(mainloop.partial_sets, "set")
+        overlap = "one is added up while the next runs" if mainloop.partial_sets > 1 else "other warpgroups run meanwhile"
+        rows += [
+            ("of a part of K", "multiply the sum of each k tile, which is added to f32 registers"),
+            ("copy", f"{slots} of shared memory per stage, by a warp of the producer (cp.async)"),
+            ("partial sums", f"{sets} of {scaling.unit_registers(plan.atom)} registers, one for each wgmma shape: {overlap}"),
+        ]
+    return rows
+
+
 def _registers(plan: WgmmaGemmPlan) -> list[pages.Row]:
     sums, roles = plan.accumulator_registers, plan.roles
-    rows: list[pages.Row] = [
-        ("accumulators", f"{sums}" + (", half of them for the sum of one k tile" if plan.mainloop.promote else ""))
-    ]
+    partial = plan.mainloop.partial_sets * scaling.unit_registers(plan.atom)
+    of_partial = f", {partial} of them for sums of k tiles" if partial else ", half of them for the sum of one k tile"
+    rows: list[pages.Row] = [("accumulators", f"{sums}" + (of_partial if plan.mainloop.promote else ""))]
     if plan.fragment_registers:
         rows.append(("fragments", f"{plan.fragment_registers}, one k tile of A"))
     rows.append(
@@ -140,6 +160,7 @@ def _shared_memory(plan: WgmmaGemmPlan) -> list[pages.Row]:
     return [
         pages.one_stage(plan),
         ("stages", f"{plan.stages}, {plan.stages * plan.stage_bytes:,} B"),
+        *([("scales", f"{plan.mainloop.scale_bytes:,} B")] if plan.mainloop.scale_bytes else []),
         ("epilogue slices", f"{plan.epilogue.smem_bytes:,} B"),
         pages.smem_together(plan, ", barriers included"),
     ]

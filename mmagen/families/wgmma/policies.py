@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from mmagen.families.wgmma.model import WgmmaMainloop
 from mmagen.plan.plans import TileScheduler
 from mmagen.plan.policies import SINGLE_TILE, Policies, Policy
 
@@ -32,31 +35,56 @@ _SPARSE = Policy(
 _MAINLOOPS = {"shared memory": _SS, "registers": _RS, "compressed": _SPARSE}
 
 
-def policies(schedule: str, reads_a: str, promote: bool, scheduler: TileScheduler, made_by: Policy) -> Policies:
-    """Those of one kernel. reads_a: an atom's; promote: each k tile's sum leaves the tensor core for f32 registers. made_by: the
-    functor that makes elements of D."""
-    base = _MAINLOOPS[reads_a]
-    promoted = Policy(
-        f"mmagen::Sm90MainloopPromoted<Config, {base.cxx}>",
-        "sm90_mainloop_promoted",
-        "adds each k tile's sum to accumulators in f32 registers",
-    )
+# Mainloops that derive from another one.
+_PROMOTED = Policy(
+    "mmagen::Sm90MainloopPromoted<Config, {base}>",
+    "sm90_mainloop_promoted",
+    "adds each k tile's sum to accumulators in f32 registers",
+)
+_SCALED = Policy(
+    "mmagen::Sm90MainloopScaled<Config, {base}>",
+    "sm90_mainloop_scaled",
+    "multiplies each k tile's sum by its scales and adds it to accumulators in f32 registers",
+)
+_TILE_SCALED = Policy(
+    "mmagen::Sm90MainloopTileScaled<Config, {base}>",
+    "sm90_mainloop_tile_scaled",
+    "multiplies the sums of a finished tile by their scales",
+)
+
+
+def policies(schedule: str, reads_a: str, mainloop: WgmmaMainloop, scheduler: TileScheduler, made_by: Policy) -> Policies:
+    """Those of one kernel. reads_a: an atom's. Of the mainloop what is known before its policy counts. made_by: the functor that
+    makes elements of D."""
+    layers = [_MAINLOOPS[reads_a]]
+    if mainloop.scales_k:
+        layers.append(_SCALED)
+    elif mainloop.promote:
+        layers.append(_PROMOTED)
+    if mainloop.scales_tile:
+        layers.append(_TILE_SCALED)
+    cxx = layers[0].cxx
+    for layer in layers[1:]:
+        cxx = layer.cxx.format(base=cxx)
+    *bases, last = layers
     epilogue = Policy(
         f"mmagen::Sm90EpilogueTma<Config, {made_by.cxx}>",
         "sm90_epilogue_tma",
         "accumulators -> functor -> shared memory -> TMA -> D",
     )
-    return Policies(
-        _KERNELS[schedule],
-        promoted if promote else base,
-        _scheduler(scheduler),
-        epilogue,
-        base if promote else None,
-        made_by,
-    )
+    return Policies(_KERNELS[schedule], replace(last, cxx=cxx), _scheduler(scheduler), epilogue, tuple(bases), made_by)
+
+
+_SIZES = {"contiguous": "kStacked", "masked": "kMasked"}  # mmagen::GroupSizes
 
 
 def _scheduler(scheduler: TileScheduler) -> Policy:
+    if scheduler.grouped:
+        return Policy(
+            f"mmagen::GroupedTileScheduler<Config, mmagen::GroupSizes::{_SIZES[scheduler.grouped]}>",
+            "sm90_tile_scheduler_grouped",
+            "persistent; finds the tiles of groups whose sizes lie in device memory",
+        )
     if scheduler.shares_last_wave:
         always = "true" if scheduler.stream_k == "always" else "false"
         return Policy(

@@ -12,7 +12,7 @@ from itertools import islice, tee
 
 from mmagen.core.errors import Fault
 from mmagen.core.layout_text import LayoutText
-from mmagen.families.wgmma import decisions
+from mmagen.families.wgmma import decisions, grouped, scaling
 from mmagen.families.wgmma.breach import POWERS, Breach, clusters
 from mmagen.families.wgmma.changes import Change, spelled, written
 from mmagen.families.wgmma.tile_rules import breaches_of_tile, extents
@@ -59,6 +59,8 @@ def breaches(spec: Spec) -> list[Breach]:
         *_split_k(spec, atom, mma),
         *_stream_k(spec, atom, mma),
         *_accumulation(spec, atom),
+        *_scale(spec, atom, mma),
+        *grouped.breaches(spec, mma),
     ]
     assert spec.tile
     of_tile = [] if shape else [*extents(mma, spec.tile)]
@@ -258,11 +260,47 @@ def _accumulation(spec: Spec, atom: Atom) -> Iterator[Breach]:
             "omit it: accumulation requires e4m3 or e5m2",
             ({"accumulation": None},),
         )
-    elif decisions.precise(spec) and atom.type_d.word != "f32":
+    elif spec.accumulation == "precise" and atom.type_d.word != "f32":
         name = atom.name.replace("F16E", "F32E")
         yield Breach(
             ("accumulation",),
             f"precise requires f32 accumulators; those of {atom.name} are f16",
             "fast, or an atom with f32 accumulators",
             ({"atom": name}, {"accumulation": "fast"}),
+        )
+
+
+def _scale(spec: Spec, atom: Atom, mma: TiledMma) -> Iterator[Breach]:
+    if spec.scale is None:
+        return
+    if atom.type_a.word not in ("e4m3", "e5m2"):
+        yield Breach(
+            ("scale",),
+            f"{atom.type_a.word} operands take no scales",
+            "omit it: scale requires e4m3 or e5m2",
+            ({"scale": None},),
+        )
+        return
+    if atom.type_d.word != "f32":
+        yield Breach(
+            ("scale",),
+            f"scaled sums are f32; those of {atom.name} are {atom.type_d.word}",
+            "an atom with f32 accumulators",
+            ({"atom": atom.name.replace("F16E", "F32E")}, {"scale": None}),
+        )
+    if not scaling.along_k(spec):
+        return
+    if decisions.schedule(spec, mma) == "warpgroup":
+        yield Breach(
+            ("schedule",),
+            "scales that change along K are copied by a warp of the producer, which schedule warpgroup does not have",
+            "cooperative or pingpong",
+            ({"schedule": "cooperative"},),
+        )
+    if spec.accumulation == "fast":
+        yield Breach(
+            ("accumulation",),
+            "the sums of k tiles with different scales are added in f32 registers, never inside the tensor core",
+            "precise, or omit it",
+            ({"accumulation": None},),
         )

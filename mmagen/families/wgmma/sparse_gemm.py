@@ -24,6 +24,8 @@ from mmagen.spec.model import Problem, Spec
 if TYPE_CHECKING:
     from mmagen.families.protocol import Family
 
+# What stands for keys that sparse kernels do not have.
+_WITHOUT = {"operands": None, "grouped": None, "scale": None}
 # How magnitudes compare (sparse_format.cuh), by the first letter of a type's word.
 _MAGNITUDES = {"s": "kSigned", "u": "kUnsigned"}
 _RUN_BYTES = 32  # of A along K, whose metadata are consecutive bits (sparse_format.cuh)
@@ -63,7 +65,7 @@ class _SparseGemm(WgmmaGemm):
         if atom and spec.problems:
             own += sparse_rules.problem_faults(atom, spec.layout.b_major, spec.problems)
         try:
-            made = super().plan(spec.model_copy(update={"operands": None}) if spec.operands == "swapped" else spec, sha)
+            made = super().plan(spec.model_copy(update=_WITHOUT) if own else spec, sha)
         except SpecFaults as error:
             raise SpecFaults((*own, *error.faults)) from None
         if own:

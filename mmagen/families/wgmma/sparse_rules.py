@@ -44,6 +44,10 @@ def sparse_faults(spec: Spec) -> Iterator[Fault]:
             {("operands",): ABSENT},
         )
 
+    for key in ("grouped", "scale"):
+        if getattr(spec, key, None) is not None:
+            yield Fault((key,), f"kernels of sparse wgmma have no {key}", "omit it, or use a dense wgmma", {(key,): ABSENT})
+
 
 def problem_faults(atom: Atom, b_major: str, problems: Sequence[Problem]) -> Iterator[Fault]:
     """Faults for problems of which TMA cannot address B, or A's values: a sparse kernel has no other way to load them."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import chain
 
-from mmagen.families.wgmma import decisions
+from mmagen.families.wgmma import decisions, scaling
 from mmagen.families.wgmma.breach import POWERS, Breach, clusters
 from mmagen.families.wgmma.changes import Change
 from mmagen.families.wgmma.tiles import smaller_tiles
@@ -16,6 +16,7 @@ from mmagen.plan.model import TiledMma
 from mmagen.plan.operands import VECTOR_BYTES
 from mmagen.plan.operations import columns_of_element, operations
 from mmagen.spec.model import Spec
+from mmagen.spec.scale import BLOCK
 
 
 def breaches_of_tile(spec: Spec, atom: Atom, mma: TiledMma, tile: decisions.Tile) -> list[Breach]:
@@ -26,6 +27,7 @@ def breaches_of_tile(spec: Spec, atom: Atom, mma: TiledMma, tile: decisions.Tile
         *_slice(spec, atom, mma, tile),
         *_split_slices(spec, atom, mma, tile),
         *_promoted(spec, tile),
+        *_scaled(spec, tile),
         *_threads(spec, mma),
         *_registers(spec, atom, mma, tile),
         *_smem(spec, atom, mma, tile),
@@ -131,6 +133,17 @@ def _promoted(spec: Spec, tile: decisions.Tile) -> Iterator[Breach]:
         )
 
 
+def _scaled(spec: Spec, tile: decisions.Tile) -> Iterator[Breach]:
+    if scaling.along_k(spec) and BLOCK % tile[2]:
+        divisors = sorted((k for k in (32, 64, BLOCK)), key=lambda k: (abs(k - tile[2]), -k))
+        yield Breach(
+            ("tile", 2),
+            f"a k tile of {tile[2]} does not lie in one block of {BLOCK} of K, which has a scale of its own",
+            f"a divisor of {BLOCK}",
+            [{"tile": (tile[0], tile[1], k)} for k in divisors],
+        )
+
+
 # --- Budgets ---------------------------------------------------------------------------------------------------------
 
 
@@ -155,16 +168,15 @@ def _registers(spec: Spec, atom: Atom, mma: TiledMma, tile: decisions.Tile) -> I
         return
     accumulators, fragments = decisions.registers(spec, atom, mma, tile)
     usable = decisions.role_registers(spec, mma)[2]
-    if accumulators + fragments + decisions.REGISTERS_BESIDES <= usable:
+    besides = decisions.REGISTERS_BESIDES + (scaling.REGISTERS_BESIDES if scaling.along_k(spec) else 0)
+    if accumulators + fragments + besides <= usable:
         usable = decisions.launch_registers(spec, mma)
     kept = (
         f"{accumulators} registers per thread for accumulators"
-        + (" and their partial sums" if decisions.precise(spec) else "")
+        + (" and their partial sums" if decisions.promoted(spec) else "")
         + (f", {fragments} for {atom.in_registers_of_a}" if fragments else "")
     )
-    what = (
-        f"{kept} and about {decisions.REGISTERS_BESIDES} for the rest exceed the {usable} of a thread in a consumer warpgroup"
-    )
+    what = f"{kept} and about {besides} for the rest exceed the {usable} of a thread in a consumer warpgroup"
     if fit(spec.model_copy(update={"ctas_per_sm": 1})):
         yield Breach(("ctas_per_sm",), what, "lower ctas_per_sm", _fewer_ctas(spec, fit))
     else:
@@ -183,7 +195,8 @@ def _smem(spec: Spec, atom: Atom, mma: TiledMma, tile: decisions.Tile) -> Iterat
     if most < 2:
         yield Breach(
             ("tile",),
-            f"two stages of this tile and the epilogue need {decisions.smem_bytes(2, a, b, staged):,} B of shared memory, {has}",
+            f"two stages of this tile and the epilogue need {decisions.smem_bytes(spec, mma, 2, a, b, staged):,} B of shared "
+            f"memory, {has}",
             "make the tile smaller" + (", or lower ctas_per_sm" if spec.ctas_per_sm else ""),
             chain(
                 smaller_tiles(spec, atom, mma, tile),
@@ -191,7 +204,7 @@ def _smem(spec: Spec, atom: Atom, mma: TiledMma, tile: decisions.Tile) -> Iterat
             ),
         )
     elif spec.stages and spec.stages > most:
-        need = f"{spec.stages} need {decisions.smem_bytes(spec.stages, a, b, staged):,} B of shared memory, {has}"
-        if decisions.smem_bytes(spec.stages, a, b, staged) <= each:
+        need = f"{spec.stages} need {decisions.smem_bytes(spec, mma, spec.stages, a, b, staged):,} B of shared memory, {has}"
+        if decisions.smem_bytes(spec, mma, spec.stages, a, b, staged) <= each:
             need = f"{spec.stages} need two mbarriers each, and there is room for those of {most}"
         yield Breach(("stages",), need, f"at most {most}", ({"stages": most},))

@@ -21,7 +21,7 @@ from mmagen.families import family_of
 from mmagen.families.library import choose
 from mmagen.families.plans import Plan
 from mmagen.host_runtime.library import CapturedLaunch, HostError, HostTimeoutError
-from mmagen.plan.plans import GemmPlan, OwnershipPlan
+from mmagen.plan.plans import GemmPlan, OwnershipPlan, ProductPlan
 from mmagen.plan.trials import as_written
 from mmagen.spec.model import Problem
 from mmagen.verify.emulated import host
@@ -76,13 +76,15 @@ def tasks(
 def emulated_cases(plan: Plan, library: GemmPlan | None = None) -> tuple[tuple[Problem, str], ...]:
     """What of one kernel is emulated: the trials of its family, then the small problems of its spec, or of those of its library
     the ones that go to this kernel."""
-    cases = family_of(plan).trials(plan).cases
-    if not isinstance(plan, GemmPlan) or not cases:
+    trials = family_of(plan).trials(plan)
+    cases = trials.cases
+    if trials.judge != "product" or not cast(ProductPlan, plan).any_shape or not cases:
         return cases
-    own = (library or plan).spec.problems or ()
+    gemm = cast(GemmPlan, plan)
+    own = (library or gemm).spec.problems or ()
     if library:
         own = tuple(problem for problem in own if choose(library, problem).plan is plan)
-    return (*cases, *((problem, cases[0][1]) for problem in as_written(plan, own, cases)))
+    return (*cases, *((problem, cases[0][1]) for problem in as_written(gemm, own, cases)))
 
 
 def left_out_by(plan: Plan, max_dim: int | None) -> list[Problem]:

@@ -110,6 +110,8 @@ inline char const* status_text(Status status, Interface const& interface) {
     case Status::kNotSparse: return "not sparse: a group of neighbours along K has more nonzeros than are kept";
     case Status::kIllegalMetadata: return "illegal metadata: they name no places of a group";
     case Status::kOddN: return "n is odd, and each element of D is made of two columns";
+    case Status::kGroupSizes: return "give either group_offsets or group_ends";
+    case Status::kNotForTma: return "a, b, lda, ldb or a batch stride of A or B is no multiple of 16 bytes, as groups need";
   }
   return "unknown status";
 }

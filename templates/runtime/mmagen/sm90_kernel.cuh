@@ -21,7 +21,7 @@ template <class Config>
 struct Sm90SharedStorage {
   typename Config::Mainloop::SharedStorage mainloop;
   typename Config::Epilogue::SharedStorage epilogue;
-  alignas(1024) Sm90Pipeline<Config> pipeline;
+  alignas(1024) typename Config::Mainloop::Pipeline pipeline;
   Barrier turn[Config::kConsumers];  // pingpong: whose turn it is to issue wgmma
 };
 

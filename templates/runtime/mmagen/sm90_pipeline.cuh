@@ -33,10 +33,11 @@ struct Sm90Pipeline {
   Barrier full[Config::kStages];
   Barrier empty[Config::kStages];
 
-  /// `consumers`: warpgroups of one CTA that read a stage. Called by one thread; fence_barrier_init() must follow.
-  CUTE_DEVICE void init(int consumers) {
+  /// `consumers`: warpgroups of one CTA that read a stage. `arrivals`: of threads of this CTA that fill one. Called by one
+  /// thread; fence_barrier_init() must follow.
+  CUTE_DEVICE void init(int consumers, int arrivals = 1) {
     for (int stage = 0; stage < Config::kStages; ++stage) {
-      full[stage].init(1);
+      full[stage].init(arrivals);
       empty[stage].init(consumers * (Config::kClusterM + Config::kClusterN - 1));
     }
   }

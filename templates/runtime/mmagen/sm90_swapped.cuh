@@ -14,7 +14,7 @@ namespace detail {
 /// The operands of a swapped Config as a call names them.
 template <class Config>
 struct SwappedOperands {
-  using Further = FurtherOf<Config>;
+  using Further = mmagen::FurtherOf<Config>;
   using A = typename Config::B;
   using B = typename Config::A;
   using ElementD = typename Config::ElementD;

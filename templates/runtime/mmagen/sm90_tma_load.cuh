@@ -29,23 +29,27 @@ uint32_t stage_bytes(int lines) {
 
 }  // namespace detail
 
-/// The producer thread's whole run: all k tiles of all work tiles of this CTA. Loads: how a stage is loaded, see Sm90TmaLoad.
+/// The producer's whole run: all k tiles of all work tiles of this CTA. Called by its whole warp if the scheduler needs all
+/// lanes; lane 0 loads. Loads: how a stage is loaded, see Sm90TmaLoad.
 template <class Config, class Loads>
 CUTE_DEVICE void load_all_stages(typename Loads::Params const& params, typename Config::TileScheduler::Params const& scheduling,
                                  typename Loads::SharedStorage& storage, Sm90Pipeline<Config>& pipeline) {
+  using TileScheduler = typename Config::TileScheduler;
   ClusterCoord<Config> const cluster;
   PipelineState<Config::kStages> pipe;
-  typename Config::TileScheduler scheduler(scheduling, cluster);
+  bool const loads = !TileScheduler::Params::kWholeWarp || threadIdx.x % 32 == 0;
   if constexpr (Config::kPrefetch > 0) {
-    WorkTileInfo const work = scheduler.work_tile(scheduling);
-    Loads::prefetch_stages(params, cta_tile<Config>(scheduling.raster, work.tile, cluster), work, cluster);
+    TileScheduler const first(scheduling, cluster);
+    WorkTileInfo const work = first.work_tile(scheduling);
+    Loads::prefetch_stages(params, cta_tile<Config>(first, scheduling, work, cluster), work, cluster);
   }
   wait_on_dependent_grids();
+  TileScheduler scheduler(scheduling, cluster);
   for (; scheduler.is_valid(scheduling); scheduler.advance(scheduling)) {
     WorkTileInfo const work = scheduler.work_tile(scheduling);
-    TileCoord const tile = cta_tile<Config>(scheduling.raster, work.tile, cluster);
+    auto const tile = cta_tile<Config>(scheduler, scheduling, work, cluster);
     CUTE_NO_UNROLL
-    for (int i = 0; i < work.k_tiles; ++i, ++pipe) {
+    for (int i = 0; loads && i < work.k_tiles; ++i, ++pipe) {
       pipeline.empty[pipe.stage].wait(pipe.phase ^ 1);  // in the first round every stage is free
       Loads::load_stage(params, storage, pipeline, pipe.stage, work.k_begin + i, tile, cluster);
     }
@@ -53,7 +57,7 @@ CUTE_DEVICE void load_all_stages(typename Loads::Params const& params, typename 
   if constexpr (Config::kClusterM * Config::kClusterN > 1) {
     // Other CTAs of the cluster arrive at this CTA's barriers: it must not exit before the last of them has.
     CUTE_NO_UNROLL
-    for (int i = 0; i < Config::kStages; ++i, ++pipe) { pipeline.empty[pipe.stage].wait(pipe.phase ^ 1); }
+    for (int i = 0; loads && i < Config::kStages; ++i, ++pipe) { pipeline.empty[pipe.stage].wait(pipe.phase ^ 1); }
   }
 }
 
@@ -65,6 +69,11 @@ struct Sm90TmaLoad {
   using TileScheduler = typename Config::TileScheduler;
   using Pipeline = Sm90Pipeline<Config>;
   static constexpr bool kTakesEmptyK = false;  // whether the kernel also computes a K of 0
+
+  // Of mainloops with scales (sm90_scales.cuh): whether they change along K, and whether a finished tile is multiplied by some.
+  static constexpr bool kScalesK = false;
+  static constexpr bool kScalesTile = false;
+  struct Scales {};
 
   /// TMA reads the tensor maps from the parameter space. Their alignment depends on the version of CUDA.
   struct alignas(128) Params {
@@ -100,16 +109,19 @@ struct Sm90TmaLoad {
     return encode_tensor_map<typename B::Element>(params.map_b, args.b, b, B::kLine, lines_b, B::kSwizzleBytes);
   }
 
+  static Scales make_scales(GemmArguments<Config> const&) { return {}; }
+
   CUTE_DEVICE static void prefetch_descriptors(Params const& params) {
     tma_prefetch_descriptor(&params.map_a);
     tma_prefetch_descriptor(&params.map_b);
   }
 
   /// Loads k tile `k_tile` of the output tile `tile` into a stage that is free in all CTAs it is multicast to.
+  template <class Tile>
   CUTE_DEVICE static void load_stage(Params const& params, SharedStorage& storage, Pipeline& pipeline, int stage, int k_tile,
-                                     TileCoord const& tile, ClusterCoord<Config> const& cluster) {
-    BoxCoord<A> const a(tile.m, k_tile, tile.batch * params.batch_step_a);
-    BoxCoord<B> const b(tile.n, k_tile, tile.batch * params.batch_step_b);
+                                     Tile const& tile, ClusterCoord<Config> const& cluster) {
+    BoxCoord<A> const a(tile.first_m(A::kTileMn), k_tile, tile.batch * params.batch_step_a);
+    BoxCoord<B> const b(tile.first_n(B::kTileMn), k_tile, tile.batch * params.batch_step_b);
     Barrier& full = pipeline.full[stage];
     full.arrive_and_expect(params.stage_bytes);
     load_operand<A, Config::kClusterN>(&params.map_a, storage.a.begin() + stage * A::kTileMn * A::kTileK, full,
@@ -123,26 +135,27 @@ struct Sm90TmaLoad {
                                           ClusterCoord<Config> const& cluster) {
     int const count = work.k_tiles < Config::kPrefetch ? work.k_tiles : Config::kPrefetch;
     for (int i = 0; i < count; ++i) {
-      BoxCoord<A> const a(tile.m, work.k_begin + i, tile.batch * params.batch_step_a);
-      BoxCoord<B> const b(tile.n, work.k_begin + i, tile.batch * params.batch_step_b);
+      BoxCoord<A> const a(tile.first_m(A::kTileMn), work.k_begin + i, tile.batch * params.batch_step_a);
+      BoxCoord<B> const b(tile.first_n(B::kTileMn), work.k_begin + i, tile.batch * params.batch_step_b);
       prefetch_operand<A>(&params.map_a, cluster.n, a);
       prefetch_operand<B>(&params.map_b, cluster.m, b);
     }
   }
 
+  /// The producer's whole run. Called by its whole warp if the scheduler needs all lanes.
   CUTE_DEVICE static void load(Params const& params, typename TileScheduler::Params const& scheduling, SharedStorage& storage,
                                Pipeline& pipeline) {
     load_all_stages<Config, Sm90TmaLoad>(params, scheduling, storage, pipeline);
   }
 
  private:
-  /// Where k tile `k_tile` of the rows of tile `mn_tile` begins: along the contiguous mode, across it, and the batch.
+  /// Where k tile `k_tile` of the rows (of B: columns of D) from `mn` on begins: along the contiguous mode, across it, and the
+  /// batch.
   template <class Operand>
   struct BoxCoord {
     int along, across, batch;
 
-    CUTE_DEVICE BoxCoord(int mn_tile, int k_tile, int batch) : batch(batch) {
-      int const mn = mn_tile * Operand::kTileMn;
+    CUTE_DEVICE BoxCoord(int mn, int k_tile, int batch) : batch(batch) {
       int const k = k_tile * Operand::kTileK;
       along = Operand::kContiguousK ? k : mn;
       across = Operand::kContiguousK ? mn : k;

@@ -23,6 +23,7 @@ template <class Config>
 struct UnalignedParams {
   GemmArguments<Config> args;
   typename Config::Epilogue::Params epilogue;
+  typename Config::Mainloop::Scales scales;
   TileRaster raster;
 };
 
@@ -274,9 +275,16 @@ __global__ void __launch_bounds__(kUnalignedThreads<Config>, 1)
   __syncthreads();
   CUTE_NO_UNROLL
   for (int k_tile = 0; k_tile < copies.k_tiles(); ++k_tile) {
-    copies.copy(k_tile + 1, [&] { Mainloop::mma_and_wait(stage_mma, k_tile % 2, tCrC); });
+    copies.copy(k_tile + 1, [&] {
+      if constexpr (Mainloop::kScalesK) {
+        Mainloop::mma_and_wait(stage_mma, k_tile % 2, tCrC, params.scales, tile, k_tile);
+      } else {
+        Mainloop::mma_and_wait(stage_mma, k_tile % 2, tCrC);
+      }
+    });
     __syncthreads();
   }
+  if constexpr (Mainloop::kScalesTile) { Mainloop::scale_tile(params.scales, tile, threadIdx.x, tCrC); }
 
   unsigned slices = 0;  // that this warp has stored
   CUTE_NO_UNROLL
@@ -290,6 +298,7 @@ template <class Config>
 Status run_sm90_unaligned(GemmArguments<Config> const& args, cudaStream_t stream, Launch launch) {
   UnalignedParams<Config> params{};
   params.args = args;
+  params.scales = Config::Mainloop::make_scales(args);
   CUresult encoded = CUDA_SUCCESS;
   Status const status = encode_in_context(encoded, [&] { return Config::Epilogue::make_params(params.epilogue, args); });
   if (status != Status::kSuccess) { return status; }

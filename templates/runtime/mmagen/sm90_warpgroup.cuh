@@ -15,6 +15,7 @@ struct Sm90Warpgroup {
   static constexpr int kStages = Config::kStages;
   static_assert(cute::size(typename Config::TiledMma{}) == Config::kThreads, "every thread multiplies");
   static_assert(kClusterCtas<Config> == 1, "stages are released by a barrier of one CTA");
+  static_assert(!Mainloop::kScalesK, "no warp is left to copy the scales of k tiles");
 
   CUTE_DEVICE static void run(Sm90Params<Config> const& params, Sm90SharedStorage<Config>& storage) {
     using namespace cute;
@@ -44,11 +45,16 @@ struct Sm90Warpgroup {
       __syncthreads();
       if (loads && next < work.k_tiles) { load(stage, next++); }
     };
+    auto const issued = [&] {
+      if constexpr (Mainloop::kScalesTile) { Mainloop::prefetch_tile_scales(params.mainloop.tile_scales, tile, threadIdx.x); }
+    };
     if (Mainloop::kTakesEmptyK && work.k_tiles == 0) {
       clear(tCrC);
+      issued();
     } else {
-      Mainloop::mma(storage.mainloop, storage.pipeline, pipe, work.k_tiles, threadIdx.x, tCrC, release, [] {});
+      Mainloop::mma(storage.mainloop, storage.pipeline, pipe, work.k_tiles, threadIdx.x, tCrC, release, issued);
     }
+    if constexpr (Mainloop::kScalesTile) { Mainloop::scale_tile(params.mainloop.tile_scales, tile, threadIdx.x, tCrC); }
 
     unsigned slices = 0;  // that this warp has stored
     Epilogue::store(params.epilogue, storage.epilogue, tCrC, tile, 0, threadIdx.x, threadIdx.x / 32, slices);

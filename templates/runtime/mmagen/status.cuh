@@ -71,6 +71,9 @@ enum class Status : int {
   kSharedMatrix = 149,
   kNotSparse = 150,
   kIllegalMetadata = 151,
+  // about groups
+  kGroupSizes = 160,
+  kNotForTma = 161,
 };
 
 /// Whether a call launches its kernel, or only finds out whether it would.

@@ -1,0 +1,306 @@
+// Mainloop for 8-bit floats whose scales change along K. The tensor core sums one k tile at a time, within one block of the
+// scales; each sum is multiplied by the scales of its row and column and added to accumulators in f32 registers.
+//
+// A second warp of the producer copies the scales of a k tile to shared memory (cp.async, so that any layout and alignment do),
+// and arrives at the stage's full barrier when they are there. Consumers release them by a barrier of their own: wgmma ends for
+// all warps of a warpgroup at once, ordinary loads do not, so every warp arrives.
+//
+// A unit is what one wgmma shape covers, 64 rows by the atom's columns. Consumers multiply unit after unit, and add up one
+// while the tensor core sums the next; with a single set of partial sums (kPartialSets) the other warpgroup keeps it busy
+// meanwhile.
+#pragma once
+
+#include <cute/tensor.hpp>
+
+#include "cp_async.cuh"
+#include "sm90_pipeline.cuh"
+#include "sm90_scales.cuh"
+#include "sm90_stage_mma.cuh"
+#include "tile_scheduler.cuh"
+
+namespace mmagen {
+inline namespace v0_1 {
+
+namespace detail {
+
+/// One operand's scales of a k tile, in shared memory: a slot for each granule of the CTA tile's lines.
+template <class Layout, int kTile>
+struct ScaleSlots {
+  static constexpr bool kUsed = Layout::kAlongK > 0;
+  static constexpr int kSlots = kUsed ? kTile / Layout::kGranule : 0;
+  static constexpr bool kOfLines = Layout::kGranule == 1;  // one for each line
+  static_assert(!kUsed || kTile % Layout::kGranule == 0, "granules divide the tile");
+
+  /// Called by a whole warp. `slots`: kSlots of them.
+  CUTE_DEVICE static void load(ScaleTensor<Layout> const& scales, float* slots, int tile, int k, int batch, int lane) {
+    CUTE_UNROLL
+    for (int first = 0; first < kSlots; first += 32) {
+      int const slot = first + lane;
+      int const line = tile * kTile + slot * Layout::kGranule;
+      bool const exists = line < scales.extent;
+      if (kSlots % 32 == 0 || slot < kSlots) {
+        cp_async_zero_fill<4>(slots + slot, exists ? scales.at(line, k, batch) : scales.data, exists ? 4 : 0);
+      }
+    }
+  }
+
+  /// The scale of a line of the CTA tile; 1 without scales along K.
+  CUTE_DEVICE static float get(float const* slots, int line) {
+    if constexpr (kUsed) {
+      return slots[line / Layout::kGranule];
+    } else {
+      return 1.0f;
+    }
+  }
+};
+
+}  // namespace detail
+
+/// The pipeline with the scales of each stage.
+template <class Config>
+struct Sm90ScaledPipeline : Sm90Pipeline<Config> {
+  using SlotsA = detail::ScaleSlots<typename Config::ScaleA, Config::kTileM>;
+  using SlotsB = detail::ScaleSlots<typename Config::ScaleB, Config::kTileN>;
+  static constexpr int kBeginB = (SlotsA::kSlots + 3) / 4 * 4;  // of B's slots in a stage: pairs of them are loaded at once
+  static constexpr int kSlots = kBeginB + (SlotsB::kSlots + 3) / 4 * 4;
+
+  alignas(16) float scales[Config::kStages][kSlots];
+  Barrier scales_empty[Config::kStages];  // all consumers have read the scales of a stage
+
+  /// As Sm90Pipeline::init(). A stage is full when the thread that calls TMA and the warp that copies scales have arrived.
+  CUTE_DEVICE void init(int consumers) {
+    Sm90Pipeline<Config>::init(consumers, 1 + 32);
+    for (Barrier& empty : scales_empty) { empty.init(4 * consumers); }
+  }
+};
+
+/// Base: Sm90MainloopSs or Sm90MainloopRs, whose loads of A and B and operand A it uses.
+template <class Config, class Base>
+struct Sm90MainloopScaled : Base {
+  using typename Base::OperandA;
+  using typename Base::SharedStorage;
+  using typename Base::TileScheduler;
+  using Pipeline = Sm90ScaledPipeline<Config>;
+  using Scales = Sm90Scales<Config>;
+  using Lines = AccumulatorLines<Config>;
+  using SlotsA = typename Pipeline::SlotsA;
+  using SlotsB = typename Pipeline::SlotsB;
+  static constexpr int kBeginB = Pipeline::kBeginB;
+  static constexpr bool kScalesK = true;
+  static constexpr int kSets = Config::kPartialSets;
+  static constexpr int kUnits = Lines::kCountM * Lines::kCountN;
+  static_assert(kSets == 1 || kSets == 2, "one unit is summed while another is added up");
+
+  struct Params : Base::Params {
+    Scales scales;
+  };
+
+  static CUresult make_params(Params& params, GemmArguments<Config> const& args) {
+    params.scales = Scales::of(args);
+    return Base::make_params(params, args);
+  }
+  static Scales make_scales(GemmArguments<Config> const& args) { return Scales::of(args); }
+
+  /// The whole run of the warp that copies scales: those of all k tiles of all work tiles of this CTA.
+  CUTE_DEVICE static void load_scales(Params const& params, typename TileScheduler::Params const& scheduling,
+                                      Pipeline& pipeline) {
+    ClusterCoord<Config> const cluster;
+    PipelineState<Config::kStages> pipe;
+    TileScheduler scheduler(scheduling, cluster);
+    int const lane = threadIdx.x % 32;
+    wait_on_dependent_grids();
+    for (; scheduler.is_valid(scheduling); scheduler.advance(scheduling)) {
+      WorkTileInfo const work = scheduler.work_tile(scheduling);
+      TileCoord const tile = cta_tile<Config>(scheduler, scheduling, work, cluster);
+      CUTE_NO_UNROLL
+      for (int i = 0; i < work.k_tiles; ++i, ++pipe) {
+        pipeline.scales_empty[pipe.stage].wait(pipe.phase ^ 1);  // in the first round every stage is free
+        float* const slots = pipeline.scales[pipe.stage];
+        int const k = (work.k_begin + i) * Config::kTileK;
+        if constexpr (SlotsA::kUsed) { SlotsA::load(params.scales.a, slots, tile.m, k, tile.batch, lane); }
+        if constexpr (SlotsB::kUsed) { SlotsB::load(params.scales.b, slots + kBeginB, tile.n, k, tile.batch, lane); }
+        pipeline.full[pipe.stage].arrive_after_copies();
+      }
+    }
+    // No copy may outlive its thread: consumers have read all of them.
+    CUTE_NO_UNROLL
+    for (int i = 0; i < Config::kStages; ++i, ++pipe) { pipeline.scales_empty[pipe.stage].wait(pipe.phase ^ 1); }
+  }
+
+  /// As Base::mma(), with the sums multiplied by their scales.
+  template <class TensorRC, class Release, class Issued>
+  CUTE_DEVICE static void mma(SharedStorage& storage, Pipeline& pipeline, PipelineState<Config::kStages>& pipe, int k_tiles,
+                              int thread,
+                              TensorRC& tCrC,  // (MMA,MMA_M,MMA_N)
+                              Release const& release, Issued const& issued) {
+    using namespace cute;
+    auto stage_mma = make_stage_mma<Config, OperandA>(storage, thread);
+    Lines const lines(thread);
+    Partial partial[kSets];
+    clear(tCrC);
+
+    auto const issue = [&](auto unit, auto set) {
+      constexpr int kUnit = decltype(unit)::value;
+      if constexpr (kUnit == 0) { pipeline.full[pipe.stage].wait(pipe.phase); }
+      stage_mma.template unit<kUnit / Lines::kCountN, kUnit % Lines::kCountN>(partial[decltype(set)::value], pipe.stage);
+    };
+    // Adds up a unit, with kPending batches of wgmma behind it still running.
+    auto const add = [&](auto unit, auto set, auto pending, int stage) {
+      constexpr int kUnit = decltype(unit)::value;
+      constexpr int kM = kUnit / Lines::kCountN;
+      constexpr int kN = kUnit % Lines::kCountN;
+      Partial& sums = partial[decltype(set)::value];
+      float const* const slots = pipeline.scales[stage];
+      Factors const factors(slots, lines, kM, kN);
+      warpgroup_wait<decltype(pending)::value>();
+      warpgroup_fence_operand(sums);
+      if constexpr (kUnit == kUnits - 1) { release(stage); }
+      factors.add(slots, lines, kN, sums, tCrC(_, kM, kN));
+      if constexpr (kUnit == kUnits - 1) {
+        __syncwarp();
+        if (threadIdx.x % 32 == 0) { pipeline.scales_empty[stage].arrive(); }
+      }
+    };
+
+    if constexpr (kSets == 1) {
+      CUTE_NO_UNROLL
+      for (int i = 0; i < k_tiles; ++i, ++pipe) {
+        for_each(make_int_sequence<kUnits>{}, [&](auto unit) {
+          issue(unit, _0{});
+          if constexpr (decltype(unit)::value == kUnits - 1) {
+            if (i + 1 == k_tiles) { issued(); }
+          }
+          add(unit, _0{}, _0{}, pipe.stage);
+        });
+      }
+    } else {
+      // Unit u of a k tile has set (kFirst + u) % 2. The first unit of the k tile has been issued, and that of the next one is
+      // before the last unit is added up. Hazard: ptxas waits for every wgmma where one may be running on one way to a wait and
+      // not on another, so what differs between k tiles is decided when compiling.
+      auto const k_tile = [&](auto first, auto is_last) {
+        int const stage = pipe.stage;
+        for_each(make_int_sequence<kUnits>{}, [&](auto unit) {
+          constexpr int kUnit = decltype(unit)::value;
+          constexpr int kSet = (decltype(first)::value + kUnit) % 2;
+          if constexpr (kUnit + 1 < kUnits) {
+            issue(Int<kUnit + 1>{}, Int<1 - kSet>{});
+            add(unit, Int<kSet>{}, _1{}, stage);
+          } else if constexpr (!decltype(is_last)::value) {
+            ++pipe;
+            issue(_0{}, Int<1 - kSet>{});
+            add(unit, Int<kSet>{}, _1{}, stage);
+          } else {
+            ++pipe;
+            issued();
+            add(unit, Int<kSet>{}, _0{}, stage);
+          }
+        });
+      };
+      issue(_0{}, _0{});
+      int i = 1;
+      if constexpr (kUnits % 2 == 0) {
+        CUTE_NO_UNROLL
+        for (; i < k_tiles; ++i) { k_tile(_0{}, false_type{}); }
+        k_tile(_0{}, true_type{});
+      } else {
+        CUTE_NO_UNROLL
+        for (; i + 1 < k_tiles; i += 2) {
+          k_tile(_0{}, false_type{});
+          k_tile(_1{}, false_type{});
+        }
+        if (i < k_tiles) {
+          k_tile(_0{}, false_type{});
+          k_tile(_1{}, true_type{});
+        } else {
+          k_tile(_0{}, true_type{});
+        }
+      }
+    }
+  }
+
+  /// Adds the product of one stage, scaled, to tCrC and waits for it. For kernels without the warp that copies scales: they are
+  /// read from global memory.
+  template <class StageMma, class TensorRC>
+  CUTE_DEVICE static void mma_and_wait(StageMma& stage_mma, int stage, TensorRC& tCrC, Scales const& scales,
+                                       TileCoord const& tile, int k_tile) {
+    using namespace cute;
+    Lines const lines(stage_mma.thread);
+    int const k = k_tile * Config::kTileK;
+    Partial partial;
+    for_each(make_int_sequence<kUnits>{}, [&](auto unit) {
+      constexpr int kM = unit / Lines::kCountN;
+      constexpr int kN = unit % Lines::kCountN;
+      stage_mma.template unit<kM, kN>(partial, stage);
+      int const row = tile.m * Config::kTileM + lines.row(kM) + lines.row_of_lane;
+      float const of_row[2] = {along_k(scales.a, row, k, tile.batch), along_k(scales.a, row + 8, k, tile.batch)};
+      warpgroup_wait<0>();
+      warpgroup_fence_operand(partial);
+      auto const tCrC_unit = tCrC(_, kM, kN);
+      CUTE_UNROLL
+      for (int group = 0; group < Lines::kGroups; ++group) {
+        int const column = tile.n * Config::kTileN + lines.column(kN, group) + lines.column_of_lane;
+        float const of_column[2] = {along_k(scales.b, column, k, tile.batch), along_k(scales.b, column + 1, k, tile.batch)};
+        CUTE_UNROLL
+        for (int i = 0; i < 4; ++i) {
+          add_scaled(tCrC_unit(group * 4 + i), partial(group * 4 + i), of_row[i / 2], of_column[i % 2]);
+        }
+      }
+    });
+  }
+
+ private:
+  /// The partial sums of a unit.
+  using Partial = decltype(cute::make_tensor<float>(cute::Int<Lines::kUnit>{}));
+
+  CUTE_DEVICE static void add_scaled(float& sum, float partial, float row, float column) {
+    sum = __fmaf_rn(row * column, partial, sum);
+  }
+
+  template <class Layout>
+  CUTE_DEVICE static float along_k(ScaleTensor<Layout> const& scales, int line, int k, int batch) {
+    if constexpr (Layout::kAlongK > 0) {
+      return scales.get(line, k, batch);
+    } else {
+      return 1.0f;
+    }
+  }
+
+  /// A thread's scales of a unit, read while its wgmmas run. Those of single columns would take too many registers: they are
+  /// read when they are used.
+  struct Factors {
+    float row[2];
+    float column[Lines::kGroups];
+
+    CUTE_DEVICE Factors(float const* slots, Lines const& lines, int m, int n) {
+      int const of_row = lines.row(m) + (SlotsA::kOfLines ? lines.row_of_lane : 0);
+      row[0] = SlotsA::get(slots, of_row);
+      row[1] = SlotsA::kOfLines ? SlotsA::get(slots, of_row + 8) : row[0];
+      if constexpr (!SlotsB::kOfLines) {
+        CUTE_UNROLL
+        for (int group = 0; group < Lines::kGroups; ++group) {
+          column[group] = SlotsB::get(slots + kBeginB, lines.column(n, group));
+        }
+      }
+    }
+
+    template <class TensorP, class TensorC>
+    CUTE_DEVICE void add(float const* slots, Lines const& lines, int n, TensorP const& partial, TensorC&& sums) const {
+      CUTE_UNROLL
+      for (int group = 0; group < Lines::kGroups; ++group) {
+        float2 columns;
+        if constexpr (SlotsB::kOfLines) {
+          columns = *reinterpret_cast<float2 const*>(slots + kBeginB + lines.column(n, group) + lines.column_of_lane);
+        } else {
+          columns = {column[group], column[group]};
+        }
+        CUTE_UNROLL
+        for (int i = 0; i < 4; ++i) {
+          add_scaled(sums(group * 4 + i), partial(group * 4 + i), row[i / 2], i % 2 == 0 ? columns.x : columns.y);
+        }
+      }
+    }
+  };
+};
+
+}  // namespace v0_1
+}  // namespace mmagen
