@@ -28,6 +28,7 @@ REGISTERED: tuple[tuple[str, str], ...] = (
     ("gemm", "mmagen.families.mma_gemm"),
     ("gemm", "mmagen.families.dmma_gemm"),
     ("gemm", "mmagen.families.wgmma.gemm"),
+    ("gemm", "mmagen.families.wgmma.sparse_gemm"),
     ("peak", "mmagen.families.peak.family"),
 )
 

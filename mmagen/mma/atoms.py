@@ -119,6 +119,51 @@ class Atom:
         return replace(self, majors=letters) if self.takes_majors else self
 
     @property
+    def needs_extended_headers(self) -> bool:
+        """Does a project need CUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED for it?"""
+        return False
+
+    @property
+    def k_only(self) -> str:
+        """The letters of the matrices that a wgmma kernel takes with K contiguous only."""
+        return "" if self.takes_majors else "AB"
+
+    @property
+    def reads_a(self) -> str:
+        """Where a wgmma has its A: "shared memory", "registers", or "compressed" in shared memory."""
+        return "registers" if self.a_in_registers else "shared memory"
+
+    def stored(self, letter: str) -> tuple[int, int]:
+        """(group, kept): of each `group` neighbours along K of A or B memory has `kept`."""
+        return 1, 1
+
+    def stored_major(self, letter: str, major: str) -> str:
+        """The contiguous mode of A or B as the kernel loads it, of a matrix with that one."""
+        return major
+
+    def metadata_bytes(self, letter: str, rows: int, k: int) -> int:
+        """Bytes of metadata of rows x k elements of A or B."""
+        return 0
+
+    def registers_of_a(self, rows: int, k: int) -> int:
+        """32-bit registers of a thread for what a warpgroup's rows x k elements of A take in registers."""
+        return rows * k * self.type_a.bits // 32 // self.threads if self.a_in_registers else 0
+
+    @property
+    def in_registers_of_a(self) -> str:
+        """What these registers hold."""
+        return "fragments of A"
+
+    @property
+    def depths(self) -> tuple[int, ...]:
+        """The extents along K that a CTA tile of wgmma may have, () for every multiple of k."""
+        return ()
+
+    def named(self, name: str) -> Atom | None:
+        """The atom of the same kind of that name."""
+        return find_atom(name)
+
+    @property
     def accumulation(self) -> Accumulation:
         """What it keeps of its sums."""
         words = self.type_a.word, self.type_d.word
@@ -235,7 +280,7 @@ def wgmma_widths(atom: Atom) -> tuple[int, ...]:
 
 def with_n(atom: Atom, n: int) -> Atom:
     """The wgmma operation that differs in N alone."""
-    found = find_atom(atom.name.replace(f"_64x{atom.n}x", f"_64x{n}x"))
+    found = atom.named(atom.name.replace(f"_64x{atom.n}x", f"_64x{n}x"))
     assert found, n
     return found.in_layout(atom.majors) if atom.majors else found
 

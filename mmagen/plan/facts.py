@@ -16,7 +16,8 @@ _LINE = 96  # characters of a string literal
 class Facts:
     """majors: the contiguous modes of A, B and D. bytes: of an element of A, B and D and of alpha, or what their pointers must be
     aligned to. needs: which devices the kernel runs on. smem_bytes: of a CTA. shape: the sentence of a kernel that computes a
-    fixed shape. description: what <name>_description() returns. columns_of_element: of A B^T, that an element of D is made of."""
+    fixed shape. group_a, kept_a: of each group_a columns of a sparse A a call has kept_a. description: what <name>_description()
+    returns. columns_of_element: of A B^T, that an element of D is made of."""
 
     needs: str
     majors: tuple[str, str, str] = ("K", "K", "N")
@@ -24,6 +25,8 @@ class Facts:
     smem_bytes: int = 0
     cluster_ctas: int = 1
     shape: str = ""
+    group_a: int = 1
+    kept_a: int = 1
     description: Mapping[str, Any] = field(default_factory=dict)
     columns_of_element: int = 1
 

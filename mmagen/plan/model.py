@@ -80,7 +80,8 @@ class Operand:
 
     letter: "A" or "B". major: the contiguous mode, K, or M (A) or N (B). extent_mn, extent_k: of the CTA tile. line: contiguous
     elements in one line of the shared-memory layout atom, which has `lines` lines. smem_copy: shared memory -> fragments, None
-    if wgmma reads shared memory directly.
+    if wgmma reads shared memory directly. group, kept: of each `group` neighbours along K of a sparse operand `kept` are stored;
+    extent_k counts these, and bytes_per_stage includes their metadata.
     """
 
     letter: str
@@ -96,6 +97,8 @@ class Operand:
     smem_copy: SmemCopy | None
     bytes_per_stage: int
     tma: Tma | None = None
+    group: int = 1
+    kept: int = 1
 
     @property
     def mode(self) -> str:

@@ -131,6 +131,10 @@ class TilePlan(ProjectPlan):
     threads: int
 
     @property
+    def extended(self) -> bool:
+        return self.atom.needs_extended_headers
+
+    @property
     def definition(self) -> Definition | None:
         """The operation, where the project defines it itself."""
         return definition(self.atom)
@@ -261,6 +265,8 @@ class ProductPlan(TilePlan):
             bytes=(a.bytes, b.bytes, d.bytes, self.epilogue.scalar.bytes),
             smem_bytes=self.smem_bytes,
             shape=self.text.shape,
+            group_a=self.operand("A").group,
+            kept_a=self.operand("A").kept,
             description={**about.description, **matrices},
             columns_of_element=columns,
         )
@@ -375,6 +381,10 @@ class GemmPlan(ProductPlan):
     def kernels(self) -> tuple[GemmPlan, ...]:
         """The plans of the configs, or the plan itself for a single kernel."""
         return tuple(config.plan for config in self.configs) or (self,)
+
+    @property
+    def extended(self) -> bool:
+        return any(one.atom.needs_extended_headers for one in self.kernels)
 
     @property
     def takes_workspace(self) -> bool:

@@ -9,6 +9,7 @@ from functools import partial
 from mmagen.core.errors import ABSENT, Change, Fault
 from mmagen.core.targets import capability
 from mmagen.mma.atoms import TYPES, Atom, ElementType, find_atom
+from mmagen.mma.sparse_atoms import find_sparse
 from mmagen.plan import budgets, tiling
 from mmagen.spec.model import WGMMA_KEYS, Problem, Spec
 
@@ -25,7 +26,7 @@ _GEMM_KEYS = ("stages", "ctas_per_sm", "raster")
 
 def atom_for(spec: Spec) -> Atom:
     """The spec's atom, for operands of its layout. spec.atom must name an atom."""
-    atom = find_atom(spec.atom)
+    atom = find_atom(spec.atom) or find_sparse(spec.atom)
     assert atom, spec.atom
     return atom.in_layout(spec.layout.letters)
 

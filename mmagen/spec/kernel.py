@@ -118,6 +118,14 @@ Warpgroups = Annotated[
     Field(description="warpgroups is the number of consumer warpgroups of schedule pingpong, 2 or 3, or null for 2"),
 ]
 
+Sparse = Annotated[
+    Literal["2:4", "1:2"] | None,
+    Field(
+        description="sparse is 2:4 (of each 4 neighbours along K of A at most 2 are not zero) or 1:2 (tf32: 1 of 2), as the atom "
+        "has it, or null for what the atom has",
+    ),
+]
+
 
 # --- Rules ---------------------------------------------------------------------------------------------------------
 

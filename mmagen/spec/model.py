@@ -38,6 +38,7 @@ from mmagen.spec.kernel import (
     Prefetch,
     Raster,
     Schedule,
+    Sparse,
     SplitK,
     Stages,
     StreamK,
@@ -63,6 +64,7 @@ WGMMA_KEYS = (
     "cache",
     "warpgroups",
     "accumulation",
+    "sparse",
     "scale",
     "grouped",
 )
@@ -269,6 +271,7 @@ class Spec(Model):
         description="accumulation of fp8 is fast (inside the tensor core) or precise (partial sums promoted to f32), or "
         "null for fast",
     )
+    sparse: Sparse = None
     scale: Scale | None = SCALE
     grouped: Literal["contiguous", "masked"] | None = Field(
         default=None,

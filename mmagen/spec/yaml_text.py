@@ -29,6 +29,11 @@ _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U000100
 _NUMBER_LIKE = re.compile(r"[-+]?([0-9]*\.?[0-9]+|[0-9]+\.)[eE][-+]?[0-9]+|[-+]\.[0-9]+|0o[0-7]+")
 
 
+# The key whose value is a ratio such as 2:4, which YAML 1.1 reads as a number of base 60; other YAML versions read text.
+_RATIO_KEY = "sparse"
+_RATIO = re.compile(r"[1-9]:[1-9]")
+
+
 class _Opaque:
     """Placeholder for a value that YAML reads in a surprising way, or that was already refused; valid for no field."""
 
@@ -117,7 +122,7 @@ class Document:
         if self._check_extras(event, place, path) and kept:
             self.readings[path] = ""
         if isinstance(event, yaml.ScalarEvent):
-            value, reading = _scalar(event, loader)
+            value, reading = _scalar(event, loader, path[-1:] == (_RATIO_KEY,))
             if kept and reading:
                 self.readings[path] = reading
             self._put(value)
@@ -246,12 +251,14 @@ def _surprising(tag: str, text: str) -> bool:
     return tag in ("bool", "timestamp", "merge")
 
 
-def _scalar(event: Any, loader: Any) -> tuple[Any, str]:
-    """The value, and YAML's reading of it if that is surprising."""
+def _scalar(event: Any, loader: Any, ratio: bool) -> tuple[Any, str]:
+    """The value, and YAML's reading of it if that is surprising. ratio: a value such as 2:4 is text."""
     text = event.value
     if event.tag is not None:
         return _OPAQUE, ""
     tag = _tag(event, loader)
+    if ratio and event.implicit[0] and _RATIO.fullmatch(text):
+        return text, ""
     if event.implicit[0] and _surprising(tag, text):
         if text in ("true", "false"):
             return _OPAQUE, f"{text} is a truth value"

@@ -19,6 +19,7 @@ from pathlib import Path
 from mmagen.families import plan
 from mmagen.generate.render import render
 from mmagen.spec.load import load
+from tests.support import mutations_sparse
 from tests.support.mutations_epilogue import FAULTS as EPILOGUE_FAULTS
 from tests.support.mutations_grouped import FAULTS as GROUPED_FAULTS
 from tests.support.mutations_reach import FAULTS
@@ -580,9 +581,9 @@ _RESULT = (
     ),
 )
 
-_FIRST_WAIT = "    pipeline.full[pipe.stage].wait(pipe.phase);\n    stage_mma(tCrC, pipe.stage, GMMA::ScaleOut::Zero);\n"
-_LOAD = "        load_stage(params, storage, pipeline, pipe.stage, work.k_begin + i, tile, cluster);\n"
-_LATE_LOAD = f"        if (i == 0) {{ __nanosleep(20000); }}\n{_LOAD}"
+_FIRST_WAIT = "  pipeline.full[pipe.stage].wait(pipe.phase);\n  stage_mma(tCrC, pipe.stage, GMMA::ScaleOut::Zero);\n"
+_LOAD = "      Loads::load_stage(params, storage, pipeline, pipe.stage, work.k_begin + i, tile, cluster);\n"
+_LATE_LOAD = f"      if (i == 0) {{ __nanosleep(20000); }}\n{_LOAD}"
 _STREAM_K = "include/mmagen/sm90_tile_scheduler_stream_k.cuh"
 _FLAG = "      uint64_t* const ready = params.ready + index *"  # of the cluster that leaves its sums
 _LATE_FLAG = f"      for (int i = 0; i < 10; ++i) {{ __nanosleep(100000); }}\n{_FLAG}"
@@ -607,7 +608,7 @@ _HOPPER = (
         "empty_not_waited",
         "skinny",
         "sm90_tma_load",
-        "        pipeline.empty[pipe.stage].wait(pipe.phase ^ 1);  // in the first round every stage is free\n",
+        "      pipeline.empty[pipe.stage].wait(pipe.phase ^ 1);  // in the first round every stage is free\n",
         "",
         "64,64,2560",
         "stages are overwritten that are still to be read; who waits for them may wait for ever",
@@ -617,8 +618,8 @@ _HOPPER = (
         "another_stage_released",
         "skinny",
         "sm90_mainloop_ss",
-        "      release(before);\n      before = pipe.stage;",
-        "      release(pipe.stage);\n      before = pipe.stage;",
+        "    release(before);\n    before = pipe.stage;",
+        "    release(pipe.stage);\n    before = pipe.stage;",
         "64,64,2560",
         "a stage is handed back before it was read, another one never",
         EMULATOR,
@@ -665,8 +666,8 @@ _HOPPER = (
         "refilled_before_all_have_read",
         "warpgroup4",
         "sm90_warpgroup",
-        "          __syncthreads();\n          if (loads && next",
-        "          if (loads && next",
+        "      __syncthreads();\n      if (loads && next",
+        "      if (loads && next",
         "128,192,1024",
         "TMA overwrites a stage that other warpgroups still read",
         EMULATOR,
@@ -1100,13 +1101,18 @@ _REACH = tuple(
     for name, spec, header, old, new, seen in (*FAULTS, *GROUPED_FAULTS)
 )
 
+_SPARSE = tuple(
+    _one(f"sparse_{name}", f"sparse_{spec}", header, old, new, problem, seen, where=(EMULATOR,))
+    for name, spec, header, old, new, problem, seen in mutations_sparse.FAULTS
+)
+
 _SCALE = tuple(_one(*fault, where=(EMULATOR,)) for fault in SCALE_FAULTS)
 _EPILOGUE = tuple(
     _one(f"epilogue_{name}", spec, header, old, new, problem, seen)
     for name, spec, header, old, new, problem, seen in EPILOGUE_FAULTS
 )
 
-MUTATIONS = (*_ACCUMULATION, *_BARRIERS, *_K, *_OPERANDS, *_RESULT, *_HOPPER, *_REACH, *_EPILOGUE, *_SCALE)
+MUTATIONS = (*_ACCUMULATION, *_BARRIERS, *_K, *_OPERANDS, *_RESULT, *_HOPPER, *_REACH, *_EPILOGUE, *_SCALE, *_SPARSE)
 
 # A late warp in front of a barrier that stands, a box brought into L2 that nobody asks for: these must pass.
 CONTROLS = (

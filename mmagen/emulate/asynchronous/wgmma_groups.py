@@ -22,8 +22,8 @@ _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 class _InFlight:
     """One warpgroup's instruction. group: the group that it belongs to. sums: registers that it writes; reads: others.
 
-    loaded: what its warps had done before, where A is in their registers. The instruction cannot complete before all four
-    warps have issued it, so a thread that waited for it knows that much of the other warps.
+    loaded: what its warps had done before, where A or its metadata are in their registers. The instruction cannot complete before
+    all four warps have issued it, so a thread that waited for it knows that much of the other warps.
     """
 
     group: int
@@ -161,11 +161,11 @@ class WgmmaGroups:
 
     # Groups
 
-    def start(self, group: int, sums: tuple[int, ...], reads: tuple[int, ...]) -> int:
-        """A warpgroup issues a wgmma. Returns the clock at which it will have completed."""
+    def start(self, group: int, sums: tuple[int, ...], reads: tuple[int, ...], sparse: bool) -> int:
+        """A warpgroup issues a wgmma. sparse: it has metadata. Returns the clock at which it will have completed."""
         clock = int(self._committed[group]) + 1
         loaded = None
-        if reads and self._clocks is not None:
+        if (reads or sparse) and self._clocks is not None:
             lanes = self._lanes.every[self.lanes_of(group)]
             loaded = self._clocks.release(lanes[::32], lanes)
         self._pending.setdefault(group, []).append(_InFlight(clock, set(sums), frozenset(reads), loaded))

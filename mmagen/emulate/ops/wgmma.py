@@ -134,8 +134,8 @@ class _Multiply:
         X.wgmmas.check_together(groups)
         for group in groups.tolist():
             X.wgmmas.check_operands(R, group, (*self.sums, *self.fragments), self.i)
-        clocks = [X.wgmmas.start(group, self.sums, self.fragments) for group in groups.tolist()]
         form = self.form
+        clocks = [X.wgmmas.start(group, self.sums, self.fragments, form.sparse) for group in groups.tolist()]
         if a is None:
             registers = np.stack([_bits(X.lanes.spread(R[r])[lanes]) for r in self.fragments], axis=-1)
             left = wgmma.fragment_codes(registers.reshape(-1, 4, 32, 4), form)

@@ -146,14 +146,12 @@ def launch_registers(spec: Spec, mma: TiledMma) -> int:
 
 
 def registers(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> tuple[int, int]:
-    """32-bit registers per thread for accumulators, partial sums included, and for fragments of A."""
+    """32-bit registers per thread for accumulators, partial sums included, and for fragments of A or its metadata."""
     sums = tile[0] * tile[1] * atom.type_d.bits // 32 // mma.threads
     accumulators = sums * (2 if precise(spec) else 1)
     if scaling.along_k(spec):
         accumulators += partial_sets(spec, atom, mma, tile) * scaling.unit_registers(atom)
-    rows = tile[0] // mma.atoms[0]
-    fragments = rows * tile[2] * atom.type_a.bits // 32 // WARPGROUP if atom.a_in_registers else 0
-    return accumulators, fragments
+    return accumulators, atom.registers_of_a(tile[0] // mma.atoms[0], tile[2])
 
 
 def registers_fit(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> bool:
@@ -187,9 +185,11 @@ def share(letter: str, spec: Spec) -> int:
 def operand(letter: str, spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> Operand:
     """The plan of A or B: panels as wide as the swizzle, in boxes divided among the CTAs that share the tile."""
     mode = "AB".index(letter)
-    element, major = (atom.type_a, atom.type_b)[mode], (spec.layout.a_major, spec.layout.b_major)[mode]
-    contiguous_k = major == "K"
-    along, across = (tile[2], tile[mode]) if contiguous_k else (tile[mode], tile[2])
+    element = (atom.type_a, atom.type_b)[mode]
+    major = atom.stored_major(letter, (spec.layout.a_major, spec.layout.b_major)[mode])
+    group, kept = atom.stored(letter)
+    contiguous_k, extent_k = major == "K", tile[2] // group * kept
+    along, across = (extent_k, tile[mode]) if contiguous_k else (tile[mode], extent_k)
     # A wgmma reads whole lines: across K a line must not reach into the next atom.
     whole = along if contiguous_k else (atom.m, atom.n)[mode]
     swizzle_bytes = power_of_two_divisor(whole * element.bytes, 128)
@@ -201,15 +201,17 @@ def operand(letter: str, spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> O
         element=element,
         major=major,
         extent_mn=tile[mode],
-        extent_k=tile[2],
+        extent_k=extent_k,
         swizzle=Swizzle(swizzle_bytes.bit_length() - 5, 5 - element.bytes.bit_length(), 3),
         line=line,
         lines=SWIZZLE_LINES,
         copy_wide=None,
         copy_narrow=None,
         smem_copy=_smem_copy(letter, atom, contiguous_k),
-        bytes_per_stage=tile[mode] * tile[2] * element.bytes,
+        bytes_per_stage=tile[mode] * extent_k * element.bytes + atom.metadata_bytes(letter, tile[mode], tile[2]),
         tma=Tma(swizzle_bytes, along // line, box, lines // box, _HINTS[getattr(spec.cache, letter.lower(), "normal")]),
+        group=group,
+        kept=kept,
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from mmagen import families
 from mmagen.core.errors import Fault, SpecFaults
 from mmagen.families import launches, library
-from mmagen.families.wgmma import decisions, grouped, scaling
+from mmagen.families.wgmma import decisions, grouped, scaling, sparse_rules
 from mmagen.families.wgmma import rules as wgmma_rules
 from mmagen.families.wgmma.alternatives import EVERY, USUAL, alternatives
 from mmagen.families.wgmma.model import WarpgroupRoles, WgmmaGemmPlan, WgmmaMainloop
@@ -37,7 +37,10 @@ if TYPE_CHECKING:
 PROMOTED_K = 2048
 
 
-class _WgmmaGemm:
+class WgmmaGemm:
+    """GEMM of dense wgmma. Families of other wgmma GEMMs derive from it."""
+
+    module = __name__
     tile_rate = 3.5e6
     cutlass = "CUTLASS3"
 
@@ -54,7 +57,7 @@ class _WgmmaGemm:
         computed = decisions.as_computed(spec)
         atom = rules.atom_for(computed)
         wrong_type = [*rules.type_faults(spec, atom)]
-        faults = [*rules.arch_faults(spec, atom), *wrong_type]
+        faults = [*rules.arch_faults(spec, atom), *wrong_type, *sparse_rules.key_faults(spec, atom)]
         default = grouped.default_problems(spec.grouped) if spec.grouped else default_problems()
         problems = spec.problems or operations.as_applied(spec, default)
         if wrong_type:  # the rules of the epilogue hold for a type that accumulators are converted to
@@ -66,7 +69,7 @@ class _WgmmaGemm:
         faults += wgmma_rules.faults(spec)
         if faults:
             raise SpecFaults(tuple(faults))
-        return _planned(spec, sha, atom, tiling.tiled_mma(computed, atom), problems)
+        return planned(self.module, spec, sha, atom, tiling.tiled_mma(computed, atom), problems)
 
     def problem_faults(self, plan: WgmmaGemmPlan, problems: Sequence[Problem]) -> Iterator[Fault]:
         yield from rules.problem_faults(plan.spec, plan.epilogue.scalar, problems)
@@ -85,7 +88,8 @@ class _WgmmaGemm:
             "unaligned": not plan.scheduler.grouped,
             "sources": [*library.sources(plan), *([] if plan.scheduler.grouped else [f"{plan.name}_unaligned"])],
             "warpgroups": f"{plan.roles.consumers} {WARPGROUPS[plan.roles.schedule]}",
-            "policies": _policies(plan),
+            "policies": policies_of(plan),
+            "partials": (),
             "by_threads": by_threads or "config",
             "type_by_threads": f"{by_threads}::Config" if by_threads else "Config",
         }
@@ -133,7 +137,7 @@ class _WgmmaGemm:
         return library.maps(plan)
 
 
-FAMILY: Family[WgmmaGemmPlan] = _WgmmaGemm()
+FAMILY: Family[WgmmaGemmPlan] = WgmmaGemm()
 
 
 def _group_faults(spec: Spec, atom: Atom, problems: Sequence[Problem]) -> Iterator[Fault]:
@@ -146,13 +150,14 @@ def _registers(plan: GemmPlan) -> int:
     return decisions.launch_registers(plan.spec, plan.tiled_mma)
 
 
-def _policies(plan: WgmmaGemmPlan) -> Policies:
+def policies_of(plan: WgmmaGemmPlan) -> Policies:
+    """The C++ policies of a plan."""
     made_by = functor(plan.epilogue.operations, plan.name, plan.d_row_major, plan.swapped)
-    return policies(plan.roles.schedule, plan.operands[0], plan.mainloop, plan.scheduler, made_by)
+    return policies(plan.roles.schedule, plan.atom.reads_a, plan.mainloop, plan.scheduler, made_by)
 
 
-def _planned(spec: Spec, sha: str, atom: Atom, mma: TiledMma, problems: tuple[Problem, ...]) -> WgmmaGemmPlan:
-    """The decisions for a spec without faults."""
+def planned(family: str, spec: Spec, sha: str, atom: Atom, mma: TiledMma, problems: tuple[Problem, ...]) -> WgmmaGemmPlan:
+    """The decisions for a spec without faults. family: the registered module."""
     assert spec.tile
     tile, computed = spec.tile, decisions.as_computed(spec)
     a, b = (decisions.operand(letter, computed, atom, mma, tile) for letter in "AB")
@@ -171,9 +176,9 @@ def _planned(spec: Spec, sha: str, atom: Atom, mma: TiledMma, problems: tuple[Pr
     )
     mainloop = _mainloop(computed, stages, atom, mma, tile)
     made_by = functor(staged.operations, spec.name, staged.row_major, decisions.swapped(spec))
-    chosen = policies(roles.schedule, a, mainloop, scheduler, made_by)
+    chosen = policies(roles.schedule, atom.reads_a, mainloop, scheduler, made_by)
     return WgmmaGemmPlan(
-        family=__name__,
+        family=family,
         spec=spec,
         spec_sha=sha,
         arch=rules.compiled_for(spec, atom),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mmagen.families.wgmma.model import WgmmaMainloop
-from mmagen.plan.model import Operand
 from mmagen.plan.plans import TileScheduler
 from mmagen.plan.policies import SINGLE_TILE, Policies, Policy
 
@@ -28,6 +27,12 @@ _KERNELS = {
 }
 _SS = Policy("mmagen::Sm90MainloopSs<Config>", "sm90_mainloop_ss", "wgmma on stages of shared memory that TMA loads")
 _RS = Policy("mmagen::Sm90MainloopRs<Config>", "sm90_mainloop_rs", "wgmma with A in registers, on stages that TMA loads")
+_SPARSE = Policy(
+    "mmagen::Sm90MainloopSparse<Config>",
+    "sm90_mainloop_sparse",
+    "sparse wgmma: TMA loads what is stored of A, its metadata and B into stages of shared memory",
+)
+_MAINLOOPS = {"shared memory": _SS, "registers": _RS, "compressed": _SPARSE}
 
 
 # Mainloops that derive from another one.
@@ -48,10 +53,10 @@ _TILE_SCALED = Policy(
 )
 
 
-def policies(schedule: str, a: Operand, mainloop: WgmmaMainloop, scheduler: TileScheduler, made_by: Policy) -> Policies:
-    """Those of one kernel. Of the mainloop what is known before its policy counts. made_by: the functor that makes elements of
-    D."""
-    layers = [_RS if a.smem_copy else _SS]
+def policies(schedule: str, reads_a: str, mainloop: WgmmaMainloop, scheduler: TileScheduler, made_by: Policy) -> Policies:
+    """Those of one kernel. reads_a: an atom's. Of the mainloop what is known before its policy counts. made_by: the functor that
+    makes elements of D."""
+    layers = [_MAINLOOPS[reads_a]]
     if mainloop.scales_k:
         layers.append(_SCALED)
     elif mainloop.promote:

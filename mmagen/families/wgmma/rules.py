@@ -20,7 +20,7 @@ from mmagen.mma.atoms import Atom
 from mmagen.plan import rules as shared
 from mmagen.plan import tiling
 from mmagen.plan.model import TiledMma
-from mmagen.spec.model import Layout, Spec
+from mmagen.spec.model import Spec
 
 MOST_CONSUMERS = {"warpgroup": 4, "cooperative": 3}
 MOST_TRIES = 64
@@ -95,17 +95,17 @@ def _fault(spec: Spec, breach: Breach) -> Fault:
 
 
 def _layout(spec: Spec, atom: Atom) -> Iterator[Breach]:
-    if not atom.takes_majors and spec.layout.letters != "TN":
-        which = [
-            f"{letter} is {major} contiguous"
-            for letter, major in (("A", spec.layout.a_major), ("B", spec.layout.b_major))
-            if major != "K"
-        ]
+    majors = {"A": spec.layout.a_major, "B": spec.layout.b_major}
+    wrong = [letter for letter in atom.k_only if majors[letter] != "K"]
+    if wrong:
+        k_contiguous = {{"A": "a_major", "B": "b_major"}[letter]: "K" for letter in wrong}
+        legal = spec.layout.model_copy(update=k_contiguous)
         yield Breach(
             ("layout",),
-            f"wgmma reads {atom.type_a.word} K contiguous only, and {' and '.join(which)}",
-            "TN, or an operation of 16-bit types",
-            ({"layout": Layout(a="K", b="K")},),
+            f"wgmma reads {atom.type_a.word} K contiguous only, and "
+            f"{' and '.join(f'{letter} is {majors[letter]} contiguous' for letter in wrong)}",
+            f"{legal.letters}, or an operation of 16-bit types",
+            ({"layout": legal},),
         )
 
 

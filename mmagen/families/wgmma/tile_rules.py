@@ -23,6 +23,7 @@ def breaches_of_tile(spec: Spec, atom: Atom, mma: TiledMma, tile: decisions.Tile
     """The rules that depend on the tile, of a tile that the TiledMMA divides."""
     return [
         *_shares(spec, tile),
+        *_depth(atom, tile),
         *_slice(spec, atom, mma, tile),
         *_split_slices(spec, atom, mma, tile),
         *_promoted(spec, tile),
@@ -69,6 +70,17 @@ def _shares(spec: Spec, tile: decisions.Tile) -> Iterator[Breach]:
                 f"each CTA must load a multiple of {decisions.SWIZZLE_LINES} lines",
                 clusters(spec),
             )
+
+
+def _depth(atom: Atom, tile: decisions.Tile) -> Iterator[Breach]:
+    if atom.depths and tile[2] not in atom.depths:
+        near = sorted(atom.depths, key=lambda k: abs(k - tile[2]))
+        yield Breach(
+            ("tile", 2),
+            f"{tile[2]} columns are not what whole blocks of metadata describe",
+            f"one of {', '.join(map(str, atom.depths))}",
+            ({"tile": (tile[0], tile[1], k)} for k in near),
+        )
 
 
 def _slice(spec: Spec, atom: Atom, mma: TiledMma, tile: decisions.Tile) -> Iterator[Breach]:
@@ -162,7 +174,7 @@ def _registers(spec: Spec, atom: Atom, mma: TiledMma, tile: decisions.Tile) -> I
     kept = (
         f"{accumulators} registers per thread for accumulators"
         + (" and their partial sums" if decisions.promoted(spec) else "")
-        + (f", {fragments} for fragments of A" if fragments else "")
+        + (f", {fragments} for {atom.in_registers_of_a}" if fragments else "")
     )
     what = f"{kept} and about {besides} for the rest exceed the {usable} of a thread in a consumer warpgroup"
     if fit(spec.model_copy(update={"ctas_per_sm": 1})):

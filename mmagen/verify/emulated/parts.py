@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -18,11 +19,15 @@ from mmagen.plan.plans import ProductPlan
 from mmagen.spec.model import Problem
 from mmagen.verify.emulated.matrix import Draw, Operands, put_source
 
+if TYPE_CHECKING:
+    from mmagen.verify.emulated.task import Task
+
 Values = npt.NDArray[np.float64]
 
 # The parts, as module:name, by the name that a plan's arguments have.
 PARTS = {
     "epilogue": "mmagen.verify.emulated.epilogue:EPILOGUE",
+    "sparse": "mmagen.verify.emulated.sparse:SPARSE",
     "scale": "mmagen.verify.emulated.scale:SCALE",
     "group": "mmagen.verify.emulated.groups:GROUPS",
 }
@@ -92,6 +97,10 @@ class Part:
         """D and other tensors that are written, by name, from the sums and C: (batch, rows, columns) each, c (1,1,1) if it is not
         read. None: D is alpha * sums + beta * C."""
         return None
+
+    def check(self, task: Task, data: Operands) -> None:
+        """Calls what the library has for the part besides the kernel, once for each kernel. Raises EmulationError for what it does
+        wrong, and HostError."""
 
     def covered(self, call: Call) -> npt.NDArray[np.bool_] | None:
         """(batch, m, n): the elements of D that are written; the others must not be. None for all."""

@@ -31,6 +31,7 @@ from mmagen.verify.emulated.host import Workspace
 from mmagen.verify.emulated.matrices import operands
 from mmagen.verify.emulated.matrix import Operands
 from mmagen.verify.emulated.order import Order
+from mmagen.verify.emulated.parts import parts_of
 from mmagen.verify.emulated.task import Task
 from mmagen.verify.run import RECORD_FIELDS, RunResult
 from mmagen.verify.verdict import EMULATED
@@ -220,6 +221,9 @@ def _facts(task: Task) -> dict[str, Any]:
 def _multiply(task: Task) -> dict[str, Any]:
     data = operands(task.product, task.problem, task.distribution, task.seed)
     written, reports = multiply(task, data)
+    if task.distribution == "uniform":  # one problem of each kernel
+        for part in parts_of(task.product):
+            part.check(task, data)
     outcome = _judged(task, data, written, reports)
     if task.product.takes_workspace:
         outcome["details"]["workspace"] = task.workspace

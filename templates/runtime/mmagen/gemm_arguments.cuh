@@ -4,6 +4,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
+#include <type_traits>
 
 #include "epilogue_functor.cuh"
 #include "further_tensors.cuh"
@@ -44,6 +45,20 @@ using GemmArguments = GemmArgumentsOf<typename Config::A::Element, typename Conf
                                       typename Config::Epilogue::Functor::Arguments, FurtherOf<Config>>;
 
 namespace detail {
+
+/// Elements along K that an operand stores of k columns: all of them, or of a sparse one kKept of each kGroup.
+template <class Operand, class = void>
+struct StoredK {
+  static int64_t of(int64_t k) { return k; }
+};
+template <class Operand>
+struct StoredK<Operand, std::void_t<decltype(Operand::kKept)>> {
+  static int64_t of(int64_t k) { return ceil_div(k, Operand::kGroup) * Operand::kKept; }
+};
+template <class Operand>
+int64_t stored_k(int64_t k) {
+  return StoredK<Operand>::of(k);
+}
 
 /// Do all rows of all matrices of a batch begin at 16-byte boundaries? Strides in bytes; that of the batch counts if there
 /// is more than one matrix.
@@ -118,7 +133,7 @@ Status check_arguments(Args const& from, GemmArguments<Config>& args) {
   if (from.n % kPair != 0) { return Status::kOddN; }
   int64_t const row_d = Config::kDRowMajor ? from.n / kPair : from.m;
   MatrixArgument const matrices[] = {
-      {from.a, int(sizeof(typename A::Element)), from.lda, A::kContiguousK ? from.k : from.m, reads_ab},
+      {from.a, int(sizeof(typename A::Element)), from.lda, A::kContiguousK ? detail::stored_k<A>(from.k) : from.m, reads_ab},
       {from.b, int(sizeof(typename B::Element)), from.ldb, B::kContiguousK ? from.k : from.n, reads_ab},
       {from.c, int(sizeof(ElementD)), from.ldc, row_d, reads_c},
       {from.d, int(sizeof(ElementD)), from.ldd, row_d, true},

@@ -25,7 +25,8 @@ struct Interface {
   char const* compiled_for;
   int smem_bytes, cluster_ctas;
   char const* shape;
-  int columns_of_element = 1;  // of A B^T, for an element of D
+  int columns_of_element = 1;   // of A B^T, for an element of D
+  int group_a = 1, kept_a = 1;  // of a sparse A, as a call has it: kept_a of each group_a columns
 };
 
 /// Copies the caller's struct, which may be of another version: a shorter one is refused, of a longer one all that this library
@@ -98,6 +99,16 @@ inline char const* status_text(Status status, Interface const& interface) {
       return "the batch stride of a tensor that is written is 0: all matrices would be written to one";
     case Status::kUnusedAlpha: return "alpha is not 1, and this epilogue does not multiply by it";
     case Status::kUnusedBeta: return "beta is not 0, and this epilogue does not add C";
+    case Status::kUnalignedA:
+      return "rows of A's values do not begin at 16-byte boundaries: a, and with the element size lda and batch_stride_a";
+    case Status::kUnalignedB:
+      return "lines of B do not begin at 16-byte boundaries: b, and with the element size ldb and batch_stride_b";
+    case Status::kNullMatrix: return "a matrix of the call is NULL";
+    case Status::kMisalignedMatrix: return "a matrix of the call is misaligned";
+    case Status::kShortMatrix: return "a leading dimension is shorter than a line";
+    case Status::kSharedMatrix: return "a batch stride is 0: all matrices of the batch would be written to one";
+    case Status::kNotSparse: return "not sparse: a group of neighbours along K has more nonzeros than are kept";
+    case Status::kIllegalMetadata: return "illegal metadata: they name no places of a group";
     case Status::kOddN: return "n is odd, and each element of D is made of two columns";
     case Status::kGroupSizes: return "give either group_offsets or group_ends";
     case Status::kNotForTma: return "a, b, lda, ldb or a batch stride of A or B is no multiple of 16 bytes, as groups need";
@@ -113,9 +124,21 @@ struct LastStatus {
   Status status;
   int cuda_error;
   char sentence[kBytes];
+  bool told;  // is `sentence` about this status?
 
   /// Before a call.
-  void begin() { cuda_error_of_thread() = 0; }
+  void begin() {
+    cuda_error_of_thread() = 0;
+    told = false;
+  }
+
+  /// The status, with the sentence for it.
+  template <class... Values>
+  Status tell(Status now, char const* format, Values... values) {
+    std::snprintf(sentence, kBytes, format, values...);
+    told = true;
+    return now;
+  }
 
   Status keep(Status now) {
     status = now;
@@ -124,7 +147,9 @@ struct LastStatus {
   }
 
   /// The status of the last call as one sentence.
-  char const* text(Interface const& interface) { return about_device(interface) ? sentence : status_text(status, interface); }
+  char const* text(Interface const& interface) {
+    return told || about_device(interface) ? sentence : status_text(status, interface);
+  }
 
  protected:
   template <class... Values>
@@ -199,7 +224,7 @@ struct LastCall : LastStatus {
 
   /// The status of the last call as one sentence with the values that it is about.
   char const* text(Interface const& interface) {
-    return about_matrix(interface) || about_tensor() || about_value(interface) ? sentence : LastStatus::text(interface);
+    return told || about_matrix(interface) || about_tensor() || about_value(interface) ? sentence : LastStatus::text(interface);
   }
 
  private:
@@ -211,8 +236,9 @@ struct LastCall : LastStatus {
       int bytes;
     };
     auto const extent = [this](char mode) { return (long long)(mode == 'M' ? args.m : mode == 'N' ? args.n : args.k); };
+    long long const groups_of_a = (extent(interface.major_a) + interface.group_a - 1) / interface.group_a;
     Matrix const matrices[] = {
-        {"a", args.a, args.lda, extent(interface.major_a), interface.bytes_a},
+        {"a", args.a, args.lda, groups_of_a * interface.kept_a, interface.bytes_a},
         {"b", args.b, args.ldb, extent(interface.major_b), interface.bytes_b},
         {"c", args.c, args.ldc, extent(interface.major_d), interface.bytes_d},
         {"d", args.d, args.ldd, extent(interface.major_d) / (interface.major_d == 'N' ? interface.columns_of_element : 1),

@@ -49,7 +49,7 @@ struct Sm90Cooperative {
             Mainloop::prefetch_tile_scales(params.mainloop.tile_scales, tile, threadIdx.x);
           }
         };
-        if (TileScheduler::kHasEmptyWork && work.k_tiles == 0) {
+        if ((TileScheduler::kHasEmptyWork || Mainloop::kTakesEmptyK) && work.k_tiles == 0) {
           clear(tCrC);
           issued();
         } else {

@@ -100,7 +100,7 @@ Status run_sm90(Args const& public_args, cudaStream_t stream, Unaligned const& u
   CallArguments<Config> call{};
   Status status = check_arguments<CallOperands<Config>>(public_args, call);
   if (status != Status::kSuccess || call.empty()) { return status; }
-  if (call.k == 0) { return unaligned(call, stream, launch); }
+  if (call.k == 0 && !Config::Mainloop::kTakesEmptyK) { return unaligned(call, stream, launch); }
   GemmArguments<Config> const args = kernel_arguments<Config>(call);
 
   // First of all calls to CUDA: it says whether this device can run the kernel.

@@ -10,10 +10,9 @@
 namespace mmagen {
 inline namespace v0_1 {
 
-/// Base: Sm90MainloopSs or Sm90MainloopRs, whose loads and wgmmas it uses.
+/// Base: the mainloop whose loads and wgmmas it uses.
 template <class Config, class Base>
 struct Sm90MainloopPromoted : Base {
-  using typename Base::OperandA;
   using typename Base::SharedStorage;
 
   /// As Base::mma(), with each stage's product in registers of its own.
@@ -23,7 +22,7 @@ struct Sm90MainloopPromoted : Base {
                               TensorRC& tCrC,  // (MMA,MMA_M,MMA_N)
                               Release const& release, Issued const& issued) {
     using namespace cute;
-    auto stage_mma = make_stage_mma<Config, OperandA>(storage, thread);
+    auto stage_mma = Base::stage(storage, thread);
     Tensor partial = make_fragment_like(tCrC);
     clear(tCrC);
     CUTE_NO_UNROLL

@@ -33,6 +33,11 @@ struct Sm90MainloopRs : Sm90TmaLoad<Config> {
   using typename Sm90TmaLoad<Config>::SharedStorage;
   static constexpr int kBatchesInFlight = 0;  // the next k tile's fragments take the registers of this one's
 
+  /// wgmma on one stage, for `thread` of the TiledMMA.
+  CUTE_DEVICE static auto stage(SharedStorage& storage, int thread) {
+    return make_stage_mma<Config, OperandA>(storage, thread);
+  }
+
   /// Multiplies `k_tiles` (at least 1) stages into tCrC, from `pipe` on. `thread`: index within the TiledMMA.
   /// `release(stage)` is called in order for every stage that this warpgroup has read; `issued()` once all wgmmas have been
   /// issued, while the last of them still run.
@@ -42,7 +47,7 @@ struct Sm90MainloopRs : Sm90TmaLoad<Config> {
                               TensorRC& tCrC,  // (MMA,MMA_M,MMA_N)
                               Release const& release, Issued const& issued) {
     using namespace cute;
-    auto stage_mma = make_stage_mma<Config, OperandA>(storage, thread);
+    auto stage_mma = stage(storage, thread);
     auto first = GMMA::ScaleOut::Zero;
     CUTE_NO_UNROLL
     for (int i = 0; i < k_tiles; ++i, ++pipe) {

@@ -60,7 +60,7 @@ struct Sm90Pingpong {
           materialize(tile);
           if constexpr (Mainloop::kScalesTile) { Mainloop::prefetch_tile_scales(params.mainloop.tile_scales, tile, thread); }
         };
-        if (TileScheduler::kHasEmptyWork && work.k_tiles == 0) {
+        if ((TileScheduler::kHasEmptyWork || Mainloop::kTakesEmptyK) && work.k_tiles == 0) {
           clear(tCrC);
           issued();
         } else {

@@ -142,7 +142,7 @@ struct SplitKWorkspaceTileScheduler {
     PartialSums<Sum> const sums(shape, Config::kDRowMajor);
     int64_t const vectors = detail::ceil_div(sums.along, kReductionVector) * sums.across * shape.batch;
     if (vectors > 0x7fffffff) { return 1; }  // more than the reduction counts
-    int64_t const most = std::min<int64_t>(tiles.k_tiles, 0x7fffffff / tiles.tiles);
+    int64_t const most = std::max<int64_t>(1, std::min<int64_t>(tiles.k_tiles, 0x7fffffff / tiles.tiles));
     if (kSplits > 0) { return int(std::min<int64_t>(kSplits, most)); }
     // More splits pay where they fill a wave: for each number of waves, the most splits that fit it.
     constexpr int kMostWaves = 8;

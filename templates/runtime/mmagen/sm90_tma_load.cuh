@@ -29,6 +29,38 @@ uint32_t stage_bytes(int lines) {
 
 }  // namespace detail
 
+/// The producer's whole run: all k tiles of all work tiles of this CTA. Called by its whole warp if the scheduler needs all
+/// lanes; lane 0 loads. Loads: how a stage is loaded, see Sm90TmaLoad.
+template <class Config, class Loads>
+CUTE_DEVICE void load_all_stages(typename Loads::Params const& params, typename Config::TileScheduler::Params const& scheduling,
+                                 typename Loads::SharedStorage& storage, Sm90Pipeline<Config>& pipeline) {
+  using TileScheduler = typename Config::TileScheduler;
+  ClusterCoord<Config> const cluster;
+  PipelineState<Config::kStages> pipe;
+  bool const loads = !TileScheduler::Params::kWholeWarp || threadIdx.x % 32 == 0;
+  if constexpr (Config::kPrefetch > 0) {
+    TileScheduler const first(scheduling, cluster);
+    WorkTileInfo const work = first.work_tile(scheduling);
+    Loads::prefetch_stages(params, cta_tile<Config>(first, scheduling, work, cluster), work, cluster);
+  }
+  wait_on_dependent_grids();
+  TileScheduler scheduler(scheduling, cluster);
+  for (; scheduler.is_valid(scheduling); scheduler.advance(scheduling)) {
+    WorkTileInfo const work = scheduler.work_tile(scheduling);
+    auto const tile = cta_tile<Config>(scheduler, scheduling, work, cluster);
+    CUTE_NO_UNROLL
+    for (int i = 0; loads && i < work.k_tiles; ++i, ++pipe) {
+      pipeline.empty[pipe.stage].wait(pipe.phase ^ 1);  // in the first round every stage is free
+      Loads::load_stage(params, storage, pipeline, pipe.stage, work.k_begin + i, tile, cluster);
+    }
+  }
+  if constexpr (Config::kClusterM * Config::kClusterN > 1) {
+    // Other CTAs of the cluster arrive at this CTA's barriers: it must not exit before the last of them has.
+    CUTE_NO_UNROLL
+    for (int i = 0; loads && i < Config::kStages; ++i, ++pipe) { pipeline.empty[pipe.stage].wait(pipe.phase ^ 1); }
+  }
+}
+
 /// Loads of A and B for the mainloops, which derive from it.
 template <class Config>
 struct Sm90TmaLoad {
@@ -36,6 +68,7 @@ struct Sm90TmaLoad {
   using B = typename Config::B;
   using TileScheduler = typename Config::TileScheduler;
   using Pipeline = Sm90Pipeline<Config>;
+  static constexpr bool kTakesEmptyK = false;  // whether the kernel also computes a K of 0
 
   // Of mainloops with scales (sm90_scales.cuh): whether they change along K, and whether a finished tile is multiplied by some.
   static constexpr bool kScalesK = false;
@@ -59,7 +92,8 @@ struct Sm90TmaLoad {
   static CUresult make_params(Params& params, GemmArguments<Config> const& args) {
     bool const shared_a = args.batch_stride_a == 0;
     bool const shared_b = args.batch_stride_b == 0;
-    MatrixExtent const a = {A::kContiguousK ? args.k : args.m, A::kContiguousK ? args.m : args.k, shared_a ? 1 : args.batch,
+    int64_t const k_of_a = detail::stored_k<A>(args.k);
+    MatrixExtent const a = {A::kContiguousK ? k_of_a : args.m, A::kContiguousK ? args.m : k_of_a, shared_a ? 1 : args.batch,
                             args.lda, args.batch_stride_a};
     MatrixExtent const b = {B::kContiguousK ? args.k : args.n, B::kContiguousK ? args.n : args.k, shared_b ? 1 : args.batch,
                             args.ldb, args.batch_stride_b};
@@ -108,34 +142,10 @@ struct Sm90TmaLoad {
     }
   }
 
-  /// The producer thread's whole run: all k tiles of all work tiles of this CTA. Called by its whole warp if the scheduler
-  /// needs all lanes; lane 0 loads.
+  /// The producer's whole run. Called by its whole warp if the scheduler needs all lanes.
   CUTE_DEVICE static void load(Params const& params, typename TileScheduler::Params const& scheduling, SharedStorage& storage,
                                Pipeline& pipeline) {
-    ClusterCoord<Config> const cluster;
-    PipelineState<Config::kStages> pipe;
-    bool const loads = !TileScheduler::Params::kWholeWarp || threadIdx.x % 32 == 0;
-    if constexpr (Config::kPrefetch > 0) {
-      TileScheduler const first(scheduling, cluster);
-      WorkTileInfo const work = first.work_tile(scheduling);
-      prefetch_stages(params, cta_tile<Config>(first, scheduling, work, cluster), work, cluster);
-    }
-    wait_on_dependent_grids();
-    TileScheduler scheduler(scheduling, cluster);
-    for (; scheduler.is_valid(scheduling); scheduler.advance(scheduling)) {
-      WorkTileInfo const work = scheduler.work_tile(scheduling);
-      auto const tile = cta_tile<Config>(scheduler, scheduling, work, cluster);
-      CUTE_NO_UNROLL
-      for (int i = 0; loads && i < work.k_tiles; ++i, ++pipe) {
-        pipeline.empty[pipe.stage].wait(pipe.phase ^ 1);  // in the first round every stage is free
-        load_stage(params, storage, pipeline, pipe.stage, work.k_begin + i, tile, cluster);
-      }
-    }
-    if constexpr (Config::kClusterM * Config::kClusterN > 1) {
-      // Other CTAs of the cluster arrive at this CTA's barriers: it must not exit before the last of them has.
-      CUTE_NO_UNROLL
-      for (int i = 0; loads && i < Config::kStages; ++i, ++pipe) { pipeline.empty[pipe.stage].wait(pipe.phase ^ 1); }
-    }
+    load_all_stages<Config, Sm90TmaLoad>(params, scheduling, storage, pipeline);
   }
 
  private:

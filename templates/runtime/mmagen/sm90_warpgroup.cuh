@@ -41,17 +41,19 @@ struct Sm90Warpgroup {
     Tensor tCrC = partition_fragment_C(typename Config::TiledMma{},
                                        Shape<Int<Config::kTileM>, Int<Config::kTileN>>{});  // (MMA,MMA_M,MMA_N)
     PipelineState<kStages> pipe;
-    Mainloop::mma(
-        storage.mainloop, storage.pipeline, pipe, work.k_tiles, threadIdx.x, tCrC,
-        [&](int stage) {
-          __syncthreads();
-          if (loads && next < work.k_tiles) { load(stage, next++); }
-        },
-        [&] {
-          if constexpr (Mainloop::kScalesTile) {
-            Mainloop::prefetch_tile_scales(params.mainloop.tile_scales, tile, threadIdx.x);
-          }
-        });
+    auto const release = [&](int stage) {
+      __syncthreads();
+      if (loads && next < work.k_tiles) { load(stage, next++); }
+    };
+    auto const issued = [&] {
+      if constexpr (Mainloop::kScalesTile) { Mainloop::prefetch_tile_scales(params.mainloop.tile_scales, tile, threadIdx.x); }
+    };
+    if (Mainloop::kTakesEmptyK && work.k_tiles == 0) {
+      clear(tCrC);
+      issued();
+    } else {
+      Mainloop::mma(storage.mainloop, storage.pipeline, pipe, work.k_tiles, threadIdx.x, tCrC, release, issued);
+    }
     if constexpr (Mainloop::kScalesTile) { Mainloop::scale_tile(params.mainloop.tile_scales, tile, threadIdx.x, tCrC); }
 
     unsigned slices = 0;  // that this warp has stored

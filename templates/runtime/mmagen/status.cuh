@@ -62,6 +62,15 @@ enum class Status : int {
   kUnusedAlpha = 116,
   kUnusedBeta = 117,
   kOddN = 118,
+  // of sparse kernels
+  kUnalignedA = 144,
+  kUnalignedB = 145,
+  kNullMatrix = 146,
+  kMisalignedMatrix = 147,
+  kShortMatrix = 148,
+  kSharedMatrix = 149,
+  kNotSparse = 150,
+  kIllegalMetadata = 151,
   // about groups
   kGroupSizes = 160,
   kNotForTma = 161,

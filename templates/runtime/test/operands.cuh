@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -276,6 +277,7 @@ void fill_matrix(Matrix const& matrix, Fill const& fill, cudaStream_t stream) {
 //   Scales                                 by which products are multiplied: NoScales, or Scales of scales.cuh
 //   Epilogue                               what D may be: LinearCombinationModel, or OperationsModel of epilogue_model.cuh
 //   run(Call, stream), query(KernelFacts*), error_text()   the C ABI
+//   and, where A is changed once it is filled, prepare_a(Matrix, stream)
 //   and, for bench, peak_launch(iterations, double* flop, stream)
 
 /// The project's <name>_info.
@@ -296,6 +298,11 @@ struct Call {
   std::vector<Matrix> further = {};  // in the order of Subject::further()
 };
 
+/// Does the Subject change A once it is filled?
+template <class Subject, class = void>
+struct PreparesA : std::false_type {};
+template <class Subject>
+struct PreparesA<Subject, std::void_t<decltype(&Subject::prepare_a)>> : std::true_type {};
 /// A tensor beyond A, B, C and D that a call reads.
 struct FurtherTensor {
   Matrix shape;
@@ -371,6 +378,7 @@ class Operands {
     a_.poison(stream);
     b_.poison(stream);
     fill_matrix<A>(a_.matrix(), fill(draw.reach_a, draw.group, draw.positive, 0xa), stream);
+    if constexpr (PreparesA<Subject>::value) { Subject::prepare_a(a_.matrix(), stream); }
     fill_matrix<B>(b_.matrix(), fill(draw.reach_b, 1, draw.positive, 0xb), stream);
     if (has_c()) {
       c_.poison(stream);

@@ -1,0 +1,71 @@
+"""Rules of the spec's key `sparse`, and of sparse wgmma kernels beyond those of every wgmma kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from mmagen.core.errors import ABSENT, Fault
+from mmagen.mma.atoms import Atom
+from mmagen.mma.sparse_atoms import SparseAtom, sparse_name
+from mmagen.plan.operands import VECTOR_BYTES
+from mmagen.spec.model import Problem, Spec
+
+
+def key_faults(spec: Spec, atom: Atom) -> Iterator[Fault]:
+    """Fault for a key `sparse` that is not what the atom has."""
+    has = atom.sparsity if isinstance(atom, SparseAtom) else None
+    if spec.sparse is None or spec.sparse == has:
+        return
+    if has:
+        kept = "one of two" if has == "1:2" else "two of four"
+        yield Fault(
+            ("sparse",),
+            f"{atom.name} keeps {kept} {atom.type_a.word} of A",
+            f"{has}, or omit it",
+            {("sparse",): has},
+        )
+        return
+    name = sparse_name(atom.name)
+    yield Fault(
+        ("sparse",),
+        f"{atom.name} reads a dense A",
+        f"omit it, or use atom {name}" if name else "omit it, or use a sparse wgmma: mmagen atoms --sparse --kind wgmma",
+        {("atom",): name} if name else {("sparse",): ABSENT},
+    )
+
+
+def sparse_faults(spec: Spec) -> Iterator[Fault]:
+    """Faults for keys that a sparse kernel does not have."""
+    if spec.operands == "swapped":
+        yield Fault(
+            ("operands",),
+            "swapped would make the sparse matrix the B of wgmma, which is dense",
+            "omit it: for a D with few columns use an atom with a small N, and epilogue.major M for the transpose of D",
+            {("operands",): ABSENT},
+        )
+
+    for key in ("grouped", "scale"):
+        if getattr(spec, key, None) is not None:
+            yield Fault((key,), f"kernels of sparse wgmma have no {key}", "omit it, or use a dense wgmma", {(key,): ABSENT})
+
+
+def problem_faults(atom: Atom, b_major: str, problems: Sequence[Problem]) -> Iterator[Fault]:
+    """Faults for problems of which TMA cannot address B, or A's values: a sparse kernel has no other way to load them."""
+    for i, problem in enumerate(problems):
+        step = VECTOR_BYTES // atom.type_b.bytes
+        line = problem.k if b_major == "K" else problem.n
+        strides = (problem.batch_stride_a or 0, problem.batch_stride_b or 0) if problem.batch > 1 else (0, 0)
+        if problem.offset % step or (line + problem.ld_pad) % step or any(stride % step for stride in strides):
+            pad = problem.ld_pad + -(line + problem.ld_pad) % step
+            yield Fault(
+                ("problems", i),
+                f"rows of A's values and lines of B do not all begin at 16-byte boundaries, which a sparse kernel needs: "
+                f"multiples of {step} {atom.type_b.word}",
+                f"an offset and batch strides that are multiples of {step}, and ld_pad {pad}",
+            )
+
+
+def addressable(atom: Atom, b_major: str, problems: Sequence[Problem]) -> tuple[Problem, ...]:
+    """The problems without such faults."""
+    wrong = {fault.key[1] for fault in problem_faults(atom, b_major, problems)}
+    return tuple(problem for i, problem in enumerate(problems) if i not in wrong)

@@ -1,0 +1,167 @@
+"""Sparse wgmma operations as atoms: A is stored as the elements that are kept, with metadata that say which these are.
+
+PTX ISA, "wgmma.mma_async.sp" and "Sparse matrix storage": of each group of neighbours along K (4, or 2 of .tf32) half are
+stored, and 4 bits of metadata name their places. A warp's 32-bit registers hold the metadata of 64 rows of A in the order that
+`Metadata` describes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from mmagen.core.targets import capability
+from mmagen.mma import catalogue
+from mmagen.mma.atoms import TYPES, Atom, find_atom
+from mmagen.mma.forms import METADATA
+
+if TYPE_CHECKING:
+    from mmagen.mma.operation import Operation
+
+ROWS = 64  # of A that the metadata in one 32-bit register of each thread of a warpgroup speak of
+WORDS = 128  # of them, one for each thread
+# In memory the metadata of a row are padded to so many blocks of ROWS rows: a CTA tile never ends behind them.
+PAD_BLOCKS = 4
+# What each sparse type keeps of its neighbours along K.
+SPARSITY = {"2:4": (4, 2), "1:2": (2, 1)}
+_PREFIX = "SM90::GMMA::SPARSE::GMMA_"
+
+
+@dataclass(frozen=True)
+class SparseAtom(Atom):
+    """A wgmma with a sparse A in shared memory. k counts A's logical columns.
+
+    sparsity: 2:4 or 1:2. selectors: how many instructions share the metadata of one 32-bit register; each is told by its sparsity
+    selector which lanes hold its own. from_extended_headers: CuTe defines it only in those.
+    """
+
+    sparsity: str = "2:4"
+    selectors: int = 1
+    from_extended_headers: bool = False
+
+    @property
+    def group(self) -> int:
+        """Neighbours along K of which `kept` are stored."""
+        return SPARSITY[self.sparsity][0]
+
+    @property
+    def kept(self) -> int:
+        return SPARSITY[self.sparsity][1]
+
+    @property
+    def block_k(self) -> int:
+        """Columns of A that the metadata in one 32-bit register of each thread speak of."""
+        return self.k * self.selectors
+
+    @property
+    def cxx(self) -> str:
+        return self.cxx_with("Zero")
+
+    def cxx_with(self, selector: str) -> str:
+        """The operation with that sparsity selector, Zero or One, as C++ spells it."""
+        operation = _operation(self.name)
+        assert operation
+        majors = {"tnspA": "K", "tnspB": "K" if self.majors[1] == "N" else "MN"} if self.takes_majors else {}
+        return operation.cxx(**majors, spsel=selector)
+
+    @property
+    def cxx_of_a(self) -> str:
+        """A dense wgmma that reads A as this one reads what is stored of it: 64 rows of 32 bytes."""
+        dense = find_atom(self.dense_name(8))
+        assert dense
+        return dense.in_layout("TN").cxx
+
+    def dense_name(self, n: int) -> str:
+        """The dense wgmma of the same types: as many bytes of A, half the depth."""
+        shape, _, kind = self.name.removeprefix(_PREFIX).partition("_")
+        return f"SM90_{shape.partition('x')[0]}x{n}x{self.k // 2}_{kind}"
+
+    @property
+    def needs_extended_headers(self) -> bool:
+        return self.from_extended_headers
+
+    @property
+    def k_only(self) -> str:
+        return "" if self.takes_majors else "B"
+
+    @property
+    def reads_a(self) -> str:
+        return "compressed"
+
+    def in_layout(self, letters: str) -> Atom:
+        """What is stored of A is K contiguous, whatever the layout of the matrix that it comes from."""
+        return super().in_layout(f"T{letters[1]}")
+
+    def stored(self, letter: str) -> tuple[int, int]:
+        return (self.group, self.kept) if letter == "A" else (1, 1)
+
+    def stored_major(self, letter: str, major: str) -> str:
+        return "K" if letter == "A" else major
+
+    def metadata_bytes(self, letter: str, rows: int, k: int) -> int:
+        return -(-rows // ROWS) * -(-k // self.block_k) * WORDS * 4 if letter == "A" else 0
+
+    def registers_of_a(self, rows: int, k: int) -> int:
+        return self.metadata_bytes("A", rows, k) // (4 * WORDS)
+
+    @property
+    def in_registers_of_a(self) -> str:
+        return "metadata of A"
+
+    @property
+    def depths(self) -> tuple[int, ...]:
+        return tuple(self.block_k * n for n in range(1, PAD_BLOCKS + 1) if PAD_BLOCKS % n == 0)
+
+    def named(self, name: str) -> Atom | None:
+        return find_sparse(name)
+
+
+@cache
+def find_sparse(name: str) -> SparseAtom | None:
+    """The sparse wgmma of that name with A in shared memory, None for every other operation."""
+    operation = _operation(name)
+    if operation is None or not operation.warpgroup or operation.sparsity not in SPARSITY or operation.a_in_registers:
+        return None
+    d, a, b, c = (TYPES[word] for word in (operation.type_d, operation.type_a, operation.type_b, operation.type_c))
+    bits = operation.m * operation.k // METADATA[operation.sparsity][0] * 8
+    return SparseAtom(
+        name=operation.name,
+        generation=operation.family,
+        kind=operation.kind,
+        m=operation.m,
+        n=operation.n,
+        k=operation.k,
+        type_d=d,
+        type_a=a,
+        type_b=b,
+        type_c=c,
+        threads=operation.threads,
+        min_arch=capability(operation.arch),
+        majors="" if a.bits == 16 else "TN",
+        sparsity=operation.sparsity,
+        selectors=32 * WORDS // bits,
+        from_extended_headers=operation.extended,
+    )
+
+
+def sparse_name(dense: str) -> str | None:
+    """The sparse wgmma of the same types and N as a dense one, None where there is none."""
+    atom = find_atom(dense)
+    if atom is None:
+        return None
+    kind = atom.name.partition("_")[2].partition("_")[2].replace("_RS", "_SS")
+    name = f"{_PREFIX}{atom.m}x{atom.n}x{2 * atom.k}_{kind}"
+    return name if find_sparse(name) else None
+
+
+def in_shared_memory(name: str) -> str | None:
+    """The name with A in shared memory, of a sparse wgmma with A in registers; None for every other operation."""
+    operation = _operation(name)
+    if operation is None or not operation.warpgroup or not operation.sparse or not operation.a_in_registers:
+        return None
+    return operation.name.replace("_RS", "_SS")
+
+
+def _operation(name: str) -> Operation | None:
+    return catalogue.known(name)
