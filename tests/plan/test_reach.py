@@ -14,7 +14,12 @@ from mmagen.spec.model import Problem
 from mmagen.verify.emulated.session import tasks
 from tests.support.mutations import ODD, SPECS
 
-GEMMS = sorted(path for path in (*SPECS.glob("*gemm*.yaml"), *ODD.glob("*.yaml")) if "configs" not in path.read_text())
+# Kernels of groups have problems of their own (families/wgmma/grouped.py), and none for unaligned operands.
+GEMMS = sorted(
+    path
+    for path in (*SPECS.glob("*gemm*.yaml"), *ODD.glob("*.yaml"))
+    if not {"configs", "grouped"} & {line.partition(":")[0] for line in path.read_text().splitlines()}
+)
 PLAIN = Paths(tile=(64, 64, 32), stages=3, operands=frozenset("K"), result="N", vector=8, group=8)
 
 
