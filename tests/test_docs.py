@@ -13,10 +13,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "generated").glob("*/*.md")]
 _LINK = re.compile(r"\[[^\]\n]*\]\(([^)\s]+)\)|<(?:img|a)\s[^>]*(?:src|href)=\"([^\"]+)\"")
 # Pages that `python -m tools.site` makes of the code.
-MADE = {
-    ROOT / "docs" / name
-    for name in re.findall(r'"([\w/]+\.md)"', (ROOT / "tools/site/pages.py").read_text("utf-8"))
-}
+MADE = {ROOT / "docs" / name for name in re.findall(r'"([\w/]+\.md)"', (ROOT / "tools/site/pages.py").read_text("utf-8"))}
 _CODE = re.compile(r"^(?: {4}|\t).*$|`[^`\n]*`", re.MULTILINE)
 
 
