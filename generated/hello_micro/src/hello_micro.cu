@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // hello_micro: instantiates the kernel for its Config and puts it behind the C interface.
 #include "hello_micro/hello_micro.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // The kernel under test, for the checks in tests/mmagen.
 #pragma once
 
@@ -6,7 +7,9 @@
 #include <vector>
 
 #include "hello_micro/hello_micro.h"
+#include "mmagen/compare.cuh"
 #include "mmagen/operands.cuh"
+#include "mmagen/scales.cuh"
 
 struct Subject {
   using A = mmagen::test::f16;
@@ -14,6 +17,8 @@ struct Subject {
   using Out = mmagen::test::f32;
   using Acc = mmagen::test::f32;
   using Scalar = mmagen::test::f32;
+  using Scales = mmagen::test::NoScales;
+  using Epilogue = mmagen::test::LinearCombinationModel;
 
   static constexpr char const* kName = "hello_micro";
   static constexpr char const* kSpecSha = "135214646083b3c4";
@@ -36,6 +41,11 @@ struct Subject {
   static std::vector<mmagen::test::Problem> problems() {
     return {
         { 32, 32, 32, 1, 0, 0, 1.0, 0.0 },
+    };
+  }
+
+  static std::vector<mmagen::test::FurtherTensor> further(mmagen::test::Problem const&) {
+    return {
     };
   }
 

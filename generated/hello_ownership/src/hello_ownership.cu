@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // hello_ownership: instantiates the ownership kernel for its TiledMMA and puts it behind the C interface.
 #include "hello_ownership/hello_ownership.h"
 

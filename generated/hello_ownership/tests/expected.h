@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 /* Ownership as mmagen's layout algebra has it, computed without CuTe. A line a thread, a number a value of its fragment:
  * the element r * columns + c that this value is. */
 #pragma once

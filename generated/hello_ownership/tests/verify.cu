@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // Prints which thread owns which element, as found on the device, and compares with the layout algebra; --help lists the
 // options.
 #include "hello_ownership/hello_ownership.h"

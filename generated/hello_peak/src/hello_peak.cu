@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // Loops of one instruction each.
 #include <cute/arch/mma_sm80.hpp>
 

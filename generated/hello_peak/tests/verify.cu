@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // Measures the peak of SM80_16x8x16_F32BF16BF16F32_TN; --help lists the options.
 #include "mmagen/peak_main.cuh"
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT-0
 # Finds the CUTLASS headers and sets MMAGEN_CUTLASS_INCLUDE to the folder that holds cute/ and cutlass/.
 #
 # In this order: -DCUTLASS_DIR (a CUTLASS checkout or its include folder), headers vendored into this project, an NvidiaCutlass

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // sm80_gemm_classic: instantiates the kernel for its Config and puts it behind the C interface.
 #include "sm80_gemm_classic/sm80_gemm_classic.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 /* The peak rate of SM80_16x8x16_F32F16F16F32_TN: what bench divides by. */
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // sm90_gemm_bf16_pingpong: instantiates the kernel for its Config and puts it behind the C interface.
 #include "sm90_gemm_bf16_pingpong/sm90_gemm_bf16_pingpong.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // sm90_gemm_bf16_pingpong: the kernel for operands that TMA cannot address.
 #include "mmagen/without_iostream.cuh"
 

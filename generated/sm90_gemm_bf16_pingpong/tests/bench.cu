@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // Times sm90_gemm_bf16_pingpong, the peak rate of its tensor-core instruction and, if built in, cuBLASLt.
 #include "mmagen/bench_main.cuh"
 #include "peak.h"

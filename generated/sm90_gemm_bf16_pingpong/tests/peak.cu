@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // Loop of SM90_64x256x16_F32BF16BF16_SS on operands in shared memory.
 #include "peak.h"
 

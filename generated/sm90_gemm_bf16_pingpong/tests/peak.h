@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 /* The peak rate of SM90_64x256x16_F32BF16BF16_SS: what bench divides by. */
 #pragma once
 

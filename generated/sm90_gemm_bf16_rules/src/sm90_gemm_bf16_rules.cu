@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // sm90_gemm_bf16_rules: chooses one of its kernels for a problem, behind the C interface.
 #include "sm90_gemm_bf16_rules/sm90_gemm_bf16_rules.h"
 

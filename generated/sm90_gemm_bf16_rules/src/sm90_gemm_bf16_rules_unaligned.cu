@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // sm90_gemm_bf16_rules: the kernel for operands that TMA cannot address, and copies of them.
 #include "sm90_gemm_bf16_rules/sm90_gemm_bf16_rules.h"
 

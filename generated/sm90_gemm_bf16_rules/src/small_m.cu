@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // sm90_gemm_bf16_rules, config small_m: instantiates its kernel.
 #include "sm90_gemm_bf16_rules/sm90_gemm_bf16_rules.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // The kernel under test, for the checks in tests/mmagen.
 #pragma once
 
@@ -6,7 +7,9 @@
 #include <vector>
 
 #include "sm90_gemm_bf16_rules/sm90_gemm_bf16_rules.h"
+#include "mmagen/compare.cuh"
 #include "mmagen/operands.cuh"
+#include "mmagen/scales.cuh"
 
 struct Subject {
   using A = mmagen::test::bf16;
@@ -14,6 +17,8 @@ struct Subject {
   using Out = mmagen::test::bf16;
   using Acc = mmagen::test::f32;
   using Scalar = mmagen::test::f32;
+  using Scales = mmagen::test::NoScales;
+  using Epilogue = mmagen::test::LinearCombinationModel;
 
   static constexpr char const* kName = "sm90_gemm_bf16_rules";
   static constexpr char const* kSpecSha = "b81f3aafc1eeafd7";
@@ -49,6 +54,11 @@ struct Subject {
         { 1000, 5000, 1000, 1, 0, 0, 1.0, 1.0 },
         { 4104, 4104, 4104, 1, 0, 0, 1.0, 0.0 },
         { 8192, 8192, 8192, 1, 0, 0, 1.0, 0.0 },
+    };
+  }
+
+  static std::vector<mmagen::test::FurtherTensor> further(mmagen::test::Problem const&) {
+    return {
     };
   }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // Verifies and times each kernel of sm90_gemm_bf16_rules on many problems, beside cuBLASLt; --help lists the options.
 #include "mmagen/status.cuh"
 #include "mmagen/tune_main.cuh"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // Checks sm90_gemm_bf16_rules against an independent reference and times it; --help lists the options.
 #include "mmagen/verify_main.cuh"
 #include "subject.cuh"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // sm90_micro_bf16: instantiates the kernel for its Config and puts it behind the C interface.
 #include "sm90_micro_bf16/sm90_micro_bf16.h"
 

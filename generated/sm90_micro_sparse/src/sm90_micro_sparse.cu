@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // sm90_micro_sparse: instantiates the kernel for its Config and puts it behind the C interface.
 #include "sm90_micro_sparse/sm90_micro_sparse.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // The kernel under test, for the checks in tests/mmagen.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // hello_micro: all decisions about this kernel, made by mmagen from spec.yaml.
 #pragma once
 

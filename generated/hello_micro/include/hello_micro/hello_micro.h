@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 /* hello_micro: one 32x32x32 tile, f16 x f16 + f32 -> f32, TN: A K contiguous, B K contiguous. C99, no CUDA or CuTe header needed.
  *
  * A is (M,K) with K contiguous, B is (N,K) with K contiguous, C and D are (M,N) with N contiguous.

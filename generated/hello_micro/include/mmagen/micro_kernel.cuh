@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // One CTA, one tile: the four steps of every tensor-core kernel and nothing else.
 //
 //   copy       global memory -> shared memory    the whole tile

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // Host side of the micro kernel (the one that config.cuh includes): one tile, D = A * B.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // A fragment of A or B as the copy that fills it sees it.
 #pragma once
 

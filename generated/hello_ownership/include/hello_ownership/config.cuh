@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // hello_ownership: the TiledMMA, made by mmagen from spec.yaml.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 /* hello_ownership: ownership of A, B and C in a TiledMMA of SM80_16x8x16_F32F16F16F32_TN, tile 16x8x16. C99, no CUDA or CuTe header needed. */
 #ifndef HELLO_OWNERSHIP_H
 #define HELLO_OWNERSHIP_H

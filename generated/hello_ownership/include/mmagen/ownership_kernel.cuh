@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // Ownership: every thread of a TiledMMA marks the elements of A, B and C that it owns.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // The program tests/verify.cu of an ownership project: marks elements on the device, prints the tables, and compares them
 // with those of the layout algebra.
 #pragma once

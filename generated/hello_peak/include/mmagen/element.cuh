@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // The types of operands, and the values they are filled with.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // An instruction in the peak program, and the list to which translation units add theirs.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // The operands of a peak loop: small integers in every type, so that all sums are exact and can be predicted.
 #pragma once
 

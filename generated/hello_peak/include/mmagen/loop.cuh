@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // Shared by all peak loops: arguments, order of steps, clocks, digests of accumulators.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // Launches, times and checks one loop on every multiprocessor, with increasing numbers of warps and accumulators.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // The peak program: each instruction in its fastest configuration, one line for each kind of inputs.
 #pragma once
 

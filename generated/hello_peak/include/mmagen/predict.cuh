@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // Predicts what a loop leaves in its accumulators, and checks it.
 #pragma once
 

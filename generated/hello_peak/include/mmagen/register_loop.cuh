@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // The peak loop of an instruction whose operands all lie in registers: mma.sync and the dot products of single threads.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // PTX wrappers for cp.async: 4, 8 or 16 bytes from global to shared memory, not through registers (sm_80 and later).
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // Epilogue: accumulators -> shared memory -> functor -> D, in vectors along D's contiguous mode.
 //
 // The tile is staged in shared memory in slices of what the TiledMMA covers across D's contiguous mode. A thread's fragment
@@ -6,6 +7,7 @@
 
 #include <cute/tensor.hpp>
 
+#include "epilogue_functor.cuh"
 #include "gemm_arguments.cuh"
 #include "stage_accumulators.cuh"
 #include "tile_raster.cuh"
@@ -13,10 +15,11 @@
 namespace mmagen {
 inline namespace v0_1 {
 
-/// Functor_: makes elements of D of accumulators and C, see linear_combination.cuh.
+/// Functor_: makes elements of D of accumulators and C, see linear_combination.cuh and epilogue_functor.cuh.
 template <class Config, class Functor_>
 struct EpilogueStaged {
   using Functor = Functor_;
+  using Called = EpilogueFunctor<Functor>;
   using ElementAccumulator = typename Config::ElementAccumulator;
   using ElementD = typename Config::ElementD;
 
@@ -35,7 +38,9 @@ struct EpilogueStaged {
   static constexpr int kSlice = Config::kEpilogueSlice;  // rows (columns) of D staged at a time
   static constexpr int kStride = kLong + Config::kEpiloguePad;
   static constexpr int kVector = Config::kEpilogueVector;  // elements of D in a wide store
-  static_assert(kAcross % kSlice == 0 && kLong % kVector == 0, "slices and vectors tile D");
+  static constexpr int kPair = kSumsOfElement<Functor>;    // along a line
+  static_assert(kAcross % kSlice == 0 && kLong % (kPair * kVector) == 0, "slices and vectors tile D");
+  static_assert(kPair == 1 || Config::kDRowMajor, "the sums of an element are neighbours of a row");
 
   struct SharedStorage {
     alignas(128) cute::ArrayEngine<ElementAccumulator, kSlice * kStride> slice;
@@ -52,7 +57,7 @@ struct EpilogueStaged {
                       detail::rows_are_aligned(args.c, args.ldc * kBytes, args.batch_stride_c * kBytes, args.batch);
     return {int(args.m), int(args.n),         args.c,
             args.ldc,    args.batch_stride_c, args.d,
-            args.ldd,    args.batch_stride_d, Functor::make_params(args.epilogue),
+            args.ldd,    args.batch_stride_d, functor_params<Functor>(args),
             wide};
   }
 
@@ -85,7 +90,8 @@ struct EpilogueStaged {
     lines.ldc = params.ldc;
     lines.d = params.d + tile.batch * params.batch_stride_d;
     lines.ldd = params.ldd;
-    Functor const functor(params.functor);
+    Called const functor(params.functor);
+    lines.batch = tile.batch;
     constexpr int kMode = Config::kDRowMajor ? 1 : 2;
     constexpr int kPerSlice = decltype(size<kMode>(tCsC))::value;  // MMA_M (MMA_N) of one slice
 
@@ -107,49 +113,105 @@ struct EpilogueStaged {
         store_slice<1>(storage, of_slice, functor);
       }
     });
+    functor.finish();
   }
 
  private:
   /// Part of C and D: lines are contiguous, `across` counts them, `long` counts elements within them. `left`: to the end.
   struct Lines {
     int64_t across_origin, long_origin;
-    int across_left, long_left;
+    int across_left, long_left, batch;
     ElementD const* c;
     int64_t ldc;
     ElementD* d;
     int64_t ldd;
   };
 
+  /// What the functor reads for kWidth neighbours of a line: one row (column) of D, and as many columns (rows).
+  template <int kWidth>
+  struct BesideLine {
+    static constexpr int kRows = Config::kDRowMajor ? 1 : kWidth;
+    static constexpr int kColumns = Config::kDRowMajor ? kWidth : 1;
+    typename Called::Row rows[kRows] = {};
+    typename Called::Column columns[kColumns] = {};
+    typename Called::Element elements[kWidth] = {};
+    int left;
+
+    CUTE_DEVICE void load(Called const& functor, Lines const& lines, int across, int along) {
+      left = lines.long_left - along;
+      CUTE_UNROLL
+      for (int v = 0; v < kWidth; ++v) {
+        if (along + v >= lines.long_left) { continue; }
+        int const of_line = int(lines.across_origin) + across;
+        int const in_line = int(lines.long_origin) + along + v;
+        int const m = Config::kDRowMajor ? of_line : in_line;
+        int const n = Config::kDRowMajor ? in_line : of_line;
+        if (v < kRows) { rows[v] = functor.load_row(m, lines.batch); }
+        if (v < kColumns) { columns[v] = functor.load_column(n, lines.batch); }
+        elements[v] = functor.load_element(m, n, lines.batch);
+      }
+    }
+    CUTE_DEVICE auto operator()(int v) const {
+      return BesideOf<Called>{rows[kRows == 1 ? 0 : v], columns[kColumns == 1 ? 0 : v], elements[v], v < left};
+    }
+  };
+
+  /// Neighbouring sums -> kWidth elements of D, of which `left` lie inside.
+  template <int kWidth, class Sums>
+  CUTE_DEVICE static void store_pairs(Sums const& sums, BesideLine<2 * kWidth> const& beside, Called const& functor,
+                                      ElementD* d, int left) {
+    Vector result;
+    CUTE_UNROLL
+    for (int v = 0; v < kWidth; ++v) {
+      result.element[v] = functor(sums(2 * v), sums(2 * v + 1), beside(2 * v), beside(2 * v + 1));
+    }
+    if (kWidth == kVector && kWidth <= left) {
+      *reinterpret_cast<Vector*>(d) = result;
+    } else {
+      CUTE_UNROLL
+      for (int v = 0; v < kWidth; ++v) {
+        if (v < left) { d[v] = result.element[v]; }
+      }
+    }
+  }
+
   /// Shared memory -> D for one slice, kWidth elements at a time; a vector that crosses D's edge element by element.
   template <int kWidth>
-  CUTE_DEVICE static void store_slice(SharedStorage& storage, Lines const& lines, Functor const& functor) {
-    constexpr int kPerLine = kLong / kWidth;
+  CUTE_DEVICE static void store_slice(SharedStorage& storage, Lines const& lines, Called const& functor) {
+    constexpr int kPerLine = kLong / (kPair * kWidth);
+    constexpr int kSums = kPair * kWidth;
     for (int i = threadIdx.x; i < kSlice * kPerLine; i += Config::kThreads) {
       int const across = i / kPerLine;
-      int const along = i % kPerLine * kWidth;
+      int const along = i % kPerLine * kSums;
       if (across >= lines.across_left || along >= lines.long_left) { continue; }
       // Read from shared memory in 16-byte vectors: element by element, lanes that are a vector apart would share a bank.
-      constexpr int kBits = cute::min(128, kWidth * cute::sizeof_bits_v<ElementAccumulator>);
-      auto const shape = cute::Shape<cute::Int<kWidth>>{};
-      cute::Tensor sums = cute::make_tensor<ElementAccumulator>(shape);  // (WIDTH)
+      constexpr int kBits = cute::min(128, kSums * cute::sizeof_bits_v<ElementAccumulator>);
+      auto const shape = cute::Shape<cute::Int<kSums>>{};
+      cute::Tensor sums = cute::make_tensor<ElementAccumulator>(shape);  // (PAIR * WIDTH)
       cute::copy(cute::AutoVectorizingCopyWithAssumedAlignment<kBits>{},
                  cute::make_tensor(cute::make_smem_ptr(storage.slice.begin() + across * kStride + along), shape), sums);
       ElementD const* c_row = lines.c + (lines.across_origin + across) * lines.ldc + lines.long_origin + along;
-      ElementD* d_row = lines.d + (lines.across_origin + across) * lines.ldd + lines.long_origin + along;
+      ElementD* d_row = lines.d + (lines.across_origin + across) * lines.ldd + (lines.long_origin + along) / kPair;
       bool const reads_c = functor.reads_source();
-      if (kWidth == kVector && along + kWidth <= lines.long_left) {
+      BesideLine<kSums> beside;
+      beside.load(functor, lines, across, along);
+      if constexpr (kPair == 2) {
+        store_pairs<kWidth>(sums, beside, functor, d_row, (lines.long_left - along) / 2);
+      } else if (kWidth == kVector && along + kWidth <= lines.long_left) {
         Vector source{};
         if (reads_c) { source = *reinterpret_cast<Vector const*>(c_row); }
         Vector result;
         CUTE_UNROLL
         for (int v = 0; v < kWidth; ++v) {
-          result.element[v] = reads_c ? functor(sums(v), source.element[v]) : functor(sums(v));
+          result.element[v] = reads_c ? functor(sums(v), source.element[v], beside(v)) : functor(sums(v), beside(v));
         }
         *reinterpret_cast<Vector*>(d_row) = result;
       } else {
         CUTE_UNROLL
         for (int v = 0; v < kWidth; ++v) {
-          if (along + v < lines.long_left) { d_row[v] = reads_c ? functor(sums(v), c_row[v]) : functor(sums(v)); }
+          if (along + v < lines.long_left) {
+            d_row[v] = reads_c ? functor(sums(v), c_row[v], beside(v)) : functor(sums(v), beside(v));
+          }
         }
       }
     }

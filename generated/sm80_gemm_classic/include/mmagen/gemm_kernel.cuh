@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // The GEMM kernel for operands in registers (mma.sync and FMA): one CTA computes one CTA tile of D.
 // A is (M,K), B is (N,K), C and D are (M,N).
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // Host side of the GEMM for operands in registers: checks the arguments, chooses wide or narrow copies, launches.
 #pragma once
 

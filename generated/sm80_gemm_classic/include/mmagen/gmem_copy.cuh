@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // Predicated copies of an operand's tile from global memory.
 //
 // A thread's part of a tile is (CPY,CPY_MN,CPY_K): CPY_MN x CPY_K vectors of CPY contiguous elements. "Wide" vectors are

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // Copies of an operand's tile from global to shared memory by cp.async (sm_80 and later).
 #pragma once
 

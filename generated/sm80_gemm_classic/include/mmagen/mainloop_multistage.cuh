@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // Mainloop for sm_80 and later: kStages k tiles of A and B are copied to shared memory by cp.async while the fragments of
 // the next k block are loaded during the current mma. A k tile of one k block is loaded after the mma of the one before.
 #pragma once

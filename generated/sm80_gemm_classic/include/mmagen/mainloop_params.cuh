@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // A and B in global memory, as the mainloops without TMA take them.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // Accumulators -> shared memory. With several atoms along K (sliced-K), their partial sums are added up on the way.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // Status codes, and launching a kernel: shared memory, errors, resources.
 #pragma once
 
@@ -54,6 +55,26 @@ enum class Status : int {
   kAlphaNotInteger = 96,
   kBetaNotInteger = 97,
   kSharedD = 98,
+  // about arguments that not every library has
+  kNullTensor = 112,
+  kMisalignedTensor = 113,
+  kShortTensor = 114,
+  kSharedTensor = 115,
+  kUnusedAlpha = 116,
+  kUnusedBeta = 117,
+  kOddN = 118,
+  // of sparse kernels
+  kUnalignedA = 144,
+  kUnalignedB = 145,
+  kNullMatrix = 146,
+  kMisalignedMatrix = 147,
+  kShortMatrix = 148,
+  kSharedMatrix = 149,
+  kNotSparse = 150,
+  kIllegalMetadata = 151,
+  // about groups
+  kGroupSizes = 160,
+  kNotForTma = 161,
 };
 
 /// Whether a call launches its kernel, or only finds out whether it would.

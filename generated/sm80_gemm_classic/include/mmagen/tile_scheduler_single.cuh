@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // The simplest tile scheduler: one output tile for each CTA.
 #pragma once
 

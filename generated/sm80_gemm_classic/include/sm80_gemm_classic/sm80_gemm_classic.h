@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 /* sm80_gemm_classic: GEMM, f16 x f16 + f32 -> f16, TN: A K contiguous, B K contiguous, CTA tile 128x128x32. C99, no CUDA or CuTe header needed.
  *
  * A is (M,K) with K contiguous, B is (N,K) with K contiguous, C and D are (M,N) with N contiguous.

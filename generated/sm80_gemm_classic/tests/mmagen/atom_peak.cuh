@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // The peak rate of an MMA instruction, with operands in registers.
 #pragma once
 

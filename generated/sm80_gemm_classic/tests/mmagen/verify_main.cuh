@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // The program tests/verify.cu: every problem against the reference, with uniform and with exact inputs, then timed.
 #pragma once
 

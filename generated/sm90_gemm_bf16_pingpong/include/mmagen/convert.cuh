@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // From the type that alpha and beta are computed in to the type of D: one rounding, to nearest even.
 #pragma once
 

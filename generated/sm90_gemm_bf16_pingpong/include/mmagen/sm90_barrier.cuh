@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // PTX wrappers for synchronization on sm_90: mbarriers that count arrivals and bytes, the cluster barrier, and dependent
 // launches. PTX ISA, "Parallel synchronization and communication instructions".
 #pragma once
@@ -24,6 +25,11 @@ struct Barrier {
   }
 
   CUTE_DEVICE void arrive() { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(smem_address(&word)) : "memory"); }
+
+  /// One arrival, which the barrier was initialized with, as soon as this thread's cp.async copies so far have been written.
+  CUTE_DEVICE void arrive_after_copies() {
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(smem_address(&word)) : "memory");
+  }
 
   /// Arrives at the same barrier of another CTA of the cluster. Release semantics at CTA scope only: wgmma has finished
   /// its reads when its wait returns, and a release at cluster scope would cost a membar.gpu in every k tile.

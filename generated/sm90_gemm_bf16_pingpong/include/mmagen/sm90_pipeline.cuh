@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // The pipeline between the TMA producer and the consumer warpgroups: a ring of stages, each guarded by two mbarriers.
 #pragma once
 
@@ -33,10 +34,11 @@ struct Sm90Pipeline {
   Barrier full[Config::kStages];
   Barrier empty[Config::kStages];
 
-  /// `consumers`: warpgroups of one CTA that read a stage. Called by one thread; fence_barrier_init() must follow.
-  CUTE_DEVICE void init(int consumers) {
+  /// `consumers`: warpgroups of one CTA that read a stage. `arrivals`: of threads of this CTA that fill one. Called by one
+  /// thread; fence_barrier_init() must follow.
+  CUTE_DEVICE void init(int consumers, int arrivals = 1) {
     for (int stage = 0; stage < Config::kStages; ++stage) {
-      full[stage].init(1);
+      full[stage].init(arrivals);
       empty[stage].init(consumers * (Config::kClusterM + Config::kClusterN - 1));
     }
   }

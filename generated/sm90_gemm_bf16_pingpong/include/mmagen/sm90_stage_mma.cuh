@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // wgmma on one stage of shared memory, which all sm_90 mainloops have in common.
 #pragma once
 
@@ -37,6 +38,25 @@ struct Sm90StageMma {
     }
     warpgroup_commit_batch();
     warpgroup_fence_operand(tCrC);
+  }
+
+  /// Issues the wgmmas of atom (kM, kN) on a stage as one batch, whose sums begin at zero. Atom (0, 0) comes first: an A in
+  /// registers is loaded for it, and wgmmas on other stages must have ended.
+  template <int kM, int kN, class TensorR>
+  CUTE_DEVICE void unit(TensorR& sums, int stage) {  // sums: (V)
+    using namespace cute;
+    if constexpr (kM == 0 && kN == 0) { OperandA::load(sA, tCrA, stage, thread); }
+    auto const rA = OperandA::stage(tCrA, stage);  // (MMA,MMA_M,MMA_K)
+    mma.accumulate_ = GMMA::ScaleOut::Zero;
+    warpgroup_fence_operand(sums);
+    warpgroup_arrive();
+    CUTE_UNROLL
+    for (int k_block = 0; k_block < size<2>(tCrB); ++k_block) {
+      gemm(mma, rA(_, kM, k_block), tCrB(_, kN, k_block, stage), sums);  // (V) x (V) => (V)
+      mma.accumulate_ = GMMA::ScaleOut::One;
+    }
+    warpgroup_commit_batch();
+    warpgroup_fence_operand(sums);
   }
 };
 

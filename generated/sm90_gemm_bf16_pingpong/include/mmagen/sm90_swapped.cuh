@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // Kernels that compute the transpose: D^T = B^T A^T, with B of the call as the kernel's A. wgmma has 64 rows and 8 to 256
 // columns, so for few rows of D the columns of wgmma waste less.
 #pragma once
@@ -14,6 +15,7 @@ namespace detail {
 /// The operands of a swapped Config as a call names them.
 template <class Config>
 struct SwappedOperands {
+  using Further = mmagen::FurtherOf<Config>;
   using A = typename Config::B;
   using B = typename Config::A;
   using ElementD = typename Config::ElementD;
@@ -61,6 +63,7 @@ GemmArguments<Config> kernel_arguments(CallArguments<Config> const& call) {
     args.ldd = call.ldd;
     args.batch_stride_d = call.batch_stride_d;
     args.epilogue = call.epilogue;
+    static_cast<FurtherOf<Config>&>(args) = call.further();
     return args;
   } else {
     return call;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // The producer half of the sm_90 mainloops: one thread loads the k tiles of A and B into the ring of stages by TMA.
 #pragma once
 
@@ -29,6 +30,38 @@ uint32_t stage_bytes(int lines) {
 
 }  // namespace detail
 
+/// The producer's whole run: all k tiles of all work tiles of this CTA. Called by its whole warp if the scheduler needs all
+/// lanes; lane 0 loads. Loads: how a stage is loaded, see Sm90TmaLoad.
+template <class Config, class Loads>
+CUTE_DEVICE void load_all_stages(typename Loads::Params const& params, typename Config::TileScheduler::Params const& scheduling,
+                                 typename Loads::SharedStorage& storage, Sm90Pipeline<Config>& pipeline) {
+  using TileScheduler = typename Config::TileScheduler;
+  ClusterCoord<Config> const cluster;
+  PipelineState<Config::kStages> pipe;
+  bool const loads = !TileScheduler::Params::kWholeWarp || threadIdx.x % 32 == 0;
+  if constexpr (Config::kPrefetch > 0) {
+    TileScheduler const first(scheduling, cluster);
+    WorkTileInfo const work = first.work_tile(scheduling);
+    Loads::prefetch_stages(params, cta_tile<Config>(first, scheduling, work, cluster), work, cluster);
+  }
+  wait_on_dependent_grids();
+  TileScheduler scheduler(scheduling, cluster);
+  for (; scheduler.is_valid(scheduling); scheduler.advance(scheduling)) {
+    WorkTileInfo const work = scheduler.work_tile(scheduling);
+    auto const tile = cta_tile<Config>(scheduler, scheduling, work, cluster);
+    CUTE_NO_UNROLL
+    for (int i = 0; loads && i < work.k_tiles; ++i, ++pipe) {
+      pipeline.empty[pipe.stage].wait(pipe.phase ^ 1);  // in the first round every stage is free
+      Loads::load_stage(params, storage, pipeline, pipe.stage, work.k_begin + i, tile, cluster);
+    }
+  }
+  if constexpr (Config::kClusterM * Config::kClusterN > 1) {
+    // Other CTAs of the cluster arrive at this CTA's barriers: it must not exit before the last of them has.
+    CUTE_NO_UNROLL
+    for (int i = 0; loads && i < Config::kStages; ++i, ++pipe) { pipeline.empty[pipe.stage].wait(pipe.phase ^ 1); }
+  }
+}
+
 /// Loads of A and B for the mainloops, which derive from it.
 template <class Config>
 struct Sm90TmaLoad {
@@ -36,6 +69,12 @@ struct Sm90TmaLoad {
   using B = typename Config::B;
   using TileScheduler = typename Config::TileScheduler;
   using Pipeline = Sm90Pipeline<Config>;
+  static constexpr bool kTakesEmptyK = false;  // whether the kernel also computes a K of 0
+
+  // Of mainloops with scales (sm90_scales.cuh): whether they change along K, and whether a finished tile is multiplied by some.
+  static constexpr bool kScalesK = false;
+  static constexpr bool kScalesTile = false;
+  struct Scales {};
 
   /// TMA reads the tensor maps from the parameter space. Their alignment depends on the version of CUDA.
   struct alignas(128) Params {
@@ -54,7 +93,8 @@ struct Sm90TmaLoad {
   static CUresult make_params(Params& params, GemmArguments<Config> const& args) {
     bool const shared_a = args.batch_stride_a == 0;
     bool const shared_b = args.batch_stride_b == 0;
-    MatrixExtent const a = {A::kContiguousK ? args.k : args.m, A::kContiguousK ? args.m : args.k, shared_a ? 1 : args.batch,
+    int64_t const k_of_a = detail::stored_k<A>(args.k);
+    MatrixExtent const a = {A::kContiguousK ? k_of_a : args.m, A::kContiguousK ? args.m : k_of_a, shared_a ? 1 : args.batch,
                             args.lda, args.batch_stride_a};
     MatrixExtent const b = {B::kContiguousK ? args.k : args.n, B::kContiguousK ? args.n : args.k, shared_b ? 1 : args.batch,
                             args.ldb, args.batch_stride_b};
@@ -70,16 +110,19 @@ struct Sm90TmaLoad {
     return encode_tensor_map<typename B::Element>(params.map_b, args.b, b, B::kLine, lines_b, B::kSwizzleBytes);
   }
 
+  static Scales make_scales(GemmArguments<Config> const&) { return {}; }
+
   CUTE_DEVICE static void prefetch_descriptors(Params const& params) {
     tma_prefetch_descriptor(&params.map_a);
     tma_prefetch_descriptor(&params.map_b);
   }
 
   /// Loads k tile `k_tile` of the output tile `tile` into a stage that is free in all CTAs it is multicast to.
+  template <class Tile>
   CUTE_DEVICE static void load_stage(Params const& params, SharedStorage& storage, Pipeline& pipeline, int stage, int k_tile,
-                                     TileCoord const& tile, ClusterCoord<Config> const& cluster) {
-    BoxCoord<A> const a(tile.m, k_tile, tile.batch * params.batch_step_a);
-    BoxCoord<B> const b(tile.n, k_tile, tile.batch * params.batch_step_b);
+                                     Tile const& tile, ClusterCoord<Config> const& cluster) {
+    BoxCoord<A> const a(tile.first_m(A::kTileMn), k_tile, tile.batch * params.batch_step_a);
+    BoxCoord<B> const b(tile.first_n(B::kTileMn), k_tile, tile.batch * params.batch_step_b);
     Barrier& full = pipeline.full[stage];
     full.arrive_and_expect(params.stage_bytes);
     load_operand<A, Config::kClusterN>(&params.map_a, storage.a.begin() + stage * A::kTileMn * A::kTileK, full,
@@ -93,48 +136,27 @@ struct Sm90TmaLoad {
                                           ClusterCoord<Config> const& cluster) {
     int const count = work.k_tiles < Config::kPrefetch ? work.k_tiles : Config::kPrefetch;
     for (int i = 0; i < count; ++i) {
-      BoxCoord<A> const a(tile.m, work.k_begin + i, tile.batch * params.batch_step_a);
-      BoxCoord<B> const b(tile.n, work.k_begin + i, tile.batch * params.batch_step_b);
+      BoxCoord<A> const a(tile.first_m(A::kTileMn), work.k_begin + i, tile.batch * params.batch_step_a);
+      BoxCoord<B> const b(tile.first_n(B::kTileMn), work.k_begin + i, tile.batch * params.batch_step_b);
       prefetch_operand<A>(&params.map_a, cluster.n, a);
       prefetch_operand<B>(&params.map_b, cluster.m, b);
     }
   }
 
-  /// The producer thread's whole run: all k tiles of all work tiles of this CTA.
+  /// The producer's whole run. Called by its whole warp if the scheduler needs all lanes.
   CUTE_DEVICE static void load(Params const& params, typename TileScheduler::Params const& scheduling, SharedStorage& storage,
                                Pipeline& pipeline) {
-    ClusterCoord<Config> const cluster;
-    PipelineState<Config::kStages> pipe;
-    TileScheduler scheduler(scheduling, cluster);
-    if constexpr (Config::kPrefetch > 0) {
-      WorkTileInfo const work = scheduler.work_tile(scheduling);
-      prefetch_stages(params, cta_tile<Config>(scheduling.raster, work.tile, cluster), work, cluster);
-    }
-    wait_on_dependent_grids();
-    for (; scheduler.is_valid(scheduling); scheduler.advance(scheduling)) {
-      WorkTileInfo const work = scheduler.work_tile(scheduling);
-      TileCoord const tile = cta_tile<Config>(scheduling.raster, work.tile, cluster);
-      CUTE_NO_UNROLL
-      for (int i = 0; i < work.k_tiles; ++i, ++pipe) {
-        pipeline.empty[pipe.stage].wait(pipe.phase ^ 1);  // in the first round every stage is free
-        load_stage(params, storage, pipeline, pipe.stage, work.k_begin + i, tile, cluster);
-      }
-    }
-    if constexpr (Config::kClusterM * Config::kClusterN > 1) {
-      // Other CTAs of the cluster arrive at this CTA's barriers: it must not exit before the last of them has.
-      CUTE_NO_UNROLL
-      for (int i = 0; i < Config::kStages; ++i, ++pipe) { pipeline.empty[pipe.stage].wait(pipe.phase ^ 1); }
-    }
+    load_all_stages<Config, Sm90TmaLoad>(params, scheduling, storage, pipeline);
   }
 
  private:
-  /// Where k tile `k_tile` of the rows of tile `mn_tile` begins: along the contiguous mode, across it, and the batch.
+  /// Where k tile `k_tile` of the rows (of B: columns of D) from `mn` on begins: along the contiguous mode, across it, and the
+  /// batch.
   template <class Operand>
   struct BoxCoord {
     int along, across, batch;
 
-    CUTE_DEVICE BoxCoord(int mn_tile, int k_tile, int batch) : batch(batch) {
-      int const mn = mn_tile * Operand::kTileMn;
+    CUTE_DEVICE BoxCoord(int mn, int k_tile, int batch) : batch(batch) {
       int const k = k_tile * Operand::kTileK;
       along = Operand::kContiguousK ? k : mn;
       across = Operand::kContiguousK ? mn : k;

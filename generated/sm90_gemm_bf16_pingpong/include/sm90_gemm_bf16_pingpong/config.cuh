@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // sm90_gemm_bf16_pingpong: all decisions about this kernel, made by mmagen from spec.yaml.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 /* sm90_gemm_bf16_pingpong: GEMM, bf16 x bf16 + f32 -> bf16, TN: A K contiguous, B K contiguous, CTA tile 64x256x64. C99, no CUDA or CuTe header needed.
  *
  * A is (M,K) with K contiguous, B is (N,K) with K contiguous, C and D are (M,N) with N contiguous.

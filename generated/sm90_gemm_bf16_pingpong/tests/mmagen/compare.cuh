@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // Compares D with the reference. Every element has its own bound, derived from the arithmetic.
 //
 // The kernel computes  d = round_out(alpha * acc + beta * c)  where acc is within `drift` (error_bound.cuh) of the exact
@@ -68,6 +69,38 @@ __host__ __device__ Interval allowed(ErrorModel const& model, double sum, double
   return {Out::round(exact - slack), Out::round(exact), Out::round(exact + slack)};
 }
 
+/// Where an element of D lies, and what the epilogue reads there: alpha, beta and C as the kernel has them; the call's further
+/// tensors.
+struct ModelPlace {
+  int64_t row, col, batch;
+  double alpha, beta, c;
+  Matrix const* further;
+  unsigned long long* gathered;  // (kMost, 3): the bits of what tensors are raised to: least, expected, most
+};
+
+/// What D may be for a kernel without operations of its own.
+struct LinearCombinationModel {
+  static constexpr int kSumsOfElement = 1;
+
+  /// sum, drift: of an element of D, kSumsOfElement of each.
+  template <class Out>
+  __host__ __device__ static Interval interval(ErrorModel const& model, double const* sum, double const* drift,
+                                               ModelPlace const& at) {
+    return allowed<Out>(model, *sum, *drift, at.c);
+  }
+  /// What errors are relative to.
+  __host__ __device__ static double size(ErrorModel const& model, double magnitude, double c, Interval const&) {
+    return fabs(model.alpha) * magnitude + fabs(model.beta * c);
+  }
+};
+
+/// The further tensors of a call, by value for a kernel.
+struct FurtherMatrices {
+  static constexpr int kMost = 16;
+  Matrix at[kMost];
+  unsigned long long* gathered = nullptr;
+};
+
 /// Findings on a set of elements; merging is associative.
 struct Findings {
   unsigned long long incorrect = 0;
@@ -118,12 +151,13 @@ __host__ __device__ inline Findings judge_element(Interval const& may, double go
   return one;
 }
 
-/// Elements row0 .. row0+rows of batch `batch` of d: (M,N,batch) against sum, magnitude, drift: (rows,N). c: (M,N,batch), not
+/// Elements row0 .. row0+rows of batch `batch` of d: (M,N,batch) against sum, magnitude, drift: (rows,N), of which
+/// D may have half the columns. c: (M,N,batch), not
 /// read when beta is 0. Each block takes one run of neighbouring elements and leaves one entry in findings: (blocks).
-template <class Out>
+template <class Out, class Epilogue>
 __global__ void __launch_bounds__(kThreads)
-    compare_kernel(Matrix d, Matrix c, ErrorModel model, int64_t batch, int64_t row0, int64_t rows, double const* sum,
-                   double const* magnitude, double const* drift, Findings* findings) {
+    compare_kernel(Matrix d, Matrix c, FurtherMatrices further, ErrorModel model, int64_t batch, int64_t row0, int64_t rows,
+                   double const* sum, double const* magnitude, double const* drift, Findings* findings) {
   auto const* const got_data = static_cast<typename Out::Storage const*>(d.data);
   auto const* const c_data = static_cast<typename Out::Storage const*>(c.data);
   int64_t const total = rows * d.cols;
@@ -135,10 +169,12 @@ __global__ void __launch_bounds__(kThreads)
     int64_t const row = row0 + i / d.cols;
     int64_t const col = i % d.cols;
     double const c_value = model.beta == 0.0 ? 0.0 : Out::load(c_data[c.offset(row, col, batch)]);
-    double const size = fabs(model.alpha) * magnitude[i] + fabs(model.beta * c_value);
+    ModelPlace const at = {row, col, batch, model.alpha, model.beta, c_value, further.at, further.gathered};
+    int64_t const first = i * Epilogue::kSumsOfElement;
+    Interval const may = Epilogue::template interval<Out>(model, sum + first, drift + first, at);
+    double const size = Epilogue::size(model, magnitude[first], c_value, may);
     double const got = Out::load(got_data[d.offset(row, col, batch)]);
-    merge(mine,
-          judge_element(allowed<Out>(model, sum[i], drift[i], c_value), got, size, (batch * d.rows + row) * d.cols + col));
+    merge(mine, judge_element(may, got, size, (batch * d.rows + row) * d.cols + col));
   }
   // Raw bytes: a __shared__ array of a type with member initialisers is not allowed.
   __shared__ __align__(16) unsigned char shared[kThreads * sizeof(Findings)];
@@ -158,18 +194,26 @@ class Comparison {
   static constexpr int kBlocks = 1024;
   static constexpr std::size_t kExamples = 4;
 
-  Comparison() : device_(kBlocks * sizeof(Findings)), host_(kBlocks) {}
+  Comparison()
+      : device_(kBlocks * sizeof(Findings)),
+        host_(kBlocks),
+        gathered_(3 * FurtherMatrices::kMost * sizeof(unsigned long long)) {
+    check(cudaMemset(gathered_.get(), 0, gathered_.bytes()), "clearing what is gathered");
+  }
+
+  /// (kMost, 3): see ModelPlace.
+  unsigned long long* gathered() const { return static_cast<unsigned long long*>(gathered_.get()); }
 
   Findings const& total() const { return total_; }
   /// In order; the first is the first wrong element of all, the others are the first of their runs.
   std::vector<Findings> const& examples() const { return examples_; }
 
-  template <class Out>
-  void add(Matrix const& d, Matrix const& c, ErrorModel const& model, int64_t batch, int64_t row0, int64_t rows,
-           double const* sum, double const* magnitude, double const* drift, cudaStream_t stream) {
+  template <class Out, class Epilogue>
+  void add(Matrix const& d, Matrix const& c, FurtherMatrices const& further, ErrorModel const& model, int64_t batch,
+           int64_t row0, int64_t rows, double const* sum, double const* magnitude, double const* drift, cudaStream_t stream) {
     int64_t const blocks = std::min<int64_t>(kBlocks, (rows * d.cols + kThreads - 1) / kThreads);
-    compare_kernel<Out><<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(d, c, model, batch, row0, rows, sum, magnitude,
-                                                                                drift, static_cast<Findings*>(device_.get()));
+    compare_kernel<Out, Epilogue><<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(
+        d, c, further, model, batch, row0, rows, sum, magnitude, drift, static_cast<Findings*>(device_.get()));
     check(cudaGetLastError(), "launching compare_kernel");
     check(cudaMemcpyAsync(host_.data(), device_.get(), static_cast<std::size_t>(blocks) * sizeof(Findings),
                           cudaMemcpyDeviceToHost, stream),
@@ -185,6 +229,7 @@ class Comparison {
  private:
   DeviceMemory device_;
   std::vector<Findings> host_;
+  DeviceMemory gathered_;
   Findings total_;
   std::vector<Findings> examples_;
 };

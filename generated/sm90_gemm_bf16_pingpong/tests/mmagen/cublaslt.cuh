@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // The same product by cuBLASLt, for comparison. Included only with MMAGEN_WITH_CUBLASLT.
 #pragma once
 
@@ -10,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "cublaslt_scales.cuh"
 #include "record.cuh"
 #include "operands.cuh"
 #include "types.cuh"
@@ -37,9 +39,10 @@ inline cudaDataType_t lt_type(std::string const& word) {
   throw Failure{Disposition::kNotSupported, "cuBLASLt has no " + word};
 }
 
-/// Type words of the product.
+/// Type words of the product, and the scales of its operands.
 struct LtTypes {
   std::string a, b, out, acc, scalar;
+  LtScale scale_a = {}, scale_b = {};
   bool tf32() const { return a == "tf32"; }
   cublasComputeType_t compute() const {
     if (acc == "f16") { return CUBLAS_COMPUTE_16F; }
@@ -58,7 +61,11 @@ class LtMatmul {
   static constexpr int kHeuristics = 8;
   static constexpr std::size_t kWorkspaceBytes = std::size_t{64} << 20;
 
-  LtMatmul(LtTypes const& types, Call const& call) : swapped_(call.d.cols_contiguous), workspace_(kWorkspaceBytes) {
+  LtMatmul(LtTypes const& types, Call const& call)
+      : swapped_(call.d.cols_contiguous),
+        workspace_(kWorkspaceBytes),
+        left_scales_(swapped_ ? types.scale_b : types.scale_a),
+        right_scales_(swapped_ ? types.scale_a : types.scale_b) {
     try {
       plan(types, call);
     } catch (Failure const&) {
@@ -70,6 +77,12 @@ class LtMatmul {
   LtMatmul& operator=(LtMatmul const&) = delete;
   ~LtMatmul() { destroy(); }
 
+  /// Call once for each set of operands, before it is multiplied.
+  void prepare(Call const& call, cudaStream_t stream) {
+    left_scales_.prepare(call, stream);
+    right_scales_.prepare(call, stream);
+  }
+
   int heuristics() const { return static_cast<int>(found_.size()); }
 
   void run(Call const& call, int heuristic, cudaStream_t stream) const {
@@ -77,6 +90,7 @@ class LtMatmul {
     Matrix const& right = swapped_ ? call.a : call.b;
     // With beta == 0, C is not read, but cuBLASLt requires a pointer.
     void const* const c = call.c.data != nullptr ? call.c.data : call.d.data;
+    set_scales(call);
     cublasLtMatmulAlgo_t const& algorithm = found_[static_cast<std::size_t>(heuristic)].algo;
     check_lt(cublasLtMatmul(handle_, operation_, alpha_, left.data, left_, right.data, right_, beta_, c, c_, call.d.data, d_,
                             &algorithm, workspace_.get(), kWorkspaceBytes, stream),
@@ -99,6 +113,26 @@ class LtMatmul {
 
   void set_operation(cublasLtMatmulDescAttributes_t attribute, int32_t value) {
     check_lt(cublasLtMatmulDescSetAttribute(operation_, attribute, &value, sizeof value), "describing the operation");
+  }
+
+  /// Pointers to scales are part of the operation.
+  void set_scales(Call const& call) const {
+    set_scale(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, left_scales_, call);
+    set_scale(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, right_scales_, call);
+  }
+  void set_scale(cublasLtMatmulDescAttributes_t attribute, LtScales const& scales, Call const& call) const {
+    if (!scales.of().exist()) { return; }
+    void const* const pointer = scales.pointer(call);
+    check_lt(cublasLtMatmulDescSetAttribute(operation_, attribute, &pointer, sizeof pointer), "describing scales");
+  }
+  void set_scale_modes() {
+#if CUDART_VERSION >= 12080
+    if (left_scales_.of().exist()) { set_operation(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, left_scales_.of().mode()); }
+    if (right_scales_.of().exist()) { set_operation(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, right_scales_.of().mode()); }
+#else
+    left_scales_.of().mode();  // refuses what this version does not have
+    right_scales_.of().mode();
+#endif
   }
 
   void set_alignment(cublasLtMatmulPreferenceAttributes_t attribute, void const* pointer) {
@@ -134,7 +168,17 @@ class LtMatmul {
     set_operation(CUBLASLT_MATMUL_DESC_TRANSB, right.cols_contiguous ? CUBLAS_OP_N : CUBLAS_OP_T);
     cudaDataType_t const left_type = lt_type(swapped_ ? types.b : types.a);
     cudaDataType_t const right_type = lt_type(swapped_ ? types.a : types.b);
-    if (left_type == CUDA_R_8F_E4M3 || left_type == CUDA_R_8F_E5M2) {
+    bool const scaled = left_scales_.of().exist() || right_scales_.of().exist();
+    if (scaled && call.batch > 1) {
+      throw Failure{Disposition::kNotSupported, "cuBLASLt is not called with scales of a batch"};
+    }
+    if (scaled) {
+      set_scale_modes();
+      prepare(call, nullptr);
+      set_scales(call);
+    }
+    bool const along_k = left_scales_.of().along_k > 0 || right_scales_.of().along_k > 0;
+    if (!along_k && (left_type == CUDA_R_8F_E4M3 || left_type == CUDA_R_8F_E5M2)) {
       // As a plain chain of tensor-core instructions adds, without promotion to f32 in between.
       int8_t const fast = 1;
       check_lt(cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_FAST_ACCUM, &fast, sizeof fast),
@@ -179,6 +223,7 @@ class LtMatmul {
   DeviceMemory workspace_;
   alignas(8) unsigned char alpha_[8] = {};
   alignas(8) unsigned char beta_[8] = {};
+  LtScales left_scales_, right_scales_;
   cublasLtHandle_t handle_ = nullptr;
   cublasLtMatmulDesc_t operation_ = nullptr;
   cublasLtMatrixLayout_t left_ = nullptr, right_ = nullptr, c_ = nullptr, d_ = nullptr;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // The device: its facts, clocks and power from NVML (loaded at run time), and timing by CUDA events.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // Shared by verify and bench: arguments, a stream, sets of operands, facts about the kernel for records.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // The peak rate of a project's wgmma: its TiledMMA on one stage of shared memory, repeatedly, without any loads.
 #pragma once
 
@@ -30,6 +31,16 @@ CUTE_DEVICE void write_operand(typename Operand::Element* stage, int threads) {
   }
 }
 
+/// Metadata of a sparse A, where there are any: the first elements of each group are kept.
+template <class Storage>
+CUTE_DEVICE auto write_metadata(Storage& storage, int threads, int) -> decltype(void(storage.metadata)) {
+  for (int i = threadIdx.x; i < int(sizeof storage.metadata / sizeof storage.metadata[0]); i += threads) {
+    storage.metadata[i] = 0x44444444;
+  }
+}
+template <class Storage>
+CUTE_DEVICE void write_metadata(Storage&, int, long) {}
+
 /// Grid: one CTA for each multiprocessor. Dynamic shared memory: Config::kSmemBytes. `sink` keeps the compiler from removing
 /// the loop; it is never written to, since no thread has the index `never`.
 template <class Config>
@@ -39,10 +50,11 @@ __global__ void __launch_bounds__(kPeakThreads<Config>) wgmma_loop_kernel(int it
   auto& storage = *reinterpret_cast<typename Config::Mainloop::SharedStorage*>(smem);
   write_operand<typename Config::A>(storage.a.begin(), kPeakThreads<Config>);
   write_operand<typename Config::B>(storage.b.begin(), kPeakThreads<Config>);
+  write_metadata(storage, kPeakThreads<Config>, 0);
   fence_view_async_shared();
   __syncthreads();
 
-  auto stage_mma = make_stage_mma<Config, typename Config::Mainloop::OperandA>(storage, threadIdx.x);
+  auto stage_mma = Config::Mainloop::stage(storage, threadIdx.x);
   Tensor tCrC = partition_fragment_C(stage_mma.mma, Shape<Int<Config::kTileM>, Int<Config::kTileN>>{});  // (MMA,MMA_M,MMA_N)
   clear(tCrC);
   CUTE_NO_UNROLL

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // The order of candidates that are timed together. Host only.
 #pragma once
 

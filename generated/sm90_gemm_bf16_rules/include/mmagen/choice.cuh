@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // Chooses one of several kernels: the first whose rule over the extents holds, else the one with the least predicted time.
 // Host only.
 #pragma once
@@ -103,14 +104,26 @@ Candidate<Args, Info> const& choose(Candidate<Args, Info> const (&candidates)[kC
   CallShape const call = detail::call_shape(args, last->kernel);
   if (call.empty()) { return *last; }
   bool const given = workspace == Workspace::kAsAskedFor || args.workspace != nullptr;
-  Candidate<Args, Info> const* best = last;
-  double least = INFINITY;
-  for (Candidate<Args, Info> const& one : candidates) {
-    if (one.when.decides()) { continue; }
-    double const us = predicted_us(given ? one.kernel : without_workspace(one.kernel), one.cost, call);
-    if (us < least) { least = us, best = &one; }
+  // The candidate that could be the fastest is predicted first: what it takes rules out most of the others.
+  Demand asked[kCount];
+  int first = -1;
+  for (int i = 0; i < kCount; ++i) {
+    if (candidates[i].when.decides()) { continue; }
+    asked[i] = demand(candidates[i].kernel, candidates[i].cost, call);
+    if (first < 0 || asked[i].least < asked[first].least) { first = i; }
   }
-  return *best;
+  auto const predicted = [&](int i, double limit) {
+    Candidate<Args, Info> const& one = candidates[i];
+    return predicted_us(given ? one.kernel : without_workspace(one.kernel), one.cost, call, asked[i], limit);
+  };
+  int best = first;
+  double least = predicted(first, INFINITY);
+  for (int i = 0; i < kCount; ++i) {
+    if (i == first || candidates[i].when.decides()) { continue; }
+    double const us = predicted(i, least);
+    if (us < least) { least = us, best = i; }
+  }
+  return candidates[best];
 }
 
 /// The maximum of each resource over the candidates, and the minimum of CTAs per multiprocessor.

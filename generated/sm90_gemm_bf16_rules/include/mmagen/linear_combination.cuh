@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // The epilogue functor of this kernel: D = alpha * accumulator + beta * C.
 //
 // A functor has Arguments (what it takes from the public arguments), Params (what the kernel gets) and two calls, with and

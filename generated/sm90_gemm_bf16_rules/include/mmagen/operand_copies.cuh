@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // Copies of operands that TMA cannot address, in a workspace, with rows that it can. A product reads each element of an operand
 // many times: where it is large, a copy costs less than the kernel without TMA.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // The predicted time of a kernel for a call, from coefficients that `mmagen tune` fitted to measurements. Host only.
 // mmagen/plan/cost.py has the same formula.
 #pragma once
@@ -118,40 +119,69 @@ inline Schedule schedule(KernelShape const& kernel, Cost const& cost, CallShape 
 
 }  // namespace detail
 
-/// Microseconds of one call among others of its kind, one behind the other on a stream.
-inline double predicted_us(KernelShape const& kernel, Cost const& cost, CallShape const& call) {
-  double const tiles_m = detail::whole_up(call.m / (kernel.tile_m * kernel.cluster_m));  // of a cluster
+/// What a call asks of a kernel, without knowing how its work is spread over CTAs.
+struct Demand {
+  double tiles;              // of a cluster
+  double read, stored;       // microseconds that DRAM takes for A and B, and for D
+  double loaded;             // microseconds that L2 takes for all loads of A and B
+  bool odd_a, odd_b, odd_d;  // pitches that are no multiple of 32 bytes
+  double least;              // microseconds: the prediction is at least that
+};
+
+inline Demand demand(KernelShape const& kernel, Cost const& cost, CallShape const& call) {
+  double const tiles_m = detail::whole_up(call.m / (kernel.tile_m * kernel.cluster_m));
   double const tiles_n = detail::whole_up(call.n / (kernel.tile_n * kernel.cluster_n));
-  detail::Schedule const it = detail::schedule(kernel, cost, call, tiles_m * tiles_n * call.batch);
-  bool const odd_a = !detail::is_multiple(call.pitch_a, 32), odd_b = !detail::is_multiple(call.pitch_b, 32);
+  Demand it{};
+  it.tiles = tiles_m * tiles_n * call.batch;
+  it.odd_a = !detail::is_multiple(call.pitch_a, 32);
+  it.odd_b = !detail::is_multiple(call.pitch_b, 32);
+  it.odd_d = !detail::is_multiple(call.pitch_d, 32);
   auto const requests = [&](double pitch, bool odd) {
     return odd ? 1 + cost.l2_odd_pitch : detail::is_multiple(pitch, 128) ? 1.0 : 1 + cost.l2_pitch;
   };
   double const a = call.m * call.k * kernel.bytes_a * call.batch, b = call.n * call.k * kernel.bytes_b * call.batch;
   double const d = call.m * call.n * kernel.bytes_d * call.batch;
-  double const tiles_of_m = detail::whole_down(call.m / kernel.tile_m);
-  bool const ragged = call.m > kernel.tile_m && tiles_of_m * kernel.tile_m != call.m && it.waves <= 3;
-  // Powers of the part that is busy, in f32: they need no more digits, and take half the time.
-  float const spread = it.used < 1 ? std::log(float(it.used)) : 0.0f;
-  auto const power = [&](double exponent) { return spread < 0 ? double(std::exp(float(-exponent) * spread)) : 1.0; };
+  it.read = (a + b) / (cost.dram_tbps * 1e6);
+  it.stored = d / (cost.store_tbps * 1e6);
+  it.loaded =
+      (a * tiles_n * requests(call.pitch_a, it.odd_a) + b * tiles_m * requests(call.pitch_b, it.odd_b)) / (cost.l2_tbps * 1e6);
+  // One work tile at least, and all CTAs busy from the first to the last moment.
+  double const group = kernel.cluster_m * kernel.cluster_n * kernel.split_k;
+  double const mma = it.tiles * call.k * group / (std::max(cost.ctas, group) * kernel.split_k * kernel.tile_k) * cost.k_tile_us;
+  it.least = cost.launch_us + cost.tile_us + std::max({it.read + it.stored, it.loaded, mma});
+  return it;
+}
 
-  double const mma = it.path * cost.k_tile_us;
-  double const lines_a = std::min(call.m, kernel.tile_m) * kernel.tile_k * kernel.bytes_a / 128;
-  double const lines_b = std::min(call.n, kernel.tile_n) * kernel.tile_k * kernel.bytes_b / 128;
-  double const lines = it.path * ((odd_a ? lines_a : 0) + (odd_b ? lines_b : 0)) * cost.line_ns * 1e-3;
-  double const dram = (a + b) / (cost.dram_tbps * 1e6) * power(cost.dram_spread) + d / (cost.store_tbps * 1e6);
-  double const l2 = (a * tiles_n * requests(call.pitch_a, odd_a) + b * tiles_m * requests(call.pitch_b, odd_b)) /
-                    (cost.l2_tbps * 1e6) * (ragged ? 1 + cost.l2_ragged : 1.0) * power(cost.l2_spread);
-  auto const fourth = [](double x) { return x * x * x * x; };
-  double const mainloop = std::sqrt(std::sqrt(fourth(mma) + fourth(lines) + fourth(dram) + fourth(l2)));
-
-  double const tile = cost.tile_us * (detail::is_multiple(call.pitch_d, 32) ? 1.0 : 1 + cost.store_pitch);
+/// Microseconds of one call among others of its kind, one behind the other on a stream. Once it is certain that the time is at
+/// least `limit`, the result is a lower bound of it that is at least `limit`: most kernels of a library are far from the
+/// fastest.
+inline double predicted_us(KernelShape const& kernel, Cost const& cost, CallShape const& call, Demand const& asked,
+                           double limit) {
+  if (asked.least >= limit) { return asked.least; }
+  detail::Schedule const it = detail::schedule(kernel, cost, call, asked.tiles);
+  double const tile = cost.tile_us * (asked.odd_d ? 1 + cost.store_pitch : 1.0);
   double fixup = it.joined * cost.fixup_us;
   if (it.splits > 1) {
     fixup += cost.fixup_us + 8 * it.splits * call.m * call.n * call.batch / (cost.fixup_tbps * 1e6);  // f32, written and read
   }
   double const overlap = 2 * it.active > cost.ctas ? cost.overlap_us : 0.0;
-  return cost.launch_us + overlap + it.waves * tile + mainloop + fixup;
+  double const outside = cost.launch_us + overlap + it.waves * tile + fixup;  // of the mainloop
+  double const mma = it.path * cost.k_tile_us;
+  double const lines_a = std::min(call.m, kernel.tile_m) * kernel.tile_k * kernel.bytes_a / 128;
+  double const lines_b = std::min(call.n, kernel.tile_n) * kernel.tile_k * kernel.bytes_b / 128;
+  double const lines = it.path * ((asked.odd_a ? lines_a : 0) + (asked.odd_b ? lines_b : 0)) * cost.line_ns * 1e-3;
+  double const least = outside + std::max({mma, lines, asked.read + asked.stored, asked.loaded});
+  if (least >= limit) { return least; }
+
+  double const tiles_of_m = detail::whole_down(call.m / kernel.tile_m);
+  bool const ragged = call.m > kernel.tile_m && tiles_of_m * kernel.tile_m != call.m && it.waves <= 3;
+  // Powers of the part that is busy, in f32: they need no more digits, and take half the time.
+  float const spread = it.used < 1 ? std::log(float(it.used)) : 0.0f;
+  auto const power = [&](double exponent) { return spread < 0 ? double(std::exp(float(-exponent) * spread)) : 1.0; };
+  double const dram = asked.read * power(cost.dram_spread) + asked.stored;
+  double const l2 = asked.loaded * (ragged ? 1 + cost.l2_ragged : 1.0) * power(cost.l2_spread);
+  auto const fourth = [](double x) { return x * x * x * x; };
+  return outside + std::sqrt(std::sqrt(fourth(mma) + fourth(lines) + fourth(dram) + fourth(l2)));
 }
 
 }  // namespace v0_1

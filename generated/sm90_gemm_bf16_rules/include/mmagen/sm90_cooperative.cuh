@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // Cooperative kernel: one producer thread loads, all consumer warpgroups compute one CTA tile together.
 #pragma once
 
@@ -21,8 +22,11 @@ struct Sm90Cooperative {
 
     if (warp >= 4 * Config::kConsumers) {
       warpgroup_reg_dealloc<Config::kProducerRegisters>();
-      if (warp == 4 * Config::kConsumers && threadIdx.x % 32 == 0) {
+      if (warp == 4 * Config::kConsumers && (TileScheduler::Params::kWholeWarp || threadIdx.x % 32 == 0)) {
         Mainloop::load(params.mainloop, params.scheduler, storage.mainloop, storage.pipeline);
+      }
+      if constexpr (Mainloop::kScalesK) {
+        if (warp == 4 * Config::kConsumers + 1) { Mainloop::load_scales(params.mainloop, params.scheduler, storage.pipeline); }
       }
       __syncwarp();
       TileScheduler::fixup_producer();
@@ -38,16 +42,20 @@ struct Sm90Cooperative {
       TileScheduler scheduler(params.scheduler, cluster);
       for (; scheduler.is_valid(params.scheduler); scheduler.advance(params.scheduler)) {
         WorkTileInfo const work = scheduler.work_tile(params.scheduler);
-        TileCoord tile;
+        typename TileScheduler::Params::Coord tile;
         auto const issued = [&] {
-          tile = cta_tile<Config>(params.scheduler.raster, work.tile, cluster);
+          tile = cta_tile<Config>(scheduler, params.scheduler, work, cluster);
           materialize(tile);
+          if constexpr (Mainloop::kScalesTile) {
+            Mainloop::prefetch_tile_scales(params.mainloop.tile_scales, tile, threadIdx.x);
+          }
         };
-        if (TileScheduler::kHasEmptyWork && work.k_tiles == 0) {
+        if ((TileScheduler::kHasEmptyWork || Mainloop::kTakesEmptyK) && work.k_tiles == 0) {
           clear(tCrC);
           issued();
         } else {
           Mainloop::mma(storage.mainloop, storage.pipeline, pipe, work.k_tiles, threadIdx.x, tCrC, release, issued);
+          if constexpr (Mainloop::kScalesTile) { Mainloop::scale_tile(params.mainloop.tile_scales, tile, threadIdx.x, tCrC); }
         }
         if (scheduler.fixup(params.scheduler, work, storage.mainloop, tCrC)) {
           Epilogue::store(params.epilogue, storage.epilogue, tCrC, tile, cluster.split, threadIdx.x, warp, slices);

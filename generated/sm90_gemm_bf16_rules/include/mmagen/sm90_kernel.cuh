@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // What the sm_90 kernels have in common: parameters, shared memory, registers of warpgroups, the entry.
 #pragma once
 
@@ -21,7 +22,7 @@ template <class Config>
 struct Sm90SharedStorage {
   typename Config::Mainloop::SharedStorage mainloop;
   typename Config::Epilogue::SharedStorage epilogue;
-  alignas(1024) Sm90Pipeline<Config> pipeline;
+  alignas(1024) typename Config::Mainloop::Pipeline pipeline;
   Barrier turn[Config::kConsumers];  // pingpong: whose turn it is to issue wgmma
 };
 

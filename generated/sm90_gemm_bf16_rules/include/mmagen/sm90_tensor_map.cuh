@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // Host side of TMA: encodes tensor maps without linking the driver.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // Persistent tile scheduler: as many clusters as run at once, each of which computes several output tiles.
 #pragma once
 
@@ -42,6 +43,12 @@ struct PersistentTileScheduler {
   CUTE_DEVICE bool is_valid(Params const& params) const { return tile < params.tiles; }
 
   CUTE_DEVICE void advance(Params const&) { tile += gridDim.x / kClusterCtas<Config>; }
+
+  /// Skips `count` work tiles, which other warpgroups compute. Returns their k tiles.
+  CUTE_DEVICE int skip(Params const& params, int count) {
+    tile += unsigned(count) * (gridDim.x / kClusterCtas<Config>);
+    return count * params.k_tiles;
+  }
 
   CUTE_DEVICE WorkTileInfo work_tile(Params const& params) const { return {tile, 0, params.k_tiles}; }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // Stream-K tile scheduler: persistent, but the output tiles that would not fill a last wave are divided into equal ranges of
 // k tiles, one for each cluster. In the fixup, clusters that share an output tile add up their partial sums through a
 // workspace in global memory, always in the same order.
@@ -6,6 +7,7 @@
 // last k tile waits for the clusters before it. These were launched earlier and wait for no other: there is no deadlock.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <ctime>
 
@@ -70,7 +72,7 @@ struct StreamKTileScheduler {
     if (!is_aligned_to<float4>(arguments.workspace)) { return Status::kMisalignedWorkspace; }
     detail::make_tile_params(params, shape, Config::kTileM * Config::kClusterM, Config::kTileN * Config::kClusterN,
                              Config::kTileK, Config::kRasterGroup);
-    params.divide_by_k_tiles = FastDivmod(unsigned(params.k_tiles));
+    params.divide_by_k_tiles = FastDivmod(unsigned(std::max(params.k_tiles, 1)));  // none are shared where K is 0
     share_last_wave(params, unsigned(resident));
     if (params.shared_tiles == 0) { return Status::kSuccess; }
     if (arguments.workspace == nullptr || arguments.workspace_bytes < bytes_of(resident)) {
@@ -120,7 +122,7 @@ struct StreamKTileScheduler {
 
   CUTE_DEVICE WorkTileInfo work_tile(Params const& params) const {
     unsigned const k_tiles = params.divide_by_k_tiles.divisor;
-    if (begin == end) { return {tile, 0, int(k_tiles)}; }
+    if (begin == end) { return {tile, 0, params.k_tiles}; }
     unsigned const last = params.divide_by_k_tiles.divide(end - 1);
     unsigned const from = cute::max(begin, last * k_tiles);
     return {last, int(from - last * k_tiles), int(end - from)};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // Kernel without TMA loads, for operands whose rows do not begin at 16-byte boundaries: threads load the next k tile while
 // wgmma multiplies this one. The wgmma and the epilogue are those of the other kernels.
 //
@@ -23,6 +24,7 @@ template <class Config>
 struct UnalignedParams {
   GemmArguments<Config> args;
   typename Config::Epilogue::Params epilogue;
+  typename Config::Mainloop::Scales scales;
   TileRaster raster;
 };
 
@@ -106,8 +108,11 @@ class UnalignedCopy {
   template <class TensorS>
   CUTE_DEVICE void copy_ends(int k_tile, TensorS const& sX, int stage) const {
     int const first = first_along(k_tile);
+    constexpr int kEnds = kAcross * 2 * kVector;
 #pragma unroll 4
-    for (int i = threadIdx.x; i < kAcross * 2 * kVector; i += kThreads) {
+    for (int j = 0; j < (kEnds + kThreads - 1) / kThreads; ++j) {
+      int const i = int(threadIdx.x) + j * kThreads;
+      if (kEnds % kThreads != 0 && i >= kEnds) { return; }
       int const across = i / (2 * kVector);
       bool const at_begin = i / kVector % 2 == 0;
       Element const* const line = matrix_ + (first_across(k_tile) + across) * ld_;
@@ -271,9 +276,16 @@ __global__ void __launch_bounds__(kUnalignedThreads<Config>, 1)
   __syncthreads();
   CUTE_NO_UNROLL
   for (int k_tile = 0; k_tile < copies.k_tiles(); ++k_tile) {
-    copies.copy(k_tile + 1, [&] { Mainloop::mma_and_wait(stage_mma, k_tile % 2, tCrC); });
+    copies.copy(k_tile + 1, [&] {
+      if constexpr (Mainloop::kScalesK) {
+        Mainloop::mma_and_wait(stage_mma, k_tile % 2, tCrC, params.scales, tile, k_tile);
+      } else {
+        Mainloop::mma_and_wait(stage_mma, k_tile % 2, tCrC);
+      }
+    });
     __syncthreads();
   }
+  if constexpr (Mainloop::kScalesTile) { Mainloop::scale_tile(params.scales, tile, threadIdx.x, tCrC); }
 
   unsigned slices = 0;  // that this warp has stored
   CUTE_NO_UNROLL
@@ -287,6 +299,7 @@ template <class Config>
 Status run_sm90_unaligned(GemmArguments<Config> const& args, cudaStream_t stream, Launch launch) {
   UnalignedParams<Config> params{};
   params.args = args;
+  params.scales = Config::Mainloop::make_scales(args);
   CUresult encoded = CUDA_SUCCESS;
   Status const status = encode_in_context(encoded, [&] { return Config::Epilogue::make_params(params.epilogue, args); });
   if (status != Status::kSuccess) { return status; }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // Vectors of 16 bytes that begin at any element: two aligned vectors of global memory, from which they are shifted.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 /* sm90_gemm_bf16_rules: GEMM, bf16 x bf16 + f32 -> bf16, TN: A K contiguous, B K contiguous, 4 kernels to choose from. C99, no CUDA or CuTe header needed.
  *
  * A is (M,K) with K contiguous, B is (N,K) with K contiguous, C and D are (M,N) with N contiguous.

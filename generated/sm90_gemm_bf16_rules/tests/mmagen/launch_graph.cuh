@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // Many launches as one CUDA graph: kernels of a few microseconds are then not limited by the host.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // The program tests/tune.cu: verifies and times each kernel of a library on many problems, beside cuBLASLt.
 //
 // A kernel is timed on a problem only after its result there was right. Launches are timed in CUDA graphs, on operands that
@@ -266,9 +267,14 @@ class Heat {
 #if defined(MMAGEN_WITH_CUBLASLT)
   /// The library's first choice, and the fastest of its first eight.
   void add_baselines() {
+    if (!std::is_same_v<typename Subject::Epilogue, LinearCombinationModel>) {
+      missing_ = "no baseline: cuBLASLt is not called with the operations of this epilogue";
+      return;
+    }
     announce(options_.json, problem_, "cublasLt", "verify");
     try {
       lt_ = std::make_unique<LtMatmul>(lt_types<Subject>(), calls_[0]);
+      for (Call const& call : calls_) { lt_->prepare(call, stream_); }
       std::size_t best = 0;
       double best_ms = INFINITY;
       EventTimer timer(stream_);
@@ -305,7 +311,8 @@ class Heat {
       if (operands_.d().checksum(stream_) == *known_) { return {}; }
     }
     operands_.fill_inputs(draw_of<Subject>(problem_, Distribution::kUniform), options_.seed, stream_);
-    return judge_baseline<Subject>(*lt_, heuristic, problem_, Distribution::kUniform, operands_, stream_);
+    Runner const runner = [this, heuristic](Call const& call) { lt_->run(call, heuristic, stream_); };
+    return judge_baseline<Subject>(runner, problem_, Distribution::kUniform, operands_, stream_);
   }
 
   Entrant baseline(int heuristic, char const* name) {

@@ -1,10 +1,14 @@
+// SPDX-License-Identifier: MIT-0
 // The arguments of a GEMM as they come through the C interface, checked: sizes, strides and pointers.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
+#include <type_traits>
 
+#include "epilogue_functor.cuh"
+#include "further_tensors.cuh"
 #include "status.cuh"
 
 namespace mmagen {
@@ -17,9 +21,9 @@ struct GemmShape {
 };
 
 /// One GEMM for each matrix of a batch; extents and strides in elements. c is never null: d where C is not read.
-/// `epilogue`: the Arguments of the epilogue's functor, e.g. alpha and beta.
-template <class ElementA, class ElementB, class ElementD, class EpilogueArguments>
-struct GemmArgumentsOf {
+/// `epilogue`: the Arguments of the epilogue's functor, e.g. alpha and beta. Further: what else a call has, as it names it.
+template <class ElementA, class ElementB, class ElementD, class EpilogueArguments, class Further>
+struct GemmArgumentsOf : Further {
   int64_t m, n, k, batch;
   ElementA const* a;
   int64_t lda, batch_stride_a;
@@ -33,16 +37,29 @@ struct GemmArgumentsOf {
 
   bool empty() const { return shape().empty(); }
   GemmShape shape() const { return {m, n, k, batch}; }
+  Further const& further() const { return *this; }
 };
 
 /// One type for all Configs with the same elements and the same functor arguments.
 template <class Config>
 using GemmArguments = GemmArgumentsOf<typename Config::A::Element, typename Config::B::Element, typename Config::ElementD,
-                                      typename Config::Epilogue::Functor::Arguments>;
+                                      typename Config::Epilogue::Functor::Arguments, FurtherOf<Config>>;
 
 namespace detail {
 
-inline int64_t ceil_div(int64_t extent, int64_t tile) { return (extent + tile - 1) / tile; }
+/// Elements along K that an operand stores of k columns: all of them, or of a sparse one kKept of each kGroup.
+template <class Operand, class = void>
+struct StoredK {
+  static int64_t of(int64_t k) { return k; }
+};
+template <class Operand>
+struct StoredK<Operand, std::void_t<decltype(Operand::kKept)>> {
+  static int64_t of(int64_t k) { return ceil_div(k, Operand::kGroup) * Operand::kKept; }
+};
+template <class Operand>
+int64_t stored_k(int64_t k) {
+  return StoredK<Operand>::of(k);
+}
 
 /// Do all rows of all matrices of a batch begin at 16-byte boundaries? Strides in bytes; that of the batch counts if there
 /// is more than one matrix.
@@ -113,9 +130,11 @@ Status check_arguments(Args const& from, GemmArguments<Config>& args) {
   if (status != Status::kSuccess) { return status; }
   bool const reads_ab = from.k > 0;
   bool const reads_c = Functor::reads_source(args.epilogue);
-  int64_t const row_d = Config::kDRowMajor ? from.n : from.m;
+  constexpr int kPair = kSumsOfElement<Functor>;
+  if (from.n % kPair != 0) { return Status::kOddN; }
+  int64_t const row_d = Config::kDRowMajor ? from.n / kPair : from.m;
   MatrixArgument const matrices[] = {
-      {from.a, int(sizeof(typename A::Element)), from.lda, A::kContiguousK ? from.k : from.m, reads_ab},
+      {from.a, int(sizeof(typename A::Element)), from.lda, A::kContiguousK ? detail::stored_k<A>(from.k) : from.m, reads_ab},
       {from.b, int(sizeof(typename B::Element)), from.ldb, B::kContiguousK ? from.k : from.n, reads_ab},
       {from.c, int(sizeof(ElementD)), from.ldc, row_d, reads_c},
       {from.d, int(sizeof(ElementD)), from.ldd, row_d, true},
@@ -123,6 +142,9 @@ Status check_arguments(Args const& from, GemmArguments<Config>& args) {
   status = check_matrices(matrices);
   if (status != Status::kSuccess) { return status; }
   if (from.batch > 1 && from.batch_stride_d == 0) { return Status::kSharedD; }  // all batches would write the same D
+  status = check_further<FurtherOf<Config>>(from);
+  if (status != Status::kSuccess) { return status; }
+  static_cast<FurtherOf<Config>&>(args) = FurtherOf<Config>::read(from);
 
   args.a = static_cast<typename A::Element const*>(from.a);
   args.lda = from.lda;

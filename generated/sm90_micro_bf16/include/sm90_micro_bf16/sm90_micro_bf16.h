@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 /* sm90_micro_bf16: one 64x64x64 tile, bf16 x bf16 + f32 -> f32, TN: A K contiguous, B K contiguous. C99, no CUDA or CuTe header needed.
  *
  * A is (M,K) with K contiguous, B is (N,K) with K contiguous, C and D are (M,N) with N contiguous.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // Matrices in device memory with poisoned guard bands, which detect stray writes.
 #pragma once
 

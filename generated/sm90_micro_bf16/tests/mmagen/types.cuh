@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // The element types: how each is stored, read and rounded. One tag for each type of the spec.
 //
 // A tag T offers

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // Calls an operation's `fma` with arrays of registers as its arguments, and wgmma between its fences.
 #pragma once
 

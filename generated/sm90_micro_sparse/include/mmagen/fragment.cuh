@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // Copies between matrices in memory and the operands of one MMA instruction: registers by a thread-value layout, or 8 x
 // 16-byte core matrices in shared memory.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // Host side of a kernel of one instruction.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // The parameters of the kernel.
 #pragma once
 

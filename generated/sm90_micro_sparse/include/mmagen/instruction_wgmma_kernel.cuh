@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // D = A * B + C by one wgmma: load registers and shared memory, wgmma, store.
 #pragma once
 

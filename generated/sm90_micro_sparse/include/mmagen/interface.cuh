@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // The boundary between the project's C header and the kernels: reads the versioned structs, and keeps what became of this
 // thread's last call, for a sentence that names the argument and its value. Host only.
 #pragma once
@@ -8,6 +9,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "further_tensors.cuh"
 #include "status.cuh"
 
 namespace mmagen {
@@ -24,6 +26,8 @@ struct Interface {
   char const* compiled_for;
   int smem_bytes, cluster_ctas;
   char const* shape;
+  int columns_of_element = 1;   // of A B^T, for an element of D
+  int group_a = 1, kept_a = 1;  // of a sparse A, as a call has it: kept_a of each group_a columns
 };
 
 /// Copies the caller's struct, which may be of another version: a shorter one is refused, of a longer one all that this library
@@ -89,6 +93,26 @@ inline char const* status_text(Status status, Interface const& interface) {
     case Status::kAlphaNotInteger: return "alpha is no 32-bit integer, as the scalars of this kernel are";
     case Status::kBetaNotInteger: return "beta is no 32-bit integer, as the scalars of this kernel are";
     case Status::kSharedD: return "batch_stride_d is 0: all matrices of the batch would be written to one D";
+    case Status::kNullTensor: return "a further tensor that the kernel reads or writes is NULL";
+    case Status::kMisalignedTensor: return "a further tensor is misaligned";
+    case Status::kShortTensor: return "the leading dimension of a further tensor is shorter than its line";
+    case Status::kSharedTensor:
+      return "the batch stride of a tensor that is written is 0: all matrices would be written to one";
+    case Status::kUnusedAlpha: return "alpha is not 1, and this epilogue does not multiply by it";
+    case Status::kUnusedBeta: return "beta is not 0, and this epilogue does not add C";
+    case Status::kUnalignedA:
+      return "rows of A's values do not begin at 16-byte boundaries: a, and with the element size lda and batch_stride_a";
+    case Status::kUnalignedB:
+      return "lines of B do not begin at 16-byte boundaries: b, and with the element size ldb and batch_stride_b";
+    case Status::kNullMatrix: return "a matrix of the call is NULL";
+    case Status::kMisalignedMatrix: return "a matrix of the call is misaligned";
+    case Status::kShortMatrix: return "a leading dimension is shorter than a line";
+    case Status::kSharedMatrix: return "a batch stride is 0: all matrices of the batch would be written to one";
+    case Status::kNotSparse: return "not sparse: a group of neighbours along K has more nonzeros than are kept";
+    case Status::kIllegalMetadata: return "illegal metadata: they name no places of a group";
+    case Status::kOddN: return "n is odd, and each element of D is made of two columns";
+    case Status::kGroupSizes: return "give either group_offsets or group_ends";
+    case Status::kNotForTma: return "a, b, lda, ldb or a batch stride of A or B is no multiple of 16 bytes, as groups need";
   }
   return "unknown status";
 }
@@ -101,9 +125,21 @@ struct LastStatus {
   Status status;
   int cuda_error;
   char sentence[kBytes];
+  bool told;  // is `sentence` about this status?
 
   /// Before a call.
-  void begin() { cuda_error_of_thread() = 0; }
+  void begin() {
+    cuda_error_of_thread() = 0;
+    told = false;
+  }
+
+  /// The status, with the sentence for it.
+  template <class... Values>
+  Status tell(Status now, char const* format, Values... values) {
+    std::snprintf(sentence, kBytes, format, values...);
+    told = true;
+    return now;
+  }
 
   Status keep(Status now) {
     status = now;
@@ -112,7 +148,9 @@ struct LastStatus {
   }
 
   /// The status of the last call as one sentence.
-  char const* text(Interface const& interface) { return about_device(interface) ? sentence : status_text(status, interface); }
+  char const* text(Interface const& interface) {
+    return told || about_device(interface) ? sentence : status_text(status, interface);
+  }
 
  protected:
   template <class... Values>
@@ -157,7 +195,7 @@ struct LastStatus {
 };
 
 /// The same for a call with the public argument struct, whose values the sentence names.
-template <class Args>
+template <class Args, class Further = NoFurther>
 struct LastCall : LastStatus {
   Args args;
   uint64_t known_bytes;  // of the struct that was read
@@ -187,7 +225,7 @@ struct LastCall : LastStatus {
 
   /// The status of the last call as one sentence with the values that it is about.
   char const* text(Interface const& interface) {
-    return about_matrix(interface) || about_value(interface) ? sentence : LastStatus::text(interface);
+    return told || about_matrix(interface) || about_tensor() || about_value(interface) ? sentence : LastStatus::text(interface);
   }
 
  private:
@@ -199,11 +237,13 @@ struct LastCall : LastStatus {
       int bytes;
     };
     auto const extent = [this](char mode) { return (long long)(mode == 'M' ? args.m : mode == 'N' ? args.n : args.k); };
+    long long const groups_of_a = (extent(interface.major_a) + interface.group_a - 1) / interface.group_a;
     Matrix const matrices[] = {
-        {"a", args.a, args.lda, extent(interface.major_a), interface.bytes_a},
+        {"a", args.a, args.lda, groups_of_a * interface.kept_a, interface.bytes_a},
         {"b", args.b, args.ldb, extent(interface.major_b), interface.bytes_b},
         {"c", args.c, args.ldc, extent(interface.major_d), interface.bytes_d},
-        {"d", args.d, args.ldd, extent(interface.major_d), interface.bytes_d},
+        {"d", args.d, args.ldd, extent(interface.major_d) / (interface.major_d == 'N' ? interface.columns_of_element : 1),
+         interface.bytes_d},
     };
     char const modes[] = {interface.major_a, interface.major_b, interface.major_d, interface.major_d};
     int const code = int(status);
@@ -215,6 +255,26 @@ struct LastCall : LastStatus {
     if (code >= int(Status::kMisalignedA) && code <= int(Status::kMisalignedD)) {
       int const i = code - int(Status::kMisalignedA);
       return say("%s is %p, not aligned to %d bytes", matrices[i].name, matrices[i].pointer, matrices[i].bytes);
+    }
+    return false;
+  }
+
+  /// The first of the further tensors that has what the status says.
+  bool about_tensor() {
+    if (status < Status::kNullTensor || status > Status::kSharedTensor) { return false; }
+    for (int i = 0; i < Further::kTensors; ++i) {
+      TensorArgument const one = Further::tensor(args, i);
+      if (check_tensor(one, args.batch) != status) { continue; }
+      switch (status) {
+        case Status::kNullTensor: return say("%s is NULL", one.name);
+        case Status::kMisalignedTensor: return say("%s is %p, not aligned to %d bytes", one.name, one.pointer, one.aligned_to);
+        case Status::kShortTensor:
+          return say("ld_%s is %lld; a line of %s has %lld elements", one.name, (long long)one.ld, one.name,
+                     (long long)one.line);
+        default:
+          return say("batch is %lld and batch_stride_%s is 0: all matrices would be written to one", (long long)args.batch,
+                     one.name);
+      }
     }
     return false;
   }
@@ -245,6 +305,10 @@ struct LastCall : LastStatus {
       case Status::kMisalignedWorkspace: return say("workspace is %p, not aligned to 16 bytes", args.workspace);
       case Status::kAlphaNotInteger: return say("alpha is %g; this kernel takes a 32-bit integer", args.alpha);
       case Status::kBetaNotInteger: return say("beta is %g; this kernel takes a 32-bit integer", args.beta);
+      case Status::kUnusedAlpha:
+        return say("alpha is %g; this epilogue does not multiply by it: pass 1 and no alpha_device", args.alpha);
+      case Status::kUnusedBeta: return say("beta is %g; this epilogue does not add C: pass 0 and no beta_device", args.beta);
+      case Status::kOddN: return say("n is %lld; each element of D is made of two columns: pass an even n", number(args.n));
       case Status::kSharedD:
         return say("batch is %lld and batch_stride_d is 0: all matrices would be written to one D", number(args.batch));
       default: return false;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // sm90_micro_sparse: all decisions about the kernel.
 #pragma once
 

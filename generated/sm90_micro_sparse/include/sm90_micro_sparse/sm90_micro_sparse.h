@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 /* sm90_micro_sparse: one sparse 64x32x32 wgmma, bf16 x bf16 + f32. C99, no CUDA or CuTe header needed.
  *
  * D = A * B + C for matrices of one size, each row by row without gaps and 16-byte aligned:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // How far a right kernel's sums of products may be from the exact ones, derived from what the hardware keeps of them.
 //
 // A tensor core aligns the products of an instruction and the accumulator to the largest of these addends and drops what
@@ -65,18 +66,23 @@ __host__ __device__ inline double drift_within(Accumulation const& of, int64_t k
 struct Path {
   float low = 0, high = 0, widest = 0, before = 0;  ///< without promotion
   float begin = 0, level = 0, square = 0;           ///< with promotion: sums over blocks of the leading bit and its square
+  float weight = 0;                                 ///< with promotion: the sum of 1 for each block
 
-  /// Before a block of K that begins at element `first`, with the sum so far.
+  /// Before a block of K that begins at element `first`, with the sum so far. scale: by which the products of this block, and
+  /// of all of its k tile, are multiplied; a block counts as often as it says.
   template <bool kPromoted>
-  __host__ __device__ void open(Accumulation const& of, int64_t first, double sum) {
+  __host__ __device__ void open(Accumulation const& of, int64_t first, double sum, float scale = 1.0f) {
     if constexpr (kPromoted) {
       if (first % of.promoted == 0) { begin = static_cast<float>(sum); }
       // At least 1, the largest product of uniform inputs; a little more than the exact sum, as the accumulator may be. What
       // counts is the leading bit of the largest addend.
-      float const largest = fmaxf(fabsf(static_cast<float>(sum) - begin) * (1.0f + 1.0f / 128), 1.0f);
-      float const carried = ldexpf(1.0f, ilogbf(largest));
+      float const factor = fabsf(scale);
+      float const tile = factor == 0.0f ? 0.0f : fabsf(static_cast<float>(sum) - begin) / factor;
+      float const largest = fmaxf(tile * (1.0f + 1.0f / 128), 1.0f);
+      float const carried = factor * ldexpf(1.0f, ilogbf(largest));
       level += carried;
       square += carried * carried;
+      weight += factor;
     }
   }
 
@@ -103,8 +109,8 @@ struct Path {
       double const dropped = exp2(-static_cast<double>(of.aligned));
       double const worst = kPathBlock * static_cast<double>(level);
       double const products = symmetric ? fmin(worst, kDeviations * sqrt(kPathBlock * static_cast<double>(square))) : worst;
-      double const sums = dropped * (products + ceil(static_cast<double>(k) / kPathBlock)) +
-                          exp2(-static_cast<double>(of.kept)) * (2 * level + magnitude);
+      double const sums =
+          dropped * (products + static_cast<double>(weight)) + exp2(-static_cast<double>(of.kept)) * (2 * level + magnitude);
       double const blocks = ceil(static_cast<double>(of.promoted) / kPathBlock);
       double const tiles = ceil(static_cast<double>(k) / of.promoted);
       double const added = together(tiles) * kRoundoffF32 + together(static_cast<double>(k) + 4) * kRoundoffF64;

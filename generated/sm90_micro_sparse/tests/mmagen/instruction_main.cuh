@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // The program that checks a kernel of one instruction: random matrices of several kinds, a reference on the host, a bound
 // for every element of D.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // Matrices for one instruction, on the host: random values, packed as the kernel reads them, and the reference product.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // Element types that only single instructions have, beside those of types.cuh; host code.
 //
 // A tag T offers what a tag of types.cuh does. Elements of the types here are kept one by one in a byte; how many share a

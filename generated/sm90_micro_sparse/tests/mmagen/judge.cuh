@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // Runs the kernel on one problem and compares it with a reference that is computed on the device.
 #pragma once
 
@@ -11,8 +12,10 @@
 
 #include "buffers.cuh"
 #include "compare.cuh"
+#include "groups.cuh"
 #include "operands.cuh"
 #include "record.cuh"
+#include "scales.cuh"
 #include "types.cuh"
 
 namespace mmagen::test {
@@ -45,10 +48,11 @@ __device__ void load_reference_tile(Matrix const& matrix, int64_t b, int64_t row
 /// a: (M,K,batch), b: (N,K,batch); sum, magnitude, drift: (rows,N), N contiguous: for batch `batch` and rows row0 ..
 /// row0+rows of A, sum = sum_k a*b, magnitude = sum_k |a*b|, and drift as error_bound.cuh has it. Integers are exact and
 /// have magnitude = |sum|. positive: odd rows of A and B have no negative entries, so that products of both have one sign.
-template <class A, class B, bool kPromoted>
+/// scales: by which the products are multiplied, of elements of K or of the finished sum.
+template <class A, class B, bool kPromoted, class Scales>
 __global__ void __launch_bounds__(kThreads)
-    reference_kernel(Matrix a, Matrix b, Accumulation of, bool positive, int64_t batch, int64_t row0, int64_t rows, double* sum,
-                     double* magnitude, double* drift) {
+    reference_kernel(Matrix a, Matrix b, Scales scales, Accumulation of, bool positive, int64_t batch, int64_t row0,
+                     int64_t rows, double* sum, double* magnitude, double* drift) {
   constexpr bool kInteger = A::kInteger;
   using Wide = std::conditional_t<kInteger, int, double>;
   using Sum = std::conditional_t<kInteger, long long, double>;
@@ -64,16 +68,35 @@ __global__ void __launch_bounds__(kThreads)
   Sum sums[kRefThread][kRefThread] = {};           // (THREAD_M,THREAD_N)
   double magnitudes[kRefThread][kRefThread] = {};  // (THREAD_M,THREAD_N)
   Path paths[kRefThread][kRefThread];              // (THREAD_M,THREAD_N)
+  double factors[kRefThread][kRefThread];          // (THREAD_M,THREAD_N): of the present block of K
   auto const each = [&](auto const& act) {
 #pragma unroll
     for (int i = 0; i < kRefThread; ++i) {
 #pragma unroll
-      for (int j = 0; j < kRefThread; ++j) { act(paths[i][j], static_cast<double>(sums[i][j]), magnitudes[i][j]); }
+      for (int j = 0; j < kRefThread; ++j) {
+        act(paths[i][j], static_cast<double>(sums[i][j]), magnitudes[i][j], factors[i][j]);
+      }
     }
   };
+  auto const factor_at = [&](int i, int j, int64_t k) {
+    int64_t const m = m0 + thread_m + i;
+    int64_t const n = n0 + thread_n + j;
+    return m < row0 + rows && n < b.rows ? scales.factor(m, n, k, batch) : 1.0;
+  };
   for (int64_t k0 = 0; k0 < a.cols; k0 += kRefTileK) {
+    if constexpr (Scales::kAlongK) {
+      if (k0 % kPathBlock == 0) {
+#pragma unroll
+        for (int i = 0; i < kRefThread; ++i) {
+#pragma unroll
+          for (int j = 0; j < kRefThread; ++j) { factors[i][j] = factor_at(i, j, k0); }
+        }
+      }
+    }
     if (!kInteger && k0 % kPathBlock == 0) {
-      each([&](Path& path, double so_far, double) { path.template open<kPromoted>(of, k0, so_far); });
+      each([&](Path& path, double so_far, double, double factor) {
+        path.template open<kPromoted>(of, k0, so_far, Scales::kAlongK ? static_cast<float>(factor) : 1.0f);
+      });
     }
     load_reference_tile<A>(a, batch, m0, row0 + rows, k0, tile_a);
     load_reference_tile<B>(b, batch, n0, b.rows, k0, tile_b);
@@ -88,6 +111,9 @@ __global__ void __launch_bounds__(kThreads)
           Wide const y = tile_b[k][thread_n + j];
           if constexpr (kInteger) {
             sums[i][j] += static_cast<Sum>(x) * y;
+          } else if constexpr (Scales::kAlongK) {  // the product of two 8-bit floats is exact
+            sums[i][j] = fma(x * y, factors[i][j], sums[i][j]);
+            magnitudes[i][j] = fma(fabs(x * y), fabs(factors[i][j]), magnitudes[i][j]);
           } else {
             sums[i][j] = fma(x, y, sums[i][j]);
             magnitudes[i][j] = fma(fabs(x), fabs(y), magnitudes[i][j]);
@@ -96,7 +122,7 @@ __global__ void __launch_bounds__(kThreads)
       }
     }
     if (!kInteger && ((k0 + kRefTileK) % kPathBlock == 0 || k0 + kRefTileK >= a.cols)) {
-      each([&](Path& path, double so_far, double size) { path.template close<kPromoted>(so_far, size); });
+      each([&](Path& path, double so_far, double size, double) { path.template close<kPromoted>(so_far, size); });
     }
     __syncthreads();  // before the next tile overwrites this one
   }
@@ -107,12 +133,23 @@ __global__ void __launch_bounds__(kThreads)
       int64_t const m = m0 + thread_m + i;
       int64_t const n = n0 + thread_n + j;
       if (m >= row0 + rows || n >= b.rows) { continue; }
-      double const value = static_cast<double>(sums[i][j]);
-      sum[(m - row0) * b.rows + n] = value;
-      magnitude[(m - row0) * b.rows + n] = kInteger ? fabs(value) : magnitudes[i][j];
       bool const symmetric = !positive || m % 2 == 0 || n % 2 == 0;
-      drift[(m - row0) * b.rows + n] =
-          kInteger ? 0.0 : paths[i][j].template drift<kPromoted>(of, a.cols, magnitudes[i][j], symmetric);
+      double value = static_cast<double>(sums[i][j]);
+      double size = kInteger ? fabs(value) : magnitudes[i][j];
+      double far = kInteger ? 0.0 : paths[i][j].template drift<kPromoted>(of, a.cols, magnitudes[i][j], symmetric);
+      if constexpr (Scales::kAlongK) {
+        // The product of two scales is rounded for each k tile, and again where a factor of the whole tile follows.
+        far += growth(kRoundoffF32, 3) * (size + far);
+      } else if constexpr (Scales::kAny) {  // a factor of the finished sum, a product that is rounded
+        double const factor = factor_at(i, j, 0);
+        value *= factor;
+        size *= fabs(factor);
+        far *= fabs(factor);
+        far += growth(kRoundoffF32, 2) * (fabs(value) + far);
+      }
+      sum[(m - row0) * b.rows + n] = value;
+      magnitude[(m - row0) * b.rows + n] = size;
+      drift[(m - row0) * b.rows + n] = far;
     }
   }
 }
@@ -133,13 +170,13 @@ class ReferenceSlab {
   double const* magnitude() const { return static_cast<double const*>(magnitude_.get()); }  // (rows,N)
   double const* drift() const { return static_cast<double const*>(drift_.get()); }          // (rows,N)
 
-  template <class A, class B, bool kPromoted>
-  void compute(Matrix const& a, Matrix const& b, Accumulation const& of, bool positive, int64_t batch, int64_t row0,
-               int64_t rows, cudaStream_t stream) {
+  template <class A, class B, bool kPromoted, class Scales>
+  void compute(Matrix const& a, Matrix const& b, Scales const& scales, Accumulation const& of, bool positive, int64_t batch,
+               int64_t row0, int64_t rows, cudaStream_t stream) {
     static_assert(A::kInteger == B::kInteger, "a product of an integer and a float has no reference");
     int64_t const blocks = ((rows + kRefTile - 1) / kRefTile) * ((b.rows + kRefTile - 1) / kRefTile);
-    reference_kernel<A, B, kPromoted><<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(
-        a, b, of, positive, batch, row0, rows, static_cast<double*>(sum_.get()), static_cast<double*>(magnitude_.get()),
+    reference_kernel<A, B, kPromoted, Scales><<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(
+        a, b, scales, of, positive, batch, row0, rows, static_cast<double*>(sum_.get()), static_cast<double*>(magnitude_.get()),
         static_cast<double*>(drift_.get()));
     check(cudaGetLastError(), "launching reference_kernel");
   }
@@ -174,10 +211,10 @@ void check_status(int status) {
   throw Failure{unsupported ? Disposition::kNotSupported : Disposition::kFailed, reason};
 }
 
-inline std::string describe(Findings const& one, Problem const& problem) {
-  long long const m = one.first / problem.n % problem.m;
-  long long const b = one.first / problem.n / problem.m;
-  return "(" + std::to_string(b) + "," + std::to_string(m) + "," + std::to_string(one.first % problem.n) + ") got " +
+inline std::string describe(Findings const& one, Matrix const& d) {
+  long long const m = one.first / d.cols % d.rows;
+  long long const b = one.first / d.cols / d.rows;
+  return "(" + std::to_string(b) + "," + std::to_string(m) + "," + std::to_string(one.first % d.cols) + ") got " +
          number_text(one.first_got, 9) + " expected " + number_text(one.first_expected, 9) + " +- " +
          number_text(one.first_bound, 3);
 }
@@ -189,31 +226,60 @@ struct Expectation {
   ErrorModel model;
 };
 
+/// What is wrong with the numbers that the call has raised from zero, all f32, and with what lies around them.
+template <class Subject>
+std::string wrong_gathered(Operands<Subject> const& operands, unsigned long long const* gathered, cudaStream_t stream) {
+  std::string wrong;
+  for (auto const& [place, memory] : operands.updated()) {
+    unsigned long long bits[3] = {};
+    float got = 0;
+    check(cudaMemcpy(bits, gathered + 3 * place, sizeof bits, cudaMemcpyDeviceToHost), "reading what is gathered");
+    check(cudaMemcpy(&got, memory->matrix().data, sizeof got, cudaMemcpyDeviceToHost), "reading what the kernel has gathered");
+    double const low = f32::round(double_from_bits(bits[0]));
+    double const high = f32::round(double_from_bits(bits[2]));
+    if (!(low <= got && got <= high)) {
+      wrong += "argument " + std::to_string(place) + " behind C is " + number_text(got, 9) + ", expected " +
+               number_text(low, 9) + " to " + number_text(high, 9) + ". ";
+    }
+    if (memory->strays(stream) != 0) { wrong += "memory around argument " + std::to_string(place) + " was written. "; }
+  }
+  return wrong;
+}
+
 /// Compares D with the reference, every batch and every element.
 template <class Subject, bool kPromoted>
-void compare_output(Problem const& problem, Expectation const& expected, Call const& call, Matrix const& c, char const* pass,
-                    Outcome* outcome, cudaStream_t stream) {
+void compare_output(Problem const& problem, Expectation const& expected, Operands<Subject> const& operands, Call const& call,
+                    Matrix const& c, char const* pass, Outcome* outcome, cudaStream_t stream) {
   using A = typename Subject::A;
   using B = typename Subject::B;
   ReferenceSlab slab(problem.m, problem.n);
   Comparison comparison;
+  FurtherMatrices further;
+  std::copy(call.further.begin(), call.further.end(), further.at);
+  further.gathered = comparison.gathered();
   for (int64_t b = 0; b < problem.batch; ++b) {
-    for (int64_t row0 = 0; row0 < problem.m; row0 += slab.rows()) {
-      int64_t const rows = std::min(slab.rows(), problem.m - row0);
+    RowSpan const span = rows_of<Subject>(problem, b);
+    for (int64_t row0 = span.begin; row0 < span.end; row0 += slab.rows()) {
+      int64_t const rows = std::min(slab.rows(), span.end - row0);
       slab.template compute<A, B, kPromoted>(call.a, call.b, expected.accumulation, expected.draw.positive, b, row0, rows,
                                              stream);
-      comparison.template add<typename Subject::Out>(call.d, c, expected.model, b, row0, rows, slab.sum(), slab.magnitude(),
-                                                     slab.drift(), stream);
+      comparison.template add<typename Subject::Out, typename Subject::Epilogue>(
+          call.d, c, further, expected.model, b, row0, rows, slab.sum(), slab.magnitude(), slab.drift(), stream);
     }
   }
   merge(outcome->findings, comparison.total());
   outcome->compared = true;
+  std::string const gathered = wrong_gathered(operands, comparison.gathered(), stream);
+  if (!gathered.empty()) {
+    outcome->disposition = Disposition::kIncorrect;
+    outcome->reason += gathered;
+  }
   if (comparison.total().incorrect == 0) { return; }
   outcome->disposition = Disposition::kIncorrect;
   outcome->reason += std::to_string(comparison.total().incorrect) + " of " + std::to_string(call.d.elements()) +
                      " elements wrong" + pass + "; at (batch,m,n): ";
   for (std::size_t i = 0; i < comparison.examples().size(); ++i) {
-    outcome->reason += (i == 0 ? "" : ", ") + describe(comparison.examples()[i], problem);
+    outcome->reason += (i == 0 ? "" : ", ") + describe(comparison.examples()[i], call.d);
   }
   outcome->reason += ". ";
 }
@@ -225,6 +291,7 @@ void judge_pass(Problem const& problem, Expectation const& expected, Operands<Su
   operands.prepare_output(in_place, stream);
   Call const call = operands.call(in_place);
   uint64_t const before = operands.inputs_checksum(stream);
+  uint64_t const rest = rest_of(call.d, operands.groups(), stream);
   runner(call);
   check(cudaGetLastError(), "launching the kernel");
   check(cudaStreamSynchronize(stream), "running the kernel");
@@ -233,11 +300,19 @@ void judge_pass(Problem const& problem, Expectation const& expected, Operands<Su
     outcome->disposition = Disposition::kIncorrect;
     outcome->reason += std::to_string(strays) + " elements outside of D were written" + pass + ". ";
   }
+  if (rest_of(call.d, operands.groups(), stream) != rest) {
+    outcome->disposition = Disposition::kIncorrect;
+    outcome->reason += std::string("rows of D that belong to no group were written") + pass + ". ";
+  }
+  if (!operands.groups().empty() && operands.groups().reported(stream) != 0) {
+    outcome->disposition = Disposition::kIncorrect;
+    outcome->reason += std::string("group_status says that groups were skipped") + pass + ". ";
+  }
   if (operands.inputs_checksum(stream) != before) {
     outcome->disposition = Disposition::kIncorrect;
-    outcome->reason += std::string("A, B or C was written") + pass + ". ";
+    outcome->reason += std::string("A, B, C or another input was written") + pass + ". ";
   }
-  compare_output<Subject, kPromoted>(problem, expected, call, operands.c(), pass, outcome, stream);
+  compare_output<Subject, kPromoted>(problem, expected, operands, call, operands.c(), pass, outcome, stream);
 }
 
 template <class Subject>
@@ -255,8 +330,9 @@ Outcome judge(Problem const& problem, Distribution distribution, uint64_t seed, 
     Expectation const expected = expectation<Subject>(problem, draw_of<Subject>(problem, distribution), Subject::kAccumulation);
     operands->fill_inputs(expected.draw, seed, stream);
     judge_pass<Subject>(problem, expected, *operands, runner, InPlace::kNo, &outcome, stream);
-    // D cannot be a C that all batches share.
-    if (operands->has_c() && operands->c().batch_stride != 0) {
+    // D cannot be a C that all batches share; groups share one as they share D.
+    bool const shared = operands->c().batch_stride == 0 && kGroupRowsOf<Subject> != GroupRows::kContiguous;
+    if (operands->has_c() && !shared) {
       judge_pass<Subject>(problem, expected, *operands, runner, InPlace::kYes, &outcome, stream);
     }
   } catch (Failure const& failure) {
@@ -271,6 +347,7 @@ Outcome judge(Problem const& problem, Distribution distribution, uint64_t seed, 
 template <class Subject>
 std::string negative_check(Problem problem, cudaStream_t stream) {
   problem.batch = 1;
+  problem.groups.resize(std::min<std::size_t>(problem.groups.size(), 1));
   Operands<Subject> operands(problem);
   operands.fill_inputs(Draw{}, 0, stream);
   operands.prepare_output(InPlace::kNo, stream);
@@ -316,9 +393,9 @@ inline void put(Outcome const& outcome, Record* record) {
   record->bound = outcome.findings.bound;
 }
 
-/// 2*M*N*K per batch, the textbook count.
+/// 2*M*N*K per batch, the textbook count; of groups, that of the rows that there are.
 inline double flop(Problem const& p) {
-  return 2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k) * static_cast<double>(p.batch);
+  return 2.0 * static_cast<double>(rows_together(p)) * static_cast<double>(p.n) * static_cast<double>(p.k);
 }
 
 }  // namespace v0_1

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT-0
 // The operands of a problem: seeded random and exact inputs, in device memory with guard bands.
 #pragma once
 
@@ -6,9 +7,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "buffers.cuh"
 #include "error_bound.cuh"
+#include "groups.cuh"
 #include "record.cuh"
 #include "types.cuh"
 
@@ -135,7 +140,27 @@ struct Draw {
   int64_t group = 1;
   bool positive = false;  ///< odd rows of A and B have no negative entries
   bool exact = true;      ///< results must be equal
+  double scale = 1.0;     ///< the largest scale, a power of two, of operands of small integers that have scales
 };
+
+/// The largest power of two up to 4 by which both operands of small integers may be scaled: every sum stays exact, and within
+/// what D holds.
+template <class Subject>
+double exact_scale(Problem const& problem, SmallIntRule const& rule) {
+  double const alpha = std::abs(Subject::Scalar::round(problem.alpha));
+  double const beta = std::abs(Subject::Scalar::round(problem.beta));
+  double const unit = std::exp2(std::max(std::max(fraction_bits(alpha), fraction_bits(beta)), 0));
+  ExactLimits const limits = exact_limits<Subject>();
+  double const largest = std::min(static_cast<double>(problem.k) * rule.range_a * rule.range_b, limits.accumulator);
+  for (double scale = 4.0; scale > 1.0; scale /= 2) {
+    double const sums = scale * scale * largest;
+    double const result = sums * alpha + beta * rule.c_range;
+    if (result * unit <= limits.scalar && result <= largest_value<typename Subject::Out>() && sums <= f32::kExactIntegerLimit) {
+      return scale;
+    }
+  }
+  return 1.0;
+}
 
 /// For integers: uniform entries of C, which may be wider than A and B, stay away from overflow.
 template <class Out>
@@ -158,6 +183,7 @@ Draw draw_of(Problem const& problem, Distribution distribution) {
     draw.group = rule.group;
     draw.positive = true;
     draw.exact = rule.exact;
+    draw.scale = exact_scale<Subject>(problem, rule);
     return draw;
   }
   draw.positive = Subject::kAccumulation.promoted != 0;
@@ -248,7 +274,11 @@ void fill_matrix(Matrix const& matrix, Fill const& fill, cudaStream_t stream) {
 //   kAccumulation                          what the kernel keeps of its sums
 //   kFixedShape, kTileM, kTileN, kTileK    whether the kernel takes its tile as the only problem
 //   problems()                             the built-in problems
+//   further(Problem)                       the tensors that a call reads beyond A, B and C
+//   Scales                                 by which products are multiplied: NoScales, or Scales of scales.cuh
+//   Epilogue                               what D may be: LinearCombinationModel, or OperationsModel of epilogue_model.cuh
 //   run(Call, stream), query(KernelFacts*), error_text()   the C ABI
+//   and, where A is changed once it is filled, prepare_a(Matrix, stream)
 //   and, for bench, peak_launch(iterations, double* flop, stream)
 
 /// The project's <name>_info.
@@ -265,7 +295,47 @@ struct Call {
   Matrix d;  // (M,N,batch)
   void const* alpha_device = nullptr;
   void const* beta_device = nullptr;
+  GroupArguments groups = {};
+  std::vector<Matrix> further = {};  // in the order of Subject::further()
 };
+
+/// Does the Subject change A once it is filled?
+template <class Subject, class = void>
+struct PreparesA : std::false_type {};
+template <class Subject>
+struct PreparesA<Subject, std::void_t<decltype(&Subject::prepare_a)>> : std::true_type {};
+/// A tensor beyond A, B, C and D that a call reads.
+struct FurtherTensor {
+  Matrix shape;
+  unsigned char poison;
+  int64_t ld_pad, offset;
+  double reach_c;  ///< of uniform entries
+  bool updated;    ///< the call raises what it holds, which is zero at first
+  void (*fill)(Matrix const& matrix, Fill const& fill, cudaStream_t stream);
+  bool scales = false;  ///< does it hold scales of an operand?
+
+  double reach(Draw const& draw) const {
+    return scales ? draw.scale : draw.distribution == Distribution::kUniform ? reach_c : draw.reach_c;
+  }
+};
+
+/// As in the header of a kernel.
+inline int64_t ceil_div(int64_t extent, int64_t step) { return (extent + step - 1) / step; }
+
+/// One of rows x cols elements of type T, for each matrix of the batch. pitched: it has a leading dimension. place: in the
+/// list, for a leading dimension of its own.
+template <class T>
+FurtherTensor further_tensor(Problem const& problem, int place, int64_t rows, int64_t cols, bool cols_contiguous, bool pitched,
+                             bool batched, bool updated) {
+  Matrix shape;
+  shape.rows = rows;
+  shape.cols = cols;
+  shape.batch = batched ? problem.batch : 1;
+  shape.cols_contiguous = cols_contiguous;
+  shape.element_bytes = sizeof(typename T::Storage);
+  int64_t const pad = pitched ? problem.ld_pad + 8 * (place + 1) : 0;
+  return {shape, T::kPoisonByte, pad, problem.offset, reach_of_c<T>(), updated, &fill_matrix<T>};
+}
 
 enum class InPlace { kNo, kYes };  ///< whether C is D
 
@@ -279,19 +349,24 @@ class Operands {
   explicit Operands(Problem const& problem)
       : problem_(problem),
         a_(shape<A>(problem.m, problem.k, Subject::kAMajor == 'K'), A::kPoisonByte, problem.ld_pad, problem.offset,
-           problem.batch_strides[0]),
+           stride_of<Subject>(problem, 0)),
         b_(shape<B>(problem.n, problem.k, Subject::kBMajor == 'K'), B::kPoisonByte, problem.ld_pad, problem.offset,
-           problem.batch_strides[1]),
-        d_(shape<Out>(problem.m, problem.n, Subject::kDMajor == 'N'), Out::kPoisonByte, problem.ld_pad, problem.offset,
-           problem.batch_strides[3]) {
+           stride_of<Subject>(problem, 1)),
+        d_(shape<Out>(problem.m, problem.n / Subject::Epilogue::kSumsOfElement, Subject::kDMajor == 'N'), Out::kPoisonByte,
+           problem.ld_pad, problem.offset, stride_of<Subject>(problem, 3)) {
+    groups_.make<Subject>(problem);
     // Twice the padding, so that a kernel that uses D's leading dimension for C fails.
     if (problem.beta != 0.0) {
       c_ = GuardedMatrix(shape<Out>(problem.m, problem.n, Subject::kDMajor == 'N'), Out::kPoisonByte, 2 * problem.ld_pad,
-                         problem.offset, problem.batch_strides[2]);
+                         problem.offset, stride_of<Subject>(problem, 2));
       using Scalar = typename Subject::Scalar;
       typename Scalar::Storage const values[] = {Scalar::store(problem.alpha), Scalar::store(problem.beta)};
       scalars_ = DeviceMemory(sizeof values);
       check(cudaMemcpy(scalars_.get(), values, sizeof values, cudaMemcpyHostToDevice), "copying alpha and beta");
+    }
+    for (FurtherTensor const& one : Subject::further(problem)) {
+      further_.push_back(one);
+      further_memory_.emplace_back(one.shape, one.poison, one.ld_pad, one.offset);
     }
   }
 
@@ -304,10 +379,16 @@ class Operands {
     a_.poison(stream);
     b_.poison(stream);
     fill_matrix<A>(a_.matrix(), fill(draw.reach_a, draw.group, draw.positive, 0xa), stream);
+    if constexpr (PreparesA<Subject>::value) { Subject::prepare_a(a_.matrix(), stream); }
     fill_matrix<B>(b_.matrix(), fill(draw.reach_b, 1, draw.positive, 0xb), stream);
     if (has_c()) {
       c_.poison(stream);
       fill_matrix<Out>(c_.matrix(), c_fill_, stream);
+    }
+    for (std::size_t i = 0; i < further_.size(); ++i) {
+      if (further_[i].updated) { continue; }
+      further_memory_[i].poison(stream);
+      further_[i].fill(further_memory_[i].matrix(), fill(further_[i].reach(draw), 1, false, 0xf0 + i), stream);
     }
   }
 
@@ -315,6 +396,11 @@ class Operands {
   void prepare_output(InPlace in_place, cudaStream_t stream) const {
     d_.poison(stream);
     if (in_place == InPlace::kYes) { fill_matrix<Out>(d_.matrix(), c_fill_, stream); }
+    for (std::size_t i = 0; i < further_.size(); ++i) {
+      if (!further_[i].updated) { continue; }
+      further_memory_[i].poison(stream);
+      further_[i].fill(further_memory_[i].matrix(), Fill{Distribution::kZeros}, stream);
+    }
   }
 
   /// In place, alpha and beta are in device memory, and what the host has of them is of no use.
@@ -322,27 +408,56 @@ class Operands {
     Matrix const c = in_place == InPlace::kYes ? d_.matrix() : c_.matrix();
     Call call = {problem_.m,  problem_.n,  problem_.k, problem_.batch, problem_.alpha, problem_.beta,
                  a_.matrix(), b_.matrix(), c,          d_.matrix()};
+    call.groups = groups_.arguments();
     if (in_place == InPlace::kYes) {
       call.alpha = call.beta = NAN;
       call.alpha_device = scalars_.get();
       call.beta_device = static_cast<unsigned char*>(scalars_.get()) + sizeof(typename Subject::Scalar::Storage);
     }
+    for (GuardedMatrix const& one : further_memory_) { call.further.push_back(one.matrix()); }
     return call;
   }
 
   bool has_c() const { return problem_.beta != 0.0; }
   Matrix const& c() const { return c_.matrix(); }
   GuardedMatrix const& d() const { return d_; }
-
-  uint64_t inputs_checksum(cudaStream_t stream) const {
-    uint64_t const ab = a_.checksum(stream) + 3 * b_.checksum(stream);
-    return has_c() ? ab + 5 * c_.checksum(stream) : ab;
+  GroupMemory const& groups() const { return groups_; }
+  /// The tensors that the call raises, and their places in the list.
+  std::vector<std::pair<std::size_t, GuardedMatrix const*>> updated() const {
+    std::vector<std::pair<std::size_t, GuardedMatrix const*>> found;
+    for (std::size_t i = 0; i < further_.size(); ++i) {
+      if (further_[i].updated) { found.emplace_back(i, &further_memory_[i]); }
+    }
+    return found;
   }
 
-  /// The minimum of bytes moved: each operand once.
-  double bytes() const { return a_.matrix().bytes() + b_.matrix().bytes() + d_.matrix().bytes() * (has_c() ? 2.0 : 1.0); }
+  uint64_t inputs_checksum(cudaStream_t stream) const {
+    uint64_t sum = a_.checksum(stream) + 3 * b_.checksum(stream);
+    if (has_c()) { sum += 5 * c_.checksum(stream); }
+    for (std::size_t i = 0; i < further_.size(); ++i) {
+      if (!further_[i].updated) { sum = 7 * sum + further_memory_[i].checksum(stream); }
+    }
+    return sum;
+  }
+
+  /// The minimum of bytes moved: each operand once; of groups, the rows that there are.
+  double bytes() const {
+    double sum = groups_.empty() ? a_.matrix().bytes() + b_.matrix().bytes() + d_.matrix().bytes() * (has_c() ? 2.0 : 1.0)
+                                 : bytes_of_groups();
+    for (GuardedMatrix const& one : further_memory_) { sum += one.matrix().bytes(); }
+    return sum;
+  }
 
  private:
+  double bytes_of_groups() const {
+    double const rows = static_cast<double>(rows_together(problem_));
+    auto const line = [](Matrix const& one) { return static_cast<double>(one.cols) * one.element_bytes; };
+    auto const used = std::count_if(problem_.groups.begin(), problem_.groups.end(), [](int32_t one) { return one > 0; });
+    double const of_b = line(b_.matrix()) * static_cast<double>(b_.matrix().rows);
+    double const matrices = b_.matrix().batch_stride == 0 ? 1.0 : static_cast<double>(used);
+    return rows * (line(a_.matrix()) + line(d_.matrix()) * (has_c() ? 2.0 : 1.0)) + of_b * matrices;
+  }
+
   template <class T>
   Matrix shape(int64_t rows, int64_t cols, bool cols_contiguous) const {
     Matrix matrix;
@@ -357,7 +472,10 @@ class Operands {
   Problem problem_;
   Fill c_fill_;
   GuardedMatrix a_, b_, c_, d_;
+  GroupMemory groups_;
   DeviceMemory scalars_;  // alpha, beta
+  std::vector<FurtherTensor> further_;
+  std::vector<GuardedMatrix> further_memory_;
 };
 
 }  // namespace v0_1

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT-0
+// Arguments beyond A, B, C, D, alpha and beta: those of a call, checked, and as a kernel gets them. A project that has any
+// describes them in its further.cuh. Host only, but for FurtherTensor.
+#pragma once
+
+#include <cstdint>
+
+#include "status.cuh"
+
+namespace mmagen {
+inline namespace v0_1 {
+
+namespace detail {
+
+inline int64_t ceil_div(int64_t extent, int64_t tile) { return (extent + tile - 1) / tile; }
+
+}  // namespace detail
+
+/// A tensor as a kernel gets it; strides in elements. ld: of its lines, 0 where it has no such argument.
+struct FurtherTensor {
+  void* data;
+  int64_t ld, batch_stride;
+};
+
+/// The same as the caller describes it. aligned_to: bytes. line: elements of a line along its contiguous mode. pitched,
+/// batched: do ld and batch_stride count? A tensor that is not required may be NULL.
+struct TensorArgument {
+  char const* name;
+  void const* pointer;
+  int aligned_to;
+  int64_t line, ld, batch_stride;
+  bool pitched, batched, written, required;
+};
+
+inline Status check_tensor(TensorArgument const& one, int64_t batch) {
+  if (one.pointer == nullptr) { return one.required ? Status::kNullTensor : Status::kSuccess; }
+  if (!is_aligned(one.pointer, one.aligned_to)) { return Status::kMisalignedTensor; }
+  if (one.pitched && one.ld < one.line) { return Status::kShortTensor; }
+  // All matrices of the batch would write the same one; one that is updated by all of them is meant so.
+  if (one.written && one.batched && batch > 1 && one.batch_stride == 0) { return Status::kSharedTensor; }
+  return Status::kSuccess;
+}
+
+/// Of a kernel without such arguments; of others a struct NAME::Further with the same members.
+struct NoFurther {
+  static constexpr int kTensors = 0;
+
+  template <class Args>
+  static NoFurther read(Args const&) {
+    return {};
+  }
+  template <class Args>
+  static TensorArgument tensor(Args const&, int) {
+    return {};
+  }
+};
+
+namespace detail {
+
+template <class Config, class = void>
+struct FurtherTypeOf {
+  using Type = NoFurther;
+};
+template <class Config>
+struct FurtherTypeOf<Config, decltype(void(typename Config::Further{}))> {
+  using Type = typename Config::Further;
+};
+
+}  // namespace detail
+
+/// The further arguments of a Config's kernel.
+template <class Config>
+using FurtherOf = typename detail::FurtherTypeOf<Config>::Type;
+
+template <class Further, class Args>
+Status check_further(Args const& args) {
+  for (int i = 0; i < Further::kTensors; ++i) {
+    Status const status = check_tensor(Further::tensor(args, i), args.batch);
+    if (status != Status::kSuccess) { return status; }
+  }
+  return Status::kSuccess;
+}
+
+}  // namespace v0_1
+}  // namespace mmagen

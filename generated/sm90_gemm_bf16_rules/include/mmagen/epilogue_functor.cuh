@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT-0
+// What the epilogues ask of a functor: the elements that it reads beside an accumulator and C.
+//
+// A functor may read something for each row, column and element of D. It then has the types Row, Column and Element and
+// functions that load them, which are called before the first use, so that the loads of many elements are in flight together;
+// and its calls take what was loaded. A functor without these types reads nothing.
+//
+// finish() is called by whole warps once the elements of a tile are done: what a functor has gathered goes to global memory.
+#pragma once
+
+#include <type_traits>
+
+#include <cute/config.hpp>
+
+namespace mmagen {
+inline namespace v0_1 {
+
+struct Nothing {};
+
+/// Base of what reads nothing, or not all of these.
+struct NothingBeside {
+  using Row = Nothing;
+  using Column = Nothing;
+  using Element = Nothing;
+  static constexpr bool kObserves = false;  // does finish() do anything?
+
+  CUTE_DEVICE void finish() const {}
+  CUTE_DEVICE Nothing load_row(int, int) const { return {}; }
+  CUTE_DEVICE Nothing load_column(int, int) const { return {}; }
+  CUTE_DEVICE Nothing load_element(int, int, int) const { return {}; }
+};
+
+/// What was loaded for one element of D, and whether there is such an element.
+template <class Row, class Column, class Element>
+struct Beside {
+  Row const& row;
+  Column const& column;
+  Element const& element;
+  bool inside;
+};
+template <class Reader>
+using BesideOf = Beside<typename Reader::Row, typename Reader::Column, typename Reader::Element>;
+using BesideNothing = BesideOf<NothingBeside>;
+
+namespace detail {
+
+template <class Functor, class = void>
+struct ReadsBeside : std::false_type {};
+template <class Functor>
+struct ReadsBeside<Functor, std::void_t<typename Functor::Row>> : std::true_type {};
+
+}  // namespace detail
+
+namespace detail {
+
+template <class Functor, class = void>
+struct SumsOfElement : std::integral_constant<int, 1> {};
+template <class Functor>
+struct SumsOfElement<Functor, std::void_t<decltype(Functor::kSumsOfElement)>>
+    : std::integral_constant<int, Functor::kSumsOfElement> {};
+
+}  // namespace detail
+
+/// Sums that an element of D is made of: 1, or 2 neighbours of a row, of which D has half as many columns.
+template <class Functor>
+inline constexpr int kSumsOfElement = detail::SumsOfElement<Functor>::value;
+
+/// A functor as the epilogues call it.
+template <class Functor, bool = detail::ReadsBeside<Functor>::value>
+struct EpilogueFunctor : Functor {
+  using Functor::Functor;
+};
+template <class Functor>
+struct EpilogueFunctor<Functor, false> : Functor, NothingBeside {
+  using Functor::Functor;
+
+  template <class Accumulator>
+  CUTE_DEVICE auto operator()(Accumulator accumulator, BesideNothing const&) const {
+    return Functor::operator()(accumulator);
+  }
+  template <class Accumulator, class Source>
+  CUTE_DEVICE auto operator()(Accumulator accumulator, Source source, BesideNothing const&) const {
+    return Functor::operator()(accumulator, source);
+  }
+};
+
+/// The Params of a functor for a call.
+template <class Functor, class Arguments>
+typename Functor::Params functor_params(Arguments const& args) {
+  if constexpr (detail::ReadsBeside<Functor>::value) {
+    return Functor::make_params(args.epilogue, args.further());
+  } else {
+    return Functor::make_params(args.epilogue);
+  }
+}
+
+}  // namespace v0_1
+}  // namespace mmagen
