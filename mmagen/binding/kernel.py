@@ -46,6 +46,8 @@ class Kernel:
         self._fast = caller(entry, devices[0])
         self._further = of_description(about.get("arguments", []))
         self._struct = struct_of(self._further.members)
+        if any(one.name == "group_status" for one in self._further.tensors):
+            raise ArgumentError("kernel", f"{entry.name} computes groups, whose rows are no batch; call it by its C interface")
 
     def __repr__(self) -> str:
         types = " x ".join(self._types[name] for name in "ab")

@@ -60,7 +60,7 @@ class MmaGemm:
         problems = spec.problems or operations.as_applied(spec, default_problems())
         if not wrong_type:
             scalar = budgets.scalar_type(atom, rules.out_type(spec, atom))
-            faults += [*rules.scalar_faults(scalar, problems), *operations.faults(spec, scalar, problems)]
+            faults += [*rules.problem_faults(spec, scalar, problems), *operations.faults(spec, scalar, problems)]
         if unfit := [*tiling.faults(spec, atom), *_warp_faults(spec, atom)]:
             raise SpecFaults((*faults, *unfit))
         mma = tiling.tiled_mma(spec, atom)
@@ -109,7 +109,7 @@ class MmaGemm:
         )
 
     def problem_faults(self, plan: GemmPlan, problems: Sequence[Problem]) -> Iterator[Fault]:
-        yield from rules.scalar_faults(plan.epilogue.scalar, problems)
+        yield from rules.problem_faults(plan.spec, plan.epilogue.scalar, problems)
         yield from operations.scalar_faults(plan.spec, problems)
 
     def parts(self, plan: GemmPlan) -> tuple[str, ...]:

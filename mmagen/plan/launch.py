@@ -101,7 +101,9 @@ def launch(plan: GemmPlan, problem: Problem, device: Device, ctas_per_sm: int) -
     spread = schedule(KernelShape.of(plan), at_once, Call.of(plan, problem))
     parts = scheduler.split_k * spread.splits
     # A grid consists of whole clusters.
-    placed = -(-m // rows) * rows * -(-n // columns) * columns * problem.batch * parts
+    placed = plan.tiles_of(problem) * rows * columns * parts
+    if problem.groups:
+        return _of_groups(plan, problem, placed, at_once)
     a = problem.m * problem.k * plan.operand("A").element.bytes
     b = problem.n * problem.k * plan.operand("B").element.bytes
     d = problem.m * problem.n * plan.epilogue.out.bytes * problem.batch
@@ -118,6 +120,31 @@ def launch(plan: GemmPlan, problem: Problem, device: Device, ctas_per_sm: int) -
         dram=a * matrices[0] + b * matrices[1] + c + d,
         l2=(a * -(-n // columns) + b * -(-m // rows)) * problem.batch,
         shared=spread.joined > 0,
+    )
+
+
+def _of_groups(plan: GemmPlan, problem: Problem, work: int, at_once: int) -> Launch:
+    """What a call computes for these groups, whose sizes the host does not know: A, D and C of their rows, B of each that has
+    rows."""
+    assert problem.groups
+    tile_m, tile_n, tile_k = plan.tile_of_d
+    sizes = problem.groups.sizes
+    (rows, columns), used = plan.cluster_of_d, sum(1 for one in sizes if one)
+    tokens, n = sum(sizes), -(-problem.n // tile_n)
+    a = tokens * problem.k * plan.operand("A").element.bytes
+    b = problem.n * problem.k * plan.operand("B").element.bytes
+    d = tokens * problem.n * plan.epilogue.out.bytes
+    tiles_m = [-(-one // tile_m) for one in sizes]
+    return Launch(
+        tiles=(sum(tiles_m), n, 1),
+        parts=1,
+        ctas=min(max(work, rows * columns), at_once),
+        work=max(work, 1),
+        at_once=at_once,
+        k_tiles=-(-problem.k // tile_k),
+        flop=2 * tokens * problem.n * problem.k,
+        dram=a + b * (1 if problem.batch_stride_b == 0 else used) + d * (2 if problem.beta else 1) + 4 * len(sizes),
+        l2=a * -(-n // columns) + b * sum(-(-one // rows) for one in tiles_m),
     )
 
 

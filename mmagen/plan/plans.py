@@ -293,7 +293,8 @@ class TileScheduler:
     operands by multicast. split_k: CTAs of a cluster that split the K of a tile. workspace_splits: parts of K that CTAs sum up
     through a workspace, at most; 0 for as many as fit the problem, None for no such parts. persistent: a CTA computes several
     tiles. stream_k: which last waves all CTAs share through a workspace: "never", "last_wave" (one that is less than two thirds
-    full) or "always" (any that is not full).
+    full) or "always" (any that is not full). grouped: how the rows of groups are given, "contiguous" or "masked"; "" for a kernel
+    without groups.
     """
 
     raster_group: int
@@ -302,6 +303,7 @@ class TileScheduler:
     workspace_splits: int | None = None
     persistent: bool = False
     stream_k: str = "never"
+    grouped: str = ""
 
     @property
     def cluster_ctas(self) -> int:
@@ -396,10 +398,14 @@ class GemmPlan(ProductPlan):
             description={**about.description, "configs": [config.name for config in self.configs]},
         )
 
+    def tiles_of(self, problem: Problem) -> int:
+        """Output tiles of clusters, of all matrices of a batch or of all groups."""
+        (m, n, _), (across, along) = self.tile_of_d, self.cluster_of_d
+        rows = problem.groups.sizes if problem.groups else (problem.m,) * problem.batch
+        return sum(-(-one // (m * across)) for one in rows) * -(-problem.n // (n * along))
+
     def work_of_a_cta(self, problem: Problem, clusters: int) -> tuple[int, int]:
-        m, n, k = (-(-extent // of_tile) for extent, of_tile in zip(problem.shape, self.tile_of_d, strict=True))
-        across, along = self.cluster_of_d
-        tiles = -(-m // across) * -(-n // along) * problem.batch
+        k, tiles = -(-problem.k // self.tile_of_d[2]), self.tiles_of(problem)
         if self.scheduler.workspace_splits is not None:
             splits = min(self.scheduler.workspace_splits or clusters, k)
             return -(-tiles * splits // clusters), -(-k // splits) if self.scheduler.workspace_splits else k

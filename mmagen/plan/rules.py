@@ -157,6 +157,20 @@ def scalar_faults(scalar: ElementType, problems: Iterable[Problem]) -> Iterator[
             )
 
 
+def problem_faults(spec: Spec, scalar: ElementType, problems: Iterable[Problem]) -> Iterator[Fault]:
+    """Faults of the problems of a gemm: alpha and beta, and their groups."""
+    problems = tuple(problems)
+    yield from scalar_faults(scalar, problems)
+    for i, problem in enumerate(problems):
+        if problem.groups and not spec.grouped:
+            yield Fault(
+                ("problems", i),
+                "the kernel computes no groups",
+                "omit groups, or use grouped: contiguous or masked",
+                {("problems", i): problem.model_dump(mode="json", exclude={"groups"})},
+            )
+
+
 def _bounded(most: float, value: float) -> float:
     return max(-most, min(most, value))
 

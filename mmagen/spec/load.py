@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from mmagen.core.errors import Diagnostic, Fault, Key, SpecError
 from mmagen.spec.epilogue import Epilogue, Operation
+from mmagen.spec.groups import Groups
 from mmagen.spec.kernel import Config, When
 from mmagen.spec.legal_values import legal_value, near_keys, near_words, without_unknown
 from mmagen.spec.model import Layout, Problem, Spec
@@ -22,6 +23,7 @@ _MODELS: dict[str, type[BaseModel]] = {
     "epilogue": Epilogue,
     "operations": Operation,
     "problems": Problem,
+    "groups": Groups,
     "configs": Config,
     "when": When,
 }
@@ -155,7 +157,7 @@ def _as_written(value: Any, loc: Key) -> Key:
     `epilogue.operations[1]` of a list `epilogue[1]`."""
     key: Key = ()
     for part in loc:
-        if isinstance(value, list) and part in ("shape", "operations"):
+        if isinstance(value, list) and part in ("shape", "rows", "operations"):
             continue
         if isinstance(value, list) and part == "batch":
             part = 3

@@ -24,6 +24,7 @@ from pydantic import (
 
 from mmagen.core.layout_text import INT_MAX, LayoutText
 from mmagen.spec.epilogue import Epilogue
+from mmagen.spec.groups import Groups
 from mmagen.spec.kernel import (
     CACHE,
     Atom,
@@ -63,6 +64,7 @@ WGMMA_KEYS = (
     "warpgroups",
     "accumulation",
     "scale",
+    "grouped",
 )
 
 # letters -> the contiguous dimension of A (M,K) and of B (N,K)
@@ -138,6 +140,11 @@ class Problem(Model):
     batch_stride_b: BatchStride = _batch_stride("B")
     batch_stride_c: BatchStride = _batch_stride("C")
     batch_stride_d: BatchStride = _batch_stride("D")
+    groups: Groups | None = Field(
+        default=None,
+        description="groups, of a grouped kernel, is a list of the rows of each group, e.g. [300, 0, 17], or a mapping such as "
+        "{experts: 64, tokens: 4096, exponent: 1.0, seed: 1} for sizes by Zipf's law",
+    )
 
     @property
     def m(self) -> int:
@@ -168,12 +175,13 @@ class Problem(Model):
     def text(self) -> str:
         """`1024x512x64`, followed by what differs from the defaults: ` b3 ld+8 off+1 alpha=2 beta=-1`."""
         rest = (
-            (self.batch != 1, f" b{self.batch}"),
+            (self.batch != 1 and not self.groups, f" b{self.batch}"),
             (self.ld_pad != 0, f" ld+{self.ld_pad}"),
             (self.offset != 0, f" off+{self.offset}"),
             (self.alpha != 1, f" alpha={repr(self.alpha).removesuffix('.0')}"),
             (self.beta != 0, f" beta={repr(self.beta).removesuffix('.0')}"),
             *((getattr(self, key) is not None, f" {key}={getattr(self, key)}") for key in BATCH_STRIDES),
+            (self.groups is not None, f" groups={self.groups.text}" if self.groups else ""),
         )
         return "x".join(map(str, self.shape)) + "".join(text for given, text in rest if given)
 
@@ -181,10 +189,16 @@ class Problem(Model):
     @classmethod
     def _spell_out(cls, value: Any) -> Any:
         if not isinstance(value, (list, tuple)):
-            return value
+            return _with_a_matrix_for_each_group(value)
         if not 3 <= len(value) <= 4:
             raise refuse(f"the list has {len(value)} {'entry' if len(value) == 1 else 'entries'}, not 3 or 4")
         return {"shape": value[:3]} | ({"batch": value[3]} if len(value) == 4 else {})
+
+    @model_validator(mode="after")
+    def _has_a_matrix_for_each_group(self) -> Problem:
+        if self.groups and self.batch != len(self.groups.sizes):
+            raise refuse(f"batch {self.batch} is not the number of groups, {len(self.groups.sizes)}", "omit batch")
+        return self
 
     @model_validator(mode="after")
     def _no_matrices_overlap(self) -> Problem:
@@ -204,11 +218,22 @@ class Problem(Model):
     def _without_strides_that_follow(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         # A key that is not set is not part of the identity of a spec.
         written = handler(self)
-        return {key: value for key, value in written.items() if key not in BATCH_STRIDES or value is not None}
+        return {key: value for key, value in written.items() if key not in (*BATCH_STRIDES, "groups") or value is not None}
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         return {"anyOf": [{"type": "array", "items": COUNT_SCHEMA, "minItems": 3, "maxItems": 4}, handler(schema)]}
+
+
+def _with_a_matrix_for_each_group(value: Any) -> Any:
+    """The mapping of a problem, of which batch is the number of groups where it has groups."""
+    if not isinstance(value, dict) or "batch" in value or value.get("groups") is None:
+        return value
+    groups = value["groups"]
+    count = groups.get("experts") if isinstance(groups, dict) else len(groups) if isinstance(groups, (list, tuple)) else None
+    if isinstance(groups, Groups):
+        count = len(groups.sizes)
+    return value if not isinstance(count, int) or not count >= 1 else {**value, "batch": count}
 
 
 class Spec(Model):
@@ -245,6 +270,11 @@ class Spec(Model):
         "null for fast",
     )
     scale: Scale | None = SCALE
+    grouped: Literal["contiguous", "masked"] | None = Field(
+        default=None,
+        description="grouped is contiguous (rows of all groups one behind the other, offsets in device memory) or masked (a matrix "
+        "for each group, of whose rows the first are used, their number in device memory), or null for no groups",
+    )
     epilogue: Epilogue = Field(
         default=Epilogue(),
         description="the epilogue is a mapping, e.g. {out: f16, major: N}, or a list of operations, e.g. "

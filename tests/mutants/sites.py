@@ -40,6 +40,8 @@ SPECS = (
         "22_nt",
         "n8",
         "sm90_gemm_skinny",
+        "groups",
+        "groups_masked",
     ),
 )
 

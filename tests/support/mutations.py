@@ -20,6 +20,7 @@ from mmagen.families import plan
 from mmagen.generate.render import render
 from mmagen.spec.load import load
 from tests.support.mutations_epilogue import FAULTS as EPILOGUE_FAULTS
+from tests.support.mutations_grouped import FAULTS as GROUPED_FAULTS
 from tests.support.mutations_reach import FAULTS
 from tests.support.mutations_scale import FAULTS as SCALE_FAULTS
 
@@ -693,8 +694,8 @@ _HOPPER = (
         "b_box_of_m",
         "bf16_tn",
         "sm90_tma_load",
-        "BoxCoord<B> const b(tile.n, k_tile,",
-        "BoxCoord<B> const b(tile.m, k_tile,",
+        "BoxCoord<B> const b(tile.first_n(B::kTileMn), k_tile,",
+        "BoxCoord<B> const b(tile.first_m(B::kTileMn), k_tile,",
         "512,512,128",
         "tiles off the diagonal multiply the wrong rows of B",
     ),
@@ -702,8 +703,8 @@ _HOPPER = (
         "b_of_the_first_batch",
         "warpgroup",
         "sm90_tma_load",
-        "b(tile.n, k_tile, tile.batch * params.batch_step_b)",
-        "b(tile.n, k_tile, 0)",
+        "b(tile.first_n(B::kTileMn), k_tile, tile.batch * params.batch_step_b)",
+        "b(tile.first_n(B::kTileMn), k_tile, 0)",
         "64,200,136,3",
         "every batch multiplies the first B",
     ),
@@ -1054,10 +1055,11 @@ _HOPPER = (
         "hopper_elements_past_the_end_of_d",
         "sm90_gemm_warpgroup",
         "sm90_epilogue_tma",
-        "if (m + row >= params.m ||",
-        "if (m + row > params.m ||",
+        "if (m + row >= bounds.m ||",
+        "if (m + row > bounds.m ||",
         "60,101,40",
         "the guard band behind D is written",
+        count=2,
     ),
     _one(
         "hopper_tma_of_an_unaligned_d",
@@ -1095,7 +1097,7 @@ _ACCUMULATION = (
 # The emulator is asked with the problems that it chooses: this one is too large for it.
 _REACH = tuple(
     _one(name, spec, header, old, new, "4096,4096,4104", seen, where=(EMULATOR,))
-    for name, spec, header, old, new, seen in FAULTS
+    for name, spec, header, old, new, seen in (*FAULTS, *GROUPED_FAULTS)
 )
 
 _SCALE = tuple(_one(*fault, where=(EMULATOR,)) for fault in SCALE_FAULTS)

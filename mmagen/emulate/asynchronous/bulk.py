@@ -92,11 +92,13 @@ class BulkCopies:
 
     def _check_acquired(self, i: Instruction, lane: int, start: int) -> None:
         order = self._hazards.global_order
-        if order is None or not order.is_touched(start, TensorMap.BYTES):
+        touched = order is not None and order.is_touched(start, TensorMap.BYTES)
+        if order is None or not (touched or start in self._memory.device.tensor_maps):
             return
         acquired = self._acquired.get((start, lane // 32))
-        if acquired is None or (acquired != order.writers(start, TensorMap.BYTES)).any():
-            text = "uses a tensor map that the launch has written, with no fence.proxy.tensormap of acquire between"
+        if acquired is None or (touched and (acquired != order.writers(start, TensorMap.BYTES)).any()):
+            which = "the launch has" if touched else "an earlier launch has"
+            text = f"uses a tensor map that {which} written, with no fence.proxy.tensormap of acquire between"
             self._findings.add("proxy_fence", i, 1, lane, text)
 
     def _shared(self, i: Instruction, lane: int, tensor: TensorMap, cta: int, offset: int) -> Indices | None:

@@ -6,7 +6,15 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from mmagen.emulate.ops.emit import WARP_WIDE
-from mmagen.emulate.ptx.facts import is_aligned_arrival, is_phase_wait, is_poll, is_warp_barrier, member_mask, names_members
+from mmagen.emulate.ptx.facts import (
+    is_aligned_arrival,
+    is_map_copy,
+    is_phase_wait,
+    is_poll,
+    is_warp_barrier,
+    member_mask,
+    names_members,
+)
 from mmagen.emulate.ptx.model import Entry, Instruction, Name, Operand, Vector
 
 _STEPS = {("mma",): 8, ("wgmma", "mma_async"): 32, ("mbarrier",): 8, ("bar",): 4, ("barrier",): 4, ("cp", "async"): 4}
@@ -61,7 +69,7 @@ def _lanes_together(i: Instruction) -> int:
         return 128
     if i.base == "setmaxnreg":
         return 128
-    return 32 if i.base in WARP_WIDE or is_warp_barrier(i) or is_aligned_arrival(i) else 1
+    return 32 if i.base in WARP_WIDE or is_warp_barrier(i) or is_aligned_arrival(i) or is_map_copy(i) else 1
 
 
 def _gathered(i: Instruction) -> tuple[int, Operand | None]:

@@ -48,11 +48,16 @@ class GlobalMemory:
         self._state: Bytes = zeros(_GUARD, np.uint8)
         self._views: dict[tuple[bool, int, int], Values] = {}
         self.writes = 0  # by kernels; a loop that polls a flag need not read it again before this changes
+        self.tensor_maps: set[int] = set()  # bytes at which tensor maps begin that kernels have written
 
     @property
     def size(self) -> int:
         """Bytes from GLOBAL_BASE to the end of the last guard gap."""
         return len(self._bytes)
+
+    def note_tensor_maps(self, places: list[int]) -> None:
+        """Kernels write tensor maps that begin at these bytes."""
+        self.tensor_maps.update(places)
 
     def allocate(
         self,

@@ -53,6 +53,7 @@ class TensorMap:
     swizzle: int = 16
     kind: str = ""
     BYTES: ClassVar[int] = 128
+    HEAD: ClassVar[int] = 16  # bytes before the address: among them the rank
 
     @property
     def rank(self) -> int:
@@ -92,6 +93,20 @@ class TensorMap:
         head = _HEAD.pack(_MAGIC, self.rank, self.element, self.swizzle, _KINDS.index(self.kind), 0, self.address)
         body = struct.pack(f"<{self.rank}Q{self.rank - 1}Q{self.rank}H", *self.extents, *self.strides, *self.box)
         return (head + body).ljust(self.BYTES, b"\0")
+
+    @classmethod
+    def rank_of(cls, head: bytes) -> int:
+        """The rank, of the first HEAD bytes of a map; raises EmulationError where they are of no map."""
+        if head[:8] != _MAGIC or not 1 <= head[8] <= _MOST_RANK:
+            raise EmulationError("this address holds no tensor map")
+        return head[8]
+
+    @classmethod
+    def place_of(cls, field: str, mode: int, rank: int) -> int:
+        """The byte at which the 8 bytes of a field begin: global_address, or global_dim or global_stride of a mode (of strides,
+        0 is that of the second mode)."""
+        before = {"global_address": -1, "global_dim": 0, "global_stride": rank}[field]
+        return _HEAD.size + 8 * (before + (0 if field == "global_address" else mode))
 
     @classmethod
     def decode(cls, data: bytes) -> TensorMap:

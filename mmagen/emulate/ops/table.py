@@ -16,6 +16,7 @@ from mmagen.emulate.ops import (  # noqa: F401
     mbarriers,
     memory,
     remote_stores,
+    tensor_maps,
     vector_atomics,
     wgmma,
 )

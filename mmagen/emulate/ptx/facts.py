@@ -66,6 +66,11 @@ def is_warp_barrier(i: Instruction) -> bool:
     return i.base in ("bar", "barrier") and bool(i.modifiers) and i.modifiers[0] == "warp"
 
 
+def is_map_copy(i: Instruction) -> bool:
+    """tensormap.cp_fenceproxy, which the lanes of a warp execute together."""
+    return i.base == "tensormap" and i.has("aligned")
+
+
 def names_members(i: Instruction) -> bool:
     """Does the instruction synchronise lanes of a warp that one of its operands names?"""
     if i.base in ("bar", "barrier") and not is_warp_barrier(i):

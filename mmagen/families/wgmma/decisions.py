@@ -63,8 +63,9 @@ def as_computed(spec: Spec) -> Spec:
 
 def schedule(spec: Spec, mma: TiledMma) -> str:
     """The spec's schedule, or the default for the number of warpgroups along M. Scales that change along K take a warp of the
-    producer."""
-    return spec.schedule or ("cooperative" if mma.atoms[0] >= 2 or scaling.along_k(spec) else "warpgroup")
+    producer, and groups need a persistent schedule."""
+    warp_specialized = mma.atoms[0] >= 2 or scaling.along_k(spec) or spec.grouped
+    return spec.schedule or ("cooperative" if warp_specialized else "warpgroup")
 
 
 def consumers(spec: Spec, mma: TiledMma) -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from mmagen import families
 from mmagen.core.errors import Fault, SpecFaults
 from mmagen.families import launches, library
-from mmagen.families.wgmma import decisions, scaling
+from mmagen.families.wgmma import decisions, grouped, scaling
 from mmagen.families.wgmma import rules as wgmma_rules
 from mmagen.families.wgmma.alternatives import EVERY, USUAL, alternatives
 from mmagen.families.wgmma.model import WarpgroupRoles, WgmmaGemmPlan, WgmmaMainloop
@@ -46,6 +46,8 @@ class _WgmmaGemm:
         return found is not None and found.wgmma
 
     def plan(self, spec: Spec, sha: str) -> WgmmaGemmPlan:
+        if refused := [*grouped.library_faults(spec)]:
+            raise SpecFaults(tuple(refused))
         if spec.configs:
             # Configs that all name atoms of another family make that family's plan, and then `family_of` finds it.
             return cast(WgmmaGemmPlan, library.plan(spec, sha, families.plan))
@@ -53,31 +55,35 @@ class _WgmmaGemm:
         atom = rules.atom_for(computed)
         wrong_type = [*rules.type_faults(spec, atom)]
         faults = [*rules.arch_faults(spec, atom), *wrong_type]
-        problems = spec.problems or operations.as_applied(spec, default_problems())
+        default = grouped.default_problems(spec.grouped) if spec.grouped else default_problems()
+        problems = spec.problems or operations.as_applied(spec, default)
         if wrong_type:  # the rules of the epilogue hold for a type that accumulators are converted to
             usable = spec.model_copy(update={"epilogue": spec.epilogue.with_out(None)})
             raise SpecFaults((*faults, *wgmma_rules.faults(usable)))
         scalar = budgets.scalar_type(atom, rules.out_type(spec, atom))
-        faults += [*rules.scalar_faults(scalar, problems), *operations.faults(spec, scalar, problems)]
+        faults += [*rules.problem_faults(spec, scalar, problems), *operations.faults(spec, scalar, problems)]
+        faults += [*_group_faults(spec, atom, problems), *grouped.epilogue_faults(spec)]
         faults += wgmma_rules.faults(spec)
         if faults:
             raise SpecFaults(tuple(faults))
         return _planned(spec, sha, atom, tiling.tiled_mma(computed, atom), problems)
 
     def problem_faults(self, plan: WgmmaGemmPlan, problems: Sequence[Problem]) -> Iterator[Fault]:
-        yield from rules.scalar_faults(plan.epilogue.scalar, problems)
+        yield from rules.problem_faults(plan.spec, plan.epilogue.scalar, problems)
         yield from operations.scalar_faults(plan.spec, problems)
+        yield from _group_faults(plan.spec, plan.atom, problems)
 
     def parts(self, plan: WgmmaGemmPlan) -> tuple[str, ...]:
-        return ("common", "package", "product", "gemm", "hopper", *library.parts(plan))
+        host = () if plan.scheduler.grouped else ("hopper_dense",)
+        return ("common", "package", "product", "gemm", "hopper", *host, *library.parts(plan))
 
     def context(self, plan: WgmmaGemmPlan, config: str) -> Mapping[str, Any]:
         by_threads = plan.configs[decisions.by_threads(plan.kernels)].name if plan.configs else ""
         return {
             **library.context(plan, config),
-            "launch": "sm90",
-            "unaligned": True,
-            "sources": [*library.sources(plan), f"{plan.name}_unaligned"],
+            "launch": "sm90_grouped" if plan.scheduler.grouped else "sm90",
+            "unaligned": not plan.scheduler.grouped,
+            "sources": [*library.sources(plan), *([] if plan.scheduler.grouped else [f"{plan.name}_unaligned"])],
             "warpgroups": f"{plan.roles.consumers} {WARPGROUPS[plan.roles.schedule]}",
             "policies": _policies(plan),
             "by_threads": by_threads or "config",
@@ -86,6 +92,8 @@ class _WgmmaGemm:
 
     def trials(self, plan: WgmmaGemmPlan) -> Trials:
         scheduler = plan.scheduler
+        if scheduler.grouped:
+            return of_product(plan, grouped.trial_problems(plan))
         shared = stream_k_problems(plan.tile_of_d, plan.cluster_of_d) if scheduler.shares_last_wave else ()
         if scheduler.workspace_splits is not None:
             of_element = plan.operands[0].element.bytes
@@ -128,6 +136,11 @@ class _WgmmaGemm:
 FAMILY: Family[WgmmaGemmPlan] = _WgmmaGemm()
 
 
+def _group_faults(spec: Spec, atom: Atom, problems: Sequence[Problem]) -> Iterator[Fault]:
+    sizes = (atom.type_b, atom.type_a) if decisions.swapped(spec) else (atom.type_a, atom.type_b)
+    return grouped.problem_faults(spec, sizes[0].bytes, sizes[1].bytes, problems)
+
+
 def _registers(plan: GemmPlan) -> int:
     """Per thread at launch: ptxas fills what the launch bounds allow, and setmaxnreg moves registers between roles."""
     return decisions.launch_registers(plan.spec, plan.tiled_mma)
@@ -154,6 +167,7 @@ def _planned(spec: Spec, sha: str, atom: Atom, mma: TiledMma, problems: tuple[Pr
         workspace_splits=decisions.workspace_splits(spec),
         persistent=decisions.persistent(spec, mma),
         stream_k=decisions.stream_k(spec),
+        grouped=spec.grouped or "",
     )
     mainloop = _mainloop(computed, stages, atom, mma, tile)
     made_by = functor(staged.operations, spec.name, staged.row_major, decisions.swapped(spec))
@@ -163,9 +177,11 @@ def _planned(spec: Spec, sha: str, atom: Atom, mma: TiledMma, problems: tuple[Pr
         spec=spec,
         spec_sha=sha,
         arch=rules.compiled_for(spec, atom),
-        text=_text(sentences.of_gemm(spec, atom, tile, staged), chosen),
+        text=_text(spec, sentences.of_gemm(spec, atom, tile, staged), chosen),
         problems=problems,
-        arguments=operations.arguments(staged.operations, spec.epilogue.major) + scaling.arguments(spec),
+        arguments=operations.arguments(staged.operations, spec.epilogue.major)
+        + scaling.arguments(spec)
+        + grouped.arguments(spec.grouped or ""),
         atom=atom,
         tiled_mma=mma,
         tile=tile,
@@ -210,14 +226,17 @@ def _roles(spec: Spec, mma: TiledMma) -> WarpgroupRoles:
     )
 
 
-def _text(of_gemm: Text, chosen: Policies) -> Text:
+def _text(spec: Spec, of_gemm: Text, chosen: Policies) -> Text:
     kernel, *others = chosen.reading
+    by_threads = ("sm90_unaligned", "the kernel without TMA loads, for operands whose rows do not begin at 16-byte boundaries")
     reading = (
         (kernel.header, kernel.what),
         ("sm90_tma_load", "the producer: TMA, global memory to kStages stages of shared memory"),
         *((policy.header, policy.what) for policy in others),
-        ("sm90_unaligned", "the kernel without TMA loads, for operands whose rows do not begin at 16-byte boundaries"),
+        *(() if spec.grouped else (by_threads,)),
     )
+    if spec.grouped:
+        of_gemm = grouped.text(spec.grouped, of_gemm)
     return replace(
         of_gemm, peak_operands="shared-memory", reading=tuple((sentences.header(name), role) for name, role in reading)
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mmagen.families.wgmma import decisions, scaling
+from mmagen.families.wgmma import decisions, grouped, scaling
 from mmagen.families.wgmma.model import WgmmaGemmPlan
 from mmagen.plan import pages
 from mmagen.plan.model import Operand
@@ -66,6 +66,7 @@ def _schedule(plan: WgmmaGemmPlan) -> list[pages.Row]:
         ("cluster", f"{m} x {n} CTAs share operands by multicast" if m * n > 1 else "none"),
         ("split_k", _split_k(plan)),
         ("stream_k", shared if scheduler.shares_last_wave else "no"),
+        *grouped.rows_of_page(plan),
         (
             "prefetch",
             f"{pages.count(prefetch, 'stage')} into L2 while the previous kernel still runs" if prefetch else "none",

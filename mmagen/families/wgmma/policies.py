@@ -70,7 +70,16 @@ def policies(schedule: str, a: Operand, mainloop: WgmmaMainloop, scheduler: Tile
     return Policies(_KERNELS[schedule], replace(last, cxx=cxx), _scheduler(scheduler), epilogue, tuple(bases), made_by)
 
 
+_SIZES = {"contiguous": "kStacked", "masked": "kMasked"}  # mmagen::GroupSizes
+
+
 def _scheduler(scheduler: TileScheduler) -> Policy:
+    if scheduler.grouped:
+        return Policy(
+            f"mmagen::GroupedTileScheduler<Config, mmagen::GroupSizes::{_SIZES[scheduler.grouped]}>",
+            "sm90_tile_scheduler_grouped",
+            "persistent; finds the tiles of groups whose sizes lie in device memory",
+        )
     if scheduler.shares_last_wave:
         always = "true" if scheduler.stream_k == "always" else "false"
         return Policy(

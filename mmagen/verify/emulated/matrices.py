@@ -53,10 +53,12 @@ def operands(plan: ProductPlan, problem: Problem, distribution: str, seed: int) 
     }
     for part in parts_of(plan):
         shapes |= part.shapes(plan, problem)
+    single = frozenset().union(*(part.single(plan, problem) for part in parts_of(plan)))
 
     def shaped(name: str, word: str, columns_contiguous: bool, pad: int) -> Matrix:
         stride = getattr(problem, f"batch_stride_{name}")
-        return empty(word, *shapes[name], problem.batch, columns_contiguous, pad, problem.offset, stride)
+        batch = 1 if name in single else problem.batch
+        return empty(word, *shapes[name], batch, columns_contiguous, pad, problem.offset, stride)
 
     a = shaped("a", a_word, plan.operand("A").contiguous_k, problem.ld_pad)
     b = shaped("b", b_word, plan.operand("B").contiguous_k, problem.ld_pad)

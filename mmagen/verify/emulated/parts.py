@@ -24,6 +24,7 @@ Values = npt.NDArray[np.float64]
 PARTS = {
     "epilogue": "mmagen.verify.emulated.epilogue:EPILOGUE",
     "scale": "mmagen.verify.emulated.scale:SCALE",
+    "group": "mmagen.verify.emulated.groups:GROUPS",
 }
 
 
@@ -64,6 +65,10 @@ class Part:
     def shapes(self, plan: ProductPlan, problem: Problem) -> dict[str, tuple[int, int]]:
         """(rows, columns) in memory of those of a, b, c and d that are not those of a plain GEMM: (m,k), (n,k), (m,n), (m,n)."""
         return {}
+
+    def single(self, plan: ProductPlan, problem: Problem) -> frozenset[str]:
+        """Those of a, b, c and d of which there is one, however many matrices a batch has."""
+        return frozenset()
 
     def numbers(self, plan: ProductPlan, problem: Problem) -> Mapping[str, int | float]:
         """The values of its Numbers."""

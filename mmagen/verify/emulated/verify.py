@@ -141,24 +141,31 @@ def _refusal(error: ValueError) -> str:
 
 
 def parse_problem(text: str) -> Problem:
-    """`M,N,K[,BATCH][:ld_pad=P][:offset=O][:alpha=X][:beta=Y][:batch_stride_a=S]...`, as the projects' programs take it.
+    """`M,N,K[,BATCH][:ld_pad=P][:offset=O][:alpha=X][:beta=Y][:batch_stride_a=S][:groups=R+R...]...`, as the projects' programs
+    take it. groups: the rows of each group.
 
     Raises UsageError for anything else, and for problems that emulation would take very long for.
     """
     extents, *settings = text.split(":")
     values: dict[str, str] = {}
+    groups: list[int] = []
     for setting in settings:
+        if match := re.fullmatch(r"groups=(\d+(?:\+\d+)*)", setting):
+            groups = [int(rows) for rows in match[1].split("+")]
+            continue
         match = re.fullmatch(r"(ld_pad|offset|batch_stride_[abcd])=(\d+)|(alpha|beta)=([-+.0-9eE]+)", setting)
         if not match:
             raise UsageError(
-                f"--problem {text}: {setting!r} is none of ld_pad=P, offset=O, alpha=X, beta=Y, batch_stride_a=S (or b, c, d)"
+                f"--problem {text}: {setting!r} is none of ld_pad=P, offset=O, alpha=X, beta=Y, batch_stride_a=S (or b, c, d), "
+                "groups=70+0+129"
             )
         values |= {match[1]: match[2]} if match[1] else {match[3]: match[4]}
     try:
         numbers = [int(part) for part in extents.split(",")]
         typed = {key: float(value) if key in ("alpha", "beta") else int(value) for key, value in values.items()}
-        batch = numbers[3] if len(numbers) > 3 else 1
-        problem = Problem.model_validate({"shape": numbers[:3], "batch": batch, **typed})
+        batch = numbers[3] if len(numbers) > 3 else len(groups) or 1
+        of_groups = {"groups": groups} if groups else {}
+        problem = Problem.model_validate({"shape": numbers[:3], "batch": batch, **typed, **of_groups})
     except ValueError as error:  # pydantic's own is one
         if refused := _refusal(error):
             raise UsageError(f"--problem {text}: {refused}") from None

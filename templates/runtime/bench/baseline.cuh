@@ -4,8 +4,11 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <memory>
+#include <vector>
 
 #include "cublaslt.cuh"
+#include "groups.cuh"
 #include "judge.cuh"
 #include "operands.cuh"
 #include "record.cuh"
@@ -28,7 +31,7 @@ LtTypes lt_types() {
 
 /// Checks that cuBLASLt computes the same product from operands that were filled with `distribution`.
 template <class Subject>
-Outcome judge_baseline(LtMatmul const& lt, int heuristic, Problem const& problem, Distribution distribution,
+Outcome judge_baseline(Runner const& runner, Problem const& problem, Distribution distribution,
                        Operands<Subject> const& operands, cudaStream_t stream) {
   Outcome outcome;
   // Who adds in which order, and how often sums are promoted, is not known: the loosest bound of the same arithmetic.
@@ -38,10 +41,63 @@ Outcome judge_baseline(LtMatmul const& lt, int heuristic, Problem const& problem
   of.turns = 2;
   of.shuffled = true;
   Expectation const expected = expectation<Subject>(problem, draw_of<Subject>(problem, distribution), of);
-  Runner const runner = [&](Call const& call) { lt.run(call, heuristic, stream); };
   judge_pass<Subject, false>(problem, expected, operands, runner, InPlace::kNo, &outcome, stream);
   return outcome;
 }
+
+/// One call of cuBLASLt, with its first heuristic, for each group that has rows. They are planned once.
+template <class Subject>
+class LtOfGroups {
+ public:
+  LtOfGroups(Problem const& problem, Call const& call) : problem_(problem) {
+    for (int64_t group = 0; group < problem.batch; ++group) {
+      RowSpan const span = rows_of<Subject>(problem, group);
+      if (span.begin == span.end) { continue; }
+      each_.push_back({group, std::make_unique<LtMatmul>(lt_types<Subject>(), of_group(call, group))});
+    }
+  }
+
+  void run(Call const& call, cudaStream_t stream) const {
+    for (One const& one : each_) { one.matmul->run(of_group(call, one.group), 0, stream); }
+  }
+
+  /// A dense product of as many rows as the groups have together, with the B of the first group: not what the kernel computes,
+  /// but as many operations. A without rows where they do not follow each other in memory.
+  static Call dense(Problem const& problem, Call call) {
+    bool const follow = call.a.batch_stride == 0 || (call.a.cols_contiguous && call.d.cols_contiguous);
+    int64_t const rows = follow ? rows_together(problem) : 0;
+    call.m = call.a.rows = call.c.rows = call.d.rows = rows;
+    call.batch = call.a.batch = call.b.batch = call.c.batch = call.d.batch = 1;
+    return call;
+  }
+
+ private:
+  struct One {
+    int64_t group;
+    std::unique_ptr<LtMatmul> matmul;
+  };
+
+  /// The call of one group.
+  Call of_group(Call call, int64_t group) const {
+    RowSpan const span = rows_of<Subject>(problem_, group);
+    auto const take = [&](Matrix& matrix, int64_t row) {
+      if (matrix.data == nullptr) { return; }
+      matrix.data = static_cast<unsigned char*>(matrix.data) + matrix.offset(row, 0, group) * matrix.element_bytes;
+      matrix.batch = 1;
+    };
+    for (Matrix* const one : {&call.a, &call.c, &call.d}) {
+      take(*one, span.begin);
+      one->rows = span.end - span.begin;
+    }
+    take(call.b, 0);
+    call.m = span.end - span.begin;
+    call.batch = 1;
+    return call;
+  }
+
+  Problem problem_;
+  std::vector<One> each_;
+};
 
 }  // namespace v0_1
 }  // namespace mmagen::test

@@ -310,7 +310,8 @@ class Heat {
       if (operands_.d().checksum(stream_) == *known_) { return {}; }
     }
     operands_.fill_inputs(draw_of<Subject>(problem_, Distribution::kUniform), options_.seed, stream_);
-    return judge_baseline<Subject>(*lt_, heuristic, problem_, Distribution::kUniform, operands_, stream_);
+    Runner const runner = [this, heuristic](Call const& call) { lt_->run(call, heuristic, stream_); };
+    return judge_baseline<Subject>(runner, problem_, Distribution::kUniform, operands_, stream_);
   }
 
   Entrant baseline(int heuristic, char const* name) {

@@ -99,6 +99,8 @@ inline char const* status_text(Status status, Interface const& interface) {
     case Status::kUnusedAlpha: return "alpha is not 1, and this epilogue does not multiply by it";
     case Status::kUnusedBeta: return "beta is not 0, and this epilogue does not add C";
     case Status::kOddN: return "n is odd, and each element of D is made of two columns";
+    case Status::kGroupSizes: return "give either group_offsets or group_ends";
+    case Status::kNotForTma: return "a, b, lda, ldb or a batch stride of A or B is no multiple of 16 bytes, as groups need";
   }
   return "unknown status";
 }

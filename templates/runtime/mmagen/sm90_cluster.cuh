@@ -48,10 +48,11 @@ struct ClusterCoord {
   CUTE_DEVICE bool reads_from(int other) const { return ((mask_a() | mask_b()) >> other) & 1; }
 };
 
-/// The CTA's output tile, of the cluster's tile `tile` in raster order.
-template <class Config>
-CUTE_DEVICE TileCoord cta_tile(TileRaster const& raster, unsigned tile, ClusterCoord<Config> const& cluster) {
-  TileCoord coord = raster(tile);
+/// The CTA's output tile, of the cluster's work tile. A scheduler whose tiles are not those of one raster overloads this.
+template <class Config, class Scheduler, class Work>
+CUTE_DEVICE TileCoord cta_tile(Scheduler const&, typename Scheduler::Params const& params, Work const& work,
+                               ClusterCoord<Config> const& cluster) {
+  TileCoord coord = params.raster(work.tile);
   coord.m = coord.m * Config::kClusterM + cluster.m;
   coord.n = coord.n * Config::kClusterN + cluster.n;
   return coord;

@@ -21,7 +21,7 @@ struct Sm90Cooperative {
 
     if (warp >= 4 * Config::kConsumers) {
       warpgroup_reg_dealloc<Config::kProducerRegisters>();
-      if (warp == 4 * Config::kConsumers && threadIdx.x % 32 == 0) {
+      if (warp == 4 * Config::kConsumers && (TileScheduler::Params::kWholeWarp || threadIdx.x % 32 == 0)) {
         Mainloop::load(params.mainloop, params.scheduler, storage.mainloop, storage.pipeline);
       }
       if constexpr (Mainloop::kScalesK) {
@@ -41,9 +41,9 @@ struct Sm90Cooperative {
       TileScheduler scheduler(params.scheduler, cluster);
       for (; scheduler.is_valid(params.scheduler); scheduler.advance(params.scheduler)) {
         WorkTileInfo const work = scheduler.work_tile(params.scheduler);
-        TileCoord tile;
+        typename TileScheduler::Params::Coord tile;
         auto const issued = [&] {
-          tile = cta_tile<Config>(params.scheduler.raster, work.tile, cluster);
+          tile = cta_tile<Config>(scheduler, params.scheduler, work, cluster);
           materialize(tile);
           if constexpr (Mainloop::kScalesTile) {
             Mainloop::prefetch_tile_scales(params.mainloop.tile_scales, tile, threadIdx.x);

@@ -88,19 +88,22 @@ struct Sm90EpilogueTma {
 
   /// Stores this CTA's slices of an output tile; with split-K, `split` says which these are. `thread`: index within the
   /// TiledMMA; `warp`: among all warps that store, for the buffers; `slices` counts the slices that this warp has stored.
-  template <class TensorRC>
+  /// TMA stores what lies in D as a whole; of a tile of a group, slices that end behind the group are stored by the threads.
+  template <class TensorRC, class Tile>
   CUTE_DEVICE static void store(Params const& params, SharedStorage& storage,
                                 TensorRC const& tCrC,  // ((2,2,MMA_N/8),MMA_M,MMA_N)
-                                TileCoord const& tile, int split, int thread, int warp, unsigned& slices) {
+                                Tile const& tile, int split, int thread, int warp, unsigned& slices) {
     constexpr int kSplitK = Config::TileScheduler::kSplitK;
     using namespace cute;
     int const lane = thread % 32;
     auto const [in_warpgroup, warpgroup_m, warpgroup_n, _k] = typename TiledMma::ThrLayoutVMNK{}.get_flat_coord(thread);
-    int const first_m = tile.m * Config::kTileM + warpgroup_m * kMmaM + in_warpgroup / 32 * kRows;
-    int const first_n = tile.n * Config::kTileN + warpgroup_n * kMmaN;
+    int const first_m = tile.first_m(Config::kTileM) + warpgroup_m * kMmaM + in_warpgroup / 32 * kRows;
+    int const first_n = tile.first_n(Config::kTileN) + warpgroup_n * kMmaN;
     unsigned char* const buffers = storage.d + warp * kBuffers * kSliceBytes;
     Called const functor(params.functor);
-    ElementD const* const c = params.c + tile.batch * params.batch_stride_c;
+    ElementD const* const c = params.c + tile.batch_d() * params.batch_stride_c;
+    Bounds const bounds = {tile.end_m(params.m), tile.end_n(params.n)};
+    Bounds const of_d = {bounds.m, bounds.n / kPair};
 
     for_each(make_int_sequence<kSlices>{}, [&](auto slice) {
       constexpr int kSlice = decltype(slice)::value;
@@ -110,6 +113,7 @@ struct Sm90EpilogueTma {
       if (kSplitK > 1 && kSlice / (kSlices / kSplitK) != split) { return; }
       int const m = first_m + kM * kMmaM * kWarpgroupsM;
       int const n = first_n + kN * kMmaN * kWarpgroupsN + kPart * kSliceN;
+      if (kOfGroup<Tile> && (m >= bounds.m || n >= bounds.n)) { return; }
       unsigned char* const buffer = buffers + slices++ % kBuffers * kSliceBytes;
 
       if (lane == 0) {
@@ -119,17 +123,19 @@ struct Sm90EpilogueTma {
       __syncwarp();
       Tensor sums = make_tensor(&tCrC(0, kM, kN) + kPart * (kSliceN / 2), Shape<Int<kSliceN / 2>>{});
       if (functor.reads_source()) {
-        stage<true>(sums, buffer, params, functor, c, m, n, tile.batch, lane);
+        stage<true>(sums, buffer, params, bounds, functor, c, m, n, tile.batch, lane);
       } else {
-        stage<false>(sums, buffer, params, functor, c, m, n, tile.batch, lane);
+        stage<false>(sums, buffer, params, bounds, functor, c, m, n, tile.batch, lane);
       }
       fence_view_async_shared();
       __syncwarp();
       int const column = n / kPair;  // of D
       if ((Config::kDRowMajor ? column + kSliceD : m + kRows) > params.tma_end) {
-        store_elements(buffer, params, tile.batch, m, column, lane);
+        store_elements(buffer, params, of_d, tile.batch_d(), m, column, lane);
+      } else if (!tma_stores<Tile>(of_d, m, column)) {
+        store_end_of_group<Tile>(buffer, params, of_d, tile.batch_d(), m, column, lane);
       } else if (lane == 0) {
-        tma_store(&params.map_d, buffer, Config::kDRowMajor ? column : m, Config::kDRowMajor ? m : column, tile.batch);
+        tma_store(&params.map_d, buffer, Config::kDRowMajor ? column : m, Config::kDRowMajor ? m : column, tile.batch_d());
       }
     });
     tma_store_commit();
@@ -140,6 +146,40 @@ struct Sm90EpilogueTma {
   CUTE_DEVICE static void wait_for_stores() { tma_store_wait<0>(); }
 
  private:
+  /// Rows and columns from there on are not stored.
+  struct Bounds {
+    int m, n;
+  };
+
+  template <class Tile>
+  static constexpr bool kOfGroup = !cute::is_same_v<Tile, TileCoord>;
+
+  /// Does TMA store a slice? Of a group's tile not one that ends behind the group, nor, where groups follow each other along
+  /// the contiguous mode of D, one that does not begin at a multiple of 16 bytes.
+  template <class Tile>
+  CUTE_DEVICE static bool tma_stores(Bounds const& bounds, int m, int n) {
+    if constexpr (kOfGroup<Tile>) {
+      constexpr bool kEndsAlong = Tile::kAlongN == Config::kDRowMajor;
+      constexpr int kVector = 16 / int(sizeof(ElementD));
+      bool const whole = Tile::kAlongN ? n + kSliceD <= bounds.n : m + kRows <= bounds.m;
+      return whole && (!kEndsAlong || (Tile::kAlongN ? n : m) % kVector == 0);
+    }
+    return true;
+  }
+
+  /// Stores a slice that TMA does not, of a D that TMA can address: its lines are whole vectors unless the group ends in them.
+  template <class Tile>
+  CUTE_DEVICE static void store_end_of_group(unsigned char const* buffer, Params const& params, Bounds const& bounds, int batch,
+                                             int m, int n, int lane) {
+    if constexpr (kOfGroup<Tile>) {
+      if constexpr (Tile::kAlongN == Config::kDRowMajor || kPitch % 16 != 0) {
+        store_elements(buffer, params, bounds, batch, m, n, lane);
+      } else {
+        store_vectors(buffer, params, bounds, batch, m, n, lane);
+      }
+    }
+  }
+
   /// Byte offset of an element in a buffer, with TMA's swizzle.
   CUTE_DEVICE static int offset(int row, int column) {
     constexpr int kBits = kPitch == 128 ? 3 : kPitch == 64 ? 2 : kPitch == 32 ? 1 : 0;
@@ -184,15 +224,15 @@ struct Sm90EpilogueTma {
   /// Writes one slice from registers to a buffer. A thread's accumulators: rows t/4 and t/4 + 8, columns 2 * (t % 4) and the
   /// next, in every group of 8 columns.
   template <bool kReadsSource, class TensorR>
-  CUTE_DEVICE static void stage(TensorR const& sums, unsigned char* buffer, Params const& params, Called const& functor,
-                                ElementD const* c, int m, int n, int batch, int lane) {
+  CUTE_DEVICE static void stage(TensorR const& sums, unsigned char* buffer, Params const& params, Bounds const& bounds,
+                                Called const& functor, ElementD const* c, int m, int n, int batch, int lane) {
     ElementD source[kSliceN / 2] = {};
     if constexpr (kReadsSource) {  // issue all loads before the first use
       CUTE_UNROLL
       for (int i = 0; i < kSliceN / 2; ++i) {
         int const row = m + lane / 4 + i / 2 % 2 * 8;
         int const column = n + i / 4 * 8 + lane % 4 * 2 + i % 2;
-        if (row < params.m && column < params.n) {
+        if (row < bounds.m && column < bounds.n) {
           source[i] = c[Config::kDRowMajor ? row * params.ldc + column : row + column * params.ldc];
         }
       }
@@ -227,8 +267,9 @@ struct Sm90EpilogueTma {
     }
   }
 
-  /// Stores a slice as far as it lies inside of D, along its contiguous mode.
-  CUTE_DEVICE static void store_elements(unsigned char const* buffer, Params const& params, int batch, int m, int n, int lane) {
+  /// Stores a slice as far as it lies within the bounds, along the contiguous mode of D.
+  CUTE_DEVICE static void store_elements(unsigned char const* buffer, Params const& params, Bounds const& bounds, int batch,
+                                         int m, int n, int lane) {
     constexpr int kLength = Config::kDRowMajor ? kSliceD : kRows;  // of a line
     ElementD* const d = params.d + batch * params.batch_stride_d;
 #pragma unroll 8
@@ -236,9 +277,27 @@ struct Sm90EpilogueTma {
       int const i = lane + j * 32;
       int const row = Config::kDRowMajor ? i / kLength : i % kLength;
       int const column = Config::kDRowMajor ? i % kLength : i / kLength;
-      if (m + row >= params.m || n + column >= params.n / kPair) { continue; }
+      if (m + row >= bounds.m || n + column >= bounds.n) { continue; }
       int64_t const at = Config::kDRowMajor ? (m + row) * params.ldd + n + column : m + row + (n + column) * params.ldd;
       d[at] = *reinterpret_cast<ElementD const*>(buffer + offset(row, column));
+    }
+  }
+
+  /// The same in vectors of 16 bytes, for a D that TMA can address: its lines begin and end at multiples of 16 bytes.
+  CUTE_DEVICE static void store_vectors(unsigned char const* buffer, Params const& params, Bounds const& bounds, int batch,
+                                        int m, int n, int lane) {
+    constexpr int kVector = 16 / int(sizeof(ElementD));
+    constexpr int kOfLine = kPitch / 16;
+    ElementD* const d = params.d + batch * params.batch_stride_d;
+#pragma unroll 4
+    for (int i = lane; i < kSliceBytes / 16; i += 32) {
+      int const line = i / kOfLine;
+      int const along = i % kOfLine * kVector;
+      int const row = Config::kDRowMajor ? line : along;
+      int const column = Config::kDRowMajor ? along : line;
+      if (m + row >= bounds.m || n + column >= bounds.n) { continue; }
+      int64_t const at = Config::kDRowMajor ? (m + row) * params.ldd + n + column : m + row + (n + column) * params.ldd;
+      *reinterpret_cast<uint4*>(d + at) = *reinterpret_cast<uint4 const*>(buffer + offset(row, column));
     }
   }
 

@@ -58,6 +58,24 @@ CUresult make_params(Sm90Params<Config>& params, GemmArguments<Config> const& ar
   return result != CUDA_SUCCESS ? result : Config::Epilogue::make_params(params.epilogue, args);
 }
 
+/// Launches `clusters` clusters of the kernel.
+template <class Config>
+Status launch_clusters(Sm90Params<Config> const& params, unsigned clusters, cudaStream_t stream) {
+  cudaLaunchAttribute attributes[2] = {};
+  attributes[0].id = cudaLaunchAttributeClusterDimension;
+  attributes[0].val.clusterDim = {unsigned(kClusterCtas<Config>), 1, 1};
+  attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attributes[1].val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(clusters * unsigned(kClusterCtas<Config>));
+  config.blockDim = dim3(unsigned(Config::kThreads));
+  config.dynamicSmemBytes = size_t(Config::kSmemBytes);
+  config.stream = stream;
+  config.attrs = attributes;
+  config.numAttrs = 2;
+  return status_of(cudaLaunchKernelEx(&config, sm90_kernel<Config>, params));
+}
+
 }  // namespace detail
 
 /// Bytes of workspace that the tile scheduler uses for a problem on the current device; Args is the project's public argument
@@ -103,19 +121,7 @@ Status run_sm90(Args const& public_args, cudaStream_t stream, Unaligned const& u
   if (int64_t(clusters) * kClusterCtas<Config> > 0x7fffffff) { return Status::kTooManyTiles; }
   if (launch == Launch::kNo) { return Status::kSuccess; }
 
-  cudaLaunchAttribute attributes[2] = {};
-  attributes[0].id = cudaLaunchAttributeClusterDimension;
-  attributes[0].val.clusterDim = {unsigned(kClusterCtas<Config>), 1, 1};
-  attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attributes[1].val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(clusters * unsigned(kClusterCtas<Config>));
-  config.blockDim = dim3(unsigned(Config::kThreads));
-  config.dynamicSmemBytes = size_t(Config::kSmemBytes);
-  config.stream = stream;
-  config.attrs = attributes;
-  config.numAttrs = 2;
-  status = status_of(cudaLaunchKernelEx(&config, sm90_kernel<Config>, params));
+  status = detail::launch_clusters<Config>(params, clusters, stream);
   if constexpr (TileScheduler::kReduces) {
     if (status == Status::kSuccess) { status = TileScheduler::reduce(params.scheduler, args, stream); }
   }

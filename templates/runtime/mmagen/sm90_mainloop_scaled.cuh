@@ -111,7 +111,7 @@ struct Sm90MainloopScaled : Base {
     wait_on_dependent_grids();
     for (; scheduler.is_valid(scheduling); scheduler.advance(scheduling)) {
       WorkTileInfo const work = scheduler.work_tile(scheduling);
-      TileCoord const tile = cta_tile<Config>(scheduling.raster, work.tile, cluster);
+      TileCoord const tile = cta_tile<Config>(scheduler, scheduling, work, cluster);
       CUTE_NO_UNROLL
       for (int i = 0; i < work.k_tiles; ++i, ++pipe) {
         pipeline.scales_empty[pipe.stage].wait(pipe.phase ^ 1);  // in the first round every stage is free

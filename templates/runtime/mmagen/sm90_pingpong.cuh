@@ -24,7 +24,7 @@ struct Sm90Pingpong {
 
     if (warp >= 4 * Config::kConsumers) {
       warpgroup_reg_dealloc<Config::kProducerRegisters>();
-      if (warp == 4 * Config::kConsumers && threadIdx.x % 32 == 0) {
+      if (warp == 4 * Config::kConsumers && (TileScheduler::Params::kWholeWarp || threadIdx.x % 32 == 0)) {
         Mainloop::load(params.mainloop, params.scheduler, storage.mainloop, storage.pipeline);
       }
       if constexpr (Mainloop::kScalesK) {
@@ -33,8 +33,6 @@ struct Sm90Pingpong {
     } else {
       warpgroup_reg_alloc<Config::kConsumerRegisters>();
       ClusterCoord<Config> const cluster;
-      TileScheduler scheduler(params.scheduler, cluster);
-      int const k_tiles = params.scheduler.k_tiles;
       int const warpgroup = warp / 4;
       int const thread = threadIdx.x % 128;
       Tensor tCrC = partition_fragment_C(typename Config::TiledMma{},
@@ -45,26 +43,33 @@ struct Sm90Pingpong {
       // The stages of a tile follow those of the preceding tile. The turn keeps the wgmmas of two tiles apart, and keeps a
       // warpgroup from waiting for a stage that is two phases ahead.
       PipelineState<Config::kStages> pipe;
-      for (int i = 0; i < warpgroup; ++i) { scheduler.advance(params.scheduler); }
-      pipe.advance(warpgroup * k_tiles);
       wait_on_dependent_grids();
+      TileScheduler scheduler(params.scheduler, cluster);
+      pipe.advance(scheduler.skip(params.scheduler, warpgroup));
       auto const release = [&](int stage) { storage.pipeline.release(stage, cluster); };
       uint32_t parity = warpgroup == 0 ? 1 : 0;  // the first warpgroup's first turn needs no arrival
       unsigned slices = 0;                       // that this warp has stored
       while (scheduler.is_valid(params.scheduler)) {
         mine.wait(parity);
         parity ^= 1;
-        TileCoord tile;
-        Mainloop::mma(storage.mainloop, storage.pipeline, pipe, k_tiles, thread, tCrC, release, [&] {
+        WorkTileInfo const work = scheduler.work_tile(params.scheduler);
+        typename TileScheduler::Params::Coord tile;
+        auto const issued = [&] {
           if (thread == 0) { next.arrive(); }
-          tile = cta_tile<Config>(params.scheduler.raster, scheduler.work_tile(params.scheduler).tile, cluster);
+          tile = cta_tile<Config>(scheduler, params.scheduler, work, cluster);
           materialize(tile);
           if constexpr (Mainloop::kScalesTile) { Mainloop::prefetch_tile_scales(params.mainloop.tile_scales, tile, thread); }
-        });
+        };
+        if (TileScheduler::kHasEmptyWork && work.k_tiles == 0) {
+          clear(tCrC);
+          issued();
+        } else {
+          Mainloop::mma(storage.mainloop, storage.pipeline, pipe, work.k_tiles, thread, tCrC, release, issued);
+        }
         if constexpr (Mainloop::kScalesTile) { Mainloop::scale_tile(params.mainloop.tile_scales, tile, thread, tCrC); }
         Epilogue::store(params.epilogue, storage.epilogue, tCrC, tile, 0, thread, warp, slices);
-        for (int i = 0; i < Config::kConsumers; ++i) { scheduler.advance(params.scheduler); }
-        pipe.advance((Config::kConsumers - 1) * k_tiles);
+        scheduler.advance(params.scheduler);
+        pipe.advance(scheduler.skip(params.scheduler, Config::kConsumers - 1));
       }
       Epilogue::wait_for_stores();
     }

@@ -43,6 +43,12 @@ struct PersistentTileScheduler {
 
   CUTE_DEVICE void advance(Params const&) { tile += gridDim.x / kClusterCtas<Config>; }
 
+  /// Skips `count` work tiles, which other warpgroups compute. Returns their k tiles.
+  CUTE_DEVICE int skip(Params const& params, int count) {
+    tile += unsigned(count) * (gridDim.x / kClusterCtas<Config>);
+    return count * params.k_tiles;
+  }
+
   CUTE_DEVICE WorkTileInfo work_tile(Params const& params) const { return {tile, 0, params.k_tiles}; }
 
   /// Nothing to add up: every output tile belongs to one CTA. Returns whether this CTA stores the tile.

@@ -99,7 +99,7 @@ struct SplitKWorkspaceTileScheduler {
   template <class Storage, class TensorRC>
   CUTE_DEVICE bool fixup(Params const& params, WorkTileInfo const& info, Storage&, TensorRC const& tCrC) const {
     if (params.sums.splits == 1) { return true; }
-    TileCoord const tile = cta_tile<Config>(params.raster, info.tile, cluster);
+    TileCoord const tile = cta_tile<Config>(*this, params, info, cluster);
     unsigned const split = params.divide_by_tiles.divide(work);
     write(params, tile, params.sums.data + split * params.sums.split_stride + tile.batch * params.sums.matrix_stride, tCrC);
     return false;

@@ -83,10 +83,11 @@ struct Sm90TmaLoad {
   }
 
   /// Loads k tile `k_tile` of the output tile `tile` into a stage that is free in all CTAs it is multicast to.
+  template <class Tile>
   CUTE_DEVICE static void load_stage(Params const& params, SharedStorage& storage, Pipeline& pipeline, int stage, int k_tile,
-                                     TileCoord const& tile, ClusterCoord<Config> const& cluster) {
-    BoxCoord<A> const a(tile.m, k_tile, tile.batch * params.batch_step_a);
-    BoxCoord<B> const b(tile.n, k_tile, tile.batch * params.batch_step_b);
+                                     Tile const& tile, ClusterCoord<Config> const& cluster) {
+    BoxCoord<A> const a(tile.first_m(A::kTileMn), k_tile, tile.batch * params.batch_step_a);
+    BoxCoord<B> const b(tile.first_n(B::kTileMn), k_tile, tile.batch * params.batch_step_b);
     Barrier& full = pipeline.full[stage];
     full.arrive_and_expect(params.stage_bytes);
     load_operand<A, Config::kClusterN>(&params.map_a, storage.a.begin() + stage * A::kTileMn * A::kTileK, full,
@@ -100,29 +101,32 @@ struct Sm90TmaLoad {
                                           ClusterCoord<Config> const& cluster) {
     int const count = work.k_tiles < Config::kPrefetch ? work.k_tiles : Config::kPrefetch;
     for (int i = 0; i < count; ++i) {
-      BoxCoord<A> const a(tile.m, work.k_begin + i, tile.batch * params.batch_step_a);
-      BoxCoord<B> const b(tile.n, work.k_begin + i, tile.batch * params.batch_step_b);
+      BoxCoord<A> const a(tile.first_m(A::kTileMn), work.k_begin + i, tile.batch * params.batch_step_a);
+      BoxCoord<B> const b(tile.first_n(B::kTileMn), work.k_begin + i, tile.batch * params.batch_step_b);
       prefetch_operand<A>(&params.map_a, cluster.n, a);
       prefetch_operand<B>(&params.map_b, cluster.m, b);
     }
   }
 
-  /// The producer thread's whole run: all k tiles of all work tiles of this CTA.
+  /// The producer thread's whole run: all k tiles of all work tiles of this CTA. Called by its whole warp if the scheduler
+  /// needs all lanes; lane 0 loads.
   CUTE_DEVICE static void load(Params const& params, typename TileScheduler::Params const& scheduling, SharedStorage& storage,
                                Pipeline& pipeline) {
     ClusterCoord<Config> const cluster;
     PipelineState<Config::kStages> pipe;
-    TileScheduler scheduler(scheduling, cluster);
+    bool const loads = !TileScheduler::Params::kWholeWarp || threadIdx.x % 32 == 0;
     if constexpr (Config::kPrefetch > 0) {
-      WorkTileInfo const work = scheduler.work_tile(scheduling);
-      prefetch_stages(params, cta_tile<Config>(scheduling.raster, work.tile, cluster), work, cluster);
+      TileScheduler const first(scheduling, cluster);
+      WorkTileInfo const work = first.work_tile(scheduling);
+      prefetch_stages(params, cta_tile<Config>(first, scheduling, work, cluster), work, cluster);
     }
     wait_on_dependent_grids();
+    TileScheduler scheduler(scheduling, cluster);
     for (; scheduler.is_valid(scheduling); scheduler.advance(scheduling)) {
       WorkTileInfo const work = scheduler.work_tile(scheduling);
-      TileCoord const tile = cta_tile<Config>(scheduling.raster, work.tile, cluster);
+      auto const tile = cta_tile<Config>(scheduler, scheduling, work, cluster);
       CUTE_NO_UNROLL
-      for (int i = 0; i < work.k_tiles; ++i, ++pipe) {
+      for (int i = 0; loads && i < work.k_tiles; ++i, ++pipe) {
         pipeline.empty[pipe.stage].wait(pipe.phase ^ 1);  // in the first round every stage is free
         load_stage(params, storage, pipeline, pipe.stage, work.k_begin + i, tile, cluster);
       }
@@ -130,18 +134,18 @@ struct Sm90TmaLoad {
     if constexpr (Config::kClusterM * Config::kClusterN > 1) {
       // Other CTAs of the cluster arrive at this CTA's barriers: it must not exit before the last of them has.
       CUTE_NO_UNROLL
-      for (int i = 0; i < Config::kStages; ++i, ++pipe) { pipeline.empty[pipe.stage].wait(pipe.phase ^ 1); }
+      for (int i = 0; loads && i < Config::kStages; ++i, ++pipe) { pipeline.empty[pipe.stage].wait(pipe.phase ^ 1); }
     }
   }
 
  private:
-  /// Where k tile `k_tile` of the rows of tile `mn_tile` begins: along the contiguous mode, across it, and the batch.
+  /// Where k tile `k_tile` of the rows (of B: columns of D) from `mn` on begins: along the contiguous mode, across it, and the
+  /// batch.
   template <class Operand>
   struct BoxCoord {
     int along, across, batch;
 
-    CUTE_DEVICE BoxCoord(int mn_tile, int k_tile, int batch) : batch(batch) {
-      int const mn = mn_tile * Operand::kTileMn;
+    CUTE_DEVICE BoxCoord(int mn, int k_tile, int batch) : batch(batch) {
       int const k = k_tile * Operand::kTileK;
       along = Operand::kContiguousK ? k : mn;
       across = Operand::kContiguousK ? mn : k;

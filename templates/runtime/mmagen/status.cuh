@@ -62,6 +62,9 @@ enum class Status : int {
   kUnusedAlpha = 116,
   kUnusedBeta = 117,
   kOddN = 118,
+  // about groups
+  kGroupSizes = 160,
+  kNotForTma = 161,
 };
 
 /// Whether a call launches its kernel, or only finds out whether it would.

@@ -6,9 +6,19 @@
 namespace mmagen {
 inline namespace v0_1 {
 
-/// Position of an output tile, in tiles.
+/// Position of an output tile, in tiles. What mainloops and epilogues ask of it; the tile of a group (sm90_group_tile.cuh)
+/// answers otherwise.
 struct TileCoord {
   int m, n, batch;
+
+  /// The first row and the first column of a tile of so many.
+  CUTE_DEVICE int first_m(int tile_m) const { return m * tile_m; }
+  CUTE_DEVICE int first_n(int tile_n) const { return n * tile_n; }
+  /// Rows and columns from there on are not stored; `m` and `n`: extents of D.
+  CUTE_DEVICE static int end_m(int m) { return m; }
+  CUTE_DEVICE static int end_n(int n) { return n; }
+  /// The matrix of C and D.
+  CUTE_DEVICE int batch_d() const { return batch; }
 };
 
 /// Division by a number that is known on the host, as a multiplication and a shift: GPUs have no integer division.

@@ -11,6 +11,7 @@
 
 #include "buffers.cuh"
 #include "compare.cuh"
+#include "groups.cuh"
 #include "operands.cuh"
 #include "record.cuh"
 #include "scales.cuh"
@@ -256,10 +257,11 @@ void compare_output(Problem const& problem, Expectation const& expected, Operand
   std::copy(call.further.begin(), call.further.end(), further.at);
   further.gathered = comparison.gathered();
   for (int64_t b = 0; b < problem.batch; ++b) {
-    for (int64_t row0 = 0; row0 < problem.m; row0 += slab.rows()) {
-      int64_t const rows = std::min(slab.rows(), problem.m - row0);
-      slab.template compute<A, B, kPromoted>(call.a, call.b, Subject::Scales::of(further), expected.accumulation,
-                                             expected.draw.positive, b, row0, rows, stream);
+    RowSpan const span = rows_of<Subject>(problem, b);
+    for (int64_t row0 = span.begin; row0 < span.end; row0 += slab.rows()) {
+      int64_t const rows = std::min(slab.rows(), span.end - row0);
+      slab.template compute<A, B, kPromoted>(call.a, call.b, expected.accumulation, expected.draw.positive, b, row0, rows,
+                                             stream);
       comparison.template add<typename Subject::Out, typename Subject::Epilogue>(
           call.d, c, further, expected.model, b, row0, rows, slab.sum(), slab.magnitude(), slab.drift(), stream);
     }
@@ -288,6 +290,7 @@ void judge_pass(Problem const& problem, Expectation const& expected, Operands<Su
   operands.prepare_output(in_place, stream);
   Call const call = operands.call(in_place);
   uint64_t const before = operands.inputs_checksum(stream);
+  uint64_t const rest = rest_of(call.d, operands.groups(), stream);
   runner(call);
   check(cudaGetLastError(), "launching the kernel");
   check(cudaStreamSynchronize(stream), "running the kernel");
@@ -295,6 +298,14 @@ void judge_pass(Problem const& problem, Expectation const& expected, Operands<Su
   if (strays != 0) {
     outcome->disposition = Disposition::kIncorrect;
     outcome->reason += std::to_string(strays) + " elements outside of D were written" + pass + ". ";
+  }
+  if (rest_of(call.d, operands.groups(), stream) != rest) {
+    outcome->disposition = Disposition::kIncorrect;
+    outcome->reason += std::string("rows of D that belong to no group were written") + pass + ". ";
+  }
+  if (!operands.groups().empty() && operands.groups().reported(stream) != 0) {
+    outcome->disposition = Disposition::kIncorrect;
+    outcome->reason += std::string("group_status says that groups were skipped") + pass + ". ";
   }
   if (operands.inputs_checksum(stream) != before) {
     outcome->disposition = Disposition::kIncorrect;
@@ -318,8 +329,9 @@ Outcome judge(Problem const& problem, Distribution distribution, uint64_t seed, 
     Expectation const expected = expectation<Subject>(problem, draw_of<Subject>(problem, distribution), Subject::kAccumulation);
     operands->fill_inputs(expected.draw, seed, stream);
     judge_pass<Subject>(problem, expected, *operands, runner, InPlace::kNo, &outcome, stream);
-    // D cannot be a C that all batches share.
-    if (operands->has_c() && operands->c().batch_stride != 0) {
+    // D cannot be a C that all batches share; groups share one as they share D.
+    bool const shared = operands->c().batch_stride == 0 && kGroupRowsOf<Subject> != GroupRows::kContiguous;
+    if (operands->has_c() && !shared) {
       judge_pass<Subject>(problem, expected, *operands, runner, InPlace::kYes, &outcome, stream);
     }
   } catch (Failure const& failure) {
@@ -334,6 +346,7 @@ Outcome judge(Problem const& problem, Distribution distribution, uint64_t seed, 
 template <class Subject>
 std::string negative_check(Problem problem, cudaStream_t stream) {
   problem.batch = 1;
+  problem.groups.resize(std::min<std::size_t>(problem.groups.size(), 1));
   Operands<Subject> operands(problem);
   operands.fill_inputs(Draw{}, 0, stream);
   operands.prepare_output(InPlace::kNo, stream);
@@ -379,9 +392,9 @@ inline void put(Outcome const& outcome, Record* record) {
   record->bound = outcome.findings.bound;
 }
 
-/// 2*M*N*K per batch, the textbook count.
+/// 2*M*N*K per batch, the textbook count; of groups, that of the rows that there are.
 inline double flop(Problem const& p) {
-  return 2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k) * static_cast<double>(p.batch);
+  return 2.0 * static_cast<double>(rows_together(p)) * static_cast<double>(p.n) * static_cast<double>(p.k);
 }
 
 }  // namespace v0_1

@@ -11,6 +11,7 @@
 
 #include "buffers.cuh"
 #include "error_bound.cuh"
+#include "groups.cuh"
 #include "record.cuh"
 #include "types.cuh"
 
@@ -291,6 +292,7 @@ struct Call {
   Matrix d;  // (M,N,batch)
   void const* alpha_device = nullptr;
   void const* beta_device = nullptr;
+  GroupArguments groups = {};
   std::vector<Matrix> further = {};  // in the order of Subject::further()
 };
 
@@ -339,15 +341,16 @@ class Operands {
   explicit Operands(Problem const& problem)
       : problem_(problem),
         a_(shape<A>(problem.m, problem.k, Subject::kAMajor == 'K'), A::kPoisonByte, problem.ld_pad, problem.offset,
-           problem.batch_strides[0]),
+           stride_of<Subject>(problem, 0)),
         b_(shape<B>(problem.n, problem.k, Subject::kBMajor == 'K'), B::kPoisonByte, problem.ld_pad, problem.offset,
-           problem.batch_strides[1]),
+           stride_of<Subject>(problem, 1)),
         d_(shape<Out>(problem.m, problem.n / Subject::Epilogue::kSumsOfElement, Subject::kDMajor == 'N'), Out::kPoisonByte,
-           problem.ld_pad, problem.offset, problem.batch_strides[3]) {
+           problem.ld_pad, problem.offset, stride_of<Subject>(problem, 3)) {
+    groups_.make<Subject>(problem);
     // Twice the padding, so that a kernel that uses D's leading dimension for C fails.
     if (problem.beta != 0.0) {
       c_ = GuardedMatrix(shape<Out>(problem.m, problem.n, Subject::kDMajor == 'N'), Out::kPoisonByte, 2 * problem.ld_pad,
-                         problem.offset, problem.batch_strides[2]);
+                         problem.offset, stride_of<Subject>(problem, 2));
       using Scalar = typename Subject::Scalar;
       typename Scalar::Storage const values[] = {Scalar::store(problem.alpha), Scalar::store(problem.beta)};
       scalars_ = DeviceMemory(sizeof values);
@@ -396,6 +399,7 @@ class Operands {
     Matrix const c = in_place == InPlace::kYes ? d_.matrix() : c_.matrix();
     Call call = {problem_.m,  problem_.n,  problem_.k, problem_.batch, problem_.alpha, problem_.beta,
                  a_.matrix(), b_.matrix(), c,          d_.matrix()};
+    call.groups = groups_.arguments();
     if (in_place == InPlace::kYes) {
       call.alpha = call.beta = NAN;
       call.alpha_device = scalars_.get();
@@ -416,6 +420,7 @@ class Operands {
     }
     return found;
   }
+  GroupMemory const& groups() const { return groups_; }
 
   uint64_t inputs_checksum(cudaStream_t stream) const {
     uint64_t sum = a_.checksum(stream) + 3 * b_.checksum(stream);
@@ -426,14 +431,24 @@ class Operands {
     return sum;
   }
 
-  /// The minimum of bytes moved: each operand once.
+  /// The minimum of bytes moved: each operand once; of groups, the rows that there are.
   double bytes() const {
-    double sum = a_.matrix().bytes() + b_.matrix().bytes() + d_.matrix().bytes() * (has_c() ? 2.0 : 1.0);
+    double sum = groups_.empty() ? a_.matrix().bytes() + b_.matrix().bytes() + d_.matrix().bytes() * (has_c() ? 2.0 : 1.0)
+                                 : bytes_of_groups();
     for (GuardedMatrix const& one : further_memory_) { sum += one.matrix().bytes(); }
     return sum;
   }
 
  private:
+  double bytes_of_groups() const {
+    double const rows = static_cast<double>(rows_together(problem_));
+    auto const line = [](Matrix const& one) { return static_cast<double>(one.cols) * one.element_bytes; };
+    auto const used = std::count_if(problem_.groups.begin(), problem_.groups.end(), [](int32_t one) { return one > 0; });
+    double const of_b = line(b_.matrix()) * static_cast<double>(b_.matrix().rows);
+    double const matrices = b_.matrix().batch_stride == 0 ? 1.0 : static_cast<double>(used);
+    return rows * (line(a_.matrix()) + line(d_.matrix()) * (has_c() ? 2.0 : 1.0)) + of_b * matrices;
+  }
+
   template <class T>
   Matrix shape(int64_t rows, int64_t cols, bool cols_contiguous) const {
     Matrix matrix;
@@ -448,6 +463,7 @@ class Operands {
   Problem problem_;
   Fill c_fill_;
   GuardedMatrix a_, b_, c_, d_;
+  GroupMemory groups_;
   DeviceMemory scalars_;  // alpha, beta
   std::vector<FurtherTensor> further_;
   std::vector<GuardedMatrix> further_memory_;

@@ -51,7 +51,8 @@ inline char const* usage(Program program) {
                                        "  --json               one JSON object a line instead of a table\n"
                                        "  --problem M,N,K[,BATCH][:ld_pad=P][:offset=O][:alpha=X][:beta=Y][:batch_stride_a=S]\n"
                                        "                       instead of the built-in problems; repeatable. S: 0 for one A\n"
-                                       "                       that all share; likewise batch_stride_b, _c and _d\n"
+                                       "                       that all share; likewise batch_stride_b, _c and _d.\n"
+                                       "                       :groups=R+R...: the rows of each group\n"
                                        "  --dist uniform|small_int|zeros   (default: uniform and small_int)\n"
                                        "  --seed N             of the inputs (default 1)\n"
                                        "  --max-dim N          leaves out built-in problems with a larger M, N or K\n"
@@ -63,6 +64,7 @@ inline char const* usage(Program program) {
                                        "  --problem M,N,K[,BATCH][:ld_pad=P][:offset=O][:alpha=X][:beta=Y][:batch_stride_a=S]\n"
                                        "                       instead of the built-in problems of 512 and more; repeatable.\n"
                                        "                       S: 0 for one A that all share; likewise batch_stride_b, _c, _d\n"
+                                       "                       :groups=R+R...: the rows of each group\n"
                                        "  --dist uniform|small_int|zeros   (default: uniform)\n"
                                        "  --seed N             of the inputs and of the order of candidates (default 1)\n"
                                        "  --max-dim N          leaves out built-in problems with a larger M, N or K\n"
@@ -134,6 +136,12 @@ inline std::string parse_problem(std::string const& text, Problem* problem) {
     if (key == "ld_pad" || key == "offset") {
       int64_t* const target = key == "ld_pad" ? &problem->ld_pad : &problem->offset;
       good = parse_number(value, target) && *target >= 0 && *target <= kLargest;
+    } else if (key == "groups") {
+      for (std::string const& rows : split(value, '+')) {
+        int64_t count = -1;
+        good = good && parse_number(rows, &count) && count >= 0 && count <= problem->m;
+        problem->groups.push_back(static_cast<int32_t>(count));
+      }
     } else if (key == "alpha" || key == "beta") {
       double* const target = key == "alpha" ? &problem->alpha : &problem->beta;
       good = parse_number(value, target) && std::isfinite(*target);
@@ -141,9 +149,13 @@ inline std::string parse_problem(std::string const& text, Problem* problem) {
       int64_t* const target = &problem->batch_strides[key[13] - 'a'];
       good = parse_number(value, target) && *target >= 0 && *target <= int64_t{1} << 40;
     } else {
-      return "'" + key + "' is none of ld_pad, offset, alpha, beta, batch_stride_a, _b, _c, _d";
+      return "'" + key + "' is none of ld_pad, offset, alpha, beta, batch_stride_a, _b, _c, _d, groups";
     }
     if (!good) { return "'" + value + "' is no value for " + key; }
+  }
+  if (!problem->groups.empty()) {
+    if (extents.size() == 3) { problem->batch = static_cast<int64_t>(problem->groups.size()); }
+    if (problem->batch != static_cast<int64_t>(problem->groups.size())) { return "BATCH is not the number of groups"; }
   }
   double const pad = static_cast<double>(problem->ld_pad);
   double const m = problem->m + pad, n = problem->n + pad, k = problem->k + pad;

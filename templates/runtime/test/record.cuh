@@ -13,6 +13,7 @@
 #include <sstream>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace mmagen::test {
 inline namespace v0_1 {
@@ -27,6 +28,7 @@ struct Problem {
   int64_t offset = 0;  ///< elements by which each pointer is off its 256-byte alignment
   double alpha = 1.0, beta = 0.0;
   int64_t batch_strides[4] = {-1, -1, -1, -1};  ///< of A, B, C, D in elements; 0: one for all; -1: one behind the other
+  std::vector<int32_t> groups = {};             ///< rows of each group of a grouped kernel; batch is their number
 };
 
 enum class Distribution { kUniform, kSmallInt, kZeros };
@@ -65,7 +67,7 @@ inline std::string number_text(double value, int precision) {
 /// The problem as `--problem` takes it, so that a line of a report can be run again.
 inline std::string text(Problem const& problem) {
   std::string out = std::to_string(problem.m) + "," + std::to_string(problem.n) + "," + std::to_string(problem.k);
-  if (problem.batch != 1) { out += "," + std::to_string(problem.batch); }
+  if (problem.batch != 1 && problem.groups.empty()) { out += "," + std::to_string(problem.batch); }
   if (problem.ld_pad != 0) { out += ":ld_pad=" + std::to_string(problem.ld_pad); }
   if (problem.offset != 0) { out += ":offset=" + std::to_string(problem.offset); }
   if (problem.alpha != 1.0) { out += ":alpha=" + number_text(problem.alpha, 9); }
@@ -73,6 +75,9 @@ inline std::string text(Problem const& problem) {
   for (int i = 0; i < 4; ++i) {
     if (problem.batch_strides[i] < 0) { continue; }
     out += std::string(":batch_stride_") + "abcd"[i] + "=" + std::to_string(problem.batch_strides[i]);
+  }
+  for (std::size_t i = 0; i < problem.groups.size(); ++i) {
+    out += (i == 0 ? ":groups=" : "+") + std::to_string(problem.groups[i]);
   }
   return out;
 }

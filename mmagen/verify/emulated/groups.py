@@ -1,0 +1,69 @@
+"""Groups of a grouped kernel: their sizes in device memory, the product of each, and which rows are of none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import accumulate
+from typing import cast
+
+import numpy as np
+import numpy.typing as npt
+
+from mmagen.plan.plans import ProductPlan
+from mmagen.spec.model import Problem
+from mmagen.verify.emulated.matrix import Draw, Matrix, Operands
+from mmagen.verify.emulated.parts import Call, Part, Sums, Values
+
+
+class _Groups(Part):
+    name = "group"
+
+    def single(self, plan: ProductPlan, problem: Problem) -> frozenset[str]:
+        return frozenset("acd" if _stacked(plan) else "")
+
+    def fill(self, plan: ProductPlan, problem: Problem, draw: Draw, data: Operands, rng: np.random.Generator) -> None:
+        """Offsets of an odd number of groups, ends of an even one."""
+        assert problem.groups
+        sizes, given = problem.groups.sizes, cast("dict[str, Matrix]", data.further)
+        ends = [*accumulate(sizes)]
+        if not _stacked(plan):
+            given["group_m"].view[0, 0] = sizes
+        elif len(sizes) % 2:
+            given["group_offsets"].view[0, 0] = [0, *ends]
+            del given["group_ends"]
+        else:
+            given["group_ends"].view[0, 0] = ends
+            del given["group_offsets"]
+
+    def sums(self, call: Call, a: Values, b: Values, usual: Callable[[Values, Values], Sums]) -> Sums:
+        shape = (*a.shape[:2], b.shape[1])
+        exact, drift, magnitude = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+        for group, (matrix, begin, end) in enumerate(_rows(call)):
+            # Of odd rows it is known that they are positive: they stay odd.
+            even = begin - begin % 2
+            own = usual(a[matrix : matrix + 1, even:end], b[group : group + 1])
+            for whole, part in ((exact, own.exact), (drift, own.drift), (magnitude, own.magnitude)):
+                whole[matrix, begin:end] = part[0, begin - even :]
+        return Sums(exact, drift, magnitude)
+
+    def covered(self, call: Call) -> npt.NDArray[np.bool_] | None:
+        mask = np.zeros((call.data.d.batch, call.data.d.rows, call.data.d.columns), np.bool_)
+        for matrix, begin, end in _rows(call):
+            mask[matrix, begin:end] = True
+        return mask
+
+
+def _stacked(plan: ProductPlan) -> bool:
+    """Do the rows of all groups lie in one matrix?"""
+    return plan.spec.grouped == "contiguous"
+
+
+def _rows(call: Call) -> Iterator[tuple[int, int, int]]:
+    """(matrix of D, first row, end) of each group."""
+    assert call.problem.groups
+    sizes, stacked = call.problem.groups.sizes, _stacked(call.plan)
+    for group, end in enumerate(accumulate(sizes)):
+        yield (0, end - sizes[group], end) if stacked else (group, 0, sizes[group])
+
+
+GROUPS = _Groups()

@@ -1,0 +1,33 @@
+// The position of an output tile of a group, of one launch for many problems of different size.
+#pragma once
+
+#include <cute/config.hpp>
+
+namespace mmagen {
+inline namespace v0_1 {
+
+/// m, n: position within the group, in tiles; batch: the group. The group has `begin` .. `end` of the rows of A, C and D or,
+/// where the kernel computes the transpose of D (kAlongN_), of the columns. kStacked: all groups' rows are those of one matrix,
+/// one group behind the other; else each group has matrices of its own. See TileCoord for the functions.
+template <bool kAlongN_, bool kStacked>
+struct GroupTileCoord {
+  static constexpr bool kAlongN = kAlongN_;
+
+  int m, n, batch;
+  int begin, end;
+
+  CUTE_DEVICE int first_m(int tile_m) const { return m * tile_m + (kAlongN ? 0 : begin); }
+  CUTE_DEVICE int first_n(int tile_n) const { return n * tile_n + (kAlongN ? begin : 0); }
+  CUTE_DEVICE int end_m(int m) const { return kAlongN ? m : end; }
+  CUTE_DEVICE int end_n(int n) const { return kAlongN ? end : n; }
+  CUTE_DEVICE int batch_d() const { return kStacked ? 0 : batch; }
+};
+
+/// See materialize(TileCoord&).
+template <bool kAlongN, bool kStacked>
+CUTE_DEVICE void materialize(GroupTileCoord<kAlongN, kStacked>& tile) {
+  asm volatile("" : "+r"(tile.m), "+r"(tile.n), "+r"(tile.batch), "+r"(tile.begin), "+r"(tile.end));
+}
+
+}  // namespace v0_1
+}  // namespace mmagen
