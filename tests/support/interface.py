@@ -230,6 +230,7 @@ class Interface:
 
     def _gemm(self) -> list[Case]:
         far = {"lda": 2**32, "ldb": 2**32, "ldc": 2**32, "ldd": 2**32}
+        far |= {f"ld_{one.name}": 2**32 for one in self.task.product.arguments.tensors if one.pitched}
         one = {"m": 1, "n": 1, "k": 1, "batch": 1}
         nothing = [{"m": 0}, {"n": 0}, {"m": 0, "n": 2**31}, {"m": 0, "a": 0, "b": 0, "d": 0}]
         cases = [Case(Status.SUCCESS, changes, launches=0) for changes in nothing]

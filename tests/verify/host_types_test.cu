@@ -319,8 +319,8 @@ static int print_drifts(std::vector<std::string> const& arguments) {
     Accumulation const of = {number(0), number(1), number(2), number(3) != 0, number(4), number(5), number(6) != 0};
     bool const symmetric = number(8) != 0;
     bool const scaled = number(9) != 0;
-    double const drift = of.promoted != 0 ? drift_of<true>(of, number(7), symmetric, scaled)
-                                          : drift_of<false>(of, number(7), symmetric, scaled);
+    double const drift =
+        of.promoted != 0 ? drift_of<true>(of, number(7), symmetric, scaled) : drift_of<false>(of, number(7), symmetric, scaled);
     std::cout << number_text(drift, 17) << '\n';
   }
   return 0;
