@@ -14,7 +14,7 @@ from mmagen.verify.emulated.session import run_task, tasks
 pytestmark = pytest.mark.nvcc
 
 BLOCKS = "sc1_blocks"
-# Two tiles of rows and three of columns, which begin in the middle of a block; the last of 4 blocks of K is not whole.
+# Two tiles of rows and five of columns, which begin in the middle of a block; the last of 4 blocks of K is not whole.
 PROBLEM = Problem(shape=(200, 450, 440), batch=2, ld_pad=8, beta=1.0)
 _FLOAT = 4
 
