@@ -27,8 +27,8 @@ namespace detail {
 template <class Layout, int kTile>
 struct ScaleSlots {
   static constexpr bool kUsed = Layout::kAlongK > 0;
-  static constexpr int kSlots = kUsed ? kTile / Layout::kGranule : 0;
-  static constexpr bool kOfLines = Layout::kGranule == 1;  // one for each line
+  static constexpr int kSlots = kUsed ? (kTile / Layout::kGranule + 3) / 4 * 4 : 0;  // vectors of them are loaded at once
+  static constexpr bool kOfLines = Layout::kGranule == 1;                            // one for each line
   static_assert(!kUsed || kTile % Layout::kGranule == 0, "granules divide the tile");
 
   /// Called by a whole warp. `slots`: kSlots of them.
@@ -61,8 +61,8 @@ template <class Config>
 struct Sm90ScaledPipeline : Sm90Pipeline<Config> {
   using SlotsA = detail::ScaleSlots<typename Config::ScaleA, Config::kTileM>;
   using SlotsB = detail::ScaleSlots<typename Config::ScaleB, Config::kTileN>;
-  static constexpr int kBeginB = (SlotsA::kSlots + 3) / 4 * 4;  // of B's slots in a stage: pairs of them are loaded at once
-  static constexpr int kSlots = kBeginB + (SlotsB::kSlots + 3) / 4 * 4;
+  static constexpr int kBeginB = SlotsA::kSlots;  // of B's slots in a stage
+  static constexpr int kSlots = kBeginB + SlotsB::kSlots;
 
   alignas(16) float scales[Config::kStages][kSlots];
   Barrier scales_empty[Config::kStages];  // all consumers have read the scales of a stage
