@@ -222,7 +222,7 @@ def trial_problems(plan: GemmPlan) -> tuple[Problem, ...]:
 
     found = [
         of((m + 5, 0, 1, rows_of_cluster, 37, 0), n + _ALIGNED, long, alpha=-1.0, beta=2.0, ld_pad=_ALIGNED),
-        of((0, 3, *(0,) * 33, m - 1, *(0,) * 31, 7, 2), n * along, k),
+        of((0, 3, *(0,) * 30, m - 1, *(0,) * 31, 7, 2), n * along, k),
         of((0, 0, 0), _ALIGNED, k),
         of((2 * m, 9), n, 2 * k + residue, batch_stride_b=0),
     ]
