@@ -17,6 +17,12 @@ if TYPE_CHECKING:
     from tests.support.compiled import Compiled
 
 
+@pytest.fixture(autouse=True)
+def _no_terminal(monkeypatch):
+    """Screens fit COLUMNS, which pytest-xdist and some CI systems set; tests of their width set it themselves."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 def pytest_addoption(parser):
     group = parser.getgroup("specs", "random specs, see tests/properties")
     group.addoption(

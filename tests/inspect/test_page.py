@@ -43,7 +43,8 @@ def test_the_derived_numbers_are_there(name):
         str(it.tiled_mma.atoms_layout),
     ]
     if isinstance(it, WgmmaGemmPlan):
-        assert [number for number in numbers + _wgmma_numbers(it) if number not in text] == []
+        joined = re.sub(" +", " ", text)  # the longest label decides where a column begins
+        assert [number for number in numbers + _wgmma_numbers(it) if re.sub(" +", " ", number) not in joined] == []
         return
     if isinstance(it, ProductPlan):
         numbers += [f"{it.smem_bytes:,} B of {it.smem_limit:,}", f"accumulators  {it.accumulator_registers}"]

@@ -49,7 +49,7 @@ def test_every_kernel_is_asked_for_what_small_problems_reach(path):
     wanted |= {"unaligned: pointers to single elements"} if "unaligned" in kernels else set()
     if not paths.tma:
         wanted |= {f"{kernel}: D in {what}" for kernel in ("aligned", "unaligned") for what in ("vectors", "single elements")}
-    else:
+    elif "unaligned" in kernels:
         wanted |= {"unaligned: k tiles between the first and the last", "unaligned: a source, D in single elements"}
         wanted |= {"unaligned: no source, D in single elements", "unaligned: no source, D in vectors"}
     operations = it.spec.epilogue.operations

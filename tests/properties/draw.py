@@ -168,6 +168,7 @@ WILD: dict[str, Callable[[random.Random, Any], Any]] = {
     "cache": _of({"a": "evict_first", "b": "evict_last"}, {"b": "evict_normal"}, {"c": "normal"}, None),
     "warpgroups": _of(1, 2, 3, 4, 8, 9, None),
     "accumulation": _of("fast", "precise", "precise", None, "slow"),
+    "sparse": _of("2:4", "1:2", None, "2to4"),
     "scale": _of(
         {"a": "row", "b": "column"}, {"a": "1x128", "b": "128x128"}, {"a": "1x128", "a_major": "K"}, {"b": "row"}, {}, None
     ),

@@ -23,7 +23,9 @@ def test_every_key_is_in_the_reference():
     text = pages.spec_reference()
     schema = json_schema()
     keys = set(schema["properties"]) | {
-        key for name in ("Config", "When", "Cost", "Epilogue") for key in schema["$defs"][name]["properties"]
+        key
+        for name in ("Config", "When", "Cost", "Epilogue", "Operation", "Scale", "Groups")
+        for key in pages.long_form(schema["$defs"][name])["properties"]
     }
     assert [key for key in keys if f"| `{key}` |" not in text] == []
     assert "| `name` | required |" in text

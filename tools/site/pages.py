@@ -52,7 +52,10 @@ def spec_reference() -> str:
     ]
     for name, title in (
         ("Epilogue", "Keys of `epilogue`"),
+        ("Operation", "Keys of an operation of `epilogue`"),
+        ("Scale", "Keys of `scale`"),
         ("Problem", "Keys of a problem"),
+        ("Groups", "Keys of `groups` of a problem"),
         ("Config", "Keys of a config"),
         ("When", "Keys of `when`"),
         ("Cache", "Keys of `cache`"),
@@ -62,8 +65,14 @@ def spec_reference() -> str:
     return "\n".join(parts)
 
 
+def long_form(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The form with keys, which comes last, of what may also be written as a word or a list."""
+    form: Mapping[str, Any] = schema.get("anyOf", [schema])[-1]
+    return form
+
+
 def _keys(schema: Mapping[str, Any]) -> str:
-    schema = schema.get("anyOf", [schema])[-1]  # of a problem the long form, which comes last
+    schema = long_form(schema)
     required = schema.get("required", [])
     lines = ["| key | default | |", "|---|---|---|"]
     for key, field in schema["properties"].items():
