@@ -70,7 +70,6 @@ _FAULTS_OF_EVERY_RUN = (
     "hopper_multicast_without_a_neighbour",
     "hopper_flag_not_waited",
     "sparse_selector",
-    "sparse_places_exchanged",
 )
 _CONTROLS_OF_EVERY_RUN = ("control_late_in_the_loop", "control_late_in_micro")
 

@@ -45,7 +45,9 @@ class Case(ctypes.Structure):
 @pytest.fixture(scope="module")
 def program(tmp_path_factory):
     folder = tmp_path_factory.mktemp("sparse")
-    flags = [f"-I{templates_folder() / 'runtime'}"]
+    cutlass = find_toolchain(want=("cutlass",)).cutlass
+    assert cutlass
+    flags = [f"-I{templates_folder() / 'runtime'}", "-isystem", str(cutlass.path)]
     return compile_program([Path(__file__).with_name("sparse_host.cu")], "sm_80", folder, flags=flags)
 
 

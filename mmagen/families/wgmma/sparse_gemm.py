@@ -82,7 +82,7 @@ class _SparseGemm(WgmmaGemm):
 
     def parts(self, plan: WgmmaGemmPlan) -> tuple[str, ...]:
         libraries = ("sparse_library",) if plan.configs else ()
-        return ("common", "package", "product", "gemm", "sparse", *library.parts(plan), *libraries)
+        return ("common", "package", "product", "gemm", "hopper", "sparse", *library.parts(plan), *libraries)
 
     def context(self, plan: WgmmaGemmPlan, config: str) -> Mapping[str, Any]:
         return {

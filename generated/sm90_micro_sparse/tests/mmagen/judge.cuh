@@ -261,8 +261,8 @@ void compare_output(Problem const& problem, Expectation const& expected, Operand
     RowSpan const span = rows_of<Subject>(problem, b);
     for (int64_t row0 = span.begin; row0 < span.end; row0 += slab.rows()) {
       int64_t const rows = std::min(slab.rows(), span.end - row0);
-      slab.template compute<A, B, kPromoted>(call.a, call.b, expected.accumulation, expected.draw.positive, b, row0, rows,
-                                             stream);
+      slab.template compute<A, B, kPromoted>(call.a, call.b, Subject::Scales::of(further), expected.accumulation,
+                                             expected.draw.positive, b, row0, rows, stream);
       comparison.template add<typename Subject::Out, typename Subject::Epilogue>(
           call.d, c, further, expected.model, b, row0, rows, slab.sum(), slab.magnitude(), slab.drift(), stream);
     }
