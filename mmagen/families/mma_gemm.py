@@ -17,10 +17,10 @@ from mmagen.plan import budgets, mma_sync, operations, pages, rules, sentences, 
 from mmagen.plan.devices import Device
 from mmagen.plan.launch import Numbers
 from mmagen.plan.maps import Map
-from mmagen.plan.model import Epilogue, TiledMma
+from mmagen.plan.model import Epilogue, Mainloop, TiledMma, TileScheduler
 from mmagen.plan.operands import VECTOR_BYTES
 from mmagen.plan.pipeline import Pipeline, by_all_warps
-from mmagen.plan.plans import GemmPlan, Mainloop, Text, TileScheduler
+from mmagen.plan.plans import GemmPlan, Text
 from mmagen.plan.policies import SINGLE_TILE, Policies, Policy, functor
 from mmagen.plan.problems import default_problems
 from mmagen.plan.reach import Paths, chosen

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from mmagen.plan.model import Operand
-from mmagen.plan.plans import GemmPlan, TileScheduler
+from mmagen.plan.model import Operand, TileScheduler
+from mmagen.plan.plans import GemmPlan
 
 ISSUE, LATENCY, _EPILOGUE, _STORE = 0.25, 1.5, 2.0, 0.5
 

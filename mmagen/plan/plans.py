@@ -16,7 +16,7 @@ from mmagen.mma.atoms import Atom
 from mmagen.mma.definition import Definition, definition
 from mmagen.plan.arguments import NO_ARGUMENTS, Arguments
 from mmagen.plan.facts import Facts, needs
-from mmagen.plan.model import Epilogue, Operand, TiledMma
+from mmagen.plan.model import Epilogue, Mainloop, Operand, TiledMma, TileScheduler
 from mmagen.plan.operations import columns_of_element
 from mmagen.spec.cost import Cost
 from mmagen.spec.kernel import When
@@ -280,49 +280,6 @@ class ProductPlan(TilePlan):
 @dataclass(frozen=True, kw_only=True)
 class MicroPlan(ProductPlan):
     """One CTA, one tile."""
-
-
-@dataclass(frozen=True)
-class Mainloop:
-    """How A and B are loaded and multiplied. cxx: the policy class; header: its file; stages: of the pipeline."""
-
-    cxx: str
-    header: str
-    stages: int
-
-
-@dataclass(frozen=True)
-class TileScheduler:
-    """The assignment of work tiles, and of parts of K, to CTAs.
-
-    raster_group: rows of tiles (of clusters) per band, which reuses columns of B in L2. cluster: CTAs along M and N that share
-    operands by multicast. split_k: CTAs of a cluster that split the K of a tile. workspace_splits: parts of K that CTAs sum up
-    through a workspace, at most; 0 for as many as fit the problem, None for no such parts. persistent: a CTA computes several
-    tiles. stream_k: which last waves all CTAs share through a workspace: "never", "last_wave" (one that is less than two thirds
-    full) or "always" (any that is not full). grouped: how the rows of groups are given, "contiguous" or "masked"; "" for a kernel
-    without groups.
-    """
-
-    raster_group: int
-    cluster: tuple[int, int] = (1, 1)
-    split_k: int = 1
-    workspace_splits: int | None = None
-    persistent: bool = False
-    stream_k: str = "never"
-    grouped: str = ""
-
-    @property
-    def cluster_ctas(self) -> int:
-        return self.cluster[0] * self.cluster[1] * self.split_k
-
-    @property
-    def takes_workspace(self) -> bool:
-        """Can a call use a workspace in device memory?"""
-        return self.shares_last_wave or self.workspace_splits is not None
-
-    @property
-    def shares_last_wave(self) -> bool:
-        return self.stream_k != "never"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,8 +17,8 @@ from mmagen.families import pipelines, plan
 from mmagen.inspect.flow import copied
 from mmagen.inspect.page import pictures, to_html
 from mmagen.plan.bank_conflicts import _vector_words, byte_address
+from mmagen.plan.model import TileScheduler
 from mmagen.plan.pipeline import raster, timeline, work_tiles
-from mmagen.plan.plans import TileScheduler
 from mmagen.spec.load import load
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from mmagen.families import plan
-from mmagen.plan.model import GmemCopy, SmemCopy, Swizzle
-from mmagen.plan.plans import Mainloop
+from mmagen.plan.model import GmemCopy, Mainloop, SmemCopy, Swizzle
 from mmagen.spec.model import Spec
 
 CLASSIC = {

@@ -12,7 +12,7 @@ from mmagen.mma.catalogue import known
 Keys = dict[str, Any]
 
 USUAL = (16, 32, 64, 96, 128, 192, 256)  # widths
-# Those between make a tile as wide as a small extent of D, or one wave of a grid that takes a little more than one.
+# Widths between them fit a tile to an extent of D a little above a multiple of a usual width, and save a partial last wave.
 EVERY = (*range(16, 64, 8), *range(64, 257, 16), 72, 88, 104, 120)
 _WIDEST_SWAPPED = 192
 _FEW_ROWS = 64  # of D; A is then small and stays in L2, B is read once

@@ -21,10 +21,10 @@ from mmagen.plan import budgets, operations, pages, rules, sentences, tiling
 from mmagen.plan.devices import Device
 from mmagen.plan.launch import Numbers
 from mmagen.plan.maps import Map
-from mmagen.plan.model import TiledMma
+from mmagen.plan.model import TiledMma, TileScheduler
 from mmagen.plan.operations import as_applied
 from mmagen.plan.pipeline import Pipeline
-from mmagen.plan.plans import GemmPlan, Text, TileScheduler
+from mmagen.plan.plans import GemmPlan, Text
 from mmagen.plan.policies import Policies, functor
 from mmagen.plan.problems import default_problems
 from mmagen.plan.reach import Paths, chosen

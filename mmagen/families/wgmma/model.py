@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from mmagen.families.wgmma.scaling import ScaleLayout
 from mmagen.mma.accumulation import Accumulation
-from mmagen.plan.model import Operand
-from mmagen.plan.plans import GemmPlan, Mainloop
+from mmagen.plan.model import Mainloop, Operand
+from mmagen.plan.plans import GemmPlan
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mmagen.families.wgmma.model import WgmmaMainloop
-from mmagen.plan.plans import TileScheduler
+from mmagen.plan.model import TileScheduler
 from mmagen.plan.policies import SINGLE_TILE, Policies, Policy
 
 _KERNELS = {
