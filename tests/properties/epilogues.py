@@ -28,7 +28,7 @@ def operations(dice: random.Random, atom: Atom, grouped: bool = False) -> list[A
     out = dice.choice((*OUT_TYPES[atom.type_d.word], None))
     integers = atom.type_d.word == "s32" and (out or "s32") in _INTEGERS
     words = _PLAIN if integers and legal else _OF_FLOATS
-    if legal and (out or atom.type_d.word) == "f64" or atom.type_d.word == "f64":
+    if (legal and (out or atom.type_d.word) == "f64") or atom.type_d.word == "f64":
         words = tuple(word for word in words if word != "amax")
     if grouped and legal:
         words = tuple(word for word in words if word not in ("bias", "add", "multiply", "amax"))
