@@ -230,6 +230,41 @@ def test_an_a_in_registers_may_be_read_meanwhile_but_not_changed(touch, says):
     assert [f.message.split(" while")[0].split(" ", 5)[-1] for f in report.findings] == says
 
 
+FIRST = "wgmma.mma_async.sync.aligned.m64n8k{k}.f32.{kind}.{kind} {{{sums}}}, %rd2, %rd3, %p, 1, 1{majors};"
+OF_F16, OF_TF32 = {"k": 16, "kind": "f16", "majors": ", 0, 0"}, {"k": 8, "kind": "tf32", "majors": ""}
+SUMS, FRAGMENT = ", ".join(f"%d{i}" for i in range(4)), ", ".join(f"%a{i}" for i in range(4))
+
+
+@pytest.mark.parametrize(
+    ("first", "says"),
+    [
+        (FIRST.format(**OF_F16, sums=SUMS), ""),
+        (FIRST.format(**OF_TF32, sums=SUMS), "another shape, m64n8k8"),
+        (FIRST.format(**OF_TF32, sums=SUMS) + f"{COMMIT} {WAIT}", "another shape, m64n8k8"),
+        (FIRST.format(**OF_TF32, sums=SUMS) + FENCE, ""),
+        (FIRST.format(**OF_F16, sums=FRAGMENT), "reads %a0 as A while a wgmma that writes it"),
+        (FIRST.format(**OF_F16, sums=FRAGMENT) + FENCE, "reads %a0 as A while a wgmma that writes it"),
+        (FIRST.format(**OF_F16, sums=FRAGMENT) + f"{COMMIT} {WAIT}", "reads %a0 as A, which a wgmma has written"),
+        (FIRST.format(**OF_F16, sums=FRAGMENT) + f"{COMMIT} {WAIT} {FENCE}", ""),
+        (
+            FIRST.format(**OF_F16, sums="%r20, %r21, %r22, %r23").replace("%rd2", f"{{{SUMS}}}").replace("0, 0;", "0;"),
+            "writes %d0 while a wgmma that reads",
+        ),
+    ],
+)
+def test_only_sums_of_one_shape_are_ordered_without_a_fence(first, says):
+    a, b = operands("f16", "f16", 8, 16)
+    kinds = ("f32",)
+    images = (k_major(a, 32), k_major(b, 32))
+    if "%a0" in first:
+        first = "mov.b64 %rd2, 0;\n    " + first
+    _, report = product(
+        *("m64n8k16.f32.f16.f16", 8, kinds, *images, 0, descriptor(B_AT, 16, 256, 32), ", 1, 1, 0", fragment_of(a)),
+        before=first,
+    )
+    assert [says in f.message and f.kind for f in report.findings] == (["wgmma_order"] if says else []), report.findings
+
+
 def test_registers_that_hold_the_same_need_no_fence():
     assert not _simple(before="mov.f32 %d1, %d1;").findings
 

@@ -98,7 +98,7 @@ def _multiply(e: Emitter, i: Instruction) -> None:
     e.line(f"t = {run}.run(R, X, {e.mask}, {a}, {e.source(i.operands[2], 'u64')}, {chosen}, {scale_d})")
     for n, target in enumerate(elements_of(i.operands[0])):
         e.write(target, f"t[{n}]", "u32")
-    e.line(f"X.wgmmas.mark_results(R, {e.mask}, {e.bind(sums)})")
+    e.line(f"X.wgmmas.mark_results(R, {e.mask}, {e.bind(sums)}, {(form.n, form.k)})")
 
 
 class _Multiply:
@@ -132,9 +132,9 @@ class _Multiply:
         first = np.array([X.wgmmas.first_lane(g) for g in groups.tolist()], dtype=np.int64)
         lanes = (first[:, None] + np.arange(WARPGROUP)).reshape(-1)
         X.wgmmas.check_together(groups)
-        for group in groups.tolist():
-            X.wgmmas.check_operands(R, group, (*self.sums, *self.fragments), self.i)
         form = self.form
+        for group in groups.tolist():
+            X.wgmmas.check_operands(R, group, self.sums, self.fragments, (form.n, form.k), self.i)
         clocks = [X.wgmmas.start(group, self.sums, self.fragments, form.sparse) for group in groups.tolist()]
         if a is None:
             registers = np.stack([_bits(X.lanes.spread(R[r])[lanes]) for r in self.fragments], axis=-1)
