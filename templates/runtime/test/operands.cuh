@@ -402,15 +402,18 @@ class Operands {
     }
   }
 
-  /// In place, alpha and beta are in device memory, and what the host has of them is of no use.
+  /// In place, the scalars that the epilogue has are in device memory, and what the host has of them is of no use.
   Call call(InPlace in_place) const {
     Matrix const c = in_place == InPlace::kYes ? d_.matrix() : c_.matrix();
     Call call = {problem_.m,  problem_.n,  problem_.k, problem_.batch, problem_.alpha, problem_.beta,
                  a_.matrix(), b_.matrix(), c,          d_.matrix()};
     call.groups = groups_.arguments();
     if (in_place == InPlace::kYes) {
-      call.alpha = call.beta = NAN;
-      call.alpha_device = scalars_.get();
+      if (Subject::Epilogue::kAlpha) {
+        call.alpha = NAN;
+        call.alpha_device = scalars_.get();
+      }
+      call.beta = NAN;
       call.beta_device = static_cast<unsigned char*>(scalars_.get()) + sizeof(typename Subject::Scalar::Storage);
     }
     for (GuardedMatrix const& one : further_memory_) { call.further.push_back(one.matrix()); }
