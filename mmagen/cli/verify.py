@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from mmagen.verify.verdict import Verdict
 
 # Small, because sanitizers are slow; not a multiple of usual tiles, and with aligned rows for every type.
-_SANITIZED_PROBLEM = ("--problem", "224,160,96")
+_SANITIZED_PROBLEM = "224,160,96"
+_SANITIZED_GROUPS = ":groups=70+0+1+129+17"  # of a grouped kernel: its problem has groups
 _JUDGED = ("passed", "incorrect")  # dispositions of kernels that ran
 
 
@@ -263,11 +264,18 @@ def _commands(result: BuildResult, toolchain: Toolchain, options: VerifyOptions)
     if "bench" in result.programs:
         sustained = ["--sustained", f"{options.sustained_s:g}"] if options.sustained_s else []
         yield "bench", [*problems, *seed, *dist, *limit, *sustained], ()
-    # Kernels without a benchmark compute one small shape in any case.
-    small = problems or (_SANITIZED_PROBLEM if "bench" in result.offered else ())
+    small = problems or _sanitized(result) if options.sanitize else []
     for tool in options.sanitize:
         assert toolchain.sanitizer
         yield "verify", [*small, *seed, *dist, "--no-timing"], (str(toolchain.sanitizer.path), tool)
+
+
+def _sanitized(result: BuildResult) -> list[str]:
+    """The small problem for sanitizers. Kernels without a benchmark compute one small shape in any case."""
+    if "bench" not in result.offered:
+        return []
+    plan = _plan(result.project)
+    return ["--problem", _SANITIZED_PROBLEM + (_SANITIZED_GROUPS if plan is not None and plan.spec.grouped else "")]
 
 
 def _maps(verified: Sequence[Verdict], loaded: Specs, folders: Sequence[Path]) -> Iterator[str]:
