@@ -215,7 +215,7 @@ def _mainloop(computed: Spec, stages: int, atom: Atom, mma: TiledMma, tile: tupl
         prefetch=computed.prefetch or 0,
         scales=tuple(scaling.layout(letter, computed, tile) for letter in "AB") if computed.scale else (),
         scale_bytes=stages * scaling.bytes_of_stage(computed, tile),
-        partial_sets=decisions.partial_sets(computed, atom, mma, tile) if scaling.along_k(computed) else 0,
+        partial_registers=decisions.partial_registers(computed, atom, mma, tile),
     )
 
 
