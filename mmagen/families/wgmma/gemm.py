@@ -114,7 +114,7 @@ class WgmmaGemm:
         return replace(trials, without_workspace=frozenset(unaligned)) if scheduler.takes_workspace else trials
 
     def alternatives(self, spec: Spec) -> Iterator[Mapping[str, Any]]:
-        return alternatives(spec.atom, EVERY)
+        return alternatives(spec.atom, EVERY, decisions.promoted(spec))
 
     def pipeline(self, plan: WgmmaGemmPlan) -> Pipeline:
         return pipeline(plan)

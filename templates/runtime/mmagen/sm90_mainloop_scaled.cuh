@@ -32,14 +32,18 @@ struct ScaleSlots {
 
   /// Called by a whole warp. `slots`: kSlots of them.
   CUTE_DEVICE static void load(ScaleTensor<Layout> const& scales, float* slots, int tile, int k, int batch, int lane) {
+    constexpr int kStep = 32 * Layout::kGranule;  // lines from one slot of a lane to the next
+    static_assert(kStep % Layout::kLines == 0, "the addresses of a lane's slots are evenly spaced");
+    int const line = tile * kTile + lane * Layout::kGranule;
+    float const* from = scales.at(line, k, batch);
     CUTE_UNROLL
-    for (int first = 0; first < kSlots; first += 32) {
-      int const slot = first + lane;
-      int const line = tile * kTile + slot * Layout::kGranule;
-      bool const exists = line < scales.extent;
+    for (int i = 0; i * 32 < kSlots; ++i) {
+      int const slot = i * 32 + lane;
+      bool const exists = line + i * kStep < scales.extent;
       if (kSlots % 32 == 0 || slot < kSlots) {
-        cp_async_zero_fill<4>(slots + slot, exists ? scales.at(line, k, batch) : scales.data, exists ? 4 : 0);
+        cp_async_zero_fill<4>(slots + slot, exists ? from : scales.data, exists ? 4 : 0);
       }
+      from += kStep / Layout::kLines * (Layout::kContiguousK ? scales.ld : 1);
     }
   }
 
