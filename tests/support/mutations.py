@@ -1081,13 +1081,9 @@ _ACCUMULATION = (
         (
             Edit(
                 "include/mmagen/sm90_mainloop_promoted.cuh",
-                "stage_mma(partial, pipe.stage, GMMA::ScaleOut::Zero);",
-                "stage_mma(partial, pipe.stage, i == 0 ? GMMA::ScaleOut::Zero : GMMA::ScaleOut::One);",
-            ),
-            Edit(
-                "include/mmagen/sm90_mainloop_promoted.cuh",
-                "      for (int v = 0; v < size(tCrC); ++v) { tCrC(v) += partial(v); }",
-                "      for (int v = 0; v < size(tCrC); ++v) { tCrC(v) = partial(v); }",
+                "mma_promoted(stage_mma, pipe.stage, tCrC, stage_issued, [&] { release(pipe.stage); }, detail::PlainSum{});",
+                "stage_mma(tCrC, pipe.stage, i == 0 ? GMMA::ScaleOut::Zero : GMMA::ScaleOut::One); stage_issued(); "
+                "warpgroup_wait<0>(); warpgroup_fence_operand(tCrC); release(pipe.stage);",
             ),
         ),
         ("128,128,2048",),

@@ -10,6 +10,7 @@ from math import log2
 
 from mmagen.families.wgmma import scaling
 from mmagen.mma.atoms import Atom
+from mmagen.mma.sparse_atoms import SparseAtom
 from mmagen.plan import budgets, rules
 from mmagen.plan.model import Epilogue, Operand, SmemCopy, Swizzle, TiledMma, Tma
 from mmagen.plan.operands import VECTOR_BYTES, power_of_two_divisor
@@ -119,9 +120,12 @@ def promoted(spec: Spec) -> bool:
     return precise(spec) or scaling.along_k(spec)
 
 
-def partial_sets(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> int:
-    """Sets of registers for the partial sums of a unit, where scales change along K."""
-    return scaling.partial_sets(spec, atom, mma, tile, role_registers(spec, mma)[2], REGISTERS_BESIDES)
+def partial_registers(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> int:
+    """Registers per thread for sums of a k tile that are still to be added up: of a unit, which is 64 rows by the atom's columns.
+    Sparse wgmmas are issued for a whole tile."""
+    if not promoted(spec):
+        return 0
+    return tile[0] * tile[1] // mma.threads if isinstance(atom, SparseAtom) else atom.m * atom.n // WARPGROUP
 
 
 # --- Registers -------------------------------------------------------------------------------------------------------
@@ -148,19 +152,16 @@ def launch_registers(spec: Spec, mma: TiledMma) -> int:
 def registers(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> tuple[int, int]:
     """32-bit registers per thread for accumulators, partial sums included, and for fragments of A or its metadata."""
     sums = tile[0] * tile[1] * atom.type_d.bits // 32 // mma.threads
-    accumulators = sums * (2 if precise(spec) else 1)
-    if scaling.along_k(spec):
-        accumulators += partial_sets(spec, atom, mma, tile) * scaling.unit_registers(atom)
-    return accumulators, atom.registers_of_a(tile[0] // mma.atoms[0], tile[2])
+    return sums + partial_registers(spec, atom, mma, tile), atom.registers_of_a(tile[0] // mma.atoms[0], tile[2])
 
 
 def registers_fit(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> bool:
     """Do a consumer's registers suffice, and those at launch for one wgmma?"""
     accumulators, fragments = registers(spec, atom, mma, tile)
-    sums = accumulators // (2 if precise(spec) else 1)
+    sums = partial_registers(spec, atom, mma, tile) or accumulators
     needed = accumulators + fragments + REGISTERS_BESIDES
     if scaling.along_k(spec):
-        sums, needed = scaling.unit_registers(atom), needed + scaling.REGISTERS_BESIDES
+        needed += scaling.REGISTERS_BESIDES
     return needed <= role_registers(spec, mma)[2] and sums + REGISTERS_OF_WGMMA <= launch_registers(spec, mma)
 
 

@@ -114,7 +114,7 @@ class WgmmaGemm:
         return replace(trials, without_workspace=frozenset(unaligned)) if scheduler.takes_workspace else trials
 
     def alternatives(self, spec: Spec) -> Iterator[Mapping[str, Any]]:
-        return alternatives(spec.atom, EVERY)
+        return alternatives(spec.atom, EVERY, decisions.promoted(spec))
 
     def pipeline(self, plan: WgmmaGemmPlan) -> Pipeline:
         return pipeline(plan)
@@ -215,7 +215,7 @@ def _mainloop(computed: Spec, stages: int, atom: Atom, mma: TiledMma, tile: tupl
         prefetch=computed.prefetch or 0,
         scales=tuple(scaling.layout(letter, computed, tile) for letter in "AB") if computed.scale else (),
         scale_bytes=stages * scaling.bytes_of_stage(computed, tile),
-        partial_sets=decisions.partial_sets(computed, atom, mma, tile) if scaling.along_k(computed) else 0,
+        partial_registers=decisions.partial_registers(computed, atom, mma, tile),
     )
 
 

@@ -13,14 +13,14 @@ from mmagen.plan.plans import GemmPlan
 @dataclass(frozen=True, kw_only=True)
 class WgmmaMainloop(Mainloop):
     """promote: each k tile's sum is added to f32 registers. prefetch: stages prefetched into L2 while the previous kernel still
-    runs. scales: of the kernel's A and B, () for neither. scale_bytes: shared memory of those that change along K. partial_sets:
-    sets of registers for the sums of k tiles that are to be scaled."""
+    runs. scales: of the kernel's A and B, () for neither. scale_bytes: shared memory of those that change along K.
+    partial_registers: per thread, for sums of a k tile that are still to be added up, 0 without promotion."""
 
     promote: bool
     prefetch: int
     scales: tuple[ScaleLayout, ...] = ()
     scale_bytes: int = 0
-    partial_sets: int = 0
+    partial_registers: int = 0
 
     @property
     def scales_k(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from mmagen.families.wgmma import decisions, grouped, scaling
+from mmagen.families.wgmma import decisions, grouped
 from mmagen.families.wgmma.model import WgmmaGemmPlan
 from mmagen.mma.sparse_atoms import SparseAtom
 from mmagen.plan import pages
@@ -125,21 +125,22 @@ def _scales(plan: WgmmaGemmPlan) -> list[pages.Row]:
         rows.append(("of all of K", "multiply the finished tile, before the epilogue"))
     if mainloop.scales_k:
         slots = pages.count(sum(one.slots for one in mainloop.scales), "slot")
-        sets = pages.count(mainloop.partial_sets, "set")
-        overlap = "one is added up while the next runs" if mainloop.partial_sets > 1 else "other warpgroups run meanwhile"
         rows += [
             ("of a part of K", "multiply the sum of each k tile, which is added to f32 registers"),
             ("copy", f"{slots} of shared memory per stage, by a warp of the producer (cp.async)"),
-            ("partial sums", f"{sets} of {scaling.unit_registers(plan.atom)} registers, one for each wgmma shape: {overlap}"),
+            (
+                "partial sums",
+                f"{mainloop.partial_registers} registers of a thread, of {plan.atom.m} rows x {plan.atom.n} columns",
+            ),
         ]
     return rows
 
 
 def _registers(plan: WgmmaGemmPlan) -> list[pages.Row]:
     sums, roles = plan.accumulator_registers, plan.roles
-    partial = plan.mainloop.partial_sets * scaling.unit_registers(plan.atom)
-    of_partial = f", {partial} of them for sums of k tiles" if partial else ", half of them for the sum of one k tile"
-    rows: list[pages.Row] = [("accumulators", f"{sums}" + (of_partial if plan.mainloop.promote else ""))]
+    partial = plan.mainloop.partial_registers
+    of_partial = f", {partial} of them for sums of a k tile that are still to be added up" if partial else ""
+    rows: list[pages.Row] = [("accumulators", f"{sums}{of_partial}")]
     if plan.fragment_registers:
         rows.append(("fragments", f"{plan.fragment_registers}, one k tile of A"))
     rows.append(

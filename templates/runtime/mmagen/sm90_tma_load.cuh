@@ -69,6 +69,7 @@ struct Sm90TmaLoad {
   using TileScheduler = typename Config::TileScheduler;
   using Pipeline = Sm90Pipeline<Config>;
   static constexpr bool kTakesEmptyK = false;  // whether the kernel also computes a K of 0
+  static constexpr int kPartialSums = 0;       // of a thread, of a k tile, that are still to be added up
 
   // Of mainloops with scales (sm90_scales.cuh): whether they change along K, and whether a finished tile is multiplied by some.
   static constexpr bool kScalesK = false;
