@@ -246,7 +246,7 @@ def _run(result: BuildResult, problems: Sequence[Problem], toolchain: Toolchain,
 
     runs = [
         run(result, program=program, args=args, timeout_s=options.timeout_s, sanitizer=sanitizer)
-        for program, args, sanitizer in _commands(result, toolchain, options)
+        for program, args, sanitizer in _commands(result, problems, toolchain, options)
     ]
     skipped = [*not_reached(problems, runs[0], options.max_dim)]
     if options.bench and "bench" not in result.offered:
@@ -254,8 +254,10 @@ def _run(result: BuildResult, problems: Sequence[Problem], toolchain: Toolchain,
     return judge(result, *runs, skipped=skipped)
 
 
-def _commands(result: BuildResult, toolchain: Toolchain, options: VerifyOptions) -> Iterator[_Command]:
-    """(program, arguments, sanitizer) for each run of one project."""
+def _commands(
+    result: BuildResult, asked: Sequence[Problem], toolchain: Toolchain, options: VerifyOptions
+) -> Iterator[_Command]:
+    """(program, arguments, sanitizer) for each run of one project. asked: the project's own problems."""
     problems = [part for problem in options.problems for part in ("--problem", problem)]
     seed = ["--seed", str(options.seed)] if options.seed is not None else []
     dist = ["--dist", options.dist] if options.dist else []
@@ -264,18 +266,16 @@ def _commands(result: BuildResult, toolchain: Toolchain, options: VerifyOptions)
     if "bench" in result.programs:
         sustained = ["--sustained", f"{options.sustained_s:g}"] if options.sustained_s else []
         yield "bench", [*problems, *seed, *dist, *limit, *sustained], ()
-    small = problems or _sanitized(result) if options.sanitize else []
+    # Kernels without a benchmark compute one small shape in any case.
+    small = problems or (_sanitized(asked) if "bench" in result.offered else [])
     for tool in options.sanitize:
         assert toolchain.sanitizer
         yield "verify", [*small, *seed, *dist, "--no-timing"], (str(toolchain.sanitizer.path), tool)
 
 
-def _sanitized(result: BuildResult) -> list[str]:
-    """The small problem for sanitizers. Kernels without a benchmark compute one small shape in any case."""
-    if "bench" not in result.offered:
-        return []
-    plan = _plan(result.project)
-    return ["--problem", _SANITIZED_PROBLEM + (_SANITIZED_GROUPS if plan is not None and plan.spec.grouped else "")]
+def _sanitized(asked: Sequence[Problem]) -> list[str]:
+    """The small problem for sanitizers, of a gemm with these problems of its own."""
+    return ["--problem", _SANITIZED_PROBLEM + (_SANITIZED_GROUPS if any(problem.groups for problem in asked) else "")]
 
 
 def _maps(verified: Sequence[Verdict], loaded: Specs, folders: Sequence[Path]) -> Iterator[str]:

@@ -196,13 +196,26 @@ def test_a_kernel_of_one_shape_is_sanitized_on_that(workspace, machine, capsys, 
 
 
 @pytest.mark.parametrize("spec", sorted(SPECS.glob("*gemm*.yaml")), ids=lambda path: path.stem)
-def test_every_gemm_computes_the_problem_for_sanitizers(spec, tmp_path):
-    (tmp_path / "spec.yaml").write_bytes(spec.read_bytes())
-    result = BuildResult(spec.stem, tmp_path, True, offered=("verify", "bench"))
-    option, problem = _sanitized(result)
+def test_every_gemm_computes_the_problem_for_sanitizers(spec):
     it = plan(load(spec.read_bytes(), spec.name).spec)
+    option, problem = _sanitized(it.problems)
     assert option == "--problem" and not [*family_of(it).problem_faults(it, [parse_problem(problem)])]
     assert ("groups" in problem) == bool(it.spec.grouped)
+
+
+def test_a_grouped_kernel_is_sanitized_on_groups(workspace, machine, capsys, started, monkeypatch):
+    reading = sys.modules["mmagen.families.reading"]
+    plain, own = reading.read, (Problem.model_validate({"shape": (16, 16, 16), "groups": [3, 9]}),)
+
+    def read(data, file):
+        it, faults = plain(data, file)
+        it.problems = own if file.startswith("two") else ()
+        return it, faults
+
+    monkeypatch.setattr(reading, "read", read)
+    machine.sanitizer = Tool(Path("/bin/compute-sanitizer"), "2025.3", "PATH")
+    assert typed(capsys, "verify", "one.yaml", "two.yaml", "--sanitize", "memcheck")[0] == 0
+    assert [run[2] for run in started if run[-1] == "memcheck"] == ["224,160,96", "224,160,96:groups=70+0+1+129+17"]
 
 
 def test_only_what_will_be_used_is_looked_for(workspace, machine, capsys):
