@@ -267,6 +267,7 @@ class ProductPlan(TilePlan):
             shape=self.text.shape,
             group_a=self.operand("A").group,
             kept_a=self.operand("A").kept,
+            packed_b=self.operand("B").group,
             description={**about.description, **matrices},
             columns_of_element=columns,
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import log2
 
-from mmagen.families.wgmma import scaling
+from mmagen.families.wgmma import mixed, scaling
 from mmagen.mma.atoms import Atom
 from mmagen.plan import budgets, rules
 from mmagen.plan.model import Epilogue, Operand, SmemCopy, Swizzle, TiledMma, Tma
@@ -64,7 +64,7 @@ def as_computed(spec: Spec) -> Spec:
 def schedule(spec: Spec, mma: TiledMma) -> str:
     """The spec's schedule, or the default for the number of warpgroups along M. Scales that change along K take a warp of the
     producer, and groups need a persistent schedule."""
-    warp_specialized = mma.atoms[0] >= 2 or scaling.along_k(spec) or spec.grouped
+    warp_specialized = mma.atoms[0] >= 2 or scaling.along_k(spec) or spec.grouped or spec.weights
     return spec.schedule or ("cooperative" if warp_specialized else "warpgroup")
 
 
@@ -134,7 +134,7 @@ def role_registers(spec: Spec, mma: TiledMma) -> tuple[int, int, int]:
         most = budgets.REGISTERS_PER_SM // ctas // count // 8 * 8
         return 0, 0, min(most, budgets.REGISTERS_PER_THREAD)
     readers = consumers(spec, mma)
-    producer = 40 if readers <= 2 else 32
+    producer = mixed.PRODUCER_REGISTERS if spec.weights else 40 if readers <= 2 else 32
     consumer = min(MOST_REGISTERS, (each * count - WARPGROUP * producer) // (WARPGROUP * readers) // 8 * 8)
     return producer, consumer, consumer
 
@@ -148,16 +148,19 @@ def launch_registers(spec: Spec, mma: TiledMma) -> int:
 def registers(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> tuple[int, int]:
     """32-bit registers per thread for accumulators, partial sums included, and for fragments of A or its metadata."""
     sums = tile[0] * tile[1] * atom.type_d.bits // 32 // mma.threads
-    accumulators = sums * (2 if precise(spec) else 1)
+    accumulators = sums * (2 if precise(spec) or spec.weights else 1)
     if scaling.along_k(spec):
         accumulators += partial_sets(spec, atom, mma, tile) * scaling.unit_registers(atom)
-    return accumulators, atom.registers_of_a(tile[0] // mma.atoms[0], tile[2])
+    rows = tile[0] // mma.atoms[0]
+    if spec.weights:
+        return accumulators, mixed.fragment_registers(spec, atom, rows)
+    return accumulators, atom.registers_of_a(rows, tile[2])
 
 
 def registers_fit(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> bool:
     """Do a consumer's registers suffice, and those at launch for one wgmma?"""
     accumulators, fragments = registers(spec, atom, mma, tile)
-    sums = accumulators // (2 if precise(spec) else 1)
+    sums = accumulators // (2 if precise(spec) or spec.weights else 1)
     needed = accumulators + fragments + REGISTERS_BESIDES
     if scaling.along_k(spec):
         sums, needed = scaling.unit_registers(atom), needed + scaling.REGISTERS_BESIDES
@@ -188,6 +191,9 @@ def operand(letter: str, spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> O
     element = (atom.type_a, atom.type_b)[mode]
     major = atom.stored_major(letter, (spec.layout.a_major, spec.layout.b_major)[mode])
     group, kept = atom.stored(letter)
+    converted = letter == "A" and spec.weights is not None
+    if converted:
+        element, group, kept = mixed.stored(spec)
     contiguous_k, extent_k = major == "K", tile[2] // group * kept
     along, across = (extent_k, tile[mode]) if contiguous_k else (tile[mode], extent_k)
     # A wgmma reads whole lines: across K a line must not reach into the next atom.
@@ -207,7 +213,7 @@ def operand(letter: str, spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> O
         lines=SWIZZLE_LINES,
         copy_wide=None,
         copy_narrow=None,
-        smem_copy=_smem_copy(letter, atom, contiguous_k),
+        smem_copy=None if converted else _smem_copy(letter, atom, contiguous_k),
         bytes_per_stage=tile[mode] * extent_k * element.bytes + atom.metadata_bytes(letter, tile[mode], tile[2]),
         tma=Tma(swizzle_bytes, along // line, box, lines // box, _HINTS[getattr(spec.cache, letter.lower(), "normal")]),
         group=group,
@@ -280,7 +286,8 @@ def smem_share(spec: Spec) -> int:
 
 def barrier_stages(spec: Spec, mma: TiledMma) -> int:
     """Stages whose mbarriers fit BARRIER_BYTES: a full and an empty one for each, beside a turn for each consumer."""
-    return (BARRIER_BYTES // 8 - consumers(spec, mma)) // 2
+    each = 2 + (mixed.PREPARED_BARRIERS if spec.weights else 0)
+    return (BARRIER_BYTES // 8 - consumers(spec, mma)) // each
 
 
 def most_stages(spec: Spec, mma: TiledMma, a: Operand, b: Operand, staged: Epilogue) -> int:
