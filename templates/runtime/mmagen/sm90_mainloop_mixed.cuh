@@ -196,8 +196,10 @@ struct Sm90MainloopMixed : Sm90TmaLoad<Config> {
     clear(tCrC);
 
     auto const load_fragments = [&](auto set, int stage, int chunk) {
-      convert(fragments(set), smem_a + stage * A::kTileMn * A::kTileK, rows, chunk, factors);
-      factors.next_zeros(params);
+      constexpr int kSet = decltype(set)::value;
+      factors.template next<kSet>();
+      convert<kSet>(fragments(set), smem_a + stage * A::kTileMn * A::kTileK, rows, chunk, factors);
+      warpgroup_fence_operand(fragments(set));  // or the compiler may convert them after the next wait
     };
     // Multiplies a chunk of the stage at `pipe`, whose fragments are in `set`, and converts the next one's meanwhile.
     auto const multiply = [&](auto set, auto which, bool more) {
@@ -217,8 +219,9 @@ struct Sm90MainloopMixed : Sm90TmaLoad<Config> {
       }
       warpgroup_commit_batch();
       warpgroup_fence_operand(sums);
+      // Hazard: without a branch around the conversion ptxas moves the wait before it.
       if constexpr (kWhich + 1 < kChunks) {
-        load_fragments(other, stage, kWhich + 1);
+        if (params.rows > 0) { load_fragments(other, stage, kWhich + 1); }
       } else {
         ++pipe;
         if (more) {
@@ -232,8 +235,7 @@ struct Sm90MainloopMixed : Sm90TmaLoad<Config> {
       warpgroup_fence_operand(sums);
       warpgroup_fence_operand(tCrA);  // keeps its registers from being used for the other set while wgmma reads them
       if constexpr (kWhich + 1 == kChunks) { release(stage); }
-      factors.add(sums, tCrC);
-      factors.next_scales(params);
+      factors.template add<decltype(set)::value>(sums, tCrC);
     };
     auto const k_tile = [&](auto set, bool more) {
       for_each(make_int_sequence<kChunks>{},
@@ -246,13 +248,11 @@ struct Sm90MainloopMixed : Sm90TmaLoad<Config> {
       CUTE_NO_UNROLL
       for (int i = 0; i < k_tiles; ++i) { k_tile(_0{}, i + 1 < k_tiles); }
     } else {
-      int i = 0;
       CUTE_NO_UNROLL
-      for (; i + 1 < k_tiles; i += 2) {
-        k_tile(_0{}, true);
-        k_tile(_1{}, i + 2 < k_tiles);
+      for (int i = 0; i < k_tiles; i += 2) {
+        k_tile(_0{}, i + 1 < k_tiles);
+        if (i + 1 < k_tiles) { k_tile(_1{}, i + 2 < k_tiles); }
       }
-      if (i < k_tiles) { k_tile(_0{}, false); }
     }
   }
 
@@ -278,17 +278,23 @@ struct Sm90MainloopMixed : Sm90TmaLoad<Config> {
     }
   };
 
-  /// The scales and zero points of a thread's rows, each read one chunk before it is used.
+  /// The scales and zero points of a thread's rows, in two sets as the fragments are. Those of a chunk are read while the chunk
+  /// before it is multiplied, zero points one chunk earlier.
   struct GroupFactors {
     Scale const* scale_of[kCountM][2];
     uint8_t const* zero_of[kCountM][2];
-    uint32_t scale_bits[kCountM][2];
-    uint32_t zero_bits[kCountM][2];
-    int chunk_of_scales, chunk_of_zeros;  // which are read next
+    uint32_t scale_bits[2][kCountM][2];  // (set, atom, row)
+    uint32_t zero_bits[2][kCountM][2];
+    int64_t scale_step, zero_step;
+    int chunk, last_group;  // chunk: which is converted next
 
+    /// chunk: the first one.
     template <class Tile>
     CUTE_DEVICE GroupFactors(Params const& params, Tile const& tile, int chunk, Lines const& lines)
-        : chunk_of_scales(chunk), chunk_of_zeros(chunk) {
+        : scale_step(Weights::kContiguousK ? 1 : params.scales.ld),
+          zero_step(Weights::kContiguousK ? 1 : params.zeros.ld),
+          chunk(chunk),
+          last_group(params.groups - 1) {
       CUTE_UNROLL
       for (int m = 0; m < kCountM; ++m) {
         CUTE_UNROLL
@@ -301,32 +307,29 @@ struct Sm90MainloopMixed : Sm90TmaLoad<Config> {
           }
         }
       }
-      next_scales(params);
-      next_zeros(params);
+      if constexpr (Weights::kZeros) { load(zero_bits[0], zero_of, group(chunk) * zero_step); }
     }
 
-    CUTE_DEVICE void next_scales(Params const& params) {
-      int64_t const offset = group(params, chunk_of_scales++) * (Weights::kContiguousK ? 1 : params.scales.ld);
-      CUTE_UNROLL
-      for (int i = 0; i < 2 * kCountM; ++i) { scale_bits[i / 2][i % 2] = detail::load_bits(scale_of[i / 2][i % 2] + offset); }
+    /// Begins to read the scales of the chunk that set kSet is for, and the zero points of the next one.
+    template <int kSet>
+    CUTE_DEVICE void next() {
+      load(scale_bits[kSet], scale_of, group(chunk) * scale_step);
+      ++chunk;
+      if constexpr (Weights::kZeros) { load(zero_bits[1 - kSet], zero_of, group(chunk) * zero_step); }
     }
 
-    CUTE_DEVICE void next_zeros(Params const& params) {
-      if constexpr (Weights::kZeros) {
-        int64_t const offset = group(params, chunk_of_zeros++) * (Weights::kContiguousK ? 1 : params.zeros.ld);
-        CUTE_UNROLL
-        for (int i = 0; i < 2 * kCountM; ++i) { zero_bits[i / 2][i % 2] = detail::load_bits(zero_of[i / 2][i % 2] + offset); }
-      }
+    template <int kSet>
+    CUTE_DEVICE uint32_t zero(int m, int row) const {
+      return Conversion::zero_of(Weights::kZeros ? zero_bits[kSet][m][row] : 0);
     }
-
-    CUTE_DEVICE uint32_t zero(int m, int i) const { return Conversion::zero_of(Weights::kZeros ? zero_bits[m][i] : 0); }
 
     /// Adds the sums of a chunk, scaled.
-    template <class TensorS, class TensorRC>
+    template <int kSet, class TensorS, class TensorRC>
     CUTE_DEVICE void add(TensorS const& sums, TensorRC& tCrC) const {
       CUTE_UNROLL
       for (int m = 0; m < kCountM; ++m) {
-        float const scale[2] = {detail::float_of_bits<Scale>(scale_bits[m][0]), detail::float_of_bits<Scale>(scale_bits[m][1])};
+        float const scale[2] = {detail::float_of_bits<Scale>(scale_bits[kSet][m][0]),
+                                detail::float_of_bits<Scale>(scale_bits[kSet][m][1])};
         CUTE_UNROLL
         for (int n = 0; n < Lines::kCountN; ++n) {
           CUTE_UNROLL
@@ -337,17 +340,23 @@ struct Sm90MainloopMixed : Sm90TmaLoad<Config> {
 
    private:
     /// The last chunks of the last k tile may lie behind K.
-    CUTE_DEVICE static int64_t group(Params const& params, int chunk) {
+    CUTE_DEVICE int64_t group(int of_chunk) const {
       if constexpr (Weights::kGroup == 0) {
         return 0;
       } else {
-        return cute::min(chunk / (Weights::kGroup / kChunk), params.groups - 1);
+        return cute::min(of_chunk / (Weights::kGroup / kChunk), last_group);
       }
+    }
+
+    template <class Element>
+    CUTE_DEVICE static void load(uint32_t (&bits)[kCountM][2], Element const* const (&from)[kCountM][2], int64_t offset) {
+      CUTE_UNROLL
+      for (int i = 0; i < 2 * kCountM; ++i) { bits[i / 2][i % 2] = detail::load_bits(from[i / 2][i % 2] + offset); }
     }
   };
 
   /// Loads and converts a chunk's fragments of A.
-  template <class TensorRA>
+  template <int kSet, class TensorRA>
   CUTE_DEVICE static void convert(TensorRA& tCrA, uint8_t const* stage, QuarterRows const& rows, int chunk,
                                   GroupFactors const& factors) {
     using namespace cute;
@@ -364,7 +373,7 @@ struct Sm90MainloopMixed : Sm90TmaLoad<Config> {
           *reinterpret_cast<Vector*>(quarter + byte / 4) =
               *reinterpret_cast<Vector const*>(stage + rows.at(m, row, chunk, byte));
         }
-        uint32_t const zero = factors.zero(m, row);
+        uint32_t const zero = factors.template zero<kSet>(m, row);
         for_each(make_int_sequence<4 * kRuns>{}, [&](auto at) {
           constexpr int kRun = decltype(at)::value / 4;
           constexpr int kPlace = decltype(at)::value % 4;

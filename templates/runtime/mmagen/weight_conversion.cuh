@@ -27,6 +27,14 @@ CUTE_DEVICE uint32_t subtract_pairs(uint32_t a, uint32_t b) {
   return difference;
 }
 
+/// (a & kMask) ^ kFlipped, one instruction: a compiler that splits it finds no operation with two constants.
+template <uint32_t kMask, uint32_t kFlipped>
+CUTE_DEVICE uint32_t masked_xor(uint32_t a) {
+  uint32_t result;
+  asm("lop3.b32 %0, %1, %2, %3, 0x6a;" : "=r"(result) : "r"(a), "n"(kMask), "n"(kFlipped));
+  return result;
+}
+
 /// Two e4m3 in the low half, to a pair.
 template <class Element>
 CUTE_DEVICE uint32_t pair_of_e4m3(uint32_t two) {
@@ -61,19 +69,20 @@ struct WeightConversion {
     if constexpr (kType == WeightType::kS4) {
       // The sign bit counts 8 instead of -8 once it is flipped: 8 more than the value.
       constexpr uint32_t kEight = kMagic | 0x00080008;
-      return detail::subtract_pairs<Element>(((words[0] >> (4 * i)) & 0x000f000f) ^ kEight, kEight);
+      return detail::subtract_pairs<Element>(detail::masked_xor<0x000f000f, kEight>(words[0] >> (4 * i)), kEight);
     } else if constexpr (kType == WeightType::kU4) {
-      return detail::subtract_pairs<Element>(((words[0] >> (4 * i)) & 0x000f000f) | kMagic, zero);
+      return detail::subtract_pairs<Element>(detail::masked_xor<0x000f000f, kMagic>(words[0] >> (4 * i)), zero);
     } else if constexpr (kType == WeightType::kE4m3) {
       return detail::pair_of_e4m3<Element>(__byte_perm(words[0], words[1], i | (4 + i) << 4));
     } else {
       uint32_t const bytes = __byte_perm(words[0], words[1], i * 0x0011 | (4 + i) * 0x1100);  // each of the two twice
       if constexpr (cute::is_same_v<Element, cute::bfloat16_t>) {
         // bf16 has 7 bits below its leading one: 128 + the low 7 bits, less 128 or, of negative values, 256.
-        return detail::subtract_pairs<Element>((bytes & 0x007f007f) | kMagic, (bytes & 0x00800080) | kMagic);
+        return detail::subtract_pairs<Element>(detail::masked_xor<0x007f007f, kMagic>(bytes),
+                                               detail::masked_xor<0x00800080, kMagic>(bytes));
       } else {
         constexpr uint32_t kHalf = kMagic | 0x00800080;
-        return detail::subtract_pairs<Element>((bytes & 0x00ff00ff) ^ kHalf, kHalf);
+        return detail::subtract_pairs<Element>(detail::masked_xor<0x00ff00ff, kHalf>(bytes), kHalf);
       }
     }
   }
