@@ -251,7 +251,7 @@ class ProductPlan(TilePlan):
         about, columns = super().facts, columns_of_element(self.epilogue.operations)
         matrices = {
             "a": {"type": a.word, "contiguous": a_major},
-            "b": {"type": b.word, "contiguous": b_major},
+            "b": {"type": b.word, "contiguous": b_major} | self._packed,
             "d": {"type": d.word, "contiguous": d_major} | ({"columns_of_element": columns} if columns > 1 else {}),
             "accumulator": self.atom.type_d.word,
             "scalar": self.epilogue.scalar.word,
@@ -271,6 +271,11 @@ class ProductPlan(TilePlan):
             description={**about.description, **matrices},
             columns_of_element=columns,
         )
+
+    @property
+    def _packed(self) -> dict[str, int]:
+        """For the description of a B of which several elements are one in memory: how many."""
+        return {"packed": self.operand("B").group} if self.operand("B").group > 1 else {}
 
     @property
     def stage_bytes(self) -> int:

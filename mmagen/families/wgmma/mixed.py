@@ -6,7 +6,6 @@ those of a call, in which they are B.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mmagen.mma.atoms import TYPES, Atom, ElementType
@@ -27,10 +26,14 @@ _STORED = {"s4": "u8", "u4": "u8", "s8": "s8", "e4m3": "e4m3"}
 
 @dataclass(frozen=True)
 class WeightLayout:
-    """The weights of a kernel as config.cuh names them. kind: an enumerator of mmagen::WeightType. scale: the type of the scales.
-    chunk: columns that are summed before the sum is scaled. group: columns that share a scale, 0 for all of a row. contiguous_k:
-    scales of neighbouring groups are adjacent, else those of neighbouring rows. zeros: there are zero points."""
+    """The weights of a kernel as config.cuh names them.
 
+    word: their type, kind: an enumerator of mmagen::WeightType. scale: the type of the scales. chunk: columns that are summed
+    before the sum is scaled. group: columns that share a scale, 0 for all of a row. contiguous_k: scales of neighbouring groups
+    are adjacent, else those of neighbouring rows. zeros: there are zero points.
+    """
+
+    word: str
     kind: str
     scale: ElementType
     chunk: int
@@ -45,8 +48,8 @@ def layout(spec: Spec) -> WeightLayout | None:
     if weights is None:
         return None
     contiguous_k = weights.scale_major == "K"
-    kind = _ENUMERATORS[weights.type]
-    return WeightLayout(kind, scale_type(spec), weights.chunk, weights.group or 0, contiguous_k, bool(weights.zero))
+    kind, group = _ENUMERATORS[weights.type], weights.group or 0
+    return WeightLayout(weights.type, kind, scale_type(spec), weights.chunk, group, contiguous_k, bool(weights.zero))
 
 
 def scale_type(spec: Spec) -> ElementType:

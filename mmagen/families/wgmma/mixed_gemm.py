@@ -8,7 +8,6 @@ from typing import Any
 
 from mmagen.core.errors import Fault
 from mmagen.families import library
-from mmagen.families.wgmma import mixed
 from mmagen.families.wgmma.model import WgmmaGemmPlan
 from mmagen.plan import sentences
 from mmagen.plan.operands import VECTOR_BYTES
@@ -50,7 +49,12 @@ def problem_faults(spec: Spec, problems: Sequence[Problem]) -> Iterator[Fault]:
     step = VECTOR_BYTES // _ACTIVATION_BYTES
     for i, problem in enumerate(problems):
         strides = (problem.batch_stride_a or 0, problem.batch_stride_b or 0) if problem.batch > 1 else (0, 0)
-        if problem.offset % VECTOR_BYTES or (problem.k + problem.ld_pad) % step or strides[0] % step or strides[1] % VECTOR_BYTES:
+        if (
+            problem.offset % VECTOR_BYTES
+            or (problem.k + problem.ld_pad) % step
+            or strides[0] % step
+            or strides[1] % VECTOR_BYTES
+        ):
             pad = problem.ld_pad + -(problem.k + problem.ld_pad) % step
             yield Fault(
                 ("problems", i),
@@ -91,9 +95,3 @@ def _ragged(plan: WgmmaGemmPlan) -> tuple[Problem, ...]:
         Problem(shape=(m // 2 + 3, n // 2 + 5, 2 * k + 37), batch=2, ld_pad=-(2 * k + 37) % step, alpha=-1.0, beta=2.0),
         Problem(shape=(m + 1, n + 3, k - 3), ld_pad=3 % step),
     )
-
-
-def weights_text(layout: mixed.WeightLayout) -> str:
-    """`one bf16 for 128 columns of a row, rows contiguous`."""
-    of = f"{layout.group} columns of a row" if layout.group else "a row"
-    return f"one {layout.scale.word} for {of}, {'columns' if layout.contiguous_k else 'rows'} contiguous"

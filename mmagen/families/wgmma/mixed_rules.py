@@ -63,8 +63,6 @@ def breaches(spec: Spec, atom: Atom, mma: TiledMma) -> Iterator[Breach]:
             "cooperative or pingpong",
             ({"schedule": "cooperative"}, {"schedule": "pingpong"}),
         )
-    if spec.prefetch:
-        yield Breach(("prefetch",), "stages with weights are not prefetched", "omit it", ({"prefetch": None},))
     for key, remedy in _WITHOUT.items():
         if getattr(spec, key) is not None:
             yield Breach((key,), f"{key} does not go with weights", remedy, ({key: None},))

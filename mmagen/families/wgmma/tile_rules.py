@@ -174,7 +174,7 @@ def _registers(spec: Spec, atom: Atom, mma: TiledMma, tile: decisions.Tile) -> I
         usable = decisions.launch_registers(spec, mma)
     kept = (
         f"{accumulators} registers per thread for accumulators"
-        + (" and their partial sums" if decisions.promoted(spec) else "")
+        + (" and their partial sums" if decisions.promoted(spec) or spec.weights else "")
         + (f", {fragments} for {atom.in_registers_of_a}" if fragments else "")
     )
     what = f"{kept} and about {besides} for the rest exceed the {usable} of a thread in a consumer warpgroup"

@@ -122,7 +122,8 @@ def _packed(weights: Weights, drawn: Values) -> npt.NDArray[np.uint8]:
     """As they lie in memory, bytes: element k of a row of 4 bits in the low half of byte k / 2 where k is even. The half that no
     element has is not zero."""
     if weights.packed == 1:
-        return encode(drawn, weights.type).view(np.uint8)
+        stored: npt.NDArray[np.uint8] = encode(drawn, weights.type).view(np.uint8)
+        return stored
     codes = drawn.astype(np.int64) & 15
     even = codes[..., 0::2]
     odd = np.full(even.shape, 13)
@@ -133,6 +134,7 @@ def _packed(weights: Weights, drawn: Values) -> npt.NDArray[np.uint8]:
 def _unpacked(weights: Weights, stored: npt.NDArray[np.uint8]) -> Values:
     if weights.packed == 1:
         kind = {"s8": np.int8, "e4m3": ml_dtypes.float8_e4m3fn}[weights.type]
-        return stored.view(kind).astype(np.float64)
+        found: Values = stored.view(kind).astype(np.float64)
+        return found
     halves = np.stack((stored & 15, stored >> 4), axis=-1).reshape(*stored.shape[:-1], -1).astype(np.float64)
     return np.where(halves >= 8, halves - 16, halves) if weights.type == "s4" else halves
