@@ -34,7 +34,7 @@ struct Sm90MixedPipeline : Sm90Pipeline<Config> {
   /// As Sm90Pipeline::init().
   CUTE_DEVICE void init(int consumers) {
     Sm90Pipeline<Config>::init(consumers);
-    for (Barrier& one : prepared) { one.init(kPreparingWarps); }
+    for (Barrier& one : prepared) { one.init(1); }
   }
 };
 
@@ -142,29 +142,42 @@ struct Sm90MainloopMixed : Sm90TmaLoad<Config> {
     Load::load(params.load, scheduling, storage, pipeline);
   }
 
-  /// The whole run of the preparing warps: all k tiles of all work tiles of this CTA.
+  /// The whole run of the preparing warps: all k tiles of all work tiles of this CTA. They take stages in turns, so that one
+  /// need not be done before the next is begun. Every warp waits for every stage: it must not be two phases behind.
   CUTE_DEVICE static void prepare(Params const& params, typename TileScheduler::Params const& scheduling,
                                   SharedStorage& storage, Pipeline& pipeline) {
     ClusterCoord<Config> const cluster;
     PipelineState<Config::kStages> pipe;
     TileScheduler scheduler(scheduling, cluster);
-    int const thread = int(threadIdx.x) % 128 - 32;
+    int const lane = int(threadIdx.x) % 32;
+    int turn = int(threadIdx.x) % 128 / 32 - 1;  // stages until this warp's next one
     wait_on_dependent_grids();
     for (; scheduler.is_valid(scheduling); scheduler.advance(scheduling)) {
       WorkTileInfo const work = scheduler.work_tile(scheduling);
       auto const tile = cta_tile<Config>(scheduler, scheduling, work, cluster);
       int const first = work.k_begin;
-      for (int i = 0; i < kAhead && i < work.k_tiles; ++i) { prefetch_scales(params, tile, first + i, thread, i == 0); }
+      for (int i = turn; i < kAhead && i < work.k_tiles; i += Pipeline::kPreparingWarps) {
+        prefetch_scales(params, tile, first + i, lane, i == 0);
+      }
       CUTE_NO_UNROLL
       for (int i = 0; i < work.k_tiles; ++i, ++pipe) {
-        if (i + kAhead < work.k_tiles) { prefetch_scales(params, tile, first + i + kAhead, thread, false); }
         pipeline.full[pipe.stage].wait(pipe.phase);
-        permute(storage.b.begin() + pipe.stage * B::kTileMn * B::kTileK, params.row_blocks, thread);
-        detail::fence_shared_for_async();
-        __syncwarp();
-        if (thread % 32 == 0) { pipeline.prepared[pipe.stage].arrive(); }
+        if (turn == 0) {
+          permute(storage.b.begin() + pipe.stage * B::kTileMn * B::kTileK, params.row_blocks, lane);
+          detail::fence_shared_for_async();
+          __syncwarp();
+          if (lane == 0) { pipeline.prepared[pipe.stage].arrive(); }
+          if (i + kAhead < work.k_tiles) { prefetch_scales(params, tile, first + i + kAhead, lane, false); }
+          turn = Pipeline::kPreparingWarps;
+        }
+        --turn;
       }
     }
+  }
+
+  /// wgmma alone on one stage, for a loop that measures its rate: the fragments are not converted.
+  CUTE_DEVICE static auto stage(SharedStorage& storage, int thread) {
+    return make_stage_mma<Config, ConstantFragments>(storage, thread);
   }
 
   /// Multiplies `k_tiles` (at least 1) stages into tCrC, from `pipe` on: k tiles k_begin and following of `tile`. The others as
@@ -257,6 +270,24 @@ struct Sm90MainloopMixed : Sm90TmaLoad<Config> {
   }
 
  private:
+  /// Fragments of A that nobody loads, as operands of a Sm90StageMma.
+  struct ConstantFragments {
+    template <class TensorS, class ThreadMma>
+    CUTE_DEVICE static auto fragments(TensorS const&, ThreadMma const&) {
+      using namespace cute;
+      using ShapeA = Shape<Int<Config::kTileM>, Int<Config::kTileK>>;
+      auto tCrA = make_tensor<typename B::Element>(partition_shape_A(TiledMma{}, ShapeA{}));  // (MMA,MMA_M,MMA_K)
+      fill(tCrA, typename B::Element(float(threadIdx.x % 8)));
+      return tCrA;
+    }
+    template <class TensorS, class TensorR>
+    CUTE_DEVICE static void load(TensorS const&, TensorR&, int, int) {}
+    template <class TensorR>
+    CUTE_DEVICE static TensorR const& stage(TensorR const& tCrA, int) {
+      return tCrA;
+    }
+  };
+
   /// Where a thread's quarters of rows begin in the tile of A, (bytes): those of atom 0, row 0 of two; TMA's swizzle is a
   /// function of the row within 8, which all rows of a thread have in common.
   struct QuarterRows {
@@ -386,14 +417,14 @@ struct Sm90MainloopMixed : Sm90TmaLoad<Config> {
 
   /// Puts a stage of activations into the order of the fragments. A warp's step is 8 rows x 128 columns, four times 16 bytes
   /// for each lane: lanes of a quarter warp access 8 rows of the same column, which the swizzle puts into different banks.
-  CUTE_DEVICE static void permute(typename B::Element* stage, int row_blocks, int thread) {
+  CUTE_DEVICE static void permute(typename B::Element* stage, int row_blocks, int lane) {
     constexpr int kSteps = B::kTileK / 128;  // along K
-    int const row = thread % 8;
-    int const task = thread % 32 / 8;
+    int const row = lane % 8;
+    int const task = lane / 8;
     int const chunk = task / kRuns;  // of 128 columns
     int const run = task % kRuns;
     CUTE_NO_UNROLL
-    for (int step = thread / 32; step < kSteps * row_blocks; step += Pipeline::kPreparingWarps) {
+    for (int step = 0; step < kSteps * row_blocks; ++step) {
       int const row_block = step / kSteps;
       int const columns = step % kSteps * 16 + chunk * 4 * kRuns;  // in units of 8
       auto const unit = [&](int column) {
@@ -419,7 +450,7 @@ struct Sm90MainloopMixed : Sm90TmaLoad<Config> {
 
   /// Prefetches the scales of a k tile into L2. first: of those of this work tile.
   template <class Tile>
-  CUTE_DEVICE static void prefetch_scales(Params const& params, Tile const& tile, int k_tile, int thread, bool first) {
+  CUTE_DEVICE static void prefetch_scales(Params const& params, Tile const& tile, int k_tile, int lane, bool first) {
     if constexpr (Weights::kGroup == 0) {
       if (!first) { return; }
     }
@@ -429,7 +460,7 @@ struct Sm90MainloopMixed : Sm90TmaLoad<Config> {
       int const group = Weights::kGroup == 0 ? 0 : (k_tile * kChunks + chunk) / cute::max(Weights::kGroup / kChunk, 1);
       if (group >= params.groups || (Weights::kContiguousK && group % kStep != 0 && !(first && chunk == 0))) { continue; }
       constexpr int kLines = Weights::kContiguousK ? 1 : kStep;
-      for (int line = thread * kLines; line < Config::kTileM; line += 32 * Pipeline::kPreparingWarps * kLines) {
+      for (int line = lane * kLines; line < Config::kTileM; line += 32 * kLines) {
         int const row = tile.m * Config::kTileM + line;
         if (row < params.rows) {
           detail::prefetch_l2(params.scales.template at<Weights::kContiguousK>(row, group, tile.batch));
