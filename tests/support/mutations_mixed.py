@@ -75,11 +75,11 @@ FAULTS = (
     ),
     (
         "scale_behind_the_last_group",
-        S4,
+        U4,
         "sm90_mainloop_mixed",
         "return cute::min(of_chunk / (Weights::kGroup / kChunk), last_group);",
         "return of_chunk / (Weights::kGroup / kChunk);",
-        "16,128,256",
+        "16,128,136",
         "scales behind the last group are read",
     ),
     (
