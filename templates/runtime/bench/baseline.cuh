@@ -15,12 +15,22 @@
 namespace mmagen::test {
 inline namespace v0_1 {
 
+/// The call with operands that cuBLASLt has types for: weights of few bits become a B of the type of A.
+template <class Subject>
+Call of_baseline(Call const& call) {
+  if constexpr (PreparesB<Subject>::value) {
+    return Subject::dequantized(call);
+  } else {
+    return call;
+  }
+}
+
 template <class Subject>
 LtTypes lt_types() {
   using A = typename Subject::Scales::OfA;
   using B = typename Subject::Scales::OfB;
   return {Subject::A::kWord,
-          Subject::B::kWord,
+          PreparesB<Subject>::value ? Subject::A::kWord : Subject::B::kWord,
           Subject::Out::kWord,
           Subject::Acc::kWord,
           Subject::Scalar::kWord,

@@ -176,8 +176,9 @@ class Contest {
     }
     if (!problem_.groups.empty()) { return add_baselines_of_groups(); }
     try {
-      lt_ = std::make_unique<LtMatmul>(lt_types<Subject>(), calls_[0]);
-      for (Call const& call : calls_) { lt_->prepare(call, stream_); }
+      for (Call const& call : calls_) { lt_calls_.push_back(of_baseline<Subject>(call)); }
+      lt_ = std::make_unique<LtMatmul>(lt_types<Subject>(), lt_calls_[0]);
+      for (Call const& call : lt_calls_) { lt_->prepare(call, stream_); }
       int best = 0;
       double best_ms = 0.0;
       EventTimer timer(stream_);
@@ -189,7 +190,7 @@ class Contest {
         double const ms = summarize(std::move(samples)).ms_median / static_cast<double>(launches);
         if (heuristic == 0 || ms < best_ms) { best = heuristic, best_ms = ms; }
       }
-      Runner const runner = [this, best](Call const& call) { lt_->run(call, best, stream_); };
+      Runner const runner = [this, best](Call const& call) { lt_->run(of_baseline<Subject>(call), best, stream_); };
       Outcome const outcome = judge_baseline<Subject>(runner, problem_, distribution_, operands_, stream_);
       if (outcome.disposition != Disposition::kPassed) {
         missing_ += "no baseline, cuBLASLt's result does not agree: " + outcome.reason;
@@ -227,10 +228,11 @@ class Contest {
   }
 
   TimedLaunch lt_launch(int heuristic) const {
-    return [this, heuristic](int set) { lt_->run(calls_[static_cast<std::size_t>(set)], heuristic, stream_); };
+    return [this, heuristic](int set) { lt_->run(lt_calls_[static_cast<std::size_t>(set)], heuristic, stream_); };
   }
 
   std::unique_ptr<LtMatmul> lt_;
+  std::vector<Call> lt_calls_;  // with operands of cuBLASLt's types
   std::unique_ptr<LtOfGroups<Subject>> loop_;
 #else
   void add_baselines() {}
