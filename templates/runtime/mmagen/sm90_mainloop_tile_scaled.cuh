@@ -36,8 +36,8 @@ struct Sm90MainloopTileScaled : Base {
                                      TensorRC& tCrC) {  // (MMA,MMA_M,MMA_N)
     using namespace cute;
     Lines const lines(thread);
-    TileScales const of_row(scales.a, tile.m * Config::kTileM + lines.row_of_lane, tile.batch);
-    TileScales const of_column(scales.b, tile.n * Config::kTileN + lines.column_of_lane, tile.batch);
+    TileScales<typename Config::ScaleA> const of_row(scales.a, tile.m * Config::kTileM + lines.row_of_lane, tile.batch);
+    TileScales<typename Config::ScaleB> const of_column(scales.b, tile.n * Config::kTileN + lines.column_of_lane, tile.batch);
     float row[Lines::kCountM][2];
     CUTE_UNROLL
     for (int m = 0; m < Lines::kCountM; ++m) {
@@ -82,9 +82,6 @@ struct Sm90MainloopTileScaled : Base {
    private:
     static constexpr bool kOfTile = Layout::kExists && Layout::kAlongK == 0;
   };
-  template <class Layout>
-  TileScales(ScaleTensor<Layout> const&, int, int) -> TileScales<Layout>;
-
   template <int kTile, class Layout>
   CUTE_DEVICE static void prefetch(ScaleTensor<Layout> const& scales, int tile, int batch, int thread) {
     if constexpr (Layout::kExists && Layout::kAlongK == 0) {
