@@ -193,6 +193,9 @@ WILD: dict[str, Callable[[random.Random, Any], Any]] = {
         {"a": "row", "b": "column"}, {"a": "1x128", "b": "128x128"}, {"a": "1x128", "a_major": "K"}, {"b": "row"}, {}, None
     ),
     "grouped": _of("contiguous", "masked", None, "ragged"),
+    "weights": _of(
+        {"type": "s4", "group": 128}, {"type": "u4", "zero": "u8"}, {"type": "s8", "zero": "u8"}, {"type": "s3"}, None
+    ),
     "epilogue": _epilogue,
     "arch": _arch,
     "problems": _problems,

@@ -250,8 +250,29 @@ def peak(dice: random.Random) -> Document:
 def wgmma_gemm(dice: random.Random) -> Document:
     """A gemm of wgmma with all its keys."""
     atom = wgmma(dice)
-    document = _wgmma_tiled(dice, atom)
-    return epilogues.with_scalars(dice, _scheduled(dice, atom, document))
+    document = _scheduled(dice, atom, _wgmma_tiled(dice, atom))
+    if atom.a_in_registers and atom.type_a.word in ("bf16", "f16") and dice.random() < 0.4:
+        document = _with_weights(dice, atom, document)
+    return epilogues.with_scalars(dice, document)
+
+
+def _with_weights(dice: random.Random, atom: Atom, document: Document) -> Document:
+    """With weights of few bits, and mostly what goes with them; problems that TMA can address."""
+    kind = dice.choice(("s4", "u4", "u4", "s8", "e4m3"))
+    weights: Document = {"type": kind, "group": dice.choice((None, 32, 64, 128, 128, 256))}
+    if dice.random() < 0.5:
+        weights |= {"scale": dice.choice(("f32", atom.type_a.word)), "scale_major": dice.choice("NK")}
+    if kind == "u4" and dice.random() < 0.6:
+        weights["zero"] = "u8"
+    if dice.random() < 0.1:
+        return document | {"weights": weights}
+    found = {key: value for key, value in document.items() if key not in ("grouped", "scale", "accumulation", "problems")}
+    m, n, _ = document["tile"]
+    found |= {"weights": weights, "operands": "swapped", "layout": "TN", "tile": [m, n, dice.choice((128, 128, 256))]}
+    if document.get("schedule") == "warpgroup":
+        found["schedule"] = "cooperative"
+    shapes = [[dice.randint(1, 40), dice.randint(1, 300), 8 * dice.randint(1, 40)] for _ in range(2)]
+    return found | {"problems": [{"shape": shape, "beta": dice.choice((0.0, -1.0))} for shape in shapes]}
 
 
 def sparse_gemm(dice: random.Random) -> Document:
