@@ -169,6 +169,15 @@ class WgmmaGroups:
                     wgmma.sums, wgmma.reads = set(), frozenset()  # report it once
                     return
 
+    def report_unkept(self, mask: Mask | None, register: int, i: Instruction) -> None:
+        """Warpgroups wait for a sparse wgmma whose register of metadata nothing reads afterwards; see exec/metadata.py."""
+        for group in self.groups_of(mask).tolist():
+            name = self._registers.name(register)
+            text = (
+                f"multiplies with metadata in {name}, which nothing reads after the wait: ptxas may use the register before it"
+            )
+            self._findings.add("wgmma_order", i, 1, self.first_lane(group), text)
+
     def copy_register(self, mask: Mask | None, source: int, target: int, i: Instruction) -> None:
         """A mov copies a register, perhaps while a wgmma changes it: then ptxas gives both the same register, and the copy is
         another name. A mov of another value into such a register is an access like any other."""
