@@ -175,7 +175,9 @@ def _registers(spec: Spec, atom: Atom, mma: TiledMma, tile: decisions.Tile) -> I
         + (" and their partial sums" if decisions.promoted(spec) else "")
         + (f", {fragments} for {atom.in_registers_of_a}" if fragments else "")
     )
-    what = f"{kept} and about {decisions.REGISTERS_BESIDES} for the rest exceed the {usable} of a thread in a consumer warpgroup"
+    what = (
+        f"{kept} and about {decisions.REGISTERS_BESIDES} for the rest exceed the {usable} of a thread in a consumer warpgroup"
+    )
     if fit(spec.model_copy(update={"ctas_per_sm": 1})):
         yield Breach(("ctas_per_sm",), what, "lower ctas_per_sm", _fewer_ctas(spec, fit))
     else:
