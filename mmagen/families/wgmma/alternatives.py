@@ -15,8 +15,8 @@ USUAL = (16, 32, 64, 96, 128, 192, 256)  # widths
 # Widths between them fit a tile to an extent of D a little above a multiple of a usual width, and save a partial last wave.
 EVERY = (*range(16, 64, 8), *range(64, 257, 16), 72, 88, 104, 120)
 _WIDEST_SWAPPED = 192
-_WIDEST_PROMOTED = 192  # of a unit whose partial sums fit the registers beside the accumulators of 64 x as many
 _WIDEST_OF_256_ROWS = 160  # accumulators take as many registers of a thread
+_WIDEST_PROMOTED = 192  # of a unit whose partial sums fit the registers beside the accumulators of 64 x as many
 _FEW_ROWS = 64  # of D; A is then small and stays in L2, B is read once
 _STREAM = {"cache": {"a": "evict_last", "b": "evict_first"}, "prefetch": 4}
 
