@@ -26,10 +26,12 @@ LtTypes lt_types() {
           Subject::Acc::kWord,
           Subject::Scalar::kWord,
           {A::kWhich, A::kLines, A::kAlongK},
-          {B::kWhich, B::kLines, B::kAlongK}};
+          {B::kWhich, B::kLines, B::kAlongK},
+          LtEpilogueOf<typename Subject::Epilogue>::make()};
 }
 
-/// Checks that cuBLASLt computes the same product from operands that were filled with `distribution`.
+/// Checks that cuBLASLt computes the same product, with its own form of the epilogue, from operands that were filled with
+/// `distribution`.
 template <class Subject>
 Outcome judge_baseline(Runner const& runner, Problem const& problem, Distribution distribution,
                        Operands<Subject> const& operands, cudaStream_t stream) {
@@ -41,7 +43,8 @@ Outcome judge_baseline(Runner const& runner, Problem const& problem, Distributio
   of.turns = 2;
   of.shuffled = true;
   Expectation const expected = expectation<Subject>(problem, draw_of<Subject>(problem, distribution), of);
-  judge_pass<Subject, false>(problem, expected, operands, runner, InPlace::kNo, &outcome, stream);
+  judge_pass<Subject, false, typename LtEpilogueOf<typename Subject::Epilogue>::Model>(problem, expected, operands, runner,
+                                                                                       InPlace::kNo, &outcome, stream);
   return outcome;
 }
 

@@ -84,6 +84,8 @@ inline std::vector<Measurement> measure_sustained(std::vector<Candidate> const& 
   return measurements;
 }
 
+inline constexpr char const* kPlainProduct = "cublasLt_plain";
+
 template <class Subject>
 std::string peak_name() {
   return std::string(Subject::kAtom) + " " + Subject::kPeakOperands + " loop";
@@ -154,25 +156,14 @@ class Contest {
 #if defined(MMAGEN_WITH_CUBLASLT)
   /// The library's first choice, and the fastest of its first eight.
   void add_baselines() {
-    if (!std::is_same_v<typename Subject::Epilogue, LinearCombinationModel>) {
-      missing_ += "no baseline: cuBLASLt is not called with the operations of this epilogue. ";
-      return;
-    }
+    using Known = LtEpilogueOf<typename Subject::Epilogue>;
+    if (!Known::kExists) { return add_plain_product(); }
     if (!problem_.groups.empty()) { return add_baselines_of_groups(); }
+    if (Known::kOther) { missing_ += "cuBLASLt's gelu is the form with tanh. "; }
     try {
       lt_ = std::make_unique<LtMatmul>(lt_types<Subject>(), calls_[0]);
       for (Call const& call : calls_) { lt_->prepare(call, stream_); }
-      int best = 0;
-      double best_ms = 0.0;
-      EventTimer timer(stream_);
-      for (int heuristic = 0; heuristic < lt_->heuristics(); ++heuristic) {
-        TimedLaunch const launch = lt_launch(heuristic);
-        int64_t const launches = timer.launches_for(launch, sets_->count(), options_.sample_ms);
-        std::vector<double> samples;
-        for (int i = 0; i < 3; ++i) { samples.push_back(timer.total_ms(launch, launches, sets_->count())); }
-        double const ms = summarize(std::move(samples)).ms_median / static_cast<double>(launches);
-        if (heuristic == 0 || ms < best_ms) { best = heuristic, best_ms = ms; }
-      }
+      int const best = best_heuristic();
       Runner const runner = [this, best](Call const& call) { lt_->run(call, best, stream_); };
       Outcome const outcome = judge_baseline<Subject>(runner, problem_, distribution_, operands_, stream_);
       if (outcome.disposition != Disposition::kPassed) {
@@ -185,6 +176,45 @@ class Contest {
       if (context_is_lost()) { throw; }
       missing_ += "no baseline: " + failure.reason + ". ";
     }
+  }
+
+  /// For an epilogue that cuBLASLt does not have: the product alone, which is less than the kernel computes. Not checked.
+  void add_plain_product() {
+    missing_ += "no baseline: cuBLASLt does not have this epilogue. ";
+    if (!problem_.groups.empty()) { return; }
+    try {
+      Matrix shape = calls_[0].d;
+      shape.rows = problem_.m;
+      shape.cols = problem_.n;
+      plain_d_ = std::make_unique<GuardedMatrix>(shape, Subject::Out::kPoisonByte, problem_.ld_pad, problem_.offset);
+      for (Call& call : plain_calls_ = calls_) {
+        call.alpha = 1.0, call.beta = 0.0;
+        call.c.data = nullptr;
+        call.d = plain_d_->matrix();
+      }
+      lt_ = std::make_unique<LtMatmul>(lt_types<Subject>(), plain_calls_[0]);
+      for (Call const& call : plain_calls_) { lt_->prepare(call, stream_); }
+      add(kPlainProduct, lt_launch(best_heuristic()));
+    } catch (Failure const& failure) {
+      if (context_is_lost()) { throw; }
+      missing_ += "No product to compare with: " + failure.reason + ". ";
+    }
+  }
+
+  /// The fastest of those that cuBLASLt proposes.
+  int best_heuristic() {
+    int best = 0;
+    double best_ms = 0.0;
+    EventTimer timer(stream_);
+    for (int heuristic = 0; heuristic < lt_->heuristics(); ++heuristic) {
+      TimedLaunch const launch = lt_launch(heuristic);
+      int64_t const launches = timer.launches_for(launch, sets_->count(), options_.sample_ms);
+      std::vector<double> samples;
+      for (int i = 0; i < 3; ++i) { samples.push_back(timer.total_ms(launch, launches, sets_->count())); }
+      double const ms = summarize(std::move(samples)).ms_median / static_cast<double>(launches);
+      if (heuristic == 0 || ms < best_ms) { best = heuristic, best_ms = ms; }
+    }
+    return best;
   }
 
   /// A loop over the groups, and as many operations in one dense product.
@@ -211,10 +241,13 @@ class Contest {
   }
 
   TimedLaunch lt_launch(int heuristic) const {
-    return [this, heuristic](int set) { lt_->run(calls_[static_cast<std::size_t>(set)], heuristic, stream_); };
+    std::vector<Call> const& calls = plain_d_ != nullptr ? plain_calls_ : calls_;
+    return [this, heuristic, &calls](int set) { lt_->run(calls[static_cast<std::size_t>(set)], heuristic, stream_); };
   }
 
   std::unique_ptr<LtMatmul> lt_;
+  std::unique_ptr<GuardedMatrix> plain_d_;
+  std::vector<Call> plain_calls_;
   std::unique_ptr<LtOfGroups<Subject>> loop_;
 #else
   void add_baselines() {}
@@ -241,9 +274,11 @@ void report_contest(Contest<Subject> const& contest, std::vector<Measurement> co
   std::string baseline;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     if (candidates[i].name == peak_name<Subject>()) { peak_tflops = measurements[i].tflops(candidates[i]); }
-    if (candidates[i].name != "cublasLt_best8" && candidates[i].name != "cublasLt_loop") { continue; }
+    bool const loop = candidates[i].name == "cublasLt_loop";
+    bool const plain = candidates[i].name == kPlainProduct;
+    if (!loop && !plain && candidates[i].name != "cublasLt_best8") { continue; }
     best_tflops = measurements[i].tflops(candidates[i]);
-    baseline = candidates[i].name == "cublasLt_loop" ? "a loop of cublasLt calls" : "cublasLt best of 8";
+    baseline = loop ? "a loop of cublasLt calls" : plain ? "cublasLt best of 8, without the epilogue" : "cublasLt best of 8";
   }
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     bool const ours = i == 0;
