@@ -39,6 +39,7 @@ _PARAMETER = re.compile(r"c\[0x0\]\[([^\]]*)\]")
 class Kernel:
     """code: the instructions in order. labels: the index of the instruction that each label stands before."""
 
+    name: str = ""
     code: list[str] = field(default_factory=list)
     addresses: dict[int, int] = field(default_factory=dict)
     labels: dict[str, int] = field(default_factory=dict)
@@ -82,7 +83,7 @@ def parse(text: str) -> list[Kernel]:
     current = Kernel()
     for line in text.splitlines():
         if found := _FUNCTION.match(line):
-            current = kernels.setdefault(found[1], Kernel())
+            current = kernels.setdefault(found[1], Kernel(found[1]))
         elif found := _LABEL.match(line):
             current.labels[found[1]] = len(current.code)
         elif found := _INSTRUCTION.match(line):

@@ -21,20 +21,26 @@ from tabulate import tabulate
 
 from mmagen.emulate.arithmetic import mma, numerics, wgmma
 from mmagen.families import plan as planned
+from mmagen.mma.sparse_atoms import SparseAtom
 from mmagen.plan.plans import GemmPlan
 from mmagen.spec.load import load
 from mmagen.spec.model import Problem
+from mmagen.spec.scale import BLOCK
 from mmagen.verify.emulated.compare import Comparison, compare
 from mmagen.verify.emulated.formats import encode
-from mmagen.verify.emulated.matrices import operands
+from mmagen.verify.emulated.matrices import draw_of, operands
 from mmagen.verify.emulated.matrix import Operands, values
+from mmagen.verify.emulated.parts import Call, parts_of
 
 Array = npt.NDArray[Any]
 Step = Callable[[Array, Array, Array], Array]  # (A [m, k], B [n, k], sums before [m, n]) -> sums, all float64
+Factor = Callable[[int], Array]  # of the sums [m, n] of the k tile that begins at an element of K
 ROWS = 64  # of A and of B
 
 WGMMA = "tile: [64, 64, {k}]"
 MMA = "atoms_layout: [2, 2, 1], tile: [64, 64, {k}]"
+SCALED = ", scale: {a: 1x128, b: 128x128}, schedule: cooperative"
+SPARSE = "SM90::GMMA::SPARSE::GMMA_64x64x"
 # Atom, its kind of spec, elements of K in a tile of 128 bytes, and what else the spec says.
 SPECS = {
     "f16 + f32, wgmma": ("SM90_64x64x16_F32F16F16_SS", WGMMA, 64, ""),
@@ -45,6 +51,11 @@ SPECS = {
     "e4m3 + f32, wgmma, precise": ("SM90_64x64x32_F32E4M3E4M3_SS_TN", WGMMA, 128, ", accumulation: precise"),
     "e5m2 + f32, wgmma, fast": ("SM90_64x64x32_F32E5M2E5M2_SS_TN", WGMMA, 128, ""),
     "e5m2 + f32, wgmma, precise": ("SM90_64x64x32_F32E5M2E5M2_SS_TN", WGMMA, 128, ", accumulation: precise"),
+    "e4m3 + f32, wgmma, scaled": ("SM90_64x64x32_F32E4M3E4M3_SS_TN", WGMMA, 128, SCALED),
+    "bf16 + f32, sparse wgmma": (f"{SPARSE}32_F32BF16BF16_SS", WGMMA, 128, ""),
+    "tf32 + f32, sparse wgmma": (f"{SPARSE}16_F32TF32TF32_SS_TN", WGMMA, 64, ""),
+    "e4m3 + f32, sparse wgmma": (f"{SPARSE}64_F32E4M3E4M3_SS_TN", WGMMA, 256, ""),
+    "s8 + s32, sparse wgmma": (f"{SPARSE}64_S32S8S8_SS_TN", WGMMA, 256, ""),
     "e4m3 + f16, wgmma": ("SM90_64x64x32_F16E4M3E4M3_SS_TN", WGMMA, 128, ""),
     "s8 + s32, wgmma": ("SM90_64x64x32_S32S8S8_SS_TN", WGMMA, 128, ""),
     "u8 + s32, wgmma": ("SM90_64x64x32_S32U8U8_SS_TN", WGMMA, 128, ""),
@@ -97,28 +108,51 @@ def rows(name: str, k: int, out: str = "", seed: int = 1) -> Iterator[Row]:
     for distribution in ("uniform", "small_int"):
         problem = Problem(shape=(ROWS, ROWS, k))
         data = operands(plan, problem, distribution, seed)
-        a, b = values(data.a)[0], values(data.b)[0]
+        a, b = factors(plan, problem, data, distribution)
         right, zero, missing, other = (
             judged(plan, problem, data, sums, distribution)
             for sums in (
-                multiply(step, depth, a, b, promoted),
+                multiply(step, depth, a, b, promoted, scales(plan, data)),
                 np.zeros((ROWS, ROWS)),
-                multiply(step, depth, a[:, kept], b[:, kept], promoted),
-                multiply(other_step, depth, a, b, 0),
+                multiply(step, depth, a[:, kept], b[:, kept], promoted, scales(plan, data, kept=kept)),
+                multiply(step, depth, a, b, promoted, scales(plan, data, behind=1))
+                if plan.spec.scale
+                else multiply(other_step, depth, a, b, 0, scales(plan, data)),
             )
         )
         yield Row(name, distribution, k, right, zero, missing, other_name, other)
 
 
-def multiply(step: Step, depth: int, a: Array, b: Array, promoted: int) -> Array:
-    """The sums of all of K. promoted: elements of K whose sum is added in f32, or 0."""
+def factors(plan: GemmPlan, problem: Problem, data: Operands, distribution: str) -> tuple[Array, Array]:
+    """A with the zeros of a sparse one, and B."""
+    call = Call(plan, problem, draw_of(plan, problem, distribution), data)
+    a, b = values(data.a), values(data.b)
+    for part in parts_of(plan):
+        a, b = part.factors(call, a, b)
+    return a[0], b[0]
+
+
+def scales(plan: GemmPlan, data: Operands, behind: int = 0, kept: npt.NDArray[np.bool_] | None = None) -> Factor:
+    """The products of the scales of A and B, as the kernel rounds them. behind: takes those of A from so many blocks further.
+    kept: which elements of K are multiplied."""
+    if not plan.spec.scale:
+        return lambda first: np.ones((ROWS, ROWS))
+    of_a, of_b = values(data.further["scale_a"])[0], values(data.further["scale_b"])[0]
+    blocks = np.arange(of_a.shape[1]) if kept is None else np.flatnonzero(kept[::BLOCK])
+    return lambda first: as_format(
+        of_a[:, (blocks[first // BLOCK] + behind) % of_a.shape[1], None] * of_b[0, blocks[first // BLOCK]], "f32"
+    )
+
+
+def multiply(step: Step, depth: int, a: Array, b: Array, promoted: int, factor: Factor) -> Array:
+    """The sums of all of K. promoted: elements of K whose sum is added in f32 times a factor, or 0."""
     total = np.zeros((len(a), len(b)))
     partial = np.zeros_like(total)
     for first in range(0, a.shape[1], depth):
         part = slice(first, first + depth)
         partial = step(a[:, part], b[:, part], partial)
         if promoted and (part.stop % promoted == 0 or part.stop >= a.shape[1]):
-            total = as_format(total + partial, "f32")
+            total = as_format(total + partial * factor((part.stop - 1) // promoted * promoted), "f32")
             partial = np.zeros_like(partial)
     return total if promoted else partial
 
@@ -130,7 +164,8 @@ def instruction(plan: GemmPlan) -> Step:
     if atom.kind == "fma":
         return lambda x, y, sums: as_format(x * y.T + sums, d)
     if atom.kind == "wgmma":
-        kind = wgmma.parse(("mma_async", "sync", "aligned", f"m64n{ROWS}k{atom.k}", d, a, b))
+        sparse = ("sp",) if isinstance(atom, SparseAtom) else ()
+        kind = wgmma.parse(("mma_async", *sparse, "sync", "aligned", f"m64n{ROWS}k{atom.k}", d, a, b))
         return lambda x, y, sums: decoded(wgmma.multiply(kind, x[None], y[None], codes(sums, d)[None])[0], d)
     form = mma.parse(("sync", "aligned", f"m{atom.m}n{atom.n}k{atom.k}", "row", "col", d, a, b, c))
     return lambda x, y, sums: decoded(mma.accumulate(form, x[None], y.T[None], codes(sums, d)[None])[0], d)
@@ -138,6 +173,8 @@ def instruction(plan: GemmPlan) -> Step:
 
 def another(plan: GemmPlan, step: Step) -> tuple[str, Step]:
     """The accumulation that could be mistaken for the plan's, less exact than it."""
+    if plan.spec.scale:
+        return "the next block's scales", step
     if plan.accumulation.promoted:
         return "fast", step
     d = plan.atom.type_d.word

@@ -97,7 +97,7 @@ class Emulated:
         k, columns = problem.k, self.plan.facts.columns_of_element
         return Operands(
             _laid_out(left, a.element.word, problem.m, k, a.contiguous_k, problem.batch),
-            _laid_out(right.swapaxes(-1, -2), b.element.word, problem.n, k, b.contiguous_k, problem.batch),
+            _laid_out(right.swapaxes(-1, -2), b.element.word, problem.n, -(-k // b.group), b.contiguous_k, problem.batch),
             None if source is None else _laid_out(source, d.out.word, problem.m, problem.n, d.major == "N", problem.batch),
             empty(d.out.word, problem.m, problem.n // columns, problem.batch, d.major == "N", 0, 0),
         )

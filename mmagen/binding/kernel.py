@@ -42,6 +42,7 @@ class Kernel:
         self._contiguous = {name: str(about[name]["contiguous"]) for name in "abd"}
         self._integer = about["scalar"] == "s32"
         self._columns_of_element = int(about["d"].get("columns_of_element", 1))
+        self._packed_b = int(about["b"].get("packed", 1))
         self._takes_workspace = bool(about.get("workspace"))
         self._fast = caller(entry, devices[0])
         self._further = of_description(about.get("arguments", []))
@@ -92,9 +93,10 @@ class Kernel:
         mine = {"a": left, "b": right}
         of_a = matrices("a", left, modes="MK", contiguous=self._contiguous["a"], type=self._types["a"])
         of_b = matrices("b", right, modes="KN", contiguous=self._contiguous["b"], type=self._types["b"])
-        if of_a.columns != of_b.rows:
+        if -(-of_a.columns // self._packed_b) != of_b.rows:
+            packed = f", {self._packed_b} to an element of b" if self._packed_b > 1 else ""
             raise ArgumentError(
-                "b", f"shape {right.shape}: {of_b.rows} rows, but a has {of_a.columns} columns (shape {left.shape})"
+                "b", f"shape {right.shape}: {of_b.rows} rows, but a has {of_a.columns} columns (shape {left.shape}){packed}"
             )
         if of_b.columns % self._columns_of_element:
             raise ArgumentError("b", f"{of_b.columns} columns: each element of D is made of two; pass an even number")

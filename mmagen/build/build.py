@@ -31,6 +31,7 @@ from mmagen.toolchain.model import Toolchain
 
 PROGRAMS = ("verify", "bench", "tune")
 _OPTIONAL = ("bench", "tune")  # only some projects have them
+_CUSPARSELT = "tests/mmagen/cusparselt.cuh"  # a project whose benchmark calls cuSPARSELt has it
 NEEDED = ("nvcc", "host_compiler", "cmake", "ninja")
 
 _ARCH = re.compile(r"^(?:sm_)?(\d{2,3}[af]?)$")
@@ -190,6 +191,7 @@ def _key(job: Job, toolchain: Toolchain, programs: Sequence[str], compilers: Map
         "cmake": toolchain.cmake and toolchain.cmake.version,
         "cutlass": job.cutlass,
         "cublaslt": toolchain.cublaslt and any(program in programs for program in _OPTIONAL),
+        **({"cusparselt": str(toolchain.cusparselt)} if "bench" in programs and _CUSPARSELT in job.files else {}),
         "arch": job.arch,
         "programs": programs,
         "files": digests(job.files),

@@ -198,6 +198,8 @@ def _cmake_command(site: _Site) -> list[str]:
     if tools.cutlass:
         root = tools.cutlass.path
         command.append(f"-DCUTLASS_DIR={root.parent if root.name == 'include' else root}")
+    if tools.cusparselt:
+        command.append(f"-DCUSPARSELT_DIR={tools.cusparselt}")
     return command
 
 

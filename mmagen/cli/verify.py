@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from mmagen.verify.verdict import Verdict
 
 # Small, because sanitizers are slow; not a multiple of usual tiles, and with aligned rows for every type.
-_SANITIZED_PROBLEM = ("--problem", "224,160,96")
+_SANITIZED_PROBLEM = "224,160,96"
+_SANITIZED_GROUPS = ":groups=70+0+1+129+17"  # of a grouped kernel: its problem has groups
 _JUDGED = ("passed", "incorrect")  # dispositions of kernels that ran
 
 
@@ -245,7 +246,7 @@ def _run(result: BuildResult, problems: Sequence[Problem], toolchain: Toolchain,
 
     runs = [
         run(result, program=program, args=args, timeout_s=options.timeout_s, sanitizer=sanitizer)
-        for program, args, sanitizer in _commands(result, toolchain, options)
+        for program, args, sanitizer in _commands(result, problems, toolchain, options)
     ]
     skipped = [*not_reached(problems, runs[0], options.max_dim)]
     if options.bench and "bench" not in result.offered:
@@ -253,8 +254,10 @@ def _run(result: BuildResult, problems: Sequence[Problem], toolchain: Toolchain,
     return judge(result, *runs, skipped=skipped)
 
 
-def _commands(result: BuildResult, toolchain: Toolchain, options: VerifyOptions) -> Iterator[_Command]:
-    """(program, arguments, sanitizer) for each run of one project."""
+def _commands(
+    result: BuildResult, asked: Sequence[Problem], toolchain: Toolchain, options: VerifyOptions
+) -> Iterator[_Command]:
+    """(program, arguments, sanitizer) for each run of one project. asked: the project's own problems."""
     problems = [part for problem in options.problems for part in ("--problem", problem)]
     seed = ["--seed", str(options.seed)] if options.seed is not None else []
     dist = ["--dist", options.dist] if options.dist else []
@@ -264,10 +267,15 @@ def _commands(result: BuildResult, toolchain: Toolchain, options: VerifyOptions)
         sustained = ["--sustained", f"{options.sustained_s:g}"] if options.sustained_s else []
         yield "bench", [*problems, *seed, *dist, *limit, *sustained], ()
     # Kernels without a benchmark compute one small shape in any case.
-    small = problems or (_SANITIZED_PROBLEM if "bench" in result.offered else ())
+    small = problems or (_sanitized(asked) if "bench" in result.offered else [])
     for tool in options.sanitize:
         assert toolchain.sanitizer
         yield "verify", [*small, *seed, *dist, "--no-timing"], (str(toolchain.sanitizer.path), tool)
+
+
+def _sanitized(asked: Sequence[Problem]) -> list[str]:
+    """The small problem for sanitizers, of a gemm with these problems of its own."""
+    return ["--problem", _SANITIZED_PROBLEM + (_SANITIZED_GROUPS if any(problem.groups for problem in asked) else "")]
 
 
 def _maps(verified: Sequence[Verdict], loaded: Specs, folders: Sequence[Path]) -> Iterator[str]:

@@ -147,6 +147,13 @@ class Epilogue:
     def row_major(self) -> bool:
         return self.major == "N"
 
+    @property
+    def scalars(self) -> frozenset[str]:
+        """Which of alpha and beta a call has."""
+        words = {one.word for one in self.operations}
+        found = {name for word, name in (("alpha", "alpha"), ("beta_c", "beta")) if word in words}
+        return frozenset(found if self.operations else ("alpha", "beta"))
+
 
 @dataclass(frozen=True)
 class Mainloop:

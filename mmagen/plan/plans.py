@@ -251,7 +251,7 @@ class ProductPlan(TilePlan):
         about, columns = super().facts, columns_of_element(self.epilogue.operations)
         matrices = {
             "a": {"type": a.word, "contiguous": a_major},
-            "b": {"type": b.word, "contiguous": b_major},
+            "b": {"type": b.word, "contiguous": b_major} | self._packed,
             "d": {"type": d.word, "contiguous": d_major} | ({"columns_of_element": columns} if columns > 1 else {}),
             "accumulator": self.atom.type_d.word,
             "scalar": self.epilogue.scalar.word,
@@ -267,9 +267,15 @@ class ProductPlan(TilePlan):
             shape=self.text.shape,
             group_a=self.operand("A").group,
             kept_a=self.operand("A").kept,
+            packed_b=self.operand("B").group,
             description={**about.description, **matrices},
             columns_of_element=columns,
         )
+
+    @property
+    def _packed(self) -> dict[str, int]:
+        """For the description of a B of which several elements are one in memory: how many."""
+        return {"packed": self.operand("B").group} if self.operand("B").group > 1 else {}
 
     @property
     def stage_bytes(self) -> int:

@@ -142,7 +142,7 @@ def candidates(paths: Paths) -> Iterator[Problem]:
     yield Problem(shape=(m_cluster, n_cluster + boundary, many_k), alpha=-1.0, beta=2.0)
     yield Problem(shape=(m, n, k * paths.splits))
     yield Problem(shape=(_next(m), _next(n), _next(2 * k) + _ALIGNED), batch=2, ld_pad=_ALIGNED - _RAGGED, alpha=-1.0, beta=2.0)
-    rows = m_cluster * paths.group  # of a band
+    rows = min(m_cluster * paths.group, _MOST_RESULTS)  # of a band; more are not emulated
     if paths.tma:
         # Rows that end within 16 bytes are stored element by element, which takes long in many tiles: those of few do.
         yield Problem(shape=(rows + _ALIGNED, n_cluster + _ALIGNED, k), batch=2)

@@ -8,10 +8,15 @@ from mmagen.spec.scale import BLOCK, BLOCKS, LINES
 
 def model(plan: ProductPlan) -> str:
     """The type of templates/runtime/test/scales.cuh that looks up the scales of a call."""
-    scale = plan.spec.scale
+    scale, weights = plan.spec.scale, plan.spec.weights
+    names = [one.name for one in plan.arguments.tensors]
+    if weights:
+        scales = plan.arguments.tensors[names.index("scale_b")]
+        zero = names.index("zero_b") if weights.zero else -1
+        types = f"mmagen::test::weight_{weights.type}, mmagen::test::{scales.element.word}"
+        return f"WeightScales<{types}, {names.index('scale_b')}, {weights.group or 0}, {zero}>"
     if scale is None:
         return "NoScales"
-    names = [one.name for one in plan.arguments.tensors]
     return f"Scales<{', '.join(_of(kind, f'scale_{letter}', names) for letter, kind in (('a', scale.a), ('b', scale.b)))}>"
 
 

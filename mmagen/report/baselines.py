@@ -1,4 +1,4 @@
-"""Ratios of a benchmark's kernels to cuBLASLt for each problem, and their geometric means."""
+"""Ratios of a benchmark's kernels to another library for each problem, and their geometric means."""
 
 from __future__ import annotations
 
@@ -11,13 +11,29 @@ from tabulate import tabulate
 from mmagen.report.cells import figure, problem_text
 from mmagen.verify.verdict import Verdict
 
-FIRST, BEST = "cublasLt_first", "cublasLt_best8"
 _SUSTAINED = " sustained"
 
 
 @dataclass(frozen=True)
+class Library:
+    """first, best: names of the candidates of a benchmark that are the library's own choice, and the fastest of its algorithms;
+    first_text, best_text: what tables call them."""
+
+    title: str
+    first: str
+    best: str
+    first_text: str
+    best_text: str
+
+
+CUBLASLT = Library("cuBLASLt", "cublasLt_first", "cublasLt_best8", "first", "best of 8")
+CUSPARSELT = Library("cuSPARSELt", "cusparseLt_default", "cusparseLt_best", "default", "best of its search")
+LIBRARIES = (CUBLASLT, CUSPARSELT)
+
+
+@dataclass(frozen=True)
 class Comparison:
-    """One problem of one kernel, measured in one run beside the library's first heuristic and the best of its first eight.
+    """One problem of one kernel, measured in one run beside a library's own choice and the fastest of its algorithms.
 
     tflops, first, best: TFLOPS (TOPS for integers). mhz, watts: clock and power under the kernel, None where not read.
     """
@@ -32,14 +48,14 @@ class Comparison:
     watts: float | None
 
 
-def comparisons(verdicts: Sequence[Verdict]) -> list[Comparison]:
-    """One for each problem that cuBLASLt also ran, short runs first."""
+def comparisons(verdicts: Sequence[Verdict], library: Library) -> list[Comparison]:
+    """One for each problem that the library also ran, short runs first."""
     found = []
     for verdict in verdicts:
         baselines = {(record["name"], problem_text(record["problem"])): record["tflops"] for record in verdict.records}
         for record in verdict.records:
             key = problem_text(record["problem"])
-            first, best = baselines.get((FIRST, key)), baselines.get((BEST, key))
+            first, best = baselines.get((library.first, key)), baselines.get((library.best, key))
             if record["name"] == verdict.name and record["tflops"] and first and best:
                 found.append(
                     Comparison(
@@ -61,7 +77,7 @@ def geometric_mean(ratios: Sequence[float]) -> float:
     return math.exp(sum(map(math.log, ratios)) / len(ratios))
 
 
-def summary(found: Sequence[Comparison]) -> str:
+def summary(found: Sequence[Comparison], library: Library) -> str:
     """A GitHub table, and below it the geometric means and the lowest ratio of each kernel and kind of run."""
     rows = [
         (
@@ -78,7 +94,8 @@ def summary(found: Sequence[Comparison]) -> str:
         )
         for one in found
     ]
-    heads = ("kernel", "problem", "run", "TFLOPS", "cuBLASLt best of 8", "of it", "cuBLASLt first", "of it", "SM MHz", "W")
+    best, first = f"{library.title} {library.best_text}", f"{library.title} {library.first_text}"
+    heads = ("kernel", "problem", "run", "TFLOPS", best, "of it", first, "of it", "SM MHz", "W")
     groups: dict[tuple[str, bool], list[Comparison]] = {}
     for one in found:
         groups.setdefault((one.name, one.sustained), []).append(one)
@@ -93,7 +110,7 @@ def summary(found: Sequence[Comparison]) -> str:
         )
         for (name, sustained), group in groups.items()
     ]
-    of_means = ("kernel", "run", "problems", "mean of best of 8", "lowest", "mean of first")
+    of_means = ("kernel", "run", "problems", f"mean of {library.best_text}", "lowest", f"mean of {library.first_text}")
     return "\n\n".join(
         tabulate(body, head, tablefmt="github", disable_numparse=True) for head, body in ((of_means, means), (heads, rows))
     )

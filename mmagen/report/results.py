@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from mmagen.report.baselines import comparisons, summary
+from mmagen.report.baselines import LIBRARIES, comparisons, summary
 from mmagen.report.cells import figure, problem_text, text
 from mmagen.report.coverage import coverage
 from mmagen.report.formats import footer, grid, skips
@@ -31,7 +31,7 @@ _COLUMNS: tuple[tuple[str, Callable[[Record], str]], ...] = (
     ("max", _figure("ms_max", ".4f")),
     ("TFLOPS", _figure("tflops", ".1f")),
     ("% of instruction loop", _figure("pct_peak", ".1f")),
-    ("of cuBLASLt best 8", _figure("ratio", ".3f")),
+    ("of the baseline", _figure("ratio", ".3f")),
     ("SM MHz", _figure("sm_clock_mhz", ".0f")),
     ("W", _figure("power_w", ".0f")),
 )
@@ -45,8 +45,9 @@ def to_markdown(verdicts: Sequence[Verdict], *, command: str, date: str) -> str:
     """
     tally, facts = footer(verdicts).split("\n")
     parts = [f"# Results\n\n{facts}. {date}. {tally[0].upper()}{tally[1:]}.\n\nMade by `{command}`."]
-    if compared := comparisons(verdicts):
-        parts.append(f"## Beside cuBLASLt\n\n{summary(compared)}")
+    for library in LIBRARIES:
+        if compared := comparisons(verdicts, library):
+            parts.append(f"## Beside {library.title}\n\n{summary(compared, library)}")
     parts += [_section(verdict) for verdict in verdicts]
     return "\n\n".join(parts) + "\n"
 

@@ -47,6 +47,7 @@ from mmagen.spec.kernel import (
 )
 from mmagen.spec.scale import SCALE, Scale
 from mmagen.spec.values import COUNT_SCHEMA, Archs, Count, Model, Name, Number, Triple, checked_version, not_empty, refuse
+from mmagen.spec.weights import WEIGHTS, Weights
 
 # --- Enumerations --------------------------------------------------------------------------------------------------
 
@@ -66,6 +67,7 @@ WGMMA_KEYS = (
     "accumulation",
     "sparse",
     "scale",
+    "weights",
     "grouped",
 )
 
@@ -273,6 +275,7 @@ class Spec(Model):
     )
     sparse: Sparse = None
     scale: Scale | None = SCALE
+    weights: Weights | None = WEIGHTS
     grouped: Literal["contiguous", "masked"] | None = Field(
         default=None,
         description="grouped is contiguous (rows of all groups one behind the other, offsets in device memory) or masked (a matrix "

@@ -28,7 +28,7 @@ _Search = tuple[Tool | None, str]
 def find_toolchain(env: Mapping[str, str] | None = None, want: Collection[str] = EVERYTHING) -> Toolchain:
     """Look for the tools named in `want` (of EVERYTHING) and for nothing else.
 
-    env: the environment to read CUDACXX, CUDA_HOME, CXX, CUTLASS_DIR, PATH and MMAGEN_CACHE_DIR from; default
+    env: the environment to read CUDACXX, CUDA_HOME, CXX, CUTLASS_DIR, CUSPARSELT_DIR, PATH and MMAGEN_CACHE_DIR from; default
     os.environ. Nothing missing is an error here: see Toolchain.need. Raises ValueError for an unknown name.
     """
     env = os.environ if env is None else env
@@ -54,6 +54,7 @@ def find_toolchain(env: Mapping[str, str] | None = None, want: Collection[str] =
         gpus=gpus,
         toolkit=toolkit,
         cublaslt=toolkit is not None and _has_cublaslt(toolkit),
+        cusparselt=_find_cusparselt(toolkit, env) if toolkit else None,
         wanted=tuple(n for n in EVERYTHING if n in want),
         remedies=remedies,
     )
@@ -97,6 +98,21 @@ def _toolkit(nvcc: Tool, env: Mapping[str, str]) -> Path | None:
 def _has_cublaslt(toolkit: Path) -> bool:
     folders = ("include", "targets/x86_64-linux/include", "targets/sbsa-linux/include")
     return any((toolkit / folder / "cublasLt.h").is_file() for folder in folders)
+
+
+def _find_cusparselt(toolkit: Path, env: Mapping[str, str]) -> Path | None:
+    """The folder whose include/ and lib/ or lib64/ have cuSPARSELt: the one asked for, the toolkit, or a PyPI wheel's."""
+    from importlib.util import find_spec
+
+    spec = find_spec("nvidia")
+    roots = (spec.submodule_search_locations or ()) if spec else ()
+    wheels = [Path(root) / part for root in roots for part in ("cu13", "cusparselt")]
+    named = [Path(env["CUSPARSELT_DIR"])] if env.get("CUSPARSELT_DIR") else []
+    for place in (*named, toolkit, *wheels):
+        libraries = (found for folder in ("lib", "lib64") for found in (place / folder).glob("libcusparseLt.so*"))
+        if (place / "include" / "cusparseLt.h").is_file() and any(libraries):
+            return place
+    return None
 
 
 def _nvcc_places(env: Mapping[str, str]) -> Iterator[tuple[str, Path | str]]:

@@ -53,6 +53,7 @@ class Toolchain:
 
     cutlass.path is the folder to include from, the one that holds `cutlass/version.h`. toolkit: the folder
     that nvcc takes its programs and headers from. cublaslt: it has cuBLASLt, which benchmarks are then linked to.
+    cusparselt: the folder of cuSPARSELt, which those of sparse kernels are linked to.
     """
 
     nvcc: Tool | None = None
@@ -65,6 +66,7 @@ class Toolchain:
     gpus: tuple[Gpu, ...] = ()
     toolkit: Path | None = None
     cublaslt: bool = False
+    cusparselt: Path | None = None
     wanted: tuple[str, ...] = EVERYTHING
     remedies: Mapping[str, str] = field(default_factory=dict)
 

@@ -109,6 +109,18 @@ def test_what_a_build_depends_on(tmp_path, compiled, changes, options):
     assert compiled == [["k"], ["k"]]
 
 
+def test_only_benchmarks_of_sparse_kernels_depend_on_cusparselt(tmp_path, compiled):
+    dense, sparse = project(tmp_path / "k"), project(tmp_path / "j", name="j")
+    (sparse / "tests/mmagen").mkdir(parents=True)
+    (sparse / "tests/mmagen/cusparselt.cuh").touch()
+    build([dense, sparse], TOOLS)
+    build([dense, sparse], replace(TOOLS, cusparselt=Path("/opt/cusparselt")))
+    assert [sorted(names) for names in compiled] == [["j", "k"], ["j"]]
+    build([sparse], TOOLS, programs=("verify",), arch=["sm_80"])
+    build([sparse], replace(TOOLS, cusparselt=Path("/elsewhere")), programs=("verify",), arch=["sm_80"])
+    assert len(compiled) == 3, "only benchmarks link it"
+
+
 def test_a_build_depends_on_the_code_that_makes_it(tmp_path, compiled, monkeypatch):
     here = project(tmp_path / "k")
     package = tmp_path / "mmagen"

@@ -13,13 +13,18 @@ import pytest
 import mmagen.build.build
 from mmagen.build.build import BuildResult
 from mmagen.cli.verbs.results import _argument as as_argument
+from mmagen.cli.verify import _sanitized
 from mmagen.core.errors import UsageError
+from mmagen.families import family_of, plan
+from mmagen.spec.load import load
 from mmagen.spec.model import Problem
 from mmagen.toolchain.find import COMPILE, Tool, Toolchain
+from mmagen.verify.emulated.verify import parse_problem
 from mmagen.verify.omitted import problem_argument
 from mmagen.verify.verdict import EMULATED, Verdict
 from tests.support.fake_builds import printing, record
 from tests.support.fakes import typed
+from tests.support.mutations import SPECS
 
 
 def test_verify_passes_and_reports(workspace, machine, capsys):
@@ -188,6 +193,29 @@ def test_a_kernel_of_one_shape_is_sanitized_on_that(workspace, machine, capsys, 
     machine.offered, machine.sanitizer = ("verify",), Tool(Path("/bin/compute-sanitizer"), "2025.3", "PATH")
     assert typed(capsys, "verify", "one.yaml", "--sanitize", "memcheck")[0] == 0
     assert started[1] == ("verify", "--no-timing", "memcheck")
+
+
+@pytest.mark.parametrize("spec", sorted(SPECS.glob("*gemm*.yaml")), ids=lambda path: path.stem)
+def test_every_gemm_computes_the_problem_for_sanitizers(spec):
+    it = plan(load(spec.read_bytes(), spec.name).spec)
+    option, problem = _sanitized(it.problems)
+    assert option == "--problem" and not [*family_of(it).problem_faults(it, [parse_problem(problem)])]
+    assert ("groups" in problem) == bool(it.spec.grouped)
+
+
+def test_a_grouped_kernel_is_sanitized_on_groups(workspace, machine, capsys, started, monkeypatch):
+    reading = sys.modules["mmagen.families.reading"]
+    plain, own = reading.read, (Problem.model_validate({"shape": (16, 16, 16), "groups": [3, 9]}),)
+
+    def read(data, file):
+        it, faults = plain(data, file)
+        it.problems = own if file.startswith("two") else ()
+        return it, faults
+
+    monkeypatch.setattr(reading, "read", read)
+    machine.sanitizer = Tool(Path("/bin/compute-sanitizer"), "2025.3", "PATH")
+    assert typed(capsys, "verify", "one.yaml", "two.yaml", "--sanitize", "memcheck")[0] == 0
+    assert [run[2] for run in started if run[-1] == "memcheck"] == ["224,160,96", "224,160,96:groups=70+0+1+129+17"]
 
 
 def test_only_what_will_be_used_is_looked_for(workspace, machine, capsys):

@@ -68,3 +68,24 @@ def test_what_is_missing_is_found():
     assert {finding.kind for finding in unarrived.findings} == {"cp_async_unwaited"}
     later = run(NOINC.replace("[bar];", "[bar];\n cp.async.ca.shared.global [%r4], [%rd3+4], 4;").replace("+4], 4", "], 4"))
     assert later.findings
+
+
+WAIT_ALL = "cp.async.wait_all;"
+
+
+def test_a_thread_may_wait_for_its_copies_by_itself_besides():
+    launched = run(f"{NOINC}\n {WAIT_ALL}")  # what others learn from the mbarrier is no less for that
+    assert launched.ok, launched.findings
+    assert launched.arrays[1].tolist() == list(range(31, -1, -1))
+
+
+@pytest.mark.parametrize(
+    "arrive",
+    [
+        f"{WAIT_ALL}\n mbarrier.arrive.shared::cta.b64 _, [bar];\n cp.async.ca.shared.global [%r4], [%rd3], 4;\n {WAIT_ALL}",
+        f"{NOINC}\n cp.async.ca.shared.global [%r4], [%rd3], 4;\n {WAIT_ALL}",
+        f"{NOINC}\n {WAIT_ALL}\n st.shared.u32 [%r4], %r2;",
+    ],
+)
+def test_what_comes_behind_the_arrival_is_not_of_the_phase(arrive):
+    assert {finding.kind for finding in run(arrive).findings} & {"shared_race", "cp_async_unwaited"}

@@ -38,8 +38,10 @@ def kernel(
     before="",
     fill="fence.proxy.async.shared::cta;",
     commit="wgmma.commit_group.sync.aligned;",
+    metadata="",
 ):
-    """One wgmma on the images of A and B; a, b: descriptors. The accumulators begin as 1."""
+    """One wgmma on the images of A and B; a, b: descriptors. metadata: of a sparse one, its register and selector. The
+    accumulators begin as 1."""
     count = n // 4 if sums == "f16" else n // 2
     fence = "wgmma.fence.sync.aligned;" if fence is None else fence
     one = {"f32": "0f3F800000", "s32": "1", "f16": "0x3C003C00"}[sums]
@@ -48,6 +50,7 @@ def kernel(
     loads = [f"    ld.global.u32 %a{i}, [%rd4+{B_AT + 8192 + 4 * i}];" for i in range(4)] if fragment else []
     stores = [f"    st.global.{kind} [%rd5+{4 * i}], %d{i};" for i in range(count)]
     first = "{%a0, %a1, %a2, %a3}" if fragment else "%rd2"
+    opcode, right = (f"sp.sync.aligned.{opcode}", f"%rd3, {metadata}") if metadata else (f"sync.aligned.{opcode}", "%rd3")
     body = "\n".join(
         [
             copy_in(_BYTES).replace("fence.proxy.async.shared::cta;", fill),
@@ -60,7 +63,7 @@ def kernel(
             f"    setp.ne.b32 %p, {scale}, 0;",
             f"    {fence}",
             f"    {before}",
-            f"    wgmma.mma_async.sync.aligned.{opcode} {{{names}}}, {first}, %rd3, %p{tail};",
+            f"    wgmma.mma_async.{opcode} {{{names}}}, {first}, {right}, %p{tail};",
             f"    {commit}",
             f"    {wait}",
             *stores,
@@ -230,6 +233,41 @@ def test_an_a_in_registers_may_be_read_meanwhile_but_not_changed(touch, says):
     assert [f.message.split(" while")[0].split(" ", 5)[-1] for f in report.findings] == says
 
 
+FIRST = "wgmma.mma_async.sync.aligned.m64n8k{k}.f32.{kind}.{kind} {{{sums}}}, %rd2, %rd3, %p, 1, 1{majors};"
+OF_F16, OF_TF32 = {"k": 16, "kind": "f16", "majors": ", 0, 0"}, {"k": 8, "kind": "tf32", "majors": ""}
+SUMS, FRAGMENT = ", ".join(f"%d{i}" for i in range(4)), ", ".join(f"%a{i}" for i in range(4))
+
+
+@pytest.mark.parametrize(
+    ("first", "says"),
+    [
+        (FIRST.format(**OF_F16, sums=SUMS), ""),
+        (FIRST.format(**OF_TF32, sums=SUMS), "another shape, m64n8k8"),
+        (FIRST.format(**OF_TF32, sums=SUMS) + f"{COMMIT} {WAIT}", "another shape, m64n8k8"),
+        (FIRST.format(**OF_TF32, sums=SUMS) + FENCE, ""),
+        (FIRST.format(**OF_F16, sums=FRAGMENT), "reads %a0 as A while a wgmma that writes it"),
+        (FIRST.format(**OF_F16, sums=FRAGMENT) + FENCE, "reads %a0 as A while a wgmma that writes it"),
+        (FIRST.format(**OF_F16, sums=FRAGMENT) + f"{COMMIT} {WAIT}", "reads %a0 as A, which a wgmma has written"),
+        (FIRST.format(**OF_F16, sums=FRAGMENT) + f"{COMMIT} {WAIT} {FENCE}", ""),
+        (
+            FIRST.format(**OF_F16, sums="%r20, %r21, %r22, %r23").replace("%rd2", f"{{{SUMS}}}").replace("0, 0;", "0;"),
+            "writes %d0 while a wgmma that reads",
+        ),
+    ],
+)
+def test_only_sums_of_one_shape_are_ordered_without_a_fence(first, says):
+    a, b = operands("f16", "f16", 8, 16)
+    kinds = ("f32",)
+    images = (k_major(a, 32), k_major(b, 32))
+    if "%a0" in first:
+        first = "mov.b64 %rd2, 0;\n    " + first
+    _, report = product(
+        *("m64n8k16.f32.f16.f16", 8, kinds, *images, 0, descriptor(B_AT, 16, 256, 32), ", 1, 1, 0", fragment_of(a)),
+        before=first,
+    )
+    assert [says in f.message and f.kind for f in report.findings] == (["wgmma_order"] if says else []), report.findings
+
+
 def test_registers_that_hold_the_same_need_no_fence():
     assert not _simple(before="mov.f32 %d1, %d1;").findings
 
@@ -281,3 +319,44 @@ def test_rows_without_swizzle_in_one_column_of_banks_conflict():
     assert [(t.requests, t.units, t.ideal) for t in counter.traffic()] == [(2, 16, 2)]
     counter.count_core_matrices(i, 128 * lines + (chunk ^ 16 * lines))
     assert [(t.requests, t.units, t.ideal) for t in counter.traffic()] == [(4, 18, 4)]
+
+
+KEPT = "@!%p st.shared.u32 [%r8], %r9;"  # never executed
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "says"),
+    [
+        ("mov.u32 %r9, 0x44444444;", KEPT, "accesses %r9 while"),
+        ("ld.shared.u32 %r9, [%r8];", KEPT, "accesses %r9 while"),
+        ("@%p mov.u32 %r9, %r8;", KEPT, "accesses %r9 while"),
+        ("add.u32 %r8, %r9, 1;", KEPT, ""),
+        ("mov.u32 %r7, %r9;", KEPT.replace("%r9", "%r7"), ""),
+        ("", "mov.u32 %r9, 0;", ""),
+        ("add.u32 %r8, %r8, 1;", "mov.u32 %r9, 0;", "metadata in %r9, which nothing reads after the wait"),
+        ("add.u32 %r8, %r8, 1;", "bra LATER;\nLATER:\n    @!%p bra PAST;\n    add.u32 %r8, %r9, 1;\nPAST:", ""),
+    ],
+    ids=["constant", "load", "copy", "read", "copied", "at once", "not read", "read on a path"],
+)
+def test_metadata_of_a_sparse_wgmma_may_be_read_meanwhile_but_not_changed(before, after, says):
+    """Seen on an H200: the tensor core reads the register while it runs, and ptxas uses it for something else."""
+    a, b = operands("f16", "f16", 8, 32)
+    halves = a.reshape(64, 8, 4)
+    kept = halves[:, :, :2].reshape(64, 16)  # 0x44444444: the first two of each four
+    spread = np.concatenate([halves[:, :, :2], np.zeros((64, 8, 2))], axis=2).reshape(64, 32)
+    d, report = product(
+        "m64n8k32.f32.f16.f16",
+        8,
+        ("f32",),
+        k_major(kept, 32),
+        k_major(b, 64),
+        descriptor(0, 16, 256, 32),
+        descriptor(B_AT, 16, 512, 64),
+        ", 1, 1, 0, 0",
+        before="mov.u32 %r8, 0;\n    mov.u32 %r9, 0x44444444;",
+        metadata="%r9, 0",
+        wait=f"{before}\n    wgmma.wait_group.sync.aligned 0;\n    {after}",
+    )
+    assert (d == exact(spread, b) + 1).all()
+    assert [f.kind for f in report.findings] == (["wgmma_order"] if says else [])
+    assert says in "".join(f.message for f in report.findings)

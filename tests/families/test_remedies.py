@@ -69,6 +69,10 @@ def test_specs_with_many_faults_are_mended_in_one_step(name):
                 ]
             },
         ),
+        (
+            MMA | {"kernel": "micro", "epilogue": ["relu", {"cast": "bf16", "major": "M"}]},
+            {"epilogue": {"out": "bf16", "major": "M"}},
+        ),
         (WGMMA | {"schedule": "pingpong"}, {"atoms_layout": [1, 1, 1]}),
         (WGMMA | {"schedule": "ping_pong"}, {"schedule": "pingpong", "atoms_layout": [1, 1, 1]}),
         (WGMMA | {"cluster": [8, 4]}, {"cluster": [4, 4]}),

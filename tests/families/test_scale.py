@@ -118,25 +118,25 @@ def test_every_pair_of_words_is_planned():
 
 
 @pytest.mark.parametrize(
-    ("atom_n", "tile", "layout", "granule", "sets"),
+    ("atom_n", "tile", "layout", "granule"),
     [
-        (128, [128, 128, 128], [2, 1, 1], 128, 2),
-        (96, [128, 192, 128], [2, 1, 1], 64, 1),
-        (128, [128, 256, 128], [2, 1, 1], 128, 1),
-        (136, [128, 136, 128], [2, 1, 1], 8, 1),
-        (64, [128, 64, 64], [2, 1, 1], 64, 2),
-        (64, [256, 128, 128], [2, 1, 1], 128, 1),
+        (128, [128, 128, 128], [2, 1, 1], 128),
+        (96, [128, 192, 128], [2, 1, 1], 64),
+        (128, [128, 256, 128], [2, 1, 1], 128),
+        (136, [128, 136, 128], [2, 1, 1], 8),
+        (64, [128, 64, 64], [2, 1, 1], 64),
+        (64, [256, 128, 128], [2, 1, 1], 128),
     ],
 )
-def test_lookups_of_a_tile_begin_where_a_block_may(atom_n, tile, layout, granule, sets):
+def test_lookups_of_a_tile_begin_where_a_block_may(atom_n, tile, layout, granule):
     one = planned(SCALED, atom=f"SM90_64x{atom_n}x32_F32E4M3E4M3_SS_TN", tile=tile, atoms_layout=layout, cluster=None)
     a, b = one.mainloop.scales
-    assert (a.granule, b.granule, one.mainloop.partial_sets) == (1, granule, sets)
+    assert (a.granule, b.granule, one.mainloop.partial_registers) == (1, granule, atom_n // 2)
     # A tile may begin at any multiple of its extent: every block begins a multiple of a granule into it.
     assert all(start % granule == 0 for at in range(0, 64 * tile[1], tile[1]) for start in range(-at % 128, tile[1], 128))
     assert b.slots >= tile[1] // granule
     sums = tile[0] * tile[1] // 256
-    assert one.accumulator_registers == sums + sets * atom_n // 2
+    assert one.accumulator_registers == sums + atom_n // 2
     assert one.smem_bytes <= one.smem_limit and one.smem_bytes % 1024 == 0
 
 
@@ -182,6 +182,6 @@ def test_a_project_has_the_headers_that_it_uses_and_no_others():
 
 def test_inspect_says_what_is_scaled_where():
     text = str(dict(sections(planned(SCALED)))["Scales"])
-    assert "one for 128 of K of each row, M contiguous" in text and "one is added up while the next runs" in text
+    assert "one for 128 of K of each row, M contiguous" in text and "64 registers of a thread, of 64 rows x 128 columns" in text
     assert "multiply the finished tile" in str(dict(sections(planned(ROWS)))["Scales"])
     assert "Scales" not in dict(sections(planned(FP8)))

@@ -18,7 +18,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     parser.add_argument("--count", type=int, default=300, help="mutants to draw")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--header", help="of this header alone")
+    parser.add_argument("--header", action="append", default=[], help="of this header alone; repeatable")
     parser.add_argument("--shard", default="1/1", metavar="I/N", help="the I-th of N parts, from 1")
     parser.add_argument("-j", "--jobs", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--out", type=Path, default=Path("mutants.jsonl"), help="outcomes; what it has is not tried again")
@@ -35,7 +35,9 @@ def main() -> int:
         (mutant,) = (one for of in mutants().values() for one in of if one.name == name)
         print(judge(mutant, chosen.spec).to_json() if chosen.one else mutant.apply().decode())
         return 0
-    drawn = [one for one in sample(chosen.count, chosen.seed) if chosen.header in (None, one.header)]
+    if unknown := sorted(set(chosen.header) - set(mutants())):
+        parser.error(f"no spec of tests.mutants.sites uses {', '.join(unknown)}")
+    drawn = sample(chosen.count, chosen.seed, chosen.header)
     part, parts = map(int, chosen.shard.split("/"))
     outcomes = run(drawn[part - 1 :: parts], chosen.out, chosen.jobs)
     print(markdown(outcomes))

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
-from tests.mutants.sites import SPECS, Mutant
+from tests.mutants.sites import SPECS, Mutant, specs_of
 from tests.mutants.trial import HUNG, KILLED, Outcome, compile_original, outcome
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -20,8 +20,9 @@ def run(mutants: Sequence[Mutant], out: Path, jobs: int) -> list[Outcome]:
     """Outcomes of all mutants. Those that `out` has already are not tried again; each new one is appended at once."""
     known = {one.name: one for one in read(out)}
     waiting = [mutant for mutant in mutants if mutant.name not in known]
+    used = {spec for mutant in waiting for spec in specs_of(mutant.header)}
     with ThreadPoolExecutor(jobs) as pool:
-        list(pool.map(compile_original, SPECS if waiting else ()))
+        list(pool.map(compile_original, [spec for spec in SPECS if spec in used]))
     with ThreadPoolExecutor(jobs) as pool, out.open("a") as file:
         for done, future in enumerate(as_completed([pool.submit(_try, mutant) for mutant in waiting]), 1):
             one = future.result()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import random
 from collections import defaultdict
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -17,32 +18,13 @@ HEADERS = Path(__file__).resolve().parents[2] / "templates" / "runtime" / "mmage
 
 # Specs that between them use every header and every policy, with kernels that are quick to emulate.
 SPECS = (
-    *("hello_ownership", "hello_micro", "micro_sliced_k", "sm90_micro_bf16", "sm90_micro_e4m3_rs"),
+    *("hello_ownership", "hello_micro", "micro_sliced_k", "sm90_ownership", "sm90_micro_bf16", "sm90_micro_e4m3_rs"),
     *("fma_gemm_f32", "sm70_gemm_f16", "sm75_gemm_s8", "sm80_gemm_classic", "sm80_gemm_sliced_k", "sm80_gemm_s8_nt_out8"),
-    *(
-        "sm80_gemm_tf32_nt",
-        "sm80_gemm_f16_col_d",
-        "sm89_gemm_e4m3",
-        "sm90_gemm_f64",
-        "sm90_gemm_warpgroup",
-        "sm90_gemm_bf16_nt",
-    ),
-    *(
-        "sm90_gemm_bf16_pingpong",
-        "sm90_gemm_bf16_rs",
-        "sm90_gemm_e4m3_precise",
-        "sm90_gemm_splitk",
-        "rs_m_major",
-        "c2_stream",
-        "c3_parts",
-        "pp3",
-        "wg3",
-        "22_nt",
-        "n8",
-        "sm90_gemm_skinny",
-        "groups",
-        "groups_masked",
-    ),
+    *("sm80_gemm_tf32_nt", "sm80_gemm_f16_col_d", "sm89_gemm_e4m3", "sm90_gemm_f64", "sm90_gemm_warpgroup"),
+    *("sm90_gemm_bf16_nt", "sm90_gemm_bf16_pingpong", "sm90_gemm_bf16_rs", "sm90_gemm_e4m3_precise", "sm90_gemm_splitk"),
+    *("rs_m_major", "c2_stream", "c3_parts", "pp3", "wg3", "22_nt", "n8", "sm90_gemm_skinny", "groups", "groups_masked"),
+    *("sm80_gemm_f16_epilogue", "sm89_gemm_e4m3_amax", "sm90_gemm_bf16_swiglu", "sm90_gemm_swapped_epilogue"),
+    *("sc1_blocks", "sc2_rows", "sc3_mixed", "sparse_bf16", "sparse_s8", "sparse_tf32"),
 )
 
 # A library's choice of a kernel decides how fast a right result comes; tests/build/test_library_compiled.py compares it.
@@ -110,12 +92,14 @@ def specs_of(header: str) -> tuple[str, ...]:
     return tuple(spec for spec in SPECS if f"include/mmagen/{header}" in _files(spec))
 
 
-def sample(count: int, seed: int) -> list[Mutant]:
-    """`count` mutants, or all: the headers and the operators take turns, so that none of them is left out. A larger count
-    contains a smaller one of the same seed."""
+def sample(count: int, seed: int, headers: Collection[str] = ()) -> list[Mutant]:
+    """`count` mutants, or all, of these headers or of any: the headers and the operators take turns, so that none of them is left
+    out. A larger count contains a smaller one of the same seed."""
     draw = random.Random(seed)
     queues: dict[str, list[Mutant]] = {}
     for header, all_of in mutants().items():
+        if headers and header not in headers:
+            continue
         kinds: defaultdict[str, list[Mutant]] = defaultdict(list)
         for mutant in all_of:
             kinds[mutant.edit.operator].append(mutant)

@@ -86,6 +86,13 @@ def test_bands_of_tile_rows_come_with_a_batch():
     assert feature in reached(PLAIN)
 
 
+@pytest.mark.parametrize("tma", [False, True])
+def test_bands_that_no_matrix_fills_are_left_out(tma):
+    wide = replace(PLAIN, group=2**31 - 1, tma=tma)
+    assert chosen(wide) == chosen(replace(PLAIN, group=2**20, tma=tma))
+    assert not any("bands" in feature for feature in reached(wide))
+
+
 def test_uniform_inputs_are_for_a_small_problem_with_long_sums_and_a_source():
     it = planned(SPECS / "sm90_gemm_bf16_pingpong.yaml")
     shapes = [((64, 64, 100), 1.0), ((64, 64, 60), 1.0), ((64, 64, 50), 1.0), ((64, 32, 900), 0.0)]

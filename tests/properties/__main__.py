@@ -44,6 +44,13 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--count", type=int, default=30, help="accepted specs, of all shards together (default: 30)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--shard", type=_shard, default=(1, 1), metavar="I/N", help="every N-th spec, I from 1 to N")
+    parser.add_argument(
+        "--having",
+        type=lambda text: tuple(text.split(",")),
+        default=(),
+        metavar="FEATURE,...",
+        help="only specs with one of these: any key, operations (a list as epilogue), sparse",
+    )
     parser.add_argument("--on", choices=("cpu", "gpu", "plan"), default="cpu", help="plan: load, plan and render only")
     parser.add_argument("--out", type=Path, default=Path("specs.jsonl"))
     parser.add_argument("-j", "--jobs", type=int, default=len(os.sched_getaffinity(0)))
@@ -96,7 +103,7 @@ def _accepted(options: argparse.Namespace, done: dict[str, Record], out: TextIO,
     """Specs to verify, until enough are accepted with those of `done`; what is refused is recorded at once."""
     share = -(-options.count // options.shard[1])
     taken = 0
-    for spec in drawn(options.seed, options.shard):
+    for spec in drawn(options.seed, options.shard, options.having):
         if taken == share:
             return
         if spec.name in done:

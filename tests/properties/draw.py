@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,12 +13,13 @@ import yaml
 from mmagen.mma.catalogue import operations
 from mmagen.spec.epilogue import OutType
 from mmagen.spec.model import Spec
-from tests.properties import kernels
+from tests.properties import epilogues, kernels
 from tests.properties.kernels import Document
 
 _KERNELS: tuple[tuple[int, Callable[[random.Random], Document]], ...] = (
     (36, kernels.gemm),
     (34, kernels.wgmma_gemm),
+    (10, kernels.sparse_gemm),
     (12, kernels.micro),
     (6, kernels.ownership),
     (4, kernels.instruction),
@@ -61,6 +62,14 @@ class Drawn:
         return document
 
     @property
+    def features(self) -> frozenset[str]:
+        """Its keys, `operations` where the epilogue is a list of them, and `sparse` of an atom that is."""
+        document = self.document
+        listed = {"operations"} if isinstance(document.get("epilogue"), list) else set()
+        sparse = {"sparse"} if "SPARSE" in str(document.get("atom")) else set()
+        return frozenset(document) | listed | sparse
+
+    @property
     def text(self) -> str:
         """The spec as YAML."""
         return yaml.dump(self.document, Dumper=_Dumper, sort_keys=False, default_flow_style=None, width=120)
@@ -72,11 +81,13 @@ def named(name: str) -> Drawn:
     return Drawn(int(seed), int(index))
 
 
-def drawn(seed: int, shard: tuple[int, int] = (1, 1)) -> Iterator[Drawn]:
-    """Endless specs of a seed. shard: (i, n) takes every n-th of them, i from 1."""
+def drawn(seed: int, shard: tuple[int, int] = (1, 1), having: Collection[str] = ()) -> Iterator[Drawn]:
+    """Endless specs of a seed. shard: (i, n) takes every n-th of them, i from 1. having: only specs with one of these features."""
     index = shard[0] - 1
     while True:
-        yield Drawn(seed, index)
+        one = Drawn(seed, index)
+        if not having or one.features.intersection(having):
+            yield one
         index += shard[1]
 
 
@@ -140,6 +151,15 @@ def _configs(dice: random.Random, old: Any) -> Any:
     return dice.choice(([first, {"name": "rest"}], [{"name": "only", "raster": 2}], [first], [{"name": "rest"}, first], []))
 
 
+def _epilogue(dice: random.Random, old: Any) -> Any:
+    """Another type of D, or a list of any operations, of which some are none."""
+    if dice.random() < 0.5:
+        return {"out": dice.choice((*_OUT, None, "tf32")), "major": dice.choice(("N", "M", "K"))}
+    of = kernels.fma_or_mma_sync(dice) if dice.random() < 0.5 else kernels.wgmma(dice)
+    wrong = ([], "sum", {"bias": "both"}, {"cast": "f16", "relu": True}, {"add": "alpha"}, {"clamp": [2, 1]}, {"type": "f32"})
+    return [*epilogues.operations(dice, of), *([dice.choice(wrong)] if dice.random() < 0.3 else [])]
+
+
 def _pair(dice: random.Random, old: Any) -> Any:
     return [dice.choice((1, 2, 3, 4, 8, 16)), dice.choice((1, 1, 2, 4, 8, 16))]
 
@@ -173,7 +193,10 @@ WILD: dict[str, Callable[[random.Random, Any], Any]] = {
         {"a": "row", "b": "column"}, {"a": "1x128", "b": "128x128"}, {"a": "1x128", "a_major": "K"}, {"b": "row"}, {}, None
     ),
     "grouped": _of("contiguous", "masked", None, "ragged"),
-    "epilogue": lambda dice, old: {"out": dice.choice((*_OUT, None, "tf32")), "major": dice.choice(("N", "M", "K"))},
+    "weights": _of(
+        {"type": "s4", "group": 128}, {"type": "u4", "zero": "u8"}, {"type": "s8", "zero": "u8"}, {"type": "s3"}, None
+    ),
+    "epilogue": _epilogue,
     "arch": _arch,
     "problems": _problems,
     "configs": _configs,

@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from mmagen.core.errors import ABSENT, Diagnostic, MmagenError
+from mmagen.families import family_of
 from mmagen.families.plans import Plan
 from mmagen.families.reading import read
 from mmagen.families.remedies import accepted_changes, as_yaml
@@ -43,12 +44,15 @@ def limited(seconds: float) -> Iterator[None]:
 
 
 def planned(one: Drawn) -> Plan | Record:
-    """The plan of an accepted spec, whose project was rendered; else the record of its refusal or of a crash."""
+    """The plan of an accepted spec, whose project was rendered and whose problems to emulate were chosen; else the record of its
+    refusal or of a crash."""
     try:
         with limited(PLAN_LIMIT_S):
             plan, diagnostics = read(one.text, f"{one.name}.yaml")
             if plan:
                 render(plan)
+                for one in [config.plan for config in getattr(plan, "configs", ())] or [plan]:
+                    family_of(one).trials(one)
                 return plan
             refusal = _refused(one, diagnostics)
     except TimeLimit:

@@ -9,12 +9,11 @@ import pytest
 
 from mmagen.families.plans import Plan
 from mmagen.families.reading import read
-from mmagen.mma.atoms import find_atom
 from mmagen.plan.plans import ProductPlan
 from mmagen.toolchain.find import COMPILE, find_toolchain
 from mmagen.verify.emulated.session import only_on_a_gpu
 from tests.properties import __main__ as runner
-from tests.properties.draw import drawn
+from tests.properties.draw import drawn, named
 from tests.properties.together import emulate_together
 
 SEED = 26
@@ -22,8 +21,9 @@ SEED = 26
 GROUPS = (
     {"ownership": 6, "micro": 8, "instruction.family": 1},
     {"mma_gemm": 4, "dmma_gemm": 1},
-    {"wgmma.micro": 3, "wgmma.gemm": 7, "wgmma.ownership": 1},
+    {"wgmma.micro": 3, "wgmma.gemm": 6, "wgmma.sparse_gemm": 1, "wgmma.ownership": 1},
 )
+FEATURES = {"operations", "grouped", "scale", "sparse", "cluster"}  # that some of them have
 ARCH = "sm_90a"  # has all operations that the emulator executes
 MOST_REGISTERS = 24  # per thread, of accumulators or fragments; of both where operands are in registers
 
@@ -34,9 +34,8 @@ def _small(plan: Plan) -> bool:
         return False
     if not isinstance(plan, ProductPlan):
         return True
-    atom = find_atom(plan.spec.atom)
     kept = (plan.accumulator_registers, plan.fragment_registers)
-    return bool(atom) and (max(kept) if atom.wgmma else sum(kept)) <= MOST_REGISTERS
+    return (max(kept) if plan.atom.wgmma else sum(kept)) <= MOST_REGISTERS
 
 
 def _chosen(group: int) -> list[Plan]:
@@ -50,6 +49,11 @@ def _chosen(group: int) -> list[Plan]:
             wanted[plan.family.removeprefix("mmagen.families.")] -= 1
             found.append(plan)
     raise AssertionError("drawn() ends")
+
+
+def test_they_have_the_features_that_are_seldom_drawn():
+    found = {feature for plan in _chosen(len(GROUPS) - 1) for feature in named(plan.name).features}
+    assert found >= FEATURES
 
 
 @pytest.mark.nvcc

@@ -16,7 +16,7 @@ from mmagen.core.targets import capability
 from mmagen.families.plans import Plan
 from mmagen.generate.render import render
 from mmagen.generate.write import write
-from mmagen.spec.model import Problem
+from mmagen.spec.model import BATCH_STRIDES, Problem
 from mmagen.toolchain.find import Toolchain
 from mmagen.verify.emulated.verify import emulate_all
 from mmagen.verify.omitted import unsuitable
@@ -125,7 +125,8 @@ def _first_error(text: str) -> str:
 
 def _option(problem: Problem) -> str:
     """A problem as the command line takes it."""
-    settings = (f"ld_pad={problem.ld_pad}", f"offset={problem.offset}", f"alpha={problem.alpha}", f"beta={problem.beta}")
+    settings = [f"ld_pad={problem.ld_pad}", f"offset={problem.offset}", f"alpha={problem.alpha}", f"beta={problem.beta}"]
+    settings += [f"{key}={stride}" for key, stride in zip(BATCH_STRIDES, problem.batch_strides, strict=True) if stride >= 0]
     groups = ("groups=" + "+".join(map(str, problem.groups.sizes)),) if problem.groups else ()
     return ":".join((",".join(map(str, (*problem.shape, problem.batch))), *settings, *groups))
 

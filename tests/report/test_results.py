@@ -60,6 +60,17 @@ def test_rivals_stand_under_their_names_and_first_of_all_how_the_kernel_does(bui
     assert any("cublasLt_best8" in line and "100.0" in line for line in lines) and "| 0.900" in "\n".join(lines)
 
 
+def test_sparse_kernels_stand_beside_cusparselt(build):
+    rows = [
+        record(name=name, problem="8,8,8", tflops=tflops, max_abs_err=None if name != "k" else 0.0)
+        for name, tflops in (("k", 110.0), ("cusparseLt_default", 80.0), ("cusparseLt_best", 100.0))
+    ]
+    lines = page(judge(build, RunResult("k", "verify", (record(),), 0), RunResult("k", "bench", tuple(rows), 0)))
+    assert "## Beside cuSPARSELt" in lines and "## Beside cuBLASLt" not in lines
+    (head, _, mean) = next(lines[n : n + 3] for n, line in enumerate(lines) if "mean of best of its search" in line)
+    assert "1.100" in mean and "mean of default" in head
+
+
 def test_a_number_that_json_cannot_hold_is_told_as_it_is(build):
     one = record(disposition="incorrect", max_abs_err="inf", bound=float("nan"))
     lines = page(judge(build, RunResult("k", "verify", (one,), 1)))

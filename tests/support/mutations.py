@@ -22,6 +22,7 @@ from mmagen.spec.load import load
 from tests.support import mutations_sparse
 from tests.support.mutations_epilogue import FAULTS as EPILOGUE_FAULTS
 from tests.support.mutations_grouped import FAULTS as GROUPED_FAULTS
+from tests.support.mutations_mixed import FAULTS as MIXED_FAULTS
 from tests.support.mutations_reach import FAULTS
 from tests.support.mutations_scale import FAULTS as SCALE_FAULTS
 
@@ -1081,13 +1082,9 @@ _ACCUMULATION = (
         (
             Edit(
                 "include/mmagen/sm90_mainloop_promoted.cuh",
-                "stage_mma(partial, pipe.stage, GMMA::ScaleOut::Zero);",
-                "stage_mma(partial, pipe.stage, i == 0 ? GMMA::ScaleOut::Zero : GMMA::ScaleOut::One);",
-            ),
-            Edit(
-                "include/mmagen/sm90_mainloop_promoted.cuh",
-                "      for (int v = 0; v < size(tCrC); ++v) { tCrC(v) += partial(v); }",
-                "      for (int v = 0; v < size(tCrC); ++v) { tCrC(v) = partial(v); }",
+                "mma_promoted(stage_mma, pipe.stage, tCrC, stage_issued, [&] { release(pipe.stage); }, detail::PlainSum{});",
+                "stage_mma(tCrC, pipe.stage, i == 0 ? GMMA::ScaleOut::Zero : GMMA::ScaleOut::One); stage_issued(); "
+                "warpgroup_wait<0>(); warpgroup_fence_operand(tCrC); release(pipe.stage);",
             ),
         ),
         ("128,128,2048",),
@@ -1107,12 +1104,13 @@ _SPARSE = tuple(
 )
 
 _SCALE = tuple(_one(*fault, where=(EMULATOR,)) for fault in SCALE_FAULTS)
+_MIXED = tuple(_one(f"mixed_{name}", *rest, where=(EMULATOR,)) for name, *rest in MIXED_FAULTS)
 _EPILOGUE = tuple(
     _one(f"epilogue_{name}", spec, header, old, new, problem, seen)
     for name, spec, header, old, new, problem, seen in EPILOGUE_FAULTS
 )
 
-MUTATIONS = (*_ACCUMULATION, *_BARRIERS, *_K, *_OPERANDS, *_RESULT, *_HOPPER, *_REACH, *_EPILOGUE, *_SCALE, *_SPARSE)
+MUTATIONS = (*_ACCUMULATION, *_BARRIERS, *_K, *_OPERANDS, *_RESULT, *_HOPPER, *_REACH, *_EPILOGUE, *_SCALE, *_SPARSE, *_MIXED)
 
 # A late warp in front of a barrier that stands, a box brought into L2 that nobody asks for: these must pass.
 CONTROLS = (

@@ -77,6 +77,33 @@ FAULTS: tuple[tuple[str, str, str, str, str, str, str], ...] = (
         "a stage counts as full before its metadata have come",
     ),
     (
+        "metadata_of_the_batch_before",
+        "bf16",
+        "sm90_mainloop_sparse",
+        "      stage_mma.issue(tCrC, pipe.stage, words);",
+        "      stage_mma.issue(tCrC, pipe.stage, in_flight);",
+        "128,64,384",
+        "a k tile takes the metadata of the one before",
+    ),
+    (
+        "metadata_in_registers_of_the_batch_before",
+        "bf16",
+        "sm90_mainloop_sparse",
+        "      step(odd, even);\n      step(even, odd);",
+        "      step(even, even);\n      step(even, even);",
+        "128,64,640",
+        "the metadata of a k tile are loaded while a wgmma still reads these registers",
+    ),
+    (
+        "metadata_loaded_before_the_wait",
+        "tf32",
+        "sm90_mainloop_sparse",
+        "      warpgroup_wait<1>();\n",
+        "      warpgroup_wait<2>();\n",
+        "64,64,640",
+        "two batches are in flight, and the metadata of the older are overwritten",
+    ),
+    (
         "share_of_another_cta",
         "bf16",
         "sm90_mainloop_sparse",
@@ -106,11 +133,9 @@ FAULTS: tuple[tuple[str, str, str, str, str, str, str], ...] = (
     (
         "released_before_the_metadata_are_read",
         "bf16",
-        "sm90_mainloop_ss",
-        "    pipeline.full[pipe.stage].wait(pipe.phase);\n    stage_mma(tCrC, pipe.stage, GMMA::ScaleOut::One);\n"
-        "    warpgroup_wait<1>();\n    release(before);",
-        "    pipeline.full[pipe.stage].wait(pipe.phase);\n    release(before);\n"
-        "    stage_mma(tCrC, pipe.stage, GMMA::ScaleOut::One);\n    warpgroup_wait<1>();",
+        "sm90_mainloop_sparse",
+        "      warpgroup_wait<1>();\n      stage_mma.keep(in_flight);\n      release(before);",
+        "      release(before);\n      warpgroup_wait<1>();\n      stage_mma.keep(in_flight);",
         "128,64,1024",
         "TMA overwrites a stage that wgmmas still read",
     ),

@@ -6,6 +6,7 @@ import ctypes
 import os
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -84,6 +85,23 @@ def test_cublaslt_is_looked_for_where_nvcc_says_its_toolkit_is(nowhere, tmp_path
     assert find_toolchain(nowhere, ("nvcc",)).cublaslt
     script.write_text(script.read_text().replace("#$ TOP", "TOP"))
     assert not find_toolchain(nowhere, ("nvcc",)).cublaslt
+
+
+def test_cusparselt_is_found_with_its_header_and_library(nowhere, tmp_path, monkeypatch):
+    script = _script(tmp_path / "bin/nvcc", "V13.0.88")
+    script.write_text(script.read_text().replace("exit 0", f"echo '#$ TOP={tmp_path}/toolkit' >&2\n"))
+    monkeypatch.setattr(
+        "importlib.util.find_spec", lambda _: SimpleNamespace(submodule_search_locations=[str(tmp_path / "nvidia")])
+    )
+    assert find_toolchain(nowhere, ("nvcc",)).cusparselt is None
+    for folder in ("nvidia/cu13", "toolkit", "named"):  # each is preferred to the one before
+        for file in ("include/cusparseLt.h", "lib/libcusparseLt.so.0"):
+            (tmp_path / folder / file).parent.mkdir(parents=True)
+            assert (
+                find_toolchain(nowhere | {"CUSPARSELT_DIR": str(tmp_path / "named")}, ("nvcc",)).cusparselt != tmp_path / folder
+            )
+            (tmp_path / folder / file).touch()
+        assert find_toolchain(nowhere | {"CUSPARSELT_DIR": str(tmp_path / "named")}, ("nvcc",)).cusparselt == tmp_path / folder
 
 
 def test_a_compiler_asked_for_by_name_is_never_replaced(nowhere, tmp_path):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mmagen.emulate.arrays import Events, Indices, Mask
+from mmagen.emulate.arrays import Indices, Mask
 from mmagen.emulate.asynchronous.cp_async import PendingCopies
 from mmagen.emulate.hazards.clocks import ClockRow, Clocks
 from mmagen.emulate.lanes.lanes import Lanes
@@ -19,14 +19,12 @@ from mmagen.emulate.sync.mbarriers import Mbarriers, Place
 
 @dataclass
 class _Arrival:
-    """One instruction's arrivals. count: copies issued before it. codes: of the copies once they are complete, by lane of
-    the batch; released: by the arrivals; None without checks."""
+    """One instruction's arrivals. count: copies issued before it. released: by the arrivals; None without checks."""
 
     instruction: Instruction
     lanes: Indices
     places: list[Place]
     count: int
-    codes: Events | None
     released: list[ClockRow] | None
 
 
@@ -46,18 +44,17 @@ class CopyArrivals:
             barrier = self._mbarriers.usable(i, lane, place)
             if counted and barrier is not None:
                 barrier.missing += 1
-        codes, released = None, None
+        released = None
         if self._clocks is not None:
-            codes = np.zeros(self._lanes.size, dtype=np.uint64)
-            codes[lanes] = self._clocks.codes(lanes)
+            self._copies.arrive_behind(lanes, self._clocks.codes(lanes))
             released = [self._clocks.release(np.array([lane])) for lane in lanes]
-        self._pending.append(_Arrival(i, lanes, places, self._copies.count, codes, released))
+        self._pending.append(_Arrival(i, lanes, places, self._copies.count, released))
 
     def deliver(self) -> bool:
         """The copies are complete and the arrivals happen; False if there are none."""
         pending, self._pending = self._pending, []
         for arrival in pending:
-            self._copies.complete(arrival.lanes, arrival.count, arrival.codes)
+            self._copies.complete(arrival.lanes, arrival.count)
             for n, (lane, place) in enumerate(zip(arrival.lanes.tolist(), arrival.places, strict=True)):
                 row = arrival.released[n] if arrival.released is not None else None
                 self._mbarriers.arrive_later(arrival.instruction, lane, place, row)

@@ -14,16 +14,17 @@ from mmagen.emulate.memory.owned import OwnedMemory
 @dataclass
 class _Copy:
     """One instruction's copies: per lane its group, where the bytes go in the batch's shared memory, and the bytes. number:
-    of the instruction, in the order of execution."""
+    of the instruction, in the order of execution. codes: per lane the first cp.async.mbarrier.arrive behind it, 0 for none."""
 
     number: int
     lanes: Indices
     groups: Indices
     index: Indices
     data: Bytes
+    codes: Events
 
     def part(self, which: Mask) -> _Copy:
-        return _Copy(self.number, self.lanes[which], self.groups[which], self.index[which], self.data[which])
+        return _Copy(self.number, self.lanes[which], self.groups[which], self.index[which], self.data[which], self.codes[which])
 
 
 class PendingCopies:
@@ -40,7 +41,8 @@ class PendingCopies:
 
         lanes: int64[n]; index: int64[n], byte positions in the batch's shared memory; data: uint8[n, size].
         """
-        self._copies.append(_Copy(self.count, lanes, self._committed[lanes], index, data))
+        codes = np.zeros(len(lanes), dtype=np.uint64)
+        self._copies.append(_Copy(self.count, lanes, self._committed[lanes], index, data, codes))
         self.count += 1
 
     def commit(self, mask: Mask | None) -> None:
@@ -68,22 +70,29 @@ class PendingCopies:
                 remaining.append(copy.part(~done))
         self._copies = remaining
 
-    def complete(self, lanes: Indices, count: int, codes: Events | None) -> None:
-        """The copies of these lanes in the first `count` instructions are complete, whoever waits for them. codes: the
-        events that they are known by from now on, by lane of the batch."""
+    def arrive_behind(self, lanes: Indices, codes: Events) -> None:
+        """These lanes issue a cp.async.mbarrier.arrive, as events codes[n]. Whoever waits for its phase knows of the copies so
+        far, and the thread itself once it has waited for them, whichever comes first."""
+        of_lane = np.zeros(len(self._committed), dtype=np.uint64)
+        of_lane[lanes] = codes
+        for copy in self._copies:
+            copy.codes = np.where(copy.codes == 0, of_lane[copy.lanes], copy.codes)
+
+    def complete(self, lanes: Indices, count: int) -> None:
+        """The copies of these lanes in the first `count` instructions are complete, whoever waits for them."""
         remaining: list[_Copy] = []
         for copy in self._copies:
             done = np.isin(copy.lanes, lanes) & (copy.number < count)
             if done.any():
-                self._arrive(copy.part(done), codes)
+                self._arrive(copy.part(done))
             if not done.all():
                 remaining.append(copy.part(~done))
         self._copies = remaining
 
-    def _arrive(self, copy: _Copy, codes: Events | None = None) -> None:
+    def _arrive(self, copy: _Copy) -> None:
         size = copy.data.shape[1]
         width = min(size, 8)
         values = np.ascontiguousarray(copy.data).view(f"u{width}").reshape(-1, size // width)
         self._shared.scatter(copy.index, values)
         if self._shadow is not None:
-            self._shadow.end_copy(copy.index, size, copy.lanes, None if codes is None else codes[copy.lanes])
+            self._shadow.end_copy(copy.index, size, copy.lanes, copy.codes)

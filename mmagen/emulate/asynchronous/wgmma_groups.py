@@ -16,6 +16,7 @@ from mmagen.emulate.ptx.model import Instruction
 
 _WARPS = WARPGROUP // 32
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
+Shape = tuple[int, int]  # N and K of a wgmma
 
 
 @dataclass
@@ -40,7 +41,8 @@ class WgmmaGroups:
         self.of_cta = -(-lanes.width // WARPGROUP)
         self._pending: dict[int, list[_InFlight]] = {}
         self._committed = np.zeros(lanes.count * self.of_cta, dtype=np.int64)
-        self._written: dict[int, dict[int, Values]] = {}
+        # What wgmmas have written since the last fence, and the shape of the last one to do so.
+        self._written: dict[int, dict[int, tuple[Values, Shape]]] = {}
         self._at_fence: dict[int, Registers] = {}
         # [warpgroups, 4]: a number that stands for the fences, commits and waits that a warp has executed, and their counts
         self._sequence = np.zeros((len(self._committed), _WARPS), dtype=np.uint64)
@@ -107,29 +109,50 @@ class WgmmaGroups:
         for group in self.groups_of(mask).tolist():
             self._at_fence[group], self._written[group] = snapshot, {}
 
-    def check_operands(self, R: Registers, group: int, registers: tuple[int, ...], i: Instruction) -> None:
-        """Finds operands that something else than a wgmma wrote since the last fence."""
+    def check_operands(
+        self, R: Registers, group: int, sums: tuple[int, ...], fragments: tuple[int, ...], shape: Shape, i: Instruction
+    ) -> None:
+        """Finds operands that something else wrote since the last fence than a wgmma of that shape to its own accumulators (PTX
+        ISA, "wgmma.fence": these alone are ordered by default), and fragments of A that a wgmma in flight writes."""
         if self._clocks is None:
             return
-        before, lanes = self._at_fence.get(group), self.lanes_of(group)
-        if before is None:
-            self._findings.add("wgmma_order", i, 1, lanes.start, "multiplies without a wgmma.fence before")
+        if self._at_fence.get(group) is None:
+            self._findings.add("wgmma_order", i, 1, self.lanes_of(group).start, "multiplies without a wgmma.fence before")
             return
-        written = self._written[group]
-        for register in registers:
-            now, then = R[register], written.get(register, before[register])
-            if now is then or _equal(now, then, lanes):
-                continue
-            name = self._registers.name(register)
-            text = f"uses {name}, which was written since the last wgmma.fence"
-            self._findings.add("wgmma_order", i, 1, lanes.start, text)
-            return
+        if text := self._in_flight(group, sums, fragments) or self._unfenced(R, group, sums, fragments, shape):
+            self._findings.add("wgmma_order", i, 1, self.lanes_of(group).start, text)
 
-    def mark_results(self, R: Registers, mask: Mask | None, registers: tuple[int, ...]) -> None:
-        """Notes the results that wgmmas wrote to registers."""
+    def _in_flight(self, group: int, sums: tuple[int, ...], fragments: tuple[int, ...]) -> str:
+        """What is wrong with the order of a wgmma and those in flight, or ""."""
+        for wgmma in self._pending.get(group, ()):
+            for register in fragments:
+                if register in wgmma.sums:
+                    return f"reads {self._registers.name(register)} as A while a wgmma that writes it is in flight"
+            for register in sums:
+                if register in wgmma.reads:
+                    return f"writes {self._registers.name(register)} while a wgmma that reads it as A is in flight"
+        return ""
+
+    def _unfenced(self, R: Registers, group: int, sums: tuple[int, ...], fragments: tuple[int, ...], shape: Shape) -> str:
+        """Which operand was written since the last fence, or ""."""
+        before, written, lanes = self._at_fence[group], self._written[group], self.lanes_of(group)
+        for register in (*sums, *fragments):
+            now, (then, by) = R[register], written.get(register, (before[register], None))
+            name = self._registers.name(register)
+            if now is not then and not _equal(now, then, lanes):
+                return f"uses {name}, which was written since the last wgmma.fence"
+            if by is not None and register in fragments:
+                return f"reads {name} as A, which a wgmma has written since the last wgmma.fence"
+            if by is not None and by != shape:
+                n, k = by
+                return f"adds to {name}, which a wgmma of another shape, m64n{n}k{k}, has written since the last wgmma.fence"
+        return ""
+
+    def mark_results(self, R: Registers, mask: Mask | None, registers: tuple[int, ...], shape: Shape) -> None:
+        """Notes the results that wgmmas of that shape wrote to registers."""
         for group in self.groups_of(mask).tolist():
             if group in self._written:
-                self._written[group].update((register, R[register]) for register in registers)
+                self._written[group].update((register, (R[register], shape)) for register in registers)
 
     def access(self, mask: Mask | None, reads: tuple[int, ...], writes: tuple[int, ...], i: Instruction) -> None:
         """Finds accesses to registers of wgmmas in flight."""
@@ -145,6 +168,15 @@ class WgmmaGroups:
                     self._findings.add("wgmma_order", i, 1, self.first_lane(group), text)
                     wgmma.sums, wgmma.reads = set(), frozenset()  # report it once
                     return
+
+    def report_unkept(self, mask: Mask | None, register: int, i: Instruction) -> None:
+        """Warpgroups wait for a sparse wgmma whose register of metadata nothing reads afterwards; see exec/metadata.py."""
+        for group in self.groups_of(mask).tolist():
+            name = self._registers.name(register)
+            text = (
+                f"multiplies with metadata in {name}, which nothing reads after the wait: ptxas may use the register before it"
+            )
+            self._findings.add("wgmma_order", i, 1, self.first_lane(group), text)
 
     def copy_register(self, mask: Mask | None, source: int, target: int, i: Instruction) -> None:
         """A mov copies a register, perhaps while a wgmma changes it: then ptxas gives both the same register, and the copy is

@@ -13,6 +13,7 @@ from mmagen.emulate.errors import EmulationError
 from mmagen.emulate.exec.blocks import Block, cut
 from mmagen.emulate.exec.coverage import Branches
 from mmagen.emulate.exec.dataflow import past, unwritten_reads
+from mmagen.emulate.exec.metadata import unkept
 from mmagen.emulate.lanes.undefined import registers_from_shuffles
 from mmagen.emulate.ops import table  # noqa: F401  (registers all instructions)
 from mmagen.emulate.ops.cache_policy import check_policy
@@ -44,6 +45,8 @@ class Compiled:
         self.tracked = unwritten_reads(entry, self.blocks) if checks else frozenset()
         self._emitter = Emitter(places.place_of, places.special, self.tracked)
         self._in_flight = registers_in_flight(entry) if checks else frozenset()
+        self._unkept = unkept(entry, self.blocks) if checks else {}
+        self._instructions = entry.instructions
         self._shuffled = registers_from_shuffles(entry) if checks else frozenset()
         self._past: dict[int, frozenset[int]] = {}
         self._functions: dict[tuple[int, bool], Run] = {}
@@ -72,6 +75,9 @@ class Compiled:
             try:
                 if self._in_flight:
                     watch_registers(emitter, i, self._in_flight)
+                for wgmma, register in self._unkept.get(i.index, {}).items():
+                    multiply = emitter.bind(self._instructions[wgmma])
+                    emitter.line(f"X.wgmmas.report_unkept({emitter.mask}, {register}, {multiply})")
                 if self._shuffled:
                     follow_undefined(emitter, i, self._shuffled)
                 check_policy(emitter, i)

@@ -164,7 +164,7 @@ class BarrierShadow(Granules):
         self._before_write(i, places, mine)
         self.writer[places] = (mine & THREAD) | IN_FLIGHT | _LATEST
 
-    def end_copy(self, index: Indices, size: int, lanes: Indices, codes: Events | None = None) -> None:
+    def end_copy(self, index: Indices, size: int, lanes: Indices, codes: Events) -> None:
         """Notes that their own thread has waited for these copies; without mbarriers nothing else completes them."""
         self.writer[self.granules(index, size)] = self.stamps[lanes][:, None] | FLAG
 

@@ -98,9 +98,9 @@ class ClockShadow(Granules):
         self._before_write(i, places, who)
         self.writer[places] = self._clocks.codes(lanes)[:, None] | _LATEST
 
-    def end_copy(self, index: Indices, size: int, lanes: Indices, codes: Events | None = None) -> None:
-        """Notes that their own thread has waited for these copies, or that they were complete at events `codes`, uint64[n]."""
-        self.writer[self.granules(index, size)] = (self._clocks.codes(lanes) if codes is None else codes)[:, None]
+    def end_copy(self, index: Indices, size: int, lanes: Indices, codes: Events) -> None:
+        """Notes that copies were complete at events codes[n], or where that is 0, that their own threads wait for them now."""
+        self.writer[self.granules(index, size)] = np.where(codes == 0, self._clocks.codes(lanes), codes)[:, None]
 
     def atomic(self, i: Instruction, index: Indices, size: int, lanes: Indices) -> None:
         """Notes atomic accesses: they order themselves, but not with other accesses."""

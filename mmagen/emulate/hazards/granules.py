@@ -40,5 +40,5 @@ class SharedShadow(Protocol):
     def start_copy(self, i: Instruction, index: Indices, size: int, lanes: Indices) -> None:
         """Notes cp.async copies, which may write at any time from now on."""
 
-    def end_copy(self, index: Indices, size: int, lanes: Indices, codes: Events | None = None) -> None:
-        """Notes that the thread of each cp.async has waited for it, or that it was complete at events `codes`, uint64[n]."""
+    def end_copy(self, index: Indices, size: int, lanes: Indices, codes: Events) -> None:
+        """Notes that cp.asyncs were complete at events codes[n], or where that is 0, that their threads wait for them now."""

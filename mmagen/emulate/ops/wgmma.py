@@ -32,10 +32,11 @@ def _wgmma(e: Emitter, i: Instruction) -> None:
         raise e.unsupported("this form of wgmma is not supported")
 
 
-def registers_of(i: Instruction) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """(the registers of D, those of an A in registers) of a wgmma.mma_async."""
+def registers_of(i: Instruction) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """(the registers of D, those of an A in registers, that of a sparse A's metadata) of a wgmma.mma_async."""
     target, a = i.operands[0], i.operands[1]
-    return _indices(target), _indices(a) if isinstance(a, Vector) else ()
+    fragments = _indices(a) if isinstance(a, Vector) else ()
+    return _indices(target), fragments, _indices(i.operands[3]) if i.has("sp") else ()
 
 
 def registers_in_flight(entry: Entry) -> frozenset[int]:
@@ -44,7 +45,7 @@ def registers_in_flight(entry: Entry) -> frozenset[int]:
     for i in entry.instructions:
         if i.base == "wgmma" and i.has("mma_async"):
             found.update(*registers_of(i))
-    moves = [(source, target) for source, target in map(_move, entry.instructions) if source >= 0]
+    moves = [(source, target) for source, target in map(move_of, entry.instructions) if source >= 0]
     before = -1
     while found and len(found) != before:
         before = len(found)
@@ -52,7 +53,7 @@ def registers_in_flight(entry: Entry) -> frozenset[int]:
     return frozenset(found)
 
 
-def _move(i: Instruction) -> tuple[int, int]:
+def move_of(i: Instruction) -> tuple[int, int]:
     """(source, target) of a mov between registers; (-1, -1) for another instruction."""
     if i.base != "mov" or len(i.operands) != 2:
         return -1, -1
@@ -67,7 +68,7 @@ def watch_registers(e: Emitter, i: Instruction, in_flight: frozenset[int]) -> No
     reads, writes = (tuple(x.index for x in registers if x.index in in_flight) for registers in i.registers)
     if not reads and not writes:
         return
-    source, target = _move(i)
+    source, target = move_of(i)
     if target in in_flight:
         e.line(f"X.wgmmas.copy_register({e.mask}, {source}, {target}, {e.bind(i)})")
     else:
@@ -80,7 +81,7 @@ def _indices(operand: Operand) -> tuple[int, ...]:
 
 def _multiply(e: Emitter, i: Instruction) -> None:
     form = wgmma.parse(i.modifiers)
-    sums, fragments = registers_of(i)
+    sums, fragments, described = registers_of(i)
     if len(sums) != form.accumulators:
         raise e.unsupported(f"D has {len(sums)} registers, not {form.accumulators}")
     if isinstance(i.operands[1], Vector) and len(fragments) != 4:
@@ -91,23 +92,31 @@ def _multiply(e: Emitter, i: Instruction) -> None:
     rest = [int(x.value) for x in (selector, *literals) if isinstance(x, Immediate)]
     if len(rest) != 1 + len(literals):
         raise e.unsupported("scales, transpositions and the sparsity selector are literals")
-    run = e.bind(_Multiply(i, form, sums, fragments, *rest))
+    run = e.bind(_Multiply(i, form, sums, fragments, described, *rest))
     a = "None" if fragments else e.source(i.operands[1], "u64")
     scale_d = repr(bool(scale.value)) if isinstance(scale, Immediate) else e.source(scale, "pred")
     chosen = e.source(metadata, "u32") if metadata else "None"
     e.line(f"t = {run}.run(R, X, {e.mask}, {a}, {e.source(i.operands[2], 'u64')}, {chosen}, {scale_d})")
     for n, target in enumerate(elements_of(i.operands[0])):
         e.write(target, f"t[{n}]", "u32")
-    e.line(f"X.wgmmas.mark_results(R, {e.mask}, {e.bind(sums)})")
+    e.line(f"X.wgmmas.mark_results(R, {e.mask}, {e.bind(sums)}, {(form.n, form.k)})")
 
 
 class _Multiply:
     """One wgmma.mma_async, executed for all warpgroups that are at it."""
 
     def __init__(
-        self, i: Instruction, form: wgmma.Form, sums: tuple[int, ...], fragments: tuple[int, ...], selector: int, *rest: int
+        self,
+        i: Instruction,
+        form: wgmma.Form,
+        sums: tuple[int, ...],
+        fragments: tuple[int, ...],
+        metadata: tuple[int, ...],
+        selector: int,
+        *rest: int,
     ):
         self.i, self.form, self.sums, self.fragments, self.selector = i, form, sums, fragments, selector
+        self.reads = (*fragments, *metadata)
         # scale-a, scale-b, then trans-a where A is in shared memory, and trans-b; integers have none of them.
         scales, transposed = (rest[:2] or (1, 1)), rest[2:]
         self.scale_a, self.scale_b = scales
@@ -132,10 +141,10 @@ class _Multiply:
         first = np.array([X.wgmmas.first_lane(g) for g in groups.tolist()], dtype=np.int64)
         lanes = (first[:, None] + np.arange(WARPGROUP)).reshape(-1)
         X.wgmmas.check_together(groups)
-        for group in groups.tolist():
-            X.wgmmas.check_operands(R, group, (*self.sums, *self.fragments), self.i)
         form = self.form
-        clocks = [X.wgmmas.start(group, self.sums, self.fragments, form.sparse) for group in groups.tolist()]
+        for group in groups.tolist():
+            X.wgmmas.check_operands(R, group, self.sums, self.fragments, (form.n, form.k), self.i)
+        clocks = [X.wgmmas.start(group, self.sums, self.reads, form.sparse) for group in groups.tolist()]
         if a is None:
             registers = np.stack([_bits(X.lanes.spread(R[r])[lanes]) for r in self.fragments], axis=-1)
             left = wgmma.fragment_codes(registers.reshape(-1, 4, 32, 4), form)

@@ -15,14 +15,16 @@ USUAL = (16, 32, 64, 96, 128, 192, 256)  # widths
 # Widths between them fit a tile to an extent of D a little above a multiple of a usual width, and save a partial last wave.
 EVERY = (*range(16, 64, 8), *range(64, 257, 16), 72, 88, 104, 120)
 _WIDEST_SWAPPED = 192
+_WIDEST_PROMOTED = 192  # of a unit whose partial sums fit the registers beside the accumulators of 64 x as many
 _FEW_ROWS = 64  # of D; A is then small and stays in L2, B is read once
 _STREAM = {"cache": {"a": "evict_last", "b": "evict_first"}, "prefetch": 4}
 
 
-def alternatives(operation: str, widths: Iterable[int]) -> Iterator[Mapping[str, Any]]:
+def alternatives(operation: str, widths: Iterable[int], promoted: bool = False) -> Iterator[Mapping[str, Any]]:
     """Keys that a config would override: atom, tile, atoms_layout, schedule and what else differs from their defaults.
 
-    operation: the name of a wgmma. widths: columns of those of its types that are offered; what no operation has is left out."""
+    operation: the name of a wgmma. widths: columns of those of its types that are offered; what no operation has is left out.
+    promoted: the sums of k tiles are added up in units of one wgmma, so that wide tiles have two of them along N."""
     for columns in sorted(widths):
         name = re.sub(r"_64x\d+x", f"_64x{columns}x", operation)
         atom = find_atom(name) if known(name) else None
@@ -30,13 +32,15 @@ def alternatives(operation: str, widths: Iterable[int]) -> Iterator[Mapping[str,
             continue
         for rows, warpgroups, schedule in _shapes(columns):
             for line in (128, 256) if rows == 64 and columns <= 64 else (128,):  # bytes of a row of a k tile
-                keys: Keys = {
-                    "atom": name,
-                    "tile": [rows, columns, max(line * 8 // atom.type_a.bits, atom.k)],
-                    "atoms_layout": [warpgroups, 1, 1],
-                    "schedule": schedule,
-                }
-                yield from _variants(keys, rows, columns, schedule)
+                depth = max(line * 8 // atom.type_a.bits, atom.k)
+                yield from _variants(_keys(name, [rows, columns, depth], warpgroups, schedule))
+        if promoted and 2 * columns > _WIDEST_PROMOTED >= columns:
+            depth = max(128 * 8 // atom.type_a.bits, atom.k)
+            yield from _variants(_keys(name, [128, 2 * columns, depth], 2, "cooperative"))
+
+
+def _keys(name: str, tile: list[int], warpgroups: int, schedule: str) -> Keys:
+    return {"atom": name, "tile": tile, "atoms_layout": [warpgroups, 1, 1], "schedule": schedule}
 
 
 def _shapes(columns: int) -> Iterator[tuple[int, int, str]]:
@@ -51,8 +55,9 @@ def _shapes(columns: int) -> Iterator[tuple[int, int, str]]:
         yield 192, 3, "cooperative"
 
 
-def _variants(keys: Keys, rows: int, columns: int, schedule: str) -> Iterator[Keys]:
+def _variants(keys: Keys) -> Iterator[Keys]:
     """With clusters, with K split, with exchanged operands."""
+    (rows, columns, _), schedule = keys["tile"], keys["schedule"]
     clusters = [[1, 1], [2, 1], [1, 2], *([[4, 1], [1, 4]] if rows * columns <= 64 * 128 else [])]
     for swapped in (False, True) if columns <= _WIDEST_SWAPPED else (False,):
         of_d = columns if swapped else rows

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import log2
 
-from mmagen.families.wgmma import scaling
+from mmagen.families.wgmma import mixed, scaling
 from mmagen.mma.atoms import Atom
+from mmagen.mma.sparse_atoms import SparseAtom
 from mmagen.plan import budgets, rules
 from mmagen.plan.model import Epilogue, Operand, SmemCopy, Swizzle, TiledMma, Tma
 from mmagen.plan.operands import VECTOR_BYTES, power_of_two_divisor
@@ -64,7 +65,7 @@ def as_computed(spec: Spec) -> Spec:
 def schedule(spec: Spec, mma: TiledMma) -> str:
     """The spec's schedule, or the default for the number of warpgroups along M. Scales that change along K take a warp of the
     producer, and groups need a persistent schedule."""
-    warp_specialized = mma.atoms[0] >= 2 or scaling.along_k(spec) or spec.grouped
+    warp_specialized = mma.atoms[0] >= 2 or scaling.along_k(spec) or spec.grouped or spec.weights
     return spec.schedule or ("cooperative" if warp_specialized else "warpgroup")
 
 
@@ -119,9 +120,13 @@ def promoted(spec: Spec) -> bool:
     return precise(spec) or scaling.along_k(spec)
 
 
-def partial_sets(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> int:
-    """Sets of registers for the partial sums of a unit, where scales change along K."""
-    return scaling.partial_sets(spec, atom, mma, tile, role_registers(spec, mma)[2], REGISTERS_BESIDES)
+def partial_registers(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> int:
+    """Registers per thread for sums of a k tile that are still to be added up: of a unit, which is 64 rows by the atom's columns.
+    Sparse wgmmas, and those of converted weights, are issued for a whole tile."""
+    if not promoted(spec) and not spec.weights:
+        return 0
+    whole = isinstance(atom, SparseAtom) or spec.weights
+    return tile[0] * tile[1] // mma.threads if whole else atom.m * atom.n // WARPGROUP
 
 
 # --- Registers -------------------------------------------------------------------------------------------------------
@@ -134,7 +139,7 @@ def role_registers(spec: Spec, mma: TiledMma) -> tuple[int, int, int]:
         most = budgets.REGISTERS_PER_SM // ctas // count // 8 * 8
         return 0, 0, min(most, budgets.REGISTERS_PER_THREAD)
     readers = consumers(spec, mma)
-    producer = 40 if readers <= 2 else 32
+    producer = mixed.PRODUCER_REGISTERS if spec.weights else 40 if readers <= 2 else 32
     consumer = min(MOST_REGISTERS, (each * count - WARPGROUP * producer) // (WARPGROUP * readers) // 8 * 8)
     return producer, consumer, consumer
 
@@ -148,19 +153,18 @@ def launch_registers(spec: Spec, mma: TiledMma) -> int:
 def registers(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> tuple[int, int]:
     """32-bit registers per thread for accumulators, partial sums included, and for fragments of A or its metadata."""
     sums = tile[0] * tile[1] * atom.type_d.bits // 32 // mma.threads
-    accumulators = sums * (2 if precise(spec) else 1)
-    if scaling.along_k(spec):
-        accumulators += partial_sets(spec, atom, mma, tile) * scaling.unit_registers(atom)
-    return accumulators, atom.registers_of_a(tile[0] // mma.atoms[0], tile[2])
+    sums += partial_registers(spec, atom, mma, tile)
+    rows = tile[0] // mma.atoms[0]
+    return sums, mixed.fragment_registers(spec, atom, rows) if spec.weights else atom.registers_of_a(rows, tile[2])
 
 
 def registers_fit(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> bool:
     """Do a consumer's registers suffice, and those at launch for one wgmma?"""
     accumulators, fragments = registers(spec, atom, mma, tile)
-    sums = accumulators // (2 if precise(spec) else 1)
+    sums = partial_registers(spec, atom, mma, tile) or accumulators
     needed = accumulators + fragments + REGISTERS_BESIDES
     if scaling.along_k(spec):
-        sums, needed = scaling.unit_registers(atom), needed + scaling.REGISTERS_BESIDES
+        needed += scaling.REGISTERS_BESIDES
     return needed <= role_registers(spec, mma)[2] and sums + REGISTERS_OF_WGMMA <= launch_registers(spec, mma)
 
 
@@ -188,6 +192,9 @@ def operand(letter: str, spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> O
     element = (atom.type_a, atom.type_b)[mode]
     major = atom.stored_major(letter, (spec.layout.a_major, spec.layout.b_major)[mode])
     group, kept = atom.stored(letter)
+    converted = letter == "A" and spec.weights is not None
+    if converted:
+        element, group, kept = mixed.stored(spec)
     contiguous_k, extent_k = major == "K", tile[2] // group * kept
     along, across = (extent_k, tile[mode]) if contiguous_k else (tile[mode], extent_k)
     # A wgmma reads whole lines: across K a line must not reach into the next atom.
@@ -207,7 +214,7 @@ def operand(letter: str, spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> O
         lines=SWIZZLE_LINES,
         copy_wide=None,
         copy_narrow=None,
-        smem_copy=_smem_copy(letter, atom, contiguous_k),
+        smem_copy=None if converted else _smem_copy(letter, atom, contiguous_k),
         bytes_per_stage=tile[mode] * extent_k * element.bytes + atom.metadata_bytes(letter, tile[mode], tile[2]),
         tma=Tma(swizzle_bytes, along // line, box, lines // box, _HINTS[getattr(spec.cache, letter.lower(), "normal")]),
         group=group,
@@ -285,7 +292,8 @@ def smem_share(spec: Spec) -> int:
 
 def barrier_stages(spec: Spec, mma: TiledMma, staged: Epilogue) -> int:
     """Stages whose mbarriers fit BARRIER_BYTES: a full and an empty one for each."""
-    return (BARRIER_BYTES // 8 - _barriers_beside_stages(spec, mma, staged)) // 2
+    each = 2 + (mixed.PREPARED_BARRIERS if spec.weights else 0)
+    return (BARRIER_BYTES // 8 - _barriers_beside_stages(spec, mma, staged)) // each
 
 
 def most_stages(spec: Spec, mma: TiledMma, a: Operand, b: Operand, staged: Epilogue) -> int:

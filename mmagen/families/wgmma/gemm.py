@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from mmagen import families
 from mmagen.core.errors import Fault, SpecFaults
 from mmagen.families import launches, library
-from mmagen.families.wgmma import decisions, grouped, scaling, sparse_rules
+from mmagen.families.wgmma import decisions, grouped, mixed, mixed_gemm, scaling, sparse_rules
 from mmagen.families.wgmma import rules as wgmma_rules
 from mmagen.families.wgmma.alternatives import EVERY, USUAL, alternatives
 from mmagen.families.wgmma.model import WarpgroupRoles, WgmmaGemmPlan, WgmmaMainloop
@@ -59,13 +59,14 @@ class WgmmaGemm:
         wrong_type = [*rules.type_faults(spec, atom)]
         faults = [*rules.arch_faults(spec, atom), *wrong_type, *sparse_rules.key_faults(spec, atom)]
         default = grouped.default_problems(spec.grouped) if spec.grouped else default_problems()
-        problems = spec.problems or operations.as_applied(spec, default)
+        problems = spec.problems or operations.as_applied(spec, mixed_gemm.addressable(spec, default))
         if wrong_type:  # the rules of the epilogue hold for a type that accumulators are converted to
             usable = spec.model_copy(update={"epilogue": spec.epilogue.with_out(None)})
             raise SpecFaults((*faults, *wgmma_rules.faults(usable)))
         scalar = budgets.scalar_type(atom, rules.out_type(spec, atom))
         faults += [*rules.problem_faults(spec, scalar, problems), *operations.faults(spec, scalar, problems)]
         faults += [*_group_faults(spec, atom, problems), *grouped.epilogue_faults(spec)]
+        faults += mixed_gemm.problem_faults(spec, problems)
         faults += wgmma_rules.faults(spec)
         if faults:
             raise SpecFaults(tuple(faults))
@@ -75,13 +76,15 @@ class WgmmaGemm:
         yield from rules.problem_faults(plan.spec, plan.epilogue.scalar, problems)
         yield from operations.scalar_faults(plan.spec, problems)
         yield from _group_faults(plan.spec, plan.atom, problems)
+        yield from mixed_gemm.problem_faults(plan.spec, problems)
 
     def parts(self, plan: WgmmaGemmPlan) -> tuple[str, ...]:
-        host = () if plan.scheduler.grouped else ("hopper_dense",)
+        host = ("mixed",) if plan.mainloop.weights else () if plan.scheduler.grouped else ("hopper_dense",)
         return ("common", "package", "product", "gemm", "hopper", *host, *library.parts(plan))
 
     def context(self, plan: WgmmaGemmPlan, config: str) -> Mapping[str, Any]:
         by_threads = plan.configs[decisions.by_threads(plan.kernels)].name if plan.configs else ""
+        own = mixed_gemm.context(plan)
         return {
             **library.context(plan, config),
             "launch": "sm90_grouped" if plan.scheduler.grouped else "sm90",
@@ -92,12 +95,15 @@ class WgmmaGemm:
             "partials": (),
             "by_threads": by_threads or "config",
             "type_by_threads": f"{by_threads}::Config" if by_threads else "Config",
+            **own,
         }
 
     def trials(self, plan: WgmmaGemmPlan) -> Trials:
         scheduler = plan.scheduler
         if scheduler.grouped:
             return of_product(plan, grouped.trial_problems(plan))
+        if plan.mainloop.weights:
+            return mixed_gemm.trials(plan)
         shared = stream_k_problems(plan.tile_of_d, plan.cluster_of_d) if scheduler.shares_last_wave else ()
         if scheduler.workspace_splits is not None:
             of_element = plan.operands[0].element.bytes
@@ -114,7 +120,7 @@ class WgmmaGemm:
         return replace(trials, without_workspace=frozenset(unaligned)) if scheduler.takes_workspace else trials
 
     def alternatives(self, spec: Spec) -> Iterator[Mapping[str, Any]]:
-        return alternatives(spec.atom, EVERY)
+        return alternatives(spec.atom, EVERY, decisions.promoted(spec))
 
     def pipeline(self, plan: WgmmaGemmPlan) -> Pipeline:
         return pipeline(plan)
@@ -128,7 +134,7 @@ class WgmmaGemm:
             ("cluster", lambda one: pages.extents(one.scheduler.cluster)),
             ("split_k", lambda one: str(one.spec.split_k or 1)),
         )
-        return [*library.page(plan, sections, columns), ways(plan)]
+        return [*library.page(plan, sections, columns), *([] if plan.mainloop.weights else [ways(plan)])]
 
     def numbers(self, plan: WgmmaGemmPlan, device: Device, ptxas: Mapping[str, int]) -> list[Numbers]:
         return launches.numbers(plan, device, ptxas, _registers)
@@ -186,7 +192,8 @@ def planned(family: str, spec: Spec, sha: str, atom: Atom, mma: TiledMma, proble
         problems=problems,
         arguments=operations.arguments(staged.operations, spec.epilogue.major)
         + scaling.arguments(spec)
-        + grouped.arguments(spec.grouped or ""),
+        + grouped.arguments(spec.grouped or "")
+        + mixed.arguments(spec),
         atom=atom,
         tiled_mma=mma,
         tile=tile,
@@ -215,7 +222,8 @@ def _mainloop(computed: Spec, stages: int, atom: Atom, mma: TiledMma, tile: tupl
         prefetch=computed.prefetch or 0,
         scales=tuple(scaling.layout(letter, computed, tile) for letter in "AB") if computed.scale else (),
         scale_bytes=stages * scaling.bytes_of_stage(computed, tile),
-        partial_sets=decisions.partial_sets(computed, atom, mma, tile) if scaling.along_k(computed) else 0,
+        partial_registers=decisions.partial_registers(computed, atom, mma, tile),
+        weights=mixed.layout(computed),
     )
 
 
@@ -238,8 +246,10 @@ def _text(spec: Spec, of_gemm: Text, chosen: Policies) -> Text:
         (kernel.header, kernel.what),
         ("sm90_tma_load", "the producer: TMA, global memory to kStages stages of shared memory"),
         *((policy.header, policy.what) for policy in others),
-        *(() if spec.grouped else (by_threads,)),
+        *(() if spec.grouped or spec.weights else (by_threads,)),
     )
+    if spec.weights:
+        of_gemm = mixed_gemm.text(spec, of_gemm)
     if spec.grouped:
         of_gemm = grouped.text(spec.grouped, of_gemm)
     return replace(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from mmagen.families.wgmma.mixed import WeightLayout
 from mmagen.families.wgmma.scaling import ScaleLayout
 from mmagen.mma.accumulation import Accumulation
 from mmagen.plan.model import Mainloop, Operand
@@ -13,14 +14,16 @@ from mmagen.plan.plans import GemmPlan
 @dataclass(frozen=True, kw_only=True)
 class WgmmaMainloop(Mainloop):
     """promote: each k tile's sum is added to f32 registers. prefetch: stages prefetched into L2 while the previous kernel still
-    runs. scales: of the kernel's A and B, () for neither. scale_bytes: shared memory of those that change along K. partial_sets:
-    sets of registers for the sums of k tiles that are to be scaled."""
+    runs. scales: of the kernel's A and B, () for neither. scale_bytes: shared memory of those that change along K.
+    partial_registers: per thread, for sums of a k tile that are still to be added up, 0 without promotion. weights: of
+    the kernel's A, which is converted."""
 
     promote: bool
     prefetch: int
     scales: tuple[ScaleLayout, ...] = ()
     scale_bytes: int = 0
-    partial_sets: int = 0
+    partial_registers: int = 0
+    weights: WeightLayout | None = None
 
     @property
     def scales_k(self) -> bool:
@@ -94,4 +97,8 @@ class WgmmaGemmPlan(GemmPlan):
     def accumulation(self) -> Accumulation:
         """The k tiles come in order."""
         one = super().accumulation
-        return one if self.configs else replace(one, turns=1, promoted=self.tile[2] if self.mainloop.promote else 0)
+        if self.configs:
+            return one
+        weights = self.mainloop.weights
+        promoted = weights.chunk if weights else self.tile[2] if self.mainloop.promote else 0
+        return replace(one, turns=1, promoted=promoted)

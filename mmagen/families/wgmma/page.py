@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import cast
 
-from mmagen.families.wgmma import decisions, grouped, scaling
+from mmagen.families.wgmma import decisions, grouped
+from mmagen.families.wgmma.mixed import WeightLayout
 from mmagen.families.wgmma.model import WgmmaGemmPlan
 from mmagen.mma.sparse_atoms import SparseAtom
 from mmagen.plan import pages
@@ -26,6 +27,7 @@ def sections(plan: WgmmaGemmPlan) -> list[pages.Section]:
         ("Schedule", _schedule(plan)),
         *((pages.operand_title(one), _tma_operand(plan, one)) for one in plan.operands),
         *([("Scales", _scales(plan))] if plan.mainloop.scales else []),
+        *([("Weights", _weights(plan.mainloop.weights))] if plan.mainloop.weights else []),
         ("Registers per thread", _registers(plan)),
         ("Shared memory per CTA", _shared_memory(plan)),
         ("Epilogue", _epilogue(plan)),
@@ -113,8 +115,27 @@ def _tma_operand(plan: WgmmaGemmPlan, operand: Operand) -> list[pages.Row]:
         pages.typed(operand),
         panels(operand),
         ("copy", boxes + (f", each multicast to {ctas} CTAs" if ctas > 1 else "")),
-        ("load", pages.load(operand)),
+        ("load", _load(plan, operand)),
     ]
+
+
+def _load(plan: WgmmaGemmPlan, operand: Operand) -> str:
+    weights = plan.mainloop.weights is not None
+    if weights and operand.letter == "A":
+        return "vectors of 4 to 16 bytes, converted in registers"
+    return f"{pages.load(operand)}, permuted before by warps of the producer" if weights else pages.load(operand)
+
+
+def _weights(weights: WeightLayout) -> list[pages.Row]:
+    of = f"{weights.group} columns of a row" if weights.group else "a row"
+    contiguous = "K" if weights.contiguous_k else "rows"
+    rows: list[pages.Row] = [
+        ("type", f"{weights.word}, converted in registers"),
+        ("scales", f"one {weights.scale.word} for {of}, {contiguous} contiguous; multiply the sum of each chunk"),
+        ("zero points", "u8, one for each scale" if weights.zeros else "none"),
+        ("chunk", f"{weights.chunk} columns: the next one's fragments are converted while one is multiplied"),
+    ]
+    return rows
 
 
 def _scales(plan: WgmmaGemmPlan) -> list[pages.Row]:
@@ -125,23 +146,25 @@ def _scales(plan: WgmmaGemmPlan) -> list[pages.Row]:
         rows.append(("of all of K", "multiply the finished tile, before the epilogue"))
     if mainloop.scales_k:
         slots = pages.count(sum(one.slots for one in mainloop.scales), "slot")
-        sets = pages.count(mainloop.partial_sets, "set")
-        overlap = "one is added up while the next runs" if mainloop.partial_sets > 1 else "other warpgroups run meanwhile"
         rows += [
             ("of a part of K", "multiply the sum of each k tile, which is added to f32 registers"),
             ("copy", f"{slots} of shared memory per stage, by a warp of the producer (cp.async)"),
-            ("partial sums", f"{sets} of {scaling.unit_registers(plan.atom)} registers, one for each wgmma shape: {overlap}"),
+            (
+                "partial sums",
+                f"{mainloop.partial_registers} registers of a thread, of {plan.atom.m} rows x {plan.atom.n} columns",
+            ),
         ]
     return rows
 
 
 def _registers(plan: WgmmaGemmPlan) -> list[pages.Row]:
     sums, roles = plan.accumulator_registers, plan.roles
-    partial = plan.mainloop.partial_sets * scaling.unit_registers(plan.atom)
-    of_partial = f", {partial} of them for sums of k tiles" if partial else ", half of them for the sum of one k tile"
-    rows: list[pages.Row] = [("accumulators", f"{sums}" + (of_partial if plan.mainloop.promote else ""))]
+    partial, weights = plan.mainloop.partial_registers, plan.mainloop.weights
+    of = "chunk" if weights else "k tile"
+    of_partial = f", {partial} of them for sums of a {of} that are still to be added up" if partial else ""
+    rows: list[pages.Row] = [("accumulators", f"{sums}{of_partial}")]
     if plan.fragment_registers:
-        rows.append(("fragments", f"{plan.fragment_registers}, one k tile of A"))
+        rows.append(("fragments", f"{plan.fragment_registers}, {'two chunks' if weights else 'one k tile'} of A"))
     rows.append(
         (
             "together",

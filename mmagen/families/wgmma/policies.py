@@ -32,6 +32,11 @@ _SPARSE = Policy(
     "sm90_mainloop_sparse",
     "sparse wgmma: TMA loads what is stored of A, its metadata and B into stages of shared memory",
 )
+_MIXED = Policy(
+    "mmagen::Sm90MainloopMixed<Config>",
+    "sm90_mainloop_mixed",
+    "converts weights of few bits to fragments of A in registers; each chunk's sum is scaled and added in f32 registers",
+)
 _MAINLOOPS = {"shared memory": _SS, "registers": _RS, "compressed": _SPARSE}
 
 
@@ -56,7 +61,7 @@ _TILE_SCALED = Policy(
 def policies(schedule: str, reads_a: str, mainloop: WgmmaMainloop, scheduler: TileScheduler, made_by: Policy) -> Policies:
     """Those of one kernel. reads_a: an atom's. Of the mainloop what is known before its policy counts. made_by: the functor that
     makes elements of D."""
-    layers = [_MAINLOOPS[reads_a]]
+    layers = [_MIXED if mainloop.weights else _MAINLOOPS[reads_a]]
     if mainloop.scales_k:
         layers.append(_SCALED)
     elif mainloop.promote:

@@ -12,7 +12,7 @@ from itertools import islice, tee
 
 from mmagen.core.errors import Fault
 from mmagen.core.layout_text import LayoutText
-from mmagen.families.wgmma import decisions, grouped, scaling
+from mmagen.families.wgmma import decisions, grouped, mixed_rules, scaling
 from mmagen.families.wgmma.breach import POWERS, Breach, clusters
 from mmagen.families.wgmma.changes import Change, spelled, written
 from mmagen.families.wgmma.tile_rules import breaches_of_tile, extents
@@ -61,6 +61,7 @@ def breaches(spec: Spec) -> list[Breach]:
         *_accumulation(spec, atom),
         *_scale(spec, atom, mma),
         *grouped.breaches(spec, mma),
+        *mixed_rules.breaches(spec, atom, mma),
     ]
     assert spec.tile
     of_tile = [] if shape else [*extents(mma, spec.tile)]

@@ -8,9 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import gcd
 
-from mmagen.mma.atoms import TYPES, Atom
+from mmagen.mma.atoms import TYPES
 from mmagen.plan.arguments import Arguments, Extent, Tensor
-from mmagen.plan.model import TiledMma
 from mmagen.spec.model import Spec
 from mmagen.spec.scale import BLOCK, BLOCKS, LINES
 
@@ -84,21 +83,6 @@ def bytes_of_stage(spec: Spec, tile: Tile) -> int:
     """Shared memory of the scales of a k tile, with the barrier that releases them."""
     slots = sum(layout(letter, spec, tile).slots for letter in "AB")
     return slots * SCALE_BYTES + _BARRIER_BYTES if slots else 0
-
-
-def unit_registers(atom: Atom) -> int:
-    """Of a thread, for the sums of one wgmma shape."""
-    return atom.m * atom.n // 128
-
-
-def partial_sets(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile, usable: int, besides: int) -> int:
-    """Units whose sums a thread holds while they are not added up: 2, so that the tensor core sums one meanwhile, where
-    registers allow, a k tile is one unit of a warpgroup (ptxas serializes the wgmmas of several), and A is not in registers,
-    which the next unit would overwrite. usable: registers of a thread; besides: those that every kernel needs besides
-    accumulators."""
-    sums, unit = tile[0] * tile[1] // mma.threads, unit_registers(atom)
-    fits = sums + 2 * unit + besides + REGISTERS_BESIDES <= usable
-    return 2 if fits and sums == unit and not atom.a_in_registers else 1
 
 
 # --- Arguments of a call ---------------------------------------------------------------------------------------------

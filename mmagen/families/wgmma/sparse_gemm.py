@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mmagen.families.protocol import Family
 
 # What stands for keys that sparse kernels do not have.
-_WITHOUT = {"operands": None, "grouped": None, "scale": None}
+_WITHOUT = {"operands": None, "grouped": None, "scale": None, "weights": None}
 # How magnitudes compare (sparse_format.cuh), by the first letter of a type's word.
 _MAGNITUDES = {"s": "kSigned", "u": "kUnsigned"}
 _RUN_BYTES = 32  # of A along K, whose metadata are consecutive bits (sparse_format.cuh)

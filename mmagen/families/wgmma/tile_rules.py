@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import chain
 
-from mmagen.families.wgmma import decisions, scaling
+from mmagen.families.wgmma import decisions, mixed_rules, scaling
 from mmagen.families.wgmma.breach import POWERS, Breach, clusters
 from mmagen.families.wgmma.changes import Change
 from mmagen.families.wgmma.tiles import smaller_tiles
@@ -28,6 +28,7 @@ def breaches_of_tile(spec: Spec, atom: Atom, mma: TiledMma, tile: decisions.Tile
         *_split_slices(spec, atom, mma, tile),
         *_promoted(spec, tile),
         *_scaled(spec, tile),
+        *mixed_rules.tile_breaches(spec, tile),
         *_threads(spec, mma),
         *_registers(spec, atom, mma, tile),
         *_smem(spec, atom, mma, tile),
@@ -173,7 +174,7 @@ def _registers(spec: Spec, atom: Atom, mma: TiledMma, tile: decisions.Tile) -> I
         usable = decisions.launch_registers(spec, mma)
     kept = (
         f"{accumulators} registers per thread for accumulators"
-        + (" and their partial sums" if decisions.promoted(spec) else "")
+        + (" and their partial sums" if decisions.promoted(spec) or spec.weights else "")
         + (f", {fragments} for {atom.in_registers_of_a}" if fragments else "")
     )
     what = f"{kept} and about {besides} for the rest exceed the {usable} of a thread in a consumer warpgroup"

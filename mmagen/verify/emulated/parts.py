@@ -30,6 +30,7 @@ PARTS = {
     "sparse": "mmagen.verify.emulated.sparse:SPARSE",
     "scale": "mmagen.verify.emulated.scale:SCALE",
     "group": "mmagen.verify.emulated.groups:GROUPS",
+    "weights": "mmagen.verify.emulated.weights:WEIGHTS",
 }
 
 

@@ -290,14 +290,18 @@ def _allocated(task: Task, data: Operands, contents: bytes) -> tuple[GlobalMemor
 
 
 def _scalars_in_memory(task: Task, memory: GlobalMemory) -> dict[str, int]:
-    """alpha and beta in device memory, for the small integers of a kernel of any shape; elsewhere they come from the host. A
-    beta of 0 stays there: with one in device memory there must be a C."""
-    scalar = task.product.epilogue.scalar.word
+    """Those of alpha and beta that the epilogue has in device memory, for the small integers of a kernel of any shape; elsewhere
+    they come from the host. A beta of 0 stays there: with one in device memory there must be a C."""
+    epilogue = task.product.epilogue
     if task.distribution != "small_int" or not task.product.any_shape:
         return {}
-    values = {"alpha_device": task.problem.alpha} | ({"beta_device": task.problem.beta} if task.problem.beta else {})
+    values = {"alpha": task.problem.alpha} | ({"beta": task.problem.beta} if task.problem.beta else {})
     return {
-        name: memory.allocate(name, encode(np.array([float(value)]), scalar), writable=False) for name, value in values.items()
+        f"{name}_device": memory.allocate(
+            f"{name}_device", encode(np.array([float(value)]), epilogue.scalar.word), writable=False
+        )
+        for name, value in values.items()
+        if name in epilogue.scalars
     }
 
 

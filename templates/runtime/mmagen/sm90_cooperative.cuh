@@ -24,6 +24,11 @@ struct Sm90Cooperative {
       if (warp == 4 * Config::kConsumers && (TileScheduler::Params::kWholeWarp || threadIdx.x % 32 == 0)) {
         Mainloop::load(params.mainloop, params.scheduler, storage.mainloop, storage.pipeline);
       }
+      if constexpr (Mainloop::kPreparesStages) {
+        if (warp > 4 * Config::kConsumers) {
+          Mainloop::prepare(params.mainloop, params.scheduler, storage.mainloop, storage.pipeline);
+        }
+      }
       if constexpr (Mainloop::kScalesK) {
         if (warp == 4 * Config::kConsumers + 1) { Mainloop::load_scales(params.mainloop, params.scheduler, storage.pipeline); }
       }
@@ -57,7 +62,12 @@ struct Sm90Cooperative {
           clear(tCrC);
           issued();
         } else {
-          Mainloop::mma(storage.mainloop, storage.pipeline, pipe, work.k_tiles, threadIdx.x, tCrC, release, issued);
+          if constexpr (Mainloop::kPreparesStages) {
+            Mainloop::mma(params.mainloop, cta_tile<Config>(scheduler, params.scheduler, work, cluster), work.k_begin,
+                          storage.mainloop, storage.pipeline, pipe, work.k_tiles, threadIdx.x, tCrC, release, issued);
+          } else {
+            Mainloop::mma(storage.mainloop, storage.pipeline, pipe, work.k_tiles, threadIdx.x, tCrC, release, issued);
+          }
           if constexpr (Mainloop::kScalesTile) { Mainloop::scale_tile(params.mainloop.tile_scales, tile, threadIdx.x, tCrC); }
         }
         if (scheduler.fixup(params.scheduler, work, storage.mainloop, tCrC)) {

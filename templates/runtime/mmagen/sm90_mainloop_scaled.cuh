@@ -5,14 +5,13 @@
 // and arrives at the stage's full barrier when they are there. Consumers release them by a barrier of their own: wgmma ends for
 // all warps of a warpgroup at once, ordinary loads do not, so every warp arrives.
 //
-// A unit is what one wgmma shape covers, 64 rows by the atom's columns. Consumers multiply unit after unit. With two sets of
-// partial sums (kPartialSets), where a k tile is one unit, they add up a k tile while the tensor core sums the next; with one
-// set the other warpgroup keeps it busy meanwhile.
+// Units, and what keeps the tensor core busy meanwhile: sm90_mainloop_promoted.cuh.
 #pragma once
 
 #include <cute/tensor.hpp>
 
 #include "cp_async.cuh"
+#include "sm90_mainloop_promoted.cuh"
 #include "sm90_pipeline.cuh"
 #include "sm90_scales.cuh"
 #include "sm90_stage_mma.cuh"
@@ -33,14 +32,18 @@ struct ScaleSlots {
 
   /// Called by a whole warp. `slots`: kSlots of them.
   CUTE_DEVICE static void load(ScaleTensor<Layout> const& scales, float* slots, int tile, int k, int batch, int lane) {
+    constexpr int kStep = 32 * Layout::kGranule;  // lines from one slot of a lane to the next
+    static_assert(kStep % Layout::kLines == 0, "the addresses of a lane's slots are evenly spaced");
+    int const line = tile * kTile + lane * Layout::kGranule;
+    float const* from = scales.at(line, k, batch);
     CUTE_UNROLL
-    for (int first = 0; first < kSlots; first += 32) {
-      int const slot = first + lane;
-      int const line = tile * kTile + slot * Layout::kGranule;
-      bool const exists = line < scales.extent;
+    for (int i = 0; i * 32 < kSlots; ++i) {
+      int const slot = i * 32 + lane;
+      bool const exists = line + i * kStep < scales.extent;
       if (kSlots % 32 == 0 || slot < kSlots) {
-        cp_async_zero_fill<4>(slots + slot, exists ? scales.at(line, k, batch) : scales.data, exists ? 4 : 0);
+        cp_async_zero_fill<4>(slots + slot, exists ? from : scales.data, exists ? 4 : 0);
       }
+      from += kStep / Layout::kLines * (Layout::kContiguousK ? scales.ld : 1);
     }
   }
 
@@ -86,11 +89,9 @@ struct Sm90MainloopScaled : Base {
   using SlotsA = typename Pipeline::SlotsA;
   using SlotsB = typename Pipeline::SlotsB;
   static constexpr int kBeginB = Pipeline::kBeginB;
+  static constexpr int kGranuleB = SlotsB::kUsed ? Config::ScaleB::kGranule : Config::kTileN;
   static constexpr bool kScalesK = true;
-  static constexpr int kSets = Config::kPartialSets;
-  static constexpr int kUnits = Lines::kCountM * Lines::kCountN;
-  // With several units and two sets ptxas runs all wgmmas one after the other (C7514, nvcc 13.0).
-  static_assert(kSets == 1 || (kSets == 2 && kUnits == 1), "one k tile is summed while another is added up");
+  static constexpr int kPartialSums = detail::kSumsOfUnit<Config>;
 
   struct Params : Base::Params {
     Scales scales;
@@ -137,70 +138,21 @@ struct Sm90MainloopScaled : Base {
     using namespace cute;
     auto stage_mma = make_stage_mma<Config, OperandA>(storage, thread);
     Lines const lines(thread);
-    Partial partial[kSets];
     clear(tCrC);
-
-    auto const issue = [&](auto unit, auto set) {
-      constexpr int kUnit = decltype(unit)::value;
-      if constexpr (kUnit == 0) { pipeline.full[pipe.stage].wait(pipe.phase); }
-      stage_mma.template unit<kUnit / Lines::kCountN, kUnit % Lines::kCountN>(partial[decltype(set)::value], pipe.stage);
-    };
-    // Adds up a unit, with kPending batches of wgmma behind it still running.
-    auto const add = [&](auto unit, auto set, auto pending, int stage) {
-      constexpr int kUnit = decltype(unit)::value;
-      constexpr int kM = kUnit / Lines::kCountN;
-      constexpr int kN = kUnit % Lines::kCountN;
-      Partial& sums = partial[decltype(set)::value];
-      float const* const slots = pipeline.scales[stage];
-      Factors const factors(slots, lines, kM, kN);
-      warpgroup_wait<decltype(pending)::value>();
-      warpgroup_fence_operand(sums);
-      if constexpr (kUnit == kUnits - 1) { release(stage); }
-      factors.add(slots, lines, kN, sums, tCrC(_, kM, kN));
-      if constexpr (kUnit == kUnits - 1) {
-        __syncwarp();
-        if (threadIdx.x % 32 == 0) { pipeline.scales_empty[stage].arrive(); }
-      }
-    };
-
-    if constexpr (kSets == 1) {
-      CUTE_NO_UNROLL
-      for (int i = 0; i < k_tiles; ++i, ++pipe) {
-        for_each(make_int_sequence<kUnits>{}, [&](auto unit) {
-          issue(unit, _0{});
-          if constexpr (decltype(unit)::value == kUnits - 1) {
-            if (i + 1 == k_tiles) { issued(); }
-          }
-          add(unit, _0{}, _0{}, pipe.stage);
-        });
-      }
-    } else {
-      // k tiles have the two sets in turn. The next one is issued before this one is added up. Hazard: ptxas waits for every
-      // wgmma where one may be running on one way to a wait and not on another, so what differs is decided when compiling.
-      auto const k_tile = [&](auto set, auto is_last) {
-        constexpr bool kLast = decltype(is_last)::value;
-        int const stage = pipe.stage;
-        ++pipe;
-        if constexpr (kLast) {
-          issued();
-        } else {
-          issue(_0{}, Int<1 - decltype(set)::value>{});
-        }
-        add(_0{}, set, Int<kLast ? 0 : 1>{}, stage);
+    CUTE_NO_UNROLL
+    for (int i = 0; i < k_tiles; ++i, ++pipe) {
+      float const* const slots = pipeline.scales[pipe.stage];
+      auto const stage_issued = [&] {
+        if (i + 1 == k_tiles) { issued(); }
       };
-      issue(_0{}, _0{});
-      int i = 1;
-      CUTE_NO_UNROLL
-      for (; i + 1 < k_tiles; i += 2) {
-        k_tile(_0{}, false_type{});
-        k_tile(_1{}, false_type{});
-      }
-      if (i < k_tiles) {
-        k_tile(_0{}, false_type{});
-        k_tile(_1{}, true_type{});
-      } else {
-        k_tile(_0{}, true_type{});
-      }
+      auto const scaled_sum = [&](int m, int n) {
+        Factors const factors(slots, lines, m, n);
+        return [=, &lines](auto const& sums, auto&& tCrC_unit) { factors.add(slots, lines, n, sums, tCrC_unit); };
+      };
+      pipeline.full[pipe.stage].wait(pipe.phase);
+      mma_promoted(stage_mma, pipe.stage, tCrC, stage_issued, [&] { release(pipe.stage); }, scaled_sum);
+      __syncwarp();
+      if (threadIdx.x % 32 == 0) { pipeline.scales_empty[pipe.stage].arrive(); }
     }
   }
 
@@ -209,35 +161,34 @@ struct Sm90MainloopScaled : Base {
   template <class StageMma, class TensorRC>
   CUTE_DEVICE static void mma_and_wait(StageMma& stage_mma, int stage, TensorRC& tCrC, Scales const& scales,
                                        TileCoord const& tile, int k_tile) {
-    using namespace cute;
     Lines const lines(stage_mma.thread);
     int const k = k_tile * Config::kTileK;
-    Partial partial;
-    for_each(make_int_sequence<kUnits>{}, [&](auto unit) {
-      constexpr int kM = unit / Lines::kCountN;
-      constexpr int kN = unit % Lines::kCountN;
-      stage_mma.template unit<kM, kN>(partial, stage);
-      int const row = tile.m * Config::kTileM + lines.row(kM) + lines.row_of_lane;
+    auto const scaled_sum = [&](int m, int n) {
+      int const row = tile.m * Config::kTileM + lines.row(m) + lines.row_of_lane;
       float const of_row[2] = {along_k(scales.a, row, k, tile.batch), along_k(scales.a, row + 8, k, tile.batch)};
-      warpgroup_wait<0>();
-      warpgroup_fence_operand(partial);
-      auto const tCrC_unit = tCrC(_, kM, kN);
-      CUTE_UNROLL
-      for (int group = 0; group < Lines::kGroups; ++group) {
-        int const column = tile.n * Config::kTileN + lines.column(kN, group) + lines.column_of_lane;
-        float const of_column[2] = {along_k(scales.b, column, k, tile.batch), along_k(scales.b, column + 1, k, tile.batch)};
+      return [&, n, upper = of_row[0], lower = of_row[1]](auto const& sums, auto&& tCrC_unit) {
+        int const first = tile.n * Config::kTileN;
+        float of_column[2];
         CUTE_UNROLL
-        for (int i = 0; i < 4; ++i) {
-          add_scaled(tCrC_unit(group * 4 + i), partial(group * 4 + i), of_row[i / 2], of_column[i % 2]);
+        for (int group = 0; group < Lines::kGroups; ++group) {
+          int const column = lines.column(n, group);
+          if constexpr (SlotsB::kOfLines) {
+            of_column[0] = along_k(scales.b, first + column + lines.column_of_lane, k, tile.batch);
+            of_column[1] = along_k(scales.b, first + column + lines.column_of_lane + 1, k, tile.batch);
+          } else if (group == 0 || column % kGranuleB == 0) {
+            of_column[0] = of_column[1] = along_k(scales.b, first + column, k, tile.batch);
+          }
+          CUTE_UNROLL
+          for (int i = 0; i < 4; ++i) {
+            add_scaled(tCrC_unit(group * 4 + i), sums(group * 4 + i), i < 2 ? upper : lower, of_column[i % 2]);
+          }
         }
-      }
-    });
+      };
+    };
+    mma_promoted(stage_mma, stage, tCrC, [] {}, [] {}, scaled_sum);
   }
 
  private:
-  /// The partial sums of a unit.
-  using Partial = decltype(cute::make_tensor<float>(cute::Int<Lines::kUnit>{}));
-
   CUTE_DEVICE static void add_scaled(float& sum, float partial, float row, float column) {
     sum = __fmaf_rn(row * column, partial, sum);
   }

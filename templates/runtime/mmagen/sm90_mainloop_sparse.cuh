@@ -140,11 +140,24 @@ CUTE_DEVICE void sparse_wgmma(TensorA const& a, TensorB const& b, TensorC&& c, u
 }  // namespace detail
 
 /// One thread's part of all stages, as Sm90StageMma.
+///
+/// wgmma reads the registers of the metadata while it runs, as it does those of an A in registers. ptxas knows that of A, but
+/// takes a register of metadata for free as soon as wgmma is issued (seen with CUDA 13.0 on an H200: docs/sparse.md). So words
+/// are loaded into registers that no batch in flight reads, and keep() follows the wait for their batch.
 template <class Config, class TensorA, class TensorB>
 struct Sm90SparseStageMma {
   using Metadata = MetadataTile<Config>;
   using TiledMma = typename Config::TiledMma;
   static constexpr int kSelectors = Config::A::kSelectors;  // instructions that share the metadata of one register
+  static constexpr int kAtomsM = decltype(cute::size<1>(std::declval<TensorA>()))::value;
+  static constexpr int kAtomsN = decltype(cute::size<1>(std::declval<TensorB>()))::value;
+  static constexpr int kAtomsK = decltype(cute::size<2>(std::declval<TensorB>()))::value;
+  static_assert(kAtomsK == Metadata::kBlocks * kSelectors, "one word for each block of columns");
+
+  /// This thread's metadata of one stage.
+  struct Words {
+    uint32_t of[kAtomsM][Metadata::kBlocks];
+  };
 
   TiledMma mma;
   uint32_t const* metadata;  // of all stages
@@ -153,26 +166,24 @@ struct Sm90SparseStageMma {
   int rows;                  // of the warpgroup's first 64 rows, among those of the tile
   int thread;                // within the warpgroup
 
-  /// Issues the wgmmas of a stage as one batch. `first`: Zero if the first of them overwrites tCrC.
-  template <class TensorRC>
-  CUTE_DEVICE void operator()(TensorRC& tCrC, int stage, cute::GMMA::ScaleOut first = cute::GMMA::ScaleOut::One) {
-    using namespace cute;
-    constexpr int kAtomsM = decltype(size<1>(tCrA))::value;
-    constexpr int kAtomsN = decltype(size<1>(tCrB))::value;
-    constexpr int kAtomsK = decltype(size<2>(tCrB))::value;
-    constexpr int kWarpgroupsM = decltype(size<1>(typename TiledMma::ThrLayoutVMNK{}))::value;
-    static_assert(kAtomsK == Metadata::kBlocks * kSelectors, "one word for each block of columns");
-    // wgmma reads these registers when it is issued; only accumulators and fragments of A must wait for it (PTX ISA,
-    // "wgmma.fence"). The loads overlap the preceding batch.
-    uint32_t words[kAtomsM][Metadata::kBlocks];
+  /// Loads the metadata of a stage. No batch in flight may read `words`.
+  CUTE_DEVICE void load(Words& words, int stage) const {
+    constexpr int kWarpgroupsM = decltype(cute::size<1>(typename TiledMma::ThrLayoutVMNK{}))::value;
     uint32_t const* const from = metadata + stage * Metadata::kStageWords;
     CUTE_UNROLL
     for (int m = 0; m < kAtomsM; ++m) {
       CUTE_UNROLL
       for (int block = 0; block < Metadata::kBlocks; ++block) {
-        words[m][block] = from[Metadata::place(rows + m * kWarpgroupsM, block, thread)];
+        words.of[m][block] = from[Metadata::place(rows + m * kWarpgroupsM, block, thread)];
       }
     }
+  }
+
+  /// Issues the wgmmas of a stage as one batch. `first`: Zero if the first of them overwrites tCrC.
+  template <class TensorRC>
+  CUTE_DEVICE void issue(TensorRC& tCrC, int stage, Words const& words,
+                         cute::GMMA::ScaleOut first = cute::GMMA::ScaleOut::One) const {
+    using namespace cute;
     warpgroup_fence_operand(tCrC);
     warpgroup_arrive();
     GMMA::ScaleOut scale = first;
@@ -183,13 +194,33 @@ struct Sm90SparseStageMma {
         CUTE_UNROLL
         for (int n = 0; n < kAtomsN; ++n) {
           detail::sparse_wgmma<Op>(tCrA(_, m, k_block, stage), tCrB(_, n, k_block, stage), tCrC(_, m, n),
-                                   words[m][k_block / kSelectors], scale);
+                                   words.of[m][k_block / kSelectors], scale);
         }
       }
       scale = GMMA::ScaleOut::One;
     });
     warpgroup_commit_batch();
     warpgroup_fence_operand(tCrC);
+  }
+
+  /// Follows the wait for the batch that reads `words`, so that their registers are not used for anything else before. It is a
+  /// store, since ptxas does not move a store before the wait as it does arithmetic; no thread executes it.
+  CUTE_DEVICE void keep(Words const& words) const {
+    uint32_t const address = smem_address(metadata);
+    CUTE_UNROLL
+    for (int m = 0; m < kAtomsM; ++m) {
+      CUTE_UNROLL
+      for (int block = 0; block < Metadata::kBlocks; ++block) {
+        asm volatile(
+            "{\n"
+            ".reg .pred never;\n"
+            "setp.eq.u32 never, %0, 0xffffffff;\n"
+            "@never st.shared.b32 [%0], %1;\n"
+            "}" ::"r"(address),
+            "r"(words.of[m][block])
+            : "memory");
+      }
+    }
   }
 };
 
@@ -213,14 +244,45 @@ struct Sm90MainloopSparse : Sm90SparseLoad<Config> {
     return Sm90SparseStageMma<Config, decltype(tCrA), decltype(tCrB)>{mma, storage.metadata, tCrA, tCrB, rows, thread % 128};
   }
 
-  /// As Sm90MainloopSs::mma().
+  /// As Sm90MainloopSs::mma(). The loop is unrolled by two, so that the words of a stage are loaded into one set of registers
+  /// while the batch that reads the other is in flight.
   template <class TensorRC, class Release, class Issued>
   CUTE_DEVICE static void mma(SharedStorage& storage, Sm90Pipeline<Config>& pipeline, PipelineState<Config::kStages>& pipe,
                               int k_tiles, int thread,
                               TensorRC& tCrC,  // (MMA,MMA_M,MMA_N)
                               Release const& release, Issued const& issued) {
-    auto stage_mma = stage(storage, thread);
-    mma_with_one_in_flight<Config>(stage_mma, pipeline, pipe, k_tiles, tCrC, release, issued);
+    using namespace cute;
+    auto const stage_mma = stage(storage, thread);
+    using Words = typename std::remove_const_t<decltype(stage_mma)>::Words;
+    Words even, odd = {};
+    int before = pipe.stage;
+    pipeline.full[pipe.stage].wait(pipe.phase);
+    stage_mma.load(even, pipe.stage);
+    stage_mma.issue(tCrC, pipe.stage, even, GMMA::ScaleOut::Zero);
+    ++pipe;
+    auto const step = [&](Words& words, Words const& in_flight) {
+      pipeline.full[pipe.stage].wait(pipe.phase);
+      stage_mma.load(words, pipe.stage);
+      stage_mma.issue(tCrC, pipe.stage, words);
+      warpgroup_wait<1>();
+      stage_mma.keep(in_flight);
+      release(before);
+      before = pipe.stage;
+      ++pipe;
+    };
+    int i = 1;
+    CUTE_NO_UNROLL
+    for (; i + 1 < k_tiles; i += 2) {
+      step(odd, even);
+      step(even, odd);
+    }
+    if (i < k_tiles) { step(odd, even); }
+    issued();
+    warpgroup_wait<0>();
+    warpgroup_fence_operand(tCrC);
+    stage_mma.keep(even);
+    stage_mma.keep(odd);
+    release(before);
   }
 };
 

@@ -36,19 +36,19 @@ struct Sm90MainloopTileScaled : Base {
                                      TensorRC& tCrC) {  // (MMA,MMA_M,MMA_N)
     using namespace cute;
     Lines const lines(thread);
+    TileScales<typename Config::ScaleA> const of_row(scales.a, tile.m * Config::kTileM + lines.row_of_lane, tile.batch);
+    TileScales<typename Config::ScaleB> const of_column(scales.b, tile.n * Config::kTileN + lines.column_of_lane, tile.batch);
     float row[Lines::kCountM][2];
     CUTE_UNROLL
     for (int m = 0; m < Lines::kCountM; ++m) {
-      int const first = tile.m * Config::kTileM + lines.row(m) + lines.row_of_lane;
-      row[m][0] = of_tile(scales.a, first, tile.batch);
-      row[m][1] = of_tile(scales.a, first + 8, tile.batch);
+      row[m][0] = of_row(lines.row(m));
+      row[m][1] = of_row(lines.row(m) + 8);
     }
     CUTE_UNROLL
     for (int n = 0; n < Lines::kCountN; ++n) {
       CUTE_UNROLL
       for (int group = 0; group < Lines::kGroups; ++group) {
-        int const first = tile.n * Config::kTileN + lines.column(n, group) + lines.column_of_lane;
-        float const column[2] = {of_tile(scales.b, first, tile.batch), of_tile(scales.b, first + 1, tile.batch)};
+        float const column[2] = {of_column(lines.column(n, group)), of_column(lines.column(n, group) + 1)};
         CUTE_UNROLL
         for (int m = 0; m < Lines::kCountM; ++m) {
           CUTE_UNROLL
@@ -59,16 +59,29 @@ struct Sm90MainloopTileScaled : Base {
   }
 
  private:
-  /// 1 where the scales change along K, which the mainloop has applied.
+  /// The scales of lines that are counted from the one at which `from` points. 1 where they change along K, which the mainloop
+  /// has applied; 0 behind the operand's last line, which contributes to nothing that is stored.
   template <class Layout>
-  CUTE_DEVICE static float of_tile(ScaleTensor<Layout> const& scales, int line, int batch) {
-    if constexpr (Layout::kAlongK > 0) {
-      return 1.0f;
-    } else {
-      return scales.get(line, 0, batch);
-    }
-  }
+  struct TileScales {
+    float const* from;
+    int lines;
 
+    CUTE_DEVICE TileScales(ScaleTensor<Layout> const& scales, int first, int batch)
+        : from(kOfTile ? scales.at(first, 0, batch) : nullptr), lines(scales.extent - first) {}
+
+    CUTE_DEVICE float operator()(int line) const {
+      if constexpr (!kOfTile) {
+        return 1.0f;
+      } else if constexpr (Layout::kLines == 0) {
+        return __ldg(from);
+      } else {
+        return line < lines ? __ldg(from + line) : 0.0f;
+      }
+    }
+
+   private:
+    static constexpr bool kOfTile = Layout::kExists && Layout::kAlongK == 0;
+  };
   template <int kTile, class Layout>
   CUTE_DEVICE static void prefetch(ScaleTensor<Layout> const& scales, int tile, int batch, int thread) {
     if constexpr (Layout::kExists && Layout::kAlongK == 0) {

@@ -27,6 +27,11 @@ struct Sm90Pingpong {
       if (warp == 4 * Config::kConsumers && (TileScheduler::Params::kWholeWarp || threadIdx.x % 32 == 0)) {
         Mainloop::load(params.mainloop, params.scheduler, storage.mainloop, storage.pipeline);
       }
+      if constexpr (Mainloop::kPreparesStages) {
+        if (warp > 4 * Config::kConsumers) {
+          Mainloop::prepare(params.mainloop, params.scheduler, storage.mainloop, storage.pipeline);
+        }
+      }
       if constexpr (Mainloop::kScalesK) {
         if (warp == 4 * Config::kConsumers + 1) { Mainloop::load_scales(params.mainloop, params.scheduler, storage.pipeline); }
       }
@@ -66,7 +71,12 @@ struct Sm90Pingpong {
           clear(tCrC);
           issued();
         } else {
-          Mainloop::mma(storage.mainloop, storage.pipeline, pipe, work.k_tiles, thread, tCrC, release, issued);
+          if constexpr (Mainloop::kPreparesStages) {
+            Mainloop::mma(params.mainloop, cta_tile<Config>(scheduler, params.scheduler, work, cluster), work.k_begin,
+                          storage.mainloop, storage.pipeline, pipe, work.k_tiles, thread, tCrC, release, issued);
+          } else {
+            Mainloop::mma(storage.mainloop, storage.pipeline, pipe, work.k_tiles, thread, tCrC, release, issued);
+          }
         }
         if constexpr (Mainloop::kScalesTile) { Mainloop::scale_tile(params.mainloop.tile_scales, tile, thread, tCrC); }
         Epilogue::store(params.epilogue, storage.epilogue, storage.source, tCrC, tile, 0, thread, warp, slices);

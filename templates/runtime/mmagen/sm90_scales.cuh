@@ -104,7 +104,6 @@ struct AccumulatorLines {
   static constexpr int kCountM = Config::kTileM / (kMmaM * kWarpgroupsM);  // atoms of a warpgroup
   static constexpr int kCountN = Config::kTileN / (kMmaN * kWarpgroupsN);
   static constexpr int kGroups = kMmaN / 8;  // of an atom's columns
-  static constexpr int kUnit = kMmaN / 2;    // accumulators of a thread in one atom
 
   int atom_m, atom_n, row_of_lane, column_of_lane;
 

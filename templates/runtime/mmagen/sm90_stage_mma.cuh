@@ -59,6 +59,12 @@ struct Sm90StageMma {
   }
 };
 
+/// Does it have unit()?
+template <class StageMma>
+inline constexpr bool kIssuesUnits = false;
+template <class... Types>
+inline constexpr bool kIssuesUnits<Sm90StageMma<Types...>> = true;
+
 /// `thread`: index within the TiledMMA.
 template <class Config, class OperandA, class Storage>
 CUTE_DEVICE auto make_stage_mma(Storage& storage, int thread) {

@@ -170,8 +170,9 @@ class UnalignedCopies {
   using CopyB = UnalignedCopy<B, kThreads>;
   using Storage = UnalignedStorage<Config>;
   static constexpr int kVectors = CopyA::kVectors + CopyB::kVectors;
-  // A pair of vectors takes 8 registers, beside the sums, of which a promoting mainloop has two for each element.
-  static constexpr int kMost = Config::kTileM * Config::kTileN / kThreads > 64 ? 6 : 8;
+  // A pair of vectors takes 8 registers, beside the sums and those that a promoting mainloop has not added up yet.
+  static constexpr int kSums = Config::kTileM * Config::kTileN / kThreads + Config::Mainloop::kPartialSums;
+  static constexpr int kMost = kSums >= 192 ? 2 : kSums >= 128 ? 4 : kSums > 64 ? 6 : 8;
   static constexpr int kRounds = (kVectors + kMost - 1) / kMost;
   static constexpr int kEach = (kVectors + kRounds - 1) / kRounds;
 

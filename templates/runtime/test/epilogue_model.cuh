@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <type_traits>
 
 #include "compare.cuh"
 #include "types.cuh"
@@ -203,6 +204,7 @@ template <class Scalar_, class... Operations>
 struct OperationsModel {
   using Scalar = Scalar_;
   static constexpr int kSumsOfElement = 1;
+  static constexpr bool kAlpha = (std::is_same_v<Operations, model::Alpha> || ...);
 
   __host__ __device__ static void apply(Range<Scalar>& x, ModelPlace const& at) { (Operations::apply(x, at), ...); }
 

@@ -132,13 +132,12 @@ __global__ void __launch_bounds__(kThreads)
       int64_t const m = m0 + thread_m + i;
       int64_t const n = n0 + thread_n + j;
       if (m >= row0 + rows || n >= b.rows) { continue; }
-      bool const symmetric = !positive || m % 2 == 0 || n % 2 == 0;
+      bool const symmetric = !positive || m % 2 == 0 || (n % 2 == 0 && !Scales::kOneSign);
       double value = static_cast<double>(sums[i][j]);
       double size = kInteger ? fabs(value) : magnitudes[i][j];
       double far = kInteger ? 0.0 : paths[i][j].template drift<kPromoted>(of, a.cols, magnitudes[i][j], symmetric);
       if constexpr (Scales::kAlongK) {
-        // The product of two scales is rounded for each k tile, and again where a factor of the whole tile follows.
-        far += growth(kRoundoffF32, 3) * (size + far);
+        far += Scales::rounding(kPromoted) * (size + far);
       } else if constexpr (Scales::kAny) {  // a factor of the finished sum, a product that is rounded
         double const factor = factor_at(i, j, 0);
         value *= factor;

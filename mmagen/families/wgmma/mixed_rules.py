@@ -1,0 +1,86 @@
+"""Rules of the key `weights`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mmagen.families.wgmma import decisions, mixed
+from mmagen.families.wgmma.breach import Breach
+from mmagen.mma.atoms import Atom, find_atom
+from mmagen.plan.model import TiledMma
+from mmagen.spec.model import Layout, Spec
+from mmagen.spec.weights import CHUNK
+
+_ACTIVATIONS = ("bf16", "f16")
+_WITHOUT = {
+    "scale": "the scales of weights are part of weights: omit scale",
+    "grouped": "kernels with weights compute no groups: omit grouped",
+    "accumulation": "the sum of each chunk is added in f32 registers anyway: omit accumulation",
+}
+
+
+def breaches(spec: Spec, atom: Atom, mma: TiledMma) -> Iterator[Breach]:
+    """What the kernel that the spec describes, with A and B exchanged, cannot do with its weights."""
+    weights = spec.weights
+    if weights is None:
+        return
+    if atom.type_a.word not in _ACTIVATIONS or atom.type_d.word != "f32":
+        yield Breach(
+            ("atom",),
+            f"weights are converted to bf16 or f16 and summed in f32; {atom.name} multiplies {atom.type_a.word} and sums in "
+            f"{atom.type_d.word}",
+            "an atom such as SM90_64x16x16_F32BF16BF16_RS",
+            _atoms(atom, "F32BF16BF16_RS"),
+        )
+        return
+    if not atom.a_in_registers:
+        yield Breach(
+            ("atom",),
+            f"{atom.name} reads the weights from shared memory, where they are not converted",
+            "an atom with A in registers",
+            _atoms(atom, f"F32{atom.type_a.word.upper()}{atom.type_a.word.upper()}_RS"),
+        )
+    if not decisions.swapped(spec):
+        yield Breach(
+            ("operands",),
+            "weights are B, and wgmma has A in registers",
+            "swapped: the kernel computes the transpose of D with B as its A",
+            [{"operands": "swapped"}],
+        )
+    if spec.layout.letters != "TN":
+        yield Breach(("layout",), "weights and activations are K contiguous", "TN", [{"layout": Layout(a="K", b="K")}])
+    if mixed.scale_type(spec).word not in (atom.type_a.word, "f32"):
+        yield Breach(
+            ("weights",),
+            f"{mixed.scale_type(spec).word} scales of {atom.type_a.word} activations",
+            f"scale: {atom.type_a.word}, or f32",
+            [{"weights": weights.model_copy(update={"scale": atom.type_a.word})}],
+        )
+    if decisions.schedule(spec, mma) == "warpgroup":
+        yield Breach(
+            ("schedule",),
+            "warps of the producer permute the activations, and schedule warpgroup has none",
+            "cooperative or pingpong",
+            ({"schedule": "cooperative"}, {"schedule": "pingpong"}),
+        )
+    for key, remedy in _WITHOUT.items():
+        if getattr(spec, key) is not None:
+            yield Breach((key,), f"{key} does not go with weights", remedy, ({key: None},))
+
+
+def tile_breaches(spec: Spec, tile: decisions.Tile) -> Iterator[Breach]:
+    """What depends on the tile."""
+    if spec.weights and tile[2] % CHUNK:
+        yield Breach(
+            ("tile", 2),
+            f"{tile[2]} columns are no whole chunks of {CHUNK}, by which activations are permuted",
+            f"a multiple of {CHUNK}",
+            ({"tile": (tile[0], tile[1], k)} for k in mixed.depths(spec)),
+        )
+
+
+def _atoms(atom: Atom, types: str) -> Iterator[dict[str, str]]:
+    """The atom of the same N with those types, if there is one."""
+    name = f"SM90_64x{atom.n}x16_{types}"
+    if find_atom(name):
+        yield {"atom": name}
