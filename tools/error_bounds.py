@@ -240,8 +240,9 @@ def page(found: list[Row], command: str) -> str:
     words = (
         f"Made by `{command}`. {ROWS} x {ROWS} elements of D, of the sums' type unless said otherwise, with K = {found[0].k}; the "
         "arithmetic is the emulator's. Beside each error is how many elements are out of their own bounds; the bound shown is that "
-        "of the right kernel's worst element. A k tile is 128 bytes of K. Of 8-bit floats, mma is emulated as an H200 executes it, "
-        "while its bound is that of Ada, which keeps less. [error-bounds.md](../error-bounds.md) derives the bounds."
+        "of the right kernel's worst element. A k tile is 128 bytes of K, of a sparse A as stored. Of 8-bit floats, mma is "
+        "emulated as an H200 executes it, while its bound is that of Ada, which keeps less. "
+        "[error-bounds.md](../error-bounds.md) derives the bounds."
     )
     return f"# What the error bounds detect\n\n{textwrap.fill(words, 128)}\n\n{table(found, 'github')}\n"
 

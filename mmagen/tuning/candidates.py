@@ -22,22 +22,23 @@ _NAME = "tuned"  # of the project that is measured: the code of a kernel does no
 
 @dataclass(frozen=True)
 class Candidate:
-    """A configuration to measure: its name, the keys that it overrides, as YAML has them, and its plan."""
+    """A configuration to measure: its name, the keys that it overrides, as YAML has them, its plan, and whether the spec has it."""
 
     name: str
     keys: Mapping[str, Any]
     plan: GemmPlan
+    own: bool = False
 
 
 def candidates(spec: Spec) -> list[Candidate]:
     """All legal ones: the spec's own kernels first, then those that its family offers. Raises UsageError if there is no choice."""
     base = base_of(spec)
-    own = [_own_keys(config) for config in spec.configs or ()] or [{}]
+    own = [_own_keys(config) for config in spec.configs or ()]
     found: dict[str, Candidate] = {}
-    for keys in [*own, *offered(base)]:
+    for place, keys in enumerate([*own, *([] if own else [{}]), *offered(base)]):
         plan = _planned(base, keys)
         if plan is not None:
-            found.setdefault(name_of(plan), Candidate(name_of(plan), keys, plan))
+            found.setdefault(name_of(plan), Candidate(name_of(plan), keys, plan, own=place < len(own)))
     return list(found.values())
 
 
@@ -112,6 +113,7 @@ _GUESS = Cost(
 )
 _LEAST_LINE_US = 0.0007  # of a k tile, for each byte of its rows: small tiles wait for loads
 _STORED_PER_US = 3e4  # elements of a tile that an epilogue stores; pingpong hides it behind another tile's mainloop
+_WARPS = 8  # of an SM, with which its tensor cores are busy
 _JOIN_US = 2.0  # exchange of partial sums within a cluster
 
 
@@ -120,7 +122,9 @@ def guess(plan: GemmPlan, machine: Machine) -> Cost:
     kernel = KernelShape.of(plan)
     m, n, k = kernel.tile
     row = k * kernel.bytes[0]
-    rate = tunable(plan).tile_rate
+    warps = plan.ctas_per_sm * plan.threads / 32
+    # An SM has four tensor cores, and one warp at a time for each does not hide latencies.
+    rate = tunable(plan).tile_rate * min(1.0, warps / _WARPS) ** 0.5
     exposed = 0.1 if plan.spec.schedule == "pingpong" else m * n / _STORED_PER_US
     return _GUESS.model_copy(
         update={
@@ -132,15 +136,15 @@ def guess(plan: GemmPlan, machine: Machine) -> Cost:
 
 
 def prune(found: Sequence[Candidate], problems: Sequence[Problem], machine: Machine, most: int) -> list[Candidate]:
-    """At most `most` of them: those whose fastest, by the guess, is closest to the fastest of all on the problems."""
-    times = {
-        one.name: {
-            problem: predicted_us(KernelShape.of(one.plan), guess(one.plan, machine), Call.of(one.plan, problem))
-            for problem in problems
-        }
-        for one in found
-    }
-    chosen: list[str] = []
+    """At most `most` of them: the spec's own first, then those with which the fastest, by the guess, is closest to the fastest of
+    all on the problems."""
+    chosen = [one.name for one in found if one.own][:most]
+    others = [one for one in found if one.name not in chosen] if len(chosen) < most else []
+    calls = [Call.of(found[0].plan, problem) for problem in problems]  # the same for all candidates of a spec
+    times = {}
+    for one in others:
+        kernel, cost = KernelShape.of(one.plan), guess(one.plan, machine)
+        times[one.name] = {call: predicted_us(kernel, cost, call) for call in calls}
     while len(chosen) < most and len(chosen) < len(found):  # one set after the other, each the best of what is left
         rest = {name: times[name] for name in times if name not in chosen}
         chosen += select(rest, most - len(chosen), exchange=False)

@@ -217,6 +217,17 @@ def test_candidates_are_legal_differ_and_can_be_one_library():
     assert [config.name for config in library.configs] == [one.name for one in some] and len(some) == 9
 
 
+def test_the_configs_of_a_spec_are_measured_first():
+    configs = "configs:\n  - {name: a, tile: [64, 128, 32], when: {m: [1, 2]}}\n  - {name: b, stages: 2}\n"
+    spec = load(SPEC + configs, "it.yaml").spec
+    found = candidates(spec)
+    own = [one.name for one in found if one.own]
+    assert len(own) == 2
+    some = prune(found, random_problems(1, 10), MACHINE, 3)
+    assert [one.name for one in some[:2]] == own and len(some) == 3
+    assert [one.name for one in prune(found, random_problems(1, 10), MACHINE, 1)] == own[:1]
+
+
 MMA_SYNC = """\
 mmagen: 1
 name: it
@@ -242,9 +253,12 @@ def test_kernels_with_mma_sync_have_alternatives(atom, layout, tile, out):
     assert len(found) > 100 and len({one.name for one in found}) == len(found)
     assert {one.plan.ctas_per_sm for one in found} == {1, 2} and {one.plan.threads for one in found} >= {64, 128, 256}
     assert {one.plan.stages for one in found[1:]} == ({2} if "SM75" in atom else {3, 4}), "the first is the spec's own"
-    wide = next(one for one in found if one.plan.tile[:2] == (128, 128) and one.plan.ctas_per_sm == 1)
-    pair = next(one for one in found if one.plan.tile == wide.plan.tile and one.plan.ctas_per_sm == 2)
-    assert guess(pair.plan, MACHINE).k_tile_us == 2 * guess(wide.plan, MACHINE).k_tile_us, "two CTAs share an SM"
+    of_tile = [one.plan for one in found if one.plan.tile[:2] == (128, 128)]
+    wide = next(one for one in of_tile if one.ctas_per_sm == 1 and one.threads == 256)
+    pair = next(one for one in of_tile if one.tile == wide.tile and one.ctas_per_sm == 2 and one.threads == 256)
+    assert guess(pair, MACHINE).k_tile_us == 2 * guess(wide, MACHINE).k_tile_us, "two CTAs share an SM"
+    narrow = next(one for one in of_tile if one.tile == wide.tile and one.ctas_per_sm == 1 and one.threads == 128)
+    assert guess(narrow, MACHINE).k_tile_us > guess(wide, MACHINE).k_tile_us, "four warps do not hide latencies"
 
 
 def test_a_kernel_without_alternatives_says_so():

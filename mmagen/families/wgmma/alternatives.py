@@ -16,6 +16,7 @@ USUAL = (16, 32, 64, 96, 128, 192, 256)  # widths
 EVERY = (*range(16, 64, 8), *range(64, 257, 16), 72, 88, 104, 120)
 _WIDEST_SWAPPED = 192
 _WIDEST_PROMOTED = 192  # of a unit whose partial sums fit the registers beside the accumulators of 64 x as many
+_WIDEST_OF_256_ROWS = 160  # accumulators take as many registers of a thread
 _FEW_ROWS = 64  # of D; A is then small and stays in L2, B is read once
 _STREAM = {"cache": {"a": "evict_last", "b": "evict_first"}, "prefetch": 4}
 
@@ -50,8 +51,9 @@ def _shapes(columns: int) -> Iterator[tuple[int, int, str]]:
     yield 128, 2, "cooperative"
     if columns <= 128:
         yield 128, 1, "pingpong"
+    if columns <= _WIDEST_OF_256_ROWS:
         yield 256, 2, "cooperative"
-    if columns == 128:
+    if 128 <= columns <= 192:  # three warpgroups leave 128 registers for a thread
         yield 192, 3, "cooperative"
 
 
@@ -68,7 +70,8 @@ def _variants(keys: Keys) -> Iterator[Keys]:
             yield one | (_STREAM if alone and of_d <= _FEW_ROWS and schedule == "cooperative" else {})
             if schedule == "cooperative" and rows >= 128 and not swapped:
                 yield one | {"stream_k": "last_wave"}
-                yield one | {"stream_k": "always"}
+            if schedule == "cooperative" and (rows >= 128 or (swapped and alone)):
+                yield one | (_STREAM if of_d <= _FEW_ROWS and alone else {}) | {"stream_k": "always"}
             if schedule == "cooperative" and alone:
                 for split in (2, 4, "auto"):
                     yield one | (_STREAM if of_d <= _FEW_ROWS else {}) | {"split_k": split}

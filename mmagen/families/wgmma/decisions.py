@@ -163,8 +163,6 @@ def registers_fit(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> bool:
     accumulators, fragments = registers(spec, atom, mma, tile)
     sums = partial_registers(spec, atom, mma, tile) or accumulators
     needed = accumulators + fragments + REGISTERS_BESIDES
-    if scaling.along_k(spec):
-        needed += scaling.REGISTERS_BESIDES
     return needed <= role_registers(spec, mma)[2] and sums + REGISTERS_OF_WGMMA <= launch_registers(spec, mma)
 
 

@@ -18,8 +18,6 @@ Tile = tuple[int, int, int]
 SCALE_BYTES = 4  # f32
 _SLOTS = 4  # of each operand come in multiples of so many: consumers load pairs
 _BARRIER_BYTES = 8
-# Where scales change along K: those of a unit and their addresses, beside what every kernel has.
-REGISTERS_BESIDES = 10
 
 
 @dataclass(frozen=True)

@@ -169,15 +169,16 @@ def _registers(spec: Spec, atom: Atom, mma: TiledMma, tile: decisions.Tile) -> I
         return
     accumulators, fragments = decisions.registers(spec, atom, mma, tile)
     usable = decisions.role_registers(spec, mma)[2]
-    besides = decisions.REGISTERS_BESIDES + (scaling.REGISTERS_BESIDES if scaling.along_k(spec) else 0)
-    if accumulators + fragments + besides <= usable:
+    if accumulators + fragments + decisions.REGISTERS_BESIDES <= usable:
         usable = decisions.launch_registers(spec, mma)
     kept = (
         f"{accumulators} registers per thread for accumulators"
         + (" and their partial sums" if decisions.promoted(spec) or spec.weights else "")
         + (f", {fragments} for {atom.in_registers_of_a}" if fragments else "")
     )
-    what = f"{kept} and about {besides} for the rest exceed the {usable} of a thread in a consumer warpgroup"
+    what = (
+        f"{kept} and about {decisions.REGISTERS_BESIDES} for the rest exceed the {usable} of a thread in a consumer warpgroup"
+    )
     if fit(spec.model_copy(update={"ctas_per_sm": 1})):
         yield Breach(("ctas_per_sm",), what, "lower ctas_per_sm", _fewer_ctas(spec, fit))
     else:

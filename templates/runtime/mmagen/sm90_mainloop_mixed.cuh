@@ -196,13 +196,6 @@ struct Sm90MainloopMixed : Sm90TmaLoad<Config> {
     using ShapeA = Shape<Int<Config::kTileM>, Int<kChunk>>;
     auto tCrA_even = make_tensor<typename B::Element>(partition_shape_A(mma, ShapeA{}));  // (MMA,MMA_M,MMA_K)
     auto tCrA_odd = make_fragment_like(tCrA_even);
-    auto const fragments = [&](auto set) -> auto& {
-      if constexpr (decltype(set)::value == 0) {
-        return tCrA_even;
-      } else {
-        return tCrA_odd;
-      }
-    };
     GroupFactors factors(params, tile, k_begin * kChunks, Lines(thread));
     QuarterRows const rows(thread);
     uint8_t const* const smem_a = reinterpret_cast<uint8_t const*>(storage.a.begin());
@@ -210,14 +203,15 @@ struct Sm90MainloopMixed : Sm90TmaLoad<Config> {
 
     auto const load_fragments = [&](auto set, int stage, int chunk) {
       constexpr int kSet = decltype(set)::value;
+      auto& tCrA = chosen<kSet>(tCrA_even, tCrA_odd);
       factors.template next<kSet>();
-      convert<kSet>(fragments(set), smem_a + stage * A::kTileMn * A::kTileK, rows, chunk, factors);
-      warpgroup_fence_operand(fragments(set));  // or the compiler may convert them after the next wait
+      convert<kSet>(tCrA, smem_a + stage * A::kTileMn * A::kTileK, rows, chunk, factors);
+      warpgroup_fence_operand(tCrA);  // or the compiler may convert them after the next wait
     };
     // Multiplies a chunk of the stage at `pipe`, whose fragments are in `set`, and converts the next one's meanwhile.
     auto const multiply = [&](auto set, auto which, bool more) {
       constexpr int kWhich = decltype(which)::value;
-      auto& tCrA = fragments(set);
+      auto& tCrA = chosen<decltype(set)::value>(tCrA_even, tCrA_odd);
       auto const other = Int<1 - decltype(set)::value>{};
       int const stage = pipe.stage;
       if constexpr (kWhich == 0) { pipeline.prepared[stage].wait(pipe.phase); }
@@ -270,6 +264,16 @@ struct Sm90MainloopMixed : Sm90TmaLoad<Config> {
   }
 
  private:
+  /// One of two sets.
+  template <int kSet, class T>
+  CUTE_DEVICE static T& chosen(T& even, T& odd) {
+    if constexpr (kSet == 0) {
+      return even;
+    } else {
+      return odd;
+    }
+  }
+
   /// Fragments of A that nobody loads, as operands of a Sm90StageMma.
   struct ConstantFragments {
     template <class TensorS, class ThreadMma>
@@ -364,7 +368,9 @@ struct Sm90MainloopMixed : Sm90TmaLoad<Config> {
         CUTE_UNROLL
         for (int n = 0; n < Lines::kCountN; ++n) {
           CUTE_UNROLL
-          for (int i = 0; i < Lines::kUnit; ++i) { tCrC(i, m, n) = __fmaf_rn(scale[i / 2 % 2], sums(i, m, n), tCrC(i, m, n)); }
+          for (int i = 0; i < Lines::kMmaN / 2; ++i) {
+            tCrC(i, m, n) = __fmaf_rn(scale[i / 2 % 2], sums(i, m, n), tCrC(i, m, n));
+          }
         }
       }
     }

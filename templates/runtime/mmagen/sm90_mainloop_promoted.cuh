@@ -48,6 +48,33 @@ CUTE_DEVICE void mma_promoted(StageMma& stage_mma, int stage, TensorRC& tCrC, Is
   }
 }
 
+/// Multiplies `k_tiles` (at least 1) stages into tCrC, from `pipe` on, with mma_promoted(). `addend_of(stage)` is the addend of
+/// a stage; `added(stage)` is called when all of its units have been added; the other arguments are those of a mainloop's
+/// mma(). Between the end of a unit's wgmmas and the first of the next unit the warpgroup leaves the tensor core to others, so
+/// what it can do earlier is done while wgmmas run, e.g. looking whether the next stage is full.
+template <class Config, class Pipeline, class StageMma, class TensorRC, class Release, class Issued, class AddendOf,
+          class Added>
+CUTE_DEVICE void mma_promoted_stages(StageMma& stage_mma, Pipeline& pipeline, PipelineState<Config::kStages>& pipe, int k_tiles,
+                                     TensorRC& tCrC, Release const& release, Issued const& issued, AddendOf const& addend_of,
+                                     Added const& added) {
+  using namespace cute;
+  if constexpr (kIssuesUnits<StageMma>) { stage_mma.materialize_descriptors(); }
+  clear(tCrC);
+  bool is_full = false;
+  CUTE_NO_UNROLL
+  for (int i = 0; i < k_tiles; ++i) {
+    int const stage = pipe.stage;
+    if (!is_full) { pipeline.full[stage].wait(pipe.phase); }
+    ++pipe;
+    auto const stage_issued = [&] {
+      if (i + 1 == k_tiles) { issued(); }
+      is_full = i + 1 < k_tiles && pipeline.full[pipe.stage].is_complete(pipe.phase);
+    };
+    mma_promoted(stage_mma, stage, tCrC, stage_issued, [&] { release(stage); }, addend_of(stage));
+    added(stage);
+  }
+}
+
 namespace detail {
 
 /// Sums of a thread in a unit.
@@ -78,17 +105,9 @@ struct Sm90MainloopPromoted : Base {
                               int k_tiles, int thread,
                               TensorRC& tCrC,  // (MMA,MMA_M,MMA_N)
                               Release const& release, Issued const& issued) {
-    using namespace cute;
     auto stage_mma = Base::stage(storage, thread);
-    clear(tCrC);
-    CUTE_NO_UNROLL
-    for (int i = 0; i < k_tiles; ++i, ++pipe) {
-      pipeline.full[pipe.stage].wait(pipe.phase);
-      auto const stage_issued = [&] {
-        if (i + 1 == k_tiles) { issued(); }
-      };
-      mma_promoted(stage_mma, pipe.stage, tCrC, stage_issued, [&] { release(pipe.stage); }, detail::PlainSum{});
-    }
+    auto const plain_sum = [](int) { return detail::PlainSum{}; };
+    mma_promoted_stages<Config>(stage_mma, pipeline, pipe, k_tiles, tCrC, release, issued, plain_sum, [](int) {});
   }
 
   /// Adds the product of one stage to tCrC and waits for it.

@@ -25,6 +25,8 @@ struct RegisterOperandA {
   CUTE_DEVICE static TensorR const& stage(TensorR const& tCrA, int) {
     return tCrA;
   }
+  template <class TensorR>
+  CUTE_DEVICE static void materialize(TensorR&) {}
 };
 
 template <class Config>

@@ -135,25 +135,20 @@ struct Sm90MainloopScaled : Base {
                               int thread,
                               TensorRC& tCrC,  // (MMA,MMA_M,MMA_N)
                               Release const& release, Issued const& issued) {
-    using namespace cute;
     auto stage_mma = make_stage_mma<Config, OperandA>(storage, thread);
     Lines const lines(thread);
-    clear(tCrC);
-    CUTE_NO_UNROLL
-    for (int i = 0; i < k_tiles; ++i, ++pipe) {
-      float const* const slots = pipeline.scales[pipe.stage];
-      auto const stage_issued = [&] {
-        if (i + 1 == k_tiles) { issued(); }
-      };
-      auto const scaled_sum = [&](int m, int n) {
+    auto const scaled_sums = [&](int stage) {
+      float const* const slots = pipeline.scales[stage];
+      return [=, &lines](int m, int n) {
         Factors const factors(slots, lines, m, n);
         return [=, &lines](auto const& sums, auto&& tCrC_unit) { factors.add(slots, lines, n, sums, tCrC_unit); };
       };
-      pipeline.full[pipe.stage].wait(pipe.phase);
-      mma_promoted(stage_mma, pipe.stage, tCrC, stage_issued, [&] { release(pipe.stage); }, scaled_sum);
+    };
+    auto const added = [&](int stage) {
       __syncwarp();
-      if (threadIdx.x % 32 == 0) { pipeline.scales_empty[pipe.stage].arrive(); }
-    }
+      if (threadIdx.x % 32 == 0) { pipeline.scales_empty[stage].arrive(); }
+    };
+    mma_promoted_stages<Config>(stage_mma, pipeline, pipe, k_tiles, tCrC, release, issued, scaled_sums, added);
   }
 
   /// Adds the product of one stage, scaled, to tCrC and waits for it. For kernels without the warp that copies scales: they are

@@ -74,7 +74,8 @@ struct Sm90TmaLoad {
   // Of mainloops with scales (sm90_scales.cuh): whether they change along K, and whether a finished tile is multiplied by some.
   static constexpr bool kScalesK = false;
   static constexpr bool kScalesTile = false;
-  static constexpr bool kPreparesStages = false;  // whether further warps of the producer change stages (sm90_mainloop_mixed.cuh)
+  static constexpr bool kPreparesStages =
+      false;  // whether further warps of the producer change stages (sm90_mainloop_mixed.cuh)
   struct Scales {};
 
   /// TMA reads the tensor maps from the parameter space. Their alignment depends on the version of CUDA.
@@ -90,7 +91,8 @@ struct Sm90TmaLoad {
     alignas(1024) cute::ArrayEngine<typename B::Element, cute::cosize_v<typename B::SmemLayout>> b;
   };
 
-  /// CUDA_ERROR_INVALID_VALUE where TMA cannot address A or B. whole_a: boxes of A are not shortened, since threads read all rows.
+  /// CUDA_ERROR_INVALID_VALUE where TMA cannot address A or B. whole_a: boxes of A are not shortened, since threads read all
+  /// rows.
   static CUresult make_params(Params& params, GemmArguments<Config> const& args, bool whole_a = false) {
     bool const shared_a = args.batch_stride_a == 0;
     bool const shared_b = args.batch_stride_b == 0;
