@@ -9,6 +9,7 @@ _STAGED, _GELU, _SWAPPED = "sm80_gemm_f16_epilogue", "sm90_gemm_bf16_gelu", "sm9
 _OPERATIONS = "epilogue_operations"
 _AMAX = "sm89_gemm_e4m3_amax"
 _GATED = "sm90_gemm_bf16_swiglu"
+_PINGPONG, _WITH_C = "sm90_gemm_bf16_pingpong", "64,256,64:beta=1"
 _BATCH = "70,50,40,2:ld_pad=3:alpha=-1:beta=2"
 _PLAIN = "64,136,64"
 _PARTS = "24,136,1000,2:alpha=2:beta=-1"
@@ -72,7 +73,7 @@ FAULTS = (
     (
         "exp_of_another_base",
         _STAGED,
-        _OPERATIONS,
+        "activations",
         "-1.4426950408889634f * x",
         "-1.0f * x",
         _BATCH,
@@ -195,5 +196,50 @@ FAULTS = (
         "bool const reads_c = false;",
         _PARTS,
         "where partial sums are added up, C is left out",
+    ),
+    (
+        "c_of_the_slice_before",
+        _PINGPONG,
+        "sm90_epilogue_tma",
+        "(use / kBuffers % 2)",
+        "((use / kBuffers + 1) % 2)",
+        _WITH_C,
+        "a slice of C is read before TMA has loaded it",
+    ),
+    (
+        "c_over_a_slice_of_d",
+        _PINGPONG,
+        "sm90_epilogue_tma",
+        "{ tma_store_wait<0>(); }  // the store of the slice before has read its buffer",
+        "{}",
+        _WITH_C,
+        "TMA loads C to a buffer from which D is still being stored",
+    ),
+    (
+        "c_of_the_next_slice",
+        _PINGPONG,
+        "sm90_epilogue_tma",
+        "mine.place(mine.first_slice + i)",
+        "mine.place(mine.first_slice + i + 1)",
+        _WITH_C,
+        "each slice of D gets the C of the one to its right",
+    ),
+    (
+        "c_with_the_lines_of_d",
+        _PINGPONG,
+        "sm90_epilogue_tma",
+        "args.ldc, args.batch_stride_c};\n    }",
+        "args.ldd, args.batch_stride_c};\n    }",
+        _WITH_C + ":ld_pad=8",
+        "C is read with the leading dimension of D",
+    ),
+    (
+        "gelu_without_its_last_term",
+        _GELU,
+        "activations",
+        "float g = 1.7756434e-05f;",
+        "float g = 0.0f;",
+        _PLAIN,
+        "the polynomial of gelu is one of a lower degree",
     ),
 )

@@ -265,15 +265,20 @@ def _align(size: int) -> int:
 def smem_bytes(spec: Spec, mma: TiledMma, stages: int, a: Operand, b: Operand, staged: Epilogue) -> int:
     """Bytes per CTA: stages of A and B, epilogue slices, barriers, scales of the stages."""
     operands = _align(stages * a.bytes_per_stage) + _align(stages * b.bytes_per_stage)
-    return operands + _align(staged.smem_bytes) + _pipeline_bytes(spec, mma, stages, a, b)
+    return operands + _align(staged.smem_bytes) + _pipeline_bytes(spec, mma, stages, a, b, staged)
 
 
-def _pipeline_bytes(spec: Spec, mma: TiledMma, stages: int, a: Operand, b: Operand) -> int:
+def _barriers_beside_stages(spec: Spec, mma: TiledMma, staged: Epilogue) -> int:
+    """A turn for each consumer, and one for each buffer of its warps, to which C is loaded."""
+    return consumers(spec, mma) * (1 + 4 * staged.buffers)
+
+
+def _pipeline_bytes(spec: Spec, mma: TiledMma, stages: int, a: Operand, b: Operand, staged: Epilogue) -> int:
     """Barriers and, where they change along K, scales (Sm90ScaledPipeline)."""
     scales = stages * scaling.bytes_of_stage(spec, (a.extent_mn, b.extent_mn, a.extent_k))
     if not scales:
         return BARRIER_BYTES
-    barriers = 8 * (2 * stages + consumers(spec, mma))
+    barriers = 8 * (2 * stages + _barriers_beside_stages(spec, mma, staged))
     return _align(barriers + -(-scales // 16) * 16)
 
 
@@ -283,10 +288,10 @@ def smem_share(spec: Spec) -> int:
     return (budgets.smem_limit(ARCH) + reserved) // (spec.ctas_per_sm or 1) - reserved
 
 
-def barrier_stages(spec: Spec, mma: TiledMma) -> int:
-    """Stages whose mbarriers fit BARRIER_BYTES: a full and an empty one for each, beside a turn for each consumer."""
+def barrier_stages(spec: Spec, mma: TiledMma, staged: Epilogue) -> int:
+    """Stages whose mbarriers fit BARRIER_BYTES: a full and an empty one for each."""
     each = 2 + (mixed.PREPARED_BARRIERS if spec.weights else 0)
-    return (BARRIER_BYTES // 8 - consumers(spec, mma)) // each
+    return (BARRIER_BYTES // 8 - _barriers_beside_stages(spec, mma, staged)) // each
 
 
 def most_stages(spec: Spec, mma: TiledMma, a: Operand, b: Operand, staged: Epilogue) -> int:
@@ -294,7 +299,12 @@ def most_stages(spec: Spec, mma: TiledMma, a: Operand, b: Operand, staged: Epilo
     each = smem_share(spec)
     fit = (each - smem_bytes(spec, mma, 0, a, b, staged)) // (a.bytes_per_stage + b.bytes_per_stage)
     return next(
-        (n for n in range(min(fit, barrier_stages(spec, mma)), 0, -1) if smem_bytes(spec, mma, n, a, b, staged) <= each), 0
+        (
+            n
+            for n in range(min(fit, barrier_stages(spec, mma, staged)), 0, -1)
+            if smem_bytes(spec, mma, n, a, b, staged) <= each
+        ),
+        0,
     )
 
 

@@ -35,8 +35,13 @@ LtTypes lt_types() {
           Subject::Acc::kWord,
           Subject::Scalar::kWord,
           {A::kWhich, A::kLines, A::kAlongK},
-          {B::kWhich, B::kLines, B::kAlongK}};
+          {B::kWhich, B::kLines, B::kAlongK},
+          LtEpilogueOf<typename Subject::Epilogue>::make()};
 }
+
+/// What cuBLASLt makes of the sums with its own form of the epilogue.
+template <class Subject>
+using LtModel = typename LtEpilogueOf<typename Subject::Epilogue>::Model;
 
 /// One call of cuBLASLt, with its first heuristic, for each group that has rows. They are planned once.
 template <class Subject>
@@ -83,6 +88,8 @@ class LtOfGroups {
       one->rows = span.end - span.begin;
     }
     take(call.b, 0);
+    int const bias = lt_types<Subject>().epilogue.bias;
+    if (bias >= 0) { take(call.further[static_cast<std::size_t>(bias)], 0); }
     call.m = span.end - span.begin;
     call.batch = 1;
     return call;

@@ -85,6 +85,8 @@ inline std::vector<Measurement> measure_sustained(std::vector<Candidate> const& 
   return measurements;
 }
 
+inline constexpr char const* kPlainProduct = "cublasLt_plain";
+
 template <class Subject>
 std::string peak_name() {
   return std::string(Subject::kAtom) + " " + Subject::kPeakOperands + " loop";
@@ -170,28 +172,17 @@ class Contest {
 #if defined(MMAGEN_WITH_CUBLASLT)
   /// The library's first choice, and the fastest of its first eight.
   void add_baselines() {
-    if (!std::is_same_v<typename Subject::Epilogue, LinearCombinationModel>) {
-      missing_ += "no baseline: cuBLASLt is not called with the operations of this epilogue. ";
-      return;
-    }
+    using Known = LtEpilogueOf<typename Subject::Epilogue>;
+    if (!Known::kExists) { return add_plain_product(); }
     if (!problem_.groups.empty()) { return add_baselines_of_groups(); }
+    if (Known::kOther) { missing_ += "cuBLASLt's gelu is the form with tanh. "; }
     try {
       for (Call const& call : calls_) { lt_calls_.push_back(of_baseline<Subject>(call)); }
       lt_ = std::make_unique<LtMatmul>(lt_types<Subject>(), lt_calls_[0]);
       for (Call const& call : lt_calls_) { lt_->prepare(call, stream_); }
-      int best = 0;
-      double best_ms = 0.0;
-      EventTimer timer(stream_);
-      for (int heuristic = 0; heuristic < lt_->heuristics(); ++heuristic) {
-        TimedLaunch const launch = lt_launch(heuristic);
-        int64_t const launches = timer.launches_for(launch, sets_->count(), options_.sample_ms);
-        std::vector<double> samples;
-        for (int i = 0; i < 3; ++i) { samples.push_back(timer.total_ms(launch, launches, sets_->count())); }
-        double const ms = summarize(std::move(samples)).ms_median / static_cast<double>(launches);
-        if (heuristic == 0 || ms < best_ms) { best = heuristic, best_ms = ms; }
-      }
+      int const best = best_heuristic();
       Runner const runner = [this, best](Call const& call) { lt_->run(of_baseline<Subject>(call), best, stream_); };
-      Outcome const outcome = judge_baseline<Subject>(runner, problem_, distribution_, operands_, stream_);
+      Outcome const outcome = judge_baseline<Subject, LtModel<Subject>>(runner, problem_, distribution_, operands_, stream_);
       if (outcome.disposition != Disposition::kPassed) {
         missing_ += "no baseline, cuBLASLt's result does not agree: " + outcome.reason;
         return;
@@ -204,12 +195,52 @@ class Contest {
     }
   }
 
+  /// For an epilogue that cuBLASLt does not have: the product alone, which is less than the kernel computes. Not checked.
+  void add_plain_product() {
+    missing_ += "no baseline: cuBLASLt does not have this epilogue. ";
+    if (!problem_.groups.empty()) { return; }
+    try {
+      Matrix shape = calls_[0].d;
+      shape.rows = problem_.m;
+      shape.cols = problem_.n;
+      plain_d_ = std::make_unique<GuardedMatrix>(shape, Subject::Out::kPoisonByte, problem_.ld_pad, problem_.offset);
+      for (Call const& one : calls_) {
+        Call& call = lt_calls_.emplace_back(of_baseline<Subject>(one));
+        call.alpha = 1.0, call.beta = 0.0;
+        call.c.data = nullptr;
+        call.d = plain_d_->matrix();
+      }
+      lt_ = std::make_unique<LtMatmul>(lt_types<Subject>(), lt_calls_[0]);
+      for (Call const& call : lt_calls_) { lt_->prepare(call, stream_); }
+      add(kPlainProduct, lt_launch(best_heuristic()));
+    } catch (Failure const& failure) {
+      if (context_is_lost()) { throw; }
+      missing_ += "No product to compare with: " + failure.reason + ". ";
+    }
+  }
+
+  /// The fastest of those that cuBLASLt proposes.
+  int best_heuristic() {
+    int best = 0;
+    double best_ms = 0.0;
+    EventTimer timer(stream_);
+    for (int heuristic = 0; heuristic < lt_->heuristics(); ++heuristic) {
+      TimedLaunch const launch = lt_launch(heuristic);
+      int64_t const launches = timer.launches_for(launch, sets_->count(), options_.sample_ms);
+      std::vector<double> samples;
+      for (int i = 0; i < 3; ++i) { samples.push_back(timer.total_ms(launch, launches, sets_->count())); }
+      double const ms = summarize(std::move(samples)).ms_median / static_cast<double>(launches);
+      if (heuristic == 0 || ms < best_ms) { best = heuristic, best_ms = ms; }
+    }
+    return best;
+  }
+
   /// A loop over the groups, and as many operations in one dense product.
   void add_baselines_of_groups() {
     try {
       loop_ = std::make_unique<LtOfGroups<Subject>>(problem_, calls_[0]);
       Runner const runner = [this](Call const& call) { loop_->run(call, stream_); };
-      Outcome const outcome = judge_baseline<Subject>(runner, problem_, distribution_, operands_, stream_);
+      Outcome const outcome = judge_baseline<Subject, LtModel<Subject>>(runner, problem_, distribution_, operands_, stream_);
       if (outcome.disposition != Disposition::kPassed) {
         missing_ += "no baseline, cuBLASLt's result does not agree: " + outcome.reason;
         return;
@@ -233,6 +264,7 @@ class Contest {
 
   std::unique_ptr<LtMatmul> lt_;
   std::vector<Call> lt_calls_;  // with operands of cuBLASLt's types
+  std::unique_ptr<GuardedMatrix> plain_d_;
   std::unique_ptr<LtOfGroups<Subject>> loop_;
 #else
   void add_baselines() {}
@@ -254,6 +286,7 @@ class Contest {
 inline constexpr std::pair<char const*, char const*> kBaselines[] = {
     {"cublasLt_best8", "cublasLt best of 8"},
     {"cublasLt_loop", "a loop of cublasLt calls"},
+    {kPlainProduct, "cublasLt best of 8, without the epilogue"},
     {"cusparseLt_best", "cusparseLt best of its search"},
 };
 

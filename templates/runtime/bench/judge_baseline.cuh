@@ -13,7 +13,7 @@ namespace mmagen::test {
 inline namespace v0_1 {
 
 /// Checks that another library computes the same product from operands that were filled with `distribution`.
-template <class Subject>
+template <class Subject, class Epilogue = typename Subject::Epilogue>
 Outcome judge_baseline(Runner const& runner, Problem const& problem, Distribution distribution,
                        Operands<Subject> const& operands, cudaStream_t stream) {
   Outcome outcome;
@@ -24,7 +24,7 @@ Outcome judge_baseline(Runner const& runner, Problem const& problem, Distributio
   of.turns = 2;
   of.shuffled = true;
   Expectation const expected = expectation<Subject>(problem, draw_of<Subject>(problem, distribution), of);
-  judge_pass<Subject, false>(problem, expected, operands, runner, InPlace::kNo, &outcome, stream);
+  judge_pass<Subject, false, Epilogue>(problem, expected, operands, runner, InPlace::kNo, &outcome, stream);
   return outcome;
 }
 

@@ -14,6 +14,7 @@
 
 #include <cute/numeric/numeric_types.hpp>
 
+#include "activations.cuh"
 #include "convert.cuh"
 #include "epilogue_functor.cuh"
 #include "further_tensors.cuh"
@@ -81,20 +82,6 @@ struct Clamp : PlainOperation {
   }
 };
 
-namespace detail {
-
-/// 1 / (1 + exp(-x)). In float by ex2.approx and rcp.approx: their relative errors stay small for every x, and where exp(-x) is
-/// infinite the quotient is 0.
-CUTE_DEVICE float sigmoid(float x) {
-  float power, quotient;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(-1.4426950408889634f * x));
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(quotient) : "f"(1.0f + power));
-  return quotient;
-}
-CUTE_DEVICE double sigmoid(double x) { return 1.0 / (1.0 + exp(-x)); }
-
-}  // namespace detail
-
 struct Sigmoid : PlainOperation {
   using PlainOperation::PlainOperation;
   template <class Scalar>
@@ -115,23 +102,18 @@ struct Silu : PlainOperation {
 /// x/2 (1 + erf(x / sqrt(2)))
 struct GeluErf : PlainOperation {
   using PlainOperation::PlainOperation;
-  CUTE_DEVICE float operator()(float x, BesideNothing const&, EpilogueScalars<float> const&) const {
-    float const half = 0.5f * x;
-    return half + half * erff(x * 0.70710678118654752f);
-  }
-  CUTE_DEVICE double operator()(double x, BesideNothing const&, EpilogueScalars<double> const&) const {
-    double const half = 0.5 * x;
-    return half + half * erf(x * 0.70710678118654752);
+  template <class Scalar>
+  CUTE_DEVICE Scalar operator()(Scalar x, BesideNothing const&, EpilogueScalars<Scalar> const&) const {
+    return detail::gelu_erf(x);
   }
 };
 
-/// x/2 (1 + tanh(u)) = x sigmoid(2u), u = sqrt(2/pi) (x + 0.044715 x^3)
+/// x/2 (1 + tanh(u)), u = sqrt(2/pi) (x + 0.044715 x^3)
 struct GeluTanh : PlainOperation {
   using PlainOperation::PlainOperation;
   template <class Scalar>
   CUTE_DEVICE Scalar operator()(Scalar x, BesideNothing const&, EpilogueScalars<Scalar> const&) const {
-    Scalar const twice_u = x * (Scalar(1.5957691216057308) + Scalar(0.07135481627159943) * x * x);
-    return x * detail::sigmoid(twice_u);
+    return detail::gelu_tanh(x);
   }
 };
 
@@ -204,6 +186,7 @@ struct PlusOfColumn : NothingBeside {
 template <class Element_, auto kMember, bool kRowMajor>
 struct OfMatrix : NothingBeside {
   using Element = Element_;
+  using OfMatrixOf = Element_;
   using Params = FurtherTensor;
 
   template <class Further>
@@ -274,6 +257,13 @@ struct Amax : NothingBeside {
 
 namespace detail {
 
+/// Does an operation read a second matrix with elements of this type?
+template <class Operation, class Element, class = void>
+struct ReadsMatrixOf : std::false_type {};
+template <class Operation, class Element>
+struct ReadsMatrixOf<Operation, Element, std::void_t<typename Operation::OfMatrixOf>>
+    : std::is_same<typename Operation::OfMatrixOf, Element> {};
+
 /// Operations one behind the other, and what they load.
 template <class... Operations>
 struct Chain;
@@ -323,6 +313,8 @@ struct Chain<First, Rest...> {
   };
 
   static constexpr bool kObserves = First::kObserves || Behind::kObserves;
+  template <class Matrix>
+  static constexpr bool kReadsFirst = ReadsMatrixOf<First, Matrix>::value;
 
   First first;
   Behind rest;
@@ -341,6 +333,32 @@ struct Chain<First, Rest...> {
   CUTE_DEVICE Column load_column(int n, int batch) const { return {first.load_column(n, batch), rest.load_column(n, batch)}; }
   CUTE_DEVICE Element load_element(int m, int n, int batch) const {
     return {first.load_element(m, n, batch), rest.load_element(m, n, batch)};
+  }
+
+  /// The first second matrix with elements of type Matrix; an element of it, and all other elements.
+  template <class Matrix>
+  static FurtherTensor const& matrix(Params const& params) {
+    if constexpr (kReadsFirst<Matrix>) {
+      return params.first;
+    } else {
+      return Behind::template matrix<Matrix>(params.rest);
+    }
+  }
+  template <class Matrix>
+  CUTE_DEVICE static void put(Element& element, Matrix const& value) {
+    if constexpr (kReadsFirst<Matrix>) {
+      element.first = value;
+    } else {
+      Behind::put(element.rest, value);
+    }
+  }
+  template <class Matrix>
+  CUTE_DEVICE Element load_others(int m, int n, int batch) const {
+    if constexpr (kReadsFirst<Matrix>) {
+      return {{}, rest.load_element(m, n, batch)};
+    } else {
+      return {first.load_element(m, n, batch), rest.template load_others<Matrix>(m, n, batch)};
+    }
   }
 
   template <class Scalar>
@@ -368,6 +386,10 @@ struct EpilogueOperations {
   static constexpr bool kObserves = Chain::kObserves;
   static constexpr bool kAlpha = (std::is_same_v<Operations, TimesAlpha> || ...);
   static constexpr bool kBeta = (std::is_same_v<Operations, PlusBetaC> || ...);
+
+  /// Without C a second matrix of D's type may be loaded in its place: staged_matrix() says which one, load_others() loads the
+  /// others, put() takes an element of it.
+  static constexpr bool kStagesMatrix = !kBeta && (detail::ReadsMatrixOf<Operations, ElementD>::value || ...);
 
   struct Params {
     Arguments scalars;
@@ -398,6 +420,12 @@ struct EpilogueOperations {
   CUTE_DEVICE Row load_row(int m, int batch) const { return chain.load_row(m, batch); }
   CUTE_DEVICE Column load_column(int n, int batch) const { return chain.load_column(n, batch); }
   CUTE_DEVICE Element load_element(int m, int n, int batch) const { return chain.load_element(m, n, batch); }
+
+  static FurtherTensor const& staged_matrix(Params const& params) {
+    return Chain::template matrix<ElementD>(params.operations);
+  }
+  CUTE_DEVICE Element load_others(int m, int n, int batch) const { return chain.template load_others<ElementD>(m, n, batch); }
+  CUTE_DEVICE static void put(Element& element, ElementD const& value) { Chain::put(element, value); }
 
   CUTE_DEVICE ElementD operator()(Accumulator accumulator, Loaded const& beside) const {
     return computed(accumulator, beside, {alpha, beta, Scalar(0), false});
@@ -439,6 +467,7 @@ struct GatedOperations : EpilogueOperations<ElementD, Accumulator, Scalar, Opera
   static_assert(!Base::kBeta, "C has the shape of D, and the operations that of the sums");
 
   static constexpr int kSumsOfElement = 2;
+  static constexpr bool kStagesMatrix = false;
 
   CUTE_DEVICE ElementD operator()(Accumulator even, Accumulator odd, Loaded const& of_even, Loaded const& of_odd) const {
     EpilogueScalars<Scalar> const scalars = {Base::alpha, Base::beta, Scalar(0), false};

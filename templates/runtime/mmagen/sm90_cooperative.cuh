@@ -40,9 +40,10 @@ struct Sm90Cooperative {
       Tensor tCrC = partition_fragment_C(typename Config::TiledMma{},
                                          Shape<Int<Config::kTileM>, Int<Config::kTileN>>{});  // (MMA,MMA_M,MMA_N)
       PipelineState<Config::kStages> pipe;
+      Epilogue::init(params.epilogue, storage.source, warp, threadIdx.x % 32);
       wait_on_dependent_grids();
       auto const release = [&](int stage) { storage.pipeline.release(stage, cluster); };
-      unsigned slices = 0;  // that this warp has stored
+      typename Epilogue::Slices slices;
       TileScheduler scheduler(params.scheduler, cluster);
       for (; scheduler.is_valid(params.scheduler); scheduler.advance(params.scheduler)) {
         WorkTileInfo const work = scheduler.work_tile(params.scheduler);
@@ -52,6 +53,9 @@ struct Sm90Cooperative {
           materialize(tile);
           if constexpr (Mainloop::kScalesTile) {
             Mainloop::prefetch_tile_scales(params.mainloop.tile_scales, tile, threadIdx.x);
+          }
+          if constexpr (!TileScheduler::kSharesTiles) {  // else another CTA may store the tile
+            Epilogue::begin(params.epilogue, storage.epilogue, storage.source, tile, 0, threadIdx.x, warp, slices);
           }
         };
         if ((TileScheduler::kHasEmptyWork || Mainloop::kTakesEmptyK) && work.k_tiles == 0) {
@@ -67,7 +71,8 @@ struct Sm90Cooperative {
           if constexpr (Mainloop::kScalesTile) { Mainloop::scale_tile(params.mainloop.tile_scales, tile, threadIdx.x, tCrC); }
         }
         if (scheduler.fixup(params.scheduler, work, storage.mainloop, tCrC)) {
-          Epilogue::store(params.epilogue, storage.epilogue, tCrC, tile, cluster.split, threadIdx.x, warp, slices);
+          Epilogue::store(params.epilogue, storage.epilogue, storage.source, tCrC, tile, cluster.split, threadIdx.x, warp,
+                          slices);
         }
       }
       Epilogue::wait_for_stores();

@@ -368,7 +368,9 @@ struct Sm90MainloopMixed : Sm90TmaLoad<Config> {
         CUTE_UNROLL
         for (int n = 0; n < Lines::kCountN; ++n) {
           CUTE_UNROLL
-          for (int i = 0; i < Lines::kUnit; ++i) { tCrC(i, m, n) = __fmaf_rn(scale[i / 2 % 2], sums(i, m, n), tCrC(i, m, n)); }
+          for (int i = 0; i < Lines::kMmaN / 2; ++i) {
+            tCrC(i, m, n) = __fmaf_rn(scale[i / 2 % 2], sums(i, m, n), tCrC(i, m, n));
+          }
         }
       }
     }

@@ -39,6 +39,7 @@ struct UnalignedStorage {
   alignas(1024) cute::ArrayEngine<typename A::Element, 2 * A::kTileMn * A::kTileK> a;
   alignas(1024) cute::ArrayEngine<typename B::Element, 2 * B::kTileMn * B::kTileK> b;
   alignas(1024) typename Config::Epilogue::SharedStorage epilogue;
+  typename Config::Epilogue::SourceBarriers source;
 };
 
 namespace detail {
@@ -287,10 +288,12 @@ __global__ void __launch_bounds__(kUnalignedThreads<Config>, 1)
   }
   if constexpr (Mainloop::kScalesTile) { Mainloop::scale_tile(params.scales, tile, threadIdx.x, tCrC); }
 
-  unsigned slices = 0;  // that this warp has stored
+  typename Epilogue::Slices slices;
+  Epilogue::init(params.epilogue, storage.source, threadIdx.x / 32, threadIdx.x % 32);
   CUTE_NO_UNROLL
   for (int split = 0; split < Config::TileScheduler::kSplitK; ++split) {
-    Epilogue::store(params.epilogue, storage.epilogue, tCrC, tile, split, threadIdx.x, threadIdx.x / 32, slices);
+    Epilogue::store(params.epilogue, storage.epilogue, storage.source, tCrC, tile, split, threadIdx.x, threadIdx.x / 32,
+                    slices);
   }
   Epilogue::wait_for_stores();
 }

@@ -27,6 +27,7 @@ struct Sm90Warpgroup {
     if constexpr (Config::kPrefetch > 0) {
       if (loads) { Mainloop::prefetch_stages(params.mainloop, tile, work, cluster); }
     }
+    Epilogue::init(params.epilogue, storage.source, threadIdx.x / 32, threadIdx.x % 32);
     wait_on_dependent_grids();
 
     // Load all stages; each is loaded again as soon as all warpgroups have read it.
@@ -56,8 +57,8 @@ struct Sm90Warpgroup {
     }
     if constexpr (Mainloop::kScalesTile) { Mainloop::scale_tile(params.mainloop.tile_scales, tile, threadIdx.x, tCrC); }
 
-    unsigned slices = 0;  // that this warp has stored
-    Epilogue::store(params.epilogue, storage.epilogue, tCrC, tile, 0, threadIdx.x, threadIdx.x / 32, slices);
+    typename Epilogue::Slices slices;
+    Epilogue::store(params.epilogue, storage.epilogue, storage.source, tCrC, tile, 0, threadIdx.x, threadIdx.x / 32, slices);
     Epilogue::wait_for_stores();
   }
 };

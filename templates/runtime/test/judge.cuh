@@ -244,8 +244,8 @@ std::string wrong_gathered(Operands<Subject> const& operands, unsigned long long
   return wrong;
 }
 
-/// Compares D with the reference, every batch and every element.
-template <class Subject, bool kPromoted>
+/// Compares D with the reference, every batch and every element. Epilogue: the model of what made D.
+template <class Subject, bool kPromoted, class Epilogue>
 void compare_output(Problem const& problem, Expectation const& expected, Operands<Subject> const& operands, Call const& call,
                     Matrix const& c, char const* pass, Outcome* outcome, cudaStream_t stream) {
   using A = typename Subject::A;
@@ -261,8 +261,8 @@ void compare_output(Problem const& problem, Expectation const& expected, Operand
       int64_t const rows = std::min(slab.rows(), span.end - row0);
       slab.template compute<A, B, kPromoted>(call.a, call.b, Subject::Scales::of(further), expected.accumulation,
                                              expected.draw.positive, b, row0, rows, stream);
-      comparison.template add<typename Subject::Out, typename Subject::Epilogue>(
-          call.d, c, further, expected.model, b, row0, rows, slab.sum(), slab.magnitude(), slab.drift(), stream);
+      comparison.template add<typename Subject::Out, Epilogue>(call.d, c, further, expected.model, b, row0, rows, slab.sum(),
+                                                               slab.magnitude(), slab.drift(), stream);
     }
   }
   merge(outcome->findings, comparison.total());
@@ -282,7 +282,7 @@ void compare_output(Problem const& problem, Expectation const& expected, Operand
   outcome->reason += ". ";
 }
 
-template <class Subject, bool kPromoted = Subject::kAccumulation.promoted != 0>
+template <class Subject, bool kPromoted = Subject::kAccumulation.promoted != 0, class Epilogue = typename Subject::Epilogue>
 void judge_pass(Problem const& problem, Expectation const& expected, Operands<Subject> const& operands, Runner const& runner,
                 InPlace in_place, Outcome* outcome, cudaStream_t stream) {
   char const* const pass = in_place == InPlace::kYes ? " with C and D the same matrix" : "";
@@ -310,7 +310,7 @@ void judge_pass(Problem const& problem, Expectation const& expected, Operands<Su
     outcome->disposition = Disposition::kIncorrect;
     outcome->reason += std::string("A, B, C or another input was written") + pass + ". ";
   }
-  compare_output<Subject, kPromoted>(problem, expected, operands, call, operands.c(), pass, outcome, stream);
+  compare_output<Subject, kPromoted, Epilogue>(problem, expected, operands, call, operands.c(), pass, outcome, stream);
 }
 
 template <class Subject>
