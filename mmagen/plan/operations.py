@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from mmagen.core.errors import ABSENT, Fault
+from mmagen.core.errors import ABSENT, Fault, Key
 from mmagen.mma.atoms import TYPES, ElementType
 from mmagen.plan.arguments import Arguments, Extent, Tensor
 from mmagen.spec.epilogue import Epilogue as Written
@@ -317,7 +317,10 @@ def _gated_faults(spec: Spec) -> Iterator[Fault]:
             yield Fault(("epilogue", i), what, "put it before gated, or omit it", {("epilogue",): without})
     if spec.operands == "swapped":
         what = "a kernel of the transpose has the two columns of a gated pair in different threads"
-        yield Fault(("operands",), what, "in_order, or no gated", {("operands",): ABSENT})
+        without = [entry.model_dump(mode="json") for entry in listed if entry.word != "gated"]
+        # A kernel with weights is always one of the transpose.
+        change: dict[Key, Any] = {("epilogue",): without or ABSENT} if spec.weights else {("operands",): ABSENT}
+        yield Fault(("operands",), what, "no gated" if spec.weights else "in_order, or no gated", change)
     if spec.epilogue.major == "M":
         what = "gated pairs are neighbours of a row, and D has M contiguous"
         written = [entry.model_dump(mode="json") for entry in listed]

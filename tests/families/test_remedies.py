@@ -21,6 +21,13 @@ MMA: dict[str, Any] = {
     "atoms_layout": [2, 2, 1],
 }
 WGMMA = MMA | {"atom": "SM90_64x64x16_F32BF16BF16_SS", "atoms_layout": [2, 1, 1], "tile": [128, 64, 64]}
+WEIGHTS = WGMMA | {
+    "atom": "SM90_64x64x16_F32BF16BF16_RS",
+    "tile": [128, 64, 128],
+    "operands": "swapped",
+    "schedule": "cooperative",
+    "weights": {"type": "s4"},
+}
 QUAD_PAIRS = MMA | {"atom": "SM70_8x8x4_F16F16F16F16_TN", "tile": [48, 16, 32]}
 INTEGERS = MMA | {"atom": "SM90_64x128x32_S32S8U8_SS_TN_SATURATE", "atoms_layout": [1, 1, 1], "tile": [64, 384, 256]}
 FIRST, LAST = {"name": "first", "when": {"m": [1, 64]}}, {"name": "last"}
@@ -73,6 +80,7 @@ def test_specs_with_many_faults_are_mended_in_one_step(name):
             MMA | {"kernel": "micro", "epilogue": ["relu", {"cast": "bf16", "major": "M"}]},
             {"epilogue": {"out": "bf16", "major": "M"}},
         ),
+        (WEIGHTS | {"epilogue": ["alpha", {"gated": "silu"}, {"cast": "bf16"}]}, {"epilogue": ["alpha", {"cast": "bf16"}]}),
         (WGMMA | {"schedule": "pingpong"}, {"atoms_layout": [1, 1, 1]}),
         (WGMMA | {"schedule": "ping_pong"}, {"schedule": "pingpong", "atoms_layout": [1, 1, 1]}),
         (WGMMA | {"cluster": [8, 4]}, {"cluster": [4, 4]}),

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 from tests.mutants.sites import SPECS, Mutant, specs_of
-from tests.mutants.trial import HUNG, KILLED, Outcome, compile_original, outcome
+from tests.mutants.trial import HUNG, UNTRIED, Outcome, compile_original, outcome
 
 _ROOT = Path(__file__).resolve().parents[2]
 _TIMEOUT_S = 420.0
@@ -49,5 +49,5 @@ def _try(mutant: Mutant) -> Outcome:
         return outcome(mutant, HUNG, "", f"no verdict in {_TIMEOUT_S:.0f} s", _TIMEOUT_S)
     if done.returncode != 0:
         last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
-        return outcome(mutant, KILLED, "", f"the tool itself failed: {last[0]}", 0.0)
+        return outcome(mutant, UNTRIED, "", f"the tool itself failed: {last[0]}", 0.0)
     return Outcome(**json.loads(done.stdout.strip().splitlines()[-1]))

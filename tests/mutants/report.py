@@ -10,10 +10,10 @@ from pathlib import Path
 import yaml
 from tabulate import tabulate
 
-from tests.mutants.trial import EQUIVALENT, HUNG, KILLED, NOT_COMPILED, SURVIVED, Outcome
+from tests.mutants.trial import EQUIVALENT, HUNG, KILLED, NOT_COMPILED, SURVIVED, UNKNOWN, UNTRIED, Outcome
 
 EQUIVALENTS = Path(__file__).with_name("equivalents.yaml")
-_STATUSES = (KILLED, HUNG, SURVIVED, EQUIVALENT, NOT_COMPILED)
+_STATUSES = (KILLED, HUNG, SURVIVED, UNTRIED, EQUIVALENT, NOT_COMPILED)
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,9 @@ def arguments() -> dict[str, Argument]:
 
 
 def unexplained(outcomes: Sequence[Outcome]) -> list[Outcome]:
-    """Survivors without an argument, and those that ran out of time."""
+    """Survivors without an argument, those that ran out of time, and those that the tool failed to try."""
     known = arguments()
-    return [one for one in outcomes if one.status in (SURVIVED, HUNG) and one.name not in known]
+    return [one for one in outcomes if one.status in UNKNOWN and one.name not in known]
 
 
 def markdown(outcomes: Sequence[Outcome]) -> str:
@@ -46,14 +46,14 @@ def markdown(outcomes: Sequence[Outcome]) -> str:
     compiled = [one for one in outcomes if one.status not in (NOT_COMPILED, EQUIVALENT)]
     noticed = sum(one.status == KILLED for one in compiled)
     known = arguments()
-    explained = Counter(known[one.name].kind for one in compiled if one.status in (SURVIVED, HUNG) and one.name in known)
+    explained = Counter(known[one.name].kind for one in compiled if one.status in UNKNOWN and one.name in known)
     parts = [
         f"{len(outcomes)} mutants; {len(compiled)} of them compile to other code, of which verify notices {noticed}. Survivors: "
         + ", ".join(f"{count} {kind}" for kind, count in sorted(explained.items()))
         + f", {len(unexplained(outcomes))} unexplained.",
         tabulate(rows, ["operator", *_STATUSES], tablefmt="github"),
         "## Survivors",
-        *(_survivor(one, known.get(one.name)) for one in compiled if one.status in (SURVIVED, HUNG)),
+        *(_survivor(one, known.get(one.name)) for one in compiled if one.status in UNKNOWN),
     ]
     return "\n\n".join(parts) + "\n"
 

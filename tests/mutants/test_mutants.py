@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+
 import pytest
 
-from tests.mutants import report, sites
+from tests.mutants import pool, report, sites
 from tests.mutants.operators import Edit, edits
 from tests.mutants.pool import read
 from tests.mutants.report import Argument, markdown, unexplained
 from tests.mutants.sites import HEADERS, Mutant, mutants, sample
 from tests.mutants.syntax import errors, parse
-from tests.mutants.trial import KILLED, SURVIVED, Outcome, outcome
+from tests.mutants.trial import KILLED, SURVIVED, UNTRIED, Outcome, outcome
 
 KERNEL = """\
 template <int kStages>
@@ -100,6 +102,15 @@ def test_the_report_explains_survivors_or_says_that_it_does_not(monkeypatch):
     page = markdown(one)
     assert "3 of them compile to other code, of which verify notices 1" in page and "1 slower, 1 unexplained" in page
     assert f"{one[1].name}): slower: a hint to the cache" in page and f"{one[2].name}): **unexplained**" in page
+
+
+def test_a_failure_of_the_tool_itself_notices_nothing(monkeypatch):
+    mutant = sample(1, 1)[0]
+    failed = subprocess.CompletedProcess([], 1, "", "Traceback\nAssertionError\n")
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: failed)
+    one = pool._try(mutant)
+    assert one.status == UNTRIED and "AssertionError" in one.reason and unexplained([one]) == [one]
+    assert "verify notices 0" in markdown([one]) and one.name in markdown([one])
 
 
 def test_outcomes_that_were_interrupted_are_tried_again(tmp_path):

@@ -13,21 +13,23 @@ import yaml
 from mmagen.mma.catalogue import operations
 from mmagen.spec.epilogue import OutType
 from mmagen.spec.model import Spec
-from tests.properties import epilogues, kernels
+from tests.properties import epilogues, hopper, kernels
 from tests.properties.kernels import Document
 
 _KERNELS: tuple[tuple[int, Callable[[random.Random], Document]], ...] = (
     (36, kernels.gemm),
-    (34, kernels.wgmma_gemm),
-    (10, kernels.sparse_gemm),
+    (34, hopper.wgmma_gemm),
+    (10, hopper.sparse_gemm),
     (12, kernels.micro),
     (6, kernels.ownership),
     (4, kernels.instruction),
-    (7, kernels.library),
+    (7, hopper.library),
     (1, kernels.peak),
 )
 # How many keys are changed at random; None: all keys are random.
 _CHANGES = (0, 0, 0, 0, 0, 1, 1, 1, 2, 3, 4, None)
+# Keys that are drawn by dice of their own, with how often: so most specs of a seed stay those that records name.
+_LATER = {"weights": 0.06}
 _OUT = [str(value) for value in OutType.__args__]
 
 
@@ -57,8 +59,14 @@ class Drawn:
         weights, makers = zip(*_KERNELS, strict=True)
         document = {"mmagen": 1, "name": self.name} | dice.choices(makers, weights)[0](dice)
         changes = dice.choice(_CHANGES)
-        for key in dice.sample(list(WILD), len(WILD) // 2 if changes is None else changes):
+        keys = [key for key in WILD if key not in _LATER]
+        for key in dice.sample(keys, len(keys) // 2 if changes is None else changes):
             _change(dice, document, key)
+        later = random.Random(f"{self.seed}:{self.index}:later")
+        if later.random() < _LATER["weights"]:
+            document = {"mmagen": 1, "name": self.name} | hopper.mixed_gemm(later)
+        elif later.random() < _LATER["weights"] / 3:
+            _change(later, document, "weights")
         return document
 
     @property
@@ -192,10 +200,8 @@ WILD: dict[str, Callable[[random.Random, Any], Any]] = {
     "scale": _of(
         {"a": "row", "b": "column"}, {"a": "1x128", "b": "128x128"}, {"a": "1x128", "a_major": "K"}, {"b": "row"}, {}, None
     ),
+    "weights": lambda dice, old: hopper.weights(dice) if dice.random() < 0.8 else {"type": "s4", "group": 100},
     "grouped": _of("contiguous", "masked", None, "ragged"),
-    "weights": _of(
-        {"type": "s4", "group": 128}, {"type": "u4", "zero": "u8"}, {"type": "s8", "zero": "u8"}, {"type": "s3"}, None
-    ),
     "epilogue": _epilogue,
     "arch": _arch,
     "problems": _problems,
