@@ -1082,9 +1082,9 @@ _ACCUMULATION = (
         (
             Edit(
                 "include/mmagen/sm90_mainloop_promoted.cuh",
-                "mma_promoted(stage_mma, pipe.stage, tCrC, stage_issued, [&] { release(pipe.stage); }, detail::PlainSum{});",
-                "stage_mma(tCrC, pipe.stage, i == 0 ? GMMA::ScaleOut::Zero : GMMA::ScaleOut::One); stage_issued(); "
-                "warpgroup_wait<0>(); warpgroup_fence_operand(tCrC); release(pipe.stage);",
+                "mma_promoted(stage_mma, stage, tCrC, stage_issued, [&] { release(stage); }, addend_of(stage));",
+                "stage_mma(tCrC, stage, i == 0 ? GMMA::ScaleOut::Zero : GMMA::ScaleOut::One); stage_issued(); "
+                "warpgroup_wait<0>(); warpgroup_fence_operand(tCrC); release(stage);",
             ),
         ),
         ("128,128,2048",),
