@@ -135,7 +135,7 @@ Status check_arguments(Args const& from, GemmArguments<Config>& args) {
   int64_t const row_d = Config::kDRowMajor ? from.n / kPair : from.m;
   MatrixArgument const matrices[] = {
       {from.a, int(sizeof(typename A::Element)), from.lda, A::kContiguousK ? detail::stored_k<A>(from.k) : from.m, reads_ab},
-      {from.b, int(sizeof(typename B::Element)), from.ldb, B::kContiguousK ? from.k : from.n, reads_ab},
+      {from.b, int(sizeof(typename B::Element)), from.ldb, B::kContiguousK ? detail::stored_k<B>(from.k) : from.n, reads_ab},
       {from.c, int(sizeof(ElementD)), from.ldc, row_d, reads_c},
       {from.d, int(sizeof(ElementD)), from.ldd, row_d, true},
   };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT-0
-// The program tests/bench.cu: times the kernel, the peak rate of its instruction, and cuBLASLt, in one run.
+// The program tests/bench.cu: times the kernel, the peak rate of its instruction, and cuBLASLt or cuSPARSELt, in one run.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -85,10 +86,22 @@ inline std::vector<Measurement> measure_sustained(std::vector<Candidate> const& 
   return measurements;
 }
 
+inline constexpr char const* kPlainProduct = "cublasLt_plain";
+
 template <class Subject>
 std::string peak_name() {
   return std::string(Subject::kAtom) + " " + Subject::kPeakOperands + " loop";
 }
+
+/// Does a Subject name what it is compared with, as a class `Baselines`? Others are compared with cuBLASLt.
+template <class Subject, class = void>
+struct HasBaselines : std::false_type {
+  struct Type {};
+};
+template <class Subject>
+struct HasBaselines<Subject, std::void_t<typename Subject::Baselines>> : std::true_type {
+  using Type = typename Subject::Baselines;
+};
 
 /// The candidates for one problem. The kernel is the first; others may be missing, with a reason.
 template <class Subject>
@@ -109,7 +122,12 @@ class Contest {
     for (int i = 0; i < sets_->count(); ++i) { calls_.push_back(sets_->call(i)); }
     add(Subject::kName,
         [this](int set) { check_status<Subject>(Subject::run(calls_[static_cast<std::size_t>(set)], stream_)); });
-    add_baselines();
+    if constexpr (HasBaselines<Subject>::value) {
+      auto const add_baseline = [this](char const* name, TimedLaunch launch) { add(name, std::move(launch)); };
+      missing_ += baselines_.gather(problem_, distribution_, operands_, calls_, stream_, add_baseline);
+    } else {
+      add_baselines();
+    }
     add_peak();
   }
 
@@ -155,27 +173,17 @@ class Contest {
 #if defined(MMAGEN_WITH_CUBLASLT)
   /// The library's first choice, and the fastest of its first eight.
   void add_baselines() {
-    if (!std::is_same_v<typename Subject::Epilogue, LinearCombinationModel>) {
-      missing_ += "no baseline: cuBLASLt is not called with the operations of this epilogue. ";
-      return;
-    }
+    using Known = LtEpilogueOf<typename Subject::Epilogue>;
+    if (!Known::kExists) { return add_plain_product(); }
     if (!problem_.groups.empty()) { return add_baselines_of_groups(); }
+    if (Known::kOther) { missing_ += "cuBLASLt's gelu is the form with tanh. "; }
     try {
-      lt_ = std::make_unique<LtMatmul>(lt_types<Subject>(), calls_[0]);
-      for (Call const& call : calls_) { lt_->prepare(call, stream_); }
-      int best = 0;
-      double best_ms = 0.0;
-      EventTimer timer(stream_);
-      for (int heuristic = 0; heuristic < lt_->heuristics(); ++heuristic) {
-        TimedLaunch const launch = lt_launch(heuristic);
-        int64_t const launches = timer.launches_for(launch, sets_->count(), options_.sample_ms);
-        std::vector<double> samples;
-        for (int i = 0; i < 3; ++i) { samples.push_back(timer.total_ms(launch, launches, sets_->count())); }
-        double const ms = summarize(std::move(samples)).ms_median / static_cast<double>(launches);
-        if (heuristic == 0 || ms < best_ms) { best = heuristic, best_ms = ms; }
-      }
-      Runner const runner = [this, best](Call const& call) { lt_->run(call, best, stream_); };
-      Outcome const outcome = judge_baseline<Subject>(runner, problem_, distribution_, operands_, stream_);
+      for (Call const& call : calls_) { lt_calls_.push_back(of_baseline<Subject>(call)); }
+      lt_ = std::make_unique<LtMatmul>(lt_types<Subject>(), lt_calls_[0]);
+      for (Call const& call : lt_calls_) { lt_->prepare(call, stream_); }
+      int const best = best_heuristic();
+      Runner const runner = [this, best](Call const& call) { lt_->run(of_baseline<Subject>(call), best, stream_); };
+      Outcome const outcome = judge_baseline<Subject, LtModel<Subject>>(runner, problem_, distribution_, operands_, stream_);
       if (outcome.disposition != Disposition::kPassed) {
         missing_ += "no baseline, cuBLASLt's result does not agree: " + outcome.reason;
         return;
@@ -188,12 +196,52 @@ class Contest {
     }
   }
 
+  /// For an epilogue that cuBLASLt does not have: the product alone, which is less than the kernel computes. Not checked.
+  void add_plain_product() {
+    missing_ += "no baseline: cuBLASLt does not have this epilogue. ";
+    if (!problem_.groups.empty()) { return; }
+    try {
+      Matrix shape = calls_[0].d;
+      shape.rows = problem_.m;
+      shape.cols = problem_.n;
+      plain_d_ = std::make_unique<GuardedMatrix>(shape, Subject::Out::kPoisonByte, problem_.ld_pad, problem_.offset);
+      for (Call const& one : calls_) {
+        Call& call = lt_calls_.emplace_back(of_baseline<Subject>(one));
+        call.alpha = 1.0, call.beta = 0.0;
+        call.c.data = nullptr;
+        call.d = plain_d_->matrix();
+      }
+      lt_ = std::make_unique<LtMatmul>(lt_types<Subject>(), lt_calls_[0]);
+      for (Call const& call : lt_calls_) { lt_->prepare(call, stream_); }
+      add(kPlainProduct, lt_launch(best_heuristic()));
+    } catch (Failure const& failure) {
+      if (context_is_lost()) { throw; }
+      missing_ += "No product to compare with: " + failure.reason + ". ";
+    }
+  }
+
+  /// The fastest of those that cuBLASLt proposes.
+  int best_heuristic() {
+    int best = 0;
+    double best_ms = 0.0;
+    EventTimer timer(stream_);
+    for (int heuristic = 0; heuristic < lt_->heuristics(); ++heuristic) {
+      TimedLaunch const launch = lt_launch(heuristic);
+      int64_t const launches = timer.launches_for(launch, sets_->count(), options_.sample_ms);
+      std::vector<double> samples;
+      for (int i = 0; i < 3; ++i) { samples.push_back(timer.total_ms(launch, launches, sets_->count())); }
+      double const ms = summarize(std::move(samples)).ms_median / static_cast<double>(launches);
+      if (heuristic == 0 || ms < best_ms) { best = heuristic, best_ms = ms; }
+    }
+    return best;
+  }
+
   /// A loop over the groups, and as many operations in one dense product.
   void add_baselines_of_groups() {
     try {
       loop_ = std::make_unique<LtOfGroups<Subject>>(problem_, calls_[0]);
       Runner const runner = [this](Call const& call) { loop_->run(call, stream_); };
-      Outcome const outcome = judge_baseline<Subject>(runner, problem_, distribution_, operands_, stream_);
+      Outcome const outcome = judge_baseline<Subject, LtModel<Subject>>(runner, problem_, distribution_, operands_, stream_);
       if (outcome.disposition != Disposition::kPassed) {
         missing_ += "no baseline, cuBLASLt's result does not agree: " + outcome.reason;
         return;
@@ -212,10 +260,12 @@ class Contest {
   }
 
   TimedLaunch lt_launch(int heuristic) const {
-    return [this, heuristic](int set) { lt_->run(calls_[static_cast<std::size_t>(set)], heuristic, stream_); };
+    return [this, heuristic](int set) { lt_->run(lt_calls_[static_cast<std::size_t>(set)], heuristic, stream_); };
   }
 
   std::unique_ptr<LtMatmul> lt_;
+  std::vector<Call> lt_calls_;  // with operands of cuBLASLt's types
+  std::unique_ptr<GuardedMatrix> plain_d_;
   std::unique_ptr<LtOfGroups<Subject>> loop_;
 #else
   void add_baselines() {}
@@ -228,8 +278,17 @@ class Contest {
   Operands<Subject> operands_;
   std::unique_ptr<OperandSets<Subject>> sets_;
   std::vector<Call> calls_;
+  typename HasBaselines<Subject>::Type baselines_;
   std::vector<Candidate> candidates_;
   std::string missing_;
+};
+
+/// Candidates that a kernel is compared with, of which one problem has one: name, and what reports call it.
+inline constexpr std::pair<char const*, char const*> kBaselines[] = {
+    {"cublasLt_best8", "cublasLt best of 8"},
+    {"cublasLt_loop", "a loop of cublasLt calls"},
+    {kPlainProduct, "cublasLt best of 8, without the epilogue"},
+    {"cusparseLt_best", "cusparseLt best of its search"},
 };
 
 /// One record for each candidate; the kernel's own also has the ratios to the others.
@@ -242,9 +301,11 @@ void report_contest(Contest<Subject> const& contest, std::vector<Measurement> co
   std::string baseline;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     if (candidates[i].name == peak_name<Subject>()) { peak_tflops = measurements[i].tflops(candidates[i]); }
-    if (candidates[i].name != "cublasLt_best8" && candidates[i].name != "cublasLt_loop") { continue; }
-    best_tflops = measurements[i].tflops(candidates[i]);
-    baseline = candidates[i].name == "cublasLt_loop" ? "a loop of cublasLt calls" : "cublasLt best of 8";
+    for (auto const& [name, description] : kBaselines) {
+      if (candidates[i].name != name) { continue; }
+      best_tflops = measurements[i].tflops(candidates[i]);
+      baseline = description;
+    }
   }
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     bool const ours = i == 0;

@@ -278,7 +278,8 @@ void fill_matrix(Matrix const& matrix, Fill const& fill, cudaStream_t stream) {
 //   Scales                                 by which products are multiplied: NoScales, or Scales of scales.cuh
 //   Epilogue                               what D may be: LinearCombinationModel, or OperationsModel of epilogue_model.cuh
 //   run(Call, stream), query(KernelFacts*), error_text()   the C ABI
-//   and, where A is changed once it is filled, prepare_a(Matrix, stream)
+//   and, where A is changed once it is filled, prepare_a(Matrix, stream); where B is, once all is filled, prepare_b(Matrix,
+//   further, distribution, seed, stream), and kPackedB, its elements in a byte
 //   and, for bench, peak_launch(iterations, double* flop, stream)
 
 /// The project's <name>_info.
@@ -304,6 +305,15 @@ template <class Subject, class = void>
 struct PreparesA : std::false_type {};
 template <class Subject>
 struct PreparesA<Subject, std::void_t<decltype(&Subject::prepare_a)>> : std::true_type {};
+/// Does the Subject change B once all else is filled?
+template <class Subject, class = void>
+struct PreparesB : std::false_type {
+  static constexpr int kPacked = 1;
+};
+template <class Subject>
+struct PreparesB<Subject, std::void_t<decltype(&Subject::prepare_b)>> : std::true_type {
+  static constexpr int kPacked = Subject::kPackedB;
+};
 /// A tensor beyond A, B, C and D that a call reads.
 struct FurtherTensor {
   Matrix shape;
@@ -390,6 +400,11 @@ class Operands {
       further_memory_[i].poison(stream);
       further_[i].fill(further_memory_[i].matrix(), fill(further_[i].reach(draw), 1, false, 0xf0 + i), stream);
     }
+    if constexpr (PreparesB<Subject>::value) {
+      std::vector<Matrix> further;
+      for (GuardedMatrix const& one : further_memory_) { further.push_back(one.matrix()); }
+      Subject::prepare_b(b_.matrix(), further, draw.distribution, splitmix64(seed ^ 0xbull << 56), stream);
+    }
   }
 
   /// D filled with poison or, if it is also C, with C's values and poison around them.
@@ -403,15 +418,18 @@ class Operands {
     }
   }
 
-  /// In place, alpha and beta are in device memory, and what the host has of them is of no use.
+  /// In place, the scalars that the epilogue has are in device memory, and what the host has of them is of no use.
   Call call(InPlace in_place) const {
     Matrix const c = in_place == InPlace::kYes ? d_.matrix() : c_.matrix();
     Call call = {problem_.m,  problem_.n,  problem_.k, problem_.batch, problem_.alpha, problem_.beta,
                  a_.matrix(), b_.matrix(), c,          d_.matrix()};
     call.groups = groups_.arguments();
     if (in_place == InPlace::kYes) {
-      call.alpha = call.beta = NAN;
-      call.alpha_device = scalars_.get();
+      if (Subject::Epilogue::kAlpha) {
+        call.alpha = NAN;
+        call.alpha_device = scalars_.get();
+      }
+      call.beta = NAN;
       call.beta_device = static_cast<unsigned char*>(scalars_.get()) + sizeof(typename Subject::Scalar::Storage);
     }
     for (GuardedMatrix const& one : further_memory_) { call.further.push_back(one.matrix()); }
@@ -442,8 +460,8 @@ class Operands {
 
   /// The minimum of bytes moved: each operand once; of groups, the rows that there are.
   double bytes() const {
-    double sum = groups_.empty() ? a_.matrix().bytes() + b_.matrix().bytes() + d_.matrix().bytes() * (has_c() ? 2.0 : 1.0)
-                                 : bytes_of_groups();
+    double const of_b = b_.matrix().bytes() / PreparesB<Subject>::kPacked;
+    double sum = groups_.empty() ? a_.matrix().bytes() + of_b + d_.matrix().bytes() * (has_c() ? 2.0 : 1.0) : bytes_of_groups();
     for (GuardedMatrix const& one : further_memory_) { sum += one.matrix().bytes(); }
     return sum;
   }

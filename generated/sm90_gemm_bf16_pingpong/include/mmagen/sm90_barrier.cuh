@@ -39,6 +39,21 @@ struct Barrier {
     asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(remote) : "memory");
   }
 
+  /// Has the phase of this parity completed? The barrier may be at most one phase ahead of it.
+  CUTE_DEVICE bool is_complete(uint32_t parity) {
+    uint32_t done;
+    asm volatile(
+        "{\n"
+        ".reg .pred p;\n"
+        "mbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+        "selp.u32 %0, 1, 0, p;\n"
+        "}"
+        : "=r"(done)
+        : "r"(smem_address(&word)), "r"(parity)
+        : "memory");
+    return done != 0;
+  }
+
   /// Returns once the phase of this parity has completed. The barrier may be at most one phase ahead of it.
   CUTE_DEVICE void wait(uint32_t parity) {
     uint32_t done = 0;

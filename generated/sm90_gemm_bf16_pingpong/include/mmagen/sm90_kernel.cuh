@@ -24,6 +24,7 @@ struct Sm90SharedStorage {
   typename Config::Epilogue::SharedStorage epilogue;
   alignas(1024) typename Config::Mainloop::Pipeline pipeline;
   Barrier turn[Config::kConsumers];  // pingpong: whose turn it is to issue wgmma
+  typename Config::Epilogue::SourceBarriers source;
 };
 
 /// The warp's index within the CTA, as a value that the compiler knows to be the same in all lanes.

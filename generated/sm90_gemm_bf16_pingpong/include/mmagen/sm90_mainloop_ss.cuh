@@ -24,6 +24,10 @@ struct SmemOperandA {
   CUTE_DEVICE static auto stage(TensorR const& tCrA, int stage) {
     return tCrA(cute::_, cute::_, cute::_, stage);
   }
+  template <class TensorR>
+  CUTE_DEVICE static void materialize(TensorR& tCrA) {
+    asm volatile("" : "+r"(tCrA.data().desc_.reg32_[0]));
+  }
 };
 
 /// Multiplies `k_tiles` (at least 1) stages into tCrC, from `pipe` on, with the batch of one stage in flight while the next is

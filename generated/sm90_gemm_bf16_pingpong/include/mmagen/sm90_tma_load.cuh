@@ -70,10 +70,13 @@ struct Sm90TmaLoad {
   using TileScheduler = typename Config::TileScheduler;
   using Pipeline = Sm90Pipeline<Config>;
   static constexpr bool kTakesEmptyK = false;  // whether the kernel also computes a K of 0
+  static constexpr int kPartialSums = 0;       // of a thread, of a k tile, that are still to be added up
 
   // Of mainloops with scales (sm90_scales.cuh): whether they change along K, and whether a finished tile is multiplied by some.
   static constexpr bool kScalesK = false;
   static constexpr bool kScalesTile = false;
+  static constexpr bool kPreparesStages =
+      false;  // whether further warps of the producer change stages (sm90_mainloop_mixed.cuh)
   struct Scales {};
 
   /// TMA reads the tensor maps from the parameter space. Their alignment depends on the version of CUDA.
@@ -89,8 +92,9 @@ struct Sm90TmaLoad {
     alignas(1024) cute::ArrayEngine<typename B::Element, cute::cosize_v<typename B::SmemLayout>> b;
   };
 
-  /// CUDA_ERROR_INVALID_VALUE where TMA cannot address A or B.
-  static CUresult make_params(Params& params, GemmArguments<Config> const& args) {
+  /// CUDA_ERROR_INVALID_VALUE where TMA cannot address A or B. whole_a: boxes of A are not shortened, since threads read all
+  /// rows.
+  static CUresult make_params(Params& params, GemmArguments<Config> const& args, bool whole_a = false) {
     bool const shared_a = args.batch_stride_a == 0;
     bool const shared_b = args.batch_stride_b == 0;
     int64_t const k_of_a = detail::stored_k<A>(args.k);
@@ -100,7 +104,7 @@ struct Sm90TmaLoad {
                             args.ldb, args.batch_stride_b};
     params.batch_step_a = shared_a ? 0 : 1;
     params.batch_step_b = shared_b ? 0 : 1;
-    int const lines_a = detail::box_lines<A, Config::kClusterN>(a.across);
+    int const lines_a = whole_a ? A::kBoxAcross : detail::box_lines<A, Config::kClusterN>(a.across);
     int const lines_b = detail::box_lines<B, Config::kClusterM>(b.across);
     params.stage_bytes =
         detail::stage_bytes<A, Config::kClusterN>(lines_a) + detail::stage_bytes<B, Config::kClusterM>(lines_b);

@@ -40,6 +40,7 @@ struct NoScales {
   using OfB = ScalesOf<-1, 0, 0>;
   static constexpr bool kAny = false;
   static constexpr bool kAlongK = false;
+  static constexpr bool kOneSign = false;
   static NoScales of(FurtherMatrices const&) { return {}; }
   __host__ __device__ double factor(int64_t, int64_t, int64_t, int64_t) const { return 1.0; }
 };
@@ -51,6 +52,7 @@ struct Scales {
   using OfB = B;
   static constexpr bool kAny = true;
   static constexpr bool kAlongK = A::kAlongK > 0 || B::kAlongK > 0;
+  static constexpr bool kOneSign = false;  // whether B has no negative elements
 
   Matrix a, b;
 
@@ -61,6 +63,9 @@ struct Scales {
   __host__ __device__ double factor(int64_t m, int64_t n, int64_t k, int64_t batch) const {
     return A::get(a, m, k, batch) * B::get(b, n, k, batch);
   }
+  /// Of scales that change along K, relative to the sum: their product is rounded for each k tile, and again where a factor of
+  /// the whole tile follows.
+  __host__ __device__ static double rounding(bool) { return growth(kRoundoffF32, 3); }
 };
 
 /// Uniform: of two binades up to 1, so that no result is larger than without. Else powers of two from 1 to `reach`.

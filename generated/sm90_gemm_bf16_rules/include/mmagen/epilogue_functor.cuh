@@ -22,7 +22,8 @@ struct NothingBeside {
   using Row = Nothing;
   using Column = Nothing;
   using Element = Nothing;
-  static constexpr bool kObserves = false;  // does finish() do anything?
+  static constexpr bool kObserves = false;      // does finish() do anything?
+  static constexpr bool kStagesMatrix = false;  // see EpilogueOperations
 
   CUTE_DEVICE void finish() const {}
   CUTE_DEVICE Nothing load_row(int, int) const { return {}; }

@@ -28,6 +28,7 @@ struct Interface {
   char const* shape;
   int columns_of_element = 1;   // of A B^T, for an element of D
   int group_a = 1, kept_a = 1;  // of a sparse A, as a call has it: kept_a of each group_a columns
+  int packed_b = 1;             // elements of B in one of its memory
 };
 
 /// Copies the caller's struct, which may be of another version: a shorter one is refused, of a longer one all that this library
@@ -240,7 +241,7 @@ struct LastCall : LastStatus {
     long long const groups_of_a = (extent(interface.major_a) + interface.group_a - 1) / interface.group_a;
     Matrix const matrices[] = {
         {"a", args.a, args.lda, groups_of_a * interface.kept_a, interface.bytes_a},
-        {"b", args.b, args.ldb, extent(interface.major_b), interface.bytes_b},
+        {"b", args.b, args.ldb, (extent(interface.major_b) + interface.packed_b - 1) / interface.packed_b, interface.bytes_b},
         {"c", args.c, args.ldc, extent(interface.major_d), interface.bytes_d},
         {"d", args.d, args.ldd, extent(interface.major_d) / (interface.major_d == 'N' ? interface.columns_of_element : 1),
          interface.bytes_d},

@@ -25,6 +25,11 @@ struct Sm90Cooperative {
       if (warp == 4 * Config::kConsumers && (TileScheduler::Params::kWholeWarp || threadIdx.x % 32 == 0)) {
         Mainloop::load(params.mainloop, params.scheduler, storage.mainloop, storage.pipeline);
       }
+      if constexpr (Mainloop::kPreparesStages) {
+        if (warp > 4 * Config::kConsumers) {
+          Mainloop::prepare(params.mainloop, params.scheduler, storage.mainloop, storage.pipeline);
+        }
+      }
       if constexpr (Mainloop::kScalesK) {
         if (warp == 4 * Config::kConsumers + 1) { Mainloop::load_scales(params.mainloop, params.scheduler, storage.pipeline); }
       }
@@ -36,9 +41,10 @@ struct Sm90Cooperative {
       Tensor tCrC = partition_fragment_C(typename Config::TiledMma{},
                                          Shape<Int<Config::kTileM>, Int<Config::kTileN>>{});  // (MMA,MMA_M,MMA_N)
       PipelineState<Config::kStages> pipe;
+      Epilogue::init(params.epilogue, storage.source, warp, threadIdx.x % 32);
       wait_on_dependent_grids();
       auto const release = [&](int stage) { storage.pipeline.release(stage, cluster); };
-      unsigned slices = 0;  // that this warp has stored
+      typename Epilogue::Slices slices;
       TileScheduler scheduler(params.scheduler, cluster);
       for (; scheduler.is_valid(params.scheduler); scheduler.advance(params.scheduler)) {
         WorkTileInfo const work = scheduler.work_tile(params.scheduler);
@@ -49,16 +55,25 @@ struct Sm90Cooperative {
           if constexpr (Mainloop::kScalesTile) {
             Mainloop::prefetch_tile_scales(params.mainloop.tile_scales, tile, threadIdx.x);
           }
+          if constexpr (!TileScheduler::kSharesTiles) {  // else another CTA may store the tile
+            Epilogue::begin(params.epilogue, storage.epilogue, storage.source, tile, 0, threadIdx.x, warp, slices);
+          }
         };
         if ((TileScheduler::kHasEmptyWork || Mainloop::kTakesEmptyK) && work.k_tiles == 0) {
           clear(tCrC);
           issued();
         } else {
-          Mainloop::mma(storage.mainloop, storage.pipeline, pipe, work.k_tiles, threadIdx.x, tCrC, release, issued);
+          if constexpr (Mainloop::kPreparesStages) {
+            Mainloop::mma(params.mainloop, cta_tile<Config>(scheduler, params.scheduler, work, cluster), work.k_begin,
+                          storage.mainloop, storage.pipeline, pipe, work.k_tiles, threadIdx.x, tCrC, release, issued);
+          } else {
+            Mainloop::mma(storage.mainloop, storage.pipeline, pipe, work.k_tiles, threadIdx.x, tCrC, release, issued);
+          }
           if constexpr (Mainloop::kScalesTile) { Mainloop::scale_tile(params.mainloop.tile_scales, tile, threadIdx.x, tCrC); }
         }
         if (scheduler.fixup(params.scheduler, work, storage.mainloop, tCrC)) {
-          Epilogue::store(params.epilogue, storage.epilogue, tCrC, tile, cluster.split, threadIdx.x, warp, slices);
+          Epilogue::store(params.epilogue, storage.epilogue, storage.source, tCrC, tile, cluster.split, threadIdx.x, warp,
+                          slices);
         }
       }
       Epilogue::wait_for_stores();

@@ -4,6 +4,9 @@
 // Warps are independent. The 16 rows of a wgmma that a warp holds are stored in slices of kSliceN columns, through buffers
 // that the warp alone writes and whose stores it alone waits for. The store of a slice overlaps the computation of the next
 // one, and the last stores of a tile overlap the next tile's mainloop.
+//
+// Where beta is not 0, TMA loads slices of C to the same buffers, as far ahead as there are buffers, and D takes the place of
+// C. Without C in the epilogue a second matrix of D's type is loaded in the same way.
 #pragma once
 
 #include <climits>
@@ -11,7 +14,9 @@
 #include <cute/tensor.hpp>
 
 #include "epilogue_functor.cuh"
+#include "further_tensors.cuh"
 #include "gemm_arguments.cuh"
+#include "sm90_staged_slice.cuh"
 #include "sm90_tensor_map.cuh"
 #include "sm90_tma.cuh"
 #include "tile_raster.cuh"
@@ -29,17 +34,24 @@ struct Sm90EpilogueTma {
 
   struct alignas(128) Params {
     CUtensorMap map_d;
+    CUtensorMap map_source;  // if tma_loads: of C, or of a second matrix
     int m, n;
     ElementD const* c;
     int64_t ldc, batch_stride_c;
     ElementD* d;
     int64_t ldd, batch_stride_d;
-    int tma_end;  // what ends behind this column (row) of D is stored element by element
+    int tma_end;     // what ends behind this column (row) of D is stored element by element
+    bool tma_loads;  // else what is read is loaded element by element
     typename Functor::Params functor;
   };
 
   struct SharedStorage {
     alignas(1024) unsigned char d[Config::kEpilogueBytes];
+  };
+
+  /// Of all warps that store: TMA has loaded a slice of C to a buffer.
+  struct SourceBarriers {
+    Barrier of_buffer[4 * Config::kConsumers * Config::kEpilogueBuffers];
   };
 
   static constexpr int kRows = 16;  // of D in a warp's accumulators: PTX ISA, "Register Fragments for wgmma"
@@ -48,7 +60,8 @@ struct Sm90EpilogueTma {
   static constexpr int kSliceD = kSliceN / kPair;        // of D
   static constexpr int kSliceBytes = kRows * kSliceD * int(sizeof(ElementD));
   static constexpr int kBuffers = Config::kEpilogueBuffers;
-  static constexpr int kPitch = (Config::kDRowMajor ? kSliceD : kRows) * int(sizeof(ElementD));  // bytes of a staged line
+  using Slice = Sm90StagedSlice<ElementD, Config::kDRowMajor, kRows, kSliceD>;
+  static constexpr int kPitch = Slice::kPitch;
   static constexpr int kMmaM = 64;
   static constexpr int kMmaN = decltype(cute::size<1>(typename TiledMma::AtomShape_MNK{}))::value;
   static constexpr int kWarpgroupsM = decltype(cute::size<1>(typename TiledMma::ThrLayoutVMNK{}))::value;
@@ -56,7 +69,8 @@ struct Sm90EpilogueTma {
   static constexpr int kCountM = Config::kTileM / (kMmaM * kWarpgroupsM);  // atoms of a warpgroup
   static constexpr int kCountN = Config::kTileN / (kMmaN * kWarpgroupsN);
   static constexpr int kSlicesOfAtom = kMmaN / kSliceN;
-  static constexpr int kSlices = kCountM * kCountN * kSlicesOfAtom;  // of a warp
+  static constexpr int kSlices = kCountM * kCountN * kSlicesOfAtom;          // of a warp
+  static constexpr int kOfSplit = kSlices / Config::TileScheduler::kSplitK;  // that one CTA stores
   static_assert(kMmaN % kSliceN == 0 && kSliceN % 8 == 0, "slices tile the atom");
   static_assert(kSlices % Config::TileScheduler::kSplitK == 0, "CTAs that share a tile store the same number of slices");
   static_assert(4 * Config::kConsumers * kBuffers * kSliceBytes == Config::kEpilogueBytes, "the plan and the kernel disagree");
@@ -78,6 +92,19 @@ struct Sm90EpilogueTma {
     params.batch_stride_d = args.batch_stride_d;
     params.functor = functor_params<Functor>(args);
     CUresult const result = encode_tensor_map<ElementD>(params.map_d, args.d, d, kAlong, kAcross, kPitch);
+    FurtherTensor source = {nullptr, 0, 0};
+    if constexpr (kStagesMatrix) {
+      source = Functor::staged_matrix(params.functor);
+    } else if (Functor::reads_source(args.epilogue)) {
+      source = {const_cast<ElementD*>(args.c), args.ldc, args.batch_stride_c};
+    }
+    params.tma_loads = false;
+    if (source.data != nullptr) {
+      MatrixExtent const extent = {d.along, d.across, args.batch, source.ld, source.batch_stride};
+      CUresult const encoded = encode_tensor_map<ElementD>(params.map_source, source.data, extent, kAlong, kAcross, kPitch);
+      if (encoded != CUDA_SUCCESS && encoded != CUDA_ERROR_INVALID_VALUE) { return encoded; }
+      params.tma_loads = encoded == CUDA_SUCCESS;
+    }
     bool const ragged = d.along * int64_t(sizeof(ElementD)) % 16 != 0;  // TMA stores multiples of 16 bytes
     params.tma_end = result == CUDA_ERROR_INVALID_VALUE ? 0 : ragged ? int(d.along) : INT_MAX;
     return result == CUDA_ERROR_INVALID_VALUE ? CUDA_SUCCESS : result;
@@ -85,61 +112,140 @@ struct Sm90EpilogueTma {
 
   CUTE_DEVICE static void prefetch_descriptors(Params const& params) {
     if (params.tma_end > 0) { tma_prefetch_descriptor(&params.map_d); }
+    if (params.tma_loads) { tma_prefetch_descriptor(&params.map_source); }
+  }
+
+  /// What the functor reads for the rows and columns of a thread's accumulators of a slice: two rows, and two columns in every
+  /// group of 8.
+  struct BesideLines {
+    typename Called::Row rows[2];
+    typename Called::Column columns[kSliceN / 4];
+
+    CUTE_DEVICE void load(Called const& functor, Params const& params, int m, int n, int batch, int lane) {
+      bool const inside = m + kRows <= params.m && n + kSliceN <= params.n;  // all of them, which spares comparisons
+      if (inside) {
+        load<true>(functor, params, m, n, batch, lane);
+      } else {
+        load<false>(functor, params, m, n, batch, lane);
+      }
+    }
+
+   private:
+    template <bool kInside>
+    CUTE_DEVICE void load(Called const& functor, Params const& params, int m, int n, int batch, int lane) {
+      CUTE_UNROLL
+      for (int i = 0; i < 2; ++i) {
+        int const row = m + lane / 4 + i * 8;
+        rows[i] = {};
+        if (kInside || row < params.m) { rows[i] = functor.load_row(row, batch); }
+      }
+      CUTE_UNROLL
+      for (int i = 0; i < kSliceN / 4; ++i) {
+        int const column = n + i / 2 * 8 + lane % 4 * 2 + i % 2;
+        columns[i] = {};
+        if (kInside || column < params.n) { columns[i] = functor.load_column(column, batch); }
+      }
+    }
+  };
+
+  /// Slices so far of a warp, which take its buffers in turn.
+  struct Slices {
+    unsigned stored = 0;  // or being stored
+    unsigned loaded = 0;  // of C: as many, or those of the next tile too
+    bool begun = false;   // was begin() called for the next tile?
+    BesideLines lines;    // of the next slice, if it was
+  };
+
+  /// Call once in every warp that stores, before the functions below. `warp`: among these warps.
+  CUTE_DEVICE static void init(Params const& params, SourceBarriers& barriers, int warp, int lane) {
+    if (!params.tma_loads) { return; }
+    if (lane == 0) {
+      for (int i = 0; i < kBuffers; ++i) { barriers.of_buffer[warp * kBuffers + i].init(1); }
+      fence_barrier_init();
+    }
+    __syncwarp();
+  }
+
+  /// Begins to load what the epilogue reads of the tile that store() is called for next, with the same arguments; store() does
+  /// it otherwise.
+  template <class Tile>
+  CUTE_DEVICE static void begin(Params const& params, SharedStorage& storage, SourceBarriers& barriers, Tile const& tile,
+                                int split, int thread, int warp, Slices& slices) {
+    Called const functor(params.functor);
+    Warp const mine(params, storage, barriers, tile, split, thread, warp);
+    auto const [m, n] = mine.place(mine.first_slice);
+    slices.lines.load(functor, params, m, n, tile.batch, mine.lane);
+    slices.begun = true;
+    if (!loads_by_tma(params, functor)) { return; }
+    if (mine.lane == 0) { tma_store_wait<0>(); }  // the stores of the tile before have read the buffers
+    __syncwarp();                                 // and all lanes, where they have stored a slice themselves
+    CUTE_UNROLL
+    for (int i = 0; i < cute::min(kBuffers, kOfSplit); ++i) { load_slice(params, mine, tile, i, slices); }
   }
 
   /// Stores this CTA's slices of an output tile; with split-K, `split` says which these are. `thread`: index within the
-  /// TiledMMA; `warp`: among all warps that store, for the buffers; `slices` counts the slices that this warp has stored.
+  /// TiledMMA; `warp`: among all warps that store, for the buffers.
   /// TMA stores what lies in D as a whole; of a tile of a group, slices that end behind the group are stored by the threads.
   template <class TensorRC, class Tile>
-  CUTE_DEVICE static void store(Params const& params, SharedStorage& storage,
+  CUTE_DEVICE static void store(Params const& params, SharedStorage& storage, SourceBarriers& barriers,
                                 TensorRC const& tCrC,  // ((2,2,MMA_N/8),MMA_M,MMA_N)
-                                Tile const& tile, int split, int thread, int warp, unsigned& slices) {
-    constexpr int kSplitK = Config::TileScheduler::kSplitK;
+                                Tile const& tile, int split, int thread, int warp, Slices& slices) {
     using namespace cute;
-    int const lane = thread % 32;
-    auto const [in_warpgroup, warpgroup_m, warpgroup_n, _k] = typename TiledMma::ThrLayoutVMNK{}.get_flat_coord(thread);
-    int const first_m = tile.first_m(Config::kTileM) + warpgroup_m * kMmaM + in_warpgroup / 32 * kRows;
-    int const first_n = tile.first_n(Config::kTileN) + warpgroup_n * kMmaN;
-    unsigned char* const buffers = storage.d + warp * kBuffers * kSliceBytes;
     Called const functor(params.functor);
-    ElementD const* const c = params.c + tile.batch_d() * params.batch_stride_c;
-    Bounds const bounds = {tile.end_m(params.m), tile.end_n(params.n)};
-    Bounds const of_d = {bounds.m, bounds.n / kPair};
+    bool const tma_loads = loads_by_tma(params, functor);
+    if (!slices.begun) { begin(params, storage, barriers, tile, split, thread, warp, slices); }
+    slices.begun = false;
+    Warp const mine(params, storage, barriers, tile, split, thread, warp);
+    Bounds const of_d = {mine.bounds.m, mine.bounds.n / kPair};
+    int const lane = mine.lane;
 
     for_each(make_int_sequence<kSlices>{}, [&](auto slice) {
       constexpr int kSlice = decltype(slice)::value;
       constexpr int kPart = kSlice % kSlicesOfAtom;
       constexpr int kN = kSlice / kSlicesOfAtom % kCountN;
       constexpr int kM = kSlice / kSlicesOfAtom / kCountN;
-      if (kSplitK > 1 && kSlice / (kSlices / kSplitK) != split) { return; }
-      int const m = first_m + kM * kMmaM * kWarpgroupsM;
-      int const n = first_n + kN * kMmaN * kWarpgroupsN + kPart * kSliceN;
-      if (kOfGroup<Tile> && (m >= bounds.m || n >= bounds.n)) { return; }
-      unsigned char* const buffer = buffers + slices++ % kBuffers * kSliceBytes;
-
-      if (lane == 0) {
-        tma_store_commit();              // one group for each slice, an empty one if TMA did not store the slice
-        tma_store_wait<kBuffers - 1>();  // the store from this buffer has read it
+      if (kSlices > kOfSplit && kSlice / kOfSplit != split) { return; }
+      if (lane == 0) { tma_store_commit(); }  // one group for each slice, an empty one if TMA did not store the slice
+      if (tma_loads && kSlice % kOfSplit > 0 && kSlice % kOfSplit + kBuffers - 1 < kOfSplit) {
+        if (lane == 0) { tma_store_wait<0>(); }  // the store of the slice before has read its buffer
+        __syncwarp();
+        load_slice(params, mine, tile, kSlice % kOfSplit + kBuffers - 1, slices);
       }
-      __syncwarp();
+      auto const [m, n] = mine.place(kSlice);
+      BesideLines const lines = slices.lines;
+      if (kSlice % kOfSplit + 1 < kOfSplit) {  // the loads for the next slice, in time
+        auto const [next_m, next_n] = mine.place(kSlice + 1);
+        slices.lines.load(functor, params, next_m, next_n, tile.batch, lane);
+      }
+      if (kOfGroup<Tile> && !mine.contains(m, n)) { return; }
+      unsigned const use = slices.stored++;
+      unsigned char* const buffer = mine.buffers + use % kBuffers * kSliceBytes;
+
       Tensor sums = make_tensor(&tCrC(0, kM, kN) + kPart * (kSliceN / 2), Shape<Int<kSliceN / 2>>{});
-      if (functor.reads_source()) {
-        stage<true>(sums, buffer, params, bounds, functor, c, m, n, tile.batch, lane);
+      if (tma_loads) {
+        mine.barriers[use % kBuffers].wait(use / kBuffers % 2);
+        stage<!kStagesMatrix>(sums, buffer, params, mine, functor, lines, m, n, tile, tma_moves<Tile>(mine.bounds, m, n));
       } else {
-        stage<false>(sums, buffer, params, bounds, functor, c, m, n, tile.batch, lane);
+        if (lane == 0) { tma_store_wait<kBuffers - 1>(); }  // the store from this buffer has read it
+        __syncwarp();
+        if (functor.reads_source()) {
+          stage<true>(sums, buffer, params, mine, functor, lines, m, n, tile, false);
+        } else {
+          stage<false>(sums, buffer, params, mine, functor, lines, m, n, tile, false);
+        }
       }
       fence_view_async_shared();
       __syncwarp();
       int const column = n / kPair;  // of D
       if ((Config::kDRowMajor ? column + kSliceD : m + kRows) > params.tma_end) {
         store_elements(buffer, params, of_d, tile.batch_d(), m, column, lane);
-      } else if (!tma_stores<Tile>(of_d, m, column)) {
+      } else if (!tma_moves<Tile>(of_d, m, column)) {
         store_end_of_group<Tile>(buffer, params, of_d, tile.batch_d(), m, column, lane);
       } else if (lane == 0) {
         tma_store(&params.map_d, buffer, Config::kDRowMajor ? column : m, Config::kDRowMajor ? m : column, tile.batch_d());
       }
     });
-    tma_store_commit();
+    if (lane == 0) { tma_store_commit(); }
     functor.finish();
   }
 
@@ -155,10 +261,62 @@ struct Sm90EpilogueTma {
   template <class Tile>
   static constexpr bool kOfGroup = !cute::is_same_v<Tile, TileCoord>;
 
-  /// Does TMA store a slice? Of a group's tile not one that ends behind the group, nor, where groups follow each other along
-  /// the contiguous mode of D, one that does not begin at a multiple of 16 bytes.
+  /// Tiles of groups may begin anywhere, and groups may share lines of a second matrix.
+  static constexpr bool kStagesMatrix = Called::kStagesMatrix && !kOfGroup<typename Config::TileScheduler::Params::Coord>;
+
+  CUTE_DEVICE static bool loads_by_tma(Params const& params, Called const& functor) {
+    return params.tma_loads && (kStagesMatrix || functor.reads_source());
+  }
+
+  /// What one warp has of a tile.
+  struct Warp {
+    int lane, first_m, first_n, first_slice;
+    Bounds bounds;
+    unsigned char* buffers;
+    Barrier* barriers;
+
+    template <class Tile>
+    CUTE_DEVICE Warp(Params const& params, SharedStorage& storage, SourceBarriers& source, Tile const& tile, int split,
+                     int thread, int warp)
+        : lane(thread % 32),
+          first_slice(split * kOfSplit),
+          bounds{tile.end_m(params.m), tile.end_n(params.n)},
+          buffers(storage.d + warp * kBuffers * kSliceBytes),
+          barriers(source.of_buffer + warp * kBuffers) {
+      auto const [in_warpgroup, warpgroup_m, warpgroup_n, _k] = typename TiledMma::ThrLayoutVMNK{}.get_flat_coord(thread);
+      first_m = tile.first_m(Config::kTileM) + warpgroup_m * kMmaM + in_warpgroup / 32 * kRows;
+      first_n = tile.first_n(Config::kTileN) + warpgroup_n * kMmaN;
+    }
+
+    /// The first row and column of a slice; columns of the sums.
+    CUTE_DEVICE cute::tuple<int, int> place(int slice) const {
+      return {first_m + slice / kSlicesOfAtom / kCountN * kMmaM * kWarpgroupsM,
+              first_n + slice / kSlicesOfAtom % kCountN * kMmaN * kWarpgroupsN + slice % kSlicesOfAtom * kSliceN};
+    }
+    CUTE_DEVICE bool contains(int m, int n) const { return m < bounds.m && n < bounds.n; }
+  };
+
+  /// Loads slice i of those that this CTA stores to the next buffer, which no store reads any more. Of a slice that the
+  /// threads will load the barrier completes at once, so that each slice is one phase of its buffer's barrier.
   template <class Tile>
-  CUTE_DEVICE static bool tma_stores(Bounds const& bounds, int m, int n) {
+  CUTE_DEVICE static void load_slice(Params const& params, Warp const& mine, Tile const& tile, int i, Slices& slices) {
+    auto const [m, n] = mine.place(mine.first_slice + i);
+    if (kOfGroup<Tile> && !mine.contains(m, n)) { return; }
+    unsigned const buffer = slices.loaded++ % kBuffers;
+    if (mine.lane != 0) { return; }
+    if (tma_moves<Tile>(mine.bounds, m, n)) {
+      mine.barriers[buffer].arrive_and_expect(kSliceBytes);
+      tma_load(&params.map_source, mine.buffers + buffer * kSliceBytes, mine.barriers[buffer], Config::kDRowMajor ? n : m,
+               Config::kDRowMajor ? m : n, tile.batch_d(), CacheHint::kEvictFirst);
+    } else {
+      mine.barriers[buffer].arrive();
+    }
+  }
+
+  /// Does TMA load and store a slice? Of a group's tile not one that ends behind the group, nor, where groups follow each other
+  /// along the contiguous mode of D, one that does not begin at a multiple of 16 bytes.
+  template <class Tile>
+  CUTE_DEVICE static bool tma_moves(Bounds const& bounds, int m, int n) {
     if constexpr (kOfGroup<Tile>) {
       constexpr bool kEndsAlong = Tile::kAlongN == Config::kDRowMajor;
       constexpr int kVector = 16 / int(sizeof(ElementD));
@@ -181,77 +339,77 @@ struct Sm90EpilogueTma {
     }
   }
 
-  /// Byte offset of an element in a buffer, with TMA's swizzle.
-  CUTE_DEVICE static int offset(int row, int column) {
-    constexpr int kBits = kPitch == 128 ? 3 : kPitch == 64 ? 2 : kPitch == 32 ? 1 : 0;
-    int const line = Config::kDRowMajor ? row : column;
-    int const along = Config::kDRowMajor ? column : row;
-    return cute::Swizzle<kBits, 4, 3>::apply(line * kPitch + along * int(sizeof(ElementD)));
-  }
-
-  /// What the functor reads for a thread's accumulators of a slice: two rows, and two columns in every group of 8.
+  /// What the functor reads for all elements of a thread's accumulators of a slice.
   struct BesideSlice {
-    typename Called::Row rows[2] = {};
-    typename Called::Column columns[kSliceN / 4] = {};
+    BesideLines const& lines;
     typename Called::Element elements[kSliceN / 2] = {};
-    int rows_left, columns_left;  // from the thread's first ones
+    int rows_left = 0, columns_left = 0;  // from the thread's first ones
 
-    CUTE_DEVICE void load(Called const& functor, Params const& params, int m, int n, int batch, int lane) {
+    /// others: of all second matrices but the staged one.
+    CUTE_DEVICE void load(Called const& functor, Params const& params, int m, int n, int batch, int lane, bool others) {
       rows_left = params.m - (m + lane / 4);
       columns_left = params.n - (n + lane % 4 * 2);
-      CUTE_UNROLL
-      for (int i = 0; i < 2; ++i) {
-        int const row = m + lane / 4 + i * 8;
-        if (row < params.m) { rows[i] = functor.load_row(row, batch); }
-      }
-      CUTE_UNROLL
-      for (int i = 0; i < kSliceN / 4; ++i) {
-        int const column = n + i / 2 * 8 + lane % 4 * 2 + i % 2;
-        if (column < params.n) { columns[i] = functor.load_column(column, batch); }
-      }
       CUTE_UNROLL
       for (int i = 0; i < kSliceN / 2; ++i) {
         int const row = m + lane / 4 + i / 2 % 2 * 8;
         int const column = n + i / 4 * 8 + lane % 4 * 2 + i % 2;
-        if (row < params.m && column < params.n) { elements[i] = functor.load_element(row, column, batch); }
+        if (row >= params.m || column >= params.n) { continue; }
+        if constexpr (kStagesMatrix) {
+          elements[i] = others ? functor.load_others(row, column, batch) : functor.load_element(row, column, batch);
+        } else {
+          elements[i] = functor.load_element(row, column, batch);
+        }
       }
     }
     CUTE_DEVICE auto operator()(int i) const {
       bool const inside = i / 2 % 2 * 8 < rows_left && i / 4 * 8 + i % 2 < columns_left;
-      return BesideOf<Called>{rows[i / 2 % 2], columns[i / 4 * 2 + i % 2], elements[i], inside};
+      return BesideOf<Called>{lines.rows[i / 2 % 2], lines.columns[i / 4 * 2 + i % 2], elements[i], inside};
     }
   };
 
   /// Writes one slice from registers to a buffer. A thread's accumulators: rows t/4 and t/4 + 8, columns 2 * (t % 4) and the
-  /// next, in every group of 8 columns.
-  template <bool kReadsSource, class TensorR>
-  CUTE_DEVICE static void stage(TensorR const& sums, unsigned char* buffer, Params const& params, Bounds const& bounds,
-                                Called const& functor, ElementD const* c, int m, int n, int batch, int lane) {
-    ElementD source[kSliceN / 2] = {};
-    if constexpr (kReadsSource) {  // issue all loads before the first use
-      CUTE_UNROLL
-      for (int i = 0; i < kSliceN / 2; ++i) {
-        int const row = m + lane / 4 + i / 2 % 2 * 8;
-        int const column = n + i / 4 * 8 + lane % 4 * 2 + i % 2;
-        if (row < bounds.m && column < bounds.n) {
-          source[i] = c[Config::kDRowMajor ? row * params.ldc + column : row + column * params.ldc];
+  /// next, in every group of 8 columns. staged: C lies in the buffer.
+  template <bool kReadsSource, class TensorR, class Tile>
+  CUTE_DEVICE static void stage(TensorR const& sums, unsigned char* buffer, Params const& params, Warp const& mine,
+                                Called const& functor, BesideLines const& lines, int m, int n, Tile const& tile, bool staged) {
+    int const lane = mine.lane;
+    alignas(16) ElementD source[kSliceN / 2] = {};
+    if constexpr (kReadsSource && kPair == 1) {
+      if (staged) {
+        Slice::get(source, buffer, lane);
+      } else {  // issue all loads before the first use
+        ElementD const* const c = params.c + tile.batch_d() * params.batch_stride_c;
+        CUTE_UNROLL
+        for (int i = 0; i < kSliceN / 2; ++i) {
+          int const row = m + lane / 4 + i / 2 % 2 * 8;
+          int const column = n + i / 4 * 8 + lane % 4 * 2 + i % 2;
+          if (mine.contains(row, column)) {
+            source[i] = c[Config::kDRowMajor ? row * params.ldc + column : row + column * params.ldc];
+          }
         }
       }
     }
-    BesideSlice beside;
-    beside.load(functor, params, m, n, batch, lane);
+    BesideSlice beside{lines};
+    beside.load(functor, params, m, n, tile.batch, lane, staged);
+    if constexpr (kStagesMatrix) {
+      if (staged) {
+        Slice::get(source, buffer, lane);
+        CUTE_UNROLL
+        for (int i = 0; i < kSliceN / 2; ++i) { functor.put(beside.elements[i], source[i]); }
+      }
+    }
     if constexpr (kPair == 2) {
       put_pairs(sums, buffer, functor, beside, lane);
     } else {
       CUTE_UNROLL
-      for (int first = 0; first < kSliceN / 2; first += 4 * kGroups) {
-        alignas(16) ElementD out[4 * kGroups];
+      for (int first = 0; first < kSliceN / 2; first += 4 * Slice::kGroups) {
+        alignas(16) ElementD out[4 * Slice::kGroups];
         CUTE_UNROLL
-        for (int i = 0; i < 4 * kGroups; ++i) {
+        for (int i = 0; i < 4 * Slice::kGroups; ++i) {
           int const at = first + i;
           out[i] = kReadsSource ? functor(sums(at), source[at], beside(at)) : functor(sums(at), beside(at));
         }
-        put(out, buffer, first * 2, lane);
+        Slice::put(out, buffer, first * 2, lane);
       }
     }
   }
@@ -264,7 +422,7 @@ struct Sm90EpilogueTma {
     CUTE_UNROLL
     for (int i = 0; i < kSliceN / 2; i += 2) {
       ElementD const element = functor(sums(i), sums(i + 1), beside(i), beside(i + 1));
-      *reinterpret_cast<ElementD*>(buffer + offset(lane / 4 + i / 2 % 2 * 8, i / 4 * 4 + lane % 4)) = element;
+      *reinterpret_cast<ElementD*>(buffer + Slice::offset(lane / 4 + i / 2 % 2 * 8, i / 4 * 4 + lane % 4)) = element;
     }
   }
 
@@ -280,7 +438,7 @@ struct Sm90EpilogueTma {
       int const column = Config::kDRowMajor ? i % kLength : i / kLength;
       if (m + row >= bounds.m || n + column >= bounds.n) { continue; }
       int64_t const at = Config::kDRowMajor ? (m + row) * params.ldd + n + column : m + row + (n + column) * params.ldd;
-      d[at] = *reinterpret_cast<ElementD const*>(buffer + offset(row, column));
+      d[at] = *reinterpret_cast<ElementD const*>(buffer + Slice::offset(row, column));
     }
   }
 
@@ -298,47 +456,7 @@ struct Sm90EpilogueTma {
       int const column = Config::kDRowMajor ? along : line;
       if (m + row >= bounds.m || n + column >= bounds.n) { continue; }
       int64_t const at = Config::kDRowMajor ? (m + row) * params.ldd + n + column : m + row + (n + column) * params.ldd;
-      *reinterpret_cast<uint4*>(d + at) = *reinterpret_cast<uint4 const*>(buffer + offset(row, column));
-    }
-  }
-
-  static constexpr bool kMatrices = sizeof(ElementD) == 2;                // stmatrix stores 8 x 8 matrices of 16 bits
-  static constexpr int kGroups = kMatrices && kSliceN % 16 == 0 ? 2 : 1;  // of 8 columns at a time
-
-  CUTE_DEVICE static void put(ElementD const (&out)[4 * kGroups], unsigned char* buffer, int column, int lane) {
-    if constexpr (kMatrices) {
-      // Lanes 8i to 8i+7 hold the addresses of the lines of matrix i: rows 0-7 and 8-15, then the next 8 columns.
-      int const row = lane / 8 % 2 * 8 + (Config::kDRowMajor ? lane % 8 : 0);
-      int const column_of_lane = column + lane / 16 % kGroups * 8 + (Config::kDRowMajor ? 0 : lane % 8);
-      uint32_t const address = smem_address(buffer + offset(row, column_of_lane));
-      auto const* const words = reinterpret_cast<uint32_t const*>(out);
-      if constexpr (kGroups == 2 && Config::kDRowMajor) {
-        asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(words[0]),
-                     "r"(words[1]), "r"(words[2]), "r"(words[3])
-                     : "memory");
-      } else if constexpr (kGroups == 2) {
-        asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(words[0]),
-                     "r"(words[1]), "r"(words[2]), "r"(words[3])
-                     : "memory");
-      } else if constexpr (Config::kDRowMajor) {
-        asm volatile("stmatrix.sync.aligned.m8n8.x2.shared.b16 [%0], {%1, %2};" ::"r"(address), "r"(words[0]), "r"(words[1])
-                     : "memory");
-      } else {
-        asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], {%1, %2};" ::"r"(address), "r"(words[0]),
-                     "r"(words[1])
-                     : "memory");
-      }
-    } else {
-      constexpr int kPair = Config::kDRowMajor ? 2 : 1;  // adjacent in shared memory
-      CUTE_UNROLL
-      for (int i = 0; i < 4; i += kPair) {
-        int const at = offset(lane / 4 + i / 2 * 8, column + lane % 4 * 2 + i % 2);
-        struct alignas(sizeof(ElementD) * kPair) Pair {
-          ElementD element[kPair];
-        } pair;
-        for (int j = 0; j < kPair; ++j) { pair.element[j] = out[i + j]; }
-        *reinterpret_cast<Pair*>(buffer + at) = pair;
-      }
+      *reinterpret_cast<uint4*>(d + at) = *reinterpret_cast<uint4 const*>(buffer + Slice::offset(row, column));
     }
   }
 };

@@ -28,6 +28,11 @@ struct Sm90Pingpong {
       if (warp == 4 * Config::kConsumers && (TileScheduler::Params::kWholeWarp || threadIdx.x % 32 == 0)) {
         Mainloop::load(params.mainloop, params.scheduler, storage.mainloop, storage.pipeline);
       }
+      if constexpr (Mainloop::kPreparesStages) {
+        if (warp > 4 * Config::kConsumers) {
+          Mainloop::prepare(params.mainloop, params.scheduler, storage.mainloop, storage.pipeline);
+        }
+      }
       if constexpr (Mainloop::kScalesK) {
         if (warp == 4 * Config::kConsumers + 1) { Mainloop::load_scales(params.mainloop, params.scheduler, storage.pipeline); }
       }
@@ -44,12 +49,13 @@ struct Sm90Pingpong {
       // The stages of a tile follow those of the preceding tile. The turn keeps the wgmmas of two tiles apart, and keeps a
       // warpgroup from waiting for a stage that is two phases ahead.
       PipelineState<Config::kStages> pipe;
+      Epilogue::init(params.epilogue, storage.source, warp, thread % 32);
       wait_on_dependent_grids();
       TileScheduler scheduler(params.scheduler, cluster);
       pipe.advance(scheduler.skip(params.scheduler, warpgroup));
       auto const release = [&](int stage) { storage.pipeline.release(stage, cluster); };
       uint32_t parity = warpgroup == 0 ? 1 : 0;  // the first warpgroup's first turn needs no arrival
-      unsigned slices = 0;                       // that this warp has stored
+      typename Epilogue::Slices slices;
       while (scheduler.is_valid(params.scheduler)) {
         mine.wait(parity);
         parity ^= 1;
@@ -60,15 +66,21 @@ struct Sm90Pingpong {
           tile = cta_tile<Config>(scheduler, params.scheduler, work, cluster);
           materialize(tile);
           if constexpr (Mainloop::kScalesTile) { Mainloop::prefetch_tile_scales(params.mainloop.tile_scales, tile, thread); }
+          Epilogue::begin(params.epilogue, storage.epilogue, storage.source, tile, 0, thread, warp, slices);
         };
         if ((TileScheduler::kHasEmptyWork || Mainloop::kTakesEmptyK) && work.k_tiles == 0) {
           clear(tCrC);
           issued();
         } else {
-          Mainloop::mma(storage.mainloop, storage.pipeline, pipe, work.k_tiles, thread, tCrC, release, issued);
+          if constexpr (Mainloop::kPreparesStages) {
+            Mainloop::mma(params.mainloop, cta_tile<Config>(scheduler, params.scheduler, work, cluster), work.k_begin,
+                          storage.mainloop, storage.pipeline, pipe, work.k_tiles, thread, tCrC, release, issued);
+          } else {
+            Mainloop::mma(storage.mainloop, storage.pipeline, pipe, work.k_tiles, thread, tCrC, release, issued);
+          }
         }
         if constexpr (Mainloop::kScalesTile) { Mainloop::scale_tile(params.mainloop.tile_scales, tile, thread, tCrC); }
-        Epilogue::store(params.epilogue, storage.epilogue, tCrC, tile, 0, thread, warp, slices);
+        Epilogue::store(params.epilogue, storage.epilogue, storage.source, tCrC, tile, 0, thread, warp, slices);
         scheduler.advance(params.scheduler);
         pipe.advance(scheduler.skip(params.scheduler, Config::kConsumers - 1));
       }

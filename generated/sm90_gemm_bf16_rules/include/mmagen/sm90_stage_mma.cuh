@@ -40,6 +40,12 @@ struct Sm90StageMma {
     warpgroup_fence_operand(tCrC);
   }
 
+  /// Keeps the descriptors in registers. The compiler would derive them from addresses before each batch, while no wgmma runs.
+  CUTE_DEVICE void materialize_descriptors() {
+    OperandA::materialize(tCrA);
+    asm volatile("" : "+r"(tCrB.data().desc_.reg32_[0]));
+  }
+
   /// Issues the wgmmas of atom (kM, kN) on a stage as one batch, whose sums begin at zero. Atom (0, 0) comes first: an A in
   /// registers is loaded for it, and wgmmas on other stages must have ended.
   template <int kM, int kN, class TensorR>
@@ -59,6 +65,12 @@ struct Sm90StageMma {
     warpgroup_fence_operand(sums);
   }
 };
+
+/// Does it have unit()?
+template <class StageMma>
+inline constexpr bool kIssuesUnits = false;
+template <class... Types>
+inline constexpr bool kIssuesUnits<Sm90StageMma<Types...>> = true;
 
 /// `thread`: index within the TiledMMA.
 template <class Config, class OperandA, class Storage>

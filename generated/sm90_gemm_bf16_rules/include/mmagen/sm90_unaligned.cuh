@@ -40,6 +40,7 @@ struct UnalignedStorage {
   alignas(1024) cute::ArrayEngine<typename A::Element, 2 * A::kTileMn * A::kTileK> a;
   alignas(1024) cute::ArrayEngine<typename B::Element, 2 * B::kTileMn * B::kTileK> b;
   alignas(1024) typename Config::Epilogue::SharedStorage epilogue;
+  typename Config::Epilogue::SourceBarriers source;
 };
 
 namespace detail {
@@ -170,8 +171,9 @@ class UnalignedCopies {
   using CopyB = UnalignedCopy<B, kThreads>;
   using Storage = UnalignedStorage<Config>;
   static constexpr int kVectors = CopyA::kVectors + CopyB::kVectors;
-  // A pair of vectors takes 8 registers, beside the sums, of which a promoting mainloop has two for each element.
-  static constexpr int kMost = Config::kTileM * Config::kTileN / kThreads > 64 ? 6 : 8;
+  // A pair of vectors takes 8 registers, beside the sums and those that a promoting mainloop has not added up yet.
+  static constexpr int kSums = Config::kTileM * Config::kTileN / kThreads + Config::Mainloop::kPartialSums;
+  static constexpr int kMost = kSums >= 192 ? 2 : kSums >= 128 ? 4 : kSums > 64 ? 6 : 8;
   static constexpr int kRounds = (kVectors + kMost - 1) / kMost;
   static constexpr int kEach = (kVectors + kRounds - 1) / kRounds;
 
@@ -287,10 +289,12 @@ __global__ void __launch_bounds__(kUnalignedThreads<Config>, 1)
   }
   if constexpr (Mainloop::kScalesTile) { Mainloop::scale_tile(params.scales, tile, threadIdx.x, tCrC); }
 
-  unsigned slices = 0;  // that this warp has stored
+  typename Epilogue::Slices slices;
+  Epilogue::init(params.epilogue, storage.source, threadIdx.x / 32, threadIdx.x % 32);
   CUTE_NO_UNROLL
   for (int split = 0; split < Config::TileScheduler::kSplitK; ++split) {
-    Epilogue::store(params.epilogue, storage.epilogue, tCrC, tile, split, threadIdx.x, threadIdx.x / 32, slices);
+    Epilogue::store(params.epilogue, storage.epilogue, storage.source, tCrC, tile, split, threadIdx.x, threadIdx.x / 32,
+                    slices);
   }
   Epilogue::wait_for_stores();
 }

@@ -1,50 +1,48 @@
 // SPDX-License-Identifier: MIT-0
-// cuBLASLt as a candidate: its first heuristic and the fastest of its first eight, checked like a kernel.
+// cuBLASLt as a candidate: its first heuristic and the fastest of its first eight.
 #pragma once
 
 #include <cuda_runtime.h>
 
-#include <algorithm>
 #include <memory>
 #include <vector>
 
 #include "cublaslt.cuh"
 #include "groups.cuh"
-#include "judge.cuh"
+#include "judge_baseline.cuh"
 #include "operands.cuh"
 #include "record.cuh"
 
 namespace mmagen::test {
 inline namespace v0_1 {
 
+/// The call with operands that cuBLASLt has types for: weights of few bits become a B of the type of A.
+template <class Subject>
+Call of_baseline(Call const& call) {
+  if constexpr (PreparesB<Subject>::value) {
+    return Subject::dequantized(call);
+  } else {
+    return call;
+  }
+}
+
 template <class Subject>
 LtTypes lt_types() {
   using A = typename Subject::Scales::OfA;
   using B = typename Subject::Scales::OfB;
   return {Subject::A::kWord,
-          Subject::B::kWord,
+          PreparesB<Subject>::value ? Subject::A::kWord : Subject::B::kWord,
           Subject::Out::kWord,
           Subject::Acc::kWord,
           Subject::Scalar::kWord,
           {A::kWhich, A::kLines, A::kAlongK},
-          {B::kWhich, B::kLines, B::kAlongK}};
+          {B::kWhich, B::kLines, B::kAlongK},
+          LtEpilogueOf<typename Subject::Epilogue>::make()};
 }
 
-/// Checks that cuBLASLt computes the same product from operands that were filled with `distribution`.
+/// What cuBLASLt makes of the sums with its own form of the epilogue.
 template <class Subject>
-Outcome judge_baseline(Runner const& runner, Problem const& problem, Distribution distribution,
-                       Operands<Subject> const& operands, cudaStream_t stream) {
-  Outcome outcome;
-  // Who adds in which order, and how often sums are promoted, is not known: the loosest bound of the same arithmetic.
-  Accumulation of = Subject::kAccumulation;
-  of.chunk = std::min(of.chunk, 4);
-  of.promoted = 0;
-  of.turns = 2;
-  of.shuffled = true;
-  Expectation const expected = expectation<Subject>(problem, draw_of<Subject>(problem, distribution), of);
-  judge_pass<Subject, false>(problem, expected, operands, runner, InPlace::kNo, &outcome, stream);
-  return outcome;
-}
+using LtModel = typename LtEpilogueOf<typename Subject::Epilogue>::Model;
 
 /// One call of cuBLASLt, with its first heuristic, for each group that has rows. They are planned once.
 template <class Subject>
@@ -91,6 +89,8 @@ class LtOfGroups {
       one->rows = span.end - span.begin;
     }
     take(call.b, 0);
+    int const bias = lt_types<Subject>().epilogue.bias;
+    if (bias >= 0) { take(call.further[static_cast<std::size_t>(bias)], 0); }
     call.m = span.end - span.begin;
     call.batch = 1;
     return call;

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "cublaslt_epilogue.cuh"
 #include "cublaslt_scales.cuh"
 #include "record.cuh"
 #include "operands.cuh"
@@ -39,10 +40,11 @@ inline cudaDataType_t lt_type(std::string const& word) {
   throw Failure{Disposition::kNotSupported, "cuBLASLt has no " + word};
 }
 
-/// Type words of the product, and the scales of its operands.
+/// Type words of the product, the scales of its operands, and its epilogue.
 struct LtTypes {
   std::string a, b, out, acc, scalar;
   LtScale scale_a = {}, scale_b = {};
+  LtEpilogue epilogue = {};
   bool tf32() const { return a == "tf32"; }
   cublasComputeType_t compute() const {
     if (acc == "f16") { return CUBLAS_COMPUTE_16F; }
@@ -63,6 +65,7 @@ class LtMatmul {
 
   LtMatmul(LtTypes const& types, Call const& call)
       : swapped_(call.d.cols_contiguous),
+        epilogue_(types.epilogue),
         workspace_(kWorkspaceBytes),
         left_scales_(swapped_ ? types.scale_b : types.scale_a),
         right_scales_(swapped_ ? types.scale_a : types.scale_b) {
@@ -91,6 +94,7 @@ class LtMatmul {
     // With beta == 0, C is not read, but cuBLASLt requires a pointer.
     void const* const c = call.c.data != nullptr ? call.c.data : call.d.data;
     set_scales(call);
+    set_bias(call);
     cublasLtMatmulAlgo_t const& algorithm = found_[static_cast<std::size_t>(heuristic)].algo;
     check_lt(cublasLtMatmul(handle_, operation_, alpha_, left.data, left_, right.data, right_, beta_, c, c_, call.d.data, d_,
                             &algorithm, workspace_.get(), kWorkspaceBytes, stream),
@@ -135,6 +139,27 @@ class LtMatmul {
 #endif
   }
 
+  /// cuBLASLt adds a value for each of its rows, which lie along D's contiguous mode.
+  void set_epilogue(Call const& call) {
+    set_operation(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_.kind);
+    if (epilogue_.bias < 0) { return; }
+    if (epilogue_.bias_of_rows == swapped_) {
+      throw Failure{Disposition::kNotSupported, "cuBLASLt has a bias along the contiguous mode of D only"};
+    }
+    set_operation(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, lt_type(epilogue_.bias_word));
+    int64_t const stride = call.further[static_cast<std::size_t>(epilogue_.bias)].batch_stride;
+    check_lt(cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE, &stride, sizeof stride),
+             "describing the bias");
+    set_bias(call);
+  }
+  /// A pointer to it is part of the operation.
+  void set_bias(Call const& call) const {
+    if (epilogue_.bias < 0) { return; }
+    void const* const pointer = call.further[static_cast<std::size_t>(epilogue_.bias)].data;
+    check_lt(cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &pointer, sizeof pointer),
+             "describing the bias");
+  }
+
   void set_alignment(cublasLtMatmulPreferenceAttributes_t attribute, void const* pointer) {
     uint32_t bytes = 256;
     while (reinterpret_cast<uintptr_t>(pointer) % bytes != 0) { bytes /= 2; }
@@ -177,6 +202,7 @@ class LtMatmul {
       prepare(call, nullptr);
       set_scales(call);
     }
+    set_epilogue(call);
     bool const along_k = left_scales_.of().along_k > 0 || right_scales_.of().along_k > 0;
     if (!along_k && (left_type == CUDA_R_8F_E4M3 || left_type == CUDA_R_8F_E5M2)) {
       // As a plain chain of tensor-core instructions adds, without promotion to f32 in between.
@@ -220,6 +246,7 @@ class LtMatmul {
   }
 
   bool swapped_;
+  LtEpilogue epilogue_;
   DeviceMemory workspace_;
   alignas(8) unsigned char alpha_[8] = {};
   alignas(8) unsigned char beta_[8] = {};

@@ -41,6 +41,30 @@ CUTE_DEVICE auto write_metadata(Storage& storage, int threads, int) -> decltype(
 template <class Storage>
 CUTE_DEVICE void write_metadata(Storage&, int, long) {}
 
+/// Issues the wgmmas of the first stage `iterations` times, one batch in flight.
+template <class Mainloop, class StageMma, class TensorRC>
+CUTE_DEVICE void repeat(StageMma& stage_mma, TensorRC& tCrC, int iterations, long) {
+  CUTE_NO_UNROLL
+  for (int i = 0; i < iterations; ++i) {
+    stage_mma(tCrC, 0);
+    cute::warpgroup_wait<Mainloop::kBatchesInFlight>();
+  }
+  cute::warpgroup_wait<0>();
+}
+/// The same with metadata, which stay in their registers.
+template <class Mainloop, class StageMma, class TensorRC>
+CUTE_DEVICE auto repeat(StageMma& stage_mma, TensorRC& tCrC, int iterations, int) -> decltype(void(stage_mma.metadata)) {
+  typename StageMma::Words words;
+  stage_mma.load(words, 0);
+  CUTE_NO_UNROLL
+  for (int i = 0; i < iterations; ++i) {
+    stage_mma.issue(tCrC, 0, words);
+    cute::warpgroup_wait<Mainloop::kBatchesInFlight>();
+  }
+  cute::warpgroup_wait<0>();
+  stage_mma.keep(words);
+}
+
 /// Grid: one CTA for each multiprocessor. Dynamic shared memory: Config::kSmemBytes. `sink` keeps the compiler from removing
 /// the loop; it is never written to, since no thread has the index `never`.
 template <class Config>
@@ -57,12 +81,7 @@ __global__ void __launch_bounds__(kPeakThreads<Config>) wgmma_loop_kernel(int it
   auto stage_mma = Config::Mainloop::stage(storage, threadIdx.x);
   Tensor tCrC = partition_fragment_C(stage_mma.mma, Shape<Int<Config::kTileM>, Int<Config::kTileN>>{});  // (MMA,MMA_M,MMA_N)
   clear(tCrC);
-  CUTE_NO_UNROLL
-  for (int i = 0; i < iterations; ++i) {
-    stage_mma(tCrC, 0);
-    warpgroup_wait<Config::Mainloop::kBatchesInFlight>();
-  }
-  warpgroup_wait<0>();
+  repeat<typename Config::Mainloop>(stage_mma, tCrC, iterations, 0);
   warpgroup_fence_operand(tCrC);
   if (int(threadIdx.x) == never) {
     for (int i = 0; i < size(tCrC); ++i) { sink[i] = static_cast<float>(tCrC(i)); }

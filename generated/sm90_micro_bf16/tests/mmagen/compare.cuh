@@ -81,6 +81,7 @@ struct ModelPlace {
 /// What D may be for a kernel without operations of its own.
 struct LinearCombinationModel {
   static constexpr int kSumsOfElement = 1;
+  static constexpr bool kAlpha = true;  // does a call have one?
 
   /// sum, drift: of an element of D, kSumsOfElement of each.
   template <class Out>

@@ -133,13 +133,12 @@ __global__ void __launch_bounds__(kThreads)
       int64_t const m = m0 + thread_m + i;
       int64_t const n = n0 + thread_n + j;
       if (m >= row0 + rows || n >= b.rows) { continue; }
-      bool const symmetric = !positive || m % 2 == 0 || n % 2 == 0;
+      bool const symmetric = !positive || m % 2 == 0 || (n % 2 == 0 && !Scales::kOneSign);
       double value = static_cast<double>(sums[i][j]);
       double size = kInteger ? fabs(value) : magnitudes[i][j];
       double far = kInteger ? 0.0 : paths[i][j].template drift<kPromoted>(of, a.cols, magnitudes[i][j], symmetric);
       if constexpr (Scales::kAlongK) {
-        // The product of two scales is rounded for each k tile, and again where a factor of the whole tile follows.
-        far += growth(kRoundoffF32, 3) * (size + far);
+        far += Scales::rounding(kPromoted) * (size + far);
       } else if constexpr (Scales::kAny) {  // a factor of the finished sum, a product that is rounded
         double const factor = factor_at(i, j, 0);
         value *= factor;
@@ -246,8 +245,8 @@ std::string wrong_gathered(Operands<Subject> const& operands, unsigned long long
   return wrong;
 }
 
-/// Compares D with the reference, every batch and every element.
-template <class Subject, bool kPromoted>
+/// Compares D with the reference, every batch and every element. Epilogue: the model of what made D.
+template <class Subject, bool kPromoted, class Epilogue>
 void compare_output(Problem const& problem, Expectation const& expected, Operands<Subject> const& operands, Call const& call,
                     Matrix const& c, char const* pass, Outcome* outcome, cudaStream_t stream) {
   using A = typename Subject::A;
@@ -263,8 +262,8 @@ void compare_output(Problem const& problem, Expectation const& expected, Operand
       int64_t const rows = std::min(slab.rows(), span.end - row0);
       slab.template compute<A, B, kPromoted>(call.a, call.b, Subject::Scales::of(further), expected.accumulation,
                                              expected.draw.positive, b, row0, rows, stream);
-      comparison.template add<typename Subject::Out, typename Subject::Epilogue>(
-          call.d, c, further, expected.model, b, row0, rows, slab.sum(), slab.magnitude(), slab.drift(), stream);
+      comparison.template add<typename Subject::Out, Epilogue>(call.d, c, further, expected.model, b, row0, rows, slab.sum(),
+                                                               slab.magnitude(), slab.drift(), stream);
     }
   }
   merge(outcome->findings, comparison.total());
@@ -284,7 +283,7 @@ void compare_output(Problem const& problem, Expectation const& expected, Operand
   outcome->reason += ". ";
 }
 
-template <class Subject, bool kPromoted = Subject::kAccumulation.promoted != 0>
+template <class Subject, bool kPromoted = Subject::kAccumulation.promoted != 0, class Epilogue = typename Subject::Epilogue>
 void judge_pass(Problem const& problem, Expectation const& expected, Operands<Subject> const& operands, Runner const& runner,
                 InPlace in_place, Outcome* outcome, cudaStream_t stream) {
   char const* const pass = in_place == InPlace::kYes ? " with C and D the same matrix" : "";
@@ -312,7 +311,7 @@ void judge_pass(Problem const& problem, Expectation const& expected, Operands<Su
     outcome->disposition = Disposition::kIncorrect;
     outcome->reason += std::string("A, B, C or another input was written") + pass + ". ";
   }
-  compare_output<Subject, kPromoted>(problem, expected, operands, call, operands.c(), pass, outcome, stream);
+  compare_output<Subject, kPromoted, Epilogue>(problem, expected, operands, call, operands.c(), pass, outcome, stream);
 }
 
 template <class Subject>

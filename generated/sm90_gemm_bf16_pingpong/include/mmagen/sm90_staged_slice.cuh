@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT-0
+// A slice of C or D in shared memory, as TMA loads and stores it, and the registers of a warp that hold it as wgmma's
+// accumulators: of thread t rows t/4 and t/4 + 8, columns 2 * (t % 4) and the next, in every group of 8 columns.
+#pragma once
+
+#include <cute/tensor.hpp>
+
+#include "sm90_barrier.cuh"
+
+namespace mmagen {
+inline namespace v0_1 {
+
+template <class Element, bool kRowMajor, int kRows, int kColumns>
+struct Sm90StagedSlice {
+  static constexpr int kPitch = (kRowMajor ? kColumns : kRows) * int(sizeof(Element));  // bytes of a line
+
+  /// Byte offset of an element in a buffer, with TMA's swizzle.
+  CUTE_DEVICE static int offset(int row, int column) {
+    constexpr int kBits = kPitch == 128 ? 3 : kPitch == 64 ? 2 : kPitch == 32 ? 1 : 0;
+    int const line = kRowMajor ? row : column;
+    int const along = kRowMajor ? column : row;
+    return cute::Swizzle<kBits, 4, 3>::apply(line * kPitch + along * int(sizeof(Element)));
+  }
+
+  static constexpr bool kMatrices = sizeof(Element) == 2;                  // stmatrix stores 8 x 8 matrices of 16 bits
+  static constexpr int kGroups = kMatrices && kColumns % 16 == 0 ? 2 : 1;  // of 8 columns at a time
+
+  /// Where a lane's line of the 8 x 8 matrices begins that put() and get() move together. Lanes 8i to 8i+7 hold the addresses
+  /// of the lines of matrix i: rows 0-7 and 8-15, then the next 8 columns.
+  CUTE_DEVICE static uint32_t matrix_line(unsigned char const* buffer, int column, int lane) {
+    int const row = lane / 8 % 2 * 8 + (kRowMajor ? lane % 8 : 0);
+    int const column_of_lane = column + lane / 16 % kGroups * 8 + (kRowMajor ? 0 : lane % 8);
+    return smem_address(buffer + offset(row, column_of_lane));
+  }
+
+  /// Neighbours in shared memory that one lane holds, where elements are not moved as matrices.
+  static constexpr int kLanePair = kRowMajor ? 2 : 1;
+  struct alignas(sizeof(Element) * kLanePair) LanePair {
+    Element element[kLanePair];
+  };
+  CUTE_DEVICE static int pair_offset(int i, int column, int lane) {
+    return offset(lane / 4 + i / 2 * 8, column + lane % 4 * 2 + i % 2);
+  }
+
+  /// D may take its place at once: ldmatrix ends for the whole warp, and elsewhere each lane reads what it writes.
+  CUTE_DEVICE static void get(Element* in, unsigned char const* buffer, int lane) {
+    CUTE_UNROLL
+    for (int first = 0; first < kColumns / 2; first += 4 * kGroups) { get_group(in + first, buffer, first * 2, lane); }
+  }
+
+  /// The elements that put() would store.
+  CUTE_DEVICE static void get_group(Element* in, unsigned char const* buffer, int column, int lane) {
+    if constexpr (kMatrices) {
+      uint32_t const address = matrix_line(buffer, column, lane);
+      auto* const words = reinterpret_cast<uint32_t*>(in);
+      if constexpr (kGroups == 2 && kRowMajor) {
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                     : "r"(address)
+                     : "memory");
+      } else if constexpr (kGroups == 2) {
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                     : "r"(address)
+                     : "memory");
+      } else if constexpr (kRowMajor) {
+        asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
+                     : "=r"(words[0]), "=r"(words[1])
+                     : "r"(address)
+                     : "memory");
+      } else {
+        asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
+                     : "=r"(words[0]), "=r"(words[1])
+                     : "r"(address)
+                     : "memory");
+      }
+    } else {
+      CUTE_UNROLL
+      for (int i = 0; i < 4; i += kLanePair) {
+        LanePair const pair = *reinterpret_cast<LanePair const*>(buffer + pair_offset(i, column, lane));
+        for (int j = 0; j < kLanePair; ++j) { in[i + j] = pair.element[j]; }
+      }
+    }
+  }
+
+  CUTE_DEVICE static void put(Element const (&out)[4 * kGroups], unsigned char* buffer, int column, int lane) {
+    if constexpr (kMatrices) {
+      uint32_t const address = matrix_line(buffer, column, lane);
+      auto const* const words = reinterpret_cast<uint32_t const*>(out);
+      if constexpr (kGroups == 2 && kRowMajor) {
+        asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(words[0]),
+                     "r"(words[1]), "r"(words[2]), "r"(words[3])
+                     : "memory");
+      } else if constexpr (kGroups == 2) {
+        asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(words[0]),
+                     "r"(words[1]), "r"(words[2]), "r"(words[3])
+                     : "memory");
+      } else if constexpr (kRowMajor) {
+        asm volatile("stmatrix.sync.aligned.m8n8.x2.shared.b16 [%0], {%1, %2};" ::"r"(address), "r"(words[0]), "r"(words[1])
+                     : "memory");
+      } else {
+        asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], {%1, %2};" ::"r"(address), "r"(words[0]),
+                     "r"(words[1])
+                     : "memory");
+      }
+    } else {
+      CUTE_UNROLL
+      for (int i = 0; i < 4; i += kLanePair) {
+        LanePair pair;
+        for (int j = 0; j < kLanePair; ++j) { pair.element[j] = out[i + j]; }
+        *reinterpret_cast<LanePair*>(buffer + pair_offset(i, column, lane)) = pair;
+      }
+    }
+  }
+};
+
+}  // namespace v0_1
+}  // namespace mmagen
