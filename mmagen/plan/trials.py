@@ -116,6 +116,13 @@ def copied_problems(tile: Tile) -> tuple[Problem, ...]:
     return (Problem(shape=(max(m - 15, 1), max(n - 15, 1), 8 * k + 1), offset=1, beta=1.0),)
 
 
+def unaligned_problems(tile: Tile, major: str) -> tuple[Problem, ...]:
+    """Lines of A or B that TMA cannot address, beside a C and a D that it can. tile: of D; major: the contiguous mode of D."""
+    m, n, k = tile
+    rows, columns = (max(m - 15, 1), n) if major == "N" else (m, max(n - 14, 2))  # an even N: columns may be gated in pairs
+    return (Problem(shape=(rows, columns, k + 1), beta=1.0),)
+
+
 def stream_k_problems(tile: Tile, cluster: tuple[int, int]) -> tuple[Problem, ...]:
     """One wave plus one cluster tile, and a single tile for all clusters."""
     m, n, k = tile[0] * cluster[0], tile[1] * cluster[1], tile[2]

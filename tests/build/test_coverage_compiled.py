@@ -21,7 +21,7 @@ SHARES = {
     "sm90_gemm_f64": {"gemm_kernel<true>": 50, "gemm_kernel<false>": 35},
     "sm90_micro_bf16": {"micro_kernel": 50},
     "sm90_gemm_bf16_pingpong": {"sm90_kernel": 94, "sm90_unaligned_kernel": 95},
-    "sparse_bf16": {"sm90_kernel": 83},
+    "sparse_bf16": {"sm90_kernel": 81},
     "sm90_gemm_splitk": {"sm90_kernel": 95, "sm90_unaligned_kernel": 95},
     "c2_stream": {"copy_operands_kernel": 48, "sm90_kernel": 91, "sm90_unaligned_kernel": 93},
 }

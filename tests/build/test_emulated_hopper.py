@@ -103,7 +103,7 @@ def test_no_wait_can_be_left_out(work):
     the cluster before the end."""
     count = len(re.findall(WAIT, work(TURNS)[0].ptx.text))
     found = [_kinds(work(TURNS), TURNS, WAIT, which, "setp.eq.u32 p, 0, 0;") for which in range(count)]
-    assert count == 5 and all(kinds & {"async_race", "mbarrier", "cluster_exit"} for kinds in found)
+    assert count == 9 and all(kinds & {"async_race", "mbarrier", "cluster_exit"} for kinds in found)
     assert {"cluster_exit"} in found and {"mbarrier"} in found
 
 

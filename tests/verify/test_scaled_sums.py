@@ -17,6 +17,11 @@ BLOCK = 128
 WORDS_A, WORDS_B = ("tensor", "row", "1x128", "128x128"), ("tensor", "column", "1x128", "128x128")
 
 
+def _unscaled(_first: int) -> np.ndarray:
+    """The factor of sums that are added as they are."""
+    return np.ones(())
+
+
 def _plan(a: str, b: str, more: str = ""):
     body = "mmagen: 1, name: s, kernel: gemm, atom: SM90_64x64x32_F32E4M3E4M3_SS_TN, tile: [64, 64, 128], schedule: cooperative"
     return planned(load(f"{{{body}, scale: {{a: {a}, b: {b}}}, epilogue: {{out: f32}}{more}}}", "s.yaml").spec)
@@ -57,7 +62,10 @@ def _blocks(plan, data) -> list[np.ndarray]:
     """What the tensor core makes of each block of K, (M, N)."""
     step, a, b = instruction(plan), values(data.a)[0], values(data.b)[0]
     parts = [slice(first, first + BLOCK) for first in range(0, K, BLOCK)]
-    return [np.hstack([multiply(step, 32, a[:, part], b[n : n + 64, part], 0) for n in range(0, N, 64)]) for part in parts]
+    return [
+        np.hstack([multiply(step, 32, a[:, part], b[n : n + 64, part], 0, _unscaled) for n in range(0, N, 64)])
+        for part in parts
+    ]
 
 
 def _sums(blocks, scale_a: np.ndarray, scale_b: np.ndarray, left_out: int = -1) -> np.ndarray:
@@ -118,6 +126,6 @@ def test_sums_that_stay_in_the_tensor_core_exceed_the_bound():
         data.further[name].view[...] = data.further[name].view[..., :1]
     factor = values(data.further["scale_a"])[0][:, :1] * values(data.further["scale_b"])[0][:, :1].T
     a, b = values(data.a)[0], values(data.b)[0]
-    fast, precise = (factor * multiply(instruction(plan), 32, a, b, promoted) for promoted in (0, BLOCK))
+    fast, precise = (factor * multiply(instruction(plan), 32, a, b, promoted, _unscaled) for promoted in (0, BLOCK))
     assert not judged(plan, problem, data, precise, "uniform").incorrect
     assert judged(plan, problem, data, fast, "uniform").incorrect > 64 * 64 // 50

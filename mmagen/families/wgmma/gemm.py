@@ -28,7 +28,7 @@ from mmagen.plan.plans import GemmPlan, Text
 from mmagen.plan.policies import Policies, functor
 from mmagen.plan.problems import default_problems
 from mmagen.plan.reach import Paths, chosen
-from mmagen.plan.trials import Trials, copied_problems, of_product, split_k_problems, stream_k_problems
+from mmagen.plan.trials import Trials, copied_problems, of_product, split_k_problems, stream_k_problems, unaligned_problems
 from mmagen.spec.model import Problem, Spec
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class WgmmaGemm:
             shared = (*shared, Problem(shape=(*plan.tile_of_d[:2], PROMOTED_K), beta=1.0))
         turns = plan.roles.consumers if plan.roles.schedule == "pingpong" else 1
         paths = Paths.of(plan, tma=True, turns=turns)
-        problems = chosen(paths)
+        problems = (*chosen(paths), *unaligned_problems(plan.tile_of_d, plan.majors[2]))
         trials = of_product(plan, (*shared, *copied, *problems))
         # Copies to a workspace nearly always pay: without one the kernel that loads unaligned operands itself runs.
         unaligned = as_applied(plan.spec, [problem for problem in problems if not paths.is_aligned(problem)])
