@@ -91,8 +91,8 @@ def made(made_once):
     return _planned(folder), folder, json.loads((folder / "said.json").read_text())
 
 
-# Bytes. Of the stream-K kernel: coordinates of slices of C, which ptxas (13.0) computes before the mainloop in uniform registers and
-# stores once for each tile, outside of the mainloop.
+# Bytes. Of the stream-K kernel: coordinates of slices of C, which ptxas (13.0) computes before the mainloop in uniform registers
+# and stores once for each tile, outside of the mainloop.
 SPILLS = {"large": 32}
 
 
