@@ -17,7 +17,7 @@ from mmagen.core.cache import cache_is_off, cache_root
 from mmagen.core.digests import write_file
 from mmagen.core.templates import templates_folder
 from mmagen.generate.licence import licensed
-from mmagen.plan import cxx, facts, operations, scales
+from mmagen.plan import cxx, facts, further_tensors, operations, scales
 
 
 @cache
@@ -49,6 +49,7 @@ def environment() -> Environment:
         "epilogue_model": operations.model,
         "clamp_limits": operations.limits,
         "scales_model": scales.model,
+        "test_tensor": further_tensors.factory,
         "cxx_kernel_shape": cxx.kernel_shape,
         "cxx_cost": cxx.cost,
         "cxx_bool": lambda value: "true" if value else "false",
