@@ -7,6 +7,7 @@ import contextlib
 import fcntl
 import functools
 import os
+import pickle
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from tests.support.compiled import Compiled
+    from tests.support.compiled import Compiled, Emulated
 
 
 @pytest.fixture(autouse=True)
@@ -88,6 +89,21 @@ def compiled(made_once) -> Callable[[str], Compiled]:
     @functools.cache
     def of(name: str) -> Compiled:
         return compile_spec(name, made_once(f"emulated_{name}", lambda folder: compile_spec(name, folder)))
+
+    return of
+
+
+@pytest.fixture(scope="session")
+def emulated(made_once, compiled) -> Callable[[str], Emulated]:
+    """emulated(name): the records of a spec's own problems, emulated once for all workers of a run."""
+    from tests.support.compiled import emulate
+
+    @functools.cache
+    def of(name: str) -> Emulated:
+        def make(folder: Path) -> None:
+            (folder / "records").write_bytes(pickle.dumps(emulate(compiled(name))))
+
+        return pickle.loads((made_once(f"records_{name}", make) / "records").read_bytes())
 
     return of
 

@@ -6,12 +6,11 @@ import pytest
 
 from mmagen.families import REGISTERED
 from mmagen.report.coverage import kernel_name, missed_by_all
-from mmagen.verify.emulated.session import run_task, tasks
 
 pytestmark = pytest.mark.nvcc
 
 # spec -> kernel -> per cent of the outcomes of branches and loops; docs/architecture.md says what the rest is. These specs are
-# compiled in every run: tests/build/test_emulated.py and test_emulated_hopper.py have them too.
+# emulated in every run: tests/build/test_emulated.py and test_emulated_hopper.py have most of them too.
 SHARES = {
     "hello_micro": {"micro_kernel": 50},
     "sm75_gemm_f16": {"gemm_kernel<true>": 73, "gemm_kernel<false>": 54},
@@ -39,12 +38,11 @@ def test_every_family_that_multiplies_has_a_floor():
 
 
 @pytest.mark.parametrize("spec", SHARES)
-def test_the_chosen_problems_reach_as_much_as_ever(spec, compiled):
-    made = compiled(spec)
+def test_the_chosen_problems_reach_as_much_as_ever(spec, emulated):
     found: dict[str, list] = {}
-    for task in tasks(made.plan, made.ptx, (), 1, None):
-        if task.distribution == "small_int":
-            for coverage in run_task(task).records[0]["details"]["coverage"]:
+    for record in emulated(spec).records:
+        if record["input_dist"] == "small_int":
+            for coverage in record["details"]["coverage"]:
                 found.setdefault(kernel_name(coverage["entry"]), []).append(coverage)
     assert found.keys() == SHARES[spec].keys()
     for kernel, of_kernel in found.items():

@@ -1,9 +1,12 @@
-"""Specs compiled for emulation."""
+"""Specs compiled for emulation, and what came of emulating them."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from mmagen.build.ptx import Ptx, compile_ptx
 from mmagen.families import plan
@@ -11,6 +14,7 @@ from mmagen.families.plans import Plan
 from mmagen.generate.write import write
 from mmagen.spec.load import load
 from mmagen.toolchain.find import COMPILE, find_toolchain
+from mmagen.verify.emulated.session import run_task, tasks
 from tests.support.mutations import project
 
 
@@ -30,3 +34,18 @@ def compile_spec(name: str, folder: Path) -> Compiled:
     ptx = compile_ptx(folder / name, find_toolchain(want=COMPILE))
     assert not ptx.error, ptx.error
     return Compiled(plan(load((folder / name / "spec.yaml").read_bytes(), f"{name}.yaml").spec), ptx)
+
+
+@dataclass(frozen=True)
+class Emulated:
+    """The records of the problems that `mmagen verify --on cpu` emulates of a spec, and the processor time that they took."""
+
+    records: Sequence[Mapping[str, Any]]
+    seconds: float
+
+
+def emulate(compiled: Compiled) -> Emulated:
+    """Emulate the problems that the spec chooses, one after another."""
+    begin = time.process_time()
+    results = [run_task(task) for task in tasks(compiled.plan, compiled.ptx, (), 1, None)]
+    return Emulated([record for result in results for record in result.records], time.process_time() - begin)
