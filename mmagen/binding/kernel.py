@@ -161,7 +161,12 @@ class Kernel:
         return self._emulate(a, b, c, alpha, beta, timeout_s, further)
 
     def can_run(self, m: int = 1, n: int = 1, k: int = 1, batch: int = 1) -> str:
-        """Empty, or why the current device cannot run this problem: no driver, another architecture, too large, ..."""
+        """Empty, or why the current device cannot run this problem: no driver, another architecture, too large, ...
+
+        Raises ArgumentError for what is no integer of 64 bits."""
+        for name, value in (("m", m), ("n", n), ("k", k), ("batch", batch)):
+            if not isinstance(value, int) or not -(2**63) <= value < 2**63:
+                raise ArgumentError(name, f"it is {value!r}; pass an int of at most 64 bits")
         extents = {"a": k if self._contiguous["a"] == "K" else m, "b": k if self._contiguous["b"] == "K" else n}
         extents |= {"d": n // self._columns_of_element if self._contiguous["d"] == "N" else m}
         filled = {f"ld{name}": extent for name, extent in extents.items()} | dict.fromkeys("abd", 1 << 20)
@@ -205,7 +210,10 @@ class Kernel:
         for name, value in (("alpha", alpha), ("beta", beta)):
             found[f"{name}_device"] = 0
             if isinstance(value, int | float):
-                found[name] = float(value)
+                try:
+                    found[name] = float(value)
+                except OverflowError:
+                    raise ArgumentError(name, "it is larger than any f64; pass a smaller number") from None
                 continue
             found[name] = 0.0
             given = library.view(name, value, handle)

@@ -55,6 +55,8 @@ def matrices(argument: str, given: Tensor, *, modes: str, contiguous: str, type:
     ld = across if lines > 1 else max(line, 1)
     batch = given.shape[0] if len(given.shape) == 3 else None
     stride = given.strides[0] if (batch or 0) > 1 else 0
+    if stride < 0 and 0 not in given.shape:
+        raise ArgumentError(argument, f"{shown}: a negative stride between matrices; make it contiguous first")
     return Matrices(rows, columns, batch, ld, stride)
 
 
