@@ -10,7 +10,7 @@ from typing import Any
 from mmagen.binding.errors import ArgumentError, DeviceError
 from mmagen.binding.fast import caller
 from mmagen.binding.further import members
-from mmagen.binding.libraries import ArrayLibrary, library_of
+from mmagen.binding.libraries import ArrayLibrary, library_of, wait_for
 from mmagen.binding.matrices import Matrices, batch_of, check_no_overlap, matrices, storage
 from mmagen.binding.shared_library import Entry
 from mmagen.binding.tensors import CPU, CUDA, CUDA_MANAGED, Tensor
@@ -65,7 +65,8 @@ class Kernel:
         stream: Any = None,
         **further: Any,
     ) -> Any:
-        """Enqueue alpha * a @ b + beta * c and return d, without waiting.
+        """Enqueue alpha * a @ b + beta * c and return d, without waiting. With arrays of a library that has no current stream, such
+        as JAX, and no `stream`, return when the kernel has ended.
 
         a: (M,K) or (batch,M,K); b: (K,N) or (batch,K,N), as numpy.matmul has them; a single matrix serves a whole batch. c: (M,N)
         or a batch, read where beta is not 0; may be out. out: where d goes, else a new array of the library of `a`. All have the
@@ -136,6 +137,8 @@ class Kernel:
         with library.on(left.device) if left.device_type != CPU else nullcontext():
             room = self._workspace(library, a, arguments)
             self._run(arguments, handle)
+            if stream is None and library.waits and left.device_type != CPU:
+                wait_for(handle)
         del room
         return out
 

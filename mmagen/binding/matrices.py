@@ -63,7 +63,10 @@ def matrices(argument: str, given: Tensor, *, modes: str, contiguous: str, type:
 def _advice(modes: str, contiguous: str, step: int, across: int) -> str:
     other = modes[0] if contiguous == modes[1] else modes[1]
     if across == 1:
-        return f"it has {other} contiguous: copy it with .mT.contiguous().mT, or use a kernel with another layout"
+        return (
+            f"it has {other} contiguous: copy it with .mT.contiguous().mT (in JAX mmagen.transposed(x.mT)), or use a kernel with "
+            "another layout"
+        )
     return "make it contiguous first" if step > 0 else "copy it: strides of 0 and below are not read"
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mmagen.binding.errors import ArgumentError
@@ -50,6 +50,14 @@ class Tensor:
         return self.address + low * self.bytes, self.address + (high + 1) * self.bytes
 
 
+@dataclass(frozen=True)
+class Transposed:
+    """An array with its last two dimensions exchanged in place, of a library whose own transposes are copies. Made by
+    `mmagen.transposed`. array: as it was."""
+
+    array: Any
+
+
 def packed_strides(shape: Sequence[int]) -> tuple[int, ...]:
     """Row-major strides without gaps."""
     strides, step = [], 1
@@ -74,6 +82,12 @@ def tensor(argument: str, value: Any, stream: int) -> Tensor:
 
 
 def _exported(argument: str, value: Any, stream: int) -> Tensor:
+    if isinstance(value, Transposed):
+        found = _exported(argument, value.array, stream)
+        if len(found.shape) < 2:
+            raise ArgumentError(argument, f"shape {found.shape}: a transposed matrix has 2 or 3 dimensions")
+        (*shape, rows, columns), (*strides, step, line) = found.shape, found.strides
+        return replace(found, shape=(*shape, columns, rows), strides=(*strides, line, step))
     if hasattr(value, "__dlpack__"):
         return _from_dlpack(argument, value, stream)
     if hasattr(value, "__cuda_array_interface__"):

@@ -122,7 +122,7 @@ def test_scalars(value, kernel):
 
 @pytest.mark.parametrize("value", ["x", 1.5, object(), b""], ids=repr)
 def test_streams(value, kernel):
-    with pytest.raises(mmagen.ArgumentError, match="^stream: "):
+    with pytest.raises(mmagen.ArgumentError, match=r"^stream: "):
         kernel("TN")(GOOD, GOOD.T, stream=value)
 
 
