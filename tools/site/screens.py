@@ -51,7 +51,7 @@ SCREENS = (
     Screen("compare", ("mmagen compare old.json new.json",)),
     Screen("cache", ("mmagen cache info",)),
     Screen("doctor", ("mmagen doctor",), compiles=True),
-    Screen("peak", ("mmagen peak --help",)),
+    Screen("peak", ("mmagen peak --list --arch sm_90a SM80_16x8x16*",)),
     Screen("tune", ("mmagen tune --help",)),
 )
 _SPEC = "specs/sm80_gemm_classic.yaml"
