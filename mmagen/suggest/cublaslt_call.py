@@ -40,8 +40,10 @@ def product(line: str) -> Product:
         raise UsageError(f"--cublaslt: computeType is {compute.get('computetype', 'missing')}; there are {', '.join(_SUMS)}")
     tf32 = "TF32" in compute["computetype"]
     types = tuple("tf32" if tf32 and _type(one) == "f32" else _type(one) for one in (b, a))
-    batch = int(d.get("batchcount", "1"))
-    return Product((types[0], types[1]), sums, _type(d), letters(not b_transposed, a_transposed), (n, m, k, batch))
+    batch = d.get("batchcount", "1")
+    if not batch.isdecimal():
+        raise UsageError(f"--cublaslt: batchCount={batch} is no number of matrices")
+    return Product((types[0], types[1]), sums, _type(d), letters(not b_transposed, a_transposed), (n, m, k, int(batch)))
 
 
 def _descriptor(line: str, name: str) -> dict[str, str]:

@@ -65,6 +65,9 @@ def test_expressions_of_torch(text, expected):
         ("torch.bmm(f16[2, 3, 4], f16[3, 4, 5])", "batches of 2 and 3"),
         ("__import__('os').system('true')", "not known here"),
         ("(" * 500 + "1" + ")" * 500, "--torch"),
+        ("f16[2, 2]" + ".T" * 5000, "--torch"),
+        ("f16[" + "9" * 5000 + ", 2]", "--torch"),
+        ("f16[2, 2]\0", "--torch"),
     ],
 )
 def test_other_expressions_are_refused(text, says):
@@ -106,6 +109,7 @@ def test_calls_of_cublaslt():
         (call(more=""), "no product"),
         (call(more=" transa=OP_T epilogue=EPILOGUE_BIAS"), "EPILOGUE_BIAS: remove it"),
         (call(a="R_16BF rows=512 cols=96 order=ORDER_ROW"), "order=ORDER_ROW"),
+        (call(d="R_16BF rows=96 cols=64 batchCount=x"), "batchCount=x"),
     ],
 )
 def test_other_lines_are_refused(line, says):
