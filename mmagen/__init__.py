@@ -19,6 +19,7 @@ _FROM = {
     "mmagen.api": ("build", "compile", "inspect", "load_spec", "open", "plan", "verify"),
     "mmagen.binding.errors": ("ArgumentError", "DeviceError"),
     "mmagen.binding.kernel": ("Kernel",),
+    "mmagen.binding.libraries": ("transposed",),
     "mmagen.core.errors": ("BuildError", "MmagenError", "RunError", "SpecError", "UsageError"),
     "mmagen.spec.model": ("Spec",),
     "mmagen.verify.verdict": ("Verdict",),

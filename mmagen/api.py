@@ -125,7 +125,7 @@ def open(path: str | os.PathLike[str], name: str | None = None) -> Kernel:
     name: which, where the library has several. Raises UsageError that says what the file is instead."""
     from mmagen.binding.shared_library import entries_in
 
-    found = entries_in(Path(path))
+    found = entries_in(_path(path, "path"))
     if name is None and len(found) == 1:
         name = next(iter(found))
     if name not in found:
@@ -134,15 +134,28 @@ def open(path: str | os.PathLike[str], name: str | None = None) -> Kernel:
 
 
 def _text(spec: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[bytes, str]:
-    """The YAML of a spec, and its label in messages."""
+    """The YAML of a spec, and its label in messages. Raises UsageError."""
     if isinstance(spec, Mapping):
         import yaml
 
-        return yaml.safe_dump(dict(spec), sort_keys=False).encode(), "spec"
+        try:
+            return yaml.safe_dump(dict(spec), sort_keys=False).encode(), "spec"
+        except yaml.YAMLError as error:
+            raise UsageError(
+                f"spec: {error.args[0]} {error.args[1:]} in YAML; use numbers, strings, lists and mappings"
+            ) from None
     try:
-        return Path(spec).read_bytes(), os.fspath(spec)
+        return _path(spec, "spec").read_bytes(), os.fspath(spec)
     except OSError as error:
         raise UsageError(f"{os.fspath(spec)} cannot be read: {error.strerror}") from None
+
+
+def _path(given: object, argument: str) -> Path:
+    """The path that a caller passed. Raises UsageError for what is none."""
+    if not isinstance(given, str | os.PathLike) or not isinstance(os.fspath(given), str) or "\0" in os.fspath(given):
+        also = " or a mapping" if argument == "spec" else ""
+        raise UsageError(f"{argument}: {given!r} is no path; pass a file{also}")
+    return Path(given)
 
 
 def _project_folder(made: Plan) -> Path:

@@ -189,9 +189,19 @@ static bool check_output(Caller* self, Operands const* all) {
   return first_byte(&all->c) == first_byte(&all->d) && c->ld == d->ld && c->stride == d->stride && c->batch == d->batch;
 }
 
-/* A new array for d in row-major order, by the allocator of the arrays' library; NULL where that fails. */
+/* Exchanges the last two dimensions of a new array, in place. */
+static void transpose(DLTensor* t) {
+  int64_t *const shape = t->shape + t->ndim - 2, *const strides = t->strides + t->ndim - 2;
+  int64_t const rows = shape[0], step = strides[0];
+  shape[0] = shape[1], strides[0] = strides[1];
+  shape[1] = rows, strides[1] = step;
+}
+
+/* A new array for d, by the allocator of the arrays' library, and all->d; NULL where that fails. */
 static PyObject* new_output(Caller* self, Exchange* api, Operands* all) {
-  int64_t shape[3] = {all->batch, all->of_a.rows, all->of_b.columns};
+  int64_t const rows = all->of_a.rows, columns = all->of_b.columns;
+  bool const by_rows = self->d.last_contiguous;
+  int64_t shape[3] = {all->batch, by_rows ? rows : columns, by_rows ? columns : rows};
   int64_t strides[3] = {shape[1] * shape[2], shape[2], 1};
   int const skipped = all->batch == -1;
   DLTensor prototype = all->a;
@@ -205,8 +215,17 @@ static PyObject* new_output(Caller* self, Exchange* api, Operands* all) {
   DLManaged* managed = NULL;
   void* made = NULL;
   if (api->allocate(&prototype, &managed, NULL, keep_no_error) != 0) { return NULL; }
-  if (api->managed_to_object(managed, &made) != 0) { return NULL; }
-  return (PyObject*)made;
+  bool usable = managed->tensor.strides != NULL && managed->tensor.device_type == self->device_type;
+  if (usable) {
+    if (!by_rows) { transpose(&managed->tensor); }
+    all->d = managed->tensor;
+    usable = read_matrices(&all->d, self->d, &all->of_d);
+  }
+  if (!usable) {
+    if (managed->deleter != NULL) { managed->deleter(managed); }
+    return NULL;
+  }
+  return api->managed_to_object(managed, &made) == 0 ? (PyObject*)made : NULL;
 }
 
 /* Memory for partial sums. Freed by the caller once the kernel is enqueued: the library does not hand it out again before
@@ -301,13 +320,15 @@ static PyObject* call(PyObject* object, PyObject* const* given, Py_ssize_t count
                       (given[2] == Py_None || exchange_of(self, (PyObject*)Py_TYPE(given[2])) == api);
     if (same && read_inputs(self, api, objects, beta != 0, &all) && is_current(self, &all.a) &&
         stream_of(api, given[6], &all.a, &stream)) {
+      bool ready = false;
       if (given[2] != Py_None) {
         out = Py_NewRef(given[2]);
-      } else if (self->d.last_contiguous) {
-        out = new_output(self, api, &all);
+        ready = read_operand(self, api, out, self->d, &all.d, &all.of_d) && check_output(self, &all);
+      } else {
+        out = new_output(self, api, &all); /* nothing overlaps it */
+        ready = out != NULL;
       }
-      done = out != NULL && read_operand(self, api, out, self->d, &all.d, &all.of_d) && check_output(self, &all) &&
-             launch(self, api, &all, alpha, beta, stream);
+      done = ready && launch(self, api, &all, alpha, beta, stream);
     }
   }
   if (done) { return out; }

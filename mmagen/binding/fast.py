@@ -33,8 +33,10 @@ Caller = Callable[..., Any]
 
 def caller(entry: Entry, device_type: int) -> Caller | None:
     """call(a, b, out, c, alpha, beta, stream) of a kernel, which returns None for what it leaves to kernel.py; None where there is
-    no compiled module, and for kernels with further arguments."""
-    module = _module() if not entry.description.get("arguments") else None
+    no compiled module, and for kernels with further arguments, or a D of other columns than B's."""
+    described = entry.description
+    plain = not described.get("arguments") and described["d"].get("columns_of_element", 1) == 1
+    module = _module() if plain else None
     if module is None:
         return None
     address = {name: ctypes.cast(function, ctypes.c_void_p).value for name, function in entry.functions.items()}

@@ -10,7 +10,7 @@ from typing import Any
 from mmagen.binding.errors import ArgumentError, DeviceError
 from mmagen.binding.fast import caller
 from mmagen.binding.further import members
-from mmagen.binding.libraries import ArrayLibrary, library_of
+from mmagen.binding.libraries import ArrayLibrary, library_of, wait_for
 from mmagen.binding.matrices import Matrices, batch_of, check_no_overlap, matrices, storage
 from mmagen.binding.shared_library import Entry
 from mmagen.binding.tensors import CPU, CUDA, CUDA_MANAGED, Tensor
@@ -65,7 +65,8 @@ class Kernel:
         stream: Any = None,
         **further: Any,
     ) -> Any:
-        """Enqueue alpha * a @ b + beta * c and return d, without waiting.
+        """Enqueue alpha * a @ b + beta * c and return d, without waiting. With arrays of a library that has no current stream, such
+        as JAX, and no `stream`, return when the kernel has ended.
 
         a: (M,K) or (batch,M,K); b: (K,N) or (batch,K,N), as numpy.matmul has them; a single matrix serves a whole batch. c: (M,N)
         or a batch, read where beta is not 0; may be out. out: where d goes, else a new array of the library of `a`. All have the
@@ -136,6 +137,8 @@ class Kernel:
         with library.on(left.device) if left.device_type != CPU else nullcontext():
             room = self._workspace(library, a, arguments)
             self._run(arguments, handle)
+            if stream is None and library.waits and left.device_type != CPU:
+                wait_for(handle)
         del room
         return out
 
@@ -161,7 +164,12 @@ class Kernel:
         return self._emulate(a, b, c, alpha, beta, timeout_s, further)
 
     def can_run(self, m: int = 1, n: int = 1, k: int = 1, batch: int = 1) -> str:
-        """Empty, or why the current device cannot run this problem: no driver, another architecture, too large, ..."""
+        """Empty, or why the current device cannot run this problem: no driver, another architecture, too large, ...
+
+        Raises ArgumentError for what is no integer of 64 bits."""
+        for name, value in (("m", m), ("n", n), ("k", k), ("batch", batch)):
+            if not isinstance(value, int) or not -(2**63) <= value < 2**63:
+                raise ArgumentError(name, f"it is {value!r}; pass an int of at most 64 bits")
         extents = {"a": k if self._contiguous["a"] == "K" else m, "b": k if self._contiguous["b"] == "K" else n}
         extents |= {"d": n // self._columns_of_element if self._contiguous["d"] == "N" else m}
         filled = {f"ld{name}": extent for name, extent in extents.items()} | dict.fromkeys("abd", 1 << 20)
@@ -205,7 +213,10 @@ class Kernel:
         for name, value in (("alpha", alpha), ("beta", beta)):
             found[f"{name}_device"] = 0
             if isinstance(value, int | float):
-                found[name] = float(value)
+                try:
+                    found[name] = float(value)
+                except OverflowError:
+                    raise ArgumentError(name, "it is larger than any f64; pass a smaller number") from None
                 continue
             found[name] = 0.0
             given = library.view(name, value, handle)

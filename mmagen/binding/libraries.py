@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
-from mmagen.binding.errors import ArgumentError
-from mmagen.binding.tensors import CPU, CUDA, Tensor, tensor
+from mmagen.binding.errors import ArgumentError, DeviceError
+from mmagen.binding.tensors import CPU, CUDA, Tensor, Transposed, tensor
 
 _TORCH = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64", "s8": "int8", "u8": "uint8", "s32": "int32"}
 _TORCH |= {"e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2"}
@@ -30,17 +31,45 @@ class ArrayLibrary(Protocol):
     def on(self, device: int) -> AbstractContextManager[Any]:
         """Makes a device the current one."""
 
+    @property
+    def waits(self) -> bool:
+        """Whether a call without a stream returns when the kernel has ended: what the library does next would not wait for it."""
+
 
 def library_of(value: Any) -> ArrayLibrary:
     """The library of an array."""
+    if isinstance(value, Transposed):
+        return library_of(value.array)
     module = type(value).__module__.partition(".")[0]
     if module == "torch" or any(base.__module__ == "torch" for base in type(value).__mro__):
         return _TORCH_LIBRARY
+    if module in ("jax", "jaxlib"):
+        return _JAX_LIBRARY
     return _CUPY_LIBRARY if module == "cupy" else _OTHER_LIBRARY
+
+
+def transposed(array: Any) -> Any:
+    """An array with its last two dimensions exchanged, without a copy, for a call of a kernel: what `.mT` is in torch, CuPy and
+    numpy. JAX's own transposes are copies: of its arrays this is an object that only kernels take."""
+    try:
+        return library_of(array).transposed(array)
+    except AttributeError:
+        raise ArgumentError(
+            "array", f"{_name_of(array)} cannot be transposed; pass an array of two or more dimensions"
+        ) from None
+
+
+def wait_for(stream: int) -> None:
+    """Returns when what was enqueued on a stream has ended. Raises DeviceError."""
+    error = ctypes.CDLL("libcuda.so.1").cuStreamSynchronize(ctypes.c_void_p(stream))
+    if error:
+        raise DeviceError(f"the kernel failed: CUDA reports error {error}", error)
 
 
 class _Torch:
     """Read through its own attributes: a hundred times faster than through a DLPack capsule."""
+
+    waits = False
 
     def __init__(self) -> None:
         self._words: dict[Any, tuple[str, int]] = {}
@@ -92,6 +121,8 @@ def _grad_is_on() -> bool:
 
 
 class _Cupy:
+    waits = False
+
     def view(self, argument: str, value: Any, stream: int) -> Tensor:
         return tensor(argument, value, stream)
 
@@ -116,8 +147,10 @@ class _Cupy:
 
 
 class _Other:
-    """Any library with the array API standard (JAX, ...). It has no streams of its own to ask for: calls go to the stream that
-    the caller passes, or to CUDA's default stream."""
+    """Any library with the array API standard. It has no current stream to ask for: calls go to the stream that the caller passes,
+    or to CUDA's default stream and wait for it."""
+
+    waits = True
 
     def view(self, argument: str, value: Any, stream: int) -> Tensor:
         return tensor(argument, value, stream)
@@ -139,6 +172,16 @@ class _Other:
         return nullcontext()
 
 
+class _Jax(_Other):
+    """Its arrays are in row-major order, and their transposes copies."""
+
+    def empty(self, like: Any, shape: tuple[int, ...], type: str) -> Any:
+        return super().empty(like.array if isinstance(like, Transposed) else like, shape, type)
+
+    def transposed(self, array: Any) -> Any:
+        return array.array if isinstance(array, Transposed) else Transposed(array)
+
+
 def _name_of(value: object) -> str:
     return f"{type(value).__module__}.{type(value).__qualname__}"
 
@@ -152,3 +195,4 @@ def _numpy_type(type: str) -> Any:
 _TORCH_LIBRARY: ArrayLibrary = _Torch()
 _CUPY_LIBRARY: ArrayLibrary = _Cupy()
 _OTHER_LIBRARY: ArrayLibrary = _Other()
+_JAX_LIBRARY: ArrayLibrary = _Jax()

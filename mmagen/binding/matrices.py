@@ -55,13 +55,18 @@ def matrices(argument: str, given: Tensor, *, modes: str, contiguous: str, type:
     ld = across if lines > 1 else max(line, 1)
     batch = given.shape[0] if len(given.shape) == 3 else None
     stride = given.strides[0] if (batch or 0) > 1 else 0
+    if stride < 0 and 0 not in given.shape:
+        raise ArgumentError(argument, f"{shown}: a negative stride between matrices; make it contiguous first")
     return Matrices(rows, columns, batch, ld, stride)
 
 
 def _advice(modes: str, contiguous: str, step: int, across: int) -> str:
     other = modes[0] if contiguous == modes[1] else modes[1]
     if across == 1:
-        return f"it has {other} contiguous: copy it with .mT.contiguous().mT, or use a kernel with another layout"
+        return (
+            f"it has {other} contiguous: copy it with .mT.contiguous().mT (in JAX mmagen.transposed(x.mT)), or use a kernel with "
+            "another layout"
+        )
     return "make it contiguous first" if step > 0 else "copy it: strides of 0 and below are not read"
 
 

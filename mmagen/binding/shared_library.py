@@ -56,7 +56,10 @@ def entries_in(path: Path) -> dict[str, Entry]:
 
 
 def _library_in(folder: Path) -> Path:
-    found = sorted({path.resolve() for path in folder.rglob("lib*.so*") if ".so" in path.suffixes})
+    try:
+        found = sorted({path.resolve() for path in folder.rglob("lib*.so*") if ".so" in path.suffixes})
+    except OSError as error:  # a folder that is removed meanwhile, or cannot be read
+        raise UsageError(f"{folder} cannot be searched: {error.filename}: {error.strerror}") from None
     if not found:
         raise UsageError(f"{folder} has no shared library; build the project with -DBUILD_SHARED_LIBS=ON")
     if len(found) > 1:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mmagen.binding.errors import ArgumentError
@@ -50,6 +50,14 @@ class Tensor:
         return self.address + low * self.bytes, self.address + (high + 1) * self.bytes
 
 
+@dataclass(frozen=True)
+class Transposed:
+    """An array with its last two dimensions exchanged in place, of a library whose own transposes are copies. Made by
+    `mmagen.transposed`. array: as it was."""
+
+    array: Any
+
+
 def packed_strides(shape: Sequence[int]) -> tuple[int, ...]:
     """Row-major strides without gaps."""
     strides, step = [], 1
@@ -62,7 +70,24 @@ def packed_strides(shape: Sequence[int]) -> tuple[int, ...]:
 def tensor(argument: str, value: Any, stream: int) -> Tensor:
     """`value` as a Tensor; its producer makes `stream` (a cudaStream_t) wait for what still computes it.
 
-    Raises ArgumentError for anything that is no array in memory."""
+    Raises ArgumentError for anything that is no array in memory, whatever its own methods raise."""
+    if isinstance(value, type):
+        raise ArgumentError(argument, f"it is the class {value.__qualname__}; pass an array of it")
+    try:
+        return _exported(argument, value, stream)
+    except ArgumentError:
+        raise
+    except Exception as error:  # of a foreign class, which may raise anything
+        raise ArgumentError(argument, f"{_kind(value)} cannot be read as an array: {error!r}") from error
+
+
+def _exported(argument: str, value: Any, stream: int) -> Tensor:
+    if isinstance(value, Transposed):
+        found = _exported(argument, value.array, stream)
+        if len(found.shape) < 2:
+            raise ArgumentError(argument, f"shape {found.shape}: a transposed matrix has 2 or 3 dimensions")
+        (*shape, rows, columns), (*strides, step, line) = found.shape, found.strides
+        return replace(found, shape=(*shape, columns, rows), strides=(*strides, line, step))
     if hasattr(value, "__dlpack__"):
         return _from_dlpack(argument, value, stream)
     if hasattr(value, "__cuda_array_interface__"):
@@ -79,14 +104,15 @@ def _kind(value: object) -> str:
 
 def _from_interface(argument: str, value: Any) -> Tensor:
     about = value.__cuda_array_interface__
-    try:
-        address, read_only = about["data"]
-        shape, typestr, strides = tuple(about["shape"]), str(about["typestr"]), about.get("strides")
-        size = int(typestr[2:])
-        if about.get("mask") is not None:
-            raise ArgumentError(argument, "it has a mask, which a kernel cannot apply; pass an array without one")
-    except (KeyError, TypeError, ValueError) as error:
-        raise ArgumentError(argument, f"its __cuda_array_interface__ cannot be read: {error!r}") from None
+    address, read_only = about["data"]
+    shape, typestr, strides = tuple(about["shape"]), str(about["typestr"]), about.get("strides")
+    size = int(typestr[2:])
+    if about.get("mask") is not None:
+        raise ArgumentError(argument, "it has a mask, which a kernel cannot apply; pass an array without one")
+    if not all(isinstance(number, int) for number in (*shape, *(strides or ()))) or len(strides or shape) != len(shape):
+        raise ArgumentError(
+            argument, f"shape {shape} with strides {strides} of its __cuda_array_interface__ are not its dimensions"
+        )
     if strides is None:
         steps = packed_strides(shape)
     else:
@@ -140,12 +166,9 @@ def _from_dlpack(argument: str, value: Any, stream: int) -> Tensor:
     device_type = int(value.__dlpack_device__()[0]) if hasattr(value, "__dlpack_device__") else CUDA
     order = {"stream": stream or _LEGACY_STREAM} if device_type in (CUDA, CUDA_MANAGED) else {}
     try:
-        try:
-            capsule = value.__dlpack__(max_version=(1, 0), **order)
-        except TypeError:  # a producer from before DLPack 1.0
-            capsule = value.__dlpack__(**order)
-    except (BufferError, RuntimeError, ValueError, AttributeError) as error:
-        raise ArgumentError(argument, f"{_kind(value)} cannot be exported by DLPack: {error}") from None
+        capsule = value.__dlpack__(max_version=(1, 0), **order)
+    except TypeError:  # a producer from before DLPack 1.0
+        capsule = value.__dlpack__(**order)
     versioned = bool(_api.PyCapsule_IsValid(capsule, b"dltensor_versioned"))
     if versioned:
         address = _api.PyCapsule_GetPointer(capsule, b"dltensor_versioned")

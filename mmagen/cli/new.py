@@ -50,15 +50,35 @@ _QUESTIONS = (
 @click.option(
     "--cutlass", "cutlass_name", metavar="KERNEL", help="Take types, layout and architecture from the name of a CUTLASS kernel."
 )
+@click.option(
+    "--torch",
+    "expression",
+    metavar="EXPR",
+    help="Take types, layout and problem from an expression: 'bf16[64, 512] @ bf16[512, 96]'.",
+)
+@click.option("--cublaslt", "call", metavar="LINE", help="Take them from a cublasLtMatmul of the log of cuBLASLt.")
 @click.option("--name", metavar="NAME", help="Of the project; default: made of the answers.")
 @click.option("--force", is_flag=True, help="Overwrite FILE.")
-def command(file: Path | None, problems: tuple[str, ...], force: bool, cutlass_name: str | None, **given: str | None) -> int:
+def command(
+    file: Path | None,
+    problems: tuple[str, ...],
+    force: bool,
+    cutlass_name: str | None,
+    expression: str | None,
+    call: str | None,
+    **given: str | None,
+) -> int:
     """Write a spec to FILE (default: NAME.yaml; - is stdout), with the reason for each choice.
 
     What no option says is asked where stdin is a terminal, and has its default otherwise. The tile and schedule of a gemm are those
     with the least predicted time among 100 to 500.
     """
-    given |= _of_cutlass(cutlass_name, given)
+    if sum(source is not None for source in (cutlass_name, expression, call)) > 1:
+        raise UsageError("give one of --cutlass, --torch and --cublaslt")
+    said, computed = _of_product(expression, call)
+    said |= _of_cutlass(cutlass_name)
+    given |= {key: value for key, value in said.items() if given.get(key) is None}
+    problems = problems or computed
     answers = _asked(given, problems) if sys.stdin.isatty() else (given, problems)
     want = _wanted(*answers)
     from mmagen.suggest.start import suggest
@@ -81,16 +101,31 @@ def command(file: Path | None, problems: tuple[str, ...], force: bool, cutlass_n
     return ExitCode.OK
 
 
-def _of_cutlass(name: str | None, given: dict[str, str | None]) -> dict[str, str]:
-    """What the name of a kernel says, as far as no option does."""
+def _of_cutlass(name: str | None) -> dict[str, str]:
+    """What the name of a kernel says."""
     if name is None:
         return {}
     from dataclasses import asdict
 
     from mmagen.suggest.cutlass_name import meaning
 
-    said: dict[str, str] = asdict(meaning(name))
-    return {key: value for key, value in {"kernel": "gemm", **said}.items() if given.get(key) is None}
+    return {"kernel": "gemm", **asdict(meaning(name))}
+
+
+def _of_product(expression: str | None, call: str | None) -> tuple[dict[str, str], tuple[str, ...]]:
+    """What an expression of torch or a call of cuBLASLt says, and its problem."""
+    if expression is not None:
+        from mmagen.suggest.torch_expression import product
+
+        found = product(expression)
+    elif call is not None:
+        from mmagen.suggest.cublaslt_call import product as of_call
+
+        found = of_call(call)
+        show("cuBLASLt's column-major D is the row-major D of the exchanged operands: its B is A here, its A is B", err=True)
+    else:
+        return {}, ()
+    return found.answers, (found.problem,)
 
 
 def _asked(given: dict[str, str | None], problems: Sequence[str]) -> tuple[dict[str, str | None], Sequence[str]]:

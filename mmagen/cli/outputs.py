@@ -50,6 +50,20 @@ def deliver(table: str, outputs: Mapping[str, str | None], spell: Mapping[str, C
             Path(file).write_text(spell[option](), "utf-8")
 
 
+def begin(file: str | None) -> Callable[[str], None]:
+    """Empty the file of a format of lines, and return a function that appends to it. `deliver` writes it anew at the end; until
+    then it holds what a run that is killed has found. Nothing is written before the end to stdout, a pipe or a device."""
+    if not file or file == "-" or (Path(file).exists() and not Path(file).is_file()):
+        return lambda text: None
+    Path(file).write_text("", "utf-8")
+
+    def append(text: str) -> None:
+        with Path(file).open("a", encoding="utf-8") as stream:
+            stream.write(text)
+
+    return append
+
+
 def made_by() -> dict[str, str]:
     """For Markdown pages: the command as typed, and the date in ISO format."""
     return {"command": " ".join(["mmagen", *sys.argv[1:]]), "date": datetime.date.today().isoformat()}

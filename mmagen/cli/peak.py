@@ -75,6 +75,17 @@ def peak(names: Sequence[str], filters: Mapping[str, Any], options: Options, out
     return exit_code(found)
 
 
+def list_operations(names: Sequence[str], filters: Mapping[str, Any], arch: str | None) -> ExitCode:
+    """Print which operations can be measured, and where. Raises UsageError."""
+    from mmagen.microbench.listing import listing
+
+    toolchain = find_toolchain(want=() if arch else ("gpus",))
+    target = arch or _target(toolchain)
+    wanted = chosen(names, filters)
+    deliver(listing(wanted, target, lambda operation: _obstacle(operation, target), line_width()), {}, {})
+    return ExitCode.OK
+
+
 def _build(able: Sequence[Operation], target: str, toolchain: Toolchain, options: Options, progress: Progress) -> Program:
     if not able or not (toolchain.gpus or options.compile_only):
         return Program(None)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mmagen.cli.build import Specs, load_specs
-from mmagen.cli.outputs import deliver, line_width, made_by, refuse_bad, show
+from mmagen.cli.outputs import begin, deliver, line_width, made_by, refuse_bad, show
 from mmagen.cli.progress import shown
 from mmagen.core.errors import ExitCode, RunError, UsageError, most_serious
 from mmagen.generate.manifest import MANIFEST, has_tests
@@ -49,7 +49,8 @@ class VerifyOptions:
 
 
 def verify(targets: Sequence[Path], options: VerifyOptions, outputs: Mapping[str, str | None]) -> ExitCode:
-    """Generate, compile, run and judge `targets` and write the reports. outputs: json, csv, junit, markdown -> file.
+    """Generate, compile, run and judge `targets` and write the reports. outputs: json, csv, junit, markdown -> file. The JSON
+    lines of a project are written when it ends, all others at the end.
 
     A refused spec does not stop the others; the most serious exit code is returned. Raises MmagenError for errors that affect
     all projects; errors of one project are in its verdict.
@@ -63,8 +64,10 @@ def verify(targets: Sequence[Path], options: VerifyOptions, outputs: Mapping[str
 def _verify(loaded: Specs, folders: Sequence[Path], options: VerifyOptions, outputs: Mapping[str, str | None]) -> ExitCode:
     with _projects(loaded, folders) as projects:
         toolchain = _toolchain(options)
-        if _emulates(options, toolchain):
-            return _on_cpu(projects, loaded, folders, toolchain, options, outputs)
+        emulates = _emulates(options, toolchain)
+        judged = _as_they_end(outputs["json"])
+        if emulates:
+            return _on_cpu(projects, loaded, folders, toolchain, options, outputs, judged)
         from mmagen.build.build import build as compile_projects
         from mmagen.verify.verdict import exit_code
 
@@ -74,9 +77,21 @@ def _verify(loaded: Specs, folders: Sequence[Path], options: VerifyOptions, outp
             results = compile_projects(
                 projects, toolchain, arch=options.arch or None, jobs=options.jobs, programs=programs, progress=progress
             )
-    verdicts = _run_all(results, [() if options.problems else problems for problems in asked], toolchain, options)
+    verdicts = _run_all(results, [() if options.problems else problems for problems in asked], toolchain, options, judged)
     _report(verdicts, loaded, folders, outputs)
     return exit_code(verdicts)
+
+
+def _as_they_end(file: str | None) -> Callable[[Verdict], None]:
+    """What is done with each verdict at once: its JSON lines are written to the file."""
+    append = begin(file)
+
+    def judged(verdict: Verdict) -> None:
+        from mmagen.report.formats import to_json
+
+        append(to_json([verdict]))
+
+    return judged
 
 
 def verify_atoms(which: Sequence[str], options: VerifyOptions, outputs: Mapping[str, str | None]) -> ExitCode:
@@ -125,6 +140,7 @@ def _on_cpu(
     toolchain: Toolchain,
     options: VerifyOptions,
     outputs: Mapping[str, str | None],
+    judged: Callable[[Verdict], None],
 ) -> ExitCode:
     """Emulate every project's kernel on small problems; the reports state that no GPU was involved."""
     from mmagen.verify.emulated.verify import emulate_all
@@ -147,6 +163,7 @@ def _on_cpu(
             max_dim=options.max_dim,
             why="--on cpu" if options.where == "cpu" else toolchain.remedies["gpus"],
             timeout_s=options.timeout_s,
+            judged=judged,
         )
     _report(verdicts, loaded, folders, outputs, options.verbose)
     return exit_code(verdicts)
@@ -219,9 +236,14 @@ def _problems(project: Path) -> tuple[Problem, ...]:
 
 
 def _run_all(
-    results: Sequence[BuildResult], asked: Sequence[Sequence[Problem]], toolchain: Toolchain, options: VerifyOptions
+    results: Sequence[BuildResult],
+    asked: Sequence[Sequence[Problem]],
+    toolchain: Toolchain,
+    options: VerifyOptions,
+    judged: Callable[[Verdict], None],
 ) -> list[Verdict]:
-    """Run the programs one after another: concurrent programs would distort each other's timings."""
+    """Run the programs one after another: concurrent programs would distort each other's timings. judged: called with each
+    verdict."""
     from mmagen.verify.omitted import problem_argument, unsuitable
     from mmagen.verify.verdict import judge
 
@@ -235,6 +257,7 @@ def _run_all(
             else:
                 progress(number, len(results), f"running {result.name}")
                 verdicts.append(_run(result, problems, toolchain, options))
+            judged(verdicts[-1])
     return verdicts
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from mmagen.core.targets import capability
 from mmagen.families import family_of
 from mmagen.families.peak.rates import rate
 from mmagen.mma import catalogue
@@ -21,6 +22,10 @@ _GUESSED_FOR = DEVICES[-1]
 # CUDA C++ Programming Guide, "Throughput of Native Arithmetic Instructions": f32 multiply-adds of an SM of sm_80 in a cycle, two
 # operations each. One kind of instruction is compared with itself, so that another rate would change no order.
 _SCALAR_RATE = 128
+# Of the rate of wgmma, what an older architecture's operations reach on an H200, by the type of A; other types the first
+# (docs/results/h200-peaks.csv, pct_rate). The f64 operations that Hopper brought reach all of it.
+_HOPPER = 90
+_OF_WGMMA = {"bf16": 0.663, "f64": 0.499, "e4m3": 0.777, "e5m2": 0.777}
 _SMEM_BYTES = 128  # an SM's shared memory delivers in a cycle
 # Between two k tiles: the wait for cp.async, a barrier, addresses. An assumption; it makes short k tiles cost something.
 _K_TILE_CYCLES = 100
@@ -57,7 +62,9 @@ def _k_tile_us(plan: GemmPlan, device: Device) -> float:
     m, n, k = plan.tile
     rows, columns, _ = plan.tiled_mma.atoms
     operation = catalogue.known(plan.atom.name)
-    per_cycle = (rate(operation, f"sm_{device.capability}") if operation else None) or _SCALAR_RATE
+    per_cycle = float((rate(operation, f"sm_{device.capability}") if operation else None) or _SCALAR_RATE)
+    if operation and operation.tensor_core and capability(operation.arch) < device.capability == _HOPPER:
+        per_cycle *= _OF_WGMMA.get(operation.type_a, _OF_WGMMA["bf16"])
     a, b = plan.atom.type_a.bytes, plan.atom.type_b.bytes
     # A warp reads fragments; of scalar operands a line for each element of a thread, which others of its threads share.
     by_warps, by_threads = m * columns * a + n * rows * b, plan.threads * (m // rows * a + n // columns * b)

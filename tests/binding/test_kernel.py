@@ -187,14 +187,18 @@ class Interface:
         self.__cuda_array_interface__ = about | changes
 
 
-def test_the_cuda_array_interface_is_read(library):
+def test_the_cuda_array_interface_is_read(library, monkeypatch):
+    waited = []
+    monkeypatch.setattr("mmagen.binding.kernel.wait_for", waited.append)
     (entry,) = entries_in(library()).values()
     call = Kernel(entry)  # such arrays are on a GPU by definition
     a, b, out = ints(4, 8), laid_out(ints(8, 6), False), np.zeros((4, 6), np.float32)
     call(Interface(a), Interface(b), out=Interface(out))
     assert (out == a @ b).all()
     call(Interface(a, strides=None), Interface(b), out=Interface(out), alpha=2)
-    assert (out == 2 * a @ b).all()
+    assert (out == 2 * a @ b).all() and waited == [0, 0], "such a library does not wait for a stream that it does not know"
+    call(Interface(a), Interface(b), out=Interface(out), stream=7)
+    assert waited == [0, 0]
     for changes, says in (
         ({"mask": a}, "a mask"),
         ({"strides": (33, 4)}, "not multiples of its 4-byte"),
@@ -207,6 +211,33 @@ def test_the_cuda_array_interface_is_read(library):
         call(Interface(a), Interface(b), out=Interface(out, data=(out.ctypes.data, True)))
     with pytest.raises(ArgumentError, match=r"^out: .*Interface cannot allocate arrays; pass out"):
         call(Interface(a), Interface(b))
+
+
+class Foreign:
+    """An array of a library whose transposes are copies."""
+
+    def __init__(self, array: np.ndarray):
+        self.array = array
+
+    def __dlpack__(self, **asked):
+        return self.array.__dlpack__(**asked)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+def test_a_transpose_of_an_array_whose_library_has_only_copies(kernel, monkeypatch):
+    monkeypatch.setattr(Foreign, "__module__", "jaxlib.arrays")
+    a, b = ints(2, 4, 8), ints(2, 6, 8)
+    right = mmagen.transposed(Foreign(b))
+    out = np.zeros((2, 4, 6), np.float32)
+    kernel("TN")(Foreign(a), right, out=Foreign(out))
+    assert (out == a @ b.swapaxes(1, 2)).all()
+    assert mmagen.transposed(right).array is b and mmagen.transposed(a).base is a
+    with pytest.raises(ArgumentError, match=r"^b: shape \(8,\): a transposed matrix"):
+        kernel("TN")(Foreign(a), mmagen.transposed(Foreign(b[0, 0])), out=Foreign(out))
+    with pytest.raises(ArgumentError, match=r"^array: builtins.int cannot be transposed"):
+        mmagen.transposed(5)
 
 
 def test_the_export_keeps_memory_alive_and_frees_it_once(kernel):

@@ -49,6 +49,20 @@ def test_the_compiled_caller_computes_what_matmul_does(fast):
         assert torch.equal(d, alpha * wanted + (beta * c if beta else 0))
 
 
+def test_a_column_major_d_is_made_with_its_strides(kernel):
+    fast = kernel("TN", "M", workspace=True)._fast
+    for shape in ((5, 7), (1, 7), (5, 1), (3, 5, 7)):
+        a, b = ints(*shape[:-1], 4), weights(*shape[:-2], 4, shape[-1])
+        d = fast(a, b, None, None, 1, 0, None)
+        assert d is not None and d.shape == shape and d.mT.is_contiguous() and torch.equal(d, a @ b)
+        assert torch.equal(fast(a, b, d, d, 1, 1, None), 2 * (a @ b))
+
+
+def test_a_d_of_pairs_of_columns_is_not_the_compiled_callers(kernel):
+    about = {"type": "f32", "contiguous": "N", "columns_of_element": 2}
+    assert kernel("TN", "N", d=about)._fast is None
+
+
 def test_what_is_unusual_is_left_alone(fast):
     """None, and nothing was done: kernel.py computes it, or says what is wrong."""
     a, b, out = ints(4, 8), weights(8, 6), torch.zeros(4, 6)

@@ -255,7 +255,7 @@ def test_each_header_is_plain_c99_and_cxx(tmp_path):
         path.stem for path in SPECS.glob("*.yaml") if "kernel: peak" not in path.read_text()
     }
     languages = [("gcc", "c99"), ("gcc", "c11"), ("g++", "c++17"), ("g++", "c++20"), ("g++", "c++23")]
-    languages += [("clang", "c99"), ("clang++", "c++20")]
+    languages += [("clang", "c99"), ("clang", "c11"), ("clang++", "c++17"), ("clang++", "c++20"), ("clang++", "c++2b")]
     use = "".join(f'#include "{header}"\n' for header in headers for _ in range(2))
     # The initializer and every status, in each language.
     name = "fma_micro"

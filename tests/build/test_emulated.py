@@ -81,7 +81,8 @@ _CONTROLS_OF_EVERY_RUN = ("control_late_in_the_loop", "control_late_in_micro")
 def _verdict(files, name, tmp_path, problems=()):
     write(files, tmp_path / name)
     toolchain = find_toolchain(want=COMPILE)
-    return emulate_all(
+    judged = []
+    verdicts = emulate_all(
         [tmp_path / name],
         toolchain,
         arch=None,
@@ -90,7 +91,10 @@ def _verdict(files, name, tmp_path, problems=()):
         distribution=None,
         jobs=1,
         progress=lambda done, total, what: None,
-    )[0]
+        judged=judged.append,
+    )
+    assert verdicts == judged
+    return verdicts[0]
 
 
 @pytest.mark.parametrize("spec", representatives(_SPECS, _SPECS_OF_EVERY_RUN))

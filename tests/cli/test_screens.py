@@ -110,6 +110,7 @@ def test_projects(screen, tmp_path):
         ("atoms", "SM80_16x8x16_F32F16F16F32_TN"),
         ("atoms", "no_such_atom_as_this_one"),
         ("cache", "info"),
+        ("peak", "--list", "--arch", "sm_80", "SM80_16x8x*"),
     ],
     ids=" ".join,
 )

@@ -36,6 +36,17 @@ def test_verify_passes_and_reports(workspace, machine, capsys):
     assert Path("r.csv").read_text().startswith("name,problem") and "<testsuite " in Path("r.xml").read_text()
 
 
+def test_what_has_ended_is_in_the_json_file_while_the_rest_runs(workspace, machine, capsys):
+    Path("r.jsonl").write_text("of an earlier run")
+    copied = f"import shutil; shutil.copy({str(Path('r.jsonl').resolve())!r}, os.path.dirname(__file__) + '/seen')"
+    machine.body = f"{copied}\n{printing(record(name='NAME'))}"
+    code, _, _ = typed(capsys, "verify", "two.yaml", "one.yaml", "--json", "r.jsonl")
+    whole = Path("r.jsonl").read_text()
+    seen = {path.parent.name: path.read_text() for path in workspace.rglob("seen")} if code == 0 else {}
+    assert sorted(seen.values(), key=len) == ["", whole.splitlines(keepends=True)[0]], seen
+    assert len(whole.splitlines()) == 2
+
+
 def test_verify_builds_a_project_folder_as_it_is(workspace, machine, capsys):
     typed(capsys, "build", "one.yaml")
     Path("generated/one/a.cu").write_text("a mutant")

@@ -21,6 +21,7 @@ from mmagen.inspect.page import inspect
 from mmagen.microbench import figures, measure, program
 from mmagen.mma.catalogue import find, operations, select
 from mmagen.spec.model import Spec
+from tests.support.fakes import typed
 
 BF16 = "SM90_64x256x16_F32BF16BF16_SS"
 MACHINE = figures.Machine("sm_90a", "NVIDIA H200", "580.1", "13.0.88", "4.2.0", "0.1.0")
@@ -163,6 +164,17 @@ def test_what_has_no_loop_says_why():
     assert verb._obstacle(find("SM80_16x8x16_F32BF16BF16F32_TN"), "sm_75") == "needs sm_80 or later, not sm_75"
     named = verb._obstacle(find("SM80_16x8x16_F32BF16BF16F32_TN"), "sm_75", "sm_75 (Tesla T4)")
     assert named == "needs sm_80 or later, not sm_75 (Tesla T4)"
+
+
+def test_the_list_says_what_is_measured_where(capsys):
+    names = ("SM80_16x8x16_F32F16F16F32_TN", "SM90_16x8x4_F64F64F64F64_TN", "SM100_MMA_TF32_SS")
+    code, out, _ = typed(capsys, "peak", "--list", "--arch", "sm_80", *names)
+    rows = [line.split("  ") for line in out.splitlines()[2:5]]
+    cells = [[cell.strip() for cell in row if cell.strip()] for row in rows]
+    assert code == 0 and cells[0] == [names[0], "mma.sync", "sm_80 and later", "2048", "measured"]
+    assert cells[1][-1] == "needs sm_90 or later, not sm_80" and cells[2][-1] == "there is no peak loop for tcgen05 yet"
+    assert out.endswith("1 of 3 operations are measured on sm_80, 1 on other architectures\n")
+    assert typed(capsys, "peak", "--list", "no_such")[0] == 2
 
 
 @pytest.mark.parametrize(

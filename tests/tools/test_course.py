@@ -105,7 +105,7 @@ def test_every_figure_is_made_from_the_specs():
     for path, svg in figures():
         assert path.read_text("utf-8") == svg, f"{path.name} differs; run python -m tools.site.figures"
     shown = {name for page in [*COURSE, ROOT / "README.md", ROOT / "docs/index.md"] for name in _figures(page)}
-    assert shown == set(FIGURES) and {path.stem for path in (ROOT / "docs/figures").iterdir()} == set(FIGURES)
+    assert shown == set(FIGURES) and {path.stem for path in (ROOT / "docs/figures").glob("*.svg")} == set(FIGURES)
 
 
 def _figures(page: Path) -> list[str]:

@@ -36,6 +36,7 @@ from mmagen.cli.options import FILTERS, JOBS, REPORTS, cached, operation_names, 
 )
 @click.option("--compile-only", metavar="PROGRAM", help="Stop after compiling and write PROGRAM; needs no GPU.")
 @click.option("--program", metavar="PROGRAM", help="Compile nothing; run PROGRAM, made with --compile-only.")
+@click.option("--list", "lists", is_flag=True, help="Print what can be measured, and where; measure nothing.")
 @REPORTS
 @click.option("--svg", "svg_file", metavar="FILE", help="Write a bar chart to FILE; - is stdout.")
 @JOBS
@@ -53,6 +54,7 @@ def peak(
     sample_ms: float,
     compile_only: str | None,
     program: str | None,
+    lists: bool,
     json_file: str | None,
     csv_file: str | None,
     markdown_file: str | None,
@@ -67,9 +69,12 @@ def peak(
     from mmagen.cli import peak as verb
 
     filters = {"type": type_, "shape": shape, "kind": kind, "family": family, "sparse": sparse}
+    target = target_names((arch,))[0] if arch else None
+    if lists:
+        return verb.list_operations(names, filters, target)
     settings = verb.settings(inputs, seconds, sample_ms)
     options = verb.Options(
-        target_names((arch,))[0] if arch else None,
+        target,
         settings,
         Path(compile_only) if compile_only else None,
         Path(program) if program else None,

@@ -120,15 +120,21 @@ def _library_tasks(
     return work
 
 
-def run_tasks(work: Sequence[Task], jobs: int, progress: Callable[[int, int, str], None]) -> list[RunResult]:
+def run_tasks(
+    work: Sequence[Task],
+    jobs: int,
+    progress: Callable[[int, int, str], None],
+    ended: Callable[[int, RunResult], None] = lambda index, result: None,
+) -> list[RunResult]:
     """Emulate all tasks, `jobs` processes at a time; one RunResult for each, in order. Of a kernel that did not end on a
-    problem, those that have not begun are not run."""
+    problem, those that have not begun are not run. ended: called with the index and the result of each task when it ends."""
     results: list[RunResult | None] = [None] * len(work)
     endless: dict[str, str] = {}  # kernel -> the problem that it did not end on
     if jobs == 1 or len(work) == 1:
         for i, task in enumerate(work):
             progress(i, len(work), f"emulating {task.plan.name} {task.text}")
-            results[i] = _run_unless(endless, task)
+            results[i] = result = _run_unless(endless, task)
+            ended(i, result)
         return [result for result in results if result]
     if len({task.kernel_name for task in work}) == 1 and get_start_method() == "fork":
         host.parse_ahead(work[0])
@@ -141,14 +147,16 @@ def run_tasks(work: Sequence[Task], jobs: int, progress: Callable[[int, int, str
                 while order and idle:
                     i = order.take(idle[-1], [work[other].kernel_name for other in running.values()])
                     if work[i].kernel_name in endless:
-                        results[i] = _not_run(work[i], endless)
+                        results[i] = result = _not_run(work[i], endless)
+                        ended(i, result)
                     else:
                         idle.pop()
                         running[pool.submit(run_task, work[i])] = i
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
                     i = running.pop(future)
                     idle.append(work[i].kernel_name)
-                    results[i] = _noted(endless, work[i], future.result())
+                    results[i] = result = _noted(endless, work[i], future.result())
+                    ended(i, result)
                     done = sum(result is not None for result in results)
                     progress(done, len(work), f"emulated {work[i].plan.name} {work[i].text}")
         except BaseException:

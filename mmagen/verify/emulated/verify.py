@@ -23,6 +23,7 @@ from mmagen.toolchain.find import Toolchain
 from mmagen.toolchain.identity import open_cache
 from mmagen.verify.emulated.session import left_out_by, only_on_a_gpu, run_tasks, tasks
 from mmagen.verify.emulated.task import Task
+from mmagen.verify.run import RunResult
 from mmagen.verify.verdict import Verdict, judge
 
 Progress = Callable[[int, int, str], None]
@@ -42,9 +43,11 @@ def emulate_all(
     max_dim: int | None = None,
     why: str = "--on cpu",
     timeout_s: float | None = None,
+    judged: Callable[[Verdict], None] = lambda verdict: None,
 ) -> list[Verdict]:
     """A verdict for each project folder, in order. problems: as on the command line, () for small ones of its own; those of the
-    spec then become skipped records. why: why there is no GPU. timeout_s: of one problem.
+    spec then become skipped records. why: why there is no GPU. timeout_s: of one problem. judged: called with each verdict once
+    the project's last problem has ended, in any order.
 
     Raises UsageError for a folder that is no project or a problem that is not one, SpecError for its spec.yaml.
     """
@@ -56,16 +59,28 @@ def emulate_all(
         tasks(one, ptx, chosen, 1 if seed is None else seed, distribution, max_dim) if not ptx.error else []
         for one, ptx in zip(plans, compiled, strict=True)
     ]
-    results = iter(run_tasks([replace(task, timeout_s=timeout_s) for group in work for task in group], at_once, progress))
-    return [
-        judge(
-            _build_result(project, ptx),
-            *[next(results) for _ in group],
-            no_gpu=only_on_a_gpu(one),
-            skipped=[] if chosen else [*_skipped(one, group, max_dim, why), *_other_targets(one, ptx, arch)],
-        )
-        for one, project, ptx, group in zip(plans, projects, compiled, work, strict=True)
-    ]
+    verdicts: list[Verdict | None] = [None] * len(plans)
+    found: list[dict[int, RunResult]] = [{} for _ in plans]
+
+    def judge_ended(number: int) -> None:
+        one, ptx, group, runs = plans[number], compiled[number], work[number], found[number]
+        if len(runs) < len(group):
+            return
+        skipped = [] if chosen else [*_skipped(one, group, max_dim, why), *_other_targets(one, ptx, arch)]
+        build, in_order = _build_result(projects[number], ptx), [runs[index] for index in sorted(runs)]
+        verdicts[number] = verdict = judge(build, *in_order, no_gpu=only_on_a_gpu(one), skipped=skipped)
+        judged(verdict)
+
+    def ended(index: int, result: RunResult) -> None:
+        found[of[index]][index] = result
+        judge_ended(of[index])
+
+    of = [number for number, group in enumerate(work) for _ in group]  # task -> project
+    for number, group in enumerate(work):
+        if not group:
+            judge_ended(number)
+    run_tasks([replace(task, timeout_s=timeout_s) for group in work for task in group], at_once, progress, ended)
+    return [verdict for verdict in verdicts if verdict]
 
 
 def _skipped(plan: Plan, work: Sequence[Task], max_dim: int | None, why: str) -> list[tuple[str, str]]:

@@ -1,0 +1,68 @@
+"""Calls of cublasLtMatmul as its log prints them (CUBLASLT_LOG_LEVEL=5), as answers of `mmagen new`.
+
+    [cublasLt][42][Trace][cublasLtMatmul] A=0x7f... Adesc=[type=R_16BF rows=8192 cols=1024 ld=8192] ...
+        computeDesc=[computeType=COMPUTE_32F scaleType=R_32F transa=OP_T]
+
+All matrices are column-major, unless an order is given. A column-major D of A * B is, in memory, the row-major one of the
+transposed product: B's transpose is A here, and A's transpose is B.
+"""
+
+from __future__ import annotations
+
+import re
+
+from mmagen.core.errors import UsageError
+from mmagen.suggest.product import Product, letters
+
+_TYPES = {"R_16F": "f16", "R_16BF": "bf16", "R_32F": "f32", "R_64F": "f64", "R_8I": "s8", "R_8U": "u8", "R_32I": "s32"}
+_TYPES |= {"R_8F_E4M3": "e4m3", "R_8F_E5M2": "e5m2"}
+_SUMS = {"16F": "f16", "32F": "f32", "64F": "f64", "32I": "s32"}
+_FORM = "a line with Adesc=[...], Bdesc=[...], Ddesc=[...] and computeDesc=[...], as CUBLASLT_LOG_LEVEL=5 prints it"
+
+
+def product(line: str) -> Product:
+    """What the call computes. Raises UsageError."""
+    a, b, d, compute = (_descriptor(line, name) for name in ("Adesc", "Bdesc", "Ddesc", "computeDesc"))
+    for one in (a, b, d):
+        if one.get("order", "ORDER_COL") != "ORDER_COL":
+            raise UsageError(f"--cublaslt: order={one['order']}: only column-major matrices (ORDER_COL) are read")
+    if "epilogue" in compute and compute["epilogue"] != "EPILOGUE_DEFAULT":
+        raise UsageError(f"--cublaslt: {compute['epilogue']}: remove it, and add the operation to the spec's `epilogue`")
+    a_transposed, b_transposed = (compute.get(name, "OP_N") in ("OP_T", "OP_C") for name in ("transa", "transb"))
+    m, k = _extents(a)[::-1] if a_transposed else _extents(a)
+    of_b, n = _extents(b)[::-1] if b_transposed else _extents(b)
+    if of_b != k or _extents(d) != (m, n):
+        raise UsageError(
+            f"--cublaslt: op(A) is {m} x {k}, op(B) {of_b} x {n} and D {' x '.join(map(str, _extents(d)))}: no product"
+        )
+    sums = _SUMS.get(compute.get("computetype", "").split("_")[1] if "_" in compute.get("computetype", "") else "")
+    if sums is None:
+        raise UsageError(f"--cublaslt: computeType is {compute.get('computetype', 'missing')}; there are {', '.join(_SUMS)}")
+    tf32 = "TF32" in compute["computetype"]
+    types = tuple("tf32" if tf32 and _type(one) == "f32" else _type(one) for one in (b, a))
+    batch = d.get("batchcount", "1")
+    if not batch.isdecimal():
+        raise UsageError(f"--cublaslt: batchCount={batch} is no number of matrices")
+    return Product((types[0], types[1]), sums, _type(d), letters(not b_transposed, a_transposed), (n, m, k, int(batch)))
+
+
+def _descriptor(line: str, name: str) -> dict[str, str]:
+    """Keys in lower case: versions differ."""
+    found = re.search(rf"\b{name}=\[([^\]]*)\]", line)
+    if found is None:
+        raise UsageError(f"--cublaslt: {name} is missing; pass {_FORM}")
+    return {key.lower(): value for key, _, value in (part.partition("=") for part in found[1].split())}
+
+
+def _extents(of: dict[str, str]) -> tuple[int, int]:
+    try:
+        rows, columns = int(of["rows"]), int(of["cols"])
+    except (KeyError, ValueError):
+        raise UsageError(f"--cublaslt: a matrix without rows= and cols=; pass {_FORM}") from None
+    return rows, columns
+
+
+def _type(of: dict[str, str]) -> str:
+    if of.get("type") not in _TYPES:
+        raise UsageError(f"--cublaslt: type={of.get('type')}; there are {', '.join(_TYPES)}")
+    return _TYPES[of["type"]]

@@ -1,0 +1,169 @@
+"""Products as PyTorch writes them, e.g. `F.linear(bf16[4096, 8192], bf16[1024, 8192])`, as answers of `mmagen new`.
+
+A tensor is written as type[shape], row-major, or made by a function of torch (`torch.randn(4096, 8192, dtype=torch.bfloat16)`). The
+expression is read, not run.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from dataclasses import dataclass, replace
+
+from mmagen.core.errors import UsageError
+from mmagen.suggest.product import Product, letters
+
+_WORDS = {"f16": "f16", "bf16": "bf16", "tf32": "tf32", "f32": "f32", "f64": "f64", "s8": "s8", "u8": "u8", "e4m3": "e4m3"}
+_WORDS |= {
+    "e5m2": "e5m2",
+    "float16": "f16",
+    "half": "f16",
+    "bfloat16": "bf16",
+    "float32": "f32",
+    "float": "f32",
+    "float64": "f64",
+}
+_WORDS |= {"double": "f64", "int8": "s8", "uint8": "u8", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2"}
+_STORED = {"tf32": "f32", "e4m3": "bf16", "e5m2": "bf16", "s8": "s32", "u8": "s32"}  # D where torch is not asked for a type
+_MADE = ("empty", "ones", "rand", "randn", "zeros")
+_PRODUCTS = ("_int_mm", "_scaled_mm", "bmm", "matmul", "mm")
+_SUMS_OF_C = ("addmm", "baddbmm")  # a further first argument, C
+_CASTS = ("bfloat16", "double", "float", "half")
+_NO_MATTER = ("cuda", "detach")
+
+
+@dataclass(frozen=True)
+class _Tensor:
+    """shape: as the expression sees it. transposed: the last two dimensions are exchanged in memory."""
+
+    word: str
+    shape: tuple[int, ...]
+    transposed: bool = False
+
+    @property
+    def mt(self) -> _Tensor:
+        if len(self.shape) < 2:
+            raise UsageError(f"a tensor of shape {self.shape} has no transpose")
+        return _Tensor(self.word, (*self.shape[:-2], self.shape[-1], self.shape[-2]), not self.transposed)
+
+
+def product(text: str) -> Product:
+    """What an expression computes. Raises UsageError with the part that is not understood."""
+    try:
+        tree = ast.parse(text.strip(), mode="eval")
+        found = _value(tree.body)
+    except (SyntaxError, ValueError, RecursionError) as error:
+        what = error.msg if isinstance(error, SyntaxError) else str(error)
+        raise UsageError(f"--torch: {text!r} is no expression of Python: {what}") from None
+    if not isinstance(found, Product):
+        raise UsageError(f"--torch: {text!r} is a tensor; write a product, e.g. bf16[4096, 8192] @ bf16[8192, 1024]")
+    return found
+
+
+def _refused(node: ast.expr, why: str) -> UsageError:
+    return UsageError(f"--torch: {ast.unparse(node)}: {why}")
+
+
+def _value(node: ast.expr) -> _Tensor | Product:
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
+        return _multiplied(node, _tensor(node.left), _tensor(node.right), None)
+    if isinstance(node, ast.Subscript):
+        return _Tensor(_word(node.value), _shape(node.slice))
+    if isinstance(node, ast.Attribute) and node.attr in ("T", "mT"):
+        return _tensor(node.value).mt
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute | ast.Name):
+        return _called(node, node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id)
+    hint = (
+        "write a tensor as type[shape], e.g. bf16[4096, 8192]"
+        if isinstance(node, ast.Name)
+        else "this is no product of matrices"
+    )
+    raise _refused(node, hint)
+
+
+def _tensor(node: ast.expr) -> _Tensor:
+    found = _value(node)
+    if isinstance(found, Product):
+        raise _refused(node, "a product within another; one kernel computes one: ask for each")
+    return found
+
+
+def _called(node: ast.Call, name: str) -> _Tensor | Product:
+    """A call of a function of torch, or of a method of a tensor."""
+    named = {one.arg: one.value for one in node.keywords}
+    if isinstance(node.func, ast.Attribute) and not _is_module(node.func.value):
+        return _method(node, name, _value(node.func.value), named)
+    if name in _MADE:
+        shape = node.args[0] if len(node.args) == 1 else ast.Tuple([*node.args])
+        return _Tensor(_word(named["dtype"]) if "dtype" in named else "f32", _shape(shape))
+    if name == "linear":
+        if len(node.args) != 2 or "bias" in named:
+            raise _refused(node, "write it without the bias, and add `- {bias: column}` to the spec's `epilogue`")
+        return _multiplied(node, _tensor(node.args[0]), _tensor(node.args[1]).mt, named.get("out_dtype"))
+    if name in (*_PRODUCTS, *_SUMS_OF_C):
+        factors = node.args[1:] if name in _SUMS_OF_C else node.args
+        if len(factors) < 2:
+            raise _refused(node, "it needs two matrices")
+        return _multiplied(node, _tensor(factors[0]), _tensor(factors[1]), named.get("out_dtype"))
+    raise _refused(node, f"{name} is not known here; an operation after the product is one of the spec's `epilogue`")
+
+
+def _is_module(node: ast.expr) -> bool:
+    """torch, F, torch.nn.functional: a name of no type."""
+    inner = node
+    while isinstance(inner, ast.Attribute) and inner.attr not in ("T", "mT"):
+        inner = inner.value
+    return isinstance(inner, ast.Name) and inner.id not in _WORDS
+
+
+def _method(node: ast.Call, name: str, of: _Tensor | Product, named: dict[str | None, ast.expr]) -> _Tensor | Product:
+    if name in _NO_MATTER:
+        return of
+    if name in _CASTS:
+        return _cast(of, _WORDS[name])
+    if name in ("to", "type"):
+        types = [
+            one for one in [*node.args, *([named["dtype"]] if "dtype" in named else [])] if not isinstance(one, ast.Constant)
+        ]
+        return _cast(of, _word(types[0])) if types else of
+    if isinstance(of, _Tensor) and name in ("t", "transpose", "swapaxes"):
+        return of.mt
+    if isinstance(of, _Tensor) and name == "contiguous":
+        return replace(of, transposed=False)
+    if name in _PRODUCTS and isinstance(of, _Tensor) and node.args:
+        return _multiplied(node, of, _tensor(node.args[0]), None)
+    raise _refused(node, f"{name} is not known here; an operation after the product is one of the spec's `epilogue`")
+
+
+def _cast(of: _Tensor | Product, word: str) -> _Tensor | Product:
+    return replace(of, out=word) if isinstance(of, Product) else replace(of, word=word)
+
+
+def _multiplied(node: ast.expr, a: _Tensor, b: _Tensor, out: ast.expr | None) -> Product:
+    if len(a.shape) < 2 or len(b.shape) not in (2, 3) or a.shape[-1] != b.shape[-2]:
+        raise _refused(node, f"shapes {a.shape} and {b.shape} are no (..., M, K) and (..., K, N)")
+    (*batches, m, k), n = a.shape, b.shape[-1]
+    if len(b.shape) == 3:
+        batch = math.prod(batches)
+        if b.shape[0] not in (1, batch) and batch != 1:
+            raise _refused(node, f"batches of {batch} and {b.shape[0]} matrices")
+        batch = max(batch, b.shape[0])
+    else:  # the rows of all batches are one matrix, unless each is transposed
+        batch, m = (math.prod(batches), m) if a.transposed else (1, m * math.prod(batches))
+    stored = _word(out) if out is not None else _STORED.get(a.word, a.word)
+    return Product((a.word, b.word), None, stored, letters(not a.transposed, b.transposed), (m, n, k, batch))
+
+
+def _word(node: ast.expr) -> str:
+    name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    if name not in _WORDS:
+        raise _refused(node, f"no type of elements; there are {', '.join(dict.fromkeys(_WORDS.values()))}, and torch's names")
+    return _WORDS[name]
+
+
+def _shape(node: ast.expr) -> tuple[int, ...]:
+    parts = node.elts if isinstance(node, ast.Tuple | ast.List) else [node]
+    extents = [part.value for part in parts if isinstance(part, ast.Constant) and type(part.value) is int and part.value > 0]
+    if len(extents) != len(parts):
+        raise _refused(node, "a shape is positive integers, e.g. [4096, 8192]")
+    return tuple(map(int, extents))

@@ -1,0 +1,45 @@
+"""A C99 program calls the libraries of compiled kernels on a GPU: results, streams, scalars in device memory, refusals."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import mmagen
+from mmagen.toolchain.find import find_toolchain
+
+pytestmark = [pytest.mark.nvcc, pytest.mark.gpu]
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = Path(__file__).with_name("program.c")
+
+
+@pytest.mark.parametrize("compiler", ("gcc", "clang"))
+@pytest.mark.parametrize("spec", ("sm80_gemm_bf16_tn", "sm90_gemm_bf16_tn"))
+def test_a_c_program_calls_a_kernel(spec, compiler, tmp_path):
+    if shutil.which(compiler) is None:
+        pytest.skip(f"no {compiler}")
+    kernel = mmagen.compile(ROOT / f"specs/{spec}.yaml")
+    if why := kernel.can_run(128, 128, 128):
+        pytest.skip(why)
+    library = kernel._path
+    header = mmagen.build(ROOT / f"specs/{spec}.yaml", tmp_path) / f"include/{spec}/{spec}.h"
+    nvcc = find_toolchain(want=("nvcc",)).nvcc
+    assert nvcc
+    cuda = next(folder for folder in _library_folders(nvcc.path) if list(folder.glob("libcudart_static.a")))
+    strict = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", f"-DKERNEL={spec}", f'-DHEADER="{header}"']
+    link = [library, cuda / "libcudart_static.a", f"-Wl,-rpath,{library.parent}", "-ldl", "-lpthread", "-lrt"]
+    program = tmp_path / "program"
+    subprocess.run([compiler, *strict, PROGRAM, "-o", program, *link], check=True)
+    done = subprocess.run([program], capture_output=True, text=True, env=dict(os.environ))
+    print(spec, compiler, done.stdout)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def _library_folders(nvcc: Path) -> list[Path]:
+    root = Path(nvcc).resolve().parents[1]
+    return [folder for name in ("lib64", "lib", "targets/x86_64-linux/lib") if (folder := root / name).is_dir()]

@@ -1,0 +1,133 @@
+"""mmagen new from an expression of torch and from a call of cuBLASLt."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from mmagen.core.errors import UsageError
+from mmagen.suggest import cublaslt_call, torch_expression
+from mmagen.suggest.product import Product
+from tests.support.fakes import typed
+
+
+def product(types, out, layout, *shape, sums=None):
+    a, _, b = types.partition(",")
+    return Product((a, b or a), sums, out, layout, shape)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("bf16[64, 512] @ bf16[512, 96]", product("bf16", "bf16", "TT", 64, 96, 512, 1)),
+        ("bf16[64, 512] @ bf16[96, 512].T", product("bf16", "bf16", "TN", 64, 96, 512, 1)),
+        ("f16[512, 64].mT @ f16[512, 96]", product("f16", "f16", "NT", 64, 96, 512, 1)),
+        ("torch.mm(f16[512, 64].t(), f16[96, 512].transpose(0, 1))", product("f16", "f16", "NN", 64, 96, 512, 1)),
+        ("F.linear(bf16[8, 128, 512], bf16[96, 512])", product("bf16", "bf16", "TN", 1024, 96, 512, 1)),
+        ("torch.nn.functional.linear(half[3, 4], half[5, 4])", product("f16", "f16", "TN", 3, 5, 4, 1)),
+        ("torch.bmm(f32[4, 3, 5], f32[4, 5, 7])", product("f32", "f32", "TT", 3, 7, 5, 4)),
+        ("f32[2, 2, 3, 5] @ f32[4, 7, 5].mT", product("f32", "f32", "TN", 3, 7, 5, 4)),
+        ("f32[4, 5, 3].mT @ f32[5, 7]", product("f32", "f32", "NT", 3, 7, 5, 4)),
+        ("torch._int_mm(torch.int8[16, 32], torch.int8[32, 8])", product("s8", "s32", "TT", 16, 8, 32, 1)),
+        (
+            "torch._scaled_mm(torch.float8_e4m3fn[16, 32], torch.float8_e5m2[8, 32].t(), out_dtype=torch.float16)",
+            product("e4m3,e5m2", "f16", "TN", 16, 8, 32, 1),
+        ),
+        ("torch.randn(16, 32, dtype=torch.bfloat16, device='cuda') @ torch.ones((32, 8)).to('cuda', torch.bfloat16)",
+         product("bf16", "bf16", "TT", 16, 8, 32, 1)),
+        ("(torch.rand(16, 32).half().cuda() @ f16[8, 32].T).float()", product("f16", "f32", "TN", 16, 8, 32, 1)),
+        ("torch.addmm(f32[16, 8], f32[16, 32], f32[8, 32].T)", product("f32", "f32", "TN", 16, 8, 32, 1)),
+        ("f16[8, 32].T.contiguous().T.matmul(f16[32, 8])", product("f16", "f16", "NT", 8, 8, 32, 1)),
+    ],
+)  # fmt: skip
+def test_expressions_of_torch(text, expected):
+    assert torch_expression.product(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "no expression of Python"),
+        ("a @ b", "a: write a tensor as type"),
+        ("bf16[3, 4]", "is a tensor; write a product"),
+        ("bf16[3, 4] @ bf16[5, 6]", r"shapes \(3, 4\) and \(5, 6\)"),
+        ("bf16[3] @ bf16[3, 6]", "shapes"),
+        ("f99[3, 4] @ f16[4, 5]", "no type of elements"),
+        ("f16[3, -4] @ f16[4, 5]", "positive integers"),
+        ("f16[3, 'x'] @ f16[4, 5]", "positive integers"),
+        ("f16[3, 4] @ f16[4, 5] @ f16[5, 6]", "a product within another"),
+        ("torch.relu(f16[3, 4] @ f16[4, 5])", "relu is not known here; .* `epilogue`"),
+        ("(f16[3, 4] @ f16[4, 5]).relu()", "relu is not known here"),
+        ("F.linear(f16[3, 4], f16[5, 4], f16[5])", "without the bias"),
+        ("f16[3, 4] + f16[3, 4]", "no product of matrices"),
+        ("torch.mm(f16[3, 4])", "two matrices"),
+        ("f16[4].T @ f16[4, 5]", "no transpose"),
+        ("torch.bmm(f16[2, 3, 4], f16[3, 4, 5])", "batches of 2 and 3"),
+        ("__import__('os').system('true')", "not known here"),
+        ("(" * 500 + "1" + ")" * 500, "--torch"),
+        ("f16[2, 2]" + ".T" * 5000, "--torch"),
+        ("f16[" + "9" * 5000 + ", 2]", "--torch"),
+        ("f16[2, 2]\0", "--torch"),
+    ],
+)
+def test_other_expressions_are_refused(text, says):
+    with pytest.raises(UsageError, match=says):
+        torch_expression.product(text)
+
+
+def call(
+    a="R_16BF rows=512 cols=96", b="R_16BF rows=512 cols=64", d="R_16BF rows=96 cols=64", compute="32F", more=" transa=OP_T"
+):
+    head = "[2026-01-01 00:00:00][cublasLt][4][Trace][cublasLtMatmul] A=0x7f00"
+    return (
+        f"{head} Adesc=[type={a} ld=512] B=0x7f10 Bdesc=[type={b} ld=512] C=0x7f20 Cdesc=[type={d} ld=96] D=0x7f20 "
+        f"Ddesc=[type={d} ld=96] computeDesc=[computeType=COMPUTE_{compute} scaleType=R_32F{more}] alpha=1 beta=0"
+    )
+
+
+def test_calls_of_cublaslt():
+    """A column-major D of 96 x 64 is a row-major one of 64 x 96."""
+    assert cublaslt_call.product(call()) == product("bf16", "bf16", "TN", 64, 96, 512, 1, sums="f32")
+    untransposed = call(a="R_16BF rows=96 cols=512", more="")
+    assert cublaslt_call.product(untransposed) == product("bf16", "bf16", "TT", 64, 96, 512, 1, sums="f32")
+    both = call(a="R_16BF rows=96 cols=512", b="R_16BF rows=64 cols=512", more=" transB=OP_T")
+    assert cublaslt_call.product(both) == product("bf16", "bf16", "NT", 64, 96, 512, 1, sums="f32")
+    fp8 = call(a="R_8F_E4M3 rows=512 cols=96", b="R_8F_E5M2 rows=512 cols=64", d="R_16F rows=96 cols=64 batchCount=3")
+    assert cublaslt_call.product(fp8) == product("e5m2,e4m3", "f16", "TN", 64, 96, 512, 3, sums="f32")
+    tf32 = call(*(f"R_32F rows={r} cols={c}" for r, c in ((512, 96), (512, 64), (96, 64))), compute="32F_FAST_TF32")
+    assert cublaslt_call.product(tf32) == product("tf32", "f32", "TN", 64, 96, 512, 1, sums="f32")
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("", "Adesc is missing"),
+        (call().replace("rows=512", "rows=x"), "without rows"),
+        (call().replace("R_16BF", "R_4F"), "type=R_4F"),
+        (call(compute="128F"), "computeType is COMPUTE_128F"),
+        (call().replace("computeType=", "q="), "computeType is missing"),
+        (call(more=""), "no product"),
+        (call(more=" transa=OP_T epilogue=EPILOGUE_BIAS"), "EPILOGUE_BIAS: remove it"),
+        (call(a="R_16BF rows=512 cols=96 order=ORDER_ROW"), "order=ORDER_ROW"),
+        (call(d="R_16BF rows=96 cols=64 batchCount=x"), "batchCount=x"),
+    ],
+)
+def test_other_lines_are_refused(line, says):
+    with pytest.raises(UsageError, match=says):
+        cublaslt_call.product(line)
+
+
+def test_a_product_becomes_a_spec(capsys):
+    code, out, _ = typed(capsys, "new", "--torch", "F.linear(f16[256, 512], f16[96, 512])", "--arch", "sm_80", "-")
+    document = yaml.safe_load(out)
+    assert code == 0 and document["problems"] == [[256, 96, 512]] and document["layout"] == "TN"
+    code, out, err = typed(capsys, "new", "--cublaslt", call(), "--problem", "8,8,8", "-")
+    document = yaml.safe_load(out)
+    assert (
+        code == 0
+        and document["problems"] == [[8, 8, 8]]
+        and document["epilogue"] == {"out": "bf16"}
+        and "its B is A here" in err
+    )
+    code, _, err = typed(capsys, "new", "--torch", "a", "--cublaslt", "b", "-")
+    assert code == 2 and "give one of" in err
