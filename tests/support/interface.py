@@ -68,12 +68,17 @@ class Status(IntEnum):
     ALPHA_NOT_INTEGER = 96
     BETA_NOT_INTEGER = 97
     SHARED_D = 98
+    NEGATIVE_STRIDE_A = 128
+    NEGATIVE_STRIDE_B = 129
+    NEGATIVE_STRIDE_C = 130
+    NEGATIVE_STRIDE_D = 131
     NULL_TENSOR = 112
     MISALIGNED_TENSOR = 113
     SHORT_TENSOR = 114
     SHARED_TENSOR = 115
     UNUSED_ALPHA = 116
     UNUSED_BETA = 117
+    NEGATIVE_TENSOR = 119
 
 
 LARGEST = 2**31 - 16385  # of an extent, as the header says
@@ -192,7 +197,14 @@ class Interface:
     def _further(self) -> list[Case]:
         """The tensors beyond A, B, C and D."""
         cases = []
-        for one in self.task.product.arguments.tensors:
+        tensors = self.task.product.arguments.tensors
+        apart = {"batch": 2, "batch_stride_d": 1 << 30} | {
+            f"batch_stride_{one.name}": 1 << 20 for one in tensors if one.batched
+        }
+        for one in tensors:
+            if one.batched and self.task.product.any_shape and not self.task.product.spec.grouped:
+                negative, says = {f"batch_stride_{one.name}": -16}, f"batch_stride_{one.name} is -16"
+                cases.append(Case(Status.NEGATIVE_TENSOR, apart | negative, says=says))
             name, line = one.name, one.line.value({"m": 256, "n": 192, "k": 128, "batch": 1})
             missing = Status.NULL_TENSOR if one.required else Status.SUCCESS
             cases.append(Case(missing, {name: 0}, says=f"{name} is NULL" if one.required else ""))
@@ -247,6 +259,13 @@ class Interface:
         strides = {"batch_stride_a": 0, "batch_stride_b": 0, "batch_stride_c": 0}
         cases += [Case(Status.SUCCESS, {"batch": 0}), Case(Status.SUCCESS, {"batch": 2, **strides, "batch_stride_d": 1 << 30})]
         cases += [Case(Status.SHARED_D, {"batch": 2, **strides, "batch_stride_d": 0}, says="batch is 2")]
+        apart = {"batch": 2, **strides, "batch_stride_d": 1 << 30}
+        for name in "abd":
+            negative, says = {f"batch_stride_{name}": -16}, f"batch_stride_{name} is -16"
+            cases += [
+                Case(Status[f"NEGATIVE_STRIDE_{name.upper()}"], apart | negative, says=says),
+                Case(Status.SUCCESS, negative),
+            ]
         if self.task.product.takes_workspace:  # of a library, kernels without one ignore it
             cases += [Case(Status.MISALIGNED_WORKSPACE, {"+workspace": 8}), Case(Status.SUCCESS, {"workspace": 0})]
             cases += [Case(Status.SUCCESS, {"workspace_bytes": -1})]
@@ -267,6 +286,8 @@ class Interface:
         with_c = {"beta": 1, "c": _C, "ldc": 1 << 20}
         device = {"beta_device": _SCALARS, "c": _C, "ldc": 1 << 20}
         cases = [Case(Status.SUCCESS, with_c), Case(Status.NULL_C, with_c | {"c": 0})]
+        apart = {"batch": 2, "batch_stride_d": 1 << 30, "batch_stride_c": -16}
+        cases += [Case(Status.NEGATIVE_STRIDE_C, with_c | apart, says="batch_stride_c is -16"), Case(Status.SUCCESS, apart)]
         cases += [Case(Status.SHORT_LDC, with_c | {"ldc": 1}, says="ldc is 1; a line of C"), Case(Status.SUCCESS, device)]
         cases += [Case(Status.NULL_C, device | {"c": 0}), Case(Status.SUCCESS, {"beta": 0, "c": 1, "ldc": 0})]
         cases += [Case(Status.SUCCESS, {"alpha_device": _SCALARS, "alpha": float("nan")})]

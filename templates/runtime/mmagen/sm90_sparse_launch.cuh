@@ -21,6 +21,7 @@ template <class Args>
 Status check_metadata_argument(Args const& args) {
   if (args.k == 0 || args.m == 0 || args.n == 0) { return Status::kSuccess; }
   if (args.metadata_a == nullptr) { return Status::kNullMetadataA; }
+  if (args.batch > 1 && args.batch_stride_metadata_a < 0) { return Status::kNegativeStrideMetadataA; }
   bool const aligned = is_aligned(args.metadata_a, 16) && (args.batch == 1 || args.batch_stride_metadata_a % 4 == 0);
   return aligned ? Status::kSuccess : Status::kMisalignedMetadataA;
 }
