@@ -279,7 +279,8 @@ def test_boxes_that_are_prefetched_and_never_loaded_are_reported_and_no_fault(at
 @pytest.mark.parametrize(
     "copy",
     [
-        "cp.async.bulk.tensor.3d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%base], [%map, {0, 0, 0}], [%bar], {%h0};",
+        "cp.async.bulk.tensor.3d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes"
+        " [%base], [%map, {0, 0, 0}], [%bar], {%h0};",
         "cp.async.bulk.tensor.3d.global.shared::cta.im2col_no_offs.bulk_group [%map, {0, 0, 0}], [%base];",
         "cp.async.bulk.prefetch.tensor.3d.L2.global.im2col [%map, {0, 0, 0}], {%h0};",
     ],
