@@ -51,9 +51,13 @@ class SourceReads:
 
     def may_change(self, index: Indices) -> Mask:
         """bool[n]: which of these positions int64[n] are bytes that kernels may write."""
-        inside = (index >= 0) & (index < self._memory.size)
-        changeable: Mask = self._memory.flat_state()[np.where(inside, index, 0)] & WRITABLE != 0
-        return changeable & inside
+        state = self._memory.flat_state()
+        if index.min() >= 0 and index.max() < len(state):
+            changeable: Mask = state[index] & WRITABLE != 0
+            return changeable
+        inside: Mask = (index >= 0) & (index < len(state))
+        inside[inside] = state[index[inside]] & WRITABLE != 0
+        return inside
 
     def start_copy(self, places: Indices) -> None:
         """A cp.async reads these bytes int64[n] from now on."""
