@@ -81,7 +81,7 @@ def make_batch(launch: LaunchState, first: int, count: int) -> Batch:
     hazards = HazardTracker(program, lanes, memory, findings, launch.history, launch.checks)
     exits = ClusterExits(lanes, hazards.clocks, findings)
     mbarriers = Mbarriers(lanes, program.shared_bytes, hazards.clocks, exits, findings)
-    copies = PendingCopies(lanes.size, memory.shared, hazards.shadow)
+    copies = PendingCopies(lanes.size, memory.shared, hazards.shadow, hazards.sources)
     return Batch(
         program=program,
         traffic=launch.traffic,

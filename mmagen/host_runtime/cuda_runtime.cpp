@@ -304,6 +304,9 @@ cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, void const* host, cuda
 cudaError_t cudaGetDriverEntryPointByVersion(char const* symbol, void** entry, unsigned, unsigned long long,
                                              cudaDriverEntryPointQueryResult* found) {
   bool const known = std::strcmp(symbol, "cuTensorMapEncodeTiled") == 0;
+  if (!known && std::strncmp(symbol, "cuTensorMapEncode", 17) == 0) {
+    note_refusal(symbol, cudaErrorSymbolNotFound, "only tiled tensor maps are emulated");
+  }
   *entry = known ? tensor_map_encoder() : nullptr;
   if (found != nullptr) { *found = known ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound; }
   return injected("cudaGetDriverEntryPointByVersion");

@@ -198,6 +198,12 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType type, cuui
   auto const encode = reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(tensor_map_encoder());
   return encode(map, type, rank, address, extents, strides, box, steps, interleave, swizzle, promotion, fill);
 }
+CUresult cuTensorMapEncodeIm2col(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*, cuuint64_t const*, cuuint64_t const*,
+                                 int const*, int const*, cuuint32_t, cuuint32_t, cuuint32_t const*, CUtensorMapInterleave,
+                                 CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill) {
+  note_refusal("cuTensorMapEncodeIm2col", CUDA_ERROR_NOT_SUPPORTED, "only tiled tensor maps are emulated");
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
 CUresult cuGetErrorString(CUresult error, char const** text) {
   *text = error == CUDA_SUCCESS ? "no error" : "refused by the emulated driver";
   return CUDA_SUCCESS;

@@ -106,7 +106,7 @@ def faults(spec: Spec, atom: Atom) -> Iterator[Fault]:
     for i, (entry, least) in enumerate(zip(spec.permutation, natural, strict=True)):
         yield from _permutation_faults(i, entry, least)
         if isinstance(entry, LayoutText) and entry.size % least == 0:
-            yield from _split_faults(i, entry, (least // atoms[i], atoms[i]))
+            yield from _split_faults(i, entry, (least // atoms[i], atoms[i]), atoms_steps(spec.atoms_layout, i))
 
 
 def _quad_pair_faults(layout: LayoutText, name: str) -> Iterator[Fault]:
@@ -173,10 +173,17 @@ def _permutation_faults(i: int, entry: int | LayoutText | None, least: int) -> I
         )
 
 
-def _split_faults(i: int, entry: LayoutText, units: tuple[int, int]) -> Iterator[Fault]:
-    """A layout whose extents CuTe cannot split into atoms, and these among the threads."""
+def atoms_steps(atoms_layout: LayoutText, i: int) -> list[int]:
+    """Into which factors the threads divide the atoms along mode i, from the fastest: one, unless the mode is nested and threads
+    go through it in another order."""
+    return _coalesced_extents(atoms_layout.modes[i])
+
+
+def _split_faults(i: int, entry: LayoutText, units: tuple[int, int], among: Sequence[int]) -> Iterator[Fault]:
+    """A layout whose extents CuTe cannot split into atoms, and these among the threads. among: the factors of the second
+    unit."""
     extents = _coalesced_extents(entry)
-    for unit in units:
+    for unit in (units[0], *among):
         left = unit
         while left > 1:
             extent = extents.pop(0)
@@ -219,7 +226,7 @@ def steps(mma: TiledMma, i: int, unit: int, extent: int) -> Steps:
     entry, covered = mma.permutation[i], mma.extent[i]
     modes = _coalesced(entry) if isinstance(entry, LayoutText) else [(covered, 1)]
     divided: list[tuple[int, int]] = []
-    for count in (unit, mma.atoms[i]):
+    for count in (unit, *atoms_steps(mma.atoms_layout, i)):
         while count > 1:
             size, stride = modes.pop(0)
             taken = min(size, count)

@@ -26,6 +26,12 @@ extern "C" __global__ void all(float const* x, float* erf, float* tanh, float* s
   tanh[i] = mmagen::detail::gelu_tanh(x[i]);
   sigmoid[i] = mmagen::detail::sigmoid(x[i]);
 }
+extern "C" __global__ void all_f64(double const* x, double* erf, double* tanh, double* sigmoid) {
+  int const i = blockIdx.x * blockDim.x + threadIdx.x;
+  erf[i] = mmagen::detail::gelu_erf(x[i]);
+  tanh[i] = mmagen::detail::gelu_tanh(x[i]);
+  sigmoid[i] = mmagen::detail::sigmoid(x[i]);
+}
 """
 
 
@@ -39,8 +45,8 @@ def _arguments():
 
 
 @pytest.fixture(scope="module", params=["sm_75", "sm_90a"])
-def computed(request, tmp_path_factory):
-    """x, then gelu by erf, gelu by tanh and the sigmoid of x."""
+def compiled_functions(request, tmp_path_factory):
+    """The PTX of both kernels."""
     toolchain = find_toolchain(want=COMPILE)
     source = tmp_path_factory.mktemp("activations") / "all.cu"
     source.write_text(_UNIT)
@@ -49,10 +55,21 @@ def computed(request, tmp_path_factory):
     command = [toolchain.nvcc.path, "-ptx", "-O3", "-std=c++17", "--expt-relaxed-constexpr", f"-arch={request.param}"]
     done = capture([*command, *folders, source, "-o", ptx], timeout_s=300)
     assert done.exit_code == 0, done.stderr
+    return ptx.read_text()
+
+
+def _run(ptx, entry, x):
+    """Gelu by erf, gelu by tanh and the sigmoid of x."""
+    outputs = [Output(x.shape, x.dtype) for _ in range(3)]
+    launched = run_ptx(ptx, entry, [ReadOnly(x), *outputs], grid=x.size // _THREADS, block=_THREADS, checks=False)
+    return [launched.arrays[place] for place in (1, 2, 3)]
+
+
+@pytest.fixture(scope="module")
+def computed(compiled_functions):
+    """x, then the functions of x."""
     x = _arguments()
-    outputs = [Output(x.shape, np.float32) for _ in range(3)]
-    launched = run_ptx(ptx.read_text(), "all", [ReadOnly(x), *outputs], grid=x.size // _THREADS, block=_THREADS, checks=False)
-    return x, [launched.arrays[place] for place in (1, 2, 3)]
+    return x, _run(compiled_functions, "all", x)
 
 
 def test_gelu_by_erf_is_within_6_u_x(computed):
@@ -82,3 +99,16 @@ def test_what_is_not_finite_stays_so(computed):
     assert np.all(found[x == np.inf] == np.inf) and np.all(tanh[x == np.inf] == np.inf)
     assert np.all(found[x == -np.inf] == 0) and np.all(logistic[x == -np.inf] == 0)
     assert math.isnan(logistic[np.isnan(x)][0])
+
+
+def test_in_f64_they_are_as_near_as_its_roundings(compiled_functions):
+    x = np.concatenate((np.linspace(-9, 9, 32 * _THREADS - 2), [0.0, 1e-300]))
+    erf, tanh, logistic = _run(compiled_functions, "all_f64", x)
+    u = 2.0**-53
+    slack = 2.0**-50  # of the reference itself
+    assert np.all(np.abs(erf - gelu(x, "erf")) <= (6 * u + slack) * np.abs(x))
+    argument = 1.6 * np.abs(x) * (1 + 0.08 * x * x)
+    assert np.all(
+        np.abs(tanh - gelu(x, "tanh")) <= ((4 * argument + 24) * u + slack) * np.abs(gelu(x, "tanh")) + slack * np.abs(x)
+    )
+    assert np.all(np.abs(logistic - sigmoid(x)) <= (4 * np.abs(x) + 24) * u * sigmoid(x) + slack * np.abs(x))

@@ -111,6 +111,13 @@ def test_a_grid_is_whole_clusters():
         outcome("    mov.u32 %r0, 0;\n", grid=3, cluster=2)
 
 
+def test_the_largest_clusters_have_16_ctas():
+    got, report = outcome("    mov.u32 %r0, %rank;\n", grid=32, cluster=16)
+    assert (got == np.arange(32)[:, None] % 16).all() and not report.findings
+    with pytest.raises(EmulationError, match="clusters of 17 x 1 x 1 CTAs: they have 1 to 16 CTAs"):
+        outcome("    mov.u32 %r0, %rank;\n", grid=17, cluster=17)
+
+
 def test_arrive_and_wait_may_lie_apart_but_not_twice():
     arrive, wait = SYNC.strip().splitlines()
     _, report = outcome(arrive + "\n    mov.u32 %r0, 1;\n" + wait, grid=2, cluster=2)

@@ -37,6 +37,8 @@ ODD = {
     "one_k_block_of_f64": "atom: SM90_16x8x4_F64F64F64F64_TN, layout: TN, tile: [16, 16, 4]",
     "three_by_32_threads": "atom: UniversalFMA<float>, layout: TN, tile: [6, 128, 16], atoms_layout: [3, 32, 1], "
     "permutation: [3, 64, 4]",
+    "three_by_two_atoms_in_another_order": "atom: SM80_8x8x16_S32U8U8S32_TN, layout: NT, tile: [96, 16, 32], "
+    "atoms_layout: '((3,2),1,1):((2,1),6,6)'",
     "warpgroups_along_n_first": "atom: SM90_64x16x16_F32BF16BF16_SS, layout: TN, tile: [128, 32, 64], "
     "atoms_layout: '(2,2,1):(2,1,4)', schedule: warpgroup, epilogue: {out: f16}",
     "warpgroups_along_n_first_and_a_in_registers": "atom: SM90_64x16x16_F32BF16BF16_RS, layout: TN, tile: [128, 32, 64], "

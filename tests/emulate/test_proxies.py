@@ -82,6 +82,39 @@ def test_shared_memory_that_threads_wrote_needs_one_of_shared_memory(space, foun
     assert outcome(FILL, fence(space), ALL, SEND, waited)[1] == found
 
 
+# Lanes of a warp that write and execute the fence one after another.
+HALVES = """
+    setp.lt.u32 %p, %lane, {first};
+    @%p bra FIRST;
+    {fill}
+    {second}
+    bra TOGETHER;
+FIRST:
+    {fill}
+    fence.proxy.async.shared::cta;
+TOGETHER:
+"""
+
+
+SENT = SEND + "    @%lead cp.async.bulk.wait_group 0;\n"
+
+
+@pytest.mark.parametrize("first", [1, 16, 31])
+def test_lanes_may_execute_the_fence_one_after_another(first):
+    parts = {"first": first, "fill": FILL.strip()}
+    fenced = HALVES.format(**parts, second="fence.proxy.async.shared::cta;")
+    assert outcome(fenced, ALL, SENT)[1] == set()
+    assert outcome(HALVES.format(**parts, second=""), ALL, SENT)[1] == {"proxy_fence"}
+    # What is written behind the fence is not fenced, whoever is late.
+    assert outcome(fenced, "    setp.eq.u32 %p, %lane, 3;\n    @%p " + FILL.strip(), "\n", ALL, SENT)[1] == {"proxy_fence"}
+
+
+def test_a_fence_of_another_lane_comes_after_a_barrier_or_is_none():
+    first_of_warp = "    setp.eq.u32 %p, %lane, 0;\n    @%p fence.proxy.async.shared::cta;\n"
+    assert outcome(FILL, first_of_warp, ALL, SENT)[1] == {"proxy_fence"}
+    assert outcome(FILL, "    bar.warp.sync 0xffffffff;\n", first_of_warp, ALL, SENT)[1] == set()
+
+
 @pytest.mark.parametrize(
     ("space", "found"),
     [("", set()), (".shared::cluster", set()), (".shared::cta", {"proxy_fence"}), (".global", {"proxy_fence"})],

@@ -274,3 +274,17 @@ def test_boxes_that_are_prefetched_and_never_loaded_are_reported_and_no_fault(at
     assert not report.findings and [one.count for one in report.unused_prefetches] == [1] * unused
     if unused:
         assert f"prefetches a box at {at} that no thread of the launch loads" in str(report.unused_prefetches[0])
+
+
+@pytest.mark.parametrize(
+    "copy",
+    [
+        "cp.async.bulk.tensor.3d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes"
+        " [%base], [%map, {0, 0, 0}], [%bar], {%h0};",
+        "cp.async.bulk.tensor.3d.global.shared::cta.im2col_no_offs.bulk_group [%map, {0, 0, 0}], [%base];",
+        "cp.async.bulk.prefetch.tensor.3d.L2.global.im2col [%map, {0, 0, 0}], {%h0};",
+    ],
+)
+def test_copies_that_are_not_tiled_are_refused(copy):
+    with pytest.raises(EmulationError, match=r"copies with \.im2col\w* are not emulated, only tiled ones"):
+        run(text(copy), np.zeros(16, np.uint8), 16)

@@ -1,4 +1,5 @@
 // A program as others write them: its own allocations, copies, launches and checks.
+#include <cuda.h>
 #include <cuda_runtime.h>
 
 #include <cstdio>
@@ -28,6 +29,20 @@ extern "C" int run_race(int* values) {
 extern "C" int run_too_large(float* values) {
   scale<<<1, 2048>>>(values, 1, 1);
   return cudaGetLastError();
+}
+
+// 0 where the driver's function is there and takes the map.
+extern "C" int make_im2col_map() {
+  void* entry = nullptr;
+  cudaDriverEntryPointQueryResult found;
+  cudaGetDriverEntryPointByVersion("cuTensorMapEncodeIm2col", &entry, 12000, cudaEnableDefault, &found);
+  return int(found) + (entry == nullptr ? 100 : 0);
+}
+
+extern "C" int call_im2col() {
+  return cuTensorMapEncodeIm2col(nullptr, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 3, nullptr, nullptr, nullptr, nullptr, nullptr, 8, 8,
+                                 nullptr, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
+                                 CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
 }
 
 extern "C" int copy_out_of_bounds(char* values) {

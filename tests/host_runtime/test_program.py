@@ -60,6 +60,14 @@ def test_a_refused_launch_is_the_hosts_to_report(program):
 
 
 @pytest.mark.nvcc
+@pytest.mark.parametrize(("function", "value"), [("make_im2col_map", 101), ("call_im2col", 801)])
+def test_tensor_maps_that_are_not_tiled_are_refused(program, function, value):
+    run = run_program(program, function)
+    assert run.value == value and not run.ok
+    assert "cuTensorMapEncodeIm2col: only tiled tensor maps are emulated" in run.refusals[0]
+
+
+@pytest.mark.nvcc
 def test_what_the_host_does_wrong_is_said(program):
     memory = Device()
     small = memory.array(np.zeros(4, np.uint8), "small")

@@ -9,6 +9,7 @@ from mmagen.plan.tiling import nests
 from mmagen.spec.load import load
 
 F16 = "SM80_16x8x16_F32F16F16F32_TN"
+U8 = "SM80_8x8x16_S32U8U8S32_TN"
 FMA = "UniversalFMA<float>"
 
 
@@ -25,6 +26,9 @@ LINES = {
     f"atom: {F16}, layout: NT, tile: [48, 16, 32], permutation: ['(16,3):(3,1)', null, null]": ((0, 48, 1), (1, 16, 8)),
     f"atom: {FMA}, layout: TN, tile: [24, 32, 16], atoms_layout: [3, 32, 1]": ((0, 16, 1), (2, 16, 8)),
     f"atom: {FMA}, layout: NT, tile: [96, 32, 16], atoms_layout: [3, 32, 1]": ((0, 96, 1), (3, 32, 8)),
+    f"atom: {U8}, layout: NT, tile: [96, 16, 32], atoms_layout: [6, 1, 1]": ((2, 16, 16), (2, 16, 16)),
+    # Threads go through the atoms in threes of every second one, and three times 8 end within a line of 16.
+    f"atom: {U8}, layout: NT, tile: [96, 16, 32], atoms_layout: '((3,2),1,1):((2,1),6,6)'": ((0, 96, 1), (2, 16, 16)),
 }
 
 

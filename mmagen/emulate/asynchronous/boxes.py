@@ -36,13 +36,14 @@ class Boxes:
     def __init__(self, memory: GlobalMemory, hazards: HazardTracker, findings: LaneFindings):
         self._memory, self._hazards, self._findings = memory, hazards, findings
 
-    def read(self, i: Instruction, lane: int, tensor: TensorMap, at: Coordinates) -> Bytes:
-        """uint8[lines, bytes]: a box, zeros outside of the tensor; poison if it covers what must not be read."""
+    def read(self, i: Instruction, lane: int, tensor: TensorMap, at: Coordinates) -> tuple[Bytes, Indices | None]:
+        """(uint8[lines, bytes]: a box, zeros outside of the tensor; poison if it covers what must not be read. The positions of
+        its bytes in global memory; None if it covers what must not be read)."""
         extent = self._extent(i, lane, tensor, at, ALLOCATED | INITIALISED)
         box = np.zeros((len(extent.inside), tensor.box[0] * tensor.element), dtype=np.uint8)
         source = POISON if extent.index is None else self._memory.flat()[extent.index]
         box[extent.inside, extent.first : extent.end] = source
-        return box
+        return box, extent.index
 
     def write(
         self, i: Instruction, lane: int, tensor: TensorMap, at: Coordinates, box: Bytes, reduction: Reduction | None
@@ -54,13 +55,13 @@ class Boxes:
             return np.zeros(0, dtype=np.int64)
         return self._put(extent.index, box[extent.inside, extent.first : extent.end], reduction)
 
-    def read_line(self, i: Instruction, lane: int, address: int, size: int) -> Bytes:
-        """uint8[bytes]: consecutive bytes; poison if they include what must not be read."""
+    def read_line(self, i: Instruction, lane: int, address: int, size: int) -> tuple[Bytes, Indices | None]:
+        """As `read`, of consecutive bytes: uint8[bytes], and their positions."""
         index = address - GLOBAL_BASE + np.arange(size)
         if not self._check(i, lane, index, ALLOCATED | INITIALISED):
-            return np.full(size, POISON, dtype=np.uint8)
+            return np.full(size, POISON, dtype=np.uint8), None
         data: Bytes = self._memory.flat()[index]
-        return data
+        return data, index
 
     def write_line(self, i: Instruction, lane: int, address: int, data: Bytes, reduction: Reduction | None) -> Indices:
         """As `write`, of consecutive bytes."""

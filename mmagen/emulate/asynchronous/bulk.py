@@ -14,6 +14,7 @@ from mmagen.emulate.arrays import Events, Indices, Mask, Reduction, Values
 from mmagen.emulate.asynchronous.boxes import Boxes, Coordinates
 from mmagen.emulate.asynchronous.map_extents import excess
 from mmagen.emulate.errors import EmulationError
+from mmagen.emulate.hazards.source_reads import Phase
 from mmagen.emulate.hazards.tracker import HazardTracker
 from mmagen.emulate.lanes.lane_findings import LaneFindings
 from mmagen.emulate.lanes.lanes import Lanes
@@ -118,15 +119,17 @@ class BulkCopies:
     def load(self, i: Instruction, lane: int, tensor: TensorMap, at: Coordinates, targets: list[tuple[int, Place]]) -> None:
         """One thread issues a load of the box at coordinates `at`. targets: (byte of shared memory, mbarrier) for each CTA
         that receives it, which is the CTA of the mbarrier."""
-        data = self._boxes.read(i, lane, tensor, at)
+        data, source = self._boxes.read(i, lane, tensor, at)
         placed = [(self._shared(i, lane, tensor, place[0], offset), place) for offset, place in targets]
         self._start(i, lane, placed, data.view(np.uint64).reshape(-1, 2))
+        self._note_source(lane, source)
 
     def load_line(self, i: Instruction, lane: int, address: int, size: int, targets: list[tuple[int, Place]]) -> None:
         """One thread issues a load of consecutive bytes of global memory; targets as for `load`."""
-        data = self._boxes.read_line(i, lane, address, size).view(np.uint64).reshape(-1, 2)
+        data, source = self._boxes.read_line(i, lane, address, size)
         placed = [(self._line(i, lane, size, place[0], offset), place) for offset, place in targets]
-        self._start(i, lane, placed, data)
+        self._start(i, lane, placed, data.view(np.uint64).reshape(-1, 2))
+        self._note_source(lane, source)
 
     def send_line(
         self, i: Instruction, lane: int, offset: int, size: int, to: tuple[int, Place], reduction: Reduction | None
@@ -182,6 +185,14 @@ class BulkCopies:
                     note = shadow.tma_reduce if reduction else shadow.tma_write
                     note(i, index, lane, column, barrier.phase + 1)
         self._loads.append(_Load(i, lane, placed, data, reduction))
+
+    def _note_source(self, lane: int, source: Indices | None) -> None:
+        """The load that has just started reads these bytes of global memory. They are of one matrix: as one is, are all."""
+        sources, places = self._hazards.sources, [place for place, _ in self._loads[-1].targets]
+        if sources is None or source is None or not source.size or not places or not sources.may_change(source.flat[:1])[0]:
+            return
+        phases = [Phase(self._mbarriers.column(place), self._mbarriers.phase(place) + 1, place[1]) for place in places]
+        sources.load(lane, source.reshape(-1), phases)
 
     def deliver(self) -> bool:
         """All that is on its way to shared memory arrives; False if nothing is."""

@@ -8,13 +8,15 @@ import numpy as np
 
 from mmagen.emulate.arrays import Bytes, Events, Indices, Mask
 from mmagen.emulate.hazards.granules import SharedShadow
+from mmagen.emulate.hazards.source_reads import SourceReads
 from mmagen.emulate.memory.owned import OwnedMemory
 
 
 @dataclass
 class _Copy:
     """One instruction's copies: per lane its group, where the bytes go in the batch's shared memory, and the bytes. number:
-    of the instruction, in the order of execution. codes: per lane the first cp.async.mbarrier.arrive behind it, 0 for none."""
+    of the instruction, in the order of execution. codes: per lane the first cp.async.mbarrier.arrive behind it, 0 for none.
+    source: per lane the positions of its bytes in global memory that kernels may write, -1 for others; None if there are none."""
 
     number: int
     lanes: Indices
@@ -22,28 +24,49 @@ class _Copy:
     index: Indices
     data: Bytes
     codes: Events
+    source: Indices | None
 
     def part(self, which: Mask) -> _Copy:
-        return _Copy(self.number, self.lanes[which], self.groups[which], self.index[which], self.data[which], self.codes[which])
+        return _Copy(
+            self.number,
+            self.lanes[which],
+            self.groups[which],
+            self.index[which],
+            self.data[which],
+            self.codes[which],
+            None if self.source is None else self.source[which],
+        )
 
 
 class PendingCopies:
     """The copies of one batch; each lane counts its own groups."""
 
-    def __init__(self, lanes: int, shared: OwnedMemory, shadow: SharedShadow | None):
-        self._shared, self._shadow = shared, shadow
+    def __init__(self, lanes: int, shared: OwnedMemory, shadow: SharedShadow | None, sources: SourceReads | None):
+        self._shared, self._shadow, self._sources = shared, shadow, sources
         self._committed = np.zeros(lanes, dtype=np.int64)
         self._copies: list[_Copy] = []
         self.count = 0  # instructions that have started copies
 
-    def start(self, lanes: Indices, index: Indices, data: Bytes) -> None:
+    def start(self, lanes: Indices, index: Indices, data: Bytes, source: Indices, kept: Indices | None) -> None:
         """Adds copies to the open group of each lane.
 
-        lanes: int64[n]; index: int64[n], byte positions in the batch's shared memory; data: uint8[n, size].
+        lanes: int64[n]; index: int64[n], byte positions in the batch's shared memory; data: uint8[n, size]; source: int64[n],
+        positions in global memory; kept: int64[n], how many bytes are read there, None for all.
         """
         codes = np.zeros(len(lanes), dtype=np.uint64)
-        self._copies.append(_Copy(self.count, lanes, self._committed[lanes], index, data, codes))
+        read = self._read_bytes(source, data.shape[1], kept)
+        self._copies.append(_Copy(self.count, lanes, self._committed[lanes], index, data, codes, read))
         self.count += 1
+
+    def _read_bytes(self, source: Indices, size: int, kept: Indices | None) -> Indices | None:
+        """int64[n, size]: the positions of bytes that are read and that kernels may write, -1 for others; None for none."""
+        if self._sources is None or not (changeable := self._sources.may_change(source)).any():
+            return None
+        within = np.arange(size)
+        read = changeable[:, None] & (within < (size if kept is None else kept[:, None]))
+        places: Indices = np.where(read, source[:, None] + within, -1)
+        self._sources.start_copy(places[read])
+        return places
 
     def commit(self, mask: Mask | None) -> None:
         """Closes the open group of each active lane."""
@@ -96,3 +119,5 @@ class PendingCopies:
         self._shared.scatter(copy.index, values)
         if self._shadow is not None:
             self._shadow.end_copy(copy.index, size, copy.lanes, copy.codes)
+        if self._sources is not None and copy.source is not None:
+            self._sources.end_copy(copy.source[copy.source >= 0])

@@ -86,6 +86,7 @@ class ClockShadow(Granules):
         self._before_write(i, places, who)
         if i.base != "stmatrix":  # which a warp executes as one
             self._clocks.gaps.touch(lanes, self._clocks.clock[lanes // 32])
+        self._clocks.wrote(lanes, OWN_SHARED)
         codes = np.broadcast_to(self._clocks.codes(lanes)[:, None], places.shape)
         self.writer[places] = codes
         lost = self.writer[places] != codes
@@ -100,6 +101,7 @@ class ClockShadow(Granules):
 
     def end_copy(self, index: Indices, size: int, lanes: Indices, codes: Events) -> None:
         """Notes that copies were complete at events codes[n], or where that is 0, that their own threads wait for them now."""
+        self._clocks.wrote(lanes, OWN_SHARED)
         self.writer[self.granules(index, size)] = np.where(codes == 0, self._clocks.codes(lanes), codes)[:, None]
 
     def atomic(self, i: Instruction, index: Indices, size: int, lanes: Indices) -> None:
@@ -111,6 +113,7 @@ class ClockShadow(Granules):
         self._unordered_writer(i, places, who, self.writer[places], "changes")
         self.writer[places] = (self._clocks.codes(lanes)[:, None] & ~CLOCK) | _REDUCED
         self._clocks.gaps.touch(lanes, self._clocks.clock[lanes // 32])
+        self._clocks.wrote(lanes, OWN_SHARED)
         if self._changer is None:
             self._changer = np.zeros_like(self.reader)
         own = places * self.granule // self._stride == self._lanes.cta[lanes][:, None]

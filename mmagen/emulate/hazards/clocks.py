@@ -34,6 +34,7 @@ OWN_SHARED: FenceSpace = 0
 CLUSTER_SHARED: FenceSpace = 1
 GLOBAL: FenceSpace = 2
 _SPACES = 3
+_MEMORY = np.array([0, 0, 1])  # of each space, the column of `written`: shared or global memory
 _SPARE = 64
 COLUMN_SHIFT, LANE_SHIFT = np.uint64(32), np.uint64(48)
 CLOCK, COLUMN, _LANE = np.uint64(0xFFFFFFFF), np.uint64(0xFFFF), np.uint64(31)
@@ -80,6 +81,9 @@ class Clocks:
         self.fenced = np.zeros((size, _SPACES, self.warps), dtype=np.uint32)
         self.clock = np.ones(size // 32, dtype=np.uint32)
         self.own_fence = np.zeros((size, _SPACES), dtype=np.uint32)
+        self._written = np.zeros(
+            (size, 2), dtype=np.uint32
+        )  # the clock of each lane's last generic write to shared and to global
         self.gaps = WarpGaps(size)
         # (warp, scope) -> what fences of that scope released, for the warp's relaxed arrivals after them
         self._fence_released: dict[tuple[int, int], ClockRow] = {}
@@ -187,6 +191,21 @@ class Clocks:
         generic: Mask = ((codes >> COLUMN_SHIFT) & COLUMN) < self.warps
         return generic
 
+    def wrote(self, lanes: Indices, space: FenceSpace) -> None:
+        """These lanes write by the generic proxy, now; OWN_SHARED stands for any CTA's shared memory."""
+        self._written[lanes, _MEMORY[space]] = self.clock[lanes // 32]
+
+    def _fenced_by(self, warps: Indices, here: Mask) -> Words:
+        """uint32[warps, spaces]: up to which clock the writes of lanes here[warps, 32] were followed by a proxy fence of
+        theirs. Lanes of a warp that execute a fence one after another have fences at several clocks: a lane that has not
+        written since its own is no reason to take later writes of the others, which they fenced, for unfenced."""
+        own = self.own_fence.reshape(-1, 32, _SPACES)[warps]
+        unfenced = self._written.reshape(-1, 32, 2)[warps][:, :, _MEMORY] > own
+        all_of = np.where(unfenced, own, self.clock[warps][:, None, None]).min(axis=1)
+        of_lane = np.where(unfenced, own, np.maximum(own, all_of[:, None]))
+        fenced: Words = np.where(here[:, :, None], of_lane, CLOCK).min(axis=1).astype(np.uint32)
+        return fenced
+
     # Release and acquire
 
     def release(self, lanes: Indices, peers: Indices | None = None) -> ClockRow:
@@ -195,10 +214,12 @@ class Clocks:
         peers = lanes if peers is None else peers
         self.gaps.release(peers, self.clock[peers // 32])
         known, fenced = self.known[lanes].max(axis=0), self.fenced[lanes].max(axis=0)
-        warps, starts = np.unique(lanes // 32, return_index=True)
+        warps = np.unique(lanes // 32)
+        here = np.zeros((len(warps), 32), dtype=bool)
+        here[np.searchsorted(warps, lanes // 32), lanes % 32] = True
         columns = warps % self.warps
         known[columns] = self.clock[warps]
-        fenced[:, columns] = np.maximum(fenced[:, columns], np.minimum.reduceat(self.own_fence[lanes], starts).T)
+        fenced[:, columns] = np.maximum(fenced[:, columns], self._fenced_by(warps, here).T)
         self.clock[warps] += 1
         return ClockRow(known, fenced)
 
@@ -258,7 +279,7 @@ class Clocks:
         columns, at = warps % self.warps, np.arange(len(warps))
         known = self.known.reshape(-1, 32, self.known.shape[1])
         fenced = self.fenced.reshape(-1, 32, *self.fenced.shape[1:])
-        own = np.where(here[:, :, None], self.own_fence.reshape(-1, 32, _SPACES)[warps], CLOCK).min(axis=1)
+        own = self._fenced_by(warps, here)
         together = np.where(here[:, :, None], known[warps], 0).max(axis=1)
         together[at, columns] = self.clock[warps]
         fences = np.where(here[:, :, None, None], fenced[warps], 0).max(axis=1)

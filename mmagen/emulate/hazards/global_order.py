@@ -68,6 +68,8 @@ class GlobalOrder:
             if before.any():
                 self._check(i, places, lanes, before, codes, writing, asynchronous, reduces)
         if writing:
+            if not asynchronous:
+                self._clocks.wrote(lanes, GLOBAL)
             self._write(i, lanes, places, codes, asynchronous, reduces)
         elif not is_strong(i):
             reader = history.reader(total)

@@ -14,6 +14,7 @@ from mmagen.emulate.hazards.global_order import GlobalOrder
 from mmagen.emulate.hazards.global_writers import GlobalWriters
 from mmagen.emulate.hazards.granules import SharedShadow
 from mmagen.emulate.hazards.grid_dependency import GridDependency
+from mmagen.emulate.hazards.source_reads import SourceReads
 from mmagen.emulate.lanes.lane_findings import LaneFindings
 from mmagen.emulate.lanes.lanes import Lanes, lanes_by
 from mmagen.emulate.memory.owned import BatchMemory
@@ -45,7 +46,7 @@ class HazardTracker:
 
     clocks: vector clocks, where the kernel needs them, else None. shadow: of shared memory, None where there is none or
     nothing is checked; clock_shadow: the same one where the kernel has clocks. global_order, cross_cta: accesses to global
-    memory, and order by flags there, where the kernel has clocks.
+    memory, and order by flags there, where the kernel has clocks. sources: of copies in flight; None without checks.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class HazardTracker:
         shadows = _shadows(program, lanes, memory, findings) if checks else _Shadows()
         self.clocks, self.clock_shadow, self._barrier_shadow = shadows.clocks, shadows.by_clock, shadows.by_barrier
         self.shadow: SharedShadow | None = shadows.by_clock or shadows.by_barrier
+        self.sources = SourceReads(memory.device, lanes, self.clocks, findings) if checks else None
         self._released_at: dict[tuple[int, int], ClockRow] = {}
         self.cross_cta: CrossCtaOrder | None = None
         self.global_order: GlobalOrder | None = None
@@ -87,6 +89,8 @@ class HazardTracker:
     ) -> None:
         """Notes accesses to global memory: byte positions int64[n] of lanes int64[n]. asynchronous: by TMA. reduces: a
         reduction by TMA."""
+        if writing and self.sources is not None:
+            self.sources.check_write(i, index, size, lanes)
         if self.global_order is None or self.cross_cta is None:
             if not atomic:
                 self._writers.note(i, index, size, self._lanes.cta[lanes] + self._lanes.first, writing, self._memory.device)

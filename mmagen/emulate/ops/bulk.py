@@ -8,7 +8,7 @@ from mmagen.emulate.batch import Batch
 from mmagen.emulate.memory.tensor_map import TensorMap
 from mmagen.emulate.ops.access import split
 from mmagen.emulate.ops.bulk_lines import build_bulk_line, copy_targets
-from mmagen.emulate.ops.cache_policy import build_bulk_prefetch, coordinates_of, tensor_place
+from mmagen.emulate.ops.cache_policy import build_bulk_prefetch, coordinates_of, refuse_other_modes, tensor_place
 from mmagen.emulate.ops.emit import Emitter, literal
 from mmagen.emulate.ops.mbarriers import shared_address
 from mmagen.emulate.ops.memory import native_address
@@ -33,8 +33,7 @@ def build_bulk_copy(e: Emitter, i: Instruction) -> None:
 def _tensor(e: Emitter, i: Instruction) -> None:
     """Loads: [shared], [map, {coordinates}], [mbarrier]{, ctas}{, policy}. Stores and reductions: [map, {coordinates}],
     [shared]{, policy}."""
-    if any(m.startswith(("im2col", "tile::", "cta_group")) for m in i.modifiers):
-        raise e.unsupported("only tiled copies are supported")
+    refuse_other_modes(e, i)
     loads = i.modifiers[i.modifiers.index("tensor") + 2].startswith("shared")
     places = i.operands[1 if loads else 0]
     if not isinstance(places, Vector):

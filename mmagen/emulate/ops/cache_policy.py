@@ -120,10 +120,17 @@ def build_bulk_prefetch(e: Emitter, i: Instruction) -> None:
     """cp.async.bulk.prefetch: [address], bytes, or .tensor: [map, {coordinates}]."""
     place = i.operands[0]
     if isinstance(place, Vector):
+        refuse_other_modes(e, i)
         e.line(f"{e.bind(_boxes)}(X, {e.mask}, {e.bind(i)}, {tensor_place(e, place)})")
     else:
         run, size = e.bind(_bulk_prefetch), e.source(i.operands[1], "u32")
         e.line(f"{run}(X, {e.mask}, {e.bind(i)}, {native_address(e, place)}, {size})")
+
+
+def refuse_other_modes(e: Emitter, i: Instruction) -> None:
+    """Raises EmulationError for copies of boxes that are not tiled."""
+    if other := next((m for m in i.modifiers if m.startswith(("im2col", "tile::", "cta_group"))), None):
+        raise e.unsupported(f"copies with .{other} are not emulated, only tiled ones")
 
 
 def tensor_place(e: Emitter, place: Vector) -> str:

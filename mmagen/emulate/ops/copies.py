@@ -6,6 +6,7 @@ import numpy as np
 
 from mmagen.emulate.arrays import Bytes, Indices, Mask, Values
 from mmagen.emulate.batch import Batch
+from mmagen.emulate.memory.spaces import GLOBAL_BASE
 from mmagen.emulate.ops.access import Access, keep_aligned, split
 from mmagen.emulate.ops.bulk import build_bulk_copy
 from mmagen.emulate.ops.emit import Emitter, literal, op
@@ -69,7 +70,9 @@ class _Copy:
 
     def run(self, X: Batch, mask: Mask | None, target: Values, source: Values, kept: Values | None) -> None:
         lanes, to = split(X, mask, target)
-        data = self._read(X, lanes, split(X, mask, source)[1], kept)
+        start = split(X, mask, source)[1]
+        count = None if kept is None else X.lanes.spread(kept)[lanes].astype(np.int64)
+        data = self._read(X, lanes, start, count)
         keep = keep_aligned(X, self.i, lanes, to, self.size)
         inside = (to >= 0) & (to <= X.memory.shared.size - self.size)
         if not inside.all():
@@ -78,20 +81,20 @@ class _Copy:
             X.findings.add("shared_out_of_bounds", self.i, len(bad), int(lanes[bad[0]]), text)
             keep = inside if keep is None else keep & inside
         if keep is not None:
-            lanes, to, data = lanes[keep], to[keep], data[keep]
+            lanes, to, data, start = lanes[keep], to[keep], data[keep], start[keep]
+            count = None if count is None else count[keep]
         if not len(lanes):
             return
         index = X.memory.shared.base[lanes] + to
         if X.hazards.shadow is not None:
             X.hazards.shadow.start_copy(self.i, index, self.size, lanes)
             self.whole.count_warps(X, "shared", lanes, to)
-        X.copies.start(lanes, index, data)
+        X.copies.start(lanes, index, data, start - GLOBAL_BASE, count)
 
-    def _read(self, X: Batch, lanes: Indices, source: Indices, kept: Values | None) -> Bytes:
-        """uint8[n, size]: what arrives."""
-        if kept is None:
+    def _read(self, X: Batch, lanes: Indices, source: Indices, count: Indices | None) -> Bytes:
+        """uint8[n, size]: what arrives. count: int64[n], how many bytes are read; None for all."""
+        if count is None:
             return self._bytes(X, lanes, source)
-        count = X.lanes.spread(kept)[lanes].astype(np.int64)
         data = np.zeros((len(lanes), self.size), dtype=np.uint8)
         full = count == self.size
         if full.any():

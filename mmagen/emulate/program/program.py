@@ -13,6 +13,7 @@ from mmagen.emulate.ptx.model import Address, Entry, Module, Name, Operand, Symb
 
 Dim = tuple[int, int, int]
 _SHARED_MAX = 232448
+_MOST_CLUSTER_CTAS = 16  # of sm_90, with cudaFuncAttributeNonPortableClusterSizeAllowed; 8 without
 
 
 class Places:
@@ -57,7 +58,9 @@ class Program:
         self.cluster = cluster[0] * cluster[1] * cluster[2]
         facts = _facts_of(entry)
         self.asynchronous = self.cluster > 1 or overlaps or facts.asynchronous
-        if not 1 <= self.cluster <= 16 or any(g % c for g, c in zip(grid, cluster, strict=True)):
+        if not 1 <= self.cluster <= _MOST_CLUSTER_CTAS:
+            raise EmulationError(f"clusters of {_extents(cluster)} CTAs: they have 1 to {_MOST_CLUSTER_CTAS} CTAs")
+        if any(g % c for g, c in zip(grid, cluster, strict=True)):
             raise EmulationError(f"a grid of {_extents(grid)} CTAs is no whole number of clusters of {_extents(cluster)}")
         self.threads = block[0] * block[1] * block[2]
         self.padded_threads = -(-self.threads // 32) * 32

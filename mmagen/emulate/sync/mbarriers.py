@@ -87,6 +87,10 @@ class Mbarriers:
         assert self._clocks is not None
         return self._clocks.column("stores", place[0] % self._lanes.cluster, place[1])
 
+    def phase(self, place: Place) -> int:
+        """How many phases of an initialised barrier have completed."""
+        return self._barriers[place].phase
+
     def init(self, i: Instruction, lanes: Indices, where: Indices, counts: Indices) -> None:
         """mbarrier.init."""
         for lane, place, count in zip(lanes.tolist(), self.places(lanes, where), counts.tolist(), strict=True):

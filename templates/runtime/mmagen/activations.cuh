@@ -50,7 +50,7 @@ CUTE_DEVICE float gelu_tanh(float x) {
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(quotient) : "f"(1.0f + power));
   return x * quotient;
 }
-CUTE_DEVICE double gelu_tanh(double x) { return x * sigmoid(x * (1.5957691216057308 + 0.07135481627159943 * x * x)); }
+CUTE_DEVICE double gelu_tanh(double x) { return x * sigmoid(x * (1.5957691216057308 + 0.07135481627260025 * x * x)); }
 
 }  // namespace detail
 

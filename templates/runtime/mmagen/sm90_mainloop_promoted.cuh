@@ -39,10 +39,13 @@ CUTE_DEVICE void mma_promoted(StageMma& stage_mma, int stage, TensorRC& tCrC, Is
     });
   } else {
     Tensor sums = make_fragment_like(tCrC);
-    stage_mma(sums, stage, GMMA::ScaleOut::Zero);
+    typename StageMma::Words words;  // of metadata, which wgmma reads while it runs
+    stage_mma.load(words, stage);
+    stage_mma.issue(sums, stage, words, GMMA::ScaleOut::Zero);
     issued();
     warpgroup_wait<0>();
     warpgroup_fence_operand(sums);
+    stage_mma.keep(words);
     read();
     addend(0, 0)(sums, tCrC);
   }

@@ -27,7 +27,7 @@ template <class Layout, int kTile>
 struct ScaleSlots {
   static constexpr bool kUsed = Layout::kAlongK > 0;
   static constexpr int kSlots = kUsed ? (kTile / Layout::kGranule + 3) / 4 * 4 : 0;  // vectors of them are loaded at once
-  static constexpr bool kOfLines = Layout::kGranule == 1;                            // one for each line
+  static constexpr bool kOfLines = kUsed && Layout::kGranule == 1;                   // one for each line
   static_assert(!kUsed || kTile % Layout::kGranule == 0, "granules divide the tile");
 
   /// Called by a whole warp. `slots`: kSlots of them.
