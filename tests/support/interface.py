@@ -247,9 +247,10 @@ class Interface:
         strides = {"batch_stride_a": 0, "batch_stride_b": 0, "batch_stride_c": 0}
         cases += [Case(Status.SUCCESS, {"batch": 0}), Case(Status.SUCCESS, {"batch": 2, **strides, "batch_stride_d": 1 << 30})]
         cases += [Case(Status.SHARED_D, {"batch": 2, **strides, "batch_stride_d": 0}, says="batch is 2")]
-        if self.task.product.takes_workspace:  # of a library, kernels without one ignore it
-            cases += [Case(Status.MISALIGNED_WORKSPACE, {"+workspace": 8}), Case(Status.SUCCESS, {"workspace": 0})]
-            cases += [Case(Status.SUCCESS, {"workspace_bytes": -1})]
+        if self.task.product.sums_in_workspace:  # copies are aligned within it; of a library, kernels without one ignore it
+            cases += [Case(Status.MISALIGNED_WORKSPACE, {"+workspace": 8})]
+        if self.task.product.takes_workspace:
+            cases += [Case(Status.SUCCESS, {"workspace": 0}), Case(Status.SUCCESS, {"workspace_bytes": -1})]
         return cases + self._scalars()
 
     def _scalars(self) -> list[Case]:
