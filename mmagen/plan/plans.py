@@ -113,6 +113,11 @@ class ProjectPlan:
         return False
 
     @property
+    def sums_in_workspace(self) -> bool:
+        """Is it for partial sums of tiles, so that its size depends on how many CTAs run at once?"""
+        return False
+
+    @property
     def facts(self) -> Facts:
         """What the library says of itself at run time."""
         about: dict[str, Any] = {"name": self.name, "kernel": self.kernel, "arch": [*self.arch], "spec_sha": self.spec_sha}
@@ -350,8 +355,23 @@ class GemmPlan(ProductPlan):
         return any(one.atom.needs_extended_headers for one in self.kernels)
 
     @property
-    def takes_workspace(self) -> bool:
+    def copies_operands(self) -> bool:
+        """Does a call copy operands that the kernel cannot address to its workspace, where that pays?"""
+        return any(one.copies_operands for one in self.kernels if one is not self)
+
+    @property
+    def sums_in_workspace(self) -> bool:
         return any(one.scheduler.takes_workspace for one in self.kernels)
+
+    @property
+    def takes_workspace(self) -> bool:
+        return self.sums_in_workspace or self.copies_operands
+
+    @property
+    def workspace_use(self) -> str:
+        """What it is for."""
+        uses = {"partial sums": self.sums_in_workspace, "copies of operands that TMA cannot address": self.copies_operands}
+        return " and ".join(use for use, has in uses.items() if has)
 
     @property
     def leaves_flags(self) -> bool:
@@ -359,7 +379,7 @@ class GemmPlan(ProductPlan):
 
     @property
     def most_launches(self) -> int:
-        return max(1 if one.scheduler.workspace_splits is None else 2 for one in self.kernels) + self.takes_workspace
+        return max(1 if one.scheduler.workspace_splits is None else 2 for one in self.kernels) + self.copies_operands
 
     @property
     def facts(self) -> Facts:

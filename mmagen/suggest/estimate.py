@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from mmagen.core.targets import capability
 from mmagen.families import family_of
 from mmagen.families.peak.rates import rate
 from mmagen.mma import catalogue
-from mmagen.plan.cost import Call, KernelShape, predicted_us
+from mmagen.plan.cost import Call, KernelShape, predicted_us, schedule
 from mmagen.plan.devices import DEVICES, Device
 from mmagen.plan.plans import GemmPlan
+from mmagen.plan.reach import Paths
 from mmagen.spec.cost import Cost
 from mmagen.spec.model import Problem
 from mmagen.tuning.candidates import guess
@@ -30,12 +32,62 @@ _SMEM_BYTES = 128  # an SM's shared memory delivers in a cycle
 # Between two k tiles: the wait for cp.async, a barrier, addresses. An assumption; it makes short k tiles cost something.
 _K_TILE_CYCLES = 100
 
+# Of wgmma kernels, in microseconds, for what the formula does not know: operands that TMA cannot address, C, and stores of single
+# elements. Fitted to the times of docs/performance.md, "What TMA cannot address", and of tests/suggest/recorded_h200.json.
+_LAUNCH_US = 3.0
+_BY_THREADS = 1.17e4  # elements of 2 bytes, or of 1, that the threads of an SM load, shift and store in a microsecond
+_END_US = 0.035  # of the last k tile, a line, whose end is loaded element by element; half of it for lines outside the operand
+_COPY_US = 4.0  # of the copies' kernel, besides what follows from their bytes
+_COPIED = 3e6  # bytes in a microsecond
+_COPY_PITCH = 128  # bytes, of which the rows of a copy are multiples
+_SOURCE_US = 0.9  # until the first elements of C are there
+_ELEMENTS_US = 3.0  # of a tile whose elements are stored one by one, or of the last ones of its rows
+
 
 def mean_us(plan: GemmPlan, device: Device, problems: Sequence[Problem]) -> float:
-    """The geometric mean of its predicted times, in microseconds."""
-    cost, kernel = _cost(plan, device), KernelShape.of(plan)
-    logs = [math.log(predicted_us(kernel, cost, Call.of(plan, problem))) for problem in problems]
+    """The geometric mean of its predicted times, in microseconds, of calls with the workspace that they ask for."""
+    logs = [math.log(us) for us in predicted(plan, device, problems)]
     return math.exp(sum(logs) / len(logs))
+
+
+def predicted(plan: GemmPlan, device: Device, problems: Sequence[Problem], workspace: bool = True) -> list[float]:
+    """Of each problem, in microseconds. workspace: does the call have one?"""
+    cost = _cost(plan, device)
+    return [_us(plan, cost, problem, workspace) for problem in problems]
+
+
+def _us(plan: GemmPlan, cost: Cost, problem: Problem, workspace: bool) -> float:
+    kernel, call = KernelShape.of(plan), Call.of(plan, problem)
+    if not plan.copies_operands:
+        return predicted_us(kernel, cost, call)
+    paths, epilogue = Paths.of(plan, tma=True), 0.0
+    if problem.beta:
+        epilogue += _SOURCE_US + float(call.m) * call.n * call.batch * kernel.bytes[2] / (cost.store_tbps * 1e6)
+    if not paths.stores_vectors(problem):
+        epilogue += _ELEMENTS_US * schedule(kernel, cost.ctas, call).waves
+    elif (call.n if plan.majors[2] == "N" else call.m) * kernel.bytes[2] % 16:
+        epilogue += _ELEMENTS_US
+    if paths.is_aligned(problem):
+        return predicted_us(kernel, cost, call) + epilogue
+    ways = [_by_threads_us(kernel, cost, call)]
+    if workspace:
+        ways.append(_by_copies_us(kernel, cost, call))
+    return min(ways) + epilogue
+
+
+def _by_threads_us(kernel: KernelShape, cost: Cost, call: Call) -> float:
+    tile_m, tile_n, tile_k = kernel.tile
+    tiles = -(-call.m // tile_m) * -(-call.n // tile_n) * call.batch
+    k_tile = (tile_m + tile_n) * tile_k * max(1.0, kernel.bytes[0] / 2) / _BY_THREADS
+    lines = (tile_m + tile_n + min(tile_m, call.m) + min(tile_n, call.n)) / 2
+    one = -(-call.k // tile_k) * k_tile + lines * _END_US
+    return _LAUNCH_US + -(-tiles // max(1, cost.ctas)) * one
+
+
+def _by_copies_us(kernel: KernelShape, cost: Cost, call: Call) -> float:
+    copied = (float(call.m) * kernel.bytes[0] + float(call.n) * kernel.bytes[1]) * call.k * call.batch
+    a, b = (-(-pitch // _COPY_PITCH) * _COPY_PITCH for pitch in call.pitches[:2])
+    return _COPY_US + copied / _COPIED + predicted_us(kernel, cost, replace(call, pitches=(a, b, call.pitches[2])))
 
 
 def _cost(plan: GemmPlan, device: Device) -> Cost:

@@ -25,6 +25,7 @@ from mmagen.generate.render import render
 from mmagen.generate.write import write
 from mmagen.plan.cost import Call, KernelShape
 from mmagen.plan.plans import GemmPlan
+from mmagen.plan.reach import Paths
 from mmagen.spec.cost import Cost
 from mmagen.spec.model import Problem, Spec
 from mmagen.toolchain.model import Toolchain
@@ -49,6 +50,7 @@ _LEAST_PROBLEMS = 8  # of a config, for its coefficients
 _PRUNED_ON = 100  # problems
 _FOLDS = 5
 _FIT_S = 30.0  # left of a budget for what follows the measurements
+_ONE_KERNEL = "TMA cannot address their operands, and all configurations compute such problems by the same kernel"
 _SLOW_CLOCK = 0.75  # of the highest clock of a run
 
 
@@ -105,7 +107,8 @@ def tune(
     )  # the same in every run, as the candidates then are
     found = candidates(spec)
     sizes = KernelShape.of(found[0].plan).bytes
-    problems = [one for one in problems_of(options.problems, spec.problems or (), sizes) if one.alpha == 1 and one.beta == 0]
+    named = [one for one in problems_of(options.problems, spec.problems or (), sizes) if one.alpha == 1 and one.beta == 0]
+    problems = _distinguishing(found[0].plan, named, options.problems)
     random.Random(options.settings.seed).shuffle(problems)  # what a budget leaves out is then a random part
     heuristics = Heuristics(found[0].plan, site.device) if options.source == "nvidia" else None
     some = problems[:_PRUNED_ON]
@@ -115,7 +118,20 @@ def tune(
     session = _measure(tried, digests, problems, known, site, machine, options, base, toolchain, runner, until, progress, say)
     contents = database.read(base)
     notes = [*contents.notes, *session.notes]
+    if len(problems) < len(named):
+        notes.append(f"{len(named) - len(problems)} problems are left out, since {_ONE_KERNEL}")
     return _library(spec, tried, digests, problems, contents, site, options, notes, heuristics)
+
+
+def _distinguishing(plan: GemmPlan, problems: Sequence[Problem], source: str) -> list[Problem]:
+    """Those that configurations compute by kernels of their own. Raises UsageError if there is none."""
+    if not plan.copies_operands:
+        return list(problems)
+    paths = Paths.of(plan, tma=True)
+    found = [problem for problem in problems if paths.is_aligned(problem)]
+    if problems and not found:
+        raise UsageError(f"--problems {source}: {_ONE_KERNEL}; add problems whose rows are multiples of 16 bytes")
+    return found
 
 
 def check(spec: Spec, problems: str) -> None:

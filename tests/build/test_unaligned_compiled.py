@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from mmagen.plan.trials import copied_problems
 from mmagen.spec.model import Problem
 from mmagen.verify.emulated import host
 from mmagen.verify.emulated.host import Workspace
@@ -17,7 +18,7 @@ from tests.support.selection import representatives
 
 pytestmark = pytest.mark.nvcc
 
-# Both are compiled by other tests of every run too: one without a workspace, one with.
+# Both are compiled by other tests of every run too. Only the second has partial sums in its workspace beside the copies.
 SPEC, COPYING = "sm90_gemm_bf16_pingpong", "c2_stream"
 # All layouts, elements of 1, 2 and 4 bytes, A in registers, promoted sums, sums split among CTAs, D with M contiguous.
 _OTHERS = (
@@ -51,7 +52,7 @@ def test_lines_may_begin_at_any_element(name, compiled):
     made = compiled(name)
     work = tasks(made.plan, made.ptx, _unaligned(made.plan.atom.type_a.bytes), 1, "uniform")
     for task in work:
-        (record,) = run_task(task).records
+        (record,) = run_task(replace(task, workspace=False)).records  # with one, operands are copied
         assert record["disposition"] == "passed" and not record["details"]["findings"], (task.problem.text, record["reason"])
 
 
@@ -60,7 +61,7 @@ def task(compiled):
     """Three k tiles of two output tiles, with ends at both sides of every line."""
     made = compiled(SPEC)
     (one,) = tasks(made.plan, made.ptx, [Problem(shape=(70, 40, 147), offset=3)], 1, "small_int")
-    return one
+    return replace(one, workspace=False)
 
 
 # What is left out of the PTX, or what is put there; which of its places (None: all), and the finding.
@@ -125,6 +126,13 @@ def test_with_a_workspace_operands_are_copied_to_rows_that_tma_can_address(offse
     assert launched == ["copy_operands", "sm90"]
     (record,) = run_task(task).records
     assert record["disposition"] == "passed" and not record["details"]["findings"], record
+
+
+@pytest.mark.parametrize("name", (SPEC, COPYING))
+def test_verify_has_a_problem_whose_operands_are_copied(name, compiled):
+    made = compiled(name)
+    for problem in copied_problems(made.plan.tile_of_d):
+        assert _launches(made, problem)[1] == ["copy_operands", "sm90"]
 
 
 def test_operands_are_not_copied_where_that_does_not_pay_or_the_workspace_is_too_small(compiled):

@@ -748,7 +748,7 @@ def test_parts_of_k_are_summed_in_a_cluster_that_fits_them_and_else_through_a_wo
     plan = planned(SPLIT, split_k=split_k, cluster=cluster)
     scheduler = plan.scheduler
     assert (scheduler.split_k, scheduler.workspace_splits) == (in_cluster, through_workspace)
-    assert plan.takes_workspace == (through_workspace is not None) and not plan.leaves_flags
+    assert plan.sums_in_workspace == (through_workspace is not None) and not plan.leaves_flags
     assert scheduler.persistent == (in_cluster == 1)
 
 
@@ -758,7 +758,7 @@ def test_parts_of_k_are_summed_in_a_cluster_that_fits_them_and_else_through_a_wo
 )
 def test_last_waves_are_shared_however_full_they_are_only_where_the_spec_says_so(stream_k, scheduler):
     it = planned(LARGE, stream_k=stream_k)
-    assert it.takes_workspace and it.leaves_flags and it.most_launches == 2, "copies of operands may come first"
+    assert it.sums_in_workspace and it.leaves_flags and it.most_launches == 2, "copies of operands may come first"
     assert f"using TileScheduler = mmagen::{scheduler};" in render(it)["include/g/config.cuh"].decode()
 
 

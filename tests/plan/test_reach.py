@@ -109,8 +109,9 @@ def test_kernels_for_unaligned_operands_are_called_without_a_workspace():
     for task in tasks(it, None, (), 1, None):
         assert task.workspace == (task.problem not in without)
     assert all(task.workspace for task in tasks(it, None, tuple(without), 1, None))
-    it = planned(SPECS / "sm90_gemm_bf16_pingpong.yaml")
-    assert not it.takes_workspace and not family_of(it).trials(it).without_workspace
+    for name in ("sm80_gemm_bf16_tn", "sm90_gemm_sparse_bf16", "sm90_gemm_bf16_grouped"):
+        it = planned(SPECS / f"{name}.yaml")
+        assert not it.copies_operands and not family_of(it).trials(it).without_workspace
 
 
 def test_uniform_inputs_are_not_for_the_kernel_of_unaligned_operands():

@@ -266,9 +266,10 @@ class Interface:
                 Case(Status[f"NEGATIVE_STRIDE_{name.upper()}"], apart | negative, says=says),
                 Case(Status.SUCCESS, negative),
             ]
-        if self.task.product.takes_workspace:  # of a library, kernels without one ignore it
-            cases += [Case(Status.MISALIGNED_WORKSPACE, {"+workspace": 8}), Case(Status.SUCCESS, {"workspace": 0})]
-            cases += [Case(Status.SUCCESS, {"workspace_bytes": -1})]
+        if self.task.product.sums_in_workspace:  # copies are aligned within it; of a library, kernels without one ignore it
+            cases += [Case(Status.MISALIGNED_WORKSPACE, {"+workspace": 8})]
+        if self.task.product.takes_workspace:
+            cases += [Case(Status.SUCCESS, {"workspace": 0}), Case(Status.SUCCESS, {"workspace_bytes": -1})]
         return cases + self._scalars()
 
     def _scalars(self) -> list[Case]:

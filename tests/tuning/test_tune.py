@@ -35,7 +35,8 @@ configs:
 TOOLS = Toolchain(
     nvcc=Tool(Path("nvcc"), "13.0.48", ""), gpus=(Gpu("NVIDIA Stand-in", (9, 0), "1.0", (13, 0), 132),), wanted=("nvcc", "gpus")
 )
-OPTIONS = Options(problems="random:5:24", configs=2, tried=5, settings=Settings(silence_s=20))
+# 24 problems, and 6 of which the operands are not aligned.
+OPTIONS = Options(problems="random:5:30", configs=2, tried=5, settings=Settings(silence_s=20))
 
 
 @pytest.fixture
@@ -76,6 +77,17 @@ def test_the_library_can_be_built_and_keeps_the_rules(spec, compiled, tmp_path):
     assert 1 < len(done.names) <= 2 and all(config.cost for config in library.configs[1:])
     assert "NVIDIA Stand-in, driver 1.0, CUDA 13.0" in done.text and "choice over cublasLt_best8" in done.text
     assert len(compiled) == 1 and len(compiled[0]) == 5
+
+
+def test_problems_that_all_configurations_compute_alike_are_left_out(spec, compiled, tmp_path):
+    done = tuned(spec, tmp_path / "base.jsonl")
+    measured = [line.problem for line in database.read(tmp_path / "base.jsonl").lines]
+    assert measured and all(int(text.split(",")[2]) % 8 == 0 for text in measured)
+    assert any(note.startswith("6 problems are left out, since TMA cannot address") for note in done.notes)
+    file = tmp_path / "problems.txt"
+    file.write_text("64 64 65\n64 64 67\n")
+    with pytest.raises(UsageError, match="multiples of 16 bytes"):
+        tuned(spec, tmp_path / "other.jsonl", problems=str(file))
 
 
 def test_what_the_database_has_is_not_measured_again(spec, compiled, tmp_path):

@@ -108,16 +108,15 @@ class WgmmaGemm:
         if scheduler.workspace_splits is not None:
             of_element = plan.operands[0].element.bytes
             shared = split_k_problems(plan.tile_of_d, plan.cluster_of_d, of_element, scheduler.workspace_splits)
-        copied = copied_problems(plan.tile_of_d) if scheduler.takes_workspace else ()
         if plan.mainloop.promote:  # so long that sums that stay in the tensor core exceed their bound
             shared = (*shared, Problem(shape=(*plan.tile_of_d[:2], PROMOTED_K), beta=1.0))
         turns = plan.roles.consumers if plan.roles.schedule == "pingpong" else 1
         paths = Paths.of(plan, tma=True, turns=turns)
         problems = (*chosen(paths), *unaligned_problems(plan.tile_of_d, plan.majors[2]))
-        trials = of_product(plan, (*shared, *copied, *problems))
+        trials = of_product(plan, (*shared, *copied_problems(plan.tile_of_d), *problems))
         # Copies to a workspace nearly always pay: without one the kernel that loads unaligned operands itself runs.
         unaligned = as_applied(plan.spec, [problem for problem in problems if not paths.is_aligned(problem)])
-        return replace(trials, without_workspace=frozenset(unaligned)) if scheduler.takes_workspace else trials
+        return replace(trials, without_workspace=frozenset(unaligned))
 
     def alternatives(self, spec: Spec) -> Iterator[Mapping[str, Any]]:
         return alternatives(spec.atom, EVERY, decisions.promoted(spec))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from mmagen.families.wgmma.mixed import WeightLayout
 from mmagen.families.wgmma.scaling import ScaleLayout
 from mmagen.mma.accumulation import Accumulation
+from mmagen.mma.sparse_atoms import SparseAtom
 from mmagen.plan.model import Mainloop, Operand
 from mmagen.plan.plans import GemmPlan
 
@@ -83,6 +84,12 @@ class WgmmaGemmPlan(GemmPlan):
     def d_row_major(self) -> bool:
         """Are rows of the kernel's D contiguous?"""
         return self.epilogue.row_major != self.swapped
+
+    @property
+    def copies_operands(self) -> bool:
+        if self.configs:
+            return super().copies_operands
+        return not (self.scheduler.grouped or self.mainloop.weights or isinstance(self.atom, SparseAtom))
 
     @property
     def chosen(self) -> dict[str, str]:

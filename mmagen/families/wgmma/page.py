@@ -45,7 +45,7 @@ def _way(plan: WgmmaGemmPlan, problem: Problem) -> str:
     by_threads = [one.letter for one in (a, b) if not _reachable(one.letter, one.major, one.element.bytes, problem)]
     parts = ["A and B by TMA"]
     if by_threads:
-        copied = ", or by TMA from copies in the workspace" if plan.takes_workspace else ""
+        copied = ", or by TMA from copies in the workspace" if plan.copies_operands else ""
         parts = [f"{' and '.join(by_threads)} unaligned: A and B by threads{copied}"]
     if not _reachable("D", out.major, out.out.bytes, problem):
         parts.append("D element by element")

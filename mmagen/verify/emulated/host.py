@@ -62,8 +62,8 @@ def multiply_launches(
     """The launches of a gemm or micro kernel, in order; see multiply_arguments and launches_of."""
     arguments, most = [multiply_arguments(task, data, addresses, workspace)], task.product.most_launches
     resident = STREAMING
-    if not task.product.takes_workspace:
-        resident = _few(launches_of(task, task.run_symbol, arguments, most=most)[0])
+    if not task.product.sums_in_workspace:
+        resident = _few(launches_of(task, task.run_symbol, arguments, most=most)[-1])  # behind copies of operands
     return launches_of(task, task.run_symbol, arguments, resident, most)
 
 

@@ -1,0 +1,62 @@
+"""Predicted times of kernels that were not tuned, beside what an H200 took: microseconds of `verify --bench`, and of
+docs/performance.md ("What TMA cannot address"), of calls with a workspace and without."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+
+from mmagen.families import plan as planned
+from mmagen.families.library import choose
+from mmagen.plan.devices import DEVICES
+from mmagen.plan.plans import GemmPlan
+from mmagen.spec.load import load
+from mmagen.spec.model import Problem
+from mmagen.suggest.estimate import mean_us, predicted
+from tests.support.mutations import SPECS
+
+RECORDED = json.loads((Path(__file__).parent / "recorded_h200.json").read_text("utf-8"))
+(H200,) = (device for device in DEVICES if device.name == "h200")
+
+
+def _plan(name: str) -> GemmPlan:
+    one = planned(load((SPECS / f"{name}.yaml").read_bytes(), name).spec)
+    assert isinstance(one, GemmPlan)
+    return one
+
+
+def _problem(text: str) -> Problem:
+    extents, *rest = text.split(":")
+    m, n, k, *batch = map(int, extents.split(","))
+    keys = {key: float(value) if key in ("alpha", "beta") else int(value) for key, value in (one.split("=") for one in rest)}
+    return Problem.model_validate({"shape": (m, n, k), "batch": batch[0] if batch else 1} | keys)
+
+
+def _ratios() -> dict[tuple[str, bool, str], float]:
+    found = {}
+    for one in RECORDED:
+        plan = _plan(one["spec"])
+        for text, us in one["us"].items():
+            problem = _problem(text)
+            chosen = choose(plan, problem).plan if plan.configs else plan
+            found[one["spec"], one["workspace"], text] = predicted(chosen, H200, [problem], one["workspace"])[0] / us
+    return found
+
+
+def test_predicted_times_are_near_those_of_an_h200():
+    ratios = np.array(list(_ratios().values()))
+    assert len(ratios) > 60
+    assert np.median(np.abs(ratios - 1)) < 0.1
+    assert np.percentile(np.abs(np.log(ratios)), 90) < math.log(1.5)
+
+
+def test_a_workspace_helps_unaligned_operands_alone():
+    plan = _plan("sm90_gemm_bf16_tn")
+    unaligned, aligned = Problem(shape=(2048, 2048, 2047)), Problem(shape=(2048, 2048, 2048))
+    without, with_one = (predicted(plan, H200, (unaligned, aligned), workspace) for workspace in (False, True))
+    assert without[0] > 2 * with_one[0] > 2 * with_one[1]
+    assert without[1] == with_one[1]
+    assert mean_us(plan, H200, (unaligned, aligned)) == math.sqrt(with_one[0] * with_one[1])
