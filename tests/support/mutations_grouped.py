@@ -18,6 +18,14 @@ FAULTS = (
         "every group has the rows of the next one",
     ),
     (
+        "grouped_first_row_is_0",
+        _CONTIGUOUS,
+        _SCHEDULER,
+        "previous = kStacked && params.first != nullptr ? *params.first : 0;",
+        "previous = 0;",
+        "the first group begins at row 0, wherever its offset says",
+    ),
+    (
         "grouped_b_of_the_neighbour",
         _CONTIGUOUS,
         "sm90_tma_load",

@@ -207,7 +207,8 @@ def default_problems(grouped: str) -> tuple[Problem, ...]:
 
 def trial_problems(plan: GemmPlan) -> tuple[Problem, ...]:
     """The problems that verify emulates: groups smaller and larger than a tile, without rows, in several windows of the tile
-    scheduler and several bands; D in vectors and in single elements; rows of no group behind the last one."""
+    scheduler and several bands; D in vectors and in single elements; rows of no group behind the last one and, where offsets are
+    given, before the first. An odd number of groups is given by offsets, an even one by ends."""
     grouped = plan.scheduler.grouped
     m, n, k = plan.tile_of_d
     across, along = plan.cluster_of_d
@@ -221,7 +222,7 @@ def trial_problems(plan: GemmPlan) -> tuple[Problem, ...]:
         return Problem.model_validate({"shape": (room, n, k), "groups": list(rows), **more})
 
     found = [
-        of((m + 5, 0, 1, rows_of_cluster, 37, 0), n + _ALIGNED, long, alpha=-1.0, beta=2.0, ld_pad=_ALIGNED),
+        of((m + 5, 0, 1, rows_of_cluster, 37), n + _ALIGNED, long, alpha=-1.0, beta=2.0, ld_pad=_ALIGNED),
         of((0, 3, *(0,) * 30, m - 1, *(0,) * 31, 7, 2), n * along, k),
         of((0, 0, 0), _ALIGNED, k),
         of((2 * m, 9), n, 2 * k + residue, batch_stride_b=0),

@@ -25,14 +25,14 @@ class _Groups(Part):
         """Offsets of an odd number of groups, ends of an even one."""
         assert problem.groups
         sizes, given = problem.groups.sizes, cast("dict[str, Matrix]", data.further)
-        ends = [*accumulate(sizes)]
+        offsets = [*accumulate(sizes, initial=_first_row(problem))]
         if not _stacked(plan):
             given["group_m"].view[0, 0] = sizes
-        elif len(sizes) % 2:
-            given["group_offsets"].view[0, 0] = [0, *ends]
+        elif _offsets_given(problem):
+            given["group_offsets"].view[0, 0] = offsets
             del given["group_ends"]
         else:
-            given["group_ends"].view[0, 0] = ends
+            given["group_ends"].view[0, 0] = offsets[1:]
             del given["group_offsets"]
 
     def sums(self, call: Call, a: Values, b: Values, usual: Callable[[Values, Values], Sums]) -> Sums:
@@ -58,12 +58,25 @@ def _stacked(plan: ProductPlan) -> bool:
     return plan.spec.grouped == "contiguous"
 
 
+def _offsets_given(problem: Problem) -> bool:
+    """Does a call with rows of all groups in one matrix pass their offsets? Else it passes their ends."""
+    assert problem.groups
+    return len(problem.groups.sizes) % 2 == 1
+
+
+def _first_row(problem: Problem) -> int:
+    """Of the first group. With offsets, half of the rows of no group lie before it."""
+    assert problem.groups
+    return (problem.m - sum(problem.groups.sizes)) // 2 if _offsets_given(problem) else 0
+
+
 def _rows(call: Call) -> Iterator[tuple[int, int, int]]:
     """(matrix of D, first row, end) of each group."""
     assert call.problem.groups
     sizes, stacked = call.problem.groups.sizes, _stacked(call.plan)
-    for group, end in enumerate(accumulate(sizes)):
-        yield (0, end - sizes[group], end) if stacked else (group, 0, sizes[group])
+    for group, end in enumerate(accumulate(sizes, initial=_first_row(call.problem)), start=-1):
+        if group >= 0:
+            yield (0, end - sizes[group], end) if stacked else (group, 0, sizes[group])
 
 
 GROUPS = _Groups()
