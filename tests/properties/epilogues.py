@@ -22,16 +22,14 @@ _BEHIND_GATE = ("relu", "clamp", "silu", "sigmoid", "gelu")
 _LEGAL = 0.9  # of the lists: only what the scalars have, and what goes with gated pairs
 
 
-def operations(dice: random.Random, atom: Atom, grouped: bool = False) -> list[Any]:
-    """A list for an atom's accumulators. grouped: mostly without tensors."""
+def operations(dice: random.Random, atom: Atom) -> list[Any]:
+    """A list for an atom's accumulators."""
     legal = dice.random() < _LEGAL
     out = dice.choice((*OUT_TYPES[atom.type_d.word], None))
     integers = atom.type_d.word == "s32" and (out or "s32") in _INTEGERS
     words = _PLAIN if integers and legal else _OF_FLOATS
     if (legal and (out or atom.type_d.word) == "f64") or atom.type_d.word == "f64":
         words = tuple(word for word in words if word != "amax")
-    if grouped and legal:
-        words = tuple(word for word in words if word not in ("bias", "add", "multiply", "amax"))
     gated = dice.random() < 0.15 and not (integers and legal)
     if gated and legal:
         words = tuple(word for word in words if word != "beta_c")

@@ -85,7 +85,7 @@ def _scheduled(dice: random.Random, atom: Atom, document: Document) -> Document:
     grouped = schedule != "warpgroup" and dice.random() < (0.02 if isinstance(atom, SparseAtom) else 0.2)
     if grouped:
         document = _grouped(dice, document)
-    return document | kernels.epilogue_list(dice, atom, grouped) | ({} if grouped else kernels.problems(dice))
+    return document | kernels.epilogue_list(dice, atom) | ({} if grouped else kernels.problems(dice))
 
 
 def _grouped(dice: random.Random, document: Document) -> Document:
@@ -93,12 +93,14 @@ def _grouped(dice: random.Random, document: Document) -> Document:
     legal = dice.random() < 0.9
     kept = {key: value for key, value in document.items() if not legal or key not in _NOT_OF_GROUPS}
     found = kept | {"grouped": dice.choice(("contiguous", "masked"))}
+    if legal and (found.get("scale") or {}).get("a") == "128x128":
+        found["grouped"] = "masked"
     if dice.random() < 0.5:
         found["problems"] = [_problem_of_groups(dice, found["grouped"]) for _ in range(dice.choice((1, 2)))]
     return found
 
 
-_NOT_OF_GROUPS = ("split_k", "stream_k", "prefetch", "scale")
+_NOT_OF_GROUPS = ("split_k", "stream_k", "prefetch")
 
 
 def _problem_of_groups(dice: random.Random, grouped: str) -> Document:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 _SCHEDULER = "sm90_tile_scheduler_grouped"
 _CONTIGUOUS, _MASKED = "groups", "groups_masked"
+_BLOCKS, _ROWS, _SWAPPED = "groups_blocks", "groups_rows", "groups_swapped"
 
 FAULTS = (
     (
@@ -164,5 +165,61 @@ FAULTS = (
         "unsigned const n = within / rows;",
         "unsigned const n = within / unsigned(Config::kRasterGroup);",
         "tiles of a group with few rows are computed in another order, some twice and some never",
+    ),
+    (
+        "grouped_scales_of_the_first_group",
+        _BLOCKS,
+        "sm90_mainloop_scaled",
+        "tile.first_n(Config::kTileN), k, tile.batch, lane);",
+        "tile.first_n(Config::kTileN), k, 0, lane);",
+        "all groups have the scales of the first group's B",
+    ),
+    (
+        "grouped_scales_from_row_0",
+        _BLOCKS,
+        "sm90_mainloop_scaled",
+        "tile.first_m(Config::kTileM), k, tile.batch, lane);",
+        "tile.m * Config::kTileM, k, tile.batch, lane);",
+        "the rows of each group have the scales of the first group's rows",
+    ),
+    (
+        "grouped_scales_of_a_tile_from_row_0",
+        _SWAPPED,
+        "sm90_mainloop_tile_scaled",
+        "int const first_n = tile.first_n(Config::kTileN);",
+        "int const first_n = tile.n * Config::kTileN;",
+        "the rows of each group have the scales of the first group's rows",
+    ),
+    (
+        "grouped_scale_of_the_first_matrix",
+        _SWAPPED,
+        "sm90_mainloop_tile_scaled",
+        "tile.first_m(Config::kTileM) + lines.row_of_lane, tile.batch);",
+        "tile.first_m(Config::kTileM) + lines.row_of_lane, 0);",
+        "all groups have the scale of the first one's B",
+    ),
+    (
+        "grouped_amax_of_rows_behind_the_group",
+        _SWAPPED,
+        "sm90_epilogue_tma",
+        "      columns_left = bounds.n - (n + lane % 4 * 2);",
+        "      columns_left = INT_MAX;",
+        "products of the next group's rows with this group's B count as well",
+    ),
+    (
+        "grouped_bias_of_the_first_group",
+        _BLOCKS,
+        "sm90_epilogue_tma",
+        "slices.lines.load(functor, params, m, n, tile.batch, mine.lane);",
+        "slices.lines.load(functor, params, m, n, 0, mine.lane);",
+        "all groups have the bias of the first",
+    ),
+    (
+        "grouped_columns_read_as_blocks",
+        _ROWS,
+        "sm90_mainloop_scaled",
+        "kOfLines = kUsed && Layout::kGranule == 1;",
+        "kOfLines = Layout::kGranule == 1;",
+        "scales of columns are looked up among those of k tiles, where there are none",
     ),
 )

@@ -11,6 +11,7 @@ from mmagen.plan.operations import PART, Operation, columns_of_element, gate_of
 from mmagen.plan.plans import ProductPlan
 from mmagen.spec.model import Problem
 from mmagen.verify.emulated.formats import ROUNDOFF, as_stored, decode, encode
+from mmagen.verify.emulated.groups import GROUPS, by_row
 from mmagen.verify.emulated.matrix import Draw, Operands, values
 from mmagen.verify.emulated.parts import Call, Interval, Part, Sums, Values
 
@@ -121,7 +122,13 @@ class _Range:
 
 
 def _of_matrix(call: Call, name: str) -> Values:
-    return values(call.data.further[name])
+    return by_row(call, values(call.data.further[name]))
+
+
+def _of_results(call: Call) -> Callable[[Values], Values]:
+    """Sets what is computed for rows that D does not have to 0."""
+    covered = GROUPS.covered(call) if call.problem.groups else None
+    return lambda x: x if covered is None else np.where(covered[:, :, :1], x, 0.0)
 
 
 def apply(call: Call, found: tuple[Operation, ...], sums: Sums, c: Values) -> dict[str, Interval]:
@@ -137,8 +144,9 @@ def apply(call: Call, found: tuple[Operation, ...], sums: Sums, c: Values) -> di
             before = _of_matrix(call, one.tensor)
             smallest = np.maximum(np.maximum(x.low, -x.high), 0.0)  # magnitude within the interval
             largest = np.maximum(np.abs(x.low), np.abs(x.high))
+            counts = _of_results(call)
             gathered[one.tensor] = Interval(
-                *(np.maximum(before, part.max()) for part in (smallest, np.abs(x.expected), largest))
+                *(np.maximum(before, counts(part).max()) for part in (smallest, np.abs(x.expected), largest))
             )
         elif one.word == "alpha":
             x.scaled(alpha)

@@ -345,14 +345,14 @@ struct Sm90EpilogueTma {
     int rows_left = 0, columns_left = 0;  // from the thread's first ones
 
     /// others: of all second matrices but the staged one.
-    CUTE_DEVICE void load(Called const& functor, Params const& params, int m, int n, int batch, int lane, bool others) {
-      rows_left = params.m - (m + lane / 4);
-      columns_left = params.n - (n + lane % 4 * 2);
+    CUTE_DEVICE void load(Called const& functor, Bounds const& bounds, int m, int n, int batch, int lane, bool others) {
+      rows_left = bounds.m - (m + lane / 4);
+      columns_left = bounds.n - (n + lane % 4 * 2);
       CUTE_UNROLL
       for (int i = 0; i < kSliceN / 2; ++i) {
         int const row = m + lane / 4 + i / 2 % 2 * 8;
         int const column = n + i / 4 * 8 + lane % 4 * 2 + i % 2;
-        if (row >= params.m || column >= params.n) { continue; }
+        if (row >= bounds.m || column >= bounds.n) { continue; }
         if constexpr (kStagesMatrix) {
           elements[i] = others ? functor.load_others(row, column, batch) : functor.load_element(row, column, batch);
         } else {
@@ -389,7 +389,7 @@ struct Sm90EpilogueTma {
       }
     }
     BesideSlice beside{lines};
-    beside.load(functor, params, m, n, tile.batch, lane, staged);
+    beside.load(functor, mine.bounds, m, n, tile.batch, lane, staged);
     if constexpr (kStagesMatrix) {
       if (staged) {
         Slice::get(source, buffer, lane);
