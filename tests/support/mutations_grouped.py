@@ -36,12 +36,10 @@ FAULTS = (
     (
         "grouped_vectors_past_the_end",
         _CONTIGUOUS,
-        "sm90_epilogue_tma",
-        """      if (m + row >= bounds.m || n + column >= bounds.n) { continue; }
-      int64_t const at = Config::kDRowMajor ? (m + row) * params.ldd + n + column : m + row + (n + column) * params.ldd;
+        "sm90_staged_slice",
+        """      if (first.m + row >= end.m || first.n + column >= end.n) { continue; }
       *reinterpret_cast""",
-        """      if (n + column >= bounds.n) { continue; }
-      int64_t const at = Config::kDRowMajor ? (m + row) * params.ldd + n + column : m + row + (n + column) * params.ldd;
+        """      if (first.n + column >= end.n) { continue; }
       *reinterpret_cast""",
         "threads store the rows behind the group too",
     ),
