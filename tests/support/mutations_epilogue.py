@@ -13,7 +13,7 @@ _GATED = "sm90_gemm_bf16_swiglu"
 _PINGPONG, _WITH_C = "sm90_gemm_bf16_pingpong", "64,256,64:beta=1"
 _BATCH = "70,50,40,2:ld_pad=3:alpha=-1:beta=2"
 _PLAIN = "64,136,64"
-_PARTS = "24,136,1000,2:alpha=2:beta=-1"
+_PARTS = "16,72,9000,2:alpha=2:beta=-1"
 
 FAULTS = (
     (

@@ -184,7 +184,8 @@ __global__ void __launch_bounds__(kReductionThreads)
         functor.template finish_columns<decltype(sharing)::value, kColumns>(column, line_of, across_end, int(batch));
       }
     };
-    if (__all_sync(0xffffffff, mine && line == __shfl_sync(0xffffffff, line, 0))) {
+    unsigned const first_line = __shfl_sync(0xffffffff, line, 0);
+    if (__all_sync(0xffffffff, mine && line == first_line)) {
       finish_line(std::integral_constant<unsigned, 31>{});
     } else {
       finish_line(std::integral_constant<unsigned, 0>{});
