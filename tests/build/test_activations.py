@@ -20,9 +20,11 @@ U = 2.0**-24
 _THREADS = 256
 _UNIT = """\
 #include "mmagen/activations.cuh"
-extern "C" __global__ void all(float const* x, float* erf, float* tanh, float* sigmoid) {
+extern "C" __global__ void all(float const* x, float* erf, float* tanh, float* sigmoid, float* erf5, float* erf4) {
   int const i = blockIdx.x * blockDim.x + threadIdx.x;
-  erf[i] = mmagen::detail::gelu_erf(x[i]);
+  erf[i] = mmagen::detail::gelu_erf<6>(x[i]);
+  erf5[i] = mmagen::detail::gelu_erf<5>(x[i]);
+  erf4[i] = mmagen::detail::gelu_erf<4>(x[i]);
   tanh[i] = mmagen::detail::gelu_tanh(x[i]);
   sigmoid[i] = mmagen::detail::sigmoid(x[i]);
 }
@@ -40,7 +42,7 @@ def _arguments():
 
 @pytest.fixture(scope="module", params=["sm_75", "sm_90a"])
 def computed(request, tmp_path_factory):
-    """x, then gelu by erf, gelu by tanh and the sigmoid of x."""
+    """x, then gelu by erf, gelu by tanh and the sigmoid of x, and gelu by erf with polynomials of degrees 5 and 4."""
     toolchain = find_toolchain(want=COMPILE)
     source = tmp_path_factory.mktemp("activations") / "all.cu"
     source.write_text(_UNIT)
@@ -50,14 +52,14 @@ def computed(request, tmp_path_factory):
     done = capture([*command, *folders, source, "-o", ptx], timeout_s=300)
     assert done.exit_code == 0, done.stderr
     x = _arguments()
-    outputs = [Output(x.shape, np.float32) for _ in range(3)]
+    outputs = [Output(x.shape, np.float32) for _ in range(5)]
     launched = run_ptx(ptx.read_text(), "all", [ReadOnly(x), *outputs], grid=x.size // _THREADS, block=_THREADS, checks=False)
-    return x, [launched.arrays[place] for place in (1, 2, 3)]
+    return x, [launched.arrays[place] for place in range(1, 6)]
 
 
 def test_gelu_by_erf_is_within_6_u_x(computed):
     """The emulator's ex2 is exact. With the error that PTX allows it, 2^-22 of Q, at most 1/2, 2 u x are added."""
-    x, (found, _, _) = computed
+    x, (found, *_) = computed
     finite = np.isfinite(x)
     x, found = x[finite].astype(np.float64), found[finite]
     error = np.abs(found - gelu(x, "erf"))
@@ -65,8 +67,22 @@ def test_gelu_by_erf_is_within_6_u_x(computed):
     assert np.max(error[x != 0] / np.abs(x[x != 0])) > 2 * U  # a test of nothing would see less
 
 
+@pytest.mark.parametrize(("place", "degree"), [(3, 5), (4, 4)])
+def test_gelu_for_fewer_bits_is_within_the_error_of_its_polynomial(computed, place, degree):
+    """Relative to the result, up to where that is tiny: 6e-5 and 6.5e-4, an eighth and a sixth of the roundoff of f16 and bf16."""
+    x, found = computed[0], computed[1][place]
+    finite = np.isfinite(x)
+    x, found = x[finite].astype(np.float64), found[finite]
+    exact = gelu(x, "erf")
+    error = np.abs(found - exact)
+    of_value, of_argument = {5: (6e-5, 2.0**-28), 4: (6.5e-4, 2.0**-24)}[degree]
+    assert np.all(error <= of_value * np.abs(exact) + (of_argument + 4 * U) * np.abs(x) + 2.0**-126)
+    large = np.abs(exact) > 2.0**-6 * np.abs(x)
+    assert np.max(error[large] / np.abs(exact[large])) > of_value / 2
+
+
 def test_gelu_by_tanh_and_sigmoid_are_within_what_exp_allows(computed):
-    x, (_, tanh, logistic) = computed
+    x, (_, tanh, logistic, _, _) = computed
     finite = np.isfinite(x)
     x, tanh, logistic = x[finite].astype(np.float64), tanh[finite], logistic[finite]
     argument = np.minimum(1.6 * np.abs(x) * (1 + 0.08 * x * x), 128)
@@ -77,7 +93,9 @@ def test_gelu_by_tanh_and_sigmoid_are_within_what_exp_allows(computed):
 
 
 def test_what_is_not_finite_stays_so(computed):
-    x, (found, tanh, logistic) = computed
+    x, (found, tanh, logistic, *short) = computed
+    for one in short:
+        assert np.all(np.isnan(one[np.isnan(x)])) and np.all(one[x == np.inf] == np.inf) and np.all(one[x == -np.inf] == 0)
     assert np.all(np.isnan(found[np.isnan(x)])) and np.all(np.isnan(tanh[np.isnan(x)]))
     assert np.all(found[x == np.inf] == np.inf) and np.all(tanh[x == np.inf] == np.inf)
     assert np.all(found[x == -np.inf] == 0) and np.all(logistic[x == -np.inf] == 0)

@@ -85,7 +85,7 @@ def _scheduled(dice: random.Random, atom: Atom, document: Document) -> Document:
     grouped = schedule != "warpgroup" and dice.random() < (0.02 if isinstance(atom, SparseAtom) else 0.2)
     if grouped:
         document = _grouped(dice, document)
-    return document | kernels.epilogue_list(dice, atom) | ({} if grouped else kernels.problems(dice))
+    return document | kernels.epilogue_list(dice, atom, grouped) | ({} if grouped else kernels.problems(dice))
 
 
 def _grouped(dice: random.Random, document: Document) -> Document:

@@ -45,12 +45,10 @@ FAULTS = (
     (
         "grouped_vectors_past_the_end",
         _CONTIGUOUS,
-        "sm90_epilogue_tma",
-        """      if (m + row >= bounds.m || n + column >= bounds.n) { continue; }
-      int64_t const at = Config::kDRowMajor ? (m + row) * params.ldd + n + column : m + row + (n + column) * params.ldd;
+        "sm90_staged_slice",
+        """      if (first.m + row >= end.m || first.n + column >= end.n) { continue; }
       *reinterpret_cast""",
-        """      if (n + column >= bounds.n) { continue; }
-      int64_t const at = Config::kDRowMajor ? (m + row) * params.ldd + n + column : m + row + (n + column) * params.ldd;
+        """      if (first.n + column >= end.n) { continue; }
       *reinterpret_cast""",
         "threads store the rows behind the group too",
     ),
@@ -201,17 +199,17 @@ FAULTS = (
     (
         "grouped_amax_of_rows_behind_the_group",
         _SWAPPED,
-        "sm90_epilogue_tma",
-        "      columns_left = bounds.n - (n + lane % 4 * 2);",
-        "      columns_left = INT_MAX;",
+        "sm90_slice_beside",
+        "    columns_left = end.n - (first.n + lane % 4 * 2);",
+        "    columns_left = kSliceN;",
         "products of the next group's rows with this group's B count as well",
     ),
     (
         "grouped_bias_of_the_first_group",
         _BLOCKS,
         "sm90_epilogue_tma",
-        "slices.lines.load(functor, params, m, n, tile.batch, mine.lane);",
-        "slices.lines.load(functor, params, m, n, 0, mine.lane);",
+        "row_of, column_of, tile.batch, mine.lane);",
+        "row_of, column_of, 0, mine.lane);",
         "all groups have the bias of the first",
     ),
     (
