@@ -62,14 +62,15 @@ def epilogue(spec: Spec, atom: Atom, mma: TiledMma, tile: tuple[int, int, int]) 
     """Slices as large as the TiledMMA covers; rows padded by 8 elements, which maps the 8 rows of a fragment to distinct
     banks."""
     out = TYPES[spec.epilogue.out] if spec.epilogue.out else atom.type_d
-    row_major, found = spec.epilogue.major == "N", operations(spec.epilogue, out)
+    row_major, scalar = spec.epilogue.major == "N", scalar_type(atom, out)
+    found = operations(spec.epilogue, out, scalar)
     along, piece = (tile[1], mma.extent[0]) if row_major else (tile[0], mma.extent[1])
     pad = 8
     vector = VECTOR_BYTES // out.bytes
     while along // columns_of_element(found) % vector:
         vector //= 2
     smem_bytes = align(piece * (along + pad) * atom.type_d.bytes)
-    return Epilogue(out, spec.epilogue.major, scalar_type(atom, out), piece, pad, vector, smem_bytes, operations=found)
+    return Epilogue(out, spec.epilogue.major, scalar, piece, pad, vector, smem_bytes, operations=found)
 
 
 def scalar_type(atom: Atom, out: ElementType) -> ElementType:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from mmagen.core.errors import ABSENT, Fault, Key
@@ -18,9 +18,15 @@ if TYPE_CHECKING:
 PART = "epilogue"
 # What needs fractions: not for kernels whose scalars are integers.
 _OF_FLOATS = ("gelu", "silu", "sigmoid", "gated")
+# What adds values up, by lines of D.
+SUMS = ("row_sums", "column_sums")
 # (operation, form) of the functions that gate.
 GATES = {"relu": ("relu", ""), "gelu": ("gelu", "erf"), "gelu_tanh": ("gelu", "tanh")}
 GATES |= {"silu": ("silu", ""), "sigmoid": ("sigmoid", "")}
+# The degree of gelu's polynomial by D's type, whose error is at most an eighth and a sixth of the type's roundoff; 6 for others.
+GELU_DEGREES = {"f16": 5, "bf16": 4, "e4m3": 4, "e5m2": 4}
+# What does not make a relative error of its argument a larger one of its result.
+_OF_NO_ERROR = ("relu", "clamp", "amax")
 # Types that a conversion does not saturate to.
 _WITH_INFINITY = ("f16", "bf16", "f32")
 
@@ -29,9 +35,10 @@ _WITH_INFINITY = ("f16", "bf16", "f32")
 class Operation:
     """One operation on the values between accumulators and D, before the cast that ends them.
 
-    word: alpha, beta_c, bias, add, multiply, amax, gated, clamp, relu, gelu, silu, sigmoid or saturate. tensor: the argument
-    that it reads, of type `element`. by: which values of a bias go where: "row" (one for each row of D) or "column". form: of
-    gelu, erf or tanh. low, high: of clamp, None for no limit. gate: of gated, the function of the even column.
+    word: alpha, beta_c, bias, add, multiply, amax, row_sums, column_sums, gated, clamp, relu, gelu, silu, sigmoid or saturate.
+    tensor: the argument that it reads or updates, of type `element`. by: which values of a bias go where: "row" (one for each row
+    of D) or "column". form: of gelu, erf or tanh. low, high: of clamp, None for no limit. gate: of gated, the function of the even
+    column. degree: of the polynomial that gelu by erf is computed by.
     """
 
     word: str
@@ -42,6 +49,7 @@ class Operation:
     low: float | None = None
     high: float | None = None
     gate: str = ""
+    degree: int = 6
 
     @property
     def reads_matrix(self) -> bool:
@@ -57,6 +65,8 @@ class Operation:
             "add": f"x + {self.tensor}",
             "multiply": f"x * {self.tensor}",
             "amax": f"x, and {self.tensor} at least |x|",
+            "row_sums": f"x, which {self.tensor}[m] gains",
+            "column_sums": f"x, which {self.tensor}[n] gains",
             "clamp": " and ".join(
                 f"at {side} {limit:g}" for side, limit in (("least", self.low), ("most", self.high)) if limit is not None
             ),
@@ -66,24 +76,39 @@ class Operation:
         }.get(self.word, f"{self.word}(x)")
 
 
-def operations(epilogue: Written, out: ElementType) -> tuple[Operation, ...]:
-    """Those of a plan, () where they are alpha * x + beta * C. out: D's type, which operands have that name no other."""
-    found = tuple(_operation(one, out) for one in epilogue.operations or () if not one.cast)
+def operations(epilogue: Written, out: ElementType, scalar: ElementType) -> tuple[Operation, ...]:
+    """Those of a plan, () where they are alpha * x + beta * C. out: D's type, which operands have that name no other. scalar: the
+    type of the epilogue's arithmetic, and of sums."""
+    found = tuple(_operation(one, out, scalar) for one in epilogue.operations or () if not one.cast)
     saturates = any(one.overflow == "saturate" for one in epilogue.operations or ()) and out.word in _WITH_INFINITY
+    found = tuple(_as_precise(one, found[i + 1 :], out) for i, one in enumerate(found))
     found = (*found, Operation("saturate")) if saturates else found
     return () if epilogue.operations is None or [one.word for one in found] == ["alpha", "beta_c"] else found
 
 
-def _operation(one: Entry, out: ElementType) -> Operation:
+def _as_precise(one: Operation, behind: Sequence[Operation], out: ElementType) -> Operation:
+    """Gelu with a polynomial of the degree that D's type needs, where only D follows."""
+    last = all(other.word in _OF_NO_ERROR for other in behind)
+    return replace(one, degree=GELU_DEGREES.get(out.word, 6)) if last and one.form == "erf" else one
+
+
+def _operation(one: Entry, out: ElementType, scalar: ElementType) -> Operation:
     low, high = one.clamp or (None, None)
-    element = TYPES["f32" if one.amax else one.type or out.word] if one.tensor else None
+    element = None
+    if one.tensor:
+        element = scalar if one.word in SUMS else TYPES["f32" if one.amax else one.type or out.word]
     form = one.gelu or (GATES[one.gated][1] if one.gated else "")
     return Operation(one.word, one.tensor, element, one.bias or "", form, low, high, one.gated or "")
 
 
 def gate_of(one: Operation) -> Operation:
     """The function that a gated pair applies to its even column."""
-    return Operation(GATES[one.gate][0], form=one.form)
+    return Operation(GATES[one.gate][0], form=one.form, degree=one.degree)
+
+
+def halves_columns(epilogue: Written) -> bool:
+    """Has D half the columns of A B^T?"""
+    return any(one.gated for one in epilogue.operations or ())
 
 
 def columns_of_element(found: Sequence[Operation]) -> int:
@@ -120,6 +145,12 @@ def _tensor(one: Operation, major: str) -> Tensor:
             sentence=sentence,
             batched=False,
             access="update",
+        )
+    if one.word in SUMS:
+        line, extent = ("row", m) if one.word == "row_sums" else ("column", n)
+        sentence = f"a {one.element.word} for each {line} of the result, to which a call adds the {line}'s sum"
+        return Tensor(
+            name=one.tensor, element=one.element, part=PART, rows=single, columns=extent, sentence=sentence, access="update"
         )
     verb = {"add": "added to", "multiply": "a factor of"}[one.word]
     return Tensor(
@@ -208,6 +239,8 @@ def _model(place: int, one: Operation, tensors: Sequence[str]) -> str:
         assert one.element
         if one.word == "amax":
             return f"model::Amax<{tensors.index(one.tensor)}>"
+        if one.word in SUMS:
+            return f"model::Sums<{tensors.index(one.tensor)}, {'true' if one.word == 'row_sums' else 'false'}>"
         read = f"mmagen::test::{one.element.word}, {tensors.index(one.tensor)}"
         more = f", {'true' if one.by == 'row' else 'false'}" if one.word == "bias" else ""
         return f"model::{one.word.capitalize()}<{read}{more}>"
@@ -220,7 +253,7 @@ def _model(place: int, one: Operation, tensors: Sequence[str]) -> str:
             "clamp": f"Clamp<Limits{place}>",
             "silu": "Silu",
             "sigmoid": "Sigmoid",
-            "gelu": f"Gelu{one.form.capitalize()}",
+            "gelu": _gelu(one),
             "saturate": "Saturate<Out>",
         }[one.word]
     )
@@ -232,6 +265,8 @@ def _cxx(place: int, one: Operation, project: str, row_major: bool, swapped: boo
         member = f"&{project}::Further::{one.tensor}"
         if one.word == "amax":
             return f"mmagen::Amax<{member}>"
+        if one.word in SUMS:
+            return f"mmagen::SumsOf{'Rows' if (one.word == 'row_sums') != swapped else 'Columns'}<Scalar, {member}>"
         read = f"{one.element.cxx}, {member}"
         if one.word == "bias":
             return f"mmagen::PlusOf{'Row' if (one.by == 'row') != swapped else 'Column'}<{read}>"
@@ -246,10 +281,14 @@ def _cxx(place: int, one: Operation, project: str, row_major: bool, swapped: boo
             "relu": "Relu",
             "silu": "Silu",
             "sigmoid": "Sigmoid",
-            "gelu": f"Gelu{one.form.capitalize()}",
+            "gelu": _gelu(one),
             "saturate": "Saturate<ElementD>",
         }[one.word]
     )
+
+
+def _gelu(one: Operation) -> str:
+    return f"GeluErf<{one.degree}>" if one.form == "erf" else "GeluTanh"
 
 
 def faults(spec: Spec, scalar: ElementType, problems: Sequence[Problem]) -> Iterator[Fault]:

@@ -52,10 +52,12 @@ TYPES = ", ".join(get_args(OutType))
 
 # Operations without a value, and those with one. An option belongs to the operations that are listed.
 WORDS = ("alpha", "beta_c", "relu", "silu", "sigmoid")
-VALUED = ("bias", "add", "multiply", "gelu", "gated", "clamp", "amax", "cast")
+VALUED = ("bias", "add", "multiply", "gelu", "gated", "clamp", "amax", "row_sums", "column_sums", "cast")
 _OPTIONS = {"name": ("bias",), "type": ("bias", "add", "multiply"), "overflow": ("cast",), "major": ("cast",)}
+# What gathers values; by default the argument has its name.
+GATHERS = ("amax", "row_sums", "column_sums")
 # Without a value: what they mean.
-_SHORT: dict[str, Any] = {**dict.fromkeys(WORDS, True), "gelu": "erf", "amax": "amax"}
+_SHORT: dict[str, Any] = {**dict.fromkeys(WORDS, True), "gelu": "erf", **{word: word for word in GATHERS}}
 # What a call has already; `ld` and `batch_stride` are prefixes of members.
 _CALL = ("a", "b", "c", "d", "m", "n", "k", "batch", "lda", "ldb", "ldc", "ldd", "alpha", "beta", "alpha_device", "beta_device")
 _REST = (
@@ -128,6 +130,14 @@ class Operation(Model):
         default=None,
         description="amax raises a number in device memory to the largest magnitude of x; its value is the argument's name",
     )
+    row_sums: _Argument = Field(
+        default=None,
+        description="row_sums adds x to a number in device memory for each row of D; its value is the argument's name",
+    )
+    column_sums: _Argument = Field(
+        default=None,
+        description="column_sums adds x to a number in device memory for each column of D; its value is the argument's name",
+    )
     cast: OutType | None = Field(default=None, description=f"cast is the element type of D, one of {TYPES}; it comes last")
     type: OutType | None = Field(
         default=None, description=f"type is the element type of a bias or a second matrix, one of {TYPES}, or null for D's"
@@ -148,7 +158,8 @@ class Operation(Model):
     @property
     def tensor(self) -> str:
         """The argument that it reads, or ""."""
-        return self.add or self.multiply or self.amax or ((self.name or "bias") if self.bias else "")
+        gathered = self.amax or self.row_sums or self.column_sums
+        return self.add or self.multiply or gathered or ((self.name or "bias") if self.bias else "")
 
     @model_validator(mode="before")
     @classmethod
@@ -194,7 +205,7 @@ class Operation(Model):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        return {"anyOf": [{"type": "string", "enum": [*WORDS, "gelu", "amax"]}, handler(schema)]}
+        return {"anyOf": [{"type": "string", "enum": [*WORDS, "gelu", *GATHERS]}, handler(schema)]}
 
 
 _EXAMPLES = {

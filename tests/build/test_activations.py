@@ -20,9 +20,11 @@ U = 2.0**-24
 _THREADS = 256
 _UNIT = """\
 #include "mmagen/activations.cuh"
-extern "C" __global__ void all(float const* x, float* erf, float* tanh, float* sigmoid) {
+extern "C" __global__ void all(float const* x, float* erf, float* tanh, float* sigmoid, float* erf5, float* erf4) {
   int const i = blockIdx.x * blockDim.x + threadIdx.x;
-  erf[i] = mmagen::detail::gelu_erf(x[i]);
+  erf[i] = mmagen::detail::gelu_erf<6>(x[i]);
+  erf5[i] = mmagen::detail::gelu_erf<5>(x[i]);
+  erf4[i] = mmagen::detail::gelu_erf<4>(x[i]);
   tanh[i] = mmagen::detail::gelu_tanh(x[i]);
   sigmoid[i] = mmagen::detail::sigmoid(x[i]);
 }
@@ -58,23 +60,23 @@ def compiled_functions(request, tmp_path_factory):
     return ptx.read_text()
 
 
-def _run(ptx, entry, x):
-    """Gelu by erf, gelu by tanh and the sigmoid of x."""
-    outputs = [Output(x.shape, x.dtype) for _ in range(3)]
+def _run(ptx, entry, x, count):
+    """The `count` functions of x that the kernel computes: gelu by erf, gelu by tanh, the sigmoid, and others."""
+    outputs = [Output(x.shape, x.dtype) for _ in range(count)]
     launched = run_ptx(ptx, entry, [ReadOnly(x), *outputs], grid=x.size // _THREADS, block=_THREADS, checks=False)
-    return [launched.arrays[place] for place in (1, 2, 3)]
+    return [launched.arrays[place] for place in range(1, 1 + count)]
 
 
 @pytest.fixture(scope="module")
 def computed(compiled_functions):
-    """x, then the functions of x."""
+    """x, then gelu by erf, gelu by tanh and the sigmoid of x, and gelu by erf with polynomials of degrees 5 and 4."""
     x = _arguments()
-    return x, _run(compiled_functions, "all", x)
+    return x, _run(compiled_functions, "all", x, 5)
 
 
 def test_gelu_by_erf_is_within_6_u_x(computed):
     """The emulator's ex2 is exact. With the error that PTX allows it, 2^-22 of Q, at most 1/2, 2 u x are added."""
-    x, (found, _, _) = computed
+    x, (found, *_) = computed
     finite = np.isfinite(x)
     x, found = x[finite].astype(np.float64), found[finite]
     error = np.abs(found - gelu(x, "erf"))
@@ -82,8 +84,22 @@ def test_gelu_by_erf_is_within_6_u_x(computed):
     assert np.max(error[x != 0] / np.abs(x[x != 0])) > 2 * U  # a test of nothing would see less
 
 
+@pytest.mark.parametrize(("place", "degree"), [(3, 5), (4, 4)])
+def test_gelu_for_fewer_bits_is_within_the_error_of_its_polynomial(computed, place, degree):
+    """Relative to the result, up to where that is tiny: 6e-5 and 6.5e-4, an eighth and a sixth of the roundoff of f16 and bf16."""
+    x, found = computed[0], computed[1][place]
+    finite = np.isfinite(x)
+    x, found = x[finite].astype(np.float64), found[finite]
+    exact = gelu(x, "erf")
+    error = np.abs(found - exact)
+    of_value, of_argument = {5: (6e-5, 2.0**-28), 4: (6.5e-4, 2.0**-24)}[degree]
+    assert np.all(error <= of_value * np.abs(exact) + (of_argument + 4 * U) * np.abs(x) + 2.0**-126)
+    large = np.abs(exact) > 2.0**-6 * np.abs(x)
+    assert np.max(error[large] / np.abs(exact[large])) > of_value / 2
+
+
 def test_gelu_by_tanh_and_sigmoid_are_within_what_exp_allows(computed):
-    x, (_, tanh, logistic) = computed
+    x, (_, tanh, logistic, _, _) = computed
     finite = np.isfinite(x)
     x, tanh, logistic = x[finite].astype(np.float64), tanh[finite], logistic[finite]
     argument = np.minimum(1.6 * np.abs(x) * (1 + 0.08 * x * x), 128)
@@ -94,7 +110,9 @@ def test_gelu_by_tanh_and_sigmoid_are_within_what_exp_allows(computed):
 
 
 def test_what_is_not_finite_stays_so(computed):
-    x, (found, tanh, logistic) = computed
+    x, (found, tanh, logistic, *short) = computed
+    for one in short:
+        assert np.all(np.isnan(one[np.isnan(x)])) and np.all(one[x == np.inf] == np.inf) and np.all(one[x == -np.inf] == 0)
     assert np.all(np.isnan(found[np.isnan(x)])) and np.all(np.isnan(tanh[np.isnan(x)]))
     assert np.all(found[x == np.inf] == np.inf) and np.all(tanh[x == np.inf] == np.inf)
     assert np.all(found[x == -np.inf] == 0) and np.all(logistic[x == -np.inf] == 0)
@@ -103,7 +121,7 @@ def test_what_is_not_finite_stays_so(computed):
 
 def test_in_f64_they_are_as_near_as_its_roundings(compiled_functions):
     x = np.concatenate((np.linspace(-9, 9, 32 * _THREADS - 2), [0.0, 1e-300]))
-    erf, tanh, logistic = _run(compiled_functions, "all_f64", x)
+    erf, tanh, logistic = _run(compiled_functions, "all_f64", x, 3)
     u = 2.0**-53
     slack = 2.0**-50  # of the reference itself
     assert np.all(np.abs(erf - gelu(x, "erf")) <= (6 * u + slack) * np.abs(x))

@@ -22,11 +22,13 @@ from mmagen.verify.emulated.task import Task
 pytestmark = pytest.mark.nvcc
 
 MASKED, CONTIGUOUS = "groups_masked", "groups"
-LARGE = [pytest.param(name, marks=pytest.mark.more) for name in ("sm90_gemm_bf16_grouped", "sm90_gemm_e4m3_masked")]
+BLOCKS = "groups_blocks"
+_MORE = ("sm90_gemm_bf16_grouped", "sm90_gemm_e4m3_masked", "groups_rows", "groups_swapped")
+LARGE = [pytest.param(name, marks=pytest.mark.more) for name in _MORE]
 _SECONDS = 30  # of processor time for one spec, after compilation
 
 
-@pytest.mark.parametrize("name", [MASKED, CONTIGUOUS, *LARGE])
+@pytest.mark.parametrize("name", [MASKED, CONTIGUOUS, BLOCKS, *LARGE])
 def test_a_grouped_spec_passes_emulated(name, compiled):
     of = compiled(name)
     begin = time.process_time()

@@ -93,7 +93,7 @@ def made(made_once):
 
 # Bytes. Of the stream-K kernel: coordinates of slices of C, which ptxas (13.0) computes before the mainloop in uniform registers
 # and stores once for each tile, outside of the mainloop.
-SPILLS = {"large": 32}
+SPILLS = {"large": 12}
 
 
 def test_no_config_spills_accumulators(made):

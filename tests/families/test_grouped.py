@@ -60,7 +60,12 @@ RULES = {
     "parts of K": (LARGE | {"split_k": 2}, ("split_k",), "parts of K are fixed", "omit split_k"),
     "parts of K that fit": (LARGE | {"split_k": "auto"}, ("split_k",), "parts of K are fixed", "omit split_k"),
     "stream-K": (LARGE | {"stream_k": "always"}, ("stream_k",), "tiles of the last wave", "omit stream_k"),
-    "scales": (FP8 | {"scale": {"a": "1x128", "b": "128x128"}}, ("scale",), "scales are those of", "omit scale, or grouped"),
+    "scales of rows of two groups": (
+        FP8 | {"scale": {"a": "128x128", "b": "128x128"}},
+        ("scale",),
+        "begin at any row",
+        "scale.a 1x128, or grouped masked",
+    ),
     "prefetch": (LARGE | {"prefetch": 2}, ("prefetch",), "written the sizes", "omit prefetch"),
     "no groups": (LARGE | {"problems": [[300, 256, 64]]}, ("problems", 0), "has no groups", "groups: [150, 150]"),
     "too few rows": (
@@ -103,6 +108,23 @@ def test_what_a_grouped_kernel_does_not_do_is_refused_with_a_remedy_that_works(n
     assert fault.key == key and what in fault.what and remedy in fault.remedy
     assert fault.change
     plan(Spec.model_validate(mended(document, fault)))
+
+
+def batched(**changes):
+    """Of the tensors of a call, which have one for each group."""
+    return {one.name: one.batched for one in planned(**changes).arguments.tensors if one.part != "group"}
+
+
+def test_what_belongs_to_rows_lies_as_the_rows_do():
+    scaled = {"atom": FP8["atom"], "tile": FP8["tile"], "scale": {"a": "1x128", "b": "128x128"}}
+    assert batched(**scaled) == {"scale_a": False, "scale_b": True}
+    assert batched(**scaled, grouped="masked") == {"scale_a": True, "scale_b": True}
+    assert batched(**scaled | {"scale": {"a": "tensor", "b": "column"}}) == {"scale_a": True, "scale_b": True}
+    assert batched(**scaled | {"scale": {"a": "row", "b": "tensor"}}) == {"scale_a": False, "scale_b": True}
+    listed = [{"bias": "column"}, {"bias": "row", "name": "shift"}, {"add": "residual"}, "amax", {"cast": "bf16"}]
+    assert batched(epilogue=listed) == {"bias": True, "shift": False, "residual": False, "amax": False}
+    swapped = {"operands": "swapped", "atom": LARGE["atom"].replace("256", "128"), "tile": [256, 128, 64], "cluster": None}
+    assert batched(epilogue=listed, **swapped) == batched(epilogue=listed)
 
 
 def test_configs_are_refused():

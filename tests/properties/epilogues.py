@@ -16,14 +16,15 @@ _GATES = ("relu", "gelu", "gelu_tanh", "silu", "sigmoid")
 _BOUNDS = ([0, 6], [-1, 1], [None, 100], [-8, None], [0.25, 0.5], [-3.5, 1e30], [2, 2])
 _NAMES = ("residual", "gate", "shift", "extra", "x1", "bias2", "d_old")
 # What each kind of scalar has; of integers, what needs no fractions.
-_PLAIN = ("alpha", "beta_c", "relu", "clamp", "bias", "bias", "add", "multiply")
+_PLAIN = ("alpha", "beta_c", "relu", "clamp", "bias", "bias", "add", "multiply", "row_sums", "column_sums")
 _OF_FLOATS = (*_PLAIN, "gelu", "silu", "sigmoid", "amax")
+_NOT_OF_GROUPS = ("row_sums", "column_sums")
 _BEHIND_GATE = ("relu", "clamp", "silu", "sigmoid", "gelu")
 _LEGAL = 0.9  # of the lists: only what the scalars have, and what goes with gated pairs
 
 
 def operations(dice: random.Random, atom: Atom, grouped: bool = False) -> list[Any]:
-    """A list for an atom's accumulators. grouped: mostly without tensors."""
+    """A list for an atom's accumulators. grouped: mostly without sums of lines."""
     legal = dice.random() < _LEGAL
     out = dice.choice((*OUT_TYPES[atom.type_d.word], None))
     integers = atom.type_d.word == "s32" and (out or "s32") in _INTEGERS
@@ -31,7 +32,7 @@ def operations(dice: random.Random, atom: Atom, grouped: bool = False) -> list[A
     if (legal and (out or atom.type_d.word) == "f64") or atom.type_d.word == "f64":
         words = tuple(word for word in words if word != "amax")
     if grouped and legal:
-        words = tuple(word for word in words if word not in ("bias", "add", "multiply", "amax"))
+        words = tuple(word for word in words if word not in _NOT_OF_GROUPS)
     gated = dice.random() < 0.15 and not (integers and legal)
     if gated and legal:
         words = tuple(word for word in words if word != "beta_c")
@@ -51,7 +52,7 @@ def _entry(dice: random.Random, word: str, names: list[str], atom: Atom, integer
         "clamp": lambda: {"clamp": list(dice.choice(_BOUNDS[:4] if integers else _BOUNDS))},
         "gelu": lambda: dice.choice(("gelu", {"gelu": "erf"}, {"gelu": "tanh"})),
         "gated": lambda: {"gated": dice.choice(_GATES)},
-        "amax": lambda: {"amax": names.pop()},
+        **{gathers: lambda gathers=gathers: {gathers: names.pop()} for gathers in ("amax", "row_sums", "column_sums")},
         "bias": lambda: {"bias": dice.choice(("row", "column")), "name": names.pop()} | _type(dice, atom, integers),
         "add": lambda: {"add": names.pop()} | _type(dice, atom, integers),
         "multiply": lambda: {"multiply": names.pop()} | _type(dice, atom, integers),

@@ -93,12 +93,14 @@ def _grouped(dice: random.Random, document: Document) -> Document:
     legal = dice.random() < 0.9
     kept = {key: value for key, value in document.items() if not legal or key not in _NOT_OF_GROUPS}
     found = kept | {"grouped": dice.choice(("contiguous", "masked"))}
+    if legal and (found.get("scale") or {}).get("a") == "128x128":
+        found["grouped"] = "masked"
     if dice.random() < 0.5:
         found["problems"] = [_problem_of_groups(dice, found["grouped"]) for _ in range(dice.choice((1, 2)))]
     return found
 
 
-_NOT_OF_GROUPS = ("split_k", "stream_k", "prefetch", "scale")
+_NOT_OF_GROUPS = ("split_k", "stream_k", "prefetch")
 
 
 def _problem_of_groups(dice: random.Random, grouped: str) -> Document:

@@ -12,6 +12,7 @@ from mmagen.spec.load import load
 FLOAT = "atom: SM80_16x8x16_F32F16F16F32_TN\ntile: [64, 64, 32]\natoms_layout: [2, 2, 1]\n"
 HOPPER = "atom: SM90_64x128x16_F32BF16BF16_SS\ntile: [64, 128, 64]\n"
 INTEGER = "atom: SM80_16x8x32_S32S8S8S32_TN\ntile: [64, 64, 64]\natoms_layout: [2, 2, 1]\n"
+DOUBLE = "atom: SM80_8x8x4_F64F64F64F64_TN\ntile: [64, 64, 16]\natoms_layout: [2, 2, 1]\n"
 
 
 def text(epilogue: str, kernel: str = FLOAT, more: str = "") -> str:
@@ -67,6 +68,36 @@ def test_the_arguments_of_a_plan_follow_the_list():
     assert of.ignores_scalars and {one.alpha for one in of.problems} == {1.0} and {one.beta for one in of.problems} == {0.0}
 
 
+@pytest.mark.parametrize(
+    ("kernel", "out", "element"),
+    [(FLOAT, "f16", "f32"), (INTEGER, "s32", "s32"), (INTEGER, "s8", "f32"), (DOUBLE, "f64", "f64")],
+)
+def test_sums_have_the_type_that_the_epilogue_computes_in(kernel, out, element):
+    of = plan(load(text(f"[row_sums, {{column_sums: totals}}, {{cast: {out}}}]", kernel), "it.yaml").spec)
+    rows, columns = of.arguments.tensors
+    assert (rows.name, rows.element.word, rows.columns.text, rows.access) == ("row_sums", element, "m", "update")
+    assert (columns.name, columns.element.word, columns.columns.text, columns.batched) == ("totals", element, "n", True)
+
+
+@pytest.mark.parametrize(
+    ("epilogue", "degree"),
+    [
+        ("[alpha, gelu, {cast: bf16}]", 4),
+        ("[gelu, {clamp: [-1, 1]}, amax, {cast: e4m3}]", 4),
+        ("[gelu, {cast: f16, overflow: saturate}]", 5),
+        ("[gelu, {cast: f32}]", 6),
+        ("[gelu, {add: residual}, {cast: bf16}]", 6),  # may cancel
+        ("[gelu, row_sums, {cast: bf16}]", 6),
+        ("[{gated: gelu}, relu, {cast: bf16}]", 4),
+        ("[{gated: gelu_tanh}, {cast: bf16}]", 6),
+    ],
+)
+def test_gelu_is_as_precise_as_d_needs_it(epilogue, degree):
+    of = plan(load(text(epilogue), "it.yaml").spec)
+    (found,) = (one.degree for one in of.epilogue.operations if one.word in ("gelu", "gated"))
+    assert found == degree
+
+
 # (epilogue, kernel, more keys, the refusal's key, part of what it says)
 REFUSED = [
     ("[alpha, rellu]", FLOAT, "", "epilogue[1]", "did you mean relu?"),
@@ -96,6 +127,11 @@ REFUSED = [
     ("[{gated: silu}, {gated: relu}]", FLOAT, "", "epilogue[1]", "gated behind gated pairs"),
     ("[amax, {cast: s32}]", INTEGER, "", "epilogue[0]", "amax is an f32"),
     ("[amax, amax]", FLOAT, "", "epilogue", "amax is the name of several arguments"),
+    ("[row_sums, {column_sums: row_sums}]", FLOAT, "", "epilogue", "row_sums is the name of several arguments"),
+    ("[{row_sums: d}]", FLOAT, "", "epilogue[0].row_sums", "'d' is the name of another argument"),
+    ("[row_sum]", FLOAT, "", "epilogue[0]", "did you mean row_sums?"),
+    ("[{gated: silu}, column_sums]", FLOAT, "", "epilogue[1]", "column_sums behind gated pairs"),
+    ("[row_sums]", HOPPER, "grouped: contiguous\n", "epilogue", "row_sums"),
     ("[{gated: silu}, amax]", FLOAT, "", "epilogue[1]", "amax behind gated pairs"),
     ("[{gated: swish}]", FLOAT, "", "epilogue[0].gated", "not one of"),
     ("[{gated: silu}, {cast: f16, major: M}]", FLOAT, "", "epilogue", "neighbours of a row"),

@@ -6,20 +6,29 @@ Rows of tests.support.mutations.Mutation: name, spec, header, text, what replace
 from __future__ import annotations
 
 _STAGED, _GELU, _SWAPPED = "sm80_gemm_f16_epilogue", "sm90_gemm_bf16_gelu", "sm90_gemm_swapped_epilogue"
-_OPERATIONS = "epilogue_operations"
-_AMAX = "sm89_gemm_e4m3_amax"
+_OPERATIONS, _PLAIN_OPERATIONS = "epilogue_operations", "epilogue_plain_operations"
+_TENSORS, _GATHERING, _BESIDE = "epilogue_tensor_operations", "epilogue_gathering", "sm90_slice_beside"
+_AMAX, _SUMS, _PARTS_AMAX = "sm89_gemm_e4m3_amax", "sm90_gemm_bf16_sums", "sm90_gemm_bf16_amax"
 _GATED = "sm90_gemm_bf16_swiglu"
 _PINGPONG, _WITH_C = "sm90_gemm_bf16_pingpong", "64,256,64:beta=1"
 _BATCH = "70,50,40,2:ld_pad=3:alpha=-1:beta=2"
 _PLAIN = "64,136,64"
-_PARTS = "24,136,1000,2:alpha=2:beta=-1"
+_PARTS = "16,72,9000,2:alpha=2:beta=-1"
 
 FAULTS = (
-    ("alpha_left_out", _STAGED, _OPERATIONS, "return scalars.alpha * x;", "return x;", _BATCH, "x is not multiplied by alpha"),
+    (
+        "alpha_left_out",
+        _STAGED,
+        _PLAIN_OPERATIONS,
+        "return scalars.alpha * x;",
+        "return x;",
+        _BATCH,
+        "x is not multiplied by alpha",
+    ),
     (
         "c_without_beta",
         _STAGED,
-        _OPERATIONS,
+        _PLAIN_OPERATIONS,
         "x + scalars.beta * scalars.source",
         "x + scalars.source",
         _BATCH,
@@ -37,7 +46,7 @@ FAULTS = (
     (
         "bias_of_the_first_batch",
         _STAGED,
-        _OPERATIONS,
+        _TENSORS,
         "[batch * tensor_.batch_stride + m]",
         "[m]",
         _BATCH,
@@ -55,7 +64,7 @@ FAULTS = (
     (
         "second_matrix_transposed",
         _STAGED,
-        _OPERATIONS,
+        _TENSORS,
         "m * tensor_.ld + n : m + n * tensor_.ld",
         "m + n * tensor_.ld : n + m * tensor_.ld",
         "64,64,40:beta=1",
@@ -82,7 +91,7 @@ FAULTS = (
     (
         "clamp_without_its_bound",
         _STAGED,
-        _OPERATIONS,
+        _PLAIN_OPERATIONS,
         "x = x < Scalar(Limits::kLeast) ? Scalar(Limits::kLeast) : x;",
         "",
         _BATCH,
@@ -110,16 +119,16 @@ FAULTS = (
         "another_gelu",
         _GELU,
         "config",
-        "mmagen::GeluErf",
+        "mmagen::GeluErf<4>",
         "mmagen::GeluTanh",
         _PLAIN,
         "the approximation is used for gelu itself",
     ),
-    ("relu_for_gelu", _GELU, "config", "mmagen::GeluErf", "mmagen::Relu", _PLAIN, "another activation"),
+    ("relu_for_gelu", _GELU, "config", "mmagen::GeluErf<4>", "mmagen::Relu", _PLAIN, "another activation"),
     (
         "bias_of_the_even_column",
         _GELU,
-        "sm90_epilogue_tma",
+        _BESIDE,
         "columns[i / 4 * 2 + i % 2]",
         "columns[i / 4 * 2]",
         _PLAIN,
@@ -128,7 +137,7 @@ FAULTS = (
     (
         "amax_of_one_warp",
         _AMAX,
-        _OPERATIONS,
+        _GATHERING,
         "if (threadIdx.x % 32 == 0) { atomicMax(",
         "if (threadIdx.x == 0) { atomicMax(",
         _BATCH.replace(":beta=2", ""),
@@ -137,7 +146,7 @@ FAULTS = (
     (
         "amax_replaced",
         _AMAX,
-        _OPERATIONS,
+        _GATHERING,
         "atomicMax(static_cast<unsigned*>(tensor_.data), most_)",
         "atomicExch(static_cast<unsigned*>(tensor_.data), most_)",
         _BATCH.replace(":beta=2", ""),
@@ -173,9 +182,9 @@ FAULTS = (
     (
         "bias_of_the_row_above",
         _SWAPPED,
-        "sm90_epilogue_tma",
-        "int const row = m + lane / 4 + i * 8;",
-        "int const row = m + lane / 4;",
+        _BESIDE,
+        "+ lane / 4 + i % OfSlice::kRows * 8;",
+        "+ lane / 4;",
         "16,64,64",
         "of a thread's two rows the second gets the bias of the first",
     ),
@@ -237,9 +246,117 @@ FAULTS = (
         "gelu_without_its_last_term",
         _GELU,
         "activations",
-        "float g = 1.7756434e-05f;",
+        "float g = coefficients[0];",
         "float g = 0.0f;",
         _PLAIN,
         "the polynomial of gelu is one of a lower degree",
+    ),
+    (
+        "bias_of_other_lanes",
+        _GELU,
+        _BESIDE,
+        "pair % 32 + lane % 4)",
+        "pair % 32 + lane / 8)",
+        _PLAIN,
+        "lanes take the columns of the bias that others need",
+    ),
+    (
+        "bias_of_the_first_slice",
+        _GELU,
+        "sm90_epilogue_tma",
+        "of_slice(kM, kSlice % (kCountN * kSlicesOfAtom), lane)",
+        "of_slice(kM, 0, lane)",
+        _PLAIN,
+        "all slices get the bias of the first columns of the tile",
+    ),
+    (
+        "row_sums_of_the_last_call_alone",
+        _SUMS,
+        _GATHERING,
+        "atomicAdd(to + line, values[i])",
+        "to[line] = values[i]",
+        _PLAIN,
+        "the sums of one slice replace those of the others",
+    ),
+    (
+        "sums_of_rows_for_columns",
+        _SUMS,
+        "config",
+        "mmagen::SumsOfRows<",
+        "mmagen::SumsOfColumns<",
+        "128,128,64",
+        "what is meant for a row is added to a column",
+    ),
+    (
+        "sums_of_rows_of_other_lanes",
+        _SUMS,
+        _BESIDE,
+        "finish_rows<0b00011, kRows>",
+        "finish_rows<0b00111, kRows>",
+        _PLAIN,
+        "lanes that have other rows are taken for lanes of the same",
+    ),
+    (
+        "sums_of_the_other_half",
+        _SUMS,
+        _GATHERING,
+        "upper ? values[i] : values[kLeft + i]",
+        "upper ? values[kLeft + i] : values[i]",
+        _PLAIN,
+        "lanes exchange the lines that they keep",
+    ),
+    (
+        "sums_of_the_next_columns",
+        _SUMS,
+        _GATHERING,
+        "upper ? first + kLeft : first",
+        "upper ? first : first + kLeft",
+        _PLAIN,
+        "sums of columns are added to those of other lanes",
+    ),
+    (
+        "sums_with_what_lies_outside",
+        _SUMS,
+        _GATHERING,
+        "if (inside) { line.sum += x; }",
+        "line.sum += x;",
+        "64,100,64",
+        "columns behind the last one, in which the bias of the row is all there is, count",
+    ),
+    (
+        "sums_of_the_first_batch",
+        _AMAX,
+        _GATHERING,
+        " + batch * tensor_.batch_stride)",
+        ")",
+        _BATCH.replace(":beta=2", ""),
+        "all matrices add to the sums of the first one",
+    ),
+    (
+        "sums_of_all_places_of_a_line",
+        _AMAX,
+        "epilogue_staged",
+        "kWholeWarps ? 31 - kSharingLine : 0",
+        "kWholeWarps ? 31 : 0",
+        _BATCH.replace(":beta=2", ""),
+        "all lanes of a warp are taken for the same place of their lines",
+    ),
+    (
+        "reduction_sums_twice",
+        _PARTS_AMAX,
+        "split_k_reduction",
+        "finish_line(std::integral_constant<unsigned, 0>{});",
+        "finish_line(std::integral_constant<unsigned, 31>{});",
+        "24,136,1000,2:alpha=2:beta=-1",
+        "a warp that lies in several lines adds them up as one",
+    ),
+    (
+        "reduction_adds_lines_that_it_has_not",
+        _PARTS_AMAX,
+        "split_k_reduction",
+        "int const across_end = mine ? params.sums.across : 0;",
+        "int const across_end = mine ? params.sums.across - 1 : 0;",
+        "24,136,1000,2:alpha=2:beta=-1",
+        "the last line has no sum",
     ),
 )

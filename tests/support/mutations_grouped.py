@@ -7,6 +7,7 @@ from __future__ import annotations
 
 _SCHEDULER = "sm90_tile_scheduler_grouped"
 _CONTIGUOUS, _MASKED = "groups", "groups_masked"
+_BLOCKS, _ROWS, _SWAPPED = "groups_blocks", "groups_rows", "groups_swapped"
 
 FAULTS = (
     (
@@ -16,6 +17,14 @@ FAULTS = (
         "next_size = load_size(params, 0);",
         "next_size = load_size(params, 1);",
         "every group has the rows of the next one",
+    ),
+    (
+        "grouped_first_row_is_0",
+        _CONTIGUOUS,
+        _SCHEDULER,
+        "previous = kStacked && params.first != nullptr ? *params.first : 0;",
+        "previous = 0;",
+        "the first group begins at row 0, wherever its offset says",
     ),
     (
         "grouped_b_of_the_neighbour",
@@ -36,12 +45,10 @@ FAULTS = (
     (
         "grouped_vectors_past_the_end",
         _CONTIGUOUS,
-        "sm90_epilogue_tma",
-        """      if (m + row >= bounds.m || n + column >= bounds.n) { continue; }
-      int64_t const at = Config::kDRowMajor ? (m + row) * params.ldd + n + column : m + row + (n + column) * params.ldd;
+        "sm90_staged_slice",
+        """      if (first.m + row >= end.m || first.n + column >= end.n) { continue; }
       *reinterpret_cast""",
-        """      if (n + column >= bounds.n) { continue; }
-      int64_t const at = Config::kDRowMajor ? (m + row) * params.ldd + n + column : m + row + (n + column) * params.ldd;
+        """      if (first.n + column >= end.n) { continue; }
       *reinterpret_cast""",
         "threads store the rows behind the group too",
     ),
@@ -156,5 +163,61 @@ FAULTS = (
         "unsigned const n = within / rows;",
         "unsigned const n = within / unsigned(Config::kRasterGroup);",
         "tiles of a group with few rows are computed in another order, some twice and some never",
+    ),
+    (
+        "grouped_scales_of_the_first_group",
+        _BLOCKS,
+        "sm90_mainloop_scaled",
+        "tile.first_n(Config::kTileN), k, tile.batch, lane);",
+        "tile.first_n(Config::kTileN), k, 0, lane);",
+        "all groups have the scales of the first group's B",
+    ),
+    (
+        "grouped_scales_from_row_0",
+        _BLOCKS,
+        "sm90_mainloop_scaled",
+        "tile.first_m(Config::kTileM), k, tile.batch, lane);",
+        "tile.m * Config::kTileM, k, tile.batch, lane);",
+        "the rows of each group have the scales of the first group's rows",
+    ),
+    (
+        "grouped_scales_of_a_tile_from_row_0",
+        _SWAPPED,
+        "sm90_mainloop_tile_scaled",
+        "int const first_n = tile.first_n(Config::kTileN);",
+        "int const first_n = tile.n * Config::kTileN;",
+        "the rows of each group have the scales of the first group's rows",
+    ),
+    (
+        "grouped_scale_of_the_first_matrix",
+        _SWAPPED,
+        "sm90_mainloop_tile_scaled",
+        "tile.first_m(Config::kTileM) + lines.row_of_lane, tile.batch);",
+        "tile.first_m(Config::kTileM) + lines.row_of_lane, 0);",
+        "all groups have the scale of the first one's B",
+    ),
+    (
+        "grouped_amax_of_rows_behind_the_group",
+        _SWAPPED,
+        "sm90_slice_beside",
+        "    columns_left = end.n - (first.n + lane % 4 * 2);",
+        "    columns_left = kSliceN;",
+        "products of the next group's rows with this group's B count as well",
+    ),
+    (
+        "grouped_bias_of_the_first_group",
+        _BLOCKS,
+        "sm90_epilogue_tma",
+        "row_of, column_of, tile.batch, mine.lane);",
+        "row_of, column_of, 0, mine.lane);",
+        "all groups have the bias of the first",
+    ),
+    (
+        "grouped_columns_read_as_blocks",
+        _ROWS,
+        "sm90_mainloop_scaled",
+        "kOfLines = kUsed && Layout::kGranule == 1;",
+        "kOfLines = Layout::kGranule == 1;",
+        "scales of columns are looked up among those of k tiles, where there are none",
     ),
 )

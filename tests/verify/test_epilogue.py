@@ -162,6 +162,56 @@ def test_a_wrong_largest_magnitude_is_seen(wrong):
     assert "amax: 1 of 1 elements wrong" in found.reason and found.incorrect == 1
 
 
+LINES = {
+    "row_sums": lambda x: x.sum(axis=2),
+    "column_sums": lambda x: x.sum(axis=1),
+}
+
+
+def sums_of(word: str, make, before: float = 0.0, distribution: str = "uniform"):
+    """The comparison of a right D of relu(-sums) with the sums of lines that `make(relu(-sums))`, (batch, lines), says."""
+    of, asked = planned(f"alpha, relu, {word}"), parse_problem("40,48,64,2:alpha=-1")
+    data = operands(of, asked, distribution, 1)
+    data.further[word].view[...] = before
+    exact = np.maximum(-(values(data.a) @ values(data.b).swapaxes(1, 2)), 0)
+    data.d.view[...] = encode(exact, "f32")
+    found = np.broadcast_to((before + make(exact))[:, None, :], data.further[word].view.shape).astype(np.float32)
+    data.results[word] = found, np.ones((2, found.shape[-1] * 4), bool)
+    return compare(of, asked, data, np.ones((1, 1), bool), distribution)
+
+
+@pytest.mark.parametrize("distribution", ["small_int", "uniform"])
+@pytest.mark.parametrize("before", [0.0, 0.25, 1e3])
+@pytest.mark.parametrize("word", LINES)
+def test_sums_of_lines_are_right_whatever_they_began_with(word, before, distribution):
+    assert sums_of(word, LINES[word], before, distribution).reason == ""
+
+
+@pytest.mark.parametrize("distribution", ["small_int", "uniform"])
+@pytest.mark.parametrize("word", LINES)
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda x: 0 * x,
+        lambda x: x + 1,
+        lambda x: np.roll(x, 1, 1),
+        lambda x: x[::-1],  # of the other matrix of the batch
+        lambda x: x.sum(axis=0, keepdims=True) + 0 * x,  # of all matrices together
+        lambda x: np.where(np.arange(x.shape[1]) == 3, np.nan, x),
+        lambda x: x * (1 + 1e-3),
+    ],
+)
+def test_wrong_sums_of_lines_are_seen(wrong, word, distribution):
+    found = sums_of(word, lambda x: wrong(LINES[word](x)), 0.25, distribution)
+    assert f"{word}: " in found.reason and found.incorrect > 0
+
+
+@pytest.mark.parametrize("word", LINES)
+def test_a_sum_without_its_last_term_is_seen(word):
+    left_out = {"row_sums": lambda x: x[:, :, :-1], "column_sums": lambda x: x[:, :-1]}[word]
+    assert sums_of(word, lambda x: LINES[word](left_out(x))).incorrect > 0
+
+
 def test_the_functions_are_what_they_are_called():
     x = np.linspace(-30, 30, 601)
     assert sigmoid(x) == pytest.approx(1 / (1 + np.exp(-x)), rel=1e-12)

@@ -14,7 +14,7 @@ from mmagen.mma.sparse_atoms import SparseAtom
 from mmagen.plan import budgets, rules
 from mmagen.plan.model import Epilogue, Operand, SmemCopy, Swizzle, TiledMma, Tma
 from mmagen.plan.operands import VECTOR_BYTES, power_of_two_divisor
-from mmagen.plan.operations import columns_of_element, operations
+from mmagen.plan.operations import columns_of_element, halves_columns, operations
 from mmagen.plan.plans import GemmPlan
 from mmagen.spec.model import Layout, Spec
 
@@ -238,7 +238,7 @@ def atoms_of_a_warpgroup(mma: TiledMma, tile: Tile) -> int:
 def slice_n(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> int:
     """Columns of D that a warp stages at a time: at most a line of 128 bytes, and equal shares for CTAs that split K."""
     out, repeats = rules.out_type(spec, atom), atoms_of_a_warpgroup(mma, tile)
-    pair = columns_of_element(operations(spec.epilogue, out))
+    pair = 2 if halves_columns(spec.epilogue) else 1
     columns = power_of_two_divisor(atom.n, pair * 128 // out.bytes if spec.epilogue.major == "N" else 64)
     while columns > 8 and repeats * (atom.n // columns) % split_k(spec):
         columns //= 2
@@ -248,7 +248,8 @@ def slice_n(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> int:
 def epilogue(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> Epilogue:
     """Slices stored by TMA, two buffers per warp."""
     out, columns = rules.out_type(spec, atom), slice_n(spec, atom, mma, tile)
-    scalar, found = budgets.scalar_type(atom, out), operations(spec.epilogue, out)
+    scalar = budgets.scalar_type(atom, out)
+    found = operations(spec.epilogue, out, scalar)
     slice_bytes = EPILOGUE_ROWS * columns // columns_of_element(found) * out.bytes
     smem_bytes = 4 * consumers(spec, mma) * EPILOGUE_BUFFERS * slice_bytes
     vector = VECTOR_BYTES // out.bytes

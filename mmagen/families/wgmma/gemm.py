@@ -189,8 +189,7 @@ def planned(family: str, spec: Spec, sha: str, atom: Atom, mma: TiledMma, proble
         arch=rules.compiled_for(spec, atom),
         text=_text(spec, sentences.of_gemm(spec, atom, tile, staged), chosen),
         problems=problems,
-        arguments=operations.arguments(staged.operations, spec.epilogue.major)
-        + scaling.arguments(spec)
+        arguments=grouped.of_rows(spec, operations.arguments(staged.operations, spec.epilogue.major) + scaling.arguments(spec))
         + grouped.arguments(spec.grouped or "")
         + mixed.arguments(spec),
         atom=atom,

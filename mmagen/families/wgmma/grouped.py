@@ -12,14 +12,16 @@ from mmagen.families.wgmma import decisions
 from mmagen.families.wgmma.breach import Breach
 from mmagen.mma.atoms import TYPES
 from mmagen.plan import pages
-from mmagen.plan.arguments import NO_ARGUMENTS, Arguments, Extent, Tensor
+from mmagen.plan.arguments import NO_ARGUMENTS, Argument, Arguments, Extent, Tensor
 from mmagen.plan.model import TiledMma
 from mmagen.plan.plans import GemmPlan, Text
+from mmagen.spec.epilogue import Operation
 from mmagen.spec.groups import Groups
 from mmagen.spec.model import Problem, Spec
 
 _VECTOR_BYTES = 16
 _ALIGNED = 16  # elements: a multiple of 16 bytes for every type
+_ON_TENSORS = ("bias", "add", "multiply", "amax")  # operations
 _LANES = 32  # groups in a window of the tile scheduler
 SIZES = {
     "contiguous": "rows of all groups one behind the other in A, C and D; their offsets in device memory",
@@ -46,12 +48,13 @@ def breaches(spec: Spec, mma: TiledMma) -> Iterator[Breach]:
         value = getattr(spec, key)
         if value not in (None, 0, 1, "never"):
             yield Breach((key,), f"{why}: {key} {value} does not go with grouped", f"omit {key}, or grouped", ({key: None},))
-    if spec.scale:
+    of_call = spec.scale and (spec.scale.mirrored if decisions.swapped(spec) else spec.scale)
+    if of_call and of_call.a == "128x128" and _stacked(spec):
         yield Breach(
             ("scale",),
-            "scales are those of the matrices of a batch, and the rows of groups are not",
-            "omit scale, or grouped",
-            ({"scale": None},),
+            "scales of 128 rows of A begin at multiples of 128, and groups that follow each other begin at any row",
+            "scale.a 1x128, or grouped masked",
+            ({"grouped": "masked"},),
         )
 
 
@@ -67,17 +70,21 @@ def library_faults(spec: Spec) -> Iterator[Fault]:
 
 
 def epilogue_faults(spec: Spec) -> Iterator[Fault]:
-    """Fault for operations that read or write a further tensor: its matrices would be those of a batch."""
+    """Fault for operations on further tensors that groups do not have."""
     listed = spec.epilogue.operations or ()
-    if spec.grouped and (names := [one.word for one in listed if one.tensor]):
+    if spec.grouped and (names := [one.word for one in listed if _lacks(one)]):
         written = spec.epilogue.model_dump(mode="json")
-        kept = [entry for entry, one in zip(written, listed, strict=True) if not one.tensor]
+        kept = [entry for entry, one in zip(written, listed, strict=True) if not _lacks(one)]
         yield Fault(
             ("epilogue",),
-            f"{' and '.join(names)} read tensors of a batch, and the rows of groups are not those of a batch",
-            "omit them, or grouped; operations without tensors, such as alpha, beta_c and silu, go with groups",
+            f"{' and '.join(names)}: not for groups",
+            f"omit them, or grouped; of operations on tensors {', '.join(_ON_TENSORS)} go with groups",
             {("epilogue",): kept or ABSENT},
         )
+
+
+def _lacks(one: Operation) -> bool:
+    return bool(one.tensor) and one.word not in _ON_TENSORS
 
 
 def problem_faults(spec: Spec, a_bytes: int, b_bytes: int, problems: Sequence[Problem]) -> Iterator[Fault]:
@@ -164,6 +171,20 @@ def arguments(grouped: str) -> Arguments:
     return Arguments(tuple(_vector(name) for name in (*sizes, "group_status")))
 
 
+def of_rows(spec: Spec, others: Arguments) -> Arguments:
+    """The arguments of other parts of a kernel. Where the rows of all groups lie in one matrix, so do those of tensors that have
+    something for each row; all others have a matrix for each group."""
+    if not spec.grouped or not _stacked(spec):
+        return others
+    return Arguments(tuple(_of_all_groups(one) for one in others.all))
+
+
+def _of_all_groups(one: Argument) -> Argument:
+    if isinstance(one, Tensor) and "m" in (one.rows.of, one.columns.of):
+        return replace(one, batched=False)
+    return one
+
+
 def _vector(name: str) -> Tensor:
     return Tensor(
         name=name,
@@ -207,7 +228,8 @@ def default_problems(grouped: str) -> tuple[Problem, ...]:
 
 def trial_problems(plan: GemmPlan) -> tuple[Problem, ...]:
     """The problems that verify emulates: groups smaller and larger than a tile, without rows, in several windows of the tile
-    scheduler and several bands; D in vectors and in single elements; rows of no group behind the last one."""
+    scheduler and several bands; D in vectors and in single elements; rows of no group behind the last one and, where offsets are
+    given, before the first. An odd number of groups is given by offsets, an even one by ends."""
     grouped = plan.scheduler.grouped
     m, n, k = plan.tile_of_d
     across, along = plan.cluster_of_d
@@ -221,7 +243,7 @@ def trial_problems(plan: GemmPlan) -> tuple[Problem, ...]:
         return Problem.model_validate({"shape": (room, n, k), "groups": list(rows), **more})
 
     found = [
-        of((m + 5, 0, 1, rows_of_cluster, 37, 0), n + _ALIGNED, long, alpha=-1.0, beta=2.0, ld_pad=_ALIGNED),
+        of((m + 5, 0, 1, rows_of_cluster, 37), n + _ALIGNED, long, alpha=-1.0, beta=2.0, ld_pad=_ALIGNED),
         of((0, 3, *(0,) * 30, m - 1, *(0,) * 31, 7, 2), n * along, k),
         of((0, 0, 0), _ALIGNED, k),
         of((2 * m, 9), n, 2 * k + residue, batch_stride_b=0),

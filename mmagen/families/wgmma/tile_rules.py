@@ -14,7 +14,7 @@ from mmagen.plan import budgets, tiling
 from mmagen.plan import rules as shared
 from mmagen.plan.model import TiledMma
 from mmagen.plan.operands import VECTOR_BYTES
-from mmagen.plan.operations import columns_of_element, operations
+from mmagen.plan.operations import halves_columns
 from mmagen.spec.model import Spec
 from mmagen.spec.scale import BLOCK
 
@@ -87,7 +87,7 @@ def _depth(atom: Atom, tile: decisions.Tile) -> Iterator[Breach]:
 def _slice(spec: Spec, atom: Atom, mma: TiledMma, tile: decisions.Tile) -> Iterator[Breach]:
     out, columns, least = shared.out_type(spec, atom), decisions.slice_n(spec, atom, mma, tile), VECTOR_BYTES
     other = "N" if decisions.swapped(spec) else "M"  # as the spec has it
-    columns //= columns_of_element(operations(spec.epilogue, out))
+    columns //= 2 if halves_columns(spec.epilogue) else 1
     if spec.epilogue.major == "N" and columns * out.bytes < least:
         yield Breach(
             ("epilogue",),

@@ -7,10 +7,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from mmagen.plan.operations import PART, Operation, columns_of_element, gate_of
+from mmagen.mma.bounds import growth
+from mmagen.plan.operations import PART, SUMS, Operation, columns_of_element, gate_of
 from mmagen.plan.plans import ProductPlan
 from mmagen.spec.model import Problem
-from mmagen.verify.emulated.formats import ROUNDOFF, as_stored, decode, encode
+from mmagen.verify.emulated.formats import EXACT_INTEGERS, ROUNDOFF, as_stored, decode, encode
+from mmagen.verify.emulated.groups import GROUPS, by_row
 from mmagen.verify.emulated.matrix import Draw, Operands, values
 from mmagen.verify.emulated.parts import Call, Interval, Part, Sums, Values
 
@@ -19,6 +21,8 @@ _SMALLEST = 2.0**-126  # what a float operation that flushes to zero may lose
 _MOST = {"f16": 65504.0, "bf16": float.fromhex("0x1.fep127"), "f32": float.fromhex("0x1.fffffep127")}  # finite
 # Where gelu and silu have their only minimum.
 _LEAST = {("gelu", "erf"): -0.7517916243, ("gelu", "tanh"): -0.7524614221, ("silu", ""): -1.2784645428}
+# By the degree of gelu's polynomial: its error relative to the value, and to the argument (docs/epilogue.md).
+_OF_POLYNOMIAL = {4: (6.5e-4, 2.0**-24), 5: (6e-5, 2.0**-28), 6: (0.0, 0.0)}
 _erfc = np.vectorize(math.erfc, otypes=[np.float64])
 
 
@@ -56,7 +60,8 @@ def _own_error(one: Operation, x: Values, value: Values, roundoff: float) -> Val
     |x| Q(|x|), with an error of Q that tests measure."""
     u = roundoff
     if one.word == "gelu" and one.form == "erf":
-        return np.asarray(np.abs(x) * 6 * u + _SMALLEST)
+        of_value, of_argument = _OF_POLYNOMIAL[one.degree]
+        return np.asarray(of_value * np.abs(value) + np.abs(x) * (of_argument + 6 * u) + _SMALLEST)
     argument = np.abs(x) * (1 + 0.08 * x * x) * 1.6 if one.word == "gelu" else np.abs(x)
     # Beyond 2^7 exp is infinite or zero, and its argument counts no more.
     return np.asarray(np.abs(value) * (4 * np.minimum(argument, 128.0) + 24) * u + _SMALLEST * (1 + np.abs(x)))
@@ -121,7 +126,13 @@ class _Range:
 
 
 def _of_matrix(call: Call, name: str) -> Values:
-    return values(call.data.further[name])
+    return by_row(call, values(call.data.further[name]))
+
+
+def _of_results(call: Call) -> Callable[[Values], Values]:
+    """Sets what is computed for rows that D does not have to 0."""
+    covered = GROUPS.covered(call) if call.problem.groups else None
+    return lambda x: x if covered is None else np.where(covered[:, :, :1], x, 0.0)
 
 
 def apply(call: Call, found: tuple[Operation, ...], sums: Sums, c: Values) -> dict[str, Interval]:
@@ -137,9 +148,12 @@ def apply(call: Call, found: tuple[Operation, ...], sums: Sums, c: Values) -> di
             before = _of_matrix(call, one.tensor)
             smallest = np.maximum(np.maximum(x.low, -x.high), 0.0)  # magnitude within the interval
             largest = np.maximum(np.abs(x.low), np.abs(x.high))
+            counts = _of_results(call)
             gathered[one.tensor] = Interval(
-                *(np.maximum(before, part.max()) for part in (smallest, np.abs(x.expected), largest))
+                *(np.maximum(before, counts(part).max()) for part in (smallest, np.abs(x.expected), largest))
             )
+        elif one.word in SUMS:
+            gathered[one.tensor] = _sums_of_lines(x, _of_matrix(call, one.tensor), 2 if one.word == "row_sums" else 1)
         elif one.word == "alpha":
             x.scaled(alpha)
         elif one.word == "beta_c":
@@ -165,6 +179,23 @@ def apply(call: Call, found: tuple[Operation, ...], sums: Sums, c: Values) -> di
         else:
             x.by_function(one)
     return {"d": Interval(x.low, x.expected, x.high), **gathered}
+
+
+def _sums_of_lines(x: _Range, before: Values, along: int) -> Interval:
+    """`before`, (batch, 1, lines), and the sums over an axis of x, in any order of the additions. Multiples of 1/16 are added
+    without rounding while their sum is small."""
+    low, expected, high = (part.sum(axis=along)[:, None, :] for part in (x.low, x.expected, x.high))
+    if x.word == "s32":
+        wrapped = (before + expected + 2.0**31) % 2.0**32 - 2.0**31
+        return Interval(wrapped, wrapped, wrapped)
+    terms = np.maximum(np.abs(x.low), np.abs(x.high))
+    size = terms.sum(axis=along)[:, None, :] + np.abs(before)
+    steps = (x.low == x.high) & (np.rint(16 * x.expected) == 16 * x.expected)
+    exact = steps.all(axis=along)[:, None, :] & (np.rint(16 * before) == 16 * before)
+    exact &= 16 * size <= EXACT_INTEGERS[x.word]
+    count = x.low.shape[along] + 1
+    slack = np.where(exact, 0.0, (growth(x.roundoff, count) + 2 * growth(ROUNDOFF["f64"], count)) * size)
+    return Interval(before + low - slack, before + expected, before + high + slack)
 
 
 class _Epilogue(Part):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import cast
 
@@ -25,26 +26,18 @@ class _Groups(Part):
         """Offsets of an odd number of groups, ends of an even one."""
         assert problem.groups
         sizes, given = problem.groups.sizes, cast("dict[str, Matrix]", data.further)
-        ends = [*accumulate(sizes)]
+        offsets = [*accumulate(sizes, initial=_first_row(problem))]
         if not _stacked(plan):
             given["group_m"].view[0, 0] = sizes
-        elif len(sizes) % 2:
-            given["group_offsets"].view[0, 0] = [0, *ends]
+        elif _offsets_given(problem):
+            given["group_offsets"].view[0, 0] = offsets
             del given["group_ends"]
         else:
-            given["group_ends"].view[0, 0] = ends
+            given["group_ends"].view[0, 0] = offsets[1:]
             del given["group_offsets"]
 
     def sums(self, call: Call, a: Values, b: Values, usual: Callable[[Values, Values], Sums]) -> Sums:
-        shape = (*a.shape[:2], b.shape[1])
-        exact, drift, magnitude = np.zeros(shape), np.zeros(shape), np.zeros(shape)
-        for group, (matrix, begin, end) in enumerate(_rows(call)):
-            # Of odd rows it is known that they are positive: they stay odd.
-            even = begin - begin % 2
-            own = usual(a[matrix : matrix + 1, even:end], b[group : group + 1])
-            for whole, part in ((exact, own.exact), (drift, own.drift), (magnitude, own.magnitude)):
-                whole[matrix, begin:end] = part[0, begin - even :]
-        return Sums(exact, drift, magnitude)
+        return sums_of_groups(call, a, b, lambda _, own_a, own_b: usual(own_a, own_b))
 
     def covered(self, call: Call) -> npt.NDArray[np.bool_] | None:
         mask = np.zeros((call.data.d.batch, call.data.d.rows, call.data.d.columns), np.bool_)
@@ -53,17 +46,78 @@ class _Groups(Part):
         return mask
 
 
+@dataclass(frozen=True)
+class Span:
+    """Rows begin .. end of a matrix of A and D, for a group."""
+
+    group: int
+    matrix: int
+    begin: int
+    end: int
+
+    def matrix_of(self, found: Values) -> Values:
+        """The group's matrix of those of all groups, or the one that all share."""
+        own = min(self.group, len(found) - 1)
+        return found[own : own + 1]
+
+    def rows(self, found: Values) -> Values:
+        """The group's rows of values for each row of D."""
+        return self.matrix_of(found)[:, self.begin : self.end]
+
+
+def sums_of_groups(call: Call, a: Values, b: Values, sums_of: Callable[[Span, Values, Values], Sums]) -> Sums:
+    """The sums of all groups, (matrices, rows, n), zeros where there are no rows of any; sums_of: of A's rows and B of one."""
+    shape = (*a.shape[:2], b.shape[1])
+    exact, drift, magnitude = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+    for group, (matrix, begin, end) in enumerate(_rows(call)):
+        # Of odd rows it is known that they are positive: they stay odd.
+        even = begin - begin % 2
+        own = sums_of(Span(group, matrix, even, end), a[matrix : matrix + 1, even:end], b[group : group + 1])
+        for whole, part in ((exact, own.exact), (drift, own.drift), (magnitude, own.magnitude)):
+            whole[matrix, begin:end] = part[0, begin - even :]
+    return Sums(exact, drift, magnitude)
+
+
+def by_row(call: Call, found: Values) -> Values:
+    """Values for each group, (groups, m or 1, ...), as those of the rows of D, (1, m, ...); all others as they are."""
+    if not is_stacked(call) or len(found) == 1:
+        return found
+    spread = np.zeros((1, call.problem.m, *found.shape[2:]))
+    for group, (_, begin, end) in enumerate(_rows(call)):
+        own = found[group]
+        spread[0, begin:end] = own[begin:end] if len(own) > 1 else own
+    return spread
+
+
+def is_stacked(call: Call) -> bool:
+    """Do the rows of all groups lie in one matrix?"""
+    return call.problem.groups is not None and _stacked(call.plan)
+
+
 def _stacked(plan: ProductPlan) -> bool:
     """Do the rows of all groups lie in one matrix?"""
     return plan.spec.grouped == "contiguous"
+
+
+def _offsets_given(problem: Problem) -> bool:
+    """Does a call with rows of all groups in one matrix pass their offsets? Else it passes their ends."""
+    assert problem.groups
+    return len(problem.groups.sizes) % 2 == 1
+
+
+def _first_row(problem: Problem) -> int:
+    """Of the first group. With offsets, half of the rows of no group lie before it."""
+    assert problem.groups
+    return (problem.m - sum(problem.groups.sizes)) // 2 if _offsets_given(problem) else 0
 
 
 def _rows(call: Call) -> Iterator[tuple[int, int, int]]:
     """(matrix of D, first row, end) of each group."""
     assert call.problem.groups
     sizes, stacked = call.problem.groups.sizes, _stacked(call.plan)
-    for group, end in enumerate(accumulate(sizes)):
-        yield (0, end - sizes[group], end) if stacked else (group, 0, sizes[group])
+    for group, end in enumerate(accumulate(sizes, initial=_first_row(call.problem)), start=-1):
+        if group >= 0:
+            yield (0, end - sizes[group], end) if stacked else (group, 0, sizes[group])
 
 
 GROUPS = _Groups()

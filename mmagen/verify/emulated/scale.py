@@ -14,6 +14,7 @@ from mmagen.plan.plans import ProductPlan
 from mmagen.spec.model import Problem
 from mmagen.spec.scale import BLOCK
 from mmagen.verify.emulated.formats import EXACT_INTEGERS, ROUNDOFF, encode
+from mmagen.verify.emulated.groups import by_row, is_stacked, sums_of_groups
 from mmagen.verify.emulated.matrix import Draw, Matrix, Operands, values
 from mmagen.verify.emulated.parts import Call, Part, Sums, Values
 
@@ -44,30 +45,40 @@ class _Scale(Part):
         of_a = _lines(call, "scale_a", scale.a, call.problem.m)
         of_b = _lines(call, "scale_b", scale.b, call.problem.n)
         if not scale.along_k:
-            return _scaled(call, usual(a, b), of_a[:, :, None, 0] * of_b[:, None, :, 0])
-
-        def at(first: int) -> Values:
-            """The scale of each element of D for the block of K that element `first` lies in, (batch, m, n)."""
-            block = first // BLOCK
-            return _of_block(of_a, block)[:, :, None] * _of_block(of_b, block)[:, None, :]
-
-        if call.draw.distribution != "uniform":
-            exact, magnitude = np.zeros((2, a.shape[0], a.shape[1], b.shape[1]))
-            for first in range(0, a.shape[-1], BLOCK):
-                left, right = a[..., first : first + BLOCK], b[..., first : first + BLOCK].swapaxes(-1, -2)
-                exact = exact + at(first) * (left @ right)
-                magnitude = magnitude + np.abs(at(first)) * (np.abs(left) @ np.abs(right))
-            return Sums(exact, np.zeros_like(exact), magnitude)
-        of = call.plan.accumulation
-        exact, magnitude, path = path_of(of, a, b, at)
-        one_sign = np.zeros(exact.shape, bool)
-        one_sign[:, 1::2, 1::2] = call.draw.positive
-        far = drift(of, a.shape[-1], path, magnitude, ~one_sign)
-        # The product of two scales is rounded once for each k tile, and again where a factor of the whole tile follows.
-        return Sums(exact, far + growth(ROUNDOFF["f32"], 3) * (magnitude + far), magnitude)
+            rows, columns = (by_row(call, one) for one in (of_a[:, :, None, 0], of_b[:, None, :, 0]))
+            return _scaled(call, usual(a, b), rows * columns)
+        if is_stacked(call):
+            return sums_of_groups(
+                call, a, b, lambda span, own_a, own_b: _sums(call, own_a, own_b, span.rows(of_a), span.matrix_of(of_b))
+            )
+        return _sums(call, a, b, of_a, of_b)
 
 
 SCALE = _Scale()
+
+
+def _sums(call: Call, a: Values, b: Values, of_a: Values, of_b: Values) -> Sums:
+    """Of scales that change along K, (batch, lines, parts of K)."""
+
+    def at(first: int) -> Values:
+        """The scale of each element of D for the block of K that element `first` lies in, (batch, m, n)."""
+        block = first // BLOCK
+        return _of_block(of_a, block)[:, :, None] * _of_block(of_b, block)[:, None, :]
+
+    if call.draw.distribution != "uniform":
+        exact, magnitude = np.zeros((2, a.shape[0], a.shape[1], b.shape[1]))
+        for first in range(0, a.shape[-1], BLOCK):
+            left, right = a[..., first : first + BLOCK], b[..., first : first + BLOCK].swapaxes(-1, -2)
+            exact = exact + at(first) * (left @ right)
+            magnitude = magnitude + np.abs(at(first)) * (np.abs(left) @ np.abs(right))
+        return Sums(exact, np.zeros_like(exact), magnitude)
+    of = call.plan.accumulation
+    exact, magnitude, path = path_of(of, a, b, at)
+    one_sign = np.zeros(exact.shape, bool)
+    one_sign[:, 1::2, 1::2] = call.draw.positive
+    far = drift(of, a.shape[-1], path, magnitude, ~one_sign)
+    # The product of two scales is rounded once for each k tile, and again where a factor of the whole tile follows.
+    return Sums(exact, far + growth(ROUNDOFF["f32"], 3) * (magnitude + far), magnitude)
 
 
 def exact_exponent(plan: ProductPlan, problem: Problem, draw: Draw) -> int:

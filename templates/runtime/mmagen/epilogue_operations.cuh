@@ -5,6 +5,7 @@
 //                              the loads of many elements are in flight together
 //   Params make_params(further)  of the host: the further arguments of a call that it reads
 //   load_row, load_column, load_element   of the device
+//   finish_rows, finish_columns, finish   of what gathers: epilogue_functor.cuh
 //   operator()(x, beside, scalars)        x is of type Scalar
 // Rows and columns are those of the kernel's D: with swapped operands, of the transpose of a call's.
 #pragma once
@@ -12,248 +13,18 @@
 #include <cstdint>
 #include <type_traits>
 
-#include <cute/numeric/numeric_types.hpp>
+#include <cute/config.hpp>
 
-#include "activations.cuh"
 #include "convert.cuh"
 #include "epilogue_functor.cuh"
+#include "epilogue_gathering.cuh"
+#include "epilogue_plain_operations.cuh"
+#include "epilogue_tensor_operations.cuh"
 #include "further_tensors.cuh"
 #include "linear_combination.cuh"
 
 namespace mmagen {
 inline namespace v0_1 {
-
-/// What operations share: alpha, beta, and the element of C where it is read.
-template <class Scalar>
-struct EpilogueScalars {
-  Scalar alpha, beta, source;
-  bool reads_source;
-};
-
-/// An operation that reads nothing.
-struct PlainOperation : NothingBeside {
-  struct Params {};
-
-  template <class Further>
-  static Params make_params(Further const&) {
-    return {};
-  }
-  CUTE_DEVICE explicit PlainOperation(Params const&) {}
-};
-
-struct TimesAlpha : PlainOperation {
-  using PlainOperation::PlainOperation;
-  template <class Scalar>
-  CUTE_DEVICE Scalar operator()(Scalar x, BesideNothing const&, EpilogueScalars<Scalar> const& scalars) const {
-    return scalars.alpha * x;
-  }
-};
-
-/// Without a source x stays as it is: C may hold anything, also NaN.
-struct PlusBetaC : PlainOperation {
-  using PlainOperation::PlainOperation;
-  template <class Scalar>
-  CUTE_DEVICE Scalar operator()(Scalar x, BesideNothing const&, EpilogueScalars<Scalar> const& scalars) const {
-    return scalars.reads_source ? x + scalars.beta * scalars.source : x;
-  }
-};
-
-/// NaN stays NaN, here and in Clamp.
-struct Relu : PlainOperation {
-  using PlainOperation::PlainOperation;
-  template <class Scalar>
-  CUTE_DEVICE Scalar operator()(Scalar x, BesideNothing const&, EpilogueScalars<Scalar> const&) const {
-    return x < Scalar(0) ? Scalar(0) : x;
-  }
-};
-
-/// Of a clamp without a bound.
-inline constexpr double kUnbounded = __builtin_huge_val();
-
-/// Limits: a struct with the constants kLeast and kMost.
-template <class Limits>
-struct Clamp : PlainOperation {
-  using PlainOperation::PlainOperation;
-  template <class Scalar>
-  CUTE_DEVICE Scalar operator()(Scalar x, BesideNothing const&, EpilogueScalars<Scalar> const&) const {
-    if constexpr (Limits::kLeast > -kUnbounded) { x = x < Scalar(Limits::kLeast) ? Scalar(Limits::kLeast) : x; }
-    if constexpr (Limits::kMost < kUnbounded) { x = x > Scalar(Limits::kMost) ? Scalar(Limits::kMost) : x; }
-    return x;
-  }
-};
-
-struct Sigmoid : PlainOperation {
-  using PlainOperation::PlainOperation;
-  template <class Scalar>
-  CUTE_DEVICE Scalar operator()(Scalar x, BesideNothing const&, EpilogueScalars<Scalar> const&) const {
-    return detail::sigmoid(x);
-  }
-};
-
-struct Silu : PlainOperation {
-  using PlainOperation::PlainOperation;
-  /// -inf gives NaN.
-  template <class Scalar>
-  CUTE_DEVICE Scalar operator()(Scalar x, BesideNothing const&, EpilogueScalars<Scalar> const&) const {
-    return x * detail::sigmoid(x);
-  }
-};
-
-/// x/2 (1 + erf(x / sqrt(2)))
-struct GeluErf : PlainOperation {
-  using PlainOperation::PlainOperation;
-  template <class Scalar>
-  CUTE_DEVICE Scalar operator()(Scalar x, BesideNothing const&, EpilogueScalars<Scalar> const&) const {
-    return detail::gelu_erf(x);
-  }
-};
-
-/// x/2 (1 + tanh(u)), u = sqrt(2/pi) (x + 0.044715 x^3)
-struct GeluTanh : PlainOperation {
-  using PlainOperation::PlainOperation;
-  template <class Scalar>
-  CUTE_DEVICE Scalar operator()(Scalar x, BesideNothing const&, EpilogueScalars<Scalar> const&) const {
-    return detail::gelu_tanh(x);
-  }
-};
-
-/// The largest finite value of ElementD where x is larger, and the smallest.
-template <class ElementD>
-struct Saturate : PlainOperation {
-  using PlainOperation::PlainOperation;
-  template <class Scalar>
-  CUTE_DEVICE Scalar operator()(Scalar x, BesideNothing const&, EpilogueScalars<Scalar> const&) const {
-    Scalar const most = Scalar(largest());
-    return x > most ? most : x < -most ? -most : x;
-  }
-
- private:
-  CUTE_DEVICE static constexpr float largest() {
-    return std::is_same_v<ElementD, cute::half_t>       ? 65504.0f
-           : std::is_same_v<ElementD, cute::bfloat16_t> ? 3.38953139e38f
-                                                        : 3.40282347e38f;
-  }
-};
-
-/// Adds a vector with a value for each row (column) of D. kMember: of Further, e.g. &project::Further::bias.
-template <class Element_, auto kMember>
-struct PlusOfRow : NothingBeside {
-  using Row = Element_;
-  using Params = FurtherTensor;
-
-  template <class Further>
-  static Params make_params(Further const& further) {
-    return further.*kMember;
-  }
-  CUTE_DEVICE explicit PlusOfRow(Params const& params) : tensor_(params) {}
-
-  CUTE_DEVICE Row load_row(int m, int batch) const {
-    return static_cast<Element_ const*>(tensor_.data)[batch * tensor_.batch_stride + m];
-  }
-  template <class Scalar>
-  CUTE_DEVICE Scalar operator()(Scalar x, BesideOf<PlusOfRow> const& beside, EpilogueScalars<Scalar> const&) const {
-    return x + static_cast<Scalar>(beside.row);
-  }
-
- private:
-  FurtherTensor const& tensor_;
-};
-
-template <class Element_, auto kMember>
-struct PlusOfColumn : NothingBeside {
-  using Column = Element_;
-  using Params = FurtherTensor;
-
-  template <class Further>
-  static Params make_params(Further const& further) {
-    return further.*kMember;
-  }
-  CUTE_DEVICE explicit PlusOfColumn(Params const& params) : tensor_(params) {}
-
-  CUTE_DEVICE Column load_column(int n, int batch) const {
-    return static_cast<Element_ const*>(tensor_.data)[batch * tensor_.batch_stride + n];
-  }
-  template <class Scalar>
-  CUTE_DEVICE Scalar operator()(Scalar x, BesideOf<PlusOfColumn> const& beside, EpilogueScalars<Scalar> const&) const {
-    return x + static_cast<Scalar>(beside.column);
-  }
-
- private:
-  FurtherTensor const& tensor_;
-};
-
-/// Adds (multiplies by) an element of a second matrix (M,N), contiguous as D.
-template <class Element_, auto kMember, bool kRowMajor>
-struct OfMatrix : NothingBeside {
-  using Element = Element_;
-  using OfMatrixOf = Element_;
-  using Params = FurtherTensor;
-
-  template <class Further>
-  static Params make_params(Further const& further) {
-    return further.*kMember;
-  }
-  CUTE_DEVICE explicit OfMatrix(Params const& params) : tensor_(params) {}
-
-  CUTE_DEVICE Element load_element(int m, int n, int batch) const {
-    int64_t const at = kRowMajor ? m * tensor_.ld + n : m + n * tensor_.ld;
-    return static_cast<Element_ const*>(tensor_.data)[batch * tensor_.batch_stride + at];
-  }
-
- private:
-  FurtherTensor const& tensor_;
-};
-
-template <class Element_, auto kMember, bool kRowMajor>
-struct PlusMatrix : OfMatrix<Element_, kMember, kRowMajor> {
-  using OfMatrix<Element_, kMember, kRowMajor>::OfMatrix;
-  template <class Scalar>
-  CUTE_DEVICE Scalar operator()(Scalar x, BesideOf<PlusMatrix> const& beside, EpilogueScalars<Scalar> const&) const {
-    return x + static_cast<Scalar>(beside.element);
-  }
-};
-
-template <class Element_, auto kMember, bool kRowMajor>
-struct TimesMatrix : OfMatrix<Element_, kMember, kRowMajor> {
-  using OfMatrix<Element_, kMember, kRowMajor>::OfMatrix;
-  template <class Scalar>
-  CUTE_DEVICE Scalar operator()(Scalar x, BesideOf<TimesMatrix> const& beside, EpilogueScalars<Scalar> const&) const {
-    return x * static_cast<Scalar>(beside.element);
-  }
-};
-
-/// Raises a number in global memory to the largest magnitude of x, all matrices of a batch together; NaN counts as the largest.
-template <auto kMember>
-struct Amax : NothingBeside {
-  using Params = FurtherTensor;
-  static constexpr bool kObserves = true;
-
-  template <class Further>
-  static Params make_params(Further const& further) {
-    return further.*kMember;
-  }
-  CUTE_DEVICE explicit Amax(Params const& params) : tensor_(params) {}
-
-  CUTE_DEVICE float operator()(float x, BesideNothing const& beside, EpilogueScalars<float> const&) const {
-    // Without their sign, the bits of numbers are in the order of the numbers, and NaN comes last.
-    unsigned const size = __float_as_uint(x) & 0x7fffffff;
-    if (beside.inside && size > most_) { most_ = size; }
-    return x;
-  }
-  CUTE_DEVICE void finish() const {
-    CUTE_UNROLL
-    for (int lanes = 16; lanes > 0; lanes /= 2) {
-      unsigned const other = __shfl_xor_sync(0xffffffff, most_, lanes);
-      most_ = other > most_ ? other : most_;
-    }
-    if (threadIdx.x % 32 == 0) { atomicMax(static_cast<unsigned*>(tensor_.data), most_); }
-    most_ = 0;
-  }
-
- private:
-  FurtherTensor const& tensor_;
-  mutable unsigned most_ = 0;
-};
 
 namespace detail {
 
@@ -282,9 +53,14 @@ struct Chain<> {
   }
   CUTE_DEVICE explicit Chain(Params const&) {}
   CUTE_DEVICE void finish() const {}
+  template <unsigned kSharing, int kCount, class RowOf, class IndexOf>
+  CUTE_DEVICE void finish_rows(RowOf const&, IndexOf const&, int, int) const {}
+  template <unsigned kSharing, int kCount, class ColumnOf, class IndexOf>
+  CUTE_DEVICE void finish_columns(ColumnOf const&, IndexOf const&, int, int) const {}
   CUTE_DEVICE Row load_row(int, int) const { return {}; }
   CUTE_DEVICE Column load_column(int, int) const { return {}; }
   CUTE_DEVICE Element load_element(int, int, int) const { return {}; }
+  CUTE_DEVICE static void take_columns(Column&, Column&, int) {}
 
   template <class Scalar>
   CUTE_DEVICE Scalar apply(Scalar x, Row const&, Column const&, Element const&, bool, EpilogueScalars<Scalar> const&) const {
@@ -328,11 +104,30 @@ struct Chain<First, Rest...> {
     first.finish();
     rest.finish();
   }
+  template <unsigned kSharing, int kCount, class RowOf, class IndexOf>
+  CUTE_DEVICE void finish_rows(RowOf const& row, IndexOf const& index_of, int end, int batch) const {
+    auto const of_first = [&](int i) -> typename First::Row const& { return row(i).first; };
+    auto const of_rest = [&](int i) -> typename Behind::Row const& { return row(i).rest; };
+    first.template finish_rows<kSharing, kCount>(of_first, index_of, end, batch);
+    rest.template finish_rows<kSharing, kCount>(of_rest, index_of, end, batch);
+  }
+  template <unsigned kSharing, int kCount, class ColumnOf, class IndexOf>
+  CUTE_DEVICE void finish_columns(ColumnOf const& column, IndexOf const& index_of, int end, int batch) const {
+    auto const of_first = [&](int i) -> typename First::Column const& { return column(i).first; };
+    auto const of_rest = [&](int i) -> typename Behind::Column const& { return column(i).rest; };
+    first.template finish_columns<kSharing, kCount>(of_first, index_of, end, batch);
+    rest.template finish_columns<kSharing, kCount>(of_rest, index_of, end, batch);
+  }
 
   CUTE_DEVICE Row load_row(int m, int batch) const { return {first.load_row(m, batch), rest.load_row(m, batch)}; }
   CUTE_DEVICE Column load_column(int n, int batch) const { return {first.load_column(n, batch), rest.load_column(n, batch)}; }
   CUTE_DEVICE Element load_element(int m, int n, int batch) const {
     return {first.load_element(m, n, batch), rest.load_element(m, n, batch)};
+  }
+
+  CUTE_DEVICE static void take_columns(Column& even, Column& odd, int lane) {
+    First::take_columns(even.first, odd.first, lane);
+    Behind::take_columns(even.rest, odd.rest, lane);
   }
 
   /// The first second matrix with elements of type Matrix; an element of it, and all other elements.
@@ -416,10 +211,20 @@ struct EpilogueOperations {
   }
 
   CUTE_DEVICE void finish() const { chain.finish(); }
+  template <unsigned kSharing, int kCount, class RowOf, class IndexOf>
+  CUTE_DEVICE void finish_rows(RowOf const& row, IndexOf const& index_of, int end, int batch) const {
+    chain.template finish_rows<kSharing, kCount>(row, index_of, end, batch);
+  }
+  template <unsigned kSharing, int kCount, class ColumnOf, class IndexOf>
+  CUTE_DEVICE void finish_columns(ColumnOf const& column, IndexOf const& index_of, int end, int batch) const {
+    chain.template finish_columns<kSharing, kCount>(column, index_of, end, batch);
+  }
   CUTE_DEVICE bool reads_source() const { return kBeta && beta != Scalar(0); }
   CUTE_DEVICE Row load_row(int m, int batch) const { return chain.load_row(m, batch); }
   CUTE_DEVICE Column load_column(int n, int batch) const { return chain.load_column(n, batch); }
   CUTE_DEVICE Element load_element(int m, int n, int batch) const { return chain.load_element(m, n, batch); }
+
+  CUTE_DEVICE static void take_columns(Column& even, Column& odd, int lane) { Chain::take_columns(even, odd, lane); }
 
   static FurtherTensor const& staged_matrix(Params const& params) {
     return Chain::template matrix<ElementD>(params.operations);

@@ -71,8 +71,10 @@ struct Sm90Cooperative {
           if constexpr (Mainloop::kScalesTile) { Mainloop::scale_tile(params.mainloop.tile_scales, tile, threadIdx.x, tCrC); }
         }
         if (scheduler.fixup(params.scheduler, work, storage.mainloop, tCrC)) {
-          Epilogue::store(params.epilogue, storage.epilogue, storage.source, tCrC, tile, cluster.split, threadIdx.x, warp,
-                          slices);
+          int thread = threadIdx.x;
+          // What begin() would compute follows from it here; the compiler would do so before the first tile, and spill it.
+          if constexpr (TileScheduler::kSharesTiles) { asm volatile("" : "+r"(thread)); }
+          Epilogue::store(params.epilogue, storage.epilogue, storage.source, tCrC, tile, cluster.split, thread, warp, slices);
         }
       }
       Epilogue::wait_for_stores();

@@ -31,10 +31,10 @@ struct ScaleSlots {
   static_assert(!kUsed || kTile % Layout::kGranule == 0, "granules divide the tile");
 
   /// Called by a whole warp. `slots`: kSlots of them.
-  CUTE_DEVICE static void load(ScaleTensor<Layout> const& scales, float* slots, int tile, int k, int batch, int lane) {
+  CUTE_DEVICE static void load(ScaleTensor<Layout> const& scales, float* slots, int first, int k, int batch, int lane) {
     constexpr int kStep = 32 * Layout::kGranule;  // lines from one slot of a lane to the next
     static_assert(kStep % Layout::kLines == 0, "the addresses of a lane's slots are evenly spaced");
-    int const line = tile * kTile + lane * Layout::kGranule;
+    int const line = first + lane * Layout::kGranule;
     float const* from = scales.at(line, k, batch);
     CUTE_UNROLL
     for (int i = 0; i * 32 < kSlots; ++i) {
@@ -108,19 +108,23 @@ struct Sm90MainloopScaled : Base {
                                       Pipeline& pipeline) {
     ClusterCoord<Config> const cluster;
     PipelineState<Config::kStages> pipe;
-    TileScheduler scheduler(scheduling, cluster);
     int const lane = threadIdx.x % 32;
     wait_on_dependent_grids();
+    TileScheduler scheduler(scheduling, cluster);
     for (; scheduler.is_valid(scheduling); scheduler.advance(scheduling)) {
       WorkTileInfo const work = scheduler.work_tile(scheduling);
-      TileCoord const tile = cta_tile<Config>(scheduler, scheduling, work, cluster);
+      auto const tile = cta_tile<Config>(scheduler, scheduling, work, cluster);
       CUTE_NO_UNROLL
       for (int i = 0; i < work.k_tiles; ++i, ++pipe) {
         pipeline.scales_empty[pipe.stage].wait(pipe.phase ^ 1);  // in the first round every stage is free
         float* const slots = pipeline.scales[pipe.stage];
         int const k = (work.k_begin + i) * Config::kTileK;
-        if constexpr (SlotsA::kUsed) { SlotsA::load(params.scales.a, slots, tile.m, k, tile.batch, lane); }
-        if constexpr (SlotsB::kUsed) { SlotsB::load(params.scales.b, slots + kBeginB, tile.n, k, tile.batch, lane); }
+        if constexpr (SlotsA::kUsed) {
+          SlotsA::load(params.scales.a, slots, tile.first_m(Config::kTileM), k, tile.batch, lane);
+        }
+        if constexpr (SlotsB::kUsed) {
+          SlotsB::load(params.scales.b, slots + kBeginB, tile.first_n(Config::kTileN), k, tile.batch, lane);
+        }
         pipeline.full[pipe.stage].arrive_after_copies();
       }
     }

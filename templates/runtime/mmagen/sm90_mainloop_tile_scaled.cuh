@@ -26,18 +26,20 @@ struct Sm90MainloopTileScaled : Base {
   CUTE_DEVICE static Scales const& tile_scales(Params const& params) { return params.tile_scales; }
 
   /// Brings a tile's scales into L1, while the last wgmmas run. `thread`: index within the TiledMMA.
-  CUTE_DEVICE static void prefetch_tile_scales(Scales const& scales, TileCoord const& tile, int thread) {
-    prefetch<Config::kTileM>(scales.a, tile.m, tile.batch, thread);
-    prefetch<Config::kTileN>(scales.b, tile.n, tile.batch, thread);
+  template <class Tile>
+  CUTE_DEVICE static void prefetch_tile_scales(Scales const& scales, Tile const& tile, int thread) {
+    prefetch<Config::kTileM>(scales.a, tile.first_m(Config::kTileM), tile.batch, thread);
+    prefetch<Config::kTileN>(scales.b, tile.first_n(Config::kTileN), tile.batch, thread);
   }
 
-  template <class TensorRC>
-  CUTE_DEVICE static void scale_tile(Scales const& scales, TileCoord const& tile, int thread,
+  template <class Tile, class TensorRC>
+  CUTE_DEVICE static void scale_tile(Scales const& scales, Tile const& tile, int thread,
                                      TensorRC& tCrC) {  // (MMA,MMA_M,MMA_N)
     using namespace cute;
     Lines const lines(thread);
-    TileScales<typename Config::ScaleA> const of_row(scales.a, tile.m * Config::kTileM + lines.row_of_lane, tile.batch);
-    TileScales<typename Config::ScaleB> const of_column(scales.b, tile.n * Config::kTileN + lines.column_of_lane, tile.batch);
+    TileScales<typename Config::ScaleA> const of_row(scales.a, tile.first_m(Config::kTileM) + lines.row_of_lane, tile.batch);
+    int const first_n = tile.first_n(Config::kTileN);
+    TileScales<typename Config::ScaleB> const of_column(scales.b, first_n + lines.column_of_lane, tile.batch);
     float row[Lines::kCountM][2];
     CUTE_UNROLL
     for (int m = 0; m < Lines::kCountM; ++m) {
@@ -83,10 +85,10 @@ struct Sm90MainloopTileScaled : Base {
     static constexpr bool kOfTile = Layout::kExists && Layout::kAlongK == 0;
   };
   template <int kTile, class Layout>
-  CUTE_DEVICE static void prefetch(ScaleTensor<Layout> const& scales, int tile, int batch, int thread) {
+  CUTE_DEVICE static void prefetch(ScaleTensor<Layout> const& scales, int begin, int batch, int thread) {
     if constexpr (Layout::kExists && Layout::kAlongK == 0) {
       constexpr int kLine = 32;  // scales of a line of L1
-      int const line = tile * kTile + thread * kLine;
+      int const line = begin + thread * kLine;
       bool const first = thread == 0 || Layout::kLines > 0;
       if (first && thread * kLine < kTile && line < scales.extent) {
         asm volatile("prefetch.global.L1 [%0];" ::"l"(scales.at(line, 0, batch)) : "memory");

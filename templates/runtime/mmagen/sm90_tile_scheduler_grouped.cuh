@@ -226,7 +226,7 @@ struct GroupedTileScheduler {
     unsigned const tiles_sized = has_rows ? unsigned(lane_end - lane_begin + kTileSized - 1) / kTileSized : 0;
     tiles_to_end = detail::prefix_sum(tiles_sized * params.tiles_other, lane);
     // The first CTA comes by all groups, and of its warps the producer does.
-    if (params.status != nullptr && blockIdx.x == 0 && exists && threadIdx.x >= 128 * Config::kConsumers) {
+    if (params.status != nullptr && blockIdx.x == 0 && exists && int(threadIdx.x) / 32 == 4 * Config::kConsumers) {
       params.status[first_group + lane] = int(status);
     }
   }

@@ -2,6 +2,8 @@
 // stores D. A kernel of its own needs no flags between CTAs: nobody has to clear the workspace, and no CTA waits for another.
 #pragma once
 
+#include <type_traits>
+
 #include <cute/config.hpp>
 
 #include "epilogue_functor.cuh"
@@ -162,7 +164,34 @@ __global__ void __launch_bounds__(kReductionThreads)
       }
     }
   }
-  functor.finish();
+  if constexpr (Functor::kObserves) {
+    auto const row = [&](int v) -> typename Functor::Row const& { return rows[v]; };
+    auto const column = [&](int v) -> typename Functor::Column const& { return columns[v]; };
+    auto const line_of = [&](int) { return int(across); };
+    auto const place_of = [&](int v) { return along + v; };
+    int const across_end = mine ? params.sums.across : 0;
+    int const along_end = mine ? params.sums.along : 0;
+    if constexpr (Config::kDRowMajor) {
+      functor.template finish_columns<0, kColumns>(column, place_of, along_end, int(batch));
+    } else {
+      functor.template finish_rows<0, kRows>(row, place_of, along_end, int(batch));
+    }
+    // The lanes of a warp that lies within a line add it up together.
+    auto const finish_line = [&](auto sharing) {
+      if constexpr (Config::kDRowMajor) {
+        functor.template finish_rows<decltype(sharing)::value, kRows>(row, line_of, across_end, int(batch));
+      } else {
+        functor.template finish_columns<decltype(sharing)::value, kColumns>(column, line_of, across_end, int(batch));
+      }
+    };
+    unsigned const first_line = __shfl_sync(0xffffffff, line, 0);
+    if (__all_sync(0xffffffff, mine && line == first_line)) {
+      finish_line(std::integral_constant<unsigned, 31>{});
+    } else {
+      finish_line(std::integral_constant<unsigned, 0>{});
+    }
+    functor.finish();
+  }
 }
 
 /// Enqueues the reduction behind the kernel that writes the partial sums.
