@@ -9,7 +9,9 @@ from mmagen.core.errors import SpecFaults
 from mmagen.emulate.arithmetic.fragments import fragment_of
 from mmagen.emulate.arithmetic.mma import parse
 from mmagen.families import plan
+from mmagen.families.peak.loops import refusal
 from mmagen.generate.render import render
+from mmagen.inspect.operations import page
 from mmagen.inspect.page import inspect
 from mmagen.mma.atoms import find_atom
 from mmagen.mma.catalogue import known, operations
@@ -101,6 +103,11 @@ def test_tiles_of_parts_of_blocks_are_refused():
     assert faults(tile=[96, 64, 64])["tile.0"].change == {("tile", 0): 64}
     found = faults(tile=[32, 64, 48], arch=["sm_75"])
     assert set(found) == {"tile.0", "tile.2", "arch.0"}
+
+
+def test_an_operation_by_name_is_described_and_has_no_loop():
+    assert "CUTLASS has none" in page(known(BF16)) and known(BF16).opcode in page(known(BF16))
+    assert "CUTLASS has no" in refusal(known(BF16))
 
 
 def test_layouts_that_would_move_metadata_are_refused():

@@ -2,8 +2,8 @@
 // copied to shared memory by cp.async while the fragments of the next k block are loaded during the current mma.
 //
 // In memory the metadata lie in the order in which the threads of four warps hold them in registers (sparse_format.cuh): each
-// thread loads a word for 16 rows and a block of columns, and the words of a warp are neighbours. Instructions that share a word
-// are told by the sparsity selector which lanes to read.
+// thread loads a word for 16 rows and a block of columns, and the words of a warp are neighbours. Instructions that share a
+// word are told by the sparsity selector which lanes to read.
 #pragma once
 
 #include <cute/tensor.hpp>
