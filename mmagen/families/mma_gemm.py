@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from mmagen import families
 from mmagen.core.errors import Fault, SpecFaults
 from mmagen.core.targets import capability
-from mmagen.families import launches, library, mma_shapes
+from mmagen.families import launches, library, mma_shapes, sparse
 from mmagen.families.mma_alternatives import alternatives
 from mmagen.mma.atoms import Atom
 from mmagen.plan import budgets, mma_sync, operations, pages, rules, sentences, tiling
@@ -35,6 +35,7 @@ REGISTER_STAGED = ("MainloopRegisterStaged", "mainloop_register_staged")
 _MAINLOOPS = {
     "mainloop_multistage": "cp.async into kStages stages, fragments, mma.sync",
     "mainloop_register_staged": "copies through registers into two stages, fragments, mma.sync; for sm_75 and older",
+    "mainloop_sparse_multistage": "cp.async of A, its metadata and B into kStages stages, fragments, mma.sp",
 }
 
 
@@ -56,12 +57,13 @@ class MmaGemm:
         atom = rules.atom_for(spec)
         wrong_arch = [*rules.arch_faults(spec, atom)]
         wrong_type = [*rules.type_faults(spec, atom)]
-        faults = [*wrong_arch, *rules.wgmma_key_faults(spec, atom), *wrong_type]
+        unknown = [fault for fault in rules.wgmma_key_faults(spec, atom) if fault.key != ("sparse",)]
+        faults = [*wrong_arch, *unknown, *sparse.key_faults(spec.sparse, atom), *wrong_type]
         problems = spec.problems or operations.as_applied(spec, default_problems())
         if not wrong_type:
             scalar = budgets.scalar_type(atom, rules.out_type(spec, atom))
             faults += [*rules.problem_faults(spec, scalar, problems), *operations.faults(spec, scalar, problems)]
-        if unfit := [*tiling.faults(spec, atom), *_warp_faults(spec, atom)]:
+        if unfit := [*tiling.faults(spec, atom), *_warp_faults(spec, atom), *self.shape_faults(spec, atom)]:
             raise SpecFaults((*faults, *unfit))
         mma = tiling.tiled_mma(spec, atom)
         assert spec.tile
@@ -84,7 +86,7 @@ class MmaGemm:
         unfit += budgets.thread_faults(spec, mma.threads, arch)
         if faults := [*faults, *(_with_tile(fault, spec, atom, mma) for fault in unfit)]:
             raise SpecFaults(tuple(faults))
-        mainloop = Mainloop(*(MULTISTAGE if _has_cp_async(spec, atom) else REGISTER_STAGED), smem.stages)
+        mainloop = Mainloop(*self.mainloop(spec, atom), smem.stages)
         return GemmPlan(
             family=self.name,
             spec=spec,
@@ -108,6 +110,14 @@ class MmaGemm:
             ctas_per_sm=spec.ctas_per_sm or 1,
         )
 
+    def mainloop(self, spec: Spec, atom: Atom) -> tuple[str, str]:
+        """The mainloop's class and header."""
+        return MULTISTAGE if _has_cp_async(spec, atom) else REGISTER_STAGED
+
+    def shape_faults(self, spec: Spec, atom: Atom) -> Iterator[Fault]:
+        """Faults of tile, atoms_layout and permutation beyond those of every kernel."""
+        yield from ()
+
     def problem_faults(self, plan: GemmPlan, problems: Sequence[Problem]) -> Iterator[Fault]:
         yield from rules.problem_faults(plan.spec, plan.epilogue.scalar, problems)
         yield from operations.scalar_faults(plan.spec, problems)
@@ -120,6 +130,8 @@ class MmaGemm:
             **library.context(plan, config),
             "launch": "gemm",
             "unaligned": False,
+            "definition": None,
+            "partials": (),
             "sources": library.sources(plan),
             "policies": _policies(plan.mainloop, plan.epilogue, plan.name),
         }
@@ -157,7 +169,9 @@ def vectors(spec: Spec, atom: Atom) -> dict[str, list[tuple[str, str, int]]]:
     """For each mode, the operands that are contiguous along it and copied in 16-byte vectors."""
     found: dict[str, list[tuple[str, str, int]]] = {}
     for letter, element, major in (("A", atom.type_a, spec.layout.a_major), ("B", atom.type_b, spec.layout.b_major)):
-        found.setdefault(major, []).append((letter, element.word, VECTOR_BYTES // element.bytes))
+        (group, kept), stored = atom.stored(letter), atom.stored_major(letter, major)
+        elements = VECTOR_BYTES // element.bytes * group // kept
+        found.setdefault(stored, []).append((letter, element.word, elements))
     return found
 
 

@@ -65,7 +65,7 @@ def _facts(operation: Operation) -> list[tuple[str, str]]:
         ("what", what),
         *(("ptx", opcode) for opcode in operation.opcodes),
         ("targets", ", ".join(operation.targets) or f"{operation.arch} and later"),
-        ("c++", operation.cxx()),
+        ("c++", operation.cxx() if operation.of_cutlass else "a struct of the project: CUTLASS has none; kernel: gemm"),
         ("traits", operation.traits() if operation.traits_take_parameters else ""),
         ("header", operation.header),
         ("threads", threads + "s" * (operation.tensor_memory and operation.threads > 1)),

@@ -141,6 +141,11 @@ class Atom:
         """The contiguous mode of A or B as the kernel loads it, of a matrix with that one."""
         return major
 
+    @property
+    def of_stored_a(self) -> Atom:
+        """The dense operation that reads A as this one reads what is stored of it."""
+        return self
+
     def metadata_bytes(self, letter: str, rows: int, k: int) -> int:
         """Bytes of metadata of rows x k elements of A or B."""
         return 0

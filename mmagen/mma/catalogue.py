@@ -17,6 +17,7 @@ from typing import Any
 
 from mmagen.core.errors import UsageError
 from mmagen.mma.operation import Flaw, Operation, Parameter, Registers, ThreadValueLayout, Variant
+from mmagen.mma.sparse_forms import own_operation
 
 CUTLASS = "4.2.0"
 # Fields that the file has only where they say something.
@@ -186,8 +187,9 @@ def called(name: str) -> list[Operation]:
 
 
 def known(name: str) -> Operation | None:
-    """The operation that `find` finds, None for a name that no operation has."""
-    if found := _catalogue().named(name):
+    """The operation that `find` finds, None for a name that no operation has. Those of mma.sp, which CUTLASS lacks, are none of
+    `operations()`."""
+    if found := _catalogue().named(name) or own_operation(name):
         return found
     wanted = _plain(name)
     return _names().get(wanted) or _names().get(wanted.partition("<")[0])

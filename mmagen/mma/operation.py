@@ -205,6 +205,11 @@ class Operation:
         return 128 if self.kind in ("wgmma", "tcgen05") else 32
 
     @property
+    def of_cutlass(self) -> bool:
+        """Is it a struct of CUTLASS's headers, not one that mmagen defines (mma/sparse_forms.py)?"""
+        return bool(self.header)
+
+    @property
     def extended(self) -> bool:
         """Does CuTe define it only with CUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED?"""
         return self.header.endswith("_ext.hpp")

@@ -1,8 +1,8 @@
-"""Sparse wgmma operations as atoms: A is stored as the elements that are kept, with metadata that say which these are.
+"""Sparse operations as atoms, wgmma and mma.sp: A is stored as the elements that are kept, with metadata that say which these are.
 
-PTX ISA, "wgmma.mma_async.sp" and "Sparse matrix storage": of each group of neighbours along K (4, or 2 of .tf32) half are
-stored, and 4 bits of metadata name their places. A warp's 32-bit registers hold the metadata of 64 rows of A in the order that
-`Metadata` describes.
+PTX ISA, "wgmma.mma_async.sp", "mma.sp" and "Sparse matrix storage": of each group of neighbours along K (4, or 2 of .tf32) half
+are stored, and 4 bits of metadata name their places. The 32-bit registers of a warpgroup hold those of 64 rows, each warp those of
+16, and both instructions want them in the same order.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from mmagen.core.targets import capability
 from mmagen.mma import catalogue
 from mmagen.mma.atoms import TYPES, Atom, find_atom
 from mmagen.mma.forms import METADATA
+from mmagen.mma.sparse_forms import own_operation
 
 if TYPE_CHECKING:
     from mmagen.mma.operation import Operation
@@ -26,11 +27,14 @@ PAD_BLOCKS = 4
 # What each sparse type keeps of its neighbours along K.
 SPARSITY = {"2:4": (4, 2), "1:2": (2, 1)}
 _PREFIX = "SM90::GMMA::SPARSE::GMMA_"
+_GROUPS_OF_WORD = 8  # whose metadata are 4 bits each
+# A wgmma by the bits of A's elements: its metadata lie in memory as those of every operation of such elements.
+_FORMATS = {16: "64x8x32_F32BF16BF16_SS", 32: "64x8x16_F32TF32TF32_SS_TN", 8: "64x8x64_S32S8S8_SS_TN"}
 
 
 @dataclass(frozen=True)
 class SparseAtom(Atom):
-    """A wgmma with a sparse A in shared memory. k counts A's logical columns.
+    """A wgmma with a sparse A in shared memory, and what SparseMma has in common with it. k counts A's logical columns.
 
     sparsity: 2:4 or 1:2. selectors: how many instructions share the metadata of one 32-bit register; each is told by its sparsity
     selector which lanes hold its own. from_extended_headers: CuTe defines it only in those.
@@ -66,11 +70,15 @@ class SparseAtom(Atom):
         return operation.cxx(**majors, spsel=selector)
 
     @property
-    def cxx_of_a(self) -> str:
-        """A dense wgmma that reads A as this one reads what is stored of it: 64 rows of 32 bytes."""
+    def of_stored_a(self) -> Atom:
         dense = find_atom(self.dense_name(8))
         assert dense
-        return dense.in_layout("TN").cxx
+        return dense.in_layout("TN")
+
+    @property
+    def of_format(self) -> SparseAtom:
+        """A wgmma whose metadata lie in memory as those of this operation."""
+        return self
 
     def dense_name(self, n: int) -> str:
         """The dense wgmma of the same types: as many bytes of A, half the depth."""
@@ -102,8 +110,12 @@ class SparseAtom(Atom):
     def metadata_bytes(self, letter: str, rows: int, k: int) -> int:
         return -(-rows // ROWS) * -(-k // self.block_k) * WORDS * 4 if letter == "A" else 0
 
+    def words(self, rows: int, k: int) -> int:
+        """32-bit words of metadata of a thread, for the rows x k elements of A of its warpgroup, or of its warp."""
+        return rows // self.m * (k // self.block_k)
+
     def registers_of_a(self, rows: int, k: int) -> int:
-        return self.metadata_bytes("A", rows, k) // (4 * WORDS)
+        return self.words(rows, k)
 
     @property
     def in_registers_of_a(self) -> str:
@@ -117,11 +129,51 @@ class SparseAtom(Atom):
         return find_sparse(name)
 
 
+@dataclass(frozen=True)
+class SparseMma(SparseAtom):
+    """An mma.sp, which a warp executes with all operands in registers."""
+
+    @property
+    def cxx_template(self) -> str:
+        """The struct that a project defines, with the sparsity selector as its template argument."""
+        return self.name
+
+    @property
+    def cxx(self) -> str:
+        return f"{self.name}<0>"
+
+    @property
+    def of_stored_a(self) -> Atom:
+        words = "".join(one.word.upper() for one in (self.type_d, self.type_a, self.type_b, self.type_c))
+        dense = find_atom(f"{self.generation}_{self.m}x{self.n}x{self.k // 2}_{words}_TN")
+        assert dense
+        return dense
+
+    @property
+    def of_format(self) -> SparseAtom:
+        found = find_sparse(_PREFIX + _FORMATS[self.type_a.bits])
+        assert found
+        return found
+
+    @property
+    def ldmatrix(self) -> bool:
+        return True
+
+    @property
+    def depths(self) -> tuple[int, ...]:
+        """With two k blocks at least: fragments of one are loaded while the other is multiplied."""
+        return tuple(depth for depth in super().depths if depth >= 2 * self.k)
+
+
 @cache
 def find_sparse(name: str) -> SparseAtom | None:
-    """The sparse wgmma of that name with A in shared memory, None for every other operation."""
+    """The mma.sp, or the sparse wgmma with A in shared memory, of that name; None for every other operation."""
     operation = _operation(name)
-    if operation is None or not operation.warpgroup or operation.sparsity not in SPARSITY or operation.a_in_registers:
+    if operation is None or operation.sparsity not in SPARSITY:
+        return None
+    if own_operation(name):
+        return _mma(operation)
+    if not operation.warpgroup or operation.a_in_registers:
         return None
     d, a, b, c = (TYPES[word] for word in (operation.type_d, operation.type_a, operation.type_b, operation.type_c))
     bits = operation.m * operation.k // METADATA[operation.sparsity][0] * 8
@@ -145,11 +197,36 @@ def find_sparse(name: str) -> SparseAtom | None:
     )
 
 
+def _mma(operation: Operation) -> SparseMma:
+    d, a, b, c = (TYPES[word] for word in (operation.type_d, operation.type_a, operation.type_b, operation.type_c))
+    columns = WORDS * _GROUPS_OF_WORD // ROWS * SPARSITY[operation.sparsity or ""][0]
+    return SparseMma(
+        name=operation.name,
+        generation=operation.family,
+        kind=operation.kind,
+        m=operation.m,
+        n=operation.n,
+        k=operation.k,
+        type_d=d,
+        type_a=a,
+        type_b=b,
+        type_c=c,
+        threads=operation.threads,
+        min_arch=capability(operation.arch),
+        majors="TN",
+        sparsity=operation.sparsity or "",
+        selectors=columns // operation.k,
+    )
+
+
 def sparse_name(dense: str) -> str | None:
-    """The sparse wgmma of the same types and N as a dense one, None where there is none."""
+    """The sparse operation of the same types, and of wgmma the same N, as a dense one; None where there is none."""
     atom = find_atom(dense)
     if atom is None:
         return None
+    of_mma = dense.replace("_", "_SPARSE_", 1).replace(f"x{atom.k}_", f"x{2 * atom.k}_", 1)
+    if own_operation(of_mma):
+        return of_mma
     kind = atom.name.partition("_")[2].partition("_")[2].replace("_RS", "_SS")
     name = f"{_PREFIX}{atom.m}x{atom.n}x{2 * atom.k}_{kind}"
     return name if find_sparse(name) else None

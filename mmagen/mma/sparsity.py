@@ -111,6 +111,7 @@ def _nibbles(atom: SparseAtom, stored: npt.NDArray[np.bool_]) -> npt.NDArray[np.
 @cache
 def _places(atom: SparseAtom) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
     """(row, group along K) in a block, of the eight groups of each word: intp[WORDS, 8] each."""
+    atom = atom.of_format
     operation = catalogue.find(atom.name)
     table = np.array(operation.layout("E").table(), np.intp)  # (thread, value) -> row + ROWS * column
     first = table[:, :: table.shape[1] // _GROUPS]

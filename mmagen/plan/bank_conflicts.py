@@ -74,8 +74,11 @@ def _passes(addresses: tuple[int, ...], size: int) -> Passes:
 
 def load(plan: ProductPlan, operand: Operand) -> Passes:
     """One warp's load of one k block of fragments, by the plan's copy operation."""
-    tile = (plan.tile[0], plan.tile[1], plan.tiled_mma.extent[2])
-    table = ownership(plan.atom, plan.tiled_mma.atoms_layout, plan.tiled_mma.permutation, tile)["AB".index(operand.letter)]
+    mma, atom, permutation = plan.tiled_mma, plan.atom, plan.tiled_mma.permutation
+    if operand.group > 1:  # what is stored of a sparse A
+        atom, permutation = atom.of_stored_a, (*permutation[:2], None)
+    tile = (plan.tile[0], plan.tile[1], mma.extent[2] // operand.group * operand.kept)
+    table = ownership(atom, mma.atoms_layout, permutation, tile)["AB".index(operand.letter)]
     width, together = _access(operand)
     lanes = min(32, plan.threads)
     return _count(

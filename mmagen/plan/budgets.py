@@ -164,8 +164,11 @@ def registers(atom: Atom, mma: TiledMma, tile: tuple[int, int, int]) -> tuple[in
     per_k_slice = mma.threads // mma.atoms[2]
     accumulators = tile[0] * tile[1] * atom.type_d.bits // 32 // per_k_slice
     fragments = 2 * sum(
-        extent * mma.extent[2] * element.bits // 32 // (atom.threads * mma.atoms[mode] * mma.atoms[2])
-        for mode, extent, element in ((0, tile[0], atom.type_a), (1, tile[1], atom.type_b))
+        extent * (mma.extent[2] // group * kept) * element.bits // 32 // (atom.threads * mma.atoms[mode] * mma.atoms[2])
+        for mode, extent, element, (group, kept) in (
+            (0, tile[0], atom.type_a, atom.stored("A")),
+            (1, tile[1], atom.type_b, atom.stored("B")),
+        )
     )
     return accumulators, fragments
 

@@ -5,6 +5,8 @@ Shared by ownership, micro and gemm kernels of such atoms: the choice of atoms, 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from mmagen.core.errors import Fault
 from mmagen.mma.atoms import Atom, find_atom
 from mmagen.plan import budgets, tiling
@@ -23,9 +25,14 @@ def builds_from(name: str) -> bool:
 
 
 def operands(spec: Spec, atom: Atom, mma: TiledMma, tile: tiling.Tile) -> tuple[Operand, Operand]:
-    """A and B."""
+    """A and B; of a sparse A what is stored of it, which the dense operation of half the depth reads in the same way."""
+    group, kept = atom.stored("A")
+    of_a = replace(mma, extent=(*mma.extent[:2], mma.extent[2] // group * kept))
+    major = atom.stored_major("A", spec.layout.a_major)
+    a = operand("A", atom.of_stored_a, of_a, tile[0], tile[2] // group * kept, major)
+    stage = a.bytes_per_stage + atom.metadata_bytes("A", tile[0], tile[2])
     return (
-        operand("A", atom, mma, tile[0], tile[2], spec.layout.a_major),
+        replace(a, group=group, kept=kept, bytes_per_stage=stage),
         operand("B", atom, mma, tile[1], tile[2], spec.layout.b_major),
     )
 

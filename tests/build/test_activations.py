@@ -30,7 +30,7 @@ extern "C" __global__ void all(float const* x, float* erf, float* tanh, float* s
 }
 extern "C" __global__ void all_f64(double const* x, double* erf, double* tanh, double* sigmoid) {
   int const i = blockIdx.x * blockDim.x + threadIdx.x;
-  erf[i] = mmagen::detail::gelu_erf(x[i]);
+  erf[i] = mmagen::detail::gelu_erf<6>(x[i]);
   tanh[i] = mmagen::detail::gelu_tanh(x[i]);
   sigmoid[i] = mmagen::detail::sigmoid(x[i]);
 }

@@ -85,7 +85,8 @@ def test_the_key_sparse_says_what_the_atom_has():
 def test_a_dense_atom_is_told_its_sparse_counterpart():
     found = faults("SM90_64x64x16_F32BF16BF16_SS", sparse="2:4")
     assert found["sparse"].change == {("atom",): BF16}
-    assert "requires a wgmma atom" in faults("SM80_16x8x16_F32F16F16F32_TN", sparse="2:4")["sparse"].what
+    found = faults("SM80_16x8x16_F32F16F16F32_TN", sparse="2:4")
+    assert found["sparse"].change == {("atom",): "SM80_SPARSE_16x8x32_F32F16F16F32_TN"}
 
 
 def test_a_in_registers_and_swapped_operands_are_refused():

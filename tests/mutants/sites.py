@@ -25,6 +25,7 @@ SPECS = (
     *("rs_m_major", "c2_stream", "c3_parts", "pp3", "wg3", "22_nt", "n8", "sm90_gemm_skinny", "groups", "groups_masked"),
     *("sm80_gemm_f16_epilogue", "sm89_gemm_e4m3_amax", "sm90_gemm_bf16_swiglu", "sm90_gemm_swapped_epilogue"),
     *("sc1_blocks", "sc2_rows", "sc3_mixed", "sparse_bf16", "sparse_s8", "sparse_tf32", "mx1_s4", "mx2_u4"),
+    *("sm80_gemm_sparse_s8",),
 )
 
 # A library's choice of a kernel decides how fast a right result comes; tests/build/test_library_compiled.py compares it.

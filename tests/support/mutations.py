@@ -19,7 +19,7 @@ from pathlib import Path
 from mmagen.families import plan
 from mmagen.generate.render import render
 from mmagen.spec.load import load
-from tests.support import mutations_sparse
+from tests.support import mutations_sparse, mutations_sparse_mma
 from tests.support.mutations_epilogue import FAULTS as EPILOGUE_FAULTS
 from tests.support.mutations_grouped import FAULTS as GROUPED_FAULTS
 from tests.support.mutations_mixed import FAULTS as MIXED_FAULTS
@@ -1102,6 +1102,7 @@ _SPARSE = tuple(
     _one(f"sparse_{name}", f"sparse_{spec}", header, old, new, problem, seen, where=(EMULATOR,))
     for name, spec, header, old, new, problem, seen in mutations_sparse.FAULTS
 )
+_SPARSE += tuple(_one(f"sparse_mma_{name}", *rest, where=(EMULATOR,)) for name, *rest in mutations_sparse_mma.FAULTS)
 
 _SCALE = tuple(_one(*fault, where=(EMULATOR,)) for fault in SCALE_FAULTS)
 _MIXED = tuple(_one(f"mixed_{name}", *rest, where=(EMULATOR,)) for name, *rest in MIXED_FAULTS)

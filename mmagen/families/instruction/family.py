@@ -38,7 +38,8 @@ _METADATA = {
 
 class _Instruction:
     def builds(self, atom: str) -> bool:
-        return known(atom) is not None
+        found = known(atom)
+        return found is not None and found.of_cutlass
 
     def plan(self, spec: Spec, sha: str) -> InstructionPlan:
         operation = operation_of(spec)

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 class _Peak:
     def builds(self, atom: str) -> bool:
-        return known(atom) is not None
+        found = known(atom)
+        return found is not None and found.of_cutlass
 
     def plan(self, spec: Spec, sha: str) -> PeakPlan:
         operation = operation_of(spec)

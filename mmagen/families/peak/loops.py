@@ -116,6 +116,8 @@ def refusal(operation: Operation) -> str | None:
     """Why the operation has no peak loop on any device, or None."""
     if operation.broken:
         return operation.broken
+    if not operation.of_cutlass:
+        return f"CUTLASS has no {operation.name}; verify --bench of a gemm measures it"
     if operation.tensor_memory:
         return "there is no peak loop for tcgen05 yet"
     if operation.block_scaled or operation.family in ("SM100", "SM120"):

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from mmagen import families
 from mmagen.core.errors import Fault, SpecFaults
-from mmagen.families import launches, library
-from mmagen.families.wgmma import decisions, grouped, mixed, mixed_gemm, scaling, sparse_rules
+from mmagen.families import launches, library, sparse
+from mmagen.families.wgmma import decisions, grouped, mixed, mixed_gemm, scaling
 from mmagen.families.wgmma import rules as wgmma_rules
 from mmagen.families.wgmma.alternatives import EVERY, USUAL, alternatives
 from mmagen.families.wgmma.model import WarpgroupRoles, WgmmaGemmPlan, WgmmaMainloop
@@ -57,7 +57,7 @@ class WgmmaGemm:
         computed = decisions.as_computed(spec)
         atom = rules.atom_for(computed)
         wrong_type = [*rules.type_faults(spec, atom)]
-        faults = [*rules.arch_faults(spec, atom), *wrong_type, *sparse_rules.key_faults(spec, atom)]
+        faults = [*rules.arch_faults(spec, atom), *wrong_type, *sparse.key_faults(spec.sparse, atom)]
         default = grouped.default_problems(spec.grouped) if spec.grouped else default_problems()
         problems = spec.problems or operations.as_applied(spec, mixed_gemm.addressable(spec, default))
         if wrong_type:  # the rules of the epilogue hold for a type that accumulators are converted to

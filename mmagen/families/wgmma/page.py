@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 from mmagen.families.wgmma import decisions, grouped
 from mmagen.families.wgmma.mixed import WeightLayout
 from mmagen.families.wgmma.model import WgmmaGemmPlan
-from mmagen.mma.sparse_atoms import SparseAtom
 from mmagen.plan import pages
 from mmagen.plan.model import Operand
 from mmagen.spec.model import Problem
@@ -214,26 +211,3 @@ def _traffic(plan: WgmmaGemmPlan) -> list[pages.Row]:
     times_a = plan.tiled_mma.atoms[1] if plan.atom.a_in_registers else n // plan.atom.n
     read = a.bytes_per_stage * times_a + b.bytes_per_stage * (m // plan.atom.m)
     return pages.intensity(plan, fetched, read)
-
-
-def sparse_section(plan: WgmmaGemmPlan) -> pages.Section:
-    """How A is stored."""
-    atom, a = cast(SparseAtom, plan.atom), plan.operand("A")
-    kept = "1 of each 2" if atom.kept == 1 else "2 of each 4"
-    words = atom.registers_of_a(plan.tile[0] // plan.tiled_mma.atoms[0], plan.tile[2])
-    shared = "for two instructions, which the sparsity selector tells apart" if atom.selectors > 1 else "for one instruction"
-    return (
-        "Sparse A",
-        [
-            (
-                "sparsity",
-                f"{atom.sparsity}: {kept} neighbours along K are stored; compressed from {plan.spec.layout.a_major} contiguous",
-            ),
-            ("values", f"{a.extent_mn} x {a.extent_k} {a.element.word} per stage"),
-            (
-                "metadata",
-                f"{atom.metadata_bytes('A', plan.tile[0], plan.tile[2]):,} B per stage, in blocks of 64 x {atom.block_k}",
-            ),
-            ("registers", f"{pages.count(words, 'word')} of metadata per thread and stage, each {shared}"),
-        ],
-    )

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from mmagen.core.errors import Fault, SpecFaults
-from mmagen.families import library
+from mmagen.families import library, sparse
 from mmagen.families.wgmma import sparse_rules
 from mmagen.families.wgmma.gemm import WgmmaGemm
 from mmagen.families.wgmma.model import WgmmaGemmPlan
-from mmagen.families.wgmma.page import sparse_section
-from mmagen.mma.atoms import TYPES, Atom
-from mmagen.mma.sparse_atoms import PAD_BLOCKS, ROWS, WORDS, SparseAtom, find_sparse, in_shared_memory
+from mmagen.mma.atoms import Atom
+from mmagen.mma.sparse_atoms import SparseAtom, find_sparse, in_shared_memory
 from mmagen.plan import pages, rules, sentences
-from mmagen.plan.arguments import Arguments, Extent, Tensor
-from mmagen.plan.operands import VECTOR_BYTES
+from mmagen.plan.arguments import Arguments
 from mmagen.plan.reach import Paths, chosen
 from mmagen.plan.trials import Trials, of_product, split_k_problems, stream_k_problems
 from mmagen.spec.model import Problem, Spec
@@ -26,35 +24,14 @@ if TYPE_CHECKING:
 
 # What stands for keys that sparse kernels do not have.
 _WITHOUT = {"operands": None, "grouped": None, "scale": None, "weights": None}
-# How magnitudes compare (sparse_format.cuh), by the first letter of a type's word.
-_MAGNITUDES = {"s": "kSigned", "u": "kUnsigned"}
-_RUN_BYTES = 32  # of A along K, whose metadata are consecutive bits (sparse_format.cuh)
-
-
-@dataclass(frozen=True)
-class SparseFormat:
-    """What templates say of the compressed form of A. storage, magnitude: of the C++ SparseFormat. contiguous_k: of A before it is
-    compressed. run: columns that consecutive bits of metadata describe, `groups` groups."""
-
-    storage: str
-    magnitude: str
-    contiguous_k: bool
-    run: int
-    groups: int
-
-
-_FORMULA = "D = alpha * A * B + beta * C for each matrix of the batch; any m, n, k."
-_READING = (
-    ("sparse_format", "how A is stored: values, and metadata in the order of sparse wgmma"),
-    ("sparse_compress", "the kernels that prune and compress A and check metadata, and the same on the host"),
-)
 
 
 class _SparseGemm(WgmmaGemm):
     module = __name__
 
     def builds(self, atom: str) -> bool:
-        return find_sparse(atom) is not None or in_shared_memory(atom) is not None
+        found = find_sparse(atom)
+        return (found is not None and found.wgmma) or in_shared_memory(atom) is not None
 
     def plan(self, spec: Spec, sha: str) -> WgmmaGemmPlan:
         wrong = [] if spec.configs else [*_atom_faults(spec)]
@@ -73,8 +50,8 @@ class _SparseGemm(WgmmaGemm):
         made = replace(made, problems=sparse_rules.addressable(made.atom, made.operand("B").major, made.problems))
         if made.configs:
             return made
-        arguments = made.arguments + Arguments((_metadata(made.name, cast(SparseAtom, made.atom)),))
-        return replace(made, arguments=arguments, text=replace(made.text, formula=_FORMULA, reading=_reading(made)))
+        arguments = made.arguments + Arguments((sparse.metadata(made.name, cast(SparseAtom, made.atom)),))
+        return replace(made, arguments=arguments, text=replace(made.text, formula=sparse.FORMULA, reading=_reading(made)))
 
     def problem_faults(self, plan: WgmmaGemmPlan, problems: Sequence[Problem]) -> Iterator[Fault]:
         yield from super().problem_faults(plan, problems)
@@ -91,7 +68,7 @@ class _SparseGemm(WgmmaGemm):
             "unaligned": False,
             "sources": [*library.sources(plan), f"{plan.name}_compress"],
             "partials": ("sparse/include/NAME/_sparse.cuh.j2",),
-            "format": format_of(plan),
+            "format": sparse.format_of(plan),
         }
 
     def trials(self, plan: WgmmaGemmPlan) -> Trials:
@@ -108,7 +85,7 @@ class _SparseGemm(WgmmaGemm):
 
     def page(self, plan: WgmmaGemmPlan) -> list[pages.Section]:
         *sections, _ = super().page(plan)  # not how unaligned operands are loaded
-        return [*sections, sparse_section(plan)]
+        return [*sections, sparse.section(plan)]
 
     def alternatives(self, spec: Spec) -> Iterator[Mapping[str, Any]]:
         return _choices(cast(SparseAtom, rules.atom_for(spec)))
@@ -137,36 +114,9 @@ def _choices(atom: SparseAtom) -> Iterator[Mapping[str, Any]]:
         yield {"tile": [64, atom.n, depth], "schedule": "pingpong"}
 
 
-def _metadata(name: str, atom: SparseAtom) -> Tensor:
-    return Tensor(
-        name="metadata_a",
-        element=TYPES["s32"],
-        part="sparse",
-        rows=Extent("m", step=ROWS),
-        columns=Extent("k", step=PAD_BLOCKS * atom.block_k, times=PAD_BLOCKS * WORDS),
-        sentence=f"which of each {atom.group} columns of A are stored: 32-bit words, as {name}_compress writes them",
-        alignment=VECTOR_BYTES,
-        required=False,  # not where K is 0
-    )
-
-
-def format_of(plan: WgmmaGemmPlan) -> SparseFormat:
-    """The format of A."""
-    atom = cast(SparseAtom, plan.atom)
-    run = _RUN_BYTES // atom.type_a.bytes
-    return SparseFormat(
-        storage=f"uint{atom.type_a.bits}_t",
-        magnitude=_MAGNITUDES.get(atom.type_a.word[0], "kFloat"),
-        contiguous_k=plan.spec.layout.a_major == "K",
-        run=run,
-        groups=run // atom.group,
-    )
-
-
 def _reading(plan: WgmmaGemmPlan) -> tuple[tuple[str, str], ...]:
     """The headers to read: no kernel for operands that TMA cannot address, but those that compress."""
-    own = tuple((sentences.header(name), what) for name, what in _READING)
-    return (*(entry for entry in plan.text.reading if entry[0] != sentences.header("sm90_unaligned")), *own)
+    return (*(entry for entry in plan.text.reading if entry[0] != sentences.header("sm90_unaligned")), *sparse.READING)
 
 
 def _ragged(plan: WgmmaGemmPlan) -> tuple[Problem, ...]:

@@ -1,4 +1,4 @@
-"""Rules of the spec's key `sparse`, and of sparse wgmma kernels beyond those of every wgmma kernel."""
+"""Rules of sparse wgmma kernels beyond those of every wgmma kernel."""
 
 from __future__ import annotations
 
@@ -6,32 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from mmagen.core.errors import ABSENT, Fault
 from mmagen.mma.atoms import Atom
-from mmagen.mma.sparse_atoms import SparseAtom, sparse_name
 from mmagen.plan.operands import VECTOR_BYTES
 from mmagen.spec.model import Problem, Spec
-
-
-def key_faults(spec: Spec, atom: Atom) -> Iterator[Fault]:
-    """Fault for a key `sparse` that is not what the atom has."""
-    has = atom.sparsity if isinstance(atom, SparseAtom) else None
-    if spec.sparse is None or spec.sparse == has:
-        return
-    if has:
-        kept = "one of two" if has == "1:2" else "two of four"
-        yield Fault(
-            ("sparse",),
-            f"{atom.name} keeps {kept} {atom.type_a.word} of A",
-            f"{has}, or omit it",
-            {("sparse",): has},
-        )
-        return
-    name = sparse_name(atom.name)
-    yield Fault(
-        ("sparse",),
-        f"{atom.name} reads a dense A",
-        f"omit it, or use atom {name}" if name else "omit it, or use a sparse wgmma: mmagen atoms --sparse --kind wgmma",
-        {("atom",): name} if name else {("sparse",): ABSENT},
-    )
 
 
 def sparse_faults(spec: Spec) -> Iterator[Fault]:

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "sm90_launch.cuh"
+#include "sparse_arguments.cuh"
 
 namespace mmagen {
 inline namespace v0_1 {
@@ -16,16 +17,6 @@ Status unaligned_operand(CallArguments<Config> const& args) {
                                                                                                  : Status::kUnalignedA;
 }
 
-/// Metadata lie in blocks of 16 bytes and more.
-template <class Args>
-Status check_metadata_argument(Args const& args) {
-  if (args.k == 0 || args.m == 0 || args.n == 0) { return Status::kSuccess; }
-  if (args.metadata_a == nullptr) { return Status::kNullMetadataA; }
-  if (args.batch > 1 && args.batch_stride_metadata_a < 0) { return Status::kNegativeStrideMetadataA; }
-  bool const aligned = is_aligned(args.metadata_a, 16) && (args.batch == 1 || args.batch_stride_metadata_a % 4 == 0);
-  return aligned ? Status::kSuccess : Status::kMisalignedMetadataA;
-}
-
 }  // namespace detail
 
 /// As run_sm90(); operands that TMA cannot address are refused. There is no check of the metadata themselves: see
@@ -35,11 +26,8 @@ Status run_sm90_sparse(Args const& args, cudaStream_t stream, Launch launch = La
   auto const refuse = [](CallArguments<Config> const& call, cudaStream_t, Launch) {
     return detail::unaligned_operand<Config>(call);
   };
-  // Extents first: where the shape is empty no pointer is read.
-  Status const status = check_extents<CallOperands<Config>>({args.m, args.n, args.k, args.batch});
-  if (status != Status::kSuccess) { return status; }
-  Status const metadata = args.batch == 0 ? Status::kSuccess : detail::check_metadata_argument(args);
-  return metadata == Status::kSuccess ? run_sm90<Config>(args, stream, refuse, launch) : metadata;
+  Status const status = check_sparse_call<CallOperands<Config>>(args);
+  return status == Status::kSuccess ? run_sm90<Config>(args, stream, refuse, launch) : status;
 }
 
 /// Resources of this Config's kernel on the current device.
