@@ -38,8 +38,8 @@ class Weights(Model):
 
     activations: Literal["tma", "threads"] | None = Field(
         default=None,
-        description="activations is who loads the activations: tma, or threads of the producer's warpgroup, if the registers of a "
-        "warp can hold those of a stage, or null for tma",
+        description="activations is who loads the activations: tma, or threads of the producer's warpgroup where the registers of "
+        "a warp can hold those of a stage, or null for tma",
     )
 
     @property

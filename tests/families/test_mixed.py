@@ -108,14 +108,6 @@ RULES = {
         "ld_pad 4",
         {"problems": [{"shape": [16, 256, 100], "ld_pad": 4}]},
     ),
-    "more activations than a warp holds": (
-        S4,
-        {"tile": [128, 16, 256], "weights": {"type": "s4", "activations": "threads"}},
-        ("weights", "activations"),
-        "do not hold 16 x 256 activations",
-        "tma",
-        {"tile": [128, 16, 256], "weights": {"type": "s4", "activations": "tma"}},
-    ),
     "warpgroups of a part of a tile": (
         S4,
         {"schedule": "cooperative", "warpgroups": 3},
@@ -246,11 +238,11 @@ def test_fragments_of_a_chunk_and_two_sets_of_sums_take_registers():
 
 
 @pytest.mark.parametrize("activations", ["tma", "threads", None])
-@pytest.mark.parametrize(("n", "k"), [(8, 128), (16, 128), (8, 256)])
+@pytest.mark.parametrize(("n", "k"), [(8, 128), (16, 128), (8, 256), (16, 256), (64, 128)])
 def test_tma_or_threads_load_activations(n, k, activations):
     weights = S4["weights"] | {"activations": activations}
     one = planned(S4 | {"atom": f"SM90_64x{n}x16_F32BF16BF16_RS", "tile": [128, n, k], "weights": weights})
-    by_threads = activations == "threads"
+    by_threads = activations == "threads" and n * k <= 2048
     assert one.mainloop.weights.threads_load is by_threads
     assert f"kThreadsLoad = {str(by_threads).lower()};" in render(one)["include/g/config.cuh"].decode()
 

@@ -58,15 +58,10 @@ def layout(spec: Spec, mma: TiledMma, tile: Tile) -> WeightLayout | None:
     contiguous_k = weights.scale_major == "K"
     kind, group = _ENUMERATORS[weights.type], weights.group or 0
     zeros = bool(weights.zero)
-    by_threads = weights.activations == "threads"
+    by_threads = weights.activations == "threads" and tile[1] * tile[2] <= MOST_ACTIVATIONS_BY_THREADS
     return WeightLayout(
         weights.type, kind, scale_type(spec), weights.chunk, group, contiguous_k, zeros, parts(spec, mma), by_threads
     )
-
-
-def held_by_warps(tile: Tile) -> bool:
-    """Can the registers of a warp hold a stage of activations?"""
-    return tile[1] * tile[2] <= MOST_ACTIVATIONS_BY_THREADS
 
 
 def parts(spec: Spec, mma: TiledMma) -> int:

@@ -98,13 +98,6 @@ def tile_breaches(spec: Spec, atom: Atom, mma: TiledMma, tile: decisions.Tile) -
             f"a multiple of {CHUNK}",
             ({"tile": (tile[0], tile[1], k)} for k in mixed.depths(spec)),
         )
-    if spec.weights and spec.weights.activations == "threads" and not mixed.held_by_warps(tile):
-        yield Breach(
-            ("weights", "activations"),
-            f"the registers of a warp do not hold {tile[1]} x {tile[2]} activations, those of a stage",
-            f"tma, or at most {mixed.MOST_ACTIVATIONS_BY_THREADS} of them",
-            [{"weights": spec.weights.model_copy(update={"activations": "tma"})}],
-        )
     parts = mixed.parts(spec, mma)
     if parts == 1:
         return
