@@ -115,7 +115,10 @@ Prefetch = Annotated[
 ]
 Warpgroups = Annotated[
     Annotated[int, Strict(), Field(ge=1, le=8)] | None,
-    Field(description="warpgroups is the number of consumer warpgroups of schedule pingpong, 2 or 3, or null for 2"),
+    Field(
+        description="warpgroups is the number of consumer warpgroups of schedule pingpong, 2 or 3, or null for 2; with weights "
+        "also of cooperative, up to 4: groups of those that atoms_layout has take k tiles in turn"
+    ),
 ]
 
 Sparse = Annotated[

@@ -36,6 +36,12 @@ class Weights(Model):
         description="zero is u8 for zero points of u4 weights, a byte of 0 to 15 for each scale, or null for none",
     )
 
+    activations: Literal["tma", "threads"] | None = Field(
+        default=None,
+        description="activations is who loads the activations: tma, or threads of the producer's warpgroup where the registers of "
+        "a warp can hold those of a stage, or null for tma",
+    )
+
     @property
     def packed(self) -> int:
         """Elements of a byte."""

@@ -96,7 +96,7 @@ RULES = {
         S4,
         {"atom": "SM90_64x256x16_F32BF16BF16_RS", "tile": [128, 256, 128]},
         ("tile",),
-        "and their partial sums, 64 for fragments of A",
+        "and their partial sums, 32 for fragments of A",
         "make M x N smaller",
         {},
     ),
@@ -107,6 +107,50 @@ RULES = {
         "do not all begin at 16-byte boundaries",
         "ld_pad 4",
         {"problems": [{"shape": [16, 256, 100], "ld_pad": 4}]},
+    ),
+    "warpgroups of a part of a tile": (
+        S4,
+        {"schedule": "cooperative", "warpgroups": 3},
+        ("warpgroups",),
+        "3 warpgroups are not groups of the 2 of atoms_layout",
+        "one of 2, 4",
+        {"schedule": "cooperative", "warpgroups": 4},
+    ),
+    "warpgroups with too few registers": (
+        S4,
+        {"schedule": "cooperative", "tile": [320, 16, 128], "atoms_layout": [5, 1, 1]},
+        ("atoms_layout",),
+        "5 atoms are 5 warpgroups; with weights there are at most 4",
+        "1 to 4",
+        {"schedule": "cooperative", "tile": [256, 16, 128], "atoms_layout": [4, 1, 1]},
+    ),
+    "a stage for each part": (
+        S4,
+        {"schedule": "cooperative", "warpgroups": 4, "stages": 2},
+        ("stages",),
+        "2 groups of warpgroups take k tiles in turn",
+        "at least 3",
+        {"schedule": "cooperative", "warpgroups": 4, "stages": 3},
+    ),
+    "no room for a stage for each part": (
+        S4,
+        {
+            "schedule": "cooperative",
+            "tile": [64, 32, 512],
+            "atoms_layout": [1, 1, 1],
+            "warpgroups": 3,
+            "atom": "SM90_64x32x16_F32BF16BF16_RS",
+        },
+        ("warpgroups",),
+        "3 groups of warpgroups take k tiles in turn and need 4 stages, but shared memory has 3 of them",
+        "fewer warpgroups",
+        {
+            "schedule": "cooperative",
+            "tile": [64, 32, 512],
+            "atoms_layout": [1, 1, 1],
+            "warpgroups": 1,
+            "atom": "SM90_64x32x16_F32BF16BF16_RS",
+        },
     ),
     "a wgmma atom": (
         MMA_SYNC,
@@ -186,11 +230,37 @@ def test_zero_points_and_scales_by_group():
     )
 
 
-def test_two_sets_of_fragments_and_of_sums_take_registers():
+def test_fragments_of_a_chunk_and_two_sets_of_sums_take_registers():
     one = planned(S4)
-    assert one.fragment_registers == 2 * 32
+    assert one.fragment_registers == 32
     assert one.accumulator_registers == 2 * 128 * 16 // 256
-    assert planned(U4).fragment_registers == 2 * 8
+    assert planned(U4).fragment_registers == 8
+
+
+@pytest.mark.parametrize("activations", ["tma", "threads", None])
+@pytest.mark.parametrize(("n", "k"), [(8, 128), (16, 128), (8, 256), (16, 256), (64, 128)])
+def test_tma_or_threads_load_activations(n, k, activations):
+    weights = S4["weights"] | {"activations": activations}
+    one = planned(S4 | {"atom": f"SM90_64x{n}x16_F32BF16BF16_RS", "tile": [128, n, k], "weights": weights})
+    by_threads = activations == "threads" and n * k <= 2048
+    assert one.mainloop.weights.threads_load is by_threads
+    assert f"kThreadsLoad = {str(by_threads).lower()};" in render(one)["include/g/config.cuh"].decode()
+
+
+@pytest.mark.parametrize(
+    ("atoms", "warpgroups", "parts"), [(1, 4, 4), (1, 3, 3), (2, 4, 2), (2, None, 1), (2, 2, 1), (4, None, 1)]
+)
+def test_warpgroups_take_k_tiles_in_turn(atoms, warpgroups, parts):
+    tile = [64 * atoms, 16, 128]
+    one = planned(S4 | {"tile": tile, "atoms_layout": [atoms, 1, 1], "warpgroups": warpgroups, "schedule": "cooperative"})
+    assert one.mainloop.weights.parts == parts
+    assert one.roles.consumers == atoms * parts and one.threads == 128 * (atoms * parts + 1)
+    assert one.accumulator_registers == 2 * 64 * 16 // 128  # those of a part, which has all of the tile
+    alone = planned(S4 | {"tile": tile, "atoms_layout": [atoms, 1, 1], "stages": one.mainloop.stages})
+    sums = (parts - 1) * 4 * tile[0] * tile[1]
+    staged = one.epilogue.smem_bytes - alone.epilogue.smem_bytes
+    assert one.smem_bytes - alone.smem_bytes == sums + staged
+    assert f"kPartsOfK = {parts};" in render(one)["include/g/config.cuh"].decode()
 
 
 def test_only_addressable_problems_are_planned_and_tried():
@@ -210,8 +280,11 @@ def test_the_files_of_a_project():
 
 
 def test_the_page_says_what_becomes_of_weights():
+    by_threads = planned(U4 | {"weights": U4["weights"] | {"activations": "threads"}})
+    assert "ld.global of 16 bytes by warps of the producer" in str(sections(by_threads))
     rows = {title: dict(entries) for title, entries in sections(planned(U4))}
     text = str(rows)
+    assert "ld.global of 16 bytes" not in text
     assert "u4" in text and "converted in registers" in text and "32 columns of a row" in text
 
 

@@ -37,7 +37,7 @@ def test_every_kernel_is_asked_for_what_small_problems_reach(path):
     problems = [problem for problem, _ in family_of(it).trials(it).cases]
     paths = Paths.of(it, tma=getattr(it, "roles", None) is not None)
     kernels = ("aligned", "unaligned")
-    if it.operands[0].group > 1:  # A's values are always aligned, and what is not is refused
+    if it.operands[0].group > 1 or it.spec.weights:  # A's values are always aligned, and what is not is refused
         paths, kernels = replace(paths, operands=frozenset({it.majors[1]})), ("aligned",)
     found = frozenset().union(*(features(paths, problem) for problem in problems))
     wanted = {

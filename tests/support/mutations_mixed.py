@@ -1,13 +1,15 @@
 """Planted faults in kernels with weights of few bits: which elements, scales and zero points meet, and when they are ready.
 
 Rows of tests.support.mutations.Mutation: name, spec, header, text, what replaces it, its problem and what goes wrong. S4 has s4
-weights with bf16 scales for 128 columns, U4 has u4 weights with zero points and f32 scales for 32 columns.
+weights with bf16 scales for 128 columns, U4 has u4 weights with zero points and f32 scales for 32 columns, and the warpgroups of S8
+take k tiles in turn.
 """
 
 from __future__ import annotations
 
 S4 = "mx1_s4"
 U4 = "mx2_u4"
+S8 = "mx3_s8"
 
 FAULTS = (
     (
@@ -49,9 +51,9 @@ FAULTS = (
     (
         "zero_point_of_the_chunk_before",
         U4,
-        "sm90_mainloop_mixed",
-        "load(zero_bits[1 - kSet], zero_of, group(chunk) * zero_step);",
-        "load(zero_bits[1 - kSet], zero_of, group(chunk - 1) * zero_step);",
+        "sm90_mixed_scales",
+        "zero_of[m][i] + group * zero_step",
+        "zero_of[m][i] + (group > 0 ? group - 1 : 0) * zero_step",
         "16,128,256",
         "a group has the zero points of the one before",
     ),
@@ -59,15 +61,15 @@ FAULTS = (
         "scale_of_the_neighbouring_group",
         S4,
         "sm90_mainloop_mixed",
-        "load(scale_bits[kSet], scale_of, group(chunk) * scale_step);",
-        "load(scale_bits[kSet], scale_of, group(chunk + 1) * scale_step);",
+        "kWhich + kStep)",
+        "kWhich + kStep + 1)",
         "16,128,512",
         "a group has the scales of the next one",
     ),
     (
         "scale_of_the_other_row",
         S4,
-        "sm90_mainloop_mixed",
+        "sm90_mixed_scales",
         "__fmaf_rn(scale[i / 2 % 2], sums(i, m, n)",
         "__fmaf_rn(scale[1 - i / 2 % 2], sums(i, m, n)",
         "16,128,256",
@@ -76,9 +78,9 @@ FAULTS = (
     (
         "scale_behind_the_last_group",
         U4,
-        "sm90_mainloop_mixed",
-        "return cute::min(of_chunk / (Weights::kGroup / kChunk), last_group);",
-        "return of_chunk / (Weights::kGroup / kChunk);",
+        "sm90_mixed_scales",
+        "return cute::min(chunk / (Weights::kGroup / Weights::kChunk), groups - 1);",
+        "return chunk / (Weights::kGroup / Weights::kChunk);",
         "16,128,136",
         "scales behind the last group are read",
     ),
@@ -86,24 +88,24 @@ FAULTS = (
         "scale_of_a_part_of_k",
         S4,
         "sm90_mainloop_mixed",
-        "GroupFactors factors(params, tile, k_begin * kChunks, Lines(thread));",
-        "GroupFactors factors(params, tile, 0, Lines(thread));",
+        "group_of((k_begin + part) * kChunks)",
+        "group_of(part * kChunks)",
         "16,128,512",
         "each part of K begins with the scales of the first",
     ),
     (
         "rows_behind_the_last",
         S4,
-        "sm90_mainloop_mixed",
-        "lines.row_of_lane + 8 * i, params.rows - 1);",
-        "lines.row_of_lane + 8 * i, params.rows + 1000);",
+        "sm90_mixed_scales",
+        "lines.row_of_lane + 8 * i, call.rows - 1);",
+        "lines.row_of_lane + 8 * i, call.rows + 1000);",
         "16,100,256",
         "scales of rows that do not exist are read",
     ),
     (
         "activations_in_their_own_order",
         S4,
-        "sm90_mainloop_mixed",
+        "sm90_mixed_activations",
         "x.x, x.z, 0x5410",
         "x.x, x.y, 0x5410",
         "16,128,256",
@@ -111,10 +113,10 @@ FAULTS = (
     ),
     (
         "some_activations_not_permuted",
-        S4,
-        "sm90_mainloop_mixed",
-        "step < kSteps * row_blocks;",
-        "step < kSteps;",
+        U4,
+        "sm90_mixed_activations",
+        "i < kStepsK * row_blocks;",
+        "i < kStepsK;",
         "16,128,256",
         "rows of D behind the eighth meet activations in another order",
     ),
@@ -122,7 +124,7 @@ FAULTS = (
         "prepared_not_waited_for",
         S4,
         "sm90_mainloop_mixed",
-        "if constexpr (kWhich == 0) { pipeline.prepared[stage].wait(pipe.phase); }",
+        "        if constexpr (kWhich == 0) { pipeline.prepared[stage].wait(pipe.phase); }\n",
         "",
         "16,128,512",
         "activations are multiplied while they are permuted",
@@ -138,7 +140,7 @@ FAULTS = (
     ),
     (
         "permuted_before_loaded",
-        S4,
+        U4,
         "sm90_mainloop_mixed",
         "        pipeline.full[pipe.stage].wait(pipe.phase);\n        if (turn == 0) {",
         "        if (turn == 0) {",
@@ -147,12 +149,39 @@ FAULTS = (
     ),
     (
         "permuted_in_place_without_a_warp_barrier",
-        S4,
-        "sm90_mainloop_mixed",
-        "      __syncwarp();\n      merge(",
-        "      merge(",
+        U4,
+        "sm90_mixed_activations",
+        "      __syncwarp();\n      step.store(",
+        "      step.store(",
         "16,128,256",
         "a lane overwrites what another has not read",
+    ),
+    (
+        "activations_behind_the_row",
+        S4,
+        "sm90_mixed_activations",
+        "return i < count ?",
+        "return i < 8 ?",
+        "16,128,125:ld_pad=3",
+        "what lies behind a row of activations is multiplied by weights of zero",
+    ),
+    (
+        "activations_of_other_rows",
+        S4,
+        "sm90_mixed_activations",
+        "first.row + block * 8)",
+        "first.row + block * 4)",
+        "16,128,256",
+        "rows behind the eighth are those four before",
+    ),
+    (
+        "activations_of_the_stage_before",
+        S4,
+        "sm90_mainloop_mixed",
+        "held.load(first + next,",
+        "held.load(first + next - 1,",
+        "16,128,2048",
+        "later k tiles have the activations of the one before",
     ),
     (
         "fragments_not_waited_for",
@@ -167,10 +196,36 @@ FAULTS = (
         "stage_released_too_early",
         S4,
         "sm90_mainloop_mixed",
-        "      int const stage = pipe.stage;\n      if constexpr (kWhich == 0) {",
-        "      int const stage = pipe.stage;\n      if constexpr (kWhich + 1 == kChunks) { release(stage); }\n"
-        "      if constexpr (kWhich == 0) {",
+        "      int const stage = pipe.stage;\n",
+        "      int const stage = pipe.stage;\n      release(stage);\n",
         "16,128,4096",
         "a stage is released twice, once before it is read",
+    ),
+    (
+        "scale_of_another_part",
+        S8,
+        "sm90_mainloop_mixed",
+        "1 + (kPartsOfK - 1) * kChunks",
+        "1",
+        "16,64,1024",
+        "a part's later k tiles have the scales of another part's",
+    ),
+    (
+        "sums_of_a_part_missing",
+        S8,
+        "sm90_parts_of_k",
+        "other < kParts;",
+        "other < kParts - 1;",
+        "16,64,1024",
+        "the sums of the last part are not added",
+    ),
+    (
+        "sums_of_parts_not_waited_for",
+        S8,
+        "sm90_parts_of_k",
+        "    sync();\n    if (part > 0) { return; }",
+        "    if (part > 0) { return; }",
+        "16,64,1024",
+        "sums are read while other parts write them",
     ),
 )

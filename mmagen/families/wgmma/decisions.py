@@ -70,8 +70,8 @@ def schedule(spec: Spec, mma: TiledMma) -> str:
 
 
 def consumers(spec: Spec, mma: TiledMma) -> int:
-    """Consumer warpgroups: those of the TiledMMA, or with pingpong the spec's."""
-    return (spec.warpgroups or 2) if spec.schedule == "pingpong" else mma.threads // WARPGROUP
+    """Consumer warpgroups: those of the TiledMMA, as often as there are parts of K, or with pingpong the spec's."""
+    return (spec.warpgroups or 2) if spec.schedule == "pingpong" else mma.threads // WARPGROUP * mixed.parts(spec, mma)
 
 
 def threads(spec: Spec, mma: TiledMma) -> int:
@@ -264,8 +264,9 @@ def _align(size: int) -> int:
 
 
 def smem_bytes(spec: Spec, mma: TiledMma, stages: int, a: Operand, b: Operand, staged: Epilogue) -> int:
-    """Bytes per CTA: stages of A and B, epilogue slices, barriers, scales of the stages."""
+    """Bytes per CTA: stages of A and B, sums of parts of K, epilogue slices, barriers, scales of the stages."""
     operands = _align(stages * a.bytes_per_stage) + _align(stages * b.bytes_per_stage)
+    operands += _align(mixed.part_bytes(spec, mma, (a.extent_mn, b.extent_mn, a.extent_k)))
     return operands + _align(staged.smem_bytes) + _pipeline_bytes(spec, mma, stages, a, b, staged)
 
 
@@ -311,4 +312,5 @@ def most_stages(spec: Spec, mma: TiledMma, a: Operand, b: Operand, staged: Epilo
 
 def stages(spec: Spec, mma: TiledMma, a: Operand, b: Operand, staged: Epilogue) -> int:
     """The spec's stages, or as many as fit, up to the number beyond which latency is hidden."""
-    return spec.stages or min(most_stages(spec, mma, a, b, staged), MOST_DEFAULT_STAGES)
+    most = mixed.MOST_DEFAULT_STAGES if spec.weights else MOST_DEFAULT_STAGES
+    return spec.stages or min(most_stages(spec, mma, a, b, staged), most)

@@ -221,7 +221,7 @@ def _mainloop(computed: Spec, stages: int, atom: Atom, mma: TiledMma, tile: tupl
         scales=tuple(scaling.layout(letter, computed, tile) for letter in "AB") if computed.scale else (),
         scale_bytes=stages * scaling.bytes_of_stage(computed, tile),
         partial_registers=decisions.partial_registers(computed, atom, mma, tile),
-        weights=mixed.layout(computed),
+        weights=mixed.layout(computed, mma, tile),
     )
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from mmagen.mma.atoms import TYPES, Atom, ElementType
 from mmagen.plan.arguments import Arguments, Extent, Tensor
+from mmagen.plan.model import TiledMma
 from mmagen.spec.model import Spec
 from mmagen.spec.weights import CHUNK
 
@@ -18,7 +19,11 @@ Tile = tuple[int, int, int]
 PREPARED_BARRIERS = 1  # for each stage: its activations are in the order of the fragments
 # Of a thread in a warp that permutes activations: twice 16 for elements, and addresses.
 PRODUCER_REGISTERS = 80
-_FRAGMENT_SETS = 2  # one is multiplied, the next converted
+WARPGROUP = 128
+SUM_BYTES = 4
+MOST_WARPGROUPS = 4  # consumers: of more each would have too few registers
+MOST_ACTIVATIONS_BY_THREADS = 16 * 128  # of a stage: what the registers of a warp can hold
+MOST_DEFAULT_STAGES = 20  # each part keeps one, and k tiles of few rows are small
 _ENUMERATORS = {"s4": "kS4", "u4": "kU4", "s8": "kS8", "e4m3": "kE4m3"}  # mmagen::WeightType
 # Where their elements have 4 bits, two are a byte.
 _STORED = {"s4": "u8", "u4": "u8", "s8": "s8", "e4m3": "e4m3"}
@@ -30,7 +35,8 @@ class WeightLayout:
 
     word: their type, kind: an enumerator of mmagen::WeightType. scale: the type of the scales. chunk: columns that are summed
     before the sum is scaled. group: columns that share a scale, 0 for all of a row. contiguous_k: scales of neighbouring groups
-    are adjacent, else those of neighbouring rows. zeros: there are zero points.
+    are adjacent, else those of neighbouring rows. zeros: there are zero points. parts: groups of warpgroups that take the k tiles
+    of a tile in turn. threads_load: warps of the producer load the activations, else TMA does.
     """
 
     word: str
@@ -40,16 +46,34 @@ class WeightLayout:
     group: int
     contiguous_k: bool
     zeros: bool
+    parts: int
+    threads_load: bool
 
 
-def layout(spec: Spec) -> WeightLayout | None:
+def layout(spec: Spec, mma: TiledMma, tile: Tile) -> WeightLayout | None:
     """That of the spec, None without weights."""
     weights = spec.weights
     if weights is None:
         return None
     contiguous_k = weights.scale_major == "K"
     kind, group = _ENUMERATORS[weights.type], weights.group or 0
-    return WeightLayout(weights.type, kind, scale_type(spec), weights.chunk, group, contiguous_k, bool(weights.zero))
+    zeros = bool(weights.zero)
+    by_threads = weights.activations == "threads" and tile[1] * tile[2] <= MOST_ACTIVATIONS_BY_THREADS
+    return WeightLayout(
+        weights.type, kind, scale_type(spec), weights.chunk, group, contiguous_k, zeros, parts(spec, mma), by_threads
+    )
+
+
+def parts(spec: Spec, mma: TiledMma) -> int:
+    """Groups of warpgroups that take the k tiles of a CTA tile in turn; 1 without weights."""
+    of_mma = mma.threads // WARPGROUP
+    shares = spec.weights and spec.warpgroups and spec.schedule != "pingpong"
+    return max((spec.warpgroups or 0) // of_mma, 1) if shares else 1
+
+
+def part_bytes(spec: Spec, mma: TiledMma, tile: Tile) -> int:
+    """Bytes of shared memory for the sums of all parts but one."""
+    return (parts(spec, mma) - 1) * tile[0] * tile[1] * SUM_BYTES
 
 
 def scale_type(spec: Spec) -> ElementType:
@@ -65,9 +89,9 @@ def stored(spec: Spec) -> tuple[ElementType, int, int]:
 
 
 def fragment_registers(spec: Spec, atom: Atom, rows: int) -> int:
-    """Registers of a thread for the fragments of a warpgroup's rows."""
+    """Registers of a thread for the fragments of a warpgroup's rows, of a chunk."""
     assert spec.weights
-    return _FRAGMENT_SETS * atom.registers_of_a(rows, spec.weights.chunk)
+    return atom.registers_of_a(rows, spec.weights.chunk)
 
 
 def arguments(spec: Spec) -> Arguments:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from mmagen.families.wgmma import decisions, mixed
 from mmagen.families.wgmma.breach import Breach
+from mmagen.families.wgmma.changes import Change
 from mmagen.mma.atoms import Atom, find_atom
 from mmagen.plan.model import TiledMma
 from mmagen.spec.model import Layout, Spec
@@ -68,7 +69,27 @@ def breaches(spec: Spec, atom: Atom, mma: TiledMma) -> Iterator[Breach]:
             yield Breach((key,), f"{key} does not go with weights", remedy, ({key: None},))
 
 
-def tile_breaches(spec: Spec, tile: decisions.Tile) -> Iterator[Breach]:
+def warpgroup_breaches(spec: Spec, size: int, fewer: Iterable[Change]) -> Iterator[Breach]:
+    """The number of consumer warpgroups, `size` of which share a tile; fewer: changes that make that less."""
+    count, most = spec.warpgroups or size, mixed.MOST_WARPGROUPS
+    if size > most:
+        yield Breach(
+            ("atoms_layout",),
+            f"{size} atoms are {size} warpgroups; with weights there are at most {most}",
+            f"1 to {most}",
+            fewer,
+        )
+    elif count % size or count > most:
+        legal = list(range(size, most + 1, size))
+        yield Breach(
+            ("warpgroups",),
+            f"{count} warpgroups are not groups of the {size} of atoms_layout, of {most} warpgroups at most",
+            f"one of {', '.join(map(str, legal))}, or omit it for {size}",
+            [{"warpgroups": n} for n in sorted(legal, key=lambda n: abs(n - count))],
+        )
+
+
+def tile_breaches(spec: Spec, atom: Atom, mma: TiledMma, tile: decisions.Tile) -> Iterator[Breach]:
     """What depends on the tile."""
     if spec.weights and tile[2] % CHUNK:
         yield Breach(
@@ -76,6 +97,25 @@ def tile_breaches(spec: Spec, tile: decisions.Tile) -> Iterator[Breach]:
             f"{tile[2]} columns are no whole chunks of {CHUNK}, by which activations are permuted",
             f"a multiple of {CHUNK}",
             ({"tile": (tile[0], tile[1], k)} for k in mixed.depths(spec)),
+        )
+    parts = mixed.parts(spec, mma)
+    if parts == 1:
+        return
+    a, b = (decisions.operand(letter, spec, atom, mma, tile) for letter in "AB")
+    most = decisions.most_stages(spec, mma, a, b, decisions.epilogue(spec, atom, mma, tile))
+    if 2 <= most <= parts:  # with fewer than two no kernel is possible, which is another rule
+        yield Breach(
+            ("warpgroups",),
+            f"{parts} groups of warpgroups take k tiles in turn and need {parts + 1} stages, but shared memory has {most} of them",
+            "fewer warpgroups, or a smaller tile",
+            [{"warpgroups": n * mma.threads // mixed.WARPGROUP} for n in range(parts - 1, 0, -1)],
+        )
+    elif spec.stages and spec.stages <= parts < most:
+        yield Breach(
+            ("stages",),
+            f"{parts} groups of warpgroups take k tiles in turn, and each keeps a stage until its next one is full",
+            f"at least {parts + 1}",
+            [{"stages": parts + 1}],
         )
 
 

@@ -14,6 +14,7 @@ WARPGROUPS = {
     "cooperative": "consumers share a tile; 1 producer loads",
     "pingpong": "consumers with a tile each, in turns; 1 producer loads",
 }
+_BY_WARPS = "ld.global of 16 bytes by warps of the producer, which store them permuted"
 _SWAPPED = "yes: computes the transpose of D; A and B below are B and A of a call"
 
 
@@ -111,16 +112,24 @@ def _tma_operand(plan: WgmmaGemmPlan, operand: Operand) -> list[pages.Row]:
     return [
         pages.typed(operand),
         panels(operand),
-        ("copy", boxes + (f", each multicast to {ctas} CTAs" if ctas > 1 else "")),
+        ("copy", _BY_WARPS if _by_warps(plan, operand) else boxes + (f", each multicast to {ctas} CTAs" if ctas > 1 else "")),
         ("load", _load(plan, operand)),
     ]
+
+
+def _by_warps(plan: WgmmaGemmPlan, operand: Operand) -> bool:
+    """Is it the activations, and warps of the producer load them?"""
+    weights = plan.mainloop.weights
+    return weights is not None and weights.threads_load and operand.letter == "B"
 
 
 def _load(plan: WgmmaGemmPlan, operand: Operand) -> str:
     weights = plan.mainloop.weights is not None
     if weights and operand.letter == "A":
         return "vectors of 4 to 16 bytes, converted in registers"
-    return f"{pages.load(operand)}, permuted before by warps of the producer" if weights else pages.load(operand)
+    if not weights:
+        return pages.load(operand)
+    return f"{pages.load(operand)}, permuted before{'' if _by_warps(plan, operand) else ' by warps of the producer'}"
 
 
 def _weights(weights: WeightLayout) -> list[pages.Row]:
@@ -130,7 +139,8 @@ def _weights(weights: WeightLayout) -> list[pages.Row]:
         ("type", f"{weights.word}, converted in registers"),
         ("scales", f"one {weights.scale.word} for {of}, {contiguous} contiguous; multiply the sum of each chunk"),
         ("zero points", "u8, one for each scale" if weights.zeros else "none"),
-        ("chunk", f"{weights.chunk} columns: the next one's fragments are converted while one is multiplied"),
+        ("chunk", f"{weights.chunk} columns, whose sum is multiplied by a scale"),
+        ("parts of K", f"{weights.parts} groups of warpgroups take k tiles in turn" if weights.parts > 1 else "one"),
     ]
     return rows
 
@@ -161,7 +171,7 @@ def _registers(plan: WgmmaGemmPlan) -> list[pages.Row]:
     of_partial = f", {partial} of them for sums of a {of} that are still to be added up" if partial else ""
     rows: list[pages.Row] = [("accumulators", f"{sums}{of_partial}")]
     if plan.fragment_registers:
-        rows.append(("fragments", f"{plan.fragment_registers}, {'two chunks' if weights else 'one k tile'} of A"))
+        rows.append(("fragments", f"{plan.fragment_registers}, one {'chunk' if weights else 'k tile'} of A"))
     rows.append(
         (
             "together",

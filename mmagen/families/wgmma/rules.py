@@ -147,6 +147,9 @@ def _layouts(spec: Spec, mma: TiledMma, *shapes: tuple[int, int, int]) -> Iterat
 def _warpgroups(spec: Spec, mma: TiledMma) -> Iterator[Breach]:
     """The number of consumer warpgroups."""
     schedule, size = decisions.schedule(spec, mma), mma.atoms[0] * mma.atoms[1]
+    if spec.weights and schedule == "cooperative":
+        yield from mixed_rules.warpgroup_breaches(spec, size, _layouts(spec, mma, *((n, 1, 1) for n in range(size, 0, -1))))
+        return
     if schedule != "pingpong":
         if spec.warpgroups is not None:
             yield Breach(

@@ -28,7 +28,7 @@ def breaches_of_tile(spec: Spec, atom: Atom, mma: TiledMma, tile: decisions.Tile
         *_split_slices(spec, atom, mma, tile),
         *_promoted(spec, tile),
         *_scaled(spec, tile),
-        *mixed_rules.tile_breaches(spec, tile),
+        *mixed_rules.tile_breaches(spec, atom, mma, tile),
         *_threads(spec, mma),
         *_registers(spec, atom, mma, tile),
         *_smem(spec, atom, mma, tile),

@@ -82,7 +82,7 @@ struct SplitKTileScheduler {
   template <class Storage, class TensorRC>
   struct Exchange {
     using Sum = typename TensorRC::value_type;
-    static constexpr int kThreads = 128 * Config::kConsumers;
+    static constexpr int kThreads = cute::size(typename Config::TiledMma{});
     static constexpr int kPart = decltype(cute::size(TensorRC{}))::value / kSplitK;  // accumulators that a thread keeps
     static_assert(sizeof(Sum) == 4 && kPart % 4 == 0, "sums are exchanged as vectors of four 32-bit words");
     static_assert((kSplitK - 1) * kPart * 4 * kThreads <= sizeof(Storage), "the stages hold the sums of all other CTAs");

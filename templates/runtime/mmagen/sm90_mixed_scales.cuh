@@ -1,0 +1,178 @@
+// Scales and zero points of weights of few bits, one for each row and group of columns: where they lie, and those of a thread's
+// rows in registers.
+#pragma once
+
+#include <cute/tensor.hpp>
+
+#include "gemm_arguments.cuh"
+#include "sm90_scales.cuh"
+
+namespace mmagen {
+inline namespace v0_1 {
+namespace detail {
+
+/// One scale or zero point for each row and group of columns. strides in elements.
+template <class Element>
+struct GroupTensor {
+  Element const* data;
+  int64_t ld, batch_stride;
+
+  template <bool kContiguousK>
+  CUTE_DEVICE Element const* at(int row, int group, int batch) const {
+    Element const* const matrix = data + batch * batch_stride;
+    return kContiguousK ? matrix + row * ld + group : matrix + group * ld + row;
+  }
+};
+
+/// The bits of an element, read through the cache for data that the launch does not write.
+template <class Element>
+CUTE_DEVICE uint32_t load_bits(Element const* from) {
+  if constexpr (sizeof(Element) == 4) {
+    return __ldg(reinterpret_cast<uint32_t const*>(from));
+  } else if constexpr (sizeof(Element) == 2) {
+    return __ldg(reinterpret_cast<uint16_t const*>(from));
+  } else {
+    return __ldg(reinterpret_cast<uint8_t const*>(from));
+  }
+}
+
+/// The float with these bits of an Element.
+template <class Element>
+CUTE_DEVICE float float_of_bits(uint32_t bits) {
+  if constexpr (sizeof(Element) == 4) {
+    return __uint_as_float(bits);
+  } else if constexpr (cute::is_same_v<Element, cute::bfloat16_t>) {
+    return __uint_as_float(bits << 16);
+  } else {
+    return float(Element::bitcast(uint16_t(bits)));
+  }
+}
+
+CUTE_DEVICE void prefetch_l2(void const* address) { asm volatile("prefetch.global.L2 [%0];" ::"l"(address)); }
+
+}  // namespace detail
+
+/// The scales and zero points of a call.
+template <class Config>
+struct Sm90GroupScales {
+  using Weights = typename Config::Weights;
+  using Scale = typename Weights::Scale;
+  static constexpr int kChunks = Config::kTileK / Weights::kChunk;  // of a k tile
+
+  detail::GroupTensor<Scale> scales;
+  detail::GroupTensor<uint8_t> zeros;
+  int rows, groups;
+
+  static Sm90GroupScales of(GemmArguments<Config> const& args) {
+    Sm90GroupScales made{};
+    made.rows = int(args.m);
+    made.groups = Weights::kGroup == 0 ? 1 : int(detail::ceil_div(args.k, Weights::kGroup));
+    made.scales = {static_cast<Scale const*>(args.scale_b.data), args.scale_b.ld, args.scale_b.batch_stride};
+    if constexpr (Weights::kZeros) {
+      made.zeros = {static_cast<uint8_t const*>(args.zero_b.data), args.zero_b.ld, args.zero_b.batch_stride};
+    }
+    return made;
+  }
+
+  /// The group that has a chunk. The last chunks of the last k tile may lie behind K.
+  CUTE_DEVICE int group_of(int chunk) const {
+    if constexpr (Weights::kGroup == 0) {
+      return 0;
+    } else {
+      return cute::min(chunk / (Weights::kGroup / Weights::kChunk), groups - 1);
+    }
+  }
+
+  /// Prefetches those of a k tile into L2, one warp for all rows of `tile`. first: of those of this work tile.
+  template <class Tile>
+  CUTE_DEVICE void prefetch(Tile const& tile, int k_tile, int lane, bool first) const {
+    if constexpr (Weights::kGroup == 0) {
+      if (!first) { return; }
+    }
+    constexpr int kStep = 32 / int(sizeof(Scale));  // elements of a sector
+    CUTE_UNROLL
+    for (int chunk = 0; chunk < kChunks; ++chunk) {
+      int const group = Weights::kGroup == 0 ? 0 : (k_tile * kChunks + chunk) / cute::max(Weights::kGroup / Weights::kChunk, 1);
+      if (group >= groups || (Weights::kContiguousK && group % kStep != 0 && !(first && chunk == 0))) { continue; }
+      constexpr int kLines = Weights::kContiguousK ? 1 : kStep;
+      for (int line = lane * kLines; line < Config::kTileM; line += 32 * kLines) {
+        int const row = tile.m * Config::kTileM + line;
+        if (row < rows) {
+          detail::prefetch_l2(scales.template at<Weights::kContiguousK>(row, group, tile.batch));
+          if constexpr (Weights::kZeros) {
+            detail::prefetch_l2(zeros.template at<Weights::kContiguousK>(row, group, tile.batch));
+          }
+        }
+      }
+    }
+  }
+};
+
+/// The scales and zero points of one chunk and a thread's rows, as bits: they are in use a chunk after the load began.
+template <class Config>
+struct GroupFactors {
+  static constexpr int kCountM = AccumulatorLines<Config>::kCountM;
+
+  uint32_t scale[kCountM][2];  // (atom, row)
+  uint32_t zero[kCountM][2];
+};
+
+/// Loads them. A thread has rows 8 apart of each atom.
+template <class Config>
+struct GroupFactorsLoad {
+  using Weights = typename Config::Weights;
+  using Scale = typename Weights::Scale;
+  using Lines = AccumulatorLines<Config>;
+  using Factors = GroupFactors<Config>;
+  static constexpr int kCountM = Lines::kCountM;
+
+  Scale const* scale_of[kCountM][2];
+  uint8_t const* zero_of[kCountM][2];
+  int64_t scale_step, zero_step;
+
+  template <class Tile>
+  CUTE_DEVICE GroupFactorsLoad(Sm90GroupScales<Config> const& call, Tile const& tile, Lines const& lines)
+      : scale_step(Weights::kContiguousK ? 1 : call.scales.ld), zero_step(Weights::kContiguousK ? 1 : call.zeros.ld) {
+    CUTE_UNROLL
+    for (int m = 0; m < kCountM; ++m) {
+      CUTE_UNROLL
+      for (int i = 0; i < 2; ++i) {
+        // Rows behind the last one make elements that are not stored.
+        int const row = cute::min(tile.m * Config::kTileM + lines.row(m) + lines.row_of_lane + 8 * i, call.rows - 1);
+        scale_of[m][i] = call.scales.template at<Weights::kContiguousK>(row, 0, tile.batch);
+        if constexpr (Weights::kZeros) { zero_of[m][i] = call.zeros.template at<Weights::kContiguousK>(row, 0, tile.batch); }
+      }
+    }
+  }
+
+  CUTE_DEVICE void operator()(Factors& factors, int64_t group) const {
+    CUTE_UNROLL
+    for (int m = 0; m < kCountM; ++m) {
+      CUTE_UNROLL
+      for (int i = 0; i < 2; ++i) {
+        factors.scale[m][i] = detail::load_bits(scale_of[m][i] + group * scale_step);
+        if constexpr (Weights::kZeros) { factors.zero[m][i] = detail::load_bits(zero_of[m][i] + group * zero_step); }
+      }
+    }
+  }
+};
+
+/// Adds the sums of a chunk, scaled, to tCrC.
+template <class Config, class TensorS, class TensorRC>
+CUTE_DEVICE void add_scaled(TensorS const& sums, uint32_t const (&scale_bits)[AccumulatorLines<Config>::kCountM][2],
+                            TensorRC& tCrC) {
+  using Lines = AccumulatorLines<Config>;
+  using Scale = typename Config::Weights::Scale;
+  CUTE_UNROLL
+  for (int m = 0; m < Lines::kCountM; ++m) {
+    float const scale[2] = {detail::float_of_bits<Scale>(scale_bits[m][0]), detail::float_of_bits<Scale>(scale_bits[m][1])};
+    CUTE_UNROLL
+    for (int n = 0; n < Lines::kCountN; ++n) {
+      CUTE_UNROLL
+      for (int i = 0; i < Lines::kMmaN / 2; ++i) { tCrC(i, m, n) = __fmaf_rn(scale[i / 2 % 2], sums(i, m, n), tCrC(i, m, n)); }
+    }
+  }
+}
+
+}  // namespace v0_1
+}  // namespace mmagen
