@@ -14,6 +14,7 @@ Status check_sparse_call(Args const& args) {
   if (status != Status::kSuccess) { return status; }
   if (args.k == 0 || args.m == 0 || args.n == 0 || args.batch == 0) { return Status::kSuccess; }
   if (args.metadata_a == nullptr) { return Status::kNullMetadataA; }
+  if (args.batch > 1 && args.batch_stride_metadata_a < 0) { return Status::kNegativeStrideMetadataA; }
   bool const aligned = is_aligned(args.metadata_a, 16) && (args.batch == 1 || args.batch_stride_metadata_a % 4 == 0);
   return aligned ? Status::kSuccess : Status::kMisalignedMetadataA;
 }
