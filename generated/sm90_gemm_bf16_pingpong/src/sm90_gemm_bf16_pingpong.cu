@@ -11,6 +11,9 @@
 namespace sm90_gemm_bf16_pingpong {
 // For matrices that TMA cannot address; in a translation unit of its own.
 mmagen::Status run_unaligned(mmagen::CallArguments<Config> const& args, cudaStream_t stream, mmagen::Launch launch);
+// Copies operands that TMA cannot address to the workspace, where that pays, and changes the arguments to the copies.
+mmagen::Status copy_operands(sm90_gemm_bf16_pingpong_args& args, cudaStream_t stream);
+int64_t copied_bytes(sm90_gemm_bf16_pingpong_args const& args);
 }
 
 namespace {
@@ -19,14 +22,19 @@ using Config = sm90_gemm_bf16_pingpong::Config;
 using Args = sm90_gemm_bf16_pingpong_args;
 
 mmagen::Status run(Args const& args, cudaStream_t stream) {
-  return mmagen::run_sm90<Config>(args, stream, &sm90_gemm_bf16_pingpong::run_unaligned);
+  Args copied = args;
+  mmagen::Status const status = sm90_gemm_bf16_pingpong::copy_operands(copied, stream);
+  if (status != mmagen::Status::kSuccess) { return status; }
+  return mmagen::run_sm90<Config>(copied, stream, &sm90_gemm_bf16_pingpong::run_unaligned);
 }
 mmagen::Status can_run(Args const& args) {
   return mmagen::run_sm90<Config>(args, nullptr, &sm90_gemm_bf16_pingpong::run_unaligned, mmagen::Launch::kNo);
 }
 mmagen::Status query(sm90_gemm_bf16_pingpong_info& info) { return mmagen::query_sm90<Config>(info); }
 mmagen::Status workspace(Args const& args, int64_t& bytes) {
-  return mmagen::workspace_sm90<Config>(args, bytes);
+  mmagen::Status const status = mmagen::workspace_sm90<Config>(args, bytes);
+  if (status == mmagen::Status::kSuccess) { bytes += sm90_gemm_bf16_pingpong::copied_bytes(args); }
+  return status;
 }
 char const* config_name(Args const*) { return "sm90_gemm_bf16_pingpong"; }
 
@@ -82,5 +90,5 @@ const char* sm90_gemm_bf16_pingpong_description() {
   return "{\"mmagen\": \"0.1.0\", \"interface\": 2, \"name\": \"sm90_gemm_bf16_pingpong\", \"kernel\": \"gemm\", \"arch\":"
          " [\"sm_90a\"], \"spec_sha\": \"3ff9e9e3e8be5c9f\", \"a\": {\"type\": \"bf16\", \"contiguous\": \"K\"}, \"b\": {\"ty"
          "pe\": \"bf16\", \"contiguous\": \"K\"}, \"d\": {\"type\": \"bf16\", \"contiguous\": \"N\"}, \"accumulator\": \"f32\","
-         " \"scalar\": \"f32\", \"shape\": null, \"workspace\": false, \"configs\": []}";
+         " \"scalar\": \"f32\", \"shape\": null, \"workspace\": true, \"configs\": []}";
 }

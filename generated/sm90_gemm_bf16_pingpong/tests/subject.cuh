@@ -86,7 +86,25 @@ struct Subject {
 
   static int run(mmagen::test::Call const& call, cudaStream_t stream) {
     sm90_gemm_bf16_pingpong_args args = arguments(call);
+    int64_t bytes = 0;
+    sm90_gemm_bf16_pingpong_workspace_bytes(&args, &bytes);
+    give_workspace(bytes, &args);
     return sm90_gemm_bf16_pingpong_run(&args, stream);
+  }
+
+  // One workspace for all calls, which run one after the other on one stream; replaced where a call can use more. Its contents
+  // are arbitrary at first: NaNs.
+  static void give_workspace(int64_t bytes, sm90_gemm_bf16_pingpong_args* args) {
+    static mmagen::test::DeviceMemory const* memory = nullptr;  // outlives the runtime
+    if (memory == nullptr || static_cast<int64_t>(memory->bytes()) < bytes) {
+      if (memory != nullptr) { mmagen::test::check(cudaDeviceSynchronize(), "waiting for the workspace"); }
+      delete memory;
+      memory = nullptr;
+      memory = new mmagen::test::DeviceMemory(static_cast<std::size_t>(bytes > 0 ? bytes : 1));
+      mmagen::test::check(cudaMemset(memory->get(), 0xff, memory->bytes()), "filling the workspace");
+    }
+    args->workspace = memory->get();
+    args->workspace_bytes = static_cast<int64_t>(memory->bytes());
   }
 
   static int query(mmagen::test::KernelFacts* facts) {

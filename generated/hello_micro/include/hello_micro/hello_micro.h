@@ -66,7 +66,11 @@ typedef enum hello_micro_status {
   HELLO_MICRO_SHORT_LDD = 83,
   HELLO_MICRO_ALPHA_NOT_INTEGER = 96, /* the scalars of the kernel are 32-bit integers */
   HELLO_MICRO_BETA_NOT_INTEGER = 97,
-  HELLO_MICRO_SHARED_D = 98 /* batch_stride_d is 0: all matrices would be written to one D */
+  HELLO_MICRO_SHARED_D = 98, /* batch_stride_d is 0: all matrices would be written to one D */
+  HELLO_MICRO_NEGATIVE_STRIDE_A = 128, /* batch_stride_a, where there are several matrices */
+  HELLO_MICRO_NEGATIVE_STRIDE_B = 129,
+  HELLO_MICRO_NEGATIVE_STRIDE_C = 130,
+  HELLO_MICRO_NEGATIVE_STRIDE_D = 131
 } hello_micro_status;
 
 typedef float hello_micro_scalar;

@@ -36,6 +36,7 @@ inline Status check_tensor(TensorArgument const& one, int64_t batch) {
   if (one.pointer == nullptr) { return one.required ? Status::kNullTensor : Status::kSuccess; }
   if (!is_aligned(one.pointer, one.aligned_to)) { return Status::kMisalignedTensor; }
   if (one.pitched && one.ld < one.line) { return Status::kShortTensor; }
+  if (one.batched && batch > 1 && one.batch_stride < 0) { return Status::kNegativeTensor; }
   // All matrices of the batch would write the same one; one that is updated by all of them is meant so.
   if (one.written && one.batched && batch > 1 && one.batch_stride == 0) { return Status::kSharedTensor; }
   return Status::kSuccess;

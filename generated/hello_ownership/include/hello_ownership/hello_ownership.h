@@ -63,7 +63,11 @@ typedef enum hello_ownership_status {
   HELLO_OWNERSHIP_SHORT_LDD = 83,
   HELLO_OWNERSHIP_ALPHA_NOT_INTEGER = 96, /* the scalars of the kernel are 32-bit integers */
   HELLO_OWNERSHIP_BETA_NOT_INTEGER = 97,
-  HELLO_OWNERSHIP_SHARED_D = 98 /* batch_stride_d is 0: all matrices would be written to one D */
+  HELLO_OWNERSHIP_SHARED_D = 98, /* batch_stride_d is 0: all matrices would be written to one D */
+  HELLO_OWNERSHIP_NEGATIVE_STRIDE_A = 128, /* batch_stride_a, where there are several matrices */
+  HELLO_OWNERSHIP_NEGATIVE_STRIDE_B = 129,
+  HELLO_OWNERSHIP_NEGATIVE_STRIDE_C = 130,
+  HELLO_OWNERSHIP_NEGATIVE_STRIDE_D = 131
 } hello_ownership_status;
 
 /* Threads of the TiledMMA and the extents of the tile that it stamps. */

@@ -151,6 +151,24 @@ struct EpilogueStaged {
         elements[v] = functor.load_element(m, n, lines.batch);
       }
     }
+    /// kSharingLine: the bits of a lane's index in which lanes of the same line differ; kSharingPlace: those in which lanes at
+    /// the same place of other lines do.
+    template <unsigned kSharingLine, unsigned kSharingPlace>
+    CUTE_DEVICE void finish(Called const& functor, Lines const& lines, int across, int along) const {
+      int const across_end = int(lines.across_origin) + lines.across_left;
+      int const long_end = int(lines.long_origin) + lines.long_left;
+      auto const row = [&](int v) -> typename Called::Row const& { return rows[v]; };
+      auto const column = [&](int v) -> typename Called::Column const& { return columns[v]; };
+      auto const line = [&](int) { return int(lines.across_origin) + across; };
+      auto const place = [&](int v) { return int(lines.long_origin) + along + v; };
+      if constexpr (Config::kDRowMajor) {
+        functor.template finish_rows<kSharingLine, kRows>(row, line, across_end, lines.batch);
+        functor.template finish_columns<kSharingPlace, kColumns>(column, place, long_end, lines.batch);
+      } else {
+        functor.template finish_rows<kSharingPlace, kRows>(row, place, long_end, lines.batch);
+        functor.template finish_columns<kSharingLine, kColumns>(column, line, across_end, lines.batch);
+      }
+    }
     CUTE_DEVICE auto operator()(int v) const {
       return BesideOf<Called>{rows[kRows == 1 ? 0 : v], columns[kColumns == 1 ? 0 : v], elements[v], v < left};
     }
@@ -175,43 +193,57 @@ struct EpilogueStaged {
     }
   }
 
-  /// Shared memory -> D for one slice, kWidth elements at a time; a vector that crosses D's edge element by element.
+  /// Shared memory -> D for one slice, kWidth elements at a time.
   template <int kWidth>
   CUTE_DEVICE static void store_slice(SharedStorage& storage, Lines const& lines, Called const& functor) {
     constexpr int kPerLine = kLong / (kPair * kWidth);
     constexpr int kSums = kPair * kWidth;
+    // Which lanes have the same line, or the same place in their lines, where whole warps take part.
+    constexpr bool kWholeWarps = kSlice * kPerLine % 32 == 0 && (kPerLine & (kPerLine - 1)) == 0;
+    constexpr unsigned kSharingLine = kWholeWarps ? cute::min(kPerLine, 32) - 1 : 0;
+    constexpr unsigned kSharingPlace = kWholeWarps ? 31 - kSharingLine : 0;
     for (int i = threadIdx.x; i < kSlice * kPerLine; i += Config::kThreads) {
       int const across = i / kPerLine;
       int const along = i % kPerLine * kSums;
-      if (across >= lines.across_left || along >= lines.long_left) { continue; }
-      // Read from shared memory in 16-byte vectors: element by element, lanes that are a vector apart would share a bank.
-      constexpr int kBits = cute::min(128, kSums * cute::sizeof_bits_v<ElementAccumulator>);
-      auto const shape = cute::Shape<cute::Int<kSums>>{};
-      cute::Tensor sums = cute::make_tensor<ElementAccumulator>(shape);  // (PAIR * WIDTH)
-      cute::copy(cute::AutoVectorizingCopyWithAssumedAlignment<kBits>{},
-                 cute::make_tensor(cute::make_smem_ptr(storage.slice.begin() + across * kStride + along), shape), sums);
-      ElementD const* c_row = lines.c + (lines.across_origin + across) * lines.ldc + lines.long_origin + along;
-      ElementD* d_row = lines.d + (lines.across_origin + across) * lines.ldd + (lines.long_origin + along) / kPair;
-      bool const reads_c = functor.reads_source();
+      bool const inside = across < lines.across_left && along < lines.long_left;
+      if (!Called::kObserves && !inside) { continue; }
       BesideLine<kSums> beside;
-      beside.load(functor, lines, across, along);
-      if constexpr (kPair == 2) {
-        store_pairs<kWidth>(sums, beside, functor, d_row, (lines.long_left - along) / 2);
-      } else if (kWidth == kVector && along + kWidth <= lines.long_left) {
-        Vector source{};
-        if (reads_c) { source = *reinterpret_cast<Vector const*>(c_row); }
-        Vector result;
-        CUTE_UNROLL
-        for (int v = 0; v < kWidth; ++v) {
-          result.element[v] = reads_c ? functor(sums(v), source.element[v], beside(v)) : functor(sums(v), beside(v));
-        }
-        *reinterpret_cast<Vector*>(d_row) = result;
-      } else {
-        CUTE_UNROLL
-        for (int v = 0; v < kWidth; ++v) {
-          if (along + v < lines.long_left) {
-            d_row[v] = reads_c ? functor(sums(v), c_row[v], beside(v)) : functor(sums(v), beside(v));
-          }
+      if (inside) { store_vector<kWidth>(storage, lines, functor, across, along, beside); }
+      if constexpr (Called::kObserves) { beside.template finish<kSharingLine, kSharingPlace>(functor, lines, across, along); }
+    }
+  }
+
+  /// kWidth neighbours of a line; a vector that crosses D's edge element by element.
+  template <int kWidth>
+  CUTE_DEVICE static void store_vector(SharedStorage& storage, Lines const& lines, Called const& functor, int across, int along,
+                                       BesideLine<kPair * kWidth>& beside) {
+    constexpr int kSums = kPair * kWidth;
+    // Read from shared memory in 16-byte vectors: element by element, lanes that are a vector apart would share a bank.
+    constexpr int kBits = cute::min(128, kSums * cute::sizeof_bits_v<ElementAccumulator>);
+    auto const shape = cute::Shape<cute::Int<kSums>>{};
+    cute::Tensor sums = cute::make_tensor<ElementAccumulator>(shape);  // (PAIR * WIDTH)
+    cute::copy(cute::AutoVectorizingCopyWithAssumedAlignment<kBits>{},
+               cute::make_tensor(cute::make_smem_ptr(storage.slice.begin() + across * kStride + along), shape), sums);
+    ElementD const* c_row = lines.c + (lines.across_origin + across) * lines.ldc + lines.long_origin + along;
+    ElementD* d_row = lines.d + (lines.across_origin + across) * lines.ldd + (lines.long_origin + along) / kPair;
+    bool const reads_c = functor.reads_source();
+    beside.load(functor, lines, across, along);
+    if constexpr (kPair == 2) {
+      store_pairs<kWidth>(sums, beside, functor, d_row, (lines.long_left - along) / 2);
+    } else if (kWidth == kVector && along + kWidth <= lines.long_left) {
+      Vector source{};
+      if (reads_c) { source = *reinterpret_cast<Vector const*>(c_row); }
+      Vector result;
+      CUTE_UNROLL
+      for (int v = 0; v < kWidth; ++v) {
+        result.element[v] = reads_c ? functor(sums(v), source.element[v], beside(v)) : functor(sums(v), beside(v));
+      }
+      *reinterpret_cast<Vector*>(d_row) = result;
+    } else {
+      CUTE_UNROLL
+      for (int v = 0; v < kWidth; ++v) {
+        if (along + v < lines.long_left) {
+          d_row[v] = reads_c ? functor(sums(v), c_row[v], beside(v)) : functor(sums(v), beside(v));
         }
       }
     }

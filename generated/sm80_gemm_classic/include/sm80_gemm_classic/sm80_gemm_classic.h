@@ -66,7 +66,11 @@ typedef enum sm80_gemm_classic_status {
   SM80_GEMM_CLASSIC_SHORT_LDD = 83,
   SM80_GEMM_CLASSIC_ALPHA_NOT_INTEGER = 96, /* the scalars of the kernel are 32-bit integers */
   SM80_GEMM_CLASSIC_BETA_NOT_INTEGER = 97,
-  SM80_GEMM_CLASSIC_SHARED_D = 98 /* batch_stride_d is 0: all matrices would be written to one D */
+  SM80_GEMM_CLASSIC_SHARED_D = 98, /* batch_stride_d is 0: all matrices would be written to one D */
+  SM80_GEMM_CLASSIC_NEGATIVE_STRIDE_A = 128, /* batch_stride_a, where there are several matrices */
+  SM80_GEMM_CLASSIC_NEGATIVE_STRIDE_B = 129,
+  SM80_GEMM_CLASSIC_NEGATIVE_STRIDE_C = 130,
+  SM80_GEMM_CLASSIC_NEGATIVE_STRIDE_D = 131
 } sm80_gemm_classic_status;
 
 typedef float sm80_gemm_classic_scalar;

@@ -69,6 +69,11 @@ __host__ __device__ Interval allowed(ErrorModel const& model, double sum, double
   return {Out::round(exact - slack), Out::round(exact), Out::round(exact + slack)};
 }
 
+/// The sum of a row or column: what it may be, the magnitudes of its terms, and how many terms are not exact.
+struct LineSum {
+  double low, expected, high, magnitude, inexact;
+};
+
 /// Where an element of D lies, and what the epilogue reads there: alpha, beta and C as the kernel has them; the call's further
 /// tensors.
 struct ModelPlace {
@@ -76,12 +81,14 @@ struct ModelPlace {
   double alpha, beta, c;
   Matrix const* further;
   unsigned long long* gathered;  // (kMost, 3): the bits of what tensors are raised to: least, expected, most
+  LineSum* const* line_sums;     // (kMost): of tensors that gain the sums of rows or columns, each element's
 };
 
 /// What D may be for a kernel without operations of its own.
 struct LinearCombinationModel {
   static constexpr int kSumsOfElement = 1;
-  static constexpr bool kAlpha = true;  // does a call have one?
+  static constexpr bool kAlpha = true;       // does a call have one?
+  static constexpr unsigned kLineSums = 0u;  // bits of the further tensors that gain sums of rows or columns
 
   /// sum, drift: of an element of D, kSumsOfElement of each.
   template <class Out>
@@ -100,6 +107,7 @@ struct FurtherMatrices {
   static constexpr int kMost = 16;
   Matrix at[kMost];
   unsigned long long* gathered = nullptr;
+  LineSum* line_sums[kMost] = {};
 };
 
 /// Findings on a set of elements; merging is associative.
@@ -170,7 +178,7 @@ __global__ void __launch_bounds__(kThreads)
     int64_t const row = row0 + i / d.cols;
     int64_t const col = i % d.cols;
     double const c_value = model.beta == 0.0 ? 0.0 : Out::load(c_data[c.offset(row, col, batch)]);
-    ModelPlace const at = {row, col, batch, model.alpha, model.beta, c_value, further.at, further.gathered};
+    ModelPlace const at = {row, col, batch, model.alpha, model.beta, c_value, further.at, further.gathered, further.line_sums};
     int64_t const first = i * Epilogue::kSumsOfElement;
     Interval const may = Epilogue::template interval<Out>(model, sum + first, drift + first, at);
     double const size = Epilogue::size(model, magnitude[first], c_value, may);

@@ -5,7 +5,8 @@
 // functions that load them, which are called before the first use, so that the loads of many elements are in flight together;
 // and its calls take what was loaded. A functor without these types reads nothing.
 //
-// finish() is called by whole warps once the elements of a tile are done: what a functor has gathered goes to global memory.
+// What a functor gathers goes to global memory: finish_rows() and finish_columns() are called with the lines of elements that
+// are done, finish() by whole warps once all elements of a tile are.
 #pragma once
 
 #include <type_traits>
@@ -22,13 +23,21 @@ struct NothingBeside {
   using Row = Nothing;
   using Column = Nothing;
   using Element = Nothing;
-  static constexpr bool kObserves = false;      // does finish() do anything?
+  static constexpr bool kObserves = false;      // does it gather anything?
   static constexpr bool kStagesMatrix = false;  // see EpilogueOperations
 
   CUTE_DEVICE void finish() const {}
+  /// What was gathered for kCount rows: row(i) as load_row() made it, index_of(i) where it lies; those below `end` are there.
+  /// Lanes that differ only in the bits kSharing of their index have the same rows. Called by whole warps if kSharing is not 0.
+  template <unsigned kSharing, int kCount, class RowOf, class IndexOf>
+  CUTE_DEVICE void finish_rows(RowOf const&, IndexOf const&, int, int) const {}
+  template <unsigned kSharing, int kCount, class ColumnOf, class IndexOf>
+  CUTE_DEVICE void finish_columns(ColumnOf const&, IndexOf const&, int, int) const {}
   CUTE_DEVICE Nothing load_row(int, int) const { return {}; }
   CUTE_DEVICE Nothing load_column(int, int) const { return {}; }
   CUTE_DEVICE Nothing load_element(int, int, int) const { return {}; }
+  /// Replaces two columns by those of another lane of the warp; called by whole warps.
+  CUTE_DEVICE static void take_columns(Nothing&, Nothing&, int) {}
 };
 
 /// What was loaded for one element of D, and whether there is such an element.

@@ -92,12 +92,13 @@ Status check_extents(GemmShape const& shape) {
 }
 
 /// A, B, C or D as the caller describes it. `row`: elements of a line along its contiguous mode; `used`: does the kernel access
-/// it? `bytes`: of an element.
+/// it? `bytes`: of an element. `stride`: between the matrices of a batch, 0 of one matrix.
 struct MatrixArgument {
   void const* pointer;
   int bytes;
   int64_t ld, row;
   bool used;
+  int64_t stride = 0;
 };
 
 inline Status check_matrices(MatrixArgument const (&matrices)[4]) {
@@ -108,6 +109,7 @@ inline Status check_matrices(MatrixArgument const (&matrices)[4]) {
     if (one.pointer == nullptr) { return about(Status::kNullA, i); }
     if (!is_aligned(one.pointer, one.bytes)) { return about(Status::kMisalignedA, i); }
     if (one.ld < one.row) { return about(Status::kShortLda, i); }
+    if (one.stride < 0) { return about(Status::kNegativeStrideA, i); }
   }
   return Status::kSuccess;
 }
@@ -133,11 +135,14 @@ Status check_arguments(Args const& from, GemmArguments<Config>& args) {
   constexpr int kPair = kSumsOfElement<Functor>;
   if (from.n % kPair != 0) { return Status::kOddN; }
   int64_t const row_d = Config::kDRowMajor ? from.n / kPair : from.m;
+  auto const stride = [&](int64_t between) { return from.batch > 1 ? between : 0; };
   MatrixArgument const matrices[] = {
-      {from.a, int(sizeof(typename A::Element)), from.lda, A::kContiguousK ? detail::stored_k<A>(from.k) : from.m, reads_ab},
-      {from.b, int(sizeof(typename B::Element)), from.ldb, B::kContiguousK ? detail::stored_k<B>(from.k) : from.n, reads_ab},
-      {from.c, int(sizeof(ElementD)), from.ldc, row_d, reads_c},
-      {from.d, int(sizeof(ElementD)), from.ldd, row_d, true},
+      {from.a, int(sizeof(typename A::Element)), from.lda, A::kContiguousK ? detail::stored_k<A>(from.k) : from.m, reads_ab,
+       stride(from.batch_stride_a)},
+      {from.b, int(sizeof(typename B::Element)), from.ldb, B::kContiguousK ? detail::stored_k<B>(from.k) : from.n, reads_ab,
+       stride(from.batch_stride_b)},
+      {from.c, int(sizeof(ElementD)), from.ldc, row_d, reads_c, stride(from.batch_stride_c)},
+      {from.d, int(sizeof(ElementD)), from.ldd, row_d, true, stride(from.batch_stride_d)},
   };
   status = check_matrices(matrices);
   if (status != Status::kSuccess) { return status; }

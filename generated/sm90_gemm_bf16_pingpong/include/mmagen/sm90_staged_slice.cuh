@@ -10,6 +10,11 @@
 namespace mmagen {
 inline namespace v0_1 {
 
+/// Extents of D, or the first row and column of a slice.
+struct SliceCoord {
+  int m, n;
+};
+
 template <class Element, bool kRowMajor, int kRows, int kColumns>
 struct Sm90StagedSlice {
   static constexpr int kPitch = (kRowMajor ? kColumns : kRows) * int(sizeof(Element));  // bytes of a line
@@ -111,6 +116,42 @@ struct Sm90StagedSlice {
         *reinterpret_cast<LanePair*>(buffer + pair_offset(i, column, lane)) = pair;
       }
     }
+  }
+
+  /// Stores the slice that begins at `first` as far as it lies within D, along the contiguous mode of D.
+  CUTE_DEVICE static void store_elements(unsigned char const* buffer, Element* d, int64_t ldd, SliceCoord const& end,
+                                         SliceCoord const& first, int lane) {
+    constexpr int kLength = kRowMajor ? kColumns : kRows;  // of a line
+#pragma unroll 8
+    for (int j = 0; j < kRows * kColumns / 32; ++j) {
+      int const i = lane + j * 32;
+      int const row = kRowMajor ? i / kLength : i % kLength;
+      int const column = kRowMajor ? i % kLength : i / kLength;
+      if (first.m + row >= end.m || first.n + column >= end.n) { continue; }
+      d[place(first.m + row, first.n + column, ldd)] = *reinterpret_cast<Element const*>(buffer + offset(row, column));
+    }
+  }
+
+  /// The same in vectors of 16 bytes, for a D that TMA can address: its lines begin and end at multiples of 16 bytes.
+  CUTE_DEVICE static void store_vectors(unsigned char const* buffer, Element* d, int64_t ldd, SliceCoord const& end,
+                                        SliceCoord const& first, int lane) {
+    constexpr int kVector = 16 / int(sizeof(Element));
+    constexpr int kOfLine = kPitch / 16;
+#pragma unroll 4
+    for (int i = lane; i < kRows * kColumns / kVector; i += 32) {
+      int const line = i / kOfLine;
+      int const along = i % kOfLine * kVector;
+      int const row = kRowMajor ? line : along;
+      int const column = kRowMajor ? along : line;
+      if (first.m + row >= end.m || first.n + column >= end.n) { continue; }
+      *reinterpret_cast<uint4*>(d + place(first.m + row, first.n + column, ldd)) =
+          *reinterpret_cast<uint4 const*>(buffer + offset(row, column));
+    }
+  }
+
+ private:
+  CUTE_DEVICE static int64_t place(int row, int column, int64_t ldd) {
+    return kRowMajor ? row * ldd + column : row + column * ldd;
   }
 };
 

@@ -240,6 +240,7 @@ class Contest {
   void add_baselines_of_groups() {
     try {
       loop_ = std::make_unique<LtOfGroups<Subject>>(problem_, calls_[0]);
+      for (Call const& call : calls_) { loop_->prepare(call, stream_); }
       Runner const runner = [this](Call const& call) { loop_->run(call, stream_); };
       Outcome const outcome = judge_baseline<Subject, LtModel<Subject>>(runner, problem_, distribution_, operands_, stream_);
       if (outcome.disposition != Disposition::kPassed) {
@@ -250,6 +251,7 @@ class Contest {
       Call const dense = LtOfGroups<Subject>::dense(problem_, calls_[0]);
       if (dense.m == 0) { return; }
       lt_ = std::make_unique<LtMatmul>(lt_types<Subject>(), dense);
+      for (Call const& call : calls_) { lt_->prepare(LtOfGroups<Subject>::dense(problem_, call), stream_); }
       add("cublasLt_dense", [this](int set) {
         lt_->run(LtOfGroups<Subject>::dense(problem_, calls_[static_cast<std::size_t>(set)]), 0, stream_);
       });

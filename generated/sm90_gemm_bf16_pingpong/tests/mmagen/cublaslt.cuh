@@ -55,18 +55,34 @@ struct LtTypes {
   cudaDataType_t scale() const { return acc == "f16" ? CUDA_R_16F : lt_type(scalar); }
 };
 
+inline constexpr std::size_t kLtWorkspaceBytes = std::size_t{64} << 20;
+
+/// One for the whole program: creating a handle takes longer than most products. Not destroyed, as the runtime may end before.
+inline cublasLtHandle_t lt_handle() {
+  static cublasLtHandle_t const handle = [] {
+    cublasLtHandle_t made = nullptr;
+    check_lt(cublasLtCreate(&made), "cublasLtCreate");
+    return made;
+  }();
+  return handle;
+}
+
+/// The workspace of all calls, which run one after the other on one stream.
+inline void* lt_workspace() {
+  static DeviceMemory const* const memory = new DeviceMemory(kLtWorkspaceBytes);  // outlives the runtime
+  return memory->get();
+}
+
 /// One problem, planned once for every set of operands: sets differ in their pointers only. cuBLASLt is column major.
 /// An N-contiguous (M,N) matrix D is the column-major (N,M) matrix D^T = B * A^T, so the operands change places; an
 /// M-contiguous one is column major as it is.
 class LtMatmul {
  public:
   static constexpr int kHeuristics = 8;
-  static constexpr std::size_t kWorkspaceBytes = std::size_t{64} << 20;
 
   LtMatmul(LtTypes const& types, Call const& call)
       : swapped_(call.d.cols_contiguous),
         epilogue_(types.epilogue),
-        workspace_(kWorkspaceBytes),
         left_scales_(swapped_ ? types.scale_b : types.scale_a),
         right_scales_(swapped_ ? types.scale_a : types.scale_b) {
     try {
@@ -96,8 +112,8 @@ class LtMatmul {
     set_scales(call);
     set_bias(call);
     cublasLtMatmulAlgo_t const& algorithm = found_[static_cast<std::size_t>(heuristic)].algo;
-    check_lt(cublasLtMatmul(handle_, operation_, alpha_, left.data, left_, right.data, right_, beta_, c, c_, call.d.data, d_,
-                            &algorithm, workspace_.get(), kWorkspaceBytes, stream),
+    check_lt(cublasLtMatmul(lt_handle(), operation_, alpha_, left.data, left_, right.data, right_, beta_, c, c_, call.d.data,
+                            d_, &algorithm, lt_workspace(), kLtWorkspaceBytes, stream),
              "cublasLtMatmul");
   }
 
@@ -180,7 +196,6 @@ class LtMatmul {
   }
 
   void plan(LtTypes const& types, Call const& call) {
-    check_lt(cublasLtCreate(&handle_), "cublasLtCreate");
     Matrix const& left = swapped_ ? call.b : call.a;
     Matrix const& right = swapped_ ? call.a : call.b;
     Matrix const& c = call.c.data != nullptr ? call.c : call.d;
@@ -216,8 +231,8 @@ class LtMatmul {
     describe(call.d, lt_type(types.out), &d_);
 
     check_lt(cublasLtMatmulPreferenceCreate(&preference_), "cublasLtMatmulPreferenceCreate");
-    check_lt(cublasLtMatmulPreferenceSetAttribute(preference_, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &kWorkspaceBytes,
-                                                  sizeof kWorkspaceBytes),
+    check_lt(cublasLtMatmulPreferenceSetAttribute(preference_, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &kLtWorkspaceBytes,
+                                                  sizeof kLtWorkspaceBytes),
              "setting the workspace size");
     set_alignment(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, left.data);
     set_alignment(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, right.data);
@@ -226,8 +241,8 @@ class LtMatmul {
 
     int count = 0;
     found_.resize(kHeuristics);
-    check_lt(cublasLtMatmulAlgoGetHeuristic(handle_, operation_, left_, right_, c_, d_, preference_, kHeuristics, found_.data(),
-                                            &count),
+    check_lt(cublasLtMatmulAlgoGetHeuristic(lt_handle(), operation_, left_, right_, c_, d_, preference_, kHeuristics,
+                                            found_.data(), &count),
              "cublasLtMatmulAlgoGetHeuristic");
     found_.resize(static_cast<std::size_t>(count));
     found_.erase(
@@ -242,16 +257,13 @@ class LtMatmul {
       if (layout != nullptr) { cublasLtMatrixLayoutDestroy(layout); }
     }
     if (operation_ != nullptr) { cublasLtMatmulDescDestroy(operation_); }
-    if (handle_ != nullptr) { cublasLtDestroy(handle_); }
   }
 
   bool swapped_;
   LtEpilogue epilogue_;
-  DeviceMemory workspace_;
   alignas(8) unsigned char alpha_[8] = {};
   alignas(8) unsigned char beta_[8] = {};
   LtScales left_scales_, right_scales_;
-  cublasLtHandle_t handle_ = nullptr;
   cublasLtMatmulDesc_t operation_ = nullptr;
   cublasLtMatrixLayout_t left_ = nullptr, right_ = nullptr, c_ = nullptr, d_ = nullptr;
   cublasLtMatmulPreference_t preference_ = nullptr;

@@ -117,6 +117,31 @@ struct Amax {
   }
 };
 
+/// Of rows of the sums of products, else of columns. Terms that are multiples of 1/16 are exact while their sum is small.
+template <int kWhich, bool kRow>
+struct Sums {
+  static constexpr unsigned kLineSums = 1u << kWhich;
+
+  template <class Scalar>
+  __host__ __device__ static void apply(Range<Scalar>& x, ModelPlace const& at) {
+#if defined(__CUDA_ARCH__)
+    LineSum& line = at.line_sums[kWhich][at.batch * at.further[kWhich].cols + (kRow ? at.row : at.col)];
+    atomicAdd(&line.low, x.low);
+    atomicAdd(&line.expected, x.expected);
+    atomicAdd(&line.high, x.high);
+    atomicAdd(&line.magnitude, x.size());
+    bool const exact = x.low == x.high && rint(16 * x.expected) == 16 * x.expected;
+    atomicAdd(&line.inexact, exact ? 0.0 : 1.0);
+#endif
+  }
+};
+
+/// The bits of the tensors that an operation adds to.
+template <class Operation, class = void>
+inline constexpr unsigned kLineSumsOf = 0u;
+template <class Operation>
+inline constexpr unsigned kLineSumsOf<Operation, std::void_t<decltype(Operation::kLineSums)>> = Operation::kLineSums;
+
 struct Relu {
   template <class Scalar>
   __host__ __device__ static void apply(Range<Scalar>& x, ModelPlace const&) {
@@ -179,10 +204,16 @@ struct SiluFunction {
   __host__ __device__ static double own(double x, double value, double roundoff) { return of_exp(x, x, value, roundoff); }
 };
 
+/// kDegree: of the kernel's polynomial, 6 where D needs the precision of float.
+template <int kDegree>
 struct GeluErfFunction {
   static constexpr double kLeast = -0.7517916243;
   __host__ __device__ static double of(double x) { return 0.5 * x * erfc(-x / 1.4142135623730951); }
-  __host__ __device__ static double own(double x, double, double roundoff) { return 6 * x * roundoff + kSmallestFloat; }
+  __host__ __device__ static double own(double x, double value, double roundoff) {
+    double const of_value = kDegree == 4 ? 6.5e-4 : kDegree == 5 ? 6e-5 : 0.0;
+    double const of_argument = kDegree == 4 ? 1.0 / (1 << 24) : kDegree == 5 ? 1.0 / (1 << 28) : 0.0;
+    return of_value * value + (of_argument + 6 * roundoff) * x + kSmallestFloat;
+  }
 };
 
 struct GeluTanhFunction {
@@ -195,7 +226,8 @@ struct GeluTanhFunction {
 
 using Sigmoid = Apply<SigmoidFunction>;
 using Silu = Apply<SiluFunction>;
-using GeluErf = Apply<GeluErfFunction>;
+template <int kDegree>
+using GeluErf = Apply<GeluErfFunction<kDegree>>;
 using GeluTanh = Apply<GeluTanhFunction>;
 
 }  // namespace model
@@ -206,6 +238,7 @@ struct OperationsModel {
   using Scalar = Scalar_;
   static constexpr int kSumsOfElement = 1;
   static constexpr bool kAlpha = (std::is_same_v<Operations, model::Alpha> || ...);
+  static constexpr unsigned kLineSums = (model::kLineSumsOf<Operations> | ... | 0u);
 
   __host__ __device__ static void apply(Range<Scalar>& x, ModelPlace const& at) { (Operations::apply(x, at), ...); }
 

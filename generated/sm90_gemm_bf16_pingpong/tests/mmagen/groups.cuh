@@ -30,20 +30,23 @@ struct RowSpan {
   int64_t begin, end;
 };
 
+/// Rows of A, of all groups or of all matrices of a batch.
+inline int64_t rows_together(Problem const& problem) {
+  return problem.groups.empty() ? problem.m * problem.batch
+                                : std::accumulate(problem.groups.begin(), problem.groups.end(), int64_t{0});
+}
+
+/// kContiguous: where the first group begins. Half of the rows of no group lie before it.
+inline int64_t first_row(Problem const& problem) { return (problem.m - rows_together(problem)) / 2; }
+
 template <class Subject>
 RowSpan rows_of(Problem const& problem, int64_t group) {
   if (problem.groups.empty()) { return {0, problem.m}; }
   auto const first = problem.groups.begin();
   int64_t const rows = problem.groups[static_cast<std::size_t>(group)];
   bool const contiguous = kGroupRowsOf<Subject> == GroupRows::kContiguous;
-  int64_t const begin = contiguous ? std::accumulate(first, first + group, int64_t{0}) : 0;
+  int64_t const begin = contiguous ? std::accumulate(first, first + group, first_row(problem)) : 0;
   return {begin, begin + rows};
-}
-
-/// Rows of A, of all groups or of all matrices of a batch.
-inline int64_t rows_together(Problem const& problem) {
-  return problem.groups.empty() ? problem.m * problem.batch
-                                : std::accumulate(problem.groups.begin(), problem.groups.end(), int64_t{0});
 }
 
 /// The batch stride of an operand (0: A, 1: B, 2: C, 3: D) as the problem has it; 0 where there is one for all groups.
@@ -58,7 +61,7 @@ struct GroupArguments {
   int32_t* status = nullptr;       ///< a word for each group
 };
 
-/// Sizes, and the numbers of rows of each matrix of D that belong to groups, in device memory.
+/// Sizes, and the rows of each matrix of D that belong to groups, in device memory.
 class GroupMemory {
  public:
   template <class Subject>
@@ -68,16 +71,16 @@ class GroupMemory {
     groups_ = problem.groups.size();
     std::vector<int32_t> words(problem.groups);
     if (kRows == GroupRows::kContiguous) {
-      words.assign(1, 0);
+      words.assign(1, static_cast<int32_t>(first_row(problem)));
       for (int32_t const rows : problem.groups) { words.push_back(words.back() + rows); }
     }
     status_at_ = words.size();
     words.insert(words.end(), groups_, -1);
     used_at_ = words.size();
     if (kRows == GroupRows::kContiguous) {
-      words.push_back(words[groups_]);
+      words.insert(words.end(), {words[0], words[groups_]});
     } else {
-      words.insert(words.end(), problem.groups.begin(), problem.groups.end());
+      for (int32_t const rows : problem.groups) { words.insert(words.end(), {0, rows}); }
     }
     memory_ = DeviceMemory(words.size() * sizeof(int32_t));
     check(cudaMemcpy(memory_.get(), words.data(), memory_.bytes(), cudaMemcpyHostToDevice), "copying the sizes of groups");
@@ -86,6 +89,7 @@ class GroupMemory {
 
   bool empty() const { return groups_ == 0; }
   GroupArguments arguments() const { return empty() ? GroupArguments{} : GroupArguments{words(), words() + status_at_}; }
+  /// The first and the end of the rows of each matrix of D that belong to groups.
   int32_t const* used() const { return words() + used_at_; }
   unsigned long long* sum() const { return static_cast<unsigned long long*>(sum_.get()); }
 
@@ -105,8 +109,7 @@ class GroupMemory {
   std::size_t groups_ = 0, status_at_ = 0, used_at_ = 0;
 };
 
-/// A sum over the rows of D that belong to no group, which changes when any element there does. used: rows of each matrix that
-/// belong to groups.
+/// A sum over the rows of D that belong to no group, which changes when any element there does. used: see GroupMemory.
 static __global__ void rest_kernel(Matrix matrix, int64_t matrices, int32_t const* used, unsigned long long* sum) {
   auto const* const data = static_cast<unsigned char const*>(matrix.data);
   unsigned long long mine = 0;
@@ -114,7 +117,7 @@ static __global__ void rest_kernel(Matrix matrix, int64_t matrices, int32_t cons
   int64_t const each = matrix.rows * matrix.cols;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < each * matrices; i += stride) {
     int64_t const row = i % each / matrix.cols;
-    if (row < used[i / each]) { continue; }
+    if (row >= used[2 * (i / each)] && row < used[2 * (i / each) + 1]) { continue; }
     int64_t const at = matrix.offset(row, i % matrix.cols, i / each) * matrix.element_bytes;
     uint64_t value = 0;
     for (int byte = 0; byte < matrix.element_bytes; ++byte) { value = value << 8 | data[at + byte]; }

@@ -94,11 +94,17 @@ inline char const* status_text(Status status, Interface const& interface) {
     case Status::kAlphaNotInteger: return "alpha is no 32-bit integer, as the scalars of this kernel are";
     case Status::kBetaNotInteger: return "beta is no 32-bit integer, as the scalars of this kernel are";
     case Status::kSharedD: return "batch_stride_d is 0: all matrices of the batch would be written to one D";
+    case Status::kNegativeStrideA: return "batch_stride_a is negative";
+    case Status::kNegativeStrideB: return "batch_stride_b is negative";
+    case Status::kNegativeStrideC: return "batch_stride_c is negative";
+    case Status::kNegativeStrideD: return "batch_stride_d is negative";
+    case Status::kNegativeStrideMetadataA: return "batch_stride_metadata_a is negative";
     case Status::kNullTensor: return "a further tensor that the kernel reads or writes is NULL";
     case Status::kMisalignedTensor: return "a further tensor is misaligned";
     case Status::kShortTensor: return "the leading dimension of a further tensor is shorter than its line";
     case Status::kSharedTensor:
       return "the batch stride of a tensor that is written is 0: all matrices would be written to one";
+    case Status::kNegativeTensor: return "the batch stride of a further tensor is negative";
     case Status::kUnusedAlpha: return "alpha is not 1, and this epilogue does not multiply by it";
     case Status::kUnusedBeta: return "beta is not 0, and this epilogue does not add C";
     case Status::kUnalignedA:
@@ -253,6 +259,11 @@ struct LastCall : LastStatus {
       return say("ld%s is %lld; a line of %c along %c has %lld elements", matrices[i].name, matrices[i].ld, "ABCD"[i], modes[i],
                  matrices[i].row);
     }
+    if (code >= int(Status::kNegativeStrideA) && code <= int(Status::kNegativeStrideD)) {
+      int const i = code - int(Status::kNegativeStrideA);
+      int64_t const strides[] = {args.batch_stride_a, args.batch_stride_b, args.batch_stride_c, args.batch_stride_d};
+      return say("batch_stride_%s is %lld, a stride is 0 or more", matrices[i].name, (long long)strides[i]);
+    }
     if (code >= int(Status::kMisalignedA) && code <= int(Status::kMisalignedD)) {
       int const i = code - int(Status::kMisalignedA);
       return say("%s is %p, not aligned to %d bytes", matrices[i].name, matrices[i].pointer, matrices[i].bytes);
@@ -262,7 +273,8 @@ struct LastCall : LastStatus {
 
   /// The first of the further tensors that has what the status says.
   bool about_tensor() {
-    if (status < Status::kNullTensor || status > Status::kSharedTensor) { return false; }
+    bool const about_one = status >= Status::kNullTensor && status <= Status::kSharedTensor;
+    if (!about_one && status != Status::kNegativeTensor) { return false; }
     for (int i = 0; i < Further::kTensors; ++i) {
       TensorArgument const one = Further::tensor(args, i);
       if (check_tensor(one, args.batch) != status) { continue; }
@@ -272,6 +284,8 @@ struct LastCall : LastStatus {
         case Status::kShortTensor:
           return say("ld_%s is %lld; a line of %s has %lld elements", one.name, (long long)one.ld, one.name,
                      (long long)one.line);
+        case Status::kNegativeTensor:
+          return say("batch_stride_%s is %lld, a stride is 0 or more", one.name, (long long)one.batch_stride);
         default:
           return say("batch is %lld and batch_stride_%s is 0: all matrices would be written to one", (long long)args.batch,
                      one.name);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT-0
-// Cooperative kernel: one producer thread loads, all consumer warpgroups compute one CTA tile together.
+// Cooperative kernel: one producer thread loads, all consumer warpgroups compute one CTA tile together. With a mainloop of
+// several parts of K so many groups of warpgroups take k tiles in turn, and the first group stores.
 #pragma once
 
 #include "sm90_kernel.cuh"
@@ -12,12 +13,14 @@ struct Sm90Cooperative {
   using Mainloop = typename Config::Mainloop;
   using TileScheduler = typename Config::TileScheduler;
   using Epilogue = typename Config::Epilogue;
-  static_assert(cute::size(typename Config::TiledMma{}) == 128 * Config::kConsumers, "the consumers share a tile");
+  static constexpr int kParts = Mainloop::kPartsOfK;
+  static constexpr int kThreadsOfPart = cute::size(typename Config::TiledMma{});
+  static_assert(kThreadsOfPart * kParts == 128 * Config::kConsumers, "the consumers share a tile");
   static_assert(Config::kThreads == 128 * (Config::kConsumers + 1), "one more warpgroup loads");
 
   CUTE_DEVICE static void run(Sm90Params<Config> const& params, Sm90SharedStorage<Config>& storage) {
     using namespace cute;
-    prologue<Config>(params, storage, Config::kConsumers);
+    prologue<Config>(params, storage, Config::kConsumers / kParts);
     int const warp = warp_index();
 
     if (warp >= 4 * Config::kConsumers) {
@@ -38,6 +41,7 @@ struct Sm90Cooperative {
     } else {
       warpgroup_reg_alloc<Config::kConsumerRegisters>();
       ClusterCoord<Config> const cluster;
+      bool const stores = kParts == 1 || warp < kThreadsOfPart / 32;
       Tensor tCrC = partition_fragment_C(typename Config::TiledMma{},
                                          Shape<Int<Config::kTileM>, Int<Config::kTileN>>{});  // (MMA,MMA_M,MMA_N)
       PipelineState<Config::kStages> pipe;
@@ -56,7 +60,9 @@ struct Sm90Cooperative {
             Mainloop::prefetch_tile_scales(params.mainloop.tile_scales, tile, threadIdx.x);
           }
           if constexpr (!TileScheduler::kSharesTiles) {  // else another CTA may store the tile
-            Epilogue::begin(params.epilogue, storage.epilogue, storage.source, tile, 0, threadIdx.x, warp, slices);
+            if (stores) {
+              Epilogue::begin(params.epilogue, storage.epilogue, storage.source, tile, 0, threadIdx.x, warp, slices);
+            }
           }
         };
         if ((TileScheduler::kHasEmptyWork || Mainloop::kTakesEmptyK) && work.k_tiles == 0) {
@@ -71,11 +77,14 @@ struct Sm90Cooperative {
           }
           if constexpr (Mainloop::kScalesTile) { Mainloop::scale_tile(params.mainloop.tile_scales, tile, threadIdx.x, tCrC); }
         }
-        if (scheduler.fixup(params.scheduler, work, storage.mainloop, tCrC)) {
-          Epilogue::store(params.epilogue, storage.epilogue, storage.source, tCrC, tile, cluster.split, threadIdx.x, warp,
-                          slices);
+        if (stores && scheduler.fixup(params.scheduler, work, storage.mainloop, tCrC)) {
+          int thread = threadIdx.x;
+          // What begin() would compute follows from it here; the compiler would do so before the first tile, and spill it.
+          if constexpr (TileScheduler::kSharesTiles) { asm volatile("" : "+r"(thread)); }
+          Epilogue::store(params.epilogue, storage.epilogue, storage.source, tCrC, tile, cluster.split, thread, warp, slices);
         }
       }
+      if (!stores) { TileScheduler::fixup_producer(); }
       Epilogue::wait_for_stores();
     }
   }

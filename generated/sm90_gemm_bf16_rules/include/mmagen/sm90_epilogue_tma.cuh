@@ -16,6 +16,7 @@
 #include "epilogue_functor.cuh"
 #include "further_tensors.cuh"
 #include "gemm_arguments.cuh"
+#include "sm90_slice_beside.cuh"
 #include "sm90_staged_slice.cuh"
 #include "sm90_tensor_map.cuh"
 #include "sm90_tma.cuh"
@@ -115,45 +116,14 @@ struct Sm90EpilogueTma {
     if (params.tma_loads) { tma_prefetch_descriptor(&params.map_source); }
   }
 
-  /// What the functor reads for the rows and columns of a thread's accumulators of a slice: two rows, and two columns in every
-  /// group of 8.
-  struct BesideLines {
-    typename Called::Row rows[2];
-    typename Called::Column columns[kSliceN / 4];
-
-    CUTE_DEVICE void load(Called const& functor, Params const& params, int m, int n, int batch, int lane) {
-      bool const inside = m + kRows <= params.m && n + kSliceN <= params.n;  // all of them, which spares comparisons
-      if (inside) {
-        load<true>(functor, params, m, n, batch, lane);
-      } else {
-        load<false>(functor, params, m, n, batch, lane);
-      }
-    }
-
-   private:
-    template <bool kInside>
-    CUTE_DEVICE void load(Called const& functor, Params const& params, int m, int n, int batch, int lane) {
-      CUTE_UNROLL
-      for (int i = 0; i < 2; ++i) {
-        int const row = m + lane / 4 + i * 8;
-        rows[i] = {};
-        if (kInside || row < params.m) { rows[i] = functor.load_row(row, batch); }
-      }
-      CUTE_UNROLL
-      for (int i = 0; i < kSliceN / 4; ++i) {
-        int const column = n + i / 2 * 8 + lane % 4 * 2 + i % 2;
-        columns[i] = {};
-        if (kInside || column < params.n) { columns[i] = functor.load_column(column, batch); }
-      }
-    }
-  };
+  using BesideTile = Sm90BesideTile<Called, kSliceN, kCountM, kCountN * kSlicesOfAtom>;
 
   /// Slices so far of a warp, which take its buffers in turn.
   struct Slices {
     unsigned stored = 0;  // or being stored
     unsigned loaded = 0;  // of C: as many, or those of the next tile too
     bool begun = false;   // was begin() called for the next tile?
-    BesideLines lines;    // of the next slice, if it was
+    BesideTile beside;    // of that tile, if it was
   };
 
   /// Call once in every warp that stores, before the functions below. `warp`: among these warps.
@@ -173,8 +143,9 @@ struct Sm90EpilogueTma {
                                 int split, int thread, int warp, Slices& slices) {
     Called const functor(params.functor);
     Warp const mine(params, storage, barriers, tile, split, thread, warp);
-    auto const [m, n] = mine.place(mine.first_slice);
-    slices.lines.load(functor, params, m, n, tile.batch, mine.lane);
+    auto const row_of = [&](int i) { return cute::get<0>(mine.place(i * kCountN * kSlicesOfAtom)); };
+    auto const column_of = [&](int i) { return cute::get<1>(mine.place(i)); };
+    slices.beside.load(functor, {params.m, params.n}, row_of, column_of, tile.batch, mine.lane);
     slices.begun = true;
     if (!loads_by_tma(params, functor)) { return; }
     if (mine.lane == 0) { tma_store_wait<0>(); }  // the stores of the tile before have read the buffers
@@ -196,7 +167,7 @@ struct Sm90EpilogueTma {
     if (!slices.begun) { begin(params, storage, barriers, tile, split, thread, warp, slices); }
     slices.begun = false;
     Warp const mine(params, storage, barriers, tile, split, thread, warp);
-    Bounds const of_d = {mine.bounds.m, mine.bounds.n / kPair};
+    SliceCoord const of_d = {mine.bounds.m, mine.bounds.n / kPair};
     int const lane = mine.lane;
 
     for_each(make_int_sequence<kSlices>{}, [&](auto slice) {
@@ -212,12 +183,8 @@ struct Sm90EpilogueTma {
         load_slice(params, mine, tile, kSlice % kOfSplit + kBuffers - 1, slices);
       }
       auto const [m, n] = mine.place(kSlice);
-      BesideLines const lines = slices.lines;
-      if (kSlice % kOfSplit + 1 < kOfSplit) {  // the loads for the next slice, in time
-        auto const [next_m, next_n] = mine.place(kSlice + 1);
-        slices.lines.load(functor, params, next_m, next_n, tile.batch, lane);
-      }
       if (kOfGroup<Tile> && !mine.contains(m, n)) { return; }
+      auto const lines = slices.beside.of_slice(kM, kSlice % (kCountN * kSlicesOfAtom), lane);
       unsigned const use = slices.stored++;
       unsigned char* const buffer = mine.buffers + use % kBuffers * kSliceBytes;
 
@@ -234,13 +201,14 @@ struct Sm90EpilogueTma {
           stage<false>(sums, buffer, params, mine, functor, lines, m, n, tile, false);
         }
       }
+      lines.finish(functor, {params.m, params.n}, {m, n}, tile.batch, lane);
       fence_view_async_shared();
       __syncwarp();
       int const column = n / kPair;  // of D
       if ((Config::kDRowMajor ? column + kSliceD : m + kRows) > params.tma_end) {
-        store_elements(buffer, params, of_d, tile.batch_d(), m, column, lane);
+        Slice::store_elements(buffer, params.d + tile.batch_d() * params.batch_stride_d, params.ldd, of_d, {m, column}, lane);
       } else if (!tma_moves<Tile>(of_d, m, column)) {
-        store_end_of_group<Tile>(buffer, params, of_d, tile.batch_d(), m, column, lane);
+        store_end_of_group<Tile>(buffer, params, of_d, tile.batch_d(), {m, column}, lane);
       } else if (lane == 0) {
         tma_store(&params.map_d, buffer, Config::kDRowMajor ? column : m, Config::kDRowMajor ? m : column, tile.batch_d());
       }
@@ -253,16 +221,13 @@ struct Sm90EpilogueTma {
   CUTE_DEVICE static void wait_for_stores() { tma_store_wait<0>(); }
 
  private:
-  /// Rows and columns from there on are not stored.
-  struct Bounds {
-    int m, n;
-  };
-
   template <class Tile>
   static constexpr bool kOfGroup = !cute::is_same_v<Tile, TileCoord>;
 
   /// Tiles of groups may begin anywhere, and groups may share lines of a second matrix.
   static constexpr bool kStagesMatrix = Called::kStagesMatrix && !kOfGroup<typename Config::TileScheduler::Params::Coord>;
+
+  using BesideSlice = Sm90BesideSlice<Called, kSliceN, kStagesMatrix>;
 
   CUTE_DEVICE static bool loads_by_tma(Params const& params, Called const& functor) {
     return params.tma_loads && (kStagesMatrix || functor.reads_source());
@@ -271,7 +236,7 @@ struct Sm90EpilogueTma {
   /// What one warp has of a tile.
   struct Warp {
     int lane, first_m, first_n, first_slice;
-    Bounds bounds;
+    SliceCoord bounds;  // rows and columns from there on are not stored
     unsigned char* buffers;
     Barrier* barriers;
 
@@ -316,7 +281,7 @@ struct Sm90EpilogueTma {
   /// Does TMA load and store a slice? Of a group's tile not one that ends behind the group, nor, where groups follow each other
   /// along the contiguous mode of D, one that does not begin at a multiple of 16 bytes.
   template <class Tile>
-  CUTE_DEVICE static bool tma_moves(Bounds const& bounds, int m, int n) {
+  CUTE_DEVICE static bool tma_moves(SliceCoord const& bounds, int m, int n) {
     if constexpr (kOfGroup<Tile>) {
       constexpr bool kEndsAlong = Tile::kAlongN == Config::kDRowMajor;
       constexpr int kVector = 16 / int(sizeof(ElementD));
@@ -328,50 +293,24 @@ struct Sm90EpilogueTma {
 
   /// Stores a slice that TMA does not, of a D that TMA can address: its lines are whole vectors unless the group ends in them.
   template <class Tile>
-  CUTE_DEVICE static void store_end_of_group(unsigned char const* buffer, Params const& params, Bounds const& bounds, int batch,
-                                             int m, int n, int lane) {
+  CUTE_DEVICE static void store_end_of_group(unsigned char const* buffer, Params const& params, SliceCoord const& end,
+                                             int batch, SliceCoord const& first, int lane) {
     if constexpr (kOfGroup<Tile>) {
+      ElementD* const d = params.d + batch * params.batch_stride_d;
       if constexpr (Tile::kAlongN == Config::kDRowMajor || kPitch % 16 != 0) {
-        store_elements(buffer, params, bounds, batch, m, n, lane);
+        Slice::store_elements(buffer, d, params.ldd, end, first, lane);
       } else {
-        store_vectors(buffer, params, bounds, batch, m, n, lane);
+        Slice::store_vectors(buffer, d, params.ldd, end, first, lane);
       }
     }
   }
-
-  /// What the functor reads for all elements of a thread's accumulators of a slice.
-  struct BesideSlice {
-    BesideLines const& lines;
-    typename Called::Element elements[kSliceN / 2] = {};
-    int rows_left = 0, columns_left = 0;  // from the thread's first ones
-
-    /// others: of all second matrices but the staged one.
-    CUTE_DEVICE void load(Called const& functor, Params const& params, int m, int n, int batch, int lane, bool others) {
-      rows_left = params.m - (m + lane / 4);
-      columns_left = params.n - (n + lane % 4 * 2);
-      CUTE_UNROLL
-      for (int i = 0; i < kSliceN / 2; ++i) {
-        int const row = m + lane / 4 + i / 2 % 2 * 8;
-        int const column = n + i / 4 * 8 + lane % 4 * 2 + i % 2;
-        if (row >= params.m || column >= params.n) { continue; }
-        if constexpr (kStagesMatrix) {
-          elements[i] = others ? functor.load_others(row, column, batch) : functor.load_element(row, column, batch);
-        } else {
-          elements[i] = functor.load_element(row, column, batch);
-        }
-      }
-    }
-    CUTE_DEVICE auto operator()(int i) const {
-      bool const inside = i / 2 % 2 * 8 < rows_left && i / 4 * 8 + i % 2 < columns_left;
-      return BesideOf<Called>{lines.rows[i / 2 % 2], lines.columns[i / 4 * 2 + i % 2], elements[i], inside};
-    }
-  };
 
   /// Writes one slice from registers to a buffer. A thread's accumulators: rows t/4 and t/4 + 8, columns 2 * (t % 4) and the
   /// next, in every group of 8 columns. staged: C lies in the buffer.
   template <bool kReadsSource, class TensorR, class Tile>
   CUTE_DEVICE static void stage(TensorR const& sums, unsigned char* buffer, Params const& params, Warp const& mine,
-                                Called const& functor, BesideLines const& lines, int m, int n, Tile const& tile, bool staged) {
+                                Called const& functor, typename BesideTile::OfSlice const& lines, int m, int n,
+                                Tile const& tile, bool staged) {
     int const lane = mine.lane;
     alignas(16) ElementD source[kSliceN / 2] = {};
     if constexpr (kReadsSource && kPair == 1) {
@@ -390,7 +329,7 @@ struct Sm90EpilogueTma {
       }
     }
     BesideSlice beside{lines};
-    beside.load(functor, params, m, n, tile.batch, lane, staged);
+    beside.load(functor, {mine.bounds.m, mine.bounds.n}, {m, n}, tile.batch, lane, staged);
     if constexpr (kStagesMatrix) {
       if (staged) {
         Slice::get(source, buffer, lane);
@@ -398,6 +337,17 @@ struct Sm90EpilogueTma {
         for (int i = 0; i < kSliceN / 2; ++i) { functor.put(beside.elements[i], source[i]); }
       }
     }
+    if (Called::kObserves && !beside.whole) {  // code of its own, which asks for each element whether it lies inside
+      put<kReadsSource>(sums, source, buffer, functor, beside, lane);
+    } else {
+      put<kReadsSource>(sums, source, buffer, functor, beside.as_whole(), lane);
+    }
+  }
+
+  /// Elements of D from registers to a buffer.
+  template <bool kReadsSource, class TensorR, class Beside>
+  CUTE_DEVICE static void put(TensorR const& sums, ElementD const (&source)[kSliceN / 2], unsigned char* buffer,
+                              Called const& functor, Beside const& beside, int lane) {
     if constexpr (kPair == 2) {
       put_pairs(sums, buffer, functor, beside, lane);
     } else {
@@ -416,47 +366,13 @@ struct Sm90EpilogueTma {
 
   /// Of each pair of neighbouring columns one element of D, stored by itself: stmatrix would need the lanes to exchange halves
   /// of their registers first, at the cost of these stores.
-  template <class TensorR>
-  CUTE_DEVICE static void put_pairs(TensorR const& sums, unsigned char* buffer, Called const& functor,
-                                    BesideSlice const& beside, int lane) {
+  template <class TensorR, class Beside>
+  CUTE_DEVICE static void put_pairs(TensorR const& sums, unsigned char* buffer, Called const& functor, Beside const& beside,
+                                    int lane) {
     CUTE_UNROLL
     for (int i = 0; i < kSliceN / 2; i += 2) {
       ElementD const element = functor(sums(i), sums(i + 1), beside(i), beside(i + 1));
       *reinterpret_cast<ElementD*>(buffer + Slice::offset(lane / 4 + i / 2 % 2 * 8, i / 4 * 4 + lane % 4)) = element;
-    }
-  }
-
-  /// Stores a slice as far as it lies within the bounds, along the contiguous mode of D.
-  CUTE_DEVICE static void store_elements(unsigned char const* buffer, Params const& params, Bounds const& bounds, int batch,
-                                         int m, int n, int lane) {
-    constexpr int kLength = Config::kDRowMajor ? kSliceD : kRows;  // of a line
-    ElementD* const d = params.d + batch * params.batch_stride_d;
-#pragma unroll 8
-    for (int j = 0; j < kRows * kSliceD / 32; ++j) {
-      int const i = lane + j * 32;
-      int const row = Config::kDRowMajor ? i / kLength : i % kLength;
-      int const column = Config::kDRowMajor ? i % kLength : i / kLength;
-      if (m + row >= bounds.m || n + column >= bounds.n) { continue; }
-      int64_t const at = Config::kDRowMajor ? (m + row) * params.ldd + n + column : m + row + (n + column) * params.ldd;
-      d[at] = *reinterpret_cast<ElementD const*>(buffer + Slice::offset(row, column));
-    }
-  }
-
-  /// The same in vectors of 16 bytes, for a D that TMA can address: its lines begin and end at multiples of 16 bytes.
-  CUTE_DEVICE static void store_vectors(unsigned char const* buffer, Params const& params, Bounds const& bounds, int batch,
-                                        int m, int n, int lane) {
-    constexpr int kVector = 16 / int(sizeof(ElementD));
-    constexpr int kOfLine = kPitch / 16;
-    ElementD* const d = params.d + batch * params.batch_stride_d;
-#pragma unroll 4
-    for (int i = lane; i < kSliceBytes / 16; i += 32) {
-      int const line = i / kOfLine;
-      int const along = i % kOfLine * kVector;
-      int const row = Config::kDRowMajor ? line : along;
-      int const column = Config::kDRowMajor ? along : line;
-      if (m + row >= bounds.m || n + column >= bounds.n) { continue; }
-      int64_t const at = Config::kDRowMajor ? (m + row) * params.ldd + n + column : m + row + (n + column) * params.ldd;
-      *reinterpret_cast<uint4*>(d + at) = *reinterpret_cast<uint4 const*>(buffer + Slice::offset(row, column));
     }
   }
 };

@@ -143,7 +143,7 @@ struct StreamKTileScheduler {
   CUTE_DEVICE static void fixup_producer() {}
 
  private:
-  static constexpr int kThreads = 128 * Config::kConsumers;
+  static constexpr int kThreads = cute::size(typename Config::TiledMma{});
 
   /// Shares the tiles of a last wave that is less than two thirds full, and those of the full wave before it. A fuller last
   /// wave is often faster unshared: clusters at different k have no operands in common, and L2 serves each of them alone.
@@ -171,7 +171,7 @@ struct StreamKTileScheduler {
     return index * params.k_tiles_each + cute::min(index, params.extra);
   }
 
-  /// Barrier among the consumer warpgroups; the producer does not take part.
+  /// Barrier among the threads that have sums of the tile; the producer does not take part.
   CUTE_DEVICE static void sync_consumers() { asm volatile("bar.sync 1, %0;" ::"n"(kThreads) : "memory"); }
 
   /// The workspace of this CTA's peer in cluster `of`: vectors of four sums, those of neighbouring threads adjacent.

@@ -66,7 +66,11 @@ typedef enum sm90_gemm_bf16_rules_status {
   SM90_GEMM_BF16_RULES_SHORT_LDD = 83,
   SM90_GEMM_BF16_RULES_ALPHA_NOT_INTEGER = 96, /* the scalars of the kernel are 32-bit integers */
   SM90_GEMM_BF16_RULES_BETA_NOT_INTEGER = 97,
-  SM90_GEMM_BF16_RULES_SHARED_D = 98 /* batch_stride_d is 0: all matrices would be written to one D */
+  SM90_GEMM_BF16_RULES_SHARED_D = 98, /* batch_stride_d is 0: all matrices would be written to one D */
+  SM90_GEMM_BF16_RULES_NEGATIVE_STRIDE_A = 128, /* batch_stride_a, where there are several matrices */
+  SM90_GEMM_BF16_RULES_NEGATIVE_STRIDE_B = 129,
+  SM90_GEMM_BF16_RULES_NEGATIVE_STRIDE_C = 130,
+  SM90_GEMM_BF16_RULES_NEGATIVE_STRIDE_D = 131
 } sm90_gemm_bf16_rules_status;
 
 typedef float sm90_gemm_bf16_rules_scalar;
@@ -119,8 +123,9 @@ SM90_GEMM_BF16_RULES_API sm90_gemm_bf16_rules_status sm90_gemm_bf16_rules_run(co
 /* What sm90_gemm_bf16_rules_run would return on the current device, without launching anything. */
 SM90_GEMM_BF16_RULES_API sm90_gemm_bf16_rules_status sm90_gemm_bf16_rules_can_run(const sm90_gemm_bf16_rules_args *args);
 
-/* Bytes of workspace that a call with these arguments can use on the current device, 0 for none: for partial sums, and for copies
- * of operands that TMA cannot address. Extents, leading dimensions, strides and the alignment of A and B are read.
+/* Bytes of workspace that a call with these arguments can use on the current device, 0 for none.
+ * It is for partial sums and copies of operands that TMA cannot address.
+ * Extents, leading dimensions, strides and the alignment of A and B are read.
  * A workspace is aligned to 16 bytes, has any contents, and is not for concurrent calls. With none, or a smaller one, results
  * are correct, and such problems are slower. */
 SM90_GEMM_BF16_RULES_API sm90_gemm_bf16_rules_status sm90_gemm_bf16_rules_workspace_bytes(const sm90_gemm_bf16_rules_args *args, int64_t *bytes);

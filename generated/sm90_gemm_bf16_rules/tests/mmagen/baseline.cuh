@@ -56,6 +56,11 @@ class LtOfGroups {
     }
   }
 
+  /// Call once for each set of operands, before it is multiplied.
+  void prepare(Call const& call, cudaStream_t stream) const {
+    for (One const& one : each_) { one.matmul->prepare(of_group(call, one.group), stream); }
+  }
+
   void run(Call const& call, cudaStream_t stream) const {
     for (One const& one : each_) { one.matmul->run(of_group(call, one.group), 0, stream); }
   }
@@ -63,8 +68,11 @@ class LtOfGroups {
   /// A dense product of as many rows as the groups have together, with the B of the first group: not what the kernel computes,
   /// but as many operations. A without rows where they do not follow each other in memory.
   static Call dense(Problem const& problem, Call call) {
-    bool const follow = call.a.batch_stride == 0 || (call.a.cols_contiguous && call.d.cols_contiguous);
+    bool const one_a = call.a.batch_stride == 0;
+    bool const follow = one_a || (!Subject::Scales::kAny && call.a.cols_contiguous && call.d.cols_contiguous);
     int64_t const rows = follow ? rows_together(problem) : 0;
+    take_scales(lt_types<Subject>().scale_a, call, 0, rows, 0);
+    take_scales(lt_types<Subject>().scale_b, call, 0, call.n, 0);
     call.m = call.a.rows = call.c.rows = call.d.rows = rows;
     call.batch = call.a.batch = call.b.batch = call.c.batch = call.d.batch = 1;
     return call;
@@ -76,21 +84,42 @@ class LtOfGroups {
     std::unique_ptr<LtMatmul> matmul;
   };
 
+  /// The matrix that begins at this place.
+  static void move_to(Matrix& matrix, int64_t row, int64_t col, int64_t batch) {
+    if (matrix.data == nullptr) { return; }
+    matrix.data = static_cast<unsigned char*>(matrix.data) + matrix.offset(row, col, batch) * matrix.element_bytes;
+    matrix.batch = 1;
+  }
+
+  /// The scales of `count` lines of an operand, from line `first` on, which is the first of a block.
+  static void take_scales(LtScale const& of, Call& call, int64_t first, int64_t count, int64_t batch) {
+    if (!of.exist()) { return; }
+    Matrix& scales = call.further[static_cast<std::size_t>(of.which)];
+    bool const along_k = of.along_k > 0;
+    int64_t const lines = of.lines > 0 ? of.lines : 1;
+    move_to(scales, along_k ? first / lines : 0, along_k || of.lines == 0 ? 0 : first, batch);
+    if (along_k) {
+      scales.rows = ceil_div(count, lines);
+    } else if (of.lines > 0) {
+      scales.cols = count;
+    }
+  }
+
   /// The call of one group.
   Call of_group(Call call, int64_t group) const {
     RowSpan const span = rows_of<Subject>(problem_, group);
-    auto const take = [&](Matrix& matrix, int64_t row) {
-      if (matrix.data == nullptr) { return; }
-      matrix.data = static_cast<unsigned char*>(matrix.data) + matrix.offset(row, 0, group) * matrix.element_bytes;
-      matrix.batch = 1;
-    };
     for (Matrix* const one : {&call.a, &call.c, &call.d}) {
-      take(*one, span.begin);
+      move_to(*one, span.begin, 0, group);
       one->rows = span.end - span.begin;
     }
-    take(call.b, 0);
-    int const bias = lt_types<Subject>().epilogue.bias;
-    if (bias >= 0) { take(call.further[static_cast<std::size_t>(bias)], 0); }
+    move_to(call.b, 0, 0, group);
+    LtTypes const types = lt_types<Subject>();
+    take_scales(types.scale_a, call, span.begin, span.end - span.begin, group);
+    take_scales(types.scale_b, call, 0, call.n, group);
+    if (types.epilogue.bias >= 0) {
+      Matrix& bias = call.further[static_cast<std::size_t>(types.epilogue.bias)];
+      move_to(bias, 0, types.epilogue.bias_of_rows ? span.begin : 0, group);
+    }
     call.m = span.end - span.begin;
     call.batch = 1;
     return call;

@@ -376,7 +376,8 @@ class Operands {
     }
     for (FurtherTensor const& one : Subject::further(problem)) {
       further_.push_back(one);
-      further_memory_.emplace_back(one.shape, one.poison, one.ld_pad, one.offset);
+      int64_t const stride = one.shape.batch == 1 ? 0 : -1;  // one that all matrices share, or the default
+      further_memory_.emplace_back(one.shape, one.poison, one.ld_pad, one.offset, stride);
     }
   }
 

@@ -66,7 +66,11 @@ typedef enum sm90_micro_bf16_status {
   SM90_MICRO_BF16_SHORT_LDD = 83,
   SM90_MICRO_BF16_ALPHA_NOT_INTEGER = 96, /* the scalars of the kernel are 32-bit integers */
   SM90_MICRO_BF16_BETA_NOT_INTEGER = 97,
-  SM90_MICRO_BF16_SHARED_D = 98 /* batch_stride_d is 0: all matrices would be written to one D */
+  SM90_MICRO_BF16_SHARED_D = 98, /* batch_stride_d is 0: all matrices would be written to one D */
+  SM90_MICRO_BF16_NEGATIVE_STRIDE_A = 128, /* batch_stride_a, where there are several matrices */
+  SM90_MICRO_BF16_NEGATIVE_STRIDE_B = 129,
+  SM90_MICRO_BF16_NEGATIVE_STRIDE_C = 130,
+  SM90_MICRO_BF16_NEGATIVE_STRIDE_D = 131
 } sm90_micro_bf16_status;
 
 typedef float sm90_micro_bf16_scalar;

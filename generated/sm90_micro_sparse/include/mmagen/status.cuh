@@ -55,6 +55,11 @@ enum class Status : int {
   kAlphaNotInteger = 96,
   kBetaNotInteger = 97,
   kSharedD = 98,
+  kNegativeStrideA = 128,
+  kNegativeStrideB = 129,
+  kNegativeStrideC = 130,
+  kNegativeStrideD = 131,
+  kNegativeStrideMetadataA = 132,
   // about arguments that not every library has
   kNullTensor = 112,
   kMisalignedTensor = 113,
@@ -63,6 +68,7 @@ enum class Status : int {
   kUnusedAlpha = 116,
   kUnusedBeta = 117,
   kOddN = 118,
+  kNegativeTensor = 119,
   // of sparse kernels
   kUnalignedA = 144,
   kUnalignedB = 145,

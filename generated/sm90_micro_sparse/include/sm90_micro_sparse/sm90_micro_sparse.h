@@ -71,7 +71,11 @@ typedef enum sm90_micro_sparse_status {
   SM90_MICRO_SPARSE_SHORT_LDD = 83,
   SM90_MICRO_SPARSE_ALPHA_NOT_INTEGER = 96, /* the scalars of the kernel are 32-bit integers */
   SM90_MICRO_SPARSE_BETA_NOT_INTEGER = 97,
-  SM90_MICRO_SPARSE_SHARED_D = 98 /* batch_stride_d is 0: all matrices would be written to one D */
+  SM90_MICRO_SPARSE_SHARED_D = 98, /* batch_stride_d is 0: all matrices would be written to one D */
+  SM90_MICRO_SPARSE_NEGATIVE_STRIDE_A = 128, /* batch_stride_a, where there are several matrices */
+  SM90_MICRO_SPARSE_NEGATIVE_STRIDE_B = 129,
+  SM90_MICRO_SPARSE_NEGATIVE_STRIDE_C = 130,
+  SM90_MICRO_SPARSE_NEGATIVE_STRIDE_D = 131
 } sm90_micro_sparse_status;
 
 typedef double sm90_micro_sparse_scalar;

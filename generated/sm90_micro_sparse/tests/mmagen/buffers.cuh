@@ -111,12 +111,14 @@ class GuardedMatrix {
   GuardedMatrix() = default;
 
   /// `shape` has rows, cols, batch, cols_contiguous and element_bytes set; the rest is filled in here. batch_stride: in
-  /// elements, -1 for matrices one behind the other.
+  /// elements, -1 for matrices one behind the other with a gap: if lines are whole vectors of 16 bytes, it is too, since some
+  /// kernels take no others.
   GuardedMatrix(Matrix shape, unsigned char poison, int64_t ld_pad, int64_t offset, int64_t batch_stride = -1)
       : matrix_(shape), poison_(poison) {
     int64_t const size = shape.element_bytes;
     matrix_.ld = matrix_.inner() + ld_pad;
-    int64_t const one = matrix_.outer() * matrix_.ld + ld_pad;
+    int64_t const vector = size < 16 ? 16 / size : 1;
+    int64_t const one = matrix_.outer() * matrix_.ld + (ld_pad + vector - 1) / vector * vector;
     matrix_.batch_stride = batch_stride < 0 ? one : batch_stride;
     front_ = kGuardBytes / size + offset;
     int64_t const units = front_ + (matrix_.batch - 1) * matrix_.batch_stride + one + kGuardBytes / size;

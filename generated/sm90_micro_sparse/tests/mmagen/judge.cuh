@@ -13,6 +13,7 @@
 #include "buffers.cuh"
 #include "compare.cuh"
 #include "groups.cuh"
+#include "line_sums.cuh"
 #include "operands.cuh"
 #include "record.cuh"
 #include "scales.cuh"
@@ -225,11 +226,18 @@ struct Expectation {
   ErrorModel model;
 };
 
-/// What is wrong with the numbers that the call has raised from zero, all f32, and with what lies around them.
-template <class Subject>
-std::string wrong_gathered(Operands<Subject> const& operands, unsigned long long const* gathered, cudaStream_t stream) {
+/// What is wrong with the tensors that the call has updated, which began as zeros, and with what lies around them: sums of
+/// lines, and numbers of type f32 that are raised. products: elements of D, or of what its pairs are made of, in one matrix.
+template <class Subject, class Epilogue>
+std::string wrong_gathered(Operands<Subject> const& operands, unsigned long long const* gathered, LineSums const& sums,
+                           int64_t products, cudaStream_t stream) {
   std::string wrong;
   for (auto const& [place, memory] : operands.updated()) {
+    if (memory->strays(stream) != 0) { wrong += "memory around argument " + std::to_string(place) + " was written. "; }
+    if ((Epilogue::kLineSums >> place & 1u) != 0) {
+      wrong += sums.wrong<typename Subject::Scalar>(place, memory->matrix(), products);
+      continue;
+    }
     unsigned long long bits[3] = {};
     float got = 0;
     check(cudaMemcpy(bits, gathered + 3 * place, sizeof bits, cudaMemcpyDeviceToHost), "reading what is gathered");
@@ -240,7 +248,6 @@ std::string wrong_gathered(Operands<Subject> const& operands, unsigned long long
       wrong += "argument " + std::to_string(place) + " behind C is " + number_text(got, 9) + ", expected " +
                number_text(low, 9) + " to " + number_text(high, 9) + ". ";
     }
-    if (memory->strays(stream) != 0) { wrong += "memory around argument " + std::to_string(place) + " was written. "; }
   }
   return wrong;
 }
@@ -256,6 +263,7 @@ void compare_output(Problem const& problem, Expectation const& expected, Operand
   FurtherMatrices further;
   std::copy(call.further.begin(), call.further.end(), further.at);
   further.gathered = comparison.gathered();
+  LineSums const sums(Epilogue::kLineSums, further);
   for (int64_t b = 0; b < problem.batch; ++b) {
     RowSpan const span = rows_of<Subject>(problem, b);
     for (int64_t row0 = span.begin; row0 < span.end; row0 += slab.rows()) {
@@ -268,7 +276,8 @@ void compare_output(Problem const& problem, Expectation const& expected, Operand
   }
   merge(outcome->findings, comparison.total());
   outcome->compared = true;
-  std::string const gathered = wrong_gathered(operands, comparison.gathered(), stream);
+  std::string const gathered =
+      wrong_gathered<Subject, Epilogue>(operands, comparison.gathered(), sums, problem.m * problem.n, stream);
   if (!gathered.empty()) {
     outcome->disposition = Disposition::kIncorrect;
     outcome->reason += gathered;
