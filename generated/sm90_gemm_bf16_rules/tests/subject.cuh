@@ -104,7 +104,7 @@ struct Subject {
       delete memory;
       memory = nullptr;
       memory = new mmagen::test::DeviceMemory(static_cast<std::size_t>(bytes > 0 ? bytes : 1));
-      mmagen::test::check(cudaMemset(memory->get(), 0xff, memory->bytes()), "filling the workspace");
+      memory->fill(0xff, "filling the workspace");
     }
     args->workspace = memory->get();
     args->workspace_bytes = static_cast<int64_t>(memory->bytes());

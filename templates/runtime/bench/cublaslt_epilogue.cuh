@@ -68,8 +68,13 @@ struct LtStep<model::GeluTanh> : LtStep<void> {
   static constexpr int kOrder = 3;
   static constexpr LtActivation kActivation = LtActivation::kGelu;
 };
-template <>
-struct LtStep<model::GeluErf> : LtStep<model::GeluTanh> {};
+template <int kDegree>
+struct LtStep<model::GeluErf<kDegree>> : LtStep<model::GeluTanh> {};
+
+template <class Operation>
+inline constexpr bool kIsGeluErf = false;
+template <int kDegree>
+inline constexpr bool kIsGeluErf<model::GeluErf<kDegree>> = true;
 
 template <class... Operations>
 constexpr bool lt_has_order() {
@@ -100,7 +105,7 @@ struct LtEpilogueOf<LinearCombinationModel> {
 template <class Scalar, class... Operations>
 struct LtEpilogueOf<OperationsModel<Scalar, Operations...>> {
   static constexpr bool kExists = detail::lt_has_order<Operations...>();
-  static constexpr bool kOther = (std::is_same_v<Operations, model::GeluErf> || ...);
+  static constexpr bool kOther = (detail::kIsGeluErf<Operations> || ...);
   using Model = OperationsModel<Scalar, typename detail::LtStep<Operations>::Model...>;
 
   static LtEpilogue make() {

@@ -96,6 +96,18 @@ class DeviceMemory {
   void* get() const { return data_; }
   std::size_t bytes() const { return bytes_; }
 
+  /// Every byte becomes `value`, `what` says why. Ends when it is done, as does copy_from(): both run on the default stream,
+  /// for which the streams of kernels do not wait.
+  void fill(int value, char const* what) const {
+    check(cudaMemset(data_, value, bytes_), what);
+    check(cudaDeviceSynchronize(), what);
+  }
+  /// Copies as many bytes from the host as this memory has.
+  void copy_from(void const* host, char const* what) const {
+    check(cudaMemcpy(data_, host, bytes_, cudaMemcpyHostToDevice), what);
+    check(cudaDeviceSynchronize(), what);
+  }
+
  private:
   void* data_ = nullptr;
   std::size_t bytes_ = 0;

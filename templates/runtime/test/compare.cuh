@@ -206,7 +206,7 @@ class Comparison {
       : device_(kBlocks * sizeof(Findings)),
         host_(kBlocks),
         gathered_(3 * FurtherMatrices::kMost * sizeof(unsigned long long)) {
-    check(cudaMemset(gathered_.get(), 0, gathered_.bytes()), "clearing what is gathered");
+    gathered_.fill(0, "clearing what is gathered");
   }
 
   /// (kMost, 3): see ModelPlace.

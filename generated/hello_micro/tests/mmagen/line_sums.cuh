@@ -45,7 +45,7 @@ class LineSums {
       if ((which >> i & 1u) == 0) { continue; }
       Matrix const& of = further.at[i];
       memory_[i] = DeviceMemory(static_cast<std::size_t>(of.batch * of.cols) * sizeof(LineSum));
-      check(cudaMemset(memory_[i].get(), 0, memory_[i].bytes()), "clearing the sums of lines");
+      memory_[i].fill(0, "clearing the sums of lines");
       further.line_sums[i] = static_cast<LineSum*>(memory_[i].get());
     }
   }

@@ -83,7 +83,7 @@ class GroupMemory {
       for (int32_t const rows : problem.groups) { words.insert(words.end(), {0, rows}); }
     }
     memory_ = DeviceMemory(words.size() * sizeof(int32_t));
-    check(cudaMemcpy(memory_.get(), words.data(), memory_.bytes(), cudaMemcpyHostToDevice), "copying the sizes of groups");
+    memory_.copy_from(words.data(), "copying the sizes of groups");
     sum_ = DeviceMemory(sizeof(unsigned long long));
   }
 

@@ -372,7 +372,7 @@ class Operands {
       using Scalar = typename Subject::Scalar;
       typename Scalar::Storage const values[] = {Scalar::store(problem.alpha), Scalar::store(problem.beta)};
       scalars_ = DeviceMemory(sizeof values);
-      check(cudaMemcpy(scalars_.get(), values, sizeof values, cudaMemcpyHostToDevice), "copying alpha and beta");
+      scalars_.copy_from(values, "copying alpha and beta");
     }
     for (FurtherTensor const& one : Subject::further(problem)) {
       further_.push_back(one);
