@@ -86,17 +86,16 @@ def _other_launches(spec: Spec) -> Iterator[tuple[Change, str]]:
     """A shared last wave, then tiles of at least half the size, in steps of an eighth, with a wgmma as wide as they need."""
     if spec.stream_k is None:
         yield {"stream_k": "last_wave"}, "stream_k: last_wave"
-    atom = find_atom(spec.atom)
-    assert spec.tile and atom
+    atom = find_atom(spec.atom)  # None for mma.sp, whose operations are not among CuTe's
+    assert spec.tile
     m, n, k = spec.tile
     for part_m in range(8, 3, -1):
         for part_n in range(8, 3, -1):
             tile = (m * part_m // 8, n * part_n // 8, k)
             if (part_m, part_n) == (8, 8) or part_m * part_n < 32 or m * part_m % 8 or n * part_n % 8:
                 continue
-            narrow = atom.n * part_n // 8
-            if atom.wgmma and tile[1] % atom.n and narrow in wgmma_widths(atom):
-                name = with_n(atom, narrow).name
+            if atom and atom.wgmma and tile[1] % atom.n and atom.n * part_n // 8 in wgmma_widths(atom):
+                name = with_n(atom, atom.n * part_n // 8).name
                 yield {"tile": tile, "atom": name}, f"tile: {list(tile)} with atom: {name}"
             else:
                 yield {"tile": tile}, f"tile: {list(tile)}"

@@ -216,7 +216,7 @@ def test_the_way_without_tma_is_compiled_beside_the_other():
     assert (
         "add_library(sm90_gemm_bf16_tn src/sm90_gemm_bf16_tn.cu src/sm90_gemm_bf16_tn_unaligned.cu)" in files["CMakeLists.txt"]
     )
-    assert "run_sm90<Config>(args, stream, &sm90_gemm_bf16_tn::run_unaligned)" in files["src/sm90_gemm_bf16_tn.cu"]
+    assert "run_sm90<Config>(copied, stream, &sm90_gemm_bf16_tn::run_unaligned)" in files["src/sm90_gemm_bf16_tn.cu"]
     loaded_by_threads = "mmagen::run_sm90_unaligned<Config>(mmagen::kernel_arguments<Config>(args), stream, launch)"
     assert loaded_by_threads in files["src/sm90_gemm_bf16_tn_unaligned.cu"]
     assert "cuda_driver" not in files["CMakeLists.txt"] and "EXTENDED" not in files["CMakeLists.txt"]
