@@ -113,7 +113,7 @@ def copied_problems(tile: Tile) -> tuple[Problem, ...]:
     """A sum of operands that TMA cannot address, so long that their copy to a workspace pays. Their lines end after the first
     element of a vector, of which each other one is then a zero."""
     m, n, k = tile
-    return (Problem(shape=(max(m - 15, 1), max(n - 15, 1), 4 * k + 1), offset=1, beta=1.0),)
+    return (Problem(shape=(max(m - 15, 1), max(n - 15, 1), 8 * k + 1), offset=1, beta=1.0),)
 
 
 def unaligned_problems(tile: Tile, major: str) -> tuple[Problem, ...]:
