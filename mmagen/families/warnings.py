@@ -86,7 +86,7 @@ def _other_launches(spec: Spec) -> Iterator[tuple[Change, str]]:
     """A shared last wave, then tiles of at least half the size, in steps of an eighth, with a wgmma as wide as they need."""
     if spec.stream_k is None:
         yield {"stream_k": "last_wave"}, "stream_k: last_wave"
-    atom = find_atom(spec.atom)  # None for mma.sp, whose operations are not among CuTe's
+    atom = find_atom(spec.atom)  # None of sparse operations, whose widths along N are not offered
     assert spec.tile
     m, n, k = spec.tile
     for part_m in range(8, 3, -1):

@@ -50,6 +50,7 @@ def environment() -> Environment:
         "clamp_limits": operations.limits,
         "scales_model": scales.model,
         "test_tensor": further_tensors.factory,
+        "test_tensors": further_tensors.described,
         "cxx_kernel_shape": cxx.kernel_shape,
         "cxx_cost": cxx.cost,
         "cxx_bool": lambda value: "true" if value else "false",

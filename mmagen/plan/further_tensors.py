@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from mmagen.plan.arguments import Tensor
+
+_DESCRIBED_BY_THEMSELVES = ("group", "sparse")  # parts whose matrices the test program has elsewhere
+
+
+def described(tensors: Iterable[Tensor]) -> list[Tensor]:
+    """Those that the test program lists as further matrices."""
+    return [one for one in tensors if one.part not in _DESCRIBED_BY_THEMSELVES]
 
 
 def factory(tensor: Tensor) -> str:

@@ -66,12 +66,7 @@ def _sums(call: Call, a: Values, b: Values, of_a: Values, of_b: Values) -> Sums:
         return _of_block(of_a, block)[:, :, None] * _of_block(of_b, block)[:, None, :]
 
     if call.draw.distribution != "uniform":
-        exact, magnitude = np.zeros((2, a.shape[0], a.shape[1], b.shape[1]))
-        for first in range(0, a.shape[-1], BLOCK):
-            left, right = a[..., first : first + BLOCK], b[..., first : first + BLOCK].swapaxes(-1, -2)
-            exact = exact + at(first) * (left @ right)
-            magnitude = magnitude + np.abs(at(first)) * (np.abs(left) @ np.abs(right))
-        return Sums(exact, np.zeros_like(exact), magnitude)
+        return exact_sums_of_parts(a, b, BLOCK, at)
     of = call.plan.accumulation
     exact, magnitude, path = path_of(of, a, b, at)
     one_sign = np.zeros(exact.shape, bool)
@@ -79,6 +74,17 @@ def _sums(call: Call, a: Values, b: Values, of_a: Values, of_b: Values) -> Sums:
     far = drift(of, a.shape[-1], path, magnitude, ~one_sign)
     # The product of two scales is rounded once for each k tile, and again where a factor of the whole tile follows.
     return Sums(exact, far + growth(ROUNDOFF["f32"], 3) * (magnitude + far), magnitude)
+
+
+def exact_sums_of_parts(a: Values, b: Values, columns: int, at: Callable[[int], Values]) -> Sums:
+    """Of A (batch, m, k) and B (batch, n, k) whose sums are exact, each of so many columns of K times what `at` has for the
+    first of them, (batch, m, n) or what broadcasts to it."""
+    exact, magnitude = np.zeros((2, a.shape[0], a.shape[1], b.shape[1]))
+    for first in range(0, a.shape[-1], columns):
+        left, right = a[..., first : first + columns], b[..., first : first + columns].swapaxes(-1, -2)
+        exact = exact + at(first) * (left @ right)
+        magnitude = magnitude + np.abs(at(first)) * (np.abs(left) @ np.abs(right))
+    return Sums(exact, np.zeros_like(exact), magnitude)
 
 
 def exact_exponent(plan: ProductPlan, problem: Problem, draw: Draw) -> int:

@@ -16,7 +16,7 @@ import mmagen
 from mmagen.build.ptx import Ptx
 from mmagen.core.errors import ExitCode, MmagenError, UsageError
 from mmagen.core.targets import capability
-from mmagen.emulate import NEWEST, Coverage, EmulationError, Finding, GlobalMemory, Report, defect
+from mmagen.emulate import NEWEST, EmulationError, GlobalMemory, Report, defect
 from mmagen.families import family_of
 from mmagen.families.library import choose
 from mmagen.families.plans import Plan
@@ -26,6 +26,7 @@ from mmagen.plan.trials import as_written
 from mmagen.spec.model import Problem
 from mmagen.verify.emulated import host
 from mmagen.verify.emulated.compare import compare
+from mmagen.verify.emulated.findings import findings_of, with_findings
 from mmagen.verify.emulated.formats import encode
 from mmagen.verify.emulated.host import Workspace
 from mmagen.verify.emulated.matrices import operands
@@ -37,7 +38,6 @@ from mmagen.verify.run import RECORD_FIELDS, RunResult
 from mmagen.verify.verdict import EMULATED
 
 _ARBITRARY = b"\xff"  # what a workspace holds before a call, at every byte: NaNs
-_MOST_PLACES = 4  # named in a sentence
 
 
 def tasks(
@@ -252,11 +252,11 @@ def multiply(task: Task, data: Operands) -> tuple[npt.NDArray[Any], list[Report]
         if one.written:
             matrix, (found, stored) = data.further[one.name], memory.read_rows(one.name)
             data.results[one.name] = found.view(matrix.view.dtype).reshape(matrix.lines.shape), stored
-    if contents and task.product.leaves_flags and not _findings(reports):
+    if contents and task.product.leaves_flags and not findings_of(reports):
         # As in a graph that is launched twice, the parameters are the same, and the workspace is as the first call has left it.
         memory, _, _ = _allocated(task, data, memory.read("workspace").tobytes())
         reports = _emulated(task, launches, memory)
-        if not _findings(reports) and (memory.read_rows("d")[0] != lines).any():
+        if not findings_of(reports) and (memory.read_rows("d")[0] != lines).any():
             raise EmulationError("a second call with the workspace as the first has left it gives another D")
     return written, reports
 
@@ -269,15 +269,6 @@ def _emulated(task: Task, launches: Sequence[CapturedLaunch], memory: GlobalMemo
         if not reports[-1].completed:
             break
     return reports
-
-
-def _findings(reports: Sequence[Report]) -> list[Finding]:
-    return [finding for report in reports for finding in report.findings]
-
-
-def _reported(reports: Sequence[Report]) -> list[Finding]:
-    """The findings, and boxes that were prefetched and never loaded, which leave results right."""
-    return [finding for report in reports for finding in (*report.findings, *report.unused_prefetches)]
 
 
 def _allocated(task: Task, data: Operands, contents: bytes) -> tuple[GlobalMemory, Workspace, dict[str, int]]:
@@ -322,49 +313,7 @@ def _judged(task: Task, data: Operands, written: npt.NDArray[Any], reports: Sequ
         "disposition": "passed",
         "reason": None,
     }
-    return outcome | _with_findings(found.reason, reports)
-
-
-def _with_findings(wrong: str, reports: Sequence[Report]) -> dict[str, Any]:
-    """A wrong result is incorrect; a right one that a race or a stray access was on the way to has failed."""
-    reasons = ([wrong] if wrong else []) + _sentences(_reported(reports))
-    extra = {"details": _details(reports)}
-    if not reasons:
-        return extra
-    return extra | {"disposition": "incorrect" if wrong else "failed", "reason": "; ".join(reasons)}
-
-
-def _sentences(findings: Sequence[Finding]) -> list[str]:
-    """The first finding, and where the others are; the details have all of each."""
-    places: dict[tuple[str, str, int], int] = {}
-    for finding in findings:
-        key = (finding.kind, finding.file, finding.line)
-        places[key] = places.get(key, 0) + finding.count
-    if not findings:
-        return []
-    (first, times), *others = places.items()
-    message = f"{first[1]}:{first[2]}: {first[0]}: {findings[0].message}{f' ({times} times)' if times > 1 else ''}"
-    more = [f"{kind} at {file}:{line}" for (kind, file, line), _ in others]
-    left = f" and {len(more) - _MOST_PLACES} more places" if len(more) > _MOST_PLACES else ""
-    return [message, *([f"also {', '.join(more[:_MOST_PLACES])}{left}"] if more else [])]
-
-
-def _details(reports: Sequence[Report]) -> dict[str, Any]:
-    """What only the emulator reports: findings, coverage of branches and loops for each launch, traffic by source line."""
-    return {
-        "steps": sum(report.steps for report in reports),
-        "ctas": sum(report.ctas for report in reports),
-        "endless": any(report.stopped for report in reports),
-        "findings": [vars(finding) for finding in _reported(reports)],
-        "coverage": [_covered(report.coverage) for report in reports],
-        "traffic": [vars(line) for report in reports for line in report.by_line()],
-    }
-
-
-def _covered(coverage: Coverage) -> dict[str, Any]:
-    """The coverage of one launch."""
-    missed = sorted(coverage.missed, key=lambda goal: (goal.ptx_line, goal.what))
-    return {"entry": coverage.entry, "goals": len(coverage.goals), "missed": [vars(goal) for goal in missed]}
+    return outcome | with_findings(found.reason, reports)
 
 
 def _instruction(task: Task) -> dict[str, Any]:
@@ -373,7 +322,7 @@ def _instruction(task: Task) -> dict[str, Any]:
     done = emulate(task)
     of = done.outcome
     outcome = {"disposition": "passed", "reason": None, "max_abs_err": of.worst_error, "bound": of.bound}
-    return outcome | _with_findings(of.reason, [done.report])
+    return outcome | with_findings(of.reason, [done.report])
 
 
 def _ownership(task: Task) -> dict[str, Any]:
@@ -397,7 +346,7 @@ def _ownership(task: Task) -> dict[str, Any]:
                 f"{stamped[thread, element]}, the layout algebra says {expected[thread, element]}"
             )
     outcome = {"disposition": "passed", "reason": None, "max_abs_err": 1.0 if wrong else 0.0, "bound": 0.0}
-    return outcome | _with_findings(wrong, [report])
+    return outcome | with_findings(wrong, [report])
 
 
 _JUDGES = {"product": _multiply, "instruction": _instruction, "ownership": _ownership}

@@ -16,7 +16,7 @@ from mmagen.spec.weights import Weights
 from mmagen.verify.emulated.formats import encode
 from mmagen.verify.emulated.matrix import Draw, Operands, values
 from mmagen.verify.emulated.parts import Call, Part, Sums, Values
-from mmagen.verify.emulated.scale import exact_exponent
+from mmagen.verify.emulated.scale import exact_exponent, exact_sums_of_parts
 
 _LEAST_EXPONENT = -2.0  # of uniform inputs: scales of two binades, by which weights are at most 1
 # No weight, its zero point subtracted, is larger.
@@ -75,12 +75,7 @@ class _Weights(Part):
             return np.broadcast_to(of_group, (len(each), a.shape[1], b.shape[1]))
 
         if call.draw.distribution != "uniform":
-            exact, magnitude = np.zeros((2, a.shape[0], a.shape[1], b.shape[1]))
-            for first in range(0, a.shape[-1], weights.chunk):
-                left, right = a[..., first : first + weights.chunk], b[..., first : first + weights.chunk].swapaxes(-1, -2)
-                exact = exact + at(first) * (left @ right)
-                magnitude = magnitude + np.abs(at(first)) * (np.abs(left) @ np.abs(right))
-            return Sums(exact, np.zeros_like(exact), magnitude)
+            return exact_sums_of_parts(a, b, weights.chunk, at)
         of = call.plan.accumulation
         exact, magnitude, path = path_of(of, a, b, at)
         one_sign = np.zeros(exact.shape, bool)
