@@ -34,6 +34,7 @@ CLASSIC = {
     "permutation": [32, 32, 16],
     "arch": ["sm_80"],
 }
+WGMMA_SP = LARGE | {"atom": "SM90::GMMA::SPARSE::GMMA_64x256x32_F32BF16BF16_SS", "tile": [128, 256, 128]}
 
 
 def warned(head: dict, **keys) -> list[str]:
@@ -53,6 +54,11 @@ def test_a_poor_last_wave():
     assert (
         "144 CTAs' work on the 132 that H200 SXM runs at once is 2 waves, 55% busy; stream_k: last_wave makes it 100%" in text
     )
+
+
+def test_a_poor_last_wave_of_a_sparse_kernel():
+    (text,) = warned(WGMMA_SP, problems=[[1536, 3072, 4096]])
+    assert "55% busy; stream_k: last_wave makes it 100%" in text
 
 
 @pytest.mark.parametrize(
