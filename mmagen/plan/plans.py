@@ -113,6 +113,11 @@ class ProjectPlan:
         return False
 
     @property
+    def needs_workspace(self) -> bool:
+        """Is a call without one refused?"""
+        return False
+
+    @property
     def sums_in_workspace(self) -> bool:
         """Is it for partial sums of tiles, so that its size depends on how many CTAs run at once?"""
         return False
@@ -365,12 +370,20 @@ class GemmPlan(ProductPlan):
 
     @property
     def takes_workspace(self) -> bool:
-        return self.sums_in_workspace or self.copies_operands
+        return self.sums_in_workspace or self.copies_operands or self.needs_workspace
+
+    @property
+    def needs_workspace(self) -> bool:
+        return any(one.scheduler.describes_groups for one in self.kernels)
 
     @property
     def workspace_use(self) -> str:
         """What it is for."""
-        uses = {"partial sums": self.sums_in_workspace, "copies of operands that TMA cannot address": self.copies_operands}
+        uses = {
+            "partial sums": self.sums_in_workspace,
+            "copies of operands that TMA cannot address": self.copies_operands,
+            "tensor maps and sizes of the groups": self.needs_workspace,
+        }
         return " and ".join(use for use, has in uses.items() if has)
 
     @property
@@ -379,7 +392,8 @@ class GemmPlan(ProductPlan):
 
     @property
     def most_launches(self) -> int:
-        return max(1 if one.scheduler.workspace_splits is None else 2 for one in self.kernels) + self.copies_operands
+        most = max(1 if one.scheduler.workspace_splits is None else 2 for one in self.kernels)
+        return most + self.copies_operands + self.needs_workspace
 
     @property
     def facts(self) -> Facts:

@@ -23,6 +23,7 @@ from tests.support import mutations_sparse, mutations_sparse_mma
 from tests.support.mutations_epilogue import FAULTS as EPILOGUE_FAULTS
 from tests.support.mutations_grouped import FAULTS as GROUPED_FAULTS
 from tests.support.mutations_mixed import FAULTS as MIXED_FAULTS
+from tests.support.mutations_pointers import FAULTS as POINTER_FAULTS
 from tests.support.mutations_reach import FAULTS
 from tests.support.mutations_scale import FAULTS as SCALE_FAULTS
 
@@ -1095,7 +1096,7 @@ _ACCUMULATION = (
 # The emulator is asked with the problems that it chooses: this one is too large for it.
 _REACH = tuple(
     _one(name, spec, header, old, new, "4096,4096,4104", seen, where=(EMULATOR,))
-    for name, spec, header, old, new, seen in (*FAULTS, *GROUPED_FAULTS)
+    for name, spec, header, old, new, seen in (*FAULTS, *GROUPED_FAULTS, *POINTER_FAULTS)
 )
 
 _SPARSE = tuple(
