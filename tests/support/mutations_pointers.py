@@ -7,7 +7,7 @@ from __future__ import annotations
 
 _SPEC = "pointers_pingpong"
 _PREPARE, _SCHEDULER, _GROUPS = "sm90_prepare_groups", "sm90_tile_scheduler_pointers", "sm90_pointer_groups"
-_EPILOGUE, _LAUNCH = "sm90_epilogue_tma", "sm90_pointers_launch"
+_EPILOGUE = "sm90_epilogue_tma"
 
 
 def _prepare(name: str, old: str, new: str, seen: str) -> tuple[str, str, str, str, str, str]:
@@ -210,13 +210,5 @@ FAULTS = (
         "if constexpr (Tile::kOwnMatrices) { return tile.outputs(params).tma_loads; }",
         "if constexpr (Tile::kOwnMatrices) { return true; }",
         "TMA loads a C that it cannot address",
-    ),
-    (
-        "pointers_short_workspace",
-        _SPEC,
-        _LAUNCH,
-        "int64_t(sizeof(GroupMatrices<typename Config::ElementD>) + sizeof(GroupTiles)) + kWorkspaceStep;",
-        "int64_t(sizeof(GroupMatrices<typename Config::ElementD>));",
-        "the tiles of groups lie behind the end of the workspace",
     ),
 )

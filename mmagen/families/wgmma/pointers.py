@@ -131,7 +131,7 @@ def default_problems() -> tuple[Problem, ...]:
         _of(
             ((70, 272, 144), (0, 64, 64), (129, 33, 80), (64, 0, 16), (200, 100, 0), (1, 1, 1)), alpha=2.0, beta=-1.0, ld_pad=8
         ),
-        _of(((17, 40, 200), (300, 264, 72)) * 20, beta=1.0),
+        _of(((17, 40, 200), (300, 264, 72)) * 20, beta=1.0, ld_pad=5),
         _of(((0, 16, 16),)),
         _of(tuple((128 << i % 4, 4096, 512 << i % 3) for i in range(24))),
         _of(tuple((4096 - 256 * i, 2048 + 128 * i, 4096) for i in range(8))),
@@ -169,8 +169,9 @@ def text(of_gemm: Text) -> Text:
         of_gemm,
         title=f"grouped {of_gemm.title}",
         formula="D = alpha * A * B + beta * C for each of `batch` groups, each with M, N and K of its own: a, b, c and d are\n"
-        " * arrays of `batch` pointers in device memory, and m, n and k are the largest of any group. A and B of each begin at multiples\n"
-        " * of 16 bytes, and so do their lines. Of a group with K = 0 D is beta * C; one without rows or columns is not written.",
+        " * arrays of `batch` pointers in device memory, and m, n and k are the largest of any group. A and B of each begin at\n"
+        " * multiples of 16 bytes, and so do their lines. Of a group with K = 0 D is beta * C; one without rows or columns is not\n"
+        " * written.",
     )
 
 

@@ -521,7 +521,8 @@ class Operands {
 
  private:
   /// Matrices of each group that has elements. Those of A and B begin and have lines at multiples of 16 elements, as TMA needs;
-  /// of every other group, C and D begin anywhere. Every leading dimension differs from that of the group before.
+  /// where leading dimensions are padded, C and D of every other group begin anywhere. Every leading dimension differs from
+  /// that of the group before.
   void make_groups() {
     std::vector<GroupMatricesOf> all;
     for (std::size_t i = 0; i < problem_.groups.size(); ++i) {
@@ -540,7 +541,7 @@ class Operands {
       }
       auto const pad = [](int64_t line, int64_t more) { return ceil_div(line, 16) * 16 - line + 16 * more; };
       int64_t const turn = static_cast<int64_t>(i);
-      int64_t const odd = turn % 2, line_d = Subject::kDMajor == 'N' ? own.n : own.m;
+      int64_t const odd = own.ld_pad > 0 ? turn % 2 : 0, line_d = Subject::kDMajor == 'N' ? own.n : own.m;
       Padding const padding = {pad(Subject::kAMajor == 'K' ? own.k : own.m, turn % 3),
                                pad(Subject::kBMajor == 'K' ? own.k : own.n, 1 + turn % 2),
                                odd ? own.ld_pad + 5 + turn % 3 : pad(line_d, 2 + turn % 3),
