@@ -259,8 +259,8 @@ class ProductPlan(TilePlan):
         a, b, d = self.operand("A").element, self.operand("B").element, self.epilogue.out
         a_major, b_major, d_major = self.majors
         about, columns = super().facts, columns_of_element(self.epilogue.operations)
-        matrices = {
-            "a": {"type": a.word, "contiguous": a_major},
+        matrices: dict[str, Any] = {
+            "a": {"type": a.word, "contiguous": a_major, **self._sparse},
             "b": {"type": b.word, "contiguous": b_major} | self._packed,
             "d": {"type": d.word, "contiguous": d_major} | ({"columns_of_element": columns} if columns > 1 else {}),
             "accumulator": self.atom.type_d.word,
@@ -281,6 +281,12 @@ class ProductPlan(TilePlan):
             description={**about.description, **matrices},
             columns_of_element=columns,
         )
+
+    @property
+    def _sparse(self) -> dict[str, int | str]:
+        """For the description of a sparse A: of each group along K so many are kept; the contiguous mode before compression."""
+        one = self.operand("A")
+        return {"group": one.group, "kept": one.kept, "dense": self.spec.layout.a_major} if one.group > 1 else {}
 
     @property
     def _packed(self) -> dict[str, int]:

@@ -70,16 +70,18 @@ def groups_of(task: Task) -> list[Group]:
     return found
 
 
+def aligned(word: str, rows: int, columns: int, columns_contiguous: bool, more: int = 0) -> Matrix:
+    """Memory for a matrix whose lines begin at multiples of 16 elements. more: by so many times 16 elements they are longer."""
+    line = columns if columns_contiguous else rows
+    whole = -(-line // _ALIGNED) * _ALIGNED + more * _ALIGNED
+    return empty(word, rows, columns, 1, columns_contiguous, whole - line, 0)
+
+
 def _operands(plan: ProductPlan, problem: Problem, draw: Draw, rng: np.random.Generator, group: int, pad: int) -> Operands:
     """A and B as TMA needs them. Of every other group C and D begin and have lines anywhere."""
     m, n, k = problem.shape
     out, row_major = plan.epilogue.out.word, plan.epilogue.row_major
     odd = group % 2
-
-    def aligned(word: str, rows: int, columns: int, columns_contiguous: bool, more: int) -> Matrix:
-        line = columns if columns_contiguous else rows
-        whole = -(-line // _ALIGNED) * _ALIGNED + more * _ALIGNED
-        return empty(word, rows, columns, 1, columns_contiguous, whole - line, 0)
 
     a, b = plan.operand("A"), plan.operand("B")
     found_a = aligned(a.element.word, m, k, a.contiguous_k, group % 3)
