@@ -20,6 +20,7 @@ _FROM = {
     "mmagen.binding.errors": ("ArgumentError", "DeviceError"),
     "mmagen.binding.kernel": ("Kernel",),
     "mmagen.binding.libraries": ("transposed",),
+    "mmagen.binding.sparse": ("Compressed",),
     "mmagen.core.errors": ("BuildError", "MmagenError", "RunError", "SpecError", "UsageError"),
     "mmagen.spec.model": ("Spec",),
     "mmagen.verify.verdict": ("Verdict",),

@@ -9,6 +9,7 @@ from mmagen.binding.errors import ArgumentError as ArgumentError
 from mmagen.binding.errors import DeviceError as DeviceError
 from mmagen.binding.kernel import Kernel as Kernel
 from mmagen.binding.libraries import transposed as transposed
+from mmagen.binding.sparse import Compressed as Compressed
 from mmagen.core.errors import BuildError as BuildError
 from mmagen.core.errors import MmagenError as MmagenError
 from mmagen.core.errors import RunError as RunError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -13,9 +13,11 @@ import numpy.typing as npt
 
 from mmagen.binding.errors import ArgumentError
 from mmagen.binding.further import check_names
+from mmagen.binding.groups import check_extents, listed
+from mmagen.binding.sparse import Compressed
 from mmagen.build.ptx import Ptx, compile_ptx
 from mmagen.core.errors import BuildError, RunError
-from mmagen.emulate import EmulationError
+from mmagen.emulate import EmulationError, Report
 from mmagen.families.library import choose
 from mmagen.families.plans import Plan
 from mmagen.host_runtime.library import HostError
@@ -25,6 +27,8 @@ from mmagen.toolchain.find import EMULATE, find_toolchain
 from mmagen.verify.emulated.formats import storage
 from mmagen.verify.emulated.matrices import further_matrices
 from mmagen.verify.emulated.matrix import Matrix, Operands, empty
+from mmagen.verify.emulated.pointers import Group, aligned
+from mmagen.verify.emulated.pointers import multiply as multiply_groups
 from mmagen.verify.emulated.session import multiply
 from mmagen.verify.emulated.task import Task
 
@@ -45,12 +49,17 @@ class Emulated:
 
     def __call__(
         self, a: Any, b: Any, c: Any, alpha: float, beta: float, timeout_s: float | None, further: Mapping[str, Any]
-    ) -> npt.NDArray[Any]:
+    ) -> npt.NDArray[Any] | list[npt.NDArray[Any]]:
         """See Kernel.emulate."""
         plan = self.plan
-        left, right = _array("a", a, plan.operand("A").element.word), _array("b", b, plan.operand("B").element.word)
-        if left.shape[-1] != right.shape[-2]:
-            raise ArgumentError("b", f"shape {right.shape}: {right.shape[-2]} rows, but a has {left.shape[-1]} columns")
+        if plan.needs_workspace:
+            return self._of_groups(a, b, c, alpha, beta, timeout_s, further)
+        compressed = a if isinstance(a, Compressed) else None
+        left = _array("a", compressed.values if compressed else a, plan.operand("A").element.word)
+        right = _array("b", b, plan.operand("B").element.word)
+        m, k = (compressed or left).shape[-2:]
+        if k != right.shape[-2]:
+            raise ArgumentError("b", f"shape {right.shape}: {right.shape[-2]} rows, but a has {k} columns")
         if plan.epilogue.scalar.word == "s32":
             for name, value in (("alpha", alpha), ("beta", beta)):
                 if value != int(value):
@@ -60,7 +69,7 @@ class Emulated:
             if c is None:
                 raise ArgumentError("c", "it is None, but beta is not 0; pass an array, or beta=0")
             source = _array("c", c, plan.epilogue.out.word)
-        m, n, k = left.shape[-2], right.shape[-1], left.shape[-1]
+        n = right.shape[-1]
         columns = plan.facts.columns_of_element
         if n % columns:
             raise ArgumentError("b", f"{n} columns: each element of D is made of two; pass an even number")
@@ -83,6 +92,48 @@ class Emulated:
             further[name][...] = (lines if matrix.columns_contiguous else lines.swapaxes(1, 2)).reshape(further[name].shape)
         return found if counts else found[0]
 
+    def _of_groups(
+        self, a: Any, b: Any, c: Any, alpha: float, beta: float, timeout_s: float | None, further: Mapping[str, Any]
+    ) -> list[npt.NDArray[Any]]:
+        """Of lists of matrices, one for each group."""
+        plan, epilogue = self.plan, self.plan.epilogue
+        if further:
+            raise ArgumentError(next(iter(further)), "this kernel takes lists a, b and c, alpha and beta alone")
+        words = {"a": plan.operand("A").element.word, "b": plan.operand("B").element.word, "c": epilogue.out.word}
+        given = {"a": listed("a", a), "b": listed("b", b)} | ({"c": listed("c", c)} if beta != 0 else {})
+        for name, arrays in given.items():
+            if len(arrays) != len(given["a"]):
+                raise ArgumentError(name, f"{len(arrays)} arrays, but a has {len(given['a'])}; pass one for each group")
+        groups = []
+        for i in range(len(given["a"])):
+            one = {name: _array(f"{name}[{i}]", arrays[i], words[name]) for name, arrays in given.items()}
+            check_extents(i, one["a"].shape, one["b"].shape, one["c"].shape if "c" in one else None)
+            groups.append(self._group(i, one))
+        if not groups:
+            return []
+        shapes = [group.shape for group in groups]
+        most = [max(1, *(shape[mode] for shape in shapes)) for mode in range(3)]
+        problem = Problem.model_validate({"shape": most, "groups": [list(one) for one in shapes], "alpha": alpha, "beta": beta})
+        task = Task(cast(Plan, plan), self._ptx, problem, "given", 1, timeout_s=timeout_s)
+        self._without_findings(lambda: multiply_groups(task, groups).reports)
+        kind = storage(epilogue.out.word)
+        return [np.ascontiguousarray(one.data.d.view[0]) if one.data else np.zeros(one.shape[:2], kind) for one in groups]
+
+    def _group(self, number: int, given: Mapping[str, npt.NDArray[Any]]) -> Group:
+        (m, k), n = given["a"].shape, given["b"].shape[1]
+        if not m or not n:
+            return Group(number, (m, n, k), None, None)
+        a, b, d = self.plan.operand("A"), self.plan.operand("B"), self.plan.epilogue
+        found = [
+            aligned(a.element.word, m, max(k, 1), a.contiguous_k),
+            aligned(b.element.word, n, max(k, 1), b.contiguous_k),
+        ]
+        for matrix, values in zip(found, (given["a"], given["b"].T), strict=True):
+            matrix.view[0, :, :k] = values
+        source = _laid_out(given["c"], d.out.word, m, n, d.major == "N", 1) if "c" in given else None
+        data = Operands(found[0], found[1], source, empty(d.out.word, m, n, 1, d.major == "N", 0, 0))
+        return Group(number, (m, n, k), Problem(shape=(m, n, max(k, 1))), data)
+
     def _config(self, problem: Problem) -> tuple[GemmPlan | None, str]:
         """The library and the config that it chooses."""
         if not self.plan.any_shape or not cast(GemmPlan, self.plan).configs:
@@ -96,7 +147,7 @@ class Emulated:
         a, b, d = self.plan.operand("A"), self.plan.operand("B"), self.plan.epilogue
         k, columns = problem.k, self.plan.facts.columns_of_element
         return Operands(
-            _laid_out(left, a.element.word, problem.m, k, a.contiguous_k, problem.batch),
+            _laid_out(left, a.element.word, problem.m, left.shape[-1], a.contiguous_k, problem.batch),
             _laid_out(right.swapaxes(-1, -2), b.element.word, problem.n, -(-k // b.group), b.contiguous_k, problem.batch),
             None if source is None else _laid_out(source, d.out.word, problem.m, problem.n, d.major == "N", problem.batch),
             empty(d.out.word, problem.m, problem.n // columns, problem.batch, d.major == "N", 0, 0),
@@ -126,13 +177,17 @@ class Emulated:
     def _multiply(self, task: Task, data: Operands) -> npt.NDArray[Any]:
         if task.library:
             task = _of_config(task)
+        self._without_findings(lambda: multiply(task, data)[1])
+        return np.ascontiguousarray(data.d.view)
+
+    def _without_findings(self, emulate: Callable[[], Sequence[Report]]) -> None:
+        """Emulates, and raises RunError for whatever is found."""
         try:
-            _, reports = multiply(task, data)
+            reports = emulate()
         except (EmulationError, HostError) as error:
             raise RunError(f"{self.plan.name}: {error}") from None
         if findings := [str(finding) for report in reports for finding in report.findings]:
             raise RunError(f"{self.plan.name}: {'; '.join(findings)}")
-        return np.ascontiguousarray(data.d.view)
 
 
 def _of_config(task: Task) -> Task:

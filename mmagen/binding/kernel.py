@@ -7,12 +7,14 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from typing import Any
 
+from mmagen.binding import groups
 from mmagen.binding.errors import ArgumentError, DeviceError
 from mmagen.binding.fast import caller
 from mmagen.binding.further import members
-from mmagen.binding.libraries import ArrayLibrary, library_of, wait_for
+from mmagen.binding.libraries import ArrayLibrary, library_of, stream_handle, wait_for
 from mmagen.binding.matrices import Matrices, batch_of, check_no_overlap, matrices, storage
 from mmagen.binding.shared_library import Entry
+from mmagen.binding.sparse import Compressed, Compressor
 from mmagen.binding.tensors import CPU, CUDA, CUDA_MANAGED, Tensor
 from mmagen.host_runtime.arguments import Arguments, struct_of
 from mmagen.plan.arguments import of_description
@@ -47,7 +49,10 @@ class Kernel:
         self._fast = caller(entry, devices[0])
         self._further = of_description(about.get("arguments", []))
         self._struct = struct_of(self._further.members)
-        if any(one.name == "group_status" for one in self._further.tensors):
+        self._compressor = Compressor(entry) if "group" in about["a"] else None
+        named = {one.name for one in self._further.tensors}
+        self._lists = "group_lda" in named  # groups with matrices of their own
+        if "group_status" in named and not self._lists:
             raise ArgumentError("kernel", f"{entry.name} computes groups, whose rows are no batch; call it by its C interface")
 
     def __repr__(self) -> str:
@@ -75,6 +80,10 @@ class Kernel:
         (torch.cuda.Stream, cupy.cuda.Stream); by default the caller's current one. further: the further arguments of the kernel by
         name, as its description lists them, e.g. bias=...; those that it writes are arrays to be filled or updated.
 
+        A sparse kernel takes what compress() returns as `a`. A kernel of groups with matrices of their own (`grouped: pointers`)
+        takes lists of matrices, one for each group, of any extents, and returns a list; A and B begin at multiples of 16 bytes,
+        and so do their lines.
+
         Raises ArgumentError, which names the argument and what would be right, and DeviceError.
         """
         if self._fast is not None and not further and (done := self._fast(a, b, out, c, alpha, beta, stream)) is not None:
@@ -83,16 +92,28 @@ class Kernel:
 
     def _call(self, a: Any, b: Any, out: Any, c: Any, alpha: Any, beta: Any, stream: Any, further: Mapping[str, Any]) -> Any:
         """A call of any arrays, and whatever is wrong with one."""
+        if self._lists:
+            return groups.call(self, a, b, out, c, alpha, beta, None if stream is None else stream_handle(stream), [*further])
+        compressed = self._compressed(a)
+        if compressed:
+            if compressed.on_host and CPU not in self._devices:
+                raise ArgumentError(
+                    "a", "it was compressed on the host; compress a matrix in GPU memory, or move values and metadata"
+                )
+            a, further = compressed.values, {**further, "metadata_a": compressed.metadata}
         library = library_of(a)
-        handle = 0 if stream is None else _stream_handle(stream)
+        handle = 0 if stream is None else stream_handle(stream)
         left = library.view("a", a, handle)
-        self._check_place("a", left, left)
+        self.check_place("a", left, left)
         if stream is None:
             handle = library.stream(left.device) if left.device_type != CPU else 0
         right = library.view("b", b, handle)
-        self._check_place("b", right, left)
+        self.check_place("b", right, left)
         mine = {"a": left, "b": right}
-        of_a = matrices("a", left, modes="MK", contiguous=self._contiguous["a"], type=self._types["a"])
+        if compressed:
+            of_a = compressed.as_a(left)
+        else:
+            of_a = matrices("a", left, modes="MK", contiguous=self._contiguous["a"], type=self._types["a"])
         of_b = matrices("b", right, modes="KN", contiguous=self._contiguous["b"], type=self._types["b"])
         if -(-of_a.columns // self._packed_b) != of_b.rows:
             packed = f", {self._packed_b} to an element of b" if self._packed_b > 1 else ""
@@ -101,15 +122,15 @@ class Kernel:
             )
         if of_b.columns % self._columns_of_element:
             raise ArgumentError("b", f"{of_b.columns} columns: each element of D is made of two; pass an even number")
-        scalars = self._scalars(library, alpha, beta, handle, left)
+        scalars = self.scalars(library, alpha, beta, handle, left)
         reads_c = bool(scalars["beta"] or scalars["beta_device"])
         source = self._source(library, c, handle, left, of_a, of_b) if reads_c else None
         counts = [("a", of_a.batch), ("b", of_b.batch), *([("c", source[1].batch)] if source else [])]
         batch = batch_of(counts)
         if out is None:
-            out = self._new(library, a, of_a.rows, of_b.columns // self._columns_of_element, batch)
+            out = self.new(library, a, of_a.rows, of_b.columns // self._columns_of_element, batch)
         result = library.view("out", out, handle)
-        self._check_place("out", result, left)
+        self.check_place("out", result, left)
         of_d = self._check_out(result, of_a, of_b, batch)
         others = [*mine.items(), *([("c", source[0])] if source else [])]
         count = 1 if batch is None else batch
@@ -117,7 +138,7 @@ class Kernel:
 
         def view(name: str, value: Any) -> Tensor:
             found = library.view(name, value, handle)
-            self._check_place(name, found, left)
+            self.check_place(name, found, left)
             others.append((name, found))
             return found
 
@@ -128,15 +149,15 @@ class Kernel:
             check_no_overlap(found, apart, None, name)
         if 0 in result.shape:
             return out
-        arguments = self._struct(struct_size=ctypes.sizeof(self._struct), **extents, **scalars, **more)
+        arguments = self.struct(**extents, **scalars, **more)
         _fill(arguments, "a", left, of_a)
         _fill(arguments, "b", right, of_b)
         _fill(arguments, "d", result, of_d)
         if source:
             _fill(arguments, "c", *source)
         with library.on(left.device) if left.device_type != CPU else nullcontext():
-            room = self._workspace(library, a, arguments)
-            self._run(arguments, handle)
+            room = self.workspace(library, a, arguments)
+            self.run(arguments, handle)
             if stream is None and library.waits and left.device_type != CPU:
                 wait_for(handle)
         del room
@@ -155,13 +176,17 @@ class Kernel:
     ) -> Any:
         """The same on numpy arrays, without a GPU: the library's host code decides the launch, the emulator executes its PTX.
 
-        Slow: about a second for a problem of 2^20 products. Raises ArgumentError, and RunError for races, accesses out of bounds
-        and other findings of the emulator. Only of kernels made by mmagen.compile()."""
+        Slow: about a second for a problem of 2^20 products. What compress() has made on the host is an `a` too. Raises
+        ArgumentError, and RunError for races, accesses out of bounds and other findings of the emulator. Only of kernels made by
+        mmagen.compile()."""
         if self._emulate is None:
             raise ArgumentError(
                 "kernel", f"{self.name} was opened as a library, without its PTX; use mmagen.compile(spec) to emulate"
             )
-        return self._emulate(a, b, c, alpha, beta, timeout_s, further)
+        compressed = self._compressed(a)
+        if compressed:
+            further = {**further, "metadata_a": compressed.metadata}
+        return self._emulate(compressed or a, b, c, alpha, beta, timeout_s, further)
 
     def can_run(self, m: int = 1, n: int = 1, k: int = 1, batch: int = 1) -> str:
         """Empty, or why the current device cannot run this problem: no driver, another architecture, too large, ...
@@ -184,9 +209,49 @@ class Kernel:
         status = self._functions["can_run"](arguments)
         return self._text() if status else ""
 
+    # --- sparse matrices ------------------------------------------------------------------------------------------------
+
+    def compress(self, a: Any, prune: bool = False, stream: Any = None) -> Compressed:
+        """A sparse matrix in the form that a sparse kernel takes as `a`; it serves any number of calls.
+
+        a: (M,K) or (batch,M,K), in GPU memory, or of the host: then the host compresses it, for emulate() or to be moved later.
+        prune: drop what a matrix that is not sparse enough has too much; else such a matrix raises ArgumentError with the row and
+        the columns, for which the call waits for the device."""
+        return self._sparse("compress").compress(a, prune, stream)
+
+    def prune(self, a: Any, stream: Any = None) -> Any:
+        """A new array of `a` without what compressing would drop: of each group along K the elements of largest magnitude stay."""
+        return self._sparse("prune").prune(a, stream)
+
+    def compressed(self, values: Any, metadata: Any, k: int, stream: Any = None) -> Compressed:
+        """A compressed matrix of k columns from arrays that come from elsewhere, e.g. a file: as in Compressed.
+
+        Raises ArgumentError for metadata that name no legal places, with which the result of a kernel would be undefined. Waits
+        for the device."""
+        return self._sparse("compressed").compressed(values, metadata, k, stream)
+
+    def _sparse(self, method: str) -> Compressor:
+        if self._compressor is None:
+            raise ArgumentError("kernel", f"{self.name} multiplies a dense a: {method}() is for kernels of sparse atoms")
+        return self._compressor
+
+    def _compressed(self, a: Any) -> Compressed | None:
+        """`a` if it is compressed. Raises ArgumentError unless that is what the kernel takes."""
+        if self._compressor is None:
+            if isinstance(a, Compressed):
+                raise ArgumentError("a", f"it is compressed, and {self.name} multiplies a dense matrix; pass an array")
+            return None
+        if not isinstance(a, Compressed):
+            raise ArgumentError(
+                "a", f"{self.name} multiplies a sparse matrix; pass kernel.compress(a), or kernel.compress(a, prune=True)"
+            )
+        if a.type != self._compressor.type:
+            raise ArgumentError("a", f"its elements are {a.type}; this kernel takes {self._compressor.type}")
+        return a
+
     # --- arguments -----------------------------------------------------------------------------------------------------
 
-    def _check_place(self, argument: str, given: Tensor, first: Tensor) -> None:
+    def check_place(self, argument: str, given: Tensor, first: Tensor) -> None:
         if given.device_type not in self._devices:
             raise ArgumentError(
                 argument, f"it is in the memory of {given.place}; this kernel reads GPU memory: move it there first"
@@ -202,13 +267,13 @@ class Kernel:
         if c is None:
             raise ArgumentError("c", "it is None, but beta is not 0; pass an array, or beta=0")
         given = library.view("c", c, handle)
-        self._check_place("c", given, first)
+        self.check_place("c", given, first)
         found = matrices("c", given, modes="MN", contiguous=self._contiguous["d"], type=self._types["d"])
         if (found.rows, found.columns) != (of_a.rows, of_b.columns):
             raise ArgumentError("c", f"shape {given.shape}: a @ b is ({of_a.rows},{of_b.columns})")
         return given, found
 
-    def _scalars(self, library: ArrayLibrary, alpha: Any, beta: Any, handle: int, first: Tensor) -> dict[str, Any]:
+    def scalars(self, library: ArrayLibrary, alpha: Any, beta: Any, handle: int, first: Tensor) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for name, value in (("alpha", alpha), ("beta", beta)):
             found[f"{name}_device"] = 0
@@ -220,7 +285,7 @@ class Kernel:
                 continue
             found[name] = 0.0
             given = library.view(name, value, handle)
-            self._check_place(name, given, first)
+            self.check_place(name, given, first)
             wanted = storage(str(self.description["scalar"]))
             if given.type != wanted or any(extent != 1 for extent in given.shape):
                 raise ArgumentError(
@@ -230,7 +295,7 @@ class Kernel:
             found[f"{name}_device"] = given.address
         return found
 
-    def _new(self, library: ArrayLibrary, like: Any, rows: int, columns: int, batch: int | None) -> Any:
+    def new(self, library: ArrayLibrary, like: Any, rows: int, columns: int, batch: int | None) -> Any:
         head = () if batch is None else (batch,)
         if self._contiguous["d"] == "N":
             return library.empty(like, (*head, rows, columns), storage(self._types["d"]))
@@ -247,7 +312,15 @@ class Kernel:
 
     # --- the call ------------------------------------------------------------------------------------------------------
 
-    def _workspace(self, library: ArrayLibrary, like: Any, arguments: Arguments) -> Any:
+    def struct(self, **members: Any) -> Arguments:
+        """The struct of a call."""
+        return self._struct(struct_size=ctypes.sizeof(self._struct), **members)
+
+    def laid_out(self, name: str) -> tuple[str, str]:
+        """(type, contiguous mode) of a, b or d."""
+        return self._types[name], self._contiguous[name]
+
+    def workspace(self, library: ArrayLibrary, like: Any, arguments: Arguments) -> Any:
         """Memory for partial sums, where the kernel can use it. Freed once the call is enqueued: the library of the arrays
         does not hand it out again before what was enqueued on the same stream."""
         if not self._takes_workspace:
@@ -261,7 +334,7 @@ class Kernel:
         arguments.workspace_bytes = count.value
         return room
 
-    def _run(self, arguments: Arguments, handle: int) -> None:
+    def run(self, arguments: Arguments, handle: int) -> None:
         self._check(self._functions["run"](arguments, handle))
 
     def _check(self, status: int) -> None:
@@ -281,17 +354,3 @@ def _fill(arguments: Arguments, name: str, given: Tensor, found: Matrices) -> No
     setattr(arguments, name, given.address)
     setattr(arguments, f"ld{name}", found.ld)
     setattr(arguments, f"batch_stride_{name}", found.stride)
-
-
-def _stream_handle(stream: Any) -> int:
-    """The cudaStream_t of an int, or of a stream object of torch, CuPy or the __cuda_stream__ protocol."""
-    if isinstance(stream, int):
-        return stream
-    if hasattr(stream, "__cuda_stream__"):
-        return int(stream.__cuda_stream__()[1])
-    for attribute in ("cuda_stream", "ptr"):
-        if hasattr(stream, attribute):
-            return int(getattr(stream, attribute))
-    raise ArgumentError(
-        "stream", f"{type(stream).__qualname__} is no CUDA stream; pass a cudaStream_t as an int, or a stream object"
-    )

@@ -66,6 +66,20 @@ def wait_for(stream: int) -> None:
         raise DeviceError(f"the kernel failed: CUDA reports error {error}", error)
 
 
+def stream_handle(stream: Any) -> int:
+    """The cudaStream_t of an int, or of a stream object of torch, CuPy or the __cuda_stream__ protocol."""
+    if isinstance(stream, int):
+        return stream
+    if hasattr(stream, "__cuda_stream__"):
+        return int(stream.__cuda_stream__()[1])
+    for attribute in ("cuda_stream", "ptr"):
+        if hasattr(stream, attribute):
+            return int(getattr(stream, attribute))
+    raise ArgumentError(
+        "stream", f"{type(stream).__qualname__} is no CUDA stream; pass a cudaStream_t as an int, or a stream object"
+    )
+
+
 class _Torch:
     """Read through its own attributes: a hundred times faster than through a DLPack capsule."""
 

@@ -11,18 +11,23 @@ from pathlib import Path
 from typing import Any
 
 from mmagen.core.errors import UsageError
-from mmagen.host_runtime.arguments import Arguments
+from mmagen.host_runtime.arguments import Arguments, CompressArguments, CompressedSize
 from mmagen.plan.facts import INTERFACE_VERSION
 
 _DESCRIBES = re.compile(rb"(?<![\w.])([A-Za-z]\w*)_description\0")
-_FUNCTIONS = {
+_FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "run": (ctypes.c_int, (ctypes.POINTER(Arguments), ctypes.c_void_p)),
     "can_run": (ctypes.c_int, (ctypes.POINTER(Arguments),)),
     "workspace_bytes": (ctypes.c_int, (ctypes.POINTER(Arguments), ctypes.POINTER(ctypes.c_int64))),
     "config_name": (ctypes.c_char_p, (ctypes.POINTER(Arguments),)),
     "error_text": (ctypes.c_char_p, ()),
     "cuda_error": (ctypes.c_int, ()),
+    # of sparse kernels
+    "compressed_size_of": (ctypes.c_int, (ctypes.c_int64, ctypes.c_int64, ctypes.POINTER(CompressedSize))),
 }
+for _function in ("prune", "compress", "check_metadata"):
+    _FUNCTIONS[_function] = (ctypes.c_int, (ctypes.POINTER(CompressArguments), ctypes.c_void_p))
+    _FUNCTIONS[f"{_function}_host"] = (ctypes.c_int, (ctypes.POINTER(CompressArguments),))
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,39 @@ class Info(ctypes.Structure):
     )
 
 
+class CompressArguments(ctypes.Structure):
+    """<name>_compress_args of NAME.h; pointers are addresses."""
+
+    _fields_ = (
+        ("struct_size", ctypes.c_uint64),
+        *((name, ctypes.c_int64) for name in ("m", "k", "batch")),
+        *(
+            (member, kind)
+            for name in ("dense", "pruned", "values")
+            for member, kind in (
+                (name, ctypes.c_uint64),
+                (f"ld_{name}", ctypes.c_int64),
+                (f"batch_stride_{name}", ctypes.c_int64),
+            )
+        ),
+        ("metadata", ctypes.c_uint64),
+        ("batch_stride_metadata", ctypes.c_int64),
+        ("violation", ctypes.c_uint64),
+    )
+
+
+class CompressedSize(ctypes.Structure):
+    """<name>_compressed_size of NAME.h."""
+
+    _fields_ = (
+        ("struct_size", ctypes.c_uint64),
+        *(
+            (name, ctypes.c_int64)
+            for name in ("values_columns", "ld_values", "values_bytes", "metadata_words", "metadata_bytes")
+        ),
+    )
+
+
 @cache
 def struct_of(members: tuple[tuple[str, str], ...]) -> type[Arguments]:
     """The struct of a library with further members: (type as in the header, name)."""

@@ -172,8 +172,8 @@ class TileScheduler:
     operands by multicast. split_k: CTAs of a cluster that split the K of a tile. workspace_splits: parts of K that CTAs sum up
     through a workspace, at most; 0 for as many as fit the problem, None for no such parts. persistent: a CTA computes several
     tiles. stream_k: which last waves all CTAs share through a workspace: "never", "last_wave" (one that is less than two thirds
-    full) or "always" (any that is not full). grouped: how the rows of groups are given, "contiguous" or "masked"; "" for a kernel
-    without groups.
+    full) or "always" (any that is not full). grouped: how groups are given, "contiguous", "masked" or "pointers"; "" for a kernel
+    without groups. describes_groups: a kernel that runs before writes what is known of them to the workspace.
     """
 
     raster_group: int
@@ -183,6 +183,7 @@ class TileScheduler:
     persistent: bool = False
     stream_k: str = "never"
     grouped: str = ""
+    describes_groups: bool = False
 
     @property
     def cluster_ctas(self) -> int:

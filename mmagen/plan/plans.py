@@ -113,6 +113,11 @@ class ProjectPlan:
         return False
 
     @property
+    def needs_workspace(self) -> bool:
+        """Is a call without one refused?"""
+        return False
+
+    @property
     def sums_in_workspace(self) -> bool:
         """Is it for partial sums of tiles, so that its size depends on how many CTAs run at once?"""
         return False
@@ -254,8 +259,8 @@ class ProductPlan(TilePlan):
         a, b, d = self.operand("A").element, self.operand("B").element, self.epilogue.out
         a_major, b_major, d_major = self.majors
         about, columns = super().facts, columns_of_element(self.epilogue.operations)
-        matrices = {
-            "a": {"type": a.word, "contiguous": a_major},
+        matrices: dict[str, Any] = {
+            "a": {"type": a.word, "contiguous": a_major, **self._sparse},
             "b": {"type": b.word, "contiguous": b_major} | self._packed,
             "d": {"type": d.word, "contiguous": d_major} | ({"columns_of_element": columns} if columns > 1 else {}),
             "accumulator": self.atom.type_d.word,
@@ -276,6 +281,12 @@ class ProductPlan(TilePlan):
             description={**about.description, **matrices},
             columns_of_element=columns,
         )
+
+    @property
+    def _sparse(self) -> dict[str, int | str]:
+        """For the description of a sparse A: of each group along K so many are kept; the contiguous mode before compression."""
+        one = self.operand("A")
+        return {"group": one.group, "kept": one.kept, "dense": self.spec.layout.a_major} if one.group > 1 else {}
 
     @property
     def _packed(self) -> dict[str, int]:
@@ -365,12 +376,20 @@ class GemmPlan(ProductPlan):
 
     @property
     def takes_workspace(self) -> bool:
-        return self.sums_in_workspace or self.copies_operands
+        return self.sums_in_workspace or self.copies_operands or self.needs_workspace
+
+    @property
+    def needs_workspace(self) -> bool:
+        return any(one.scheduler.describes_groups for one in self.kernels)
 
     @property
     def workspace_use(self) -> str:
         """What it is for."""
-        uses = {"partial sums": self.sums_in_workspace, "copies of operands that TMA cannot address": self.copies_operands}
+        uses = {
+            "partial sums": self.sums_in_workspace,
+            "copies of operands that TMA cannot address": self.copies_operands,
+            "tensor maps and sizes of the groups": self.needs_workspace,
+        }
         return " and ".join(use for use, has in uses.items() if has)
 
     @property
@@ -379,7 +398,8 @@ class GemmPlan(ProductPlan):
 
     @property
     def most_launches(self) -> int:
-        return max(1 if one.scheduler.workspace_splits is None else 2 for one in self.kernels) + self.copies_operands
+        most = max(1 if one.scheduler.workspace_splits is None else 2 for one in self.kernels)
+        return most + self.copies_operands + self.needs_workspace
 
     @property
     def facts(self) -> Facts:

@@ -167,7 +167,7 @@ def problem_faults(spec: Spec, scalar: ElementType, problems: Iterable[Problem])
             yield Fault(
                 ("problems", i),
                 "the kernel computes no groups",
-                "omit groups, or use grouped: contiguous or masked",
+                "omit groups, or use grouped: contiguous, masked or pointers",
                 {("problems", i): problem.model_dump(mode="json", exclude={"groups"})},
             )
 

@@ -13,7 +13,8 @@ from mmagen.spec.model import Problem
 
 @dataclass(frozen=True, kw_only=True)
 class Trials:
-    """judge: selects how inputs are drawn and results judged: "product", "ownership" or "instruction".
+    """judge: selects how inputs are drawn and results judged: "product", "pointers" (groups with matrices of their own),
+    "ownership" or "instruction".
 
     cases: (problem, distribution of its inputs). without_workspace: problems whose call gets none though it could use one.
     requires: the oldest architecture with the kernel's instructions. types, majors: for records: types of the operands,

@@ -1,4 +1,4 @@
-"""The groups of a problem of a grouped kernel: how many rows each has, listed or drawn by Zipf's law."""
+"""The groups of a problem of a grouped kernel: how many rows each has, listed or drawn by Zipf's law, or its M, N and K."""
 
 from __future__ import annotations
 
@@ -23,13 +23,18 @@ MOST_GROUPS = 4096
 _SHOWN = 8  # sizes that a text lists
 
 _Rows = Annotated[int, Strict(), Field(ge=0, le=INT_MAX)]
+_Extents = tuple[_Rows, _Rows, _Rows]
 
 
 class Groups(Model):
-    """Rows of D of each group: `rows`, or `tokens` rows that are drawn for one of `experts` each, by Zipf's law."""
+    """Rows of D of each group: `rows`, or `tokens` rows that are drawn for one of `experts` each, by Zipf's law. Or `extents`, M, N
+    and K of each group."""
 
     rows: Annotated[tuple[_Rows, ...], BeforeValidator(not_empty)] | None = Field(
         default=None, description="groups is a list of the rows of each group, 0 or more, e.g. [300, 0, 17]"
+    )
+    extents: Annotated[tuple[_Extents, ...], BeforeValidator(not_empty)] | None = Field(
+        default=None, description="groups is a list of [M, N, K] of each group, 0 or more, e.g. [[300, 64, 128], [0, 64, 128]]"
     )
     experts: Annotated[int, Strict(), Field(ge=1, le=MOST_GROUPS)] | None = Field(
         default=None, description=f"experts is the number of groups, 1 to {MOST_GROUPS}"
@@ -49,11 +54,20 @@ class Groups(Model):
     @property
     def sizes(self) -> tuple[int, ...]:
         """Rows of each group."""
+        if self.extents is not None:
+            return tuple(m for m, _, _ in self.extents)
         return self.rows if self.rows is not None else _drawn(self.experts or 0, self.tokens or 0, self.exponent, self.seed)
+
+    def shapes(self, n: int, k: int) -> tuple[tuple[int, int, int], ...]:
+        """M, N and K of each group; n and k where groups differ in their rows alone."""
+        return self.extents if self.extents is not None else tuple((rows, n, k) for rows in self.sizes)
 
     @property
     def text(self) -> str:
-        """`70+0+129`, or `64 by Zipf's law, 4096 rows`."""
+        """`70+0+129`, `70x64x32+0x64x32`, or `64 by Zipf's law, 4096 rows`."""
+        if self.extents is not None:
+            each = ["x".join(map(str, one)) for one in self.extents]
+            return "+".join(each) if len(each) <= _SHOWN else f"{len(each)} of {sum(self.sizes)} rows"
         if self.rows is None:
             return f"{self.experts} by Zipf's law, {self.tokens} rows"
         return "+".join(map(str, self.rows)) if len(self.rows) <= _SHOWN else f"{len(self.rows)} of {sum(self.rows)} rows"
@@ -61,32 +75,43 @@ class Groups(Model):
     @model_validator(mode="before")
     @classmethod
     def _spell_out(cls, value: Any) -> Any:
-        return {"rows": value} if isinstance(value, (list, tuple)) else value
+        if not isinstance(value, (list, tuple)):
+            return value
+        return {"extents" if value and isinstance(value[0], (list, tuple)) else "rows": value}
 
     @model_validator(mode="after")
     def _is_one_of_two(self) -> Groups:
         drawn = self.experts is not None and self.tokens is not None
-        if (self.rows is not None) == drawn or (self.rows is not None and (self.experts or self.tokens is not None)):
+        partly = self.experts is not None or self.tokens is not None
+        listed = self.rows is not None or self.extents is not None
+        if listed == drawn or (listed and partly) or (self.rows is not None and self.extents is not None):
             raise refuse(
                 "groups are neither listed nor drawn",
                 "use a list of rows, e.g. [300, 0, 17], or {experts: 64, tokens: 4096, exponent: 1.0, seed: 1}",
             )
-        if self.rows is not None and len(self.rows) > MOST_GROUPS:
-            raise refuse(f"{len(self.rows)} groups", f"at most {MOST_GROUPS}")
+        if listed and len(self.sizes) > MOST_GROUPS:
+            raise refuse(f"{len(self.sizes)} groups", f"at most {MOST_GROUPS}")
         return self
 
     @model_serializer(mode="wrap")
     def _as_written(self, handler: SerializerFunctionWrapHandler) -> Any:
         written = handler(self)
-        return list(self.rows) if self.rows is not None else {key: value for key, value in written.items() if key != "rows"}
+        if self.extents is not None:
+            return [list(one) for one in self.extents]
+        if self.rows is not None:
+            return list(self.rows)
+        return {key: value for key, value in written.items() if key not in ("rows", "extents")}
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         sizes = {"type": "integer", "minimum": 0, "maximum": INT_MAX}
         mapping = handler.resolve_ref_schema(handler(schema))
         mapping["properties"].pop("rows")
+        mapping["properties"].pop("extents")
         mapping["required"] = ["experts", "tokens"]
-        return {"anyOf": [{"type": "array", "items": sizes, "minItems": 1, "maxItems": MOST_GROUPS}, mapping]}
+        extents = {"type": "array", "items": sizes, "minItems": 3, "maxItems": 3}
+        lists = [{"type": "array", "items": one, "minItems": 1, "maxItems": MOST_GROUPS} for one in (sizes, extents)]
+        return {"anyOf": [*lists, mapping]}
 
 
 @cache

@@ -147,7 +147,7 @@ class Problem(Model):
     groups: Groups | None = Field(
         default=None,
         description="groups, of a grouped kernel, is a list of the rows of each group, e.g. [300, 0, 17], or a mapping such as "
-        "{experts: 64, tokens: 4096, exponent: 1.0, seed: 1} for sizes by Zipf's law",
+        "{experts: 64, tokens: 4096, exponent: 1.0, seed: 1} for sizes by Zipf's law; with grouped pointers also of [M, N, K]",
     )
 
     @property
@@ -276,10 +276,11 @@ class Spec(Model):
     sparse: Sparse = None
     scale: Scale | None = SCALE
     weights: Weights | None = WEIGHTS
-    grouped: Literal["contiguous", "masked"] | None = Field(
+    grouped: Literal["contiguous", "masked", "pointers"] | None = Field(
         default=None,
-        description="grouped is contiguous (rows of all groups one behind the other, offsets in device memory) or masked (a matrix "
-        "for each group, of whose rows the first are used, their number in device memory), or null for no groups",
+        description="grouped is contiguous (rows of all groups one behind the other, offsets in device memory), masked (a matrix "
+        "for each group, of whose rows the first are used, their number in device memory) or pointers (M, N, K and matrices of "
+        "its own for each group, all in device memory), or null for no groups",
     )
     epilogue: Epilogue = Field(
         default=Epilogue(),

@@ -116,3 +116,12 @@ def test_what_is_no_field_of_the_map_is_refused(line, wrong):
 def test_a_part_of_a_warp_cannot_publish_a_map():
     alone = PUBLISH.replace("setp.lt.u32 %q, %tid, 32;", "setp.lt.u32 %q, %tid, 16;")
     assert "warp_divergence" in outcome(COPY + REPLACE + alone)[1]
+
+
+@pytest.mark.parametrize(
+    ("was", "instead"), [("mov.u64 %rd9, 256;", "mov.u64 %rd9, 264;"), ("b1024.b64 [%r7], %in;", "b1024.b64 [%r7], %rd11;")]
+)
+def test_a_map_whose_tensor_tma_cannot_address_is_a_finding(was, instead):
+    changed = "    add.u64 %rd11, %in, 8;\n" + REPLACE.replace(was, instead)
+    assert changed != "    add.u64 %rd11, %in, 8;\n" + REPLACE
+    assert "misaligned" in outcome(COPY + changed + PUBLISH + OTHER + ACQUIRE + LOAD + COME)[1]

@@ -23,6 +23,7 @@ from tests.support import mutations_sparse, mutations_sparse_mma
 from tests.support.mutations_epilogue import FAULTS as EPILOGUE_FAULTS
 from tests.support.mutations_grouped import FAULTS as GROUPED_FAULTS
 from tests.support.mutations_mixed import FAULTS as MIXED_FAULTS
+from tests.support.mutations_pointers import FAULTS as POINTER_FAULTS
 from tests.support.mutations_reach import FAULTS
 from tests.support.mutations_scale import FAULTS as SCALE_FAULTS
 
@@ -705,7 +706,7 @@ _HOPPER = (
         "b_of_the_first_batch",
         "warpgroup",
         "sm90_tma_load",
-        "b(tile.first_n(B::kTileMn), k_tile, tile.batch * params.batch_step_b)",
+        "b(tile.first_n(B::kTileMn), k_tile, tile.batch_ab() * params.batch_step_b)",
         "b(tile.first_n(B::kTileMn), k_tile, 0)",
         "64,200,136,3",
         "every batch multiplies the first B",
@@ -780,7 +781,7 @@ _HOPPER = (
         "leading_dimension_of_c",
         "warpgroup",
         "sm90_epilogue_tma",
-        "row * params.ldc + column :",
+        "row * from.ldc + column :",
         "row * params.n + column :",
         "64,128,64:ld_pad=8:beta=1",
         "C's rows are longer than D's extent",
@@ -1067,8 +1068,8 @@ _HOPPER = (
         "hopper_tma_of_an_unaligned_d",
         "sm90_gemm_warpgroup",
         "sm90_epilogue_tma",
-        "> params.tma_end) {",
-        "> params.tma_end + 64) {",
+        "> to.tma_end) {",
+        "> to.tma_end + 64) {",
         "64,133,40",
         "slices are stored through a tensor map that was never encoded",
         where=(EMULATOR,),
@@ -1095,7 +1096,7 @@ _ACCUMULATION = (
 # The emulator is asked with the problems that it chooses: this one is too large for it.
 _REACH = tuple(
     _one(name, spec, header, old, new, "4096,4096,4104", seen, where=(EMULATOR,))
-    for name, spec, header, old, new, seen in (*FAULTS, *GROUPED_FAULTS)
+    for name, spec, header, old, new, seen in (*FAULTS, *GROUPED_FAULTS, *POINTER_FAULTS)
 )
 
 _SPARSE = tuple(

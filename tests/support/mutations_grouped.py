@@ -30,8 +30,8 @@ FAULTS = (
         "grouped_b_of_the_neighbour",
         _CONTIGUOUS,
         "sm90_tma_load",
-        "b(tile.first_n(B::kTileMn), k_tile, tile.batch * params.batch_step_b)",
-        "b(tile.first_n(B::kTileMn), k_tile, (tile.batch + 1) * params.batch_step_b)",
+        "b(tile.first_n(B::kTileMn), k_tile, tile.batch_ab() * params.batch_step_b)",
+        "b(tile.first_n(B::kTileMn), k_tile, (tile.batch_ab() + 1) * params.batch_step_b)",
         "every group multiplies the B of the next one",
     ),
     (
@@ -71,7 +71,7 @@ FAULTS = (
     (
         "grouped_prefix_sum_of_half_a_warp",
         _MASKED,
-        _SCHEDULER,
+        "warp_scan",
         """CUTE_DEVICE unsigned prefix_sum(unsigned value, int lane) {
   CUTE_UNROLL
   for (int step = 1; step < 32; step *= 2) {""",

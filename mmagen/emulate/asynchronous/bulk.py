@@ -78,6 +78,8 @@ class BulkCopies:
             self._maps[address] = data, tensor
             if 16 < tensor.swizzle != tensor.box[0] * tensor.element:
                 raise EmulationError(f"line {i.line}: boxes narrower than their swizzle are not supported")
+            if fault := tensor.fault():  # of one that a kernel has changed
+                self._findings.add("misaligned", i, 1, lane, f"uses a tensor map that TMA cannot read: {fault}")
             if more := excess(tensor, self._memory.device):
                 self._findings.add("global_out_of_bounds", i, 1, lane, f"copies by {more}")
         return self._maps[address][1]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from mmagen import families
 from mmagen.core.errors import Fault, SpecFaults
 from mmagen.families import launches, library, sparse
-from mmagen.families.wgmma import decisions, grouped, mixed, mixed_gemm, scaling
+from mmagen.families.wgmma import decisions, grouped, mixed, mixed_gemm, pointers, scaling
 from mmagen.families.wgmma import rules as wgmma_rules
 from mmagen.families.wgmma.alternatives import EVERY, USUAL, alternatives
 from mmagen.families.wgmma.model import WarpgroupRoles, WgmmaGemmPlan, WgmmaMainloop
@@ -87,7 +87,7 @@ class WgmmaGemm:
         own = mixed_gemm.context(plan)
         return {
             **library.context(plan, config),
-            "launch": "sm90_grouped" if plan.scheduler.grouped else "sm90",
+            "launch": grouped.LAUNCHES[plan.scheduler.grouped],
             "unaligned": not plan.scheduler.grouped,
             "sources": [*library.sources(plan), *([] if plan.scheduler.grouped else [f"{plan.name}_unaligned"])],
             "warpgroups": f"{plan.roles.consumers} {WARPGROUPS[plan.roles.schedule]}",
@@ -100,6 +100,8 @@ class WgmmaGemm:
 
     def trials(self, plan: WgmmaGemmPlan) -> Trials:
         scheduler = plan.scheduler
+        if scheduler.describes_groups:
+            return replace(of_product(plan, pointers.trial_problems(plan)), judge="pointers")
         if scheduler.grouped:
             return of_product(plan, grouped.trial_problems(plan))
         if plan.mainloop.weights:
@@ -178,6 +180,7 @@ def planned(family: str, spec: Spec, sha: str, atom: Atom, mma: TiledMma, proble
         persistent=decisions.persistent(spec, mma),
         stream_k=decisions.stream_k(spec),
         grouped=spec.grouped or "",
+        describes_groups=spec.grouped == "pointers",
     )
     mainloop = _mainloop(computed, stages, atom, mma, tile)
     made_by = functor(staged.operations, spec.name, staged.row_major, decisions.swapped(spec))

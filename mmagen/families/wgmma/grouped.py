@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from mmagen.core.errors import ABSENT, Fault
-from mmagen.families.wgmma import decisions
+from mmagen.families.wgmma import decisions, pointers
 from mmagen.families.wgmma.breach import Breach
 from mmagen.mma.atoms import TYPES
 from mmagen.plan import pages
@@ -26,13 +26,16 @@ _LANES = 32  # groups in a window of the tile scheduler
 SIZES = {
     "contiguous": "rows of all groups one behind the other in A, C and D; their offsets in device memory",
     "masked": "a matrix A, C and D for each group, of which the first rows are used; their number in device memory",
+    "pointers": pointers.SIZES,
 }
+LAUNCHES = {"": "sm90", "contiguous": "sm90_grouped", "masked": "sm90_grouped", "pointers": "sm90_pointers"}
 
 
 def breaches(spec: Spec, mma: TiledMma) -> Iterator[Breach]:
     """What a grouped kernel does not have."""
     if not spec.grouped:
         return
+    yield from pointers.breaches(spec)
     if decisions.schedule(spec, mma) == "warpgroup":
         yield Breach(
             ("schedule",),
@@ -72,7 +75,9 @@ def library_faults(spec: Spec) -> Iterator[Fault]:
 def epilogue_faults(spec: Spec) -> Iterator[Fault]:
     """Fault for operations on further tensors that groups do not have."""
     listed = spec.epilogue.operations or ()
-    if spec.grouped and (names := [one.word for one in listed if _lacks(one)]):
+    if spec.grouped == "pointers":
+        yield from pointers.epilogue_faults(spec)
+    elif spec.grouped and (names := [one.word for one in listed if _lacks(one)]):
         written = spec.epilogue.model_dump(mode="json")
         kept = [entry for entry, one in zip(written, listed, strict=True) if not _lacks(one)]
         yield Fault(
@@ -91,8 +96,19 @@ def problem_faults(spec: Spec, a_bytes: int, b_bytes: int, problems: Sequence[Pr
     """Faults of the problems of a grouped kernel. a_bytes, b_bytes: of an element of a call's A and B."""
     if not spec.grouped:
         return
+    if spec.grouped == "pointers":
+        yield from pointers.problem_faults(problems)
+        return
     for i, problem in enumerate(problems):
         key, written = ("problems", i), problem.model_dump(mode="json")
+        if problem.groups and problem.groups.extents is not None:
+            yield Fault(
+                key,
+                f"{problem.text}: the groups have a single N and K, and lists of [M, N, K] are for grouped: pointers",
+                f"the rows of each group, e.g. {list(problem.groups.sizes)}",
+                {key: {**written, "groups": list(problem.groups.sizes)}},
+            )
+            continue
         if not problem.groups:
             sizes = [problem.m // 2, problem.m - problem.m // 2]
             yield Fault(
@@ -167,6 +183,8 @@ def arguments(grouped: str) -> Arguments:
     two ways to give them."""
     if not grouped:
         return NO_ARGUMENTS
+    if grouped == "pointers":
+        return pointers.arguments()
     sizes = {"contiguous": ("group_offsets", "group_ends"), "masked": ("group_m",)}[grouped]
     return Arguments(tuple(_vector(name) for name in (*sizes, "group_status")))
 
@@ -206,6 +224,8 @@ def _vector(name: str) -> Tensor:
 def default_problems(grouped: str) -> tuple[Problem, ...]:
     """Groups with and without rows, smaller and larger than a tile, ending anywhere, more than a window of them; one group;
     rows of no group; and sizes by Zipf's law that fill a GPU."""
+    if grouped == "pointers":
+        return pointers.default_problems()
     small: tuple[tuple[tuple[int, ...], tuple[int, int], dict[str, Any]], ...] = (
         ((70, 0, 1, 129, 64), (272, 144), {"alpha": 2.0, "beta": -1.0}),
         ((0, 0, 300), (208, 80), {"beta": 1.0}),
@@ -268,6 +288,8 @@ _FORMULAS = {
 
 def text(grouped: str, of_gemm: Text) -> Text:
     """The sentences of a grouped kernel, from those of one without groups."""
+    if grouped == "pointers":
+        return pointers.text(of_gemm)
     return replace(of_gemm, title=f"grouped {of_gemm.title}", formula=_FORMULAS[grouped])
 
 
@@ -275,6 +297,8 @@ def rows_of_page(plan: GemmPlan) -> list[pages.Row]:
     """Rows of the section about the schedule."""
     if not plan.scheduler.grouped:
         return []
+    if plan.scheduler.describes_groups:
+        return pointers.rows_of_page()
     return [
         ("groups", SIZES[plan.scheduler.grouped]),
         ("work tiles", f"found on the device, by prefix sums over windows of {_LANES} groups; none for a group without rows"),

@@ -84,6 +84,12 @@ _SIZES = {"contiguous": "kStacked", "masked": "kMasked"}  # mmagen::GroupSizes
 
 
 def _scheduler(scheduler: TileScheduler) -> Policy:
+    if scheduler.describes_groups:
+        return Policy(
+            "mmagen::PointerTileScheduler<Config>",
+            "sm90_tile_scheduler_pointers",
+            "persistent; finds the tiles of groups with matrices of their own",
+        )
     if scheduler.grouped:
         return Policy(
             f"mmagen::GroupedTileScheduler<Config, mmagen::GroupSizes::{_SIZES[scheduler.grouped]}>",

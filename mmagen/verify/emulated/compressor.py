@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mmagen.emulate import EmulationError, GlobalMemory
+from mmagen.host_runtime.arguments import CompressArguments
 from mmagen.mma.sparse_atoms import SparseAtom
 from mmagen.mma.sparsity import columns_stored, compress, kept, metadata_words
 from mmagen.plan.operands import VECTOR_BYTES
@@ -22,27 +23,6 @@ from mmagen.verify.emulated.task import Task
 _BATCH = 2
 _LD_PAD = 3  # elements: rows of the dense matrix begin anywhere
 _NONE = -1
-
-
-class CompressArguments(ctypes.Structure):
-    """<name>_compress_args of NAME.h; pointers are addresses."""
-
-    _fields_ = (
-        ("struct_size", ctypes.c_uint64),
-        *((name, ctypes.c_int64) for name in ("m", "k", "batch")),
-        *(
-            (member, kind)
-            for name in ("dense", "pruned", "values")
-            for member, kind in (
-                (name, ctypes.c_uint64),
-                (f"ld_{name}", ctypes.c_int64),
-                (f"batch_stride_{name}", ctypes.c_int64),
-            )
-        ),
-        ("metadata", ctypes.c_uint64),
-        ("batch_stride_metadata", ctypes.c_int64),
-        ("violation", ctypes.c_uint64),
-    )
 
 
 def compress_arguments(values: Mapping[str, int]) -> bytes:

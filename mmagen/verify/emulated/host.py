@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+import numpy as np
+
 from mmagen.core.targets import capability
 from mmagen.emulate import STEP_LIMIT, GlobalMemory, Module, Report, launch, parse
 from mmagen.host_runtime.arguments import argument_bytes, struct_of
@@ -14,6 +16,7 @@ from mmagen.host_runtime.entries import entries_of
 from mmagen.host_runtime.library import CapturedLaunch, Device, HostError, Reply, call, text
 from mmagen.plan.budgets import SMEM_PER_BLOCK
 from mmagen.plan.steps import step_limit
+from mmagen.verify.emulated.formats import encode
 from mmagen.verify.emulated.matrix import Operands
 from mmagen.verify.emulated.task import Task
 
@@ -60,11 +63,31 @@ def multiply_launches(
     task: Task, data: Operands, addresses: dict[str, int], workspace: Workspace
 ) -> tuple[CapturedLaunch, ...]:
     """The launches of a gemm or micro kernel, in order; see multiply_arguments and launches_of."""
-    arguments, most = [multiply_arguments(task, data, addresses, workspace)], task.product.most_launches
-    resident = STREAMING
+    return launches_of_call(task, multiply_arguments(task, data, addresses, workspace))
+
+
+def launches_of_call(task: Task, arguments: bytes) -> tuple[CapturedLaunch, ...]:
+    """The launches of NAME_run with this struct on a device that holds few clusters."""
+    most, resident = task.product.most_launches, STREAMING
     if not task.product.sums_in_workspace:
-        resident = _few(launches_of(task, task.run_symbol, arguments, most=most)[-1])  # behind copies of operands
-    return launches_of(task, task.run_symbol, arguments, resident, most)
+        resident = _few(launches_of(task, task.run_symbol, [arguments], most=most)[-1])  # behind copies of operands
+    return launches_of(task, task.run_symbol, [arguments], resident, most)
+
+
+def scalars_in_memory(task: Task, memory: GlobalMemory) -> dict[str, int]:
+    """Those of alpha and beta that the epilogue has in device memory, for the small integers of a kernel of any shape; elsewhere
+    they come from the host. A beta of 0 stays there: with one in device memory there must be a C."""
+    epilogue = task.product.epilogue
+    if task.distribution != "small_int" or not task.product.any_shape:
+        return {}
+    values = {"alpha": task.problem.alpha} | ({"beta": task.problem.beta} if task.problem.beta else {})
+    return {
+        f"{name}_device": memory.allocate(
+            f"{name}_device", encode(np.array([float(value)]), epilogue.scalar.word), writable=False
+        )
+        for name, value in values.items()
+        if name in epilogue.scalars
+    }
 
 
 def _few(whole: CapturedLaunch) -> int:
@@ -76,7 +99,11 @@ def _few(whole: CapturedLaunch) -> int:
 
 def workspace_bytes(task: Task, data: Operands) -> int:
     """The workspace size that the kernel can use for the task's problem on the emulated device."""
-    arguments = multiply_arguments(task, data, dict.fromkeys(data.matrices, 0), Workspace())
+    return bytes_of_workspace(task, multiply_arguments(task, data, dict.fromkeys(data.matrices, 0), Workspace()))
+
+
+def bytes_of_workspace(task: Task, arguments: bytes) -> int:
+    """What NAME_workspace_bytes says of this struct."""
     reply = _ask(task, STREAMING, call(task.workspace_symbol, arguments, bytes(8)))
     return int.from_bytes(reply.outputs[-1], "little", signed=True)
 

@@ -27,7 +27,6 @@ from mmagen.spec.model import Problem
 from mmagen.verify.emulated import host
 from mmagen.verify.emulated.compare import compare
 from mmagen.verify.emulated.findings import findings_of, with_findings
-from mmagen.verify.emulated.formats import encode
 from mmagen.verify.emulated.host import Workspace
 from mmagen.verify.emulated.matrices import operands
 from mmagen.verify.emulated.matrix import Operands
@@ -78,7 +77,7 @@ def emulated_cases(plan: Plan, library: GemmPlan | None = None) -> tuple[tuple[P
     the ones that go to this kernel."""
     trials = family_of(plan).trials(plan)
     cases = trials.cases
-    if trials.judge != "product" or not cast(ProductPlan, plan).any_shape or not cases:
+    if trials.judge not in ("product", "pointers") or not cast(ProductPlan, plan).any_shape or not cases:
         return cases
     gemm = cast(GemmPlan, plan)
     own = (library or gemm).spec.problems or ()
@@ -283,25 +282,9 @@ def _allocated(task: Task, data: Operands, contents: bytes) -> tuple[GlobalMemor
             continue
         writable = access.get(name) == "update"
         addresses[name] = memory.allocate(name, matrix.memory, writable=writable, rows=matrix.rows_of_memory)
-    addresses |= _scalars_in_memory(task, memory)
+    addresses |= host.scalars_in_memory(task, memory)
     workspace = Workspace(memory.allocate("workspace", contents), len(contents)) if contents else Workspace()
     return memory, workspace, addresses
-
-
-def _scalars_in_memory(task: Task, memory: GlobalMemory) -> dict[str, int]:
-    """Those of alpha and beta that the epilogue has in device memory, for the small integers of a kernel of any shape; elsewhere
-    they come from the host. A beta of 0 stays there: with one in device memory there must be a C."""
-    epilogue = task.product.epilogue
-    if task.distribution != "small_int" or not task.product.any_shape:
-        return {}
-    values = {"alpha": task.problem.alpha} | ({"beta": task.problem.beta} if task.problem.beta else {})
-    return {
-        f"{name}_device": memory.allocate(
-            f"{name}_device", encode(np.array([float(value)]), epilogue.scalar.word), writable=False
-        )
-        for name, value in values.items()
-        if name in epilogue.scalars
-    }
 
 
 def _judged(task: Task, data: Operands, written: npt.NDArray[Any], reports: Sequence[Report]) -> dict[str, Any]:
@@ -349,4 +332,10 @@ def _ownership(task: Task) -> dict[str, Any]:
     return outcome | with_findings(wrong, [report])
 
 
-_JUDGES = {"product": _multiply, "instruction": _instruction, "ownership": _ownership}
+def _pointers(task: Task) -> dict[str, Any]:
+    from mmagen.verify.emulated.pointers import judge
+
+    return judge(task)
+
+
+_JUDGES = {"product": _multiply, "pointers": _pointers, "instruction": _instruction, "ownership": _ownership}

@@ -157,16 +157,19 @@ def _refusal(error: ValueError) -> str:
 
 def parse_problem(text: str) -> Problem:
     """`M,N,K[,BATCH][:ld_pad=P][:offset=O][:alpha=X][:beta=Y][:batch_stride_a=S][:groups=R+R...]...`, as the projects' programs
-    take it. groups: the rows of each group.
+    take it. groups: the rows of each group, or MxNxK of each.
 
     Raises UsageError for anything else, and for problems that emulation would take very long for.
     """
     extents, *settings = text.split(":")
     values: dict[str, str] = {}
-    groups: list[int] = []
+    groups: list[int] | list[list[int]] = []
     for setting in settings:
         if match := re.fullmatch(r"groups=(\d+(?:\+\d+)*)", setting):
             groups = [int(rows) for rows in match[1].split("+")]
+            continue
+        if match := re.fullmatch(r"groups=(\d+x\d+x\d+(?:\+\d+x\d+x\d+)*)", setting):
+            groups = [[int(extent) for extent in one.split("x")] for one in match[1].split("+")]
             continue
         match = re.fullmatch(r"(ld_pad|offset|batch_stride_[abcd])=(\d+)|(alpha|beta)=([-+.0-9eE]+)", setting)
         if not match:

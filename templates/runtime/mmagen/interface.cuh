@@ -119,6 +119,7 @@ inline char const* status_text(Status status, Interface const& interface) {
     case Status::kOddN: return "n is odd, and each element of D is made of two columns";
     case Status::kGroupSizes: return "give either group_offsets or group_ends";
     case Status::kNotForTma: return "a, b, lda, ldb or a batch stride of A or B is no multiple of 16 bytes, as groups need";
+    case Status::kGroupWorkspace: return "no workspace, or one of fewer bytes than the call for workspace_bytes says";
   }
   return "unknown status";
 }

@@ -12,6 +12,8 @@ inline namespace v0_1 {
 template <bool kAlongN_, bool kStacked>
 struct GroupTileCoord {
   static constexpr bool kAlongN = kAlongN_;
+  static constexpr bool kEndsInside = true;
+  static constexpr bool kOwnMatrices = false;
 
   int m, n, batch;
   int begin, end;
@@ -21,6 +23,15 @@ struct GroupTileCoord {
   CUTE_DEVICE int end_m(int m) const { return kAlongN ? m : end; }
   CUTE_DEVICE int end_n(int n) const { return kAlongN ? end : n; }
   CUTE_DEVICE int batch_d() const { return kStacked ? 0 : batch; }
+  CUTE_DEVICE int batch_ab() const { return batch; }
+  template <class Params>
+  CUTE_DEVICE static Params const& inputs(Params const& params) {
+    return params;
+  }
+  template <class Params>
+  CUTE_DEVICE static Params const& outputs(Params const& params) {
+    return params;
+  }
 };
 
 /// See materialize(TileCoord&).

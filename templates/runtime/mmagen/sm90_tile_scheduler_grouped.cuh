@@ -11,6 +11,7 @@
 #include "sm90_cluster.cuh"
 #include "sm90_group_tile.cuh"
 #include "tile_scheduler.cuh"
+#include "warp_scan.cuh"
 
 namespace mmagen {
 inline namespace v0_1 {
@@ -26,32 +27,6 @@ enum class GroupStatus : int {
   kOutOfRange = 2,     // it begins before row 0, or reaches beyond the last row
   kOverlapsOther = 3,  // it begins before the end of an earlier group
 };
-
-namespace detail {
-
-inline constexpr unsigned kAllLanes = 0xffffffff;
-
-/// The sum of `value` over this lane and those before it.
-CUTE_DEVICE unsigned prefix_sum(unsigned value, int lane) {
-  CUTE_UNROLL
-  for (int step = 1; step < 32; step *= 2) {
-    unsigned const before = __shfl_up_sync(kAllLanes, value, unsigned(step));
-    if (lane >= step) { value += before; }
-  }
-  return value;
-}
-
-/// The maximum of `value` over this lane and those before it.
-CUTE_DEVICE int prefix_max(int value, int lane) {
-  CUTE_UNROLL
-  for (int step = 1; step < 32; step *= 2) {
-    int const before = __shfl_up_sync(kAllLanes, value, unsigned(step));
-    if (lane >= step && before > value) { value = before; }
-  }
-  return value;
-}
-
-}  // namespace detail
 
 /// Cluster i computes the work tiles i, i + clusters, ... of all groups, whose tiles follow each other; within a group they
 /// come in bands. A group whose rows are not legal has no tiles.

@@ -80,6 +80,7 @@ enum class Status : int {
   // about groups
   kGroupSizes = 160,
   kNotForTma = 161,
+  kGroupWorkspace = 162,
 };
 
 /// Whether a call launches its kernel, or only finds out whether it would.

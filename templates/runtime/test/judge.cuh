@@ -302,7 +302,7 @@ void judge_pass(Problem const& problem, Expectation const& expected, Operands<Su
   runner(call);
   check(cudaGetLastError(), "launching the kernel");
   check(cudaStreamSynchronize(stream), "running the kernel");
-  int64_t const strays = operands.d().strays(stream);
+  int64_t const strays = operands.strays(stream);
   if (strays != 0) {
     outcome->disposition = Disposition::kIncorrect;
     outcome->reason += std::to_string(strays) + " elements outside of D were written" + pass + ". ";
@@ -311,7 +311,7 @@ void judge_pass(Problem const& problem, Expectation const& expected, Operands<Su
     outcome->disposition = Disposition::kIncorrect;
     outcome->reason += std::string("rows of D that belong to no group were written") + pass + ". ";
   }
-  if (!operands.groups().empty() && operands.groups().reported(stream) != 0) {
+  if (operands.skipped_groups(stream) != 0) {
     outcome->disposition = Disposition::kIncorrect;
     outcome->reason += std::string("group_status says that groups were skipped") + pass + ". ";
   }
@@ -319,7 +319,22 @@ void judge_pass(Problem const& problem, Expectation const& expected, Operands<Su
     outcome->disposition = Disposition::kIncorrect;
     outcome->reason += std::string("A, B, C or another input was written") + pass + ". ";
   }
-  compare_output<Subject, kPromoted, Epilogue>(problem, expected, operands, call, operands.c(), pass, outcome, stream);
+  if constexpr (kGroupRowsOf<Subject> == GroupRows::kPointers) {
+    outcome->compared = true;  // also where no group has elements
+    for (std::size_t group = 0; group < call.each.size(); ++group) {
+      if (call.each[group].d.data == nullptr) { continue; }
+      Problem const own = operands.of_group(group).problem();
+      Expectation of_own = expected;
+      of_own.draw = draw_of<Subject>(own, expected.draw.distribution);
+      of_own.model = error_model<Subject>(problem.alpha, problem.beta, of_own.draw.distribution != Distribution::kUniform,
+                                          of_own.draw.exact);
+      std::string const which = " of group " + std::to_string(group) + pass;
+      compare_output<Subject, kPromoted, Epilogue>(own, of_own, operands.of_group(group), call.each[group],
+                                                   operands.of_group(group).c(), which.c_str(), outcome, stream);
+    }
+  } else {
+    compare_output<Subject, kPromoted, Epilogue>(problem, expected, operands, call, operands.c(), pass, outcome, stream);
+  }
 }
 
 template <class Subject>
@@ -338,7 +353,8 @@ Outcome judge(Problem const& problem, Distribution distribution, uint64_t seed, 
     operands->fill_inputs(expected.draw, seed, stream);
     judge_pass<Subject>(problem, expected, *operands, runner, InPlace::kNo, &outcome, stream);
     // D cannot be a C that all batches share; groups share one as they share D.
-    bool const shared = operands->c().batch_stride == 0 && kGroupRowsOf<Subject> != GroupRows::kContiguous;
+    bool const one_for_all = kGroupRowsOf<Subject> == GroupRows::kNone || kGroupRowsOf<Subject> == GroupRows::kMasked;
+    bool const shared = operands->c().batch_stride == 0 && one_for_all;
     if (operands->has_c() && !shared) {
       judge_pass<Subject>(problem, expected, *operands, runner, InPlace::kYes, &outcome, stream);
     }
@@ -355,12 +371,17 @@ template <class Subject>
 std::string negative_check(Problem problem, cudaStream_t stream) {
   problem.batch = 1;
   problem.groups.resize(std::min<std::size_t>(problem.groups.size(), 1));
+  if (kGroupRowsOf<Subject> == GroupRows::kPointers) {
+    problem.groups.assign(1, static_cast<int32_t>(problem.m));
+    problem.groups_nk.clear();
+  }
   Operands<Subject> operands(problem);
   operands.fill_inputs(Draw{}, 0, stream);
   operands.prepare_output(InPlace::kNo, stream);
   Call call = operands.call(InPlace::kNo);
   call.a.ld = call.a.inner() - 1;
-  uint64_t const before = operands.d().checksum(stream);
+  call.pointers.lda = nullptr;  // the one of the call for all
+  uint64_t const before = operands.output_checksum(stream);
   int const status = Subject::run(call, stream);
   std::string const said = Subject::error_text();
   check(cudaStreamSynchronize(stream), "refusing a short leading dimension");
@@ -369,7 +390,7 @@ std::string negative_check(Problem problem, cudaStream_t stream) {
     fault = "lda one short of the row was answered " + std::to_string(status) + ", \"" + said + "\", not " +
             std::to_string(kShortLda) + ". ";
   }
-  if (operands.d().checksum(stream) != before) { fault += "D was written although lda was one short of the row."; }
+  if (operands.output_checksum(stream) != before) { fault += "D was written although lda was one short of the row."; }
   return fault;
 }
 
@@ -402,6 +423,13 @@ inline void put(Outcome const& outcome, Record* record) {
 
 /// 2*M*N*K per batch, the textbook count; of groups, that of the rows that there are.
 inline double flop(Problem const& p) {
+  if (!p.groups_nk.empty()) {
+    double sum = 0;
+    for (std::size_t i = 0; i < p.groups.size(); ++i) {
+      sum += 2.0 * static_cast<double>(p.groups[i]) * static_cast<double>(p.n_of(i)) * static_cast<double>(p.k_of(i));
+    }
+    return sum;
+  }
   return 2.0 * static_cast<double>(rows_together(p)) * static_cast<double>(p.n) * static_cast<double>(p.k);
 }
 

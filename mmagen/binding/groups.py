@@ -1,0 +1,198 @@
+"""Calls of kernels whose groups have matrices of their own: lists of arrays, one of each group."""
+
+from __future__ import annotations
+
+import ctypes
+from array import array
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Any, Protocol
+
+from mmagen.binding.errors import ArgumentError, DeviceError
+from mmagen.binding.libraries import ArrayLibrary, library_of, wait_for
+from mmagen.binding.matrices import Matrices, check_no_overlap, matrices
+from mmagen.binding.tensors import CPU, Tensor
+from mmagen.host_runtime.arguments import Arguments
+
+_ALIGNED = 16  # bytes: TMA addresses A and B
+_LETTERS = "abcd"
+_MODES = {"a": "MK", "b": "KN", "c": "MN", "d": "MN"}
+Seen = dict[str, tuple[Tensor, Matrices]]
+
+
+class Callee(Protocol):
+    """What a call needs of its kernel (kernel.py)."""
+
+    def check_place(self, argument: str, given: Tensor, first: Tensor) -> None:
+        """Raises ArgumentError for an array that is not where the kernel and the first one are."""
+
+    def scalars(self, library: ArrayLibrary, alpha: Any, beta: Any, handle: int, first: Tensor) -> dict[str, Any]:
+        """Members of the struct for alpha and beta."""
+
+    def new(self, library: ArrayLibrary, like: Any, rows: int, columns: int, batch: int | None) -> Any:
+        """A new D."""
+
+    def laid_out(self, name: str) -> tuple[str, str]:
+        """(type, contiguous mode) of a, b or d."""
+
+    def struct(self, **members: Any) -> Arguments:
+        """The struct of a call."""
+
+    def workspace(self, library: ArrayLibrary, like: Any, arguments: Arguments) -> Any:
+        """Memory that the struct then names, to be kept until the call is enqueued."""
+
+    def run(self, arguments: Arguments, handle: int) -> None:
+        """Enqueues the call."""
+
+
+def call(
+    kernel: Callee, a: Any, b: Any, out: Any, c: Any, alpha: Any, beta: Any, stream: int | None, further: Sequence[str]
+) -> list[Any]:
+    """Enqueue alpha * a[i] @ b[i] + beta * c[i] for each i, and return the list of d. See Kernel.__call__."""
+    if further:
+        raise ArgumentError(
+            further[0], "a kernel of groups with matrices of their own takes a, b, c, out, alpha and beta alone"
+        )
+    given = {"a": listed("a", a), "b": listed("b", b)}
+    count = len(given["a"])
+    if count == 0:
+        return []
+    library = library_of(given["a"][0])
+    handle = stream or 0
+    first = library.view("a[0]", given["a"][0], handle)
+    kernel.check_place("a[0]", first, first)
+    if stream is None:
+        handle = library.stream(first.device) if first.device_type != CPU else 0
+    scalars = kernel.scalars(library, alpha, beta, handle, first)
+    if scalars["beta"] or scalars["beta_device"]:
+        given["c"] = listed("c", c)
+    results = [None] * count if out is None else listed("out", out)
+    for name, arrays in (*given.items(), ("out", results)):
+        if len(arrays) != count:
+            raise ArgumentError(name, f"{len(arrays)} arrays, but a has {count}; pass one for each group")
+    groups = [_group(kernel, library, handle, first, i, given, results) for i in range(count)]
+    _check_outputs(groups)
+    room = [_upload(kernel, library, handle, first, given["a"][0], groups, scalars, stream is None)]
+    del room
+    return list(results)
+
+
+def listed(name: str, value: Any) -> list[Any]:
+    """The arrays of all groups. Raises ArgumentError for what is no list of them."""
+    if not isinstance(value, list | tuple):
+        raise ArgumentError(name, f"it is {type(value).__qualname__}; this kernel takes a list of arrays, one for each group")
+    return list(value)
+
+
+def check_extents(i: int, a: tuple[int, ...], b: tuple[int, ...], c: tuple[int, ...] | None) -> None:
+    """Raises ArgumentError unless the matrices of group i can be multiplied; shapes as the caller has them."""
+    for name, shape in (("a", a), ("b", b), ("c", c or (0, 0))):
+        if len(shape) != 2:
+            raise ArgumentError(f"{name}[{i}]", f"shape {shape}: a matrix of a group has 2 dimensions")
+    if a[1] != b[0]:
+        raise ArgumentError(f"b[{i}]", f"shape {b}: {b[0]} rows, but a[{i}] has {a[1]} columns (shape {a})")
+    if c is not None and c != (a[0], b[1]):
+        raise ArgumentError(f"c[{i}]", f"shape {c}: a[{i}] @ b[{i}] is ({a[0]},{b[1]})")
+
+
+def _group(
+    kernel: Callee, library: ArrayLibrary, handle: int, first: Tensor, i: int, given: dict[str, list[Any]], results: list[Any]
+) -> Seen:
+    """The matrices of one group; a new `out` is put into results."""
+    seen: dict[str, Tensor] = {}
+    for letter, arrays in given.items():
+        seen[letter] = library.view(f"{letter}[{i}]", arrays[i], handle)
+        kernel.check_place(f"{letter}[{i}]", seen[letter], first)
+    source = seen.get("c")
+    check_extents(i, seen["a"].shape, seen["b"].shape, source.shape if source else None)
+    m, n = seen["a"].shape[0], seen["b"].shape[1]
+    if results[i] is None:
+        results[i] = kernel.new(library, given["a"][i], m, n, None)
+    seen["d"] = library.view(f"out[{i}]", results[i], handle)
+    kernel.check_place(f"out[{i}]", seen["d"], first)
+    if seen["d"].shape != (m, n):
+        raise ArgumentError(f"out[{i}]", f"shape {seen['d'].shape}; a[{i}] @ b[{i}] is ({m},{n})")
+    if seen["d"].read_only:
+        raise ArgumentError(f"out[{i}]", "it is read-only; pass an array that can be written")
+    found: Seen = {}
+    for letter, one in seen.items():
+        name = f"{'out' if letter == 'd' else letter}[{i}]"
+        type, contiguous = kernel.laid_out("d" if letter == "c" else letter)
+        laid_out = matrices(name, one, modes=_MODES[letter], contiguous=contiguous, type=type)
+        vector = _ALIGNED // one.bytes
+        if (laid_out.rows if contiguous == _MODES[letter][1] else laid_out.columns) == 1:  # a single line ends anywhere
+            laid_out = replace(laid_out, ld=-(-laid_out.ld // vector) * vector)
+        if letter in "ab" and 0 not in one.shape and (one.address | laid_out.ld * one.bytes) % _ALIGNED:
+            raise ArgumentError(
+                name,
+                f"its lines do not begin at multiples of {_ALIGNED} bytes, as this kernel needs (address {one.address:#x}, lines "
+                f"{laid_out.ld * one.bytes} bytes apart); copy it to rows of a multiple of {vector} elements",
+            )
+        found[letter] = one, laid_out
+    others = [(f"{letter}[{i}]", one) for letter, one in seen.items() if letter != "d"]
+    check_no_overlap(seen["d"], others, source, f"out[{i}]")
+    return found
+
+
+def _check_outputs(groups: Sequence[Seen]) -> None:
+    """Raises ArgumentError where two groups have the same D."""
+    known: dict[int, int] = {}
+    for i, group in enumerate(groups):
+        one = group["d"][0]
+        if 0 not in one.shape and known.setdefault(one.address, i) != i:
+            raise ArgumentError(f"out[{i}]", f"it begins where out[{known[one.address]}] does; pass another array")
+
+
+def _upload(
+    kernel: Callee,
+    library: ArrayLibrary,
+    handle: int,
+    first: Tensor,
+    like: Any,
+    groups: Sequence[Seen],
+    scalars: dict[str, Any],
+    waits: bool,
+) -> Any:
+    """Copies the arrays to the device and enqueues the call. Returns the memory of both, which the library of the arrays does not
+    hand out again before what was enqueued on the same stream."""
+    pointers = array("Q", [group[x][0].address if x in group else 0 for x in _LETTERS for group in groups])
+    extents = {
+        "m": [group["a"][1].rows for group in groups],
+        "n": [group["b"][1].columns for group in groups],
+        "k": [group["a"][1].columns for group in groups],
+    }
+    lines = {f"ld{x}": [group[x][1].ld if x in group else 0 for group in groups] for x in _LETTERS}
+    numbers = array("i", [value for values in (*extents.values(), *lines.values()) for value in values])
+    data = pointers.tobytes() + numbers.tobytes()
+    count = len(groups)
+    with library.on(first.device) if first.device_type != CPU else nullcontext():
+        memory = library.empty(like, (len(data),), "u8")
+        base = library.view("groups", memory, handle).address
+        _copy(base, data, handle, first.device_type == CPU)
+        of_numbers = base + len(pointers) * 8
+        members = {x: base + i * count * 8 for i, x in enumerate(_LETTERS) if x != "c" or "c" in groups[0]}
+        members |= {f"group_{name}": of_numbers + i * count * 4 for i, name in enumerate((*extents, *lines))}
+        arguments = kernel.struct(batch=count, **{mode: max(values) for mode, values in extents.items()}, **scalars, **members)
+        room = kernel.workspace(library, like, arguments)
+        kernel.run(arguments, handle)
+        if waits and library.waits and first.device_type != CPU:
+            wait_for(handle)
+    return memory, room
+
+
+def _copy(address: int, data: bytes, stream: int, on_host: bool) -> None:
+    """Copies bytes of the host, in the order of the stream. The driver has read them when it returns. Raises ArgumentError while
+    the stream is captured, and DeviceError."""
+    if on_host:
+        ctypes.memmove(address, data, len(data))
+        return
+    driver, state = ctypes.CDLL("libcuda.so.1"), ctypes.c_int(0)
+    if driver.cuStreamIsCapturing(ctypes.c_void_p(stream), ctypes.byref(state)) == 0 and state.value:
+        raise ArgumentError(
+            "stream",
+            "it is being captured, and a list of arrays is copied from the host; call the C interface with arrays on the device",
+        )
+    error = driver.cuMemcpyHtoDAsync_v2(ctypes.c_uint64(address), data, ctypes.c_size_t(len(data)), ctypes.c_void_p(stream))
+    if error:
+        raise DeviceError(f"copying the pointers of groups failed: CUDA reports error {error}", error)

@@ -1,0 +1,167 @@
+// Host side of the sm_90 GEMM for many problems in one launch, each with matrices, M, N and K of its own: all of it lies in
+// device memory.
+#pragma once
+
+#include <utility>
+
+#include "sm90_launch.cuh"
+#include "sm90_prepare_groups.cuh"
+
+namespace mmagen {
+inline namespace v0_1 {
+
+namespace detail {
+
+inline constexpr int64_t kWorkspaceStep = 128;  // bytes that tensor maps are aligned to
+
+/// What of a call lies in device memory, with the operands as the kernel has them.
+template <class Config, class Args>
+PointerArrays pointer_arrays(Args const& args, bool reads_c) {
+  auto const pointers = [](void const* array) { return static_cast<void const* const*>(array); };
+  auto const sizes = [](void const* array) { return static_cast<int const*>(array); };
+  PointerArrays found = {pointers(args.a),
+                         pointers(args.b),
+                         reads_c ? pointers(args.c) : nullptr,
+                         static_cast<void* const*>(args.d),
+                         sizes(args.group_m),
+                         sizes(args.group_n),
+                         sizes(args.group_k),
+                         sizes(args.group_lda),
+                         sizes(args.group_ldb),
+                         sizes(args.group_ldc),
+                         sizes(args.group_ldd),
+                         static_cast<int*>(args.group_status)};
+  if constexpr (Config::kSwapped) {
+    std::swap(found.a, found.b);
+    std::swap(found.m, found.n);
+    std::swap(found.lda, found.ldb);
+  }
+  return found;
+}
+
+/// The arguments of a call as those of a batch of so many groups; a leading dimension that is given for each group is none of
+/// the call's.
+template <class Args>
+Args as_one_batch(Args args) {
+  constexpr int64_t kAny = 0x7fffffff;
+  args.batch_stride_a = args.batch_stride_b = args.batch_stride_c = 0;
+  args.batch_stride_d = 1;  // not used
+  if (args.group_lda != nullptr) { args.lda = kAny; }
+  if (args.group_ldb != nullptr) { args.ldb = kAny; }
+  if (args.group_ldc != nullptr) { args.ldc = kAny; }
+  if (args.group_ldd != nullptr) { args.ldd = kAny; }
+  return args;
+}
+
+/// Arrays of pointers are arrays of 8 bytes.
+template <class Args>
+Status check_pointer_arrays(Args const& args, bool reads_c) {
+  void const* const arrays[] = {args.a, args.b, reads_c ? args.c : nullptr, args.d};
+  for (int i = 0; i < 4; ++i) {
+    if (!is_aligned(arrays[i], int(sizeof(void*)))) { return Status(int(Status::kMisalignedA) + i); }
+  }
+  return Status::kSuccess;
+}
+
+/// Bytes of workspace for so many groups, aligned to 16 bytes.
+template <class Config>
+int64_t bytes_of_groups(int64_t groups) {
+  return groups * int64_t(sizeof(GroupMatrices<typename Config::ElementD>) + sizeof(GroupTiles)) + kWorkspaceStep;
+}
+
+/// Tensor maps with the boxes and swizzles of the kernel, and the parameters of mainloop and epilogue that do not differ
+/// between groups. `any`: an address for matrices that are none.
+template <class Config>
+CUresult make_templates(Sm90Params<Config>& params, GemmArguments<Config> args, void* any) {
+  auto const pitch = [](int64_t line) { return ceil_div(line, 16) * 16; };
+  args.batch = 1;
+  args.k = std::max<int64_t>(args.k, 1);
+  args.a = static_cast<typename Config::A::Element const*>(any);
+  args.b = static_cast<typename Config::B::Element const*>(any);
+  args.c = args.d = static_cast<typename Config::ElementD*>(any);
+  args.lda = pitch(Config::A::kContiguousK ? args.k : args.m);
+  args.ldb = pitch(Config::B::kContiguousK ? args.k : args.n);
+  args.ldc = args.ldd = pitch(Config::kDRowMajor ? args.n : args.m);
+  args.batch_stride_a = args.batch_stride_b = args.batch_stride_c = args.batch_stride_d = 0;
+  return make_params<Config>(params, args);
+}
+
+template <class Config>
+Status launch_prepare(PrepareParams<Config> const& params, cudaStream_t stream) {
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(unsigned((params.groups + kGroupsOfCta - 1) / kGroupsOfCta));
+  config.blockDim = dim3(32 * kGroupsOfCta);
+  config.stream = stream;
+  return status_of(cudaLaunchKernelEx(&config, sm90_prepare_groups<Config>, params));
+}
+
+}  // namespace detail
+
+template <class Config, class Args>
+Status workspace_sm90_pointers(Args const& args, int64_t& bytes) {
+  GemmShape const shape{args.m, args.n, args.k, args.batch};
+  Status const status = check_extents<CallOperands<Config>>(shape);
+  bytes = status == Status::kSuccess && !shape.empty() ? detail::bytes_of_groups<Config>(args.batch) : 0;
+  return status;
+}
+
+/// Launches the GEMMs of all groups on `stream`; Args is the project's public argument struct, whose batch is the number of
+/// groups and whose m, n and k are the largest of any. Nothing waits for the device.
+template <class Config, class Args>
+Status run_sm90_pointers(Args const& public_args, cudaStream_t stream, Launch launch = Launch::kYes) {
+  using TileScheduler = typename Config::TileScheduler;
+  using Functor = typename Config::Epilogue::Functor;
+  CallArguments<Config> call{};
+  Status status = check_arguments<CallOperands<Config>>(detail::as_one_batch(public_args), call);
+  if (status != Status::kSuccess || call.empty()) { return status; }
+  bool const reads_c = Functor::reads_source(call.epilogue);
+  status = detail::check_pointer_arrays(public_args, reads_c);
+  if (status != Status::kSuccess) { return status; }
+  int64_t const needed = detail::bytes_of_groups<Config>(call.batch);
+  if (public_args.workspace == nullptr || public_args.workspace_bytes < needed) { return Status::kGroupWorkspace; }
+  if (!is_aligned(public_args.workspace, 16)) { return Status::kMisalignedWorkspace; }
+  GemmArguments<Config> const args = kernel_arguments<Config>(call);
+
+  // First of all calls to CUDA: it says whether this device can run the kernel.
+  int resident = 0;
+  status = detail::resident_clusters<Config>(resident);
+  if (status != Status::kSuccess) { return status; }
+
+  uintptr_t const aligned =
+      (reinterpret_cast<uintptr_t>(public_args.workspace) + detail::kWorkspaceStep - 1) / detail::kWorkspaceStep;
+  auto* const matrices = reinterpret_cast<typename TileScheduler::Matrices*>(aligned * detail::kWorkspaceStep);
+  auto* const tiles = reinterpret_cast<GroupTiles*>(matrices + call.batch);
+  Sm90Params<Config> params{};
+  CUresult encoded = CUDA_SUCCESS;
+  status = encode_in_context(encoded, [&] { return detail::make_templates<Config>(params, args, matrices); });
+  if (status != Status::kSuccess) { return status; }
+  if (encoded != CUDA_SUCCESS) { return status_of(cudaError_t(encoded)); }  // the numbers of both enums are the same
+  params.scheduler = TileScheduler::make_params(args.shape(), matrices, tiles);
+  if (launch == Launch::kNo) { return Status::kSuccess; }
+
+  PrepareParams<Config> const prepare = {
+      {params.mainloop.map_a, params.mainloop.map_b, params.epilogue.map_d, params.epilogue.map_source},
+      detail::pointer_arrays<Config>(public_args, reads_c),
+      int(args.m),
+      int(args.n),
+      int(args.k),
+      int(args.batch),
+      args.lda,
+      args.ldb,
+      args.ldc,
+      args.ldd,
+      matrices,
+      tiles};
+  status = detail::launch_prepare<Config>(prepare, stream);
+  if (status != Status::kSuccess) { return status; }
+  return detail::launch_clusters<Config>(params, TileScheduler::grid(params.scheduler, resident), stream);
+}
+
+/// Resources of this Config's kernel on the current device.
+template <class Config, class Info>
+Status query_sm90_pointers(Info& info) {
+  return query_sm90<Config>(info);
+}
+
+}  // namespace v0_1
+}  // namespace mmagen

@@ -1,0 +1,184 @@
+// The kernel that runs before one with groups that have matrices of their own: it checks each group, and writes its tiles, its
+// pointers and its tensor maps to the workspace.
+//
+// The format of a tensor map is the driver's own: the host encodes one for each operand, and the kernel replaces pointer,
+// extents and stride in copies of them. PTX ISA, "tensormap.replace" and "tensormap.cp_fenceproxy".
+#pragma once
+
+#include <climits>
+
+#include "gemm_arguments.cuh"
+#include "sm90_barrier.cuh"
+#include "sm90_pointer_groups.cuh"
+
+namespace mmagen {
+inline namespace v0_1 {
+
+/// What became of a group with matrices of its own: one word for each, in device memory.
+enum class PointerStatus : int {
+  kComputed = 0,      // also a group without rows or columns
+  kNegativeSize = 1,  // its m, n or k
+  kOutOfRange = 2,    // its m, n or k is above that of the call
+  kMisaligned = 4,    // A or B, its pointer or its leading dimension, to 16 bytes; C or D to an element
+  kShortLine = 5,     // a leading dimension is shorter than a line
+  kNullPointer = 6,
+};
+
+/// Where the sizes, pointers and leading dimensions of all groups lie in device memory; operands as the kernel has them. Null:
+/// the one of the call for all groups.
+struct PointerArrays {
+  void const* const* a;
+  void const* const* b;
+  void const* const* c;  // null where C is not read
+  void* const* d;
+  int const *m, *n, *k;
+  int const *lda, *ldb, *ldc, *ldd;
+  int* status;
+};
+
+/// The kernel's parameters. maps: of A, B, D and C, with the boxes and swizzles of the kernel that multiplies; the others of
+/// the call.
+template <class Config>
+struct alignas(128) PrepareParams {
+  CUtensorMap maps[kMapsOfGroup];
+  PointerArrays from;
+  int m, n, k, groups;
+  int64_t lda, ldb, ldc, ldd;
+  GroupMatrices<typename Config::ElementD>* matrices;
+  GroupTiles* tiles;
+};
+
+namespace detail {
+
+inline constexpr int kGroupsOfCta = 4;
+
+/// A matrix for TMA: `along` elements of its contiguous mode, `across` of the other.
+struct LinesOfGroup {
+  void const* pointer;
+  int along, across;
+  int64_t ld;
+};
+
+/// PTX ISA, "tensormap.replace": of a map in shared memory. Its strides are those of all modes but the innermost, in bytes.
+CUTE_DEVICE void replace_matrix(CUtensorMap* map, LinesOfGroup const& to, int element_bytes) {
+  uint32_t const at = smem_address(map);
+  asm volatile("tensormap.replace.tile.global_address.shared::cta.b1024.b64 [%0], %1;" ::"r"(at), "l"(to.pointer) : "memory");
+  asm volatile("tensormap.replace.tile.global_dim.shared::cta.b1024.b32 [%0], 0, %1;" ::"r"(at), "r"(to.along) : "memory");
+  asm volatile("tensormap.replace.tile.global_dim.shared::cta.b1024.b32 [%0], 1, %1;" ::"r"(at), "r"(to.across) : "memory");
+  asm volatile("tensormap.replace.tile.global_stride.shared::cta.b1024.b64 [%0], 0, %1;" ::"r"(at), "l"(to.ld * element_bytes)
+               : "memory");
+}
+
+/// Copies a map from shared to global memory, by a whole warp; acquire_tensor_map() makes it visible to copies by TMA.
+CUTE_DEVICE void publish_tensor_map(CUtensorMap* to, CUtensorMap const* from) {
+  asm volatile(
+      "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%0], [%1], 128;" ::"l"(to),
+      "r"(smem_address(from))
+      : "memory");
+}
+
+CUTE_DEVICE bool begins_at(LinesOfGroup const& one, int element_bytes, int bytes) {
+  return (reinterpret_cast<uintptr_t>(one.pointer) | uintptr_t(one.ld * element_bytes)) % unsigned(bytes) == 0;
+}
+
+/// `bytes`: that the pointer and the lines must be aligned to.
+CUTE_DEVICE PointerStatus status_of_lines(LinesOfGroup const& one, int element_bytes, int bytes) {
+  constexpr int64_t kLargestStride = int64_t(1) << 40;  // in bytes: that of a tensor map
+  if (one.pointer == nullptr) { return PointerStatus::kNullPointer; }
+  if (one.ld < one.along) { return PointerStatus::kShortLine; }
+  if (!begins_at(one, element_bytes, bytes) || (bytes == 16 && one.ld * element_bytes >= kLargestStride)) {
+    return PointerStatus::kMisaligned;
+  }
+  return PointerStatus::kComputed;
+}
+
+/// The entry of a group, or what all have.
+template <class Common>
+CUTE_DEVICE Common of_group(int const* values, int group, Common common) {
+  return values != nullptr ? values[group] : common;
+}
+
+}  // namespace detail
+
+/// Grid: a warp for each group. The lanes of a warp compute the same, and the first of them writes.
+template <class Config>
+__global__ void __launch_bounds__(32 * detail::kGroupsOfCta)
+    sm90_prepare_groups(__grid_constant__ PrepareParams<Config> const params) {
+  using A = typename Config::A;
+  using B = typename Config::B;
+  using ElementD = typename Config::ElementD;
+  using detail::LinesOfGroup;
+  using detail::of_group;
+  constexpr int kBytesA = int(sizeof(typename A::Element)), kBytesB = int(sizeof(typename B::Element));
+  constexpr int kBytesD = int(sizeof(ElementD));
+  __shared__ alignas(128) CUtensorMap maps[detail::kGroupsOfCta][kMapsOfGroup];
+  int const warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32;
+  int const group = int(blockIdx.x) * detail::kGroupsOfCta + warp;
+  if (group >= params.groups) { return; }
+
+  PointerArrays const& from = params.from;
+  int const m = of_group(from.m, group, params.m), n = of_group(from.n, group, params.n), k = of_group(from.k, group, params.k);
+  bool const used = m > 0 && n > 0;
+  bool const reads_ab = used && k > 0, reads_c = used && from.c != nullptr;
+  LinesOfGroup const a = {reads_ab ? from.a[group] : nullptr, A::kContiguousK ? k : m, A::kContiguousK ? m : k,
+                          of_group(from.lda, group, params.lda)};
+  LinesOfGroup const b = {reads_ab ? from.b[group] : nullptr, B::kContiguousK ? k : n, B::kContiguousK ? n : k,
+                          of_group(from.ldb, group, params.ldb)};
+  LinesOfGroup const d = {used ? from.d[group] : nullptr, Config::kDRowMajor ? n : m, Config::kDRowMajor ? m : n,
+                          of_group(from.ldd, group, params.ldd)};
+  LinesOfGroup const c = {reads_c ? from.c[group] : nullptr, d.along, d.across, of_group(from.ldc, group, params.ldc)};
+
+  PointerStatus status = PointerStatus::kComputed;
+  auto const check = [&](bool reads, LinesOfGroup const& one, int element_bytes, int bytes) {
+    if (reads && status == PointerStatus::kComputed) { status = detail::status_of_lines(one, element_bytes, bytes); }
+  };
+  check(reads_ab, a, kBytesA, 16);
+  check(reads_ab, b, kBytesB, 16);
+  check(reads_c, c, kBytesD, kBytesD);
+  check(used, d, kBytesD, kBytesD);
+  if (m > params.m || n > params.n || k > params.k) { status = PointerStatus::kOutOfRange; }
+  if (m < 0 || n < 0 || k < 0) { status = PointerStatus::kNegativeSize; }
+  bool const computed = used && status == PointerStatus::kComputed;
+  bool const tma_stores = computed && detail::begins_at(d, kBytesD, 16);
+  bool const tma_loads = computed && reads_c && detail::begins_at(c, kBytesD, 16);
+
+  auto& to = params.matrices[group];
+  if (lane == 0) {
+    constexpr int kM = Config::kTileM * Config::kClusterM, kN = Config::kTileN * Config::kClusterN;
+    GroupTiles tiles = {};
+    if (computed) { tiles = {(m + kM - 1) / kM, (n + kN - 1) / kN, (k + Config::kTileK - 1) / Config::kTileK, 0}; }
+    params.tiles[group] = tiles;
+    to.c = static_cast<ElementD const*>(c.pointer);
+    to.ldc = c.ld;
+    to.d = static_cast<ElementD*>(const_cast<void*>(d.pointer));
+    to.ldd = d.ld;
+    to.m = m;
+    to.n = n;
+    to.tma_end = !tma_stores ? 0 : int64_t(d.along) * kBytesD % 16 != 0 ? d.along : INT_MAX;
+    to.tma_loads = tma_loads;
+    if (from.status != nullptr) { from.status[group] = int(status); }
+  }
+  if (!computed) { return; }
+
+  constexpr int kWords = int(sizeof(CUtensorMap)) * kMapsOfGroup / 4;
+  for (int i = lane; i < kWords; i += 32) {
+    reinterpret_cast<uint32_t*>(maps[warp])[i] = reinterpret_cast<uint32_t const*>(params.maps)[i];
+  }
+  __syncwarp();
+  if (lane == 0) {
+    if (reads_ab) {
+      detail::replace_matrix(&maps[warp][0], a, kBytesA);
+      detail::replace_matrix(&maps[warp][1], b, kBytesB);
+    }
+    if (tma_stores) { detail::replace_matrix(&maps[warp][2], d, kBytesD); }
+    if (tma_loads) { detail::replace_matrix(&maps[warp][3], c, kBytesD); }
+  }
+  __syncwarp();
+  detail::publish_tensor_map(&to.map_a, &maps[warp][0]);
+  detail::publish_tensor_map(&to.map_b, &maps[warp][1]);
+  detail::publish_tensor_map(&to.map_d, &maps[warp][2]);
+  detail::publish_tensor_map(&to.map_source, &maps[warp][3]);
+}
+
+}  // namespace v0_1
+}  // namespace mmagen

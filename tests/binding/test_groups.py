@@ -1,0 +1,154 @@
+"""Kernels of groups with matrices of their own from Python: lists of arrays."""
+
+from __future__ import annotations
+
+import ctypes
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import mmagen
+from mmagen.binding.kernel import Kernel
+from mmagen.binding.shared_library import Entry
+from mmagen.binding.tensors import CPU
+
+SPEC = {
+    "mmagen": 1,
+    "name": "lists",
+    "kernel": "gemm",
+    "atom": "SM90_64x32x16_F32F16F16_SS",
+    "layout": "TN",
+    "tile": [64, 32, 64],
+    "schedule": "pingpong",
+    "stages": 3,
+    "grouped": "pointers",
+    "epilogue": {"out": "f16"},
+}
+PLAN = mmagen.plan(SPEC)
+ROOM = 512
+SHAPES = [(70, 24, 64), (3, 40, 72), (0, 8, 8), (9, 16, 0)]  # M, N and K
+
+
+def at(address, rows, columns, ld):
+    memory = (ctypes.c_char * (((rows - 1) * ld + columns) * 2)).from_address(address)
+    return np.ndarray((rows, columns), np.float16, memory, strides=(ld * 2, 2))
+
+
+class Library:
+    """The C interface of the kernel on numpy, in memory of the host."""
+
+    def __init__(self):
+        self.functions = {name: getattr(self, name) for name in ("run", "workspace_bytes")}
+        self.functions |= {"error_text": lambda: b"success", "cuda_error": lambda: 0}
+        self.room = 0
+
+    @staticmethod
+    def workspace_bytes(args, size):
+        size._obj.value = ROOM * args.batch
+        return 0
+
+    def run(self, args, stream):
+        self.room = args.workspace_bytes
+        read = {name: (ctypes.c_uint64 * args.batch).from_address(getattr(args, name) or args.d) for name in "abcd"}
+        arrays = ("m", "n", "k", "lda", "ldb", "ldc", "ldd")
+        of = {name: (ctypes.c_int32 * args.batch).from_address(getattr(args, f"group_{name}")) for name in arrays}
+        for i in range(args.batch):
+            m, n, k = (of[mode][i] for mode in "mnk")
+            assert m <= args.m and n <= args.n and k <= args.k
+            if not m or not n:
+                continue
+            sums = np.zeros((m, n))
+            if k:
+                sums = at(read["a"][i], m, k, of["lda"][i]).astype(float) @ at(read["b"][i], n, k, of["ldb"][i]).astype(float).T
+            sums = args.alpha * sums
+            if args.beta:
+                sums = sums + args.beta * at(read["c"][i], m, n, of["ldc"][i])
+            at(read["d"][i], m, n, of["ldd"][i])[...] = sums
+        return 0
+
+
+def kernel():
+    library = Library()
+    return Kernel(Entry("lists", Path("none"), PLAN.facts.description, library.functions), devices=(CPU,)), library
+
+
+def aligned(rows, columns, pad=0):
+    """Lines of a multiple of 16 bytes, at a multiple of 16 bytes."""
+    ld = -(-columns // 8) * 8 + pad
+    memory = np.zeros(rows * ld + 16, np.float16)
+    first = -memory.ctypes.data % 16 // 2
+    found = memory[first : first + rows * ld].reshape(rows, ld)[:, :columns]
+    found[...] = np.random.default_rng(rows + columns).integers(-2, 3, (rows, columns))
+    return found
+
+
+def inputs():
+    a = [aligned(m, k, 8 * i) for i, (m, _, k) in enumerate(SHAPES)]
+    return a, [aligned(n, k, 8).T for _, n, k in SHAPES]
+
+
+def test_each_group_is_multiplied_and_comes_back_in_the_list():
+    call, library = kernel()
+    a, b = inputs()
+    found = call(a, b, alpha=2)
+    assert isinstance(found, list) and [one.shape for one in found] == [(m, n) for m, n, _ in SHAPES]
+    assert all((one == 2 * (x.astype(float) @ y.astype(float))).all() for one, x, y in zip(found, a, b, strict=True))
+    assert library.room == ROOM * len(SHAPES)
+    c = [np.ones((m, n), np.float16) for m, n, _ in SHAPES]
+    out = [np.zeros((m, n + 3), np.float16)[:, :n] for m, n, _ in SHAPES]
+    given = call(a, b, out=out, c=c, beta=-1)
+    assert all(x is y for x, y in zip(given, out, strict=True))
+    assert all((one == x.astype(float) @ y.astype(float) - 1).all() for one, x, y in zip(out, a, b, strict=True))
+    in_place = call(a, b, out=c, c=c, beta=-1)
+    assert all((x == y).all() for x, y in zip(in_place, out, strict=True))
+    assert call([], []) == []
+    x, y = aligned(1, 75), aligned(24, 75).T
+    assert (call([np.ascontiguousarray(x)], [y])[0] == x.astype(float) @ y.astype(float)).all(), "one line ends anywhere"
+
+
+def test_what_is_wrong_names_the_group():
+    call, _ = kernel()
+    a, b = inputs()
+    with pytest.raises(mmagen.ArgumentError, match="a: it is ndarray; this kernel takes a list of arrays"):
+        call(a[0], b[0])
+    with pytest.raises(mmagen.ArgumentError, match="b: 3 arrays, but a has 4; pass one for each group"):
+        call(a, b[:3])
+    with pytest.raises(mmagen.ArgumentError, match=r"b\[1\]: shape \(64, 24\): 64 rows, but a\[1\] has 72 columns"):
+        call(a, [b[0], b[0], *b[2:]])
+    with pytest.raises(mmagen.ArgumentError, match=r"a\[1\]: its elements are f32; this kernel takes f16"):
+        call([a[0], a[1].astype(np.float32), *a[2:]], b)
+    odd = np.zeros((3, 75), np.float16)[:, :72]
+    with pytest.raises(mmagen.ArgumentError, match=r"a\[1\]: its lines do not begin at multiples of 16 bytes.*150 bytes apart"):
+        call([a[0], odd, *a[2:]], b)
+    with pytest.raises(mmagen.ArgumentError, match=r"b\[0\]: .*it has N contiguous"):
+        call(a, [np.ascontiguousarray(b[0]), *b[1:]])
+    with pytest.raises(mmagen.ArgumentError, match=r"a\[0\]: shape \(1, 70, 64\): a matrix of a group has 2 dimensions"):
+        call([a[0][None], *a[1:]], b)
+    with pytest.raises(mmagen.ArgumentError, match="c: it is NoneType"):
+        call(a, b, beta=1)
+    with pytest.raises(mmagen.ArgumentError, match=r"out\[2\]: shape \(1, 8\); a\[2\] @ b\[2\] is \(0,8\)"):
+        call(a, b, out=[np.zeros((one.shape[0] or 1, two.shape[1]), np.float16) for one, two in zip(a, b, strict=True)])
+    same = np.zeros((70, 24), np.float16)
+    with pytest.raises(mmagen.ArgumentError, match=r"out\[1\]: it begins where out\[0\] does"):
+        call([a[0], a[0]], [b[0], b[0]], out=[same, same])
+    with pytest.raises(mmagen.ArgumentError, match=r"out\[0\]: its memory overlaps that of a\[0\]"):
+        call([a[0]], [b[0]], out=[a[0][:, :24]])
+    with pytest.raises(mmagen.ArgumentError, match="bias: a kernel of groups"):
+        call(a, b, bias=same)
+
+
+@pytest.mark.nvcc
+@pytest.mark.more
+def test_a_compiled_kernel_emulates_lists():
+    call = mmagen.compile({**SPEC, "atom": "SM90_64x32x16_F32BF16BF16_SS", "epilogue": {"out": "bf16"}}, arch="sm_90a")
+    rng, kind = np.random.default_rng(1), ml_dtypes.bfloat16
+    a = [rng.integers(-2, 3, (m, k)).astype(kind) for m, _, k in SHAPES]
+    b = [rng.integers(-2, 3, (k, n)).astype(kind) for _, n, k in SHAPES]
+    c = [rng.integers(-2, 3, (m, n)).astype(kind) for m, n, _ in SHAPES]
+    found = call.emulate(a, b, c, alpha=1, beta=2)
+    for one, x, y, z in zip(found, a, b, c, strict=True):
+        assert (one == (x.astype(float) @ y.astype(float) + 2 * z.astype(float)).astype(kind)).all()
+    with pytest.raises(mmagen.ArgumentError, match=r"b\[0\]: shape"):
+        call.emulate(a, b[1:] + b[:1])
