@@ -113,6 +113,11 @@ class ProjectPlan:
         return False
 
     @property
+    def needs_workspace(self) -> str:
+        """What a call cannot do without a workspace for, or "" where it can."""
+        return ""
+
+    @property
     def sums_in_workspace(self) -> bool:
         """Is it for partial sums of tiles, so that its size depends on how many CTAs run at once?"""
         return False
@@ -365,13 +370,13 @@ class GemmPlan(ProductPlan):
 
     @property
     def takes_workspace(self) -> bool:
-        return self.sums_in_workspace or self.copies_operands
+        return bool(self.needs_workspace) or self.sums_in_workspace or self.copies_operands
 
     @property
     def workspace_use(self) -> str:
         """What it is for."""
         uses = {"partial sums": self.sums_in_workspace, "copies of operands that TMA cannot address": self.copies_operands}
-        return " and ".join(use for use, has in uses.items() if has)
+        return " and ".join([*filter(None, (self.needs_workspace,)), *(use for use, has in uses.items() if has)])
 
     @property
     def leaves_flags(self) -> bool:
@@ -379,7 +384,8 @@ class GemmPlan(ProductPlan):
 
     @property
     def most_launches(self) -> int:
-        return max(1 if one.scheduler.workspace_splits is None else 2 for one in self.kernels) + self.copies_operands
+        of_one = max(1 if one.scheduler.workspace_splits is None else 2 for one in self.kernels)
+        return of_one + (self.copies_operands or bool(self.needs_workspace))
 
     @property
     def facts(self) -> Facts:

@@ -47,6 +47,7 @@ enum class Status : int {
   kMisalignedAlpha = 71,
   kMisalignedBeta = 72,
   kMisalignedWorkspace = 73,
+  kShortWorkspace = 74,
   kShortLda = 80,
   kShortLdb = 81,
   kShortLdc = 82,
