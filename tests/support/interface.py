@@ -361,7 +361,8 @@ class Interface:
         found: dict[str, tuple[object, object]] = {}
         for what, (given, must) in structs.items():
             reply = self._ask(call(run, given, _STREAM))
-            found[what] = ((reply.values[-1], len(reply.launches)), (must, int(must == Status.SUCCESS)))
+            launches = (1 + bool(self.task.product.needs_workspace)) * (must == Status.SUCCESS)
+            found[what] = ((reply.values[-1], len(reply.launches)), (must, launches))
         workspace = self.task.symbol("workspace_bytes")
         reply = self._ask([*call(workspace, good, 0), *call(workspace, 0, bytes(8)), *call(workspace, good, bytes(8))])
         room = int.from_bytes(reply.outputs[-1], "little")

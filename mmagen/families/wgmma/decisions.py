@@ -196,7 +196,7 @@ def operand(letter: str, spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> O
     if converted:
         element, group, kept = mixed.stored(spec)
     if spec.split:
-        group, kept = pieces.stored(spec)
+        group, kept = pieces.stored(spec.split, tile[2])
     contiguous_k, extent_k = major == "K", tile[2] // group * kept
     along, across = (extent_k, tile[mode]) if contiguous_k else (tile[mode], extent_k)
     # A wgmma reads whole lines: across K a line must not reach into the next atom.

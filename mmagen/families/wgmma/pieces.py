@@ -75,10 +75,9 @@ def layout(spec: Spec) -> Pieces | None:
     return Pieces(spec.split, spec.layout.a_major, spec.layout.b_major, spec.tile[2])
 
 
-def stored(spec: Spec) -> tuple[int, int]:
+def stored(word: str, tile_k: int) -> tuple[int, int]:
     """(columns of a k tile, elements that are stored of them)."""
-    assert spec.split and spec.tile
-    return spec.tile[2], pieces_of(spec.split) * spec.tile[2]
+    return tile_k, pieces_of(word) * tile_k
 
 
 def as_computed(spec: Spec) -> Spec:
