@@ -61,6 +61,7 @@ class Status(IntEnum):
     MISALIGNED_ALPHA = 71
     MISALIGNED_BETA = 72
     MISALIGNED_WORKSPACE = 73
+    SHORT_WORKSPACE = 74
     SHORT_LDA = 80
     SHORT_LDB = 81
     SHORT_LDC = 82
@@ -133,7 +134,9 @@ class Interface:
         elif case.says not in reply.texts[0] or (case.status and len(reply.texts[0]) < 8):
             return f"says {reply.texts[0]!r}"
         error = case.error if self._is_behind else reply.values[1]
-        return reply.values[0], reply.values[2], reply.left[0], len(reply.launches), error
+        # Where a call prepares operands in its workspace, by a kernel that is launched before.
+        launches = max(len(reply.launches) - bool(self.task.product.needs_workspace), 0)
+        return reply.values[0], reply.values[2], reply.left[0], launches, error
 
     @property
     def _is_behind(self) -> bool:
@@ -247,9 +250,10 @@ class Interface:
         nothing = [{"m": 0}, {"n": 0}, {"m": 0, "n": 2**31}, {"m": 0, "a": 0, "b": 0, "d": 0}]
         cases = [Case(Status.SUCCESS, changes, launches=0) for changes in nothing]
         cases += [Case(Status[f"NEGATIVE_{name.upper()}"], {name: -1}, says=f"{name} is -1") for name in one]
-        cases += [Case(Status.SUCCESS, one | far | {name: LARGEST}) for name in "mnk"]
+        most = dict.fromkeys("mn", LARGEST) | {"k": self.task.product.facts.most_k or LARGEST}
+        cases += [Case(Status.SUCCESS, one | far | {name: most[name]}) for name in "mnk"]
         cases += [
-            Case(Status[f"TOO_LARGE_{name.upper()}"], one | far | {name: LARGEST + 1}, says=f"{LARGEST} is the most")
+            Case(Status[f"TOO_LARGE_{name.upper()}"], one | far | {name: most[name] + 1}, says=f"{most[name]} is the most")
             for name in "mnk"
         ]
         many = [{"batch": LARGEST + 1, "batch_stride_d": 1}, {"m": LARGEST, "n": LARGEST}]
@@ -268,7 +272,11 @@ class Interface:
             ]
         if self.task.product.sums_in_workspace:  # copies are aligned within it; of a library, kernels without one ignore it
             cases += [Case(Status.MISALIGNED_WORKSPACE, {"+workspace": 8})]
-        if self.task.product.takes_workspace:
+        if self.task.product.needs_workspace:
+            wants = [{"workspace": 0}, {"workspace_bytes": -1}, {"workspace_bytes": 1000}]
+            cases += [Case(Status.SHORT_WORKSPACE, one, says="fewer than") for one in wants]
+            cases += [Case(Status.MISALIGNED_WORKSPACE, {"+workspace": 8})]
+        elif self.task.product.takes_workspace:
             cases += [Case(Status.SUCCESS, {"workspace": 0}), Case(Status.SUCCESS, {"workspace_bytes": -1})]
         return cases + self._scalars()
 
@@ -306,9 +314,9 @@ class Interface:
     def _about_the_launch(self) -> list[str]:
         plan = self.task.product
         reply = self._ask(call(self.task.run_symbol, self._good(), _STREAM))
-        if len(reply.launches) != 1:
+        if len(reply.launches) != 1 + bool(plan.needs_workspace):
             return [f"{len(reply.launches)} launches for good arguments"]
-        it = reply.launches[0]
+        it = reply.launches[-1]
         facts = {
             "threads": (it.block, (plan.threads, 1, 1)),
             "dynamic shared memory": (it.shared_bytes <= plan.smem_bytes, True),
@@ -353,7 +361,8 @@ class Interface:
         found: dict[str, tuple[object, object]] = {}
         for what, (given, must) in structs.items():
             reply = self._ask(call(run, given, _STREAM))
-            found[what] = ((reply.values[-1], len(reply.launches)), (must, int(must == Status.SUCCESS)))
+            launches = (1 + bool(self.task.product.needs_workspace)) * (must == Status.SUCCESS)
+            found[what] = ((reply.values[-1], len(reply.launches)), (must, launches))
         workspace = self.task.symbol("workspace_bytes")
         reply = self._ask([*call(workspace, good, 0), *call(workspace, 0, bytes(8)), *call(workspace, good, bytes(8))])
         room = int.from_bytes(reply.outputs[-1], "little")

@@ -28,6 +28,7 @@ struct Interface {
   int columns_of_element = 1;   // of A B^T, for an element of D
   int group_a = 1, kept_a = 1;  // of a sparse A, as a call has it: kept_a of each group_a columns
   int packed_b = 1;             // elements of B in one of its memory
+  int most_k = 0x7fffffff - 16384;
 };
 
 /// Copies the caller's struct, which may be of another version: a shorter one is refused, of a longer one all that this library
@@ -86,6 +87,7 @@ inline char const* status_text(Status status, Interface const& interface) {
     case Status::kMisalignedAlpha: return "alpha_device is misaligned";
     case Status::kMisalignedBeta: return "beta_device is misaligned";
     case Status::kMisalignedWorkspace: return "workspace is misaligned: 16 bytes";
+    case Status::kShortWorkspace: return "workspace is NULL, or has fewer bytes than this call needs";
     case Status::kShortLda: return "lda is shorter than a line of A along its contiguous mode";
     case Status::kShortLdb: return "ldb is shorter than a line of B along its contiguous mode";
     case Status::kShortLdc: return "ldc is shorter than a line of C along its contiguous mode";
@@ -119,7 +121,6 @@ inline char const* status_text(Status status, Interface const& interface) {
     case Status::kOddN: return "n is odd, and each element of D is made of two columns";
     case Status::kGroupSizes: return "give either group_offsets or group_ends";
     case Status::kNotForTma: return "a, b, lda, ldb or a batch stride of A or B is no multiple of 16 bytes, as groups need";
-    case Status::kGroupWorkspace: return "no workspace, or one of fewer bytes than the call for workspace_bytes says";
   }
   return "unknown status";
 }
@@ -309,7 +310,7 @@ struct LastCall : LastStatus {
       case Status::kNegativeBatch: return say("batch is %lld, a count is 0 or more", number(args.batch));
       case Status::kTooLargeM: return say("m is %lld, %lld is the most", number(args.m), kMost);
       case Status::kTooLargeN: return say("n is %lld, %lld is the most", number(args.n), kMost);
-      case Status::kTooLargeK: return say("k is %lld, %lld is the most", number(args.k), kMost);
+      case Status::kTooLargeK: return say("k is %lld, %d is the most", number(args.k), interface.most_k);
       case Status::kTooManyTiles:
         return say("m %lld, n %lld and batch %lld make more tiles than %lld", number(args.m), number(args.n),
                    number(args.batch), kMost);
@@ -318,6 +319,9 @@ struct LastCall : LastStatus {
       case Status::kMisalignedBeta:
         return say("beta_device is %p, not aligned to %d bytes", args.beta_device, interface.bytes_scalar);
       case Status::kMisalignedWorkspace: return say("workspace is %p, not aligned to 16 bytes", args.workspace);
+      case Status::kShortWorkspace:
+        return say("workspace is %p with %lld bytes, fewer than this call needs", args.workspace,
+                   (long long)args.workspace_bytes);
       case Status::kAlphaNotInteger: return say("alpha is %g; this kernel takes a 32-bit integer", args.alpha);
       case Status::kBetaNotInteger: return say("beta is %g; this kernel takes a 32-bit integer", args.beta);
       case Status::kUnusedAlpha:

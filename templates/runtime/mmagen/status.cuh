@@ -47,6 +47,7 @@ enum class Status : int {
   kMisalignedAlpha = 71,
   kMisalignedBeta = 72,
   kMisalignedWorkspace = 73,
+  kShortWorkspace = 74,
   kShortLda = 80,
   kShortLdb = 81,
   kShortLdc = 82,
@@ -80,7 +81,6 @@ enum class Status : int {
   // about groups
   kGroupSizes = 160,
   kNotForTma = 161,
-  kGroupWorkspace = 162,
 };
 
 /// Whether a call launches its kernel, or only finds out whether it would.
