@@ -107,10 +107,11 @@ def _by_units(spec: str, mutant: Mutant, folder: Path) -> tuple[str, str, str]:
     original = _compiled(files, spec, folder)
     status = EQUIVALENT
     units = dict(original.units)
-    for unit in original.units:
+    header = f"include/mmagen/{mutant.header}"
+    reading = [unit for unit in original.units if header in read_by(files, f"src/{unit}.cu")]
+    assert reading, f"no translation unit of {spec} reads {mutant.header}"
+    for unit in reading:
         source = f"src/{unit}.cu"
-        if f"include/mmagen/{mutant.header}" not in read_by(files, source):
-            continue
         others = {path for path in files if path.startswith("src/") and path.endswith(".cu")} - {source}
         found = _compiled(edited | dict.fromkeys(others, b""), spec, folder, host=False)
         if found.error:
@@ -131,7 +132,7 @@ def read_by(files: Mapping[str, bytes], source: str) -> set[str]:
     while waiting:
         path = waiting.pop()
         for name in re.findall(rb'^\s*#\s*include\s*[<"]([^">]+)[">]', files[path], re.M):
-            for place in (f"include/{name.decode()}", posixpath.join(posixpath.dirname(path), name.decode())):
+            for place in (f"include/{name.decode()}", posixpath.normpath(posixpath.join(posixpath.dirname(path), name.decode()))):
                 if place in files and place not in found:
                     found.add(place)
                     waiting.append(place)
