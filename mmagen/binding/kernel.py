@@ -87,6 +87,7 @@ class Kernel:
         handle = 0 if stream is None else _stream_handle(stream)
         left = library.view("a", a, handle)
         self._check_place("a", left, left)
+        _check_stream(stream, left)
         if stream is None:
             handle = library.stream(left.device) if left.device_type != CPU else 0
         right = library.view("b", b, handle)
@@ -281,6 +282,13 @@ def _fill(arguments: Arguments, name: str, given: Tensor, found: Matrices) -> No
     setattr(arguments, name, given.address)
     setattr(arguments, f"ld{name}", found.ld)
     setattr(arguments, f"batch_stride_{name}", found.stride)
+
+
+def _check_stream(stream: Any, first: Tensor) -> None:
+    """Raises ArgumentError for a stream object that says it is of another device; what an int is, the library finds out."""
+    device = getattr(getattr(stream, "device", None), "index", getattr(stream, "device_id", None))
+    if isinstance(device, int) and device not in (first.device, -1):  # -1: of CuPy, whatever device is current
+        raise ArgumentError("stream", f"it is of device {device}, a on device {first.device}; pass a stream of that device")
 
 
 def _stream_handle(stream: Any) -> int:

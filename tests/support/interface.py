@@ -37,6 +37,7 @@ class Status(IntEnum):
     STRUCT_SIZE = 17
     FIXED_SHAPE = 18
     TOO_MANY_TILES = 19
+    WRONG_STREAM = 20
     NEGATIVE_M = 32
     NEGATIVE_N = 33
     NEGATIVE_K = 34
@@ -84,7 +85,8 @@ class Status(IntEnum):
 LARGEST = 2**31 - 16385  # of an extent, as the header says
 _CLUSTERS, _STREAM, _ROOM, _SCALARS, _C = 1 << 24, 0x5000, 1 << 40, 0x900000, 3 << 20
 # Of cudaError_t.
-_INVALID_VALUE, _NO_DRIVER, _NO_DEVICE, _NO_IMAGE, _BAD_PTX, _LAUNCH_FAILURE = 1, 35, 100, 209, 222, 719
+_INVALID_VALUE, _NO_DRIVER, _NO_DEVICE, _NO_IMAGE, _BAD_PTX = 1, 35, 100, 209, 222
+_INVALID_HANDLE, _LAUNCH_FAILURE = 400, 719
 
 
 @dataclass(frozen=True)
@@ -231,6 +233,8 @@ class Interface:
             Case(Status.NO_DEVICE, {}, f"{set_attribute} {_NO_DEVICE}", error=_NO_DEVICE, says="shows no device"),
             Case(Status.SUCCESS, {}, f"pending {_LAUNCH_FAILURE}", left=_LAUNCH_FAILURE),
         ]
+        handle = {"error": _INVALID_HANDLE, "says": "stream is no stream of the current device, which is device 0"}
+        cases.append(Case(Status.WRONG_STREAM, {}, f"fail launch {_INVALID_HANDLE}", **handle))
         failing = {"left": _LAUNCH_FAILURE, "error": _LAUNCH_FAILURE, "says": f"CUDA error {_LAUNCH_FAILURE}"}
         return [*cases, Case(Status.CUDA_ERROR, {}, f"fail launch {_LAUNCH_FAILURE}", **failing)]
 

@@ -62,6 +62,7 @@ inline char const* status_text(Status status, Interface const& interface) {
     case Status::kStructSize: return "struct_size is not the size of a struct that this library knows";
     case Status::kFixedShape: return interface.shape;
     case Status::kTooManyTiles: return "too many tiles: m, n and batch make more than 2^31 - 16385 of them";
+    case Status::kWrongStream: return "stream is no stream of the current device";
     case Status::kNegativeM: return "m is negative";
     case Status::kNegativeN: return "n is negative";
     case Status::kNegativeK: return "k is negative";
@@ -176,6 +177,9 @@ struct LastStatus {
         if (cudaDriverGetVersion(&driver) != cudaSuccess) { return false; }
         return say("old driver: it supports CUDA %d.%d, and this library was built with CUDA %d.%d", driver / 1000,
                    driver % 1000 / 10, CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
+      case Status::kWrongStream:
+        if (cudaGetDevice(&device) != cudaSuccess) { return false; }
+        return say("stream is no stream of the current device, which is device %d: pass one that was created there", device);
       case Status::kWrongDevice:
       case Status::kSmallDevice: break;
       default: return false;

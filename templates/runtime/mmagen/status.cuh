@@ -23,6 +23,7 @@ enum class Status : int {
   kStructSize = 17,
   kFixedShape = 18,
   kTooManyTiles = 19,
+  kWrongStream = 20,
   kNegativeM = 32,
   kNegativeN = 33,
   kNegativeK = 34,
@@ -108,6 +109,7 @@ inline Status status_of(cudaError_t error) {
     case cudaErrorNoKernelImageForDevice:
     case cudaErrorInvalidDeviceFunction: status = Status::kWrongDevice; break;
     case cudaErrorInvalidClusterSize: status = Status::kSmallDevice; break;
+    case cudaErrorInvalidResourceHandle: status = Status::kWrongStream; break;  // the only handle that is passed on
     default: return Status::kCudaError;
   }
   cudaGetLastError();  // reported by the status: a later check of the caller must not find it
