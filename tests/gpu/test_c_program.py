@@ -38,13 +38,9 @@ def link_of(spec: str, folder: Path) -> list[str | Path]:
         pytest.skip(why)
     library = kernel._path
     header = mmagen.build(ROOT / f"specs/{spec}.yaml", folder) / f"include/{spec}/{spec}.h"
-    nvcc = find_toolchain(want=("nvcc",)).nvcc
-    assert nvcc
-    cuda = next(one for one in _library_folders(nvcc.path) if list(one.glob("libcudart_static.a")))
+    toolkit = find_toolchain(want=("nvcc",)).toolkit
+    assert toolkit
+    folders = (toolkit / name for name in ("lib64", "lib", "targets/x86_64-linux/lib"))
+    cuda = next(one for one in folders if list(one.glob("libcudart_static.a")))
     libraries = [library, cuda / "libcudart_static.a", f"-Wl,-rpath,{library.parent}", "-ldl", "-lpthread", "-lrt"]
     return [f"-DKERNEL={spec}", f'-DHEADER="{header}"', *libraries]
-
-
-def _library_folders(nvcc: Path) -> list[Path]:
-    root = Path(nvcc).resolve().parents[1]
-    return [folder for name in ("lib64", "lib", "targets/x86_64-linux/lib") if (folder := root / name).is_dir()]
