@@ -18,6 +18,7 @@ from mmagen.host_runtime.arguments import Arguments, struct_of
 from mmagen.plan.arguments import of_description
 
 Emulate = Callable[..., Any]
+_FOREIGN_MEMORY = 21
 _MOST_ABOUT_DEVICE = 15  # statuses up to here are about the device, those above about the arguments
 
 
@@ -183,7 +184,7 @@ class Kernel:
         size = ctypes.sizeof(self._struct)
         arguments = self._struct(struct_size=size, **sizes, batch_stride_d=m * n, alpha=1.0, **numbers, **filled)
         status = self._functions["can_run"](arguments)
-        return self._text() if status else ""
+        return self._text() if status not in (0, _FOREIGN_MEMORY) else ""  # found last, of addresses that stand for any
 
     # --- arguments -----------------------------------------------------------------------------------------------------
 

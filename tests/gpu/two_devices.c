@@ -134,6 +134,22 @@ static void of_another_stream(Memory const* first, Memory const* second) {
   expect(cudaSetDevice(second->device) == 0 && cudaDeviceSynchronize() == 0, second->device, "the other device");
 }
 
+/* Status 21: NAME_FOREIGN_MEMORY. */
+static void of_foreign_memory(Memory const* first, Memory const* second) {
+  Args const good = args_of(first, 128, 128, 64);
+  Args bad = good;
+  expect(cudaSetDevice(first->device) == 0 && CALL(_can_run)(&good) == 0, first->device, "memory of its own");
+  bad.b = second->b;
+  expect((int)CALL(_can_run)(&bad) == 21, first->device, "memory of another device");
+  printf("memory of another device: %s\n", CALL(_error_text)());
+  expect(strstr(CALL(_error_text)(), "b is memory of device") != NULL, first->device, "the sentence about b");
+  bad = good, bad.d = first->host;
+  expect((int)CALL(_can_run)(&bad) == 21, first->device, "memory of the host");
+  printf("memory of the host: %s\n", CALL(_error_text)());
+  expect(strstr(CALL(_error_text)(), "d is ") != NULL, first->device, "the sentence about d");
+  expect(cudaGetLastError() == 0, first->device, "the runtime after a refusal");
+}
+
 /* A context of its own, and a device that was reset: attributes of kernels belong to a context. */
 static void of_contexts(void) {
   void* const driver = dlopen("libcuda.so.1", RTLD_NOW);
@@ -172,6 +188,7 @@ int main(void) {
     multiply(it, sizes[i / 2], i);
   }
   printf("in turn: %d broken\n", broken);
+  for (i = 0; i < 2; ++i) { of_foreign_memory(&memory[i], &memory[1 - i]); }
   of_another_stream(&memory[0], &memory[1]);
   of_another_stream(&memory[1], &memory[0]);
   of_contexts();

@@ -65,6 +65,8 @@ CUresult make_params(Sm90Params<Config>& params, GemmArguments<Config> const& ar
 /// Launches `clusters` clusters of the kernel.
 template <class Config>
 Status launch_clusters(Sm90Params<Config> const& params, unsigned clusters, cudaStream_t stream) {
+  Status status = check_stream(stream);
+  if (status != Status::kSuccess) { return status; }
   cudaLaunchAttribute attributes[2] = {};
   attributes[0].id = cudaLaunchAttributeClusterDimension;
   attributes[0].val.clusterDim = {unsigned(kClusterCtas<Config>), 1, 1};
@@ -81,7 +83,7 @@ Status launch_clusters(Sm90Params<Config> const& params, unsigned clusters, cuda
   if (error != cudaErrorInvalidValue) { return status_of(error); }
   // The attributes were set in another context: the device has been reset, or this thread has a context of its own.
   cudaGetLastError();
-  Status const status = prepare_kernel<Config>();
+  status = prepare_kernel<Config>();
   return status != Status::kSuccess ? status : status_of(cudaLaunchKernelEx(&config, sm90_kernel<Config>, params));
 }
 
