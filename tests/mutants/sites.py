@@ -83,7 +83,9 @@ def _device_code(header: str) -> tuple[tuple[int, int], ...]:
     text, found = _text(header), []
     for node in nodes(parse(text)):
         body = node.child_by_field_name("body") if node.type == "function_definition" else None
-        if body is not None and re.search(rb"__device__|__global__|CUTE_DEVICE", head := text[node.start_byte : body.start_byte]):
+        if body is not None and re.search(
+            rb"__device__|__global__|CUTE_DEVICE", head := text[node.start_byte : body.start_byte]
+        ):
             if b"HOST" not in head and b"__host__" not in head:
                 found.append((body.start_byte, body.end_byte))
     return tuple(found)

@@ -37,6 +37,8 @@ class Status(IntEnum):
     STRUCT_SIZE = 17
     FIXED_SHAPE = 18
     TOO_MANY_TILES = 19
+    WRONG_STREAM = 20
+    FOREIGN_MEMORY = 21
     NEGATIVE_M = 32
     NEGATIVE_N = 33
     NEGATIVE_K = 34
@@ -85,7 +87,8 @@ class Status(IntEnum):
 LARGEST = 2**31 - 16385  # of an extent, as the header says
 _CLUSTERS, _STREAM, _ROOM, _SCALARS, _C = 1 << 24, 0x5000, 1 << 40, 0x900000, 3 << 20
 # Of cudaError_t.
-_INVALID_VALUE, _NO_DRIVER, _NO_DEVICE, _NO_IMAGE, _BAD_PTX, _LAUNCH_FAILURE = 1, 35, 100, 209, 222, 719
+_INVALID_VALUE, _NO_DRIVER, _NO_DEVICE, _NO_IMAGE, _BAD_PTX = 1, 35, 100, 209, 222
+_INVALID_HANDLE, _LAUNCH_FAILURE = 400, 719
 
 
 @dataclass(frozen=True)
@@ -105,7 +108,7 @@ class Case:
     def expected(self) -> tuple[int, int, int, int, int]:
         """Status of run and of can_run, error left behind, launches, CUDA error."""
         launches = self.launches if self.launches is not None else int(self.status == Status.SUCCESS)
-        can_run = Status.SUCCESS if self.before.startswith("fail launch") else self.status
+        can_run = Status.SUCCESS if self.before.startswith(("fail launch", "streams")) else self.status
         return (self.status, can_run, self.left, launches, self.error)
 
 
@@ -118,7 +121,7 @@ class Interface:
     def broken(self) -> list[str]:
         """Each promise that the host code does not keep, in words; [] if all are kept."""
         found = [f"{case}: {got}" for case in self._cases() if (got := self._outcome(case)) != case.expected]
-        return found + self._about_the_launch() + self._about_the_kernel() + self._about_texts()
+        return found + self._about_memory() + self._about_the_launch() + self._about_the_kernel() + self._about_texts()
 
     def _outcome(self, case: Case) -> tuple[int, ...] | str:
         """What came of it; in words if a call crashes or the sentence is not as it must be."""
@@ -137,6 +140,24 @@ class Interface:
         # Where a call prepares operands in its workspace, by a kernel that is launched before.
         launches = max(len(reply.launches) - bool(self.task.product.needs_workspace), 0)
         return reply.values[0], reply.values[2], reply.left[0], launches, error
+
+    def _about_memory(self) -> list[str]:
+        """can_run names a pointer to memory that the device does not reach."""
+        found = []
+        for name, place in self._places().items() if not self._is_behind else ():
+            for device, why in (
+                (1, "memory of device 1, which the current device, 0, does not reach"),
+                (-2, "that device 0 reaches"),
+            ):
+                symbol, read = self.task.symbol, name != "c"  # beta is 0
+                asked = [*call(symbol("can_run"), self._good()), *text(symbol("error_text"))]
+                reply = self._ask(["foreign", str(place), str(device), *asked])
+                status = Status.FOREIGN_MEMORY if read else Status.SUCCESS
+                if reply.values != [status] or (
+                    read and not (reply.texts[0].startswith(f"{name} is ") and why in reply.texts[0])
+                ):
+                    found.append(f"memory of {name} elsewhere ({device}): {reply.values} {reply.texts}")
+        return found
 
     @property
     def _is_behind(self) -> bool:
@@ -234,6 +255,10 @@ class Interface:
             Case(Status.NO_DEVICE, {}, f"{set_attribute} {_NO_DEVICE}", error=_NO_DEVICE, says="shows no device"),
             Case(Status.SUCCESS, {}, f"pending {_LAUNCH_FAILURE}", left=_LAUNCH_FAILURE),
         ]
+        stream = "stream is no stream of the current device, which is device 0"
+        cases.append(Case(Status.WRONG_STREAM, {}, "streams 1", says=stream))
+        cases.append(Case(Status.WRONG_STREAM, {}, f"fail launch {_INVALID_HANDLE}", error=_INVALID_HANDLE, says=stream))
+        cases.append(Case(Status.SUCCESS, {}, f"fail cudaStreamGetDevice {_INVALID_VALUE}"))
         failing = {"left": _LAUNCH_FAILURE, "error": _LAUNCH_FAILURE, "says": f"CUDA error {_LAUNCH_FAILURE}"}
         return [*cases, Case(Status.CUDA_ERROR, {}, f"fail launch {_LAUNCH_FAILURE}", **failing)]
 
