@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from mmagen.families.protocol import Family
 
 PROMOTED_K = 2048
+# What ptxas takes besides accumulators and fragments where setmaxnreg does not decide it (docs/results/h200-predictions.md).
+_REGISTERS_BESIDES = 64
 
 
 class WgmmaGemm:
@@ -159,8 +161,12 @@ def _group_faults(spec: Spec, atom: Atom, problems: Sequence[Problem]) -> Iterat
 
 
 def _registers(plan: GemmPlan) -> int:
-    """Per thread at launch: ptxas fills what the launch bounds allow, and setmaxnreg moves registers between roles."""
-    return decisions.launch_registers(plan.spec, plan.tiled_mma)
+    """Per thread at launch: where setmaxnreg moves registers between roles, those that the launch bounds allow; elsewhere what
+    ptxas needs, an estimate."""
+    most = decisions.launch_registers(plan.spec, plan.tiled_mma)
+    if plan.roles.consumer_registers:
+        return most
+    return min(most, plan.accumulator_registers + plan.fragment_registers + _REGISTERS_BESIDES)
 
 
 def policies_of(plan: WgmmaGemmPlan) -> Policies:
