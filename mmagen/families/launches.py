@@ -28,6 +28,8 @@ def numbers(plan: GemmPlan, device: Device, ptxas: Mapping[str, int], estimate: 
         launches = tuple((problem, launch(one, problem, device, residency.ctas)) for problem in mine)
         target = f"sm_{device.capability}{'a' if one.atom.arch_specific else ''}"
         per_cycle = rate(operation, target) if operation else None
+        if per_cycle:  # a product of two elements may take several
+            per_cycle //= one.accumulation.products
         cost = costs.get(name)
         predicted = tuple(predict(one, cost, problem) * 1e6 for problem in mine) if cost else ()
         found.append(Numbers(name, device, residency, name in ptxas, per_cycle, launches, predicted))

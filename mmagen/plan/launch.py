@@ -104,8 +104,12 @@ def launch(plan: GemmPlan, problem: Problem, device: Device, ctas_per_sm: int) -
     placed = plan.tiles_of(problem) * rows * columns * parts
     if problem.groups:
         return _of_groups(plan, problem, placed, at_once)
-    a = problem.m * problem.k * plan.operand("A").element.bytes
-    b = problem.n * problem.k * plan.operand("B").element.bytes
+    pieces = plan.bytes_of_pieces
+    a = problem.m * problem.k * (pieces or plan.operand("A").element.bytes)
+    b = problem.n * problem.k * (pieces or plan.operand("B").element.bytes)
+    # Elements that are split are read, and their pieces written, before.
+    split_a = problem.m * problem.k * (plan.operand("A").element.bytes + pieces) if pieces else 0
+    split_b = problem.n * problem.k * (plan.operand("B").element.bytes + pieces) if pieces else 0
     d = problem.m * problem.n * plan.epilogue.out.bytes * problem.batch
     matrices = [1 if stride == 0 else problem.batch for stride in problem.batch_strides]  # a batch may share one
     c = problem.m * problem.n * plan.epilogue.out.bytes * matrices[2] if problem.beta else 0
@@ -117,7 +121,7 @@ def launch(plan: GemmPlan, problem: Problem, device: Device, ctas_per_sm: int) -
         at_once=at_once,
         k_tiles=-(-k // parts),
         flop=2 * problem.m * problem.n * problem.k * problem.batch,
-        dram=a * matrices[0] + b * matrices[1] + c + d,
+        dram=(a + split_a) * matrices[0] + (b + split_b) * matrices[1] + c + d,
         l2=(a * -(-n // columns) + b * -(-m // rows)) * problem.batch,
         shared=spread.joined > 0,
     )

@@ -366,6 +366,11 @@ class GemmPlan(ProductPlan):
         return any(one.atom.needs_extended_headers for one in self.kernels)
 
     @property
+    def bytes_of_pieces(self) -> int:
+        """Of an element of A or B, in the workspace, from which the kernel then loads it; 0 where it loads what a call passes."""
+        return 0
+
+    @property
     def copies_operands(self) -> bool:
         """Does a call copy operands that the kernel cannot address to its workspace, where that pays?"""
         return any(one.copies_operands for one in self.kernels if one is not self)

@@ -1,7 +1,9 @@
-"""How an f32 is split into bf16 pieces, compiled by nvcc and emulated: what docs/split.md says of every kind of number."""
+"""f32 operands as bf16 pieces, compiled by nvcc and emulated: how every kind of number is split, as docs/split.md says, and what a
+kernel makes of it."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +12,10 @@ import pytest
 from mmagen.core.process import capture
 from mmagen.emulate import Output, ReadOnly, run_ptx
 from mmagen.families.wgmma.pieces import PRODUCTS
+from mmagen.spec.model import Problem
 from mmagen.toolchain.find import COMPILE, find_toolchain
+from mmagen.verify.emulated import session
+from mmagen.verify.emulated.session import run_task, tasks
 
 pytestmark = pytest.mark.nvcc
 
@@ -29,6 +34,10 @@ extern "C" __global__ void two(float const* x, unsigned* pieces) { split<2>(x, p
 extern "C" __global__ void three(float const* x, unsigned* pieces) { split<3>(x, pieces); }
 """
 LARGEST = np.finfo(np.float32).max
+X6 = "pc1_x6"
+_ONE_INFINITY = ((np.inf, 1.0), (1.0, -np.inf))
+# Several tiles, k tiles and vectors that are not whole, lines that begin anywhere.
+PROBLEM = Problem(shape=(140, 70, 77), batch=2, ld_pad=3, offset=1, beta=1.0)
 
 
 def _numbers():
@@ -101,3 +110,32 @@ def test_products_of_infinities_are_those_of_ieee(split, other):
     with np.errstate(invalid="ignore"):
         got = sum(pieces[rare, a] * of_other[b] for a, b in PRODUCTS[word])
         assert np.array_equal(got, x[rare].astype(np.float64) * other, equal_nan=True)
+
+
+@pytest.fixture(scope="module")
+def task(compiled):
+    return tasks(compiled(X6).plan, compiled(X6).ptx, (), 1, None)[0]
+
+
+@pytest.mark.parametrize("distribution", ["uniform", "small_int"])
+def test_it_passes_emulated(task, distribution):
+    (record,) = run_task(replace(task, problem=PROBLEM, distribution=distribution)).records
+    assert record["disposition"] == "passed" and not record["details"]["findings"], record["reason"]
+
+
+@pytest.mark.parametrize(
+    ("in_a", "in_b"), [(-np.inf, np.inf), *(pytest.param(*one, marks=pytest.mark.more) for one in _ONE_INFINITY)]
+)
+def test_infinities_of_operands_are_those_of_the_result(task, in_a, in_b, monkeypatch):
+    """One element of a row of A and of a column of B; all others are integers, whose further pieces are zeros."""
+
+    drawn = session.operands
+
+    def planted(*arguments):
+        data = drawn(*arguments)
+        data.a.view[1, 3, 5], data.b.view[1, 7, 5] = in_a, in_b
+        return data
+
+    monkeypatch.setattr(session, "operands", planted)
+    (record,) = run_task(replace(task, problem=PROBLEM, distribution="small_int")).records
+    assert record["disposition"] == "passed" and not record["details"]["findings"], record["reason"]

@@ -5,15 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mmagen.families import plan
+from mmagen.families import family_of, plan
 from mmagen.families.wgmma.pieces import PRODUCTS, pieces_of
 from mmagen.generate.render import render
 from mmagen.mma.piece_bounds import drift_of_pieces, path_of_pieces
+from mmagen.plan.devices import DEVICES
+from mmagen.plan.launch import launch
 from mmagen.spec.load import load
-from mmagen.spec.model import Spec
+from mmagen.spec.model import Problem, Spec
 from tests.families.test_hopper import LARGE, MMA_SYNC, faults, planned
 from tests.support.mutations import ODD, SPECS
 
+H200 = next(one for one in DEVICES if one.name == "h200")
 X6 = LARGE | {
     "atom": "SM90_64x128x16_F32BF16BF16_SS",
     "tile": [128, 256, 32],
@@ -141,3 +144,17 @@ def test_the_bound_holds_and_a_missing_product_exceeds_it(word, k):
 def test_specs_of_pieces_are_legal(path):
     spec = load(path.read_bytes(), path.name).spec
     assert isinstance(spec, Spec) and plan(spec).mainloop.pieces
+
+
+def test_launches_count_the_products_and_the_pieces():
+    """Least times: six products of the instruction for each of two elements; A is read, its pieces are written and read."""
+    it, plain = planned(X6), planned(X6 | {"split": None, "layout": "TN"})
+    problem = Problem(shape=(256, 512, 1024))
+    of = launch(it, problem, H200, 1)
+    operands = (256 + 512) * 1024
+    assert of.dram == operands * (4 + 6 + 6) + 256 * 512 * 4
+    assert launch(plain, problem, H200, 1).dram == operands * 2 + 256 * 512 * 4
+    rates = [family_of(one).numbers(one, H200, {})[0].per_cycle for one in (it, plain)]
+    assert rates[0] == rates[1] // 6
+    page = dict(next(rows for title, rows in family_of(it).page(it) if title == "Pieces of f32"))
+    assert page["products"].startswith("2*0, 0*2, 1*1, 1*0, 0*1, 0*0")

@@ -97,6 +97,11 @@ class WgmmaGemmPlan(GemmPlan):
         return not (by_tma or isinstance(self.atom, SparseAtom))
 
     @property
+    def bytes_of_pieces(self) -> int:
+        split = self.mainloop.pieces
+        return split.count * self.operands[0].element.bytes if split else 0
+
+    @property
     def needs_workspace(self) -> str:
         if self.scheduler.describes_groups:
             return "tensor maps and sizes of the groups"

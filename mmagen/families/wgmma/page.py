@@ -5,6 +5,7 @@ from __future__ import annotations
 from mmagen.families.wgmma import decisions, grouped
 from mmagen.families.wgmma.mixed import WeightLayout
 from mmagen.families.wgmma.model import WgmmaGemmPlan
+from mmagen.families.wgmma.pieces import Pieces
 from mmagen.plan import pages
 from mmagen.plan.model import Operand
 from mmagen.spec.model import Problem
@@ -25,6 +26,7 @@ def sections(plan: WgmmaGemmPlan) -> list[pages.Section]:
         ("Schedule", _schedule(plan)),
         *((pages.operand_title(one), _tma_operand(plan, one)) for one in plan.operands),
         *([("Scales", _scales(plan))] if plan.mainloop.scales else []),
+        *([("Pieces of f32", _pieces(plan, plan.mainloop.pieces))] if plan.mainloop.pieces else []),
         *([("Weights", _weights(plan.mainloop.weights))] if plan.mainloop.weights else []),
         ("Registers per thread", _registers(plan)),
         ("Shared memory per CTA", _shared_memory(plan)),
@@ -145,6 +147,18 @@ def _weights(weights: WeightLayout) -> list[pages.Row]:
     return rows
 
 
+def _pieces(plan: WgmmaGemmPlan, split: Pieces) -> list[pages.Row]:
+    order = ", ".join(f"{a}*{b}" for a, b in split.products)
+    layouts = ", ".join(f"{letter} {major} contiguous" for letter, major in (("A", split.a_major), ("B", split.b_major)))
+    return [
+        ("of a call", f"f32, {layouts}, any alignment; split by a kernel before, into the workspace"),
+        ("pieces", f"{split.count} bf16 of each element; of a k tile the columns of piece 0, then of the next"),
+        ("products", f"{order}, in this order: piece of A times piece of B"),
+        ("sums", "of a k tile in the tensor core, then added in f32" if plan.mainloop.promote else "in the tensor core"),
+        ("left out", f"at most {split.left_out:.1e} of a product"),
+    ]
+
+
 def _scales(plan: WgmmaGemmPlan) -> list[pages.Row]:
     """Those of the kernel's A and B."""
     mainloop = plan.mainloop
@@ -220,4 +234,7 @@ def _traffic(plan: WgmmaGemmPlan) -> list[pages.Row]:
     # Every wgmma reads all of its A and B; an A in registers was loaded once by each warpgroup that has it.
     times_a = plan.tiled_mma.atoms[1] if plan.atom.a_in_registers else n // plan.atom.n
     read = a.bytes_per_stage * times_a + b.bytes_per_stage * (m // plan.atom.m)
+    split = plan.mainloop.pieces
+    if split:  # each piece of a stage takes part in several products
+        read = read * len(split.products) // split.count
     return pages.intensity(plan, fetched, read)

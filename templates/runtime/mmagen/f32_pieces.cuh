@@ -11,7 +11,7 @@
 
 #include <cstdint>
 
-#include <cute/tensor.hpp>
+#include <cute/config.hpp>
 
 #include "gemm_arguments.cuh"
 #include "sm90_barrier.cuh"
