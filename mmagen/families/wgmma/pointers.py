@@ -34,7 +34,7 @@ def breaches(spec: Spec) -> Iterator[Breach]:
 def epilogue_faults(spec: Spec) -> Iterator[Fault]:
     """Fault for operations on further tensors, and on pairs of columns."""
     listed = spec.epilogue.operations or ()
-    if names := [one.word for one in listed if _lacks(one)]:
+    if names := list(dict.fromkeys(one.word for one in listed if _lacks(one))):
         written = spec.epilogue.model_dump(mode="json")
         kept = [entry for entry, one in zip(written, listed, strict=True) if not _lacks(one)]
         yield Fault(
