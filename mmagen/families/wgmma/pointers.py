@@ -72,6 +72,13 @@ def problem_faults(problems: Sequence[Problem]) -> Iterator[Fault]:
                 f"shape {least}",
                 {key: {**written, "shape": least}},
             )
+        elif problem.offset:
+            yield Fault(
+                key,
+                f"offset {problem.offset}: A and B of each group begin at multiples of 16 bytes",
+                "omit it; with ld_pad, C and D of every other group begin anywhere",
+                {key: {**written, "offset": 0}},
+            )
         elif strides := [name for name in written if name.startswith("batch_stride") and written[name] is not None]:
             yield Fault(
                 key,
