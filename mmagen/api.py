@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from mmagen.binding.kernel import Kernel
-from mmagen.core.errors import BuildError, SpecError, UsageError
+from mmagen.core.errors import BuildError, SpecError, SpecFaults, UsageError
 from mmagen.families import family_of
 from mmagen.families.plans import Plan
 from mmagen.families.reading import read
@@ -78,6 +78,7 @@ def verify(
         raise UsageError(f"on={on!r}; use 'auto', 'cpu' or 'gpu'")
     toolchain = find_toolchain(want=(*COMPILE, "gpus"))
     emulated = on == "cpu" or (on == "auto" and not toolchain.gpus)
+    _check_arch(plan(spec), arch)
     with tempfile.TemporaryDirectory(prefix="mmagen-") as scratch:
         folder = build(spec, scratch)
         if emulated:
@@ -115,6 +116,7 @@ def compile(spec: SpecLike, *, arch: str | None = None) -> Kernel:
     made = plan(spec)
     if family_of(made).trials(made).judge != "product":
         raise UsageError(f"{made.name} is kernel: {made.kernel}; compile() takes kernel: gemm or micro")
+    _check_arch(made, arch)
     folder = _project_folder(made)
     return Kernel(compiled(folder, made.name, arch), Emulated(cast(ProductPlan, made), folder))
 
@@ -131,6 +133,19 @@ def open(path: str | os.PathLike[str], name: str | None = None) -> Kernel:
     if name not in found:
         raise UsageError(f"{path} has {', '.join(found)}; name={name!r} is none of them")
     return Kernel(found[name])
+
+
+def _check_arch(made: Plan, arch: str | None) -> None:
+    """Raises UsageError for an architecture that the spec could not list."""
+    from mmagen.build.build import arch_name
+    from mmagen.families import plan as plan_spec
+
+    if arch is None:
+        return
+    try:
+        plan_spec(made.spec.model_copy(update={"arch": (arch_name(arch),)}))
+    except SpecFaults as error:
+        raise UsageError("; ".join(f"arch: {fault.what}; {fault.remedy}" for fault in error.faults)) from None
 
 
 def _text(spec: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[bytes, str]:

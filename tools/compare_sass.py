@@ -20,76 +20,15 @@ import argparse
 import re
 import sys
 from collections import Counter
-from dataclasses import dataclass, field
 from pathlib import Path
 
-_TENSOR = re.compile(r"^(?:[HQIBD]G?MMA|OMMA|UTC\w*MMA)\b")
+from mmagen.build.sass import opcode, parse
+
 _MAINSTREAM = re.compile(
     r"^(?:[HQIBD]G?MMA|OMMA|UTC|WARPGROUP|SYNCS|BAR|DEPBAR|LDGDEPBAR|UTMA|LDG|STG|LDS|STS|STAS|LDGSTS|ST|LD|MEMBAR|FENCE)\b"
 )
-_FUNCTION = re.compile(r"^\s*(?:Function : |\.section\s+\.text\.)([\w$.]+)")
-_LABEL = re.compile(r"^(\.L_\w+):")
-_INSTRUCTION = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;")
-_TARGET = re.compile(r"`\((\.L_\w+)\)|\b0x([0-9a-f]+)\s*$")
 _REGISTER = re.compile(r"\b(UR|UP|R|P|SB|B)(\d+)\b")
 _PARAMETER = re.compile(r"c\[0x0\]\[([^\]]*)\]")
-
-
-@dataclass
-class Kernel:
-    """code: the instructions in order. labels: the index of the instruction that each label stands before."""
-
-    name: str = ""
-    code: list[str] = field(default_factory=list)
-    addresses: dict[int, int] = field(default_factory=dict)
-    labels: dict[str, int] = field(default_factory=dict)
-
-    def target(self, instruction: str) -> int | None:
-        """The index that a branch goes to; None for any other instruction."""
-        found = _TARGET.search(instruction) if re.search(r"\bBRA\b", instruction) else None
-        if found is None:
-            return None
-        return self.labels.get(found[1]) if found[1] else self.addresses.get(int(found[2], 16))
-
-    def main_loops(self) -> list[list[str]]:
-        """The bodies of the innermost loops with tensor-core instructions, in order."""
-        spans = []
-        for end, instruction in enumerate(self.code):
-            begin = self.target(instruction)
-            if begin is None or begin > end:
-                continue
-            body = self.code[begin : end + 1]
-            # A body with EXIT is none: the code of waits that fail lies behind the kernel's end and jumps back.
-            if any(map(is_tensor, body)) and not any(opcode(one) == "EXIT" for one in body):
-                spans.append((begin, end))
-        inner = [one for one in spans if not any(one != other and one[0] <= other[0] and other[1] <= one[1] for other in spans)]
-        return [self.code[begin : end + 1] for begin, end in sorted(set(inner))]
-
-
-def is_tensor(instruction: str) -> bool:
-    """Is it an MMA instruction of the tensor cores?"""
-    return bool(_TENSOR.match(opcode(instruction)))
-
-
-def opcode(instruction: str) -> str:
-    """With its suffixes, without the predicate."""
-    words = instruction.split()
-    return words[1] if words[0].startswith("@") else words[0]
-
-
-def parse(text: str) -> list[Kernel]:
-    """The kernels of a disassembly, in the order of their names."""
-    kernels: dict[str, Kernel] = {}
-    current = Kernel()
-    for line in text.splitlines():
-        if found := _FUNCTION.match(line):
-            current = kernels.setdefault(found[1], Kernel(found[1]))
-        elif found := _LABEL.match(line):
-            current.labels[found[1]] = len(current.code)
-        elif found := _INSTRUCTION.match(line):
-            current.addresses[int(found[1], 16)] = len(current.code)
-            current.code.append(re.sub(r"\s+", " ", found[2]))
-    return [kernels[name] for name in sorted(kernels) if kernels[name].code]
 
 
 def without_labels(code: list[str]) -> list[str]:

@@ -1,36 +1,52 @@
-"""python -m tools.predictions [--check]: docs/results/h200-predictions.md, predicted beside measured.
+"""python -m tools.predictions [--add REPORT...] [--check]: docs/results/h200-predictions.md, predicted beside measured.
 
-Measured are the times of `verify --bench` (short runs, random data) and the shared memory in the pages of docs/results, which
-`mmagen verify --markdown` has written on an H200. Predicted are the times that `mmagen new` ranks by, and of a library's config
-those that it chooses by. Specs that have changed since a page was written are left out. --check compares the page with what
-would be written, exit code 1.
+Measured are the records in docs/results/h200-times.csv: of `verify --bench` on an H200, short runs on random data, a line for
+each problem of a spec. --add takes records from `verify --json` files, whose newer lines replace older ones of the same spec and
+problem. Predicted are the times that `mmagen new` ranks by, and of a library's config those that it chooses by. Specs that have
+changed since they were measured are left out. --check compares the page with what would be written, exit code 1.
 """
 
 from __future__ import annotations
 
-import re
+import argparse
+import csv
+import io
+import json
 import statistics
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import Any
 
+from mmagen.families import family_of
+from mmagen.families.estimate import predicted
 from mmagen.families.library import choose
 from mmagen.families.reading import read
 from mmagen.plan.cost import predict
 from mmagen.plan.devices import DEVICES
 from mmagen.plan.plans import GemmPlan
 from mmagen.spec.model import Problem
-from mmagen.suggest.estimate import mean_us
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs/results/h200-predictions.md"
-PAGES = ("h200-hopper-bf16", "h200-hopper-types", "h200-hopper-e4m3-wide", "h200-bench", "h200-bench-f64")
-_SECTION = re.compile(
-    r"^## (?P<name>\w+): passed\n\n.*?· spec (?P<sha>[0-9a-f]{16}) .*?shared memory (?P<smem>\d+)", re.MULTILINE
-)
+TIMES = ROOT / "docs/results/h200-times.csv"
 _DEVICE = next(device for device in DEVICES if device.name == "h200")
 _SHORT_US = 20.0  # below, launches weigh as much as the kernel
+
+
+@dataclass(frozen=True)
+class Time:
+    """A line of TIMES. sha: of the spec; problem: as records write it; us: median, microseconds; registers, spilled, smem: of
+    the kernel, in registers and bytes; 0 registers: unknown."""
+
+    name: str
+    sha: str
+    problem: str
+    us: float
+    registers: int
+    spilled: int
+    smem: int
 
 
 @dataclass(frozen=True)
@@ -55,110 +71,187 @@ def plans() -> dict[str, GemmPlan]:
     return {plan.name: plan for plan in found if isinstance(plan, GemmPlan)}
 
 
-def sections(text: str) -> dict[str, tuple[str, int]]:
-    """Of a page: project -> digest of its spec, and bytes of shared memory."""
-    return {match["name"]: (match["sha"], int(match["smem"])) for match in _SECTION.finditer(text)}
+# --- Records ---------------------------------------------------------------------------------------------------------
 
 
-def tables(text: str) -> Iterator[dict[str, str]]:
-    """The rows of a page's tables, by their heads."""
-    heads: list[str] = []
-    for line in text.splitlines():
-        cells = [cell.strip() for cell in line.strip("|").split("|")] if line.startswith("|") else []
-        if not cells:
-            heads = []
-        elif not heads:
-            heads = cells
-        elif not set(line) <= set("|-: "):
-            yield dict(zip(heads, cells, strict=True))
-
-
-def measured(text: str) -> Iterator[tuple[str, str, float]]:
-    """(project, problem, microseconds) of a page, of short runs: by their rate, else by their time."""
-    found = list(tables(text))
-    rated = [row for row in found if row.get("run") == "short" and "TFLOPS" in row]
-    for row in rated:
-        yield row["kernel"], row["problem"], _work(row["problem"]) / float(row["TFLOPS"]) / 1e6
-    for row in found:
-        if not rated and row.get("ms") and "loop" not in row["name"] and not row["name"].startswith("cublasLt"):
-            yield row["name"], row["problem"], 1e3 * float(row["ms"])
-
-
-def _work(problem: str) -> float:
-    m, n, k, *batch = (int(part) for part in problem.split(","))
-    return 2.0 * m * n * k * (batch[0] if batch else 1)
-
-
-def predicted(plan: GemmPlan, text: str) -> tuple[float, str]:
-    """Microseconds of a problem "M,N,K[,batch]", and by what."""
-    m, n, k, *batch = (int(part) for part in text.split(","))
-    problem = Problem(shape=(m, n, k), batch=batch[0] if batch else 1)
-    if not plan.configs:
-        return mean_us(plan, _DEVICE, [problem]), "estimate"
-    config = choose(plan, problem)
-    if config.cost:
-        return predict(config.plan, config.cost, problem) * 1e6, "cost of its library"
-    return mean_us(config.plan, _DEVICE, [problem]), "estimate"
-
-
-def rows(pages: Sequence[str], of: dict[str, GemmPlan]) -> list[Row]:
-    """Of the pages' texts, each problem of a spec once."""
-    found: dict[tuple[str, str], Row] = {}
-    for text in pages:
-        known = sections(text)
-        for name, problem, us in measured(text):
-            if name in of and name in known and known[name][0] == of[name].spec_sha and re.fullmatch(r"[\d,]+", problem):
-                found.setdefault((name, problem), Row(name, problem, us, *predicted(of[name], problem)))
+def of_records(lines: Iterable[str], names: Iterable[str]) -> list[Time]:
+    """The kernels' own times among the records of a report, the last of each problem."""
+    known, found = set(names), {}
+    for record in map(json.loads, lines):
+        timed = record.get("disposition") == "passed" and record.get("ms_median") and record.get("input_dist") == "uniform"
+        if timed and record["name"] in known:
+            found[record["name"], record["problem"]] = _time(record)
     return list(found.values())
 
 
-def summary(of: Sequence[Row]) -> str:
-    """Number, median and largest error."""
-    errors = sorted(abs(row.error) for row in of)
-    return f"{len(of)} | {statistics.median(errors):.1%} | {errors[-1]:.0%}"
+def _time(record: Mapping[str, Any]) -> Time:
+    numbers = (int(record.get(key) or 0) for key in ("registers", "spill_bytes", "smem_bytes"))
+    return Time(record["name"], record["spec_sha"], record["problem"], round(1e3 * record["ms_median"], 2), *numbers)
 
 
-def page(pages: Sequence[str], of: dict[str, GemmPlan]) -> str:
-    """The text of the page."""
-    found = rows(pages, of)
-    long = [row for row in found if row.measured >= _SHORT_US]
-    kinds = [("all", long), *((kind, [row for row in long if row.by == kind]) for kind in ("estimate", "cost of its library"))]
-    smem = [
-        (name, planned.smem_bytes, known[1])
-        for known_of in map(sections, pages)
-        for name, known in known_of.items()
-        if (planned := of.get(name)) and known[0] == planned.spec_sha and not planned.configs
+def problem_of(text: str) -> Problem:
+    """The problem that records write as `M,N,K[,batch][:key=value]...`."""
+    extents, *rest = text.split(":")
+    m, n, k, *batch = map(int, extents.split(","))
+    keys: dict[str, Any] = {"shape": (m, n, k)} | ({"batch": batch[0]} if batch else {})
+    for one in rest:
+        key, _, value = one.partition("=")
+        keys[key] = [int(size) for size in value.split("+")] if key == "groups" else float(value)
+    return Problem.model_validate({key: int(value) if key in ("ld_pad", "offset") else value for key, value in keys.items()})
+
+
+def loaded(text: str) -> list[Time]:
+    """The lines of TIMES."""
+    kinds = {one.name: {"str": str, "int": int, "float": float}[str(one.type)] for one in fields(Time)}
+    return [Time(**{key: kinds[key](value) for key, value in line.items()}) for line in csv.DictReader(io.StringIO(text))]
+
+
+def dumped(times: Iterable[Time]) -> str:
+    """The text of TIMES, sorted."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, [one.name for one in fields(Time)], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(asdict(one) for one in sorted(times, key=lambda one: (one.name, one.us)))
+    return out.getvalue()
+
+
+def merged(old: Iterable[Time], new: Iterable[Time]) -> list[Time]:
+    """Of each spec and problem the newer line."""
+    return list({(one.name, one.problem): one for one in [*old, *new]}.values())
+
+
+# --- Predictions -----------------------------------------------------------------------------------------------------
+
+
+def predict_one(plan: GemmPlan, problem: Problem) -> tuple[float, str]:
+    """Microseconds, of a call with a workspace as `verify` makes it, and by what."""
+    if not plan.configs:
+        return predicted(plan, _DEVICE, [problem])[0], "estimate"
+    config = choose(plan, problem)
+    if config.cost:
+        return predict(config.plan, config.cost, problem) * 1e6, "cost of its library"
+    return predicted(config.plan, _DEVICE, [problem])[0], "estimate"
+
+
+def current(times: Iterable[Time], of: Mapping[str, GemmPlan]) -> list[Time]:
+    """Those of specs as they are now."""
+    return [one for one in times if one.name in of and one.sha == of[one.name].spec_sha]
+
+
+def rows(times: Iterable[Time], of: Mapping[str, GemmPlan]) -> list[Row]:
+    """Each problem of a spec that has not changed."""
+    return [
+        Row(one.name, one.problem, one.us, *predict_one(of[one.name], problem_of(one.problem))) for one in current(times, of)
     ]
-    exact = sum(planned == reported for _, planned, reported in smem)
+
+
+@dataclass(frozen=True)
+class Resources:
+    """Of one kernel: registers per thread and bytes of shared memory, planned and as ptxas and the program reported them."""
+
+    name: str
+    registers: tuple[int, int]
+    smem: tuple[int, int]
+    spilled: int
+
+    @property
+    def error(self) -> float:
+        """Of the registers."""
+        return self.registers[0] / self.registers[1] - 1
+
+
+def resources(times: Iterable[Time], of: Mapping[str, GemmPlan]) -> list[Resources]:
+    """Of each single kernel whose registers are known."""
+    found = {}
+    for one in current(times, of):
+        plan = of[one.name]
+        if one.registers and not plan.configs:
+            (numbers,) = family_of(plan).numbers(plan, _DEVICE, {})
+            registers, smem = (numbers.occupancy.registers, one.registers), (plan.smem_bytes, one.smem)
+            found[one.name] = Resources(one.name, registers, smem, one.spilled)
+    return list(found.values())
+
+
+# --- The page --------------------------------------------------------------------------------------------------------
+
+
+def summary(errors: Iterable[float]) -> str:
+    """Number, median and largest error."""
+    found = sorted(map(abs, errors))
+    return f"{len(found)} | {statistics.median(found):.1%} | {found[-1]:.0%}"
+
+
+def page(times: Sequence[Time], of: Mapping[str, GemmPlan]) -> str:
+    """The text of the page."""
+    long = [row for row in rows(times, of) if row.measured >= _SHORT_US]
+    kinds = [("all", long), *((kind, [row for row in long if row.by == kind]) for kind in ("estimate", "cost of its library"))]
+    specs = sorted({row.name for row in long})
+    kernels = resources(times, of)
+    clean = [one for one in kernels if not one.spilled]
     lines = [
         "# Predicted and measured",
         "",
-        "Made by `python -m tools.predictions` from the pages of this folder that `verify --bench` has written on an H200.",
-        f"Times are of short runs on random data, each problem of a spec once, {_SHORT_US:.0f} us and longer. `estimate` is what",
-        "`mmagen new` ranks by; its coefficients are of datasheets, and of the peaks in `h200-peaks.md`. A library's `cost` was",
-        "fitted by `mmagen tune`. Specs that have changed since they were measured are left out.",
+        f"Made by `python -m tools.predictions` from [h200-times.csv]({TIMES.name}), records of `verify --bench` on an H200:",
+        f"short runs on random data, each problem of a spec once, {_SHORT_US:.0f} us and longer. `estimate` is what `mmagen new`",
+        "ranks by, and `inspect` shows; its coefficients are of datasheets and of what was measured of each mechanism, none of a",
+        "single spec. A library's `cost` was fitted by `mmagen tune`. Specs that have changed since are left out.",
         "",
         "| predicted by | problems | median error | largest |",
         "|---|---|---|---|",
-        *(f"| {kind} | {summary(some)} |" for kind, some in kinds if some),
+        *(f"| {kind} | {summary(row.error for row in some)} |" for kind, some in kinds if some),
         "",
-        f"Shared memory: as planned for {exact} of {len(smem)} kernels.",
+        f"Shared memory: as planned for {sum(one.smem[0] == one.smem[1] for one in kernels)} of {len(kernels)} kernels.",
+        f"Registers: within 10 % for {sum(abs(one.error) <= 0.1 for one in clean)} of {len(clean)} kernels without spills.",
+        "",
+        "## Times of each spec",
+        "",
+        "| spec | problems | median error | largest |",
+        "|---|---|---|---|",
+        *(f"| {name} | {summary(row.error for row in long if row.name == name)} |" for name in specs),
+        "",
+        "## Registers and shared memory",
+        "",
+        "| spec | registers by ptxas | predicted | error | spilled B | shared memory B |",
+        "|---|---|---|---|---|---|",
+        *(
+            f"| {one.name} | {one.registers[1]} | {one.registers[0]} | {one.error:+.0%} | {one.spilled} | {one.smem[1]:,} |"
+            for one in sorted(kernels, key=lambda one: one.name)
+        ),
+        "",
+        "## Times",
         "",
         "| spec | problem | measured us | predicted us | error | by |",
         "|---|---|---|---|---|---|",
-        *(
-            f"| {row.name} | {row.problem} | {row.measured:,.1f} | {row.predicted:,.1f} | {row.error:+.0%} | {row.by} |"
-            for row in sorted(long, key=lambda row: (row.name, row.measured))
-        ),
+        *map(_line, sorted(long, key=lambda row: (row.name, row.measured))),
     ]
     return "\n".join(lines) + "\n"
 
 
-def main() -> int:
+def _line(row: Row) -> str:
+    problem = problem_of(row.problem).text
+    if len(problem) > 60:
+        problem = problem[:57] + "..."
+    return f"| {row.name} | {problem} | {row.measured:,.1f} | {row.predicted:,.1f} | {row.error:+.0%} | {row.by} |"
+
+
+def _add(reports: Sequence[Path], read_lines: Callable[[Path], list[str]]) -> None:
+    names = plans()
+    times = loaded(TIMES.read_text("utf-8")) if TIMES.is_file() else []
+    for report in reports:
+        times = merged(times, of_records(read_lines(report), names))
+    TIMES.write_text(dumped(times), "utf-8")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
     """The command."""
-    texts = [(PAGE.parent / f"{name}.md").read_text("utf-8") for name in PAGES]
-    made = page(texts, plans())
-    if "--check" in sys.argv:
+    parser = argparse.ArgumentParser(prog="python -m tools.predictions", description=__doc__)
+    parser.add_argument("--add", nargs="+", type=Path, default=[], metavar="REPORT", help="take records of these reports")
+    parser.add_argument("--check", action="store_true", help="only compare, exit code 1 if the page would change")
+    options = parser.parse_args(arguments)
+    if options.add:
+        _add(options.add, lambda path: path.read_text("utf-8").splitlines())
+    made = page(loaded(TIMES.read_text("utf-8")), plans())
+    if options.check:
         same = PAGE.is_file() and PAGE.read_text("utf-8") == made
         print("" if same else f"{PAGE.relative_to(ROOT)} differs")
         return int(not same)

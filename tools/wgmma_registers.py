@@ -19,7 +19,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from tools.compare_sass import Kernel, opcode, parse
+from mmagen.build.sass import Kernel, opcode, parse
 
 _WGMMA = re.compile(r"^[HIQB]GMMA\b")
 _NEW_GROUP = re.compile(r"\bgsb0$")  # the last wgmma of a group

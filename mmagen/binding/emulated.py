@@ -52,7 +52,7 @@ class Emulated:
     ) -> npt.NDArray[Any] | list[npt.NDArray[Any]]:
         """See Kernel.emulate."""
         plan = self.plan
-        if plan.needs_workspace:
+        if plan.spec.grouped == "pointers":
             return self._of_groups(a, b, c, alpha, beta, timeout_s, further)
         compressed = a if isinstance(a, Compressed) else None
         left = _array("a", compressed.values if compressed else a, plan.operand("A").element.word)

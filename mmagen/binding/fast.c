@@ -5,6 +5,7 @@
 #include <Python.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 /* --- DLPack 1.3 -------------------------------------------------------------------------------------------------------- */
 
@@ -57,6 +58,15 @@ typedef struct {
   bool last_contiguous; /* of the two dimensions of a matrix */
 } Type;
 
+/* The workspace of a call. Finding it out takes as long as a choice among all kernels of a library. */
+typedef struct {
+  Args call; /* of pointers the last bits alone; struct_size is 0 where nothing is known yet */
+  int32_t device;
+  int64_t bytes;
+} Workspace;
+
+enum { kWorkspaces = 64, kAlignment = 256 };
+
 typedef struct {
   PyObject_HEAD int (*run)(Args const*, void*);
   int (*workspace_bytes)(Args const*, int64_t*); /* NULL: the kernel takes none */
@@ -64,7 +74,9 @@ typedef struct {
   int device_type;
   PyObject* exchanges;      /* type -> address of its Exchange, or 0 */
   PyObject* exchange_of;    /* called with a type that is not in there */
-  PyObject* current_device; /* None, or a function: of several devices, which one is current */
+  PyObject* devices;        /* called once, by the first call with arrays: what current_device is */
+  PyObject* current_device; /* NULL before that; None, or a function: of several devices, which one is current */
+  Workspace* workspaces;    /* kWorkspaces of them, by a hash of the extents; NULL: the kernel takes none */
 } Caller;
 
 /* One matrix, or a batch of them; batch -1: no batch. */
@@ -228,12 +240,33 @@ static PyObject* new_output(Caller* self, Exchange* api, Operands* all) {
   return api->managed_to_object(managed, &made) == 0 ? (PyObject*)made : NULL;
 }
 
+static void const* last_bits(void const* pointer) { return (void const*)((uintptr_t)pointer % kAlignment); }
+
+/* What workspace_bytes() says of a call; false where it is refused. */
+static bool bytes_of_workspace(Caller* self, Args const* args, int32_t device, int64_t* bytes) {
+  Args call = *args; /* has no padding */
+  call.a.data = last_bits(call.a.data), call.b.data = last_bits(call.b.data);
+  call.c.data = last_bits(call.c.data), call.d.data = last_bits(call.d.data);
+  int64_t const facts[] = {call.m, call.n, call.k, call.batch, call.a.ld, call.b.ld, call.d.ld, device};
+  uint64_t hash = 0;
+  for (size_t i = 0; i < sizeof facts / sizeof *facts; ++i) { hash = (hash ^ (uint64_t)facts[i]) * 0x9e3779b97f4a7c15u; }
+  Workspace* const known = self->workspaces + (hash >> 32) % kWorkspaces;
+  if (known->device != device || memcmp(&known->call, &call, sizeof call) != 0) {
+    if (self->workspace_bytes(args, bytes) != 0) { return false; }
+    known->call = call;
+    known->device = device;
+    known->bytes = *bytes;
+  }
+  *bytes = known->bytes;
+  return true;
+}
+
 /* Memory for partial sums. Freed by the caller once the kernel is enqueued: the library does not hand it out again before
  * what is on the same stream has run. */
 static bool take_workspace(Caller* self, Exchange* api, Operands const* all, Args* args, DLManaged** managed) {
   int64_t bytes = 0;
   if (self->workspace_bytes == NULL) { return true; }
-  if (self->workspace_bytes(args, &bytes) != 0) { return false; }
+  if (!bytes_of_workspace(self, args, all->a.device_id, &bytes)) { return false; }
   if (bytes == 0) { return true; }
   int64_t const one = 1;
   DLTensor prototype = all->a;
@@ -262,6 +295,8 @@ static bool number(PyObject* object, double* value) {
 
 /* Is the device of the arrays the current one? */
 static bool is_current(Caller* self, DLTensor const* tensor) {
+  if (self->current_device == NULL) { self->current_device = PyObject_CallNoArgs(self->devices); }
+  if (self->current_device == NULL) { return false; }
   if (self->current_device == Py_None) { return true; }
   PyObject* const device = PyObject_CallNoArgs(self->current_device);
   if (device == NULL) { return false; }
@@ -341,22 +376,27 @@ static PyObject* call(PyObject* object, PyObject* const* given, Py_ssize_t count
 
 static int caller_init(PyObject* object, PyObject* arguments, PyObject* named) {
   Caller* const self = (Caller*)object;
-  static char* names[] = {"run", "workspace_bytes", "a", "b", "d", "device_type", "exchange_of", "current_device", NULL};
+  static char* names[] = {"run", "workspace_bytes", "a", "b", "d", "device_type", "exchange_of", "devices", NULL};
   unsigned long long run = 0, workspace_bytes = 0;
   Type *const a = &self->a, *const b = &self->b, *const d = &self->d;
   int a_last = 0, b_last = 0, d_last = 0;
   if (!PyArg_ParseTupleAndKeywords(arguments, named, "KK(bbp)(bbp)(bbp)iOO", names, &run, &workspace_bytes, &a->code, &a->bits,
                                    &a_last, &b->code, &b->bits, &b_last, &d->code, &d->bits, &d_last, &self->device_type,
-                                   &self->exchange_of, &self->current_device)) {
+                                   &self->exchange_of, &self->devices)) {
+    self->exchange_of = self->devices = NULL; /* borrowed until here */
     return -1;
   }
+  Py_INCREF(self->exchange_of);
+  Py_INCREF(self->devices);
   self->run = (int (*)(Args const*, void*))(uintptr_t)run;
   self->workspace_bytes = (int (*)(Args const*, int64_t*))(uintptr_t)workspace_bytes;
   a->last_contiguous = a_last, b->last_contiguous = b_last, d->last_contiguous = d_last;
-  Py_INCREF(self->exchange_of);
-  Py_INCREF(self->current_device);
   self->exchanges = PyDict_New();
-  return self->exchanges == NULL ? -1 : 0;
+  if (self->workspace_bytes != NULL) {
+    self->workspaces = PyMem_Calloc(kWorkspaces, sizeof *self->workspaces);
+    if (self->workspaces == NULL) { PyErr_NoMemory(); }
+  }
+  return self->exchanges == NULL || PyErr_Occurred() ? -1 : 0;
 }
 
 static void caller_dealloc(PyObject* object) {
@@ -364,7 +404,9 @@ static void caller_dealloc(PyObject* object) {
   PyTypeObject* const type = Py_TYPE(object);
   Py_XDECREF(self->exchanges);
   Py_XDECREF(self->exchange_of);
+  Py_XDECREF(self->devices);
   Py_XDECREF(self->current_device);
+  PyMem_Free(self->workspaces);
   type->tp_free(object);
   Py_DECREF(type);
 }

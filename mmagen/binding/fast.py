@@ -44,7 +44,7 @@ def caller(entry: Entry, device_type: int) -> Caller | None:
     types = {name: (*_TYPES[about[name]["type"]], about[name]["contiguous"] == _LAST[name]) for name in "abd"}
     workspace = address["workspace_bytes"] if about.get("workspace") else 0
     found: Caller = module.Caller(
-        address["run"], workspace, types["a"], types["b"], types["d"], device_type, _exchange_of, _current_device()
+        address["run"], workspace, types["a"], types["b"], types["d"], device_type, _exchange_of, _devices
     ).call
     return found
 
@@ -62,10 +62,14 @@ def _exchange_of(kind: type) -> int:
     return int(get(capsule, b"dlpack_exchange_api") or 0)
 
 
-def _current_device() -> Any:
-    """Of torch, where there are several devices; None where there is no question."""
+def _devices() -> Any:
+    """Called by the first call with arrays, since torch may be imported after the kernel was compiled. Where there are several
+    devices, torch's function that says which is the current one; None where there is no question."""
     torch = sys.modules.get("torch")
-    return torch.cuda.current_device if torch is not None and torch.cuda.device_count() > 1 else None
+    if torch is None or torch.cuda.device_count() < 2:
+        return None
+    # The public function looks each time whether CUDA is initialized; arrays in GPU memory show that it is.
+    return getattr(torch._C, "_cuda_getDevice", torch.cuda.current_device)
 
 
 @cache

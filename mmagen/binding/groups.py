@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from mmagen.binding.errors import ArgumentError, DeviceError
-from mmagen.binding.libraries import ArrayLibrary, library_of, wait_for
+from mmagen.binding.libraries import ArrayLibrary, check_stream, library_of, stream_handle, wait_for
 from mmagen.binding.matrices import Matrices, check_no_overlap, matrices
 from mmagen.binding.tensors import CPU, Tensor
 from mmagen.host_runtime.arguments import Arguments
@@ -47,7 +47,7 @@ class Callee(Protocol):
 
 
 def call(
-    kernel: Callee, a: Any, b: Any, out: Any, c: Any, alpha: Any, beta: Any, stream: int | None, further: Sequence[str]
+    kernel: Callee, a: Any, b: Any, out: Any, c: Any, alpha: Any, beta: Any, stream: Any, further: Sequence[str]
 ) -> list[Any]:
     """Enqueue alpha * a[i] @ b[i] + beta * c[i] for each i, and return the list of d. See Kernel.__call__."""
     if further:
@@ -59,9 +59,10 @@ def call(
     if count == 0:
         return []
     library = library_of(given["a"][0])
-    handle = stream or 0
+    handle = 0 if stream is None else stream_handle(stream)
     first = library.view("a[0]", given["a"][0], handle)
     kernel.check_place("a[0]", first, first)
+    check_stream(stream, first)
     if stream is None:
         handle = library.stream(first.device) if first.device_type != CPU else 0
     scalars = kernel.scalars(library, alpha, beta, handle, first)

@@ -11,7 +11,7 @@ from mmagen.binding import groups
 from mmagen.binding.errors import ArgumentError, DeviceError
 from mmagen.binding.fast import caller
 from mmagen.binding.further import members
-from mmagen.binding.libraries import ArrayLibrary, library_of, stream_handle, wait_for
+from mmagen.binding.libraries import ArrayLibrary, check_stream, library_of, stream_handle, wait_for
 from mmagen.binding.matrices import Matrices, batch_of, check_no_overlap, matrices, storage
 from mmagen.binding.shared_library import Entry
 from mmagen.binding.sparse import Compressed, Compressor
@@ -20,6 +20,7 @@ from mmagen.host_runtime.arguments import Arguments, struct_of
 from mmagen.plan.arguments import of_description
 
 Emulate = Callable[..., Any]
+_FOREIGN_MEMORY = 21
 _MOST_ABOUT_DEVICE = 15  # statuses up to here are about the device, those above about the arguments
 
 
@@ -93,7 +94,7 @@ class Kernel:
     def _call(self, a: Any, b: Any, out: Any, c: Any, alpha: Any, beta: Any, stream: Any, further: Mapping[str, Any]) -> Any:
         """A call of any arrays, and whatever is wrong with one."""
         if self._lists:
-            return groups.call(self, a, b, out, c, alpha, beta, None if stream is None else stream_handle(stream), [*further])
+            return groups.call(self, a, b, out, c, alpha, beta, stream, [*further])
         compressed = self._compressed(a)
         if compressed:
             if compressed.on_host and CPU not in self._devices:
@@ -105,6 +106,7 @@ class Kernel:
         handle = 0 if stream is None else stream_handle(stream)
         left = library.view("a", a, handle)
         self.check_place("a", left, left)
+        check_stream(stream, left)
         if stream is None:
             handle = library.stream(left.device) if left.device_type != CPU else 0
         right = library.view("b", b, handle)
@@ -209,7 +211,7 @@ class Kernel:
         size = ctypes.sizeof(self._struct)
         arguments = self._struct(struct_size=size, **sizes, batch_stride_d=m * n, alpha=1.0, **numbers, **filled)
         status = self._functions["can_run"](arguments)
-        return self._text() if status else ""
+        return self._text() if status not in (0, _FOREIGN_MEMORY) else ""  # found last, of addresses that stand for any
 
     # --- sparse matrices ------------------------------------------------------------------------------------------------
 

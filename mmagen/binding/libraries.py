@@ -80,6 +80,13 @@ def stream_handle(stream: Any) -> int:
     )
 
 
+def check_stream(stream: Any, first: Tensor) -> None:
+    """Raises ArgumentError for a stream object that says it is of another device; what an int is, the library finds out."""
+    device = getattr(getattr(stream, "device", None), "index", getattr(stream, "device_id", None))
+    if isinstance(device, int) and device not in (first.device, -1):  # -1: of CuPy, whatever device is current
+        raise ArgumentError("stream", f"it is of device {device}, a on device {first.device}; pass a stream of that device")
+
+
 class _Torch:
     """Read through its own attributes: a hundred times faster than through a DLPack capsule."""
 

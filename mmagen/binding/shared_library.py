@@ -51,7 +51,7 @@ def entries_in(path: Path) -> dict[str, Entry]:
         raise UsageError(f"{library} is not a shared library; pass lib<name>.so, or the folder that it was built in")
     names = dict.fromkeys(match.decode() for match in _DESCRIBES.findall(data))
     try:
-        loaded = ctypes.CDLL(str(library))
+        loaded = ctypes.CDLL(str(library.absolute()))  # without a slash it would be searched for
     except OSError as error:
         raise UsageError(f"{library} does not load: {error}") from None
     found = {name: _entry(loaded, library, name) for name in names if hasattr(loaded, f"{name}_description")}

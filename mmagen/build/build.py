@@ -83,6 +83,19 @@ def build(
     return found
 
 
+def built(project: Path, toolchain: Toolchain, env: Mapping[str, str] | None = None) -> BuildResult | None:
+    """The kept result of compiling a project as it is now with this toolchain; None if there is none. Compiles nothing. Raises
+    UsageError for a folder that is no project."""
+    env = os.environ if env is None else env
+    cache = open_cache(toolchain, env)
+    facts = compilers(toolchain, env, cache.digests)
+    offered = read_project(project, toolchain, None, PROGRAMS).programs
+    for programs in dict.fromkeys((("verify", "bench"), ("verify",), offered or PROGRAMS)):
+        if found := _from_cache(read_project(project, toolchain, None, programs), toolchain, cache, facts):
+            return found
+    return None
+
+
 def _batches(indices: Sequence[int], names: Sequence[str]) -> list[list[int]]:
     """Two projects of one name cannot share a superproject: each batch has every name at most once."""
     batches: list[list[int]] = []

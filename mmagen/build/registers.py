@@ -46,10 +46,13 @@ def keep(result: BuildResult, files: Mapping[str, bytes]) -> None:
 
 
 def _by_config(result: BuildResult, arch: str) -> dict[str, int]:
-    """The maximum over the kernels of each config; that for operands which TMA cannot address is apart."""
+    """The maximum over the kernels of each config; that for operands which TMA cannot address, and kernels without a config, which
+    copy operands or add up splits, are apart."""
     found: dict[str, int] = {}
-    for kernel in result.ptxas:
-        if kernel.arch == arch and "unaligned" not in kernel.function:
+    built = [kernel for kernel in result.ptxas if kernel.arch == arch]
+    multiply = [kernel for kernel in built if "::Config" in kernel.demangled] or built
+    for kernel in multiply:
+        if "unaligned" not in kernel.function:
             config = _config(kernel, result.name)
             found[config] = max(found.get(config, 0), kernel.registers)
     return found

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -24,6 +23,7 @@ from mmagen.build.log import (
     useful_lines,
     warnings,
 )
+from mmagen.build.sass import demangled
 from mmagen.core.process import capture, follow
 from mmagen.core.progress import Progress
 from mmagen.core.reads import Reading, outside
@@ -259,7 +259,7 @@ def _outcome(site: _Site, place: str, job: Job, wanted: Mapping[str, Path], mine
         return _failure(site, job, place, log, "it does not compile", broken or log or output.splitlines())
     lines = site.clean("\n".join(log), place).splitlines()
     kernels = [line for edge in mine if f"/{job.name}.dir/" in edge.what for line in edge.lines]
-    ptxas = _demangled(parse_ptxas(kernels), site.env)
+    ptxas = _named(parse_ptxas(kernels), site.env)
     return BuildResult(
         job.name,
         job.project,
@@ -281,18 +281,10 @@ def _failure(
     )
 
 
-def _demangled(kernels: tuple[KernelInfo, ...], env: Mapping[str, str]) -> tuple[KernelInfo, ...]:
+def _named(kernels: tuple[KernelInfo, ...], env: Mapping[str, str]) -> tuple[KernelInfo, ...]:
     """`kernels` with readable names, where the host's c++filt is there to make them."""
-    tool = shutil.which("c++filt", path=env.get("PATH", ""))
-    if not tool or not kernels:
-        return kernels
-    try:
-        names = capture([tool, *(k.function for k in kernels)], timeout_s=30, env=env).stdout.splitlines()
-    except OSError:
-        return kernels
-    if len(names) != len(kernels):
-        return kernels
-    return tuple(replace(kernel, demangled=name) for kernel, name in zip(kernels, names, strict=True))
+    names = demangled([kernel.function for kernel in kernels], env)
+    return tuple(replace(kernel, demangled=names.get(kernel.function, kernel.demangled)) for kernel in kernels)
 
 
 def _read_files(site: _Site) -> dict[str, set[str]]:

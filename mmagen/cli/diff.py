@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 @click.option("--device", metavar="DEVICE", help="Compare launches on this device, e.g. h200.")
 @click.option("--json", "json_", is_flag=True, help="Print a line of JSON.")
 def command(old: Path, new: Path, device: str | None, json_: bool) -> int:
-    """Say what differs between two specs, or generated projects: keys, decisions, resources, launches, and generated files.
+    """Say what differs between two specs, or generated projects: keys, decisions, resources, launches, machine code, and
+    generated files. Machine code is that of built projects, by cuobjdump.
 
     The exit code is 0 whether they differ or not.
     """
@@ -56,4 +57,4 @@ def _side(path: Path) -> Side:
     if listed is None:
         raise UsageError(f"{path / MANIFEST} is damaged; mmagen build {spec} -o DIR writes the project again")
     files = {name: (path / name).read_bytes() for name in listed if (path / name).is_file()}
-    return Side(str(path), plan, files)
+    return Side(str(path), plan, files, path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import glob
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,13 @@ def operation_names(context: click.Context, parameter: click.Parameter, incomple
     from mmagen.mma.catalogue import operations
 
     return [operation.name for operation in operations() if operation.name.startswith(incomplete)]
+
+
+def example_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The names of mmagen's own specs that begin so, for the shell's completion."""
+    from mmagen.core.templates import examples_folder
+
+    return sorted(path.stem for path in examples_folder().glob(f"{glob.escape(incomplete)}*.yaml"))
 
 
 def target_names(texts: Sequence[str]) -> tuple[str, ...]:

@@ -42,7 +42,7 @@ def _project(plan: ProjectPlan, tests: bool) -> dict[str, bytes]:
     sources = {path: f"{part}/{path}" for part in family_of(plan).parts(plan) for path in _part_files(part)}
     if not tests:
         if "tests/CMakeLists.txt.j2" not in sources:
-            raise UsageError(f"{plan.name} is a program of tests/ alone; leave out --no-tests")
+            raise UsageError(f"{plan.name} is a program of tests/ alone: build it with its tests")
         sources = {path: source for path, source in sources.items() if not path.startswith("tests/")}
     files = {}
     for path, source in sources.items():

@@ -228,6 +228,19 @@ cudaError_t cudaSetDevice(int device) {
   has_context = true;
   return injected("cudaSetDevice");
 }
+cudaError_t cudaStreamGetDevice(cudaStream_t, int* device) {
+  *device = state().device_of_streams;
+  return injected("cudaStreamGetDevice");
+}
+/// Whatever an address is, it is memory of the device, but for one of which the test says otherwise.
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, void const* pointer) {
+  bool const foreign = pointer == state().foreign;
+  *attributes = {};
+  attributes->type = foreign && state().foreign_device < 0 ? cudaMemoryTypeUnregistered : cudaMemoryTypeDevice;
+  attributes->device = foreign ? state().foreign_device : 0;
+  attributes->devicePointer = foreign ? nullptr : const_cast<void*>(pointer);
+  return injected("cudaPointerGetAttributes");
+}
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
   if (device != 0) { return refuse(cudaErrorInvalidDevice, "cudaDeviceGetAttribute", "there is no device %d", device); }
   Device const& here = state().device;
@@ -239,6 +252,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
     case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = here.most_shared_bytes; break;
     case cudaDevAttrMaxThreadsPerBlock: *value = 1024; break;
     case cudaDevAttrWarpSize: *value = 32; break;
+    case cudaDevAttrPageableMemoryAccess: *value = 0; break;
     case cudaDevAttrClusterLaunch: *value = here.major >= 9; break;
     default: return refuse(cudaErrorNotSupported, "cudaDeviceGetAttribute", "attribute %d is not emulated", int(attribute));
   }

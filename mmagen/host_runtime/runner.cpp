@@ -9,6 +9,8 @@
 //   kernel NAME THREADS SHARED_BYTES COUNT (OFFSET SIZE)...
 //                                                       of a PTX entry: .maxntid (0: none), static shared memory, parameters
 //   memory FIRST END                                    device addresses of the caller; see memory.cpp
+//   streams DEVICE                                      the device that streams are of; 0, the only one there is, if not said
+//   foreign ADDRESS DEVICE                              memory of another device, of the host where DEVICE is negative
 //   fail FUNCTION CODE                                  FUNCTION returns this cudaError_t from now on
 //   pending CODE                                        an error that somebody else has left behind
 //   thread                                              the next call comes from a thread of its own
@@ -154,6 +156,11 @@ void obey(Words& words, void* library) {
       state().has_memory = has_context = true;  // whoever has memory has a context
       state().device_first = static_cast<unsigned long long>(words.number());
       state().device_end = static_cast<unsigned long long>(words.number());
+    } else if (verb == "streams") {
+      state().device_of_streams = int(words.number());
+    } else if (verb == "foreign") {
+      state().foreign = reinterpret_cast<void*>(words.number());
+      state().foreign_device = int(words.number());
     } else if (verb == "fail") {
       std::string const function = words.word();
       state().failures[function] = int(words.number());

@@ -42,8 +42,11 @@ struct State {
   std::map<std::string, Kernel> kernels;              // by name
   std::map<void const*, std::string> kernel_of_host;  // address of the host function -> name
   int driver_version = CUDART_VERSION;                // 0: no driver
-  std::map<std::string, int> failures;                // function -> the cudaError_t that it returns
-  bool has_memory = false;                            // the caller keeps device memory and answers
+  int device_of_streams = 0;
+  void* foreign = nullptr;  // an address that device 0 does not reach
+  int foreign_device = 0;
+  std::map<std::string, int> failures;  // function -> the cudaError_t that it returns
+  bool has_memory = false;              // the caller keeps device memory and answers
   unsigned long long device_first = 0, device_end = 0;
   FILE* out = nullptr;
 

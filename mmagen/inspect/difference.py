@@ -6,6 +6,7 @@ import difflib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from mmagen import families
@@ -27,25 +28,30 @@ _INDENT = "  "
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two. files: of a generated project by path; None for a spec."""
+    """One of the two. files: of a generated project by path; None for a spec. folder: of a project."""
 
     label: str
     plan: ProjectPlan
     files: Mapping[str, bytes] | None = None
+    folder: Path | None = None
 
 
 @dataclass(frozen=True)
 class Difference:
-    """keys: of the spec; derived: section and row of `inspect`; files: path and what differs, with the project's name as NAME.
-    Each with the two values, "-" for none."""
+    """keys: of the spec; derived: section and row of `inspect`; files: path and what differs, with the project's name as NAME;
+    code: kernel and what differs in the machine code of two projects. Each with the two values, "-" for none. uncompared: why
+    machine code was not compared, "" for specs, which have none."""
 
     labels: tuple[str, str]
     keys: tuple[tuple[str, str, str], ...]
     derived: tuple[tuple[str, str, str, str], ...]
     files: tuple[tuple[str, str], ...]
+    code: tuple[tuple[str, str, str, str], ...] = ()
+    uncompared: str = ""
+    compared: bool = False
 
     def __bool__(self) -> bool:
-        return bool(self.keys or self.derived or self.files)
+        return bool(self.keys or self.derived or self.files or self.code)
 
 
 def compare(old: Side, new: Side, device: str | None = None) -> Difference:
@@ -54,25 +60,47 @@ def compare(old: Side, new: Side, device: str | None = None) -> Difference:
     # Registers by ptxas beside estimated ones would differ for that reason alone.
     built = all(page.is_built(side.plan, device) for side in (old, new))
     derived = _differing(_rows(old.plan, device, built), _rows(new.plan, device, built))
+    code, uncompared = _code(old, new)
     return Difference(
         (old.label, new.label),
         tuple((key, *values) for (key,), values in keys),
         tuple((section, row, *values) for (section, row), values in derived),
         tuple(_files(old, new)),
+        code,
+        uncompared,
+        compared=bool(old.folder and new.folder and not uncompared),
     )
+
+
+def _code(old: Side, new: Side) -> tuple[tuple[tuple[str, str, str, str], ...], str]:
+    """The rows of two projects, or why there are none."""
+    if old.folder is None or new.folder is None:
+        return (), ""
+    from mmagen.inspect import machine_code  # looks for the toolchain, which specs do without
+
+    both = machine_code.of_both(*(machine_code.Project(side.folder, side.plan.name) for side in (old, new) if side.folder))
+    values = [{(kernel, what): value for kernel, rows in one.kernels.items() for what, value in rows.items()} for one in both]
+    return tuple((kernel, what, *pair) for (kernel, what), pair in _differing(*values)), both[0].missing
 
 
 def text(it: Difference, columns: int | None = None) -> str:
     """Tables of the three, or that nothing differs. columns: characters of a line."""
     if not it:
-        same = f"{it.labels[0]} and {it.labels[1]} mean the same: no key, derived value or generated file differs"
-        return f"{fold(same, columns)}\n"
+        compared = ", instruction count" if it.compared else ""
+        same = f"{it.labels[0]} and {it.labels[1]} mean the same: no key, derived value{compared} or generated file differs"
+        return f"{fold(same, columns)}\n{_uncompared(it, columns)}"
     parts = [
         ("Spec", ("key", *it.labels), it.keys),
         ("Derived", ("section", "", *it.labels), it.derived),
+        ("Machine code", ("kernel", "", *it.labels), it.code),
         (f"Generated files, from {it.labels[0]} to {it.labels[1]}", ("file", "difference"), it.files),
     ]
-    return "\n\n".join(f"{fold(title, columns)}\n{_table(heads, rows, columns)}" for title, heads, rows in parts if rows) + "\n"
+    tables = [f"{fold(title, columns)}\n{_table(heads, rows, columns)}" for title, heads, rows in parts if rows]
+    return "\n\n".join(tables) + "\n" + _uncompared(it, columns)
+
+
+def _uncompared(it: Difference, columns: int | None) -> str:
+    return fold(f"Machine code is not compared: {it.uncompared}", columns) + "\n" if it.uncompared else ""
 
 
 def to_json(it: Difference) -> str:
@@ -82,6 +110,8 @@ def to_json(it: Difference) -> str:
             "of": it.labels,
             "spec": [dict(zip(("key", "old", "new"), row, strict=True)) for row in it.keys],
             "derived": [dict(zip(("section", "row", "old", "new"), row, strict=True)) for row in it.derived],
+            "code": [dict(zip(("kernel", "what", "old", "new"), row, strict=True)) for row in it.code],
+            "code_not_compared": it.uncompared,
             "files": [dict(zip(("file", "difference"), row, strict=True)) for row in it.files],
         }
     )

@@ -13,6 +13,7 @@ _HEADS = (
     "bound by",
 )
 _PREDICTED = ("predicted us", "least of it")
+_ESTIMATE = "from datasheets and what was measured of each mechanism on an H200"
 
 
 def sections(numbers: Sequence[Numbers]) -> list[Section]:
@@ -64,7 +65,8 @@ def _launches(one: Numbers) -> Section:
     peak = f"{one.per_cycle * device.sms * device.clock_mhz / 1e6:.4g} TFLOPS, " if one.per_cycle else ""
     what = f"Launches on {device.title}: {device.sms} SMs, {peak}{device.dram_gbps:,} GB/s by the datasheet"
     if timed:
-        what += "; predicted by the config's cost, for the device that it was fitted on"
+        fitted = "by the config's cost, for the device that it was fitted on"
+        what += f"; predicted {_ESTIMATE if one.estimated else fitted}"
     return _title(one, what), rows
 
 
@@ -84,12 +86,18 @@ def to_json(numbers: Sequence[Numbers]) -> list[dict[str, Any]]:
             "registers": one.occupancy.registers,
             "registers_by_ptxas": one.measured,
             "launches": [
-                _launch_json(one, problem.text, it) | ({"predicted_us": one.predicted[number]} if one.predicted else {})
+                _launch_json(one, problem.text, it) | _predicted_json(one, number)
                 for number, (problem, it) in enumerate(one.launches)
             ],
         }
         for one in numbers
     ]
+
+
+def _predicted_json(one: Numbers, number: int) -> dict[str, Any]:
+    if not one.predicted:
+        return {}
+    return {"predicted_us": one.predicted[number], "predicted_by": "estimate" if one.estimated else "cost"}
 
 
 def _launch_json(one: Numbers, problem: str, it: Launch) -> dict[str, Any]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
 
 from mmagen.build import registers
 from mmagen.core.errors import UsageError
@@ -19,6 +20,7 @@ from mmagen.plan.plans import ProjectPlan
 if TYPE_CHECKING:
     from mmagen.inspect.maps import Window
     from mmagen.inspect.pictures import Picture
+    from mmagen.plan.plans import GemmPlan
 
 
 def inspect(plan: ProjectPlan, device: str | None = None, columns: int | None = None) -> str:
@@ -52,7 +54,18 @@ def _numbers(plan: ProjectPlan, device: str | None, built: bool = True) -> list[
         raise UsageError(f"{plan.name} is compiled for {', '.join(plan.arch)} and does not run on {device}")
     if found is None:
         return []
-    return family_of(plan).numbers(plan, found, _registers(plan, found) if built else {})
+    return [_timed(plan, one) for one in family_of(plan).numbers(plan, found, _registers(plan, found) if built else {})]
+
+
+def _timed(plan: ProjectPlan, one: Numbers) -> Numbers:
+    """With predicted times; those of a kernel without a `cost` are estimates."""
+    if one.predicted or not one.launches:
+        return one
+    from mmagen.families import estimate  # imports rates and tilings, which pages without launches do without
+
+    kernel = cast("GemmPlan", plan.by_config[one.kernel])  # what has launches is a gemm
+    times = estimate.predicted(kernel, one.device, [problem for problem, _ in one.launches])
+    return replace(one, predicted=tuple(times), estimated=True)
 
 
 def _registers(plan: ProjectPlan, device: Device) -> Mapping[str, int]:

@@ -35,6 +35,8 @@ FIELDS = (
     "accumulators",
     "steps",
     "seconds",
+    "latency_cycles",
+    "interval_cycles",
     "device",
     "driver",
     "cuda",

@@ -39,12 +39,17 @@ _COLUMNS: tuple[tuple[str, Callable[[Figure], str]], ...] = (
     ("MHz", _number("clock_mhz", ".0f")),
     ("W", _number("power_w", ".0f")),
     ("s", _number("seconds", ".2f")),
+    ("latency", _number("latency_cycles", ".1f")),
+    ("interval", _number("interval_cycles", ".1f")),
     ("warps x acc. x steps", _configuration),
 )
 _EXPLANATION = """\
 TFLOPS are 10^12 operations a second (TOPS for integers), a multiply and an add counted as two, the products with what a
 sparse A leaves out included. *% of rate*: of what one SM does in a cycle by the datasheet, at the clock at which the loop
 ran, from the SM's own cycle counter (column MHz); *% of datasheet*: of the peak that the datasheet prints for the board.
+*latency*, *interval*: of a single warp on an SM, or
+warpgroup of wgmma, in cycles: from one instruction to the next that adds to the same sums (of wgmma: from its issue until its
+sums can be read), and from one to the next that adds to others, or to the same where the hardware needs no wait.
 The last column is the smallest configuration as good as the best of those tried: warps on each SM, independent
 accumulators of each warp or warpgroup, and instructions on each accumulator from one test of the loop counter to the next.
 Operands stay in registers or in one stage of shared memory. Random inputs are integers that fill the mantissa (all but the

@@ -18,6 +18,8 @@ class Accumulation:
     chunk: products added before the accumulator is rounded. kept: bits below the leading one of each sum; 0: integers, exact.
     nearest: sums are rounded to nearest, else toward zero. promoted: elements of K whose sum is then added in f32, 0 for none.
     turns: 2 where the last k tile is added first, else 1. shuffled: an accumulator's products are not neighbours along K.
+    products: instructions for each k block, whose products are those of pieces of the elements, the largest last. left_out: what
+    they leave out of the product of two elements, at most, relative to it.
     """
 
     aligned: int
@@ -27,6 +29,13 @@ class Accumulation:
     promoted: int = 0
     turns: int = 1
     shuffled: bool = False
+    products: int = 1
+    left_out: float = 0.0
+
+    @property
+    def of_pieces(self) -> bool:
+        """Are sums of products of pieces promoted?"""
+        return self.products > 1 and self.promoted > 0
 
 
 def accumulation(
@@ -64,5 +73,7 @@ def loosest(several: Iterable[Accumulation]) -> Accumulation:
             first.promoted if first.promoted == other.promoted else 0,
             max(first.turns, other.turns),
             first.shuffled or other.shuffled,
+            max(first.products, other.products),
+            max(first.left_out, other.left_out),
         )
     return first

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mmagen.mma.accumulation import Accumulation
+from mmagen.mma.piece_bounds import left_out
 
 DEVIATIONS = 4.0  # of a sum of n independent errors: DEVIATIONS * sqrt(n) of them at once
 BLOCK = 32  # elements of K between two looks at a partial sum
@@ -57,9 +58,9 @@ def drift_within(
     """
     if not of.kept:
         return np.zeros_like(reach)
-    chunks = math.ceil(k / of.chunk)
+    chunks = of.products * math.ceil(k / of.chunk)
     dropped = 2.0**-of.aligned if of.aligned else 0.0
-    products = np.where(symmetric, together(k), float(k))
+    products = np.where(symmetric, together(of.products * k), float(of.products * k))
     # Parts of K that have accumulators of their own are added at the end: no more than one for every block.
     rounded = together(chunks + math.ceil(k / BLOCK)) / 2 if of.nearest else chunks
     grown = np.expm1(products * dropped + rounded * 2.0**-of.kept)
@@ -71,7 +72,7 @@ def drift_within(
 def drift(of: Accumulation, k: int, path: Path, magnitude: Array, symmetric: npt.NDArray[np.bool_] | bool) -> Array:
     """The same of uniform inputs, whose products are within 1, with what is known of the path. magnitude: sum_k |a b|."""
     if not of.promoted:
-        return drift_within(of, k, path.reach, 1.0, symmetric)
+        return drift_within(of, k, path.reach, 1.0, symmetric) + left_out(of, magnitude)
     dropped = 2.0**-of.aligned
     worst = BLOCK * path.level
     products = np.where(symmetric, np.minimum(worst, DEVIATIONS * np.sqrt(BLOCK * path.square)), worst)

@@ -31,7 +31,7 @@ class KernelShape:
     split_k: int
     workspace_splits: int
     stream_k: int
-    bytes: tuple[int, int, int]
+    bytes: tuple[float, float, float]
 
     @staticmethod
     def of(plan: GemmPlan) -> KernelShape:

@@ -152,7 +152,7 @@ def _of_groups(plan: GemmPlan, problem: Problem, work: int, at_once: int) -> Lau
 class Numbers:
     """One kernel on one device. kernel: its name in a library, or "". measured: are the registers of `occupancy` those of ptxas?
     per_cycle: operations of an SM per cycle by the datasheet, None if it states none. predicted: microseconds of each launch by
-    the kernel's `cost`, which holds for the device that it was fitted on; () for a kernel without one."""
+    the kernel's `cost`, which holds for the device that it was fitted on, or estimated; () for none."""
 
     kernel: str
     device: Device
@@ -161,6 +161,7 @@ class Numbers:
     per_cycle: int | None
     launches: tuple[tuple[Problem, Launch], ...]
     predicted: tuple[float, ...] = ()
+    estimated: bool = False
 
 
 @dataclass(frozen=True)

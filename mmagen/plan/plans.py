@@ -113,9 +113,9 @@ class ProjectPlan:
         return False
 
     @property
-    def needs_workspace(self) -> bool:
-        """Is a call without one refused?"""
-        return False
+    def needs_workspace(self) -> str:
+        """What a call cannot do without a workspace for, or "" where it can."""
+        return ""
 
     @property
     def sums_in_workspace(self) -> bool:
@@ -376,21 +376,13 @@ class GemmPlan(ProductPlan):
 
     @property
     def takes_workspace(self) -> bool:
-        return self.sums_in_workspace or self.copies_operands or self.needs_workspace
-
-    @property
-    def needs_workspace(self) -> bool:
-        return any(one.scheduler.describes_groups for one in self.kernels)
+        return bool(self.needs_workspace) or self.sums_in_workspace or self.copies_operands
 
     @property
     def workspace_use(self) -> str:
         """What it is for."""
-        uses = {
-            "partial sums": self.sums_in_workspace,
-            "copies of operands that TMA cannot address": self.copies_operands,
-            "tensor maps and sizes of the groups": self.needs_workspace,
-        }
-        return " and ".join(use for use, has in uses.items() if has)
+        uses = {"partial sums": self.sums_in_workspace, "copies of operands that TMA cannot address": self.copies_operands}
+        return " and ".join([*filter(None, (self.needs_workspace,)), *(use for use, has in uses.items() if has)])
 
     @property
     def leaves_flags(self) -> bool:
@@ -398,8 +390,8 @@ class GemmPlan(ProductPlan):
 
     @property
     def most_launches(self) -> int:
-        most = max(1 if one.scheduler.workspace_splits is None else 2 for one in self.kernels)
-        return most + self.copies_operands + self.needs_workspace
+        of_one = max(1 if one.scheduler.workspace_splits is None else 2 for one in self.kernels)
+        return of_one + (self.copies_operands or bool(self.needs_workspace))
 
     @property
     def facts(self) -> Facts:

@@ -68,6 +68,7 @@ WGMMA_KEYS = (
     "sparse",
     "scale",
     "weights",
+    "split",
     "grouped",
 )
 
@@ -270,12 +271,18 @@ class Spec(Model):
     warpgroups: Warpgroups = None
     accumulation: Literal["fast", "precise"] | None = Field(
         default=None,
-        description="accumulation of fp8 is fast (inside the tensor core) or precise (partial sums promoted to f32), or "
-        "null for fast",
+        description="accumulation of fp8 and of split f32 is fast (inside the tensor core) or precise (partial sums promoted to "
+        "f32), or null: fast for fp8, precise with split",
     )
     sparse: Sparse = None
     scale: Scale | None = SCALE
     weights: Weights | None = WEIGHTS
+    split: Literal["bf16x3", "bf16x6"] | None = Field(
+        default=None,
+        description="split is bf16x3 or bf16x6 for an A and B of f32, each element of which is split into 2 or 3 bf16 pieces, and "
+        "of the products of pieces the 3 or 6 largest are computed; or null for an A and B of the atom's types. It requires a "
+        "wgmma atom of bf16",
+    )
     grouped: Literal["contiguous", "masked", "pointers"] | None = Field(
         default=None,
         description="grouped is contiguous (rows of all groups one behind the other, offsets in device memory), masked (a matrix "

@@ -8,12 +8,12 @@ from typing import Any, cast
 
 from mmagen import families
 from mmagen.core.errors import SpecFaults, UsageError
+from mmagen.families.estimate import mean_us
 from mmagen.mma.atoms import Atom
 from mmagen.plan import budgets
 from mmagen.plan.devices import DEVICES, Device
 from mmagen.plan.plans import GemmPlan
 from mmagen.spec.model import Problem, Spec
-from mmagen.suggest.estimate import mean_us
 from mmagen.suggest.operations import operations
 from mmagen.suggest.wanted import Wanted
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from mmagen import families
 from mmagen.core.errors import SpecFaults, UsageError
-from mmagen.families import tunable
+from mmagen.families import estimate
 from mmagen.plan.cost import Call, KernelShape, predicted_us
 from mmagen.plan.plans import GemmPlan
 from mmagen.spec.cost import Cost
@@ -91,48 +91,9 @@ def name_of(plan: GemmPlan) -> str:
     return "_".join(parts)
 
 
-# A guess of what is not measured yet: of an H200, in the middle of what fits found. Only differences between candidates count.
-_GUESS = Cost(
-    ctas=1,
-    launch_us=2.2,
-    overlap_us=0.4,
-    tile_us=0.4,
-    store_pitch=0.3,
-    k_tile_us=1.0,
-    line_ns=1.1,
-    dram_tbps=4.3,
-    dram_spread=0.25,
-    store_tbps=4.5,
-    l2_tbps=9.0,
-    l2_spread=0.3,
-    l2_pitch=0.2,
-    l2_odd_pitch=0.7,
-    l2_ragged=0.05,
-    fixup_us=2.0,
-    fixup_tbps=4.0,
-)
-_LEAST_LINE_US = 0.0007  # of a k tile, for each byte of its rows: small tiles wait for loads
-_STORED_PER_US = 3e4  # elements of a tile that an epilogue stores; pingpong hides it behind another tile's mainloop
-_WARPS = 8  # of an SM, with which its tensor cores are busy
-_JOIN_US = 2.0  # exchange of partial sums within a cluster
-
-
 def guess(plan: GemmPlan, machine: Machine) -> Cost:
-    """Coefficients of a kernel that was not measured."""
-    kernel = KernelShape.of(plan)
-    m, n, k = kernel.tile
-    row = k * kernel.bytes[0]
-    warps = plan.ctas_per_sm * plan.threads / 32
-    # An SM has four tensor cores, and one warp at a time for each does not hide latencies.
-    rate = tunable(plan).tile_rate * min(1.0, warps / _WARPS) ** 0.5
-    exposed = 0.1 if plan.spec.schedule == "pingpong" else m * n / _STORED_PER_US
-    return _GUESS.model_copy(
-        update={
-            "ctas": machine.ctas(kernel.group, plan.ctas_per_sm),
-            "k_tile_us": plan.ctas_per_sm * max(m * n * row / rate / 2, row * _LEAST_LINE_US),
-            "tile_us": exposed + (_JOIN_US if kernel.split_k > 1 else 0),
-        }
-    )
+    """Coefficients of a kernel that was not measured. Only differences between candidates count."""
+    return estimate.guess(plan, machine.ctas(KernelShape.of(plan).group, plan.ctas_per_sm))
 
 
 def prune(found: Sequence[Candidate], problems: Sequence[Problem], machine: Machine, most: int) -> list[Candidate]:

@@ -1,8 +1,8 @@
 """Measurements on several GPUs through Dask: one worker process for each GPU, of this machine or of a scheduler's.
 
-The client submits a few problems at a time and writes what comes back. If a worker is lost, Dask gives its problems to
-others; their measurements are made again as a whole. Only workers with the most common GPU model take part: times of
-different models are not mixed.
+The client submits some problems at a time and writes what comes back: many at first, since each task starts the program anew, and
+few at the end, so that all workers end together. If a worker is lost, Dask gives its problems to others; their measurements are
+made again as a whole. Only workers with the most common GPU model take part: times of different models are not mixed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mmagen.toolchain.model import Gpu
 from mmagen.tuning import measure
 from mmagen.tuning.measure import Record, Session, Settings
 
-_AT_ONCE = 4  # problems of a task
+_LEAST_AT_ONCE, _MOST_AT_ONCE = 4, 32  # problems of a task
 _WAITING = 2  # tasks of a worker, so that it never waits for the client
 _CONNECT_S = 30
 
@@ -92,6 +92,8 @@ class Workers:
         code = self._client.scatter(program.read_bytes(), broadcast=True)
         session, left = Session(), list(problems)
         running = _distributed().as_completed(with_results=False)
+        # On the clock that machines have in common.
+        deadline = None if until is None else time.time() + until - time.monotonic()
         tasks: dict[Any, list[str]] = {}
 
         def submit() -> None:
@@ -99,14 +101,25 @@ class Workers:
                 if until is not None and time.monotonic() >= until:
                     left.clear()
                     return
-                some, left[:] = left[:_AT_ONCE], left[_AT_ONCE:]
+                count = at_once(len(left), len(usable))
+                some, left[:] = left[:count], left[count:]
                 alive = [name for name in kernels if name not in session.lost]
                 if not alive:
                     left.clear()
                     return
                 # Not pinned to workers: what a lost one had goes to any other. A worker with another GPU hands it back.
                 task = self._client.submit(
-                    _measured, code, alive, some, settings, self._gpus, model, bool(self._cluster), pure=False, retries=2
+                    _measured,
+                    code,
+                    alive,
+                    some,
+                    settings,
+                    self._gpus,
+                    model,
+                    bool(self._cluster),
+                    deadline,
+                    pure=False,
+                    retries=2,
                 )
                 tasks[task] = some
                 running.add(task)
@@ -128,6 +141,11 @@ class Workers:
         return session
 
 
+def at_once(left: int, workers: int) -> int:
+    """Problems of the next task, of so many that are left: a part of each worker's share."""
+    return max(_LEAST_AT_ONCE, min(_MOST_AT_ONCE, left // (2 * max(1, workers))))
+
+
 def _join(session: Session, found: Session, on_record: Callable[[Record], None]) -> None:
     session.records += found.records
     session.machine = found.machine or session.machine
@@ -147,14 +165,23 @@ def _measured(
     gpus: Callable[[], Seen],
     model: str,
     local: bool,
+    deadline: float | None,
 ) -> Session | None:
-    """On a worker: run the program. None if its GPU is another model. local: worker i of this machine takes GPU i."""
+    """On a worker: run the program. None if its GPU is another model. local: worker i of this machine takes GPU i. deadline: on
+    time.time(); no problem begins later."""
     seen = gpus()
     if model and (not seen or seen[0].name != model):
         return None
     program = _written(code)
-    env = {"CUDA_VISIBLE_DEVICES": str(_distributed().get_worker().name)} if local else {}
-    return measure.run(program, kernels, problems, settings, env=env)
+    env = {"CUDA_VISIBLE_DEVICES": visible(int(_distributed().get_worker().name))} if local else {}
+    until = None if deadline is None else time.monotonic() + deadline - time.time()
+    return measure.run(program, kernels, problems, settings, until=until, env=env)
+
+
+def visible(place: int) -> str:
+    """The name of the GPU at this place among those that programs see."""
+    names = [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name.strip()]
+    return names[place].strip() if place < len(names) else str(place)
 
 
 def _written(code: bytes) -> Path:

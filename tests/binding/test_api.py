@@ -76,6 +76,23 @@ def test_only_kernels_that_multiply_are_compiled():
         mmagen.compile(ROOT / "specs/hello_ownership.yaml")
 
 
+def test_an_architecture_without_the_operation_is_refused_before_anything_is_compiled():
+    spec = ROOT / "specs/sm90_gemm_bf16_tn.yaml"
+    for call in (mmagen.compile, mmagen.verify):
+        with pytest.raises(mmagen.UsageError, match="arch: sm_80 does not have wgmma; wgmma requires exactly sm_90a"):
+            call(spec, arch="sm_80")
+        with pytest.raises(mmagen.UsageError, match="there is no sm_10"):
+            call(spec, arch="sm_10")
+        with pytest.raises(mmagen.UsageError, match="'hopper' is not a GPU architecture"):
+            call(spec, arch="hopper")
+
+
+def test_a_library_in_the_current_folder_is_opened_by_its_name_alone(library, monkeypatch):
+    made = library("TN")
+    monkeypatch.chdir(made.parent)
+    assert mmagen.open(made.name).name == "host_tn_n"
+
+
 def test_open_says_what_is_no_library(tmp_path, library):
     made = library("TN")
     assert mmagen.open(made).name == mmagen.open(made.parent).name == mmagen.open(made, "host_tn_n").name == "host_tn_n"

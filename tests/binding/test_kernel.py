@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -77,6 +78,27 @@ def test_scalars_from_memory(kernel):
     a, b, c = ints(4, 5), laid_out(ints(5, 6), False), ints(4, 6)
     alpha, beta = np.array([2], np.float32), np.array(3, np.float32)
     assert (kernel()(a, b, c=c, alpha=alpha, beta=beta) == 2 * (a @ b) + 3 * c).all()
+
+
+def test_a_stream_of_another_device_is_refused(kernel):
+    """Of torch, whose streams have a device with an index, and of CuPy, where -1 is whatever device is current."""
+    call = kernel("TN", "N")
+    a, b, out = np.ones((4, 3), np.float32), np.ones((3, 2), np.float32, order="F"), np.full((4, 2), 7, np.float32)
+    for stream, refused in (
+        (SimpleNamespace(cuda_stream=0, device=SimpleNamespace(index=1)), True),
+        (SimpleNamespace(ptr=0, device_id=2), True),
+        (SimpleNamespace(cuda_stream=0, device=SimpleNamespace(index=0)), False),
+        (SimpleNamespace(ptr=0, device_id=-1), False),
+    ):
+        out[:] = 7
+        if refused:
+            with pytest.raises(
+                ArgumentError, match=r"stream: it is of device [12], a on device 0; pass a stream of that device"
+            ):
+                call(a, b, out, stream=stream)
+        else:
+            call(a, b, out, stream=stream)
+        assert (out == (7 if refused else 3)).all()
 
 
 def test_the_stream_and_a_workspace_arrive(kernel):

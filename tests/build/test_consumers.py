@@ -103,7 +103,7 @@ def test_a_copy_alone_builds_without_warnings_and_skips_its_test_without_a_gpu(n
     if name == ALONE:
         installed = tmp_path / "installed"
         subprocess.run([tools.cmake.path, "--install", folder], check=True, capture_output=True)
-        _c_program_by_pkg_config(installed, tmp_path)
+        _programs_by_pkg_config(installed, tmp_path)
     ctest = tools.cmake.path.with_name("ctest")
     listed = subprocess.run([ctest, "--test-dir", folder, "-N"], capture_output=True, text=True, check=True).stdout
     assert f"{name}_verify" in listed
@@ -131,7 +131,7 @@ def test_a_cxx_program_takes_projects_in_every_way(tools, cmake, tmp_path):
     assert _visible(shared) == _exported("fma_micro")
     dynamic = subprocess.run(["readelf", "-dW", shared], capture_output=True, text=True, check=True).stdout
     assert "soname: [libfma_micro.so.0.1]" in dynamic
-    _c_program_by_pkg_config(installed, tmp_path)
+    _programs_by_pkg_config(installed, tmp_path)
 
     (app / "CMakeLists.txt").write_text(_CONSUMER.format(gemm=GEMM))
     calls = [f"{name}_run(nullptr, nullptr) != {name.upper()}_NULL_ARGS" for name in _PARTS if "ownership" not in name]
@@ -162,8 +162,12 @@ def test_vendored_headers_are_all_that_is_needed(cmake, tmp_path):
     assert len(headers) > 50 and all(place.endswith("third_party/cutlass/include") for place in headers)
 
 
+# Those that are installed are tried.
+_LANGUAGES = [("gcc", "c99"), ("gcc", "c11"), ("g++", "c++17"), ("g++", "c++20"), ("g++", "c++23")]
+_LANGUAGES += [("clang", "c99"), ("clang", "c11"), ("clang++", "c++17"), ("clang++", "c++20"), ("clang++", "c++2b")]
+
 # Without a GPU: the first call of CUDA says what is missing. With one the kernel runs on no memory at all, so it is not called.
-_C_PROGRAM = """\
+_PROGRAM = """\
 #include <stdio.h>
 #include <string.h>
 #include <fma_micro/fma_micro.h>
@@ -188,23 +192,34 @@ int main(void) {
 """
 
 
-def _c_program_by_pkg_config(installed: Path, tmp_path: Path) -> None:
-    """Compile and run a C99 program with the flags of the installed .pc file."""
+def _programs_by_pkg_config(installed: Path, tmp_path: Path) -> None:
+    """Compile and run a program of every language with the flags of the installed .pc file."""
     assert shutil.which("pkg-config"), "apt-get install pkg-config"
     place = next(installed.rglob("fma_micro.pc")).parent
     environment = {**os.environ, "PKG_CONFIG_PATH": str(place), "CUDA_VISIBLE_DEVICES": ""}
     flags = subprocess.run(["pkg-config", "--cflags", "--libs", "fma_micro"], capture_output=True, text=True, env=environment)
     assert flags.returncode == 0, flags.stderr
-    (tmp_path / "use.c").write_text(_C_PROGRAM)
-    program = tmp_path / "use"
-    command = ["gcc", "-std=c99", "-Wall", "-Wextra", "-Werror", tmp_path / "use.c", "-o", program, *flags.stdout.split()]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    place = next(installed.rglob("libfma_micro.*")).parent
-    environment["LD_LIBRARY_PATH"] = str(place)
-    done = subprocess.run([program], capture_output=True, text=True, env=environment)
-    assert done.returncode == 0, done
-    refused, facts, device = done.stdout.splitlines()
+    environment["LD_LIBRARY_PATH"] = str(next(installed.rglob("libfma_micro.*")).parent)
+    for compiler, language in _LANGUAGES:
+        if not shutil.which(compiler):
+            continue
+        source = _source(tmp_path, language, _PROGRAM)
+        command = [compiler, f"-std={language}", "-Wall", "-Wextra", "-Werror", source, "-o", program := tmp_path / "use"]
+        done = subprocess.run([*command, *flags.stdout.split()], capture_output=True, text=True)
+        assert done.returncode == 0, f"{compiler} {language}: {done.stderr}"
+        done = subprocess.run([program], capture_output=True, text=True, env=environment)
+        assert done.returncode == 0, f"{compiler} {language}: {done}"
+        _check_what_it_says(done.stdout)
+
+
+def _source(folder: Path, language: str, text: str) -> Path:
+    source = folder / ("use.cpp" if "+" in language else "use.c")
+    source.write_text(text)
+    return source
+
+
+def _check_what_it_says(printed: str) -> None:
+    refused, facts, device = printed.splitlines()
     assert refused == "ldd is 31; a line of D along N has 32 elements"
     version, name, status = facts.split()
     assert (version, name) == ("0.1.0", "fma_micro")
@@ -254,19 +269,16 @@ def test_each_header_is_plain_c99_and_cxx(tmp_path):
     assert {header.stem for header in headers} == {
         path.stem for path in SPECS.glob("*.yaml") if "kernel: peak" not in path.read_text()
     }
-    languages = [("gcc", "c99"), ("gcc", "c11"), ("g++", "c++17"), ("g++", "c++20"), ("g++", "c++23")]
-    languages += [("clang", "c99"), ("clang", "c11"), ("clang++", "c++17"), ("clang++", "c++20"), ("clang++", "c++2b")]
     use = "".join(f'#include "{header}"\n' for header in headers for _ in range(2))
     # The initializer and every status, in each language.
     name = "fma_micro"
     use += (
         f"int main(void) {{ {name}_args args = {name.upper()}_ARGS_INIT; return args.m == 0 ? 0 : {name.upper()}_SHARED_D; }}\n"
     )
-    for compiler, language in languages:
+    for compiler, language in _LANGUAGES:
         if not shutil.which(compiler):
             continue
-        source = tmp_path / f"use.{'c' if '+' not in language else 'cpp'}"
-        source.write_text(use)
+        source = _source(tmp_path, language, use)
         strict = ["-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror", "-fsyntax-only"]
         done = subprocess.run([compiler, f"-std={language}", *strict, source], capture_output=True, text=True)
         assert done.returncode == 0, f"{compiler} {language}: {done.stderr}"

@@ -303,6 +303,7 @@ def test_nothing_slow_is_imported_for_generating():
         ("mmagen ver", "plain,verify"),
         ("mmagen atoms SM80_16x8x16_F32F", "plain,SM80_16x8x16_F32F16F16F32_TN"),
         ("mmagen verify --ju", "plain,--junit"),
+        ("mmagen init --spec sm90_gemm_bf16_pingpong1", "plain,sm90_gemm_bf16_pingpong128"),
     ],
 )
 def test_shell_completion(monkeypatch, capsys, words, offered):

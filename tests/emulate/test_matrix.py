@@ -307,6 +307,7 @@ def test_float_sums_end_truncated_and_half_sums_to_nearest_even():
         "sync.aligned.m16n8k32.row.col.s32.s8.s4.s32",
         "sync.aligned.m16n8k128.row.col.s32.b1.b1.s32",
         "sync.aligned.m16n8k32.row.col.kind::mxf8f6f4.f32.e4m3.e4m3.f32",
+        "sync.aligned.m16n8k32.row.col.f32.e2m1.e4m3.f32",
         "sync.aligned.m16n8k16.row.col.f32.f16.f16",
         "sp.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32",
         "sync.aligned.row.col.f32.f16.f16.f32",

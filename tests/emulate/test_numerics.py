@@ -348,3 +348,12 @@ def test_truncated_f32():
 def test_what_is_not_emulated_says_so(call):
     with pytest.raises(EmulationError, match=r"e3m2|\.rs|emulated with \.rn only"):
         call()
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "shift"),
+    [("e3m2", ml_dtypes.float6_e3m2fn, 0), ("e2m3", ml_dtypes.float6_e2m3fn, 0), ("e2m1", ml_dtypes.float4_e2m1fn, 2)],
+)
+def test_elements_of_4_and_6_bits_in_a_byte_are_those_of_ml_dtypes(name, dtype, shift):
+    codes = np.arange(1 << ml_dtypes.finfo(dtype).bits, dtype=np.uint8)
+    assert np.array_equal(numerics.to_float64(codes << shift, name), codes.view(dtype).astype(np.float64))

@@ -34,7 +34,7 @@ def test_a_call_has_arrays_and_needs_a_workspace():
     assert one.needs_workspace and one.takes_workspace and one.most_launches == 2 and not one.copies_operands
     files = render(one)
     header = files["include/pointers/pointers.h"].decode()
-    assert "POINTERS_GROUP_WORKSPACE = 162" in header and "arrays of `batch` pointers" in header
+    assert "POINTERS_SHORT_WORKSPACE = 74" in header and "arrays of `batch` pointers" in header
     assert "with a smaller one, is refused" in header
     config = files["include/pointers/config.cuh"].decode()
     assert "mmagen::PointerTileScheduler<Config>" in config

@@ -308,5 +308,5 @@ def test_without_tests_the_library_is_the_same_and_nothing_speaks_of_tests(name)
 
 
 def test_a_project_that_is_all_test_is_not_built_without():
-    with pytest.raises(UsageError, match="hello_peak is a program of tests/ alone; leave out --no-tests"):
+    with pytest.raises(UsageError, match="hello_peak is a program of tests/ alone: build it with its tests"):
         render(planned("hello_peak"), tests=False)

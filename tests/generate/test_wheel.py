@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -62,10 +63,16 @@ def test_the_sdist_holds_what_it_takes_to_make_the_wheel(tmp_path):
     name = next(tmp_path.glob("mmagen-*.tar.gz"))
     with tarfile.open(name) as archive:
         inside = {path.partition("/")[2] for path in archive.getnames()}
+        page = archive.extractfile(name.name.removesuffix(".tar.gz") + "/PKG-INFO").read().decode("utf-8")
     wanted = {f"{folder}/{path}" for folder in ("templates", "specs") for path in _tree(ROOT / folder)}
     assert wanted | {"pyproject.toml", "README.md", "LICENSE", "mmagen/cli/main.py"} <= inside
     folders = {path.split("/")[0] for path in inside if "/" in path}
     assert folders <= {"mmagen", "templates", "tools", "specs", "generated", "tests", "docs", "examples", ".ci"}
+    # What PyPI shows: a path that it names is in this archive, and none is a link, which would lead nowhere.
+    linked = re.findall(r"\]\((?!https?:)([^)]*)\)", (ROOT / "README.md").read_text("utf-8"))
+    assert len(linked) > 10 and re.findall(r"\]\((?!https?:)", page) == [] and "--no-binary mmagen mmagen" in page
+    shown = [path for path in linked if not path.endswith(".svg")]
+    assert all(f"`{path}`" in page and (ROOT / path).exists() for path in shown)
 
 
 def test_ci_runs_the_commands_that_the_readme_names():

@@ -23,23 +23,24 @@ PROGRAM = Path(__file__).with_name("program.c")
 def test_a_c_program_calls_a_kernel(spec, compiler, tmp_path):
     if shutil.which(compiler) is None:
         pytest.skip(f"no {compiler}")
-    kernel = mmagen.compile(ROOT / f"specs/{spec}.yaml")
-    if why := kernel.can_run(128, 128, 128):
-        pytest.skip(why)
-    library = kernel._path
-    header = mmagen.build(ROOT / f"specs/{spec}.yaml", tmp_path) / f"include/{spec}/{spec}.h"
-    nvcc = find_toolchain(want=("nvcc",)).nvcc
-    assert nvcc
-    cuda = next(folder for folder in _library_folders(nvcc.path) if list(folder.glob("libcudart_static.a")))
-    strict = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", f"-DKERNEL={spec}", f'-DHEADER="{header}"']
-    link = [library, cuda / "libcudart_static.a", f"-Wl,-rpath,{library.parent}", "-ldl", "-lpthread", "-lrt"]
+    strict = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror"]
     program = tmp_path / "program"
-    subprocess.run([compiler, *strict, PROGRAM, "-o", program, *link], check=True)
+    subprocess.run([compiler, *strict, PROGRAM, "-o", program, *link_of(spec, tmp_path)], check=True)
     done = subprocess.run([program], capture_output=True, text=True, env=dict(os.environ))
     print(spec, compiler, done.stdout)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def _library_folders(nvcc: Path) -> list[Path]:
-    root = Path(nvcc).resolve().parents[1]
-    return [folder for name in ("lib64", "lib", "targets/x86_64-linux/lib") if (folder := root / name).is_dir()]
+def link_of(spec: str, folder: Path) -> list[str | Path]:
+    """How a C program with the macros KERNEL and HEADER is linked with the library of a spec and with a CUDA runtime of its own."""
+    kernel = mmagen.compile(ROOT / f"specs/{spec}.yaml")
+    if why := kernel.can_run(128, 128, 128):
+        pytest.skip(why)
+    library = kernel._path
+    header = mmagen.build(ROOT / f"specs/{spec}.yaml", folder) / f"include/{spec}/{spec}.h"
+    toolkit = find_toolchain(want=("nvcc",)).toolkit
+    assert toolkit
+    folders = (toolkit / name for name in ("lib64", "lib", "targets/x86_64-linux/lib"))
+    cuda = next(one for one in folders if list(one.glob("libcudart_static.a")))
+    libraries = [library, cuda / "libcudart_static.a", f"-Wl,-rpath,{library.parent}", "-ldl", "-lpthread", "-lrt"]
+    return [f"-DKERNEL={spec}", f'-DHEADER="{header}"', *libraries]

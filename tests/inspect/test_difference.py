@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from pathlib import Path
 
 import pytest
 
+from mmagen.inspect import machine_code
 from tests.support.fakes import typed
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -84,3 +87,71 @@ def test_what_cannot_be_compared(capsys, tmp_path, options, part):
 def test_a_refused_spec_is_reported(capsys, tmp_path):
     code, _, err = typed(capsys, "diff", str(CLASSIC), str(changed(tmp_path, CLASSIC, ("stages: 3", "stages: 300"))))
     assert code == 2 and "stages: 300 need" in err
+
+
+# --- Machine code ----------------------------------------------------------------------------------------------------
+
+FUNCTION = "_ZN6mmagen4v0_111gemm_kernelIN17sm80_gemm_classic6ConfigELb1EEEvNS0_10GemmParamsIT_EE"
+LOOP = ("LDSM.16.M88.4 R4, [R0]", "HMMA.16816.F32 R8, R4, R6, R8", "@!P0 BRA 0x10", "STL [R1], R8", "EXIT", "NOP")
+# What the two tools of CUDA print of a library: the number of copies of LDSM is in the library's name.
+FAKE = """#!/bin/sh
+case "$1" in
+  --version) echo "Cuda compilation tools, release 13.0, V13.0.85" ;;
+  -res-usage) echo " Function {function}:"; echo "  REG:$(cat "$2") STACK:8 SHARED:0" ;;
+  -sass) echo "	code for sm_80"; echo "		Function : {function}"; sed -n "1,$(cat "$2")p" "{code}" ;;
+esac
+"""
+
+
+def _built(folder: Path, lines: str) -> Path:
+    """A generated project with a library, whose content says how much of the code it has."""
+    project = folder / "sm80_gemm_classic"
+    shutil.copytree(ROOT / "generated/sm80_gemm_classic", project)
+    (project / "build").mkdir()
+    (project / "build/libsm80_gemm_classic.a").write_text(lines)
+    return project
+
+
+@pytest.fixture
+def cuobjdump(tmp_path, monkeypatch) -> Path:
+    code = tmp_path / "code.txt"
+    code.write_text("".join(f"        /*{16 * number:04x}*/                   {one} ;\n" for number, one in enumerate(LOOP)))
+    tool = tmp_path / "bin/cuobjdump"
+    tool.parent.mkdir()
+    tool.write_text(FAKE.format(function=FUNCTION, code=code))
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tool.parent}:{os.environ['PATH']}")
+    return tool
+
+
+def test_machine_code_of_built_projects_is_counted_by_class(capsys, tmp_path, cuobjdump):
+    old, new = _built(tmp_path / "old", "3"), _built(tmp_path / "new", "6")
+    found = different(capsys, old, new)
+    assert found["code_not_compared"] == "" and found["files"] == found["derived"] == []
+    rows = {row["what"]: (row["old"], row["new"]) for row in found["code"]}
+    assert {row["kernel"] for row in found["code"]} <= {"gemm_kernel<NAME::Config, true> sm_80", f"{FUNCTION} sm_80"}
+    assert rows == {
+        "registers": ("3", "6"),
+        "instructions": ("3", "5"),
+        "spills (LDL, STL)": ("0", "1"),
+        "branches": ("1", "2"),
+    }
+    text = typed(capsys, "diff", str(old), str(new))[1]
+    assert "Machine code\n" in text and "spills (LDL, STL)" in text
+    same = typed(capsys, "diff", str(old), str(_built(tmp_path / "again", "3")))[1]
+    assert "no key, derived value, instruction count or generated file differs" in same
+
+
+def test_what_machine_code_needs_is_said(capsys, tmp_path, cuobjdump, monkeypatch):
+    project, built = ROOT / "generated/sm80_gemm_classic", _built(tmp_path / "built", "3")
+    unbuilt = shutil.copytree(project, tmp_path / "unbuilt")
+    (unbuilt / "src/sm80_gemm_classic.cu").write_text("// edited by hand, so that no build of it is kept\n")
+    found = different(capsys, built, unbuilt)
+    assert found["code"] == [] and found["code_not_compared"].startswith(f"{unbuilt} is not built; mmagen build --compile")
+    cuobjdump.write_text('#!/bin/sh\n[ "$1" = --version ] && echo "release 13.0" && exit\necho "no nvdisasm" >&2\nexit 1\n')
+    assert "no nvdisasm; cuobjdump and nvdisasm are in" in different(capsys, built, built)["code_not_compared"]
+    found_tools = machine_code.find_toolchain(want=("nvcc",))
+    monkeypatch.setattr(machine_code, "find_toolchain", lambda want: found_tools)
+    assert different(capsys, built, built)["code_not_compared"].startswith("cuobjdump is not found; ")
+    assert "Machine code is not compared: cuobjdump is not found" in typed(capsys, "diff", str(built), str(built))[1]
+    assert different(capsys, CLASSIC, CLASSIC)["code_not_compared"] == "", "specs have none"

@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 
 from mmagen.families import plan
+from mmagen.families.estimate import predicted
 from mmagen.families.library import choose
 from mmagen.families.wgmma.model import WgmmaGemmPlan
 from mmagen.families.wgmma.page import WARPGROUPS
 from mmagen.inspect.page import inspect, to_json
 from mmagen.plan import cxx as cute
 from mmagen.plan.cost import predict
+from mmagen.plan.devices import DEVICES
 from mmagen.plan.model import Operand
 from mmagen.plan.plans import GemmPlan, ProductPlan
 from mmagen.spec.load import load
@@ -241,4 +243,13 @@ def test_predicted_times_are_those_that_the_library_chooses_by():
             assert launched["predicted_us"] == pytest.approx(predict(config.plan, config.cost, problem) * 1e6)
             seen += 1
     assert seen == len(it.problems) and "predicted us  least of it" in text
-    assert "Launches on H200 SXM: 132 SMs" in text and "predicted" not in reported("sm90_gemm_bf16_tn")[1]
+    assert "Launches on H200 SXM: 132 SMs" in text and "predicted by the config's cost" in text
+    assert {launched["predicted_by"] for one in launches for launched in one["launches"]} == {"cost"}
+
+
+def test_predicted_times_of_a_kernel_without_a_cost_are_estimates():
+    it, text = reported("sm90_gemm_bf16_tn")
+    (one,) = json.loads(to_json(it, False, "h200"))["numbers"]
+    assert "predicted from datasheets and what was measured" in text
+    assert [launched["predicted_us"] for launched in one["launches"]] == predicted(it, DEVICES[-1], it.problems)
+    assert {launched["predicted_by"] for launched in one["launches"]} == {"estimate"}

@@ -28,6 +28,13 @@ BATCH = (
     "SM90_64x16x32_F16E4M3E4M3_RS_TN",
     SPARSE,
 )
+# Of sm_120a: elements of 4 and 6 bits in a byte each; packed ones, and ones of a sparse A, have scale factors besides.
+NARROW = (
+    "SM120_16x8x32_TN<float_e2m1_t,float_e3m2_t,float>",
+    "SM120_16x8x32_TN<float_e2m3_t,float_e2m1_t,half_t>",
+    "SM120::BLOCKSCALED::SM120_16x8x64_TN_VS<float_e2m1_t,float_e2m1_t,float,float_ue4m3_t,16>",
+    "SM120::BLOCKSCALED::SPARSE::SM120_SPARSE_16x8x64_TN_VS<float_e4m3_t,float_e2m1_t,float,float_ue8m0_t,64>",
+)
 # Enough to read the names and limits of C++'s enumeration off its definition.
 _ELEMENTS = re.search(r"enum class Element \{([^}]*)\}", (templates_folder() / "runtime/peak/element.cuh").read_text())[1]
 ELEMENTS = {name.strip()[1:]: number for number, name in enumerate(_ELEMENTS.split(","))}
@@ -78,13 +85,23 @@ def test_a_hundred_loops_compile_in_a_minute_of_two_cores(tmp_path, toolchain):
 @pytest.fixture(scope="module")
 def module(toolchain, made_once):
     """All loops of BATCH and the filling kernel as PTX; its clocks stand still."""
-    text = (made_once("microbench", lambda folder: _compile_batch(folder, toolchain)) / "unit.ptx").read_text()
+    return _emulated(made_once("microbench", lambda folder: _compile_batch(folder, toolchain, BATCH, "sm_90a")))
+
+
+@pytest.fixture(scope="module")
+def narrow(toolchain, made_once):
+    """The same of NARROW."""
+    return _emulated(made_once("microbench-narrow", lambda folder: _compile_batch(folder, toolchain, NARROW, "sm_120a")))
+
+
+def _emulated(folder):
+    text = (folder / "unit.ptx").read_text()
     return emulate.parse(re.sub(r"%(clock64|globaltimer)\b", "0", text), "unit.ptx")
 
 
-def _compile_batch(folder, toolchain):
+def _compile_batch(folder, toolchain, names, target):
     program.lay_out(folder)
-    found = [loops.loop(find(name), "sm_90a") for name in BATCH]
+    found = [loops.loop(find(name), target) for name in names]
     headers = dict.fromkeys(header for loop in found for header in loop.headers)
     calls = "".join(f"  {loop.kernels[-1][2]}<<<1, 1>>>(x);\n" for loop in found)
     (folder / "unit.cu").write_text(
@@ -99,7 +116,7 @@ def _compile_batch(folder, toolchain):
             "-std=c++17",
             "-DNDEBUG",
             "--expt-relaxed-constexpr",
-            "-arch=sm_90a",
+            f"-arch={target}",
             "-ptx",
             "-I",
             folder,
@@ -124,7 +141,7 @@ def fill(module, element: str, drawn: bool, limit: int, constant: int, seed: int
     return memory.read("out")
 
 
-def digests(module, loop: loops.Loop, a, b, blocks: int) -> np.ndarray:
+def digests(module, loop: loops.Loop, a, b, blocks: int, alone: bool = False) -> np.ndarray:
     operation = find(loop.name)
     threads = loop.threads
     memory = emulate.GlobalMemory()
@@ -135,8 +152,10 @@ def digests(module, loop: loops.Loop, a, b, blocks: int) -> np.ndarray:
         memory.allocate("digests", size=4 * threads),
         memory.allocate("clocks", size=16),
     ]
-    struct_name = operation.struct.rpartition("::")[2]
-    (entry,) = [name for name in module.entries if f"{len(struct_name)}{struct_name}" in name]
+    struct_name = operation.struct.rpartition("::")[2].partition("<")[0]
+    types = re.findall(r"float_\w+", operation.name)  # the name of an entry has them in this order
+    has = re.compile(f"{len(struct_name)}{struct_name}\\D" + ".*".join(["", *types]))
+    (entry,) = [name for name in module.entries if has.search(name)]
     emulate.launch(
         module,
         entry,
@@ -144,7 +163,7 @@ def digests(module, loop: loops.Loop, a, b, blocks: int) -> np.ndarray:
         block=threads,
         dynamic_smem=loop.smem_bytes,
         memory=memory,
-        params=struct.pack("<IxxxxQQQQQ", blocks, *pointers),
+        params=struct.pack("<IIQQQQQ", blocks, alone, *pointers),
     )
     return np.frombuffer(memory.read("digests").tobytes(), np.uint32)
 
@@ -155,6 +174,33 @@ def operands(module, loop: loops.Loop, drawn: bool, alternate: bool):
     signed = loop.sums == "Return"
     a = fill(module, loop.element_a, drawn, loop.limit_a, 1, 0, *a_words, alternate and signed)
     return a, fill(module, loop.element_b, drawn, loop.limit_b, 1, 1 << 24, *b_words, False)
+
+
+@pytest.mark.parametrize("name", NARROW[:2])  # the emulator knows no scale factors
+def test_sums_of_narrow_elements_are_what_one_block_predicts(narrow, name):
+    loop = loops.loop(find(name), "sm_120a")
+    a, b = operands(narrow, loop, drawn=True, alternate=True)
+    one, two, three = (digests(narrow, loop, a, b, blocks) for blocks in (1, 2, 3))
+    assert np.all(one != 0) and np.all(two == 0) and np.array_equal(three, one)
+
+
+def test_scale_factors_of_narrow_elements_are_ones(narrow):
+    scaled = [text for text in narrow.entries if "VS" in text]
+    assert len(scaled) == 2
+    assert {loops.loop(find(name), "sm_120a").kernels[0][2].split(", ")[-1] for name in NARROW[2:]} == {
+        "0x38383838u>",
+        "0x7f7f7f7fu>",
+    }
+
+
+def test_a_wgmma_alone_adds_each_time(module):
+    name = BATCH[2]
+    loop = loops.loop(find(name), "sm_90a")
+    a, b = operands(module, loop, drawn=False, alternate=False)
+    wanted = np.zeros(loop.kernels[-1][0] * loop.accumulator_words, np.uint64)
+    wanted[: loop.accumulator_words] = np.float32(3 * loop.products).view(np.uint32)
+    weights = 2 * np.arange(len(wanted), dtype=np.uint64) + 1
+    assert set(digests(module, loop, a, b, 3, alone=True).tolist()) == {int((wanted * weights).sum()) % 2**32}
 
 
 # The emulator knows no sparse wgmma.

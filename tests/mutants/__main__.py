@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.mutants.pool import read, run
 from tests.mutants.report import markdown, unexplained
 from tests.mutants.sites import mutants, sample
-from tests.mutants.trial import judge
+from tests.mutants.trial import MOST_SPECS, judge
 
 
 def main() -> int:
@@ -24,7 +24,8 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path("mutants.jsonl"), help="outcomes; what it has is not tried again")
     parser.add_argument("--report", type=Path, help="print the report of such a file and try nothing")
     parser.add_argument("--one", metavar="NAME", help="try this mutant alone and print its outcome as JSON")
-    parser.add_argument("--spec", action="append", default=[], help="with --one: the specs to try it with; repeatable")
+    parser.add_argument("--spec", action="append", default=[], help="try mutants with this spec; repeatable")
+    parser.add_argument("--most-specs", type=int, default=MOST_SPECS, help="that a mutant is tried with while none notices it")
     parser.add_argument("--show", metavar="NAME", help="print the edited header")
     chosen = parser.parse_args()
     if chosen.report:
@@ -33,13 +34,13 @@ def main() -> int:
         return int(bool(unexplained(outcomes)))
     if name := chosen.one or chosen.show:
         (mutant,) = (one for of in mutants().values() for one in of if one.name == name)
-        print(judge(mutant, chosen.spec).to_json() if chosen.one else mutant.apply().decode())
+        print(judge(mutant, chosen.spec, chosen.most_specs).to_json() if chosen.one else mutant.apply().decode())
         return 0
     if unknown := sorted(set(chosen.header) - set(mutants())):
         parser.error(f"no spec of tests.mutants.sites uses {', '.join(unknown)}")
     drawn = sample(chosen.count, chosen.seed, chosen.header)
     part, parts = map(int, chosen.shard.split("/"))
-    outcomes = run(drawn[part - 1 :: parts], chosen.out, chosen.jobs)
+    outcomes = run(drawn[part - 1 :: parts], chosen.out, chosen.jobs, chosen.spec, chosen.most_specs)
     print(markdown(outcomes))
     return int(bool(unexplained(outcomes)))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+import re
 from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from tests.mutants.operators import Edit, edits
-from tests.mutants.syntax import parse
+from tests.mutants.syntax import nodes, parse
 from tests.support.mutations import project
 
 HEADERS = Path(__file__).resolve().parents[2] / "templates" / "runtime" / "mmagen"
@@ -25,7 +26,7 @@ SPECS = (
     *("rs_m_major", "c2_stream", "c3_parts", "pp3", "wg3", "22_nt", "n8", "sm90_gemm_skinny", "groups", "groups_masked"),
     *("sm80_gemm_f16_epilogue", "sm89_gemm_e4m3_amax", "sm90_gemm_bf16_swiglu", "sm90_gemm_swapped_epilogue"),
     *("sc1_blocks", "sc2_rows", "sc3_mixed", "sparse_bf16", "sparse_s8", "sparse_tf32", "mx1_s4", "mx2_u4"),
-    *("sm80_gemm_sparse_s8",),
+    *("sm80_gemm_sparse_s8", "sm90_gemm_bf16_sums"),
 )
 
 # A library's choice of a kernel decides how fast a right result comes; tests/build/test_library_compiled.py compares it.
@@ -54,6 +55,11 @@ class Mutant:
         """The text that the edit replaces."""
         return _text(self.header)[self.edit.begin : self.edit.end].decode()
 
+    @property
+    def on_device(self) -> bool:
+        """Whether the edit is inside a function that the host cannot call."""
+        return any(begin <= self.edit.begin and self.edit.end <= end for begin, end in _device_code(self.header))
+
     def apply(self) -> bytes:
         """The header with the edit."""
         text = _text(self.header)
@@ -69,6 +75,20 @@ class Mutant:
 @cache
 def _text(header: str) -> bytes:
     return (HEADERS / header).read_bytes()
+
+
+@cache
+def _device_code(header: str) -> tuple[tuple[int, int], ...]:
+    """Where the bodies of functions for the device alone begin and end."""
+    text, found = _text(header), []
+    for node in nodes(parse(text)):
+        body = node.child_by_field_name("body") if node.type == "function_definition" else None
+        if body is not None and re.search(
+            rb"__device__|__global__|CUTE_DEVICE", head := text[node.start_byte : body.start_byte]
+        ):
+            if b"HOST" not in head and b"__host__" not in head:
+                found.append((body.start_byte, body.end_byte))
+    return tuple(found)
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 
 import pytest
@@ -10,9 +11,10 @@ from tests.mutants import pool, report, sites
 from tests.mutants.operators import Edit, edits
 from tests.mutants.pool import read
 from tests.mutants.report import Argument, markdown, unexplained
-from tests.mutants.sites import HEADERS, Mutant, mutants, sample
+from tests.mutants.sites import HEADERS, SPECS, Mutant, mutants, sample
 from tests.mutants.syntax import errors, parse
-from tests.mutants.trial import KILLED, SURVIVED, UNTRIED, Outcome, outcome
+from tests.mutants.trial import KILLED, SURVIVED, UNTRIED, Outcome, outcome, read_by
+from tests.support.mutations import project
 
 KERNEL = """\
 template <int kStages>
@@ -71,6 +73,23 @@ def test_a_sample_reaches_every_header_and_every_operator():
     assert {mutant.header for mutant in drawn} == set(mutants())
     assert {m.edit.operator for m in drawn} == {m.edit.operator for of in mutants().values() for m in of}
     assert sample(100, 1) == drawn[:100] and sample(100, 2) != drawn[:100]
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_some_translation_unit_reads_every_header_of_a_project(spec):
+    files = project(spec, "name")
+    units = [path for path in files if re.fullmatch(r"src/\w+\.cu", path)]
+    read = set().union(*(read_by(files, unit) for unit in units))
+    assert {path for path in files if path.startswith("include/mmagen/")} <= read
+    assert not read & {path for path in files if path.startswith("tests/")}
+
+
+def test_an_edit_of_a_device_function_leaves_the_host_code_as_it_is():
+    drawn = {mutant.line: mutant for mutant in mutants()["sm90_pipeline.cuh"]}
+    assert all(mutant.on_device for mutant in drawn.values() if mutant.line > 20)
+    assert not any(mutant.on_device for mutant in mutants()["status.cuh"])
+    both = mutants()["linear_combination.cuh"]  # called by host and device
+    assert any(mutant.on_device for mutant in both) and not all(mutant.on_device for mutant in both)
 
 
 def test_names_survive_edits_elsewhere(tmp_path, monkeypatch):

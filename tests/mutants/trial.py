@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import posixpath
 import re
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from mmagen.build.ptx import Ptx, compile_ptx
@@ -27,7 +28,7 @@ KILLED, NOT_COMPILED, SURVIVED, EQUIVALENT, HUNG = "killed", "does not compile",
 UNTRIED = "not tried"  # the tool itself failed
 UNKNOWN = (SURVIVED, HUNG, UNTRIED)  # that nothing has noticed
 _NAMED_BY_CONTENT = re.compile(r"(?<=_)[0-9a-f]{8}(?=_\d+_)")  # part of the names of what a translation unit keeps to itself
-_SPECS = 5  # that a mutant is tried with at most, among those whose code it changes
+MOST_SPECS = 5  # that a mutant is tried with at most, among those whose code it changes
 
 
 @dataclass(frozen=True)
@@ -59,8 +60,8 @@ def outcome(mutant: Mutant, status: str, by: str, reason: str, seconds: float) -
     )
 
 
-def judge(mutant: Mutant, specs: Sequence[str] = ()) -> Outcome:
-    """Try a mutant with `specs`, or with up to five whose code it changes; the first that is not right decides."""
+def judge(mutant: Mutant, specs: Sequence[str] = (), most: int = MOST_SPECS) -> Outcome:
+    """Try a mutant with `specs`, or with up to `most` whose code it changes; the first that is not right decides."""
     start = time.monotonic()
     candidates = tuple(specs) or specs_of(mutant.header)
     # The mutants of a header begin with different specs.
@@ -68,16 +69,13 @@ def judge(mutant: Mutant, specs: Sequence[str] = ()) -> Outcome:
     tried: list[str] = []
     for spec in (*candidates[first:], *candidates[:first]):
         with tempfile.TemporaryDirectory(prefix="mmagen-mutant-") as folder:
-            original, mutated = _compiled(spec, None, Path(folder)), _compiled(spec, mutant, Path(folder))
-        if mutated.error:
-            return outcome(mutant, NOT_COMPILED, spec, _first_error(mutated.error), time.monotonic() - start)
-        if same_code(original, mutated):
-            continue
-        if found := _failure(spec, mutated):
-            return outcome(mutant, KILLED, *found, time.monotonic() - start)
-        tried.append(spec)
-        if len(tried) == _SPECS:
-            break
+            status, *said = (_by_units if mutant.on_device else _whole)(spec, mutant, Path(folder))
+        if status in (NOT_COMPILED, KILLED):
+            return outcome(mutant, status, *said, time.monotonic() - start)
+        if status == SURVIVED:
+            tried.append(spec)
+            if len(tried) == most:
+                break
     status = SURVIVED if tried else EQUIVALENT
     return outcome(mutant, status, " ".join(tried or candidates), "", time.monotonic() - start)
 
@@ -85,16 +83,78 @@ def judge(mutant: Mutant, specs: Sequence[str] = ()) -> Outcome:
 def compile_original(spec: str) -> None:
     """Put the spec's kernel without an edit into mmagen's cache."""
     with tempfile.TemporaryDirectory(prefix="mmagen-mutant-") as folder:
-        _compiled(spec, None, Path(folder))
+        _compiled(project(spec, _name(spec)), spec, Path(folder))
 
 
-def _compiled(spec: str, mutant: Mutant | None, folder: Path) -> Ptx:
+def _whole(spec: str, mutant: Mutant, folder: Path) -> tuple[str, str, str]:
+    """Status, who said so and what was said, of a spec whose host code the mutant may change too."""
     files = project(spec, _name(spec))
-    if mutant is not None:
-        files = {**files, f"include/mmagen/{mutant.header}": mutant.apply()}
-    place = folder / ("mutated" if mutant else "original") / _name(spec)
+    original = _compiled(files, spec, folder)
+    mutated = _compiled(_edited(files, mutant), spec, folder)
+    if mutated.error:
+        return NOT_COMPILED, spec, _first_error(mutated.error)
+    if same_code(original, mutated):
+        return EQUIVALENT, spec, ""
+    found = _failure(spec, mutated, host=True)
+    return (KILLED, *found) if found else (SURVIVED, spec, "")
+
+
+def _by_units(spec: str, mutant: Mutant, folder: Path) -> tuple[str, str, str]:
+    """As _whole, of a mutant that changes device code alone: the translation units that read its header are compiled one after
+    another to PTX, which the original's host code launches, until one of them is not right."""
+    files = project(spec, _name(spec))
+    edited = _edited(files, mutant)
+    original = _compiled(files, spec, folder)
+    status = EQUIVALENT
+    units = dict(original.units)
+    header = f"include/mmagen/{mutant.header}"
+    reading = [unit for unit in original.units if header in read_by(files, f"src/{unit}.cu")]
+    assert reading, f"no translation unit of {spec} reads {mutant.header}"
+    for unit in reading:
+        source = f"src/{unit}.cu"
+        others = {path for path in files if path.startswith("src/") and path.endswith(".cu")} - {source}
+        found = _compiled(edited | dict.fromkeys(others, b""), spec, folder, host=False)
+        if found.error:
+            return NOT_COMPILED, spec, _first_error(found.error)
+        assert entries(found.units[unit]) == entries(units[unit]), "the host code would not find the kernels"
+        if _instructions(found.units[unit]) == _instructions(units[unit]):
+            continue
+        status = SURVIVED
+        units[unit] = found.units[unit]
+        if failure := _failure(spec, replace(original, units=dict(units)), host=False):
+            return (KILLED, *failure)
+    return status, spec, ""
+
+
+def read_by(files: Mapping[str, bytes], source: str) -> set[str]:
+    """The files of a project that `source` is compiled from, itself included."""
+    found, waiting = {source}, [source]
+    while waiting:
+        path = waiting.pop()
+        for name in re.findall(rb'^\s*#\s*include\s*[<"]([^">]+)[">]', files[path], re.M):
+            for place in (
+                f"include/{name.decode()}",
+                posixpath.normpath(posixpath.join(posixpath.dirname(path), name.decode())),
+            ):
+                if place in files and place not in found:
+                    found.add(place)
+                    waiting.append(place)
+    return found
+
+
+def entries(ptx: str) -> list[str]:
+    """The names of the kernels of a module."""
+    return sorted(re.findall(r"\.entry\s+([\w$]+)", ptx))
+
+
+def _edited(files: Mapping[str, bytes], mutant: Mutant) -> dict[str, bytes]:
+    return {**files, f"include/mmagen/{mutant.header}": mutant.apply()}
+
+
+def _compiled(files: Mapping[str, bytes], spec: str, folder: Path, *, host: bool = True) -> Ptx:
+    place = folder / f"{len(list(folder.iterdir()))}" / _name(spec)
     write(files, place)
-    return compile_ptx(place, find_toolchain(want=COMPILE))
+    return compile_ptx(place, find_toolchain(want=COMPILE), host=host)
 
 
 def _name(spec: str) -> str:
@@ -106,12 +166,12 @@ def _first_error(log: str) -> str:
     return next((line for line in log.splitlines() if "error" in line), log[:200])
 
 
-def _failure(spec: str, ptx: Ptx) -> tuple[str, str] | None:
-    """The spec and problem that are not right, and what is said of them."""
+def _failure(spec: str, ptx: Ptx, *, host: bool) -> tuple[str, str] | None:
+    """The spec and problem that are not right, and what is said of them. host: ask the C interface too."""
     of = plan(load(project(spec, _name(spec))["spec.yaml"], f"{spec}.yaml").spec)
     work = sorted(tasks(of, ptx, (), 1, None), key=lambda one: products(one.problem))
     # Calls with groups are those of tests/families/test_grouped.py.
-    if isinstance(of, ProductPlan) and not of.spec.grouped and (broken := interface_of(work[0]).broken()):
+    if host and isinstance(of, ProductPlan) and not of.spec.grouped and (broken := interface_of(work[0]).broken()):
         return f"{spec} interface", "; ".join(broken)
     for task in work:
         (record,) = run_task(task).records

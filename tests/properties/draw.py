@@ -29,7 +29,7 @@ _KERNELS: tuple[tuple[int, Callable[[random.Random], Document]], ...] = (
 # How many keys are changed at random; None: all keys are random.
 _CHANGES = (0, 0, 0, 0, 0, 1, 1, 1, 2, 3, 4, None)
 # Keys that are drawn by dice of their own, with how often: so most specs of a seed stay those that records name.
-_LATER = {"weights": 0.06}
+_LATER = {"weights": 0.06, "split": 0.04}
 _OUT = [str(value) for value in OutType.__args__]
 
 
@@ -67,6 +67,11 @@ class Drawn:
             document = {"mmagen": 1, "name": self.name} | hopper.mixed_gemm(later)
         elif later.random() < _LATER["weights"] / 3:
             _change(later, document, "weights")
+        split = random.Random(f"{self.seed}:{self.index}:split")
+        if split.random() < _LATER["split"]:
+            document = {"mmagen": 1, "name": self.name} | hopper.split_gemm(split)
+        elif split.random() < _LATER["split"] / 3:
+            _change(split, document, "split")
         return document
 
     @property
@@ -201,6 +206,7 @@ WILD: dict[str, Callable[[random.Random, Any], Any]] = {
         {"a": "row", "b": "column"}, {"a": "1x128", "b": "128x128"}, {"a": "1x128", "a_major": "K"}, {"b": "row"}, {}, None
     ),
     "weights": lambda dice, old: hopper.weights(dice) if dice.random() < 0.8 else {"type": "s4", "group": 100},
+    "split": _of("bf16x3", "bf16x6", None, "bf16x9"),
     "grouped": _of("contiguous", "masked", None, "ragged"),
     "epilogue": _epilogue,
     "arch": _arch,

@@ -181,6 +181,20 @@ def mixed_gemm(dice: random.Random) -> Document:
     return epilogues.with_scalars(dice, document)
 
 
+def split_gemm(dice: random.Random) -> Document:
+    """A gemm of f32 operands as bf16 pieces, mostly with the other keys of dense ones."""
+    atom = atom_named(f"SM90_64x{dice.choice((8, 16, 32, 64, 64, 128))}x16_F32BF16BF16_{dice.choice(('SS',) * 9 + ('RS',))}")
+    document = _scheduled(dice, atom, kernels.wgmma_tiled(dice, atom))
+    if dice.random() < 0.9:
+        if document.pop("grouped", None):
+            document.pop("problems", None)
+        document["tile"][2] = dice.choice((16, 32, 32, 64))
+    document["split"] = dice.choice(("bf16x3", "bf16x6"))
+    if dice.random() < 0.3:
+        document["accumulation"] = dice.choice(("precise", "fast")) if document["split"] == "bf16x3" else "precise"
+    return epilogues.with_scalars(dice, document)
+
+
 def weights(dice: random.Random) -> Document:
     """Any types, groups and zero points; mostly those that go together."""
     kind = dice.choice(("s4", "u4", "s8", "e4m3"))

@@ -37,6 +37,8 @@ class Status(IntEnum):
     STRUCT_SIZE = 17
     FIXED_SHAPE = 18
     TOO_MANY_TILES = 19
+    WRONG_STREAM = 20
+    FOREIGN_MEMORY = 21
     NEGATIVE_M = 32
     NEGATIVE_N = 33
     NEGATIVE_K = 34
@@ -61,6 +63,7 @@ class Status(IntEnum):
     MISALIGNED_ALPHA = 71
     MISALIGNED_BETA = 72
     MISALIGNED_WORKSPACE = 73
+    SHORT_WORKSPACE = 74
     SHORT_LDA = 80
     SHORT_LDB = 81
     SHORT_LDC = 82
@@ -84,7 +87,8 @@ class Status(IntEnum):
 LARGEST = 2**31 - 16385  # of an extent, as the header says
 _CLUSTERS, _STREAM, _ROOM, _SCALARS, _C = 1 << 24, 0x5000, 1 << 40, 0x900000, 3 << 20
 # Of cudaError_t.
-_INVALID_VALUE, _NO_DRIVER, _NO_DEVICE, _NO_IMAGE, _BAD_PTX, _LAUNCH_FAILURE = 1, 35, 100, 209, 222, 719
+_INVALID_VALUE, _NO_DRIVER, _NO_DEVICE, _NO_IMAGE, _BAD_PTX = 1, 35, 100, 209, 222
+_INVALID_HANDLE, _LAUNCH_FAILURE = 400, 719
 
 
 @dataclass(frozen=True)
@@ -104,7 +108,7 @@ class Case:
     def expected(self) -> tuple[int, int, int, int, int]:
         """Status of run and of can_run, error left behind, launches, CUDA error."""
         launches = self.launches if self.launches is not None else int(self.status == Status.SUCCESS)
-        can_run = Status.SUCCESS if self.before.startswith("fail launch") else self.status
+        can_run = Status.SUCCESS if self.before.startswith(("fail launch", "streams")) else self.status
         return (self.status, can_run, self.left, launches, self.error)
 
 
@@ -117,7 +121,7 @@ class Interface:
     def broken(self) -> list[str]:
         """Each promise that the host code does not keep, in words; [] if all are kept."""
         found = [f"{case}: {got}" for case in self._cases() if (got := self._outcome(case)) != case.expected]
-        return found + self._about_the_launch() + self._about_the_kernel() + self._about_texts()
+        return found + self._about_memory() + self._about_the_launch() + self._about_the_kernel() + self._about_texts()
 
     def _outcome(self, case: Case) -> tuple[int, ...] | str:
         """What came of it; in words if a call crashes or the sentence is not as it must be."""
@@ -133,7 +137,27 @@ class Interface:
         elif case.says not in reply.texts[0] or (case.status and len(reply.texts[0]) < 8):
             return f"says {reply.texts[0]!r}"
         error = case.error if self._is_behind else reply.values[1]
-        return reply.values[0], reply.values[2], reply.left[0], len(reply.launches), error
+        # Where a call prepares operands in its workspace, by a kernel that is launched before.
+        launches = max(len(reply.launches) - bool(self.task.product.needs_workspace), 0)
+        return reply.values[0], reply.values[2], reply.left[0], launches, error
+
+    def _about_memory(self) -> list[str]:
+        """can_run names a pointer to memory that the device does not reach."""
+        found = []
+        for name, place in self._places().items() if not self._is_behind else ():
+            for device, why in (
+                (1, "memory of device 1, which the current device, 0, does not reach"),
+                (-2, "that device 0 reaches"),
+            ):
+                symbol, read = self.task.symbol, name != "c"  # beta is 0
+                asked = [*call(symbol("can_run"), self._good()), *text(symbol("error_text"))]
+                reply = self._ask(["foreign", str(place), str(device), *asked])
+                status = Status.FOREIGN_MEMORY if read else Status.SUCCESS
+                if reply.values != [status] or (
+                    read and not (reply.texts[0].startswith(f"{name} is ") and why in reply.texts[0])
+                ):
+                    found.append(f"memory of {name} elsewhere ({device}): {reply.values} {reply.texts}")
+        return found
 
     @property
     def _is_behind(self) -> bool:
@@ -231,6 +255,10 @@ class Interface:
             Case(Status.NO_DEVICE, {}, f"{set_attribute} {_NO_DEVICE}", error=_NO_DEVICE, says="shows no device"),
             Case(Status.SUCCESS, {}, f"pending {_LAUNCH_FAILURE}", left=_LAUNCH_FAILURE),
         ]
+        stream = "stream is no stream of the current device, which is device 0"
+        cases.append(Case(Status.WRONG_STREAM, {}, "streams 1", says=stream))
+        cases.append(Case(Status.WRONG_STREAM, {}, f"fail launch {_INVALID_HANDLE}", error=_INVALID_HANDLE, says=stream))
+        cases.append(Case(Status.SUCCESS, {}, f"fail cudaStreamGetDevice {_INVALID_VALUE}"))
         failing = {"left": _LAUNCH_FAILURE, "error": _LAUNCH_FAILURE, "says": f"CUDA error {_LAUNCH_FAILURE}"}
         return [*cases, Case(Status.CUDA_ERROR, {}, f"fail launch {_LAUNCH_FAILURE}", **failing)]
 
@@ -247,9 +275,10 @@ class Interface:
         nothing = [{"m": 0}, {"n": 0}, {"m": 0, "n": 2**31}, {"m": 0, "a": 0, "b": 0, "d": 0}]
         cases = [Case(Status.SUCCESS, changes, launches=0) for changes in nothing]
         cases += [Case(Status[f"NEGATIVE_{name.upper()}"], {name: -1}, says=f"{name} is -1") for name in one]
-        cases += [Case(Status.SUCCESS, one | far | {name: LARGEST}) for name in "mnk"]
+        most = dict.fromkeys("mn", LARGEST) | {"k": self.task.product.facts.most_k or LARGEST}
+        cases += [Case(Status.SUCCESS, one | far | {name: most[name]}) for name in "mnk"]
         cases += [
-            Case(Status[f"TOO_LARGE_{name.upper()}"], one | far | {name: LARGEST + 1}, says=f"{LARGEST} is the most")
+            Case(Status[f"TOO_LARGE_{name.upper()}"], one | far | {name: most[name] + 1}, says=f"{most[name]} is the most")
             for name in "mnk"
         ]
         many = [{"batch": LARGEST + 1, "batch_stride_d": 1}, {"m": LARGEST, "n": LARGEST}]
@@ -268,7 +297,11 @@ class Interface:
             ]
         if self.task.product.sums_in_workspace:  # copies are aligned within it; of a library, kernels without one ignore it
             cases += [Case(Status.MISALIGNED_WORKSPACE, {"+workspace": 8})]
-        if self.task.product.takes_workspace:
+        if self.task.product.needs_workspace:
+            wants = [{"workspace": 0}, {"workspace_bytes": -1}, {"workspace_bytes": 1000}]
+            cases += [Case(Status.SHORT_WORKSPACE, one, says="fewer than") for one in wants]
+            cases += [Case(Status.MISALIGNED_WORKSPACE, {"+workspace": 8})]
+        elif self.task.product.takes_workspace:
             cases += [Case(Status.SUCCESS, {"workspace": 0}), Case(Status.SUCCESS, {"workspace_bytes": -1})]
         return cases + self._scalars()
 
@@ -306,9 +339,9 @@ class Interface:
     def _about_the_launch(self) -> list[str]:
         plan = self.task.product
         reply = self._ask(call(self.task.run_symbol, self._good(), _STREAM))
-        if len(reply.launches) != 1:
+        if len(reply.launches) != 1 + bool(plan.needs_workspace):
             return [f"{len(reply.launches)} launches for good arguments"]
-        it = reply.launches[0]
+        it = reply.launches[-1]
         facts = {
             "threads": (it.block, (plan.threads, 1, 1)),
             "dynamic shared memory": (it.shared_bytes <= plan.smem_bytes, True),
@@ -353,7 +386,8 @@ class Interface:
         found: dict[str, tuple[object, object]] = {}
         for what, (given, must) in structs.items():
             reply = self._ask(call(run, given, _STREAM))
-            found[what] = ((reply.values[-1], len(reply.launches)), (must, int(must == Status.SUCCESS)))
+            launches = (1 + bool(self.task.product.needs_workspace)) * (must == Status.SUCCESS)
+            found[what] = ((reply.values[-1], len(reply.launches)), (must, launches))
         workspace = self.task.symbol("workspace_bytes")
         reply = self._ask([*call(workspace, good, 0), *call(workspace, 0, bytes(8)), *call(workspace, good, bytes(8))])
         room = int.from_bytes(reply.outputs[-1], "little")

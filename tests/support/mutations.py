@@ -23,6 +23,7 @@ from tests.support import mutations_sparse, mutations_sparse_mma
 from tests.support.mutations_epilogue import FAULTS as EPILOGUE_FAULTS
 from tests.support.mutations_grouped import FAULTS as GROUPED_FAULTS
 from tests.support.mutations_mixed import FAULTS as MIXED_FAULTS
+from tests.support.mutations_pieces import FAULTS as PIECES_FAULTS
 from tests.support.mutations_pointers import FAULTS as POINTER_FAULTS
 from tests.support.mutations_reach import FAULTS
 from tests.support.mutations_scale import FAULTS as SCALE_FAULTS
@@ -1107,12 +1108,26 @@ _SPARSE += tuple(_one(f"sparse_mma_{name}", *rest, where=(EMULATOR,)) for name, 
 
 _SCALE = tuple(_one(*fault, where=(EMULATOR,)) for fault in SCALE_FAULTS)
 _MIXED = tuple(_one(f"mixed_{name}", *rest, where=(EMULATOR,)) for name, *rest in MIXED_FAULTS)
+_PIECES = tuple(_one(f"pieces_{name}", *rest, where=(EMULATOR,)) for name, *rest in PIECES_FAULTS)
 _EPILOGUE = tuple(
     _one(f"epilogue_{name}", spec, header, old, new, problem, seen)
     for name, spec, header, old, new, problem, seen in EPILOGUE_FAULTS
 )
 
-MUTATIONS = (*_ACCUMULATION, *_BARRIERS, *_K, *_OPERANDS, *_RESULT, *_HOPPER, *_REACH, *_EPILOGUE, *_SCALE, *_SPARSE, *_MIXED)
+MUTATIONS = (
+    *_ACCUMULATION,
+    *_BARRIERS,
+    *_K,
+    *_OPERANDS,
+    *_RESULT,
+    *_HOPPER,
+    *_REACH,
+    *_EPILOGUE,
+    *_SCALE,
+    *_SPARSE,
+    *_MIXED,
+    *_PIECES,
+)
 
 # A late warp in front of a barrier that stands, a box brought into L2 that nobody asks for: these must pass.
 CONTROLS = (

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tools.compare_sass import main, parse, verdict
+from mmagen.build.sass import parse
+from tools.compare_sass import main, verdict
 
 KERNEL = """
 	.section	.text.kernel,"ax",@progbits

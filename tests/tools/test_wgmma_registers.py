@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tools.compare_sass import parse
+from mmagen.build.sass import parse
 from tools.wgmma_registers import faults, main, read_in_flight, written
 
 # One batch in flight: the loop loads metadata, issues a batch of two, then waits for the batch before.

@@ -14,7 +14,7 @@ import pytest
 
 from mmagen.toolchain.model import Gpu
 from mmagen.tuning.measure import BASELINES, Settings
-from mmagen.tuning.workers import Workers
+from mmagen.tuning.workers import Workers, _measured, at_once, visible
 
 pytest.importorskip("distributed")
 
@@ -63,3 +63,25 @@ def test_a_worker_killed_in_the_middle_loses_nothing(program, workers):
     wanted = {(name, problem): 1 for name in (*KERNELS, *BASELINES) for problem in PROBLEMS}
     assert counted(session.records) == counted(seen) == wanted
     assert not session.skipped and session.machine is not None
+
+
+def test_tasks_become_smaller_towards_the_end():
+    assert [at_once(left, 2) for left in (400, 100, 40, 12, 3)] == [32, 25, 10, 4, 4]
+    assert at_once(5, 0) == 4, "no worker is left"
+
+
+def test_a_worker_takes_one_of_the_gpus_that_programs_see(monkeypatch):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert [visible(place) for place in range(3)] == ["0", "1", "2"]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,GPU-3f2a")
+    assert [visible(place) for place in range(2)] == ["5", "GPU-3f2a"]
+
+
+def test_no_problem_begins_after_the_deadline(program):
+    def measured(deadline: float | None) -> set[object]:
+        session = _measured(program.read_bytes(), KERNELS, PROBLEMS[:3], Settings(), one_gpu, "", False, deadline)
+        assert session is not None and not session.skipped and not session.lost
+        return {record["problem"] for record in session.records}
+
+    assert measured(time.time() - 1) == set()
+    assert measured(time.time() + 600) == measured(None) == set(PROBLEMS[:3])

@@ -303,24 +303,28 @@ static double drift_of(Accumulation const& of, int64_t k, bool symmetric, bool s
   Path path;
   double sum = 0.0;
   double magnitude = 0.0;
+  int const block = of.of_pieces() ? kPieceBlock : kPathBlock;
   for (int64_t i = 0; i < k; ++i) {
     double const factor = scaled ? scale(i) : 1.0;
-    if (i % kPathBlock == 0) { path.open<kPromoted>(of, i, sum, static_cast<float>(factor)); }
+    if (i % block == 0) { path.open<kPromoted>(of, i, sum, static_cast<float>(factor)); }
     sum += factor * product(i, symmetric);
     magnitude += factor * std::abs(product(i, symmetric));
-    if ((i + 1) % kPathBlock == 0 || i + 1 == k) { path.close<kPromoted>(sum, magnitude); }
+    bool const last = i + 1 == k;
+    if ((i + 1) % block == 0 || last) { path.close<kPromoted>(of, i + 1, last, sum, magnitude); }
   }
   return path.drift<kPromoted>(of, k, magnitude, symmetric);
 }
 
 static int print_drifts(std::vector<std::string> const& arguments) {
-  for (std::size_t i = 0; i + 10 <= arguments.size(); i += 10) {
+  for (std::size_t i = 0; i + 12 <= arguments.size(); i += 12) {
     auto const number = [&](std::size_t at) { return std::stoi(arguments[i + at]); };
-    Accumulation const of = {number(0), number(1), number(2), number(3) != 0, number(4), number(5), number(6) != 0};
-    bool const symmetric = number(8) != 0;
-    bool const scaled = number(9) != 0;
+    Accumulation const of = {number(0),      number(1), number(2),
+                             number(3) != 0, number(4), number(5),
+                             number(6) != 0, number(7), std::stod(arguments[i + 8])};
+    bool const symmetric = number(10) != 0;
+    bool const scaled = number(11) != 0;
     double const drift =
-        of.promoted != 0 ? drift_of<true>(of, number(7), symmetric, scaled) : drift_of<false>(of, number(7), symmetric, scaled);
+        of.promoted != 0 ? drift_of<true>(of, number(9), symmetric, scaled) : drift_of<false>(of, number(9), symmetric, scaled);
     std::cout << number_text(drift, 17) << '\n';
   }
   return 0;

@@ -12,6 +12,7 @@ import pytest
 
 from mmagen.mma.accumulation import Accumulation
 from mmagen.mma.bounds import drift, path_of
+from mmagen.mma.piece_bounds import drift_of_pieces, path_of_pieces
 from mmagen.mma.ranges import Limits, small_int_rule, uniform_rule
 from mmagen.toolchain.find import COMPILE, find_toolchain
 from mmagen.verify.emulated.compare import distances
@@ -113,6 +114,9 @@ ACCUMULATIONS = [
     Accumulation(13, 32, 13, nearest=False),
     Accumulation(13, 32, 13, nearest=False, promoted=128),
     Accumulation(13, 32, 13, nearest=False, promoted=64),
+    Accumulation(25, 16, 23, nearest=False, products=3, left_out=3 * 2.0**-16),
+    Accumulation(25, 16, 23, nearest=False, promoted=32, products=6, left_out=2.0**-23),
+    Accumulation(25, 16, 23, nearest=False, promoted=64, products=3, left_out=3 * 2.0**-16),
     Accumulation(0, 1, 52, nearest=True, turns=2, shuffled=True),
     Accumulation(0, 1, 0, nearest=True),
 ]
@@ -123,15 +127,23 @@ def _scale(first: int) -> np.ndarray:
     return np.full((1, 1), 1 / (1 + first // 128 % 3))
 
 
+def _may_be_scaled(of: Accumulation) -> bool:
+    return of.promoted > 0 and not of.of_pieces
+
+
 def test_both_judges_bound_sums_alike(judge):
     signs = [(k, one) for k in (1, 5, 32, 100, 1024, 5000) for one in (False, True)]
-    cases = [(of, *one, scaled) for of in ACCUMULATIONS for one in signs for scaled in (False, True)[: 1 + bool(of.promoted)]]
-    arguments = [str(int(x)) for of, *rest in cases for x in (*dataclasses.astuple(of), *rest)]
+    cases = [(of, *one, scaled) for of in ACCUMULATIONS for one in signs for scaled in (False, True)[: 1 + _may_be_scaled(of)]]
+    arguments = [repr(float(x)) for of, *rest in cases for x in (*dataclasses.astuple(of), *rest)]
     theirs = [float(line) for line in run(judge, "drift", *arguments).stdout.splitlines()]
     ours = []
     for of, k, symmetric, scaled in cases:
         products = np.arange(k) * 7919 % 1000 / 500 - 1
         products = products if symmetric else np.abs(products)
+        if of.of_pieces:
+            _, magnitude, sums = path_of_pieces(of, products[None], np.ones((1, k)))
+            ours.append(float(drift_of_pieces(of, k, sums, magnitude, symmetric)[0, 0]))
+            continue
         _, magnitude, path = path_of(of, products[None], np.ones((1, k)), _scale if scaled else None)
         ours.append(float(drift(of, k, path, magnitude, symmetric)[0, 0]))
     assert theirs == pytest.approx(ours, rel=2e-3, abs=0) and any(ours)

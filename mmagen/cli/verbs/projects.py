@@ -1,4 +1,4 @@
-"""Verbs that write projects: build, vendor."""
+"""Verbs that write projects: init, build, vendor."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from mmagen.cli.options import ARCH, JOBS, SPECS, cached, target_names
+from mmagen.cli.options import ARCH, JOBS, SPECS, cached, example_names, target_names
 from mmagen.core.errors import UsageError
 
 
@@ -15,7 +15,13 @@ from mmagen.core.errors import UsageError
 @click.option(
     "--ci", type=click.Choice(["github", "gitlab", "none"]), default="github", show_default=True, help="Whose CI file."
 )
-@click.option("--spec", "example", metavar="NAME", help="One of mmagen's own specs instead, e.g. sm90_gemm_bf16_tn.")
+@click.option(
+    "--spec",
+    "example",
+    metavar="NAME",
+    shell_complete=example_names,
+    help="One of mmagen's own specs instead, e.g. sm90_gemm_bf16_tn.",
+)
 def init(folder: Path, ci: str, example: str | None) -> int:
     """Write a first spec into DIR/kernels, and a file with which CI verifies all specs in kernels/."""
     from mmagen.cli import init as verb

@@ -31,6 +31,8 @@ from mmagen.emulate.errors import EmulationError
 
 BITS = {"f16": 16, "bf16": 16, "tf32": 32, "f32": 32, "f64": 64, "e4m3": 8, "e5m2": 8, "s32": 32}
 BITS |= {"s8": 8, "u8": 8, "s4": 4, "u4": 4, "b1": 1}
+_NARROW = ("e3m2", "e2m3", "e2m1")  # of kind::f8f6f4 alone, an element in each byte
+BITS |= dict.fromkeys(_NARROW, 8)
 _SIZES = {
     "f16": ((16, 8, 8), (16, 8, 16)),
     "bf16": ((16, 8, 8), (16, 8, 16)),
@@ -49,7 +51,7 @@ _SPARSE_SIZES = {
     "int8": ((16, 8, 32), (16, 8, 64)),
     "int4": ((16, 8, 64), (16, 8, 128)),
 }
-_FAMILIES = {"e4m3": "fp8", "e5m2": "fp8", "s8": "int8", "u8": "int8", "s4": "int4", "u4": "int4"}
+_FAMILIES = {**dict.fromkeys(("e4m3", "e5m2", *_NARROW), "fp8"), "s8": "int8", "u8": "int8", "s4": "int4", "u4": "int4"}
 _SUMS = {"f16": ("f16", "f32"), "fp8": ("f16", "f32"), "bf16": ("f32",), "tf32": ("f32",), "f64": ("f64",)}
 _QUALIFIERS = {"sync", "aligned", "row", "col", "satfinite", "xor", "and", "popc", "rn", "kind::f8f6f4"}
 
@@ -93,6 +95,8 @@ def parse(modifiers: tuple[str, ...]) -> Form:
     if len(shapes) != 1 or len(types) != 4 or unknown or len(majors) != 2:
         raise EmulationError(f"{text}: not an mma instruction that the emulator knows")
     m, n, k = (int(size) for size in shapes[0].groups())
+    if {*types[1:3]} & {*_NARROW} and "kind::f8f6f4" not in words:
+        raise EmulationError(f"{text}: elements of 4 and 6 bits need .kind::f8f6f4")
     operation = "xor" if "xor" in words else "and" if "and" in words else "mul"
     _check(text, (m, n, k), types, majors, sparse, operation, "satfinite" in words)
     volta = (m, n, k) == (8, 8, 4) and types[1] == "f16"

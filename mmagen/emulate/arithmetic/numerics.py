@@ -81,6 +81,21 @@ def _byte_values(form: FloatFormat) -> Floats:
 _BYTE_VALUES = {name: _byte_values(FORMATS[name]) for name in ("e4m3", "e5m2")}
 
 
+def _narrow_values(exponent_bits: int, mantissa: int, shift: int) -> Floats:
+    """float64[256]: the value of each byte that holds a float of 4 or 6 bits, `shift` bits up, without infinities and NaN (PTX
+    ISA, "Alternate Floating-Point Data Formats" and the packing of kind::f8f6f4)."""
+    codes = np.arange(256) >> shift
+    fractions, exponents = codes & ((1 << mantissa) - 1), (codes >> mantissa) & ((1 << exponent_bits) - 1)
+    significands = np.where(exponents == 0, fractions, fractions + (1 << mantissa))
+    magnitudes = np.ldexp(significands.astype(np.float64), np.maximum(exponents, 1) - (1 << exponent_bits - 1) + 1 - mantissa)
+    negative = (codes >> exponent_bits + mantissa) & 1
+    values: Floats = np.where(negative, -magnitudes, magnitudes)
+    return values
+
+
+_BYTE_VALUES |= {"e3m2": _narrow_values(3, 2, 0), "e2m3": _narrow_values(2, 3, 0), "e2m1": _narrow_values(2, 1, 2)}
+
+
 def to_float64(bits: Codes, name: str) -> Floats:
     """The values of codes, exactly; what lies above the format's width is ignored, as are tf32's low 13 bits.
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from mmagen.families.peak.rates import rate
 from mmagen.mma.operation import Operation
+from mmagen.mma.storage import stored_bits
 
 # Magnitudes of random inputs. Sums of two instructions must be exact in the accumulators, whatever the order: an f32 of
 # the tensor cores has 24 bits, about 14 after products of 8-bit floats, an f16 has 11. All but f16, tf32 and f64 fill
@@ -17,6 +18,10 @@ _LIMITS = {
     "tf32": 511,
     "e4m3": 15,
     "e5m2": 7,
+    "e3m2": 7,
+    "e2m3": 7,
+    "e2m1": 4,
+    "f32": 2047,
     "f64": 2**24 - 1,
     "c64": 2**22 - 1,
     "s8": 127,
@@ -33,6 +38,9 @@ _ELEMENTS = {
     "tf32": "Tf32",
     "e4m3": "E4M3",
     "e5m2": "E5M2",
+    "e3m2": "E3M2",
+    "e2m3": "E2M3",
+    "e2m1": "E2M1",
     "f32": "F32",
     "f64": "F64",
     "c64": "C64",
@@ -46,7 +54,9 @@ _ELEMENTS = {
 }
 # Real multiplications per complex multiplication.
 _REAL = {"c64": 4, "gc64": 3}
-_WORDS = {"float": 1, "uint32_t": 1, "int32_t": 1, "uint64_t": 2, "double": 2, "complex<double>": 4}
+_WORDS = {"float": 1, "float2": 2, "uint32_t": 1, "int32_t": 1, "uint64_t": 2, "double": 2, "complex<double>": 4}
+# Four scale factors of 1: a ue8m0 is an exponent with a bias of 127, a ue4m3 has a bias of 7 and three bits of mantissa.
+_ONES = {"ue8m0": 0x7F7F7F7F, "ue4m3": 0x38383838}
 _ROW_BYTES, _ROWS_A = 128, 64
 # Maximum registers for operands and accumulators; wider accumulators saturate the unit alone.
 _REGISTERS, _WGMMA_REGISTERS = 200, 64
@@ -120,8 +130,6 @@ def refusal(operation: Operation) -> str | None:
         return f"CUTLASS has no {operation.name}; verify --bench of a gemm measures it"
     if operation.tensor_memory:
         return "there is no peak loop for tcgen05 yet"
-    if operation.block_scaled or operation.family in ("SM100", "SM120"):
-        return f"there is no peak loop for operations of {operation.family} yet"
     return None
 
 
@@ -139,8 +147,8 @@ def loop(operation: Operation, target: str) -> Loop:
         flop=2 * real * operation.m * operation.n * operation.k,
         threads=operation.threads,
         smem_bytes=2 * (_ROWS_A + operation.n) * _ROW_BYTES if wgmma else 0,
-        element_a=_ELEMENTS[operation.type_a],
-        element_b=_ELEMENTS[operation.type_b],
+        element_a=_element(operation, "A"),
+        element_b=_element(operation, "B"),
         accumulator=_ELEMENTS[operation.type_c],
         words_a=_thread_words(operation, "A"),
         words_b=_thread_words(operation, "B"),
@@ -178,9 +186,14 @@ def _thread_words(operation: Operation, operand: str) -> int:
     return _words(operation, operand) if operation.places[operand] == "registers" else 0
 
 
+def _element(operation: Operation, operand: str) -> str:
+    word = _ELEMENTS[operation.type_a if operand == "A" else operation.type_b]
+    return f"{word}Packed" if word == "E2M1" and stored_bits(operation, operand) == 4 else word
+
+
 def _metadata(operation: Operation) -> str:
     if not operation.sparse:
-        return _ELEMENTS[operation.type_a]
+        return _element(operation, "A")
     return "OneOfTwo" if operation.sparsity == "1:2" else "Pairs"
 
 
@@ -189,7 +202,8 @@ def _kernel(operation: Operation, count: int) -> tuple[int, int, str]:
     words = count * _words(operation, "C")
     steps = 4 if words > _SHORT_BLOCKS else 8
     if not operation.warpgroup:
-        return count, steps, f"register_loop<{operation.cxx()}, {count}, {steps}>"
+        scale = f", 0x{_ONES[operation.type_sf]:x}u" if operation.block_scaled else ""
+        return count, steps, f"register_loop<{operation.cxx()}, {count}, {steps}{scale}>"
     registers = words + (_WGMMA_RS if operation.places["A"] == "registers" else _WGMMA_SS)
     threads = next(threads for threads in (512, 384, 256) if registers <= 65536 // threads // 8 * 8)
     return count, steps, f"wgmma_loop<{operation.cxx()}, {operation.n}, {count}, {steps}, {threads}>"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import log2
 
-from mmagen.families.wgmma import mixed, scaling
+from mmagen.families.wgmma import mixed, pieces, scaling
 from mmagen.mma.atoms import Atom
 from mmagen.mma.sparse_atoms import SparseAtom
 from mmagen.plan import budgets, rules
@@ -49,7 +49,8 @@ def swapped(spec: Spec) -> bool:
 
 
 def as_computed(spec: Spec) -> Spec:
-    """The spec of the product that the kernel computes: with swapped operands that of the transposes, B times A."""
+    """The spec of the product that the kernel computes: with swapped operands that of the transposes, B times A; of pieces."""
+    spec = pieces.as_computed(spec)
     if not swapped(spec):
         return spec
     layout = Layout(a="K" if spec.layout.b_major == "K" else "M", b="K" if spec.layout.a_major == "K" else "N")
@@ -112,7 +113,8 @@ def stream_k(spec: Spec) -> str:
 
 def precise(spec: Spec) -> bool:
     """Are the sums of whole k tiles added to accumulators of the same size in f32 registers?"""
-    return spec.accumulation == "precise" and not scaling.along_k(spec)
+    default = "precise" if spec.split else "fast"
+    return (spec.accumulation or default) == "precise" and not scaling.along_k(spec)
 
 
 def promoted(spec: Spec) -> bool:
@@ -193,6 +195,8 @@ def operand(letter: str, spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> O
     converted = letter == "A" and spec.weights is not None
     if converted:
         element, group, kept = mixed.stored(spec)
+    if spec.split:
+        group, kept = pieces.stored(spec.split, tile[2])
     contiguous_k, extent_k = major == "K", tile[2] // group * kept
     along, across = (extent_k, tile[mode]) if contiguous_k else (tile[mode], extent_k)
     # A wgmma reads whole lines: across K a line must not reach into the next atom.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from mmagen import families
 from mmagen.core.errors import Fault, SpecFaults
 from mmagen.families import launches, library, sparse
-from mmagen.families.wgmma import decisions, grouped, mixed, mixed_gemm, pointers, scaling
+from mmagen.families.wgmma import decisions, grouped, mixed, mixed_gemm, pieces, pieces_gemm, pieces_rules, pointers, scaling
 from mmagen.families.wgmma import rules as wgmma_rules
 from mmagen.families.wgmma.alternatives import EVERY, USUAL, alternatives
 from mmagen.families.wgmma.model import WarpgroupRoles, WgmmaGemmPlan, WgmmaMainloop
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from mmagen.families.protocol import Family
 
 PROMOTED_K = 2048
+# What ptxas takes besides accumulators and fragments where setmaxnreg does not decide it (docs/results/h200-predictions.md).
+_REGISTERS_BESIDES = 64
 
 
 class WgmmaGemm:
@@ -49,7 +51,7 @@ class WgmmaGemm:
         return found is not None and found.wgmma
 
     def plan(self, spec: Spec, sha: str) -> WgmmaGemmPlan:
-        if refused := [*grouped.library_faults(spec)]:
+        if refused := [*grouped.library_faults(spec), *pieces_rules.library_faults(spec)]:
             raise SpecFaults(tuple(refused))
         if spec.configs:
             # Configs that all name atoms of another family make that family's plan, and then `family_of` finds it.
@@ -79,12 +81,13 @@ class WgmmaGemm:
         yield from mixed_gemm.problem_faults(plan.spec, problems)
 
     def parts(self, plan: WgmmaGemmPlan) -> tuple[str, ...]:
-        host = ("mixed",) if plan.mainloop.weights else () if plan.scheduler.grouped else ("hopper_dense",)
+        split = ("pieces",) if plan.mainloop.pieces else ("hopper_dense",)
+        host = ("mixed",) if plan.mainloop.weights else () if plan.scheduler.grouped else split
         return ("common", "package", "product", "gemm", "hopper", *host, *library.parts(plan))
 
     def context(self, plan: WgmmaGemmPlan, config: str) -> Mapping[str, Any]:
         by_threads = plan.configs[decisions.by_threads(plan.kernels)].name if plan.configs else ""
-        own = mixed_gemm.context(plan)
+        own = {**mixed_gemm.context(plan), **pieces_gemm.context(plan)}
         return {
             **library.context(plan, config),
             "launch": grouped.LAUNCHES[plan.scheduler.grouped],
@@ -106,6 +109,8 @@ class WgmmaGemm:
             return of_product(plan, grouped.trial_problems(plan))
         if plan.mainloop.weights:
             return mixed_gemm.trials(plan)
+        if plan.mainloop.pieces:
+            return pieces_gemm.trials(plan)
         shared = stream_k_problems(plan.tile_of_d, plan.cluster_of_d) if scheduler.shares_last_wave else ()
         if scheduler.workspace_splits is not None:
             of_element = plan.operands[0].element.bytes
@@ -135,7 +140,10 @@ class WgmmaGemm:
             ("cluster", lambda one: pages.extents(one.scheduler.cluster)),
             ("split_k", lambda one: str(one.spec.split_k or 1)),
         )
-        return [*library.page(plan, sections, columns), *([] if plan.mainloop.weights else [ways(plan)])]
+        return [
+            *library.page(plan, sections, columns),
+            *([] if plan.mainloop.weights or plan.mainloop.pieces else [ways(plan)]),
+        ]
 
     def numbers(self, plan: WgmmaGemmPlan, device: Device, ptxas: Mapping[str, int]) -> list[Numbers]:
         return launches.numbers(plan, device, ptxas, _registers)
@@ -153,8 +161,12 @@ def _group_faults(spec: Spec, atom: Atom, problems: Sequence[Problem]) -> Iterat
 
 
 def _registers(plan: GemmPlan) -> int:
-    """Per thread at launch: ptxas fills what the launch bounds allow, and setmaxnreg moves registers between roles."""
-    return decisions.launch_registers(plan.spec, plan.tiled_mma)
+    """Per thread at launch: where setmaxnreg moves registers between roles, those that the launch bounds allow; elsewhere what
+    ptxas needs, an estimate."""
+    most = decisions.launch_registers(plan.spec, plan.tiled_mma)
+    if plan.roles.consumer_registers:
+        return most
+    return min(most, plan.accumulator_registers + plan.fragment_registers + _REGISTERS_BESIDES)
 
 
 def policies_of(plan: WgmmaGemmPlan) -> Policies:
@@ -182,7 +194,7 @@ def planned(family: str, spec: Spec, sha: str, atom: Atom, mma: TiledMma, proble
         grouped=spec.grouped or "",
         describes_groups=spec.grouped == "pointers",
     )
-    mainloop = _mainloop(computed, stages, atom, mma, tile)
+    mainloop = replace(_mainloop(computed, stages, atom, mma, tile), pieces=pieces.layout(spec))
     made_by = functor(staged.operations, spec.name, staged.row_major, decisions.swapped(spec))
     chosen = policies(roles.schedule, atom.reads_a, mainloop, scheduler, made_by)
     return WgmmaGemmPlan(
@@ -247,10 +259,12 @@ def _text(spec: Spec, of_gemm: Text, chosen: Policies) -> Text:
         (kernel.header, kernel.what),
         ("sm90_tma_load", "the producer: TMA, global memory to kStages stages of shared memory"),
         *((policy.header, policy.what) for policy in others),
-        *(() if spec.grouped or spec.weights else (by_threads,)),
+        *(pieces_gemm.READING if spec.split else () if spec.grouped or spec.weights else (by_threads,)),
     )
     if spec.weights:
         of_gemm = mixed_gemm.text(spec, of_gemm)
+    if spec.split:
+        of_gemm = pieces_gemm.text(spec, of_gemm)
     if spec.grouped:
         of_gemm = grouped.text(spec.grouped, of_gemm)
     return replace(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from mmagen.families.wgmma import pieces
 from mmagen.families.wgmma.mixed import WeightLayout
 from mmagen.families.wgmma.scaling import ScaleLayout
 from mmagen.mma.accumulation import Accumulation
 from mmagen.mma.sparse_atoms import SparseAtom
+from mmagen.plan.facts import Facts
 from mmagen.plan.model import Mainloop, Operand
 from mmagen.plan.plans import GemmPlan
 
@@ -17,7 +19,7 @@ class WgmmaMainloop(Mainloop):
     """promote: each k tile's sum is added to f32 registers. prefetch: stages prefetched into L2 while the previous kernel still
     runs. scales: of the kernel's A and B, () for neither. scale_bytes: shared memory of those that change along K.
     partial_registers: per thread, for sums of a k tile that are still to be added up, 0 without promotion. weights: of
-    the kernel's A, which is converted."""
+    the kernel's A, which is converted. pieces: of f32 operands."""
 
     promote: bool
     prefetch: int
@@ -25,6 +27,7 @@ class WgmmaMainloop(Mainloop):
     scale_bytes: int = 0
     partial_registers: int = 0
     weights: WeightLayout | None = None
+    pieces: pieces.Pieces | None = None
 
     @property
     def scales_k(self) -> bool:
@@ -65,10 +68,11 @@ class WgmmaGemmPlan(GemmPlan):
     swapped: bool = False
 
     def operand(self, letter: str) -> Operand:
-        if not self.swapped:
-            return super().operand(letter)
-        one = super().operand("BA"["AB".index(letter)])
-        return replace(one, letter=letter, major="K" if one.contiguous_k else "MN"["AB".index(letter)])
+        one = super().operand("BA"["AB".index(letter)] if self.swapped else letter)
+        if self.swapped:
+            one = replace(one, letter=letter, major="K" if one.contiguous_k else "MN"["AB".index(letter)])
+        split = self.mainloop.pieces
+        return pieces.of_call(one, split.a_major if letter == "A" else split.b_major) if split else one
 
     @property
     def tile_of_d(self) -> tuple[int, int, int]:
@@ -89,7 +93,19 @@ class WgmmaGemmPlan(GemmPlan):
     def copies_operands(self) -> bool:
         if self.configs:
             return super().copies_operands
-        return not (self.scheduler.grouped or self.mainloop.weights or isinstance(self.atom, SparseAtom))
+        by_tma = self.scheduler.grouped or self.mainloop.weights or self.mainloop.pieces
+        return not (by_tma or isinstance(self.atom, SparseAtom))
+
+    @property
+    def needs_workspace(self) -> str:
+        if self.scheduler.describes_groups:
+            return "tensor maps and sizes of the groups"
+        return "the bf16 pieces of A and B" if self.mainloop.pieces else ""
+
+    @property
+    def facts(self) -> Facts:
+        split = self.mainloop.pieces
+        return replace(super().facts, most_k=split.most_k) if split else super().facts
 
     @property
     def chosen(self) -> dict[str, str]:
@@ -108,4 +124,7 @@ class WgmmaGemmPlan(GemmPlan):
             return one
         weights = self.mainloop.weights
         promoted = weights.chunk if weights else self.tile[2] if self.mainloop.promote else 0
+        split = self.mainloop.pieces
+        if split:
+            one = replace(one, products=len(split.products), left_out=split.left_out)
         return replace(one, turns=1, promoted=promoted)

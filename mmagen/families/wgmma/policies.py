@@ -37,6 +37,11 @@ _MIXED = Policy(
     "sm90_mainloop_mixed",
     "converts weights of few bits to fragments of A in registers; each chunk's sum is scaled and added in f32 registers",
 )
+_PIECES = Policy(
+    "mmagen::Sm90MainloopPieces<Config>",
+    "sm90_mainloop_pieces",
+    "wgmma on pairs of bf16 pieces of f32 operands, the smallest products first",
+)
 _MAINLOOPS = {"shared memory": _SS, "registers": _RS, "compressed": _SPARSE}
 
 
@@ -61,7 +66,7 @@ _TILE_SCALED = Policy(
 def policies(schedule: str, reads_a: str, mainloop: WgmmaMainloop, scheduler: TileScheduler, made_by: Policy) -> Policies:
     """Those of one kernel. reads_a: an atom's. Of the mainloop what is known before its policy counts. made_by: the functor that
     makes elements of D."""
-    layers = [_MIXED if mainloop.weights else _MAINLOOPS[reads_a]]
+    layers = [_MIXED if mainloop.weights else _PIECES if mainloop.pieces else _MAINLOOPS[reads_a]]
     if mainloop.scales_k:
         layers.append(_SCALED)
     elif mainloop.promote:

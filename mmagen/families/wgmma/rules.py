@@ -12,7 +12,7 @@ from itertools import islice, tee
 
 from mmagen.core.errors import Fault
 from mmagen.core.layout_text import LayoutText
-from mmagen.families.wgmma import decisions, grouped, mixed_rules, scaling
+from mmagen.families.wgmma import decisions, grouped, mixed_rules, pieces_rules, scaling
 from mmagen.families.wgmma.breach import POWERS, Breach, clusters
 from mmagen.families.wgmma.changes import Change, spelled, written
 from mmagen.families.wgmma.tile_rules import breaches_of_tile, extents
@@ -62,6 +62,7 @@ def breaches(spec: Spec) -> list[Breach]:
         *_scale(spec, atom, mma),
         *grouped.breaches(spec, mma),
         *mixed_rules.breaches(spec, atom, mma),
+        *pieces_rules.breaches(spec, atom),
     ]
     assert spec.tile
     of_tile = [] if shape else [*extents(mma, spec.tile)]
@@ -255,13 +256,13 @@ def _stream_k(spec: Spec, atom: Atom, mma: TiledMma) -> Iterator[Breach]:
 
 
 def _accumulation(spec: Spec, atom: Atom) -> Iterator[Breach]:
-    if spec.accumulation is None:
+    if spec.accumulation is None or spec.split:
         return
     if atom.type_a.word not in ("e4m3", "e5m2"):
         yield Breach(
             ("accumulation",),
             f"{atom.type_a.word} products lose no precision in the tensor core",
-            "omit it: accumulation requires e4m3 or e5m2",
+            "omit it: accumulation requires e4m3, e5m2 or split",
             ({"accumulation": None},),
         )
     elif spec.accumulation == "precise" and atom.type_d.word != "f32":

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mmagen.families.protocol import Family
 
 # What stands for keys that sparse kernels do not have.
-_WITHOUT = {"operands": None, "grouped": None, "scale": None, "weights": None}
+_WITHOUT = {"operands": None, "grouped": None, "scale": None, "weights": None, "split": None}
 
 
 class _SparseGemm(WgmmaGemm):

@@ -20,7 +20,7 @@ def sparse_faults(spec: Spec) -> Iterator[Fault]:
             {("operands",): ABSENT},
         )
 
-    for key in ("grouped", "scale", "weights"):
+    for key in ("grouped", "scale", "weights", "split"):
         if getattr(spec, key, None) is not None:
             yield Fault((key,), f"kernels of sparse wgmma have no {key}", "omit it, or use a dense wgmma", {(key,): ABSENT})
 

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mmagen.mma.bounds import drift, growth, path_of
+from mmagen.mma.piece_bounds import drift_of_pieces, path_of_pieces
 from mmagen.plan.plans import ProductPlan
 from mmagen.spec.model import Problem
 from mmagen.verify.emulated.formats import ROUNDOFF, decode, encode
@@ -146,9 +147,12 @@ def _sums(call: Call, a: npt.NDArray[Any], b: npt.NDArray[Any]) -> Sums:
     if draw.distribution != "uniform" or not of.kept:  # integers, exact until the epilogue
         exact, magnitude = a @ b.swapaxes(1, 2), np.abs(a) @ np.abs(b).swapaxes(1, 2)
         return Sums(exact if of.kept else _wrapped(exact), np.zeros_like(exact), magnitude)
-    exact, magnitude, path = path_of(of, a, b)
-    one_sign = np.zeros(exact.shape, bool)
+    one_sign = np.zeros((*a.shape[:-1], b.shape[-2]), bool)
     one_sign[:, 1::2, 1::2] = draw.positive
+    if of.of_pieces:
+        exact, magnitude, sums = path_of_pieces(of, a, b)
+        return Sums(exact, drift_of_pieces(of, a.shape[-1], sums, magnitude, ~one_sign), magnitude)
+    exact, magnitude, path = path_of(of, a, b)
     return Sums(exact, drift(of, a.shape[-1], path, magnitude, ~one_sign), magnitude)
 
 

@@ -118,7 +118,7 @@ Status run_sm90_pointers(Args const& public_args, cudaStream_t stream, Launch la
   status = detail::check_pointer_arrays(public_args, reads_c);
   if (status != Status::kSuccess) { return status; }
   int64_t const needed = detail::bytes_of_groups<Config>(call.batch);
-  if (public_args.workspace == nullptr || public_args.workspace_bytes < needed) { return Status::kGroupWorkspace; }
+  if (public_args.workspace == nullptr || public_args.workspace_bytes < needed) { return Status::kShortWorkspace; }
   if (!is_aligned(public_args.workspace, 16)) { return Status::kMisalignedWorkspace; }
   GemmArguments<Config> const args = kernel_arguments<Config>(call);
 

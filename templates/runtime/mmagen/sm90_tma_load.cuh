@@ -108,7 +108,8 @@ struct Sm90TmaLoad {
     int64_t const k_of_a = detail::stored_k<A>(args.k);
     MatrixExtent const a = {A::kContiguousK ? k_of_a : args.m, A::kContiguousK ? args.m : k_of_a, shared_a ? 1 : args.batch,
                             args.lda, args.batch_stride_a};
-    MatrixExtent const b = {B::kContiguousK ? args.k : args.n, B::kContiguousK ? args.n : args.k, shared_b ? 1 : args.batch,
+    int64_t const k_of_b = detail::stored_k<B>(args.k);
+    MatrixExtent const b = {B::kContiguousK ? k_of_b : args.n, B::kContiguousK ? args.n : k_of_b, shared_b ? 1 : args.batch,
                             args.ldb, args.batch_stride_b};
     params.batch_step_a = shared_a ? 0 : 1;
     params.batch_step_b = shared_b ? 0 : 1;

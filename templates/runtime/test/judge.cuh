@@ -83,6 +83,7 @@ __global__ void __launch_bounds__(kThreads)
     int64_t const n = n0 + thread_n + j;
     return m < row0 + rows && n < b.rows ? scales.factor(m, n, k, batch) : 1.0;
   };
+  int const path_block = of.of_pieces() ? kPieceBlock : kPathBlock;
   for (int64_t k0 = 0; k0 < a.cols; k0 += kRefTileK) {
     if constexpr (Scales::kAlongK) {
       if (k0 % kPathBlock == 0) {
@@ -93,7 +94,7 @@ __global__ void __launch_bounds__(kThreads)
         }
       }
     }
-    if (!kInteger && k0 % kPathBlock == 0) {
+    if (!kInteger && k0 % path_block == 0) {
       each([&](Path& path, double so_far, double, double factor) {
         path.template open<kPromoted>(of, k0, so_far, Scales::kAlongK ? static_cast<float>(factor) : 1.0f);
       });
@@ -121,8 +122,11 @@ __global__ void __launch_bounds__(kThreads)
         }
       }
     }
-    if (!kInteger && ((k0 + kRefTileK) % kPathBlock == 0 || k0 + kRefTileK >= a.cols)) {
-      each([&](Path& path, double so_far, double size, double) { path.template close<kPromoted>(so_far, size); });
+    bool const is_last = k0 + kRefTileK >= a.cols;
+    if (!kInteger && ((k0 + kRefTileK) % path_block == 0 || is_last)) {
+      each([&](Path& path, double so_far, double size, double) {
+        path.template close<kPromoted>(of, k0 + kRefTileK, is_last, so_far, size);
+      });
     }
     __syncthreads();  // before the next tile overwrites this one
   }

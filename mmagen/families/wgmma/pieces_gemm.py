@@ -1,0 +1,57 @@
+"""What a GEMM of f32 pieces has of its own: files, problems and sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from mmagen.families import library
+from mmagen.families.wgmma import pieces
+from mmagen.families.wgmma.model import WgmmaGemmPlan
+from mmagen.plan.plans import Text
+from mmagen.plan.reach import Paths, chosen
+from mmagen.plan.trials import Trials, of_product, split_k_problems, stream_k_problems
+from mmagen.spec.model import Problem, Spec
+
+_LONG = 1024
+READING = (
+    ("f32_pieces", "how an f32 is split into bf16 pieces, and the kernel that does it"),
+    ("sm90_pieces_launch", "the host side: pieces of A and B in the workspace, then the GEMM"),
+)
+
+
+def context(plan: WgmmaGemmPlan) -> Mapping[str, Any]:
+    """Variables of templates that differ from those of every wgmma GEMM."""
+    if not plan.mainloop.pieces:
+        return {}
+    return {
+        "launch": "sm90_pieces",
+        "unaligned": False,
+        "sources": [*library.sources(plan)],
+        "partials": ("pieces/include/NAME/_pieces.cuh.j2",),
+    }
+
+
+def trials(plan: WgmmaGemmPlan) -> Trials:
+    """As of every wgmma GEMM. Whatever A and B are, the kernel loads pieces by TMA; the lines of A and B differ for the kernel that
+    splits them alone."""
+    scheduler, bytes_of_piece = plan.scheduler, plan.operands[0].element.bytes
+    shared = stream_k_problems(plan.tile_of_d, plan.cluster_of_d) if scheduler.shares_last_wave else ()
+    if scheduler.workspace_splits is not None:
+        shared = split_k_problems(plan.tile_of_d, plan.cluster_of_d, bytes_of_piece, scheduler.workspace_splits)
+    m, n, _ = plan.tile_of_d
+    # Sums so long that without promotion, or without the smallest product, they exceed their bound.
+    long = Problem(shape=(m, n, _LONG), beta=1.0)
+    turns = plan.roles.consumers if plan.roles.schedule == "pingpong" else 1
+    paths = Paths.of(plan, tma=True, turns=turns)
+    return of_product(plan, (long, *shared, *chosen(replace(paths, operands=frozenset({"K"})))))
+
+
+def text(spec: Spec, of_gemm: Text) -> Text:
+    """The sentences about a kernel with pieces, from those of a GEMM."""
+    made = pieces.layout(spec)
+    assert made
+    title = of_gemm.title.replace("GEMM, bf16 x bf16", "GEMM, f32 x f32", 1).replace(" ->", f" by {made.text} ->", 1)
+    formula = of_gemm.formula.replace("any alignment", f"any alignment; products of f32 as {made.text}")
+    return replace(of_gemm, title=title, formula=formula)

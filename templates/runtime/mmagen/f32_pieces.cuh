@@ -1,0 +1,217 @@
+// f32 as sums of bf16 pieces: each piece is the bf16 nearest to what the pieces before it leave of the number. Three pieces are
+// the number itself, two differ from it by at most 2^-16 of it, unless it is so small that pieces are subnormal: what lies
+// below 2^-134 is lost.
+//
+// Infinities and NaNs lie in the last piece, which takes part in one product only, that with the first piece of the other
+// operand. The first piece is then 1 with the sign of the number, and the others are 0: infinity times a finite number has no
+// product of infinity and a piece that is zero, which would be NaN, and infinity times infinity is infinity.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include <cute/tensor.hpp>
+
+#include "gemm_arguments.cuh"
+#include "sm90_barrier.cuh"
+#include "status.cuh"
+#include "tile_raster.cuh"
+
+namespace mmagen {
+inline namespace v0_1 {
+
+namespace detail {
+
+/// Two bf16, the first in the low half, nearest to two f32.
+CUTE_DEVICE uint32_t bf16_pair(float low, float high) {
+  uint32_t pair;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+}
+
+/// The bits of the pieces of a number that is not finite, or so large that the nearest bf16 is infinity.
+template <int kPieces>
+CUTE_DEVICE void split_rare(float x, uint16_t (&pieces)[kPieces]) {
+  constexpr uint32_t kOne = 0x3f80, kLargest = 0x7f7f, kQuiet = 0x40;
+  uint32_t const bits = __float_as_uint(x);
+  uint32_t const sign = bits >> 16 & 0x8000;
+  bool const is_finite = (bits & 0x7f800000) != 0x7f800000;
+  bool const is_nan = !is_finite && (bits & 0x7fffff) != 0;
+  pieces[0] = uint16_t(sign | (is_finite ? kLargest : kOne));
+  float rest = is_finite ? x - __uint_as_float(uint32_t(pieces[0]) << 16) : 0.0f;
+  CUTE_UNROLL
+  for (int i = 1; i < kPieces; ++i) {
+    pieces[i] = uint16_t(bf16_pair(rest, 0.0f));
+    rest -= __uint_as_float(uint32_t(pieces[i]) << 16);
+  }
+  if (!is_finite) { pieces[kPieces - 1] = uint16_t(bits >> 16 | (is_nan ? kQuiet : 0)); }
+}
+
+/// Pairs of bf16: the pieces of two numbers.
+template <int kPieces>
+CUTE_DEVICE void split_pair(float low, float high, uint32_t (&pieces)[kPieces]) {
+  float rest_low = low, rest_high = high;
+  CUTE_UNROLL
+  for (int i = 0; i < kPieces; ++i) {
+    pieces[i] = bf16_pair(rest_low, rest_high);
+    rest_low -= __uint_as_float(pieces[i] << 16);
+    rest_high -= __uint_as_float(pieces[i] & 0xffff0000);
+  }
+  constexpr uint32_t kExponents = 0x7f807f80;
+  uint32_t const exponents = pieces[0] & kExponents;
+  if ((exponents & 0xffff) == (kExponents & 0xffff) || exponents >> 16 == kExponents >> 16) {
+    uint16_t of_low[kPieces], of_high[kPieces];
+    split_rare(low, of_low);
+    split_rare(high, of_high);
+    bool const low_is_rare = (exponents & 0xffff) == (kExponents & 0xffff);
+    bool const high_is_rare = exponents >> 16 == kExponents >> 16;
+    CUTE_UNROLL
+    for (int i = 0; i < kPieces; ++i) {
+      if (low_is_rare) { pieces[i] = (pieces[i] & 0xffff0000) | of_low[i]; }
+      if (high_is_rare) { pieces[i] = (pieces[i] & 0xffff) | uint32_t(of_high[i]) << 16; }
+    }
+  }
+}
+
+}  // namespace detail
+
+/// The pieces of one operand in memory; extents and strides in elements. A line of pieces has, for each k tile, the columns of
+/// the first piece, of the second, ...; columns behind K are zeros.
+struct OperandPieces {
+  static constexpr int kBlockLines = 64, kBlockColumns = 128;  // that a CTA splits
+
+  float const* from = nullptr;
+  int64_t ld = 0, batch_stride = 0;
+  uint16_t* to = nullptr;
+  int64_t lines = 0, k = 0, matrices = 0;
+  int64_t tiles_k = 0, pitch = 0;
+  FastDivmod blocks_of_line, blocks_of_matrix;
+
+  OperandPieces() = default;
+
+  /// `batch`: matrices, which may all be the same one. An operand without columns has one k tile of zeros.
+  OperandPieces(float const* matrix, int64_t ld, int64_t batch_stride, int64_t lines, int64_t k, int64_t batch, int tile_k,
+                int pieces)
+      : from(matrix),
+        ld(ld),
+        batch_stride(batch_stride),
+        lines(lines),
+        k(k),
+        matrices(batch_stride == 0 ? 1 : batch),
+        tiles_k(k > 0 ? detail::ceil_div(k, tile_k) : 1),
+        pitch(tiles_k * tile_k * pieces) {
+    int64_t const along = detail::ceil_div(tiles_k * tile_k, kBlockColumns), across = detail::ceil_div(lines, kBlockLines);
+    if (!is_countable(tile_k)) { return; }
+    blocks_of_line = FastDivmod(unsigned(along));
+    blocks_of_matrix = FastDivmod(unsigned(along * across));
+  }
+
+  int64_t blocks(int tile_k) const {
+    return detail::ceil_div(tiles_k * tile_k, kBlockColumns) * detail::ceil_div(lines, kBlockLines) * matrices;
+  }
+  bool is_countable(int tile_k) const { return blocks(tile_k) <= 0x3fffffff; }
+  int64_t matrix_stride() const { return lines * pitch; }
+  int64_t bytes() const { return matrices * matrix_stride() * 2; }
+};
+
+struct PiecesParams {
+  OperandPieces a, b;
+  unsigned blocks_a;  // CTAs that split A; the others split B
+};
+
+inline constexpr int kSplitThreads = 256;
+
+namespace detail {
+
+/// Splits a block of an operand. Eight neighbours along K are a vector of each piece, and lie in one k tile.
+template <int kPieces, int kTileK, bool kContiguousK>
+CUTE_DEVICE void split_block(OperandPieces const& operand, unsigned block, float (*tile)[OperandPieces::kBlockLines + 1]) {
+  constexpr int kVector = 8;
+  constexpr int kColumns = 32;  // of a step: 4 threads of each line
+  constexpr int kSteps = OperandPieces::kBlockColumns / kColumns;
+  static_assert(kTileK % kVector == 0, "a vector lies in one k tile");
+  unsigned const matrix = operand.blocks_of_matrix.divide(block);
+  unsigned const of_matrix = block - matrix * operand.blocks_of_matrix.divisor;
+  unsigned const across = operand.blocks_of_line.divide(of_matrix);
+  int64_t const first_line = int64_t(across) * OperandPieces::kBlockLines;
+  int64_t const first_column = int64_t(of_matrix - across * operand.blocks_of_line.divisor) * OperandPieces::kBlockColumns;
+  float const* const from = operand.from + matrix * operand.batch_stride;
+  int64_t const line = first_line + threadIdx.x / 4;
+  int64_t const begin = first_column + threadIdx.x % 4 * kVector;
+  bool const is_line = line < operand.lines;
+  int64_t const columns = operand.tiles_k * kTileK;
+
+  float values[kSteps][kVector];
+  if constexpr (kContiguousK) {
+    CUTE_UNROLL
+    for (int step = 0; step < kSteps; ++step) {
+      int64_t const k = begin + step * kColumns;
+      float const* const at = from + line * operand.ld + k;
+      if (is_line && k + kVector <= operand.k && reinterpret_cast<uintptr_t>(at) % 16 == 0) {
+        float4 const low = __ldg(reinterpret_cast<float4 const*>(at));
+        float4 const high = __ldg(reinterpret_cast<float4 const*>(at) + 1);
+        float const loaded[kVector] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+        CUTE_UNROLL
+        for (int i = 0; i < kVector; ++i) { values[step][i] = loaded[i]; }
+      } else {
+        CUTE_UNROLL
+        for (int i = 0; i < kVector; ++i) { values[step][i] = is_line && k + i < operand.k ? __ldg(at + i) : 0.0f; }
+      }
+    }
+  } else {
+    // Neighbouring threads load neighbouring lines of a column, and exchange them through shared memory.
+    constexpr int kAtOnce = kSplitThreads / OperandPieces::kBlockLines;  // columns
+    int64_t const own = first_line + threadIdx.x % OperandPieces::kBlockLines;
+    CUTE_UNROLL
+    for (int i = 0; i < OperandPieces::kBlockColumns / kAtOnce; ++i) {
+      int const column = i * kAtOnce + int(threadIdx.x) / OperandPieces::kBlockLines;
+      int64_t const k = first_column + column;
+      bool const inside = own < operand.lines && k < operand.k;
+      tile[column][threadIdx.x % OperandPieces::kBlockLines] = inside ? __ldg(from + k * operand.ld + own) : 0.0f;
+    }
+    __syncthreads();
+    CUTE_UNROLL
+    for (int step = 0; step < kSteps; ++step) {
+      CUTE_UNROLL
+      for (int i = 0; i < kVector; ++i) {
+        values[step][i] = tile[step * kColumns + threadIdx.x % 4 * kVector + i][threadIdx.x / 4];
+      }
+    }
+  }
+
+  uint16_t* const to = operand.to + (int64_t(matrix) * operand.lines + line) * operand.pitch;
+  CUTE_UNROLL
+  for (int step = 0; step < kSteps; ++step) {
+    int64_t const k = begin + step * kColumns;
+    if (!is_line || k >= columns) { break; }
+    uint32_t words[kVector / 2][kPieces];
+    CUTE_UNROLL
+    for (int i = 0; i < kVector / 2; ++i) { split_pair(values[step][2 * i], values[step][2 * i + 1], words[i]); }
+    unsigned const k_tile = unsigned(k) / kTileK;
+    uint16_t* const at = to + int64_t(k_tile) * (kPieces * kTileK) + (unsigned(k) - k_tile * kTileK);
+    CUTE_UNROLL
+    for (int piece = 0; piece < kPieces; ++piece) {
+      *reinterpret_cast<uint4*>(at + piece * kTileK) = {words[0][piece], words[1][piece], words[2][piece], words[3][piece]};
+    }
+  }
+}
+
+}  // namespace detail
+
+/// Pieces: of a Config, see config.cuh. Grid: a CTA for each block of A, then for each block of B.
+template <class Pieces>
+__global__ void __launch_bounds__(kSplitThreads) split_kernel(__grid_constant__ PiecesParams const params) {
+  constexpr bool kTransposes = !Pieces::kContiguousKA || !Pieces::kContiguousKB;
+  __shared__ float tile[kTransposes ? OperandPieces::kBlockColumns : 1][OperandPieces::kBlockLines + 1];
+  launch_dependent_grids();
+  wait_on_dependent_grids();
+  if (blockIdx.x < params.blocks_a) {
+    detail::split_block<Pieces::kCount, Pieces::kTileK, Pieces::kContiguousKA>(params.a, blockIdx.x, tile);
+  } else {
+    detail::split_block<Pieces::kCount, Pieces::kTileK, Pieces::kContiguousKB>(params.b, blockIdx.x - params.blocks_a, tile);
+  }
+}
+
+}  // namespace v0_1
+}  // namespace mmagen
