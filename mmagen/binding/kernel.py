@@ -206,6 +206,8 @@ class Kernel:
             line = one.line.value({**sizes, **numbers})
             members_of_one = {one.name: 1 << 20, f"ld_{one.name}": line, f"batch_stride_{one.name}": m * n}
             filled |= {name: value for name, value in members_of_one.items() if hasattr(self._struct, name)}
+        if self._lists:  # a call without a workspace is refused
+            filled |= {"workspace": 1 << 20, "workspace_bytes": 1 << 40}
         size = ctypes.sizeof(self._struct)
         arguments = self._struct(struct_size=size, **sizes, batch_stride_d=m * n, alpha=1.0, **numbers, **filled)
         status = self._functions["can_run"](arguments)

@@ -40,7 +40,7 @@ class Library:
     """The C interface of the kernel on numpy, in memory of the host."""
 
     def __init__(self):
-        self.functions = {name: getattr(self, name) for name in ("run", "workspace_bytes")}
+        self.functions = {name: getattr(self, name) for name in ("run", "can_run", "workspace_bytes")}
         self.functions |= {"error_text": lambda: b"success", "cuda_error": lambda: 0}
         self.room = 0
 
@@ -48,6 +48,10 @@ class Library:
     def workspace_bytes(args, size):
         size._obj.value = ROOM * args.batch
         return 0
+
+    @staticmethod
+    def can_run(args):
+        return 0 if args.workspace_bytes >= ROOM * args.batch else 162
 
     def run(self, args, stream):
         self.room = args.workspace_bytes
@@ -103,7 +107,7 @@ def test_each_group_is_multiplied_and_comes_back_in_the_list():
     assert all((one == x.astype(float) @ y.astype(float) - 1).all() for one, x, y in zip(out, a, b, strict=True))
     in_place = call(a, b, out=c, c=c, beta=-1)
     assert all((x == y).all() for x, y in zip(in_place, out, strict=True))
-    assert call([], []) == []
+    assert call([], []) == [] and call.can_run(64, 64, 64, batch=5) == ""
     x, y = aligned(1, 75), aligned(24, 75).T
     assert (call([np.ascontiguousarray(x)], [y])[0] == x.astype(float) @ y.astype(float)).all(), "one line ends anywhere"
 

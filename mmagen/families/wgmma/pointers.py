@@ -34,7 +34,7 @@ def breaches(spec: Spec) -> Iterator[Breach]:
 def epilogue_faults(spec: Spec) -> Iterator[Fault]:
     """Fault for operations on further tensors, and on pairs of columns."""
     listed = spec.epilogue.operations or ()
-    if names := [one.word for one in listed if _lacks(one)]:
+    if names := list(dict.fromkeys(one.word for one in listed if _lacks(one))):
         written = spec.epilogue.model_dump(mode="json")
         kept = [entry for entry, one in zip(written, listed, strict=True) if not _lacks(one)]
         yield Fault(
@@ -71,6 +71,13 @@ def problem_faults(problems: Sequence[Problem]) -> Iterator[Fault]:
                 f"{'x'.join(map(str, problem.shape))}",
                 f"shape {least}",
                 {key: {**written, "shape": least}},
+            )
+        elif problem.offset:
+            yield Fault(
+                key,
+                f"offset {problem.offset}: A and B of each group begin at multiples of 16 bytes",
+                "omit it; with ld_pad, C and D of every other group begin anywhere",
+                {key: {**written, "offset": 0}},
             )
         elif strides := [name for name in written if name.startswith("batch_stride") and written[name] is not None]:
             yield Fault(
