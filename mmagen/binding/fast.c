@@ -84,7 +84,7 @@ typedef struct {
   int64_t rows, columns, batch, ld, stride;
 } Matrices;
 
-static PyObject *requires_grad, *is_neg; /* interned names */
+static PyObject *requires_grad, *is_neg, *cuda_stream; /* interned names */
 
 static char* first_byte(DLTensor const* t) { return (char*)t->data + t->byte_offset; }
 
@@ -308,9 +308,12 @@ static bool is_current(Caller* self, DLTensor const* tensor) {
 static bool stream_of(Exchange* api, PyObject* given, DLTensor const* tensor, void** stream) {
   *stream = NULL;
   if (given != Py_None) {
-    if (!PyLong_CheckExact(given)) { return false; }
-    *stream = PyLong_AsVoidPtr(given);
-    return !PyErr_Occurred();
+    PyObject* const handle = PyLong_CheckExact(given) ? Py_NewRef(given) : PyObject_GetAttr(given, cuda_stream);
+    if (handle == NULL) { return false; }
+    bool const is_number = PyLong_CheckExact(handle);
+    if (is_number) { *stream = PyLong_AsVoidPtr(handle); }
+    Py_DECREF(handle);
+    return is_number && !PyErr_Occurred();
   }
   return tensor->device_type == 1 || api->current_stream(tensor->device_type, tensor->device_id, stream) == 0;
 }
@@ -430,7 +433,9 @@ PyMODINIT_FUNC PyInit_mmagen_fast(void) {
   PyObject* const caller = made == NULL ? NULL : PyType_FromSpec(&caller_spec);
   requires_grad = PyUnicode_InternFromString("requires_grad");
   is_neg = PyUnicode_InternFromString("is_neg");
-  if (caller == NULL || requires_grad == NULL || is_neg == NULL || PyModule_AddObject(made, "Caller", caller) != 0) {
+  cuda_stream = PyUnicode_InternFromString("cuda_stream");
+  if (caller == NULL || requires_grad == NULL || is_neg == NULL || cuda_stream == NULL ||
+      PyModule_AddObject(made, "Caller", caller) != 0) {
     return NULL;
   }
   return made;

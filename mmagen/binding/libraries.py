@@ -6,6 +6,7 @@ import ctypes
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
+from mmagen.binding.driver import current
 from mmagen.binding.errors import ArgumentError, DeviceError
 from mmagen.binding.tensors import CPU, CUDA, Tensor, Transposed, tensor
 
@@ -190,7 +191,7 @@ class _Other:
         return array.mT
 
     def on(self, device: int) -> AbstractContextManager[Any]:
-        return nullcontext()
+        return current(device)
 
 
 class _Jax(_Other):

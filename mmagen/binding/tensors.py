@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from mmagen.binding.driver import device_of
 from mmagen.binding.errors import ArgumentError
 
 CPU, CUDA, CUDA_MANAGED = 1, 2, 13  # DLDeviceType
@@ -120,7 +121,9 @@ def _from_interface(argument: str, value: Any) -> Tensor:
             raise ArgumentError(argument, f"strides of {tuple(strides)} bytes are not multiples of its {size}-byte elements")
         steps = tuple(stride // size for stride in strides)
     word = _TYPESTRS.get(typestr, typestr)
-    device = int(getattr(getattr(value, "device", None), "id", 0) or 0)
+    device = device_of(int(address or 0))
+    if device is None:
+        device = int(getattr(getattr(value, "device", None), "id", 0) or 0)
     return Tensor(int(address or 0), shape, steps, word, size, CUDA, device, bool(read_only), value)
 
 

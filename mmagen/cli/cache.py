@@ -34,7 +34,7 @@ def info() -> ExitCode:
         return ExitCode.OK
     heads = ("kind", "contents", "entries", "size", "last used")
     click.echo(table(heads, rows, line_width(), right=("entries", "size")))
-    show(f"\n{shown(sum(item.bytes for item in found))} in {len(found)} entries")
+    show(f"\n{shown(sum(item.bytes for item in found))} in {_entries(len(found))}")
     show("Keys: the content of every file that the compilers read, the compilers,\ntheir flags and environment")
     return ExitCode.OK
 
@@ -78,5 +78,8 @@ def _ago(of_kind: Sequence[Item]) -> str:
 
 
 def _report(removed: Sequence[Item]) -> None:
-    entries = f"{len(removed)} entr{'y' if len(removed) == 1 else 'ies'}"
-    show(f"{cache_root()}: removed {entries}, {shown(sum(item.bytes for item in removed))}")
+    show(f"{cache_root()}: removed {_entries(len(removed))}, {shown(sum(item.bytes for item in removed))}")
+
+
+def _entries(count: int) -> str:
+    return f"{count} entr{'y' if count == 1 else 'ies'}"

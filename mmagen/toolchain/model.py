@@ -79,5 +79,5 @@ class Toolchain:
         absent = self.missing(names)
         if absent:
             lines = (f"{name}: not found; {self.remedies.get(name, REMEDIES[name])}" for name in absent)
-            works = "without them, these work: mmagen build (not --compile), inspect, atoms, schema"
+            works = "without them, these work: mmagen init, new, build (not --compile), vendor, inspect, diff, atoms, schema"
             raise BuildError("\n  ".join(["required tools are missing:", *lines]) + f"\n{works}")

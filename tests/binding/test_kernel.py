@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 import mmagen
+from mmagen.binding import driver
 from mmagen.binding.errors import ArgumentError, DeviceError
 from mmagen.binding.kernel import Kernel
 from mmagen.binding.shared_library import entries_in
+from mmagen.binding.tensors import tensor
 
 RNG = np.random.default_rng(1)
 
@@ -233,6 +235,46 @@ def test_the_cuda_array_interface_is_read(library, monkeypatch):
         call(Interface(a), Interface(b), out=Interface(out, data=(out.ctypes.data, True)))
     with pytest.raises(ArgumentError, match=r"^out: .*Interface cannot allocate arrays; pass out"):
         call(Interface(a), Interface(b))
+
+
+class Driver:
+    """libcuda, as far as it is called: memory above 1000 is of device 1; no device but 0 and 1."""
+
+    def __init__(self):
+        self.calls: list[str] = []
+
+    def cuInit(self, flags):
+        return 0
+
+    def cuPointerGetAttribute(self, to, which, address):
+        to._obj.value = 1
+        return 0 if which == 9 and address.value > 1000 else 1
+
+    def cuDeviceGet(self, to, device):
+        to._obj.value = device
+        return 0 if device < 2 else 101
+
+    def __getattr__(self, name):
+        return lambda *_: self.calls.append(name) or 0
+
+
+def test_the_device_of_arrays_without_a_library_is_made_the_current_one(library, monkeypatch):
+    cuda = Driver()
+    monkeypatch.setattr("mmagen.binding.driver.driver", lambda: cuda)
+    monkeypatch.setattr("mmagen.binding.kernel.wait_for", lambda _: cuda.calls.append("waited"))
+    (entry,) = entries_in(library()).values()
+    a, b, out = ints(4, 8), laid_out(ints(8, 6), False), np.zeros((4, 6), np.float32)
+    assert tensor("a", Interface(a), 0).device == 1
+    Kernel(entry)(Interface(a), Interface(b), out=Interface(out))
+    retained, pushed, popped = "cuDevicePrimaryCtxRetain", "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2"
+    assert cuda.calls == [retained, pushed, "waited", popped, "cuDevicePrimaryCtxRelease_v2"] and (out == a @ b).all()
+    cuda.calls.clear()
+    with pytest.raises(ArgumentError), driver.current(1):
+        raise ArgumentError("a", "x")
+    with driver.current(7):
+        pass
+    assert cuda.calls == [retained, pushed, popped, "cuDevicePrimaryCtxRelease_v2"]
+    assert driver.device_of(8) is None
 
 
 class Foreign:

@@ -6,6 +6,7 @@ import importlib.util
 import random
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -44,7 +45,7 @@ def test_the_compiled_caller_computes_what_matmul_does(fast):
         c = ints(*wanted.shape)
         out = dice.choice([None, torch.empty(wanted.shape), torch.empty((*wanted.shape[:-1], n + 2))[..., :n]])
         alpha, beta = dice.choice([1, 2.0, -3]), dice.choice([0, 1, 0.5])
-        d = fast(a, b, out, c if beta else None, alpha, beta, dice.choice([None, 0, 7]))
+        d = fast(a, b, out, c if beta else None, alpha, beta, dice.choice([None, 0, 7, SimpleNamespace(cuda_stream=7)]))
         assert d is not None and (out is None or d is out)
         assert torch.equal(d, alpha * wanted + (beta * c if beta else 0))
 

@@ -68,6 +68,32 @@ def test_another_device_is_the_current_one(kernel):
         assert torch.equal(kernel(a, b), wanted) and torch.cuda.current_device() == 1
 
 
+class Exported:
+    """A tensor of a library that is not known: DLPack, and nothing else."""
+
+    def __init__(self, of):
+        self.__dlpack__, self.__dlpack_device__ = of.__dlpack__, of.__dlpack_device__
+
+
+class Described:
+    """A tensor with __cuda_array_interface__ alone, which does not say its device."""
+
+    def __init__(self, of):
+        self.__cuda_array_interface__ = of.__cuda_array_interface__
+
+
+@pytest.mark.parametrize("kind", (Exported, Described))
+def test_arrays_without_a_library_of_their_own(kernel, kind):
+    if kind is Described and kernel.description["a"]["type"] != "f32":
+        pytest.skip("numpy has no such type")
+    for device in (1, 0):
+        a, b, wanted = operands(kernel, device)
+        out = torch.zeros_like(wanted)
+        torch.cuda.synchronize(device)
+        kernel(kind(a), kind(b), kind(out))  # waits
+        assert torch.equal(out, wanted) and torch.cuda.current_device() == 0
+
+
 def test_from_two_threads(kernel):
     found: dict[int, list[bool]] = {0: [], 1: []}
 
