@@ -16,9 +16,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 _TIMEOUT_S = 420.0
 
 
-def run(
-    mutants: Sequence[Mutant], out: Path, jobs: int, specs: Collection[str] = (), most: int = MOST_SPECS
-) -> list[Outcome]:
+def run(mutants: Sequence[Mutant], out: Path, jobs: int, specs: Collection[str] = (), most: int = MOST_SPECS) -> list[Outcome]:
     """Outcomes of all mutants. Those that `out` has already are not tried again; each new one is appended at once. specs, most:
     try a mutant with these alone, and with so many at most."""
     known = {one.name: one for one in read(out)}
@@ -28,7 +26,9 @@ def run(
     with ThreadPoolExecutor(jobs) as pool:
         list(pool.map(compile_original, [spec for spec in SPECS if spec in used]))
     with ThreadPoolExecutor(jobs) as pool, out.open("a") as file:
-        for done, future in enumerate(as_completed([pool.submit(_try, mutant, of[mutant] if specs else (), most) for mutant in waiting if of[mutant]]), 1):
+        for done, future in enumerate(
+            as_completed([pool.submit(_try, mutant, of[mutant] if specs else (), most) for mutant in waiting if of[mutant]]), 1
+        ):
             one = future.result()
             known[one.name] = one
             file.write(one.to_json() + "\n")

@@ -132,7 +132,10 @@ def read_by(files: Mapping[str, bytes], source: str) -> set[str]:
     while waiting:
         path = waiting.pop()
         for name in re.findall(rb'^\s*#\s*include\s*[<"]([^">]+)[">]', files[path], re.M):
-            for place in (f"include/{name.decode()}", posixpath.normpath(posixpath.join(posixpath.dirname(path), name.decode()))):
+            for place in (
+                f"include/{name.decode()}",
+                posixpath.normpath(posixpath.join(posixpath.dirname(path), name.decode())),
+            ):
                 if place in files and place not in found:
                     found.add(place)
                     waiting.append(place)
