@@ -71,7 +71,8 @@ WAITING:
 OVER:
 """
     # Thread 0 knows, having waited for phase 0 itself, and tells it at a barrier.
-    first = "FIRST:\n    mbarrier.try_wait.parity.shared::cta.b64 %q, [%base], 0;\n    @!%q bra FIRST;\n"
+    wait = "FIRST:\n    mbarrier.try_wait.parity.shared::cta.b64 %q, [%base], 0;\n    @!%q bra FIRST;\n"
+    first = f"    @!%lead bra LATER;\n{wait}LATER:\n"
     _, report = outcome(body.format(order=""))
     assert "without knowing that phase 0 has completed" in found(report, "mbarrier")[0].message
     sound = body.replace(

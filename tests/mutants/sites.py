@@ -83,11 +83,10 @@ def _device_code(header: str) -> tuple[tuple[int, int], ...]:
     text, found = _text(header), []
     for node in nodes(parse(text)):
         body = node.child_by_field_name("body") if node.type == "function_definition" else None
-        if body is not None and re.search(
-            rb"__device__|__global__|CUTE_DEVICE", head := text[node.start_byte : body.start_byte]
-        ):
-            if b"HOST" not in head and b"__host__" not in head:
-                found.append((body.start_byte, body.end_byte))
+        head = b"" if body is None else text[node.start_byte : body.start_byte]
+        on_device = re.search(rb"__device__|__global__|CUTE_DEVICE", head) and not re.search(rb"HOST|__host__", head)
+        if body is not None and on_device:
+            found.append((body.start_byte, body.end_byte))
     return tuple(found)
 
 

@@ -972,6 +972,37 @@ _HOPPER = (
         "a wait may end before its phase",
         EMULATOR,
     ),
+    # Warps that do not release what they wait for: one that is late waits for a phase too many.
+    Mutation(
+        "hopper_turn_given_by_one_warp",
+        "pp3",
+        (
+            Edit("include/mmagen/sm90_kernel.cuh", "turn.init(4);", "turn.init(1);"),
+            Edit(
+                "include/mmagen/sm90_pingpong.cuh",
+                "if (thread % 32 == 0) { next.arrive(); }",
+                "if (thread == 0) { next.arrive(); }",
+            ),
+        ),
+        ("43,27,43,3:ld_pad=5",),
+        "a warp that has not seen its turn when that comes round again waits for ever",
+        (EMULATOR,),
+    ),
+    Mutation(
+        "mixed_stages_of_others_not_released",
+        "mx1_s4",
+        (
+            Edit("include/mmagen/sm90_mixed_activations.cuh", "one.init(kPreparingWarps);", "one.init(1);"),
+            Edit(
+                "include/mmagen/sm90_mainloop_mixed.cuh",
+                "if (lane == 0) { pipeline.prepared[pipe.stage].arrive(); }",
+                "if (turn == 0 && lane == 0) { pipeline.prepared[pipe.stage].arrive(); }",
+            ),
+        ),
+        ("16,128,1040",),
+        "a warp that comes late to a stage of another warp waits for a phase too many",
+        (EMULATOR,),
+    ),
     _hopper(
         "streamed_k_left_over",
         "bf16_rules",

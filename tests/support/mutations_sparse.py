@@ -124,9 +124,9 @@ FAULTS: tuple[tuple[str, str, str, str, str, str, str], ...] = (
     (
         "a_as_long_as_k",
         "bf16",
-        "gemm_arguments",
-        "ceil_div(k, Operand::kGroup) * Operand::kKept",
-        "k",
+        "sm90_tma_load",
+        "int64_t const k_of_a = detail::stored_k<A>(args.k);",
+        "int64_t const k_of_a = args.k;",
         "128,64,136",
         "what lies behind the values of a row is multiplied",
     ),

@@ -178,7 +178,7 @@ class BulkCopies:
             if index is None or barrier is None:
                 continue
             self._exits.check_running(i, lane, place[0])
-            barrier.pending_copies += 1
+            self._mbarriers.copy_begins(barrier, lane, near=int(self._lanes.cta[lane]) == place[0])
             placed.append((place, index))
             if hazards.clocks is not None:
                 column = self._mbarriers.column(place)

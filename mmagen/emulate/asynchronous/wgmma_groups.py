@@ -40,7 +40,7 @@ class WgmmaGroups:
         self._lanes, self._registers, self._clocks, self._findings = lanes, registers, clocks, findings
         self.of_cta = -(-lanes.width // WARPGROUP)
         self._pending: dict[int, list[_InFlight]] = {}
-        self._committed = np.zeros(lanes.count * self.of_cta, dtype=np.int64)
+        self._committed = np.zeros(lanes.count * self.of_cta, dtype=np.int64) if clocks is None else clocks.committed
         # What wgmmas have written since the last fence, and the shape of the last one to do so.
         self._written: dict[int, dict[int, tuple[Values, Shape]]] = {}
         self._at_fence: dict[int, Registers] = {}

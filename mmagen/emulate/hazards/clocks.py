@@ -80,6 +80,8 @@ class Clocks:
         self.known = np.zeros((size, self.used + _SPARE), dtype=np.uint32)
         self.fenced = np.zeros((size, _SPACES, self.warps), dtype=np.uint32)
         self.clock = np.ones(size // 32, dtype=np.uint32)
+        # Groups of wgmmas that each warpgroup of the batch has committed.
+        self.committed = np.zeros(size // width * self.groups_of_cta, dtype=np.int64)
         self.own_fence = np.zeros((size, _SPACES), dtype=np.uint32)
         self._written = np.zeros(
             (size, 2), dtype=np.uint32

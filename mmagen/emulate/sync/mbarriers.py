@@ -6,7 +6,7 @@ phase begins at once. A thread that waits for a phase goes on when it has comple
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from mmagen.emulate.lanes.lanes import Lanes
 from mmagen.emulate.ptx.model import Instruction
 from mmagen.emulate.ptx.scopes import CLUSTER, CTA, named_scope
 from mmagen.emulate.sync.cluster_exits import ClusterExits
+from mmagen.emulate.sync.overtaken import Evidence, Passed, passed
 
 Ready = tuple[Instruction, int, Indices, bool]
 """(wait instruction, block that follows, lanes int64[n], its result) of lanes that may run now."""
@@ -33,7 +34,8 @@ class Mbarrier:
     fenced: whether it is visible to the cluster and to TMA. pending_copies: copies and stores in flight that complete on it.
     far_stores: some stores of this phase are those of threads of another CTA.
     arrivals: what the arrivals of this phase release; released: what those of completed phases did; both also for those of
-    the barrier's own CTA alone (near), which is all that a wait of .cta scope acquires."""
+    the barrier's own CTA alone (near), which is all that a wait of .cta scope acquires. evidence: of waits that the end of this
+    phase may overtake."""
 
     count: int
     missing: int
@@ -48,6 +50,7 @@ class Mbarrier:
     released: ClockRow | None = None
     near_arrivals: ClockRow | None = None
     near_released: ClockRow | None = None
+    evidence: Evidence = field(default_factory=Evidence)
 
 
 @dataclass
@@ -71,6 +74,8 @@ class Mbarriers:
         self.waits: list[Wait] = []
         self._completed: set[Place] = set()
         self._failed: set[tuple[int, Place, int]] = set()
+        self._last_wait = np.zeros(lanes.size // 32, dtype=np.uint32)  # the clock of each warp when it last went past one
+        self._indirect = False  # waits may be ordered in ways that the clocks do not know
 
     def places(self, lanes: Indices, where: Indices) -> list[Place]:
         """The places of shared addresses int64[n] that lanes int64[n] use."""
@@ -177,6 +182,8 @@ class Mbarriers:
                     barrier,
                     near=int(self._lanes.cta[lane]) == place[0],
                 )
+            elif self._clocks is not None:
+                barrier.evidence.copy(self._clocks, lane, None)
             self._complete(i, lane, place, barrier)
         return phases
 
@@ -190,6 +197,7 @@ class Mbarriers:
             self._findings.add("mbarrier", i, 1, lane, text)
             return
         barrier.missing -= 1
+        barrier.evidence.arrival(released)
         if released is not None:
             barrier.arrivals = released.join(barrier.arrivals)
             barrier.near_arrivals = released.join(barrier.near_arrivals)
@@ -200,6 +208,7 @@ class Mbarriers:
         here, although the PTX ISA's default is .cta: CUTLASS arrives at other CTAs' barriers in that way."""
         one, least = np.array([lane]), CTA if near else CLUSTER
         row = clocks.relaxed_release(one, least) if i.has("relaxed") else clocks.release(one, peers)
+        barrier.evidence.arrival(row)
         if row is None or (not near and named_scope(i) == CTA):
             return
         barrier.arrivals = row.join(barrier.arrivals)
@@ -221,6 +230,11 @@ class Mbarriers:
         if barrier.pending_copies:
             text = f"completes phase {barrier.phase} of the mbarrier at shared byte {place[1]} while copies to it are in flight"
             self._findings.add("mbarrier", i, 1, lane, text)
+        self._indirect |= barrier.evidence.is_indirect
+        if not self._indirect:
+            for one in barrier.evidence.overtaken():
+                self._overtaken(one, place, barrier.phase - 1)
+        barrier.evidence = Evidence()
         barrier.phase += 1
         barrier.missing = barrier.count
         if clocks is not None:
@@ -231,6 +245,19 @@ class Mbarriers:
             barrier.arrivals = barrier.near_arrivals = None
         barrier.far_stores = False
         self._completed.add(place)
+
+    def copy_begins(self, barrier: Mbarrier, lane: int, near: bool) -> None:
+        """A lane issues a copy, or stores, that complete on a barrier, near: of its CTA."""
+        barrier.pending_copies += 1
+        if self._clocks is not None:
+            barrier.evidence.copy(self._clocks, lane, int(self._last_wait[lane // 32]) if near else None)
+
+    def _overtaken(self, one: Passed, place: Place, phase: int) -> None:
+        text = (
+            f"waits for phase {phase} (parity {phase & 1}) of the mbarrier at shared byte {place[1]}, and nothing keeps phase "
+            f"{phase + 1} from completing before it does: if it comes late, it waits for phase {phase + 2}, which may never end"
+        )
+        self._findings.add("mbarrier", one.instruction, one.count, one.lane, text)
 
     def _ended(self, clocks: Clocks, place: Place, phases: int) -> tuple[ClockRow, ClockRow]:
         """What the end of so many phases says, without and with that of the stores that completed them."""
@@ -270,6 +297,7 @@ class Mbarriers:
             else:
                 ended[members] = True
                 self._acquire(i, who, barrier)
+                self._went_past(i, who, place, barrier, wanted)
         return ended, failed
 
     def _fails(self, i: Instruction, place: Place, wanted: int) -> bool:
@@ -299,6 +327,17 @@ class Mbarriers:
         if self._clocks is not None and released is not None:
             self._clocks.acquire(lanes, released)
 
+    def _went_past(self, i: Instruction, lanes: Indices, place: Place, barrier: Mbarrier, phase: int) -> None:
+        """Lanes go past a wait for a phase. A state of arrive, unlike a parity, may be that of any earlier phase."""
+        if self._clocks is None or not i.has("parity"):
+            return
+        one = passed(self._clocks, i, lanes)
+        self._last_wait[lanes // 32] = self._clocks.clock[lanes // 32]
+        if barrier.phase == phase + 1:
+            barrier.evidence.waited.append(one)
+        else:
+            self._overtaken(one, place, phase)
+
     def take_completed(self) -> list[Ready]:
         """Lanes whose phase has completed since the last call; the result of some is false all the same."""
         if not self._completed:
@@ -311,6 +350,7 @@ class Mbarriers:
                 true = barrier is None or not self._fails(wait.instruction, wait.place, wait.phase)
                 if barrier is not None and true:
                     self._acquire(wait.instruction, wait.lanes, barrier)
+                    self._went_past(wait.instruction, wait.lanes, wait.place, barrier, wait.phase)
                 result.append((wait.instruction, wait.start, wait.lanes, true))
             else:
                 remaining.append(wait)

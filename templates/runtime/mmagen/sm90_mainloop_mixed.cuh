@@ -82,7 +82,8 @@ struct Sm90MainloopMixed : Sm90TmaLoad<Config> {
   }
 
   /// The whole run of the preparing warps: all k tiles of all work tiles of this CTA. They take stages in turns, so that one
-  /// need not be done before the next is begun. Every warp waits for every stage: it must not be two phases behind.
+  /// need not be done before the next is begun. Every warp waits for every stage, and arrives for it: it must not be two phases
+  /// ahead, nor the stage be loaded again before the warp has gone past its wait.
   CUTE_DEVICE static void prepare(Params const& params, typename TileScheduler::Params const& scheduling,
                                   SharedStorage& storage, Pipeline& pipeline) {
     ClusterCoord<Config> const cluster;
@@ -114,8 +115,10 @@ struct Sm90MainloopMixed : Sm90TmaLoad<Config> {
             Activations::permute(stage, params.row_blocks, lane);
           }
           detail::fence_shared_for_async();
-          __syncwarp();
-          if (lane == 0) { pipeline.prepared[pipe.stage].arrive(); }
+        }
+        __syncwarp();
+        if (lane == 0) { pipeline.prepared[pipe.stage].arrive(); }
+        if (turn == 0) {
           if constexpr (kThreadsLoad) {
             int const next = i + Pipeline::kPreparingWarps;
             if (next < work.k_tiles) { held.load(first + next, params.row_blocks, params.activations.k); }

@@ -11,7 +11,7 @@
 namespace mmagen {
 inline namespace v0_1 {
 
-/// prepared[i]: the activations of stage i are in the order of the fragments.
+/// prepared[i]: the activations of stage i are in the order of the fragments, and all preparing warps have gone past full[i].
 template <class Config>
 struct Sm90MixedPipeline : Sm90Pipeline<Config> {
   static constexpr int kPreparingWarps = 3;  // of the producer's warpgroup
@@ -21,7 +21,7 @@ struct Sm90MixedPipeline : Sm90Pipeline<Config> {
   /// As Sm90Pipeline::init().
   CUTE_DEVICE void init(int consumers) {
     Sm90Pipeline<Config>::init(consumers);
-    for (Barrier& one : prepared) { one.init(1); }
+    for (Barrier& one : prepared) { one.init(kPreparingWarps); }
   }
 };
 
