@@ -19,7 +19,7 @@ from mmagen.core.errors import ExitCode, UsageError
 from mmagen.families import plan
 from mmagen.generate.render import render
 from mmagen.generate.write import write
-from mmagen.plan.cost import KernelShape
+from mmagen.plan.cost import element_bytes
 from mmagen.plan.plans import GemmPlan
 from mmagen.spec.load import load
 from mmagen.toolchain.find import find_toolchain
@@ -50,7 +50,7 @@ def _measured(options: argparse.Namespace) -> int:
     made = plan(load(options.spec.read_bytes(), str(options.spec)).spec)
     if not isinstance(made, GemmPlan) or not made.configs:
         raise UsageError(f"{options.spec}: not a library; it has no configs")
-    sizes = KernelShape.of(made).bytes
+    sizes = element_bytes(made)
     sets = {name: [as_argument(one) for one in problems_of(name, made.problems, sizes)] for name in options.problems}
     problems = list(dict.fromkeys(problem for of in sets.values() for problem in of))
     names = [made.name] if options.choice_only else [made.name, *(config.name for config in made.configs)]

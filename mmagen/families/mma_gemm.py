@@ -13,7 +13,7 @@ from mmagen.core.targets import capability
 from mmagen.families import launches, library, mma_shapes, sparse
 from mmagen.families.mma_alternatives import alternatives
 from mmagen.mma.atoms import Atom
-from mmagen.plan import budgets, mma_sync, operations, pages, rules, sentences, tiling
+from mmagen.plan import budgets, mma_sync, operations, pages, registers, rules, sentences, tiling
 from mmagen.plan.devices import Device
 from mmagen.plan.launch import Numbers
 from mmagen.plan.maps import Map
@@ -32,9 +32,6 @@ if TYPE_CHECKING:
 
 MULTISTAGE = ("MainloopMultistage", "mainloop_multistage")
 REGISTER_STAGED = ("MainloopRegisterStaged", "mainloop_register_staged")
-# What ptxas takes besides accumulators and fragments, the middle of the kernels in docs/results/h200-predictions.md; at least
-# budgets.REGISTERS_BESIDES, by which rules go.
-_REGISTERS_BESIDES = 48
 _MAINLOOPS = {
     "mainloop_multistage": "cp.async into kStages stages, fragments, mma.sync",
     "mainloop_register_staged": "copies through registers into two stages, fragments, mma.sync; for sm_75 and older",
@@ -263,7 +260,7 @@ def _sections(plan: GemmPlan) -> list[pages.Section]:
 
 def _registers(plan: GemmPlan) -> int:
     """Per thread, an estimate: accumulators, fragments, and what ptxas takes besides."""
-    return min(plan.accumulator_registers + _fragments(plan)[0] + _REGISTERS_BESIDES, budgets.REGISTERS_PER_THREAD)
+    return registers.estimated(plan, _fragments(plan)[0])
 
 
 def _fragments(plan: GemmPlan) -> tuple[int, str]:

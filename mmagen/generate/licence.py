@@ -6,10 +6,11 @@ from pathlib import PurePosixPath
 
 # As templates/project/common/LICENSE: generated files may be used without conditions.
 EXPRESSION = "MIT-0"
-_COMMENTS = {".h": "//", ".cuh": "//", ".cu": "//", ".cpp": "//", ".cmake": "#", ".txt": "#", ".in": "#"}
+_COMMENTS = {".h": "//", ".cuh": "//", ".cu": "//", ".cpp": "//", ".cmake": "#", ".txt": "#", ".in": "#", ".svg": "<!--"}
 
 
 def licensed(path: str, content: bytes) -> bytes:
     """The content of a file (or of a template, by its path without .j2), below its licence where the format has comments."""
     comment = _COMMENTS.get(PurePosixPath(path.removesuffix(".j2")).suffix)
-    return f"{comment} SPDX-License-Identifier: {EXPRESSION}\n".encode() + content if comment else content
+    end = " -->" if comment == "<!--" else ""
+    return f"{comment} SPDX-License-Identifier: {EXPRESSION}{end}\n".encode() + content if comment else content

@@ -79,7 +79,9 @@ def _code(old: Side, new: Side) -> tuple[tuple[tuple[str, str, str, str], ...], 
     from mmagen.inspect import machine_code  # looks for the toolchain, which specs do without
 
     both = machine_code.of_both(*(machine_code.Project(side.folder, side.plan.name) for side in (old, new) if side.folder))
-    values = [{(kernel, what): value for kernel, rows in one.kernels.items() for what, value in rows.items()} for one in both]
+    values: list[dict[tuple[str, ...], str]] = [
+        {(kernel, what): value for kernel, rows in one.kernels.items() for what, value in rows.items()} for one in both
+    ]
     return tuple((kernel, what, *pair) for (kernel, what), pair in _differing(*values)), both[0].missing
 
 

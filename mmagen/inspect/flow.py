@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from html import escape
 
-from mmagen.inspect.pictures import Picture, colour, document, owners
+from mmagen.draw import timeline
+from mmagen.draw.svg import Picture, bar, colour, document
+from mmagen.inspect.pictures import owners
 from mmagen.mma.ownership import Ownership
 from mmagen.plan.launch import Numbers
 from mmagen.plan.maps import Map
 from mmagen.plan.model import GmemCopy, Operand
-from mmagen.plan.pipeline import ISSUE, Pipeline, Step, Timeline, WorkTile, timeline, work_tiles
+from mmagen.plan.pipeline import Pipeline, WorkTile, work_tiles
 from mmagen.spec.model import Problem
 
 _MOST_TILES = 24  # rows and columns of tiles that a picture of the raster order shows
 _TILE = 26  # pixels
 _MOST_ALONG, _MOST_ACROSS = 64, 128  # elements of a tile whose copy is drawn
-_UNIT, _LANE, _GAP, _NAMES = 40, 22, 4, 190  # pixels of a unit of time, of a lane and between lanes, and of their names
-_LOAD, _WAIT, _MULTIPLY, _STORE = "#7fb2e5", "#e3e3e3", "#7cc47c", "#f0b060"
 _MATRIX = 256  # pixels, at most, of the longer side of a tile whose boxes are drawn
 
 
 def pictures(pipeline: Pipeline, of: str, prefix: str, launches: Numbers | None) -> list[Picture]:
     """of: the kernel, for titles; prefix: of names; launches: on a device, of which the largest is drawn."""
     found = [one for operand in pipeline.operands for one in _copies(operand, pipeline, of, prefix)]
-    found.append(_timeline(pipeline, of, f"{prefix}pipeline"))
+    found.append(timeline.picture(pipeline, of, f"{prefix}pipeline"))
     if launches and launches.launches:
         problem, largest = max(launches.launches, key=lambda pair: pair[1].tiles[0] * pair[1].tiles[1])
         at_once = largest.at_once // pipeline.scheduler.cluster_ctas
@@ -85,7 +84,7 @@ def _boxes(operand: Operand, pipeline: Pipeline, of: str, name: str) -> Picture:
                 f"CTA {cta} of the {share} that share it: panel {panel}, lines {line} to {line + tma.box_across - 1}, "
                 f"{operand.line} x {tma.box_across} elements, {operand.line * tma.box_across * operand.element.bytes:,} B"
             )
-            cells.append(_bar((x * scale, y * scale, wide * scale, high * scale), colour(cta * 8), says, f"{panel},{number}"))
+            cells.append(bar((x * scale, y * scale, wide * scale, high * scale), colour(cta * 8), says, f"{panel},{number}"))
     multicast = f", each multicast to {share} CTAs" if share > 1 else ""
     rows, columns = f"{operand.mode.lower()} downwards", "k to the right"
     title = (
@@ -95,78 +94,6 @@ def _boxes(operand: Operand, pipeline: Pipeline, of: str, name: str) -> Picture:
     size = (operand.extent_k * scale + 2, operand.extent_mn * scale + 2)
     drawn = f'<g transform="translate(1 1)">{"".join(cells)}</g>'
     return Picture(name, title, document(title, round(size[0]), round(size[1]), drawn))
-
-
-# --- The pipeline ----------------------------------------------------------------------------------------------------
-
-
-def _timeline(pipeline: Pipeline, of: str, name: str) -> Picture:
-    """A lane for who issues loads, for each stage, and for who multiplies."""
-    shown = timeline(pipeline, pipeline.stages + 3)
-    lanes: list[tuple[str, list[str]]] = [(pipeline.producer, [_issue(pipeline, step) for step in shown.steps])]
-    for stage in range(pipeline.stages):
-        bars = [bar for step in shown.steps if step.stage == stage for bar in _stage(pipeline, step)]
-        lanes.append((f"stage {stage}", bars))
-    for consumer, who in enumerate(pipeline.consumers):
-        lanes.append((who, list(_consumer(shown, consumer, pipeline))))
-    body = []
-    for row, (who, bars) in enumerate(lanes):
-        y = row * (_LANE + _GAP)
-        body.append(f'<text class="l" x="0" y="{y + 15}">{escape(who)}</text>')
-        body.append(f'<g transform="translate({_NAMES} {y})">{"".join(bars)}</g>')
-    title = (
-        f"Pipeline of {pipeline.stages} stages: blue a load, green multiplied, orange the epilogue, grey waiting; labels are k "
-        f"tiles as they are multiplied. Order and waits are the kernel's, lengths are assumed: {of}"
-    )
-    size = (_NAMES + round(shown.ends * _UNIT) + 2, len(lanes) * (_LANE + _GAP))
-    return Picture(name, title, document(title, *size, "".join(body)))
-
-
-def _issue(pipeline: Pipeline, step: Step) -> str:
-    says = f"issues the load of k tile {step.k_tile} of tile {step.tile} into stage {step.stage}"
-    if step.number >= pipeline.stages:
-        says += f", after {pipeline.empty} for k tile {step.number - pipeline.stages} of all"
-    return _span(step.issued, step.issued + ISSUE, _LOAD, says, "")
-
-
-def _stage(pipeline: Pipeline, step: Step) -> Iterator[str]:
-    what = f"k tile {step.k_tile} of tile {step.tile}, phase {step.phase}"
-    yield _span(step.issued, step.arrived, _LOAD, f"{what}: load in flight", str(step.k_tile))
-    if step.begins > step.arrived:
-        yield _span(step.arrived, step.begins, _WAIT, f"{what}: full, and waits to be multiplied", "")
-    yield _span(step.begins, step.ends, _MULTIPLY, f"{what}: multiplied, after {pipeline.full}", str(step.k_tile))
-    if step.free > step.ends:
-        yield _span(step.ends, step.free, _WAIT, f"{what}: released once the next k tile's wgmma is issued", "")
-
-
-def _consumer(shown: Timeline, consumer: int, pipeline: Pipeline) -> Iterator[str]:
-    at = 0.0
-    steps = [step for step in shown.steps if step.consumer == consumer]
-    events = [
-        (one.begins, one.ends, _MULTIPLY, f"k tile {one.k_tile} of tile {one.tile} from stage {one.stage}", str(one.k_tile))
-        for one in steps
-    ]
-    events += [
-        (one.begins, one.ends, _STORE, f"epilogue of tile {one.tile}", "D")
-        for one in shown.epilogues
-        if one.consumer == consumer
-    ]
-    for begins, ends, fill, says, label in sorted(events):
-        if begins > at:
-            yield _span(at, begins, _WAIT, f"waits: {pipeline.full}" + (", or its turn" if pipeline.turns else ""), "")
-        yield _span(begins, ends, fill, says, label)
-        at = ends
-
-
-def _span(begins: float, ends: float, fill: str, says: str, label: str) -> str:
-    return _bar((begins * _UNIT, 0, (ends - begins) * _UNIT, _LANE), fill, says, label)
-
-
-def _bar(box: tuple[float, float, float, float], fill: str, says: str, label: str) -> str:
-    x, y, wide, high = (round(value, 1) for value in box)
-    text = f'<text x="{round(x + wide / 2, 1):g}" y="{round(y + high / 2 + 4, 1):g}">{label}</text>' if label else ""
-    shape = f'<rect x="{x:g}" y="{y:g}" width="{wide:g}" height="{high:g}" fill="{fill}" stroke="#fff"/>'
-    return f"<g><title>{escape(says)}</title>{shape}{text}</g>"
 
 
 # --- Clusters and raster order ---------------------------------------------------------------------------------------
@@ -196,7 +123,7 @@ def _tile(one: WorkTile, at_once: int, pipeline: Pipeline) -> str:
     says = f"tile ({one.m},{one.n}): number {one.order}, wave {wave}"
     if pipeline.scheduler.cluster_ctas > 1:
         says += f", CTA ({one.rank[0]},{one.rank[1]}) of its cluster"
-    return _bar((one.n * _TILE, one.m * _TILE, _TILE, _TILE), colour(wave * 3), says, str(one.order))
+    return bar((one.n * _TILE, one.m * _TILE, _TILE, _TILE), colour(wave * 3), says, str(one.order))
 
 
 def all_of(pipelines: Sequence[tuple[str, Pipeline]], name: str, numbers: Sequence[Numbers]) -> list[Picture]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from mmagen.inspect.pictures import Picture
+from mmagen.draw.svg import Picture
 from mmagen.plan.pages import Section
 
 _STYLE = """

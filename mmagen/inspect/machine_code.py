@@ -74,7 +74,7 @@ def _of(project: Project, library: Path, toolchain: Toolchain) -> MachineCode:
     plain = sass.demangled([kernel.name for kernel in kernels])
     found = {}
     for kernel in kernels:
-        rows = {}
+        rows: dict[str, str] = {}
         if kernel.name in used:
             rows |= {"registers": str(used[kernel.name][0]), "stack bytes": str(used[kernel.name][1])}
         rows |= _counted(kernel)

@@ -18,8 +18,8 @@ from mmagen.plan.pages import Section
 from mmagen.plan.plans import ProjectPlan
 
 if TYPE_CHECKING:
+    from mmagen.draw.svg import Picture
     from mmagen.inspect.maps import Window
-    from mmagen.inspect.pictures import Picture
     from mmagen.plan.plans import GemmPlan
 
 

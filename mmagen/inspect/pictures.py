@@ -5,11 +5,9 @@
 
 from __future__ import annotations
 
-import colorsys
 from collections.abc import Sequence
-from dataclasses import dataclass
-from html import escape
 
+from mmagen.draw.svg import Picture, colour, document
 from mmagen.inspect.maps import Window, owner_text, ranges
 from mmagen.mma.ownership import MODES, Ownership
 from mmagen.plan.maps import Map
@@ -19,16 +17,6 @@ _LABELLED = 1024  # cells, at most, that have a text and a title each
 _WIDE, _HIGH = 46, 20  # pixels of a cell with a text
 _DOT = 6  # pixels of a cell without
 _MARGIN = 34
-_STYLE = "text{font:11px monospace;text-anchor:middle}.n{fill:#666}.l{text-anchor:start}"
-
-
-@dataclass(frozen=True)
-class Picture:
-    """name: of its file, without the suffix; title: a sentence; svg: the whole document."""
-
-    name: str
-    title: str
-    svg: str
 
 
 def pictures(maps: Sequence[Map], window: Window) -> list[Picture]:
@@ -41,12 +29,6 @@ def pictures(maps: Sequence[Map], window: Window) -> list[Picture]:
                 found.append(owners(f"{number}-{table.matrix}", one, table, window, stages.get(table.matrix)))
         found += [_banks(f"{number}-{table.matrix}-banks", one, table) for table in one.staged]
     return found
-
-
-def colour(thread: int) -> str:
-    """Neighbouring threads differ: hues a golden angle apart, in two degrees of lightness."""
-    red, green, blue = colorsys.hls_to_rgb(thread * 0.381966 % 1, 0.72 + 0.1 * (thread // 8 % 2), 0.7)
-    return "#" + "".join(f"{round(part * 255):02x}" for part in (red, green, blue))
 
 
 def owners(name: str, of: Map, table: Ownership, window: Window = None, stage: Ownership | None = None) -> Picture:
@@ -156,11 +138,3 @@ def _banks(name: str, of: Map, table: Ownership) -> Picture:
 
 def _number(x: int, y: int, text: str) -> str:
     return f'<text class="n" x="{x}" y="{y}">{text}</text>'
-
-
-def document(title: str, width: int, height: int, drawn: str) -> str:
-    """An SVG document of that size in pixels. title: for those who do not see it."""
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="img" '
-        f'aria-label="{escape(title)}"><style>{_STYLE}</style><path fill="#fff" d="M0 0h{width}v{height}H0z"/>{drawn}</svg>\n'
-    )

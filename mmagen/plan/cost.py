@@ -18,6 +18,11 @@ STREAM_K = ("never", "last_wave", "always")
 MOST_RAGGED_WAVES = 3  # with more waves a partial tile does not matter
 
 
+def element_bytes(plan: GemmPlan) -> tuple[int, int, int]:
+    """Of A, B and D."""
+    return plan.operand("A").element.bytes, plan.operand("B").element.bytes, plan.epilogue.out.bytes
+
+
 @dataclass(frozen=True)
 class KernelShape:
     """What the time depends on besides coefficients: tile and cluster along M and N of D; bytes: of an element of A, B and D.
@@ -43,7 +48,7 @@ class KernelShape:
             split_k=scheduler.split_k,
             workspace_splits=-1 if scheduler.workspace_splits is None else scheduler.workspace_splits,
             stream_k=STREAM_K.index(scheduler.stream_k),
-            bytes=(plan.operand("A").element.bytes, plan.operand("B").element.bytes, plan.epilogue.out.bytes),
+            bytes=element_bytes(plan),
         )
 
     @property
@@ -68,7 +73,7 @@ class Call:
         m, n, k = problem.shape
         majors = plan.majors
         contiguous = (k if majors[0] == "K" else m, k if majors[1] == "K" else n, n if majors[2] == "N" else m)
-        sizes = KernelShape.of(plan).bytes
+        sizes = element_bytes(plan)
         a, b, d = ((extent + problem.ld_pad) * size for extent, size in zip(contiguous, sizes, strict=True))
         return Call(m, n, k, problem.batch, (a, b, d))
 

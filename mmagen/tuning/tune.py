@@ -23,7 +23,7 @@ from mmagen.core.errors import BuildError, UsageError
 from mmagen.core.progress import Progress
 from mmagen.generate.render import render
 from mmagen.generate.write import write
-from mmagen.plan.cost import Call, KernelShape
+from mmagen.plan.cost import Call, KernelShape, element_bytes
 from mmagen.plan.plans import GemmPlan
 from mmagen.plan.reach import Paths
 from mmagen.spec.cost import Cost
@@ -106,7 +106,7 @@ def tune(
         toolchain.gpus[0].multiprocessors or _MULTIPROCESSORS, {}
     )  # the same in every run, as the candidates then are
     found = candidates(spec)
-    sizes = KernelShape.of(found[0].plan).bytes
+    sizes = element_bytes(found[0].plan)
     named = [one for one in problems_of(options.problems, spec.problems or (), sizes) if one.alpha == 1 and one.beta == 0]
     problems = _distinguishing(found[0].plan, named, options.problems)
     random.Random(options.settings.seed).shuffle(problems)  # what a budget leaves out is then a random part

@@ -38,6 +38,6 @@ def _check(files):
         if path.endswith(WITHOUT):
             continue
         first, _, rest = content.partition(b"\n")
-        assert first + b"\n" in (b"// " + LINE, b"# " + LINE), path
+        assert first + b"\n" in (b"// " + LINE, b"# " + LINE, b"<!-- " + LINE[:-1] + b" -->\n"), path
         assert LINE not in rest, f"{path}: twice"
     assert files["LICENSE"].startswith(b"MIT No Attribution\n")

@@ -153,7 +153,7 @@ def test_registers_of_ptxas_take_the_place_of_the_estimate(tmp_path, monkeypatch
     monkeypatch.setenv("MMAGEN_CACHE_DIR", str(tmp_path))
     it = planned("sm80_gemm_classic")
     files = render(it)
-    assert "registers    240 per thread, estimated" in inspect(it)
+    assert "registers    236 per thread, estimated" in inspect(it)
     done = BuildResult(
         it.name, tmp_path, True, ptxas=(kernel(it.name, "sm_80", 168), kernel(it.name, "sm_90", 90)), spec_sha=it.spec_sha
     )

@@ -202,7 +202,7 @@ def _kernel(operation: Operation, count: int) -> tuple[int, int, str]:
     words = count * _words(operation, "C")
     steps = 4 if words > _SHORT_BLOCKS else 8
     if not operation.warpgroup:
-        scale = f", 0x{_ONES[operation.type_sf]:x}u" if operation.block_scaled else ""
+        scale = f", 0x{_ONES[operation.type_sf]:x}u" if operation.type_sf else ""
         return count, steps, f"register_loop<{operation.cxx()}, {count}, {steps}{scale}>"
     registers = words + (_WGMMA_RS if operation.places["A"] == "registers" else _WGMMA_SS)
     threads = next(threads for threads in (512, 384, 256) if registers <= 65536 // threads // 8 * 8)

@@ -17,7 +17,7 @@ from mmagen.families.wgmma.page import WARPGROUPS, sections, ways
 from mmagen.families.wgmma.policies import policies
 from mmagen.families.wgmma.roles import pipeline
 from mmagen.mma.atoms import Atom, find_atom
-from mmagen.plan import budgets, operations, pages, rules, sentences, tiling
+from mmagen.plan import budgets, operations, pages, registers, rules, sentences, tiling
 from mmagen.plan.devices import Device
 from mmagen.plan.launch import Numbers
 from mmagen.plan.maps import Map
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from mmagen.families.protocol import Family
 
 PROMOTED_K = 2048
-# What ptxas takes besides accumulators and fragments where setmaxnreg does not decide it (docs/results/h200-predictions.md).
-_REGISTERS_BESIDES = 64
 
 
 class WgmmaGemm:
@@ -164,9 +162,9 @@ def _registers(plan: GemmPlan) -> int:
     """Per thread at launch: where setmaxnreg moves registers between roles, those that the launch bounds allow; elsewhere what
     ptxas needs, an estimate."""
     most = decisions.launch_registers(plan.spec, plan.tiled_mma)
-    if plan.roles.consumer_registers:
+    if decisions.role_registers(plan.spec, plan.tiled_mma)[1]:
         return most
-    return min(most, plan.accumulator_registers + plan.fragment_registers + _REGISTERS_BESIDES)
+    return min(most, registers.estimated(plan, plan.fragment_registers))
 
 
 def policies_of(plan: WgmmaGemmPlan) -> Policies:

@@ -1,0 +1,1 @@
+"""Pictures as SVG, of plans alone, so that projects and pages show the same."""
