@@ -8,7 +8,8 @@ from typing import TypeVar
 from mmagen.families import library
 from mmagen.families.peak.rates import rate
 from mmagen.mma import catalogue
-from mmagen.plan.cost import predict
+from mmagen.plan.copies import call_of
+from mmagen.plan.cost import KernelShape, predicted_us
 from mmagen.plan.devices import Device
 from mmagen.plan.launch import Numbers, launch, occupancy
 from mmagen.plan.plans import GemmPlan
@@ -31,6 +32,6 @@ def numbers(plan: GemmPlan, device: Device, ptxas: Mapping[str, int], estimate: 
         if per_cycle:  # a product of two elements may take several
             per_cycle //= one.accumulation.products
         cost = costs.get(name)
-        predicted = tuple(predict(one, cost, problem) * 1e6 for problem in mine) if cost else ()
+        predicted = tuple(predicted_us(KernelShape.of(one), cost, call_of(plan, problem)) for problem in mine) if cost else ()
         found.append(Numbers(name, device, residency, name in ptxas, per_cycle, launches, predicted))
     return found

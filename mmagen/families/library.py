@@ -12,7 +12,8 @@ from typing import Any, TypeVar, cast
 
 from mmagen.core.errors import ABSENT, Change, Fault, Key, SpecFaults
 from mmagen.plan import pages, sentences
-from mmagen.plan.cost import Call, KernelShape, predicted_us
+from mmagen.plan.copies import call_of
+from mmagen.plan.cost import KernelShape, predicted_us
 from mmagen.plan.maps import Map, of_product
 from mmagen.plan.plans import Config, GemmPlan
 from mmagen.spec.kernel import Config as Override
@@ -68,7 +69,7 @@ def ranked(plan: GemmPlan, problem: Problem) -> list[tuple[float, Config]]:
     others = [config for config in plan.configs if config.when is None]
     if any(config.cost is None for config in others):
         return [(math.nan, others[-1])]
-    call = Call.of(plan, problem)
+    call = call_of(plan, problem)
     times = [(predicted_us(KernelShape.of(one.plan), one.cost, call), one) for one in others if one.cost]
     return sorted(times, key=lambda pair: pair[0])
 

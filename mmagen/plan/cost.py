@@ -3,7 +3,8 @@ formula; a test compares the two.
 
 The mainloop is as slow as the slowest of four: the tensor core (k tiles of the busiest CTA), lines of A and B that begin beside
 a multiple of 32 bytes (TMA takes longer for each), DRAM (A, B and D once) and L2 (A for each column of tiles, B for each row,
-less what a cluster shares). The four are joined by a p-norm, since near a limit each slows the others.
+less what a cluster shares). The four are joined by a p-norm, since near a limit each slows the others. In calls of many hundred
+microseconds the tensor core is slower, since power limits the clock.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from mmagen.spec.model import Problem
 
 STREAM_K = ("never", "last_wave", "always")
 MOST_RAGGED_WAVES = 3  # with more waves a partial tile does not matter
+THROTTLED_US = 250.0  # of the tensor core alone: half of the way to its lowest rate
 
 
 def element_bytes(plan: GemmPlan) -> tuple[int, int, int]:
@@ -153,8 +155,9 @@ class Terms:
     waves, path, used, joined: as Schedule has them. lines: lines of 128 bytes beside a multiple of 32 that the busiest CTA
     loads. read, stored: bytes of A and B, and of D. loaded: bytes of all loads from L2; loaded_pitch, loaded_odd: of those,
     from pitches that are multiples of 32 but not of 128 bytes, and that are no multiples of 32. sums: bytes of partial sums in
-    a workspace. The rest is 0 or 1. reduced: there is a second kernel. ragged: the last tile of M is partial. odd_stores: the
-    pitch of D is no multiple of 32 bytes. crowded: the next launch finds too few free SMs.
+    a workspace; summed: parts of K there, 0 without. empty_rows, empty_columns: the parts of all tiles' rows and columns that lie
+    beyond D. The rest is 0 or 1. reduced: there is a second kernel. ragged: the last tile of M is partial. odd_stores: the pitch
+    of D is no multiple of 32 bytes. crowded: the next launch finds too few free SMs.
     """
 
     waves: float
@@ -168,6 +171,9 @@ class Terms:
     loaded_pitch: float
     loaded_odd: float
     sums: float
+    summed: float
+    empty_rows: float
+    empty_columns: float
     reduced: float
     ragged: float
     odd_stores: float
@@ -197,6 +203,9 @@ def terms(kernel: KernelShape, ctas: int, call: Call) -> Terms:
         loaded_pitch=sum(loads[i] for i in range(2) if uneven[i]),
         loaded_odd=sum(loads[i] for i in range(2) if odd[i]),
         sums=8.0 * spread.splits * call.m * call.n * call.batch if split else 0.0,  # f32, written and read
+        summed=float(spread.splits) if split else 0.0,
+        empty_rows=1 - call.m / (tiles_m * kernel.tile[0] * kernel.cluster[0]),
+        empty_columns=1 - call.n / (tiles_n * kernel.tile[1] * kernel.cluster[1]),
         reduced=float(split),
         ragged=float(call.m > kernel.tile[0] and call.m % kernel.tile[0] != 0 and spread.waves <= MOST_RAGGED_WAVES),
         odd_stores=float(pitches[2] % 32 != 0),
@@ -206,14 +215,16 @@ def terms(kernel: KernelShape, ctas: int, call: Call) -> Terms:
 
 def time_us(cost: Cost, it: Terms) -> float:
     """Microseconds of one call among others of its kind, one behind the other on a stream."""
-    mma = it.path * cost.k_tile_us
+    cool = it.path * cost.k_tile_us
+    mma = cool * (1 + cost.throttle * cool / (cool + THROTTLED_US))
     lines = it.lines * (cost.line_ns * 1e-3)
-    dram = it.read / (cost.dram_tbps * 1e6) * it.used**-cost.dram_spread + it.stored / (cost.store_tbps * 1e6)
+    empty = 1 + it.empty_rows * cost.dram_rows + it.empty_columns * cost.dram_columns
+    dram = it.read / (cost.dram_tbps * 1e6) * it.used**-cost.dram_spread * empty + it.stored / (cost.store_tbps * 1e6)
     loaded = it.loaded + it.loaded_pitch * cost.l2_pitch + it.loaded_odd * cost.l2_odd_pitch
     l2 = loaded / (cost.l2_tbps * 1e6) * (1 + it.ragged * cost.l2_ragged) * it.used**-cost.l2_spread
     mainloop: float = (mma**4 + lines**4 + dram**4 + l2**4) ** 0.25
     tile = cost.tile_us * (1 + it.odd_stores * cost.store_pitch)
-    fixup = (it.joined + it.reduced) * cost.fixup_us + it.sums / (cost.fixup_tbps * 1e6)
+    fixup = (it.joined + it.reduced) * cost.fixup_us + it.summed * cost.part_us + it.sums / (cost.fixup_tbps * 1e6)
     return cost.launch_us + it.crowded * cost.overlap_us + it.waves * tile + mainloop + fixup
 
 

@@ -25,6 +25,11 @@ def _positive(what: str) -> Any:
     return Field(gt=0, le=_MOST, description=f"{what}, a positive number")
 
 
+def _or_zero(what: str) -> Any:
+    """Of a coefficient that specs may lack, since earlier versions did not have it."""
+    return Field(default=0.0, ge=0, le=_MOST, description=f"{what}, a number of at least 0")
+
+
 _Number = Annotated[float, BeforeValidator(_number), AllowInfNan(False)]
 
 
@@ -33,7 +38,7 @@ class Cost(Model):
 
     The time of a call is launch_us, overlap_us where CTAs fill more than half of the device, tile_us for each wave, the fixups
     of split K, and the mainloop: the fourth root of the sum of the fourth powers of its times if limited by wgmma (or mma.sync),
-    by TMA's lines, by DRAM and by L2.
+    by TMA's lines, by DRAM and by L2. Coefficients that a spec may lack are 0 then, and have no effect.
     """
 
     ctas: Annotated[int, Field(ge=1, le=1 << 20, strict=True)] = Field(
@@ -48,6 +53,9 @@ class Cost(Model):
         "store_pitch is by which part tile_us is longer where the pitch of D is no multiple of 32 bytes"
     )
     k_tile_us: _Number = _positive("k_tile_us is the time of a k tile if limited by the tensor core, in microseconds")
+    throttle: _Number = _or_zero(
+        "throttle is by which part k_tile_us is longer in the longest calls, where power limits the clock"
+    )
     line_ns: _Number = _at_least_zero(
         "line_ns is the time of a 128-byte line of a k tile where the pitch is no multiple of 32 bytes, in nanoseconds"
     )
@@ -55,6 +63,10 @@ class Cost(Model):
     dram_spread: _Number = _at_least_zero(
         "dram_spread is the exponent by which that rate falls with the part of CTAs that is busy"
     )
+    dram_rows: _Number = _or_zero(
+        "dram_rows is by which part reading from DRAM is slower if all rows of tiles lie beyond D (if some do, by their part of it)"
+    )
+    dram_columns: _Number = _or_zero("dram_columns is the same for columns of a tile")
     store_tbps: _Number = _positive("store_tbps is the rate of storing D, in TB/s")
     l2_tbps: _Number = _positive("l2_tbps is the rate of loading tiles of A and B from L2, in TB/s")
     l2_spread: _Number = _at_least_zero("l2_spread is the exponent by which that rate falls with the part of CTAs that is busy")
@@ -69,6 +81,9 @@ class Cost(Model):
     )
     fixup_us: _Number = _at_least_zero(
         "fixup_us is the time of adding one partial sum of a tile (stream_k), or of the second kernel (split_k), in microseconds"
+    )
+    part_us: _Number = _or_zero(
+        "part_us is the time that the second kernel takes for each part of K (split_k), in microseconds"
     )
     fixup_tbps: _Number = _positive("fixup_tbps is the rate at which partial sums are written and read, in TB/s")
 

@@ -39,9 +39,12 @@ _START: dict[str, tuple[float, float, bool]] = {
     "tile_us": (0.5, 20.0, False),
     "store_pitch": (0.2, 10.0, True),
     "k_tile_us": (0.2, 50.0, False),
+    "throttle": (0.3, 3.0, True),
     "line_ns": (1.2, 5.0, True),
     "dram_tbps": (4.0, 8.0, True),
     "dram_spread": (0.4, 10.0, True),
+    "dram_rows": (0.15, 30.0, False),
+    "dram_columns": (0.15, 30.0, False),
     "store_tbps": (4.0, 8.0, True),
     "l2_tbps": (12.0, 8.0, True),
     "l2_spread": (0.4, 10.0, True),
@@ -49,6 +52,7 @@ _START: dict[str, tuple[float, float, bool]] = {
     "l2_odd_pitch": (0.8, 10.0, True),
     "l2_ragged": (0.1, 10.0, True),
     "fixup_us": (1.5, 20.0, False),
+    "part_us": (0.03, 10.0, True),
     "fixup_tbps": (3.0, 10.0, True),
 }
 _NAMES = tuple(_START)
@@ -58,7 +62,7 @@ _SHARED = np.array([shared for _, _, shared in _START.values()])
 _CLOSE = 0.5  # a config that takes so much longer than the fastest counts half
 _LEAST_WEIGHT = 0.05
 _PULL, _SHARED_PULL = 0.02, 0.1  # towards the guess, and towards the median
-_ROBUST = 0.05  # relative errors beyond it count linearly
+_ROBUST = 0.1  # relative errors beyond it count linearly
 _SOFTNESS = 0.05  # of the choice, in relative time
 _REFINE_PULL, _REFINE_STEPS = 3.0, 40
 _DIGITS = 4

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from mmagen.families import plan
 from mmagen.families.library import choose
 from mmagen.generate.render import render
 from mmagen.generate.write import write
+from mmagen.plan.cost import Call
 from mmagen.plan.plans import GemmPlan
 from mmagen.spec.load import load
 from mmagen.spec.model import Problem
@@ -77,6 +79,7 @@ int main() {{
   std::fprintf(stderr, "%.9g %.9g", seconds / count, unit);
 }}
 """
+COPIED_FROM = 2000
 _YARDSTICK_SECONDS = 1.67e-7  # on the slowest machine for which a choice has to take less than a microsecond
 
 
@@ -104,6 +107,10 @@ def program(library, tmp_path_factory) -> Path:
         stubs.append(f"namespace {library.name}::{config.name} {{\n{chr(10).join(functions)}\n}}")
     stubs.append(
         f"namespace {library.name} {{ int64_t copied_bytes({library.name}_args const&) {{ return 0; }}\n"
+        # Copies pay where K is odd and large, say.
+        f"void take_pitches_of_copies({library.name}_args& args, bool) {{\n"
+        f"  if (args.k % 2 != 0 && args.k > {COPIED_FROM}) {{ args.lda = args.ldb = (args.k + 63) / 64 * 64; }}\n"
+        f"}}\n"
         f"mmagen::Status copy_operands({library.name}_args&, cudaStream_t) {{ return mmagen::Status::kSuccess; }} }}"
     )
     (folder / "main.cpp").write_text(MAIN.format(name=library.name, stubs="\n".join(stubs)))
@@ -122,7 +129,14 @@ def program(library, tmp_path_factory) -> Path:
     return folder / "main"
 
 
-def test_cxx_chooses_as_python_does_in_less_than_a_microsecond(library, program):
+def test_cxx_chooses_as_python_does_in_less_than_a_microsecond(library, program, monkeypatch):
+    def call_of(of: GemmPlan, problem: Problem) -> Call:
+        call = Call.of(of, problem)
+        lines = (call.k + 63) // 64 * 128
+        copied = call.k % 2 and call.k > COPIED_FROM
+        return replace(call, pitches=(lines, lines, call.pitches[2])) if copied else call
+
+    monkeypatch.setattr("mmagen.families.library.call_of", call_of)
     dice = random.Random(3)
     shapes = [tuple(max(1, round(math.exp(dice.uniform(0, math.log(30000))))) for _ in range(3)) for _ in range(400)]
     shapes += [(2**31 - 1,) * 3, (1, 1, 1)]
@@ -133,3 +147,6 @@ def test_cxx_chooses_as_python_does_in_less_than_a_microsecond(library, program)
     seconds, unit = map(float, done.stderr.split())
     assert seconds < 1e-6 * max(1.0, unit / _YARDSTICK_SECONDS), "seconds, for all kernels of the library"
     assert len(set(done.stdout.split())) > 6, "the problems ask for different kernels"
+    monkeypatch.undo()
+    monkeypatch.setattr("mmagen.families.library.call_of", Call.of)
+    assert done.stdout.split() != [choose(library, Problem(shape=shape)).name for shape in shapes], "pitches decide too"

@@ -3,11 +3,14 @@ fences and bounds can be left out."""
 
 from __future__ import annotations
 
+import random
 import re
 from dataclasses import replace
 
 import pytest
 
+from mmagen.plan.copies import call_of
+from mmagen.plan.cost import Call
 from mmagen.plan.trials import copied_problems
 from mmagen.spec.model import Problem
 from mmagen.verify.emulated import host
@@ -143,6 +146,25 @@ def test_operands_are_not_copied_where_that_does_not_pay_or_the_workspace_is_too
     assert _launches(made, LONG, size=bytes_of_copies - 16)[1] == ["sm90_unaligned"]
     assert _launches(made, Problem(shape=(70, 40, 100), offset=3))[1] == ["sm90_unaligned"]
     assert _launches(made, Problem(shape=(70, 40, 1608)))[1] == ["sm90"]
+
+
+@pytest.mark.parametrize("name", (SPEC, COPYING))
+def test_the_plan_knows_which_calls_copy_their_operands(name, compiled):
+    made = compiled(name)
+    dice = random.Random(5)
+    found = set()
+    for i in range(40):
+        shape = (dice.randint(1, 300), dice.randint(1, 300), dice.choice([dice.randint(8, 4000), 64 * dice.randint(1, 50) + 8]))
+        problem = Problem(shape=shape, offset=dice.choice([0, 0, 3]), batch=1 + i % 2, ld_pad=dice.choice([0, 0, 1]))
+        copied = call_of(made.plan, problem).pitches != Call.of(made.plan, problem).pitches
+        assert ("copy_operands" in _launches(made, problem)[1]) == copied, problem.text
+        found.add(copied)
+    assert found == {False, True}
+
+
+def test_copies_have_lines_of_whole_128_bytes(compiled):
+    plan = compiled(COPYING).plan
+    assert call_of(plan, LONG).pitches == (26 * 128, 26 * 128, Call.of(plan, LONG).pitches[2])
 
 
 def test_one_matrix_of_a_batch_is_copied_once(compiled):

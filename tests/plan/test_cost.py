@@ -21,9 +21,12 @@ COST = Cost(
     tile_us=0.4,
     store_pitch=0.1,
     k_tile_us=0.15,
+    throttle=0.3,
     line_ns=1.5,
     dram_tbps=4.2,
     dram_spread=0.3,
+    dram_rows=0.4,
+    dram_columns=0.2,
     store_tbps=5,
     l2_tbps=12,
     l2_spread=0.4,
@@ -31,6 +34,7 @@ COST = Cost(
     l2_odd_pitch=0.8,
     l2_ragged=0.1,
     fixup_us=1.5,
+    part_us=0.1,
     fixup_tbps=3,
 )
 KERNEL = KernelShape((128, 128, 64), (1, 1), 1, -1, 0, (2, 2, 2))
@@ -47,7 +51,7 @@ int main() {
                     &k.workspace_splits, &stream_k, &k.bytes_a, &k.bytes_b, &k.bytes_d) == 11) {
     k.stream_k = stream_k;
     double* const values = &c.ctas;
-    for (int i = 0; i < 17; ++i) {
+    for (int i = 0; i < 21; ++i) {
       if (std::scanf("%lf", values + i) != 1) { return 1; }
     }
     if (std::scanf("%lf%lf%lf%lf%lf%lf%lf", &p.m, &p.n, &p.k, &p.batch, &p.pitch_a, &p.pitch_b, &p.pitch_d) != 7) { return 1; }
@@ -182,3 +186,37 @@ def test_a_larger_coefficient_never_makes_a_call_faster(change):
 def test_rows_beside_multiples_of_32_bytes_take_longer():
     even, odd = call(4096, 4096, 4096), Call(4096, 4096, 4096, 1, (8208, 8208, 8192))
     assert predicted_us(KERNEL, COST, odd) > 1.05 * predicted_us(KERNEL, COST, even)
+
+
+def test_empty_parts_of_tiles_slow_down_reading():
+    few, narrow, full = call(8, 131072, 8192), call(131072, 8, 8192), call(128, 131072, 8192)
+    for one, name in ((few, "dram_rows"), (narrow, "dram_columns")):
+        without = COST.model_copy(update={name: 0.0})
+        assert predicted_us(KERNEL, COST, one) > 1.1 * predicted_us(KERNEL, without, one), name
+        assert predicted_us(KERNEL, COST, full) == predicted_us(KERNEL, without, full), name
+
+
+def test_each_part_of_k_takes_time_in_the_second_kernel():
+    split = KernelShape((64, 64, 64), (1, 1), 1, 40, 0, (2, 2, 2))
+    without = COST.model_copy(update={"part_us": 0.0})
+    one = call(64, 64, 65536)
+    assert predicted_us(split, COST, one) - predicted_us(split, without, one) == pytest.approx(40 * COST.part_us)
+
+
+def test_power_slows_down_long_calls_only():
+    limited = COST.model_copy(update={"k_tile_us": 1.0})  # by wgmma
+    without = limited.model_copy(update={"throttle": 0.0})
+    short, long = (
+        predicted_us(KERNEL, limited, one) / predicted_us(KERNEL, without, one)
+        for one in (call(1024, 1024, 1024), call(8192, 8192, 8192))
+    )
+    assert short < 1.03 and 1.2 < long < 1 + COST.throttle
+
+
+def test_costs_of_earlier_versions_lack_some_coefficients():
+    old = {
+        name: value
+        for name, value in COST.model_dump().items()
+        if name not in ("throttle", "dram_rows", "dram_columns", "part_us")
+    }
+    assert Cost(**old).model_dump() == COST.model_dump() | {"throttle": 0, "dram_rows": 0, "dram_columns": 0, "part_us": 0}

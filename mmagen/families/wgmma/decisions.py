@@ -5,9 +5,6 @@ Every function is a small rule of its own, defined for illegal specs too, so tha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import log2
-
 from mmagen.families.wgmma import mixed, pieces, scaling
 from mmagen.mma.atoms import Atom
 from mmagen.mma.sparse_atoms import SparseAtom
@@ -15,7 +12,6 @@ from mmagen.plan import budgets, rules
 from mmagen.plan.model import Epilogue, Operand, SmemCopy, Swizzle, TiledMma, Tma
 from mmagen.plan.operands import VECTOR_BYTES, power_of_two_divisor
 from mmagen.plan.operations import columns_of_element, halves_columns, operations
-from mmagen.plan.plans import GemmPlan
 from mmagen.spec.model import Layout, Spec
 
 ARCH = ("sm_90a",)  # the only one that has wgmma
@@ -166,16 +162,6 @@ def registers_fit(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> bool:
     sums = partial_registers(spec, atom, mma, tile) or accumulators
     needed = accumulators + fragments + REGISTERS_BESIDES
     return needed <= role_registers(spec, mma)[2] and sums + REGISTERS_OF_WGMMA <= launch_registers(spec, mma)
-
-
-def by_threads(plans: Sequence[GemmPlan]) -> int:
-    """Which of a library's kernels lends tile and threads to the one that loads without TMA: with 256 threads if there is one,
-    since threads limit the rate of loads, and the tile nearest to 128 x 128, which still makes enough CTAs of small problems."""
-
-    def fitness(one: GemmPlan) -> tuple[int, float]:
-        return min(one.tiled_mma.threads, 2 * WARPGROUP), -abs(log2(one.tile[0] * one.tile[1] / 128**2))
-
-    return max(range(len(plans)), key=lambda i: (fitness(plans[i]), i))
 
 
 # --- Operands --------------------------------------------------------------------------------------------------------

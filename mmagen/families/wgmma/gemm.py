@@ -17,7 +17,7 @@ from mmagen.families.wgmma.page import WARPGROUPS, sections, ways
 from mmagen.families.wgmma.policies import policies
 from mmagen.families.wgmma.roles import pipeline
 from mmagen.mma.atoms import Atom, find_atom
-from mmagen.plan import budgets, operations, pages, registers, rules, sentences, tiling
+from mmagen.plan import budgets, copies, operations, pages, registers, rules, sentences, tiling
 from mmagen.plan.devices import Device
 from mmagen.plan.launch import Numbers
 from mmagen.plan.maps import Map
@@ -84,7 +84,7 @@ class WgmmaGemm:
         return ("common", "package", "product", "gemm", "hopper", *host, *library.parts(plan))
 
     def context(self, plan: WgmmaGemmPlan, config: str) -> Mapping[str, Any]:
-        by_threads = plan.configs[decisions.by_threads(plan.kernels)].name if plan.configs else ""
+        by_threads = plan.configs[copies.by_threads(plan.kernels)].name if plan.configs else ""
         own = {**mixed_gemm.context(plan), **pieces_gemm.context(plan)}
         return {
             **library.context(plan, config),

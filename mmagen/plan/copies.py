@@ -1,0 +1,82 @@
+"""Copies of operands that TMA cannot address: which calls make them, as templates/runtime/mmagen/operand_copies.cuh decides, and
+the call by whose pitches a library chooses its kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import log2
+
+from mmagen.plan.cost import Call, KernelShape
+from mmagen.plan.plans import GemmPlan
+from mmagen.spec.model import Problem
+
+_VECTOR_BYTES = 16
+_PITCH_BYTES = 128  # of which the rows of a copy are multiples
+_MOST_THREADS = 256
+_MOST_PIECES = 0x7FFFFFFF // 32
+_PIECE_BYTES = 128 * 16
+# As in copies_pay(): bytes, or operations on elements of one byte, in a microsecond.
+_SMS, _TILE_RATE, _COPY_RATE, _MEMORY_RATE, _MMA_RATE, _LAUNCH_US = 132, 1.4e4, 1.5e6, 3.5e6, 1.2e9, 3.0
+
+
+def by_threads(plans: Sequence[GemmPlan]) -> int:
+    """Which of a library's kernels lends tile and threads to the one that loads without TMA: with 256 threads if there is one,
+    since threads limit the rate of loads, and the tile nearest to 128 x 128, which still makes enough CTAs of small problems."""
+
+    def fitness(one: GemmPlan) -> tuple[int, float]:
+        return min(one.tiled_mma.threads, _MOST_THREADS), -abs(log2(one.tile[0] * one.tile[1] / 128**2))
+
+    return max(range(len(plans)), key=lambda i: (fitness(plans[i]), i))
+
+
+def call_of(plan: GemmPlan, problem: Problem) -> Call:
+    """The call that verify and bench make for a problem, with the workspace that it asks for, as the kernel with TMA sees it: with
+    the pitches of copies where they are made."""
+    call = Call.of(plan, problem)
+    if not plan.copies_operands:
+        return call
+    copied = [not _addressable(plan, problem, place) for place in range(2)]
+    if not any(copied) or not _pays(plan, problem, call, copied):
+        return call
+    extents = _along(plan, call)
+    sizes = KernelShape.of(plan).bytes
+    a, b = (-(-extents[i] * sizes[i] // _PITCH_BYTES) * _PITCH_BYTES if copied[i] else call.pitches[i] for i in range(2))
+    return replace(call, pitches=(a, b, call.pitches[2]))
+
+
+def _along(plan: GemmPlan, call: Call) -> tuple[int, int]:
+    """Elements of a line of A and of B."""
+    return (call.k if plan.majors[0] == "K" else call.m, call.k if plan.majors[1] == "K" else call.n)
+
+
+def _addressable(plan: GemmPlan, problem: Problem, place: int) -> bool:
+    """Do all lines of A (0) or B (1) begin at multiples of 16 bytes?"""
+    size = KernelShape.of(plan).bytes[place]
+    stride = _stride(problem, place)
+    pitch = Call.of(plan, problem).pitches[place]
+    return pitch % _VECTOR_BYTES == 0 and all(count * size % _VECTOR_BYTES == 0 for count in (problem.offset, stride or 0))
+
+
+def _stride(problem: Problem, place: int) -> int | None:
+    return (problem.batch_stride_a, problem.batch_stride_b)[place] if problem.batch > 1 else 0
+
+
+def _pays(plan: GemmPlan, problem: Problem, call: Call, copied: Sequence[bool]) -> bool:
+    """copies_pay() for the library's kernel without TMA."""
+    lender = plan.configs[by_threads(plan.kernels)].plan if plan.configs else plan
+    tile_m, tile_n, tile_k = lender.tile_of_d
+    size = KernelShape.of(plan).bytes[0]
+    along = _along(plan, call)
+    total, pieces = 0, 0
+    for place in range(2):
+        if copied[place]:
+            lines = (call.m, call.n)[place] * call.k // along[place]
+            lines *= 1 if _stride(problem, place) == 0 and problem.batch > 1 else call.batch
+            total += -(-along[place] * size // _PITCH_BYTES) * _PITCH_BYTES * lines
+            pieces += lines * -(-along[place] * size // _PIECE_BYTES)
+    m, n, k, batch = (float(extent) for extent in (call.m, call.n, call.k, call.batch))
+    waves = max(1.0, -(-call.m // tile_m) * -(-call.n // tile_n) * batch / _SMS)
+    direct = _LAUNCH_US + waves * -(-call.k // tile_k) * (tile_m + tile_n) * tile_k * size / _TILE_RATE
+    by_tma = max(2 * m * n * k * batch * size / _MMA_RATE, (m + n) * k * batch * size / _MEMORY_RATE)
+    return pieces <= _MOST_PIECES and 2 * _LAUNCH_US + (total + _PITCH_BYTES) / _COPY_RATE + by_tma < direct
