@@ -23,7 +23,7 @@ from tests.properties.planned import Record, planned
 from tests.properties.verified import Accepted
 
 _BATCHES_AT_ONCE = 2  # on a GPU: one compiles while another runs
-_WAIT = 4  # batches of specs wait for others that compile with them
+_WAIT = 2  # batches of specs wait for others that compile with them
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
