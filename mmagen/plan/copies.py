@@ -68,7 +68,7 @@ def _pays(plan: GemmPlan, problem: Problem, call: Call, copied: Sequence[bool]) 
     tile_m, tile_n, tile_k = lender.tile_of_d
     size = KernelShape.of(plan).bytes[0]
     along = _along(plan, call)
-    total, pieces = 0, 0
+    total, pieces = 0.0, 0.0
     for place in range(2):
         if copied[place]:
             lines = (call.m, call.n)[place] * call.k // along[place]

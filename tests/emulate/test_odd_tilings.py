@@ -43,6 +43,8 @@ ODD = {
     "atoms_layout: '(2,2,1):(2,1,4)', schedule: warpgroup, epilogue: {out: f16}",
     "warpgroups_along_n_first_and_a_in_registers": "atom: SM90_64x16x16_F32BF16BF16_RS, layout: TN, tile: [128, 32, 64], "
     "atoms_layout: '(2,2,1):(2,1,4)', schedule: warpgroup, epilogue: {out: f16, major: M}",
+    "parts_of_k_of_two_atoms_along_m_and_n": "atom: SM90_64x16x16_F32BF16BF16_SS, layout: TN, tile: [128, 32, 32], "
+    "schedule: cooperative, split_k: 2",
 }
 
 

@@ -67,6 +67,7 @@ RULES = {
         "scale.a 1x128, or grouped masked",
     ),
     "prefetch": (LARGE | {"prefetch": 2}, ("prefetch",), "written the sizes", "omit prefetch"),
+    "prefetch of one": (LARGE | {"prefetch": 1}, ("prefetch",), "written the sizes", "omit prefetch"),
     "no groups": (LARGE | {"problems": [[300, 256, 64]]}, ("problems", 0), "has no groups", "groups: [150, 150]"),
     "too few rows": (
         LARGE | {"problems": [GROUPS | {"shape": [200, 256, 64]}]},

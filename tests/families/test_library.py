@@ -475,3 +475,13 @@ def test_the_library_chooses_where_its_rules_lead_to_the_kernel():
     symbols = {(task.config, task.chosen): task.run_symbol for task in tasks(it, PTX, (), 1, None)}
     assert symbols[("small", "small")] == symbols[("large", "large")] == "lib_run"
     assert symbols[("large", "small")] == "_ZN3lib5large3runERK8lib_argsP11CUstream_st"
+
+
+def test_the_function_of_a_kernel_takes_a_workspace_for_sums_alone():
+    parts = "  - {name: parts, schedule: cooperative, split_k: 3, when: {m: [1, 16]}}\n"
+    text = HEAD + parts + SMALL + LARGE
+    it, units = planned(text), project(text)
+    seen = {(task.config, task._is_chosen): task.takes_workspace for task in tasks(it, PTX, (), 1, None)}
+    assert seen[("large", True)] and seen[("parts", False)] and not seen[("large", False)]
+    assert "::workspace(" not in units["src/large.cu"] and " workspace(" not in units["src/large.cu"]
+    assert " workspace(" in units["src/parts.cu"]

@@ -94,6 +94,17 @@ def test_a_in_registers_and_swapped_operands_are_refused():
     assert "dense" in faults(operands="swapped")["operands"].what
 
 
+@pytest.mark.parametrize("blocks", [1, 2, 4])
+def test_the_ctas_along_n_share_whole_lines_of_metadata(blocks):
+    tile, most = [64, 64, 64 * blocks], 4 * blocks
+    if 2 * most > 8:
+        assert planned(tile=tile, schedule="pingpong", cluster=[1, 8])
+        return
+    assert planned(tile=tile, schedule="pingpong", cluster=[1, most])
+    found = faults(tile=tile, schedule="pingpong", cluster=[1, 2 * most])
+    assert found["cluster.1"].change == {("cluster", 1): most}
+
+
 def test_the_ratio_needs_no_quotes_in_yaml():
     text = f"mmagen: 1\nname: it\nkernel: gemm\natom: {BF16}\nsparse: 2:4\ntile: [64, 64, 64]\n"
     made, found = read(text, "it.yaml")

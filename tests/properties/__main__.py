@@ -10,7 +10,8 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TextIO
 
@@ -21,7 +22,8 @@ from tests.properties.forks import verify_each
 from tests.properties.planned import Record, planned
 from tests.properties.verified import Accepted
 
-_BATCHES_AT_ONCE = 2  # one compiles while another runs
+_BATCHES_AT_ONCE = 2  # on a GPU: one compiles while another runs
+_WAIT = 2  # batches of specs wait for others that compile with them
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -30,12 +32,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.show:
         print(named(options.show).text, end="")
         return 0
-    records = _stored(options.out)
-    if not options.report:
-        records = _run(options, records)
-        print(summary.table(records))
-    else:
+    if options.report:
+        records = [one for path in options.out for one in summary.stored(path)]
         print(summary.table(records), summary.failures(records), sep="\n\n")
+    else:
+        records = _run(options, summary.stored(options.out[0]))
+        print(summary.table(records))
     return int(any(one["outcome"] in summary.BAD for one in records))
 
 
@@ -52,10 +54,10 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         help="only specs with one of these: any key, operations (a list as epilogue), sparse",
     )
     parser.add_argument("--on", choices=("cpu", "gpu", "plan"), default="cpu", help="plan: load, plan and render only")
-    parser.add_argument("--out", type=Path, default=Path("specs.jsonl"))
+    parser.add_argument("--out", type=Path, nargs="+", default=[Path("specs.jsonl")], help="for --report, one or several")
     parser.add_argument("-j", "--jobs", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--limit", type=float, default=600.0, help="seconds for a spec, or for a batch on a GPU (default: 600)")
-    parser.add_argument("--batch", type=int, default=48, help="specs that are built together for a GPU (default: 48)")
+    parser.add_argument("--limit", type=float, default=600.0, help="seconds for a batch (default: 600)")
+    parser.add_argument("--batch", type=int, default=12, help="specs that one call of nvcc compiles, at most (default: 12)")
     parser.add_argument("--max-dim", type=int, default=1024, help="on a GPU, the largest extent of a problem (default: 1024)")
     parser.add_argument("--report", action="store_true", help="print what the records of --out come to")
     parser.add_argument("--show", metavar="NAME", help="print one spec")
@@ -69,30 +71,18 @@ def _shard(text: str) -> tuple[int, int]:
     return int(index), int(count)
 
 
-def _stored(out: Path) -> list[Record]:
-    """The records of a former run. A last line that was cut off is left out."""
-    found = []
-    for line in out.read_text("utf-8").splitlines() if out.exists() else ():
-        try:
-            found.append(json.loads(line))
-        except ValueError:
-            continue
-    return found
-
-
 def _run(options: argparse.Namespace, records: list[Record]) -> list[Record]:
     tools = find_toolchain(want=() if options.on == "plan" else (*COMPILE, "gpus"))
     if options.on == "gpu" and not tools.gpus:
         sys.exit(f"--on gpu: {tools.remedies['gpus']}")
-    records = list({one["name"]: one for one in records}.values())
     done = {one["name"]: one for one in records}
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    with options.out.open("a", encoding="utf-8") as out:
-        if out.tell() and not options.out.read_bytes().endswith(b"\n"):
+    path: Path = options.out[0]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", encoding="utf-8") as out:
+        if out.tell() and not path.read_bytes().endswith(b"\n"):
             out.write("\n")
         work = _accepted(options, done, out, records)
-        size = options.batch if options.on == "gpu" else 1
-        for one in _verified(options, tools, _batches(work, size)):
+        for one in _verified(options, tools, _batches(work, *_sizes(options, tools))):
             _keep(one, out, records)
             if sys.stderr.isatty() or len(records) % 50 == 0:
                 print(f"{one['name']} {one['outcome']}; {len(records)} specs", file=sys.stderr, flush=True)
@@ -132,15 +122,24 @@ def _verified(options: argparse.Namespace, tools: Toolchain, batches: Iterator[l
         )
 
 
-def _batches(work: Iterator[Accepted], size: int) -> Iterator[list[Accepted]]:
-    batch: list[Accepted] = []
+def _sizes(options: argparse.Namespace, tools: Toolchain) -> tuple[int, Callable[[Accepted], tuple[object, ...]]]:
+    """How many specs are a batch, and what those of one have in common."""
+    if options.on == "gpu":
+        return options.batch, partial(verified.target_on, tools)
+    return (1 if options.on == "plan" else options.batch), lambda one: one.together
+
+
+def _batches(work: Iterator[Accepted], size: int, common: Callable[[Accepted], tuple[object, ...]]) -> Iterator[list[Accepted]]:
+    """Specs that nvcc compiles in one call: `size` of them, or as many as there are where others fill batches meanwhile."""
+    waiting: dict[tuple[object, ...], list[Accepted]] = {}  # the batch that began first is the first
     for one in work:
+        batch = waiting.setdefault(common(one), [])
         batch.append(one)
         if len(batch) == size:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
+            yield waiting.pop(common(one))
+        elif sum(map(len, waiting.values())) > _WAIT * size:
+            yield waiting.pop(next(iter(waiting)))
+    yield from waiting.values()
 
 
 def _keep(one: Record, out: TextIO, records: list[Record]) -> None:

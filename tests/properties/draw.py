@@ -13,7 +13,7 @@ import yaml
 from mmagen.mma.catalogue import operations
 from mmagen.spec.epilogue import OutType
 from mmagen.spec.model import Spec
-from tests.properties import epilogues, hopper, kernels
+from tests.properties import epilogues, hopper, kernels, rare
 from tests.properties.kernels import Document
 
 _KERNELS: tuple[tuple[int, Callable[[random.Random], Document]], ...] = (
@@ -30,6 +30,12 @@ _KERNELS: tuple[tuple[int, Callable[[random.Random], Document]], ...] = (
 _CHANGES = (0, 0, 0, 0, 0, 1, 1, 1, 2, 3, 4, None)
 # Keys that are drawn by dice of their own, with how often: so most specs of a seed stay those that records name.
 _LATER = {"weights": 0.06, "split": 0.04}
+# Kernels that are drawn by dice of their own, with how often.
+_RARE: tuple[tuple[float, Callable[[random.Random], Document]], ...] = (
+    (0.04, rare.mma_sp_gemm),
+    (0.05, rare.wide_cluster),
+    (0.03, rare.library),
+)
 _OUT = [str(value) for value in OutType.__args__]
 
 
@@ -72,6 +78,12 @@ class Drawn:
             document = {"mmagen": 1, "name": self.name} | hopper.split_gemm(split)
         elif split.random() < _LATER["split"] / 3:
             _change(split, document, "split")
+        more = random.Random(f"{self.seed}:{self.index}:more")
+        chance = more.random()
+        for part, maker in _RARE:
+            if 0 <= chance < part:
+                document = {"mmagen": 1, "name": self.name} | maker(more)
+            chance -= part
         return document
 
     @property

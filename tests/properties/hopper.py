@@ -52,11 +52,11 @@ def sparse_gemm(dice: random.Random) -> Document:
     if dice.random() < 0.9:
         document.pop("operands", None)
     if "problems" in document and dice.random() < 0.9:
-        document["problems"] = [_addressable(one, document["layout"], atom.type_b.bytes) for one in document["problems"]]
+        document["problems"] = [addressable(one, document["layout"], atom.type_b.bytes) for one in document["problems"]]
     return epilogues.with_scalars(dice, document)
 
 
-def _addressable(problem: Any, letters: str, size: int) -> Document:
+def addressable(problem: Any, letters: str, size: int) -> Document:
     """The problem whose lines of B begin at multiples of 16 bytes. size: bytes of an element."""
     found: Document = dict(problem) if isinstance(problem, dict) else {"shape": problem[:3], "batch": (*problem, 1)[3]}
     line, step = found["shape"][2 if letters[1] == "N" else 1], 16 // size
@@ -177,7 +177,7 @@ def mixed_gemm(dice: random.Random) -> Document:
         document["cluster"] = dice.choice(([2, 1], [1, 2]))
     document |= kernels.epilogue(dice, atom) | kernels.epilogue_list(dice, atom) | kernels.problems(dice)
     if "problems" in document and dice.random() < 0.9:
-        document["problems"] = [_addressable(one, "TN", 1) for one in document["problems"]]
+        document["problems"] = [addressable(one, "TN", 1) for one in document["problems"]]
     return epilogues.with_scalars(dice, document)
 
 

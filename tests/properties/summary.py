@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 
 from tests.properties.planned import Record
 
@@ -32,9 +34,10 @@ def table(records: Sequence[Record]) -> str:
     ]
     width = max(len(name) for name, _ in rows)
     lines = [f"{name:{width}}  {count:6,}" for name, count in rows]
-    times = sorted((one["seconds"] for one in records if "seconds" in one), reverse=True)
-    if times:
-        lines.append(f"{'seconds per spec':{width}}  mean {sum(times) / len(times):.1f}, most {times[0]:.1f}")
+    for key, title in (("seconds", "seconds per spec"), ("cpu_s", "of a processor")):
+        times = sorted((one[key] for one in records if key in one), reverse=True)
+        if times:
+            lines.append(f"{title:{width}}  mean {sum(times) / len(times):.1f}, most {times[0]:.1f}")
     return "\n".join(lines)
 
 
@@ -42,3 +45,14 @@ def failures(records: Sequence[Record]) -> str:
     """A line per spec that fails: its name, outcome and the first line of what failed."""
     bad = sorted((one for one in records if one["outcome"] in BAD), key=lambda one: (one["outcome"], one["what"]))
     return "\n".join(f"{one['name']}  {one['outcome']}  {one['what']}" for one in bad)
+
+
+def stored(path: Path) -> list[Record]:
+    """The records of a file, the last of each spec. A last line that was cut off is left out."""
+    found = []
+    for line in path.read_text("utf-8").splitlines() if path.exists() else ():
+        try:
+            found.append(json.loads(line))
+        except ValueError:
+            continue
+    return list({one["name"]: one for one in found}.values())

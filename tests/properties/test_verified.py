@@ -15,10 +15,10 @@ from tests.support.mutations import SPECS
 
 
 def test_a_spec_for_another_gpu_is_not_run_and_the_reason_names_both(monkeypatch):
-    def build(folders, *_, **__):
-        return [BuildResult(folder.name, folder, True, arch=("sm_100a", "sm_120a")) for folder in folders]
+    def build_programs(plans, folder, toolchain, arch):
+        return [BuildResult(plan.name, folder, True, arch=("sm_100a", "sm_120a")) for plan in plans]
 
-    monkeypatch.setattr(verified, "build", build)
+    monkeypatch.setattr(verified, "build_programs", build_programs)
     monkeypatch.setattr(verified, "run", lambda *_, **__: 1 / 0)
     path = SPECS / "hello_micro.yaml"
     one = Accepted(next(drawn(1)), plan(load(path.read_bytes(), path.name).spec))

@@ -5,67 +5,108 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from mmagen.build.job import BuildResult
 from mmagen.build.ptx import Ptx
 from mmagen.core.process import capture
 from mmagen.families.plans import Plan
-from mmagen.generate.render import render
+from mmagen.generate.render import definitions, render
 from mmagen.host_runtime.build import build_runner, link_library
 from mmagen.host_runtime.library import HostLibrary
+from mmagen.spec.model import Problem
 from mmagen.toolchain.find import Toolchain
-from mmagen.verify.emulated.session import run_tasks, tasks
+from mmagen.verify.emulated.session import only_on_a_gpu, run_tasks, tasks
 from mmagen.verify.verdict import Verdict, judge
 
 # Those of a project.
-_FLAGS = (
-    *("-std=c++17", "--expt-relaxed-constexpr", "-lineinfo", "-DNDEBUG", "-O3"),
-    *("-Xcompiler=-fPIC", "-keep", "-keep-dir", "made", "-I", "include"),
-)
+_FLAGS = (*("-std=c++17", "--expt-relaxed-constexpr", "-lineinfo", "-O3", "-I", "include"),)
 
 
 class DoesNotCompile(Exception):
     """What nvcc says."""
 
 
+@dataclass(frozen=True)
+class Compiled:
+    """The kernels of several projects in one PTX text, and their host code if that was asked for."""
+
+    text: str
+    host: HostLibrary | None
+    arch: str
+
+    def of(self, plan: Plan, toolchain: Toolchain) -> Ptx:
+        """As one project's."""
+        assert toolchain.nvcc and toolchain.cutlass
+        return Ptx(
+            *(
+                plan.name,
+                plan.kernel,
+                plan.spec_sha,
+                self.arch,
+                "",
+                toolchain.nvcc.version,
+                toolchain.cutlass.version,
+                0.0,
+                False,
+            ),
+            units={plan.name: self.text},
+            host=self.host,
+        )
+
+
 def emulate_together(plans: Sequence[Plan], folder: Path, toolchain: Toolchain, arch: str) -> list[Verdict]:
     """Compile the kernels of all plans for `arch` in `folder`, and emulate each. Raises DoesNotCompile."""
-    text, host = _compiled(plans, folder, toolchain, arch)
-    verdicts = []
-    for plan in plans:
-        assert toolchain.nvcc and toolchain.cutlass
-        ptx = Ptx(
-            *(plan.name, plan.kernel, plan.spec_sha, arch, "", toolchain.nvcc.version, toolchain.cutlass.version, 0.0, False),
-            units={plan.name: text},
-            host=host,
-        )
-        runs = run_tasks(tasks(plan, ptx, (), 1, None), 1, lambda done, total, what: None)
-        verdicts.append(judge(BuildResult(plan.name, folder, True, arch=(arch,), kernel=plan.kernel), *runs))
-    return verdicts
+    compiled = compile_together(plans, folder, toolchain, arch)
+    return [emulate(plan, compiled, folder, toolchain) for plan in plans]
 
 
-def _compiled(plans: Sequence[Plan], folder: Path, toolchain: Toolchain, arch: str) -> tuple[str, HostLibrary]:
-    """The PTX of all, and their host code."""
-    assert toolchain.nvcc and toolchain.host_compiler and toolchain.cutlass
+def emulate(plan: Plan, compiled: Compiled, folder: Path, toolchain: Toolchain, problems: Sequence[Problem] = ()) -> Verdict:
+    """Emulate one of the projects, on the problems that `verify` chooses or on these."""
+    runs = run_tasks(tasks(plan, compiled.of(plan, toolchain), problems, 1, None), 1, lambda done, total, what: None)
+    build = BuildResult(plan.name, folder, True, arch=(compiled.arch,), kernel=plan.kernel)
+    return judge(build, *runs, no_gpu=only_on_a_gpu(plan))
+
+
+def compile_together(plans: Sequence[Plan], folder: Path, toolchain: Toolchain, arch: str, *, host: bool = True) -> Compiled:
+    """The PTX of all, and their host code unless only the PTX is asked for. Raises DoesNotCompile."""
     (folder / "made").mkdir(parents=True)
-    (folder / "all.cu").write_text("".join(_sources(plan, folder) for plan in plans), "utf-8")
-    target = arch.removeprefix("sm_")
-    tools = ["-ccbin", toolchain.host_compiler.path, "-isystem", toolchain.cutlass.path]
-    code = ["-gencode", f"arch=compute_{target},code=compute_{target}"]
-    done = capture(
-        [toolchain.nvcc.path, *_FLAGS, *tools, *code, "-c", "-o", "made/all.o", "all.cu"], timeout_s=None, cwd=folder
-    )
-    if done.exit_code != 0:
-        raise DoesNotCompile(done.stderr)
+    if not host:
+        _nvcc(plans, folder, toolchain, arch, ["-ptx", "-o", "made/all.ptx"])
+        return Compiled((folder / "made/all.ptx").read_text("utf-8"), None, arch)
+    steps = ["-Xcompiler=-fPIC", "-keep", "-keep-dir", "made", "-c", "-o", "made/all.o"]
+    _nvcc(plans, folder, toolchain, arch, steps)
     library = HostLibrary(link_library([folder / "made/all.o"], toolchain, os.environ), build_runner(toolchain, os.environ))
-    return (folder / "made/all.ptx").read_text("utf-8"), library
+    return Compiled((folder / "made/all.ptx").read_text("utf-8"), library, arch)
 
 
-def _sources(plan: Plan, folder: Path) -> str:
+def _nvcc(plans: Sequence[Plan], folder: Path, toolchain: Toolchain, arch: str, steps: Sequence[str]) -> None:
+    (folder / "all.cu").write_text("".join(sources_of(plan, folder) for plan in plans), "utf-8")
+    target = arch.removeprefix("sm_")
+    call_of_nvcc(plans, folder, toolchain, ["-gencode", f"arch=compute_{target},code=compute_{target}", *steps, "all.cu"])
+
+
+def call_of_nvcc(plans: Sequence[Plan], folder: Path, toolchain: Toolchain, steps: Sequence[str]) -> None:
+    """Call nvcc in the folder, with the flags of the plans' projects and these. Raises DoesNotCompile."""
+    assert toolchain.nvcc and toolchain.host_compiler and toolchain.cutlass
+    tools = ["-ccbin", toolchain.host_compiler.path, "-isystem", toolchain.cutlass.path]
+    macros = [f"-D{macro}" for macro in macros_of(plans[0])]
+    done = capture([toolchain.nvcc.path, *_FLAGS, *macros, *tools, *steps], timeout_s=None, cwd=folder)
+    if done.exit_code != 0:
+        raise DoesNotCompile(done.stderr or done.stdout)
+
+
+def macros_of(plan: Plan) -> tuple[str, ...]:
+    """Those that its project is compiled with; what is compiled together has the same."""
+    return tuple(definitions(plan))
+
+
+def sources_of(plan: Plan, folder: Path) -> str:
     """The project's translation units, to be put behind one another; its headers go to the folder."""
     units = []
-    for path, data in render(plan, tests=False).items():
+    program_alone = plan.kernel == "peak"
+    for path, data in render(plan, tests=program_alone).items():
         if path.startswith("include/"):
             place = folder / path
             assert not place.exists() or place.read_bytes() == data, f"{path} of {plan.name} is another"

@@ -43,13 +43,13 @@ def breaches(spec: Spec, mma: TiledMma) -> Iterator[Breach]:
             "cooperative or pingpong",
             ({"schedule": "cooperative"}, {"schedule": "pingpong"}),
         )
-    for key, why in (
-        ("split_k", "the parts of K are fixed on the host, which does not know the groups"),
-        ("stream_k", "the tiles of the last wave are chosen on the host, which does not know the groups"),
-        ("prefetch", "a tile is known only after the previous kernel has written the sizes of the groups"),
+    for key, none, why in (
+        ("split_k", 1, "the parts of K are fixed on the host, which does not know the groups"),
+        ("stream_k", "never", "the tiles of the last wave are chosen on the host, which does not know the groups"),
+        ("prefetch", 0, "a tile is known only after the previous kernel has written the sizes of the groups"),
     ):
         value = getattr(spec, key)
-        if value not in (None, 0, 1, "never"):
+        if value not in (None, none):
             yield Breach((key,), f"{why}: {key} {value} does not go with grouped", f"omit {key}, or grouped", ({key: None},))
     of_call = spec.scale and (spec.scale.mirrored if decisions.swapped(spec) else spec.scale)
     if of_call and of_call.a == "128x128" and _stacked(spec):

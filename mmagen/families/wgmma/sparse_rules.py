@@ -6,8 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from mmagen.core.errors import ABSENT, Fault
 from mmagen.mma.atoms import Atom
+from mmagen.mma.sparse_atoms import WORDS, find_sparse
 from mmagen.plan.operands import VECTOR_BYTES
 from mmagen.spec.model import Problem, Spec
+
+_SHARE_WORDS = 32  # the fewest that a CTA of a cluster loads
 
 
 def sparse_faults(spec: Spec) -> Iterator[Fault]:
@@ -20,9 +23,27 @@ def sparse_faults(spec: Spec) -> Iterator[Fault]:
             {("operands",): ABSENT},
         )
 
+    yield from _metadata_faults(spec)
     for key in ("grouped", "scale", "weights", "split"):
         if getattr(spec, key, None) is not None:
             yield Fault((key,), f"kernels of sparse wgmma have no {key}", "omit it, or use a dense wgmma", {(key,): ABSENT})
+
+
+def _metadata_faults(spec: Spec) -> Iterator[Fault]:
+    """Fault for more CTAs along N than there are boxes of metadata: each loads a share, whose place in shared memory TMA needs at
+    128-byte boundaries."""
+    atom = find_sparse(spec.atom)
+    if not (atom and spec.tile and spec.cluster) or spec.tile[2] % atom.block_k:
+        return
+    words, ctas = spec.tile[2] // atom.block_k * WORDS, spec.cluster[1]
+    if words % (ctas * _SHARE_WORDS):
+        most = words // _SHARE_WORDS
+        yield Fault(
+            ("cluster", 1),
+            f"{ctas} CTAs along N do not share the {words} words of metadata for {spec.tile[2]} columns in whole 128-byte lines",
+            f"at most {most}, or a tile with more columns",
+            {("cluster", 1): most},
+        )
 
 
 def problem_faults(atom: Atom, b_major: str, problems: Sequence[Problem]) -> Iterator[Fault]:

@@ -232,7 +232,7 @@ def _multiply(task: Task) -> dict[str, Any]:
         for part in parts_of(task.product):
             part.check(task, data)
     outcome = _judged(task, data, written, reports)
-    if task.product.takes_workspace:
+    if task.takes_workspace:
         outcome["details"]["workspace"] = task.workspace
     return outcome
 
@@ -240,7 +240,7 @@ def _multiply(task: Task) -> dict[str, Any]:
 def multiply(task: Task, data: Operands) -> tuple[npt.NDArray[Any], list[Report]]:
     """Emulate a gemm or micro kernel on `data`, whose D it fills, and the other tensors that are written. Returns which bytes
     of D's elements were written, and what was seen in each launch. Raises EmulationError and HostError."""
-    has_workspace = task.product.takes_workspace and task.workspace
+    has_workspace = task.takes_workspace and task.workspace
     contents = _ARBITRARY * host.workspace_bytes(task, data) if has_workspace else b""
     memory, workspace, addresses = _allocated(task, data, contents)
     launches = host.multiply_launches(task, data, addresses, workspace)

@@ -63,6 +63,11 @@ class Task:
         return self.symbol("workspace_bytes") if self._is_chosen else self._of_config("workspace", "Rl")
 
     @property
+    def takes_workspace(self) -> bool:
+        """Can the call use a workspace? Operands are copied by NAME_run, not by the function of a config."""
+        return self.product.takes_workspace if self._is_chosen else self.product.sums_in_workspace
+
+    @property
     def _is_chosen(self) -> bool:
         return not self.library or self.chosen == self.config
 

@@ -87,6 +87,15 @@ struct SplitKTileScheduler {
     static_assert(sizeof(Sum) == 4 && kPart % 4 == 0, "sums are exchanged as vectors of four 32-bit words");
     static_assert((kSplitK - 1) * kPart * 4 * kThreads <= sizeof(Storage), "the stages hold the sums of all other CTAs");
 
+    /// The i-th accumulator in the order of the epilogue's slices, which follow one another along N first. In registers
+    /// the atoms along M do.
+    template <class Sums>
+    CUTE_DEVICE static auto& sum_of_slices(Sums& tCrC, int i) {
+      constexpr int kOfAtom = decltype(cute::size<0>(TensorRC{}))::value;
+      constexpr int kAtomsN = decltype(cute::size<2>(TensorRC{}))::value;
+      return tCrC(i % kOfAtom, i / kOfAtom / kAtomsN, i / kOfAtom % kAtomsN);
+    }
+
     /// Byte offset at CTA `to` of the sums that CTA `from` sends: vectors of neighbouring threads are adjacent.
     CUTE_DEVICE static int slot(int from, int to, int vector) {
       int const sender = from < to ? from : from - 1;
@@ -99,7 +108,9 @@ struct SplitKTileScheduler {
       uint32_t const to = cluster.m + Config::kClusterM * (cluster.n + Config::kClusterN * int(part));
       CUTE_UNROLL
       for (int vector = 0; vector < kPart / 4; ++vector) {
-        auto const word = [&](int i) { return reinterpret_cast<uint32_t const&>(tCrC(int(part) * kPart + vector * 4 + i)); };
+        auto const word = [&](int i) {
+          return reinterpret_cast<uint32_t const&>(sum_of_slices(tCrC, int(part) * kPart + vector * 4 + i));
+        };
         asm volatile(
             "{\n"
             ".reg .b32 remote;\n"
@@ -125,11 +136,11 @@ struct SplitKTileScheduler {
           if (from != int(part)) { other = *reinterpret_cast<Four const*>(bytes + slot(from, part, vector)); }
           CUTE_UNROLL
           for (int i = 0; i < 4; ++i) {
-            total[i] += from == int(part) ? tCrC(int(part) * kPart + vector * 4 + i) : other.sum[i];
+            total[i] += from == int(part) ? sum_of_slices(tCrC, int(part) * kPart + vector * 4 + i) : other.sum[i];
           }
         }
         CUTE_UNROLL
-        for (int i = 0; i < 4; ++i) { tCrC(int(part) * kPart + vector * 4 + i) = total[i]; }
+        for (int i = 0; i < 4; ++i) { sum_of_slices(tCrC, int(part) * kPart + vector * 4 + i) = total[i]; }
       }
     }
   };
