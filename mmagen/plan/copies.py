@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import log2
+from math import ceil, log2
 
 from mmagen.plan.cost import Call, KernelShape
 from mmagen.plan.plans import GemmPlan
@@ -41,7 +41,7 @@ def call_of(plan: GemmPlan, problem: Problem) -> Call:
         return call
     extents = _along(plan, call)
     sizes = KernelShape.of(plan).bytes
-    a, b = (-(-extents[i] * sizes[i] // _PITCH_BYTES) * _PITCH_BYTES if copied[i] else call.pitches[i] for i in range(2))
+    a, b = (ceil(extents[i] * sizes[i] / _PITCH_BYTES) * _PITCH_BYTES if copied[i] else call.pitches[i] for i in range(2))
     return replace(call, pitches=(a, b, call.pitches[2]))
 
 
