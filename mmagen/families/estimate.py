@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import cast
 
 from mmagen.core.targets import capability
 from mmagen.families import family_of, tunable
@@ -15,7 +16,8 @@ from mmagen.families.wgmma import decisions
 from mmagen.mma import catalogue
 from mmagen.plan.cost import Call, KernelShape, predicted_us, schedule, terms, time_us
 from mmagen.plan.devices import DEVICES, Device
-from mmagen.plan.plans import GemmPlan
+from mmagen.plan.launch import Numbers
+from mmagen.plan.plans import GemmPlan, ProjectPlan
 from mmagen.plan.reach import Paths
 from mmagen.spec.cost import Cost
 from mmagen.spec.model import Problem
@@ -108,6 +110,13 @@ def predicted(plan: GemmPlan, device: Device, problems: Sequence[Problem], works
     """Of each problem, in microseconds. workspace: does the call have one?"""
     cost = _cost(plan, device)
     return [_us(plan, cost, problem, workspace) for problem in problems]
+
+
+def with_times(plan: ProjectPlan, of: Numbers) -> Numbers:
+    """The numbers of a kernel of the plan that has launches, with their predicted times."""
+    kernel = cast("GemmPlan", plan.by_config[of.kernel])  # what has launches is a gemm
+    times = predicted(kernel, of.device, [problem for problem, _ in of.launches])
+    return replace(of, predicted=tuple(times), estimated=True)
 
 
 def _us(plan: GemmPlan, cost: Cost, problem: Problem, workspace: bool) -> float:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from mmagen.build import registers
 from mmagen.core.errors import UsageError
@@ -20,7 +19,6 @@ from mmagen.plan.plans import ProjectPlan
 if TYPE_CHECKING:
     from mmagen.draw.svg import Picture
     from mmagen.inspect.maps import Window
-    from mmagen.plan.plans import GemmPlan
 
 
 def inspect(plan: ProjectPlan, device: str | None = None, columns: int | None = None) -> str:
@@ -63,9 +61,7 @@ def _timed(plan: ProjectPlan, one: Numbers) -> Numbers:
         return one
     from mmagen.families import estimate  # imports rates and tilings, which pages without launches do without
 
-    kernel = cast("GemmPlan", plan.by_config[one.kernel])  # what has launches is a gemm
-    times = estimate.predicted(kernel, one.device, [problem for problem, _ in one.launches])
-    return replace(one, predicted=tuple(times), estimated=True)
+    return estimate.with_times(plan, one)
 
 
 def _registers(plan: ProjectPlan, device: Device) -> Mapping[str, int]:
