@@ -114,7 +114,7 @@ def compile(spec: SpecLike, *, arch: str | None = None) -> Kernel:
     from mmagen.binding.emulated import Emulated
 
     made = plan(spec)
-    if family_of(made).trials(made).judge != "product":
+    if family_of(made).trials(made).judge not in ("product", "pointers"):
         raise UsageError(f"{made.name} is kernel: {made.kernel}; compile() takes kernel: gemm or micro")
     _check_arch(made, arch)
     folder = _project_folder(made)
