@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 import re
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -18,6 +20,7 @@ from mmagen.plan.plans import GemmPlan
 from mmagen.spec.kernel import When
 from mmagen.spec.load import load
 from mmagen.spec.model import Problem
+from mmagen.verify.emulated.host import copies_by_threads, limit_of
 from mmagen.verify.emulated.session import tasks
 
 LIBRARY = (Path(__file__).resolve().parents[2] / "specs" / "sm90_gemm_bf16_rules.yaml").read_text("utf-8")
@@ -485,3 +488,26 @@ def test_the_function_of_a_kernel_takes_a_workspace_for_sums_alone():
     assert seen[("large", True)] and seen[("parts", False)] and not seen[("large", False)]
     assert "::workspace(" not in units["src/large.cu"] and " workspace(" not in units["src/large.cu"]
     assert " workspace(" in units["src/parts.cu"]
+
+
+def test_the_kernel_without_tma_may_take_the_steps_of_any_config():
+    small, large = tasks(
+        planned(HEAD + SMALL + LARGE), PTX, (Problem(shape=(64, 72, 257)), Problem(shape=(65, 72, 257))), 1, "uniform"
+    )
+    assert (small.config, large.config) == ("small", "large")
+    as_large = replace(large, problem=small.problem)
+    alone = [limit_of(replace(one, library=None), 1, True) for one in (small, as_large)]
+    assert alone[0] != alone[1]
+    assert limit_of(small, 1, True) == limit_of(as_large, 1, True) == max(alone)
+    assert limit_of(small, 1, False) == limit_of(replace(small, library=None), 1, False)
+
+
+def test_a_c_by_tma_is_no_copy_of_operands():
+    load = SimpleNamespace(base="cp", modifiers=("async", "bulk", "tensor", "2d", "shared::cluster"))
+
+    def copies(kernel, *instructions):
+        return copies_by_threads(SimpleNamespace(name=f"_ZN6mmagen4v0_1{kernel}IN2it6ConfigEEE", instructions=instructions))
+
+    assert copies("21sm90_unaligned_kernel", load)
+    assert not copies("11sm90_kernel", load)
+    assert copies("11gemm_kernel")

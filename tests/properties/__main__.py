@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -29,6 +30,7 @@ _WAIT = 2  # batches of specs wait for others that compile with them
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the exit code: 1 if a spec fails the property, 2 for a wrong command line."""
     options = _options(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that processes forked off end too
     if options.show:
         print(named(options.show).text, end="")
         return 0

@@ -34,27 +34,31 @@ def verify_each(batches: Iterable[list[Accepted]], verify: Verify, at_once: int,
     """The records of all specs, as they come. `verify` runs in a forked process per batch, for at most limit_s seconds.
 
     The specs that a process of several left without a record are verified again one by one; one that ends its process is a
-    crash, one that exceeds the limit a hang.
+    crash, one that exceeds the limit a hang. Processes that run when the generator is closed are killed.
     """
     waiting = iter(batches)
     again: list[list[Accepted]] = []
     running: list[_Fork] = []
-    while True:
-        while len(running) < at_once and (batch := again.pop() if again else next(waiting, None)):
-            running.append(_start(batch, verify, limit_s))
-        if not running:
-            return
-        connection.wait([fork.reading for fork in running], timeout=1.0)
-        for fork in list(running):
-            records, ended = _received(fork)
-            yield from records
-            if ended or time.monotonic() > fork.deadline:
-                running.remove(fork)
-                why = _end(fork)
-                if fork.alone:
-                    yield from (record(name, "hang" if not ended else "crash", why, stage="run") for name in fork.left)
-                else:
-                    again += [[one] for one in fork.left.values()]
+    try:
+        while True:
+            while len(running) < at_once and (batch := again.pop() if again else next(waiting, None)):
+                running.append(_start(batch, verify, limit_s))
+            if not running:
+                return
+            connection.wait([fork.reading for fork in running], timeout=1.0)
+            for fork in list(running):
+                records, ended = _received(fork)
+                yield from records
+                if ended or time.monotonic() > fork.deadline:
+                    running.remove(fork)
+                    why = _end(fork)
+                    if fork.alone:
+                        yield from (record(name, "hang" if not ended else "crash", why, stage="run") for name in fork.left)
+                    else:
+                        again += [[one] for one in fork.left.values()]
+    finally:
+        for fork in running:
+            _kill(fork)
 
 
 def _start(batch: list[Accepted], verify: Verify, limit_s: float) -> _Fork:
@@ -70,7 +74,8 @@ def _start(batch: list[Accepted], verify: Verify, limit_s: float) -> _Fork:
 def _work(batch: list[Accepted], verify: Verify, limit_s: float, writing: Connection) -> None:
     """In the fork: send each record. What interrupts a single spec becomes its record."""
     os.setpgrp()
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
     try:
         with limited(limit_s):
             for found in verify(batch):
@@ -100,9 +105,13 @@ def _received(fork: _Fork) -> tuple[list[Record], bool]:
 def _end(fork: _Fork) -> str:
     """Wait for the process, or kill it and its group; how it ended."""
     fork.process.join(1.0)
+    _kill(fork)
+    return f"its process ended with exit code {fork.process.exitcode}"
+
+
+def _kill(fork: _Fork) -> None:
     assert fork.process.pid
     with contextlib.suppress(ProcessLookupError):
         os.killpg(fork.process.pid, signal.SIGKILL)
     fork.process.join()
     fork.reading.close()
-    return f"its process ended with exit code {fork.process.exitcode}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -51,6 +52,14 @@ def test_the_others_of_a_batch_are_verified_again():
     work = _specs(RIGHT, DIES, RIGHT, RAISES, RIGHT)
     found = {one["name"]: one["outcome"] for one in verify_each([work[:3], work[3:]], _verify, at_once=2, limit_s=5)}
     assert found == {one.spec.name: OUTCOMES[one.spec.index % 5] for one in work}
+
+
+def test_processes_end_with_the_generator():
+    records = verify_each([_specs(RIGHT), _specs(HANGS)], _verify, at_once=2, limit_s=60)
+    assert next(records)["outcome"] == "right"
+    assert multiprocessing.active_children()
+    records.close()
+    assert not multiprocessing.active_children()
 
 
 def test_the_figures_count_what_was_accepted_and_what_failed():

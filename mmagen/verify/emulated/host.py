@@ -10,7 +10,7 @@ from functools import lru_cache
 import numpy as np
 
 from mmagen.core.targets import capability
-from mmagen.emulate import STEP_LIMIT, GlobalMemory, Module, Report, launch, parse
+from mmagen.emulate import STEP_LIMIT, Entry, GlobalMemory, Module, Report, launch, parse
 from mmagen.host_runtime.arguments import argument_bytes, struct_of
 from mmagen.host_runtime.entries import entries_of
 from mmagen.host_runtime.library import CapturedLaunch, Device, HostError, Reply, call, text
@@ -166,11 +166,20 @@ def _module(unit: str, file: str) -> Module:
 
 def multiply_steps(task: Task, captured: CapturedLaunch) -> int:
     """The steps that a thread of a gemm or micro kernel may take in this launch."""
-    entry = _launched(task, captured).entries[captured.entry]
-    copied = not any(
-        i.base == "cp" and i.modifiers[1:2] == ("bulk",) and "shared::cluster" in i.modifiers for i in entry.instructions
-    )
-    return step_limit(task.product, task.problem, math.prod(captured.grid) // math.prod(captured.cluster), copied)
+    copied = copies_by_threads(_launched(task, captured).entries[captured.entry])
+    return limit_of(task, math.prod(captured.grid) // math.prod(captured.cluster), copied)
+
+
+def copies_by_threads(entry: Entry) -> bool:
+    """Do threads copy A and B? So they do in the kernel for unaligned operands, whose epilogue may load C by TMA."""
+    by_tma = (i.base == "cp" and i.modifiers[1:2] == ("bulk",) and "shared::cluster" in i.modifiers for i in entry.instructions)
+    return "sm90_unaligned_kernel" in entry.name or not any(by_tma)
+
+
+def limit_of(task: Task, clusters: int, copied: bool) -> int:
+    """step_limit of a launch; of a library the most of its kernels where threads copy A and B, which one kernel does for all."""
+    plans = task.library.kernels if task.library and copied else (task.product,)
+    return max(step_limit(plan, task.problem, clusters, copied) for plan in plans)
 
 
 def emulate(task: Task, captured: CapturedLaunch, memory: GlobalMemory, steps: int = STEP_LIMIT) -> Report:
