@@ -44,7 +44,7 @@ hello_micro_status hello_micro_run(const hello_micro_args* args, CUstream_st* st
 }
 
 hello_micro_status hello_micro_can_run(const hello_micro_args* args) {
-  return static_cast<hello_micro_status>(last_call.with_args(args, can_run));
+  return static_cast<hello_micro_status>(last_call.probe(args, can_run));
 }
 
 hello_micro_status hello_micro_workspace_bytes(const hello_micro_args* args, int64_t* bytes) {

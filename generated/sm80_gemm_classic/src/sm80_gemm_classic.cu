@@ -44,7 +44,7 @@ sm80_gemm_classic_status sm80_gemm_classic_run(const sm80_gemm_classic_args* arg
 }
 
 sm80_gemm_classic_status sm80_gemm_classic_can_run(const sm80_gemm_classic_args* args) {
-  return static_cast<sm80_gemm_classic_status>(last_call.with_args(args, can_run));
+  return static_cast<sm80_gemm_classic_status>(last_call.probe(args, can_run));
 }
 
 sm80_gemm_classic_status sm80_gemm_classic_workspace_bytes(const sm80_gemm_classic_args* args, int64_t* bytes) {

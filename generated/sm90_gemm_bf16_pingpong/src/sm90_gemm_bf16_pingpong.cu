@@ -60,7 +60,7 @@ sm90_gemm_bf16_pingpong_status sm90_gemm_bf16_pingpong_run(const sm90_gemm_bf16_
 }
 
 sm90_gemm_bf16_pingpong_status sm90_gemm_bf16_pingpong_can_run(const sm90_gemm_bf16_pingpong_args* args) {
-  return static_cast<sm90_gemm_bf16_pingpong_status>(last_call.with_args(args, can_run));
+  return static_cast<sm90_gemm_bf16_pingpong_status>(last_call.probe(args, can_run));
 }
 
 sm90_gemm_bf16_pingpong_status sm90_gemm_bf16_pingpong_workspace_bytes(const sm90_gemm_bf16_pingpong_args* args, int64_t* bytes) {

@@ -32,6 +32,7 @@ namespace sm90_gemm_bf16_rules {
 // Copies operands that TMA cannot address to the workspace, where that pays, and changes the arguments to the copies.
 mmagen::Status copy_operands(sm90_gemm_bf16_rules_args& args, cudaStream_t stream);
 int64_t copied_bytes(sm90_gemm_bf16_rules_args const& args);
+void take_pitches_of_copies(sm90_gemm_bf16_rules_args& args, bool with_workspace);
 }
 
 namespace {
@@ -50,19 +51,23 @@ constexpr mmagen::Candidate<Args, sm90_gemm_bf16_rules_info> kConfigs[] = {
       &sm90_gemm_bf16_rules::large::query, &sm90_gemm_bf16_rules::large::workspace },
 };
 
-auto const& chosen(Args const& args) { return mmagen::choose(kConfigs, args); }
+// By the pitches of the copies where they are made: those are what the kernel reads.
+auto const& chosen(Args args, mmagen::Workspace workspace = mmagen::Workspace::kAsGiven) {
+  sm90_gemm_bf16_rules::take_pitches_of_copies(args, workspace == mmagen::Workspace::kAsAskedFor);
+  return mmagen::choose(kConfigs, args, workspace);
+}
 
 mmagen::Status run(Args const& args, cudaStream_t stream) {
   Args copied = args;
   mmagen::Status const status = sm90_gemm_bf16_rules::copy_operands(copied, stream);
   if (status != mmagen::Status::kSuccess) { return status; }
-  return chosen(args).run(copied, stream);
+  return chosen(copied).run(copied, stream);
 }
 mmagen::Status can_run(Args const& args) { return chosen(args).can_run(args); }
 mmagen::Status query(sm90_gemm_bf16_rules_info& info) { return mmagen::query_all(kConfigs, info); }
 mmagen::Status workspace(Args const& args, int64_t& bytes) {
   bytes = 0;
-  auto const& one = mmagen::choose(kConfigs, args, mmagen::Workspace::kAsAskedFor);
+  auto const& one = chosen(args, mmagen::Workspace::kAsAskedFor);
   mmagen::Status const status = one.workspace == nullptr ? mmagen::Status::kSuccess : one.workspace(args, bytes);
   if (status == mmagen::Status::kSuccess) { bytes += sm90_gemm_bf16_rules::copied_bytes(args); }
   return status;
@@ -91,7 +96,7 @@ sm90_gemm_bf16_rules_status sm90_gemm_bf16_rules_run(const sm90_gemm_bf16_rules_
 }
 
 sm90_gemm_bf16_rules_status sm90_gemm_bf16_rules_can_run(const sm90_gemm_bf16_rules_args* args) {
-  return static_cast<sm90_gemm_bf16_rules_status>(last_call.with_args(args, can_run));
+  return static_cast<sm90_gemm_bf16_rules_status>(last_call.probe(args, can_run));
 }
 
 sm90_gemm_bf16_rules_status sm90_gemm_bf16_rules_workspace_bytes(const sm90_gemm_bf16_rules_args* args, int64_t* bytes) {

@@ -21,4 +21,8 @@ mmagen::Status copy_operands(sm90_gemm_bf16_rules_args& args, cudaStream_t strea
 
 int64_t copied_bytes(sm90_gemm_bf16_rules_args const& args) { return mmagen::copied_bytes<mmagen::CallOperands<large::Config>>(args); }
 
+void take_pitches_of_copies(sm90_gemm_bf16_rules_args& args, bool with_workspace) {
+  mmagen::take_pitches_of_copies<mmagen::CallOperands<large::Config>>(args, with_workspace);
+}
+
 }  // namespace sm90_gemm_bf16_rules

@@ -44,7 +44,7 @@ sm90_micro_bf16_status sm90_micro_bf16_run(const sm90_micro_bf16_args* args, CUs
 }
 
 sm90_micro_bf16_status sm90_micro_bf16_can_run(const sm90_micro_bf16_args* args) {
-  return static_cast<sm90_micro_bf16_status>(last_call.with_args(args, can_run));
+  return static_cast<sm90_micro_bf16_status>(last_call.probe(args, can_run));
 }
 
 sm90_micro_bf16_status sm90_micro_bf16_workspace_bytes(const sm90_micro_bf16_args* args, int64_t* bytes) {

@@ -45,7 +45,7 @@ sm90_micro_sparse_status sm90_micro_sparse_run(const sm90_micro_sparse_args* arg
 }
 
 sm90_micro_sparse_status sm90_micro_sparse_can_run(const sm90_micro_sparse_args* args) {
-  return static_cast<sm90_micro_sparse_status>(last_call.with_args(args, can_run));
+  return static_cast<sm90_micro_sparse_status>(last_call.probe(args, can_run));
 }
 
 sm90_micro_sparse_status sm90_micro_sparse_workspace_bytes(const sm90_micro_sparse_args* args, int64_t* bytes) {

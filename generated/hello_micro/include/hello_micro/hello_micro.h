@@ -36,6 +36,8 @@ typedef enum hello_micro_status {
   HELLO_MICRO_STRUCT_SIZE = 17,    /* struct_size is not the size of a struct that the library knows */
   HELLO_MICRO_FIXED_SHAPE = 18,    /* this kernel computes one tile and nothing else */
   HELLO_MICRO_TOO_MANY_TILES = 19, /* more than 2^31 - 16385 */
+  HELLO_MICRO_WRONG_STREAM = 20,   /* no stream of the current device */
+  HELLO_MICRO_FOREIGN_MEMORY = 21, /* memory that the current device does not reach; only can_run says so */
   HELLO_MICRO_NEGATIVE_M = 32,
   HELLO_MICRO_NEGATIVE_N = 33,
   HELLO_MICRO_NEGATIVE_K = 34,
@@ -119,7 +121,8 @@ typedef struct hello_micro_info {
  * memory of the current device. Thread-safe. */
 HELLO_MICRO_API hello_micro_status hello_micro_run(const hello_micro_args *args, struct CUstream_st *stream);
 
-/* What hello_micro_run would return on the current device, without launching anything. */
+/* What hello_micro_run would return on the current device, without launching anything. Where that is success, it also asks the
+ * driver where the memory of each pointer is, which hello_micro_run does not: HELLO_MICRO_FOREIGN_MEMORY. */
 HELLO_MICRO_API hello_micro_status hello_micro_can_run(const hello_micro_args *args);
 
 /* Bytes of workspace that a call with these arguments can use on the current device, 0 for none. */

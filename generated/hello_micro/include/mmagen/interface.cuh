@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 #include "further_tensors.cuh"
 #include "status.cuh"
@@ -29,6 +30,7 @@ struct Interface {
   int columns_of_element = 1;   // of A B^T, for an element of D
   int group_a = 1, kept_a = 1;  // of a sparse A, as a call has it: kept_a of each group_a columns
   int packed_b = 1;             // elements of B in one of its memory
+  int most_k = 0x7fffffff - 16384;
 };
 
 /// Copies the caller's struct, which may be of another version: a shorter one is refused, of a longer one all that this library
@@ -63,6 +65,8 @@ inline char const* status_text(Status status, Interface const& interface) {
     case Status::kStructSize: return "struct_size is not the size of a struct that this library knows";
     case Status::kFixedShape: return interface.shape;
     case Status::kTooManyTiles: return "too many tiles: m, n and batch make more than 2^31 - 16385 of them";
+    case Status::kWrongStream: return "stream is no stream of the current device";
+    case Status::kForeignMemory: return "a pointer is to memory that the current device does not reach";
     case Status::kNegativeM: return "m is negative";
     case Status::kNegativeN: return "n is negative";
     case Status::kNegativeK: return "k is negative";
@@ -87,6 +91,7 @@ inline char const* status_text(Status status, Interface const& interface) {
     case Status::kMisalignedAlpha: return "alpha_device is misaligned";
     case Status::kMisalignedBeta: return "beta_device is misaligned";
     case Status::kMisalignedWorkspace: return "workspace is misaligned: 16 bytes";
+    case Status::kShortWorkspace: return "workspace is NULL, or has fewer bytes than this call needs";
     case Status::kShortLda: return "lda is shorter than a line of A along its contiguous mode";
     case Status::kShortLdb: return "ldb is shorter than a line of B along its contiguous mode";
     case Status::kShortLdc: return "ldc is shorter than a line of C along its contiguous mode";
@@ -177,6 +182,9 @@ struct LastStatus {
         if (cudaDriverGetVersion(&driver) != cudaSuccess) { return false; }
         return say("old driver: it supports CUDA %d.%d, and this library was built with CUDA %d.%d", driver / 1000,
                    driver % 1000 / 10, CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
+      case Status::kWrongStream:
+        if (cudaGetDevice(&device) != cudaSuccess) { return false; }
+        return say("stream is no stream of the current device, which is device %d: pass one that was created there", device);
       case Status::kWrongDevice:
       case Status::kSmallDevice: break;
       default: return false;
@@ -219,6 +227,15 @@ struct LastCall : LastStatus {
     return keep(status == Status::kSuccess ? call(static_cast<Args const&>(read)) : status);
   }
 
+  /// The same for a call that launches nothing: then also asks CUDA where the memory of each pointer is.
+  template <class Call>
+  Status probe(Args const* from, Call const& call) {
+    return with_args(from, [this, &call](Args const& read) {
+      Status const found = call(read);
+      return found == Status::kSuccess ? check_memory(read) : found;
+    });
+  }
+
   /// Runs `call(info)` on the caller's struct for results.
   template <class Info, class Call>
   Status with_info(Info* info, Call const& call) {
@@ -236,6 +253,49 @@ struct LastCall : LastStatus {
   }
 
  private:
+  /// kForeignMemory for the first pointer of a call to memory that the current device does not reach.
+  Status check_memory(Args const& read) {
+    if (read.m == 0 || read.n == 0) { return Status::kSuccess; }
+    bool const multiplies = read.k > 0, reads_c = read.beta != 0 || read.beta_device != nullptr;
+    std::pair<char const*, void const*> const all[] = {
+        {"a", multiplies ? read.a : nullptr}, {"b", multiplies ? read.b : nullptr},
+        {"c", reads_c ? read.c : nullptr},    {"d", read.d},
+        {"alpha_device", read.alpha_device},  {"beta_device", read.beta_device},
+        {"workspace", read.workspace},
+    };
+    for (auto const& [name, pointer] : all) {
+      if (!is_reached(name, pointer)) { return Status::kForeignMemory; }
+    }
+    for (int i = 0; i < Further::kTensors; ++i) {
+      TensorArgument const one = Further::tensor(read, i);
+      if (!is_reached(one.name, one.pointer)) { return Status::kForeignMemory; }
+    }
+    return Status::kSuccess;
+  }
+
+  /// Keeps the sentence where the pointer is to memory of the host alone, or of a device that the current one does not reach.
+  bool is_reached(char const* name, void const* pointer) {
+    cudaPointerAttributes found{};
+    int device = 0, pageable = 0;
+    if (pointer == nullptr) { return true; }
+    if (cudaPointerGetAttributes(&found, pointer) != cudaSuccess || cudaGetDevice(&device) != cudaSuccess) {
+      cudaGetLastError();  // nothing is known
+      return true;
+    }
+    if (found.devicePointer != nullptr || found.device == device) { return true; }
+    if (found.type == cudaMemoryTypeDevice) {
+      tell(Status::kForeignMemory, "%s is memory of device %d, which the current device, %d, does not reach", name,
+           found.device, device);
+      return false;
+    }
+    if (cudaDeviceGetAttribute(&pageable, cudaDevAttrPageableMemoryAccess, device) != cudaSuccess || pageable != 0) {
+      return true;
+    }
+    tell(Status::kForeignMemory, "%s is %p, no memory that device %d reaches: copy it to memory of the device", name, pointer,
+         device);
+    return false;
+  }
+
   bool about_matrix(Interface const& interface) {
     struct Matrix {
       char const* name;
@@ -309,7 +369,7 @@ struct LastCall : LastStatus {
       case Status::kNegativeBatch: return say("batch is %lld, a count is 0 or more", number(args.batch));
       case Status::kTooLargeM: return say("m is %lld, %lld is the most", number(args.m), kMost);
       case Status::kTooLargeN: return say("n is %lld, %lld is the most", number(args.n), kMost);
-      case Status::kTooLargeK: return say("k is %lld, %lld is the most", number(args.k), kMost);
+      case Status::kTooLargeK: return say("k is %lld, %d is the most", number(args.k), interface.most_k);
       case Status::kTooManyTiles:
         return say("m %lld, n %lld and batch %lld make more tiles than %lld", number(args.m), number(args.n),
                    number(args.batch), kMost);
@@ -318,6 +378,9 @@ struct LastCall : LastStatus {
       case Status::kMisalignedBeta:
         return say("beta_device is %p, not aligned to %d bytes", args.beta_device, interface.bytes_scalar);
       case Status::kMisalignedWorkspace: return say("workspace is %p, not aligned to 16 bytes", args.workspace);
+      case Status::kShortWorkspace:
+        return say("workspace is %p with %lld bytes, fewer than this call needs", args.workspace,
+                   (long long)args.workspace_bytes);
       case Status::kAlphaNotInteger: return say("alpha is %g; this kernel takes a 32-bit integer", args.alpha);
       case Status::kBetaNotInteger: return say("beta is %g; this kernel takes a 32-bit integer", args.beta);
       case Status::kUnusedAlpha:

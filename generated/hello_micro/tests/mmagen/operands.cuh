@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <memory>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "buffers.cuh"
 #include "error_bound.cuh"
 #include "groups.cuh"
+#include "group_pointers.cuh"
 #include "record.cuh"
 #include "types.cuh"
 
@@ -298,6 +300,8 @@ struct Call {
   void const* beta_device = nullptr;
   GroupArguments groups = {};
   std::vector<Matrix> further = {};  // in the order of Subject::further()
+  PointerArguments pointers = {};    // where groups have matrices of their own
+  std::vector<Call> each = {};       // their calls; those of empty groups have no D
 };
 
 /// Does the Subject change A once it is filled?
@@ -349,6 +353,12 @@ FurtherTensor further_tensor(Problem const& problem, int place, int64_t rows, in
 
 enum class InPlace { kNo, kYes };  ///< whether C is D
 
+/// Elements by which lines exceed rows, and by which pointers are off their alignment.
+struct Padding {
+  int64_t a, b, c, d;
+  int64_t offset_a, offset_b, offset_c, offset_d;
+};
+
 template <class Subject>
 class Operands {
  public:
@@ -356,19 +366,26 @@ class Operands {
   using B = typename Subject::B;
   using Out = typename Subject::Out;
 
+  /// C has twice the padding, so that a kernel that uses D's leading dimension for C fails.
   explicit Operands(Problem const& problem)
-      : problem_(problem),
-        a_(shape<A>(problem.m, problem.k, Subject::kAMajor == 'K'), A::kPoisonByte, problem.ld_pad, problem.offset,
-           stride_of<Subject>(problem, 0)),
-        b_(shape<B>(problem.n, problem.k, Subject::kBMajor == 'K'), B::kPoisonByte, problem.ld_pad, problem.offset,
-           stride_of<Subject>(problem, 1)),
-        d_(shape<Out>(problem.m, problem.n / Subject::Epilogue::kSumsOfElement, Subject::kDMajor == 'N'), Out::kPoisonByte,
-           problem.ld_pad, problem.offset, stride_of<Subject>(problem, 3)) {
+      : Operands(problem, {problem.ld_pad, problem.ld_pad, 2 * problem.ld_pad, problem.ld_pad, problem.offset, problem.offset,
+                           problem.offset, problem.offset}) {}
+
+  Operands(Problem const& problem, Padding const& pad) : problem_(problem) {
+    if (kGroupRowsOf<Subject> == GroupRows::kPointers && !problem.groups.empty()) {
+      make_groups();
+      return;
+    }
+    a_ = GuardedMatrix(shape<A>(problem.m, problem.k, Subject::kAMajor == 'K'), A::kPoisonByte, pad.a, pad.offset_a,
+                       stride_of<Subject>(problem, 0));
+    b_ = GuardedMatrix(shape<B>(problem.n, problem.k, Subject::kBMajor == 'K'), B::kPoisonByte, pad.b, pad.offset_b,
+                       stride_of<Subject>(problem, 1));
+    d_ = GuardedMatrix(shape<Out>(problem.m, problem.n / Subject::Epilogue::kSumsOfElement, Subject::kDMajor == 'N'),
+                       Out::kPoisonByte, pad.d, pad.offset_d, stride_of<Subject>(problem, 3));
     groups_.make<Subject>(problem);
-    // Twice the padding, so that a kernel that uses D's leading dimension for C fails.
     if (problem.beta != 0.0) {
-      c_ = GuardedMatrix(shape<Out>(problem.m, problem.n, Subject::kDMajor == 'N'), Out::kPoisonByte, 2 * problem.ld_pad,
-                         problem.offset, stride_of<Subject>(problem, 2));
+      c_ = GuardedMatrix(shape<Out>(problem.m, problem.n, Subject::kDMajor == 'N'), Out::kPoisonByte, pad.c, pad.offset_c,
+                         stride_of<Subject>(problem, 2));
       using Scalar = typename Subject::Scalar;
       typename Scalar::Storage const values[] = {Scalar::store(problem.alpha), Scalar::store(problem.beta)};
       scalars_ = DeviceMemory(sizeof values);
@@ -383,6 +400,7 @@ class Operands {
 
   /// Also poisons the gaps and guard bands.
   void fill_inputs(Draw const& draw, uint64_t seed, cudaStream_t stream) {
+    if (!each_.empty()) { return fill_groups(draw.distribution, seed, stream); }
     auto const fill = [&](double reach, int64_t group, bool positive, uint64_t tag) {
       return Fill{draw.distribution, reach, group, positive, splitmix64(seed ^ tag << 60)};
     };
@@ -410,6 +428,10 @@ class Operands {
 
   /// D filled with poison or, if it is also C, with C's values and poison around them.
   void prepare_output(InPlace in_place, cudaStream_t stream) const {
+    for (auto const& one : each_) {
+      if (one) { one->prepare_output(in_place, stream); }
+    }
+    if (!each_.empty()) { return; }
     d_.poison(stream);
     if (in_place == InPlace::kYes) { fill_matrix<Out>(d_.matrix(), c_fill_, stream); }
     for (std::size_t i = 0; i < further_.size(); ++i) {
@@ -425,6 +447,8 @@ class Operands {
     Call call = {problem_.m,  problem_.n,  problem_.k, problem_.batch, problem_.alpha, problem_.beta,
                  a_.matrix(), b_.matrix(), c,          d_.matrix()};
     call.groups = groups_.arguments();
+    if (!each_.empty()) { call.pointers = pointers_.arguments(in_place == InPlace::kYes); }
+    for (auto const& one : each_) { call.each.push_back(one ? one->call(in_place) : Call{}); }
     if (in_place == InPlace::kYes) {
       if (Subject::Epilogue::kAlpha) {
         call.alpha = NAN;
@@ -440,7 +464,26 @@ class Operands {
   bool has_c() const { return problem_.beta != 0.0; }
   Matrix const& c() const { return c_.matrix(); }
   GuardedMatrix const& d() const { return d_; }
+  Problem const& problem() const { return problem_; }
   GroupMemory const& groups() const { return groups_; }
+  /// Where groups have matrices of their own: of one that is not empty.
+  Operands const& of_group(std::size_t group) const { return *each_[group]; }
+
+  /// Elements outside of D that were written since prepare_output().
+  int64_t strays(cudaStream_t stream) const {
+    int64_t sum = each_.empty() ? d_.strays(stream) : 0;
+    for (auto const& one : each_) { sum += one ? one->strays(stream) : 0; }
+    return sum;
+  }
+  /// Groups that the kernel did not report as computed, after a call.
+  int64_t skipped_groups(cudaStream_t stream) const {
+    return !each_.empty() ? pointers_.reported(stream) : groups_.empty() ? 0 : groups_.reported(stream);
+  }
+  uint64_t output_checksum(cudaStream_t stream) const {
+    uint64_t sum = each_.empty() ? d_.checksum(stream) : 0;
+    for (auto const& one : each_) { sum = 7 * sum + (one ? one->output_checksum(stream) : 0); }
+    return sum;
+  }
   /// The tensors that the call raises, and their places in the list.
   std::vector<std::pair<std::size_t, GuardedMatrix const*>> updated() const {
     std::vector<std::pair<std::size_t, GuardedMatrix const*>> found;
@@ -451,6 +494,11 @@ class Operands {
   }
 
   uint64_t inputs_checksum(cudaStream_t stream) const {
+    if (!each_.empty()) {
+      uint64_t all = 0;
+      for (auto const& one : each_) { all = 7 * all + (one ? one->inputs_checksum(stream) : 0); }
+      return all;
+    }
     uint64_t sum = a_.checksum(stream) + 3 * b_.checksum(stream);
     if (has_c()) { sum += 5 * c_.checksum(stream); }
     for (std::size_t i = 0; i < further_.size(); ++i) {
@@ -461,6 +509,11 @@ class Operands {
 
   /// The minimum of bytes moved: each operand once; of groups, the rows that there are.
   double bytes() const {
+    if (!each_.empty()) {
+      double all = 0;
+      for (auto const& one : each_) { all += one ? one->bytes() : 0.0; }
+      return all;
+    }
     double const of_b = b_.matrix().bytes() / PreparesB<Subject>::kPacked;
     double sum = groups_.empty() ? a_.matrix().bytes() + of_b + d_.matrix().bytes() * (has_c() ? 2.0 : 1.0) : bytes_of_groups();
     for (GuardedMatrix const& one : further_memory_) { sum += one.matrix().bytes(); }
@@ -468,6 +521,63 @@ class Operands {
   }
 
  private:
+  /// Matrices of each group that has elements. Those of A and B begin and have lines at multiples of 16 elements, as TMA needs;
+  /// where leading dimensions are padded, C and D of every other group begin anywhere. Every leading dimension differs from
+  /// that of the group before.
+  void make_groups() {
+    std::vector<GroupMatricesOf> all;
+    for (std::size_t i = 0; i < problem_.groups.size(); ++i) {
+      Problem own = problem_;
+      own.groups.clear();
+      own.groups_nk.clear();
+      own.batch = 1;
+      own.m = problem_.groups[i];
+      own.n = problem_.n_of(i);
+      int64_t const k = problem_.k_of(i);
+      own.k = std::max<int64_t>(k, 1);  // without a K A and B are zeros for the reference
+      all.push_back({own.m, own.n, k, {}});
+      if (own.m == 0 || own.n == 0) {
+        each_.emplace_back();
+        continue;
+      }
+      auto const pad = [](int64_t line, int64_t more) { return ceil_div(line, 16) * 16 - line + 16 * more; };
+      int64_t const turn = static_cast<int64_t>(i);
+      int64_t const odd = own.ld_pad > 0 ? turn % 2 : 0, line_d = Subject::kDMajor == 'N' ? own.n : own.m;
+      Padding const padding = {pad(Subject::kAMajor == 'K' ? own.k : own.m, turn % 3),
+                               pad(Subject::kBMajor == 'K' ? own.k : own.n, 1 + turn % 2),
+                               odd ? own.ld_pad + 5 + turn % 3 : pad(line_d, 2 + turn % 3),
+                               odd ? own.ld_pad + turn % 4 : pad(line_d, turn % 4),
+                               0,
+                               0,
+                               odd * 3,
+                               odd};
+      each_.push_back(std::make_unique<Operands>(own, padding));
+      Operands const& made = *each_.back();
+      auto const all_of = [](GuardedMatrix const& one) { return PointerAndPitch{one.matrix().data, one.matrix().ld}; };
+      all.back().matrices[0] = k > 0 ? all_of(made.a_) : PointerAndPitch{};
+      all.back().matrices[1] = k > 0 ? all_of(made.b_) : PointerAndPitch{};
+      if (has_c()) { all.back().matrices[2] = all_of(made.c_); }
+      all.back().matrices[3] = all_of(made.d_);
+    }
+    pointers_ = PointerMemory(all);
+    if (has_c()) {
+      using Scalar = typename Subject::Scalar;
+      typename Scalar::Storage const values[] = {Scalar::store(problem_.alpha), Scalar::store(problem_.beta)};
+      scalars_ = DeviceMemory(sizeof values);
+      scalars_.copy_from(values, "copying alpha and beta");
+    }
+  }
+
+  void fill_groups(Distribution distribution, uint64_t seed, cudaStream_t stream) {
+    for (std::size_t i = 0; i < each_.size(); ++i) {
+      if (!each_[i]) { continue; }
+      each_[i]->fill_inputs(draw_of<Subject>(each_[i]->problem_, distribution), splitmix64(seed + i), stream);
+      if (problem_.k_of(i) > 0) { continue; }
+      fill_matrix<A>(each_[i]->a_.matrix(), Fill{Distribution::kZeros}, stream);
+      fill_matrix<B>(each_[i]->b_.matrix(), Fill{Distribution::kZeros}, stream);
+    }
+  }
+
   double bytes_of_groups() const {
     double const rows = static_cast<double>(rows_together(problem_));
     auto const line = [](Matrix const& one) { return static_cast<double>(one.cols) * one.element_bytes; };
@@ -492,7 +602,9 @@ class Operands {
   Fill c_fill_;
   GuardedMatrix a_, b_, c_, d_;
   GroupMemory groups_;
-  DeviceMemory scalars_;  // alpha, beta
+  PointerMemory pointers_;
+  std::vector<std::unique_ptr<Operands>> each_;  // of groups with matrices of their own; none for an empty one
+  DeviceMemory scalars_;                         // alpha, beta
   std::vector<FurtherTensor> further_;
   std::vector<GuardedMatrix> further_memory_;
 };

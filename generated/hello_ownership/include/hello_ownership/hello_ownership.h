@@ -33,6 +33,8 @@ typedef enum hello_ownership_status {
   HELLO_OWNERSHIP_STRUCT_SIZE = 17,    /* struct_size is not the size of a struct that the library knows */
   HELLO_OWNERSHIP_FIXED_SHAPE = 18,    /*  */
   HELLO_OWNERSHIP_TOO_MANY_TILES = 19, /* more than 2^31 - 16385 */
+  HELLO_OWNERSHIP_WRONG_STREAM = 20,   /* no stream of the current device */
+  HELLO_OWNERSHIP_FOREIGN_MEMORY = 21, /* memory that the current device does not reach; only can_run says so */
   HELLO_OWNERSHIP_NEGATIVE_M = 32,
   HELLO_OWNERSHIP_NEGATIVE_N = 33,
   HELLO_OWNERSHIP_NEGATIVE_K = 34,

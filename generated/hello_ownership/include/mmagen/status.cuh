@@ -24,6 +24,8 @@ enum class Status : int {
   kStructSize = 17,
   kFixedShape = 18,
   kTooManyTiles = 19,
+  kWrongStream = 20,
+  kForeignMemory = 21,
   kNegativeM = 32,
   kNegativeN = 33,
   kNegativeK = 34,
@@ -48,6 +50,7 @@ enum class Status : int {
   kMisalignedAlpha = 71,
   kMisalignedBeta = 72,
   kMisalignedWorkspace = 73,
+  kShortWorkspace = 74,
   kShortLda = 80,
   kShortLdb = 81,
   kShortLdc = 82,
@@ -109,6 +112,7 @@ inline Status status_of(cudaError_t error) {
     case cudaErrorNoKernelImageForDevice:
     case cudaErrorInvalidDeviceFunction: status = Status::kWrongDevice; break;
     case cudaErrorInvalidClusterSize: status = Status::kSmallDevice; break;
+    case cudaErrorInvalidResourceHandle: status = Status::kWrongStream; break;  // the only handle that is passed on
     default: return Status::kCudaError;
   }
   cudaGetLastError();  // reported by the status: a later check of the caller must not find it
@@ -136,13 +140,31 @@ Status allow_smem(Kernel* kernel, int bytes) {
   return Status::kSmallDevice;
 }
 
+/// kWrongStream for a stream of another device than the current one: CUDA 13 would run the kernel on that device, with memory
+/// that it may not reach.
+inline Status check_stream([[maybe_unused]] cudaStream_t stream) {
+#if CUDART_VERSION >= 12080
+  if (stream == nullptr || stream == cudaStreamLegacy || stream == cudaStreamPerThread) { return Status::kSuccess; }
+  int device = 0, current = 0;
+  if (cudaStreamGetDevice(stream, &device) != cudaSuccess || cudaGetDevice(&current) != cudaSuccess) {
+    cudaGetLastError();  // the launch meets it again
+    return Status::kSuccess;
+  }
+  return device == current ? Status::kSuccess : Status::kWrongStream;
+#else
+  return Status::kSuccess;  // the runtime does not say
+#endif
+}
+
 /// Launches a kernel. Unlike with <<<>>> and cudaGetLastError(), an earlier error of the caller is not reported as this
 /// launch's.
 template <class... Params>
 Status launch_kernel(void (*kernel)(Params...), unsigned ctas, int threads, int smem_bytes, cudaStream_t stream, Launch launch,
                      Params... params) {
-  Status const status = allow_smem(kernel, smem_bytes);
+  Status status = allow_smem(kernel, smem_bytes);
   if (status != Status::kSuccess || launch == Launch::kNo) { return status; }
+  status = check_stream(stream);
+  if (status != Status::kSuccess) { return status; }
   void* arguments[] = {&params...};
   return status_of(cudaLaunchKernel(reinterpret_cast<void const*>(kernel), dim3(ctas), dim3(unsigned(threads)), arguments,
                                     size_t(smem_bytes), stream));
@@ -152,6 +174,8 @@ Status launch_kernel(void (*kernel)(Params...), unsigned ctas, int threads, int 
 /// wait_on_dependent_grids() first.
 template <class Params>
 Status launch_dependent_kernel(void (*kernel)(Params), unsigned ctas, int threads, cudaStream_t stream, Params params) {
+  Status const status = check_stream(stream);
+  if (status != Status::kSuccess) { return status; }
   cudaLaunchAttribute attribute{};
   attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attribute.val.programmaticStreamSerializationAllowed = 1;

@@ -42,7 +42,12 @@ __device__ inline uint32_t encode(Element element, int32_t value) {
     case Element::kBf16: return small_float(8, 7, value);
     case Element::kE4M3: return small_float(4, 3, value);
     case Element::kE5M2: return small_float(5, 2, value);
-    case Element::kTf32: return __float_as_uint(float(value));
+    case Element::kE3M2: return small_float(3, 2, value);
+    case Element::kE2M3: return small_float(2, 3, value);
+    case Element::kE2M1: return small_float(2, 1, value) << 2;  // PTX ISA, packing of kind::f8f6f4
+    case Element::kE2M1Packed: return small_float(2, 1, value);
+    case Element::kTf32:
+    case Element::kF32: return __float_as_uint(float(value));
     default: return uint32_t(value) & ((1u << bits_of(element)) - 1);
   }
 }

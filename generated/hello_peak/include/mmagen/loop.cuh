@@ -14,6 +14,7 @@ namespace peak {
 
 struct LoopArguments {
   uint32_t blocks;    ///< blocks of multiplies to run, at least 1
+  uint32_t alone;     ///< of wgmma, not 0: a block is one instruction, whose end is waited for before the next one
   uint32_t const* a;  ///< the slices of A: registers of each thread, or tiles of shared memory
   uint32_t const* b;
   uint32_t const* e;           ///< metadata of a sparse A, one word for each thread

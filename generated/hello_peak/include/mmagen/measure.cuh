@@ -130,7 +130,7 @@ class Runner {
   }
 
   LoopArguments arguments(uint32_t blocks) const {
-    return {blocks, device_.a, device_.b, device_.e, device_.digests, device_.clocks};
+    return {blocks, 0u, device_.a, device_.b, device_.e, device_.digests, device_.clocks};
   }
 
   /// `launches` launches without a pause.
@@ -154,14 +154,21 @@ class Runner {
     return flop_per_block(c) * sample.blocks / sample.cycles;
   }
 
-  /// An odd number of blocks that takes about `ms`, at least 3; more where random sums would not all saturate by then.
+  /// Blocks after which all sums of random operands are the largest integer, and the most after which none is.
+  double saturating_blocks(Configuration const& c) const { return 16.0 * kLargest / products_of_a_block(c); }
+  double exact_blocks(Configuration const& c) const { return std::floor(kLargest / products_of_a_block(c)); }
+
+  /// An odd number of blocks that takes about `ms`, at least 3. Random sums that saturate either all do or none does: an
+  /// operation that the device emulates is too slow to wait for all of them.
   uint32_t blocks_for(Configuration const& c, double ms) const {
     constexpr int kTrial = 65;
     constexpr double kCyclesPerMs = 1.6e6;  // the nanosecond counter is too coarse for so short a run
-    double const wanted = ms * kCyclesPerMs * kTrial / std::max(run(c, arguments(kTrial), 1).cycles, 1.0);
-    double const mean = double(entry_.products) * c.steps * entry_.limit_a * entry_.limit_b / 4.0;
-    double const least = entry_.sums == Sums::kSaturate ? 4.0 * 2147483648.0 / mean : 3.0;
-    return uint32_t(std::min(std::max(wanted, least), 1e9)) | 1u;
+    double wanted = ms * kCyclesPerMs * kTrial / std::max(run(c, arguments(kTrial), 1).cycles, 1.0);
+    if (entry_.sums == Sums::kSaturate && wanted < saturating_blocks(c)) {
+      double const much = saturating_blocks(c) / std::max(wanted, 1.0);
+      wanted = much < kWorthSaturating ? saturating_blocks(c) : std::min(wanted, exact_blocks(c) - 1.0);
+    }
+    return uint32_t(std::min(std::max(wanted, 3.0), 1e9)) | 1u;
   }
 
   std::vector<uint32_t> digests(Configuration const& c) const {
@@ -175,6 +182,14 @@ class Runner {
   Device const& device() const { return device_; }
 
  private:
+  static constexpr double kLargest = 2147483647.0;
+  static constexpr double kWorthSaturating = 4.0;  // times the time that was asked for
+
+  /// The largest sum that a block can add to an element.
+  double products_of_a_block(Configuration const& c) const {
+    return double(entry_.products) * c.steps * entry_.limit_a * entry_.limit_b;
+  }
+
   void fill_one(Element element, Fill fill, uint32_t seed, Configuration const& c, int words, int rows, bool turned,
                 uint32_t* out) const {
     // Registers come in slices of which two repeat the others, shared memory in tiles of which one repeats the other.

@@ -40,6 +40,7 @@ struct Result {
   Disposition disposition = Disposition::kNotRun;
   std::string reason;
   int warps = 0, accumulators = 0, steps = 0;
+  Single single;
   double tflops = NAN, flop_per_cycle = NAN, percent = NAN, clock_mhz = NAN, sm_clock_mhz = NAN, power_w = NAN, seconds = NAN;
   std::vector<SweepPoint> sweep;
 };
@@ -181,13 +182,17 @@ inline std::string json(Result const& r, Identity const& identity, test::DeviceF
   return text + ", \"inputs\": " + test::json_text(r.inputs) + ", \"flop_per_cycle\": " + test::json_number(r.flop_per_cycle) +
          ", \"pct_rate\": " + test::json_number(r.percent) + ", \"clock_mhz\": " + test::json_number(r.clock_mhz) +
          ", \"warps\": " + number(r.warps) + ", \"accumulators\": " + number(r.accumulators) +
-         ", \"steps\": " + number(r.steps) + ", \"seconds\": " + test::json_number(r.seconds) + ", \"sweep\": [" + sweep + "]}";
+         ", \"steps\": " + number(r.steps) + ", \"seconds\": " + test::json_number(r.seconds) +
+         ", \"latency_cycles\": " + test::json_number(r.single.latency) +
+         ", \"interval_cycles\": " + test::json_number(r.single.interval) + ", \"sweep\": [" + sweep + "]}";
 }
 
 inline void print(Result const& r) {
-  std::printf("%-52s %-8s %-10s %8.1f T %7.1f %% of the rate %6.0f MHz %5.0f W %3d warps x %d accumulators x %d steps\n",
-              r.name.c_str(), r.inputs.c_str(), test::text(r.disposition), r.tflops, r.percent, r.clock_mhz, r.power_w, r.warps,
-              r.accumulators, r.steps);
+  std::printf(
+      "%-52s %-8s %-10s %8.1f T %7.1f %% of the rate %6.0f MHz %5.0f W %3d warps x %d accumulators x %d steps, latency %.1f, "
+      "interval %.1f\n",
+      r.name.c_str(), r.inputs.c_str(), test::text(r.disposition), r.tflops, r.percent, r.clock_mhz, r.power_w, r.warps,
+      r.accumulators, r.steps, r.single.latency, r.single.interval);
   if (!r.reason.empty()) { std::printf("    %s\n", r.reason.c_str()); }
   std::fflush(stdout);
 }
@@ -198,6 +203,7 @@ bool run_one(Device const& device, Entry const& entry, Settings const& settings,
              Tell const& tell) {
   Configuration best;
   std::vector<SweepPoint> points;
+  Single of_one;
   for (Inputs const& inputs : settings.inputs) {
     Result result;
     result.name = entry.name;
@@ -206,8 +212,12 @@ bool run_one(Device const& device, Entry const& entry, Settings const& settings,
     bool lost = false;
     try {
       Runner const runner(device, entry);
-      if (best.kernel == nullptr) { best = sweep(runner, inputs, settings.sample_ms, &points); }
+      if (best.kernel == nullptr) {
+        best = sweep(runner, inputs, settings.sample_ms, &points);
+        of_one = single(runner);
+      }
       result.sweep = points;
+      result.single = of_one;
       std::string const ones = check_ones(runner, best);
       measure(runner, best, inputs, settings, nvml, &result);
       if (!ones.empty()) {

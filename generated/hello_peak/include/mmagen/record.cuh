@@ -22,6 +22,10 @@ inline namespace v0_1 {
 // --- problem ---
 // Problems as the command line spells them. Host only.
 
+struct GroupNk {
+  int32_t n, k;
+};
+
 /// D = alpha * A * B^T + beta * C for each batch; A is (M,K), B is (N,K), C and D are (M,N).
 struct Problem {
   int64_t m = 0, n = 0, k = 0, batch = 1;
@@ -30,6 +34,10 @@ struct Problem {
   double alpha = 1.0, beta = 0.0;
   int64_t batch_strides[4] = {-1, -1, -1, -1};  ///< of A, B, C, D in elements; 0: one for all; -1: one behind the other
   std::vector<int32_t> groups = {};             ///< rows of each group of a grouped kernel; batch is their number
+  std::vector<GroupNk> groups_nk = {};          ///< columns and K of each group; empty: n and k
+
+  int64_t n_of(std::size_t group) const { return groups_nk.empty() ? n : groups_nk[group].n; }
+  int64_t k_of(std::size_t group) const { return groups_nk.empty() ? k : groups_nk[group].k; }
 };
 
 enum class Distribution { kUniform, kSmallInt, kZeros };
@@ -79,6 +87,8 @@ inline std::string text(Problem const& problem) {
   }
   for (std::size_t i = 0; i < problem.groups.size(); ++i) {
     out += (i == 0 ? ":groups=" : "+") + std::to_string(problem.groups[i]);
+    if (problem.groups_nk.empty()) { continue; }
+    out += "x" + std::to_string(problem.groups_nk[i].n) + "x" + std::to_string(problem.groups_nk[i].k);
   }
   return out;
 }

@@ -36,6 +36,8 @@ typedef enum sm80_gemm_classic_status {
   SM80_GEMM_CLASSIC_STRUCT_SIZE = 17,    /* struct_size is not the size of a struct that the library knows */
   SM80_GEMM_CLASSIC_FIXED_SHAPE = 18,    /* never from this kernel */
   SM80_GEMM_CLASSIC_TOO_MANY_TILES = 19, /* more than 2^31 - 16385 */
+  SM80_GEMM_CLASSIC_WRONG_STREAM = 20,   /* no stream of the current device */
+  SM80_GEMM_CLASSIC_FOREIGN_MEMORY = 21, /* memory that the current device does not reach; only can_run says so */
   SM80_GEMM_CLASSIC_NEGATIVE_M = 32,
   SM80_GEMM_CLASSIC_NEGATIVE_N = 33,
   SM80_GEMM_CLASSIC_NEGATIVE_K = 34,
@@ -119,7 +121,8 @@ typedef struct sm80_gemm_classic_info {
  * memory of the current device. Thread-safe. */
 SM80_GEMM_CLASSIC_API sm80_gemm_classic_status sm80_gemm_classic_run(const sm80_gemm_classic_args *args, struct CUstream_st *stream);
 
-/* What sm80_gemm_classic_run would return on the current device, without launching anything. */
+/* What sm80_gemm_classic_run would return on the current device, without launching anything. Where that is success, it also asks the
+ * driver where the memory of each pointer is, which sm80_gemm_classic_run does not: SM80_GEMM_CLASSIC_FOREIGN_MEMORY. */
 SM80_GEMM_CLASSIC_API sm80_gemm_classic_status sm80_gemm_classic_can_run(const sm80_gemm_classic_args *args);
 
 /* Bytes of workspace that a call with these arguments can use on the current device, 0 for none. */

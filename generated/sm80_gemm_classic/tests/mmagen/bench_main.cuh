@@ -194,6 +194,25 @@ class Contest {
       if (context_is_lost()) { throw; }
       missing_ += "no baseline: " + failure.reason + ". ";
     }
+    if constexpr (Subject::kAccumulation.products > 1) {
+      add_other_f32("cublasLt_tf32", LtF32::kTf32);
+      add_other_f32("cublasLt_bf16x9", LtF32::kPieces);
+    }
+  }
+
+  /// Another way of cuBLASLt to multiply f32, by its first heuristic. Not checked: it may keep fewer bits.
+  void add_other_f32(char const* name, LtF32 how) {
+    try {
+      LtTypes types = lt_types<Subject>();
+      types.f32 = how;
+      LtMatmul const* const matmul = others_.emplace_back(std::make_unique<LtMatmul>(types, calls_[0])).get();
+      TimedLaunch const launch = [this, matmul](int set) { matmul->run(calls_[static_cast<std::size_t>(set)], 0, stream_); };
+      launch(0);
+      add(name, launch);
+    } catch (Failure const& failure) {
+      if (context_is_lost()) { throw; }
+      missing_ += std::string("no ") + name + ": " + failure.reason + ". ";
+    }
   }
 
   /// For an epilogue that cuBLASLt does not have: the product alone, which is less than the kernel computes. Not checked.
@@ -266,6 +285,7 @@ class Contest {
   }
 
   std::unique_ptr<LtMatmul> lt_;
+  std::vector<std::unique_ptr<LtMatmul>> others_;
   std::vector<Call> lt_calls_;  // with operands of cuBLASLt's types
   std::unique_ptr<GuardedMatrix> plain_d_;
   std::unique_ptr<LtOfGroups<Subject>> loop_;

@@ -40,16 +40,28 @@ inline cudaDataType_t lt_type(std::string const& word) {
   throw Failure{Disposition::kNotSupported, "cuBLASLt has no " + word};
 }
 
+/// How cuBLASLt multiplies f32: with its own instructions, rounded to tf32, or as pieces of bf16.
+enum class LtF32 { kPlain, kTf32, kPieces };
+
 /// Type words of the product, the scales of its operands, and its epilogue.
 struct LtTypes {
   std::string a, b, out, acc, scalar;
   LtScale scale_a = {}, scale_b = {};
   LtEpilogue epilogue = {};
+  LtF32 f32 = LtF32::kPlain;  ///< of an A and B of f32
   bool tf32() const { return a == "tf32"; }
   cublasComputeType_t compute() const {
     if (acc == "f16") { return CUBLAS_COMPUTE_16F; }
     if (acc == "f64") { return CUBLAS_COMPUTE_64F; }
     if (acc == "s32") { return CUBLAS_COMPUTE_32I; }
+    if (f32 == LtF32::kPieces) {
+#if CUDART_VERSION >= 12090
+      return CUBLAS_COMPUTE_32F_EMULATED_16BFX9;
+#else
+      throw Failure{Disposition::kNotSupported, "this version of cuBLASLt does not split f32"};
+#endif
+    }
+    if (f32 == LtF32::kTf32) { return CUBLAS_COMPUTE_32F_FAST_TF32; }
     return tf32() ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
   }
   cudaDataType_t scale() const { return acc == "f16" ? CUDA_R_16F : lt_type(scalar); }

@@ -117,6 +117,21 @@ inline std::string overlap(Problem const& problem) {
   return "";
 }
 
+/// Adds the group that is given as R or MxNxK. Returns whether it is one, and none larger than the problem.
+inline bool add_group(std::string const& text, Problem* problem) {
+  std::vector<std::string> const parts = split(text, 'x');
+  int64_t extents[3] = {-1, problem->n, problem->k};
+  int64_t const most[3] = {problem->m, problem->n, problem->k};
+  bool good = parts.size() == 1 || parts.size() == 3;
+  for (std::size_t i = 0; good && i < parts.size(); ++i) {
+    good = parse_number(parts[i], &extents[i]) && extents[i] >= 0 && extents[i] <= most[i];
+  }
+  if (!good) { return false; }
+  problem->groups.push_back(static_cast<int32_t>(extents[0]));
+  if (parts.size() == 3) { problem->groups_nk.push_back({static_cast<int32_t>(extents[1]), static_cast<int32_t>(extents[2])}); }
+  return true;
+}
+
 /// Empty on success, else what is wrong with the text.
 inline std::string parse_problem(std::string const& text, Problem* problem) {
   constexpr int64_t kLargest = int64_t{1} << 24;
@@ -138,11 +153,8 @@ inline std::string parse_problem(std::string const& text, Problem* problem) {
       int64_t* const target = key == "ld_pad" ? &problem->ld_pad : &problem->offset;
       good = parse_number(value, target) && *target >= 0 && *target <= kLargest;
     } else if (key == "groups") {
-      for (std::string const& rows : split(value, '+')) {
-        int64_t count = -1;
-        good = good && parse_number(rows, &count) && count >= 0 && count <= problem->m;
-        problem->groups.push_back(static_cast<int32_t>(count));
-      }
+      for (std::string const& group : split(value, '+')) { good = good && add_group(group, problem); }
+      good = good && (problem->groups_nk.empty() || problem->groups_nk.size() == problem->groups.size());
     } else if (key == "alpha" || key == "beta") {
       double* const target = key == "alpha" ? &problem->alpha : &problem->beta;
       good = parse_number(value, target) && std::isfinite(*target);

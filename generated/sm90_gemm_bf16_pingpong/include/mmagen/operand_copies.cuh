@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <type_traits>
 
 #include <cuda_runtime_api.h>
@@ -144,8 +145,9 @@ OperandCopies<Word<typename Config::A::Element>> plan_copies(Args const& args) {
   using B = typename Config::B;
   using Copies = OperandCopies<Word<typename A::Element>>;
   static_assert(sizeof(typename A::Element) == sizeof(typename B::Element), "one kernel copies both");
-  bool const sizes = args.m > 0 && args.n > 0 && args.k > 0 && args.batch > 0;
-  if (!sizes) { return {}; }
+  // Whether run() refuses the call is not known here.
+  auto const is_extent = [](int64_t extent) { return extent > 0 && extent <= INT32_MAX; };
+  if (!is_extent(args.m) || !is_extent(args.n) || !is_extent(args.k) || !is_extent(args.batch)) { return {}; }
   Copies copies;
   copies.a = {args.a,    args.lda, args.batch_stride_a, A::kContiguousK ? args.k : args.m, A::kContiguousK ? args.m : args.k,
               args.batch};
@@ -162,6 +164,17 @@ OperandCopies<Word<typename Config::A::Element>> plan_copies(Args const& args) {
 template <class Config, class Args>
 int64_t copied_bytes(Args const& args) {
   return detail::plan_copies<Config>(args).bytes();
+}
+
+/// Changes the leading dimensions of `args` to those of the copies that copy_operands() would make, by which a library chooses
+/// its kernel. `with_workspace`: as if the call had the workspace that it asks for.
+template <class Config, class Args>
+void take_pitches_of_copies(Args& args, bool with_workspace) {
+  auto const copies = detail::plan_copies<Config>(args);
+  bool const given = args.workspace != nullptr && args.workspace_bytes >= copies.bytes();
+  if (!given && !with_workspace) { return; }
+  if (copies.a.matrices > 0) { args.lda = copies.a.pitch; }
+  if (copies.b.matrices > 0) { args.ldb = copies.b.pitch; }
 }
 
 /// Enqueues the copies of a call that pay and that the workspace holds, and changes `args` to the copied operands and to what

@@ -123,6 +123,7 @@ struct Sm90EpilogueTma {
     unsigned stored = 0;  // or being stored
     unsigned loaded = 0;  // of C: as many, or those of the next tile too
     bool begun = false;   // was begin() called for the next tile?
+    int acquired = -1;    // the group whose tensor maps this warp's lane 0 may use, where groups have their own
     BesideTile beside;    // of that tile, if it was
   };
 
@@ -143,6 +144,10 @@ struct Sm90EpilogueTma {
                                 int split, int thread, int warp, Slices& slices) {
     Called const functor(params.functor);
     Warp const mine(params, storage, barriers, tile, split, thread, warp);
+    if constexpr (Tile::kOwnMatrices) {
+      if (mine.lane == 0 && slices.acquired != tile.batch) { tile.acquire_outputs(); }
+      slices.acquired = tile.batch;
+    }
     auto const row_of = [&](int i) { return cute::get<0>(mine.place(i * kCountN * kSlicesOfAtom)); };
     auto const column_of = [&](int i) { return cute::get<1>(mine.place(i)); };
     slices.beside.load(functor, {params.m, params.n}, row_of, column_of, tile.batch, mine.lane);
@@ -168,6 +173,7 @@ struct Sm90EpilogueTma {
     slices.begun = false;
     Warp const mine(params, storage, barriers, tile, split, thread, warp);
     SliceCoord const of_d = {mine.bounds.m, mine.bounds.n / kPair};
+    auto const& to = tile.outputs(params);
     int const lane = mine.lane;
 
     for_each(make_int_sequence<kSlices>{}, [&](auto slice) {
@@ -183,7 +189,7 @@ struct Sm90EpilogueTma {
         load_slice(params, mine, tile, kSlice % kOfSplit + kBuffers - 1, slices);
       }
       auto const [m, n] = mine.place(kSlice);
-      if (kOfGroup<Tile> && !mine.contains(m, n)) { return; }
+      if (kSkipsOutside<Tile> && !mine.contains(m, n)) { return; }
       auto const lines = slices.beside.of_slice(kM, kSlice % (kCountN * kSlicesOfAtom), lane);
       unsigned const use = slices.stored++;
       unsigned char* const buffer = mine.buffers + use % kBuffers * kSliceBytes;
@@ -191,7 +197,8 @@ struct Sm90EpilogueTma {
       Tensor sums = make_tensor(&tCrC(0, kM, kN) + kPart * (kSliceN / 2), Shape<Int<kSliceN / 2>>{});
       if (tma_loads) {
         mine.barriers[use % kBuffers].wait(use / kBuffers % 2);
-        stage<!kStagesMatrix>(sums, buffer, params, mine, functor, lines, m, n, tile, tma_moves<Tile>(mine.bounds, m, n));
+        stage<!kStagesMatrix>(sums, buffer, params, mine, functor, lines, m, n, tile,
+                              tma_loads_slice(params, mine, tile, m, n));
       } else {
         if (lane == 0) { tma_store_wait<kBuffers - 1>(); }  // the store from this buffer has read it
         __syncwarp();
@@ -205,12 +212,12 @@ struct Sm90EpilogueTma {
       fence_view_async_shared();
       __syncwarp();
       int const column = n / kPair;  // of D
-      if ((Config::kDRowMajor ? column + kSliceD : m + kRows) > params.tma_end) {
-        Slice::store_elements(buffer, params.d + tile.batch_d() * params.batch_stride_d, params.ldd, of_d, {m, column}, lane);
+      if ((Config::kDRowMajor ? column + kSliceD : m + kRows) > to.tma_end) {
+        Slice::store_elements(buffer, to.d + tile.batch_d() * to.batch_stride_d, to.ldd, of_d, {m, column}, lane);
       } else if (!tma_moves<Tile>(of_d, m, column)) {
         store_end_of_group<Tile>(buffer, params, of_d, tile.batch_d(), {m, column}, lane);
       } else if (lane == 0) {
-        tma_store(&params.map_d, buffer, Config::kDRowMajor ? column : m, Config::kDRowMajor ? m : column, tile.batch_d());
+        tma_store(&to.map_d, buffer, Config::kDRowMajor ? column : m, Config::kDRowMajor ? m : column, tile.batch_d());
       }
     });
     if (lane == 0) { tma_store_commit(); }
@@ -222,7 +229,11 @@ struct Sm90EpilogueTma {
 
  private:
   template <class Tile>
-  static constexpr bool kOfGroup = !cute::is_same_v<Tile, TileCoord>;
+  static constexpr bool kOfGroup = Tile::kEndsInside;
+
+  /// Are slices outside of D left out? TMA would clip them.
+  template <class Tile>
+  static constexpr bool kSkipsOutside = Tile::kEndsInside || Tile::kOwnMatrices;
 
   /// Tiles of groups may begin anywhere, and groups may share lines of a second matrix.
   static constexpr bool kStagesMatrix = Called::kStagesMatrix && !kOfGroup<typename Config::TileScheduler::Params::Coord>;
@@ -266,16 +277,24 @@ struct Sm90EpilogueTma {
   template <class Tile>
   CUTE_DEVICE static void load_slice(Params const& params, Warp const& mine, Tile const& tile, int i, Slices& slices) {
     auto const [m, n] = mine.place(mine.first_slice + i);
-    if (kOfGroup<Tile> && !mine.contains(m, n)) { return; }
+    if (kSkipsOutside<Tile> && !mine.contains(m, n)) { return; }
     unsigned const buffer = slices.loaded++ % kBuffers;
     if (mine.lane != 0) { return; }
-    if (tma_moves<Tile>(mine.bounds, m, n)) {
+    if (tma_loads_slice(params, mine, tile, m, n)) {
       mine.barriers[buffer].arrive_and_expect(kSliceBytes);
-      tma_load(&params.map_source, mine.buffers + buffer * kSliceBytes, mine.barriers[buffer], Config::kDRowMajor ? n : m,
-               Config::kDRowMajor ? m : n, tile.batch_d(), CacheHint::kEvictFirst);
+      tma_load(&tile.outputs(params).map_source, mine.buffers + buffer * kSliceBytes, mine.barriers[buffer],
+               Config::kDRowMajor ? n : m, Config::kDRowMajor ? m : n, tile.batch_d(), CacheHint::kEvictFirst);
     } else {
       mine.barriers[buffer].arrive();
     }
+  }
+
+  /// Does TMA load this slice of C, given that it loads some? Of groups with matrices of their own some may have a C that TMA
+  /// cannot address.
+  template <class Tile>
+  CUTE_DEVICE static bool tma_loads_slice(Params const& params, Warp const& mine, Tile const& tile, int m, int n) {
+    if constexpr (Tile::kOwnMatrices) { return tile.outputs(params).tma_loads; }
+    return tma_moves<Tile>(mine.bounds, m, n);
   }
 
   /// Does TMA load and store a slice? Of a group's tile not one that ends behind the group, nor, where groups follow each other
@@ -317,13 +336,14 @@ struct Sm90EpilogueTma {
       if (staged) {
         Slice::get(source, buffer, lane);
       } else {  // issue all loads before the first use
-        ElementD const* const c = params.c + tile.batch_d() * params.batch_stride_c;
+        auto const& from = tile.outputs(params);
+        ElementD const* const c = from.c + tile.batch_d() * from.batch_stride_c;
         CUTE_UNROLL
         for (int i = 0; i < kSliceN / 2; ++i) {
           int const row = m + lane / 4 + i / 2 % 2 * 8;
           int const column = n + i / 4 * 8 + lane % 4 * 2 + i % 2;
           if (mine.contains(row, column)) {
-            source[i] = c[Config::kDRowMajor ? row * params.ldc + column : row + column * params.ldc];
+            source[i] = c[Config::kDRowMajor ? row * from.ldc + column : row + column * from.ldc];
           }
         }
       }

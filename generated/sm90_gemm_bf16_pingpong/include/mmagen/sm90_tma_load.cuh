@@ -46,9 +46,16 @@ CUTE_DEVICE void load_all_stages(typename Loads::Params const& params, typename 
   }
   wait_on_dependent_grids();
   TileScheduler scheduler(scheduling, cluster);
+  int acquired = -1;  // the group whose tensor maps this thread may use
   for (; scheduler.is_valid(scheduling); scheduler.advance(scheduling)) {
     WorkTileInfo const work = scheduler.work_tile(scheduling);
     auto const tile = cta_tile<Config>(scheduler, scheduling, work, cluster);
+    if constexpr (TileScheduler::Params::Coord::kOwnMatrices) {
+      if (loads && tile.batch != acquired) {
+        tile.acquire_inputs();
+        acquired = tile.batch;
+      }
+    }
     CUTE_NO_UNROLL
     for (int i = 0; loads && i < work.k_tiles; ++i, ++pipe) {
       pipeline.empty[pipe.stage].wait(pipe.phase ^ 1);  // in the first round every stage is free
@@ -102,7 +109,8 @@ struct Sm90TmaLoad {
     int64_t const k_of_a = detail::stored_k<A>(args.k);
     MatrixExtent const a = {A::kContiguousK ? k_of_a : args.m, A::kContiguousK ? args.m : k_of_a, shared_a ? 1 : args.batch,
                             args.lda, args.batch_stride_a};
-    MatrixExtent const b = {B::kContiguousK ? args.k : args.n, B::kContiguousK ? args.n : args.k, shared_b ? 1 : args.batch,
+    int64_t const k_of_b = detail::stored_k<B>(args.k);
+    MatrixExtent const b = {B::kContiguousK ? k_of_b : args.n, B::kContiguousK ? args.n : k_of_b, shared_b ? 1 : args.batch,
                             args.ldb, args.batch_stride_b};
     params.batch_step_a = shared_a ? 0 : 1;
     params.batch_step_b = shared_b ? 0 : 1;
@@ -128,14 +136,15 @@ struct Sm90TmaLoad {
   template <bool kLoadsB = true, class Tile>
   CUTE_DEVICE static void load_stage(Params const& params, SharedStorage& storage, Pipeline& pipeline, int stage, int k_tile,
                                      Tile const& tile, ClusterCoord<Config> const& cluster) {
-    BoxCoord<A> const a(tile.first_m(A::kTileMn), k_tile, tile.batch * params.batch_step_a);
-    BoxCoord<B> const b(tile.first_n(B::kTileMn), k_tile, tile.batch * params.batch_step_b);
+    BoxCoord<A> const a(tile.first_m(A::kTileMn), k_tile, tile.batch_ab() * params.batch_step_a);
+    BoxCoord<B> const b(tile.first_n(B::kTileMn), k_tile, tile.batch_ab() * params.batch_step_b);
+    auto const& from = tile.inputs(params);
     Barrier& full = pipeline.full[stage];
     full.arrive_and_expect(params.stage_bytes);
-    load_operand<A, Config::kClusterN>(&params.map_a, storage.a.begin() + stage * A::kTileMn * A::kTileK, full,
-                                       cluster.mask_a(), cluster.n, a);
+    load_operand<A, Config::kClusterN>(&from.map_a, storage.a.begin() + stage * A::kTileMn * A::kTileK, full, cluster.mask_a(),
+                                       cluster.n, a);
     if constexpr (kLoadsB) {
-      load_operand<B, Config::kClusterM>(&params.map_b, storage.b.begin() + stage * B::kTileMn * B::kTileK, full,
+      load_operand<B, Config::kClusterM>(&from.map_b, storage.b.begin() + stage * B::kTileMn * B::kTileK, full,
                                          cluster.mask_b(), cluster.m, b);
     }
   }

@@ -10,6 +10,9 @@ inline namespace v0_1 {
 /// Position of an output tile, in tiles. What mainloops and epilogues ask of it; the tile of a group (sm90_group_tile.cuh)
 /// answers otherwise.
 struct TileCoord {
+  static constexpr bool kEndsInside = false;   // may D go on behind the last row of the tile's group?
+  static constexpr bool kOwnMatrices = false;  // is a tile's matrix none of the kernel's parameters?
+
   int m, n, batch;
 
   /// The first row and the first column of a tile of so many.
@@ -20,6 +23,17 @@ struct TileCoord {
   CUTE_DEVICE static int end_n(int n) { return n; }
   /// The matrix of C and D.
   CUTE_DEVICE int batch_d() const { return batch; }
+  /// The matrix of A and B.
+  CUTE_DEVICE int batch_ab() const { return batch; }
+  /// Tensor maps and pointers of A and B, and of C and D; `params`: the kernel's.
+  template <class Params>
+  CUTE_DEVICE static Params const& inputs(Params const& params) {
+    return params;
+  }
+  template <class Params>
+  CUTE_DEVICE static Params const& outputs(Params const& params) {
+    return params;
+  }
 };
 
 /// Division by a number that is known on the host, as a multiplication and a shift: GPUs have no integer division.

@@ -29,8 +29,8 @@ constexpr KernelShape without_workspace(KernelShape kernel) {
 
 /// Coefficients of the time; `configs[].cost` of a spec describes each. ctas is 0 where they are not known.
 struct Cost {
-  double ctas, launch_us, overlap_us, tile_us, store_pitch, k_tile_us, line_ns, dram_tbps, dram_spread, store_tbps, l2_tbps,
-      l2_spread, l2_pitch, l2_odd_pitch, l2_ragged, fixup_us, fixup_tbps;
+  double ctas, launch_us, overlap_us, tile_us, store_pitch, k_tile_us, throttle, line_ns, dram_tbps, dram_spread, dram_rows,
+      dram_columns, store_tbps, l2_tbps, l2_spread, l2_pitch, l2_odd_pitch, l2_ragged, fixup_us, part_us, fixup_tbps;
 
   constexpr bool known() const { return ctas > 0; }
 };
@@ -43,6 +43,9 @@ struct CallShape {
 };
 
 namespace detail {
+
+// Of the tensor core alone: half of the way to its lowest rate in long calls, where power limits the clock.
+inline constexpr double kThrottledUs = 250;
 
 // Without a call into libm, of which the choice would make hundreds; numbers that are so large are whole.
 inline double whole_down(double x) { return x < 4e15 ? double(int64_t(x)) : x; }  // x >= 0
@@ -133,6 +136,9 @@ inline Demand demand(KernelShape const& kernel, Cost const& cost, CallShape cons
   double const tiles_n = detail::whole_up(call.n / (kernel.tile_n * kernel.cluster_n));
   Demand it{};
   it.tiles = tiles_m * tiles_n * call.batch;
+  double const empty_rows = 1 - call.m / (tiles_m * kernel.tile_m * kernel.cluster_m);
+  double const empty_columns = 1 - call.n / (tiles_n * kernel.tile_n * kernel.cluster_n);
+  double const empty = 1 + empty_rows * cost.dram_rows + empty_columns * cost.dram_columns;
   it.odd_a = !detail::is_multiple(call.pitch_a, 32);
   it.odd_b = !detail::is_multiple(call.pitch_b, 32);
   it.odd_d = !detail::is_multiple(call.pitch_d, 32);
@@ -141,7 +147,7 @@ inline Demand demand(KernelShape const& kernel, Cost const& cost, CallShape cons
   };
   double const a = call.m * call.k * kernel.bytes_a * call.batch, b = call.n * call.k * kernel.bytes_b * call.batch;
   double const d = call.m * call.n * kernel.bytes_d * call.batch;
-  it.read = (a + b) / (cost.dram_tbps * 1e6);
+  it.read = (a + b) / (cost.dram_tbps * 1e6) * empty;
   it.stored = d / (cost.store_tbps * 1e6);
   it.loaded =
       (a * tiles_n * requests(call.pitch_a, it.odd_a) + b * tiles_m * requests(call.pitch_b, it.odd_b)) / (cost.l2_tbps * 1e6);
@@ -162,11 +168,13 @@ inline double predicted_us(KernelShape const& kernel, Cost const& cost, CallShap
   double const tile = cost.tile_us * (asked.odd_d ? 1 + cost.store_pitch : 1.0);
   double fixup = it.joined * cost.fixup_us;
   if (it.splits > 1) {
-    fixup += cost.fixup_us + 8 * it.splits * call.m * call.n * call.batch / (cost.fixup_tbps * 1e6);  // f32, written and read
+    double const sums = 8 * it.splits * call.m * call.n * call.batch;  // bytes of f32, written and read
+    fixup += cost.fixup_us + it.splits * cost.part_us + sums / (cost.fixup_tbps * 1e6);
   }
   double const overlap = 2 * it.active > cost.ctas ? cost.overlap_us : 0.0;
   double const outside = cost.launch_us + overlap + it.waves * tile + fixup;  // of the mainloop
-  double const mma = it.path * cost.k_tile_us;
+  double const cool = it.path * cost.k_tile_us;
+  double const mma = cool * (1 + cost.throttle * cool / (cool + detail::kThrottledUs));
   double const lines_a = std::min(call.m, kernel.tile_m) * kernel.tile_k * kernel.bytes_a / 128;
   double const lines_b = std::min(call.n, kernel.tile_n) * kernel.tile_k * kernel.bytes_b / 128;
   double const lines = it.path * ((asked.odd_a ? lines_a : 0) + (asked.odd_b ? lines_b : 0)) * cost.line_ns * 1e-3;

@@ -19,6 +19,14 @@ namespace detail {
 /// CTAs of a cluster that every device with clusters supports; larger ones must be allowed for each kernel.
 inline constexpr int kPortableClusterCtas = 8;
 
+/// Sets the attributes of the kernel that it is launched with, in the current context.
+template <class Config>
+Status prepare_kernel() {
+  Status const status = allow_smem(&sm90_kernel<Config>, Config::kSmemBytes);
+  if (status != Status::kSuccess || kClusterCtas<Config> <= kPortableClusterCtas) { return status; }
+  return status_of(cudaFuncSetAttribute(sm90_kernel<Config>, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
+}
+
 /// Clusters of this kernel that the current device runs at once, at least one; kSmallDevice where it runs none. Queried once
 /// for each device.
 template <class Config>
@@ -30,12 +38,8 @@ Status resident_clusters(int& clusters) {
   if (error != cudaSuccess) { return status_of(error); }
   clusters = device < kMostDevices ? known[device].load(std::memory_order_acquire) : 0;
   if (clusters > 0) { return Status::kSuccess; }
-  Status const status = allow_smem(&sm90_kernel<Config>, Config::kSmemBytes);
+  Status const status = prepare_kernel<Config>();
   if (status != Status::kSuccess) { return status; }
-  if constexpr (kClusterCtas<Config> > kPortableClusterCtas) {
-    error = cudaFuncSetAttribute(sm90_kernel<Config>, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
-    if (error != cudaSuccess) { return status_of(error); }
-  }
   cudaLaunchConfig_t launch{};
   cudaLaunchAttribute cluster{};
   cluster.id = cudaLaunchAttributeClusterDimension;
@@ -62,6 +66,8 @@ CUresult make_params(Sm90Params<Config>& params, GemmArguments<Config> const& ar
 /// Launches `clusters` clusters of the kernel.
 template <class Config>
 Status launch_clusters(Sm90Params<Config> const& params, unsigned clusters, cudaStream_t stream) {
+  Status status = check_stream(stream);
+  if (status != Status::kSuccess) { return status; }
   cudaLaunchAttribute attributes[2] = {};
   attributes[0].id = cudaLaunchAttributeClusterDimension;
   attributes[0].val.clusterDim = {unsigned(kClusterCtas<Config>), 1, 1};
@@ -74,7 +80,12 @@ Status launch_clusters(Sm90Params<Config> const& params, unsigned clusters, cuda
   config.stream = stream;
   config.attrs = attributes;
   config.numAttrs = 2;
-  return status_of(cudaLaunchKernelEx(&config, sm90_kernel<Config>, params));
+  cudaError_t const error = cudaLaunchKernelEx(&config, sm90_kernel<Config>, params);
+  if (error != cudaErrorInvalidValue) { return status_of(error); }
+  // The attributes were set in another context: the device has been reset, or this thread has a context of its own.
+  cudaGetLastError();
+  status = prepare_kernel<Config>();
+  return status != Status::kSuccess ? status : status_of(cudaLaunchKernelEx(&config, sm90_kernel<Config>, params));
 }
 
 }  // namespace detail

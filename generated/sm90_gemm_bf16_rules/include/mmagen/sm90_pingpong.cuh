@@ -62,7 +62,8 @@ struct Sm90Pingpong {
         WorkTileInfo const work = scheduler.work_tile(params.scheduler);
         typename TileScheduler::Params::Coord tile;
         auto const issued = [&] {
-          if (thread == 0) { next.arrive(); }
+          // Every warp: none may be so late that its own turn comes round again before it has seen this one.
+          if (thread % 32 == 0) { next.arrive(); }
           tile = cta_tile<Config>(scheduler, params.scheduler, work, cluster);
           materialize(tile);
           if constexpr (Mainloop::kScalesTile) { Mainloop::prefetch_tile_scales(params.mainloop.tile_scales, tile, thread); }

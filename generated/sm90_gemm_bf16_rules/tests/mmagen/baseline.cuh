@@ -51,7 +51,7 @@ class LtOfGroups {
   LtOfGroups(Problem const& problem, Call const& call) : problem_(problem) {
     for (int64_t group = 0; group < problem.batch; ++group) {
       RowSpan const span = rows_of<Subject>(problem, group);
-      if (span.begin == span.end) { continue; }
+      if (span.begin == span.end || problem.n_of(static_cast<std::size_t>(group)) == 0) { continue; }
       each_.push_back({group, std::make_unique<LtMatmul>(lt_types<Subject>(), of_group(call, group))});
     }
   }
@@ -70,7 +70,7 @@ class LtOfGroups {
   static Call dense(Problem const& problem, Call call) {
     bool const one_a = call.a.batch_stride == 0;
     bool const follow = one_a || (!Subject::Scales::kAny && call.a.cols_contiguous && call.d.cols_contiguous);
-    int64_t const rows = follow ? rows_together(problem) : 0;
+    int64_t const rows = follow && call.each.empty() ? rows_together(problem) : 0;
     take_scales(lt_types<Subject>().scale_a, call, 0, rows, 0);
     take_scales(lt_types<Subject>().scale_b, call, 0, call.n, 0);
     call.m = call.a.rows = call.c.rows = call.d.rows = rows;
@@ -107,6 +107,7 @@ class LtOfGroups {
 
   /// The call of one group.
   Call of_group(Call call, int64_t group) const {
+    if (!call.each.empty()) { return call.each[static_cast<std::size_t>(group)]; }
     RowSpan const span = rows_of<Subject>(problem_, group);
     for (Matrix* const one : {&call.a, &call.c, &call.d}) {
       move_to(*one, span.begin, 0, group);

@@ -84,6 +84,7 @@ __global__ void __launch_bounds__(kThreads)
     int64_t const n = n0 + thread_n + j;
     return m < row0 + rows && n < b.rows ? scales.factor(m, n, k, batch) : 1.0;
   };
+  int const path_block = of.of_pieces() ? kPieceBlock : kPathBlock;
   for (int64_t k0 = 0; k0 < a.cols; k0 += kRefTileK) {
     if constexpr (Scales::kAlongK) {
       if (k0 % kPathBlock == 0) {
@@ -94,7 +95,7 @@ __global__ void __launch_bounds__(kThreads)
         }
       }
     }
-    if (!kInteger && k0 % kPathBlock == 0) {
+    if (!kInteger && k0 % path_block == 0) {
       each([&](Path& path, double so_far, double, double factor) {
         path.template open<kPromoted>(of, k0, so_far, Scales::kAlongK ? static_cast<float>(factor) : 1.0f);
       });
@@ -122,8 +123,11 @@ __global__ void __launch_bounds__(kThreads)
         }
       }
     }
-    if (!kInteger && ((k0 + kRefTileK) % kPathBlock == 0 || k0 + kRefTileK >= a.cols)) {
-      each([&](Path& path, double so_far, double size, double) { path.template close<kPromoted>(so_far, size); });
+    bool const is_last = k0 + kRefTileK >= a.cols;
+    if (!kInteger && ((k0 + kRefTileK) % path_block == 0 || is_last)) {
+      each([&](Path& path, double so_far, double size, double) {
+        path.template close<kPromoted>(of, k0 + kRefTileK, is_last, so_far, size);
+      });
     }
     __syncthreads();  // before the next tile overwrites this one
   }
@@ -303,7 +307,7 @@ void judge_pass(Problem const& problem, Expectation const& expected, Operands<Su
   runner(call);
   check(cudaGetLastError(), "launching the kernel");
   check(cudaStreamSynchronize(stream), "running the kernel");
-  int64_t const strays = operands.d().strays(stream);
+  int64_t const strays = operands.strays(stream);
   if (strays != 0) {
     outcome->disposition = Disposition::kIncorrect;
     outcome->reason += std::to_string(strays) + " elements outside of D were written" + pass + ". ";
@@ -312,7 +316,7 @@ void judge_pass(Problem const& problem, Expectation const& expected, Operands<Su
     outcome->disposition = Disposition::kIncorrect;
     outcome->reason += std::string("rows of D that belong to no group were written") + pass + ". ";
   }
-  if (!operands.groups().empty() && operands.groups().reported(stream) != 0) {
+  if (operands.skipped_groups(stream) != 0) {
     outcome->disposition = Disposition::kIncorrect;
     outcome->reason += std::string("group_status says that groups were skipped") + pass + ". ";
   }
@@ -320,7 +324,22 @@ void judge_pass(Problem const& problem, Expectation const& expected, Operands<Su
     outcome->disposition = Disposition::kIncorrect;
     outcome->reason += std::string("A, B, C or another input was written") + pass + ". ";
   }
-  compare_output<Subject, kPromoted, Epilogue>(problem, expected, operands, call, operands.c(), pass, outcome, stream);
+  if constexpr (kGroupRowsOf<Subject> == GroupRows::kPointers) {
+    outcome->compared = true;  // also where no group has elements
+    for (std::size_t group = 0; group < call.each.size(); ++group) {
+      if (call.each[group].d.data == nullptr) { continue; }
+      Problem const own = operands.of_group(group).problem();
+      Expectation of_own = expected;
+      of_own.draw = draw_of<Subject>(own, expected.draw.distribution);
+      of_own.model = error_model<Subject>(problem.alpha, problem.beta, of_own.draw.distribution != Distribution::kUniform,
+                                          of_own.draw.exact);
+      std::string const which = " of group " + std::to_string(group) + pass;
+      compare_output<Subject, kPromoted, Epilogue>(own, of_own, operands.of_group(group), call.each[group],
+                                                   operands.of_group(group).c(), which.c_str(), outcome, stream);
+    }
+  } else {
+    compare_output<Subject, kPromoted, Epilogue>(problem, expected, operands, call, operands.c(), pass, outcome, stream);
+  }
 }
 
 template <class Subject>
@@ -339,7 +358,8 @@ Outcome judge(Problem const& problem, Distribution distribution, uint64_t seed, 
     operands->fill_inputs(expected.draw, seed, stream);
     judge_pass<Subject>(problem, expected, *operands, runner, InPlace::kNo, &outcome, stream);
     // D cannot be a C that all batches share; groups share one as they share D.
-    bool const shared = operands->c().batch_stride == 0 && kGroupRowsOf<Subject> != GroupRows::kContiguous;
+    bool const one_for_all = kGroupRowsOf<Subject> == GroupRows::kNone || kGroupRowsOf<Subject> == GroupRows::kMasked;
+    bool const shared = operands->c().batch_stride == 0 && one_for_all;
     if (operands->has_c() && !shared) {
       judge_pass<Subject>(problem, expected, *operands, runner, InPlace::kYes, &outcome, stream);
     }
@@ -356,12 +376,17 @@ template <class Subject>
 std::string negative_check(Problem problem, cudaStream_t stream) {
   problem.batch = 1;
   problem.groups.resize(std::min<std::size_t>(problem.groups.size(), 1));
+  if (kGroupRowsOf<Subject> == GroupRows::kPointers) {
+    problem.groups.assign(1, static_cast<int32_t>(problem.m));
+    problem.groups_nk.clear();
+  }
   Operands<Subject> operands(problem);
   operands.fill_inputs(Draw{}, 0, stream);
   operands.prepare_output(InPlace::kNo, stream);
   Call call = operands.call(InPlace::kNo);
   call.a.ld = call.a.inner() - 1;
-  uint64_t const before = operands.d().checksum(stream);
+  call.pointers.lda = nullptr;  // the one of the call for all
+  uint64_t const before = operands.output_checksum(stream);
   int const status = Subject::run(call, stream);
   std::string const said = Subject::error_text();
   check(cudaStreamSynchronize(stream), "refusing a short leading dimension");
@@ -370,7 +395,7 @@ std::string negative_check(Problem problem, cudaStream_t stream) {
     fault = "lda one short of the row was answered " + std::to_string(status) + ", \"" + said + "\", not " +
             std::to_string(kShortLda) + ". ";
   }
-  if (operands.d().checksum(stream) != before) { fault += "D was written although lda was one short of the row."; }
+  if (operands.output_checksum(stream) != before) { fault += "D was written although lda was one short of the row."; }
   return fault;
 }
 
@@ -403,6 +428,13 @@ inline void put(Outcome const& outcome, Record* record) {
 
 /// 2*M*N*K per batch, the textbook count; of groups, that of the rows that there are.
 inline double flop(Problem const& p) {
+  if (!p.groups_nk.empty()) {
+    double sum = 0;
+    for (std::size_t i = 0; i < p.groups.size(); ++i) {
+      sum += 2.0 * static_cast<double>(p.groups[i]) * static_cast<double>(p.n_of(i)) * static_cast<double>(p.k_of(i));
+    }
+    return sum;
+  }
   return 2.0 * static_cast<double>(rows_together(p)) * static_cast<double>(p.n) * static_cast<double>(p.k);
 }
 

@@ -36,6 +36,8 @@ typedef enum sm90_micro_bf16_status {
   SM90_MICRO_BF16_STRUCT_SIZE = 17,    /* struct_size is not the size of a struct that the library knows */
   SM90_MICRO_BF16_FIXED_SHAPE = 18,    /* this kernel computes one tile and nothing else */
   SM90_MICRO_BF16_TOO_MANY_TILES = 19, /* more than 2^31 - 16385 */
+  SM90_MICRO_BF16_WRONG_STREAM = 20,   /* no stream of the current device */
+  SM90_MICRO_BF16_FOREIGN_MEMORY = 21, /* memory that the current device does not reach; only can_run says so */
   SM90_MICRO_BF16_NEGATIVE_M = 32,
   SM90_MICRO_BF16_NEGATIVE_N = 33,
   SM90_MICRO_BF16_NEGATIVE_K = 34,
@@ -119,7 +121,8 @@ typedef struct sm90_micro_bf16_info {
  * memory of the current device. Thread-safe. */
 SM90_MICRO_BF16_API sm90_micro_bf16_status sm90_micro_bf16_run(const sm90_micro_bf16_args *args, struct CUstream_st *stream);
 
-/* What sm90_micro_bf16_run would return on the current device, without launching anything. */
+/* What sm90_micro_bf16_run would return on the current device, without launching anything. Where that is success, it also asks the
+ * driver where the memory of each pointer is, which sm90_micro_bf16_run does not: SM90_MICRO_BF16_FOREIGN_MEMORY. */
 SM90_MICRO_BF16_API sm90_micro_bf16_status sm90_micro_bf16_can_run(const sm90_micro_bf16_args *args);
 
 /* Bytes of workspace that a call with these arguments can use on the current device, 0 for none. */

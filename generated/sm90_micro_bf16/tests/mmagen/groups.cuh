@@ -17,7 +17,8 @@ namespace mmagen::test {
 inline namespace v0_1 {
 
 /// kContiguous: the rows of all groups follow each other in one A, C and D. kMasked: each group has the first rows of its own.
-enum class GroupRows { kNone, kContiguous, kMasked };
+/// kPointers: each group has matrices of its own, anywhere.
+enum class GroupRows { kNone, kContiguous, kMasked, kPointers };
 
 /// How a Subject's kernel takes groups: its kGroupRows, kNone where it has none.
 template <class Subject, class = void>
@@ -67,7 +68,7 @@ class GroupMemory {
   template <class Subject>
   void make(Problem const& problem) {
     constexpr GroupRows kRows = kGroupRowsOf<Subject>;
-    if (kRows == GroupRows::kNone || problem.groups.empty()) { return; }
+    if (kRows == GroupRows::kNone || kRows == GroupRows::kPointers || problem.groups.empty()) { return; }
     groups_ = problem.groups.size();
     std::vector<int32_t> words(problem.groups);
     if (kRows == GroupRows::kContiguous) {
