@@ -5,6 +5,7 @@
 
 #include <cstdarg>
 #include <cstring>
+#include <utility>
 
 #include "state.h"
 
@@ -228,7 +229,18 @@ cudaError_t cudaSetDevice(int device) {
   has_context = true;
   return injected("cudaSetDevice");
 }
+cudaError_t cudaStreamIsCapturing(cudaStream_t, cudaStreamCaptureStatus* status) {
+  *status = state().capturing ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+  return injected("cudaStreamIsCapturing");
+}
+cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
+  static thread_local cudaStreamCaptureMode current = cudaStreamCaptureModeGlobal;
+  std::swap(*mode, current);
+  return cudaSuccess;
+}
+/// A capture does not survive it: on an H200 the launch behind it returned this error.
 cudaError_t cudaStreamGetDevice(cudaStream_t, int* device) {
+  if (state().capturing) { state().failures["launch"] = cudaErrorStreamCaptureInvalidated; }
   *device = state().device_of_streams;
   return injected("cudaStreamGetDevice");
 }

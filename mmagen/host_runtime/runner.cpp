@@ -158,6 +158,8 @@ void obey(Words& words, void* library) {
       state().device_end = static_cast<unsigned long long>(words.number());
     } else if (verb == "streams") {
       state().device_of_streams = int(words.number());
+    } else if (verb == "capture") {
+      state().capturing = true;
     } else if (verb == "foreign") {
       state().foreign = reinterpret_cast<void*>(words.number());
       state().foreign_device = int(words.number());

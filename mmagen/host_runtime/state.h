@@ -43,6 +43,7 @@ struct State {
   std::map<void const*, std::string> kernel_of_host;  // address of the host function -> name
   int driver_version = CUDART_VERSION;                // 0: no driver
   int device_of_streams = 0;
+  bool capturing = false;   // are streams being captured?
   void* foreign = nullptr;  // an address that device 0 does not reach
   int foreign_device = 0;
   std::map<std::string, int> failures;  // function -> the cudaError_t that it returns

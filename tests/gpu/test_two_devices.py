@@ -167,11 +167,11 @@ def test_a_graph_on_the_second_device(kernel):
 
 def test_a_kernel_that_is_older_than_torch(kernel):
     """Whether there are several devices is asked when arrays come, not when the kernel is opened."""
-    one, last = kernel.description["a"]["type"], kernel.description["b"]["contiguous"]
+    one, of_a, of_b = kernel.description["a"]["type"], *(kernel.description[name]["contiguous"] for name in "ab")
     program = (
         f"import mmagen; kernel = mmagen.open({str(kernel._path)!r}); import torch\n"
         f"a = torch.ones(128, 64, device=1).to({TYPES[one]!r}); b = torch.ones(64, 128, device=1).to({TYPES[one]!r})\n"
-        f"b = b if {last!r} == 'N' else b.mT.contiguous().mT\n"
+        f"a = a if {of_a!r} == 'K' else a.mT.contiguous().mT; b = b if {of_b!r} == 'N' else b.mT.contiguous().mT\n"
         "assert (kernel(a, b) == 64).all() and torch.cuda.current_device() == 0"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=dict(os.environ))

@@ -259,6 +259,8 @@ class Interface:
         cases.append(Case(Status.WRONG_STREAM, {}, "streams 1", says=stream))
         cases.append(Case(Status.WRONG_STREAM, {}, f"fail launch {_INVALID_HANDLE}", error=_INVALID_HANDLE, says=stream))
         cases.append(Case(Status.SUCCESS, {}, f"fail cudaStreamGetDevice {_INVALID_VALUE}"))
+        cases.append(Case(Status.SUCCESS, {}, f"fail cudaStreamIsCapturing {_INVALID_VALUE}"))
+        cases.append(Case(Status.SUCCESS, {}, "capture"))
         failing = {"left": _LAUNCH_FAILURE, "error": _LAUNCH_FAILURE, "says": f"CUDA error {_LAUNCH_FAILURE}"}
         return [*cases, Case(Status.CUDA_ERROR, {}, f"fail launch {_LAUNCH_FAILURE}", **failing)]
 

@@ -141,16 +141,23 @@ Status allow_smem(Kernel* kernel, int bytes) {
 }
 
 /// kWrongStream for a stream of another device than the current one: CUDA 13 would run the kernel on that device, with memory
-/// that it may not reach.
+/// that it may not reach. A stream that is being captured is not looked at.
 inline Status check_stream([[maybe_unused]] cudaStream_t stream) {
 #if CUDART_VERSION >= 12080
   if (stream == nullptr || stream == cudaStreamLegacy || stream == cudaStreamPerThread) { return Status::kSuccess; }
-  int device = 0, current = 0;
-  if (cudaStreamGetDevice(stream, &device) != cudaSuccess || cudaGetDevice(&current) != cudaSuccess) {
+  cudaStreamCaptureStatus capture{};
+  if (cudaStreamIsCapturing(stream, &capture) != cudaSuccess) {
     cudaGetLastError();  // the launch meets it again
     return Status::kSuccess;
   }
-  return device == current ? Status::kSuccess : Status::kWrongStream;
+  if (capture != cudaStreamCaptureStatusNone) { return Status::kSuccess; }  // cudaStreamGetDevice() would end the capture
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;                // nor may it end a capture of another thread
+  cudaThreadExchangeStreamCaptureMode(&mode);
+  int device = 0, current = 0;
+  bool const known = cudaStreamGetDevice(stream, &device) == cudaSuccess && cudaGetDevice(&current) == cudaSuccess;
+  cudaThreadExchangeStreamCaptureMode(&mode);
+  if (!known) { cudaGetLastError(); }  // the launch meets it again
+  return known && device != current ? Status::kWrongStream : Status::kSuccess;
 #else
   return Status::kSuccess;  // the runtime does not say
 #endif
