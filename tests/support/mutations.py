@@ -977,11 +977,9 @@ _HOPPER = (
         "hopper_turn_given_by_one_warp",
         "pp3",
         (
-            Edit("include/mmagen/sm90_kernel.cuh", "turn.init(4);", "turn.init(1);"),
+            Edit("include/mmagen/sm90_pingpong.cuh", "if (warp % 4 != 0) { asm", "if (false) { asm"),
             Edit(
-                "include/mmagen/sm90_pingpong.cuh",
-                "if (thread % 32 == 0) { next.arrive(); }",
-                "if (thread == 0) { next.arrive(); }",
+                "include/mmagen/sm90_pingpong.cuh", 'asm volatile("bar.sync %0, 128;" ::"r"(kSeen + warpgroup) : "memory");', ""
             ),
         ),
         ("43,27,43,3:ld_pad=5",),

@@ -51,7 +51,7 @@ CUTE_DEVICE void prologue(Sm90Params<Config> const& params, Sm90SharedStorage<Co
     Config::Mainloop::prefetch_descriptors(params.mainloop);
     Config::Epilogue::prefetch_descriptors(params.epilogue);
     storage.pipeline.init(consumers);
-    for (Barrier& turn : storage.turn) { turn.init(4); }  // warps of a warpgroup
+    for (Barrier& turn : storage.turn) { turn.init(1); }
     fence_barrier_init();
   }
   sync_cluster_relaxed<kClusterCtas<Config>>();

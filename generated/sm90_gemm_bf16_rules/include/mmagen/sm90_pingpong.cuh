@@ -16,6 +16,7 @@ struct Sm90Pingpong {
   static_assert(cute::size(typename Config::TiledMma{}) == 128, "a tile belongs to one warpgroup");
   static_assert(!TileScheduler::kSharesTiles, "a turn is a whole output tile");
   static_assert(Config::kConsumers >= 2, "taking turns needs two warpgroups");
+  static constexpr int kSeen = 3;  // + warpgroup: a named barrier of each; stream-K and parts of K have 1 and 2
   static_assert(Config::kThreads == 128 * (Config::kConsumers + 1), "one more warpgroup loads");
 
   CUTE_DEVICE static void run(Sm90Params<Config> const& params, Sm90SharedStorage<Config>& storage) {
@@ -59,11 +60,16 @@ struct Sm90Pingpong {
       while (scheduler.is_valid(params.scheduler)) {
         mine.wait(parity);
         parity ^= 1;
+        // Warp 0 gives the turn to the next warpgroup when the other warps have seen this one: none may be so late that its
+        // turn comes round again before.
+        if (warp % 4 != 0) { asm volatile("bar.arrive %0, 128;" ::"r"(kSeen + warpgroup) : "memory"); }
         WorkTileInfo const work = scheduler.work_tile(params.scheduler);
         typename TileScheduler::Params::Coord tile;
         auto const issued = [&] {
-          // Every warp: none may be so late that its own turn comes round again before it has seen this one.
-          if (thread % 32 == 0) { next.arrive(); }
+          if (warp % 4 == 0) {
+            asm volatile("bar.sync %0, 128;" ::"r"(kSeen + warpgroup) : "memory");
+            if (thread == 0) { next.arrive(); }
+          }
           tile = cta_tile<Config>(scheduler, params.scheduler, work, cluster);
           materialize(tile);
           if constexpr (Mainloop::kScalesTile) { Mainloop::prefetch_tile_scales(params.mainloop.tile_scales, tile, thread); }
