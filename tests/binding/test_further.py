@@ -105,7 +105,8 @@ def test_a_kernel_without_further_arguments_says_so():
 def test_a_description_has_all_that_a_caller_needs():
     again = of_description(json.loads(json.dumps(ALL.description)))
     assert again.members == ALL.members and again.description == ALL.description
-    assert members(again, given(), view, EXTENTS, 2)[0] == members(ALL, given(), view, EXTENTS, 2)[0]
+    arrays = given()
+    assert members(again, arrays, view, EXTENTS, 2)[0] == members(ALL, arrays, view, EXTENTS, 2)[0]
 
 
 def test_extents_are_the_same_in_python_and_c():

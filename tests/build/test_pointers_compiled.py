@@ -117,8 +117,8 @@ def test_one_leading_dimension_serves_all_groups(compiled):
 def test_what_the_host_can_know_is_a_status(compiled):
     call = Call(compiled(SMALL))
     needed = host.bytes_of_workspace(call.task, argument_bytes(call.values, call.task.product.arguments.members))
-    assert "status 162" in call.refusal(workspace=0)
-    assert "status 162" in call.refusal(workspace_bytes=needed - 1)
+    assert "status 74" in call.refusal(workspace=0)
+    assert "status 74" in call.refusal(workspace_bytes=needed - 1)
     assert "status 73" in call.refusal(workspace=(1 << 20) + 8)
     assert "status 48" in call.refusal(a=0)
     assert "status 51" in call.refusal(d=0)

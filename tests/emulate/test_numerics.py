@@ -337,7 +337,7 @@ def test_truncated_f32():
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: numerics.to_float64(np.zeros(1, np.uint8), "e3m2"),
+        lambda: numerics.to_float64(np.zeros(1, np.uint8), "ue8m0"),
         lambda: numerics.from_float64(np.zeros(1), "e3m2"),
         lambda: numerics.from_float64(np.zeros(1), "f16", "rs"),
         lambda: numerics.fma(*[np.zeros(1, np.uint64)] * 3, "f64", "rz"),
@@ -346,7 +346,7 @@ def test_truncated_f32():
     ],
 )
 def test_what_is_not_emulated_says_so(call):
-    with pytest.raises(EmulationError, match=r"e3m2|\.rs|emulated with \.rn only"):
+    with pytest.raises(EmulationError, match=r"e3m2|ue8m0|\.rs|emulated with \.rn only"):
         call()
 
 

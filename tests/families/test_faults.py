@@ -124,7 +124,7 @@ BLOCK = {"atoms_layout": [16, 16, 1]}
         ("gemm", "SM80_16x8x64_S32S4S4S32_TN", {"micro": {}, "peak": {}}),
         ("ownership", "SM80_16x8x64_S32S4S4S32_TN", {"micro": {}, "peak": {}}),
         ("peak", "UniversalFMA<float>", {"ownership": BLOCK, "micro": BLOCK, "gemm": TILE | BLOCK}),
-        ("gemm", "SM100_2x1x1_F32F32F32F32", {"micro": {}}),
+        ("gemm", "SM100_2x1x1_F32F32F32F32", {"micro": {}, "peak": {}}),
         ("gemm", "SM100_MMA_F8F6F4_2x1SM_SS", {}),  # works on tensor memory, which no kernel fills
     ],
 )

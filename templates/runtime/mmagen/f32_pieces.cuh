@@ -188,8 +188,8 @@ CUTE_DEVICE void split_block(OperandPieces const& operand, unsigned block, float
     uint32_t words[kVector / 2][kPieces];
     CUTE_UNROLL
     for (int i = 0; i < kVector / 2; ++i) { split_pair(values[step][2 * i], values[step][2 * i + 1], words[i]); }
-    unsigned const k_tile = unsigned(k) / kTileK;
-    uint16_t* const at = to + int64_t(k_tile) * (kPieces * kTileK) + (unsigned(k) - k_tile * kTileK);
+    uint32_t const k_tile = uint32_t(k) / kTileK;
+    uint16_t* const at = to + int64_t(k_tile) * (kPieces * kTileK) + (uint32_t(k) - k_tile * kTileK);
     CUTE_UNROLL
     for (int piece = 0; piece < kPieces; ++piece) {
       *reinterpret_cast<uint4*>(at + piece * kTileK) = {words[0][piece], words[1][piece], words[2][piece], words[3][piece]};

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <utility>
 
 #include "further_tensors.cuh"
 #include "status.cuh"
@@ -257,14 +256,18 @@ struct LastCall : LastStatus {
   Status check_memory(Args const& read) {
     if (read.m == 0 || read.n == 0) { return Status::kSuccess; }
     bool const multiplies = read.k > 0, reads_c = read.beta != 0 || read.beta_device != nullptr;
-    std::pair<char const*, void const*> const all[] = {
+    struct Pointer {
+      char const* name;
+      void const* address;
+    };
+    Pointer const all[] = {
         {"a", multiplies ? read.a : nullptr}, {"b", multiplies ? read.b : nullptr},
         {"c", reads_c ? read.c : nullptr},    {"d", read.d},
         {"alpha_device", read.alpha_device},  {"beta_device", read.beta_device},
         {"workspace", read.workspace},
     };
-    for (auto const& [name, pointer] : all) {
-      if (!is_reached(name, pointer)) { return Status::kForeignMemory; }
+    for (Pointer const& one : all) {
+      if (!is_reached(one.name, one.address)) { return Status::kForeignMemory; }
     }
     for (int i = 0; i < Further::kTensors; ++i) {
       TensorArgument const one = Further::tensor(read, i);
