@@ -24,10 +24,8 @@ def a_report(path, *changes):
 def test_a_later_measurement_replaces_an_earlier_one(tmp_path):
     first = a_report(tmp_path / "a.json", {"tflops": 1.0}, {"name": "OTHER"})
     found = figures_of([first, a_report(tmp_path / "b.json", {"tflops": 2.0})])
-    assert [(one["name"], one["tflops"]) for one in found] == [
-        (found[0]["name"], 2.0),
-        ("OTHER", found[1]["tflops"]),
-    ] and found[0]["name"] != "OTHER"
+    assert [(one["name"], one["tflops"]) for one in found] == [(found[0]["name"], 2.0), ("OTHER", found[1]["tflops"])]
+    assert found[0]["name"] != "OTHER"
     text = page(found, "2026-11-22")
     assert text.startswith("# Every instruction of an H200") and "| OTHER" in text and "tools.instructions" in text
 
