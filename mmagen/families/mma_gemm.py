@@ -84,7 +84,7 @@ class MmaGemm:
         accumulators, fragments = budgets.registers(atom, mma, tile)
         smem, unfit = _budgets(spec, atom, mma, tile)
         unfit += budgets.thread_faults(spec, mma.threads, arch)
-        if faults := [*faults, *(_with_tile(fault, spec, atom, mma) for fault in unfit)]:
+        if faults := [*faults, *(_with_tile(fault, spec, atom, mma, self.units(spec, atom, mma)) for fault in unfit)]:
             raise SpecFaults(tuple(faults))
         mainloop = Mainloop(*self.mainloop(spec, atom), smem.stages)
         return GemmPlan(
@@ -117,6 +117,11 @@ class MmaGemm:
     def shape_faults(self, spec: Spec, atom: Atom) -> Iterator[Fault]:
         """Faults of tile, atoms_layout and permutation beyond those of every kernel."""
         yield from ()
+
+    def units(self, spec: Spec, atom: Atom, mma: TiledMma) -> tiling.Tile:
+        """What the extents of a tile are multiples of."""
+        m, n, k = tiling.units(mma, vectors(spec, atom))
+        return m, n, math.lcm(k, 2 * mma.extent[2])
 
     def problem_faults(self, plan: GemmPlan, problems: Sequence[Problem]) -> Iterator[Fault]:
         yield from rules.problem_faults(plan.spec, plan.epilogue.scalar, problems)
@@ -188,8 +193,9 @@ def _budgets(spec: Spec, atom: Atom, mma: TiledMma, tile: tiling.Tile) -> tuple[
     return smem, [*unfit, *budgets.register_faults(spec, mma, *budgets.registers(atom, mma, tile))]
 
 
-def _with_tile(fault: Fault, spec: Spec, atom: Atom, mma: TiledMma) -> Fault:
-    """A fault of the tile with fewer CTAs per SM where that suffices, else with the largest tile that fits."""
+def _with_tile(fault: Fault, spec: Spec, atom: Atom, mma: TiledMma, units: tiling.Tile) -> Fault:
+    """A fault of the tile with fewer CTAs per SM where that suffices, else with the largest tile of such units that fits,
+    or with half as many atoms where none does."""
     if fault.key != ("tile",) or not spec.tile:
         return fault
 
@@ -200,8 +206,10 @@ def _with_tile(fault: Fault, spec: Spec, atom: Atom, mma: TiledMma) -> Fault:
     fewer = next((n for n in range((spec.ctas_per_sm or 1) - 1, 0, -1) if fits(spec.tile, n)), None)
     if fewer:
         return replace(fault, change={("ctas_per_sm",): fewer})
-    m, n, k = tiling.units(mma, vectors(spec, atom))
-    return replace(fault, change=tiling.smaller(spec.tile, (m, n, math.lcm(k, 2 * mma.extent[2])), fits))
+    if not fits(units, 1) and all(entry is None for entry in spec.permutation):  # not even the smallest tile of these atoms
+        m, n, k = tiling.fewer_atoms(mma.atoms, math.prod(mma.atoms) // 2)
+        return replace(fault, change={("atoms_layout",): tiling.whole_warps((m, n, k), max(32 // atom.threads, 1))})
+    return replace(fault, change=tiling.smaller(spec.tile, units, fits))
 
 
 def _warp_faults(spec: Spec, atom: Atom) -> Iterator[Fault]:

@@ -15,6 +15,7 @@ from mmagen.mma.sparse_atoms import ROWS, SparseAtom, SparseMma, find_sparse
 from mmagen.mma.sparse_forms import FORMS
 from mmagen.plan import pages, tiling
 from mmagen.plan.arguments import Arguments
+from mmagen.plan.model import TiledMma
 from mmagen.plan.operands import VECTOR_BYTES
 from mmagen.plan.plans import GemmPlan
 from mmagen.plan.reach import Paths, chosen
@@ -55,11 +56,12 @@ class _SparseMmaGemm(MmaGemm):
                 {("tile", 2): near},
             )
         if tile[0] % ROWS:
-            rows = max(1, tile[0] // ROWS) * ROWS
+            unit = _rows(spec, atom)
+            rows = max(1, tile[0] // unit) * unit
             yield Fault(
                 ("tile", 0),
                 f"{tile[0]} rows are not whole blocks of metadata, of {ROWS} rows each",
-                f"a multiple of {ROWS}, e.g. {rows}",
+                f"a multiple of {unit}, e.g. {rows}",
                 {("tile", 0): rows},
             )
         if atoms_k != 1:
@@ -76,6 +78,11 @@ class _SparseMmaGemm(MmaGemm):
                     "null" if mode == 2 else "null, or an extent",
                     {("permutation", mode): None},
                 )
+
+    def units(self, spec: Spec, atom: Atom, mma: TiledMma) -> tiling.Tile:
+        assert isinstance(atom, SparseAtom)
+        m, n, _ = super().units(spec, atom, mma)
+        return math.lcm(m, ROWS), n, atom.depths[0]
 
     def parts(self, plan: GemmPlan) -> tuple[str, ...]:
         libraries = ("sparse_library",) if plan.configs else ()
@@ -106,6 +113,13 @@ class _SparseMmaGemm(MmaGemm):
 
 
 FAMILY: Family[GemmPlan] = _SparseMmaGemm(__name__)
+
+
+def _rows(spec: Spec, atom: Atom) -> int:
+    """What the rows of a tile are a multiple of: whole blocks of metadata, and what the atoms cover."""
+    entry = spec.permutation[0]
+    covered = entry if isinstance(entry, int) else atom.m * tiling.atoms_per_mode(spec.atoms_layout)[0]
+    return math.lcm(ROWS, covered)
 
 
 def _choices(atom: SparseAtom) -> Iterator[Mapping[str, Any]]:

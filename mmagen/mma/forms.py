@@ -9,13 +9,14 @@ from dataclasses import dataclass
 
 from mmagen.core.errors import UsageError
 from mmagen.mma.catalogue import nearest, operations
-from mmagen.mma.images import SWIZZLES
 from mmagen.mma.operation import Operation
 
 STEPS = 2  # along K: D of the first is C of the second
 # Logical elements of A along K for which one byte of metadata speaks, and how many of them are kept.
 METADATA = {"2:4": (8, 4), "1:2": (4, 2), "4:8": (16, 8)}
 HOPPER = "sm_90a"
+# Bytes of a line of wgmma's layouts in shared memory, 16 without a swizzle, in the order of a descriptor's codes.
+SWIZZLES = (16, 128, 64, 32)
 
 
 @dataclass(frozen=True)

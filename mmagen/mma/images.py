@@ -13,12 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from mmagen.core.layout_text import LayoutText
+from mmagen.mma.forms import SWIZZLES
 
 # Integers of any width: codes, places and entries of tables.
 _Ints = npt.NDArray[Any]
 
-_SWIZZLE_CODES = {16: 0, 128: 1, 64: 2, 32: 3}
-SWIZZLES = tuple(_SWIZZLE_CODES)
+_SWIZZLE_CODES = {line: code for code, line in enumerate(SWIZZLES)}
 
 
 def _offsets(layout: LayoutText) -> _Ints:

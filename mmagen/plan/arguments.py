@@ -15,6 +15,7 @@ from mmagen.mma.atoms import TYPES, ElementType
 
 # Pointers that the struct of every library has.
 IN_EVERY_STRUCT = ("metadata_a", "scale_a", "scale_b")
+POINTER_BYTES = 8
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,8 @@ class Tensor:
     pitched: `ld_<name>` is the distance of its lines, in elements; else it is one line, or lines without a gap. batched:
     `batch_stride_<name>` is the distance of its matrices, 0 for one that all share; else there is one. access: read, write (of
     what it held before nothing counts) or update. alignment: bytes that the pointer is aligned to, 0 for those of an element.
-    required: it must not be NULL. sentence: what it holds.
+    required: it must not be NULL. sentence: what it holds. of_groups: each group has one, and the pointer is to an array of
+    `batch` pointers in device memory; where it is pitched, `group_ld_<name>` may be an array of leading dimensions.
     """
 
     name: str
@@ -72,6 +74,7 @@ class Tensor:
     access: str = "read"
     alignment: int = 0
     required: bool = True
+    of_groups: bool = False
 
     @property
     def line(self) -> Extent:
@@ -94,6 +97,11 @@ class Tensor:
     @property
     def aligned_to(self) -> int:
         """Bytes."""
+        return POINTER_BYTES if self.of_groups else self.bytes_of_groups
+
+    @property
+    def bytes_of_groups(self) -> int:
+        """That the tensor itself is aligned to, of each group."""
         return self.alignment or max(1, self.element.bytes)
 
     @property
@@ -129,7 +137,7 @@ class Tensor:
             "aligned_to": self.aligned_to,
             "required": self.required,
             "about": self.sentence,
-        }
+        } | ({"of_groups": True} if self.of_groups else {})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,6 +183,11 @@ class Arguments:
         return tuple(one for one in self.all if isinstance(one, Tensor))
 
     @cached_property
+    def of_groups(self) -> tuple[Tensor, ...]:
+        """Those that each group has."""
+        return tuple(one for one in self.tensors if one.of_groups)
+
+    @cached_property
     def numbers(self) -> tuple[Number, ...]:
         return tuple(one for one in self.all if isinstance(one, Number))
 
@@ -215,6 +228,7 @@ def of_description(entries: Sequence[Mapping[str, Any]]) -> Arguments:
                 columns_contiguous=entry["contiguous"] == "columns",
                 **{key: entry[key] for key in ("pitched", "batched", "access", "required")},
                 alignment=entry["aligned_to"],
+                of_groups=entry.get("of_groups", False),
             )
         )
     return Arguments(tuple(found))

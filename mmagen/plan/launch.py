@@ -97,7 +97,7 @@ def launch(plan: GemmPlan, problem: Problem, device: Device, ctas_per_sm: int) -
     m, n, k = (-(-extent // of_tile) for extent, of_tile in zip(problem.shape, plan.tile_of_d, strict=True))
     rows, columns = plan.cluster_of_d
     group = scheduler.cluster_ctas
-    at_once = max(device.sms * ctas_per_sm // group * group, group)
+    at_once = device.at_once(group, ctas_per_sm)
     spread = schedule(KernelShape.of(plan), at_once, Call.of(plan, problem))
     parts = scheduler.split_k * spread.splits
     # A grid consists of whole clusters.

@@ -96,7 +96,7 @@ def _operation(one: Entry, out: ElementType, scalar: ElementType) -> Operation:
     low, high = one.clamp or (None, None)
     element = None
     if one.tensor:
-        element = scalar if one.word in SUMS else TYPES["f32" if one.amax else one.type or out.word]
+        element = scalar if one.word in SUMS or one.amax else TYPES[one.type or out.word]
     form = one.gelu or (GATES[one.gated][1] if one.gated else "")
     return Operation(one.word, one.tensor, element, one.bias or "", form, low, high, one.gated or "")
 
@@ -179,13 +179,17 @@ def as_applied(spec: Spec, problems: Sequence[Problem]) -> tuple[Problem, ...]:
     words = {one.word for one in spec.epilogue.operations}
     neutral = ({} if "alpha" in words else {"alpha": 1.0}) | ({} if "beta_c" in words else {"beta": 0.0})
     even = "gated" in words
-    changed = (one.model_copy(update=neutral | ({"shape": _with_even_n(one)} if even else {})) for one in problems)
+    changed = (one.model_copy(update=neutral | (_with_even_n(one) if even else {})) for one in problems)
     return tuple(dict.fromkeys(changed))
 
 
-def _with_even_n(problem: Problem) -> tuple[int, int, int]:
+def _with_even_n(problem: Problem) -> dict[str, Any]:
+    """The fields of the problem that change, of which groups may have an N of their own."""
     m, n, k = problem.shape
-    return m, n + n % 2, k
+    of_groups = problem.groups.extents if problem.groups else None
+    even = tuple((rows, columns + columns % 2, depth) for rows, columns, depth in of_groups or ())
+    groups = {"groups": problem.groups.model_copy(update={"extents": even})} if problem.groups and of_groups else {}
+    return {"shape": (m, n + n % 2, k)} | groups
 
 
 def functor_cxx(found: Sequence[Operation], project: str, row_major: bool, swapped: bool) -> str:
@@ -264,7 +268,7 @@ def _cxx(place: int, one: Operation, project: str, row_major: bool, swapped: boo
         assert one.element
         member = f"&{project}::Further::{one.tensor}"
         if one.word == "amax":
-            return f"mmagen::Amax<{member}>"
+            return f"mmagen::Amax<Scalar, {member}>"
         if one.word in SUMS:
             return f"mmagen::SumsOf{'Rows' if (one.word == 'row_sums') != swapped else 'Columns'}<Scalar, {member}>"
         read = f"{one.element.cxx}, {member}"
@@ -304,12 +308,12 @@ def faults(spec: Spec, scalar: ElementType, problems: Sequence[Problem]) -> Iter
                 "end the list with {cast: f32} or another float type, or omit it",
                 {("epilogue",): [*_without_casts(spec), {"cast": "f32"}]},
             )
-        elif one.amax and scalar.word != "f32":
+        elif one.amax and scalar.word == "s32":
             rest = [entry.model_dump(mode="json") for entry in spec.epilogue.operations or () if entry is not one]
             yield Fault(
                 ("epilogue", i),
-                f"amax is an f32, and this epilogue computes in {scalar.word}",
-                "omit it",
+                "amax is of floating point, and this epilogue computes in 32-bit integers",
+                "end the list with {cast: f32} or another float type, or omit it",
                 {("epilogue",): rest or ABSENT},
             )
         elif one.overflow == "infinity" and one.cast not in (*_WITH_INFINITY, "f64"):
@@ -385,11 +389,11 @@ def scalar_faults(spec: Spec, problems: Sequence[Problem]) -> Iterator[Fault]:
                     f"omit it, or put {word} into the list",
                     {("problems", i, key): ABSENT},
                 )
-        if "gated" in words and problem.n % 2:
-            m, n, k = problem.shape
+        of_groups = problem.groups.extents if problem.groups else None
+        if "gated" in words and (odd := [n for n in (problem.n, *(n for _, n, _ in of_groups or ())) if n % 2]):
             yield Fault(
                 ("problems", i),
-                f"N is {n}, and each element of D is made of two columns",
+                f"N is {odd[0]}, and each element of D is made of two columns",
                 "an even N",
-                {("problems", i): problem.model_copy(update={"shape": (m, n + 1, k)}).model_dump(mode="json")},
+                {("problems", i): problem.model_copy(update=_with_even_n(problem)).model_dump(mode="json")},
             )

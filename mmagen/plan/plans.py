@@ -415,7 +415,7 @@ class GemmPlan(ProductPlan):
         return sum(-(-one // (m * across)) for one in rows) * -(-problem.n // (n * along))
 
     def work_of_a_cta(self, problem: Problem, clusters: int) -> tuple[int, int]:
-        k, tiles = -(-problem.k // self.tile_of_d[2]), self.tiles_of(problem)
+        k, tiles = max(-(-problem.k // self.tile_of_d[2]), 1), self.tiles_of(problem)
         if self.scheduler.workspace_splits is not None:
             splits = min(self.scheduler.workspace_splits or clusters, k)
             return -(-tiles * splits // clusters), -(-k // splits) if self.scheduler.workspace_splits else k

@@ -163,8 +163,9 @@ def candidates(paths: Paths) -> Iterator[Problem]:
     if m * n * k * _ROUNDS <= _MOST_PRODUCTS:
         yield Problem(shape=(m_cluster, n_cluster * paths.turns, k * _ROUNDS))
     if paths.tma:
-        # All elements of one tile; of 1 x 1 x 1 none but one. Only the pointers are not aligned.
-        yield Problem(shape=(m, n, k + _ALIGNED), offset=1, beta=1.0)
+        # All elements of one tile; of 1 x 1 x 1 none but one. Only the pointers are not aligned: every line ends with all but one
+        # of the elements of a vector.
+        yield Problem(shape=(m, n, k + _ALIGNED), offset=_ALIGNED - 1, beta=1.0)
     else:
         yield Problem(shape=(_ALIGNED, _ALIGNED, _ALIGNED), offset=1, beta=1.0)
         # Aligned operands with a D that is not, and the reverse.

@@ -10,7 +10,7 @@ from mmagen.core.errors import ABSENT, Change, Fault
 from mmagen.core.targets import capability
 from mmagen.mma.atoms import TYPES, Atom, ElementType, find_atom
 from mmagen.mma.sparse_atoms import find_sparse
-from mmagen.plan import budgets, tiling
+from mmagen.plan import budgets, countable, tiling
 from mmagen.spec.model import WGMMA_KEYS, Problem, Spec
 
 OUT_TYPES = {
@@ -159,8 +159,9 @@ def scalar_faults(scalar: ElementType, problems: Iterable[Problem]) -> Iterator[
 
 
 def problem_faults(spec: Spec, scalar: ElementType, problems: Iterable[Problem]) -> Iterator[Fault]:
-    """Faults of the problems of a gemm: alpha and beta, and their groups."""
+    """Faults of the problems of a gemm: their extents, alpha and beta, and their groups."""
     problems = tuple(problems)
+    yield from countable.extent_faults(spec, problems)
     yield from scalar_faults(scalar, problems)
     for i, problem in enumerate(problems):
         if problem.groups and not spec.grouped:

@@ -54,7 +54,7 @@ class Cost(Model):
     )
     k_tile_us: _Number = _positive("k_tile_us is the time of a k tile if limited by the tensor core, in microseconds")
     throttle: _Number = _or_zero(
-        "throttle is by which part k_tile_us is longer in the longest calls, where power limits the clock"
+        "throttle is the part by which k_tile_us grows in the longest calls, where the power limit lowers the clock"
     )
     line_ns: _Number = _at_least_zero(
         "line_ns is the time of a 128-byte line of a k tile where the pitch is no multiple of 32 bytes, in nanoseconds"
@@ -64,7 +64,7 @@ class Cost(Model):
         "dram_spread is the exponent by which that rate falls with the part of CTAs that is busy"
     )
     dram_rows: _Number = _or_zero(
-        "dram_rows is by which part reading from DRAM is slower if all rows of tiles lie beyond D (if some do, by their part of it)"
+        "dram_rows is the part by which reads from DRAM slow down for each part of the rows of tiles that lie outside D"
     )
     dram_columns: _Number = _or_zero("dram_columns is the same for columns of a tile")
     store_tbps: _Number = _positive("store_tbps is the rate of storing D, in TB/s")
@@ -82,9 +82,7 @@ class Cost(Model):
     fixup_us: _Number = _at_least_zero(
         "fixup_us is the time of adding one partial sum of a tile (stream_k), or of the second kernel (split_k), in microseconds"
     )
-    part_us: _Number = _or_zero(
-        "part_us is the time that the second kernel takes for each part of K (split_k), in microseconds"
-    )
+    part_us: _Number = _or_zero("part_us is the time for each part of K in the second kernel (split_k), in microseconds")
     fixup_tbps: _Number = _positive("fixup_tbps is the rate at which partial sums are written and read, in TB/s")
 
 

@@ -13,7 +13,6 @@ from pydantic import (
     GetJsonSchemaHandler,
     SerializerFunctionWrapHandler,
     Strict,
-    field_validator,
     model_serializer,
     model_validator,
 )
@@ -90,6 +89,13 @@ def _limits(value: tuple[float | None, float | None]) -> tuple[float | None, flo
     return value
 
 
+def _check_words(mapping: dict[str, Any]) -> None:
+    """Refuse a mapping such as {relu: true}, whose value YAML tools read in several ways."""
+    word = next((word for word in WORDS if mapping.get(word) not in (None, True)), "")
+    if word:
+        raise refuse(f"{word} has no value", f"the word alone, {word}; omit it for none", meant=word)
+
+
 _Word = Annotated[bool, Strict()] | None
 _Argument = Annotated[Name, AfterValidator(_free)] | None
 
@@ -164,6 +170,8 @@ class Operation(Model):
     @model_validator(mode="before")
     @classmethod
     def _spell_out(cls, value: Any) -> Any:
+        if isinstance(value, dict):
+            _check_words(value)
         if not isinstance(value, str):
             return value
         if value in _SHORT and value not in _OPTIONS:
@@ -176,13 +184,6 @@ class Operation(Model):
             f"{value[:80]!r} is no operation",
             (f"did you mean {near[0]}? " if near else "") + f"the operations are {', '.join(known)}",
         )
-
-    @field_validator(*WORDS, mode="after")
-    @classmethod
-    def _is_true(cls, value: Any) -> Any:
-        if value is False:
-            raise refuse("an operation is not switched off", "leave it out of the list")
-        return value
 
     @model_validator(mode="after")
     def _does_one_thing(self) -> Operation:
@@ -205,7 +206,10 @@ class Operation(Model):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        return {"anyOf": [{"type": "string", "enum": [*WORDS, "gelu", *GATHERS]}, handler(schema)]}
+        mapping = handler.resolve_ref_schema(handler(schema))
+        for word in WORDS:
+            mapping["properties"].pop(word)
+        return {"anyOf": [{"type": "string", "enum": [*WORDS, "gelu", *GATHERS]}, mapping]}
 
 
 _EXAMPLES = {

@@ -108,6 +108,9 @@ class Groups(Model):
         mapping = handler.resolve_ref_schema(handler(schema))
         mapping["properties"].pop("rows")
         mapping["properties"].pop("extents")
+        for key in ("experts", "tokens"):
+            about = mapping["properties"][key]  # of a mapping, neither may be null
+            mapping["properties"][key] = about["anyOf"][0] | {name: about[name] for name in ("description", "title")}
         mapping["required"] = ["experts", "tokens"]
         extents = {"type": "array", "items": sizes, "minItems": 3, "maxItems": 3}
         lists = [{"type": "array", "items": one, "minItems": 1, "maxItems": MOST_GROUPS} for one in (sizes, extents)]

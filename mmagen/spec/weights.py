@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, SerializerFunctionWrapHandler, Strict, field_validator, model_serializer, model_validator
+from pydantic import (
+    Field,
+    SerializerFunctionWrapHandler,
+    Strict,
+    WithJsonSchema,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from mmagen.core.layout_text import INT_MAX
 from mmagen.spec.values import Model, refuse
@@ -13,6 +21,9 @@ WeightWord = Literal["s4", "u4", "s8", "e4m3"]
 CHUNK = 128  # groups are divisors or multiples of it
 GROUPS = (32, 64)  # the divisors
 PACKED = ("s4", "u4")  # two to a byte
+_GROUP_SCHEMA = {
+    "anyOf": [{"enum": list(GROUPS)}, {"type": "integer", "minimum": CHUNK, "maximum": INT_MAX, "multipleOf": CHUNK}]
+}
 
 
 class Weights(Model):
@@ -20,7 +31,7 @@ class Weights(Model):
     scale belongs to `group` columns of a row of B."""
 
     type: WeightWord = Field(description="type is that of the weights, the elements of B: s4, u4, s8 or e4m3")
-    group: Annotated[int, Strict(), Field(ge=1, le=INT_MAX)] | None = Field(
+    group: Annotated[int, Strict(), Field(ge=1, le=INT_MAX), WithJsonSchema(_GROUP_SCHEMA)] | None = Field(
         default=None,
         description="group is the number of columns of a row of B that share a scale: 32, 64 or a multiple of 128, or null for one "
         "scale for each row",
@@ -34,12 +45,6 @@ class Weights(Model):
     zero: Literal["u8"] | None = Field(
         default=None,
         description="zero is u8 for zero points of u4 weights, a byte of 0 to 15 for each scale, or null for none",
-    )
-
-    activations: Literal["tma", "threads"] | None = Field(
-        default=None,
-        description="activations is who loads the activations: tma, or threads of the producer's warpgroup where the registers of "
-        "a warp can hold those of a stage, or null for tma",
     )
 
     @property

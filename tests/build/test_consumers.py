@@ -25,16 +25,14 @@ _CONSUMER = """\
 cmake_minimum_required(VERSION 3.24)
 project(app LANGUAGES CXX)
 include(FetchContent)
-add_subdirectory(parts/hello_micro)
 add_subdirectory(parts/{gemm})
 FetchContent_Declare(fetched SOURCE_DIR ${{CMAKE_SOURCE_DIR}}/parts/hello_ownership)
 FetchContent_MakeAvailable(fetched)
 find_package(fma_micro 0.1 REQUIRED)
 add_executable(app main.cpp)
-target_link_libraries(app PRIVATE hello_micro::hello_micro {gemm}::{gemm} hello_ownership::hello_ownership
-                      fma_micro::fma_micro)
+target_link_libraries(app PRIVATE {gemm}::{gemm} hello_ownership::hello_ownership fma_micro::fma_micro)
 """
-_PARTS = ("hello_micro", GEMM, "hello_ownership", "fma_micro")
+_PARTS = (GEMM, "hello_ownership", "fma_micro")
 # What a library that multiplies exports, and nothing else.
 FUNCTIONS = ("run", "can_run", "workspace_bytes", "query", "config_name")
 FUNCTIONS += ("status_text", "error_text", "cuda_error", "version", "description")
@@ -150,14 +148,14 @@ def test_a_cxx_program_takes_projects_in_every_way(tools, cmake, tmp_path):
 
 
 def test_vendored_headers_are_all_that_is_needed(cmake, tmp_path):
-    build([SPECS / "hello_micro.yaml"], tmp_path, vendor=True, tests=False)
-    project = tmp_path / "hello_micro"
+    build([SPECS / "hello_ownership.yaml"], tmp_path, vendor=True, tests=False)
+    project = tmp_path / "hello_ownership"
     licence = (project / "third_party/cutlass/LICENSE.txt").read_text()
     assert "Redistribution and use in source and binary forms" in licence
     folder, output = cmake(project, "-G", "Unix Makefiles", f"-DCMAKE_CUDA_ARCHITECTURES={ARCH}")
     assert not (project / "tests").exists() and "not used by the project" not in output
     assert re.search(r"CUTLASS headers: \S*third_party/cutlass/include \(\d+\.\d+\.\d+\)", output)
-    opened = next(folder.rglob("hello_micro.cu.o.d")).read_text()
+    opened = next(folder.rglob("hello_ownership.cu.o.d")).read_text()
     headers = re.findall(r"(\S*)/(?:cute|cutlass)/\S+\.(?:hpp|h|inl)\b", opened)
     assert len(headers) > 50 and all(place.endswith("third_party/cutlass/include") for place in headers)
 

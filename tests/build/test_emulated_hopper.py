@@ -7,13 +7,17 @@ from dataclasses import replace
 
 import pytest
 
+from mmagen.draw.traced import picture
 from mmagen.emulate import TensorMap
 from mmagen.plan.cost import Call, KernelShape, schedule
 from mmagen.spec.model import Problem
 from mmagen.verify.emulated import host
 from mmagen.verify.emulated.host import Workspace
 from mmagen.verify.emulated.matrices import operands
+from mmagen.verify.emulated.product import traced
 from mmagen.verify.emulated.session import run_task, tasks
+from mmagen.verify.emulated.task import Task
+from mmagen.verify.emulated.traced import problem
 
 pytestmark = pytest.mark.nvcc
 
@@ -21,7 +25,7 @@ pytestmark = pytest.mark.nvcc
 # tiles of a last wave that all clusters share, and parts of K in a workspace.
 TURNS, SPLIT, STREAM = "sm90_gemm_bf16_pingpong", "sm90_gemm_splitk", "c2_stream"
 SWAPPED = "c3_parts"  # and parts of K that are summed through a workspace
-ODD = ("sc4_columns", "sparse_precise")  # combinations that random specs found wrong
+ODD = ("sc4_columns", "sparse_precise", "amax_f64")  # combinations that random specs found wrong, and amax of f64
 _WORKSPACE = 0x712345670
 _SEVERAL = Problem(shape=(69, 261, 133), batch=2, ld_pad=11, alpha=-1.0, beta=2.0)  # tiles, each of several k tiles
 _SECONDS = 30  # of processor time, for one spec
@@ -51,6 +55,21 @@ FAULTS = {
 def work(compiled):
     """work(name): the tasks that verify would run of a spec."""
     return lambda name: tasks(compiled(name).plan, compiled(name).ptx, (), 1, None)
+
+
+def test_the_trace_of_a_kernel(compiled):
+    """Two warpgroups in turns, a producer, and a stage that is loaded again once both have gone past it."""
+    one = compiled(TURNS)
+    small = problem(one.plan)
+    events = traced(Task(one.plan, one.ptx, small, "uniform", seed=1))
+    drawn = picture(events, TURNS, "pipeline-traced")
+    assert drawn
+    says = re.findall(r"<title>([^<]*)</title>", drawn.svg)
+    consumers = {event.warp for event in events if event.kind == "multiply"}
+    k_tiles = 3 * small.k // one.plan.tile_of_d[2]
+    assert len(consumers) == 2 and sum("loads in flight" in one for one in says) == k_tiles
+    assert any(re.fullmatch(r"waits for phase 0 of the mbarrier at byte \d+, which warp \d+ completes", one) for one in says)
+    assert any("full mbarrier of stage 0, which a load completes" in one for one in says)
 
 
 @pytest.mark.parametrize("name", [TURNS, SPLIT, STREAM, SWAPPED, *(pytest.param(one, marks=pytest.mark.more) for one in ODD)])

@@ -21,20 +21,35 @@ SOME = [(TURNS, "128x768x576", slice(5, 8, 2)), (STREAM, "64x64x1536", slice(0, 
 ALL = [(TURNS, "128x768x576", slice(None)), (STREAM, "64x256x384", slice(None)), (CLASSIC, "129x127x33", slice(None))]
 
 
+# Of kernels of other families every fifth branch back of every translation unit.
+FAMILIES = (
+    "groups_masked",
+    "pointers_pingpong",
+    "mx1_s4",
+    "sc1_blocks",
+    "pc1_x6",
+    "sparse_bf16",
+    "sm80_gemm_sparse_s8",
+    "c3_parts",
+)
+
+
 def _tasks(compiled, spec, problem=""):
     made = compiled(spec)
     return [task for task in tasks(made.plan, made.ptx, (), 1, None) if task.text.startswith(problem)]
 
 
-def _edited(task, which):
-    """The task with each of these branches back taken always, one at a time."""
-    text = task.ptx.text
+def _edited(task, which, unit=""):
+    """The task with each of these branches back taken always, one at a time. unit: of a translation unit, by default the main
+    one."""
+    unit = unit or task.ptx.name
+    text = task.ptx.units[unit]
     labels = {found[1]: found.start() for found in re.finditer(r"^(\$L\w+):", text, re.M)}
     branches = [found for found in re.finditer(r"@!?%p\d+\s+bra\s+(\$L\w+);", text) if labels[found[1]] < found.start()]
     assert branches[which]
     for branch in branches[which]:
         edited = f"{text[: branch.start()]}bra {branch[1]};{text[branch.end() :]}"
-        yield replace(task, ptx=replace(task.ptx, units={**task.ptx.units, task.ptx.name: edited}))
+        yield replace(task, ptx=replace(task.ptx, units={**task.ptx.units, unit: edited}))
 
 
 @pytest.mark.parametrize(("spec", "problem", "which"), [*SOME, *(pytest.param(*one, marks=pytest.mark.more) for one in ALL)])
@@ -53,6 +68,20 @@ def test_a_loop_that_never_ends_is_reported(spec, problem, which, compiled):
                     "include/mmagen/"
                 )
     assert "endless_loop" in kinds
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("spec", FAMILIES)
+def test_loops_of_other_families(spec, compiled):
+    work, kinds = _tasks(compiled, spec), set()
+    task = next(one for one in work if one.checks)  # with the functions beside the kernel
+    for unit in task.ptx.units:
+        for edited in _edited(task, slice(None, None, 5), unit):
+            begin = time.process_time()
+            (record,) = run_task(edited).records
+            assert time.process_time() - begin < _SECONDS
+            kinds |= {word for word in ("endless_loop", "deadlock") if word in (record["reason"] or "")}
+    assert kinds
 
 
 def test_what_a_right_kernel_needs_is_far_from_the_limit(compiled, monkeypatch):

@@ -12,7 +12,7 @@ from mmagen.spec.load import load
 from mmagen.toolchain.find import COMPILE, find_toolchain
 from mmagen.verify.emulated.matrices import operands
 from mmagen.verify.emulated.matrix import values
-from mmagen.verify.emulated.session import multiply
+from mmagen.verify.emulated.product import multiply
 from mmagen.verify.emulated.task import Task
 from mmagen.verify.emulated.verify import parse_problem
 from tests.support.mutations import project

@@ -16,7 +16,8 @@ from mmagen.verify.emulated.formats import decode, encode
 from mmagen.verify.emulated.host import Workspace
 from mmagen.verify.emulated.matrices import operands
 from mmagen.verify.emulated.matrix import values
-from mmagen.verify.emulated.session import multiply, run_task, tasks
+from mmagen.verify.emulated.product import multiply
+from mmagen.verify.emulated.session import run_task, tasks
 from mmagen.verify.emulated.task import Task
 
 pytestmark = pytest.mark.nvcc

@@ -97,13 +97,13 @@ def test_what_it_cannot_compute_is_refused(call, work, monkeypatch):
 
 # pattern in the PTX, what is in its place, the kind of finding
 RACES = {
-    "no proxy fence": (r"fence\.proxy\.async\.shared::cta;", "", "proxy_fence"),
-    "no warp barrier between reads and writes": (r"bar\.warp\.sync[^;]*;", "", "shared_race"),
+    "sums are added while wgmma makes them": (r"wgmma\.wait_group\.sync\.aligned[^;]*;", "", "wgmma_order"),
+    "no fence before fragments are read": (r"wgmma\.fence\.sync\.aligned;", "", "wgmma_order"),
 }
 
 
 @pytest.mark.parametrize("race", RACES)
-def test_a_race_for_activations_is_seen(race, work):
+def test_a_race_for_fragments_is_seen(race, work):
     pattern, instead, kind = RACES[race]
     task = _of(work[0], "small_int")
     text, count = re.subn(pattern, instead, task.ptx.text)

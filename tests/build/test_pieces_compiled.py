@@ -139,3 +139,12 @@ def test_infinities_of_operands_are_those_of_the_result(task, in_a, in_b, monkey
     monkeypatch.setattr(session, "operands", planted)
     (record,) = run_task(replace(task, problem=PROBLEM, distribution="small_int")).records
     assert record["disposition"] == "passed" and not record["details"]["findings"], record["reason"]
+
+
+@pytest.mark.more
+def test_each_kernel_of_a_library_splits_by_its_own_k_tiles(compiled):
+    of = compiled("pc3_library")
+    work = tasks(of.plan, of.ptx, (), 1, None)
+    assert {task.config for task in work} == {"rows", "rest"}
+    results = [run_task(task).records[0] for task in work]
+    assert [one["disposition"] for one in results] == ["passed"] * len(results), results

@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 from mmagen.host_runtime.arguments import argument_bytes
-from mmagen.host_runtime.library import HostError
+from mmagen.host_runtime.entries import entries_of
+from mmagen.host_runtime.library import Device, HostError
+from mmagen.host_runtime.library import call as library_call
+from mmagen.plan.budgets import SMEM_PER_BLOCK
 from mmagen.spec.model import Problem
 from mmagen.verify.emulated import host, pointers
 from mmagen.verify.emulated.formats import decode, encode
@@ -16,11 +19,11 @@ from mmagen.verify.emulated.task import Task
 
 pytestmark = pytest.mark.nvcc
 
-SMALL = "pointers_pingpong"
-_MORE = ("sm90_gemm_bf16_pointers", "pointers_swapped", "pointers_e4m3", "pointers_rs", "pointers_s8")
+SMALL, TENSORS, GATED = "pointers_pingpong", "pointers_blocks", "pointers_gated"  # TENSORS: of every kind for each group
+_MORE = ("sm90_gemm_bf16_pointers", "pointers_swapped", "pointers_e4m3", "pointers_rs", "pointers_s8", "pointers_rows", GATED)
 
 
-@pytest.mark.parametrize("name", [SMALL, *(pytest.param(name, marks=pytest.mark.more) for name in _MORE)])
+@pytest.mark.parametrize("name", [SMALL, TENSORS, *(pytest.param(name, marks=pytest.mark.more) for name in _MORE)])
 def test_groups_of_any_size_pass_emulated(name, compiled):
     of = compiled(name)
     results = [run_task(task) for task in tasks(of.plan, of.ptx, (), 1, None)]
@@ -39,7 +42,8 @@ class Call:
         self.memory, self.values = pointers.allocated(self.task, self.groups)
 
     def put(self, array, value, group):
-        kind = np.uint64 if array in "abcd" else np.int32
+        pointers = [*"abcd", *(one.name for one in self.task.product.arguments.of_groups)]
+        kind = np.uint64 if array in pointers else np.int32
         self.memory.store(self.values[array] + group * kind().itemsize, np.array([value], kind).tobytes())
 
     def statuses(self):
@@ -50,7 +54,7 @@ class Call:
         for group, status in zip(self.groups, found, strict=True):
             lines, written = self.memory.read_rows(group.name("d"))
             assert written.all() if status == 0 else not written.any()
-            if status == 0 and not self.problem.beta:
+            if status == 0 and not self.problem.beta and not self.task.product.arguments.of_groups:
                 d, data = group.data.d, group.data
                 d.lines[...] = lines.view(d.view.dtype).reshape(d.lines.shape)
                 exact = values(data.a) @ values(data.b).swapaxes(1, 2)
@@ -125,3 +129,54 @@ def test_what_the_host_can_know_is_a_status(compiled):
     assert "status 65" in call.refusal(b=call.values["b"] + 4)
     assert "status 80" in call.refusal(group_lda=0, lda=8)
     assert "status 113" in call.refusal(group_m=call.values["group_m"] + 2)
+
+
+def test_a_stream_of_another_device_starts_neither_kernel(compiled):
+    call = Call(compiled(SMALL))
+    task, size = call.task, {"workspace": 1 << 20, "workspace_bytes": 1 << 20}
+    arguments = argument_bytes({**call.values, **size}, task.product.arguments.members)
+    kernels = [entry for unit in task.ptx.units.values() for entry in entries_of(unit)]
+    run = library_call(task.run_symbol, arguments, 0x5000)
+    for streams, expected in (("0", (0, 2)), ("1", (20, 0))):
+        reply = task.ptx.host.ask(Device(90, SMEM_PER_BLOCK[90], 1), kernels, ["streams", streams, *run])
+        assert (reply.values[0], len(reply.launches)) == expected
+
+
+WRONG_TENSORS = {
+    "no bias": ("bias", 0, 6),
+    "bias of half an element": ("bias", (1 << 40) + 1, 4),
+    "no second matrix": ("residual", 0, 6),
+    "lines of the second matrix": ("group_ld_residual", 39, 5),
+    "sums of half an element": ("row_sums", (1 << 40) + 2, 4),
+    "no scales of a": ("scale_a", 0, 6),
+    "scales of a shorter than m": ("group_ld_scale_a", 69, 5),
+    "scales of b shorter than the blocks of k": ("group_ld_scale_b", 1, 5),
+    "scales of b of half an element": ("scale_b", (1 << 40) + 2, 4),
+}
+
+
+def test_a_group_whose_tensors_are_not_legal_is_reported_and_not_written(compiled):
+    shapes = ((40, 24, 64), *((70, 40, 144),) * len(WRONG_TENSORS), (8, 16, 128))
+    call = Call(compiled(TENSORS), shapes=shapes)
+    for group, (array, value, _) in enumerate(WRONG_TENSORS.values(), 1):
+        call.put(array, value, group)
+    assert call.statuses() == [0, *(status for _, _, status in WRONG_TENSORS.values()), 0]
+
+
+def test_one_leading_dimension_of_a_tensor_serves_all_groups(compiled):
+    call = Call(compiled(TENSORS), shapes=((40, 24, 64),))
+    for name in ("residual", "scale_a", "scale_b"):
+        call.values |= {f"group_ld_{name}": 0, f"ld_{name}": call.groups[0].data.further[name].ld}
+    assert call.statuses() == [0]
+    assert "status 114" in call.refusal(ld_scale_a=39)
+    assert "status 112" in call.refusal(bias=0)
+    assert "status 113" in call.refusal(scale_b=call.values["scale_b"] + 4)
+    assert "status 112" in call.refusal(amax=0)
+
+
+@pytest.mark.more
+def test_an_odd_number_of_columns_makes_no_pairs(compiled):
+    call = Call(compiled(GATED), shapes=((40, 24, 64), (40, 24, 64), (8, 16, 0)))
+    call.put("group_n", 23, 1)
+    assert call.statuses() == [0, 7, 0]
+    assert "status 118" in call.refusal(n=23)

@@ -230,3 +230,11 @@ def test_numbers_count_the_rows_that_there_are():
 def test_default_problems_fill_a_gpu_by_zipfs_law():
     for grouped in ("contiguous", "masked"):
         assert {8, 64, 256} <= {problem.batch for problem in default_problems(grouped)}
+
+
+def test_sums_of_rows_lie_as_the_rows_do_and_each_group_has_those_of_columns():
+    summed = ["row_sums", "column_sums", {"cast": "bf16"}]
+    for grouped, of_rows in (("contiguous", False), ("masked", True)):
+        one = planned(grouped=grouped, epilogue=summed)
+        batched = {each.name: each.batched for each in one.arguments.tensors}
+        assert batched["row_sums"] is of_rows and batched["column_sums"]

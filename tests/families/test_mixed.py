@@ -77,7 +77,7 @@ RULES = {
         S4,
         {"schedule": "warpgroup"},
         ("schedule",),
-        "permute the activations",
+        "a producer loads",
         "cooperative or pingpong",
         {"schedule": "cooperative"},
     ),
@@ -129,8 +129,8 @@ RULES = {
         {"schedule": "cooperative", "warpgroups": 4, "stages": 2},
         ("stages",),
         "2 groups of warpgroups take k tiles in turn",
-        "at least 3",
-        {"schedule": "cooperative", "warpgroups": 4, "stages": 3},
+        "a multiple of 2, from 4 on",
+        {"schedule": "cooperative", "warpgroups": 4, "stages": 4},
     ),
     "no room for a stage for each part": (
         S4,
@@ -142,7 +142,7 @@ RULES = {
             "atom": "SM90_64x32x16_F32BF16BF16_RS",
         },
         ("warpgroups",),
-        "3 groups of warpgroups take k tiles in turn and need 4 stages, but shared memory has 3 of them",
+        "3 groups of warpgroups take k tiles in turn and need 6 stages, but shared memory has 3 of them",
         "fewer warpgroups",
         {
             "schedule": "cooperative",
@@ -237,16 +237,6 @@ def test_fragments_of_a_chunk_and_two_sets_of_sums_take_registers():
     assert planned(U4).fragment_registers == 8
 
 
-@pytest.mark.parametrize("activations", ["tma", "threads", None])
-@pytest.mark.parametrize(("n", "k"), [(8, 128), (16, 128), (8, 256), (16, 256), (64, 128)])
-def test_tma_or_threads_load_activations(n, k, activations):
-    weights = S4["weights"] | {"activations": activations}
-    one = planned(S4 | {"atom": f"SM90_64x{n}x16_F32BF16BF16_RS", "tile": [128, n, k], "weights": weights})
-    by_threads = activations == "threads" and n * k <= 2048
-    assert one.mainloop.weights.threads_load is by_threads
-    assert f"kThreadsLoad = {str(by_threads).lower()};" in render(one)["include/g/config.cuh"].decode()
-
-
 @pytest.mark.parametrize(
     ("atoms", "warpgroups", "parts"), [(1, 4, 4), (1, 3, 3), (2, 4, 2), (2, None, 1), (2, 2, 1), (4, None, 1)]
 )
@@ -280,11 +270,9 @@ def test_the_files_of_a_project():
 
 
 def test_the_page_says_what_becomes_of_weights():
-    by_threads = planned(U4 | {"weights": U4["weights"] | {"activations": "threads"}})
-    assert "ld.global of 16 bytes by warps of the producer" in str(sections(by_threads))
     rows = {title: dict(entries) for title, entries in sections(planned(U4))}
     text = str(rows)
-    assert "ld.global of 16 bytes" not in text
+    assert "permuted" not in text
     assert "u4" in text and "converted in registers" in text and "32 columns of a row" in text
 
 

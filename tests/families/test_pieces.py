@@ -66,9 +66,17 @@ def test_other_operations_have_no_pieces(atom):
     assert any("split" in (*fault.key, fault.remedy[:90]) or "omit split" in fault.remedy for fault in faults(base))
 
 
-def test_a_library_has_none():
-    library = X6 | {"configs": [{"name": "one", "tile": [128, 128, 32]}, {"name": "two"}]}
-    assert ("split",) in {fault.key for fault in faults(library)}
+def test_each_kernel_of_a_library_has_pieces_by_its_own_k_tiles():
+    few = {"name": "few", "when": {"m": [1, 64]}, "tile": [128, 128, 16], "split_k": "auto"}
+    one = plan(Spec.model_validate(X6 | {"configs": [few, {"name": "many"}]}))
+    own = [kernel.mainloop.pieces for kernel in one.kernels]
+    assert [pieces.tile_k for pieces in own] == [16, X6["tile"][2]]
+    assert one.facts.most_k == min(pieces.most_k for pieces in own)
+    assert one.needs_workspace and one.most_launches == 3
+    assert "GEMM, f32 x f32 + f32 by 6 products of 3 bf16 pieces" in one.text.title
+    files = render(one)
+    assert b"workspace_sm90_pieces<Config>" in files["src/many.cu"] and b"run_sm90_pieces<Config>" in files["src/few.cu"]
+    assert b"&g::many::workspace" in files["src/g.cu"]
 
 
 def test_products_are_the_largest_ones_the_smallest_first():

@@ -8,6 +8,7 @@ from mmagen.core.errors import SpecFaults
 from mmagen.families import plan
 from mmagen.families.wgmma.pointers import default_problems, trial_problems
 from mmagen.generate.render import render
+from mmagen.plan.arguments import of_description
 from mmagen.spec.groups import Groups
 from mmagen.spec.load import load
 from mmagen.spec.model import Problem
@@ -49,6 +50,8 @@ def test_a_call_has_arrays_and_needs_a_workspace():
         "operands: swapped\n",
         "epilogue: [alpha, beta_c, relu, {clamp: [-1, 1]}, {cast: bf16}]\n",
         "epilogue: {out: f32, major: M}\n",
+        "epilogue: [alpha, {bias: column}, {multiply: gate}, amax, row_sums, {cast: bf16}]\n",
+        "epilogue: [alpha, {gated: silu}, {cast: bf16}]\n",
     ],
 )
 def test_what_goes_with_it(more):
@@ -59,10 +62,6 @@ def test_what_goes_with_it(more):
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ("epilogue: [alpha, {bias: column}, {cast: bf16}]\n", "bias: not for groups with matrices of their own"),
-        ("epilogue: [alpha, amax, {cast: bf16}]\n", "amax: not for groups"),
-        ("epilogue: [alpha, {add: residual}, {cast: bf16}]\n", "add: not for groups"),
-        ("epilogue: [alpha, {gated: silu}, {cast: bf16}]\n", "gated: not for groups"),
         ("split_k: 2\n", "split_k 2 does not go with grouped"),
         ("stream_k: always\n", "stream_k always does not go with grouped"),
         ("problems:\n  - [64, 64, 64]\n", "has no groups"),
@@ -81,10 +80,45 @@ def test_what_does_not_go_with_it_has_a_remedy(more, said):
     assert all(fault.remedy and fault.change for fault in caught.value.faults)
 
 
-def test_scales_do_not_go_with_it():
-    spec = SPEC.replace("64x128x16_F32BF16BF16_SS", "64x128x32_F32E4M3E4M3_SS_TN").replace("128, 64]", "128, 128]")
-    with pytest.raises(SpecFaults, match="scale"):
-        plan(load((spec + "scale: {a: tensor, b: tensor}\n").encode(), "pointers.yaml").spec)
+OF_FP8 = SPEC.replace("64x128x16_F32BF16BF16_SS", "64x128x32_F32E4M3E4M3_SS_TN").replace("128, 64]", "128, 128]")
+TENSORS = (
+    "scale: {a: 1x128, b: 128x128}\nepilogue: [{bias: row, name: shift}, {add: residual}, amax, column_sums, {cast: bf16}]\n"
+)
+
+
+def test_each_group_has_scales_vectors_and_second_matrices_of_its_own():
+    one = plan(load((OF_FP8 + TENSORS).encode(), "pointers.yaml").spec)
+    of_groups = {each.name: each for each in one.arguments.of_groups}
+    assert set(of_groups) == {"shift", "residual", "column_sums", "scale_a", "scale_b"}
+    assert not any(each.batched for each in of_groups.values()) and {each.aligned_to for each in of_groups.values()} == {8}
+    assert {each.bytes_of_groups for each in of_groups.values()} == {2, 4}
+    members = [name for _, name in one.arguments.members]
+    assert [name for name in members if name.startswith("group_ld_")] == [
+        "group_ld_residual",
+        "group_ld_scale_a",
+        "group_ld_scale_b",
+    ]
+    assert "amax" in members and not any(name.startswith("batch_stride") for name in members)
+    described = of_description(one.facts.description["arguments"])
+    assert [each.name for each in described.of_groups] == [each.name for each in one.arguments.of_groups]
+    further = render(one)["include/pointers/further.cuh"].decode()
+    assert "mmagen::FurtherPointers scale_b" in further and "mmagen::FurtherTensor amax" in further
+    assert "{scale_b, 4, 'k', 128, true, true}" in further and "{shift, 2, 'm', 1, false, false}" in further
+    assert "args.group_ld_residual == nullptr" in further
+
+
+def test_pairs_of_columns_need_an_even_n_of_each_group():
+    gated = "epilogue: [{gated: silu}, {cast: bf16}]\n"
+    assert plan(load((SPEC + gated).encode(), "pointers.yaml").spec).problems
+    with pytest.raises(SpecFaults) as caught:
+        plan(
+            load((SPEC + gated + "problems:\n  - {shape: [8, 8, 8], groups: [[8, 7, 8], [8, 8, 8]]}\n").encode(), "p.yaml").spec
+        )
+    (fault,) = caught.value.faults
+    assert "N is 7" in fault.what
+    (changed,) = fault.change.values()
+    assert changed["shape"] == (8, 8, 8) or list(changed["shape"]) == [8, 8, 8]
+    assert changed["groups"] == [[8, 8, 8], [8, 8, 8]]
 
 
 def test_lists_of_extents_are_for_pointers_alone():

@@ -98,12 +98,24 @@ def test_specs_with_many_faults_are_mended_in_one_step(name):
             {"configs": [LIBRARY["configs"][0] | {"stages": 8}, {"name": "last"}]},
         ),
         (LIBRARY | {"configs": LIBRARY["configs"][::-1]}, None),
+        (
+            MMA | {"atom": "SM90_16x8x16_F64F64F64F64_TN", "atoms_layout": [32, 1, 1], "tile": [512, 8, 32]},
+            {"atoms_layout": [16, 1, 1], "tile": [256, 8, 32]},
+        ),
     ],
     ids=str,
 )
 def test_the_nearest_legal_values_are_named(document, expected):
     found = changes(document)
     assert expected is None or found == expected
+
+
+@pytest.mark.parametrize("warps", [[3, 4, 1], [5, 1, 1], [6, 2, 1], [7, 1, 2], [1, 1, 1]], ids=str)
+@pytest.mark.parametrize("tile", [[16, 96, 64], [336, 32, 24], [512, 512, 64]], ids=str)
+def test_a_sparse_kernel_of_any_warps_has_whole_blocks_of_metadata(warps, tile):
+    found = changes(MMA | {"sparse": "2:4", "atoms_layout": warps, "tile": tile, "permutation": [16 * warps[0], None, None]})
+    rows = found["tile"][0]
+    assert rows % 64 == 0 and rows % (16 * found.get("atoms_layout", warps)[0]) == 0
 
 
 def test_what_is_no_spec_is_not_mended():

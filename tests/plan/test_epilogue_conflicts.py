@@ -15,7 +15,7 @@ from mmagen.plan.epilogue_conflicts import Staging, staging
 from mmagen.spec.load import load
 from mmagen.spec.model import Spec
 from mmagen.verify.emulated.matrices import operands
-from mmagen.verify.emulated.session import multiply
+from mmagen.verify.emulated.product import multiply
 from mmagen.verify.emulated.task import Task
 from mmagen.verify.emulated.verify import parse_problem
 

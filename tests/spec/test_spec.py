@@ -206,6 +206,11 @@ BAD: list[dict[str, object]] = [
     *({"mmagen": value} for value in (0, 2, "1", None, True, 1.5)),
     *({"name": value} for value in ("", "_a", "1a", "a-b", "a b", "x" * 65, "int", "co_await", "std", "cute", "cutlass")),
     *({"name": value} for value in ("mmagen", "test", "all", "../x", "a/b", "C:\\x", "naïve", 3, None)),
+    *({"weights": {"type": "s4", "group": value}} for value in (0, 16, 96, 100, 2**31, 64.5, "64")),
+    *(
+        {"grouped": "masked", "problems": [{"shape": [8, 8, 8], "groups": value}]}
+        for value in ({"experts": 2, "tokens": None}, [])
+    ),
     *({"kernel": value} for value in ("bench", "GEMM", "", None, 1)),
     *({"atom": value} for value in ("", "a b", "x" * 257, "\x1b[31m", None, 80)),
     *({"layout": value} for value in ("tn", "XX", "", None, False, ["K", "K"], {"a": "K"}, {"a": "N", "b": "K"})),
@@ -297,6 +302,8 @@ def test_schema_and_models_require(key: str) -> None:
         {"atoms_layout": "(65536,65536,1)"},
         {"permutation": [1, 1, "(2,2):1"]},
         {"configs": [{"name": "a", "tile": None}]},
+        {"scale": {}},
+        {"weights": {"type": "s4", "zero": "u8"}},
         {"configs": [{"name": "a", "when": {}}]},
         {"configs": [{"name": "a", "when": {"m": [None, None]}}]},
         {"configs": [{"name": "a", "when": {"m": [2, 1]}}]},

@@ -15,6 +15,7 @@ from mmagen.host_runtime.arguments import Arguments, Info, info_bytes, struct_of
 from mmagen.host_runtime.entries import entries_of
 from mmagen.host_runtime.library import Device, HostError, Reply, call, text
 from mmagen.plan.budgets import SMEM_PER_BLOCK
+from mmagen.plan.plans import GemmPlan
 from mmagen.spec.model import Problem
 from mmagen.verify.emulated import host
 from mmagen.verify.emulated.host import Workspace
@@ -84,6 +85,8 @@ class Status(IntEnum):
     NEGATIVE_TENSOR = 119
 
 
+# Of kernels for groups, or sparse ones, alone.
+_GROUP_SIZES, _NOT_FOR_TMA, _NEGATIVE_STRIDE_METADATA = 160, 161, 132
 LARGEST = 2**31 - 16385  # of an extent, as the header says
 _CLUSTERS, _STREAM, _ROOM, _SCALARS, _C = 1 << 24, 0x5000, 1 << 40, 0x900000, 3 << 20
 # Of cudaError_t.
@@ -96,7 +99,7 @@ class Case:
     """A call: arguments that differ from good ones, directives before it, and what must come of it. left: the error that
     cudaGetLastError has afterwards; error: that of NAME_cuda_error. says: what the sentence must contain."""
 
-    status: Status
+    status: int
     changes: dict[str, float]
     before: str = ""
     left: int = 0
@@ -121,7 +124,8 @@ class Interface:
     def broken(self) -> list[str]:
         """Each promise that the host code does not keep, in words; [] if all are kept."""
         found = [f"{case}: {got}" for case in self._cases() if (got := self._outcome(case)) != case.expected]
-        return found + self._about_memory() + self._about_the_launch() + self._about_the_kernel() + self._about_texts()
+        found += self._about_memory() + self._about_copies()
+        return found + self._about_the_launch() + self._about_the_kernel() + self._about_texts()
 
     def _outcome(self, case: Case) -> tuple[int, ...] | str:
         """What came of it; in words if a call crashes or the sentence is not as it must be."""
@@ -137,9 +141,16 @@ class Interface:
         elif case.says not in reply.texts[0] or (case.status and len(reply.texts[0]) < 8):
             return f"says {reply.texts[0]!r}"
         error = case.error if self._is_behind else reply.values[1]
-        # Where a call prepares operands in its workspace, by a kernel that is launched before.
-        launches = max(len(reply.launches) - bool(self.task.product.needs_workspace), 0)
+        launches = len(reply.launches)
+        if reply.values[0] == Status.SUCCESS:  # of a call that is refused none may be made
+            launches = self._of_the_product(launches)
         return reply.values[0], reply.values[2], reply.left[0], launches, error
+
+    def _of_the_product(self, launches: int) -> int:
+        """Of so many launches of a call those that multiply: another may prepare operands before, or add up sums behind."""
+        own = max(launches - bool(self.task.product.needs_workspace), 0)
+        plan = self.task.product
+        return min(own, 1) if isinstance(plan, GemmPlan) and plan.scheduler.workspace_splits is not None else own
 
     def _about_memory(self) -> list[str]:
         """can_run names a pointer to memory that the device does not reach."""
@@ -158,6 +169,27 @@ class Interface:
                 ):
                     found.append(f"memory of {name} elsewhere ({device}): {reply.values} {reply.texts}")
         return found
+
+    def _about_copies(self) -> list[str]:
+        """Operands that TMA cannot address are copied where that pays, but for no call that is refused."""
+        of = self.task.library or self.task.product
+        if self._is_behind or not isinstance(of, GemmPlan) or not of.copies_operands:
+            return []
+        odd = {"k": 1 << 14, "lda": (1 << 15) + 1, "ldb": (1 << 15) + 1}
+        odd |= {f"ld_{one.name}": 1 << 15 for one in self.task.product.arguments.tensors if one.pitched}
+
+        def launched(changes: dict[str, float]) -> list[str]:
+            reply = self._ask(call(self.task.run_symbol, self._arguments(odd | changes), _STREAM))
+            return [one.entry for one in reply.launches]
+
+        good, refused = launched({}), launched({"d": 0})
+        found = [] if good and "copy_operands" in good[0] else [f"launches for operands that are to be copied: {good}"]
+        return found + ([f"launches for a call that is refused: {refused}"] if refused else [])
+
+    @property
+    def _stacked(self) -> bool:
+        """Do the rows of all groups lie in one matrix? The batch strides of A, C and D are then not read."""
+        return self.task.product.spec.grouped == "contiguous"
 
     @property
     def _is_behind(self) -> bool:
@@ -196,7 +228,7 @@ class Interface:
 
     def _cases(self) -> list[Case]:
         plan, data = self.task.product, self._operands()
-        a_row = next(extent for extent, major in zip((128, 256), "KM", strict=True) if major == plan.majors[0])
+        a_row = data.a.columns if plan.majors[0] == "K" else data.a.rows
         good = [Case(Status.SUCCESS, {})]
         pointers = [Case(Status[f"NULL_{name.upper()}"], {name: 0}, says=f"{name} is NULL") for name in "abd"]
         bytes_of = {name: getattr(data, name).view.itemsize for name in "abd"}
@@ -226,14 +258,22 @@ class Interface:
             f"batch_stride_{one.name}": 1 << 20 for one in tensors if one.batched
         }
         for one in tensors:
+            is_metadata = one.name == "metadata_a"
             if one.batched and self.task.product.any_shape and not self.task.product.spec.grouped:
-                negative, says = {f"batch_stride_{one.name}": -16}, f"batch_stride_{one.name} is -16"
-                cases.append(Case(Status.NEGATIVE_TENSOR, apart | negative, says=says))
+                negative = {f"batch_stride_{one.name}": -16}
+                says = f"batch_stride_{one.name} is {'negative' if is_metadata else -16}"
+                status = _NEGATIVE_STRIDE_METADATA if is_metadata else Status.NEGATIVE_TENSOR
+                cases.append(Case(status, apart | negative, says=says))
             name, line = one.name, one.line.value({"m": 256, "n": 192, "k": 128, "batch": 1})
-            missing = Status.NULL_TENSOR if one.required else Status.SUCCESS
-            cases.append(Case(missing, {name: 0}, says=f"{name} is NULL" if one.required else ""))
+            missing, says = (Status.NULL_TENSOR, f"{name} is NULL") if one.required else (Status.SUCCESS, "")
+            if is_metadata:
+                missing, says = Status.NULL_METADATA_A, "metadata_a is NULL"
+            elif name == "group_offsets":  # and no group_ends
+                missing, says = _GROUP_SIZES, "group_offsets or group_ends"
+            cases.append(Case(missing, {name: 0}, says=says))
             if one.aligned_to > 1:
-                cases.append(Case(Status.MISALIGNED_TENSOR, {f"+{name}": 1}, says=f"{name} is "))
+                misaligned = Status.MISALIGNED_METADATA_A if is_metadata else Status.MISALIGNED_TENSOR
+                cases.append(Case(misaligned, {f"+{name}": 1}, says=name))
             if one.pitched:
                 says = f"ld_{name} is {line - 1}; a line of {name} has {line} elements"
                 cases.append(Case(Status.SHORT_TENSOR, {f"ld_{name}": line - 1}, says=says))
@@ -289,23 +329,43 @@ class Interface:
         cases += [Case(Status.SUCCESS, {"k": 0, "a": 0, "b": 0}), Case(Status.NULL_D, {"k": 0, "d": 0})]
         strides = {"batch_stride_a": 0, "batch_stride_b": 0, "batch_stride_c": 0}
         cases += [Case(Status.SUCCESS, {"batch": 0}), Case(Status.SUCCESS, {"batch": 2, **strides, "batch_stride_d": 1 << 30})]
-        cases += [Case(Status.SHARED_D, {"batch": 2, **strides, "batch_stride_d": 0}, says="batch is 2")]
+        shared = {"batch": 2, **strides, "batch_stride_d": 0}
+        cases += [Case(Status.SUCCESS, shared) if self._stacked else Case(Status.SHARED_D, shared, says="batch is 2")]
         apart = {"batch": 2, **strides, "batch_stride_d": 1 << 30}
         for name in "abd":
-            negative, says = {f"batch_stride_{name}": -16}, f"batch_stride_{name} is -16"
-            cases += [
-                Case(Status[f"NEGATIVE_STRIDE_{name.upper()}"], apart | negative, says=says),
-                Case(Status.SUCCESS, negative),
-            ]
+            cases += [self._negative(name, apart), Case(Status.SUCCESS, {f"batch_stride_{name}": -16})]
+        if self.task.product.spec.grouped:
+            bytes_of = {"a": self._operands().a.view.itemsize, "b": self._operands().b.view.itemsize}
+            unaligned = [{f"+{name}": 8} for name in "ab"] + [{f"+ld{name}": 8 // bytes_of[name]} for name in "ab"]
+            unaligned += [{**apart, "batch_stride_b": 8 // bytes_of["b"]}]
+            cases += [Case(_NOT_FOR_TMA, one, says="16 bytes") for one in unaligned]
         if self.task.product.sums_in_workspace:  # copies are aligned within it; of a library, kernels without one ignore it
             cases += [Case(Status.MISALIGNED_WORKSPACE, {"+workspace": 8})]
         if self.task.product.needs_workspace:
             wants = [{"workspace": 0}, {"workspace_bytes": -1}, {"workspace_bytes": 1000}]
             cases += [Case(Status.SHORT_WORKSPACE, one, says="fewer than") for one in wants]
             cases += [Case(Status.MISALIGNED_WORKSPACE, {"+workspace": 8})]
+            cases += self._pieces(far)
         elif self.task.product.takes_workspace:
             cases += [Case(Status.SUCCESS, {"workspace": 0}), Case(Status.SUCCESS, {"workspace_bytes": -1})]
         return cases + self._scalars()
+
+    def _pieces(self, far: dict[str, float]) -> list[Case]:
+        """Blocks of 64 x 128 elements that a kernel splits: at most 2^30 - 1 of each operand."""
+        if not self.task.product.accumulation.of_pieces:
+            return []
+        room, narrow = {"workspace_bytes": 1 << 60}, {"m": 1, "n": 1, "batch": 1}
+        least, most = 128 * 32, -(-LARGEST // 64)  # K of 32 blocks of columns; blocks of lines
+        assert most * 32 < 2**30 <= most * 33
+        longer = [Case(Status[f"TOO_LARGE_{x}"], far | room | narrow | {x.lower(): LARGEST, "k": least + 1}) for x in "MN"]
+        return [*longer, *(Case(Status.SUCCESS, far | room | narrow | {x: LARGEST, "k": least}) for x in "mn")]
+
+    def _negative(self, name: str, apart: dict[str, float]) -> Case:
+        """A negative batch stride, of calls with several matrices of this kind."""
+        changes = apart | {f"batch_stride_{name}": -16}
+        if self._stacked and name != "b":
+            return Case(Status.SUCCESS, changes)
+        return Case(Status[f"NEGATIVE_STRIDE_{name.upper()}"], changes, says=f"batch_stride_{name} is -16")
 
     def _scalars(self) -> list[Case]:
         """alpha, beta and C."""
@@ -322,8 +382,8 @@ class Interface:
         with_c = {"beta": 1, "c": _C, "ldc": 1 << 20}
         device = {"beta_device": _SCALARS, "c": _C, "ldc": 1 << 20}
         cases = [Case(Status.SUCCESS, with_c), Case(Status.NULL_C, with_c | {"c": 0})]
-        apart = {"batch": 2, "batch_stride_d": 1 << 30, "batch_stride_c": -16}
-        cases += [Case(Status.NEGATIVE_STRIDE_C, with_c | apart, says="batch_stride_c is -16"), Case(Status.SUCCESS, apart)]
+        apart = {"batch": 2, "batch_stride_d": 1 << 30}
+        cases += [self._negative("c", with_c | apart), Case(Status.SUCCESS, apart | {"batch_stride_c": -16})]
         cases += [Case(Status.SHORT_LDC, with_c | {"ldc": 1}, says="ldc is 1; a line of C"), Case(Status.SUCCESS, device)]
         cases += [Case(Status.NULL_C, device | {"c": 0}), Case(Status.SUCCESS, {"beta": 0, "c": 1, "ldc": 0})]
         cases += [Case(Status.SUCCESS, {"alpha_device": _SCALARS, "alpha": float("nan")})]
@@ -341,9 +401,9 @@ class Interface:
     def _about_the_launch(self) -> list[str]:
         plan = self.task.product
         reply = self._ask(call(self.task.run_symbol, self._good(), _STREAM))
-        if len(reply.launches) != 1 + bool(plan.needs_workspace):
+        if self._of_the_product(len(reply.launches)) != 1:
             return [f"{len(reply.launches)} launches for good arguments"]
-        it = reply.launches[-1]
+        it = reply.launches[bool(plan.needs_workspace)]
         facts = {
             "threads": (it.block, (plan.threads, 1, 1)),
             "dynamic shared memory": (it.shared_bytes <= plan.smem_bytes, True),
@@ -388,8 +448,8 @@ class Interface:
         found: dict[str, tuple[object, object]] = {}
         for what, (given, must) in structs.items():
             reply = self._ask(call(run, given, _STREAM))
-            launches = (1 + bool(self.task.product.needs_workspace)) * (must == Status.SUCCESS)
-            found[what] = ((reply.values[-1], len(reply.launches)), (must, launches))
+            launches = self._of_the_product(len(reply.launches))
+            found[what] = ((reply.values[-1], launches), (must, int(must == Status.SUCCESS)))
         workspace = self.task.symbol("workspace_bytes")
         reply = self._ask([*call(workspace, good, 0), *call(workspace, 0, bytes(8)), *call(workspace, good, bytes(8))])
         room = int.from_bytes(reply.outputs[-1], "little")
@@ -414,5 +474,7 @@ class Interface:
 
 def interface_of(task: Task) -> Interface:
     """The interface that `task` calls, asked with a problem whose rows are aligned."""
-    problem = Problem(shape=(256, 192, 128)) if task.product.any_shape else task.problem
+    of_groups = {"groups": [256]} if task.problem.groups else {}
+    shape = {"shape": (256, 192, 128)}
+    problem = Problem.model_validate({**shape, **of_groups}) if task.product.any_shape else task.problem
     return Interface(Task(task.plan, task.ptx, problem, "zeros", 1, task.library, task.config))

@@ -21,6 +21,7 @@ from mmagen.generate.render import render
 from mmagen.spec.load import load
 from tests.support import mutations_sparse, mutations_sparse_mma
 from tests.support.mutations_epilogue import FAULTS as EPILOGUE_FAULTS
+from tests.support.mutations_group_tensors import FAULTS as GROUP_TENSOR_FAULTS
 from tests.support.mutations_grouped import FAULTS as GROUPED_FAULTS
 from tests.support.mutations_mixed import FAULTS as MIXED_FAULTS
 from tests.support.mutations_pieces import FAULTS as PIECES_FAULTS
@@ -442,7 +443,7 @@ _RESULT = (
         "sm80_gemm_classic",
         "tile_scheduler",
         "tiles_m * tiles_n * unsigned(shape.batch)",
-        "tiles_m * tiles_n * unsigned(shape.batch - 1)",
+        "tiles_m * tiles_n * unsigned(shape.batch > 1 ? shape.batch - 1 : 1)",
         "200,200,64,3",
         "the last batch stays poisoned",
     ),
@@ -716,8 +717,8 @@ _HOPPER = (
         "multicast_of_the_same_half",
         "bf16_tn",
         "sm90_tma_load",
-        "cluster.mask_b(), cluster.m, b);",
-        "cluster.mask_b(), 0, b);",
+        "cluster.mask_b(),\n                                       cluster.m, b);",
+        "cluster.mask_b(),\n                                       0, b);",
         "256,256,128",
         "both CTAs of a cluster bring the same half of B",
     ),
@@ -986,21 +987,6 @@ _HOPPER = (
         "a warp that has not seen its turn when that comes round again waits for ever",
         (EMULATOR,),
     ),
-    Mutation(
-        "mixed_stages_of_others_not_released",
-        "mx1_s4",
-        (
-            Edit("include/mmagen/sm90_mixed_activations.cuh", "one.init(kPreparingWarps);", "one.init(1);"),
-            Edit(
-                "include/mmagen/sm90_mainloop_mixed.cuh",
-                "if (lane == 0) { pipeline.prepared[pipe.stage].arrive(); }",
-                "if (turn == 0 && lane == 0) { pipeline.prepared[pipe.stage].arrive(); }",
-            ),
-        ),
-        ("16,128,1040",),
-        "a warp that comes late to a stage of another warp waits for a phase too many",
-        (EMULATOR,),
-    ),
     _hopper(
         "streamed_k_left_over",
         "bf16_rules",
@@ -1126,7 +1112,7 @@ _ACCUMULATION = (
 # The emulator is asked with the problems that it chooses: this one is too large for it.
 _REACH = tuple(
     _one(name, spec, header, old, new, "4096,4096,4104", seen, where=(EMULATOR,))
-    for name, spec, header, old, new, seen in (*FAULTS, *GROUPED_FAULTS, *POINTER_FAULTS)
+    for name, spec, header, old, new, seen in (*FAULTS, *GROUPED_FAULTS, *POINTER_FAULTS, *GROUP_TENSOR_FAULTS)
 )
 
 _SPARSE = tuple(

@@ -125,4 +125,22 @@ FAULTS = (
         "64,64,1024",
         "operands are read while the kernel before may still write them",
     ),
+    (
+        "infinities_in_the_first_piece_alone",
+        X6,
+        "f32_pieces",
+        "if (!is_finite) { pieces[kPieces - 1]",
+        "if (false) { pieces[kPieces - 1]",
+        "100,60,70,2",
+        "infinities and NaNs are 1",
+    ),
+    (
+        "large_numbers_to_infinity",
+        X6,
+        "f32_pieces",
+        "is_finite ? kLargest : kOne",
+        "is_finite ? 0x7f80 : kOne",
+        "100,60,70,2",
+        "a number whose nearest bf16 is infinity becomes infinity",
+    ),
 )

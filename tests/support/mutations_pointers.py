@@ -211,4 +211,20 @@ FAULTS = (
         "if constexpr (Tile::kOwnMatrices) { return true; }",
         "TMA loads a C that it cannot address",
     ),
+    (
+        "pointers_k_above_the_call",
+        _SPEC,
+        "sm90_prepare_groups",
+        " || k > params.k) {",
+        ") {",
+        "a group whose K is above that of the call is computed",
+    ),
+    (
+        "pointers_map_published_to_the_cta",
+        _SPEC,
+        "sm90_prepare_groups",
+        "release.gpu.sync",
+        "release.cta.sync",
+        "tensor maps are not published to the CTAs that copy by them",
+    ),
 )

@@ -282,8 +282,7 @@ def smem_share(spec: Spec) -> int:
 
 def barrier_stages(spec: Spec, mma: TiledMma, staged: Epilogue) -> int:
     """Stages whose mbarriers fit BARRIER_BYTES: a full and an empty one for each."""
-    each = 2 + (mixed.PREPARED_BARRIERS if spec.weights else 0)
-    return (BARRIER_BYTES // 8 - _barriers_beside_stages(spec, mma, staged)) // each
+    return (BARRIER_BYTES // 8 - _barriers_beside_stages(spec, mma, staged)) // 2
 
 
 def most_stages(spec: Spec, mma: TiledMma, a: Operand, b: Operand, staged: Epilogue) -> int:
@@ -301,6 +300,7 @@ def most_stages(spec: Spec, mma: TiledMma, a: Operand, b: Operand, staged: Epilo
 
 
 def stages(spec: Spec, mma: TiledMma, a: Operand, b: Operand, staged: Epilogue) -> int:
-    """The spec's stages, or as many as fit, up to the number beyond which latency is hidden."""
+    """The spec's stages, or as many as fit, up to the number beyond which latency is hidden; parts of K have equally many."""
     most = mixed.MOST_DEFAULT_STAGES if spec.weights else MOST_DEFAULT_STAGES
-    return spec.stages or min(most_stages(spec, mma, a, b, staged), most)
+    fit, parts = min(most_stages(spec, mma, a, b, staged), most), mixed.parts(spec, mma)
+    return spec.stages or (fit // parts * parts if fit > parts else fit)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from mmagen import families
 from mmagen.core.errors import Fault, SpecFaults
 from mmagen.families import launches, library, sparse
-from mmagen.families.wgmma import decisions, grouped, mixed, mixed_gemm, pieces, pieces_gemm, pieces_rules, pointers, scaling
+from mmagen.families.wgmma import decisions, grouped, mixed, mixed_gemm, pieces, pieces_gemm, pointers, scaling
 from mmagen.families.wgmma import rules as wgmma_rules
 from mmagen.families.wgmma.alternatives import EVERY, USUAL, alternatives
 from mmagen.families.wgmma.model import WarpgroupRoles, WgmmaGemmPlan, WgmmaMainloop
@@ -49,11 +49,12 @@ class WgmmaGemm:
         return found is not None and found.wgmma
 
     def plan(self, spec: Spec, sha: str) -> WgmmaGemmPlan:
-        if refused := [*grouped.library_faults(spec), *pieces_rules.library_faults(spec)]:
-            raise SpecFaults(tuple(refused))
+        if refused := tuple(grouped.library_faults(spec)):
+            raise SpecFaults(refused)
         if spec.configs:
             # Configs that all name atoms of another family make that family's plan, and then `family_of` finds it.
-            return cast(WgmmaGemmPlan, library.plan(spec, sha, families.plan))
+            made = cast(WgmmaGemmPlan, library.plan(spec, sha, families.plan))
+            return replace(made, text=pieces_gemm.text_of_library(spec, made.text)) if spec.split else made
         computed = decisions.as_computed(spec)
         atom = rules.atom_for(computed)
         wrong_type = [*rules.type_faults(spec, atom)]
@@ -65,7 +66,7 @@ class WgmmaGemm:
             raise SpecFaults((*faults, *wgmma_rules.faults(usable)))
         scalar = budgets.scalar_type(atom, rules.out_type(spec, atom))
         faults += [*rules.problem_faults(spec, scalar, problems), *operations.faults(spec, scalar, problems)]
-        faults += [*_group_faults(spec, atom, problems), *grouped.epilogue_faults(spec)]
+        faults += _group_faults(spec, atom, problems)
         faults += mixed_gemm.problem_faults(spec, problems)
         faults += wgmma_rules.faults(spec)
         if faults:
@@ -194,6 +195,7 @@ def planned(family: str, spec: Spec, sha: str, atom: Atom, mma: TiledMma, proble
     )
     mainloop = replace(_mainloop(computed, stages, atom, mma, tile), pieces=pieces.layout(spec))
     made_by = functor(staged.operations, spec.name, staged.row_major, decisions.swapped(spec))
+    further = grouped.of_rows(spec, operations.arguments(staged.operations, spec.epilogue.major) + scaling.arguments(spec))
     chosen = policies(roles.schedule, atom.reads_a, mainloop, scheduler, made_by)
     return WgmmaGemmPlan(
         family=family,
@@ -202,9 +204,7 @@ def planned(family: str, spec: Spec, sha: str, atom: Atom, mma: TiledMma, proble
         arch=rules.compiled_for(spec, atom),
         text=_text(spec, sentences.of_gemm(spec, atom, tile, staged), chosen),
         problems=problems,
-        arguments=grouped.of_rows(spec, operations.arguments(staged.operations, spec.epilogue.major) + scaling.arguments(spec))
-        + grouped.arguments(spec.grouped or "")
-        + mixed.arguments(spec),
+        arguments=further + grouped.arguments(spec.grouped or "", further) + mixed.arguments(spec),
         atom=atom,
         tiled_mma=mma,
         tile=tile,
@@ -234,7 +234,7 @@ def _mainloop(computed: Spec, stages: int, atom: Atom, mma: TiledMma, tile: tupl
         scales=tuple(scaling.layout(letter, computed, tile) for letter in "AB") if computed.scale else (),
         scale_bytes=stages * scaling.bytes_of_stage(computed, tile),
         partial_registers=decisions.partial_registers(computed, atom, mma, tile),
-        weights=mixed.layout(computed, mma, tile),
+        weights=mixed.layout(computed, mma),
     )
 
 

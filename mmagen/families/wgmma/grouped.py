@@ -15,13 +15,11 @@ from mmagen.plan import pages
 from mmagen.plan.arguments import NO_ARGUMENTS, Argument, Arguments, Extent, Tensor
 from mmagen.plan.model import TiledMma
 from mmagen.plan.plans import GemmPlan, Text
-from mmagen.spec.epilogue import Operation
 from mmagen.spec.groups import Groups
 from mmagen.spec.model import Problem, Spec
 
 _VECTOR_BYTES = 16
 _ALIGNED = 16  # elements: a multiple of 16 bytes for every type
-_ON_TENSORS = ("bias", "add", "multiply", "amax")  # operations
 _LANES = 32  # groups in a window of the tile scheduler
 SIZES = {
     "contiguous": "rows of all groups one behind the other in A, C and D; their offsets in device memory",
@@ -35,7 +33,6 @@ def breaches(spec: Spec, mma: TiledMma) -> Iterator[Breach]:
     """What a grouped kernel does not have."""
     if not spec.grouped:
         return
-    yield from pointers.breaches(spec)
     if decisions.schedule(spec, mma) == "warpgroup":
         yield Breach(
             ("schedule",),
@@ -70,26 +67,6 @@ def library_faults(spec: Spec) -> Iterator[Fault]:
             "omit grouped, or write a spec for each kernel",
             {("grouped",): ABSENT},
         )
-
-
-def epilogue_faults(spec: Spec) -> Iterator[Fault]:
-    """Fault for operations on further tensors that groups do not have."""
-    listed = spec.epilogue.operations or ()
-    if spec.grouped == "pointers":
-        yield from pointers.epilogue_faults(spec)
-    elif spec.grouped and (names := [one.word for one in listed if _lacks(one)]):
-        written = spec.epilogue.model_dump(mode="json")
-        kept = [entry for entry, one in zip(written, listed, strict=True) if not _lacks(one)]
-        yield Fault(
-            ("epilogue",),
-            f"{' and '.join(names)}: not for groups",
-            f"omit them, or grouped; of operations on tensors {', '.join(_ON_TENSORS)} go with groups",
-            {("epilogue",): kept or ABSENT},
-        )
-
-
-def _lacks(one: Operation) -> bool:
-    return bool(one.tensor) and one.word not in _ON_TENSORS
 
 
 def problem_faults(spec: Spec, a_bytes: int, b_bytes: int, problems: Sequence[Problem]) -> Iterator[Fault]:
@@ -178,13 +155,13 @@ _SENTENCES = {
 }
 
 
-def arguments(grouped: str) -> Arguments:
+def arguments(grouped: str, others: Arguments) -> Arguments:
     """The arguments of a call for the sizes of the groups, none for a kernel without groups. They are optional where there are
-    two ways to give them."""
+    two ways to give them. others: those of other parts of the kernel, as `of_rows` has them."""
     if not grouped:
         return NO_ARGUMENTS
     if grouped == "pointers":
-        return pointers.arguments()
+        return pointers.arguments(others)
     sizes = {"contiguous": ("group_offsets", "group_ends"), "masked": ("group_m",)}[grouped]
     return Arguments(tuple(_vector(name) for name in (*sizes, "group_status")))
 
@@ -192,6 +169,8 @@ def arguments(grouped: str) -> Arguments:
 def of_rows(spec: Spec, others: Arguments) -> Arguments:
     """The arguments of other parts of a kernel. Where the rows of all groups lie in one matrix, so do those of tensors that have
     something for each row; all others have a matrix for each group."""
+    if spec.grouped == "pointers":
+        return pointers.of_groups(others)
     if not spec.grouped or not _stacked(spec):
         return others
     return Arguments(tuple(_of_all_groups(one) for one in others.all))

@@ -16,13 +16,10 @@ from mmagen.spec.weights import CHUNK
 
 Tile = tuple[int, int, int]
 
-PREPARED_BARRIERS = 1  # for each stage: its activations are in the order of the fragments
-# Of a thread in a warp that permutes activations: twice 16 for elements, and addresses.
-PRODUCER_REGISTERS = 80
+PRODUCER_REGISTERS = 32  # few, since consumers hold weights, fragments and two sets of sums
 WARPGROUP = 128
 SUM_BYTES = 4
 MOST_WARPGROUPS = 4  # consumers: of more each would have too few registers
-MOST_ACTIVATIONS_BY_THREADS = 16 * 128  # of a stage: what the registers of a warp can hold
 MOST_DEFAULT_STAGES = 20  # each part keeps one, and k tiles of few rows are small
 _ENUMERATORS = {"s4": "kS4", "u4": "kU4", "s8": "kS8", "e4m3": "kE4m3"}  # mmagen::WeightType
 # Where their elements have 4 bits, two are a byte.
@@ -36,7 +33,7 @@ class WeightLayout:
     word: their type, kind: an enumerator of mmagen::WeightType. scale: the type of the scales. chunk: columns that are summed
     before the sum is scaled. group: columns that share a scale, 0 for all of a row. contiguous_k: scales of neighbouring groups
     are adjacent, else those of neighbouring rows. zeros: there are zero points. parts: groups of warpgroups that take the k tiles
-    of a tile in turn. threads_load: warps of the producer load the activations, else TMA does.
+    of a tile in turn.
     """
 
     word: str
@@ -47,10 +44,9 @@ class WeightLayout:
     contiguous_k: bool
     zeros: bool
     parts: int
-    threads_load: bool
 
 
-def layout(spec: Spec, mma: TiledMma, tile: Tile) -> WeightLayout | None:
+def layout(spec: Spec, mma: TiledMma) -> WeightLayout | None:
     """That of the spec, None without weights."""
     weights = spec.weights
     if weights is None:
@@ -58,10 +54,7 @@ def layout(spec: Spec, mma: TiledMma, tile: Tile) -> WeightLayout | None:
     contiguous_k = weights.scale_major == "K"
     kind, group = _ENUMERATORS[weights.type], weights.group or 0
     zeros = bool(weights.zero)
-    by_threads = weights.activations == "threads" and tile[1] * tile[2] <= MOST_ACTIVATIONS_BY_THREADS
-    return WeightLayout(
-        weights.type, kind, scale_type(spec), weights.chunk, group, contiguous_k, zeros, parts(spec, mma), by_threads
-    )
+    return WeightLayout(weights.type, kind, scale_type(spec), weights.chunk, group, contiguous_k, zeros, parts(spec, mma))
 
 
 def parts(spec: Spec, mma: TiledMma) -> int:

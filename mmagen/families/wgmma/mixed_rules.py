@@ -60,7 +60,7 @@ def breaches(spec: Spec, atom: Atom, mma: TiledMma) -> Iterator[Breach]:
     if decisions.schedule(spec, mma) == "warpgroup":
         yield Breach(
             ("schedule",),
-            "warps of the producer permute the activations, and schedule warpgroup has none",
+            "a producer loads weights and activations, and schedule warpgroup has none",
             "cooperative or pingpong",
             ({"schedule": "cooperative"}, {"schedule": "pingpong"}),
         )
@@ -94,7 +94,7 @@ def tile_breaches(spec: Spec, atom: Atom, mma: TiledMma, tile: decisions.Tile) -
     if spec.weights and tile[2] % CHUNK:
         yield Breach(
             ("tile", 2),
-            f"{tile[2]} columns are no whole chunks of {CHUNK}, by which activations are permuted",
+            f"{tile[2]} columns are no whole chunks of {CHUNK}",
             f"a multiple of {CHUNK}",
             ({"tile": (tile[0], tile[1], k)} for k in mixed.depths(spec)),
         )
@@ -103,19 +103,20 @@ def tile_breaches(spec: Spec, atom: Atom, mma: TiledMma, tile: decisions.Tile) -
         return
     a, b = (decisions.operand(letter, spec, atom, mma, tile) for letter in "AB")
     most = decisions.most_stages(spec, mma, a, b, decisions.epilogue(spec, atom, mma, tile))
-    if 2 <= most <= parts:  # with fewer than two no kernel is possible, which is another rule
+    if 2 <= most < 2 * parts:  # with fewer than two no kernel is possible, which is another rule
         yield Breach(
             ("warpgroups",),
-            f"{parts} groups of warpgroups take k tiles in turn and need {parts + 1} stages, but shared memory has {most} of them",
+            f"{parts} groups of warpgroups take k tiles in turn and need {2 * parts} stages, but shared memory has {most} of them",
             "fewer warpgroups, or a smaller tile",
             [{"warpgroups": n * mma.threads // mixed.WARPGROUP} for n in range(parts - 1, 0, -1)],
         )
-    elif spec.stages and spec.stages <= parts < most:
+    elif spec.stages and (spec.stages % parts or spec.stages < 2 * parts) and most >= 2 * parts:
+        near = max(spec.stages // parts, 2) * parts
         yield Breach(
             ("stages",),
-            f"{parts} groups of warpgroups take k tiles in turn, and each keeps a stage until its next one is full",
-            f"at least {parts + 1}",
-            [{"stages": parts + 1}],
+            f"{parts} groups of warpgroups take k tiles in turn, each into stages of its own, and keep one until the next is full",
+            f"a multiple of {parts}, from {2 * parts} on",
+            [{"stages": near}],
         )
 
 

@@ -109,8 +109,8 @@ class WgmmaGemmPlan(GemmPlan):
 
     @property
     def facts(self) -> Facts:
-        split = self.mainloop.pieces
-        return replace(super().facts, most_k=split.most_k) if split else super().facts
+        splits = [one.mainloop.pieces for one in self.kernels if isinstance(one, WgmmaGemmPlan) and one.mainloop.pieces]
+        return replace(super().facts, most_k=min(one.most_k for one in splits)) if splits else super().facts
 
     @property
     def chosen(self) -> dict[str, str]:

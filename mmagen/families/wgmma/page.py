@@ -15,7 +15,6 @@ WARPGROUPS = {
     "cooperative": "consumers share a tile; 1 producer loads",
     "pingpong": "consumers with a tile each, in turns; 1 producer loads",
 }
-_BY_WARPS = "ld.global of 16 bytes by warps of the producer, which store them permuted"
 _SWAPPED = "yes: computes the transpose of D; A and B below are B and A of a call"
 
 
@@ -114,24 +113,15 @@ def _tma_operand(plan: WgmmaGemmPlan, operand: Operand) -> list[pages.Row]:
     return [
         pages.typed(operand),
         panels(operand),
-        ("copy", _BY_WARPS if _by_warps(plan, operand) else boxes + (f", each multicast to {ctas} CTAs" if ctas > 1 else "")),
+        ("copy", boxes + (f", each multicast to {ctas} CTAs" if ctas > 1 else "")),
         ("load", _load(plan, operand)),
     ]
 
 
-def _by_warps(plan: WgmmaGemmPlan, operand: Operand) -> bool:
-    """Is it the activations, and warps of the producer load them?"""
-    weights = plan.mainloop.weights
-    return weights is not None and weights.threads_load and operand.letter == "B"
-
-
 def _load(plan: WgmmaGemmPlan, operand: Operand) -> str:
-    weights = plan.mainloop.weights is not None
-    if weights and operand.letter == "A":
-        return "vectors of 4 to 16 bytes, converted in registers"
-    if not weights:
-        return pages.load(operand)
-    return f"{pages.load(operand)}, permuted before{'' if _by_warps(plan, operand) else ' by warps of the producer'}"
+    if plan.mainloop.weights is not None and operand.letter == "A":
+        return "vectors of 4 or 16 bytes, converted in registers"
+    return pages.load(operand)
 
 
 def _weights(weights: WeightLayout) -> list[pages.Row]:

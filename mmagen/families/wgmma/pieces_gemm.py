@@ -52,6 +52,13 @@ def text(spec: Spec, of_gemm: Text) -> Text:
     """The sentences about a kernel with pieces, from those of a GEMM."""
     made = pieces.layout(spec)
     assert made
-    title = of_gemm.title.replace("GEMM, bf16 x bf16", "GEMM, f32 x f32", 1).replace(" ->", f" by {made.text} ->", 1)
     formula = of_gemm.formula.replace("any alignment", f"any alignment; products of f32 as {made.text}")
-    return replace(of_gemm, title=title, formula=formula)
+    return replace(text_of_library(spec, of_gemm), formula=formula)
+
+
+def text_of_library(spec: Spec, of_library: Text) -> Text:
+    """The same of a library, whose formula is that of its kernels."""
+    made = pieces.layout(spec)
+    assert made
+    title = of_library.title.replace("GEMM, bf16 x bf16", "GEMM, f32 x f32", 1)
+    return replace(of_library, title=title.replace(" ->", f" by {made.text} ->", 1))

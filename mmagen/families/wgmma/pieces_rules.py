@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from mmagen.core.errors import ABSENT, Fault
 from mmagen.families.wgmma.breach import Breach
 from mmagen.mma.atoms import Atom, find_atom
 from mmagen.spec.model import Spec
@@ -43,15 +42,4 @@ def breaches(spec: Spec, atom: Atom) -> Iterator[Breach]:
             "products of bf16x6 add",
             "precise, or split: bf16x3",
             ({"accumulation": None}, {"split": "bf16x3"}),
-        )
-
-
-def library_faults(spec: Spec) -> Iterator[Fault]:
-    """Fault for a library: the pieces lie in the workspace by k tiles, which differ from kernel to kernel."""
-    if spec.split and spec.configs:
-        yield Fault(
-            ("split",),
-            "a library chooses among kernels whose pieces lie in the workspace by k tiles of their own",
-            "a spec of one kernel, without configs",
-            {("split",): ABSENT},
         )

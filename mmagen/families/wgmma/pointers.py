@@ -7,46 +7,14 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from mmagen.core.errors import ABSENT, Fault
-from mmagen.families.wgmma.breach import Breach
+from mmagen.core.errors import Fault
 from mmagen.mma.atoms import TYPES
 from mmagen.plan import pages
-from mmagen.plan.arguments import Arguments, Extent, Tensor
+from mmagen.plan.arguments import Argument, Arguments, Extent, Tensor
 from mmagen.plan.plans import GemmPlan, Text
-from mmagen.spec.epilogue import Operation
-from mmagen.spec.model import Problem, Spec
+from mmagen.spec.model import Problem
 
-_ON_PAIRS = ("gated",)  # operations that make one column of two
 SIZES = "M, N, K, pointers and leading dimensions of each group, in device memory"
-
-
-def breaches(spec: Spec) -> Iterator[Breach]:
-    """What groups with matrices of their own do not have."""
-    if spec.grouped == "pointers" and spec.scale:
-        yield Breach(
-            ("scale",),
-            "scales have no arrays of pointers: scale does not go with grouped pointers",
-            "omit scale, or grouped contiguous or masked",
-            ({"scale": None}, {"grouped": "contiguous"}, {"grouped": "masked"}),
-        )
-
-
-def epilogue_faults(spec: Spec) -> Iterator[Fault]:
-    """Fault for operations on further tensors, and on pairs of columns."""
-    listed = spec.epilogue.operations or ()
-    if names := list(dict.fromkeys(one.word for one in listed if _lacks(one))):
-        written = spec.epilogue.model_dump(mode="json")
-        kept = [entry for entry, one in zip(written, listed, strict=True) if not _lacks(one)]
-        yield Fault(
-            ("epilogue",),
-            f"{' and '.join(names)}: not for groups with matrices of their own",
-            "omit them, or grouped: pointers; what computes an element of the sum and of C goes with it",
-            {("epilogue",): kept or ABSENT},
-        )
-
-
-def _lacks(one: Operation) -> bool:
-    return bool(one.tensor) or one.word in _ON_PAIRS
 
 
 def problem_faults(problems: Sequence[Problem]) -> Iterator[Fault]:
@@ -99,14 +67,34 @@ _OF_EACH = (
     (
         "group_status",
         "NULL, or batch int32 that the kernel writes: 0, or why a group was skipped: 1 a negative size, 2 one above that of the "
-        "call, 4 a pointer or leading dimension is misaligned, 5 a leading dimension is shorter than a line, 6 a NULL pointer",
+        "call, 4 a pointer or leading dimension is misaligned, 5 a leading dimension is shorter than a line, 6 a NULL pointer, 7 "
+        "an odd n of pairs of columns",
     ),
 )
 
 
-def arguments() -> Arguments:
-    """The arguments of a call for the groups; a, b, c and d are arrays of pointers."""
-    return Arguments(tuple(_vector(name, sentence) for name, sentence in _OF_EACH))
+def arguments(others: Arguments) -> Arguments:
+    """The arguments of a call for the groups, behind those of other parts of the kernel; a, b, c and d are arrays of pointers."""
+    pitches = [
+        (f"group_ld_{one.name}", f"the leading dimension of each {one.name}, or NULL: ld_{one.name} for all")
+        for one in others.of_groups
+        if one.pitched
+    ]
+    return Arguments(tuple(_vector(name, sentence) for name, sentence in (*_OF_EACH, *pitches)))
+
+
+def of_groups(others: Arguments) -> Arguments:
+    """The arguments of other parts of a kernel: arrays of pointers of what a batch has for each matrix; the others are one for
+    all groups."""
+    return Arguments(tuple(_of_groups(one) for one in others.all))
+
+
+def _of_groups(one: Argument) -> Argument:
+    if not isinstance(one, Tensor) or not one.batched:
+        return one
+    return replace(
+        one, of_groups=True, batched=False, sentence=f"batch pointers in device memory, one for each group: {one.sentence}"
+    )
 
 
 def _vector(name: str, sentence: str) -> Tensor:

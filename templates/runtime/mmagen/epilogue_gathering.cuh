@@ -3,13 +3,24 @@
 #pragma once
 
 #include "epilogue_plain_operations.cuh"
-#include "further_tensors.cuh"
+#include "further_access.cuh"
 
 namespace mmagen {
 inline namespace v0_1 {
 
+namespace detail {
+
+/// Without their sign, the bits of numbers are in the order of the numbers, and NaN comes last.
+CUTE_DEVICE unsigned bits_of_size(float x) { return __float_as_uint(x) & 0x7fffffff; }
+CUTE_DEVICE unsigned long long bits_of_size(double x) {
+  return static_cast<unsigned long long>(__double_as_longlong(x)) & 0x7fffffffffffffff;
+}
+
+}  // namespace detail
+
 /// Raises a number in global memory to the largest magnitude of x, all matrices of a batch together; NaN counts as the largest.
-template <auto kMember>
+/// Scalar_: float or double.
+template <class Scalar_, auto kMember>
 struct Amax : NothingBeside {
   using Params = FurtherTensor;
   static constexpr bool kObserves = true;
@@ -20,25 +31,26 @@ struct Amax : NothingBeside {
   }
   CUTE_DEVICE explicit Amax(Params const& params) : tensor_(params) {}
 
-  CUTE_DEVICE float operator()(float x, BesideNothing const& beside, EpilogueScalars<float> const&) const {
-    // Without their sign, the bits of numbers are in the order of the numbers, and NaN comes last.
-    unsigned const size = __float_as_uint(x) & 0x7fffffff;
+  CUTE_DEVICE Scalar_ operator()(Scalar_ x, BesideNothing const& beside, EpilogueScalars<Scalar_> const&) const {
+    Bits const size = detail::bits_of_size(x);
     if (beside.inside && size > most_) { most_ = size; }
     return x;
   }
   CUTE_DEVICE void finish() const {
     CUTE_UNROLL
     for (int lanes = 16; lanes > 0; lanes /= 2) {
-      unsigned const other = __shfl_xor_sync(0xffffffff, most_, lanes);
+      Bits const other = __shfl_xor_sync(0xffffffff, most_, lanes);
       most_ = other > most_ ? other : most_;
     }
-    if (threadIdx.x % 32 == 0) { atomicMax(static_cast<unsigned*>(tensor_.data), most_); }
+    if (threadIdx.x % 32 == 0) { atomicMax(static_cast<Bits*>(tensor_.data), most_); }
     most_ = 0;
   }
 
  private:
+  using Bits = decltype(detail::bits_of_size(Scalar_()));
+
   FurtherTensor const& tensor_;
-  mutable unsigned most_ = 0;
+  mutable Bits most_ = 0;
 };
 
 namespace detail {
@@ -80,7 +92,7 @@ CUTE_DEVICE void add_lines(Scalar const (&values)[kCount], LineOf const& line_of
 /// Base of SumsOfRows and SumsOfColumns: x is added to a number in global memory of its row (column), in any order.
 template <class Scalar_, auto kMember>
 struct SumsOfLines : NothingBeside {
-  using Params = FurtherTensor;
+  using Params = FurtherMember<kMember>;
   static constexpr bool kObserves = true;
 
   /// What a thread has added up for a line.
@@ -103,11 +115,11 @@ struct SumsOfLines : NothingBeside {
     Scalar_ sums[kCount];
     CUTE_UNROLL
     for (int i = 0; i < kCount; ++i) { sums[i] = sum_of(i).sum; }
-    detail::add_lines<kSharing>(sums, line_of, end, static_cast<Scalar_*>(tensor_.data) + batch * tensor_.batch_stride);
+    detail::add_lines<kSharing>(sums, line_of, end, matrix_of<Scalar_>(tensor_, batch));
   }
 
  private:
-  FurtherTensor const& tensor_;
+  Params const& tensor_;
 };
 
 template <class Scalar_, auto kMember>

@@ -132,7 +132,7 @@ struct Chain<First, Rest...> {
 
   /// The first second matrix with elements of type Matrix; an element of it, and all other elements.
   template <class Matrix>
-  static FurtherTensor const& matrix(Params const& params) {
+  static auto const& matrix(Params const& params) {
     if constexpr (kReadsFirst<Matrix>) {
       return params.first;
     } else {
@@ -226,9 +226,7 @@ struct EpilogueOperations {
 
   CUTE_DEVICE static void take_columns(Column& even, Column& odd, int lane) { Chain::take_columns(even, odd, lane); }
 
-  static FurtherTensor const& staged_matrix(Params const& params) {
-    return Chain::template matrix<ElementD>(params.operations);
-  }
+  static auto const& staged_matrix(Params const& params) { return Chain::template matrix<ElementD>(params.operations); }
   CUTE_DEVICE Element load_others(int m, int n, int batch) const { return chain.template load_others<ElementD>(m, n, batch); }
   CUTE_DEVICE static void put(Element& element, ElementD const& value) { Chain::put(element, value); }
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "epilogue_plain_operations.cuh"
-#include "further_tensors.cuh"
+#include "further_access.cuh"
 
 namespace mmagen {
 inline namespace v0_1 {
@@ -38,7 +38,7 @@ CUTE_DEVICE void take_pair(Element& first, Element& second, int lane) {
 template <class Element_, auto kMember>
 struct PlusOfRow : NothingBeside {
   using Row = Element_;
-  using Params = FurtherTensor;
+  using Params = FurtherMember<kMember>;
 
   template <class Further>
   static Params make_params(Further const& further) {
@@ -46,22 +46,20 @@ struct PlusOfRow : NothingBeside {
   }
   CUTE_DEVICE explicit PlusOfRow(Params const& params) : tensor_(params) {}
 
-  CUTE_DEVICE Row load_row(int m, int batch) const {
-    return static_cast<Element_ const*>(tensor_.data)[batch * tensor_.batch_stride + m];
-  }
+  CUTE_DEVICE Row load_row(int m, int batch) const { return matrix_of<Element_ const>(tensor_, batch)[m]; }
   template <class Scalar>
   CUTE_DEVICE Scalar operator()(Scalar x, BesideOf<PlusOfRow> const& beside, EpilogueScalars<Scalar> const&) const {
     return x + static_cast<Scalar>(beside.row);
   }
 
  private:
-  FurtherTensor const& tensor_;
+  Params const& tensor_;
 };
 
 template <class Element_, auto kMember>
 struct PlusOfColumn : NothingBeside {
   using Column = Element_;
-  using Params = FurtherTensor;
+  using Params = FurtherMember<kMember>;
 
   template <class Further>
   static Params make_params(Further const& further) {
@@ -69,9 +67,7 @@ struct PlusOfColumn : NothingBeside {
   }
   CUTE_DEVICE explicit PlusOfColumn(Params const& params) : tensor_(params) {}
 
-  CUTE_DEVICE Column load_column(int n, int batch) const {
-    return static_cast<Element_ const*>(tensor_.data)[batch * tensor_.batch_stride + n];
-  }
+  CUTE_DEVICE Column load_column(int n, int batch) const { return matrix_of<Element_ const>(tensor_, batch)[n]; }
   CUTE_DEVICE static void take_columns(Column& even, Column& odd, int lane) { detail::take_pair(even, odd, lane); }
   template <class Scalar>
   CUTE_DEVICE Scalar operator()(Scalar x, BesideOf<PlusOfColumn> const& beside, EpilogueScalars<Scalar> const&) const {
@@ -79,7 +75,7 @@ struct PlusOfColumn : NothingBeside {
   }
 
  private:
-  FurtherTensor const& tensor_;
+  Params const& tensor_;
 };
 
 /// Adds (multiplies by) an element of a second matrix (M,N), contiguous as D.
@@ -87,7 +83,7 @@ template <class Element_, auto kMember, bool kRowMajor>
 struct OfMatrix : NothingBeside {
   using Element = Element_;
   using OfMatrixOf = Element_;
-  using Params = FurtherTensor;
+  using Params = FurtherMember<kMember>;
 
   template <class Further>
   static Params make_params(Further const& further) {
@@ -96,12 +92,12 @@ struct OfMatrix : NothingBeside {
   CUTE_DEVICE explicit OfMatrix(Params const& params) : tensor_(params) {}
 
   CUTE_DEVICE Element load_element(int m, int n, int batch) const {
-    int64_t const at = kRowMajor ? m * tensor_.ld + n : m + n * tensor_.ld;
-    return static_cast<Element_ const*>(tensor_.data)[batch * tensor_.batch_stride + at];
+    int64_t const ld = pitch_of(tensor_, batch);
+    return matrix_of<Element_ const>(tensor_, batch)[kRowMajor ? m * ld + n : m + n * ld];
   }
 
  private:
-  FurtherTensor const& tensor_;
+  Params const& tensor_;
 };
 
 template <class Element_, auto kMember, bool kRowMajor>

@@ -114,17 +114,15 @@ struct Sm90MainloopScaled : Base {
     for (; scheduler.is_valid(scheduling); scheduler.advance(scheduling)) {
       WorkTileInfo const work = scheduler.work_tile(scheduling);
       auto const tile = cta_tile<Config>(scheduler, scheduling, work, cluster);
+      auto const& of_a = params.scales.a_of(tile);
+      auto const& of_b = params.scales.b_of(tile);
       CUTE_NO_UNROLL
       for (int i = 0; i < work.k_tiles; ++i, ++pipe) {
         pipeline.scales_empty[pipe.stage].wait(pipe.phase ^ 1);  // in the first round every stage is free
         float* const slots = pipeline.scales[pipe.stage];
         int const k = (work.k_begin + i) * Config::kTileK;
-        if constexpr (SlotsA::kUsed) {
-          SlotsA::load(params.scales.a, slots, tile.first_m(Config::kTileM), k, tile.batch, lane);
-        }
-        if constexpr (SlotsB::kUsed) {
-          SlotsB::load(params.scales.b, slots + kBeginB, tile.first_n(Config::kTileN), k, tile.batch, lane);
-        }
+        if constexpr (SlotsA::kUsed) { SlotsA::load(of_a, slots, tile.first_m(Config::kTileM), k, tile.batch, lane); }
+        if constexpr (SlotsB::kUsed) { SlotsB::load(of_b, slots + kBeginB, tile.first_n(Config::kTileN), k, tile.batch, lane); }
         pipeline.full[pipe.stage].arrive_after_copies();
       }
     }

@@ -28,8 +28,8 @@ struct Sm90MainloopTileScaled : Base {
   /// Brings a tile's scales into L1, while the last wgmmas run. `thread`: index within the TiledMMA.
   template <class Tile>
   CUTE_DEVICE static void prefetch_tile_scales(Scales const& scales, Tile const& tile, int thread) {
-    prefetch<Config::kTileM>(scales.a, tile.first_m(Config::kTileM), tile.batch, thread);
-    prefetch<Config::kTileN>(scales.b, tile.first_n(Config::kTileN), tile.batch, thread);
+    prefetch<Config::kTileM>(scales.a_of(tile), tile.first_m(Config::kTileM), tile.batch, thread);
+    prefetch<Config::kTileN>(scales.b_of(tile), tile.first_n(Config::kTileN), tile.batch, thread);
   }
 
   template <class Tile, class TensorRC>
@@ -37,9 +37,9 @@ struct Sm90MainloopTileScaled : Base {
                                      TensorRC& tCrC) {  // (MMA,MMA_M,MMA_N)
     using namespace cute;
     Lines const lines(thread);
-    TileScales<typename Config::ScaleA> const of_row(scales.a, tile.first_m(Config::kTileM) + lines.row_of_lane, tile.batch);
-    int const first_n = tile.first_n(Config::kTileN);
-    TileScales<typename Config::ScaleB> const of_column(scales.b, first_n + lines.column_of_lane, tile.batch);
+    int const first_m = tile.first_m(Config::kTileM), first_n = tile.first_n(Config::kTileN);
+    TileScales<typename Config::ScaleA> const of_row(scales.a_of(tile), first_m + lines.row_of_lane, tile.batch);
+    TileScales<typename Config::ScaleB> const of_column(scales.b_of(tile), first_n + lines.column_of_lane, tile.batch);
     float row[Lines::kCountM][2];
     CUTE_UNROLL
     for (int m = 0; m < Lines::kCountM; ++m) {

@@ -82,30 +82,6 @@ struct Sm90GroupScales {
       return cute::min(chunk / (Weights::kGroup / Weights::kChunk), groups - 1);
     }
   }
-
-  /// Prefetches those of a k tile into L2, one warp for all rows of `tile`. first: of those of this work tile.
-  template <class Tile>
-  CUTE_DEVICE void prefetch(Tile const& tile, int k_tile, int lane, bool first) const {
-    if constexpr (Weights::kGroup == 0) {
-      if (!first) { return; }
-    }
-    constexpr int kStep = 32 / int(sizeof(Scale));  // elements of a sector
-    CUTE_UNROLL
-    for (int chunk = 0; chunk < kChunks; ++chunk) {
-      int const group = Weights::kGroup == 0 ? 0 : (k_tile * kChunks + chunk) / cute::max(Weights::kGroup / Weights::kChunk, 1);
-      if (group >= groups || (Weights::kContiguousK && group % kStep != 0 && !(first && chunk == 0))) { continue; }
-      constexpr int kLines = Weights::kContiguousK ? 1 : kStep;
-      for (int line = lane * kLines; line < Config::kTileM; line += 32 * kLines) {
-        int const row = tile.m * Config::kTileM + line;
-        if (row < rows) {
-          detail::prefetch_l2(scales.template at<Weights::kContiguousK>(row, group, tile.batch));
-          if constexpr (Weights::kZeros) {
-            detail::prefetch_l2(zeros.template at<Weights::kContiguousK>(row, group, tile.batch));
-          }
-        }
-      }
-    }
-  }
 };
 
 /// The scales and zero points of one chunk and a thread's rows, as bits: they are in use a chunk after the load began.
@@ -141,6 +117,18 @@ struct GroupFactorsLoad {
         int const row = cute::min(tile.m * Config::kTileM + lines.row(m) + lines.row_of_lane + 8 * i, call.rows - 1);
         scale_of[m][i] = call.scales.template at<Weights::kContiguousK>(row, 0, tile.batch);
         if constexpr (Weights::kZeros) { zero_of[m][i] = call.zeros.template at<Weights::kContiguousK>(row, 0, tile.batch); }
+      }
+    }
+  }
+
+  /// Prefetches those of a group into L2. Rows 8 apart of an atom are in the same sectors where neighbouring rows are adjacent.
+  CUTE_DEVICE void prefetch(int64_t group) const {
+    CUTE_UNROLL
+    for (int m = 0; m < kCountM; ++m) {
+      CUTE_UNROLL
+      for (int i = 0; i < (Weights::kContiguousK ? 2 : 1); ++i) {
+        detail::prefetch_l2(scale_of[m][i] + group * scale_step);
+        if constexpr (Weights::kZeros) { detail::prefetch_l2(zero_of[m][i] + group * zero_step); }
       }
     }
   }

@@ -14,23 +14,27 @@ namespace detail {
 
 inline constexpr int64_t kWorkspaceStep = 128;  // bytes that tensor maps are aligned to
 
+/// What TMA loads to the place of D: C, where it is read, or a second matrix of D's type.
+template <class Config, class Args>
+FurtherPointers source_of(Args const& args, bool reads_c) {
+  using Functor = typename Config::Epilogue::Functor;
+  if constexpr (EpilogueFunctor<Functor>::kStagesMatrix) {
+    return Functor::staged_matrix(Functor::make_params({}, FurtherOf<Config>::read(args)));
+  } else {
+    if (!reads_c) { return {nullptr, nullptr, 0}; }
+    return {static_cast<void* const*>(const_cast<void*>(args.c)), static_cast<int const*>(args.group_ldc), args.ldc};
+  }
+}
+
 /// What of a call lies in device memory, with the operands as the kernel has them.
 template <class Config, class Args>
-PointerArrays pointer_arrays(Args const& args, bool reads_c) {
+PointerArrays pointer_arrays(Args const& args, FurtherPointers const& source) {
   auto const pointers = [](void const* array) { return static_cast<void const* const*>(array); };
   auto const sizes = [](void const* array) { return static_cast<int const*>(array); };
-  PointerArrays found = {pointers(args.a),
-                         pointers(args.b),
-                         reads_c ? pointers(args.c) : nullptr,
-                         static_cast<void* const*>(args.d),
-                         sizes(args.group_m),
-                         sizes(args.group_n),
-                         sizes(args.group_k),
-                         sizes(args.group_lda),
-                         sizes(args.group_ldb),
-                         sizes(args.group_ldc),
-                         sizes(args.group_ldd),
-                         static_cast<int*>(args.group_status)};
+  PointerArrays found = {
+      pointers(args.a),      pointers(args.b),    source.data,           static_cast<void* const*>(args.d),
+      sizes(args.group_m),   sizes(args.group_n), sizes(args.group_k),   sizes(args.group_lda),
+      sizes(args.group_ldb), source.lds,          sizes(args.group_ldd), static_cast<int*>(args.group_status)};
   if constexpr (Config::kSwapped) {
     std::swap(found.a, found.b);
     std::swap(found.m, found.n);
@@ -51,6 +55,15 @@ Args as_one_batch(Args args) {
   if (args.group_ldc != nullptr) { args.ldc = kAny; }
   if (args.group_ldd != nullptr) { args.ldd = kAny; }
   return args;
+}
+
+/// The further tensors of groups, with their extents as the kernel has them.
+template <class Config>
+void describe_further(GemmArguments<Config> const& args, PrepareParams<Config>& params) {
+  for (int i = 0; i < FurtherOf<Config>::kOfGroups; ++i) {
+    TensorOfGroups& one = params.further[i] = args.of_groups(i);
+    if (Config::kSwapped && one.extent != 'k' && one.extent != '1') { one.extent = one.extent == 'm' ? 'n' : 'm'; }
+  }
 }
 
 /// Arrays of pointers are arrays of 8 bytes.
@@ -88,6 +101,8 @@ CUresult make_templates(Sm90Params<Config>& params, GemmArguments<Config> args, 
 
 template <class Config>
 Status launch_prepare(PrepareParams<Config> const& params, cudaStream_t stream) {
+  Status const status = check_stream(stream);
+  if (status != Status::kSuccess) { return status; }
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(unsigned((params.groups + kGroupsOfCta - 1) / kGroupsOfCta));
   config.blockDim = dim3(32 * kGroupsOfCta);
@@ -139,19 +154,22 @@ Status run_sm90_pointers(Args const& public_args, cudaStream_t stream, Launch la
   params.scheduler = TileScheduler::make_params(args.shape(), matrices, tiles);
   if (launch == Launch::kNo) { return Status::kSuccess; }
 
-  PrepareParams<Config> const prepare = {
+  FurtherPointers const source = detail::source_of<Config>(public_args, reads_c);
+  PrepareParams<Config> prepare = {
       {params.mainloop.map_a, params.mainloop.map_b, params.epilogue.map_d, params.epilogue.map_source},
-      detail::pointer_arrays<Config>(public_args, reads_c),
+      detail::pointer_arrays<Config>(public_args, source),
       int(args.m),
       int(args.n),
       int(args.k),
       int(args.batch),
       args.lda,
       args.ldb,
-      args.ldc,
+      source.ld,
       args.ldd,
+      {},
       matrices,
       tiles};
+  detail::describe_further<Config>(args, prepare);
   status = detail::launch_prepare<Config>(prepare, stream);
   if (status != Status::kSuccess) { return status; }
   return detail::launch_clusters<Config>(params, TileScheduler::grid(params.scheduler, resident), stream);

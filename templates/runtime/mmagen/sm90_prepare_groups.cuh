@@ -7,6 +7,7 @@
 
 #include <climits>
 
+#include "epilogue_functor.cuh"
 #include "gemm_arguments.cuh"
 #include "sm90_barrier.cuh"
 #include "sm90_pointer_groups.cuh"
@@ -22,6 +23,7 @@ enum class PointerStatus : int {
   kMisaligned = 4,    // A or B, its pointer or its leading dimension, to 16 bytes; C or D to an element
   kShortLine = 5,     // a leading dimension is shorter than a line
   kNullPointer = 6,
+  kOddColumns = 7,  // an odd n, where pairs of columns make one of D
 };
 
 /// Where the sizes, pointers and leading dimensions of all groups lie in device memory; operands as the kernel has them. Null:
@@ -29,7 +31,7 @@ enum class PointerStatus : int {
 struct PointerArrays {
   void const* const* a;
   void const* const* b;
-  void const* const* c;  // null where C is not read
+  void const* const* c;  // of what TMA loads to the place of D: C, or a second matrix; null where nothing is read
   void* const* d;
   int const *m, *n, *k;
   int const *lda, *ldb, *ldc, *ldd;
@@ -44,6 +46,7 @@ struct alignas(128) PrepareParams {
   PointerArrays from;
   int m, n, k, groups;
   int64_t lda, ldb, ldc, ldd;
+  TensorOfGroups further[FurtherOf<Config>::kOfGroups + 1];  // none is an array of no elements
   GroupMatrices<typename Config::ElementD>* matrices;
   GroupTiles* tiles;
 };
@@ -98,9 +101,21 @@ CUTE_DEVICE Common of_group(int const* values, int group, Common common) {
   return values != nullptr ? values[group] : common;
 }
 
+/// What is wrong with a further tensor of a group of these extents, as the kernel has them.
+CUTE_DEVICE PointerStatus status_of_further(TensorOfGroups const& one, int group, int m, int n, int k) {
+  void const* const pointer = one.tensor.data[group];
+  int const extent = one.extent == 'm' ? m : one.extent == 'n' ? n : one.extent == 'k' ? k : 1;
+  if (pointer == nullptr) { return PointerStatus::kNullPointer; }
+  if (one.pitched && of_group(one.tensor.lds, group, one.tensor.ld) < (extent + int64_t(one.step) - 1) / one.step) {
+    return PointerStatus::kShortLine;
+  }
+  return reinterpret_cast<uintptr_t>(pointer) % unsigned(one.bytes) == 0 ? PointerStatus::kComputed
+                                                                         : PointerStatus::kMisaligned;
+}
+
 }  // namespace detail
 
-/// Grid: a warp for each group. The lanes of a warp compute the same, and the first of them writes.
+/// Grid: a warp for each group. The lanes of a warp compute the same, but for further tensors, and the first of them writes.
 template <class Config>
 __global__ void __launch_bounds__(32 * detail::kGroupsOfCta)
     sm90_prepare_groups(__grid_constant__ PrepareParams<Config> const params) {
@@ -111,6 +126,7 @@ __global__ void __launch_bounds__(32 * detail::kGroupsOfCta)
   using detail::of_group;
   constexpr int kBytesA = int(sizeof(typename A::Element)), kBytesB = int(sizeof(typename B::Element));
   constexpr int kBytesD = int(sizeof(ElementD));
+  constexpr int kPair = kSumsOfElement<typename Config::Epilogue::Functor>;
   __shared__ alignas(128) CUtensorMap maps[detail::kGroupsOfCta][kMapsOfGroup];
   int const warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32;
   int const group = int(blockIdx.x) * detail::kGroupsOfCta + warp;
@@ -124,8 +140,8 @@ __global__ void __launch_bounds__(32 * detail::kGroupsOfCta)
                           of_group(from.lda, group, params.lda)};
   LinesOfGroup const b = {reads_ab ? from.b[group] : nullptr, B::kContiguousK ? k : n, B::kContiguousK ? n : k,
                           of_group(from.ldb, group, params.ldb)};
-  LinesOfGroup const d = {used ? from.d[group] : nullptr, Config::kDRowMajor ? n : m, Config::kDRowMajor ? m : n,
-                          of_group(from.ldd, group, params.ldd)};
+  LinesOfGroup const d = {used ? from.d[group] : nullptr, Config::kDRowMajor ? n / kPair : m,
+                          Config::kDRowMajor ? m : n / kPair, of_group(from.ldd, group, params.ldd)};
   LinesOfGroup const c = {reads_c ? from.c[group] : nullptr, d.along, d.across, of_group(from.ldc, group, params.ldc)};
 
   PointerStatus status = PointerStatus::kComputed;
@@ -136,6 +152,18 @@ __global__ void __launch_bounds__(32 * detail::kGroupsOfCta)
   check(reads_ab, b, kBytesB, 16);
   check(reads_c, c, kBytesD, kBytesD);
   check(used, d, kBytesD, kBytesD);
+  if constexpr (FurtherOf<Config>::kOfGroups > 0) {  // each lane checks one: their loads do not wait for each other
+    static_assert(FurtherOf<Config>::kOfGroups <= 32, "a lane for each further tensor");
+    PointerStatus mine = PointerStatus::kComputed;
+    if (lane < FurtherOf<Config>::kOfGroups) {
+      TensorOfGroups const& one = params.further[lane];
+      if (one.with_k ? reads_ab : used) { mine = detail::status_of_further(one, group, m, n, k); }
+    }
+    unsigned const wrong = __ballot_sync(0xffffffff, mine != PointerStatus::kComputed);
+    int const first = __shfl_sync(0xffffffff, int(mine), wrong != 0 ? __ffs(int(wrong)) - 1 : 0);
+    if (status == PointerStatus::kComputed) { status = PointerStatus(first); }
+  }
+  if (used && n % kPair != 0) { status = PointerStatus::kOddColumns; }
   if (m > params.m || n > params.n || k > params.k) { status = PointerStatus::kOutOfRange; }
   if (m < 0 || n < 0 || k < 0) { status = PointerStatus::kNegativeSize; }
   bool const computed = used && status == PointerStatus::kComputed;

@@ -7,6 +7,7 @@
 #include <cute/config.hpp>
 #include <cute/util/type_traits.hpp>
 
+#include "further_access.cuh"
 #include "gemm_arguments.cuh"
 #include "tile_raster.cuh"
 
@@ -41,6 +42,9 @@ struct ScaleTensor {
   int64_t ld, batch_stride;
   int extent;
 
+  /// Those of a tile of matrix `batch`, whose operand has so many lines: see ScalePointers.
+  CUTE_DEVICE ScaleTensor const& of_tile(int, int) const { return *this; }
+
   /// The address of the scale of a line that the operand has.
   CUTE_DEVICE float const* at(int line, int k, int batch) const {
     float const* const matrix = data + batch * batch_stride;
@@ -65,30 +69,68 @@ struct ScaleTensor {
   }
 };
 
+/// The scales of one operand of groups with matrices of their own: arrays in device memory.
+template <class Layout>
+struct ScalePointers {
+  FurtherPointers tensor;
+
+  CUTE_DEVICE ScaleTensor<Layout> of_tile(int group, int lines) const {
+    return {matrix_of<float const>(tensor, group), Layout::kAlongK > 0 ? pitch_of(tensor, group) : 0, 0, lines};
+  }
+};
+
+namespace detail {
+
+template <class Config, class Layout>
+using ScalesOfOperand = std::conditional_t<Layout::kExists && Config::TileScheduler::Params::Coord::kOwnMatrices,
+                                           ScalePointers<Layout>, ScaleTensor<Layout>>;
+
+}  // namespace detail
+
 /// The scales of both operands of a kernel. The arguments of a swapped Config have them by their names in a call.
 template <class Config>
 struct Sm90Scales {
   using LayoutA = typename Config::ScaleA;
   using LayoutB = typename Config::ScaleB;
+  using ScalesA = detail::ScalesOfOperand<Config, LayoutA>;
+  using ScalesB = detail::ScalesOfOperand<Config, LayoutB>;
 
-  ScaleTensor<LayoutA> a;
-  ScaleTensor<LayoutB> b;
+  ScalesA a;
+  ScalesB b;
+
+  /// Those of a tile, as ScaleTensor.
+  template <class Tile>
+  CUTE_DEVICE decltype(auto) a_of(Tile const& tile) const {
+    return a.of_tile(tile.batch, LayoutA::kExists ? tile.end_m(0) : 0);
+  }
+  template <class Tile>
+  CUTE_DEVICE decltype(auto) b_of(Tile const& tile) const {
+    return b.of_tile(tile.batch, LayoutB::kExists ? tile.end_n(0) : 0);
+  }
 
   static Sm90Scales of(GemmArguments<Config> const& args) {
     Sm90Scales scales{};
-    if constexpr (LayoutA::kExists) { scales.a = tensor<LayoutA, Config::kSwapped>(args, args.m); }
-    if constexpr (LayoutB::kExists) { scales.b = tensor<LayoutB, !Config::kSwapped>(args, args.n); }
+    if constexpr (LayoutA::kExists) { scales.a = tensor<ScalesA, Config::kSwapped>(args, args.m); }
+    if constexpr (LayoutB::kExists) { scales.b = tensor<ScalesB, !Config::kSwapped>(args, args.n); }
     return scales;
   }
 
  private:
-  template <class Layout, bool kOfCallsB, class Arguments>
-  static ScaleTensor<Layout> tensor(Arguments const& args, int64_t extent) {
+  template <class Scales, bool kOfCallsB, class Arguments>
+  static Scales tensor(Arguments const& args, int64_t extent) {
     if constexpr (kOfCallsB) {
-      return {static_cast<float const*>(args.scale_b.data), args.scale_b.ld, args.scale_b.batch_stride, int(extent)};
+      return as_scales<Scales>(args.scale_b, extent);
     } else {
-      return {static_cast<float const*>(args.scale_a.data), args.scale_a.ld, args.scale_a.batch_stride, int(extent)};
+      return as_scales<Scales>(args.scale_a, extent);
     }
+  }
+  template <class Scales>
+  static Scales as_scales(FurtherTensor const& tensor, int64_t extent) {
+    return {static_cast<float const*>(tensor.data), tensor.ld, tensor.batch_stride, int(extent)};
+  }
+  template <class Scales>
+  static Scales as_scales(FurtherPointers const& tensor, int64_t) {
+    return {tensor};
   }
 };
 

@@ -1,5 +1,4 @@
-// Narrow integers and 8-bit floats to bf16 and f16, exactly, in registers. A pair of results comes from the same place of two
-// neighbouring runs of four elements (see sm90_mainloop_mixed.cuh).
+// Narrow integers and 8-bit floats to bf16 and f16, exactly, in registers, two neighbours at a time.
 //
 // Integers are converted without cvt: 0x4300 is 128 in bf16 and its last bit counts 1, 0x6400 is 1024 in f16 and its last bit
 // counts 1 too. The bits of an integer, put into such a number, make 128 + value (1024 + value); one subtraction is left.
@@ -35,6 +34,13 @@ CUTE_DEVICE uint32_t masked_xor(uint32_t a) {
   return result;
 }
 
+/// A multiplication rather than a shift and an addition: its unit has less to do.
+CUTE_DEVICE uint32_t times_0x1001(uint32_t a) {
+  uint32_t result;
+  asm("mul.lo.u32 %0, %1, 0x1001;" : "=r"(result) : "r"(a));
+  return result;
+}
+
 /// Two e4m3 in the low half, to a pair.
 template <class Element>
 CUTE_DEVICE uint32_t pair_of_e4m3(uint32_t two) {
@@ -63,27 +69,38 @@ struct WeightConversion {
   /// What is subtracted from both numbers of a pair: kMagic, and the zero point of u4.
   CUTE_DEVICE static uint32_t zero_of(uint32_t zero) { return kMagic + zero * 0x00010001; }
 
-  /// Elements i and i + 4 of 8 that lie in kWords words. zero: zero_of() the zero point; of u4 only.
-  template <int i>
-  CUTE_DEVICE static uint32_t pair(uint32_t const* words, uint32_t zero) {
-    if constexpr (kType == WeightType::kS4) {
-      // The sign bit counts 8 instead of -8 once it is flipped: 8 more than the value.
-      constexpr uint32_t kEight = kMagic | 0x00080008;
-      return detail::subtract_pairs<Element>(detail::masked_xor<0x000f000f, kEight>(words[0] >> (4 * i)), kEight);
-    } else if constexpr (kType == WeightType::kU4) {
-      return detail::subtract_pairs<Element>(detail::masked_xor<0x000f000f, kMagic>(words[0] >> (4 * i)), zero);
-    } else if constexpr (kType == WeightType::kE4m3) {
-      return detail::pair_of_e4m3<Element>(__byte_perm(words[0], words[1], i | (4 + i) << 4));
+  /// Which bytes of a word have the pair of columns 2 * quarter and 2 * quarter + 1 of eight, for prmt. Of 8-bit types the word
+  /// is that of columns 4 * (quarter / 2) and following.
+  CUTE_DEVICE static uint32_t selector(int quarter) {
+    if constexpr (kPacked) {
+      return 0x4440 | quarter;  // with zeros above it
     } else {
-      uint32_t const bytes = __byte_perm(words[0], words[1], i * 0x0011 | (4 + i) * 0x1100);  // each of the two twice
-      if constexpr (cute::is_same_v<Element, cute::bfloat16_t>) {
-        // bf16 has 7 bits below its leading one: 128 + the low 7 bits, less 128 or, of negative values, 256.
-        return detail::subtract_pairs<Element>(detail::masked_xor<0x007f007f, kMagic>(bytes),
-                                               detail::masked_xor<0x00800080, kMagic>(bytes));
+      uint32_t const first = quarter % 2 * 2;
+      return kType == WeightType::kE4m3 ? (first | (first + 1) << 4 | 0x4400) : (first * 0x0011 | (first + 1) * 0x1100);
+    }
+  }
+
+  /// The pair that `selector` takes out of `word`. zero: zero_of() the zero point; of u4 only.
+  CUTE_DEVICE static uint32_t pair(uint32_t word, uint32_t selector, uint32_t zero) {
+    uint32_t const bytes = __byte_perm(word, 0, selector);
+    if constexpr (kPacked) {
+      uint32_t const apart = detail::times_0x1001(bytes);  // the high half of the byte begins at bit 16
+      if constexpr (kType == WeightType::kS4) {
+        // The sign bit counts 8 instead of -8 once it is flipped: 8 more than the value.
+        constexpr uint32_t kEight = kMagic | 0x00080008;
+        return detail::subtract_pairs<Element>(detail::masked_xor<0x000f000f, kEight>(apart), kEight);
       } else {
-        constexpr uint32_t kHalf = kMagic | 0x00800080;
-        return detail::subtract_pairs<Element>(detail::masked_xor<0x00ff00ff, kHalf>(bytes), kHalf);
+        return detail::subtract_pairs<Element>(detail::masked_xor<0x000f000f, kMagic>(apart), zero);
       }
+    } else if constexpr (kType == WeightType::kE4m3) {
+      return detail::pair_of_e4m3<Element>(bytes);
+    } else if constexpr (cute::is_same_v<Element, cute::bfloat16_t>) {  // of s8 each of the two is there twice
+      // bf16 has 7 bits below its leading one: 128 + the low 7 bits, less 128 or, of negative values, 256.
+      return detail::subtract_pairs<Element>(detail::masked_xor<0x007f007f, kMagic>(bytes),
+                                             detail::masked_xor<0x00800080, kMagic>(bytes));
+    } else {
+      constexpr uint32_t kHalf = kMagic | 0x00800080;
+      return detail::subtract_pairs<Element>(detail::masked_xor<0x00ff00ff, kHalf>(bytes), kHalf);
     }
   }
 };

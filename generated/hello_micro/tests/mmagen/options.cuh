@@ -24,6 +24,7 @@ struct Options {
   bool json = false;
   bool timing = true;
   std::vector<Problem> problems;             ///< empty: those compiled in
+  bool from_stdin = false;                   ///< tune: problems come on standard input, one a line
   std::optional<Distribution> distribution;  ///< unset: the program's default
   uint64_t seed = 1;
   int64_t max_dim = 0;  ///< 0: no limit
@@ -37,8 +38,10 @@ struct Options {
 inline char const* usage(Program program) {
   if (program == Program::kTune) {
     return "Verifies and times each kernel of the library on each problem, beside cuBLASLt where built in.\n"
-           "  --json               one JSON object a line instead of a table; objects with the key \"at\" say what begins\n"
+           "  --json               one JSON object a line instead of a table; objects with the key \"at\" say what begins,\n"
+           "                       those with \"end\" which problem is finished\n"
            "  --problem M,N,K[,BATCH][:ld_pad=P]...   instead of the built-in problems; repeatable\n"
+           "  --problem -          the problems that come on standard input, one a line, until it ends\n"
            "  --config NAME        one of the library's configs instead of all; repeatable\n"
            "  --seed N             of the inputs and of the order of candidates (default 1)\n"
            "  --max-dim N          leaves out built-in problems with a larger M, N or K\n"
@@ -207,7 +210,9 @@ inline std::string parse_options(Program program, std::vector<std::string> const
     if (i + 1 == arguments.size()) { return option + " needs a value"; }
     std::string const& value = arguments[++i];
     bool good = true;
-    if (option == "--problem") {
+    if (option == "--problem" && tune && value == "-") {
+      options->from_stdin = true;
+    } else if (option == "--problem") {
       Problem problem;
       std::string const fault = parse_problem(value, &problem);
       if (!fault.empty()) { return "--problem " + value + ": " + fault; }

@@ -57,14 +57,14 @@ int start(Program program, int argc, char** argv, Options* options, std::vector<
     std::cout << usage(program);
     return 0;
   }
-  *problems = chosen_problems(*options, built_in_problems<Subject>());
+  *problems = options->from_stdin ? options->problems : chosen_problems(*options, built_in_problems<Subject>());
   for (Problem const& problem : *problems) {
     std::string const why = unaskable<Subject>(problem);
     if (why.empty()) { continue; }
     std::cerr << argv[0] << ": " << text(problem) << ": " << why << '\n';
     return kExitUsage;
   }
-  if (problems->empty()) {
+  if (problems->empty() && !options->from_stdin) {
     std::cerr << argv[0] << ": --max-dim leaves no problem to run\n";
     return kExitUsage;
   }

@@ -230,36 +230,77 @@ struct Expectation {
   ErrorModel model;
 };
 
+/// What numbers of type f32 or f64 may be raised to, by their places among the further tensors.
+class Raised {
+ public:
+  /// gathered: of a product, in device memory, as ModelPlace has it.
+  void add(std::size_t place, unsigned long long const* gathered) {
+    unsigned long long bits[3] = {};
+    check(cudaMemcpy(bits, gathered + 3 * place, sizeof bits, cudaMemcpyDeviceToHost), "reading what is gathered");
+    for (std::size_t i = 0; i < 3; ++i) { bits_[place][i] = std::max(bits_[place][i], bits[i]); }
+  }
+
+  /// What is wrong with the number that began as zero, "" if nothing is.
+  std::string wrong(std::size_t place, Matrix const& matrix) const {
+    bool const of_double = matrix.element_bytes == sizeof(double);
+    double got = 0;
+    float got_float = 0;
+    void* const to = of_double ? static_cast<void*>(&got) : &got_float;
+    std::size_t const bytes = static_cast<std::size_t>(matrix.element_bytes);
+    check(cudaMemcpy(to, matrix.data, bytes, cudaMemcpyDeviceToHost), "reading what the kernel has gathered");
+    if (!of_double) { got = got_float; }
+    auto const stored = [of_double](double x) { return of_double ? x : f32::round(x); };
+    double const low = stored(double_from_bits(bits_[place][0]));
+    double const high = stored(double_from_bits(bits_[place][2]));
+    if (low <= got && got <= high) { return ""; }
+    return "argument " + std::to_string(place) + " behind C is " + number_text(got, 9) + ", expected " + number_text(low, 9) +
+           " to " + number_text(high, 9) + ". ";
+  }
+
+ private:
+  unsigned long long bits_[FurtherMatrices::kMost][3] = {};
+};
+
 /// What is wrong with the tensors that the call has updated, which began as zeros, and with what lies around them: sums of
-/// lines, and numbers of type f32 that are raised. products: elements of D, or of what its pairs are made of, in one matrix.
+/// lines, and numbers of type f32 or f64 that are raised. products: elements of D, or of what its pairs are made of, in one
+/// matrix. raised: where groups share what is raised, what it may be so far; it is judged by wrong_raised().
 template <class Subject, class Epilogue>
 std::string wrong_gathered(Operands<Subject> const& operands, unsigned long long const* gathered, LineSums const& sums,
-                           int64_t products, cudaStream_t stream) {
+                           int64_t products, Raised* raised, cudaStream_t stream) {
   std::string wrong;
   for (auto const& [place, memory] : operands.updated()) {
+    if (raised != nullptr && operands.is_shared(place)) {
+      raised->add(place, gathered);
+      continue;
+    }
     if (memory->strays(stream) != 0) { wrong += "memory around argument " + std::to_string(place) + " was written. "; }
     if ((Epilogue::kLineSums >> place & 1u) != 0) {
       wrong += sums.wrong<typename Subject::Scalar>(place, memory->matrix(), products);
       continue;
     }
-    unsigned long long bits[3] = {};
-    float got = 0;
-    check(cudaMemcpy(bits, gathered + 3 * place, sizeof bits, cudaMemcpyDeviceToHost), "reading what is gathered");
-    check(cudaMemcpy(&got, memory->matrix().data, sizeof got, cudaMemcpyDeviceToHost), "reading what the kernel has gathered");
-    double const low = f32::round(double_from_bits(bits[0]));
-    double const high = f32::round(double_from_bits(bits[2]));
-    if (!(low <= got && got <= high)) {
-      wrong += "argument " + std::to_string(place) + " behind C is " + number_text(got, 9) + ", expected " +
-               number_text(low, 9) + " to " + number_text(high, 9) + ". ";
-    }
+    Raised of_one;
+    of_one.add(place, gathered);
+    wrong += of_one.wrong(place, memory->matrix());
   }
   return wrong;
 }
 
-/// Compares D with the reference, every batch and every element. Epilogue: the model of what made D.
+/// The same of what all groups with matrices of their own raise.
+template <class Subject>
+std::string wrong_raised(Operands<Subject> const& operands, Raised const& raised, cudaStream_t stream) {
+  std::string wrong;
+  for (auto const& [place, memory] : operands.updated()) {
+    if (memory->strays(stream) != 0) { wrong += "memory around argument " + std::to_string(place) + " was written. "; }
+    wrong += raised.wrong(place, memory->matrix());
+  }
+  return wrong;
+}
+
+/// Compares D with the reference, every batch and every element. Epilogue: the model of what made D. raised: see
+/// wrong_gathered().
 template <class Subject, bool kPromoted, class Epilogue>
 void compare_output(Problem const& problem, Expectation const& expected, Operands<Subject> const& operands, Call const& call,
-                    Matrix const& c, char const* pass, Outcome* outcome, cudaStream_t stream) {
+                    Matrix const& c, char const* pass, Outcome* outcome, Raised* raised, cudaStream_t stream) {
   using A = typename Subject::A;
   using B = typename Subject::B;
   ReferenceSlab slab(problem.m, problem.n);
@@ -281,7 +322,7 @@ void compare_output(Problem const& problem, Expectation const& expected, Operand
   merge(outcome->findings, comparison.total());
   outcome->compared = true;
   std::string const gathered =
-      wrong_gathered<Subject, Epilogue>(operands, comparison.gathered(), sums, problem.m * problem.n, stream);
+      wrong_gathered<Subject, Epilogue>(operands, comparison.gathered(), sums, problem.m * problem.n, raised, stream);
   if (!gathered.empty()) {
     outcome->disposition = Disposition::kIncorrect;
     outcome->reason += gathered;
@@ -326,6 +367,7 @@ void judge_pass(Problem const& problem, Expectation const& expected, Operands<Su
   }
   if constexpr (kGroupRowsOf<Subject> == GroupRows::kPointers) {
     outcome->compared = true;  // also where no group has elements
+    Raised raised;
     for (std::size_t group = 0; group < call.each.size(); ++group) {
       if (call.each[group].d.data == nullptr) { continue; }
       Problem const own = operands.of_group(group).problem();
@@ -335,10 +377,16 @@ void judge_pass(Problem const& problem, Expectation const& expected, Operands<Su
                                           of_own.draw.exact);
       std::string const which = " of group " + std::to_string(group) + pass;
       compare_output<Subject, kPromoted, Epilogue>(own, of_own, operands.of_group(group), call.each[group],
-                                                   operands.of_group(group).c(), which.c_str(), outcome, stream);
+                                                   operands.of_group(group).c(), which.c_str(), outcome, &raised, stream);
+    }
+    std::string const wrong = wrong_raised(operands, raised, stream);
+    if (!wrong.empty()) {
+      outcome->disposition = Disposition::kIncorrect;
+      outcome->reason += wrong;
     }
   } else {
-    compare_output<Subject, kPromoted, Epilogue>(problem, expected, operands, call, operands.c(), pass, outcome, stream);
+    compare_output<Subject, kPromoted, Epilogue>(problem, expected, operands, call, operands.c(), pass, outcome, nullptr,
+                                                 stream);
   }
 }
 

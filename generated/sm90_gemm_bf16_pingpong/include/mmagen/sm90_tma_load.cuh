@@ -82,9 +82,9 @@ struct Sm90TmaLoad {
   // Of mainloops with scales (sm90_scales.cuh): whether they change along K, and whether a finished tile is multiplied by some.
   static constexpr bool kScalesK = false;
   static constexpr bool kScalesTile = false;
-  // Of sm90_mainloop_mixed.cuh: whether further warps of the producer change stages, and groups of warpgroups that take k tiles
-  // of a CTA tile in turn.
-  static constexpr bool kPreparesStages = false;
+  // Of sm90_mainloop_mixed.cuh: whether mma() takes the work tile, and groups of warpgroups that take k tiles of a CTA tile in
+  // turn.
+  static constexpr bool kTakesTile = false;
   static constexpr int kPartsOfK = 1;
   struct Scales {};
 
@@ -131,9 +131,8 @@ struct Sm90TmaLoad {
     tma_prefetch_descriptor(&params.map_b);
   }
 
-  /// Loads k tile `k_tile` of the output tile `tile` into a stage that is free in all CTAs it is multicast to; without kLoadsB
-  /// A alone.
-  template <bool kLoadsB = true, class Tile>
+  /// Loads k tile `k_tile` of the output tile `tile` into a stage that is free in all CTAs it is multicast to.
+  template <class Tile>
   CUTE_DEVICE static void load_stage(Params const& params, SharedStorage& storage, Pipeline& pipeline, int stage, int k_tile,
                                      Tile const& tile, ClusterCoord<Config> const& cluster) {
     BoxCoord<A> const a(tile.first_m(A::kTileMn), k_tile, tile.batch_ab() * params.batch_step_a);
@@ -143,10 +142,8 @@ struct Sm90TmaLoad {
     full.arrive_and_expect(params.stage_bytes);
     load_operand<A, Config::kClusterN>(&from.map_a, storage.a.begin() + stage * A::kTileMn * A::kTileK, full, cluster.mask_a(),
                                        cluster.n, a);
-    if constexpr (kLoadsB) {
-      load_operand<B, Config::kClusterM>(&from.map_b, storage.b.begin() + stage * B::kTileMn * B::kTileK, full,
-                                         cluster.mask_b(), cluster.m, b);
-    }
+    load_operand<B, Config::kClusterM>(&from.map_b, storage.b.begin() + stage * B::kTileMn * B::kTileK, full, cluster.mask_b(),
+                                       cluster.m, b);
   }
 
   /// Prefetches the first stages into L2 while the preceding kernel still runs.

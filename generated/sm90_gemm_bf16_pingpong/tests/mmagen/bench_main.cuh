@@ -23,6 +23,9 @@
 #include "turns.cuh"
 #if defined(MMAGEN_WITH_CUBLASLT)
 #include "baseline.cuh"
+#if defined(MMAGEN_WITH_CUBLAS)
+#include "cublas_grouped.cuh"
+#endif
 #endif
 
 namespace mmagen::test {
@@ -267,6 +270,7 @@ class Contest {
         return;
       }
       add("cublasLt_loop", [this](int set) { loop_->run(calls_[static_cast<std::size_t>(set)], stream_); });
+      if constexpr (kGroupRowsOf<Subject> == GroupRows::kPointers) { add_grouped_call(); }
       Call const dense = LtOfGroups<Subject>::dense(problem_, calls_[0]);
       if (dense.m == 0) { return; }
       lt_ = std::make_unique<LtMatmul>(lt_types<Subject>(), dense);
@@ -280,6 +284,31 @@ class Contest {
     }
   }
 
+  /// The call of cuBLAS for problems of different M, N and K, where it has the types.
+  void add_grouped_call() {
+#if defined(MMAGEN_WITH_CUBLAS)
+    try {
+      grouped_ = std::make_unique<CublasGrouped>(lt_types<Subject>(), calls_[0]);
+      for (Call const& call : calls_) { grouped_->prepare(call); }
+      Runner const runner = [this](Call const& call) {
+        grouped_->prepare(call);
+        grouped_->run(call, stream_);
+      };
+      Outcome const outcome = judge_baseline<Subject, LtModel<Subject>>(runner, problem_, distribution_, operands_, stream_);
+      if (outcome.disposition != Disposition::kPassed) {
+        missing_ += "no cublas_grouped, its result does not agree: " + outcome.reason;
+        return;
+      }
+      add("cublas_grouped", [this](int set) { grouped_->run(calls_[static_cast<std::size_t>(set)], stream_); });
+    } catch (Failure const& failure) {
+      if (context_is_lost()) { throw; }
+      missing_ += "no cublas_grouped: " + failure.reason + ". ";
+    }
+#else
+    missing_ += "no cublas_grouped: there was no cuBLAS to build with. ";
+#endif
+  }
+
   TimedLaunch lt_launch(int heuristic) const {
     return [this, heuristic](int set) { lt_->run(lt_calls_[static_cast<std::size_t>(set)], heuristic, stream_); };
   }
@@ -289,6 +318,9 @@ class Contest {
   std::vector<Call> lt_calls_;  // with operands of cuBLASLt's types
   std::unique_ptr<GuardedMatrix> plain_d_;
   std::unique_ptr<LtOfGroups<Subject>> loop_;
+#if defined(MMAGEN_WITH_CUBLAS)
+  std::unique_ptr<CublasGrouped> grouped_;
+#endif
 #else
   void add_baselines() {}
 #endif

@@ -125,7 +125,9 @@ struct Sums {
   template <class Scalar>
   __host__ __device__ static void apply(Range<Scalar>& x, ModelPlace const& at) {
 #if defined(__CUDA_ARCH__)
-    LineSum& line = at.line_sums[kWhich][at.batch * at.further[kWhich].cols + (kRow ? at.row : at.col)];
+    Matrix const& lines = at.further[kWhich];
+    int64_t const batch = lines.batch > 1 ? at.batch : 0;
+    LineSum& line = at.line_sums[kWhich][batch * lines.cols + (kRow ? at.row : at.col)];
     atomicAdd(&line.low, x.low);
     atomicAdd(&line.expected, x.expected);
     atomicAdd(&line.high, x.high);
@@ -247,6 +249,7 @@ struct OperationsModel {
     if (model.integer_accumulator) { sum = wrapped_s32(static_cast<uint64_t>(static_cast<int64_t>(sum))); }
     double const far = model.exact_sums ? 0.0 : drift;
     Range<Scalar> x = {sum - far, sum, sum + far};
+    if (model.integer_accumulator) { x.round(1); }  // to a float
     apply(x, at);
     return x;
   }

@@ -28,11 +28,6 @@ struct Sm90Cooperative {
       if (warp == 4 * Config::kConsumers && (TileScheduler::Params::kWholeWarp || threadIdx.x % 32 == 0)) {
         Mainloop::load(params.mainloop, params.scheduler, storage.mainloop, storage.pipeline);
       }
-      if constexpr (Mainloop::kPreparesStages) {
-        if (warp > 4 * Config::kConsumers) {
-          Mainloop::prepare(params.mainloop, params.scheduler, storage.mainloop, storage.pipeline);
-        }
-      }
       if constexpr (Mainloop::kScalesK) {
         if (warp == 4 * Config::kConsumers + 1) { Mainloop::load_scales(params.mainloop, params.scheduler, storage.pipeline); }
       }
@@ -57,7 +52,9 @@ struct Sm90Cooperative {
           tile = cta_tile<Config>(scheduler, params.scheduler, work, cluster);
           materialize(tile);
           if constexpr (Mainloop::kScalesTile) {
-            Mainloop::prefetch_tile_scales(params.mainloop.tile_scales, tile, threadIdx.x);
+            if (!TileScheduler::kHasEmptyWork || work.k_tiles > 0) {
+              Mainloop::prefetch_tile_scales(params.mainloop.tile_scales, tile, threadIdx.x);
+            }
           }
           if constexpr (!TileScheduler::kSharesTiles) {  // else another CTA may store the tile
             if (stores) {
@@ -69,7 +66,7 @@ struct Sm90Cooperative {
           clear(tCrC);
           issued();
         } else {
-          if constexpr (Mainloop::kPreparesStages) {
+          if constexpr (Mainloop::kTakesTile) {
             Mainloop::mma(params.mainloop, cta_tile<Config>(scheduler, params.scheduler, work, cluster), work.k_begin,
                           storage.mainloop, storage.pipeline, pipe, work.k_tiles, threadIdx.x, tCrC, release, issued);
           } else {

@@ -95,7 +95,7 @@ struct Sm90EpilogueTma {
     CUresult const result = encode_tensor_map<ElementD>(params.map_d, args.d, d, kAlong, kAcross, kPitch);
     FurtherTensor source = {nullptr, 0, 0};
     if constexpr (kStagesMatrix) {
-      source = Functor::staged_matrix(params.functor);
+      source = matrix_for_map(Functor::staged_matrix(params.functor), args);
     } else if (Functor::reads_source(args.epilogue)) {
       source = {const_cast<ElementD*>(args.c), args.ldc, args.batch_stride_c};
     }
@@ -150,7 +150,7 @@ struct Sm90EpilogueTma {
     }
     auto const row_of = [&](int i) { return cute::get<0>(mine.place(i * kCountN * kSlicesOfAtom)); };
     auto const column_of = [&](int i) { return cute::get<1>(mine.place(i)); };
-    slices.beside.load(functor, {params.m, params.n}, row_of, column_of, tile.batch, mine.lane);
+    slices.beside.load(functor, mine.bounds, row_of, column_of, tile.batch, mine.lane);
     slices.begun = true;
     if (!loads_by_tma(params, functor)) { return; }
     if (mine.lane == 0) { tma_store_wait<0>(); }  // the stores of the tile before have read the buffers
@@ -208,7 +208,7 @@ struct Sm90EpilogueTma {
           stage<false>(sums, buffer, params, mine, functor, lines, m, n, tile, false);
         }
       }
-      lines.finish(functor, {params.m, params.n}, {m, n}, tile.batch, lane);
+      lines.finish(functor, mine.bounds, {m, n}, tile.batch, lane);
       fence_view_async_shared();
       __syncwarp();
       int const column = n / kPair;  // of D
@@ -239,6 +239,12 @@ struct Sm90EpilogueTma {
   static constexpr bool kStagesMatrix = Called::kStagesMatrix && !kOfGroup<typename Config::TileScheduler::Params::Coord>;
 
   using BesideSlice = Sm90BesideSlice<Called, kSliceN, kStagesMatrix>;
+
+  /// What a tensor map for a second matrix addresses. That of a group is written by a kernel: here any matrix will do.
+  static FurtherTensor matrix_for_map(FurtherTensor const& matrix, GemmArguments<Config> const&) { return matrix; }
+  static FurtherTensor matrix_for_map(FurtherPointers const&, GemmArguments<Config> const& args) {
+    return {args.d, args.ldd, 0};
+  }
 
   CUTE_DEVICE static bool loads_by_tma(Params const& params, Called const& functor) {
     return params.tma_loads && (kStagesMatrix || functor.reads_source());
@@ -349,7 +355,7 @@ struct Sm90EpilogueTma {
       }
     }
     BesideSlice beside{lines};
-    beside.load(functor, {mine.bounds.m, mine.bounds.n}, {m, n}, tile.batch, lane, staged);
+    beside.load(functor, mine.bounds, {m, n}, tile.batch, lane, staged);
     if constexpr (kStagesMatrix) {
       if (staged) {
         Slice::get(source, buffer, lane);

@@ -29,11 +29,6 @@ struct Sm90Pingpong {
       if (warp == 4 * Config::kConsumers && (TileScheduler::Params::kWholeWarp || threadIdx.x % 32 == 0)) {
         Mainloop::load(params.mainloop, params.scheduler, storage.mainloop, storage.pipeline);
       }
-      if constexpr (Mainloop::kPreparesStages) {
-        if (warp > 4 * Config::kConsumers) {
-          Mainloop::prepare(params.mainloop, params.scheduler, storage.mainloop, storage.pipeline);
-        }
-      }
       if constexpr (Mainloop::kScalesK) {
         if (warp == 4 * Config::kConsumers + 1) { Mainloop::load_scales(params.mainloop, params.scheduler, storage.pipeline); }
       }
@@ -72,21 +67,25 @@ struct Sm90Pingpong {
           }
           tile = cta_tile<Config>(scheduler, params.scheduler, work, cluster);
           materialize(tile);
-          if constexpr (Mainloop::kScalesTile) { Mainloop::prefetch_tile_scales(params.mainloop.tile_scales, tile, thread); }
+          if constexpr (Mainloop::kScalesTile) {
+            if (!TileScheduler::kHasEmptyWork || work.k_tiles > 0) {
+              Mainloop::prefetch_tile_scales(params.mainloop.tile_scales, tile, thread);
+            }
+          }
           Epilogue::begin(params.epilogue, storage.epilogue, storage.source, tile, 0, thread, warp, slices);
         };
         if ((TileScheduler::kHasEmptyWork || Mainloop::kTakesEmptyK) && work.k_tiles == 0) {
           clear(tCrC);
           issued();
         } else {
-          if constexpr (Mainloop::kPreparesStages) {
+          if constexpr (Mainloop::kTakesTile) {
             Mainloop::mma(params.mainloop, cta_tile<Config>(scheduler, params.scheduler, work, cluster), work.k_begin,
                           storage.mainloop, storage.pipeline, pipe, work.k_tiles, thread, tCrC, release, issued);
           } else {
             Mainloop::mma(storage.mainloop, storage.pipeline, pipe, work.k_tiles, thread, tCrC, release, issued);
           }
+          if constexpr (Mainloop::kScalesTile) { Mainloop::scale_tile(params.mainloop.tile_scales, tile, thread, tCrC); }
         }
-        if constexpr (Mainloop::kScalesTile) { Mainloop::scale_tile(params.mainloop.tile_scales, tile, thread, tCrC); }
         Epilogue::store(params.epilogue, storage.epilogue, storage.source, tCrC, tile, 0, thread, warp, slices);
         scheduler.advance(params.scheduler);
         pipe.advance(scheduler.skip(params.scheduler, Config::kConsumers - 1));

@@ -380,6 +380,75 @@ inline std::vector<NamedKernel> chosen_kernels(Options const& options, std::vect
   return chosen;
 }
 
+/// One problem: every kernel verified and timed. Returns whether the CUDA context is still usable.
+template <class Subject>
+bool tune_problem(Problem const& problem, std::vector<NamedKernel> const& kernels, Options const& options, Nvml const& nvml,
+                  DeviceFacts const& device, Report* report) {
+  Record record = new_record<Subject>(problem, options.seed);
+  record.input_dist = text(Distribution::kUniform);
+  record.device = device.name;
+  record.driver = device.driver;
+  record.cuda = device.cuda;
+  if (!device.missing.empty()) {
+    record.disposition = Disposition::kNotSupported;
+    record.reason = device.missing;
+    report->add(record);
+    return true;
+  }
+  try {
+    Stream const stream;
+    Heat<Subject> heat(problem, kernels, options, stream.get());
+    heat.check_kernels();
+    ClockReading const clocks = heat.time_all(nvml);
+    if (options.json) {
+      std::cout << "{\"chosen\": {\"problem\": " << json_text(text(problem)) << ", \"config\": " << json_text(heat.chosen())
+                << "}}\n";
+    }
+    report_heat(problem, heat, clocks, record, report);
+  } catch (Failure const& failure) {
+    if (context_is_lost()) {  // whoever called starts the program again without the kernel that is to blame
+      std::cerr << failure.reason << '\n';
+      return false;
+    }
+    record.name = "problem";
+    record.disposition = failure.disposition;
+    record.reason = failure.reason;
+    if (options.json) {
+      std::cout << "{\"skipped\": {\"problem\": " << json_text(record.problem) << ", \"reason\": " << json_text(failure.reason)
+                << "}}\n"
+                << std::flush;
+    } else {
+      report->add(record);
+    }
+  }
+  return true;
+}
+
+/// The problems given, then those of standard input if it was asked for.
+template <class Subject>
+class ProblemSource {
+ public:
+  ProblemSource(std::vector<Problem> problems, bool from_stdin) : problems_(std::move(problems)), from_stdin_(from_stdin) {}
+
+  /// The next one; none at the end, or at a line that is no problem of this program, which `fault` then tells.
+  std::optional<Problem> next(std::string* fault) {
+    if (at_ < problems_.size()) { return problems_[at_++]; }
+    std::string line;
+    if (!from_stdin_ || !std::getline(std::cin, line)) { return std::nullopt; }
+    Problem problem;
+    *fault = parse_problem(line, &problem);
+    if (fault->empty()) { *fault = unaskable<Subject>(problem); }
+    if (fault->empty()) { return problem; }
+    *fault = "standard input: " + line + ": " + *fault;
+    return std::nullopt;
+  }
+
+ private:
+  std::vector<Problem> problems_;
+  std::size_t at_ = 0;
+  bool from_stdin_;
+};
+
 template <class Subject>
 int tune_main(int argc, char** argv) {
   Options options;
@@ -397,44 +466,14 @@ int tune_main(int argc, char** argv) {
   DeviceFacts const device = find_device(nvml);
   Report report(options.json, widest(problems));
   if (options.json && device.missing.empty()) { describe_machine(); }
-  for (Problem const& problem : problems) {
-    Record record = new_record<Subject>(problem, options.seed);
-    record.input_dist = text(Distribution::kUniform);
-    record.device = device.name;
-    record.driver = device.driver;
-    record.cuda = device.cuda;
-    if (!device.missing.empty()) {
-      record.disposition = Disposition::kNotSupported;
-      record.reason = device.missing;
-      report.add(record);
-      continue;
-    }
-    try {
-      Stream const stream;
-      Heat<Subject> heat(problem, kernels, options, stream.get());
-      heat.check_kernels();
-      ClockReading const clocks = heat.time_all(nvml);
-      if (options.json) {
-        std::cout << "{\"chosen\": {\"problem\": " << json_text(text(problem)) << ", \"config\": " << json_text(heat.chosen())
-                  << "}}\n";
-      }
-      report_heat(problem, heat, clocks, record, &report);
-    } catch (Failure const& failure) {
-      if (context_is_lost()) {  // whoever called starts the program again without the kernel that is to blame
-        std::cerr << failure.reason << '\n';
-        return kExitRunFailed;
-      }
-      record.name = "problem";
-      record.disposition = failure.disposition;
-      record.reason = failure.reason;
-      if (options.json) {
-        std::cout << "{\"skipped\": {\"problem\": " << json_text(record.problem)
-                  << ", \"reason\": " << json_text(failure.reason) << "}}\n"
-                  << std::flush;
-      } else {
-        report.add(record);
-      }
-    }
+  ProblemSource<Subject> source(std::move(problems), options.from_stdin);
+  while (std::optional<Problem> const problem = source.next(&fault)) {
+    if (!tune_problem<Subject>(*problem, kernels, options, nvml, device, &report)) { return kExitRunFailed; }
+    if (options.json) { std::cout << "{\"end\": {\"problem\": " << json_text(text(*problem)) << "}}\n" << std::flush; }
+  }
+  if (!fault.empty()) {
+    std::cerr << argv[0] << ": " << fault << '\n';
+    return kExitUsage;
   }
   report.verdict();
   return report.exit_code();

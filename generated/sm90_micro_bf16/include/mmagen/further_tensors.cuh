@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT-0
 // Arguments beyond A, B, C, D, alpha and beta: those of a call, checked, and as a kernel gets them. A project that has any
-// describes them in its further.cuh. Host only, but for FurtherTensor.
+// describes them in its further.cuh. Host only, but for FurtherTensor and FurtherPointers.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,24 @@ struct FurtherTensor {
   int64_t ld, batch_stride;
 };
 
-/// The same as the caller describes it. aligned_to: bytes. line: elements of a line along its contiguous mode. pitched,
+/// A tensor of each group, where groups have matrices of their own: arrays in device memory. lds: null if all have `ld`.
+struct FurtherPointers {
+  void* const* data;
+  int32_t const* lds;
+  int64_t ld;
+};
+
+/// The same for the check of each group. bytes: that its pointers are aligned to. A line has ceil(extent / step) elements, of
+/// the call's extent m, n or k, or one element. with_k: it is read only where there is a K.
+struct TensorOfGroups {
+  FurtherPointers tensor;
+  int bytes;
+  char extent;  // 'm', 'n', 'k', or '1' for none
+  int step;
+  bool pitched, with_k;
+};
+
+/// A tensor as the caller describes it. aligned_to: bytes. line: elements of a line along its contiguous mode. pitched,
 /// batched: do ld and batch_stride count? A tensor that is not required may be NULL.
 struct TensorArgument {
   char const* name;
@@ -45,6 +62,7 @@ inline Status check_tensor(TensorArgument const& one, int64_t batch) {
 /// Of a kernel without such arguments; of others a struct NAME::Further with the same members.
 struct NoFurther {
   static constexpr int kTensors = 0;
+  static constexpr int kOfGroups = 0;
 
   template <class Args>
   static NoFurther read(Args const&) {
@@ -54,6 +72,7 @@ struct NoFurther {
   static TensorArgument tensor(Args const&, int) {
     return {};
   }
+  TensorOfGroups of_groups(int) const { return {}; }
 };
 
 namespace detail {

@@ -327,6 +327,7 @@ struct FurtherTensor {
   bool updated;    ///< the call raises what it holds, which is zero at first
   void (*fill)(Matrix const& matrix, Fill const& fill, cudaStream_t stream);
   bool scales = false;  ///< does it hold scales of an operand?
+  bool shared = false;  ///< is there one for all matrices of a batch, or all groups?
 
   double reach(Draw const& draw) const {
     return scales ? draw.scale : draw.distribution == Distribution::kUniform ? reach_c : draw.reach_c;
@@ -348,7 +349,7 @@ FurtherTensor further_tensor(Problem const& problem, int place, int64_t rows, in
   shape.cols_contiguous = cols_contiguous;
   shape.element_bytes = sizeof(typename T::Storage);
   int64_t const pad = pitched ? problem.ld_pad + 8 * (place + 1) : 0;
-  return {shape, T::kPoisonByte, pad, problem.offset, reach_of_c<T>(), updated, &fill_matrix<T>};
+  return {shape, T::kPoisonByte, pad, problem.offset, reach_of_c<T>(), updated, &fill_matrix<T>, false, !batched};
 }
 
 enum class InPlace { kNo, kYes };  ///< whether C is D
@@ -431,11 +432,12 @@ class Operands {
     for (auto const& one : each_) {
       if (one) { one->prepare_output(in_place, stream); }
     }
-    if (!each_.empty()) { return; }
-    d_.poison(stream);
-    if (in_place == InPlace::kYes) { fill_matrix<Out>(d_.matrix(), c_fill_, stream); }
+    if (each_.empty()) {
+      d_.poison(stream);
+      if (in_place == InPlace::kYes) { fill_matrix<Out>(d_.matrix(), c_fill_, stream); }
+    }
     for (std::size_t i = 0; i < further_.size(); ++i) {
-      if (!further_[i].updated) { continue; }
+      if (!further_[i].updated || (!each_.empty() && !further_[i].shared)) { continue; }
       further_memory_[i].poison(stream);
       further_[i].fill(further_memory_[i].matrix(), Fill{Distribution::kZeros}, stream);
     }
@@ -484,14 +486,18 @@ class Operands {
     for (auto const& one : each_) { sum = 7 * sum + (one ? one->output_checksum(stream) : 0); }
     return sum;
   }
-  /// The tensors that the call raises, and their places in the list.
+  /// The tensors that the call raises, and their places in the list; of groups with matrices of their own, those that all
+  /// share.
   std::vector<std::pair<std::size_t, GuardedMatrix const*>> updated() const {
     std::vector<std::pair<std::size_t, GuardedMatrix const*>> found;
     for (std::size_t i = 0; i < further_.size(); ++i) {
-      if (further_[i].updated) { found.emplace_back(i, &further_memory_[i]); }
+      bool const has = each_.empty() || further_[i].shared;
+      if (further_[i].updated && has) { found.emplace_back(i, &further_memory_[i]); }
     }
     return found;
   }
+  /// Is the tensor at this place one for all groups?
+  bool is_shared(std::size_t place) const { return further_[place].shared; }
 
   uint64_t inputs_checksum(cudaStream_t stream) const {
     if (!each_.empty()) {
@@ -526,6 +532,11 @@ class Operands {
   /// that of the group before.
   void make_groups() {
     std::vector<GroupMatricesOf> all;
+    for (FurtherTensor const& one : Subject::further(problem_)) {
+      further_.push_back(one);
+      further_memory_.emplace_back();
+      if (one.shared) { further_memory_.back() = GuardedMatrix(one.shape, one.poison, one.ld_pad, one.offset, 0); }
+    }
     for (std::size_t i = 0; i < problem_.groups.size(); ++i) {
       Problem own = problem_;
       own.groups.clear();
@@ -551,6 +562,8 @@ class Operands {
                                0,
                                odd * 3,
                                odd};
+      own.ld_pad += turn % 3;  // of further tensors
+      own.offset = odd;
       each_.push_back(std::make_unique<Operands>(own, padding));
       Operands const& made = *each_.back();
       auto const all_of = [](GuardedMatrix const& one) { return PointerAndPitch{one.matrix().data, one.matrix().ld}; };
@@ -558,8 +571,12 @@ class Operands {
       all.back().matrices[1] = k > 0 ? all_of(made.b_) : PointerAndPitch{};
       if (has_c()) { all.back().matrices[2] = all_of(made.c_); }
       all.back().matrices[3] = all_of(made.d_);
+      for (std::size_t j = 0; j < further_.size(); ++j) {
+        bool const used = k > 0 || !further_[j].scales;
+        all.back().further.push_back(used ? all_of(made.further_memory_[j]) : PointerAndPitch{});
+      }
     }
-    pointers_ = PointerMemory(all);
+    pointers_ = PointerMemory(all, further_.size());
     if (has_c()) {
       using Scalar = typename Subject::Scalar;
       typename Scalar::Storage const values[] = {Scalar::store(problem_.alpha), Scalar::store(problem_.beta)};

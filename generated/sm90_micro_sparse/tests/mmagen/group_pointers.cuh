@@ -19,10 +19,17 @@ struct PointerAndPitch {
   int64_t ld = 0;
 };
 
-/// A, B, C and D of one group.
+/// A, B, C and D of one group, and its further tensors; none of them for a group without elements.
 struct GroupMatricesOf {
   int64_t m, n, k;
   PointerAndPitch matrices[4];
+  std::vector<PointerAndPitch> further = {};
+};
+
+/// Of one further tensor, for all groups.
+struct FurtherArrays {
+  void* pointers;
+  int32_t const* lds;
 };
 
 /// What a call passes: pointers to device memory.
@@ -39,6 +46,7 @@ struct PointerArguments {
   int32_t const* ldc = nullptr;
   int32_t const* ldd = nullptr;
   int32_t* status = nullptr;
+  std::vector<FurtherArrays> further = {};  // in the order of Subject::further()
 };
 
 /// The arrays of all groups.
@@ -46,9 +54,10 @@ class PointerMemory {
  public:
   PointerMemory() = default;
 
-  explicit PointerMemory(std::vector<GroupMatricesOf> const& groups) : groups_(groups.size()) {
-    std::vector<uint64_t> pointers(kPointerArrays * groups_);
-    std::vector<int32_t> numbers(kNumberArrays * groups_, -1);
+  /// further: how many further tensors a group has.
+  PointerMemory(std::vector<GroupMatricesOf> const& groups, std::size_t further) : groups_(groups.size()), further_(further) {
+    std::vector<uint64_t> pointers((kPointerArrays + further_) * groups_);
+    std::vector<int32_t> numbers((kNumberArrays + further_) * groups_, -1);
     for (std::size_t i = 0; i < groups_; ++i) {
       GroupMatricesOf const& one = groups[i];
       int64_t const extents[] = {one.m, one.n, one.k};
@@ -56,6 +65,10 @@ class PointerMemory {
       for (std::size_t matrix = 0; matrix < 4; ++matrix) {
         pointers[matrix * groups_ + i] = reinterpret_cast<uint64_t>(one.matrices[matrix].data);
         numbers[(3 + matrix) * groups_ + i] = static_cast<int32_t>(one.matrices[matrix].ld);
+      }
+      for (std::size_t j = 0; j < one.further.size(); ++j) {
+        pointers[(kPointerArrays + j) * groups_ + i] = reinterpret_cast<uint64_t>(one.further[j].data);
+        numbers[(kNumberArrays + j) * groups_ + i] = static_cast<int32_t>(one.further[j].ld);
       }
     }
     pointers_ = DeviceMemory(pointers.size() * sizeof(uint64_t));
@@ -69,8 +82,12 @@ class PointerMemory {
     auto const pointers = [this](std::size_t which) { return static_cast<uint64_t*>(pointers_.get()) + which * groups_; };
     auto const numbers = [this](std::size_t which) { return static_cast<int32_t*>(numbers_.get()) + which * groups_; };
     std::size_t const c = in_place ? 3 : 2;
-    return {pointers(0), pointers(1), pointers(c), pointers(3),    numbers(0), numbers(1),
-            numbers(2),  numbers(3),  numbers(4),  numbers(3 + c), numbers(6), numbers(7)};
+    PointerArguments found = {pointers(0), pointers(1), pointers(c), pointers(3),    numbers(0), numbers(1),
+                              numbers(2),  numbers(3),  numbers(4),  numbers(3 + c), numbers(6), numbers(7)};
+    for (std::size_t j = 0; j < further_; ++j) {
+      found.further.push_back({pointers(kPointerArrays + j), numbers(kNumberArrays + j)});
+    }
+    return found;
   }
 
   /// Groups that the kernel did not report as computed, after a call.
@@ -85,7 +102,7 @@ class PointerMemory {
  private:
   static constexpr std::size_t kPointerArrays = 4, kNumberArrays = 8;  // the last: a status
 
-  std::size_t groups_ = 0;
+  std::size_t groups_ = 0, further_ = 0;
   DeviceMemory pointers_, numbers_;
 };
 

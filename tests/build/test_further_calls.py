@@ -1,0 +1,111 @@
+"""Calls that no problem makes, which verify makes once for each kernel: what they must find is planted in their results.
+
+Faults of kernels that they alone find are in tests/support/mutations_grouped.py, _pointers.py and _pieces.py.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from mmagen.emulate import EmulationError
+from mmagen.spec.model import Problem
+from mmagen.verify.emulated import further_calls, groups, pointers
+from mmagen.verify.emulated.session import tasks
+
+pytestmark = pytest.mark.nvcc
+
+MASKED, POINTERS, PIECES, CLASSIC = "groups_masked", "pointers_pingpong", "pc1_x6", "sm80_gemm_classic"
+
+
+@pytest.fixture
+def checking(compiled):
+    """checking(spec): the task that a kernel's further calls come with."""
+    return lambda spec: next(one for one in tasks(compiled(spec).plan, compiled(spec).ptx, (), 1, None) if one.checks)
+
+
+@pytest.mark.parametrize("spec", [CLASSIC, MASKED, POINTERS, PIECES])
+def test_right_kernels_pass(spec, checking):
+    further_calls.check(checking(spec))
+
+
+def test_they_come_once_for_each_kernel(compiled):
+    of = compiled(CLASSIC)
+    for problems, distribution in (((), None), ((), "uniform"), ([Problem(shape=(8, 8, 8))], None)):
+        work = tasks(of.plan, of.ptx, problems, 1, distribution)
+        assert [one.distribution for one in work if one.checks] == ["uniform"]
+    assert not any(one.checks for one in tasks(of.plan, of.ptx, (), 1, "small_int"))
+
+
+def spoil(monkeypatch, change):
+    """Have `change` called with the task and the operands of each call, once the kernel has computed them."""
+    right = further_calls.multiply
+
+    def multiply(task, data):
+        found = right(task, data)
+        change(task, data)
+        return found
+
+    monkeypatch.setattr(further_calls, "multiply", multiply)
+
+
+def test_a_k_of_0_that_leaves_something_is_found(checking, monkeypatch):
+    def change(task, data):
+        data.d.view[0, 3, 1] = np.nan
+
+    spoil(monkeypatch, change)
+    with pytest.raises(EmulationError, match=r"a call with a K of 0: 1 of \d+ elements wrong; at \(batch,m,n\): \(0, 3, 1\)"):
+        further_calls.check(checking(CLASSIC))
+
+
+def test_a_group_whose_status_is_wrong_is_found(checking, monkeypatch):
+    def change(task, data):
+        data.results["group_status"][0].reshape(-1)[1] = 0
+
+    spoil(monkeypatch, change)
+    with pytest.raises(EmulationError, match="illegal sizes of groups: group_status of group 1 is 0, not 1"):
+        further_calls.check(checking(MASKED))
+
+
+def test_a_group_with_illegal_matrices_that_is_computed_is_found(checking, monkeypatch):
+    right = pointers.multiply
+
+    def multiply(task, groups, change):
+        found = right(task, groups, change)
+        found.bytes_of_d[4][0, 0] = True
+        return found
+
+    monkeypatch.setattr(pointers, "multiply", multiply)
+    with pytest.raises(EmulationError, match="illegal groups: D of group 4, which is to be skipped with status 2, was written"):
+        further_calls.check(checking(POINTERS))
+
+
+def test_an_infinity_that_is_lost_is_found(checking, monkeypatch):
+    def change(task, data):
+        data.d.view[0, 1, 0] = 1.0
+
+    monkeypatch.setattr(further_calls, "_judge", lambda *given: None)
+    spoil(monkeypatch, change)
+    with pytest.raises(EmulationError, match=r"infinities, .*: at \(batch,m,n\): \(0, 1, 0\) got 1 expected -inf"):
+        further_calls.check(checking(PIECES))
+
+
+OFFSETS = {
+    (0, 70, 60, 200, 250): [{0}, {1}, {3}, {0}],
+    (-4, 70, 60, 304, 305): [{2}, {1}, {3}, {2}],
+    (9, 2**31 - 1, 200, 220, 100): [{2}, {1}, {0}, {1}],
+    (5, 5, 5, 1, 5): [{0}, {0}, {1}, {3}],
+}
+
+
+@pytest.mark.parametrize("offsets", OFFSETS)
+def test_statuses_that_the_documentation_says(offsets):
+    given = {"group_offsets": SimpleNamespace(view=np.array([[offsets]]))}
+    call = SimpleNamespace(
+        problem=SimpleNamespace(m=304),
+        data=SimpleNamespace(further=given),
+        plan=SimpleNamespace(spec=SimpleNamespace(grouped="contiguous")),
+    )
+    assert groups.statuses(call) == OFFSETS[offsets]
