@@ -21,6 +21,7 @@ from tabulate import tabulate
 
 from mmagen.emulate.arithmetic import mma, numerics, wgmma
 from mmagen.families import plan as planned
+from mmagen.families.wgmma.pieces import PRODUCTS, pieces_of
 from mmagen.mma.sparse_atoms import SparseAtom
 from mmagen.plan.plans import GemmPlan
 from mmagen.spec.load import load
@@ -56,6 +57,8 @@ SPECS = {
     "tf32 + f32, sparse wgmma": (f"{SPARSE}16_F32TF32TF32_SS_TN", WGMMA, 64, ""),
     "e4m3 + f32, sparse wgmma": (f"{SPARSE}64_F32E4M3E4M3_SS_TN", WGMMA, 256, ""),
     "s8 + s32, sparse wgmma": (f"{SPARSE}64_S32S8S8_SS_TN", WGMMA, 256, ""),
+    "f32 in 2 bf16 pieces, wgmma": ("SM90_64x64x16_F32BF16BF16_SS", WGMMA, 64, ", split: bf16x3, schedule: cooperative"),
+    "f32 in 3 bf16 pieces, wgmma": ("SM90_64x64x16_F32BF16BF16_SS", WGMMA, 32, ", split: bf16x6, schedule: cooperative"),
     "e4m3 + f16, wgmma": ("SM90_64x64x32_F16E4M3E4M3_SS_TN", WGMMA, 128, ""),
     "s8 + s32, wgmma": ("SM90_64x64x32_S32S8S8_SS_TN", WGMMA, 128, ""),
     "u8 + s32, wgmma": ("SM90_64x64x32_S32U8U8_SS_TN", WGMMA, 128, ""),
@@ -70,6 +73,10 @@ SPECS = {
     "e5m2 + f32, mma": ("SM89_16x8x32_F32E5M2E5M2F32_TN", MMA, 128, ""),
     "s8 + s32, mma": ("SM80_16x8x32_S32S8S8S32_TN", MMA, 128, ""),
     "u8 + s32, mma": ("SM80_16x8x32_S32U8U8S32_TN", MMA, 128, ""),
+    "bf16 + f32, sparse mma": ("SM80_SPARSE_16x8x32_F32BF16BF16F32_TN", MMA, 128, ", sparse: '2:4'"),
+    "tf32 + f32, sparse mma": ("SM80_SPARSE_16x8x16_F32TF32TF32F32_TN", MMA, 64, ", sparse: '1:2'"),
+    "e4m3 + f32, sparse mma": ("SM89_SPARSE_16x8x64_F32E4M3E4M3F32_TN", MMA, 256, ", sparse: '2:4'"),
+    "s8 + s32, sparse mma": ("SM80_SPARSE_16x8x64_S32S8S8S32_TN", MMA, 256, ", sparse: '2:4'"),
     "f64 + f64, mma": ("SM80_8x8x4_F64F64F64F64_TN", MMA, 16, ""),
     "f32 + f32, fma": ("UniversalFMA<float,float,float,float>", "atoms_layout: [16, 16, 1], tile: [64, 64, {k}]", 32, ""),
 }
@@ -102,7 +109,8 @@ def plan_of(name: str, out: str = "", called: str = "bounds") -> GemmPlan:
 def rows(name: str, k: int, out: str = "", seed: int = 1) -> Iterator[Row]:
     """Of one type, for uniform and small_int inputs."""
     plan = plan_of(name, out)
-    step, promoted, depth = instruction(plan), plan.accumulation.promoted, plan.atom.k
+    step, promoted = instruction(plan), plan.accumulation.promoted
+    depth = plan.tile[2] if plan.accumulation.of_pieces else plan.atom.k
     other_name, other_step = another(plan, step)
     kept = np.arange(k) // plan.tile[2] != k // plan.tile[2] // 2
     for distribution in ("uniform", "small_int"):
@@ -163,12 +171,47 @@ def instruction(plan: GemmPlan) -> Step:
     d, a, b, c = (kind.word for kind in (atom.type_d, atom.type_a, atom.type_b, atom.type_c))
     if atom.kind == "fma":
         return lambda x, y, sums: as_format(x * y.T + sums, d)
+    if plan.accumulation.of_pieces:
+        return of_pieces(str(plan.spec.split))
     if atom.kind == "wgmma":
         sparse = ("sp",) if isinstance(atom, SparseAtom) else ()
         kind = wgmma.parse(("mma_async", *sparse, "sync", "aligned", f"m64n{ROWS}k{atom.k}", d, a, b))
         return lambda x, y, sums: decoded(wgmma.multiply(kind, x[None], y[None], codes(sums, d)[None])[0], d)
-    form = mma.parse(("sync", "aligned", f"m{atom.m}n{atom.n}k{atom.k}", "row", "col", d, a, b, c))
+    sparse = ("sp::ordered_metadata",) if isinstance(atom, SparseAtom) else ()
+    form = mma.parse((*sparse, "sync", "aligned", f"m{atom.m}n{atom.n}k{atom.k}", "row", "col", d, a, b, c))
+    if sparse:
+        return lambda x, y, sums: decoded(mma.accumulate(form, *chosen(x, y), codes(sums, d)[None])[0], d)
     return lambda x, y, sums: decoded(mma.accumulate(form, x[None], y.T[None], codes(sums, d)[None])[0], d)
+
+
+def chosen(x: Array, y: Array) -> tuple[Array, Array]:
+    """What mma.sp multiplies, given A with its zeros and B: A's half, [1, m, 1, k/2], and B's for each row, [1, m, k/2, n]."""
+    columns = np.argsort(x == 0, axis=1, kind="stable")[:, : x.shape[1] // 2]
+    return np.take_along_axis(x, columns, axis=1)[None, :, None], y.T[columns][None]
+
+
+def of_pieces(split: str) -> Step:
+    """The products of the bf16 pieces of f32 elements of a k tile, in their order."""
+    one = wgmma.parse(("mma_async", "sync", "aligned", f"m64n{ROWS}k16", "f32", "bf16", "bf16"))
+
+    def step(x: Array, y: Array, sums: Array) -> Array:
+        of_x, of_y = pieces(x, pieces_of(split)), pieces(y, pieces_of(split))
+        for left, right in PRODUCTS[split]:
+            for first in range(0, x.shape[1], one.k):
+                part = slice(first, first + one.k)
+                added = of_x[left][:, part][None], of_y[right][:, part][None]
+                sums = decoded(wgmma.multiply(one, *added, codes(sums, "f32")[None])[0], "f32")
+        return sums
+
+    return step
+
+
+def pieces(x: Array, count: int) -> list[Array]:
+    """bf16 numbers whose sum is nearly x, the largest first."""
+    found: list[Array] = []
+    for _ in range(count):
+        found.append(as_format(x - sum(found), "bf16"))
+    return found
 
 
 def another(plan: GemmPlan, step: Step) -> tuple[str, Step]:

@@ -13,17 +13,24 @@ from mmagen.cli.outputs import in_colour, line_width, show
 from mmagen.core.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
+    from mmagen.emulate import Event
     from mmagen.families.plans import Plan
     from mmagen.inspect.maps import Window
     from mmagen.plan.maps import Map
 
 
 class Folders(NamedTuple):
-    """For the page with pictures, and for the pictures in two formats; None for what is not wanted."""
+    """For the page with pictures, and for the pictures in two formats; None for what is not wanted. traced: with the pipeline
+    as the emulator executes it."""
 
     html: Path | None = None
     svg: Path | None = None
     png: Path | None = None
+    traced: bool = False
+
+    @property
+    def wanted(self) -> bool:
+        return any((self.html, self.svg, self.png))
 
 
 NONE_WANTED = Folders()
@@ -51,6 +58,8 @@ def inspect(
 
         ranges = parse_window(window)
     asked = ownership or window is not None
+    if folders.traced and not folders.wanted:
+        raise UsageError("--traced adds a picture: say where, with --html, --svg or --png")
     loaded = load_specs(specs)
     for file in dict.fromkeys(diagnostic.file for diagnostic in loaded.diagnostics):
         _refused(file, loaded, asked, ranges, json_)
@@ -68,17 +77,18 @@ def inspect(
 
 def _write_pictures(plan: Plan, window: Window, device: str | None, folders: Folders) -> None:
     """Write HTML/NAME.html, SVG/NAME-*.svg and PNG/NAME-*.png. Raises UsageError for a folder that cannot be written."""
-    if not any(folders):
+    if not folders.wanted:
         return
+    trace = _trace(plan) if folders.traced else ()
     from mmagen.inspect.page import to_html, to_png, to_svg
 
     files: dict[Path, str | bytes] = {}
     if folders.html:
-        files[folders.html / f"{plan.name}.html"] = to_html(plan, window, device)
+        files[folders.html / f"{plan.name}.html"] = to_html(plan, window, device, trace)
     if folders.svg:
-        files |= {folders.svg / name: text for name, text in to_svg(plan, window, device).items()}
+        files |= {folders.svg / name: text for name, text in to_svg(plan, window, device, trace).items()}
     if folders.png:
-        files |= {folders.png / name: image for name, image in to_png(plan, window, device).items()}
+        files |= {folders.png / name: image for name, image in to_png(plan, window, device, trace).items()}
     for path, content in files.items():
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -86,6 +96,14 @@ def _write_pictures(plan: Plan, window: Window, device: str | None, folders: Fol
         except OSError as error:
             raise UsageError(f"{path}: {error.strerror or error}") from None
         show(f"wrote {path}", err=True)
+
+
+def _trace(plan: Plan) -> Sequence[Event]:
+    """What the kernel does in the emulator. Raises what `trace` raises."""
+    from mmagen.toolchain.find import EMULATE, find_toolchain
+    from mmagen.verify.emulated.traced import trace
+
+    return trace(plan, find_toolchain(want=EMULATE))
 
 
 def _refused(file: str, loaded: Specs, asked: bool, window: Window, json_: bool) -> None:

@@ -33,6 +33,7 @@ from mmagen.emulate.ptx.parse import parse
 from mmagen.emulate.report.coverage import Coverage, Goal
 from mmagen.emulate.report.findings import KINDS, Finding
 from mmagen.emulate.report.report import Report
+from mmagen.emulate.report.trace import Event, Trace
 from mmagen.emulate.report.traffic import Traffic
 
 NEWEST = 90
@@ -48,6 +49,7 @@ __all__ = [
     "Device",
     "EmulationError",
     "Entry",
+    "Event",
     "Finding",
     "GlobalMemory",
     "Goal",
@@ -58,6 +60,7 @@ __all__ = [
     "Report",
     "Rows",
     "TensorMap",
+    "Trace",
     "Traffic",
     "defect",
     "launch",

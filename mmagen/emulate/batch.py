@@ -22,6 +22,7 @@ from mmagen.emulate.program.program import Program
 from mmagen.emulate.report.findings import FindingLog
 from mmagen.emulate.report.prefetches import Prefetches
 from mmagen.emulate.report.printed import Printed
+from mmagen.emulate.report.trace import Trace
 from mmagen.emulate.report.traffic import TrafficCounter
 from mmagen.emulate.sync.barriers import Barriers
 from mmagen.emulate.sync.cluster_barrier import ClusterBarrier
@@ -42,6 +43,7 @@ class LaunchState:
     checks: bool
     printed: Printed
     prefetches: Prefetches
+    trace: Trace | None = None
 
 
 @dataclass(frozen=True)
@@ -79,8 +81,11 @@ def make_batch(launch: LaunchState, first: int, count: int) -> Batch:
     registers = RegisterTracker(lanes, findings, program.entry, launch.tracked)
     memory = _memory(program, lanes)
     hazards = HazardTracker(program, lanes, memory, findings, launch.history, launch.checks)
+    trace = launch.trace if first == 0 else None
+    if trace:
+        trace.width = lanes.width
     exits = ClusterExits(lanes, hazards.clocks, findings)
-    mbarriers = Mbarriers(lanes, program.shared_bytes, hazards.clocks, exits, findings)
+    mbarriers = Mbarriers(lanes, program.shared_bytes, hazards.clocks, exits, findings, trace)
     copies = PendingCopies(lanes.size, memory.shared, hazards.shadow, hazards.sources)
     return Batch(
         program=program,
@@ -100,9 +105,9 @@ def make_batch(launch: LaunchState, first: int, count: int) -> Batch:
         mbarriers=mbarriers,
         copies=copies,
         copy_arrivals=CopyArrivals(lanes, copies, mbarriers, hazards.clocks),
-        bulk=BulkCopies(lanes, memory, hazards, mbarriers, exits, findings),
+        bulk=BulkCopies(lanes, memory, hazards, mbarriers, exits, findings, trace),
         remote_stores=RemoteStores(lanes, memory.shared, hazards, mbarriers, exits, findings),
-        wgmmas=WgmmaGroups(lanes, registers, hazards.clocks, findings),
+        wgmmas=WgmmaGroups(lanes, registers, hazards.clocks, findings, trace),
         register_pool=RegisterPool(lanes, findings, program.entry),
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from mmagen.build import registers
@@ -18,6 +18,7 @@ from mmagen.plan.plans import ProjectPlan
 
 if TYPE_CHECKING:
     from mmagen.draw.svg import Picture
+    from mmagen.emulate import Event
     from mmagen.inspect.maps import Window
 
 
@@ -74,33 +75,42 @@ def _files(plan: ProjectPlan) -> Mapping[str, bytes]:
     return render(plan)
 
 
-def to_html(plan: ProjectPlan, window: Window, device: str | None = None) -> str:
-    """The same as an HTML page, with pictures of who owns which element."""
+def to_html(plan: ProjectPlan, window: Window, device: str | None = None, trace: Sequence[Event] = ()) -> str:
+    """The same as an HTML page, with pictures of who owns which element. trace: of the kernel in the emulator."""
     from mmagen.inspect import html
 
-    return html.page(plan.name, plan.text.title, [*_sections(plan), *launches(plan, device)], pictures(plan, window, device))
+    return html.page(
+        plan.name, plan.text.title, [*_sections(plan), *launches(plan, device)], pictures(plan, window, device, trace)
+    )
 
 
-def pictures(plan: ProjectPlan, window: Window, device: str | None = None) -> list[Picture]:
-    """Who owns which element, operands in shared memory, copies, the pipeline, and the order of tiles on a device."""
+def pictures(plan: ProjectPlan, window: Window, device: str | None = None, trace: Sequence[Event] = ()) -> list[Picture]:
+    """Who owns which element, operands in shared memory, copies, the pipeline, as planned and by the trace, and the order of
+    tiles on a device."""
     from mmagen.inspect import flow, pictures  # import the layout algebra, which is slow
 
     owned = pictures.pictures(family_of(plan).maps(plan), window)
-    return [*owned, *flow.all_of(pipelines(plan), plan.name, _numbers(plan, device))]
+    found = [*owned, *flow.all_of(pipelines(plan), plan.name, _numbers(plan, device))]
+    if trace:
+        from mmagen.draw import traced
+
+        one = traced.picture(trace, plan.name, "pipeline-traced")
+        found += [one] if one else []
+    return found
 
 
-def to_svg(plan: ProjectPlan, window: Window, device: str | None = None) -> dict[str, str]:
+def to_svg(plan: ProjectPlan, window: Window, device: str | None = None, trace: Sequence[Event] = ()) -> dict[str, str]:
     """The pictures by the names of their files."""
-    return {f"{plan.name}-{one.name}.svg": one.svg for one in pictures(plan, window, device)}
+    return {f"{plan.name}-{one.name}.svg": one.svg for one in pictures(plan, window, device, trace)}
 
 
-def to_png(plan: ProjectPlan, window: Window, device: str | None = None) -> dict[str, bytes]:
+def to_png(plan: ProjectPlan, window: Window, device: str | None = None, trace: Sequence[Event] = ()) -> dict[str, bytes]:
     """The same pictures, twice as large. Raises UsageError without resvg-py."""
     try:
         import resvg_py
     except ImportError:
         raise UsageError("--png needs resvg-py: pip install 'mmagen[png]'; --svg needs nothing more") from None
-    found = pictures(plan, window, device)
+    found = pictures(plan, window, device, trace)
     return {f"{plan.name}-{one.name}.png": resvg_py.svg_to_bytes(one.svg, background="white", zoom=2) for one in found}
 
 

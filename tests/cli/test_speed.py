@@ -1,4 +1,4 @@
-"""`mmagen build` is quick and small: the limits are the project's promise, not a measurement."""
+"""`mmagen build` and `inspect` are quick and small: the limits are the project's promise, not a measurement."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ pytestmark = pytest.mark.alone
 SPEC = Path(__file__).resolve().parents[2] / "specs" / "sm80_gemm_classic.yaml"
 SECONDS_FOR_ONE = 0.35
 SECONDS_FOR_500 = 3.0
+SECONDS_TO_INSPECT = 0.4
 PEAK_MEGABYTES = 100
 
 # Runs a command and prints its processor seconds and its peak memory; fails if it does.
@@ -45,8 +46,8 @@ def _measured(environment: dict[str, str], *command: object) -> tuple[float, flo
     return seconds, kilobytes / 1024 if sys.platform != "darwin" else kilobytes / 1024**2
 
 
-def _quickest(specs: Path, folder: Path, limit: float, attempts: int) -> tuple[float, float]:
-    """Seconds of the quickest whole process as the machine of the limits would take, and the peak memory in MB; ends with
+def _quickest(folder: Path, limit: float, attempts: int, *command: object) -> tuple[float, float]:
+    """Seconds of the quickest whole process of mmagen as the machine of the limits would take, and the peak memory in MB; ends with
     the first attempt below `limit`.
 
     Processor seconds, which are those of the clock on an idle machine, and attempts some time apart: others may use the
@@ -57,17 +58,21 @@ def _quickest(specs: Path, folder: Path, limit: float, attempts: int) -> tuple[f
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"} | kept
     for attempt in range(attempts):
         if attempt:
-            shutil.rmtree(folder)
+            shutil.rmtree(folder, ignore_errors=True)
             time.sleep(2 * limit)
         libraries = min(libraries, _measured(environment, "-c", _LIBRARIES)[0])
         start = time.perf_counter()
-        seconds, megabytes = _measured(environment, "-m", "mmagen", "build", specs, "-o", folder)
+        seconds, megabytes = _measured(environment, "-m", "mmagen", *command)
         whole = min(whole, time.perf_counter() - start)
         best, peak = min(best, seconds), max(peak, megabytes)
         if best / max(1.0, libraries / _LIBRARIES_SECONDS) < limit:
             break
     assert whole < 20 * limit, "it waits for something"
     return best / max(1.0, libraries / _LIBRARIES_SECONDS), peak
+
+
+def _built(specs: Path, folder: Path, limit: float, attempts: int) -> tuple[float, float]:
+    return _quickest(folder, limit, attempts, "build", specs, "-o", folder)
 
 
 @pytest.fixture
@@ -80,7 +85,7 @@ def fast(tmp_path):
 
 
 def test_one_spec(fast):
-    seconds, megabytes = _quickest(SPEC, fast / "out", SECONDS_FOR_ONE, attempts=20)
+    seconds, megabytes = _built(SPEC, fast / "out", SECONDS_FOR_ONE, attempts=20)
     assert seconds < SECONDS_FOR_ONE and megabytes < PEAK_MEGABYTES
 
 
@@ -90,6 +95,12 @@ def test_500_specs_in_one_call(fast):
     for number in range(500):
         text = SPEC.read_text("utf-8").replace(f"name: {SPEC.stem}", f"name: many_{number}")
         (specs / f"many_{number}.yaml").write_text(text)
-    seconds, megabytes = _quickest(specs, fast / "out", SECONDS_FOR_500, attempts=6)
+    seconds, megabytes = _built(specs, fast / "out", SECONDS_FOR_500, attempts=6)
     assert len(list((fast / "out").iterdir())) == 500
     assert seconds < SECONDS_FOR_500 and megabytes < PEAK_MEGABYTES
+
+
+@pytest.mark.parametrize("name", ["sm80_gemm_classic", "sm90_gemm_bf16_tn"])
+def test_the_page_of_a_spec(fast, name):
+    seconds, _ = _quickest(fast / "out", SECONDS_TO_INSPECT, 20, "inspect", SPEC.with_name(f"{name}.yaml"))
+    assert seconds < SECONDS_TO_INSPECT

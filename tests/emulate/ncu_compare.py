@@ -14,7 +14,7 @@ from mmagen.families import plan
 from mmagen.spec.load import load
 from mmagen.toolchain.find import COMPILE, find_toolchain
 from mmagen.verify.emulated.matrices import operands
-from mmagen.verify.emulated.session import multiply
+from mmagen.verify.emulated.product import multiply
 from mmagen.verify.emulated.task import Task
 from mmagen.verify.emulated.verify import parse_problem
 from tests.emulate.ncu_conflicts import project

@@ -11,7 +11,8 @@ import pytest
 from mmagen.spec.model import Problem
 from mmagen.verify.emulated import session
 from mmagen.verify.emulated.matrices import operands
-from mmagen.verify.emulated.session import multiply, run_task
+from mmagen.verify.emulated.product import multiply
+from mmagen.verify.emulated.session import run_task
 from mmagen.verify.emulated.task import Task
 
 pytestmark = pytest.mark.nvcc

@@ -95,6 +95,14 @@ def test_one_that_is_not_acquired_is_a_finding_in_the_launch_and_in_a_later_one(
     assert outcome(made, OTHER + "    @%lead prefetch.tensormap [%map];\n" + ACQUIRE + LOAD + COME)[1] == {"proxy_fence"}
 
 
+def test_a_map_for_another_cta_is_published_and_acquired_with_the_scope_of_the_gpu():
+    own = COPY + REPLACE + PUBLISH.replace(".gpu", ".cta") + OTHER + ACQUIRE.replace(".gpu", ".cta") + LOAD + COME
+    assert outcome(own)[1] == set()
+    for publish, acquire in ((".cta", ".gpu"), (".cluster", ".gpu"), (".gpu", ".cta")):
+        made = COPY + REPLACE + PUBLISH.replace(".gpu", publish)
+        assert outcome(made, OTHER + ACQUIRE.replace(".gpu", acquire) + LOAD + COME)[1] == {"proxy_fence"}
+
+
 @pytest.mark.parametrize(
     ("line", "wrong"),
     [

@@ -20,7 +20,8 @@ from mmagen.verify.emulated.compare import compare
 from mmagen.verify.emulated.formats import is_integer
 from mmagen.verify.emulated.matrices import operands
 from mmagen.verify.emulated.matrix import values
-from mmagen.verify.emulated.session import multiply, tasks
+from mmagen.verify.emulated.product import multiply
+from mmagen.verify.emulated.session import tasks
 from tests.gpu.driver import Gpu
 from tests.gpu.driver import multiply as multiply_on_gpu
 from tests.support.mutations import SPECS, project

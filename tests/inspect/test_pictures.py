@@ -17,6 +17,7 @@ from mmagen.inspect.page import to_html
 from mmagen.inspect.pictures import colour, pictures
 from mmagen.plan.bank_conflicts import byte_address
 from mmagen.spec.load import load
+from tests.support.fakes import typed
 
 SPECS = Path(__file__).resolve().parents[2] / "specs"
 _SVG = "{http://www.w3.org/2000/svg}"
@@ -149,3 +150,18 @@ def test_inspect_writes_them(tmp_path, capsys):
     with pytest.raises(SystemExit) as ended:
         main(["inspect", str(SPECS / "hello_ownership.yaml"), "--html", str(tmp_path / "file" / "x")])
     assert ended.value.code == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "where", "says"),
+    [
+        ("sm90_gemm_bf16_tn", (), "say where, with --html, --svg or --png"),
+        ("sm80_gemm_classic", ("--svg", "out"), "loads nothing by TMA"),
+        ("sm90_gemm_bf16_library", ("--svg", "out"), "make a spec of one of its configs"),
+        ("hello_ownership", ("--svg", "out"), "has no pipeline to trace"),
+    ],
+)
+def test_what_has_no_trace_is_refused(name, where, says, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    code, _, err = typed(capsys, "inspect", "--traced", *where, str(SPECS / f"{name}.yaml"))
+    assert code == 2 and says in err and not list(tmp_path.iterdir())

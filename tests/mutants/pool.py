@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Collection, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
 from tests.mutants.sites import SPECS, Mutant, specs_of
@@ -21,19 +21,28 @@ def run(mutants: Sequence[Mutant], out: Path, jobs: int, specs: Collection[str] 
     try a mutant with these alone, and with so many at most."""
     known = {one.name: one for one in read(out)}
     waiting = [mutant for mutant in mutants if mutant.name not in known]
-    of = {mutant: [spec for spec in specs_of(mutant.header) if not specs or spec in specs] for mutant in waiting}
-    used = {spec for some in of.values() for spec in some}
-    with ThreadPoolExecutor(jobs) as pool:
-        list(pool.map(compile_original, [spec for spec in SPECS if spec in used]))
+    orders = {mutant: order for mutant in waiting if (order := _order(mutant, specs))}
     with ThreadPoolExecutor(jobs) as pool, out.open("a") as file:
-        for done, future in enumerate(
-            as_completed([pool.submit(_try, mutant, of[mutant] if specs else (), most) for mutant in waiting if of[mutant]]), 1
-        ):
-            one = future.result()
-            known[one.name] = one
-            file.write(one.to_json() + "\n")
-            file.flush()
-            print(f"{done}/{len(waiting)} {one.status}: {one.header}:{one.line} {one.operator}", file=sys.stderr)
+        # A mutant is tried when the original of its first spec is compiled, and those that were drawn first come first.
+        firsts = {order[0] for order in orders.values()}
+        originals = {pool.submit(compile_original, spec): spec for spec in SPECS if spec in firsts}
+        compiled: set[str] = set()
+        tried: set[Future[Outcome]] = set()
+        done = 0
+        while originals or tried or orders:
+            finished, _ = wait([*originals, *tried], return_when=FIRST_COMPLETED)
+            compiled |= {originals.pop(future) for future in finished & set(originals)}
+            for future in finished & tried:
+                one = future.result()
+                done += 1
+                known[one.name] = one
+                file.write(one.to_json() + "\n")
+                file.flush()
+                print(f"{done}/{len(waiting)} {one.status}: {one.header}:{one.line} {one.operator}", file=sys.stderr)
+            tried -= finished
+            ready = [mutant for mutant, order in orders.items() if order[0] in compiled]
+            for mutant in ready[: max(jobs - len(originals) - len(tried), 0)]:
+                tried.add(pool.submit(_try, mutant, orders.pop(mutant), most))
     return [known[mutant.name] for mutant in mutants if mutant.name in known]
 
 
@@ -45,11 +54,16 @@ def read(out: Path) -> list[Outcome]:
     return [Outcome(**json.loads(line)) for line in lines]
 
 
-def _try(mutant: Mutant, specs: Sequence[str] = (), most: int = MOST_SPECS) -> Outcome:
+def _order(mutant: Mutant, specs: Collection[str]) -> list[str]:
+    """The specs that use the mutant's header, of `specs` alone if there are any; mutants of a header begin with different ones."""
+    using = [spec for spec in specs_of(mutant.header) if not specs or spec in specs]
+    first = int(mutant.name, 16) % max(len(using), 1)
+    return [*using[first:], *using[:first]]
+
+
+def _try(mutant: Mutant, order: Sequence[str], most: int) -> Outcome:
     command = [sys.executable, "-m", "tests.mutants", "--one", mutant.name, "--most-specs", str(most)]
-    # The mutants of a header begin with different specs.
-    first = int(mutant.name, 16) % max(len(specs), 1)
-    command += [word for spec in (*specs[first:], *specs[:first]) for word in ("--spec", spec)]
+    command += [word for spec in order for word in ("--spec", spec)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, cwd=_ROOT)
     except subprocess.TimeoutExpired:

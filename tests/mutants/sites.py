@@ -26,11 +26,21 @@ SPECS = (
     *("rs_m_major", "c2_stream", "c3_parts", "pp3", "wg3", "22_nt", "n8", "sm90_gemm_skinny", "groups", "groups_masked"),
     *("sm80_gemm_f16_epilogue", "sm89_gemm_e4m3_amax", "sm90_gemm_bf16_swiglu", "sm90_gemm_swapped_epilogue"),
     *("sc1_blocks", "sc2_rows", "sc3_mixed", "sparse_bf16", "sparse_s8", "sparse_tf32", "mx1_s4", "mx2_u4"),
-    *("sm80_gemm_sparse_s8", "sm90_gemm_bf16_sums"),
+    *(
+        "sm80_gemm_sparse_s8",
+        "sm90_gemm_bf16_sums",
+        "pc1_x6",
+        "pc2_x3",
+        "pointers_pingpong",
+        "pointers_swapped",
+        "groups_swapped",
+    ),
+    *("groups_rows", "sm80_gemm_sparse_tf32"),
 )
 
-# A library's choice of a kernel decides how fast a right result comes; tests/build/test_library_compiled.py compares it.
-_OF_NO_KERNEL = {"choice.cuh"}
+# A library's choice of a kernel and the choice of a split decide how fast a right result comes; tests/build/test_choice_compiled.py
+# and test_library_compiled.py compare them.
+_OF_NO_KERNEL = {"choice.cuh", "predicted_time.cuh"}
 
 
 @dataclass(frozen=True)
@@ -130,11 +140,10 @@ def sample(count: int, seed: int, headers: Collection[str] = ()) -> list[Mutant]
         queues[header] = [
             m for turn in range(max(map(len, kinds.values()), default=0)) for k in order for m in kinds[k][turn : turn + 1]
         ]
-    chosen: list[Mutant] = []
     # A header gets turns by the root of its number of mutants: small ones are not left out, large ones not neglected.
-    weight = {header: max(1, round(len(queue) ** 0.5 / 3)) for header, queue in queues.items()}
-    while len(chosen) < count and any(queues.values()):
-        for header, queue in queues.items():
-            chosen += queue[: weight[header]]
-            del queue[: weight[header]]
-    return chosen[:count]
+    turns = [
+        ((position + 0.5) / max(1, round(len(queue) ** 0.5 / 3)), header, mutant)
+        for header, queue in queues.items()
+        for position, mutant in enumerate(queue)
+    ]
+    return [mutant for _, _, mutant in sorted(turns, key=lambda turn: turn[:2])][:count]

@@ -12,7 +12,7 @@ from tools.error_bounds import SPECS, plan_of, rows
 
 K = 512
 # The more k tiles, the more are fast sums worse than precise ones, and sums of integers beyond what f16 holds.
-DEPTH = {"precise": 1024, "e4m3 + f32, sparse": 3072}
+DEPTH = {"precise": 1024, "e4m3 + f32, sparse": 3072, "2 bf16 pieces": 4096}
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 //   host_types_test                    all checks; prints the failed ones
 //   host_types_test json TEXT          a record with TEXT in a field, as JSON
 //   host_types_test element NUMBER…    the judgement of an element, for each low, expected, high and got
-//   host_types_test verify|bench ARG…  the parsed options, or the message
+//   host_types_test verify|bench|tune ARG…  the parsed options, or the message
 //   host_types_test drift NUMBER…      the bound of sums, for each accumulation's seven fields, K and symmetric
 //   host_types_test ranges NUMBER…     the rules of inputs, for each K, alpha, beta and three limits
 #include <cuda_bf16.h>
@@ -277,6 +277,7 @@ static int print_options(Program program, std::vector<std::string> const& argume
             << " sustained=" << options.sustained_s
             << " dist=" << (options.distribution ? text(*options.distribution) : "default") << '\n';
   for (Problem const& problem : options.problems) { std::cout << text(problem) << '\n'; }
+  if (options.from_stdin) { std::cout << "standard input\n"; }
   return 0;
 }
 
@@ -369,8 +370,9 @@ int main(int argc, char** argv) {
   if (what == "element") { return print_elements({argv + 2, argv + argc}); }
   if (what == "drift") { return print_drifts({argv + 2, argv + argc}); }
   if (what == "ranges") { return print_ranges({argv + 2, argv + argc}); }
-  if (what == "verify" || what == "bench") {
-    return print_options(what == "verify" ? Program::kVerify : Program::kBench, {argv + 2, argv + argc});
+  for (auto const& [name, program] :
+       {std::pair{"verify", Program::kVerify}, {"bench", Program::kBench}, {"tune", Program::kTune}}) {
+    if (what == name) { return print_options(program, {argv + 2, argv + argc}); }
   }
   check_float<f16>([](uint16_t b) { return static_cast<double>(__half2float(__half(__half_raw{b}))); },
                    [](double x) { return static_cast<__half_raw>(__double2half(x)).x; });

@@ -184,6 +184,9 @@ def test_options(judge):
     ]
     done = run(judge, "bench", "--sample-ms", "2.5", "--reps", "3", "--sustained", "2")
     assert "reps=3 sample_ms=2.5 sustained=2 dist=default" in done.stdout
+    done = run(judge, "tune", "--problem", "1,2,3", "--problem", "-")
+    assert done.stdout.splitlines()[1:] == ["1,2,3", "standard input"]
+    assert run(judge, "verify", "--problem", "-").returncode == 2
 
 
 @pytest.mark.parametrize(

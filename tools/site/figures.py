@@ -1,13 +1,20 @@
-"""python -m tools.site.figures [--check]: the pictures in docs/figures, which the README and the course show."""
+"""python -m tools.site.figures [--check] [--traced]: the pictures in docs/figures, which the README and the course show.
+
+--traced: also those of what the emulator executes, which need nvcc.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 from mmagen.families.reading import read
 from mmagen.inspect.page import pictures
+from mmagen.plan.plans import GemmPlan
+from mmagen.toolchain.find import find_toolchain
+from mmagen.verify.emulated.traced import trace
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docs/figures"
@@ -20,21 +27,25 @@ FIGURES = {
     "pipeline-pingpong": ("sm90_gemm_bf16_pingpong", "pipeline"),
     "raster": ("sm90_gemm_bf16_tn", "raster"),
 }
+TRACED = {"pipeline-traced": ("sm90_gemm_bf16_pingpong", "pipeline-traced")}
 
 
-def figures() -> Iterator[tuple[Path, str]]:
+def figures(with_traced: bool = False) -> Iterator[tuple[Path, str]]:
     """Path and content of each."""
-    for figure, (spec, name) in FIGURES.items():
+    for figure, (spec, name) in (FIGURES | (TRACED if with_traced else {})).items():
         path = ROOT / f"specs/{spec}.yaml"
         plan, _ = read(path.read_bytes(), path.name)
         assert plan
-        found = {one.name: one.svg for one in pictures(plan, {})}
+        events = trace(cast(GemmPlan, plan), find_toolchain()) if figure in TRACED else ()
+        found = {one.name: one.svg for one in pictures(plan, {}, trace=events)}
         yield FOLDER / f"{figure}.svg", found[name]
 
 
 def main() -> int:
     """The command: 1 if --check finds a difference."""
-    differ = [(path, svg) for path, svg in figures() if not path.exists() or path.read_text("utf-8") != svg]
+    differ = [
+        (path, svg) for path, svg in figures("--traced" in sys.argv) if not path.exists() or path.read_text("utf-8") != svg
+    ]
     for path, svg in differ:
         print(f"{path.relative_to(ROOT)} differs" if "--check" in sys.argv else f"wrote {path.relative_to(ROOT)}")
         if "--check" not in sys.argv:

@@ -29,6 +29,7 @@ DEVICE_NAMES = ("v100", "t4", "a100", "h100", "h200")
 @click.option("--html", type=click.Path(path_type=Path), metavar="DIR", help="Write the page with pictures to DIR/<name>.html.")
 @click.option("--svg", type=click.Path(path_type=Path), metavar="DIR", help="Write the pictures to DIR/<name>-*.svg.")
 @click.option("--png", type=click.Path(path_type=Path), metavar="DIR", help="The same as PNG; needs the extra mmagen[png].")
+@click.option("--traced", is_flag=True, help="Also draw the pipeline of a Hopper GEMM as it runs in the emulator; needs nvcc.")
 def inspect(
     specs: tuple[Path, ...],
     ownership: bool,
@@ -38,13 +39,14 @@ def inspect(
     html: Path | None,
     svg: Path | None,
     png: Path | None,
+    traced: bool,
 ) -> int:
     """Print everything derived from each SPEC (a file or a folder of *.yaml files): layouts, register and shared-memory
     budgets, bank conflicts, traffic, owners of elements."""
     from mmagen.cli.inspect import Folders
     from mmagen.cli.inspect import inspect as verb
 
-    return verb(specs, ownership=ownership, window=window, json_=json_, device=device, folders=Folders(html, svg, png))
+    return verb(specs, ownership=ownership, window=window, json_=json_, device=device, folders=Folders(html, svg, png, traced))
 
 
 @click.command(short_help="The MMA operations of CUTLASS.")

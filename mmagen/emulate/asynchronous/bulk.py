@@ -23,6 +23,8 @@ from mmagen.emulate.memory.spaces import GLOBAL_BASE, PARAM_WINDOW, WINDOW_SIZE
 from mmagen.emulate.memory.swizzle import CHUNK, swizzled
 from mmagen.emulate.memory.tensor_map import TensorMap
 from mmagen.emulate.ptx.model import Instruction
+from mmagen.emulate.ptx.scopes import GPU, reaches
+from mmagen.emulate.report.trace import Trace
 from mmagen.emulate.sync.cluster_exits import ClusterExits
 from mmagen.emulate.sync.mbarriers import Mbarriers, Place
 
@@ -50,7 +52,9 @@ class BulkCopies:
         mbarriers: Mbarriers,
         exits: ClusterExits,
         findings: LaneFindings,
+        trace: Trace | None = None,
     ):
+        self._trace = trace
         self._lanes, self._memory, self._hazards, self._findings = lanes, memory, hazards, findings
         self._mbarriers, self._exits = mbarriers, exits
         self._boxes = Boxes(memory.device, hazards, findings)
@@ -60,7 +64,9 @@ class BulkCopies:
         self._last_store: dict[int, tuple[int, Instruction]] = {}  # lane -> group of its last store
         self._in_flight: dict[int, list[tuple[int, Indices]]] = {}  # lane -> (group, global bytes) that it writes
         self._maps: dict[int, tuple[bytes, TensorMap]] = {}
-        self._acquired: dict[tuple[int, int], Events] = {}  # (map, warp) -> the map's writers when a fence acquired it
+        self._acquired: dict[
+            tuple[int, int], tuple[Events, int]
+        ] = {}  # (map, warp) -> its writers at a fence; the fence's scope
 
     def tensor(self, i: Instruction, lane: int, address: int) -> TensorMap:
         """The tensor map at a generic address, for a copy of `lane`; raises EmulationError where there is none."""
@@ -84,24 +90,35 @@ class BulkCopies:
                 self._findings.add("global_out_of_bounds", i, 1, lane, f"copies by {more}")
         return self._maps[address][1]
 
-    def acquire_map(self, mask: Mask | None, address: Values) -> None:
-        """fence.proxy.tensormap with acquire: the active lanes may use the map at a generic address as it is now."""
+    def acquire_map(self, mask: Mask | None, address: Values, scope: int) -> None:
+        """fence.proxy.tensormap with acquire: the active lanes may use the map at a generic address as it is now, if a thread of
+        their scope has written it."""
         order = self._hazards.global_order
         if order is not None:
             lanes, places = self._lanes.of(mask), self._lanes.spread(address).astype(np.int64) - GLOBAL_BASE
             for lane in lanes.tolist():
                 start = int(places[lane])
-                self._acquired[start, lane // 32] = order.writers(start, TensorMap.BYTES).copy()
+                self._acquired[start, lane // 32] = order.writers(start, TensorMap.BYTES).copy(), scope
 
     def _check_acquired(self, i: Instruction, lane: int, start: int) -> None:
         order = self._hazards.global_order
         touched = order is not None and order.is_touched(start, TensorMap.BYTES)
         if order is None or not (touched or start in self._memory.device.tensor_maps):
             return
-        acquired = self._acquired.get((start, lane // 32))
+        acquired, scope = self._acquired.get((start, lane // 32), (None, GPU))
+        which = "the launch has" if touched else "an earlier launch has"
         if acquired is None or (touched and (acquired != order.writers(start, TensorMap.BYTES)).any()):
-            which = "the launch has" if touched else "an earlier launch has"
             text = f"uses a tensor map that {which} written, with no fence.proxy.tensormap of acquire between"
+            self._findings.add("proxy_fence", i, 1, lane, text)
+            return
+        published, writer = self._memory.device.tensor_maps.get(start, (GPU, 0))
+        # CTAs of two launches have the GPU's scope in common.
+        own, smaller = self._lanes.grid_cta(lane), min(scope, published)
+        if smaller < GPU and not (touched and reaches(smaller, writer, own, self._lanes.cluster)):
+            text = (
+                f"uses a tensor map that another CTA of {'the' if touched else 'an earlier'} launch has written; the scope of "
+            )
+            text += f"{'its release' if published == smaller else 'the acquire'} must be .gpu"
             self._findings.add("proxy_fence", i, 1, lane, text)
 
     def _shared(self, i: Instruction, lane: int, tensor: TensorMap, cta: int, offset: int) -> Indices | None:
@@ -180,6 +197,8 @@ class BulkCopies:
             self._exits.check_running(i, lane, place[0])
             self._mbarriers.copy_begins(barrier, lane, near=int(self._lanes.cta[lane]) == place[0])
             placed.append((place, index))
+            if self._trace:
+                self._trace.at("load", lane, place, barrier.phase)
             if hazards.clocks is not None:
                 column = self._mbarriers.column(place)
                 self._exits.must_outlast(i, lane, place[0], column, barrier.phase + 1)
@@ -236,6 +255,8 @@ class BulkCopies:
         hazards = self._hazards
         group = int(self._committed[lane]) + 1
         self._last_store[lane] = group, i
+        if self._trace:
+            self._trace.of("store", lane)
         if hazards.clocks is not None and hazards.clock_shadow is not None:
             column = hazards.clocks.column("bulk", self._lanes.rank(lane), lane % self._lanes.width)
             hazards.clock_shadow.bulk_read(i, index, lane, column, group)

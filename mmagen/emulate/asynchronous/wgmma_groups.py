@@ -13,6 +13,7 @@ from mmagen.emulate.lanes.lane_findings import LaneFindings
 from mmagen.emulate.lanes.lanes import Lanes
 from mmagen.emulate.lanes.registers import RegisterTracker
 from mmagen.emulate.ptx.model import Instruction
+from mmagen.emulate.report.trace import Trace
 
 _WARPS = WARPGROUP // 32
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
@@ -36,7 +37,15 @@ class _InFlight:
 class WgmmaGroups:
     """The wgmmas of one batch. Warpgroups are numbered through the batch; each CTA begins with a new one."""
 
-    def __init__(self, lanes: Lanes, registers: RegisterTracker, clocks: Clocks | None, findings: LaneFindings):
+    def __init__(
+        self,
+        lanes: Lanes,
+        registers: RegisterTracker,
+        clocks: Clocks | None,
+        findings: LaneFindings,
+        trace: Trace | None = None,
+    ):
+        self._trace = trace
         self._lanes, self._registers, self._clocks, self._findings = lanes, registers, clocks, findings
         self.of_cta = -(-lanes.width // WARPGROUP)
         self._pending: dict[int, list[_InFlight]] = {}
@@ -200,16 +209,21 @@ class WgmmaGroups:
         if (reads or sparse) and self._clocks is not None:
             lanes = self._lanes.every[self.lanes_of(group)]
             loaded = self._clocks.release(lanes[::32], lanes)
+        self._note("multiply", group)
         self._pending.setdefault(group, []).append(_InFlight(clock, set(sums), frozenset(reads), loaded))
         return clock
 
     def commit(self, mask: Mask | None) -> None:
         """wgmma.commit_group."""
-        self._committed[self.groups_of(mask)] += 1
+        groups = self.groups_of(mask)
+        self._committed[groups] += 1
+        for group in groups.tolist():
+            self._note("commit", group)
 
     def wait(self, mask: Mask | None, newest: int) -> None:
         """wgmma.wait_group: until at most `newest` groups are in flight."""
         for group in self.groups_of(mask).tolist():
+            self._note("drain", group, newest)
             done = int(self._committed[group]) - newest
             pending = self._pending.pop(group, [])
             if left := [wgmma for wgmma in pending if wgmma.group > done]:
@@ -222,6 +236,10 @@ class WgmmaGroups:
             for wgmma in pending:
                 if wgmma.group <= done and wgmma.loaded is not None:
                     self._clocks.acquire(lanes, wgmma.loaded)
+
+    def _note(self, kind: str, group: int, number: int = 0) -> None:
+        if self._trace:
+            self._trace.of(kind, self.first_lane(group), number)
 
 
 def _equal(now: Values, then: Values, lanes: slice) -> bool:

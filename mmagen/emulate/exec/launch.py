@@ -20,6 +20,7 @@ from mmagen.emulate.report.findings import FindingLog
 from mmagen.emulate.report.prefetches import Prefetches
 from mmagen.emulate.report.printed import Printed
 from mmagen.emulate.report.report import Report
+from mmagen.emulate.report.trace import Trace
 from mmagen.emulate.report.traffic import TrafficCounter
 
 STEP_LIMIT = 400_000
@@ -43,6 +44,7 @@ def launch(
     lanes: int = _LANES_AT_ONCE,
     cluster: int | tuple[int, ...] = 1,
     overlaps: bool = False,
+    trace: Trace | None = None,
 ) -> Report:
     """Executes one kernel launch to its end.
 
@@ -53,6 +55,7 @@ def launch(
     what a right result may hide, and count traffic. progress: called with (CTAs done, CTAs in all). lanes: about how many
     threads to run at once. cluster: its extents in CTAs; an int is the one along x, and 1 stands for the cluster that the entry
     requires, if it does. overlaps: the launch may begin before the one before it ends (programmatic stream serialization).
+    trace: gets what the first CTA does with its mbarriers.
 
     Raises EmulationError for an entry that is not there, unsupported instructions that are reached, parameters of
     another size, and a launch that the entry's directives forbid.
@@ -75,7 +78,7 @@ def launch(
     log, traffic = FindingLog(module.file), TrafficCounter(module.file)
     history = LaunchHistory(log, program.global_granule)
     printed, prefetches = Printed(), Prefetches()
-    state = LaunchState(program, log, traffic, history, code.tracked, checks, printed, prefetches)
+    state = LaunchState(program, log, traffic, history, code.tracked, checks, printed, prefetches, trace)
     batches = Batches(state, code, Limits.of(step_limit, timeout_s))
     at_once = max(1, lanes // program.padded_threads // program.cluster) * program.cluster
     with np.errstate(all="ignore"):

@@ -48,16 +48,17 @@ class GlobalMemory:
         self._state: Bytes = zeros(_GUARD, np.uint8)
         self._views: dict[tuple[bool, int, int], Values] = {}
         self.writes = 0  # by kernels; a loop that polls a flag need not read it again before this changes
-        self.tensor_maps: set[int] = set()  # bytes at which tensor maps begin that kernels have written
+        # Of tensor maps that kernels have written: first byte -> the scope it was published to, and its writer's CTA.
+        self.tensor_maps: dict[int, tuple[int, int]] = {}
 
     @property
     def size(self) -> int:
         """Bytes from GLOBAL_BASE to the end of the last guard gap."""
         return len(self._bytes)
 
-    def note_tensor_maps(self, places: list[int]) -> None:
-        """Kernels write tensor maps that begin at these bytes."""
-        self.tensor_maps.update(places)
+    def note_tensor_map(self, place: int, scope: int, cta: int) -> None:
+        """A CTA of the grid writes the tensor map that begins at this byte, for the threads of a scope."""
+        self.tensor_maps[place] = scope, cta
 
     def allocate(
         self,

@@ -109,7 +109,7 @@ def _fence(e: Emitter, i: Instruction) -> None:
         if spaces:
             e.line(f"X.hazards.proxy_fence({e.mask}, {spaces})")
         if any(m.startswith("tensormap") for m in i.modifiers) and i.has("acquire"):
-            e.line(f"X.bulk.acquire_map({e.mask}, {native_address(e, i.operands[0])})")
+            e.line(f"X.bulk.acquire_map({e.mask}, {native_address(e, i.operands[0])}, {scope_of(i)})")
     else:
         if scope_of(i) > CTA:
             e.line(f"X.mbarriers.fence({e.mask})")

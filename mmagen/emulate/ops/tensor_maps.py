@@ -15,6 +15,7 @@ from mmagen.emulate.ops.emit import Emitter, literal, op
 from mmagen.emulate.ops.memory import native_address
 from mmagen.emulate.ptx.facts import space_of
 from mmagen.emulate.ptx.model import Instruction
+from mmagen.emulate.ptx.scopes import scope_of
 
 _FIELDS = ("global_address", "global_dim", "global_stride")
 _CHUNK = 4  # bytes of a map that each lane copies
@@ -78,10 +79,12 @@ class _Copy:
         self.i, self.access = i, Access(i, _CHUNK, 1)
 
     def run(self, X: Batch, mask: Mask | None, target: Values, source: Values) -> None:
-        _, places = split(X, mask, target)
+        lanes, places = split(X, mask, target)
         if mask is not None:
             X.findings.unaligned(self.i, mask)
-        X.memory.device.note_tensor_maps(np.unique(places - GLOBAL_BASE).tolist())
+        starts, firsts = np.unique(places - GLOBAL_BASE, return_index=True)
+        for start, first in zip(starts.tolist(), firsts.tolist(), strict=True):
+            X.memory.device.note_tensor_map(start, scope_of(self.i), X.lanes.grid_cta(int(lanes[first])))
         step = (np.arange(X.lanes.size) % 32 * _CHUNK).astype(np.uint64)
         data = self.access.load(X, "shared", mask, X.lanes.spread(source).astype(np.uint64) + step)[0]
         self.access.store(X, "global", mask, X.lanes.spread(target).astype(np.uint64) + step, [data])

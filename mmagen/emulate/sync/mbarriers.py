@@ -17,6 +17,7 @@ from mmagen.emulate.lanes.lane_findings import LaneFindings
 from mmagen.emulate.lanes.lanes import Lanes
 from mmagen.emulate.ptx.model import Instruction
 from mmagen.emulate.ptx.scopes import CLUSTER, CTA, named_scope
+from mmagen.emulate.report.trace import Trace
 from mmagen.emulate.sync.cluster_exits import ClusterExits
 from mmagen.emulate.sync.overtaken import Evidence, Passed, passed
 
@@ -67,7 +68,16 @@ class Wait:
 class Mbarriers:
     """The mbarriers of one batch."""
 
-    def __init__(self, lanes: Lanes, shared_bytes: int, clocks: Clocks | None, exits: ClusterExits, findings: LaneFindings):
+    def __init__(
+        self,
+        lanes: Lanes,
+        shared_bytes: int,
+        clocks: Clocks | None,
+        exits: ClusterExits,
+        findings: LaneFindings,
+        trace: Trace | None = None,
+    ):
+        self._trace = trace
         self._lanes, self._shared_bytes, self._clocks, self._exits = lanes, shared_bytes, clocks, exits
         self._findings = findings
         self._barriers: dict[Place, Mbarrier] = {}
@@ -173,6 +183,8 @@ class Mbarriers:
                 continue
             barrier.bytes += int(bytes_[n])
             barrier.missing -= count
+            if self._trace:
+                self._trace.at("arrive", lane, place, barrier.phase)
             if releases and self._clocks is not None:
                 self._release(
                     self._clocks,
@@ -230,6 +242,8 @@ class Mbarriers:
         if barrier.pending_copies:
             text = f"completes phase {barrier.phase} of the mbarrier at shared byte {place[1]} while copies to it are in flight"
             self._findings.add("mbarrier", i, 1, lane, text)
+        if self._trace:
+            self._trace.at("complete", lane, place, barrier.phase)
         self._indirect |= barrier.evidence.is_indirect
         if not self._indirect:
             for one in barrier.evidence.overtaken():
@@ -255,9 +269,10 @@ class Mbarriers:
     def _overtaken(self, one: Passed, place: Place, phase: int) -> None:
         text = (
             f"waits for phase {phase} (parity {phase & 1}) of the mbarrier at shared byte {place[1]}, and nothing keeps phase "
-            f"{phase + 1} from completing before it does: if it comes late, it waits for phase {phase + 2}, which may never end"
+            f"{phase + 1} from completing before this thread tests it: the wait would then last until phase {phase + 2} completes, "
+            "and may never end"
         )
-        self._findings.add("mbarrier", one.instruction, one.count, one.lane, text)
+        self._findings.add("mbarrier", one.instruction, int(one.counts.sum()), int(one.lanes[0]), text)
 
     def _ended(self, clocks: Clocks, place: Place, phases: int) -> tuple[ClockRow, ClockRow]:
         """What the end of so many phases says, without and with that of the stores that completed them."""
@@ -329,6 +344,10 @@ class Mbarriers:
 
     def _went_past(self, i: Instruction, lanes: Indices, place: Place, barrier: Mbarrier, phase: int) -> None:
         """Lanes go past a wait for a phase. A state of arrive, unlike a parity, may be that of any earlier phase."""
+        if self._trace:
+            for warp in np.unique(lanes // 32).tolist():
+                if int(self._lanes.cta[32 * warp]) == place[0]:
+                    self._trace.at("wait", 32 * warp, place, phase)
         if self._clocks is None or not i.has("parity"):
             return
         one = passed(self._clocks, i, lanes)

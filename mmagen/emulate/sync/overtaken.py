@@ -8,7 +8,7 @@ that is asked of the vector clocks, so that no schedule in which a warp is so la
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -19,12 +19,13 @@ from mmagen.emulate.ptx.model import Instruction
 
 @dataclass(frozen=True)
 class Passed:
-    """Warps that went past a wait: their columns in the clocks and the clocks then; columns of their warpgroups, and the group
-    of wgmmas that each of these commits next, which all of its warps take part in. lane: one of those that waited."""
+    """Warps that went past a wait: their first lanes that waited, and how many did; their columns in the clocks and the clocks
+    then; columns of their warpgroups, and the group of wgmmas that each of these commits next, which all of its warps take part
+    in."""
 
     instruction: Instruction
-    lane: int
-    count: int
+    lanes: Indices
+    counts: Indices
     columns: Indices
     clocks: Words
     groups: Indices
@@ -35,14 +36,26 @@ class Passed:
         late: Mask = (known[self.columns] < self.clocks) & (known[self.groups] < self.next_group)
         return late
 
+    def of(self, warps: Mask) -> Passed:
+        """These of the warps."""
+        return replace(
+            self,
+            lanes=self.lanes[warps],
+            counts=self.counts[warps],
+            columns=self.columns[warps],
+            clocks=self.clocks[warps],
+            groups=self.groups[warps],
+            next_group=self.next_group[warps],
+        )
+
 
 def passed(clocks: Clocks, i: Instruction, lanes: Indices) -> Passed:
     """These lanes (ascending) go past a wait now."""
-    warps = np.unique(lanes // 32)
+    warps, firsts, counts = np.unique(lanes // 32, return_index=True, return_counts=True)
     groups = warps // clocks.warps_of_cta * clocks.groups_of_cta + warps % clocks.warps_of_cta // 4
     columns = clocks.warps + groups % (clocks.ctas * clocks.groups_of_cta)
     clock, next_group = clocks.clock[warps], clocks.committed[groups] + 1
-    return Passed(i, int(lanes[0]), len(lanes), warps % clocks.warps, clock, columns, next_group)
+    return Passed(i, lanes[firsts], counts, warps % clocks.warps, clock, columns, next_group)
 
 
 @dataclass
@@ -84,12 +97,14 @@ class Evidence:
         return any(arrived is None or arrived[column] < clock for column, clock in self.copiers.items())
 
     def overtaken(self) -> list[Passed]:
-        """Waits for the phase before that the end of the present one, now, is not known to follow."""
+        """Waits for the phase before, by the warps that went past them, that the end of the present one, now, is not known to
+        follow."""
         if self.partial or (self.arrived is None and self.copied is None):
             return []
         before = self.copied if self.arrived is None else _joined(self.copied, self.arrived)
         assert before is not None
-        return [one for one in self.waited if one.overtaken_by(before).any()]
+        late = [(one, one.overtaken_by(before)) for one in self.waited]
+        return [one.of(warps) for one, warps in late if warps.any()]
 
 
 def _joined(known: Words | None, more: Words) -> Words:

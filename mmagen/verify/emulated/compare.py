@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -23,20 +23,30 @@ from mmagen.verify.emulated.parts import Call, Interval, Sums, parts_of
 @dataclass(frozen=True)
 class Comparison:
     """incorrect: how many elements are wrong. max_abs_err, bound: of the worst element; max_rel_err: relative to
-    |alpha| * sum |a b| + |beta c|, the largest. reason: "" if all is right."""
+    |alpha| * sum |a b| + |beta c|, the largest. reason: "" if all is right. shared: what tensors may hold that were not
+    compared."""
 
     incorrect: int
     max_abs_err: float
     max_rel_err: float
     bound: float
     reason: str
+    shared: Mapping[str, Interval] = field(default_factory=dict)
 
 
-def compare(plan: ProductPlan, problem: Problem, data: Operands, written: npt.NDArray[Any], distribution: str) -> Comparison:
+def compare(
+    plan: ProductPlan,
+    problem: Problem,
+    data: Operands,
+    written: npt.NDArray[Any],
+    distribution: str,
+    shared: Collection[str] = (),
+) -> Comparison:
     """Every element of every batch against float64; exact inputs allow no error before the rounding to D's type. So too the
     other tensors that the kernel writes.
 
-    written: bool, of each byte of D's elements: whether the kernel stored to it.
+    written: bool, of each byte of D's elements: whether the kernel stored to it. shared: names of tensors that other problems
+    write as well, so that they are not compared.
     """
     call = Call(plan, problem, draw_of(plan, problem, distribution), data)
     results, size = _expected(call)
@@ -46,17 +56,23 @@ def compare(plan: ProductPlan, problem: Problem, data: Operands, written: npt.ND
     if stray := _not_as_covered(data.d, written, covered):
         reasons.append(stray)
     for name, may in results.items():
-        if name == "d":
+        if name == "d" or name in shared:
             continue
         matrix, (lines, stored) = data.further[name], data.results[name]
         got = decode(np.ascontiguousarray(lines if matrix.columns_contiguous else lines.swapaxes(1, 2)))
-        other = _compared(name, "row,column", may, matrix.word, got, np.maximum(np.abs(may.low), np.abs(may.high)), None)
+        other = compare_tensor(name, may, matrix.word, got)
         if other.reason:
-            reasons.append(f"{name}: {other.reason}")
+            reasons.append(other.reason)
             found = found if found.incorrect else other
         if missing := int((~stored).sum()):
             reasons.append(f"{missing} bytes of {name} were never written")
-    return replace(found, reason=". ".join(reasons))
+    return replace(found, reason=". ".join(reasons), shared={name: results[name] for name in shared})
+
+
+def compare_tensor(name: str, may: Interval, word: str, got: npt.NDArray[Any]) -> Comparison:
+    """A tensor besides D, (batch, rows, columns)."""
+    found = _compared(name, "row,column", may, word, got, np.maximum(np.abs(may.low), np.abs(may.high)), None)
+    return replace(found, reason=f"{name}: {found.reason}") if found.reason else found
 
 
 def _compared(

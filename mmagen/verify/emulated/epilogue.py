@@ -12,7 +12,7 @@ from mmagen.plan.operations import PART, SUMS, Operation, columns_of_element, ga
 from mmagen.plan.plans import ProductPlan
 from mmagen.spec.model import Problem
 from mmagen.verify.emulated.formats import EXACT_INTEGERS, ROUNDOFF, as_stored, decode, encode
-from mmagen.verify.emulated.groups import GROUPS, by_row
+from mmagen.verify.emulated.groups import GROUPS, by_row, is_stacked
 from mmagen.verify.emulated.matrix import Draw, Operands, values
 from mmagen.verify.emulated.parts import Call, Interval, Part, Sums, Values
 
@@ -141,6 +141,8 @@ def apply(call: Call, found: tuple[Operation, ...], sums: Sums, c: Values) -> di
     word = plan.epilogue.scalar.word
     drift = sums.drift
     x = _Range(sums.exact - drift, sums.exact, sums.exact + drift, word)
+    if not plan.accumulation.kept:  # integers, converted to a float
+        x.changed(lambda sums: sums)
     alpha, beta = (as_stored(value, word) for value in (call.problem.alpha, call.problem.beta))
     gathered: dict[str, Interval] = {}
     for one in found:
@@ -153,7 +155,7 @@ def apply(call: Call, found: tuple[Operation, ...], sums: Sums, c: Values) -> di
                 *(np.maximum(before, counts(part).max()) for part in (smallest, np.abs(x.expected), largest))
             )
         elif one.word in SUMS:
-            gathered[one.tensor] = _sums_of_lines(x, _of_matrix(call, one.tensor), 2 if one.word == "row_sums" else 1)
+            gathered[one.tensor] = _sums_of_lines(call, x, values(call.data.further[one.tensor]), one.word == "row_sums")
         elif one.word == "alpha":
             x.scaled(alpha)
         elif one.word == "beta_c":
@@ -181,19 +183,29 @@ def apply(call: Call, found: tuple[Operation, ...], sums: Sums, c: Values) -> di
     return {"d": Interval(x.low, x.expected, x.high), **gathered}
 
 
-def _sums_of_lines(x: _Range, before: Values, along: int) -> Interval:
-    """`before`, (batch, 1, lines), and the sums over an axis of x, in any order of the additions. Multiples of 1/16 are added
-    without rounding while their sum is small."""
-    low, expected, high = (part.sum(axis=along)[:, None, :] for part in (x.low, x.expected, x.high))
+def _sums_of_lines(call: Call, x: _Range, before: Values, of_rows: bool) -> Interval:
+    """`before`, (batch, 1, lines), and the sums of x over rows or columns, in any order of the additions. Multiples of 1/16 are
+    added without rounding while their sum is small."""
+    counts = _of_results(call)
+
+    def totals(part: Values) -> Values:
+        found = counts(part)
+        if not of_rows and is_stacked(call):  # each group has columns of its own
+            group = by_row(call, np.arange(len(before), dtype=np.float64)[:, None, None])  # of each row
+            found = np.concatenate([np.where(group == one, found, 0.0) for one in range(len(before))])
+        total: Values = found.sum(axis=2 if of_rows else 1)[:, None, :]
+        return total
+
+    low, expected, high = (totals(part) for part in (x.low, x.expected, x.high))
     if x.word == "s32":
         wrapped = (before + expected + 2.0**31) % 2.0**32 - 2.0**31
         return Interval(wrapped, wrapped, wrapped)
     terms = np.maximum(np.abs(x.low), np.abs(x.high))
-    size = terms.sum(axis=along)[:, None, :] + np.abs(before)
+    size = totals(terms) + np.abs(before)
     steps = (x.low == x.high) & (np.rint(16 * x.expected) == 16 * x.expected)
-    exact = steps.all(axis=along)[:, None, :] & (np.rint(16 * before) == 16 * before)
+    exact = (totals(np.where(steps, 0.0, 1.0)) == 0) & (np.rint(16 * before) == 16 * before)
     exact &= 16 * size <= EXACT_INTEGERS[x.word]
-    count = x.low.shape[along] + 1
+    count = x.low.shape[2 if of_rows else 1] + 1
     slack = np.where(exact, 0.0, (growth(x.roundoff, count) + 2 * growth(ROUNDOFF["f64"], count)) * size)
     return Interval(before + low - slack, before + expected, before + high + slack)
 

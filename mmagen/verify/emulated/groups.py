@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from itertools import accumulate
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
 from typing import cast
 
 import numpy as np
@@ -41,8 +41,8 @@ class _Groups(Part):
 
     def covered(self, call: Call) -> npt.NDArray[np.bool_] | None:
         mask = np.zeros((call.data.d.batch, call.data.d.rows, call.data.d.columns), np.bool_)
-        for matrix, begin, end in _rows(call):
-            mask[matrix, begin:end] = True
+        for span in _spans(call):
+            mask[span.matrix, span.begin : span.end] = True
         return mask
 
 
@@ -69,12 +69,13 @@ def sums_of_groups(call: Call, a: Values, b: Values, sums_of: Callable[[Span, Va
     """The sums of all groups, (matrices, rows, n), zeros where there are no rows of any; sums_of: of A's rows and B of one."""
     shape = (*a.shape[:2], b.shape[1])
     exact, drift, magnitude = np.zeros(shape), np.zeros(shape), np.zeros(shape)
-    for group, (matrix, begin, end) in enumerate(_rows(call)):
+    for span in _spans(call):
         # Of odd rows it is known that they are positive: they stay odd.
-        even = begin - begin % 2
-        own = sums_of(Span(group, matrix, even, end), a[matrix : matrix + 1, even:end], b[group : group + 1])
+        even = replace(span, begin=span.begin - span.begin % 2)
+        rows = a[span.matrix : span.matrix + 1, even.begin : span.end]
+        own = sums_of(even, rows, b[span.group : span.group + 1])
         for whole, part in ((exact, own.exact), (drift, own.drift), (magnitude, own.magnitude)):
-            whole[matrix, begin:end] = part[0, begin - even :]
+            whole[span.matrix, span.begin : span.end] = part[0, span.begin - even.begin :]
     return Sums(exact, drift, magnitude)
 
 
@@ -83,9 +84,9 @@ def by_row(call: Call, found: Values) -> Values:
     if not is_stacked(call) or len(found) == 1:
         return found
     spread = np.zeros((1, call.problem.m, *found.shape[2:]))
-    for group, (_, begin, end) in enumerate(_rows(call)):
-        own = found[group]
-        spread[0, begin:end] = own[begin:end] if len(own) > 1 else own
+    for span in _spans(call):
+        own = found[span.group]
+        spread[0, span.begin : span.end] = own[span.begin : span.end] if len(own) > 1 else own
     return spread
 
 
@@ -111,13 +112,35 @@ def _first_row(problem: Problem) -> int:
     return (problem.m - sum(problem.groups.sizes)) // 2 if _offsets_given(problem) else 0
 
 
-def _rows(call: Call) -> Iterator[tuple[int, int, int]]:
-    """(matrix of D, first row, end) of each group."""
-    assert call.problem.groups
-    sizes, stacked = call.problem.groups.sizes, _stacked(call.plan)
-    for group, end in enumerate(accumulate(sizes, initial=_first_row(call.problem)), start=-1):
-        if group >= 0:
-            yield (0, end - sizes[group], end) if stacked else (group, 0, sizes[group])
+def statuses(call: Call) -> list[set[int]]:
+    """The values of group_status that a group may have (docs/grouped.md), by the sizes in device memory: one of what is wrong
+    with it, or 0."""
+    given, rows = call.data.further, call.problem.m
+    if not _stacked(call.plan):
+        return [{1} if size < 0 else {2} if size > rows else {0} for size in given["group_m"].view[0, 0].tolist()]
+    found, taken = [], 0
+    for begin, end in pairwise(_offsets(call)):
+        wrong = {1: end < begin, 2: begin < 0 or end > rows, 3: 0 <= begin < taken}
+        found.append({status for status, is_wrong in wrong.items() if is_wrong} or {0})
+        taken = max(taken, end) if 0 <= end <= rows else taken
+    return found
+
+
+def _offsets(call: Call) -> list[int]:
+    """Where each group begins, and where the last one ends."""
+    given = call.data.further
+    found = given["group_offsets"].view if "group_offsets" in given else given["group_ends"].view
+    ends: list[int] = found[0, 0].tolist()
+    return ends if "group_offsets" in given else [0, *ends]
+
+
+def _spans(call: Call) -> Iterator[Span]:
+    """The rows of each group that is computed."""
+    stacked = _stacked(call.plan)
+    ends = _offsets(call) if stacked else call.data.further["group_m"].view[0, 0].tolist()
+    for group, status in enumerate(statuses(call)):
+        if status == {0}:
+            yield Span(group, 0, ends[group], ends[group + 1]) if stacked else Span(group, group, 0, ends[group])
 
 
 GROUPS = _Groups()

@@ -10,7 +10,7 @@ from functools import lru_cache
 import numpy as np
 
 from mmagen.core.targets import capability
-from mmagen.emulate import STEP_LIMIT, Entry, GlobalMemory, Module, Report, launch, parse
+from mmagen.emulate import STEP_LIMIT, Entry, GlobalMemory, Module, Report, Trace, launch, parse
 from mmagen.host_runtime.arguments import argument_bytes, struct_of
 from mmagen.host_runtime.entries import entries_of
 from mmagen.host_runtime.library import CapturedLaunch, Device, HostError, Reply, call, text
@@ -182,9 +182,11 @@ def limit_of(task: Task, clusters: int, copied: bool) -> int:
     return max(step_limit(plan, task.problem, clusters, copied) for plan in plans)
 
 
-def emulate(task: Task, captured: CapturedLaunch, memory: GlobalMemory, steps: int = STEP_LIMIT) -> Report:
-    """Executes a captured launch; no thread may take more than `steps`. Raises EmulationError for what the emulator does not
-    know."""
+def emulate(
+    task: Task, captured: CapturedLaunch, memory: GlobalMemory, steps: int = STEP_LIMIT, trace: Trace | None = None
+) -> Report:
+    """Executes a captured launch; no thread may take more than `steps`. trace: as `launch` has it. Raises EmulationError for what
+    the emulator does not know."""
     return launch(
         _launched(task, captured),
         captured.entry,
@@ -197,6 +199,7 @@ def emulate(task: Task, captured: CapturedLaunch, memory: GlobalMemory, steps: i
         overlaps=captured.programmatic,
         step_limit=steps,
         timeout_s=task.timeout_s,
+        trace=trace,
     )
 
 

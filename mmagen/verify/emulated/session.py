@@ -20,23 +20,21 @@ from mmagen.emulate import NEWEST, EmulationError, GlobalMemory, Report, defect
 from mmagen.families import family_of
 from mmagen.families.library import choose
 from mmagen.families.plans import Plan
-from mmagen.host_runtime.library import CapturedLaunch, HostError, HostTimeoutError
+from mmagen.host_runtime.library import HostError, HostTimeoutError
 from mmagen.plan.plans import GemmPlan, OwnershipPlan, ProductPlan
 from mmagen.plan.trials import as_written
 from mmagen.spec.model import Problem
-from mmagen.verify.emulated import host
+from mmagen.verify.emulated import further_calls, host
 from mmagen.verify.emulated.compare import compare
-from mmagen.verify.emulated.findings import findings_of, with_findings
-from mmagen.verify.emulated.host import Workspace
+from mmagen.verify.emulated.findings import with_findings
 from mmagen.verify.emulated.matrices import operands
 from mmagen.verify.emulated.matrix import Operands
 from mmagen.verify.emulated.order import Order
 from mmagen.verify.emulated.parts import parts_of
+from mmagen.verify.emulated.product import multiply
 from mmagen.verify.emulated.task import Task
 from mmagen.verify.run import RECORD_FIELDS, RunResult
 from mmagen.verify.verdict import EMULATED
-
-_ARBITRARY = b"\xff"  # what a workspace holds before a call, at every byte: NaNs
 
 
 def tasks(
@@ -69,7 +67,8 @@ def tasks(
     if distribution:
         cases = tuple((problem, distribution) for problem in dict.fromkeys(problem for problem, _ in cases))
     without = frozenset() if problems else trials.without_workspace
-    return [Task(plan, ptx, problem, name, seed, workspace=problem not in without) for problem, name in cases]
+    checking = next((case for case in cases if case[1] == "uniform"), None)
+    return [Task(plan, ptx, *case, seed, workspace=case[0] not in without, checks=case is checking) for case in cases]
 
 
 def emulated_cases(plan: Plan, library: GemmPlan | None = None) -> tuple[tuple[Problem, str], ...]:
@@ -228,63 +227,14 @@ def _facts(task: Task) -> dict[str, Any]:
 def _multiply(task: Task) -> dict[str, Any]:
     data = operands(task.product, task.problem, task.distribution, task.seed)
     written, reports = multiply(task, data)
-    if task.distribution == "uniform":  # one problem of each kernel
+    if task.checks:
         for part in parts_of(task.product):
             part.check(task, data)
+        further_calls.check(task)
     outcome = _judged(task, data, written, reports)
     if task.takes_workspace:
         outcome["details"]["workspace"] = task.workspace
     return outcome
-
-
-def multiply(task: Task, data: Operands) -> tuple[npt.NDArray[Any], list[Report]]:
-    """Emulate a gemm or micro kernel on `data`, whose D it fills, and the other tensors that are written. Returns which bytes
-    of D's elements were written, and what was seen in each launch. Raises EmulationError and HostError."""
-    has_workspace = task.takes_workspace and task.workspace
-    contents = _ARBITRARY * host.workspace_bytes(task, data) if has_workspace else b""
-    memory, workspace, addresses = _allocated(task, data, contents)
-    launches = host.multiply_launches(task, data, addresses, workspace)
-    reports = _emulated(task, launches, memory)
-    lines, written = memory.read_rows("d")
-    data.d.lines[...] = lines.view(data.d.view.dtype).reshape(data.d.lines.shape)
-    for one in task.product.arguments.tensors:
-        if one.written:
-            matrix, (found, stored) = data.further[one.name], memory.read_rows(one.name)
-            data.results[one.name] = found.view(matrix.view.dtype).reshape(matrix.lines.shape), stored
-    if contents and task.product.leaves_flags and not findings_of(reports):
-        # As in a graph that is launched twice, the parameters are the same, and the workspace is as the first call has left it.
-        memory, _, _ = _allocated(task, data, memory.read("workspace").tobytes())
-        reports = _emulated(task, launches, memory)
-        if not findings_of(reports) and (memory.read_rows("d")[0] != lines).any():
-            raise EmulationError("a second call with the workspace as the first has left it gives another D")
-    return written, reports
-
-
-def _emulated(task: Task, launches: Sequence[CapturedLaunch], memory: GlobalMemory) -> list[Report]:
-    """What was seen in the launches of one call, up to the first that does not end."""
-    reports: list[Report] = []
-    for one in launches:
-        reports.append(host.emulate(task, one, memory, host.multiply_steps(task, one)))
-        if not reports[-1].completed:
-            break
-    return reports
-
-
-def _allocated(task: Task, data: Operands, contents: bytes) -> tuple[GlobalMemory, Workspace, dict[str, int]]:
-    """Device memory with a workspace of these contents, the operands and the scalars, and where they begin there. They begin at
-    the same addresses in every such memory."""
-    memory = GlobalMemory()
-    access = {"d": "write"} | {one.name: one.access for one in task.product.arguments.tensors}
-    addresses = {}
-    for name, matrix in data.matrices.items():
-        if access.get(name) == "write":
-            addresses[name] = memory.allocate(name, size=len(matrix.memory), rows=matrix.rows_of_memory)
-            continue
-        writable = access.get(name) == "update"
-        addresses[name] = memory.allocate(name, matrix.memory, writable=writable, rows=matrix.rows_of_memory)
-    addresses |= host.scalars_in_memory(task, memory)
-    workspace = Workspace(memory.allocate("workspace", contents), len(contents)) if contents else Workspace()
-    return memory, workspace, addresses
 
 
 def _judged(task: Task, data: Operands, written: npt.NDArray[Any], reports: Sequence[Report]) -> dict[str, Any]:
@@ -335,6 +285,8 @@ def _ownership(task: Task) -> dict[str, Any]:
 def _pointers(task: Task) -> dict[str, Any]:
     from mmagen.verify.emulated.pointers import judge
 
+    if task.checks:
+        further_calls.check(task)
     return judge(task)
 
 

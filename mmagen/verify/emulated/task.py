@@ -16,7 +16,8 @@ from mmagen.spec.model import Problem
 class Task:
     """One emulated call: a problem with one distribution of inputs. plan: of the kernel that is to do it. library: the plan
     of the library that the kernel belongs to, where it is called `config`; None for a project of one kernel. timeout_s: of
-    one launch. workspace: whether the call gets the workspace that it can use."""
+    one launch. workspace: whether the call gets the workspace that it can use. checks: whether what is asked once for each kernel
+    is asked with this problem."""
 
     plan: Plan
     ptx: Ptx
@@ -27,6 +28,7 @@ class Task:
     config: str = ""
     timeout_s: float | None = None
     workspace: bool = True
+    checks: bool = False
 
     @property
     def text(self) -> str:
@@ -65,7 +67,8 @@ class Task:
     @property
     def takes_workspace(self) -> bool:
         """Can the call use a workspace? Operands are copied by NAME_run, not by the function of a config."""
-        return self.product.takes_workspace if self._is_chosen else self.product.sums_in_workspace
+        own = self.product.sums_in_workspace or bool(self.product.needs_workspace)
+        return self.product.takes_workspace if self._is_chosen else own
 
     @property
     def _is_chosen(self) -> bool:

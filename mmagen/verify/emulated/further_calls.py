@@ -1,0 +1,164 @@
+"""Calls that no problem makes: a K of 0, groups that are not legal, infinities in pieces. Once for each kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+
+from mmagen.emulate import EmulationError, GlobalMemory
+from mmagen.families import family_of
+from mmagen.plan.operations import as_applied
+from mmagen.plan.plans import GemmPlan, ProductPlan
+from mmagen.spec.model import Problem
+from mmagen.verify.emulated import groups, pointers
+from mmagen.verify.emulated.compare import compare
+from mmagen.verify.emulated.findings import with_findings
+from mmagen.verify.emulated.formats import encode
+from mmagen.verify.emulated.matrices import draw_of, operands
+from mmagen.verify.emulated.matrix import Operands, values
+from mmagen.verify.emulated.parts import Call
+from mmagen.verify.emulated.product import multiply
+from mmagen.verify.emulated.task import Task
+
+_ROWS = 80  # that a call with illegal groups has room for
+_MOST_INT = 2**31 - 1
+# Two windows of the tile scheduler's 32 groups. The end of each group is the next one's begin. Of the second window's groups those
+# that begin before row 60 overlap one of the first window.
+_OFFSETS = (3, 9, 9, 5, 12, _ROWS + 1, 14, 20, -1, 22, 30, *(60,) * 21, 40, 50, 55, 70, 75, _MOST_INT)
+_SHAPE = (48, 48, 64)  # of groups with matrices of their own
+_ELSEWHERE = 1 << 40  # an address where nothing lies
+_KEEPING = ("alpha", "beta_c")  # operations that keep the sums where alpha is 1 and beta 0
+_LARGEST_F32 = 3.4028234663852886e38
+_SIZES = (5, -1, _ROWS + 1, _ROWS, 0, _MOST_INT, -_MOST_INT - 1, 3, *(0,) * 24, _ROWS + 1, 7, -1)
+
+
+def check(task: Task) -> None:
+    """Raises EmulationError for what the kernel does wrong, and HostError."""
+    if not task.product.any_shape or task.library:
+        return
+    plan, usual = cast(GemmPlan, task.plan), task.problem
+    if plan.scheduler.describes_groups:
+        _check_pointers(task)
+        return
+    (m, n, _), k = plan.tile_of_d, plan.tile[2]
+    for offset in (0, 1):
+        rows, columns = max(m - 3, 1), max(n - 14, 2)
+        given = {"groups": [rows, 1]} if usual.groups else {}
+        problem = Problem.model_validate({"shape": (rows + 1, columns, k), "offset": offset, "beta": 2.0, **given})
+        _judge(task, problem, "a K of 0", _without_k)
+    if plan.accumulation.of_pieces and all(one.word in _KEEPING for one in plan.epilogue.operations):
+        _check_rare_values(task)
+    if usual.groups:
+        # Sizes on the device differ; these have at least as many tiles, from which the limit of steps follows.
+        sizes = [_ROWS] * len(_SIZES) if plan.spec.grouped == "masked" else [2] * (len(_OFFSETS) - 1)
+        problem = Problem.model_validate({"shape": (_ROWS, 16, k), "groups": sizes})
+        _judge(task, problem, "illegal sizes of groups", _with_illegal_groups)
+
+
+def _check_rare_values(task: Task) -> None:
+    """Elements that are not finite, and some whose nearest bf16 is infinity, of a kernel that splits f32 (docs/split.md)."""
+    rare = np.array([np.inf, -np.inf, np.nan, _LARGEST_F32, -_LARGEST_F32])
+    problem = Problem(shape=(len(rare) + 1, 6, 16))
+    data = operands(task.product, problem, "small_int", task.seed)
+    a, b = np.zeros((1, problem.m, problem.k)), np.full((1, problem.n, problem.k), 0.5)
+    a[0, np.arange(len(rare)), np.arange(len(rare))] = rare
+    a[..., 8], b[0, 3, 8], b[0, 4, 9] = 1.0, np.inf, np.nan
+    a[0, 5, 9] = 2.0
+    data.a.view[...], data.b.view[...] = encode(a, data.a.word), encode(b, data.b.word)
+    _, reports = multiply(replace(task, problem=problem), data)
+    with np.errstate(invalid="ignore"):
+        expected = a @ b.swapaxes(1, 2)
+    got = values(data.d)
+    close = np.isclose(got, expected, rtol=2**-7, atol=0.0, equal_nan=True)
+    wrong = ""
+    if not close.all():
+        at = tuple(map(int, np.argwhere(~close)[0]))
+        wrong = f"at (batch,m,n): {at} got {got[at]:.9g} expected {expected[at]:.9g}"
+    _raise("infinities, NaNs and large numbers", with_findings(wrong, reports))
+
+
+def _check_pointers(task: Task) -> None:
+    """Groups with matrices of their own, each of which but the first and the last has something wrong."""
+    plan = task.product
+    (applied,) = as_applied(plan.spec, (Problem(shape=_SHAPE, beta=1.0),))
+    wrong = list(_wrong_groups(plan, applied.beta != 0))
+    given = {"shape": _SHAPE, "groups": [_SHAPE] * (len(wrong) + 2), "alpha": applied.alpha, "beta": applied.beta}
+    one = replace(task, problem=Problem.model_validate(given), distribution="small_int")
+    found = pointers.groups_of(one)
+
+    def change(memory: GlobalMemory, members: Mapping[str, int | float]) -> None:
+        for group, (array, value, _) in enumerate(wrong, 1):
+            kind = np.uint64 if array in "abcd" else np.int32
+            to = int(members[array]) + group * kind().itemsize
+            memory.store(to, np.array([value], kind).tobytes())
+
+    written = pointers.multiply(one, found, change)
+    _raise("illegal groups", pointers.judged(one, found, written, [0, *(status for _, _, status in wrong), 0]))
+
+
+def _wrong_groups(plan: ProductPlan, reads_c: bool) -> Iterator[tuple[str, int, int]]:
+    """An array of the call, what a group of _SHAPE has in it, and its status (docs/grouped.md)."""
+    for mode, extent in zip("mnk", _SHAPE, strict=True):
+        yield f"group_{mode}", -1, 1
+        yield f"group_{mode}", extent + 1, 2
+    m, n, k = _SHAPE
+    of_result = n if plan.epilogue.row_major else m
+    for letter, other in (("a", m), ("b", n)):
+        line = k if plan.operand(letter.upper()).contiguous_k else other
+        yield f"group_ld{letter}", line + 1, 4
+        yield f"group_ld{letter}", line - 16, 5
+        yield letter, _ELSEWHERE + 8, 4
+        yield letter, 0, 6
+    for letter in "cd" if reads_c else "d":
+        yield f"group_ld{letter}", of_result - 1, 5
+        yield letter, 0, 6
+        if plan.epilogue.out.bytes > 1:
+            yield letter, _ELSEWHERE + 1, 4
+
+
+def _judge(task: Task, problem: Problem, what: str, change: Callable[[Task, Operands], Task]) -> None:
+    (applied,) = as_applied(task.product.spec, (problem,))
+    # Of groups the faults are those of operands that TMA loads.
+    if not applied.groups and any(family_of(task.plan).problem_faults(task.plan, (applied,))):
+        return
+    one = replace(task, problem=applied, distribution="small_int")
+    data = operands(one.product, applied, one.distribution, one.seed)
+    written, reports = multiply(change(one, data), data)
+    found = compare(one.product, applied, data, written, one.distribution)
+    _raise(what, with_findings(found.reason or _wrong_statuses(one, data), reports))
+
+
+def _raise(what: str, outcome: Mapping[str, Any]) -> None:
+    if outcome.get("disposition", "passed") != "passed":
+        raise EmulationError(f"a call with {what}: {outcome['reason']}")
+
+
+def _without_k(task: Task, data: Operands) -> Task:
+    """The call of a product without k tiles. What its sums are follows from an A and a B of zeros."""
+    for matrix in (data.a, data.b):
+        matrix.view[...] = np.zeros((), matrix.view.dtype)
+    m, n, _ = task.problem.shape
+    return replace(task, problem=task.problem.model_copy(update={"shape": (m, n, 0)}))
+
+
+def _with_illegal_groups(task: Task, data: Operands) -> Task:
+    name, sizes = ("group_m", _SIZES) if task.product.spec.grouped == "masked" else ("group_offsets", _OFFSETS)
+    data.further[name].view[0, 0] = sizes
+    return task
+
+
+def _wrong_statuses(task: Task, data: Operands) -> str:
+    """What is wrong with the status of a group, or ""."""
+    if not task.problem.groups:
+        return ""
+    call = Call(task.product, task.problem, draw_of(task.product, task.problem, task.distribution), data)
+    got = data.results["group_status"][0].reshape(-1).tolist()
+    wrong = [
+        f"group_status of group {group} is {status}, not {' or '.join(map(str, sorted(may)))}"
+        for group, (status, may) in enumerate(zip(got, groups.statuses(call), strict=True))
+        if status not in may
+    ]
+    return "; ".join(wrong[:3])

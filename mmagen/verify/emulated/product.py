@@ -1,0 +1,83 @@
+"""Emulated calls of kernels that multiply, as a task asks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy.typing as npt
+
+from mmagen.emulate import EmulationError, Event, GlobalMemory, Report, Trace
+from mmagen.host_runtime.library import CapturedLaunch
+from mmagen.verify.emulated import host
+from mmagen.verify.emulated.findings import findings_of
+from mmagen.verify.emulated.host import Workspace
+from mmagen.verify.emulated.matrices import operands
+from mmagen.verify.emulated.matrix import Operands
+from mmagen.verify.emulated.task import Task
+
+_ARBITRARY = b"\xff"  # what a workspace holds before a call, at every byte: NaNs
+
+
+def multiply(task: Task, data: Operands) -> tuple[npt.NDArray[Any], list[Report]]:
+    """Emulate a gemm or micro kernel on `data`, whose D it fills, and the other tensors that are written. Returns which bytes
+    of D's elements were written, and what was seen in each launch. Raises EmulationError and HostError."""
+    has_workspace = task.takes_workspace and task.workspace
+    contents = _ARBITRARY * host.workspace_bytes(task, data) if has_workspace else b""
+    memory, workspace, addresses = _allocated(task, data, contents)
+    launches = host.multiply_launches(task, data, addresses, workspace)
+    reports = _emulated(task, launches, memory)
+    lines, written = memory.read_rows("d")
+    data.d.lines[...] = lines.view(data.d.view.dtype).reshape(data.d.lines.shape)
+    for one in task.product.arguments.tensors:
+        if one.written:
+            matrix, (found, stored) = data.further[one.name], memory.read_rows(one.name)
+            data.results[one.name] = found.view(matrix.view.dtype).reshape(matrix.lines.shape), stored
+    if contents and task.product.leaves_flags and not findings_of(reports):
+        # As in a graph that is launched twice, the parameters are the same, and the workspace is as the first call has left it.
+        memory, _, _ = _allocated(task, data, memory.read("workspace").tobytes())
+        reports = _emulated(task, launches, memory)
+        if not findings_of(reports) and (memory.read_rows("d")[0] != lines).any():
+            raise EmulationError("a second call with the workspace as the first has left it gives another D")
+    return written, reports
+
+
+def traced(task: Task) -> list[Event]:
+    """What the first CTA of the kernel does with its mbarriers, of the launch that does most. Raises EmulationError and
+    HostError."""
+    data = operands(task.product, task.problem, task.distribution, task.seed)
+    contents = _ARBITRARY * host.workspace_bytes(task, data) if task.takes_workspace else b""
+    memory, workspace, addresses = _allocated(task, data, contents)
+    found: list[Event] = []
+    for one in host.multiply_launches(task, data, addresses, workspace):
+        trace = Trace()
+        host.emulate(task, one, memory, host.multiply_steps(task, one), trace)
+        found = max(found, trace.events, key=len)
+    return found
+
+
+def _emulated(task: Task, launches: Sequence[CapturedLaunch], memory: GlobalMemory) -> list[Report]:
+    """What was seen in the launches of one call, up to the first that does not end."""
+    reports: list[Report] = []
+    for one in launches:
+        reports.append(host.emulate(task, one, memory, host.multiply_steps(task, one)))
+        if not reports[-1].completed:
+            break
+    return reports
+
+
+def _allocated(task: Task, data: Operands, contents: bytes) -> tuple[GlobalMemory, Workspace, dict[str, int]]:
+    """Device memory with a workspace of these contents, the operands and the scalars, and where they begin there. They begin at
+    the same addresses in every such memory."""
+    memory = GlobalMemory()
+    access = {"d": "write"} | {one.name: one.access for one in task.product.arguments.tensors}
+    addresses = {}
+    for name, matrix in data.matrices.items():
+        if access.get(name) == "write":
+            addresses[name] = memory.allocate(name, size=len(matrix.memory), rows=matrix.rows_of_memory)
+            continue
+        writable = access.get(name) == "update"
+        addresses[name] = memory.allocate(name, matrix.memory, writable=writable, rows=matrix.rows_of_memory)
+    addresses |= host.scalars_in_memory(task, memory)
+    workspace = Workspace(memory.allocate("workspace", contents), len(contents)) if contents else Workspace()
+    return memory, workspace, addresses
