@@ -28,6 +28,12 @@ def device_of(address: int) -> int | None:
     return device.value if device.value >= 0 else None
 
 
+def is_capturing(stream: int) -> bool:
+    """Is what is enqueued on a stream recorded for a CUDA graph?"""
+    cuda, state = driver(), ctypes.c_int(0)
+    return cuda is not None and cuda.cuStreamIsCapturing(ctypes.c_void_p(stream), ctypes.byref(state)) == 0 and state.value != 0
+
+
 @contextmanager
 def current(device: int) -> Iterator[None]:
     """Makes a device the current one of this thread, as cudaSetDevice() does for every CUDA runtime in the process.

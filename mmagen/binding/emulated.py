@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, cast
 
 import numpy as np
@@ -21,16 +22,19 @@ from mmagen.emulate import EmulationError, Report
 from mmagen.families.library import choose
 from mmagen.families.plans import Plan
 from mmagen.host_runtime.library import HostError
+from mmagen.plan.arguments import Arguments
 from mmagen.plan.plans import GemmPlan, ProductPlan
 from mmagen.spec.model import Problem
 from mmagen.toolchain.find import EMULATE, find_toolchain
 from mmagen.verify.emulated.formats import storage
 from mmagen.verify.emulated.matrices import further_matrices
 from mmagen.verify.emulated.matrix import Matrix, Operands, empty
-from mmagen.verify.emulated.pointers import Group, aligned
+from mmagen.verify.emulated.pointers import Group, Written, aligned, shared_by_groups
 from mmagen.verify.emulated.pointers import multiply as multiply_groups
-from mmagen.verify.emulated.session import multiply
+from mmagen.verify.emulated.product import multiply
 from mmagen.verify.emulated.task import Task
+
+_NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -97,32 +101,51 @@ class Emulated:
     ) -> list[npt.NDArray[Any]]:
         """Of lists of matrices, one for each group."""
         plan, epilogue = self.plan, self.plan.epilogue
-        if further:
-            raise ArgumentError(next(iter(further)), "this kernel takes lists a, b and c, alpha and beta alone")
+        shared = shared_by_groups(plan)
+        check_names(Arguments((*plan.arguments.of_groups, *shared.all)), further)
         words = {"a": plan.operand("A").element.word, "b": plan.operand("B").element.word, "c": epilogue.out.word}
         given = {"a": listed("a", a), "b": listed("b", b)} | ({"c": listed("c", c)} if beta != 0 else {})
+        given |= {one.name: listed(one.name, further[one.name]) for one in plan.arguments.of_groups}
+        common = self._filled(shared, Problem(shape=(1, 1, 1)), {one.name: further[one.name] for one in shared.all})
         for name, arrays in given.items():
             if len(arrays) != len(given["a"]):
                 raise ArgumentError(name, f"{len(arrays)} arrays, but a has {len(given['a'])}; pass one for each group")
         groups = []
         for i in range(len(given["a"])):
-            one = {name: _array(f"{name}[{i}]", arrays[i], words[name]) for name, arrays in given.items()}
+            one = {name: _array(f"{name}[{i}]", given[name][i], word) for name, word in words.items() if name in given}
             check_extents(i, one["a"].shape, one["b"].shape, one["c"].shape if "c" in one else None)
-            groups.append(self._group(i, one))
+            tensors = {tensor.name: given[tensor.name][i] for tensor in plan.arguments.of_groups}
+            groups.append(self._group(i, one, tensors, common))
         if not groups:
             return []
         shapes = [group.shape for group in groups]
         most = [max(1, *(shape[mode] for shape in shapes)) for mode in range(3)]
         problem = Problem.model_validate({"shape": most, "groups": [list(one) for one in shapes], "alpha": alpha, "beta": beta})
         task = Task(cast(Plan, plan), self._ptx, problem, "given", 1, timeout_s=timeout_s)
-        self._without_findings(lambda: multiply_groups(task, groups).reports)
-        kind = storage(epilogue.out.word)
-        return [np.ascontiguousarray(one.data.d.view[0]) if one.data else np.zeros(one.shape[:2], kind) for one in groups]
+        done: list[Written] = []
 
-    def _group(self, number: int, given: Mapping[str, npt.NDArray[Any]]) -> Group:
+        def emulate() -> list[Report]:
+            done.append(multiply_groups(task, groups))
+            return done[0].reports
+
+        self._without_findings(emulate)
+        for name, found in done[0].shared.items():
+            further[name][...] = found.reshape(further[name].shape)
+        for group in groups:
+            for name, (lines, _) in (group.data.results if group.data else {}).items():
+                further[name][group.number][...] = lines.reshape(further[name][group.number].shape)
+        kind, pair = storage(epilogue.out.word), plan.facts.columns_of_element
+        empty_d = [np.zeros((one.shape[0], one.shape[1] // pair), kind) for one in groups]
+        return [np.ascontiguousarray(one.data.d.view[0]) if one.data else d for one, d in zip(groups, empty_d, strict=True)]
+
+    def _group(
+        self, number: int, given: Mapping[str, npt.NDArray[Any]], tensors: Mapping[str, Any], shared: Mapping[str, Matrix]
+    ) -> Group:
         (m, k), n = given["a"].shape, given["b"].shape[1]
+        if n % self.plan.facts.columns_of_element:
+            raise ArgumentError(f"b[{number}]", f"{n} columns: each element of D is made of two; pass an even number")
         if not m or not n:
-            return Group(number, (m, n, k), None, None)
+            return Group(number, (m, n, k), None, None, shared)
         a, b, d = self.plan.operand("A"), self.plan.operand("B"), self.plan.epilogue
         found = [
             aligned(a.element.word, m, max(k, 1), a.contiguous_k),
@@ -131,8 +154,13 @@ class Emulated:
         for matrix, values in zip(found, (given["a"], given["b"].T), strict=True):
             matrix.view[0, :, :k] = values
         source = _laid_out(given["c"], d.out.word, m, n, d.major == "N", 1) if "c" in given else None
-        data = Operands(found[0], found[1], source, empty(d.out.word, m, n, 1, d.major == "N", 0, 0))
-        return Group(number, (m, n, k), Problem(shape=(m, n, max(k, 1))), data)
+        own, columns = Problem(shape=(m, n, max(k, 1))), n // self.plan.facts.columns_of_element
+        read = {name: value for name, value in tensors.items() if k or not name.startswith("scale_")}
+        further = self._filled(Arguments(self.plan.arguments.of_groups), own, read, f"[{number}]")
+        data = Operands(
+            found[0], found[1], source, empty(d.out.word, m, columns, 1, d.major == "N", 0, 0), {**further, **shared}
+        )
+        return Group(number, (m, n, k), own, data, shared)
 
     def _config(self, problem: Problem) -> tuple[GemmPlan | None, str]:
         """The library and the config that it chooses."""
@@ -158,21 +186,27 @@ class Emulated:
         wanted = self.plan.arguments
         check_names(wanted, given)
         numbers = {one.name: given.get(one.name, one.default) for one in wanted.numbers}
-        made = further_matrices(self.plan, problem, numbers, packed=True)
+        return {"further": self._filled(wanted, problem, given, numbers=numbers), "numbers": numbers}
+
+    def _filled(
+        self, wanted: Arguments, problem: Problem, given: Mapping[str, Any], index: str = "", numbers: Mapping[str, Any] = _NONE
+    ) -> dict[str, Matrix]:
+        """The tensors in memory, with what is given. index: behind names in errors."""
+        made = further_matrices(replace(self.plan, arguments=wanted), problem, numbers, packed=True)
         for one in wanted.tensors:
             if given.get(one.name) is None:
                 del made[one.name]
                 continue
-            value, matrix = np.asarray(given[one.name]), made[one.name]
+            name, value, matrix = f"{one.name}{index}", np.asarray(given[one.name]), made[one.name]
             if value.dtype != matrix.view.dtype:
-                raise ArgumentError(one.name, f"its elements are {value.dtype}; this kernel takes {matrix.view.dtype}")
+                raise ArgumentError(name, f"its elements are {value.dtype}; this kernel takes {matrix.view.dtype}")
             shape = matrix.view.shape[1:]
             if value.ndim and shape[0] == 1 and value.shape[-2:] != shape:
                 value = value[..., None, :]
             if value.shape[-2:] != shape or value.ndim > 3 or (value.ndim == 3 and value.shape[0] not in (1, matrix.batch)):
-                raise ArgumentError(one.name, f"shape {np.shape(given[one.name])}; it is {one.shape_text}, here {shape}")
+                raise ArgumentError(name, f"shape {np.shape(given[one.name])}; it is {one.shape_text}, here {shape}")
             matrix.view[...] = value
-        return {"further": made, "numbers": numbers}
+        return made
 
     def _multiply(self, task: Task, data: Operands) -> npt.NDArray[Any]:
         if task.library:

@@ -1,129 +1,18 @@
-/* The usual call of a kernel without Python between its arrays and its C function: tensors by the DLPack C exchange API
- * (https://dmlc.github.io/dlpack/latest/c_api.html). Whatever is unusual, and every error, is left to kernel.py: a call then
- * returns None, and has done nothing. What is accepted here must be what kernel.py accepts. */
+/* The usual call of a kernel without Python between its arrays and its C function: tensors by DLPack's C exchange API. Whatever
+ * is unusual, and every error, is left to kernel.py: a call then returns None, and has done nothing. What is accepted here must
+ * be what kernel.py accepts. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
-/* --- DLPack 1.3 -------------------------------------------------------------------------------------------------------- */
-
-typedef struct {
-  void* data;
-  int32_t device_type, device_id, ndim;
-  uint8_t code, bits;
-  uint16_t lanes;
-  int64_t *shape, *strides;
-  uint64_t byte_offset;
-} DLTensor;
-
-typedef struct DLManaged {
-  uint32_t major, minor;
-  void* manager_ctx;
-  void (*deleter)(struct DLManaged*);
-  uint64_t flags;
-  DLTensor tensor;
-} DLManaged;
-
-typedef void (*SetError)(void*, char const*, char const*);
-typedef struct {
-  uint32_t major, minor;
-  void* prev_api;
-  int (*allocate)(DLTensor*, DLManaged**, void*, SetError);
-  int (*managed_from_object)(void*, DLManaged**);
-  int (*managed_to_object)(DLManaged*, void**);
-  int (*tensor_from_object)(void*, DLTensor*);
-  int (*current_stream)(int32_t, int32_t, void**);
-} Exchange;
-
-/* --- the C interface of a kernel: see its header ------------------------------------------------------------------------ */
-
-typedef struct {
-  uint64_t struct_size;
-  int64_t m, n, k, batch;
-  struct {
-    void const* data;
-    int64_t ld, batch_stride;
-  } a, b, c, d;
-  double alpha, beta;
-  void const *alpha_device, *beta_device;
-  void* workspace;
-  int64_t workspace_bytes;
-  void const *metadata_a, *scale_a, *scale_b;
-} Args;
-
-typedef struct {
-  uint8_t code, bits;
-  bool last_contiguous; /* of the two dimensions of a matrix */
-} Type;
-
-/* The workspace of a call. Finding it out takes as long as a choice among all kernels of a library. */
-typedef struct {
-  Args call; /* of pointers the last bits alone; struct_size is 0 where nothing is known yet */
-  int32_t device;
-  int64_t bytes;
-} Workspace;
-
-enum { kWorkspaces = 64, kAlignment = 256 };
-
-typedef struct {
-  PyObject_HEAD int (*run)(Args const*, void*);
-  int (*workspace_bytes)(Args const*, int64_t*); /* NULL: the kernel takes none */
-  Type a, b, d;
-  int device_type;
-  PyObject* exchanges;      /* type -> address of its Exchange, or 0 */
-  PyObject* exchange_of;    /* called with a type that is not in there */
-  PyObject* devices;        /* called once, by the first call with arrays: what current_device is */
-  PyObject* current_device; /* NULL before that; None, or a function: of several devices, which one is current */
-  Workspace* workspaces;    /* kWorkspaces of them, by a hash of the extents; NULL: the kernel takes none */
-} Caller;
-
-/* One matrix, or a batch of them; batch -1: no batch. */
-typedef struct {
-  int64_t rows, columns, batch, ld, stride;
-} Matrices;
+#include "dlpack.h"
+#include "fast_caller.h"
+#include "fast_operands.h"
+#include "fast_workspace.h"
 
 static PyObject *requires_grad, *is_neg, *cuda_stream; /* interned names */
-
-static char* first_byte(DLTensor const* t) { return (char*)t->data + t->byte_offset; }
-
-/* Fills `found`; false for anything that kernel.py is to look at. */
-static bool read_matrices(DLTensor const* t, Type type, Matrices* found) {
-  if (t->code != type.code || t->bits != type.bits || t->lanes != 1 || t->strides == NULL) { return false; }
-  if (t->ndim != 2 && t->ndim != 3) { return false; }
-  int64_t const *const shape = t->shape + t->ndim - 2, *const strides = t->strides + t->ndim - 2;
-  int const along = type.last_contiguous ? 1 : 0;
-  int64_t const line = shape[along], lines = shape[1 - along], across = strides[1 - along];
-  if (line < 1 || lines < 1 || (t->ndim == 3 && t->shape[0] < 1)) { return false; }
-  if ((line > 1 && strides[along] != 1) || (lines > 1 && across < line)) { return false; }
-  found->rows = shape[0];
-  found->columns = shape[1];
-  found->ld = lines > 1 ? across : line;
-  found->batch = t->ndim == 3 ? t->shape[0] : -1;
-  found->stride = found->batch > 1 ? t->strides[0] : 0;
-  return found->stride >= 0;
-}
-
-/* Bytes from the first element to the end of the last one. */
-static int64_t span(Matrices const* of, Type type) {
-  int64_t const lines = type.last_contiguous ? of->rows : of->columns;
-  int64_t const line = type.last_contiguous ? of->columns : of->rows;
-  int64_t const batches = of->batch > 1 ? of->batch : 1;
-  return ((batches - 1) * of->stride + (lines - 1) * of->ld + line) * (type.bits / 8);
-}
-
-static bool overlap(DLTensor const* s, int64_t s_bytes, DLTensor const* t, int64_t t_bytes) {
-  return first_byte(s) < first_byte(t) + t_bytes && first_byte(t) < first_byte(s) + s_bytes;
-}
-
-/* Joins the number of matrices of another operand; false where they differ. */
-static bool join_batch(int64_t* batch, int64_t other) {
-  if (other == -1 || other == *batch || (other == 1 && *batch != -1)) { return true; }
-  if (*batch > 1) { return false; }
-  *batch = other;
-  return true;
-}
 
 static Exchange* exchange_of(Caller* self, PyObject* type) {
   PyObject* known = PyDict_GetItemWithError(self->exchanges, type);
@@ -153,52 +42,77 @@ static int is_plain(PyObject* tensor) {
   return !has_sign;
 }
 
-static void keep_no_error(void* context, char const* kind, char const* message) {
-  (void)context, (void)kind, (void)message; /* kernel.py meets the error again, and raises it */
-}
-
-/* The arrays of a call. c.data is NULL where C is not read. */
-typedef struct {
-  DLTensor a, b, c, d;
-  Matrices of_a, of_b, of_c, of_d;
-  int64_t batch;
-} Operands;
-
-static bool read_operand(Caller* self, Exchange* api, PyObject* object, Type type, DLTensor* tensor, Matrices* found) {
+static bool read_tensor(Caller* self, Exchange* api, PyObject* object, DLTensor* tensor) {
   int const plain = is_plain(object);
   if (plain != 1 || api->tensor_from_object(object, tensor) != 0) { return false; }
-  return tensor->device_type == self->device_type && read_matrices(tensor, type, found);
+  return tensor->device_type == self->device_type;
 }
 
-/* All but d. */
-static bool read_inputs(Caller* self, Exchange* api, PyObject* const* objects, bool reads_c, Operands* all) {
-  if (!read_operand(self, api, objects[0], self->a, &all->a, &all->of_a)) { return false; }
-  if (!read_operand(self, api, objects[1], self->b, &all->b, &all->of_b)) { return false; }
-  if (all->b.device_id != all->a.device_id || all->of_a.columns != all->of_b.rows) { return false; }
-  all->batch = all->of_a.batch;
-  if (!join_batch(&all->batch, all->of_b.batch)) { return false; }
-  all->c.data = NULL;
+static bool read_operand(Caller* self, Exchange* api, PyObject* object, Type type, Operand* found) {
+  return read_tensor(self, api, object, &found->tensor) && read_matrices(&found->tensor, type, found);
+}
+
+/* The shape of a compressed A before it was compressed, a tuple. */
+static bool read_shape(PyObject* shape, Matrices* a) {
+  if (!PyTuple_CheckExact(shape) || PyTuple_GET_SIZE(shape) != (a->batch == -1 ? 2 : 3)) { return false; }
+  Py_ssize_t const last = PyTuple_GET_SIZE(shape) - 1;
+  int64_t const batch = last == 2 ? PyLong_AsLongLong(PyTuple_GET_ITEM(shape, 0)) : -1;
+  int64_t const rows = PyLong_AsLongLong(PyTuple_GET_ITEM(shape, last - 1));
+  a->columns = PyLong_AsLongLong(PyTuple_GET_ITEM(shape, last));
+  return !PyErr_Occurred() && batch == a->batch && rows == a->rows && a->columns > 0;
+}
+
+/* A, B, and C where it is read. */
+static bool read_inputs(Caller* self, Exchange* api, PyObject* const* objects, PyObject* shape, bool reads_c, Operands* all) {
+  Operand *const a = &all->a, *const b = &all->b, *const c = &all->c;
+  if (!read_operand(self, api, objects[0], self->a, a) || !read_operand(self, api, objects[1], self->b, b)) { return false; }
+  if (shape != Py_None && !read_shape(shape, &a->of)) { return false; }
+  if (b->tensor.device_id != a->tensor.device_id || b->of.columns % self->columns_of_element != 0) { return false; }
+  if ((a->of.columns + self->packed_b - 1) / self->packed_b != b->of.rows) { return false; }
+  all->batch = a->of.batch;
+  if (!join_batch(&all->batch, b->of.batch)) { return false; }
+  c->given = false;
   if (!reads_c) { return true; }
-  if (!read_operand(self, api, objects[3], self->d, &all->c, &all->of_c)) { return false; }
-  if (all->c.device_id != all->a.device_id || all->of_c.rows != all->of_a.rows || all->of_c.columns != all->of_b.columns) {
-    return false;
+  if (!read_operand(self, api, objects[3], self->d, c) || c->tensor.device_id != a->tensor.device_id) { return false; }
+  if (c->of.rows != a->of.rows || c->of.columns != b->of.columns) { return false; }
+  return join_batch(&all->batch, c->of.batch);
+}
+
+/* The further arguments, of a dictionary by name. */
+static bool read_all_further(Caller* self, Exchange* api, PyObject* given, Operands* all) {
+  int64_t const batch = all->batch == -1 ? 1 : all->batch;
+  int64_t const values[] = {1, all->a.of.rows, all->b.of.columns, all->a.of.columns, batch};
+  Py_ssize_t known = 0;
+  for (int i = 0; i < self->further_count; ++i) {
+    Further const* const one = &self->further[i];
+    Operand* const found = &all->further[i];
+    PyObject* const value = PyDict_GetItemWithError(given, one->name);
+    found->given = false;
+    known += value != NULL;
+    if (value == NULL || value == Py_None) {
+      if (one->required || PyErr_Occurred()) { return false; }
+      continue;
+    }
+    if (exchange_of(self, (PyObject*)Py_TYPE(value)) != api || !read_tensor(self, api, value, &found->tensor)) { return false; }
+    if (found->tensor.device_id != all->a.tensor.device_id) { return false; }
+    if (!read_further(one, found) || !fits(one, found, values)) { return false; }
   }
-  return join_batch(&all->batch, all->of_c.batch);
+  return known == PyDict_GET_SIZE(given);
+}
+
+static bool outputs_are_apart(Caller* self, Operands const* all) {
+  if (!is_apart(&all->d, all, self->further_count)) { return false; }
+  for (int i = 0; i < self->further_count; ++i) {
+    if (self->further[i].written && !is_apart(&all->further[i], all, self->further_count)) { return false; }
+  }
+  return true;
 }
 
 static bool check_output(Caller* self, Operands const* all) {
-  Matrices const* const d = &all->of_d;
-  if (all->d.device_id != all->a.device_id || d->batch != all->batch) { return false; }
-  if (d->rows != all->of_a.rows || d->columns != all->of_b.columns) { return false; }
-  int64_t const lines = self->d.last_contiguous ? d->rows : d->columns;
-  int64_t const line = self->d.last_contiguous ? d->columns : d->rows;
-  if (d->batch > 1 && d->stride <= (lines - 1) * d->ld + line - 1) { return false; } /* interleaved, or overlapping */
-  int64_t const bytes = span(d, self->d);
-  if (overlap(&all->d, bytes, &all->a, span(&all->of_a, self->a))) { return false; }
-  if (overlap(&all->d, bytes, &all->b, span(&all->of_b, self->b))) { return false; }
-  if (all->c.data == NULL || !overlap(&all->d, bytes, &all->c, span(&all->of_c, self->d))) { return true; }
-  Matrices const* const c = &all->of_c;
-  return first_byte(&all->c) == first_byte(&all->d) && c->ld == d->ld && c->stride == d->stride && c->batch == d->batch;
+  Matrices const* const d = &all->d.of;
+  if (all->d.tensor.device_id != all->a.tensor.device_id || d->batch != all->batch) { return false; }
+  if (d->rows != all->a.of.rows || d->columns != all->b.of.columns / self->columns_of_element) { return false; }
+  return is_disjoint(d, self->d);
 }
 
 /* Exchanges the last two dimensions of a new array, in place. */
@@ -211,12 +125,12 @@ static void transpose(DLTensor* t) {
 
 /* A new array for d, by the allocator of the arrays' library, and all->d; NULL where that fails. */
 static PyObject* new_output(Caller* self, Exchange* api, Operands* all) {
-  int64_t const rows = all->of_a.rows, columns = all->of_b.columns;
+  int64_t const rows = all->a.of.rows, columns = all->b.of.columns / self->columns_of_element;
   bool const by_rows = self->d.last_contiguous;
   int64_t shape[3] = {all->batch, by_rows ? rows : columns, by_rows ? columns : rows};
   int64_t strides[3] = {shape[1] * shape[2], shape[2], 1};
   int const skipped = all->batch == -1;
-  DLTensor prototype = all->a;
+  DLTensor prototype = all->a.tensor;
   prototype.data = NULL;
   prototype.byte_offset = 0;
   prototype.ndim = 3 - skipped;
@@ -230,8 +144,8 @@ static PyObject* new_output(Caller* self, Exchange* api, Operands* all) {
   bool usable = managed->tensor.strides != NULL && managed->tensor.device_type == self->device_type;
   if (usable) {
     if (!by_rows) { transpose(&managed->tensor); }
-    all->d = managed->tensor;
-    usable = read_matrices(&all->d, self->d, &all->of_d);
+    all->d.tensor = managed->tensor;
+    usable = read_matrices(&all->d.tensor, self->d, &all->d);
   }
   if (!usable) {
     if (managed->deleter != NULL) { managed->deleter(managed); }
@@ -240,48 +154,7 @@ static PyObject* new_output(Caller* self, Exchange* api, Operands* all) {
   return api->managed_to_object(managed, &made) == 0 ? (PyObject*)made : NULL;
 }
 
-static void const* last_bits(void const* pointer) { return (void const*)((uintptr_t)pointer % kAlignment); }
-
-/* What workspace_bytes() says of a call; false where it is refused. */
-static bool bytes_of_workspace(Caller* self, Args const* args, int32_t device, int64_t* bytes) {
-  Args call = *args; /* has no padding */
-  call.a.data = last_bits(call.a.data), call.b.data = last_bits(call.b.data);
-  call.c.data = last_bits(call.c.data), call.d.data = last_bits(call.d.data);
-  int64_t const facts[] = {call.m, call.n, call.k, call.batch, call.a.ld, call.b.ld, call.d.ld, device};
-  uint64_t hash = 0;
-  for (size_t i = 0; i < sizeof facts / sizeof *facts; ++i) { hash = (hash ^ (uint64_t)facts[i]) * 0x9e3779b97f4a7c15u; }
-  Workspace* const known = self->workspaces + (hash >> 32) % kWorkspaces;
-  if (known->device != device || memcmp(&known->call, &call, sizeof call) != 0) {
-    if (self->workspace_bytes(args, bytes) != 0) { return false; }
-    known->call = call;
-    known->device = device;
-    known->bytes = *bytes;
-  }
-  *bytes = known->bytes;
-  return true;
-}
-
-/* Memory for partial sums. Freed by the caller once the kernel is enqueued: the library does not hand it out again before
- * what is on the same stream has run. */
-static bool take_workspace(Caller* self, Exchange* api, Operands const* all, Args* args, DLManaged** managed) {
-  int64_t bytes = 0;
-  if (self->workspace_bytes == NULL) { return true; }
-  if (!bytes_of_workspace(self, args, all->a.device_id, &bytes)) { return false; }
-  if (bytes == 0) { return true; }
-  int64_t const one = 1;
-  DLTensor prototype = all->a;
-  prototype.data = NULL;
-  prototype.byte_offset = 0;
-  prototype.ndim = 1;
-  prototype.code = 1;
-  prototype.bits = 8;
-  prototype.shape = &bytes;
-  prototype.strides = (int64_t*)&one;
-  if (api->allocate(&prototype, managed, NULL, keep_no_error) != 0) { return false; }
-  args->workspace = first_byte(&(*managed)->tensor);
-  args->workspace_bytes = bytes;
-  return true;
-}
+/* --- the call ----------------------------------------------------------------------------------------------------------- */
 
 static bool number(PyObject* object, double* value) {
   if (PyFloat_CheckExact(object)) {
@@ -293,10 +166,38 @@ static bool number(PyObject* object, double* value) {
   return !(*value == -1.0 && PyErr_Occurred());
 }
 
+/* A number, or an element of GPU memory. */
+static bool scalar(Caller* self, Exchange* api, PyObject* object, int32_t device, double* value, void const** address) {
+  *address = NULL;
+  if (number(object, value)) { return true; }
+  DLTensor t;
+  if (PyErr_Occurred() || exchange_of(self, (PyObject*)Py_TYPE(object)) != api || !read_tensor(self, api, object, &t)) {
+    return false;
+  }
+  if (t.code != self->scalar.code || t.bits != self->scalar.bits || t.lanes != 1 || t.device_id != device) { return false; }
+  for (int i = 0; i < t.ndim; ++i) {
+    if (t.shape[i] != 1) { return false; }
+  }
+  *value = 0;
+  *address = first_byte(&t);
+  return true;
+}
+
+static bool ask_library(Caller* self) {
+  PyObject* const found = PyObject_CallNoArgs(self->functions);
+  bool const usable = found != NULL && PyTuple_CheckExact(found) && PyTuple_GET_SIZE(found) == 3;
+  if (usable) {
+    self->take = Py_NewRef(PyTuple_GET_ITEM(found, 1));
+    self->give_back = Py_NewRef(PyTuple_GET_ITEM(found, 2));
+    self->current_device = Py_NewRef(PyTuple_GET_ITEM(found, 0));
+  }
+  Py_XDECREF(found);
+  return usable;
+}
+
 /* Is the device of the arrays the current one? */
 static bool is_current(Caller* self, DLTensor const* tensor) {
-  if (self->current_device == NULL) { self->current_device = PyObject_CallNoArgs(self->devices); }
-  if (self->current_device == NULL) { return false; }
+  if (self->current_device == NULL && !ask_library(self)) { return false; }
   if (self->current_device == Py_None) { return true; }
   PyObject* const device = PyObject_CallNoArgs(self->current_device);
   if (device == NULL) { return false; }
@@ -318,82 +219,146 @@ static bool stream_of(Exchange* api, PyObject* given, DLTensor const* tensor, vo
   return tensor->device_type == 1 || api->current_stream(tensor->device_type, tensor->device_id, stream) == 0;
 }
 
-static bool launch(Caller* self, Exchange* api, Operands const* all, double alpha, double beta, void* stream) {
-  Args args = {.struct_size = sizeof args};
-  args.m = all->of_a.rows;
-  args.n = all->of_b.columns;
-  args.k = all->of_a.columns;
-  args.batch = all->batch == -1 ? 1 : all->batch;
-  args.a.data = first_byte(&all->a), args.a.ld = all->of_a.ld, args.a.batch_stride = all->of_a.stride;
-  args.b.data = first_byte(&all->b), args.b.ld = all->of_b.ld, args.b.batch_stride = all->of_b.stride;
-  args.d.data = first_byte(&all->d), args.d.ld = all->of_d.ld, args.d.batch_stride = all->of_d.stride;
-  if (all->c.data != NULL) {
-    args.c.data = first_byte(&all->c), args.c.ld = all->of_c.ld, args.c.batch_stride = all->of_c.stride;
+static void put(Struct* call, int at, int64_t value) {
+  if (at >= 0) { memcpy(call->bytes + at, &value, sizeof value); }
+}
+
+/* The struct of a call. */
+static void fill(Caller* self, Operands const* all, double alpha, double beta, Struct* call) {
+  memset(call, 0, (size_t)self->struct_size);
+  Args* const args = &call->args;
+  args->struct_size = (uint64_t)self->struct_size;
+  args->m = all->a.of.rows;
+  args->n = all->b.of.columns;
+  args->k = all->a.of.columns;
+  args->batch = all->batch == -1 ? 1 : all->batch;
+  args->a.data = first_byte(&all->a.tensor), args->a.ld = all->a.of.ld, args->a.batch_stride = all->a.of.stride;
+  args->b.data = first_byte(&all->b.tensor), args->b.ld = all->b.of.ld, args->b.batch_stride = all->b.of.stride;
+  args->d.data = first_byte(&all->d.tensor), args->d.ld = all->d.of.ld, args->d.batch_stride = all->d.of.stride;
+  if (all->c.given) {
+    args->c.data = first_byte(&all->c.tensor), args->c.ld = all->c.of.ld, args->c.batch_stride = all->c.of.stride;
   }
-  args.alpha = alpha;
-  args.beta = beta;
-  DLManaged* workspace = NULL;
-  if (!take_workspace(self, api, all, &args, &workspace)) { return false; }
-  int status = 0;
-  Py_BEGIN_ALLOW_THREADS;
-  status = self->run(&args, stream);
-  Py_END_ALLOW_THREADS;
-  if (workspace != NULL && workspace->deleter != NULL) { workspace->deleter(workspace); }
+  args->alpha = alpha, args->alpha_device = all->alpha;
+  args->beta = beta, args->beta_device = all->beta;
+  for (int i = 0; i < self->further_count; ++i) {
+    Further const* const one = &self->further[i];
+    Operand const* const found = &all->further[i];
+    if (!found->given) { continue; }
+    put(call, one->pointer, (int64_t)(intptr_t)first_byte(&found->tensor));
+    put(call, one->ld, found->of.ld);
+    put(call, one->stride, found->of.stride);
+  }
+}
+
+static bool launch(Caller* self, Exchange* api, DLTensor const* like, Struct* call, void* stream, bool is_own) {
+  Room room = {NULL, NULL};
+  int status = -1;
+  if (take_room(self, api, like, call, stream, is_own, &room)) {
+    Py_BEGIN_ALLOW_THREADS;
+    status = self->run(&call->args, stream);
+    Py_END_ALLOW_THREADS;
+  }
+  give_back(self, &room);
   return status == 0;
 }
 
-/* call(a, b, out, c, alpha, beta, stream): d, or None where kernel.py is to do it. */
-static PyObject* call(PyObject* object, PyObject* const* given, Py_ssize_t count) {
-  Caller* const self = (Caller*)object;
-  PyObject* out = NULL;
+enum { kA, kB, kOut, kC, kAlpha, kBeta, kStream, kFurther, kShape, kArguments };
+
+/* d, a new reference; NULL where kernel.py is to do it. */
+static PyObject* compute(Caller* self, PyObject* const* given) {
   Operands all;
+  Struct args;
   double alpha = 1, beta = 0;
   void* stream = NULL;
-  bool done = false;
-  if (count == 7 && number(given[4], &alpha) && number(given[5], &beta)) {
-    Exchange* const api = exchange_of(self, (PyObject*)Py_TYPE(given[0]));
-    PyObject* const objects[] = {given[0], given[1], given[2], given[3]};
-    bool const same = api != NULL && exchange_of(self, (PyObject*)Py_TYPE(given[1])) == api &&
-                      (beta == 0 || exchange_of(self, (PyObject*)Py_TYPE(given[3])) == api) &&
-                      (given[2] == Py_None || exchange_of(self, (PyObject*)Py_TYPE(given[2])) == api);
-    if (same && read_inputs(self, api, objects, beta != 0, &all) && is_current(self, &all.a) &&
-        stream_of(api, given[6], &all.a, &stream)) {
-      bool ready = false;
-      if (given[2] != Py_None) {
-        out = Py_NewRef(given[2]);
-        ready = read_operand(self, api, out, self->d, &all.d, &all.of_d) && check_output(self, &all);
-      } else {
-        out = new_output(self, api, &all); /* nothing overlaps it */
-        ready = out != NULL;
-      }
-      done = ready && launch(self, api, &all, alpha, beta, stream);
+  Exchange* const api = exchange_of(self, (PyObject*)Py_TYPE(given[kA]));
+  if (api == NULL || exchange_of(self, (PyObject*)Py_TYPE(given[kB])) != api) { return NULL; }
+  DLTensor* const a = &all.a.tensor;
+  if (api->tensor_from_object(given[kA], a) != 0) { return NULL; }
+  if (!scalar(self, api, given[kAlpha], a->device_id, &alpha, &all.alpha)) { return NULL; }
+  if (!scalar(self, api, given[kBeta], a->device_id, &beta, &all.beta)) { return NULL; }
+  bool const reads_c = beta != 0 || all.beta != NULL, is_own = given[kStream] != Py_None;
+  if (reads_c && exchange_of(self, (PyObject*)Py_TYPE(given[kC])) != api) { return NULL; }
+  if (given[kOut] != Py_None && exchange_of(self, (PyObject*)Py_TYPE(given[kOut])) != api) { return NULL; }
+  if (!read_inputs(self, api, given, given[kShape], reads_c, &all) || !read_all_further(self, api, given[kFurther], &all)) {
+    return NULL;
+  }
+  if (!is_current(self, a) || !stream_of(api, given[kStream], a, &stream)) { return NULL; }
+  PyObject* out = NULL;
+  bool ready = true;
+  if (given[kOut] != Py_None) {
+    out = Py_NewRef(given[kOut]);
+    ready = read_operand(self, api, out, self->d, &all.d) && check_output(self, &all);
+  } else {
+    out = new_output(self, api, &all);
+  }
+  if (out != NULL && ready && outputs_are_apart(self, &all)) {
+    fill(self, &all, alpha, beta, &args);
+    if (launch(self, api, a, &args, stream, is_own)) {
+      PyErr_Clear(); /* of give_back() alone: the kernel is enqueued */
+      return out;
     }
   }
-  if (done) { return out; }
   Py_XDECREF(out);
+  return NULL;
+}
+
+/* call(a, b, out, c, alpha, beta, stream, further, shape): d, or None where kernel.py is to do it. shape: None, or that of a
+ * compressed A. */
+static PyObject* call(PyObject* object, PyObject* const* given, Py_ssize_t count) {
+  PyObject* const done = count == kArguments && PyDict_CheckExact(given[kFurther]) ? compute((Caller*)object, given) : NULL;
+  if (done != NULL) { return done; }
   PyErr_Clear(); /* kernel.py meets it again */
   Py_RETURN_NONE;
 }
 
 /* --- the module -------------------------------------------------------------------------------------------------------- */
 
+/* (name, type, rows, columns, (vector, pitched, batched, written, required), (pointer, ld, stride)) */
+static bool add_further(Caller* self, PyObject* described) {
+  Further* const one = &self->further[self->further_count];
+  Extent *const rows = &one->rows, *const columns = &one->columns;
+  int last = 0;
+  if (!PyArg_ParseTuple(described, "U(bbp)(iLLL)(iLLL)(ppppp)(iii)", &one->name, &one->type.code, &one->type.bits, &last,
+                        &rows->of, &rows->step, &rows->times, &rows->plus, &columns->of, &columns->step, &columns->times,
+                        &columns->plus, &one->vector, &one->pitched, &one->batched, &one->written, &one->required,
+                        &one->pointer, &one->ld, &one->stride)) {
+    return false;
+  }
+  one->type.last_contiguous = last;
+  Py_INCREF(one->name);
+  self->further_count += 1;
+  return true;
+}
+
 static int caller_init(PyObject* object, PyObject* arguments, PyObject* named) {
   Caller* const self = (Caller*)object;
-  static char* names[] = {"run", "workspace_bytes", "a", "b", "d", "device_type", "exchange_of", "devices", NULL};
+  static char* names[] = {
+      "run",         "workspace_bytes", "a",           "b",           "d",         "scalar", "packed_b", "columns_of_element",
+      "struct_size", "further",         "device_type", "exchange_of", "functions", NULL};
   unsigned long long run = 0, workspace_bytes = 0;
   Type *const a = &self->a, *const b = &self->b, *const d = &self->d;
   int a_last = 0, b_last = 0, d_last = 0;
-  if (!PyArg_ParseTupleAndKeywords(arguments, named, "KK(bbp)(bbp)(bbp)iOO", names, &run, &workspace_bytes, &a->code, &a->bits,
-                                   &a_last, &b->code, &b->bits, &b_last, &d->code, &d->bits, &d_last, &self->device_type,
-                                   &self->exchange_of, &self->devices)) {
-    self->exchange_of = self->devices = NULL; /* borrowed until here */
+  PyObject* further = NULL;
+  if (!PyArg_ParseTupleAndKeywords(arguments, named, "KK(bbp)(bbp)(bbp)(bb)iiiO!iOO", names, &run, &workspace_bytes, &a->code,
+                                   &a->bits, &a_last, &b->code, &b->bits, &b_last, &d->code, &d->bits, &d_last,
+                                   &self->scalar.code, &self->scalar.bits, &self->packed_b, &self->columns_of_element,
+                                   &self->struct_size, &PyTuple_Type, &further, &self->device_type, &self->exchange_of,
+                                   &self->functions)) {
+    self->exchange_of = self->functions = NULL; /* borrowed until here */
     return -1;
   }
   Py_INCREF(self->exchange_of);
-  Py_INCREF(self->devices);
+  Py_INCREF(self->functions);
   self->run = (int (*)(Args const*, void*))(uintptr_t)run;
   self->workspace_bytes = (int (*)(Args const*, int64_t*))(uintptr_t)workspace_bytes;
   a->last_contiguous = a_last, b->last_contiguous = b_last, d->last_contiguous = d_last;
+  if (self->struct_size > kMostBytes || PyTuple_GET_SIZE(further) > kMostFurther) {
+    PyErr_SetString(PyExc_ValueError, "more arguments than a call has room for");
+    return -1;
+  }
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(further); ++i) {
+    if (!add_further(self, PyTuple_GET_ITEM(further, i))) { return -1; }
+  }
   self->exchanges = PyDict_New();
   if (self->workspace_bytes != NULL) {
     self->workspaces = PyMem_Calloc(kWorkspaces, sizeof *self->workspaces);
@@ -407,15 +372,19 @@ static void caller_dealloc(PyObject* object) {
   PyTypeObject* const type = Py_TYPE(object);
   Py_XDECREF(self->exchanges);
   Py_XDECREF(self->exchange_of);
-  Py_XDECREF(self->devices);
+  Py_XDECREF(self->functions);
   Py_XDECREF(self->current_device);
+  Py_XDECREF(self->take);
+  Py_XDECREF(self->give_back);
+  for (int i = 0; i < self->further_count; ++i) { Py_XDECREF(self->further[i].name); }
   PyMem_Free(self->workspaces);
   type->tp_free(object);
   Py_DECREF(type);
 }
 
 static PyMethodDef caller_methods[] = {
-    {"call", (PyCFunction)(void (*)(void))call, METH_FASTCALL, "call(a, b, out, c, alpha, beta, stream) -> d or None"},
+    {"call", (PyCFunction)(void (*)(void))call, METH_FASTCALL,
+     "call(a, b, out, c, alpha, beta, stream, further, shape) -> d or None"},
     {NULL, NULL, 0, NULL},
 };
 static PyType_Slot caller_slots[] = {
@@ -435,7 +404,8 @@ PyMODINIT_FUNC PyInit_mmagen_fast(void) {
   is_neg = PyUnicode_InternFromString("is_neg");
   cuda_stream = PyUnicode_InternFromString("cuda_stream");
   if (caller == NULL || requires_grad == NULL || is_neg == NULL || cuda_stream == NULL ||
-      PyModule_AddObject(made, "Caller", caller) != 0) {
+      PyModule_AddIntConstant(made, "MOST_FURTHER", kMostFurther) != 0 ||
+      PyModule_AddIntConstant(made, "MOST_BYTES", kMostBytes) != 0 || PyModule_AddObject(made, "Caller", caller) != 0) {
     return NULL;
   }
   return made;

@@ -18,35 +18,67 @@ from pathlib import Path
 from typing import Any
 
 from mmagen.binding.shared_library import Entry
+from mmagen.binding.tensors import CUDA
 from mmagen.core.cache import cache_root
 from mmagen.core.process import capture
+from mmagen.plan.arguments import Arguments, Extent, Tensor
 
 # DLDataTypeCode and bits, as in tensors.py.
 _TYPES = {"s8": (0, 8), "u8": (1, 8), "s32": (0, 32), "f16": (2, 16), "f32": (2, 32), "tf32": (2, 32), "f64": (2, 64)}
 _TYPES |= {"bf16": (4, 16), "e4m3": (10, 8), "e5m2": (12, 8)}
 # For each operand, the mode that is the last dimension of its array.
 _LAST = {"a": "K", "b": "N", "d": "N"}
+_EXTENTS = ("1", "m", "n", "k", "batch")
+_SOURCES = ("fast.c", "fast_caller.h", "fast_operands.h", "fast_workspace.h", "dlpack.h")
 _TIMEOUT_S = 60
 
 Caller = Callable[..., Any]
 
 
-def caller(entry: Entry, device_type: int) -> Caller | None:
-    """call(a, b, out, c, alpha, beta, stream) of a kernel, which returns None for what it leaves to kernel.py; None where there is
-    no compiled module, and for kernels with further arguments, or a D of other columns than B's."""
-    described = entry.description
-    plain = not described.get("arguments") and described["d"].get("columns_of_element", 1) == 1
-    module = _module() if plain else None
-    if module is None:
-        return None
-    address = {name: ctypes.cast(function, ctypes.c_void_p).value for name, function in entry.functions.items()}
+def caller(entry: Entry, device_type: int, further: Arguments, struct: type[ctypes.Structure]) -> Caller | None:
+    """call(a, b, out, c, alpha, beta, stream, further, shape) of a kernel, which returns None for what it leaves to kernel.py.
+    further: the further arguments by name; shape: None, or of a compressed A its shape before. None where there is no compiled
+    module, and for kernels of groups.
+
+    further, struct: the further arguments of the kernel, and the struct of a call."""
     about = entry.description
-    types = {name: (*_TYPES[about[name]["type"]], about[name]["contiguous"] == _LAST[name]) for name in "abd"}
-    workspace = address["workspace_bytes"] if about.get("workspace") else 0
+    groups = any(one.name == "group_status" for one in further.all)
+    known = all(about[name]["type"] in _TYPES for name in "abd") and about["scalar"] in _TYPES
+    known &= all(one.element.word in _TYPES for one in further.tensors) and not further.numbers
+    module = _module() if known and not groups else None
+    if module is None or len(further.all) > module.MOST_FURTHER or ctypes.sizeof(struct) > module.MOST_BYTES:
+        return None
+    address = {name: _address(entry, name) for name in ("run", *(("workspace_bytes",) if about.get("workspace") else ()))}
     found: Caller = module.Caller(
-        address["run"], workspace, types["a"], types["b"], types["d"], device_type, _exchange_of, _devices
+        run=address["run"],
+        workspace_bytes=address.get("workspace_bytes", 0),
+        **{name: (*_TYPES[about[name]["type"]], about[name]["contiguous"] == _LAST[name]) for name in "abd"},
+        scalar=_TYPES[about["scalar"]],
+        packed_b=int(about["b"].get("packed", 1)),
+        columns_of_element=int(about["d"].get("columns_of_element", 1)),
+        struct_size=ctypes.sizeof(struct),
+        further=tuple(_described(one, struct) for one in further.tensors),
+        device_type=device_type,
+        exchange_of=_exchange_of,
+        functions=_functions if device_type == CUDA else _no_functions,
     ).call
     return found
+
+
+def _address(entry: Entry, function: str) -> int:
+    return ctypes.cast(entry.functions[function], ctypes.c_void_p).value or 0
+
+
+def _described(one: Tensor, struct: type[ctypes.Structure]) -> tuple[object, ...]:
+    """A further argument as fast.c takes it."""
+    extents = [(_EXTENTS.index(extent.of), extent.step, extent.times, extent.plus) for extent in (one.rows, one.columns)]
+    places = [
+        getattr(struct, name).offset if hasattr(struct, name) else -1
+        for name in (one.name, f"ld_{one.name}", f"batch_stride_{one.name}")
+    ]
+    kind = (*_TYPES[one.element.word], one.columns_contiguous)
+    facts = (one.rows == Extent(), one.pitched, one.batched, one.written, one.required)
+    return one.name, kind, *extents, facts, tuple(places)
 
 
 def _exchange_of(kind: type) -> int:
@@ -62,28 +94,40 @@ def _exchange_of(kind: type) -> int:
     return int(get(capsule, b"dlpack_exchange_api") or 0)
 
 
-def _devices() -> Any:
-    """Called by the first call with arrays, since torch may be imported after the kernel was compiled. Where there are several
-    devices, torch's function that says which is the current one; None where there is no question."""
-    torch = sys.modules.get("torch")
-    if torch is None or torch.cuda.device_count() < 2:
-        return None
-    # The public function looks each time whether CUDA is initialized; arrays in GPU memory show that it is.
-    return getattr(torch._C, "_cuda_getDevice", torch.cuda.current_device)
+def _no_functions() -> tuple[None, None, None]:
+    return None, None, None
+
+
+def _functions() -> tuple[Any, Any, Any]:
+    """(current device, take, give back): functions of torch. Called by the first call with arrays, since torch may be imported
+    after the kernel was compiled.
+
+    current device: None on a machine with one. take(bytes, stream) and give back(address) are those of
+    torch.cuda.caching_allocator_alloc, which take the stream that memory is for; None in a torch without them."""
+    import torch
+
+    # The public functions look each time whether CUDA is initialized; arrays in GPU memory show that it is.
+    private = torch._C
+    current = None if torch.cuda.device_count() < 2 else getattr(private, "_cuda_getDevice", torch.cuda.current_device)
+    take = getattr(private, "_cuda_cudaCachingAllocator_raw_alloc", None)
+    give_back = getattr(private, "_cuda_cudaCachingAllocator_raw_delete", None)
+    return current, *((take, give_back) if take and give_back else (None, None))
 
 
 @cache
 def _module() -> Any:
     """The compiled module, or None."""
-    source = Path(__file__).with_name("fast.c")
+    sources = [Path(__file__).with_name(name) for name in _SOURCES]
     compiler = shutil.which(os.environ.get("CC", "cc")) or shutil.which("gcc") or shutil.which("clang")
     include = sysconfig.get_paths()["include"]
     if compiler is None or not (Path(include) / "Python.h").is_file():
         return None
-    facts = (source.read_bytes(), sys.version.encode(), compiler.encode(), (sysconfig.get_config_var("SOABI") or "").encode())
+    words = (sys.version, compiler, sysconfig.get_config_var("SOABI") or "")
+    facts = [*(source.read_bytes() for source in sources), *(word.encode() for word in words)]
     folder = cache_root() / "binding" / hashlib.sha256(b"\0".join(facts)).hexdigest()[:32]
     library = folder / "mmagen_fast.so"
-    if not library.is_file() and not _compile([compiler, "-O2", "-shared", "-fPIC", f"-I{include}", str(source)], library):
+    command = [compiler, "-O2", "-shared", "-fPIC", f"-I{include}", str(sources[0])]
+    if not library.is_file() and not _compile(command, library):
         return None
     loader = importlib.machinery.ExtensionFileLoader("mmagen_fast", str(library))
     spec = importlib.util.spec_from_file_location("mmagen_fast", library, loader=loader)

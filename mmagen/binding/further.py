@@ -41,7 +41,7 @@ def members(
         if given.get(one.name) is None:
             continue
         found = view(one.name, given[one.name])
-        laid_out = _matrices(one, found, {**extents, **{name: int(value) for name, value in numbers.items()}}, batch)
+        laid_out = matrices_of(one, found, {**extents, **{name: int(value) for name, value in numbers.items()}}, batch)
         of_tensor = {f"ld_{one.name}": laid_out.ld, f"batch_stride_{one.name}": laid_out.stride}
         values |= {one.name: found.address} | {name: of_tensor[name] for _, name in one.members if name in of_tensor}
         if one.written:
@@ -51,7 +51,7 @@ def members(
     return values, written
 
 
-def _matrices(one: Wanted, found: Tensor, extents: Mapping[str, int], batch: int) -> Matrices:
+def matrices_of(one: Wanted, found: Tensor, extents: Mapping[str, int], batch: int) -> Matrices:
     """The matrices of a tensor. One of a single row may have one dimension less."""
     shape = one.rows.value(extents), one.columns.value(extents)
     seen = found

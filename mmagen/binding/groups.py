@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import ctypes
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, Protocol
 
+from mmagen.binding.driver import is_capturing
 from mmagen.binding.errors import ArgumentError, DeviceError
+from mmagen.binding.further import check_names, matrices_of, members
 from mmagen.binding.libraries import ArrayLibrary, check_stream, library_of, stream_handle, wait_for
 from mmagen.binding.matrices import Matrices, check_no_overlap, matrices
 from mmagen.binding.tensors import CPU, Tensor
 from mmagen.host_runtime.arguments import Arguments
+from mmagen.plan.arguments import Arguments as Wanted
+from mmagen.plan.arguments import Tensor as WantedTensor
 
 _ALIGNED = 16  # bytes: TMA addresses A and B
 _LETTERS = "abcd"
@@ -33,13 +37,21 @@ class Callee(Protocol):
     def new(self, library: ArrayLibrary, like: Any, rows: int, columns: int, batch: int | None) -> Any:
         """A new D."""
 
+    @property
+    def columns_of_element(self) -> int:
+        """Columns of a @ b that an element of D is made of."""
+
+    @property
+    def of_call(self) -> Wanted:
+        """The further arguments that a caller names: lists, and arrays that all groups share."""
+
     def laid_out(self, name: str) -> tuple[str, str]:
         """(type, contiguous mode) of a, b or d."""
 
     def struct(self, **members: Any) -> Arguments:
         """The struct of a call."""
 
-    def workspace(self, library: ArrayLibrary, like: Any, arguments: Arguments) -> Any:
+    def workspace(self, library: ArrayLibrary, like: Any, first: Tensor, arguments: Arguments, handle: int) -> Any:
         """Memory that the struct then names, to be kept until the call is enqueued."""
 
     def run(self, arguments: Arguments, handle: int) -> None:
@@ -47,13 +59,10 @@ class Callee(Protocol):
 
 
 def call(
-    kernel: Callee, a: Any, b: Any, out: Any, c: Any, alpha: Any, beta: Any, stream: Any, further: Sequence[str]
+    kernel: Callee, a: Any, b: Any, out: Any, c: Any, alpha: Any, beta: Any, stream: Any, further: Mapping[str, Any]
 ) -> list[Any]:
     """Enqueue alpha * a[i] @ b[i] + beta * c[i] for each i, and return the list of d. See Kernel.__call__."""
-    if further:
-        raise ArgumentError(
-            further[0], "a kernel of groups with matrices of their own takes a, b, c, out, alpha and beta alone"
-        )
+    check_names(kernel.of_call, further)
     given = {"a": listed("a", a), "b": listed("b", b)}
     count = len(given["a"])
     if count == 0:
@@ -68,14 +77,22 @@ def call(
     scalars = kernel.scalars(library, alpha, beta, handle, first)
     if scalars["beta"] or scalars["beta_device"]:
         given["c"] = listed("c", c)
+    given |= {one.name: listed(one.name, further[one.name]) for one in kernel.of_call.of_groups}
     results = [None] * count if out is None else listed("out", out)
     for name, arrays in (*given.items(), ("out", results)):
         if len(arrays) != count:
             raise ArgumentError(name, f"{len(arrays)} arrays, but a has {count}; pass one for each group")
     groups = [_group(kernel, library, handle, first, i, given, results) for i in range(count)]
     _check_outputs(groups)
-    room = [_upload(kernel, library, handle, first, given["a"][0], groups, scalars, stream is None)]
-    del room
+
+    def view(name: str, value: Any) -> Tensor:
+        found = library.view(name, value, handle)
+        kernel.check_place(name, found, first)
+        return found
+
+    shared = Wanted(tuple(one for one in kernel.of_call.tensors if not one.of_groups))
+    more, _ = members(shared, {one.name: further[one.name] for one in shared.all}, view, {}, 1)
+    _upload(kernel, library, handle, first, given["a"][0], groups, {**scalars, **more})
     return list(results)
 
 
@@ -102,18 +119,27 @@ def _group(
 ) -> Seen:
     """The matrices of one group; a new `out` is put into results."""
     seen: dict[str, Tensor] = {}
-    for letter, arrays in given.items():
-        seen[letter] = library.view(f"{letter}[{i}]", arrays[i], handle)
-        kernel.check_place(f"{letter}[{i}]", seen[letter], first)
+
+    def view(name: str, value: Any) -> Tensor:
+        found = library.view(name, value, handle)
+        kernel.check_place(name, found, first)
+        return found
+
+    for letter in _LETTERS:
+        if letter in given:
+            seen[letter] = view(f"{letter}[{i}]", given[letter][i])
     source = seen.get("c")
     check_extents(i, seen["a"].shape, seen["b"].shape, source.shape if source else None)
-    m, n = seen["a"].shape[0], seen["b"].shape[1]
+    m, n = seen["a"].shape[0], seen["b"].shape[1] // kernel.columns_of_element
+    if seen["b"].shape[1] % kernel.columns_of_element:
+        raise ArgumentError(f"b[{i}]", f"{seen['b'].shape[1]} columns: each element of D is made of two; pass an even number")
     if results[i] is None:
         results[i] = kernel.new(library, given["a"][i], m, n, None)
     seen["d"] = library.view(f"out[{i}]", results[i], handle)
     kernel.check_place(f"out[{i}]", seen["d"], first)
     if seen["d"].shape != (m, n):
-        raise ArgumentError(f"out[{i}]", f"shape {seen['d'].shape}; a[{i}] @ b[{i}] is ({m},{n})")
+        what = f"a[{i}] @ b[{i}] is" if kernel.columns_of_element == 1 else "of pairs of columns it is"
+        raise ArgumentError(f"out[{i}]", f"shape {seen['d'].shape}; {what} ({m},{n})")
     if seen["d"].read_only:
         raise ArgumentError(f"out[{i}]", "it is read-only; pass an array that can be written")
     found: Seen = {}
@@ -132,8 +158,27 @@ def _group(
             )
         found[letter] = one, laid_out
     others = [(f"{letter}[{i}]", one) for letter, one in seen.items() if letter != "d"]
+    extents = {"m": m, "n": seen["b"].shape[1], "k": seen["a"].shape[1]}
+    further = {one.name: _of_group(one, i, given[one.name][i], extents, view) for one in kernel.of_call.of_groups}
+    others += [(f"{name}[{i}]", one) for name, (one, _) in further.items()]
     check_no_overlap(seen["d"], others, source, f"out[{i}]")
-    return found
+    for wanted in kernel.of_call.of_groups:
+        name = f"{wanted.name}[{i}]"
+        if wanted.written:
+            written = further[wanted.name][0]
+            if written.read_only:
+                raise ArgumentError(name, "it is read-only; pass an array that can be written")
+            check_no_overlap(written, [one for one in others if one[0] != name], None, name)
+    return found | further
+
+
+def _of_group(
+    one: WantedTensor, i: int, value: Any, extents: Mapping[str, int], view: Callable[[str, Any], Tensor]
+) -> tuple[Tensor, Matrices]:
+    """A further tensor of group i."""
+    named = replace(one, name=f"{one.name}[{i}]")
+    found = view(named.name, value)
+    return found, matrices_of(named, found, extents, 1)
 
 
 def _check_outputs(groups: Sequence[Seen]) -> None:
@@ -153,33 +198,34 @@ def _upload(
     like: Any,
     groups: Sequence[Seen],
     scalars: dict[str, Any],
-    waits: bool,
-) -> Any:
-    """Copies the arrays to the device and enqueues the call. Returns the memory of both, which the library of the arrays does not
-    hand out again before what was enqueued on the same stream."""
-    pointers = array("Q", [group[x][0].address if x in group else 0 for x in _LETTERS for group in groups])
+) -> None:
+    """Copies the arrays to the device and enqueues the call."""
+    names = (*_LETTERS, *(one.name for one in kernel.of_call.of_groups))
+    pitched = [one.name for one in kernel.of_call.of_groups if one.pitched]
+    pointers = array("Q", [group[x][0].address if x in group else 0 for x in names for group in groups])
     extents = {
         "m": [group["a"][1].rows for group in groups],
         "n": [group["b"][1].columns for group in groups],
         "k": [group["a"][1].columns for group in groups],
     }
     lines = {f"ld{x}": [group[x][1].ld if x in group else 0 for group in groups] for x in _LETTERS}
+    lines |= {f"ld_{x}": [group[x][1].ld for group in groups] for x in pitched}
     numbers = array("i", [value for values in (*extents.values(), *lines.values()) for value in values])
     data = pointers.tobytes() + numbers.tobytes()
     count = len(groups)
     with library.on(first.device) if first.device_type != CPU else nullcontext():
-        memory = library.empty(like, (len(data),), "u8")
+        memory = library.room(like, len(data), first.device, handle)
         base = library.view("groups", memory, handle).address
         _copy(base, data, handle, first.device_type == CPU)
         of_numbers = base + len(pointers) * 8
-        members = {x: base + i * count * 8 for i, x in enumerate(_LETTERS) if x != "c" or "c" in groups[0]}
+        members = {x: base + i * count * 8 for i, x in enumerate(names) if x != "c" or "c" in groups[0]}
         members |= {f"group_{name}": of_numbers + i * count * 4 for i, name in enumerate((*extents, *lines))}
         arguments = kernel.struct(batch=count, **{mode: max(values) for mode, values in extents.items()}, **scalars, **members)
-        room = kernel.workspace(library, like, arguments)
+        room = kernel.workspace(library, like, first, arguments, handle)
         kernel.run(arguments, handle)
-        if waits and library.waits and first.device_type != CPU:
+        if library.waits and first.device_type != CPU:  # it may take its memory back at once
             wait_for(handle)
-    return memory, room
+    del memory, room
 
 
 def _copy(address: int, data: bytes, stream: int, on_host: bool) -> None:
@@ -188,12 +234,13 @@ def _copy(address: int, data: bytes, stream: int, on_host: bool) -> None:
     if on_host:
         ctypes.memmove(address, data, len(data))
         return
-    driver, state = ctypes.CDLL("libcuda.so.1"), ctypes.c_int(0)
-    if driver.cuStreamIsCapturing(ctypes.c_void_p(stream), ctypes.byref(state)) == 0 and state.value:
+    if is_capturing(stream):
         raise ArgumentError(
             "stream",
             "it is being captured, and a list of arrays is copied from the host; call the C interface with arrays on the device",
         )
-    error = driver.cuMemcpyHtoDAsync_v2(ctypes.c_uint64(address), data, ctypes.c_size_t(len(data)), ctypes.c_void_p(stream))
+    error = ctypes.CDLL("libcuda.so.1").cuMemcpyHtoDAsync_v2(
+        ctypes.c_uint64(address), data, ctypes.c_size_t(len(data)), ctypes.c_void_p(stream)
+    )
     if error:
         raise DeviceError(f"copying the pointers of groups failed: CUDA reports error {error}", error)

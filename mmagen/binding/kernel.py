@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from typing import Any
 
 from mmagen.binding import groups
+from mmagen.binding.driver import is_capturing
 from mmagen.binding.errors import ArgumentError, DeviceError
 from mmagen.binding.fast import caller
 from mmagen.binding.further import members
@@ -17,6 +18,7 @@ from mmagen.binding.shared_library import Entry
 from mmagen.binding.sparse import Compressed, Compressor
 from mmagen.binding.tensors import CPU, CUDA, CUDA_MANAGED, Tensor
 from mmagen.host_runtime.arguments import Arguments, struct_of
+from mmagen.plan.arguments import Arguments as Further
 from mmagen.plan.arguments import of_description
 
 Emulate = Callable[..., Any]
@@ -47,9 +49,9 @@ class Kernel:
         self._columns_of_element = int(about["d"].get("columns_of_element", 1))
         self._packed_b = int(about["b"].get("packed", 1))
         self._takes_workspace = bool(about.get("workspace"))
-        self._fast = caller(entry, devices[0])
         self._further = of_description(about.get("arguments", []))
         self._struct = struct_of(self._further.members)
+        self._fast = caller(entry, devices[0], self._further, self._struct)
         self._compressor = Compressor(entry) if "group" in about["a"] else None
         named = {one.name for one in self._further.tensors}
         self._lists = "group_lda" in named  # groups with matrices of their own
@@ -83,18 +85,26 @@ class Kernel:
 
         A sparse kernel takes what compress() returns as `a`. A kernel of groups with matrices of their own (`grouped: pointers`)
         takes lists of matrices, one for each group, of any extents, and returns a list; A and B begin at multiples of 16 bytes,
-        and so do their lines.
+        and so do their lines. Its further arguments are lists too, but for a number that all groups raise (amax).
 
         Raises ArgumentError, which names the argument and what would be right, and DeviceError.
         """
-        if self._fast is not None and not further and (done := self._fast(a, b, out, c, alpha, beta, stream)) is not None:
-            return done
+        if self._fast is not None:
+            if self._compressor is None:
+                done = self._fast(a, b, out, c, alpha, beta, stream, further, None)
+            elif type(a) is Compressed and a.type == self._compressor.type:
+                named = {**further, "metadata_a": a.metadata}
+                done = self._fast(a.values, b, out, c, alpha, beta, stream, named, a.shape)
+            else:
+                done = None
+            if done is not None:
+                return done
         return self._call(a, b, out, c, alpha, beta, stream, further)
 
     def _call(self, a: Any, b: Any, out: Any, c: Any, alpha: Any, beta: Any, stream: Any, further: Mapping[str, Any]) -> Any:
         """A call of any arrays, and whatever is wrong with one."""
         if self._lists:
-            return groups.call(self, a, b, out, c, alpha, beta, stream, [*further])
+            return groups.call(self, a, b, out, c, alpha, beta, stream, further)
         compressed = self._compressed(a)
         if compressed:
             if compressed.on_host and CPU not in self._devices:
@@ -158,9 +168,9 @@ class Kernel:
         if source:
             _fill(arguments, "c", *source)
         with library.on(left.device) if left.device_type != CPU else nullcontext():
-            room = self.workspace(library, a, arguments)
+            room = self.workspace(library, a, left, arguments, handle)
             self.run(arguments, handle)
-            if stream is None and library.waits and left.device_type != CPU:
+            if library.waits and (stream is None or room is not None) and left.device_type != CPU:
                 wait_for(handle)
         del room
         return out
@@ -320,20 +330,35 @@ class Kernel:
         """The struct of a call."""
         return self._struct(struct_size=ctypes.sizeof(self._struct), **members)
 
+    @property
+    def columns_of_element(self) -> int:
+        """Columns of a @ b that an element of D is made of."""
+        return self._columns_of_element
+
+    @property
+    def of_call(self) -> Further:
+        """The further arguments that a caller of a kernel that takes lists names: not what follows from the lists."""
+        return Further(tuple(one for one in self._further.tensors if one.of_groups or one.required))
+
     def laid_out(self, name: str) -> tuple[str, str]:
         """(type, contiguous mode) of a, b or d."""
         return self._types[name], self._contiguous[name]
 
-    def workspace(self, library: ArrayLibrary, like: Any, arguments: Arguments) -> Any:
-        """Memory for partial sums, where the kernel can use it. Freed once the call is enqueued: the library of the arrays
-        does not hand it out again before what was enqueued on the same stream."""
+    def workspace(self, library: ArrayLibrary, like: Any, first: Tensor, arguments: Arguments, handle: int) -> Any:
+        """Memory for partial sums, where the kernel can use it: see ArrayLibrary.room. first: `like`, as it was seen."""
         if not self._takes_workspace:
             return None
         count = ctypes.c_int64(0)
         self._check(self._functions["workspace_bytes"](arguments, ctypes.byref(count)))
         if count.value == 0:
             return None
-        room = library.empty(like, (count.value,), "u8")
+        if not library.keeps_for_graphs and first.device_type != CPU and is_capturing(handle):
+            raise ArgumentError(
+                "stream",
+                f"it is being captured, and this call needs a workspace of {count.value} bytes that lives as long as the graph, "
+                "which only torch keeps; pass torch's arrays, or call the C interface",
+            )
+        room = library.room(like, count.value, first.device, handle)
         arguments.workspace = library.view("workspace", room, 0).address
         arguments.workspace_bytes = count.value
         return room

@@ -26,6 +26,10 @@ class ArrayLibrary(Protocol):
     def empty(self, like: Any, shape: tuple[int, ...], type: str) -> Any:
         """A new array in row-major order on the device of `like`. Raises ArgumentError where the library has no such type."""
 
+    def room(self, like: Any, bytes: int, device: int, stream: int) -> Any:
+        """`bytes` of memory on the device of `like`, which is the current one: an object that owns it, and that view() takes. When
+        it is freed, the memory serves nothing else before what was enqueued on `stream` has run."""
+
     def transposed(self, array: Any) -> Any:
         """The array with its last two dimensions exchanged, without a copy."""
 
@@ -34,7 +38,12 @@ class ArrayLibrary(Protocol):
 
     @property
     def waits(self) -> bool:
-        """Whether a call without a stream returns when the kernel has ended: what the library does next would not wait for it."""
+        """Whether a call without a stream returns when the kernel has ended: what the library does next would not wait for it. The
+        same holds of memory that it takes back."""
+
+    @property
+    def keeps_for_graphs(self) -> bool:
+        """Whether memory that is freed while a stream is captured stays that of the graph."""
 
 
 def library_of(value: Any) -> ArrayLibrary:
@@ -92,6 +101,7 @@ class _Torch:
     """Read through its own attributes: a hundred times faster than through a DLPack capsule."""
 
     waits = False
+    keeps_for_graphs = True
 
     def __init__(self) -> None:
         self._words: dict[Any, tuple[str, int]] = {}
@@ -124,6 +134,13 @@ class _Torch:
         torch = _torch()
         return torch.empty(shape, dtype=getattr(torch, _TORCH[type]), device=like.device)
 
+    def room(self, like: Any, bytes: int, device: int, stream: int) -> Any:
+        torch = _torch()
+        if like.device.type != "cuda" or self.stream(device) == stream:
+            return self.empty(like, (bytes,), "u8")
+        with torch.cuda.stream(torch.cuda.ExternalStream(stream, device=device)):  # the allocator orders memory by stream
+            return self.empty(like, (bytes,), "u8")
+
     def transposed(self, array: Any) -> Any:
         return array.mT
 
@@ -144,6 +161,7 @@ def _grad_is_on() -> bool:
 
 class _Cupy:
     waits = False
+    keeps_for_graphs = False
 
     def view(self, argument: str, value: Any, stream: int) -> Tensor:
         return tensor(argument, value, stream)
@@ -157,6 +175,13 @@ class _Cupy:
         import cupy
 
         return cupy.empty(shape, _numpy_type(type))
+
+    def room(self, like: Any, bytes: int, device: int, stream: int) -> Any:
+        import cupy
+
+        own = nullcontext() if self.stream(device) == stream else cupy.cuda.ExternalStream(stream)
+        with own:  # its memory pool orders memory by stream
+            return cupy.empty((bytes,), "u1")
 
     def transposed(self, array: Any) -> Any:
         return array.swapaxes(-1, -2)
@@ -173,6 +198,7 @@ class _Other:
     or to CUDA's default stream and wait for it."""
 
     waits = True
+    keeps_for_graphs = False
 
     def view(self, argument: str, value: Any, stream: int) -> Tensor:
         return tensor(argument, value, stream)
@@ -186,6 +212,9 @@ class _Other:
             raise ArgumentError("out", f"{_name_of(like)} cannot allocate arrays; pass out")
         xp = namespace()
         return xp.empty(shape, dtype=_numpy_type(type), device=like.device)
+
+    def room(self, like: Any, bytes: int, device: int, stream: int) -> Any:
+        return self.empty(like, (bytes,), "u8")
 
     def transposed(self, array: Any) -> Any:
         return array.mT

@@ -15,6 +15,7 @@ from mmagen.host_runtime.arguments import Arguments, CompressArguments, Compress
 from mmagen.plan.facts import INTERFACE_VERSION
 
 _DESCRIBES = re.compile(rb"(?<![\w.])([A-Za-z]\w*)_description\0")
+_SHOWN = 3  # paths in a message
 _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "run": (ctypes.c_int, (ctypes.POINTER(Arguments), ctypes.c_void_p)),
     "can_run": (ctypes.c_int, (ctypes.POINTER(Arguments),)),
@@ -68,8 +69,20 @@ def _library_in(folder: Path) -> Path:
     if not found:
         raise UsageError(f"{folder} has no shared library; build the project with -DBUILD_SHARED_LIBS=ON")
     if len(found) > 1:
-        raise UsageError(f"{folder} has several shared libraries; pass one of {', '.join(map(str, found))}")
+        found = [
+            path for path in found if _DESCRIBES.search(_data_of(path))
+        ] or found  # libraries of others beside it do not count
+    if len(found) > 1:
+        more = f", or of {len(found) - _SHOWN} others" if len(found) > _SHOWN else ""
+        raise UsageError(f"{folder} has several shared libraries; pass one of {', '.join(map(str, found[:_SHOWN]))}{more}")
     return found[0]
+
+
+def _data_of(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
 
 
 def _entry(loaded: ctypes.CDLL, path: Path, name: str) -> Entry:

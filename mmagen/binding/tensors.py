@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mmagen.binding.driver import device_of
+from mmagen.binding.driver import current, device_of
 from mmagen.binding.errors import ArgumentError
 
 CPU, CUDA, CUDA_MANAGED = 1, 2, 13  # DLDeviceType
@@ -166,12 +167,14 @@ _api.PyCapsule_GetPointer.restype = ctypes.c_void_p
 
 def _from_dlpack(argument: str, value: Any, stream: int) -> Tensor:
     """The capsule is not consumed: it owns the tensor, and frees it when it is collected."""
-    device_type = int(value.__dlpack_device__()[0]) if hasattr(value, "__dlpack_device__") else CUDA
-    order = {"stream": stream or _LEGACY_STREAM} if device_type in (CUDA, CUDA_MANAGED) else {}
-    try:
-        capsule = value.__dlpack__(max_version=(1, 0), **order)
-    except TypeError:  # a producer from before DLPack 1.0
-        capsule = value.__dlpack__(**order)
+    device_type, device = map(int, value.__dlpack_device__()) if hasattr(value, "__dlpack_device__") else (CUDA, None)
+    on_gpu = device_type in (CUDA, CUDA_MANAGED)
+    order = {"stream": stream or _LEGACY_STREAM} if on_gpu else {}
+    with current(device) if on_gpu and device is not None else nullcontext():  # torch exports from the current device alone
+        try:
+            capsule = value.__dlpack__(max_version=(1, 0), **order)
+        except TypeError:  # a producer from before DLPack 1.0
+            capsule = value.__dlpack__(**order)
     versioned = bool(_api.PyCapsule_IsValid(capsule, b"dltensor_versioned"))
     if versioned:
         address = _api.PyCapsule_GetPointer(capsule, b"dltensor_versioned")

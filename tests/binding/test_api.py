@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -115,6 +116,18 @@ def test_open_says_what_is_no_library(tmp_path, library):
             mmagen.open(path)
     with pytest.raises(UsageError, match="has host_tn_n; name='other' is none of them"):
         mmagen.open(made, "other")
+
+
+def test_a_folder_with_libraries_of_others_has_one_of_mmagens(tmp_path, library):
+    (tmp_path / "libother.so.1").write_bytes(b"\x7fELF of others")
+    shutil.copy(library("TN"), tmp_path)
+    assert mmagen.open(tmp_path).name == "host_tn_n"
+    for i in range(5):
+        shutil.copy(library("TN"), tmp_path / f"lib{i}.so")
+    with pytest.raises(
+        UsageError, match=r"several shared libraries; pass one of \S+lib0.so, \S+lib1.so, \S+lib2.so, or of 3 others$"
+    ):
+        mmagen.open(tmp_path)
 
 
 def _small():

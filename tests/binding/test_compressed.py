@@ -107,8 +107,10 @@ class Library:
 def kernel(**about):
     library = Library()
     described = {**PLAN.facts.description, **about}
-    assert struct_of(PLAN.arguments.members)
-    return Kernel(Entry("sparse", Path("none"), described, library.functions), devices=(CPU,)), library
+    pointer = ctypes.POINTER(struct_of(PLAN.arguments.members))
+    run = ctypes.CFUNCTYPE(ctypes.c_int, pointer, ctypes.c_void_p)(lambda args, stream: library.run(args.contents, stream))
+    functions = library.functions | {"run": run}
+    return Kernel(Entry("sparse", Path("none"), described, functions), devices=(CPU,)), library
 
 
 def matrix(*shape):

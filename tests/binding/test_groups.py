@@ -139,8 +139,83 @@ def test_what_is_wrong_names_the_group():
         call([a[0], a[0]], [b[0], b[0]], out=[same, same])
     with pytest.raises(mmagen.ArgumentError, match=r"out\[0\]: its memory overlaps that of a\[0\]"):
         call([a[0]], [b[0]], out=[a[0][:, :24]])
-    with pytest.raises(mmagen.ArgumentError, match="bias: a kernel of groups"):
+    with pytest.raises(mmagen.ArgumentError, match="bias: this kernel does not take it"):
         call(a, b, bias=same)
+
+
+TENSORS = {**SPEC, "epilogue": [{"bias": "column"}, {"add": "residual", "type": "f32"}, "amax", "row_sums", {"cast": "f16"}]}
+
+
+class LibraryOfTensors(Library):
+    """Keeps what a call passes of each group, by the names of arguments."""
+
+    seen: tuple[dict[str, int], ...] = ()
+
+    def run(self, args, stream):
+        names = ("bias", "residual", "row_sums")
+        pointers = {name: (ctypes.c_uint64 * args.batch).from_address(getattr(args, name)) for name in names}
+        pitches = (ctypes.c_int32 * args.batch).from_address(args.group_ld_residual)
+        self.seen = tuple({name: pointers[name][i] for name in names} | {"ld": pitches[i]} for i in range(args.batch))
+        ctypes.c_float.from_address(args.amax).value = 3.0
+        return 0
+
+
+def with_tensors():
+    library = LibraryOfTensors()
+    plan = mmagen.plan(TENSORS)
+    return Kernel(Entry("lists", Path("none"), plan.facts.description, library.functions), devices=(CPU,)), library
+
+
+def tensors():
+    return {
+        "bias": [np.zeros(n, np.float16) for _, n, _ in SHAPES],
+        "residual": [np.zeros((m, n + 5 * i), np.float32)[:, :n] for i, (m, n, _) in enumerate(SHAPES)],
+        "row_sums": [np.zeros(m, np.float32) for m, _, _ in SHAPES],
+        "amax": np.zeros((1,), np.float32),
+    }
+
+
+def test_each_group_has_further_arguments_of_its_own():
+    call, library = with_tensors()
+    given = tensors()
+    call(*inputs(), **given)
+    assert given["amax"][0] == 3.0
+    for i, one in enumerate(library.seen):
+        assert all(one[name] == given[name][i].ctypes.data for name in ("bias", "row_sums") if 0 not in given[name][i].shape)
+        assert one["ld"] == SHAPES[i][1] + 5 * i or SHAPES[i][0] < 2
+
+
+def test_what_is_wrong_with_a_further_argument_names_the_group():
+    call, _ = with_tensors()
+    a, b = inputs()
+    given = tensors()
+
+    def wrong(match, **changed):
+        with pytest.raises(mmagen.ArgumentError, match=match):
+            call(a, b, **{**given, **changed})
+
+    wrong("bias: 3 arrays, but a has 4", bias=given["bias"][:3])
+    wrong("bias: it is ndarray; this kernel takes a list", bias=given["bias"][0])
+    wrong(r"bias\[1\]: shape \(24,\)", bias=[given["bias"][0]] * 4)
+    wrong(r"residual\[0\]: its elements are f16", residual=[given["residual"][0].astype(np.float16), *given["residual"][1:]])
+    read_only = np.zeros(70, np.float32)
+    read_only.flags.writeable = False
+    wrong(r"row_sums\[0\]: it is read-only", row_sums=[read_only, *given["row_sums"][1:]])
+    wrong("amax: shape", amax=np.zeros(2, np.float32))
+    wrong("group_m: this kernel does not take it", group_m=np.zeros(4, np.int32))
+    with pytest.raises(mmagen.ArgumentError, match="residual: it is missing"):
+        call(a, b, **{name: value for name, value in given.items() if name != "residual"})
+
+
+def test_pairs_of_columns_make_one_of_each_result():
+    library = Library()
+    library.functions["run"] = lambda args, stream: 0
+    plan = mmagen.plan({**SPEC, "epilogue": [{"gated": "silu"}, {"cast": "f16"}]})
+    call = Kernel(Entry("lists", Path("none"), plan.facts.description, library.functions), devices=(CPU,))
+    a, b = inputs()
+    assert [one.shape for one in call(a, b)] == [(m, n // 2) for m, n, _ in SHAPES]
+    with pytest.raises(mmagen.ArgumentError, match=r"b\[0\]: 23 columns"):
+        call(a, [b[0][:, :23], *b[1:]])
 
 
 @pytest.mark.nvcc
@@ -156,3 +231,22 @@ def test_a_compiled_kernel_emulates_lists():
         assert (one == (x.astype(float) @ y.astype(float) + 2 * z.astype(float)).astype(kind)).all()
     with pytest.raises(mmagen.ArgumentError, match=r"b\[0\]: shape"):
         call.emulate(a, b[1:] + b[:1])
+
+
+@pytest.mark.nvcc
+@pytest.mark.more
+def test_a_compiled_kernel_emulates_lists_with_further_arguments():
+    call = mmagen.compile(TENSORS, arch="sm_90a")
+    a, b, given = *inputs(), tensors()
+    rng = np.random.default_rng(2)
+    for name in ("bias", "residual", "row_sums"):
+        for one in given[name]:
+            one[...] = rng.integers(-2, 3, one.shape)
+    before = [one.copy() for one in given["row_sums"]]
+    found = call.emulate(a, b, **given)
+    wanted = [
+        x.astype(float) @ y.astype(float) + z + w for x, y, z, w in zip(a, b, given["bias"], given["residual"], strict=True)
+    ]
+    for one, x, sums, was in zip(found, wanted, given["row_sums"], before, strict=True):
+        assert (one == x).all() and (sums == was + x.sum(axis=1)).all()
+    assert given["amax"][0] == max(np.abs(x).max(initial=0) for x in wanted)

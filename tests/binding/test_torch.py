@@ -45,7 +45,9 @@ def test_the_compiled_caller_computes_what_matmul_does(fast):
         c = ints(*wanted.shape)
         out = dice.choice([None, torch.empty(wanted.shape), torch.empty((*wanted.shape[:-1], n + 2))[..., :n]])
         alpha, beta = dice.choice([1, 2.0, -3]), dice.choice([0, 1, 0.5])
-        d = fast(a, b, out, c if beta else None, alpha, beta, dice.choice([None, 0, 7, SimpleNamespace(cuda_stream=7)]))
+        d = fast(
+            a, b, out, c if beta else None, alpha, beta, dice.choice([None, 0, 7, SimpleNamespace(cuda_stream=7)]), {}, None
+        )
         assert d is not None and (out is None or d is out)
         assert torch.equal(d, alpha * wanted + (beta * c if beta else 0))
 
@@ -54,14 +56,9 @@ def test_a_column_major_d_is_made_with_its_strides(kernel):
     fast = kernel("TN", "M", workspace=True)._fast
     for shape in ((5, 7), (1, 7), (5, 1), (3, 5, 7)):
         a, b = ints(*shape[:-1], 4), weights(*shape[:-2], 4, shape[-1])
-        d = fast(a, b, None, None, 1, 0, None)
+        d = fast(a, b, None, None, 1, 0, None, {}, None)
         assert d is not None and d.shape == shape and d.mT.is_contiguous() and torch.equal(d, a @ b)
-        assert torch.equal(fast(a, b, d, d, 1, 1, None), 2 * (a @ b))
-
-
-def test_a_d_of_pairs_of_columns_is_not_the_compiled_callers(kernel):
-    about = {"type": "f32", "contiguous": "N", "columns_of_element": 2}
-    assert kernel("TN", "N", d=about)._fast is None
+        assert torch.equal(fast(a, b, d, d, 1, 1, None, {}, None), 2 * (a @ b))
 
 
 def test_what_is_unusual_is_left_alone(fast):
@@ -78,7 +75,7 @@ def test_what_is_unusual_is_left_alone(fast):
         (ints(77, 8), b, None),
     ]  # fmt: skip
     for one in cases:
-        assert fast(*one, None, 1, 0, None) is None, [getattr(value, "shape", value) for value in one]
+        assert fast(*one, None, 1, 0, None, {}, None) is None, [getattr(value, "shape", value) for value in one]
     for more in (
         (None, 1, 1, None),
         (out, "1", 0, None),
@@ -86,10 +83,10 @@ def test_what_is_unusual_is_left_alone(fast):
         (None, 1, 0, "stream"),
         (ints(4, 5), 1, 1, None),
     ):
-        assert fast(a, b, out, *more) is None
+        assert fast(a, b, out, *more, {}, None) is None
     assert (out == 0).all() and (shared == shared).all()
     with torch.no_grad():
-        assert fast(torch.nn.Parameter(a, requires_grad=False), b, None, None, 1, 0, None) is not None
+        assert fast(torch.nn.Parameter(a, requires_grad=False), b, None, None, 1, 0, None, {}, None) is not None
 
 
 def test_a_gradient_is_refused_and_without_one_a_parameter_is_taken(kernel):

@@ -1,0 +1,58 @@
+/* The struct of a call, see the header of any library, and what is known of a kernel. */
+#ifndef MMAGEN_BINDING_FAST_CALLER_H
+#define MMAGEN_BINDING_FAST_CALLER_H
+
+#include <Python.h>
+#include <stdint.h>
+
+#include "fast_operands.h"
+
+typedef struct {
+  uint64_t struct_size;
+  int64_t m, n, k, batch;
+  struct {
+    void const* data;
+    int64_t ld, batch_stride;
+  } a, b, c, d;
+  double alpha, beta;
+  void const *alpha_device, *beta_device;
+  void* workspace;
+  int64_t workspace_bytes;
+  void const *metadata_a, *scale_a, *scale_b;
+} Args;
+
+enum { kMostBytes = 1024, kWorkspaces = 64, kAlignment = 256 };
+
+/* With the members for the further arguments of a kernel. */
+typedef union {
+  Args args;
+  unsigned char bytes[kMostBytes];
+} Struct;
+
+/* The workspace of a call. Finding it out takes as long as a choice among all kernels of a library. */
+typedef struct {
+  Struct call; /* of pointers the last bits alone; struct_size is 0 where nothing is known yet */
+  int32_t device;
+  int64_t bytes;
+} Workspace;
+
+typedef struct {
+  PyObject_HEAD int (*run)(Args const*, void*);
+  int (*workspace_bytes)(Args const*, int64_t*); /* NULL: the kernel takes none */
+  Type a, b, d, scalar;
+  int device_type;
+  int packed_b;           /* elements along K in an element of B */
+  int columns_of_element; /* columns of the product in an element of D */
+  int struct_size;
+  int further_count;
+  Further further[kMostFurther];
+  PyObject* exchanges;      /* type -> address of its Exchange, or 0 */
+  PyObject* exchange_of;    /* called with a type that is not in there */
+  PyObject* functions;      /* called once, by the first call with arrays: (current_device, take, give_back) */
+  PyObject* current_device; /* NULL before that; None, or a function: of several devices, which one is current */
+  PyObject* take;           /* None, or a function (bytes, stream) -> address: memory in the order of a stream */
+  PyObject* give_back;      /* (address) */
+  Workspace* workspaces;    /* kWorkspaces of them, by a hash of the extents; NULL: the kernel takes none */
+} Caller;
+
+#endif /* MMAGEN_BINDING_FAST_CALLER_H */
