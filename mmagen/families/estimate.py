@@ -38,9 +38,13 @@ _F64_CLOCK = 1980 / 1830
 # Loads of fragments delay tensor cores before they limit them: a p-norm of the two, by mma.sync kernels on an H200.
 _JOINED = 1.5
 
-# Of the datasheet's rate, what wgmma kernels reach at the clock of long runs, dense and sparse; and what threads add for each
-# element of a tile and k tile where they add up partial sums, and where they multiply them by a scale of each column.
-_REACHED, _REACHED_SPARSE = 0.88, 0.69
+# Of the datasheet's rate, what wgmma kernels reach before the power limit lowers the clock, by the type of A, other types the
+# first; and those of a sparse A. And what threads add for each element of a tile and k tile where they add up partial sums, and
+# where they multiply them by a scale of each column.
+_REACHED = {"bf16": 0.872, "f16": 0.872, "tf32": 0.946, "e4m3": 0.948, "e5m2": 0.948, "s8": 0.912, "u8": 0.912}
+_REACHED_SPARSE = 0.69
+# Of the cycles in which shared memory delivers A and B to wgmma, which delay it before they limit it: warpgroups share reads of B.
+_READS_OF_A, _READS_OF_B = 1.86, 0.64
 _PROMOTED_US, _SCALED_US = 2.5e-6, 2e-5
 _METADATA = 0.125  # bytes for an element of a sparse A
 
@@ -53,33 +57,44 @@ _COPY_US = 4.0  # of the copies' kernel, besides what follows from their bytes
 _COPIED = 3e6  # bytes in a microsecond
 _COPY_PITCH = 128  # bytes, of which the rows of a copy are multiples
 _SOURCE_US = 0.9  # until the first elements of C are there
+_VECTOR_BYTES = 16
 _ELEMENTS_US = 3.0  # of a tile whose elements are stored one by one, or of the last ones of its rows
 
 
-# Of what is not measured: of an H200, in the middle of what fits found.
+# Of what is not measured: of an H200, fitted to half of some 650 problems of bf16, f16, tf32, e4m3 and s8 with 12 to 58
+# configurations each, which the program of `mmagen tune` measured there. docs/results/h200-ranking.md has the other half of some.
 _GUESS = Cost(
     ctas=1,
-    launch_us=2.2,
-    overlap_us=0.4,
+    launch_us=1.98,
+    overlap_us=0.54,
     tile_us=0.4,
-    store_pitch=0.3,
+    store_pitch=0.22,
     k_tile_us=1.0,
-    line_ns=1.1,
-    dram_tbps=4.3,
-    dram_spread=0.25,
-    store_tbps=4.5,
-    l2_tbps=12.0,
-    l2_spread=0.3,
-    l2_pitch=0.2,
-    l2_odd_pitch=0.7,
-    l2_ragged=0.05,
+    throttle=0.163,
+    line_ns=1.04,
+    dram_tbps=4.18,
+    dram_spread=0.116,
+    dram_columns=1.63,
+    store_tbps=6.57,
+    l2_tbps=11.8,
+    l2_spread=0.16,
+    l2_pitch=0.21,
+    l2_odd_pitch=0.68,
+    l2_ragged=0.24,
     fixup_us=2.0,
-    fixup_tbps=4.0,
+    fixup_tbps=7.9,
+    part_us=0.014,
 )
-_LEAST_LINE_US = 0.0007  # of a k tile, for each byte of its rows: small tiles wait for loads
-_STORED_PER_US = 3e4  # elements of a tile that an epilogue stores; pingpong hides it behind another tile's mainloop
+_LEAST_US, _LEAST_LINE_US = 0.055, 0.0005  # of a k tile, and for each byte of its rows: small tiles wait for loads
+# Of an epilogue: for each element of a tile that a warpgroup stores, and for each byte of these; pingpong hides it behind another
+# tile's mainloop, up to the bytes of the tile. Rows of D that are not whole lines of 32 elements are stored in narrow boxes.
+_ELEMENT_US, _BYTE_US, _HIDDEN_BYTE_US = 6.3e-5, 2.05e-5, 1.95e-5
+_NARROW, _LINE = 2.44, 32
+_FIXUP_US, _FIXUP_ELEMENT_US = 0.96, 4.5e-5  # of a tile whose partial sums are added: itself, and for each element
+_PREFETCHED_US = 0.36  # less, with stages that are in L2 when the kernel begins
 _WARPS = 8  # of an SM, with which its tensor cores are busy
-_JOIN_US = 2.0  # exchange of partial sums within a cluster
+_WARPS_SYNC = 0.69  # power of their part that mma.sync reaches with fewer
+_JOIN_US = 1.23  # exchange of partial sums within a cluster
 
 
 def guess(plan: GemmPlan, ctas: int) -> Cost:
@@ -90,14 +105,31 @@ def guess(plan: GemmPlan, ctas: int) -> Cost:
     warps = plan.ctas_per_sm * plan.threads / 32
     # An SM has four tensor cores, and one warp at a time for each does not hide latencies.
     rate = tunable(plan).tile_rate * min(1.0, warps / _WARPS) ** 0.5
-    exposed = 0.1 if plan.spec.schedule == "pingpong" else m * n / _STORED_PER_US
     return _GUESS.model_copy(
         update={
             "ctas": ctas,
-            "k_tile_us": plan.ctas_per_sm * max(m * n * row / rate / 2, row * _LEAST_LINE_US),
-            "tile_us": exposed + (_JOIN_US if kernel.split_k > 1 else 0),
+            "launch_us": _GUESS.launch_us - (_PREFETCHED_US if plan.spec.prefetch else 0.0),
+            "k_tile_us": plan.ctas_per_sm * max(m * n * row / rate / 2, _LEAST_US + row * _LEAST_LINE_US),
+            "tile_us": _epilogue_us(plan) + (_JOIN_US if kernel.split_k > 1 else 0),
+            "fixup_us": _FIXUP_US + _FIXUP_ELEMENT_US * m * n,
         }
     )
+
+
+def _epilogue_us(plan: GemmPlan) -> float:
+    """What a tile's epilogue adds to its mainloop."""
+    m, n, _ = plan.tile
+    size = plan.epilogue.out.bytes
+    if plan.spec.schedule == "pingpong":
+        return m * n * size * _HIDDEN_BYTE_US
+    by_warpgroup = m * n / max(1.0, _storing(plan) / 128)
+    narrow = _NARROW if n % _LINE and _storing(plan) != plan.threads else 1.0
+    return by_warpgroup * (_ELEMENT_US + size * _BYTE_US) * narrow
+
+
+def _storing(plan: GemmPlan) -> int:
+    """Threads that multiply, and store."""
+    return plan.tiled_mma.threads
 
 
 def mean_us(plan: GemmPlan, device: Device, problems: Sequence[Problem]) -> float:
@@ -108,8 +140,22 @@ def mean_us(plan: GemmPlan, device: Device, problems: Sequence[Problem]) -> floa
 
 def predicted(plan: GemmPlan, device: Device, problems: Sequence[Problem], workspace: bool = True) -> list[float]:
     """Of each problem, in microseconds. workspace: does the call have one?"""
-    cost = _cost(plan, device)
-    return [_us(plan, cost, problem, workspace) for problem in problems]
+    (numbers,) = family_of(plan).numbers(plan, device, {})
+    costs: dict[int, Cost] = {}
+    found = []
+    for problem in problems:
+        ctas = min(numbers.occupancy.ctas, _ctas_of_an_sm(plan, device, problem))
+        if ctas not in costs:
+            costs[ctas] = _cost(plan, device, ctas)
+        found.append(_us(plan, costs[ctas], problem, workspace))
+    return found
+
+
+def _ctas_of_an_sm(plan: GemmPlan, device: Device, problem: Problem) -> int:
+    """How many of the problem's tiles an SM has at once, if there were room for all. What K is split into are no tiles here."""
+    if plan.scheduler.workspace_splits is not None or problem.groups:
+        return plan.ctas_per_sm
+    return max(1, -(-plan.tiles_of(problem) * plan.scheduler.cluster_ctas // device.sms))
 
 
 def with_times(plan: ProjectPlan, of: Numbers) -> Numbers:
@@ -125,9 +171,10 @@ def _us(plan: GemmPlan, cost: Cost, problem: Problem, workspace: bool) -> float:
     if not plan.copies_operands:
         return aligned
     paths, epilogue = Paths.of(plan, tma=True), 0.0
+    of_d = replace(paths, vector=_VECTOR_BYTES // plan.epilogue.out.bytes)
     if problem.beta:
         epilogue += _SOURCE_US + float(call.m) * call.n * call.batch * kernel.bytes[2] / (cost.store_tbps * 1e6)
-    if not paths.stores_vectors(problem):
+    if not of_d.stores_vectors(problem):
         epilogue += _ELEMENTS_US * schedule(kernel, cost.ctas, call).waves
     elif (call.n if plan.majors[2] == "N" else call.m) * kernel.bytes[2] % 16:
         epilogue += _ELEMENTS_US
@@ -179,22 +226,23 @@ def _by_copies_us(kernel: KernelShape, cost: Cost, call: Call) -> float:
     return _COPY_US + copied / _COPIED + predicted_us(kernel, cost, replace(call, pitches=(a, b, call.pitches[2])))
 
 
-def _cost(plan: GemmPlan, device: Device) -> Cost:
-    (numbers,) = family_of(plan).numbers(plan, device, {})
-    resident = numbers.occupancy.ctas
+def _cost(plan: GemmPlan, device: Device, resident: int) -> Cost:
+    """resident: CTAs that share an SM."""
     guessed = guess(plan, 1)
     memory = device.dram_gbps / _GUESSED_FOR.dram_gbps
     changed = {
         "dram_tbps": guessed.dram_tbps * memory,
         "store_tbps": guessed.store_tbps * memory,
         "l2_tbps": guessed.l2_tbps * device.sms * device.clock_mhz / (_GUESSED_FOR.sms * _GUESSED_FOR.clock_mhz),
-        "ctas": max(
-            plan.scheduler.cluster_ctas, device.sms * resident // plan.scheduler.cluster_ctas * plan.scheduler.cluster_ctas
-        ),
+        "ctas": device.at_once(plan.scheduler.cluster_ctas, resident),
     }
+    if all(one.smem_copy for one in plan.operands) or plan.operand("A").kept != plan.operand("A").group:
+        changed["throttle"] = 0.0  # of lower rates, which the power limit allows
     if all(one.smem_copy for one in plan.operands):  # threads load fragments, which `guess` does not know
         # What one CTA waits for, another uses.
-        changed["k_tile_us"] = _k_tile_us(plan, device) * resident + _K_TILE_CYCLES / device.clock_mhz
+        warps = _WARPS if plan.operand("A").kept != plan.operand("A").group else resident * plan.threads / 32
+        few = min(1.0, warps / _WARPS) ** _WARPS_SYNC
+        changed["k_tile_us"] = _k_tile_us(plan, device) * resident / few + _K_TILE_CYCLES / device.clock_mhz
     else:
         changed["k_tile_us"] = _wgmma_k_tile_us(plan, device, resident)
     return guessed.model_copy(update=changed)
@@ -205,12 +253,23 @@ def _wgmma_k_tile_us(plan: GemmPlan, device: Device, resident: int) -> float:
     m, n, k = plan.tile
     operation = catalogue.known(plan.atom.name)
     per_cycle = float((rate(operation, f"sm_{device.capability}a") if operation else None) or _SCALAR_RATE)
-    reached: float = _REACHED_SPARSE if operation and operation.sparse else _REACHED
+    sparse = operation is not None and operation.sparse
+    reached = _REACHED_SPARSE if sparse else _REACHED.get(plan.atom.type_a.word, _REACHED["bf16"])
     reached *= min(1.0, resident * plan.threads / 32 / _WARPS) ** 0.5
     scale = plan.spec.scale
     each = _SCALED_US if scale and scale.b == "1x128" else _PROMOTED_US if decisions.promoted(plan.spec) else 0.0
-    mma = 2 * m * n * k / (per_cycle * reached * device.clock_mhz) + m * n * each
-    return resident * max(mma, k * plan.operands[0].element.bytes * _LEAST_LINE_US)
+    multiplied, read = 2 * m * n * k / (per_cycle * reached), _stage_bytes(plan) / _SMEM_BYTES
+    mma: float = (multiplied**4 + read**4) ** 0.25 / device.clock_mhz + m * n * each
+    return resident * max(mma, _LEAST_US + k * plan.operands[0].element.bytes * _LEAST_LINE_US)
+
+
+def _stage_bytes(plan: GemmPlan) -> float:
+    """What the wgmmas of a k tile read of a stage, in bytes weighted by how they delay: A for each atom along N, B for each along
+    M."""
+    m, n, k = plan.tile
+    a, b = plan.operands
+    of_a = 0.0 if plan.atom.a_in_registers else m * (n / plan.atom.n) * a.element.bytes * a.kept / a.group
+    return k * (_READS_OF_A * of_a + _READS_OF_B * n * (m / plan.atom.m) * b.element.bytes)
 
 
 def _k_tile_us(plan: GemmPlan, device: Device) -> float:

@@ -1,4 +1,9 @@
-"""Selects the configurations of a library: those whose fastest, problem by problem, come closest to the fastest of all."""
+"""Selects the configurations of a library: those whose times, problem by problem, come closest to the fastest of all.
+
+Three things may count. How close the fastest of the selected ones comes; how much a problem loses to a baseline, since a few bad
+problems vanish in a mean; and which of the selected ones the predicted times would choose, since the fastest one is of no use where
+another is taken.
+"""
 
 from __future__ import annotations
 
@@ -11,20 +16,33 @@ from numpy.typing import NDArray
 P = TypeVar("P", bound=Hashable)
 
 Vector = NDArray[np.float64]
+Times = Mapping[str, Mapping[P, float]]
+
+_TOLERATED = 0.05  # of the baseline's time; what a problem takes beyond it counts more
+_BEHIND, _FAR_BEHIND = 1.5, 4.0  # weights of that, and of its square
+_CHOICE = 0.7  # weight of the choice, the rest is that of the fastest
+_MISSING = 10.0  # the logarithm of a time that a name lacks, over the fastest
 
 
-def select(times: Mapping[str, Mapping[P, float]], most: int, exchange: bool = True) -> list[str]:
+def select(
+    times: Times[P],
+    most: int,
+    exchange: bool = True,
+    baseline: Mapping[P, float] | None = None,
+    predicted: Times[P] | None = None,
+) -> list[str]:
     """At most `most` names, the most useful first. times: name -> problem -> seconds; problems that a name lacks it cannot do.
 
-    Greedy: each step adds the name that raises the geometric mean most of the fastest time over the fastest of the selected
-    ones; then, with `exchange`, names are exchanged one by one as long as that raises it. Names that add nothing are left out.
+    Greedy: each step adds the name that helps most; then, with `exchange`, names are exchanged one by one as long as that helps.
+    Names that add nothing are left out. baseline: seconds of a rival, of any problems. predicted: seconds by which a kernel would
+    be chosen, of all that `times` has.
     """
     names = sorted(times)
-    logs = _logs(times, names)
+    loss = _Loss(times, names, baseline or {}, predicted)
     chosen: list[int] = []
     while len(chosen) < min(most, len(names)):
-        best = min((i for i in range(len(names)) if i not in chosen), key=lambda i: _loss(logs, [*chosen, i]))
-        if chosen and _loss(logs, [*chosen, best]) > _loss(logs, chosen) - 1e-9:
+        best = min((i for i in range(len(names)) if i not in chosen), key=lambda i: loss([*chosen, i]))
+        if chosen and loss([*chosen, best]) > loss(chosen) - 1e-9:
             break
         chosen.append(best)
     improved = exchange
@@ -32,26 +50,44 @@ def select(times: Mapping[str, Mapping[P, float]], most: int, exchange: bool = T
         improved = False
         for place in range(len(chosen)):
             rest = chosen[:place] + chosen[place + 1 :]
-            better = min((i for i in range(len(names)) if i not in rest), key=lambda i: _loss(logs, [*rest, i]))
-            if _loss(logs, [*rest, better]) < _loss(logs, chosen) - 1e-9:
+            better = min((i for i in range(len(names)) if i not in rest), key=lambda i: loss([*rest, i]))
+            if loss([*rest, better]) < loss(chosen) - 1e-9:
                 chosen[place], improved = better, True
-    return [names[i] for i in _by_use(logs, chosen)]
+    return [names[i] for i in _by_use(loss, chosen)]
 
 
-def _logs(times: Mapping[str, Mapping[P, float]], names: Sequence[str]) -> Vector:
-    """(names, problems): the logarithm of each time over the fastest; large where there is none."""
-    problems = list(dict.fromkeys(problem for name in names for problem in times[name]))
-    table = np.array([[times[name].get(problem, np.inf) for problem in problems] for name in names])
-    return np.asarray(np.minimum(np.log(table / table.min(axis=0)), 10.0))
+class _Loss:
+    """How far a selection is from the fastest of all names: the mean of a logarithm, and what is behind the baseline."""
+
+    def __init__(self, times: Times[P], names: Sequence[str], baseline: Mapping[P, float], predicted: Times[P] | None) -> None:
+        problems = list(dict.fromkeys(problem for name in names for problem in times[name]))
+        table = _table(times, names, problems)
+        fastest = table.min(axis=0)
+        self._logs: Vector = np.asarray(np.minimum(np.log(table / fastest), _MISSING))  # (names, problems)
+        rival = np.array([baseline.get(problem, np.inf) for problem in problems])
+        self._tolerated: Vector = np.asarray(np.log(rival / fastest) + _TOLERATED)
+        self._predicted = None if predicted is None else _table(predicted, names, problems)
+
+    def __call__(self, chosen: Sequence[int]) -> float:
+        logs = self._logs[list(chosen)]
+        fastest = self._of(logs.min(axis=0))
+        if self._predicted is None:
+            return fastest
+        taken = self._predicted[list(chosen)].argmin(axis=0)
+        return (1 - _CHOICE) * fastest + _CHOICE * self._of(logs[taken, np.arange(logs.shape[1])])
+
+    def _of(self, logs: Vector) -> float:
+        behind = np.maximum(logs - self._tolerated, 0)
+        return float((logs + _BEHIND * behind + _FAR_BEHIND * behind**2).mean())
 
 
-def _loss(logs: Vector, chosen: Sequence[int]) -> float:
-    return float(logs[list(chosen)].min(axis=0).mean())
+def _table(times: Times[P], names: Sequence[str], problems: Sequence[P]) -> Vector:
+    return np.array([[times[name].get(problem, np.inf) for problem in problems] for name in names])
 
 
-def _by_use(logs: Vector, chosen: Sequence[int]) -> list[int]:
+def _by_use(loss: _Loss, chosen: Sequence[int]) -> list[int]:
     """The chosen ones in the order in which a greedy choice among them would take them."""
     ordered: list[int] = []
     while len(ordered) < len(chosen):
-        ordered.append(min((i for i in chosen if i not in ordered), key=lambda i: _loss(logs, [*ordered, i])))
+        ordered.append(min((i for i in chosen if i not in ordered), key=lambda i: loss([*ordered, i])))
     return ordered

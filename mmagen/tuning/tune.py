@@ -23,7 +23,7 @@ from mmagen.core.errors import BuildError, UsageError
 from mmagen.core.progress import Progress
 from mmagen.generate.render import render
 from mmagen.generate.write import write
-from mmagen.plan.cost import Call, KernelShape, element_bytes
+from mmagen.plan.cost import Call, KernelShape, element_bytes, terms, time_us
 from mmagen.plan.plans import GemmPlan
 from mmagen.plan.reach import Paths
 from mmagen.spec.cost import Cost
@@ -288,12 +288,13 @@ def _library(
             times[one.name] = own
     if not times:
         raise UsageError(f"too little was measured for a library: no configuration on {_LEAST_PROBLEMS} problems or more")
-    chosen = select(times, options.configs)
+    baselines = {name: {calls[p]: s for p, s in measured.get(name, {}).items() if p in calls} for name in BASELINES}
     by_name = {one.name: one for one in tried}
-    kernels = {name: _kernel(by_name[name].plan, machine) for name in chosen}
+    every = {name: _kernel(by_name[name].plan, machine) for name in times}
+    chosen = select(times, options.configs, baseline=baselines[BASELINES[-1]], predicted=_predicted(every, times))
+    kernels = {name: every[name] for name in chosen}
     of_chosen = {name: times[name] for name in chosen}
     costs = refine(kernels, fit(kernels, of_chosen), of_chosen)
-    baselines = {name: {calls[p]: s for p, s in measured.get(name, {}).items() if p in calls} for name in BASELINES}
     figures = _figures(kernels, costs, of_chosen, baselines)
     if heuristics:
         ratios = compared(heuristics, tried, times, {calls[as_argument(problem)]: problem for problem in problems})
@@ -308,6 +309,15 @@ def _library(
     wrong = tuple(name for name in digests if bad.get(digests[name]) == "incorrect")
     lost = tuple(name for name in digests if bad.get(digests[name]) == "failed")
     return Tuned(text, tuple(chosen), tuple(figures), tuple(notes), wrong, lost)
+
+
+def _predicted(kernels: Mapping[str, Kernel], times: Mapping[str, Mapping[Call, float]]) -> dict[str, dict[Call, float]]:
+    """The times by which a library of these kernels would choose."""
+    costs = fit(kernels, times)
+    return {
+        name: {call: time_us(costs[name], terms(kernel.shape, kernel.ctas, call)) for call in times[name]}
+        for name, kernel in kernels.items()
+    }
 
 
 def _kernel(plan: GemmPlan, machine: Machine) -> Kernel:

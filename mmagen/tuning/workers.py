@@ -1,8 +1,9 @@
 """Measurements on several GPUs through Dask: one worker process for each GPU, of this machine or of a scheduler's.
 
-The client submits some problems at a time and writes what comes back: many at first, since each task starts the program anew, and
-few at the end, so that all workers end together. If a worker is lost, Dask gives its problems to others; their measurements are
-made again as a whole. Only workers with the most common GPU model take part: times of different models are not mixed.
+The client submits some problems at a time and writes what comes back: many at first, and few at the end, so that all workers end
+together. A worker keeps the program running from one task to the next. If a worker is lost, Dask gives its problems to others;
+their measurements are made again as a whole. Only workers with the most common GPU model take part: times of different models
+are not mixed.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -23,7 +25,7 @@ from mmagen.toolchain.model import Gpu
 from mmagen.tuning import measure
 from mmagen.tuning.measure import Record, Session, Settings
 
-_LEAST_AT_ONCE, _MOST_AT_ONCE = 4, 32  # problems of a task
+_LEAST_AT_ONCE, _MOST_AT_ONCE = 1, 16  # problems of a task
 _WAITING = 2  # tasks of a worker, so that it never waits for the client
 _CONNECT_S = 30
 
@@ -138,6 +140,7 @@ class Workers:
                 else:
                     _join(session, found, on_record)
             submit()
+        self._client.run(_end_programs)
         return session
 
 
@@ -175,7 +178,33 @@ def _measured(
     program = _written(code)
     env = {"CUDA_VISIBLE_DEVICES": visible(int(_distributed().get_worker().name))} if local else {}
     until = None if deadline is None else time.monotonic() + deadline - time.time()
-    return measure.run(program, kernels, problems, settings, until=until, env=env)
+    return _running(program, env).measure(kernels, problems, settings, until=until)
+
+
+_PROGRAMS: dict[tuple[Path, str], measure.Program] = {}  # of this process; at most one
+_STARTING = threading.Lock()  # a worker may have several threads
+
+
+def _running(program: Path, env: dict[str, str]) -> measure.Program:
+    """The program on this worker, which the next task finds running."""
+    key = (program, str(env))
+    with _STARTING:
+        if key not in _PROGRAMS:
+            _close_all()
+            _PROGRAMS[key] = measure.Program(program, env)
+        return _PROGRAMS[key]
+
+
+def _end_programs() -> None:
+    """On a worker: leave nothing running."""
+    with _STARTING:
+        _close_all()
+
+
+def _close_all() -> None:
+    for running in _PROGRAMS.values():
+        running.close()
+    _PROGRAMS.clear()
 
 
 def visible(place: int) -> str:

@@ -1,7 +1,8 @@
 """Stands in for the program tests/tune.cu: speaks its protocol, with times by a formula and faults on request.
 
 usage: stand_in.py [options of tune.cu]; FAULTS in the environment is JSON: {"crash": [kernel], "hang": [kernel], "wrong": [kernel],
-"memory": [problem], "once": file}: a crash happens only while `once` does not exist, and makes it.
+"memory": [problem], "once": file}: a crash happens only while `once` does not exist, and makes it. Each start adds a line to the
+file STARTS.
 """
 
 from __future__ import annotations
@@ -45,9 +46,14 @@ def main(arguments: list[str]) -> int:
         if option.startswith("--") and option != "--json":
             words.setdefault(option, []).append(value)
     say({"machine": {"multiprocessors": 132, "clusters": {"1": 132, "2": 66, "4": 30}}})
-    for problem in words["--problem"]:
+    if starts := os.environ.get("STARTS"):
+        with Path(starts).open("a") as file:
+            print(os.getpid(), file=file)
+    for line in sys.stdin if words["--problem"] == ["-"] else words["--problem"]:
+        problem = line.strip()
         if problem in faults.get("memory", ()):
             say({"skipped": {"problem": problem, "reason": "cudaMalloc of 99 bytes: out of memory"}})
+            say({"end": {"problem": problem}})
             continue
         records = []
         for kernel in words["--config"]:
@@ -70,6 +76,7 @@ def main(arguments: list[str]) -> int:
         say({"chosen": {"problem": problem, "config": words["--config"][0]}})
         for one in records:
             say(one)
+        say({"end": {"problem": problem}})
     return 0
 
 

@@ -119,6 +119,26 @@ def test_an_exchange_improves_a_greedy_selection():
     assert "c" in select(times, 2, exchange=False)
 
 
+def test_a_problem_that_a_baseline_wins_counts_more():
+    # a comes closer to the fastest on average; c loses nothing to the baseline where a loses a third
+    times = {
+        "a": {1: 1.0, 2: 1.0, 3: 1.5},
+        "b": {1: 9.0, 2: 9.0, 3: 1.0},
+        "c": {1: 1.2, 2: 1.2, 3: 1.1},
+    }
+    assert select(times, 1) == ["a"]
+    assert select(times, 1, baseline={1: 2.0, 2: 2.0, 3: 1.0}) == ["c"]
+    assert select(times, 1, baseline={1: 2.0, 2: 2.0, 3: 2.0}) == select(times, 1, baseline={}) == ["a"], "none is lost"
+
+
+def test_a_kernel_that_would_be_chosen_wrongly_is_of_no_use():
+    times = {"a": {1: 1.0, 2: 3.0}, "b": {1: 3.0, 2: 1.0}, "c": {1: 1.5, 2: 1.1}}
+    assert set(select(times, 2)) == {"a", "b"}
+    always_b = {"a": {1: 2.0, 2: 2.0}, "b": {1: 1.0, 2: 1.0}, "c": {1: 2.0, 2: 2.0}}
+    assert "b" not in select(times, 2, predicted=always_b)
+    assert set(select(times, 2, predicted=times)) == {"a", "b"}
+
+
 # --- The fit ---------------------------------------------------------------------------------------------------------
 
 

@@ -30,7 +30,7 @@ def one_gpu() -> tuple[Gpu, ...]:
 def program(tmp_path) -> Path:
     path = tmp_path / "tune"
     stand_in = Path(__file__).with_name("stand_in.py")
-    path.write_text(f'#!/bin/sh\nPAUSE=0.1 exec {sys.executable} {stand_in} "$@"\n')
+    path.write_text(f'#!/bin/sh\nPAUSE=0.1 STARTS={tmp_path}/starts exec {sys.executable} {stand_in} "$@"\n')
     path.chmod(0o755)
     return path
 
@@ -65,9 +65,18 @@ def test_a_worker_killed_in_the_middle_loses_nothing(program, workers):
     assert not session.skipped and session.machine is not None
 
 
+def test_the_program_of_a_worker_runs_on_from_one_task_to_the_next(program, workers, tmp_path):
+    for _ in range(2):
+        session = workers(program, KERNELS, PROBLEMS, Settings(), lambda _: None, None)
+        assert len(counted(session.records)) == len(PROBLEMS) * 4
+    starts = [int(line) for line in (tmp_path / "starts").read_text().split()]
+    assert len(starts) == 4, "one for each worker and each call, of eight tasks and more"
+    assert not any(Path(f"/proc/{pid}").exists() for pid in starts), "a call leaves none behind"
+
+
 def test_tasks_become_smaller_towards_the_end():
-    assert [at_once(left, 2) for left in (400, 100, 40, 12, 3)] == [32, 25, 10, 4, 4]
-    assert at_once(5, 0) == 4, "no worker is left"
+    assert [at_once(left, 2) for left in (400, 100, 40, 12, 3)] == [16, 16, 10, 3, 1]
+    assert at_once(5, 0) == 2, "no worker is left"
 
 
 def test_a_worker_takes_one_of_the_gpus_that_programs_see(monkeypatch):

@@ -1,0 +1,35 @@
+"""The page of ranked candidates, and the library spec that measures them."""
+
+from __future__ import annotations
+
+import json
+
+from mmagen.families import plan as planned
+from mmagen.spec.load import load
+from tools import ranking
+
+SETS = ranking.loaded(ranking.TIMES.read_text("utf-8"))
+
+
+def test_the_page_and_the_times_are_what_would_be_written():
+    assert ranking.page(SETS) == ranking.PAGE.read_text("utf-8")
+    assert ranking.dumped(SETS) == ranking.TIMES.read_text("utf-8")
+
+
+def test_the_fastest_is_mostly_among_the_first_three():
+    held_out = [row for one in SETS.values() for row in ranking.rows(one) if not row.fitted]
+    assert len(held_out) > 80
+    assert sum(row.place <= ranking.FIRST for row in held_out) > 0.8 * len(held_out)
+    assert sorted(row.lost for row in held_out)[int(0.95 * len(held_out))] < 0.05
+
+
+def test_a_set_is_a_library_that_tune_measures():
+    name, one = next(iter(SETS.items()))
+    text = ranking.library(one)
+    library = planned(load(text.encode(), name).spec)
+    assert [config.name for config in library.configs] == list(one.candidates)
+    kernel, problem = next(iter(one.candidates)), "16,16,16"
+    record = {"name": kernel, "problem": problem, "disposition": "passed", "ms_median": 0.0123}
+    others = [record | {"name": "cublasLt_first"}, record | {"disposition": "incorrect", "problem": "1,1,1"}]
+    found = ranking.added(one, map(json.dumps, [record, *others]))
+    assert found.us[problem] == {kernel: 12.3} and "1,1,1" not in found.us

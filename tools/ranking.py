@@ -1,0 +1,210 @@
+"""python -m tools.ranking [--check] [--library SET] [--add SET DATABASE]: docs/results/h200-ranking.md, whether `mmagen new` puts
+the fastest candidates first.
+
+Measured are the times in docs/results/h200-candidates.json: sets of candidates of `mmagen new`, each for types and a layout, on
+many problems. They are ranked by the times that `mmagen new` predicts for one problem. --library prints a set as a library
+spec, of which `mmagen tune --tried 20 --problems FILE` measures each kernel; --add takes the lines of its database. --check
+compares the page with what would be written, exit code 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import yaml
+
+from mmagen.families import plan as planned
+from mmagen.families.estimate import predicted
+from mmagen.plan.devices import DEVICES
+from mmagen.plan.plans import GemmPlan
+from mmagen.spec.model import Problem, Spec
+from mmagen.suggest.rank import document
+from mmagen.suggest.wanted import Wanted, wanted
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs/results/h200-ranking.md"
+TIMES = ROOT / "docs/results/h200-candidates.json"
+FIRST = 3
+_OF_LIBRARY = ("arch",)  # keys that a config cannot have
+_OF_CONFIG = ("schedule", "cluster", "operands", "stream_k", "split_k", "cache", "prefetch", "ctas_per_sm", "stages")
+_DEVICE = next(device for device in DEVICES if device.name == "h200")
+
+
+@dataclass(frozen=True)
+class Set:
+    """options: of `mmagen new`. candidates: their keys by name. fitted: problems that coefficients were fitted to. us: by problem
+    and candidate, microseconds; a candidate may lack some."""
+
+    options: Mapping[str, Any]
+    candidates: Mapping[str, Mapping[str, Any]]
+    fitted: Sequence[str]
+    us: Mapping[str, Mapping[str, float]]
+
+    @property
+    def wanted(self) -> Wanted:
+        return wanted(**self.options)
+
+    def plans(self) -> dict[str, GemmPlan]:
+        """Of the candidates."""
+        want = self.wanted
+        return {
+            name: cast(GemmPlan, planned(Spec.model_validate(document(want, keys)))) for name, keys in self.candidates.items()
+        }
+
+
+@dataclass(frozen=True)
+class Row:
+    """A problem. place: of the measured fastest in the order of predicted times, from 1. lost: by how much the fastest of the first
+    three is slower than it. errors: of all predictions, relative."""
+
+    problem: str
+    fitted: bool
+    candidates: int
+    fastest: str
+    us: float
+    place: int
+    lost: float
+    errors: tuple[float, ...]
+
+
+def loaded(text: str) -> dict[str, Set]:
+    """The sets of TIMES by name."""
+    return {name: Set(**one) for name, one in json.loads(text).items()}
+
+
+def rows(one: Set) -> list[Row]:
+    """A row for each problem."""
+    plans = one.plans()
+    found = []
+    for problem, us in one.us.items():
+        m, n, k, *batch = map(int, problem.split(","))
+        asked = [Problem(shape=(m, n, k), batch=batch[0] if batch else 1)]
+        guessed = {name: predicted(plans[name], _DEVICE, asked)[0] for name in us}
+        order = sorted(us, key=lambda name: guessed[name])
+        fastest = min(us, key=lambda name: us[name])
+        lost = min(us[name] for name in order[:FIRST]) / us[fastest] - 1
+        errors = tuple(guessed[name] / us[name] - 1 for name in us)
+        place = order.index(fastest) + 1
+        found.append(Row(problem, problem in one.fitted, len(us), fastest, us[fastest], place, lost, errors))
+    return found
+
+
+def summary(found: Sequence[Row]) -> str:
+    """Cells of a line of the first table."""
+    among = sum(one.place <= FIRST for one in found)
+    lost = statistics.median(one.lost for one in found if one.place > FIRST) if among < len(found) else 0.0
+    error = statistics.median(abs(error) for one in found for error in one.errors)
+    return f"{len(found)} | {among} | {among / len(found):.0%} | {lost:.1%} | {error:.1%}"
+
+
+def page(sets: Mapping[str, Set]) -> str:
+    """The text of the page."""
+    all_rows = {name: rows(one) for name, one in sets.items()}
+    lines = [
+        "# Candidates of `mmagen new`, ranked and measured",
+        "",
+        f"Made by `python -m tools.ranking` from [h200-candidates.json]({TIMES.name}): candidates of `mmagen new`, 18 to 20 for",
+        "each choice of types, measured on an H200 by the program of `mmagen tune`. 12 of them were the best ones, of different",
+        "tiles, for problems of this page, by coefficients of before these measurements; the others were drawn at",
+        "random. Problems that",
+        "coefficients were fitted to are counted apart; what the formula takes into account was decided with all of them in view.",
+        "",
+        "| types | problems | | fastest among the first three | | loss where not, median | error of predictions, median |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for fitted in (False, True):
+        every = [row for found in all_rows.values() for row in found if row.fitted == fitted]
+        for name, some in (*all_rows.items(), ("all", every)):
+            of_kind = [row for row in some if row.fitted == fitted]
+            if of_kind:
+                lines.append(f"| {name} | {'fitted to' if fitted else 'held out'} | {summary(of_kind)} |")
+    lines += [
+        "",
+        "## Problems held out",
+        "",
+        "| types | problem | candidates | fastest | us | its place | first three lose |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| {name} | {row.problem.replace(',', 'x')} | {row.candidates} | {row.fastest} | {row.us:,.1f} | {row.place} "
+        f"| {row.lost:.1%} |"
+        for name, found in all_rows.items()
+        for row in found
+        if not row.fitted
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def library(one: Set) -> str:
+    """The candidates as the configs of a library. Its rules keep each kernel, and mean nothing else."""
+    base = document(one.wanted, next(iter(one.candidates.values())))
+    configs = [
+        {"name": name, "when": {"m": [m, m]}, **{key: value for key, value in keys.items() if key not in _OF_LIBRARY}}
+        for m, (name, keys) in enumerate(one.candidates.items(), 1)
+    ]
+    del configs[-1]["when"]
+    plain = json.loads(json.dumps({key: value for key, value in base.items() if key not in _OF_CONFIG} | {"configs": configs}))
+    return yaml.safe_dump(plain, sort_keys=False, default_flow_style=None, width=120)
+
+
+def added(one: Set, lines: Iterable[str]) -> Set:
+    """With the times that a database of `mmagen tune` has of its candidates; newer lines replace older ones."""
+    us = {problem: dict(times) for problem, times in one.us.items()}
+    for record in map(json.loads, lines):
+        if record.get("name") in one.candidates and record.get("disposition") == "passed" and record.get("ms_median"):
+            us.setdefault(record["problem"], {})[record["name"]] = float(f"{1e3 * record['ms_median']:.4g}")
+    return Set(one.options, one.candidates, one.fitted, us)
+
+
+def dumped(sets: Mapping[str, Set]) -> str:
+    """The text of TIMES: a line for each candidate and each problem."""
+    parts = []
+    for name, one in sets.items():
+        tables = {
+            key: "{\n" + ",\n".join(f"   {json.dumps(k)}: {json.dumps(v)}" for k, v in table.items()) + "\n  }"
+            for key, table in (("candidates", one.candidates), ("us", one.us))
+        }
+        parts.append(
+            f' {json.dumps(name)}: {{\n  "options": {json.dumps(one.options)},\n  "fitted": {json.dumps(list(one.fitted))},\n'
+            f'  "candidates": {tables["candidates"]},\n  "us": {tables["us"]}\n }}'
+        )
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(prog="python -m tools.ranking", description=__doc__)
+    parser.add_argument("--check", action="store_true", help="only compare, exit code 1 if the page would change")
+    parser.add_argument("--library", metavar="SET", help="print the candidates of a set as a library spec")
+    parser.add_argument("--add", nargs=2, metavar=("SET", "DATABASE"), help="take times of a database of mmagen tune")
+    options = parser.parse_args(arguments)
+    sets = loaded(TIMES.read_text("utf-8"))
+    for name in filter(None, (options.library, options.add and options.add[0])):
+        if name not in sets:
+            parser.error(f"there is no set {name!r}; there are {', '.join(sets)}")
+    if options.library:
+        print(library(sets[options.library]), end="")
+        return 0
+    if options.add:
+        name, database = options.add
+        sets[name] = added(sets[name], Path(database).read_text("utf-8").splitlines())
+        TIMES.write_text(dumped(sets), "utf-8")
+    made = page(sets)
+    if options.check:
+        same = PAGE.is_file() and PAGE.read_text("utf-8") == made
+        print("" if same else f"{PAGE.relative_to(ROOT)} differs")
+        return int(not same)
+    PAGE.write_text(made, "utf-8")
+    print(f"wrote {PAGE.relative_to(ROOT)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
