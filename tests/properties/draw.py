@@ -13,7 +13,7 @@ import yaml
 from mmagen.mma.catalogue import operations
 from mmagen.spec.epilogue import OutType
 from mmagen.spec.model import Spec
-from tests.properties import epilogues, hopper, kernels, rare
+from tests.properties import epilogues, hopper, kernels, rare, reach
 from tests.properties.kernels import Document
 
 _KERNELS: tuple[tuple[int, Callable[[random.Random], Document]], ...] = (
@@ -35,7 +35,12 @@ _RARE: tuple[tuple[float, Callable[[random.Random], Document]], ...] = (
     (0.04, rare.mma_sp_gemm),
     (0.05, rare.wide_cluster),
     (0.03, rare.library),
+    (0.05, rare.pointers),
+    (0.03, rare.shared_weights),
+    (0.04, rare.tuned_library),
 )
+_STRIDES = 0.05  # of the specs with problems have strides of a batch
+_RESPELLED = 0.15  # of the specs
 _OUT = [str(value) for value in OutType.__args__]
 
 
@@ -84,7 +89,11 @@ class Drawn:
             if 0 <= chance < part:
                 document = {"mmagen": 1, "name": self.name} | maker(more)
             chance -= part
-        return document
+        strides = random.Random(f"{self.seed}:{self.index}:strides")
+        if strides.random() < _STRIDES:
+            document = rare.with_strides(strides, document)
+        spelling = random.Random(f"{self.seed}:{self.index}:spelling")
+        return reach.respelled(spelling, document, 0.25) if spelling.random() < _RESPELLED else document
 
     @property
     def features(self) -> frozenset[str]:
@@ -166,7 +175,9 @@ def _arch(dice: random.Random, old: Any) -> Any:
 def _problems(dice: random.Random, old: Any) -> Any:
     odd = {
         "shape": [64, 64, 64],
-        **dice.choice(({"alpha": 1e300}, {"alpha": 0.3}, {"beta": 1e38}, {"ld_pad": -1}, {"offset": 65})),
+        **dice.choice(
+            ({"alpha": 1e300}, {"alpha": 0.3}, {"beta": 1e38}, {"ld_pad": -1}, {"offset": 65}, {"shape": [64, 2**31 - 1, 8]})
+        ),
     }
     return [kernels.problem(dice), dice.choice((odd, kernels.problem(dice)))]
 
@@ -210,7 +221,13 @@ WILD: dict[str, Callable[[random.Random, Any], Any]] = {
     "stream_k": _of("never", "last_wave", "always", None, True),
     "operands": _of("swapped", "swapped", "in_order", None, "A"),
     "prefetch": _of(0, 1, 3, 50, -1, None),
-    "cache": _of({"a": "evict_first", "b": "evict_last"}, {"b": "evict_normal"}, {"c": "normal"}, None),
+    "cache": _of(
+        {"a": "evict_first", "b": "evict_last"},
+        {"a": "normal", "b": "evict_first"},
+        {"b": "evict_normal"},
+        {"c": "normal"},
+        None,
+    ),
     "warpgroups": _of(1, 2, 3, 4, 8, 9, None),
     "accumulation": _of("fast", "precise", "precise", None, "slow"),
     "sparse": _of("2:4", "1:2", None, "2to4"),
@@ -219,7 +236,7 @@ WILD: dict[str, Callable[[random.Random, Any], Any]] = {
     ),
     "weights": lambda dice, old: hopper.weights(dice) if dice.random() < 0.8 else {"type": "s4", "group": 100},
     "split": _of("bf16x3", "bf16x6", None, "bf16x9"),
-    "grouped": _of("contiguous", "masked", None, "ragged"),
+    "grouped": _of("contiguous", "masked", "pointers", None, "ragged"),
     "epilogue": _epilogue,
     "arch": _arch,
     "problems": _problems,

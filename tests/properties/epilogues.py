@@ -8,6 +8,7 @@ from typing import Any
 
 from mmagen.mma.atoms import Atom
 from mmagen.plan.rules import OUT_TYPES
+from mmagen.spec.epilogue import GATHERS
 
 Document = dict[str, Any]
 
@@ -18,21 +19,16 @@ _NAMES = ("residual", "gate", "shift", "extra", "x1", "bias2", "d_old")
 # What each kind of scalar has; of integers, what needs no fractions.
 _PLAIN = ("alpha", "beta_c", "relu", "clamp", "bias", "bias", "add", "multiply", "row_sums", "column_sums")
 _OF_FLOATS = (*_PLAIN, "gelu", "silu", "sigmoid", "amax")
-_NOT_OF_GROUPS = ("row_sums", "column_sums")
 _BEHIND_GATE = ("relu", "clamp", "silu", "sigmoid", "gelu")
 _LEGAL = 0.9  # of the lists: only what the scalars have, and what goes with gated pairs
 
 
-def operations(dice: random.Random, atom: Atom, grouped: bool = False) -> list[Any]:
-    """A list for an atom's accumulators. grouped: mostly without sums of lines."""
+def operations(dice: random.Random, atom: Atom) -> list[Any]:
+    """A list for an atom's accumulators."""
     legal = dice.random() < _LEGAL
     out = dice.choice((*OUT_TYPES[atom.type_d.word], None))
     integers = atom.type_d.word == "s32" and (out or "s32") in _INTEGERS
     words = _PLAIN if integers and legal else _OF_FLOATS
-    if (legal and (out or atom.type_d.word) == "f64") or atom.type_d.word == "f64":
-        words = tuple(word for word in words if word != "amax")
-    if grouped and legal:
-        words = tuple(word for word in words if word not in _NOT_OF_GROUPS)
     gated = dice.random() < 0.15 and not (integers and legal)
     if gated and legal:
         words = tuple(word for word in words if word != "beta_c")
@@ -52,7 +48,7 @@ def _entry(dice: random.Random, word: str, names: list[str], atom: Atom, integer
         "clamp": lambda: {"clamp": list(dice.choice(_BOUNDS[:4] if integers else _BOUNDS))},
         "gelu": lambda: dice.choice(("gelu", {"gelu": "erf"}, {"gelu": "tanh"})),
         "gated": lambda: {"gated": dice.choice(_GATES)},
-        **{gathers: lambda gathers=gathers: {gathers: names.pop()} for gathers in ("amax", "row_sums", "column_sums")},
+        **dict.fromkeys(GATHERS, lambda: word if dice.random() < 0.1 else {word: names.pop()}),
         "bias": lambda: {"bias": dice.choice(("row", "column")), "name": names.pop()} | _type(dice, atom, integers),
         "add": lambda: {"add": names.pop()} | _type(dice, atom, integers),
         "multiply": lambda: {"multiply": names.pop()} | _type(dice, atom, integers),
@@ -63,7 +59,8 @@ def _entry(dice: random.Random, word: str, names: list[str], atom: Atom, integer
 def _type(dice: random.Random, atom: Atom, integers: bool) -> Document:
     if dice.random() < 0.5:
         return {}
-    of_floats = ("f32", "f32", "f16", "bf16", "e4m3", "e5m2", "s8", "u8", "s32", "f64" if atom.type_d.word == "f64" else "f32")
+    f64 = atom.type_d.word == "f64" or dice.random() < 0.05
+    of_floats = ("f32", "f32", "f16", "bf16", "e4m3", "e5m2", "s8", "u8", "s32", *(("f64",) * 4 if f64 else ()))
     return {"type": dice.choice(_INTEGERS if integers else of_floats)}
 
 

@@ -85,18 +85,34 @@ def _scheduled(dice: random.Random, atom: Atom, document: Document) -> Document:
     grouped = schedule != "warpgroup" and dice.random() < (0.02 if isinstance(atom, SparseAtom) else 0.2)
     if grouped:
         document = _grouped(dice, document)
-    return document | kernels.epilogue_list(dice, atom, grouped) | ({} if grouped else kernels.problems(dice))
+    return document | kernels.epilogue_list(dice, atom) | ({} if grouped else kernels.problems(dice))
 
 
 def _grouped(dice: random.Random, document: Document) -> Document:
     """The document with groups, mostly without the keys that do not go with them."""
     legal = dice.random() < 0.9
     kept = {key: value for key, value in document.items() if not legal or key not in _NOT_OF_GROUPS}
-    found = kept | {"grouped": dice.choice(("contiguous", "masked"))}
-    if legal and (found.get("scale") or {}).get("a") == "128x128":
+    found = kept | {"grouped": dice.choice(("contiguous", "masked", "pointers"))}
+    if legal and (found.get("scale") or {}).get("a") == "128x128" and found["grouped"] == "contiguous":
         found["grouped"] = "masked"
     if dice.random() < 0.5:
-        found["problems"] = [_problem_of_groups(dice, found["grouped"]) for _ in range(dice.choice((1, 2)))]
+        of_groups = _problem_of_pointers if found["grouped"] == "pointers" else _problem_of_groups
+        found["problems"] = [of_groups(dice, found["grouped"]) for _ in range(dice.choice((1, 2)))]
+    return found
+
+
+def _problem_of_pointers(dice: random.Random, _: str) -> Document:
+    """Groups of any small M, N and K, empty ones among them."""
+
+    def extent() -> int:
+        return dice.choice((0, 1, 7, 16, 33, 64, dice.randint(1, 150)))
+
+    groups = [[extent(), extent() // 2 * 2, extent()] for _ in range(dice.choice((1, 2, 5, 34)))]
+    found: Document = {"shape": [max(1, *(one[mode] for one in groups)) for mode in range(3)], "groups": groups}
+    if dice.random() < 0.3:
+        found |= {"alpha": 2.0, "beta": -1.0}
+    if dice.random() < 0.5:
+        found["ld_pad"] = dice.choice((3, 8, 16))
     return found
 
 
@@ -160,7 +176,7 @@ def _scale(dice: random.Random) -> Document:
     for key, major in (("a", "M"), ("b", "N")):
         if "128" in scale.get(key, "") and dice.random() < 0.5:
             scale[f"{key}_major"] = dice.choice((major, "K"))
-    return scale
+    return scale if dice.random() < 0.9 else {"a": None, "b": None} | scale
 
 
 def mixed_gemm(dice: random.Random) -> Document:

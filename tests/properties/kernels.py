@@ -195,8 +195,8 @@ def gemm(dice: random.Random) -> Document:
     return epilogues.with_scalars(dice, document | epilogue_list(dice, atom) | problems(dice))
 
 
-def epilogue_list(dice: random.Random, atom: Atom, grouped: bool = False) -> Document:
-    return {"epilogue": epilogues.operations(dice, atom, grouped)} if dice.random() < 0.3 else {}
+def epilogue_list(dice: random.Random, atom: Atom) -> Document:
+    return {"epilogue": epilogues.operations(dice, atom)} if dice.random() < 0.3 else {}
 
 
 def micro(dice: random.Random) -> Document:

@@ -20,7 +20,7 @@ from tests.properties.draw import Drawn
 
 # The result of one spec, as one line of JSON.
 Record = dict[str, Any]
-PLAN_LIMIT_S = 20
+PLAN_LIMIT_S = 20  # of a processor
 
 
 class TimeLimit(BaseException):
@@ -28,26 +28,27 @@ class TimeLimit(BaseException):
 
 
 @contextmanager
-def limited(seconds: float) -> Iterator[None]:
-    """Raise TimeLimit in the main thread if what is inside takes longer."""
+def limited(seconds: float, *, of_processor: bool = False) -> Iterator[None]:
+    """Raise TimeLimit in the main thread if what is inside takes longer, or that much time of a processor."""
+    timer, number = (signal.ITIMER_PROF, signal.SIGPROF) if of_processor else (signal.ITIMER_REAL, signal.SIGALRM)
 
     def stop(number: int, frame: object) -> None:
         raise TimeLimit
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    before = signal.signal(number, stop)
+    signal.setitimer(timer, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(timer, 0)
+        signal.signal(number, before)
 
 
 def planned(one: Drawn) -> Plan | Record:
     """The plan of an accepted spec, whose project was rendered and whose problems to emulate were chosen; else the record of its
     refusal or of a crash."""
     try:
-        with limited(PLAN_LIMIT_S):
+        with limited(PLAN_LIMIT_S, of_processor=True):
             plan, diagnostics = read(one.text, f"{one.name}.yaml")
             if plan:
                 render(plan)
@@ -56,7 +57,7 @@ def planned(one: Drawn) -> Plan | Record:
                 return plan
             refusal = _refused(one, diagnostics)
     except TimeLimit:
-        return record(one.name, "hang", f"load, plan and render took more than {PLAN_LIMIT_S} s", stage="plan")
+        return record(one.name, "hang", f"load, plan and render took more than {PLAN_LIMIT_S} s of a processor", stage="plan")
     except Exception as error:
         return record(one.name, "crash", _where(error), stage="plan")
     return refusal

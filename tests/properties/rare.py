@@ -1,4 +1,5 @@
-"""Documents of what the usual draws seldom have: mma.sp, clusters of up to 16 CTAs, libraries of different kernels."""
+"""Documents of what the usual draws seldom have: mma.sp, clusters of up to 16 CTAs, groups with matrices of their own, weights that
+several warpgroups share, libraries of different kernels and with costs."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ from typing import Any
 
 from mmagen.mma.sparse_atoms import SparseMma, find_sparse
 from mmagen.mma.sparse_forms import FORMS
-from mmagen.spec.model import LAYOUTS
+from mmagen.spec.cost import Cost
+from mmagen.spec.model import BATCH_STRIDES, LAYOUTS
 from tests.properties import epilogues, hopper, kernels
 from tests.properties.kernels import Document
 from tests.support.atoms import atom_named
@@ -94,3 +96,134 @@ def library(dice: random.Random) -> Document:
 def _interval(dice: random.Random) -> list[Any]:
     low, high = dice.choice((1, 16, 64)), dice.choice((64, 100, 4096))
     return list(dice.choice(((low, high), (None, high), (low, None))))
+
+
+# --- Groups with matrices of their own -------------------------------------------------------------------------------
+
+_NOT_OF_POINTERS = ("split_k", "stream_k", "prefetch", "sparse", "split", "problems")
+_OF_TENSORS = ("bias", "add", "multiply", "amax", "row_sums", "column_sums", "gated")
+
+
+def pointers(dice: random.Random) -> Document:
+    """A grouped kernel whose groups have M, N, K and matrices of their own, mostly without the keys that do not go with them."""
+    document = hopper.sparse_gemm(dice) if dice.random() < 0.05 else hopper.wgmma_gemm(dice)
+    if dice.random() < 0.9:
+        document = {key: value for key, value in document.items() if key not in _NOT_OF_POINTERS}
+        alone = dice.random() < 0.4  # with nothing but A, B, C and D
+        if alone:
+            document.pop("scale", None)
+        if alone and isinstance(listed := document.get("epilogue"), list):
+            kept = [one for one in listed if isinstance(one, str) or not set(one) & set(_OF_TENSORS)]
+            document["epilogue"] = kept or ["alpha"]
+    if document.get("schedule") == "warpgroup":
+        document["schedule"] = "cooperative"
+    document["grouped"] = "pointers"
+    document.pop("problems", None)
+    if dice.random() < 0.6:
+        even = any("gated" in one for one in document.get("epilogue", ()) if isinstance(one, dict))
+        document["problems"] = [_problem_of_matrices(dice, even) for _ in range(dice.choice((1, 2)))]
+    return epilogues.with_scalars(dice, document)
+
+
+def _problem_of_matrices(dice: random.Random, even: bool) -> Document:
+    """Groups by their M, N and K, or by rows alone. even: N is, mostly."""
+    if dice.random() < 0.25:
+        groups: Any = {"experts": dice.randint(1, 40), "tokens": dice.randint(0, 200), "seed": dice.randint(0, 9)}
+        found: Document = {"shape": [200, 16 * dice.randint(1, 8), 16 * dice.randint(1, 8)], "groups": groups}
+    elif dice.random() < 0.25:
+        groups = [dice.choice((0, 1, 16, 65, dice.randint(0, 150))) for _ in range(dice.choice((1, 3, 34)))]
+        found = {"shape": [max(1, *groups), 16 * dice.randint(1, 8), 16 * dice.randint(1, 8)], "groups": groups}
+    else:
+        extents = (0, 1, 8, 16, 17, 64, 65, 130)
+        columns = (0, 8, 16, 64, 130) if even and dice.random() < 0.9 else extents
+        groups = [[dice.choice(extents), dice.choice(columns), dice.choice(extents)] for _ in range(dice.choice((1, 2, 4, 40)))]
+        found = {"shape": [max(1, *(one[mode] for one in groups)) for mode in range(3)], "groups": groups}
+    if dice.random() < 0.4:
+        found |= {"alpha": dice.choice((2.0, 0.5)), "beta": dice.choice((-1.0, 0, 1.0))}
+    if dice.random() < 0.4:
+        found["ld_pad"] = dice.choice((16, 16, 1, 8))
+    return found
+
+
+# --- Weights ---------------------------------------------------------------------------------------------------------
+
+
+def shared_weights(dice: random.Random) -> Document:
+    """A gemm with weights whose k tiles several warpgroups take in turn."""
+    document = hopper.mixed_gemm(dice)
+    return document | {"schedule": "cooperative", "warpgroups": dice.choice((1, 2, 2, 3, 4, 4, 5))}
+
+
+# --- Libraries -------------------------------------------------------------------------------------------------------
+
+# By the key: values that a config may override it with.
+_TUNING: dict[str, tuple[Any, ...]] = {
+    "ctas_per_sm": (1, 2, None),
+    "raster": (1, 3, 16, None),
+    "stages": (2, 3, 4, None),
+    "prefetch": (0, 1, 3, None),
+    "cache": (
+        {"a": "evict_first", "b": "normal"},
+        {"a": "normal", "b": "evict_first"},
+        {"a": "evict_last", "b": "evict_last"},
+        None,
+    ),
+    "warpgroups": (2, 3, None),
+    "schedule": ("cooperative", "pingpong", "warpgroup"),
+    "cluster": ([2, 1], [1, 2], None),
+    "split_k": (1, 2, "auto", None),
+    "stream_k": ("never", "always", None),
+    "operands": ("in_order", "swapped", None),
+}
+_OF_REGISTERS = ("ctas_per_sm", "raster", "stages")  # that kernels of mma.sync have too
+
+
+def tuned_library(dice: random.Random) -> Document:
+    """Configs that override any keys, some of them with costs in place of rules."""
+    maker = dice.choice((hopper.wgmma_gemm, hopper.wgmma_gemm, kernels.gemm, hopper.split_gemm, hopper.mixed_gemm))
+    document = {key: value for key, value in maker(dice).items() if key not in ("grouped", "problems")}
+    document |= kernels.problems(dice)
+    of_registers = maker is kernels.gemm
+    keys = _OF_REGISTERS if of_registers else tuple(_TUNING)
+    costed = dice.random() < 0.5
+    configs: list[Document] = []
+    for i in range(dice.choice((2, 2, 3))):
+        own: Document = {"name": f"t{i}"}
+        own |= {key: dice.choice(_TUNING[key]) for key in dice.sample(keys, dice.choice((0, 1, 1, 2, 3)))}
+        if of_registers and "permutation" in document and dice.random() < 0.5:
+            own["permutation"] = [None, None, None]
+        if own.get("schedule") == "pingpong":
+            own["atoms_layout"] = [1, 1, 1]
+        if costed:
+            own["cost"] = cost(dice)
+        configs.append(own)
+    for i, own in enumerate(configs[:-1]):
+        if not costed or dice.random() < 0.2:
+            own["when"] = {dice.choice("mnk"): [1, 64 * (i + 1)]}
+            own.pop("cost", None)
+    return epilogues.with_scalars(dice, document | {"configs": configs})
+
+
+def cost(dice: random.Random) -> Document:
+    """Coefficients of a predicted time; those that a spec may lack are set now and then."""
+    found: Document = {"ctas": dice.choice((1, 132, 264))}
+    for key, field in Cost.model_fields.items():
+        if key != "ctas" and (field.is_required() or dice.random() < 0.5):
+            found[key] = round(dice.uniform(0.01, 3), 3)
+    return found
+
+
+# --- Problems --------------------------------------------------------------------------------------------------------
+
+
+def with_strides(dice: random.Random, document: Document) -> Document:
+    """The document with strides of a batch of its problems, of D too; mostly at least a matrix."""
+    problems = [
+        {"shape": one[:3], "batch": 2} if isinstance(one, list) else one | ({} if "groups" in one else {"batch": 3})
+        for one in document.get("problems", ())
+    ]
+    for one in problems:
+        if "groups" not in one:
+            keys = dice.sample(BATCH_STRIDES, dice.choice((1, 2)))
+            one |= {key: dice.choice((1 << 16, (1 << 16) + 8, 0 if key != "batch_stride_d" else 1 << 17)) for key in keys}
+    return document | ({"problems": problems} if problems else {})

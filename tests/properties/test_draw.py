@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 
 import pytest
 
 from mmagen.families.plans import Plan
-from mmagen.spec.model import Spec
+from mmagen.spec.model import Spec, json_schema
 from tests.properties import __main__ as runner
-from tests.properties import summary
+from tests.properties import reach, summary
 from tests.properties.draw import WILD, Drawn, drawn, named
 from tests.properties.planned import planned
 
 COUNT = 500  # 12 s
 LEAST_MENDED = 0.95
+DOCUMENTS = 3000  # 5 s
+LEAST_DRAWN = 2
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +45,20 @@ def test_all_keys_and_families_are_drawn(results):
     families = {plan.family.removeprefix("mmagen.families.") for plan in results if not isinstance(plan, dict)}
     assert families >= {"ownership", "micro", "instruction.family", "mma_gemm", "dmma_gemm"}
     assert families >= {"wgmma.ownership", "wgmma.micro", "wgmma.gemm"}
+
+
+def test_all_that_the_schema_has_is_drawn():
+    counts = Counter(one for index in range(DOCUMENTS) for one in set(reach.settings(Drawn(2026, index).document)))
+    seldom = sorted(one for one in reach.possible(json_schema()) if counts[one] < LEAST_DRAWN)
+    assert seldom == [], "a key or a value of the schema that tests/properties draws too seldom"
+
+
+def test_what_is_possible_follows_the_schema():
+    schema = {"properties": {"a": {"$ref": "#/$defs/A"}, "name": {"type": "string"}}}
+    item = {"anyOf": [{"type": "null"}, {"enum": ["x", 3]}, {"prefixItems": [{"const": "y"}]}]}
+    schema["$defs"] = {"A": {"properties": {"b": {"type": "array", "items": item}}}}
+    assert reach.possible(schema) == {"a", "a.b", "a.b[]", "a.b[]=null", "a.b[]=x", "a.b[][]", "a.b[][]=y"}
+    assert set(reach.settings({"a": {"b": [None, ["y"]]}})) == {"a", "a.b", "a.b[]", "a.b[]=null", "a.b[][]", "a.b[][]=y"}
 
 
 def test_specs_are_accepted_or_refused_and_nothing_else(results):

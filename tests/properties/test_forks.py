@@ -15,7 +15,7 @@ from mmagen.families.plans import Plan
 from tests.properties import summary
 from tests.properties.draw import Drawn
 from tests.properties.forks import verify_each
-from tests.properties.planned import Record, record
+from tests.properties.planned import Record, TimeLimit, limited, record
 from tests.properties.verified import Accepted
 
 RIGHT, RAISES, DIES, HANGS, REFUSES = range(5)
@@ -93,3 +93,13 @@ def test_the_figures_count_what_was_accepted_and_what_failed():
         "c  not_compiled  static assertion",
         "b  wrong  17x33x65: 3 elements",
     ]
+
+
+def test_a_limit_of_processor_time_does_not_count_what_others_take():
+    with limited(0.2, of_processor=True):
+        time.sleep(0.4)
+    with pytest.raises(TimeLimit), limited(0.2, of_processor=True):
+        while True:
+            pass
+    with pytest.raises(TimeLimit), limited(0.2):
+        time.sleep(60)

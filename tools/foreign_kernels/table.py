@@ -73,6 +73,11 @@ _NO_INIT_FENCE = (
     "TMA completes on an mbarrier after bar.sync or in program order alone; neither fence.mbarrier_init nor fence.proxy.async "
     "makes the initialisation visible to it (CUDA programming guide, TMA: fence after init)"
 )
+_LATE_WARPS = (
+    "four producer warps wait for each stage to be free, but only the first warp's loads follow its waits: nothing keeps another "
+    "warp from being two rounds of the stages late within a tile, and it then waits for a phase that has passed (PTX ISA, "
+    "mbarrier.try_wait: a parity tells a phase from the one before it alone)"
+)
 
 _TUTORIALS = "examples/cute/tutorial/"
 
@@ -147,14 +152,12 @@ def _deepgemm(name: str, tile: tuple[int, int], stages: int, multicast: int, pro
     return Kernel(name, DEEPGEMM, where, "deepgemm.cu", "sm_90a", macros, problem, {"async_race": _NO_STORE_WAIT})
 
 
-def _thunderkittens(name: str, file: str, problem: Problem, **more: str | int) -> Kernel:
+def _thunderkittens(name: str, file: str, problem: Problem, defects: dict[str, str], **more: str | int) -> Kernel:
     where = f"kernels/gemm/{file}"
     macros: dict[str, str | int] = {"SOURCE": f'"gemm/{file}"', "KITTENS_HOPPER": 1, **more}
     options = ("-std=c++20", "--use_fast_math", "--expt-extended-lambda")
     problem = replace(problem, types=_BF16, layout="KNN")
-    return Kernel(
-        name, THUNDERKITTENS, where, "thunderkittens.cu", "sm_90a", macros, problem, {"proxy_fence": _NO_INIT_FENCE}, options
-    )
+    return Kernel(name, THUNDERKITTENS, where, "thunderkittens.cu", "sm_90a", macros, problem, defects, options)
 
 
 _HALF = ("f16", "f16", "f16")
@@ -274,6 +277,14 @@ KERNELS = (
         "s32",
     ),
     _cutlass3(
+        "cutlass3_pingpong_fp8_cluster",  # several tiles for each cluster, and stages that come round several times
+        "KernelTmaWarpSpecializedPingpong",
+        "TmaWarpSpecialized",
+        (64, 64, 128),
+        (2, 1),
+        Problem(512, 512, 1408, types=("e4m3", "e4m3", "f16")),
+    ),
+    _cutlass3(
         "cutlass3_cp_async_f16",
         "KernelCpAsyncWarpSpecialized",
         "",
@@ -317,6 +328,14 @@ KERNELS = (
     _deepgemm("deepgemm_bf16", (128, 96), 3, 1, Problem(256, 192, 512)),
     _deepgemm("deepgemm_bf16_multicast", (64, 128), 4, 2, Problem(128, 512, 384)),
     _deepgemm("deepgemm_fp8_1d2d", (128, 128), 3, 1, Problem(256, 384, 640, scales=True)),
-    _thunderkittens("kittens_level_08", "educational_h100/level_08.cu", Problem(256, 256, 256)),
-    _thunderkittens("kittens_bf16_h100", "bf16_h100/bf16_h100_gemm.cu", Problem(256, 512, 384), WIDE=1),
+    _thunderkittens(
+        "kittens_level_08", "educational_h100/level_08.cu", Problem(256, 256, 256), {"proxy_fence": _NO_INIT_FENCE}
+    ),
+    _thunderkittens(
+        "kittens_bf16_h100",
+        "bf16_h100/bf16_h100_gemm.cu",
+        Problem(256, 512, 384),
+        {"proxy_fence": _NO_INIT_FENCE, "mbarrier": _LATE_WARPS},
+        WIDE=1,
+    ),
 )
