@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from textwrap import indent
 from typing import TYPE_CHECKING
 
+from mmagen.cli.inputs import content
 from mmagen.cli.outputs import show
 from mmagen.cli.progress import shown
 from mmagen.core.errors import Diagnostic, ExitCode, SpecError, UsageError, most_serious
@@ -28,11 +29,14 @@ class Planned:
 
 @dataclass(frozen=True)
 class Specs:
-    """The spec files that can be built, the diagnostics of those that cannot, and what to change in these."""
+    """The spec files that can be built, the diagnostics of those that cannot, and what to change in these.
+
+    refused: of each file that has diagnostics, what was read: a pipe cannot be read twice."""
 
     planned: tuple[Planned, ...]
     diagnostics: tuple[Diagnostic, ...] = ()
     advice: tuple[str, ...] = ()
+    refused: Mapping[str, bytes] = field(default_factory=dict)
 
     @property
     def exit_code(self) -> ExitCode:
@@ -45,7 +49,7 @@ class Specs:
             return
         if not self.planned:
             raise SpecError(self.diagnostics, self.advice)
-        files = list(dict.fromkeys(diagnostic.file for diagnostic in self.diagnostics))
+        files = list(self.refused)
         show(str(SpecError(self.diagnostics, self.advice)), err=True)
         count = f"{len(files)} of {len(files) + len(self.planned)} specs refused"
         show(f"mmagen: {count}: {', '.join(files)}; continuing with the others", err=True)
@@ -62,16 +66,18 @@ def load_specs(arguments: Sequence[Path]) -> Specs:
     planned: list[Planned] = []
     diagnostics: list[Diagnostic] = []
     advice: list[str] = []
+    refused: dict[str, bytes] = {}
     for path in _spec_files(arguments):
-        data = path.read_bytes()
+        data = content(path)
         plan, wrong = read(data, str(path))
         diagnostics += wrong
         if plan is not None:
             planned.append(Planned(path, plan))
         else:
+            refused[str(path)] = data
             advice += _advice(data, str(path))
     _refuse_equal_names(planned, diagnostics)
-    return Specs(tuple(planned), tuple(diagnostics), tuple(advice))
+    return Specs(tuple(planned), tuple(diagnostics), tuple(advice), refused)
 
 
 def _advice(data: bytes, file: str) -> Iterator[str]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mmagen.cli.inputs import content
 from mmagen.cli.outputs import line_width
 from mmagen.core.errors import ExitCode, SpecError, UsageError
 
@@ -42,12 +43,10 @@ def _side(path: Path) -> Side:
     from mmagen.inspect.difference import Side
 
     spec = path / "spec.yaml" if path.is_dir() else path
-    try:
-        data = spec.read_bytes()
-        manifest = (path / MANIFEST).read_bytes() if path.is_dir() else None
-    except OSError as error:
-        what = "no spec, and no folder of a generated project" if path.is_dir() else error.strerror or str(error)
-        raise UsageError(f"{path}: {what}") from None
+    if path.is_dir() and not (spec.is_file() and (path / MANIFEST).is_file()):
+        raise UsageError(f"{path}: no spec, and no folder of a generated project")
+    data = content(spec)
+    manifest = content(path / MANIFEST) if path.is_dir() else None
     plan, diagnostics = read(data, str(spec))
     if plan is None:
         raise SpecError(diagnostics)
@@ -56,5 +55,5 @@ def _side(path: Path) -> Side:
     listed = recorded(manifest)
     if listed is None:
         raise UsageError(f"{path / MANIFEST} is damaged; mmagen build {spec} -o DIR writes the project again")
-    files = {name: (path / name).read_bytes() for name in listed if (path / name).is_file()}
+    files = {name: content(path / name) for name in listed if (path / name).is_file()}
     return Side(str(path), plan, files, path)

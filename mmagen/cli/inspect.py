@@ -61,8 +61,8 @@ def inspect(
     if folders.traced and not folders.wanted:
         raise UsageError("--traced adds a picture: say where, with --html, --svg or --png")
     loaded = load_specs(specs)
-    for file in dict.fromkeys(diagnostic.file for diagnostic in loaded.diagnostics):
-        _refused(file, loaded, asked, ranges, json_)
+    for file, data in loaded.refused.items():
+        _refused(file, data, loaded, asked, ranges, json_)
     loaded.report_refused()
     for one in loaded.planned:
         _write_pictures(one.plan, ranges, device, folders)
@@ -106,11 +106,11 @@ def _trace(plan: Plan) -> Sequence[Event]:
     return trace(plan, find_toolchain(want=EMULATE))
 
 
-def _refused(file: str, loaded: Specs, asked: bool, window: Window, json_: bool) -> None:
+def _refused(file: str, data: bytes, loaded: Specs, asked: bool, window: Window, json_: bool) -> None:
     """Print what can be said about a spec that `build` refuses."""
     from mmagen.inspect import refused
 
-    it = refused.examine(Path(file).read_bytes(), file, loaded.diagnostics)
+    it = refused.examine(data, file, loaded.diagnostics)
     click.echo(refused.to_json(it) if json_ else refused.text(it, line_width()))
     if asked and not json_ and (found := refused.maps(it)):
         click.echo(_drawn(found, window))

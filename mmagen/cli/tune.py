@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from mmagen.cli.inputs import content
 from mmagen.cli.outputs import line_width, show
 from mmagen.cli.progress import shown
 from mmagen.core.errors import ExitCode, SpecError, UsageError
@@ -33,7 +34,7 @@ class Places:
 
 def run(spec: Path, places: Places) -> ExitCode:
     """Tune `spec`. Raises MmagenError."""
-    data = _bytes(spec)
+    data = content(spec)
     _, wrong = read(data, str(spec))
     if wrong:
         raise SpecError(tuple(wrong))
@@ -65,13 +66,6 @@ def seconds(text: str) -> float:
     if not match or float(match[1]) <= 0:
         raise UsageError(f"--budget {text}: write a time like 20m, 90s or 1.5h")
     return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]]
-
-
-def _bytes(spec: Path) -> bytes:
-    try:
-        return spec.read_bytes()
-    except OSError as error:
-        raise UsageError(f"{spec}: {error.strerror}") from None
 
 
 def _runner(scheduler: str, toolchain: Toolchain, stack: contextlib.ExitStack) -> tuple[Runner, Toolchain]:

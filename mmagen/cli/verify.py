@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mmagen.cli.build import Specs, load_specs
+from mmagen.cli.inputs import content
 from mmagen.cli.outputs import begin, deliver, line_width, made_by, refuse_bad, show
 from mmagen.cli.progress import shown
 from mmagen.core.errors import ExitCode, RunError, UsageError, most_serious
@@ -177,7 +178,7 @@ def _targets(targets: Sequence[Path]) -> tuple[Specs, list[Path]]:
     """The specs and the generated projects among the targets, each once."""
     folders = list(dict.fromkeys(target for target in targets if (target / MANIFEST).is_file()))
     for folder in folders:
-        if not has_tests((folder / MANIFEST).read_bytes()):
+        if not has_tests(content(folder / MANIFEST)):
             raise UsageError(
                 f"{folder} was built with --no-tests and cannot be verified; verify {folder}/spec.yaml, "
                 f"or rebuild it with --tests"
@@ -226,7 +227,7 @@ def _plan(project: Path) -> Plan | None:
     from mmagen.families.reading import read
 
     path = project / "spec.yaml"
-    return read(path.read_bytes(), str(path))[0] if path.is_file() else None
+    return read(content(path), str(path))[0] if path.is_file() else None
 
 
 def _problems(project: Path) -> tuple[Problem, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -103,7 +104,11 @@ def test_two_specs_of_one_name_are_refused_with_all_other_faults(workspace, caps
         (("build", "empty"), "empty has no *.yaml files"),
         (("build", "one.yaml", "twin.yaml"), "both named one"),
         (("build", "one.yaml", "--check", "--force"), "--check writes and compiles nothing"),
-        (("build", "locked.yaml"), "locked.yaml: Is a directory"),
+        (("build", "unreadable.yaml"), "unreadable.yaml cannot be read: Input/output error"),
+        (("diff", "unreadable.yaml", "one.yaml"), "unreadable.yaml cannot be read: Input/output error"),
+        (("verify", "one.yaml", "--timeout", "nan"), "nan is not a finite number"),
+        (("verify", "one.yaml", "--bench", "--sustained", "inf"), "inf is not a finite number"),
+        (("cache", "prune", "--days", "1e999"), "inf is not a finite number"),
         (("verify", "one.yaml", "--problem", "1,2"), "write it as M,N,K"),
         (("verify", "one.yaml", "--arch", "hopper"), "'hopper' is not a GPU architecture"),
         (("verify", "one.yaml", "--json", "-", "--csv", "-"), "only one of"),
@@ -116,11 +121,15 @@ def test_two_specs_of_one_name_are_refused_with_all_other_faults(workspace, caps
 def test_bad_usage(workspace, machine, capsys, monkeypatch, arguments, reported):
     Path("empty").mkdir()
     Path("twin.yaml").write_text("one")
-    if "locked.yaml" in arguments:
-        Path("locked.yaml").write_text("x")
+    if "unreadable.yaml" in arguments:
+        Path("unreadable.yaml").write_text("x")
+
+        read = Path.read_bytes
 
         def refuse(self):
-            raise IsADirectoryError(21, "Is a directory", str(self))
+            if self.name == "unreadable.yaml":
+                raise OSError(errno.EIO, "Input/output error")  # read() does not name the file
+            return read(self)
 
         monkeypatch.setattr(Path, "read_bytes", refuse)
     code, _out, err = typed(capsys, *arguments)
@@ -165,6 +174,14 @@ def test_build_compile(workspace, machine, capsys):
 
 def test_inspect(workspace, capsys):
     assert typed(capsys, "inspect", "one.yaml") == (0, "about one\n", "")
+
+
+def test_a_refused_spec_in_a_pipe_is_shown():
+    """A pipe, as a shell's <(...), can be read once."""
+    spec = Path(__file__).resolve().parents[2] / "specs/hello_micro.yaml"
+    command = f"{sys.executable} -m mmagen inspect <(sed 's/^tile: .*/tile: [1, 2, 3]/' {spec})"
+    done = subprocess.run(["bash", "-c", command], text=True, capture_output=True, check=False)
+    assert done.returncode == 2 and "tile" in done.stderr and "CTA tile         1 x 2 x 3" in done.stdout, done
 
 
 def test_a_bug_is_one_line_and_its_traceback_is_for_the_asking(workspace, capsys, monkeypatch):

@@ -38,7 +38,7 @@ def here(tmp_path, monkeypatch) -> Path:
         (["it.yaml"], ExitCode.NOTHING_VERIFIED, "nothing to measure on: no driver"),
         (["bad.yaml"], ExitCode.USAGE, "bad.yaml:5:12 tile[1]"),
         (["none.yaml"], ExitCode.USAGE, "it: kernel micro of SM90_64x128x16_F32BF16BF16_SS has no alternatives"),
-        (["absent.yaml"], ExitCode.USAGE, "absent.yaml: No such file"),
+        (["absent.yaml"], ExitCode.USAGE, "absent.yaml cannot be read: No such file"),
         (["it.yaml", "--problems", "problems.txt"], ExitCode.USAGE, "problems.txt:2: '64 64' has 2 numbers, not 3 or 4"),
         (["it.yaml", "--problems", "absent.txt"], ExitCode.USAGE, "--problems absent.txt: no such file; name one, or spec"),
         (["it.yaml", "--budget", "soon"], ExitCode.USAGE, "--budget soon: write a time like 20m, 90s or 1.5h"),

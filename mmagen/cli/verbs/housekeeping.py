@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from mmagen.cli.inputs import Finite
+
 
 @click.group(short_help="What the cache holds, and removing it.")
 def cache() -> None:
@@ -20,7 +22,7 @@ def cache_info() -> int:
 
 @cache.command("prune")
 @click.option(
-    "--days", type=click.FloatRange(0), help="Remove what was not used for so many days; default 30 without --max-size."
+    "--days", type=Finite(0), help="Remove what was not used for so many days; default 30 without --max-size."
 )
 @click.option("--max-size", metavar="SIZE", help="Remove the longest unused until SIZE is left, e.g. 500M or 2G.")
 def cache_prune(days: float | None, max_size: str | None) -> int:

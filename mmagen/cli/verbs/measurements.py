@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from mmagen.cli.inputs import Finite
 from mmagen.cli.options import FILTERS, JOBS, REPORTS, cached, operation_names, target_names
 
 
@@ -22,14 +23,14 @@ from mmagen.cli.options import FILTERS, JOBS, REPORTS, cached, operation_names, 
 )
 @click.option(
     "--seconds",
-    type=click.FloatRange(0.001, 3600),
+    type=Finite(0.001, 3600),
     default=1.0,
     show_default=True,
     help="Length of each measurement; a warm-up of a quarter of it precedes.",
 )
 @click.option(
     "--sample-ms",
-    type=click.FloatRange(0.01, 10000),
+    type=Finite(0.01, 10000),
     default=2.0,
     show_default=True,
     help="Length of one sample in the search for the best number of warps and accumulators.",

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from mmagen.cli.inputs import Finite
 from mmagen.cli.options import ARCH, JOBS, REPORTS, cached, target_names
 from mmagen.core.errors import UsageError
 
@@ -75,7 +76,7 @@ def _argument(problem: str) -> str:
 @click.option(
     "--sustained",
     "sustained_s",
-    type=click.FloatRange(0),
+    type=Finite(0),
     metavar="S",
     help="With --bench: also run each candidate for S seconds.",
 )
@@ -90,7 +91,7 @@ def _argument(problem: str) -> str:
 @click.option(
     "--timeout",
     "timeout_s",
-    type=click.FloatRange(0, min_open=True),
+    type=Finite(0, min_open=True),
     default=600.0,
     show_default=True,
     metavar="S",
@@ -130,7 +131,7 @@ def verify(
 @click.argument("new", type=click.Path(path_type=Path, dir_okay=False), metavar="NEW.json")
 @click.option(
     "--noise",
-    type=click.FloatRange(0, 1),
+    type=Finite(0, 1),
     default=0.05,
     show_default=True,
     help="A speed that changed by this fraction or less counts as equal.",
