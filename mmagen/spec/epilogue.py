@@ -222,6 +222,10 @@ _EXAMPLES = {
 }
 
 
+# Each is a template within the one before it; nvcc takes hundreds, and minutes for them.
+MOST_OPERATIONS = 32
+
+
 class Epilogue(Model):
     """How accumulators are converted and stored to D: D's type and contiguous mode; or the operations on each value, in order,
     with those two in the cast that ends them."""
@@ -238,6 +242,8 @@ class Epilogue(Model):
     @model_validator(mode="before")
     @classmethod
     def _spell_out(cls, value: Any) -> Any:
+        if isinstance(value, (list, tuple)) and len(value) > MOST_OPERATIONS:
+            raise refuse(f"the list has {len(value)} operations", f"at most {MOST_OPERATIONS}")
         return {"operations": value} if isinstance(value, (list, tuple)) else value
 
     @model_validator(mode="after")
@@ -276,4 +282,4 @@ class Epilogue(Model):
     def __get_pydantic_json_schema__(cls, schema: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         mapping = handler.resolve_ref_schema(handler(schema))
         listed = mapping["properties"].pop("operations")["anyOf"][0]
-        return {"anyOf": [{**listed, "minItems": 1}, mapping]}
+        return {"anyOf": [{**listed, "minItems": 1, "maxItems": MOST_OPERATIONS}, mapping]}

@@ -111,6 +111,7 @@ REFUSED = [
     ("[{gelu: erf, type: f32}]", FLOAT, "", "epilogue[0]", "gelu has no type"),
     ("[{type: f32}]", FLOAT, "", "epilogue[0]", "the mapping has no operation"),
     ("[]", FLOAT, "", "epilogue", "the list is empty"),
+    (f"[{'relu, ' * 32}alpha]", FLOAT, "", "epilogue", "the list has 33 operations; at most 32"),
     ("[{clamp: [3, 1]}]", FLOAT, "", "epilogue[0].clamp", "the interval from 3 to 1 is empty"),
     ("[{clamp: [null, null]}]", FLOAT, "", "epilogue[0].clamp", "the interval has no bound"),
     ("[alpha, alpha]", FLOAT, "", "epilogue", "alpha is in the list 2 times"),
