@@ -59,6 +59,14 @@ def test_lines_may_begin_at_any_element(name, compiled):
         assert record["disposition"] == "passed" and not record["details"]["findings"], (task.problem.text, record["reason"])
 
 
+def test_threads_without_a_vector_of_a_narrow_tile_load_nothing(compiled):
+    """Behind K those would read the last line, which may begin at another place between multiples of 16 bytes."""
+    made = compiled("n16_tt")
+    for task in tasks(made.plan, made.ptx, [Problem(shape=(70, 49, k), offset=1) for k in (129, 193, 200)], 1, "uniform"):
+        (record,) = run_task(replace(task, workspace=False)).records
+        assert record["disposition"] == "passed" and not record["details"]["findings"], (task.problem.text, record["reason"])
+
+
 @pytest.fixture(scope="module")
 def task(compiled):
     """Three k tiles of two output tiles, with ends at both sides of every line."""

@@ -77,6 +77,7 @@ class UnalignedCopy {
   /// none of these.
   template <bool kInside>
   CUTE_DEVICE void load(VectorPair& pair, int i, int k_tile) const {
+    if (!is_vector(i)) { return; }
     int const at = first_along(k_tile) + along_of(i);
     int const begin = at - misalignment_of(i, k_tile);  // of the aligned vector that holds the first element
     auto const* const from = reinterpret_cast<uint4 const*>(line_of(i, k_tile) + begin);
@@ -93,7 +94,7 @@ class UnalignedCopy {
 
   template <class TensorS>
   CUTE_DEVICE void store(VectorPair const& pair, int i, int k_tile, TensorS const& sX, int stage) const {
-    if (!kEven && across_of(i) >= kAcross) { return; }
+    if (!is_vector(i)) { return; }
     auto* to = reinterpret_cast<uint4*>(&element(sX, along_of(i), across_of(kRegular ? 0 : i), stage));
     if (kRegular) { to += i * kLines * Operand::kLine / kVector; }
     *to = pair.template shifted<int(sizeof(Element))>(unsigned(misalignment_of(i, k_tile)) * unsigned(sizeof(Element)));
@@ -126,6 +127,9 @@ class UnalignedCopy {
   }
 
  private:
+  /// Is vector `i` of the thread one of the tile? Others would lie in any line, with another misalignment.
+  CUTE_DEVICE static bool is_vector(int i) { return kEven || across_of(i) < kAcross; }
+
   CUTE_DEVICE int misalignment_of(int i, int k_tile) const {
     return kRegular ? misalignment_ : misalignment(line_of(i, k_tile) + first_along(k_tile) + along_of(i));
   }
