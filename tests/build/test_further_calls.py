@@ -5,14 +5,19 @@ Faults of kernels that they alone find are in tests/support/mutations_grouped.py
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from mmagen.emulate import EmulationError
+from mmagen.families import plan
+from mmagen.spec.epilogue import Epilogue
 from mmagen.spec.model import Problem
 from mmagen.verify.emulated import further_calls, groups, pointers
+from mmagen.verify.emulated.formats import encode
+from mmagen.verify.emulated.matrix import values
 from mmagen.verify.emulated.session import tasks
 
 pytestmark = pytest.mark.nvcc
@@ -90,6 +95,25 @@ def test_an_infinity_that_is_lost_is_found(checking, monkeypatch):
     spoil(monkeypatch, change)
     with pytest.raises(EmulationError, match=r"infinities, .*: at \(batch,m,n\): \(0, 1, 0\) got 1 expected -inf"):
         further_calls.check(checking(PIECES))
+
+
+@pytest.mark.parametrize(("out", "of_infinity"), [("e4m3", 448.0), ("e5m2", 57344.0), ("f16", np.inf), ("bf16", np.inf)])
+def test_infinities_are_expected_as_d_can_hold_them(out, of_infinity, checking, monkeypatch):
+    task = checking(PIECES)
+    of = plan(task.product.spec.model_copy(update={"epilogue": Epilogue(out=out)}))
+    written = []
+
+    def multiply(task, data):
+        with np.errstate(invalid="ignore"):
+            exact = values(data.a) @ values(data.b).swapaxes(1, 2)
+        data.d.view[...] = encode(exact, out)
+        written.append(values(data.d)[0, 0, 0])
+        return None, ()
+
+    monkeypatch.setattr(further_calls, "_judge", lambda *given: None)
+    monkeypatch.setattr(further_calls, "multiply", multiply)
+    further_calls.check(replace(task, plan=of))
+    assert written == [of_infinity]
 
 
 OFFSETS = {
