@@ -34,7 +34,7 @@ def built(request, tmp_path_factory):
     for name, other in wanted:
         write(project(name, other), folder / called(name, other))
     folders = [folder / called(*one) for one in sorted(wanted)]
-    results = build(folders, find_toolchain(want=(*COMPILE, "gpus")), programs=("verify",), jobs=os.cpu_count())
+    results = build(folders, find_toolchain(want=(*COMPILE, "gpus")), programs=("verify",), jobs=len(os.sched_getaffinity(0)))
     return {result.name: result for result in results}
 
 

@@ -33,7 +33,7 @@ def built(request, tmp_path_factory):
     for name, files in everything.items():
         write(files, folder / name)
     toolchain = find_toolchain(want=(*COMPILE, "gpus"))
-    results = build([folder / name for name in everything], toolchain, programs=("verify",), jobs=os.cpu_count())
+    results = build([folder / name for name in everything], toolchain, programs=("verify",), jobs=len(os.sched_getaffinity(0)))
     return {result.name: result for result in results}
 
 

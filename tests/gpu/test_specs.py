@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from mmagen.toolchain.find import find_toolchain
+from tools.gpu_round.specs import asked
 
 pytestmark = pytest.mark.gpu
 
@@ -55,7 +56,8 @@ def compiled():
 @pytest.mark.parametrize("path", SPECS, ids=lambda path: path.stem)
 def test_it_verifies(compiled, path, tmp_path):
     report = tmp_path / "report.json"
-    done = _verify(path, "--max-dim", "1000", "--no-timing", "--json", report)
+    (spec,), _ = asked([path], 1000)
+    done = _verify(path, "--max-dim", str(spec.max_dim), "--no-timing", "--json", report)
     assert done.returncode == 0, done.stdout + done.stderr
     records = [json.loads(line) for line in report.read_text().splitlines()]
     dispositions = [record["disposition"] for record in records if "larger than --max-dim" not in (record["reason"] or "")]
