@@ -66,6 +66,10 @@ class Workers:
         """One GPU of each worker that takes part, all of one model; () if no worker has any."""
         return tuple(gpu for _, gpu in self._usable())
 
+    def processes(self) -> dict[str, int]:
+        """Process ids by address, of all workers; each on its own machine."""
+        return dict(self._client.run(os.getpid))
+
     def close(self) -> None:
         """End the workers of this machine, and the connection."""
         self._client.close()

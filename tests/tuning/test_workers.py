@@ -48,7 +48,7 @@ def counted(records) -> Counter:
 
 def test_a_worker_killed_in_the_middle_loses_nothing(program, workers):
     assert workers.gpus() == one_gpu() * 2
-    pids = workers._client.run(os.getpid)
+    pids = workers.processes()
     seen: list[dict[str, object]] = []
 
     def kill() -> None:
