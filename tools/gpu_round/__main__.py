@@ -120,7 +120,7 @@ def _jobs(options: argparse.Namespace, work: Path, done: Collection[tuple[str, s
     jobs += specs.verifying(verified, work, compiled, options.on)
     jobs += specs.sanitized(checked, work, compiled)
     tests = suites.files_of(ROOT / "tests/gpu") if options.tests is None else options.tests
-    jobs += suites.tests(tests, work, {unit for kind, unit in done if kind == "tests"})
+    jobs += suites.tests(tests, work, {unit for kind, unit in done if kind == "tests"}, options.out / "tests.jsonl")
     jobs += [suites.random_specs(seed, count, options.out / f"random_{seed}.jsonl") for seed, count in options.random]
     return jobs, [*refused, *bad_timed, *bad_checked]
 

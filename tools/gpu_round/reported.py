@@ -6,11 +6,14 @@ What ended before pytest was killed is in the file; its own reports are written 
 
 from __future__ import annotations
 
+import datetime
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from mmagen.toolchain.find import find_toolchain
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -28,7 +31,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     chosen = [item for item in items[index - 1 :: count] if item.nodeid not in passed]
     config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
     items[:] = chosen
-    _append(config, {"collected": [item.nodeid for item in items]})
+    _append(config, {"collected": [item.nodeid for item in items], "machine": _machine()})
 
 
 class _Reports:
@@ -41,7 +44,8 @@ class _Reports:
         # A test that passes is reported when it was called; one that fails or is skipped, also while it was set up or torn down.
         if report.when == "call" or report.outcome != "passed":
             why = "" if report.outcome == "passed" else _reason(report)
-            _append(self._config, {"test": report.nodeid, "outcome": report.outcome, "reason": why})
+            said = {"test": report.nodeid, "outcome": report.outcome, "reason": why}
+            _append(self._config, said | ({"properties": report.user_properties} if report.user_properties else {}))
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.outcome != "passed":  # a module that skips itself, or cannot be imported
@@ -50,6 +54,15 @@ class _Reports:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(_Reports(config))
+
+
+def _machine() -> dict[str, str]:
+    """What tests run on, as pages of results have it."""
+    tools = find_toolchain(want=("gpus", "nvcc", "cutlass"))
+    facts = {"date": datetime.date.today().isoformat()}
+    facts |= {"device": tools.gpus[0].name, "driver": f"driver {tools.gpus[0].driver}"} if tools.gpus else {}
+    facts |= {"cuda": f"CUDA {tools.nvcc.version}"} if tools.nvcc else {}
+    return facts | ({"cutlass": f"CUTLASS {tools.cutlass.version}"} if tools.cutlass else {})
 
 
 def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:

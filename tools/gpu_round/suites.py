@@ -27,8 +27,9 @@ def files_of(folder: Path) -> list[Path]:
     return [path for path in sorted(folder.glob("test_*.py")) if path.name not in _NOT_HERE]
 
 
-def tests(files: Sequence[Path], work: Path, done: Collection[str]) -> list[Job]:
-    """The files' tests, in shards that end at about the same time, without those that `done` names."""
+def tests(files: Sequence[Path], work: Path, done: Collection[str], keep: Path) -> list[Job]:
+    """The files' tests, in shards that end at about the same time, without those that `done` names. keep: the file to which what
+    they said is appended, for tools.test_tables."""
     found = []
     passed = work / "passed_tests"
     passed.write_text("".join(f"{test}\n" for test in sorted(done)), "utf-8")
@@ -41,7 +42,7 @@ def tests(files: Sequence[Path], work: Path, done: Collection[str]) -> list[Job]
             command += ("-p", "tools.gpu_round.reported", "--round-report", str(report), "--round-shard", f"{index}/{count}")
             command += ("--round-passed", str(passed))
             gpus = 2 if path.name in _OF_TWO_GPUS else 1
-            read = _tested(name, report)
+            read = _kept(_tested(name, report), report, keep)
             found.append(
                 Job(name, "tests", (name,), command, read, _TEST_CORES, (TESTS, COMPILE), gpus, limit_s=_TESTS_LIMIT_S)
             )
@@ -66,6 +67,18 @@ def _tested(name: str, report: Path) -> Callable[[Ended], list[Outcome]]:
         return [*found.values()] or ([] if nothing_left else [Outcome("tests", name, word, why)])
 
     return read
+
+
+def _kept(read: Callable[[Ended], list[Outcome]], report: Path, keep: Path) -> Callable[[Ended], list[Outcome]]:
+    """The same, and the report is appended to a file."""
+
+    def then(ended: Ended) -> list[Outcome]:
+        if text := text_of(report):
+            with keep.open("a", encoding="utf-8") as file:
+                file.write(text.rstrip("\n") + "\n")
+        return read(ended)
+
+    return then
 
 
 def random_specs(seed: int, count: int, out: Path) -> Job:
@@ -105,5 +118,15 @@ def _why(outcome: str, what: str) -> str:
 
 
 def alone(text: str) -> Job:
-    """Any command that measures, with a GPU that nothing else uses."""
-    return Job(text, "alone", (text,), tuple(shlex.split(text)), of_exit_code("alone", text), 2, alone=True, limit_s=3600.0)
+    """Any command that measures, with a GPU that nothing else uses; `python` is the one that runs this."""
+    program, *rest = shlex.split(text)
+    return Job(
+        text,
+        "alone",
+        (text,),
+        (sys.executable if program == "python" else program, *rest),
+        of_exit_code("alone", text),
+        2,
+        alone=True,
+        limit_s=3600.0,
+    )
