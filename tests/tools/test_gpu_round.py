@@ -72,6 +72,13 @@ def test_what_the_time_cuts_off_never_passes(tmp_path):
     assert {name: one.word for name, one in found.items()} == {"slow": "cut_off", "later": "not_run"}
 
 
+def test_jobs_that_do_not_heed_the_end_are_killed_together(tmp_path):
+    deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"
+    began = time.monotonic()
+    found, _ = ran(tmp_path, [job(f"deaf{i}", deaf) for i in range(4)], seconds=2.0)
+    assert {one.word for one in found.values()} == {"cut_off"} and time.monotonic() - began < 2.0 + 4.0 + 4.0
+
+
 def test_a_job_has_a_limit_of_its_own(tmp_path):
     began = time.monotonic()
     found, _ = ran(tmp_path, [job("endless", "import time; time.sleep(60)", limit_s=0.5), job("next")])

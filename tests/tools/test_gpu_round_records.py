@@ -257,6 +257,13 @@ def test_the_plan_of_a_round_begins_with_what_measures(tmp_path, capsys):
         "verify specs/hello_micro",
         "verify specs/fma_gemm_f32",
         "sanitize hello_micro",
-        "tests/gpu/test_two_devices.py 1/1",
+        "test_two_devices.py 1/1",
         "random 7",
     ]
+
+
+@pytest.mark.parametrize(("first", "name"), [("long", "sm90_gemm_bf16_library"), ("short", "fma_gemm_f32")])
+def test_the_specs_to_compile_first_can_be_chosen(tmp_path, capsys, first, name):
+    paths = [str(ROOT / f"specs/{name}.yaml") for name in ("fma_gemm_f32", "sm90_gemm_bf16_library")]
+    command.main(["--dry-run", "--specs", *paths, "--tests", "--first", first, "--out", str(tmp_path)])
+    assert capsys.readouterr().out.startswith(f"compile 0: {name}")

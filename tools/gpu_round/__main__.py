@@ -113,7 +113,8 @@ def _jobs(options: argparse.Namespace, work: Path, done: Collection[tuple[str, s
     jobs: list[Job] = []
     if options.on == "gpu":
         each = {one.path: one for one in (*checked, *verified, *timed)}  # with its benchmark, if that is needed
-        order = sorted(each.values(), key=lambda one: (not one.bench, -one.cost))
+        sign = 1 if options.first == "short" else -1
+        order = sorted(each.values(), key=lambda one: (not one.bench, sign * one.cost))
         jobs, compiled = specs.compiling(order, work, _COMPILE_CORES)
     jobs += specs.benchmarks(timed, work, compiled, options.sustained, options.out / "bench.jsonl")
     jobs += [suites.alone(text) for text in options.alone if ("alone", text) not in done]
@@ -140,6 +141,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     paths("--tests", default=None, help="files of tests (default: tests/gpu)")
     parser.add_argument("--random", type=_random, nargs="*", default=[], metavar="SEED:COUNT", help="random specs")
     parser.add_argument("--alone", action="append", default=[], metavar="COMMAND", help="a command that measures")
+    parser.add_argument("--first", choices=("long", "short"), default="long", help="specs to compile first (default: long)")
     parser.add_argument("--reserve", type=int, metavar="N", help="processors that compile no specs (default: 4, or an eighth)")
     parser.add_argument("--share", type=int, default=8, metavar="N", help="jobs that share a GPU (default: 8)")
     parser.add_argument("--on", choices=("gpu", "cpu"), default="gpu", help="cpu: emulate the specs")

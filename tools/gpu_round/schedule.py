@@ -24,6 +24,7 @@ from tools.gpu_round.resources import Cores, Gpus
 
 _POLL_S = 0.05
 _SHOWN_EVERY_S = 15.0
+_GRACE_S = 4.0  # at the end of a round, for children to end theirs
 
 
 @dataclass
@@ -124,7 +125,7 @@ class Round:
                 self._end(one, f"it did not end within {one.job.limit_s:g} s and was stopped", "failed")
 
     def _end(self, one: _Running, reason: str, word: str) -> None:
-        exit_code = None if reason else one.child.returncode
+        exit_code = None if reason else one.child.returncode  # of one that is ended here, it says nothing
         one.stack.close()
         log = one.log.read_text("utf-8", "replace")
         ended = Ended(exit_code, time.monotonic() - one.began, reason, word, log)
@@ -137,10 +138,15 @@ class Round:
         self._gpus.give(one.gpus)
 
     def _end_all(self) -> None:
-        """Terminate all at once, then each for good: ending them one after another would take as many times the grace."""
-        for one in self._running:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(one.child.pid, signal.SIGTERM)
+        """Terminate all at once, and kill those that do not end: ending one after another would take as many times the grace."""
+        for number, grace_s in ((signal.SIGTERM, _GRACE_S), (signal.SIGKILL, 0.0)):
+            for one in self._running:
+                if one.child.poll() is None:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.killpg(one.child.pid, number)
+            until = time.monotonic() + grace_s
+            while time.monotonic() < until and any(one.child.poll() is None for one in self._running):
+                time.sleep(_POLL_S)
         for one in list(self._running):
             self._end(one, "the round ended while it ran", "cut_off")
 

@@ -36,7 +36,7 @@ def tests(files: Sequence[Path], work: Path, done: Collection[str], keep: Path) 
     for path in files:
         count = _SHARDS.get(path.name, 1)
         for index in range(1, count + 1):
-            name = f"{path} {index}/{count}"
+            name = f"{path.name} {index}/{count}"
             report = work / f"{path.stem}{index}.jsonl"
             command: tuple[str, ...] = (sys.executable, "-m", "pytest", str(path), "-q", "-p", "no:cacheprovider")
             command += ("-p", "tools.gpu_round.reported", "--round-report", str(report), "--round-shard", f"{index}/{count}")
