@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 from mmagen.core.process import Children
 from mmagen.tuning.workers import visible
 from tools.gpu_round.jobs import COMPILE, Ended, Job, Outcome
@@ -24,7 +26,7 @@ from tools.gpu_round.resources import Cores, Gpus
 
 _POLL_S = 0.05
 _SHOWN_EVERY_S = 15.0
-_GRACE_S = 4.0  # at the end of a round, for children to end theirs
+_GRACE_S = 4.0  # for children to end theirs
 
 
 @dataclass
@@ -122,6 +124,7 @@ class Round:
             if one.child.poll() is not None:
                 self._end(one, "", "")
             elif late:
+                _stop([one.child])
                 self._end(one, f"it did not end within {one.job.limit_s:g} s and was stopped", "failed")
 
     def _end(self, one: _Running, reason: str, word: str) -> None:
@@ -138,15 +141,7 @@ class Round:
         self._gpus.give(one.gpus)
 
     def _end_all(self) -> None:
-        """Terminate all at once, and kill those that do not end: ending one after another would take as many times the grace."""
-        for number, grace_s in ((signal.SIGTERM, _GRACE_S), (signal.SIGKILL, 0.0)):
-            for one in self._running:
-                if one.child.poll() is None:
-                    with contextlib.suppress(ProcessLookupError):
-                        os.killpg(one.child.pid, number)
-            until = time.monotonic() + grace_s
-            while time.monotonic() < until and any(one.child.poll() is None for one in self._running):
-                time.sleep(_POLL_S)
+        _stop([one.child for one in self._running])
         for one in list(self._running):
             self._end(one, "the round ended while it ran", "cut_off")
 
@@ -155,6 +150,33 @@ class Round:
             self._shown = time.monotonic()
             names = ", ".join(one.job.name for one in self._running)
             self._say(f"{until - self._shown:.0f} s left, {len(self._waiting)} jobs wait, {len(self._running)} run: {names}")
+
+
+def _stop(children: Sequence[subprocess.Popen[str]]) -> None:
+    """Interrupt all at once, so that each ends its own children; then kill what is left of them and of all that they started.
+
+    What mmagen starts leads process groups of its own, which the end of a test's process would leave running.
+    """
+    started = [process for child in children for process in _descendants(child.pid)]
+    for child in children:
+        if child.poll() is None:
+            child.send_signal(signal.SIGINT)
+    until = time.monotonic() + _GRACE_S
+    while time.monotonic() < until and any(child.poll() is None for child in children):
+        time.sleep(_POLL_S)
+    started += [process for child in children if child.poll() is None for process in _descendants(child.pid)]
+    for process in started:
+        with contextlib.suppress(psutil.Error):  # it has ended; psutil knows a process from a later one with its number
+            process.kill()
+
+
+def _descendants(pid: int) -> list[psutil.Process]:
+    """The process and all below it."""
+    try:
+        process = psutil.Process(pid)
+        return [process, *process.children(recursive=True)]
+    except psutil.Error:
+        return []
 
 
 def _read(job: Job, ended: Ended) -> list[Outcome]:
