@@ -28,6 +28,11 @@ def launched(directives: str, grid=4, block=64, **options) -> Report:
         (".explicitcluster", {}, r"no cluster: it requires one \(\.explicitcluster\)"),
         (".maxntid 64\n.maxclusterrank 2", {"cluster": 4}, r"clusters of 4 CTAs: .* at most 2 \(\.maxclusterrank\)"),
         (".reqnctapercluster 3", {}, "no whole number of clusters"),
+        ("", {"block": (1, 1, 65)}, "CTAs of 1 x 1 x 65 threads: 1024 x 1024 x 64 are the largest extents"),
+        ("", {"block": (1025, 1)}, "CTAs of 1025 x 1 x 1 threads"),
+        ("", {"grid": (1, 65536)}, "a grid of 1 x 65536 x 1 CTAs: 2147483647 x 65535 x 65535 are the largest extents"),
+        ("", {"grid": (1, 1, 65536)}, "a grid of 1 x 1 x 65536 CTAs"),
+        ("", {"grid": 1 << 31}, "a grid of 2147483648 x 1 x 1 CTAs"),
     ],
 )
 def test_launches_that_the_entry_forbids(directives, options, message):

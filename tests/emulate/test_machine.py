@@ -254,7 +254,7 @@ def test_launches_that_make_no_sense():
     with pytest.raises(EmulationError, match="takes 16 bytes of parameters, not 8"):
         launch(module, "k", grid=1, block=1, params=bytes(8))
     with pytest.raises(EmulationError, match="at most 1024"):
-        launch(module, "k", grid=1, block=2048, params=bytes(16))
+        launch(module, "k", grid=1, block=(1024, 2), params=bytes(16))
     with pytest.raises(EmulationError, match="positive"):
         launch(module, "k", grid=0, block=32, params=bytes(16))
 

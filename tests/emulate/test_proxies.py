@@ -76,7 +76,20 @@ def test_a_fence_of_the_thread_that_loads_does_as_well():
     assert outcome(WRITE, fence(".global"), WRITE, ALL, LOAD, COME)[1] == {"proxy_fence"}
 
 
-@pytest.mark.parametrize(("space", "found"), [("", set()), (".global", {"proxy_fence"}), (".shared::cta", set())])
+UNIDIRECTIONAL = "::generic.{}.sync_restrict::shared::{}.cluster"
+
+
+@pytest.mark.parametrize(
+    ("space", "found"),
+    [
+        ("", set()),
+        (".global", {"proxy_fence"}),
+        (".shared::cta", set()),
+        # Between accesses by the asynchronous proxy and generic ones behind it, not the other way round.
+        (UNIDIRECTIONAL.format("acquire", "cluster"), {"proxy_fence"}),
+        (UNIDIRECTIONAL.format("release", "cta"), {"proxy_fence"}),
+    ],
+)
 def test_shared_memory_that_threads_wrote_needs_one_of_shared_memory(space, found):
     waited = "    @%lead cp.async.bulk.wait_group 0;\n"
     assert outcome(FILL, fence(space), ALL, SEND, waited)[1] == found

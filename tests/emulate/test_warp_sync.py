@@ -147,11 +147,11 @@ def test_a_shuffle_from_a_lane_that_has_ended():
 
 
 def test_barriers_of_a_part_of_a_warp():
-    body = "setp.lt.u32 %p1, %r1, 48; @!%p1 bra END; BARRIER END: mov.u32 %r2, 1; st.global.u32 [%rd4], %r2;"
-    finding = found(body.replace("BARRIER", "bar.sync 1, 48;"), "warp_divergence", threads=64)
+    body = "setp.lt.u32 %p1, %r1, 48; @!%p1 bra ELSE; BARRIER bra END; ELSE: BARRIER END: st.global.u32 [%rd4], 1;"
+    finding = found(body.replace("BARRIER", "bar.sync 1, 64;"), "warp_divergence", threads=64)
     assert "thread 32 of CTA 0 executes this .aligned instruction with 16 of its warp's 32 threads" in finding.message
     assert found(body.replace("BARRIER", "bar.arrive 1, 64;"), "warp_divergence", threads=64).thread == 32
-    assert run(body.replace("BARRIER", "barrier.sync 1, 48;"), threads=64)[1].findings == []
+    assert run(body.replace("BARRIER", "barrier.sync 1, 64;"), threads=64)[1].findings == []
     assert run("bar.arrive 1, 128; bar.sync 1, 128;", threads=64)[1].findings == []
 
 

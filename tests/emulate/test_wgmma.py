@@ -195,6 +195,19 @@ def test_what_a_part_of_the_warpgroup_executes_is_found(what, guard, warps):
     assert f"with {warps} of the 4 warps" in " ".join(f.message for f in findings if f.kind == "warp_divergence"), findings
 
 
+@pytest.mark.parametrize("block", [128, 160, 224, 256])
+def test_nothing_need_follow_what_a_part_of_the_warpgroup_executes(block):
+    """The last wait of a warpgroup, which may have other warps beside it that are no warpgroup."""
+    lines = "    setp.ge.u32 %p, %tid, 128;\n    @%p bra END;\n    {}\n    {}\n    {}\nEND:\n"
+    partial = WAIT.replace("wgmma", "@%q wgmma")
+    for instructions, found in (
+        ((COMMIT, "setp.eq.u32 %q, %warp, 1;", partial), ["thread 32 of CTA 0 executes this with 1 of the 4 warps"]),
+        ((COMMIT, "", WAIT), []),
+    ):
+        report = run(text(lines.format(*instructions)), np.zeros(4, np.uint32), 64, block=block)[1]
+        assert [f.message[: len(text_)] for f, text_ in zip(report.findings, found, strict=True)] == found
+
+
 def test_a_part_of_the_warpgroup_that_multiplies_is_found():
     (found,) = [
         f for f in _simple(before="setp.eq.u32 %q, %warp, 3;\n    @%q bra PAST;", commit=f"PAST:\n    {COMMIT}").findings

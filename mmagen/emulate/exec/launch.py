@@ -62,7 +62,7 @@ def launch(
     """
     if entry not in module.entries:
         raise EmulationError(f"{module.file}: no entry {entry}; there are: {', '.join(module.entries) or 'none'}")
-    extents = launched_cluster(module.entries[entry], _dim(block), _dim(cluster))
+    extents = launched_cluster(module.entries[entry], _dim(grid), _dim(block), _dim(cluster))
     program = Program(
         module,
         module.entries[entry],

@@ -23,7 +23,7 @@ from mmagen.emulate.hazards.global_history import (
 )
 from mmagen.emulate.lanes.lanes import Lanes
 from mmagen.emulate.memory.global_memory import WRITABLE, GlobalMemory
-from mmagen.emulate.ptx.facts import is_strong
+from mmagen.emulate.ptx.facts import is_read_only, is_strong
 from mmagen.emulate.ptx.model import Instruction
 from mmagen.emulate.report.findings import FindingLog
 
@@ -73,7 +73,7 @@ class GlobalOrder:
             self._write(i, lanes, places, codes, asynchronous, reduces)
         elif not is_strong(i):
             reader = history.reader(total)
-            reader[places] = codes | (reader[places] & READ_ONLY) | (READ_ONLY if i.has("nc") else np.uint64(0))
+            reader[places] = codes | (reader[places] & READ_ONLY) | (READ_ONLY if is_read_only(i) else np.uint64(0))
 
     def _write(self, i: Instruction, lanes: Indices, places: Indices, codes: Events, asynchronous: bool, reduces: bool) -> None:
         history, total = self._history, self._memory.size
@@ -152,7 +152,7 @@ class GlobalOrder:
             raced[row, column] = not self._history.has_observed(int(self._ctas(codes[row, :1])[0]), int(places[row, column]))
         if raced.any():
             self._report(i, lanes, before, raced, f"{what} global memory that CTA {{other}} writes in the same launch")
-        if i.has("nc"):
+        if is_read_only(i):
             text = "reads through the read-only cache (.nc) global memory that CTA {other} writes in the same launch"
             self._report(i, lanes, before, before != 0, text)
         generic = (before != 0) & ~pending & ~raced & (before & BULK == 0)

@@ -92,8 +92,8 @@ class HazardTracker:
         if writing and self.sources is not None:
             self.sources.check_write(i, index, size, lanes)
         if self.global_order is None or self.cross_cta is None:
-            if not atomic:
-                self._writers.note(i, index, size, self._lanes.cta[lanes] + self._lanes.first, writing, self._memory.device)
+            ctas = self._lanes.cta[lanes] + self._lanes.first
+            self._writers.note(i, index, size, ctas, writing, atomic, self._memory.device)
             return
         if self._grid_before is not None:
             self._grid_before.check(i, lanes[:1] if asynchronous else lanes)

@@ -91,6 +91,8 @@ def address_operand(i: Instruction, registers: Registers, program: Program) -> E
 
 def phase_operands(i: Instruction, registers: Registers, program: Program) -> tuple[Events, Events]:
     """(address, parity or state) of mbarrier.try_wait and test_wait: uint64[lanes], or of length 1."""
+    if i.has("relaxed"):
+        raise EmulationError(f"line {i.line}: waits for an mbarrier without acquire are not supported: {i.text}")
     address, phase = address_operand(i, registers, program), i.operands[2]
     if isinstance(phase, Register):
         return address, registers[phase.index].astype(np.uint64)
@@ -117,8 +119,9 @@ def _fence(e: Emitter, i: Instruction) -> None:
 
 
 def _fenced_spaces(i: Instruction) -> tuple[FenceSpace, ...]:
-    """Between generic accesses to which spaces and the asynchronous proxy a fence is."""
-    if not any(m.split("::")[0] == "async" for m in i.modifiers):
+    """Between generic accesses to which spaces and the asynchronous proxy a fence is. That of .async::generic is one in the other
+    direction alone: behind accesses by the asynchronous proxy."""
+    if i.has("async::generic") or not any(m.split("::")[0] == "async" for m in i.modifiers):
         return ()
     if i.has("global"):
         return (GLOBAL,)

@@ -8,18 +8,28 @@ from mmagen.emulate.ptx.model import Entry
 _Extents = tuple[int, int, int]
 
 
-def launched_cluster(entry: Entry, block: _Extents, cluster: _Extents) -> _Extents:
-    """The extents of a launch's clusters. block, cluster: extents in x, y, z; a cluster of one CTA stands for a launch
+# CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
+_LARGEST_CTA = (1024, 1024, 64)
+_LARGEST_GRID = (2**31 - 1, 65535, 65535)
+
+
+def launched_cluster(entry: Entry, grid: _Extents, block: _Extents, cluster: _Extents) -> _Extents:
+    """The extents of a launch's clusters. grid, block, cluster: extents in x, y, z; a cluster of one CTA stands for a launch
     that names none.
 
-    Raises EmulationError where a GPU refuses the launch: another CTA than .reqntid says, more threads than .maxntid, another
-    cluster than .reqnctapercluster, a larger one than .maxclusterrank, or none with .explicitcluster.
+    Raises EmulationError where a GPU refuses the launch: a CTA or a grid that no GPU has, another CTA than .reqntid says, more
+    threads than .maxntid, another cluster than .reqnctapercluster, a larger one than .maxclusterrank, or none with
+    .explicitcluster.
     """
     limits, threads = entry.limits, _product(block)
 
     def refuse(what: str) -> EmulationError:
         return EmulationError(f"{entry.name} (line {entry.line}) cannot be launched with {what}")
 
+    if any(extent > most for extent, most in zip(block, _LARGEST_CTA, strict=True)):
+        raise refuse(f"CTAs of {_text(block)} threads: {_text(_LARGEST_CTA)} are the largest extents")
+    if any(extent > most for extent, most in zip(grid, _LARGEST_GRID, strict=True)):
+        raise refuse(f"a grid of {_text(grid)} CTAs: {_text(_LARGEST_GRID)} are the largest extents")
     if limits.threads and block != limits.threads:
         raise refuse(f"CTAs of {_text(block)} threads: it is compiled for {_text(limits.threads)} (.reqntid)")
     if limits.max_threads and threads > limits.max_threads:

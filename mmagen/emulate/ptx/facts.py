@@ -61,6 +61,11 @@ def is_strong(i: Instruction) -> bool:
     return i.base in ("atom", "red") or any(i.has(word) for word in _STRONG)
 
 
+def is_read_only(i: Instruction) -> bool:
+    """Does the load require that nothing writes its memory while the kernel runs (PTX ISA, "ld.global.nc" and "ldu")?"""
+    return i.base == "ldu" or (i.base == "ld" and i.has("nc"))
+
+
 def is_warp_barrier(i: Instruction) -> bool:
     """bar.warp.sync, which orders the lanes of a warp only."""
     return i.base in ("bar", "barrier") and bool(i.modifiers) and i.modifiers[0] == "warp"

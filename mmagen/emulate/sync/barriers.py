@@ -15,6 +15,8 @@ from mmagen.emulate.lanes.registers import RegisterTracker
 from mmagen.emulate.ptx.model import Immediate, Instruction, Negated, Operand, Register
 from mmagen.emulate.sync.resumed import Resumed
 
+_BARRIERS = 16  # of a CTA
+
 
 @dataclass
 class _Wait:
@@ -52,7 +54,7 @@ class Barriers:
             value = self._value(operands.pop(), registers).astype(bool)
             operands = operands[1:]
         if (
-            how == "sync" and len(operands) == 1 and isinstance(operands[0], Immediate)
+            how == "sync" and len(operands) == 1 and isinstance(operands[0], Immediate) and operands[0].value in range(_BARRIERS)
             and mask is lanes.live and lanes.live_or_none is None and not self._waits.get(int(operands[0].value))
         ):  # fmt: skip
             self._hazards.pass_barrier(None)
@@ -77,6 +79,7 @@ class Barriers:
     def _arrive(self, number: int, threads: int | None, wait: _Wait, how: str) -> Resumed:
         lanes = self._lanes
         arrived = self._arrived.setdefault(number, np.zeros(lanes.count, dtype=np.int64))
+        self._check_operands(number, threads, wait, arrived)
         arrived += lanes.by_cta(wait.mask).sum(axis=1)
         self._expected[number] = threads
         waits = self._waits.setdefault(number, [])
@@ -87,6 +90,25 @@ class Barriers:
         else:
             waits.append(wait)
         return resumed + self._open(number)
+
+    def _check_operands(self, number: int, threads: int | None, wait: _Wait, arrived: Indices) -> None:
+        """Finds barriers that there are not, counts that are no whole warps, counts that differ from that of the threads which
+        have arrived, and reductions together with other barriers (PTX ISA, "barrier"). arrived: before these."""
+        text, waits = "", self._waits.get(number, [])
+        if not 0 <= number < _BARRIERS:
+            text = f"uses barrier {number}; a CTA has barriers 0 to {_BARRIERS - 1}"
+        elif threads is not None and (threads % 32 or not threads):
+            text = f"uses barrier {number} with {threads} threads, which is not a multiple of 32"
+        else:
+            mine, count = self._lanes.by_cta(wait.mask).any(axis=1), threads or self._lanes.threads
+            before = self._expected.get(number) or self._lanes.threads
+            if before != count and (mine & (arrived > 0)).any():
+                text = f"uses barrier {number} with {count} threads; those that have arrived there named {before}"
+            elif waits and waits[-1].instruction.has("red") != wait.instruction.has("red"):
+                text = f"reduces at barrier {number} together with threads that do not, or the other way round"
+        if text:
+            lane = int(np.flatnonzero(wait.mask)[0])
+            self._findings.add("barrier_divergence", wait.instruction, int(wait.mask.sum()), lane, text)
 
     def after_exit(self) -> Resumed:
         """Threads have ended: those that wait for all of their CTA wait for fewer."""

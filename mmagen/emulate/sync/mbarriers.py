@@ -33,7 +33,8 @@ class Mbarrier:
     """count: arrivals of a phase. missing: those that this phase still needs. bytes: announced less arrived. phase: how many
     have completed. initialiser: the lane that executed mbarrier.init; initialised: (column, clock) of that in the clocks;
     fenced: whether it is visible to the cluster and to TMA. pending_copies: copies and stores in flight that complete on it.
-    far_stores: some stores of this phase are those of threads of another CTA.
+    far_stores: some stores of this phase are those of threads of another CTA. completed_by: the lane whose only arrival
+    completed the last phase, or -1.
     arrivals: what the arrivals of this phase release; released: what those of completed phases did; both also for those of
     the barrier's own CTA alone (near), which is all that a wait of .cta scope acquires. evidence: of waits that the end of this
     phase may overtake."""
@@ -47,6 +48,7 @@ class Mbarrier:
     fenced: bool = False
     pending_copies: int = 0
     far_stores: bool = False
+    completed_by: int = -1
     arrivals: ClockRow | None = None
     released: ClockRow | None = None
     near_arrivals: ClockRow | None = None
@@ -196,6 +198,7 @@ class Mbarriers:
                 )
             elif self._clocks is not None:
                 barrier.evidence.copy(self._clocks, lane, None)
+            barrier.completed_by = lane if barrier.count == 1 else -1
             self._complete(i, lane, place, barrier)
         return phases
 
@@ -307,23 +310,23 @@ class Mbarriers:
                 self._check_parity(i, who, place, wanted)
             if barrier.phase <= wanted:
                 self.waits.append(Wait(i, start, place, wanted, who))
-            elif i.has("try_wait") and self._fails(i, place, wanted):
-                failed[members] = True
             else:
-                ended[members] = True
-                self._acquire(i, who, barrier)
-                self._went_past(i, who, place, barrier, wanted)
+                fails = self._fails(i, who, place, wanted)
+                failed[members], ended[members] = fails, ~fails
+                self._pass(i, who[~fails], place, barrier, wanted)
         return ended, failed
 
-    def _fails(self, i: Instruction, place: Place, wanted: int) -> bool:
-        """Whether a wait for a phase that has completed returns false, as it may: it began before that, and a test does not
-        wait, while a try_wait does for a limited time. A loop around it waits again."""
-        if wanted >= _ALWAYS and (wanted + place[1] // 8 + i.index) % _ONE_OF:
-            return False
+    def _fails(self, i: Instruction, lanes: Indices, place: Place, wanted: int) -> Mask:
+        """bool[n]: for which lanes a test of a phase that has completed is false, as it may be for threads that do not know of
+        that: it began before, and test_wait does not wait, while a try_wait does for a limited time. A loop tests again."""
         key = i.index, place, wanted
-        first = key not in self._failed
+        if key in self._failed or (wanted >= _ALWAYS and (wanted + place[1] // 8 + i.index) % _ONE_OF):
+            return np.zeros(len(lanes), dtype=bool)
         self._failed.add(key)
-        return first
+        unknown: Mask = lanes != self._barriers[place].completed_by
+        if self._clocks is not None:
+            unknown &= self._clocks.reached(lanes, self.column(place)) <= wanted
+        return unknown
 
     def _check_parity(self, i: Instruction, lanes: Indices, place: Place, wanted: int) -> None:
         """A parity distinguishes a phase from the one before it only: the thread must know that earlier ones completed."""
@@ -336,6 +339,12 @@ class Mbarriers:
                 f"{wanted - 1} has completed: if it had not, the wait would have returned too early"
             )
             self._findings.add("mbarrier", i, int(unsure.sum()), int(lanes[unsure][0]), text)
+
+    def _pass(self, i: Instruction, lanes: Indices, place: Place, barrier: Mbarrier, phase: int) -> None:
+        """Lanes see that a phase has completed."""
+        if len(lanes):
+            self._acquire(i, lanes, barrier)
+            self._went_past(i, lanes, place, barrier, phase)
 
     def _acquire(self, i: Instruction, lanes: Indices, barrier: Mbarrier) -> None:
         released = barrier.near_released if named_scope(i) == CTA else barrier.released
@@ -366,11 +375,13 @@ class Mbarriers:
         for wait in self.waits:
             barrier = self._barriers.get(wait.place)
             if wait.place in self._completed and (barrier is None or barrier.phase > wait.phase):
-                true = barrier is None or not self._fails(wait.instruction, wait.place, wait.phase)
-                if barrier is not None and true:
-                    self._acquire(wait.instruction, wait.lanes, barrier)
-                    self._went_past(wait.instruction, wait.lanes, wait.place, barrier, wait.phase)
-                result.append((wait.instruction, wait.start, wait.lanes, true))
+                fails = np.zeros(len(wait.lanes), dtype=bool)
+                if barrier is not None:
+                    fails = self._fails(wait.instruction, wait.lanes, wait.place, wait.phase)
+                    self._pass(wait.instruction, wait.lanes[~fails], wait.place, barrier, wait.phase)
+                for lanes, true in ((wait.lanes[~fails], True), (wait.lanes[fails], False)):
+                    if len(lanes):
+                        result.append((wait.instruction, wait.start, lanes, true))
             else:
                 remaining.append(wait)
         self.waits = remaining
