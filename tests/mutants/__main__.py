@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-from tests.mutants.pool import read, run
+from tests.mutants.pool import of_present, read, run
 from tests.mutants.report import markdown, unexplained
 from tests.mutants.sites import mutants, sample
 from tests.mutants.trial import MOST_SPECS, judge
@@ -29,7 +29,7 @@ def main() -> int:
     parser.add_argument("--show", metavar="NAME", help="print the edited header")
     chosen = parser.parse_args()
     if chosen.report:
-        outcomes = read(chosen.report)
+        outcomes = of_present(read(chosen.report))
         print(markdown(outcomes))
         return int(bool(unexplained(outcomes)))
     if name := chosen.one or chosen.show:

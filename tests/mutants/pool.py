@@ -7,29 +7,38 @@ import subprocess
 import sys
 from collections.abc import Collection, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import replace
 from pathlib import Path
 
-from tests.mutants.sites import SPECS, Mutant, specs_of
+from tests.mutants.sites import Mutant, mutants, specs_of
 from tests.mutants.trial import HUNG, MOST_SPECS, UNTRIED, Outcome, compile_original, outcome
 
 _ROOT = Path(__file__).resolve().parents[2]
 _TIMEOUT_S = 420.0
 
 
-def run(mutants: Sequence[Mutant], out: Path, jobs: int, specs: Collection[str] = (), most: int = MOST_SPECS) -> list[Outcome]:
-    """Outcomes of all mutants. Those that `out` has already are not tried again; each new one is appended at once. specs, most:
-    try a mutant with these alone, and with so many at most."""
+def run(drawn: Sequence[Mutant], out: Path, jobs: int, specs: Collection[str] = (), most: int = MOST_SPECS) -> list[Outcome]:
+    """Outcomes of the mutants `drawn`. Those that `out` has already are not tried again; each new one is appended at once. specs,
+    most: try a mutant with these alone, and with so many at most."""
     known = {one.name: one for one in read(out)}
-    waiting = [mutant for mutant in mutants if mutant.name not in known]
+    waiting = [mutant for mutant in drawn if mutant.name not in known]
     orders = {mutant: order for mutant in waiting if (order := _order(mutant, specs))}
     with ThreadPoolExecutor(jobs) as pool, out.open("a") as file:
-        # A mutant is tried when the original of its first spec is compiled, and those that were drawn first come first.
-        firsts = {order[0] for order in orders.values()}
-        originals = {pool.submit(compile_original, spec): spec for spec in SPECS if spec in firsts}
+        # A mutant is tried when the original of its first spec is compiled, and those that were drawn first come first. An original
+        # is compiled when no mutant is ready, so that few jobs have outcomes soon.
+        originals: dict[Future[None], str] = {}
+        begun: set[str] = set()
         compiled: set[str] = set()
         tried: set[Future[Outcome]] = set()
         done = 0
         while originals or tried or orders:
+            free = jobs - len(originals) - len(tried)
+            ready = [mutant for mutant, order in orders.items() if order[0] in compiled][:free]
+            tried |= {pool.submit(_try, mutant, orders.pop(mutant), most) for mutant in ready}
+            needed = dict.fromkeys(order[0] for order in orders.values() if order[0] not in begun)
+            for spec in [*needed][: free - len(ready)]:
+                originals[pool.submit(compile_original, spec)] = spec
+                begun.add(spec)
             finished, _ = wait([*originals, *tried], return_when=FIRST_COMPLETED)
             compiled |= {originals.pop(future) for future in finished & set(originals)}
             for future in finished & tried:
@@ -40,10 +49,7 @@ def run(mutants: Sequence[Mutant], out: Path, jobs: int, specs: Collection[str] 
                 file.flush()
                 print(f"{done}/{len(waiting)} {one.status}: {one.header}:{one.line} {one.operator}", file=sys.stderr)
             tried -= finished
-            ready = [mutant for mutant, order in orders.items() if order[0] in compiled]
-            for mutant in ready[: max(jobs - len(originals) - len(tried), 0)]:
-                tried.add(pool.submit(_try, mutant, orders.pop(mutant), most))
-    return [known[mutant.name] for mutant in mutants if mutant.name in known]
+    return [known[mutant.name] for mutant in drawn if mutant.name in known]
 
 
 def read(out: Path) -> list[Outcome]:
@@ -52,6 +58,12 @@ def read(out: Path) -> list[Outcome]:
         return []
     lines = out.read_text().split("\n")[:-1]
     return [Outcome(**json.loads(line)) for line in lines]
+
+
+def of_present(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """Those of mutants that still exist: whose line and neighbouring lines have not changed. Their lines are the present ones."""
+    present = {mutant.name: mutant for of in mutants().values() for mutant in of}
+    return [replace(one, line=present[one.name].line) for one in outcomes if one.name in present]
 
 
 def _order(mutant: Mutant, specs: Collection[str]) -> list[str]:

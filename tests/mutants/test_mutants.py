@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 import subprocess
+from dataclasses import replace
 
 import pytest
 
 from tests.mutants import pool, report, sites
 from tests.mutants.operators import Edit, edits
-from tests.mutants.pool import read
+from tests.mutants.pool import of_present, read
 from tests.mutants.report import Argument, markdown, unexplained
 from tests.mutants.sites import HEADERS, SPECS, Mutant, mutants, sample
 from tests.mutants.syntax import errors, parse
-from tests.mutants.trial import KILLED, SURVIVED, UNTRIED, Outcome, outcome, read_by
+from tests.mutants.trial import KILLED, SURVIVED, UNTRIED, Outcome, outcome, read_by, without_distances
 from tests.support.mutations import project
 
 KERNEL = """\
@@ -137,6 +138,30 @@ def test_outcomes_that_were_interrupted_are_tried_again(tmp_path):
     file = tmp_path / "out.jsonl"
     file.write_text("".join(one.to_json() + "\n" for one in done)[:-10])
     assert read(file) == done[:2] and read(tmp_path / "none") == []
+
+
+def test_distances_to_variables_are_no_difference_of_the_code():
+    lines = [f"lea 0x{n:x}(%rip),%rdi        # <_DYNAMIC+0x{n:x}>\n mov -0x{n:x}(%rip),%eax  # <ready+0x8>" for n in (536, 528)]
+    assert (
+        without_distances(lines[0]) == without_distances(lines[1]) != without_distances(lines[0].replace("ready+0x8", "ready"))
+    )
+
+
+def test_outcomes_of_lines_that_have_changed_are_left_out():
+    one, other, _ = _outcomes()
+    assert of_present([replace(one, line=1), replace(other, name="0123456789")]) == [one]
+
+
+def test_one_job_compiles_what_the_next_mutants_need(tmp_path, monkeypatch):
+    """Not all specs before the first mutant."""
+    did: list[str] = []
+    drawn = sample(6, 1)
+    monkeypatch.setattr(pool, "compile_original", lambda spec: did.append(spec))
+    monkeypatch.setattr(pool, "_try", lambda one, order, most: did.append(order[0]) or outcome(one, KILLED, order[0], "", 1.0))
+    found = pool.run(drawn, tmp_path / "out.jsonl", 1)
+    assert {one.name for one in found} == {one.name for one in drawn}
+    assert did[0] == did[1] and all(did.index(spec) < len(did) - 1 - did[::-1].index(spec) for spec in did)
+    assert pool.read(tmp_path / "out.jsonl") != [] and pool.run(drawn, tmp_path / "out.jsonl", 1) == found
 
 
 def test_every_argument_is_about_a_mutant_that_exists():

@@ -88,6 +88,7 @@ class Status(IntEnum):
 # Of kernels for groups, or sparse ones, alone.
 _GROUP_SIZES, _NOT_FOR_TMA, _NEGATIVE_STRIDE_METADATA = 160, 161, 132
 LARGEST = 2**31 - 16385  # of an extent, as the header says
+_LARGEST_STRUCT = 4096  # bytes, as interface.cuh says
 _CLUSTERS, _STREAM, _ROOM, _SCALARS, _C = 1 << 24, 0x5000, 1 << 40, 0x900000, 3 << 20
 # Of cudaError_t.
 _INVALID_VALUE, _NO_DRIVER, _NO_DEVICE, _NO_IMAGE, _BAD_PTX = 1, 35, 100, 209, 222
@@ -124,7 +125,7 @@ class Interface:
     def broken(self) -> list[str]:
         """Each promise that the host code does not keep, in words; [] if all are kept."""
         found = [f"{case}: {got}" for case in self._cases() if (got := self._outcome(case)) != case.expected]
-        found += self._about_memory() + self._about_copies()
+        found += self._about_memory() + self._about_copies() + self._about_no_workspace()
         return found + self._about_the_launch() + self._about_the_kernel() + self._about_texts()
 
     def _outcome(self, case: Case) -> tuple[int, ...] | str:
@@ -185,6 +186,17 @@ class Interface:
         good, refused = launched({}), launched({"d": 0})
         found = [] if good and "copy_operands" in good[0] else [f"launches for operands that are to be copied: {good}"]
         return found + ([f"launches for a call that is refused: {refused}"] if refused else [])
+
+    def _about_no_workspace(self) -> list[str]:
+        """A workspace that is NULL has no bytes, whatever the call says."""
+        if self.task.product.needs_workspace:
+            return []  # such a call is refused
+        replies = [
+            self._ask(call(self.task.run_symbol, self._arguments({"workspace": 0, "workspace_bytes": size}), _STREAM))
+            for size in (0, _ROOM)
+        ]
+        made = [[(one.entry, one.grid, one.params) for one in reply.launches] for reply in replies]
+        return [] if made[0] == made[1] else ["launches without a workspace that depend on its bytes"]
 
     @property
     def _stacked(self) -> bool:
@@ -437,12 +449,16 @@ class Interface:
         shorter.struct_size -= 8
         wild = self._struct.from_buffer_copy(good)
         wild.struct_size = 1 << 40
+        largest = self._struct.from_buffer_copy(good)
+        largest.struct_size = _LARGEST_STRUCT
+        rest = bytes(_LARGEST_STRUCT - len(good))
         structs = {
             "no struct": (0, Status.NULL_ARGS),
             "a shorter struct": (bytes(shorter), Status.STRUCT_SIZE),
             "a longer struct of zeros": (bytes(longer) + bytes(8), Status.SUCCESS),
             "a longer struct": (bytes(longer) + b"\0\0\0\1\0\0\0\0", Status.STRUCT_SIZE),
             "no size": (bytes(len(good)), Status.STRUCT_SIZE),
+            "the largest struct": (bytes(largest) + rest, Status.SUCCESS),
             "a wild size": (bytes(wild), Status.STRUCT_SIZE),
         }
         found: dict[str, tuple[object, object]] = {}
