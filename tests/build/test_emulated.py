@@ -8,8 +8,12 @@ from dataclasses import replace
 import pytest
 
 from mmagen.build.ptx import compile_ptx
+from mmagen.emulate.memory.global_memory import ALLOCATED
+from mmagen.emulate.memory.spaces import GLOBAL_BASE
 from mmagen.generate.write import write
 from mmagen.toolchain.find import COMPILE, find_toolchain
+from mmagen.verify.emulated import product
+from mmagen.verify.emulated.matrices import operands
 from mmagen.verify.emulated.session import run_tasks, tasks
 from mmagen.verify.emulated.verify import emulate_all, parse_problem
 from tests.support.mutations import CONTROLS, EMULATOR, MUTATIONS, SPECS, asked, mutated
@@ -181,6 +185,19 @@ def test_whole_vectors_at_the_end_of_rows_are_seen(compiled):
         findings = record["details"]["findings"]
         assert {finding["kind"] for finding in findings} == found, record
         assert all("cp_async.cuh" in f["file"] and "past the end of row" in f["message"] for f in findings)
+
+
+def test_no_operand_may_be_read_behind_its_rows(compiled):
+    """C and D included, and their rows are as long as N, not as a tile."""
+    of = compiled("sm80_gemm_classic")
+    (task, *_) = tasks(of.plan, of.ptx, [parse_problem("72,69,67,2:ld_pad=11:beta=1")], 1, None)
+    data = operands(task.product, task.problem, "small_int", 1)
+    memory, _, addresses = product.allocated(task, data, b"")
+    assert set(data.matrices) == set("abcd")
+    for name, matrix in data.matrices.items():
+        ends = addresses[name] - GLOBAL_BASE + matrix.rows_of_memory.starts() + matrix.rows_of_memory.width
+        state = memory.flat_state()
+        assert (state[ends - 1] & ALLOCATED).all() and not (state[ends] & ALLOCATED).any(), name
 
 
 _STRIDES = (

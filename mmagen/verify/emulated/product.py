@@ -24,7 +24,7 @@ def multiply(task: Task, data: Operands) -> tuple[npt.NDArray[Any], list[Report]
     of D's elements were written, and what was seen in each launch. Raises EmulationError and HostError."""
     has_workspace = task.takes_workspace and task.workspace
     contents = _ARBITRARY * host.workspace_bytes(task, data) if has_workspace else b""
-    memory, workspace, addresses = _allocated(task, data, contents)
+    memory, workspace, addresses = allocated(task, data, contents)
     launches = host.multiply_launches(task, data, addresses, workspace)
     reports = _emulated(task, launches, memory)
     lines, written = memory.read_rows("d")
@@ -35,7 +35,7 @@ def multiply(task: Task, data: Operands) -> tuple[npt.NDArray[Any], list[Report]
             data.results[one.name] = found.view(matrix.view.dtype).reshape(matrix.lines.shape), stored
     if contents and task.product.leaves_flags and not findings_of(reports):
         # As in a graph that is launched twice, the parameters are the same, and the workspace is as the first call has left it.
-        memory, _, _ = _allocated(task, data, memory.read("workspace").tobytes())
+        memory, _, _ = allocated(task, data, memory.read("workspace").tobytes())
         reports = _emulated(task, launches, memory)
         if not findings_of(reports) and (memory.read_rows("d")[0] != lines).any():
             raise EmulationError("a second call with the workspace as the first has left it gives another D")
@@ -47,7 +47,7 @@ def traced(task: Task) -> list[Event]:
     HostError."""
     data = operands(task.product, task.problem, task.distribution, task.seed)
     contents = _ARBITRARY * host.workspace_bytes(task, data) if task.takes_workspace else b""
-    memory, workspace, addresses = _allocated(task, data, contents)
+    memory, workspace, addresses = allocated(task, data, contents)
     found: list[Event] = []
     for one in host.multiply_launches(task, data, addresses, workspace):
         trace = Trace()
@@ -66,7 +66,7 @@ def _emulated(task: Task, launches: Sequence[CapturedLaunch], memory: GlobalMemo
     return reports
 
 
-def _allocated(task: Task, data: Operands, contents: bytes) -> tuple[GlobalMemory, Workspace, dict[str, int]]:
+def allocated(task: Task, data: Operands, contents: bytes) -> tuple[GlobalMemory, Workspace, dict[str, int]]:
     """Device memory with a workspace of these contents, the operands and the scalars, and where they begin there. They begin at
     the same addresses in every such memory."""
     memory = GlobalMemory()
