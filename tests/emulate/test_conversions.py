@@ -157,9 +157,18 @@ def test_saturation_and_flushing():
     np.testing.assert_array_equal(each("cvt.sat.f32.f32 %o, %a;", "b32", ("f32", WIDE)), limited.view(np.uint32))
     got = each("cvt.ftz.f32.f32 %o, %a;", "b32", ("f32", WIDE))
     np.testing.assert_array_equal(got, codes_of(flushed, "f32"))
+    np.testing.assert_array_equal(each("cvt.ftz.f64.f32 %o, %a;", "b64", ("f32", WIDE)), codes_of(flushed, "f64"))
     half = values_of(ALL, "f16")
     expected = codes_of(np.where(half > 0, np.minimum(half, 1), 0), "f16")
     np.testing.assert_array_equal(each("cvt.sat.f16.f16 %o, %a;", "b16", ("b16", ALL)), expected)
+
+
+@pytest.mark.parametrize("rounding", WHOLE)
+def test_to_whole_numbers(rounding):
+    values = WIDE.view(np.float32)
+    with np.errstate(all="ignore"):
+        expected = codes_of(WHOLE[rounding](values).astype(np.float64), "f32")
+    np.testing.assert_array_equal(each(f"cvt.{rounding}.f32.f32 %o, %a;", "b32", ("f32", WIDE)), expected)
 
 
 @pytest.mark.parametrize("to, high", [("s8", 127), ("u8", 255), ("u16", 65535)])

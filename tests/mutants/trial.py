@@ -164,7 +164,9 @@ def _name(spec: str) -> str:
 
 
 def _first_error(log: str) -> str:
-    return next((line for line in log.splitlines() if "error" in line), log[:200])
+    """Without the folder of the project."""
+    line = next((line for line in log.splitlines() if "error" in line), log[:200])
+    return re.sub(r"\S*/(?=(include|src)/)", "", line)
 
 
 def _failure(spec: str, ptx: Ptx, *, host: bool) -> tuple[str, str] | None:
@@ -209,7 +211,7 @@ def _machine_code(library: Path) -> str:
 
 
 def without_distances(code: str) -> str:
-    """A disassembly without the distances to variables, which follow from the size of the PTX that lies between. objdump names
-    those in .rodata by their distance to a symbol beside them, which stays; which of the variables behind _DYNAMIC an
-    instruction uses is no longer told."""
-    return re.sub(r"(<_DYNAMIC)[+-]0x[0-9a-f]+>", r"\1>", re.sub(r"-?0x[0-9a-f]+\(%rip\)", "(%rip)", code))
+    """A disassembly without the distances to variables, which follow from the size of the PTX that lies between, and without
+    those of variables from the symbols beside which objdump finds them. Which constant of .rodata an instruction uses is no
+    longer told, but .rodata itself is compared."""
+    return re.sub(r"-?0x[0-9a-f]+\(%rip\)(.*# <[^>+-]*)([+-]0x[0-9a-f]+)?>", r"(%rip)\1>", code)

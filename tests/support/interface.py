@@ -90,6 +90,7 @@ _GROUP_SIZES, _NOT_FOR_TMA, _NEGATIVE_STRIDE_METADATA = 160, 161, 132
 LARGEST = 2**31 - 16385  # of an extent, as the header says
 _LARGEST_STRUCT = 4096  # bytes, as interface.cuh says
 _CLUSTERS, _STREAM, _ROOM, _SCALARS, _C = 1 << 24, 0x5000, 1 << 40, 0x900000, 3 << 20
+_FEW_CLUSTERS = 5  # which share a last wave
 # Of cudaError_t.
 _INVALID_VALUE, _NO_DRIVER, _NO_DEVICE, _NO_IMAGE, _BAD_PTX = 1, 35, 100, 209, 222
 _INVALID_HANDLE, _LAUNCH_FAILURE = 400, 719
@@ -181,20 +182,22 @@ class Interface:
 
         def launched(changes: dict[str, float]) -> list[str]:
             reply = self._ask(call(self.task.run_symbol, self._arguments(odd | changes), _STREAM))
+            found.extend(f"{one.entry} is launched with {one.block[0]} threads" for one in reply.launches if one.block[0] % 32)
             return [one.entry for one in reply.launches]
 
+        found: list[str] = []
         good, refused = launched({}), launched({"d": 0})
-        found = [] if good and "copy_operands" in good[0] else [f"launches for operands that are to be copied: {good}"]
+        if not good or "copy_operands" not in good[0]:
+            found.append(f"launches for operands that are to be copied: {good}")
         return found + ([f"launches for a call that is refused: {refused}"] if refused else [])
 
     def _about_no_workspace(self) -> list[str]:
         """A workspace that is NULL has no bytes, whatever the call says."""
         if self.task.product.needs_workspace:
             return []  # such a call is refused
-        replies = [
-            self._ask(call(self.task.run_symbol, self._arguments({"workspace": 0, "workspace_bytes": size}), _STREAM))
-            for size in (0, _ROOM)
-        ]
+        long: dict[str, float] = {"k": 1 << 13, "lda": 1 << 13, "ldb": 1 << 13} if self.task.product.any_shape else {}
+        calls = [self._arguments(long | {"workspace": 0, "workspace_bytes": size}) for size in (0, _ROOM)]
+        replies = [self._ask(call(self.task.run_symbol, one, _STREAM), clusters=_FEW_CLUSTERS) for one in calls]
         made = [[(one.entry, one.grid, one.params) for one in reply.launches] for reply in replies]
         return [] if made[0] == made[1] else ["launches without a workspace that depend on its bytes"]
 
@@ -207,12 +210,13 @@ class Interface:
     def _is_behind(self) -> bool:
         return self.task.run_symbol != self.task.symbol("run")
 
-    def _ask(self, directives: list[str]) -> Reply:
+    def _ask(self, directives: list[str], clusters: int = _CLUSTERS) -> Reply:
+        """clusters: that the device runs at once."""
         ptx = self.task.ptx
         assert ptx.host
         target = capability(ptx.arch)
         kernels = (entry for unit in ptx.units.values() for entry in entries_of(unit))
-        return ptx.host.ask(Device(target, SMEM_PER_BLOCK[target], _CLUSTERS), kernels, directives)
+        return ptx.host.ask(Device(target, SMEM_PER_BLOCK[target], clusters), kernels, directives)
 
     @property
     def _struct(self) -> type[Arguments]:
