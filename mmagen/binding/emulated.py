@@ -58,6 +58,9 @@ class Emulated:
         plan = self.plan
         if plan.spec.grouped == "pointers":
             return self._of_groups(a, b, c, alpha, beta, timeout_s, further)
+        for name, value in (("alpha", alpha), ("beta", beta)):
+            if isinstance(value, complex | np.complexfloating):
+                raise ArgumentError(name, f"it is {value}; this kernel takes a real number")
         compressed = a if isinstance(a, Compressed) else None
         left = _array("a", compressed.values if compressed else a, plan.operand("A").element.word)
         right = _array("b", b, plan.operand("B").element.word)

@@ -11,7 +11,7 @@ from mmagen.binding.errors import ArgumentError, DeviceError
 from mmagen.binding.tensors import CPU, CUDA, Tensor, Transposed, tensor
 
 _TORCH = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64", "s8": "int8", "u8": "uint8", "s32": "int32"}
-_TORCH |= {"e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2"}
+_TORCH |= {"e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2", "c64": "complex128"}
 
 
 class ArrayLibrary(Protocol):

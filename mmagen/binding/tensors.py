@@ -19,8 +19,8 @@ CPU, CUDA, CUDA_MANAGED = 1, 2, 13  # DLDeviceType
 _DEVICES = {CPU: "CPU", CUDA: "CUDA", 3: "pinned CPU", CUDA_MANAGED: "managed CUDA", 10: "ROCm"}
 # Element types by DLDataTypeCode and bits; those of numpy's typestr that are unambiguous.
 _CODES = {(0, 8): "s8", (1, 8): "u8", (0, 32): "s32", (2, 16): "f16", (2, 32): "f32", (2, 64): "f64", (4, 16): "bf16"}
-_CODES |= {(10, 8): "e4m3", (12, 8): "e5m2"}
-_TYPESTRS = {"|i1": "s8", "|u1": "u8", "<i4": "s32", "<f2": "f16", "<f4": "f32", "<f8": "f64"}
+_CODES |= {(10, 8): "e4m3", (12, 8): "e5m2", (5, 128): "c64"}
+_TYPESTRS = {"|i1": "s8", "|u1": "u8", "<i4": "s32", "<f2": "f16", "<f4": "f32", "<f8": "f64", "<c16": "c64"}
 
 
 @dataclass(frozen=True)

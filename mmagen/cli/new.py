@@ -34,7 +34,9 @@ _QUESTIONS = (
 @click.option("--kernel", metavar="KERNEL", help="ownership, micro or gemm; default: gemm.")
 @click.option("--arch", metavar="ARCH", help="Target architecture; default: the local GPU's, else sm_90a.")
 @click.option("--type", "types", metavar="TYPE[,TYPE]", help="Of A and B, or of each; default: bf16.")
-@click.option("--sums", metavar="TYPE", help="Type of the accumulators; default: f32, of integers s32, of f64 f64.")
+@click.option(
+    "--sums", metavar="TYPE", help="Type of the accumulators; default: f32, of integers s32, of f64 and c64 that type."
+)
 @click.option(
     "--out", metavar="TYPE", help="Type of D; default: that of A if it has 16 bits, of fp8 bf16, else that of the sums."
 )

@@ -1,4 +1,5 @@
-"""`kernel: gemm` of the f64 atoms of SM90: mma.sync m16n8k4, m16n8k8 and m16n8k16, at twice the rate of SM80's m8n8k4."""
+"""`kernel: gemm` of the f64 atoms of SM90, and of the complex ones made of them: mma.sync m16n8k4, m16n8k8 and m16n8k16, at twice
+the rate of SM80's m8n8k4."""
 
 from __future__ import annotations
 

@@ -27,9 +27,9 @@ _GUESSED_FOR = DEVICES[-1]
 # operations each. One kind of instruction is compared with itself, so that another rate would change no order.
 _SCALAR_RATE = 128
 # Of the rate of wgmma, what an older architecture's operations reach on an H200, by the type of A; other types the first
-# (docs/results/h200-peaks.csv, pct_rate). The f64 operations that Hopper brought reach all of it.
+# (docs/results/h200-peaks.csv, pct_rate). The f64 operations that Hopper brought reach all of it. c64: its instructions are f64's.
 _HOPPER = 90
-_OF_WGMMA = {"bf16": 0.663, "f64": 0.499, "e4m3": 0.777, "e5m2": 0.777}
+_OF_WGMMA = {"bf16": 0.663, "f64": 0.499, "c64": 0.499, "e4m3": 0.777, "e5m2": 0.777}
 _SMEM_BYTES = 128  # an SM's shared memory delivers in a cycle
 # Between two k tiles: the wait for cp.async, a barrier, addresses. An assumption; it makes short k tiles cost something.
 _K_TILE_CYCLES = 100
@@ -280,11 +280,11 @@ def _k_tile_us(plan: GemmPlan, device: Device) -> float:
     per_cycle = float((rate(operation, f"sm_{device.capability}") if operation else None) or _SCALAR_RATE)
     if operation and operation.tensor_core and capability(operation.arch) < device.capability == _HOPPER:
         per_cycle *= _OF_WGMMA.get(operation.type_a, _OF_WGMMA["bf16"])
-    clock = device.clock_mhz * (_F64_CLOCK if device.capability == _HOPPER and plan.atom.type_a.word == "f64" else 1.0)
+    clock = device.clock_mhz * (_F64_CLOCK if device.capability == _HOPPER and plan.atom.type_a.word in ("f64", "c64") else 1.0)
     a, b = plan.atom.type_a.bytes, plan.atom.type_b.bytes
     # A warp reads fragments; of scalar operands a line for each element of a thread, which others of its threads share.
     by_warps, by_threads = m * columns * a + n * rows * b, plan.threads * (m // rows * a + n // columns * b)
     read = k * (by_warps if plan.atom.threads > 1 else by_threads)
-    mma, smem = 2 * m * n * k / per_cycle, read / _SMEM_BYTES
+    mma, smem = 2 * m * n * k * plan.atom.real_products / per_cycle, read / _SMEM_BYTES
     cycles: float = (mma**_JOINED + smem**_JOINED) ** (1 / _JOINED)
     return cycles / clock

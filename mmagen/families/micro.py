@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 class _Micro:
     def builds(self, atom: str) -> bool:
-        return mma_sync.builds_from(atom)
+        # The store of a complex atom is that of its own project, of the family `instruction`.
+        return mma_sync.builds_from(atom) and not mma_sync.is_complex(atom)
 
     def plan(self, spec: Spec, sha: str) -> MicroPlan:
         atom = rules.atom_for(spec)

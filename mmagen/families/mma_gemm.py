@@ -12,8 +12,8 @@ from mmagen.core.errors import Fault, SpecFaults
 from mmagen.core.targets import capability
 from mmagen.families import launches, library, mma_shapes, sparse
 from mmagen.families.mma_alternatives import alternatives
-from mmagen.mma.atoms import Atom
-from mmagen.plan import budgets, mma_sync, operations, pages, registers, rules, sentences, tiling
+from mmagen.mma.atoms import Atom, ElementType
+from mmagen.plan import budgets, complex_rules, mma_sync, operations, pages, registers, rules, sentences, tiling
 from mmagen.plan.devices import Device
 from mmagen.plan.launch import Numbers
 from mmagen.plan.maps import Map
@@ -59,6 +59,7 @@ class MmaGemm:
         wrong_type = [*rules.type_faults(spec, atom)]
         unknown = [fault for fault in rules.wgmma_key_faults(spec, atom) if fault.key != ("sparse",)]
         faults = [*wrong_arch, *unknown, *sparse.key_faults(spec.sparse, atom), *wrong_type]
+        faults += complex_rules.faults(spec, atom)
         problems = spec.problems or operations.as_applied(spec, default_problems())
         if not wrong_type:
             scalar = budgets.scalar_type(atom, rules.out_type(spec, atom))
@@ -92,7 +93,7 @@ class MmaGemm:
             spec=spec,
             spec_sha=sha,
             arch=arch,
-            text=_text(sentences.of_gemm(spec, atom, tile, staged), _policies(mainloop, staged, spec.name)),
+            text=_text(sentences.of_gemm(spec, atom, tile, staged), _policies(mainloop, staged, atom.type_d, spec.name)),
             problems=problems,
             arguments=operations.arguments(staged.operations, staged.major),
             atom=atom,
@@ -138,7 +139,7 @@ class MmaGemm:
             "definition": None,
             "partials": (),
             "sources": library.sources(plan),
-            "policies": _policies(plan.mainloop, plan.epilogue, plan.name),
+            "policies": _policies(plan.mainloop, plan.epilogue, plan.atom.type_d, plan.name),
         }
 
     def alternatives(self, spec: Spec) -> Iterator[Mapping[str, Any]]:
@@ -223,9 +224,9 @@ def _warp_faults(spec: Spec, atom: Atom) -> Iterator[Fault]:
         )
 
 
-def _policies(mainloop: Mainloop, staged: Epilogue, project: str) -> Policies:
+def _policies(mainloop: Mainloop, staged: Epilogue, sums: ElementType, project: str) -> Policies:
     policy = Policy(f"mmagen::{mainloop.cxx}<Config>", mainloop.header, _MAINLOOPS[mainloop.header])
-    made_by = functor(staged.operations, project, staged.row_major)
+    made_by = functor(staged.operations, sums, project, staged.row_major)
     epilogue = Policy(
         f"mmagen::EpilogueStaged<Config, {made_by.cxx}>", "epilogue_staged", "accumulators -> shared memory -> functor -> D"
     )
@@ -286,7 +287,7 @@ def _epilogue(plan: GemmPlan) -> list[pages.Row]:
     rows = pages.count(staged.slice, "row" if staged.row_major else "column")
     return [
         *pages.output(plan),
-        ("staged", f"{pages.count(slices, 'slice')} of {rows}, padded by {staged.pad} elements"),
+        ("staged", f"{pages.count(slices, 'slice')} of {rows}, padded by {pages.count(staged.pad, 'element')}"),
         ("to shared memory", pages.conflicts(counted.stores, "per CTA tile")),
         ("from shared memory", pages.conflicts(counted.loads, "per CTA tile")),
         ("store", f"{pages.count(staged.vector, 'element')}, {staged.vector * staged.out.bytes} B at a time"),

@@ -16,6 +16,7 @@ from mmagen.core.errors import Fault, SpecFaults
 from mmagen.core.targets import capability
 from mmagen.mma import catalogue
 from mmagen.mma.accumulation import Accumulation, accumulation
+from mmagen.mma.formats import PARTS
 from mmagen.mma.operation import Operation
 
 
@@ -31,6 +32,11 @@ class ElementType:
     def bytes(self) -> int:
         return self.bits // 8
 
+    @property
+    def parts(self) -> int:
+        """Real numbers of an element: 2 of a complex one."""
+        return PARTS.get(self.word, 1)
+
 
 TYPES = {
     word: ElementType(word, cxx, bits)
@@ -40,6 +46,7 @@ TYPES = {
         ("tf32", "cute::tfloat32_t", 32),
         ("f32", "float", 32),
         ("f64", "double", 64),
+        ("c64", "cutlass::complex<double>", 128),
         ("s8", "int8_t", 8),
         ("u8", "uint8_t", 8),
         ("s16", "int16_t", 16),
@@ -173,6 +180,11 @@ class Atom:
         """What it keeps of its sums."""
         words = self.type_a.word, self.type_d.word
         return accumulation(self.min_arch, *words, self.k, tensor_core=self.threads > 1, warpgroup=self.wgmma)
+
+    @property
+    def real_products(self) -> int:
+        """Real multiplications of a product of an element of A and one of B."""
+        return self.type_a.parts * self.type_b.parts
 
     @property
     def values_a(self) -> int:

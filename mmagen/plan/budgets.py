@@ -60,12 +60,12 @@ def align(size: int) -> int:
 
 def epilogue(spec: Spec, atom: Atom, mma: TiledMma, tile: tuple[int, int, int]) -> Epilogue:
     """Slices as large as the TiledMMA covers; rows padded by 8 elements, which maps the 8 rows of a fragment to distinct
-    banks."""
+    banks, of complex elements by one, which 16 bytes of two rows need."""
     out = TYPES[spec.epilogue.out] if spec.epilogue.out else atom.type_d
     row_major, scalar = spec.epilogue.major == "N", scalar_type(atom, out)
     found = operations(spec.epilogue, out, scalar)
     along, piece = (tile[1], mma.extent[0]) if row_major else (tile[0], mma.extent[1])
-    pad = 8
+    pad = 8 if atom.type_d.parts == 1 else 1
     vector = VECTOR_BYTES // out.bytes
     while along // columns_of_element(found) % vector:
         vector //= 2
@@ -77,7 +77,7 @@ def scalar_type(atom: Atom, out: ElementType) -> ElementType:
     """The type of alpha, beta and the epilogue's arithmetic: s32 if accumulators and D are integers, else floating point."""
     if atom.type_d.word == "s32" and out.word == "s32":
         return TYPES["s32"]
-    return TYPES["f64"] if atom.type_d.word == "f64" else TYPES["f32"]
+    return TYPES["f64"] if atom.type_d.word in ("f64", "c64") else TYPES["f32"]
 
 
 @dataclass(frozen=True)

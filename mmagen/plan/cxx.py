@@ -91,9 +91,10 @@ def smem_copy(operand: Operand) -> str:
     assert copy
     if copy.matrices:
         return f"cute::SM75_U16x{2 * copy.matrices}_LDSM_T" if copy.transposed else f"cute::SM75_U32x{copy.matrices}_LDSM_N"
-    return (
-        f"cute::UniversalCopy<{operand.element.cxx if copy.elements == 1 else f'uint{copy.elements * operand.element.bits}_t'}>"
-    )
+    bits = copy.elements * operand.element.bits
+    if bits == 128:  # a complex element, which its type aligns to half of that
+        return "cute::UniversalCopy<cute::uint128_t>"
+    return f"cute::UniversalCopy<{operand.element.cxx if copy.elements == 1 else f'uint{bits}_t'}>"
 
 
 def _mn_k(operand: Operand, along: int, across: int) -> tuple[int, int]:

@@ -55,8 +55,8 @@ class Launch:
 
     tiles: along M, along N, and matrices. parts: of the K of a tile. ctas: of the grid. work: parts of tiles that are computed;
     the CTAs of a partial cluster compute nothing and count. at_once: CTAs that run at once. k_tiles: iterations of the mainloop
-    of a CTA for one tile. flop: of the problem. dram: bytes of A, B, D and, if beta is not 0, C, each once. l2: bytes that the
-    CTAs load from L2, multicast counted once. shared: with a workspace, all CTAs share the last wave.
+    of a CTA for one tile. flop: of the problem, of real numbers. dram: bytes of A, B, D and, if beta is not 0, C, each once. l2:
+    bytes that the CTAs load from L2, multicast counted once. shared: with a workspace, all CTAs share the last wave.
     """
 
     tiles: tuple[int, int, int]
@@ -120,7 +120,7 @@ def launch(plan: GemmPlan, problem: Problem, device: Device, ctas_per_sm: int) -
         work=placed,
         at_once=at_once,
         k_tiles=-(-k // parts),
-        flop=2 * problem.m * problem.n * problem.k * problem.batch,
+        flop=2 * problem.m * problem.n * problem.k * problem.batch * plan.atom.real_products,
         dram=(a + split_a) * matrices[0] + (b + split_b) * matrices[1] + c + d,
         l2=(a * -(-n // columns) + b * -(-m // rows)) * problem.batch,
         shared=spread.joined > 0,

@@ -24,6 +24,12 @@ def builds_from(name: str) -> bool:
     return atom is not None and atom.generation in GENERATIONS
 
 
+def is_complex(name: str) -> bool:
+    """Does the operation multiply complex numbers? Raises SpecFaults for an unknown name."""
+    atom = find_atom(name)
+    return atom is not None and atom.type_d.parts > 1
+
+
 def operands(spec: Spec, atom: Atom, mma: TiledMma, tile: tiling.Tile) -> tuple[Operand, Operand]:
     """A and B; of a sparse A what is stored of it, which the dense operation of half the depth reads in the same way."""
     group, kept = atom.stored("A")

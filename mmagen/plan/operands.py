@@ -28,6 +28,8 @@ def smem_layout(
     - ldmatrix reads 8 lines x 16 bytes: 16-byte chunks are spread by the line number.
     - tf32 across K and f64 either way read single elements, 8 (4) neighbours along x 4 across: the lowest two bits of
       the line number choose the 32-byte chunk.
+    - complex types of 16 bytes along K: two lines at a time; the lowest bit of the line number chooses the half of the line.
+      Across K they are read as f64 is.
     - 8-bit types across K read single bytes from every fourth line: bits 2 and 3 of the line number choose the chunk.
     """
     line_bytes = power_of_two_divisor(along * element.bytes, BANK_ROW_BYTES)
@@ -40,7 +42,9 @@ def smem_layout(
     log_element = element.bytes.bit_length() - 1
     if atom.ldmatrix and not contiguous_k and element.bits == 8:
         swizzle, lines = Swizzle(2, 4, log_line - 2), 16
-    elif element.bits == 64 or (atom.ldmatrix and not contiguous_k and element.bits == 32):
+    elif element.bits == 128 and contiguous_k:
+        swizzle, lines = Swizzle(max(0, log_line - 6), 6 - log_element, 1), 2
+    elif element.bits >= 64 or (atom.ldmatrix and not contiguous_k and element.bits == 32):
         swizzle, lines = Swizzle(max(0, log_line - 5), 5 - log_element, 2), 4
     else:
         swizzle, lines = Swizzle(log_line - 4, 4 - log_element, 3), 8

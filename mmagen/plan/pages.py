@@ -133,7 +133,7 @@ def raster(rows: int) -> str:
 def intensity(plan: ProductPlan, fetched: int, read: int) -> list[Row]:
     """Operations per byte; fetched, read: bytes of a stage from global and from shared memory."""
     m, n, k = plan.tile
-    flop, written = 2 * m * n * k, plan.stage_bytes
+    flop, written = 2 * m * n * k * plan.atom.real_products, plan.stage_bytes
     return [
         ("from global memory", f"{fetched:,} B per stage for {flop:,} flop: {flop / fetched:.4g} flop/B"),
         ("shared memory", f"{written:,} B written, {read:,} B read per stage: {flop / (written + read):.4g} flop/B"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mmagen.mma.atoms import ElementType
 from mmagen.plan.operations import Operation, functor_cxx
 
 
@@ -24,10 +25,17 @@ FUNCTOR = Policy(
 )
 
 
-def functor(operations: Sequence[Operation], project: str, row_major: bool, swapped: bool = False) -> Policy:
-    """The functor that does them; row_major and swapped: see operations.cxx."""
+OF_COMPLEX = Policy(
+    "mmagen::ComplexLinearCombination<ElementD, ElementAccumulator, Scalar>",
+    "complex_linear_combination",
+    "the epilogue's functor: D = alpha * accumulator + beta * C of complex numbers, real alpha and beta",
+)
+
+
+def functor(operations: Sequence[Operation], of: ElementType, project: str, row_major: bool, swapped: bool = False) -> Policy:
+    """The functor that does them. of: the type of accumulators; row_major and swapped: see operations.cxx."""
     if not operations:
-        return FUNCTOR
+        return FUNCTOR if of.parts == 1 else OF_COMPLEX
     steps = ", ".join(one.word for one in operations)
     return Policy(
         functor_cxx(operations, project, row_major, swapped),

@@ -49,6 +49,8 @@ def header(name: str) -> str:
 
 def storage(atom: Atom) -> str:
     """A note on how a type is stored, or ""."""
+    if atom.type_a.parts == 2:
+        return "\n * c64 is a complex number of two doubles, the real part first: cuDoubleComplex, or double _Complex."
     if "tf32" not in (atom.type_a.word, atom.type_b.word):
         return ""
     return "\n * tf32 is stored as float; the tensor core ignores the low 13 bits of the mantissa."

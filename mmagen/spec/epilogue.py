@@ -28,6 +28,7 @@ class DataType(StrEnum):
     TF32 = "tf32"
     F32 = "f32"
     F64 = "f64"
+    C64 = "c64"
     S8 = "s8"
     U8 = "u8"
     S16 = "s16"
@@ -36,7 +37,7 @@ class DataType(StrEnum):
     E5M2 = "e5m2"
 
 
-OutType = Literal[
+_RealType = Literal[
     DataType.F16,
     DataType.BF16,
     DataType.F32,
@@ -47,6 +48,7 @@ OutType = Literal[
     DataType.E4M3,
     DataType.E5M2,
 ]
+OutType = Literal[_RealType, DataType.C64]
 TYPES = ", ".join(get_args(OutType))
 
 # Operations without a value, and those with one. An option belongs to the operations that are listed.
@@ -145,8 +147,10 @@ class Operation(Model):
         description="column_sums adds x to a number in device memory for each column of D; its value is the argument's name",
     )
     cast: OutType | None = Field(default=None, description=f"cast is the element type of D, one of {TYPES}; it comes last")
-    type: OutType | None = Field(
-        default=None, description=f"type is the element type of a bias or a second matrix, one of {TYPES}, or null for D's"
+    type: _RealType | None = Field(
+        default=None,
+        description="type is the element type of a bias or a second matrix, one of "
+        f"{', '.join(get_args(_RealType))}, or null for D's",
     )
     name: _Argument = Field(default=None, description="the name of a bias is a C identifier, e.g. bias")
     overflow: Literal["saturate", "infinity"] | None = Field(

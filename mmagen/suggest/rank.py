@@ -47,9 +47,10 @@ def rank(want: Wanted) -> Ranking:
     is legal, without a time. Raises UsageError where there is none."""
     passed_over: list[tuple[str, str]] = []
     device, problems = want.device or DEVICES[-1], want.problems or WITHOUT_PROBLEMS
-    tried: set[tuple[str, int]] = set()
+    tried: set[tuple[str, int, int]] = set()
     for atom in operations(want):
-        kind = (atom.kind, atom.min_arch)
+        # Of complex operations the deeper ones have too many registers of fragments.
+        kind = (atom.kind, atom.min_arch, atom.k if atom.type_d.parts > 1 else 0)
         if kind in tried:  # one operation of a kind is tried: what refuses it refuses the others
             continue
         tried.add(kind)

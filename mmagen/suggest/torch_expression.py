@@ -23,7 +23,7 @@ _WORDS |= {
     "float": "f32",
     "float64": "f64",
 }
-_WORDS |= {"double": "f64", "int8": "s8", "uint8": "u8", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2"}
+_WORDS |= {"double": "f64", "complex128": "c64", "int8": "s8", "uint8": "u8", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2"}
 _STORED = {"tf32": "f32", "e4m3": "bf16", "e5m2": "bf16", "s8": "s32", "u8": "s32"}  # D where torch is not asked for a type
 _MADE = ("empty", "ones", "rand", "randn", "zeros")
 _PRODUCTS = ("_int_mm", "_scaled_mm", "bmm", "matmul", "mm")

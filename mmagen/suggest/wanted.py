@@ -18,7 +18,7 @@ from mmagen.spec.model import LAYOUTS, Problem
 from mmagen.spec.values import Name
 
 # The type of sums for types of A: the most precise one that operations of tensor cores have.
-_SUMS = {"f64": "f64", "s8": "s32", "u8": "s32"}
+_SUMS = {"f64": "f64", "c64": "c64", "s8": "s32", "u8": "s32"}
 # The type of D where it is not the type of the sums.
 _NARROW = {"f16": "f16", "bf16": "bf16", "e4m3": "bf16", "e5m2": "bf16"}
 

@@ -42,8 +42,8 @@ def fma_or_mma_sync(dice: random.Random) -> Atom:
 
 
 def dmma(dice: random.Random) -> Atom:
-    """An f64 mma.sync atom of SM90."""
-    return atom_named(dice.choice([o.name for o in operations() if o.arch == "sm_90" and o.type_d == "f64"]))
+    """An mma.sync atom of SM90, of f64 or of complex numbers."""
+    return atom_named(dice.choice([o.name for o in operations() if o.arch == "sm_90" and o.type_d in ("f64", "c64")]))
 
 
 def wgmma(dice: random.Random) -> Atom:

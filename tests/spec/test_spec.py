@@ -334,5 +334,5 @@ def test_a_batch_stride_that_is_not_set_is_not_written() -> None:
 
 
 def test_data_types_are_strings() -> None:
-    assert [str(t) for t in DataType] == ["f16", "bf16", "tf32", "f32", "f64", "s8", "u8", "s16", "s32", "e4m3", "e5m2"]
+    assert [str(t) for t in DataType] == ["f16", "bf16", "tf32", "f32", "f64", "c64", "s8", "u8", "s16", "s32", "e4m3", "e5m2"]
     assert spec(epilogue={"out": "f16"}).epilogue.out is DataType.F16

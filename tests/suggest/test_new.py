@@ -40,7 +40,13 @@ def compiled_for(want) -> tuple[str]:
     return ("sm_75",) if want.arch in ("sm_61", "sm_70") else (want.arch,)
 
 
-@pytest.mark.parametrize(("answers", "operation"), ANSWERS)
+COMPLEX = [
+    ({"types": "c64", "arch": "sm_90"}, "SM90_16x8x"),
+    ({"types": "c64", "arch": "sm_80", "layout": "NT"}, "SM80_8x8x4_C64"),
+]
+
+
+@pytest.mark.parametrize(("answers", "operation"), [*ANSWERS, *COMPLEX])
 def test_a_gemm_that_is_accepted(answers, operation):
     want = wanted(**answers)
     text = suggest(want).text

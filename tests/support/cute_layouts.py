@@ -68,7 +68,7 @@ int main()
 def _of_each_atom() -> list[Tiling]:
     rich = [kind for kind in KINDS if kind]
     found = [tiling(ATOMS["SM80_16x8x16_F32F16F16F32_TN"], kind) for kind in rich]
-    for number, atom in enumerate(ATOMS.values()):
+    for number, atom in enumerate(sorted(ATOMS.values(), key=lambda atom: atom.type_d.parts)):  # complex ones last
         found += [tiling(atom, 0), tiling(atom, rich[number % len(rich)])]
     return found
 

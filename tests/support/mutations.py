@@ -20,6 +20,7 @@ from mmagen.families import plan
 from mmagen.generate.render import render
 from mmagen.spec.load import load
 from tests.support import mutations_sparse, mutations_sparse_mma
+from tests.support.mutations_complex import FAULTS as COMPLEX_FAULTS
 from tests.support.mutations_epilogue import FAULTS as EPILOGUE_FAULTS
 from tests.support.mutations_group_tensors import FAULTS as GROUP_TENSOR_FAULTS
 from tests.support.mutations_grouped import FAULTS as GROUPED_FAULTS
@@ -1124,6 +1125,7 @@ _SPARSE += tuple(_one(f"sparse_mma_{name}", *rest, where=(EMULATOR,)) for name, 
 _SCALE = tuple(_one(*fault, where=(EMULATOR,)) for fault in SCALE_FAULTS)
 _MIXED = tuple(_one(f"mixed_{name}", *rest, where=(EMULATOR,)) for name, *rest in MIXED_FAULTS)
 _PIECES = tuple(_one(f"pieces_{name}", *rest, where=(EMULATOR,)) for name, *rest in PIECES_FAULTS)
+_COMPLEX = tuple(_one(f"complex_{name}", *rest, where=(EMULATOR,)) for name, *rest in COMPLEX_FAULTS)
 _EPILOGUE = tuple(
     _one(f"epilogue_{name}", spec, header, old, new, problem, seen)
     for name, spec, header, old, new, problem, seen in EPILOGUE_FAULTS
@@ -1142,6 +1144,7 @@ MUTATIONS = (
     *_SPARSE,
     *_MIXED,
     *_PIECES,
+    *_COMPLEX,
 )
 
 # A late warp in front of a barrier that stands, a box brought into L2 that nobody asks for: these must pass.

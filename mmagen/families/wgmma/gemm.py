@@ -170,7 +170,7 @@ def _registers(plan: GemmPlan) -> int:
 
 def policies_of(plan: WgmmaGemmPlan) -> Policies:
     """The C++ policies of a plan."""
-    made_by = functor(plan.epilogue.operations, plan.name, plan.d_row_major, plan.swapped)
+    made_by = functor(plan.epilogue.operations, plan.atom.type_d, plan.name, plan.d_row_major, plan.swapped)
     return policies(plan.roles.schedule, plan.atom.reads_a, plan.mainloop, plan.scheduler, made_by)
 
 
@@ -194,7 +194,7 @@ def planned(family: str, spec: Spec, sha: str, atom: Atom, mma: TiledMma, proble
         describes_groups=spec.grouped == "pointers",
     )
     mainloop = replace(_mainloop(computed, stages, atom, mma, tile), pieces=pieces.layout(spec))
-    made_by = functor(staged.operations, spec.name, staged.row_major, decisions.swapped(spec))
+    made_by = functor(staged.operations, atom.type_d, spec.name, staged.row_major, decisions.swapped(spec))
     further = grouped.of_rows(spec, operations.arguments(staged.operations, spec.epilogue.major) + scaling.arguments(spec))
     chosen = policies(roles.schedule, atom.reads_a, mainloop, scheduler, made_by)
     return WgmmaGemmPlan(

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mmagen.mma.bounds import drift, growth, path_of
+from mmagen.mma.formats import PARTS
 from mmagen.mma.piece_bounds import drift_of_pieces, path_of_pieces
 from mmagen.plan.plans import ProductPlan
 from mmagen.spec.model import Problem
@@ -97,6 +98,8 @@ def _compared(
     if not right.all():
         at = np.unravel_index(int(np.argmin(right)), right.shape)
         place = tuple(map(int, at))
+        if (parts := PARTS.get(word, 1)) > 1:
+            modes, place = f"{modes},part", (*place[:-1], *divmod(place[-1], parts))
         reason = (
             f"{int((~right).sum())} of {right.size} elements wrong; at (batch,{modes}): {place} got {got[at]:.9g} "
             f"expected {expected[at]:.9g} +- {bound[at]:.3g}"
@@ -144,6 +147,8 @@ def _expected(call: Call) -> tuple[dict[str, Interval], npt.NDArray[Any]]:
     """What the call may write, by tensor, before the rounding to its type; and what errors of D are relative to."""
     data, parts = call.data, parts_of(call.plan)
     a, b = values(data.a), values(data.b)
+    if call.plan.atom.type_b.parts == 2:
+        b = as_real(b)
     c = values(data.c) if data.c else np.zeros((1, 1, 1))
     for part in parts:
         a, b = part.factors(call, a, b)
@@ -155,6 +160,15 @@ def _expected(call: Call) -> tuple[dict[str, Interval], npt.NDArray[Any]]:
         if (results := part.results(call, sums, c)) is not None:
             return results, np.maximum(np.abs(results["d"].low), np.abs(results["d"].high))
     return _linear_combination(call, sums, c)
+
+
+def as_real(b: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """(batch, n, k) of a complex B, parts side by side, to (batch, 2 n, 2 k): the real matrix by which A, read as (m, 2 k), gives D
+    as (m, 2 n)."""
+    real, imaginary = b[..., 0::2], b[..., 1::2]
+    rows = (np.stack((real, -imaginary), -1), np.stack((imaginary, real), -1))  # of real parts of D, and of imaginary ones
+    joined = np.stack(rows, axis=2)  # (batch, n, 2, k, 2)
+    return joined.reshape(b.shape[0], 2 * b.shape[1], b.shape[2])
 
 
 def _sums(call: Call, a: npt.NDArray[Any], b: npt.NDArray[Any]) -> Sums:

@@ -8,12 +8,15 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
+from mmagen.mma.formats import PARTS
+
 _STORAGE: dict[str, np.dtype[Any]] = {
     "f16": np.dtype(np.float16),
     "bf16": np.dtype(ml_dtypes.bfloat16),
     "tf32": np.dtype(np.float32),
     "f32": np.dtype(np.float32),
     "f64": np.dtype(np.float64),
+    "c64": np.dtype(np.complex128),
     "s8": np.dtype(np.int8),
     "u8": np.dtype(np.uint8),
     "s16": np.dtype(np.int16),
@@ -31,6 +34,7 @@ EXACT_INTEGERS = {
     "tf32": 2.0**11,
     "f32": 2.0**24,
     "f64": 2.0**53,
+    "c64": 2.0**53,
     "e4m3": 2.0**4,
     "e5m2": 2.0**3,
 }
@@ -48,7 +52,10 @@ def is_integer(word: str) -> bool:
 
 
 def encode(values: npt.NDArray[Any], word: str) -> npt.NDArray[Any]:
-    """float64 -> storage, to nearest even; integers and 8-bit floats saturate; tf32 drops what its mantissa lacks."""
+    """float64 -> storage, to nearest even; integers and 8-bit floats saturate; tf32 drops what its mantissa lacks. Of a complex
+    type real and imaginary parts are neighbours along the last mode, which is twice as long as that of the elements."""
+    if word in PARTS:
+        return np.ascontiguousarray(values).view(_STORAGE[word])
     if is_integer(word):
         info = np.iinfo(_STORAGE[word])
         clipped: npt.NDArray[Any] = np.clip(np.rint(values), info.min, info.max).astype(_STORAGE[word])
@@ -68,5 +75,7 @@ def as_stored(value: float, word: str) -> float:
 
 
 def decode(stored: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Storage -> float64, exactly."""
+    """Storage -> float64, exactly; complex elements as `encode` takes them."""
+    if stored.dtype.kind == "c":
+        return np.ascontiguousarray(stored).view(np.float64)
     return stored.astype(np.float64)

@@ -18,7 +18,7 @@ def draw_of(plan: ProductPlan, problem: Problem, distribution: str) -> Draw:
     """The inputs of a problem, by the rules of mma.ranges."""
     if distribution == "zeros":
         return Draw(distribution, exact=True)
-    k, alpha, out = problem.k, scalar_value(plan, problem.alpha), plan.epilogue.out.word
+    k, alpha, out = problem.k * plan.atom.type_a.parts, scalar_value(plan, problem.alpha), plan.epilogue.out.word
     if distribution == "small_int":
         limits = Limits(exact_sums(plan), EXACT_INTEGERS[plan.epilogue.scalar.word], EXACT_INTEGERS[out])
         rule = small_int_rule(k, alpha, scalar_value(plan, problem.beta), limits)

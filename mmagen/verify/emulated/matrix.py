@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mmagen.emulate import POISON, Rows, sparse_zeros
+from mmagen.mma.formats import PARTS
 from mmagen.mma.ranges import C_RANGE
 from mmagen.verify.emulated.formats import decode, encode, is_integer, storage
 
@@ -127,7 +128,8 @@ def put_source(matrix: Matrix, rng: np.random.Generator, distribution: str) -> N
 
 
 def put(matrix: Matrix, rng: np.random.Generator, draw: Draw, reach: float, group: int) -> None:
-    shape = (matrix.batch, matrix.rows, matrix.columns)
+    columns = matrix.columns * PARTS.get(matrix.word, 1)  # of real numbers
+    shape = (matrix.batch, matrix.rows, columns)
     unsigned = matrix.word[0] == "u"
     if draw.distribution == "zeros":
         values = np.zeros(shape)
@@ -141,9 +143,9 @@ def put(matrix: Matrix, rng: np.random.Generator, draw: Draw, reach: float, grou
     if draw.positive:
         values[:, 1::2] = np.abs(values[:, 1::2])
     if group > 1:
-        columns = np.arange(matrix.columns)
-        chosen = rng.integers(0, group, (*shape[:2], -(-matrix.columns // group)))
-        values[columns % group != chosen[..., columns // group]] = 0.0
+        places = np.arange(columns)
+        chosen = rng.integers(0, group, (*shape[:2], -(-columns // group)))
+        values[places % group != chosen[..., places // group]] = 0.0
     matrix.view[...] = encode(values, matrix.word)
 
 
@@ -153,5 +155,5 @@ def _whole_range(word: str) -> float:
 
 
 def values(matrix: Matrix) -> npt.NDArray[Any]:
-    """(batch, rows, columns) as float64."""
+    """(batch, rows, columns) as float64; of a complex matrix twice as many columns, the parts of each element side by side."""
     return decode(np.ascontiguousarray(matrix.view))

@@ -139,7 +139,7 @@ class Contest {
 
  private:
   void add(std::string const& name, TimedLaunch launch) {
-    Candidate candidate{name, std::move(launch), sets_->count(), flop(problem_), 1};
+    Candidate candidate{name, std::move(launch), sets_->count(), flop<Subject>(problem_), 1};
     candidate.launches = EventTimer(stream_).launches_for(candidate.launch, candidate.sets, options_.sample_ms);
     candidates_.push_back(std::move(candidate));
   }

@@ -14,7 +14,7 @@ CUTE_DEVICE void stage_accumulators(TensorR const& rC,  // (MMA,MMA_M,MMA_N)
                                     TensorS&& sC,       // (MMA,MMA_M,MMA_N)
                                     int k_slice) {
   using namespace cute;
-  constexpr int kVectorBits = 2 * sizeof_bits_v<typename TensorR::value_type>;  // most atoms own pairs along N
+  constexpr int kVectorBits = cute::min(128, 2 * sizeof_bits_v<typename TensorR::value_type>);  // most atoms own pairs along N
   if (k_slice == 0) { copy(AutoVectorizingCopyWithAssumedAlignment<kVectorBits>{}, rC, sC); }
   __syncthreads();
   CUTE_UNROLL

@@ -28,9 +28,12 @@ Status run_gemm(Args const& public_args, cudaStream_t stream, Launch launch = La
 
   constexpr int64_t kBytesA = sizeof(typename Config::A::Element);
   constexpr int64_t kBytesB = sizeof(typename Config::B::Element);
-  bool const wide = detail::rows_are_aligned(args.a, args.lda * kBytesA, args.batch_stride_a * kBytesA, args.batch) &&
-                    detail::rows_are_aligned(args.b, args.ldb * kBytesB, args.batch_stride_b * kBytesB, args.batch);
-  auto* const kernel = wide ? &gemm_kernel<Config, true> : &gemm_kernel<Config, false>;
+  auto* kernel = &gemm_kernel<Config, true>;
+  if constexpr (kBytesA < 16 || kBytesB < 16) {  // elements of 16 bytes are aligned as vectors are
+    bool const wide = detail::rows_are_aligned(args.a, args.lda * kBytesA, args.batch_stride_a * kBytesA, args.batch) &&
+                      detail::rows_are_aligned(args.b, args.ldb * kBytesB, args.batch_stride_b * kBytesB, args.batch);
+    if (!wide) { kernel = &gemm_kernel<Config, false>; }
+  }
   unsigned const ctas = TileScheduler::grid(params.scheduler, kResident);
   return launch_kernel(kernel, ctas, Config::kThreads, Config::kSmemBytes, stream, launch, params);
 }

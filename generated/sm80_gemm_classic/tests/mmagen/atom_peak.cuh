@@ -46,7 +46,13 @@ __global__ void __launch_bounds__(kThreads) loop_kernel(int iterations, int neve
     for (int i = 0; i < kAccumulators; ++i) { gemm(atom, rA, rB, rC(_, i)); }
   }
   if (int(threadIdx.x) == never) {
-    for (int i = 0; i < size(rC); ++i) { sink[i] = static_cast<float>(rC(i)); }
+    for (int i = 0; i < size(rC); ++i) {
+      if constexpr (is_complex<typename Traits::ValTypeC>::value) {
+        sink[i] = static_cast<float>(rC(i).real() + rC(i).imag());
+      } else {
+        sink[i] = static_cast<float>(rC(i));
+      }
+    }
   }
 }
 
@@ -63,7 +69,8 @@ int launch(int iterations, double* flop, cudaStream_t stream) {
   loop_kernel<Op><<<multiprocessors * ctas, kThreads, 0, stream>>>(iterations, -1, nullptr);
   auto const shape = typename Traits::Shape_MNK{};
   double const atoms = double(multiprocessors) * ctas * kThreads / cute::size(typename Traits::ThrID{});
-  *flop = 2.0 * cute::size(shape) * atoms * iterations * kAccumulators;
+  double const real = cute::is_complex<typename Traits::ValTypeA>::value ? 4.0 : 1.0;  // real products of a product
+  *flop = 2.0 * real * cute::size(shape) * atoms * iterations * kAccumulators;
   return cudaGetLastError() == cudaSuccess ? 0 : 3;
 }
 

@@ -15,6 +15,7 @@
 #include "groups.cuh"
 #include "line_sums.cuh"
 #include "operands.cuh"
+#include "real_view.cuh"
 #include "record.cuh"
 #include "scales.cuh"
 #include "types.cuh"
@@ -32,8 +33,9 @@ inline constexpr int kRefThread = 4;            // of M and of N, per thread
 inline constexpr int kRefPitch = kRefTile + 2;  // keeps rows 16-byte aligned and the banks apart
 static_assert(kRefTile / kRefThread * (kRefTile / kRefThread) == kThreads);
 
-/// One (TILE,TILE_K) piece of a (rows,K) matrix into shared memory as (TILE_K,TILE), zeros beyond the edges.
-template <class T, class Wide>
+/// One (TILE,TILE_K) piece of a (rows,K) matrix into shared memory as (TILE_K,TILE), zeros beyond the edges; of a complex one
+/// as real_view.cuh has it.
+template <class T, Operand kOperand, class Wide>
 __device__ void load_reference_tile(Matrix const& matrix, int64_t b, int64_t row0, int64_t row_end, int64_t k0,
                                     Wide (*tile)[kRefPitch]) {
   auto const* const data = static_cast<typename T::Storage const*>(matrix.data);
@@ -41,12 +43,13 @@ __device__ void load_reference_tile(Matrix const& matrix, int64_t b, int64_t row
     // Neighbouring threads take neighbouring addresses.
     int const k = matrix.cols_contiguous ? i % kRefTileK : i / kRefTile;
     int const row = matrix.cols_contiguous ? i / kRefTileK : i % kRefTile;
-    bool const inside = row0 + row < row_end && k0 + k < matrix.cols;
-    tile[k][row] = inside ? static_cast<Wide>(T::load(data[matrix.offset(row0 + row, k0 + k, b)])) : Wide(0);
+    bool const inside = row0 + row < row_end && k0 + k < matrix.cols * kPartsOf<T>;
+    tile[k][row] = inside ? static_cast<Wide>(real_entry<T, kOperand>(matrix, data, row0 + row, k0 + k, b)) : Wide(0);
   }
 }
 
-/// a: (M,K,batch), b: (N,K,batch); sum, magnitude, drift: (rows,N), N contiguous: for batch `batch` and rows row0 ..
+/// a: (M,K,batch), b: (N,K,batch), real or complex: then M, N, K are those of real_view.cuh. sum, magnitude, drift: (rows,N), N
+/// contiguous: for batch `batch` and rows row0 ..
 /// row0+rows of A, sum = sum_k a*b, magnitude = sum_k |a*b|, and drift as error_bound.cuh has it. Integers are exact and
 /// have magnitude = |sum|. positive: odd rows of A and B have no negative entries, so that products of both have one sign.
 /// scales: by which the products are multiplied, of elements of K or of the finished sum.
@@ -60,7 +63,9 @@ __global__ void __launch_bounds__(kThreads)
   __shared__ __align__(16) Wide tile_a[kRefTileK][kRefPitch];  // (TILE_K,TILE_M)
   __shared__ __align__(16) Wide tile_b[kRefTileK][kRefPitch];  // (TILE_K,TILE_N)
 
-  int64_t const tiles_n = (b.rows + kRefTile - 1) / kRefTile;
+  int64_t const columns = b.rows * kPartsOf<B>;
+  int64_t const depth = a.cols * kPartsOf<A>;
+  int64_t const tiles_n = (columns + kRefTile - 1) / kRefTile;
   int64_t const m0 = row0 + static_cast<int64_t>(blockIdx.x) / tiles_n * kRefTile;
   int64_t const n0 = static_cast<int64_t>(blockIdx.x) % tiles_n * kRefTile;
   int const thread_m = static_cast<int>(threadIdx.x) / (kRefTile / kRefThread) * kRefThread;
@@ -82,10 +87,10 @@ __global__ void __launch_bounds__(kThreads)
   auto const factor_at = [&](int i, int j, int64_t k) {
     int64_t const m = m0 + thread_m + i;
     int64_t const n = n0 + thread_n + j;
-    return m < row0 + rows && n < b.rows ? scales.factor(m, n, k, batch) : 1.0;
+    return m < row0 + rows && n < columns ? scales.factor(m, n, k, batch) : 1.0;
   };
   int const path_block = of.of_pieces() ? kPieceBlock : kPathBlock;
-  for (int64_t k0 = 0; k0 < a.cols; k0 += kRefTileK) {
+  for (int64_t k0 = 0; k0 < depth; k0 += kRefTileK) {
     if constexpr (Scales::kAlongK) {
       if (k0 % kPathBlock == 0) {
 #pragma unroll
@@ -100,8 +105,8 @@ __global__ void __launch_bounds__(kThreads)
         path.template open<kPromoted>(of, k0, so_far, Scales::kAlongK ? static_cast<float>(factor) : 1.0f);
       });
     }
-    load_reference_tile<A>(a, batch, m0, row0 + rows, k0, tile_a);
-    load_reference_tile<B>(b, batch, n0, b.rows, k0, tile_b);
+    load_reference_tile<A, Operand::kA>(a, batch, m0, row0 + rows, k0, tile_a);
+    load_reference_tile<B, Operand::kB>(b, batch, n0, columns, k0, tile_b);
     __syncthreads();
 #pragma unroll
     for (int k = 0; k < kRefTileK; ++k) {
@@ -123,7 +128,7 @@ __global__ void __launch_bounds__(kThreads)
         }
       }
     }
-    bool const is_last = k0 + kRefTileK >= a.cols;
+    bool const is_last = k0 + kRefTileK >= depth;
     if (!kInteger && ((k0 + kRefTileK) % path_block == 0 || is_last)) {
       each([&](Path& path, double so_far, double size, double) {
         path.template close<kPromoted>(of, k0 + kRefTileK, is_last, so_far, size);
@@ -137,11 +142,11 @@ __global__ void __launch_bounds__(kThreads)
     for (int j = 0; j < kRefThread; ++j) {
       int64_t const m = m0 + thread_m + i;
       int64_t const n = n0 + thread_n + j;
-      if (m >= row0 + rows || n >= b.rows) { continue; }
+      if (m >= row0 + rows || n >= columns) { continue; }
       bool const symmetric = !positive || m % 2 == 0 || (n % 2 == 0 && !Scales::kOneSign);
       double value = static_cast<double>(sums[i][j]);
       double size = kInteger ? fabs(value) : magnitudes[i][j];
-      double far = kInteger ? 0.0 : paths[i][j].template drift<kPromoted>(of, a.cols, magnitudes[i][j], symmetric);
+      double far = kInteger ? 0.0 : paths[i][j].template drift<kPromoted>(of, depth, magnitudes[i][j], symmetric);
       if constexpr (Scales::kAlongK) {
         far += Scales::rounding(kPromoted) * (size + far);
       } else if constexpr (Scales::kAny) {  // a factor of the finished sum, a product that is rounded
@@ -151,9 +156,9 @@ __global__ void __launch_bounds__(kThreads)
         far *= fabs(factor);
         far += growth(kRoundoffF32, 2) * (fabs(value) + far);
       }
-      sum[(m - row0) * b.rows + n] = value;
-      magnitude[(m - row0) * b.rows + n] = size;
-      drift[(m - row0) * b.rows + n] = far;
+      sum[(m - row0) * columns + n] = value;
+      magnitude[(m - row0) * columns + n] = size;
+      drift[(m - row0) * columns + n] = far;
     }
   }
 }
@@ -178,7 +183,7 @@ class ReferenceSlab {
   void compute(Matrix const& a, Matrix const& b, Scales const& scales, Accumulation const& of, bool positive, int64_t batch,
                int64_t row0, int64_t rows, cudaStream_t stream) {
     static_assert(A::kInteger == B::kInteger, "a product of an integer and a float has no reference");
-    int64_t const blocks = ((rows + kRefTile - 1) / kRefTile) * ((b.rows + kRefTile - 1) / kRefTile);
+    int64_t const blocks = ((rows + kRefTile - 1) / kRefTile) * ((b.rows * kPartsOf<B> + kRefTile - 1) / kRefTile);
     reference_kernel<A, B, kPromoted, Scales><<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(
         a, b, scales, of, positive, batch, row0, rows, static_cast<double*>(sum_.get()), static_cast<double*>(magnitude_.get()),
         static_cast<double*>(drift_.get()));
@@ -215,10 +220,13 @@ void check_status(int status) {
   throw Failure{unsupported ? Disposition::kNotSupported : Disposition::kFailed, reason};
 }
 
-inline std::string describe(Findings const& one, Matrix const& d) {
-  long long const m = one.first / d.cols % d.rows;
-  long long const b = one.first / d.cols / d.rows;
-  return "(" + std::to_string(b) + "," + std::to_string(m) + "," + std::to_string(one.first % d.cols) + ") got " +
+/// parts: real numbers of an element.
+inline std::string describe(Findings const& one, Matrix const& d, int parts) {
+  long long const element = one.first / parts;
+  long long const m = element / d.cols % d.rows;
+  long long const b = element / d.cols / d.rows;
+  char const* const part = parts == 1 ? "" : one.first % parts == 0 ? " real part" : " imaginary part";
+  return "(" + std::to_string(b) + "," + std::to_string(m) + "," + std::to_string(element % d.cols) + ")" + part + " got " +
          number_text(one.first_got, 9) + " expected " + number_text(one.first_expected, 9) + " +- " +
          number_text(one.first_bound, 3);
 }
@@ -303,7 +311,8 @@ void compare_output(Problem const& problem, Expectation const& expected, Operand
                     Matrix const& c, char const* pass, Outcome* outcome, Raised* raised, cudaStream_t stream) {
   using A = typename Subject::A;
   using B = typename Subject::B;
-  ReferenceSlab slab(problem.m, problem.n);
+  constexpr int kParts = kPartsOf<typename Subject::Out>;
+  ReferenceSlab slab(problem.m, problem.n * kPartsOf<B>);
   Comparison comparison;
   FurtherMatrices further;
   std::copy(call.further.begin(), call.further.end(), further.at);
@@ -329,10 +338,10 @@ void compare_output(Problem const& problem, Expectation const& expected, Operand
   }
   if (comparison.total().incorrect == 0) { return; }
   outcome->disposition = Disposition::kIncorrect;
-  outcome->reason += std::to_string(comparison.total().incorrect) + " of " + std::to_string(call.d.elements()) +
-                     " elements wrong" + pass + "; at (batch,m,n): ";
+  outcome->reason += std::to_string(comparison.total().incorrect) + " of " + std::to_string(call.d.elements() * kParts) +
+                     (kParts == 1 ? " elements wrong" : " real and imaginary parts wrong") + pass + "; at (batch,m,n): ";
   for (std::size_t i = 0; i < comparison.examples().size(); ++i) {
-    outcome->reason += (i == 0 ? "" : ", ") + describe(comparison.examples()[i], call.d);
+    outcome->reason += (i == 0 ? "" : ", ") + describe(comparison.examples()[i], call.d, kParts);
   }
   outcome->reason += ". ";
 }
@@ -474,16 +483,18 @@ inline void put(Outcome const& outcome, Record* record) {
   record->bound = outcome.findings.bound;
 }
 
-/// 2*M*N*K per batch, the textbook count; of groups, that of the rows that there are.
-inline double flop(Problem const& p) {
+/// 2*M*N*K per batch, the textbook count; of groups, that of the rows that there are; of complex numbers four times that.
+template <class Subject>
+double flop(Problem const& p) {
+  constexpr double kEach = 2.0 * kPartsOf<typename Subject::A> * kPartsOf<typename Subject::B>;
   if (!p.groups_nk.empty()) {
     double sum = 0;
     for (std::size_t i = 0; i < p.groups.size(); ++i) {
-      sum += 2.0 * static_cast<double>(p.groups[i]) * static_cast<double>(p.n_of(i)) * static_cast<double>(p.k_of(i));
+      sum += kEach * static_cast<double>(p.groups[i]) * static_cast<double>(p.n_of(i)) * static_cast<double>(p.k_of(i));
     }
     return sum;
   }
-  return 2.0 * static_cast<double>(rows_together(p)) * static_cast<double>(p.n) * static_cast<double>(p.k);
+  return kEach * static_cast<double>(rows_together(p)) * static_cast<double>(p.n) * static_cast<double>(p.k);
 }
 
 }  // namespace v0_1

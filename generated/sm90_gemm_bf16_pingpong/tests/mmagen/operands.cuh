@@ -176,8 +176,9 @@ Draw draw_of(Problem const& problem, Distribution distribution) {
   Draw draw;
   draw.distribution = distribution;
   if (distribution == Distribution::kZeros) { return draw; }
+  int64_t const products = problem.k * kPartsOf<typename Subject::A>;  // of a sum of real numbers
   if (distribution == Distribution::kSmallInt) {
-    SmallIntRule const rule = small_int_rule(problem.k, Subject::Scalar::round(problem.alpha),
+    SmallIntRule const rule = small_int_rule(products, Subject::Scalar::round(problem.alpha),
                                              Subject::Scalar::round(problem.beta), exact_limits<Subject>());
     draw.reach_a = rule.range_a;
     draw.reach_b = rule.range_b;
@@ -190,7 +191,7 @@ Draw draw_of(Problem const& problem, Distribution distribution) {
   }
   draw.positive = Subject::kAccumulation.promoted != 0;
   UniformRule const rule = uniform_rule<typename Subject::A, typename Subject::B, typename Subject::Out>(
-      problem.k, Subject::Scalar::round(problem.alpha), draw.positive);
+      products, Subject::Scalar::round(problem.alpha), draw.positive);
   draw.reach_a = draw.reach_b = rule.reach;
   draw.reach_c = reach_of_c<typename Subject::Out>();
   draw.group = rule.group;
@@ -255,7 +256,14 @@ __global__ void fill_kernel(Matrix matrix, Fill fill) {
     int64_t const b = matrix.batch_stride == 0 ? 0 : i / (matrix.inner() * matrix.outer());
     int64_t const row = matrix.cols_contiguous ? outer : inner;
     int64_t const col = matrix.cols_contiguous ? inner : outer;
-    data[matrix.offset(row, col, b)] = T::store(draw<T>(fill, matrix, row, col, b));
+    typename T::Storage& element = data[matrix.offset(row, col, b)];
+    if constexpr (kPartsOf<T> == 1) {
+      element = T::store(draw<T>(fill, matrix, row, col, b));
+    } else {
+      for (int part = 0; part < kPartsOf<T>; ++part) {
+        element.part[part] = draw<T>(fill, matrix, row, col * kPartsOf<T> + part, b);
+      }
+    }
   }
 }
 

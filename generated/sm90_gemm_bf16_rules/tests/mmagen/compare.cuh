@@ -116,7 +116,7 @@ struct Findings {
   double max_abs_err = 0.0;  ///< among the incorrect elements, if there are any; NaN counts as infinite
   double bound = 0.0;        ///< at that element; of several with that error, the largest
   double max_rel_err = 0.0;  ///< largest |got - expected| / (|alpha| * S + |beta * c|)
-  long long first = -1;      ///< the first incorrect element: ((batch * M) + m) * N + n
+  long long first = -1;      ///< the first incorrect element: ((batch * M) + m) * N + n; N of parts where they are complex
   double first_got = 0.0, first_expected = 0.0, first_bound = 0.0;
 };
 
@@ -161,29 +161,32 @@ __host__ __device__ inline Findings judge_element(Interval const& may, double go
 }
 
 /// Elements row0 .. row0+rows of batch `batch` of d: (M,N,batch) against sum, magnitude, drift: (rows,N), of which
-/// D may have half the columns. c: (M,N,batch), not
-/// read when beta is 0. Each block takes one run of neighbouring elements and leaves one entry in findings: (blocks).
+/// D may have half the columns; of a complex D each part, and N counts parts. c: (M,N,batch), not read when beta is 0. Each
+/// block takes one run of neighbouring elements and leaves one entry in findings: (blocks).
 template <class Out, class Epilogue>
 __global__ void __launch_bounds__(kThreads)
     compare_kernel(Matrix d, Matrix c, FurtherMatrices further, ErrorModel model, int64_t batch, int64_t row0, int64_t rows,
                    double const* sum, double const* magnitude, double const* drift, Findings* findings) {
   auto const* const got_data = static_cast<typename Out::Storage const*>(d.data);
   auto const* const c_data = static_cast<typename Out::Storage const*>(c.data);
-  int64_t const total = rows * d.cols;
+  constexpr int kParts = kPartsOf<Out>;
+  int64_t const columns = d.cols * kParts;
+  int64_t const total = rows * columns;
   int64_t const run = (total + gridDim.x - 1) / gridDim.x;
   int64_t const begin = run * blockIdx.x;
   int64_t const end = begin + run < total ? begin + run : total;
   Findings mine;
   for (int64_t i = begin + threadIdx.x; i < end; i += kThreads) {
-    int64_t const row = row0 + i / d.cols;
-    int64_t const col = i % d.cols;
-    double const c_value = model.beta == 0.0 ? 0.0 : Out::load(c_data[c.offset(row, col, batch)]);
+    int64_t const row = row0 + i / columns;
+    int64_t const part = i % kParts;
+    int64_t const col = i % columns / kParts;
+    double const c_value = model.beta == 0.0 ? 0.0 : part_of<Out>(c_data[c.offset(row, col, batch)], part);
     ModelPlace const at = {row, col, batch, model.alpha, model.beta, c_value, further.at, further.gathered, further.line_sums};
     int64_t const first = i * Epilogue::kSumsOfElement;
     Interval const may = Epilogue::template interval<Out>(model, sum + first, drift + first, at);
     double const size = Epilogue::size(model, magnitude[first], c_value, may);
-    double const got = Out::load(got_data[d.offset(row, col, batch)]);
-    merge(mine, judge_element(may, got, size, (batch * d.rows + row) * d.cols + col));
+    double const got = part_of<Out>(got_data[d.offset(row, col, batch)], part);
+    merge(mine, judge_element(may, got, size, (batch * d.rows + row) * columns + i % columns));
   }
   // Raw bytes: a __shared__ array of a type with member initialisers is not allowed.
   __shared__ __align__(16) unsigned char shared[kThreads * sizeof(Findings)];
@@ -220,7 +223,7 @@ class Comparison {
   template <class Out, class Epilogue>
   void add(Matrix const& d, Matrix const& c, FurtherMatrices const& further, ErrorModel const& model, int64_t batch,
            int64_t row0, int64_t rows, double const* sum, double const* magnitude, double const* drift, cudaStream_t stream) {
-    int64_t const blocks = std::min<int64_t>(kBlocks, (rows * d.cols + kThreads - 1) / kThreads);
+    int64_t const blocks = std::min<int64_t>(kBlocks, (rows * d.cols * kPartsOf<Out> + kThreads - 1) / kThreads);
     compare_kernel<Out, Epilogue><<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(
         d, c, further, model, batch, row0, rows, sum, magnitude, drift, static_cast<Findings*>(device_.get()));
     check(cudaGetLastError(), "launching compare_kernel");

@@ -33,6 +33,7 @@ inline cudaDataType_t lt_type(std::string const& word) {
   if (word == "bf16") { return CUDA_R_16BF; }
   if (word == "tf32" || word == "f32") { return CUDA_R_32F; }
   if (word == "f64") { return CUDA_R_64F; }
+  if (word == "c64") { return CUDA_C_64F; }
   if (word == "s8") { return CUDA_R_8I; }
   if (word == "s32") { return CUDA_R_32I; }
   if (word == "e4m3") { return CUDA_R_8F_E4M3; }
@@ -52,7 +53,7 @@ struct LtTypes {
   bool tf32() const { return a == "tf32"; }
   cublasComputeType_t compute() const {
     if (acc == "f16") { return CUBLAS_COMPUTE_16F; }
-    if (acc == "f64") { return CUBLAS_COMPUTE_64F; }
+    if (acc == "f64" || acc == "c64") { return CUBLAS_COMPUTE_64F; }
     if (acc == "s32") { return CUBLAS_COMPUTE_32I; }
     if (f32 == LtF32::kPieces) {
 #if CUDART_VERSION >= 12090
@@ -64,7 +65,7 @@ struct LtTypes {
     if (f32 == LtF32::kTf32) { return CUBLAS_COMPUTE_32F_FAST_TF32; }
     return tf32() ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
   }
-  cudaDataType_t scale() const { return acc == "f16" ? CUDA_R_16F : lt_type(scalar); }
+  cudaDataType_t scale() const { return acc == "f16" ? CUDA_R_16F : acc == "c64" ? CUDA_C_64F : lt_type(scalar); }
 };
 
 inline constexpr std::size_t kLtWorkspaceBytes = std::size_t{64} << 20;
@@ -200,6 +201,8 @@ class LtMatmul {
       put(f16::store(value));
     } else if (type == CUDA_R_64F) {
       put(value);
+    } else if (type == CUDA_C_64F) {
+      put(c64::Storage{{value, 0.0}});
     } else if (type == CUDA_R_32I) {
       put(s32::store(value));
     } else {
@@ -273,8 +276,8 @@ class LtMatmul {
 
   bool swapped_;
   LtEpilogue epilogue_;
-  alignas(8) unsigned char alpha_[8] = {};
-  alignas(8) unsigned char beta_[8] = {};
+  alignas(16) unsigned char alpha_[16] = {};
+  alignas(16) unsigned char beta_[16] = {};
   LtScales left_scales_, right_scales_;
   cublasLtMatmulDesc_t operation_ = nullptr;
   cublasLtMatrixLayout_t left_ = nullptr, right_ = nullptr, c_ = nullptr, d_ = nullptr;

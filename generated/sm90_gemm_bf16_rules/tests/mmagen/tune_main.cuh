@@ -353,7 +353,7 @@ void report_heat(Problem const& problem, Heat<Subject> const& heat, ClockReading
       record.ms_median = timing.ms_median;
       record.ms_min = timing.ms_min;
       record.ms_max = timing.ms_max;
-      record.tflops = flop(problem) / timing.ms_median * 1e-9;
+      record.tflops = flop<Subject>(problem) / timing.ms_median * 1e-9;
       record.gbps = heat.bytes() / timing.ms_median * 1e-6;
       record.sm_clock_mhz = clocks.sm_clock_mhz();
       record.power_w = clocks.power_w();

@@ -37,7 +37,7 @@ void time_problem(Problem const& problem, Distribution distribution, uint64_t se
   record->ms_median = timing.ms_median;
   record->ms_min = timing.ms_min;
   record->ms_max = timing.ms_max;
-  record->tflops = flop(problem) / timing.ms_median * 1e-9;
+  record->tflops = flop<Subject>(problem) / timing.ms_median * 1e-9;
   record->gbps = operands.bytes() / timing.ms_median * 1e-6;
   record->sm_clock_mhz = clocks.sm_clock_mhz();
   record->power_w = clocks.power_w();

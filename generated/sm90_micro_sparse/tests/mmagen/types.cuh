@@ -6,9 +6,10 @@
 //   T::load(Storage) -> double exact for every type (no integer type here is wider than 32 bits)
 //   T::store(double) -> Storage  rounded once, to nearest even
 //   T::round(double) -> double   the value store() would leave in memory
-// and constants. Rounding goes straight from double: by way of float it would round twice, and the comparison of
-// exact problems would then reject a correct kernel. Written from the definitions of the formats, without cuda_fp16.h
-// and similar headers: the comparison shares no code with the kernel under test.
+// and constants; of a complex type load, store and round are those of a part (kPartsOf, part_of). Rounding goes straight from
+// double: by way of float it would round twice, and the comparison of exact problems would then reject a correct kernel.
+// Written from the definitions of the formats, without cuda_fp16.h and similar headers: the comparison shares no code with the
+// kernel under test.
 //
 // Overflow: f16, bf16, tf32 and f32 go to infinity; integers, e4m3 and e5m2 saturate to the largest finite value
 // (cvt.satfinite). NaN stays NaN, in an integer it becomes 0.
@@ -190,6 +191,14 @@ struct f64 {
   __host__ __device__ static Storage store(double x) { return x; }
 };
 
+/// complex<double>: two f64, the real part first. What f64 has is that of a part.
+struct c64 : f64 {
+  struct Storage {
+    double part[2];
+  };
+  static constexpr char const* kWord = "c64";
+};
+
 struct s8 : Integer<int8_t> {
   static constexpr char const* kWord = "s8";
 };
@@ -205,6 +214,22 @@ struct u16 : Integer<uint16_t> {
 struct s32 : Integer<int32_t> {
   static constexpr char const* kWord = "s32";
 };
+
+/// Real numbers of an element.
+template <class T>
+inline constexpr int kPartsOf = 1;
+template <>
+inline constexpr int kPartsOf<c64> = 2;
+
+/// One of them; 0 is the real part.
+template <class T>
+__host__ __device__ double part_of(typename T::Storage const& element, int64_t part) {
+  if constexpr (kPartsOf<T> == 1) {
+    return T::load(element);
+  } else {
+    return element.part[part];
+  }
+}
 
 template <class T>
 inline constexpr bool is_fp8 = std::is_same<T, e4m3>::value || std::is_same<T, e5m2>::value;
