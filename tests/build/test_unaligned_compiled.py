@@ -40,14 +40,15 @@ _OTHERS = (
 
 def _unaligned(element_bytes: int) -> list[Problem]:
     """Lines that begin at each multiple of an element: by the pointers, and by the pitch from line to line. Some are shorter than
-    a vector, some end in the first or the last one of a tile."""
+    a vector, some end in the first or the last one of a tile; some go through whole tiles in which no line begins or ends."""
     vector = 16 // element_bytes
     by_pointer = [Problem(shape=(19, 35, 8 * vector + 5 * i), offset=i, beta=1.0) for i in range(1, vector)]
     by_pitch = [
         Problem(shape=(17 + 8 * i, 27 + i, 130 + i), batch=2, ld_pad=i, alpha=-1.0, beta=2.0) for i in range(1, vector, 2)
     ]
     short = [Problem(shape=(3 + i, 2 + i, 1 + i), offset=i % 3) for i in range(0, vector, 3)]
-    return [*by_pointer, *by_pitch, *short]
+    through = [Problem(shape=(20, 36, 640 // element_bytes + 1)), Problem(shape=(389, 20, 130), offset=1)]
+    return [*by_pointer, *by_pitch, *short, *through]
 
 
 @pytest.mark.parametrize("name", representatives((SPEC, *_OTHERS), (SPEC,)))
