@@ -28,6 +28,7 @@ _STORED = {"tf32": "f32", "e4m3": "bf16", "e5m2": "bf16", "s8": "s32", "u8": "s3
 _MADE = ("empty", "ones", "rand", "randn", "zeros")
 _PRODUCTS = ("_int_mm", "_scaled_mm", "bmm", "matmul", "mm")
 _SUMS_OF_C = ("addmm", "baddbmm")  # a further first argument, C
+_A_NAMES, _B_NAMES = ("mat1", "batch1", "input", "self"), ("mat2", "batch2", "other")  # torch's names of the arguments
 _CASTS = ("bfloat16", "double", "float", "half")
 _NO_MATTER = ("cuda", "detach")
 
@@ -71,6 +72,10 @@ def _value(node: ast.expr) -> _Tensor | Product:
         return _Tensor(_word(node.value), _shape(node.slice))
     if isinstance(node, ast.Attribute) and node.attr in ("T", "mT"):
         return _tensor(node.value).mt
+    if isinstance(node, ast.BinOp | ast.UnaryOp):
+        raise _refused(
+            node, "this is no product of matrices; write one alone, and add what is done with it to the spec's `epilogue`"
+        )
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute | ast.Name):
         return _called(node, node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id)
     hint = (
@@ -101,7 +106,9 @@ def _called(node: ast.Call, name: str) -> _Tensor | Product:
             raise _refused(node, "write it without the bias, and add `- {bias: column}` to the spec's `epilogue`")
         return _multiplied(node, _tensor(node.args[0]), _tensor(node.args[1]).mt, named.get("out_dtype"))
     if name in (*_PRODUCTS, *_SUMS_OF_C):
-        factors = node.args[1:] if name in _SUMS_OF_C else node.args
+        factors = node.args[name in _SUMS_OF_C :]
+        for names in (_A_NAMES, _B_NAMES):
+            factors = factors + [named[one] for one in names if one in named and (one != "input" or name in _PRODUCTS)]
         if len(factors) < 2:
             raise _refused(node, "it needs two matrices")
         return _multiplied(node, _tensor(factors[0]), _tensor(factors[1]), named.get("out_dtype"))
@@ -128,6 +135,8 @@ def _method(node: ast.Call, name: str, of: _Tensor | Product, named: dict[str | 
         return _cast(of, _word(types[0])) if types else of
     if isinstance(of, _Tensor) and name in ("t", "transpose", "swapaxes"):
         return of.mt
+    if isinstance(of, _Tensor) and name == "permute":
+        return _permuted(node, of)
     if isinstance(of, _Tensor) and name == "contiguous":
         return replace(of, transposed=False)
     if name in _PRODUCTS and isinstance(of, _Tensor) and node.args:
@@ -135,19 +144,32 @@ def _method(node: ast.Call, name: str, of: _Tensor | Product, named: dict[str | 
     raise _refused(node, f"{name} is not known here; an operation after the product is one of the spec's `epilogue`")
 
 
+def _permuted(node: ast.Call, of: _Tensor) -> _Tensor:
+    """Of the last two dimensions; others stay where they are."""
+    given = node.args[0].elts if len(node.args) == 1 and isinstance(node.args[0], ast.Tuple | ast.List) else node.args
+    rank = len(of.shape)
+    found = [None if isinstance(one, ast.Starred) else ast.literal_eval(one) for one in given]
+    order = [one % rank for one in found if type(one) is int and -rank <= one < rank]
+    if len(order) != len(found) or order not in ([*range(rank)], [*range(rank - 2), rank - 1, rank - 2]):
+        raise _refused(node, "only the last two dimensions of a tensor can be exchanged")
+    return of if order == sorted(order) else of.mt
+
+
 def _cast(of: _Tensor | Product, word: str) -> _Tensor | Product:
     return replace(of, out=word) if isinstance(of, Product) else replace(of, word=word)
 
 
 def _multiplied(node: ast.expr, a: _Tensor, b: _Tensor, out: ast.expr | None) -> Product:
-    if len(a.shape) < 2 or len(b.shape) not in (2, 3) or a.shape[-1] != b.shape[-2]:
+    if len(a.shape) < 2 or len(b.shape) < 2 or a.shape[-1] != b.shape[-2]:
         raise _refused(node, f"shapes {a.shape} and {b.shape} are no (..., M, K) and (..., K, N)")
-    (*batches, m, k), n = a.shape, b.shape[-1]
-    if len(b.shape) == 3:
-        batch = math.prod(batches)
-        if b.shape[0] not in (1, batch) and batch != 1:
-            raise _refused(node, f"batches of {batch} and {b.shape[0]} matrices")
-        batch = max(batch, b.shape[0])
+    (*batches, m, k), (*of_b, _, n) = a.shape, b.shape
+    if of_b:
+        batch, count = math.prod(batches), math.prod(of_b)
+        same = batch == count if len(of_b) == 1 else batches == of_b
+        # A matrix that all batches share has stride 0; one that some of them share has no stride.
+        if not (same or 1 in (batch, count)):
+            raise _refused(node, f"batches of {' x '.join(map(str, batches))} and {' x '.join(map(str, of_b))} matrices")
+        batch = max(batch, count)
     else:  # the rows of all batches are one matrix, unless each is transposed
         batch, m = (math.prod(batches), m) if a.transposed else (1, m * math.prod(batches))
     stored = _word(out) if out is not None else _STORED.get(a.word, a.word)

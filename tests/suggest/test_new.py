@@ -170,6 +170,19 @@ NEW = "cutlass3x_sm90_tensorop_gemm_{}_128x128x64_2x1x1_0_{}_align8_warpspeciali
         ("cutlass_tensorop_s1688tf32gemm_256x128_16x3_tn_align4", "sm_80", "tf32", "f32", "f32", "TN", "M"),
         ("cutlass_tensorop_d884gemm_128x128_16x3_nn_align1", "sm_80", "f64", "f64", "f64", "NN", "M"),
         ("cutlass_tensorop_s8_i16832gemm_s8_256x128_64x3_tn_align16", "sm_80", "s8", "s32", "s8", "TN", "M"),
+        ("cutlass_tensorop_s1688bf16gemm_128x128_16x4_tn_align4", "sm_80", "bf16", "f32", "f32", "TN", "M"),
+        ("cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_128x128_64x3_tn_align8", "sm_80", "bf16", "f32", "bf16", "TN", "M"),
+        ("cutlass_75_tensorop_s1688gemm_f16_256x128_32x2_nt_align8", "sm_75", "f16", "f32", "f32", "NT", "M"),
+        (
+            "void cutlass::Kernel2<cutlass_80_tensorop_h16816gemm_256x128_32x3_nn_align8>"
+            "(cutlass_80_tensorop_h16816gemm_256x128_32x3_nn_align8::Params)",
+            "sm_80",
+            "f16",
+            "f16",
+            "f16",
+            "NN",
+            "M",
+        ),
         ("cutlass_simt_sgemm_128x128_8x2_nn_align1", "sm_80", "f32", "f32", "f32", "NN", "M"),
     ],
 )
