@@ -31,12 +31,17 @@ _SCALAR_RATE = 128
 _HOPPER = 90
 _OF_WGMMA = {"bf16": 0.663, "f64": 0.499, "c64": 0.499, "e4m3": 0.777, "e5m2": 0.777}
 _SMEM_BYTES = 128  # an SM's shared memory delivers in a cycle
-# Between two k tiles: the wait for cp.async, a barrier, addresses. An assumption; it makes short k tiles cost something.
-_K_TILE_CYCLES = 100
+# What one warp waits for in a k tile, in cycles, however fast the tensor cores are: cp.async.wait_group, a barrier and the first
+# fragments, and for each 32 bytes of a row, which a k block of mma.sync has, fragments and products of the one before. It joins
+# what is limited by rates in squares. Fitted, with _EDGE_CYCLES, _JOINED, _STAGED and _WARPS_SYNC, to the half of the problems of
+# mma.sync that docs/results/h200-ranking.md says; tf32, f64 and sparse kernels had no part in it.
+_K_TILE_CYCLES, _K_BLOCK_CYCLES, _K_BLOCK_BYTES = 258, 35.7, 32
+# A CTA whose tile extends beyond A or B copies with a predicate for each vector, and other CTAs end sooner: cycles of a vector.
+_EDGE_CYCLES = 45.4
 # The clock of f64 kernels, which take less power, relative to that at which the peaks of the datasheet hold (h200-peaks.csv).
 _F64_CLOCK = 1980 / 1830
 # Loads of fragments delay tensor cores before they limit them: a p-norm of the two, by mma.sync kernels on an H200.
-_JOINED = 1.5
+_JOINED = 1.73
 
 # Of the datasheet's rate, what wgmma kernels reach before the power limit lowers the clock, by the type of A, other types the
 # first; and those of a sparse A. And what threads add for each element of a tile and k tile where they add up partial sums, and
@@ -90,10 +95,11 @@ _LEAST_US, _LEAST_LINE_US = 0.055, 0.0005  # of a k tile, and for each byte of i
 # tile's mainloop, up to the bytes of the tile. Rows of D that are not whole lines of 32 elements are stored in narrow boxes.
 _ELEMENT_US, _BYTE_US, _HIDDEN_BYTE_US = 6.3e-5, 2.05e-5, 1.95e-5
 _NARROW, _LINE = 2.44, 32
+_STAGED = 1.63  # of this, what the epilogue of kernels without wgmma takes: barriers between its two copies
 _FIXUP_US, _FIXUP_ELEMENT_US = 0.96, 4.5e-5  # of a tile whose partial sums are added: itself, and for each element
 _PREFETCHED_US = 0.36  # less, with stages that are in L2 when the kernel begins
 _WARPS = 8  # of an SM, with which its tensor cores are busy
-_WARPS_SYNC = 0.69  # power of their part that mma.sync reaches with fewer
+_WARPS_SYNC = 0.18  # power of their part that mma.sync reaches with fewer
 _JOIN_US = 1.23  # exchange of partial sums within a cluster
 
 
@@ -147,8 +153,18 @@ def predicted(plan: GemmPlan, device: Device, problems: Sequence[Problem], works
         ctas = min(numbers.occupancy.ctas, _ctas_of_an_sm(plan, device, problem))
         if ctas not in costs:
             costs[ctas] = _cost(plan, device, ctas)
-        found.append(_us(plan, costs[ctas], problem, workspace))
+        found.append(_us(plan, costs[ctas], problem, workspace) + _edge_us(plan, device, problem))
     return found
+
+
+def _edge_us(plan: GemmPlan, device: Device, problem: Problem) -> float:
+    """What the predicates of the last tiles add, in kernels whose threads copy to shared memory."""
+    (m, n, k), call = plan.tile, _call(plan, problem)
+    if not all(one.smem_copy for one in plan.operands) or call.m % m == call.n % n == 0:
+        return 0.0
+    a, b = plan.operands
+    vectors = (m * a.element.bytes * a.kept / a.group + n * b.element.bytes) * k / _VECTOR_BYTES / plan.threads
+    return -(-call.k // k) * vectors * _EDGE_CYCLES / device.clock_mhz
 
 
 def _ctas_of_an_sm(plan: GemmPlan, device: Device, problem: Problem) -> int:
@@ -242,7 +258,9 @@ def _cost(plan: GemmPlan, device: Device, resident: int) -> Cost:
         # What one CTA waits for, another uses.
         warps = _WARPS if plan.operand("A").kept != plan.operand("A").group else resident * plan.threads / 32
         few = min(1.0, warps / _WARPS) ** _WARPS_SYNC
-        changed["k_tile_us"] = _k_tile_us(plan, device) * resident / few + _K_TILE_CYCLES / device.clock_mhz
+        waits = _K_TILE_CYCLES + _K_BLOCK_CYCLES * plan.tile[2] * plan.operands[0].element.bytes / _K_BLOCK_BYTES
+        changed["k_tile_us"] = math.hypot(_k_tile_us(plan, device) * resident / few, waits / device.clock_mhz)
+        changed["tile_us"] = guessed.tile_us + (_STAGED - 1) * _epilogue_us(plan)
     else:
         changed["k_tile_us"] = _wgmma_k_tile_us(plan, device, resident)
     return guessed.model_copy(update=changed)

@@ -60,3 +60,21 @@ def test_a_workspace_helps_unaligned_operands_alone():
     assert without[0] > 2 * with_one[0] > 2 * with_one[1]
     assert without[1] == with_one[1]
     assert math.isclose(mean_us(plan, H200, (unaligned, aligned)), math.sqrt(with_one[0] * with_one[1]), rel_tol=1e-12)
+
+
+def test_tiles_over_the_edge_copy_with_predicates():
+    plan = _plan("sm80_gemm_classic")
+    m, n, k = plan.tile
+    whole, less, shorter = (
+        Problem(shape=shape) for shape in ((4 * m, 4 * n, 64 * k), (4 * m - 8, 4 * n, 64 * k), (4 * m - 8, 4 * n, 8 * k))
+    )
+    of_whole, of_less, of_shorter = predicted(plan, H200, (whole, less, shorter))
+    assert of_less > 1.1 * of_whole
+    assert of_less - of_whole > 3 * (of_shorter - predicted(plan, H200, [Problem(shape=(4 * m, 4 * n, 8 * k))])[0])
+
+
+def test_tma_needs_no_predicates():
+    plan = _plan("sm90_gemm_bf16_tn")
+    m, n, k = plan.tile
+    whole, less = predicted(plan, H200, (Problem(shape=(4 * m, 4 * n, 64 * k)), Problem(shape=(4 * m - 8, 4 * n, 64 * k))))
+    assert math.isclose(less, whole, rel_tol=0.02)
