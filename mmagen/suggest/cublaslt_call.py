@@ -41,7 +41,7 @@ def product(line: str) -> Product:
     tf32 = "TF32" in compute["computetype"]
     types = tuple("tf32" if tf32 and _type(one) == "f32" else _type(one) for one in (b, a))
     batch = d.get("batchcount", "1")
-    if not batch.isdecimal():
+    if not batch.isdecimal() or int(batch) < 1:
         raise UsageError(f"--cublaslt: batchCount={batch} is no number of matrices")
     return Product((types[0], types[1]), sums, _type(d), letters(not b_transposed, a_transposed), (n, m, k, int(batch)))
 

@@ -121,6 +121,7 @@ def test_calls_of_cublaslt():
         (call(more=" transa=OP_T epilogue=EPILOGUE_BIAS"), "EPILOGUE_BIAS: remove it"),
         (call(a="R_16BF rows=512 cols=96 order=ORDER_ROW"), "order=ORDER_ROW"),
         (call(d="R_16BF rows=96 cols=64 batchCount=x"), "batchCount=x"),
+        (call(d="R_16BF rows=96 cols=64 batchCount=0"), "batchCount=0 is no number"),
     ],
 )
 def test_other_lines_are_refused(line, says):
