@@ -118,6 +118,10 @@ def features(paths: Paths, problem: Problem) -> frozenset[str]:
     is_aligned = paths.is_aligned(problem)
     if not is_aligned and k_tiles > 2:
         own.add("k tiles between the first and the last")
+    if not is_aligned and k_tiles > 1:
+        for mode, extent, of_tile in zip("MN", problem.shape, paths.tile, strict=False):
+            if mode in paths.operands and extent >= 2 * of_tile + _ALIGNED:
+                own.add(f"tiles between the first and the last along {mode}")
     if problem.alpha != 1:
         own.add("alpha")
     if problem.offset:
@@ -154,6 +158,10 @@ def candidates(paths: Paths) -> Iterator[Problem]:
             yield Problem(shape=(odd["M"], odd["N"], odd["K"]), beta=2.0 if mode == paths.result else 0.0)
         # All extents odd; of both halves of a wgmma's rows some are outside. A k tile has neither the begin nor the end of K.
         yield Problem(shape=(_less(m), _less(n), 3 * k - _RAGGED), beta=2.0)
+        # An operand whose lines have neither their begin nor their end in the second of three tiles, with a whole k tile.
+        for mode in sorted(paths.operands - {"K"}):
+            inner = {"M": m - 1, "N": n - 1, mode: 2 * (m if mode == "M" else n) + _ALIGNED + 1}
+            yield Problem(shape=(inner["M"], inner["N"], k + 1))
         # M and N differ, and with them the batch strides of A and B.
         yield Problem(shape=(43, 27, 43), batch=3, ld_pad=_RAGGED, alpha=-1.0, beta=2.0)
     else:
@@ -200,9 +208,9 @@ def _is_quick(paths: Paths, problem: Problem) -> bool:
     results, tile = paths.results(problem), paths.tile[0] * paths.tile[1] * math.prod(paths.cluster) * paths.splits
     if not paths.tma:
         return results <= max(_MOST_RESULTS, 8 * tile)
-    if not paths.is_aligned(problem):  # each element is copied by itself
+    if not paths.is_aligned(problem):
         ctas = math.prod(-(-extent // of_tile) for extent, of_tile in zip(problem.shape[:2], paths.tile[:2], strict=True))
-        return ctas == 1 or ctas * paths.tile[0] * paths.tile[1] <= _MOST_RESULTS // 64
+        return ctas <= 3 or ctas * paths.tile[0] * paths.tile[1] <= _MOST_RESULTS // 64
     return results <= max(_MOST_RESULTS // 2, 8 * tile)
 
 

@@ -54,6 +54,7 @@ def test_every_kernel_is_asked_for_what_small_problems_reach(path):
     elif "unaligned" in kernels:
         wanted |= {"unaligned: k tiles between the first and the last", "unaligned: a source, D in single elements"}
         wanted |= {"unaligned: no source, D in single elements", "unaligned: no source, D in vectors"}
+        wanted |= {f"unaligned: tiles between the first and the last along {mode}" for mode in paths.operands - {"K"}}
     operations = it.spec.epilogue.operations
     if operations is not None and "beta_c" not in {one.word for one in operations}:
         wanted -= {feature for feature in wanted if "a source" in feature}
