@@ -27,12 +27,13 @@ class Measured:
 @dataclass(frozen=True)
 class Change:
     """A problem that differs. what: "passed -> failed", or "ratio 0.98 -> 0.90"; by: of the speed, -0.08 for 8% slower, None for a
-    verdict. regression: does it make exit code 1?"""
+    verdict. regression: does it make exit code 1? better: faster, or right where it was not."""
 
     key: Key
     what: str
     by: float | None
     regression: bool
+    better: bool
 
 
 def read(text: str, file: str) -> dict[Key, Measured]:
@@ -83,7 +84,9 @@ def _verdict_change(key: Key, old: Measured | None, new: Measured | None) -> Cha
     before, after = (one.word if one else "absent" for one in (old, new))
     if before == after:
         return None
-    return Change(key, f"{before} -> {after}", None, before == "passed" or after in ("incorrect", "failed"))
+    wrong = ("incorrect", "failed")
+    regression, better = before == "passed" or after in wrong, before in wrong and after == "passed"
+    return Change(key, f"{before} -> {after}", None, regression, better)
 
 
 def _speed_change(key: Key, old: Measured, new: Measured, noise: float) -> Change | None:
@@ -93,14 +96,12 @@ def _speed_change(key: Key, old: Measured, new: Measured, noise: float) -> Chang
         by, what = old.ms / new.ms - 1, f"ms {old.ms:.4f} -> {new.ms:.4f}"
     else:
         return None
-    return Change(key, what, by, by < 0) if abs(by) > noise else None
+    return Change(key, what, by, by < 0, by > 0) if abs(by) > noise else None
 
 
 def rows(found: Iterable[Change]) -> list[list[str]]:
     """For a table: what it is, kernel, problem, inputs, change."""
-    return [
-        ["REGRESSION" if one.regression else "better" if (one.by or 0) > 0 else "other", *one.key, _text(one)] for one in found
-    ]
+    return [["REGRESSION" if one.regression else "better" if one.better else "other", *one.key, _text(one)] for one in found]
 
 
 def _text(change: Change) -> str:

@@ -8,7 +8,7 @@ import pytest
 
 from mmagen.cli.main import main
 from mmagen.core.errors import UsageError
-from mmagen.report.changes import changes, read
+from mmagen.report.changes import changes, read, rows
 
 
 def record(problem="256,128,64", disposition="passed", **more):
@@ -40,6 +40,22 @@ def compared(old, new, noise=0.05):
 )
 def test_verdicts(before, after, expected):
     assert compared([record(disposition=before)], [record(disposition=after)]) == expected
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "word"),
+    [
+        ({"disposition": "incorrect"}, {}, "better"),
+        ({"disposition": "failed"}, {}, "better"),
+        ({"disposition": "skipped"}, {}, "other"),
+        ({"ratio": 1.0}, {"ratio": 1.1}, "better"),
+        ({"ratio": 1.1}, {"ratio": 1.0}, "REGRESSION"),
+        ({}, {"disposition": "incorrect"}, "REGRESSION"),
+    ],
+)
+def test_what_each_change_is_called(old, new, word):
+    (row,) = rows(changes(read(report(record(**old)), "old"), read(report(record(**new)), "new"), 0.05))
+    assert row[0] == word
 
 
 def test_a_problem_that_is_gone_is_a_regression_and_a_new_one_is_not():
