@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from mmagen.suggest.start import Suggestion
     from mmagen.suggest.wanted import Wanted
 
-_PROBLEM = re.compile(r"\d+,\d+,\d+(,\d+)?")
+# As verify takes one and as it prints one: 1024,512,64,3 and 1024x512x64 b3.
+_PROBLEM = re.compile(r"(\d+)([,x])(\d+)\2(\d+)(?:(?:\2| b)(\d+))?")
 # Asked in this order where stdin is a terminal: option, question, default.
 _QUESTIONS = (
     ("kernel", "Kernel (ownership, micro or gemm)", "gemm"),
@@ -167,14 +168,16 @@ def _local_target() -> str:
 def _problem(text: str) -> Problem:
     from pydantic import ValidationError
 
+    from mmagen.core.layout_text import INT_MAX
     from mmagen.spec.model import Problem
 
-    if not _PROBLEM.fullmatch(text):
+    found = _PROBLEM.fullmatch(text.strip())
+    if not found:
         raise UsageError(f"--problem {text}: write it as M,N,K or M,N,K,BATCH, e.g. 4096,4096,1024")
     try:
-        return Problem.model_validate([int(part) for part in text.split(",")])
-    except ValidationError as error:
-        raise UsageError(f"--problem {text}: {error.errors()[0]['msg']}") from None
+        return Problem.model_validate([int(part) for part in found.group(1, 3, 4, 5) if part])
+    except ValidationError:
+        raise UsageError(f"--problem {text}: M, N, K and BATCH are 1 to {INT_MAX}") from None
 
 
 def _accepted(found: Suggestion, file: str) -> None:

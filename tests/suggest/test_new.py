@@ -130,10 +130,30 @@ def test_the_verb_writes_a_file_once(tmp_path, monkeypatch, capsys):
     assert code == 0 and yaml.safe_load(out)["atom"] == "SM75_16x8x8_F32F16F16F32_TN"
 
 
-@pytest.mark.parametrize("bad", ["512,512", "0,1,2", "a,b,c", "1,2,3,4,5", "99999999999,1,1"])
-def test_a_bad_problem_is_refused(bad, capsys):
+_FORM, _RANGE = "write it as M,N,K or M,N,K,BATCH", "M, N, K and BATCH are 1 to 2147483647"
+
+
+@pytest.mark.parametrize(
+    ("bad", "says"),
+    [
+        ("512,512", _FORM),
+        ("a,b,c", _FORM),
+        ("1,2x3", _FORM),
+        ("1,2,3,4,5", _FORM),
+        ("0,1,2", _RANGE),
+        ("1x2x3 b0", _RANGE),
+        ("99999999999,1,1", _RANGE),
+    ],
+)
+def test_a_bad_problem_is_refused(bad, says, capsys):
     code, _, err = typed(capsys, "new", "--problem", bad, "-")
-    assert code == 2 and f"--problem {bad}" in err
+    assert code == 2 and f"--problem {bad}: {says}" in err
+
+
+@pytest.mark.parametrize("printed", ["512x256x64 b2", "512x256x64x2", "512,256,64,2"])
+def test_a_problem_may_be_as_it_is_printed(printed, capsys):
+    code, out, _ = typed(capsys, "new", "--arch", "sm_80", "--problem", printed, "-")
+    assert code == 0 and yaml.safe_load(out)["problems"] == [[512, 256, 64, 2]]
 
 
 def test_a_terminal_is_asked(tmp_path, monkeypatch, capsys):
