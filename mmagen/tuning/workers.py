@@ -95,7 +95,8 @@ class Workers:
     ) -> Session:
         usable = self._usable()
         model = usable[0][1].name if usable else ""
-        code = self._client.scatter(program.read_bytes(), broadcast=True)
+        # hash=False: by the hash of its content it would have the key of the call before, which may be about to be forgotten.
+        code = self._client.scatter(program.read_bytes(), broadcast=True, hash=False)
         session, left = Session(), list(problems)
         running = _distributed().as_completed(with_results=False)
         # On the clock that machines have in common.
