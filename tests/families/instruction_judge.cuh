@@ -29,7 +29,7 @@ void dump() {
     std::printf("{\"name\": \"%s\", \"inputs\": \"%s\", ", Subject::kName, text(inputs));
     print("A", packed(made.a, Subject::kBitsA, Subject::kShiftA));
     print("B", packed(made.b, Subject::kBitsB, Subject::kShiftB));
-    print("C", packed(made.c, 8 * sizeof(typename Subject::Acc::Storage), 0));
+    print("C", packed(made.c, 8 * sizeof(StoredPart<typename Subject::Acc>), 0));
     print("E", packed(made.e, 8, 0));
     print("SFA", packed(made.sfa, 8, 0));
     print("SFB", packed(made.sfb, 8, 0));

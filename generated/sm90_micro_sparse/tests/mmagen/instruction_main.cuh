@@ -84,7 +84,7 @@ Interval allowed_of_instruction(bool exact, double sum, double magnitude) {
   ErrorModel model;
   model.exact_sums = exact;
   model.integer_accumulator = Subject::Acc::kInteger;
-  int64_t const products = Subject::kK * (parts_of<typename Subject::A> == 2 ? 4 : 1);
+  int64_t const products = Subject::kK * (kPartsOf<typename Subject::A> == 2 ? 4 : 1);
   return allowed<typename Subject::Acc>(model, sum, drift_within(Subject::kAccumulation, products, magnitude, magnitude, true),
                                         0.0);
 }
@@ -93,7 +93,7 @@ Interval allowed_of_instruction(bool exact, double sum, double magnitude) {
 template <class Subject>
 void judge_instruction(Inputs inputs, uint64_t seed, Record* record, cudaStream_t stream) {
   using Acc = typename Subject::Acc;
-  constexpr int kParts = parts_of<Acc>;
+  constexpr int kParts = kPartsOf<Acc>;
   InstructionMatrices const made = draw_operands<Subject>(inputs, seed);
   std::vector<GuardedBytes> held;
   held.reserve(6);
@@ -102,7 +102,7 @@ void judge_instruction(Inputs inputs, uint64_t seed, Record* record, cudaStream_
     held.emplace_back(packed(codes, bits, shift), stream);
     return held.back().data();
   };
-  constexpr int kAccBits = 8 * sizeof(typename Acc::Storage);
+  constexpr int kAccBits = 8 * sizeof(StoredPart<Acc>);
   InstructionCall call = {};
   call.a = upload(made.a, Subject::kBitsA, Subject::kShiftA);
   call.b = upload(made.b, Subject::kBitsB, Subject::kShiftB);
@@ -110,7 +110,7 @@ void judge_instruction(Inputs inputs, uint64_t seed, Record* record, cudaStream_
   call.e = upload(made.e, 8, 0);
   call.sfa = upload(made.sfa, 8, 0);
   call.sfb = upload(made.sfb, 8, 0);
-  std::vector<typename Acc::Storage> got(made.c.codes.size());
+  std::vector<StoredPart<Acc>> got(made.c.codes.size());
   GuardedBytes const d(got.size() * sizeof got[0]);
   d.guarded().poison(stream);
   call.d = d.data();

@@ -58,7 +58,7 @@ struct Codes {
 
 template <class T>
 uint64_t code_of(double value) {
-  typename T::Storage const stored = T::store(value);
+  StoredPart<T> const stored = T::store(value);
   uint64_t code = 0;
   memcpy(&code, &stored, sizeof stored);
   return code;
@@ -66,7 +66,7 @@ uint64_t code_of(double value) {
 
 template <class T>
 double value_of(uint64_t code) {
-  typename T::Storage stored;
+  StoredPart<T> stored;
   memcpy(&stored, &code, sizeof stored);
   return T::load(stored);
 }
@@ -106,7 +106,7 @@ double drawn(Inputs inputs, Random& random, double sign) {
       return T::kSmallest + static_cast<double>(random.below(static_cast<int64_t>(T::kLargest - T::kSmallest) + 1));
     }
   } else if (inputs == Inputs::kUniform) {
-    return random.uniform() * (std::is_same_v<typename T::Storage, uint8_t> ? 2.0 : 1.0);  // few values lie within 1
+    return random.uniform() * (std::is_same_v<StoredPart<T>, uint8_t> ? 2.0 : 1.0);  // few values lie within 1
   }
   double const magnitude = static_cast<double>(1 + random.below(4));
   return T::kSigned ? magnitude * random.sign() : magnitude;
@@ -136,14 +136,14 @@ template <class Subject>
 InstructionMatrices draw_operands(Inputs inputs, uint64_t seed) {
   using A = typename Subject::A;
   using B = typename Subject::B;
-  constexpr int kPartsA = parts_of<A>;
+  constexpr int kPartsA = kPartsOf<A>;
   constexpr int kM = Subject::kM, kN = Subject::kN, kK = Subject::kK, kGroup = Subject::kGroup;
   constexpr int kKept = kGroup == 1 ? 1 : kGroup / 2;
   Random random(seed);
   InstructionMatrices made;
   made.a = Codes(kM, kK / kGroup * kKept, kPartsA);
   made.b = Codes(kN, kK, kPartsA);
-  made.c = Codes(kM, kN, parts_of<typename Subject::Acc>);
+  made.c = Codes(kM, kN, kPartsOf<typename Subject::Acc>);
   made.values_a.assign(static_cast<std::size_t>(kM) * kK * kPartsA, 0.0);
   made.values_b.assign(static_cast<std::size_t>(kN) * kK * kPartsA, 0.0);
 
@@ -232,7 +232,7 @@ InstructionMatrices draw_operands(Inputs inputs, uint64_t seed) {
 /// sum and magnitude of every part of D = A * B + C, in double: exact for integers.
 template <class Subject>
 struct Reference {
-  static constexpr int kParts = parts_of<typename Subject::Acc>;
+  static constexpr int kParts = kPartsOf<typename Subject::Acc>;
   std::vector<double> sum, magnitude;  ///< (M,N,kParts)
 
   explicit Reference(InstructionMatrices const& of) {
@@ -258,7 +258,7 @@ struct Reference {
  private:
   static void add(InstructionMatrices const& of, int m, int n, int k, std::array<double, 3>& sums,
                   std::array<double, 3>& sizes) {
-    constexpr int kPartsA = parts_of<typename Subject::A>;
+    constexpr int kPartsA = kPartsOf<typename Subject::A>;
     double const* const a = &of.values_a[(static_cast<std::size_t>(m) * Subject::kK + k) * kPartsA];
     double const* const b = &of.values_b[(static_cast<std::size_t>(n) * Subject::kK + k) * kPartsA];
     if constexpr (Subject::kCount == 'x') {

@@ -82,21 +82,17 @@ struct ue8m0 {
   static double load(Storage code) { return std::ldexp(1.0, code - 127); }
   static Storage store(double x) { return static_cast<Storage>(std::lrint(std::log2(x)) + 127); }
 };
-/// Real and imaginary part.
-struct c64 : f64 {
-  static constexpr char const* kWord = "c64";
-};
 /// Gauss's three products: of the real parts, of the imaginary parts, of the sums of both.
 struct gc64 : f64 {
   static constexpr char const* kWord = "gc64";
 };
 
+template <>
+inline constexpr int kPartsOf<gc64> = 3;
+
+/// What memory holds of a real number, which each part of a complex one is.
 template <class T>
-inline constexpr int parts_of = 1;
-template <>
-inline constexpr int parts_of<c64> = 2;
-template <>
-inline constexpr int parts_of<gc64> = 3;
+using StoredPart = decltype(T::store(0.0));
 
 template <>
 inline constexpr bool is_fp8<e2m1> = true;  // the same unit of the tensor core
