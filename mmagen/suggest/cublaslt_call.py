@@ -15,7 +15,7 @@ from mmagen.core.errors import UsageError
 from mmagen.suggest.product import Product, letters
 
 _TYPES = {"R_16F": "f16", "R_16BF": "bf16", "R_32F": "f32", "R_64F": "f64", "R_8I": "s8", "R_8U": "u8", "R_32I": "s32"}
-_TYPES |= {"R_8F_E4M3": "e4m3", "R_8F_E5M2": "e5m2"}
+_TYPES |= {"R_8F_E4M3": "e4m3", "R_8F_E5M2": "e5m2", "C_64F": "c64"}
 _SUMS = {"16F": "f16", "32F": "f32", "64F": "f64", "32I": "s32"}
 _FORM = "a line with Adesc=[...], Bdesc=[...], Ddesc=[...] and computeDesc=[...], as CUBLASLT_LOG_LEVEL=5 prints it"
 
@@ -28,6 +28,11 @@ def product(line: str) -> Product:
             raise UsageError(f"--cublaslt: order={one['order']}: only column-major matrices (ORDER_COL) are read")
     if "epilogue" in compute and compute["epilogue"] != "EPILOGUE_DEFAULT":
         raise UsageError(f"--cublaslt: {compute['epilogue']}: remove it, and add the operation to the spec's `epilogue`")
+    for key, value in compute.items():
+        if key.endswith("scalepointer") and value.strip("(nil)0x"):
+            raise UsageError(f"--cublaslt: {key}={value}: remove it, and add `scale` to the spec, whose A is B of the call")
+    if "OP_C" in (compute.get("transa"), compute.get("transb")) and _type(d) == "c64":
+        raise UsageError("--cublaslt: OP_C: matrices are not conjugated; OP_N and OP_T are read")
     a_transposed, b_transposed = (compute.get(name, "OP_N") in ("OP_T", "OP_C") for name in ("transa", "transb"))
     m, k = _extents(a)[::-1] if a_transposed else _extents(a)
     of_b, n = _extents(b)[::-1] if b_transposed else _extents(b)
@@ -38,6 +43,7 @@ def product(line: str) -> Product:
     sums = _SUMS.get(compute.get("computetype", "").split("_")[1] if "_" in compute.get("computetype", "") else "")
     if sums is None:
         raise UsageError(f"--cublaslt: computeType is {compute.get('computetype', 'missing')}; there are {', '.join(_SUMS)}")
+    sums = "c64" if _type(d) == "c64" else sums
     tf32 = "TF32" in compute["computetype"]
     types = tuple("tf32" if tf32 and _type(one) == "f32" else _type(one) for one in (b, a))
     batch = d.get("batchcount", "1")

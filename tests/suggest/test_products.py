@@ -96,11 +96,17 @@ def call(
     )
 
 
+def complex_call(transa):
+    a, b, d = "C_64F rows=512 cols=96", "C_64F rows=512 cols=64", "C_64F rows=96 cols=64"
+    return call(a=a, b=b, d=d, compute="64F", more=f" transa={transa} bScalePointer=0x0 dScalePointer=(nil)")
+
+
 def test_calls_of_cublaslt():
     """A column-major D of 96 x 64 is a row-major one of 64 x 96."""
     assert cublaslt_call.product(call()) == product("bf16", "bf16", "TN", 64, 96, 512, 1, sums="f32")
     untransposed = call(a="R_16BF rows=96 cols=512", more="")
     assert cublaslt_call.product(untransposed) == product("bf16", "bf16", "TT", 64, 96, 512, 1, sums="f32")
+    assert cublaslt_call.product(complex_call("OP_T")) == product("c64", "c64", "TN", 64, 96, 512, 1, sums="c64")
     both = call(a="R_16BF rows=96 cols=512", b="R_16BF rows=64 cols=512", more=" transB=OP_T")
     assert cublaslt_call.product(both) == product("bf16", "bf16", "NT", 64, 96, 512, 1, sums="f32")
     fp8 = call(a="R_8F_E4M3 rows=512 cols=96", b="R_8F_E5M2 rows=512 cols=64", d="R_16F rows=96 cols=64 batchCount=3")
@@ -120,6 +126,8 @@ def test_calls_of_cublaslt():
         (call(more=""), "no product"),
         (call(more=" transa=OP_T epilogue=EPILOGUE_BIAS"), "EPILOGUE_BIAS: remove it"),
         (call(a="R_16BF rows=512 cols=96 order=ORDER_ROW"), "order=ORDER_ROW"),
+        (call(more=" transa=OP_T aScalePointer=0x7f30"), "ascalepointer=0x7f30: remove it, and add `scale`"),
+        (complex_call("OP_C"), "OP_C: matrices are not conjugated"),
         (call(d="R_16BF rows=96 cols=64 batchCount=x"), "batchCount=x"),
         (call(d="R_16BF rows=96 cols=64 batchCount=0"), "batchCount=0 is no number"),
     ],
