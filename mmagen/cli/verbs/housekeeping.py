@@ -21,9 +21,7 @@ def cache_info() -> int:
 
 
 @cache.command("prune")
-@click.option(
-    "--days", type=Finite(0), help="Remove what was not used for so many days; default 30 without --max-size."
-)
+@click.option("--days", type=Finite(0), help="Remove what was not used for so many days; default 30 without --max-size.")
 @click.option("--max-size", metavar="SIZE", help="Remove the longest unused until SIZE is left, e.g. 500M or 2G.")
 def cache_prune(days: float | None, max_size: str | None) -> int:
     """Remove what was not used for long."""
