@@ -111,8 +111,17 @@ void* function_called(void* library, char const* symbol) {
   return function;
 }
 
+/// Overwrites the stack that the next call uses: what the library leaves uninitialized is then the same in every run, and no
+/// value of this program.
+[[gnu::noinline]] void poison_stack() {
+  unsigned char below[1 << 16];
+  std::memset(below, 0xd5, sizeof below);
+  asm volatile("" : : "r"(below) : "memory");  // or else nobody reads it, and it is not written
+}
+
 template <class Result>
 Result call(void* function, Arguments const& arguments) {
+  poison_stack();
   // A C function takes its first six words in registers on every 64-bit ABI that CUDA has; it does not look at others.
   using Function = Result (*)(intptr_t, intptr_t, intptr_t, intptr_t, intptr_t, intptr_t);
   auto const& v = arguments.values;
