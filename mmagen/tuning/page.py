@@ -1,8 +1,9 @@
-"""A page of measurements of a library: how its choice compares with cuBLASLt and with the fastest of its own kernels."""
+"""A page of measurements of a library: how its choice compares with cuBLASLt, with the fastest of its own kernels, and with kernels
+of others."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +15,8 @@ from mmagen.tuning.measure import BASELINES, Record, Session
 @dataclass(frozen=True)
 class Row:
     """One problem. us: of the library's choice. best: the fastest of its kernels that were timed, with its microseconds; ("", nan)
-    if only the choice was. first, best8: microseconds of cuBLASLt, nan where it was not run."""
+    if only the choice was. first, best8: microseconds of cuBLASLt, nan where it was not run. rival: of the kernels of others,
+    the fastest."""
 
     problem: str
     config: str
@@ -22,10 +24,12 @@ class Row:
     best: tuple[str, float]
     first: float
     best8: float
+    rival: tuple[str, float] = ("", float("nan"))
 
 
-def rows(session: Session, library: str) -> list[Row]:
-    """A row for each problem that the library's choice was timed on, in order. library: the name of its own choice."""
+def rows(session: Session, library: str, rivals: Collection[str] = ()) -> list[Row]:
+    """A row for each problem that the library's choice was timed on, in order. library: the name of its own choice. rivals: names
+    of kernels of others."""
     times: dict[str, dict[str, float]] = {}
     for record in session.records:
         if record["disposition"] == "passed" and record["ms_median"]:
@@ -34,23 +38,35 @@ def rows(session: Session, library: str) -> list[Row]:
     for problem, by_name in times.items():
         if library not in by_name:
             continue
-        own = {name: us for name, us in by_name.items() if name not in (library, *BASELINES)}
-        best = min(own.items(), key=lambda item: item[1], default=("", float("nan")))
+        best = _fastest({name: us for name, us in by_name.items() if name not in (library, *BASELINES, *rivals)})
+        rival = _fastest({name: us for name, us in by_name.items() if name in rivals})
         first, best8 = (by_name.get(name, float("nan")) for name in BASELINES)
-        found.append(Row(problem, session.chosen.get(problem, ""), by_name[library], best, first, best8))
+        found.append(Row(problem, session.chosen.get(problem, ""), by_name[library], best, first, best8, rival))
     return found
 
 
-def to_markdown(sets: Mapping[str, Sequence[Row]], session: Session, title: str, command: str, date: str) -> str:
-    """The page. sets: name -> rows."""
+def _fastest(us: Mapping[str, float]) -> tuple[str, float]:
+    return min(us.items(), key=lambda item: item[1], default=("", float("nan")))
+
+
+def to_markdown(
+    sets: Mapping[str, Sequence[Row]], session: Session, title: str, command: str, date: str, rivals: str = ""
+) -> str:
+    """The page. sets: name -> rows. rivals: whose kernels the rivals of the rows are; "" for no columns of them."""
     parts = [f"# {title}", f"{_facts(session.records)}. {date}.", f"Made by `{command}`.", _METHOD]
-    parts += ["## Summary", _grid(_SUMMARY, [_summary(name, of) for name, of in sets.items()])]
+    if rivals:
+        parts.append(
+            f"*over {rivals}*: time of the fastest kernel of {rivals} that was right, over that of the library's choice."
+        )
+    summary = (*_SUMMARY, *([f"over {rivals}: geometric mean", f"lowest over {rivals}"] if rivals else []))
+    columns = (*_COLUMNS, *([f"fastest of {rivals}", "us", f"over {rivals}"] if rivals else []))
+    parts += ["## Summary", _grid(summary, [_summary(name, of, bool(rivals)) for name, of in sets.items()])]
     if notes := [f"- {problem}: {reason}" for problem, reason in (*session.skipped.items(), *session.lost.items())]:
         parts += ["## Not measured", "\n".join(notes)]
     if without := _without_baseline(session):
         parts += ["## Without a figure of cuBLASLt", "\n".join(f"- {problem}: {why}" for problem, why in without.items())]
     for name, of in sets.items():
-        parts += [f"## {name}", _grid(_COLUMNS, [_row(one) for one in of])]
+        parts += [f"## {name}", _grid(columns, [_row(one, bool(rivals)) for one in of])]
     return "\n\n".join(parts) + "\n"
 
 
@@ -88,29 +104,41 @@ def geometric_mean(values: Sequence[float]) -> float:
     return float(np.exp(np.log(known).mean())) if len(known) else float("nan")
 
 
-def _summary(name: str, of: Sequence[Row]) -> tuple[str, ...]:
+def _summary(name: str, of: Sequence[Row], rivals: bool) -> tuple[str, ...]:
     over_best = np.array([one.best8 / one.us for one in of])
     of_best = [one.best[1] / one.us for one in of]
     known = over_best[np.isfinite(over_best)]
     shown = [geometric_mean(over_best.tolist())]
     shown += [float(np.percentile(known, 5)), float(known.min())] if len(known) else [float("nan")] * 2
     shown += [geometric_mean([one.first / one.us for one in of]), geometric_mean(of_best)]
-    shown += [min((value for value in of_best if np.isfinite(value)), default=float("nan"))]
+    shown += [_least(of_best)]
+    if rivals:
+        over_rival = [one.rival[1] / one.us for one in of]
+        shown += [geometric_mean(over_rival), _least(over_rival)]
     return name, str(len(of)), *map(_ratio, shown)
 
 
-def _row(one: Row) -> tuple[str, ...]:
+def _least(values: Sequence[float]) -> float:
+    return min((value for value in values if np.isfinite(value)), default=float("nan"))
+
+
+def _row(one: Row, rivals: bool) -> tuple[str, ...]:
     name, best = one.best
     ratios = (one.best8 / one.us, one.first / one.us)
     return (
         one.problem.replace(",", " x "),
         one.config,
         f"{one.us:.2f}",
-        "-" if np.isnan(one.best8) else f"{one.best8:.2f}",
+        _time(one.best8),
         *map(_ratio, ratios),
         name or "-",
         _ratio(best / one.us),
+        *((one.rival[0] or "-", _time(one.rival[1]), _ratio(one.rival[1] / one.us)) if rivals else ()),
     )
+
+
+def _time(us: float) -> str:
+    return "-" if np.isnan(us) else f"{us:.2f}"
 
 
 def _ratio(value: float) -> str:

@@ -11,11 +11,13 @@ from pathlib import Path
 import pytest
 
 from mmagen.build.job import BuildResult
+from mmagen.generate.render import render
+from mmagen.generate.write import write
 from mmagen.toolchain.model import Gpu
 from mmagen.tuning.problems import read_problems
 from mmagen.verify.run import RECORD_FIELDS
 from tools.library_page import __main__ as page
-from tools.library_page import energy
+from tools.library_page import cutlass_builder, energy
 from tools.library_page.kept import Found, Kept, Key
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -135,6 +137,50 @@ def test_layouts_are_libraries_of_their_own(run, tmp_path):
     assert len({json.loads(line)["key"]["library"] for line in (tmp_path / "r.jsonl").read_text().splitlines()}) == 2
 
 
+def test_gemms_of_cutlass_take_turns_with_those_of_the_library(run, tmp_path):
+    assert run("--choice-only", "--cutlass") == 0
+    command = (tmp_path / "visible").read_text()
+    assert all(f"--config {name} " in command for name in cutlass_builder.names())
+    text = (tmp_path / "page.md").read_text()
+    row = next(line for line in text.splitlines() if line.startswith("| 64 x 64 x 64"))
+    assert "over CUTLASS" in text and "| cutlass_" in row
+    assert run("--choice-only") == 0 and "over CUTLASS" not in (tmp_path / "page.md").read_text(), "another measurement"
+
+
+@pytest.mark.parametrize("name", ["bf16", "e4m3", "s8", "tf32", "f16_f32"])
+def test_the_configurations_of_cutlass_have_the_types_of_the_library(name, tmp_path):
+    plan = page._plan(ROOT / f"specs/sm90_gemm_{name}_library.yaml", "")
+    project = tmp_path / plan.name
+    write(render(plan), project)
+    cutlass_builder.add_to(project, plan)
+    names = cutlass_builder.names()
+    assert len(cutlass_builder.CONFIGURATIONS) >= 14 and len(set(names)) == len(names)
+    main = (project / "tests/tune.cu").read_text()
+    listed = (project / "tests/CMakeLists.txt").read_text()
+    for one in cutlass_builder.CONFIGURATIONS:
+        unit = (project / f"tests/cutlass/{one.name}.cu").read_text()
+        assert f"cutlass/{one.name}.cu" in listed
+        assert f"using A = {plan.operands[0].element.cxx};" in unit and f"using D = {plan.epilogue.out.cxx};" in unit
+        k = {"bf16": 64, "e4m3": 128, "s8": 128, "tf32": 32, "f16_f32": 64}[name]
+        assert f"cute::_{one.tile[0]}, cute::_{one.tile[1]}, cute::_{k}>" in unit
+        assert ("FP8FastAccum" in unit) == (name == "e4m3")
+    assert all(f'{{"{each}"' in main for each in names)
+
+
+def test_layouts_of_cutlass_are_those_of_the_library(tmp_path):
+    plan = page._plan(Path(SPEC), "NT")
+    project = tmp_path / plan.name
+    write(render(plan), project)
+    cutlass_builder.add_to(project, plan)
+    unit = (project / f"tests/cutlass/{cutlass_builder.CONFIGURATIONS[0].name}.cu").read_text()
+    assert "LayoutA = cutlass::layout::ColumnMajor" in unit and "LayoutB = cutlass::layout::RowMajor" in unit
+
+
+def test_cutlass_has_no_counterpart_of_every_library(run, capsys):
+    assert run("--choice-only", "--cutlass", specs=(ROOT / "specs/sm80_gemm_bf16_library.yaml",)) == 2
+    assert "sm_90a alone" in capsys.readouterr().err
+
+
 def test_a_layout_that_the_library_cannot_have_is_refused(run, capsys):
     assert run("--layout", "NT", specs=(ROOT / "specs/sm90_gemm_e4m3_library.yaml",)) == 2
     assert "layout" in capsys.readouterr().err
@@ -186,6 +232,7 @@ def test_without_a_gpu_nothing_is_measured(run, monkeypatch, capsys, tmp_path):
 def test_the_named_sets_are_files_of_the_repository():
     assert len(read_problems(page._NAMED["eleven"])) == 11
     assert len(read_problems(page._NAMED["large"])) == 12
+    assert len(read_problems(page._NAMED["cutlass"])) == 12
 
 
 def test_threads_add_whole_lines(tmp_path):

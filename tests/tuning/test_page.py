@@ -42,3 +42,17 @@ def test_a_problem_without_cublaslt_says_why():
     assert "Without a figure" not in to_markdown(
         {"all": rows(session(), "lib")}, session(), "A library", "command", "2026-01-01"
     )
+
+
+def test_kernels_of_others_have_columns_of_their_own():
+    of = session()
+    of.records += [record("x1", "p", 0.009), record("x2", "p", 0.008, "incorrect"), record("x1", "q", 0.025)]
+    of.records.append(record("x2", "q", 0.022))
+    first, second = rows(of, "lib", ("x1", "x2"))
+    assert first.best == ("a", 10.0) and second.best == ("a", 16.0), "they are none of the library's own"
+    assert first.rival == ("x1", 9.0) and second.rival == ("x2", 22.0), "a wrong kernel is not the fastest"
+    page = to_markdown({"all": [first, second]}, of, "A library", "command", "2026-01-01", "X")
+    summary = next(line for line in page.splitlines() if line.startswith("| all"))
+    assert [cell.strip() for cell in summary.strip("|").split("|")][-2:] == ["0.995", "0.900"]
+    assert "over X: geometric mean" in page and "| x2 " in page
+    assert "over X" not in to_markdown({"all": rows(session(), "lib")}, session(), "A library", "command", "2026-01-01")

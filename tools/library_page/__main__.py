@@ -1,11 +1,12 @@
 """python -m tools.library_page SPEC... --problems SET... --markdown FILE: measures libraries as they are and writes the page.
 
 Each library's choice by predicted time, each of its kernels (not with --choice-only) and cuBLASLt take turns on each problem.
+With --cutlass, GEMMs of CUTLASS's collective builders do too.
 What is measured is appended to --records as it comes: the same command goes on with what is missing, on all GPUs that it sees,
 and --page-only writes the page of what there is. What --budget left out is listed on the page.
 
-SET: as of `mmagen tune --problems`, or eleven, or large. Needs an NVIDIA GPU, except with --page-only. Exit code 1 if a kernel was
-wrong, 4 if one failed or something is missing, 77 if nothing was measured.
+SET: as of `mmagen tune --problems`, or eleven, large, or cutlass. Needs an NVIDIA GPU, except with --page-only. Exit code 1 if a
+kernel was wrong, 4 if one failed or something is missing, 77 if nothing was measured.
 """
 
 from __future__ import annotations
@@ -38,12 +39,12 @@ from mmagen.tuning.database import digest
 from mmagen.tuning.measure import Settings
 from mmagen.tuning.page import Row, rows, to_markdown
 from mmagen.tuning.problems import as_argument, problems_of
-from tools.library_page import energy
+from tools.library_page import cutlass_builder, energy
 from tools.library_page.kept import Found, Kept, Key, session_of
 from tools.library_page.measuring import Task, measure, sustain, today
 
 _RESULTS = Path(__file__).resolve().parents[2] / "docs/results"
-_NAMED = {name: _RESULTS / f"{name}-problems.txt" for name in ("eleven", "large")}
+_NAMED = {name: _RESULTS / f"{name}-problems.txt" for name in ("eleven", "large", "cutlass")}
 _WITHIN = 1.5  # kernels slower than this factor of the fastest get one sample
 
 
@@ -81,6 +82,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--markdown", type=Path, required=True, metavar="FILE")
     parser.add_argument("--layout", nargs="+", default=[""], metavar="LAYOUT", help="instead of the spec's own: NT, NN, TT, TN")
     parser.add_argument("--choice-only", action="store_true", help="do not time the kernels that are not chosen")
+    parser.add_argument("--cutlass", action="store_true", help="also GEMMs of CUTLASS's collective builders, compiled for it")
     parser.add_argument("--sustained", type=float, default=0.0, metavar="S", help="also each kernel for S seconds, with energy")
     parser.add_argument("--samples", type=int, default=9)
     parser.add_argument("--sample-ms", type=float, default=2.0)
@@ -110,11 +112,13 @@ def _subjects(options: argparse.Namespace, settings: Settings, kept: Kept) -> li
     if not gpus and not options.page_only:
         raise _NothingToMeasureOn(why)
     cuda = find_toolchain(want=("nvcc",)).nvcc
-    how = f"{settings} {'choice' if options.choice_only else 'all'}"
+    how = f"{settings} {'choice' if options.choice_only else 'all'}{' cutlass' if options.cutlass else ''}"
     found = []
     for path in options.specs:
         for layout in options.layout:
             plan = _plan(path, layout)
+            if options.cutlass:
+                cutlass_builder.check(plan)
             sizes = element_bytes(plan)
             sets = {
                 name: tuple(as_argument(one) for one in problems_of(str(_NAMED.get(name, name)), plan.problems, sizes))
@@ -159,6 +163,7 @@ def _measure(
         tasks = []
         for one, result in zip(missing, built, strict=True):
             names = (one.plan.name, *(() if options.choice_only else (config.name for config in one.plan.configs)))
+            names += cutlass_builder.names() if options.cutlass else ()
             tasks.append(Task(one.key, result.programs["tune"], names, one.problems))
         total = sum(len(_left(one.problems, kept.of(one.key))) for one in missing)
         done: list[str] = []
@@ -196,6 +201,8 @@ def _built(subjects: Sequence[Subject], options: argparse.Namespace) -> Iterator
         projects = [Path(folder) / str(number) / one.plan.name for number, one in enumerate(subjects)]
         for project, one in zip(projects, subjects, strict=True):
             write(render(one.plan), project)
+            if options.cutlass:
+                cutlass_builder.add_to(project, one.plan)
         results = build(projects, find_toolchain(), jobs=options.jobs, programs=programs, progress=progress) if projects else []
         for result in results:
             if not result.ok:
@@ -210,9 +217,10 @@ def _write(options: argparse.Namespace, subjects: Sequence[Subject], kept: Kept)
     sustained: list[str] = []
     missing: dict[str, str] = {}
     several = len(subjects) > 1
+    rivals = cutlass_builder.names() if options.cutlass else ()
     for one in subjects:
         found = {problem: of for problem, of in kept.of(one.key).items() if problem in one.problems}
-        by_problem = {row.problem: row for row in rows(session_of(found), one.plan.name)}
+        by_problem = {row.problem: row for row in rows(session_of(found), one.plan.name, rivals)}
         of_it = f"{one.title}, " if several else ""
         for name, of in one.sets.items():
             tables[f"{of_it}{name}"] = [by_problem[each] for each in of if each in by_problem]
@@ -233,7 +241,7 @@ def _write(options: argparse.Namespace, subjects: Sequence[Subject], kept: Kept)
     names = ", ".join(one.title for one in subjects)
     command = " ".join(["python -m tools.library_page", *sys.argv[1:]])
     date = max((one.date for one in measured.values()), default=today())
-    page = to_markdown(tables, session, f"{names}: choice by predicted time", command, date)
+    page = to_markdown(tables, session, f"{names}: choice by predicted time", command, date, "CUTLASS" if rivals else "")
     options.markdown.write_text("\n\n".join([page.rstrip("\n"), *sustained]) + "\n", "utf-8")
     print("\n".join(page.split("\n\n## ")[1].splitlines()))
     for problem, reason in (*session.skipped.items(), *session.lost.items()):
