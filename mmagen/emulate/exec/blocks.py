@@ -17,7 +17,15 @@ from mmagen.emulate.ptx.facts import (
 )
 from mmagen.emulate.ptx.model import Entry, Instruction, Name, Operand, Vector
 
-_STEPS = {("mma",): 8, ("wgmma", "mma_async"): 32, ("mbarrier",): 8, ("bar",): 4, ("barrier",): 4, ("cp", "async"): 4}
+_STEPS = {
+    ("mma",): 8,
+    ("wmma",): 8,
+    ("wgmma", "mma_async"): 32,
+    ("mbarrier",): 8,
+    ("bar",): 4,
+    ("barrier",): 4,
+    ("cp", "async"): 4,
+}
 _ENDS = ("bra", "brx", "ret", "exit", "trap", "bar", "barrier")
 
 

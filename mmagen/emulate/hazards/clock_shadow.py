@@ -56,7 +56,7 @@ class ClockShadow(Granules):
         """Notes reads by threads."""
         places, who = self.granules(index, size), lanes[:, None]
         self._check_written(i, places, who, padded=i.base == "ldmatrix")
-        if i.base != "ldmatrix":  # which a warp executes as one
+        if i.base not in ("ldmatrix", "wmma"):  # which a warp executes as one
             self._clocks.gaps.touch(lanes, self._clocks.clock[lanes // 32])
         self._read[index // CHUNK] = True
         if self._changer is not None and not is_strong(i):
@@ -84,7 +84,7 @@ class ClockShadow(Granules):
         """Notes writes by threads."""
         places, who = self.granules(index, size), lanes[:, None]
         self._before_write(i, places, who)
-        if i.base != "stmatrix":  # which a warp executes as one
+        if i.base not in ("stmatrix", "wmma"):  # which a warp executes as one
             self._clocks.gaps.touch(lanes, self._clocks.clock[lanes // 32])
         self._clocks.wrote(lanes, OWN_SHARED)
         codes = np.broadcast_to(self._clocks.codes(lanes)[:, None], places.shape)

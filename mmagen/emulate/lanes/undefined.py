@@ -15,7 +15,7 @@ from mmagen.emulate.lanes.members import participants
 from mmagen.emulate.ptx.model import Entry, Instruction
 
 _POISON = np.uint32(0xFFFBADBD)  # as f32 it is NaN
-_USES = ("st", "red", "atom", "stmatrix", "cp", "mma", "wgmma", "mbarrier", "ld", "ldmatrix", "call")
+_USES = ("st", "red", "atom", "stmatrix", "cp", "mma", "wmma", "wgmma", "mbarrier", "ld", "ldmatrix", "call")
 
 
 class UndefinedValues:

@@ -19,4 +19,5 @@ from mmagen.emulate.ops import (  # noqa: F401
     tensor_maps,
     vector_atomics,
     wgmma,
+    wmma,
 )

@@ -7,6 +7,7 @@ import re
 from mmagen.emulate.ptx.model import Immediate, Instruction, Operand
 from mmagen.emulate.ptx.operands import size_of
 from mmagen.emulate.ptx.scopes import CTA, scope_of
+from mmagen.emulate.ptx.wmma import transfer_of
 
 _STRONG = ("acquire", "release", "acq_rel", "relaxed", "volatile")
 _MEMBER_MASKS = {"bar": 0, "barrier": 0, "shfl": 4, "vote": 2, "match": 2, "redux": 2, "elect": 1}
@@ -36,6 +37,8 @@ def access_size(i: Instruction) -> int:
         return (size_of(kind) or 0) * count
     if i.base in ("ldmatrix", "stmatrix"):
         return 16
+    if i.base == "wmma" and not i.has("mma"):
+        return transfer_of(i.modifiers).bytes_together
     if i.base == "cp" and i.has("async") and len(i.operands) >= 3:
         return int(getattr(i.operands[2], "value", 0))
     return 0

@@ -126,14 +126,19 @@ class Instruction:
         """The last modifier: for most instructions the type."""
         return self.modifiers[-1] if self.modifiers else ""
 
+    @property
+    def _writes_first(self) -> bool:
+        """Is the first operand a destination?"""
+        if self.base in ("bar", "barrier"):
+            return self.has("red")
+        return self.base not in _NO_DESTINATION and not (self.base == "wmma" and self.has("store"))
+
     @cached_property
     def registers(self) -> tuple[tuple[Register, ...], tuple[Register, ...]]:
         """(registers read, registers written)."""
         reads: list[Register] = []
         writes: list[Register] = []
-        to_first = (
-            writes if self.base not in _NO_DESTINATION or (self.base in ("bar", "barrier") and self.has("red")) else reads
-        )
+        to_first = writes if self._writes_first else reads
         for position, operand in enumerate(self.operands):
             _collect(operand, reads, reads if position else to_first)
         if self.guard is not None:
