@@ -196,6 +196,18 @@ def test_a_store_is_clipped(at):
     assert (got == expected).all() and not report.findings
 
 
+@pytest.mark.parametrize(("at", "written"), [((0, 10, 1), 10 * 8), ((0, 0, 2), 0)])
+def test_what_lies_beside_the_tensor_need_not_be_written(at, written):
+    """A box of 16 lines of 8 chunks, of which the first ten lie in the tensor, or none."""
+    write = "st.shared.v4.u32 [%r1], {%r2, %r3, %r4, %r5};"
+    lines, got, report = stored(at, replace=(write, f"setp.lt.u32 %q, %tid, {written};\n    @%q {write}"))
+    assert not report.findings
+    assert (got[1, 10:] == lines[:10]).all() == (written > 0)
+    if written:
+        fewer = stored(at, replace=(write, f"setp.lt.u32 %q, %tid, {written - 1};\n    @%q {write}"))[2]
+        assert {one.kind for one in fewer.findings} == {"uninitialised_shared"}
+
+
 @pytest.mark.parametrize(
     ("without", "kind"),
     [

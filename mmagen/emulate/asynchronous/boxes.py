@@ -81,10 +81,8 @@ class Boxes:
         """wanted: the state that the bytes must have."""
         address, inside, low, high = _lines(tensor, at)
         first, end = low * tensor.element, high * tensor.element
-        if wanted & WRITABLE and end > first:
-            # An H200 stores whole 16 bytes: a line that ends within them is written up to their end (seen with rows of
-            # 520 bytes, no documentation says so). Loads stop at the element. Of reductions it was not measured.
-            end = min(-(-end // _STORE_UNIT) * _STORE_UNIT, tensor.box[0] * tensor.element)
+        if wanted & WRITABLE:
+            end = _stored_end(tensor, first, end)
         start = address[inside] + at[0] * tensor.element - GLOBAL_BASE
         index = start[:, None] + np.arange(first, end)
         return _Extent(inside, first, end, index if self._check(i, lane, index, wanted) else None)
@@ -110,6 +108,22 @@ class Boxes:
             reduces = writing and bool(wanted & INITIALISED)
             self._hazards.global_access(i, flat, 1, lanes, writing, asynchronous=True, reduces=reduces)
         return True
+
+
+def stored_units(tensor: TensorMap, at: Coordinates) -> Mask:
+    """Which 16 bytes of a box in shared memory a store reads: bool[n], those of which a part lies in the tensor."""
+    _, inside, low, high = _lines(tensor, at)
+    first, end = low * tensor.element, high * tensor.element
+    unit = np.arange(0, tensor.box[0] * tensor.element, _STORE_UNIT)
+    of_line = (unit + _STORE_UNIT > first) & (unit < _stored_end(tensor, first, end))
+    return (inside[:, None] & of_line).reshape(-1)
+
+
+def _stored_end(tensor: TensorMap, first: int, end: int) -> int:
+    """Of the bytes of a line that a store writes, of which those from first to end lie in the tensor. An H200 stores whole 16
+    bytes: a line that ends within them is written up to their end (seen with rows of 520 bytes, no documentation says so). Loads
+    stop at the element. Of reductions it was not measured."""
+    return min(-(-end // _STORE_UNIT) * _STORE_UNIT, tensor.box[0] * tensor.element) if end > first else end
 
 
 def _written_state(reduction: Reduction | None) -> int:

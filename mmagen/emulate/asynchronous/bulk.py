@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mmagen.emulate.arrays import Events, Indices, Mask, Reduction, Values
-from mmagen.emulate.asynchronous.boxes import Boxes, Coordinates
+from mmagen.emulate.asynchronous.boxes import Boxes, Coordinates, stored_units
 from mmagen.emulate.asynchronous.map_extents import excess
 from mmagen.emulate.errors import EmulationError
 from mmagen.emulate.hazards.source_reads import Phase
@@ -234,7 +234,7 @@ class BulkCopies:
         """One thread writes a box to the tensor, or reduces what is there with it."""
         index = self._shared(i, lane, tensor, int(self._lanes.cta[lane]), offset)
         if index is not None:
-            data = self._read_for_store(i, lane, index)
+            data = self._read_for_store(i, lane, index, stored_units(tensor, at))
             lines = data.view(np.uint8).reshape(-1, tensor.box[0] * tensor.element)
             self._note_written(lane, self._boxes.write(i, lane, tensor, at, lines, reduction))
 
@@ -250,8 +250,9 @@ class BulkCopies:
         if self._hazards.global_order is not None:
             self._in_flight.setdefault(lane, []).append((int(self._committed[lane]) + 1, written))
 
-    def _read_for_store(self, i: Instruction, lane: int, index: Indices) -> Events:
-        """uint64[chunks, 2]: what a store of the lane's open group reads."""
+    def _read_for_store(self, i: Instruction, lane: int, index: Indices, stored: Mask | None = None) -> Events:
+        """uint64[chunks, 2]: what a store of the lane's open group reads. stored: the chunks that matter, None for all; the others
+        lie beside the tensor."""
         hazards = self._hazards
         group = int(self._committed[lane]) + 1
         self._last_store[lane] = group, i
@@ -259,7 +260,8 @@ class BulkCopies:
             self._trace.of("store", lane)
         if hazards.clocks is not None and hazards.clock_shadow is not None:
             column = hazards.clocks.column("bulk", self._lanes.rank(lane), lane % self._lanes.width)
-            hazards.clock_shadow.bulk_read(i, index, lane, column, group)
+            if len(read := index if stored is None else index[stored]):
+                hazards.clock_shadow.bulk_read(i, read, lane, column, group)
         data: Events = self._memory.shared.gather(index, 8, 2)
         return data
 
