@@ -15,6 +15,8 @@ import numpy.typing as npt
 from mmagen.binding.errors import ArgumentError
 from mmagen.binding.further import check_names
 from mmagen.binding.groups import check_extents, listed
+from mmagen.binding.matrices import batch_of
+from mmagen.binding.rows import sizes_of
 from mmagen.binding.sparse import Compressed
 from mmagen.build.ptx import Ptx, compile_ptx
 from mmagen.core.errors import BuildError, RunError
@@ -35,6 +37,7 @@ from mmagen.verify.emulated.product import multiply
 from mmagen.verify.emulated.task import Task
 
 _NONE: Mapping[str, Any] = MappingProxyType({})
+_TMA_ELEMENTS = 16  # a multiple of 16 bytes, of every type
 
 
 @dataclass(frozen=True)
@@ -82,22 +85,26 @@ class Emulated:
             raise ArgumentError("b", f"{n} columns: each element of D is made of two; pass an even number")
         if source is not None and source.shape[-2:] != (m, n):
             raise ArgumentError("c", f"shape {source.shape}: a @ b is ({m},{n})")
-        counts = {one.shape[0] for one in (left, right, source) if one is not None and one.ndim == 3}
-        if len(counts - {1}) > 1:
-            raise ArgumentError(
-                "b", f"batches of {', '.join(map(str, sorted(counts)))} matrices; pass equally many, or one for all"
-            )
-        batch = max(counts, default=1)
-        if 0 in (m, n, batch):
-            return np.zeros((*((batch,) if counts else ()), m, n // columns), storage(plan.epilogue.out.word))
-        problem = Problem(shape=(m, n, k), batch=batch, alpha=float(alpha), beta=float(beta))
+        sizes = sizes_of(plan.arguments)
+        operands = {"a": left, "b": right} | ({} if source is None else {"c": source})
+        counts = [(name, one.shape[0] if one.ndim == 3 else None) for name, one in operands.items()]
+        if sizes:
+            check_names(plan.arguments, further)
+            count = sizes.count(further, lambda _, value: np.shape(value))
+            batch = sizes.batch(count, counts, sizes.given(further))
+        else:
+            batch = batch_of(counts)
+            count = 1 if batch is None else batch
+        if 0 in (m, n, count):
+            return np.zeros((*(() if batch is None else (batch,)), m, n // columns), storage(plan.epilogue.out.word))
+        problem = Problem(shape=(m, n, k), batch=count, alpha=float(alpha), beta=float(beta))
         data = replace(self._operands(left, right, source, problem), **self._further(problem, further))
         task = Task(cast(Plan, plan), self._ptx, problem, "given", 1, *self._config(problem), timeout_s=timeout_s)
         found = self._multiply(task, data)
         for name, (lines, _) in data.results.items():
             matrix = data.further[name]
             further[name][...] = (lines if matrix.columns_contiguous else lines.swapaxes(1, 2)).reshape(further[name].shape)
-        return found if counts else found[0]
+        return found[0] if batch is None else found
 
     def _of_groups(
         self, a: Any, b: Any, c: Any, alpha: float, beta: float, timeout_s: float | None, further: Mapping[str, Any]
@@ -177,11 +184,14 @@ class Emulated:
     ) -> Operands:
         a, b, d = self.plan.operand("A"), self.plan.operand("B"), self.plan.epilogue
         k, columns = problem.k, self.plan.facts.columns_of_element
+        sizes = sizes_of(self.plan.arguments)
+        batch = 1 if sizes and sizes.stacked else problem.batch  # of rows: one matrix has those of all groups
+        tma = _TMA_ELEMENTS if sizes else 1
         return Operands(
-            _laid_out(left, a.element.word, problem.m, left.shape[-1], a.contiguous_k, problem.batch),
-            _laid_out(right.swapaxes(-1, -2), b.element.word, problem.n, -(-k // b.group), b.contiguous_k, problem.batch),
-            None if source is None else _laid_out(source, d.out.word, problem.m, problem.n, d.major == "N", problem.batch),
-            empty(d.out.word, problem.m, problem.n // columns, problem.batch, d.major == "N", 0, 0),
+            _laid_out(left, a.element.word, problem.m, left.shape[-1], a.contiguous_k, batch, tma),
+            _laid_out(right.swapaxes(-1, -2), b.element.word, problem.n, -(-k // b.group), b.contiguous_k, problem.batch, tma),
+            None if source is None else _laid_out(source, d.out.word, problem.m, problem.n, d.major == "N", batch),
+            empty(d.out.word, problem.m, problem.n // columns, batch, d.major == "N", 0, 0),
         )
 
     def _further(self, problem: Problem, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -214,7 +224,16 @@ class Emulated:
     def _multiply(self, task: Task, data: Operands) -> npt.NDArray[Any]:
         if task.library:
             task = _of_config(task)
-        self._without_findings(lambda: multiply(task, data)[1])
+        done: list[npt.NDArray[Any]] = []
+
+        def emulate() -> list[Report]:
+            written, reports = multiply(task, data)
+            done.append(written)
+            return reports
+
+        self._without_findings(emulate)
+        if sizes_of(task.product.arguments):  # rows of no group
+            data.d.lines[...] = np.where(_elements(done[0], data.d), data.d.lines, data.d.lines.dtype.type(0))
         return np.ascontiguousarray(data.d.view)
 
     def _without_findings(self, emulate: Callable[[], Sequence[Report]]) -> None:
@@ -244,8 +263,17 @@ def _array(argument: str, value: Any, word: str) -> npt.NDArray[Any]:
     return found
 
 
-def _laid_out(values: npt.NDArray[Any], word: str, rows: int, columns: int, columns_contiguous: bool, batch: int) -> Matrix:
-    """The values in memory as the kernel has them."""
-    matrix = empty(word, rows, columns, batch, columns_contiguous, 0, 0)
+def _laid_out(
+    values: npt.NDArray[Any], word: str, rows: int, columns: int, columns_contiguous: bool, batch: int, multiple: int = 1
+) -> Matrix:
+    """The values in memory as the kernel has them. multiple: of elements, from the begin of one line to that of the next."""
+    pad = -(columns if columns_contiguous else rows) % multiple
+    matrix = empty(word, rows, columns, batch, columns_contiguous, pad, 0)
     matrix.view[...] = values
     return matrix
+
+
+def _elements(written: npt.NDArray[Any], matrix: Matrix) -> npt.NDArray[np.bool_]:
+    """Which elements were written, in the order of `lines`. written: which of their bytes."""
+    bytes_of_each = written.reshape(*matrix.lines.shape, -1)
+    return np.asarray(bytes_of_each.all(axis=-1))

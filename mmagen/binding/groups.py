@@ -182,12 +182,47 @@ def _of_group(
 
 
 def _check_outputs(groups: Sequence[Seen]) -> None:
-    """Raises ArgumentError where two groups have the same D."""
-    known: dict[int, int] = {}
+    """Raises ArgumentError where the D of a group overlaps that of another one, or what another one reads."""
+    spans = {}  # of what many groups share, one
     for i, group in enumerate(groups):
-        one = group["d"][0]
-        if 0 not in one.shape and known.setdefault(one.address, i) != i:
-            raise ArgumentError(f"out[{i}]", f"it begins where out[{known[one.address]}] does; pass another array")
+        for name, (one, _) in group.items():
+            begin, end = one.span
+            if begin < end:
+                spans[begin, end, i if name in "cd" else -1, name] = (i, one)
+    results: list[_Placed] = []
+    others: list[_Placed] = []
+    for (begin, end, _, name), (i, one) in sorted(spans.items(), key=lambda item: item[0]):
+        results = [placed for placed in results if placed[0] > begin]
+        if name == "d":
+            others = [placed for placed in others if placed[0] > begin]
+        for _, j, beside, tensor in results + (others if name == "d" else []):
+            if i != j and _share_elements(one, tensor):
+                own, other = ((name, i), (beside, j)) if name == "d" else ((beside, j), (name, i))
+                raise ArgumentError(
+                    f"out[{own[1]}]",
+                    f"its memory overlaps that of {_argument(*other)}; groups run in any order: pass another array",
+                )
+        (results if name == "d" else others).append((end, i, name, one))
+
+
+_Placed = tuple[int, int, str, Tensor]  # where it ends, the group, the name, the array
+
+
+def _argument(name: str, group: int) -> str:
+    return f"{'out' if name == 'd' else name}[{group}]"
+
+
+def _share_elements(x: Tensor, y: Tensor) -> bool:
+    """Do two arrays whose spans overlap share an element? Beside each other in the lines of one matrix they do not."""
+    alike = x.strides == y.strides and x.bytes == y.bytes and (y.address - x.address) % x.bytes == 0
+    if not alike or len(x.strides) != 2 or min(x.strides) != 1:
+        return True
+    along, across = x.strides.index(1), 1 - x.strides.index(1)
+    ld, apart = x.strides[across], (y.address - x.address) // x.bytes
+    # An element is shared where apart + lines * ld lies in -(y's line - 1) .. x's line - 1, for so many lines between them.
+    first = -((y.shape[along] - 1 + apart) // ld)
+    last = (x.shape[along] - 1 - apart) // ld
+    return max(first, 1 - x.shape[across]) <= min(last, y.shape[across] - 1)
 
 
 def _upload(

@@ -5,15 +5,17 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+from functools import cached_property
 from typing import Any
 
 from mmagen.binding import groups
 from mmagen.binding.driver import is_capturing
 from mmagen.binding.errors import ArgumentError, DeviceError
 from mmagen.binding.fast import caller
-from mmagen.binding.further import members
+from mmagen.binding.further import check_names, members
 from mmagen.binding.libraries import ArrayLibrary, check_stream, library_of, stream_handle, wait_for
 from mmagen.binding.matrices import Matrices, batch_of, check_no_overlap, matrices, storage
+from mmagen.binding.rows import sizes_of
 from mmagen.binding.shared_library import Entry
 from mmagen.binding.sparse import Compressed, Compressor
 from mmagen.binding.tensors import CPU, CUDA, CUDA_MANAGED, Tensor
@@ -23,6 +25,7 @@ from mmagen.plan.arguments import of_description
 
 Emulate = Callable[..., Any]
 _FOREIGN_MEMORY = 21
+_TMA_ELEMENTS = 16  # a multiple of 16 bytes, of every type
 _MOST_ABOUT_DEVICE = 15  # statuses up to here are about the device, those above about the arguments
 
 
@@ -53,10 +56,8 @@ class Kernel:
         self._struct = struct_of(self._further.members)
         self._fast = caller(entry, devices[0], self._further, self._struct)
         self._compressor = Compressor(entry) if "group" in about["a"] else None
-        named = {one.name for one in self._further.tensors}
-        self._lists = "group_lda" in named  # groups with matrices of their own
-        if "group_status" in named and not self._lists:
-            raise ArgumentError("kernel", f"{entry.name} computes groups, whose rows are no batch; call it by its C interface")
+        self._lists = any(one.name == "group_lda" for one in self._further.tensors)  # groups with matrices of their own
+        self._sizes = sizes_of(self._further)
 
     def __repr__(self) -> str:
         types = " x ".join(self._types[name] for name in "ab")
@@ -86,6 +87,10 @@ class Kernel:
         A sparse kernel takes what compress() returns as `a`. A kernel of groups with matrices of their own (`grouped: pointers`)
         takes lists of matrices, one for each group, of any extents, and returns a list; A and B begin at multiples of 16 bytes,
         and so do their lines. Its further arguments are lists too, but for a number that all groups raise (amax).
+
+        A kernel of groups whose rows lie in common matrices takes their sizes, int32 in GPU memory: `group_offsets` or `group_ends`
+        of rows of one a (M,K), c and out (M,N) (`grouped: contiguous`), or `group_m` of an a (groups,M,K), c and out (groups,M,N)
+        (`masked`). b is (groups,K,N), or one for all. Rows of no group are not written: in a new out they hold anything.
 
         Raises ArgumentError, which names the argument and what would be right, and DeviceError.
         """
@@ -138,14 +143,19 @@ class Kernel:
         reads_c = bool(scalars["beta"] or scalars["beta_device"])
         source = self._source(library, c, handle, left, of_a, of_b) if reads_c else None
         counts = [("a", of_a.batch), ("b", of_b.batch), *([("c", source[1].batch)] if source else [])]
-        batch = batch_of(counts)
+        if self._sizes:
+            check_names(self._further, further)
+            count = self._sizes.count(further, lambda name, value: library.view(name, value, handle).shape)
+            batch = self._sizes.batch(count, counts, self._sizes.given(further))
+        else:
+            batch = batch_of(counts)
+            count = 1 if batch is None else batch
         if out is None:
             out = self.new(library, a, of_a.rows, of_b.columns // self._columns_of_element, batch)
         result = library.view("out", out, handle)
         self.check_place("out", result, left)
         of_d = self._check_out(result, of_a, of_b, batch)
         others = [*mine.items(), *([("c", source[0])] if source else [])]
-        count = 1 if batch is None else batch
         extents = {"m": of_a.rows, "n": of_b.columns, "k": of_a.columns, "batch": count}
 
         def view(name: str, value: Any) -> Tensor:
@@ -159,7 +169,7 @@ class Kernel:
         for name, found in written:
             apart = [other for other in others if other[0] != name]
             check_no_overlap(found, apart, None, name)
-        if 0 in result.shape:
+        if 0 in result.shape or count == 0:
             return out
         arguments = self.struct(**extents, **scalars, **more)
         _fill(arguments, "a", left, of_a)
@@ -218,6 +228,9 @@ class Kernel:
             filled |= {name: value for name, value in members_of_one.items() if hasattr(self._struct, name)}
         if self._lists:  # a call without a workspace is refused
             filled |= {"workspace": 1 << 20, "workspace_bytes": 1 << 40}
+        if self._sizes:  # of operands that TMA can address, with sizes in one way
+            filled |= {name: -(-filled[name] // _TMA_ELEMENTS) * _TMA_ELEMENTS for name in ("lda", "ldb")}
+            filled |= dict.fromkeys(self._sizes.names[1:], 0)
         size = ctypes.sizeof(self._struct)
         arguments = self._struct(struct_size=size, **sizes, batch_stride_d=m * n, alpha=1.0, **numbers, **filled)
         status = self._functions["can_run"](arguments)
@@ -335,7 +348,7 @@ class Kernel:
         """Columns of a @ b that an element of D is made of."""
         return self._columns_of_element
 
-    @property
+    @cached_property
     def of_call(self) -> Further:
         """The further arguments that a caller of a kernel that takes lists names: not what follows from the lists."""
         return Further(tuple(one for one in self._further.tensors if one.of_groups or one.required))

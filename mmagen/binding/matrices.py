@@ -42,22 +42,26 @@ def matrices(argument: str, given: Tensor, *, modes: str, contiguous: str, type:
     along_rows = contiguous == modes[0]
     step, across = (row_step, column_step) if along_rows else (column_step, row_step)
     line, lines = (rows, columns) if along_rows else (columns, rows)
-    shown = f"shape {given.shape} with strides {given.strides}"
     if 0 in given.shape:  # strides mean nothing
         step, across = 1, line
     if line > 1 and step != 1:
         raise ArgumentError(
-            argument, f"{shown}: this kernel reads it with {contiguous} contiguous; {_advice(modes, contiguous, step, across)}"
+            argument,
+            f"{_shown(given)}: this kernel reads it with {contiguous} contiguous; {_advice(modes, contiguous, step, across)}",
         )
     if lines > 1 and across < line:
         why = "negative strides" if across < 0 else "its lines overlap" if across else "a stride of 0"
-        raise ArgumentError(argument, f"{shown}: {why}; make it contiguous first")
+        raise ArgumentError(argument, f"{_shown(given)}: {why}; make it contiguous first")
     ld = across if lines > 1 else max(line, 1)
     batch = given.shape[0] if len(given.shape) == 3 else None
     stride = given.strides[0] if (batch or 0) > 1 else 0
     if stride < 0 and 0 not in given.shape:
-        raise ArgumentError(argument, f"{shown}: a negative stride between matrices; make it contiguous first")
+        raise ArgumentError(argument, f"{_shown(given)}: a negative stride between matrices; make it contiguous first")
     return Matrices(rows, columns, batch, ld, stride)
+
+
+def _shown(given: Tensor) -> str:
+    return f"shape {given.shape} with strides {given.strides}"
 
 
 def _advice(modes: str, contiguous: str, step: int, across: int) -> str:

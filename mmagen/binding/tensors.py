@@ -20,6 +20,8 @@ _DEVICES = {CPU: "CPU", CUDA: "CUDA", 3: "pinned CPU", CUDA_MANAGED: "managed CU
 # Element types by DLDataTypeCode and bits; those of numpy's typestr that are unambiguous.
 _CODES = {(0, 8): "s8", (1, 8): "u8", (0, 32): "s32", (2, 16): "f16", (2, 32): "f32", (2, 64): "f64", (4, 16): "bf16"}
 _CODES |= {(10, 8): "e4m3", (12, 8): "e5m2", (5, 128): "c64"}
+# Types of which no kernel is made, for messages.
+_CODES |= {(0, 16): "s16", (0, 64): "s64", (1, 16): "u16", (1, 32): "u32", (1, 64): "u64", (5, 64): "c32", (6, 8): "bool"}
 _TYPESTRS = {"|i1": "s8", "|u1": "u8", "<i4": "s32", "<f2": "f16", "<f4": "f32", "<f8": "f64", "<c16": "c64"}
 
 
@@ -47,8 +49,12 @@ class Tensor:
         """Addresses of the first byte and behind the last one."""
         if 0 in self.shape:
             return self.address, self.address
-        ends = [(extent - 1) * stride for extent, stride in zip(self.shape, self.strides, strict=True)]
-        low, high = sum(min(end, 0) for end in ends), sum(max(end, 0) for end in ends)
+        low = high = 0
+        for extent, stride in zip(self.shape, self.strides, strict=True):
+            if stride < 0:
+                low += (extent - 1) * stride
+            else:
+                high += (extent - 1) * stride
         return self.address + low * self.bytes, self.address + (high + 1) * self.bytes
 
 
@@ -178,10 +184,10 @@ def _from_dlpack(argument: str, value: Any, stream: int) -> Tensor:
     versioned = bool(_api.PyCapsule_IsValid(capsule, b"dltensor_versioned"))
     if versioned:
         address = _api.PyCapsule_GetPointer(capsule, b"dltensor_versioned")
-        managed = ctypes.cast(address, ctypes.POINTER(_DLManagedTensorVersioned)).contents
+        managed = _DLManagedTensorVersioned.from_address(address)
         found, read_only = managed.dl_tensor, bool(managed.flags & _READ_ONLY)
     elif _api.PyCapsule_IsValid(capsule, b"dltensor"):
-        found = ctypes.cast(_api.PyCapsule_GetPointer(capsule, b"dltensor"), ctypes.POINTER(_DLTensor)).contents
+        found = _DLTensor.from_address(_api.PyCapsule_GetPointer(capsule, b"dltensor"))
         read_only = False
     else:
         raise ArgumentError(argument, f"__dlpack__ of {_kind(value)} returned no DLPack capsule")

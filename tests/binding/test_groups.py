@@ -135,8 +135,16 @@ def test_what_is_wrong_names_the_group():
     with pytest.raises(mmagen.ArgumentError, match=r"out\[2\]: shape \(1, 8\); a\[2\] @ b\[2\] is \(0,8\)"):
         call(a, b, out=[np.zeros((one.shape[0] or 1, two.shape[1]), np.float16) for one, two in zip(a, b, strict=True)])
     same = np.zeros((70, 24), np.float16)
-    with pytest.raises(mmagen.ArgumentError, match=r"out\[1\]: it begins where out\[0\] does"):
-        call([a[0], a[0]], [b[0], b[0]], out=[same, same])
+    for second in (same, same.reshape(-1)[24:].reshape(-1, 24), same[:, 4:]):  # the same, further down, further right
+        n = second.shape[1]
+        with pytest.raises(mmagen.ArgumentError, match=r"out\[[01]\]: its memory overlaps that of out\[[01]\]"):
+            call([a[0], a[0][: len(second)]], [b[0], b[0][:, :n]], out=[same, second])
+    beside = np.zeros((70, 48), np.float16)
+    call([a[0], a[0]], [b[0], b[0]], out=[beside[:, 24:], beside[:, :24]])
+    assert (beside[:, :24] == beside[:, 24:]).all() and beside.any(), "columns of one matrix share no element"
+    read = aligned(70, 64)
+    with pytest.raises(mmagen.ArgumentError, match=r"out\[1\]: its memory overlaps that of a\[0\]; groups run in any order"):
+        call([read, a[0]], [b[0], b[0]], out=[same, read[:, :24]])
     with pytest.raises(mmagen.ArgumentError, match=r"out\[0\]: its memory overlaps that of a\[0\]"):
         call([a[0]], [b[0]], out=[a[0][:, :24]])
     with pytest.raises(mmagen.ArgumentError, match="bias: this kernel does not take it"):
