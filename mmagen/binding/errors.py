@@ -19,3 +19,15 @@ class DeviceError(RunError, RuntimeError):
     def __init__(self, what: str, cuda_error: int = 0):
         super().__init__(what)
         self.cuda_error = cuda_error
+
+
+# Of members that a caller from Python does not know.
+_ARGUMENT_OF = {f"{member}{x}": "out" if x == "d" else x for x in "abcd" for member in ("ld", "batch_stride_")}
+
+
+def refused(sentence: str) -> ArgumentError:
+    """What a library says of a call that it refuses, which begins with the member of the struct."""
+    member, _, what = sentence.partition(" ")
+    if member in _ARGUMENT_OF:
+        return ArgumentError(_ARGUMENT_OF[member], sentence)
+    return ArgumentError("out" if member == "d" else member, what)

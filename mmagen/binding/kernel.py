@@ -10,7 +10,7 @@ from typing import Any
 
 from mmagen.binding import groups
 from mmagen.binding.driver import is_capturing
-from mmagen.binding.errors import ArgumentError, DeviceError
+from mmagen.binding.errors import ArgumentError, DeviceError, refused
 from mmagen.binding.fast import caller
 from mmagen.binding.further import check_names, members
 from mmagen.binding.libraries import ArrayLibrary, check_stream, library_of, stream_handle, wait_for
@@ -385,7 +385,7 @@ class Kernel:
         text = self._text()
         if status <= _MOST_ABOUT_DEVICE:
             raise DeviceError(f"{self.name}: {text}", self._functions["cuda_error"]())
-        raise ArgumentError(text.partition(" ")[0], text.partition(" ")[2])
+        raise refused(text)
 
     def _text(self) -> str:
         text: bytes = self._functions["error_text"]()

@@ -195,9 +195,9 @@ def test_what_the_library_refuses_is_an_exception(kernel):
     with pytest.raises(DeviceError, match="no driver: this machine has no CUDA driver") as device:
         kernel()(ints(77, 4), laid_out(ints(4, 2), False))
     assert device.value.cuda_error == 35 and isinstance(device.value, RuntimeError)
-    with pytest.raises(ArgumentError, match=r"^lda: is 4; a line") as argument:
+    with pytest.raises(ArgumentError, match=r"^a: lda is 4; a line") as argument:
         kernel()(ints(78, 4), laid_out(ints(4, 2), False))
-    assert argument.value.argument == "lda"
+    assert argument.value.argument == "a"
     assert kernel().can_run() == "" and kernel().can_run(m=77).startswith("no driver")
 
 

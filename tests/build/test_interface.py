@@ -11,9 +11,17 @@ from tests.support.interface import interface_of
 
 pytestmark = pytest.mark.nvcc
 
-# A kernel of one tile, one with an unaligned form, further arguments, TMA, a workspace, and one that it needs; other tests of every
-# run compile them too, but for the last.
-SPECS = ("hello_micro", "sm80_gemm_classic", "sm80_gemm_f16_epilogue", "sm90_gemm_bf16_pingpong", "c2_stream", "pc1_x6")
+# A kernel of one tile, one with an unaligned form, further arguments, TMA, a workspace, one that it needs, and groups; other tests
+# of every run compile them too, but for the last but one.
+SPECS = (
+    "hello_micro",
+    "sm80_gemm_classic",
+    "sm80_gemm_f16_epilogue",
+    "sm90_gemm_bf16_pingpong",
+    "c2_stream",
+    "pc1_x6",
+    "groups",
+)
 
 
 @pytest.fixture(scope="module")

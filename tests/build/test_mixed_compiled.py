@@ -81,9 +81,9 @@ REFUSED = {
     "misaligned scales": ({"scale_b": lambda of: of["scale_b"] + 2}, "not aligned to 4 bytes"),
     "short scales": ({"ld_scale_b": lambda of: 9}, "ld_scale_b is 9; a line of scale_b has 10 elements"),
     "short weights": ({"ldb": lambda of: 146}, "ldb is 146; a line of B along K has 147 elements"),
-    "weights between vectors": ({"b": lambda of: of["b"] + 8}, "status 145, lines of B do not begin at 16-byte boundaries"),
-    "rows between vectors": ({"ldb": lambda of: of["ldb"] + 1}, "status 145, lines of B"),
-    "activations between vectors": ({"a": lambda of: of["a"] + 2}, "status 144"),
+    "weights between vectors": ({"b": lambda of: of["b"] + 8}, "status 145, b is 0x"),
+    "rows between vectors": ({"ldb": lambda of: of["ldb"] + 1}, "lines of B begin at multiples of 16 bytes"),
+    "activations between vectors": ({"a": lambda of: of["a"] + 2}, "status 144, a is 0x"),
 }
 
 

@@ -164,12 +164,18 @@ def _status(task, **changes):
     ("changes", "status", "says"),
     [
         ({"metadata_a": 0}, NULL_METADATA, "metadata_a is NULL"),
-        ({"metadata_a": 0x4008}, 68, "metadata_a is misaligned"),
+        ({"metadata_a": 0x4008}, 68, "metadata_a is 0x4008, not aligned to 16 bytes"),
+        (
+            {"batch": 2, "batch_stride_d": 2048, "batch_stride_metadata_a": 6},
+            68,
+            "batch_stride_metadata_a is 6, no multiple of 4",
+        ),
+        ({"batch": 2, "batch_stride_metadata_a": -4}, 132, "batch_stride_metadata_a is -4, a stride is 0 or more"),
         ({"lda": 31}, 80, "lda is 31; a line of A along K has 32 elements"),
-        ({"lda": 33}, UNALIGNED_A, "rows of A's values"),
-        ({"a": 0x1008}, UNALIGNED_A, "rows of A's values"),
-        ({"ldb": 65}, UNALIGNED_B, "lines of B"),
-        ({"b": 0x2002}, UNALIGNED_B, "lines of B"),
+        ({"lda": 33}, UNALIGNED_A, "lda is 33, of 2 bytes each; lines of A begin at multiples of 16 bytes"),
+        ({"a": 0x1008}, UNALIGNED_A, "a is 0x1008, not aligned to 16 bytes"),
+        ({"ldb": 65}, UNALIGNED_B, "ldb is 65, of 2 bytes each; lines of B begin at multiples of 16 bytes"),
+        ({"b": 0x2002}, UNALIGNED_B, "b is 0x2002, not aligned to 16 bytes"),
         ({"k": -1}, 34, "k is -1"),
     ],
 )

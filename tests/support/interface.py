@@ -277,7 +277,7 @@ class Interface:
             is_metadata = one.name == "metadata_a"
             if one.batched and self.task.product.any_shape and not self.task.product.spec.grouped:
                 negative = {f"batch_stride_{one.name}": -16}
-                says = f"batch_stride_{one.name} is {'negative' if is_metadata else -16}"
+                says = f"batch_stride_{one.name} is -16"
                 status = _NEGATIVE_STRIDE_METADATA if is_metadata else Status.NEGATIVE_TENSOR
                 cases.append(Case(status, apart | negative, says=says))
             name, line = one.name, one.line.value({"m": 256, "n": 192, "k": 128, "batch": 1})
@@ -285,7 +285,7 @@ class Interface:
             if is_metadata:
                 missing, says = Status.NULL_METADATA_A, "metadata_a is NULL"
             elif name == "group_offsets":  # and no group_ends
-                missing, says = _GROUP_SIZES, "group_offsets or group_ends"
+                missing, says = _GROUP_SIZES, "group_offsets and group_ends are both"
             cases.append(Case(missing, {name: 0}, says=says))
             if one.aligned_to > 1:
                 misaligned = Status.MISALIGNED_METADATA_A if is_metadata else Status.MISALIGNED_TENSOR
@@ -352,14 +352,16 @@ class Interface:
             cases += [self._negative(name, apart), Case(Status.SUCCESS, {f"batch_stride_{name}": -16})]
         if self.task.product.spec.grouped:
             bytes_of = {"a": self._operands().a.view.itemsize, "b": self._operands().b.view.itemsize}
-            unaligned = [{f"+{name}": 8} for name in "ab"] + [{f"+ld{name}": 8 // bytes_of[name]} for name in "ab"]
-            unaligned += [{**apart, "batch_stride_b": 8 // bytes_of["b"]}]
-            cases += [Case(_NOT_FOR_TMA, one, says="16 bytes") for one in unaligned]
+            unaligned = [({f"+{name}": 8}, f"{name} is 0x") for name in "ab"]
+            unaligned += [({f"+ld{name}": 8 // bytes_of[name]}, f"ld{name} is ") for name in "ab"]
+            unaligned += [({**apart, "batch_stride_b": 8 // bytes_of["b"]}, "batch_stride_b is ")]
+            cases += [Case(_NOT_FOR_TMA, changes, says=says) for changes, says in unaligned]
         if self.task.product.sums_in_workspace:  # copies are aligned within it; of a library, kernels without one ignore it
             cases += [Case(Status.MISALIGNED_WORKSPACE, {"+workspace": 8})]
         if self.task.product.needs_workspace:
-            wants = [{"workspace": 0}, {"workspace_bytes": -1}, {"workspace_bytes": 1000}]
-            cases += [Case(Status.SHORT_WORKSPACE, one, says="fewer than") for one in wants]
+            cases += [Case(Status.SHORT_WORKSPACE, {"workspace": 0}, says="workspace is NULL; this call needs one")]
+            few = (-1, 1000)
+            cases += [Case(Status.SHORT_WORKSPACE, {"workspace_bytes": n}, says=f"workspace_bytes is {n}, fewer") for n in few]
             cases += [Case(Status.MISALIGNED_WORKSPACE, {"+workspace": 8})]
             cases += self._pieces(far)
         elif self.task.product.takes_workspace:

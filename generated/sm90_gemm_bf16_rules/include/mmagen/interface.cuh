@@ -111,10 +111,8 @@ inline char const* status_text(Status status, Interface const& interface) {
     case Status::kNegativeTensor: return "the batch stride of a further tensor is negative";
     case Status::kUnusedAlpha: return "alpha is not 1, and this epilogue does not multiply by it";
     case Status::kUnusedBeta: return "beta is not 0, and this epilogue does not add C";
-    case Status::kUnalignedA:
-      return "rows of A's values do not begin at 16-byte boundaries: a, and with the element size lda and batch_stride_a";
-    case Status::kUnalignedB:
-      return "lines of B do not begin at 16-byte boundaries: b, and with the element size ldb and batch_stride_b";
+    case Status::kUnalignedA: return "lines of A do not begin at multiples of 16 bytes";
+    case Status::kUnalignedB: return "lines of B do not begin at multiples of 16 bytes";
     case Status::kNullMatrix: return "a matrix of the call is NULL";
     case Status::kMisalignedMatrix: return "a matrix of the call is misaligned";
     case Status::kShortMatrix: return "a leading dimension is shorter than a line";
@@ -122,8 +120,9 @@ inline char const* status_text(Status status, Interface const& interface) {
     case Status::kNotSparse: return "not sparse: a group of neighbours along K has more nonzeros than are kept";
     case Status::kIllegalMetadata: return "illegal metadata: they name no places of a group";
     case Status::kOddN: return "n is odd, and each element of D is made of two columns";
-    case Status::kGroupSizes: return "give either group_offsets or group_ends";
-    case Status::kNotForTma: return "a, b, lda, ldb or a batch stride of A or B is no multiple of 16 bytes, as groups need";
+    case Status::kGroupSizes: return "group_offsets and group_ends are both NULL, or neither is: pass one of them";
+    case Status::kNotForTma:
+      return "a or b cannot be addressed by TMA: lines begin at multiples of 16 bytes, less than 2^40 bytes apart";
   }
   return "unknown status";
 }
@@ -334,6 +333,39 @@ struct LastCall : LastStatus {
     return false;
   }
 
+  /// What of a matrix, `letter`, keeps its lines from beginning at multiples of 16 bytes.
+  bool about_lines(char letter, void const* pointer, int64_t ld, int64_t stride, int bytes) {
+    constexpr int kAligned = 16;
+    char const name = char(letter - 'a' + 'A');
+    auto const about = [&](char const* member, int64_t value) {
+      return say("%s%c is %lld, of %d bytes each; lines of %c begin at multiples of %d bytes", member, letter, (long long)value,
+                 bytes, name, kAligned);
+    };
+    if (!is_aligned(pointer, kAligned)) { return say("%c is %p, not aligned to %d bytes", letter, pointer, kAligned); }
+    if (ld % (kAligned / bytes) != 0) { return about("ld", ld); }
+    return args.batch > 1 && stride % (kAligned / bytes) != 0 && about("batch_stride_", stride);
+  }
+
+  /// The further tensor of this name; no name where the kernel has none.
+  TensorArgument further(char const* name) const {
+    TensorArgument found = {};
+    for (int i = 0; i < Further::kTensors; ++i) {
+      TensorArgument const one = Further::tensor(args, i);
+      if (std::strcmp(one.name, name) == 0) { found = one; }
+    }
+    return found;
+  }
+
+  bool about_metadata() {
+    TensorArgument const one = further("metadata_a");
+    if (one.name == nullptr) { return false; }
+    if (status == Status::kNegativeStrideMetadataA) {
+      return say("batch_stride_metadata_a is %lld, a stride is 0 or more", (long long)one.batch_stride);
+    }
+    if (!is_aligned(one.pointer, 16)) { return say("metadata_a is %p, not aligned to 16 bytes", one.pointer); }
+    return say("batch_stride_metadata_a is %lld, no multiple of 4 words", (long long)one.batch_stride);
+  }
+
   /// The first of the further tensors that has what the status says.
   bool about_tensor() {
     bool const about_one = status >= Status::kNullTensor && status <= Status::kSharedTensor;
@@ -382,8 +414,21 @@ struct LastCall : LastStatus {
         return say("beta_device is %p, not aligned to %d bytes", args.beta_device, interface.bytes_scalar);
       case Status::kMisalignedWorkspace: return say("workspace is %p, not aligned to 16 bytes", args.workspace);
       case Status::kShortWorkspace:
-        return say("workspace is %p with %lld bytes, fewer than this call needs", args.workspace,
-                   (long long)args.workspace_bytes);
+        if (args.workspace == nullptr) {
+          return say("workspace is NULL; this call needs one, of the bytes that %s_workspace_bytes() says", interface.name);
+        }
+        return say("workspace_bytes is %lld, fewer than this call needs: %s_workspace_bytes() says how many",
+                   number(args.workspace_bytes), interface.name);
+      case Status::kGroupSizes:
+        return say("group_offsets and group_ends are both %s; pass one of them",
+                   further("group_offsets").pointer == nullptr ? "NULL" : "given");
+      case Status::kMisalignedMetadataA:
+      case Status::kNegativeStrideMetadataA: return about_metadata();
+      case Status::kUnalignedA: return about_lines('a', args.a, args.lda, args.batch_stride_a, interface.bytes_a);
+      case Status::kUnalignedB: return about_lines('b', args.b, args.ldb, args.batch_stride_b, interface.bytes_b);
+      case Status::kNotForTma:
+        return about_lines('a', args.a, args.lda, args.batch_stride_a, interface.bytes_a) ||
+               about_lines('b', args.b, args.ldb, args.batch_stride_b, interface.bytes_b);
       case Status::kAlphaNotInteger: return say("alpha is %g; this kernel takes a 32-bit integer", args.alpha);
       case Status::kBetaNotInteger: return say("beta is %g; this kernel takes a 32-bit integer", args.beta);
       case Status::kUnusedAlpha:
