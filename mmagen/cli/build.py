@@ -93,10 +93,10 @@ def _spec_files(arguments: Sequence[Path]) -> list[Path]:
     for argument in arguments:
         found = sorted(argument.glob("*.yaml")) if argument.is_dir() else [argument]
         if not found:
-            raise UsageError(f"{argument} has no *.yaml files")
+            raise UsageError(f"{argument} has no *.yaml files; pass a folder with specs (mmagen init writes a first one)")
         for path in found:
             if not path.exists():
-                raise UsageError(f"{path} does not exist")
+                raise UsageError(f"{path} does not exist; pass a spec, or a folder with specs")
             files.setdefault(path.resolve(), path)
     return list(files.values())
 

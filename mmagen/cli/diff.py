@@ -44,7 +44,7 @@ def _side(path: Path) -> Side:
 
     spec = path / "spec.yaml" if path.is_dir() else path
     if path.is_dir() and not (spec.is_file() and (path / MANIFEST).is_file()):
-        raise UsageError(f"{path}: no spec, and no folder of a generated project")
+        raise UsageError(f"{path} is neither a spec (*.yaml) nor the folder of a generated project")
     data = content(spec)
     manifest = content(path / MANIFEST) if path.is_dir() else None
     plan, diagnostics = read(data, str(spec))

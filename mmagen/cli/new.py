@@ -74,10 +74,10 @@ def command(
     """Write a spec to FILE (default: NAME.yaml; - is stdout), with the reason for each choice.
 
     What no option says is asked where stdin is a terminal, and has its default otherwise. The tile and schedule of a gemm are those
-    with the least predicted time among 100 to 500.
+    with the least predicted time among some hundreds.
     """
     if sum(source is not None for source in (cutlass_name, expression, call)) > 1:
-        raise UsageError("give one of --cutlass, --torch and --cublaslt")
+        raise UsageError("--cutlass, --torch and --cublaslt exclude each other; give one of them")
     said, computed = _of_product(expression, call)
     said |= _of_cutlass(cutlass_name)
     given |= {key: value for key, value in said.items() if given.get(key) is None}

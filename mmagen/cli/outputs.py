@@ -28,6 +28,13 @@ _VERDICTS = re.compile(
 )
 
 
+def why_no_file(path: Path) -> str:
+    """Why nothing can be written to `path`: it is a folder, or in none that exists."""
+    if path.is_dir():
+        return "it is a folder; name a file in it"
+    return f"{path.absolute().parent} is no folder; make it, or name a file elsewhere"
+
+
 def refuse_bad(outputs: Mapping[str, str | None]) -> None:
     """Raise UsageError at the start for outputs that could not be written at the end, possibly hours later."""
     if sum(file == "-" for file in outputs.values()) > 1:
@@ -35,7 +42,7 @@ def refuse_bad(outputs: Mapping[str, str | None]) -> None:
         raise UsageError(f"only one of {', '.join(options)} and {last} can go to stdout")
     for option, file in outputs.items():
         if file and file != "-" and (Path(file).is_dir() or not Path(file).absolute().parent.is_dir()):
-            raise UsageError(f"--{option} {file}: not a file in an existing folder")
+            raise UsageError(f"--{option} {file}: {why_no_file(Path(file))}")
 
 
 def deliver(table: str, outputs: Mapping[str, str | None], spell: Mapping[str, Callable[[], str]]) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import mmagen
-from mmagen.cli.outputs import deliver, line_width, made_by, refuse_bad, show
+from mmagen.cli.outputs import deliver, line_width, made_by, refuse_bad, show, why_no_file
 from mmagen.cli.progress import shown
 from mmagen.core.errors import ExitCode, UsageError
 from mmagen.core.progress import Progress
@@ -167,7 +167,7 @@ def _refuse_bad_programs(options: Options) -> None:
     if options.program and not os.access(options.program, os.X_OK):
         raise UsageError(f"--program {options.program}: not an executable file")
     if options.compile_only and not options.compile_only.absolute().parent.is_dir():
-        raise UsageError(f"--compile-only {options.compile_only}: not a file in an existing folder")
+        raise UsageError(f"--compile-only {options.compile_only}: {why_no_file(options.compile_only)}")
 
 
 def _report(found: Sequence[Figure], machine: Machine, outputs: Mapping[str, str | None]) -> None:

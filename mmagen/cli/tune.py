@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from mmagen.cli.inputs import content
-from mmagen.cli.outputs import line_width, show
+from mmagen.cli.outputs import line_width, show, why_no_file
 from mmagen.cli.progress import shown
 from mmagen.core.errors import ExitCode, SpecError, UsageError
 from mmagen.core.screen import table
@@ -41,7 +41,7 @@ def run(spec: Path, places: Places) -> ExitCode:
     base = places.database or places.out.with_suffix(".jsonl")
     for place in (places.out, base):
         if place.is_dir() or not place.absolute().parent.is_dir():
-            raise UsageError(f"{place}: not a file in an existing folder")
+            raise UsageError(f"{place}: {why_no_file(place)}")
     loaded = load(data, str(spec)).spec
     check(loaded, places.options.problems)
     toolchain = find_toolchain()

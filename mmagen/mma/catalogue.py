@@ -176,7 +176,7 @@ def called(name: str) -> list[Operation]:
     if "*" in name or "?" in name:
         found = [operation for operation in operations() if fnmatch.fnmatchcase(operation.name, name)]
         if not found:
-            raise UsageError(f"no MMA operation matches {name}")
+            raise UsageError(f"no MMA operation matches {name}; mmagen atoms lists all names")
         return found
     if "." in name and (opcode := name.partition(" ")[0].rstrip(";")):
         parts = opcode.split(".")

@@ -256,7 +256,7 @@ class Epilogue(Model):
         words = [one.word for one in listed]
         for word in ("alpha", "beta_c", "cast"):
             if words.count(word) > 1:
-                raise refuse(f"{word} is in the list {words.count(word)} times", "once is right")
+                raise refuse(f"{word} is in the list {words.count(word)} times", "list it once")
         if "cast" in words[:-1]:
             raise refuse("a cast is followed by other operations", "make the cast the last of the list")
         names = [one.tensor for one in listed if one.tensor]

@@ -61,7 +61,7 @@ class Weights(Model):
     @classmethod
     def _is_a_group(cls, group: int | None) -> int | None:
         if group is not None and group not in GROUPS and group % CHUNK:
-            raise refuse(f"{group} columns with one scale are no part and no multiple of a chunk of {CHUNK}")
+            raise refuse(f"{group} columns with one scale neither divide {CHUNK} nor are a multiple of it")
         return group
 
     @model_validator(mode="after")

@@ -240,7 +240,7 @@ def _compile(
             raise BuildError(f"the candidates do not compile: {result.reason}")
         refused += culprits
         alive = [one for one in alive if one.name not in culprits]
-    raise BuildError("no candidate compiles")
+    raise BuildError(f"none of the {len(refused)} candidates compiles; mmagen build --compile SPEC says why")
 
 
 def _session_notes(session: Session, left: Sequence[str], until: float | None) -> list[str]:

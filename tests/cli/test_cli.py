@@ -112,7 +112,7 @@ def test_two_specs_of_one_name_are_refused_with_all_other_faults(workspace, caps
         (("verify", "one.yaml", "--problem", "1,2"), "write it as M,N,K"),
         (("verify", "one.yaml", "--arch", "hopper"), "'hopper' is not a GPU architecture"),
         (("verify", "one.yaml", "--json", "-", "--csv", "-"), "only one of"),
-        (("verify", "one.yaml", "--junit", "no/such/folder/x.xml"), "existing folder"),
+        (("verify", "one.yaml", "--junit", "no/such/folder/x.xml"), "is no folder; make it"),
         (("verify", "one.yaml", "--sustained", "2"), "add --bench"),
         (("verify", "one.yaml", "--dist", "overflow"), "--dist overflow requires --atoms"),
         (("verify", "empty"), "neither a generated project"),

@@ -177,7 +177,7 @@ REFUSED = {
     "weights: {}": "type",
     "weights: s4": "mapping",
     "weights: {type: s3}": "s4, u4, s8",
-    "weights: {type: s4, group: 96}": "no part and no multiple of a chunk of 128",
+    "weights: {type: s4, group: 96}": "96 columns with one scale neither divide 128",
     "weights: {type: s4, group: 0}": "the minimum is 1",
     "weights: {type: s4, zero: u8}": "s4 weights have no zero points",
     "weights: {type: u4, zero: u4}": "u8",

@@ -79,7 +79,7 @@ def test_a_hand_edit_of_a_project_is_seen(capsys, tmp_path):
     assert found["files"] == [{"file": "include/mmagen/gemm_kernel.cuh", "difference": "1 line more, 0 less"}]
 
 
-@pytest.mark.parametrize(("options", "part"), [(["--device", "h300"], "there are v100"), ([], "no spec, and no folder")])
+@pytest.mark.parametrize(("options", "part"), [(["--device", "h300"], "there are v100"), ([], "neither a spec")])
 def test_what_cannot_be_compared(capsys, tmp_path, options, part):
     code, _, err = typed(capsys, "diff", str(CLASSIC), str(tmp_path if not options else CLASSIC), *options)
     assert code == 2 and part in err

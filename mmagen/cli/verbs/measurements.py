@@ -91,8 +91,8 @@ def peak(
     default="random:1",
     show_default=True,
     metavar="SOURCE",
-    help="What to tune on: a file with M N K [BATCH] a line, spec (its problems), random:SEED[:COUNT], or models (projections of "
-    "public language models).",
+    help="What to tune on: a file with one problem per line, M N K [BATCH], spec (its problems), random:SEED[:COUNT], or models "
+    "(projections of public language models).",
 )
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="The library spec; default: <name>_tuned.yaml.")
 @click.option(
@@ -102,7 +102,7 @@ def peak(
     help="Measurements, appended to; default: beside --out, .jsonl.",
 )
 @click.option(
-    "--budget", metavar="TIME", help="Stop measuring in time, e.g. 20m; the same command goes on later. Default: no limit."
+    "--budget", metavar="TIME", help="Stop after this time, e.g. 20m; the same command resumes later. Default: no limit."
 )
 @click.option(
     "--configs", type=click.IntRange(1, 64), default=12, show_default=True, help="Configurations of the library, at most."

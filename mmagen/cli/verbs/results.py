@@ -66,12 +66,14 @@ def _argument(problem: str) -> str:
     "problems",
     multiple=True,
     metavar="M,N,K[,B][:KEY=X]",
-    help="Run this problem instead of the spec's; KEY is ld_pad, offset, alpha, beta or batch_stride_a. Also as reports print it, "
-    "e.g. '16x8x16 b3 ld+8'. Repeatable.",
+    help="Run this problem instead of the spec's; KEY is ld_pad, offset, alpha, beta, batch_stride_a (b, c, d) or groups. Also as "
+    "reports print it, e.g. '16x8x16 b3 ld+8'. Repeatable.",
 )
 @click.option("--seed", type=click.IntRange(0), help="Seed of the random inputs.")
 @click.option(
-    "--dist", type=click.Choice(["uniform", "small_int", "overflow", "zeros"]), help="Use only this distribution of inputs."
+    "--dist",
+    type=click.Choice(["uniform", "small_int", "overflow", "zeros"]),
+    help="Use only this distribution of inputs; overflow is for --atoms.",
 )
 @click.option(
     "--sustained",

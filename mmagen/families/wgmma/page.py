@@ -15,7 +15,7 @@ WARPGROUPS = {
     "cooperative": "consumers share a tile; 1 producer loads",
     "pingpong": "consumers with a tile each, in turns; 1 producer loads",
 }
-_SWAPPED = "yes: computes the transpose of D; A and B below are B and A of a call"
+_SWAPPED = "swapped: computes the transpose of D; A and B below are B and A of a call"
 
 
 def sections(plan: WgmmaGemmPlan) -> list[pages.Section]:
@@ -66,7 +66,7 @@ def _schedule(plan: WgmmaGemmPlan) -> list[pages.Row]:
     return [
         ("schedule", roles.schedule),
         ("warpgroups", f"{roles.consumers} {WARPGROUPS[roles.schedule]}"),
-        ("operands", _SWAPPED if plan.swapped else "no"),
+        ("operands", _SWAPPED if plan.swapped else "as in the call"),
         ("cluster", f"{m} x {n} CTAs share operands by multicast" if m * n > 1 else "none"),
         ("split_k", _split_k(plan)),
         ("stream_k", shared if scheduler.shares_last_wave else "no"),
