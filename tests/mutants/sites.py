@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import random
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from tests.mutants.operators import Edit, edits
+from tests.mutants.edits import Edit
+from tests.mutants.operators import edits
 from tests.mutants.syntax import nodes, parse
 from tests.support.mutations import project
 
@@ -75,11 +76,15 @@ class Mutant:
         text = _text(self.header)
         return text[: self.edit.begin] + self.edit.new.encode() + text[self.edit.end :]
 
-    def _context(self) -> tuple[str, int]:
-        lines = _text(self.header).decode().splitlines()
+    def _context(self) -> tuple[str, int] | tuple[str, int, int]:
+        text = _text(self.header)
+        lines = text.decode().splitlines()
         first = max(self.line - 2, 0)
-        column = self.edit.begin - (_text(self.header).rfind(b"\n", 0, self.edit.begin) + 1)
-        return "\n".join(lines[first : self.line + 1]), column
+        column = self.edit.begin - (text.rfind(b"\n", 0, self.edit.begin) + 1)
+        context = "\n".join(lines[first : self.line + 1])
+        # Equal lines in one header are told apart by how many come before.
+        before = text[: self.edit.begin - column].count(f"{context}\n".encode())
+        return (context, column, before) if before else (context, column)
 
 
 @cache
@@ -127,6 +132,10 @@ def sample(count: int, seed: int, headers: Collection[str] = ()) -> list[Mutant]
     out. A larger count contains a smaller one of the same seed."""
     draw = random.Random(seed)
     queues: dict[str, list[Mutant]] = {}
+    # Operators with few mutants in all the headers tend to come early in each, so that a small sample has them too.
+    weights = {
+        kind: number**0.5 for kind, number in Counter(one.edit.operator for of in mutants().values() for one in of).items()
+    }
     for header, all_of in mutants().items():
         if headers and header not in headers:
             continue
@@ -135,8 +144,7 @@ def sample(count: int, seed: int, headers: Collection[str] = ()) -> list[Mutant]
             kinds[mutant.edit.operator].append(mutant)
         for kind in kinds.values():
             draw.shuffle(kind)
-        order = list(kinds)
-        draw.shuffle(order)
+        order = sorted(kinds, key=lambda kind: draw.random() * weights[kind])
         queues[header] = [
             m for turn in range(max(map(len, kinds.values()), default=0)) for k in order for m in kinds[k][turn : turn + 1]
         ]

@@ -9,7 +9,8 @@ from dataclasses import replace
 import pytest
 
 from tests.mutants import pool, report, sites
-from tests.mutants.operators import Edit, edits
+from tests.mutants.edits import Edit
+from tests.mutants.operators import edits
 from tests.mutants.pool import of_present, read
 from tests.mutants.report import Argument, markdown, unexplained
 from tests.mutants.sites import HEADERS, SPECS, Mutant, mutants, sample
@@ -49,12 +50,64 @@ def test_every_operator_makes_its_mistakes():
     assert {"if (m < n) { stage += 2; }", "if (stage == 0) { stage += 2; }"} == changed["part of a condition"]
     assert changed["negated condition"] == {"if (!(m < n && stage == 0)) { stage += 2; }"}
     assert {"int stage = kStages - 2;", "int stage = kStages - 0;"} <= changed["off by one"]
-    assert changed["constant off by one"] == {"int stage = (kStages - 1) - 1;"}
-    assert {"int stage = kStages + 1;", "if (m < n && stage == 0) { stage = 2; }"} <= changed["arithmetic"]
+    assert changed["constant off by one"] == {"int stage = (kStages - 1) - 1;", "int stage = (kStages + 1) - 1;"}
+    arithmetic = {"int stage = kStages + 1;", *(f"if (m < n && stage == 0) {{ stage {step} 2; }}" for step in ("=", "-="))}
+    assert arithmetic <= changed["arithmetic"]
     assert {"if (n < n && stage == 0) { stage += 2; }", "copy(b_row, b_row);"} <= changed["similar operand"]
     assert changed["exchanged arguments"] == {"copy(b_row, a_row);"}
     ptx = {line.split(" %0")[0] for line in changed["PTX qualifier"]}
     assert ptx == {'asm volatile("ld.relaxed.gpu.global.u32', 'asm volatile("ld.acquire.cta.global.u32'}
+
+
+WAITS = """\
+__device__ void g(Pipeline& pipe, int k, bool more) {
+  int64_t const size = ceil_div(k, 64);
+  for (int i = 0; i < size; ++i) {
+    pipe.wait(i, !more);
+    if (lane == 0) { pipe.arrive(i); }
+    if (k < 0) { return; }
+    use<true>(min(i, k));
+    __syncthreads();
+  }
+  for (int i = 0; i < k; i += kStep) { skip(i); }
+  while (!pipe.try_wait(k)) { }
+  asm volatile("bar.sync 1, 128;" ::);
+  asm volatile("ldmatrix.x2.trans.b16 {%0, %1}, [%2];" : "=r"(k), "=r"(k) : "r"(k));
+}
+"""
+
+
+def test_the_operators_of_loops_guards_and_instructions_make_their_mistakes():
+    changed = _changed(WAITS)
+    assert changed["repeat statement"] == {"if (lane == 0) { { pipe.arrive(i); pipe.arrive(i); } }"}
+    assert changed["hoist synchronization"] == {
+        "pipe.wait(i, !more); for (int i = 0; i < size; ++i) {",
+        "for (int i = 0; i < size; ++i) {",  # and __syncthreads() behind the loop
+        "pipe.arrive(i); if (lane == 0) {  }",
+        "if (lane == 0) {  } pipe.arrive(i);",
+    }
+    assert changed["no guard"] == {"if (true) { pipe.arrive(i); }", "if (true) { return; }"}
+    assert changed["no loop"] == {"while (false) { }"}
+    assert changed["drop jump"] == {"if (k < 0) { ; }"}
+    assert changed["no sign"] == {"pipe.wait(i, (more));"}
+    steps = {"for (int i = 0; i < size; i += 2) {", "for (int i = 0; i < k; i += (kStep) - 1) { skip(i); }"}
+    assert changed["step of a loop"] == steps
+    assert changed["doubled or halved"] == {f"int64_t const size = ceil_div(k, {other});" for other in (32, 128)}
+    assert changed["rounded down"] == {"int64_t const size = ((k) / (64));"}
+    assert changed["narrow type"] == {"int const size = ceil_div(k, 64);"}
+    assert changed["other boolean"] == {"use<false>(min(i, k));"}
+    assert changed["other function"] == {"use<true>(max(i, k));"}
+    assert changed["narrower scope"] == {"__syncwarp();"}
+    assert changed["PTX number"] == {f'asm volatile("bar.sync {given};" ::);' for given in ("0, 128", "1, 64")}
+    assert {line.split(" :")[0] for line in changed["PTX operands"] | changed["PTX modifier"]} == {
+        'asm volatile("ldmatrix.x2.trans.b16 {%1, %0}, [%2];"',
+        'asm volatile("ldmatrix.x2.b16 {%0, %1}, [%2];"',
+    }
+
+
+def test_equal_lines_of_a_header_have_names_of_their_own():
+    for of in mutants().values():
+        assert len({mutant.name for mutant in of}) == len(of)
 
 
 def test_types_and_parameters_are_left_alone():
@@ -95,7 +148,7 @@ def test_an_edit_of_a_device_function_leaves_the_host_code_as_it_is():
 
 def test_names_survive_edits_elsewhere(tmp_path, monkeypatch):
     header = "sm90_pipeline.cuh"
-    (mutant,) = (one for one in mutants()[header] if one.old == "phase ^= 1;")
+    (mutant,) = (one for one in mutants()[header] if one.old == "phase ^= 1;" and one.edit.new == ";")
     text = (HEADERS / header).read_bytes()
     (tmp_path / header).write_bytes(b"// more\n" * 5 + text)
     before, mutant_line = mutant.name, mutant.line
