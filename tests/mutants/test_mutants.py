@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -175,6 +176,15 @@ def test_the_report_explains_survivors_or_says_that_it_does_not(monkeypatch):
     page = markdown(one)
     assert "3 of them compile to other code, of which verify notices 1" in page and "1 slower, 1 unexplained" in page
     assert f"{one[1].name}): slower: a hint to the cache" in page and f"{one[2].name}): **unexplained**" in page
+
+
+def test_the_page_has_the_outcomes_that_are_kept():
+    """docs/results/mutants.md says what --report prints of them."""
+    kept = read(Path(report.__file__).with_name("outcomes.jsonl"))
+    page = (Path(__file__).resolve().parents[2] / "docs" / "results" / "mutants.md").read_text()
+    assert len({one.name for one in kept}) == len(kept) and unexplained(kept) == []
+    counts, table, _, *survivors = markdown(kept).strip().split("\n\n")
+    assert counts in page and table in page and all(one in page for one in survivors)
 
 
 def test_a_failure_of_the_tool_itself_notices_nothing(monkeypatch):
