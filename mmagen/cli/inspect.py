@@ -13,9 +13,9 @@ from mmagen.cli.outputs import in_colour, line_width, show
 from mmagen.core.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
+    from mmagen.draw.windows import Window
     from mmagen.emulate import Event
     from mmagen.families.plans import Plan
-    from mmagen.inspect.maps import Window
     from mmagen.plan.maps import Map
 
 

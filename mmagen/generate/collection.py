@@ -51,7 +51,7 @@ def collect(name: str, plans: Sequence[ProjectPlan]) -> dict[str, bytes]:
     for plan in plans:
         if plan.name.lower() == name.lower():
             raise UsageError(f"{name} is the name of a kernel and of the library; give the library another --name")
-        of_kernel = render(plan, tests=False)
+        of_kernel = render(plan, tests=False, with_figures=False)  # the library's README.md is that of all
         sources = sorted(path for path in of_kernel if path.startswith("src/"))
         for path, content in of_kernel.items():
             if path.startswith("include/"):

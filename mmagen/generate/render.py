@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
-from html import escape
 from typing import Any
 
 import yaml
@@ -14,36 +12,34 @@ from mmagen import __version__
 from mmagen.core.errors import UsageError
 from mmagen.core.targets import cmake_list
 from mmagen.core.templates import templates_folder
-from mmagen.draw import timeline
-from mmagen.families import family_of, pipelines
+from mmagen.families import family_of
 from mmagen.generate import manifest
+from mmagen.generate.figures import NONE, Figures, figures
 from mmagen.generate.headers import with_headers
-from mmagen.generate.licence import licensed
 from mmagen.generate.templates import project_file, rendered
 from mmagen.plan.facts import INTERFACE_VERSION
 from mmagen.plan.plans import ProjectPlan
 
-_MOST_FIGURES = 4  # of 13 to 20 KB each: a project's pictures stay below 100 KB
 # libyaml's dumper, if available, writes the same bytes in a fraction of the time.
 _Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
-def render(plan: ProjectPlan, *, tests: bool = True) -> dict[str, bytes]:
+def render(plan: ProjectPlan, *, tests: bool = True, with_figures: bool = True) -> dict[str, bytes]:
     """All files of the project by POSIX path, `mmagen.json` with their digests last. The same plan gives the same bytes.
 
-    tests: with its tests/. Raises UsageError where the project has nothing else to build.
+    tests: with its tests/; with_figures: with the pictures of its README.md. Raises UsageError where the project has nothing
+    else to build.
     """
-    files = with_headers({"spec.yaml": _spec_yaml(plan).encode(), **_project(plan, tests)})
+    files = with_headers({"spec.yaml": _spec_yaml(plan).encode(), **_project(plan, tests, with_figures)})
     files = dict(sorted(files.items()))
     files["mmagen.json"] = _manifest(plan, files, tests)
     return files
 
 
-def _project(plan: ProjectPlan, tests: bool) -> dict[str, bytes]:
+def _project(plan: ProjectPlan, tests: bool, with_figures: bool) -> dict[str, bytes]:
     """The files that come from templates/project. NAME in a path is the project's name; of a path with CONFIG there is a
     file for each kernel of a library."""
-    figures = _figures(plan)
-    shown = [(path, kernel) for path, kernel, _ in figures]
+    shown = figures(plan) if with_figures else NONE
     contexts = {config: _context(one, config, tests, shown) for config, one in plan.by_config.items()}
     library = _context(plan, list(contexts)[-1], tests, shown)  # shared files use the last config
     sources = {path: f"{part}/{path}" for part in family_of(plan).parts(plan) for path in _part_files(part)}
@@ -51,22 +47,12 @@ def _project(plan: ProjectPlan, tests: bool) -> dict[str, bytes]:
         if "tests/CMakeLists.txt.j2" not in sources:
             raise UsageError(f"{plan.name} is a program of tests/ alone: build it with its tests")
         sources = {path: source for path, source in sources.items() if not path.startswith("tests/")}
-    files = {path: licensed(path, svg.encode()) for path, _, svg in figures}
+    files = shown.files
     for path, source in sources.items():
         for one in contexts.values() if "CONFIG" in path else (library,):
             target = path.removesuffix(".j2").replace("NAME", plan.name).replace("CONFIG", one["config"])
             files[target] = _content(source, one)
     return files
-
-
-def _figures(plan: ProjectPlan) -> list[tuple[str, str, str]]:
-    """Path, kernel and content of the pictures beside README.md: the pipeline of each kernel, of equal ones the first."""
-    found: dict[str, tuple[str, str, str]] = {}
-    for kernel, pipeline in pipelines(plan):
-        drawn = timeline.picture(pipeline, kernel or plan.name, "pipeline").svg
-        equal = drawn.replace(escape(kernel or plan.name), "")
-        found.setdefault(equal, (f"figures/pipeline{'-' if kernel else ''}{kernel}.svg", kernel or plan.name, drawn))
-    return list(found.values())[:_MOST_FIGURES]
 
 
 def _content(source: str, context: dict[str, Any]) -> bytes:
@@ -84,8 +70,8 @@ def _part_files(part: str) -> tuple[str, ...]:
     )
 
 
-def _context(plan: ProjectPlan, config: str, tests: bool, figures: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    """Template variables. config: the selected kernel of a library, "" for a single kernel. figures: path and kernel of each."""
+def _context(plan: ProjectPlan, config: str, tests: bool, shown: Figures) -> dict[str, Any]:
+    """Template variables. config: the selected kernel of a library, "" for a single kernel. shown: in README.md."""
     of_family = family_of(plan).context(plan, config)
     made_by = {"mmagen": __version__, "interface": INTERFACE_VERSION}
     facts = replace(plan.facts, description={**made_by, **plan.facts.description})
@@ -93,7 +79,7 @@ def _context(plan: ProjectPlan, config: str, tests: bool, figures: Sequence[tupl
         "plan": plan,
         "config": config or "config",
         "configs": [name or "config" for name in plan.by_config],
-        "figures": figures,
+        "figures": shown,
         "version": __version__,
         "tests": tests,
         "upper": plan.name.upper(),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from mmagen.draw import timeline
+from mmagen.draw.maps import owners
 from mmagen.draw.svg import Picture, bar, colour, document
-from mmagen.inspect.pictures import owners
 from mmagen.mma.ownership import Ownership
 from mmagen.plan.launch import Numbers
 from mmagen.plan.maps import Map

@@ -5,24 +5,20 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from mmagen.core.errors import UsageError
 from mmagen.core.screen import fold
-from mmagen.mma.ownership import MODES, Ownership
+from mmagen.draw.windows import MOST_COLUMNS, Window, modes_of, owner_text, ranges
+from mmagen.mma.ownership import Ownership
 from mmagen.plan.maps import Map
 
-# Shown of a matrix without --window: as much as the pattern takes until it repeats, and at most this.
-MOST_ROWS, MOST_COLUMNS = 32, 32
 CHUNK = 16  # bytes of a row of a core matrix
 _LINES = 8  # rows of a core matrix
 _INDENT = 2
 # Colours of the 256-colour palette that differ on dark and on light backgrounds; neighbouring threads get different ones.
 _COLOURS = (33, 208, 34, 201, 142, 39, 160, 99, 37, 172, 70, 205, 63, 130, 30, 135)
-
-# Ranges by mode, begin and end; or None for everything.
-Window = Mapping[str, tuple[int, int]] | None
 
 
 def parse_window(text: str) -> Window:
@@ -74,7 +70,7 @@ def _bytes(table: Ownership, element_bytes: int) -> list[int]:
 
 
 def _matrix(of: Map, table: Ownership, window: Window, width: int | None, colour: bool) -> str:
-    modes = _modes(table.matrix)
+    modes = modes_of(table.matrix)
     if table.stage:
         return _stage(of, table, table.stage.element_bytes, table.stage.contiguous_columns, window, width, colour)
     owners = table.owners()
@@ -96,24 +92,12 @@ def _cell(owners: Sequence[tuple[int, int]], width: int, colour: bool) -> str:
     return _painted(owner_text(thread, value).ljust(width), thread, colour)
 
 
-def owner_text(thread: int, value: int) -> str:
-    """`T05v2`."""
-    return f"T{thread:02d}v{value}"
-
-
 def _painted(text: str, number: int, colour: bool) -> str:
     return f"\x1b[38;5;{_COLOURS[number % len(_COLOURS)]}m{text}\x1b[0m" if colour else text
 
 
-def _modes(matrix: str) -> str:
-    """The modes of its rows and columns, `MK`; of metadata and scales, those of A or B."""
-    if matrix in MODES:
-        return "".join("MNK"[mode] for mode in MODES[matrix])
-    return "NK" if matrix == "SFB" else "MK"
-
-
 def _axes(table: Ownership) -> str:
-    modes = _modes(table.matrix)
+    modes = modes_of(table.matrix)
     return f"{table.matrix} ({modes[0]},{modes[1]}), {table.rows} x {table.columns}"
 
 
@@ -137,19 +121,6 @@ def _sharing(owners: Sequence[Sequence[tuple[int, int]]]) -> str:
     return f"; {count} threads own each element: the grid shows the first"
 
 
-def ranges(of: Map, table: Ownership, window: Window, most_columns: int = MOST_COLUMNS) -> tuple[range, range]:
-    """The rows and columns that a window shows of a matrix; what no window says is as much as its pattern takes."""
-    modes, extents = _modes(table.matrix), (table.rows, table.columns)
-    if window is None:
-        return range(table.rows), range(table.columns)
-    found = []
-    for mode, extent, most in zip(modes, extents, (MOST_ROWS, most_columns), strict=True):
-        covered = of.covers["MNK".index(mode)]
-        begin, end = window.get(mode, (0, min(extent, max(covered, 8), most)))
-        found.append(range(begin, min(end, extent)))
-    return found[0], found[1]
-
-
 def _within(width: int | None) -> int | None:
     """Characters of a line of a matrix, which is indented."""
     return None if width is None else width - _INDENT
@@ -159,7 +130,7 @@ def _cut(table: Ownership, rows: range, columns: range, width: int | None, unit:
     """A line that says what is left out, if anything is."""
     if len(rows) == table.rows and len(columns) == table.columns:
         return []
-    modes = _modes(table.matrix).lower()
+    modes = modes_of(table.matrix).lower()
     shown = f"{modes[0]} {rows[0]} to {rows[-1]} of {table.rows}, {modes[1]} {columns[0]} to {columns[-1]} of {table.columns}"
     other = f"--window {modes[0]}=BEGIN:END,{modes[1]}=BEGIN:END shows another, --window all everything"
     return [fold(f"a window, {shown}{unit}; {other}", _within(width))]
@@ -178,7 +149,7 @@ def _stage(
     of: Map, table: Ownership, element_bytes: int, along_columns: bool, window: Window, width: int | None, colour: bool
 ) -> str:
     """Rows are lines of the contiguous mode, columns its chunks of 16 bytes."""
-    modes = _modes(table.matrix)
+    modes = modes_of(table.matrix)
     per_chunk = CHUNK // element_bytes
     lines_mode, chunk_mode = (modes[0], modes[1]) if along_columns else (modes[1], modes[0])
     lines_extent, extent = (table.rows, table.columns) if along_columns else (table.columns, table.rows)

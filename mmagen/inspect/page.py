@@ -18,8 +18,13 @@ from mmagen.plan.plans import ProjectPlan
 
 if TYPE_CHECKING:
     from mmagen.draw.svg import Picture
+    from mmagen.draw.windows import Window
     from mmagen.emulate import Event
-    from mmagen.inspect.maps import Window
+
+# resvg takes "monospace" for Courier New alone, and leaves texts out where that is not installed.
+_FONTS = (
+    "text{font-family:'DejaVu Sans Mono','Liberation Mono','Noto Sans Mono',Menlo,Consolas,'Courier New',monospace !important}"
+)
 
 
 def inspect(plan: ProjectPlan, device: str | None = None, columns: int | None = None) -> str:
@@ -72,7 +77,7 @@ def _registers(plan: ProjectPlan, device: Device) -> Mapping[str, int]:
 def _files(plan: ProjectPlan) -> Mapping[str, bytes]:
     from mmagen.generate.render import render  # imports Jinja, which pages of kernels that were not built do without
 
-    return render(plan)
+    return render(plan, with_figures=False)
 
 
 def to_html(plan: ProjectPlan, window: Window, device: str | None = None, trace: Sequence[Event] = ()) -> str:
@@ -87,9 +92,10 @@ def to_html(plan: ProjectPlan, window: Window, device: str | None = None, trace:
 def pictures(plan: ProjectPlan, window: Window, device: str | None = None, trace: Sequence[Event] = ()) -> list[Picture]:
     """Who owns which element, operands in shared memory, copies, the pipeline, as planned and by the trace, and the order of
     tiles on a device."""
-    from mmagen.inspect import flow, pictures  # import the layout algebra, which is slow
+    from mmagen.draw import maps
+    from mmagen.inspect import flow  # imports the layout algebra, which is slow
 
-    owned = pictures.pictures(family_of(plan).maps(plan), window)
+    owned = maps.pictures(family_of(plan).maps(plan), window)
     found = [*owned, *flow.all_of(pipelines(plan), plan.name, _numbers(plan, device))]
     if trace:
         from mmagen.draw import traced
@@ -111,7 +117,10 @@ def to_png(plan: ProjectPlan, window: Window, device: str | None = None, trace: 
     except ImportError:
         raise UsageError("--png needs resvg-py: pip install 'mmagen[png]'; --svg needs nothing more") from None
     found = pictures(plan, window, device, trace)
-    return {f"{plan.name}-{one.name}.png": resvg_py.svg_to_bytes(one.svg, background="white", zoom=2) for one in found}
+    return {
+        f"{plan.name}-{one.name}.png": resvg_py.svg_to_bytes(one.svg, background="white", zoom=2, style_sheet=_FONTS)
+        for one in found
+    }
 
 
 def to_json(plan: ProjectPlan, with_maps: bool, device: str | None = None) -> str:

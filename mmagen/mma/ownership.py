@@ -6,6 +6,7 @@ library's own `tile_mma_grid` is not used: it gets value order, permutations and
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
 
@@ -50,6 +51,15 @@ class Ownership:
             for value, element in enumerate(values):
                 table[element].append((thread, value))
         return table
+
+    def owners_in(self, rows: range, columns: range) -> list[list[list[tuple[int, int]]]]:
+        """owners_in(...)[i][j]: the same of the element at rows[i], columns[j]."""
+        found: dict[int, list[tuple[int, int]]] = {row * self.columns + column: [] for row in rows for column in columns}
+        for thread, values in enumerate(self.elements):
+            for value, element in enumerate(values):
+                if element in found:
+                    found[element].append((thread, value))
+        return [[found[row * self.columns + column] for column in columns] for row in rows]
 
 
 @dataclass(frozen=True)
@@ -145,15 +155,17 @@ def _partition(
     by_thread = zipped_divide(rest, tuple(Layout(atoms[i], 1) for i in modes))
     thr_rest, frg_rest = mode(by_thread, 0), mode(by_thread, 1)  # (ThrM,ThrN), (RestM,RestN)
 
-    values = [mode(tv, 1)(f) + frg_rest(r) for r in range(size(frg_rest)) for f in range(size(mode(tv, 1)))]
-    threads = size(thr_id) * size(atoms_mnk)
-    table: list[tuple[int, ...]] = [()] * threads
-    for v, atom_m, atom_n, atom_k in product(range(size(thr_id)), *map(range, atoms)):
-        at = (atom_m, atom_n, atom_k)
-        base = mode(tv, 0)(v) + thr_rest(at[modes[0]] + atoms[modes[0]] * at[modes[1]])
-        table[_thread(thr_id, atoms_mnk, v, at)] = tuple(
-            (base + value) % rows * columns + (base + value) // rows for value in values
-        )
+    of_thread, of_value = mode(tv, 0), mode(tv, 1)
+    fragment = [of_value(f) for f in range(size(of_value))]
+    values = [first + f for first in map(frg_rest, range(size(frg_rest))) for f in fragment]
+    number = _numbering(thr_id, atoms_mnk)
+    table: list[tuple[int, ...]] = [()] * (size(thr_id) * size(atoms_mnk))
+    lanes = [of_thread(v) for v in range(size(thr_id))]
+    for at in product(*map(range, atoms)):
+        first = thr_rest(at[modes[0]] + atoms[modes[0]] * at[modes[1]])
+        for v, lane in enumerate(lanes):
+            places = [divmod(first + lane + value, rows) for value in values]
+            table[number(v, at)] = tuple(row * columns + column for column, row in places)
     return Ownership(matrix, rows, columns, tuple(table))
 
 
@@ -163,18 +175,22 @@ def _permutation_tiler(entry: PermutationMode, default: int) -> int | Layout:
     return entry if isinstance(entry, int) else _to_layout(entry)
 
 
-def _thread(thr_id: Layout, atoms_mnk: Layout, v: int, atom: tuple[int, int, int]) -> int:
-    """thr_layout_vmnk = tiled_product(AtomThrID, AtomLayoutMNK): atoms fill the gaps that the atom's threads leave."""
+def _numbering(thr_id: Layout, atoms_mnk: Layout) -> Callable[[int, tuple[int, ...]], int]:
+    """(thread of its atom, atom along M, N, K) -> thread of the TiledMMA. thr_layout_vmnk = tiled_product(AtomThrID,
+    AtomLayoutMNK): atoms fill the gaps that the atom's threads leave."""
     gaps = complement(thr_id, size(thr_id) * size(atoms_mnk))
-    return int(thr_id(v) + gaps(atoms_mnk(*atom)))
+    lanes = [int(thr_id(v)) for v in range(size(thr_id))]
+    first = {at: int(gaps(atoms_mnk(*at))) for at in product(*(range(size(mode(atoms_mnk, i))) for i in range(3)))}
+    return lambda v, at: lanes[v] + first[at[0], at[1], at[2]]
 
 
 def k_slices(atom: Atom, atoms_layout: LayoutText) -> list[int]:
     """[thread]: the number of its atom along K, whose partial sums it holds."""
     thr_id, atoms_mnk = atom_layouts(atom).thr_id, _to_layout(atoms_layout)
     found = [0] * (size(thr_id) * size(atoms_mnk))
+    number = _numbering(thr_id, atoms_mnk)
     for v, *at in product(range(size(thr_id)), *(range(size(mode(atoms_mnk, i))) for i in range(3))):
-        found[_thread(thr_id, atoms_mnk, v, (at[0], at[1], at[2]))] = at[2]
+        found[number(v, tuple(at))] = at[2]
     return found
 
 

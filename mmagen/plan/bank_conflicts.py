@@ -11,10 +11,15 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import TYPE_CHECKING, TypeVar
 
 from mmagen.mma.ownership import Ownership, ownership
 from mmagen.plan.model import GmemCopy, Operand
 from mmagen.plan.plans import ProductPlan
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 BANKS = 32
 WORD = 4
@@ -33,8 +38,11 @@ class Passes:
         return self.taken / self.ideal
 
 
-def byte_address(operand: Operand, mn: int, k: int) -> int:
-    """Byte offset of element (mn, k) within a stage: tile_to_shape of the swizzled layout atom."""
+Index = TypeVar("Index", int, "NDArray[np.int64]")
+
+
+def byte_address(operand: Operand, mn: Index, k: Index) -> Index:
+    """Byte offset of element (mn, k) within a stage, or of many: tile_to_shape of the swizzled layout atom."""
     along, across = (k, mn) if operand.contiguous_k else (mn, k)
     tile_along, tile_across = along // operand.line, across // operand.lines
     # tile_to_shape repeats the atom along MN first, then along K.

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from mmagen.core.layout_text import LayoutText
@@ -15,12 +16,17 @@ from mmagen.plan.model import Operand, TiledMma
 from mmagen.plan.plans import ProductPlan
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from mmagen.mma.ownership import Ownership
+
+    Places = NDArray[np.int64]
 
 Tile = tuple[int, int, int]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # thousands of elements: a map is equal to itself alone
 class Map:
     """Maps of some matrices. title: of what; covers: elements along M, N and K after which the pattern of threads repeats.
     staged: A and B of a kernel that has them in shared memory, as they lie there, whoever reads them from there."""
@@ -33,9 +39,14 @@ class Map:
 
 def of_product(plan: ProductPlan, kernel: str = "") -> list[Map]:
     """The atom's and the CTA tile's maps of a kernel. kernel: its name in a library."""
-    staged = [one for one in plan.operands if one.smem_copy is None]
-    found = of_tile(plan.atom, plan.tiled_mma, plan.tile, tables(plan.atom, plan.tiled_mma, plan.tile, staged), kernel)
-    return [*found[:-1], replace(found[-1], staged=tuple(map(_stage, plan.operands)))]
+    return [*_of_product(plan.atom, plan.tiled_mma, plan.tile, tuple(plan.operands), kernel)]
+
+
+@lru_cache(maxsize=16)  # specs of one call are often alike
+def _of_product(atom: Atom, mma: TiledMma, tile: Tile, operands: tuple[Operand, ...], kernel: str) -> tuple[Map, ...]:
+    in_memory = [one for one in operands if one.smem_copy is None]
+    found = of_tile(atom, mma, tile, tables(atom, mma, tile, in_memory), kernel)
+    return (*found[:-1], replace(found[-1], staged=tuple(map(_stage, operands))))
 
 
 def of_tile(atom: Atom, mma: TiledMma, tile: Tile, of_the_tile: tuple[Ownership, ...], kernel: str = "") -> list[Map]:
@@ -83,27 +94,33 @@ def tables(atom: Atom, mma: TiledMma, tile: Tile, staged: Sequence[Operand]) -> 
 
 def _stage(operand: Operand) -> Ownership:
     """An operand in its stage of shared memory."""
+    import numpy as np
+
     from mmagen.mma.ownership import Ownership, Stage
+
+    mn, k = np.indices((operand.extent_mn, operand.extent_k))
+    places = _panels(operand, mn, k) if operand.tma else _atoms(operand, mn, k)
+    elements = np.empty(places.size, dtype=np.int64)
+    elements[places.ravel()] = np.arange(places.size)
+    stage = Stage(operand.element.bytes, operand.contiguous_k)
+    return Ownership(operand.letter, operand.extent_mn, operand.extent_k, (tuple(elements.tolist()),), stage)
+
+
+def _atoms(operand: Operand, mn: Places, k: Places) -> Places:
+    """Elements from the first byte of the stage to (mn, k), by cp.async or by threads."""
     from mmagen.plan.bank_conflicts import byte_address
 
-    elements = [0] * (operand.extent_mn * operand.extent_k)
-    for mn in range(operand.extent_mn):
-        for k in range(operand.extent_k):
-            place = _place(operand, mn, k) if operand.tma else byte_address(operand, mn, k) // operand.element.bytes
-            elements[place] = mn * operand.extent_k + k
-    stage = Stage(operand.element.bytes, operand.contiguous_k)
-    return Ownership(operand.letter, operand.extent_mn, operand.extent_k, (tuple(elements),), stage)
+    return byte_address(operand, mn, k) // operand.element.bytes
 
 
-def _place(operand: Operand, mn: int, k: int) -> int:
-    """Of wgmma, elements from the first byte of the stage to (mn, k): panels as wide as the swizzle, of all lines across it.
+def _panels(operand: Operand, mn: Places, k: Places) -> Places:
+    """The same by TMA: panels as wide as the swizzle, of all lines across it.
 
     PTX ISA, "Asynchronous warpgroup level matrix shared memory layout": lines of 16 to 128 bytes, in which the 16-byte chunks
     are exchanged by the number of the line, which repeats after 8.
     """
     along, across = (k, mn) if operand.contiguous_k else (mn, k)
-    panel, at = divmod(along, operand.line)
-    offset = (panel * operand.extent_across + across) * operand.line + at
+    offset = (along // operand.line * operand.extent_across + across) * operand.line + along % operand.line
     swizzle = operand.swizzle
     mask = ((1 << swizzle.bits) - 1) << (swizzle.base + swizzle.shift)
     return offset ^ ((offset & mask) >> swizzle.shift)

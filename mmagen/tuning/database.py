@@ -61,7 +61,7 @@ class Contents:
 def digest(plan: GemmPlan) -> str:
     """Of the code of a kernel: everything that is compiled for it."""
     found = hashlib.sha256()
-    for path, content in sorted(render(plan, tests=False).items()):
+    for path, content in sorted(render(plan, tests=False, with_figures=False).items()):
         if path.startswith(_CODE):
             found.update(path.encode() + b"\0" + content + b"\0")
     return found.hexdigest()[:16]

@@ -16,7 +16,7 @@ from mmagen.core.errors import UsageError
 from mmagen.families import family_of, plan
 from mmagen.inspect import maps
 from mmagen.mma import images
-from mmagen.mma.ownership import Ownership
+from mmagen.mma.ownership import MODES, Ownership
 from mmagen.plan.maps import Map
 from mmagen.spec.load import load
 from mmagen.spec.model import Spec
@@ -85,7 +85,7 @@ def test_any_window_shows_the_elements_of_the_whole(name):
             assert len(cells) == table.rows * table.columns
             inside = grid(part, table.matrix)
             assert inside and inside == {at: cells[at] for at in inside}
-            ranges = [window["MNK"[mode]] for mode in maps.MODES[table.matrix]]
+            ranges = [window["MNK"[mode]] for mode in MODES[table.matrix]]
             extents = (table.rows, table.columns)
             rows, columns = (range(b, min(e, extent)) for (b, e), extent in zip(ranges, extents, strict=True))
             assert set(inside) == {(row, column) for row in rows for column in columns}

@@ -11,10 +11,13 @@ from pathlib import Path
 import pytest
 
 from mmagen.cli.main import main
+from mmagen.draw.maps import pictures
+from mmagen.draw.svg import colour
+from mmagen.draw.windows import owner_text
 from mmagen.families import family_of, plan
-from mmagen.inspect.maps import MODES, owner_text, parse_window
+from mmagen.inspect.maps import parse_window
 from mmagen.inspect.page import to_html
-from mmagen.inspect.pictures import colour, pictures
+from mmagen.mma.ownership import MODES
 from mmagen.plan.bank_conflicts import byte_address
 from mmagen.spec.load import load
 from tests.support.fakes import typed
