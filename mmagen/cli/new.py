@@ -16,6 +16,8 @@ from mmagen.core.screen import table
 
 if TYPE_CHECKING:
     from mmagen.spec.model import Problem
+    from mmagen.suggest.cutlass_name import Meaning
+    from mmagen.suggest.product import Product
     from mmagen.suggest.start import Suggestion
     from mmagen.suggest.wanted import Wanted
 
@@ -78,12 +80,15 @@ def command(
     """
     if sum(source is not None for source in (cutlass_name, expression, call)) > 1:
         raise UsageError("--cutlass, --torch and --cublaslt exclude each other; give one of them")
-    said, computed = _of_product(expression, call)
-    said |= _of_cutlass(cutlass_name)
+    computed = _of_product(expression, call)
+    meant = _of_cutlass(cutlass_name)
+    said = computed.answers if computed else {"kernel": "gemm", **meant.answers} if meant else {}
     given |= {key: value for key, value in said.items() if given.get(key) is None}
-    problems = problems or computed
+    problems = problems or ((computed.problem,) if computed else ())
     answers = _asked(given, problems) if sys.stdin.isatty() else (given, problems)
-    want = _wanted(*answers)
+    want = _wanted(*answers, computed, meant)
+    if want.remark:
+        show(want.remark, err=True)
     from mmagen.suggest.start import suggest
 
     path = file or Path(f"{want.name}.yaml")
@@ -104,31 +109,27 @@ def command(
     return ExitCode.OK
 
 
-def _of_cutlass(name: str | None) -> dict[str, str]:
+def _of_cutlass(name: str | None) -> Meaning | None:
     """What the name of a kernel says."""
     if name is None:
-        return {}
-    from dataclasses import asdict
-
+        return None
     from mmagen.suggest.cutlass_name import meaning
 
-    return {"kernel": "gemm", **asdict(meaning(name))}
+    return meaning(name)
 
 
-def _of_product(expression: str | None, call: str | None) -> tuple[dict[str, str], tuple[str, ...]]:
-    """What an expression of torch or a call of cuBLASLt says, and its problem."""
+def _of_product(expression: str | None, call: str | None) -> Product | None:
+    """What an expression of torch or a call of cuBLASLt computes."""
     if expression is not None:
         from mmagen.suggest.torch_expression import product
 
-        found = product(expression)
-    elif call is not None:
+        return product(expression)
+    if call is not None:
         from mmagen.suggest.cublaslt_call import product as of_call
 
-        found = of_call(call)
         show("cuBLASLt's column-major D is the row-major D of the exchanged operands: its B is A here, its A is B", err=True)
-    else:
-        return {}, ()
-    return found.answers, (found.problem,)
+        return of_call(call)
+    return None
 
 
 def _asked(given: dict[str, str | None], problems: Sequence[str]) -> tuple[dict[str, str | None], Sequence[str]]:
@@ -145,13 +146,15 @@ def _asked(given: dict[str, str | None], problems: Sequence[str]) -> tuple[dict[
     return answers, problems
 
 
-def _wanted(given: dict[str, str | None], problems: Sequence[str]) -> Wanted:
+def _wanted(given: dict[str, str | None], problems: Sequence[str], computed: Product | None, meant: Meaning | None) -> Wanted:
     from mmagen.build.build import arch_name
     from mmagen.suggest.wanted import wanted
 
     options: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     options["arch"] = arch_name(options.get("arch") or _local_target())
-    return wanted(**options, problems=tuple(map(_problem, problems)))
+    further: dict[str, Any] = {"operations": computed.operations, "keys": computed.keys} if computed else {}
+    remark = computed.remark if computed else meant.remark if meant else ""
+    return wanted(**options, **further, remark=remark, problems=tuple(map(_problem, problems)))
 
 
 def _local_target() -> str:

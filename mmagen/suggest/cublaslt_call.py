@@ -10,6 +10,7 @@ transposed product: B's transpose is A here, and A's transpose is B.
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from mmagen.core.errors import UsageError
 from mmagen.suggest.product import Product, letters
@@ -17,6 +18,14 @@ from mmagen.suggest.product import Product, letters
 _TYPES = {"R_16F": "f16", "R_16BF": "bf16", "R_32F": "f32", "R_64F": "f64", "R_8I": "s8", "R_8U": "u8", "R_32I": "s32"}
 _TYPES |= {"R_8F_E4M3": "e4m3", "R_8F_E5M2": "e5m2", "C_64F": "c64"}
 _SUMS = {"16F": "f16", "32F": "f32", "64F": "f64", "32I": "s32"}
+# What a call allows of f32 matrices, which tf32 reads as well and rounds no more.
+_LESS_EXACT = {
+    "16BF": "COMPUTE_32F_FAST_16BF lets cuBLASLt round f32 to bf16, 8 bits: tf32 reads f32 too and rounds to 11 bits",
+    "16F": "COMPUTE_32F_FAST_16F lets cuBLASLt round f32 to f16, 11 bits: tf32 reads f32 too, rounds to as many and has its range",
+}
+# In the order in which cuBLASLt applies them; its gelu is the form with tanh.
+_OPERATIONS: dict[str, Any] = {"BIAS": {"bias": "column"}, "RELU": "relu", "GELU": {"gelu": "tanh"}}
+_NINE = "of nine products of bf16 pieces, split: bf16x6 leaves out three, together at most one unit in the last place of f32"
 _FORM = "a line with Adesc=[...], Bdesc=[...], Ddesc=[...] and computeDesc=[...], as CUBLASLT_LOG_LEVEL=5 prints it"
 
 
@@ -26,8 +35,7 @@ def product(line: str) -> Product:
     for one in (a, b, d):
         if one.get("order", "ORDER_COL") != "ORDER_COL":
             raise UsageError(f"--cublaslt: order={one['order']}: only column-major matrices (ORDER_COL) are read")
-    if "epilogue" in compute and compute["epilogue"] != "EPILOGUE_DEFAULT":
-        raise UsageError(f"--cublaslt: {compute['epilogue']}: remove it, and add the operation to the spec's `epilogue`")
+    operations = _operations(compute.get("epilogue", "EPILOGUE_DEFAULT"), line)
     for key, value in compute.items():
         if key.endswith("scalepointer") and value.strip("(nil)0x"):
             raise UsageError(f"--cublaslt: {key}={value}: remove it, and add `scale` to the spec, whose A is B of the call")
@@ -44,12 +52,28 @@ def product(line: str) -> Product:
     if sums is None:
         raise UsageError(f"--cublaslt: computeType is {compute.get('computetype', 'missing')}; there are {', '.join(_SUMS)}")
     sums = "c64" if _type(d) == "c64" else sums
-    tf32 = "TF32" in compute["computetype"]
-    types = tuple("tf32" if tf32 and _type(one) == "f32" else _type(one) for one in (b, a))
+    how = compute["computetype"].partition("_FAST_")[2] if {_type(a), _type(b)} == {"f32"} else ""
+    types = ("tf32", "tf32") if how in ("TF32", *_LESS_EXACT) else (_type(b), _type(a))
+    pieces = {"split": "bf16x6"} if "EMULATED_16BFX9" in compute["computetype"] and types == ("f32", "f32") else {}
+    remark = _LESS_EXACT.get(how, _NINE if pieces else "")
     batch = d.get("batchcount", "1")
     if not batch.isdecimal() or int(batch) < 1:
         raise UsageError(f"--cublaslt: batchCount={batch} is no number of matrices")
-    return Product((types[0], types[1]), sums, _type(d), letters(not b_transposed, a_transposed), (n, m, k, int(batch)))
+    layout, shape = letters(not b_transposed, a_transposed), (n, m, k, int(batch))
+    return Product(types, sums, _type(d), layout, shape, operations, pieces, remark)
+
+
+def _operations(epilogue: str, line: str) -> tuple[Any, ...]:
+    """Of the spec's epilogue. cuBLASLt's bias has an element for each row of its D, which is a column of the row-major one."""
+    if epilogue == "EPILOGUE_DEFAULT":
+        return ()
+    words = epilogue.removeprefix("EPILOGUE_").split("_")
+    if unknown := [word for word in words if word not in _OPERATIONS]:
+        raise UsageError(
+            f"--cublaslt: {epilogue}: {', '.join(unknown)} is not read; remove it, and add the operation to the spec's `epilogue`"
+        )
+    no_c = re.search(r"\bbeta=0(\.0*)?(\s|$)", line)
+    return ("alpha", *(() if no_c else ("beta_c",)), *(operation for word, operation in _OPERATIONS.items() if word in words))
 
 
 def _descriptor(line: str, name: str) -> dict[str, str]:
@@ -69,6 +93,10 @@ def _extents(of: dict[str, str]) -> tuple[int, int]:
 
 
 def _type(of: dict[str, str]) -> str:
+    if of.get("type") == "C_32F":
+        raise UsageError(
+            "--cublaslt: type=C_32F: complex numbers are pairs of f64 (C_64F), of which tensor cores have operations"
+        )
     if of.get("type") not in _TYPES:
         raise UsageError(f"--cublaslt: type={of.get('type')}; there are {', '.join(_TYPES)}")
     return _TYPES[of["type"]]

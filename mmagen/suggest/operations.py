@@ -14,7 +14,7 @@ _AREA = 64 * 128  # M x N of the operation to begin with, of those that differ i
 
 def operations(want: Wanted) -> list[Atom]:
     """Atoms of the wanted types, the first choice first. Raises UsageError where there are none, with what there is."""
-    types = (want.type_a, want.type_b, want.sums)
+    types = want.multiplied
     named = [one.name for one in catalogue.operations() if _types(one) == types and one.runs_on(want.arch)]
     found = [atom for name in named if (atom := _atom(name)) and _serves(atom)]
     found += [atom for atom in UNIVERSAL_FMA.values() if _words(atom) == types]
@@ -51,16 +51,15 @@ def _words(atom: Atom) -> tuple[str, str, str]:
 
 def _nothing(want: Wanted) -> str:
     """What is wrong with the wanted types, and the nearest that there are."""
-    asked = f"{want.type_a} x {want.type_b} + {want.sums}"
+    a, b, sums = want.multiplied
+    asked = f"{a} x {b} + {sums}"
     atoms = [atom for one in catalogue.operations() if (atom := _atom(one.name))]
-    elsewhere = sorted(
-        {atom.default_arch for atom in atoms if _words(atom) == (want.type_a, want.type_b, want.sums)}, key=capability
-    )
+    elsewhere = sorted({atom.default_arch for atom in atoms if _words(atom) == want.multiplied}, key=capability)
     if elsewhere:
         return f"{want.arch} has no MMA operation {asked}; these architectures introduced one: {', '.join(elsewhere)}"
-    here = sorted({_words(atom) for atom in atoms if atom.type_a.word == want.type_a and _runs(atom, want.arch)})
-    listed = "; ".join(f"{a} x {b} + {sums}" for a, b, sums in here)
-    return f"no MMA operation computes {asked}; with A of {want.type_a}, {want.arch} has {listed or 'none'}"
+    here = sorted({_words(atom) for atom in atoms if atom.type_a.word == a and _runs(atom, want.arch)})
+    listed = "; ".join(f"{of_a} x {of_b} + {of_sums}" for of_a, of_b, of_sums in here)
+    return f"no MMA operation computes {asked}; with A of {a}, {want.arch} has {listed or 'none'}"
 
 
 def _runs(atom: Atom, arch: str) -> bool:

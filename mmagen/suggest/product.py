@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True)
 class Product:
     """types: of A and B; sums: None where the expression does not say; layout: letters; shape: M, N, K and batch. D is N
-    contiguous."""
+    contiguous. operations: of the epilogue, as YAML has them, () for alpha and beta * C; keys: further ones of the spec; remark:
+    what was decided about it, a sentence."""
 
     types: tuple[str, str]
     sums: str | None
     out: str
     layout: str
     shape: tuple[int, int, int, int]
+    operations: tuple[Any, ...] = ()
+    keys: Mapping[str, Any] = field(default_factory=dict)
+    remark: str = ""
 
     @property
     def answers(self) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -75,10 +76,13 @@ def document(want: Wanted, keys: Mapping[str, Any]) -> dict[str, Any]:
     """A whole spec, as YAML has it."""
     stored = {"out": want.out} if want.out != want.sums else {}
     stored |= {"major": want.major} if want.major != "N" else {}
-    epilogue = {"epilogue": stored} if stored else {}
+    epilogue: dict[str, Any] = {"epilogue": stored} if stored else {}
+    if want.operations:
+        last = [{"cast": want.out, **({"major": want.major} if want.major != "N" else {})}] if stored else []
+        epilogue = {"epilogue": [*want.operations, *last]}
     listed = [_brief(problem) for problem in want.problems]
     head = {"mmagen": 1, "name": want.name, "kernel": want.kernel, "atom": keys["atom"], "layout": want.layout}
-    return {**head, **keys, **epilogue, **({"problems": listed} if listed else {})}
+    return {**head, **keys, **want.keys, **epilogue, **({"problems": listed} if listed else {})}
 
 
 def _brief(problem: Problem) -> Any:
@@ -89,7 +93,8 @@ def _brief(problem: Problem) -> Any:
 
 
 def _offered(want: Wanted, atom: Atom) -> Iterable[Mapping[str, Any]]:
-    return [{"atom": atom.name, **keys, **want.target_of(atom)} for keys in families.first_keys(want.kernel, atom)]
+    offered = [{"atom": atom.name, **keys, **want.target_of(atom)} for keys in families.first_keys(want.kernel, atom)]
+    return {json.dumps(keys, sort_keys=True): keys for keys in offered}.values()  # a family may offer the same twice
 
 
 def _planned(want: Wanted, atom: Atom, offered: Iterable[Mapping[str, Any]]) -> list[tuple[Mapping[str, Any], GemmPlan]] | str:

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import ast
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from mmagen.core.errors import UsageError
+from mmagen.suggest import einsum
 from mmagen.suggest.product import Product, letters
 
 _WORDS = {"f16": "f16", "bf16": "bf16", "tf32": "tf32", "f32": "f32", "f64": "f64", "s8": "s8", "u8": "u8", "e4m3": "e4m3"}
@@ -29,6 +32,12 @@ _MADE = ("empty", "ones", "rand", "randn", "zeros")
 _PRODUCTS = ("_int_mm", "_scaled_mm", "bmm", "matmul", "mm")
 _SUMS_OF_C = ("addmm", "baddbmm")  # a further first argument, C
 _A_NAMES, _B_NAMES = ("mat1", "batch1", "input", "self"), ("mat2", "batch2", "other")  # torch's names of the arguments
+_ACTIVATIONS = ("gelu", "relu", "sigmoid", "silu")
+_INSTEAD = {
+    "_grouped_mm": "write the product of one group, and add `grouped` to the spec (docs/grouped.md)",
+    "scaled_mm": "write it as torch._scaled_mm(a, b, scale_a, scale_b, out_dtype=...)",
+    "mv": "write the vector as a matrix of one column, e.g. bf16[256, 1]",
+}
 _CASTS = ("bfloat16", "double", "float", "half")
 _NO_MATTER = ("cuda", "detach")
 
@@ -58,7 +67,7 @@ def product(text: str) -> Product:
         raise UsageError(f"--torch: {text!r} is no expression of Python: {what}") from None
     if not isinstance(found, Product):
         raise UsageError(f"--torch: {text!r} is a tensor; write a product, e.g. bf16[4096, 8192] @ bf16[8192, 1024]")
-    return found
+    return replace(found, operations=()) if _of("alpha", "beta_c", found) else found  # as without a list
 
 
 def _refused(node: ast.expr, why: str) -> UsageError:
@@ -72,6 +81,8 @@ def _value(node: ast.expr) -> _Tensor | Product:
         return _Tensor(_word(node.value), _shape(node.slice))
     if isinstance(node, ast.Attribute) and node.attr in ("T", "mT"):
         return _tensor(node.value).mt
+    if isinstance(node, ast.BinOp) and (found := _combined(node)):
+        return found
     if isinstance(node, ast.BinOp | ast.UnaryOp):
         raise _refused(
             node, "this is no product of matrices; write one alone, and add what is done with it to the spec's `epilogue`"
@@ -101,18 +112,128 @@ def _called(node: ast.Call, name: str) -> _Tensor | Product:
     if name in _MADE:
         shape = node.args[0] if len(node.args) == 1 else ast.Tuple([*node.args])
         return _Tensor(_word(named["dtype"]) if "dtype" in named else "f32", _shape(shape))
-    if name == "linear":
-        if len(node.args) != 2 or "bias" in named:
-            raise _refused(node, "write it without the bias, and add `- {bias: column}` to the spec's `epilogue`")
-        return _multiplied(node, _tensor(node.args[0]), _tensor(node.args[1]).mt, named.get("out_dtype"))
+    if name in _INSTEAD:
+        raise _refused(node, _INSTEAD[name])
+    if "sparse" in ast.unparse(node.func).split("."):
+        raise _refused(node, "a sparse A is 2:4: write a product of dense matrices, and take a sparse atom (docs/sparse.md)")
+    if name in ("linear", "inner"):
+        bias = _argument(node, named, 2, "bias") if name == "linear" else None
+        found = _multiplied(node, _tensor(node.args[0]), _tensor(node.args[1]).mt, named.get("out_dtype"))
+        return _added(node, found, _tensor(bias)) if bias else found
+    if name == "einsum":
+        return _einsum(node)
+    if (of := _argument(node, named, 0, "input")) and (operation := _operation(name, node, named)) is not None:
+        return _applied(node, _value(of), operation)
     if name in (*_PRODUCTS, *_SUMS_OF_C):
         factors = node.args[name in _SUMS_OF_C :]
         for names in (_A_NAMES, _B_NAMES):
             factors = factors + [named[one] for one in names if one in named and (one != "input" or name in _PRODUCTS)]
         if len(factors) < 2:
             raise _refused(node, "it needs two matrices")
-        return _multiplied(node, _tensor(factors[0]), _tensor(factors[1]), named.get("out_dtype"))
+        out = named.get("out_dtype", node.args[6] if name == "_scaled_mm" and len(node.args) > 6 else None)
+        found = _multiplied(node, _tensor(factors[0]), _tensor(factors[1]), out)
+        if name == "_scaled_mm":
+            bias = _argument(node, named, 4, "bias")
+            found = _scaled(node, found, [_argument(node, named, 2 + i, f"scale_{letter}") for i, letter in enumerate("ab")])
+            return _added(node, found, _tensor(bias)) if bias else found
+        if name in _SUMS_OF_C:
+            return _with_c(node, found, named)
+        return found
     raise _refused(node, f"{name} is not known here; an operation after the product is one of the spec's `epilogue`")
+
+
+def _argument(node: ast.Call, named: Mapping[str | None, ast.expr], place: int, name: str) -> ast.expr | None:
+    """None where it is not given, or is None."""
+    found = named.get(name, node.args[place] if len(node.args) > place else None)
+    return None if isinstance(found, ast.Constant) and found.value is None else found
+
+
+# --- What is done with a product --------------------------------------------------------------------------------------
+
+
+def _operation(name: str, node: ast.Call, named: Mapping[str | None, ast.expr]) -> Any:
+    """An activation as the spec's epilogue has it; None for other functions."""
+    how = named.get("approximate")
+    if name == "gelu" and isinstance(how, ast.Constant) and how.value == "tanh":
+        return {"gelu": "tanh"}
+    return name if name in _ACTIVATIONS else None
+
+
+def _of(first: str, second: str, product: Product) -> bool:
+    """Are these all of its operations?"""
+    return all(one in (first, second) for one in product.operations)
+
+
+def _applied(node: ast.expr, of: _Tensor | Product, operation: Any) -> Product:
+    if not isinstance(of, Product):
+        raise _refused(node, "an operation on A or B before they are multiplied is a kernel of its own")
+    return replace(of, operations=(*of.operations, operation))
+
+
+def _combined(node: ast.BinOp) -> Product | None:
+    """A product times a number, or plus a tensor; None for anything else."""
+    sides = node.left, node.right
+    factor = next((one for one in sides if isinstance(one, ast.Constant)), None)
+    if factor is not None and isinstance(node.op, ast.Mult):
+        of = _value(sides[factor is node.left])
+        return replace(of, operations=("alpha",)) if isinstance(of, Product) and _of("alpha", "", of) else None
+    if not isinstance(node.op, ast.Add) or factor is not None:
+        return None
+    found = [_value(side) for side in sides]
+    if isinstance(found[0], _Tensor):
+        found.reverse()
+    of, other = found
+    return _added(node, of, other) if isinstance(of, Product) and isinstance(other, _Tensor) else None
+
+
+def _added(node: ast.expr, of: Product, other: _Tensor) -> Product:
+    """A bias of each column, or C."""
+    m, n, _, batch = of.shape
+    *others, last = other.shape
+    if last == n and math.prod(others) == 1:
+        return replace(of, operations=(*of.operations, {"bias": "column"}))
+    if last == n and math.prod(others) == m * batch and not other.transposed and _of("alpha", "", of):
+        return replace(of, operations=("alpha", "beta_c"))
+    raise _refused(node, f"{other.shape} is neither a bias of {n} columns nor C; add it to the spec's `epilogue`")
+
+
+def _with_c(node: ast.Call, of: Product, named: Mapping[str | None, ast.expr]) -> Product:
+    """beta * C + alpha * A * B, whose C may be a bias."""
+    c = _argument(node, named, 0, "input")
+    assert c is not None
+    if "alpha" in named:
+        of = replace(of, operations=("alpha",))
+    found = _added(node, of, _tensor(c))
+    if "beta" in named and "beta_c" not in found.operations:
+        raise _refused(node, "a bias times beta: multiply the bias by it beforehand")
+    return found
+
+
+def _scaled(node: ast.Call, of: Product, scales: Sequence[ast.expr | None]) -> Product:
+    """With factors of the whole matrix, of each row of A or of each column of B."""
+    m, n, _, _ = of.shape
+    keys = {}
+    for letter, given, whole, word in zip("ab", scales, ((m, 1), (1, n)), ("row", "column"), strict=True):
+        if given is None:
+            continue
+        shape = _tensor(given).shape
+        if math.prod(shape) != 1 and shape != whole:
+            raise _refused(node, f"scales of shape {shape}: for blocks write it without, and add `scale` (docs/scaling.md)")
+        keys[letter] = "tensor" if math.prod(shape) == 1 else word
+    return replace(of, keys={"scale": keys}) if keys else of
+
+
+def _einsum(node: ast.Call) -> Product:
+    """Of two tensors that have one index in common which the result has not."""
+    if len(node.args) != 3 or not (isinstance(node.args[0], ast.Constant) and isinstance(node.args[0].value, str)):
+        raise _refused(node, "an einsum of two tensors, 'mk,kn->mn', is a product")
+    tensors = [_tensor(one) for one in node.args[1:]]
+    try:
+        found = einsum.factors(node.args[0].value, [(one.shape, one.transposed) for one in tensors])
+    except ValueError as error:
+        raise _refused(node, str(error)) from None
+    a, b = (_Tensor(tensors[one.number].word, one.shape, one.transposed) for one in found)
+    return _multiplied(node, a, b, None)
 
 
 def _is_module(node: ast.expr) -> bool:
@@ -139,6 +260,8 @@ def _method(node: ast.Call, name: str, of: _Tensor | Product, named: dict[str | 
         return _permuted(node, of)
     if isinstance(of, _Tensor) and name == "contiguous":
         return replace(of, transposed=False)
+    if isinstance(of, Product) and (operation := _operation(name, node, named)) is not None:
+        return _applied(node, of, operation)
     if name in _PRODUCTS and isinstance(of, _Tensor) and node.args:
         return _multiplied(node, of, _tensor(node.args[0]), None)
     raise _refused(node, f"{name} is not known here; an operation after the product is one of the spec's `epilogue`")

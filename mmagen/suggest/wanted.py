@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import get_args
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -26,7 +27,9 @@ _NARROW = {"f16": "f16", "bf16": "bf16", "e4m3": "bf16", "e5m2": "bf16"}
 @dataclass(frozen=True)
 class Wanted:
     """kernel: ownership, micro or gemm. arch: the target, e.g. sm_90a. type_a, type_b, sums, out: words of types. layout: TN, NT,
-    NN or TT. major: the contiguous mode of D, N or M. problems: of a gemm, () for none in particular. name: of the spec."""
+    NN or TT. major: the contiguous mode of D, N or M. problems: of a gemm, () for none in particular. name: of the spec.
+    operations: of the epilogue, as YAML has them, () for alpha and beta * C; keys: further ones of the spec. remark: on
+    these answers, a sentence."""
 
     kernel: str
     arch: str
@@ -38,6 +41,14 @@ class Wanted:
     major: str
     problems: tuple[Problem, ...]
     name: str
+    operations: tuple[Any, ...] = ()
+    keys: Mapping[str, Any] = field(default_factory=dict)
+    remark: str = ""
+
+    @property
+    def multiplied(self) -> tuple[str, str, str]:
+        """Types that the operation has: of f32 in pieces those of the pieces."""
+        return ("bf16", "bf16", self.sums) if "split" in self.keys else (self.type_a, self.type_b, self.sums)
 
     @property
     def too_old(self) -> bool:
@@ -65,6 +76,9 @@ def wanted(
     major: str = "N",
     problems: tuple[Problem, ...] = (),
     name: str | None = None,
+    operations: tuple[Any, ...] = (),
+    keys: Mapping[str, Any] | None = None,
+    remark: str = "",
 ) -> Wanted:
     """The answers with what follows from them. types: of A and B, `bf16`, or `e4m3,e5m2` for two. Raises UsageError."""
     type_a, _, type_b = types.partition(",")
@@ -87,7 +101,7 @@ def wanted(
         TypeAdapter(Name).validate_python(called)
     except ValidationError as error:
         raise UsageError(f"the name cannot be used: {error.errors()[0]['msg']}") from None
-    return Wanted(kernel, arch, type_a, type_b, kept, stored, layout, major, problems, called)
+    return Wanted(kernel, arch, type_a, type_b, kept, stored, layout, major, problems, called, operations, keys or {}, remark)
 
 
 def _name(kernel: str, arch: str, type_a: str, type_b: str, layout: str) -> str:

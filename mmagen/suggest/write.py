@@ -24,6 +24,8 @@ _FIXED = {
     "permutation": "widens the TiledMMA to two atoms along N, so that one load of fragments serves both",
     "arch": "the operation is older; this compiles it for {arch} alone",
     "cache": "one operand is small and read again by all CTAs, the other is read once",
+    "scale": "factors that many elements share: f32 in device memory, arguments of a call",
+    "split": "A and B are f32 in memory; the kernel multiplies bf16 pieces of them",
     "prefetch": "stages brought into L2 while the previous kernel of the stream still runs",
 }
 _KERNELS = {
@@ -59,10 +61,22 @@ def ranked(want: Wanted, ranking: Ranking) -> str:
         f"Chosen among {len(ranking.candidates):,} candidates by predicted time on {ranking.device.title}, for {given}. "
         f"{_stands_in(want, ranking)}The coefficients are estimates, which serve to compare; mmagen tune measures.",
         *(f"{name} was passed over: {reason}." for name, reason in ranking.passed_over),
+        *_instead(want),
         *_listed(ranking.candidates),
     ]
     comments = {"atom": about(ranking)} | {key: _reason(best, others, key) for key in best.keys if key not in ("atom", *_FIXED)}
     return _text(head, document(want, best.keys), comments, want)
+
+
+def _instead(want: Wanted) -> Iterator[str]:
+    """Why the types are not those of what was asked, and what is faster than scalar FMA and not the same."""
+    if want.remark:
+        yield f"{want.remark[0].upper()}{want.remark[1:]}."
+    if (want.type_a, want.type_b) == ("f32", "f32") and "split" not in want.keys and capability(want.arch) >= 80:
+        pieces = (
+            "; of bf16 pieces (split: bf16x6) about as exact and several times as fast" if capability(want.arch) == 90 else ""
+        )
+        yield f"Tensor cores have no f32. tf32 (--type tf32) is the same in memory, and multiplies 11 bits{pieces}."
 
 
 def _stands_in(want: Wanted, ranking: Ranking) -> str:
@@ -80,16 +94,23 @@ def about(ranking: Ranking) -> str:
 
 def rows(ranking: Ranking, most: int = _SHOWN) -> list[tuple[str, ...]]:
     """Predicted microseconds, and the keys, of the first candidates."""
-    return [(f"{one.us:,.1f}", _keys(one)) for one in ranking.candidates[:most]]
+    return [(f"{one.us:,.1f}", text) for one, text in _shown(ranking.candidates[:most])]
 
 
 def _listed(candidates: Sequence[Candidate]) -> Iterator[str]:
-    for place, one in enumerate(candidates[:_SHOWN], 1):
-        yield f"{place}. {one.us:,.1f} us: {_keys(one)}"
+    for place, (one, text) in enumerate(_shown(candidates[:_SHOWN]), 1):
+        yield f"{place}. {one.us:,.1f} us: {text}"
 
 
-def _keys(one: Candidate) -> str:
-    return "; ".join(f"{key} {_flow(value)}" for key, value in one.keys.items() if key not in ("permutation", "arch"))
+def _shown(candidates: Sequence[Candidate]) -> Iterator[tuple[Candidate, str]]:
+    """With their keys; the permutation where without it two would look alike."""
+    brief = [_keys(one, ("permutation", "arch")) for one in candidates]
+    for one, text in zip(candidates, brief, strict=True):
+        yield one, text if brief.count(text) == 1 else _keys(one, ("arch",))
+
+
+def _keys(one: Candidate, without: Sequence[str]) -> str:
+    return "; ".join(f"{key} {_flow(value)}" for key, value in one.keys.items() if key not in without)
 
 
 def _reason(best: Candidate, others: Sequence[Candidate], key: str) -> str:
@@ -110,6 +131,8 @@ def _reason(best: Candidate, others: Sequence[Candidate], key: str) -> str:
 def _text(head: Sequence[str], keys: Mapping[str, Any], comments: Mapping[str, str], want: Wanted) -> str:
     if want.too_old:
         head = [*head, f"Compiled for sm_{OLDEST_ARCH}: nvcc 13 has no {want.arch}. With CUDA 12 add arch: [{want.arch}]."]
+    if want.operations:
+        comments = {**comments, "epilogue": f"in this order, of the f32 sums; D is {want.out}" if want.sums == "f32" else ""}
     facts = {"majors": _majors(want.layout), "out": want.out, "major": want.major, "arch": want.arch}
     fixed = {key: text.format(**facts) for key, text in _FIXED.items()}
     comments = {"kernel": _KERNELS.get(want.kernel, ""), **comments}

@@ -15,6 +15,7 @@ from mmagen.suggest import rank as ranks
 from mmagen.suggest.cutlass_name import Meaning, meaning
 from mmagen.suggest.start import suggest
 from mmagen.suggest.wanted import wanted
+from mmagen.suggest.write import rows
 from tests.support.fakes import typed
 
 # Answers, and the beginning of the operation's name that they lead to.
@@ -190,7 +191,19 @@ NEW = "cutlass3x_sm90_tensorop_gemm_{}_128x128x64_2x1x1_0_{}_align8_warpspeciali
         ("cutlass_tensorop_s1688tf32gemm_256x128_16x3_tn_align4", "sm_80", "tf32", "f32", "f32", "TN", "M"),
         ("cutlass_tensorop_d884gemm_128x128_16x3_nn_align1", "sm_80", "f64", "f64", "f64", "NN", "M"),
         ("cutlass_tensorop_s8_i16832gemm_s8_256x128_64x3_tn_align16", "sm_80", "s8", "s32", "s8", "TN", "M"),
-        ("cutlass_tensorop_s1688bf16gemm_128x128_16x4_tn_align4", "sm_80", "bf16", "f32", "f32", "TN", "M"),
+        ("cutlass_tensorop_tf32_s1688gemm_tf32_256x128_16x3_tn_align4", "sm_80", "tf32", "f32", "f32", "TN", "M"),
+        ("cutlass_tensorop_s16832gemm_e4m3_128x128_64x3_tn_align16", "sm_89", "e4m3", "f32", "f32", "TN", "M"),
+        ("cutlass_tensorop_s16832gemm_e4m3_e5m2_128x128_64x3_tn_align16", "sm_89", "e4m3,e5m2", "f32", "f32", "TN", "M"),
+        ("cutlass_tensorop_z884gemm_128x64_8x3_nn_align1", "sm_80", "c64", "c64", "c64", "NN", "M"),
+        (
+            "cutlass3x_sm90_tensorop_s64x128x8tf32gemm_f32_f32_f32_f32_f32_128x128x32_2x1x1_0_tnn_align4",
+            "sm_90a",
+            "tf32",
+            "f32",
+            "f32",
+            "TN",
+            "M",
+        ),
         ("cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_128x128_64x3_tn_align8", "sm_80", "bf16", "f32", "bf16", "TN", "M"),
         ("cutlass_75_tensorop_s1688gemm_f16_256x128_32x2_nt_align8", "sm_75", "f16", "f32", "f32", "NT", "M"),
         (
@@ -211,8 +224,37 @@ def test_names_of_cutlass(name, arch, types, sums, out, layout, major):
 
 
 @pytest.mark.parametrize(
-    "name", ["", "cutlass_tensorop_c1688gemm_64x64_16x4_nn_align1", "sgemm", NEW.format("bf16_bf16", "tnn")]
+    ("name", "types", "says"),
+    [
+        ("cutlass_tensorop_s1688bf16gemm_128x128_16x4_tn_align4", "tf32", "rounds it to bf16: tf32 reads f32 too"),
+        ("cutlass_tensorop_s1688f16gemm_128x128_16x4_tn_align4", "tf32", "rounds it to f16: tf32 reads f32 too"),
+        ("cutlass_tensorop_s1688gemm_128x128_16x4_tn_align4", "f32", "three products of tf32"),
+    ],
 )
+def test_kernels_of_f32_by_tensor_cores(name, types, says):
+    found = meaning(name)
+    assert (found.arch, found.types, found.out) == ("sm_80", types, "f32") and says in found.remark
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("cutlass_tensorop_c1688gemm_64x64_16x4_nn_align1", "complex numbers of two f32.*z884gemm"),
+        ("cutlass_tensorop_f16_s16832spgemm_f16_128x128_64x3_tn_align8", "docs/sparse.md"),
+        ("cutlass3x_sm90_sptensorop_gemm_f16_f16_f32_f16_f16_128x128x128_2x1x1_0_tnn_align16", "docs/sparse.md"),
+        ("cutlass3x_sm90_tensorop_gemm_grouped_f16_f16_f32_void_f16_128x128x64_2x1x1_0_tnn_align8", "docs/grouped.md"),
+        ("cutlass_tensorop_s4_i16864gemm_s4_128x128_128x3_tn_align32", "less than 8 bits"),
+        ("nvjet_hsh_128x256_64x4_1x2_h_bz_coopA_NNT", "pass the call, by --cublaslt"),
+        ("ampere_fp16_s16816gemm_fp16_128x128_ldg8_f2f_stages_32x5_tn", "pass the call, by --cublaslt"),
+        ("sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize64x64x64", "pass the call, by --cublaslt"),
+    ],
+)
+def test_a_refused_name_says_what_to_do(name, says):
+    with pytest.raises(UsageError, match=says):
+        meaning(name)
+
+
+@pytest.mark.parametrize("name", ["", "sgemm", NEW.format("bf16_bf16", "tnn")])
 def test_other_names_are_refused(name):
     with pytest.raises(UsageError, match="dense GEMM of CUTLASS"):
         meaning(name)
@@ -224,3 +266,20 @@ def test_a_kernel_of_cutlass_becomes_a_spec(capsys):
     document = yaml.safe_load(out)
     assert code == 0 and document["epilogue"] == {"out": "f16", "major": "M"} and document["layout"] == "NT"
     assert document["atom"] == "SM80_16x8x16_F32F16F16F32_TN" and document["name"] == "sm80_gemm_f16_nt"
+
+
+def test_no_candidate_is_offered_twice():
+    ranking = ranks.rank(wanted(types="f64", arch="sm_90a", problems=(Problem(shape=(4096, 4096, 512)),)))
+    shown = [tuple(row) for row in rows(ranking)]
+    assert len(set(shown)) == len(shown) == 5
+    offered = [str(one.keys) for one in ranking.candidates]
+    assert len(set(offered)) == len(offered) > 20
+
+
+def test_what_is_faster_than_scalar_f32_is_said():
+    def said(arch, types):
+        return " ".join(suggest(wanted(types=types, arch=arch)).text.replace("#", " ").split())
+
+    assert "Tensor cores have no f32" in said("sm_90a", "f32") and "split: bf16x6" in said("sm_90a", "f32")
+    assert "Tensor cores have no f32" in said("sm_80", "f32") and "split" not in said("sm_80", "f32")
+    assert "Tensor cores have no f32" not in said("sm_80", "tf32")
