@@ -184,6 +184,9 @@ def with_times(plan: ProjectPlan, of: Numbers) -> Numbers:
 def _us(plan: GemmPlan, cost: Cost, problem: Problem, workspace: bool) -> float:
     kernel, call = _kernel(plan), _call(plan, problem)
     aligned = _formula_us(kernel, cost, call, problem)
+    if pieces := plan.bytes_of_pieces:
+        split = float(call.m * kernel.bytes[0] + call.n * kernel.bytes[1] + (call.m + call.n) * pieces) * call.k * call.batch
+        return aligned + _COPY_US + split / _COPIED
     if not plan.copies_operands:
         return aligned
     paths, epilogue = Paths.of(plan, tma=True), 0.0
@@ -252,7 +255,7 @@ def _cost(plan: GemmPlan, device: Device, resident: int) -> Cost:
         "l2_tbps": guessed.l2_tbps * device.sms * device.clock_mhz / (_GUESSED_FOR.sms * _GUESSED_FOR.clock_mhz),
         "ctas": device.at_once(plan.scheduler.cluster_ctas, resident),
     }
-    if all(one.smem_copy for one in plan.operands) or plan.operand("A").kept != plan.operand("A").group:
+    if plan.bytes_of_pieces or all(one.smem_copy for one in plan.operands) or plan.operand("A").kept != plan.operand("A").group:
         changed["throttle"] = 0.0  # of lower rates, which the power limit allows
     if all(one.smem_copy for one in plan.operands):  # threads load fragments, which `guess` does not know
         # What one CTA waits for, another uses.
@@ -276,7 +279,9 @@ def _wgmma_k_tile_us(plan: GemmPlan, device: Device, resident: int) -> float:
     reached *= min(1.0, resident * plan.threads / 32 / _WARPS) ** 0.5
     scale = plan.spec.scale
     each = _SCALED_US if scale and scale.b == "1x128" else _PROMOTED_US if decisions.promoted(plan.spec) else 0.0
-    multiplied, read = 2 * m * n * k / (per_cycle * reached), _stage_bytes(plan) / _SMEM_BYTES
+    # Pieces of f32 are loaded once for all of their products.
+    multiplied = 2 * m * n * k * plan.products_of_pieces / (per_cycle * reached)
+    read = _stage_bytes(plan) / _SMEM_BYTES
     mma: float = (multiplied**4 + read**4) ** 0.25 / device.clock_mhz + m * n * each
     return resident * max(mma, _LEAST_US + k * plan.operands[0].element.bytes * _LEAST_LINE_US)
 

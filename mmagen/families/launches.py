@@ -13,7 +13,9 @@ from mmagen.plan.cost import KernelShape, predicted_us
 from mmagen.plan.devices import Device
 from mmagen.plan.launch import Numbers, launch, occupancy
 from mmagen.plan.plans import GemmPlan
+from mmagen.spec.cost import Cost
 
+_MOST_CTAS = 32  # of an SM
 G = TypeVar("G", bound=GemmPlan)
 
 
@@ -33,5 +35,11 @@ def numbers(plan: GemmPlan, device: Device, ptxas: Mapping[str, int], estimate: 
             per_cycle //= one.accumulation.products
         cost = costs.get(name)
         predicted = tuple(predicted_us(KernelShape.of(one), cost, call_of(plan, problem)) for problem in mine) if cost else ()
-        found.append(Numbers(name, device, residency, name in ptxas, per_cycle, launches, predicted))
+        elsewhere = cost is not None and not _may_be_of(device, one.scheduler.cluster_ctas, cost)
+        found.append(Numbers(name, device, residency, name in ptxas, per_cycle, launches, predicted, elsewhere=elsewhere))
     return found
+
+
+def _may_be_of(device: Device, group: int, cost: Cost) -> bool:
+    """Does the device run as many CTAs at once, in clusters of `group`, as the one that the coefficients were fitted on?"""
+    return any(device.at_once(group, per_sm) == cost.ctas for per_sm in range(1, _MOST_CTAS + 1))

@@ -90,15 +90,20 @@ def key_faults(key: str | None, atom: Atom) -> Iterator[Fault]:
     )
 
 
-def section(plan: GemmPlan) -> pages.Section:
-    """How A is stored."""
+def sections(plan: GemmPlan) -> list[pages.Section]:
+    """How A of each kernel is stored."""
+    return [section(one, name) for name, one in plan.by_config.items() if isinstance(one, GemmPlan)]
+
+
+def section(plan: GemmPlan, name: str = "") -> pages.Section:
+    """How A is stored. name: of the kernel in a library."""
     atom, a = cast(SparseAtom, plan.atom), plan.operand("A")
     kept = "1 of each 2" if atom.kept == 1 else "2 of each 4"
     words = atom.words(plan.tile[0] // plan.tiled_mma.atoms[0], plan.tile[2])
     count = {1: "one instruction", 2: "two instructions", 4: "four instructions"}[atom.selectors]
     shared = f"for {count}" + (", which the sparsity selector tells apart" if atom.selectors > 1 else "")
     return (
-        "Sparse A",
+        f"{name}: Sparse A" if name else "Sparse A",
         [
             (
                 "sparsity",

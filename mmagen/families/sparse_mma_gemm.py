@@ -109,7 +109,7 @@ class _SparseMmaGemm(MmaGemm):
         return replace(trials, majors=(plan.spec.layout.a_major, *plan.majors[1:]))
 
     def page(self, plan: GemmPlan) -> list[pages.Section]:
-        return [*super().page(plan), *((sparse.section(plan),) if not plan.configs else ())]
+        return [*super().page(plan), *sparse.sections(plan)]
 
 
 FAMILY: Family[GemmPlan] = _SparseMmaGemm(__name__)

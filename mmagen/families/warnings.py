@@ -49,8 +49,11 @@ def _clusters(spec: Spec, numbers: Numbers) -> Iterator[str]:
         if useful > 1 - EMPTY:
             continue
         m, n = spec.cluster or (1, 1)
+        used = [one for one, other in numbers.launches if _useful(other) > 1 - EMPTY]  # and still are after the change
         better = [
-            change for change in ({"cluster": (n, m)}, {"cluster": None}) if _reaches(spec, change, problem, numbers.device)
+            change
+            for change in ({"cluster": (n, m)}, {"cluster": None})
+            if all(_reaches(spec, change, one, numbers.device) for one in (problem, *used))
         ]
         if better:
             what = f"cluster: {list(better[0]['cluster'])}" if better[0]["cluster"] else "no cluster"

@@ -25,7 +25,9 @@ def _rows(plan: ProjectPlan) -> list[pages.Row]:
         ("free, in the spec", "; ".join(f"{key} {json.dumps(document[key])}" for key in document if key in given)),
         ("free, by default", "; ".join(f"{key} {text}" for key, text in chosen.items())),
     ]
-    others = "all else on this page: shared-memory layouts, copies, registers, bytes, launches"
+    others = "all else on this page"
+    if plan.any_shape:
+        others += ": shared-memory layouts, copies, registers, bytes, launches"
     rows.append(("derived", "; ".join([*plan.derived, others])))
     operation = catalogue.known(plan.spec.atom)
     if operation:

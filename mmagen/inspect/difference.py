@@ -132,6 +132,9 @@ def _keys(plan: ProjectPlan) -> dict[tuple[str, ...], str]:
     for config in document.pop("configs", None) or ():
         name = config.pop("name")
         found |= {(f"{name}: {key}",): json.dumps(value) for key, value in config.items()}
+    if document.get("problems") is not None:
+        found[("problems",)] = "; ".join(one.text for one in plan.spec.problems or ())
+        del document["problems"]
     return {(key,): json.dumps(value) for key, value in document.items() if value is not None} | found
 
 

@@ -12,7 +12,7 @@ _HEADS = (
     *("problem", "tiles", "CTAs", "k tiles", "waves", "last wave", "busy", "DRAM MB", "L2 MB", "flop/B", "least us"),
     "bound by",
 )
-_PREDICTED = ("predicted us", "least of it")
+_PREDICTED = ("predicted us", "least / predicted")
 _ESTIMATE = "from datasheets and what was measured of each mechanism on an H200"
 
 
@@ -58,16 +58,21 @@ def _launches(one: Numbers) -> Section:
                 f"{it.intensity:,.1f}",
                 f"{least.least:,.1f}",
                 least.bound,
-                *((f"{one.predicted[number]:,.1f}", f"{least.least / one.predicted[number]:.0%}") if timed else ()),
+                *((f"{one.predicted[number]:,.1f}", _part(one, number, least.least)) if timed else ()),
             )
         )
     device = one.device
     peak = f"{one.per_cycle * device.sms * device.clock_mhz / 1e6:.4g} TFLOPS, " if one.per_cycle else ""
     what = f"Launches on {device.title}: {device.sms} SMs, {peak}{device.dram_gbps:,} GB/s by the datasheet"
     if timed:
-        fitted = "by the config's cost, for the device that it was fitted on"
+        fitted = "by the config's cost, for the device that it was fitted on" + (", another one" if one.elsewhere else "")
         what += f"; predicted {_ESTIMATE if one.estimated else fitted}"
     return _title(one, what), rows
+
+
+def _part(one: Numbers, number: int, least_us: float) -> str:
+    """Of a predicted time; none of one on another device."""
+    return "-" if one.elsewhere else f"{least_us / one.predicted[number]:.0%}"
 
 
 def to_json(numbers: Sequence[Numbers]) -> list[dict[str, Any]]:

@@ -156,7 +156,8 @@ def _of_groups(plan: GemmPlan, problem: Problem, work: int, at_once: int) -> Lau
 class Numbers:
     """One kernel on one device. kernel: its name in a library, or "". measured: are the registers of `occupancy` those of ptxas?
     per_cycle: operations of an SM per cycle by the datasheet, None if it states none. predicted: microseconds of each launch by
-    the kernel's `cost`, which holds for the device that it was fitted on, or estimated; () for none."""
+    the kernel's `cost`, which holds for the device that it was fitted on, or estimated; () for none. elsewhere: are they of another
+    device, which has other numbers of CTAs at once?"""
 
     kernel: str
     device: Device
@@ -166,6 +167,7 @@ class Numbers:
     launches: tuple[tuple[Problem, Launch], ...]
     predicted: tuple[float, ...] = ()
     estimated: bool = False
+    elsewhere: bool = False
 
 
 @dataclass(frozen=True)

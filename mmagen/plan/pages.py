@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mmagen.plan import budgets, cxx
-from mmagen.plan.model import GmemCopy, Operand
+from mmagen.plan.model import GmemCopy, Operand, TiledMma
 from mmagen.plan.plans import ProductPlan, TilePlan
 
 if TYPE_CHECKING:
@@ -39,13 +39,19 @@ def tiled_mma(plan: TilePlan) -> Section:
                 f"{atom.default_arch} {'alone' if atom.arch_specific else 'and later'}",
             ),
             ("atoms_layout", f"{mma.atoms_layout}: {extents(mma.atoms)} atoms, {mma.threads} threads"),
-            ("permutation", ", ".join("_" if p is None else str(p) for p in mma.permutation)),
+            ("permutation", _permutation(mma)),
             ("TiledMMA covers", extents(mma.extent)),
             ("CTA tile", f"{extents(plan.tile)} = {extents(rests)} of the TiledMMA"),
             ("k blocks", f"{rests[2]} per CTA tile, {mma.extent[2]} elements of K each: what the TiledMMA multiplies at once"),
             ("compiled for", ", ".join(plan.arch)),
         ],
     )
+
+
+def _permutation(mma: TiledMma) -> str:
+    if mma.permutation == (None, None, None):
+        return "none"
+    return ", ".join("_" if one is None else str(one) for one in mma.permutation)
 
 
 def operand_title(operand: Operand) -> str:

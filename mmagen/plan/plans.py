@@ -164,7 +164,7 @@ class TilePlan(ProjectPlan):
         repeats = tuple(extent // covered for extent, covered in zip(self.tile, mma.extent, strict=True))
         covered, of_atoms, of_tile = (" x ".join(map(str, extents)) for extents in (mma.extent, alone, repeats))
         return (
-            f"threads {self.threads}: {count} atoms of {atom.threads}{beside}",
+            f"threads {self.threads}: {count} atom{'s' * (count != 1)} of {atom.threads}{beside}",
             f"the TiledMMA covers {covered}: "
             + ("what the atoms cover" if mma.extent == alone else f"by the permutation, in multiples of the atoms' {of_atoms}"),
             f"the CTA tile is {of_tile} of it, and so a multiple",
@@ -364,6 +364,11 @@ class GemmPlan(ProductPlan):
     @property
     def extended(self) -> bool:
         return any(one.atom.needs_extended_headers for one in self.kernels)
+
+    @property
+    def products_of_pieces(self) -> int:
+        """Products of pieces that make up one of two elements; 1 where elements are multiplied as they are."""
+        return 1
 
     @property
     def bytes_of_pieces(self) -> int:

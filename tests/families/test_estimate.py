@@ -8,6 +8,7 @@ import math
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from mmagen.families import plan as planned
 from mmagen.families.estimate import mean_us, predicted
@@ -78,3 +79,18 @@ def test_tma_needs_no_predicates():
     m, n, k = plan.tile
     whole, less = predicted(plan, H200, (Problem(shape=(4 * m, 4 * n, 64 * k)), Problem(shape=(4 * m - 8, 4 * n, 64 * k))))
     assert math.isclose(less, whole, rel_tol=0.02)
+
+
+@pytest.mark.parametrize(
+    ("name", "tflops"),
+    [
+        ("sm90_gemm_f32_bf16x3", {(8192,) * 3: 251.3, (4096,) * 3: 237.1, (2048,) * 3: 195.6, (16384, 1024, 4096): 207.3}),
+        ("sm90_gemm_f32_bf16x6", {(8192,) * 3: 130.7, (4096,) * 3: 128.3, (2048,) * 3: 117.2, (16384, 1024, 4096): 117.2}),
+    ],
+)
+def test_products_of_pieces_take_as_long_as_on_an_h200(name, tflops):
+    """TFLOPS of docs/split.md ("Speed"), splitting A and B included."""
+    shapes = list(tflops)
+    times = predicted(_plan(name), H200, [Problem(shape=shape) for shape in shapes])
+    ratios = [us / (2 * math.prod(shape) / tflops[shape] / 1e6) for us, shape in zip(times, shapes, strict=True)]
+    assert np.median(np.abs(np.array(ratios) - 1)) < 0.1 and max(ratios) < 1.2 and min(ratios) > 0.9

@@ -86,6 +86,14 @@ def test_clusters_that_are_half_empty(cluster, problem, better):
     assert it.tiles[0] * it.tiles[1] / it.work > 1 - EMPTY
 
 
+def test_a_change_of_clusters_serves_the_other_problems_too():
+    one_row, one_column = [100, 512, 4096], [256, 200, 4096]
+    (text,) = warned(LARGE, cluster=[2, 1], problems=[one_row])
+    assert "cluster: [1, 2] uses all" in text
+    (text,) = warned(LARGE, cluster=[2, 1], problems=[one_row, one_column])
+    assert "problem 100x512x4096" in text and "no cluster uses all" in text
+
+
 @pytest.mark.parametrize(
     "keys",
     [

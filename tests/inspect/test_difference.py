@@ -156,3 +156,10 @@ def test_what_machine_code_needs_is_said(capsys, tmp_path, cuobjdump, monkeypatc
     assert different(capsys, built, built)["code_not_compared"].startswith("cuobjdump is not found; ")
     assert "Machine code is not compared: cuobjdump is not found" in typed(capsys, "diff", str(built), str(built))[1]
     assert different(capsys, CLASSIC, CLASSIC)["code_not_compared"] == "", "specs have none"
+
+
+def test_problems_are_told_in_words(capsys, tmp_path):
+    new = tmp_path / "changed.yaml"
+    new.write_text(CLASSIC.read_text() + "problems:\n  - {shape: [3, 4, 5], ld_pad: 2}\n  - [6, 7, 8]\n")
+    (row,) = [row for row in different(capsys, CLASSIC, new)["spec"] if row["key"] == "problems"]
+    assert row["new"] == "3x4x5 ld+2; 6x7x8"

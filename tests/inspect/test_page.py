@@ -240,7 +240,7 @@ def test_predicted_times_are_those_that_the_library_chooses_by():
             times = {other.name: us for us, other in ranked(it, problem)}
             assert launched["predicted_us"] == pytest.approx(times[one["kernel"]]) == pytest.approx(min(times.values()))
             seen += 1
-    assert seen == len(it.problems) and "predicted us  least of it" in text
+    assert seen == len(it.problems) and "predicted us  least / predicted" in text
     assert "Launches on H200 SXM: 132 SMs" in text and "predicted by the config's cost" in text
     assert {launched["predicted_by"] for one in launches for launched in one["launches"]} == {"cost"}
 
@@ -251,3 +251,36 @@ def test_predicted_times_of_a_kernel_without_a_cost_are_estimates():
     assert "predicted from datasheets and what was measured" in text
     assert [launched["predicted_us"] for launched in one["launches"]] == predicted(it, DEVICES[-1], it.problems)
     assert {launched["predicted_by"] for launched in one["launches"]} == {"estimate"}
+
+
+def test_words_say_what_the_numbers_are_of():
+    weights = reported("sm90_gemm_s4_bf16")[1]
+    assert section(weights, "general: Operand A (M,K)")["type"].startswith("s4, two in a byte")
+    assert section(weights, "general: Schedule")["operands"].startswith("exchanged")
+    assert section(weights, "general: TiledMMA")["permutation"] == "none"
+    assert section(reported("sm90_gemm_u4_f16")[1], "Operand A (M,K)")["type"].startswith("u4, two in a byte")
+    assert section(reported("sm90_gemm_s8_bf16")[1], "general: Operand A (M,K)")["type"].startswith("s8, ")
+    sparse = reported("sm90_gemm_sparse_bf16")[1]
+    for config, extents in (("few_rows", "64 x 64"), ("large", "128 x 32")):
+        assert section(sparse, f"{config}: Sparse A")["values"].startswith(extents)
+        assert "metadata" in section(sparse, f"{config}: Registers per thread")["fragments"]
+    assert "few_rows: Sparse A" in reported("sm80_gemm_sparse_f16")[1]
+    assert "1 atom of 128" in sparse and "1 atoms of" not in sparse
+
+
+def test_no_prediction_is_below_the_least_time():
+    for path in SPECS:
+        if "_gemm" not in path.stem:
+            continue
+        for one in json.loads(to_json(reported(path.stem)[0], False, None))["numbers"]:
+            for launched in one["launches"]:
+                if launched["predicted_by"] == "cost":  # of the device that it was fitted on
+                    continue
+                assert launched["predicted_us"] > 0.9 * launched["least_us"], (path.stem, one["kernel"], launched["problem"])
+
+
+def test_times_of_another_device_are_not_compared_with_this_one():
+    it, text = reported("sm80_gemm_bf16_library")
+    assert "fitted on, another one" in text and "Launches on A100" in text
+    on_h200 = inspect(it, "h200")
+    assert "fitted on, another one" not in on_h200 and re.search(r"  4096x4096x4096 .* \d\d%", on_h200)

@@ -77,7 +77,7 @@ class _Peak:
             ("random inputs", f"|A| <= {of.limit_a}, |B| <= {of.limit_b}"),
         ]
         tried: list[pages.Row] = [
-            (f"{count} accumulators", f"blocks of {steps}", str(kernel)) for count, steps, kernel in of.kernels
+            (pages.count(count, "accumulator"), f"blocks of {steps}", str(kernel)) for count, steps, kernel in of.kernels
         ]
         return [("Instruction", what), ("Candidate loops", tried)]
 

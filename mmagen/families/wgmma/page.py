@@ -66,7 +66,7 @@ def _schedule(plan: WgmmaGemmPlan) -> list[pages.Row]:
     return [
         ("schedule", roles.schedule),
         ("warpgroups", f"{roles.consumers} {WARPGROUPS[roles.schedule]}"),
-        ("operands", _SWAPPED if plan.swapped else "as in the call"),
+        ("operands", _SWAPPED if plan.swapped else "A and B of a call"),
         ("cluster", f"{m} x {n} CTAs share operands by multicast" if m * n > 1 else "none"),
         ("split_k", _split_k(plan)),
         ("stream_k", shared if scheduler.shares_last_wave else "no"),
@@ -109,13 +109,20 @@ def _tma_operand(plan: WgmmaGemmPlan, operand: Operand) -> list[pages.Row]:
     tma = operand.tma
     assert tma
     ctas = plan.scheduler.cluster["BA".index(operand.letter)]
+    of_a = plan.mainloop.weights if operand.letter == "A" else None
+    weights = _packed(of_a.word, operand.element.word) if of_a else None
     boxes = f"TMA, {pages.count(tma.panels * tma.boxes, 'box', 'boxes')} of {operand.line} x {tma.box_across} per stage"
     return [
-        pages.typed(operand),
+        pages.typed(operand) if weights is None else ("type", f"{weights}, {operand.major} contiguous"),
         panels(operand),
         ("copy", boxes + (f", each multicast to {ctas} CTAs" if ctas > 1 else "")),
         ("load", _load(plan, operand)),
     ]
+
+
+def _packed(word: str, stored: str) -> str:
+    """Weights as memory has them."""
+    return f"{word}, two in a byte, which is an element below" if word != stored and word.endswith("4") else word
 
 
 def _load(plan: WgmmaGemmPlan, operand: Operand) -> str:
@@ -175,7 +182,8 @@ def _registers(plan: WgmmaGemmPlan) -> list[pages.Row]:
     of_partial = f", {partial} of them for sums of a {of} that are still to be added up" if partial else ""
     rows: list[pages.Row] = [("accumulators", f"{sums}{of_partial}")]
     if plan.fragment_registers:
-        rows.append(("fragments", f"{plan.fragment_registers}, one {'chunk' if weights else 'k tile'} of A"))
+        of_what = "A" if plan.atom.a_in_registers else "A's metadata"
+        rows.append(("fragments", f"{plan.fragment_registers}, one {'chunk' if weights else 'k tile'} of {of_what}"))
     rows.append(
         (
             "together",

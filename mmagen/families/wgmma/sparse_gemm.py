@@ -85,7 +85,7 @@ class _SparseGemm(WgmmaGemm):
 
     def page(self, plan: WgmmaGemmPlan) -> list[pages.Section]:
         *sections, _ = super().page(plan)  # not how unaligned operands are loaded
-        return [*sections, sparse.section(plan)]
+        return [*sections, *sparse.sections(plan)]
 
     def alternatives(self, spec: Spec) -> Iterator[Mapping[str, Any]]:
         return _choices(cast(SparseAtom, rules.atom_for(spec)))
