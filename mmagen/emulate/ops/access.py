@@ -113,6 +113,15 @@ class Access:
         memory.data(self.width, self.count)[index // self.size] = data
         memory.state(self.width, self.count)[index // self.size] |= _pattern(INITIALISED, self.width)
 
+    def forget(self, X: Batch, mask: Mask | None, address: Values) -> None:
+        """The elements in global memory hold poison, as where nothing has been written."""
+        for space, lanes, where in self.parts(X, "global", mask, address):
+            index = self.locate(X, space, lanes, where, writing=True)[1]
+            memory, places = X.memory.device, index // self.size
+            memory.writes += 1
+            memory.data(self.width, self.count)[places] = _pattern(POISON, self.width)
+            memory.state(self.width, self.count)[places] &= ~_pattern(INITIALISED, self.width)
+
     def locate(self, X: Batch, space: str, lanes: Indices, where: Indices, writing: bool) -> Located:
         """(bool[n] of the lanes to serve, None for all; byte positions int64 of those in the space's memory)."""
         if space in ("global", "const"):

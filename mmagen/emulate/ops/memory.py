@@ -15,8 +15,10 @@ from mmagen.emulate.ops.access import Access
 from mmagen.emulate.ops.emit import Emitter, dtype_of, op
 from mmagen.emulate.ops.integers import is_integer, unsigned
 from mmagen.emulate.ptx.facts import space_of, vector_of
-from mmagen.emulate.ptx.model import Address, Instruction, Operand, Register, elements_of
+from mmagen.emulate.ptx.model import Address, Immediate, Instruction, Operand, Register, elements_of
 from mmagen.emulate.ptx.operands import size_of
+
+_DISCARDED = 128  # bytes: the only size that discard has
 
 
 def _raw(kind: str) -> str:
@@ -82,7 +84,17 @@ def _isspacep(e: Emitter, i: Instruction) -> None:
     e.write(i.operands[0], expression, "pred")
 
 
-@op("discard", "applypriority", "nanosleep")
+@op("discard")
+def _discard(e: Emitter, i: Instruction) -> None:
+    """discard.L2 [address], 128: the bytes hold nothing from then on, as if nothing had written them."""
+    size = i.operands[1]
+    if not isinstance(size, Immediate) or size.value != _DISCARDED:
+        raise e.unsupported(f"discard takes {_DISCARDED} bytes, as a constant")
+    run = e.bind(Access(i, 8, _DISCARDED // 8, counted=False).forget)
+    e.line(f"{run}(X, {e.mask}, {native_address(e, i.operands[0])})")
+
+
+@op("applypriority", "nanosleep")
 def _nothing(e: Emitter, i: Instruction) -> None:
     """Hints, and orders that execution in order keeps anyway."""
 
