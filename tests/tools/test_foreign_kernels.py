@@ -142,7 +142,7 @@ def test_the_page_counts_what_was_seen():
     flawed = replace(KERNELS[1], defects={"async_race": "it does not wait"})
     outcomes = [Outcome(KERNELS[0], "right"), Outcome(flawed, "right", {"async_race": 2}), Outcome(KERNELS[2], "wrong: all")]
     fault = replace(FAULTS[0], what="no barrier")
-    text = page(outcomes, [(fault, Outcome(KERNELS[0], "right", {"shared_race": 1}))], FOUND, "13.0")
+    text = page(outcomes, [(fault, Outcome(KERNELS[0], "right", {"shared_race": 1}))], FOUND, "13.0", "docs/page.md")
     assert "3 runs: 1 right without a finding, 1 right with true findings alone, 1 others." in text
     assert "async_race (2)" in text and "(`async_race`): it does not wait." in text
     assert f"| {fault.kernel} | no barrier | shared_race |" in text and "59b61c606fe7" in text

@@ -1,6 +1,7 @@
 """Runs kernels of other projects in the emulator: they are known to be right, so a finding or a wrong result is our defect.
 
-    python -m tools.foreign_kernels --cutlass DIR --deepgemm DIR --thunderkittens DIR [--only NAME] [--faults] [--markdown FILE]
+    python -m tools.foreign_kernels --cutlass DIR --deepgemm DIR --thunderkittens DIR --cuda_hgemm DIR --fast_cu DIR
+        --sgemm_cuda DIR [--only NAME] [--faults] [--markdown FILE]
 
 Each DIR is a checkout of the project at the version that `sources.py` names, e.g.
 

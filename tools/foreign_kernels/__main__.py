@@ -10,10 +10,11 @@ from pathlib import Path
 from mmagen.core.errors import UsageError
 from mmagen.toolchain.find import find_toolchain
 from tools.foreign_kernels.faults import FAULTS, Fault
+from tools.foreign_kernels.kernel import Kernel
 from tools.foreign_kernels.page import page
 from tools.foreign_kernels.run import Outcome, run
 from tools.foreign_kernels.sources import SOURCES, Checkout, checkout
-from tools.foreign_kernels.table import KERNELS, Kernel
+from tools.foreign_kernels.table import KERNELS
 
 
 def main() -> int:
@@ -52,7 +53,9 @@ def _run_all(chosen: list[Kernel], found: dict[str, Checkout], options: argparse
     planted = _run_faults({kernel.name: kernel for kernel in chosen}, found, options) if options.faults else []
     if options.markdown:
         nvcc = find_toolchain(want=["nvcc"]).nvcc
-        options.markdown.write_text(page(outcomes, planted, found, nvcc.version if nvcc else "unknown"), "utf-8")
+        options.markdown.write_text(
+            page(outcomes, planted, found, nvcc.version if nvcc else "unknown", str(options.markdown)), "utf-8"
+        )
     unseen = [fault for fault, outcome in planted if not outcome.seen_as(fault.seen)]
     return 0 if all(outcome.ok for outcome in outcomes) and not unseen else 1
 

@@ -1,4 +1,4 @@
-"""The page of results, docs/results/foreign-kernels.md."""
+"""The pages of results, docs/results/foreign-kernels.md and foreign-functions.md."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from tools.foreign_kernels.run import Outcome
 from tools.foreign_kernels.sources import Checkout
 
 
-def page(outcomes: Sequence[Outcome], faults: Sequence[tuple[Fault, Outcome]], found: dict[str, Checkout], nvcc: str) -> str:
-    """Markdown: versions, a row per kernel, the defects that are reported and true, and the planted faults."""
+def page(
+    outcomes: Sequence[Outcome], faults: Sequence[tuple[Fault, Outcome]], found: dict[str, Checkout], nvcc: str, file: str
+) -> str:
+    """Markdown: versions, a row per kernel, the defects that are reported and true, and the planted faults. file: where it goes."""
     silent = sum(outcome.ok and not outcome.findings for outcome in outcomes)
     known = sum(outcome.ok and bool(outcome.findings) for outcome in outcomes)
     lines = [
         "# Kernels of other projects in the emulator",
         "",
         f"`python -m tools.foreign_kernels {' '.join(f'--{name} DIR' for name in found)}"
-        f"{' --faults' if faults else ''} --markdown docs/results/foreign-kernels.md`",
+        f"{' --faults' if faults else ''} --markdown {file}`",
         "",
         f"mmagen {mmagen.__version__}, nvcc {nvcc}, no GPU. Compiled from:",
         "",

@@ -13,9 +13,9 @@ from mmagen.emulate import Device, EmulationError
 from mmagen.host_runtime.compile import Program, compile_program
 from mmagen.host_runtime.library import HostError
 from mmagen.host_runtime.program import ProgramRun, run_program
+from tools.foreign_kernels.kernel import Kernel
 from tools.foreign_kernels.problems import operands
 from tools.foreign_kernels.sources import Checkout
-from tools.foreign_kernels.table import Kernel
 
 DRIVERS = Path(__file__).parent / "drivers"
 
@@ -51,6 +51,7 @@ def compiled(kernel: Kernel, found: dict[str, Checkout], scratch: Path) -> Progr
     flags = [*found[kernel.source.name].flags, *kernel.flags]
     if kernel.source.name != "cutlass" and "cutlass" in found:
         flags += found["cutlass"].flags  # of which the others use CuTe
+    flags.append(f"-I{DRIVERS / 'absent'}")
     return compile_program([DRIVERS / kernel.driver], kernel.arch, scratch / kernel.program, flags=flags)
 
 

@@ -42,7 +42,28 @@ THUNDERKITTENS = Source(
     ("include", "prototype", "kernels"),
     "include/kittens.cuh",
 )
-SOURCES = {source.name: source for source in (CUTLASS, DEEPGEMM, THUNDERKITTENS)}
+CUDA_HGEMM = Source(
+    "cuda_hgemm",
+    "https://github.com/Bruce-Lee-LY/cuda_hgemm",
+    "0d26c2e4415ab0d0af5a6bfae301275c608d46b4",
+    ("src", "src/common"),
+    "src/wmma/wmma_base.cu",
+)
+FAST_CU = Source(
+    "fast_cu",
+    "https://github.com/pranjalssh/fast.cu",
+    "38eb642e0c081231d6f695978be63604bd7c689b",
+    (".",),
+    "examples/matmul/matmul_2.cuh",
+)
+SGEMM_CUDA = Source(
+    "sgemm_cuda",
+    "https://github.com/siboehm/SGEMM_CUDA",
+    "60cba6f9b20a198116c76f18de8047f44df8c8b8",
+    ("src",),
+    "src/runner.cu",
+)
+SOURCES = {source.name: source for source in (CUTLASS, DEEPGEMM, THUNDERKITTENS, CUDA_HGEMM, FAST_CU, SGEMM_CUDA)}
 
 
 @dataclass(frozen=True)

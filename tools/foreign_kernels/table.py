@@ -1,12 +1,13 @@
-"""The kernels: which driver instantiates what, for which architecture, and on which problem."""
+"""The kernels: those that templates make here; those of functions.py are called as they are."""
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
+from tools.foreign_kernels.functions import FUNCTIONS
+from tools.foreign_kernels.kernel import Kernel
 from tools.foreign_kernels.problems import Problem
-from tools.foreign_kernels.sources import CUTLASS, DEEPGEMM, THUNDERKITTENS, Source
+from tools.foreign_kernels.sources import CUTLASS, DEEPGEMM, THUNDERKITTENS
 
 _C_TYPES = {
     "f16": "cutlass::half_t",
@@ -19,37 +20,6 @@ _C_TYPES = {
     "s8": "int8_t",
     "s32": "int32_t",
 }
-
-
-@dataclass(frozen=True)
-class Kernel:
-    """One kernel. where: its source in the project's repository. driver: of ours, in drivers/. problem: None for a program
-    that checks itself. defects: kinds of findings that are true of this version of the kernel, with what is wrong in it.
-    options: of nvcc. function: of the driver. says: what a program prints that has found its result right."""
-
-    name: str
-    source: Source
-    where: str
-    driver: str
-    arch: str
-    macros: dict[str, str | int] = field(default_factory=dict)
-    problem: Problem | None = None
-    defects: dict[str, str] = field(default_factory=dict)
-    options: tuple[str, ...] = ()
-    function: str = "run"
-    says: str = ""
-
-    @property
-    def flags(self) -> list[str]:
-        """-D of nvcc, which takes a comma as the beginning of another definition."""
-        assert not any("," in str(value) for value in self.macros.values()), self.name
-        return [*self.options, *(f"-D{name}={value}" for name, value in self.macros.items())]
-
-    @property
-    def program(self) -> str:
-        """Name of what is compiled: kernels with the same driver, macros and architecture share it."""
-        text = " ".join((self.source.name, self.driver, self.arch, *self.flags))
-        return f"{self.driver.removesuffix('.cu')}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
 # What is reported of kernels whose results are right on a GPU, because it holds for them by the documents.
@@ -338,4 +308,5 @@ KERNELS = (
         {"proxy_fence": _NO_INIT_FENCE, "mbarrier": _LATE_WARPS},
         WIDE=1,
     ),
+    *FUNCTIONS,
 )
