@@ -13,7 +13,7 @@ from mmagen.draw.windows import Window, modes_of, owner_text, ranges
 from mmagen.mma.ownership import Ownership
 from mmagen.plan.maps import Map
 
-WORD, BANKS = 4, 32
+WORD, BANKS, CHUNK = 4, 32, 16  # bytes of a word, words of a row, bytes that a swizzle exchanges
 SWIZZLED = 8  # rows of 128 bytes after which the widest swizzle repeats
 _LABELLED = 1024  # cells, at most, that have a text and a title each
 _WIDE, _HIGH = 46, 20  # pixels of a cell with a text
@@ -133,8 +133,8 @@ def _labels(texts: Sequence[Sequence[str]], wide: int, high: int) -> list[str]:
 
 
 def _banks(name: str, of: Map, table: Ownership, most: int = 32, titled: bool = True) -> Picture:
-    """The first rows of 128 bytes of a stage, at most so many: a cell is a bank, coloured by the line of the matrix, a title says
-    what it holds."""
+    """The first rows of 128 bytes of a stage, at most so many. A cell is a bank: its text is the line of the matrix, its colour
+    which 16 bytes of the line, which a swizzle exchanges, and a title says what it holds."""
     assert table.stage
     lines_are_rows = table.stage.contiguous_columns
     words = _words(table)
@@ -142,28 +142,31 @@ def _banks(name: str, of: Map, table: Ownership, most: int = 32, titled: bool = 
     wide = _WIDE // 2
     shown = [[divmod(element, table.columns) for element in word] for word in words[: rows * BANKS]]
     lines = [at[0][0] if lines_are_rows else at[0][1] for at in shown]
+    of_chunk = max(1, CHUNK // table.stage.element_bytes)
+    chunks = [(at[0][1] if lines_are_rows else at[0][0]) // of_chunk for at in shown]
     if titled:
         body = []
-        for number, (at, line) in enumerate(zip(shown, lines, strict=True)):
+        for number, (at, line, chunk) in enumerate(zip(shown, lines, chunks, strict=True)):
             holds = ", ".join(f"{table.matrix}({row},{column})" for row, column in at)
             x, y = number % BANKS * wide, number // BANKS * _HIGH
             body.append(
                 f"<g><title>byte {number * WORD}, bank {number % BANKS}: {holds}</title>"
-                f'<rect x="{x}" y="{y}" width="{wide}" height="{_HIGH}" fill="{colour(line % 8)}"/>'
+                f'<rect x="{x}" y="{y}" width="{wide}" height="{_HIGH}" fill="{colour(chunk % 8)}"/>'
                 f'<text x="{x + _WIDE // 4}" y="{y + 14}">{line}</text></g>'
             )
     else:
-        grid = [lines[first : first + BANKS] for first in range(0, len(lines), BANKS)]
-        painted = _runs([[line % 8 for line in row] for row in grid], wide, _HIGH)
-        body = [f'<path fill="{colour(line)}" d="{found}"/>' for line, found in painted.items()]
-        body += _labels([[str(line) for line in row] for row in grid], wide, _HIGH)
+        starts = range(0, len(lines), BANKS)
+        painted = _runs([[chunk % 8 for chunk in chunks[first : first + BANKS]] for first in starts], wide, _HIGH)
+        body = [f'<path fill="{colour(chunk)}" d="{found}"/>' for chunk, found in painted.items()]
+        body += _labels([[str(line) for line in lines[first : first + BANKS]] for first in starts], wide, _HIGH)
     numbers = [_number(_MARGIN + bank * wide + _WIDE // 4, _MARGIN - 6, str(bank)) for bank in range(BANKS)]
     numbers += [_number(16, _MARGIN + row * _HIGH + 14, str(row * BANKS * WORD)) for row in range(rows)]
-    mode = ("MN"["AB".index(table.matrix)] if lines_are_rows else "K").lower()
+    modes = ["MN"["AB".index(table.matrix)].lower(), "k"]
+    mode, along = modes if lines_are_rows else modes[::-1]
     some = f"; the first {rows * BANKS * WORD:,} of {len(words) * WORD:,} B" if rows * BANKS < len(words) else ""
     title = (
         f"Stage of {table.matrix} in the banks of shared memory: columns are banks, rows 128 bytes; each word has the {mode} of "
-        f"its elements{some}: {of.title}"
+        f"its elements, and a colour for each 16 bytes along {along}{some}: {of.title}"
     )
     drawn = f'<g transform="translate({_MARGIN} {_MARGIN})">{"".join(body)}</g>{"".join(numbers)}'
     return Picture(name, title, document(title, _MARGIN + BANKS * wide, _MARGIN + rows * _HIGH, drawn))

@@ -84,12 +84,13 @@ def test_words_are_in_their_banks(name):
         lines = {}
         for mn in range(operand.extent_mn):
             for k in range(operand.extent_k):
-                line = mn if operand.contiguous_k else k
+                line, along = (mn, k) if operand.contiguous_k else (k, mn)
+                held = line, along * operand.element.bytes // 16
                 for byte in range(byte_address(operand, mn, k), byte_address(operand, mn, k) + operand.element.bytes):
-                    assert lines.setdefault(byte // WORD, line) == line
+                    assert lines.setdefault(byte // WORD, held) == held
         expected = [[lines[row * BANKS + bank] for bank in range(BANKS)] for row in range(SWIZZLED)]
-        assert labels == [[str(line) for line in row] for row in expected]
-        assert colours == {(i, j): colour(line % 8) for i, row in enumerate(expected) for j, line in enumerate(row)}
+        assert labels == [[str(line) for line, _ in row] for row in expected]
+        assert colours == {(i, j): colour(chunk % 8) for i, row in enumerate(expected) for j, (_, chunk) in enumerate(row)}
 
 
 def test_no_project_has_more_than_150_kb_of_them():
