@@ -97,6 +97,8 @@ class Emulated:
             count = 1 if batch is None else batch
         if 0 in (m, n, count):
             return np.zeros((*(() if batch is None else (batch,)), m, n // columns), storage(plan.epilogue.out.word))
+        if k == 0:
+            raise ArgumentError("a", f"shape {left.shape}: a K of 0 is not emulated; on a GPU such a call writes beta * c")
         problem = Problem(shape=(m, n, k), batch=count, alpha=float(alpha), beta=float(beta))
         data = replace(self._operands(left, right, source, problem), **self._further(problem, further))
         task = Task(cast(Plan, plan), self._ptx, problem, "given", 1, *self._config(problem), timeout_s=timeout_s)
@@ -216,6 +218,10 @@ class Emulated:
             shape = matrix.view.shape[1:]
             if value.ndim and shape[0] == 1 and value.shape[-2:] != shape:
                 value = value[..., None, :]
+            if value.ndim == 3 and value.shape[1:] == shape and value.shape[0] not in (1, matrix.batch):
+                raise ArgumentError(
+                    name, f"it has {value.shape[0]} matrices, the call {matrix.batch}; pass as many, or one for all"
+                )
             if value.shape[-2:] != shape or value.ndim > 3 or (value.ndim == 3 and value.shape[0] not in (1, matrix.batch)):
                 raise ArgumentError(name, f"shape {np.shape(given[one.name])}; it is {one.shape_text}, here {shape}")
             matrix.view[...] = value

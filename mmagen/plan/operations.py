@@ -132,7 +132,7 @@ def _tensor(one: Operation, major: str) -> Tensor:
     m, n, single = Extent("m"), Extent("n"), Extent()
     if one.word == "bias":
         rows, columns = (single, m) if one.by == "row" else (single, n)
-        sentence = f"a {one.element.word} for each {one.by} of D, added"
+        sentence = f"one {one.element.word} for each {one.by} of D, added"
         return Tensor(name=one.tensor, element=one.element, part=PART, rows=rows, columns=columns, sentence=sentence)
     if one.word == "amax":
         sentence = "the largest magnitude so far, which a call raises; all matrices of a batch together"
@@ -148,7 +148,7 @@ def _tensor(one: Operation, major: str) -> Tensor:
         )
     if one.word in SUMS:
         line, extent = ("row", m) if one.word == "row_sums" else ("column", n)
-        sentence = f"a {one.element.word} for each {line} of the result, to which a call adds the {line}'s sum"
+        sentence = f"one {one.element.word} for each {line} of the result, to which a call adds the {line}'s sum"
         return Tensor(
             name=one.tensor, element=one.element, part=PART, rows=single, columns=extent, sentence=sentence, access="update"
         )

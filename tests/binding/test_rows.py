@@ -158,5 +158,11 @@ def test_a_compiled_kernel_emulates_groups(grouped):
         wanted[of_group] = a[of_group].astype(float) @ b[group].astype(float) + more["bias"][group]
         assert (more["column_sums"][group] == wanted[of_group].astype(float).sum(axis=0)).all()
     assert (d == wanted).all(), "rows of no group are 0"
+    without_status = call.emulate(a, b[:1], **sizes, **more)
+    assert without_status.shape == d.shape and without_status.any()
+    with pytest.raises(mmagen.ArgumentError, match="bias: it has 2 matrices, the call 3; pass as many, or one for all"):
+        call.emulate(a, b, **sizes, **{**more, "bias": more["bias"][:2]})
+    with pytest.raises(mmagen.ArgumentError, match=r"a: shape .*: a K of 0 is not emulated"):
+        call.emulate(a[..., :0], b[:, :0], **sizes, **more)
     backwards = {name: value[::-1].copy() if name == "group_offsets" else -value for name, value in sizes.items()}
     assert not call.emulate(a, b, group_status=status, **backwards, **more).any() and (status[[0, 2]] != 0).all()

@@ -30,7 +30,7 @@ def multiply(task: Task, data: Operands) -> tuple[npt.NDArray[Any], list[Report]
     lines, written = memory.read_rows("d")
     data.d.lines[...] = lines.view(data.d.view.dtype).reshape(data.d.lines.shape)
     for one in task.product.arguments.tensors:
-        if one.written:
+        if one.written and one.name in data.further:  # it may be optional
             matrix, (found, stored) = data.further[one.name], memory.read_rows(one.name)
             data.results[one.name] = found.view(matrix.view.dtype).reshape(matrix.lines.shape), stored
     if contents and task.product.leaves_flags and not findings_of(reports):
