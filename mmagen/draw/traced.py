@@ -16,6 +16,7 @@ from mmagen.emulate import Event
 
 _ISSUE, _LATENCY, _STORE = 0.1, 1.5, 0.3  # in products of a k tile
 _WARPGROUP = 4  # warps
+_KINDS = ("load", "arrive", "complete", "wait", "multiply", "commit", "drain", "store")  # cp.async's are in copied.py
 Phase = tuple[int, int]  # (byte of the mbarrier, number)
 
 
@@ -138,6 +139,7 @@ def picture(events: Sequence[Event], of: str, name: str) -> Picture | None:
     stages = _stages(events)
     if not stages:
         return None
+    events = [one for one in events if one.kind in _KINDS]
     multiplied = Counter(one.warp for one in events if one.kind == "multiply")
     waited = Counter(one.warp for one in events if one.kind == "wait" and one.mbarrier in stages)
     replay = _Replay(stages, {warp: waited[warp] / count for warp, count in multiplied.items()})

@@ -71,6 +71,7 @@ class Batch:
     remote_stores: RemoteStores
     wgmmas: WgmmaGroups
     register_pool: RegisterPool
+    trace: Trace | None = None
 
 
 def make_batch(launch: LaunchState, first: int, count: int) -> Batch:
@@ -86,7 +87,7 @@ def make_batch(launch: LaunchState, first: int, count: int) -> Batch:
         trace.width = lanes.width
     exits = ClusterExits(lanes, hazards.clocks, findings)
     mbarriers = Mbarriers(lanes, program.shared_bytes, hazards.clocks, exits, findings, trace)
-    copies = PendingCopies(lanes.size, memory.shared, hazards.shadow, hazards.sources)
+    copies = PendingCopies(lanes.size, memory.shared, hazards.shadow, hazards.sources, trace)
     return Batch(
         program=program,
         traffic=launch.traffic,
@@ -99,7 +100,7 @@ def make_batch(launch: LaunchState, first: int, count: int) -> Batch:
         undefined=UndefinedValues(lanes, findings),
         memory=memory,
         hazards=hazards,
-        barriers=Barriers(lanes, hazards, registers, findings),
+        barriers=Barriers(lanes, hazards, registers, findings, trace),
         cluster_barrier=ClusterBarrier(lanes, hazards.clocks, findings),
         exits=exits,
         mbarriers=mbarriers,
@@ -109,6 +110,7 @@ def make_batch(launch: LaunchState, first: int, count: int) -> Batch:
         remote_stores=RemoteStores(lanes, memory.shared, hazards, mbarriers, exits, findings),
         wgmmas=WgmmaGroups(lanes, registers, hazards.clocks, findings, trace),
         register_pool=RegisterPool(lanes, findings, program.entry),
+        trace=trace,
     )
 
 

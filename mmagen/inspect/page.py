@@ -98,9 +98,10 @@ def pictures(plan: ProjectPlan, window: Window, device: str | None = None, trace
     owned = maps.pictures(family_of(plan).maps(plan), window)
     found = [*owned, *flow.all_of(pipelines(plan), plan.name, _numbers(plan, device))]
     if trace:
-        from mmagen.draw import traced
+        from mmagen.draw import copied, traced
 
-        one = traced.picture(trace, plan.name, "pipeline-traced")
+        name = "pipeline-traced"
+        one = traced.picture(trace, plan.name, name) or copied.picture(trace, plan.name, name)
         found += [one] if one else []
     return found
 

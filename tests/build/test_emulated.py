@@ -8,13 +8,17 @@ from dataclasses import replace
 import pytest
 
 from mmagen.build.ptx import compile_ptx
+from mmagen.draw.copied import picture
 from mmagen.emulate.memory.global_memory import ALLOCATED
 from mmagen.emulate.memory.spaces import GLOBAL_BASE
+from mmagen.families import plan as planned
 from mmagen.generate.write import write
+from mmagen.spec.load import load
 from mmagen.toolchain.find import COMPILE, find_toolchain
 from mmagen.verify.emulated import product
 from mmagen.verify.emulated.matrices import operands
 from mmagen.verify.emulated.session import run_tasks, tasks
+from mmagen.verify.emulated.traced import trace
 from mmagen.verify.emulated.verify import emulate_all, parse_problem
 from tests.support.mutations import CONTROLS, EMULATOR, MUTATIONS, SPECS, asked, mutated
 from tests.support.selection import representatives
@@ -214,3 +218,17 @@ def test_strides_of_0_and_offsets_beyond_32_bits(spec, problem, compiled):
     of = compiled(spec)
     for result in run_tasks(tasks(of.plan, of.ptx, [parse_problem(problem)], 1, None), 1, lambda *_: None):
         assert result.records[0]["disposition"] == "passed", result.records[0]["reason"]
+
+
+def test_the_trace_of_a_kernel_with_cp_async():
+    """Three stages in turns, filled two k tiles ahead; k tiles are multiplied by as many mma.syncs each."""
+    name = "sm80_gemm_classic"
+    one = planned(load((SPECS / f"{name}.yaml").read_bytes(), name).spec)
+    drawn = picture(trace(one, find_toolchain(want=COMPILE)), name, "pipeline-traced")
+    assert drawn and "3 stages filled by cp.async" in drawn.title
+    lanes = [re.findall(r"<title>([^<]*)</title>", lane) for lane in drawn.svg.split('<g transform="translate(190')[1:]]
+    filled = [re.findall(r"k tile (\d+): copies in flight", " ".join(says)) for says in lanes[:3]]
+    assert filled == [["0", "3"], ["1", "4"], ["2"]] and len(lanes) == 3 + one.threads // 32
+    for says in lanes[3:]:
+        assert "cp.async.wait_group: waits for its copies of k tile 0" in says
+        assert [text for text in says if "mma.sync" in text] == [f"mma.sync on k tile {k}" for k in range(5)]

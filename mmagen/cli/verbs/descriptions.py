@@ -29,7 +29,7 @@ DEVICE_NAMES = ("v100", "t4", "a100", "h100", "h200")
 @click.option("--html", type=click.Path(path_type=Path), metavar="DIR", help="Write the page with pictures to DIR/<name>.html.")
 @click.option("--svg", type=click.Path(path_type=Path), metavar="DIR", help="Write the pictures to DIR/<name>-*.svg.")
 @click.option("--png", type=click.Path(path_type=Path), metavar="DIR", help="The same as PNG; needs the extra mmagen[png].")
-@click.option("--traced", is_flag=True, help="Also draw the pipeline of a Hopper GEMM as it runs in the emulator; needs nvcc.")
+@click.option("--traced", is_flag=True, help="Also draw the pipeline of a GEMM as it runs in the emulator; needs nvcc.")
 def inspect(
     specs: tuple[Path, ...],
     ownership: bool,

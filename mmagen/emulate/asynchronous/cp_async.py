@@ -10,6 +10,7 @@ from mmagen.emulate.arrays import Bytes, Events, Indices, Mask
 from mmagen.emulate.hazards.granules import SharedShadow
 from mmagen.emulate.hazards.source_reads import SourceReads
 from mmagen.emulate.memory.owned import OwnedMemory
+from mmagen.emulate.report.trace import Trace
 
 
 @dataclass
@@ -41,8 +42,15 @@ class _Copy:
 class PendingCopies:
     """The copies of one batch; each lane counts its own groups."""
 
-    def __init__(self, lanes: int, shared: OwnedMemory, shadow: SharedShadow | None, sources: SourceReads | None):
-        self._shared, self._shadow, self._sources = shared, shadow, sources
+    def __init__(
+        self,
+        lanes: int,
+        shared: OwnedMemory,
+        shadow: SharedShadow | None,
+        sources: SourceReads | None,
+        trace: Trace | None = None,
+    ):
+        self._shared, self._shadow, self._sources, self._trace = shared, shadow, sources, trace
         self._committed = np.zeros(lanes, dtype=np.int64)
         self._copies: list[_Copy] = []
         self.count = 0  # instructions that have started copies
@@ -53,6 +61,8 @@ class PendingCopies:
         lanes: int64[n]; index: int64[n], byte positions in the batch's shared memory; data: uint8[n, size]; source: int64[n],
         positions in global memory; kept: int64[n], how many bytes are read there, None for all.
         """
+        if self._trace:
+            self._trace.by_warp("copy", lanes, self._committed[lanes], index)
         codes = np.zeros(len(lanes), dtype=np.uint64)
         read = self._read_bytes(source, data.shape[1], kept)
         self._copies.append(_Copy(self.count, lanes, self._committed[lanes], index, data, codes, read))
@@ -70,6 +80,8 @@ class PendingCopies:
 
     def commit(self, mask: Mask | None) -> None:
         """Closes the open group of each active lane."""
+        if self._trace:
+            self._trace.of_mask("group", mask, self._committed)
         if mask is None:
             self._committed += 1
         else:
@@ -77,6 +89,8 @@ class PendingCopies:
 
     def wait(self, mask: Mask | None, newest: int | None) -> None:
         """The active lanes wait until at most `newest` of their groups are in flight; None: for all copies."""
+        if self._trace:
+            self._trace.of_mask("landed", mask, self._committed + 1 if newest is None else self._committed - newest)
         remaining: list[_Copy] = []
         for copy in self._copies:
             done = (

@@ -94,6 +94,8 @@ class Access:
             if self.strong and X.hazards.cross_cta is not None:
                 X.hazards.cross_cta.strong_read(self.i, index, lanes if keep is None else lanes[keep], source)
         else:
+            if X.trace and space == "shared":
+                X.trace.by_warp("fetch", lanes if keep is None else lanes[keep], places=index)
             source = (X.memory.shared if space == "shared" else X.memory.local).gather(index, self.width, self.count)
         if keep is None:
             return source

@@ -133,6 +133,8 @@ def _multiplier(i: Instruction, selector: int) -> Callable[..., list[Values]]:
         X: Batch, mask: Mask | None, a: list[Values], b: list[Values], c: list[Values], metadata: Words | None
     ) -> list[Values]:
         warps = warps_of(X, mask, i)
+        if X.trace:
+            X.trace.of_mask("mma", mask)
 
         def shaped(values: Values) -> Values:
             table = X.lanes.spread(values).reshape(-1, 32)

@@ -13,6 +13,7 @@ from mmagen.emulate.lanes.lane_findings import LaneFindings
 from mmagen.emulate.lanes.lanes import Lanes
 from mmagen.emulate.lanes.registers import RegisterTracker
 from mmagen.emulate.ptx.model import Immediate, Instruction, Negated, Operand, Register
+from mmagen.emulate.report.trace import Trace
 from mmagen.emulate.sync.resumed import Resumed
 
 _BARRIERS = 16  # of a CTA
@@ -31,7 +32,15 @@ class _Wait:
 class Barriers:
     """The CTA barriers of one batch, by number."""
 
-    def __init__(self, lanes: Lanes, hazards: HazardTracker, tracker: RegisterTracker, findings: LaneFindings):
+    def __init__(
+        self,
+        lanes: Lanes,
+        hazards: HazardTracker,
+        tracker: RegisterTracker,
+        findings: LaneFindings,
+        trace: Trace | None = None,
+    ):
+        self._trace = trace
         self._lanes, self._hazards, self._tracker, self._findings = lanes, hazards, tracker, findings
         self._waits: dict[int, list[_Wait]] = {}
         self._arrived: dict[int, Indices] = {}
@@ -58,6 +67,8 @@ class Barriers:
             and mask is lanes.live and lanes.live_or_none is None and not self._waits.get(int(operands[0].value))
         ):  # fmt: skip
             self._hazards.pass_barrier(None)
+            if self._trace:
+                self._trace.of_mask("sync", mask, number=int(operands[0].value))
             return [(start, mask)]
         numbers = self._value(operands[0], registers)
         resumed: Resumed = []
@@ -143,6 +154,8 @@ class Barriers:
             wait.mask = wait.mask & ~opened
         self._waits[number] = [w for w in waits if w.mask.any()]
         self._hazards.pass_barrier(everyone, number)
+        if self._trace:
+            self._trace.of_mask("sync", everyone, number=number)
         return resumed
 
     def _check_alignment(self, waits: list[_Wait], opened: Mask) -> None:
