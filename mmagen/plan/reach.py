@@ -16,6 +16,8 @@ _VECTOR_BYTES = 16
 _ALIGNED = 16  # elements: a multiple of every vector
 _RAGGED = 5
 _ROUNDS = 257  # more than a counter of 8 bits holds
+_LINES = 13  # of a small problem that is not aligned
+FAR = 2**28  # elements: the ninth of the lines that lie so far apart begins behind 2**31
 _MOST_RESULTS = 2**20  # of a problem, residues of tiles included: a second of emulation
 _MOST_PRODUCTS = 2**24  # of a tile with _ROUNDS k tiles
 
@@ -72,8 +74,13 @@ class Paths:
         return self._in_vectors(problem, self.operands)
 
     def stores_vectors(self, problem: Problem) -> bool:
-        """Do all rows of C and D begin at 16-byte boundaries?"""
-        every = problem.batch == 1 or (problem.batch_stride_d or 0) % self.vector == 0
+        """Do all rows of D begin at 16-byte boundaries?"""
+        return self.in_vectors(problem, "d")
+
+    def in_vectors(self, problem: Problem, matrix: str) -> bool:
+        """Do all rows of "c" or "d" begin at 16-byte boundaries? C's are longer than D's by as many bytes as keep that."""
+        stride = getattr(problem, f"batch_stride_{matrix}")
+        every = problem.batch == 1 or (stride or 0) % self.vector == 0
         return every and self._in_vectors(problem, {self.result})
 
     def _in_vectors(self, problem: Problem, modes: Collection[str]) -> bool:
@@ -89,6 +96,8 @@ class Paths:
 def features(paths: Paths, problem: Problem) -> frozenset[str]:
     """What a problem makes a kernel do, as words that are equal where the path is. Problems that are aligned and those that are
     not are computed by different kernels."""
+    if problem.ld_pad >= FAR:  # so few elements stand for nothing else
+        return frozenset({f"{'aligned' if paths.is_aligned(problem) else 'unaligned'}: offsets of more than 32 bits"})
     rows, columns, k_tiles = paths.tiles(problem)
     whole = [extent % of_tile == 0 for extent, of_tile in zip(problem.shape, paths.tile, strict=True)]
     own = {f"{name} {'whole' if is_whole else 'with a residue'}" for name, is_whole in zip("MNK", whole, strict=True)}
@@ -115,6 +124,10 @@ def features(paths: Paths, problem: Problem) -> frozenset[str]:
     source = "no source" if problem.beta == 0 else "a source"
     stored = f"D in {'vectors' if paths.stores_vectors(problem) else 'single elements'}"
     own |= {source, stored, f"{source}, {stored}"}
+    if problem.beta != 0 and paths.stores_vectors(problem) and not paths.in_vectors(problem, "c"):
+        own.add("a source, C in single elements, D in vectors")
+    if problem.batch > 1 and problem.batch_stride_a == problem.batch_stride_b == 0:
+        own.add("A and B of a whole batch")
     is_aligned = paths.is_aligned(problem)
     if not is_aligned and k_tiles > 2:
         own.add("k tiles between the first and the last")
@@ -122,6 +135,8 @@ def features(paths: Paths, problem: Problem) -> frozenset[str]:
         for mode, extent, of_tile in zip("MN", problem.shape, paths.tile, strict=False):
             if mode in paths.operands and extent >= 2 * of_tile + _ALIGNED:
                 own.add(f"tiles between the first and the last along {mode}")
+        if all(f"tiles between the first and the last along {mode}" in own for mode in "MN") and not whole[2]:
+            own.add("tiles between the first and the last along both, K with a residue")
     if problem.alpha != 1:
         own.add("alpha")
     if problem.offset:
@@ -162,6 +177,8 @@ def candidates(paths: Paths) -> Iterator[Problem]:
         for mode in sorted(paths.operands - {"K"}):
             inner = {"M": m - 1, "N": n - 1, mode: 2 * (m if mode == "M" else n) + _ALIGNED + 1}
             yield Problem(shape=(inner["M"], inner["N"], k + 1))
+        if paths.operands == {"M", "N"}:  # of both: of a k tile that lacks a line neither may bring another one
+            yield Problem(shape=(2 * m + _ALIGNED + 1, 2 * n + _ALIGNED + 1, 2 * k - 1))
         # M and N differ, and with them the batch strides of A and B.
         yield Problem(shape=(43, 27, 43), batch=3, ld_pad=_RAGGED, alpha=-1.0, beta=2.0)
     else:
@@ -179,6 +196,12 @@ def candidates(paths: Paths) -> Iterator[Problem]:
         # Aligned operands with a D that is not, and the reverse.
         yield Problem(shape=(m, n, k), batch=2, batch_stride_d=m * n + 1, beta=1.0)
         yield Problem(shape=(m, n + 1, k + 1) if paths.result == "M" else (m + 1, n, k + 1), beta=1.0)
+    # One A and one B for a whole batch, and a C whose matrices begin anywhere beside a D of vectors: the reverse is above.
+    odd_stride = (m + _ALIGNED) * (n + _ALIGNED) + 1
+    yield Problem(shape=(m, n, k), batch=2, batch_stride_a=0, batch_stride_b=0, batch_stride_c=odd_stride, beta=1.0)
+    # Lines and matrices so far apart that offsets of 32 bits wrap around.
+    for shape in ((_ALIGNED,) * 3, (_LINES, _LINES - 2, _LINES)):
+        yield Problem(shape=shape, batch=3, ld_pad=FAR, beta=1.0)
     yield Problem(shape=(1, 1, 1))
 
 
@@ -210,7 +233,7 @@ def _is_quick(paths: Paths, problem: Problem) -> bool:
         return results <= max(_MOST_RESULTS, 8 * tile)
     if not paths.is_aligned(problem):
         ctas = math.prod(-(-extent // of_tile) for extent, of_tile in zip(problem.shape[:2], paths.tile[:2], strict=True))
-        return ctas <= 3 or ctas * paths.tile[0] * paths.tile[1] <= _MOST_RESULTS // 64
+        return ctas <= 3 or (ctas == 9 and problem.batch == 1) or ctas * paths.tile[0] * paths.tile[1] <= _MOST_RESULTS // 64
     return results <= max(_MOST_RESULTS // 2, 8 * tile)
 
 

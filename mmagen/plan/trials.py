@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 from mmagen.plan.operations import as_applied
 from mmagen.plan.plans import ProductPlan
+from mmagen.plan.reach import FAR
 from mmagen.plan.tiling import Tile
 from mmagen.spec.model import Problem
+from mmagen.spec.scale import BLOCK
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +70,7 @@ def of_product(plan: ProductPlan, problems: tuple[Problem, ...]) -> Trials:
     """Trials of a GEMM: small integers, which are exact, for every problem, and uniform inputs for the smallest of those with long
     sums: more than half as long as the longest ones, of those that are aligned and read a source where there are any."""
     problems = as_applied(plan.spec, problems)
-    aligned = [one for one in problems if one.offset == 0 and (one.k + one.ld_pad) % 2 == 0]
+    aligned = [one for one in problems if one.offset == 0 and (one.k + one.ld_pad) % 2 == 0 and one.ld_pad < FAR]
     sums = [one for one in aligned if one.beta != 0] or problems
     long = [one for one in sums if 2 * one.k > max(other.k for other in sums)]
     uniform = min(long, key=products)
@@ -91,7 +93,8 @@ _MOST_PARTS = 65  # k tiles, of a problem for parts of K
 
 
 def split_k_problems(tile: Tile, cluster: tuple[int, int], element_bytes: int, splits: int) -> tuple[Problem, ...]:
-    """Sums so long that the K of a tile is split for three clusters: of whole tiles, and of tiles with residues in a batch.
+    """Sums so long that the K of a tile is split for three clusters: of whole tiles, of tiles with residues in a batch, and of such
+    with a C that is added in single elements beside a D of vectors.
 
     splits: the number of parts, 0 for as many as fit the problem. These are several where a tile takes more than about 13,000
     cycles, or 29,000 each of two tiles (sm90_tile_scheduler_split_k_workspace.cuh). In a cycle a CTA loads 56 bytes and
@@ -106,15 +109,26 @@ def split_k_problems(tile: Tile, cluster: tuple[int, int], element_bytes: int, s
         return k * (int(cycles / max(loaded, m * n * k * element_bytes / 4096)) + 1)
 
     whole = Problem(shape=(m * cluster[0], n * cluster[1], long_enough(16_000, n)))
-    ragged = (m * cluster[0] - 3, 37, long_enough(36_000, 37) + 5)
-    return whole, Problem(shape=ragged, batch=2, ld_pad=11, alpha=-1.0, beta=2.0)
+    rows = m * cluster[0] - 3
+    ragged = Problem(shape=(rows, 37, long_enough(36_000, 37) + 5), batch=2, ld_pad=11, alpha=-1.0, beta=2.0)
+    odd = Problem(
+        shape=(rows, 21, long_enough(36_000, 21) + 5), batch=2, ld_pad=11, batch_stride_c=64 * (rows + 64) + 1, beta=1.0
+    )
+    return whole, ragged, odd
 
 
 def copied_problems(tile: Tile) -> tuple[Problem, ...]:
     """A sum of operands that TMA cannot address, so long that their copy to a workspace pays. Their lines end after the first
-    element of a vector, of which each other one is then a zero."""
+    element of a vector, of which each other one is then a zero. Lines lie far apart, and of a B that a batch shares there is one
+    copy."""
     m, n, k = tile
-    return (Problem(shape=(max(m - 15, 1), max(n - 15, 1), 8 * k + 1), offset=1, beta=1.0),)
+    shape = (max(m - 15, 1), max(n - 15, 1), 8 * k + 1)
+    return (Problem(shape=shape, batch=2, batch_stride_b=0, ld_pad=FAR, offset=1, beta=1.0),)
+
+
+def scale_problems() -> tuple[Problem, ...]:
+    """Lines of scales along K so far apart that offsets of 32 bits wrap around."""
+    return (Problem(shape=(16, 16, 9 * BLOCK), ld_pad=FAR, beta=1.0),)
 
 
 def unaligned_problems(tile: Tile, major: str) -> tuple[Problem, ...]:
@@ -125,6 +139,6 @@ def unaligned_problems(tile: Tile, major: str) -> tuple[Problem, ...]:
 
 
 def stream_k_problems(tile: Tile, cluster: tuple[int, int]) -> tuple[Problem, ...]:
-    """One wave plus one cluster tile, and a single tile for all clusters."""
+    """One wave plus one cluster tile, and a single tile for three clusters, and for four."""
     m, n, k = tile[0] * cluster[0], tile[1] * cluster[1], tile[2]
-    return Problem(shape=(m, 4 * n, 6 * k), beta=1.0), Problem(shape=(m, n, 24 * k))
+    return Problem(shape=(m, 4 * n, 6 * k), beta=1.0), Problem(shape=(m, n, 24 * k)), Problem(shape=(m, n, 32 * k))

@@ -45,6 +45,15 @@ _HOST_FAULTS = (
     "sparse_mma_without_padding",
     "epilogue_c_with_the_lines_of_d",
     "epilogue_d_as_wide_as_the_sums",
+    "corner_mixed_groups_rounded_down",
+    "corner_pieces_of_a_shared_matrix",
+    "corner_unaligned_scale_of_the_next_row",
+    "corner_sm80_epilogue_wide_by_d_alone",
+    "corner_reduction_of_single_batches",
+    "corner_reduction_wide_c_unasked",
+    "corner_epilogue_c_offsets_of_32_bits",
+    "corner_epilogue_d_offsets_of_32_bits",
+    "corner_sparse_shared_metadata_for_each",
 )
 # Headers of the kernels for operands that TMA cannot address.
 _UNALIGNED = ("sm90_unaligned", "vector_pair", "operand_copies")
@@ -84,6 +93,9 @@ _FAULTS_OF_EVERY_RUN = (
     "hopper_multicast_without_a_neighbour",
     "hopper_flag_not_waited",
     "sparse_selector",
+    "corner_sm80_line_offsets_of_32_bits",
+    "corner_sm80_epilogue_wide_by_d_alone",
+    "corner_epilogue_never_saturated",
 )
 _CONTROLS_OF_EVERY_RUN = ("control_late_in_the_loop", "control_late_in_micro")
 

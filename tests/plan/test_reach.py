@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from mmagen.families import family_of, plan
-from mmagen.plan.reach import Paths, candidates, chosen, features
+from mmagen.plan.reach import FAR, Paths, candidates, chosen, features
 from mmagen.plan.trials import of_product
 from mmagen.spec.load import load
 from mmagen.spec.model import Problem
@@ -49,6 +49,8 @@ def test_every_kernel_is_asked_for_what_small_problems_reach(path):
     }
     wanted |= {"aligned: several batches", "aligned: more k tiles than stages", "aligned: alpha", "aligned: K whole"}
     wanted |= {"unaligned: pointers to single elements"} if "unaligned" in kernels else set()
+    wanted |= {f"{kernel}: offsets of more than 32 bits" for kernel in kernels}
+    wanted |= {"aligned: A and B of a whole batch", "aligned: a source, C in single elements, D in vectors"}
     if not paths.tma:
         wanted |= {f"{kernel}: D in {what}" for kernel in ("aligned", "unaligned") for what in ("vectors", "single elements")}
     elif "unaligned" in kernels:
@@ -65,6 +67,13 @@ def test_every_kernel_is_asked_for_what_small_problems_reach(path):
     assert wanted <= found
     if it.scheduler.split_k > 1:
         assert {"aligned: fewer k tiles than splits", "aligned: k tiles for every split"} <= found
+
+
+@pytest.mark.parametrize("name", ["groups", "groups_masked", "groups_swapped", "pointers_pingpong", "pointers_swapped"])
+def test_lines_of_groups_lie_far_apart(name):
+    it = planned(ODD / f"{name}.yaml")
+    far = [problem for problem, _ in family_of(it).trials(it).cases if problem.ld_pad >= FAR]
+    assert far and all(8 * problem.ld_pad >= 2**31 for problem in far)
 
 
 def test_turns_take_two_rounds_of_the_stages_and_small_tiles_257():

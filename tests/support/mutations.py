@@ -21,6 +21,7 @@ from mmagen.generate.render import render
 from mmagen.spec.load import load
 from tests.support import mutations_sparse, mutations_sparse_mma
 from tests.support.mutations_complex import FAULTS as COMPLEX_FAULTS
+from tests.support.mutations_corners import FAULTS as CORNER_FAULTS
 from tests.support.mutations_epilogue import FAULTS as EPILOGUE_FAULTS
 from tests.support.mutations_group_tensors import FAULTS as GROUP_TENSOR_FAULTS
 from tests.support.mutations_grouped import FAULTS as GROUPED_FAULTS
@@ -1116,6 +1117,10 @@ _REACH = tuple(
     for name, spec, header, old, new, seen in (*FAULTS, *GROUPED_FAULTS, *POINTER_FAULTS, *GROUP_TENSOR_FAULTS)
 )
 
+_CORNERS = tuple(
+    _one(f"corner_{name}", *fault, "4096,4096,4104", seen, where=(EMULATOR,)) for name, *fault, seen in CORNER_FAULTS
+)
+
 _SPARSE = tuple(
     _one(f"sparse_{name}", f"sparse_{spec}", header, old, new, problem, seen, where=(EMULATOR,))
     for name, spec, header, old, new, problem, seen in mutations_sparse.FAULTS
@@ -1145,6 +1150,7 @@ MUTATIONS = (
     *_MIXED,
     *_PIECES,
     *_COMPLEX,
+    *_CORNERS,
 )
 
 # A late warp in front of a barrier that stands, a box brought into L2 that nobody asks for: these must pass.

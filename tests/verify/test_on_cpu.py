@@ -53,7 +53,7 @@ def product(it, problem, data):
 def test_small_problems_have_the_character_of_large_ones():
     it = planned()
     cases = family_of(it).trials(it).cases
-    long, full, bands, pointers, stores, narrow, single = (
+    long, full, bands, pointers, stores, narrow, shared, far, scattered, single = (
         problem for problem, distribution in cases if distribution == "small_int"
     )
     assert cases[-1] == (long, "uniform")
@@ -64,6 +64,8 @@ def test_small_problems_have_the_character_of_large_ones():
     assert pointers.offset == 1 and all(extent % 8 == 0 for extent in pointers.shape)
     assert stores.shape == full.shape and stores.batch == 2 and stores.batch_stride_d % 8
     assert narrow.m > 64 and narrow.k > 32 and narrow.k % 8 and narrow.n % 8 == 0
+    assert shared.batch_stride_a == shared.batch_stride_b == 0 and shared.batch_stride_c % 2 and shared.shape == full.shape
+    assert all(8 * one.ld_pad >= 2**31 and one.batch == 3 for one in (far, scattered)) and scattered.m % 8 and not far.m % 8
     assert single.shape == (1, 1, 1)
     micro = planned(kernel="micro", tile="[32, 32, 32]")
     assert {problem for problem, _ in family_of(micro).trials(micro).cases} == {Problem(shape=(32, 32, 32))}
@@ -234,7 +236,8 @@ def test_problems_that_a_kernel_does_not_do_are_refused_before_anything_runs():
     ):
         with pytest.raises(UsageError, match=says):
             tasks(it, None, [parse_problem(problem)], 1, None)
-    assert [t.problem.shape for t in tasks(planned(), None, (), 1, "small_int", max_dim=40)] == [(16, 16, 16), (1, 1, 1)]
+    small = [t.problem.shape for t in tasks(planned(), None, (), 1, "small_int", max_dim=40)]
+    assert small == [(16, 16, 16), (16, 16, 16), (13, 11, 13), (1, 1, 1)]
     with pytest.raises(UsageError, match="leaves no problem"):
         tasks(micro, None, (), 1, None, max_dim=8)
 

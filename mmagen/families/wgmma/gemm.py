@@ -28,7 +28,15 @@ from mmagen.plan.plans import GemmPlan, Text
 from mmagen.plan.policies import Policies, functor
 from mmagen.plan.problems import default_problems
 from mmagen.plan.reach import Paths, chosen
-from mmagen.plan.trials import Trials, copied_problems, of_product, split_k_problems, stream_k_problems, unaligned_problems
+from mmagen.plan.trials import (
+    Trials,
+    copied_problems,
+    of_product,
+    scale_problems,
+    split_k_problems,
+    stream_k_problems,
+    unaligned_problems,
+)
 from mmagen.spec.model import Problem, Spec
 
 if TYPE_CHECKING:
@@ -116,6 +124,8 @@ class WgmmaGemm:
             shared = split_k_problems(plan.tile_of_d, plan.cluster_of_d, of_element, scheduler.workspace_splits)
         if plan.mainloop.promote:  # so long that sums that stay in the tensor core exceed their bound
             shared = (*shared, Problem(shape=(*plan.tile_of_d[:2], PROMOTED_K), beta=1.0))
+        if plan.spec.scale:
+            shared = (*shared, *scale_problems())
         turns = plan.roles.consumers if plan.roles.schedule == "pingpong" else 1
         paths = Paths.of(plan, tma=True, turns=turns)
         problems = (*chosen(paths), *unaligned_problems(plan.tile_of_d, plan.majors[2]))

@@ -15,6 +15,7 @@ from mmagen.plan import pages
 from mmagen.plan.arguments import NO_ARGUMENTS, Argument, Arguments, Extent, Tensor
 from mmagen.plan.model import TiledMma
 from mmagen.plan.plans import GemmPlan, Text
+from mmagen.plan.reach import FAR
 from mmagen.spec.groups import Groups
 from mmagen.spec.model import Problem, Spec
 
@@ -228,7 +229,8 @@ def default_problems(grouped: str) -> tuple[Problem, ...]:
 def trial_problems(plan: GemmPlan) -> tuple[Problem, ...]:
     """The problems that verify emulates: groups smaller and larger than a tile, without rows, in several windows of the tile
     scheduler and several bands; D in vectors and in single elements; rows of no group behind the last one and, where offsets are
-    given, before the first. An odd number of groups is given by offsets, an even one by ends."""
+    given, before the first; lines so far apart that offsets of 32 bits wrap around. An odd number of groups is given by offsets, an
+    even one by ends."""
     grouped = plan.scheduler.grouped
     m, n, k = plan.tile_of_d
     across, along = plan.cluster_of_d
@@ -246,6 +248,7 @@ def trial_problems(plan: GemmPlan) -> tuple[Problem, ...]:
         of((0, 3, *(0,) * 30, m - 1, *(0,) * 31, 7, 2), n * along, k),
         of((0, 0, 0), _ALIGNED, k),
         of((2 * m, 9), n, 2 * k + residue, batch_stride_b=0),
+        of((9, 12), _ALIGNED, _ALIGNED, ld_pad=FAR, beta=1.0),
     ]
     if rows_of_cluster * (band + 1) * n * along * 2 <= 2**19:
         found.append(of((11, rows_of_cluster * band + 3), n * along + _ALIGNED, k))

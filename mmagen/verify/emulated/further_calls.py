@@ -1,7 +1,9 @@
-"""Calls that no problem makes: a K of 0, groups that are not legal, infinities in pieces. Once for each kernel."""
+"""Calls that no problem makes: a K of 0, groups that are not legal, infinities in pieces, results that D's type cannot hold. Once
+for each kernel."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, cast
@@ -10,6 +12,7 @@ import numpy as np
 
 from mmagen.emulate import EmulationError, GlobalMemory
 from mmagen.families import family_of
+from mmagen.mma.ranges import LARGEST
 from mmagen.plan.operations import as_applied
 from mmagen.plan.plans import GemmPlan, ProductPlan
 from mmagen.spec.model import Problem
@@ -25,13 +28,14 @@ from mmagen.verify.emulated.task import Task
 
 _ROWS = 80  # that a call with illegal groups has room for
 _MOST_INT = 2**31 - 1
-# Two windows of the tile scheduler's 32 groups. The end of each group is the next one's begin. Of the second window's groups those
-# that begin before row 60 overlap one of the first window.
-_OFFSETS = (3, 9, 9, 5, 12, _ROWS + 1, 14, 20, -1, 22, 30, *(60,) * 21, 40, 50, 55, 70, 75, _MOST_INT)
+# Three windows of the tile scheduler's 32 groups. The end of each group is the next one's begin. Of the other windows' groups those
+# that begin before row 60 overlap one of the first window, whatever the second one's ends are.
+_OFFSETS = (3, 9, 9, 5, 12, _ROWS + 1, 14, 20, -1, 22, 30, *(60,) * 21, 40, 50, *(55,) * 31, 70, 75, _MOST_INT)
 _SHAPE = (48, 48, 64)  # of groups with matrices of their own
 _ELSEWHERE = 1 << 40  # an address where nothing lies
 _KEEPING = ("alpha", "beta_c")  # operations that keep the sums where alpha is 1 and beta 0
 _LARGEST_F32 = 3.4028234663852886e38
+_LINEAR = (*_KEEPING, "bias", "relu", "clamp", "saturate")  # operations whose results are as large as what they are given
 _SIZES = (5, -1, _ROWS + 1, _ROWS, 0, _MOST_INT, -_MOST_INT - 1, 3, *(0,) * 24, _ROWS + 1, 7, -1)
 
 
@@ -49,13 +53,28 @@ def check(task: Task) -> None:
         given = {"groups": [rows, 1]} if usual.groups else {}
         problem = Problem.model_validate({"shape": (rows + 1, columns, k), "offset": offset, "beta": 2.0, **given})
         _judge(task, problem, "a K of 0", _without_k)
+    if alpha := _alpha_beyond(plan):
+        problem = Problem(shape=(m, n, k), alpha=alpha)
+        _judge(task, problem, "results that D's type cannot hold", lambda call, _: call)
     if plan.accumulation.of_pieces and all(one.word in _KEEPING for one in plan.epilogue.operations):
         _check_rare_values(task)
     if usual.groups:
         # Sizes on the device differ; these have at least as many tiles, from which the limit of steps follows.
-        sizes = [_ROWS] * len(_SIZES) if plan.spec.grouped == "masked" else [2] * (len(_OFFSETS) - 1)
+        sizes = [_ROWS] * len(_SIZES) if plan.spec.grouped == "masked" else [1] * (len(_OFFSETS) - 1)
         problem = Problem.model_validate({"shape": (_ROWS, 16, k), "groups": sizes})
         _judge(task, problem, "illegal sizes of groups", _with_illegal_groups)
+
+
+def _alpha_beyond(plan: GemmPlan) -> float:
+    """A power of two by which some sums of small integers, of either sign, become larger than D's largest number; 0 where no
+    problem asks for that."""
+    words, out = {one.word for one in plan.epilogue.operations or ()}, plan.epilogue.out.word
+    scaled = not words or "alpha" in words
+    if plan.scheduler.grouped or not scaled or not words <= set(_LINEAR) or plan.epilogue.scalar.word != "f32":
+        return 0.0
+    largest = LARGEST.get(out, _LARGEST_F32 if "saturate" in words else 0.0)
+    # The sums of K products differ from their mean by about the square root of K, and more.
+    return 2.0 ** math.floor(math.log2(largest / math.sqrt(plan.tile[2]))) if largest else 0.0
 
 
 def _check_rare_values(task: Task) -> None:

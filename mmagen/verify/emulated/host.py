@@ -23,10 +23,12 @@ from mmagen.verify.emulated.task import Task
 # More clusters than any problem has: a launch on such a device has one cluster for each of the problem's.
 _ALL = 1 << 24
 # A GPU runs as many clusters as fit. Emulated are so few that each does several tiles, and two of them side by side. Of
-# those that share the tiles of a last wave three: one has a neighbour on either side.
+# those that share the tiles of a last wave three: one has a neighbour on either side. Long sums are shared by four, so that one of
+# them adds up the sums of three others.
 _MOST_RESIDENT = 2
 _TILES_EACH = 3
 STREAMING = 3
+_LONG = 32  # k tiles: eight for each of four clusters are enough for last waves to be shared
 _STREAM = 0x5000  # a handle that the launch must have
 
 
@@ -68,7 +70,7 @@ def multiply_launches(
 
 def launches_of_call(task: Task, arguments: bytes) -> tuple[CapturedLaunch, ...]:
     """The launches of NAME_run with this struct on a device that holds few clusters."""
-    most, resident = task.product.most_launches, STREAMING
+    most, resident = task.product.most_launches, _sharing(task)
     if not task.product.sums_in_workspace:
         resident = _few(launches_of(task, task.run_symbol, [arguments], most=most)[-1])  # behind copies of operands
     return launches_of(task, task.run_symbol, [arguments], resident, most)
@@ -97,6 +99,11 @@ def _few(whole: CapturedLaunch) -> int:
     return max(1, min(_MOST_RESIDENT, clusters // _TILES_EACH))
 
 
+def _sharing(task: Task) -> int:
+    """Resident clusters of the emulated device, of a kernel with partial sums in a workspace."""
+    return STREAMING + (task.product.leaves_flags and task.problem.k >= _LONG * task.product.tile[2])
+
+
 def workspace_bytes(task: Task, data: Operands) -> int:
     """The workspace size that the kernel can use for the task's problem on the emulated device."""
     return bytes_of_workspace(task, multiply_arguments(task, data, dict.fromkeys(data.matrices, 0), Workspace()))
@@ -104,7 +111,7 @@ def workspace_bytes(task: Task, data: Operands) -> int:
 
 def bytes_of_workspace(task: Task, arguments: bytes) -> int:
     """What NAME_workspace_bytes says of this struct."""
-    reply = _ask(task, STREAMING, call(task.workspace_symbol, arguments, bytes(8)))
+    reply = _ask(task, _sharing(task), call(task.workspace_symbol, arguments, bytes(8)))
     return int.from_bytes(reply.outputs[-1], "little", signed=True)
 
 

@@ -53,7 +53,7 @@ def operands(plan: ProductPlan, problem: Problem, distribution: str, seed: int) 
     }
     for part in parts_of(plan):
         shapes |= part.shapes(plan, problem)
-    single = frozenset().union(*(part.single(plan, problem) for part in parts_of(plan)))
+    single = _single(plan, problem)
 
     def shaped(name: str, word: str, columns_contiguous: bool, pad: int) -> Matrix:
         stride = getattr(problem, f"batch_stride_{name}")
@@ -86,12 +86,18 @@ def further_matrices(
     padding."""
     extents = {"m": problem.m, "n": problem.n, "k": problem.k, "batch": problem.batch}
     extents |= {name: int(value) for name, value in numbers.items()}
+    single = _single(plan, problem)
     made = {}
     for place, one in enumerate(plan.arguments.tensors, 1):
         offset = problem.offset if one.aligned_to <= one.element.bytes else 0
         pad = problem.ld_pad + 8 * place if one.pitched and not packed else 0
         shape = one.rows.value(extents), one.columns.value(extents)
         batch = problem.batch if one.batched else 1
-        stride = None if one.batched else 0
+        stride = None if one.batched and one.name not in single else 0
         made[one.name] = empty(one.element.word, *shape, batch, one.columns_contiguous, pad, offset, stride)
     return made
+
+
+def _single(plan: ProductPlan, problem: Problem) -> frozenset[str]:
+    """The matrices of which there is one for a batch."""
+    return frozenset().union(*(part.single(plan, problem) for part in parts_of(plan)))

@@ -73,7 +73,7 @@ class Part:
         return {}
 
     def single(self, plan: ProductPlan, problem: Problem) -> frozenset[str]:
-        """Those of a, b, c and d of which there is one, however many matrices a batch has."""
+        """Those of a, b, c, d and the further tensors of which there is one, however many matrices a batch has."""
         return frozenset()
 
     def numbers(self, plan: ProductPlan, problem: Problem) -> Mapping[str, int | float]:

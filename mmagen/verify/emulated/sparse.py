@@ -33,6 +33,10 @@ class _Sparse(Part):
         columns = columns_stored(atom, problem.k)
         return {"a": (problem.m, columns + -(columns + problem.ld_pad) % step)}
 
+    def single(self, plan: ProductPlan, problem: Problem) -> frozenset[str]:
+        """The metadata of an A that a batch shares."""
+        return frozenset({"metadata_a"} if problem.batch_stride_a == 0 else ())
+
     def fill(self, plan: ProductPlan, problem: Problem, draw: Draw, data: Operands, rng: np.random.Generator) -> None:
         """Metadata of places drawn at random, and values in A as they are, but for those of columns behind K."""
         atom, codes = _atom(plan), _stored(plan, problem, data.a)
