@@ -118,6 +118,13 @@ def test_one_leading_dimension_serves_all_groups(compiled):
     assert call.statuses() == [0]
 
 
+def test_a_leading_dimension_that_no_tensor_map_has_is_reported(compiled):
+    """2^40 bytes, of 2-byte elements."""
+    call = Call(compiled(SMALL), shapes=((40, 24, 64),))
+    call.values |= {"group_lda": 0, "lda": 1 << 39}
+    assert call.statuses() == [4]
+
+
 def test_what_the_host_can_know_is_a_status(compiled):
     call = Call(compiled(SMALL))
     needed = host.bytes_of_workspace(call.task, argument_bytes(call.values, call.task.product.arguments.members))
