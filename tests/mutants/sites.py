@@ -36,7 +36,7 @@ SPECS = (
         "pointers_swapped",
         "groups_swapped",
     ),
-    *("groups_rows", "sm80_gemm_sparse_tf32"),
+    *("groups_rows", "sm80_gemm_sparse_tf32", "sm90_gemm_e5m2_blocks"),
 )
 
 # A library's choice of a kernel and the choice of a split decide how fast a right result comes; tests/build/test_choice_compiled.py
