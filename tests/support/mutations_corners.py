@@ -379,14 +379,6 @@ FAULTS: tuple[tuple[str, str, str, str, str, str], ...] = (
         "one element behind the bias is read",
     ),
     (
-        "epilogue_sums_of_the_last_lane",
-        "sm90_gemm_bf16_sums",
-        "sm90_slice_beside",
-        "finish_columns<0b11100, kColumns>",
-        "finish_columns<0b01100, kColumns>",
-        "lanes that have the same column each add a part of its sum",
-    ),
-    (
         "epilogue_swiglu_odd_columns_c",
         "sm90_gemm_bf16_swiglu",
         "sm90_epilogue_tma",
