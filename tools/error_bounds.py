@@ -21,7 +21,7 @@ from tabulate import tabulate
 
 from mmagen.emulate.arithmetic import mma, numerics, wgmma
 from mmagen.families import plan as planned
-from mmagen.families.wgmma.pieces import PRODUCTS, pieces_of
+from mmagen.mma.pieces import PRODUCTS, pieces_of
 from mmagen.mma.sparse_atoms import SparseAtom
 from mmagen.plan.plans import GemmPlan
 from mmagen.spec.load import load

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 from mmagen import families
 from mmagen.core.errors import Fault, SpecFaults
 from mmagen.core.targets import capability
-from mmagen.families import launches, library, mma_shapes, sparse
+from mmagen.families import launches, library, mma_pieces, mma_shapes, sparse
 from mmagen.families.mma_alternatives import alternatives
 from mmagen.mma.atoms import Atom, ElementType
+from mmagen.mma.pieces import SplitAtom, described
 from mmagen.plan import budgets, complex_rules, mma_sync, operations, pages, registers, rules, sentences, tiling
 from mmagen.plan.devices import Device
 from mmagen.plan.launch import Numbers
@@ -35,6 +36,7 @@ REGISTER_STAGED = ("MainloopRegisterStaged", "mainloop_register_staged")
 _MAINLOOPS = {
     "mainloop_multistage": "cp.async into kStages stages, fragments, mma.sync",
     "mainloop_register_staged": "copies through registers into two stages, fragments, mma.sync; for sm_75 and older",
+    "mainloop_pieces": "mainloop_multistage.cuh, with f32 fragments that are split into bf16 pieces",
     "mainloop_sparse_multistage": "cp.async of A, its metadata and B into kStages stages, fragments, mma.sp",
 }
 
@@ -54,11 +56,12 @@ class MmaGemm:
     def plan(self, spec: Spec, sha: str) -> GemmPlan:
         if spec.configs:
             return library.plan(spec, sha, families.plan)
-        atom = rules.atom_for(spec)
+        atom = mma_pieces.operation(spec)
         wrong_arch = [*rules.arch_faults(spec, atom)]
         wrong_type = [*rules.type_faults(spec, atom)]
-        unknown = [fault for fault in rules.wgmma_key_faults(spec, atom) if fault.key != ("sparse",)]
-        faults = [*wrong_arch, *unknown, *sparse.key_faults(spec.sparse, atom), *wrong_type]
+        own = ("sparse", *(mma_pieces.KEYS if spec.split else ()))
+        unknown = [fault for fault in rules.wgmma_key_faults(spec, atom) if fault.key[0] not in own]
+        faults = [*wrong_arch, *unknown, *sparse.key_faults(spec.sparse, atom), *mma_pieces.faults(spec), *wrong_type]
         faults += complex_rules.faults(spec, atom)
         problems = spec.problems or operations.as_applied(spec, default_problems())
         if not wrong_type:
@@ -93,7 +96,7 @@ class MmaGemm:
             spec=spec,
             spec_sha=sha,
             arch=arch,
-            text=_text(sentences.of_gemm(spec, atom, tile, staged), _policies(mainloop, staged, atom.type_d, spec.name)),
+            text=_text(_sentences(spec, atom, tile, staged), _policies(mainloop, staged, atom.type_d, spec.name)),
             problems=problems,
             arguments=operations.arguments(staged.operations, staged.major),
             atom=atom,
@@ -113,6 +116,8 @@ class MmaGemm:
 
     def mainloop(self, spec: Spec, atom: Atom) -> tuple[str, str]:
         """The mainloop's class and header."""
+        if isinstance(atom, SplitAtom):
+            return mma_pieces.MAINLOOP
         return MULTISTAGE if _has_cp_async(spec, atom) else REGISTER_STAGED
 
     def shape_faults(self, spec: Spec, atom: Atom) -> Iterator[Fault]:
@@ -137,19 +142,22 @@ class MmaGemm:
             "launch": "gemm",
             "unaligned": False,
             "definition": None,
-            "partials": (),
+            "partials": ("gemm/include/NAME/_pieces.cuh.j2",) if isinstance(plan.atom, SplitAtom) else (),
             "sources": library.sources(plan),
             "policies": _policies(plan.mainloop, plan.epilogue, plan.atom.type_d, plan.name),
         }
 
     def alternatives(self, spec: Spec) -> Iterator[Mapping[str, Any]]:
-        atom = rules.atom_for(spec)
+        atom = mma_pieces.operation(spec)
         yield from alternatives(atom, _has_cp_async(spec, atom))
         if atom.threads > 1:
             yield from mma_shapes.of_gemm(atom)
 
     def trials(self, plan: GemmPlan) -> Trials:
-        return of_product(plan, chosen(Paths.of(plan)))
+        m, n, _ = plan.tile
+        # Sums so long that pieces rounded toward zero exceed their bound.
+        long = (Problem(shape=(m, n, mma_pieces.LONG), beta=1.0),) if isinstance(plan.atom, SplitAtom) else ()
+        return of_product(plan, (*long, *chosen(Paths.of(plan))))
 
     def page(self, plan: GemmPlan) -> list[pages.Section]:
         return library.page(plan, _sections, ())
@@ -191,7 +199,22 @@ def _budgets(spec: Spec, atom: Atom, mma: TiledMma, tile: tiling.Tile) -> tuple[
     arch = rules.compiled_for(spec, atom)
     operands = mma_sync.operands(spec, atom, mma, tile)
     smem, unfit = budgets.gemm_smem(spec, *operands, budgets.epilogue(spec, atom, mma, tile), arch, _has_cp_async(spec, atom))
-    return smem, [*unfit, *budgets.register_faults(spec, mma, *budgets.registers(atom, mma, tile))]
+    accumulators, fragments = budgets.registers(atom, mma, tile)
+    return smem, [*unfit, *budgets.register_faults(spec, mma, accumulators, fragments + 2 * _piece_registers(atom, mma, tile))]
+
+
+def _piece_registers(atom: Atom, mma: TiledMma, tile: tiling.Tile) -> int:
+    """Registers per thread of the pieces that are multiplied at a time, and of their sums."""
+    return atom.piece_registers(tile[1] // (atom.n * mma.atoms[1])) if isinstance(atom, SplitAtom) else 0
+
+
+def _sentences(spec: Spec, atom: Atom, tile: tiling.Tile, staged: Epilogue) -> Text:
+    one = sentences.of_gemm(spec, atom, tile, staged)
+    if spec.split is None:
+        return one
+    return replace(
+        one, formula=one.formula.replace("any alignment", f"any alignment; products of f32 as {described(spec.split)}")
+    )
 
 
 def _with_tile(fault: Fault, spec: Spec, atom: Atom, mma: TiledMma, units: tiling.Tile) -> Fault:
@@ -262,6 +285,7 @@ def _sections(plan: GemmPlan) -> list[pages.Section]:
                 pages.smem_together(plan),
             ],
         ),
+        *((mma_pieces.section(plan.atom),) if isinstance(plan.atom, SplitAtom) else ()),
         ("Epilogue", _epilogue(plan)),
         ("Traffic per CTA tile", _traffic(plan)),
     ]
@@ -274,9 +298,12 @@ def _registers(plan: GemmPlan) -> int:
 
 def _fragments(plan: GemmPlan) -> tuple[int, str]:
     """Registers per thread that fragments take, and what is held in them."""
+    pieces = _piece_registers(plan.atom, plan.tiled_mma, plan.tile)
+    beside = ", and the pieces that are multiplied with their sums" if pieces else ""
     if plan.tile[2] == plan.tiled_mma.extent[2]:
-        return plan.fragment_registers // 2, "the only k block of A and B"
-    return plan.fragment_registers, "two k blocks of A and B: one is multiplied while the next is loaded"
+        return plan.fragment_registers // 2 + pieces, f"the only k block of A and B{beside}"
+    what = "two k blocks of A and B: one is multiplied while the next is loaded"
+    return plan.fragment_registers + pieces, f"{what}{beside}"
 
 
 def _epilogue(plan: GemmPlan) -> list[pages.Row]:

@@ -19,7 +19,8 @@ class Accumulation:
     nearest: sums are rounded to nearest, else toward zero. promoted: elements of K whose sum is then added in f32, 0 for none.
     turns: 2 where the last k tile is added first, else 1. shuffled: an accumulator's products are not neighbours along K.
     products: instructions for each k block, whose products are those of pieces of the elements, the largest last. left_out: what
-    they leave out of the product of two elements, at most, relative to it.
+    they leave out of the product of two elements, at most, relative to it. residue: with pieces and two turns, elements of a k
+    tile.
     """
 
     aligned: int
@@ -31,6 +32,7 @@ class Accumulation:
     shuffled: bool = False
     products: int = 1
     left_out: float = 0.0
+    residue: int = 0
 
     @property
     def of_pieces(self) -> bool:
@@ -64,16 +66,18 @@ def loosest(several: Iterable[Accumulation]) -> Accumulation:
     """One whose bound holds for each of several kernels."""
     first, *others = tuple(several)
     for other in others:
+        alike = (first.promoted, first.residue) == (other.promoted, other.residue)
         first = Accumulation(
             # 0 is no alignment, which drops nothing.
             min(filter(None, (first.aligned, other.aligned)), default=0),
             min(first.chunk, other.chunk),
             min(first.kept, other.kept),
             first.nearest and other.nearest,
-            first.promoted if first.promoted == other.promoted else 0,
+            first.promoted if alike else 0,
             max(first.turns, other.turns),
             first.shuffled or other.shuffled,
             max(first.products, other.products),
             max(first.left_out, other.left_out),
+            first.residue if alike else 0,
         )
     return first

@@ -1,4 +1,4 @@
-"""Bounds on the error of sums of products of pieces, promoted k tile by k tile: docs/error-bounds.md derives them.
+"""Bounds on the error of sums of products of pieces, promoted part by part of K: docs/error-bounds.md derives them.
 
 The generated projects compute the same in tests/mmagen/error_bound.cuh; tests/verify compares the two.
 """
@@ -14,7 +14,6 @@ import numpy.typing as npt
 from mmagen.mma.accumulation import Accumulation
 
 DEVIATIONS = 4.0
-STEP = 16  # elements of K between two looks at a partial sum: an instruction
 _LEAST = 1.0 / 16  # above what sums of small products of a k tile are
 _PARTS = 16  # of K that are added at the end, at most
 _ROUNDOFF_F32, _ROUNDOFF_F64 = 2.0**-24, 2.0**-53
@@ -27,8 +26,9 @@ class PiecePath:
     """What the sums of each element are on the way, as powers of two that are no larger: arrays of one shape.
 
     before: the sum over instructions of the square of the largest addend's. level: that of the sum's behind an instruction. square:
-    over k tiles, of the square of the level within one. added: over k tiles, of the square of what the tile's sum is added to.
-    spread: of all that is added at the end. steps: instructions of the largest products.
+    over parts that are promoted, of the square of the level within one. added: over parts, of the square of what the part's sum
+    is added to. spread: of all that is added at the end. steps: roundings of the largest products. residue: magnitude of the sum
+    of the k tile that is added first, 0 where k tiles come in order.
     """
 
     before: Array
@@ -37,30 +37,35 @@ class PiecePath:
     added: Array
     spread: Array
     steps: int
+    residue: Array
 
 
 def path_of_pieces(of: Accumulation, a: Array, b: Array) -> tuple[Array, Array, PiecePath]:
     """(sum, magnitude, path) of A B^T: a [..., m, k] and b [..., n, k], float64."""
     shape = (*a.shape[:-1], b.shape[-2])
-    total, size, low, high, begin, tile, before, level, square, added = (np.zeros(shape) for _ in range(10))
+    total, size, low, high, begin, tile, before, level, square, added, residue = (np.zeros(shape) for _ in range(11))
     k = a.shape[-1]
-    for first in range(0, k, STEP):
-        part = slice(first, first + STEP)
+    for first in range(0, k, of.chunk):
+        part = slice(first, first + of.chunk)
         left, right = a[..., part], b[..., part].swapaxes(-1, -2)
         if first % of.promoted == 0:
             begin, tile = total, np.zeros(shape)
+        if of.residue and first % of.residue == 0:
+            residue = total
         largest = _leading(np.maximum(np.abs(total - begin) * (1 + 1 / 128), 1.0))
         before = before + largest * largest
         total, size = total + left @ right, size + np.abs(left) @ np.abs(right)
         behind = _leading(np.abs(total - begin) * (1 + 1 / 128) + _LEAST)
         level, tile = level + behind, tile + behind
-        if (first + STEP) % of.promoted == 0 or first + STEP >= k:
+        if (first + of.chunk) % of.promoted == 0 or first + of.chunk >= k:
             square = square + tile * tile
             low, high = np.minimum(low, total), np.maximum(high, total)
-            reached = _leading(np.maximum(np.maximum(total - low, high - total), _LEAST))
+            reached = np.maximum(np.maximum(total - low, high - total), _LEAST)
+            reached = reached if of.residue else _leading(reached)
             added = added + reached * reached
     spread = _leading(np.maximum(high - low, _LEAST))
-    return total, size, PiecePath(before, level, square, added, spread, math.ceil(k / STEP))
+    residue = np.abs(total - residue) if of.residue else residue
+    return total, size, PiecePath(before, level, square, added, spread, math.ceil(k / of.chunk), residue)
 
 
 def drift_of_pieces(
@@ -68,12 +73,15 @@ def drift_of_pieces(
 ) -> Array:
     """How far the accumulator may be from the exact sum of k products of uniform inputs within 1. symmetric: where the products
     have independent random signs."""
-    addends = STEP + 1
+    addends = of.chunk + 1
     worst = addends * np.sqrt(path.steps * path.before)
     aligned = np.where(symmetric, np.minimum(worst, DEVIATIONS * np.sqrt(addends * path.before)) + path.steps, worst)
     rounded = np.where(symmetric, np.minimum(path.level, DEVIATIONS * np.sqrt(path.square)), path.level)
-    parts = min(math.ceil(k / of.promoted), _PARTS)
-    promoted = DEVIATIONS * np.sqrt(path.added + parts * path.spread**2)
+    several = math.ceil(k / of.promoted)
+    if of.residue:  # lies in all sums that follow
+        promoted = DEVIATIONS * (np.sqrt(path.added) + math.sqrt(several) * path.residue)
+    else:
+        promoted = DEVIATIONS * np.sqrt(path.added + min(several, _PARTS) * path.spread**2)
     reference = min(k + 4, DEVIATIONS * math.sqrt(k + 4)) * _ROUNDOFF_F64
     return (
         2.0**-of.aligned * aligned * (1 + of.products / 64)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mmagen.core.layout_text import LayoutText
 from mmagen.mma.atoms import Atom, ElementType
+from mmagen.mma.pieces import SplitAtom
 from mmagen.plan.model import GmemCopy, Operand, SmemCopy, Swizzle, TiledMma
 from mmagen.plan.tiling import Steps, nests, steps, stride_one_run
 
@@ -30,6 +31,9 @@ def smem_layout(
       the line number choose the 32-byte chunk.
     - complex types of 16 bytes along K: two lines at a time; the lowest bit of the line number chooses the half of the line.
       Across K they are read as f64 is.
+    - f32 that is split has the fragments of bf16. Along K a thread reads two elements at a time, 4 pairs of each of 4 lines: the
+      lowest two bits of the line number choose the 32-byte chunk. Across K it reads 8 neighbours of every second line: bits 1
+      and 2 choose the chunk.
     - 8-bit types across K read single bytes from every fourth line: bits 2 and 3 of the line number choose the chunk.
     """
     line_bytes = power_of_two_divisor(along * element.bytes, BANK_ROW_BYTES)
@@ -40,7 +44,10 @@ def smem_layout(
     line = line_bytes // element.bytes
     log_line = line_bytes.bit_length() - 1
     log_element = element.bytes.bit_length() - 1
-    if atom.ldmatrix and not contiguous_k and element.bits == 8:
+    if isinstance(atom, SplitAtom):
+        swizzle = Swizzle(max(0, log_line - 5), 5 - log_element, 2 if contiguous_k else 3)
+        lines = 4 if contiguous_k else 8
+    elif atom.ldmatrix and not contiguous_k and element.bits == 8:
         swizzle, lines = Swizzle(2, 4, log_line - 2), 16
     elif element.bits == 128 and contiguous_k:
         swizzle, lines = Swizzle(max(0, log_line - 6), 6 - log_element, 1), 2
@@ -123,6 +130,8 @@ def _keeps_runs(permutation: int | LayoutText | None, run: int) -> bool:
 
 def _fragment_run(atom: Atom, mode: int, contiguous_k: bool) -> int:
     """Elements of a one-thread or quad-pair fragment that are contiguous in shared memory (CuTe's MMA_Traits)."""
+    if isinstance(atom, SplitAtom):
+        return 2 if contiguous_k else 1
     if atom.generation == "SM61":
         return atom.k if contiguous_k else 1
     if atom.generation == "SM70":

@@ -332,7 +332,8 @@ class GemmPlan(ProductPlan):
         """The residue k tile comes first. Of a library: what its kernels have in common."""
         if self.configs:
             return loosest(config.plan.accumulation for config in self.configs)
-        return replace(super().accumulation, turns=2)
+        one = super().accumulation
+        return replace(one, turns=2, residue=self.tile[2] if one.of_pieces else 0)
 
     @property
     def any_shape(self) -> bool:

@@ -281,7 +281,7 @@ class Spec(Model):
         default=None,
         description="split is bf16x3 or bf16x6 for an A and B of f32, each element of which is split into 2 or 3 bf16 pieces, and "
         "of the products of pieces the 3 or 6 largest are computed; or null for an A and B of the atom's types. It requires a "
-        "wgmma atom of bf16",
+        "wgmma or mma.sync atom of bf16",
     )
     grouped: Literal["contiguous", "masked", "pointers"] | None = Field(
         default=None,

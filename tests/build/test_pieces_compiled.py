@@ -11,7 +11,7 @@ import pytest
 
 from mmagen.core.process import capture
 from mmagen.emulate import Output, ReadOnly, run_ptx
-from mmagen.families.wgmma.pieces import PRODUCTS
+from mmagen.mma.pieces import PRODUCTS
 from mmagen.spec.model import Problem
 from mmagen.toolchain.find import COMPILE, find_toolchain
 from mmagen.verify.emulated import session

@@ -32,6 +32,7 @@ SPECS = (
         "sm90_gemm_bf16_sums",
         "pc1_x6",
         "pc2_x3",
+        "pc4_mma_x6",
         "pointers_pingpong",
         "pointers_swapped",
         "groups_swapped",

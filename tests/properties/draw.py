@@ -80,7 +80,9 @@ class Drawn:
             _change(later, document, "weights")
         split = random.Random(f"{self.seed}:{self.index}:split")
         if split.random() < _LATER["split"]:
-            document = {"mmagen": 1, "name": self.name} | hopper.split_gemm(split)
+            registers = random.Random(f"{self.seed}:{self.index}:split in registers")
+            found = kernels.split_gemm(registers) if registers.random() < 0.4 else hopper.split_gemm(split)
+            document = {"mmagen": 1, "name": self.name} | found
         elif split.random() < _LATER["split"] / 3:
             _change(split, document, "split")
         more = random.Random(f"{self.seed}:{self.index}:more")

@@ -195,6 +195,17 @@ def gemm(dice: random.Random) -> Document:
     return epilogues.with_scalars(dice, document | epilogue_list(dice, atom) | problems(dice))
 
 
+def split_gemm(dice: random.Random) -> Document:
+    """A gemm of f32 operands that mma.sync splits into bf16 pieces."""
+    atom = atom_named(dice.choice(("SM80_16x8x8_F32BF16BF16F32_TN", *("SM80_16x8x16_F32BF16BF16F32_TN",) * 3)))
+    document = _tiled(dice, atom, "gemm", k_blocks=(1, 2, 2, 2, 4)) | {"split": dice.choice(("bf16x3", "bf16x6"))}
+    if dice.random() < 0.3:
+        document["stages"] = dice.choice((2, 3, 4))
+    if dice.random() < 0.2:
+        document["accumulation"] = dice.choice(("precise", "precise", "fast"))
+    return epilogues.with_scalars(dice, document | epilogue_list(dice, atom) | problems(dice))
+
+
 def epilogue_list(dice: random.Random, atom: Atom) -> Document:
     return {"epilogue": epilogues.operations(dice, atom)} if dice.random() < 0.3 else {}
 

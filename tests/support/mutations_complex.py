@@ -4,7 +4,7 @@ from __future__ import annotations
 
 _FUNCTOR, _LOOP, _COPY = "complex_linear_combination", "mainloop_multistage", "gmem_copy_async"
 _TN, _NT = "sm80_gemm_c64", "sm90_gemm_c64_nt"
-_GEMM = "gemm(mma, tCrA(_, _, kMma), tCrB(_, _, kMma), tCrC);"
+_GEMM = "Products::multiply(mma, tCrA(_, _, kMma), tCrB(_, _, kMma), tCrC);"
 _CONJUGATED = "for (int j = 0; j < size(tCr{0}(_, _, kMma)); ++j) {{ tCr{0}(_, _, kMma)(j) = conj(tCr{0}(_, _, kMma)(j)); }}\n"
 
 # (name, spec, header, old, new, problem, how it shows)

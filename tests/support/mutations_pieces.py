@@ -2,18 +2,23 @@
 pieces lie.
 
 Rows of tests.support.mutations.Mutation: name, spec, header, text, what replaces it, its problem and what goes wrong. X6
-computes six products of three pieces and promotes the sums of k tiles, X3 three products of two pieces.
+computes six products of three pieces and promotes the sums of k tiles, X3 three products of two pieces; MMA_X6 and MMA_X3 are the
+same of mma.sync, which splits in registers.
 """
 
 from __future__ import annotations
 
 X6 = "pc1_x6"
 X3 = "pc2_x3"
+MMA_X6 = "pc4_mma_x6"
+MMA_X3 = "pc5_mma_x3"
 _LONG = "128,64,1024"
 _BLOCKS = "for (int block = 0; block < kBlocks; ++block) { visit("
 _WITHOUT = "for (int block = decltype(product)::value == {} ? kBlocks : 0; block < kBlocks; ++block) {{ visit("
 _WORDS = "    uint32_t words[kVector / 2][kPieces];\n"
 _PROMOTED = "mma_promoted(stage_mma, stage, tCrC, stage_issued, [&] { release(stage); }, addend_of(stage));"
+_EACH_N = "for (int n = 0; n < size<1>(tCrB); ++n) { gemm("
+_SHORT = "100,60,170"
 
 FAULTS = (
     (
@@ -83,7 +88,7 @@ FAULTS = (
     (
         "rest_of_one_half",
         X6,
-        "f32_pieces",
+        "bf16_pieces",
         "    rest_high -= __uint_as_float(pieces[i] & 0xffff0000);\n",
         "",
         _LONG,
@@ -128,7 +133,7 @@ FAULTS = (
     (
         "infinities_in_the_first_piece_alone",
         X6,
-        "f32_pieces",
+        "bf16_pieces",
         "if (!is_finite) { pieces[kPieces - 1]",
         "if (false) { pieces[kPieces - 1]",
         "100,60,70,2",
@@ -137,10 +142,92 @@ FAULTS = (
     (
         "large_numbers_to_infinity",
         X6,
-        "f32_pieces",
+        "bf16_pieces",
         "is_finite ? kLargest : kOne",
         "is_finite ? 0x7f80 : kOne",
         "100,60,70,2",
         "a number whose nearest bf16 is infinity becomes infinity",
+    ),
+    (
+        "mma_without_the_third_piece_of_b",
+        MMA_X6,
+        "mainloop_pieces",
+        _EACH_N,
+        _EACH_N.replace("n = 0", "n = decltype(product)::value == 1 ? size<1>(tCrB) : 0"),
+        _SHORT,
+        "the product of A's first piece and B's third is missing",
+    ),
+    (
+        "mma_without_both_second_pieces",
+        MMA_X6,
+        "mainloop_pieces",
+        _EACH_N,
+        _EACH_N.replace("n = 0", "n = decltype(product)::value == 2 ? size<1>(tCrB) : 0"),
+        _SHORT,
+        "the product of both second pieces is missing",
+    ),
+    (
+        "mma_pieces_exchanged",
+        MMA_X6,
+        "mainloop_pieces",
+        "pieces_b(_, n, kB)",
+        "pieces_b(_, n, kA)",
+        _SHORT,
+        "pieces of B are multiplied with those of A that do not belong to them",
+    ),
+    (
+        "mma_pieces_toward_zero",
+        MMA_X3,
+        "bf16_pieces",
+        "cvt.rn.bf16x2.f32",
+        "cvt.rz.bf16x2.f32",
+        "64,48,512",
+        "pieces are rounded toward zero: what is left out has the sign of the element",
+    ),
+    (
+        "mma_neighbours_exchanged",
+        MMA_X6,
+        "mainloop_pieces",
+        "    auto const pieces_b = split(tCrB);",
+        "    auto exchanged = make_fragment_like(tCrB);\n    for (int i = 0; i < size(tCrB); ++i) { exchanged(i) = tCrB(i ^ 1); }\n"
+        "    auto const pieces_b = split(exchanged);",
+        _SHORT,
+        "neighbours along K in fragments of B are exchanged",
+    ),
+    (
+        "mma_fragment_of_the_atom_before",
+        MMA_X6,
+        "mainloop_pieces",
+        "split(tCrA(_, m))",
+        "split(tCrA(_, m > 0 ? m - 1 : 0))",
+        _SHORT,
+        "the second atom along M multiplies the first one's rows of A",
+    ),
+    (
+        "mma_sums_not_cleared",
+        MMA_X3,
+        "mainloop_pieces",
+        "      clear(sums);\n",
+        "      if (m == 0) { clear(sums); }\n",
+        _SHORT,
+        "the sums of one atom along M are added to those of the next",
+    ),
+    (
+        "mma_sums_not_added",
+        MMA_X3,
+        "mainloop_pieces",
+        "tCrC(_, m, _)(i) += sums(i);",
+        "tCrC(_, m, _)(i) = sums(i);",
+        _SHORT,
+        "the sums of the last k block alone are left",
+    ),
+    (
+        "mma_stage_not_awaited",
+        MMA_X6,
+        "mainloop_multistage",
+        "    auto await_next_k_tile = [&] {\n      cp_async_wait<kStages - 2>();\n",
+        "    auto await_next_k_tile = [&] {\n",
+        _SHORT,
+        "f32 fragments are read from a stage before it arrives",
     ),
 )

@@ -4,7 +4,7 @@
 //   host_types_test json TEXT          a record with TEXT in a field, as JSON
 //   host_types_test element NUMBER…    the judgement of an element, for each low, expected, high and got
 //   host_types_test verify|bench|tune ARG…  the parsed options, or the message
-//   host_types_test drift NUMBER…      the bound of sums, for each accumulation's seven fields, K and symmetric
+//   host_types_test drift NUMBER…      the bound of sums, for each accumulation's ten fields, K and symmetric
 //   host_types_test ranges NUMBER…     the rules of inputs, for each K, alpha, beta and three limits
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -304,7 +304,7 @@ static double drift_of(Accumulation const& of, int64_t k, bool symmetric, bool s
   Path path;
   double sum = 0.0;
   double magnitude = 0.0;
-  int const block = of.of_pieces() ? kPieceBlock : kPathBlock;
+  int const block = of.of_pieces() ? of.chunk : kPathBlock;
   for (int64_t i = 0; i < k; ++i) {
     double const factor = scaled ? scale(i) : 1.0;
     if (i % block == 0) { path.open<kPromoted>(of, i, sum, static_cast<float>(factor)); }
@@ -317,15 +317,16 @@ static double drift_of(Accumulation const& of, int64_t k, bool symmetric, bool s
 }
 
 static int print_drifts(std::vector<std::string> const& arguments) {
-  for (std::size_t i = 0; i + 12 <= arguments.size(); i += 12) {
+  for (std::size_t i = 0; i + 13 <= arguments.size(); i += 13) {
     auto const number = [&](std::size_t at) { return std::stoi(arguments[i + at]); };
     Accumulation const of = {number(0),      number(1), number(2),
                              number(3) != 0, number(4), number(5),
-                             number(6) != 0, number(7), std::stod(arguments[i + 8])};
-    bool const symmetric = number(10) != 0;
-    bool const scaled = number(11) != 0;
-    double const drift =
-        of.promoted != 0 ? drift_of<true>(of, number(9), symmetric, scaled) : drift_of<false>(of, number(9), symmetric, scaled);
+                             number(6) != 0, number(7), std::stod(arguments[i + 8]),
+                             number(9)};
+    bool const symmetric = number(11) != 0;
+    bool const scaled = number(12) != 0;
+    double const drift = of.promoted != 0 ? drift_of<true>(of, number(10), symmetric, scaled)
+                                          : drift_of<false>(of, number(10), symmetric, scaled);
     std::cout << number_text(drift, 17) << '\n';
   }
   return 0;

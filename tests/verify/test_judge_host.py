@@ -117,6 +117,7 @@ ACCUMULATIONS = [
     Accumulation(25, 16, 23, nearest=False, products=3, left_out=3 * 2.0**-16),
     Accumulation(25, 16, 23, nearest=False, promoted=32, products=6, left_out=2.0**-23),
     Accumulation(25, 16, 23, nearest=False, promoted=64, products=3, left_out=3 * 2.0**-16),
+    Accumulation(24, 8, 23, nearest=False, promoted=16, turns=2, products=6, left_out=2.0**-23, residue=32),
     Accumulation(0, 1, 52, nearest=True, turns=2, shuffled=True),
     Accumulation(0, 1, 0, nearest=True),
 ]

@@ -1,29 +1,15 @@
-"""f32 operands as sums of bf16 pieces in wgmma kernels: which pieces there are, and what of their products is computed.
-
-A piece is the bf16 nearest to what the pieces before it leave of an element. Piece i is at most 2^-8i of the element, so the
-product of pieces i and j is at most 2^-8(i+j) of the element's product: x3 computes those with i + j <= 1, x6 those with
-i + j <= 2.
-"""
+"""The bf16 pieces of f32 operands in wgmma kernels, which lie in the workspace."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
 from mmagen.mma.atoms import TYPES
+from mmagen.mma.pieces import LEFT_OUT, PRODUCTS, described, pieces_of
 from mmagen.plan.model import Operand
 from mmagen.spec.model import Layout, Spec
 
-# Products of piece i of A and piece j of B, the smallest first: the tensor core rounds a sum toward zero as long as it is, so what
-# is large is added last.
-PRODUCTS = {
-    "bf16x3": ((1, 0), (0, 1), (0, 0)),
-    "bf16x6": ((2, 0), (0, 2), (1, 1), (1, 0), (0, 1), (0, 0)),
-}
 _MOST_COLUMNS = 2**31 - 1 - 16384  # mmagen::kLargestExtent
-# What is left out of a product, relative to it. Each of two pieces rounds to nearest: 2^-8 of the element is left after the first,
-# 2^-16 after the second, and nothing after the third, as an f32 has 24 bits. x3: two rests, and the product of two second pieces.
-# x6: two products of a second and a third piece, and that of two third ones. Rests are of what is rounded up: hence the last terms.
-_LEFT_OUT = {"bf16x3": 3 * 2.0**-16 + 2.0**-22, "bf16x6": 2 * 2.0**-24 + 2.0**-30}
 
 
 @dataclass(frozen=True)
@@ -49,7 +35,7 @@ class Pieces:
     @property
     def left_out(self) -> float:
         """What is left out of the product of two elements, at most, relative to it."""
-        return _LEFT_OUT[self.word]
+        return LEFT_OUT[self.word]
 
     @property
     def most_k(self) -> int:
@@ -59,12 +45,7 @@ class Pieces:
     @property
     def text(self) -> str:
         """`3 products of 2 bf16 pieces`."""
-        return f"{len(self.products)} products of {self.count} bf16 pieces"
-
-
-def pieces_of(word: str) -> int:
-    """Pieces of an element."""
-    return 1 + max(max(pair) for pair in PRODUCTS[word])
+        return described(self.word)
 
 
 def layout(spec: Spec) -> Pieces | None:

@@ -11,7 +11,24 @@
 namespace mmagen {
 inline namespace v0_1 {
 
-template <class Config>
+/// Fragments that are multiplied as they are loaded.
+struct PlainProducts {
+  /// What shared memory is loaded to, of the shape of `frag`, a fragment of the TiledMMA.
+  template <class TensorR>
+  CUTE_DEVICE static auto loaded(TensorR const& frag) {
+    return cute::make_fragment_like(frag);
+  }
+  template <class TiledMma, class TensorRA, class TensorRB, class TensorRC>
+  CUTE_DEVICE static void multiply(TiledMma const& mma,
+                                   TensorRA const& tCrA,  // (MMA,MMA_M)
+                                   TensorRB const& tCrB,  // (MMA,MMA_N)
+                                   TensorRC& tCrC) {      // (MMA,MMA_M,MMA_N)
+    cute::gemm(mma, tCrA, tCrB, tCrC);
+  }
+};
+
+/// Products: how loaded fragments are multiplied.
+template <class Config, class Products = PlainProducts>
 struct MainloopMultistage {
   using A = typename Config::A;
   using B = typename Config::B;
@@ -88,8 +105,8 @@ struct MainloopMultistage {
     // Fragments: shared memory -> registers.
     typename Config::TiledMma mma;
     auto thread_mma = mma.get_slice(threadIdx.x);
-    Tensor tCrA = thread_mma.partition_fragment_A(sA(_, _, 0));  // (MMA,MMA_M,MMA_K)
-    Tensor tCrB = thread_mma.partition_fragment_B(sB(_, _, 0));  // (MMA,MMA_N,MMA_K)
+    Tensor tCrA = Products::loaded(thread_mma.partition_fragment_A(sA(_, _, 0)));  // (MMA,MMA_M,MMA_K)
+    Tensor tCrB = Products::loaded(thread_mma.partition_fragment_B(sB(_, _, 0)));  // (MMA,MMA_N,MMA_K)
     auto load_a = make_tiled_copy_A(typename A::SmemCopy{}, mma);
     auto load_b = make_tiled_copy_B(typename B::SmemCopy{}, mma);
     auto thread_load_a = load_a.get_slice(threadIdx.x);
@@ -133,7 +150,7 @@ struct MainloopMultistage {
     auto multiply = [&](auto k_block) {
       for_each(make_int_sequence<kMmasPerBlock>{}, [&](auto i) {
         constexpr auto kMma = k_block * Int<kMmasPerBlock>{} + i;
-        gemm(mma, tCrA(_, _, kMma), tCrB(_, _, kMma), tCrC);
+        Products::multiply(mma, tCrA(_, _, kMma), tCrB(_, _, kMma), tCrC);
       });
     };
 

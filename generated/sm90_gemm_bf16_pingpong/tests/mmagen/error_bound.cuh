@@ -34,6 +34,7 @@ struct Accumulation {
   /// out of the product of two elements, at most, relative to it.
   int products = 1;
   double left_out = 0;
+  int residue = 0;  ///< of pieces, where the last k tile is added first: elements of a k tile
 
   /// Is the path looked at after every instruction?
   __host__ __device__ bool of_pieces() const { return products > 1 && promoted > 0; }
@@ -41,7 +42,6 @@ struct Accumulation {
 
 inline constexpr double kDeviations = 4.0;
 inline constexpr int kPathBlock = 32;               ///< elements of K between two looks at a partial sum
-inline constexpr int kPieceBlock = 16;              ///< the same of sums of pieces: an instruction
 inline constexpr double kLeastPieceSum = 1.0 / 16;  ///< above what sums of small products of a k tile are
 inline constexpr int kPartsOfK = 16;                ///< that are added at the end, at most
 inline constexpr int kMantissaF16 = 10;
@@ -79,6 +79,7 @@ struct Path {
   float weight = 0;                                 ///< with promotion: the sum of 1 for each block
   float tile = 0;     ///< of pieces: the sum over the present k tile's instructions of the leading bit of their sums
   float squares = 0;  ///< of pieces: the sum over k tiles of the square of that
+  float residue = 0;  ///< of pieces: the sum before the k tile that is added first, then the magnitude of that k tile's sum
   float added = 0;    ///< of pieces: the sum over k tiles of the square of the leading bit of what their sum is added to
 
   /// The largest power of two that is no larger.
@@ -90,6 +91,7 @@ struct Path {
   __host__ __device__ void open(Accumulation const& of, int64_t first, double sum, float scale = 1.0f) {
     if constexpr (kPromoted) {
       if (first % of.promoted == 0) { begin = static_cast<float>(sum); }
+      if (of.residue != 0 && first % of.residue == 0) { residue = static_cast<float>(sum); }
       if (of.of_pieces()) {
         float const carried = leading(fmaxf(fabsf(static_cast<float>(sum) - begin) * (1.0f + 1.0f / 128), 1.0f));
         square += carried * carried;
@@ -122,8 +124,10 @@ struct Path {
       tile = 0;
       low = fminf(low, now);
       high = fmaxf(high, now);
-      float const behind = leading(fmaxf(fmaxf(now - low, high - now), static_cast<float>(kLeastPieceSum)));
+      float const reached = fmaxf(fmaxf(now - low, high - now), static_cast<float>(kLeastPieceSum));
+      float const behind = of.residue != 0 ? reached : leading(reached);
       added += behind * behind;
+      if (last && of.residue != 0) { residue = fabsf(now - residue); }
     } else {
       low = fminf(low, static_cast<float>(sum));
       high = fmaxf(high, static_cast<float>(sum));
@@ -167,7 +171,7 @@ struct Path {
     double const steps = weight;
     double const dropped = exp2(-static_cast<double>(of.aligned));
     double const kept = exp2(-static_cast<double>(of.kept));
-    double const addends = kPieceBlock + 1;
+    double const addends = of.chunk + 1;
     double const worst = addends * sqrt(steps * square);
     double const aligned = symmetric ? fmin(worst, kDeviations * sqrt(addends * square)) + steps : worst;
     double const rounded =
@@ -175,7 +179,9 @@ struct Path {
     double const tiles = ceil(static_cast<double>(k) / of.promoted);
     double const range = leading(fmaxf(high - low, static_cast<float>(kLeastPieceSum)));
     double const parts = fmin(tiles, static_cast<double>(kPartsOfK));
-    double const promoted = kDeviations * sqrt(added + parts * range * range);
+    // The k tile that is added first lies in all sums that follow.
+    double const promoted = kDeviations * (of.residue != 0 ? sqrt(static_cast<double>(added)) + sqrt(tiles) * residue
+                                                           : sqrt(added + parts * range * range));
     return dropped * aligned * (1 + of.products / 64.0) + kept * (rounded + of.products * steps / 64.0) +
            kRoundoffF32 * promoted + left_out(of, magnitude) + together(static_cast<double>(k) + 4) * kRoundoffF64 * magnitude;
   }

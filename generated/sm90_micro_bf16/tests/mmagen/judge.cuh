@@ -89,7 +89,7 @@ __global__ void __launch_bounds__(kThreads)
     int64_t const n = n0 + thread_n + j;
     return m < row0 + rows && n < columns ? scales.factor(m, n, k, batch) : 1.0;
   };
-  int const path_block = of.of_pieces() ? kPieceBlock : kPathBlock;
+  int const path_block = of.of_pieces() ? of.chunk : kPathBlock;
   for (int64_t k0 = 0; k0 < depth; k0 += kRefTileK) {
     if constexpr (Scales::kAlongK) {
       if (k0 % kPathBlock == 0) {
@@ -110,6 +110,14 @@ __global__ void __launch_bounds__(kThreads)
     __syncthreads();
 #pragma unroll
     for (int k = 0; k < kRefTileK; ++k) {
+      if constexpr (kPromoted) {
+        if (k == kRefTileK / 2 && path_block == kRefTileK / 2) {
+          each([&](Path& path, double so_far, double size, double) {
+            path.template close<kPromoted>(of, k0 + k, false, so_far, size);
+            path.template open<kPromoted>(of, k0 + k, so_far);
+          });
+        }
+      }
 #pragma unroll
       for (int i = 0; i < kRefThread; ++i) {
 #pragma unroll
