@@ -280,7 +280,7 @@ def _wgmma_k_tile_us(plan: GemmPlan, device: Device, resident: int) -> float:
     scale = plan.spec.scale
     each = _SCALED_US if scale and scale.b == "1x128" else _PROMOTED_US if decisions.promoted(plan.spec) else 0.0
     # Pieces of f32 are loaded once for all of their products.
-    multiplied = 2 * m * n * k * plan.products_of_pieces / (per_cycle * reached)
+    multiplied = 2 * m * n * k * plan.accumulation.products / (per_cycle * reached)
     read = _stage_bytes(plan) / _SMEM_BYTES
     mma: float = (multiplied**4 + read**4) ** 0.25 / device.clock_mhz + m * n * each
     return resident * max(mma, _LEAST_US + k * plan.operands[0].element.bytes * _LEAST_LINE_US)
@@ -308,6 +308,7 @@ def _k_tile_us(plan: GemmPlan, device: Device) -> float:
     # A warp reads fragments; of scalar operands a line for each element of a thread, which others of its threads share.
     by_warps, by_threads = m * columns * a + n * rows * b, plan.threads * (m // rows * a + n // columns * b)
     read = k * (by_warps if plan.atom.threads > 1 else by_threads)
-    mma, smem = 2 * m * n * k * plan.atom.real_products / per_cycle, read / _SMEM_BYTES
+    products = plan.atom.real_products * plan.accumulation.products
+    mma, smem = 2 * m * n * k * products / per_cycle, read / _SMEM_BYTES
     cycles: float = (mma**_JOINED + smem**_JOINED) ** (1 / _JOINED)
     return cycles / clock

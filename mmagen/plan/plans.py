@@ -367,11 +367,6 @@ class GemmPlan(ProductPlan):
         return any(one.atom.needs_extended_headers for one in self.kernels)
 
     @property
-    def products_of_pieces(self) -> int:
-        """Products of pieces that make up one of two elements; 1 where elements are multiplied as they are."""
-        return 1
-
-    @property
     def bytes_of_pieces(self) -> int:
         """Of an element of A or B, in the workspace, from which the kernel then loads it; 0 where it loads what a call passes."""
         return 0

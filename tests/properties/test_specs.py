@@ -16,7 +16,7 @@ from tests.properties import __main__ as runner
 from tests.properties.draw import drawn, named
 from tests.properties.together import emulate_together
 
-SEED = 51
+SEED = 53
 # How many of each family, by the call of nvcc that compiles them: a call takes 15 s for headers, and 5 GB for 20 kernels.
 GROUPS = (
     {"ownership": 6, "micro": 8, "instruction.family": 1},

@@ -283,10 +283,10 @@ FAULTS: tuple[tuple[str, str, str, str, str, str], ...] = (
         "complex_conjugate_in_the_last_k_block",
         "sm80_gemm_c64",
         "mainloop_multistage",
-        "gemm(mma, tCrA(_, _, kMma), tCrB(_, _, kMma), tCrC);",
+        "Products::multiply(mma, tCrA(_, _, kMma), tCrB(_, _, kMma), tCrC);",
         "if (kMma == int(size<2>(tCrA)) - 1) { for (int j = 0; j < size(tCrA(_, _, kMma)); ++j) { tCrA(_, _, "
-        "kMma)(j) = conj(tCrA(_, _, kMma)(j)); } }\n        gemm(mma, tCrA(_, _, kMma), tCrB(_, _, kMma), "
-        "tCrC);",
+        "kMma)(j) = conj(tCrA(_, _, kMma)(j)); } }\n        Products::multiply(mma, tCrA(_, _, kMma), tCrB(_, _, "
+        "kMma), tCrC);",
         "the last k block of a tile multiplies the conjugate of A",
     ),
     (

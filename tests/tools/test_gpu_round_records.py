@@ -109,7 +109,7 @@ def test_what_takes_longest_is_compiled_first(asked, tmp_path):
     assert asked[0].name.endswith("_library") and asked[-1].cost < asked[0].cost
     jobs, of = specs.compiling(asked, tmp_path, 4)
     assert {one.path for one in asked} == set(of)
-    assert "_library" in jobs[0].name and jobs[0].name.count(",") == 0 and jobs[-1].name.count(",") > 0
+    assert "_library" in jobs[0].name and jobs[0].name.count(",") == 0 < max(job.name.count(",") for job in jobs)
     assert all(job.kind == COMPILE and job.gpus == 0 and "--compile-only" in job.command for job in jobs)
     verify = specs.verifying(asked, tmp_path, of)
     assert all(job.after in {one.name for one in jobs} for job in verify)

@@ -97,11 +97,6 @@ class WgmmaGemmPlan(GemmPlan):
         return not (by_tma or isinstance(self.atom, SparseAtom))
 
     @property
-    def products_of_pieces(self) -> int:
-        split = self.mainloop.pieces
-        return len(split.products) if split else 1
-
-    @property
     def bytes_of_pieces(self) -> int:
         split = self.mainloop.pieces
         return split.count * self.operands[0].element.bytes if split else 0
