@@ -15,8 +15,7 @@ import numpy.typing as npt
 from mmagen.binding.errors import ArgumentError
 from mmagen.binding.further import check_names
 from mmagen.binding.groups import check_extents, listed
-from mmagen.binding.matrices import batch_of
-from mmagen.binding.rows import sizes_of
+from mmagen.binding.rows import TMA_ELEMENTS, count_and_batch, sizes_of
 from mmagen.binding.sparse import Compressed
 from mmagen.build.ptx import Ptx, compile_ptx
 from mmagen.core.errors import BuildError, RunError
@@ -37,7 +36,6 @@ from mmagen.verify.emulated.product import multiply
 from mmagen.verify.emulated.task import Task
 
 _NONE: Mapping[str, Any] = MappingProxyType({})
-_TMA_ELEMENTS = 16  # a multiple of 16 bytes, of every type
 
 
 @dataclass(frozen=True)
@@ -85,16 +83,11 @@ class Emulated:
             raise ArgumentError("b", f"{n} columns: each element of D is made of two; pass an even number")
         if source is not None and source.shape[-2:] != (m, n):
             raise ArgumentError("c", f"shape {source.shape}: a @ b is ({m},{n})")
-        sizes = sizes_of(plan.arguments)
         operands = {"a": left, "b": right} | ({} if source is None else {"c": source})
         counts = [(name, one.shape[0] if one.ndim == 3 else None) for name, one in operands.items()]
-        if sizes:
-            check_names(plan.arguments, further)
-            count = sizes.count(further, lambda _, value: np.shape(value))
-            batch = sizes.batch(count, counts, sizes.given(further))
-        else:
-            batch = batch_of(counts)
-            count = 1 if batch is None else batch
+        count, batch = count_and_batch(
+            sizes_of(plan.arguments), plan.arguments, further, counts, lambda _, value: np.shape(value)
+        )
         if 0 in (m, n, count):
             return np.zeros((*(() if batch is None else (batch,)), m, n // columns), storage(plan.epilogue.out.word))
         if k == 0:
@@ -188,7 +181,7 @@ class Emulated:
         k, columns = problem.k, self.plan.facts.columns_of_element
         sizes = sizes_of(self.plan.arguments)
         batch = 1 if sizes and sizes.stacked else problem.batch  # of rows: one matrix has those of all groups
-        tma = _TMA_ELEMENTS if sizes else 1
+        tma = TMA_ELEMENTS if sizes else 1
         return Operands(
             _laid_out(left, a.element.word, problem.m, left.shape[-1], a.contiguous_k, batch, tma),
             _laid_out(right.swapaxes(-1, -2), b.element.word, problem.n, -(-k // b.group), b.contiguous_k, problem.batch, tma),

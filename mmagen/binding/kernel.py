@@ -12,10 +12,10 @@ from mmagen.binding import groups
 from mmagen.binding.driver import is_capturing
 from mmagen.binding.errors import ArgumentError, DeviceError, refused
 from mmagen.binding.fast import caller
-from mmagen.binding.further import check_names, members
+from mmagen.binding.further import members
 from mmagen.binding.libraries import ArrayLibrary, check_stream, library_of, stream_handle, wait_for
-from mmagen.binding.matrices import Matrices, batch_of, check_no_overlap, matrices, storage
-from mmagen.binding.rows import sizes_of
+from mmagen.binding.matrices import Matrices, check_no_overlap, matrices, storage
+from mmagen.binding.rows import TMA_ELEMENTS, count_and_batch, sizes_of
 from mmagen.binding.shared_library import Entry
 from mmagen.binding.sparse import Compressed, Compressor
 from mmagen.binding.tensors import CPU, CUDA, CUDA_MANAGED, Tensor
@@ -25,7 +25,6 @@ from mmagen.plan.arguments import of_description
 
 Emulate = Callable[..., Any]
 _FOREIGN_MEMORY = 21
-_TMA_ELEMENTS = 16  # a multiple of 16 bytes, of every type
 _MOST_ABOUT_DEVICE = 15  # statuses up to here are about the device, those above about the arguments
 
 
@@ -143,13 +142,9 @@ class Kernel:
         reads_c = bool(scalars["beta"] or scalars["beta_device"])
         source = self._source(library, c, handle, left, of_a, of_b) if reads_c else None
         counts = [("a", of_a.batch), ("b", of_b.batch), *([("c", source[1].batch)] if source else [])]
-        if self._sizes:
-            check_names(self._further, further)
-            count = self._sizes.count(further, lambda name, value: library.view(name, value, handle).shape)
-            batch = self._sizes.batch(count, counts, self._sizes.given(further))
-        else:
-            batch = batch_of(counts)
-            count = 1 if batch is None else batch
+        count, batch = count_and_batch(
+            self._sizes, self._further, further, counts, lambda name, value: library.view(name, value, handle).shape
+        )
         if out is None:
             out = self.new(library, a, of_a.rows, of_b.columns // self._columns_of_element, batch)
         result = library.view("out", out, handle)
@@ -229,7 +224,7 @@ class Kernel:
         if self._lists:  # a call without a workspace is refused
             filled |= {"workspace": 1 << 20, "workspace_bytes": 1 << 40}
         if self._sizes:  # of operands that TMA can address, with sizes in one way
-            filled |= {name: -(-filled[name] // _TMA_ELEMENTS) * _TMA_ELEMENTS for name in ("lda", "ldb")}
+            filled |= {name: -(-filled[name] // TMA_ELEMENTS) * TMA_ELEMENTS for name in ("lda", "ldb")}
             filled |= dict.fromkeys(self._sizes.names[1:], 0)
         size = ctypes.sizeof(self._struct)
         arguments = self._struct(struct_size=size, **sizes, batch_stride_d=m * n, alpha=1.0, **numbers, **filled)

@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from mmagen.binding.errors import ArgumentError
+from mmagen.binding.further import check_names
+from mmagen.binding.matrices import batch_of
 from mmagen.plan.arguments import Arguments
 
+TMA_ELEMENTS = 16  # a multiple of 16 bytes, of every type: lines of A and B begin there, which TMA alone loads
 _STACKED, _MASKED = ("group_offsets", "group_ends"), ("group_m",)
 
 
@@ -66,3 +69,21 @@ def sizes_of(further: Arguments) -> Sizes | None:
     if "group_lda" in named:  # groups with matrices of their own
         return None
     return next((Sizes(names) for names in (_STACKED, _MASKED) if names[0] in named), None)
+
+
+def count_and_batch(
+    sizes: Sizes | None,
+    further: Arguments,
+    given: Mapping[str, Any],
+    counts: Sequence[tuple[str, int | None]],
+    shape_of: Callable[[str, Any], tuple[int, ...]],
+) -> tuple[int, int | None]:
+    """(groups, or matrices, of a call; the matrices of D, None for one). counts: the matrices of a, b and c.
+
+    Raises ArgumentError."""
+    if sizes is None:
+        batch = batch_of(counts)
+        return (1 if batch is None else batch), batch
+    check_names(further, given)
+    count = sizes.count(given, shape_of)
+    return count, sizes.batch(count, counts, sizes.given(given))

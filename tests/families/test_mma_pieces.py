@@ -10,12 +10,13 @@ import pytest
 from mmagen.families import family_of, plan
 from mmagen.generate.render import render
 from mmagen.mma.piece_bounds import drift_of_pieces, path_of_pieces
-from mmagen.mma.pieces import PRODUCTS, SplitAtom, pieces_of
+from mmagen.mma.pieces import PRODUCTS, SplitAtom
 from mmagen.plan.devices import DEVICES
 from mmagen.spec.load import load
 from mmagen.spec.model import Spec
 from tests.families.test_hopper import faults, planned
 from tests.support.mutations import ODD, SPECS
+from tests.support.piece_sums import check_bound
 
 X6 = {
     "mmagen": 1,
@@ -144,32 +145,10 @@ def test_pages_and_launches_count_the_products():
     assert rates[0] == rates[1] // 6
 
 
-def _split(x, count):
-    """The pieces of f32 numbers, to the nearest bf16."""
-    rest, found = x.astype(np.float32), []
-    for _ in range(count):
-        bits = rest.view(np.uint32)
-        piece = ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16 << 16).astype(np.uint32).view(np.float32)
-        found.append(piece)
-        rest = rest - piece
-    return [piece.astype(np.float64) for piece in found]
-
-
 @pytest.mark.parametrize("k", [32, 132, 1024, 4100])
 @pytest.mark.parametrize("word", PRODUCTS)
 def test_the_bound_holds_and_a_missing_product_exceeds_it(word, k):
-    """Exact sums of the products that are computed stay within a part of the bound; without any one of them they do not."""
-    rng = np.random.default_rng(7)
-    a, b = (rng.uniform(-1, 1, (96, k)).astype(np.float32) for _ in range(2))
-    of = planned(X6 | {"split": word}).accumulation
-    exact, magnitude, path = path_of_pieces(of, a.astype(np.float64), b.astype(np.float64))
-    bound = drift_of_pieces(of, k, path, magnitude, True)
-    pieces_a, pieces_b = _split(a, pieces_of(word)), _split(b, pieces_of(word))
-    parts = {pair: pieces_a[pair[0]] @ pieces_b[pair[1]].T for pair in PRODUCTS[word]}
-    error = np.abs(sum(parts.values()) - exact)
-    assert np.all(error < bound / 2)
-    for pair, part in parts.items():
-        assert np.any(np.abs(sum(parts.values()) - part - exact) > bound), pair
+    check_bound(planned(X6 | {"split": word}).accumulation, word, k)
 
 
 def test_the_bound_counts_the_k_tile_that_comes_first():

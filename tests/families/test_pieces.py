@@ -7,7 +7,6 @@ import pytest
 
 from mmagen.families import family_of, plan
 from mmagen.generate.render import render
-from mmagen.mma.piece_bounds import drift_of_pieces, path_of_pieces
 from mmagen.mma.pieces import PRODUCTS, pieces_of
 from mmagen.plan.devices import DEVICES
 from mmagen.plan.launch import launch
@@ -15,6 +14,7 @@ from mmagen.spec.load import load
 from mmagen.spec.model import Problem, Spec
 from tests.families.test_hopper import LARGE, MMA_SYNC, faults, planned
 from tests.support.mutations import ODD, SPECS
+from tests.support.piece_sums import check_bound
 
 H200 = next(one for one in DEVICES if one.name == "h200")
 X6 = LARGE | {
@@ -120,32 +120,10 @@ def test_the_project_has_the_split_and_no_kernel_without_tma():
     assert "SHORT_WORKSPACE" not in render(planned(LARGE))["include/g/g.h"].decode()
 
 
-def _split(x, count):
-    """The pieces of f32 numbers, to the nearest bf16."""
-    rest, found = x.astype(np.float32), []
-    for _ in range(count):
-        bits = rest.view(np.uint32)
-        piece = ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16 << 16).astype(np.uint32).view(np.float32)
-        found.append(piece)
-        rest = rest - piece
-    return [piece.astype(np.float64) for piece in found]
-
-
 @pytest.mark.parametrize("k", [32, 1024, 8192])
 @pytest.mark.parametrize("word", PRODUCTS)
 def test_the_bound_holds_and_a_missing_product_exceeds_it(word, k):
-    """Exact sums of the products that are computed stay within a part of the bound; without any one of them they do not."""
-    rng = np.random.default_rng(7)
-    a, b = (rng.uniform(-1, 1, (96, k)).astype(np.float32) for _ in range(2))
-    of = planned(X6 | {"split": word}).accumulation
-    exact, magnitude, path = path_of_pieces(of, a.astype(np.float64), b.astype(np.float64))
-    bound = drift_of_pieces(of, k, path, magnitude, True)
-    pieces_a, pieces_b = _split(a, pieces_of(word)), _split(b, pieces_of(word))
-    parts = {pair: pieces_a[pair[0]] @ pieces_b[pair[1]].T for pair in PRODUCTS[word]}
-    error = np.abs(sum(parts.values()) - exact)
-    assert np.all(error < bound / 2) and np.all(bound < np.sqrt(k) / 8)
-    for pair, part in parts.items():
-        assert np.any(np.abs(sum(parts.values()) - part - exact) > bound), pair
+    assert np.all(check_bound(planned(X6 | {"split": word}).accumulation, word, k) < np.sqrt(k) / 8)
 
 
 @pytest.mark.parametrize("path", [*SPECS.glob("sm90_gemm_f32_*.yaml"), *ODD.glob("pc[1-3]_*.yaml")], ids=lambda path: path.stem)

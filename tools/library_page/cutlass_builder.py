@@ -54,15 +54,13 @@ CONFIGURATIONS = (
     Configuration((64, 64), (1, 2), "Pingpong"),
     Configuration((64, 32), (1, 1), "Pingpong"),
 )
-SWIZZLES = (
-    1,
-    8,
-)  # tiles of one dimension that follow each other, at most: chosen at run time, so each is a kernel of two names
+# Tiles of one dimension that follow each other, at most. Chosen at run time, so that a translation unit has a kernel for each.
+SWIZZLES = (1, 8)
 
 
 def names() -> tuple[str, ...]:
     """Of the kernels that add_to() adds."""
-    return tuple(_named(one, swizzle) for one in CONFIGURATIONS for swizzle in SWIZZLES)
+    return tuple(name for name, _, _ in _kernels())
 
 
 def check(plan: GemmPlan) -> None:
@@ -86,15 +84,11 @@ def add_to(project: Path, plan: GemmPlan) -> None:
         file.write(_render(_TARGET, plan=plan, units=[one.name for one in CONFIGURATIONS]))
 
 
-def _named(one: Configuration, swizzle: int) -> str:
-    return f"{one.name}_swizzle{swizzle}"
-
-
 def _kernels() -> Iterator[tuple[str, str, int]]:
     """Name, configuration and swizzle of each kernel."""
     for one in CONFIGURATIONS:
         for swizzle in SWIZZLES:
-            yield _named(one, swizzle), one.name, swizzle
+            yield f"{one.name}_swizzle{swizzle}", one.name, swizzle
 
 
 def _source(one: Configuration, plan: GemmPlan) -> str:

@@ -180,17 +180,21 @@ def mma(
 
 def _matrix(registers: list[Values], layout: Layout, matrices: int, rows: int, columns: int) -> Values:
     """A fragment's codes as matrices: [w * matrices, rows, columns]; 4-bit and 1-bit elements in a byte each."""
-    bits = fragment_of(*layout).bits
-    packed = np.concatenate(registers, axis=1)
+    codes = unpacked(np.concatenate(registers, axis=1), fragment_of(*layout).bits)
+    return codes.take(gather_index(*layout), axis=1).reshape(len(codes) * matrices, rows, columns)
+
+
+def unpacked(words: Values, bits: int) -> Values:
+    """The codes of elements of `bits` bits in registers [n, words], from the low bits on: [n, elements]. 4-bit and 1-bit elements
+    in a byte each."""
     if bits == 16:
-        packed = packed.view(np.uint16)
-    elif bits < 16:
-        packed = packed.view(np.uint8)
+        return words.view(np.uint16)
+    if bits > 16:
+        return words
+    packed = words.view(np.uint8)
     if bits == 4:
-        packed = np.stack((packed & 0xF, packed >> 4), axis=-1).reshape(len(packed), -1)
-    elif bits == 1:
-        packed = np.unpackbits(packed, axis=1, bitorder="little")
-    return packed.take(gather_index(*layout), axis=1).reshape(len(packed) * matrices, rows, columns)
+        return np.stack((packed & 0xF, packed >> 4), axis=-1).reshape(len(packed), -1)
+    return np.unpackbits(packed, axis=1, bitorder="little") if bits == 1 else packed
 
 
 def _registers(codes: Values, layout: Layout) -> list[Values]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mmagen.emulate.arithmetic.wgmma import WARPGROUP
-from mmagen.emulate.arrays import Indices, Mask
+from mmagen.emulate.arrays import Indices, Mask, Values
 from mmagen.emulate.batch import Batch
 from mmagen.emulate.ptx.model import Instruction
 
@@ -19,6 +19,15 @@ def warps_of(X: Batch, mask: Mask | None, i: Instruction) -> Indices | None:
     if not by_warp[warps].all():
         X.findings.partial_warps(i, mask)
     return None if warps.all() else np.flatnonzero(warps)
+
+
+def spread_warps(X: Batch, warps: Indices | None, values: Values) -> Values:
+    """A register uint[w, 32] of some warps as an array over all lanes."""
+    if warps is None:
+        return values.reshape(-1)
+    result = np.zeros((X.lanes.size // 32, 32), dtype=values.dtype)
+    result[warps] = values
+    return result.reshape(-1)
 
 
 def whole_warpgroups(X: Batch, mask: Mask | None, i: Instruction) -> Indices:

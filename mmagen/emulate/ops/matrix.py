@@ -11,7 +11,7 @@ from mmagen.emulate.arrays import Bytes, Indices, Mask, Values, Words
 from mmagen.emulate.batch import Batch
 from mmagen.emulate.memory.spaces import SHARED_WINDOW
 from mmagen.emulate.ops.access import Access
-from mmagen.emulate.ops.convergence import warps_of
+from mmagen.emulate.ops.convergence import spread_warps, warps_of
 from mmagen.emulate.ops.emit import Emitter, op
 from mmagen.emulate.ops.memory import native_address
 from mmagen.emulate.ptx.facts import space_of
@@ -77,7 +77,7 @@ class _Rows:
             values = self.access.gather(X, "shared", owner, np.ascontiguousarray(rows).reshape(-1))
             return np.ascontiguousarray(values).view(np.uint8).reshape(*rows.shape, 16)
 
-        return [_spread(X, warps, r) for r in matrix_moves.ldmatrix(load16, where, count, trans)]
+        return [spread_warps(X, warps, r) for r in matrix_moves.ldmatrix(load16, where, count, trans)]
 
     def store(self, X: Batch, mask: Mask | None, address: Values, values: list[Values], trans: bool) -> None:
         warps, lanes, where = self._places(X, mask, address)
@@ -90,15 +90,6 @@ class _Rows:
 
         registers = [X.lanes.spread(v).reshape(-1, 32) for v in values]
         matrix_moves.stmatrix(store16, where, [r if warps is None else r[warps] for r in registers], trans)
-
-
-def _spread(X: Batch, warps: Indices | None, values: Values) -> Values:
-    """A register uint[w, 32] of some warps as an array over all lanes."""
-    if warps is None:
-        return values.reshape(-1)
-    result = np.zeros((X.lanes.size // 32, 32), dtype=values.dtype)
-    result[warps] = values
-    return result.reshape(-1)
 
 
 @op("movmatrix", warp_wide=True)
@@ -142,6 +133,6 @@ def _multiplier(i: Instruction, selector: int) -> Callable[..., list[Values]]:
 
         left, right, start = ([shaped(r) for r in registers] for registers in (a, b, c))
         chosen = None if metadata is None else shaped(metadata)
-        return [_spread(X, warps, r) for r in mma.mma(i.modifiers, left, right, start, chosen, selector)]
+        return [spread_warps(X, warps, r) for r in mma.mma(i.modifiers, left, right, start, chosen, selector)]
 
     return run

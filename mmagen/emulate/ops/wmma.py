@@ -11,7 +11,7 @@ from mmagen.emulate.arrays import Bytes, Indices, Mask, Values
 from mmagen.emulate.batch import Batch
 from mmagen.emulate.errors import EmulationError
 from mmagen.emulate.ops.access import Access
-from mmagen.emulate.ops.convergence import warps_of
+from mmagen.emulate.ops.convergence import spread_warps, warps_of
 from mmagen.emulate.ops.emit import Emitter, op
 from mmagen.emulate.ops.memory import native_address
 from mmagen.emulate.ptx.facts import space_of
@@ -59,7 +59,7 @@ def _multiply(e: Emitter, i: Instruction) -> None:
             _matrices(X, warps, registers, fragment) for registers, fragment in ((a, product.a), (b, product.b), (c, product.c))
         ]
         left, right = (mma.values_of(one, kind) for one, kind in zip(codes, product.types[1:3], strict=False))
-        return _spread(X, warps, mma.accumulate(form, left, right, codes[2]), product.d)
+        return _registers(X, warps, mma.accumulate(form, left, right, codes[2]), product.d)
 
     e.line(f"t = {e.bind(run)}(X, {e.mask}, {', '.join(lists)})")
     targets = elements_of(i.operands[0])
@@ -88,30 +88,19 @@ def _stride(e: Emitter, i: Instruction, transfer: Transfer) -> str:
 def _matrices(X: Batch, warps: Indices | None, registers: list[Values], fragment: Fragment) -> Values:
     """Codes [w, rows, columns] of the warps that take part; 4-bit and 1-bit elements in a byte each."""
     table = np.stack([X.lanes.spread(one).reshape(-1, WARP) for one in registers], axis=2)
-    packed = np.ascontiguousarray(table if warps is None else table[warps]).reshape(-1, WARP * len(registers))
-    if fragment.bits == 16:
-        packed = packed.view(np.uint16)
-    elif fragment.bits < 16:
-        packed = packed.view(np.uint8)
-    if fragment.bits == 4:
-        packed = np.stack((packed & 0xF, packed >> 4), axis=-1)
-    elif fragment.bits == 1:
-        packed = np.unpackbits(packed, axis=1, bitorder="little")
+    words = np.ascontiguousarray(table if warps is None else table[warps]).reshape(-1, WARP * len(registers))
+    codes = mma.unpacked(words, fragment.bits)
     if fragment.by_rows:
-        return packed.reshape(-1, fragment.rows, fragment.columns)
-    return np.ascontiguousarray(packed.reshape(-1, fragment.columns, fragment.rows).transpose(0, 2, 1))
+        return codes.reshape(-1, fragment.rows, fragment.columns)
+    return np.ascontiguousarray(codes.reshape(-1, fragment.columns, fragment.rows).transpose(0, 2, 1))
 
 
-def _spread(X: Batch, warps: Indices | None, codes: Values, fragment: Fragment) -> list[Values]:
+def _registers(X: Batch, warps: Indices | None, codes: Values, fragment: Fragment) -> list[Values]:
     """Codes [w, rows, columns] as registers over all lanes."""
     words = np.ascontiguousarray(codes).reshape(len(codes), -1)
     words = words if fragment.bits == 64 else words.view(np.uint32)
     table = words.reshape(-1, WARP, fragment.held)
-    if warps is not None:
-        everywhere = np.zeros((X.lanes.size // WARP, WARP, fragment.held), dtype=table.dtype)
-        everywhere[warps] = table
-        table = everywhere
-    return [np.ascontiguousarray(table[:, :, n]).reshape(-1) for n in range(fragment.held)]
+    return [spread_warps(X, warps, np.ascontiguousarray(table[:, :, n])) for n in range(fragment.held)]
 
 
 class _Moved:
