@@ -55,7 +55,7 @@ _OTHERS = (
     ),
 )
 _ROUNDED = "the kernel reads f32 and rounds it to {inner}: tf32 reads f32 too, and keeps 11 bits"
-_THREE = "the kernel multiplies f32 by tensor cores, as three products of tf32 (3xTF32), which mmagen has not"
+_THREE = "the kernel multiplies f32 by tensor cores, as three products of tf32 (3xTF32), which mmagen does not have"
 
 
 @dataclass(frozen=True)
@@ -105,9 +105,7 @@ def _before_3(found: re.Match[str]) -> Meaning:
     """Kernels before 3.x have a column-major C and D, which their names leave out."""
     sums, remark = _SUMS[found["sums"]], ""
     a = found["inner"] or found["a"] or sums
-    if (
-        found["inner"] in ("bf16", "f16") and not found["a"]
-    ):  # an f32 kernel that rounds: the name of a type in memory comes last
+    if found["inner"] in ("bf16", "f16") and not found["a"]:  # reads f32: the name of another type in memory would follow
         a, remark = "tf32", _ROUNDED.format(inner=found["inner"])
     elif found["unit"] == "tensorop" and a == "f32":
         remark = _THREE
