@@ -24,9 +24,8 @@ def multiply(gpu: Gpu, task: Task, data: Operands) -> None:
     buffers: dict[str, ctypes.c_uint64] = {}
     try:
         data.d.memory[:] = POISON
-        for name, matrix in (("a", data.a), ("b", data.b), ("c", data.c), ("d", data.d)):
-            if matrix:
-                buffers[name] = _upload(gpu, matrix.memory)
+        for name, matrix in data.matrices.items():
+            buffers[name] = _upload(gpu, matrix.memory)
         addresses = {name: buffer.value for name, buffer in buffers.items()}
         (captured,) = host.multiply_launches(task, data, addresses, Workspace())
         _launch(gpu, module, captured)
