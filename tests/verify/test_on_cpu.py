@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import resource
+from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -19,6 +21,7 @@ from mmagen.verify.emulated.compare import compare
 from mmagen.verify.emulated.formats import decode, encode
 from mmagen.verify.emulated.matrices import operands
 from mmagen.verify.emulated.matrix import empty, values
+from mmagen.verify.emulated.product import multiply
 from mmagen.verify.emulated.session import run_task, tasks
 from mmagen.verify.emulated.task import Task
 from mmagen.verify.emulated.verify import parse_problem
@@ -48,6 +51,9 @@ def product(it, problem, data):
         exact = exact + problem.beta * values(data.c)
     data.d.view[...] = encode(exact, it.epilogue.out.word)
     return np.ones(data.d.view.nbytes, dtype=bool)
+
+
+SPECS = Path(__file__).resolve().parents[2] / "specs"
 
 
 def test_small_problems_have_the_character_of_large_ones():
@@ -318,3 +324,19 @@ def test_kernels_are_parsed_once_for_all_processes(monkeypatch):
     host.parse_ahead(task)
     assert host._module("1", "a.ptx") is None and parsed == ["a.ptx", "b.ptx"]
     host._module.cache_clear()
+
+
+@pytest.mark.parametrize("config", ("coop_64x32x128_hint_p4", "coop_64x64x128_swap_split_hint_p4"))
+def test_every_call_of_a_library_that_takes_a_workspace_is_given_one(config, monkeypatch):
+    """It chooses by whether there is one, on a device of few clusters too, where a kernel needs no bytes of it."""
+    data = (SPECS / "sm90_gemm_bf16_library.yaml").read_bytes()
+    library = plan(load(data, "library").spec)
+    one = next(of.plan for of in library.configs if of.name == config)
+    task = Task(one, None, Problem(shape=(1, 8, 4168)), "small_int", 1, library=library, config=config)
+    given = []
+    monkeypatch.setattr(host, "workspace_bytes", lambda task, data: 0)
+    monkeypatch.setattr(host, "multiply_launches", lambda task, data, addresses, workspace: given.append(workspace) or ())
+    multiply(task, operands(task.product, task.problem, task.distribution, 1))
+    assert given[0].address and given[0].size
+    multiply(replace(task, workspace=False), operands(task.product, task.problem, task.distribution, 1))
+    assert not given[1].address

@@ -17,13 +17,13 @@ from mmagen.verify.emulated.matrix import Operands
 from mmagen.verify.emulated.task import Task
 
 _ARBITRARY = b"\xff"  # what a workspace holds before a call, at every byte: NaNs
+_LEAST_BYTES = 16  # of a workspace of which the kernel needs nothing
 
 
 def multiply(task: Task, data: Operands) -> tuple[npt.NDArray[Any], list[Report]]:
     """Emulate a gemm or micro kernel on `data`, whose D it fills, and the other tensors that are written. Returns which bytes
     of D's elements were written, and what was seen in each launch. Raises EmulationError and HostError."""
-    has_workspace = task.takes_workspace and task.workspace
-    contents = _ARBITRARY * host.workspace_bytes(task, data) if has_workspace else b""
+    contents = _workspace(task, data) if task.workspace else b""
     memory, workspace, addresses = allocated(task, data, contents)
     launches = host.multiply_launches(task, data, addresses, workspace)
     reports = _emulated(task, launches, memory)
@@ -33,7 +33,7 @@ def multiply(task: Task, data: Operands) -> tuple[npt.NDArray[Any], list[Report]
         if one.written and one.name in data.further:  # it may be optional
             matrix, (found, stored) = data.further[one.name], memory.read_rows(one.name)
             data.results[one.name] = found.view(matrix.view.dtype).reshape(matrix.lines.shape), stored
-    if contents and task.product.leaves_flags and not findings_of(reports):
+    if len(contents) > _LEAST_BYTES and task.product.leaves_flags and not findings_of(reports):
         # As in a graph that is launched twice, the parameters are the same, and the workspace is as the first call has left it.
         memory, _, _ = allocated(task, data, memory.read("workspace").tobytes())
         reports = _emulated(task, launches, memory)
@@ -46,14 +46,21 @@ def traced(task: Task) -> list[Event]:
     """What the first CTA of the kernel does with its mbarriers, of the launch that does most. Raises EmulationError and
     HostError."""
     data = operands(task.product, task.problem, task.distribution, task.seed)
-    contents = _ARBITRARY * host.workspace_bytes(task, data) if task.takes_workspace else b""
-    memory, workspace, addresses = allocated(task, data, contents)
+    memory, workspace, addresses = allocated(task, data, _workspace(task, data))
     found: list[Event] = []
     for one in host.multiply_launches(task, data, addresses, workspace):
         trace = Trace()
         host.emulate(task, one, memory, host.multiply_steps(task, one), trace)
         found = max(found, trace.events, key=len)
     return found
+
+
+def _workspace(task: Task, data: Operands) -> bytes:
+    """What the workspace of a call holds. A library chooses by whether it is given one, so that each of its calls is given one, also
+    where the kernel needs no bytes of it."""
+    size = host.workspace_bytes(task, data) if task.takes_workspace else 0
+    chooses = task.library is not None and task.library.takes_workspace
+    return _ARBITRARY * max(size, _LEAST_BYTES if chooses else 0)
 
 
 def _emulated(task: Task, launches: Sequence[CapturedLaunch], memory: GlobalMemory) -> list[Report]:
