@@ -44,6 +44,10 @@ inline cudaDataType_t lt_type(std::string const& word) {
 /// How cuBLASLt multiplies f32: with its own instructions, rounded to tf32, or as pieces of bf16.
 enum class LtF32 { kPlain, kTf32, kPieces };
 
+/// In which type cuBLASLt adds up the parts of a K that it divides: also in that of D, which rounds each of them, or in the
+/// type of the accumulators alone.
+enum class LtSums { kAny, kAccumulators };
+
 /// Type words of the product, the scales of its operands, and its epilogue.
 struct LtTypes {
   std::string a, b, out, acc, scalar;
@@ -93,13 +97,13 @@ class LtMatmul {
  public:
   static constexpr int kHeuristics = 8;
 
-  LtMatmul(LtTypes const& types, Call const& call)
+  LtMatmul(LtTypes const& types, Call const& call, LtSums sums = LtSums::kAny)
       : swapped_(call.d.cols_contiguous),
         epilogue_(types.epilogue),
         left_scales_(swapped_ ? types.scale_b : types.scale_a),
         right_scales_(swapped_ ? types.scale_a : types.scale_b) {
     try {
-      plan(types, call);
+      plan(types, call, sums);
     } catch (Failure const&) {
       destroy();
       throw;
@@ -210,7 +214,7 @@ class LtMatmul {
     }
   }
 
-  void plan(LtTypes const& types, Call const& call) {
+  void plan(LtTypes const& types, Call const& call, LtSums sums) {
     Matrix const& left = swapped_ ? call.b : call.a;
     Matrix const& right = swapped_ ? call.a : call.b;
     Matrix const& c = call.c.data != nullptr ? call.c : call.d;
@@ -249,6 +253,12 @@ class LtMatmul {
     check_lt(cublasLtMatmulPreferenceSetAttribute(preference_, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &kLtWorkspaceBytes,
                                                   sizeof kLtWorkspaceBytes),
              "setting the workspace size");
+    if (sums == LtSums::kAccumulators) {
+      uint32_t const schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+      check_lt(cublasLtMatmulPreferenceSetAttribute(preference_, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes,
+                                                    sizeof schemes),
+               "setting the type of sums");
+    }
     set_alignment(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, left.data);
     set_alignment(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, right.data);
     set_alignment(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, c.data);
