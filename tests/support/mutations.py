@@ -588,7 +588,7 @@ _RESULT = (
 )
 
 _FIRST_WAIT = "  pipeline.full[pipe.stage].wait(pipe.phase);\n  stage_mma(tCrC, pipe.stage, GMMA::ScaleOut::Zero);\n"
-_LOAD = "      Loads::load_stage(params, storage, pipeline, pipe.stage, work.k_begin + i, tile, cluster);\n"
+_LOAD = "      Loads::load_stage(params, storage, pipeline, pipe.stage, work.k_begin + i, tile, rows, cluster);\n"
 _LATE_LOAD = f"      if (i == 0) {{ __nanosleep(20000); }}\n{_LOAD}"
 _STREAM_K = "include/mmagen/sm90_tile_scheduler_stream_k.cuh"
 _FLAG = "      uint64_t* const ready = params.ready + index *"  # of the cluster that leaves its sums
@@ -644,8 +644,8 @@ _HOPPER = (
         "half_of_the_bytes_expected",
         "bf16_pingpong",
         "sm90_tma_load",
-        "full.arrive_and_expect(params.stage_bytes)",
-        "full.arrive_and_expect(params.stage_bytes / 2)",
+        "full.arrive_and_expect(rows.bytes)",
+        "full.arrive_and_expect(rows.bytes / 2)",
         "64,256,256",
         "a phase's bytes do not add up: it ends early, or never",
         EMULATOR,
@@ -692,8 +692,8 @@ _HOPPER = (
         "k_tile_again_and_again",
         "bf16_pingpong128",
         "sm90_tma_load",
-        "work.k_begin + i, tile, cluster",
-        "work.k_begin, tile, cluster",
+        "work.k_begin + i, tile, rows, cluster",
+        "work.k_begin, tile, rows, cluster",
         "256,256,512",
         "the first k tile takes every other's place",
     ),
@@ -705,6 +705,54 @@ _HOPPER = (
         "BoxCoord<B> const b(tile.first_m(B::kTileMn), k_tile,",
         "512,512,128",
         "tiles off the diagonal multiply the wrong rows of B",
+    ),
+    _hopper(
+        "last_rows_of_a_matrix_missing",
+        "bf16_pingpong",
+        "sm90_tma_load",
+        "(left + kStep - 1) / kStep * kStep",
+        "left / kStep * kStep",
+        "200,264,128",
+        "of a tile that reaches beyond the matrix rows are not loaded",
+    ),
+    _hopper(
+        "whole_tiles_expected",
+        "bf16_pingpong",
+        "sm90_tma_load",
+        "params.stage_bytes - uint32_t(less)",
+        "params.stage_bytes",
+        "200,264,128",
+        "the bytes of rows that are not loaded are waited for",
+        EMULATOR,
+    ),
+    _hopper(
+        "rows_of_another_share",
+        "bf16_tn",
+        "sm90_tma_load",
+        "int const end = min(rows, (share + 1) * kLines);",
+        "int const end = rows;",
+        "256,160,128",
+        "a CTA also brings what its neighbour does: more bytes arrive than are expected",
+        EMULATOR,
+    ),
+    _hopper(
+        "edge_of_the_other_operand",
+        "bf16_tn",
+        "sm90_tma_load",
+        "&from.map_a, &params.edge_a,",
+        "&from.map_a, &params.edge_b,",
+        "200,256,128",
+        "the last rows of A are those of B",
+    ),
+    _one(
+        "hopper_last_panel_missing",
+        "n40_nt",
+        "sm90_tma_load",
+        "panel * kStep >= rows",
+        "panel * kStep + kStep >= rows",
+        "100,72,128",
+        "the last columns of a matrix with N contiguous are not loaded",
+        where=(EMULATOR,),
     ),
     _hopper(
         "b_of_the_first_batch",
@@ -719,8 +767,8 @@ _HOPPER = (
         "multicast_of_the_same_half",
         "bf16_tn",
         "sm90_tma_load",
-        "cluster.mask_b(),\n                                       cluster.m, b);",
-        "cluster.mask_b(),\n                                       0, b);",
+        "cluster.mask_b(), cluster.m, rows.b, b);",
+        "cluster.mask_b(), 0, rows.b, b);",
         "256,256,128",
         "both CTAs of a cluster bring the same half of B",
     ),
@@ -1191,8 +1239,8 @@ CONTROLS = (
             Edit(_STREAM_K, _FLAG, _LATE_FLAG),
             Edit(
                 "include/mmagen/sm90_tma_load.cuh",
-                "tma_prefetch_box(map, begin.along + along, begin.across + line, begin.batch);",
-                "tma_prefetch_box(map, begin.along + along, begin.across + line + 64, begin.batch);",
+                "tma_prefetch_box(of, begin.along + along, begin.across + line, begin.batch);",
+                "tma_prefetch_box(of, begin.along + along, begin.across + line + 64, begin.batch);",
             ),
         ),
         ("2304,2304,512", "64,4096,1024"),

@@ -77,9 +77,13 @@ struct Sm90SparseLoad : Sm90TmaLoad<Config> {
     tma_prefetch_descriptor(&params.map_metadata);
   }
 
+  CUTE_DEVICE static LoadedRows rows_of(Params const& params, TileCoord const& tile) {
+    return Dense::rows_of(params.dense, tile);
+  }
+
   CUTE_DEVICE static void load_stage(Params const& params, SharedStorage& storage, Pipeline& pipeline, int stage, int k_tile,
-                                     TileCoord const& tile, ClusterCoord<Config> const& cluster) {
-    Dense::load_stage(params.dense, storage, pipeline, stage, k_tile, tile, cluster);
+                                     TileCoord const& tile, LoadedRows const& rows, ClusterCoord<Config> const& cluster) {
+    Dense::load_stage(params.dense, storage, pipeline, stage, k_tile, tile, rows, cluster);
     for_each_box(params, k_tile, tile, cluster, [&](int box, int along, int across, int batch) {
       auto* const smem = storage.metadata + stage * Metadata::kStageWords + box * Metadata::kRowBlocks * Metadata::kBox;
       Barrier& full = pipeline.full[stage];

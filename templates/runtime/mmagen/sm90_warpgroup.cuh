@@ -31,8 +31,9 @@ struct Sm90Warpgroup {
     wait_on_dependent_grids();
 
     // Load all stages; each is loaded again as soon as all warpgroups have read it.
+    LoadedRows const rows = Mainloop::rows_of(params.mainloop, tile);
     auto const load = [&](int stage, int k_tile) {
-      Mainloop::load_stage(params.mainloop, storage.mainloop, storage.pipeline, stage, k_tile, tile, cluster);
+      Mainloop::load_stage(params.mainloop, storage.mainloop, storage.pipeline, stage, k_tile, tile, rows, cluster);
     };
     int next = 0;
     if (loads) {
