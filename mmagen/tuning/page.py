@@ -63,19 +63,21 @@ def to_markdown(
     parts += ["## Summary", _grid(summary, [_summary(name, of, bool(rivals)) for name, of in sets.items()])]
     if notes := [f"- {problem}: {reason}" for problem, reason in (*session.skipped.items(), *session.lost.items())]:
         parts += ["## Not measured", "\n".join(notes)]
-    if without := _without_baseline(session):
-        parts += ["## Without a figure of cuBLASLt", "\n".join(f"- {problem}: {why}" for problem, why in without.items())]
+    for heading, timed in (("Without a figure of cuBLASLt", False), ("How cuBLASLt was timed", True)):
+        if said := _said_of_baseline(session, timed):
+            parts += [f"## {heading}", "\n".join(f"- {problem}: {what}" for problem, what in said.items())]
     for name, of in sets.items():
         parts += [f"## {name}", _grid(columns, [_row(one, bool(rivals)) for one in of])]
     return "\n\n".join(parts) + "\n"
 
 
-def _without_baseline(session: Session) -> dict[str, str]:
-    """Problem -> why cuBLASLt was not timed, of those that were measured without it; a record says it beside a time."""
-    timed = {record["problem"] for record in session.records if record["name"] in BASELINES}
+def _said_of_baseline(session: Session, timed: bool) -> dict[str, str]:
+    """Problem -> what a record says of cuBLASLt beside a time: why it was not timed, or, of those that it was timed on, what was
+    asked of it."""
+    having = {record["problem"] for record in session.records if record["name"] in BASELINES}
     found = {}
     for record in session.records:
-        if record["problem"] not in timed and record["disposition"] == "passed" and record.get("reason"):
+        if (record["problem"] in having) == timed and record["disposition"] == "passed" and record.get("reason"):
             found[record["problem"]] = str(record["reason"]).removeprefix("no baseline").lstrip(",: ")
     return found
 

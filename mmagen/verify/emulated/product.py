@@ -56,8 +56,8 @@ def traced(task: Task) -> list[Event]:
 
 
 def _workspace(task: Task, data: Operands) -> bytes:
-    """What the workspace of a call holds. A library chooses by whether it is given one, so that each of its calls is given one, also
-    where the kernel needs no bytes of it."""
+    """What the workspace of a call holds. A library chooses by whether it is given one, so that each of its calls is given one,
+    also where the kernel needs no bytes of it."""
     size = host.workspace_bytes(task, data) if task.takes_workspace else 0
     chooses = task.library is not None and task.library.takes_workspace
     return _ARBITRARY * max(size, _LEAST_BYTES if chooses else 0)
