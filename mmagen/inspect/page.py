@@ -98,11 +98,10 @@ def pictures(plan: ProjectPlan, window: Window, device: str | None = None, trace
     owned = maps.pictures(family_of(plan).maps(plan), window)
     found = [*owned, *flow.all_of(pipelines(plan), plan.name, _numbers(plan, device))]
     if trace:
-        from mmagen.draw import copied, traced
+        from mmagen.draw import copied, register_staged, traced
 
-        name = "pipeline-traced"
-        one = traced.picture(trace, plan.name, name) or copied.picture(trace, plan.name, name)
-        found += [one] if one else []
+        drawn = (one.picture(trace, plan.name, "pipeline-traced") for one in (traced, copied, register_staged))
+        found += filter(None, drawn)
     return found
 
 

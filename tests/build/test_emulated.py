@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import replace
+from itertools import groupby
 
 import pytest
 
 from mmagen.build.ptx import compile_ptx
+from mmagen.draw import copied, register_staged, traced
 from mmagen.draw.copied import picture
 from mmagen.emulate.memory.global_memory import ALLOCATED
 from mmagen.emulate.memory.spaces import GLOBAL_BASE
@@ -244,3 +247,39 @@ def test_the_trace_of_a_kernel_with_cp_async():
     for says in lanes[3:]:
         assert "cp.async.wait_group: waits for its copies of k tile 0" in says
         assert [text for text in says if "mma.sync" in text] == [f"mma.sync on k tile {k}" for k in range(5)]
+
+
+_STEPS = {"read": "issues its loads of", "put": "stores its part of", "mma": "mma.sync on", "scalar": "scalar products on"}
+
+
+@pytest.mark.parametrize("name", ["sm75_gemm_f16", "sm70_gemm_f16", "fma_gemm_f32", "sm61_gemm_s8"])
+def test_the_picture_of_copies_through_registers_shows_the_events_of_the_trace(name):
+    """Each warp's bars are its loads, stores and products in the order of the trace, up to the epilogue, which stores what no load
+    has brought. Of which k tile they are follows from how many came before."""
+    one = planned(load((SPECS / f"{name}.yaml").read_bytes(), name).spec)
+    events = trace(one, find_toolchain(want=COMPILE))
+    assert copied.picture(events, name, "x") is None and traced.picture(events, name, "x") is None
+    drawn = register_staged.picture(events, name, "pipeline-traced")
+    assert drawn and "2 stages filled from registers" in drawn.title
+    lanes = [re.findall(r"<title>([^<]*)</title>", lane) for lane in drawn.svg.split('<g transform="translate(190')[1:]]
+    assert len(lanes) == 1 + 2 + one.threads // 32
+    for warp, says in enumerate(lanes[3:]):
+        runs = [(kind, len(list(run))) for kind, run in groupby(event.kind for event in events if event.warp == warp)]
+        shown = [text.partition(" k tile ") for text in says if not text.startswith(("waits", "barrier"))]
+        steps = [(before, int(after.split()[0])) for before, _, after in shown]
+        assert [step for step, _ in groupby(steps)] == _steps(runs, one.stages + 2)  # a wait may part products of a k tile
+
+
+def _steps(runs: list[tuple[str, int]], k_tiles: int) -> list[tuple[str, int]]:
+    """What a warp does with which k tile, from (kind, how many events in a row)."""
+    runs = [run for run in runs if run[0] != "fetch"]
+    kinds = [kind for kind, _ in runs]
+    runs = runs[: next(n for n in range(1, len(runs)) if kinds[n - 1 : n + 1] == ["sync", "put"]) - 1]
+    product = "mma" if "mma" in kinds else "scalar"
+    per_tile, found, count = sum(n for kind, n in runs if kind == product) // k_tiles, [], Counter()
+    for kind, n in runs:
+        tiles = range(count[kind] // per_tile, (count[kind] + n - 1) // per_tile + 1) if kind == product else [count[kind]]
+        count[kind] += n if kind == product else 1
+        found += [(_STEPS[kind], tile) for tile in tiles if kind in _STEPS]
+    assert count["read"] == count["put"] in (0, k_tiles)  # where a tile is small, some warps copy nothing
+    return [step for step, _ in groupby(found)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from mmagen.draw import traced
 from mmagen.draw.copied import picture
@@ -61,6 +62,14 @@ def test_a_late_warp_is_waited_for_at_the_barrier():
     late, even = [Event("mma", 1)] * 3, [Event("mma", 0)] * 3  # of warp 1 before the barrier, so that all have as many
     says = _lanes(events[:at] + late + events[at:] + even)
     assert "barrier 0: waits for warp 1" in says[STAGES] and not any("barrier" in one for one in says[STAGES + 1])
+
+
+def test_scalar_products_are_multiplied_up_to_the_epilogue():
+    scalar = [replace(one, kind="scalar") if one.kind == "mma" else one for one in _trace(4)]
+    epilogue = [*_each("put"), *_each("sync"), *_each("fetch"), *_each("scalar")]
+    says = _lanes(scalar + epilogue)[STAGES]
+    assert [one for one in says if "scalar" in one] == [f"scalar products on k tile {k}" for k in range(4)]
+    assert says == [one.replace("mma.sync", "scalar products") for one in _lanes(_trace(4))[STAGES]]
 
 
 def test_other_kernels_have_no_such_picture():

@@ -159,8 +159,6 @@ def test_inspect_writes_them(tmp_path, capsys):
     ("name", "where", "says"),
     [
         ("sm90_gemm_bf16_tn", (), "say where, with --html, --svg or --png"),
-        ("sm75_gemm_f16", ("--svg", "out"), "has neither TMA nor cp.async with mma.sync"),
-        ("fma_gemm_f32", ("--svg", "out"), "has neither TMA nor cp.async with mma.sync"),
         ("sm90_gemm_bf16_library", ("--svg", "out"), "make a spec of one of its configs"),
         ("hello_ownership", ("--svg", "out"), "has no pipeline to trace"),
     ],

@@ -23,6 +23,7 @@ from mmagen.emulate.ops.wgmma import registers_in_flight, watch_registers
 from mmagen.emulate.program.program import Places, Program
 from mmagen.emulate.ptx.model import Entry, Instruction
 
+_PRODUCTS = ("fma", "dp4a", "dp2a")  # of kernels without tensor cores
 _TOGETHER = ("shfl", "vote", "match", "redux", "elect")
 
 Run = Callable[[Registers, Mask | None, Batch], None]
@@ -33,11 +34,11 @@ class Compiled:
     """An entry's blocks and what they were compiled to so far; launches of the same entry share it.
 
     next: block -> the one that follows it. branches: of which the report says what was reached. tracked: registers that some
-    path reads before it writes them, with `checks`.
+    path reads before it writes them, with `checks`. traced: scalar products are events of a trace, if the batch has one.
     """
 
-    def __init__(self, entry: Entry, file: str, places: Places, checks: bool):
-        self._file = file
+    def __init__(self, entry: Entry, file: str, places: Places, checks: bool, traced: bool):
+        self._file, self._traced = file, traced
         self.blocks = cut(entry)
         order = sorted(self.blocks)
         self.next = dict(pairwise(order))
@@ -84,6 +85,8 @@ class Compiled:
                 OPS.get(i.base, _unknown)(emitter, i)
                 if i.base in _TOGETHER:
                     emitter.line(f"X.hazards.converge({emitter.mask})")
+                if self._traced and i.base in _PRODUCTS:
+                    emitter.line(f"if X.trace: X.trace.of_mask('scalar', {emitter.mask})")
             except EmulationError as error:
                 _emit_error(emitter, f"{self._file}:{i.line}: {error}: {i.text}")
             except (KeyError, IndexError, ValueError, TypeError, AttributeError, StopIteration):
@@ -95,15 +98,15 @@ class Compiled:
         return run
 
 
-_COMPILED: WeakKeyDictionary[Entry, dict[bool, Compiled]] = WeakKeyDictionary()
+_COMPILED: WeakKeyDictionary[Entry, dict[tuple[bool, bool], Compiled]] = WeakKeyDictionary()
 
 
-def compiled(program: Program, checks: bool) -> Compiled:
+def compiled(program: Program, checks: bool, traced: bool) -> Compiled:
     """The compiled blocks of a program's entry, kept as long as the entry is."""
-    kept = _COMPILED.setdefault(program.entry, {})
-    if checks not in kept:
-        kept[checks] = Compiled(program.entry, program.module.file, program.places, checks)
-    return kept[checks]
+    kept, how = _COMPILED.setdefault(program.entry, {}), (checks, traced)
+    if how not in kept:
+        kept[how] = Compiled(program.entry, program.module.file, program.places, checks, traced)
+    return kept[how]
 
 
 def _unknown(emitter: Emitter, i: Instruction) -> None:

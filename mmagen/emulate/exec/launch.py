@@ -55,7 +55,7 @@ def launch(
     what a right result may hide, and count traffic. progress: called with (CTAs done, CTAs in all). lanes: about how many
     threads to run at once. cluster: its extents in CTAs; an int is the one along x, and 1 stands for the cluster that the entry
     requires, if it does. overlaps: the launch may begin before the one before it ends (programmatic stream serialization).
-    trace: gets what the first CTA does with its mbarriers.
+    trace: gets what the first CTA does: see Event.
 
     Raises EmulationError for an entry that is not there, unsupported instructions that are reached, parameters of
     another size, and a launch that the entry's directives forbid.
@@ -74,7 +74,7 @@ def launch(
         extents,
         overlaps,
     )
-    code = compiled(program, checks)
+    code = compiled(program, checks, trace is not None)
     log, traffic = FindingLog(module.file), TrafficCounter(module.file)
     history = LaunchHistory(log, program.global_granule)
     printed, prefetches = Printed(), Prefetches()

@@ -90,6 +90,8 @@ class Access:
             return self._params(X, where)
         keep, index = self.locate(X, space, lanes, where, writing=False)
         if space in ("global", "const"):
+            if X.trace and self.i.base == "ld":
+                X.trace.by_warp("read", lanes if keep is None else lanes[keep])
             source = X.memory.device.data(self.width, self.count)[index // self.size]
             if self.strong and X.hazards.cross_cta is not None:
                 X.hazards.cross_cta.strong_read(self.i, index, lanes if keep is None else lanes[keep], source)
@@ -108,6 +110,8 @@ class Access:
         keep, index = self.locate(X, space, lanes, where, writing=True)
         data = data if keep is None else data[keep]
         if space not in ("global", "const"):
+            if X.trace and space == "shared":
+                X.trace.by_warp("put", lanes if keep is None else lanes[keep], places=index)
             (X.memory.shared if space == "shared" else X.memory.local).scatter(index, data)
             return
         memory = X.memory.device

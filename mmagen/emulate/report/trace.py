@@ -1,5 +1,5 @@
-"""What the first CTA of a launch does with its mbarriers, cp.asyncs and barriers, in the order of execution: loads, arrivals,
-waits and products.
+"""What the first CTA of a launch does with its mbarriers, cp.asyncs, barriers and shared memory, in the order of execution:
+loads, arrivals, waits and products.
 
 The order is one that the kernel allows; times are not known.
 """
@@ -23,10 +23,11 @@ class Event:
     at most `number` groups were in flight; store, a bulk copy to global memory is issued.
 
     Of kernels whose threads copy and multiply: copy, a warp issues cp.async in its group `number`; group, it closes that group;
-    landed, it has waited for all groups below `number`; sync, it goes past the CTA barrier `number`; fetch, it reads shared memory;
-    mma, it executes an mma.sync.
+    landed, it has waited for all groups below `number`; read, it loads from global memory to registers; put, it stores to
+    shared memory; sync, it goes past the CTA barrier `number`; fetch, it loads from shared memory; mma, it executes an mma.sync;
+    scalar, a scalar product: fma, dp4a or dp2a.
 
-    warp: of the CTA, the first one of a warpgroup for wgmma. mbarrier: its byte in shared memory, of copy and fetch the
+    warp: of the CTA, the first one of a warpgroup for wgmma. mbarrier: its byte in shared memory, of copy, put and fetch the
     first byte that the warp's threads write or read there. number: of the phase."""
 
     kind: str

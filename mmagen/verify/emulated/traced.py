@@ -15,7 +15,6 @@ from mmagen.families.plans import Plan
 from mmagen.generate.render import render
 from mmagen.generate.write import write
 from mmagen.host_runtime.library import HostError
-from mmagen.mma import catalogue
 from mmagen.plan.plans import GemmPlan
 from mmagen.spec.model import Problem
 from mmagen.toolchain.identity import open_cache
@@ -29,19 +28,13 @@ _TILES = 3  # of a cluster, along N: the emulated device runs one cluster at a t
 
 
 def trace(plan: Plan, toolchain: Toolchain) -> list[Event]:
-    """Compiles the kernel and emulates it. Raises UsageError for what is no gemm, for a library, for kernels that load
-    neither by TMA nor by cp.async and for what is not emulated, BuildError if it does not compile, and EmulationError."""
+    """Compiles the kernel and emulates it. Raises UsageError for what is no gemm, for a library and for what is not
+    emulated, BuildError if it does not compile, and EmulationError."""
     if not pipelines(plan):
         raise UsageError(f"{plan.name} is kernel: {plan.kernel}, which has no pipeline to trace: leave out --traced")
     plan = cast(GemmPlan, plan)
     if plan.configs:
         raise UsageError(f"{plan.name} is a library: a trace is of one kernel; make a spec of one of its configs")
-    ((_, pipeline),) = pipelines(plan)
-    copied = not pipeline.through_registers and catalogue.known(plan.atom.name)  # else by scalar FMA
-    if not (copied or any(one.tma for one in plan.operands)):
-        raise UsageError(
-            f"{plan.name} has neither TMA nor cp.async with mma.sync: its pipeline is drawn as planned, without --traced"
-        )
     if reason := only_on_a_gpu(plan):
         raise UsageError(f"{plan.name} has no trace: {reason}")
     with tempfile.TemporaryDirectory() as folder:
