@@ -10,16 +10,29 @@ import json
 import pytest
 
 from mmagen.core.layout_text import LayoutText
+from mmagen.mma.sparse_atoms import SparseMma
 from tests.support.atoms import ATOMS
-from tests.support.cute_layouts import PROGRAMS, RANDOM, RECORDED, SEED, TILINGS, cute_digests, digest, our_digests, tilings_of
-from tests.support.tilings import random_tilings
+from tests.support.cute_layouts import (
+    PROGRAMS,
+    RANDOM,
+    RECORDED,
+    SEED,
+    SPARSE,
+    TILINGS,
+    cute_digests,
+    digest,
+    our_digests,
+    tilings_of,
+)
+from tests.support.tilings import random_sparse_tilings, random_tilings
 
 _ANSWERS = json.loads(RECORDED.read_text("utf-8"))["tilings"]
 _OF_EVERY_RUN = 24  # of the random tilings; an answer of ours takes 0.2 s
 
 
 def _marked():
-    numbers = {one.name: number for number, one in enumerate(random_tilings(RANDOM, SEED))}
+    drawn = random_tilings(RANDOM, SEED), random_sparse_tilings(SPARSE, SEED)
+    numbers = {one.name: number for of_a_kind in drawn for number, one in enumerate(of_a_kind)}
     return [pytest.param(name, marks=[pytest.mark.more] if numbers.get(name, 0) >= _OF_EVERY_RUN else []) for name in TILINGS]
 
 
@@ -49,6 +62,16 @@ def test_random_tilings_are_of_every_sort():
     assert {one.atom.kind for one in drawn} == {"fma", "mma.sync", "wgmma"}
     assert any(one.atom.a_in_registers for one in drawn) and any(one.mma.atoms[2] > 1 for one in drawn)
     assert sum(isinstance(entry, LayoutText) for one in drawn for entry in one.mma.permutation) > RANDOM / 4
+
+
+def test_random_sparse_tilings_are_of_every_sort():
+    drawn = random_sparse_tilings(SPARSE, SEED)
+    assert len(set(drawn)) == SPARSE
+    of_mma = [one for one in drawn if isinstance(one.atom, SparseMma)]
+    assert SPARSE / 3 < len(of_mma) < 2 * SPARSE / 3
+    assert {one.atom.type_a.bits for one in drawn if one.atom.wgmma} == {8, 16, 32}
+    assert any(one.mma.atoms[2] > 1 for one in of_mma)
+    assert sum(isinstance(entry, LayoutText) for one in of_mma for entry in one.mma.permutation) > len(of_mma) / 4
 
 
 def test_each_atom_has_an_answer():

@@ -3,7 +3,8 @@
     python -m tests.support.cute_layouts [-j JOBS]
 
 asks CuTe about every tiling and writes the digests to tests/mma/recorded/cute_layouts.json: every atom of the registry in a plain
-and in a richer tiling, one atom in all of them, and 300 random combinations of atom, atoms_layout and permutation. The host
+and in a richer tiling, one atom in all of them, and 300 random combinations of atom, atoms_layout and permutation; 72 more of
+sparse atoms. Of mma.sp CuTe has the operations of SM120 alone, whose fragments are those of every mma.sp of that shape. The host
 compiler alone makes the programs, each in a minute or two; nvcc is asked only because it knows where the toolkit's headers are.
 """
 
@@ -21,10 +22,11 @@ from pathlib import Path
 
 from mmagen.mma.atoms import Atom
 from mmagen.mma.ownership import ownership
+from mmagen.mma.sparse_atoms import SparseMma
 from mmagen.plan import cxx as cute
 from mmagen.toolchain.find import COMPILE, find_toolchain
 from tests.support.atoms import ATOMS
-from tests.support.tilings import KINDS, Tiling, random_tilings, tiling
+from tests.support.tilings import KINDS, Tiling, random_sparse_tilings, random_tilings, tiling
 
 RECORDED = Path(__file__).resolve().parents[1] / "mma/recorded/cute_layouts.json"
 
@@ -32,6 +34,7 @@ _HEAD = """\
 #include <cstdio>
 #include <cute/tensor.hpp>
 #include <cute/atom/mma_atom.hpp>
+#include <cute/atom/mma_traits_sm90_gmma_sparse.hpp>
 
 template <class TensorT>
 void print(int id, char matrix, int thread, TensorT const& owned)
@@ -73,8 +76,9 @@ def _of_each_atom() -> list[Tiling]:
     return found
 
 
-SEED, RANDOM = 14, 300
-TILINGS = {one.name: one for one in [*_of_each_atom(), *random_tilings(RANDOM, SEED)]}
+SEED, RANDOM, SPARSE = 14, 300, 72
+TILINGS = {one.name: one for one in [*_of_each_atom(), *random_tilings(RANDOM, SEED), *random_sparse_tilings(SPARSE, SEED)]}
+_SPARSE_MMA = "cute::SM120::SPARSE::SM120_SPARSE_16x8x64_TN<cute::float_e4m3_t, cute::float_e4m3_t, float>"
 
 _IN_A_PROGRAM = 24
 PROGRAMS = range(-(-len(TILINGS) // _IN_A_PROGRAM))
@@ -94,7 +98,8 @@ def _source(program: int) -> str:
     calls = []
     for number, one in enumerate(tilings_of(program)):
         extents = ", ".join(map(cute.integer, one.tile))
-        cxx = one.atom.in_layout("TN").cxx  # of wgmma, registers have one order whatever the layout
+        # Of wgmma, registers have one order whatever the layout.
+        cxx = _SPARSE_MMA if isinstance(one.atom, SparseMma) else one.atom.in_layout("TN").cxx
         asked = ", ".join(str(letter in in_registers(one.atom)).lower() for letter in "AB")
         calls.append(
             f"  partition<{cxx}, {cute.layout(one.mma.atoms_layout)}, "

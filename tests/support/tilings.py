@@ -8,7 +8,10 @@ from functools import cache
 
 from mmagen.core.layout_text import LayoutText
 from mmagen.mma.atoms import Atom
+from mmagen.mma.catalogue import operations
 from mmagen.mma.ownership import PermutationMode
+from mmagen.mma.sparse_atoms import find_sparse
+from mmagen.mma.sparse_forms import FORMS
 from mmagen.plan.model import TiledMma
 from mmagen.plan.tiling import faults, tiled_mma
 from mmagen.spec.model import Spec
@@ -84,13 +87,34 @@ def random_tilings(count: int, seed: int) -> tuple[Tiling, ...]:
     found: dict[Tiling, None] = {}
     while len(found) < count:
         atom = atom_named(dice.choice(WGMMA_NAMES)) if dice.random() < 0.3 else dice.choice(in_registers)
-        one = None if atom.extended else _random_tiling(dice, atom)
+        one = None if atom.extended else random_tiling(dice, atom)
         if one:
             found.setdefault(one)
     return tuple(found)
 
 
-def _random_tiling(dice: random.Random, atom: Atom) -> Tiling | None:
+@cache
+def random_sparse_tilings(count: int, seed: int) -> tuple[Tiling, ...]:
+    """The same of sparse atoms: wgmma that CuTe has outside of its extended headers, and mma.sp of 8-bit types and 64 columns, the
+    only ones that CuTe has too."""
+    dice = random.Random(seed)
+    wgmma = [o.name for o in operations() if o.kind == "wgmma" and o.sparse and not o.extended and find_sparse(o.name)]
+    mma = [name for name, form in FORMS.items() if form.k == CUTE_SPARSE_K]
+    found: dict[Tiling, None] = {}
+    while len(found) < count:
+        atom = find_sparse(dice.choice(wgmma if dice.random() < 0.5 else mma))
+        assert atom
+        one = random_tiling(dice, atom)
+        if one:
+            found.setdefault(one)
+    return tuple(found)
+
+
+CUTE_SPARSE_K = 64  # of CuTe's mma.sp with types of 8 bits and less
+
+
+def random_tiling(dice: random.Random, atom: Atom) -> Tiling | None:
+    """One of `random_tilings`, of that atom; None where its kind of kernel or the size forbids it."""
     counts = [dice.choice((1, 1, 2, 2, 3, 4)), dice.choice((1, 1, 2, 3, 4, 8)), dice.choice((1, 1, 1, 2, 3))]
     if atom.wgmma:
         counts = [dice.choice((1, 2, 3)), dice.choice((1, 1, 2)), 1]
