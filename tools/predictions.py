@@ -2,8 +2,9 @@
 
 Measured are the records in docs/results/h200-times.csv: of `verify --bench` on an H200, short runs on random data, a line for
 each problem of a spec. --add takes records from `verify --json` files, whose newer lines replace older ones of the same spec and
-problem. Predicted are the times that `mmagen new` ranks by, and of a library's config those that it chooses by. Specs that have
-changed since they were measured are left out. --check compares the page with what would be written, exit code 1.
+problem. Those of split f32 follow from the TFLOPS of docs/split.md, with its four digits; their registers were not kept. Predicted
+are the times that `mmagen new` ranks by, and of a library's config those that it chooses by. Specs that have changed since they
+were measured are left out. --check compares the page with what would be written, exit code 1.
 """
 
 from __future__ import annotations
@@ -194,7 +195,8 @@ def page(times: Sequence[Time], of: Mapping[str, GemmPlan]) -> str:
         f"Made by `python -m tools.predictions` from [h200-times.csv]({TIMES.name}), records of `verify --bench` on an H200:",
         f"short runs on random data, each problem of a spec once, {_SHORT_US:.0f} us and longer. `estimate` is what `mmagen new`",
         "ranks by, and `inspect` shows; its coefficients are of datasheets and of what was measured of each mechanism, none of a",
-        "single spec. A library's `cost` was fitted by `mmagen tune`. Specs that have changed since are left out.",
+        "single spec. A library's `cost` was fitted by `mmagen tune`. Specs that have changed since are left out. Times of",
+        "split f32 are those of [split.md](../split.md#speed).",
         "",
         "| predicted by | problems | median error | largest |",
         "|---|---|---|---|",
