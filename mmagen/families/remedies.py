@@ -71,7 +71,8 @@ def _dumped(value: dict[str, Any]) -> str:
 
 
 def _difference(before: dict[str, Any], after: dict[str, Any]) -> Changes:
-    return {key: after.get(key, ABSENT) for key in (*before, *after) if before.get(key) != after.get(key)} | {
+    # By their text: 128.0 is equal to 128, and refused.
+    return {key: after.get(key, ABSENT) for key in (*before, *after) if repr(before.get(key)) != repr(after.get(key))} | {
         key: ABSENT for key in before if key not in after
     }
 

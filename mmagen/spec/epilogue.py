@@ -187,6 +187,7 @@ class Operation(Model):
         raise refuse(
             f"{value[:80]!r} is no operation",
             (f"did you mean {near[0]}? " if near else "") + f"the operations are {', '.join(known)}",
+            near[0] if near else "",
         )
 
     @model_validator(mode="after")

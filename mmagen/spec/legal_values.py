@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mmagen.core.errors import ABSENT, Change, Key
+from mmagen.spec.meant import meant, problem_of
 
 # Keys that have no default, with a value; what depends on the atom is mended by the rules of its family.
 _REQUIRED = {
@@ -68,8 +69,9 @@ def near_words(value: Any, context: dict[str, Any]) -> tuple[list[str], list[str
     return words, written or [near for text in spellings for near in difflib.get_close_matches(text, words, n=1)]
 
 
-def legal_value(key: Key, kind: str, value: Any, context: dict[str, Any]) -> Change:
-    """A legal value for a refused one: the nearest, else none, which stands for the default. kind, context: pydantic's."""
+def legal_value(key: Key, kind: str, value: Any, context: dict[str, Any], document: Any) -> Change:
+    """A legal value for a refused one: the nearest, else none, which stands for the default. kind, context: pydantic's. document:
+    the whole spec."""
     if kind == "greater_than_equal":
         return {key: context["ge"]}
     if kind == "less_than_equal":
@@ -79,6 +81,11 @@ def legal_value(key: Key, kind: str, value: Any, context: dict[str, Any]) -> Cha
         return {key: (near or words)[0]}
     if context.get("meant"):
         return {key: context["meant"]}
+    found = meant(key, value)
+    if found is not None and (type(found), found) != (type(value), value):
+        return {key: found}
+    if key[:1] == ("problems",) and (problems := problem_of(document.get("problems"))):
+        return {key[:1]: problems}
     named = [i for i, part in enumerate(key) if isinstance(part, str)]
     whole = key[: named[-1] + 1] if named else key  # of tile[1], the tile
     required = _REQUIRED_BELOW if len(whole) > 1 else tuple(_REQUIRED)

@@ -9,14 +9,15 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from mmagen.core.errors import Diagnostic, Fault, Key, SpecError
+from mmagen.core.errors import ABSENT, Diagnostic, Fault, Key, SpecError
 from mmagen.spec.epilogue import Epilogue, Operation
 from mmagen.spec.groups import Groups
 from mmagen.spec.kernel import Config, When
 from mmagen.spec.legal_values import legal_value, near_keys, near_words, without_unknown
 from mmagen.spec.model import Layout, Problem, Spec
+from mmagen.spec.syntax import Place
 from mmagen.spec.values import REFUSED
-from mmagen.spec.yaml_text import Document, Place, decode, show
+from mmagen.spec.yaml_text import Document, decode, show
 
 _MODELS: dict[str, type[BaseModel]] = {
     "layout": Layout,
@@ -27,6 +28,7 @@ _MODELS: dict[str, type[BaseModel]] = {
     "configs": Config,
     "when": When,
 }
+_ATOMS = ("atoms_layout",)
 _NOT = {
     "int_type": "is not an integer",
     "float_type": "is not a number",
@@ -98,19 +100,24 @@ def load(data: bytes | str, file: str) -> Loaded:
         else:
             if not diagnostics:
                 return Loaded(spec, source)
-    rest = None if document.broken else _rest(document.value, [d.key for d in diagnostics])
+    rest = None if document.broken else _rest(document.value, diagnostics)
     atom = document.value.get("atom") if isinstance(document.value, dict) else None
     ordered = tuple(sorted(diagnostics, key=lambda d: (d.line, d.column)))
     raise UnreadableSpec(ordered, source, rest, atom if isinstance(atom, str) else "")
 
 
-def _rest(value: Any, wrong: Sequence[Key]) -> Spec | None:
-    """The spec without its invalid keys; required keys that do not affect the kernel get placeholders."""
+def _rest(value: Any, wrong: Sequence[Diagnostic]) -> Spec | None:
+    """The spec without its invalid keys; required keys that do not affect the kernel get placeholders. The atoms are those that
+    were probably meant: without them, other keys would be faults of a single warp."""
     if not isinstance(value, dict):
         return None
     value = deepcopy(value)
-    for key in wrong:
-        _leave_out(value, key)
+    for one in wrong:
+        _leave_out(value, one.key)
+    for one in wrong:
+        if one.key[:1] == _ATOMS and one.change.get(_ATOMS, ABSENT) is ABSENT:
+            return None
+        value |= {str(key[0]): mended for key, mended in one.change.items() if key == _ATOMS}
     try:
         return Spec.model_validate({"mmagen": 1, "name": "unnamed", **value})
     except ValidationError:
@@ -147,7 +154,7 @@ def _translate(error: ValidationError, document: Document, source: Source) -> li
             context = entry.get("ctx", {})
             what = reading or _what(entry["type"], entry["input"], context)
             remedy = context.get("remedy") or _description(entry["loc"])
-            change = legal_value(key, entry["type"], entry["input"], context)
+            change = legal_value(key, entry["type"], entry["input"], context, document.value)
         diagnostics.append(Diagnostic(source.file, *place, key, what, remedy, change))
     return diagnostics
 

@@ -24,6 +24,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError, core_schema
 
 from mmagen.core.layout_text import INT_MAX, LayoutText
+from mmagen.spec.meant import layout_of, name_of
 
 # The `type` of every error raised in this module; its context holds `what` and, if it differs from the field's description,
 # `remedy`.
@@ -72,12 +73,14 @@ def _name(value: str) -> str:
     if re.search(r"[/\\:]|^\.", value):
         raise refuse(f"{value[:80]!r} is a path, which could lead out of the output folder")
     if value in RESERVED_NAMES:
-        raise refuse(f"{value!r} is reserved in C++, CMake or the generated code")
+        raise refuse(f"{value!r} is reserved in C++, CMake or the generated code", meant=f"my_{value}")
     if value in _global_names() or _GLOBAL_PREFIXES.match(value):
-        raise refuse(f"{value!r} is declared by a header of C, CUDA or CUTLASS", f"e.g. my_{value[:61]}")
+        raise refuse(f"{value!r} is declared by a header of C, CUDA or CUTLASS", f"e.g. my_{value[:61]}", f"my_{value[:61]}")
     if not re.fullmatch(_NAME_PATTERN.rstrip("$"), value):
         long = f" ({len(value)} characters)" if len(value) > 64 else ""
-        raise refuse(f"{value[:80]!r}{long} is not a C identifier of 1 to 64 characters that starts with a letter")
+        raise refuse(
+            f"{value[:80]!r}{long} is not a C identifier of 1 to 64 characters that starts with a letter", meant=name_of(value)
+        )
     return value
 
 
@@ -127,7 +130,7 @@ def _layout_text(value: str) -> LayoutText:
     try:
         layout = LayoutText.parse(value)
     except ValueError as error:
-        raise refuse(f"{value[:80]!r} is not a CuTe layout: {error}") from None
+        raise refuse(f"{value[:80]!r} is not a CuTe layout: {error}", meant=layout_of(value)) from None
     if layout.size > INT_MAX:
         raise refuse(f"{value[:80]!r} has {layout.size} elements, at most {INT_MAX} are allowed")
     return layout

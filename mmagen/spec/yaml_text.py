@@ -13,8 +13,7 @@ from typing import Any
 import yaml
 
 from mmagen.core.errors import Diagnostic, Key, SpecError
-
-Place = tuple[int, int]
+from mmagen.spec.syntax import Place, explained
 
 MAX_BYTES = 256 * 1024
 MAX_DEPTH = 16
@@ -84,7 +83,7 @@ class Document:
                 else:
                     self._take(event, loader)
         except yaml.YAMLError as error:
-            self._break(*_syntax(error, text))
+            self._break(*explained(error, text))
         finally:
             loader.dispose()
         remedy = "a spec is a mapping and begins with `mmagen: 1`"
@@ -270,19 +269,6 @@ def _scalar(event: Any, loader: Any, ratio: bool) -> tuple[Any, str]:
     if tag == "float":
         return float(re.sub(r"\.(inf|nan)", r"\1", text.lower())), ""
     return text, ""
-
-
-def _syntax(error: yaml.YAMLError, text: str) -> tuple[Place, str, str]:
-    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-    place = _place(mark) if mark else (1, 1)
-    problem = (getattr(error, "problem", None) or "it cannot be read").replace("\t", "tab")
-    context = getattr(error, "context", None)
-    what = f"not YAML: {problem}" + (f" ({context})" if context else "")
-    lines = text.split("\n")
-    line = lines[place[0] - 1] if place[0] <= len(lines) else ""
-    if "\t" in line[: len(line) - len(line.lstrip())]:
-        return place, what, "indent with spaces; YAML allows no tabs there"
-    return place, what, "check the indentation, colons, brackets and quotes here and on the line before"
 
 
 def decode(data: bytes | str, file: str) -> str:

@@ -222,7 +222,7 @@ def test_refusal(loader: str, data: bytes | str, place: str, key: str, what: str
     [
         ("a: b: c", 1, "check the indentation"),
         ("mmagen: 1\n\tname: g", 2, "no tabs"),
-        ("mmagen: 1\nname: [a", 2, "check the indentation"),
+        ("mmagen: 1\nname: [a", 2, "write `[a]`"),
         ("mmagen: 1\nname: 'a", 2, "quotes"),
         ("mmagen: 1\n name: g", 2, "check the indentation"),
         ("a: @b", 1, "quotes"),

@@ -35,4 +35,5 @@ def spelled(key: str, value: Any) -> str:
         return f"no {key}"
     if isinstance(value, Epilogue):
         return f"epilogue.out {value.out or 'null'}"
-    return f"{key} {value.letters if isinstance(value, Layout) else _plain(value)}"
+    plain = value.letters if isinstance(value, Layout) else _plain(value)
+    return f"{key} {str(plain).replace('None', 'null')}"
