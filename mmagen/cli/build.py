@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -75,12 +76,12 @@ def load_specs(arguments: Sequence[Path]) -> Specs:
             planned.append(Planned(path, plan))
         else:
             refused[str(path)] = data
-            advice += _advice(data, str(path))
+            advice += advice_on(data, str(path))
     _refuse_equal_names(planned, diagnostics)
     return Specs(tuple(planned), tuple(diagnostics), tuple(advice), refused)
 
 
-def _advice(data: bytes, file: str) -> Iterator[str]:
+def advice_on(data: bytes, file: str) -> Iterator[str]:
     """The lines with which the refused spec is accepted, if there are any."""
     from mmagen.families.remedies import accepted_changes, as_yaml
 
@@ -93,10 +94,15 @@ def _spec_files(arguments: Sequence[Path]) -> list[Path]:
     for argument in arguments:
         found = sorted(argument.glob("*.yaml")) if argument.is_dir() else [argument]
         if not found:
-            raise UsageError(f"{argument} has no *.yaml files; pass a folder with specs (mmagen init writes a first one)")
+            below = sorted({str(path.parent) for path in argument.glob("*/*.yaml")})
+            where = f"those in {' and '.join(below[:2])}" if below else "mmagen init writes a first one"
+            raise UsageError(f"{argument} has no *.yaml files; pass a folder with specs ({where})")
         for path in found:
             if not path.exists():
-                raise UsageError(f"{path} does not exist; pass a spec, or a folder with specs")
+                beside = [str(one) for one in path.parent.glob("*.yaml")]
+                near = difflib.get_close_matches(str(path), beside, n=1)
+                meant = f" (did you mean {near[0]}?)" if near else ""
+                raise UsageError(f"{path} does not exist{meant}; pass a spec, or a folder with specs")
             files.setdefault(path.resolve(), path)
     return list(files.values())
 

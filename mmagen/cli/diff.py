@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mmagen.cli.build import advice_on
 from mmagen.cli.inputs import content
 from mmagen.cli.outputs import line_width
 from mmagen.core.errors import ExitCode, SpecError, UsageError
@@ -49,7 +50,7 @@ def _side(path: Path) -> Side:
     manifest = content(path / MANIFEST) if path.is_dir() else None
     plan, diagnostics = read(data, str(spec))
     if plan is None:
-        raise SpecError(diagnostics)
+        raise SpecError(diagnostics, tuple(advice_on(data, str(spec))))
     if manifest is None:
         return Side(str(path), plan)
     listed = recorded(manifest)

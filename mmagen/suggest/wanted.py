@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import difflib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
@@ -85,7 +86,7 @@ def wanted(
     type_b = type_b or type_a
     for word in (type_a, type_b, *([sums] if sums else ())):
         if word not in TYPES:
-            raise UsageError(f"{word!r} is no type of elements; there are {', '.join(TYPES)}")
+            raise UsageError(f"{word!r} is no type of elements; {_instead(word, TYPES)}")
     if layout not in LAYOUTS:
         raise UsageError(f"{layout!r} is no layout; there are {', '.join(LAYOUTS)}: A and B K contiguous are TN")
     if major not in ("N", "M"):
@@ -95,7 +96,7 @@ def wanted(
     kept = sums or _SUMS.get(type_a, "f32")
     stored = out or _NARROW.get(type_a, kept)
     if stored not in get_args(OutType):
-        raise UsageError(f"D cannot be of type {stored}; there are {', '.join(get_args(OutType))}")
+        raise UsageError(f"D cannot be of type {stored}; {_instead(stored, get_args(OutType))}")
     called = name or _name(kernel, arch, type_a, type_b, layout)
     try:
         TypeAdapter(Name).validate_python(called)
@@ -113,3 +114,10 @@ def _name(kernel: str, arch: str, type_a: str, type_b: str, layout: str) -> str:
 def default_targets() -> tuple[str, ...]:
     """Targets of the devices whose datasheets are known, the newest first."""
     return tuple(dict.fromkeys(f"sm_{one.capability}{'a' * (one.capability >= 90)}" for one in reversed(DEVICES)))
+
+
+def _instead(word: str, types: Iterable[str]) -> str:
+    """The words that there are, and the one that torch's, numpy's or CUDA's name of a type means."""
+    plain = word.lower().replace("float", "f").replace("fp", "f").replace("uint", "u").replace("int", "s")
+    near = difflib.get_close_matches(plain, list(types), n=1, cutoff=0.7)
+    return (f"did you mean {near[0]}? " if near else "") + f"there are {', '.join(types)}"

@@ -101,7 +101,9 @@ def test_two_specs_of_one_name_are_refused_with_all_other_faults(workspace, caps
     ("arguments", "reported"),
     [
         (("build", "gone.yaml"), "gone.yaml does not exist"),
-        (("build", "empty"), "empty has no *.yaml files"),
+        (("build", "one.yml"), "one.yml does not exist (did you mean one.yaml?)"),
+        (("build", "empty"), "empty has no *.yaml files; pass a folder with specs (mmagen init writes a first one)"),
+        (("build", "outer"), "pass a folder with specs (those in outer/kernels)"),
         (("build", "one.yaml", "twin.yaml"), "both named one"),
         (("build", "one.yaml", "--check", "--force"), "--check writes and compiles nothing"),
         (("build", "unreadable.yaml"), "unreadable.yaml cannot be read: Input/output error"),
@@ -120,6 +122,8 @@ def test_two_specs_of_one_name_are_refused_with_all_other_faults(workspace, caps
 )
 def test_bad_usage(workspace, machine, capsys, monkeypatch, arguments, reported):
     Path("empty").mkdir()
+    Path("outer/kernels").mkdir(parents=True)
+    Path("outer/kernels/gemm.mma.yaml").write_text("one")
     Path("twin.yaml").write_text("one")
     if "unreadable.yaml" in arguments:
         Path("unreadable.yaml").write_text("x")

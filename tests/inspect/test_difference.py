@@ -87,7 +87,7 @@ def test_what_cannot_be_compared(capsys, tmp_path, options, part):
 
 def test_a_refused_spec_is_reported(capsys, tmp_path):
     code, _, err = typed(capsys, "diff", str(CLASSIC), str(changed(tmp_path, CLASSIC, ("stages: 3", "stages: 300"))))
-    assert code == 2 and "stages: 300 need" in err
+    assert code == 2 and "stages: 300 need" in err and "is accepted with these lines:\n    stages: " in err
 
 
 # --- Machine code ----------------------------------------------------------------------------------------------------
