@@ -179,7 +179,7 @@ def _project_folder(made: Plan) -> Path:
     from mmagen.generate.render import render
     from mmagen.generate.write import write
 
-    files = render(made, tests=False)
+    files = render(made, tests=False, with_figures=False)
     digest = hashlib.sha256(files["mmagen.json"]).hexdigest()[:16]
     folder = cache_root() / "projects" / digest / made.name
     try:

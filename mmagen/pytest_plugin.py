@@ -153,7 +153,7 @@ class SpecFile(pytest.File):
         from mmagen.generate.write import write
 
         folder = tempfile.TemporaryDirectory(prefix="mmagen-pytest-")
-        write(render(self.plan), Path(folder.name) / self.plan.name)
+        write(render(self.plan, with_figures=False), Path(folder.name) / self.plan.name)
         return folder
 
 

@@ -32,6 +32,7 @@ from mmagen.toolchain.model import Toolchain
 PROGRAMS = ("verify", "bench", "tune")
 _OPTIONAL = ("bench", "tune")  # only some projects have them
 _CUSPARSELT = "tests/mmagen/cusparselt.cuh"  # a project whose benchmark calls cuSPARSELt has it
+_NOT_COMPILED = ("README.md", "figures/", MANIFEST)  # the manifest has digests of the others; what else it says is in the key
 NEEDED = ("nvcc", "host_compiler", "cmake", "ninja")
 
 _ARCH = re.compile(r"^(?:sm_)?(\d{2,3}[af]?)$")
@@ -197,9 +198,10 @@ def _cutlass_version(project: Path, files: Mapping[str, bytes], toolchain: Toolc
 
 def _key(job: Job, toolchain: Toolchain, programs: Sequence[str], compilers: Mapping[str, Any]) -> str:
     """Digest of everything that the programs depend on, except for the files that the compiler reads outside of the project;
-    where the project and the compilers are does not count."""
+    where the project and the compilers are does not count, nor what only people read."""
     facts = {
         "mmagen": mmagen.__version__,
+        "name": job.name,
         "compilers": compilers,
         "cmake": toolchain.cmake and toolchain.cmake.version,
         "cutlass": job.cutlass,
@@ -207,7 +209,7 @@ def _key(job: Job, toolchain: Toolchain, programs: Sequence[str], compilers: Map
         **({"cusparselt": str(toolchain.cusparselt)} if "bench" in programs and _CUSPARSELT in job.files else {}),
         "arch": job.arch,
         "programs": programs,
-        "files": digests(job.files),
+        "files": digests({path: data for path, data in job.files.items() if not path.startswith(_NOT_COMPILED)}),
     }
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 

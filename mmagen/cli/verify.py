@@ -202,7 +202,7 @@ def _projects(loaded: Specs, folders: Sequence[Path]) -> Iterator[list[Path]]:
             from mmagen.generate.write import write
 
             for one in loaded.planned:
-                write(render(one.plan), Path(scratch) / one.plan.name)
+                write(render(one.plan, with_figures=False), Path(scratch) / one.plan.name)
                 projects.append(Path(scratch) / one.plan.name)
         yield projects
 

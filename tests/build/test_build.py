@@ -135,9 +135,12 @@ def test_what_a_build_does_not_depend_on(tmp_path, compiled):
     here = project(tmp_path / "k")
     build([here], TOOLS)
     elsewhere = replace(TOOL, path=Path("/opt/bin/tool"), origin="CXX")
-    for left in (".git/HEAD", "build/k.o", "build-debug/CMakeCache.txt", "build-debug/k.o", "src/__pycache__/x", ".hidden"):
+    unread = ("README.md", "figures/pipeline.svg", ".git/HEAD", "src/__pycache__/x", ".hidden")
+    for left in (*unread, "build/k.o", "build-debug/CMakeCache.txt", "build-debug/k.o"):
         (here / left).parent.mkdir(parents=True, exist_ok=True)
         (here / left).write_text("left behind")
+    manifest = json.loads((here / "mmagen.json").read_text())
+    (here / "mmagen.json").write_text(json.dumps(manifest | {"files": {"README.md": "digest"}}))
     moved = here.rename(tmp_path / "moved")
     assert build([moved], replace(TOOLS, nvcc=elsewhere, host_compiler=elsewhere, ninja=NEWER))[0].cached
     build([moved], TOOLS, programs=("verify",), arch=["sm_80"])

@@ -36,6 +36,19 @@ def test_verify_passes_and_reports(workspace, machine, capsys):
     assert Path("r.csv").read_text().startswith("name,problem") and "<testsuite " in Path("r.xml").read_text()
 
 
+def test_pictures_are_drawn_only_where_a_readme_is_left(workspace, machine, capsys, monkeypatch):
+    module, drawn = sys.modules["mmagen.generate.render"], []
+    render = module.render
+
+    def observed(plan, *, tests=True, with_figures=True):
+        drawn.append(with_figures)
+        return render(plan, tests=tests, with_figures=with_figures)
+
+    monkeypatch.setattr(module, "render", observed)
+    assert typed(capsys, "verify", "one.yaml")[0] == 0 and drawn == [False]
+    assert typed(capsys, "build", "one.yaml")[0] == 0 and drawn == [False, True]
+
+
 def test_what_has_ended_is_in_the_json_file_while_the_rest_runs(workspace, machine, capsys):
     Path("r.jsonl").write_text("of an earlier run")
     copied = f"import shutil; shutil.copy({str(Path('r.jsonl').resolve())!r}, os.path.dirname(__file__) + '/seen')"

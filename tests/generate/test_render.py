@@ -14,6 +14,7 @@ from jinja2 import UndefinedError
 
 import mmagen.generate.render
 import mmagen.generate.templates
+from mmagen.build.build import _NOT_COMPILED
 from mmagen.core.errors import UsageError
 from mmagen.core.templates import templates_folder
 from mmagen.families import plan
@@ -305,6 +306,17 @@ def test_without_tests_the_library_is_the_same_and_nothing_speaks_of_tests(name)
     assert "BUILD_TESTS" in whole["CMakeLists.txt"].decode() and "TEST" not in cmake.upper() and cmake.endswith("\n")
     assert "ctest" in whole["README.md"].decode() and "ctest" not in readme
     assert json.loads(files["mmagen.json"])["tests"] is False and "tests" not in json.loads(whole["mmagen.json"])
+
+
+@pytest.mark.parametrize("name", ["sm80_gemm_classic", "sm90_gemm_bf16_library", "hello_ownership"])
+def test_without_pictures_a_project_compiles_to_the_same(name, monkeypatch):
+    """So that builds of both share the cache; and nothing is drawn."""
+    made = plan(load((SPECS / f"{name}.yaml").read_bytes(), name).spec)
+    whole = render(made)
+    monkeypatch.delattr("mmagen.generate.render.figures")
+    without = render(made, with_figures=False)
+    differing = {path for path in {*whole, *without} if whole.get(path) != without.get(path)}
+    assert differing and all(path.startswith(_NOT_COMPILED) for path in differing)
 
 
 def test_a_project_that_is_all_test_is_not_built_without():

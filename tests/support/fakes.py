@@ -46,7 +46,7 @@ def _read(data, file):
     return plan, ()
 
 
-def _render(plan, *, tests=True):
+def _render(plan, *, tests=True, with_figures=True):
     manifest = {"name": plan.name, "kernel": plan.kernel, "arch": list(plan.arch), "tests": tests, "files": {"a.cu": "0"}}
     return {"a.cu": b"code", "mmagen.json": (json.dumps(manifest) + "\n").encode()}
 

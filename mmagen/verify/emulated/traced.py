@@ -39,7 +39,7 @@ def trace(plan: Plan, toolchain: Toolchain) -> list[Event]:
         raise UsageError(f"{plan.name} has no trace: {reason}")
     with tempfile.TemporaryDirectory() as folder:
         project = Path(folder) / plan.name
-        write(render(plan), project)
+        write(render(plan, with_figures=False), project)
         ptx = compile_ptx(project, toolchain, cache=open_cache(toolchain, os.environ))
     if ptx.error:
         raise BuildError(f"{plan.name}: it does not compile: {ptx.error.splitlines()[0]}")
