@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
+from itertools import count
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
@@ -78,7 +80,8 @@ _TAKEN = frozenset((*_CALL, *_REST))
 
 def _free(value: str) -> str:
     if value in _TAKEN or value.startswith(("ld_", "batch_stride_")):
-        raise refuse(f"{value!r} is the name of another argument", "use a name of its own, e.g. residual")
+        own = f"own_{value}"
+        raise refuse(f"{value!r} is the name of another argument", f"use a name of its own, e.g. {own}", meant=own)
     return value
 
 
@@ -182,12 +185,13 @@ class Operation(Model):
             return {value: _SHORT[value]}
         known = (*WORDS, *VALUED)
         if value in VALUED:
-            raise refuse(f"{value} needs a value", f"a mapping, e.g. {_EXAMPLES[value]}")
+            (word, example), *_ = _EXAMPLES[value].items()
+            raise refuse(f"{value} needs a value", f"a mapping, e.g. {{{word}: {example}}}", meant=_EXAMPLES[value])
         near = difflib.get_close_matches(value, known, n=1)
         raise refuse(
             f"{value[:80]!r} is no operation",
             (f"did you mean {near[0]}? " if near else "") + f"the operations are {', '.join(known)}",
-            near[0] if near else "",
+            meant=near[0] if near else "",
         )
 
     @model_validator(mode="after")
@@ -199,7 +203,9 @@ class Operation(Model):
             raise refuse(f"{' and '.join(found)} are {len(found)} operations", "give each an entry of the list")
         for option, of in _OPTIONS.items():
             if getattr(self, option) is not None and found[0] not in of:
-                raise refuse(f"{found[0]} has no {option}", f"omit it; {option} is an option of {', '.join(of)}")
+                without = self.model_copy(update={option: None})
+                remedy = f"omit it; {option} is an option of {', '.join(of)}"
+                raise refuse(f"{found[0]} has no {option}", remedy, meant=without.model_dump(mode="json"))
         return self
 
     @model_serializer(mode="wrap")
@@ -217,14 +223,34 @@ class Operation(Model):
         return {"anyOf": [{"type": "string", "enum": [*WORDS, "gelu", *GATHERS]}, mapping]}
 
 
-_EXAMPLES = {
-    "bias": "{bias: column}",
-    "add": "{add: residual}",
-    "multiply": "{multiply: gate}",
-    "clamp": "{clamp: [0, 6]}",
-    "gated": "{gated: silu}",
-    "cast": "{cast: bf16}",
+_EXAMPLES: dict[str, dict[str, Any]] = {
+    "bias": {"bias": "column"},
+    "add": {"add": "residual"},
+    "multiply": {"multiply": "gate"},
+    "clamp": {"clamp": [0, 6]},
+    "gated": {"gated": "silu"},
+    "cast": {"cast": "bf16"},
 }
+
+
+def _written(listed: Iterable[Operation]) -> list[Any]:
+    """A list of operations as a spec has it."""
+    return [one.model_dump(mode="json") for one in listed]
+
+
+def _with_own_names(listed: Iterable[Operation]) -> Iterator[Operation]:
+    """The same operations, of which those with a name that one before them has get one that none has, e.g. bias2."""
+    operations = list(listed)
+    taken = {one.tensor for one in operations}
+    seen: set[str] = set()
+    for one in operations:
+        if one.tensor and one.tensor in seen:
+            own = next(name for i in count(2) if (name := f"{one.tensor}{i}") not in taken)
+            taken.add(own)
+            yield one.model_copy(update={"name" if one.bias else one.word: own})
+        else:
+            yield one
+        seen.add(one.tensor)
 
 
 # Each is a template within the one before it; nvcc takes hundreds, and minutes for them.
@@ -257,13 +283,17 @@ class Epilogue(Model):
         words = [one.word for one in listed]
         for word in ("alpha", "beta_c", "cast"):
             if words.count(word) > 1:
-                raise refuse(f"{word} is in the list {words.count(word)} times", "list it once")
+                kept = [one for i, one in enumerate(listed) if one.word != word or word not in words[:i]]
+                raise refuse(f"{word} is in the list {words.count(word)} times", "list it once", meant=_written(kept))
         if "cast" in words[:-1]:
-            raise refuse("a cast is followed by other operations", "make the cast the last of the list")
+            last = sorted(listed, key=lambda one: one.word == "cast")
+            raise refuse("a cast is followed by other operations", "make the cast the last of the list", meant=_written(last))
         names = [one.tensor for one in listed if one.tensor]
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise refuse(
-                f"{', '.join(twice)} is the name of several arguments", "give each a name of its own, e.g. name: bias2"
+                f"{', '.join(twice)} is the name of several arguments",
+                "give each a name of its own, e.g. name: bias2",
+                meant=_written(_with_own_names(listed)),
             )
         cast = listed[-1] if listed and listed[-1].cast else None
         # Whoever asks for D's type and contiguous mode finds them in either form.

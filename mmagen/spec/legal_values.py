@@ -86,6 +86,8 @@ def legal_value(key: Key, kind: str, value: Any, context: dict[str, Any], docume
         return {key: found}
     if key[:1] == ("problems",) and (problems := problem_of(document.get("problems"))):
         return {key[:1]: problems}
+    if kind != "missing" and len(key) == 2 and key[0] == "epilogue" and isinstance(key[1], int):
+        return {key: ABSENT}  # of a list of operations that one alone
     named = [i for i, part in enumerate(key) if isinstance(part, str)]
     whole = key[: named[-1] + 1] if named else key  # of tile[1], the tile
     required = _REQUIRED_BELOW if len(whole) > 1 else tuple(_REQUIRED)

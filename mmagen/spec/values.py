@@ -31,7 +31,7 @@ from mmagen.spec.meant import layout_of, name_of
 REFUSED = "mmagen_refused"
 
 
-def refuse(what: str, remedy: str = "", meant: str = "") -> PydanticCustomError:
+def refuse(what: str, remedy: str = "", meant: Any = "") -> PydanticCustomError:
     """meant: the legal value that was probably intended, "" for none."""
     text = "{what}; {remedy}" if remedy else "{what}"
     return PydanticCustomError(REFUSED, text, {"what": what, "remedy": remedy, "meant": meant})

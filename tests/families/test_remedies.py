@@ -28,6 +28,8 @@ WEIGHTS = WGMMA | {
     "schedule": "cooperative",
     "weights": {"type": "s4"},
 }
+SPARSE = WGMMA | {"atom": "SM90::GMMA::SPARSE::GMMA_64x64x32_F32BF16BF16_SS", "atoms_layout": [1, 1, 1], "tile": [64, 64, 64]}
+ALIGNED: dict[str, Any] = {"batch": 1, "ld_pad": 0, "offset": 0, "alpha": 1.0, "beta": 0.0}
 QUAD_PAIRS = MMA | {"atom": "SM70_8x8x4_F16F16F16F16_TN", "tile": [48, 16, 32]}
 INTEGERS = MMA | {"atom": "SM90_64x128x32_S32S8U8_SS_TN_SATURATE", "atoms_layout": [1, 1, 1], "tile": [64, 384, 256]}
 FIRST, LAST = {"name": "first", "when": {"m": [1, 64]}}, {"name": "last"}
@@ -56,6 +58,27 @@ def test_specs_with_many_faults_are_mended_in_one_step(name):
     [
         (MMA | {"stage": 3}, {"stages": 3, "stage": ABSENT}),
         (MMA | {"stage": 3, "stages": 2}, {"stage": ABSENT}),
+        (MMA | {"epilogue": ["alpha", "rellu"]}, {"epilogue": ["alpha", "relu"]}),
+        (MMA | {"epilogue": ["alpha", "absolute", "relu"]}, {"epilogue": ["alpha", "relu"]}),
+        (MMA | {"epilogue": ["alpha", "bias"]}, {"epilogue": ["alpha", {"bias": "column"}]}),
+        (MMA | {"epilogue": [{"gelu": "tanh", "type": "f32"}, "alpha"]}, {"epilogue": [{"gelu": "tanh"}, "alpha"]}),
+        (MMA | {"epilogue": [{"clamp": [3, 1]}, "alpha"]}, {"epilogue": ["alpha"]}),
+        (MMA | {"epilogue": ["relu", "alpha", "alpha"]}, {"epilogue": ["relu", "alpha"]}),
+        (MMA | {"epilogue": [{"cast": "f16"}, "relu"]}, {"epilogue": ["relu", {"cast": "f16"}]}),
+        (MMA | {"epilogue": [{"column_sums": "c"}, "relu"]}, {"epilogue": [{"column_sums": "own_c"}, "relu"]}),
+        (
+            MMA | {"epilogue": [{"bias": "row"}, {"bias": "column"}, {"add": "bias"}]},
+            {"epilogue": [{"bias": "row"}, {"bias": "column", "name": "bias2"}, {"add": "bias3"}]},
+        ),
+        (SPARSE | {"problems": [[64, 24, 60]]}, {"problems": [ALIGNED | {"shape": [64, 24, 60], "ld_pad": 4}]}),
+        (
+            SPARSE | {"problems": [{"shape": [9, 9, 8], "batch": 2, "batch_stride_a": 100, "batch_stride_b": 0, "offset": 9}]},
+            {"problems": [ALIGNED | {"shape": [9, 9, 8], "batch": 2, "batch_stride_b": 0, "offset": 8}]},
+        ),
+        (
+            WEIGHTS | {"problems": [{"shape": [9, 9, 60], "batch": 2, "batch_stride_b": 600, "batch_stride_d": 230}]},
+            {"problems": [ALIGNED | {"shape": [9, 9, 60], "batch": 2, "ld_pad": 4}]},
+        ),
         (MMA | {"stages": 1}, {"stages": 2}),
         (MMA | {"ctas_per_sm": 17, "tile": [64, 64, 32]}, {"ctas_per_sm": 7}),
         (MMA | {"stages": 40}, {"stages": 10}),

@@ -9,6 +9,7 @@ from typing import Any
 from mmagen.core.errors import Fault
 from mmagen.families import library
 from mmagen.families.wgmma.model import WgmmaGemmPlan
+from mmagen.families.wgmma.sparse_rules import with_aligned_lines
 from mmagen.plan import sentences
 from mmagen.plan.operands import VECTOR_BYTES
 from mmagen.plan.plans import Text
@@ -61,13 +62,8 @@ def problem_faults(spec: Spec, problems: Sequence[Problem]) -> Iterator[Fault]:
                 "rows of A and of B do not all begin at 16-byte boundaries, which a kernel with weights needs",
                 f"an offset and a batch_stride_b that are multiples of {VECTOR_BYTES}, a batch_stride_a that is one of {step}, and "
                 f"ld_pad {pad}",
-                {("problems", i): problem.model_dump(mode="json") | _aligned(problem, pad)},
+                {("problems", i): with_aligned_lines(problem, pad, VECTOR_BYTES)},
             )
-
-
-def _aligned(problem: Problem, pad: int) -> dict[str, int]:
-    """What makes rows begin at 16-byte boundaries, batches one behind the other."""
-    return {"ld_pad": pad, "offset": problem.offset // VECTOR_BYTES * VECTOR_BYTES}
 
 
 def addressable(spec: Spec, problems: Sequence[Problem]) -> tuple[Problem, ...]:

@@ -59,7 +59,18 @@ def problem_faults(atom: Atom, b_major: str, problems: Sequence[Problem]) -> Ite
                 f"rows of A's values and lines of B do not all begin at 16-byte boundaries, which a sparse kernel needs: "
                 f"multiples of {step} {atom.type_b.word}",
                 f"an offset and batch strides that are multiples of {step}, and ld_pad {pad}",
+                {("problems", i): with_aligned_lines(problem, pad, step)},
             )
+
+
+def with_aligned_lines(problem: Problem, pad: int, step: int) -> dict[str, object]:
+    """The problem as a spec has it, with that ld_pad, an offset that is a multiple of `step`, and batches one behind the other
+    where they do not share a matrix: of A and B, and of longer lines of C and D."""
+    written = problem.model_dump(mode="json")
+    letters = "ab" if pad == problem.ld_pad else "abcd"
+    strides = [f"batch_stride_{x}" for x in letters if written.get(f"batch_stride_{x}")]
+    kept = {name: value for name, value in written.items() if name not in strides}
+    return {**kept, "ld_pad": pad, "offset": problem.offset // step * step}
 
 
 def addressable(atom: Atom, b_major: str, problems: Sequence[Problem]) -> tuple[Problem, ...]:
