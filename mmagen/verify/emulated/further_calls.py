@@ -16,10 +16,9 @@ from mmagen.mma.ranges import LARGEST
 from mmagen.plan.operations import as_applied
 from mmagen.plan.plans import GemmPlan, ProductPlan
 from mmagen.spec.model import Problem
-from mmagen.verify.emulated import groups, pointers
+from mmagen.verify.emulated import groups, pointers, rare_values
 from mmagen.verify.emulated.compare import compare
 from mmagen.verify.emulated.findings import with_findings
-from mmagen.verify.emulated.formats import decode, encode
 from mmagen.verify.emulated.matrices import draw_of, operands
 from mmagen.verify.emulated.matrix import Operands, values
 from mmagen.verify.emulated.parts import Call
@@ -34,6 +33,8 @@ _OFFSETS = (3, 9, 9, 5, 12, _ROWS + 1, 14, 20, -1, 22, 30, *(60,) * 21, 40, 50, 
 _SHAPE = (48, 48, 64)  # of groups with matrices of their own
 _ELSEWHERE = 1 << 40  # an address where nothing lies
 _KEEPING = ("alpha", "beta_c")  # operations that keep the sums where alpha is 1 and beta 0
+# And those that do so where what they add is 0, or but for relu.
+_KEEPING_WITH_ZEROS = (*_KEEPING, "bias", "add", "relu", "amax", "row_sums", "column_sums")
 _LARGEST_F32 = 3.4028234663852886e38
 _LINEAR = (*_KEEPING, "bias", "relu", "clamp", "saturate")  # operations whose results are as large as what they are given
 _SIZES = (5, -1, _ROWS + 1, _ROWS, 0, _MOST_INT, -_MOST_INT - 1, 3, *(0,) * 24, _ROWS + 1, 7, -1)
@@ -56,7 +57,7 @@ def check(task: Task) -> None:
     if alpha := _alpha_beyond(plan):
         problem = Problem(shape=(m, n, k), alpha=alpha)
         _judge(task, problem, "results that D's type cannot hold", lambda call, _: call)
-    if plan.accumulation.of_pieces and all(one.word in _KEEPING for one in plan.epilogue.operations):
+    if plan.spec.split and all(one.word in _KEEPING_WITH_ZEROS for one in plan.epilogue.operations):
         _check_rare_values(task)
     if usual.groups:
         # Sizes on the device differ; these have at least as many tiles, from which the limit of steps follows.
@@ -79,24 +80,15 @@ def _alpha_beyond(plan: GemmPlan) -> float:
 
 def _check_rare_values(task: Task) -> None:
     """Elements that are not finite, and some whose nearest bf16 is infinity, of a kernel that splits f32 (docs/split.md)."""
-    rare = np.array([np.inf, -np.inf, np.nan, _LARGEST_F32, -_LARGEST_F32])
-    problem = Problem(shape=(len(rare) + 1, 6, 16))
-    data = operands(task.product, problem, "small_int", task.seed)
-    a, b = np.zeros((1, problem.m, problem.k)), np.full((1, problem.n, problem.k), 0.5)
-    a[0, np.arange(len(rare)), np.arange(len(rare))] = rare
-    a[..., 8], b[0, 3, 8], b[0, 4, 9] = 1.0, np.inf, np.nan
-    a[0, 5, 9] = 2.0
-    data.a.view[...], data.b.view[...] = encode(a, data.a.word), encode(b, data.b.word)
-    _, reports = multiply(replace(task, problem=problem), data)
-    with np.errstate(invalid="ignore"):
-        expected = a @ b.swapaxes(1, 2)
-    # As stored: to e4m3 infinities saturate, and in f16 the largest numbers of f32 are infinite.
-    got, expected = values(data.d), decode(encode(expected, data.d.word))
-    close = np.isclose(got, expected, rtol=2**-7, atol=0.0, equal_nan=True)
-    wrong = ""
-    if not close.all():
-        at = tuple(map(int, np.argwhere(~close)[0]))
-        wrong = f"at (batch,m,n): {at} got {got[at]:.9g} expected {expected[at]:.9g}"
+    data = operands(task.product, Problem(shape=rare_values.SHAPE), "small_int", task.seed)
+    a, b = rare_values.operands(task.seed)
+    data.a.view[0], data.b.view[0] = a, b
+    for matrix in data.further.values():
+        matrix.view[...] = np.zeros((), matrix.view.dtype)
+    _, reports = multiply(replace(task, problem=Problem(shape=rare_values.SHAPE)), data)
+    plan = cast(GemmPlan, task.plan)
+    least = 0.0 if any(one.word == "relu" for one in plan.epilogue.operations) else -math.inf
+    wrong = rare_values.wrong_element(values(data.d)[0], a, b, data.d.word, plan.accumulation.left_out, least)
     _raise("infinities, NaNs and large numbers", with_findings(wrong, reports))
 
 
