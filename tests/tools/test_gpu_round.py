@@ -232,3 +232,16 @@ def test_a_round_that_is_terminated_leaves_no_child_and_says_what_was_cut_off(tm
     assert child.returncode == 4 and "cut off" in out
     assert gone(int(marker.read_text()))
     assert "1" in (tmp_path / "out/summary.md").read_text()
+
+
+def test_the_page_names_what_passed():
+    found = [
+        Outcome("specs", "b", "passed", ""),
+        Outcome("specs", "a", "passed", ""),
+        Outcome("specs", "c", "wrong", "two elements"),
+        *(Outcome("tests", f"tests/gpu/test_x.py::test_{i}", "passed", "") for i in range(3)),
+    ]
+    page = kept.summary({"event": "round", "gpus": ["NVIDIA X"]}, found)
+    head, _, names = page.partition("## Passed: specs")
+    assert "- gpus: ['NVIDIA X']" in head and "two elements" in head
+    assert names.split() == ["a,", "b", "##", "Passed:", "tests", "tests/gpu/test_x.py", "(3)"]

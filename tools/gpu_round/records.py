@@ -7,9 +7,11 @@ what it planned: what has no outcome then was not run.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 from tabulate import tabulate
@@ -19,6 +21,7 @@ from tools.gpu_round.jobs import WORDS, Ended, Job, Outcome
 Event = dict[str, Any]
 _NAMED = ("wrong", "failed", "cut_off", "not_run")  # listed by name below the table
 _LOG_KEPT = 4000  # characters, of a job that did not pass
+_PAGE_WIDTH = 130
 _MOST_NAMES = 12
 _CUT, _NOT_BEGUN = "the round ended while it ran", "the round ended before it began"
 
@@ -152,6 +155,15 @@ def _names(found: Sequence[Outcome]) -> list[str]:
 
 
 def summary(facts: Mapping[str, Any], found: Sequence[Outcome]) -> str:
-    """The table with what it is of, as Markdown's preformatted text."""
+    """A page in Markdown: what was run where, the table as preformatted text, and what passed by name, of tests by their file."""
     lines = [f"- {key}: {value}" for key, value in facts.items() if key != "event"]
-    return "\n".join(["# GPU round", "", *lines, "", "```", table(found), "```", ""])
+    parts = ["\n".join(["# GPU round", "", *lines]), "\n".join(["```", table(found), "```"])]
+    passed_by_kind: dict[str, list[str]] = {}
+    for one in found:
+        if one.word == "passed":
+            passed_by_kind.setdefault(one.kind, []).append(one.unit)
+    for kind, units in passed_by_kind.items():
+        files = Counter(unit.partition("::")[0] for unit in units)
+        names = [f"{name} ({many})" if many > 1 else name for name, many in sorted(files.items())]
+        parts += [f"## Passed: {kind}", "\n".join(wrap(", ".join(names), _PAGE_WIDTH))]
+    return "\n\n".join(parts) + "\n"
