@@ -90,11 +90,14 @@ def products(problem: Problem) -> int:
 
 
 _MOST_PARTS = 65  # k tiles, of a problem for parts of K
+_MOST_FAR = 2**40  # elements from the first to the last line along K: what is known of each takes 32 bytes of addresses in f32
 
 
 def split_k_problems(tile: Tile, cluster: tuple[int, int], element_bytes: int, splits: int) -> tuple[Problem, ...]:
     """Sums so long that the K of a tile is split for three clusters: of whole tiles, of tiles with residues in a batch, and of such
-    with a C that is added in single elements beside a D of vectors.
+    with a C that is added in single elements beside a D of vectors. Lines of the last lie so far apart that offsets of 32 bits
+    wrap around in D, unless K is so long that its lines are not to be emulated; a batch shares the A and the B, whose matrices may
+    be larger than the strides of a tensor map reach.
 
     splits: the number of parts, 0 for as many as fit the problem. These are several where a tile takes more than about 13,000
     cycles, or 29,000 each of two tiles (sm90_tile_scheduler_split_k_workspace.cuh). In a cycle a CTA loads 56 bytes and
@@ -111,8 +114,18 @@ def split_k_problems(tile: Tile, cluster: tuple[int, int], element_bytes: int, s
     whole = Problem(shape=(m * cluster[0], n * cluster[1], long_enough(16_000, n)))
     rows = m * cluster[0] - 3
     ragged = Problem(shape=(rows, 37, long_enough(36_000, 37) + 5), batch=2, ld_pad=11, alpha=-1.0, beta=2.0)
+    columns, long = 21, long_enough(36_000, 21) + 5
+    last_line = max(min(rows, columns) - 1, 1)  # of D, whichever its contiguous mode is
+    far = -(-(2**31) // (64 * last_line)) * 64
+    pad = 11 + (far if long * far <= _MOST_FAR else 0)
     odd = Problem(
-        shape=(rows, 21, long_enough(36_000, 21) + 5), batch=2, ld_pad=11, batch_stride_c=64 * (rows + 64) + 1, beta=1.0
+        shape=(rows, columns, long),
+        batch=2,
+        ld_pad=pad,
+        batch_stride_a=0,
+        batch_stride_b=0,
+        batch_stride_c=64 * (rows + 64) * (pad // 16 + 1) + 1,
+        beta=1.0,
     )
     return whole, ragged, odd
 

@@ -8,7 +8,7 @@ import pytest
 
 from mmagen.families import family_of, plan
 from mmagen.plan.reach import FAR, Paths, candidates, chosen, features
-from mmagen.plan.trials import of_product
+from mmagen.plan.trials import of_product, split_k_problems
 from mmagen.spec.load import load
 from mmagen.spec.model import Problem
 from mmagen.verify.emulated.session import tasks
@@ -74,6 +74,18 @@ def test_lines_of_groups_lie_far_apart(name):
     it = planned(ODD / f"{name}.yaml")
     far = [problem for problem, _ in family_of(it).trials(it).cases if problem.ld_pad >= FAR]
     assert far and all(8 * problem.ld_pad >= 2**31 for problem in far)
+
+
+@pytest.mark.parametrize("name", ["sm90_gemm_splitk_auto", "sm90_gemm_bf16_amax", "sm90_gemm_bf16_library"])
+def test_lines_of_d_that_a_reduction_stores_lie_far_apart(name):
+    it = planned(SPECS / f"{name}.yaml")
+    (far,) = {p for p, _ in family_of(it).trials(it).cases if p.ld_pad < FAR and min(p.m - 1, p.n - 1) * p.ld_pad >= 2**31}
+    assert far.batch > 1 and far.k > 4 * it.tile[2], "K is to be split"
+
+
+def test_lines_along_a_long_k_are_not_put_so_far_apart_that_addresses_run_out():
+    for split in (split_k_problems((tile, tile, 64), (1, 1), 2, 0) for tile in (16, 32, 64, 128, 256)):
+        assert all(problem.k * problem.ld_pad < 2**41 for problem in split)
 
 
 def test_turns_take_two_rounds_of_the_stages_and_small_tiles_257():

@@ -420,6 +420,22 @@ FAULTS: tuple[tuple[str, str, str, str, str, str], ...] = (
         "matrices of C are taken to lie as far apart as those of D",
     ),
     (
+        "reduction_line_offsets_of_32_bits",
+        "sm90_gemm_splitk_auto",
+        "split_k_reduction",
+        "across * params.ldd + along / kPair;",
+        "int(across) * int(params.ldd) + along / kPair;",
+        "offsets of lines of D wrap around",
+    ),
+    (
+        "reduction_c_line_offsets_of_32_bits",
+        "sm90_gemm_splitk_auto",
+        "split_k_reduction",
+        "across * params.ldc + along;",
+        "int(across) * int(params.ldc) + along;",
+        "offsets of lines of C wrap around",
+    ),
+    (
         "reduction_of_single_batches",
         "sm90_gemm_splitk_auto",
         "split_k_reduction",
