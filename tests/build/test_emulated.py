@@ -48,6 +48,7 @@ _HOST_FAULTS = (
     "sparse_mma_without_padding",
     "epilogue_c_with_the_lines_of_d",
     "epilogue_d_as_wide_as_the_sums",
+    "complex_alpha_of_f32",
     "corner_mixed_groups_rounded_down",
     "corner_pieces_of_a_shared_matrix",
     "corner_unaligned_scale_of_the_next_row",

@@ -23,6 +23,7 @@ from mmagen.verify.emulated.session import tasks
 pytestmark = pytest.mark.nvcc
 
 MASKED, POINTERS, PIECES, CLASSIC = "groups_masked", "pointers_pingpong", "pc1_x6", "sm80_gemm_classic"
+GATED = "pointers_gated"  # D has half as many columns as B
 
 
 @pytest.fixture
@@ -31,7 +32,7 @@ def checking(compiled):
     return lambda spec: next(one for one in tasks(compiled(spec).plan, compiled(spec).ptx, (), 1, None) if one.checks)
 
 
-@pytest.mark.parametrize("spec", [CLASSIC, MASKED, POINTERS, PIECES])
+@pytest.mark.parametrize("spec", [CLASSIC, MASKED, POINTERS, GATED, PIECES])
 def test_right_kernels_pass(spec, checking):
     further_calls.check(checking(spec))
 
@@ -85,6 +86,19 @@ def test_a_group_with_illegal_matrices_that_is_computed_is_found(checking, monke
     monkeypatch.setattr(pointers, "multiply", multiply)
     with pytest.raises(EmulationError, match="illegal groups: D of group 4, which is to be skipped with status 2, was written"):
         further_calls.check(checking(POINTERS))
+
+
+def test_a_scalar_of_which_bits_are_lost_is_found(checking, monkeypatch):
+    """Of alpha and beta of the problems all are integers, and no beta is negative: a kernel may take them for others."""
+
+    def change(task, data):
+        if task.problem.alpha not in (0, 1):
+            assert task.problem.alpha < 0 and task.problem.beta < 0 and task.problem.alpha % 1
+            data.d.view[...] = (values(data.c) * task.problem.beta).astype(data.d.view.dtype)
+
+    spoil(monkeypatch, change)
+    with pytest.raises(EmulationError, match="a call with an alpha and a beta of all bits: "):
+        further_calls.check(checking(CLASSIC))
 
 
 def test_an_infinity_that_is_lost_is_found(checking, monkeypatch):

@@ -72,4 +72,22 @@ FAULTS: tuple[tuple[str, str, str, str, str, str, str], ...] = (
         "60,60,7",
         "at the edges of A and B imaginary parts are zeros",
     ),
+    (
+        "negative_beta",
+        _TN,
+        "linear_combination",
+        "bool reads_source() const { return beta != Scalar(0); }",
+        "bool reads_source() const { return beta > Scalar(0); }",
+        "64,64,8",
+        "a negative beta is taken for 0",
+    ),
+    (
+        "alpha_of_f32",
+        _TN,
+        "linear_combination",
+        "  scalar = Scalar(value);",
+        "  scalar = Scalar(float(value));",
+        "64,64,8",
+        "alpha and beta are rounded to f32",
+    ),
 )

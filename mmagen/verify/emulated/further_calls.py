@@ -1,5 +1,5 @@
-"""Calls that no problem makes: a K of 0, groups that are not legal, infinities in pieces, results that D's type cannot hold. Once
-for each kernel."""
+"""Calls that no problem makes: a K of 0, groups that are not legal, infinities in pieces, an alpha and a beta of all bits, results
+that D's type cannot hold. Once for each kernel."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ import numpy as np
 from mmagen.emulate import EmulationError, GlobalMemory
 from mmagen.families import family_of
 from mmagen.mma.ranges import LARGEST
-from mmagen.plan.operations import as_applied
+from mmagen.plan.operations import as_applied, columns_of_element
 from mmagen.plan.plans import GemmPlan, ProductPlan
 from mmagen.spec.model import Problem
 from mmagen.verify.emulated import groups, pointers, rare_values
 from mmagen.verify.emulated.compare import compare
 from mmagen.verify.emulated.findings import with_findings
+from mmagen.verify.emulated.formats import as_stored, is_integer
 from mmagen.verify.emulated.matrices import draw_of, operands
 from mmagen.verify.emulated.matrix import Operands, values
 from mmagen.verify.emulated.parts import Call
@@ -54,6 +55,10 @@ def check(task: Task) -> None:
         given = {"groups": [rows, 1]} if usual.groups else {}
         problem = Problem.model_validate({"shape": (rows + 1, columns, k), "offset": offset, "beta": 2.0, **given})
         _judge(task, problem, "a K of 0", _without_k)
+    alpha, beta = _scalars_of_all_bits(plan)
+    given = {"groups": [m - 1, 1]} if usual.groups else {}
+    problem = Problem.model_validate({"shape": (m, n, k), "alpha": alpha, "beta": beta, **given})
+    _judge(task, problem, "an alpha and a beta of all bits", lambda call, _: call, "uniform")
     if alpha := _alpha_beyond(plan):
         problem = Problem(shape=(m, n, k), alpha=alpha)
         _judge(task, problem, "results that D's type cannot hold", lambda call, _: call)
@@ -64,6 +69,12 @@ def check(task: Task) -> None:
         sizes = [_ROWS] * len(_SIZES) if plan.spec.grouped == "masked" else [1] * (len(_OFFSETS) - 1)
         problem = Problem.model_validate({"shape": (_ROWS, 16, k), "groups": sizes})
         _judge(task, problem, "illegal sizes of groups", _with_illegal_groups)
+
+
+def _scalars_of_all_bits(plan: GemmPlan) -> tuple[float, float]:
+    """Negative numbers that no type with fewer bits holds; the host passes them with operands that are no small integers."""
+    word = plan.epilogue.scalar.word
+    return (-3.0, -7.0) if is_integer(word) else (as_stored(-4 / 3, word), as_stored(-2 / 3, word))
 
 
 def _alpha_beyond(plan: GemmPlan) -> float:
@@ -117,7 +128,10 @@ def _wrong_groups(plan: ProductPlan, reads_c: bool) -> Iterator[tuple[str, int, 
         yield f"group_{mode}", -1, 1
         yield f"group_{mode}", extent + 1, 2
     m, n, k = _SHAPE
-    of_result = n if plan.epilogue.row_major else m
+    pair = columns_of_element(plan.epilogue.operations)
+    of_result = n // pair if plan.epilogue.row_major else m
+    if pair > 1:
+        yield "group_n", n - 1, 7
     for letter, other in (("a", m), ("b", n)):
         line = k if plan.operand(letter.upper()).contiguous_k else other
         yield f"group_ld{letter}", line + 1, 4
@@ -131,12 +145,14 @@ def _wrong_groups(plan: ProductPlan, reads_c: bool) -> Iterator[tuple[str, int, 
             yield letter, _ELSEWHERE + 1, 4
 
 
-def _judge(task: Task, problem: Problem, what: str, change: Callable[[Task, Operands], Task]) -> None:
+def _judge(
+    task: Task, problem: Problem, what: str, change: Callable[[Task, Operands], Task], distribution: str = "small_int"
+) -> None:
     (applied,) = as_applied(task.product.spec, (problem,))
     # Of groups the faults are those of operands that TMA loads.
     if not applied.groups and any(family_of(task.plan).problem_faults(task.plan, (applied,))):
         return
-    one = replace(task, problem=applied, distribution="small_int")
+    one = replace(task, problem=applied, distribution=distribution)
     data = operands(one.product, applied, one.distribution, one.seed)
     written, reports = multiply(change(one, data), data)
     found = compare(one.product, applied, data, written, one.distribution)
