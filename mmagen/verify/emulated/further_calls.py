@@ -114,7 +114,7 @@ def _check_pointers(task: Task) -> None:
 
     def change(memory: GlobalMemory, members: Mapping[str, int | float]) -> None:
         for group, (array, value, _) in enumerate(wrong, 1):
-            kind = np.uint64 if array in "abcd" else np.int32
+            kind = np.int32 if array.startswith("group_") else np.uint64
             to = int(members[array]) + group * kind().itemsize
             memory.store(to, np.array([value], kind).tobytes())
 
@@ -143,6 +143,12 @@ def _wrong_groups(plan: ProductPlan, reads_c: bool) -> Iterator[tuple[str, int, 
         yield letter, 0, 6
         if plan.epilogue.out.bytes > 1:
             yield letter, _ELSEWHERE + 1, 4
+    for tensor in plan.arguments.of_groups:
+        yield tensor.name, 0, 6
+        if tensor.bytes_of_groups > 1:
+            yield tensor.name, _ELSEWHERE + 1, 4
+        if tensor.pitched:
+            yield f"group_ld_{tensor.name}", tensor.line.value({"m": m, "n": n, "k": k}) - 1, 5
 
 
 def _judge(
