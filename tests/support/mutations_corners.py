@@ -216,6 +216,14 @@ FAULTS: tuple[tuple[str, str, str, str, str, str], ...] = (
         "large values are infinite",
     ),
     (
+        "groups_never_saturated",
+        "saturated_groups",
+        "epilogue_plain_operations",
+        "return x > most ? most : x < -most ? -most : x;",
+        "return x;",
+        "large values of groups are infinite",
+    ),
+    (
         "epilogue_saturate_negative",
         "saturated",
         "epilogue_plain_operations",

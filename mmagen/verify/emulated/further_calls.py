@@ -37,7 +37,8 @@ _KEEPING = ("alpha", "beta_c")  # operations that keep the sums where alpha is 1
 # And those that do so where what they add is 0, or but for relu.
 _KEEPING_WITH_ZEROS = (*_KEEPING, "bias", "add", "relu", "amax", "row_sums", "column_sums")
 _LARGEST_F32 = 3.4028234663852886e38
-_LINEAR = (*_KEEPING, "bias", "relu", "clamp", "saturate")  # operations whose results are as large as what they are given
+# Operations whose results are as large as what they are given.
+_LINEAR = (*_KEEPING, "bias", "relu", "clamp", "saturate", "amax")
 _SIZES = (5, -1, _ROWS + 1, _ROWS, 0, _MOST_INT, -_MOST_INT - 1, 3, *(0,) * 24, _ROWS + 1, 7, -1)
 
 
@@ -60,7 +61,7 @@ def check(task: Task) -> None:
     problem = Problem.model_validate({"shape": (m, n, k), "alpha": alpha, "beta": beta, **given})
     _judge(task, problem, "an alpha and a beta of all bits", lambda call, _: call, "uniform")
     if alpha := _alpha_beyond(plan):
-        problem = Problem(shape=(m, n, k), alpha=alpha)
+        problem = Problem.model_validate({"shape": (m, n, k), "alpha": alpha, **given})
         _judge(task, problem, "results that D's type cannot hold", lambda call, _: call)
     if plan.spec.split and all(one.word in _KEEPING_WITH_ZEROS for one in plan.epilogue.operations):
         _check_rare_values(task)
@@ -82,7 +83,7 @@ def _alpha_beyond(plan: GemmPlan) -> float:
     problem asks for that."""
     words, out = {one.word for one in plan.epilogue.operations or ()}, plan.epilogue.out.word
     scaled = not words or "alpha" in words
-    if plan.scheduler.grouped or not scaled or not words <= set(_LINEAR) or plan.epilogue.scalar.word != "f32":
+    if not scaled or not words <= set(_LINEAR) or plan.epilogue.scalar.word != "f32":
         return 0.0
     largest = LARGEST.get(out, _LARGEST_F32 if "saturate" in words else 0.0)
     # The sums of K products differ from their mean by about the square root of K, and more.
@@ -120,6 +121,12 @@ def _check_pointers(task: Task) -> None:
 
     written = pointers.multiply(one, found, change)
     _raise("illegal groups", pointers.judged(one, found, written, [0, *(status for _, _, status in wrong), 0]))
+    if alpha := _alpha_beyond(cast(GemmPlan, plan)):
+        given = {"shape": _SHAPE, "groups": [_SHAPE] * 2, "alpha": alpha}
+        one = replace(task, problem=Problem.model_validate(given), distribution="small_int")
+        found = pointers.groups_of(one)
+        written = pointers.multiply(one, found, lambda memory, members: None)
+        _raise("results that D's type cannot hold", pointers.judged(one, found, written, [0, 0]))
 
 
 def _wrong_groups(plan: ProductPlan, reads_c: bool) -> Iterator[tuple[str, int, int]]:
