@@ -183,11 +183,14 @@ def _maps(captured):
 
 def test_tensor_maps_describe_the_matrices(work):
     captured, addresses = _launched(work(TURNS)[0], shape=(300, 200, 136), batch=3, ld_pad=8)
-    a, b, d = sorted(_maps(captured), key=lambda one: one.address)
-    assert [one.address for one in (a, b, d)] == [addresses[name] for name in "abd"]
+    a, edge_a, b, edge_b, d = sorted(_maps(captured), key=lambda one: (one.address, -one.box[1]))
+    assert [one.address for one in (a, edge_a, b, edge_b, d)] == [addresses[name] for name in "aabbd"]
     assert (a.extents, a.strides, a.box) == ((136, 300, 3), (288, 300 * 288 + 32), (64, 64, 1))
     assert (a.swizzle, a.element) == (128, 2)
     assert b.extents == (136, 200, 3) and b.box == (64, 128, 1), "two CTAs share B"
+    for edge, whole in ((edge_a, a), (edge_b, b)):
+        assert (edge.extents, edge.strides, edge.swizzle) == (whole.extents, whole.strides, whole.swizzle)
+        assert edge.box == (64, 16, 1), "the last tiles are loaded in short boxes"
     assert d.extents == (200, 300, 3) and d.box[1] == 16
 
 
