@@ -156,7 +156,9 @@ def _names(found: Sequence[Outcome]) -> list[str]:
 
 def summary(facts: Mapping[str, Any], found: Sequence[Outcome]) -> str:
     """A page in Markdown: what was run where, the table as preformatted text, and what passed by name, of tests by their file."""
-    lines = [f"- {key}: `{value}`" if key == "command" else f"- {key}: {value}" for key, value in facts.items() if key != "event"]
+    lines = [
+        f"- {key}: `{value}`" if key == "command" else f"- {key}: {value}" for key, value in facts.items() if key != "event"
+    ]
     parts = ["\n".join(["# GPU round", "", *lines]), "\n".join(["```", table(found), "```"])]
     passed_by_kind: dict[str, list[str]] = {}
     for one in found:
