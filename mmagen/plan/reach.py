@@ -164,8 +164,7 @@ def candidates(paths: Paths) -> Iterator[Problem]:
     rows = min(m_cluster * paths.group, _MOST_RESULTS)  # of a band; more are not emulated
     if paths.tma:
         # Rows that end within 16 bytes are stored element by element, which takes long in many tiles: those of few do.
-        # The last tiles are loaded in several short boxes.
-        yield Problem(shape=(rows + _part(m), n_cluster + _part(n), k), batch=2)
+        yield Problem(shape=(rows + _ALIGNED, n_cluster + _ALIGNED, k), batch=2)
         # An odd extent along which D alone lies, in several tiles, and one along which A or B does, in one.
         for mode in sorted(paths.operands ^ {paths.result}):
             several = {"M": m + _ALIGNED, "N": n_cluster + _ALIGNED, "K": 2 * k}
@@ -248,11 +247,6 @@ def _cost(paths: Paths, problem: Problem) -> float:
 def _less(extent: int) -> int:
     """An odd extent of most of a tile: it ends in the first half of 16 rows."""
     return extent - _ALIGNED + 3 if extent > _ALIGNED else extent - _RAGGED
-
-
-def _part(extent: int) -> int:
-    """Some multiples of 16 rows of a tile, not all of it if it has more than 16."""
-    return max(_ALIGNED, min(3 * _ALIGNED, (extent - 1) // _ALIGNED * _ALIGNED))
 
 
 def _next(extent: int) -> int:

@@ -79,8 +79,16 @@ def test_lines_of_groups_lie_far_apart(name):
 @pytest.mark.parametrize("name", ["sm90_gemm_splitk_auto", "sm90_gemm_bf16_amax", "sm90_gemm_bf16_library"])
 def test_lines_of_d_that_a_reduction_stores_lie_far_apart(name):
     it = planned(SPECS / f"{name}.yaml")
-    (far,) = {p for p, _ in family_of(it).trials(it).cases if p.ld_pad < FAR and min(p.m - 1, p.n - 1) * p.ld_pad >= 2**31}
-    assert far.batch > 1 and far.k > 4 * it.tile[2], "K is to be split"
+    kernels = [config.plan for config in it.configs] or [it]
+    split = [kernel for kernel in kernels if kernel.scheduler.workspace_splits is not None]
+    far = {
+        (kernel.tile[2], p)
+        for kernel in split
+        for p, _ in family_of(it).trials(kernel).cases
+        if p.ld_pad < FAR and min(p.m - 1, p.n - 1) * p.ld_pad >= 2**31
+    }
+    assert far
+    assert all(p.batch > 1 and p.k > 4 * tile_k for tile_k, p in far), "K is to be split"
 
 
 def test_lines_along_a_long_k_are_not_put_so_far_apart_that_addresses_run_out():

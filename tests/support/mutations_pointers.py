@@ -151,8 +151,8 @@ FAULTS = (
         "pointers_acquired_once",
         _SPEC,
         "sm90_tma_load",
-        "if (loads && tile.batch != acquired) {",
-        "if (loads && acquired < 0) {",
+        "if (tile.batch != acquired) {",
+        "if (acquired < 0) {",
         "maps of the groups behind the first are not acquired",
     ),
     (

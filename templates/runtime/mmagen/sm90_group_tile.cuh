@@ -14,6 +14,7 @@ struct GroupTileCoord {
   static constexpr bool kAlongN = kAlongN_;
   static constexpr bool kEndsInside = true;
   static constexpr bool kOwnMatrices = false;
+  static constexpr bool kRowsOfGroups = !kAlongN, kColumnsOfGroups = kAlongN;
 
   int m, n, batch;
   int begin, end;

@@ -60,7 +60,7 @@ struct Sm90MainloopMixed : Sm90TmaLoad<Config> {
   }
 
   CUTE_DEVICE static void prefetch_descriptors(Params const& params) {
-    if (params.load.stage_bytes != 0) { Load::prefetch_descriptors(params.load); }  // with a K of 0 there are no tensor maps
+    if (params.load.exists) { Load::prefetch_descriptors(params.load); }
   }
 
   CUTE_DEVICE static void load(Params const& params, typename TileScheduler::Params const& scheduling, SharedStorage& storage,

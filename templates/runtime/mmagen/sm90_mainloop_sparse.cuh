@@ -63,7 +63,6 @@ struct Sm90SparseLoad : Sm90TmaLoad<Config> {
     if (result != CUDA_SUCCESS) { return result; }
     auto const& metadata = args.metadata_a;
     bool const shared = metadata.batch_stride == 0;
-    params.dense.stage_bytes += uint32_t(Metadata::kBytes);
     params.batch_step_metadata = shared ? 0 : 1;
     int64_t const words = metadata_blocks<A::kBlockK>(args.k) * kMetadataWords;
     MatrixExtent const extent = {words, detail::ceil_div(args.m, kMetadataRows), shared ? 1 : args.batch, words,
@@ -72,13 +71,14 @@ struct Sm90SparseLoad : Sm90TmaLoad<Config> {
   }
 
   CUTE_DEVICE static void prefetch_descriptors(Params const& params) {
-    if (params.dense.stage_bytes == 0) { return; }  // K is 0: there are no tensor maps
+    if (!params.dense.exists) { return; }
     Dense::prefetch_descriptors(params.dense);
     tma_prefetch_descriptor(&params.map_metadata);
   }
 
   CUTE_DEVICE static LoadedRows rows_of(Params const& params, TileCoord const& tile) {
-    return Dense::rows_of(params.dense, tile);
+    LoadedRows const rows = Dense::rows_of(params.dense, tile);
+    return {rows.a, rows.b, rows.bytes + uint32_t(Metadata::kBytes)};
   }
 
   CUTE_DEVICE static void load_stage(Params const& params, SharedStorage& storage, Pipeline& pipeline, int stage, int k_tile,

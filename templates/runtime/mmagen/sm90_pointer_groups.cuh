@@ -42,6 +42,7 @@ template <class ElementD>
 struct PointerTileCoord {
   static constexpr bool kEndsInside = false;
   static constexpr bool kOwnMatrices = true;
+  static constexpr bool kRowsOfGroups = true, kColumnsOfGroups = true;
 
   int m, n, batch;
   GroupMatrices<ElementD> const* group;

@@ -23,9 +23,9 @@ struct Sm90Warpgroup {
     ClusterCoord<Config> const cluster;
     WorkTileInfo const work = TileScheduler::work_tile(params.scheduler);
     TileCoord const tile = params.scheduler.raster(work.tile);
-    bool const loads = threadIdx.x == 0;
+    int const warp = warp_index();
     if constexpr (Config::kPrefetch > 0) {
-      if (loads) { Mainloop::prefetch_stages(params.mainloop, tile, work, cluster); }
+      if (warp == 0 && elect_one()) { Mainloop::prefetch_stages(params.mainloop, tile, work, cluster); }
     }
     Epilogue::init(params.epilogue, storage.source, threadIdx.x / 32, threadIdx.x % 32);
     wait_on_dependent_grids();
@@ -35,9 +35,9 @@ struct Sm90Warpgroup {
     auto const load = [&](int stage, int k_tile) {
       Mainloop::load_stage(params.mainloop, storage.mainloop, storage.pipeline, stage, k_tile, tile, rows, cluster);
     };
-    int next = 0;
-    if (loads) {
-      for (; next < min(kStages, work.k_tiles); ++next) { load(next, next); }
+    int next = min(kStages, work.k_tiles);  // the k tile to load next
+    if (warp == 0 && elect_one()) {
+      for (int i = 0; i < next; ++i) { load(i, i); }
     }
 
     Tensor tCrC = partition_fragment_C(typename Config::TiledMma{},
@@ -45,7 +45,8 @@ struct Sm90Warpgroup {
     PipelineState<kStages> pipe;
     auto const release = [&](int stage) {
       __syncthreads();
-      if (loads && next < work.k_tiles) { load(stage, next++); }
+      if (next < work.k_tiles && warp == 0 && elect_one()) { load(stage, next); }
+      ++next;
     };
     auto const issued = [&] {
       if constexpr (Mainloop::kScalesTile) { Mainloop::prefetch_tile_scales(params.mainloop.tile_scales, tile, threadIdx.x); }

@@ -26,7 +26,7 @@ struct Sm90Pingpong {
 
     if (warp >= 4 * Config::kConsumers) {
       warpgroup_reg_dealloc<Config::kProducerRegisters>();
-      if (warp == 4 * Config::kConsumers && (TileScheduler::Params::kWholeWarp || threadIdx.x % 32 == 0)) {
+      if (warp == 4 * Config::kConsumers && (TileScheduler::Params::kWholeWarp || elect_one())) {
         Mainloop::load(params.mainloop, params.scheduler, storage.mainloop, storage.pipeline);
       }
       if constexpr (Mainloop::kScalesK) {

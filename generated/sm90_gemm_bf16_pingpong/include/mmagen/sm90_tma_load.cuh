@@ -2,7 +2,7 @@
 // The producer half of the sm_90 mainloops: one thread loads the k tiles of A and B into the ring of stages by TMA.
 #pragma once
 
-#include <algorithm>
+#include <limits>
 
 #include "gemm_arguments.cuh"
 #include "sm90_pipeline.cuh"
@@ -13,40 +13,8 @@
 namespace mmagen {
 inline namespace v0_1 {
 
-namespace detail {
-
-/// Lines of a TMA box. Where an operand has fewer rows than a tile, K is contiguous and one box loads the tile, the box is
-/// shortened: the remaining rows of the stage keep old data, which contributes only to elements outside of D.
-template <class Operand, int kShare>
-int box_lines(int64_t across) {
-  bool const full = !Operand::kContiguousK || Operand::kBoxes * kShare > 1 || across >= Operand::kBoxAcross;
-  return full ? Operand::kBoxAcross : int(ceil_div(across, 8)) * 8;
-}
-
-/// Bytes of an operand that TMA writes to one stage of each CTA.
-template <class Operand, int kShare>
-uint32_t stage_bytes(int lines) {
-  constexpr int kLineBytes = Operand::kLine * int(sizeof(typename Operand::Element));
-  return uint32_t(kShare * Operand::kBoxes * Operand::kPanels * lines * kLineBytes);
-}
-
-/// Of a tile that reaches beyond its matrix, rows (of B: columns) are loaded in steps of so many: boxes of so few lines where K
-/// is contiguous, or else panels.
-template <class Operand>
-constexpr int kRowStep = !Operand::kContiguousK          ? Operand::kLine
-                         : Operand::kBoxAcross % 16 == 0 ? 16
-                                                         : 8;
-
-/// Bytes of one of these in a stage.
-template <class Operand, int kShare>
-constexpr int kRowBytes =
-    int(sizeof(typename Operand::Element)) *
-    (Operand::kContiguousK ? Operand::kLine * Operand::kPanels : Operand::kBoxAcross * Operand::kBoxes * kShare);
-
-}  // namespace detail
-
 /// How many rows of A and columns of B are loaded of a tile, and the bytes of a stage. What lies beyond the matrix is left out,
-/// but for the rest of a step: TMA takes longer to fill a line with zeros than to load it (docs/performance.md). The rows that
+/// but for the rest of a panel: TMA takes longer to fill a line with zeros than to load it (docs/performance.md). The rows that
 /// are not loaded keep old data, which contributes only to elements outside of D.
 struct LoadedRows {
   int a, b;
@@ -54,42 +22,58 @@ struct LoadedRows {
 };
 
 /// The producer's whole run: all k tiles of all work tiles of this CTA. Called by its whole warp if the scheduler needs all
-/// lanes; lane 0 loads. Loads: how a stage is loaded, see Sm90TmaLoad.
+/// lanes, else by one elected lane. Loads: how a stage is loaded, see Sm90TmaLoad.
 template <class Config, class Loads>
 CUTE_DEVICE void load_all_stages(typename Loads::Params const& params, typename Config::TileScheduler::Params const& scheduling,
                                  typename Loads::SharedStorage& storage, Sm90Pipeline<Config>& pipeline) {
   using TileScheduler = typename Config::TileScheduler;
+  constexpr bool kWholeWarp = TileScheduler::Params::kWholeWarp;
   ClusterCoord<Config> const cluster;
-  PipelineState<Config::kStages> pipe;
-  bool const loads = !TileScheduler::Params::kWholeWarp || threadIdx.x % 32 == 0;
+  PipelineState<Config::kStages> pipe;  // of the lane that loads
   if constexpr (Config::kPrefetch > 0) {
+    static_assert(!kWholeWarp, "one lane prefetches");
     TileScheduler const first(scheduling, cluster);
     WorkTileInfo const work = first.work_tile(scheduling);
     Loads::prefetch_stages(params, cta_tile<Config>(first, scheduling, work, cluster), work, cluster);
   }
   wait_on_dependent_grids();
   TileScheduler scheduler(scheduling, cluster);
-  int acquired = -1;  // the group whose tensor maps this thread may use
+  int acquired = -1;  // the group whose tensor maps that lane may use
   for (; scheduler.is_valid(scheduling); scheduler.advance(scheduling)) {
     WorkTileInfo const work = scheduler.work_tile(scheduling);
     auto const tile = cta_tile<Config>(scheduler, scheduling, work, cluster);
-    if constexpr (TileScheduler::Params::Coord::kOwnMatrices) {
-      if (loads && tile.batch != acquired) {
-        tile.acquire_inputs();
-        acquired = tile.batch;
+    auto const load_tile = [&] {
+      if constexpr (TileScheduler::Params::Coord::kOwnMatrices) {
+        if (tile.batch != acquired) {
+          tile.acquire_inputs();
+          acquired = tile.batch;
+        }
       }
-    }
-    LoadedRows const rows = Loads::rows_of(params, tile);
-    CUTE_NO_UNROLL
-    for (int i = 0; loads && i < work.k_tiles; ++i, ++pipe) {
-      pipeline.empty[pipe.stage].wait(pipe.phase ^ 1);  // in the first round every stage is free
-      Loads::load_stage(params, storage, pipeline, pipe.stage, work.k_begin + i, tile, rows, cluster);
+      LoadedRows const rows = Loads::rows_of(params, tile);
+      CUTE_NO_UNROLL
+      for (int i = 0; i < work.k_tiles; ++i, ++pipe) {
+        pipeline.empty[pipe.stage].wait(pipe.phase ^ 1);  // in the first round every stage is free
+        Loads::load_stage(params, storage, pipeline, pipe.stage, work.k_begin + i, tile, rows, cluster);
+      }
+    };
+    if constexpr (kWholeWarp) {
+      if (elect_one()) { load_tile(); }
+      __syncwarp();
+    } else {
+      load_tile();
     }
   }
   if constexpr (Config::kClusterM * Config::kClusterN > 1) {
     // Other CTAs of the cluster arrive at this CTA's barriers: it must not exit before the last of them has.
-    CUTE_NO_UNROLL
-    for (int i = 0; loads && i < Config::kStages; ++i, ++pipe) { pipeline.empty[pipe.stage].wait(pipe.phase ^ 1); }
+    auto const wait_for_all = [&] {
+      CUTE_NO_UNROLL
+      for (int i = 0; i < Config::kStages; ++i, ++pipe) { pipeline.empty[pipe.stage].wait(pipe.phase ^ 1); }
+    };
+    if constexpr (kWholeWarp) {
+      if (elect_one()) { wait_for_all(); }
+    } else {
+      wait_for_all();
+    }
   }
 }
 
@@ -115,11 +99,11 @@ struct Sm90TmaLoad {
   /// TMA reads the tensor maps from the parameter space. Their alignment depends on the version of CUDA.
   struct alignas(128) Params {
     CUtensorMap map_a, map_b;
-    CUtensorMap edge_a, edge_b;      // with boxes of kRowStep lines
-    uint32_t stage_bytes;            // that TMA writes to a stage of a whole tile
+    CUtensorMap edge_a, edge_b;      // with boxes of as many lines as the last box across A or B has in the matrix
     int batch_step_a, batch_step_b;  // 0: one matrix for the whole batch
-    int end_a, end_b;                // rows of A and columns of B; 0: every tile is loaded whole
-    bool edges;                      // does a tile need short boxes?
+    int end_a, end_b;                // no row of A and no column of B behind these is loaded
+    bool edges;                      // does a tile need edge_a or edge_b?
+    bool exists;                     // false: K is 0, there are no tensor maps
   };
 
   /// The stages. TMA's 128-byte swizzle is a function of address bits: stages begin at multiples of 1024 bytes.
@@ -141,27 +125,17 @@ struct Sm90TmaLoad {
                             args.ldb, args.batch_stride_b};
     params.batch_step_a = shared_a ? 0 : 1;
     params.batch_step_b = shared_b ? 0 : 1;
-    int const lines_a = whole_a ? A::kBoxAcross : detail::box_lines<A, Config::kClusterN>(a.across);
-    int const lines_b = detail::box_lines<B, Config::kClusterM>(b.across);
-    params.stage_bytes =
-        detail::stage_bytes<A, Config::kClusterN>(lines_a) + detail::stage_bytes<B, Config::kClusterM>(lines_b);
-    CUresult const result =
-        encode_tensor_map<typename A::Element>(params.map_a, args.a, a, A::kLine, lines_a, A::kSwizzleBytes);
-    if (result != CUDA_SUCCESS) { return result; }
-    CUresult const result_b =
-        encode_tensor_map<typename B::Element>(params.map_b, args.b, b, B::kLine, lines_b, B::kSwizzleBytes);
-    if (result_b != CUDA_SUCCESS) { return result_b; }
+    // The rows of a group may end inside a tile: the tensor maps of one launch cannot have boxes for each group's last rows.
     using Coord = typename TileScheduler::Params::Coord;
-    params.end_a = Coord::kOwnMatrices || whole_a || lines_a < A::kBoxAcross ? 0 : int(args.m);
-    params.end_b = Coord::kOwnMatrices || lines_b < B::kBoxAcross ? 0 : int(args.n);
-    params.edge_a = params.map_a;
-    params.edge_b = params.map_b;
-    params.edges = ends_in_a_tile<A>(params.end_a) || ends_in_a_tile<B>(params.end_b);
-    if (!params.edges) { return CUDA_SUCCESS; }
-    CUresult const result_edge =
-        encode_tensor_map<typename A::Element>(params.edge_a, args.a, a, A::kLine, edge_lines<A>(lines_a), A::kSwizzleBytes);
-    if (result_edge != CUDA_SUCCESS) { return result_edge; }
-    return encode_tensor_map<typename B::Element>(params.edge_b, args.b, b, B::kLine, edge_lines<B>(lines_b), B::kSwizzleBytes);
+    constexpr int kWhole = std::numeric_limits<int>::max();
+    params.end_a = whole_a || Coord::kRowsOfGroups ? kWhole : int(args.m);
+    params.end_b = Coord::kColumnsOfGroups ? kWhole : int(args.n);
+    int const edge_lines_a = edge_lines<A>(params.end_a);
+    int const edge_lines_b = edge_lines<B>(params.end_b);
+    params.edges = edge_lines_a + edge_lines_b > 0;
+    params.exists = true;
+    CUresult const result = encode_maps<A>(params.map_a, params.edge_a, args.a, a, edge_lines_a);
+    return result != CUDA_SUCCESS ? result : encode_maps<B>(params.map_b, params.edge_b, args.b, b, edge_lines_b);
   }
 
   static Scales make_scales(GemmArguments<Config> const&) { return {}; }
@@ -178,15 +152,11 @@ struct Sm90TmaLoad {
   /// What is loaded of the stages of an output tile.
   template <class Tile>
   CUTE_DEVICE static LoadedRows rows_of(Params const& params, Tile const& tile) {
-    if constexpr (Tile::kOwnMatrices) {  // each group would need tensor maps of short boxes
-      return {A::kTileMn, B::kTileMn, params.stage_bytes};
-    } else {
-      int const a = loaded_rows<A>(params.end_a, tile.end_m(params.end_a) - tile.first_m(A::kTileMn));
-      int const b = loaded_rows<B>(params.end_b, tile.end_n(params.end_b) - tile.first_n(B::kTileMn));
-      int const less = (A::kTileMn - a) * detail::kRowBytes<A, Config::kClusterN> +
-                       (B::kTileMn - b) * detail::kRowBytes<B, Config::kClusterM>;
-      return {a, b, params.stage_bytes - uint32_t(less)};
-    }
+    int const a = loaded_rows<A>(params.end_a - tile.first_m(A::kTileMn));
+    int const b = loaded_rows<B>(params.end_b - tile.first_n(B::kTileMn));
+    constexpr int kRowBytesA = A::kTileK * int(sizeof(typename A::Element));
+    constexpr int kRowBytesB = B::kTileK * int(sizeof(typename B::Element));
+    return {a, b, uint32_t(a * kRowBytesA + b * kRowBytesB)};
   }
 
   /// Loads k tile `k_tile` of the output tile `tile` into a stage that is free in all CTAs it is multicast to. rows: of the
@@ -238,27 +208,31 @@ struct Sm90TmaLoad {
     }
   };
 
-  /// Is a tile of an operand with K contiguous loaded in part? end: see Params. A group may end anywhere.
+  /// Lines that the last box across a matrix has in it, if it has fewer than others: a matrix with K contiguous, of which `end`
+  /// rows (of B: columns) are loaded. 0: none has fewer.
   template <class Operand>
-  static bool ends_in_a_tile(int end) {
-    constexpr int64_t kStep = detail::kRowStep<Operand>;
-    return Operand::kContiguousK && end > 0 &&
-           (TileScheduler::Params::Coord::kEndsInside || (end + kStep - 1) / kStep * kStep % Operand::kTileMn != 0);
+  static int edge_lines(int end) {
+    return Operand::kContiguousK && end != std::numeric_limits<int>::max() ? end % Operand::kBoxAcross : 0;
   }
 
-  /// Lines of the boxes of such tiles; `whole`: of the others.
+  /// The tensor maps of whole boxes and of boxes of `edge_lines` lines, if there are any.
   template <class Operand>
-  static int edge_lines(int whole) {
-    return Operand::kContiguousK ? std::min(detail::kRowStep<Operand>, whole) : whole;
+  static CUresult encode_maps(CUtensorMap& map, CUtensorMap& edge, typename Operand::Element const* data,
+                              MatrixExtent const& extent, int edge_lines) {
+    using Element = typename Operand::Element;
+    CUresult const result =
+        encode_tensor_map<Element>(map, data, extent, Operand::kLine, Operand::kBoxAcross, Operand::kSwizzleBytes);
+    edge = map;
+    if (result != CUDA_SUCCESS || edge_lines == 0) { return result; }
+    return encode_tensor_map<Element>(edge, data, extent, Operand::kLine, edge_lines, Operand::kSwizzleBytes);
   }
 
-  /// Of the rows of a tile of which `left` lie in the matrix, if there are that many; end: see Params.
+  /// Of the rows of a tile of which `left` lie in the matrix, if there are that many.
   template <class Operand>
-  CUTE_DEVICE static int loaded_rows(int end, int left) {
-    constexpr int kStep = detail::kRowStep<Operand>;
-    if (end == 0 || left >= Operand::kTileMn) { return Operand::kTileMn; }
-    int const steps = left <= 0 ? 0 : (left + kStep - 1) / kStep * kStep;
-    return steps < Operand::kTileMn ? steps : Operand::kTileMn;
+  CUTE_DEVICE static int loaded_rows(int left) {
+    constexpr int kStep = Operand::kContiguousK ? 1 : Operand::kLine;  // a panel is loaded whole
+    if (left >= Operand::kTileMn) { return Operand::kTileMn; }
+    return left <= 0 ? 0 : min((left + kStep - 1) / kStep * kStep, Operand::kTileMn);
   }
 
   /// Calls visit(map, panel, line, along) for every box of this CTA's share of the `rows` of an operand tile that are loaded.
@@ -268,22 +242,16 @@ struct Sm90TmaLoad {
   CUTE_DEVICE static void for_each_box(CUtensorMap const* map, CUtensorMap const* edge, int share, int rows,
                                        Visit const& visit) {
     constexpr int kLines = Operand::kBoxAcross * Operand::kBoxes;  // of a share
-    constexpr int kStep = detail::kRowStep<Operand>;
-    if (Operand::kContiguousK && rows < Operand::kTileMn) {
-      int const end = min(rows, (share + 1) * kLines);
-      CUTE_NO_UNROLL
-      for (int line = share * kLines; line < end; line += kStep) {
-        CUTE_UNROLL
-        for (int panel = 0; panel < Operand::kPanels; ++panel) { visit(edge, panel, line, panel * Operand::kLine); }
-      }
-      return;
-    }
+    bool const whole = rows == Operand::kTileMn;
     CUTE_UNROLL
     for (int panel = 0; panel < Operand::kPanels; ++panel) {
-      if (!Operand::kContiguousK && panel * kStep >= rows) { break; }
+      if (!Operand::kContiguousK && panel * Operand::kLine >= rows) { break; }
       CUTE_UNROLL
       for (int box = 0; box < Operand::kBoxes; ++box) {
-        visit(map, panel, share * kLines + box * Operand::kBoxAcross, panel * Operand::kLine);
+        int const line = share * kLines + box * Operand::kBoxAcross;
+        if (Operand::kContiguousK && !whole && line >= rows) { break; }
+        bool const in_part = Operand::kContiguousK && !whole && line + Operand::kBoxAcross > rows;
+        visit(in_part ? edge : map, panel, line, panel * Operand::kLine);
       }
     }
   }
