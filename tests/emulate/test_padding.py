@@ -74,6 +74,20 @@ def test_what_is_read_there_is_a_nan_or_not_zero(kind, isnan):
     assert findings and (np.isnan(value).all() if isnan else (value == -1).all())
 
 
+def test_contents_stay_while_memory_grows():
+    """Beyond the addresses that it has at first, too; where most of an allocation is padding, that takes none."""
+    memory = GlobalMemory()
+    for n, rows in enumerate((None, Rows(0, 20, (2,), (1 << 26,)), None, Rows(8, 4, (3,), (1 << 34,)), None)):
+        size = rows.starts()[-1] + rows.width if rows else 100
+        memory.allocate(f"{n}", size=int(size), rows=rows)
+        memory.store(memory.allocations[f"{n}"].address + (8 if rows else 0), bytes([n + 1]) * 4)
+    for n, place in enumerate(memory.allocations.values()):
+        first = 8 if 0 < n < 4 and n % 2 else 0
+        assert memory.load(place.address + first, 4) == bytes([n + 1]) * 4
+        (contents, written) = memory.read_rows(f"{n}")
+        assert written.sum() == 4 and (contents[~written] == 0xFF).all()
+
+
 def test_bytes_before_a_misaligned_matrix_are_padding():
     rows = Rows(4, 20, (3,), (32,))
     assert outcome("ld.global.u32 %r2, [%rd1+4];", rows)[1] == []

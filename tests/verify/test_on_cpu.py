@@ -17,7 +17,7 @@ from mmagen.spec.load import load
 from mmagen.spec.model import Problem
 from mmagen.toolchain import find
 from mmagen.verify.emulated import host
-from mmagen.verify.emulated.compare import compare
+from mmagen.verify.emulated.compare import _product, compare
 from mmagen.verify.emulated.formats import decode, encode
 from mmagen.verify.emulated.matrices import operands
 from mmagen.verify.emulated.matrix import empty, values
@@ -270,6 +270,17 @@ def test_a_matrix_that_a_batch_shares_is_one(distribution):
     data.d.view[2, 0, 0] += 1
     written = np.ones(data.d.view.nbytes, dtype=bool)
     assert "at (batch,m,n): (2, 0, 0)" in compare(it, problem, data, written, distribution).reason
+
+
+def test_sums_of_integers_are_exact_however_they_are_computed():
+    """In float32 where all of them are, else in float64."""
+    for most, k in ((4, 1000), (127, 1000), (127, 2000)):
+        a, b = (np.random.default_rng(seed).integers(-most, most, (2, 9, k), endpoint=True) for seed in (1, 2))
+        found = _product(a.astype(np.float64), b.astype(np.float64))
+        assert found.dtype == np.float64 and (found == a @ b.swapaxes(1, 2)).all()
+    fractions = np.full((1, 1, 3), 0.1)
+    assert _product(fractions, fractions) == (fractions @ fractions.swapaxes(1, 2))
+    assert _product(np.zeros((1, 2, 0)), np.zeros((1, 3, 0))).shape == (1, 2, 3)
 
 
 def test_strides_take_no_memory():

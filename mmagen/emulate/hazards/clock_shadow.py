@@ -38,6 +38,7 @@ class ClockShadow(Granules):
         self._read = np.zeros(count * granule // CHUNK, dtype=bool)
         self.other = np.zeros(count, dtype=np.uint64)
         self._changer: Words | None = None  # by atomic operations, as `reader`; None until there is one
+        self._ranks: Indices = np.arange(count) * granule // self._stride % clocks.ctas
         # The same by chunks.
         self._writers: Events = self.writer.reshape(-1, CHUNK // granule)
         self._others: Events = self.other.reshape(-1, CHUNK // granule)
@@ -48,7 +49,8 @@ class ClockShadow(Granules):
 
     def _rank(self, places: Indices) -> Indices:
         """Which CTA of its cluster a granule belongs to."""
-        return places * self.granule // self._stride % self._clocks.ctas
+        ranks: Indices = self._ranks[places]
+        return ranks
 
     # Generic accesses
 
@@ -213,10 +215,13 @@ class ClockShadow(Granules):
             self._unfenced(i, places, who, writer, "reads")
 
     def _unordered_writer(self, i: Instruction, places: Indices, who: Indices, writer: Events, what: str) -> None:
-        copied = writer & CLOCK == _LATEST  # too early even for its own thread
-        early = ~self._clocks.ordered(who, writer) | copied
+        # The granules of one access mostly have one writer.
+        if writer.shape[1] > 1 and (writer == writer[:, :1]).all() and not self._early(who, writer[:, :1]).any():
+            return
+        early = self._early(who, writer)
         if not early.any():
             return
+        copied = writer & CLOCK == _LATEST
         generic = self._clocks.is_generic(writer)
         if copied.any():
             text = what + " {byte} while a cp.async of {other} to it is in flight"
@@ -227,6 +232,11 @@ class ClockShadow(Granules):
         if (early & ~generic).any():
             text = what + " {byte}, which an asynchronous copy or store writes, without having waited for {other}"
             self._report("async_race", i, places, who, early & ~generic, text, writer)
+
+    def _early(self, who: Indices, writer: Events) -> Mask:
+        """Whether accesses are not ordered after writers; a copy in flight is too early even for its own thread."""
+        early: Mask = ~self._clocks.ordered(who, writer) | (writer & CLOCK == _LATEST)
+        return early
 
     def _unfenced(self, i: Instruction, places: Indices, who: Indices, writer: Events, what: str) -> None:
         space = self._fence_space(writer, self._rank(places))
@@ -254,25 +264,39 @@ class ClockShadow(Granules):
         if self._changer is not None:
             text = "overwrites {byte}, which {other} changed by an atomic operation, with no barrier between"
             self._after_notes(i, places, who, rank, self._changer, text)
-        columns = clocks.warps + rank[..., None] * clocks.groups_of_cta + np.arange(clocks.groups_of_cta)
-        raced = clocks.known[who[..., None], columns] < self.multiplied[chunks]
-        if raced.any():
+        unfinished = self._known(who, rank, clocks.warps, clocks.groups_of_cta) < self.multiplied[chunks]
+        if unfinished.any():
             text = "overwrites {byte}, which a wgmma reads that is not known to have completed"
-            self._report("async_race", i, places, who, raced.any(axis=2), text)
+            self._report("async_race", i, places, who, np.asarray(unfinished.any(axis=2)), text)
         other = self.other[places]
+        if not other.any():
+            return
         raced = ~clocks.ordered(who, other)
         if raced.any():
             text = "overwrites {byte}, which {other} reads, without having waited for that"
             self._report("async_race", i, places, who, raced, text, other)
 
+    def _known(self, who: Indices, rank: Indices, first: int, count: int) -> Words:
+        """What lanes `who` know of the agents of the CTAs with these ranks, `count` each from the column `first` on: [n, k, count],
+        or [n, 1, count] where all ranks are the same."""
+        if rank.size and (rank == rank.flat[0]).all():
+            columns = slice(first + int(rank.flat[0]) * count, first + (int(rank.flat[0]) + 1) * count)
+            known: Words = self._clocks.known[who[:, :1], columns]
+            return known
+        of_each: Words = self._clocks.known[who[..., None], first + rank[..., None] * count + np.arange(count)]
+        return of_each
+
     def _after_notes(self, i: Instruction, places: Indices, who: Indices, rank: Indices, notes: Words, text: str) -> None:
         """Finds accesses that are not ordered after those that `notes` has of other threads."""
         clocks, reader = self._clocks, notes[places]  # [n, k, warps]
+        known = self._known(who, rank, 0, clocks.warps_of_cta)
+        late = known < reader >> 6
+        if clocks.gaps.empty and not late.any():
+            return
         columns = rank[..., None] * clocks.warps_of_cta + np.arange(clocks.warps_of_cta)
         same_warp = columns == (who // 32 % clocks.warps)[..., None]
         mine = same_warp & (reader & (_LANE_BITS | _SEVERAL) == (who % 32)[..., None])
-        known = clocks.known[who[..., None], columns]
-        late = known < reader >> 6
+        known = np.broadcast_to(known, reader.shape)
         several = reader & _SEVERAL != 0
         left = clocks.left_out(who[..., None], columns, reader & _LANE_BITS, reader >> 6, known, several)
         raced = (reader != 0) & (late if left is None else late | left) & ~mine

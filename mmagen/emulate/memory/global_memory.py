@@ -20,6 +20,7 @@ POISON = 0xFF
 """Every byte that nothing wrote, and every one that an access may not read: a NaN of each format, -1 as an integer."""
 _GUARD = 4096
 _NEAR = 1 << 20
+_ROOM, _MOST_ROOM = 1 << 25, 1 << 40  # bytes of addresses that are taken at first, and up to which twice as many as are needed
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,9 @@ class GlobalMemory:
 
     def __init__(self) -> None:
         self.allocations: dict[str, Allocation] = {}
-        self._bytes: Bytes = zeros(_GUARD, np.uint8)
-        self._state: Bytes = zeros(_GUARD, np.uint8)
+        # Contents and state, each of so many addresses that most further allocations need no others.
+        self._room: tuple[Bytes, Bytes] = zeros(_ROOM, np.uint8), zeros(_ROOM, np.uint8)
+        self._bytes, self._state = (room[:_GUARD] for room in self._room)
         self._views: dict[tuple[bool, int, int], Values] = {}
         self.writes = 0  # by kernels; a loop that polls a flag need not read it again before this changes
         # Of tensor maps that kernels have written: first byte -> the scope it was published to, and its writer's CTA.
@@ -93,11 +95,15 @@ class GlobalMemory:
         return place.address
 
     def _grow(self, size: int) -> None:
-        grown, state = zeros(size, np.uint8), zeros(size, np.uint8)
-        for place in self.allocations.values():
-            for begin, end in _spans(place):
-                grown[begin:end], state[begin:end] = self._bytes[begin:end], self._state[begin:end]
-        self._bytes, self._state, self._views = grown, state, {}
+        if size > len(self._room[0]):
+            count = 2 * size if size < _MOST_ROOM else size
+            room = zeros(count, np.uint8), zeros(count, np.uint8)
+            for place in self.allocations.values():
+                for begin, end in _spans(place):
+                    room[0][begin:end], room[1][begin:end] = self._bytes[begin:end], self._state[begin:end]
+            self._room = room
+        self._bytes, self._state = (room[:size] for room in self._room)
+        self._views = {}
 
     def read(self, name: str, dtype: npt.DTypeLike = np.uint8) -> Values:
         """A copy of an allocation's contents as a flat array of `dtype`."""
