@@ -66,17 +66,18 @@ def one_tile(plan: ProductPlan) -> Trials:
     return of_product(plan, (Problem(shape=plan.tile),))
 
 
-def of_product(plan: ProductPlan, problems: tuple[Problem, ...]) -> Trials:
-    """Trials of a GEMM: small integers, which are exact, for every problem, and uniform inputs for the smallest of those with long
-    sums: more than half as long as the longest ones, of those that are aligned and read a source where there are any."""
+def of_product(plan: ProductPlan, problems: tuple[Problem, ...], uniform: Problem | None = None) -> Trials:
+    """Trials of a GEMM: small integers, which are exact, for every problem, and uniform inputs for one of them: `uniform`, or the
+    smallest of those with long sums: more than half as long as the longest ones, of those that are aligned and read a source where
+    there are any."""
     problems = as_applied(plan.spec, problems)
     aligned = [one for one in problems if one.offset == 0 and (one.k + one.ld_pad) % 2 == 0 and one.ld_pad < FAR]
     sums = [one for one in aligned if one.beta != 0] or problems
     long = [one for one in sums if 2 * one.k > max(other.k for other in sums)]
-    uniform = min(long, key=products)
+    (chosen,) = as_applied(plan.spec, (uniform,)) if uniform else (min(long, key=products),)
     return Trials(
         judge="product",
-        cases=(*((problem, "small_int") for problem in problems), (uniform, "uniform")),
+        cases=(*((problem, "small_int") for problem in problems), (chosen, "uniform")),
         requires=plan.atom.default_arch,
         types=plan.types,
         majors=plan.majors,
@@ -130,12 +131,12 @@ def split_k_problems(tile: Tile, cluster: tuple[int, int], element_bytes: int, s
     return whole, ragged, odd
 
 
-def copied_problems(tile: Tile) -> tuple[Problem, ...]:
+def copied_problems(tile: Tile, element_bytes: int) -> tuple[Problem, ...]:
     """A sum of operands that TMA cannot address, so long that their copy to a workspace pays. Their lines end after the first
-    element of a vector, of which each other one is then a zero. Lines lie far apart, and of a B that a batch shares there is one
-    copy."""
+    element of a vector, of which each other one is then a zero; along K these are the last of nine k tiles, so that copies have no
+    padding. Lines lie far apart, and of a B that a batch shares there is one copy."""
     m, n, k = tile
-    shape = (max(m - 15, 1), max(n - 15, 1), 8 * k + 1)
+    shape = (max(m - 15, 1), max(n - 15, 1), 9 * k - 16 // element_bytes + 1)
     return (Problem(shape=shape, batch=2, batch_stride_b=0, ld_pad=FAR, offset=1, beta=1.0),)
 
 
@@ -152,6 +153,7 @@ def unaligned_problems(tile: Tile, major: str) -> tuple[Problem, ...]:
 
 
 def stream_k_problems(tile: Tile, cluster: tuple[int, int]) -> tuple[Problem, ...]:
-    """One wave plus one cluster tile, and a single tile for three clusters, and for four."""
+    """Two waves and one cluster tile for four clusters: they share five tiles, such that a range ends one k tile before the end of
+    its tile, and compute four more on their own; of the last CTA in a cluster 16 rows are inside. Then a single tile for all."""
     m, n, k = tile[0] * cluster[0], tile[1] * cluster[1], tile[2]
-    return Problem(shape=(m, 4 * n, 6 * k), beta=1.0), Problem(shape=(m, n, 24 * k)), Problem(shape=(m, n, 32 * k))
+    return Problem(shape=(m - max(tile[0] - 16, 0), 9 * n, 7 * k), beta=1.0), Problem(shape=(m, n, 32 * k))

@@ -219,6 +219,40 @@ def launched(scripted_host, keys=MMA_SYNC):
     return captured
 
 
+class Launching(Scripted):
+    """Answers three calls with these launches each: the parameters, and a number that every launch draws."""
+
+    def __init__(self, *params):
+        super().__init__()
+        self.params = params
+
+    def ask(self, device, kernels, directives):
+        launches = []
+        for one in self.params:
+            drawn = (len(launches) + 1).to_bytes(8, "little")
+            launches += [
+                host_library.CapturedLaunch("first", (2, 1, 1), (128, 1, 1), (2, 1, 1), 0, 0x5000, True, drawn + p) for p in one
+            ]
+        return host_library.Reply(launches, [], [], [0] * 3, [0] * 3, ["fine"])
+
+
+@pytest.mark.parametrize(
+    ("exact", "larger", "differs"),
+    [
+        ([b"12345678"], [b"12345678"], False),
+        ([b"12345678"], [b"12345679"], True),
+        ([b"12345678abc"], [b"12345678abd"], True),
+        ([b"12345678"], [b"12345678", b"12345678"], True),
+        ([b"12345678"], [b"12345678a"], True),
+        ([], [], False),
+    ],
+)
+def test_work_that_a_larger_workspace_adds_is_seen(exact, larger, differs):
+    task = task_of(STREAMING, Problem(shape=(64, 64, 64)))
+    task = replace(task, ptx=replace(PTX_OF_IT, host=Launching(exact, larger, exact)))
+    assert host.uses_more(task, b"", b"", len(exact)) == differs
+
+
 @pytest.mark.parametrize(("keys", "clusters"), [(MMA_SYNC, [1 << 24, 2]), (STREAMING, [3])])
 def test_few_clusters_are_resident(keys, clusters):
     answering = Scripted()

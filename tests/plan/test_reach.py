@@ -7,10 +7,12 @@ from dataclasses import replace
 import pytest
 
 from mmagen.families import family_of, plan
+from mmagen.families.wgmma.gemm import PROMOTED_K
 from mmagen.plan.reach import FAR, Paths, candidates, chosen, features
-from mmagen.plan.trials import of_product, split_k_problems
+from mmagen.plan.trials import copied_problems, of_product, split_k_problems, stream_k_problems
 from mmagen.spec.load import load
 from mmagen.spec.model import Problem
+from mmagen.verify.emulated.host import sharing
 from mmagen.verify.emulated.session import tasks
 from tests.support.mutations import ODD, SPECS
 
@@ -146,6 +148,52 @@ def test_kernels_for_unaligned_operands_are_called_without_a_workspace():
     for name in ("sm80_gemm_bf16_tn", "sm90_gemm_sparse_bf16", "sm90_gemm_bf16_grouped"):
         it = planned(SPECS / f"{name}.yaml")
         assert not it.copies_operands and not family_of(it).trials(it).without_workspace
+
+
+def test_uniform_inputs_of_sums_that_are_promoted_are_no_longer_than_these_must_be():
+    """However long the sums are that a workspace has parts of: their bounds are the wider."""
+    it = planned(SPECS / "sm90_gemm_e4m3_blocks.yaml")
+    split = next(config.plan for config in it.configs if config.plan.scheduler.workspace_splits is not None)
+    *cases, (problem, distribution) = family_of(split).trials(split).cases
+    assert distribution == "uniform" and problem.k == PROMOTED_K < max(one.k for one, _ in cases)
+
+
+def ranges(problem, it, clusters):
+    """(end of a cluster's range, k tiles before the end of its tile) for each cluster, and how many tiles are not shared."""
+    tiles, k_tiles = it.tiles_of(problem), -(-problem.k // it.tile[2])
+    shared = tiles if tiles < clusters else tiles % clusters + clusters
+    each, extra = divmod(shared * k_tiles, clusters)
+    assert tiles % clusters and 3 * (tiles % clusters) < 2 * clusters and each >= 8
+    ends = [(one + 1) * each + min(one + 1, extra) for one in range(clusters)]
+    return [-end % k_tiles for end in ends], tiles - shared
+
+
+@pytest.mark.parametrize("name", ["c2_stream", "41_stream"])
+def test_a_range_of_a_shared_tile_ends_one_k_tile_early_and_others_are_whole(name):
+    it = planned(ODD / f"{name}.yaml")
+    several, one = stream_k_problems(it.tile_of_d, it.cluster_of_d)
+    for problem in (several, one):
+        (task,) = tasks(it, None, (problem,), 1, "small_int")
+        assert sharing(task) == 4
+    before, whole = ranges(several, it, 4)
+    assert 1 in before and whole > 0
+    assert ranges(one, it, 4)[1] == 0 and it.tiles_of(one) == 1
+    assert several.m % it.tile_of_d[0] in (0, 16) and -(-several.m // it.tile_of_d[0]) == it.cluster_of_d[0]
+
+
+def test_launches_that_leave_flags_are_made_a_second_time_for_one_problem():
+    it = planned(ODD / "c2_stream.yaml")
+    (again,) = (task for task in tasks(it, None, (), 1, None) if task.relaunches)
+    assert again.problem == stream_k_problems(it.tile_of_d, it.cluster_of_d)[1]
+    assert all(task.relaunches for task in tasks(it, None, (Problem(shape=(64, 64, 64)),), 1, None))
+
+
+def test_copies_end_without_padding():
+    for name in ("sm90_gemm_bf16_tn", "sm90_gemm_e4m3_precise"):
+        it = planned(SPECS / f"{name}.yaml")
+        it = it.configs[0].plan if it.configs else it
+        (problem,) = copied_problems(it.tile_of_d, size := it.operands[0].element.bytes)
+        assert problem.k * size % 16 == size and -(-problem.k * size // 16) * 16 % 128 == 0
 
 
 def test_uniform_inputs_are_not_for_the_kernel_of_unaligned_operands():

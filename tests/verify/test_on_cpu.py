@@ -346,6 +346,7 @@ def test_every_call_of_a_library_that_takes_a_workspace_is_given_one(config, mon
     task = Task(one, None, Problem(shape=(1, 8, 4168)), "small_int", 1, library=library, config=config)
     given = []
     monkeypatch.setattr(host, "workspace_bytes", lambda task, data: 0)
+    monkeypatch.setattr(host, "uses_more", lambda *given: False)
     monkeypatch.setattr(host, "multiply_launches", lambda task, data, addresses, workspace: given.append(workspace) or ())
     multiply(task, operands(task.product, task.problem, task.distribution, 1))
     assert given[0].address and given[0].size

@@ -122,14 +122,16 @@ class WgmmaGemm:
         if scheduler.workspace_splits is not None:
             of_element = plan.operands[0].element.bytes
             shared = split_k_problems(plan.tile_of_d, plan.cluster_of_d, of_element, scheduler.workspace_splits)
-        if plan.mainloop.promote:  # so long that sums that stay in the tensor core exceed their bound
-            shared = (*shared, Problem(shape=(*plan.tile_of_d[:2], PROMOTED_K), beta=1.0))
+        promoted = Problem(shape=(*plan.tile_of_d[:2], PROMOTED_K), beta=1.0) if plan.mainloop.promote else None
+        if promoted:  # so long that uniform sums that stay in the tensor core exceed their bound
+            shared = (*shared, promoted)
         if plan.spec.scale:
             shared = (*shared, *scale_problems())
         turns = plan.roles.consumers if plan.roles.schedule == "pingpong" else 1
         paths = Paths.of(plan, tma=True, turns=turns)
         problems = (*chosen(paths), *unaligned_problems(plan.tile_of_d, plan.majors[2]))
-        trials = of_product(plan, (*shared, *copied_problems(plan.tile_of_d), *problems))
+        copied = copied_problems(plan.tile_of_d, plan.operands[0].element.bytes)
+        trials = of_product(plan, (*shared, *copied, *problems), promoted)
         # Copies to a workspace nearly always pay: without one the kernel that loads unaligned operands itself runs.
         unaligned = as_applied(plan.spec, [problem for problem in problems if not paths.is_aligned(problem)])
         return replace(trials, without_workspace=frozenset(unaligned))

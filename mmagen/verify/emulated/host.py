@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import cast
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from mmagen.host_runtime.arguments import argument_bytes, struct_of
 from mmagen.host_runtime.entries import entries_of
 from mmagen.host_runtime.library import CapturedLaunch, Device, HostError, Reply, call, text
 from mmagen.plan.budgets import SMEM_PER_BLOCK
+from mmagen.plan.plans import GemmPlan
 from mmagen.plan.steps import step_limit
 from mmagen.verify.emulated.formats import encode
 from mmagen.verify.emulated.matrix import Operands
@@ -22,13 +24,17 @@ from mmagen.verify.emulated.task import Task
 
 # More clusters than any problem has: a launch on such a device has one cluster for each of the problem's.
 _ALL = 1 << 24
-# A GPU runs as many clusters as fit. Emulated are so few that each does several tiles, and two of them side by side. Of
-# those that share the tiles of a last wave three: one has a neighbour on either side. Long sums are shared by four, so that one of
-# them adds up the sums of three others.
+# A GPU runs as many clusters as fit. Emulated are so few that each does several tiles, and two of them side by side. Of those with
+# parts of K in a workspace three: one has a neighbour on either side. Last waves with k tiles enough are shared by four: of a
+# single tile one of them adds up the sums of three others.
 _MOST_RESIDENT = 2
 _TILES_EACH = 3
 STREAMING = 3
-_LONG = 32  # k tiles: eight for each of four clusters are enough for last waves to be shared
+_ENOUGH = 32  # k tiles of all tiles: eight for each of four clusters are enough for last waves to be shared
+# Bytes. No better aligned than it must be, one in which bytes are left out in front of the first line, for which the kernel did not
+# ask, is too short for the last.
+WORKSPACE_ALIGNMENT = 16
+_WORD = 8  # bytes, of numbers that each launch draws anew
 _STREAM = 0x5000  # a handle that the launch must have
 
 
@@ -70,10 +76,28 @@ def multiply_launches(
 
 def launches_of_call(task: Task, arguments: bytes) -> tuple[CapturedLaunch, ...]:
     """The launches of NAME_run with this struct on a device that holds few clusters."""
-    most, resident = task.product.most_launches, _sharing(task)
+    most, resident = task.product.most_launches, sharing(task)
     if not task.product.sums_in_workspace:
         resident = _few(launches_of(task, task.run_symbol, [arguments], most=most)[-1])  # behind copies of operands
     return launches_of(task, task.run_symbol, [arguments], resident, most)
+
+
+def uses_more(task: Task, arguments: bytes, more: bytes, count: int) -> bool:
+    """Do the launches of NAME_run, `count` of them with `arguments`, differ when it is called with `more`? What each launch draws
+    anew does not count: a word of a parameter that differs between two calls with the same struct."""
+    calls = [word for struct in (arguments, more, arguments) for word in call(task.run_symbol, struct, _STREAM)]
+    launches = _ask(task, sharing(task), calls).launches
+    if len(launches) != 3 * count:
+        return True
+    return any(map(_is_other, launches[:count], launches[count : 2 * count], launches[2 * count :]))
+
+
+def _is_other(first: CapturedLaunch, other: CapturedLaunch, again: CapturedLaunch) -> bool:
+    if replace(first, params=b"") != replace(other, params=b"") or len(first.params) != len(other.params):
+        return True
+    places = range(0, len(first.params), _WORD)
+    words = ([one.params[at : at + _WORD] for one in (first, other, again)] for at in places)
+    return any(one == of_again != of_other for one, of_other, of_again in words)
 
 
 def scalars_in_memory(task: Task, memory: GlobalMemory) -> dict[str, int]:
@@ -99,9 +123,12 @@ def _few(whole: CapturedLaunch) -> int:
     return max(1, min(_MOST_RESIDENT, clusters // _TILES_EACH))
 
 
-def _sharing(task: Task) -> int:
-    """Resident clusters of the emulated device, of a kernel with partial sums in a workspace."""
-    return STREAMING + (task.product.leaves_flags and task.problem.k >= _LONG * task.product.tile[2])
+def sharing(task: Task) -> int:
+    """Resident clusters of the emulated device, of a task's kernel with partial sums in a workspace."""
+    if not task.product.leaves_flags:
+        return STREAMING
+    plan = cast(GemmPlan, task.plan)
+    return STREAMING + (plan.tiles_of(task.problem) * -(-task.problem.k // plan.tile[2]) >= _ENOUGH)
 
 
 def workspace_bytes(task: Task, data: Operands) -> int:
@@ -111,7 +138,7 @@ def workspace_bytes(task: Task, data: Operands) -> int:
 
 def bytes_of_workspace(task: Task, arguments: bytes) -> int:
     """What NAME_workspace_bytes says of this struct."""
-    reply = _ask(task, _sharing(task), call(task.workspace_symbol, arguments, bytes(8)))
+    reply = _ask(task, sharing(task), call(task.workspace_symbol, arguments, bytes(8)))
     return int.from_bytes(reply.outputs[-1], "little", signed=True)
 
 
@@ -156,7 +183,7 @@ def _ask(task: Task, resident: int, directives: list[str]) -> Reply:
     return reply
 
 
-_MODULES = 2  # that are kept: of a project, the kernel's and that for unaligned operands
+_MODULES = 3  # that are kept: the kernel's, that for unaligned operands, and that of a library's next kernel
 
 
 def parse_ahead(task: Task) -> None:

@@ -24,7 +24,7 @@ from mmagen.verify.emulated.compare import compare, compare_tensor
 from mmagen.verify.emulated.findings import with_findings
 from mmagen.verify.emulated.formats import decode
 from mmagen.verify.emulated.groups import GROUPS
-from mmagen.verify.emulated.host import Workspace
+from mmagen.verify.emulated.host import WORKSPACE_ALIGNMENT, Workspace
 from mmagen.verify.emulated.matrices import draw_of, further_matrices
 from mmagen.verify.emulated.matrix import Draw, Matrix, Operands, empty, put, put_source, values
 from mmagen.verify.emulated.parts import Interval, parts_of
@@ -212,7 +212,7 @@ def run(task: Task, memory: GlobalMemory, values: Mapping[str, int | float]) -> 
     """What was seen in the launches of the call with these members, given a workspace, up to the first that does not end."""
     arguments = argument_bytes(values, task.product.arguments.members)
     size = host.bytes_of_workspace(task, arguments)
-    workspace = Workspace(memory.allocate("workspace", b"\xff" * size), size)
+    workspace = Workspace(memory.allocate("workspace", b"\xff" * size, misalign=WORKSPACE_ALIGNMENT), size)
     given = {**values, "workspace": workspace.address, "workspace_bytes": workspace.size}
     arguments = argument_bytes(given, task.product.arguments.members)
     reports: list[Report] = []

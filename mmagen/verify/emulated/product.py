@@ -11,13 +11,14 @@ from mmagen.emulate import EmulationError, Event, GlobalMemory, Report, Trace
 from mmagen.host_runtime.library import CapturedLaunch
 from mmagen.verify.emulated import host
 from mmagen.verify.emulated.findings import findings_of
-from mmagen.verify.emulated.host import Workspace
+from mmagen.verify.emulated.host import WORKSPACE_ALIGNMENT, Workspace
 from mmagen.verify.emulated.matrices import operands
 from mmagen.verify.emulated.matrix import Operands
 from mmagen.verify.emulated.task import Task
 
 _ARBITRARY = b"\xff"  # what a workspace holds before a call, at every byte: NaNs
 _LEAST_BYTES = 16  # of a workspace of which the kernel needs nothing
+_NOWHERE, _PLENTY = 1 << 46, 1 << 40  # a workspace that no kernel is run with: address and bytes
 
 
 def multiply(task: Task, data: Operands) -> tuple[npt.NDArray[Any], list[Report]]:
@@ -26,6 +27,8 @@ def multiply(task: Task, data: Operands) -> tuple[npt.NDArray[Any], list[Report]
     contents = _workspace(task, data) if task.workspace else b""
     memory, workspace, addresses = allocated(task, data, contents)
     launches = host.multiply_launches(task, data, addresses, workspace)
+    if task.takes_workspace and task.workspace:
+        _check_size(task, data, addresses, workspace, len(launches))
     reports = _emulated(task, launches, memory)
     lines, written = memory.read_rows("d")
     data.d.lines[...] = lines.view(data.d.view.dtype).reshape(data.d.lines.shape)
@@ -33,7 +36,7 @@ def multiply(task: Task, data: Operands) -> tuple[npt.NDArray[Any], list[Report]
         if one.written and one.name in data.further:  # it may be optional
             matrix, (found, stored) = data.further[one.name], memory.read_rows(one.name)
             data.results[one.name] = found.view(matrix.view.dtype).reshape(matrix.lines.shape), stored
-    if len(contents) > _LEAST_BYTES and task.product.leaves_flags and not findings_of(reports):
+    if len(contents) > _LEAST_BYTES and task.relaunches and task.product.leaves_flags and not findings_of(reports):
         # As in a graph that is launched twice, the parameters are the same, and the workspace is as the first call has left it.
         memory, _, _ = allocated(task, data, memory.read("workspace").tobytes())
         reports = _emulated(task, launches, memory)
@@ -63,6 +66,17 @@ def _workspace(task: Task, data: Operands) -> bytes:
     return _ARBITRARY * max(size, _LEAST_BYTES if chooses else 0)
 
 
+def _check_size(task: Task, data: Operands, addresses: dict[str, int], workspace: Workspace, count: int) -> None:
+    """Raises EmulationError where the call, of `count` launches, does other work with a workspace larger than what
+    NAME_workspace_bytes says."""
+    address = workspace.address or _NOWHERE
+    sizes = workspace.size, _PLENTY
+    given, more = (host.multiply_arguments(task, data, addresses, Workspace(address, size)) for size in sizes)
+    if host.uses_more(task, given, more, count):
+        said = f"{task.symbol('workspace_bytes')} says {workspace.size} bytes"
+        raise EmulationError(f"{said}, but with a larger workspace the call launches other work")
+
+
 def _emulated(task: Task, launches: Sequence[CapturedLaunch], memory: GlobalMemory) -> list[Report]:
     """What was seen in the launches of one call, up to the first that does not end."""
     reports: list[Report] = []
@@ -86,5 +100,7 @@ def allocated(task: Task, data: Operands, contents: bytes) -> tuple[GlobalMemory
         writable = access.get(name) == "update"
         addresses[name] = memory.allocate(name, matrix.memory, writable=writable, rows=matrix.rows_of_memory)
     addresses |= host.scalars_in_memory(task, memory)
-    workspace = Workspace(memory.allocate("workspace", contents), len(contents)) if contents else Workspace()
+    if not contents:
+        return memory, Workspace(), addresses
+    workspace = Workspace(memory.allocate("workspace", contents, misalign=WORKSPACE_ALIGNMENT), len(contents))
     return memory, workspace, addresses

@@ -68,7 +68,20 @@ def tasks(
         cases = tuple((problem, distribution) for problem in dict.fromkeys(problem for problem, _ in cases))
     without = frozenset() if problems else trials.without_workspace
     checking = next((case for case in cases if case[1] == "uniform"), None)
-    return [Task(plan, ptx, *case, seed, workspace=case[0] not in without, checks=case is checking) for case in cases]
+    # Of the problems that are chosen here that with the longest sums is shared by most clusters.
+    longest = max(cases, key=lambda case: case[0].k)
+    return [
+        Task(
+            plan,
+            ptx,
+            *case,
+            seed,
+            workspace=case[0] not in without,
+            checks=case is checking,
+            relaunches=bool(problems) or case is longest,
+        )
+        for case in cases
+    ]
 
 
 def emulated_cases(plan: Plan, library: GemmPlan | None = None) -> tuple[tuple[Problem, str], ...]:

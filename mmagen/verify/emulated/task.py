@@ -17,7 +17,7 @@ class Task:
     """One emulated call: a problem with one distribution of inputs. plan: of the kernel that is to do it. library: the plan
     of the library that the kernel belongs to, where it is called `config`; None for a project of one kernel. timeout_s: of
     one launch. workspace: whether the call gets the workspace that it can use. checks: whether what is asked once for each kernel
-    is asked with this problem."""
+    is asked with this problem. relaunches: whether launches that leave flags in the workspace are executed a second time."""
 
     plan: Plan
     ptx: Ptx
@@ -29,6 +29,7 @@ class Task:
     timeout_s: float | None = None
     workspace: bool = True
     checks: bool = False
+    relaunches: bool = True
 
     @property
     def text(self) -> str:
