@@ -308,6 +308,15 @@ def test_signals_take_the_children_along(tmp_path, number, code):
     assert _living(int(note.read_text())) == []
 
 
+def test_fakes_end_with_their_test():
+    """In a process of their own, in which nothing is imported before the fakes are."""
+    tests = ["tests/cli/test_cli.py::test_bad_usage", "tests/inspect/test_difference.py::test_headers_that_come_and_go"]
+    child = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests], capture_output=True, text=True, cwd=_ROOT
+    )
+    assert child.returncode == 0, child.stdout
+
+
 def test_nothing_slow_is_imported_for_generating():
     child = _process(
         "import sys, mmagen.cli.main, mmagen.cli.build, mmagen.generate.write\n"

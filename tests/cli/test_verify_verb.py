@@ -6,7 +6,6 @@ import json
 import sys
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -23,7 +22,7 @@ from mmagen.verify.emulated.verify import parse_problem
 from mmagen.verify.omitted import problem_argument
 from mmagen.verify.verdict import EMULATED, Verdict
 from tests.support.fake_builds import printing, record
-from tests.support.fakes import typed
+from tests.support.fakes import replace_module, typed
 from tests.support.mutations import SPECS
 
 
@@ -274,9 +273,7 @@ def emulated(monkeypatch):
         build = BuildResult("one", projects[0], True)
         return [Verdict("one", "passed", (record(name="one", device=EMULATED),), "", 0.0, build)]
 
-    module = ModuleType("mmagen.verify.emulated.verify")
-    module.emulate_all = emulate_all
-    monkeypatch.setitem(sys.modules, "mmagen.verify.emulated.verify", module)
+    replace_module(monkeypatch, "mmagen.verify.emulated.verify", emulate_all=emulate_all)
     return asked
 
 
@@ -298,9 +295,7 @@ def test_the_emulator_is_asked_beside_a_gpu_only_by_name(workspace, machine, cap
 
 @pytest.mark.parametrize("option", ["--bench", "--problem 8,8,8", "--max-dim 8", "--sanitize memcheck"])
 def test_what_operations_have_no_use_for_is_refused(capsys, monkeypatch, option):
-    module = ModuleType("mmagen.cli.verify_atoms")
-    module.verify = lambda *texts, **options: 0
-    monkeypatch.setitem(sys.modules, "mmagen.cli.verify_atoms", module)
+    replace_module(monkeypatch, "mmagen.cli.verify_atoms", verify=lambda *texts, **options: 0)
     code, _, err = typed(capsys, "verify", "--atoms", "all", *option.split())
     assert code == 2 and f"mmagen: {option.split()[0]} cannot be combined with --atoms" in err
     assert typed(capsys, "verify", "--atoms", "all", "--seed", "2") == (0, "", "")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
 import json
 import os
+import pkgutil
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,6 +14,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
+import mmagen
 from mmagen.cli.main import main
 from mmagen.core.errors import Diagnostic, UsageError
 from mmagen.toolchain.find import COMPILE, Gpu, Tool, Toolchain
@@ -65,6 +69,24 @@ def _check(files, folder):
     return tuple(name for name, data in files.items() if not (folder / name).exists() or (folder / name).read_bytes() != data)
 
 
+@functools.cache
+def _import_all() -> None:
+    for module in pkgutil.walk_packages(mmagen.__path__, "mmagen."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+
+
+def replace_module(monkeypatch: pytest.MonkeyPatch, name: str, **content: object) -> None:
+    """Puts a module with this content in the place of mmagen's module of this name until the test ends.
+
+    A module that is imported for the first time meanwhile would keep what it takes from the fake; hence all are imported before.
+    """
+    _import_all()
+    module = ModuleType(name)
+    vars(module).update(content)
+    monkeypatch.setitem(sys.modules, name, module)
+
+
 @pytest.fixture
 def workspace(tmp_path, monkeypatch):
     """The modules that generate projects as fakes, and a folder with two specs as the working directory."""
@@ -79,9 +101,7 @@ def workspace(tmp_path, monkeypatch):
         "generate.vendor": {"vendor_cutlass": lambda include, extended: {"third_party/cutlass.h": b"header"}},
     }
     for name, content in fakes.items():
-        module = ModuleType(f"mmagen.{name}")
-        vars(module).update(content)
-        monkeypatch.setitem(sys.modules, f"mmagen.{name}", module)
+        replace_module(monkeypatch, f"mmagen.{name}", **content)
     monkeypatch.chdir(tmp_path)
     for name in ("one", "two"):
         Path(f"{name}.yaml").write_text(f"{name}\n")
