@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import click
 
 from mmagen.cli.outputs import line_width
 from mmagen.core.errors import ExitCode, UsageError
+from mmagen.core.instead import instead, like_type
 from mmagen.mma.catalogue import called, choose_operations, operations
 
 _MOST_PAGES = 4  # of a pattern with more operations, a table
@@ -62,4 +64,14 @@ def _refuse_unknown_types(type: str | None) -> None:
     }
     for word in type.split(",") if type else ():
         if word not in known:
-            raise UsageError(f"--type {word}: no operation has it; there are {', '.join(sorted(known))}")
+            remedy = instead(like_type(word, known), _types_by_kind(sorted(known)), "there are")
+            raise UsageError(f"--type {word}: no operation has it; {remedy}")
+
+
+def _types_by_kind(words: Sequence[str]) -> dict[str, list[str]]:
+    kinds = {"scale factors": r"ue.*", "integers": r"[su]\d+", "complex numbers": r".*c\d+", "floating point": r".*"}
+    groups: dict[str, list[str]] = {}
+    for word in words:
+        kind = next(name for name, pattern in kinds.items() if re.fullmatch(pattern, word))
+        groups.setdefault(kind, []).append(word)
+    return groups

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +12,7 @@ from mmagen.cli.inputs import content
 from mmagen.cli.outputs import show
 from mmagen.cli.progress import shown
 from mmagen.core.errors import Diagnostic, ExitCode, SpecError, UsageError, most_serious
+from mmagen.core.instead import did_you_mean, like
 from mmagen.generate.manifest import MANIFEST, has_tests, with_vendored
 
 if TYPE_CHECKING:
@@ -100,9 +100,8 @@ def _spec_files(arguments: Sequence[Path]) -> list[Path]:
         for path in found:
             if not path.exists():
                 beside = [str(one) for one in path.parent.glob("*.yaml")]
-                near = difflib.get_close_matches(str(path), beside, n=1)
-                meant = f" (did you mean {near[0]}?)" if near else ""
-                raise UsageError(f"{path} does not exist{meant}; pass a spec, or a folder with specs")
+                near = did_you_mean(like(str(path), beside, 1))
+                raise UsageError(f"{path} does not exist{near and f' ({near})'}; pass a spec, or a folder with specs")
             files.setdefault(path.resolve(), path)
     return list(files.values())
 

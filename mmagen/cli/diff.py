@@ -11,6 +11,7 @@ from mmagen.cli.build import advice_on
 from mmagen.cli.inputs import content
 from mmagen.cli.outputs import line_width
 from mmagen.core.errors import ExitCode, SpecError, UsageError
+from mmagen.core.instead import instead, like
 
 if TYPE_CHECKING:
     from mmagen.inspect.difference import Side
@@ -31,7 +32,7 @@ def command(old: Path, new: Path, device: str | None, json_: bool) -> int:
     from mmagen.plan.devices import NAMES
 
     if device is not None and device not in NAMES:
-        raise UsageError(f"--device {device}: there are {', '.join(NAMES)}")
+        raise UsageError(f"--device {device}: no such device; {instead(like(device, NAMES), NAMES, 'there are')}")
     found = difference.compare(_side(old), _side(new), device)
     click.echo(difference.to_json(found) if json_ else difference.text(found, line_width()), nl=json_)
     return ExitCode.OK

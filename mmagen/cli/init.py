@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
+from collections.abc import Sequence
+from itertools import groupby, takewhile
 from pathlib import Path
 
 from mmagen.cli.outputs import line_width, show
 from mmagen.core.errors import ExitCode, UsageError
+from mmagen.core.instead import instead, like
 from mmagen.core.screen import table
 from mmagen.core.templates import examples_folder, templates_folder
 
@@ -48,18 +50,41 @@ def init(folder: Path, ci: str, example: str | None = None) -> ExitCode:
     return ExitCode.OK
 
 
+def list_examples() -> ExitCode:
+    """Print the name of each of mmagen's specs, and the comment that it begins with."""
+    rows = [(path.stem, _first_comment(path)) for path in _examples()]
+    show(table((), rows, line_width()))
+    return ExitCode.OK
+
+
+def _examples() -> list[Path]:
+    return sorted(examples_folder().glob("*.yaml"))
+
+
+def _first_comment(path: Path) -> str:
+    lines = takewhile(lambda line: line.startswith("#"), path.read_text("utf-8").splitlines())
+    return " ".join(line.lstrip("# ") for line in lines)
+
+
 def _template(name: str) -> bytes:
     return (templates_folder() / "init" / name).read_bytes()
 
 
 def _example(name: str) -> bytes:
-    names = sorted(path.stem for path in examples_folder().glob("*.yaml"))
+    names = [path.stem for path in _examples()]
     if name not in names:
-        near = difflib.get_close_matches(name, names)
-        raise UsageError(
-            f"--spec {name}: no such example; {'perhaps ' + ' or '.join(near) if near else 'there are ' + ', '.join(names)}"
-        )
+        remedy = instead(like(name, names), _grouped(names), "the examples are", "mmagen init --list")
+        raise UsageError(f"--spec {name}: no such example; {remedy}")
     return (examples_folder() / f"{name}.yaml").read_bytes()
+
+
+def _grouped(names: Sequence[str]) -> dict[str, list[str]]:
+    """Names by their first word. Of those that agree in two words there is one entry, e.g. sm90_gemm_*."""
+    groups: dict[str, list[str]] = {}
+    for begin, alike in groupby(names, lambda name: name.split("_")[:2]):
+        one, *others = alike
+        groups.setdefault(begin[0], []).append(f"{'_'.join(begin)}_*" if others else one)
+    return groups
 
 
 def _is(path: Path, content: bytes) -> bool:

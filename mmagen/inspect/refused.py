@@ -113,7 +113,8 @@ def _keys(it: Refused) -> list[pages.Row]:
 
 
 def _marked(one: Diagnostic) -> str:
-    return f"{MARK} {_path(one)}: {one.what}; {one.remedy}"
+    remedy = "; ".join(line.strip() for line in one.remedy.splitlines())  # a cell is folded anew
+    return f"{MARK} {_path(one)}: {one.what}; {remedy}"
 
 
 def _path(one: Diagnostic) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from mmagen.core.errors import Fault, SpecFaults
+from mmagen.core.instead import did_you_mean
 from mmagen.core.targets import capability
 from mmagen.mma import catalogue
 from mmagen.mma.accumulation import Accumulation, accumulation
@@ -324,15 +325,15 @@ def _nearest(wanted: str) -> tuple[str, str]:
     sparse = re.fullmatch(r"SM90_(.*?)_?SPARSE?_?(.*)", upper)
     near = catalogue.nearest(f"SM90::GMMA::SPARSE::GMMA_{sparse[1]}{sparse[2]}" if sparse else wanted)
     if near and atom_of(catalogue.find(near[0])) is None:
-        return f"perhaps you meant {' or '.join(near)}", near[0]
+        return did_you_mean(near), near[0]
     classic = tuple(_classic_names())
     if upper.startswith("SM90_") and not (near and near[0] in classic):
         return _nearest_wgmma(upper)
     if near := difflib.get_close_matches(wanted, classic, n=3, cutoff=0.6):
-        return f"perhaps you meant {' or '.join(near)}", near[0]
+        return did_you_mean(near), near[0]
     return (
         "mmagen builds the dense SM61, SM70, SM75, SM80, SM89 and SM90 atoms of CuTe and UniversalFMA<float> or "
-        f"<double>, e.g. {_EXAMPLE}",
+        f"<double>, e.g. {_EXAMPLE}; mmagen atoms lists all operations",
         _EXAMPLE,
     )
 
@@ -355,4 +356,4 @@ def _nearest_wgmma(name: str) -> tuple[str, str]:
         return f"wgmma of these types is 64 x N x {k}, N one of {rule} up to 256: the nearest is {' or '.join(names)}", names[0]
     known = [f"SM90_64x{asked if asked in widths else 64}x{k}_{kind}" for kind, (k, widths) in kinds.items()]
     names = difflib.get_close_matches(name, known, n=3, cutoff=0)
-    return f"perhaps you meant {' or '.join(names)}", names[0]
+    return did_you_mean(names), names[0]

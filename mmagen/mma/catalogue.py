@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from mmagen.core.errors import UsageError
+from mmagen.core.instead import did_you_mean
 from mmagen.mma.operation import Flaw, Operation, Parameter, Registers, ThreadValueLayout, Variant
 from mmagen.mma.sparse_forms import own_operation
 
@@ -165,8 +166,7 @@ def find(name: str) -> Operation:
     """
     if found := known(name):
         return found
-    near = nearest(name)
-    remedy = f"perhaps you meant {' or '.join(near)}" if near else "mmagen atoms lists all names"
+    remedy = did_you_mean(nearest(name)) or "mmagen atoms lists all names"
     raise UsageError(f"no MMA operation is called {name!r}; {remedy}")
 
 

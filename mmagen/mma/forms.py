@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from mmagen.core.errors import UsageError
+from mmagen.core.instead import did_you_mean
 from mmagen.mma.catalogue import nearest, operations
 from mmagen.mma.operation import Operation
 
@@ -106,10 +107,8 @@ def chosen(texts: Sequence[str]) -> list[Operation]:
         mine = [operation for operation in operations() if _means(text, operation)]
         if not mine:
             near = nearest(text)
-            remedy = (
-                f"perhaps you meant {' or '.join(near)}"
-                if near
-                else "write a name, a pattern such as SM90_64x128x*, or words such as sm80, wgmma, sparse, bf16"
+            remedy = did_you_mean(near) or (
+                "write a name, a pattern such as SM90_64x128x*, or words such as sm80, wgmma, sparse, bf16"
             )
             raise UsageError(f"--atoms {text}: no MMA operation matches; {remedy}")
         found |= {operation.name: operation for operation in mine}

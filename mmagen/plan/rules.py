@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 from mmagen.core.errors import ABSENT, Change, Fault
+from mmagen.core.instead import instead
 from mmagen.core.targets import capability
 from mmagen.mma.atoms import TYPES, Atom, ElementType, find_atom
 from mmagen.mma.sparse_atoms import find_sparse
@@ -60,10 +61,11 @@ def legal_archs(spec: Spec, legal: Callable[[str], bool]) -> Change:
 
 
 def _no_such_arch(i: int, name: str, change: Change) -> Fault:
+    known = [f"sm_{capability}" for capability in budgets.SMEM_PER_BLOCK]
     return Fault(
         ("arch", i),
         f"there is no {name}",
-        f"one of {', '.join(f'sm_{known}' for known in budgets.SMEM_PER_BLOCK)}, optionally with suffix a or f",
+        f"{instead((), known, 'one of')}, optionally with suffix a or f",
         change,
     )
 

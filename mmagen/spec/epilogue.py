@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from itertools import count
@@ -19,6 +18,7 @@ from pydantic import (
     model_validator,
 )
 
+from mmagen.core.instead import instead, like
 from mmagen.spec.values import Model, Name, Number, not_empty, refuse, two
 
 
@@ -56,7 +56,8 @@ TYPES = ", ".join(get_args(OutType))
 # Operations without a value, and those with one. An option belongs to the operations that are listed.
 WORDS = ("alpha", "beta_c", "relu", "silu", "sigmoid")
 VALUED = ("bias", "add", "multiply", "gelu", "gated", "clamp", "amax", "row_sums", "column_sums", "cast")
-_OPTIONS = {"name": ("bias",), "type": ("bias", "add", "multiply"), "overflow": ("cast",), "major": ("cast",)}
+OPERATIONS = {"words alone": WORDS, "with a value": VALUED}
+OPTIONS = {"name": ("bias",), "type": ("bias", "add", "multiply"), "overflow": ("cast",), "major": ("cast",)}
 # What gathers values; by default the argument has its name.
 GATHERS = ("amax", "row_sums", "column_sums")
 # Without a value: what they mean.
@@ -181,27 +182,23 @@ class Operation(Model):
             _check_words(value)
         if not isinstance(value, str):
             return value
-        if value in _SHORT and value not in _OPTIONS:
+        if value in _SHORT and value not in OPTIONS:
             return {value: _SHORT[value]}
-        known = (*WORDS, *VALUED)
         if value in VALUED:
             (word, example), *_ = _EXAMPLES[value].items()
             raise refuse(f"{value} needs a value", f"a mapping, e.g. {{{word}: {example}}}", meant=_EXAMPLES[value])
-        near = difflib.get_close_matches(value, known, n=1)
-        raise refuse(
-            f"{value[:80]!r} is no operation",
-            (f"did you mean {near[0]}? " if near else "") + f"the operations are {', '.join(known)}",
-            meant=near[0] if near else "",
-        )
+        near = like(value, (*WORDS, *VALUED), 1)
+        remedy = instead(near, OPERATIONS, "the operations are", "mmagen schema")
+        raise refuse(f"{value[:80]!r} is no operation", remedy, meant=near[0] if near else "")
 
     @model_validator(mode="after")
     def _does_one_thing(self) -> Operation:
         found = [key for key in (*WORDS, *VALUED) if getattr(self, key) is not None]
         if not found:
-            raise refuse("the mapping has no operation", f"one of {', '.join((*WORDS, *VALUED))}")
+            raise refuse("the mapping has no operation", instead((), OPERATIONS, "the operations are", "mmagen schema"))
         if len(found) > 1:
             raise refuse(f"{' and '.join(found)} are {len(found)} operations", "give each an entry of the list")
-        for option, of in _OPTIONS.items():
+        for option, of in OPTIONS.items():
             if getattr(self, option) is not None and found[0] not in of:
                 without = self.model_copy(update={option: None})
                 remedy = f"omit it; {option} is an option of {', '.join(of)}"

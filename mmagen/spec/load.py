@@ -5,29 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cache
+from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
 from mmagen.core.errors import ABSENT, Diagnostic, Fault, Key, SpecError
-from mmagen.spec.epilogue import Epilogue, Operation
-from mmagen.spec.groups import Groups
-from mmagen.spec.kernel import Config, When
+from mmagen.core.instead import did_you_mean, instead
 from mmagen.spec.legal_values import legal_value, near_keys, near_words, without_unknown
-from mmagen.spec.model import Layout, Problem, Spec
+from mmagen.spec.model import Spec, grouped_keys
 from mmagen.spec.syntax import Place
 from mmagen.spec.values import REFUSED
 from mmagen.spec.yaml_text import Document, decode, show
 
-_MODELS: dict[str, type[BaseModel]] = {
-    "layout": Layout,
-    "epilogue": Epilogue,
-    "operations": Operation,
-    "problems": Problem,
-    "groups": Groups,
-    "configs": Config,
-    "when": When,
-}
 _ATOMS = ("atoms_layout",)
 _NOT = {
     "int_type": "is not an integer",
@@ -153,7 +143,7 @@ def _translate(error: ValidationError, document: Document, source: Source) -> li
             place = source.place(key)
             context = entry.get("ctx", {})
             what = reading or _what(entry["type"], entry["input"], context)
-            remedy = context.get("remedy") or _description(entry["loc"])
+            remedy = context.get("remedy") or _described(entry)
             change = legal_value(key, entry["type"], entry["input"], context, document.value)
         diagnostics.append(Diagnostic(source.file, *place, key, what, remedy, change))
     return diagnostics
@@ -186,21 +176,42 @@ def _fields(loc: Key) -> tuple[dict[str, str], str]:
     for part in (None, *loc):
         if isinstance(part, str):
             last = descriptions.get(part, last)
-            model = _MODELS.get(part, model)
+            model = _models().get(part, model)
         descriptions = {f.alias or name: f.description or "" for name, f in model.model_fields.items()}
     return descriptions, last
 
 
-def _description(loc: Key) -> str:
-    return _fields(loc)[1]
+@cache
+def _models() -> dict[str, type[BaseModel]]:
+    """The models of mappings below a spec, by the key that they are the value of."""
+    found: dict[str, type[BaseModel]] = {}
+    seen: list[type[BaseModel]] = [Spec]
+    for model in seen:
+        for name, field_ in model.model_fields.items():
+            below = list(_below(field_.annotation))
+            found |= dict.fromkeys([name], below[0]) if below else {}
+            seen += [one for one in below if one not in seen]
+    return found
+
+
+def _below(annotation: Any) -> Iterable[type[BaseModel]]:
+    """The models in the type of a field."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return (annotation,)
+    return (model for part in get_args(annotation) for model in _below(part))
+
+
+def _described(entry: Any) -> str:
+    """The description of what a refused value belongs to, and first the word that was probably meant."""
+    near = near_words(entry["input"], entry["ctx"])[1] if entry["type"] == "literal_error" else ()
+    return " ".join(part for part in (did_you_mean(near), _fields(entry["loc"])[1]) if part)
 
 
 def _known_keys(loc: Key) -> str:
     if loc[0] == "configs" and loc[-1] in Spec.model_fields:
         return f"{loc[-1]} is the same for all configs: set it in the spec itself"
     known = list(_fields(loc[:-1])[0])
-    near = near_keys(str(loc[-1]), known)
-    return (f"did you mean {near[0]}? " if near else "") + f"the known keys are {', '.join(known)}"
+    return instead(near_keys(str(loc[-1]), known), grouped_keys(known), "the known keys are", "mmagen schema")
 
 
 def _what(kind: str, value: Any, context: dict[str, Any]) -> str:
@@ -215,6 +226,5 @@ def _what(kind: str, value: Any, context: dict[str, Any]) -> str:
     if kind == "less_than_equal":
         return f"{show(value)} is too large, the maximum is {context['le']}"
     if kind == "literal_error":
-        words, near = near_words(value, context)
-        return f"{show(value)} is not one of {', '.join(words)}" + (f" (did you mean {near[0]}?)" if near else "")
+        return f"{show(value)} is not a legal value"
     return f"{show(value)} {_NOT.get(kind, 'is not valid here')}"

@@ -6,6 +6,7 @@ each description states the legal values and shows an example.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -22,8 +23,9 @@ from pydantic import (
     model_validator,
 )
 
+from mmagen.core.instead import instead
 from mmagen.core.layout_text import INT_MAX, LayoutText
-from mmagen.spec.epilogue import Epilogue
+from mmagen.spec.epilogue import OPERATIONS, OPTIONS, Epilogue
 from mmagen.spec.groups import Groups
 from mmagen.spec.kernel import (
     CACHE,
@@ -72,6 +74,26 @@ WGMMA_KEYS = (
     "grouped",
 )
 
+# Keys of a spec, of its configs and of operations by what they are about.
+_GROUPS: dict[str, Sequence[str]] = {
+    "the kernel": ("mmagen", "name", "kernel", "arch", "problems", "configs", "when", "cost"),
+    "the operation, its types": ("atom", "layout", "accumulation", "sparse", "scale", "weights", "split"),
+    "a CTA's tile": ("tile", "atoms_layout", "permutation", "warpgroups", "cluster", "ctas_per_sm"),
+    "loads": ("stages", "schedule", "operands", "prefetch", "cache"),
+    "work of CTAs": ("raster", "split_k", "stream_k", "grouped"),
+    "D": ("epilogue",),
+}
+
+
+def grouped_keys(known: Sequence[str]) -> Mapping[str, Sequence[str]] | Sequence[str]:
+    """Known keys of a mapping; those of a spec, a config or an operation by what they are about."""
+    for groups in (_GROUPS, {**OPERATIONS, "options": tuple(OPTIONS)}):
+        mine = {group: [key for key in keys if key in known] for group, keys in groups.items()}
+        if sum(map(len, mine.values())) == len(known):
+            return mine
+    return known
+
+
 # letters -> the contiguous dimension of A (M,K) and of B (N,K)
 LAYOUTS = {"TN": ("K", "K"), "NT": ("M", "N"), "NN": ("M", "K"), "TT": ("K", "N")}
 
@@ -100,8 +122,8 @@ class Layout(Model):
             return value
         if value not in LAYOUTS:
             meant = value.strip().upper() if value.strip().upper() in LAYOUTS else ""
-            guess = f" (did you mean {meant}?)" if meant else ""
-            raise refuse(f"{value[:80]!r} is not one of {', '.join(LAYOUTS)}{guess}", meant=meant)
+            remedy = instead([meant] if meant else [], list(LAYOUTS), "the layouts are")
+            raise refuse(f"{value[:80]!r} is not a legal value", f"{remedy}, or a mapping, e.g. {{a: K, b: K}}", meant=meant)
         return dict(zip("ab", LAYOUTS[value], strict=True))
 
     @model_serializer

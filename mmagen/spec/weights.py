@@ -37,7 +37,7 @@ class Weights(Model):
         "scale for each row",
     )
     scale: Literal["bf16", "f16", "f32"] | None = Field(
-        default=None, description="scale is the type of the scales: that of A or f32, or null for that of A"
+        default=None, description="scale is the type of the scales: f32 or A's own, bf16 or f16, or null for A's own"
     )
     scale_major: Literal["N", "K"] = Field(
         default="N", description="scale_major is the contiguous dimension of scales and zero points, (N, K / group): N or K"

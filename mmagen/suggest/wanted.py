@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, get_args
@@ -10,6 +9,7 @@ from typing import Any, get_args
 from pydantic import TypeAdapter, ValidationError
 
 from mmagen.core.errors import UsageError
+from mmagen.core.instead import instead, like, like_type
 from mmagen.core.targets import capability
 from mmagen.families import kernels_to_begin_with
 from mmagen.mma.atoms import TYPES, Atom
@@ -86,17 +86,18 @@ def wanted(
     type_b = type_b or type_a
     for word in (type_a, type_b, *([sums] if sums else ())):
         if word not in TYPES:
-            raise UsageError(f"{word!r} is no type of elements; {_instead(word, TYPES)}")
+            raise UsageError(f"{word!r} is no type of elements; {_types(word, TYPES)}")
     if layout not in LAYOUTS:
-        raise UsageError(f"{layout!r} is no layout; there are {', '.join(LAYOUTS)}: A and B K contiguous are TN")
+        remedy = instead(like(layout, LAYOUTS), list(LAYOUTS), "there are")
+        raise UsageError(f"{layout!r} is no layout; {remedy}: A and B K contiguous are TN")
     if major not in ("N", "M"):
         raise UsageError(f"the contiguous mode of D is N or M, not {major!r}")
     if kernel not in (known := kernels_to_begin_with()):
-        raise UsageError(f"{kernel!r} is no kernel to begin with; there are {', '.join(known)}")
+        raise UsageError(f"{kernel!r} is no kernel to begin with; {instead(like(kernel, known), known, 'there are')}")
     kept = sums or _SUMS.get(type_a, "f32")
     stored = out or _NARROW.get(type_a, kept)
     if stored not in get_args(OutType):
-        raise UsageError(f"D cannot be of type {stored}; {_instead(stored, get_args(OutType))}")
+        raise UsageError(f"D cannot be of type {stored}; {_types(stored, get_args(OutType))}")
     called = name or _name(kernel, arch, type_a, type_b, layout)
     try:
         TypeAdapter(Name).validate_python(called)
@@ -116,8 +117,6 @@ def default_targets() -> tuple[str, ...]:
     return tuple(dict.fromkeys(f"sm_{one.capability}{'a' * (one.capability >= 90)}" for one in reversed(DEVICES)))
 
 
-def _instead(word: str, types: Iterable[str]) -> str:
-    """The words that there are, and the one that torch's, numpy's or CUDA's name of a type means."""
-    plain = word.lower().replace("float", "f").replace("fp", "f").replace("uint", "u").replace("int", "s")
-    near = difflib.get_close_matches(plain, list(types), n=1, cutoff=0.7)
-    return (f"did you mean {near[0]}? " if near else "") + f"there are {', '.join(types)}"
+def _types(word: str, known: Iterable[str]) -> str:
+    """The type that was probably meant, and all."""
+    return instead(like_type(word, known), list(known), "there are")

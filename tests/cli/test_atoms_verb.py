@@ -136,11 +136,12 @@ def test_every_kind_has_its_page(name):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("SM80_16x8x16_F32F16F16F32_NT",), "perhaps you meant SM80_16x8x16_F32F16F16F32_TN"),
-        (("SM120_SPARSE_16x8x64_TN",), "perhaps you meant SM120::SPARSE::SM120_SPARSE_16x8x64_TN<"),
+        (("SM80_16x8x16_F32F16F16F32_NT",), "did you mean SM80_16x8x16_F32F16F16F32_TN"),
+        (("SM120_SPARSE_16x8x64_TN",), "did you mean SM120::SPARSE::SM120_SPARSE_16x8x64_TN<"),
         (("nonsense",), "mmagen atoms lists all names"),
         (("SM61_DP4A", "--type", "s8"), "leave out the filters"),
-        (("--type", "fp16"), "--type fp16: no operation has it; there are bf16, c64,"),
+        (("--type", "fp16"), "--type fp16: no operation has it; did you mean f16?"),
+        (("--type", "q17"), "    scale factors: ue4m3, ue8m0"),
         (("--shape", "16x8"), "a shape is written as 16x8x16"),
         (("--arch", "hopper"), "is not a GPU architecture"),
         (("--type", "f64", "--sparse"), "no MMA operation matches all filters"),

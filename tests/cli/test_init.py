@@ -46,7 +46,17 @@ def test_an_example_instead(tmp_path, capsys):
     ).read_bytes()
     assert [path.name for path in tmp_path.iterdir()] == ["kernels"]
     code, _, err = typed(capsys, "init", tmp_path, "--spec", "sm90_gem_bf16_tn")
-    assert code == 2 and "perhaps sm90_gemm_bf16_tn" in err
+    assert code == 2 and "did you mean sm90_gemm_bf16_tn" in err and "mmagen init --list lists all" in err
+
+
+def test_an_example_that_is_like_none(tmp_path, capsys, monkeypatch):
+    code, _, err = typed(capsys, "init", tmp_path, "--spec", "WRONG")
+    assert code == 2 and "\n    hello: hello_micro, hello_ownership, hello_peak\n" in err and "sm90_gemm_*" in err
+    assert len(err.splitlines()) < 16 and max(map(len, err.splitlines())) <= 80
+    code, out, _ = typed(capsys, "init", tmp_path, "--list")
+    assert code == 0 and not any(tmp_path.iterdir())
+    listed = [line.split()[0] for line in out.splitlines() if line[:1].strip()]
+    assert listed == sorted(path.stem for path in (ROOT / "specs").glob("*.yaml"))
 
 
 def test_a_folder_that_cannot_be_written(tmp_path, capsys):

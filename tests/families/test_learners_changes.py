@@ -98,7 +98,7 @@ CASES = {
     "an atom with a typo": (
         _with(MMA, "atom: SM80_16x8x16_F32F16F16F23_TN"),
         (4, 7),
-        "perhaps you meant SM80_16x8x16_F32F16F16F32_TN",
+        "did you mean SM80_16x8x16_F32F16F16F32_TN",
         {"atom": "SM80_16x8x16_F32F16F16F32_TN"},
     ),
     "a cluster of 3": (_with(WGMMA, "cluster: [3, 1]"), (9, 10), "not a power of two", {"cluster": [4, 1]}),

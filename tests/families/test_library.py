@@ -148,7 +148,7 @@ REFUSED = {
     ),
     "a key of nobody": (
         SMALL + "  - {name: large, tyle: 1}\n",
-        ["11:19 configs[1].tyle: unknown key", "the known keys are name, when"],
+        ["11:19 configs[1].tyle: unknown key", "did you mean tile? mmagen schema lists all"],
     ),
     "backwards": (
         SMALL.replace("[1, 64]", "[64, 1]") + LARGE,

@@ -182,7 +182,7 @@ REFUSED = {
     "weights: {type: s4, zero: u8}": "s4 weights have no zero points",
     "weights: {type: u4, zero: u4}": "u8",
     "weights: {type: s4, scale: e4m3}": "bf16",
-    "weights: {type: s4, scale_major: M}": "not one of N, K",
+    "weights: {type: s4, scale_major: M}": "'M' is not a legal value",
     "weights: {type: s4, scales: bf16}": "scales",
 }
 

@@ -94,7 +94,7 @@ REFUSED = {
     "scale: {b: row}": "tensor, column, 1x128",
     "scale: {a: row, a_major: K}": "a_major K has no meaning for scales of A per row",
     "scale: {a: 1x128, b_major: N}": "b_major N has no meaning for scales of B per nothing",
-    "scale: {a: 1x128, a_major: N}": "'N' is not one of M, K",
+    "scale: {a: 1x128, a_major: N}": "'N' is not a legal value",
     "scale: 1x128": "mapping",
 }
 

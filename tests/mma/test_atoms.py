@@ -96,8 +96,8 @@ def test_the_scalar_atom_may_be_written_short(written, meant):
 @pytest.mark.parametrize(
     ("wrong", "remedy"),
     [
-        ("SM80_16x8x16_F32F16F16F32_NT", "perhaps you meant SM80_16x8x16_F32F16F16F32_TN"),
-        ("sm80_16x8x16_f32f16f16f32_tn", "perhaps you meant SM80_16x8x16_F32F16F16F32_TN"),
+        ("SM80_16x8x16_F32F16F16F32_NT", "did you mean SM80_16x8x16_F32F16F16F32_TN"),
+        ("sm80_16x8x16_f32f16f16f32_tn", "did you mean SM80_16x8x16_F32F16F16F32_TN"),
         ("mma.sync", "e.g. SM80_16x8x16_F32F16F16F32_TN"),
         (
             "SM90_64x100x16_F32BF16BF16_SS",
@@ -118,16 +118,16 @@ def test_the_scalar_atom_may_be_written_short(written, meant):
         ("SM90_128x64x16_F32F16F16_SS", "the nearest is SM90_64x64x16_F32F16F16_SS"),
         ("SM90_64x064x16_F32F16F16_SS", "the nearest is SM90_64x64x16_F32F16F16_SS"),
         ("sm90_64x256x16_f32bf16bf16_ss", "the nearest is SM90_64x256x16_F32BF16BF16_SS"),
-        ("SM90_64x256x16_F32BF16BF16_SS_TN", "perhaps you meant SM90_64x256x16_F32BF16BF16_SS"),
-        ("SM90_64x64x32_F16F16F16_SPARSE", "perhaps you meant SM90::GMMA::SPARSE::GMMA_64x64x32_F16F16F16_"),
-        ("SM90_64x96x32_F32BF16BF16_SS_SPARS", "perhaps you meant SM90::GMMA::SPARSE::GMMA_64x96x32_F32BF16BF16_SS"),
+        ("SM90_64x256x16_F32BF16BF16_SS_TN", "did you mean SM90_64x256x16_F32BF16BF16_SS"),
+        ("SM90_64x64x32_F16F16F16_SPARSE", "did you mean SM90::GMMA::SPARSE::GMMA_64x64x32_F16F16F16_"),
+        ("SM90_64x96x32_F32BF16BF16_SS_SPARS", "did you mean SM90::GMMA::SPARSE::GMMA_64x96x32_F32BF16BF16_SS"),
         (
             "SM90::GMMA::SPARSE::GMMA_64x96x16_F32TF32TF32_SS",
-            "perhaps you meant SM90::GMMA::SPARSE::GMMA_64x96x16_F32TF32TF32_SS_TN",
+            "did you mean SM90::GMMA::SPARSE::GMMA_64x96x16_F32TF32TF32_SS_TN",
         ),
-        ("SM90_16x8x4_F64F64F64F64", "perhaps you meant SM90_16x8x4_F64F64F64F64_TN"),
-        ("SM100_MMA_F16BF16_SS_SCALE", "perhaps you meant SM100_MMA_F16BF16_SS_SCALED"),
-        ("SM80_16x8x64_S32S4S4S32_T", "perhaps you meant SM80_16x8x64_S32S4S4S32_TN"),
+        ("SM90_16x8x4_F64F64F64F64", "did you mean SM90_16x8x4_F64F64F64F64_TN"),
+        ("SM100_MMA_F16BF16_SS_SCALE", "did you mean SM100_MMA_F16BF16_SS_SCALED"),
+        ("SM80_16x8x64_S32S4S4S32_T", "did you mean SM80_16x8x64_S32S4S4S32_TN"),
         ("", "e.g. SM80_16x8x16_F32F16F16F32_TN"),
     ],
 )

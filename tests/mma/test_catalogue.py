@@ -50,7 +50,7 @@ def test_names_are_found_however_they_are_qualified(written, meant):
 
 
 def test_a_wrong_name_is_told_the_nearest():
-    with pytest.raises(UsageError, match="perhaps you meant SM80_16x8x16_F32F16F16F32_TN"):
+    with pytest.raises(UsageError, match="did you mean SM80_16x8x16_F32F16F16F32_TN"):
         find("sm80_16x8x16_f32f16f16f32_tn")
     assert nearest("SM90_64x128x16_F32F16F16_SR")[0].startswith("SM90_64x128x16_F32F16F16_")
 

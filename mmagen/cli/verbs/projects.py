@@ -22,11 +22,12 @@ from mmagen.core.errors import UsageError
     shell_complete=example_names,
     help="One of mmagen's own specs instead, e.g. sm90_gemm_bf16_tn.",
 )
-def init(folder: Path, ci: str, example: str | None) -> int:
+@click.option("--list", "list_", is_flag=True, help="List mmagen's own specs, and write nothing.")
+def init(folder: Path, ci: str, example: str | None, list_: bool) -> int:
     """Write a first spec into DIR/kernels, and a file with which CI verifies all specs in kernels/."""
     from mmagen.cli import init as verb
 
-    return verb.init(folder, ci, example)
+    return verb.list_examples() if list_ else verb.init(folder, ci, example)
 
 
 @click.command(short_help="Generate a project from each spec.")
