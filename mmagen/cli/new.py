@@ -195,8 +195,10 @@ def _accepted(found: Suggestion, file: str) -> None:
 
 def _report(found: Suggestion, path: Path) -> None:
     if len(found.ranking.candidates) > 1:
-        from mmagen.suggest.write import rows
+        from mmagen.suggest.write import EQUAL_FIRST, rows
 
-        show(f"{len(found.ranking.candidates):,} candidates; predicted on {found.ranking.device.title}:", err=True)
+        show(
+            f"{len(found.ranking.candidates):,} candidates; predicted on {found.ranking.device.title}; {EQUAL_FIRST}:", err=True
+        )
         click.echo(table(("us", "keys"), rows(found.ranking), line_width(err=True)), err=True)
     show(f"wrote {path}; next: mmagen inspect {path}, mmagen verify {path}", err=True)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from mmagen import families
-from mmagen.core.screen import fold, table
+from mmagen.core.screen import Line, fold, table
 from mmagen.families import family_of
 from mmagen.generate.manifest import MANIFEST
 from mmagen.generate.render import render
@@ -93,12 +94,20 @@ def text(it: Difference, columns: int | None = None) -> str:
         return f"{fold(same, columns)}\n{_uncompared(it, columns)}"
     parts = [
         ("Spec", ("key", *it.labels), it.keys),
-        ("Derived", ("section", "", *it.labels), it.derived),
-        ("Machine code", ("kernel", "", *it.labels), it.code),
+        ("Derived", ("", *it.labels), _by_section(it.derived)),
+        ("Machine code", ("", *it.labels), _by_section(it.code)),
         (f"Generated files, from {it.labels[0]} to {it.labels[1]}", ("file", "difference"), it.files),
     ]
     tables = [f"{fold(title, columns)}\n{_table(heads, rows, columns)}" for title, heads, rows in parts if rows]
     return "\n\n".join(tables) + "\n" + _uncompared(it, columns)
+
+
+def _by_section(rows: Iterable[tuple[str, ...]]) -> list[Line]:
+    """The rows without their first cells, below a line for each of these."""
+    lines: list[Line] = []
+    for section, below in groupby(rows, lambda row: row[0]):
+        lines += [section, *(row[1:] for row in below)]
+    return lines
 
 
 def _uncompared(it: Difference, columns: int | None) -> str:
@@ -119,9 +128,10 @@ def to_json(it: Difference) -> str:
     )
 
 
-def _table(heads: Sequence[str], rows: Sequence[tuple[str, ...]], columns: int | None) -> str:
+def _table(heads: Sequence[str], rows: Sequence[Line], columns: int | None) -> str:
     if columns is None:  # nothing folds there, but cells with whole lists of a spec are too long for any reader
-        columns = len(_INDENT) + sum(min(_WIDTH, max(map(len, column))) + 2 for column in zip(heads, *rows, strict=True))
+        cells = [row for row in rows if not isinstance(row, str)]
+        columns = len(_INDENT) + sum(min(_WIDTH, max(map(len, column))) + 2 for column in zip(heads, *cells, strict=True))
     return table(heads, rows, columns, indent=_INDENT)
 
 

@@ -19,7 +19,7 @@ from mmagen.suggest.operations import operations
 from mmagen.suggest.wanted import Wanted
 
 WITHOUT_PROBLEMS = (Problem(shape=(4096, 4096, 4096)),)
-_EQUAL = 1.02  # times the least predicted time: less than the formula's error, so that the spec with fewer keys is preferred
+EQUAL = 1.02  # times the least predicted time: less than the formula's error, so that the spec with fewer keys is preferred
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def rank(want: Wanted) -> Ranking:
 
 def _ranked(found: Sequence[Candidate]) -> list[Candidate]:
     least = min(one.us for one in found)
-    return sorted(found, key=lambda one: (one.us > least * _EQUAL, len(one.keys) if one.us <= least * _EQUAL else 0, one.us))
+    return sorted(found, key=lambda one: (one.us > least * EQUAL, len(one.keys) if one.us <= least * EQUAL else 0, one.us))
 
 
 def document(want: Wanted, keys: Mapping[str, Any]) -> dict[str, Any]:

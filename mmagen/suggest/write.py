@@ -10,11 +10,12 @@ import yaml
 
 from mmagen.core.targets import capability
 from mmagen.plan.budgets import OLDEST_ARCH
-from mmagen.suggest.rank import Candidate, Ranking, differs, document
+from mmagen.suggest.rank import EQUAL, Candidate, Ranking, differs, document
 from mmagen.suggest.wanted import Wanted
 
 _WIDTH = 116  # of a line with its comment, where that fits
 _SHOWN = 5  # candidates that a comment lists
+EQUAL_FIRST = f"within {EQUAL - 1:.0%} of the least, the fewest keys come first"
 _FIXED = {
     "mmagen": "version of the spec format",
     "name": "C identifier: project, CMake target, C++ namespace, header",
@@ -58,7 +59,8 @@ def ranked(want: Wanted, ranking: Ranking) -> str:
     given = sizes if want.problems else f"{sizes}, as no problem was given"
     head = [
         f"{want.type_a} x {want.type_b} + {want.sums} -> {want.out}, {want.layout}, for {want.arch}",
-        f"Chosen among {len(ranking.candidates):,} candidates by predicted time on {ranking.device.title}, for {given}. "
+        f"Chosen among {len(ranking.candidates):,} candidates by predicted time on {ranking.device.title}, for {given}; "
+        f"{EQUAL_FIRST}. "
         f"{_stands_in(want, ranking)}The coefficients are estimates, which serve to compare; mmagen tune measures.",
         *(f"{name} was passed over: {reason}." for name, reason in ranking.passed_over),
         *_instead(want),

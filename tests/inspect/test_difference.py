@@ -56,6 +56,14 @@ def test_stages_change_shared_memory_and_little_else(capsys, tmp_path):
     assert [row["file"] for row in found["files"]] == ["figures/pipeline.svg", *of_bytes]
 
 
+def test_each_section_is_named_once(capsys, tmp_path):
+    other = changed(tmp_path, CLASSIC, ("tile: [128, 128, 32]", "tile: [128, 128, 64]"))
+    text = typed(capsys, "diff", str(CLASSIC), str(other))[1]
+    lines = [line.strip() for line in text.splitlines()]
+    assert len(different(capsys, CLASSIC, other)["derived"]) > 5
+    assert lines.count("Operand A (M,K)") == lines.count("TiledMMA") == 1
+
+
 def test_headers_that_come_and_go(capsys):
     old, new = (ROOT / f"specs/sm90_gemm_bf16_{name}.yaml" for name in ("tn", "pingpong"))
     files = {row["file"]: row["difference"] for row in different(capsys, old, new)["files"]}
