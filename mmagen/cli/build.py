@@ -99,8 +99,8 @@ def _spec_files(arguments: Sequence[Path]) -> list[Path]:
             raise UsageError(f"{argument} has no *.yaml files; pass a folder with specs ({where})")
         for path in found:
             if not path.exists():
-                beside = [str(one) for one in path.parent.glob("*.yaml")]
-                near = did_you_mean(like(str(path), beside, 1))
+                beside = {one.stem: str(one) for one in path.parent.glob("*.yaml")}
+                near = did_you_mean([beside[stem] for stem in like(path.stem, beside, 1)])
                 raise UsageError(f"{path} does not exist{near and f' ({near})'}; pass a spec, or a folder with specs")
             files.setdefault(path.resolve(), path)
     return list(files.values())

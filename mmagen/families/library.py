@@ -111,20 +111,23 @@ def page(
     """
     if not plan.configs:
         return [*sections(plan), ("Problems of verify", [(f"{i}", p.text) for i, p in enumerate(plan.problems)])]
-    rows: list[pages.Row] = [("when", "config", "atom", "CTA tile", "stages", *(title for title, _ in columns))]
+    timed = any(config.cost for config in plan.configs if config.when is None)
+    ruled = not timed or any(config.when for config in plan.configs)
+    rows: list[pages.Row] = [
+        ("config", *(("when",) if ruled else ()), "atom", "CTA tile", "stages", *(title for title, _ in columns))
+    ]
     kernels = cast("tuple[G, ...]", plan.kernels)  # all of one family, which _disagreements ensures
     for config, one in zip(plan.configs, kernels, strict=True):
         rule = config.when.text if config.when else "least predicted time" if config.cost else "otherwise"
         what = (one.atom.name, pages.extents(one.tile), str(one.stages))
-        rows.append((rule, config.name, *what, *(show(one) for _, show in columns)))
+        rows.append((config.name, *((rule,) if ruled else ()), *what, *(show(one) for _, show in columns)))
     each = [
         (f"{config.name}: {title}", rows)
         for config, one in zip(plan.configs, kernels, strict=True)
         for title, rows in sections(one)
     ]
-    timed = any(config.cost for config in plan.configs if config.when is None)
-    selection = "Selection: the first rule that holds" + (", else the least predicted time" if timed else "")
-    return [(selection, rows), ("Problems of verify", _choices(plan)), *each]
+    ways = [*(["the first rule that holds"] if ruled else []), *(["the least predicted time"] if timed else [])]
+    return [(f"Selection: {', else '.join(ways)}", rows), ("Problems of verify", _choices(plan)), *each]
 
 
 def _choices(plan: GemmPlan) -> list[pages.Row]:

@@ -101,6 +101,7 @@ def test_two_specs_of_one_name_are_refused_with_all_other_faults(workspace, caps
     ("arguments", "reported"),
     [
         (("build", "gone.yaml"), "gone.yaml does not exist"),
+        (("build", "sm90_other.yaml"), "sm90_other.yaml does not exist; pass a spec"),  # like the others in its suffix alone
         (("build", "one.yml"), "one.yml does not exist (did you mean one.yaml?)"),
         (("build", "empty"), "empty has no *.yaml files; pass a folder with specs (mmagen init writes a first one)"),
         (("build", "outer"), "pass a folder with specs (those in outer/kernels)"),

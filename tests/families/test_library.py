@@ -23,7 +23,9 @@ from mmagen.spec.model import Problem
 from mmagen.verify.emulated.host import copies_by_threads, limit_of
 from mmagen.verify.emulated.session import tasks
 
-LIBRARY = (Path(__file__).resolve().parents[2] / "specs" / "sm90_gemm_bf16_rules.yaml").read_text("utf-8")
+_SPECS = Path(__file__).resolve().parents[2] / "specs"
+LIBRARY = (_SPECS / "sm90_gemm_bf16_rules.yaml").read_text("utf-8")
+LIBRARY_BY_TIME = (_SPECS / "sm80_gemm_bf16_library.yaml").read_text("utf-8")
 HEAD = """\
 mmagen: 1
 name: lib
@@ -448,16 +450,21 @@ def test_unusual_widths_are_defined_in_the_namespace_of_their_config():
 def test_inspect_tells_the_choice_and_each_kernel():
     text = inspect(planned(LIBRARY))
     for line in (
-        r"  when +config +atom +CTA tile +stages +schedule +cluster +split_k",
-        r"  m 1 \.\. 64 +small_m +SM90_64x32x16\w+ +64 x 32 x 128 ",
-        r"  mn 1 \.\. 4325376 +two_waves ",
-        r"  otherwise +large +SM90_64x256x16\w+ +128 x 256 x 64 +4 +cooperative +2 x 1 +1",
+        r"  config +when +atom +CTA tile +stages +schedule +cluster +split_k",
+        r"  small_m +m 1 \.\. 64 +SM90_64x32x16\w+ +64 x 32 x 128 ",
+        r"  two_waves +mn 1 \.\. 4325376 ",
+        r"  large +otherwise +SM90_64x256x16\w+ +128 x 256 x 64 +4 +cooperative +2 x 1 +1",
         r"  7 +1024x1024x1024 +one_wave",
         r"small_m: Operand A \(M,K\)",
         r"large: Shared memory per CTA",
     ):
         assert re.search(rf"^{line}", text, re.M), line
     assert text.count("Problems of verify") == 1
+
+
+def test_a_library_without_rules_has_no_column_of_them():
+    text = inspect(planned(LIBRARY_BY_TIME))
+    assert re.search(r"^Selection: the least predicted time\n  config +atom ", text, re.M)
 
 
 PTX = Ptx("lib", "gemm", "", "sm_90a", "", "", "", 0.0, True, {"lib": "", "small": "s", "large": "l"})

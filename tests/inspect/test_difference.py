@@ -79,6 +79,13 @@ def test_configs_of_libraries_by_name(capsys, tmp_path):
     assert {row["key"].split(":")[0] for row in found["spec"]} == {"mid", "middle"}
 
 
+def test_each_kernel_of_a_library_without_rules_is_compared(capsys, tmp_path):
+    library = ROOT / "specs/sm80_gemm_bf16_library.yaml"
+    found = different(capsys, library, changed(tmp_path, library, ("stages: 3", "stages: 2")))
+    rows = [row["row"] for row in found["derived"] if row["section"].startswith("Selection")]
+    assert len(rows) == library.read_text().count("    stages: 3") > 1 and all(row.endswith(", stages") for row in rows)
+
+
 def test_a_hand_edit_of_a_project_is_seen(capsys, tmp_path):
     assert typed(capsys, "build", str(CLASSIC), "-o", str(tmp_path))[0] == 0
     header = tmp_path / "sm80_gemm_classic/include/mmagen/gemm_kernel.cuh"
