@@ -100,9 +100,14 @@ class Tensor:
         return POINTER_BYTES if self.of_groups else self.bytes_of_groups
 
     @property
+    def element_bytes(self) -> int:
+        """Of an element in memory."""
+        return max(1, self.element.bytes)
+
+    @property
     def bytes_of_groups(self) -> int:
         """That the tensor itself is aligned to, of each group."""
-        return self.alignment or max(1, self.element.bytes)
+        return self.alignment or self.element_bytes
 
     @property
     def of_every_struct(self) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 # Of the C interface's structs and functions: one more with every change that programs have to be adapted to.
 INTERFACE_VERSION = 2
+MOST_COUNTED = 2**31 - 1 - 16384  # what kernels count in 32 bits, e.g. an extent: mmagen::kLargestExtent
 _LINE = 96  # characters of a string literal
 
 

@@ -15,7 +15,7 @@ from mmagen.mma.accumulation import Accumulation, loosest
 from mmagen.mma.atoms import Atom
 from mmagen.mma.definition import Definition, definition
 from mmagen.plan.arguments import NO_ARGUMENTS, Arguments
-from mmagen.plan.facts import Facts, needs
+from mmagen.plan.facts import MOST_COUNTED, Facts, needs
 from mmagen.plan.model import Epilogue, Mainloop, Operand, TiledMma, TileScheduler
 from mmagen.plan.operations import columns_of_element
 from mmagen.spec.cost import Cost
@@ -120,6 +120,11 @@ class ProjectPlan:
     @property
     def sums_in_workspace(self) -> bool:
         """Is it for partial sums of tiles, so that its size depends on how many CTAs run at once?"""
+        return False
+
+    @property
+    def loads_by_tma_alone(self) -> bool:
+        """Is a call refused whose A or B TMA cannot address?"""
         return False
 
     @property
@@ -406,8 +411,15 @@ class GemmPlan(ProductPlan):
             about,
             smem_bytes=max(one.smem_bytes for one in self.kernels),
             cluster_ctas=max(one.scheduler.cluster_ctas for one in self.kernels),
+            most_k=self._most_k,
             description={**about.description, "configs": [config.name for config in self.configs]},
         )
+
+    @property
+    def _most_k(self) -> int:
+        """The longest K of a sparse A, else 0: kernels count the words of a line of metadata in 32 bits."""
+        lines = [one.columns for one in self.arguments.tensors if one.part == "sparse"]
+        return min((MOST_COUNTED // one.times * one.step for one in lines), default=0)
 
     def tiles_of(self, problem: Problem) -> int:
         """Output tiles of clusters, of all matrices of a batch or of all groups."""

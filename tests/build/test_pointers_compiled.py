@@ -118,11 +118,24 @@ def test_one_leading_dimension_serves_all_groups(compiled):
     assert call.statuses() == [0]
 
 
-def test_a_leading_dimension_that_no_tensor_map_has_is_reported(compiled):
-    """2^40 bytes, of 2-byte elements."""
-    call = Call(compiled(SMALL), shapes=((40, 24, 64),))
-    call.values |= {"group_lda": 0, "lda": 1 << 39}
-    assert call.statuses() == [4]
+def test_a_leading_dimension_that_no_tensor_map_has(compiled):
+    """2^40 bytes, of 2-byte elements. D is then stored by threads."""
+    call = Call(compiled(SMALL), shapes=((1, 24, 64),))
+    assert "status 176" in call.refusal(group_lda=0, lda=1 << 39)
+    assert "status 177" in call.refusal(group_ldb=0, ldb=1 << 39)
+    call.values |= {"group_ldd": 0, "ldd": 1 << 39}
+    assert call.statuses() == [0]
+
+
+def test_matrices_whose_bytes_do_not_fit_64_bits_are_refused(compiled):
+    """What groups have arrays for is none of the call's."""
+    call = Call(compiled(TENSORS), shapes=((40, 24, 64),) * 2)
+    wrapping = (1 << 62) + 16  # in bytes it is a legal stride
+    for letter, status in zip("abd", (168, 169, 171), strict=True):
+        assert f"status {status}" in call.refusal(**{f"group_ld{letter}": 0, f"ld{letter}": wrapping})
+    assert "status 172" in call.refusal(group_ld_residual=0, ld_residual=wrapping)
+    call.values |= dict.fromkeys(("lda", "ldb", "ldd", "ld_residual"), wrapping)
+    assert call.statuses() == [0, 0]
 
 
 def test_what_the_host_can_know_is_a_status(compiled):

@@ -32,6 +32,7 @@ pytestmark = pytest.mark.nvcc
 
 PREFIX = "SM90::GMMA::SPARSE::GMMA_64x8x"
 KINDS = ("32_F32BF16BF16_SS", "16_F32TF32TF32_SS_TN", "64_F32E4M3E4M3_SS_TN", "64_S32S8S8_SS_TN", "64_S32U8U8_SS_TN")
+APART = {"batch": 2, "batch_stride_dense": 64, "batch_stride_values": 2048, "batch_stride_metadata": 512}
 SUCCESS, NULL_METADATA, UNALIGNED_A, UNALIGNED_B, NOT_SPARSE, ILLEGAL = 0, 52, 144, 145, 150, 151
 
 
@@ -177,6 +178,12 @@ def _status(task, **changes):
         ({"ldb": 65}, UNALIGNED_B, "ldb is 65, of 2 bytes each; lines of B begin at multiples of 16 bytes"),
         ({"b": 0x2002}, UNALIGNED_B, "b is 0x2002, not aligned to 16 bytes"),
         ({"k": -1}, 34, "k is -1"),
+        ({"k": (1 << 30) - 8447}, 42, "k is 1073733377, 1073733376 is the most"),
+        (
+            {"lda": 1 << 39},
+            176,
+            "lda is 549755813888, of 2 bytes each; TMA addresses lines of A that are less than 2^40 bytes apart",
+        ),
     ],
 )
 def test_a_call_that_cannot_be_computed_is_refused(library, changes, status, says):
@@ -201,6 +208,16 @@ def test_a_call_that_cannot_be_computed_is_refused(library, changes, status, say
         ("check_metadata", {"m": -1}, 32, "m is -1"),
         ("compress_host", {"k": 2**31}, 42, "k is 2147483648"),
         ("compress", {"struct_size": 8}, 17, "struct_size is 8"),
+        ("compress", {"batch": 1 << 55, "batch_stride_metadata": 512}, 173, "batch is 36028797018963968"),
+        ("check_metadata_host", {"batch": 1 << 55, "batch_stride_metadata": 512}, 173, "batch is 36028797018963968"),
+        ("compress", {"ld_dense": 2**63 - 1}, 173, "ld_dense is 9223372036854775807"),
+        ("prune_host", {"ld_dense": 1 << 57}, 173, "ld_dense is 144115188075855872"),
+        ("prune", {"ld_pruned": (1 << 62) + 16}, 173, "ld_pruned is 4611686018427387920"),
+        ("compress", {"ld_values": 1 << 58}, 173, "ld_values is 288230376151711744"),
+        ("compress", APART | {"batch_stride_values": 1 << 62}, 173, "and batch_stride_values 4611686018427387904"),
+        ("compress", APART | {"batch_stride_metadata": 1 << 61}, 173, "and batch_stride_metadata 2305843009213693952"),
+        ("compress", APART | {"batch_stride_dense": -64}, 174, "batch_stride_dense is -64"),
+        ("check_metadata_host", {"batch": 2, "batch_stride_metadata": -512}, 174, "batch_stride_metadata is -512"),
     ],
 )
 def test_a_call_that_cannot_compress_is_refused(library, function, changes, status, says):
@@ -212,6 +229,8 @@ def test_a_call_that_cannot_compress_is_refused(library, function, changes, stat
         "batch": 1,
         "dense": 0x1000,
         "ld_dense": 64,
+        "pruned": 0x2000,
+        "ld_pruned": 64,
         "values": 0x3000,
         "ld_values": 32,
         "metadata": 0x4000,

@@ -83,11 +83,22 @@ class Status(IntEnum):
     UNUSED_ALPHA = 116
     UNUSED_BETA = 117
     NEGATIVE_TENSOR = 119
+    TOO_LARGE_A = 168
+    TOO_LARGE_B = 169
+    TOO_LARGE_C = 170
+    TOO_LARGE_D = 171
+    TOO_LARGE_TENSOR = 172
+    TOO_LARGE_MATRIX = 173
+    NEGATIVE_MATRIX = 174
+    FAR_APART_A = 176
+    FAR_APART_B = 177
+    FAR_APART_TENSOR = 178
 
 
 # Of kernels for groups, or sparse ones, alone.
 _GROUP_SIZES, _NOT_FOR_TMA, _NEGATIVE_STRIDE_METADATA = 160, 161, 132
 LARGEST = 2**31 - 16385  # of an extent, as the header says
+_WRAPPING = 2**62 + 16  # a leading dimension that 64 bits hold, and not its bytes; modulo 2^64 they are few
 _LARGEST_STRUCT = 4096  # bytes, as interface.cuh says
 _CLUSTERS, _STREAM, _ROOM, _SCALARS, _C = 1 << 24, 0x5000, 1 << 40, 0x900000, 3 << 20
 _FEW_CLUSTERS = 5  # which share a last wave
@@ -256,11 +267,16 @@ class Interface:
         short = [Case(Status[f"SHORT_LD{name.upper()}"], {f"+ld{name}": -1}, says=f"ld{name} is ") for name in "abd"]
         if plan.any_shape:
             short.append(Case(Status.SHORT_LDA, {"lda": a_row - 1}, says=f"lda is {a_row - 1}; a line of A along"))
+        large = [
+            Case(Status[f"TOO_LARGE_{name.upper()}"], {f"ld{name}": _WRAPPING}, says=f"ld{name} is {_WRAPPING}, of ")
+            for name in "abd"
+        ]
         return (
             good
             + pointers
             + misaligned
             + short
+            + large
             + self._further()
             + self._devices()
             + (self._gemm() if plan.any_shape else self._fixed())
@@ -327,21 +343,23 @@ class Interface:
         return [*extents, *(Case(Status.FIXED_SHAPE, one) for one in others), Case(Status.SUCCESS, {"batch": 0})]
 
     def _gemm(self) -> list[Case]:
-        far = {"lda": 2**32, "ldb": 2**32, "ldc": 2**32, "ldd": 2**32}
-        far |= {f"ld_{one.name}": 2**32 for one in self.task.product.arguments.tensors if one.pitched}
         one = {"m": 1, "n": 1, "k": 1, "batch": 1}
         nothing = [{"m": 0}, {"n": 0}, {"m": 0, "n": 2**31}, {"m": 0, "a": 0, "b": 0, "d": 0}]
         cases = [Case(Status.SUCCESS, changes, launches=0) for changes in nothing]
         cases += [Case(Status[f"NEGATIVE_{name.upper()}"], {name: -1}, says=f"{name} is -1") for name in one]
         most = dict.fromkeys("mn", LARGEST) | {"k": self.task.product.facts.most_k or LARGEST}
-        cases += [Case(Status.SUCCESS, one | far | {name: most[name]}) for name in "mnk"]
+        cases += [Case(Status.SUCCESS, self._packed(one | {name: most[name]})) for name in "mnk"]
         cases += [
-            Case(Status[f"TOO_LARGE_{name.upper()}"], one | far | {name: most[name] + 1}, says=f"{most[name]} is the most")
+            Case(
+                Status[f"TOO_LARGE_{name.upper()}"],
+                self._packed(one | {name: most[name] + 1}),
+                says=f"{name} is {most[name] + 1}, {most[name]} is the most",
+            )
             for name in "mnk"
         ]
         many = [{"batch": LARGEST + 1, "batch_stride_d": 1}, {"m": LARGEST, "n": LARGEST}]
         many.append({"m": LARGEST, "batch": LARGEST, "batch_stride_d": 1})
-        cases += [Case(Status.TOO_MANY_TILES, one | far | extents) for extents in many]
+        cases += [Case(Status.TOO_MANY_TILES, one | extents) for extents in many]
         cases += [Case(Status.SUCCESS, {"k": 0, "a": 0, "b": 0}), Case(Status.NULL_D, {"k": 0, "d": 0})]
         strides = {"batch_stride_a": 0, "batch_stride_b": 0, "batch_stride_c": 0}
         cases += [Case(Status.SUCCESS, {"batch": 0}), Case(Status.SUCCESS, {"batch": 2, **strides, "batch_stride_d": 1 << 30})]
@@ -363,20 +381,32 @@ class Interface:
             few = (-1, 1000)
             cases += [Case(Status.SHORT_WORKSPACE, {"workspace_bytes": n}, says=f"workspace_bytes is {n}, fewer") for n in few]
             cases += [Case(Status.MISALIGNED_WORKSPACE, {"+workspace": 8})]
-            cases += self._pieces(far)
+            cases += self._pieces()
         elif self.task.product.takes_workspace:
             cases += [Case(Status.SUCCESS, {"workspace": 0}), Case(Status.SUCCESS, {"workspace_bytes": -1})]
         return cases + self._scalars()
 
-    def _pieces(self, far: dict[str, float]) -> list[Case]:
+    def _packed(self, extents: dict[str, int]) -> dict[str, float]:
+        """A call of these extents with the least leading dimensions that TMA takes."""
+        plan = self.task.product
+        members, rows = zip("abcd", (*plan.majors, plan.majors[2]), strict=True), {"M": "m", "N": "n", "K": "k"}
+        lines = {f"ld{name}": extents[rows[major]] for name, major in members}
+        lines |= {f"ld_{one.name}": one.line.value(extents) for one in plan.arguments.tensors if one.pitched}
+        return {**extents, **{name: -(-line // 16) * 16 for name, line in lines.items()}}
+
+    def _pieces(self) -> list[Case]:
         """Blocks of 64 x 128 elements that a kernel splits: at most 2^30 - 1 of each operand."""
         if not self.task.product.accumulation.of_pieces:
             return []
-        room, narrow = {"workspace_bytes": 1 << 60}, {"m": 1, "n": 1, "batch": 1}
+        room, narrow = {"workspace_bytes": 1 << 60}, {"m": 1, "n": 1, "k": 1, "batch": 1}
         least, most = 128 * 32, -(-LARGEST // 64)  # K of 32 blocks of columns; blocks of lines
         assert most * 32 < 2**30 <= most * 33
-        longer = [Case(Status[f"TOO_LARGE_{x}"], far | room | narrow | {x.lower(): LARGEST, "k": least + 1}) for x in "MN"]
-        return [*longer, *(Case(Status.SUCCESS, far | room | narrow | {x: LARGEST, "k": least}) for x in "mn")]
+
+        def call(x: str, k: int) -> dict[str, float]:
+            return room | self._packed(narrow | {x: LARGEST, "k": k})
+
+        longer = [Case(Status[f"TOO_LARGE_{x.upper()}"], call(x, least + 1)) for x in "mn"]
+        return [*longer, *(Case(Status.SUCCESS, call(x, least)) for x in "mn")]
 
     def _negative(self, name: str, apart: dict[str, float]) -> Case:
         """A negative batch stride, of calls with several matrices of this kind."""

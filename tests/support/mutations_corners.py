@@ -389,9 +389,9 @@ FAULTS: tuple[tuple[str, str, str, str, str, str], ...] = (
         "sm80_epilogue_wide_by_d_alone",
         "sm80_gemm_classic",
         "epilogue_staged",
-        "batch_stride_d * kBytes, args.batch) &&\n                      detail::rows_are_aligned(args.c, "
-        "args.ldc * kBytes, args.batch_stride_c * kBytes, args.batch);",
-        "batch_stride_d * kBytes, args.batch);",
+        "batch_stride_d, args.batch, kBytes) &&\n                      detail::rows_are_aligned(args.c, "
+        "args.ldc, args.batch_stride_c, args.batch, kBytes);",
+        "batch_stride_d, args.batch, kBytes);",
         "C that is not aligned is read in vectors",
     ),
     (

@@ -115,13 +115,13 @@ FAULTS = (
     ),
     _prepare(
         "tma_for_any_d",
-        "bool const tma_stores = computed && detail::begins_at(d, kBytesD, 16);",
+        "bool const tma_stores = computed && detail::is_for_tma(d, kBytesD);",
         "bool const tma_stores = computed;",
         "a tensor map of a D that begins anywhere",
     ),
     _prepare(
         "tma_for_any_c",
-        "bool const tma_loads = computed && reads_c && detail::begins_at(c, kBytesD, 16);",
+        "bool const tma_loads = computed && reads_c && detail::is_for_tma(c, kBytesD);",
         "bool const tma_loads = computed && reads_c;",
         "a tensor map of a C that begins anywhere",
     ),

@@ -93,8 +93,13 @@ class WgmmaGemmPlan(GemmPlan):
     def copies_operands(self) -> bool:
         if self.configs:
             return super().copies_operands
-        by_tma = self.scheduler.grouped or self.mainloop.weights or self.mainloop.pieces
-        return not (by_tma or isinstance(self.atom, SparseAtom))
+        return not (self.loads_by_tma_alone or self.mainloop.pieces)
+
+    @property
+    def loads_by_tma_alone(self) -> bool:
+        if self.configs:
+            return any(one.loads_by_tma_alone for one in self.kernels)
+        return bool(self.scheduler.grouped or self.mainloop.weights) or isinstance(self.atom, SparseAtom)
 
     @property
     def bytes_of_pieces(self) -> int:

@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 
 from mmagen.mma.atoms import TYPES
 from mmagen.mma.pieces import LEFT_OUT, PRODUCTS, described, pieces_of
+from mmagen.plan.facts import MOST_COUNTED
 from mmagen.plan.model import Operand
 from mmagen.spec.model import Layout, Spec
-
-_MOST_COLUMNS = 2**31 - 1 - 16384  # mmagen::kLargestExtent
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ class Pieces:
     @property
     def most_k(self) -> int:
         """The longest K: TMA counts the columns of a line of pieces in 32 bits."""
-        return _MOST_COLUMNS // (self.count * self.tile_k) * self.tile_k
+        return MOST_COUNTED // (self.count * self.tile_k) * self.tile_k
 
     @property
     def text(self) -> str:

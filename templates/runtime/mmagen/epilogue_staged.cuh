@@ -51,9 +51,9 @@ struct EpilogueStaged {
   };
 
   static Params make_params(GemmArguments<Config> const& args) {
-    constexpr int64_t kBytes = sizeof(ElementD);
-    bool const wide = detail::rows_are_aligned(args.d, args.ldd * kBytes, args.batch_stride_d * kBytes, args.batch) &&
-                      detail::rows_are_aligned(args.c, args.ldc * kBytes, args.batch_stride_c * kBytes, args.batch);
+    constexpr int kBytes = sizeof(ElementD);
+    bool const wide = detail::rows_are_aligned(args.d, args.ldd, args.batch_stride_d, args.batch, kBytes) &&
+                      detail::rows_are_aligned(args.c, args.ldc, args.batch_stride_c, args.batch, kBytes);
     return {int(args.m), int(args.n),         args.c,
             args.ldc,    args.batch_stride_c, args.d,
             args.ldd,    args.batch_stride_d, functor_params<Functor>(args),

@@ -25,12 +25,12 @@ Status run_gemm(Args const& public_args, cudaStream_t stream, Launch launch = La
   status = TileScheduler::make_params(params.scheduler, args.shape(), TileScheduler::arguments(public_args), kResident);
   if (status != Status::kSuccess) { return status; }
 
-  constexpr int64_t kBytesA = sizeof(typename Config::A::Element);
-  constexpr int64_t kBytesB = sizeof(typename Config::B::Element);
+  constexpr int kBytesA = sizeof(typename Config::A::Element);
+  constexpr int kBytesB = sizeof(typename Config::B::Element);
   auto* kernel = &gemm_kernel<Config, true>;
   if constexpr (kBytesA < 16 || kBytesB < 16) {  // elements of 16 bytes are aligned as vectors are
-    bool const wide = detail::rows_are_aligned(args.a, args.lda * kBytesA, args.batch_stride_a * kBytesA, args.batch) &&
-                      detail::rows_are_aligned(args.b, args.ldb * kBytesB, args.batch_stride_b * kBytesB, args.batch);
+    bool const wide = detail::rows_are_aligned(args.a, args.lda, args.batch_stride_a, args.batch, kBytesA) &&
+                      detail::rows_are_aligned(args.b, args.ldb, args.batch_stride_b, args.batch, kBytesB);
     if (!wide) { kernel = &gemm_kernel<Config, false>; }
   }
   unsigned const ctas = TileScheduler::grid(params.scheduler, kResident);

@@ -63,7 +63,10 @@ Status run_sm90_grouped(Args const& public_args, cudaStream_t stream, Launch lau
   CUresult encoded = CUDA_SUCCESS;
   status = encode_in_context(encoded, [&] { return detail::make_grouped_params<Config>(params, args); });
   if (status != Status::kSuccess) { return status; }
-  if (encoded == CUDA_ERROR_INVALID_VALUE) { return Status::kNotForTma; }
+  if (encoded == CUDA_ERROR_INVALID_VALUE) {
+    status = detail::refused_by_tma<Config>(call);
+    return status == Status::kUnalignedA || status == Status::kUnalignedB ? Status::kNotForTma : status;
+  }
   if (encoded != CUDA_SUCCESS) { return status_of(cudaError_t(encoded)); }  // the numbers of both enums are the same
 
   status = TileScheduler::make_params(params.scheduler, args.shape(), groups, resident);

@@ -6,23 +6,11 @@
 namespace mmagen {
 inline namespace v0_1 {
 
-namespace detail {
-
-/// Why TMA cannot address A or B: their rows begin at multiples of 16 bytes.
-template <class Config>
-Status unaligned_row(CallArguments<Config> const& args) {
-  constexpr int64_t kBytesA = sizeof(typename CallOperands<Config>::A::Element);
-  return rows_are_aligned(args.a, args.lda * kBytesA, args.batch_stride_a * kBytesA, args.batch) ? Status::kUnalignedB
-                                                                                                 : Status::kUnalignedA;
-}
-
-}  // namespace detail
-
 /// As run_sm90(); operands that TMA cannot address are refused.
 template <class Config, class Args>
 Status run_sm90_mixed(Args const& args, cudaStream_t stream, Launch launch = Launch::kYes) {
   auto const refuse = [](CallArguments<Config> const& call, cudaStream_t, Launch) {
-    return detail::unaligned_row<Config>(call);
+    return detail::refused_by_tma<Config>(call);
   };
   return run_sm90<Config>(args, stream, refuse, launch);
 }

@@ -44,13 +44,17 @@ PiecesParams plan_pieces(Args const& args) {
   return params;
 }
 
-/// kSuccess, or which extent makes more pieces than a kernel can count.
+/// kSuccess, or which extent makes more pieces than a kernel can count, or matrices of pieces that TMA cannot address.
 template <class Config>
 Status check_pieces(PiecesParams const& params) {
   constexpr int kTileK = Config::Pieces::kTileK;
   if (params.a.pitch > kLargestExtent) { return Status::kTooLargeK; }
   if (!params.a.is_countable(kTileK)) { return Status::kTooLargeM; }
-  return params.b.is_countable(kTileK) ? Status::kSuccess : Status::kTooLargeN;
+  if (!params.b.is_countable(kTileK)) { return Status::kTooLargeN; }
+  auto const is_for_tma = [](OperandPieces const& one) {
+    return tma_takes_strides({one.lines, one.pitch, one.matrices, one.matrix_stride(), int(sizeof(uint16_t))});
+  };
+  return is_for_tma(params.a) && is_for_tma(params.b) ? Status::kSuccess : Status::kTooLargeK;
 }
 
 inline int64_t bytes_of_pieces(PiecesParams const& params) { return params.a.bytes() + params.b.bytes() + kPiecesAlignment; }
@@ -112,8 +116,8 @@ Status run_sm90_pieces(Args const& args, cudaStream_t stream, Launch launch = La
     status = launch_dependent_kernel(&split_kernel<Pieces>, ctas, kSplitThreads, stream, params);
     if (status != Status::kSuccess) { return status; }
   }
-  // Lines of pieces begin at multiples of 32 bytes; only matrices of 2^40 bytes and more are none that TMA can address.
-  auto const refuse = [](CallArguments<Config> const&, cudaStream_t, Launch) { return Status::kTooLargeK; };
+  // Lines of pieces begin at multiples of 32 bytes: as refused_by_tma().
+  auto const refuse = [](CallArguments<Config> const&, cudaStream_t, Launch) { return Status::kOldDriver; };
   return run_sm90<Config>(pieces, stream, refuse, launch);
 }
 

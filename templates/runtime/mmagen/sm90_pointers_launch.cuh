@@ -43,17 +43,16 @@ PointerArrays pointer_arrays(Args const& args, FurtherPointers const& source) {
   return found;
 }
 
-/// The arguments of a call as those of a batch of so many groups; a leading dimension that is given for each group is none of
-/// the call's.
-template <class Args>
+/// The arguments of a call as those of a batch of so many groups. A leading dimension that is given for each group is none of
+/// the call's: the least one stands for it. Call: the operands as a call names them.
+template <class Call, class Args>
 Args as_one_batch(Args args) {
-  constexpr int64_t kAny = 0x7fffffff;
   args.batch_stride_a = args.batch_stride_b = args.batch_stride_c = 0;
   args.batch_stride_d = 1;  // not used
-  if (args.group_lda != nullptr) { args.lda = kAny; }
-  if (args.group_ldb != nullptr) { args.ldb = kAny; }
-  if (args.group_ldc != nullptr) { args.ldc = kAny; }
-  if (args.group_ldd != nullptr) { args.ldd = kAny; }
+  if (args.group_lda != nullptr) { args.lda = lines_of<typename Call::A>(args.m, args.k).row; }
+  if (args.group_ldb != nullptr) { args.ldb = lines_of<typename Call::B>(args.n, args.k).row; }
+  if (args.group_ldc != nullptr) { args.ldc = lines_of_d<Call>(args.m, args.n).row; }
+  if (args.group_ldd != nullptr) { args.ldd = lines_of_d<Call>(args.m, args.n).row; }
   return args;
 }
 
@@ -127,11 +126,14 @@ Status run_sm90_pointers(Args const& public_args, cudaStream_t stream, Launch la
   using TileScheduler = typename Config::TileScheduler;
   using Functor = typename Config::Epilogue::Functor;
   CallArguments<Config> call{};
-  Status status = check_arguments<CallOperands<Config>>(detail::as_one_batch(public_args), call);
+  Status status = check_arguments<CallOperands<Config>>(detail::as_one_batch<CallOperands<Config>>(public_args), call);
   if (status != Status::kSuccess || call.empty()) { return status; }
   bool const reads_c = Functor::reads_source(call.epilogue);
   status = detail::check_pointer_arrays(public_args, reads_c);
   if (status != Status::kSuccess) { return status; }
+  // The kernel that prepares the groups relies on it. Whether their lines begin where TMA can load them only it can see.
+  status = call.k > 0 ? detail::why_not_for_tma<Config>(call) : Status::kSuccess;
+  if (status == Status::kFarApartA || status == Status::kFarApartB) { return status; }
   int64_t const needed = detail::bytes_of_groups<Config>(call.batch);
   if (public_args.workspace == nullptr || public_args.workspace_bytes < needed) { return Status::kShortWorkspace; }
   if (!is_aligned(public_args.workspace, 16)) { return Status::kMisalignedWorkspace; }

@@ -55,7 +55,8 @@ namespace detail {
 
 inline constexpr int kGroupsOfCta = 4;
 
-/// A matrix for TMA: `along` elements of its contiguous mode, `across` of the other.
+/// A matrix for TMA: `along` elements of its contiguous mode, `across` of the other. ld: of a group, 32 bits, or the call's,
+/// which the host has checked: it fits 64 bits in bytes, and of A and B it is less than 2^40 bytes.
 struct LinesOfGroup {
   void const* pointer;
   int along, across;
@@ -84,15 +85,17 @@ CUTE_DEVICE bool begins_at(LinesOfGroup const& one, int element_bytes, int bytes
   return (reinterpret_cast<uintptr_t>(one.pointer) | uintptr_t(one.ld * element_bytes)) % unsigned(bytes) == 0;
 }
 
+/// Can a tensor map have this matrix?
+CUTE_DEVICE bool is_for_tma(LinesOfGroup const& one, int element_bytes) {
+  constexpr int64_t kStrideEnd = int64_t(1) << 40;  // in bytes
+  return begins_at(one, element_bytes, 16) && one.ld * element_bytes < kStrideEnd;
+}
+
 /// `bytes`: that the pointer and the lines must be aligned to.
 CUTE_DEVICE PointerStatus status_of_lines(LinesOfGroup const& one, int element_bytes, int bytes) {
-  constexpr int64_t kLargestStride = int64_t(1) << 40;  // in bytes: that of a tensor map
   if (one.pointer == nullptr) { return PointerStatus::kNullPointer; }
   if (one.ld < one.along) { return PointerStatus::kShortLine; }
-  if (!begins_at(one, element_bytes, bytes) || (bytes == 16 && one.ld * element_bytes >= kLargestStride)) {
-    return PointerStatus::kMisaligned;
-  }
-  return PointerStatus::kComputed;
+  return begins_at(one, element_bytes, bytes) ? PointerStatus::kComputed : PointerStatus::kMisaligned;
 }
 
 /// The entry of a group, or what all have.
@@ -167,8 +170,8 @@ __global__ void __launch_bounds__(32 * detail::kGroupsOfCta)
   if (m > params.m || n > params.n || k > params.k) { status = PointerStatus::kOutOfRange; }
   if (m < 0 || n < 0 || k < 0) { status = PointerStatus::kNegativeSize; }
   bool const computed = used && status == PointerStatus::kComputed;
-  bool const tma_stores = computed && detail::begins_at(d, kBytesD, 16);
-  bool const tma_loads = computed && reads_c && detail::begins_at(c, kBytesD, 16);
+  bool const tma_stores = computed && detail::is_for_tma(d, kBytesD);
+  bool const tma_loads = computed && reads_c && detail::is_for_tma(c, kBytesD);
 
   auto& to = params.matrices[group];
   if (lane == 0) {

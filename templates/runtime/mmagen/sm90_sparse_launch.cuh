@@ -7,27 +7,18 @@
 namespace mmagen {
 inline namespace v0_1 {
 
-namespace detail {
-
-/// Why TMA cannot address A or B: their rows (columns, where these are contiguous) begin at multiples of 16 bytes.
-template <class Config>
-Status unaligned_operand(CallArguments<Config> const& args) {
-  constexpr int64_t kBytesA = sizeof(typename Config::A::Element);
-  return rows_are_aligned(args.a, args.lda * kBytesA, args.batch_stride_a * kBytesA, args.batch) ? Status::kUnalignedB
-                                                                                                 : Status::kUnalignedA;
-}
-
-}  // namespace detail
-
 /// As run_sm90(); operands that TMA cannot address are refused. There is no check of the metadata themselves: see
 /// <name>_check_metadata.
 template <class Config, class Args>
 Status run_sm90_sparse(Args const& args, cudaStream_t stream, Launch launch = Launch::kYes) {
   auto const refuse = [](CallArguments<Config> const& call, cudaStream_t, Launch) {
-    return detail::unaligned_operand<Config>(call);
+    return detail::refused_by_tma<Config>(call);
   };
   Status const status = check_sparse_call<CallOperands<Config>>(args);
-  return status == Status::kSuccess ? run_sm90<Config>(args, stream, refuse, launch) : status;
+  if (status != Status::kSuccess) { return status; }
+  MemorySpan const metadata = {1, 0, args.batch, args.batch_stride_metadata_a, int(sizeof(uint32_t))};
+  if (args.k > 0 && !tma_takes_strides(metadata)) { return Status::kFarApartTensor; }
+  return run_sm90<Config>(args, stream, refuse, launch);
 }
 
 /// Resources of this Config's kernel on the current device.

@@ -304,11 +304,14 @@ __global__ void __launch_bounds__(kUnalignedThreads<Config>, 1)
 
 template <class Config>
 Status run_sm90_unaligned(GemmArguments<Config> const& args, cudaStream_t stream, Launch launch) {
+  // The kernel that the call was made for may have larger tiles.
+  Status status = check_extents<Config>(args.shape());
+  if (status != Status::kSuccess) { return status; }
   UnalignedParams<Config> params{};
   params.args = args;
   params.scales = Config::Mainloop::make_scales(args);
   CUresult encoded = CUDA_SUCCESS;
-  Status const status = encode_in_context(encoded, [&] { return Config::Epilogue::make_params(params.epilogue, args); });
+  status = encode_in_context(encoded, [&] { return Config::Epilogue::make_params(params.epilogue, args); });
   if (status != Status::kSuccess) { return status; }
   if (encoded != CUDA_SUCCESS) { return status_of(cudaError_t(encoded)); }
   unsigned const tiles_m = unsigned(detail::ceil_div(args.m, Config::kTileM));

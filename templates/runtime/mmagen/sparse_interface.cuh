@@ -11,13 +11,13 @@ inline namespace v0_1 {
 
 namespace detail {
 
-/// A matrix of a call. bytes: what its pointer is aligned to. line, ld: in elements of its own; ld_step: ld is a multiple of
-/// it.
+/// A matrix of a call. bytes: what its pointer is aligned to; element_bytes: of an element. line, ld: in elements of its own;
+/// ld_step: ld is a multiple of it.
 struct SparseArgument {
   char const* name;
   void const* pointer;
-  int bytes;
-  long long line, ld, ld_step, batch_stride;
+  int bytes, element_bytes;
+  long long line, lines, ld, ld_step, batch_stride;
   bool written;
 };
 
@@ -29,6 +29,9 @@ inline Status check_sparse_argument(SparseArgument const& one, int64_t batch, La
   if (one.ld < one.line) {
     return last.tell(Status::kShortMatrix, "ld_%s is %lld; a line has %lld elements", one.name, one.ld, one.line);
   }
+  if (batch > 1 && one.batch_stride < 0) {
+    return last.tell(Status::kNegativeMatrix, "batch_stride_%s is %lld, a stride is 0 or more", one.name, one.batch_stride);
+  }
   if (one.ld % one.ld_step != 0 || (batch > 1 && one.batch_stride % one.ld_step != 0)) {
     return last.tell(Status::kMisalignedMatrix,
                      "ld_%s is %lld and batch_stride_%s %lld; rows begin at 16-byte boundaries: multiples of %lld", one.name,
@@ -37,6 +40,13 @@ inline Status check_sparse_argument(SparseArgument const& one, int64_t batch, La
   if (one.written && batch > 1 && one.batch_stride == 0) {
     return last.tell(Status::kSharedMatrix, "batch_stride_%s is 0: all matrices of the batch would be written to one",
                      one.name);
+  }
+  if (!fits_64_bits({one.lines, one.ld, batch, one.batch_stride, one.element_bytes})) {
+    return last.tell(
+        Status::kTooLargeMatrix,
+        "ld_%s is %lld and batch_stride_%s %lld, of %d bytes each: %lld lines of %lld matrices take more than 2^63 - 1 "
+        "bytes",
+        one.name, one.ld, one.name, one.batch_stride, one.element_bytes, one.lines, (long long)batch);
   }
   return Status::kSuccess;
 }
@@ -91,14 +101,22 @@ Status read_sparse_matrices(Args const& args, SparseMatrices<typename Format::St
     status = last.tell(Status::kMisalignedMatrix, "violation is %p, not aligned to 8 bytes", (void const*)args.violation);
   }
   if (status != Status::kSuccess || args.m == 0 || args.k == 0 || args.batch == 0) { return status; }
-  long long const line = kContiguousK ? args.k : args.m, words = Size::metadata_words(args.m, args.k);
-  detail::SparseArgument const dense = {"dense", args.dense, kBytes, line, args.ld_dense, 1, args.batch_stride_dense, false};
-  detail::SparseArgument const pruned = {"pruned", args.pruned, kBytes, line, args.ld_pruned, 1, args.batch_stride_pruned,
-                                         true};
+  long long const line = kContiguousK ? args.k : args.m, lines = kContiguousK ? args.m : args.k;
+  long long const words = Size::metadata_words(args.m, args.k);
+  // Kernels count elements and words of all matrices, and `violation` is the number of one. A matrix has fewer than 2^62.
+  if (args.batch > INT64_MAX / (words > args.m * args.k ? words : args.m * args.k)) {
+    return last.tell(Status::kTooLargeMatrix,
+                     "batch is %lld: the matrices have more than 2^63 - 1 elements, or words of metadata",
+                     (long long)args.batch);
+  }
+  detail::SparseArgument const dense = {
+      "dense", args.dense, kBytes, kBytes, line, lines, args.ld_dense, 1, args.batch_stride_dense, false};
+  detail::SparseArgument const pruned = {
+      "pruned", args.pruned, kBytes, kBytes, line, lines, args.ld_pruned, 1, args.batch_stride_pruned, true};
   detail::SparseArgument const values = {
-      "values", args.values, 16, Size::ld(args.k), args.ld_values, 16 / kBytes, args.batch_stride_values, true};
+      "values", args.values, 16, kBytes, Size::ld(args.k), args.m, args.ld_values, 16 / kBytes, args.batch_stride_values, true};
   detail::SparseArgument const metadata = {
-      "metadata", args.metadata, 16, words, words, 4, args.batch_stride_metadata, kTask == SparseTask::kCompress};
+      "metadata", args.metadata, 16, 4, words, 1, words, 4, args.batch_stride_metadata, kTask == SparseTask::kCompress};
   if (kTask != SparseTask::kCheck) { status = detail::check_sparse_argument(dense, args.batch, last); }
   if (status == Status::kSuccess && kTask == SparseTask::kPrune) {
     status = detail::check_sparse_argument(pruned, args.batch, last);
@@ -110,7 +128,7 @@ Status read_sparse_matrices(Args const& args, SparseMatrices<typename Format::St
     status = detail::check_sparse_argument(metadata, args.batch, last);
   }
   auto const aligned = [&](void const* pointer, int64_t ld, int64_t stride) {
-    return kContiguousK && detail::rows_are_aligned(pointer, ld * kBytes, stride * kBytes, args.batch);
+    return kContiguousK && detail::rows_are_aligned(pointer, ld, stride, args.batch, kBytes);
   };
   matrices.dense_is_aligned = aligned(args.dense, args.ld_dense, args.batch_stride_dense);
   matrices.pruned_is_aligned = aligned(args.pruned, args.ld_pruned, args.batch_stride_pruned);

@@ -72,7 +72,11 @@ typedef enum hello_micro_status {
   HELLO_MICRO_NEGATIVE_STRIDE_A = 128, /* batch_stride_a, where there are several matrices */
   HELLO_MICRO_NEGATIVE_STRIDE_B = 129,
   HELLO_MICRO_NEGATIVE_STRIDE_C = 130,
-  HELLO_MICRO_NEGATIVE_STRIDE_D = 131
+  HELLO_MICRO_NEGATIVE_STRIDE_D = 131,
+  HELLO_MICRO_TOO_LARGE_A = 168, /* by lda and batch_stride_a, A takes more than 2^63 - 1 bytes, each line counted as ld elements */
+  HELLO_MICRO_TOO_LARGE_B = 169,
+  HELLO_MICRO_TOO_LARGE_C = 170,
+  HELLO_MICRO_TOO_LARGE_D = 171
 } hello_micro_status;
 
 typedef float hello_micro_scalar;

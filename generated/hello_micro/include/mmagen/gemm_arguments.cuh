@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "address_range.cuh"
 #include "epilogue_functor.cuh"
 #include "further_tensors.cuh"
 #include "status.cuh"
@@ -61,11 +62,29 @@ int64_t stored_k(int64_t k) {
   return StoredK<Operand>::of(k);
 }
 
-/// Do all rows of all matrices of a batch begin at 16-byte boundaries? Strides in bytes; that of the batch counts if there
-/// is more than one matrix.
-inline bool rows_are_aligned(void const* pointer, int64_t row_stride, int64_t batch_stride, int64_t batch) {
-  uintptr_t const steps = uintptr_t(row_stride) | (batch > 1 ? uintptr_t(batch_stride) : 0);
-  return (reinterpret_cast<uintptr_t>(pointer) | steps) % 16 == 0;
+/// Do all rows of all matrices of a batch begin at 16-byte boundaries? Strides in elements of `bytes` bytes; that of the batch
+/// counts if there is more than one matrix. Of strides that are refused, or not read, any answer does: the products may wrap.
+inline bool rows_are_aligned(void const* pointer, int64_t ld, int64_t batch_stride, int64_t batch, int bytes) {
+  uintptr_t const steps = uintptr_t(ld) | (batch > 1 ? uintptr_t(batch_stride) : 0);
+  return (reinterpret_cast<uintptr_t>(pointer) | steps * uintptr_t(bytes)) % 16 == 0;
+}
+
+/// How an operand lies in memory: `row` elements of a line along its contiguous mode, and how many lines.
+struct OperandLines {
+  int64_t row, lines;
+};
+
+/// Those of A or B; mn: its other extent, M or N.
+template <class Operand>
+OperandLines lines_of(int64_t mn, int64_t k) {
+  return Operand::kContiguousK ? OperandLines{stored_k<Operand>(k), mn} : OperandLines{mn, stored_k<Operand>(k)};
+}
+
+/// Those of C and D.
+template <class Config>
+OperandLines lines_of_d(int64_t m, int64_t n) {
+  int64_t const columns = n / kSumsOfElement<typename Config::Epilogue::Functor>;
+  return Config::kDRowMajor ? OperandLines{columns, m} : OperandLines{m, columns};
 }
 
 }  // namespace detail
@@ -91,14 +110,15 @@ Status check_extents(GemmShape const& shape) {
   return countable ? Status::kSuccess : Status::kTooManyTiles;
 }
 
-/// A, B, C or D as the caller describes it. `row`: elements of a line along its contiguous mode; `used`: does the kernel access
-/// it? `bytes`: of an element. `stride`: between the matrices of a batch, 0 of one matrix.
+/// A, B, C or D as the caller describes it. `used`: does the kernel access it? `bytes`: of an element. `stride`: between the
+/// matrices of a batch, 0 of one matrix.
 struct MatrixArgument {
   void const* pointer;
   int bytes;
-  int64_t ld, row;
+  int64_t ld;
+  detail::OperandLines of;
   bool used;
-  int64_t stride = 0;
+  int64_t matrices = 1, stride = 0;
 };
 
 inline Status check_matrices(MatrixArgument const (&matrices)[4]) {
@@ -108,8 +128,9 @@ inline Status check_matrices(MatrixArgument const (&matrices)[4]) {
     if (!one.used) { continue; }
     if (one.pointer == nullptr) { return about(Status::kNullA, i); }
     if (!is_aligned(one.pointer, one.bytes)) { return about(Status::kMisalignedA, i); }
-    if (one.ld < one.row) { return about(Status::kShortLda, i); }
+    if (one.ld < one.of.row) { return about(Status::kShortLda, i); }
     if (one.stride < 0) { return about(Status::kNegativeStrideA, i); }
+    if (!fits_64_bits({one.of.lines, one.ld, one.matrices, one.stride, one.bytes})) { return about(Status::kTooLargeA, i); }
   }
   return Status::kSuccess;
 }
@@ -132,17 +153,16 @@ Status check_arguments(Args const& from, GemmArguments<Config>& args) {
   if (status != Status::kSuccess) { return status; }
   bool const reads_ab = from.k > 0;
   bool const reads_c = Functor::reads_source(args.epilogue);
-  constexpr int kPair = kSumsOfElement<Functor>;
-  if (from.n % kPair != 0) { return Status::kOddN; }
-  int64_t const row_d = Config::kDRowMajor ? from.n / kPair : from.m;
+  if (from.n % kSumsOfElement<Functor> != 0) { return Status::kOddN; }
+  detail::OperandLines const of_d = detail::lines_of_d<Config>(from.m, from.n);
   auto const stride = [&](int64_t between) { return from.batch > 1 ? between : 0; };
   MatrixArgument const matrices[] = {
-      {from.a, int(sizeof(typename A::Element)), from.lda, A::kContiguousK ? detail::stored_k<A>(from.k) : from.m, reads_ab,
+      {from.a, int(sizeof(typename A::Element)), from.lda, detail::lines_of<A>(from.m, from.k), reads_ab, from.batch,
        stride(from.batch_stride_a)},
-      {from.b, int(sizeof(typename B::Element)), from.ldb, B::kContiguousK ? detail::stored_k<B>(from.k) : from.n, reads_ab,
+      {from.b, int(sizeof(typename B::Element)), from.ldb, detail::lines_of<B>(from.n, from.k), reads_ab, from.batch,
        stride(from.batch_stride_b)},
-      {from.c, int(sizeof(ElementD)), from.ldc, row_d, reads_c, stride(from.batch_stride_c)},
-      {from.d, int(sizeof(ElementD)), from.ldd, row_d, true, stride(from.batch_stride_d)},
+      {from.c, int(sizeof(ElementD)), from.ldc, of_d, reads_c, from.batch, stride(from.batch_stride_c)},
+      {from.d, int(sizeof(ElementD)), from.ldd, of_d, true, from.batch, stride(from.batch_stride_d)},
   };
   status = check_matrices(matrices);
   if (status != Status::kSuccess) { return status; }

@@ -69,7 +69,11 @@ typedef enum hello_ownership_status {
   HELLO_OWNERSHIP_NEGATIVE_STRIDE_A = 128, /* batch_stride_a, where there are several matrices */
   HELLO_OWNERSHIP_NEGATIVE_STRIDE_B = 129,
   HELLO_OWNERSHIP_NEGATIVE_STRIDE_C = 130,
-  HELLO_OWNERSHIP_NEGATIVE_STRIDE_D = 131
+  HELLO_OWNERSHIP_NEGATIVE_STRIDE_D = 131,
+  HELLO_OWNERSHIP_TOO_LARGE_A = 168, /* by lda and batch_stride_a, A takes more than 2^63 - 1 bytes, each line counted as ld elements */
+  HELLO_OWNERSHIP_TOO_LARGE_B = 169,
+  HELLO_OWNERSHIP_TOO_LARGE_C = 170,
+  HELLO_OWNERSHIP_TOO_LARGE_D = 171
 } hello_ownership_status;
 
 /* Threads of the TiledMMA and the extents of the tile that it stamps. */

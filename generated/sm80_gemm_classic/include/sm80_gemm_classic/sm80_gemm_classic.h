@@ -72,7 +72,11 @@ typedef enum sm80_gemm_classic_status {
   SM80_GEMM_CLASSIC_NEGATIVE_STRIDE_A = 128, /* batch_stride_a, where there are several matrices */
   SM80_GEMM_CLASSIC_NEGATIVE_STRIDE_B = 129,
   SM80_GEMM_CLASSIC_NEGATIVE_STRIDE_C = 130,
-  SM80_GEMM_CLASSIC_NEGATIVE_STRIDE_D = 131
+  SM80_GEMM_CLASSIC_NEGATIVE_STRIDE_D = 131,
+  SM80_GEMM_CLASSIC_TOO_LARGE_A = 168, /* by lda and batch_stride_a, A takes more than 2^63 - 1 bytes, each line counted as ld elements */
+  SM80_GEMM_CLASSIC_TOO_LARGE_B = 169,
+  SM80_GEMM_CLASSIC_TOO_LARGE_C = 170,
+  SM80_GEMM_CLASSIC_TOO_LARGE_D = 171
 } sm80_gemm_classic_status;
 
 typedef float sm80_gemm_classic_scalar;

@@ -63,6 +63,26 @@ CUresult make_params(Sm90Params<Config>& params, GemmArguments<Config> const& ar
   return result != CUDA_SUCCESS ? result : Config::Epilogue::make_params(params.epilogue, args);
 }
 
+/// Why TMA cannot address A or B of a call: kFarApartA or kFarApartB, kUnalignedA or kUnalignedB; kSuccess where it can.
+template <class Config>
+Status why_not_for_tma(CallArguments<Config> const& args) {
+  using Call = CallOperands<Config>;
+  constexpr int kBytesA = sizeof(typename Call::A::Element), kBytesB = sizeof(typename Call::B::Element);
+  OperandLines const a = lines_of<typename Call::A>(args.m, args.k), b = lines_of<typename Call::B>(args.n, args.k);
+  if (!tma_takes_strides({a.lines, args.lda, args.batch, args.batch_stride_a, kBytesA})) { return Status::kFarApartA; }
+  if (!tma_takes_strides({b.lines, args.ldb, args.batch, args.batch_stride_b, kBytesB})) { return Status::kFarApartB; }
+  if (!rows_are_aligned(args.a, args.lda, args.batch_stride_a, args.batch, kBytesA)) { return Status::kUnalignedA; }
+  if (!rows_are_aligned(args.b, args.ldb, args.batch_stride_b, args.batch, kBytesB)) { return Status::kUnalignedB; }
+  return Status::kSuccess;
+}
+
+/// The same of a call for which no tensor map could be made: with operands that TMA can address, the driver makes none.
+template <class Config>
+Status refused_by_tma(CallArguments<Config> const& args) {
+  Status const status = why_not_for_tma<Config>(args);
+  return status == Status::kSuccess ? Status::kOldDriver : status;
+}
+
 /// Launches `clusters` clusters of the kernel.
 template <class Config>
 Status launch_clusters(Sm90Params<Config> const& params, unsigned clusters, cudaStream_t stream) {

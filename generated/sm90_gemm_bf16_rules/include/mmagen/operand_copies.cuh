@@ -23,6 +23,7 @@ template <class Element>
 struct OperandCopy {
   static constexpr int64_t kPitchBytes = 128;
   static constexpr int kPiece = 128 * 16 / int(sizeof(Element));  // elements that a warp copies: 4 vectors for each thread
+  static constexpr int64_t kMostPieces = 0x7fffffff / 32;
 
   Element const* from = nullptr;
   int64_t ld = 0, batch_stride = 0;
@@ -36,18 +37,18 @@ struct OperandCopy {
   /// `batch`: matrices, which may all be the same one. Without any where TMA can address the operand.
   OperandCopy(void const* matrix, int64_t ld, int64_t batch_stride, int64_t along, int64_t across, int64_t batch)
       : from(static_cast<Element const*>(matrix)), ld(ld), batch_stride(batch_stride), along(along), across(across) {
-    constexpr int64_t kBytes = sizeof(Element);
-    constexpr int64_t kLargestStride = int64_t(1) << 40;  // of a tensor map, in bytes
+    constexpr int kBytes = sizeof(Element);
     int64_t const several = batch_stride == 0 ? 1 : batch;
-    bool const reachable = ld < kLargestStride / kBytes && (several == 1 || batch_stride < kLargestStride / kBytes);
-    bool const aligned = detail::rows_are_aligned(matrix, ld * kBytes, batch_stride * kBytes, several);
-    if (reachable && aligned) { return; }
+    bool const aligned = detail::rows_are_aligned(matrix, ld, batch_stride, several, kBytes);
+    if (aligned && tma_takes_strides({across, ld, several, batch_stride, kBytes})) { return; }
     pitch = detail::ceil_div(along * kBytes, kPitchBytes) * kPitchBytes / kBytes;
     matrices = several;
     pieces_of_line = FastDivmod(unsigned(detail::ceil_div(along, kPiece)));
     lines_of_matrix = FastDivmod(unsigned(across));
   }
 
+  /// Can a kernel count the pieces? Call before the functions below, whose products else may wrap around.
+  bool is_countable() const { return matrices == 0 || matrices * across <= kMostPieces / detail::ceil_div(along, kPiece); }
   int64_t matrix_stride() const { return pitch * across; }
   int64_t bytes() const { return matrices * matrix_stride() * int64_t(sizeof(Element)); }
   int64_t pieces() const { return matrices * across * detail::ceil_div(along, kPiece); }
@@ -153,9 +154,10 @@ OperandCopies<Word<typename Config::A::Element>> plan_copies(Args const& args) {
               args.batch};
   copies.b = {args.b,    args.ldb, args.batch_stride_b, B::kContiguousK ? args.k : args.n, B::kContiguousK ? args.n : args.k,
               args.batch};
-  bool const countable = copies.a.pieces() + copies.b.pieces() <= 0x7fffffff / 32;
+  if (!copies.a.is_countable() || !copies.b.is_countable()) { return {}; }
+  if (copies.a.pieces() + copies.b.pieces() > decltype(copies.a)::kMostPieces) { return {}; }
   bool const pays = copies_pay<Config>({args.m, args.n, args.k, args.batch}, copies.bytes());
-  return countable && pays && copies.bytes() > 0 ? copies : Copies{};
+  return pays && copies.bytes() > 0 ? copies : Copies{};
 }
 
 }  // namespace detail

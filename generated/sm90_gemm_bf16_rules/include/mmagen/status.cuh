@@ -84,6 +84,17 @@ enum class Status : int {
   // about groups
   kGroupSizes = 160,
   kNotForTma = 161,
+  // about strides: bytes that do not fit 64 bits, or more of them than a tensor map takes
+  kTooLargeA = 168,
+  kTooLargeB = 169,
+  kTooLargeC = 170,
+  kTooLargeD = 171,
+  kTooLargeTensor = 172,
+  kTooLargeMatrix = 173,
+  kNegativeMatrix = 174,
+  kFarApartA = 176,
+  kFarApartB = 177,
+  kFarApartTensor = 178,
 };
 
 /// Whether a call launches its kernel, or only finds out whether it would.

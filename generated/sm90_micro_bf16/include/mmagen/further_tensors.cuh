@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "address_range.cuh"
 #include "status.cuh"
 
 namespace mmagen {
@@ -39,14 +40,19 @@ struct TensorOfGroups {
   bool pitched, with_k;
 };
 
-/// A tensor as the caller describes it. aligned_to: bytes. line: elements of a line along its contiguous mode. pitched,
-/// batched: do ld and batch_stride count? A tensor that is not required may be NULL.
+/// A tensor as the caller describes it. aligned_to: bytes; element_bytes: of an element, where each group has a tensor of its
+/// own of that one. line: elements of a line along its contiguous mode. pitched, batched: do ld and batch_stride count? Lines
+/// that are not pitched follow each other without a gap. A tensor that is not required may be NULL.
 struct TensorArgument {
   char const* name;
   void const* pointer;
-  int aligned_to;
-  int64_t line, ld, batch_stride;
+  int aligned_to, element_bytes;
+  int64_t line, lines, ld, batch_stride;
   bool pitched, batched, written, required;
+
+  MemorySpan span(int64_t batch) const {
+    return {lines, pitched ? ld : line, batched ? batch : 1, batch_stride, element_bytes};
+  }
 };
 
 inline Status check_tensor(TensorArgument const& one, int64_t batch) {
@@ -54,6 +60,7 @@ inline Status check_tensor(TensorArgument const& one, int64_t batch) {
   if (!is_aligned(one.pointer, one.aligned_to)) { return Status::kMisalignedTensor; }
   if (one.pitched && one.ld < one.line) { return Status::kShortTensor; }
   if (one.batched && batch > 1 && one.batch_stride < 0) { return Status::kNegativeTensor; }
+  if (!fits_64_bits(one.span(batch))) { return Status::kTooLargeTensor; }
   // All matrices of the batch would write the same one; one that is updated by all of them is meant so.
   if (one.written && one.batched && batch > 1 && one.batch_stride == 0) { return Status::kSharedTensor; }
   return Status::kSuccess;

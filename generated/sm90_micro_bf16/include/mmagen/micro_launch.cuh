@@ -18,11 +18,12 @@ Status run_micro(Args const& args, cudaStream_t stream, Launch launch = Launch::
       args.alpha != 1.0 || args.beta != 0.0 || args.alpha_device != nullptr || args.beta_device != nullptr) {
     return Status::kFixedShape;
   }
+  auto const of_d = Config::kDRowMajor ? detail::OperandLines{args.n, args.m} : detail::OperandLines{args.m, args.n};
   MatrixArgument const matrices[] = {
-      {args.a, int(sizeof(typename A::Element)), args.lda, A::kContiguousK ? args.k : args.m, true},
-      {args.b, int(sizeof(typename B::Element)), args.ldb, B::kContiguousK ? args.k : args.n, true},
+      {args.a, int(sizeof(typename A::Element)), args.lda, detail::lines_of<A>(args.m, args.k), true},
+      {args.b, int(sizeof(typename B::Element)), args.ldb, detail::lines_of<B>(args.n, args.k), true},
       {},
-      {args.d, int(sizeof(ElementD)), args.ldd, Config::kDRowMajor ? args.n : args.m, true},
+      {args.d, int(sizeof(ElementD)), args.ldd, of_d, true},
   };
   Status const status = check_matrices(matrices);
   if (status != Status::kSuccess) { return status; }

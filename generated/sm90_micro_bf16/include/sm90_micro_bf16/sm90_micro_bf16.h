@@ -72,7 +72,11 @@ typedef enum sm90_micro_bf16_status {
   SM90_MICRO_BF16_NEGATIVE_STRIDE_A = 128, /* batch_stride_a, where there are several matrices */
   SM90_MICRO_BF16_NEGATIVE_STRIDE_B = 129,
   SM90_MICRO_BF16_NEGATIVE_STRIDE_C = 130,
-  SM90_MICRO_BF16_NEGATIVE_STRIDE_D = 131
+  SM90_MICRO_BF16_NEGATIVE_STRIDE_D = 131,
+  SM90_MICRO_BF16_TOO_LARGE_A = 168, /* by lda and batch_stride_a, A takes more than 2^63 - 1 bytes, each line counted as ld elements */
+  SM90_MICRO_BF16_TOO_LARGE_B = 169,
+  SM90_MICRO_BF16_TOO_LARGE_C = 170,
+  SM90_MICRO_BF16_TOO_LARGE_D = 171
 } sm90_micro_bf16_status;
 
 typedef float sm90_micro_bf16_scalar;

@@ -121,8 +121,17 @@ inline char const* status_text(Status status, Interface const& interface) {
     case Status::kIllegalMetadata: return "illegal metadata: they name no places of a group";
     case Status::kOddN: return "n is odd, and each element of D is made of two columns";
     case Status::kGroupSizes: return "group_offsets and group_ends are both NULL, or neither is: pass one of them";
-    case Status::kNotForTma:
-      return "a or b cannot be addressed by TMA: lines begin at multiples of 16 bytes, less than 2^40 bytes apart";
+    case Status::kNotForTma: return "a or b cannot be addressed by TMA: lines begin at multiples of 16 bytes";
+    case Status::kTooLargeA: return "A takes more than 2^63 - 1 bytes, by its leading dimension and batch stride";
+    case Status::kTooLargeB: return "B takes more than 2^63 - 1 bytes, by its leading dimension and batch stride";
+    case Status::kTooLargeC: return "C takes more than 2^63 - 1 bytes, by its leading dimension and batch stride";
+    case Status::kTooLargeD: return "D takes more than 2^63 - 1 bytes, by its leading dimension and batch stride";
+    case Status::kTooLargeTensor: return "a further tensor takes more than 2^63 - 1 bytes, by its strides";
+    case Status::kTooLargeMatrix: return "a matrix of the call takes more than 2^63 - 1 bytes, by its strides";
+    case Status::kNegativeMatrix: return "the batch stride of a matrix of the call is negative";
+    case Status::kFarApartA: return "lines or matrices of A are 2^40 bytes or more apart, which TMA cannot address";
+    case Status::kFarApartB: return "lines or matrices of B are 2^40 bytes or more apart, which TMA cannot address";
+    case Status::kFarApartTensor: return "matrices of a further tensor are 2^40 bytes or more apart, which TMA cannot address";
   }
   return "unknown status";
 }
@@ -302,17 +311,18 @@ struct LastCall : LastStatus {
     struct Matrix {
       char const* name;
       void const* pointer;
-      long long ld, row;
+      long long ld, row, stride;
       int bytes;
     };
     auto const extent = [this](char mode) { return (long long)(mode == 'M' ? args.m : mode == 'N' ? args.n : args.k); };
     long long const groups_of_a = (extent(interface.major_a) + interface.group_a - 1) / interface.group_a;
     Matrix const matrices[] = {
-        {"a", args.a, args.lda, groups_of_a * interface.kept_a, interface.bytes_a},
-        {"b", args.b, args.ldb, (extent(interface.major_b) + interface.packed_b - 1) / interface.packed_b, interface.bytes_b},
-        {"c", args.c, args.ldc, extent(interface.major_d), interface.bytes_d},
+        {"a", args.a, args.lda, groups_of_a * interface.kept_a, args.batch_stride_a, interface.bytes_a},
+        {"b", args.b, args.ldb, (extent(interface.major_b) + interface.packed_b - 1) / interface.packed_b, args.batch_stride_b,
+         interface.bytes_b},
+        {"c", args.c, args.ldc, extent(interface.major_d), args.batch_stride_c, interface.bytes_d},
         {"d", args.d, args.ldd, extent(interface.major_d) / (interface.major_d == 'N' ? interface.columns_of_element : 1),
-         interface.bytes_d},
+         args.batch_stride_d, interface.bytes_d},
     };
     char const modes[] = {interface.major_a, interface.major_b, interface.major_d, interface.major_d};
     int const code = int(status);
@@ -323,14 +333,33 @@ struct LastCall : LastStatus {
     }
     if (code >= int(Status::kNegativeStrideA) && code <= int(Status::kNegativeStrideD)) {
       int const i = code - int(Status::kNegativeStrideA);
-      int64_t const strides[] = {args.batch_stride_a, args.batch_stride_b, args.batch_stride_c, args.batch_stride_d};
-      return say("batch_stride_%s is %lld, a stride is 0 or more", matrices[i].name, (long long)strides[i]);
+      return say("batch_stride_%s is %lld, a stride is 0 or more", matrices[i].name, matrices[i].stride);
+    }
+    if (code >= int(Status::kTooLargeA) && code <= int(Status::kTooLargeD)) {
+      Matrix const& one = matrices[code - int(Status::kTooLargeA)];
+      return about_size("", one.name, one.ld, one.stride, one.bytes);
+    }
+    if (code == int(Status::kFarApartA) || code == int(Status::kFarApartB)) {
+      Matrix const& one = matrices[code - int(Status::kFarApartA)];
+      bool const lines = !tma_takes_strides({1, one.ld, 1, 0, one.bytes});
+      return say("%s%s is %lld, of %d bytes each; TMA addresses %s of %c that are less than 2^40 bytes apart",
+                 lines ? "ld" : "batch_stride_", one.name, lines ? one.ld : one.stride, one.bytes, lines ? "lines" : "matrices",
+                 "AB"[code - int(Status::kFarApartA)]);
     }
     if (code >= int(Status::kMisalignedA) && code <= int(Status::kMisalignedD)) {
       int const i = code - int(Status::kMisalignedA);
       return say("%s is %p, not aligned to %d bytes", matrices[i].name, matrices[i].pointer, matrices[i].bytes);
     }
     return false;
+  }
+
+  /// Which stride makes a matrix, or a batch of them, take more bytes than an offset counts. between: after "ld" in a member's
+  /// name.
+  bool about_size(char const* between, char const* name, int64_t ld, int64_t stride, int bytes) {
+    bool const matrices = !fits_64_bits({0, 0, args.batch, stride, bytes});
+    return say("%s%s%s is %lld, of %d bytes each; the %s of %s take more than 2^63 - 1 bytes",
+               matrices ? "batch_stride_" : "ld", matrices ? "" : between, name, (long long)(matrices ? stride : ld), bytes,
+               matrices ? "matrices" : "lines", name);
   }
 
   /// What of a matrix, `letter`, keeps its lines from beginning at multiples of 16 bytes.
@@ -362,6 +391,10 @@ struct LastCall : LastStatus {
     if (status == Status::kNegativeStrideMetadataA) {
       return say("batch_stride_metadata_a is %lld, a stride is 0 or more", (long long)one.batch_stride);
     }
+    if (status == Status::kFarApartTensor) {
+      return say("batch_stride_metadata_a is %lld words; TMA addresses matrices that are less than 2^40 bytes apart",
+                 (long long)one.batch_stride);
+    }
     if (!is_aligned(one.pointer, 16)) { return say("metadata_a is %p, not aligned to 16 bytes", one.pointer); }
     return say("batch_stride_metadata_a is %lld, no multiple of 4 words", (long long)one.batch_stride);
   }
@@ -369,7 +402,7 @@ struct LastCall : LastStatus {
   /// The first of the further tensors that has what the status says.
   bool about_tensor() {
     bool const about_one = status >= Status::kNullTensor && status <= Status::kSharedTensor;
-    if (!about_one && status != Status::kNegativeTensor) { return false; }
+    if (!about_one && status != Status::kNegativeTensor && status != Status::kTooLargeTensor) { return false; }
     for (int i = 0; i < Further::kTensors; ++i) {
       TensorArgument const one = Further::tensor(args, i);
       if (check_tensor(one, args.batch) != status) { continue; }
@@ -381,12 +414,19 @@ struct LastCall : LastStatus {
                      (long long)one.line);
         case Status::kNegativeTensor:
           return say("batch_stride_%s is %lld, a stride is 0 or more", one.name, (long long)one.batch_stride);
+        case Status::kTooLargeTensor: return about_size("_", one.name, one.ld, one.batch_stride, one.element_bytes);
         default:
           return say("batch is %lld and batch_stride_%s is 0: all matrices would be written to one", (long long)args.batch,
                      one.name);
       }
     }
     return false;
+  }
+
+  /// An extent that is legal by itself.
+  bool about_pieces(char const* name, int64_t extent) {
+    return say("%s is %lld; with k %lld and batch %lld an operand has more bf16 pieces than a kernel counts", name,
+               (long long)extent, (long long)args.k, (long long)args.batch);
   }
 
   bool about_value(Interface const& interface) {
@@ -402,9 +442,18 @@ struct LastCall : LastStatus {
       case Status::kNegativeN: return say("n is %lld, an extent is 0 or more", number(args.n));
       case Status::kNegativeK: return say("k is %lld, an extent is 0 or more", number(args.k));
       case Status::kNegativeBatch: return say("batch is %lld, a count is 0 or more", number(args.batch));
-      case Status::kTooLargeM: return say("m is %lld, %lld is the most", number(args.m), kMost);
-      case Status::kTooLargeN: return say("n is %lld, %lld is the most", number(args.n), kMost);
-      case Status::kTooLargeK: return say("k is %lld, %d is the most", number(args.k), interface.most_k);
+      case Status::kTooLargeM:
+        if (args.m <= kMost) { return about_pieces("m", args.m); }
+        return say("m is %lld, %lld is the most", number(args.m), kMost);
+      case Status::kTooLargeN:
+        if (args.n <= kMost) { return about_pieces("n", args.n); }
+        return say("n is %lld, %lld is the most", number(args.n), kMost);
+      case Status::kTooLargeK:
+        if (args.k > interface.most_k) { return say("k is %lld, %d is the most", number(args.k), interface.most_k); }
+        return say(
+            "k is %lld; with m %lld and n %lld one matrix has 2^40 bytes of bf16 pieces or more, and TMA addresses matrices "
+            "that are less than 2^40 bytes apart",
+            number(args.k), number(args.m), number(args.n));
       case Status::kTooManyTiles:
         return say("m %lld, n %lld and batch %lld make more tiles than %lld", number(args.m), number(args.n),
                    number(args.batch), kMost);
@@ -423,7 +472,8 @@ struct LastCall : LastStatus {
         return say("group_offsets and group_ends are both %s; pass one of them",
                    further("group_offsets").pointer == nullptr ? "NULL" : "given");
       case Status::kMisalignedMetadataA:
-      case Status::kNegativeStrideMetadataA: return about_metadata();
+      case Status::kNegativeStrideMetadataA:
+      case Status::kFarApartTensor: return about_metadata();
       case Status::kUnalignedA: return about_lines('a', args.a, args.lda, args.batch_stride_a, interface.bytes_a);
       case Status::kUnalignedB: return about_lines('b', args.b, args.ldb, args.batch_stride_b, interface.bytes_b);
       case Status::kNotForTma:
