@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from mmagen.core.errors import RunError, UsageError
 
 
@@ -21,13 +23,17 @@ class DeviceError(RunError, RuntimeError):
         self.cuda_error = cuda_error
 
 
-# Of members that a caller from Python does not know.
-_ARGUMENT_OF = {f"{member}{x}": "out" if x == "d" else x for x in "abcd" for member in ("ld", "batch_stride_")}
+# Members that a caller from Python does not know: those of a tensor have an underscore before its name.
+_STRIDE = re.compile(r"(?:ld|batch_stride_)([abcd])|(?:ld_|batch_stride_)(\w+)")
 
 
 def refused(sentence: str) -> ArgumentError:
     """What a library says of a call that it refuses, which begins with the member of the struct."""
     member, _, what = sentence.partition(" ")
-    if member in _ARGUMENT_OF:
-        return ArgumentError(_ARGUMENT_OF[member], sentence)
-    return ArgumentError("out" if member == "d" else member, what)
+    if stride := _STRIDE.fullmatch(member):
+        return ArgumentError(_argument_of(stride[1] or stride[2]), sentence)
+    return ArgumentError(_argument_of(member), what)
+
+
+def _argument_of(member: str) -> str:
+    return "out" if member == "d" else member

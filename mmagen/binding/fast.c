@@ -59,7 +59,7 @@ static bool read_shape(PyObject* shape, Matrices* a) {
   int64_t const batch = last == 2 ? PyLong_AsLongLong(PyTuple_GET_ITEM(shape, 0)) : -1;
   int64_t const rows = PyLong_AsLongLong(PyTuple_GET_ITEM(shape, last - 1));
   a->columns = PyLong_AsLongLong(PyTuple_GET_ITEM(shape, last));
-  return !PyErr_Occurred() && batch == a->batch && rows == a->rows && a->columns > 0;
+  return !PyErr_Occurred() && batch == a->batch && rows == a->rows && a->columns > 0 && a->columns <= INT32_MAX;
 }
 
 /* A, B, and C where it is read. */

@@ -50,6 +50,14 @@ typedef struct {
   int64_t batch;            /* -1: no batch */
 } Operands;
 
+/* Do all lines of all matrices lie within 2^63 - 1 bytes? Else the library refuses them, which kernel.py reports. Compares
+ * quotients: the products may not fit. */
+static bool fits_64_bits(Matrices const* of, int64_t lines, int bytes) {
+  int64_t const most = INT64_MAX / bytes;
+  if (of->stride < 0 || of->ld > most / lines) { return false; }
+  return of->batch <= 1 || of->stride <= (most - lines * of->ld) / (of->batch - 1);
+}
+
 /* Fills `found`; false for anything that kernel.py is to look at. */
 static bool read_matrices(DLTensor const* t, Type type, Operand* found) {
   if (t->code != type.code || t->bits != type.bits || t->lanes != 1 || t->strides == NULL) { return false; }
@@ -58,6 +66,7 @@ static bool read_matrices(DLTensor const* t, Type type, Operand* found) {
   int const along = type.last_contiguous ? 1 : 0;
   int64_t const line = shape[along], lines = shape[1 - along], across = strides[1 - along];
   if (line < 1 || lines < 1 || (t->ndim == 3 && t->shape[0] < 1)) { return false; }
+  if (line > INT32_MAX || lines > INT32_MAX) { return false; }
   if ((line > 1 && strides[along] != 1) || (lines > 1 && across < line)) { return false; }
   Matrices* const of = &found->of;
   of->rows = shape[0];
@@ -65,10 +74,12 @@ static bool read_matrices(DLTensor const* t, Type type, Operand* found) {
   of->ld = lines > 1 ? across : line;
   of->batch = t->ndim == 3 ? t->shape[0] : -1;
   of->stride = of->batch > 1 ? t->strides[0] : 0;
+  int const bytes = type.bits > 8 ? type.bits / 8 : 1;
+  if (!fits_64_bits(of, lines, bytes)) { return false; }
   int64_t const batches = of->batch > 1 ? of->batch : 1;
-  found->bytes = ((batches - 1) * of->stride + (lines - 1) * of->ld + line) * (type.bits / 8);
+  found->bytes = ((batches - 1) * of->stride + (lines - 1) * of->ld + line) * bytes;
   found->given = true;
-  return of->stride >= 0;
+  return true;
 }
 
 /* Does an array of several matrices have room for each? */

@@ -127,6 +127,10 @@ def _from_interface(argument: str, value: Any) -> Tensor:
         if any(stride % size for stride in strides):
             raise ArgumentError(argument, f"strides of {tuple(strides)} bytes are not multiples of its {size}-byte elements")
         steps = tuple(stride // size for stride in strides)
+    if not 0 <= int(address or 0) < 2**64 or not all(-(2**63) <= number < 2**63 for number in (*shape, *(strides or ()))):
+        raise ArgumentError(
+            argument, f"address {address}, shape {shape} with strides {strides} of its __cuda_array_interface__ exceed 64 bits"
+        )
     word = _TYPESTRS.get(typestr, typestr)
     device = device_of(int(address or 0))
     if device is None:

@@ -65,6 +65,10 @@ FOREIGN = {
     "interface with a stride too few": Interface(strides=(16,)),
     "interface with strides between elements": Interface(strides=(15, 4)),
     "interface of no type": Interface(typestr="x"),
+    "interface with an extent of 65 bits": Interface(shape=(4, 2**64 + 4)),
+    "interface with a stride of 65 bits": Interface(strides=(2**66 + 16, 4)),
+    "interface with an address of 65 bits": Interface(data=(2**64 + 4096, False)),
+    "interface with a negative address": Interface(data=(-4096, False)),
 }
 MALFORMED = {
     "negative rows": GOOD[::-1],
