@@ -33,11 +33,11 @@ typedef enum hello_micro_status {
   HELLO_MICRO_SMALL_DEVICE = 6, /* too little shared memory for a CTA, or no SMs for a cluster */
   /* about the arguments */
   HELLO_MICRO_NULL_ARGS = 16,      /* no struct */
-  HELLO_MICRO_STRUCT_SIZE = 17,    /* struct_size is not the size of a struct that the library knows */
+  HELLO_MICRO_STRUCT_SIZE = 17,    /* struct_size is less than that of the struct here, or members behind it are not zero */
   HELLO_MICRO_FIXED_SHAPE = 18,    /* this kernel computes one tile and nothing else */
-  HELLO_MICRO_TOO_MANY_TILES = 19, /* more than 2^31 - 16385 */
-  HELLO_MICRO_WRONG_STREAM = 20,   /* no stream of the current device */
-  HELLO_MICRO_FOREIGN_MEMORY = 21, /* memory that the current device does not reach; only can_run says so */
+  HELLO_MICRO_TOO_MANY_TILES = 19, /* m, n and batch make more than 2^31 - 16385 output tiles */
+  HELLO_MICRO_WRONG_STREAM = 20,   /* the stream belongs to another device than the current one */
+  HELLO_MICRO_FOREIGN_MEMORY = 21, /* memory that the current device cannot access; only can_run says so */
   HELLO_MICRO_NEGATIVE_M = 32,
   HELLO_MICRO_NEGATIVE_N = 33,
   HELLO_MICRO_NEGATIVE_K = 34,
@@ -47,12 +47,12 @@ typedef enum hello_micro_status {
   HELLO_MICRO_TOO_LARGE_K = 42,
   HELLO_MICRO_NULL_A = 48,
   HELLO_MICRO_NULL_B = 49,
-  HELLO_MICRO_NULL_C = 50, /* and beta is not 0 */
+  HELLO_MICRO_NULL_C = 50, /* and is read: beta is not 0 */
   HELLO_MICRO_NULL_D = 51,
   HELLO_MICRO_NULL_METADATA_A = 52,
   HELLO_MICRO_NULL_SCALE_A = 53,
   HELLO_MICRO_NULL_SCALE_B = 54,
-  HELLO_MICRO_MISALIGNED_A = 64,
+  HELLO_MICRO_MISALIGNED_A = 64, /* not aligned to an element */
   HELLO_MICRO_MISALIGNED_B = 65,
   HELLO_MICRO_MISALIGNED_C = 66,
   HELLO_MICRO_MISALIGNED_D = 67,
@@ -61,8 +61,8 @@ typedef enum hello_micro_status {
   HELLO_MICRO_MISALIGNED_SCALE_B = 70,
   HELLO_MICRO_MISALIGNED_ALPHA = 71,     /* alpha_device */
   HELLO_MICRO_MISALIGNED_BETA = 72,      /* beta_device */
-  HELLO_MICRO_MISALIGNED_WORKSPACE = 73, /* to 16 bytes */
-  HELLO_MICRO_SHORT_LDA = 80,            /* shorter than a line of A along its contiguous mode */
+  HELLO_MICRO_MISALIGNED_WORKSPACE = 73, /* not aligned to 16 bytes */
+  HELLO_MICRO_SHORT_LDA = 80,            /* less than the extent of A along its contiguous mode */
   HELLO_MICRO_SHORT_LDB = 81,
   HELLO_MICRO_SHORT_LDC = 82,
   HELLO_MICRO_SHORT_LDD = 83,
@@ -73,7 +73,7 @@ typedef enum hello_micro_status {
   HELLO_MICRO_NEGATIVE_STRIDE_B = 129,
   HELLO_MICRO_NEGATIVE_STRIDE_C = 130,
   HELLO_MICRO_NEGATIVE_STRIDE_D = 131,
-  HELLO_MICRO_TOO_LARGE_A = 168, /* by lda and batch_stride_a, A takes more than 2^63 - 1 bytes, each line counted as ld elements */
+  HELLO_MICRO_TOO_LARGE_A = 168, /* with its lda and batch_stride_a, A takes more than 2^63 - 1 bytes */
   HELLO_MICRO_TOO_LARGE_B = 169,
   HELLO_MICRO_TOO_LARGE_C = 170,
   HELLO_MICRO_TOO_LARGE_D = 171

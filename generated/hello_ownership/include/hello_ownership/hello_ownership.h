@@ -30,11 +30,11 @@ typedef enum hello_ownership_status {
   HELLO_OWNERSHIP_SMALL_DEVICE = 6, /* too little shared memory for a CTA, or no SMs for a cluster */
   /* about the arguments */
   HELLO_OWNERSHIP_NULL_ARGS = 16,      /* no struct */
-  HELLO_OWNERSHIP_STRUCT_SIZE = 17,    /* struct_size is not the size of a struct that the library knows */
+  HELLO_OWNERSHIP_STRUCT_SIZE = 17,    /* struct_size is less than that of the struct here, or members behind it are not zero */
   HELLO_OWNERSHIP_FIXED_SHAPE = 18,    /*  */
-  HELLO_OWNERSHIP_TOO_MANY_TILES = 19, /* more than 2^31 - 16385 */
-  HELLO_OWNERSHIP_WRONG_STREAM = 20,   /* no stream of the current device */
-  HELLO_OWNERSHIP_FOREIGN_MEMORY = 21, /* memory that the current device does not reach; only can_run says so */
+  HELLO_OWNERSHIP_TOO_MANY_TILES = 19, /* m, n and batch make more than 2^31 - 16385 output tiles */
+  HELLO_OWNERSHIP_WRONG_STREAM = 20,   /* the stream belongs to another device than the current one */
+  HELLO_OWNERSHIP_FOREIGN_MEMORY = 21, /* memory that the current device cannot access; only can_run says so */
   HELLO_OWNERSHIP_NEGATIVE_M = 32,
   HELLO_OWNERSHIP_NEGATIVE_N = 33,
   HELLO_OWNERSHIP_NEGATIVE_K = 34,
@@ -44,12 +44,12 @@ typedef enum hello_ownership_status {
   HELLO_OWNERSHIP_TOO_LARGE_K = 42,
   HELLO_OWNERSHIP_NULL_A = 48,
   HELLO_OWNERSHIP_NULL_B = 49,
-  HELLO_OWNERSHIP_NULL_C = 50, /* and beta is not 0 */
+  HELLO_OWNERSHIP_NULL_C = 50, /* and is read: beta is not 0 */
   HELLO_OWNERSHIP_NULL_D = 51,
   HELLO_OWNERSHIP_NULL_METADATA_A = 52,
   HELLO_OWNERSHIP_NULL_SCALE_A = 53,
   HELLO_OWNERSHIP_NULL_SCALE_B = 54,
-  HELLO_OWNERSHIP_MISALIGNED_A = 64,
+  HELLO_OWNERSHIP_MISALIGNED_A = 64, /* not aligned to an element */
   HELLO_OWNERSHIP_MISALIGNED_B = 65,
   HELLO_OWNERSHIP_MISALIGNED_C = 66,
   HELLO_OWNERSHIP_MISALIGNED_D = 67,
@@ -58,8 +58,8 @@ typedef enum hello_ownership_status {
   HELLO_OWNERSHIP_MISALIGNED_SCALE_B = 70,
   HELLO_OWNERSHIP_MISALIGNED_ALPHA = 71,     /* alpha_device */
   HELLO_OWNERSHIP_MISALIGNED_BETA = 72,      /* beta_device */
-  HELLO_OWNERSHIP_MISALIGNED_WORKSPACE = 73, /* to 16 bytes */
-  HELLO_OWNERSHIP_SHORT_LDA = 80,            /* shorter than a line of A along its contiguous mode */
+  HELLO_OWNERSHIP_MISALIGNED_WORKSPACE = 73, /* not aligned to 16 bytes */
+  HELLO_OWNERSHIP_SHORT_LDA = 80,            /* less than the extent of A along its contiguous mode */
   HELLO_OWNERSHIP_SHORT_LDB = 81,
   HELLO_OWNERSHIP_SHORT_LDC = 82,
   HELLO_OWNERSHIP_SHORT_LDD = 83,
@@ -70,7 +70,7 @@ typedef enum hello_ownership_status {
   HELLO_OWNERSHIP_NEGATIVE_STRIDE_B = 129,
   HELLO_OWNERSHIP_NEGATIVE_STRIDE_C = 130,
   HELLO_OWNERSHIP_NEGATIVE_STRIDE_D = 131,
-  HELLO_OWNERSHIP_TOO_LARGE_A = 168, /* by lda and batch_stride_a, A takes more than 2^63 - 1 bytes, each line counted as ld elements */
+  HELLO_OWNERSHIP_TOO_LARGE_A = 168, /* with its lda and batch_stride_a, A takes more than 2^63 - 1 bytes */
   HELLO_OWNERSHIP_TOO_LARGE_B = 169,
   HELLO_OWNERSHIP_TOO_LARGE_C = 170,
   HELLO_OWNERSHIP_TOO_LARGE_D = 171

@@ -33,11 +33,11 @@ typedef enum sm90_micro_bf16_status {
   SM90_MICRO_BF16_SMALL_DEVICE = 6, /* too little shared memory for a CTA, or no SMs for a cluster */
   /* about the arguments */
   SM90_MICRO_BF16_NULL_ARGS = 16,      /* no struct */
-  SM90_MICRO_BF16_STRUCT_SIZE = 17,    /* struct_size is not the size of a struct that the library knows */
+  SM90_MICRO_BF16_STRUCT_SIZE = 17,    /* struct_size is less than that of the struct here, or members behind it are not zero */
   SM90_MICRO_BF16_FIXED_SHAPE = 18,    /* this kernel computes one tile and nothing else */
-  SM90_MICRO_BF16_TOO_MANY_TILES = 19, /* more than 2^31 - 16385 */
-  SM90_MICRO_BF16_WRONG_STREAM = 20,   /* no stream of the current device */
-  SM90_MICRO_BF16_FOREIGN_MEMORY = 21, /* memory that the current device does not reach; only can_run says so */
+  SM90_MICRO_BF16_TOO_MANY_TILES = 19, /* m, n and batch make more than 2^31 - 16385 output tiles */
+  SM90_MICRO_BF16_WRONG_STREAM = 20,   /* the stream belongs to another device than the current one */
+  SM90_MICRO_BF16_FOREIGN_MEMORY = 21, /* memory that the current device cannot access; only can_run says so */
   SM90_MICRO_BF16_NEGATIVE_M = 32,
   SM90_MICRO_BF16_NEGATIVE_N = 33,
   SM90_MICRO_BF16_NEGATIVE_K = 34,
@@ -47,12 +47,12 @@ typedef enum sm90_micro_bf16_status {
   SM90_MICRO_BF16_TOO_LARGE_K = 42,
   SM90_MICRO_BF16_NULL_A = 48,
   SM90_MICRO_BF16_NULL_B = 49,
-  SM90_MICRO_BF16_NULL_C = 50, /* and beta is not 0 */
+  SM90_MICRO_BF16_NULL_C = 50, /* and is read: beta is not 0 */
   SM90_MICRO_BF16_NULL_D = 51,
   SM90_MICRO_BF16_NULL_METADATA_A = 52,
   SM90_MICRO_BF16_NULL_SCALE_A = 53,
   SM90_MICRO_BF16_NULL_SCALE_B = 54,
-  SM90_MICRO_BF16_MISALIGNED_A = 64,
+  SM90_MICRO_BF16_MISALIGNED_A = 64, /* not aligned to an element */
   SM90_MICRO_BF16_MISALIGNED_B = 65,
   SM90_MICRO_BF16_MISALIGNED_C = 66,
   SM90_MICRO_BF16_MISALIGNED_D = 67,
@@ -61,8 +61,8 @@ typedef enum sm90_micro_bf16_status {
   SM90_MICRO_BF16_MISALIGNED_SCALE_B = 70,
   SM90_MICRO_BF16_MISALIGNED_ALPHA = 71,     /* alpha_device */
   SM90_MICRO_BF16_MISALIGNED_BETA = 72,      /* beta_device */
-  SM90_MICRO_BF16_MISALIGNED_WORKSPACE = 73, /* to 16 bytes */
-  SM90_MICRO_BF16_SHORT_LDA = 80,            /* shorter than a line of A along its contiguous mode */
+  SM90_MICRO_BF16_MISALIGNED_WORKSPACE = 73, /* not aligned to 16 bytes */
+  SM90_MICRO_BF16_SHORT_LDA = 80,            /* less than the extent of A along its contiguous mode */
   SM90_MICRO_BF16_SHORT_LDB = 81,
   SM90_MICRO_BF16_SHORT_LDC = 82,
   SM90_MICRO_BF16_SHORT_LDD = 83,
@@ -73,7 +73,7 @@ typedef enum sm90_micro_bf16_status {
   SM90_MICRO_BF16_NEGATIVE_STRIDE_B = 129,
   SM90_MICRO_BF16_NEGATIVE_STRIDE_C = 130,
   SM90_MICRO_BF16_NEGATIVE_STRIDE_D = 131,
-  SM90_MICRO_BF16_TOO_LARGE_A = 168, /* by lda and batch_stride_a, A takes more than 2^63 - 1 bytes, each line counted as ld elements */
+  SM90_MICRO_BF16_TOO_LARGE_A = 168, /* with its lda and batch_stride_a, A takes more than 2^63 - 1 bytes */
   SM90_MICRO_BF16_TOO_LARGE_B = 169,
   SM90_MICRO_BF16_TOO_LARGE_C = 170,
   SM90_MICRO_BF16_TOO_LARGE_D = 171

@@ -38,11 +38,11 @@ typedef enum sm90_micro_sparse_status {
   SM90_MICRO_SPARSE_SMALL_DEVICE = 6, /* too little shared memory for a CTA, or no SMs for a cluster */
   /* about the arguments */
   SM90_MICRO_SPARSE_NULL_ARGS = 16,      /* no struct */
-  SM90_MICRO_SPARSE_STRUCT_SIZE = 17,    /* struct_size is not the size of a struct that the library knows */
+  SM90_MICRO_SPARSE_STRUCT_SIZE = 17,    /* struct_size is less than that of the struct here, or members behind it are not zero */
   SM90_MICRO_SPARSE_FIXED_SHAPE = 18,    /*  */
-  SM90_MICRO_SPARSE_TOO_MANY_TILES = 19, /* more than 2^31 - 16385 */
-  SM90_MICRO_SPARSE_WRONG_STREAM = 20,   /* no stream of the current device */
-  SM90_MICRO_SPARSE_FOREIGN_MEMORY = 21, /* memory that the current device does not reach; only can_run says so */
+  SM90_MICRO_SPARSE_TOO_MANY_TILES = 19, /* m, n and batch make more than 2^31 - 16385 output tiles */
+  SM90_MICRO_SPARSE_WRONG_STREAM = 20,   /* the stream belongs to another device than the current one */
+  SM90_MICRO_SPARSE_FOREIGN_MEMORY = 21, /* memory that the current device cannot access; only can_run says so */
   SM90_MICRO_SPARSE_NEGATIVE_M = 32,
   SM90_MICRO_SPARSE_NEGATIVE_N = 33,
   SM90_MICRO_SPARSE_NEGATIVE_K = 34,
@@ -52,12 +52,12 @@ typedef enum sm90_micro_sparse_status {
   SM90_MICRO_SPARSE_TOO_LARGE_K = 42,
   SM90_MICRO_SPARSE_NULL_A = 48,
   SM90_MICRO_SPARSE_NULL_B = 49,
-  SM90_MICRO_SPARSE_NULL_C = 50, /* and beta is not 0 */
+  SM90_MICRO_SPARSE_NULL_C = 50, /* and is read: beta is not 0 */
   SM90_MICRO_SPARSE_NULL_D = 51,
   SM90_MICRO_SPARSE_NULL_METADATA_A = 52,
   SM90_MICRO_SPARSE_NULL_SCALE_A = 53,
   SM90_MICRO_SPARSE_NULL_SCALE_B = 54,
-  SM90_MICRO_SPARSE_MISALIGNED_A = 64,
+  SM90_MICRO_SPARSE_MISALIGNED_A = 64, /* not aligned to an element */
   SM90_MICRO_SPARSE_MISALIGNED_B = 65,
   SM90_MICRO_SPARSE_MISALIGNED_C = 66,
   SM90_MICRO_SPARSE_MISALIGNED_D = 67,
@@ -66,8 +66,8 @@ typedef enum sm90_micro_sparse_status {
   SM90_MICRO_SPARSE_MISALIGNED_SCALE_B = 70,
   SM90_MICRO_SPARSE_MISALIGNED_ALPHA = 71,     /* alpha_device */
   SM90_MICRO_SPARSE_MISALIGNED_BETA = 72,      /* beta_device */
-  SM90_MICRO_SPARSE_MISALIGNED_WORKSPACE = 73, /* to 16 bytes */
-  SM90_MICRO_SPARSE_SHORT_LDA = 80,            /* shorter than a line of A along its contiguous mode */
+  SM90_MICRO_SPARSE_MISALIGNED_WORKSPACE = 73, /* not aligned to 16 bytes */
+  SM90_MICRO_SPARSE_SHORT_LDA = 80,            /* less than the extent of A along its contiguous mode */
   SM90_MICRO_SPARSE_SHORT_LDB = 81,
   SM90_MICRO_SPARSE_SHORT_LDC = 82,
   SM90_MICRO_SPARSE_SHORT_LDD = 83,
@@ -78,7 +78,7 @@ typedef enum sm90_micro_sparse_status {
   SM90_MICRO_SPARSE_NEGATIVE_STRIDE_B = 129,
   SM90_MICRO_SPARSE_NEGATIVE_STRIDE_C = 130,
   SM90_MICRO_SPARSE_NEGATIVE_STRIDE_D = 131,
-  SM90_MICRO_SPARSE_TOO_LARGE_A = 168, /* by lda and batch_stride_a, A takes more than 2^63 - 1 bytes, each line counted as ld elements */
+  SM90_MICRO_SPARSE_TOO_LARGE_A = 168, /* with its lda and batch_stride_a, A takes more than 2^63 - 1 bytes */
   SM90_MICRO_SPARSE_TOO_LARGE_B = 169,
   SM90_MICRO_SPARSE_TOO_LARGE_C = 170,
   SM90_MICRO_SPARSE_TOO_LARGE_D = 171
