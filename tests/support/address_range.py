@@ -169,14 +169,12 @@ class ExtremeCalls:
             return True
         if n % plan.facts.columns_of_element:
             return True
-        tile_m, tile_n = (plan.tile_of_d if isinstance(plan, GemmPlan) else plan.tile)[:2]
-        if -(-m // tile_m) * -(-n // tile_n) * batch > LARGEST:
+        if self._makes_too_many_tiles(m, n, batch):
             return True
         matrices = self.matrices(values).values()
         short = any(one.pitch and values[one.pitch] < one.row for one in matrices)
         negative = any(one.between and values[one.between] < 0 for one in matrices)
-        unaligned = plan.loads_by_tma_alone and self._is_unaligned(values)
-        return short or negative or unaligned or self._makes_too_many_pieces(values)
+        return short or negative or self._is_unaligned(values) or self._makes_too_many_pieces(values)
 
     def _makes_too_many_pieces(self, values: Changes) -> bool:
         """Blocks of 64 x 128 elements that a kernel splits: at most 2^30 - 1 of each operand. Matrices of pieces have the strides
@@ -189,9 +187,22 @@ class ExtremeCalls:
         of_a_matrix = [values[mn] * columns * plan.bytes_of_pieces for mn in "mn"]
         return max(blocks) >= 2**30 or (values["batch"] > 1 and max(of_a_matrix) >= _TMA_STRIDE)
 
+    def _makes_too_many_tiles(self, m: int, n: int, batch: int) -> bool:
+        """More than kernels count, or CTAs than a grid has."""
+        plan = self.interface.task.product
+        if not isinstance(plan, GemmPlan):
+            return False
+        (tile_m, tile_n, _), (across, along) = plan.tile_of_d, plan.cluster_of_d
+        clusters = -(-m // (tile_m * across)) * -(-n // (tile_n * along)) * batch
+        scheduler = plan.scheduler
+        resident = scheduler.persistent or scheduler.takes_workspace or scheduler.grouped  # no more than run at once
+        ctas = 0 if resident else clusters * scheduler.cluster_ctas
+        return -(-m // tile_m) * -(-n // tile_n) * batch > LARGEST or ctas >= 2**31
+
     def _is_unaligned(self, values: Changes) -> bool:
-        """Do lines of A or B, or metadata, begin elsewhere than at multiples of 16 bytes?"""
-        of = {name: one for name, one in self.matrices(values).items() if name in FAR_APART}
+        """Do metadata, or lines of an A or B that only TMA loads, begin elsewhere than at multiples of 16 bytes?"""
+        names = FAR_APART if self.interface.task.product.loads_by_tma_alone else ("metadata_a",)
+        of = {name: one for name, one in self.matrices(values).items() if name in names}
         strides = [(values[name], one.bytes) for one in of.values() for name in (one.pitch, one.between) if name]
         return any(stride * size % 16 for stride, size in strides)
 
