@@ -65,8 +65,9 @@ class Emulated:
         compressed = a if isinstance(a, Compressed) else None
         left = _array("a", compressed.values if compressed else a, plan.operand("A").element.word)
         right = _array("b", b, plan.operand("B").element.word)
-        m, k = (compressed or left).shape[-2:]
-        if k != right.shape[-2]:
+        m, columns_of_a = (compressed or left).shape[-2:]
+        k = columns_of_a * plan.facts.packed_a
+        if -(-k // plan.facts.packed_b) != right.shape[-2]:
             raise ArgumentError("b", f"shape {right.shape}: {right.shape[-2]} rows, but a has {k} columns")
         if plan.epilogue.scalar.word == "s32":
             for name, value in (("alpha", alpha), ("beta", beta)):

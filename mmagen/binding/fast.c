@@ -66,6 +66,7 @@ static bool read_shape(PyObject* shape, Matrices* a) {
 static bool read_inputs(Caller* self, Exchange* api, PyObject* const* objects, PyObject* shape, bool reads_c, Operands* all) {
   Operand *const a = &all->a, *const b = &all->b, *const c = &all->c;
   if (!read_operand(self, api, objects[0], self->a, a) || !read_operand(self, api, objects[1], self->b, b)) { return false; }
+  a->of.columns *= self->packed_a;
   if (shape != Py_None && !read_shape(shape, &a->of)) { return false; }
   if (b->tensor.device_id != a->tensor.device_id || b->of.columns % self->columns_of_element != 0) { return false; }
   if ((a->of.columns + self->packed_b - 1) / self->packed_b != b->of.rows) { return false; }
@@ -332,18 +333,18 @@ static bool add_further(Caller* self, PyObject* described) {
 
 static int caller_init(PyObject* object, PyObject* arguments, PyObject* named) {
   Caller* const self = (Caller*)object;
-  static char* names[] = {
-      "run",         "workspace_bytes", "a",           "b",           "d",         "scalar", "packed_b", "columns_of_element",
-      "struct_size", "further",         "device_type", "exchange_of", "functions", NULL};
+  static char* names[] = {"run",      "workspace_bytes",    "a",           "b",       "d",           "scalar",      "packed_a",
+                          "packed_b", "columns_of_element", "struct_size", "further", "device_type", "exchange_of", "functions",
+                          NULL};
   unsigned long long run = 0, workspace_bytes = 0;
   Type *const a = &self->a, *const b = &self->b, *const d = &self->d;
   int a_last = 0, b_last = 0, d_last = 0;
   PyObject* further = NULL;
-  if (!PyArg_ParseTupleAndKeywords(arguments, named, "KK(bbp)(bbp)(bbp)(bb)iiiO!iOO", names, &run, &workspace_bytes, &a->code,
+  if (!PyArg_ParseTupleAndKeywords(arguments, named, "KK(bbp)(bbp)(bbp)(bb)iiiiO!iOO", names, &run, &workspace_bytes, &a->code,
                                    &a->bits, &a_last, &b->code, &b->bits, &b_last, &d->code, &d->bits, &d_last,
-                                   &self->scalar.code, &self->scalar.bits, &self->packed_b, &self->columns_of_element,
-                                   &self->struct_size, &PyTuple_Type, &further, &self->device_type, &self->exchange_of,
-                                   &self->functions)) {
+                                   &self->scalar.code, &self->scalar.bits, &self->packed_a, &self->packed_b,
+                                   &self->columns_of_element, &self->struct_size, &PyTuple_Type, &further, &self->device_type,
+                                   &self->exchange_of, &self->functions)) {
     self->exchange_of = self->functions = NULL; /* borrowed until here */
     return -1;
   }

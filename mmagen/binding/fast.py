@@ -54,6 +54,7 @@ def caller(entry: Entry, device_type: int, further: Arguments, struct: type[ctyp
         workspace_bytes=address.get("workspace_bytes", 0),
         **{name: (*_TYPES[about[name]["type"]], about[name]["contiguous"] == _LAST[name]) for name in "abd"},
         scalar=_TYPES[about["scalar"]],
+        packed_a=int(about["a"].get("packed", 1)),
         packed_b=int(about["b"].get("packed", 1)),
         columns_of_element=int(about["d"].get("columns_of_element", 1)),
         struct_size=ctypes.sizeof(struct),

@@ -41,7 +41,7 @@ typedef struct {
   int (*workspace_bytes)(Args const*, int64_t*); /* NULL: the kernel takes none */
   Type a, b, d, scalar;
   int device_type;
-  int packed_b;           /* elements along K in an element of B */
+  int packed_a, packed_b; /* elements along K in an element of A, and of B */
   int columns_of_element; /* columns of the product in an element of D */
   int struct_size;
   int further_count;

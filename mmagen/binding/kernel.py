@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -49,6 +50,7 @@ class Kernel:
         self._contiguous = {name: str(about[name]["contiguous"]) for name in "abd"}
         self._integer = about["scalar"] == "s32"
         self._columns_of_element = int(about["d"].get("columns_of_element", 1))
+        self._packed_a = int(about["a"].get("packed", 1))
         self._packed_b = int(about["b"].get("packed", 1))
         self._takes_workspace = bool(about.get("workspace"))
         self._further = of_description(about.get("arguments", []))
@@ -130,6 +132,7 @@ class Kernel:
             of_a = compressed.as_a(left)
         else:
             of_a = matrices("a", left, modes="MK", contiguous=self._contiguous["a"], type=self._types["a"])
+            of_a = replace(of_a, columns=of_a.columns * self._packed_a)
         of_b = matrices("b", right, modes="KN", contiguous=self._contiguous["b"], type=self._types["b"])
         if -(-of_a.columns // self._packed_b) != of_b.rows:
             packed = f", {self._packed_b} to an element of b" if self._packed_b > 1 else ""

@@ -27,6 +27,7 @@ REGISTERED: tuple[tuple[str, str], ...] = (
     ("micro", "mmagen.families.instruction.family"),
     ("gemm", "mmagen.families.mma_gemm"),
     ("gemm", "mmagen.families.dmma_gemm"),
+    ("gemm", "mmagen.families.packed_mma_gemm"),
     ("gemm", "mmagen.families.sparse_mma_gemm"),
     ("gemm", "mmagen.families.wgmma.gemm"),
     ("gemm", "mmagen.families.wgmma.sparse_gemm"),

@@ -17,6 +17,7 @@ from mmagen.mma import catalogue
 from mmagen.plan.cost import Call, KernelShape, predicted_us, schedule, terms, time_us
 from mmagen.plan.devices import DEVICES, Device
 from mmagen.plan.launch import Numbers
+from mmagen.plan.model import Operand
 from mmagen.plan.plans import GemmPlan, ProjectPlan
 from mmagen.plan.reach import Paths
 from mmagen.spec.cost import Cost
@@ -163,7 +164,9 @@ def _edge_us(plan: GemmPlan, device: Device, problem: Problem) -> float:
     if not all(one.smem_copy for one in plan.operands) or call.m % m == call.n % n == 0:
         return 0.0
     a, b = plan.operands
-    vectors = (m * a.element.bytes * a.kept / a.group + n * b.element.bytes) * k / _VECTOR_BYTES / plan.threads
+    vectors = (
+        (m * a.element.bytes * a.kept / a.group + n * b.element.bytes * b.kept / b.group) * k / _VECTOR_BYTES / plan.threads
+    )
     return -(-call.k // k) * vectors * _EDGE_CYCLES / device.clock_mhz
 
 
@@ -206,11 +209,13 @@ def _us(plan: GemmPlan, cost: Cost, problem: Problem, workspace: bool) -> float:
 
 
 def _kernel(plan: GemmPlan) -> KernelShape:
-    """With the bytes that are loaded for an element of a sparse A."""
+    """With the bytes that are loaded for an element of a sparse A, or of packed operands."""
     kernel, a = KernelShape.of(plan), plan.operand("A")
     if a.kept == a.group:
         return kernel
-    return replace(kernel, bytes=(kernel.bytes[0] * a.kept / a.group + _METADATA, *kernel.bytes[1:]))
+    metadata = _METADATA if a.sparse else 0.0
+    of_b = kernel.bytes[1] / plan.operand("B").packed
+    return replace(kernel, bytes=(kernel.bytes[0] * a.kept / a.group + metadata, of_b, kernel.bytes[2]))
 
 
 def _call(plan: GemmPlan, problem: Problem) -> Call:
@@ -255,13 +260,13 @@ def _cost(plan: GemmPlan, device: Device, resident: int) -> Cost:
         "l2_tbps": guessed.l2_tbps * device.sms * device.clock_mhz / (_GUESSED_FOR.sms * _GUESSED_FOR.clock_mhz),
         "ctas": device.at_once(plan.scheduler.cluster_ctas, resident),
     }
-    if plan.bytes_of_pieces or all(one.smem_copy for one in plan.operands) or plan.operand("A").kept != plan.operand("A").group:
+    if plan.bytes_of_pieces or all(one.smem_copy for one in plan.operands) or plan.operand("A").sparse:
         changed["throttle"] = 0.0  # of lower rates, which the power limit allows
     if all(one.smem_copy for one in plan.operands):  # threads load fragments, which `guess` does not know
         # What one CTA waits for, another uses.
-        warps = _WARPS if plan.operand("A").kept != plan.operand("A").group else resident * plan.threads / 32
+        warps = _WARPS if plan.operand("A").sparse else resident * plan.threads / 32
         few = min(1.0, warps / _WARPS) ** _WARPS_SYNC
-        waits = _K_TILE_CYCLES + _K_BLOCK_CYCLES * plan.tile[2] * plan.operands[0].element.bytes / _K_BLOCK_BYTES
+        waits = _K_TILE_CYCLES + _K_BLOCK_CYCLES * plan.tile[2] * _element_bytes(plan.operands[0]) / _K_BLOCK_BYTES
         changed["k_tile_us"] = math.hypot(_k_tile_us(plan, device) * resident / few, waits / device.clock_mhz)
         changed["tile_us"] = guessed.tile_us + (_STAGED - 1) * _epilogue_us(plan)
     else:
@@ -295,6 +300,11 @@ def _stage_bytes(plan: GemmPlan) -> float:
     return k * (_READS_OF_A * of_a + _READS_OF_B * n * (m / plan.atom.m) * b.element.bytes)
 
 
+def _element_bytes(operand: Operand) -> float:
+    """Of an element that is multiplied."""
+    return operand.element.bytes / operand.packed
+
+
 def _k_tile_us(plan: GemmPlan, device: Device) -> float:
     """Of one CTA that has an SM for itself: as long as the tensor cores take, or shared memory to deliver the fragments."""
     m, n, k = plan.tile
@@ -304,7 +314,7 @@ def _k_tile_us(plan: GemmPlan, device: Device) -> float:
     if operation and operation.tensor_core and capability(operation.arch) < device.capability == _HOPPER:
         per_cycle *= _OF_WGMMA.get(operation.type_a, _OF_WGMMA["bf16"])
     clock = device.clock_mhz * (_F64_CLOCK if device.capability == _HOPPER and plan.atom.type_a.word in ("f64", "c64") else 1.0)
-    a, b = plan.atom.type_a.bytes, plan.atom.type_b.bytes
+    a, b = map(_element_bytes, plan.operands)
     # A warp reads fragments; of scalar operands a line for each element of a thread, which others of its threads share.
     by_warps, by_threads = m * columns * a + n * rows * b, plan.threads * (m // rows * a + n // columns * b)
     read = k * (by_warps if plan.atom.threads > 1 else by_threads)

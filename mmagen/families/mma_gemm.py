@@ -37,6 +37,7 @@ _MAINLOOPS = {
     "mainloop_multistage": "cp.async into kStages stages, fragments, mma.sync",
     "mainloop_register_staged": "copies through registers into two stages, fragments, mma.sync; for sm_75 and older",
     "mainloop_pieces": "mainloop_multistage.cuh, with f32 fragments that are split into bf16 pieces",
+    "mainloop_packed": "mainloop_multistage.cuh, of bytes that have two elements each",
     "mainloop_sparse_multistage": "cp.async of A, its metadata and B into kStages stages, fragments, mma.sp",
 }
 
@@ -141,7 +142,7 @@ class MmaGemm:
             **library.context(plan, config),
             "launch": "gemm",
             "unaligned": False,
-            "definition": None,
+            "definition_files": (),
             "partials": ("gemm/include/NAME/_pieces.cuh.j2",) if isinstance(plan.atom, SplitAtom) else (),
             "sources": library.sources(plan),
             "policies": _policies(plan.mainloop, plan.epilogue, plan.atom.type_d, plan.name),
@@ -182,10 +183,13 @@ FAMILY: Family[GemmPlan] = MmaGemm(__name__)
 def vectors(spec: Spec, atom: Atom) -> dict[str, list[tuple[str, str, int]]]:
     """For each mode, the operands that are contiguous along it and copied in 16-byte vectors."""
     found: dict[str, list[tuple[str, str, int]]] = {}
-    for letter, element, major in (("A", atom.type_a, spec.layout.a_major), ("B", atom.type_b, spec.layout.b_major)):
+    for letter, element, major in (
+        ("A", atom.stored_type("A"), spec.layout.a_major),
+        ("B", atom.stored_type("B"), spec.layout.b_major),
+    ):
         (group, kept), stored = atom.stored(letter), atom.stored_major(letter, major)
         elements = VECTOR_BYTES // element.bytes * group // kept
-        found.setdefault(stored, []).append((letter, element.word, elements))
+        found.setdefault(stored, []).append((letter, atom.multiplied(letter).word, elements))
     return found
 
 

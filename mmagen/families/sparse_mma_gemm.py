@@ -94,6 +94,7 @@ class _SparseMmaGemm(MmaGemm):
             "launch": "gemm_sparse",
             "sources": [*library.sources(plan), f"{plan.name}_compress"],
             "definition": _definition(plan),
+            "definition_files": ("sparse_mma/include/NAME/_definition.cuh.j2",) if plan.atom.name in FORMS else (),
             "partials": ("sparse_mma/include/NAME/_sparse.cuh.j2",),
             "format": sparse.format_of(plan),
         }

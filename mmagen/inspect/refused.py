@@ -145,7 +145,7 @@ def _budgets(it: Refused) -> list[pages.Row]:
     if not (it.spec and it.atom and it.mma):
         return []
     m, n, k = it.spec.tile or it.mma.extent
-    a, b = m * k * it.atom.type_a.bytes, n * k * it.atom.type_b.bytes
+    a, b = m * k * it.atom.type_a.bits // 8, n * k * it.atom.type_b.bits // 8
     rows: list[pages.Row] = [("one stage", f"{a + b:,} B: A {a:,} + B {b:,}")]
     if it.spec.stages:
         rows.append(("stages", f"{it.spec.stages}, {it.spec.stages * (a + b):,} B"))

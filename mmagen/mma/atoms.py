@@ -149,9 +149,16 @@ class Atom:
         """The contiguous mode of A or B as the kernel loads it, of a matrix with that one."""
         return major
 
-    @property
-    def of_stored_a(self) -> Atom:
-        """The dense operation that reads A as this one reads what is stored of it."""
+    def multiplied(self, letter: str) -> ElementType:
+        """The type of the elements of A or B that are multiplied."""
+        return self.type_a if letter == "A" else self.type_b
+
+    def stored_type(self, letter: str) -> ElementType:
+        """The type of what A or B is in memory."""
+        return self.multiplied(letter)
+
+    def of_stored(self, letter: str) -> Atom:
+        """The dense operation that reads A or B as this one reads what is stored of it."""
         return self
 
     def metadata_bytes(self, letter: str, rows: int, k: int) -> int:

@@ -69,8 +69,9 @@ class SparseAtom(Atom):
         majors = {"tnspA": "K", "tnspB": "K" if self.majors[1] == "N" else "MN"} if self.takes_majors else {}
         return operation.cxx(**majors, spsel=selector)
 
-    @property
-    def of_stored_a(self) -> Atom:
+    def of_stored(self, letter: str) -> Atom:
+        if letter == "B":
+            return self
         dense = find_atom(self.dense_name(8))
         assert dense
         return dense.in_layout("TN")
@@ -142,8 +143,9 @@ class SparseMma(SparseAtom):
     def cxx(self) -> str:
         return f"{self.name}<0>"
 
-    @property
-    def of_stored_a(self) -> Atom:
+    def of_stored(self, letter: str) -> Atom:
+        if letter == "B":
+            return self
         words = "".join(one.word.upper() for one in (self.type_d, self.type_a, self.type_b, self.type_c))
         dense = find_atom(f"{self.generation}_{self.m}x{self.n}x{self.k // 2}_{words}_TN")
         assert dense

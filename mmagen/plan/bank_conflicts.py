@@ -83,8 +83,8 @@ def _passes(addresses: tuple[int, ...], size: int) -> Passes:
 def load(plan: ProductPlan, operand: Operand) -> Passes:
     """One warp's load of one k block of fragments, by the plan's copy operation."""
     mma, atom, permutation = plan.tiled_mma, plan.atom, plan.tiled_mma.permutation
-    if operand.group > 1:  # what is stored of a sparse A
-        atom, permutation = atom.of_stored_a, (*permutation[:2], None)
+    if operand.group > 1:  # what is stored of a sparse A, or bytes
+        atom, permutation = atom.of_stored(operand.letter), (*permutation[:2], None)
     tile = (plan.tile[0], plan.tile[1], mma.extent[2] // operand.group * operand.kept)
     table = ownership(atom, mma.atoms_layout, permutation, tile)["AB".index(operand.letter)]
     width, together = _access(operand)

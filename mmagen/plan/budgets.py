@@ -166,8 +166,8 @@ def registers(atom: Atom, mma: TiledMma, tile: tuple[int, int, int]) -> tuple[in
     fragments = 2 * sum(
         extent * (mma.extent[2] // group * kept) * element.bits // 32 // (atom.threads * mma.atoms[mode] * mma.atoms[2])
         for mode, extent, element, (group, kept) in (
-            (0, tile[0], atom.type_a, atom.stored("A")),
-            (1, tile[1], atom.type_b, atom.stored("B")),
+            (0, tile[0], atom.stored_type("A"), atom.stored("A")),
+            (1, tile[1], atom.stored_type("B"), atom.stored("B")),
         )
     )
     return accumulators, fragments

@@ -17,9 +17,9 @@ _LINE = 96  # characters of a string literal
 class Facts:
     """majors: the contiguous modes of A, B and D. bytes: of an element of A, B and D and of alpha, or what their pointers must be
     aligned to. needs: which devices the kernel runs on. smem_bytes: of a CTA. shape: the sentence of a kernel that computes a
-    fixed shape. group_a, kept_a: of each group_a columns of a sparse A a call has kept_a. packed_b: elements of B in one
-    of its memory. most_k: the longest K, 0 for that of every kernel. description: what <name>_description()
-    returns. columns_of_element: of A B^T, that an element of D is made of."""
+    fixed shape. group_a, kept_a: of each group_a columns of a sparse A a call has kept_a. packed_b, packed_a: elements of B and
+    of A in one of its memory. most_k: the longest K, 0 for that of every kernel. description: what <name>_description() returns.
+    columns_of_element: of A B^T, that an element of D is made of."""
 
     needs: str
     majors: tuple[str, str, str] = ("K", "K", "N")
@@ -30,6 +30,7 @@ class Facts:
     group_a: int = 1
     kept_a: int = 1
     packed_b: int = 1
+    packed_a: int = 1
     most_k: int = 0
     description: Mapping[str, Any] = field(default_factory=dict)
     columns_of_element: int = 1

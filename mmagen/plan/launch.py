@@ -105,8 +105,8 @@ def launch(plan: GemmPlan, problem: Problem, device: Device, ctas_per_sm: int) -
     if problem.groups:
         return _of_groups(plan, problem, placed, at_once)
     pieces = plan.bytes_of_pieces
-    a = problem.m * problem.k * (pieces or plan.operand("A").element.bytes)
-    b = problem.n * problem.k * (pieces or plan.operand("B").element.bytes)
+    a = problem.m * -(-problem.k // plan.operand("A").packed) * (pieces or plan.operand("A").element.bytes)
+    b = problem.n * -(-problem.k // plan.operand("B").packed) * (pieces or plan.operand("B").element.bytes)
     # Elements that are split are read, and their pieces written, before.
     split_a = problem.m * problem.k * (plan.operand("A").element.bytes + pieces) if pieces else 0
     split_b = problem.n * problem.k * (plan.operand("B").element.bytes + pieces) if pieces else 0

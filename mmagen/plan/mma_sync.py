@@ -30,17 +30,24 @@ def is_complex(name: str) -> bool:
     return atom is not None and atom.type_d.parts > 1
 
 
+def _word(atom: Atom, letter: str) -> str:
+    """The type of the elements that are multiplied, where memory has another."""
+    of = atom.multiplied(letter)
+    return of.word if of != atom.stored_type(letter) else ""
+
+
 def operands(spec: Spec, atom: Atom, mma: TiledMma, tile: tiling.Tile) -> tuple[Operand, Operand]:
-    """A and B; of a sparse A what is stored of it, which the dense operation of half the depth reads in the same way."""
-    group, kept = atom.stored("A")
-    of_a = replace(mma, extent=(*mma.extent[:2], mma.extent[2] // group * kept))
-    major = atom.stored_major("A", spec.layout.a_major)
-    a = operand("A", atom.of_stored_a, of_a, tile[0], tile[2] // group * kept, major)
-    stage = a.bytes_per_stage + atom.metadata_bytes("A", tile[0], tile[2])
-    return (
-        replace(a, group=group, kept=kept, bytes_per_stage=stage),
-        operand("B", atom, mma, tile[1], tile[2], spec.layout.b_major),
-    )
+    """A and B as they are stored, which another operation of half the depth reads in the same way: the dense one of a sparse A,
+    that of bytes of 4-bit elements."""
+
+    def stored(letter: str, extent: int, major: str) -> Operand:
+        group, kept = atom.stored(letter)
+        of_mma = replace(mma, extent=(*mma.extent[:2], mma.extent[2] // group * kept))
+        one = operand(letter, atom.of_stored(letter), of_mma, extent, tile[2] // group * kept, atom.stored_major(letter, major))
+        stage = one.bytes_per_stage + atom.metadata_bytes(letter, extent, tile[2])
+        return replace(one, group=group, kept=kept, word=_word(atom, letter), bytes_per_stage=stage)
+
+    return stored("A", tile[0], spec.layout.a_major), stored("B", tile[1], spec.layout.b_major)
 
 
 def one_tile_budget(

@@ -80,8 +80,9 @@ class Operand:
 
     letter: "A" or "B". major: the contiguous mode, K, or M (A) or N (B). extent_mn, extent_k: of the CTA tile. line: contiguous
     elements in one line of the shared-memory layout atom, which has `lines` lines. smem_copy: shared memory -> fragments, None
-    if wgmma reads shared memory directly. group, kept: of each `group` neighbours along K of a sparse operand `kept` are stored;
-    extent_k counts these, and bytes_per_stage includes their metadata.
+    if wgmma reads shared memory directly. group, kept: of each `group` neighbours along K of a sparse operand `kept` are stored,
+    and of packed elements all in `kept` of memory; extent_k counts these, and bytes_per_stage includes metadata. word: the type
+    of the elements that are multiplied, "" where it is `element`.
     """
 
     letter: str
@@ -99,6 +100,22 @@ class Operand:
     tma: Tma | None = None
     group: int = 1
     kept: int = 1
+    word: str = ""
+
+    @property
+    def multiplied(self) -> str:
+        """The type of the elements that are multiplied."""
+        return self.word or self.element.word
+
+    @property
+    def packed(self) -> int:
+        """Elements that are multiplied in one of memory."""
+        return self.group // self.kept if self.multiplied != self.element.word else 1
+
+    @property
+    def sparse(self) -> bool:
+        """Are elements left out in memory?"""
+        return self.kept * self.packed != self.group
 
     @property
     def mode(self) -> str:

@@ -65,12 +65,12 @@ def copied_operand(plan: ProductPlan, operand: Operand, copies: Sequence[tuple[s
 
     swizzle = operand.swizzle
     spelled = f"Swizzle<{swizzle.bits},{swizzle.base},{swizzle.shift}>" if swizzle.bits else "no swizzle"
-    line = f"lines of {operand.line} elements ({operand.line * operand.element.bytes} B) x {operand.lines}"
+    line = f"lines of {operand.line * operand.packed} elements ({operand.line * operand.element.bytes} B) x {operand.lines}"
     rows: list[Row] = [typed(operand), ("shared memory", f"{line}, {spelled}")]
     for name, by in copies:
         assert by
         vectors = operand.extent_mn * operand.extent_k // by.vector
-        each = f"{count(vectors // by.threads, 'vector')} of {count(by.vector, 'element')}"
+        each = f"{count(vectors // by.threads, 'vector')} of {count(by.vector * operand.packed, 'element')}"
         stored = conflicts(bank_conflicts.copy(operand, by), "per warp and vector")
         rows.append((f"copy, {name.lower()}", f"{by.threads} of {plan.threads} threads x {each}; {stored}"))
     rows.append(("load", f"{load(operand)}; {conflicts(bank_conflicts.load(plan, operand), 'per warp and k block')}"))
@@ -79,7 +79,8 @@ def copied_operand(plan: ProductPlan, operand: Operand, copies: Sequence[tuple[s
 
 def typed(operand: Operand) -> Row:
     """The type and contiguous mode of an operand."""
-    return ("type", f"{operand.element.word}, {operand.major} contiguous")
+    elements = operand.element.word if operand.packed == 1 else f"{operand.multiplied}, {operand.packed} in each byte"
+    return ("type", f"{elements}, {operand.major} contiguous")
 
 
 def load(operand: Operand) -> str:

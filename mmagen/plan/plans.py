@@ -211,7 +211,7 @@ class ProductPlan(TilePlan):
     @property
     def types(self) -> str:
         """`f16 x f16 + f32 -> f16`."""
-        inputs = " x ".join(self.operand(one.letter).element.word for one in self.operands)
+        inputs = " x ".join(self.operand(one.letter).multiplied for one in self.operands)
         return f"{inputs} + {self.atom.type_d.word} -> {self.epilogue.out.word}"
 
     @property
@@ -222,7 +222,8 @@ class ProductPlan(TilePlan):
     @property
     def parts(self) -> tuple[str, ...]:
         """What the kernel has beyond D = alpha * A * B + beta * C, by the names that `verify` knows."""
-        own = ("epilogue",) if self.epilogue.operations else ()
+        made = {"epilogue": self.epilogue.operations, "packed": self.operand("A").packed > 1}
+        own = (name for name, has in made.items() if has)
         return tuple(dict.fromkeys((*(one.part for one in self.arguments.all), *own)))
 
     @property
@@ -265,7 +266,7 @@ class ProductPlan(TilePlan):
         a_major, b_major, d_major = self.majors
         about, columns = super().facts, columns_of_element(self.epilogue.operations)
         matrices: dict[str, Any] = {
-            "a": {"type": a.word, "contiguous": a_major, **self._sparse},
+            "a": {"type": a.word, "contiguous": a_major, **self._stored_a},
             "b": {"type": b.word, "contiguous": b_major} | self._packed,
             "d": {"type": d.word, "contiguous": d_major} | ({"columns_of_element": columns} if columns > 1 else {}),
             "accumulator": self.atom.type_d.word,
@@ -280,17 +281,21 @@ class ProductPlan(TilePlan):
             bytes=(a.bytes, b.bytes, d.bytes, self.epilogue.scalar.bytes),
             smem_bytes=self.smem_bytes,
             shape=self.text.shape,
-            group_a=self.operand("A").group,
+            group_a=self.operand("A").group // self.operand("A").packed,
             kept_a=self.operand("A").kept,
             packed_b=self.operand("B").group,
+            packed_a=self.operand("A").packed,
             description={**about.description, **matrices},
             columns_of_element=columns,
         )
 
     @property
-    def _sparse(self) -> dict[str, int | str]:
-        """For the description of a sparse A: of each group along K so many are kept; the contiguous mode before compression."""
+    def _stored_a(self) -> dict[str, int | str]:
+        """For the description of an A of packed elements: how many are one in memory. Of a sparse A: of each group along K so many
+        are kept; the contiguous mode before compression."""
         one = self.operand("A")
+        if one.packed > 1:
+            return {"packed": one.packed}
         return {"group": one.group, "kept": one.kept, "dense": self.spec.layout.a_major} if one.group > 1 else {}
 
     @property

@@ -10,6 +10,7 @@ from mmagen.core.errors import ABSENT, Change, Fault
 from mmagen.core.instead import instead
 from mmagen.core.targets import capability
 from mmagen.mma.atoms import TYPES, Atom, ElementType, find_atom
+from mmagen.mma.packed_atoms import find_packed
 from mmagen.mma.sparse_atoms import find_sparse
 from mmagen.plan import budgets, countable, tiling
 from mmagen.spec.model import WGMMA_KEYS, Problem, Spec
@@ -28,7 +29,7 @@ _GEMM_KEYS = ("stages", "ctas_per_sm", "raster")
 
 def atom_for(spec: Spec) -> Atom:
     """The spec's atom, for operands of its layout. spec.atom must name an atom."""
-    atom = find_atom(spec.atom) or find_sparse(spec.atom)
+    atom = find_atom(spec.atom) or find_sparse(spec.atom) or find_packed(spec.atom)
     assert atom, spec.atom
     return atom.in_layout(spec.layout.letters)
 

@@ -44,8 +44,13 @@ _OTHERS = (
         "a kernel of complex numbers of two f32: tensor cores have operations of two f64 alone, z884gemm (docs/complex.md)",
     ),
     (
-        r"_[su]4|_b1",
-        "a kernel of integers of less than 8 bits: kernel: micro has operations of them, mmagen atoms '*S4*' lists them",
+        r"_[su]4",
+        "a kernel of 4-bit integers: begin with specs/sm80_gemm_s4.yaml, and take an atom that mmagen atoms '*S4*' lists "
+        "(docs/int4.md)",
+    ),
+    (
+        r"_b1",
+        "a kernel of 1-bit integers: kernel: micro has operations of them, mmagen atoms '*U1*' lists them",
     ),
     (r"symm|hemm|syrk|herk|trmm|rank_k|conv|fprop|dgrad|wgrad", "no GEMM"),
     (

@@ -137,7 +137,7 @@ def _package() -> ModuleType:
 
 def _precision(plan: GemmPlan) -> str:
     """`TST` for bf16 x bf16 + f32 -> bf16, `QRTST` for e4m3 x e5m2 + f32 -> bf16."""
-    a, b = plan.operand("A").element.word, plan.operand("B").element.word
+    a, b = plan.operand("A").multiplied, plan.operand("B").multiplied
     compute, out = plan.atom.type_d.word, plan.epilogue.out.word
     if a == b == "tf32":
         letters = ["S", "F", _LETTERS.get(out, "")]

@@ -251,7 +251,7 @@ def test_kernels_of_f32_by_tensor_cores(name, types, says):
         ("cutlass_tensorop_f16_s16832spgemm_f16_128x128_64x3_tn_align8", "docs/sparse.md"),
         ("cutlass3x_sm90_sptensorop_gemm_f16_f16_f32_f16_f16_128x128x128_2x1x1_0_tnn_align16", "docs/sparse.md"),
         ("cutlass3x_sm90_tensorop_gemm_grouped_f16_f16_f32_void_f16_128x128x64_2x1x1_0_tnn_align8", "docs/grouped.md"),
-        ("cutlass_tensorop_s4_i16864gemm_s4_128x128_128x3_tn_align32", "less than 8 bits"),
+        ("cutlass_tensorop_s4_i16864gemm_s4_128x128_128x3_tn_align32", "docs/int4.md"),
         ("nvjet_hsh_128x256_64x4_1x2_h_bz_coopA_NNT", "pass the call, by --cublaslt"),
         ("ampere_fp16_s16816gemm_fp16_128x128_ldg8_f2f_stages_32x5_tn", "pass the call, by --cublaslt"),
         ("sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize64x64x64", "pass the call, by --cublaslt"),

@@ -24,7 +24,7 @@ def draw_of(plan: ProductPlan, problem: Problem, distribution: str) -> Draw:
         rule = small_int_rule(k, alpha, scalar_value(plan, problem.beta), limits)
         return Draw(distribution, (rule.range_a, rule.range_b), rule.group, positive=True, exact=rule.exact)
     positive = plan.accumulation.promoted > 0
-    a, b = (plan.operand(letter).element.word for letter in "AB")
+    a, b = (plan.operand(letter).multiplied for letter in "AB")
     uniform = uniform_rule(a, b, out, k, alpha, positive)
     return Draw(distribution, (uniform.reach, uniform.reach), uniform.group, positive)
 
@@ -53,6 +53,9 @@ def operands(plan: ProductPlan, problem: Problem, distribution: str, seed: int) 
     }
     for part in parts_of(plan):
         shapes |= part.shapes(plan, problem)
+    pads = dict.fromkeys(shapes, problem.ld_pad)
+    for part in parts_of(plan):
+        pads |= part.pads(plan, problem)
     single = _single(plan, problem)
 
     def shaped(name: str, word: str, columns_contiguous: bool, pad: int) -> Matrix:
@@ -60,8 +63,8 @@ def operands(plan: ProductPlan, problem: Problem, distribution: str, seed: int) 
         batch = 1 if name in single else problem.batch
         return empty(word, *shapes[name], batch, columns_contiguous, pad, problem.offset, stride)
 
-    a = shaped("a", a_word, plan.operand("A").contiguous_k, problem.ld_pad)
-    b = shaped("b", b_word, plan.operand("B").contiguous_k, problem.ld_pad)
+    a = shaped("a", a_word, plan.operand("A").contiguous_k, pads["a"])
+    b = shaped("b", b_word, plan.operand("B").contiguous_k, pads["b"])
     # C's lines are longer than D's: who takes one's leading dimension for the other's is found out.
     c = shaped("c", out, row_major, problem.ld_pad + 16) if problem.beta else None
     d = shaped("d", out, row_major, problem.ld_pad)
@@ -70,7 +73,7 @@ def operands(plan: ProductPlan, problem: Problem, distribution: str, seed: int) 
     put(b, rng, draw, draw.reach[1], 1)
     if c:
         put_source(c, rng, distribution)
-    if not plan.arguments:
+    if not plan.parts:
         return Operands(a, b, c, d)
     numbers = {name: value for part in parts_of(plan) for name, value in part.numbers(plan, problem).items()}
     data = Operands(a, b, c, d, further_matrices(plan, problem, numbers), numbers)

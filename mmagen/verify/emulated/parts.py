@@ -31,6 +31,7 @@ PARTS = {
     "scale": "mmagen.verify.emulated.scale:SCALE",
     "group": "mmagen.verify.emulated.groups:GROUPS",
     "weights": "mmagen.verify.emulated.weights:WEIGHTS",
+    "packed": "mmagen.verify.emulated.packed:PACKED",
 }
 
 
@@ -70,6 +71,10 @@ class Part:
 
     def shapes(self, plan: ProductPlan, problem: Problem) -> dict[str, tuple[int, int]]:
         """(rows, columns) in memory of those of a, b, c and d that are not those of a plain GEMM: (m,k), (n,k), (m,n), (m,n)."""
+        return {}
+
+    def pads(self, plan: ProductPlan, problem: Problem) -> dict[str, int]:
+        """By how many elements of memory lines of a and b exceed their columns, where that is not ld_pad."""
         return {}
 
     def single(self, plan: ProductPlan, problem: Problem) -> frozenset[str]:

@@ -25,16 +25,21 @@ struct MainloopParams {
             args.b,      args.ldb,    args.batch_stride_b};
   }
 
+  /// Elements of a row of B in memory, and of one of A unless it is sparse.
+  CUTE_HOST_DEVICE int stored_k() const { return int(detail::stored_k<B>(k)); }
+
   /// The rows of A of one output tile, as a sequence of k tiles.
   CUTE_DEVICE auto tiles_a(int tile_m, int batch) const {
     using namespace cute;
-    Tensor mA = make_tensor(make_gmem_ptr(a + batch * batch_stride_a), make_shape(m, k), A::gmem_stride(lda));  // (M,K)
+    Tensor mA =
+        make_tensor(make_gmem_ptr(a + batch * batch_stride_a), make_shape(m, stored_k()), A::gmem_stride(lda));  // (M,K)
     return local_tile(mA, Shape<Int<A::kTileMn>, Int<A::kTileK>>{}, make_coord(tile_m, _));  // (BLK_M,BLK_K,k)
   }
 
   CUTE_DEVICE auto tiles_b(int tile_n, int batch) const {
     using namespace cute;
-    Tensor mB = make_tensor(make_gmem_ptr(b + batch * batch_stride_b), make_shape(n, k), B::gmem_stride(ldb));  // (N,K)
+    Tensor mB =
+        make_tensor(make_gmem_ptr(b + batch * batch_stride_b), make_shape(n, stored_k()), B::gmem_stride(ldb));  // (N,K)
     return local_tile(mB, Shape<Int<B::kTileMn>, Int<B::kTileK>>{}, make_coord(tile_n, _));  // (BLK_N,BLK_K,k)
   }
 };

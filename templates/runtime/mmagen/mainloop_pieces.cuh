@@ -13,7 +13,7 @@ inline namespace v0_1 {
 
 /// Pieces: of a Config, see config.cuh.
 template <class Pieces>
-struct PieceProducts {
+struct PieceProducts : PlainProducts {
   template <class TensorR>
   CUTE_DEVICE static auto loaded(TensorR const& frag) {
     return cute::make_fragment_like<float>(frag);

@@ -48,17 +48,18 @@ using GemmArguments = GemmArgumentsOf<typename Config::A::Element, typename Conf
 
 namespace detail {
 
-/// Elements along K that an operand stores of k columns: all of them, or of a sparse one kKept of each kGroup.
+/// Elements of memory along K of an operand of k columns: all of them, or kKept for each kGroup, of a sparse one or a packed
+/// one.
 template <class Operand, class = void>
 struct StoredK {
-  static int64_t of(int64_t k) { return k; }
+  CUTE_HOST_DEVICE static int64_t of(int64_t k) { return k; }
 };
 template <class Operand>
 struct StoredK<Operand, std::void_t<decltype(Operand::kKept)>> {
-  static int64_t of(int64_t k) { return ceil_div(k, Operand::kGroup) * Operand::kKept; }
+  CUTE_HOST_DEVICE static int64_t of(int64_t k) { return (k + Operand::kGroup - 1) / Operand::kGroup * Operand::kKept; }
 };
 template <class Operand>
-int64_t stored_k(int64_t k) {
+CUTE_HOST_DEVICE int64_t stored_k(int64_t k) {
   return StoredK<Operand>::of(k);
 }
 

@@ -29,6 +29,7 @@ struct Interface {
   int columns_of_element = 1;   // of A B^T, for an element of D
   int group_a = 1, kept_a = 1;  // of a sparse A, as a call has it: kept_a of each group_a columns
   int packed_b = 1;             // elements of B in one of its memory
+  int packed_a = 1;             // and of A
   int most_k = 0x7fffffff - 16384;
 };
 
@@ -322,7 +323,8 @@ struct LastCall : LastStatus {
     auto const extent = [this](char mode) { return (long long)(mode == 'M' ? args.m : mode == 'N' ? args.n : args.k); };
     long long const groups_of_a = (extent(interface.major_a) + interface.group_a - 1) / interface.group_a;
     Matrix const matrices[] = {
-        {"a", args.a, args.lda, groups_of_a * interface.kept_a, args.batch_stride_a, interface.bytes_a},
+        {"a", args.a, args.lda, (groups_of_a * interface.kept_a + interface.packed_a - 1) / interface.packed_a,
+         args.batch_stride_a, interface.bytes_a},
         {"b", args.b, args.ldb, (extent(interface.major_b) + interface.packed_b - 1) / interface.packed_b, args.batch_stride_b,
          interface.bytes_b},
         {"c", args.c, args.ldc, extent(interface.major_d), args.batch_stride_c, interface.bytes_d},

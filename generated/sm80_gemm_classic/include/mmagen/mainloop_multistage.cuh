@@ -26,6 +26,12 @@ struct PlainProducts {
                                    TensorRC& tCrC) {      // (MMA,MMA_M,MMA_N)
     cute::gemm(mma, tCrA, tCrB, tCrC);
   }
+
+  /// Changes the last k tile of A once it is in shared memory, before any thread loads fragments of it. k: elements along K;
+  /// k_left: those of memory that the tile has.
+  template <class Config, class TensorSA>
+  CUTE_DEVICE static void finish_last_tile(TensorSA&&,  // (BLK_M,BLK_K)
+                                           int, int) {}
 };
 
 /// Products: how loaded fragments are multiplied.
@@ -56,11 +62,11 @@ struct MainloopMultistage {
     if (cute::size<2>(gA) == 0) { return; }
     if constexpr (kWide) {
       if (m_left >= A::kTileMn && n_left >= B::kTileMn) {
-        loop<true, true>(gA, gB, tCrC, m_left, n_left, params.k, storage);
+        loop<true, true>(gA, gB, tCrC, m_left, n_left, params.k, params.stored_k(), storage);
         return;
       }
     }
-    loop<kWide, false>(gA, gB, tCrC, m_left, n_left, params.k, storage);
+    loop<kWide, false>(gA, gB, tCrC, m_left, n_left, params.k, params.stored_k(), storage);
   }
 
  private:
@@ -69,7 +75,7 @@ struct MainloopMultistage {
   CUTE_DEVICE static void loop(TensorGA const& gA,  // (BLK_M,BLK_K,k)
                                TensorGB const& gB,  // (BLK_N,BLK_K,k)
                                TensorRC& tCrC,      // (MMA,MMA_M,MMA_N)
-                               int m_left, int n_left, int k_extent, SharedStorage& storage) {
+                               int m_left, int n_left, int k, int k_extent, SharedStorage& storage) {
     using namespace cute;
     int const k_tiles = size<2>(gA);
     Tensor sA = make_tensor(make_smem_ptr(storage.a.begin()), typename A::SmemLayout{});  // (BLK_M,BLK_K,PIPE)
@@ -157,6 +163,7 @@ struct MainloopMultistage {
 
     cp_async_wait<kStages - 2>();
     __syncthreads();
+    Products::template finish_last_tile<Config>(sA(_, _, 0), k, k_extent - (k_tiles - 1) * A::kTileK);
     load(Int<0>{}, pipe_read);
 
     CUTE_NO_UNROLL

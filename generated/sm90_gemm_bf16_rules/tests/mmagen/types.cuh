@@ -120,13 +120,14 @@ struct SmallFloat {
   }
 };
 
-template <class Int>
+/// kBits_: of a type that fills its storage in part, fewer than that has.
+template <class Int, int kBits_ = 8 * sizeof(Int)>
 struct Integer {
   using Storage = Int;
   static constexpr bool kInteger = true;
   static constexpr bool kSigned = std::is_signed<Int>::value;
   static constexpr unsigned char kPoisonByte = 0xa5;
-  static constexpr int kBits = 8 * sizeof(Int);
+  static constexpr int kBits = kBits_;
   static constexpr double kSmallest = kSigned ? -static_cast<double>(1ull << (kBits - 1)) : 0.0;
   static constexpr double kLargest = static_cast<double>((1ull << (kSigned ? kBits - 1 : kBits)) - 1);
   static constexpr double kUnitRoundoff = 0.0;

@@ -289,7 +289,7 @@ void fill_matrix(Matrix const& matrix, Fill const& fill, cudaStream_t stream) {
 //   Epilogue                               what D may be: LinearCombinationModel, or OperationsModel of epilogue_model.cuh
 //   run(Call, stream), query(KernelFacts*), error_text()   the C ABI
 //   and, where A is changed once it is filled, prepare_a(Matrix, stream); where B is, once all is filled, prepare_b(Matrix,
-//   further, distribution, seed, stream), and kPackedB, its elements in a byte
+//   further, distribution, seed, stream), and kPackedB, its elements in a byte; where several of A are a byte, kPackedA
 //   and, for bench, peak_launch(iterations, double* flop, stream)
 
 /// The project's <name>_info.
@@ -317,6 +317,11 @@ template <class Subject, class = void>
 struct PreparesA : std::false_type {};
 template <class Subject>
 struct PreparesA<Subject, std::void_t<decltype(&Subject::prepare_a)>> : std::true_type {};
+/// Elements of A in a byte that the kernel loads.
+template <class Subject, class = void>
+inline constexpr int kPackedAOf = 1;
+template <class Subject>
+inline constexpr int kPackedAOf<Subject, std::void_t<decltype(Subject::kPackedA)>> = Subject::kPackedA;
 /// Does the Subject change B once all else is filled?
 template <class Subject, class = void>
 struct PreparesB : std::false_type {
@@ -529,7 +534,8 @@ class Operands {
       return all;
     }
     double const of_b = b_.matrix().bytes() / PreparesB<Subject>::kPacked;
-    double sum = groups_.empty() ? a_.matrix().bytes() + of_b + d_.matrix().bytes() * (has_c() ? 2.0 : 1.0) : bytes_of_groups();
+    double const of_a = a_.matrix().bytes() / kPackedAOf<Subject>;
+    double sum = groups_.empty() ? of_a + of_b + d_.matrix().bytes() * (has_c() ? 2.0 : 1.0) : bytes_of_groups();
     for (GuardedMatrix const& one : further_memory_) { sum += one.matrix().bytes(); }
     return sum;
   }
