@@ -38,6 +38,7 @@ _RARE: tuple[tuple[float, Callable[[random.Random], Document]], ...] = (
     (0.05, rare.pointers),
     (0.03, rare.shared_weights),
     (0.04, rare.tuned_library),
+    (0.03, rare.packed_gemm),
 )
 _STRIDES = 0.05  # of the specs with problems have strides of a batch
 _RESPELLED = 0.15  # of the specs

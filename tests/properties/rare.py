@@ -1,5 +1,5 @@
-"""Documents of what the usual draws seldom have: mma.sp, clusters of up to 16 CTAs, groups with matrices of their own, weights that
-several warpgroups share, libraries of different kernels and with costs."""
+"""Documents of what the usual draws seldom have: mma.sp, 4-bit operands, clusters of up to 16 CTAs, groups with matrices of their
+own, weights that several warpgroups share, libraries of different kernels and with costs."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import random
 from functools import cache
 from typing import Any
 
+from mmagen.mma.catalogue import operations
+from mmagen.mma.packed_atoms import PackedAtom, find_packed
 from mmagen.mma.sparse_atoms import SparseMma, find_sparse
 from mmagen.mma.sparse_forms import FORMS
 from mmagen.spec.cost import Cost
@@ -48,6 +50,29 @@ def _forms() -> dict[tuple[str, ...], list[SparseMma]]:
         if isinstance(atom := find_sparse(one), SparseMma):
             found.setdefault((atom.type_d.word, atom.type_a.word, atom.type_b.word), []).append(atom)
     return found
+
+
+def packed_gemm(dice: random.Random) -> Document:
+    """A gemm of mma.sync on 4-bit integers, mostly in the layout that it takes."""
+    atom = dice.choice(_packed())
+    counts = dice.choice(_WARPS)
+    tile = [atom.m * counts[0] * dice.choice((1, 1, 2)), atom.n * counts[1] * dice.choice((1, 2, 2, 4))]
+    tile = [max(32, tile[0]), max(32, tile[1]), atom.k * counts[2] * dice.choice((2, 2, 4))]
+    document: Document = {"kernel": "gemm", "atom": atom.name, "tile": tile}
+    document["layout"] = "TN" if dice.random() < 0.9 else dice.choice(list(LAYOUTS))
+    document["atoms_layout"] = kernels.atoms_layout(dice, counts)
+    if dice.random() < 0.3:
+        document["permutation"] = [None, dice.choice((None, 2 * atom.n * counts[1])), dice.choice((None, None, None, atom.k))]
+    for key, values in (("stages", (2, 3, 4, 7)), ("ctas_per_sm", (1, 2, 3)), ("raster", (1, 2, 8, 100))):
+        if dice.random() < 0.25:
+            document[key] = dice.choice(values)
+    document |= kernels.epilogue(dice, atom) | kernels.arch(dice, atom) | kernels.epilogue_list(dice, atom)
+    return epilogues.with_scalars(dice, document | kernels.problems(dice))
+
+
+@cache
+def _packed() -> tuple[PackedAtom, ...]:
+    return tuple(atom for one in operations() if (atom := find_packed(one.name)))
 
 
 def wide_cluster(dice: random.Random) -> Document:

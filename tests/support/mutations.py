@@ -19,7 +19,7 @@ from pathlib import Path
 from mmagen.families import plan
 from mmagen.generate.render import render
 from mmagen.spec.load import load
-from tests.support import mutations_sparse, mutations_sparse_mma
+from tests.support import mutations_packed, mutations_sparse, mutations_sparse_mma
 from tests.support.mutations_complex import FAULTS as COMPLEX_FAULTS
 from tests.support.mutations_corners import FAULTS as CORNER_FAULTS
 from tests.support.mutations_epilogue import FAULTS as EPILOGUE_FAULTS
@@ -1175,6 +1175,7 @@ _SPARSE = tuple(
     for name, spec, header, old, new, problem, seen in mutations_sparse.FAULTS
 )
 _SPARSE += tuple(_one(f"sparse_mma_{name}", *rest, where=(EMULATOR,)) for name, *rest in mutations_sparse_mma.FAULTS)
+_PACKED = tuple(_one(f"packed_{name}", *rest, where=(EMULATOR,)) for name, *rest in mutations_packed.FAULTS)
 
 _SCALE = tuple(_one(*fault, where=(EMULATOR,)) for fault in SCALE_FAULTS)
 _MIXED = tuple(_one(f"mixed_{name}", *rest, where=(EMULATOR,)) for name, *rest in MIXED_FAULTS)
@@ -1197,6 +1198,7 @@ MUTATIONS = (
     *_SCALE,
     *_SPARSE,
     *_MIXED,
+    *_PACKED,
     *_PIECES,
     *_COMPLEX,
     *_CORNERS,
