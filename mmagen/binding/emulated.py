@@ -68,7 +68,8 @@ class Emulated:
         m, columns_of_a = (compressed or left).shape[-2:]
         k = columns_of_a * plan.facts.packed_a
         if -(-k // plan.facts.packed_b) != right.shape[-2]:
-            raise ArgumentError("b", f"shape {right.shape}: {right.shape[-2]} rows, but a has {k} columns")
+            packed = f", {plan.facts.packed_b} to an element of b" if plan.facts.packed_b > 1 else ""
+            raise ArgumentError("b", f"shape {right.shape}: {right.shape[-2]} rows, but a has {k} columns{packed}")
         if plan.epilogue.scalar.word == "s32":
             for name, value in (("alpha", alpha), ("beta", beta)):
                 if value != int(value):

@@ -147,6 +147,19 @@ def _within_the_bound(kernel):
 
 
 @pytest.mark.nvcc
+def test_a_kernel_of_4_bits_takes_two_elements_in_a_byte():
+    spec = {"mmagen": 1, "name": "small", "kernel": "gemm", "atom": "SM80_16x8x32_S32S4U4S32_TN", "tile": [32, 32, 64]}
+    kernel = mmagen.compile(spec, arch="sm_80")
+    rng = np.random.default_rng(1)
+    a, b = rng.integers(-8, 8, (20, 46)), rng.integers(0, 16, (46, 33))
+    packed_a = (a[:, ::2] & 15 | a[:, 1::2] << 4).astype(np.uint8)
+    packed_b = (b[::2] | b[1::2] << 4).astype(np.uint8)
+    assert (kernel.emulate(packed_a, packed_b) == a @ b).all()
+    with pytest.raises(mmagen.ArgumentError, match=r"b: shape \(46, 33\): 46 rows, but a has 46 columns, 2 to an element of b"):
+        kernel.emulate(packed_a, b.astype(np.uint8))
+
+
+@pytest.mark.nvcc
 def test_a_compiled_kernel_is_emulated_without_a_gpu():
     kernel = mmagen.compile(_small(), arch="sm_80")
     rng = np.random.default_rng(1)

@@ -103,14 +103,15 @@ def usual_call(kernel: Kernel, dice: random.Random, batch: int | None) -> dict[s
         shared = () if dice.random() < 0.2 and name in "ab" else head
         return array(about[name]["type"], (*shared, rows, columns), about[name]["contiguous"] != last, dice.choice((0, 3)))
 
-    given = {"a": operand("a", m, k, "K"), "b": operand("b", -(-k // packed), n, "N")}
+    packed_a = about["a"].get("packed", 1)
+    given = {"a": operand("a", m, k, "K"), "b": operand("b", -(-k * packed_a // packed), n, "N")}
     if "group" in about["a"]:
         values = operand("a", m, max(1, k // 2), "K")
         given["a"] = Compressed(values, None, (*values.shape[:-2], m, k), about["a"]["type"])
     heads = [tuple(given[name].shape[:-2]) for name in "ab"]
     head = max(heads, key=len)
     given["out"] = array(about["d"]["type"], (*head, m, n // pairs), about["d"]["contiguous"] != "N")
-    extents = {"m": m, "n": n, "k": k, "batch": head[0] if head else 1}
+    extents = {"m": m, "n": n, "k": k * packed_a, "batch": head[0] if head else 1}
     for one in kernel._further.tensors:
         rows, columns = one.rows.value(extents), one.columns.value(extents)
         own = head if one.batched and dice.random() < 0.5 else ()

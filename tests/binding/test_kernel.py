@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,8 +13,10 @@ import mmagen
 from mmagen.binding import driver
 from mmagen.binding.errors import ArgumentError, DeviceError
 from mmagen.binding.kernel import Kernel
-from mmagen.binding.shared_library import entries_in
-from mmagen.binding.tensors import tensor
+from mmagen.binding.shared_library import Entry, entries_in
+from mmagen.binding.tensors import CPU, tensor
+from mmagen.host_runtime.arguments import Arguments
+from mmagen.plan.facts import INTERFACE_VERSION
 
 RNG = np.random.default_rng(1)
 
@@ -67,6 +70,26 @@ def test_strided_views_are_read_in_place(kernel):
     before = memory.copy()
     assert call(a, b, out=out) is out and (out == a @ b).all()
     assert (memory[:, :2] == before[:, :2]).all() and (memory[:, 7:] == before[:, 7:]).all()
+
+
+def test_the_elements_of_a_byte_are_counted_one_by_one():
+    spec = {"mmagen": 1, "name": "it", "kernel": "gemm", "atom": "SM80_16x8x64_S32S4S4S32_TN", "tile": [32, 32, 128]}
+    about = {**mmagen.plan(spec).facts.description, "mmagen": "0", "interface": INTERFACE_VERSION}
+    calls: list[tuple[int, ...]] = []
+
+    def run(arguments, stream):
+        found = arguments.contents
+        calls.append((found.m, found.n, found.k, found.lda, found.ldb, found.batch_stride_a))
+        return 0
+
+    function = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(Arguments), ctypes.c_void_p)(run)
+    call = Kernel(Entry("it", Path("none"), about, {"run": function}), devices=(CPU,))
+    a, b = np.zeros((2, 5, 8), np.uint8), np.zeros((6, 8), np.uint8).T
+    assert call(a, b).shape == (2, 5, 6)
+    call._call(a, b, None, None, 1, 0, None, {})
+    assert calls == [(5, 6, 16, 8, 8, 40)] * 2
+    with pytest.raises(ArgumentError, match=r"b: shape \(7, 6\): 7 rows, but a has 16 columns .*, 2 to an element of b"):
+        call(a, b[:7])
 
 
 def test_c_may_be_out(kernel):
