@@ -47,14 +47,14 @@ class Paths:
     @classmethod
     def of(cls, plan: GemmPlan, *, tma: bool = False, turns: int = 1) -> Paths:
         """Those of a plan's kernels."""
-        vectors = (_VECTOR_BYTES // one.element.bytes * one.packed for one in plan.operands)
+        smallest = min(plan.epilogue.out.bytes, *(one.element.bytes for one in plan.operands))
         scheduler = plan.scheduler
         return cls(
             tile=plan.tile_of_d,
             stages=plan.stages,
             operands=frozenset(plan.majors[:2]),
             result=plan.majors[2],
-            vector=max(_VECTOR_BYTES // plan.epilogue.out.bytes, *vectors),
+            vector=_VECTOR_BYTES // smallest,
             group=scheduler.raster_group,
             cluster=plan.cluster_of_d,
             splits=scheduler.split_k,

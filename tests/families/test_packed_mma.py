@@ -133,4 +133,4 @@ def test_inputs_have_all_codes_and_something_behind_an_odd_k(atom, k):
     assert a.shape == b.shape == (2, 40, k)
     assert b.min() == -8 and a.max() == (15 if atom == U4 else a.max())
     if k % 2:
-        assert (data.a.view[..., -1] >> 4 != 0).all() and data.a.ld == -(-(k + 3) // 2)
+        assert (data.a.view[..., -1] >> 4 != 0).all() and data.a.ld == k + 3

@@ -39,7 +39,7 @@ def test_every_kernel_is_asked_for_what_small_problems_reach(path):
     problems = [problem for problem, _ in family_of(it).trials(it).cases]
     paths = Paths.of(it, tma=getattr(it, "roles", None) is not None)
     kernels = ("aligned", "unaligned")
-    if it.operands[0].group > 1 or it.spec.weights:  # A's values are always aligned, and what is not is refused
+    if it.operands[0].sparse or it.spec.weights:  # A's values are always aligned, and what is not is refused
         paths, kernels = replace(paths, operands=frozenset({it.majors[1]})), ("aligned",)
     if it.operands[0].element.bytes == 16:  # elements are vectors
         kernels = ("aligned",)

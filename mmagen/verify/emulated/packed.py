@@ -24,8 +24,8 @@ class _Packed(Part):
         return {"a": (problem.m, columns), "b": (problem.n, columns)}
 
     def pads(self, plan: ProductPlan, problem: Problem) -> dict[str, int]:
-        """Lines as long as those of k + ld_pad elements."""
-        pad = -(-(problem.k + problem.ld_pad) // PER_BYTE) - -(-problem.k // PER_BYTE)
+        """Lines of k + ld_pad bytes: the problems that `plan.reach` chooses are aligned, or far apart, as those of 8-bit operands."""
+        pad = problem.k // PER_BYTE + problem.ld_pad
         return {"a": pad, "b": pad}
 
     def fill(self, plan: ProductPlan, problem: Problem, draw: Draw, data: Operands, rng: np.random.Generator) -> None:
