@@ -50,7 +50,7 @@ def test_the_derived_numbers_are_there(name):
     if isinstance(it, ProductPlan):
         numbers += [f"{it.smem_bytes:,} B of {it.smem_limit:,}", f"accumulators  {it.accumulator_registers}"]
         for operand in it.operands:
-            numbers += [*_copy(operand), f"lines of {operand.line} elements"]
+            numbers += [*_copy(operand), f"lines of {operand.line * operand.packed} elements"]
             numbers += [f"{operand.copy_narrow.threads} of {it.threads} threads"]
     if isinstance(it, GemmPlan):
         numbers += [f"stages          {it.stages}", f"{it.epilogue.smem_bytes:,} B, reusing the stages"]

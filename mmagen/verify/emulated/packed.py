@@ -24,7 +24,7 @@ class _Packed(Part):
         return {"a": (problem.m, columns), "b": (problem.n, columns)}
 
     def pads(self, plan: ProductPlan, problem: Problem) -> dict[str, int]:
-        """Lines of k + ld_pad bytes: the problems that `plan.reach` chooses are aligned, or far apart, as those of 8-bit operands."""
+        """Lines of k + ld_pad bytes: problems of `plan.reach` are aligned, and lie far apart, as those of 8-bit operands."""
         pad = problem.k // PER_BYTE + problem.ld_pad
         return {"a": pad, "b": pad}
 
