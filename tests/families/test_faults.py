@@ -90,7 +90,7 @@ CASES: dict[str, tuple[dict[str, Any], set[Key]]] = {
         },
     ),
     "an operation that the kernel is not built from": (
-        HEAD | GEMM | {"atom": "SM80_16x8x64_S32S4S4S32_TN", "arch": ["sm_999"], "tile": [128, 128, 99999]},
+        HEAD | GEMM | {"atom": "SM80_16x8x256_S32U1U1S32_TN_XORPOPC", "arch": ["sm_999"], "tile": [128, 128, 99999]},
         {("kernel",), ("arch", 0), ("tile", 2)},
     ),
     "no operation": (
@@ -121,8 +121,8 @@ BLOCK = {"atoms_layout": [16, 16, 1]}
 @pytest.mark.parametrize(
     ("kernel", "atom", "others"),
     [
-        ("gemm", "SM80_16x8x64_S32S4S4S32_TN", {"micro": {}, "peak": {}}),
-        ("ownership", "SM80_16x8x64_S32S4S4S32_TN", {"micro": {}, "peak": {}}),
+        ("gemm", "SM80_16x8x256_S32U1U1S32_TN_XORPOPC", {"micro": {}, "peak": {}}),
+        ("ownership", "SM80_16x8x64_S32S4S4S32_TN", {"micro": {}, "gemm": {"tile": [64, 64, 128]}, "peak": {}}),
         ("peak", "UniversalFMA<float>", {"ownership": BLOCK, "micro": BLOCK, "gemm": TILE | BLOCK}),
         ("gemm", "SM100_2x1x1_F32F32F32F32", {"micro": {}, "peak": {}}),
         ("gemm", "SM100_MMA_F8F6F4_2x1SM_SS", {}),  # works on tensor memory, which no kernel fills
