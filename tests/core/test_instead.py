@@ -74,7 +74,7 @@ def _literals(annotation: object) -> list[object]:
     return [word for part in typing.get_args(annotation) for word in _literals(part)]
 
 
-@pytest.mark.parametrize("model", [Spec, *set(_models().values())], ids=lambda model: model.__name__)
+@pytest.mark.parametrize("model", [Spec, *dict.fromkeys(_models().values())], ids=lambda model: model.__name__)
 def test_descriptions_list_the_legal_words(model):
     """A refused word is answered with the description alone."""
     for field in model.model_fields.values():
