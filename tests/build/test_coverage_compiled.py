@@ -16,6 +16,7 @@ SHARES = {
     "sm75_gemm_f16": {"gemm_kernel<true>": 73, "gemm_kernel<false>": 54},
     "sm80_gemm_classic": {"gemm_kernel<true>": 59, "gemm_kernel<false>": 36},
     "sm80_gemm_sparse_s8": {"gemm_kernel<true>": 60, "gemm_kernel<false>": 35},
+    "sm80_gemm_s4": {"gemm_kernel<true>": 52, "gemm_kernel<false>": 45},
     "sm80_gemm_sliced_k": {"gemm_kernel<true>": 63, "gemm_kernel<false>": 40},
     "sm80_micro_s4": {"instruction_kernel": 100},
     "sm90_gemm_f64": {"gemm_kernel<true>": 50, "gemm_kernel<false>": 35},
@@ -23,7 +24,7 @@ SHARES = {
     "sm90_gemm_bf16_pingpong": {"copy_operands_kernel": 48, "sm90_kernel": 94, "sm90_unaligned_kernel": 95},
     "sparse_bf16": {"sm90_kernel": 81},
     "sm90_gemm_splitk": {"copy_operands_kernel": 58, "sm90_kernel": 95, "sm90_unaligned_kernel": 95},
-    "c2_stream": {"copy_operands_kernel": 48, "sm90_kernel": 90, "sm90_unaligned_kernel": 93},
+    "c2_stream": {"copy_operands_kernel": 48, "sm90_kernel": 91, "sm90_unaligned_kernel": 93},
 }
 
 

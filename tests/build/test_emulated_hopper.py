@@ -132,7 +132,7 @@ def test_no_arrival_can_be_left_out(work):
 
 
 def test_a_flag_that_is_left_set_is_found_by_the_next_call(work):
-    task = next(t for t in work(STREAM) if t.problem.shape == (64, 64, 1536))
+    task = next(t for t in work(STREAM) if t.problem.shape == (64, 64, 2048))
     text, count = re.subn(RESET, r"\1", task.ptx.text)
     assert count == 1 and "global_race" in _found(task, text)
 
@@ -156,7 +156,7 @@ _ONE_WARP = """{{.reg .pred one; .reg .b32 warp; mov.u32 warp, %tid.x; and.b32 w
 def test_what_is_too_little_is_found_out(spec, pattern, instead, kind, work):
     tasks_ = work(spec)
     if spec == STREAM:
-        task = next(t for t in tasks_ if t.problem.shape == (64, 64, 1536))
+        task = next(t for t in tasks_ if t.problem.shape == (64, 64, 2048))
         text, count = re.subn(pattern, instead, task.ptx.text)
         assert count and kind in _found(task, text)
     else:
@@ -218,8 +218,8 @@ def test_what_tma_cannot_address_takes_another_kernel(problem, work):
 
 @pytest.mark.parametrize(
     ("shape", "grid"),
-    [((64, 256, 384), 3), ((64, 64, 1600), 3), ((64, 192, 384), 3), ((64, 128, 1984), 2), ((64, 64, 64), 1)],
-    ids=["a wave and one", "one tile", "a whole wave", "a full wave", "short"],
+    [((64, 256, 384), 3), ((64, 64, 1600), 3), ((64, 192, 384), 3), ((64, 128, 448), 2), ((64, 64, 64), 1)],
+    ids=["a wave and one", "one tile", "a whole wave", "two short tiles", "short"],
 )
 def test_three_clusters_share_the_tiles_of_a_last_wave(shape, grid, work):
     captured, _ = _launched(work(STREAM)[0], shape=shape)

@@ -363,9 +363,8 @@ struct LastCall : LastStatus {
   /// name.
   bool about_size(char const* between, char const* name, int64_t ld, int64_t stride, int bytes) {
     bool const matrices = !fits_64_bits({0, 0, args.batch, stride, bytes});
-    return say("%s%s%s is %lld, of %d bytes each; the %s of %s take more than 2^63 - 1 bytes",
-               matrices ? "batch_stride_" : "ld", matrices ? "" : between, name, (long long)(matrices ? stride : ld), bytes,
-               matrices ? "matrices" : "lines", name);
+    return say("%s%s%s is %lld, of %d bytes each; %s takes more than 2^63 - 1 bytes", matrices ? "batch_stride_" : "ld",
+               matrices ? "" : between, name, (long long)(matrices ? stride : ld), bytes, name);
   }
 
   /// What of a matrix, `letter`, keeps its lines from beginning at multiples of 16 bytes.

@@ -26,8 +26,8 @@ struct PlainProducts {
     cute::gemm(mma, tCrA, tCrB, tCrC);
   }
 
-  /// Changes the last k tile of A once it is in shared memory, before any thread loads fragments of it. k: elements along K;
-  /// k_left: those of memory that the tile has.
+  /// Modifies the last k tile of A in shared memory; called by all threads before any of them loads fragments of it. k: K of
+  /// the problem. k_left: elements of memory along K (bytes, if packed) in this last k tile.
   template <class Config, class TensorSA>
   CUTE_DEVICE static void finish_last_tile(TensorSA&&,  // (BLK_M,BLK_K)
                                            int, int) {}

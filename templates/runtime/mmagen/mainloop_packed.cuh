@@ -1,4 +1,4 @@
-// Mainloop for sm_80 and later of 4-bit operands: that of bytes, each of two neighbours along K.
+// Mainloop of 4-bit operands, sm_80 and later: MainloopMultistage on bytes that hold two neighbours along K each.
 #pragma once
 
 #include "mainloop_multistage.cuh"
@@ -8,7 +8,8 @@ inline namespace v0_1 {
 
 /// Fragments of bytes that are multiplied as they are loaded.
 struct PackedProducts : PlainProducts {
-  /// Of an odd K the second half of the last byte is no element: zero in A, it multiplies anything of B.
+  /// If K is odd, the high half of the last byte of each row is not an element and may hold anything. Set to zero in A, it
+  /// contributes 0 whatever B has there.
   template <class Config, class TensorSA>
   CUTE_DEVICE static void finish_last_tile(TensorSA&& sA,  // (BLK_M,BLK_K)
                                            int k, int k_left) {

@@ -116,7 +116,8 @@ Status run_sm90_pieces(Args const& args, cudaStream_t stream, Launch launch = La
     status = launch_dependent_kernel(&split_kernel<Pieces>, ctas, kSplitThreads, stream, params);
     if (status != Status::kSuccess) { return status; }
   }
-  // Lines of pieces begin at multiples of 32 bytes: as refused_by_tma().
+  // check_pieces() has refused strides that TMA cannot have, and lines of pieces begin at multiples of 32 bytes: encoding fails
+  // only with a driver that has no cuTensorMapEncodeTiled.
   auto const refuse = [](CallArguments<Config> const&, cudaStream_t, Launch) { return Status::kOldDriver; };
   return run_sm90<Config>(pieces, stream, refuse, launch);
 }

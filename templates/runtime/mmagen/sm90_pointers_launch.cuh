@@ -131,7 +131,8 @@ Status run_sm90_pointers(Args const& public_args, cudaStream_t stream, Launch la
   bool const reads_c = Functor::reads_source(call.epilogue);
   status = detail::check_pointer_arrays(public_args, reads_c);
   if (status != Status::kSuccess) { return status; }
-  // The kernel that prepares the groups relies on it. Whether their lines begin where TMA can load them only it can see.
+  // The kernel that prepares the groups does not check that a leading dimension common to all groups is less than 2^40 bytes.
+  // The alignment of the groups' pointers and lines is known on the device only, and is checked there.
   status = call.k > 0 ? detail::why_not_for_tma<Config>(call) : Status::kSuccess;
   if (status == Status::kFarApartA || status == Status::kFarApartB) { return status; }
   int64_t const needed = detail::bytes_of_groups<Config>(call.batch);

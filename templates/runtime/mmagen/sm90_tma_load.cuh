@@ -12,9 +12,10 @@
 namespace mmagen {
 inline namespace v0_1 {
 
-/// How many rows of A and columns of B are loaded of a tile, and the bytes of a stage. What lies beyond the matrix is left out,
-/// but for the rest of a panel: TMA takes longer to fill a line with zeros than to load it (docs/performance.md). The rows that
-/// are not loaded keep old data, which contributes only to elements outside of D.
+/// How many rows of A and columns of B are loaded of a tile, and the bytes of a stage. Rows beyond the matrix are not loaded,
+/// except that a panel of an operand with M or N contiguous is loaded whole; columns behind K are filled with zeros by TMA.
+/// Filling a line takes longer than loading it (docs/performance.md). The rows that are not loaded hold whatever shared memory
+/// held before, NaNs included; it reaches only sums of elements outside of D.
 struct LoadedRows {
   int a, b;
   uint32_t bytes;
@@ -98,9 +99,9 @@ struct Sm90TmaLoad {
   /// TMA reads the tensor maps from the parameter space. Their alignment depends on the version of CUDA.
   struct alignas(128) Params {
     CUtensorMap map_a, map_b;
-    CUtensorMap edge_a, edge_b;      // with boxes of as many lines as the last box across A or B has in the matrix
+    CUtensorMap edge_a, edge_b;      // for the last, partial box of an operand with K contiguous; else copies of map_a, map_b
     int batch_step_a, batch_step_b;  // 0: one matrix for the whole batch
-    int end_a, end_b;                // no row of A and no column of B behind these is loaded
+    int end_a, end_b;                // rows of A and columns of B from here on are not loaded; the largest int: all are
     bool edges;                      // does a tile need edge_a or edge_b?
     bool exists;                     // false: K is 0, there are no tensor maps
   };
@@ -111,8 +112,8 @@ struct Sm90TmaLoad {
     alignas(1024) cute::ArrayEngine<typename B::Element, cute::cosize_v<typename B::SmemLayout>> b;
   };
 
-  /// CUDA_ERROR_INVALID_VALUE where TMA cannot address A or B. whole_a: all rows of a tile of A are loaded, since threads read
-  /// them.
+  /// CUDA_ERROR_INVALID_VALUE where TMA cannot address A or B. whole_a: all rows of a tile of A are loaded, for mainloops whose
+  /// threads compute with what they read of it.
   static CUresult make_params(Params& params, GemmArguments<Config> const& args, bool whole_a = false) {
     bool const shared_a = args.batch_stride_a == 0;
     bool const shared_b = args.batch_stride_b == 0;
@@ -207,8 +208,8 @@ struct Sm90TmaLoad {
     }
   };
 
-  /// Lines that the last box across a matrix has in it, if it has fewer than others: a matrix with K contiguous, of which `end`
-  /// rows (of B: columns) are loaded. 0: none has fewer.
+  /// Rows in the last, partial box of an operand with K contiguous: `end` modulo the rows of a box. 0: every box is whole, the
+  /// operand has M or N contiguous, or all rows are loaded (`end` is the largest int).
   template <class Operand>
   static int edge_lines(int end) {
     return Operand::kContiguousK && end != std::numeric_limits<int>::max() ? end % Operand::kBoxAcross : 0;
@@ -226,7 +227,8 @@ struct Sm90TmaLoad {
     return encode_tensor_map<Element>(edge, data, extent, Operand::kLine, edge_lines, Operand::kSwizzleBytes);
   }
 
-  /// Of the rows of a tile of which `left` lie in the matrix, if there are that many.
+  /// How many rows of a tile are loaded. left: rows of the matrix from the tile's first row on; may be negative, or more than
+  /// the tile has.
   template <class Operand>
   CUTE_DEVICE static int loaded_rows(int left) {
     constexpr int kStep = Operand::kContiguousK ? 1 : Operand::kLine;  // a panel is loaded whole

@@ -11,7 +11,7 @@ inline namespace v0_1 {
 struct TileCoord {
   static constexpr bool kEndsInside = false;   // may D go on behind the last row of the tile's group?
   static constexpr bool kOwnMatrices = false;  // is a tile's matrix none of the kernel's parameters?
-  static constexpr bool kRowsOfGroups = false, kColumnsOfGroups = false;  // which of them are divided among groups?
+  static constexpr bool kRowsOfGroups = false, kColumnsOfGroups = false;  // may a group end inside a tile?
 
   int m, n, batch;
 

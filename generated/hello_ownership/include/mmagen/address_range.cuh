@@ -15,7 +15,8 @@ struct MemorySpan {
 };
 
 /// Do all lines of all matrices, each taken as long as `ld`, lie within 2^63 - 1 bytes? Then no offset of an element wraps
-/// around, in elements or in bytes, and neither does a stride. Compares quotients: products of what a call passes may not fit.
+/// around, in elements or in bytes, nor does a stride that is used. Compares quotients: products of what a call passes may not
+/// fit.
 inline bool fits_64_bits(MemorySpan const& span) {
   int64_t const most = INT64_MAX / span.bytes;  // elements
   if (span.lines > 0 && span.ld > most / span.lines) { return false; }

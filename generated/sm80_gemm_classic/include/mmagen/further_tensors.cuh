@@ -40,9 +40,10 @@ struct TensorOfGroups {
   bool pitched, with_k;
 };
 
-/// A tensor as the caller describes it. aligned_to: bytes; element_bytes: of an element, where each group has a tensor of its
-/// own of that one. line: elements of a line along its contiguous mode. pitched, batched: do ld and batch_stride count? Lines
-/// that are not pitched follow each other without a gap. A tensor that is not required may be NULL.
+/// A tensor as the caller describes it. aligned_to: bytes; element_bytes: size of an element of the tensor, also where
+/// `pointer` is an array of pointers to one tensor for each group. line: elements of a line along its contiguous mode. pitched,
+/// batched: do ld and batch_stride count? Lines that are not pitched follow each other without a gap. A tensor that is not
+/// required may be NULL.
 struct TensorArgument {
   char const* name;
   void const* pointer;

@@ -64,7 +64,7 @@ CUTE_HOST_DEVICE int64_t stored_k(int64_t k) {
 }
 
 /// Do all rows of all matrices of a batch begin at 16-byte boundaries? Strides in elements of `bytes` bytes; that of the batch
-/// counts if there is more than one matrix. Of strides that are refused, or not read, any answer does: the products may wrap.
+/// counts if there is more than one matrix. Products may wrap modulo 2^64, which does not change their remainder by 16.
 inline bool rows_are_aligned(void const* pointer, int64_t ld, int64_t batch_stride, int64_t batch, int bytes) {
   uintptr_t const steps = uintptr_t(ld) | (batch > 1 ? uintptr_t(batch_stride) : 0);
   return (reinterpret_cast<uintptr_t>(pointer) | steps * uintptr_t(bytes)) % 16 == 0;

@@ -76,7 +76,8 @@ Status why_not_for_tma(CallArguments<Config> const& args) {
   return Status::kSuccess;
 }
 
-/// The same of a call for which no tensor map could be made: with operands that TMA can address, the driver makes none.
+/// The status of a call whose tensor maps could not be encoded. If A and B satisfy TMA's rules, the cause is a driver without
+/// cuTensorMapEncodeTiled.
 template <class Config>
 Status refused_by_tma(CallArguments<Config> const& args) {
   Status const status = why_not_for_tma<Config>(args);
