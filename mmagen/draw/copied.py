@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 
 from mmagen.draw.svg import Picture
 from mmagen.draw.timeline import LOAD, lanes_picture, span
@@ -55,14 +54,8 @@ def picture(events: Sequence[Event], of: str, name: str) -> Picture | None:
     if not products:
         return None
     replay = _Replay(kind, products, written(events, "copy"))
-    run = {"copy": replay.copy, "group": replay.group, "landed": replay.wait, "fetch": replay.fetch, kind: replay.multiply}
-    for of_kind, together in groupby(events, key=lambda one: one.kind):
-        if of_kind == "sync":
-            replay.sync(list(together))
-        elif of_kind in run:
-            for one in together:
-                run[of_kind](one)
-    ends = replay.end()
+    steps = {"copy": replay.copy, "group": replay.group, "landed": replay.wait, "fetch": replay.fetch, kind: replay.multiply}
+    ends = replay.run(events, steps)
     stages = replay.stages("copies in flight")
     lanes = [(f"stage {number}", bars) for number, bars in enumerate(stages)]
     lanes += [(f"warp {warp}", replay.bars[warp]) for warp in sorted(products)]

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby
 
 from mmagen.draw.svg import Picture
 from mmagen.draw.timeline import LOAD, STORE, WAIT, lanes_picture, span
@@ -85,14 +84,8 @@ def picture(events: Sequence[Event], of: str, name: str) -> Picture | None:
         return None
     events = [one for one in events if one.kind != "read" or one.number < k_tiles]  # an epilogue may load, too
     replay = _Replay(kind, products, written(events, "put"))
-    run = {"read": replay.load, "put": replay.store, "fetch": replay.fetch, kind: replay.multiply}
-    for of_kind, together in groupby(events, key=lambda one: one.kind):
-        if of_kind == "sync":
-            replay.sync(list(together))
-        elif of_kind in run:
-            for one in together:
-                run[of_kind](one)
-    ends = replay.end()
+    steps = {"read": replay.load, "put": replay.store, "fetch": replay.fetch, kind: replay.multiply}
+    ends = replay.run(events, steps)
     stages = replay.stages("stored from registers")
     lanes = [("registers", replay.registers())]
     lanes += [(f"stage {number}", bars) for number, bars in enumerate(stages)]

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 from mmagen.draw.timeline import LOAD, MULTIPLY, WAIT, span
 from mmagen.emulate import Event
@@ -103,8 +103,15 @@ class Warps:
             for place in sorted(by_stage)
         ]
 
-    def end(self) -> float:
-        """Nothing comes any more: when."""
+    def run(self, events: Sequence[Event], steps: Mapping[str, Callable[[Event], None]]) -> float:
+        """Replay the events, in order, and say when the last one ends. steps: what to do with those of a kind; others than these
+        and barriers are left out."""
+        for kind, together in groupby(events, key=lambda one: one.kind):
+            if kind == "sync":
+                self.sync(list(together))
+            elif kind in steps:
+                for one in together:
+                    steps[kind](one)
         for warp in list(self.running):
             self.pause(warp)
         return max(self.now.values())

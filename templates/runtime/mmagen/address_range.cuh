@@ -1,4 +1,4 @@
-// The limits of a call's strides: byte offsets have 64 bits, and a tensor map takes strides below 2^40 bytes. Host only.
+// The limits of a call's strides: byte offsets have 64 bits, and a tensor map takes strides below 2^40 bytes.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +23,12 @@ inline bool fits_64_bits(MemorySpan const& span) {
   return span.matrices <= 1 || span.batch_stride <= left / (span.matrices - 1);
 }
 
-/// Can a tensor map have these strides? CUDA Driver API, cuTensorMapEncodeTiled, "globalStrides".
+/// Bytes: strides of a tensor map are less. CUDA Driver API, cuTensorMapEncodeTiled, "globalStrides".
+inline constexpr int64_t kTmaStrideEnd = int64_t(1) << 40;
+
+/// Can a tensor map have these strides?
 inline bool tma_takes_strides(MemorySpan const& span) {
-  int64_t const end = (int64_t(1) << 40) / span.bytes;
+  int64_t const end = kTmaStrideEnd / span.bytes;
   return span.ld < end && (span.matrices <= 1 || span.batch_stride < end);
 }
 

@@ -87,8 +87,7 @@ CUTE_DEVICE bool begins_at(LinesOfGroup const& one, int element_bytes, int bytes
 
 /// Can a tensor map have this matrix?
 CUTE_DEVICE bool is_for_tma(LinesOfGroup const& one, int element_bytes) {
-  constexpr int64_t kStrideEnd = int64_t(1) << 40;  // in bytes
-  return begins_at(one, element_bytes, 16) && one.ld * element_bytes < kStrideEnd;
+  return begins_at(one, element_bytes, 16) && one.ld * element_bytes < kTmaStrideEnd;
 }
 
 /// `bytes`: that the pointer and the lines must be aligned to.

@@ -243,15 +243,14 @@ struct Sm90TmaLoad {
   CUTE_DEVICE static void for_each_box(CUtensorMap const* map, CUtensorMap const* edge, int share, int rows,
                                        Visit const& visit) {
     constexpr int kLines = Operand::kBoxAcross * Operand::kBoxes;  // of a share
-    bool const whole = rows == Operand::kTileMn;
     CUTE_UNROLL
     for (int panel = 0; panel < Operand::kPanels; ++panel) {
       if (!Operand::kContiguousK && panel * Operand::kLine >= rows) { break; }
       CUTE_UNROLL
       for (int box = 0; box < Operand::kBoxes; ++box) {
         int const line = share * kLines + box * Operand::kBoxAcross;
-        if (Operand::kContiguousK && !whole && line >= rows) { break; }
-        bool const in_part = Operand::kContiguousK && !whole && line + Operand::kBoxAcross > rows;
+        if (Operand::kContiguousK && line >= rows) { break; }
+        bool const in_part = Operand::kContiguousK && line + Operand::kBoxAcross > rows;
         visit(in_part ? edge : map, panel, line, panel * Operand::kLine);
       }
     }
