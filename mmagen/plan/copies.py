@@ -18,6 +18,8 @@ _MOST_PIECES = 0x7FFFFFFF // 32
 _PIECE_BYTES = 128 * 16
 # As in copies_pay(): bytes, or operations on elements of one byte, in a microsecond.
 _SMS, _TILE_RATE, _COPY_RATE, _MEMORY_RATE, _MMA_RATE, _LAUNCH_US = 132, 1.4e4, 1.5e6, 3.5e6, 1.2e9, 3.0
+# As in sm90_few_rows.cuh: takes_few_rows() and few_rows_pay().
+_MOST_FEW, _MOST_FEW_K, _FEW_RATE, _FEW_ROWS, _FEW_LAUNCH_US = 16, 2**30, 2.5e6, 32, 2.5
 
 
 def by_threads(plans: Sequence[GemmPlan]) -> int:
@@ -37,7 +39,8 @@ def call_of(plan: GemmPlan, problem: Problem) -> Call:
     if not plan.copies_operands:
         return call
     copied = [not _addressable(plan, problem, place) for place in range(2)]
-    if not any(copied) or not _pays(plan, problem, call, copied):
+    copied_bytes = _copied_bytes(plan, problem, call, copied)
+    if not any(copied) or copied_bytes is None or _few_rows_pay(plan, problem, call, copied_bytes):
         return call
     extents = _along(plan, call)
     sizes = KernelShape.of(plan).bytes
@@ -62,8 +65,8 @@ def _stride(problem: Problem, place: int) -> int | None:
     return (problem.batch_stride_a, problem.batch_stride_b)[place] if problem.batch > 1 else 0
 
 
-def _pays(plan: GemmPlan, problem: Problem, call: Call, copied: Sequence[bool]) -> bool:
-    """copies_pay() for the library's kernel without TMA."""
+def _copied_bytes(plan: GemmPlan, problem: Problem, call: Call, copied: Sequence[bool]) -> float | None:
+    """Bytes of copies, if copies_pay() for the library's kernel without TMA, else None."""
     lender = plan.configs[by_threads(plan.kernels)].plan if plan.configs else plan
     tile_m, tile_n, tile_k = lender.tile_of_d
     size = KernelShape.of(plan).bytes[0]
@@ -79,4 +82,20 @@ def _pays(plan: GemmPlan, problem: Problem, call: Call, copied: Sequence[bool]) 
     waves = max(1.0, -(-call.m // tile_m) * -(-call.n // tile_n) * batch / _SMS)
     direct = _LAUNCH_US + waves * -(-call.k // tile_k) * (tile_m + tile_n) * tile_k * size / _TILE_RATE
     by_tma = max(2 * m * n * k * batch * size / _MMA_RATE, (m + n) * k * batch * size / _MEMORY_RATE)
-    return pieces <= _MOST_PIECES and 2 * _LAUNCH_US + (total + _PITCH_BYTES) / _COPY_RATE + by_tma < direct
+    total += _PITCH_BYTES
+    return total if pieces <= _MOST_PIECES and 2 * _LAUNCH_US + total / _COPY_RATE + by_tma < direct else None
+
+
+def takes_few_rows(plan: GemmPlan, problem: Problem) -> bool:
+    """takes_few_rows() for a library that has the kernel."""
+    return plan.few_rows and min(problem.m, problem.n) <= _MOST_FEW and 0 < problem.k <= _MOST_FEW_K
+
+
+def _few_rows_pay(plan: GemmPlan, problem: Problem, call: Call, copied_bytes: float) -> bool:
+    """few_rows_pay()."""
+    if not takes_few_rows(plan, problem):
+        return False
+    few, many = sorted((call.m, call.n))
+    row = float(call.k) * call.batch * KernelShape.of(plan).bytes[0]
+    direct = _FEW_LAUNCH_US + many * row * (1 + few / _FEW_ROWS) / _FEW_RATE
+    return direct <= 2 * _LAUNCH_US + copied_bytes / _COPY_RATE + (few + many) * row / _MEMORY_RATE

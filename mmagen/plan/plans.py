@@ -118,6 +118,11 @@ class ProjectPlan:
         return ""
 
     @property
+    def few_rows(self) -> bool:
+        """Is there a kernel of its own for few rows, or columns, of operands that TMA cannot address?"""
+        return False
+
+    @property
     def sums_in_workspace(self) -> bool:
         """Is it for partial sums of tiles, so that its size depends on how many CTAs run at once?"""
         return False

@@ -288,7 +288,7 @@ def test_each_config_is_planned_like_a_spec_of_its_own():
         assert one.spec_sha == it.spec_sha != other.spec_sha
     assert it.tile == it.configs[-1].plan.tile
     of_kernels = {header for one in spec_of_each(spec) for header in _headers(plan(one))}
-    assert _headers(it) - {"choice.cuh", "predicted_time.cuh"} == of_kernels
+    assert _headers(it) - {"choice.cuh", "predicted_time.cuh", "sm90_few_rows.cuh"} == of_kernels
     assert {choose(it, problem).name for problem in it.problems} == {"small_m", "one_wave", "two_waves", "large"}, (
         "verify tries them all"
     )

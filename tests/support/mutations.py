@@ -23,6 +23,7 @@ from tests.support import mutations_packed, mutations_sparse, mutations_sparse_m
 from tests.support.mutations_complex import FAULTS as COMPLEX_FAULTS
 from tests.support.mutations_corners import FAULTS as CORNER_FAULTS
 from tests.support.mutations_epilogue import FAULTS as EPILOGUE_FAULTS
+from tests.support.mutations_few_rows import FAULTS as FEW_ROWS_FAULTS
 from tests.support.mutations_group_tensors import FAULTS as GROUP_TENSOR_FAULTS
 from tests.support.mutations_grouped import FAULTS as GROUPED_FAULTS
 from tests.support.mutations_mixed import FAULTS as MIXED_FAULTS
@@ -1170,6 +1171,11 @@ _CORNERS = tuple(
     _one(f"corner_{name}", *fault, "4096,4096,4104", seen, where=(EMULATOR,)) for name, *fault, seen in CORNER_FAULTS
 )
 
+_FEW_ROWS = tuple(
+    _one(f"few_rows_{name}", "few_rows", "sm90_few_rows", old, new, problem, seen, where=(EMULATOR,))
+    for name, old, new, problem, seen in FEW_ROWS_FAULTS
+)
+
 _SPARSE = tuple(
     _one(f"sparse_{name}", f"sparse_{spec}", header, old, new, problem, seen, where=(EMULATOR,))
     for name, spec, header, old, new, problem, seen in mutations_sparse.FAULTS
@@ -1195,6 +1201,7 @@ MUTATIONS = (
     *_HOPPER,
     *_REACH,
     *_EPILOGUE,
+    *_FEW_ROWS,
     *_SCALE,
     *_SPARSE,
     *_MIXED,

@@ -6,22 +6,35 @@
 
 #include "sm90_gemm_bf16_rules/large.cuh"
 #include "mmagen/operand_copies.cuh"
+#include "mmagen/sm90_few_rows.cuh"
 #include "mmagen/sm90_swapped.cuh"
 #include "mmagen/sm90_unaligned.cuh"
 
 namespace sm90_gemm_bf16_rules {
 
+namespace {
+
+// Is a call with few rows or columns better computed from its operands than from copies of them?
+bool without_copies(sm90_gemm_bf16_rules_args const& args) { return mmagen::few_rows_pay<mmagen::CallOperands<large::Config>>(args); }
+
+}  // namespace
+
 mmagen::Status run_unaligned(mmagen::CallArguments<large::Config> const& args, cudaStream_t stream, mmagen::Launch launch) {
+  if (mmagen::takes_few_rows(args.shape())) {
+    return mmagen::run_sm90_few_rows<large::Config>(mmagen::kernel_arguments<large::Config>(args), stream, launch);
+  }
   return mmagen::run_sm90_unaligned<large::Config>(mmagen::kernel_arguments<large::Config>(args), stream, launch);
 }
 
 mmagen::Status copy_operands(sm90_gemm_bf16_rules_args& args, cudaStream_t stream) {
+  if (without_copies(args)) { return mmagen::Status::kSuccess; }
   return mmagen::copy_operands<mmagen::CallOperands<large::Config>>(args, stream);
 }
 
-int64_t copied_bytes(sm90_gemm_bf16_rules_args const& args) { return mmagen::copied_bytes<mmagen::CallOperands<large::Config>>(args); }
+int64_t copied_bytes(sm90_gemm_bf16_rules_args const& args) { return without_copies(args) ? 0 : mmagen::copied_bytes<mmagen::CallOperands<large::Config>>(args); }
 
 void take_pitches_of_copies(sm90_gemm_bf16_rules_args& args, bool with_workspace) {
+  if (without_copies(args)) { return; }
   mmagen::take_pitches_of_copies<mmagen::CallOperands<large::Config>>(args, with_workspace);
 }
 

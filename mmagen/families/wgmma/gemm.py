@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from mmagen.families.protocol import Family
 
 PROMOTED_K = 2048
+FEW_ROWS = (sentences.header("sm90_few_rows"), "the kernel for few rows or columns of such operands, each element read once")
 
 
 class WgmmaGemm:
@@ -62,6 +63,8 @@ class WgmmaGemm:
         if spec.configs:
             # Configs that all name atoms of another family make that family's plan, and then `family_of` finds it.
             made = cast(WgmmaGemmPlan, library.plan(spec, sha, families.plan))
+            if made.few_rows:
+                made = replace(made, text=replace(made.text, reading=(*made.text.reading, FEW_ROWS)))
             return replace(made, text=pieces_gemm.text_of_library(spec, made.text)) if spec.split else made
         computed = decisions.as_computed(spec)
         atom = rules.atom_for(computed)

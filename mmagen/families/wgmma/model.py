@@ -11,6 +11,7 @@ from mmagen.mma.accumulation import Accumulation
 from mmagen.mma.sparse_atoms import SparseAtom
 from mmagen.plan.facts import Facts
 from mmagen.plan.model import Mainloop, Operand
+from mmagen.plan.operations import SUMS
 from mmagen.plan.plans import GemmPlan
 
 
@@ -94,6 +95,16 @@ class WgmmaGemmPlan(GemmPlan):
         if self.configs:
             return super().copies_operands
         return not (self.loads_by_tma_alone or self.mainloop.pieces)
+
+    @property
+    def few_rows(self) -> bool:
+        """A library has it where sm90_few_rows.cuh can compute what its kernels do: elements of two bytes with K contiguous, sums
+        of f32, and an epilogue that takes each sum on its own."""
+        of_two_bytes = all(one.element.word in ("bf16", "f16") and one.major == "K" for one in map(self.operand, "AB"))
+        gathers = {one.word for one in self.epilogue.operations} & {*SUMS, "amax", "gated"}
+        scaled = any(one.spec.scale for one in self.kernels)
+        plain = of_two_bytes and self.atom.type_d.word == "f32" and not (gathers or scaled)
+        return bool(self.configs) and self.copies_operands and plain
 
     @property
     def loads_by_tma_alone(self) -> bool:

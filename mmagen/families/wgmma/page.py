@@ -6,7 +6,7 @@ from mmagen.families.wgmma import decisions, grouped
 from mmagen.families.wgmma.mixed import WeightLayout
 from mmagen.families.wgmma.model import WgmmaGemmPlan
 from mmagen.families.wgmma.pieces import Pieces
-from mmagen.plan import pages
+from mmagen.plan import copies, pages
 from mmagen.plan.model import Operand
 from mmagen.spec.model import Problem
 
@@ -45,7 +45,8 @@ def _way(plan: WgmmaGemmPlan, problem: Problem) -> str:
     parts = ["A and B by TMA"]
     if by_threads:
         copied = ", or by TMA from copies in the workspace" if plan.copies_operands else ""
-        parts = [f"{' and '.join(by_threads)} unaligned: A and B by threads{copied}"]
+        threads = "the kernel for few rows" if copies.takes_few_rows(plan, problem) else "threads"
+        parts = [f"{' and '.join(by_threads)} unaligned: A and B by {threads}{copied}"]
     if not _reachable("D", out.major, out.out.bytes, problem):
         parts.append("D element by element")
     return "; ".join(parts)

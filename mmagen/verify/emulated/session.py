@@ -21,8 +21,9 @@ from mmagen.families import family_of
 from mmagen.families.library import choose
 from mmagen.families.plans import Plan
 from mmagen.host_runtime.library import HostError, HostTimeoutError
+from mmagen.plan.operations import as_applied
 from mmagen.plan.plans import GemmPlan, OwnershipPlan, ProductPlan
-from mmagen.plan.trials import as_written
+from mmagen.plan.trials import as_written, few_rows_problems
 from mmagen.spec.model import Problem
 from mmagen.verify.emulated import further_calls, host
 from mmagen.verify.emulated.compare import compare
@@ -95,6 +96,9 @@ def emulated_cases(plan: Plan, library: GemmPlan | None = None) -> tuple[tuple[P
     own = (library or gemm).spec.problems or ()
     if library:
         own = tuple(problem for problem in own if choose(library, problem).plan is plan)
+        if library.few_rows and plan is library.kernels[-1]:  # whose kernel is one for all configs
+            few = as_applied(gemm.spec, few_rows_problems())
+            cases = (*cases, *((problem, "small_int") for problem in few), (max(few, key=lambda one: one.k), "uniform"))
     return (*cases, *((problem, cases[0][1]) for problem in as_written(gemm, own, cases)))
 
 

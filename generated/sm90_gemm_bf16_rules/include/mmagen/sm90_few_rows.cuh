@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: MIT-0
+// Kernel for products with up to 16 rows, or columns, of operands that TMA cannot address. The other operand, of many rows, is
+// read once, from global memory to registers, as the fragments of mma.sync.
+//
+// A fragment's four lanes of a row load 16 bytes each. That orders K otherwise than mma.sync has it, which changes no sum as
+// long as both operands have the same order. Rows that lie 8 apart begin at the same place between multiples of 16 bytes,
+// whatever the leading dimension is. A CTA takes such rows alone: they are loaded as aligned vectors from `shift` elements
+// before their beginning on, and the few rows are shifted by as much on their way to shared memory. Vectors with a row's first
+// or last elements are assembled of single ones; nothing outside of a row is read.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <type_traits>
+
+#include <cute/arch/mma_sm80.hpp>
+#include <cute/numeric/numeric_types.hpp>
+
+#include "gemm_arguments.cuh"
+#include "operand_copies.cuh"
+#include "sm90_barrier.cuh"
+#include "status.cuh"
+#include "tile_raster.cuh"
+#include "vector_pair.cuh"
+
+namespace mmagen {
+inline namespace v0_1 {
+
+inline constexpr int kFewRows = 16;  // the rows of mma.sync
+inline constexpr int kFewRowsWarps = 8;
+inline constexpr int kFewRowsThreads = 32 * kFewRowsWarps;
+
+namespace detail {
+
+inline constexpr int kRowClasses = 8;  // of rows whose distance is a multiple of 8
+inline constexpr int kBlockRows = 8;   // of a class, that one mma.sync multiplies: its columns
+inline constexpr int kChunk = 32;      // elements of K that four lanes load
+inline constexpr int kAhead = 8;       // chunks that a warp has in flight
+inline constexpr int kVector = 8;      // elements
+inline constexpr int kPairs = 2;       // vectors of the few rows that a thread has in flight
+inline constexpr int kFewElements = 20480;
+
+/// How the work of a call is spread over CTAs. Each takes `blocks` blocks of one class, 1, 2 or 4; 8 / blocks warps divide the
+/// K of a block.
+struct FewRowsGrid {
+  int classes, blocks, log_k_warps;
+  int64_t items;  // CTAs for each class of one matrix
+
+  FewRowsGrid(int64_t many, int64_t batch) : classes(int(std::min<int64_t>(many, kRowClasses))) {
+    constexpr int64_t kEnough = 528;  // CTAs: four for each SM of an H200
+    int64_t const all = ceil_div(ceil_div(many, kRowClasses), kBlockRows);
+    for (log_k_warps = 3;; --log_k_warps) {
+      blocks = kFewRowsWarps >> log_k_warps;
+      items = ceil_div(all, blocks);
+      if (log_k_warps == 1 || classes * ceil_div(all, 2 * blocks) * batch < kEnough) { break; }
+    }
+  }
+};
+
+template <class Element>
+struct FewRowsStorage {
+  alignas(16) Element few[kFewElements];                        // rows of `pitch` elements
+  alignas(16) float sums[kFewRowsWarps][kFewRows][kBlockRows];  // of a warp
+};
+
+/// The vector of a chunk that may lie partly outside of its row: loaded whole or in single elements, all of which can be in
+/// flight at once, and put together later.
+template <class Element>
+class RaggedVector {
+ public:
+  /// The vector at element `at` of a row of `along`, which is aligned; zeros in place of elements outside. Nothing unless
+  /// `used`.
+  CUTE_DEVICE void load(Element const* row, int at, int along, bool used) {
+    bool const inside = at >= 0 && at + kVector <= along;
+    if (used && inside) { whole_ = __ldcs(reinterpret_cast<uint4 const*>(row + at)); }
+    CUTE_UNROLL
+    for (int j = 0; j < kVector; ++j) {
+      if (used && !inside && at + j >= 0 && at + j < along) {
+        words_[j] = __ldg(reinterpret_cast<uint16_t const*>(row + at + j));
+      }
+    }
+  }
+  CUTE_DEVICE uint4 vector() const {
+    auto const pair = [&](int j) { return uint32_t(words_[j]) | uint32_t(words_[j + 1]) << 16; };
+    return {whole_.x | pair(0), whole_.y | pair(2), whole_.z | pair(4), whole_.w | pair(6)};
+  }
+
+ private:
+  uint4 whole_{};
+  uint16_t words_[kVector] = {};
+};
+
+}  // namespace detail
+
+template <class Config>
+struct FewRowsParams {
+  using Element = typename Config::A::Element;
+  using ElementD = typename Config::ElementD;
+
+  Element const* few;
+  Element const* many;
+  int64_t ld_few, batch_stride_few, ld_many, batch_stride_many;
+  int few_rows, many_rows, k;
+  int log_k_warps;
+  int slab, pitch;  // elements of K that shared memory holds, and of its rows
+  bool few_of_m;    // are the few rows those of D? else its columns
+  FastDivmod classes, items, vectors_of_slab;
+  ElementD const* c;
+  int64_t ldc, batch_stride_c;
+  ElementD* d;
+  int64_t ldd, batch_stride_d;
+  typename Config::Epilogue::Functor::Params functor;
+};
+
+namespace detail {
+
+/// One lane's part of the sums of a block: of the few rows lane / 4 and lane / 4 + 8, and of the block's rows lane % 4 * 2 and
+/// the next.
+template <class Element>
+class FewRowsSums {
+  using Mma = std::conditional_t<std::is_same_v<Element, cute::half_t>, cute::SM80_16x8x16_F32F16F16F32_TN,
+                                 cute::SM80_16x8x16_F32BF16BF16F32_TN>;
+
+ public:
+  /// Adds the products of a vector of the lane's row of the block, in memory order, and of the vectors of the few rows at the
+  /// same place. `few`: where shared memory has that place in the first row.
+  CUTE_DEVICE void add(uint4 const& b, Element const* few, int pitch, int few_rows) {
+    int const row = int(threadIdx.x) % 32 / 4;
+    uint4 low{}, high{};
+    if (row < few_rows) { low = *reinterpret_cast<uint4 const*>(few + row * pitch); }
+    if (row + 8 < few_rows) { high = *reinterpret_cast<uint4 const*>(few + (row + 8) * pitch); }
+    Mma::fma(sum_[0], sum_[1], sum_[2], sum_[3], low.x, high.x, low.y, high.y, b.x, b.y, sum_[0], sum_[1], sum_[2], sum_[3]);
+    Mma::fma(sum_[0], sum_[1], sum_[2], sum_[3], low.z, high.z, low.w, high.w, b.z, b.w, sum_[0], sum_[1], sum_[2], sum_[3]);
+  }
+
+  CUTE_DEVICE void store(float (&sums)[kFewRows][kBlockRows]) const {
+    int const row = int(threadIdx.x) % 32 / 4, column = int(threadIdx.x) % 4 * 2;
+    *reinterpret_cast<float2*>(&sums[row][column]) = {sum_[0], sum_[1]};
+    *reinterpret_cast<float2*>(&sums[row + 8][column]) = {sum_[2], sum_[3]};
+  }
+
+ private:
+  float sum_[4] = {};
+};
+
+/// Copies the columns of the few rows from `begin` to `end`, which count from `shift` elements before their beginning, to
+/// shared memory; all threads take part, and none may read there any more. Columns outside of the rows become zero.
+template <class Config>
+CUTE_DEVICE void copy_few_rows(FewRowsParams<Config> const& params, typename Config::A::Element const* few, int shift,
+                               int begin, int end, typename Config::A::Element* to) {
+  using Element = typename Config::A::Element;
+  static_assert(kFewRowsThreads == kFewRows * 2 * kVector, "a thread for each element beside the aligned vectors of the rows");
+  int const row_of_end = int(threadIdx.x) / (2 * kVector);
+  bool const at_begin = threadIdx.x / kVector % 2 == 0;
+  Element const* const row_with_end = few + row_of_end * params.ld_few;
+  int const whole = cute::min((kVector - misalignment(row_with_end)) % kVector, params.k);
+  int const behind = cute::max(whole, params.k - misalignment(row_with_end + params.k));
+  int const at_end = (at_begin ? 0 : behind) + int(threadIdx.x) % kVector;
+  int const column_of_end = at_end + shift - begin;
+  bool const has_end = row_of_end < params.few_rows && at_end < (at_begin ? whole : params.k) && column_of_end >= 0 &&
+                       column_of_end < end - begin;
+  Element of_end{};
+  if (has_end) { of_end = row_with_end[at_end]; }
+
+  unsigned const vectors = unsigned(params.few_rows) * params.vectors_of_slab.divisor;
+  CUTE_NO_UNROLL
+  for (unsigned first = threadIdx.x; first < vectors; first += kPairs * kFewRowsThreads) {
+    VectorPair pairs[kPairs];
+    unsigned shifts[kPairs];
+    Element* places[kPairs];
+    CUTE_UNROLL
+    for (int i = 0; i < kPairs; ++i) {
+      unsigned const index = first + i * kFewRowsThreads;
+      unsigned const row = params.vectors_of_slab.divide(index);
+      int const column = int(index - row * params.vectors_of_slab.divisor) * kVector;
+      Element const* const from = few + row * params.ld_few;
+      int const at = begin + column - shift;
+      int const before = misalignment(from + at), low = at - before, high = low + kVector;
+      bool const is_there = index < vectors && column < end - begin;
+      if (is_there && low >= 0 && high <= params.k) { pairs[i].low = __ldg(reinterpret_cast<uint4 const*>(from + low)); }
+      if (is_there && before > 0 && high >= 0 && high + kVector <= params.k) {
+        pairs[i].high = __ldg(reinterpret_cast<uint4 const*>(from + high));
+      }
+      shifts[i] = unsigned(before) * unsigned(sizeof(Element));
+      places[i] = is_there ? to + row * params.pitch + column : nullptr;
+    }
+    CUTE_UNROLL
+    for (int i = 0; i < kPairs; ++i) {
+      if (places[i] != nullptr) {
+        *reinterpret_cast<uint4*>(places[i]) = pairs[i].template shifted<int(sizeof(Element))>(shifts[i]);
+      }
+    }
+  }
+  __syncthreads();
+  if (has_end) { to[row_of_end * params.pitch + column_of_end] = of_end; }
+}
+
+}  // namespace detail
+
+/// Grid: FewRowsGrid::items CTAs for each class of each matrix.
+template <class Config>
+__global__ void __launch_bounds__(kFewRowsThreads, 2)
+    sm90_few_rows_kernel(__grid_constant__ FewRowsParams<Config> const params) {
+  using namespace detail;
+  using Element = typename Config::A::Element;
+  using ElementD = typename Config::ElementD;
+  __shared__ FewRowsStorage<Element> storage;
+  launch_dependent_grids();
+  wait_on_dependent_grids();
+
+  unsigned const above = params.classes.divide(blockIdx.x);
+  unsigned const batch = params.items.divide(above);
+  int const in_class = int(blockIdx.x - above * params.classes.divisor);
+  int const warp = int(threadIdx.x) / 32, quad_lane = int(threadIdx.x) % 4;
+  int const k_warps = 1 << params.log_k_warps, blocks = kFewRowsWarps >> params.log_k_warps;
+  int const part = warp % k_warps;  // of K
+  int const first_block = int(above - batch * params.items.divisor) * blocks;
+  auto const row_of = [&](int block, int row) { return in_class + kRowClasses * ((first_block + block) * kBlockRows + row); };
+
+  Element const* const few = params.few + batch * params.batch_stride_few;
+  int row = row_of(warp / k_warps, int(threadIdx.x) % 32 / 4);
+  if (row >= params.many_rows) { row = in_class; }  // the sums of this lane's row are not stored
+  Element const* const line = params.many + batch * params.batch_stride_many + row * params.ld_many;
+  int const shift = misalignment(line);
+
+  // From `shift` elements before the beginning of the rows on.
+  int const columns = params.k + shift;
+  int const chunks = (columns + kChunk - 1) / kChunk;
+  int const first_whole = shift > 0 ? 1 : 0, end_whole = columns / kChunk;  // chunks that are inside of the rows
+  // Of those that are not, the first warp of a block takes the first one, the second the last one.
+  int const first_chunk = part == 0 && first_whole > 0 ? 0 : -1;
+  int const ragged_chunk = part == 1 && end_whole < chunks && chunks > first_whole ? chunks - 1 : first_chunk;
+
+  using Functor = EpilogueFunctor<typename Config::Epilogue::Functor>;
+  Functor const functor(params.functor);
+  FewRowsSums<Element> sums;
+  CUTE_NO_UNROLL
+  for (int begin = 0; begin < columns; begin += params.slab) {
+    int const end = cute::min(begin + params.slab, chunks * kChunk);
+    int const first = begin / kChunk, last = end / kChunk - 1;
+    auto const add = [&](uint4 const& vector, int chunk) {
+      sums.add(vector, storage.few + (chunk * kChunk - begin + quad_lane * kVector), params.pitch, params.few_rows);
+    };
+    // The first loads of the many rows are in flight while the few ones are copied. The warps with ragged chunks come last.
+    int const to = cute::min(last + 1, end_whole);
+    int chunk = cute::max(first, first_whole) + (part + kFewRowsWarps - 2) % k_warps * kAhead;
+    uint4 vectors[kAhead];
+    auto const load = [&] {
+      CUTE_UNROLL
+      for (int i = 0; i < kAhead; ++i) {
+        if (chunk + i < to) {
+          vectors[i] = __ldcs(reinterpret_cast<uint4 const*>(line + ((chunk + i) * kChunk + quad_lane * kVector - shift)));
+        }
+      }
+    };
+    load();
+    RaggedVector<Element> ragged;
+    bool const has_ragged = ragged_chunk >= first && ragged_chunk <= last;
+    ragged.load(line, ragged_chunk * kChunk + quad_lane * kVector - shift, params.k, has_ragged);
+
+    if (begin > 0) { __syncthreads(); }  // the columns before these have been read
+    copy_few_rows(params, few, shift, begin, end, storage.few);
+    __syncthreads();
+    if (has_ragged) { add(ragged.vector(), ragged_chunk); }
+    CUTE_NO_UNROLL
+    while (chunk < to) {
+      CUTE_UNROLL
+      for (int i = 0; i < kAhead; ++i) {
+        if (chunk + i < to) { add(vectors[i], chunk + i); }
+      }
+      chunk += k_warps * kAhead;
+      load();
+    }
+  }
+  sums.store(storage.sums[warp]);
+  __syncthreads();
+
+  static_assert(!Functor::kObserves && kSumsOfElement<typename Config::Epilogue::Functor> == 1, "not planned for this functor");
+  bool const reads_c = functor.reads_source();
+  constexpr int kSums = kFewRows * kBlockRows;
+  CUTE_NO_UNROLL
+  for (int i = int(threadIdx.x); i < blocks * kSums; i += kFewRowsThreads) {
+    int const block = i / kSums, of_few = i % kSums / kBlockRows, of_block = i % kBlockRows;
+    int const of_many = row_of(block, of_block);
+    if (of_few >= params.few_rows || of_many >= params.many_rows) { continue; }
+    float sum = 0;
+#pragma unroll 2
+    for (int j = 0; j < k_warps; ++j) { sum += storage.sums[block * k_warps + j][of_few][of_block]; }
+    int const m = params.few_of_m ? of_few : of_many, n = params.few_of_m ? of_many : of_few;
+    auto const place = [&](int64_t ld) { return Config::kDRowMajor ? m * ld + n : n * ld + m; };
+    auto const of_row = functor.load_row(m, int(batch));
+    auto const of_column = functor.load_column(n, int(batch));
+    auto const of_element = functor.load_element(m, n, int(batch));
+    BesideOf<Functor> const beside{of_row, of_column, of_element, true};
+    ElementD* const d = params.d + batch * params.batch_stride_d + place(params.ldd);
+    *d = reads_c ? functor(sum, params.c[batch * params.batch_stride_c + place(params.ldc)], beside) : functor(sum, beside);
+  }
+}
+
+/// Does the kernel compute products of this shape?
+inline bool takes_few_rows(GemmShape const& shape) {
+  constexpr int64_t kMostK = 1 << 30;  // so that the end of a slab behind the last one is an int
+  if (shape.k == 0 || shape.k > kMostK || shape.empty() || std::min(shape.m, shape.n) > kFewRows) { return false; }
+  detail::FewRowsGrid const grid(std::max(shape.m, shape.n), shape.batch);
+  return grid.classes * grid.items <= 0x7fffffff / shape.batch;
+}
+
+/// Is it predicted to take less time than the copies of a call and a product of them? Microseconds; the rate of the few rows'
+/// kernel is a guess that favours copies, the others are those of copies_pay(). Config: as a call names the operands; Args: the
+/// project's public argument struct. The answer does not matter where a call has no operands to copy.
+template <class Config, class Args>
+bool few_rows_pay(Args const& args) {
+  auto const is_extent = [](int64_t extent) { return extent > 0 && extent <= kLargestExtent; };
+  if (!is_extent(args.m) || !is_extent(args.n) || !is_extent(args.k) || !is_extent(args.batch)) { return false; }
+  if (!takes_few_rows({args.m, args.n, args.k, args.batch})) { return false; }
+  constexpr double kLaunch = 2.5, kCopyingLaunches = 6;
+  constexpr double kRate = 2.5e6, kCopyRate = 1.5e6, kMemoryRate = 3.5e6;  // bytes in a microsecond
+  constexpr double kRows = 32;  // of the many, for each of whose multiples a CTA reads the few
+  double const few = double(std::min(args.m, args.n)), many = double(std::max(args.m, args.n));
+  double const row = double(args.k) * double(args.batch) * double(sizeof(typename Config::A::Element));
+  double const direct = kLaunch + many * row * (1 + few / kRows) / kRate;
+  return direct <= kCopyingLaunches + double(copied_bytes<Config>(args)) / kCopyRate + (few + many) * row / kMemoryRate;
+}
+
+template <class Config>
+Status run_sm90_few_rows(GemmArguments<Config> const& args, cudaStream_t stream, Launch launch) {
+  static_assert(Config::A::kContiguousK && Config::B::kContiguousK, "rows of both operands are loaded as vectors");
+  static_assert(sizeof(typename Config::A::Element) == 2, "mma.sync is of elements of two bytes");
+  if (launch == Launch::kNo) { return Status::kSuccess; }
+  bool const few_of_m = args.m <= args.n;
+  FewRowsParams<Config> params{};
+  params.few = few_of_m ? args.a : args.b;
+  params.ld_few = few_of_m ? args.lda : args.ldb;
+  params.batch_stride_few = few_of_m ? args.batch_stride_a : args.batch_stride_b;
+  params.many = few_of_m ? args.b : args.a;
+  params.ld_many = few_of_m ? args.ldb : args.lda;
+  params.batch_stride_many = few_of_m ? args.batch_stride_b : args.batch_stride_a;
+  params.few_rows = int(few_of_m ? args.m : args.n);
+  params.many_rows = int(few_of_m ? args.n : args.m);
+  params.k = int(args.k);
+  params.few_of_m = few_of_m;
+
+  detail::FewRowsGrid const grid(params.many_rows, args.batch);
+  params.log_k_warps = grid.log_k_warps;
+  params.classes = FastDivmod(unsigned(grid.classes));
+  params.items = FastDivmod(unsigned(grid.items));
+  // Shared memory holds slabs of equal size. Rows of 64 bytes more than a multiple of 128: eight lanes then load from all
+  // banks.
+  constexpr int64_t kMultiple = 64, kBeside = 32;
+  int64_t const most = (detail::kFewElements / params.few_rows - kBeside) / kMultiple * kMultiple;
+  int64_t const columns = args.k + detail::kVector;
+  params.slab = int(detail::ceil_div(detail::ceil_div(columns, detail::ceil_div(columns, most)), kMultiple) * kMultiple);
+  params.pitch = params.slab + int(kBeside);
+  params.vectors_of_slab = FastDivmod(unsigned(params.slab / detail::kVector));
+
+  params.c = args.c;
+  params.ldc = args.ldc;
+  params.batch_stride_c = args.batch_stride_c;
+  params.d = args.d;
+  params.ldd = args.ldd;
+  params.batch_stride_d = args.batch_stride_d;
+  params.functor = functor_params<typename Config::Epilogue::Functor>(args);
+  unsigned const ctas = unsigned(grid.classes * grid.items * args.batch);
+  return launch_dependent_kernel(&sm90_few_rows_kernel<Config>, ctas, kFewRowsThreads, stream, params);
+}
+
+}  // namespace v0_1
+}  // namespace mmagen

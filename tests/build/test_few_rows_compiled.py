@@ -1,0 +1,126 @@
+"""The kernel for few rows or columns of operands that TMA cannot address, as nvcc compiles it: rows that begin anywhere between
+multiples of 16 bytes, which calls it computes, and none of its barriers can be left out."""
+
+from __future__ import annotations
+
+import random
+import re
+from dataclasses import replace
+
+import pytest
+
+from mmagen.plan.copies import call_of
+from mmagen.plan.cost import Call
+from mmagen.plan.trials import few_rows_problems
+from mmagen.spec.model import Problem
+from mmagen.verify.emulated import host
+from mmagen.verify.emulated.host import Workspace
+from mmagen.verify.emulated.matrices import operands
+from mmagen.verify.emulated.session import run_task, tasks
+
+pytestmark = pytest.mark.nvcc
+
+# Its last config has the kernel's Config, which computes the transpose of a D with M contiguous.
+SPEC = "few_rows"
+
+
+def _launches(made, problem):
+    """The work of a call with the workspace that it asks for, and the kernels that it launches."""
+    (task,) = tasks(made.plan, made.ptx, [problem], 1, "uniform")
+    data = operands(task.product, task.problem, "uniform", 1)
+    workspace = Workspace(0x500000010, host.workspace_bytes(task, data))
+    captured = host.multiply_launches(task, data, dict.fromkeys(data.matrices, 0x10000), workspace)
+    return task, [
+        re.sub(r".*?(copy_operands|sm90_few_rows|sm90_unaligned|sm90)_kernel.*", r"\1", one.entry) for one in captured
+    ]
+
+
+def _passes(task):
+    (record,) = run_task(task).records
+    assert record["disposition"] == "passed" and not record["details"]["findings"], (task.problem.text, record["reason"])
+
+
+@pytest.mark.parametrize("offset", range(8))
+def test_rows_may_begin_at_any_element(offset, compiled):
+    made = compiled(SPEC)
+    few = 1 + 2 * offset
+    shapes = [(few, 70 + offset, 128 + offset), (33, few, 40 + 8 * offset), (few + 1, 9, 1 + offset), (few, 5, 8 + offset)]
+    for shape in shapes:
+        problem = Problem(shape=shape, offset=offset, ld_pad=offset % 3, batch=1 + offset % 2, alpha=-1.0, beta=2.0)
+        task, launched = _launches(made, problem)
+        aligned = offset == 0 and shape[2] % 8 == 0
+        assert launched == (["sm90"] if aligned else ["sm90_few_rows"]), problem.text
+        _passes(task)
+
+
+def test_verify_has_problems_of_it(compiled):
+    made = compiled(SPEC)
+    asked = {task.problem.shape for task in tasks(made.plan, made.ptx, (), 1, None)}
+    for problem in few_rows_problems():
+        assert problem.shape in asked and _launches(made, problem)[1] == ["sm90_few_rows"]
+
+
+@pytest.mark.parametrize("many, warps", [(64, 8), (8400, 4), (16900, 2)])
+def test_fewer_warps_divide_k_where_there_are_ctas_enough(many, warps, compiled):
+    made = compiled(SPEC)
+    task, _ = _launches(made, Problem(shape=(2, many, 41)))
+    data = operands(task.product, task.problem, "uniform", 1)
+    (captured,) = host.multiply_launches(task, data, dict.fromkeys(data.matrices, 0x10000), Workspace())
+    blocks = -(-many // 64)
+    assert captured.grid == (8 * -(-blocks // (8 // warps)), 1, 1)
+    _passes(task)
+
+
+@pytest.mark.parametrize(
+    "problem, launched",
+    [
+        (Problem(shape=(16, 64, 257)), ["sm90_few_rows"]),
+        (Problem(shape=(64, 16, 257)), ["sm90_few_rows"]),
+        (Problem(shape=(17, 64, 33)), ["sm90_unaligned"]),
+        (Problem(shape=(17, 64, 1603)), ["copy_operands", "sm90"]),
+        (Problem(shape=(16, 64, 256)), ["sm90"]),
+        # Of a large operand that TMA can address and a small one that it cannot, the small one is copied.
+        (Problem(shape=(1, 4096, 4096), batch=2, batch_stride_a=4097, batch_stride_b=0), ["copy_operands", "sm90"]),
+    ],
+    ids=lambda value: value.text if isinstance(value, Problem) else "-".join(value),
+)
+def test_which_calls_it_computes(problem, launched, compiled):
+    assert _launches(compiled(SPEC), problem)[1] == launched
+
+
+def test_the_plan_knows_which_calls_copy_their_operands(compiled):
+    made = compiled(SPEC)
+    dice = random.Random(7)
+    found = set()
+    for i in range(40):
+        few, many = dice.randint(1, 24), dice.randint(1, 300)
+        shape = (
+            *((few, many) if i % 4 < 2 else (many, few)),
+            dice.choice([dice.randint(8, 6000), 64 * dice.randint(1, 50) + 8]),
+        )
+        problem = Problem(shape=shape, offset=dice.choice([0, 0, 3]), batch=1 + i % 2, ld_pad=dice.choice([0, 0, 1]))
+        launched = _launches(made, problem)[1]
+        copied = call_of(made.plan, problem).pitches != Call.of(made.plan, problem).pitches
+        assert ("copy_operands" in launched) == copied, problem.text
+        found.add(tuple(launched))
+    assert {("sm90_few_rows",), ("copy_operands", "sm90"), ("sm90",)} <= found
+
+
+def test_no_barrier_of_it_can_be_left_out(compiled):
+    made = compiled(SPEC)
+    task, _ = _launches(made, Problem(shape=(16, 20, 1301), offset=3))
+    unit = f"{task.ptx.name}_unaligned"
+    text = task.ptx.units[unit]
+    entry = re.search(r"\.entry \S*sm90_few_rows_kernel", text)
+    assert entry
+    places = [one for one in re.finditer(r"bar(?:rier)?\.sync\s+0;", text) if _entry_at(text, one.start()) == entry.start()]
+    assert len(places) == 4
+    for place in places:
+        without = text[: place.start()] + text[place.end() :]
+        (record,) = run_task(replace(task, ptx=replace(task.ptx, units={**task.ptx.units, unit: without}))).records
+        assert record["disposition"] in ("failed", "incorrect"), (place, record)
+
+
+def _entry_at(text, place):
+    """Where the kernel begins that a place in PTX belongs to."""
+    return max(one.start() for one in re.finditer(r"\.entry", text) if one.start() < place)
