@@ -152,7 +152,7 @@ def few_rows_problems() -> tuple[Problem, ...]:
         Problem(shape=(40, 16, 1301), batch=2, ld_pad=5, alpha=2.0, beta=-1.0),
         Problem(shape=(21, 3, 45), ld_pad=FAR, batch=2, batch_stride_b=0, beta=1.0),
         Problem(shape=(3, 20, 2403), batch=2, batch_stride_c=0, beta=1.0),
-        Problem(shape=(2, 16900, 41)),
+        Problem(shape=(2, 8400, 41)),
     )
 
 

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <type_traits>
 
@@ -43,17 +44,26 @@ inline constexpr int kFewElements = 20480;
 /// How the work of a call is spread over CTAs. Each takes `blocks` blocks of one class, 1, 2 or 4; 8 / blocks warps divide the
 /// K of a block.
 struct FewRowsGrid {
-  int classes, blocks, log_k_warps;
+  int classes, blocks = 1, log_k_warps = 3;
   int64_t items;  // CTAs for each class of one matrix
 
-  FewRowsGrid(int64_t many, int64_t batch) : classes(int(std::min<int64_t>(many, kRowClasses))) {
-    constexpr int64_t kEnough = 528;  // CTAs: four for each SM of an H200
+  /// Takes the `blocks` for which an SM reads least: rows of both operands, and what it could have read while CTAs begin and
+  /// end.
+  explicit FewRowsGrid(GemmShape const& shape) {
+    constexpr double kSms = 132, kAtOnce = 2;   // of an H200; CTAs of an SM
+    constexpr double kMeanwhile = 24 * 1024.0;  // bytes
+    int64_t const few = std::min(shape.m, shape.n), many = std::max(shape.m, shape.n);
     int64_t const all = ceil_div(ceil_div(many, kRowClasses), kBlockRows);
-    for (log_k_warps = 3;; --log_k_warps) {
-      blocks = kFewRowsWarps >> log_k_warps;
-      items = ceil_div(all, blocks);
-      if (log_k_warps == 1 || classes * ceil_div(all, 2 * blocks) * batch < kEnough) { break; }
+    classes = int(std::min<int64_t>(many, kRowClasses));
+    auto const rows_of_sm = [&](int blocks) {
+      double const ctas = double(classes) * double(ceil_div(all, blocks)) * double(shape.batch);
+      return std::max(std::ceil(ctas / kSms), kAtOnce) *
+             (double(kBlockRows * blocks + few) + kMeanwhile / (2.0 * double(shape.k)));
+    };
+    for (int more = 2; more <= 4; more *= 2) {
+      if (rows_of_sm(more) < rows_of_sm(blocks)) { blocks = more, log_k_warps = more == 2 ? 2 : 1; }
     }
+    items = ceil_div(all, blocks);
   }
 };
 
@@ -301,7 +311,7 @@ __global__ void __launch_bounds__(kFewRowsThreads, 2)
 inline bool takes_few_rows(GemmShape const& shape) {
   constexpr int64_t kMostK = 1 << 30;  // so that the end of a slab behind the last one is an int
   if (shape.k == 0 || shape.k > kMostK || shape.empty() || std::min(shape.m, shape.n) > kFewRows) { return false; }
-  detail::FewRowsGrid const grid(std::max(shape.m, shape.n), shape.batch);
+  detail::FewRowsGrid const grid(shape);
   return grid.classes * grid.items <= 0x7fffffff / shape.batch;
 }
 
@@ -340,7 +350,7 @@ Status run_sm90_few_rows(GemmArguments<Config> const& args, cudaStream_t stream,
   params.k = int(args.k);
   params.few_of_m = few_of_m;
 
-  detail::FewRowsGrid const grid(params.many_rows, args.batch);
+  detail::FewRowsGrid const grid(args.shape());
   params.log_k_warps = grid.log_k_warps;
   params.classes = FastDivmod(unsigned(grid.classes));
   params.items = FastDivmod(unsigned(grid.items));
