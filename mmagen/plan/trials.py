@@ -150,7 +150,7 @@ def few_rows_problems() -> tuple[Problem, ...]:
         Problem(shape=(16, 75, 289), offset=1, alpha=-1.0, beta=2.0),
         Problem(shape=(5, 9, 7), batch=2, offset=3),
         Problem(shape=(40, 16, 1301), batch=2, ld_pad=5, alpha=2.0, beta=-1.0),
-        Problem(shape=(21, 3, 45), ld_pad=FAR, batch=2, batch_stride_b=0, beta=1.0),
+        Problem(shape=(21, 11, 45), ld_pad=FAR, batch=2, batch_stride_b=0, beta=1.0),
         Problem(shape=(3, 20, 2403), batch=2, batch_stride_c=0, beta=1.0),
         Problem(shape=(2, 8400, 41)),
     )

@@ -294,6 +294,26 @@ def test_each_config_is_planned_like_a_spec_of_its_own():
     )
 
 
+@pytest.mark.parametrize(
+    "change, has",
+    [
+        (("epilogue: {out: bf16}", "epilogue: {out: f32, major: M}"), True),
+        (("epilogue: {out: bf16}", "epilogue: [alpha, {bias: column}, gelu, {cast: bf16}]"), True),
+        (("epilogue: {out: bf16}", "epilogue: [alpha, amax, {cast: bf16}]"), False),
+        (("epilogue: {out: bf16}", "epilogue: [{gated: silu}, {cast: bf16}]"), False),
+        (("epilogue: {out: bf16}", "epilogue: {out: bf16}\nlayout: NN"), False),
+        (("F32BF16BF16", "F32F16F16"), True),
+        (("F32BF16BF16", "F16F16F16"), False),
+        (("configs:\n", ""), False),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, tuple) else str(value),
+)
+def test_which_libraries_have_a_kernel_for_few_rows(change, has):
+    text = (HEAD + LARGE).replace(*change).replace("out: bf16", "out: f16" if "F16F16F16" in change[1] else "out: bf16")
+    it = planned(text if "configs:" in text else text.replace(LARGE, ""))
+    assert it.few_rows is has and ("sm90_few_rows.cuh" in _headers(it)) is has
+
+
 def test_a_spec_without_configs_knows_nothing_of_them():
     one = load(HEAD.replace("configs:\n", ""), "lib.yaml").spec
     assert "configs" not in one.model_dump(mode="json") and plan(one).configs == ()

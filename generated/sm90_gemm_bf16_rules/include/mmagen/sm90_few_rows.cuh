@@ -55,10 +55,10 @@ struct FewRowsGrid {
     int64_t const few = std::min(shape.m, shape.n), many = std::max(shape.m, shape.n);
     int64_t const all = ceil_div(ceil_div(many, kRowClasses), kBlockRows);
     classes = int(std::min<int64_t>(many, kRowClasses));
-    auto const rows_of_sm = [&](int blocks) {
-      double const ctas = double(classes) * double(ceil_div(all, blocks)) * double(shape.batch);
+    auto const rows_of_sm = [&](int taken) {
+      double const ctas = double(classes) * double(ceil_div(all, taken)) * double(shape.batch);
       return std::max(std::ceil(ctas / kSms), kAtOnce) *
-             (double(kBlockRows * blocks + few) + kMeanwhile / (2.0 * double(shape.k)));
+             (double(kBlockRows * taken + few) + kMeanwhile / (2.0 * double(shape.k)));
     };
     for (int more = 2; more <= 4; more *= 2) {
       if (rows_of_sm(more) < rows_of_sm(blocks)) { blocks = more, log_k_warps = more == 2 ? 2 : 1; }
