@@ -274,7 +274,7 @@ static int print_options(Program program, std::vector<std::string> const& argume
   }
   std::cout << "seed=" << options.seed << " json=" << options.json << " timing=" << options.timing
             << " max_dim=" << options.max_dim << " reps=" << options.reps << " sample_ms=" << options.sample_ms
-            << " sustained=" << options.sustained_s
+            << " sustained=" << options.sustained_s << " graphs=" << options.graphs
             << " dist=" << (options.distribution ? text(*options.distribution) : "default") << '\n';
   for (Problem const& problem : options.problems) { std::cout << text(problem) << '\n'; }
   if (options.from_stdin) { std::cout << "standard input\n"; }

@@ -177,14 +177,16 @@ def test_options(judge):
     )  # fmt: skip
     assert done.returncode == 0
     settings, *problems = done.stdout.splitlines()
-    assert settings == "seed=7 json=1 timing=0 max_dim=256 reps=9 sample_ms=20 sustained=0 dist=small_int"
+    assert settings == "seed=7 json=1 timing=0 max_dim=256 reps=9 sample_ms=20 sustained=0 graphs=0 dist=small_int"
     assert problems == [
         "1,2,3",
         "64,32,16,4:ld_pad=8:offset=1:alpha=2:beta=-0.5",
         "4,5,6,2:batch_stride_a=0:batch_stride_d=4294967296",
     ]
     done = run(judge, "bench", "--sample-ms", "2.5", "--reps", "3", "--sustained", "2")
-    assert "reps=3 sample_ms=2.5 sustained=2 dist=default" in done.stdout
+    assert "reps=3 sample_ms=2.5 sustained=2 graphs=0 dist=default" in done.stdout
+    assert " graphs=1 " in run(judge, "bench", "--graphs").stdout
+    assert run(judge, "tune", "--graphs").returncode == run(judge, "verify", "--graphs").returncode == 2
     done = run(judge, "tune", "--problem", "1,2,3", "--problem", "-")
     assert done.stdout.splitlines()[1:] == ["1,2,3", "standard input"]
     assert run(judge, "verify", "--problem", "-").returncode == 2

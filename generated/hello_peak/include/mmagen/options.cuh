@@ -31,6 +31,7 @@ struct Options {
   double sample_ms = 20.0;
   int reps = 9;
   double sustained_s = 0.0;
+  bool graphs = false;               ///< bench: the launches of a sample are a CUDA graph
   std::vector<std::string> configs;  ///< tune: empty for all
   double within = 1.5;               ///< tune: of the fastest, to be timed again
 };
@@ -75,6 +76,7 @@ inline char const* usage(Program program) {
                                        "  --sample-ms T        length of one sample (default 20)\n"
                                        "  --reps N             samples of each candidate (default 9)\n"
                                        "  --sustained SECONDS  also runs each candidate that long (default 0: no)\n"
+                                       "  --graphs             launches as CUDA graphs: the host does not limit short kernels\n"
                                        "  --help\n"
                                        "Exit codes: 0 passed, 1 incorrect, 2 usage, 4 a run failed, 77 no suitable GPU.\n";
 }
@@ -194,6 +196,10 @@ inline std::string parse_options(Program program, std::vector<std::string> const
     }
     if (option == "--json") {
       options->json = true;
+      continue;
+    }
+    if (option == "--graphs" && program == Program::kBench) {
+      options->graphs = true;
       continue;
     }
     if (option == "--no-timing" && !timed) {

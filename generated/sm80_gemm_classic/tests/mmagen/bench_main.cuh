@@ -16,6 +16,7 @@
 
 #include "device.cuh"
 #include "judge.cuh"
+#include "launch_graph.cuh"
 #include "operands.cuh"
 #include "options.cuh"
 #include "record.cuh"
@@ -40,6 +41,12 @@ struct Candidate {
   int sets = 1;
   double flop = 0.0;     ///< of one launch
   int64_t launches = 1;  ///< of one sample
+  int64_t captured = 1;  ///< launches of the kernel in one `launch`, more than one in a CUDA graph
+
+  /// Milliseconds of one launch of the kernel, of one sample.
+  double sample_ms(EventTimer* timer) const {
+    return timer->total_ms(launch, launches, sets) / static_cast<double>(launches * captured);
+  }
 };
 
 struct Measurement {
@@ -58,8 +65,7 @@ inline std::vector<Measurement> measure_in_turns(std::vector<Candidate> const& c
   for (int rep = 0; rep < reps; ++rep) {
     for (std::size_t const i : shuffler.order(candidates.size())) {
       ClockSampler const sampler(nvml, &measurements[i].clocks);
-      double const ms = timer.total_ms(candidates[i].launch, candidates[i].launches, candidates[i].sets);
-      samples[i].push_back(ms / static_cast<double>(candidates[i].launches));
+      samples[i].push_back(candidates[i].sample_ms(&timer));
     }
   }
   for (std::size_t i = 0; i < candidates.size(); ++i) { measurements[i].timing = summarize(std::move(samples[i])); }
@@ -77,8 +83,7 @@ inline std::vector<Measurement> measure_sustained(std::vector<Candidate> const& 
       std::vector<double> samples;
       auto const start = std::chrono::steady_clock::now();
       do {
-        double const ms = timer.total_ms(candidate.launch, candidate.launches, candidate.sets);
-        samples.push_back(ms / static_cast<double>(candidate.launches));
+        samples.push_back(candidate.sample_ms(&timer));
       } while (std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() < span_s);
       return samples;
     };
@@ -120,7 +125,8 @@ class Contest {
   }
 
   void gather() {
-    sets_ = std::make_unique<OperandSets<Subject>>(problem_, &operands_, rotation_sets(operands_.bytes()));
+    sets_ = std::make_unique<OperandSets<Subject>>(
+        problem_, &operands_, rotation_sets(operands_.bytes(), options_.graphs ? kMostSetsOfGraph : kMostSets));
     sets_->fill(problem_, distribution_, options_.seed, stream_);
     for (int i = 0; i < sets_->count(); ++i) { calls_.push_back(sets_->call(i)); }
     add(Subject::kName,
@@ -139,10 +145,31 @@ class Contest {
   std::string const& missing() const { return missing_; }
 
  private:
-  void add(std::string const& name, TimedLaunch launch) {
-    Candidate candidate{name, std::move(launch), sets_->count(), flop<Subject>(problem_), 1};
+  void add(std::string const& name, TimedLaunch launch) { candidates_.push_back(prepared(name, std::move(launch))); }
+
+  /// Warmed up, and captured with --graphs.
+  Candidate prepared(std::string const& name, TimedLaunch launch) {
+    Candidate candidate{name, std::move(launch), sets_->count(), flop<Subject>(problem_)};
     candidate.launches = EventTimer(stream_).launches_for(candidate.launch, candidate.sets, options_.sample_ms);
-    candidates_.push_back(std::move(candidate));
+    if (options_.graphs) { capture(&candidate); }
+    return candidate;
+  }
+
+  /// The launches of a sample as one CUDA graph. What cannot be captured stays as it is, and the record says so.
+  void capture(Candidate* candidate) {
+    try {
+      int64_t const captured = std::max<int64_t>(std::min(candidate->launches, kMostCaptured), candidate->sets);
+      auto const graph = std::make_shared<LaunchGraph>(candidate->launch, captured, candidate->sets, stream_);
+      graph->enqueue(stream_);
+      check(cudaStreamSynchronize(stream_), "running the graph");
+      candidate->launch = [this, graph](int) { graph->enqueue(stream_); };
+      candidate->captured = captured;
+      candidate->launches = (candidate->launches + captured - 1) / captured;
+    } catch (Failure const& failure) {
+      if (context_is_lost()) { throw; }
+      std::string const reason = candidate->name + " is not in a graph: " + failure.reason + ". ";
+      if (missing_.find(reason) == std::string::npos) { missing_ += reason; }
+    }
   }
 
   /// Iterations for which the cost of a launch is negligible.
@@ -260,11 +287,10 @@ class Contest {
     double best_ms = 0.0;
     EventTimer timer(stream_);
     for (int heuristic = 0; heuristic < lt_->heuristics(); ++heuristic) {
-      TimedLaunch const launch = lt_launch(heuristic);
-      int64_t const launches = timer.launches_for(launch, sets_->count(), options_.sample_ms);
+      Candidate const one = prepared("cublasLt", lt_launch(heuristic));
       std::vector<double> samples;
-      for (int i = 0; i < 3; ++i) { samples.push_back(timer.total_ms(launch, launches, sets_->count())); }
-      double const ms = summarize(std::move(samples)).ms_median / static_cast<double>(launches);
+      for (int i = 0; i < 3; ++i) { samples.push_back(one.sample_ms(&timer)); }
+      double const ms = summarize(std::move(samples)).ms_median;
       if (heuristic == 0 || ms < best_ms) { best = heuristic, best_ms = ms; }
     }
     return best;
@@ -336,6 +362,9 @@ class Contest {
 #else
   void add_baselines() {}
 #endif
+
+  static constexpr int64_t kMostCaptured = 1024;  // of one graph
+  static constexpr double kMostSetsOfGraph = 64;  // where short kernels come one right after the other
 
   Problem problem_;
   Distribution distribution_;

@@ -189,9 +189,11 @@ inline Timing summarize(std::vector<double> samples) {
   return {median, samples.front(), samples.back()};
 }
 
-/// How many input sets of this size exceed twice the L2, so that no launch finds its operands there; at most 8, and
+inline constexpr double kMostSets = 8;
+
+/// How many input sets of this size exceed twice the L2, so that no launch finds its operands there; at most `most`, and
 /// no more than fit beside the first in three quarters of the free memory.
-inline int rotation_sets(double bytes_per_set) {
+inline int rotation_sets(double bytes_per_set, double most = kMostSets) {
   int device = 0;
   int l2_bytes = 0;
   std::size_t free_bytes = 0;
@@ -201,7 +203,7 @@ inline int rotation_sets(double bytes_per_set) {
   check(cudaMemGetInfo(&free_bytes, &total_bytes), "cudaMemGetInfo");
   double const wanted = std::ceil(2.0 * l2_bytes / bytes_per_set);
   double const affordable = 1.0 + std::floor(0.75 * static_cast<double>(free_bytes) / bytes_per_set);
-  return static_cast<int>(std::max(1.0, std::min({wanted, affordable, 8.0})));
+  return static_cast<int>(std::max(1.0, std::min({wanted, affordable, most})));
 }
 
 class EventTimer {
