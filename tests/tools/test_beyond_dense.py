@@ -10,7 +10,7 @@ import pytest
 
 from mmagen.build.job import BuildResult
 from mmagen.spec.groups import Groups
-from mmagen.toolchain.model import Gpu
+from mmagen.toolchain.model import Gpu, Tool, Toolchain
 from mmagen.verify.run import RECORD_FIELDS, RunResult
 from tools.beyond_dense import __main__ as tool
 from tools.beyond_dense.measuring import Settings, Subject, measure
@@ -307,6 +307,15 @@ def test_versions_are_read_from_headers():
     text = "#define CUBLAS_VER_MAJOR 13\n#define CUBLAS_VER_MINOR 1\n#define  CUBLAS_VER_PATCH 0\n"
     assert tool.version_in(text, "CUBLAS_VER") == "13.1.0"
     assert tool.version_in("", "CUBLAS_VER") == "of unknown version"
+
+
+def test_libraries_are_looked_for_beside_the_toolkit(tmp_path, monkeypatch):
+    (tmp_path / "include").mkdir()
+    parts = zip(("MAJOR", "MINOR", "PATCH"), (13, 1, 2), strict=True)
+    (tmp_path / "include/cublas_api.h").write_text("".join(f"#define CUBLAS_VER_{part} {number}\n" for part, number in parts))
+    nvcc = Tool(tmp_path / "bin/nvcc", "13.0.88", "PATH")
+    monkeypatch.setattr(tool, "find_toolchain", lambda: Toolchain(nvcc=nvcc, toolkit=tmp_path))
+    assert tool._versions() == "CUDA 13.0.88, cuBLAS 13.1.2, no cuSPARSELt"
 
 
 def test_records_are_lines_of_json(command, tmp_path):

@@ -130,11 +130,9 @@ def _keys(
 def _versions() -> str:
     """CUDA, cuBLAS and cuSPARSELt, as their headers say."""
     toolchain = find_toolchain()
-    nvcc, sparse = toolchain.nvcc, toolchain.cusparselt
-    places = [sparse / "include"] if sparse else []
-    if nvcc:
-        top = Path(nvcc.path).resolve().parents[1]
-        places += [top / "include", top / "targets/x86_64-linux/include"]
+    nvcc = toolchain.nvcc
+    tops = [top for top in (toolchain.cusparselt, toolchain.toolkit) if top]
+    places = [top / folder for top in tops for folder in ("include", "targets/x86_64-linux/include")]
     found = [f"CUDA {nvcc.version if nvcc else 'unknown'}"]
     for name, header, prefix in _VERSIONS:
         text = next((place / header for place in places if (place / header).is_file()), None)
