@@ -22,7 +22,7 @@ _QUAD_PAIRS = "(4,4,2):(1,8,4)"
 
 def warnings(plan: ProjectPlan) -> Iterator[str]:
     """Sentences, without the name of the spec; of a library with the names of its configs."""
-    for name, one in plan.by_config.items():
+    for name, one in plan.by_kernel.items():
         if isinstance(one, GemmPlan):
             about = f"config {name}, " if name else ""
             yield from (f"{about}{text}" for text in (*_conflicts(one), *_spills(one)))

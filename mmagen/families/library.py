@@ -11,14 +11,16 @@ from dataclasses import replace
 from typing import Any, TypeVar, cast
 
 from mmagen.core.errors import ABSENT, Change, Fault, Key, SpecFaults
+from mmagen.families.entries import Entry, entries
 from mmagen.plan import pages, sentences
 from mmagen.plan.copies import call_of
 from mmagen.plan.cost import KernelShape, predicted_us
 from mmagen.plan.maps import Map, of_product
 from mmagen.plan.plans import Config, GemmPlan
-from mmagen.spec.kernel import Config as Override
 from mmagen.spec.kernel import When
 from mmagen.spec.model import Problem, Spec
+
+MOST_AT_LAUNCH = 8  # CTAs of a cluster that every device with clusters supports
 
 PlanOne = Callable[[Spec], Any]
 G = TypeVar("G", bound=GemmPlan)
@@ -31,6 +33,7 @@ def plan(spec: Spec, sha: str, plan_one: PlanOne) -> GemmPlan:
     """
     plans: list[GemmPlan] = []
     found: list[tuple[Fault, ...]] = []
+    choices = entries(spec)
     for one in spec_of_each(spec):
         try:
             plans.append(replace(plan_one(one), spec_sha=sha))
@@ -41,18 +44,31 @@ def plan(spec: Spec, sha: str, plan_one: PlanOne) -> GemmPlan:
         raise SpecFaults(tuple(faults))
     if faults := [*_disagreements(spec, plans)]:
         raise SpecFaults(tuple(faults))
+    if faults := [*_cluster_faults(choices, plans)]:
+        raise SpecFaults(tuple(faults))
+    plans = [_launchable(choice, one) for choice, one in zip(choices, plans, strict=True)]
     configs = tuple(
-        Config(config.name, config.when, one, config.cost) for config, one in zip(spec.configs or (), plans, strict=True)
+        Config(choice.name, choice.when, one, choice.cost, choice.kernel) for choice, one in zip(choices, plans, strict=True)
     )
     last = configs[-1].plan
     reading = tuple(dict.fromkeys(entry for one in plans for entry in one.text.reading))
-    text = sentences.of_library(replace(last.text, reading=reading), spec, last.atom, last.epilogue.out, len(configs))
+    text = sentences.of_library(
+        replace(last.text, reading=reading), spec, last.atom, last.epilogue.out, len(spec.configs or ())
+    )
     return replace(last, spec=spec, configs=configs, text=text)
 
 
 def spec_of_each(spec: Spec) -> list[Spec]:
-    """The spec of each config."""
-    return [spec.model_copy(update={**config.overrides, "configs": None}) for config in spec.configs or ()]
+    """The spec of each choice."""
+    return [spec.model_copy(update={**choice.overrides, "configs": None}) for choice in entries(spec)]
+
+
+def _launchable(choice: Entry, plan: GemmPlan) -> GemmPlan:
+    """The plan of a choice, with all clusters that its kernel is launched in."""
+    if not choice.config.clusters:
+        return plan
+    clusters = tuple(launch.cluster or (1, 1) for launch in choice.config.clusters)
+    return replace(plan, scheduler=replace(plan.scheduler, clusters=clusters))
 
 
 def choose(plan: GemmPlan, problem: Problem) -> Config:
@@ -96,7 +112,7 @@ def context(plan: GemmPlan, config: str) -> dict[str, Any]:
 
 def sources(plan: GemmPlan) -> list[str]:
     """Names of the translation units in src/."""
-    return [plan.name, *(config.name for config in plan.configs)]
+    return [plan.name, *dict.fromkeys(config.kernel for config in plan.configs)]
 
 
 def page(
@@ -121,11 +137,10 @@ def page(
         rule = config.when.text if config.when else "least predicted time" if config.cost else "otherwise"
         what = (one.atom.name, pages.extents(one.tile), str(one.stages))
         rows.append((config.name, *((rule,) if ruled else ()), *what, *(show(one) for _, show in columns)))
-    each = [
-        (f"{config.name}: {title}", rows)
-        for config, one in zip(plan.configs, kernels, strict=True)
-        for title, rows in sections(one)
-    ]
+    shown: dict[str, G] = {}
+    for config, one in zip(plan.configs, kernels, strict=True):  # a kernel once, for the first cluster that it is launched in
+        shown.setdefault(config.kernel, one)
+    each = [(f"{name}: {title}", rows) for name, one in shown.items() for title, rows in sections(one)]
     ways = [*(["the first rule that holds"] if ruled else []), *(["the least predicted time"] if timed else [])]
     return [(f"Selection: {', else '.join(ways)}", rows), ("Problems of verify", _choices(plan)), *each]
 
@@ -169,50 +184,88 @@ def _name_faults(spec: Spec) -> Iterator[Fault]:
                 "use another name",
                 {("configs", i, "name"): f"{config.name}_{i}"},
             )
+    for choice in entries(spec):
+        if choice.launch is None:
+            continue
+        own = f"configs[{choice.index}].clusters[{choice.place}]"
+        other = taken.setdefault(choice.name.lower(), own)
+        if other != own:
+            yield Fault(
+                (*choice.key, "cluster"),
+                f"{choice.name} is already the name of {other}",
+                "omit it, or give the config another name",
+                {choice.key: ABSENT},
+            )
+
+
+def _cluster_faults(choices: Sequence[Entry], plans: Sequence[GemmPlan]) -> Iterator[Fault]:
+    """Faults for kernels that must be compiled for one cluster, and for clusters that not every device supports."""
+    for choice, one in zip(choices, plans, strict=True):
+        if choice.launch is None:
+            continue
+        if why := one.compiled_for_cluster:
+            yield Fault(
+                ("configs", choice.index, "clusters"),
+                f"{why}: its kernel is compiled for one cluster",
+                "write cluster instead",
+                {
+                    ("configs", choice.index, "clusters"): ABSENT,
+                    ("configs", choice.index, "cluster"): list(one.scheduler.cluster),
+                    **({("configs", choice.index, "cost"): choice.cost.model_dump()} if choice.cost else {}),
+                },
+            )
+        elif one.scheduler.cluster_ctas > MOST_AT_LAUNCH:
+            yield Fault(
+                (*choice.key, "cluster"),
+                f"{list(one.scheduler.cluster)} are {one.scheduler.cluster_ctas} CTAs; a cluster of clusters has at most "
+                f"{MOST_AT_LAUNCH}",
+                "omit it, or write a config with cluster",
+                {choice.key: ABSENT},
+            )
 
 
 def _rule_faults(spec: Spec) -> Iterator[Fault]:
     """Faults for problems that no config takes, for unreachable configs, and for costs that cannot be compared."""
-    configs = spec.configs or ()
-    others = [i for i, config in enumerate(configs) if config.when is None]
-    costed = [i for i in others if configs[i].cost]
+    choices = entries(spec)
+    others = [i for i, choice in enumerate(choices) if choice.when is None]
+    costed = [i for i in others if choices[i].cost]
     if costed and costed == others:  # the least predicted time decides between them, wherever they are in the list
-        yield from _unreachable({i: config for i, config in enumerate(configs) if config.when})
+        yield from _unreachable({i: choice for i, choice in enumerate(choices) if choice.when})
         return
     if costed:
         for i in sorted({*others} - {*costed}):
             yield Fault(
-                ("configs", i),
-                f"{configs[i].name} has neither a when nor a cost, and its time cannot be compared with that of "
-                f"{configs[costed[0]].name}",
+                choices[i].key,
+                f"{choices[i].name} has neither a when nor a cost, and its time cannot be compared with that of "
+                f"{choices[costed[0]].name}",
                 "give it a when, or a cost as `mmagen tune` writes it",
-                {("configs", i): ABSENT},
+                {choices[i].key: ABSENT},
             )
         return
-    if configs[-1].when is not None:
+    last = choices[-1]
+    if last.when is not None:
         yield Fault(
-            ("configs", len(configs) - 1, "when"),
-            f"a problem for which no rule holds has no kernel: the last config, {configs[-1].name}, "
-            f"requires {configs[-1].when.text}",
+            (*last.key, "when"),
+            f"a problem for which no rule holds has no kernel: the last config, {last.name}, requires {last.when.text}",
             "omit when in the last config, or add a config without when",
-            {("configs", len(configs) - 1, "when"): ABSENT},
+            {(*last.key, "when"): ABSENT},
         )
-    yield from _unreachable(dict(enumerate(configs)))
+    yield from _unreachable(dict(enumerate(choices)))
 
 
-def _unreachable(configs: Mapping[int, Override]) -> Iterator[Fault]:
-    """Faults for configs, by their index, that take no problem because earlier ones do."""
-    for i, config in configs.items():
-        earlier = next((one for j, one in configs.items() if j < i and _covers(one.when, config.when)), None)
+def _unreachable(choices: Mapping[int, Entry]) -> Iterator[Fault]:
+    """Faults for choices, by their index, that take no problem because earlier ones do."""
+    for i, choice in choices.items():
+        earlier = next((one for j, one in choices.items() if j < i and _covers(one.when, choice.when)), None)
         if earlier:
             why = f"takes {earlier.when.text}" if earlier.when else "has no when and takes every problem"
             yield Fault(
-                ("configs", i, "when") if config.when else ("configs", i),
-                f"{config.name} is never reached: {earlier.name} comes first and {why}",
-                f"put {config.name} before {earlier.name}, or omit it"
+                (*choice.key, "when") if choice.when else choice.key,
+                f"{choice.name} is never reached: {earlier.name} comes first and {why}",
+                f"put {choice.name} before {earlier.name}, or omit it"
                 if earlier.when
                 else f"give {earlier.name} a when, or make it the last",
-                {("configs", i): ABSENT},
+                {choice.key: ABSENT},
             )
 
 
@@ -225,38 +278,38 @@ def _covers(earlier: When | None, later: When | None) -> bool:
 
 
 def _placed(spec: Spec, found: Sequence[tuple[Fault, ...]]) -> Iterator[Fault]:
-    """Faults of a config are located in it; faults of an inherited key are located at the key in the spec."""
-    configs = spec.configs or ()
+    """Faults of a choice are located in it; faults of an inherited key are located at the key in the spec."""
+    choices = entries(spec)
     for i, faults in enumerate(found):
         for fault in faults:
             key = fault.key[0]
-            sharers = [j for j, config in enumerate(configs) if key not in config.overrides]
+            sharers = [j for j, choice in enumerate(choices) if key not in choice.overrides]
             shared = i in sharers and all(fault in found[j] for j in sharers)
             if shared:
-                fault = replace(fault, change=dict(_for_all(configs, sharers, fault.change)))
+                fault = replace(fault, change=dict(_for_all(choices, sharers, fault.change)))
             else:
+                inside = choices[i].inside
                 fault = replace(
-                    fault,
-                    key=("configs", i, *fault.key),
-                    change={("configs", i, *path): value for path, value in fault.change.items()},
+                    fault, key=inside(fault.key), change={inside(path): value for path, value in fault.change.items()}
                 )
             yield fault
 
 
-def _for_all(configs: Sequence[Override], sharers: Sequence[int], change: Mapping[Key, Any]) -> Iterator[tuple[Key, Any]]:
-    """A change for several configs, of which some may have values of their own where it is."""
+def _for_all(choices: Sequence[Entry], sharers: Sequence[int], change: Mapping[Key, Any]) -> Iterator[tuple[Key, Any]]:
+    """A change for several choices, of which some may have values of their own where it is."""
     for path, value in change.items():
-        own = [j for j in sharers if path[0] in configs[j].overrides]
+        own = [j for j in sharers if path[0] in choices[j].overrides]
         if len(own) < len(sharers):
             yield path, value
-        yield from ((("configs", j, *path), value) for j in own)
+        yield from ((choices[j].inside(path), value) for j in own)
 
 
 def _disagreements(spec: Spec, plans: Sequence[GemmPlan]) -> Iterator[Fault]:
     """Faults for configs that differ in types, family or architectures: a library has one C interface and one list of them."""
-    last, last_name = plans[-1], (spec.configs or ())[-1].name
-    for i, one in enumerate(plans):
-        key = ("configs", i, "atom")
+    choices = entries(spec)
+    last, last_name = plans[-1], choices[-1].name
+    for choice, one in zip(choices, plans, strict=True):
+        key = choice.inside(("atom",))
         same: Change = {key: last.atom.name}
         if _types(one) != _types(last):
             yield Fault(

@@ -40,7 +40,7 @@ def _project(plan: ProjectPlan, tests: bool, with_figures: bool) -> dict[str, by
     """The files that come from templates/project. NAME in a path is the project's name; of a path with CONFIG there is a
     file for each kernel of a library."""
     shown = figures(plan) if with_figures else NONE
-    contexts = {config: _context(one, config, tests, shown) for config, one in plan.by_config.items()}
+    contexts = {config: _context(one, config, tests, shown) for config, one in plan.by_kernel.items()}
     library = _context(plan, list(contexts)[-1], tests, shown)  # shared files use the last config
     sources = {path: f"{part}/{path}" for part in family_of(plan).parts(plan) for path in _part_files(part)}
     if not tests:
@@ -78,7 +78,7 @@ def _context(plan: ProjectPlan, config: str, tests: bool, shown: Figures) -> dic
     return {
         "plan": plan,
         "config": config or "config",
-        "configs": [name or "config" for name in plan.by_config],
+        "configs": [name or "config" for name in plan.by_kernel],
         "figures": shown,
         "version": __version__,
         "tests": tests,

@@ -14,7 +14,7 @@ _NOT_DECISIONS = ("mmagen", "name", "problems", "configs")
 
 def sections(plan: ProjectPlan) -> list[pages.Section]:
     """For each kernel: the spec's values, mmagen's, and those of the instruction."""
-    return [(f"{name}: Choices" if name else "Choices", _rows(one)) for name, one in plan.by_config.items()]
+    return [(f"{name}: Choices" if name else "Choices", _rows(one)) for name, one in plan.by_kernel.items()]
 
 
 def _rows(plan: ProjectPlan) -> list[pages.Row]:

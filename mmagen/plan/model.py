@@ -190,7 +190,9 @@ class TileScheduler:
     through a workspace, at most; 0 for as many as fit the problem, None for no such parts. persistent: a CTA computes several
     tiles. stream_k: which last waves all CTAs share through a workspace: "never", "last_wave" (one that is less than two thirds
     full) or "always" (any that is not full). grouped: how groups are given, "contiguous", "masked" or "pointers"; "" for a kernel
-    without groups. describes_groups: a kernel that runs before writes what is known of them to the workspace.
+    without groups. describes_groups: a kernel that runs before writes what is known of them to the workspace. clusters: those that
+    the compiled kernel can be launched in, of which `cluster` is one; () if it is compiled for `cluster`. raster: rows of CTA tiles
+    per band.
     """
 
     raster_group: int
@@ -201,6 +203,13 @@ class TileScheduler:
     stream_k: str = "never"
     grouped: str = ""
     describes_groups: bool = False
+    clusters: tuple[tuple[int, int], ...] = ()
+    raster: int = 1
+
+    @property
+    def band_of_config(self) -> int:
+        """Rows per band as the kernel's Config has them: of CTA tiles where the launch decides on the cluster."""
+        return self.raster if self.clusters else self.raster_group
 
     @property
     def cluster_ctas(self) -> int:

@@ -108,6 +108,11 @@ class ProjectPlan:
         return {"": self}
 
     @property
+    def by_kernel(self) -> dict[str, ProjectPlan]:
+        """The plans by compiled kernel: of one with several choices that of the first."""
+        return self.by_config
+
+    @property
     def takes_workspace(self) -> bool:
         """Can a call use a workspace in device memory?"""
         return False
@@ -373,6 +378,18 @@ class GemmPlan(ProductPlan):
         return {config.name: config.plan for config in self.configs} or {"": self}
 
     @property
+    def compiled_for_cluster(self) -> str:
+        """Why a launch cannot decide on the cluster, or ""."""
+        return f"{self.atom.name} has no clusters"
+
+    @property
+    def by_kernel(self) -> dict[str, ProjectPlan]:
+        found: dict[str, ProjectPlan] = {}
+        for config in self.configs:
+            found.setdefault(config.kernel, config.plan)
+        return found or {"": self}
+
+    @property
     def kernels(self) -> tuple[GemmPlan, ...]:
         """The plans of the configs, or the plan itself for a single kernel."""
         return tuple(config.plan for config in self.configs) or (self,)
@@ -448,10 +465,14 @@ class GemmPlan(ProductPlan):
 
 @dataclass(frozen=True)
 class Config:
-    """One kernel of a library: its plan, and the rule for its problems. Configs without a rule share what no rule takes: each
-    problem goes to the one with the least predicted time."""
+    """One choice of a library: its plan, and the rule for its problems. Configs without a rule share what no rule takes: each
+    problem goes to the one with the least predicted time.
+
+    kernel: the name of the compiled kernel; several choices may launch the same one in other clusters.
+    """
 
     name: str
     when: When | None
     plan: GemmPlan
     cost: Cost | None = None
+    kernel: str = ""

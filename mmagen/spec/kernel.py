@@ -27,6 +27,7 @@ from mmagen.spec.values import (
     Pair,
     PermutationMode,
     Triple,
+    not_empty,
     parts_of_k,
     refuse,
     three,
@@ -227,6 +228,37 @@ CACHE = Field(
 # --- Configs -------------------------------------------------------------------------------------------------------
 
 
+class Launch(Model):
+    """A cluster that the kernel of a config can be launched in."""
+
+    cluster: Cluster = Field(description="cluster is how many CTAs along M and N share operands by multicast, e.g. [2, 1]")
+    cost: Cost | None = COST
+
+    @field_validator("cluster", mode="after")
+    @classmethod
+    def _has_extents(cls, cluster: Any) -> Any:
+        if cluster is None:
+            raise refuse("each of clusters has a cluster, e.g. {cluster: [1, 1]}")
+        return cluster
+
+    @property
+    def suffix(self) -> str:
+        """Of the name of the config: `c2x1`."""
+        return "c{}x{}".format(*self.cluster or (1, 1))
+
+    @model_serializer(mode="wrap")
+    def _as_written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {key: value for key, value in handler(self).items() if key in self.model_fields_set}
+
+
+# What to write instead of a key that cannot stand beside clusters.
+_INSTEAD = {
+    "cluster": "write it in one of them",
+    "cost": "each of them has its own",
+    "when": "their costs decide; omit it, or use cluster",
+}
+
+
 class Config(Model):
     """One of several kernels in a library. Omitted keys are inherited from the spec; null is a value like any other."""
 
@@ -253,6 +285,11 @@ class Config(Model):
     prefetch: Prefetch = None
     cache: Cache | None = CACHE
     warpgroups: Warpgroups = None
+    clusters: Annotated[tuple[Launch, ...], BeforeValidator(not_empty)] | None = Field(
+        default=None,
+        description="clusters is a list of clusters that one compiled kernel is launched in, e.g. [{cluster: [2, 1]}, {cluster: "
+        "[1, 1]}]; each has a cost and is a choice of its own, NAME_c2x1",
+    )
 
     @property
     def overrides(self) -> dict[str, Any]:
@@ -266,6 +303,14 @@ class Config(Model):
             raise refuse("kernel gemm needs a tile")
         return tile
 
+    @model_validator(mode="after")
+    def _in_each_of_clusters(self) -> Config:
+        if self.clusters is not None:
+            for key, instead in _INSTEAD.items():
+                if getattr(self, key) is not None:
+                    raise refuse(f"{key} cannot stand beside clusters: {instead}")
+        return self
+
     @model_serializer(mode="wrap")
     def _as_written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         return {key: value for key, value in handler(self).items() if key in self.model_fields_set}
@@ -278,4 +323,4 @@ class Config(Model):
         return written
 
 
-CONFIG_KEYS = tuple(key for key in Config.model_fields if key not in ("name", "when", "cost"))
+CONFIG_KEYS = tuple(key for key in Config.model_fields if key not in ("name", "when", "cost", "clusters"))

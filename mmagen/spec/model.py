@@ -78,7 +78,7 @@ WGMMA_KEYS = (
 _GROUPS: dict[str, Sequence[str]] = {
     "the kernel": ("mmagen", "name", "kernel", "arch", "problems", "configs", "when", "cost"),
     "the operation, its types": ("atom", "layout", "accumulation", "sparse", "scale", "weights", "split"),
-    "a CTA's tile": ("tile", "atoms_layout", "permutation", "warpgroups", "cluster", "ctas_per_sm"),
+    "a CTA's tile": ("tile", "atoms_layout", "permutation", "warpgroups", "cluster", "clusters", "ctas_per_sm"),
     "loads": ("stages", "schedule", "operands", "prefetch", "cache"),
     "work of CTAs": ("raster", "split_k", "stream_k", "grouped"),
     "D": ("epilogue",),

@@ -9,11 +9,13 @@ from typing import Any, cast
 from mmagen import families
 from mmagen.core.errors import SpecFaults, UsageError
 from mmagen.families import estimate
+from mmagen.families.entries import Entry, entries
 from mmagen.plan.cost import Call, KernelShape, predicted_us
 from mmagen.plan.plans import GemmPlan
 from mmagen.spec.cost import Cost
-from mmagen.spec.kernel import CONFIG_KEYS, Config
+from mmagen.spec.kernel import CONFIG_KEYS
 from mmagen.spec.model import Problem, Spec
+from mmagen.tuning.kernels import as_configs, decides_at_launch, suffix
 from mmagen.tuning.measure import Machine
 from mmagen.tuning.select import select
 
@@ -22,9 +24,11 @@ _NAME = "tuned"  # of the project that is measured: the code of a kernel does no
 
 @dataclass(frozen=True)
 class Candidate:
-    """A configuration to measure: its name, the keys that it overrides, as YAML has them, its plan, and whether the spec has it."""
+    """A configuration to measure: its name, that of its compiled kernel, the keys that it overrides, as YAML has them, its plan,
+    and whether the spec has it."""
 
     name: str
+    kernel: str
     keys: Mapping[str, Any]
     plan: GemmPlan
     own: bool = False
@@ -33,12 +37,13 @@ class Candidate:
 def candidates(spec: Spec) -> list[Candidate]:
     """All legal ones: the spec's own kernels first, then those that its family offers. Raises UsageError if there is no choice."""
     base = base_of(spec)
-    own = [_own_keys(config) for config in spec.configs or ()]
+    own = [_own_keys(choice) for choice in entries(spec)]
     found: dict[str, Candidate] = {}
     for place, keys in enumerate([*own, *([] if own else [{}]), *offered(base)]):
         plan = _planned(base, keys)
         if plan is not None:
-            found.setdefault(name_of(plan), Candidate(name_of(plan), keys, plan, own=place < len(own)))
+            name, kernel = names_of(plan)
+            found.setdefault(name, Candidate(name, kernel, keys, plan, own=place < len(own)))
     return list(found.values())
 
 
@@ -60,9 +65,10 @@ def base_of(spec: Spec) -> Spec:
     return Spec.model_validate(kept | {"name": _NAME})
 
 
-def _own_keys(config: Config) -> dict[str, Any]:
-    written = config.model_dump(mode="json", by_alias=True)
-    return {key: value for key, value in written.items() if key in CONFIG_KEYS}
+def _own_keys(choice: Entry) -> dict[str, Any]:
+    written = choice.config.model_dump(mode="json", by_alias=True)
+    own = {key: value for key, value in written.items() if key in CONFIG_KEYS}
+    return {**own, "cluster": list(choice.launch.cluster or (1, 1))} if choice.launch else own
 
 
 def _planned(base: Spec, keys: Mapping[str, Any]) -> GemmPlan | None:
@@ -73,13 +79,13 @@ def _planned(base: Spec, keys: Mapping[str, Any]) -> GemmPlan | None:
         return None
 
 
-def name_of(plan: GemmPlan) -> str:
-    """A C identifier that says what the configuration is: `coop_128x256x64_c2x1_stream`."""
+def names_of(plan: GemmPlan) -> tuple[str, str]:
+    """C identifiers that say what the configuration is, `coop_128x256x64_stream_c2x1`, and its kernel: `coop_128x256x64_stream`,
+    or the same where it is compiled for the cluster."""
     spec, scheduler = plan.spec, plan.scheduler
     schedule = {"pingpong": "ping", "cooperative": "coop", "warpgroup": "warp"}.get(spec.schedule or "", "mma")
     parts = [f"{schedule}_{'x'.join(map(str, plan.tile))}"]
     parts += ["swap"] if spec.operands == "swapped" else []
-    parts += [f"c{scheduler.cluster[0]}x{scheduler.cluster[1]}"] if scheduler.cluster != (1, 1) else []
     parts += ["split" if spec.split_k == "auto" else f"split{spec.split_k}"] if spec.split_k not in (None, 1) else []
     parts += [{"last_wave": "stream", "always": "streamall"}[scheduler.stream_k]] if scheduler.shares_last_wave else []
     parts += [f"w{plan.tiled_mma.atoms[0]}x{plan.tiled_mma.atoms[1]}"] if schedule == "mma" else []
@@ -88,7 +94,11 @@ def name_of(plan: GemmPlan) -> str:
     parts += [f"r{spec.raster}"] if spec.raster else []
     parts += ["hint"] if spec.cache else []
     parts += [f"p{spec.prefetch}"] if spec.prefetch else []
-    return "_".join(parts)
+    kernel = "_".join(parts)
+    if decides_at_launch(plan):
+        return f"{kernel}_{suffix(plan)}", kernel
+    name = kernel if scheduler.cluster == (1, 1) else f"{kernel}_{suffix(plan)}"
+    return name, name
 
 
 def guess(plan: GemmPlan, machine: Machine) -> Cost:
@@ -116,5 +126,6 @@ def library_of(found: Sequence[Candidate], costs: Mapping[str, Cost]) -> GemmPla
     """One library of them all, to compile."""
     first = found[0].plan.spec
     document = base_of(first).model_dump(mode="json", by_alias=True, exclude_unset=True)
-    configs = [{"name": one.name, **one.keys, "cost": costs[one.name].model_dump()} for one in found]
+    of_each = {one.name: costs[one.name].model_dump() for one in found}
+    configs = as_configs([(one.name, one.keys) for one in found], {one.name: one.kernel for one in found}, of_each)
     return cast("GemmPlan", families.plan(Spec.model_validate(document | {"configs": configs})))

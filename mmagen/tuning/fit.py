@@ -1,9 +1,10 @@
 """Fits the coefficients of predicted times to measurements, and improves the choice that follows from them.
 
-Three steps. Each config's coefficients by robust least squares on the logarithm of its times; a problem counts less the further
-the config is from the fastest one there, since no choice depends on it. Again, drawn towards the median of all configs in the
-coefficients that belong to the device rather than to the config. Last, for the configs of a library together: the expected loss
-by choosing the least predicted time, in place of the error of the prediction.
+Three steps. The coefficients of each compiled kernel by robust least squares on the logarithm of its times, in all clusters that it
+was launched in; a problem counts less the further a config is from the fastest one there, since no choice depends on it. Then
+those of each config, drawn towards its kernel's, and towards the median of all kernels in the coefficients that belong to the
+device. Last, for the configs of a library together: the expected loss by choosing the least predicted time, in place of the error
+of the prediction.
 """
 
 from __future__ import annotations
@@ -62,27 +63,38 @@ _SHARED = np.array([shared for _, _, shared in _START.values()])
 _CLOSE = 0.5  # a config that takes so much longer than the fastest counts half
 _LEAST_WEIGHT = 0.05
 _PULL, _SHARED_PULL = 0.02, 0.1  # towards the guess, and towards the median
+_KERNEL_PULL = 0.3  # of a config towards the kernel that others launch too
 _ROBUST = 0.1  # relative errors beyond it count linearly
 _SOFTNESS = 0.05  # of the choice, in relative time
-_REFINE_PULL, _REFINE_STEPS = 3.0, 40
+_REFINE_PULL, _REFINE_STEPS = 30.0, 40  # with a weaker pull the choice loses on problems that are held out
 _DIGITS = 4
 
 
-def fit(kernels: Mapping[str, Kernel], times: Times) -> dict[str, Cost]:
-    """The coefficients of each config. times: config -> call -> measured seconds; of at least eight calls each.
+def fit(kernels: Mapping[str, Kernel], times: Times, compiled: Mapping[str, str] | None = None) -> dict[str, Cost]:
+    """The coefficients of each config. times: config -> call -> measured seconds; of at least eight calls each. compiled: the
+    compiled kernel of each config, by default one of its own.
 
     Raises UsageError without scipy.
     """
     fastest = _fastest(times)
     data = {name: _Data.of(kernel, times[name], fastest) for name, kernel in kernels.items()}
-    first = {name: _least_squares(one, _GUESS, _PULL * np.ones_like(_GUESS)) for name, one in data.items()}
-    median = np.median(list(first.values()), axis=0)
-    pull = np.where(_SHARED, _SHARED_PULL, _PULL)
+    launches: dict[str, list[str]] = {}
+    for name in kernels:
+        launches.setdefault(compiled[name] if compiled else name, []).append(name)
     fitted = {}
-    for name, one in data.items():
-        towards = np.where(_SHARED, median, first[name])
-        fitted[name] = _least_squares(one, towards, pull)
-    return {name: _cost(vector, kernels[name].ctas) for name, vector in fitted.items()}
+    of_kernels = {
+        kernel: _least_squares(_Data.joined([data[name] for name in names]), _GUESS, _PULL * np.ones_like(_GUESS))
+        for kernel, names in launches.items()
+    }
+    median = np.median(list(of_kernels.values()), axis=0)
+    for kernel, names in launches.items():
+        alone = len(names) == 1
+        of_device = median if alone else (median + of_kernels[kernel]) / 2
+        towards = np.where(_SHARED, of_device, of_kernels[kernel])
+        pull = np.where(_SHARED, _SHARED_PULL, _PULL if alone else _KERNEL_PULL)
+        for name in names:
+            fitted[name] = _cost(_least_squares(data[name], towards, pull), kernels[name].ctas)
+    return fitted
 
 
 def refine(kernels: Mapping[str, Kernel], costs: Mapping[str, Cost], times: Times) -> dict[str, Cost]:
@@ -163,6 +175,13 @@ class _Data:
         slower = us / np.array([fastest[call] for call in times]) / 1e6 - 1
         weights = np.maximum(1 / (1 + slower / _CLOSE), _LEAST_WEIGHT)
         return _Data(_stacked([terms(kernel.shape, kernel.ctas, call) for call in times]), us, weights)
+
+    @staticmethod
+    def joined(parts: Sequence[_Data]) -> _Data:
+        """The data of several configs as those of one."""
+        columns = {field.name: np.concatenate([getattr(one.terms, field.name) for one in parts]) for field in fields(Terms)}
+        us, weights = (np.concatenate([getattr(one, name) for one in parts]) for name in ("us", "weights"))
+        return _Data(Terms(**columns), us, weights)  # type: ignore[arg-type]
 
 
 def _fastest(times: Times) -> dict[Call, float]:

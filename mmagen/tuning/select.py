@@ -21,27 +21,38 @@ Times = Mapping[str, Mapping[P, float]]
 _TOLERATED = 0.05  # of the baseline's time; what a problem takes beyond it counts more
 _BEHIND, _FAR_BEHIND = 1.5, 4.0  # weights of that, and of its square
 _CHOICE = 0.7  # weight of the choice, the rest is that of the fastest
+_NOTHING = 1e-4  # of the mean of the logarithm: what a name must add
 _MISSING = 10.0  # the logarithm of a time that a name lacks, over the fastest
 
 
 def select(
     times: Times[P],
     most: int,
-    exchange: bool = True,
     baseline: Mapping[P, float] | None = None,
     predicted: Times[P] | None = None,
+    kernels: Mapping[str, str] | None = None,
+    exchange: bool = True,
 ) -> list[str]:
-    """At most `most` names, the most useful first. times: name -> problem -> seconds; problems that a name lacks it cannot do.
+    """Names of at most `most` kernels, the most useful first. times: name -> problem -> seconds; problems that a name lacks it
+    cannot do.
 
-    Greedy: each step adds the name that helps most; then, with `exchange`, names are exchanged one by one as long as that helps.
-    Names that add nothing are left out. baseline: seconds of a rival, of any problems. predicted: seconds by which a kernel would
-    be chosen, of all that `times` has.
+    kernels: the kernel of each name, by default one of its own. Greedy: each step adds the kernel that helps most, with all its
+    names; then, with `exchange`, kernels are exchanged one by one as long as that helps. Names that add nothing are left out.
+    baseline: seconds of a rival, of any problems. predicted: seconds by which a name would be chosen, of all that `times` has.
     """
     names = sorted(times)
-    loss = _Loss(times, names, baseline or {}, predicted)
+    groups: dict[str, list[int]] = {}
+    for i, name in enumerate(names):
+        groups.setdefault(kernels[name] if kernels else name, []).append(i)
+    each = list(groups.values())
+    of_names = _Loss(times, names, baseline or {}, predicted)
+
+    def loss(chosen: Sequence[int]) -> float:
+        return of_names([i for group in chosen for i in each[group]])
+
     chosen: list[int] = []
-    while len(chosen) < min(most, len(names)):
-        best = min((i for i in range(len(names)) if i not in chosen), key=lambda i: loss([*chosen, i]))
+    while len(chosen) < min(most, len(each)):
+        best = min((i for i in range(len(each)) if i not in chosen), key=lambda i: loss([*chosen, i]))
         if chosen and loss([*chosen, best]) > loss(chosen) - 1e-9:
             break
         chosen.append(best)
@@ -50,10 +61,21 @@ def select(
         improved = False
         for place in range(len(chosen)):
             rest = chosen[:place] + chosen[place + 1 :]
-            better = min((i for i in range(len(names)) if i not in rest), key=lambda i: loss([*rest, i]))
+            better = min((i for i in range(len(each)) if i not in rest), key=lambda i: loss([*rest, i]))
             if loss([*rest, better]) < loss(chosen) - 1e-9:
                 chosen[place], improved = better, True
-    return [names[i] for i in _by_use(loss, chosen)]
+    return [names[i] for i in _by_use(of_names, _useful(of_names, [i for group in chosen for i in each[group]]))]
+
+
+def _useful(loss: _Loss, chosen: Sequence[int]) -> list[int]:
+    """Without those that add next to nothing, the least useful first: every name costs the choice some time."""
+    kept = list(chosen)
+    while len(kept) > 1:
+        least = min(kept, key=lambda i: loss([j for j in kept if j != i]))
+        if loss([j for j in kept if j != least]) > loss(kept) + _NOTHING:
+            break
+        kept.remove(least)
+    return kept
 
 
 class _Loss:

@@ -235,7 +235,7 @@ def _compile(
         if result.ok:
             return result, list(alive), refused
         text = f"{result.log}\n{' '.join(result.errors)}"
-        culprits = [one.name for one in alive if re.search(rf"FAILED[^\n]*/{one.name}\.cu|{one.name}\.cu[(:]", text)]
+        culprits = [one.name for one in alive if re.search(rf"FAILED[^\n]*/{one.kernel}\.cu|{one.kernel}\.cu[(:]", text)]
         if not culprits:
             raise BuildError(f"the candidates do not compile: {result.reason}")
         refused += culprits
@@ -291,16 +291,17 @@ def _library(
     baselines = {name: {calls[p]: s for p, s in measured.get(name, {}).items() if p in calls} for name in BASELINES}
     by_name = {one.name: one for one in tried}
     every = {name: _kernel(by_name[name].plan, machine) for name in times}
-    chosen = select(times, options.configs, baseline=baselines[BASELINES[-1]], predicted=_predicted(every, times))
+    of_kernel = {name: by_name[name].kernel for name in times}
+    chosen = select(times, options.configs, baselines[BASELINES[-1]], _predicted(every, times, of_kernel), of_kernel)
     kernels = {name: every[name] for name in chosen}
     of_chosen = {name: times[name] for name in chosen}
-    costs = refine(kernels, fit(kernels, of_chosen), of_chosen)
-    figures = _figures(kernels, costs, of_chosen, baselines)
+    costs = refine(kernels, fit(kernels, of_chosen, of_kernel), of_chosen)
+    figures = _figures(kernels, costs, of_chosen, baselines, of_kernel)
     if heuristics:
         ratios = compared(heuristics, tried, times, {calls[as_argument(problem)]: problem for problem in problems})
         figures += [(f"first suggestion of {PACKAGE} over fastest candidate", _spread(ratios))] if ratios else []
     comment = _comment(spec, site, figures, len({call for own in times.values() for call in own}), len(times))
-    text = library_text(spec, [(name, by_name[name].keys) for name in chosen], costs, comment)
+    text = library_text(spec, [(name, by_name[name].keys) for name in chosen], of_kernel, costs, comment)
     bad = {
         line.kernel: line.disposition
         for line in contents.lines
@@ -311,9 +312,11 @@ def _library(
     return Tuned(text, tuple(chosen), tuple(figures), tuple(notes), wrong, lost)
 
 
-def _predicted(kernels: Mapping[str, Kernel], times: Mapping[str, Mapping[Call, float]]) -> dict[str, dict[Call, float]]:
+def _predicted(
+    kernels: Mapping[str, Kernel], times: Mapping[str, Mapping[Call, float]], compiled: Mapping[str, str]
+) -> dict[str, dict[Call, float]]:
     """The times by which a library of these kernels would choose."""
-    costs = fit(kernels, times)
+    costs = fit(kernels, times, compiled)
     return {
         name: {call: time_us(costs[name], terms(kernel.shape, kernel.ctas, call)) for call in times[name]}
         for name, kernel in kernels.items()
@@ -330,6 +333,7 @@ def _figures(
     costs: Mapping[str, Cost],
     times: Mapping[str, Mapping[Call, float]],
     baselines: Mapping[str, Mapping[Call, float]],
+    compiled: Mapping[str, str],
 ) -> list[tuple[str, str]]:
     """How good the choice is, on the problems of the fit and on others, and how it compares with cuBLASLt."""
     names = list(kernels)
@@ -337,7 +341,7 @@ def _figures(
     of_best = [choice_ratio(kernels, costs, times, call) for call in calls]
     figures = [("choice over fastest kernel, same problems", _spread(of_best))]
     if len(calls) >= 2 * _FOLDS and len(names) > 1:
-        held = cross_validated(kernels, times, _FOLDS, 0, lambda part: refine(kernels, fit(kernels, part), part))
+        held = cross_validated(kernels, times, _FOLDS, 0, lambda part: refine(kernels, fit(kernels, part, compiled), part))
         figures.append((f"the same, problems held out ({_FOLDS} folds)", _spread(held.tolist())))
     for name in BASELINES:
         known = [call for call in calls if call in baselines[name]]

@@ -11,6 +11,7 @@ import yaml
 
 from mmagen.spec.cost import Cost
 from mmagen.spec.model import Spec
+from mmagen.tuning.kernels import as_configs
 
 _WIDTH = 128
 _LAYOUT = re.compile(r"\((\d+),(\d+),(\d+)\):\(1,(\d+),(\d+)\)")
@@ -23,11 +24,17 @@ class _Dumper(yaml.SafeDumper):
         return True
 
 
-def library_text(spec: Spec, configs: Sequence[tuple[str, Mapping[str, Any]]], costs: Mapping[str, Cost], comment: str) -> str:
+def library_text(
+    spec: Spec,
+    configs: Sequence[tuple[str, Mapping[str, Any]]],
+    kernels: Mapping[str, str],
+    costs: Mapping[str, Cost],
+    comment: str,
+) -> str:
     """The spec of a library as YAML.
 
     spec: what it is made from; its configs with a rule stay, and come first. configs: name and keys of each new config, as YAML
-    has them. costs: by name. comment: lines that say what was measured where.
+    has them. kernels: the name of the compiled kernel of each. costs: by name. comment: lines that say what was measured where.
     """
     document = spec.model_dump(mode="json", by_alias=True, exclude_unset=True)
     kept = [config for config in document.pop("configs", None) or () if config.get("when")]
@@ -36,9 +43,8 @@ def library_text(spec: Spec, configs: Sequence[tuple[str, Mapping[str, Any]]], c
     lines += [_yaml(document).rstrip(), "configs:"]
     for config in kept:
         lines.append(_item(config))
-    for name, keys in configs:
-        cost = costs[name].model_dump()
-        lines.append(_item({"name": name, **keys, "cost": {key: _short(value) for key, value in cost.items()}}))
+    of_each = {name: {key: _short(value) for key, value in costs[name].model_dump().items()} for name, _ in configs}
+    lines += [_item(config) for config in as_configs(configs, kernels, of_each)]
     if problems:
         lines.append("problems:")
         lines += [f"  - {_flow(_brief(problem))}" for problem in problems]

@@ -19,7 +19,7 @@ from pathlib import Path
 from mmagen.families import plan
 from mmagen.generate.render import render
 from mmagen.spec.load import load
-from tests.support import mutations_packed, mutations_sparse, mutations_sparse_mma
+from tests.support import mutations_clusters, mutations_packed, mutations_sparse, mutations_sparse_mma
 from tests.support.mutations_complex import FAULTS as COMPLEX_FAULTS
 from tests.support.mutations_corners import FAULTS as CORNER_FAULTS
 from tests.support.mutations_epilogue import FAULTS as EPILOGUE_FAULTS
@@ -1181,6 +1181,10 @@ _SPARSE = tuple(
     for name, spec, header, old, new, problem, seen in mutations_sparse.FAULTS
 )
 _SPARSE += tuple(_one(f"sparse_mma_{name}", *rest, where=(EMULATOR,)) for name, *rest in mutations_sparse_mma.FAULTS)
+_CLUSTERS = tuple(
+    _one(f"clusters_{name}", *rest, "4096,4096,4104", seen, where=(EMULATOR,))
+    for name, *rest, seen in mutations_clusters.FAULTS
+)
 _PACKED = tuple(_one(f"packed_{name}", *rest, where=(EMULATOR,)) for name, *rest in mutations_packed.FAULTS)
 
 _SCALE = tuple(_one(*fault, where=(EMULATOR,)) for fault in SCALE_FAULTS)
@@ -1206,6 +1210,7 @@ MUTATIONS = (
     *_SPARSE,
     *_MIXED,
     *_PACKED,
+    *_CLUSTERS,
     *_PIECES,
     *_COMPLEX,
     *_CORNERS,

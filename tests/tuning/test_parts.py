@@ -119,6 +119,20 @@ def test_an_exchange_improves_a_greedy_selection():
     assert "c" in select(times, 2, exchange=False)
 
 
+def test_a_kernel_brings_all_its_clusters():
+    times = {
+        "a_c1x1": {1: 1.0, 2: 5.0, 3: 9.0},
+        "a_c2x1": {1: 5.0, 2: 1.0, 3: 9.0},
+        "b": {1: 2.0, 2: 2.0, 3: 2.0},
+        "c": {3: 1.0},
+    }
+    kernels = {"a_c1x1": "a", "a_c2x1": "a", "b": "b", "c": "c"}
+    assert set(select(times, 2, kernels=kernels)) == {"a_c1x1", "a_c2x1", "c"}
+    assert len(select(times, 2)) == 2, "else each of them is one of two"
+    times["a_c4x1"] = dict.fromkeys((1, 2, 3), 9.0)
+    assert "a_c4x1" not in select(times, 2, kernels=kernels | {"a_c4x1": "a"}), "which adds nothing"
+
+
 def test_a_problem_that_a_baseline_wins_counts_more():
     # a comes closer to the fastest on average; c loses nothing to the baseline where a loses a third
     times = {
@@ -201,6 +215,21 @@ def test_the_fit_finds_what_the_times_were_made_from():
     assert found["middle"].k_tile_us == pytest.approx(costs["middle"].k_tile_us, rel=0.15)
 
 
+def test_clusters_of_a_kernel_are_fitted_together():
+    """A launch that was measured on few problems borrows the coefficients of its kernel."""
+    pytest.importorskip("scipy")
+    kernels, _, times = synthetic(0.03, 120)
+    few = {"small": times["small"], "few": dict(list(times["small"].items())[:9])}
+    both = {"small": kernels["small"], "few": kernels["small"]}
+    held_out = synthetic(0.0, 240)[2]["small"]
+
+    def error(cost: Cost) -> float:
+        shape = kernels["small"].shape
+        return float(np.median([abs(math.log(predicted_us(shape, cost, call) / (s * 1e6))) for call, s in held_out.items()]))
+
+    assert error(fit(both, few, {"small": "k", "few": "k"})["few"]) < 0.85 * error(fit(both, few)["few"])
+
+
 def test_refinement_does_not_make_the_choice_worse():
     pytest.importorskip("scipy")
     kernels, _, times = synthetic(0.08, 100)
@@ -234,7 +263,8 @@ def test_candidates_are_legal_differ_and_can_be_one_library():
     assert {one.plan.tile_of_d[0] for one in found} >= {24, 144, 176}
     some = prune(found, random_problems(1, 30), MACHINE, 9)
     library = library_of(some, {one.name: guess(one.plan, MACHINE) for one in some})
-    assert [config.name for config in library.configs] == [one.name for one in some] and len(some) == 9
+    assert sorted(config.name for config in library.configs) == sorted(one.name for one in some) and len(some) == 9
+    assert len(library.by_kernel) == len({one.kernel for one in some}), "clusters of a kernel are compiled once"
 
 
 def test_the_configs_of_a_spec_are_measured_first():

@@ -72,6 +72,6 @@ def _variants(keys: Keys) -> Iterator[Keys]:
                 yield one | {"stream_k": "last_wave"}
             if schedule == "cooperative" and (rows >= 128 or (swapped and alone)):
                 yield one | (_STREAM if of_d <= _FEW_ROWS and alone else {}) | {"stream_k": "always"}
-            if schedule == "cooperative" and alone:
-                for split in (2, 4, "auto"):
-                    yield one | (_STREAM if of_d <= _FEW_ROWS else {}) | {"split_k": split}
+            if schedule == "cooperative":
+                for split in (2, 4, "auto") if alone else ("auto",):
+                    yield one | (_STREAM if of_d <= _FEW_ROWS and alone else {}) | {"split_k": split}

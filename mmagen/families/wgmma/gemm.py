@@ -96,7 +96,7 @@ class WgmmaGemm:
         return ("common", "package", "product", "gemm", "hopper", *host, *library.parts(plan))
 
     def context(self, plan: WgmmaGemmPlan, config: str) -> Mapping[str, Any]:
-        by_threads = plan.configs[copies.by_threads(plan.kernels)].name if plan.configs else ""
+        by_threads = plan.configs[copies.by_threads(plan.kernels)].kernel if plan.configs else ""
         own = {**mixed_gemm.context(plan), **pieces_gemm.context(plan)}
         return {
             **library.context(plan, config),
@@ -200,6 +200,7 @@ def planned(family: str, spec: Spec, sha: str, atom: Atom, mma: TiledMma, proble
     cluster, roles = decisions.cluster(spec), _roles(spec, mma)
     scheduler = TileScheduler(
         raster_group=max(1, (spec.raster or budgets.RASTER_GROUP) // cluster[0]),
+        raster=spec.raster or budgets.RASTER_GROUP,
         cluster=cluster,
         split_k=decisions.split_k(spec),
         workspace_splits=decisions.workspace_splits(spec),

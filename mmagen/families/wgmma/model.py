@@ -91,6 +91,18 @@ class WgmmaGemmPlan(GemmPlan):
         return self.epilogue.row_major != self.swapped
 
     @property
+    def compiled_for_cluster(self) -> str:
+        reasons = {
+            f"schedule {self.roles.schedule} has no clusters": self.roles.schedule == "warpgroup",
+            f"{self.scheduler.split_k} CTAs of a cluster share the K of a tile": self.scheduler.split_k > 1,
+            "A is sparse": isinstance(self.atom, SparseAtom),
+            "operands have scales": bool(self.mainloop.scales),
+            "A is converted from weights": self.mainloop.weights is not None,
+            "operands are split into pieces": self.mainloop.pieces is not None,
+        }
+        return next((why for why, holds in reasons.items() if holds), "")
+
+    @property
     def copies_operands(self) -> bool:
         if self.configs:
             return super().copies_operands

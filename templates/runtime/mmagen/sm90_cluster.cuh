@@ -1,21 +1,75 @@
 // CTAs of a cluster: which part of the cluster's work each of them has, and barriers among them.
 #pragma once
 
+#include <algorithm>
+
+#include <cute/arch/cluster_sm90.hpp>
 #include <cute/tensor.hpp>
 
 #include "sm90_barrier.cuh"
 #include "tile_raster.cuh"
+#include "tile_scheduler.cuh"
 
 namespace mmagen {
 inline namespace v0_1 {
 
-/// kClusterM x kClusterN CTAs share operands by multicast; with split-K, kSplitK CTAs share the K of each output tile.
+/// m x n CTAs share operands by multicast.
+struct ClusterShape {
+  int m, n;
+
+  CUTE_HOST_DEVICE constexpr int ctas() const { return m * n; }
+};
+
+/// The cluster of a Config that has one shape. With kClusterAtLaunch each launch has its own.
+template <class Config>
+constexpr ClusterShape static_cluster() {
+  return {Config::kClusterM, Config::kClusterN};
+}
+
+/// CTAs of a cluster of one shape: with split-K, kSplitK CTAs share the K of each output tile.
 template <class Config>
 inline constexpr int kClusterCtas = Config::kClusterM * Config::kClusterN * Config::TileScheduler::kSplitK;
 
-/// This CTA within its cluster: its output tile among those of the cluster, and its part of K.
+/// CTAs of a cluster of a launch.
 template <class Config>
+constexpr int cluster_ctas(ClusterShape cluster) {
+  return cluster.ctas() * Config::TileScheduler::kSplitK;
+}
+
+/// The index of this cluster in the grid.
+template <class Config>
+CUTE_DEVICE unsigned cluster_index() {
+  if constexpr (Config::kClusterAtLaunch) {
+    return cute::cluster_id_in_grid().x;
+  } else {
+    return blockIdx.x / kClusterCtas<Config>;
+  }
+}
+
+/// The clusters of the grid.
+template <class Config>
+CUTE_DEVICE unsigned cluster_count() {
+  if constexpr (Config::kClusterAtLaunch) {
+    return cute::cluster_grid_dims().x;
+  } else {
+    return gridDim.x / kClusterCtas<Config>;
+  }
+}
+
+/// Barrier among all threads of the cluster, without memory ordering.
+template <class Config>
+CUTE_DEVICE void sync_cluster_of() {
+  if constexpr (Config::kClusterAtLaunch) {
+    sync_cluster_relaxed<0>();
+  } else {
+    sync_cluster_relaxed<kClusterCtas<Config>>();
+  }
+}
+
+/// This CTA within its cluster: its output tile among those of the cluster, and its part of K.
+template <class Config, bool kAtLaunch = Config::kClusterAtLaunch>
 struct ClusterCoord {
+  static constexpr int kMostCtas = kClusterCtas<Config>;
   int rank, m, n, split;
 
   CUTE_DEVICE ClusterCoord() : rank(0) {
@@ -24,6 +78,8 @@ struct ClusterCoord {
     n = rank / Config::kClusterM % Config::kClusterN;
     split = rank / (Config::kClusterM * Config::kClusterN);
   }
+
+  CUTE_DEVICE static constexpr ClusterShape shape() { return static_cluster<Config>(); }
 
   /// Rank of the CTA at (m, n) that works on the same part of K.
   CUTE_DEVICE int rank_of(int other_m, int other_n) const {
@@ -48,15 +104,78 @@ struct ClusterCoord {
   CUTE_DEVICE bool reads_from(int other) const { return ((mask_a() | mask_b()) >> other) & 1; }
 };
 
+/// The same in clusters whose shape the launch decides.
+template <class Config>
+struct ClusterCoord<Config, true> {
+  static_assert(Config::TileScheduler::kSplitK == 1, "the CTAs of the cluster compute different output tiles");
+  static constexpr int kMostCtas = 8;  // which every device with clusters supports
+  static constexpr int split = 0;
+  int rank, m, n;
+
+  CUTE_DEVICE explicit ClusterCoord(ClusterShape shape) : shape_(shape) {
+    dim3 const at = cute::block_id_in_cluster();
+    m = int(at.x), n = int(at.y);
+    rank = m + shape_.m * n;
+    unsigned row = 0;
+    CUTE_NO_UNROLL
+    for (int i = 0; i < shape_.n; ++i) { row |= 1u << (m + shape_.m * i); }
+    mask_a_ = uint16_t(row);
+    mask_b_ = uint16_t(((1u << shape_.m) - 1) << (shape_.m * n));
+  }
+
+  CUTE_DEVICE ClusterShape shape() const { return shape_; }
+  CUTE_DEVICE uint16_t mask_a() const { return mask_a_; }
+  CUTE_DEVICE uint16_t mask_b() const { return mask_b_; }
+  CUTE_DEVICE bool reads_from(int other) const { return (unsigned(mask_a_ | mask_b_) >> other) & 1; }
+
+ private:
+  ClusterShape shape_;
+  uint16_t mask_a_, mask_b_;
+};
+
+/// The shape of this launch's clusters. It comes from a kernel parameter, which the compiler knows to be the same in all
+/// threads, as it does not know of %cluster_nctaid: a TMA instruction behind a branch on that would be in a loop, see
+/// elect_one().
+template <class Config>
+CUTE_DEVICE ClusterShape cluster_shape(typename Config::Mainloop::Params const& params) {
+  if constexpr (Config::kClusterAtLaunch) {
+    return params.cluster;
+  } else {
+    return static_cluster<Config>();
+  }
+}
+
+/// This CTA within its cluster.
+template <class Config>
+CUTE_DEVICE ClusterCoord<Config> cluster_coord(typename Config::Mainloop::Params const& params) {
+  if constexpr (Config::kClusterAtLaunch) {
+    return ClusterCoord<Config>(params.cluster);
+  } else {
+    return ClusterCoord<Config>();
+  }
+}
+
 /// The CTA's output tile, of the cluster's work tile. A scheduler whose tiles are not those of one raster overloads this.
 template <class Config, class Scheduler, class Work>
 CUTE_DEVICE TileCoord cta_tile(Scheduler const&, typename Scheduler::Params const& params, Work const& work,
                                ClusterCoord<Config> const& cluster) {
   TileCoord coord = params.raster(work.tile);
-  coord.m = coord.m * Config::kClusterM + cluster.m;
-  coord.n = coord.n * Config::kClusterN + cluster.n;
+  coord.m = coord.m * cluster.shape().m + cluster.m;
+  coord.n = coord.n * cluster.shape().n + cluster.n;
   return coord;
 }
+
+namespace detail {
+
+/// The tiles of the clusters, which are the tile scheduler's. kRasterGroup counts rows of clusters where these have one shape,
+/// else rows of CTAs.
+template <class Config>
+void make_tiles_of_clusters(TileSchedulerParams& params, GemmShape const& shape, ClusterShape cluster) {
+  int const group = Config::kClusterAtLaunch ? std::max(1, Config::kRasterGroup / cluster.m) : Config::kRasterGroup;
+  make_tile_params(params, shape, Config::kTileM * cluster.m, Config::kTileN * cluster.n, Config::kTileK, group);
+}
+
+}  // namespace detail
 
 }  // namespace v0_1
 }  // namespace mmagen

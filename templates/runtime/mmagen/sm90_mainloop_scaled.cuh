@@ -71,8 +71,8 @@ struct Sm90ScaledPipeline : Sm90Pipeline<Config> {
   Barrier scales_empty[Config::kStages];  // all consumers have read the scales of a stage
 
   /// As Sm90Pipeline::init(). A stage is full when the thread that calls TMA and the warp that copies scales have arrived.
-  CUTE_DEVICE void init(int consumers) {
-    Sm90Pipeline<Config>::init(consumers, 1 + 32);
+  CUTE_DEVICE void init(int consumers, ClusterShape cluster) {
+    Sm90Pipeline<Config>::init(consumers, cluster, 1 + 32);
     for (Barrier& empty : scales_empty) { empty.init(4 * consumers); }
   }
 };

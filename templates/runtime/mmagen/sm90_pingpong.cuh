@@ -33,7 +33,7 @@ struct Sm90Pingpong {
       }
     } else {
       warpgroup_reg_alloc<Config::kConsumerRegisters>();
-      ClusterCoord<Config> const cluster;
+      auto const cluster = cluster_coord<Config>(params.mainloop);
       int const warpgroup = warp / 4;
       int const thread = threadIdx.x % 128;
       Tensor tCrC = partition_fragment_C(typename Config::TiledMma{},

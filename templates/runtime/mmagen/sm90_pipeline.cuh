@@ -35,20 +35,20 @@ struct Sm90Pipeline {
 
   /// `consumers`: warpgroups of one CTA that read a stage. `arrivals`: of threads of this CTA that fill one. Called by one
   /// thread; fence_barrier_init() must follow.
-  CUTE_DEVICE void init(int consumers, int arrivals = 1) {
+  CUTE_DEVICE void init(int consumers, ClusterShape cluster, int arrivals = 1) {
     for (int stage = 0; stage < Config::kStages; ++stage) {
       full[stage].init(arrivals);
-      empty[stage].init(consumers * (Config::kClusterM + Config::kClusterN - 1));
+      empty[stage].init(consumers * (cluster.m + cluster.n - 1));
     }
   }
 
   /// Tells every CTA that loads for this one that a warpgroup has read a stage: thread i of the warpgroup tells CTA i.
   CUTE_DEVICE void release(int stage, ClusterCoord<Config> const& cluster) {
     int const thread = threadIdx.x % 128;
-    if constexpr (Config::kClusterM * Config::kClusterN == 1) {
+    if (cluster.shape().ctas() == 1) {
       if (thread == 0) { empty[stage].arrive(); }
     } else {
-      if (thread < kClusterCtas<Config> && cluster.reads_from(thread)) { empty[stage].arrive_at(thread); }
+      if (thread < ClusterCoord<Config>::kMostCtas && cluster.reads_from(thread)) { empty[stage].arrive_at(thread); }
     }
   }
 };

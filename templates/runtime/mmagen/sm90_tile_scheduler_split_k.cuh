@@ -29,15 +29,14 @@ struct SplitKTileScheduler {
     return {};
   }
 
-  static Status make_params(Params& params, GemmShape const& shape, Arguments const&, int) {
-    detail::make_tile_params(params, shape, Config::kTileM * Config::kClusterM, Config::kTileN * Config::kClusterN,
-                             Config::kTileK, Config::kRasterGroup);
+  static Status make_params(Params& params, GemmShape const& shape, Arguments const&, int, ClusterShape cluster) {
+    detail::make_tiles_of_clusters<Config>(params, shape, cluster);
     return Status::kSuccess;
   }
 
   static unsigned grid(Params const& params, int) { return params.tiles; }
 
-  static int64_t workspace_bytes(GemmShape const&, int) { return 0; }
+  static int64_t workspace_bytes(GemmShape const&, int, ClusterShape) { return 0; }
 
   ClusterCoord<Config> const cluster;
   bool done = false;

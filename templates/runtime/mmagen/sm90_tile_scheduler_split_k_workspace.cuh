@@ -45,15 +45,15 @@ struct SplitKWorkspaceTileScheduler {
     return {args.workspace, args.workspace_bytes};
   }
 
-  static Status make_params(Params& params, GemmShape const& shape, Arguments const& arguments, int resident) {
+  static Status make_params(Params& params, GemmShape const& shape, Arguments const& arguments, int resident,
+                            ClusterShape cluster) {
     if (!is_aligned_to<float4>(arguments.workspace)) { return Status::kMisalignedWorkspace; }
-    detail::make_tile_params(params, shape, Config::kTileM * Config::kClusterM, Config::kTileN * Config::kClusterN,
-                             Config::kTileK, Config::kRasterGroup);
+    detail::make_tiles_of_clusters<Config>(params, shape, cluster);
     params.m = int(shape.m);
     params.n = int(shape.n);
     params.sums = PartialSums<Sum>(shape, Config::kDRowMajor);
     int64_t const room = arguments.workspace == nullptr ? 0 : arguments.workspace_bytes / params.sums.split_bytes();
-    int64_t const splits = std::min<int64_t>(split_count(params, shape, resident), std::max<int64_t>(room, 1));
+    int64_t const splits = std::min<int64_t>(split_count(params, shape, resident, cluster), std::max<int64_t>(room, 1));
     params.sums.data = static_cast<Sum*>(arguments.workspace);
     params.sums.splits = int(splits);
     params.divide_by_tiles = FastDivmod(params.tiles);
@@ -66,11 +66,10 @@ struct SplitKWorkspaceTileScheduler {
   static unsigned grid(Params const& params, int resident) { return std::min(unsigned(resident), params.work_tiles); }
 
   /// The sums of all splits; 0 with one part.
-  static int64_t workspace_bytes(GemmShape const& shape, int resident) {
+  static int64_t workspace_bytes(GemmShape const& shape, int resident, ClusterShape cluster) {
     TileSchedulerParams tiles{};
-    detail::make_tile_params(tiles, shape, Config::kTileM * Config::kClusterM, Config::kTileN * Config::kClusterN,
-                             Config::kTileK, Config::kRasterGroup);
-    int64_t const splits = split_count(tiles, shape, resident);
+    detail::make_tiles_of_clusters<Config>(tiles, shape, cluster);
+    int64_t const splits = split_count(tiles, shape, resident, cluster);
     return splits > 1 ? splits * PartialSums<Sum>(shape, Config::kDRowMajor).split_bytes() : 0;
   }
 
@@ -80,13 +79,13 @@ struct SplitKWorkspaceTileScheduler {
   }
 
   ClusterCoord<Config> const& cluster;
-  unsigned work = blockIdx.x / kClusterCtas<Config>;
+  unsigned work = cluster_index<Config>();
 
   CUTE_DEVICE SplitKWorkspaceTileScheduler(Params const&, ClusterCoord<Config> const& cluster) : cluster(cluster) {}
 
   CUTE_DEVICE bool is_valid(Params const& params) const { return work < params.work_tiles; }
 
-  CUTE_DEVICE void advance(Params const&) { work += gridDim.x / kClusterCtas<Config>; }
+  CUTE_DEVICE void advance(Params const&) { work += cluster_count<Config>(); }
 
   CUTE_DEVICE WorkTileInfo work_tile(Params const& params) const {
     unsigned const split = params.divide_by_tiles.divide(work);
@@ -138,7 +137,7 @@ struct SplitKWorkspaceTileScheduler {
     }
   }
 
-  static int split_count(TileSchedulerParams const& tiles, GemmShape const& shape, int resident) {
+  static int split_count(TileSchedulerParams const& tiles, GemmShape const& shape, int resident, ClusterShape cluster) {
     PartialSums<Sum> const sums(shape, Config::kDRowMajor);
     int64_t const vectors = detail::ceil_div(sums.along, kReductionVector) * sums.across * shape.batch;
     if (vectors > 0x7fffffff) { return 1; }  // more than the reduction counts
@@ -147,11 +146,11 @@ struct SplitKWorkspaceTileScheduler {
     // More splits pay where they fill a wave: for each number of waves, the most splits that fit it.
     constexpr int kMostWaves = 8;
     int64_t best = 1;
-    double least = predicted_cycles(tiles, shape, sums, 1, resident);
+    double least = predicted_cycles(tiles, shape, sums, 1, resident, cluster);
     for (int waves = 1; waves <= kMostWaves; ++waves) {
       int64_t const splits = std::min(most, int64_t(waves) * resident / tiles.tiles);
       if (splits <= best) { continue; }
-      double const cycles = predicted_cycles(tiles, shape, sums, splits, resident);
+      double const cycles = predicted_cycles(tiles, shape, sums, splits, resident, cluster);
       if (cycles < least) {
         least = cycles;
         best = splits;
@@ -164,14 +163,14 @@ struct SplitKWorkspaceTileScheduler {
   /// memory; the start and the end of each work tile; the second kernel, and the sums that one kernel writes and the other
   /// reads. The rates are fitted to measurements on an H200 (docs/performance.md).
   static double predicted_cycles(TileSchedulerParams const& tiles, GemmShape const& shape, PartialSums<Sum> const& sums,
-                                 int64_t splits, int resident) {
+                                 int64_t splits, int resident, ClusterShape cluster) {
     constexpr double kL2Bytes = 56;                        // of an SM in a cycle
     constexpr double kSumBytes = 3200, kDramBytes = 2200;  // of the device
     constexpr double kWorkTile = 1500, kReduction = 8000;
     constexpr int kBytesA = sizeof(typename Config::A::Element), kBytesB = sizeof(typename Config::B::Element);
     constexpr double kMma = double(Config::kTileM) * Config::kTileN * Config::kTileK * kBytesA / 4096;
-    double const rows_a = double(std::min<int64_t>(Config::kTileM, shape.m)) * kBytesA / Config::kClusterN;
-    double const rows_b = double(std::min<int64_t>(Config::kTileN, shape.n)) * kBytesB / Config::kClusterM;
+    double const rows_a = double(std::min<int64_t>(Config::kTileM, shape.m)) * kBytesA / cluster.n;
+    double const rows_b = double(std::min<int64_t>(Config::kTileN, shape.n)) * kBytesB / cluster.m;
     double const k_tile = std::max(kMma, (rows_a + rows_b) * Config::kTileK / kL2Bytes);
     double const waves = double(detail::ceil_div(int64_t(tiles.tiles) * splits, resident));
     double const work = waves * (kWorkTile + double(detail::ceil_div(tiles.k_tiles, splits)) * k_tile);

@@ -28,7 +28,13 @@ CUTE_DEVICE void load_all_stages(typename Loads::Params const& params, typename 
                                  typename Loads::SharedStorage& storage, Sm90Pipeline<Config>& pipeline) {
   using TileScheduler = typename Config::TileScheduler;
   constexpr bool kWholeWarp = TileScheduler::Params::kWholeWarp;
-  ClusterCoord<Config> const cluster;
+  auto const cluster = [&] {
+    if constexpr (Config::kClusterAtLaunch) {
+      return ClusterCoord<Config>(params.cluster);
+    } else {
+      return ClusterCoord<Config>();
+    }
+  }();
   PipelineState<Config::kStages> pipe;  // of the lane that loads
   if constexpr (Config::kPrefetch > 0) {
     static_assert(!kWholeWarp, "one lane prefetches");
@@ -50,10 +56,18 @@ CUTE_DEVICE void load_all_stages(typename Loads::Params const& params, typename 
         }
       }
       LoadedRows const rows = Loads::rows_of(params, tile);
-      CUTE_NO_UNROLL
-      for (int i = 0; i < work.k_tiles; ++i, ++pipe) {
-        pipeline.empty[pipe.stage].wait(pipe.phase ^ 1);  // in the first round every stage is free
-        Loads::load_stage(params, storage, pipeline, pipe.stage, work.k_begin + i, tile, rows, cluster);
+      auto const each_k_tile = [&](auto const& load_stage) {
+        CUTE_NO_UNROLL
+        for (int i = 0; i < work.k_tiles; ++i, ++pipe) {
+          pipeline.empty[pipe.stage].wait(pipe.phase ^ 1);  // in the first round every stage is free
+          load_stage(pipe.stage, work.k_begin + i);
+        }
+      };
+      if constexpr (Config::kClusterAtLaunch) {
+        Loads::load_own_boxes(params, storage, pipeline, tile, rows, cluster, each_k_tile);
+      } else {
+        each_k_tile(
+            [&](int stage, int k_tile) { Loads::load_stage(params, storage, pipeline, stage, k_tile, tile, rows, cluster); });
       }
     };
     if constexpr (kWholeWarp) {
@@ -63,7 +77,7 @@ CUTE_DEVICE void load_all_stages(typename Loads::Params const& params, typename 
       load_tile();
     }
   }
-  if constexpr (Config::kClusterM * Config::kClusterN > 1) {
+  if (cluster.shape().ctas() > 1) {
     // Other CTAs of the cluster arrive at this CTA's barriers: it must not exit before the last of them has.
     auto const wait_for_all = [&] {
       CUTE_NO_UNROLL
@@ -104,6 +118,9 @@ struct Sm90TmaLoad {
     int end_a, end_b;                // rows of A and columns of B from here on are not loaded; the largest int: all are
     bool edges;                      // does a tile need edge_a or edge_b?
     bool exists;                     // false: K is 0, there are no tensor maps
+    // Where the launch decides on the cluster: its shape, and the lines of a box.
+    ClusterShape cluster;
+    int box_a, box_b;
   };
 
   /// The stages. TMA's 128-byte swizzle is a function of address bits: stages begin at multiples of 1024 bytes.
@@ -115,27 +132,17 @@ struct Sm90TmaLoad {
   /// CUDA_ERROR_INVALID_VALUE where TMA cannot address A or B. whole_a: all rows of a tile of A are loaded, for mainloops whose
   /// threads compute with what they read of it.
   static CUresult make_params(Params& params, GemmArguments<Config> const& args, bool whole_a = false) {
-    bool const shared_a = args.batch_stride_a == 0;
-    bool const shared_b = args.batch_stride_b == 0;
-    int64_t const k_of_a = detail::stored_k<A>(args.k);
-    MatrixExtent const a = {A::kContiguousK ? k_of_a : args.m, A::kContiguousK ? args.m : k_of_a, shared_a ? 1 : args.batch,
-                            args.lda, args.batch_stride_a};
-    int64_t const k_of_b = detail::stored_k<B>(args.k);
-    MatrixExtent const b = {B::kContiguousK ? k_of_b : args.n, B::kContiguousK ? args.n : k_of_b, shared_b ? 1 : args.batch,
-                            args.ldb, args.batch_stride_b};
-    params.batch_step_a = shared_a ? 0 : 1;
-    params.batch_step_b = shared_b ? 0 : 1;
-    // The rows of a group may end inside a tile: the tensor maps of one launch cannot have boxes for each group's last rows.
-    using Coord = typename TileScheduler::Params::Coord;
-    constexpr int kWhole = std::numeric_limits<int>::max();
-    params.end_a = whole_a || Coord::kRowsOfGroups ? kWhole : int(args.m);
-    params.end_b = Coord::kColumnsOfGroups ? kWhole : int(args.n);
-    int const edge_lines_a = edge_lines<A>(params.end_a);
-    int const edge_lines_b = edge_lines<B>(params.end_b);
-    params.edges = edge_lines_a + edge_lines_b > 0;
-    params.exists = true;
-    CUresult const result = encode_maps<A>(params.map_a, params.edge_a, args.a, a, edge_lines_a);
-    return result != CUDA_SUCCESS ? result : encode_maps<B>(params.map_b, params.edge_b, args.b, b, edge_lines_b);
+    params.box_a = A::kBoxAcross;
+    params.box_b = B::kBoxAcross;
+    return encode(params, args, whole_a);
+  }
+
+  /// The same for clusters whose shape the launch decides: a box is the share of one CTA of a panel.
+  static CUresult make_params(Params& params, GemmArguments<Config> const& args, ClusterShape cluster) {
+    params.cluster = cluster;
+    params.box_a = kLines<A> / cluster.n;
+    params.box_b = kLines<B> / cluster.m;
+    return encode(params, args, false);
   }
 
   static Scales make_scales(GemmArguments<Config> const&) { return {}; }
@@ -170,9 +177,43 @@ struct Sm90TmaLoad {
     Barrier& full = pipeline.full[stage];
     full.arrive_and_expect(rows.bytes);
     load_operand<A, Config::kClusterN>(&from.map_a, &params.edge_a, storage.a.begin() + stage * A::kTileMn * A::kTileK, full,
-                                       cluster.mask_a(), cluster.n, rows.a, a);
+                                       cluster.mask_a(), Share<A>(cluster.n), rows.a, a);
     load_operand<B, Config::kClusterM>(&from.map_b, &params.edge_b, storage.b.begin() + stage * B::kTileMn * B::kTileK, full,
-                                       cluster.mask_b(), cluster.m, rows.b, b);
+                                       cluster.mask_b(), Share<B>(cluster.m), rows.b, b);
+  }
+
+  /// All k tiles of an output tile, where the launch decides on the cluster. What is the same in all of them is computed once,
+  /// and a loop that multicasts or does not has no branch on that: small tiles are loaded no faster than this thread issues TMA
+  /// instructions. each_k_tile: calls what it is given with every stage and its k tile, once the stage is free.
+  template <class EachKTile>
+  CUTE_DEVICE static void load_own_boxes(Params const& params, SharedStorage& storage, Pipeline& pipeline,
+                                         TileCoord const& tile, LoadedRows const& rows, ClusterCoord<Config> const& cluster,
+                                         EachKTile const& each_k_tile) {
+    OwnBoxes<A> const a(&params.map_a, &params.edge_a, cluster.n, params.box_a, rows.a, tile.first_m(A::kTileMn));
+    OwnBoxes<B> const b(&params.map_b, &params.edge_b, cluster.m, params.box_b, rows.b, tile.first_n(B::kTileMn));
+    int const batch_a = tile.batch * params.batch_step_a, batch_b = tile.batch * params.batch_step_b;
+    uint16_t const ctas_a = cluster.mask_a(), ctas_b = cluster.mask_b();
+    auto const load = [&](auto shared_a, auto shared_b) {
+      each_k_tile([&](int stage, int k_tile) {
+        Barrier& full = pipeline.full[stage];
+        full.arrive_and_expect(rows.bytes);
+        load_own<A, shared_a>(a, storage.a.begin() + stage * A::kTileMn * A::kTileK, full, ctas_a, k_tile, batch_a);
+        load_own<B, shared_b>(b, storage.b.begin() + stage * B::kTileMn * B::kTileK, full, ctas_b, k_tile, batch_b);
+      });
+    };
+    using Yes = cute::true_type;
+    using No = cute::false_type;
+    if (cluster.shape().n > 1) {
+      if (cluster.shape().m > 1) {
+        load(Yes{}, Yes{});
+      } else {
+        load(Yes{}, No{});
+      }
+    } else if (cluster.shape().m > 1) {
+      load(No{}, Yes{});
+    } else {
+      load(No{}, No{});
+    }
   }
 
   /// Prefetches the first stages into L2 while the preceding kernel still runs.
@@ -183,8 +224,8 @@ struct Sm90TmaLoad {
     for (int i = 0; i < count; ++i) {
       BoxCoord<A> const a(tile.first_m(A::kTileMn), work.k_begin + i, tile.batch * params.batch_step_a);
       BoxCoord<B> const b(tile.first_n(B::kTileMn), work.k_begin + i, tile.batch * params.batch_step_b);
-      prefetch_operand<A>(&params.map_a, &params.edge_a, cluster.n, rows.a, a);
-      prefetch_operand<B>(&params.map_b, &params.edge_b, cluster.m, rows.b, b);
+      prefetch_operand<A>(&params.map_a, &params.edge_a, Share<A>(cluster.n, params.box_a), rows.a, a);
+      prefetch_operand<B>(&params.map_b, &params.edge_b, Share<B>(cluster.m, params.box_b), rows.b, b);
     }
   }
 
@@ -195,6 +236,34 @@ struct Sm90TmaLoad {
   }
 
  private:
+  /// Lines of a panel: rows of the tile if K is contiguous, else columns along K.
+  template <class Operand>
+  static constexpr int kLines = Operand::kContiguousK ? Operand::kTileMn : Operand::kTileK;
+
+  static CUresult encode(Params& params, GemmArguments<Config> const& args, bool whole_a) {
+    bool const shared_a = args.batch_stride_a == 0;
+    bool const shared_b = args.batch_stride_b == 0;
+    int64_t const k_of_a = detail::stored_k<A>(args.k);
+    MatrixExtent const a = {A::kContiguousK ? k_of_a : args.m, A::kContiguousK ? args.m : k_of_a, shared_a ? 1 : args.batch,
+                            args.lda, args.batch_stride_a};
+    int64_t const k_of_b = detail::stored_k<B>(args.k);
+    MatrixExtent const b = {B::kContiguousK ? k_of_b : args.n, B::kContiguousK ? args.n : k_of_b, shared_b ? 1 : args.batch,
+                            args.ldb, args.batch_stride_b};
+    params.batch_step_a = shared_a ? 0 : 1;
+    params.batch_step_b = shared_b ? 0 : 1;
+    // The rows of a group may end inside a tile: the tensor maps of one launch cannot have boxes for each group's last rows.
+    using Coord = typename TileScheduler::Params::Coord;
+    constexpr int kWhole = std::numeric_limits<int>::max();
+    params.end_a = whole_a || Coord::kRowsOfGroups ? kWhole : int(args.m);
+    params.end_b = Coord::kColumnsOfGroups ? kWhole : int(args.n);
+    int const edge_lines_a = edge_lines<A>(params.end_a, params.box_a);
+    int const edge_lines_b = edge_lines<B>(params.end_b, params.box_b);
+    params.edges = edge_lines_a + edge_lines_b > 0;
+    params.exists = true;
+    CUresult const result = encode_maps<A>(params.map_a, params.edge_a, args.a, a, params.box_a, edge_lines_a);
+    return result != CUDA_SUCCESS ? result : encode_maps<B>(params.map_b, params.edge_b, args.b, b, params.box_b, edge_lines_b);
+  }
+
   /// Where k tile `k_tile` of the rows (of B: columns of D) from `mn` on begins: along the contiguous mode, across it, and the
   /// batch.
   template <class Operand>
@@ -211,17 +280,16 @@ struct Sm90TmaLoad {
   /// Rows in the last, partial box of an operand with K contiguous: `end` modulo the rows of a box. 0: every box is whole, the
   /// operand has M or N contiguous, or all rows are loaded (`end` is the largest int).
   template <class Operand>
-  static int edge_lines(int end) {
-    return Operand::kContiguousK && end != std::numeric_limits<int>::max() ? end % Operand::kBoxAcross : 0;
+  static int edge_lines(int end, int box) {
+    return Operand::kContiguousK && end != std::numeric_limits<int>::max() ? end % box : 0;
   }
 
   /// The tensor maps of whole boxes and of boxes of `edge_lines` lines, if there are any.
   template <class Operand>
   static CUresult encode_maps(CUtensorMap& map, CUtensorMap& edge, typename Operand::Element const* data,
-                              MatrixExtent const& extent, int edge_lines) {
+                              MatrixExtent const& extent, int box, int edge_lines) {
     using Element = typename Operand::Element;
-    CUresult const result =
-        encode_tensor_map<Element>(map, data, extent, Operand::kLine, Operand::kBoxAcross, Operand::kSwizzleBytes);
+    CUresult const result = encode_tensor_map<Element>(map, data, extent, Operand::kLine, box, Operand::kSwizzleBytes);
     edge = map;
     if (result != CUDA_SUCCESS || edge_lines == 0) { return result; }
     return encode_tensor_map<Element>(edge, data, extent, Operand::kLine, edge_lines, Operand::kSwizzleBytes);
@@ -236,21 +304,76 @@ struct Sm90TmaLoad {
     return left <= 0 ? 0 : min((left + kStep - 1) / kStep * kStep, Operand::kTileMn);
   }
 
+  /// A CTA's share of an operand tile: boxes() boxes of kLine x `box` elements of each panel. CTAs that need the same tile load
+  /// one share each, for all of them.
+  template <class Operand>
+  struct Share {
+    int index, box;  // lines
+
+    CUTE_DEVICE explicit Share(int index, [[maybe_unused]] int box_at_launch = 0) : index(index) {
+      if constexpr (Config::kClusterAtLaunch) {
+        box = box_at_launch;
+      } else {
+        box = Operand::kBoxAcross;
+      }
+    }
+
+    CUTE_DEVICE static constexpr int boxes() {
+      if constexpr (Config::kClusterAtLaunch) {
+        return 1;
+      } else {
+        return Operand::kBoxes;
+      }
+    }
+  };
+
+  /// The boxes that a CTA loads of an operand tile where the launch decides on the cluster: one of each panel, from line `line`
+  /// on.
+  template <class Operand>
+  struct OwnBoxes {
+    CUtensorMap const* map;
+    int line, mn;
+    int rows;  // of the tile, that are loaded; 0: none of this share
+
+    /// mn: the tile's first row of A or column of B.
+    CUTE_DEVICE OwnBoxes(CUtensorMap const* map, CUtensorMap const* edge, int share, int box, int rows, int mn)
+        : map(map), line(share * box), mn(mn), rows(rows) {
+      if constexpr (Operand::kContiguousK) {
+        if (line >= rows) { this->rows = 0; }
+        if (line + box > rows) { this->map = edge; }
+      }
+    }
+  };
+
+  template <class Operand, bool kShared>
+  CUTE_DEVICE static void load_own(OwnBoxes<Operand> const& own, typename Operand::Element* stage, Barrier& full, uint16_t ctas,
+                                   int k_tile, int batch) {
+    BoxCoord<Operand> const begin(own.mn, k_tile, batch);
+    CUTE_UNROLL
+    for (int panel = 0; panel < Operand::kPanels; ++panel) {
+      if ((Operand::kContiguousK ? 0 : panel * Operand::kLine) >= own.rows) { break; }
+      auto* const smem = stage + (panel * kLines<Operand> + own.line) * Operand::kLine;
+      int const along = begin.along + panel * Operand::kLine, across = begin.across + own.line;
+      if constexpr (kShared) {
+        tma_load_multicast(own.map, smem, full, ctas, along, across, batch, Operand::kHint);
+      } else {
+        tma_load(own.map, smem, full, along, across, batch, Operand::kHint);
+      }
+    }
+  }
+
   /// Calls visit(map, panel, line, along) for every box of this CTA's share of the `rows` of an operand tile that are loaded.
-  /// CTAs that need the same tile load one share each, for all of them. In a whole tile a share is kBoxes boxes of kLine x
-  /// kBoxAcross elements of each panel.
   template <class Operand, class Visit>
-  CUTE_DEVICE static void for_each_box(CUtensorMap const* map, CUtensorMap const* edge, int share, int rows,
+  CUTE_DEVICE static void for_each_box(CUtensorMap const* map, CUtensorMap const* edge, Share<Operand> const& share, int rows,
                                        Visit const& visit) {
-    constexpr int kLines = Operand::kBoxAcross * Operand::kBoxes;  // of a share
     CUTE_UNROLL
     for (int panel = 0; panel < Operand::kPanels; ++panel) {
       if (!Operand::kContiguousK && panel * Operand::kLine >= rows) { break; }
       CUTE_UNROLL
-      for (int box = 0; box < Operand::kBoxes; ++box) {
-        int const line = share * kLines + box * Operand::kBoxAcross;
+      for (int i = 0; i < Share<Operand>::boxes(); ++i) {
+        int const line = (share.index * Share<Operand>::boxes() + i) * share.box;
         if (Operand::kContiguousK && line >= rows) { break; }
-        bool const in_part = Operand::kContiguousK && line + Operand::kBoxAcross > rows;
+        bool const in_part = Operand::kContiguousK && line + share.box > rows;
         visit(in_part ? edge : map, panel, line, panel * Operand::kLine);
       }
     }
@@ -258,10 +381,10 @@ struct Sm90TmaLoad {
 
   template <class Operand, int kShare>
   CUTE_DEVICE static void load_operand(CUtensorMap const* map, CUtensorMap const* edge, typename Operand::Element* stage,
-                                       Barrier& full, uint16_t ctas, int share, int rows, BoxCoord<Operand> const& begin) {
-    constexpr int kAcross = Operand::kBoxAcross * Operand::kBoxes * kShare;  // lines of a panel
+                                       Barrier& full, uint16_t ctas, Share<Operand> const& share, int rows,
+                                       BoxCoord<Operand> const& begin) {
     for_each_box<Operand>(map, edge, share, rows, [&](CUtensorMap const* of, int panel, int line, int along) {
-      auto* const smem = stage + (panel * kAcross + line) * Operand::kLine;
+      auto* const smem = stage + (panel * kLines<Operand> + line) * Operand::kLine;
       if constexpr (kShare == 1) {
         tma_load(of, smem, full, begin.along + along, begin.across + line, begin.batch, Operand::kHint);
       } else {
@@ -271,8 +394,8 @@ struct Sm90TmaLoad {
   }
 
   template <class Operand>
-  CUTE_DEVICE static void prefetch_operand(CUtensorMap const* map, CUtensorMap const* edge, int share, int rows,
-                                           BoxCoord<Operand> const& begin) {
+  CUTE_DEVICE static void prefetch_operand(CUtensorMap const* map, CUtensorMap const* edge, Share<Operand> const& share,
+                                           int rows, BoxCoord<Operand> const& begin) {
     for_each_box<Operand>(map, edge, share, rows, [&](CUtensorMap const* of, int, int line, int along) {
       tma_prefetch_box(of, begin.along + along, begin.across + line, begin.batch);
     });

@@ -26,27 +26,26 @@ struct PersistentTileScheduler {
     return {};
   }
 
-  static Status make_params(Params& params, GemmShape const& shape, Arguments const&, int) {
-    detail::make_tile_params(params, shape, Config::kTileM * Config::kClusterM, Config::kTileN * Config::kClusterN,
-                             Config::kTileK, Config::kRasterGroup);
+  static Status make_params(Params& params, GemmShape const& shape, Arguments const&, int, ClusterShape cluster) {
+    detail::make_tiles_of_clusters<Config>(params, shape, cluster);
     return Status::kSuccess;
   }
 
   static unsigned grid(Params const& params, int resident) { return std::min(unsigned(resident), params.tiles); }
 
-  static int64_t workspace_bytes(GemmShape const&, int) { return 0; }
+  static int64_t workspace_bytes(GemmShape const&, int, ClusterShape) { return 0; }
 
-  unsigned tile = blockIdx.x / kClusterCtas<Config>;
+  unsigned tile = cluster_index<Config>();
 
   CUTE_DEVICE PersistentTileScheduler(Params const&, ClusterCoord<Config> const&) {}
 
   CUTE_DEVICE bool is_valid(Params const& params) const { return tile < params.tiles; }
 
-  CUTE_DEVICE void advance(Params const&) { tile += gridDim.x / kClusterCtas<Config>; }
+  CUTE_DEVICE void advance(Params const&) { tile += cluster_count<Config>(); }
 
   /// Skips `count` work tiles, which other warpgroups compute. Returns their k tiles.
   CUTE_DEVICE int skip(Params const& params, int count) {
-    tile += unsigned(count) * (gridDim.x / kClusterCtas<Config>);
+    tile += unsigned(count) * cluster_count<Config>();
     return count * params.k_tiles;
   }
 

@@ -121,7 +121,7 @@ Candidate<Args, Info> const& choose(Candidate<Args, Info> const (&candidates)[kC
   for (int i = 0; i < kCount; ++i) {
     if (i == first || candidates[i].when.decides()) { continue; }
     double const us = predicted(i, least);
-    if (us < least) { least = us, best = i; }
+    if (us < least || (us == least && i < best)) { least = us, best = i; }
   }
   return candidates[best];
 }

@@ -35,7 +35,7 @@ struct Sm90Cooperative {
       TileScheduler::fixup_producer();
     } else {
       warpgroup_reg_alloc<Config::kConsumerRegisters>();
-      ClusterCoord<Config> const cluster;
+      auto const cluster = cluster_coord<Config>(params.mainloop);
       bool const stores = kParts == 1 || warp < kThreadsOfPart / 32;
       Tensor tCrC = partition_fragment_C(typename Config::TiledMma{},
                                          Shape<Int<Config::kTileM>, Int<Config::kTileN>>{});  // (MMA,MMA_M,MMA_N)

@@ -50,15 +50,15 @@ CUTE_DEVICE void prologue(Sm90Params<Config> const& params, Sm90SharedStorage<Co
   if (threadIdx.x == 0) {
     Config::Mainloop::prefetch_descriptors(params.mainloop);
     Config::Epilogue::prefetch_descriptors(params.epilogue);
-    storage.pipeline.init(consumers);
+    storage.pipeline.init(consumers, cluster_shape<Config>(params.mainloop));
     for (Barrier& turn : storage.turn) { turn.init(1); }
     fence_barrier_init();
   }
-  sync_cluster_relaxed<kClusterCtas<Config>>();
+  sync_cluster_of<Config>();
   launch_dependent_grids();
 }
 
-/// Grid: clusters of kClusterCtas CTAs, as many as the tile scheduler says. Dynamic shared memory: Config::kSmemBytes.
+/// Grid: as many clusters as the tile scheduler says. Dynamic shared memory: Config::kSmemBytes.
 template <class Config>
 __global__ void __launch_bounds__(Config::kThreads, Config::kCtasPerSm)
     sm90_kernel(__grid_constant__ Sm90Params<Config> const params) {

@@ -23,28 +23,44 @@ inline constexpr int kPortableClusterCtas = 8;
 template <class Config>
 Status prepare_kernel() {
   Status const status = allow_smem(&sm90_kernel<Config>, Config::kSmemBytes);
-  if (status != Status::kSuccess || kClusterCtas<Config> <= kPortableClusterCtas) { return status; }
-  return status_of(cudaFuncSetAttribute(sm90_kernel<Config>, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
+  if constexpr (!Config::kClusterAtLaunch) {  // those are portable
+    if (status == Status::kSuccess && kClusterCtas<Config> > kPortableClusterCtas) {
+      return status_of(cudaFuncSetAttribute(sm90_kernel<Config>, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
+    }
+  }
+  return status;
+}
+
+/// The extents of a cluster, and of a grid of one cluster. In a cluster of one shape the CTAs lie along x.
+template <class Config>
+dim3 cluster_extent(ClusterShape cluster) {
+  if constexpr (Config::kClusterAtLaunch) {
+    return dim3(unsigned(cluster.m), unsigned(cluster.n));
+  } else {
+    return dim3(unsigned(cluster_ctas<Config>(cluster)));
+  }
 }
 
 /// Clusters of this kernel that the current device runs at once, at least one; kSmallDevice where it runs none. Queried once
-/// for each device.
+/// for each device and number of CTAs.
 template <class Config>
-Status resident_clusters(int& clusters) {
-  constexpr int kMostDevices = 64;
-  static std::atomic<int> known[kMostDevices];
+Status resident_clusters(int& clusters, ClusterShape shape = static_cluster<Config>()) {
+  constexpr int kMostDevices = 64, kMostCtas = 16;
+  static std::atomic<int> known[kMostDevices][kMostCtas];
   int device = 0;
   cudaError_t error = cudaGetDevice(&device);
   if (error != cudaSuccess) { return status_of(error); }
-  clusters = device < kMostDevices ? known[device].load(std::memory_order_acquire) : 0;
+  int const ctas = cluster_ctas<Config>(shape);
+  clusters = device < kMostDevices ? known[device][ctas - 1].load(std::memory_order_acquire) : 0;
   if (clusters > 0) { return Status::kSuccess; }
   Status const status = prepare_kernel<Config>();
   if (status != Status::kSuccess) { return status; }
   cudaLaunchConfig_t launch{};
   cudaLaunchAttribute cluster{};
   cluster.id = cudaLaunchAttributeClusterDimension;
-  cluster.val.clusterDim = {unsigned(kClusterCtas<Config>), 1, 1};
-  launch.gridDim = dim3(unsigned(kClusterCtas<Config>));
+  dim3 const extent = cluster_extent<Config>(shape);
+  cluster.val.clusterDim = {extent.x, extent.y, extent.z};
+  launch.gridDim = extent;
   launch.blockDim = dim3(unsigned(Config::kThreads));
   launch.dynamicSmemBytes = size_t(Config::kSmemBytes);
   launch.attrs = &cluster;
@@ -52,14 +68,20 @@ Status resident_clusters(int& clusters) {
   error = cudaOccupancyMaxActiveClusters(&clusters, sm90_kernel<Config>, &launch);
   if (error != cudaSuccess) { return status_of(error); }
   if (clusters == 0) { return Status::kSmallDevice; }
-  if (device < kMostDevices) { known[device].store(clusters, std::memory_order_release); }
+  if (device < kMostDevices) { known[device][ctas - 1].store(clusters, std::memory_order_release); }
   return Status::kSuccess;
 }
 
 /// Encodes the tensor maps. CUDA_ERROR_INVALID_VALUE where TMA cannot address A or B.
 template <class Config>
-CUresult make_params(Sm90Params<Config>& params, GemmArguments<Config> const& args) {
-  CUresult const result = Config::Mainloop::make_params(params.mainloop, args);
+CUresult make_params(Sm90Params<Config>& params, GemmArguments<Config> const& args,
+                     ClusterShape cluster = static_cluster<Config>()) {
+  CUresult result = CUDA_SUCCESS;
+  if constexpr (Config::kClusterAtLaunch) {
+    result = Config::Mainloop::make_params(params.mainloop, args, cluster);
+  } else {
+    result = Config::Mainloop::make_params(params.mainloop, args);
+  }
   return result != CUDA_SUCCESS ? result : Config::Epilogue::make_params(params.epilogue, args);
 }
 
@@ -86,16 +108,18 @@ Status refused_by_tma(CallArguments<Config> const& args) {
 
 /// Launches `clusters` clusters of the kernel.
 template <class Config>
-Status launch_clusters(Sm90Params<Config> const& params, unsigned clusters, cudaStream_t stream) {
+Status launch_clusters(Sm90Params<Config> const& params, unsigned clusters, cudaStream_t stream,
+                       ClusterShape shape = static_cluster<Config>()) {
   Status status = check_stream(stream);
   if (status != Status::kSuccess) { return status; }
   cudaLaunchAttribute attributes[2] = {};
   attributes[0].id = cudaLaunchAttributeClusterDimension;
-  attributes[0].val.clusterDim = {unsigned(kClusterCtas<Config>), 1, 1};
+  dim3 const extent = cluster_extent<Config>(shape);
+  attributes[0].val.clusterDim = {extent.x, extent.y, extent.z};
   attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attributes[1].val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config{};
-  config.gridDim = dim3(clusters * unsigned(kClusterCtas<Config>));
+  config.gridDim = dim3(clusters * extent.x, extent.y, extent.z);
   config.blockDim = dim3(unsigned(Config::kThreads));
   config.dynamicSmemBytes = size_t(Config::kSmemBytes);
   config.stream = stream;
@@ -114,21 +138,23 @@ Status launch_clusters(Sm90Params<Config> const& params, unsigned clusters, cuda
 /// Bytes of workspace that the tile scheduler uses for a problem on the current device; Args is the project's public argument
 /// struct, of which only the extents are read.
 template <class Config, class Args>
-Status workspace_sm90(Args const& args, int64_t& bytes) {
+Status workspace_sm90(Args const& args, int64_t& bytes, ClusterShape cluster = static_cluster<Config>()) {
   bytes = 0;
   GemmShape const shape{args.m, args.n, args.k, args.batch};
   Status status = check_extents<CallOperands<Config>>(shape);
   if (status != Status::kSuccess || shape.empty() || shape.k == 0) { return status; }
   int resident = 0;
-  status = detail::resident_clusters<Config>(resident);
-  if (status == Status::kSuccess) { bytes = Config::TileScheduler::workspace_bytes(kernel_shape<Config>(shape), resident); }
-  return status;
+  status = detail::resident_clusters<Config>(resident, cluster);
+  if (status != Status::kSuccess) { return status; }
+  bytes = Config::TileScheduler::workspace_bytes(kernel_shape<Config>(shape), resident, cluster);
+  return Status::kSuccess;
 }
 
 /// Launches the GEMM on `stream`; Args is the project's public argument struct. Operands that TMA cannot address go to
 /// `unaligned(CallArguments<Config>, stream, launch)`.
 template <class Config, class Args, class Unaligned>
-Status run_sm90(Args const& public_args, cudaStream_t stream, Unaligned const& unaligned, Launch launch = Launch::kYes) {
+Status run_sm90(Args const& public_args, cudaStream_t stream, Unaligned const& unaligned, Launch launch = Launch::kYes,
+                ClusterShape cluster = static_cluster<Config>()) {
   using TileScheduler = typename Config::TileScheduler;
   CallArguments<Config> call{};
   Status status = check_arguments<CallOperands<Config>>(public_args, call);
@@ -138,23 +164,23 @@ Status run_sm90(Args const& public_args, cudaStream_t stream, Unaligned const& u
 
   // First of all calls to CUDA: it says whether this device can run the kernel.
   int resident = 0;
-  status = detail::resident_clusters<Config>(resident);
+  status = detail::resident_clusters<Config>(resident, cluster);
   if (status != Status::kSuccess) { return status; }
 
   Sm90Params<Config> params{};
   CUresult encoded = CUDA_SUCCESS;
-  status = encode_in_context(encoded, [&] { return detail::make_params<Config>(params, args); });
+  status = encode_in_context(encoded, [&] { return detail::make_params<Config>(params, args, cluster); });
   if (status != Status::kSuccess) { return status; }
   if (encoded == CUDA_ERROR_INVALID_VALUE) { return unaligned(call, stream, launch); }
   if (encoded != CUDA_SUCCESS) { return status_of(cudaError_t(encoded)); }  // the numbers of both enums are the same
 
-  status = TileScheduler::make_params(params.scheduler, args.shape(), TileScheduler::arguments(public_args), resident);
+  status = TileScheduler::make_params(params.scheduler, args.shape(), TileScheduler::arguments(public_args), resident, cluster);
   if (status != Status::kSuccess) { return status; }
   unsigned const clusters = TileScheduler::grid(params.scheduler, resident);
-  if (int64_t(clusters) * kClusterCtas<Config> > 0x7fffffff) { return Status::kTooManyTiles; }
+  if (int64_t(clusters) * cluster_ctas<Config>(cluster) > 0x7fffffff) { return Status::kTooManyTiles; }
   if (launch == Launch::kNo) { return Status::kSuccess; }
 
-  status = detail::launch_clusters<Config>(params, clusters, stream);
+  status = detail::launch_clusters<Config>(params, clusters, stream, cluster);
   if constexpr (TileScheduler::kReduces) {
     if (status == Status::kSuccess) { status = TileScheduler::reduce(params.scheduler, args, stream); }
   }

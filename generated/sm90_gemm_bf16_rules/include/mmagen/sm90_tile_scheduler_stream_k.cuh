@@ -68,19 +68,20 @@ struct StreamKTileScheduler {
   }
 
   /// Without a workspace that is large enough every tile is computed by one cluster.
-  static Status make_params(Params& params, GemmShape const& shape, Arguments const& arguments, int resident) {
+  static Status make_params(Params& params, GemmShape const& shape, Arguments const& arguments, int resident,
+                            ClusterShape cluster) {
     if (!is_aligned_to<float4>(arguments.workspace)) { return Status::kMisalignedWorkspace; }
-    detail::make_tile_params(params, shape, Config::kTileM * Config::kClusterM, Config::kTileN * Config::kClusterN,
-                             Config::kTileK, Config::kRasterGroup);
+    detail::make_tiles_of_clusters<Config>(params, shape, cluster);
     params.divide_by_k_tiles = FastDivmod(unsigned(std::max(params.k_tiles, 1)));  // none are shared where K is 0
     share_last_wave(params, unsigned(resident));
     if (params.shared_tiles == 0) { return Status::kSuccess; }
-    if (arguments.workspace == nullptr || arguments.workspace_bytes < bytes_of(resident)) {
+    if (arguments.workspace == nullptr || arguments.workspace_bytes < bytes_of(resident, cluster)) {
       params.shared_tiles = params.k_tiles_each = params.extra = 0;
       return Status::kSuccess;
     }
     params.ready = static_cast<uint64_t*>(arguments.workspace);
-    params.partials = reinterpret_cast<float4*>(static_cast<unsigned char*>(arguments.workspace) + flag_bytes(resident));
+    params.partials =
+        reinterpret_cast<float4*>(static_cast<unsigned char*>(arguments.workspace) + flag_bytes(resident, cluster));
     params.launch = detail::launch_number();
     return Status::kSuccess;
   }
@@ -90,16 +91,15 @@ struct StreamKTileScheduler {
   }
 
   /// Flags, then a CTA tile of sums for each CTA that runs at once; 0 where no tile would be shared.
-  static int64_t workspace_bytes(GemmShape const& shape, int resident) {
+  static int64_t workspace_bytes(GemmShape const& shape, int resident, ClusterShape cluster) {
     Params params{};
-    detail::make_tile_params(params, shape, Config::kTileM * Config::kClusterM, Config::kTileN * Config::kClusterN,
-                             Config::kTileK, Config::kRasterGroup);
+    detail::make_tiles_of_clusters<Config>(params, shape, cluster);
     share_last_wave(params, unsigned(resident));
-    return params.shared_tiles > 0 ? bytes_of(resident) : 0;
+    return params.shared_tiles > 0 ? bytes_of(resident, cluster) : 0;
   }
 
   ClusterCoord<Config> const& cluster;
-  unsigned const index = blockIdx.x / kClusterCtas<Config>;
+  unsigned const index = cluster_index<Config>();
   unsigned begin, end;  // this cluster's range, among the k tiles of all shared tiles; what is left of it
   unsigned tile;        // the next whole tile
 
@@ -116,7 +116,7 @@ struct StreamKTileScheduler {
       unsigned const last = params.divide_by_k_tiles.divide(end - 1);
       end = cute::max(begin, last * params.divide_by_k_tiles.divisor);
     } else {
-      tile += gridDim.x / kClusterCtas<Config>;
+      tile += cluster_count<Config>();
     }
   }
 
@@ -160,11 +160,11 @@ struct StreamKTileScheduler {
     params.extra = unsigned(total % resident);
   }
 
-  static int64_t flag_bytes(int resident) {
-    return detail::ceil_div(int64_t(resident) * kClusterCtas<Config> * int64_t(sizeof(uint64_t)), 256) * 256;
+  static int64_t flag_bytes(int resident, ClusterShape cluster) {
+    return detail::ceil_div(int64_t(resident) * cluster.ctas() * int64_t(sizeof(uint64_t)), 256) * 256;
   }
-  static int64_t bytes_of(int resident) {
-    return flag_bytes(resident) + int64_t(resident) * kClusterCtas<Config> * Config::kTileM * Config::kTileN * 4;
+  static int64_t bytes_of(int resident, ClusterShape cluster) {
+    return flag_bytes(resident, cluster) + int64_t(resident) * cluster.ctas() * Config::kTileM * Config::kTileN * 4;
   }
 
   CUTE_DEVICE static unsigned range_begin(Params const& params, unsigned index) {
@@ -176,7 +176,7 @@ struct StreamKTileScheduler {
 
   /// The workspace of this CTA's peer in cluster `of`: vectors of four sums, those of neighbouring threads adjacent.
   CUTE_DEVICE float4* partials(Params const& params, unsigned of) const {
-    unsigned const cta = of * kClusterCtas<Config> + unsigned(cluster.rank);
+    unsigned const cta = of * unsigned(cluster.shape().ctas()) + unsigned(cluster.rank);
     return params.partials + size_t(cta) * (Config::kTileM * Config::kTileN / 4) + threadIdx.x;
   }
 
@@ -189,7 +189,7 @@ struct StreamKTileScheduler {
     __threadfence();
     sync_consumers();
     if (threadIdx.x == 0) {
-      uint64_t* const ready = params.ready + index * kClusterCtas<Config> + cluster.rank;
+      uint64_t* const ready = params.ready + index * cluster.shape().ctas() + cluster.rank;
       asm volatile("st.release.gpu.global.u64 [%0], %1;" ::"l"(ready), "l"(params.launch) : "memory");
     }
   }
@@ -204,7 +204,7 @@ struct StreamKTileScheduler {
     while (range_begin(params, from) > tile_begin) { --from; }
     for (; from < index; ++from) {
       if (threadIdx.x == 0) {
-        uint64_t* const ready = params.ready + from * kClusterCtas<Config> + cluster.rank;
+        uint64_t* const ready = params.ready + from * cluster.shape().ctas() + cluster.rank;
         uint64_t flag = 0;
         do {
           asm volatile("ld.acquire.gpu.global.u64 %0, [%1];" : "=l"(flag) : "l"(ready) : "memory");

@@ -40,6 +40,7 @@ struct Config {
   static constexpr int kCtasPerSm = 1;
   static constexpr int kSmemBytes = 230400;
   // Cluster: kClusterM x kClusterN CTAs share operand tiles by multicast.
+  static constexpr bool kClusterAtLaunch = false;
   static constexpr int kClusterM = 1;
   static constexpr int kClusterN = 1;
   static constexpr int kRasterGroup = 16;  // rows of cluster tiles in a band that shares columns of B in L2
@@ -63,7 +64,7 @@ struct Config {
     // TMA: a box is kLine x kBoxAcross elements; kBoxes consecutive boxes are this CTA's share of a panel.
     static constexpr int kBoxAcross = 64;
     static constexpr int kBoxes = 1;
-    static constexpr mmagen::CacheHint kHint = mmagen::CacheHint::kEvictLast;
+static constexpr mmagen::CacheHint kHint = mmagen::CacheHint::kEvictLast;
   };
 
   // B (N,K): K contiguous.
@@ -84,7 +85,7 @@ struct Config {
     // TMA: a box is kLine x kBoxAcross elements; kBoxes consecutive boxes are this CTA's share of a panel.
     static constexpr int kBoxAcross = 32;
     static constexpr int kBoxes = 1;
-    static constexpr mmagen::CacheHint kHint = mmagen::CacheHint::kEvictFirst;
+static constexpr mmagen::CacheHint kHint = mmagen::CacheHint::kEvictFirst;
   };
 
   // C and D (M,N): N contiguous. alpha, beta and alpha * accumulator + beta * C are Scalar.
