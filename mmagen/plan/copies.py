@@ -20,6 +20,7 @@ _PIECE_BYTES = 128 * 16
 _SMS, _TILE_RATE, _COPY_RATE, _MEMORY_RATE, _MMA_RATE, _LAUNCH_US = 132, 1.4e4, 1.5e6, 3.5e6, 1.2e9, 3.0
 # As in sm90_few_rows.cuh: takes_few_rows() and few_rows_pay().
 _MOST_FEW, _MOST_FEW_K, _FEW_RATE, _FEW_ROWS, _FEW_LAUNCH_US = 16, 2**30, 2.5e6, 32, 2.5
+_FEW_CTA_RATE, _ROWS_OF_FEW_CTA = 2.2e4, 8
 
 
 def by_threads(plans: Sequence[GemmPlan]) -> int:
@@ -97,5 +98,6 @@ def _few_rows_pay(plan: GemmPlan, problem: Problem, call: Call, copied_bytes: fl
         return False
     few, many = sorted((call.m, call.n))
     row = float(call.k) * call.batch * KernelShape.of(plan).bytes[0]
-    direct = _FEW_LAUNCH_US + many * row * (1 + few / _FEW_ROWS) / _FEW_RATE
+    rate = min(_FEW_RATE, _FEW_CTA_RATE * ceil(many / _ROWS_OF_FEW_CTA) * call.batch)
+    direct = _FEW_LAUNCH_US + many * row * (1 + few / _FEW_ROWS) / rate
     return direct <= 2 * _LAUNCH_US + copied_bytes / _COPY_RATE + (few + many) * row / _MEMORY_RATE
