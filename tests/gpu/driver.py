@@ -20,7 +20,6 @@ _PARAM_POINTER, _PARAM_SIZE, _PARAM_END = 1, 2, 0  # CU_LAUNCH_PARAM_*
 
 def multiply(gpu: Gpu, task: Task, data: Operands) -> None:
     """Run the task's kernel on `data` and fill its D's memory, poisoned before. Raises GpuError."""
-    module = gpu.load(task.ptx.text)
     buffers: dict[str, ctypes.c_uint64] = {}
     try:
         data.d.memory[:] = POISON
@@ -28,14 +27,13 @@ def multiply(gpu: Gpu, task: Task, data: Operands) -> None:
             buffers[name] = _upload(gpu, matrix.memory)
         addresses = {name: buffer.value for name, buffer in buffers.items()}
         (captured,) = host.multiply_launches(task, data, addresses, Workspace())
-        _launch(gpu, module, captured)
+        _launch(gpu, task, captured)
         gpu.call(
             "cuMemcpyDtoH_v2", data.d.memory.ctypes.data_as(ctypes.c_void_p), buffers["d"], ctypes.c_size_t(len(data.d.memory))
         )
     finally:
         for buffer in buffers.values():
             gpu.call("cuMemFree_v2", buffer)
-        gpu.call("cuModuleUnload", module)
 
 
 def _upload(gpu: Gpu, memory: np.ndarray) -> ctypes.c_uint64:
@@ -45,13 +43,17 @@ def _upload(gpu: Gpu, memory: np.ndarray) -> ctypes.c_uint64:
     return buffer
 
 
-def _launch(gpu: Gpu, module: ctypes.c_void_p, captured: CapturedLaunch) -> None:
-    function = ctypes.c_void_p()
-    gpu.call("cuModuleGetFunction", ctypes.byref(function), module, ctypes.c_char_p(captured.entry.encode()))
-    gpu.call("cuFuncSetAttribute", function, ctypes.c_int(_DYNAMIC_SHARED_SIZE), ctypes.c_int(captured.shared_bytes))
-    params = ctypes.create_string_buffer(captured.params, len(captured.params))
-    size = ctypes.c_size_t(len(captured.params))
-    extra = (ctypes.c_void_p * 5)(_PARAM_POINTER, ctypes.addressof(params), _PARAM_SIZE, ctypes.addressof(size), _PARAM_END)
-    extents = map(ctypes.c_uint, (*captured.grid, *captured.block, captured.shared_bytes))
-    gpu.call("cuLaunchKernel", function, *extents, None, None, extra)
-    gpu.call("cuCtxSynchronize")
+def _launch(gpu: Gpu, task: Task, captured: CapturedLaunch) -> None:
+    _, ptx = host.launched_unit(task, captured)
+    module, function = gpu.load(ptx), ctypes.c_void_p()
+    try:
+        gpu.call("cuModuleGetFunction", ctypes.byref(function), module, ctypes.c_char_p(captured.entry.encode()))
+        gpu.call("cuFuncSetAttribute", function, ctypes.c_int(_DYNAMIC_SHARED_SIZE), ctypes.c_int(captured.shared_bytes))
+        params = ctypes.create_string_buffer(captured.params, len(captured.params))
+        size = ctypes.c_size_t(len(captured.params))
+        extra = (ctypes.c_void_p * 5)(_PARAM_POINTER, ctypes.addressof(params), _PARAM_SIZE, ctypes.addressof(size), _PARAM_END)
+        extents = map(ctypes.c_uint, (*captured.grid, *captured.block, captured.shared_bytes))
+        gpu.call("cuLaunchKernel", function, *extents, None, None, extra)
+        gpu.call("cuCtxSynchronize")
+    finally:
+        gpu.call("cuModuleUnload", module)

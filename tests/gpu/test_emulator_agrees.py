@@ -40,11 +40,11 @@ def _plan(name):
 
 _PLANS = {path.stem: _plan(path.stem) for path in sorted(SPECS.glob("*.yaml"))}
 # Those whose operands are copied by threads: the driver has no tensor maps for TMA.
-_SPECS = [
-    name
+DRIVEN = {
+    name: one
     for name, one in _PLANS.items()
     if isinstance(one, ProductPlan) and all(operand.gmem_copies for operand in one.operands)
-]
+}
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def gpu():
         yield device
 
 
-@pytest.mark.parametrize("name", _SPECS)
+@pytest.mark.parametrize("name", DRIVEN)
 def test_the_gpu_computes_what_the_emulator_does(name, gpu, tmp_path):
     write(project(name, name), tmp_path / name)
     ptx = compile_ptx(tmp_path / name, find_toolchain(want=COMPILE))

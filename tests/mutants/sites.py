@@ -37,7 +37,7 @@ SPECS = (
         "pointers_swapped",
         "groups_swapped",
     ),
-    *("groups_rows", "sm80_gemm_sparse_tf32", "sm90_gemm_e5m2_blocks"),
+    *("groups_rows", "sm80_gemm_sparse_tf32", "sm90_gemm_e5m2_blocks", "sm80_gemm_s4", "sm80_gemm_u4"),
 )
 
 # A library's choice of a kernel and the choice of a split decide how fast a right result comes; tests/build/test_choice_compiled.py

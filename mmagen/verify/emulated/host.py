@@ -237,9 +237,14 @@ def emulate(
     )
 
 
+def launched_unit(task: Task, captured: CapturedLaunch) -> tuple[str, str]:
+    """Name and PTX of the translation unit with the entry that is launched: of a library, that of the config's kernel, or of the
+    kernel for unaligned operands."""
+    return next((name, unit) for name, unit in task.ptx.units.items() if _has(unit, captured.entry))
+
+
 def _launched(task: Task, captured: CapturedLaunch) -> Module:
-    """The translation unit with the entry that is launched."""
-    name, unit = next((name, unit) for name, unit in task.ptx.units.items() if _has(unit, captured.entry))
+    name, unit = launched_unit(task, captured)
     return _module(unit, f"{name}.ptx")
 
 
