@@ -101,7 +101,7 @@ def test_a_copy_into_what_others_still_read():
 
 
 def test_memory_that_nothing_wrote():
-    finding = found(ADDRESS + "ld.shared.u32 %r6, [%r4];", "uninitialised_shared")
+    finding = found(ADDRESS + "ld.shared.u32 %r6, [%r4];" + STORE, "uninitialised_shared")
     assert "shared byte 0, which nothing wrote" in finding.message and finding.count == 32
     assert "out[0], which nothing wrote" in found("ld.global.u32 %r6, [%rd4];", "uninitialised_global").message
 

@@ -14,11 +14,11 @@ from mmagen.emulate.exec.blocks import Block, cut
 from mmagen.emulate.exec.coverage import Branches
 from mmagen.emulate.exec.dataflow import past, unwritten_reads
 from mmagen.emulate.exec.metadata import unkept
-from mmagen.emulate.lanes.undefined import registers_from_shuffles
+from mmagen.emulate.lanes.undefined import is_source, registers_to_follow
 from mmagen.emulate.ops import table  # noqa: F401  (registers all instructions)
 from mmagen.emulate.ops.cache_policy import check_policy
 from mmagen.emulate.ops.emit import OPS, Emitter
-from mmagen.emulate.ops.undefined import follow_undefined, guard_undefined
+from mmagen.emulate.ops.undefined import continue_following, follow_undefined, guard_undefined
 from mmagen.emulate.ops.wgmma import registers_in_flight, watch_registers
 from mmagen.emulate.program.program import Places, Program
 from mmagen.emulate.ptx.model import Entry, Instruction
@@ -48,9 +48,10 @@ class Compiled:
         self._in_flight = registers_in_flight(entry) if checks else frozenset()
         self._unkept = unkept(entry, self.blocks) if checks else {}
         self._instructions = entry.instructions
-        self._shuffled = registers_from_shuffles(entry) if checks else frozenset()
+        self._followed = registers_to_follow(entry) if checks else frozenset()
+        self._sources = frozenset(i.index for i in entry.instructions if is_source(i)) if checks else frozenset()
         self._past: dict[int, frozenset[int]] = {}
-        self._functions: dict[tuple[int, bool], Run] = {}
+        self._functions: dict[tuple[int, bool, bool, int], Run] = {}
 
     def past(self, start: int) -> frozenset[int]:
         """The blocks behind the one that begins with a `.sync` instruction; see dataflow.past."""
@@ -58,20 +59,21 @@ class Compiled:
             self._past[start] = past(self.blocks, start)
         return self._past[start]
 
-    def function(self, block: Block, full: bool) -> Run:
-        """What runs a block's body; full: the active lanes are all that are live, so that results need no mask."""
-        key = block.start, full
+    def function(self, block: Block, full: bool, follows: bool, first: int = 0) -> Run:
+        """What runs a block's body, from its instruction `first` on. full: the active lanes are all that are live, so that
+        results need no mask. follows: lanes hold values that are followed through the registers (lanes/undefined.py)."""
+        key = block.start, full, follows, first
         if key not in self._functions:
-            self._functions[key] = self._compile(block, full)
+            self._functions[key] = self._compile(block, full, follows, first)
         return self._functions[key]
 
-    def _compile(self, block: Block, full: bool) -> Run:
+    def _compile(self, block: Block, full: bool, follows: bool, first: int) -> Run:
         """An instruction that is not supported raises EmulationError, with file and line, only when it is reached."""
         emitter = self._emitter
         emitter.lines = []
-        for i in block.body:
-            if self._shuffled:
-                guard_undefined(emitter, i, self._shuffled)
+        for n, i in enumerate(block.body[first:], first + 1):
+            if follows and self._followed:
+                guard_undefined(emitter, i, self._followed)
             emitter.begin(i, full)
             try:
                 if self._in_flight:
@@ -79,14 +81,16 @@ class Compiled:
                 for wgmma, register in self._unkept.get(i.index, {}).items():
                     multiply = emitter.bind(self._instructions[wgmma])
                     emitter.line(f"X.wgmmas.report_unkept({emitter.mask}, {register}, {multiply})")
-                if self._shuffled:
-                    follow_undefined(emitter, i, self._shuffled)
+                if follows and self._followed:
+                    follow_undefined(emitter, i, self._followed)
                 check_policy(emitter, i)
                 OPS.get(i.base, _unknown)(emitter, i)
                 if i.base in _TOGETHER:
                     emitter.line(f"X.hazards.converge({emitter.mask})")
                 if self._traced and i.base in _PRODUCTS:
                     emitter.line(f"if X.trace: X.trace.of_mask('scalar', {emitter.mask})")
+                if not follows and i.index in self._sources:
+                    continue_following(emitter, i, self._rest(block, full, n))
             except EmulationError as error:
                 _emit_error(emitter, f"{self._file}:{i.line}: {error}: {i.text}")
             except (KeyError, IndexError, ValueError, TypeError, AttributeError, StopIteration):
@@ -96,6 +100,10 @@ class Compiled:
         exec(compile(source, f"<block {block.start}>", "exec"), emitter.namespace)
         run: Run = emitter.namespace["run"]
         return run
+
+    def _rest(self, block: Block, full: bool, first: int) -> Run:
+        """A block's body from `first` on, with values to follow; compiled when there are some."""
+        return lambda registers, mask, batch: self.function(block, full, True, first)(registers, mask, batch)
 
 
 _COMPILED: WeakKeyDictionary[Entry, dict[tuple[bool, bool], Compiled]] = WeakKeyDictionary()

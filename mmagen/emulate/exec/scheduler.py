@@ -225,7 +225,7 @@ class BatchScheduler:
         if full:
             mask = lanes.live
         if block.body:
-            run = self._code.function(block, full)
+            run = self._code.function(block, full, self._batch.undefined.any)
             run(self._registers, lanes.live_or_none if full else mask, self._batch)
         if block.length:
             warps = lanes.live_warps if full else lanes.count_warps(mask)

@@ -18,6 +18,7 @@ import numpy as np
 from mmagen.emulate.arrays import Events, Indices, Mask
 from mmagen.emulate.hazards.granules import Granules
 from mmagen.emulate.lanes.lanes import Lanes
+from mmagen.emulate.lanes.undefined import UnwrittenRead
 from mmagen.emulate.memory.owned import OwnedMemory
 from mmagen.emulate.ptx.facts import is_strong
 from mmagen.emulate.ptx.model import Instruction
@@ -74,17 +75,19 @@ class BarrierShadow(Granules):
 
     # Accesses
 
-    def read(self, i: Instruction, index: Indices, size: int, lanes: Indices) -> None:
-        """Notes reads."""
+    def read(self, i: Instruction, index: Indices, size: int, lanes: Indices) -> UnwrittenRead | None:
+        """Notes reads, and returns those of what nothing wrote."""
         places, mine = self.granules(index, size), self.stamps[lanes][:, None]
         writer = self.writer[places]
         # One comparison for all that may be wrong: 0 - 1 is later than any epoch too.
+        found = None
         if not (((writer - _ONE) >> EPOCH_SHIFT) < (mine >> EPOCH_SHIFT)).all():
-            self._examine_read(i, places, writer, mine)
+            found = self._examine_read(i, places, writer, mine)
         if self._changer is not None and not is_strong(i):
             text = "reads {byte}, which {other} changed by an atomic operation since the last barrier"
             self._after_notes(i, places, mine, self._changer, text)
         self._note(self.reader, places, mine)
+        return found
 
     def _note(self, notes: Events, places: Indices, mine: Events) -> None:
         """Keeps the last access to each granule, and whether there were others since the last barrier."""
@@ -103,10 +106,8 @@ class BarrierShadow(Granules):
             notes[at] |= FLAG
             notes[at[other_warp]] |= WARPS
 
-    def _examine_read(self, i: Instruction, places: Indices, writer: Events, mine: Events) -> None:
+    def _examine_read(self, i: Instruction, places: Indices, writer: Events, mine: Events) -> UnwrittenRead | None:
         unwritten = writer == 0
-        if unwritten.any():
-            self._report("uninitialised_shared", i, places, mine, unwritten, "reads {byte}, which nothing wrote")
         in_flight = writer & IN_FLIGHT != 0
         if in_flight.any():
             text = "reads {byte} while a cp.async of {other} to it is in flight"
@@ -120,6 +121,9 @@ class BarrierShadow(Granules):
         if raced.any():
             text = "reads {byte}, which {other} wrote since the last barrier"
             self._report("shared_race", i, places, mine, raced, text, writer)
+        if not unwritten.any():
+            return None
+        return UnwrittenRead(unwritten, f"shared byte {int(places[unwritten][0]) * self.granule % self._stride}")
 
     def write(self, i: Instruction, index: Indices, size: int, lanes: Indices) -> None:
         """Notes writes."""

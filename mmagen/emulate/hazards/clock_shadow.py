@@ -14,6 +14,7 @@ from mmagen.emulate.hazards.clocks import CLOCK, CLUSTER_SHARED, COLUMN, COLUMN_
 from mmagen.emulate.hazards.granules import Granules
 from mmagen.emulate.lanes.lane_findings import LaneFindings
 from mmagen.emulate.lanes.lanes import Lanes
+from mmagen.emulate.lanes.undefined import UnwrittenRead
 from mmagen.emulate.memory.owned import OwnedMemory
 from mmagen.emulate.memory.swizzle import CHUNK
 from mmagen.emulate.ptx.facts import is_strong
@@ -54,10 +55,13 @@ class ClockShadow(Granules):
 
     # Generic accesses
 
-    def read(self, i: Instruction, index: Indices, size: int, lanes: Indices) -> None:
-        """Notes reads by threads."""
+    def read(self, i: Instruction, index: Indices, size: int, lanes: Indices) -> UnwrittenRead | None:
+        """Notes reads by threads, and returns those of what nothing wrote; not those of ldmatrix, whose tile may have rows that
+        nobody fills (see _check_written)."""
         places, who = self.granules(index, size), lanes[:, None]
-        self._check_written(i, places, who, padded=i.base == "ldmatrix")
+        writer = self.writer[places]
+        unwritten = writer == 0
+        self._unordered_writer(i, places, who, writer, "reads")
         if i.base not in ("ldmatrix", "wmma"):  # which a warp executes as one
             self._clocks.gaps.touch(lanes, self._clocks.clock[lanes // 32])
         self._read[index // CHUNK] = True
@@ -69,6 +73,10 @@ class ClockShadow(Granules):
             away = np.broadcast_to(self._clocks.codes(lanes)[:, None], places.shape)[~own]
             self.other[places[~own]] = away
         self._note(self.reader, places, own, lanes)
+        if i.base == "ldmatrix" or not unwritten.any():
+            return None
+        row, column = np.argwhere(unwritten)[0]
+        return UnwrittenRead(unwritten, self._place(int(places[row, column]) * self.granule, int(lanes[row])))
 
     def _note(self, notes: Words, places: Indices, own: Mask, lanes: Indices) -> None:
         """Keeps that lanes accessed granules, of which those `own` are of their CTAs, now."""
@@ -166,7 +174,7 @@ class ClockShadow(Granules):
         if not self._is_after(lanes, chunks):
             places = self._parts(chunks)
             for lane in lanes:
-                self._check_written(i, places, np.full(places.shape, lane), asynchronous=True, padded=True)
+                self._check_written(i, places, np.full(places.shape, lane), padded=True)
         self.multiplied[chunks, within] = clock
 
     def bulk_read(self, i: Instruction, index: Indices, lane: int, column: int, clock: int) -> None:
@@ -174,7 +182,7 @@ class ClockShadow(Granules):
         chunks = index // CHUNK
         if not (self._writers[chunks].all() and self._is_after(np.array([lane]), chunks)):
             places = self._parts(chunks)
-            self._check_written(i, places, np.full(places.shape, lane), asynchronous=True)
+            self._check_written(i, places, np.full(places.shape, lane))
         self._others[chunks] = np.uint64(clock) | (np.uint64(column) << COLUMN_SHIFT)
 
     # Checks
@@ -201,18 +209,16 @@ class ClockShadow(Granules):
         first = clocks.warps + int(self._rank(chunks[0] * CHUNK // self.granule)) * clocks.groups_of_cta
         return bool((self.multiplied[chunks] <= clocks.known[lane, first : first + clocks.groups_of_cta]).all())
 
-    def _check_written(
-        self, i: Instruction, places: Indices, who: Indices, asynchronous: bool = False, padded: bool = False
-    ) -> None:
-        """padded: an operand of a product, whose tile may have rows that nobody fills and whose results nobody stores.
-        If one is stored, the result shows it: bytes that nothing wrote are all ones, a NaN."""
+    def _check_written(self, i: Instruction, places: Indices, who: Indices, padded: bool = False) -> None:
+        """Finds asynchronous reads that are not ordered after the writers, or of what nothing wrote. padded: an operand of a
+        product, whose tile may have rows that nobody fills and whose results nobody stores. If one is stored, the result shows
+        it: bytes that nothing wrote are all ones, a NaN."""
         writer = self.writer[places]
         unwritten = writer == 0
         if unwritten.any() and not padded:
             self._report("uninitialised_shared", i, places, who, unwritten, "reads {byte}, which nothing wrote")
         self._unordered_writer(i, places, who, writer, "reads")
-        if asynchronous:
-            self._unfenced(i, places, who, writer, "reads")
+        self._unfenced(i, places, who, writer, "reads")
 
     def _unordered_writer(self, i: Instruction, places: Indices, who: Indices, writer: Events, what: str) -> None:
         # The granules of one access mostly have one writer.
@@ -308,13 +314,16 @@ class ClockShadow(Granules):
     ) -> None:
         row, column = np.argwhere(bad)[0]
         byte = int(places[row, column]) * self.granule
-        cta, offset = divmod(byte, self._stride)
+        cta = byte // self._stride
         lane = int(who[row, 0])
-        lanes = self._lanes
         other = self._named(int(others[row, column]), cta) if others is not None else ""
-        home = int(lanes.cta[lane])
-        place = f"shared byte {offset}" + ("" if home == cta else f" of CTA {cta + lanes.first}")
+        place = self._place(byte, lane)
         self._findings.add(kind, i, int(np.count_nonzero(bad.any(axis=1))), lane, text.format(byte=place, other=other))
+
+    def _place(self, byte: int, lane: int) -> str:
+        """A byte of the batch's shared memory, for a message about a lane."""
+        cta, offset = divmod(byte, self._stride)
+        return f"shared byte {offset}" + ("" if int(self._lanes.cta[lane]) == cta else f" of CTA {cta + self._lanes.first}")
 
     def _named(self, code: int, cta: int) -> str:
         """Whose event this is, for a message about memory of CTA `cta`."""

@@ -7,6 +7,7 @@ from typing import Protocol
 import numpy as np
 
 from mmagen.emulate.arrays import Events, Indices
+from mmagen.emulate.lanes.undefined import UnwrittenRead
 from mmagen.emulate.ptx.model import Instruction
 
 
@@ -28,8 +29,8 @@ class Granules:
 class SharedShadow(Protocol):
     """Who accessed which bytes of shared memory. index: int64[n], byte positions of `size` bytes each; lanes: int64[n]."""
 
-    def read(self, i: Instruction, index: Indices, size: int, lanes: Indices) -> None:
-        """Notes reads by threads."""
+    def read(self, i: Instruction, index: Indices, size: int, lanes: Indices) -> UnwrittenRead | None:
+        """Notes reads by threads. Returns those of what nothing wrote, if any."""
 
     def write(self, i: Instruction, index: Indices, size: int, lanes: Indices) -> None:
         """Notes writes by threads."""

@@ -221,7 +221,9 @@ class Access:
             elif writing:
                 X.hazards.shadow.write(self.i, index, self.size, lanes)
             else:
-                X.hazards.shadow.read(self.i, index, self.size, lanes)
+                unwritten = X.hazards.shadow.read(self.i, index, self.size, lanes)
+                if unwritten is not None:
+                    X.undefined.read(self.i, lanes, unwritten)
             self.count_warps(X, "shared", lanes, where)
         return keep, index
 

@@ -1,9 +1,12 @@
-"""Follows undefined values of shuffles through the registers of an entry."""
+"""Follows values through the registers of an entry that it may hold and not use; see lanes/undefined.py."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
+from mmagen.emulate.arrays import Mask, Registers
+from mmagen.emulate.batch import Batch
 from mmagen.emulate.ops.emit import Emitter
 from mmagen.emulate.ptx.model import Instruction, Negated, Register
 
@@ -29,3 +32,9 @@ def follow_undefined(e: Emitter, i: Instruction, reached: frozenset[int]) -> Non
         e.line(f"  X.undefined.select({e.mask}, {target}, ({choice}, R[{choice}]), {first}, {second})")
     else:
         e.line(f"  X.undefined.flow({e.bind(i)}, {e.mask}, {reads}, {writes})")
+
+
+def continue_following(e: Emitter, i: Instruction, rest: Callable[[Registers, Mask | None, Batch], None]) -> None:
+    """Emits, behind an instruction after which there may be values to follow, that `rest` does what comes behind it then."""
+    e.begin(replace(i, guard=None), e.full)
+    e.line(f"if X.undefined.any: return {e.bind(rest)}(R, m, X)")
