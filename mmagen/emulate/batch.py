@@ -33,7 +33,8 @@ from mmagen.emulate.sync.register_pool import RegisterPool
 
 @dataclass(frozen=True)
 class LaunchState:
-    """What all batches of a launch share. tracked: registers that some path reads before it writes them."""
+    """What all batches of a launch share. tracked: registers that some path reads before it writes them. elects_last: see
+    `launch`."""
 
     program: Program
     log: FindingLog
@@ -44,6 +45,7 @@ class LaunchState:
     printed: Printed
     prefetches: Prefetches
     trace: Trace | None = None
+    elects_last: bool = False
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ def make_batch(launch: LaunchState, first: int, count: int) -> Batch:
         printed=launch.printed,
         prefetches=launch.prefetches,
         registers=registers,
-        members=Members(lanes, findings),
+        members=Members(lanes, findings, launch.elects_last),
         undefined=UndefinedValues(lanes, findings),
         memory=memory,
         hazards=hazards,

@@ -61,6 +61,14 @@ _HOST_FAULTS = (
     "corner_splitk_says_too_few_bytes",
     "corner_copies_without_room_for_their_alignment",
     "corner_library_alpha_through_f16",
+    "producer_edge_lines_too_few",
+    "producer_edge_lines_too_many",
+    "producer_edge_not_swizzled",
+    "producer_edge_b_of_a_lines",
+    "producer_edge_end_b_of_m",
+    "producer_edge_rows_of_weights",
+    "producer_edge_of_groups_as_of_the_call",
+    "producer_edge_of_swapped_groups_as_of_the_call",
 )
 # Headers of the kernels for operands that TMA cannot address.
 _UNALIGNED = ("sm90_unaligned", "sm90_few_rows", "vector_pair", "operand_copies")
@@ -104,6 +112,7 @@ _FAULTS_OF_EVERY_RUN = (
     "corner_sm80_line_offsets_of_32_bits",
     "corner_sm80_epilogue_wide_by_d_alone",
     "corner_epilogue_never_saturated",
+    "producer_elected_is_not_lane_zero",
 )
 _CONTROLS_OF_EVERY_RUN = ("control_late_in_the_loop", "control_late_in_micro")
 

@@ -232,3 +232,16 @@ def test_registers_that_nobody_releases_are_waited_for_forever(producer, consume
 def test_register_counts_that_make_no_sense(producer, consumer, kind, message):
     report = roles(producer, consumer)
     assert any(f.kind == kind and message in f.message for f in report.findings), [str(f) for f in report.findings]
+
+
+# Which lane is elected
+
+
+@pytest.mark.parametrize(("options", "lane"), [({}, 4), ({"elects_last": True}, 23)])
+def test_the_elected_lane(options, lane):
+    """PTX does not say which one it is: a kernel may rely neither on the first nor on the last."""
+    elect = "elect.sync %r2|%p2, 0x00fffff0; selp.u32 %r2, %r2, 99, %p2; st.global.u32 [%rd4], %r2;"
+    body = f"st.global.u64 [%rd4], 99; add.s32 %r3, %r1, -4; setp.lt.u32 %p1, %r3, 20; @!%p1 bra END; {elect} END: ret;"
+    out, report = run(body, **options)
+    expected = np.where(np.arange(32) == lane, lane, 99)
+    assert (out.view(np.uint32)[::2] == expected).all() and report.findings == []

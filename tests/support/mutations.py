@@ -29,6 +29,7 @@ from tests.support.mutations_grouped import FAULTS as GROUPED_FAULTS
 from tests.support.mutations_mixed import FAULTS as MIXED_FAULTS
 from tests.support.mutations_pieces import FAULTS as PIECES_FAULTS
 from tests.support.mutations_pointers import FAULTS as POINTER_FAULTS
+from tests.support.mutations_producers import FAULTS as PRODUCER_FAULTS
 from tests.support.mutations_reach import FAULTS
 from tests.support.mutations_scale import FAULTS as SCALE_FAULTS
 
@@ -1176,6 +1177,10 @@ _FEW_ROWS = tuple(
     for name, old, new, problem, seen in FEW_ROWS_FAULTS
 )
 
+_PRODUCERS = tuple(
+    _one(f"producer_{name}", *fault, "4096,4096,4104", seen, where=(EMULATOR,)) for name, *fault, seen in PRODUCER_FAULTS
+)
+
 _SPARSE = tuple(
     _one(f"sparse_{name}", f"sparse_{spec}", header, old, new, problem, seen, where=(EMULATOR,))
     for name, spec, header, old, new, problem, seen in mutations_sparse.FAULTS
@@ -1214,6 +1219,7 @@ MUTATIONS = (
     *_PIECES,
     *_COMPLEX,
     *_CORNERS,
+    *_PRODUCERS,
 )
 
 # A late warp in front of a barrier that stands, a box brought into L2 that nobody asks for: these must pass.

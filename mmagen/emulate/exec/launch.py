@@ -45,6 +45,7 @@ def launch(
     cluster: int | tuple[int, ...] = 1,
     overlaps: bool = False,
     trace: Trace | None = None,
+    elects_last: bool = False,
 ) -> Report:
     """Executes one kernel launch to its end.
 
@@ -55,7 +56,8 @@ def launch(
     what a right result may hide, and count traffic. progress: called with (CTAs done, CTAs in all). lanes: about how many
     threads to run at once. cluster: its extents in CTAs; an int is the one along x, and 1 stands for the cluster that the entry
     requires, if it does. overlaps: the launch may begin before the one before it ends (programmatic stream serialization).
-    trace: gets what the first CTA does: see Event.
+    trace: gets what the first CTA does: see Event. elects_last: elect.sync elects the last of the lanes that take part in place
+    of the first; PTX does not say which.
 
     Raises EmulationError for an entry that is not there, unsupported instructions that are reached, parameters of
     another size, and a launch that the entry's directives forbid.
@@ -78,7 +80,7 @@ def launch(
     log, traffic = FindingLog(module.file), TrafficCounter(module.file)
     history = LaunchHistory(log, program.global_granule)
     printed, prefetches = Printed(), Prefetches()
-    state = LaunchState(program, log, traffic, history, code.tracked, checks, printed, prefetches, trace)
+    state = LaunchState(program, log, traffic, history, code.tracked, checks, printed, prefetches, trace, elects_last)
     batches = Batches(state, code, Limits.of(step_limit, timeout_s))
     at_once = max(1, lanes // program.padded_threads // program.cluster) * program.cluster
     with np.errstate(all="ignore"):

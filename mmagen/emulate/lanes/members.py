@@ -54,10 +54,10 @@ def participants(lanes: Lanes, mask: Mask | None, members: Words) -> Iterator[tu
 
 
 class Members:
-    """The lanes of one batch that take part in `.sync` instructions."""
+    """The lanes of one batch that take part in `.sync` instructions. elects_last: see `elected`."""
 
-    def __init__(self, lanes: Lanes, findings: LaneFindings):
-        self._lanes, self._findings = lanes, findings
+    def __init__(self, lanes: Lanes, findings: LaneFindings, elects_last: bool = False):
+        self._lanes, self._findings, self._elects_last = lanes, findings, elects_last
         self._past: dict[int, Mask] = {}
 
     def note_past(self, index: int, mask: Mask) -> None:
@@ -93,6 +93,15 @@ class Members:
             self._findings.add("member_mask", i, int(unnamed.sum()), lane, text)
         elif len(members) > 1 and not missing.any():
             self._check_agreement(i, active, named)
+
+    def elected(self, mask: Mask | None, members: Words) -> Words:
+        """uint32[lanes]: the number of the lane that each lane's warp elects of those that take part: the first, or the last."""
+        leaders = np.zeros(self._lanes.size, dtype=np.uint32)
+        for _, part in participants(self._lanes, mask, members):
+            here = part.reshape(-1, 32)
+            of_warp = 31 - here[:, ::-1].argmax(axis=1) if self._elects_last else here.argmax(axis=1)
+            leaders = np.where(part, np.repeat(of_warp.astype(np.uint32), 32), leaders)
+        return leaders
 
     def _check_agreement(self, i: Instruction, active: Mask, named: Words) -> None:
         """Finds lanes that name one which executes the instruction with another mask."""

@@ -171,9 +171,6 @@ def _elect(e: Emitter, i: Instruction) -> None:
 
 
 def _elected(X: Batch, mask: Mask | None, members: Words) -> tuple[Words, Mask]:
-    """(the lane that is elected, whether that is the lane itself), for each lane: the lowest of those that take part."""
-    leaders = np.zeros(X.lanes.size, dtype=np.uint32)
-    for _, part in participants(X.lanes, mask, members):
-        leader = np.repeat(part.reshape(-1, 32).argmax(axis=1).astype(np.uint32), 32)
-        leaders = np.where(part, leader, leaders)
+    """(the lane that is elected, whether that is the lane itself), for each lane."""
+    leaders = X.members.elected(mask, members)
     return leaders, X.lanes.thread % 32 == leaders
