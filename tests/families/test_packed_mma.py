@@ -14,6 +14,7 @@ from mmagen.inspect.page import inspect
 from mmagen.mma.atoms import TYPES, find_atom
 from mmagen.mma.catalogue import known, operations
 from mmagen.mma.packed_atoms import PackedAtom, find_packed
+from mmagen.plan.reach import FAR
 from mmagen.spec.load import load
 from mmagen.spec.model import Problem
 from mmagen.verify.emulated.matrices import operands
@@ -133,4 +134,14 @@ def test_inputs_have_all_codes_and_something_behind_an_odd_k(atom, k):
     assert a.shape == b.shape == (2, 40, k)
     assert b.min() == -8 and a.max() == (15 if atom == U4 else a.max())
     if k % 2:
-        assert (data.a.view[..., -1] >> 4 != 0).all() and data.a.ld == k + 3
+        assert (data.a.view[..., -1] >> 4 != 0).all()
+
+
+@pytest.mark.parametrize(
+    ("k", "ld_pad", "ld"),
+    [(1, 0, 1), (256, 0, 128), (255, 1, 128), (257, 0, 129), (16, 0, 16), (128, 3, 67), (16, FAR, FAR + 16)],
+)
+def test_lines_are_as_aligned_as_those_of_bytes_and_no_longer(k, ld_pad, ld):
+    """Else a leading dimension that counts elements would do."""
+    data = operands(planned(), Problem(shape=(2, 2, k), ld_pad=ld_pad), "uniform", 7)
+    assert data.a.ld == data.b.ld == ld and (ld - k - ld_pad) % 16 == 0

@@ -8,11 +8,13 @@ import numpy.typing as npt
 from mmagen.mma.formats import limits
 from mmagen.mma.packed_atoms import BYTE, PER_BYTE
 from mmagen.plan.plans import ProductPlan
+from mmagen.plan.reach import FAR
 from mmagen.spec.model import Problem
 from mmagen.verify.emulated.matrix import Draw, Matrix, Operands, empty, put, values
 from mmagen.verify.emulated.parts import Call, Part, Values
 
 _BEHIND = 13  # in the half of a last byte that no element has
+_ALIGNMENT = 16  # bytes, of lines that are loaded in vectors
 _FEW = 32  # of so many elements one is as large as can be
 
 
@@ -24,8 +26,11 @@ class _Packed(Part):
         return {"a": (problem.m, columns), "b": (problem.n, columns)}
 
     def pads(self, plan: ProductPlan, problem: Problem) -> dict[str, int]:
-        """Lines of k + ld_pad bytes: problems of `plan.reach` are aligned, and lie far apart, as those of 8-bit operands."""
+        """Lines as far from 16-byte boundaries as those of k + ld_pad bytes, as `plan.reach` takes them, and no longer: a leading
+        dimension in elements shows. Lines that are to lie far apart do."""
         pad = problem.k // PER_BYTE + problem.ld_pad
+        if problem.ld_pad < FAR:
+            pad %= _ALIGNMENT
         return {"a": pad, "b": pad}
 
     def fill(self, plan: ProductPlan, problem: Problem, draw: Draw, data: Operands, rng: np.random.Generator) -> None:
