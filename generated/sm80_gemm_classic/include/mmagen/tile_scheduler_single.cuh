@@ -22,14 +22,19 @@ struct SingleTileScheduler {
     return {};
   }
 
-  static Status make_params(Params& params, GemmShape const& shape, Arguments const&, int) {
+  /// Hopper's launch code passes the shape of the clusters too, which are single CTAs here.
+  template <class... Cluster>
+  static Status make_params(Params& params, GemmShape const& shape, Arguments const&, int, Cluster...) {
     detail::make_tile_params(params, shape, Config::kTileM, Config::kTileN, Config::kTileK, Config::kRasterGroup);
     return Status::kSuccess;
   }
 
   static unsigned grid(Params const& params, int) { return params.tiles; }
 
-  static int64_t workspace_bytes(GemmShape const&, int) { return 0; }
+  template <class... Cluster>
+  static int64_t workspace_bytes(GemmShape const&, int, Cluster...) {
+    return 0;
+  }
 
   CUTE_DEVICE static WorkTileInfo work_tile(Params const& params) { return {blockIdx.x, 0, params.k_tiles}; }
 };

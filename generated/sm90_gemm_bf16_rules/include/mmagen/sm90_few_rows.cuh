@@ -315,20 +315,22 @@ inline bool takes_few_rows(GemmShape const& shape) {
   return grid.classes * grid.items <= 0x7fffffff / shape.batch;
 }
 
-/// Is it predicted to take less time than the copies of a call and a product of them? Microseconds; the rate of the few rows'
-/// kernel is a guess that favours copies, the others are those of copies_pay(). Config: as a call names the operands; Args: the
-/// project's public argument struct. The answer does not matter where a call has no operands to copy.
+/// Is it predicted to take less time than the copies of a call and a product of them? Microseconds; the rates of the few rows'
+/// kernel are those of an H200 (docs/performance.md), the others are those of copies_pay(). Config: as a call names the
+/// operands; Args: the project's public argument struct. The answer does not matter where a call has no operands to copy.
 template <class Config, class Args>
 bool few_rows_pay(Args const& args) {
   auto const is_extent = [](int64_t extent) { return extent > 0 && extent <= kLargestExtent; };
   if (!is_extent(args.m) || !is_extent(args.n) || !is_extent(args.k) || !is_extent(args.batch)) { return false; }
   if (!takes_few_rows({args.m, args.n, args.k, args.batch})) { return false; }
   constexpr double kLaunch = 2.5, kCopyingLaunches = 6;
+  constexpr double kCtaRate = 2.2e4, kRowsOfCta = 8;                       // of the smallest CTAs
   constexpr double kRate = 2.5e6, kCopyRate = 1.5e6, kMemoryRate = 3.5e6;  // bytes in a microsecond
   constexpr double kRows = 32;  // of the many, for each of whose multiples a CTA reads the few
   double const few = double(std::min(args.m, args.n)), many = double(std::max(args.m, args.n));
   double const row = double(args.k) * double(args.batch) * double(sizeof(typename Config::A::Element));
-  double const direct = kLaunch + many * row * (1 + few / kRows) / kRate;
+  double const rate = std::min(kRate, kCtaRate * std::ceil(many / kRowsOfCta) * double(args.batch));
+  double const direct = kLaunch + many * row * (1 + few / kRows) / rate;
   return direct <= kCopyingLaunches + double(copied_bytes<Config>(args)) / kCopyRate + (few + many) * row / kMemoryRate;
 }
 
