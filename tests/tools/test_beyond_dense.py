@@ -114,7 +114,10 @@ def test_problems_and_order_differ_from_turn_to_turn():
     assert sorted((kernel.spec, tuple(sorted(of))) for kernel, of in one) == [(kernel.spec, of) for kernel, of in items]
 
 
-@pytest.mark.parametrize("kernel", {kernel for one in rows().values() for kernel in one.problems()}, ids=lambda one: one.name)
+# Each once, in an order that all workers of a run share.
+@pytest.mark.parametrize(
+    "kernel", dict.fromkeys(kernel for one in rows().values() for kernel in one.problems()), ids=lambda one: one.name
+)
 def test_every_kernel_can_be_planned(kernel):
     plan = tool.plan_of(kernel)
     assert plan.name == kernel.name
